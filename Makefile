@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+# The habitual names; scripts/ holds what they do, and build/pawl is what `build` leaves.
+.PHONY: build run test quick lint bench soak fuzz model mutants install clean
+
+build:
+	scripts/build
+run:
+	scripts/run
+test:
+	scripts/test
+quick:
+	scripts/test --quick
+lint:
+	scripts/lint
+bench: build
+	scripts/bench
+soak: build
+	scripts/soak
+fuzz:
+	scripts/fuzz
+model:
+	scripts/model --all
+mutants:
+	scripts/mutants
+install: build
+	meson install -C build
+clean:
+	rm -rf build build-test

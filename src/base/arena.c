@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/arena.h"
+#include "base/mem.h"
+
+#include <stdalign.h>
+
+#define BLOCK_FIRST 2048
+#define BLOCK_LARGEST (64 * 1024)
+/* What one idle owner may keep: a block above this is given back by arena_reset. */
+#define BLOCK_KEPT (16 * 1024)
+
+struct arena_block {
+    struct arena_block *next;
+    size_t size;
+    size_t used; /* always a multiple of the alignment */
+    alignas(max_align_t) char bytes[];
+};
+
+static void free_chain(struct arena_block *block)
+{
+    while (block) {
+        struct arena_block *next = block->next;
+        mem_free(block);
+        block = next;
+    }
+}
+
+void arena_fini(struct arena *arena)
+{
+    free_chain(arena->blocks);
+    *arena = arena_make(arena->max);
+}
+
+void arena_reset(struct arena *arena)
+{
+    struct arena_block *kept = NULL;
+#ifndef PAWL_SANITIZED
+    kept = arena->blocks;
+    if (kept && kept->size <= BLOCK_KEPT)
+        arena->blocks = kept->next;
+    else
+        kept = NULL;
+#endif
+    arena_fini(arena);
+    if (kept) {
+        kept->next = NULL;
+        kept->used = 0;
+        arena->blocks = kept;
+    }
+}
+
+static struct arena_block *block_add(struct arena *arena, size_t size)
+{
+    if (size > SIZE_MAX - sizeof(struct arena_block))
+        return NULL;
+    struct arena_block *block = mem_alloc(sizeof(*block) + size);
+    if (!block)
+        return NULL;
+    block->next = arena->blocks;
+    block->size = size;
+    block->used = 0;
+    arena->blocks = block;
+    return block;
+}
+
+#ifdef PAWL_SANITIZED
+static void *take(struct arena *arena, size_t size)
+{
+    struct arena_block *block = block_add(arena, size);
+    return block ? block->bytes : NULL;
+}
+#else
+static size_t block_size(const struct arena *arena, size_t need)
+{
+    size_t size = arena->blocks ? arena->blocks->size * 2 : BLOCK_FIRST;
+    if (size > BLOCK_LARGEST)
+        size = BLOCK_LARGEST;
+    return size < need ? need : size;
+}
+
+static void *take(struct arena *arena, size_t size)
+{
+    struct arena_block *block = arena->blocks;
+    size_t aligned = (size + alignof(max_align_t) - 1) & ~(alignof(max_align_t) - 1);
+    if (aligned < size)
+        return NULL;
+    if (!block || aligned > block->size - block->used)
+        block = block_add(arena, block_size(arena, aligned));
+    if (!block)
+        return NULL;
+    char *at = block->bytes + block->used;
+    block->used += aligned;
+    return at;
+}
+#endif
+
+void *arena_alloc(struct arena *arena, size_t size)
+{
+    void *at = NULL;
+    if (size == 0)
+        size = 1;
+    if (!arena->failed && size <= arena->max - arena->used)
+        at = take(arena, size);
+    if (!at) {
+        arena->failed = true;
+        return NULL;
+    }
+    arena->used += size;
+    return at;
+}
+
+struct slice arena_copy(struct arena *arena, struct slice s)
+{
+    char *copy = s.len < SIZE_MAX ? arena_alloc(arena, s.len + 1) : NULL;
+    if (!copy)
+        return slice_make(NULL, 0);
+    if (s.len)
+        memcpy(copy, s.at, s.len);
+    copy[s.len] = '\0';
+    return slice_make(copy, s.len);
+}

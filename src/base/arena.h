@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * arena: memory of one request, given back all at once. Bounded by `max`; an allocation that does
+ * not fit returns NULL and sets `failed`. Under AddressSanitizer each allocation is a malloc of its
+ * own, so that overruns are seen.
+ */
+#ifndef PAWL_BASE_ARENA_H
+#define PAWL_BASE_ARENA_H
+
+#include "base/slice.h"
+
+struct arena_block;
+
+struct arena {
+    struct arena_block *blocks; /* newest first */
+    size_t used;                /* bytes handed out since the last reset */
+    size_t max;
+    bool failed;
+};
+
+#define ARENA_AUTO __attribute__((cleanup(arena_fini)))
+
+/* An empty arena of at most `max` bytes; allocates nothing. */
+static inline struct arena arena_make(size_t max)
+{
+    return (struct arena){.max = max};
+}
+
+void arena_fini(struct arena *arena);
+
+/* Gives everything back but one block, for the next request. */
+void arena_reset(struct arena *arena);
+
+/* `size` bytes aligned for any type, uninitialised; NULL: too much, or no memory. */
+void *arena_alloc(struct arena *arena, size_t size);
+
+/* A copy of `s` followed by a NUL; `.at` is NULL on failure. */
+struct slice arena_copy(struct arena *arena, struct slice s);
+
+#endif

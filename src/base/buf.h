@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * buf: growing bytes with a named maximum. Errors are sticky: after an append that did not fit
+ * (`max`) or found no memory, `failed` is set, nothing more is added, and the caller looks once at
+ * the end (buf_ok). Storage is the buf's own until buf_fini or buf_take.
+ */
+#ifndef PAWL_BASE_BUF_H
+#define PAWL_BASE_BUF_H
+
+#include "base/slice.h"
+
+struct buf {
+    char *at;
+    size_t len;
+    size_t cap;
+    size_t max;     /* bytes; appends beyond it fail */
+    bool failed;    /* something did not fit, or memory ran out */
+    bool too_large; /* it failed for `max`, not for memory */
+};
+
+#define BUF_AUTO __attribute__((cleanup(buf_fini)))
+
+/* An empty buffer that holds at most `max` bytes; allocates nothing. */
+static inline struct buf buf_make(size_t max)
+{
+    return (struct buf){.max = max};
+}
+
+void buf_fini(struct buf *buf);
+
+/* Empties it and clears the failure; keeps the storage. */
+void buf_clear(struct buf *buf);
+
+static inline bool buf_ok(const struct buf *buf)
+{
+    return !buf->failed;
+}
+
+static inline struct slice buf_slice(const struct buf *buf)
+{
+    return slice_make(buf->at, buf->len);
+}
+
+/* Makes room for `n` more bytes and returns where they go (write, then buf_added); NULL: failed. */
+char *buf_room(struct buf *buf, size_t n);
+
+/* Says that `n` bytes were written at the place buf_room returned. */
+void buf_added(struct buf *buf, size_t n);
+
+void buf_add(struct buf *buf, const void *at, size_t n);
+void buf_add_slice(struct buf *buf, struct slice s);
+void buf_add_char(struct buf *buf, char c);
+void buf_add_str(struct buf *buf, const char *string);
+void buf_add_u64(struct buf *buf, uint64_t value);
+void buf_add_i64(struct buf *buf, int64_t value);
+void buf_printf(struct buf *buf, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Drops the first `n` bytes, moving the rest down. */
+void buf_drop(struct buf *buf, size_t n);
+
+/* Cuts to `len` bytes (len <= buf->len). */
+void buf_cut(struct buf *buf, size_t len);
+
+/* Gives the storage away (mem_free), NUL-terminated; NULL when it failed. Leaves buf empty. */
+char *buf_take(struct buf *buf);
+
+#endif

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/check.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+void check_failed(const char *file, int line, const char *belief)
+{
+    fprintf(stderr, "pawl: %s:%d: believed and wrong: %s\n", file, line, belief);
+    abort();
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The two clocks, in microseconds. Wall time is for what is stored (it may step); boot time
+ * (CLOCK_BOOTTIME, goes on in suspend, never steps) is for deadlines and for an attempt's own view
+ * of its lease. Builds with hooks read both from the file $PAWL_TEST_CLOCK names, where a test
+ * moves them: it holds one little-endian int64, microseconds added to both clocks.
+ */
+#ifndef PAWL_BASE_CLOCK_H
+#define PAWL_BASE_CLOCK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define CLOCK_US_PER_MS INT64_C(1000)
+#define CLOCK_US_PER_S INT64_C(1000000)
+#define CLOCK_NEVER INT64_MAX
+
+int64_t clock_wall_us(void);
+int64_t clock_boot_us(void);
+
+#ifdef PAWL_HOOKS
+/* From now on both clocks stand at these values; boot 0: the machine's again. */
+void clock_test_set(int64_t wall_us, int64_t boot_us);
+#endif
+
+/* base + span without overflow; CLOCK_NEVER stays never. span >= 0. */
+static inline int64_t clock_after(int64_t base_us, int64_t span_us)
+{
+    return base_us > CLOCK_NEVER - span_us ? CLOCK_NEVER : base_us + span_us;
+}
+
+/* Milliseconds from `now_us` until `deadline_us` for poll-like calls: 0 when passed, -1 for never,
+ * rounded up, at most one day. */
+int clock_ms_left(int64_t now_us, int64_t deadline_us);
+
+#endif

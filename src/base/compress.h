@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Stored bodies, packed with zstd (RFC 8878): one frame that names its content size and carries a
+ * checksum, so that a damaged body is never replayed.
+ */
+#ifndef PAWL_BASE_COMPRESS_H
+#define PAWL_BASE_COMPRESS_H
+
+#include "base/buf.h"
+
+/* Appends `body` packed (level 3). False: `out` is as it was and buf_ok when packing gains not one
+ * byte; it has failed when there is no memory, or no room for body.len bytes under its `max`. */
+bool compress_pack(struct slice body, struct buf *out);
+
+/* Appends what was packed, at most `max` bytes. False: `out` is as it was and buf_ok when `packed`
+ * is damaged, is no such frame or holds more; it has failed for want of memory or of room. */
+bool compress_unpack(struct slice packed, size_t max, struct buf *out);
+
+#endif

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The places where a test may kill the process, in the order one exchange passes them. A name
+ * belongs here when a CRASH_POINT(name) stands in the code and a test dies there.
+ */
+#ifndef PAWL_BASE_CRASH_POINTS_H
+#define PAWL_BASE_CRASH_POINTS_H
+
+#define CRASH_POINTS(X)                                                                            \
+    X(request_head_read)                                                                           \
+    X(request_body_read)                                                                           \
+    X(before_begin)                                                                                \
+    X(after_claim_commit)                                                                          \
+    X(before_connect)                                                                              \
+    X(before_request_write)                                                                        \
+    X(between_request_writes)                                                                      \
+    X(after_request_write)                                                                         \
+    X(after_answer_head)                                                                           \
+    X(inside_answer_body)                                                                          \
+    X(after_answer_body)                                                                           \
+    X(before_outcome_commit)                                                                       \
+    X(after_outcome_commit)                                                                        \
+    X(before_answer_write)                                                                         \
+    X(between_answer_writes)                                                                       \
+    X(after_answer_write)                                                                          \
+    X(inside_batch)                                                                                \
+    X(before_commit)                                                                               \
+    X(after_commit)                                                                                \
+    X(inside_checkpoint)                                                                           \
+    X(inside_sweep)                                                                                \
+    X(before_probe)                                                                                \
+    X(after_probe_answer)                                                                          \
+    X(before_release_commit)                                                                       \
+    X(before_doubt_commit)
+
+#endif

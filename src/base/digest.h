@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * SHA-256 and HMAC-SHA-256 (FIPS 180-4, RFC 2104) over libcrypto, and lower-case hexadecimal.
+ */
+#ifndef PAWL_BASE_DIGEST_H
+#define PAWL_BASE_DIGEST_H
+
+#include "base/slice.h"
+
+#define DIGEST_SIZE 32
+#define DIGEST_HEX_SIZE 64
+
+struct digest {
+    unsigned char bytes[DIGEST_SIZE];
+};
+
+/* A running SHA-256; digest_start .. digest_add* .. digest_end. Each start must reach its end: the
+ * opaque storage holds a libcrypto context, which the end frees. Where libcrypto finds no memory
+ * the process ends, here and below: no caller could go on without a hash. */
+struct digest_stream {
+    _Alignas(16) unsigned char opaque[128];
+};
+
+void digest_start(struct digest_stream *stream);
+void digest_add(struct digest_stream *stream, struct slice part);
+/* Adds the length of `part` as 8 bytes big-endian, then `part`: parts can never run together. */
+void digest_add_sized(struct digest_stream *stream, struct slice part);
+struct digest digest_end(struct digest_stream *stream);
+
+struct digest digest_of(struct slice bytes);
+
+/* HMAC over the parts, each after its 8-byte big-endian length. */
+struct digest digest_keyed(struct slice secret, const struct slice *parts, size_t n_parts);
+
+static inline bool digest_eq(const struct digest *a, const struct digest *b)
+{
+    return memcmp(a->bytes, b->bytes, DIGEST_SIZE) == 0;
+}
+
+/* Writes 2n lower-case hex digits and a NUL. */
+void hex_encode(const void *bytes, size_t n, char *ret_text);
+/* Reads exactly 2n hex digits; false for anything else. */
+bool hex_decode(struct slice text, void *ret_bytes, size_t n);
+
+#endif

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/headers.h"
+#include "base/check.h"
+
+bool headers_add(struct headers *headers, struct slice name, struct slice value)
+{
+    CHECK(headers->n <= HEADERS_MAX);
+    if (headers->n == HEADERS_MAX)
+        return false;
+    headers->at[headers->n++] = (struct header){name, value};
+    return true;
+}
+
+const struct header *headers_next(const struct headers *headers, struct slice name, size_t *at)
+{
+    for (size_t i = *at; i < headers->n; i++) {
+        if (slice_eq_nocase(headers->at[i].name, name)) {
+            *at = i + 1;
+            return &headers->at[i];
+        }
+    }
+    *at = headers->n;
+    return NULL;
+}
+
+const struct header *headers_find(const struct headers *headers, struct slice name)
+{
+    size_t at = 0;
+    return headers_next(headers, name, &at);
+}
+
+size_t headers_count(const struct headers *headers, struct slice name)
+{
+    size_t at = 0;
+    size_t count = 0;
+    while (headers_next(headers, name, &at))
+        count++;
+    return count;
+}
+
+/* RFC 9110 5.6.1.2: empty elements are passed over, as no token is empty. */
+static bool list_has(struct slice list, struct slice token)
+{
+    while (list.at) {
+        struct slice element;
+        list = slice_cut(list, ',', &element);
+        if (slice_eq_nocase(slice_trim(element), token))
+            return true;
+    }
+    return false;
+}
+
+bool headers_list_has(const struct headers *headers, struct slice name, struct slice token)
+{
+    size_t at = 0;
+    const struct header *line;
+    CHECK(token.len > 0);
+    while ((line = headers_next(headers, name, &at)))
+        if (list_has(line->value, token))
+            return true;
+    return false;
+}
+
+bool headers_is_hop_by_hop(const struct headers *headers, struct slice name)
+{
+    static const struct slice fixed[] = {
+        {"Connection", 10}, {"Proxy-Connection", 16},  {"Keep-Alive", 10},
+        {"TE", 2},          {"Transfer-Encoding", 17}, {"Upgrade", 7},
+    };
+    for (size_t i = 0; i < sizeof(fixed) / sizeof(fixed[0]); i++)
+        if (slice_eq_nocase(name, fixed[i]))
+            return true;
+    return name.len > 0 && headers_list_has(headers, SLICE("Connection"), name);
+}

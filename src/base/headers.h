@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The header list that http and core share: field lines in their order of arrival, names as they
+ * were written. Slices point into memory that outlives the list (a read buffer, an arena, a
+ * record).
+ */
+#ifndef PAWL_BASE_HEADERS_H
+#define PAWL_BASE_HEADERS_H
+
+#include "base/slice.h"
+
+#define HEADERS_MAX 100 /* field lines in one message; more is refused */
+
+struct header {
+    struct slice name;
+    struct slice value; /* without white space at its ends */
+};
+
+struct headers {
+    size_t n;
+    struct header at[HEADERS_MAX];
+};
+
+/* Adds a line; false when the list is full. */
+bool headers_add(struct headers *headers, struct slice name, struct slice value);
+
+/* The first line of that name (case ignored), or NULL. */
+const struct header *headers_find(const struct headers *headers, struct slice name);
+
+/* How many lines have that name. */
+size_t headers_count(const struct headers *headers, struct slice name);
+
+/* The next line of that name at or after index *at; moves *at behind it; NULL at the end. */
+const struct header *headers_next(const struct headers *headers, struct slice name, size_t *at);
+
+/* Whether the comma-separated lists under `name` hold `token` (case ignored; RFC 9110 5.6.1). */
+bool headers_list_has(const struct headers *headers, struct slice name, struct slice token);
+
+/* Whether `name` is hop-by-hop: RFC 9110 7.6.1's fixed names, or listed in Connection. */
+bool headers_is_hop_by_hop(const struct headers *headers, struct slice name);
+
+#endif

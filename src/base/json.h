@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * JSON (RFC 8259), read strictly and written plainly.
+ *
+ * The reader builds a tree over the caller's bytes. It keeps what hashing needs and no library in
+ * Debian gives: number literals exactly as written, duplicate member names reported, lone
+ * surrogates refused. Depth is bounded by JSON_DEPTH_MAX, numbers as base/number.h says (RFC 8259
+ * section 9 allows both). Nothing recursive: depth costs no stack.
+ *
+ * Cost: one struct json (64 bytes) for each value in the arena, so a body of n bytes may need 32 n
+ * (`[1,1,1...`); time grows as n log n, whatever the member names are.
+ */
+#ifndef PAWL_BASE_JSON_H
+#define PAWL_BASE_JSON_H
+
+#include "base/arena.h"
+#include "base/buf.h"
+
+#define JSON_DEPTH_MAX 200
+
+enum json_type {
+    JSON_NULL,
+    JSON_FALSE,
+    JSON_TRUE,
+    JSON_NUMBER,
+    JSON_STRING,
+    JSON_ARRAY,
+    JSON_OBJECT,
+};
+
+struct json {
+    enum json_type type;
+    struct slice text;  /* number: the literal. string: decoded UTF-8 (arena or source) */
+    struct slice name;  /* member name, decoded, when inside an object */
+    struct json *first; /* array, object: first child */
+    struct json *next;  /* next sibling, in source order */
+    size_t count;       /* array, object: children */
+};
+
+enum json_error {
+    JSON_OK,
+    /* Not JSON at all. These win over the refusals below, wherever they stand in the text. */
+    JSON_SYNTAX,
+    JSON_UTF8,     /* invalid UTF-8 in a string */
+    JSON_TRAILING, /* something after the value */
+    /* Nested deeper than JSON_DEPTH_MAX; what comes after was not looked at. */
+    JSON_DEPTH,
+    /* JSON by its grammar, but refused. */
+    JSON_SURROGATE, /* a lone \uD800-\uDFFF */
+    JSON_DUPLICATE, /* a member name twice in one object, however it was escaped */
+    JSON_RANGE,     /* a number that is not bounded (base/number.h) */
+    JSON_NO_MEMORY,
+};
+
+/* Parses all of `bytes` as one JSON text. On success `*ret_root` lives in `arena` (strings without
+ * escapes point into `bytes`). On failure `*ret_offset` is the byte where it was seen; it may be
+ * NULL. A leading byte order mark is a syntax error. */
+enum json_error json_parse(struct arena *arena, struct slice bytes, struct json **ret_root,
+                           size_t *ret_offset);
+
+/* Whether a text with this error still is JSON by RFC 8259's grammar, as far as it was read. */
+static inline bool json_error_is_refusal(enum json_error error)
+{
+    return error == JSON_DEPTH || error == JSON_SURROGATE || error == JSON_DUPLICATE ||
+           error == JSON_RANGE;
+}
+
+/* One line for a person, such as "duplicate member name". */
+const char *json_error_text(enum json_error error);
+
+/* The value a JSON pointer names (RFC 6901), or NULL. "" is the root. */
+const struct json *json_at(const struct json *root, struct slice pointer);
+
+/* Whether `pointer` is "" or well-formed (RFC 6901 section 3). */
+bool json_pointer_valid(struct slice pointer);
+
+/* Sorts `n` members by name in UTF-16 code units (RFC 8785 3.2.3). `scratch` has room for `n`.
+ * Equal names keep their order. */
+void json_sort_members(const struct json **members, size_t n, const struct json **scratch);
+
+/* ---- writing ---- */
+
+/* Appends `s` as a JSON string with quotes. Invalid UTF-8 bytes are written as \ufffd. Control
+ * bytes, '"' and '\\' are escaped (\b \t \n \f \r or \u00xx, lower case), DEL as \u007f. */
+void json_add_string(struct buf *buf, struct slice s);
+
+/* Appends `s`, which is well-formed UTF-8, as RFC 8785 3.2.2.2 writes a string: nothing is escaped
+ * but control characters below U+0020, '"' and '\\'. */
+void json_add_canonical_string(struct buf *buf, struct slice s);
+
+/* Appends `"name":` with a comma before it unless the last byte is '{' or '['. */
+void json_add_name(struct buf *buf, const char *name);
+
+#endif

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/json.h"
+#include "base/utf8.h"
+
+bool json_pointer_valid(struct slice pointer)
+{
+    if (pointer.len > 0 && pointer.at[0] != '/')
+        return false;
+    for (size_t i = 0; i < pointer.len; i++) {
+        char next = i + 1 < pointer.len ? pointer.at[i + 1] : '\0';
+        if (pointer.at[i] == '~' && next != '0' && next != '1')
+            return false;
+    }
+    return utf8_valid(pointer);
+}
+
+/* Whether `token`, with its ~0 and ~1, spells `name` (RFC 6901 section 4). */
+static bool token_is(struct slice token, struct slice name)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < token.len; i++, n++) {
+        char c = token.at[i];
+        if (c == '~' && i + 1 < token.len)
+            c = token.at[++i] == '1' ? '/' : '~';
+        if (n == name.len || name.at[n] != c)
+            return false;
+    }
+    return n == name.len;
+}
+
+static const struct json *member_at(const struct json *object, struct slice token)
+{
+    const struct json *member = object->first;
+    while (member && !token_is(token, member->name))
+        member = member->next;
+    return member;
+}
+
+static const struct json *element_at(const struct json *array, struct slice token)
+{
+    uint64_t index;
+    bool padded = token.len > 1 && token.at[0] == '0';
+    if (padded || array->count == 0 || !slice_to_u64(token, array->count - 1, &index))
+        return NULL;
+    const struct json *element = array->first;
+    while (index-- > 0)
+        element = element->next;
+    return element;
+}
+
+const struct json *json_at(const struct json *root, struct slice pointer)
+{
+    if (pointer.len > 0 && pointer.at[0] != '/')
+        return NULL;
+    const struct json *value = root;
+    while (value && pointer.at && pointer.len > 0) {
+        struct slice token;
+        struct slice rest = slice_cut(slice_skip(pointer, 1), '/', &token);
+        /* slice_cut drops the '/' that starts the next token. */
+        pointer = rest.at ? slice_make(rest.at - 1, rest.len + 1) : rest;
+        if (value->type == JSON_OBJECT)
+            value = member_at(value, token);
+        else if (value->type == JSON_ARRAY)
+            value = element_at(value, token);
+        else
+            value = NULL;
+    }
+    return value;
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/json.h"
+#include "base/utf8.h"
+
+/* The letter of a two-character escape, or '\0'. */
+static char escape_letter(char c)
+{
+    switch (c) {
+    case '"':
+    case '\\':
+        return c;
+    case '\b':
+        return 'b';
+    case '\t':
+        return 't';
+    case '\n':
+        return 'n';
+    case '\f':
+        return 'f';
+    case '\r':
+        return 'r';
+    default:
+        return '\0';
+    }
+}
+
+static void add_escape(struct buf *buf, char c)
+{
+    static const char digits[] = "0123456789abcdef";
+    char letter = escape_letter(c);
+    buf_add_char(buf, '\\');
+    if (letter) {
+        buf_add_char(buf, letter);
+        return;
+    }
+    buf_add_str(buf, "u00");
+    buf_add_char(buf, digits[(unsigned char)c >> 4]);
+    buf_add_char(buf, digits[(unsigned char)c & 0xF]);
+}
+
+static bool must_escape(char c)
+{
+    return (unsigned char)c < 0x20 || c == '"' || c == '\\';
+}
+
+void json_add_canonical_string(struct buf *buf, struct slice s)
+{
+    size_t plain = 0; /* where the run of unescaped bytes began */
+    buf_add_char(buf, '"');
+    for (size_t i = 0; i < s.len; i++) {
+        if (!must_escape(s.at[i]))
+            continue;
+        buf_add(buf, s.at + plain, i - plain);
+        add_escape(buf, s.at[i]);
+        plain = i + 1;
+    }
+    if (s.len > plain)
+        buf_add(buf, s.at + plain, s.len - plain);
+    buf_add_char(buf, '"');
+}
+
+void json_add_string(struct buf *buf, struct slice s)
+{
+    buf_add_char(buf, '"');
+    while (s.len > 0) {
+        size_t n = utf8_length(s);
+        if (n == 0)
+            buf_add_str(buf, "\\ufffd");
+        else if (must_escape(s.at[0]) || s.at[0] == 0x7F)
+            add_escape(buf, s.at[0]);
+        else
+            buf_add(buf, s.at, n);
+        s = slice_skip(s, n ? n : 1);
+    }
+    buf_add_char(buf, '"');
+}
+
+void json_add_name(struct buf *buf, const char *name)
+{
+    char last = buf->len > 0 ? buf->at[buf->len - 1] : '{';
+    if (last != '{' && last != '[')
+        buf_add_char(buf, ',');
+    json_add_string(buf, slice_of(name));
+    buf_add_char(buf, ':');
+}

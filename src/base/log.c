@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/log.h"
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/digest.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "base/thread.h"
+#include "base/timestamp.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <unistd.h>
+
+/* A pipe that polls writable takes this much without blocking (POSIX's PIPE_BUF is at least 512,
+ * Linux has 4096): so the thread notices log_free while the reader sleeps. */
+#define WRITE_PIECE ((size_t)4096)
+#define POLL_MS 50
+/* What log_free waits beyond the flush for a thread that a terminal or another writer holds. */
+#define GIVE_UP_US (LOG_FLUSH_US + INT64_C(500000))
+
+/*
+ * The ring's bytes from `first` on, `used` of them, belong to the writer thread, which writes them
+ * without the lock; all others belong to whoever holds the lock.
+ */
+struct log {
+    struct mutex mutex;
+    struct cond changed; /* lines came, log_free began, the thread ended */
+    size_t first;
+    size_t used;
+    uint64_t dropped;
+    int64_t stop_at_us; /* boot clock; CLOCK_NEVER until log_free */
+    bool ended;
+    int fd;
+    struct thread thread;
+    size_t size;
+    char ring[];
+};
+
+static uint64_t lines_in(struct slice bytes)
+{
+    uint64_t n = 0;
+    for (size_t i = 0; i < bytes.len; i++)
+        n += bytes.at[i] == '\n';
+    return n;
+}
+
+/* The next bytes that lie in one piece; empty: log_free and nothing more to write. */
+static struct slice await_piece(struct log *log)
+{
+    mutex_lock(&log->mutex);
+    while (log->used == 0 && log->stop_at_us == CLOCK_NEVER)
+        cond_wait(&log->changed, &log->mutex);
+    size_t n = log->size - log->first;
+    if (n > log->used)
+        n = log->used;
+    if (n > WRITE_PIECE)
+        n = WRITE_PIECE;
+    mutex_unlock(&log->mutex);
+    return slice_make(log->ring + log->first, n);
+}
+
+static void piece_done(struct log *log, size_t n, uint64_t dropped)
+{
+    mutex_lock(&log->mutex);
+    CHECK(n <= log->used);
+    log->first = (log->first + n) % log->size;
+    log->used -= n;
+    log->dropped += dropped;
+    mutex_unlock(&log->mutex);
+}
+
+static bool is_late(struct log *log)
+{
+    mutex_lock(&log->mutex);
+    bool late = log->stop_at_us != CLOCK_NEVER && clock_boot_us() >= log->stop_at_us;
+    mutex_unlock(&log->mutex);
+    return late;
+}
+
+/* False: log_free's time is up. */
+static bool await_reader(struct log *log)
+{
+    while (!is_late(log)) {
+        struct pollfd wait = {.fd = log->fd, .events = POLLOUT};
+        int n = poll(&wait, 1, POLL_MS);
+        CHECK(n >= 0 || errno == EINTR);
+        if (n > 0)
+            return true;
+    }
+    return false;
+}
+
+static void write_piece(struct log *log, struct slice piece)
+{
+    ssize_t n = write(log->fd, piece.at, piece.len);
+    if (n >= 0)
+        piece_done(log, (size_t)n, 0);
+    else if (errno != EINTR && errno != EAGAIN)
+        piece_done(log, piece.len, lines_in(piece));
+}
+
+static void log_main(void *argument)
+{
+    struct log *log = argument;
+    struct slice piece;
+    while ((piece = await_piece(log)).len > 0 && await_reader(log))
+        write_piece(log, piece);
+    mutex_lock(&log->mutex);
+    log->ended = true;
+    cond_broadcast(&log->changed);
+    mutex_unlock(&log->mutex);
+}
+
+static void log_discard(struct log *log)
+{
+    cond_fini(&log->changed);
+    mutex_fini(&log->mutex);
+    mem_free(log);
+}
+
+struct log *log_new(int fd, size_t ring_bytes)
+{
+    CHECK(ring_bytes > 0);
+    struct log *log = ring_bytes < SIZE_MAX / 2 ? mem_alloc(sizeof(struct log) + ring_bytes) : NULL;
+    if (!log)
+        return NULL;
+    *log = (struct log){.fd = fd, .size = ring_bytes, .stop_at_us = CLOCK_NEVER};
+    mutex_init(&log->mutex);
+    cond_init(&log->changed);
+    if (thread_start(&log->thread, "log", log_main, log))
+        return log;
+    log_discard(log);
+    return NULL;
+}
+
+static bool await_end(struct log *log)
+{
+    mutex_lock(&log->mutex);
+    int64_t now_us = clock_boot_us();
+    int64_t give_up_us = now_us + GIVE_UP_US;
+    log->stop_at_us = now_us + LOG_FLUSH_US;
+    cond_broadcast(&log->changed);
+    while (!log->ended && (now_us = clock_boot_us()) < give_up_us)
+        cond_wait_for(&log->changed, &log->mutex, give_up_us - now_us);
+    bool ended = log->ended;
+    mutex_unlock(&log->mutex);
+    return ended;
+}
+
+void log_free(struct log *log)
+{
+    if (!log)
+        return;
+    if (!await_end(log)) {
+        /* write() itself hangs: the thread keeps the log for the rest of the process. */
+        thread_detach(&log->thread);
+        return;
+    }
+    thread_join(&log->thread);
+    log_discard(log);
+}
+
+static void ring_put(struct log *log, struct slice bytes)
+{
+    size_t at = (log->first + log->used) % log->size;
+    size_t n = log->size - at < bytes.len ? log->size - at : bytes.len;
+    memcpy(log->ring + at, bytes.at, n);
+    memcpy(log->ring, bytes.at + n, bytes.len - n);
+    log->used += bytes.len;
+}
+
+static void drop_one(struct log *log)
+{
+    mutex_lock(&log->mutex);
+    log->dropped++;
+    mutex_unlock(&log->mutex);
+}
+
+void log_write(struct log *log, struct slice line)
+{
+    if (!log)
+        return;
+    mutex_lock(&log->mutex);
+    if (line.len < log->size - log->used) {
+        if (line.len)
+            ring_put(log, line);
+        ring_put(log, SLICE("\n"));
+        cond_signal(&log->changed);
+    } else {
+        log->dropped++;
+    }
+    mutex_unlock(&log->mutex);
+}
+
+uint64_t log_dropped(struct log *log)
+{
+    if (!log)
+        return 0;
+    mutex_lock(&log->mutex);
+    uint64_t dropped = log->dropped;
+    mutex_unlock(&log->mutex);
+    return dropped;
+}
+
+static const char *level_text(enum log_level level)
+{
+    switch (level) {
+#define X(name, text)                                                                              \
+    case LOG_LEVEL_##name:                                                                         \
+        return text;
+        LOG_LEVELS(X)
+#undef X
+    }
+    UNREACHABLE();
+}
+
+void log_line_start(struct log_line *line, enum log_level level, const char *event)
+{
+    line->buf = buf_make(LOG_LINE_MAX);
+    buf_add_str(&line->buf, "{\"time\":\"");
+    CHECK(timestamp_print(&line->buf, clock_wall_us()));
+    buf_add_char(&line->buf, '"');
+    log_line_str(line, "level", slice_of(level_text(level)));
+    log_line_str(line, "event", slice_of(event));
+}
+
+void log_line_str(struct log_line *line, const char *name, struct slice value)
+{
+    json_add_name(&line->buf, name);
+    json_add_string(&line->buf, value);
+}
+
+void log_line_i64(struct log_line *line, const char *name, int64_t value)
+{
+    json_add_name(&line->buf, name);
+    buf_add_i64(&line->buf, value);
+}
+
+void log_line_bool(struct log_line *line, const char *name, bool value)
+{
+    json_add_name(&line->buf, name);
+    buf_add_str(&line->buf, value ? "true" : "false");
+}
+
+void log_line_hex(struct log_line *line, const char *name, const void *bytes, size_t n)
+{
+    json_add_name(&line->buf, name);
+    buf_add_char(&line->buf, '"');
+    char *room = buf_room(&line->buf, n < LOG_LINE_MAX ? 2 * n + 1 : SIZE_MAX);
+    if (room) {
+        hex_encode(bytes, n, room);
+        buf_added(&line->buf, 2 * n);
+    }
+    buf_add_char(&line->buf, '"');
+}
+
+void log_line_end(struct log *log, struct log_line *line)
+{
+    buf_add_char(&line->buf, '}');
+    if (buf_ok(&line->buf))
+        log_write(log, buf_slice(&line->buf));
+    else if (log)
+        drop_one(log);
+    buf_fini(&line->buf);
+}

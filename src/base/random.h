@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Random bytes from the kernel (getrandom). Ends the process when the kernel has none to give. */
+#ifndef PAWL_BASE_RANDOM_H
+#define PAWL_BASE_RANDOM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+void random_bytes(void *ret_bytes, size_t n);
+uint64_t random_u64(void);
+
+#endif

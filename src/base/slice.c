@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/slice.h"
+#include "base/check.h"
+
+static char lower(char c)
+{
+    return c >= 'A' && c <= 'Z' ? (char)(c + ('a' - 'A')) : c;
+}
+
+bool slice_eq_nocase(struct slice a, struct slice b)
+{
+    if (a.len != b.len)
+        return false;
+    for (size_t i = 0; i < a.len; i++)
+        if (lower(a.at[i]) != lower(b.at[i]))
+            return false;
+    return true;
+}
+
+bool slice_starts(struct slice s, struct slice prefix)
+{
+    return s.len >= prefix.len && slice_eq(slice_make(s.at, prefix.len), prefix);
+}
+
+struct slice slice_skip(struct slice s, size_t n)
+{
+    CHECK(n <= s.len);
+    return n ? slice_make(s.at + n, s.len - n) : s;
+}
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t';
+}
+
+struct slice slice_trim(struct slice s)
+{
+    while (s.len && is_blank(s.at[0]))
+        s = slice_skip(s, 1);
+    while (s.len && is_blank(s.at[s.len - 1]))
+        s.len--;
+    return s;
+}
+
+ptrdiff_t slice_find(struct slice s, char c)
+{
+    const char *found = s.len ? memchr(s.at, c, s.len) : NULL;
+    return found ? found - s.at : -1;
+}
+
+struct slice slice_cut(struct slice s, char c, struct slice *ret_head)
+{
+    ptrdiff_t found = slice_find(s, c);
+    if (found < 0) {
+        *ret_head = s;
+        return slice_make(NULL, 0);
+    }
+    *ret_head = slice_make(s.at, (size_t)found);
+    return slice_skip(s, (size_t)found + 1);
+}
+
+bool slice_to_u64(struct slice s, uint64_t max, uint64_t *ret_value)
+{
+    uint64_t value = 0; /* 19 digits always fit */
+    if (s.len < 1 || s.len > 19)
+        return false;
+    for (size_t i = 0; i < s.len; i++) {
+        if (s.at[i] < '0' || s.at[i] > '9')
+            return false;
+        value = value * 10 + (uint64_t)(s.at[i] - '0');
+    }
+    if (value > max)
+        return false;
+    *ret_value = value;
+    return true;
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * slice: bytes that somebody else owns. Never NUL-terminated by promise; `at` may be NULL only when
+ * `len` is 0. Copied by value.
+ */
+#ifndef PAWL_BASE_SLICE_H
+#define PAWL_BASE_SLICE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+struct slice {
+    const char *at;
+    size_t len;
+};
+
+/* A slice over a string literal, usable in initialisers. */
+#define SLICE(literal) ((struct slice){"" literal, sizeof(literal) - 1})
+/* Two printf arguments for "%.*s". */
+#define SLICE_ARG(s) (int)(s).len, (s).at ? (s).at : ""
+
+static inline struct slice slice_make(const void *at, size_t len)
+{
+    return (struct slice){at, len};
+}
+
+/* A slice over a C string; NULL gives the empty slice. */
+static inline struct slice slice_of(const char *string)
+{
+    return string ? slice_make(string, strlen(string)) : slice_make(NULL, 0);
+}
+
+static inline bool slice_eq(struct slice a, struct slice b)
+{
+    return a.len == b.len && (a.len == 0 || memcmp(a.at, b.at, a.len) == 0);
+}
+
+/* As slice_eq, ASCII letters compared without case. */
+bool slice_eq_nocase(struct slice a, struct slice b);
+
+bool slice_starts(struct slice s, struct slice prefix);
+
+/* The slice without its first `n` bytes (n <= len). */
+struct slice slice_skip(struct slice s, size_t n);
+
+/* Without SP and HTAB at both ends (RFC 9110 5.6.3 OWS). */
+struct slice slice_trim(struct slice s);
+
+/* Where `c` first stands, or -1. */
+ptrdiff_t slice_find(struct slice s, char c);
+
+/* Cuts at the first `c`: `ret_head` gets what stands before it, the result what stands after it.
+ * Without `c`, head is everything and the result is empty with `at` == NULL. */
+struct slice slice_cut(struct slice s, char c, struct slice *ret_head);
+
+/* Reads decimal digits only, all of `s` (1 to 19 of them), not above `max`. */
+bool slice_to_u64(struct slice s, uint64_t max, uint64_t *ret_value);
+
+#endif

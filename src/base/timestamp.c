@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/timestamp.h"
+#include "base/check.h"
+#include "base/clock.h"
+
+#include <time.h>
+
+/* The years 0000 up to 10000 in seconds since 1970. */
+#define FIRST_S INT64_C(-62167219200)
+#define END_S INT64_C(253402300800)
+
+bool timestamp_print(struct buf *buf, int64_t us)
+{
+    if (us < FIRST_S * CLOCK_US_PER_S || us >= END_S * CLOCK_US_PER_S)
+        return false;
+    int64_t below = us % CLOCK_US_PER_S;
+    if (below < 0)
+        below += CLOCK_US_PER_S;
+    time_t seconds = (time_t)((us - below) / CLOCK_US_PER_S);
+    struct tm t;
+    CHECK(gmtime_r(&seconds, &t));
+    buf_printf(buf, "%04d-%02d-%02dT%02d:%02d:%02d.%03dZ", t.tm_year + 1900, t.tm_mon + 1,
+               t.tm_mday, t.tm_hour, t.tm_min, t.tm_sec, (int)(below / CLOCK_US_PER_MS));
+    return true;
+}
+
+/* The digits of `text` from `at` on, already known to be digits. */
+static int number_at(struct slice text, size_t at, size_t n)
+{
+    int value = 0;
+    for (size_t i = at; i < at + n; i++)
+        value = value * 10 + (text.at[i] - '0');
+    return value;
+}
+
+static bool has_form(struct slice text)
+{
+    static const char form[TIMESTAMP_LEN + 1] = "dddd-dd-ddTdd:dd:dd.dddZ";
+    if (text.len != TIMESTAMP_LEN)
+        return false;
+    for (size_t i = 0; i < TIMESTAMP_LEN; i++) {
+        bool digit = text.at[i] >= '0' && text.at[i] <= '9';
+        if (form[i] == 'd' ? !digit : text.at[i] != form[i])
+            return false;
+    }
+    return true;
+}
+
+bool timestamp_parse(struct slice text, int64_t *ret_us)
+{
+    if (!has_form(text))
+        return false;
+    struct tm t = {.tm_year = number_at(text, 0, 4) - 1900,
+                   .tm_mon = number_at(text, 5, 2) - 1,
+                   .tm_mday = number_at(text, 8, 2),
+                   .tm_hour = number_at(text, 11, 2),
+                   .tm_min = number_at(text, 14, 2),
+                   .tm_sec = number_at(text, 17, 2)};
+    struct tm given = t;
+    int64_t seconds = timegm(&t); /* carries 30 February over into March: seen below */
+    if (t.tm_mon != given.tm_mon || t.tm_mday != given.tm_mday || t.tm_hour != given.tm_hour ||
+        t.tm_min != given.tm_min || t.tm_sec != given.tm_sec)
+        return false;
+    *ret_us = seconds * CLOCK_US_PER_S + number_at(text, 20, 3) * CLOCK_US_PER_MS;
+    return true;
+}

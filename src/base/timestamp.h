@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Stored times (microseconds since 1970, UTC) as ISO 8601 with milliseconds:
+ * `2026-11-20T10:00:00.123Z`. Years 0000 to 9999, no leap seconds.
+ */
+#ifndef PAWL_BASE_TIMESTAMP_H
+#define PAWL_BASE_TIMESTAMP_H
+
+#include "base/buf.h"
+
+#define TIMESTAMP_LEN 24
+
+/* Appends the time, what is below a millisecond cut off (towards the past). False, and nothing
+ * appended: the year has not four digits. */
+bool timestamp_print(struct buf *buf, int64_t us);
+
+/* Reads exactly that form; false for anything else, dates that do not exist included. */
+bool timestamp_parse(struct slice text, int64_t *ret_us);
+
+#endif

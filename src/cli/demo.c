@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/demo.h"
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "cli/command.h"
+#include "core/errors.h"
+#include "daemon/resolve.h"
+#include "demo/server.h"
+#include <getopt.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define START_US (INT64_C(10) * CLOCK_US_PER_S)
+#define POLL_NS 20000000L
+#define TEXT_MAX ((size_t)8192)
+
+extern char **environ;
+
+static const char help[] =
+    "usage: pawl demo [--listen ADDRESS] [--ledger FILE] [--faults LIST]\n\n"
+    "A small refund and payment service on loopback, to try the gateway with. It does not dedupe:\n"
+    "its ledger counts how often something really happened.\n\n"
+    "  --listen ADDRESS  default 127.0.0.1:9000\n"
+    "  --ledger FILE     default ledger.jsonl\n"
+    "  --faults LIST     as the Demo-Fault header, for every POST: delay=MS, status=CODE, lose,\n"
+    "                    lose-before, half\n"
+    "  -h, --help        this text\n";
+
+int command_demo(int argc, char **argv)
+{
+    static const struct option longs[] = {{"listen", required_argument, NULL, 'l'},
+                                          {"ledger", required_argument, NULL, 'f'},
+                                          {"faults", required_argument, NULL, 'x'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {NULL, 0, NULL, 0}};
+    struct demo_config config = {.listen = "127.0.0.1:9000", .ledger = "ledger.jsonl"};
+    int c;
+    opterr = 0;
+    while ((c = getopt_long(argc, argv, ":h", longs, NULL)) != -1) {
+        switch (c) {
+        case 'l':
+            config.listen = optarg;
+            break;
+        case 'f':
+            config.ledger = optarg;
+            break;
+        case 'x':
+            config.faults = optarg;
+            break;
+        case 'h':
+            fputs(help, stdout);
+            return EXIT_DONE;
+        default:
+            return command_misused("demo", "cannot take %s", argv[optind - 1]);
+        }
+    }
+    if (optind < argc)
+        return command_misused("demo", "takes no argument `%s`", argv[optind]);
+    return demo_run(&config);
+}
+
+static bool is_listening(const struct sockaddr_storage *address, unsigned len)
+{
+    int fd = socket(address->ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool listening = fd >= 0 && connect(fd, (const struct sockaddr *)address, len) == 0;
+    if (fd >= 0)
+        close(fd);
+    return listening;
+}
+
+/* In a session of its own: it outlives a killed gateway, and its terminal. */
+static bool spawn(const char *listen, const char *ledger)
+{
+    char *argv[] = {(char *)(uintptr_t) "pawl",     (char *)(uintptr_t) "demo",
+                    (char *)(uintptr_t) "--listen", (char *)(uintptr_t)listen,
+                    (char *)(uintptr_t) "--ledger", (char *)(uintptr_t)ledger,
+                    NULL};
+    posix_spawnattr_t attributes;
+    pid_t pid = 0;
+    if (posix_spawnattr_init(&attributes) != 0)
+        return false;
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);
+    int failed = posix_spawn(&pid, "/proc/self/exe", NULL, &attributes, argv, environ);
+    posix_spawnattr_destroy(&attributes);
+    return failed == 0;
+}
+
+static bool wait_until_listening(const struct sockaddr_storage *address, unsigned len)
+{
+    int64_t deadline = clock_boot_us() + START_US;
+    while (!is_listening(address, len)) {
+        if (clock_boot_us() >= deadline)
+            return false;
+        nanosleep(&(struct timespec){.tv_nsec = POLL_NS}, NULL);
+    }
+    return true;
+}
+
+bool demo_ensure(const struct config_address *address, const char *store_path)
+{
+    struct sockaddr_storage where;
+    unsigned len = 0;
+    char *problem MEM_AUTO = NULL;
+    if (!resolve_address(address, false, &where, &len, &problem)) {
+        fprintf(stderr, "pawl serve: %s\n", problem ? problem : "out of memory");
+        return false;
+    }
+    if (is_listening(&where, len))
+        return true;
+    struct buf listen BUF_AUTO = buf_make(TEXT_MAX);
+    struct buf ledger BUF_AUTO = buf_make(TEXT_MAX);
+    buf_printf(&listen, "%.*s:%u", SLICE_ARG(address->host), (unsigned)address->port);
+    buf_add_char(&listen, '\0');
+    buf_add_str(&ledger, store_path);
+    buf_add(&ledger, ".ledger", sizeof ".ledger");
+    bool started = buf_ok(&listen) && buf_ok(&ledger) && spawn(listen.at, ledger.at) &&
+                   wait_until_listening(&where, len);
+    if (!started)
+        fputs("pawl serve: the demo upstream did not start\n", stderr);
+    return started;
+}

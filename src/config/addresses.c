@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Readers of what lies outside: listen, upstream, store. */
+#include "config/reader.h"
+
+#define HOST_MAX 253
+#define AN_ADDRESS "HOST:PORT, such as 127.0.0.1:8080 or [::1]:8080"
+#define AN_UPSTREAM "http://HOST:PORT, such as http://127.0.0.1:9000"
+#define A_STORE "sqlite:PATH, such as sqlite:./pawl.db"
+
+static bool is_host(struct slice host, bool bracketed)
+{
+    for (size_t i = 0; i < host.len; i++) {
+        char c = host.at[i];
+        bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+        bool mark = bracketed ? c == ':' || c == '.' || c == '%' : c == '-' || c == '.' || c == '_';
+        if (!letter && !mark && !(c >= '0' && c <= '9'))
+            return false;
+    }
+    return host.len >= 1 && host.len <= HOST_MAX;
+}
+
+/* HOST[:PORT]; without a port it is `port_else`, if that is not negative. */
+static bool address_read(struct slice text, int port_else, struct config_address *ret_address)
+{
+    struct slice host, rest;
+    uint64_t port = (uint64_t)port_else;
+    bool bracketed = text.len && text.at[0] == '[';
+    if (bracketed) {
+        rest = slice_cut(slice_skip(text, 1), ']', &host);
+        if (!rest.at || (rest.len && rest.at[0] != ':'))
+            return false;
+    } else {
+        slice_cut(text, ':', &host);
+        rest = slice_skip(text, host.len);
+    }
+    if (!is_host(host, bracketed) || (rest.len == 0 && port_else < 0))
+        return false;
+    if (rest.len && !slice_to_u64(slice_skip(rest, 1), UINT16_MAX, &port))
+        return false;
+    *ret_address = (struct config_address){host, (uint16_t)port};
+    return true;
+}
+
+static void keep_address(struct reader *reader, struct config_address address, void *field)
+{
+    address.host = arena_copy(&reader->config->arena, address.host);
+    *(struct config_address *)field = address;
+}
+
+OPTION_READER(listen)
+{
+    struct slice text;
+    struct config_address address;
+    (void)option;
+    if (!reader_scalar(reader, node, AN_ADDRESS, &text))
+        return;
+    if (address_read(text, -1, &address))
+        keep_address(reader, address, field);
+    else
+        reader_expected(reader, node, AN_ADDRESS);
+}
+
+OPTION_READER(upstream)
+{
+    struct slice text;
+    struct config_address address;
+    (void)option;
+    if (!reader_scalar(reader, node, AN_UPSTREAM, &text))
+        return;
+    if (slice_starts(text, SLICE("https://"))) {
+        complaints_add(reader->errors, node->place, node->key,
+                       "https is not in this version (expected " AN_UPSTREAM ")");
+        return;
+    }
+    bool good = slice_starts(text, SLICE("http://"));
+    if (good) {
+        text = slice_skip(text, 7);
+        if (text.len && text.at[text.len - 1] == '/')
+            text.len--;
+        good = address_read(text, 80, &address) && address.port != 0;
+    }
+    if (good)
+        keep_address(reader, address, field);
+    else
+        reader_expected(reader, node, AN_UPSTREAM);
+}
+
+/* Paths are relative to the file that names them. */
+static struct slice resolve(struct reader *reader, struct slice path)
+{
+    const char *file = reader->errors->path;
+    const char *slash = strrchr(file, '/');
+    if (path.at[0] == '/' || !slash)
+        return arena_copy(&reader->config->arena, path);
+    while (slice_starts(path, SLICE("./")))
+        path = slice_skip(path, 2);
+    struct slice folder = slice_make(file, (size_t)(slash - file) + 1);
+    char *at = arena_alloc(&reader->config->arena, folder.len + path.len + 1);
+    if (!at)
+        return slice_make(NULL, 0);
+    memcpy(at, folder.at, folder.len);
+    memcpy(at + folder.len, path.at, path.len);
+    at[folder.len + path.len] = '\0';
+    return slice_make(at, folder.len + path.len);
+}
+
+static bool is_other_store(struct slice text)
+{
+    return slice_starts(text, SLICE("postgres:")) || slice_starts(text, SLICE("postgresql:")) ||
+           slice_starts(text, SLICE("redis:")) || slice_starts(text, SLICE("rediss:"));
+}
+
+OPTION_READER(store)
+{
+    struct slice text;
+    (void)option;
+    if (!reader_scalar(reader, node, A_STORE, &text))
+        return;
+    if (is_other_store(text))
+        complaints_add(reader->errors, node->place, node->key,
+                       "this store is not in this version (expected " A_STORE ")");
+    else if (!slice_starts(text, SLICE("sqlite:")) || text.len == strlen("sqlite:"))
+        reader_expected(reader, node, A_STORE);
+    else
+        *(struct slice *)field = resolve(reader, slice_skip(text, strlen("sqlite:")));
+}

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "config/config.h"
+#include "base/mem.h"
+#include "config/reader.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#define SCRATCH_MAX (32 * 1024 * 1024)
+#define TEXTS_MAX (1024 * 1024)
+#define RULES_SIZE_MAX (16 * 1024 * 1024)
+
+/* `rules` and `defaults` are read after everything they build on, wherever they stand. */
+static void check_section(struct reader *reader, const struct node *node, enum node_kind kind,
+                          const char *expected)
+{
+    bool is_empty = node->kind == NODE_SCALAR && node->is_null;
+    if (node->kind != kind && node->kind != NODE_BAD && !is_empty)
+        complaints_add(reader->errors, node->place, node->key, "expected %s", expected);
+}
+
+OPTION_READER(rules)
+{
+    (void)option;
+    (void)field;
+    check_section(reader, node, NODE_LIST, "a list of rules");
+}
+
+OPTION_READER(defaults)
+{
+    (void)option;
+    (void)field;
+    check_section(reader, node, NODE_MAP, "a map of options");
+}
+
+static void read_sections(struct reader *reader, const struct node *root)
+{
+    struct rule_draft *base = reader->draft;
+    options_read_map(reader, root, OPTION_TOP);
+    if (!base->set[OPTION_upstream])
+        complaints_add(reader->errors, root->place, SLICE("upstream"),
+                       "missing (expected http://HOST:PORT)");
+    const struct node *defaults = base->set[OPTION_defaults];
+    if (defaults && defaults->kind == NODE_MAP)
+        options_read_map(reader, defaults, OPTION_DEFAULTS);
+    rules_compile(reader, base->set[OPTION_rules], base);
+}
+
+static void read_text(struct reader *reader, struct slice text)
+{
+    const struct node *root = node_read(text, reader->scratch, reader->errors);
+    if (!root)
+        return;
+    if (root->kind != NODE_MAP) {
+        complaints_add(reader->errors, root->place, SLICE("config"),
+                       "not a map (expected options such as upstream:)");
+        return;
+    }
+    reader->draft = arena_alloc(reader->scratch, sizeof(*reader->draft));
+    if (!reader->draft)
+        return;
+    memset(reader->draft, 0, sizeof(*reader->draft));
+    options_read_fallbacks(reader);
+    read_sections(reader, root);
+}
+
+static struct config *config_new(void)
+{
+    struct config *config = mem_zalloc(1, sizeof(*config));
+    if (!config)
+        return NULL;
+    config->arena = arena_make(TEXTS_MAX);
+    config->rules = rule_set_new(RULES_SIZE_MAX);
+    if (config->rules)
+        return config;
+    config_free(config);
+    return NULL;
+}
+
+void config_free(struct config *config)
+{
+    if (!config)
+        return;
+    rule_set_unref(config->rules);
+    arena_fini(&config->arena);
+    mem_free(config);
+}
+
+static bool ran_out(const struct reader *reader)
+{
+    return reader->scratch->failed || reader->config->arena.failed ||
+           reader->config->rules->arena.failed;
+}
+
+/* What to tell, and whether the config counts. */
+static bool conclude(struct reader *reader, char **ret_complaints)
+{
+    struct complaints *told = reader->errors->n ? reader->errors : reader->warnings;
+    if (ran_out(reader) && !reader->errors->n) {
+        complaints_add(reader->errors, (struct place){1, 1}, SLICE("config"),
+                       "too large, or out of memory");
+        told = reader->errors;
+    }
+    char *complaints = complaints_print(told);
+    *ret_complaints = complaints;
+    return complaints && told == reader->warnings;
+}
+
+struct config *config_parse(const char *path, struct slice text, char **ret_complaints)
+{
+    ARENA_AUTO struct arena scratch = arena_make(SCRATCH_MAX);
+    struct complaints errors, warnings;
+    struct config *config = config_new();
+    *ret_complaints = NULL;
+    if (!config)
+        return NULL;
+    complaints_init(&errors, path);
+    complaints_init(&warnings, path);
+    struct reader reader = {config, NULL, &errors, &warnings, &scratch};
+    read_text(&reader, text);
+    bool good = conclude(&reader, ret_complaints);
+    complaints_fini(&errors);
+    complaints_fini(&warnings);
+    if (good)
+        return config;
+    config_free(config);
+    return NULL;
+}
+
+/* All of the file, as far as a config may be long, and a byte more. */
+static bool read_file(const char *path, struct buf *buf)
+{
+    FILE *file = fopen(path, "re");
+    size_t n = 1;
+    if (!file)
+        return false;
+    while (n && buf->len <= NODE_TEXT_MAX) {
+        char *room = buf_room(buf, 16 * 1024);
+        n = room ? fread(room, 1, 16 * 1024, file) : 0;
+        if (n)
+            buf_added(buf, n);
+    }
+    int error = ferror(file) ? errno : buf_ok(buf) ? 0 : ENOMEM;
+    fclose(file);
+    errno = error;
+    return error == 0;
+}
+
+struct config *config_read(const char *path, char **ret_complaints)
+{
+    BUF_AUTO struct buf text = buf_make(NODE_TEXT_MAX + 64 * 1024);
+    if (read_file(path, &text))
+        return config_parse(path, buf_slice(&text), ret_complaints);
+    const char *why = strerrordesc_np(errno);
+    struct complaints errors;
+    complaints_init(&errors, path);
+    complaints_add(&errors, (struct place){1, 1}, SLICE("config"), "cannot be read: %s", why);
+    *ret_complaints = complaints_print(&errors);
+    complaints_fini(&errors);
+    return NULL;
+}

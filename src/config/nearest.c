@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "config/nearest.h"
+
+static size_t least(size_t a, size_t b, size_t c)
+{
+    size_t ab = a < b ? a : b;
+    return ab < c ? ab : c;
+}
+
+/* Optimal string alignment: three rows of the edit matrix are enough to see swapped neighbours. */
+size_t nearest_distance(struct slice a, struct slice b)
+{
+    size_t rows[3][NEAREST_NAME_MAX + 1];
+    if (a.len > NEAREST_NAME_MAX || b.len > NEAREST_NAME_MAX)
+        return NEAREST_NAME_MAX;
+    for (size_t j = 0; j <= b.len; j++)
+        rows[0][j] = j;
+    for (size_t i = 1; i <= a.len; i++) {
+        size_t *row = rows[i % 3], *above = rows[(i + 2) % 3], *higher = rows[(i + 1) % 3];
+        row[0] = i;
+        for (size_t j = 1; j <= b.len; j++) {
+            bool same = a.at[i - 1] == b.at[j - 1];
+            row[j] = least(above[j] + 1, row[j - 1] + 1, above[j - 1] + !same);
+            if (i > 1 && j > 1 && a.at[i - 1] == b.at[j - 2] && a.at[i - 2] == b.at[j - 1] &&
+                higher[j - 2] + 1 < row[j])
+                row[j] = higher[j - 2] + 1;
+        }
+    }
+    return rows[a.len % 3][b.len];
+}
+
+bool nearest_is_near(struct slice given, size_t distance)
+{
+    size_t allowed = given.len < 4 ? 1 : given.len < 8 ? 2 : 3;
+    return distance <= allowed && distance < given.len;
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The valid name that somebody probably meant: fewest letters changed, left out, added, swapped. */
+#ifndef PAWL_CONFIG_NEAREST_H
+#define PAWL_CONFIG_NEAREST_H
+
+#include "base/slice.h"
+
+#define NEAREST_NAME_MAX 32 /* longer ones are near to nothing */
+
+/* How many letters differ; NEAREST_NAME_MAX when either is too long. */
+size_t nearest_distance(struct slice a, struct slice b);
+
+/* Whether a name that differs from `given` in so many letters is worth a question. */
+bool nearest_is_near(struct slice given, size_t distance);
+
+#endif

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "config/options.h"
+#include "base/check.h"
+#include "base/clock.h"
+#include "config/reader.h"
+
+#define FALLBACKS_MAX (16 * 1024)
+
+enum { OWNER_config, OWNER_rule_draft };
+
+static const struct option options[OPTION_COUNT] = {
+#define X(name, where, owner, field, reader, lowest, highest, fallback, help)                      \
+    [OPTION_##name] = {SLICE(#name),  where,  OWNER_##owner, offsetof(struct owner, field),        \
+                       read_##reader, lowest, highest,       fallback,                             \
+                       help},
+    CONFIG_OPTIONS(X)
+#undef X
+};
+
+static const struct slice later[] = {
+#define X(name) {#name, sizeof(#name) - 1},
+    CONFIG_LATER(X)
+#undef X
+};
+
+const struct option *option_at(enum option_id id)
+{
+    CHECK(id < OPTION_COUNT);
+    return &options[id];
+}
+
+static bool has_fallback(const struct option *option)
+{
+    return option->fallback[0] != '(';
+}
+
+static const struct option *find(struct slice name)
+{
+    for (size_t i = 0; i < OPTION_COUNT; i++)
+        if (slice_eq(options[i].name, name))
+            return &options[i];
+    return NULL;
+}
+
+static bool is_later(struct slice name)
+{
+    for (size_t i = 0; i < sizeof(later) / sizeof(later[0]); i++)
+        if (slice_eq(later[i], name))
+            return true;
+    return false;
+}
+
+static void unknown_option(struct reader *reader, const struct node *node, unsigned where)
+{
+    struct slice names[OPTION_COUNT];
+    size_t n = 0;
+    for (size_t i = 0; i < OPTION_COUNT; i++)
+        if (options[i].where & where)
+            names[n++] = options[i].name;
+    reader_unknown_name(reader, node, names, n);
+}
+
+static const char *where_text(unsigned where)
+{
+    if (where & OPTION_TOP)
+        return where & OPTION_RULE ? "at the top or in a rule" : "at the top";
+    return where & OPTION_DEFAULTS ? "in a rule or in defaults" : "in a rule";
+}
+
+static void read_option(struct reader *reader, const struct option *option, const struct node *node)
+{
+    char *owner =
+        option->owner == OWNER_rule_draft ? (char *)reader->draft : (char *)reader->config;
+    reader->draft->set[option - options] = node;
+    option->read(reader, option, node, owner + option->offset);
+}
+
+static void read_member(struct reader *reader, const struct node *node, unsigned where)
+{
+    const struct option *option = find(node->key);
+    if (option && option->where & where)
+        read_option(reader, option, node);
+    else if (option)
+        complaints_add(reader->errors, node->key_place, node->key,
+                       "does not belong here (it stands "
+                       "%s)",
+                       where_text(option->where));
+    else if (is_later(node->key))
+        complaints_add(reader->errors, node->key_place, node->key, "not in this version of pawl");
+    else if (!slice_eq(node->key, SLICE("<<")))
+        unknown_option(reader, node, where);
+}
+
+void options_read_map(struct reader *reader, const struct node *map, unsigned where)
+{
+    for (const struct node *node = map->first; node; node = node->next)
+        read_member(reader, node, where);
+}
+
+void options_read_fallbacks(struct reader *reader)
+{
+    BUF_AUTO struct buf buf = buf_make(FALLBACKS_MAX);
+    for (size_t i = 0; i < OPTION_COUNT; i++)
+        if (has_fallback(&options[i]))
+            buf_printf(&buf, "%s: %s\n", options[i].name.at, options[i].fallback);
+    const struct node *map = NULL;
+    if (buf_ok(&buf))
+        map = node_read(buf_slice(&buf), reader->scratch, reader->errors);
+    if (!map) {
+        reader->scratch->failed = true;
+        return;
+    }
+    options_read_map(reader, map, ~0u);
+    memset(reader->draft->set, 0, sizeof(reader->draft->set));
+}
+
+static void print_option(struct buf *buf, const struct option *option, const char *indent)
+{
+    buf_printf(buf, "%s# %s\n", indent, option->help);
+    buf_printf(buf, "%s%s%s: %s\n", indent, has_fallback(option) ? "" : "# ", option->name.at,
+               option->fallback);
+}
+
+static void print_options(struct buf *buf, unsigned where, unsigned not_where, const char *indent)
+{
+    for (size_t i = 0; i < OPTION_COUNT; i++)
+        if (options[i].where & where && !(options[i].where & not_where))
+            print_option(buf, &options[i], indent);
+}
+
+void config_options_print(struct buf *buf)
+{
+    buf_add_str(buf, "# Every option with its default. Spans: 150ms 10s 5m 24h 7d forever. Sizes: "
+                     "512 64KiB 1MiB.\n# ${NAME} in a value is the environment's.\n\n");
+    print_options(buf, OPTION_TOP, 0, "");
+    buf_add_str(buf, "\n# Of a rule, `name` and `match`, and `tenant` and `trust_tenant` where the "
+                     "rule has its own:\n");
+    print_options(buf, OPTION_RULE, OPTION_TOP | OPTION_DEFAULTS, "");
+    buf_add_str(buf, "\n# Of a rule, or of all rules:\ndefaults:\n");
+    print_options(buf, OPTION_DEFAULTS, 0, "  ");
+}

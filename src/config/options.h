@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The one table of options: parser, defaults, suggestions and the printed reference come from it.
+ * A new option is a line here, a field in config.h or core/rule.h, and, where no reader of values.h
+ * fits, a reader.
+ *
+ * X(name, where it may stand, owner, field, reader, lowest, highest, default, help)
+ *   owner, field: what the reader fills, `config` or `rule_draft`
+ *   lowest, highest: of numbers, sizes (bytes) and spans (microseconds)
+ *   default: YAML, read by the same reader; in parentheses: words, there is no value to read
+ */
+#ifndef PAWL_CONFIG_OPTIONS_H
+#define PAWL_CONFIG_OPTIONS_H
+
+#include "config/config.h"
+#include "config/node.h"
+
+/* Where an option may stand. */
+#define OPTION_TOP 1u
+#define OPTION_DEFAULTS 2u
+#define OPTION_RULE 4u
+
+#define SHARED (OPTION_DEFAULTS | OPTION_RULE)
+#define MS CLOCK_US_PER_MS
+#define HOUR (3600 * CLOCK_US_PER_S)
+#define DAY (24 * HOUR)
+#define GIB (INT64_C(1) << 30)
+
+#define CONFIG_OPTIONS(X)                                                                          \
+    X(listen, OPTION_TOP, config, listen, listen, 0, 0, "127.0.0.1:8080", "where clients connect") \
+    X(upstream, OPTION_TOP, config, upstream, upstream, 0, 0, "(required)",                        \
+      "http://HOST:PORT of the service behind the gateway")                                        \
+    X(store, OPTION_TOP, config, store, store, 0, 0, "(--store, else $PAWL_STORE, else XDG)",      \
+      "sqlite:PATH, relative to this file")                                                        \
+    X(tenant, OPTION_TOP | OPTION_RULE, rule_draft, rule.tenant, tenant, 0, 0, "(required)",       \
+      "template of whose keys these are; `none`: everybody shares them")                           \
+    X(trust_tenant, OPTION_TOP | OPTION_RULE, rule_draft, rule.trust_tenant, bool, 0, 0, "false",  \
+      "the layer in front of pawl sets the tenant, clients cannot")                                \
+    X(unmatched, OPTION_TOP, config, unmatched_refuse, unmatched, 0, 0, "pass",                    \
+      "what no rule matches: pass | refuse")                                                       \
+    X(threads, OPTION_TOP, config, threads, count, 0, 256, "0", "loop threads; 0: one per core")   \
+    X(drain, OPTION_TOP, config, drain_us, span, 0, HOUR, "25s",                                   \
+      "after SIGTERM: time that running exchanges have to end")                                    \
+    X(head_timeout, OPTION_TOP, config, head_timeout_us, span, MS, HOUR, "10s",                    \
+      "for a request's head, from its first byte")                                                 \
+    X(body_timeout, OPTION_TOP, config, body_timeout_us, span, MS, HOUR, "30s",                    \
+      "for a ruled request's body")                                                                \
+    X(idle_timeout, OPTION_TOP, config, idle_timeout_us, span, MS, DAY, "75s",                     \
+      "how long an idle client connection is kept")                                                \
+    X(write_timeout, OPTION_TOP, config, write_timeout_us, span, MS, HOUR, "30s",                  \
+      "for a client to take its answer")                                                           \
+    X(connect_timeout, OPTION_TOP, config, connect_timeout_us, span, MS, HOUR, "5s",               \
+      "to connect to the upstream")                                                                \
+    X(upstream_idle, OPTION_TOP, config, upstream_idle_us, span, 0, HOUR, "1s",                    \
+      "an upstream connection idle for longer carries no ruled request")                           \
+    X(store_timeout, OPTION_TOP, config, store_timeout_us, span, MS, HOUR, "10s",                  \
+      "a batch that takes longer makes the store count as down")                                   \
+    X(retry_after, OPTION_TOP, config, retry_after_us, span, 0, HOUR, "1s",                        \
+      "Retry-After of `in progress`")                                                              \
+    X(max_connections, OPTION_TOP, config, max_connections, count, 1, 1000000, "4096",             \
+      "client connections in all")                                                                 \
+    X(max_in_flight, OPTION_TOP, config, max_in_flight, count, 1, 1000000, "1024",                 \
+      "ruled requests at the upstream at one time")                                                \
+    X(max_waiting, OPTION_TOP, config, max_waiting, count, 0, 1000000, "10000",                    \
+      "duplicates waiting for their first, in all")                                                \
+    X(max_waiting_per_key, OPTION_TOP, config, max_waiting_per_key, count, 0, 1000000, "2000",     \
+      "duplicates waiting for one key")                                                            \
+    X(max_buffered, OPTION_TOP, config, max_buffered, size, 1, 1024 * GIB, "256MiB",               \
+      "memory for the bodies of all ruled requests")                                               \
+    X(cache, OPTION_TOP, config, cache, size, 0, 1024 * GIB, "32MiB",                              \
+      "memory for recent outcomes; 0: off")                                                        \
+    X(disk_reserve, OPTION_TOP, config, disk_reserve, disk_reserve, 1, 1024 * GIB, "auto",         \
+      "free space under which nothing new begins; auto: 64MiB, or 10 % of a small disk")           \
+    X(defaults, OPTION_TOP, rule_draft, rule, defaults, 0, 0, "(none)",                            \
+      "options that hold for every rule unless it says otherwise")                                 \
+    X(rules, OPTION_TOP, config, rules, rules, 0, 0, "(none)",                                     \
+      "the contract of each route; the first that matches wins")                                   \
+    X(name, OPTION_RULE, rule_draft, rule.name, name, 0, 0, "(required)",                          \
+      "part of a record's identity: a renamed rule does not find its old records")                 \
+    X(match, OPTION_RULE, rule_draft, rule.match, match, 0, 0, "(required)",                       \
+      "METHOD /path/{param}")                                                                      \
+    X(protect, SHARED, rule_draft, rule.protect, bool, 0, 0, "true",                               \
+      "false: the route passes as if it had no rule")                                              \
+    X(key, SHARED, rule_draft, rule.key, key, 0, 0, "\"{header:Idempotency-Key}\"",                \
+      "template of the key")                                                                       \
+    X(require, SHARED, rule_draft, rule.require, bool, 0, 0, "true",                               \
+      "a request without a key is refused; false: it passes unprotected")                          \
+    X(key_syntax, SHARED, rule_draft, rule.key_syntax, key_syntax, 0, 0, "lenient",                \
+      "lenient: k or \"k\"; strict: \"k\" only (RFC 9651 String)")                                 \
+    X(key_format, SHARED, rule_draft, format, key_format, 0, 0, "any",                             \
+      "any | uuid | uuid4 | {regex: PATTERN}")                                                     \
+    X(ttl, SHARED, rule_draft, rule.ttl_us, span, MS, CLOCK_NEVER, "24h",                          \
+      "how long an answer is kept, from its completion; forever is allowed")                       \
+    X(tombstone, SHARED, rule_draft, rule.tombstone_us, tombstone, 0, CLOCK_NEVER, "none",         \
+      "how much longer the record stays without its answer")                                       \
+    X(lease, SHARED, rule_draft, rule.lease_us, span, 100 * MS, HOUR, "30s",                       \
+      "how long an attempt owns its record; renewed while it runs")                                \
+    X(timeout, SHARED, rule_draft, rule.timeout_us, span, MS, HOUR, "30s",                         \
+      "for the exchange with the upstream")                                                        \
+    X(in_progress, SHARED, rule_draft, rule.in_progress_wait_us, in_progress, 0, HOUR,             \
+      "{wait: 10s}", "a duplicate of a running request: {wait: SPAN} | conflict")                  \
+    X(unknown, SHARED, rule_draft, rule.unknown, unknown, 0, 0, "hold",                            \
+      "outcome in doubt: hold | retry | {probe: \"GET /path/{key}\"}")                             \
+    X(probe_status, SHARED, rule_draft, rule.probe_status, probe_status, 200, 299,                 \
+      "(the probe's own)", "status of an answer that a probe found")                               \
+    X(settle, SHARED, rule_draft, rule.settle_us, span, 0, DAY, "(the rule's timeout)",            \
+      "how long after the last sender \"it did not happen\" is believed")                          \
+    X(payload, SHARED, rule_draft, rule.payload, payload, 0, 0, "all",                             \
+      "what of the body counts: all | raw | ignore | {include: [/a]} | {exclude: [/b]}")           \
+    X(query, SHARED, rule_draft, rule.query, query, 0, 0, "all",                                   \
+      "what of the query counts: all | none | [names]")                                            \
+    X(headers, SHARED, rule_draft, rule.headers, headers, 0, 0, "[If-Match]",                      \
+      "headers that count")                                                                        \
+    X(max_request_body, SHARED, rule_draft, rule.max_request_body, size, 0, GIB, "1MiB",           \
+      "a larger request is refused")                                                               \
+    X(max_response_body, SHARED, rule_draft, rule.max_response_body, size, 0, GIB, "1MiB",         \
+      "a larger answer passes and is not kept")                                                    \
+    X(replay_cookies, SHARED, rule_draft, rule.replay_cookies, bool, 0, 0, "false",                \
+      "keep Set-Cookie in replays")
+
+/* Options of the contract that this version does not have: refused, never passed over. */
+#define CONFIG_LATER(X)                                                                            \
+    X(accept_weaker)                                                                               \
+    X(admin)                                                                                       \
+    X(authorize)                                                                                   \
+    X(cors)                                                                                        \
+    X(drain_delay)                                                                                 \
+    X(duplicate)                                                                                   \
+    X(formerly)                                                                                    \
+    X(in_doubt)                                                                                    \
+    X(log_keys)                                                                                    \
+    X(mismatch)                                                                                    \
+    X(not_done)                                                                                    \
+    X(policy)                                                                                      \
+    X(public_url)                                                                                  \
+    X(remember)                                                                                    \
+    X(retry)                                                                                       \
+    X(secret)                                                                                      \
+    X(store_down)                                                                                  \
+    X(stream)                                                                                      \
+    X(tls)
+
+enum option_id {
+#define X(name, ...) OPTION_##name,
+    CONFIG_OPTIONS(X)
+#undef X
+        OPTION_COUNT
+};
+
+struct reader;
+
+struct option {
+    struct slice name;
+    unsigned where;
+    int owner;     /* of the field: the config or the rule draft */
+    size_t offset; /* of the field */
+    /* Fills `field` from `node`, or complains and leaves it. */
+    void (*read)(struct reader *reader, const struct option *option, const struct node *node,
+                 void *field);
+    int64_t lowest;
+    int64_t highest;
+    const char *fallback;
+    const char *help;
+};
+
+const struct option *option_at(enum option_id id);
+
+/* Reads what a map holds of the options that may stand there. */
+void options_read_map(struct reader *reader, const struct node *map, unsigned where);
+
+/* Reads the table's own defaults. */
+void options_read_fallbacks(struct reader *reader);
+
+/* Appends every option with its default and one line of help, as YAML: a config that begins with it
+ * and adds what is required means the same as one without it. */
+void config_options_print(struct buf *buf);
+
+#endif

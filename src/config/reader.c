@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "config/reader.h"
+#include "config/nearest.h"
+
+#define NAMES_MAX 8 /* of one choice */
+#define SHORT_LIST 8
+#define HINT_MAX 2048
+#define VALUE_SHOWN_MAX 60
+
+static struct slice shown(const struct node *node)
+{
+    struct slice text = node->written;
+    return text.len > VALUE_SHOWN_MAX ? slice_make(text.at, VALUE_SHOWN_MAX) : text;
+}
+
+void reader_expected(struct reader *reader, const struct node *node, const char *expected)
+{
+    complaints_add(reader->errors, node->place, node->key, "'%.*s' is not valid here (expected %s)",
+                   SLICE_ARG(shown(node)), expected);
+}
+
+/* `{header:X}` without quotes is a YAML map with one name and no value. */
+static bool is_bare_template(const struct node *node)
+{
+    return node->kind == NODE_MAP && node->first && node->first->kind == NODE_SCALAR &&
+           node->first->is_null && slice_find(node->first->key, ':') > 0;
+}
+
+bool reader_scalar(struct reader *reader, const struct node *node, const char *expected,
+                   struct slice *ret_text)
+{
+    if (node->kind == NODE_BAD)
+        return false;
+    if (node->kind == NODE_SCALAR && !node->is_null) {
+        *ret_text = node->text;
+        return true;
+    }
+    if (is_bare_template(node))
+        complaints_add(reader->errors, node->place, node->key,
+                       "a template is written in quotes (expected \"{%.*s}\")",
+                       SLICE_ARG(node->first->key));
+    else if (node->kind == NODE_SCALAR)
+        complaints_add(reader->errors, node->place, node->key, "has no value (expected %s)",
+                       expected);
+    else
+        complaints_add(reader->errors, node->place, node->key, "is a %s (expected %s)",
+                       node->kind == NODE_LIST ? "list" : "map", expected);
+    return false;
+}
+
+struct names {
+    size_t n;
+    const struct slice *at;
+};
+
+static size_t split(const char *choices, struct slice *ret_names)
+{
+    struct slice rest = slice_of(choices);
+    size_t n = 0;
+    while (rest.at && n < NAMES_MAX)
+        rest = slice_cut(rest, '|', &ret_names[n++]);
+    return n;
+}
+
+static const struct slice *nearest(struct slice given, const struct slice *names, size_t n)
+{
+    const struct slice *best = NULL;
+    size_t least = NEAREST_NAME_MAX;
+    for (size_t i = 0; i < n; i++) {
+        size_t distance = nearest_distance(given, names[i]);
+        if (distance < least && nearest_is_near(given, distance)) {
+            best = &names[i];
+            least = distance;
+        }
+    }
+    return best;
+}
+
+static void add_list(struct buf *buf, const struct slice *names, size_t n)
+{
+    buf_add_str(buf, "expected ");
+    for (size_t i = 0; i < n; i++) {
+        buf_add_str(buf, i == 0 ? "" : i + 1 == n ? " or " : ", ");
+        buf_add_slice(buf, names[i]);
+    }
+}
+
+/* Complains `KEY: PROBLEM (did you mean 'x'? expected a, b or c)`; a long list is left out where a
+ * name is near. */
+static void complain_of_name(struct reader *reader, struct complaint problem, struct slice key,
+                             struct slice given, const struct names *names)
+{
+    BUF_AUTO struct buf buf = buf_make(HINT_MAX);
+    const struct slice *near = nearest(given, names->at, names->n);
+    if (near)
+        buf_printf(&buf, "did you mean '%.*s'?", SLICE_ARG(*near));
+    if (near && names->n <= SHORT_LIST)
+        buf_add_char(&buf, ' ');
+    if (!near || names->n <= SHORT_LIST)
+        add_list(&buf, names->at, names->n);
+    if (!buf_ok(&buf))
+        reader->scratch->failed = true;
+    complaints_add(reader->errors, problem.place, key, "%.*s (%.*s)", SLICE_ARG(problem.text),
+                   SLICE_ARG(buf_slice(&buf)));
+}
+
+void reader_unknown_name(struct reader *reader, const struct node *node, const struct slice *names,
+                         size_t n)
+{
+    struct complaint problem = {node->key_place, SLICE("unknown option")};
+    complain_of_name(reader, problem, node->key, node->key, &(struct names){n, names});
+}
+
+/* What begins with a bracket shows a form, and is no word to be equal to. */
+static bool is_word(struct slice name)
+{
+    return name.len > 0 && name.at[0] != '{' && name.at[0] != '[';
+}
+
+static bool find(struct slice given, const struct slice *names, size_t n, size_t *ret_index)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (is_word(names[i]) && slice_eq(given, names[i])) {
+            *ret_index = i;
+            return true;
+        }
+    }
+    return false;
+}
+
+bool reader_choice(struct reader *reader, const struct node *node, const char *choices,
+                   size_t *ret_index)
+{
+    struct slice names[NAMES_MAX], text;
+    size_t n = split(choices, names);
+    if (!reader_scalar(reader, node, choices, &text))
+        return false;
+    if (find(text, names, n, ret_index))
+        return true;
+    struct complaint problem = {node->place, SLICE("not a valid value")};
+    complain_of_name(reader, problem, node->key, text, &(struct names){n, names});
+    return false;
+}
+
+const struct node *reader_only_member(struct reader *reader, const struct node *map,
+                                      const char *choices, size_t *ret_index)
+{
+    struct slice names[NAMES_MAX];
+    size_t n = split(choices, names);
+    if (map->count != 1) {
+        complaints_add(reader->errors, map->place, map->key, "holds %zu names (expected one: %s)",
+                       map->count, choices);
+        return NULL;
+    }
+    if (find(map->first->key, names, n, ret_index))
+        return map->first;
+    reader_unknown_name(reader, map->first, names, n);
+    return NULL;
+}

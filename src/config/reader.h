@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * reader: a config while it is read, and the readers of option values. A reader that does not like
+ * its value complains and leaves the field as it was; the config is refused in the end.
+ */
+#ifndef PAWL_CONFIG_READER_H
+#define PAWL_CONFIG_READER_H
+
+#include "config/options.h"
+
+/* A rule before its last checks; first the table's defaults, then the file's, then its own. */
+struct rule_draft {
+    struct rule rule; /* key_format and recipe come at the end */
+    struct draft_format {
+        enum key_format_kind kind;
+        struct slice pattern;
+    } format;
+    bool has_tenant;
+    const struct node *set[OPTION_COUNT]; /* the node that set it; NULL: the table's default */
+};
+
+struct reader {
+    struct config *config;
+    struct rule_draft *draft; /* what is filled now */
+    struct complaints *errors;
+    struct complaints *warnings;
+    struct arena *scratch; /* lives as long as the reading */
+};
+
+/* Texts that the finished rules point to live here. */
+static inline struct arena *reader_rule_texts(struct reader *reader)
+{
+    return &reader->config->rules->arena;
+}
+
+/* Complains `KEY: 'VALUE' is wrong (expected EXPECTED)`. */
+void reader_expected(struct reader *reader, const struct node *node, const char *expected);
+
+/* The text of a scalar. False: it is none, and that was complained about. */
+bool reader_scalar(struct reader *reader, const struct node *node, const char *expected,
+                   struct slice *ret_text);
+
+/* The number of the one among `choices` (divided by '|') that the scalar says; those in brackets
+ * are other forms that the value could have, named for the message. */
+bool reader_choice(struct reader *reader, const struct node *node, const char *choices,
+                   size_t *ret_index);
+
+/* The only member of a map, whose name is one of `choices` (divided by '|'). NULL: it complained.
+ */
+const struct node *reader_only_member(struct reader *reader, const struct node *map,
+                                      const char *choices, size_t *ret_index);
+
+/* Complains of a member whose name is none of `names`, with the nearest of them, or all. */
+void reader_unknown_name(struct reader *reader, const struct node *node, const struct slice *names,
+                         size_t n);
+
+#define OPTION_READER(name)                                                                        \
+    void read_##name(struct reader *reader, const struct option *option, const struct node *node,  \
+                     void *field)
+
+OPTION_READER(bool);
+OPTION_READER(count);
+OPTION_READER(defaults);
+OPTION_READER(disk_reserve);
+OPTION_READER(headers);
+OPTION_READER(in_progress);
+OPTION_READER(key);
+OPTION_READER(key_format);
+OPTION_READER(key_syntax);
+OPTION_READER(listen);
+OPTION_READER(match);
+OPTION_READER(name);
+OPTION_READER(payload);
+OPTION_READER(probe_status);
+OPTION_READER(query);
+OPTION_READER(rules);
+OPTION_READER(size);
+OPTION_READER(span);
+OPTION_READER(store);
+OPTION_READER(tenant);
+OPTION_READER(tombstone);
+OPTION_READER(unknown);
+OPTION_READER(unmatched);
+OPTION_READER(upstream);
+
+/* Compiles the rules of the list `node` (NULL: none) into the config's rule set. `base`: what they
+ * begin with. */
+void rules_compile(struct reader *reader, const struct node *node, const struct rule_draft *base);
+
+/* Complains of rules that are never reached, and warns of what is allowed but risky. */
+void rules_review(struct reader *reader, struct rule_draft *const *drafts, size_t n);
+
+#endif

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is wrong between rules, and what is allowed but risky. */
+#include "config/reader.h"
+
+static void check_pair(struct reader *reader, const struct rule_draft *earlier,
+                       const struct rule_draft *later)
+{
+    const struct node *name = earlier->set[OPTION_name], *other = later->set[OPTION_name];
+    const struct node *match = earlier->set[OPTION_match], *same = later->set[OPTION_match];
+    if (name && other && slice_eq(name->text, other->text))
+        complaints_add(reader->errors, other->place, other->key,
+                       "'%.*s' is the name of another rule (line %zu)", SLICE_ARG(other->text),
+                       name->place.line);
+    if (name && match && same && rule_match_covers(&earlier->rule.match, &later->rule.match))
+        complaints_add(reader->errors, same->place, same->key,
+                       "never reached: rule '%.*s' (line %zu) matches all of it first",
+                       SLICE_ARG(name->text), match->place.line);
+}
+
+static bool names_header(const struct template *template, struct slice name)
+{
+    for (size_t i = 0; i < template->n; i++)
+        if (template->parts[i].source == TEMPLATE_HEADER &&
+            slice_eq_nocase(template->parts[i].text, name))
+            return true;
+    return false;
+}
+
+static void warn_of_tenant(struct reader *reader, const struct rule_draft *draft)
+{
+    const struct node *node = draft->set[OPTION_tenant];
+    const struct rule *rule = &draft->rule;
+    if (!node || rule->tenant_none)
+        return;
+    if (names_header(&rule->tenant, SLICE("Authorization")))
+        complaints_add(reader->warnings, node->place, node->key,
+                       "a refreshed token is another tenant, whose retries run again (better a "
+                       "stable id that the layer in front sets)");
+    if (!rule->trust_tenant && !template_is_credential(&rule->tenant))
+        complaints_add(reader->warnings, node->place, node->key,
+                       "who can name a tenant can read its answers (trust_tenant: true says that "
+                       "the layer in front sets it and clients cannot)");
+}
+
+static void warn_of_retry(struct reader *reader, const struct rule_draft *draft)
+{
+    const struct node *node = draft->set[OPTION_unknown];
+    if (node && draft->rule.unknown == RECORD_UNKNOWN_RETRY)
+        complaints_add(reader->warnings, node->place, node->key,
+                       "under retry the upstream itself must know a repeated key, for longer than "
+                       "ttl + timeout");
+}
+
+static bool has_segment(const struct rule_match *match, struct slice text)
+{
+    for (size_t i = 0; i < match->n_segments; i++)
+        if (!match->segments[i].is_param && slice_eq(match->segments[i].text, text))
+            return true;
+    return false;
+}
+
+/* POST .../payments */
+static bool takes_money(const struct rule *rule)
+{
+    const struct rule_match *match = &rule->match;
+    return rule->protect && slice_eq(match->method, SLICE("POST")) && match->n_segments > 0 &&
+           !match->segments[match->n_segments - 1].is_param &&
+           slice_eq(match->segments[match->n_segments - 1].text, SLICE("payments"));
+}
+
+/* Anything on refunds, or DELETE of a payment. */
+static bool gives_back(const struct rule *rule)
+{
+    return has_segment(&rule->match, SLICE("refunds")) ||
+           (slice_eq(rule->match.method, SLICE("DELETE")) &&
+            has_segment(&rule->match, SLICE("payments")));
+}
+
+static void warn_of_reverse(struct reader *reader, struct rule_draft *const *drafts, size_t n)
+{
+    const struct rule_draft *payment = NULL;
+    for (size_t i = 0; i < n; i++) {
+        if (gives_back(&drafts[i]->rule))
+            return;
+        if (!payment && takes_money(&drafts[i]->rule))
+            payment = drafts[i];
+    }
+    if (payment)
+        complaints_add(reader->warnings, payment->set[OPTION_match]->place, SLICE("match"),
+                       "payments have a rule, their reverse has none (expected one for /refunds or "
+                       "DELETE)");
+}
+
+void rules_review(struct reader *reader, struct rule_draft *const *drafts, size_t n)
+{
+    for (size_t later = 0; later < n; later++) {
+        for (size_t earlier = 0; earlier < later; earlier++)
+            check_pair(reader, drafts[earlier], drafts[later]);
+        if (!drafts[later]->rule.protect)
+            continue;
+        warn_of_tenant(reader, drafts[later]);
+        warn_of_retry(reader, drafts[later]);
+    }
+    warn_of_reverse(reader, drafts, n);
+}

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Readers of what only rules have. */
+#include "config/reader.h"
+
+#define A_MATCH "METHOD /path/{param}, such as POST /refunds"
+#define A_TEMPLATE "a template such as \"{header:Idempotency-Key}\" or \"{body:/id}\""
+#define A_TENANT "a template such as \"{header:X-Merchant-Id}\", or none"
+#define A_PROBE "a request such as \"GET /refunds/by-key/{key}\""
+#define AN_UNKNOWN "hold, retry or {probe: \"GET /path/{key}\"}"
+#define A_POINTER "a JSON pointer such as /amount"
+#define A_PAYLOAD "all, raw, ignore, {include: [/a]} or {exclude: [/b]}"
+#define A_QUERY "all, none or a list of names"
+#define A_FORMAT "any, uuid, uuid4 or {regex: PATTERN}"
+
+static void complain(struct reader *reader, const struct node *node, struct slice problem,
+                     const char *expected)
+{
+    complaints_add(reader->errors, node->place, node->key, "%.*s (expected %s)", SLICE_ARG(problem),
+                   expected);
+}
+
+OPTION_READER(match)
+{
+    struct slice text, problem = {NULL, 0};
+    (void)option;
+    if (!reader_scalar(reader, node, A_MATCH, &text))
+        return;
+    text = arena_copy(reader_rule_texts(reader), text);
+    if (!rule_match_compile(text, reader_rule_texts(reader), field, &problem))
+        complaints_add(reader->errors, node->place, node->key, "%.*s", SLICE_ARG(problem));
+}
+
+/* Compiles what the scalar says; false: it complained. */
+static bool compile(struct reader *reader, const struct node *node, struct slice text,
+                    enum template_use use, struct template *ret_template)
+{
+    struct slice problem = {NULL, 0};
+    struct slice copy = arena_copy(reader_rule_texts(reader), text);
+    if (template_compile(copy, use, reader_rule_texts(reader), ret_template, &problem))
+        return true;
+    complaints_add(reader->errors, node->place, node->key, "%.*s", SLICE_ARG(problem));
+    return false;
+}
+
+OPTION_READER(key)
+{
+    struct slice text;
+    (void)option;
+    if (reader_scalar(reader, node, A_TEMPLATE, &text))
+        compile(reader, node, text, TEMPLATE_FOR_KEY, field);
+}
+
+OPTION_READER(tenant)
+{
+    struct slice text;
+    struct rule_draft *draft = reader->draft;
+    (void)option;
+    draft->has_tenant = true; /* well or badly: it is not missing */
+    if (!reader_scalar(reader, node, A_TENANT, &text))
+        return;
+    draft->rule.tenant_none = slice_eq(text, SLICE("none"));
+    if (!draft->rule.tenant_none)
+        compile(reader, node, text, TEMPLATE_FOR_TENANT, field);
+}
+
+OPTION_READER(in_progress)
+{
+    size_t index;
+    if (node->kind != NODE_MAP) {
+        if (reader_choice(reader, node, "conflict|{wait: SPAN}", &index))
+            *(int64_t *)field = 0;
+        return;
+    }
+    const struct node *wait = reader_only_member(reader, node, "wait", &index);
+    if (wait)
+        read_span(reader, option, wait, field);
+}
+
+/* "GET /path/{key}"; GET is all there is, as a probe must change nothing. */
+static void read_probe(struct reader *reader, const struct node *node, struct slice text)
+{
+    struct rule *rule = &reader->draft->rule;
+    struct slice target = slice_trim(slice_skip(text, text.len < 4 ? text.len : 4));
+    if (!slice_starts(text, SLICE("GET ")) || target.len == 0 || target.at[0] != '/' ||
+        slice_find(target, ' ') >= 0 || slice_find(target, '#') >= 0) {
+        reader_expected(reader, node, A_PROBE);
+        return;
+    }
+    if (compile(reader, node, target, TEMPLATE_FOR_PROBE, &rule->probe))
+        rule->unknown = RECORD_UNKNOWN_PROBE;
+}
+
+OPTION_READER(unknown)
+{
+    size_t index;
+    struct slice text;
+    (void)option;
+    if (node->kind == NODE_MAP) {
+        const struct node *probe = reader_only_member(reader, node, "probe", &index);
+        if (probe && reader_scalar(reader, probe, A_PROBE, &text))
+            read_probe(reader, probe, text);
+        return;
+    }
+    if (!reader_scalar(reader, node, AN_UNKNOWN, &text))
+        return;
+    if (slice_starts(text, SLICE("probe:")))
+        read_probe(reader, node, slice_trim(slice_skip(text, strlen("probe:"))));
+    else if (slice_eq(text, SLICE("probe")))
+        reader_expected(reader, node, "{probe: \"GET /path/{key}\"}");
+    else if (reader_choice(reader, node, "hold|retry|{probe: REQUEST}", &index))
+        *(enum record_unknown *)field = index == 0 ? RECORD_UNKNOWN_HOLD : RECORD_UNKNOWN_RETRY;
+}
+
+struct texts {
+    size_t n;
+    size_t max;
+    struct slice *at;
+};
+
+/* The items of a list, each accepted by `is_good`. False: it complained. */
+static bool read_list(struct reader *reader, const struct node *node, bool (*is_good)(struct slice),
+                      const char *expected, struct texts *texts)
+{
+    if (node->kind != NODE_LIST || node->count > texts->max) {
+        complaints_add(reader->errors, node->place, node->key,
+                       "not a list of at most %zu (each %s)", texts->max, expected);
+        return false;
+    }
+    for (const struct node *item = node->first; item; item = item->next) {
+        struct slice text;
+        if (!reader_scalar(reader, item, expected, &text))
+            return false;
+        if (!is_good(text)) {
+            reader_expected(reader, item, expected);
+            return false;
+        }
+        texts->at[texts->n++] = arena_copy(reader_rule_texts(reader), text);
+    }
+    return true;
+}
+
+/* "" names the whole body, which is `all`, or nothing. */
+static bool is_pointer(struct slice text)
+{
+    return text.len > 0 && json_pointer_valid(text);
+}
+
+OPTION_READER(payload)
+{
+    static const enum payload_mode scalars[] = {PAYLOAD_ALL, PAYLOAD_RAW, PAYLOAD_IGNORE};
+    struct payload_selection *selection = field;
+    size_t index;
+    (void)option;
+    if (node->kind != NODE_MAP) {
+        if (reader_choice(reader, node, "all|raw|ignore|{include: [..]}|{exclude: [..]}", &index))
+            *selection = (struct payload_selection){.mode = scalars[index]};
+        return;
+    }
+    const struct node *list = reader_only_member(reader, node, "include|exclude", &index);
+    if (!list)
+        return;
+    struct texts texts = {.max = PAYLOAD_POINTERS_MAX, .at = selection->pointers};
+    if (list->kind == NODE_LIST && list->count == 0)
+        complain(reader, list, SLICE("is empty"), A_PAYLOAD);
+    else if (read_list(reader, list, is_pointer, A_POINTER, &texts)) {
+        selection->mode = index == 0 ? PAYLOAD_INCLUDE : PAYLOAD_EXCLUDE;
+        selection->n_pointers = texts.n;
+    }
+}
+
+static bool is_parameter(struct slice text)
+{
+    return text.len > 0 && text.len <= 128;
+}
+
+OPTION_READER(query)
+{
+    struct rule *rule = &reader->draft->rule;
+    struct texts texts = {.max = RULE_LIST_MAX, .at = rule->query_names};
+    size_t index;
+    (void)option;
+    if (node->kind != NODE_LIST) {
+        if (reader_choice(reader, node, "all|none|[NAMES]", &index))
+            *(enum rule_query *)field = index == 0 ? RULE_QUERY_ALL : RULE_QUERY_NONE;
+    } else if (node->count == 0) {
+        complain(reader, node, SLICE("is empty"), A_QUERY);
+    } else if (read_list(reader, node, is_parameter, "the name of a query parameter", &texts)) {
+        rule->query = RULE_QUERY_NAMES;
+        rule->n_query_names = texts.n;
+    }
+}
+
+/* RFC 9110 5.6.2. */
+static bool is_token(struct slice text)
+{
+    for (size_t i = 0; i < text.len; i++) {
+        char c = text.at[i];
+        bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+        if (!letter && !(c >= '0' && c <= '9') && !strchr("!#$%&'*+-.^_`|~", c))
+            return false;
+    }
+    return text.len > 0 && text.len <= 128;
+}
+
+OPTION_READER(headers)
+{
+    struct rule *rule = &reader->draft->rule;
+    struct texts texts = {.max = RULE_LIST_MAX, .at = field};
+    (void)option;
+    if (read_list(reader, node, is_token, "the name of a header", &texts))
+        rule->n_headers = texts.n;
+}
+
+/* Each rule owns its compiled format, so here a pattern is only tried. */
+static bool is_good_format(struct reader *reader, const struct node *node,
+                           const struct draft_format *format)
+{
+    struct slice problem = {NULL, 0};
+    struct key_format *tried = key_format_new(format->kind, format->pattern, &problem);
+    if (!tried)
+        complain(reader, node, problem, "a POSIX extended regular expression");
+    key_format_free(tried);
+    return tried != NULL;
+}
+
+OPTION_READER(key_format)
+{
+    static const enum key_format_kind kinds[] = {KEY_FORMAT_ANY, KEY_FORMAT_UUID, KEY_FORMAT_UUID4};
+    struct draft_format format = {KEY_FORMAT_REGEX, {NULL, 0}};
+    size_t index;
+    (void)option;
+    if (node->kind != NODE_MAP) {
+        if (reader_choice(reader, node, "any|uuid|uuid4|{regex: PATTERN}", &index))
+            *(struct draft_format *)field = (struct draft_format){.kind = kinds[index]};
+        return;
+    }
+    const struct node *regex = reader_only_member(reader, node, "regex", &index);
+    if (!regex || !reader_scalar(reader, regex, A_FORMAT, &format.pattern))
+        return;
+    format.pattern = arena_copy(reader_rule_texts(reader), format.pattern);
+    if (is_good_format(reader, regex, &format))
+        *(struct draft_format *)field = format;
+}

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From the rules of the file to the rule set. */
+#include "base/buf.h"
+#include "config/reader.h"
+
+#define RULES_MAX 1000
+#define RECIPE_MAX (64 * 1024)
+
+static const struct place *place_of(const struct rule_draft *draft, enum option_id id,
+                                    const struct node *rule)
+{
+    return draft->set[id] ? &draft->set[id]->place : &rule->place;
+}
+
+/* {path:x} names a parameter of the rule's own path. */
+static void check_parameters(struct reader *reader, const struct template *template,
+                             enum option_id id, const struct node *node)
+{
+    const struct rule_draft *draft = reader->draft;
+    struct slice lacks = rule_match_lacks(&draft->rule.match, template);
+    if (lacks.at)
+        complaints_add(reader->errors, *place_of(draft, id, node), option_at(id)->name,
+                       "the path of rule '%.*s' has no {%.*s}", SLICE_ARG(draft->rule.name),
+                       SLICE_ARG(lacks));
+}
+
+static void check_required(struct reader *reader, const struct node *node)
+{
+    const struct rule_draft *draft = reader->draft;
+    if (!draft->set[OPTION_name])
+        complaints_add(reader->errors, node->place, SLICE("name"), "the rule has no name");
+    if (!draft->set[OPTION_match])
+        complaints_add(reader->errors, node->place, SLICE("match"),
+                       "the rule has no match (expected METHOD /path/{param})");
+    if (!draft->has_tenant && draft->rule.protect)
+        complaints_add(reader->errors, node->place, SLICE("tenant"),
+                       "missing (expected a template such as \"{header:X-Merchant-Id}\", or none, "
+                       "in the rule or at the top)");
+}
+
+static void check_probe(struct reader *reader, const struct rule_draft *base)
+{
+    const struct rule_draft *draft = reader->draft;
+    const struct node *status = draft->set[OPTION_probe_status];
+    if (status && status != base->set[OPTION_probe_status] &&
+        draft->rule.unknown != RECORD_UNKNOWN_PROBE)
+        complaints_add(reader->errors, status->place, status->key,
+                       "counts only with a probe (expected `unknown: {probe: ..}`)");
+}
+
+static void check_rule(struct reader *reader, const struct node *node,
+                       const struct rule_draft *base)
+{
+    const struct rule *rule = &reader->draft->rule;
+    check_required(reader, node);
+    check_probe(reader, base);
+    if (!reader->draft->set[OPTION_match])
+        return;
+    check_parameters(reader, &rule->key, OPTION_key, node);
+    if (!rule->tenant_none)
+        check_parameters(reader, &rule->tenant, OPTION_tenant, node);
+    if (rule->unknown == RECORD_UNKNOWN_PROBE)
+        check_parameters(reader, &rule->probe, OPTION_unknown, node);
+}
+
+/* Reads one rule over `base`. NULL: no memory, or it is no map. */
+static struct rule_draft *read_rule(struct reader *reader, const struct node *node,
+                                    const struct rule_draft *base)
+{
+    if (node->kind != NODE_MAP) {
+        if (node->kind != NODE_BAD)
+            complaints_add(reader->errors, node->place, SLICE("rules"),
+                           "not a map (expected name:, match: and more)");
+        return NULL;
+    }
+    struct rule_draft *draft = arena_alloc(reader->scratch, sizeof(*draft));
+    if (!draft)
+        return NULL;
+    *draft = *base;
+    reader->draft = draft;
+    options_read_map(reader, node, OPTION_RULE);
+    if (!draft->set[OPTION_settle])
+        draft->rule.settle_us = draft->rule.timeout_us;
+    check_rule(reader, node, base);
+    return draft;
+}
+
+static void fail(struct reader *reader)
+{
+    reader->scratch->failed = true;
+}
+
+/* The rule's own parts that defaults cannot share. */
+static void finish(struct reader *reader, struct rule_draft *draft)
+{
+    struct slice problem;
+    BUF_AUTO struct buf recipe = buf_make(RECIPE_MAX);
+    payload_recipe_write(&draft->rule.payload, &recipe);
+    if (!buf_ok(&recipe))
+        fail(reader);
+    draft->rule.recipe = arena_copy(reader_rule_texts(reader), buf_slice(&recipe));
+    draft->rule.key_format = key_format_new(draft->format.kind, draft->format.pattern, &problem);
+    if (!draft->rule.key_format)
+        fail(reader);
+}
+
+static void build(struct reader *reader, struct rule_draft *const *drafts, size_t n)
+{
+    struct rule_set *set = reader->config->rules;
+    set->rules = arena_alloc(&set->arena, n * sizeof(*set->rules));
+    if (!set->rules)
+        return;
+    for (size_t i = 0; i < n; i++) {
+        finish(reader, drafts[i]);
+        set->rules[set->n++] = drafts[i]->rule;
+    }
+}
+
+void rules_compile(struct reader *reader, const struct node *node, const struct rule_draft *base)
+{
+    size_t n = 0;
+    if (!node || node->kind != NODE_LIST)
+        return;
+    if (node->count > RULES_MAX) {
+        complaints_add(reader->errors, node->place, node->key, "more than %d rules", RULES_MAX);
+        return;
+    }
+    struct rule_draft **drafts = arena_alloc(reader->scratch, (node->count + 1) * sizeof(*drafts));
+    if (!drafts)
+        return;
+    for (const struct node *one = node->first; one; one = one->next) {
+        struct rule_draft *draft = read_rule(reader, one, base);
+        if (draft)
+            drafts[n++] = draft;
+    }
+    rules_review(reader, drafts, n);
+    if (reader->errors->n == 0 && !reader->scratch->failed)
+        build(reader, drafts, n);
+}

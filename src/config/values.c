@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Readers of plain values: spans, sizes, numbers, choices. */
+#include "base/duration.h"
+#include "config/reader.h"
+
+#define RULE_NAME_MAX 100
+
+#define A_SPAN "a span of time such as 150ms, 10s, 24h or 7d"
+#define A_SIZE "a size such as 512, 64KiB or 1MiB"
+
+static void add_size(struct buf *buf, uint64_t bytes)
+{
+    static const char *const units[] = {"", "KiB", "MiB", "GiB"};
+    size_t unit = 0;
+    while (unit < 3 && bytes && bytes % 1024 == 0) {
+        bytes /= 1024;
+        unit++;
+    }
+    buf_printf(buf, "%ju%s", (uintmax_t)bytes, units[unit]);
+}
+
+static void add_number(struct buf *buf, uint64_t value)
+{
+    buf_add_u64(buf, value);
+}
+
+static void add_span(struct buf *buf, uint64_t us)
+{
+    duration_print(buf, (int64_t)us);
+}
+
+/* `KEY: '2h' is out of range (expected 1ms to 1h)`, by the option's bounds. */
+static void out_of_range(struct reader *reader, const struct option *option,
+                         const struct node *node, void (*add)(struct buf *, uint64_t))
+{
+    BUF_AUTO struct buf range = buf_make(64);
+    add(&range, (uint64_t)option->lowest);
+    buf_add_str(&range, " to ");
+    add(&range, (uint64_t)option->highest);
+    if (!buf_ok(&range))
+        reader->scratch->failed = true;
+    complaints_add(reader->errors, node->place, node->key, "'%.*s' is out of range (expected %.*s)",
+                   SLICE_ARG(node->written), SLICE_ARG(buf_slice(&range)));
+}
+
+OPTION_READER(span)
+{
+    struct slice text;
+    int64_t us;
+    if (!reader_scalar(reader, node, A_SPAN, &text))
+        return;
+    if (!duration_parse(text, &us))
+        reader_expected(reader, node, A_SPAN);
+    else if (us < option->lowest || us > option->highest)
+        out_of_range(reader, option, node, add_span);
+    else
+        *(int64_t *)field = us;
+}
+
+OPTION_READER(tombstone)
+{
+    if (node->kind == NODE_SCALAR && slice_eq(node->text, SLICE("none")))
+        *(int64_t *)field = 0;
+    else
+        read_span(reader, option, node, field);
+}
+
+static bool in_range(const struct option *option, uint64_t value)
+{
+    return value >= (uint64_t)option->lowest && value <= (uint64_t)option->highest;
+}
+
+OPTION_READER(size)
+{
+    struct slice text;
+    uint64_t bytes;
+    if (!reader_scalar(reader, node, A_SIZE, &text))
+        return;
+    if (!size_parse(text, &bytes))
+        reader_expected(reader, node, A_SIZE);
+    else if (!in_range(option, bytes))
+        out_of_range(reader, option, node, add_size);
+    else
+        *(uint64_t *)field = bytes;
+}
+
+OPTION_READER(disk_reserve)
+{
+    if (node->kind == NODE_SCALAR && slice_eq(node->text, SLICE("auto")))
+        *(uint64_t *)field = 0;
+    else
+        read_size(reader, option, node, field);
+}
+
+static bool number_of(struct reader *reader, const struct option *option, const struct node *node,
+                      uint64_t *ret_value)
+{
+    struct slice text;
+    if (!reader_scalar(reader, node, "a number", &text))
+        return false;
+    if (!slice_to_u64(text, INT64_MAX, ret_value)) {
+        reader_expected(reader, node, "a number");
+        return false;
+    }
+    if (in_range(option, *ret_value))
+        return true;
+    out_of_range(reader, option, node, add_number);
+    return false;
+}
+
+OPTION_READER(count)
+{
+    uint64_t value;
+    if (number_of(reader, option, node, &value))
+        *(size_t *)field = (size_t)value;
+}
+
+OPTION_READER(probe_status)
+{
+    uint64_t value;
+    if (number_of(reader, option, node, &value))
+        *(int *)field = (int)value;
+}
+
+/* YAML 1.1's yes, no, on and off read like words; only these two are taken. */
+OPTION_READER(bool)
+{
+    size_t index;
+    (void)option;
+    if (reader_choice(reader, node, "false|true", &index))
+        *(bool *)field = index == 1;
+}
+
+OPTION_READER(unmatched)
+{
+    size_t index;
+    (void)option;
+    if (reader_choice(reader, node, "pass|refuse", &index))
+        *(bool *)field = index == 1;
+}
+
+OPTION_READER(key_syntax)
+{
+    size_t index;
+    (void)option;
+    if (reader_choice(reader, node, "lenient|strict", &index))
+        *(enum key_syntax *)field = index == 1 ? KEY_SYNTAX_STRICT : KEY_SYNTAX_LENIENT;
+}
+
+static bool is_name(struct slice text)
+{
+    for (size_t i = 0; i < text.len; i++) {
+        char c = text.at[i];
+        bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+        if (!letter && !(c >= '0' && c <= '9') && c != '.' && c != '_' && c != '-')
+            return false;
+    }
+    return text.len >= 1 && text.len <= RULE_NAME_MAX;
+}
+
+OPTION_READER(name)
+{
+    struct slice text;
+    (void)option;
+    if (!reader_scalar(reader, node, "a name such as refunds.create", &text))
+        return;
+    if (is_name(text))
+        *(struct slice *)field = arena_copy(reader_rule_texts(reader), text);
+    else
+        reader_expected(reader, node, "1 to 100 letters, digits, '.', '_' and '-'");
+}

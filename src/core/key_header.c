@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/key_header.h"
+#include "core/structured.h"
+#include "core/template.h"
+
+/* RFC 9651 4.2: an Item, of which the parameters are checked and left behind. */
+static enum key_header read_string(struct slice value, struct arena *arena, struct slice *ret_key)
+{
+    struct slice inside;
+    bool escaped;
+    if (!structured_string(&value, &inside, &escaped) || !structured_parameters(&value) ||
+        value.len > 0)
+        return KEY_HEADER_MALFORMED;
+    struct slice key = escaped ? structured_unescape(inside, arena) : inside;
+    if (!key.at)
+        return KEY_HEADER_NO_MEMORY;
+    if (key.len == 0)
+        return KEY_HEADER_EMPTY;
+    if (key.len > KEY_TEXT_MAX)
+        return KEY_HEADER_TOO_LONG;
+    *ret_key = key;
+    return KEY_HEADER_OK;
+}
+
+static enum key_header read_bare(struct slice value, struct slice *ret_key)
+{
+    for (size_t i = 0; i < value.len; i++) {
+        char c = value.at[i];
+        if (c < 0x21 || c > 0x7E || c == '"' || c == ',')
+            return KEY_HEADER_MALFORMED;
+    }
+    if (value.len > KEY_TEXT_MAX)
+        return KEY_HEADER_TOO_LONG;
+    *ret_key = value;
+    return KEY_HEADER_OK;
+}
+
+enum key_header key_value_read(struct slice value, enum key_syntax syntax, struct arena *arena,
+                               struct slice *ret_key)
+{
+    while (value.len > 0 && value.at[0] == ' ')
+        value = slice_skip(value, 1);
+    while (value.len > 0 && value.at[value.len - 1] == ' ')
+        value.len--;
+    if (value.len == 0)
+        return KEY_HEADER_EMPTY;
+    if (value.at[0] == '"')
+        return read_string(value, arena, ret_key);
+    return syntax == KEY_SYNTAX_STRICT ? KEY_HEADER_MALFORMED : read_bare(value, ret_key);
+}
+
+enum key_header key_header_read(const struct headers *headers, struct slice name,
+                                enum key_syntax syntax, struct arena *arena, struct slice *ret_key)
+{
+    if (headers_is_hop_by_hop(headers, name))
+        return KEY_HEADER_HOP_BY_HOP;
+    switch (headers_count(headers, name)) {
+    case 0:
+        return KEY_HEADER_ABSENT;
+    case 1:
+        return key_value_read(headers_find(headers, name)->value, syntax, arena, ret_key);
+    default:
+        return KEY_HEADER_REPEATED;
+    }
+}
+
+const char *key_header_text(enum key_header result)
+{
+    static const char *const texts[] = {
+        [KEY_HEADER_OK] = "The key is well-formed.",
+        [KEY_HEADER_ABSENT] = "The header that carries the key is missing.",
+        [KEY_HEADER_REPEATED] = "The header that carries the key was sent more than once.",
+        [KEY_HEADER_EMPTY] = "The key is empty.",
+        [KEY_HEADER_TOO_LONG] = "The key is longer than 255 bytes.",
+        [KEY_HEADER_MALFORMED] = "The key is not one well-formed string.",
+        [KEY_HEADER_HOP_BY_HOP] = "The header that carries the key is named in Connection.",
+        [KEY_HEADER_NO_MEMORY] = "There is no memory to read the key.",
+    };
+    return texts[result];
+}

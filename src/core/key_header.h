@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The Idempotency-Key header: an RFC 9651 Item that is a String ("k", parameters ignored), or under
+ * lenient syntax a bare value (0x21-0x7E without '"' and comma). Both give one key. Pure.
+ */
+#ifndef PAWL_CORE_KEY_HEADER_H
+#define PAWL_CORE_KEY_HEADER_H
+
+#include "base/arena.h"
+#include "base/headers.h"
+
+enum key_syntax {
+    KEY_SYNTAX_LENIENT,
+    KEY_SYNTAX_STRICT, /* String only */
+};
+
+enum key_header {
+    KEY_HEADER_OK,
+    KEY_HEADER_ABSENT,
+    KEY_HEADER_REPEATED, /* more than one field line */
+    KEY_HEADER_EMPTY,
+    KEY_HEADER_TOO_LONG, /* over 255 bytes unquoted */
+    KEY_HEADER_MALFORMED,
+    KEY_HEADER_HOP_BY_HOP, /* named in Connection: the upstream would not see it */
+    KEY_HEADER_NO_MEMORY,
+};
+
+/* Reads one value; `*ret_key` is unquoted and unescaped, in `arena` or in `value`. */
+enum key_header key_value_read(struct slice value, enum key_syntax syntax, struct arena *arena,
+                               struct slice *ret_key);
+
+/* Reads the one field line `name` of a request. HOP_BY_HOP also when Connection names it and it is
+ * absent: the sender meant it for nobody behind pawl. */
+enum key_header key_header_read(const struct headers *headers, struct slice name,
+                                enum key_syntax syntax, struct arena *arena, struct slice *ret_key);
+
+/* One sentence for a person. */
+const char *key_header_text(enum key_header result);
+
+/* `key_format:` (contract section 3). */
+enum key_format_kind {
+    KEY_FORMAT_ANY,
+    KEY_FORMAT_UUID,
+    KEY_FORMAT_UUID4,
+    KEY_FORMAT_REGEX, /* POSIX ERE without back-references and nested repeats */
+};
+struct key_format; /* holds a compiled regex */
+
+/* Compiles a format; `pattern` counts with REGEX, and matches whole keys. Refused are
+ * back-references, nested repeats, bounds over 255 (over 320 in all), more than 256 bytes, and
+ * what POSIX leaves undefined, such as \d. NULL: `*ret_problem` says why, in a sentence that lives
+ * for ever. */
+struct key_format *key_format_new(enum key_format_kind kind, struct slice pattern,
+                                  struct slice *ret_problem);
+void key_format_free(struct key_format *format);
+
+/* Whether `key` has the format. For UUIDs `*ret_key` is `key` in lower case (in `arena`). False
+ * also when memory ran out (arena->failed). Thread-safe. */
+bool key_format_match(const struct key_format *format, struct slice key, struct arena *arena,
+                      struct slice *ret_key);
+
+#endif

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/path.h"
+#include "base/check.h"
+#include "base/digest.h"
+#include "core/rule.h"
+
+static bool is_unreserved(char c)
+{
+    return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '.' ||
+           c == '_' || c == '~' || c == '-';
+}
+
+static char upper(char c)
+{
+    return c >= 'a' && c <= 'z' ? (char)(c - 'a' + 'A') : c;
+}
+
+/* One byte of a path, as sent or behind an escape. */
+struct path_byte {
+    char c;
+    bool escaped;
+    size_t size; /* as sent: 1, or 3 */
+};
+
+static struct path_byte byte_at(struct slice path, size_t at)
+{
+    struct path_byte byte = {.c = path.at[at], .size = 1};
+    if (byte.c == '%' && path.len - at >= 3 &&
+        hex_decode(slice_make(path.at + at + 1, 2), &byte.c, 1)) {
+        byte.escaped = true;
+        byte.size = 3;
+    }
+    return byte;
+}
+
+/* ---- the normal form ---- */
+
+/* A '%' that starts no escape becomes %25, which is how servers that take it read it; left alone it
+ * might start one with what is decoded behind it, and normalising twice would not be as once. */
+static size_t normalise(struct slice path, char *text)
+{
+    size_t len = 0;
+    for (size_t at = 0; at < path.len;) {
+        struct path_byte byte = byte_at(path, at);
+        if (byte.escaped && !is_unreserved(byte.c)) {
+            text[len++] = '%';
+            text[len++] = upper(path.at[at + 1]);
+            text[len++] = upper(path.at[at + 2]);
+        } else {
+            text[len++] = byte.c;
+            if (byte.c == '%') {
+                text[len++] = '2';
+                text[len++] = '5';
+            }
+        }
+        at += byte.size;
+    }
+    return len;
+}
+
+struct slice path_normalise(struct slice path, struct arena *arena)
+{
+    size_t percents = 0;
+    for (size_t i = 0; i < path.len; i++)
+        percents += path.at[i] == '%';
+    char *text = arena_alloc(arena, path.len + 2 * percents + 1);
+    if (!text)
+        return slice_make(NULL, 0);
+    size_t len = normalise(path, text);
+    if (len == 0)
+        text[len++] = '/';
+    if (len > 1 && text[len - 1] == '/')
+        len--;
+    return slice_make(text, len);
+}
+
+/* ---- what servers read in different ways ---- */
+
+/* "." or "..", perhaps with parameters behind it, which some servers drop first. */
+static bool is_dot_segment(struct slice segment)
+{
+    size_t dots = 0;
+    for (size_t at = 0; at < segment.len;) {
+        struct path_byte byte = byte_at(segment, at);
+        if (byte.c == ';')
+            break;
+        if (byte.c != '.' || ++dots > 2)
+            return false;
+        at += byte.size;
+    }
+    return dots > 0;
+}
+
+bool path_is_ambiguous(struct slice path)
+{
+    for (size_t at = 0; at < path.len;) {
+        struct path_byte byte = byte_at(path, at);
+        if (byte.c == '\\' || byte.c == '\0' || (byte.escaped && byte.c == '/'))
+            return true;
+        at += byte.size;
+    }
+    for (struct slice rest = path; rest.at;) {
+        struct slice segment;
+        bool first = rest.at == path.at;
+        rest = slice_cut(rest, '/', &segment);
+        if (is_dot_segment(segment) || (segment.len == 0 && !first && rest.at))
+            return true;
+    }
+    return path.len >= 2 && path.at[0] == '/' && path.at[1] == '/';
+}
+
+static bool holds(struct slice text, struct slice part)
+{
+    return part.len <= text.len && memmem(text.at, text.len, part.at, part.len);
+}
+
+unsigned path_choices(struct slice normalised)
+{
+    unsigned choices = 0;
+    if (path_is_ambiguous(normalised))
+        choices |= PATH_MERGE | PATH_DOTS;
+    if (holds(normalised, SLICE("%2F")))
+        choices |= PATH_SLASH_ESCAPE;
+    if (holds(normalised, SLICE("\\")) || holds(normalised, SLICE("%5C")))
+        choices |= PATH_BACKSLASH;
+    if (holds(normalised, SLICE(";")) || holds(normalised, SLICE("%3B")))
+        choices |= PATH_PARAMETERS | PATH_MERGE;
+    if (holds(normalised, SLICE("\0")) || holds(normalised, SLICE("%00")))
+        choices |= PATH_NUL_ENDS | PATH_NUL_DROPS;
+    return choices;
+}
+
+/* ---- one reading ---- */
+
+/* The path read so far: `text` ends in the segment that starts at `segment`, behind a '/'. */
+struct reader {
+    unsigned reading;
+    char *text;
+    size_t len;
+    size_t segment;
+    bool parameters; /* the rest of this segment is dropped */
+};
+
+/* Takes the segment that just ended, and with ".." the one before it, off the text. True: it is a
+ * dot segment. */
+static bool resolve_dots(struct reader *reader)
+{
+    struct slice segment =
+        slice_make(reader->text + reader->segment, reader->len - reader->segment);
+    if (slice_eq(segment, SLICE("."))) {
+        reader->len = reader->segment;
+        return true;
+    }
+    if (!slice_eq(segment, SLICE("..")))
+        return false;
+    reader->len = reader->segment;
+    if (reader->len > 1) {
+        reader->len--;
+        while (reader->text[reader->len - 1] != '/')
+            reader->len--;
+    }
+    return true;
+}
+
+/* The segment ended; `separated`: by a separator, not by the end of the path. */
+static void end_segment(struct reader *reader, bool separated)
+{
+    bool empty = reader->len == reader->segment;
+    bool resolved = reader->reading & PATH_DOTS && resolve_dots(reader);
+    if (separated && !resolved && !(empty && reader->reading & PATH_MERGE))
+        reader->text[reader->len++] = '/';
+    reader->segment = reader->len;
+    reader->parameters = false;
+}
+
+static bool separates(unsigned reading, struct path_byte byte)
+{
+    if (byte.c == '/')
+        return !byte.escaped || reading & PATH_SLASH_ESCAPE;
+    return byte.c == '\\' && reading & PATH_BACKSLASH;
+}
+
+static void read_byte(struct reader *reader, struct path_byte byte, const char *sent)
+{
+    if (separates(reader->reading, byte)) {
+        end_segment(reader, true);
+        return;
+    }
+    if (byte.c == ';' && reader->reading & PATH_PARAMETERS)
+        reader->parameters = true;
+    bool dropped = byte.c == '\0' && reader->reading & PATH_NUL_DROPS;
+    if (reader->parameters || dropped)
+        return;
+    memcpy(reader->text + reader->len, sent, byte.size);
+    reader->len += byte.size;
+}
+
+size_t path_read(struct slice normalised, unsigned reading, char *ret_text)
+{
+    struct reader reader = {.reading = reading, .text = ret_text, .len = 1, .segment = 1};
+    ret_text[0] = '/';
+    size_t at = normalised.len > 0 && normalised.at[0] == '/';
+    while (at < normalised.len) {
+        struct path_byte byte = byte_at(normalised, at);
+        if (byte.c == '\0' && reading & PATH_NUL_ENDS)
+            break;
+        read_byte(&reader, byte, normalised.at + at);
+        at += byte.size;
+    }
+    end_segment(&reader, false);
+    if (reader.len > 1 && ret_text[reader.len - 1] == '/')
+        reader.len--;
+    return reader.len;
+}
+
+struct slice path_resolve(struct slice path, struct arena *arena)
+{
+    struct slice normal = path_normalise(path, arena);
+    char *text = normal.at ? arena_alloc(arena, normal.len + 1) : NULL;
+    if (!text)
+        return slice_make(NULL, 0);
+    unsigned eager = PATH_SLASH_ESCAPE | PATH_BACKSLASH | PATH_MERGE | PATH_DOTS | PATH_PARAMETERS |
+                     PATH_NUL_ENDS;
+    return slice_make(text, path_read(normal, eager, text));
+}

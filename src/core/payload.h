@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The payload hash: what tells "the same request again" from "the key reused for something else"
+ * (contract section 4). Pure.
+ *
+ *   payload_hash = SHA-256(canonical bytes)
+ *
+ * Canonical bytes, after gzip or deflate was decoded, by media type and selection:
+ *
+ *   JSON, all        RFC 8785, save that numbers count by their decimal value (base/number.h)
+ *   JSON, exclude    the same without what the pointers name (of an array: its later elements move
+ *                    up); nothing at all when the whole is excluded
+ *   JSON, include    RFC 8785 of an array with one array for each pointer, in the recipe's
+ *                    order: [pointer, value], or [pointer] where it names nothing, such as
+ *                    [["/a",{"b":1}],["/gone"]]
+ *   form, all        core/form.h
+ *   multipart, all   core/multipart.h
+ *   anything, ignore nothing
+ *   all others       the bytes themselves: no JSON media type; JSON that is broken, ambiguous
+ *                    or beyond bounds; pointers on what is not canonical JSON; an unknown
+ *                    content coding, still encoded
+ *
+ * Two bodies of one media type under one recipe have the same canonical bytes only when they have
+ * the same content. Within JSON and within forms, bytes that count raw are never a canonical form,
+ * and a canonical form is its own; multipart/form-data escapes (core/multipart.h). Across media
+ * types the target hash tells them apart; across recipes nothing is compared, as a record keeps its
+ * own. A body in an unknown coding counts as if its encoded bytes were sent plain.
+ */
+#ifndef PAWL_CORE_PAYLOAD_H
+#define PAWL_CORE_PAYLOAD_H
+
+#include "base/digest.h"
+#include "base/json.h"
+
+enum payload_mode {
+    PAYLOAD_ALL,     /* the whole canonical body */
+    PAYLOAD_INCLUDE, /* only what the pointers name */
+    PAYLOAD_EXCLUDE, /* all but what the pointers name */
+    PAYLOAD_RAW,     /* the bytes, after content decoding, without canonical form */
+    PAYLOAD_IGNORE,  /* nothing: every body is the same */
+};
+
+#define PAYLOAD_POINTERS_MAX 32
+
+/* A rule's choice of what counts. Pointers are RFC 6901, checked when the config was read. */
+struct payload_selection {
+    enum payload_mode mode;
+    size_t n_pointers;
+    struct slice pointers[PAYLOAD_POINTERS_MAX];
+};
+
+/* The recipe: version and selection as one line of text, stored with a record so that a later
+ * attempt is hashed the same way, whatever the config says by then. "1 all", "1 raw", "1 ignore",
+ * "1 include /a /b" (in pointers '%', space and control bytes percent-encoded). */
+void payload_recipe_write(const struct payload_selection *selection, struct buf *buf);
+
+/* Reads a recipe; the slices point into `arena`. False: not a recipe of this version. */
+bool payload_recipe_read(struct slice recipe, struct arena *arena,
+                         struct payload_selection *ret_selection);
+
+/* How the canonical bytes came to be. */
+enum payload_kind {
+    PAYLOAD_IS_JSON,
+    PAYLOAD_IS_FORM,
+    PAYLOAD_IS_MULTIPART,
+    PAYLOAD_IS_RAW,
+};
+
+/* One request's body, decoded and understood once, for hash, key templates and pointers. */
+struct payload {
+    enum payload_kind kind;
+    struct slice bytes;       /* after content decoding */
+    const struct json *json;  /* with PAYLOAD_IS_JSON */
+    struct slice boundary;    /* with PAYLOAD_IS_MULTIPART */
+    enum json_error problem;  /* why bytes of a JSON media type are raw; JSON_OK otherwise */
+    size_t problem_offset;    /* the byte of `bytes` where it was seen */
+    bool malformed_form;      /* a form by its type, but broken: kind is raw */
+    bool malformed_multipart; /* multipart/form-data by its type, but broken: kind is raw */
+    bool coding_unknown;      /* Content-Encoding is none of identity, gzip, deflate: kind is raw */
+};
+
+enum payload_error {
+    PAYLOAD_OK,
+    PAYLOAD_TOO_LARGE,  /* decoded, the body would pass `max_decoded` */
+    PAYLOAD_BAD_CODING, /* the gzip or deflate stream is broken */
+    PAYLOAD_NO_MEMORY,
+};
+
+/* Understands `body` by its Content-Type and Content-Encoding values (empty: absent). JSON is
+ * application/json and any +json type. Everything made lives in `arena`; JSON may need 32 times the
+ * body's size (base/json.h), and an arena with less room is PAYLOAD_NO_MEMORY. */
+enum payload_error payload_read(struct arena *arena, struct slice body, struct slice content_type,
+                                struct slice content_encoding, size_t max_decoded,
+                                struct payload *ret_payload);
+
+/* Appends the canonical bytes of what `selection` takes. False: no memory or buf's max. */
+bool payload_canonical(const struct payload *payload, const struct payload_selection *selection,
+                       struct buf *buf);
+
+/* The payload hash. False: no memory. */
+bool payload_hash(const struct payload *payload, const struct payload_selection *selection,
+                  struct digest *ret_hash);
+
+/* Appends the canonical form of a number literal; false: it has none (too many digits, exponent
+ * too large), the raw bytes of the body count. */
+bool payload_add_number(struct buf *buf, struct slice literal);
+
+/* The decoded value of form field `name` (the first one), allocated in `arena`; `.at` NULL: absent
+ * or not a form. */
+struct slice payload_form_value(const struct payload *payload, struct arena *arena,
+                                struct slice name);
+
+#endif

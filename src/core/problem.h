@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The body of pawl's own answers: application/problem+json (RFC 9457) with the members of contract
+ * section 5. Pure: it only writes.
+ */
+#ifndef PAWL_CORE_PROBLEM_H
+#define PAWL_CORE_PROBLEM_H
+
+#include "base/buf.h"
+#include "core/errors.h"
+
+struct problem {
+    enum error error;
+    int status;              /* what is answered; the table's unless the rule says otherwise */
+    struct slice detail;     /* one sentence about this case; may be empty */
+    struct slice key;        /* idempotency key as shown; `.at` NULL: not known */
+    bool retryable;          /* as the table, unless the rule's policy makes it otherwise */
+    bool safe_new_key;
+    const char *state;       /* "pending", "unknown", ...; NULL: no `operation` member */
+    int64_t attempt;         /* of `operation` */
+    int64_t started_at;      /* wall-clock microseconds; written as ISO 8601 UTC */
+    int64_t lease_left_ms;   /* of `operation`; negative: no lease */
+    int first_status;        /* of the first answer (410 rows); 0: not known */
+};
+
+/* A problem with the table's status, retryable and safe_new_key. */
+struct problem problem_of(enum error error);
+
+/* Appends the JSON body. */
+void problem_write(const struct problem *problem, struct buf *buf);
+
+/* Appends the header lines that go with it: Content-Type, Error-Code, Link (rel="describedby"),
+ * Cache-Control: no-store, and Stripe-Should-Retry: false where no retry heals. */
+void problem_write_fields(const struct problem *problem, struct buf *buf);
+
+#endif

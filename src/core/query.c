@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/query.h"
+#include "base/digest.h"
+
+bool query_take(struct slice *query, struct slice *ret_pair)
+{
+    while (query->len > 0) {
+        struct slice pair;
+        *query = slice_cut(*query, '&', &pair);
+        if (pair.len > 0) {
+            *ret_pair = pair;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* One decoded byte off the front of `text` (not empty). A '%' that starts no escape is itself. */
+static char take_byte(struct slice *text)
+{
+    char c = text->at[0];
+    size_t taken = 1;
+    if (c == '+')
+        c = ' ';
+    else if (c == '%' && text->len >= 3 && hex_decode(slice_make(text->at + 1, 2), &c, 1))
+        taken = 3;
+    *text = slice_skip(*text, taken);
+    return c;
+}
+
+bool query_names(struct slice pair, struct slice name)
+{
+    struct slice sent;
+    slice_cut(pair, '=', &sent);
+    while (sent.len > 0 && name.len > 0) {
+        if (take_byte(&sent) != name.at[0])
+            return false;
+        name = slice_skip(name, 1);
+    }
+    return sent.len == 0 && name.len == 0;
+}
+
+int query_find(struct slice query, struct slice name, struct slice *ret_value)
+{
+    struct slice pair;
+    struct slice value = {NULL, 0};
+    int found = 0;
+    while (found < 2 && query_take(&query, &pair)) {
+        struct slice sent;
+        if (!query_names(pair, name))
+            continue;
+        value = slice_cut(pair, '=', &sent);
+        found++;
+    }
+    if (found == 1)
+        *ret_value = value;
+    return found;
+}

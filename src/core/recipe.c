@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The recipe of a payload hash as text; declared in core/payload.h. */
+#include "base/check.h"
+#include "core/payload.h"
+
+#define RECIPE_VERSION "1"
+
+static const struct {
+    enum payload_mode mode;
+    struct slice word;
+    bool has_pointers;
+} modes[] = {
+    {PAYLOAD_ALL, {"all", 3}, false},        {PAYLOAD_INCLUDE, {"include", 7}, true},
+    {PAYLOAD_EXCLUDE, {"exclude", 7}, true}, {PAYLOAD_RAW, {"raw", 3}, false},
+    {PAYLOAD_IGNORE, {"ignore", 6}, false},
+};
+#define N_MODES (sizeof(modes) / sizeof(modes[0]))
+
+/* A pointer becomes one word of a line of text. */
+static void add_pointer(struct buf *buf, struct slice pointer)
+{
+    for (size_t i = 0; i < pointer.len; i++) {
+        unsigned char c = (unsigned char)pointer.at[i];
+        if (c <= ' ' || c == '%' || c == 0x7F)
+            buf_printf(buf, "%%%02X", c);
+        else
+            buf_add_char(buf, (char)c);
+    }
+}
+
+void payload_recipe_write(const struct payload_selection *selection, struct buf *buf)
+{
+    CHECK(selection->n_pointers <= PAYLOAD_POINTERS_MAX);
+    CHECK(selection->mode < N_MODES && modes[selection->mode].mode == selection->mode);
+    buf_add_str(buf, RECIPE_VERSION " ");
+    buf_add_slice(buf, modes[selection->mode].word);
+    for (size_t i = 0; modes[selection->mode].has_pointers && i < selection->n_pointers; i++) {
+        buf_add_char(buf, ' ');
+        add_pointer(buf, selection->pointers[i]);
+    }
+}
+
+/* `word` decoded, in `arena`; `.at` NULL: no pointer, or no memory. */
+static struct slice read_pointer(struct slice word, struct arena *arena)
+{
+    struct slice none = slice_make(NULL, 0);
+    char *text = arena_alloc(arena, word.len);
+    size_t len = 0;
+    for (size_t i = 0; text && i < word.len; i++) {
+        text[len] = word.at[i];
+        if (word.at[i] == '%') {
+            if (word.len - i < 3 || !hex_decode(slice_make(word.at + i + 1, 2), text + len, 1))
+                return none;
+            i += 2;
+        }
+        len++;
+    }
+    return text && json_pointer_valid(slice_make(text, len)) ? slice_make(text, len) : none;
+}
+
+static bool read_pointers(struct slice words, struct arena *arena,
+                          struct payload_selection *selection)
+{
+    while (words.at) {
+        struct slice word;
+        words = slice_cut(words, ' ', &word);
+        struct slice pointer = read_pointer(word, arena);
+        if (!pointer.at || selection->n_pointers == PAYLOAD_POINTERS_MAX)
+            return false;
+        selection->pointers[selection->n_pointers++] = pointer;
+    }
+    return true;
+}
+
+bool payload_recipe_read(struct slice recipe, struct arena *arena,
+                         struct payload_selection *ret_selection)
+{
+    struct slice version;
+    struct slice word;
+    struct slice words = slice_cut(slice_cut(recipe, ' ', &version), ' ', &word);
+    if (!slice_eq(version, SLICE(RECIPE_VERSION)))
+        return false;
+    for (size_t i = 0; i < N_MODES; i++) {
+        struct payload_selection selection = {.mode = modes[i].mode};
+        if (!slice_eq(word, modes[i].word))
+            continue;
+        if (words.at && !modes[i].has_pointers)
+            return false;
+        if (!read_pointers(words, arena, &selection))
+            return false;
+        *ret_selection = selection;
+        return true;
+    }
+    return false;
+}

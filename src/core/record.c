@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/record.h"
+
+#include "base/check.h"
+
+static int64_t max64(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static bool is_final(const struct record *record)
+{
+    return record->status == RECORD_COMPLETE || record->status == RECORD_FAILED;
+}
+
+static bool is_released(const struct record *record)
+{
+    return record->status == RECORD_PENDING && record->lease_until == 0;
+}
+
+bool record_is_gone(const struct record *record, int64_t now)
+{
+    if (record->status == RECORD_ABSENT)
+        return true;
+    if (is_final(record))
+        return now >= record->gone_at;
+    return is_released(record) && now >= record->expires_at;
+}
+
+enum record_lease record_lease(const struct record *record, const struct record_world *world,
+                               int64_t *ret_lapsed_at)
+{
+    if (record->status != RECORD_PENDING || record->lease_until == 0)
+        return RECORD_LEASE_NONE;
+    if (record->owner == world->self)
+        return RECORD_LEASE_LIVE;
+
+    int64_t lapsed_at = record->lease_until;
+    bool dead = record->owner_is_serve && (record->owner != world->serve || !world->serve_alive);
+    if (dead && world->serve_dead_at < lapsed_at)
+        lapsed_at = world->serve_dead_at;
+    if (!dead && world->now < lapsed_at)
+        return RECORD_LEASE_LIVE;
+    if (ret_lapsed_at)
+        *ret_lapsed_at = lapsed_at;
+    return RECORD_LEASE_LAPSED;
+}
+
+/* "It did not happen" is believed only `settle` after the last moment somebody may have been
+ * sending. A probe sends nothing that has an effect, and never moves that moment. */
+static void note_silence(struct record *record, int64_t since)
+{
+    if (!record->probing)
+        record->quiet_at = max64(record->quiet_at, clock_after(since, record->settle_us));
+}
+
+static int64_t expiry_from(const struct record *record, int64_t now)
+{
+    return clock_after(record->window ? record->created_at : now, record->ttl_us);
+}
+
+/* Keeps the token: a late answer of its owner still counts. */
+static void set_released(struct record *record, int64_t now)
+{
+    record->status = RECORD_PENDING;
+    record->lease_until = 0;
+    record->probing = false;
+    record->expires_at = expiry_from(record, now);
+}
+
+static void set_unknown(struct record *record)
+{
+    record->status = RECORD_UNKNOWN;
+    record->lease_until = 0;
+    record->probing = false;
+}
+
+static void acquire(struct record *record, const struct record_begin *begin,
+                    const struct record_world *world, int64_t token)
+{
+    CHECK(token > record->token);
+    record->status = RECORD_PENDING;
+    record->token = token;
+    memcpy(record->attempt_id, begin->attempt_id, RECORD_ATTEMPT_ID_SIZE);
+    record->attempts++;
+    record->started_at = world->now;
+    record->lease_us = begin->lease_us;
+    record->lease_until = clock_after(world->now, begin->lease_us);
+    record->owner = world->self;
+    record->owner_is_serve = begin->is_serve;
+    record->settle_us = max64(record->settle_us, begin->settle_us);
+}
+
+static enum record_verdict proceed(struct record *record, const struct record_begin *begin,
+                                   const struct record_world *world, int64_t token)
+{
+    acquire(record, begin, world, token);
+    record->probing = false;
+    record->unknown = begin->unknown;
+    record->ttl_us = begin->ttl_us;
+    record->tombstone_us = begin->tombstone_us;
+    record->window = begin->window;
+    record->expires_at = 0;
+    return RECORD_PROCEED;
+}
+
+/* The record's policy goes through the probe unchanged, save that what was sent under `retry` is
+ * now in question. */
+static enum record_verdict ask(struct record *record, const struct record_begin *begin,
+                               const struct record_world *world, int64_t token)
+{
+    acquire(record, begin, world, token);
+    record->probing = true;
+    if (record->unknown == RECORD_UNKNOWN_RETRY)
+        record->unknown = RECORD_UNKNOWN_PROBE;
+    return RECORD_ASK;
+}
+
+static enum record_verdict start_life(struct record *record, const struct record_begin *begin,
+                                      const struct record_world *world, int64_t token)
+{
+    *record = (struct record){.payload_hash = begin->payload_hash,
+                              .target_hash = begin->target_hash,
+                              .created_at = world->now};
+    return proceed(record, begin, world, token);
+}
+
+/* What the config says today may make the record's own policy stricter, never laxer: only what
+ * began under `retry` and still is runs again unasked. */
+static enum record_unknown policy(const struct record *record, const struct record_begin *begin)
+{
+    if (begin->unknown == RECORD_UNKNOWN_PROBE)
+        return RECORD_UNKNOWN_PROBE;
+    if (begin->unknown == RECORD_UNKNOWN_RETRY && record->unknown == RECORD_UNKNOWN_RETRY)
+        return RECORD_UNKNOWN_RETRY;
+    return RECORD_UNKNOWN_HOLD;
+}
+
+static enum record_verdict begin_lapsed(struct record *record, const struct record_begin *begin,
+                                        const struct record_world *world, int64_t token,
+                                        int64_t lapsed_at)
+{
+    record->settle_us = max64(record->settle_us, begin->settle_us);
+    switch (policy(record, begin)) {
+    case RECORD_UNKNOWN_RETRY:
+        return proceed(record, begin, world, token);
+    case RECORD_UNKNOWN_PROBE:
+        note_silence(record, lapsed_at);
+        return ask(record, begin, world, token);
+    case RECORD_UNKNOWN_HOLD:
+        if (record->unknown == RECORD_UNKNOWN_RETRY)
+            record->unknown = RECORD_UNKNOWN_HOLD;
+        note_silence(record, lapsed_at);
+        set_unknown(record);
+        return RECORD_OUTCOME_UNKNOWN;
+    }
+    UNREACHABLE();
+}
+
+static enum record_verdict begin_pending(struct record *record, const struct record_begin *begin,
+                                         const struct record_world *world, int64_t token,
+                                         bool *ret_changed)
+{
+    int64_t lapsed_at = 0;
+    enum record_lease lease = record_lease(record, world, &lapsed_at);
+    bool same_attempt = memcmp(record->attempt_id, begin->attempt_id, RECORD_ATTEMPT_ID_SIZE) == 0;
+    if (lease != RECORD_LEASE_NONE && same_attempt)
+        return record->probing ? RECORD_ASK : RECORD_PROCEED;
+    if (lease == RECORD_LEASE_LIVE)
+        return RECORD_IN_PROGRESS;
+    *ret_changed = true;
+    if (lease == RECORD_LEASE_NONE)
+        return proceed(record, begin, world, token);
+    return begin_lapsed(record, begin, world, token, lapsed_at);
+}
+
+static enum record_verdict begin_final(const struct record *record, int64_t now)
+{
+    if (now >= record->expires_at)
+        return RECORD_RESULT_EXPIRED;
+    return record->kept ? RECORD_REPLAY : RECORD_RESULT_NOT_KEPT;
+}
+
+enum record_verdict record_begin(struct record *record, const struct record_begin *begin,
+                                 const struct record_world *world, int64_t next_token,
+                                 bool *ret_changed)
+{
+    CHECK(begin->lease_us > 0 && begin->ttl_us > 0);
+    CHECK(next_token > 0);
+    *ret_changed = false;
+    if (record_is_gone(record, world->now)) {
+        *ret_changed = true;
+        return start_life(record, begin, world, next_token);
+    }
+    if (begin->recipe_differs)
+        return RECORD_OTHER_RECIPE;
+    if (!digest_eq(&record->payload_hash, &begin->payload_hash) ||
+        !digest_eq(&record->target_hash, &begin->target_hash))
+        return RECORD_MISMATCH;
+    if (is_final(record))
+        return begin_final(record, world->now);
+    if (record->status == RECORD_PENDING)
+        return begin_pending(record, begin, world, next_token, ret_changed);
+    if (policy(record, begin) != RECORD_UNKNOWN_PROBE)
+        return RECORD_OUTCOME_UNKNOWN;
+    *ret_changed = true;
+    return ask(record, begin, world, next_token);
+}
+
+/* Invariant 2: an old token changes nothing. */
+static bool is_stale(const struct record *record, int64_t token, int64_t now)
+{
+    return record_is_gone(record, now) || record->token != token;
+}
+
+static void set_final(struct record *record, enum record_status final, int http_status, bool kept,
+                      int64_t now)
+{
+    record->status = final;
+    record->http_status = http_status;
+    record->kept = kept;
+    record->lease_until = 0;
+    record->probing = false;
+    record->completed_at = now;
+    record->expires_at = expiry_from(record, now);
+    record->gone_at = clock_after(record->expires_at, record->tombstone_us);
+}
+
+enum record_write record_finish(struct record *record, int64_t token, enum record_status final,
+                                int http_status, bool kept, int64_t now)
+{
+    CHECK(final == RECORD_COMPLETE || final == RECORD_FAILED);
+    if (is_stale(record, token, now))
+        return RECORD_STALE;
+    if (is_final(record))
+        return RECORD_ALREADY;
+    set_final(record, final, http_status, kept, now);
+    return RECORD_WRITTEN;
+}
+
+enum record_write record_release(struct record *record, int64_t token, int64_t now)
+{
+    if (is_stale(record, token, now))
+        return RECORD_STALE;
+    if (is_final(record) || is_released(record))
+        return RECORD_ALREADY;
+    /* Who probes knows of its probe alone: that it was not sent says nothing of the operation. */
+    if (record->probing)
+        set_unknown(record);
+    else
+        set_released(record, now);
+    return RECORD_WRITTEN;
+}
+
+enum record_write record_release_settled(struct record *record, int64_t token, bool force,
+                                         const struct record_world *world)
+{
+    if (is_stale(record, token, world->now))
+        return RECORD_STALE;
+    if (is_final(record) || is_released(record))
+        return RECORD_ALREADY;
+    int64_t lapsed_at = 0;
+    enum record_lease lease = record_lease(record, world, &lapsed_at);
+    bool own_probe = record->probing && record->owner == world->self;
+    if (lease == RECORD_LEASE_LIVE && !own_probe && !force)
+        return RECORD_LIVE;
+    if (lease == RECORD_LEASE_LAPSED)
+        note_silence(record, lapsed_at);
+    bool by_force = lease == RECORD_LEASE_LIVE && !own_probe;
+    /* What counts is when somebody looked: a probe may have looked as early as it was acquired. */
+    int64_t looked_at = record->probing ? record->started_at : world->now;
+    if (!by_force && looked_at < record->quiet_at)
+        return RECORD_EARLY;
+    set_released(record, world->now);
+    return RECORD_WRITTEN;
+}
+
+enum record_write record_doubt(struct record *record, int64_t token, int64_t now)
+{
+    if (is_stale(record, token, now))
+        return RECORD_STALE;
+    if (record->status != RECORD_PENDING || record->lease_until == 0)
+        return RECORD_ALREADY;
+    if (record->unknown == RECORD_UNKNOWN_RETRY) {
+        set_released(record, now);
+        return RECORD_WRITTEN;
+    }
+    note_silence(record, now);
+    set_unknown(record);
+    return RECORD_WRITTEN;
+}
+
+enum record_write record_extend(struct record *record, int64_t token, int64_t now)
+{
+    if (is_stale(record, token, now))
+        return RECORD_STALE;
+    if (record->status != RECORD_PENDING || record->lease_until == 0)
+        return RECORD_ALREADY;
+    record->lease_until = max64(record->lease_until, clock_after(now, record->lease_us));
+    return RECORD_WRITTEN;
+}
+
+enum record_write record_resolve(struct record *record, int64_t token, int http_status, bool force,
+                                 const struct record_world *world)
+{
+    if (is_stale(record, token, world->now))
+        return RECORD_STALE;
+    if (is_final(record))
+        return RECORD_ALREADY;
+    if (record_lease(record, world, NULL) == RECORD_LEASE_LIVE && !force)
+        return RECORD_LIVE;
+    bool failed = http_status >= 400 && http_status < 500;
+    set_final(record, failed ? RECORD_FAILED : RECORD_COMPLETE, http_status, true, world->now);
+    return RECORD_WRITTEN;
+}
+
+enum record_write record_forget(const struct record *record, int64_t token, bool force,
+                                const struct record_world *world)
+{
+    if (record_is_gone(record, world->now) || (token != 0 && record->token != token))
+        return RECORD_STALE;
+    if (record_lease(record, world, NULL) == RECORD_LEASE_LIVE && !force)
+        return RECORD_LIVE;
+    return RECORD_WRITTEN;
+}
+
+int64_t record_next_token(int64_t last_token, int64_t now)
+{
+    int64_t token = max64(last_token + 1, now);
+    CHECK(token > last_token && token < (INT64_C(1) << 53));
+    return token;
+}
+
+int64_t record_store_time(int64_t wall_us, int64_t high_water, int64_t boot_since_mark_us)
+{
+    CHECK(boot_since_mark_us >= 0);
+    return max64(wall_us, high_water + boot_since_mark_us);
+}
+
+void record_check(const struct record *record)
+{
+    CHECK(record->status <= RECORD_UNKNOWN);
+    if (record->status == RECORD_ABSENT)
+        return;
+    CHECK(record->token > 0 && record->attempts > 0);
+    CHECK(record->lease_until == 0 || record->status == RECORD_PENDING);
+    CHECK(!record->probing || record->lease_until != 0);
+    CHECK(!is_final(record) || record->gone_at >= record->expires_at);
+    CHECK(record->status != RECORD_UNKNOWN || record->unknown != RECORD_UNKNOWN_RETRY);
+}
+
+const char *record_status_name(enum record_status status)
+{
+    static const char *const names[] = {"absent", "pending", "complete", "failed", "unknown"};
+    CHECK(status <= RECORD_UNKNOWN);
+    return names[status];
+}
+
+const char *record_verdict_name(enum record_verdict verdict)
+{
+    static const char *const names[] = {"proceed",        "probe",           "replay",
+                                        "mismatch",       "in_progress",     "outcome_unknown",
+                                        "result_expired", "result_not_kept", "other_recipe"};
+    CHECK(verdict <= RECORD_OTHER_RECIPE);
+    return names[verdict];
+}

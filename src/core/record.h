@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * record: what the store knows of one (tenant, rule, key), and the only code that decides on it.
+ *
+ *              acquire (new token)           complete / fail (token)
+ *    (absent) ------------------> pending -------------------------> complete | failed --.
+ *                                 |  ^  \                                  ^    expires  |
+ *        doubt: answer lost, or   |  |   \ release: surely not done        |             v
+ *        lapsed under `hold`      v  |    `-> pending without lease        |       (tombstone)
+ *                                unknown ---- resolve, probe, late answer -'             |
+ *                                                                                        v
+ *                                                                                     (absent)
+ *
+ * Pure: time, tokens and the state of other processes come as arguments. Each function looks at one
+ * record (status RECORD_ABSENT for none), may change it in place, and says what happened. Backends
+ * load a record, call one function, and store what changed in one atomic step; no backend decides.
+ * The protocol is model-checked (docs/model). All times are store time in microseconds.
+ */
+#ifndef PAWL_CORE_RECORD_H
+#define PAWL_CORE_RECORD_H
+
+#include "base/clock.h"
+#include "base/digest.h"
+
+enum record_status {
+    RECORD_ABSENT,
+    RECORD_PENDING,
+    RECORD_COMPLETE,
+    RECORD_FAILED,
+    RECORD_UNKNOWN,
+};
+
+/* What becomes of an operation whose outcome nobody knows (contract section 5, `unknown:`). */
+enum record_unknown {
+    RECORD_UNKNOWN_HOLD,
+    RECORD_UNKNOWN_RETRY,
+    RECORD_UNKNOWN_PROBE,
+};
+
+#define RECORD_ATTEMPT_ID_SIZE 16
+
+struct record {
+    enum record_status status;
+    struct digest payload_hash;
+    struct digest target_hash;
+    int64_t token;                                     /* of the last acquisition */
+    unsigned char attempt_id[RECORD_ATTEMPT_ID_SIZE]; /* which begin acquired it */
+    int64_t attempts;                                  /* acquisitions in this life of the key */
+    int64_t created_at;                                /* first begin of this life */
+    int64_t started_at;                                /* last acquisition */
+    int64_t lease_until;                               /* 0: no lease (released, unknown, final) */
+    int64_t lease_us;
+    int64_t owner;        /* incarnation of the process that acquired it */
+    bool owner_is_serve;  /* that process is a `pawl serve` of this embedded store */
+    bool probing;         /* the current acquisition is a probe */
+    bool window;          /* expiry counts from created_at and completion does not move it */
+    bool kept;            /* final: the answer is kept; false: only that there was one */
+    enum record_unknown unknown;
+    int64_t settle_us;
+    int64_t quiet_at;     /* from then on "it did not happen" can be believed; 0: no doubt yet */
+    int64_t ttl_us;       /* CLOCK_NEVER: forever */
+    int64_t tombstone_us; /* 0: none */
+    int64_t completed_at; /* final */
+    int64_t expires_at;   /* final, released: the answer is kept until then */
+    int64_t gone_at;      /* final: from then on absent; expires_at + tombstone */
+    int http_status;      /* final */
+};
+
+/* What a decision needs to know of the processes. A record owned by `self` is never lapsed by the
+ * clock; one owned by another `serve` of the same embedded store lapsed when that serve died. */
+struct record_world {
+    int64_t now;           /* store time */
+    int64_t self;          /* incarnation of the deciding process */
+    int64_t serve;         /* incarnation of the last `serve` of this store; 0: none */
+    bool serve_alive;      /* it holds its life lock */
+    int64_t serve_dead_at; /* !serve_alive: by then it was dead. serve_alive: its start, by when
+                              every earlier serve was dead. */
+};
+
+enum record_lease {
+    RECORD_LEASE_NONE,
+    RECORD_LEASE_LIVE,
+    RECORD_LEASE_LAPSED,
+};
+
+/* Of a pending record. `ret_lapsed_at` (may be NULL) gets the moment, with LAPSED. */
+enum record_lease record_lease(const struct record *record, const struct record_world *world,
+                               int64_t *ret_lapsed_at);
+
+/* Absent, or expired so that it counts as absent whether or not the sweeper came by. */
+bool record_is_gone(const struct record *record, int64_t now);
+
+/* What a begin brings. */
+struct record_begin {
+    struct digest payload_hash;
+    struct digest target_hash;
+    bool recipe_differs; /* the record's recipe is not the one these hashes were made with */
+    unsigned char attempt_id[RECORD_ATTEMPT_ID_SIZE];
+    int64_t lease_us;
+    int64_t ttl_us;
+    int64_t tombstone_us;
+    int64_t settle_us;
+    bool window;
+    bool is_serve;               /* the caller is a `pawl serve` */
+    enum record_unknown unknown; /* the rule's policy of today */
+};
+
+enum record_verdict {
+    RECORD_PROCEED,         /* acquired: forward it under the record's token */
+    RECORD_ASK,             /* acquired: probe under the record's token */
+    RECORD_REPLAY,          /* the answer is kept */
+    RECORD_MISMATCH,        /* another request under this key */
+    RECORD_IN_PROGRESS,     /* somebody is at it */
+    RECORD_OUTCOME_UNKNOWN, /* nobody knows */
+    RECORD_RESULT_EXPIRED,  /* done; the answer expired, its tombstone is left */
+    RECORD_RESULT_NOT_KEPT, /* done; the answer was too large or streamed */
+    RECORD_OTHER_RECIPE,    /* hash again by the record's recipe, then ask again */
+};
+
+/* The decision table (contract section 2). `next_token` is used up when the record's token equals
+ * it afterwards. `*ret_changed`: the record must be stored. A begin whose attempt id acquired this
+ * record already gets the same token again. A gone record starts a new life: its old row goes. */
+enum record_verdict record_begin(struct record *record, const struct record_begin *begin,
+                                 const struct record_world *world, int64_t next_token,
+                                 bool *ret_changed);
+
+enum record_write {
+    RECORD_WRITTEN,
+    RECORD_STALE,   /* the token is not the last one, or the record is gone: nothing changed */
+    RECORD_ALREADY, /* this token's act was stored before: nothing changed, the record says what */
+    RECORD_EARLY,   /* not before record->quiet_at: nothing but quiet_at changed */
+    RECORD_LIVE,    /* its lease is live and `force` was not given: nothing changed */
+};
+
+/* Stores an outcome: COMPLETE or FAILED, with its HTTP status; `kept` as in struct record. Accepted
+ * under the last token also when lapsed, unknown or released: a late answer is the truth. */
+enum record_write record_finish(struct record *record, int64_t token, enum record_status final,
+                                int http_status, bool kept, int64_t now);
+
+/* The owner's "surely not done". */
+enum record_write record_release(struct record *record, int64_t token, int64_t now);
+
+/* "It did not happen", found out by looking (probe 404, operator): only from quiet_at on. */
+enum record_write record_release_settled(struct record *record, int64_t token, bool force,
+                                         const struct record_world *world);
+
+/* The owner gave up with the outcome in doubt: unknown, or under `retry` released. */
+enum record_write record_doubt(struct record *record, int64_t token, int64_t now);
+
+/* Renews the lease of a pending record, lapsed or not. Changes nothing on other states. */
+enum record_write record_extend(struct record *record, int64_t token, int64_t now);
+
+/* An operator's outcome for an unknown, lapsed or released record. */
+enum record_write record_resolve(struct record *record, int64_t token, int http_status, bool force,
+                                 const struct record_world *world);
+
+/* Whether an operator may delete it now: WRITTEN (the caller deletes, and uses up a token), STALE
+ * when `token` is not 0 and not the last one or the record is gone, or LIVE. */
+enum record_write record_forget(const struct record *record, int64_t token, bool force,
+                                const struct record_world *world);
+
+/* The next token of a store: grows at every use and never repeats (contract section 1). */
+int64_t record_next_token(int64_t last_token, int64_t now);
+
+/* Store time: never behind the wall clock, the high-water mark, or the mark plus boot time passed
+ * since it was read. */
+int64_t record_store_time(int64_t wall_us, int64_t high_water, int64_t boot_since_mark_us);
+
+/* Asserts what must hold of any record, whoever wrote it. */
+void record_check(const struct record *record);
+
+const char *record_status_name(enum record_status status);
+const char *record_verdict_name(enum record_verdict verdict);
+
+#endif

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * rule: the contract of one route, compiled from the config; rule_set: all of them, immutable and
+ * reference-counted, so that an exchange ends under the rules it began with. Pure.
+ */
+#ifndef PAWL_CORE_RULE_H
+#define PAWL_CORE_RULE_H
+
+#include "core/key_header.h"
+#include "core/payload.h"
+#include "core/record.h"
+#include "core/template.h"
+#include <stdatomic.h>
+
+#define RULE_LIST_MAX 16
+
+/* `METHOD /path/{param}/rest`, split when compiled. Segments are normalised. */
+struct rule_match {
+    struct slice method;
+    size_t n_segments;
+    struct rule_segment {
+        struct slice text; /* literal, or the parameter's name */
+        bool is_param;
+    } segments[TEMPLATE_PATH_PARAMS_MAX];
+};
+
+enum rule_query {
+    RULE_QUERY_ALL,
+    RULE_QUERY_NONE,
+    RULE_QUERY_NAMES,
+};
+
+struct rule {
+    struct slice name;
+    struct rule_match match;
+    bool protect; /* false: passes as if unruled */
+    bool require;
+    bool tenant_none; /* `tenant: none` */
+    bool trust_tenant;
+    struct template tenant;
+    struct template key;
+    enum key_syntax key_syntax;
+    struct key_format *key_format; /* this rule's own; NULL: any */
+    struct payload_selection payload;
+    struct slice recipe; /* payload_recipe_write of `payload` */
+    enum rule_query query;
+    size_t n_query_names;
+    struct slice query_names[RULE_LIST_MAX];
+    size_t n_headers; /* that count for the target hash */
+    struct slice headers[RULE_LIST_MAX];
+    int64_t ttl_us;
+    int64_t tombstone_us;
+    int64_t lease_us;
+    int64_t timeout_us;
+    int64_t in_progress_wait_us; /* 0: conflict at once */
+    int64_t settle_us;
+    enum record_unknown unknown;
+    struct template probe; /* target, with RECORD_UNKNOWN_PROBE; always GET */
+    int probe_status;      /* 0: the probe's own */
+    uint64_t max_request_body;
+    uint64_t max_response_body;
+    bool replay_cookies;
+};
+
+struct rule_set {
+    atomic_int refs;
+    struct arena arena; /* owns every text, and `rules` */
+    size_t n;
+    struct rule *rules; /* in order: the first match wins */
+};
+
+/* An empty set with one reference, whose texts and rules take at most `arena_max` bytes; NULL: no
+ * memory. Whoever fills it sets `rules` (in `arena`) and `n`; then it is shared and stays as it is.
+ */
+struct rule_set *rule_set_new(size_t arena_max);
+struct rule_set *rule_set_ref(struct rule_set *set);
+/* Accepts NULL. The last one frees the key formats of all rules too. */
+void rule_set_unref(struct rule_set *set);
+
+/* Compiles `METHOD /path/{param}`: POST, PUT, PATCH or DELETE. False: `*ret_problem` says what is
+ * wrong. */
+bool rule_match_compile(struct slice text, struct arena *arena, struct rule_match *ret_match,
+                        struct slice *ret_problem);
+
+/* Whether every request that `later` takes is taken by `earlier`: `later` can never be reached. */
+bool rule_match_covers(const struct rule_match *earlier, const struct rule_match *later);
+
+/* The first {path:NAME} in `template` that `match` has no parameter for; `.at` NULL: none. */
+struct slice rule_match_lacks(const struct rule_match *match, const struct template *template);
+
+/* ---- paths (contract section 3) ---- */
+
+/* The path as rules see and hashes count it: unreserved percent-escapes decoded, other escapes in
+ * upper case, a '%' that starts no escape as %25, one trailing slash dropped; "/" when empty. Twice
+ * is the same as once, save of '//' at the end. In `arena`; `.at` NULL: no memory. */
+struct slice path_normalise(struct slice path, struct arena *arena);
+
+/* Whether the path holds what servers read in different ways: a '.' or '..' segment (escaped, or
+ * with ;parameters, too), '//', '\', %2F, %5C, %00 or NUL. */
+bool path_is_ambiguous(struct slice path);
+
+/* The path with all of that resolved, and without ";parameters", as the most eager server would; in
+ * `arena`. */
+struct slice path_resolve(struct slice path, struct arena *arena);
+
+/* ---- which rule ---- */
+
+enum rule_find {
+    RULE_FOUND,
+    RULE_NONE,           /* no rule: pass */
+    RULE_PATH_AMBIGUOUS, /* 400: the path could be read so that it meets a rule */
+    RULE_METHOD_REFUSED, /* 405: CONNECT or TRACE; of rule_find_request alone */
+    RULE_NO_MEMORY,
+};
+
+/* The first rule for a method (compared without case, as some servers do) and a path. With
+ * RULE_FOUND `*ret_facts` gets method, route and path parameters and nothing else; `*ret_path` the
+ * normalised path.
+ *
+ * An ambiguous path is refused when any reading of it meets a rule, not the eager one alone: a
+ * server may resolve ".." and leave %2F, or the reverse. Escapes are never decoded twice. Of over
+ * 2048 bytes it is refused unread where any rule has the method. One more
+ * thing is looked at only where no rule was met: ";parameters", which some servers drop before they
+ * route ("/refunds;x"). What is not seen: servers that route without regard to case or by suffix
+ * ("/Refunds", "/refunds.json"); in front of these, `unmatched: refuse`. */
+enum rule_find rule_find(const struct rule_set *set, struct slice method, struct slice path,
+                         struct arena *arena, const struct rule **ret_rule,
+                         struct template_facts *ret_facts, struct slice *ret_path);
+
+struct rule_request {
+    struct slice method; /* as sent */
+    struct slice path;   /* as sent, without '?' */
+    const struct headers *headers;
+};
+
+struct rule_found {
+    const struct rule *rule;
+    struct slice path;           /* normalised */
+    struct template_facts facts; /* method, route, headers, path parameters; the rest is zero */
+};
+
+/* As rule_find, with method-override headers (X-HTTP-Method-Override, X-HTTP-Method,
+ * X-Method-Override; '_' counts as '-'): what gateways call; `*ret_found` is written with
+ * RULE_FOUND. Nobody here knows whether the upstream heeds them, so the methods they name are tried
+ * first and then the one that was sent: a POST that says GET still meets the rule of POST, a GET
+ * that says POST does too. `facts.method` is what counts as the method: the sent one without such
+ * headers, the named one when it is one and its own rule was met; else sent and named ones joined
+ * by commas, so that no other request has the same target hash. */
+enum rule_find rule_find_request(const struct rule_set *set, const struct rule_request *request,
+                                 struct arena *arena, struct rule_found *ret_found);
+
+/* What counts as the method where one answer is needed (logs, labels): the first known method that
+ * an override header names, in upper case, else `method`. Not for finding rules. */
+struct slice rule_method(const struct headers *headers, struct slice method);
+
+/* Whether the request is GET, HEAD or OPTIONS in every reading: what is not and meets no rule is
+ * marked bypassed. */
+bool rule_request_is_safe(const struct headers *headers, struct slice method);
+
+/* target_hash (contract section 4): SHA-256 over "pawl1", method, normalised path, query, media
+ * type and the rule's headers, each after its length. A header that Connection names does not
+ * count, as the upstream does not see it; of `query: [names]` the raw pairs of these names count,
+ * in order. False: no memory. */
+bool rule_target_hash(const struct rule *rule, const struct template_facts *facts,
+                      struct slice path, struct arena *arena, struct digest *ret_hash);
+
+#endif

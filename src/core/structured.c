@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/structured.h"
+#include "base/digest.h"
+#include "base/utf8.h"
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+static bool is_lower(char c)
+{
+    return c >= 'a' && c <= 'z';
+}
+
+static bool is_alpha(char c)
+{
+    return is_lower(c) || (c >= 'A' && c <= 'Z');
+}
+
+static bool is_one_of(char c, const char *set)
+{
+    return c != '\0' && strchr(set, c);
+}
+
+/* The byte at the front, or NUL, which stands nowhere in a well-formed field. */
+static char front(struct slice rest)
+{
+    return rest.len > 0 ? rest.at[0] : '\0';
+}
+
+static bool take(struct slice *rest, char c)
+{
+    if (front(*rest) != c || c == '\0')
+        return false;
+    *rest = slice_skip(*rest, 1);
+    return true;
+}
+
+static size_t take_digits(struct slice *rest)
+{
+    size_t n = 0;
+    while (n < rest->len && is_digit(rest->at[n]))
+        n++;
+    *rest = slice_skip(*rest, n);
+    return n;
+}
+
+bool structured_string(struct slice *rest, struct slice *ret_inside, bool *ret_escaped)
+{
+    bool escaped = false;
+    if (front(*rest) != '"')
+        return false;
+    for (size_t i = 1; i < rest->len; i++) {
+        char c = rest->at[i];
+        if (c == '"') {
+            *ret_inside = slice_make(rest->at + 1, i - 1);
+            *ret_escaped = escaped;
+            *rest = slice_skip(*rest, i + 1);
+            return true;
+        }
+        if (c == '\\') {
+            escaped = true;
+            i++;
+            if (i == rest->len || !is_one_of(rest->at[i], "\"\\"))
+                return false;
+        } else if (c < 0x20 || c > 0x7E) {
+            return false;
+        }
+    }
+    return false;
+}
+
+struct slice structured_unescape(struct slice inside, struct arena *arena)
+{
+    char *text = arena_alloc(arena, inside.len);
+    size_t len = 0;
+    for (size_t i = 0; text && i < inside.len; i++) {
+        if (inside.at[i] == '\\')
+            i++;
+        text[len++] = inside.at[i];
+    }
+    return slice_make(text, len);
+}
+
+/* 4.2.4: at most 15 digits, or 12 and a fraction of 1 to 3. */
+static bool take_number(struct slice *rest, bool integer_only)
+{
+    take(rest, '-');
+    size_t whole = take_digits(rest);
+    if (whole == 0 || whole > 15)
+        return false;
+    if (integer_only || !take(rest, '.'))
+        return true;
+    size_t fraction = take_digits(rest);
+    return whole <= 12 && fraction >= 1 && fraction <= 3;
+}
+
+static bool take_token(struct slice *rest)
+{
+    size_t n = 0;
+    while (n < rest->len && (is_alpha(rest->at[n]) || is_digit(rest->at[n]) ||
+                             is_one_of(rest->at[n], "!#$%&'*+-.^_`|~:/")))
+        n++;
+    *rest = slice_skip(*rest, n);
+    return n > 0;
+}
+
+static bool take_bytes(struct slice *rest)
+{
+    size_t n = 1;
+    while (n < rest->len &&
+           (is_alpha(rest->at[n]) || is_digit(rest->at[n]) || is_one_of(rest->at[n], "+/=")))
+        n++;
+    *rest = slice_skip(*rest, n);
+    return take(rest, ':');
+}
+
+/* 4.2.10: %"...", UTF-8 behind lower-case escapes; `rest` stands behind the '%'. */
+static bool take_display(struct slice *rest)
+{
+    char held[UTF8_LENGTH_MAX];
+    size_t n = 0;
+    if (!take(rest, '"'))
+        return false;
+    while (rest->len > 0 && front(*rest) != '"') {
+        char c = front(*rest);
+        size_t taken = 1;
+        if (c < 0x20 || c > 0x7E)
+            return false;
+        if (c == '%') {
+            if (rest->len < 3 || !hex_decode(slice_make(rest->at + 1, 2), &c, 1) ||
+                (is_alpha(rest->at[1]) && !is_lower(rest->at[1])) ||
+                (is_alpha(rest->at[2]) && !is_lower(rest->at[2])))
+                return false;
+            taken = 3;
+        }
+        held[n++] = c;
+        if (utf8_length(slice_make(held, n)) == n)
+            n = 0;
+        else if (n == UTF8_LENGTH_MAX)
+            return false;
+        *rest = slice_skip(*rest, taken);
+    }
+    return n == 0 && take(rest, '"');
+}
+
+static bool take_item(struct slice *rest)
+{
+    struct slice inside;
+    bool escaped;
+    char c = front(*rest);
+    if (c == '"')
+        return structured_string(rest, &inside, &escaped);
+    if (c == '-' || is_digit(c))
+        return take_number(rest, false);
+    if (c == '*' || is_alpha(c))
+        return take_token(rest);
+    if (c == ':')
+        return take_bytes(rest);
+    if (take(rest, '?'))
+        return take(rest, '0') || take(rest, '1');
+    if (take(rest, '@'))
+        return take_number(rest, true);
+    return take(rest, '%') && take_display(rest);
+}
+
+static bool take_key(struct slice *rest)
+{
+    size_t n = 0;
+    if (!is_lower(front(*rest)) && front(*rest) != '*')
+        return false;
+    while (n < rest->len &&
+           (is_lower(rest->at[n]) || is_digit(rest->at[n]) || is_one_of(rest->at[n], "_-.*")))
+        n++;
+    *rest = slice_skip(*rest, n);
+    return true;
+}
+
+bool structured_parameters(struct slice *rest)
+{
+    struct slice at = *rest;
+    while (take(&at, ';')) {
+        while (take(&at, ' '))
+            ;
+        if (!take_key(&at) || (take(&at, '=') && !take_item(&at)))
+            return false;
+    }
+    *rest = at;
+    return true;
+}

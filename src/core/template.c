@@ -1,0 +1,409 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Compiling templates, and what a compiled one says of itself. */
+#include "core/template.h"
+#include "base/clock.h"
+#include "base/duration.h"
+#include "core/rule.h"
+#include "core/template_text.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+enum argument {
+    ARGUMENT_NONE,
+    ARGUMENT_HEADER,
+    ARGUMENT_POINTER,
+    ARGUMENT_NAME,
+    ARGUMENT_SPAN,
+};
+
+#define KEY (1U << TEMPLATE_FOR_KEY)
+#define TENANT (1U << TEMPLATE_FOR_TENANT)
+#define PROBE (1U << TEMPLATE_FOR_PROBE)
+
+struct source_row {
+    const char *name;
+    enum template_source source;
+    enum argument argument;
+    unsigned uses;
+    const char *form;
+};
+
+static const struct source_row sources[] = {
+    {"header", TEMPLATE_HEADER, ARGUMENT_HEADER, KEY | TENANT | PROBE, "{header:NAME}"},
+    {"body", TEMPLATE_BODY, ARGUMENT_POINTER, KEY | PROBE, "{body:/json/pointer}"},
+    {"form", TEMPLATE_FORM, ARGUMENT_NAME, KEY | PROBE, "{form:name}"},
+    {"path", TEMPLATE_PATH, ARGUMENT_NAME, KEY | TENANT | PROBE, "{path:param}"},
+    {"query", TEMPLATE_QUERY, ARGUMENT_NAME, KEY | TENANT | PROBE, "{query:name}"},
+    {"method", TEMPLATE_METHOD, ARGUMENT_NONE, KEY | PROBE, "{method}"},
+    {"route", TEMPLATE_ROUTE, ARGUMENT_NONE, KEY | PROBE, "{route}"},
+    {"tenant", TEMPLATE_TENANT, ARGUMENT_NONE, KEY | PROBE, "{tenant}"},
+    {"payload", TEMPLATE_PAYLOAD, ARGUMENT_NONE, KEY | PROBE, "{payload}"},
+    {"window", TEMPLATE_WINDOW, ARGUMENT_SPAN, KEY, "{window:1h}"},
+    {"key", TEMPLATE_KEY, ARGUMENT_NONE, PROBE, "{key}"},
+};
+#define N_SOURCES (sizeof(sources) / sizeof(sources[0]))
+
+/* ---- complaints ---- */
+
+struct compiler {
+    enum template_use use;
+    struct arena *arena;
+    struct template template;
+    struct slice problem;
+};
+
+/* Says what is wrong; the result is always false. */
+static bool __attribute__((format(printf, 2, 3)))
+complain(struct compiler *compiler, const char *format, ...)
+{
+    char text[320];
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    size_t kept = (size_t)length < sizeof(text) ? (size_t)length : sizeof(text) - 1;
+    compiler->problem = arena_copy(compiler->arena, slice_make(text, kept));
+    if (!compiler->problem.at)
+        compiler->problem = SLICE("out of memory");
+    return false;
+}
+
+/* A piece of the template as it is quoted in a complaint. */
+static struct slice quoted(struct slice text)
+{
+    return slice_make(text.at, text.len < 60 ? text.len : 60);
+}
+
+#define NEAREST_MAX 16
+
+/* Insertions, deletions and replacements from `a` to `b` (Levenshtein), both at most NEAREST_MAX.
+ */
+static size_t edits(struct slice a, struct slice b)
+{
+    size_t row[NEAREST_MAX + 1];
+    for (size_t j = 0; j <= b.len; j++)
+        row[j] = j;
+    for (size_t i = 1; i <= a.len; i++) {
+        size_t corner = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= b.len; j++) {
+            size_t least = corner + (a.at[i - 1] != b.at[j - 1]);
+            corner = row[j];
+            least = least < row[j] + 1 ? least : row[j] + 1;
+            row[j] = least < row[j - 1] + 1 ? least : row[j - 1] + 1;
+        }
+    }
+    return row[b.len];
+}
+
+static const struct source_row *nearest_source(struct slice name, unsigned use)
+{
+    const struct source_row *nearest = &sources[0];
+    size_t best = SIZE_MAX;
+    for (size_t i = 0; i < N_SOURCES; i++) {
+        if (!(sources[i].uses & use))
+            continue;
+        size_t n = edits(slice_make(name.at, name.len < NEAREST_MAX ? name.len : NEAREST_MAX),
+                         slice_of(sources[i].name));
+        if (n < best) {
+            best = n;
+            nearest = &sources[i];
+        }
+    }
+    return nearest;
+}
+
+/* ---- one source ---- */
+
+static const struct source_row *find_source(struct slice name)
+{
+    for (size_t i = 0; i < N_SOURCES; i++)
+        if (slice_eq(name, slice_of(sources[i].name)))
+            return &sources[i];
+    return NULL;
+}
+
+/* RFC 9110 5.6.2. */
+static bool is_token(struct slice text)
+{
+    static const char marks[] = "!#$%&'*+-.^_`|~";
+    for (size_t i = 0; i < text.len; i++) {
+        char c = text.at[i];
+        bool word = (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
+        if (!word && !memchr(marks, c, sizeof(marks) - 1))
+            return false;
+    }
+    return text.len > 0;
+}
+
+static bool is_credential(struct slice header)
+{
+    static const char *const names[] = {"Authorization", "Proxy-Authorization", "Cookie",
+                                        "X-Api-Key"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (slice_eq_nocase(header, slice_of(names[i])))
+            return true;
+    return false;
+}
+
+static bool read_header(struct compiler *compiler, struct template_part *part)
+{
+    static const struct headers none;
+    struct slice name = part->text;
+    if (name.len > 0 && name.at[name.len - 1] == '?') {
+        part->optional = true;
+        name.len--;
+    }
+    if (!is_token(name))
+        return complain(compiler, "\"%.*s\" is not a header name", SLICE_ARG(quoted(name)));
+    if (headers_is_hop_by_hop(&none, name))
+        return complain(compiler, "%.*s ends at this hop: the upstream does not see it",
+                        SLICE_ARG(quoted(name)));
+    if (compiler->use != TEMPLATE_FOR_TENANT && is_credential(name))
+        return complain(compiler,
+                        "%.*s is a credential and would be stored or logged as it is; "
+                        "use {tenant}",
+                        SLICE_ARG(quoted(name)));
+    if (compiler->use == TEMPLATE_FOR_PROBE && part->optional)
+        return complain(compiler, "{%.*s} may be absent, and the target would name something else",
+                        SLICE_ARG(quoted(part->written)));
+    part->text = name;
+    return true;
+}
+
+static bool read_argument(struct compiler *compiler, const struct source_row *row,
+                          struct template_part *part)
+{
+    switch (row->argument) {
+    case ARGUMENT_NONE:
+        return true;
+    case ARGUMENT_HEADER:
+        return read_header(compiler, part);
+    case ARGUMENT_POINTER:
+        if (part->text.len > 0 && json_pointer_valid(part->text))
+            return true;
+        return complain(compiler, "\"%.*s\" is not a JSON pointer (RFC 6901), such as /order/id",
+                        SLICE_ARG(quoted(part->text)));
+    case ARGUMENT_NAME:
+        return part->text.len > 0 || complain(compiler, "a name is missing: %s", row->form);
+    case ARGUMENT_SPAN:
+        if (duration_parse(part->text, &part->window_us) && part->window_us > 0 &&
+            part->window_us != CLOCK_NEVER)
+            return true;
+        return complain(compiler, "\"%.*s\" is not a span of time such as 1h",
+                        SLICE_ARG(quoted(part->text)));
+    }
+    return false;
+}
+
+static bool read_source(struct compiler *compiler, struct slice written,
+                        struct template_part *ret_part)
+{
+    static const char *const uses[] = {"a key", "a tenant", "a probe"};
+    struct slice name;
+    unsigned use = 1U << compiler->use;
+    struct slice argument = slice_cut(written, ':', &name);
+    const struct source_row *row = find_source(name);
+    if (!row)
+        return complain(compiler, "there is no source \"%.*s\"; the nearest is %s",
+                        SLICE_ARG(quoted(name)), nearest_source(name, use)->form);
+    if (!(row->uses & use))
+        return complain(compiler, "%s cannot be part of %s", row->form, uses[compiler->use]);
+    if (!argument.at != (row->argument == ARGUMENT_NONE))
+        return complain(compiler, "{%.*s} is written %s", SLICE_ARG(quoted(written)), row->form);
+    *ret_part = (struct template_part){.source = row->source, .text = argument, .written = written};
+    return read_argument(compiler, row, ret_part);
+}
+
+/* ---- the whole ---- */
+
+static bool literal_valid(struct compiler *compiler, struct slice text)
+{
+    bool probe = compiler->use == TEMPLATE_FOR_PROBE;
+    for (size_t i = 0; i < text.len; i++) {
+        char c = text.at[i];
+        if (c == '}')
+            return complain(compiler, "a '}' closes nothing");
+        if (c < ' ' || c > '~')
+            return complain(compiler, "text outside braces is printable ASCII");
+        if (probe && strchr(" \"#<>\\^`|", c))
+            return complain(compiler, "'%c' does not stand in a request target", c);
+    }
+    return true;
+}
+
+/* Takes one literal or one source off the front of `*rest`. */
+static bool read_part(struct compiler *compiler, struct slice *rest, struct template_part *ret_part)
+{
+    if (rest->at[0] == '{') {
+        ptrdiff_t end = slice_find(*rest, '}');
+        if (end < 0)
+            return complain(compiler, "a '{' is not closed");
+        struct slice written = slice_make(rest->at + 1, (size_t)end - 1);
+        *rest = slice_skip(*rest, (size_t)end + 1);
+        return read_source(compiler, written, ret_part);
+    }
+    ptrdiff_t end = slice_find(*rest, '{');
+    struct slice literal = slice_make(rest->at, end < 0 ? rest->len : (size_t)end);
+    *rest = slice_skip(*rest, literal.len);
+    *ret_part =
+        (struct template_part){.source = TEMPLATE_LITERAL, .text = literal, .written = literal};
+    return literal_valid(compiler, literal);
+}
+
+static bool read_parts(struct compiler *compiler, struct slice text)
+{
+    while (text.len > 0) {
+        struct template_part part;
+        if (!read_part(compiler, &text, &part))
+            return false;
+        if (compiler->template.n == TEMPLATE_PARTS_MAX)
+            return complain(compiler, "a template has at most %d parts", TEMPLATE_PARTS_MAX);
+        compiler->template.parts[compiler->template.n++] = part;
+    }
+    return true;
+}
+
+static size_t count_parts(const struct template *template, enum template_source source)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < template->n; i++)
+        n += template->parts[i].source == source;
+    return n;
+}
+
+/* One text must come from one list of values only: between two sources stands something that no
+ * encoded value holds. A window leaves nothing in the text. */
+static bool check_separation(struct compiler *compiler)
+{
+    bool probe = compiler->use == TEMPLATE_FOR_PROBE;
+    bool after_source = false;
+    struct slice between = {NULL, 0};
+    bool separates = false;
+    for (size_t i = 0; i < compiler->template.n; i++) {
+        const struct template_part *part = &compiler->template.parts[i];
+        if (part->source == TEMPLATE_LITERAL) {
+            between = part->text;
+            separates = separates || template_text_separates(part->text, probe);
+        } else if (part->source != TEMPLATE_WINDOW) {
+            if (after_source && !separates && (probe || between.at))
+                return complain(compiler,
+                                "the text \"%.*s\" between two sources must hold a character "
+                                "outside %s, or two requests could look the same",
+                                SLICE_ARG(quoted(between)),
+                                probe ? "A-Za-z0-9._~+%-" : "A-Za-z0-9._~/@+%-");
+            after_source = true;
+            separates = false;
+            between = slice_make(NULL, 0);
+        }
+    }
+    return true;
+}
+
+/* A key of optional headers alone would be one key for all who send none of them. */
+static bool check_key(struct compiler *compiler)
+{
+    const struct template *template = &compiler->template;
+    bool optional = false;
+    bool required = false;
+    for (size_t i = 0; i < template->n; i++) {
+        const struct template_part *part = &template->parts[i];
+        bool fixed = part->source == TEMPLATE_LITERAL || part->source == TEMPLATE_WINDOW ||
+                     part->source == TEMPLATE_ROUTE || part->source == TEMPLATE_METHOD ||
+                     part->source == TEMPLATE_TENANT;
+        optional = optional || part->optional;
+        required = required || !(fixed || part->optional);
+    }
+    if (optional && !required)
+        return complain(compiler, "every source that differs between requests may be absent");
+    if (count_parts(template, TEMPLATE_WINDOW) > 1)
+        return complain(compiler, "a key has at most one {window:...}");
+    if (template->n == count_parts(template, TEMPLATE_WINDOW))
+        return complain(compiler, "a window alone names nothing");
+    return true;
+}
+
+static bool check_probe(struct compiler *compiler)
+{
+    const struct template *template = &compiler->template;
+    const struct template_part *first = &template->parts[0];
+    if (first->source != TEMPLATE_LITERAL || first->text.at[0] != '/')
+        return complain(compiler, "a probe's target starts with '/'");
+    for (size_t i = 0; i < template->n; i++) {
+        struct slice path;
+        if (template->parts[i].source != TEMPLATE_LITERAL)
+            continue;
+        bool in_query = slice_cut(template->parts[i].text, '?', &path).at;
+        if (path_is_ambiguous(path))
+            return complain(compiler, "servers read \"%.*s\" in different ways",
+                            SLICE_ARG(quoted(path)));
+        if (in_query)
+            break;
+    }
+    return true;
+}
+
+static bool check_whole(struct compiler *compiler)
+{
+    if (compiler->template.n == 0)
+        return complain(compiler, "the template is empty");
+    if (!check_separation(compiler))
+        return false;
+    switch (compiler->use) {
+    case TEMPLATE_FOR_KEY:
+        return check_key(compiler);
+    case TEMPLATE_FOR_PROBE:
+        return check_probe(compiler);
+    case TEMPLATE_FOR_TENANT:
+        break;
+    }
+    return true;
+}
+
+bool template_compile(struct slice text, enum template_use use, struct arena *arena,
+                      struct template *ret_template, struct slice *ret_problem)
+{
+    struct compiler compiler = {.use = use, .arena = arena};
+    struct slice kept = arena_copy(arena, text);
+    bool done = kept.at ? read_parts(&compiler, kept) && check_whole(&compiler)
+                        : complain(&compiler, "out of memory");
+    if (done)
+        *ret_template = compiler.template;
+    else
+        *ret_problem = compiler.problem;
+    return done;
+}
+
+/* ---- what a template says of itself ---- */
+
+bool template_is_plain_header(const struct template *template)
+{
+    return template->n == 1 && template->parts[0].source == TEMPLATE_HEADER;
+}
+
+bool template_needs_body(const struct template *template)
+{
+    return count_parts(template, TEMPLATE_BODY) + count_parts(template, TEMPLATE_FORM) > 0;
+}
+
+bool template_needs_hash(const struct template *template)
+{
+    return count_parts(template, TEMPLATE_PAYLOAD) > 0;
+}
+
+int64_t template_window_us(const struct template *template)
+{
+    for (size_t i = 0; i < template->n; i++)
+        if (template->parts[i].source == TEMPLATE_WINDOW)
+            return template->parts[i].window_us;
+    return 0;
+}
+
+bool template_is_credential(const struct template *template)
+{
+    for (size_t i = 0; i < template->n; i++)
+        if (template->parts[i].source == TEMPLATE_HEADER && is_credential(template->parts[i].text))
+            return true;
+    return false;
+}

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Templates of keys, tenants and probe targets (contract section 3): literals and sources in
+ * braces, compiled once when the config is read, evaluated once per operation. Pure.
+ *
+ * Sources: {header:NAME} {header:NAME?} {body:/json/pointer} {form:name} {path:param} {query:name}
+ * {method} {route} {tenant} {payload} {window:1h}; in probe targets also {key}.
+ *
+ * Key text: values percent-encoded outside A-Za-z0-9._~/@+-, ':' where two sources touch, literals
+ * as written. A literal between two sources must hold a character outside that set that is not '%'
+ * either, so that one text never comes from two lists of values. Over 255 bytes, or where the text
+ * itself has that form: "sha256-" and 64 hex digits. A template that is one header and nothing else
+ * gives the key as the header spells it (key_header.h). {window:...} contributes nothing to the key
+ * text evaluated here: it makes the record's expiry a window, and the store shows the begin time in
+ * its place.
+ *
+ * Probe targets: values percent-encoded outside A-Za-z0-9._~- ('/' would be a segment of its own,
+ * '+' a space); path and query values keep the escapes they were sent with. Between two sources
+ * stands a literal with a character outside that set, '+' and '%'. A target that servers would read
+ * in different ways (path_is_ambiguous: a key with '/' in the path, or "..") is not made: its 404
+ * would say nothing.
+ *
+ * Values: a header must come in exactly one line that Connection does not name, else it counts as
+ * missing, with '?' too; {header:Idempotency-Key} is read as a key wherever it stands. A query or
+ * form name that comes twice counts as missing. A query value is taken as sent, a path parameter as
+ * it stands in the normalised path. Of JSON, strings, numbers (by value) and true or false count.
+ */
+#ifndef PAWL_CORE_TEMPLATE_H
+#define PAWL_CORE_TEMPLATE_H
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/headers.h"
+#include "core/key_header.h"
+#include "core/payload.h"
+
+#define TEMPLATE_PARTS_MAX 16
+#define TEMPLATE_PATH_PARAMS_MAX 16
+#define KEY_TEXT_MAX 255
+
+enum template_source {
+    TEMPLATE_LITERAL,
+    TEMPLATE_HEADER,
+    TEMPLATE_BODY,
+    TEMPLATE_FORM,
+    TEMPLATE_PATH,
+    TEMPLATE_QUERY,
+    TEMPLATE_METHOD,
+    TEMPLATE_ROUTE,
+    TEMPLATE_TENANT,
+    TEMPLATE_PAYLOAD,
+    TEMPLATE_WINDOW,
+    TEMPLATE_KEY,
+};
+
+struct template_part {
+    enum template_source source;
+    struct slice text;    /* literal; or the name, pointer, parameter */
+    struct slice written; /* as the template has it, between the braces */
+    bool optional;        /* {header:X?} */
+    int64_t window_us;    /* TEMPLATE_WINDOW */
+};
+
+struct template
+{
+    size_t n;
+    struct template_part parts[TEMPLATE_PARTS_MAX];
+};
+
+enum template_use {
+    TEMPLATE_FOR_KEY,    /* every source but {key}; no credential: a key is stored as it is */
+    TEMPLATE_FOR_TENANT, /* header, path, query, literals */
+    TEMPLATE_FOR_PROBE,  /* a target, "/path?query": every source but {window:}; {key} too */
+};
+
+/* Compiles `text`; what it makes lives in `arena`. False: `*ret_problem` gets one sentence that
+ * says what is wrong, and the nearest valid source name where a name is unknown. */
+bool template_compile(struct slice text, enum template_use use, struct arena *arena,
+                      struct template *ret_template, struct slice *ret_problem);
+
+/* Whether the template is exactly {header:Idempotency-Key}-like: one header source and no more.
+ * key_header_read says more precisely than template_key what is wrong with it. */
+bool template_is_plain_header(const struct template *template);
+
+/* Whether any part needs the body understood (body, form), or its hash (payload). */
+bool template_needs_body(const struct template *template);
+bool template_needs_hash(const struct template *template);
+
+/* The window's length, 0 without {window:}. */
+int64_t template_window_us(const struct template *template);
+
+/* What a template may look at. */
+struct template_path_param {
+    struct slice name;
+    struct slice value; /* of the normalised path, still percent-encoded */
+};
+struct template_facts {
+    struct slice method; /* the one that counts (rule_find_request) */
+    struct slice route;  /* the rule's name */
+    struct slice query;  /* raw, without '?' */
+    const struct headers *headers;
+    size_t n_params;
+    struct template_path_param params[TEMPLATE_PATH_PARAMS_MAX];
+    const struct payload *payload; /* NULL: not read */
+    struct slice payload_hex;      /* 64 digits, or empty */
+    struct slice tenant;           /* as stored: of a credential its keyed hash */
+    struct slice key;
+    enum key_syntax key_syntax; /* how {header:Idempotency-Key} is read */
+};
+
+enum template_result {
+    TEMPLATE_OK,
+    TEMPLATE_MISSING, /* a source is absent or empty: *ret_missing names it */
+    TEMPLATE_NO_MEMORY,
+};
+
+/* Appends the text for a key or a probe target. `*ret_missing` is the source as the template has
+ * it, such as "body:/external_ref". */
+enum template_result template_key(const struct template *template,
+                                  const struct template_facts *facts, struct arena *arena,
+                                  struct buf *buf, struct slice *ret_missing);
+enum template_result template_probe(const struct template *template,
+                                    const struct template_facts *facts, struct arena *arena,
+                                    struct buf *buf, struct slice *ret_missing);
+
+/* Appends the tenant: of a template that is one source, its value as sent; of any other the text as
+ * for keys, at any length. So two tenants of one template never meet, and what is stored is what an
+ * operator types. */
+enum template_result template_tenant(const struct template *template,
+                                     const struct template_facts *facts, struct arena *arena,
+                                     struct buf *buf, struct slice *ret_missing);
+
+/* Whether the template names a credential: Authorization, Proxy-Authorization, Cookie, X-Api-Key.
+ */
+bool template_is_credential(const struct template *template);
+
+#endif

@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Evaluating templates: first every source's value, then the text. */
+#include "base/check.h"
+#include "base/number.h"
+#include "core/query.h"
+#include "core/rule.h"
+#include "core/template.h"
+#include "core/template_text.h"
+
+#define NUMBER_TEXT_MAX 2048
+
+/* What is evaluated, over what, into which memory. */
+struct evaluation {
+    const struct template *template;
+    const struct template_facts *facts;
+    struct arena *arena;
+    struct slice values[TEMPLATE_PARTS_MAX];
+};
+
+/* ---- values ---- */
+
+static enum template_result key_value(const struct evaluation *evaluation, struct slice header,
+                                      struct slice *ret_value)
+{
+    switch (key_header_read(evaluation->facts->headers, header, evaluation->facts->key_syntax,
+                            evaluation->arena, ret_value)) {
+    case KEY_HEADER_OK:
+        return TEMPLATE_OK;
+    case KEY_HEADER_NO_MEMORY:
+        return TEMPLATE_NO_MEMORY;
+    default:
+        return TEMPLATE_MISSING;
+    }
+}
+
+static enum template_result header_value(const struct evaluation *evaluation,
+                                         const struct template_part *part, struct slice *ret_value)
+{
+    const struct headers *headers = evaluation->facts->headers;
+    size_t lines = headers ? headers_count(headers, part->text) : 0;
+    if (headers && headers_is_hop_by_hop(headers, part->text))
+        return TEMPLATE_MISSING;
+    if (lines == 0 && part->optional) {
+        *ret_value = slice_make("", 0);
+        return TEMPLATE_OK;
+    }
+    if (lines != 1)
+        return TEMPLATE_MISSING;
+    if (slice_eq_nocase(part->text, SLICE("Idempotency-Key")))
+        return key_value(evaluation, part->text, ret_value);
+    struct slice value = headers_find(headers, part->text)->value;
+    if (value.len == 0)
+        return TEMPLATE_MISSING;
+    *ret_value = value;
+    return TEMPLATE_OK;
+}
+
+static enum template_result number_value(struct slice literal, struct arena *arena,
+                                         struct slice *ret_value)
+{
+    BUF_AUTO struct buf text = buf_make(NUMBER_TEXT_MAX);
+    if (!number_add_canonical(&text, literal))
+        return buf_ok(&text) ? TEMPLATE_MISSING : TEMPLATE_NO_MEMORY;
+    if (!buf_ok(&text))
+        return TEMPLATE_NO_MEMORY;
+    struct slice value = arena_copy(arena, buf_slice(&text));
+    if (!value.at)
+        return TEMPLATE_NO_MEMORY;
+    *ret_value = value;
+    return TEMPLATE_OK;
+}
+
+/* `null`, "", objects and arrays name nothing (contract section 3). */
+static enum template_result body_value(const struct evaluation *evaluation, struct slice pointer,
+                                       struct slice *ret_value)
+{
+    const struct payload *payload = evaluation->facts->payload;
+    const struct json *json = NULL;
+    if (payload && payload->kind == PAYLOAD_IS_JSON)
+        json = json_at(payload->json, pointer);
+    if (!json)
+        return TEMPLATE_MISSING;
+    switch (json->type) {
+    case JSON_STRING:
+        *ret_value = json->text;
+        return json->text.len > 0 ? TEMPLATE_OK : TEMPLATE_MISSING;
+    case JSON_NUMBER:
+        return number_value(json->text, evaluation->arena, ret_value);
+    case JSON_TRUE:
+        *ret_value = SLICE("true");
+        return TEMPLATE_OK;
+    case JSON_FALSE:
+        *ret_value = SLICE("false");
+        return TEMPLATE_OK;
+    case JSON_NULL:
+    case JSON_ARRAY:
+    case JSON_OBJECT:
+        break;
+    }
+    return TEMPLATE_MISSING;
+}
+
+/* Looks at the pairs one by one: a name that comes twice is read one way here, another there. */
+static enum template_result form_value_of(const struct evaluation *evaluation, struct slice name,
+                                          struct slice *ret_value)
+{
+    const struct payload *payload = evaluation->facts->payload;
+    struct slice found = {NULL, 0};
+    if (!payload || payload->kind != PAYLOAD_IS_FORM)
+        return TEMPLATE_MISSING;
+    struct payload one = *payload;
+    struct slice rest = payload->bytes;
+    while (query_take(&rest, &one.bytes)) {
+        struct slice value = payload_form_value(&one, evaluation->arena, name);
+        if (!value.at && evaluation->arena->failed)
+            return TEMPLATE_NO_MEMORY;
+        if (value.at && found.at)
+            return TEMPLATE_MISSING;
+        if (value.at)
+            found = value;
+    }
+    if (found.len == 0)
+        return TEMPLATE_MISSING;
+    *ret_value = found;
+    return TEMPLATE_OK;
+}
+
+static struct slice path_value(const struct template_facts *facts, struct slice name)
+{
+    for (size_t i = 0; i < facts->n_params; i++)
+        if (slice_eq(facts->params[i].name, name))
+            return facts->params[i].value;
+    return slice_make(NULL, 0);
+}
+
+static struct slice query_value(const struct template_facts *facts, struct slice name)
+{
+    struct slice value = {NULL, 0};
+    return query_find(facts->query, name, &value) == 1 ? value : slice_make(NULL, 0);
+}
+
+/* A source that is a slice at hand; empty: missing. */
+static struct slice plain_value(const struct template_facts *facts,
+                                const struct template_part *part)
+{
+    switch (part->source) {
+    case TEMPLATE_PATH:
+        return path_value(facts, part->text);
+    case TEMPLATE_QUERY:
+        return query_value(facts, part->text);
+    case TEMPLATE_METHOD:
+        return facts->method;
+    case TEMPLATE_ROUTE:
+        return facts->route;
+    case TEMPLATE_TENANT:
+        return facts->tenant;
+    case TEMPLATE_PAYLOAD:
+        return facts->payload_hex;
+    case TEMPLATE_KEY:
+        return facts->key;
+    case TEMPLATE_LITERAL:
+    case TEMPLATE_HEADER:
+    case TEMPLATE_BODY:
+    case TEMPLATE_FORM:
+    case TEMPLATE_WINDOW:
+        break;
+    }
+    UNREACHABLE();
+}
+
+static enum template_result value_of(const struct evaluation *evaluation,
+                                     const struct template_part *part, struct slice *ret_value)
+{
+    switch (part->source) {
+    case TEMPLATE_LITERAL:
+    case TEMPLATE_WINDOW:
+        return TEMPLATE_OK;
+    case TEMPLATE_HEADER:
+        return header_value(evaluation, part, ret_value);
+    case TEMPLATE_BODY:
+        return body_value(evaluation, part->text, ret_value);
+    case TEMPLATE_FORM:
+        return form_value_of(evaluation, part->text, ret_value);
+    default:
+        *ret_value = plain_value(evaluation->facts, part);
+        return ret_value->len > 0 ? TEMPLATE_OK : TEMPLATE_MISSING;
+    }
+}
+
+/* Fills `values`: of every part that is a source. */
+static enum template_result find_values(struct evaluation *evaluation, struct slice *ret_missing)
+{
+    CHECK(evaluation->template->n > 0 && evaluation->template->n <= TEMPLATE_PARTS_MAX);
+    for (size_t i = 0; i < evaluation->template->n; i++) {
+        const struct template_part *part = &evaluation->template->parts[i];
+        enum template_result result = value_of(evaluation, part, &evaluation->values[i]);
+        if (result == TEMPLATE_MISSING)
+            *ret_missing = part->written;
+        if (result != TEMPLATE_OK)
+            return result;
+    }
+    return TEMPLATE_OK;
+}
+
+/* ---- text ---- */
+
+/* Where the text goes: into a buffer, or, too long for one, through a digest. */
+struct sink {
+    struct buf *buf;
+    struct digest_stream *stream;
+    size_t len;
+};
+
+static void sink_add(struct sink *sink, struct slice text)
+{
+    sink->len += text.len;
+    if (sink->buf)
+        buf_add_slice(sink->buf, text);
+    if (sink->stream)
+        digest_add(sink->stream, text);
+}
+
+static void sink_spell(struct sink *sink, enum template_spelling spelling, struct slice value)
+{
+    char text[192];
+    if (!sink->buf && !sink->stream) {
+        sink->len += template_text_length(spelling, value);
+        return;
+    }
+    while (value.len > 0) {
+        size_t n = template_text_spell(spelling, &value, text, sizeof(text));
+        sink_add(sink, slice_make(text, n));
+    }
+}
+
+static enum template_spelling spelling_of(const struct template_part *part, bool url)
+{
+    if (!url)
+        return TEMPLATE_SPELL_KEY;
+    if (part->source == TEMPLATE_PATH)
+        return TEMPLATE_SPELL_PATH;
+    return part->source == TEMPLATE_QUERY ? TEMPLATE_SPELL_QUERY : TEMPLATE_SPELL_URL;
+}
+
+static void write_text(const struct evaluation *evaluation, bool url, struct sink *sink)
+{
+    bool after_source = false;
+    for (size_t i = 0; i < evaluation->template->n; i++) {
+        const struct template_part *part = &evaluation->template->parts[i];
+        if (part->source == TEMPLATE_WINDOW)
+            continue;
+        if (part->source == TEMPLATE_LITERAL) {
+            sink_add(sink, part->text);
+            after_source = false;
+            continue;
+        }
+        if (after_source)
+            sink_add(sink, SLICE(":"));
+        sink_spell(sink, spelling_of(part, url), evaluation->values[i]);
+        after_source = true;
+    }
+}
+
+/* ---- keys, tenants, probes ---- */
+
+#define DIGEST_PREFIX "sha256-"
+#define DIGEST_TEXT_SIZE (sizeof(DIGEST_PREFIX) - 1 + DIGEST_HEX_SIZE)
+
+/* A text that looks like a digest becomes its own, so that nobody spells the key of a long one. */
+static bool looks_digested(struct slice text)
+{
+    struct digest digest;
+    return text.len == DIGEST_TEXT_SIZE && slice_starts(text, SLICE(DIGEST_PREFIX)) &&
+           hex_decode(slice_skip(text, sizeof(DIGEST_PREFIX) - 1), digest.bytes, DIGEST_SIZE);
+}
+
+static void add_digest(const struct evaluation *evaluation, struct buf *buf)
+{
+    char hex[DIGEST_HEX_SIZE + 1];
+    struct digest_stream stream;
+    struct sink sink = {.stream = &stream};
+    digest_start(&stream);
+    write_text(evaluation, false, &sink);
+    struct digest digest = digest_end(&stream);
+    hex_encode(digest.bytes, DIGEST_SIZE, hex);
+    buf_add_str(buf, DIGEST_PREFIX);
+    buf_add_slice(buf, slice_make(hex, DIGEST_HEX_SIZE));
+}
+
+static void add_key(const struct evaluation *evaluation, struct buf *buf)
+{
+    struct sink counter = {0};
+    write_text(evaluation, false, &counter);
+    if (counter.len <= KEY_TEXT_MAX) {
+        size_t start = buf->len;
+        write_text(evaluation, false, &(struct sink){.buf = buf});
+        if (!buf_ok(buf) || !looks_digested(slice_skip(buf_slice(buf), start)))
+            return;
+        buf_cut(buf, start);
+    }
+    add_digest(evaluation, buf);
+}
+
+enum template_result template_key(const struct template *template,
+                                  const struct template_facts *facts, struct arena *arena,
+                                  struct buf *buf, struct slice *ret_missing)
+{
+    struct evaluation evaluation = {.template = template, .facts = facts, .arena = arena};
+    if (template_is_plain_header(template)) {
+        struct slice key;
+        enum template_result result = TEMPLATE_MISSING;
+        if (facts->headers)
+            result = key_value(&evaluation, template->parts[0].text, &key);
+        if (result == TEMPLATE_MISSING)
+            *ret_missing = template->parts[0].written;
+        if (result != TEMPLATE_OK)
+            return result;
+        buf_add_slice(buf, key);
+    } else {
+        enum template_result result = find_values(&evaluation, ret_missing);
+        if (result != TEMPLATE_OK)
+            return result;
+        add_key(&evaluation, buf);
+    }
+    return buf_ok(buf) ? TEMPLATE_OK : TEMPLATE_NO_MEMORY;
+}
+
+enum template_result template_tenant(const struct template *template,
+                                     const struct template_facts *facts, struct arena *arena,
+                                     struct buf *buf, struct slice *ret_missing)
+{
+    struct evaluation evaluation = {.template = template, .facts = facts, .arena = arena};
+    enum template_result result = find_values(&evaluation, ret_missing);
+    if (result != TEMPLATE_OK)
+        return result;
+    if (template->n == 1 && template->parts[0].source != TEMPLATE_LITERAL)
+        buf_add_slice(buf, evaluation.values[0]);
+    else
+        write_text(&evaluation, false, &(struct sink){.buf = buf});
+    return buf_ok(buf) ? TEMPLATE_OK : TEMPLATE_NO_MEMORY;
+}
+
+/* The source to blame when a target's path is ambiguous: the literals were checked. */
+static struct slice first_source(const struct template *template)
+{
+    for (size_t i = 0; i < template->n; i++)
+        if (template->parts[i].source != TEMPLATE_LITERAL)
+            return template->parts[i].written;
+    UNREACHABLE();
+}
+
+enum template_result template_probe(const struct template *template,
+                                    const struct template_facts *facts, struct arena *arena,
+                                    struct buf *buf, struct slice *ret_missing)
+{
+    struct evaluation evaluation = {.template = template, .facts = facts, .arena = arena};
+    struct slice path;
+    size_t start = buf->len;
+    enum template_result result = find_values(&evaluation, ret_missing);
+    if (result != TEMPLATE_OK)
+        return result;
+    write_text(&evaluation, true, &(struct sink){.buf = buf});
+    if (!buf_ok(buf))
+        return TEMPLATE_NO_MEMORY;
+    slice_cut(slice_skip(buf_slice(buf), start), '?', &path);
+    if (!path_is_ambiguous(path))
+        return TEMPLATE_OK;
+    buf_cut(buf, start);
+    *ret_missing = first_source(template);
+    return TEMPLATE_MISSING;
+}

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Addresses of the config, made ready for bind and connect. Blocks: start-up only. */
+#ifndef PAWL_DAEMON_RESOLVE_H
+#define PAWL_DAEMON_RESOLVE_H
+
+#include "config/config.h"
+#include <sys/socket.h>
+
+/* Resolves host and port. False: `*ret_problem` (mem_free) is one line that says why. */
+bool resolve_address(const struct config_address *address, bool passive,
+                     struct sockaddr_storage *ret_address, unsigned *ret_len, char **ret_problem);
+
+#endif

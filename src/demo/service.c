@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "demo/service.h"
+
+#include "base/clock.h"
+#include "base/json.h"
+
+#define FIELDS_MAX ((size_t)4096)
+#define BODY_MAX (2 * LEDGER_FILE_MAX)
+
+struct service_answer service_answer_make(void)
+{
+    return (struct service_answer){.fields = buf_make(FIELDS_MAX), .body = buf_make(BODY_MAX)};
+}
+
+void service_refuse(struct service_answer *answer, int status, const char *error)
+{
+    answer->status = status;
+    buf_clear(&answer->fields);
+    buf_clear(&answer->body);
+    buf_add_str(&answer->body, "{\"error\":");
+    json_add_string(&answer->body, slice_of(error));
+    buf_add_str(&answer->body, "}\n");
+}
+
+static void answer_entry(struct service_answer *answer, int status,
+                         const struct ledger_entry *entry)
+{
+    if (entry == NULL) {
+        service_refuse(answer, 404, "no such entry");
+        return;
+    }
+    answer->status = status;
+    buf_add_slice(&answer->body, entry->line);
+    buf_add_char(&answer->body, '\n');
+}
+
+/* ---- keys ---- */
+
+/* An RFC 9651 String without its quotes and escapes; anything else as it stands. */
+static struct slice unquote(struct slice value, struct arena *arena)
+{
+    char *text = value.len > 0 && value.at[0] == '"' ? arena_alloc(arena, value.len) : NULL;
+    size_t n = 0;
+    for (size_t i = 1; text != NULL && i < value.len; i++) {
+        if (value.at[i] == '"')
+            return slice_make(text, n);
+        if (value.at[i] == '\\' && ++i == value.len)
+            break;
+        text[n++] = value.at[i];
+    }
+    return value;
+}
+
+static struct slice read_key(const struct http_request *request, struct arena *arena)
+{
+    const struct header *key = headers_find(&request->headers, SLICE("Idempotency-Key"));
+    return key != NULL ? unquote(key->value, arena) : slice_make(NULL, 0);
+}
+
+static int hex_value(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    c = (char)(c | 0x20);
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* RFC 3986 2.1. `at` is NULL for a broken escape, or without memory. */
+static struct slice percent_decode(struct slice text, struct arena *arena)
+{
+    char *decoded = arena_alloc(arena, text.len + 1);
+    size_t n = 0;
+    for (size_t i = 0; decoded != NULL && i < text.len; i++) {
+        decoded[n] = text.at[i];
+        if (text.at[i] == '%') {
+            int high = i + 2 < text.len ? hex_value(text.at[i + 1]) : -1;
+            int low = high >= 0 ? hex_value(text.at[i + 2]) : -1;
+            if (low < 0)
+                return slice_make(NULL, 0);
+            decoded[n] = (char)(high << 4 | low);
+            i += 2;
+        }
+        n++;
+    }
+    return slice_make(decoded, n);
+}
+
+/* ---- effects ---- */
+
+static const struct json *find(const struct json *root, const char *name, enum json_type type)
+{
+    for (const struct json *at = root->first; at != NULL; at = at->next)
+        if (at->type == type && slice_eq(at->name, slice_of(name)))
+            return at;
+    return NULL;
+}
+
+/* What is wrong with an order, or NULL. */
+static const char *read_order(const struct json *root, struct ledger_order *order)
+{
+    if (root->type != JSON_OBJECT)
+        return "the body is not an object";
+    const struct json *subject = find(root, ledger_subject_name(order->kind), JSON_STRING);
+    const struct json *amount = find(root, "amount", JSON_NUMBER);
+    if (subject == NULL || subject->text.len == 0)
+        return order->kind == LEDGER_REFUND ? "charge_id must be a string, not empty"
+                                            : "order_id must be a string, not empty";
+    if (amount == NULL || !slice_to_u64(amount->text, LEDGER_AMOUNT_MAX, &order->amount) ||
+        order->amount == 0)
+        return "amount must be an integer above 0";
+    order->subject = subject->text;
+    return NULL;
+}
+
+static void add_location(struct buf *fields, struct slice path, const struct ledger_entry *entry)
+{
+    buf_add_str(fields, "Location: ");
+    buf_add_slice(fields, path);
+    buf_add_char(fields, '/');
+    ledger_add_id(fields, entry->kind, entry->number);
+    buf_add_str(fields, "\r\n");
+}
+
+/* What one request is about. */
+struct call {
+    struct ledger *ledger;
+    const struct http_request *request;
+    struct slice body;
+    struct arena *arena;
+    struct service_answer *answer;
+};
+
+static void create(const struct call *call, enum ledger_kind kind, struct slice path)
+{
+    struct json *root;
+    enum json_error error = json_parse(call->arena, call->body, &root, NULL);
+    if (error != JSON_OK) {
+        service_refuse(call->answer, error == JSON_NO_MEMORY ? 500 : 400, json_error_text(error));
+        return;
+    }
+    struct ledger_order order = {
+        .kind = kind, .key = read_key(call->request, call->arena), .at_us = clock_wall_us()};
+    const char *problem = read_order(root, &order);
+    if (problem != NULL) {
+        service_refuse(call->answer, 422, problem);
+        return;
+    }
+    const struct ledger_entry *entry = ledger_append(call->ledger, &order);
+    if (entry == NULL) {
+        service_refuse(call->answer, 507, "the ledger takes no more entries");
+        return;
+    }
+    call->answer->effect = true;
+    add_location(&call->answer->fields, path, entry);
+    answer_entry(call->answer, 201, entry);
+}
+
+/* ---- questions ---- */
+
+static void show_by_key(const struct call *call, enum ledger_kind kind, struct slice text)
+{
+    struct slice key = percent_decode(text, call->arena);
+    if (key.at == NULL)
+        service_refuse(call->answer, 400, "broken percent-encoding");
+    else
+        answer_entry(call->answer, 200, ledger_by_key(call->ledger, kind, key));
+}
+
+static void show(const struct call *call, enum ledger_kind kind, struct slice id)
+{
+    uint64_t number;
+    bool is_id = ledger_read_id(kind, id, &number);
+    answer_entry(call->answer, 200, is_id ? ledger_by_number(call->ledger, kind, number) : NULL);
+}
+
+static void show_all(const struct call *call)
+{
+    struct buf *body = &call->answer->body;
+    call->answer->status = 200;
+    buf_add_char(body, '[');
+    for (size_t i = 0; i < ledger_count(call->ledger); i++) {
+        if (i > 0)
+            buf_add_str(body, ",\n");
+        buf_add_slice(body, ledger_at(call->ledger, i)->line);
+    }
+    buf_add_str(body, "]\n");
+}
+
+/* ---- routes ---- */
+
+static bool allows(const struct call *call, const char *method)
+{
+    struct slice asked = call->request->method;
+    bool reads = slice_eq(asked, SLICE("GET")) || slice_eq(asked, SLICE("HEAD"));
+    if (slice_eq(asked, slice_of(method)) || (reads && slice_eq(slice_of(method), SLICE("GET"))))
+        return true;
+    call->answer->allow = method;
+    service_refuse(call->answer, 405, "this method is not for this path");
+    return false;
+}
+
+/* `path` is /refunds or /payments and what follows it. */
+static void route_kind(const struct call *call, enum ledger_kind kind, size_t prefix_len)
+{
+    static const struct slice by_key = {"by-key/", 7};
+    struct slice path = call->request->path;
+    struct slice rest = slice_skip(path, prefix_len);
+    path.len = prefix_len;
+    if (rest.len == 0) {
+        if (allows(call, "POST"))
+            create(call, kind, path);
+        return;
+    }
+    rest = slice_skip(rest, 1);
+    if (!allows(call, "GET"))
+        return;
+    if (slice_starts(rest, by_key))
+        show_by_key(call, kind, slice_skip(rest, by_key.len));
+    else
+        show(call, kind, rest);
+}
+
+static bool is_under(struct slice path, struct slice prefix)
+{
+    return slice_starts(path, prefix) && (path.len == prefix.len || path.at[prefix.len] == '/');
+}
+
+void service_handle(struct ledger *ledger, const struct http_request *request, struct slice body,
+                    struct arena *arena, struct service_answer *answer)
+{
+    static const struct slice refunds = {"/refunds", 8}, payments = {"/payments", 9};
+    struct call call = {ledger, request, body, arena, answer};
+    if (is_under(request->path, refunds)) {
+        route_kind(&call, LEDGER_REFUND, refunds.len);
+    } else if (is_under(request->path, payments)) {
+        route_kind(&call, LEDGER_PAYMENT, payments.len);
+    } else if (slice_eq(request->path, SLICE("/ledger"))) {
+        if (allows(&call, "GET"))
+            show_all(&call);
+    } else if (slice_eq(request->path, SLICE("/healthz"))) {
+        answer->status = 200;
+        buf_add_str(&answer->body, "{\"status\":\"ok\"}\n");
+    } else {
+        service_refuse(answer, 404, "no such path");
+    }
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the demo upstream does: refunds and payments, each POST one entry in the ledger. It does not
+ * look at keys to find repetitions; that is what stands before it.
+ *
+ *   POST /refunds  {"charge_id": "...", "amount": 500}     201 and the entry
+ *   POST /payments {"order_id": "...", "amount": 500}      201 and the entry
+ *   GET  /refunds/by-key/KEY, /payments/by-key/KEY         200 and the first entry of that key, 404
+ *   GET  /refunds/ID, /payments/ID                         200 and the entry, 404
+ *   GET  /ledger                                           200 and all entries
+ *   GET  /healthz                                          200
+ */
+#ifndef PAWL_DEMO_SERVICE_H
+#define PAWL_DEMO_SERVICE_H
+
+#include "base/arena.h"
+#include "demo/ledger.h"
+#include "http/message.h"
+
+struct service_answer {
+    int status;
+    const char *allow; /* with 405 */
+    struct buf fields; /* field lines beyond the usual ones */
+    struct buf body;   /* JSON */
+    bool effect;       /* an entry was appended: sync before answering */
+};
+
+/* An empty answer; its bufs are the caller's to free. */
+struct service_answer service_answer_make(void);
+
+/* Makes it an error with a sentence for a person; `error` is a literal. */
+void service_refuse(struct service_answer *answer, int status, const char *error);
+
+/* Answers one request. `arena` is for what it needs meanwhile. */
+void service_handle(struct ledger *ledger, const struct http_request *request, struct slice body,
+                    struct arena *arena, struct service_answer *answer);
+
+#endif

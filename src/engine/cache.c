@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/cache.h"
+
+#include "base/check.h"
+#include "base/mem.h"
+#include "base/thread.h"
+
+#define BYTES_PER_BUCKET 2048 /* an entry with a small answer is about this large */
+#define BUCKETS_LEAST ((size_t)64)
+#define BUCKETS_MOST ((size_t)1 << 20)
+
+struct entry {
+    struct entry *bucket_next;
+    struct entry *newer;
+    struct entry *older;
+    struct digest key_hash;
+    struct digest payload_hash;
+    struct digest target_hash;
+    struct outcome *outcome;
+    int64_t expires_at;
+    int64_t forgets;
+    size_t recipe_len;
+    char recipe[];
+};
+
+struct cache {
+    struct mutex mutex;
+    struct entry **buckets;
+    size_t n_buckets;
+    struct entry *newest;
+    struct entry *oldest;
+    uint64_t bytes;
+    uint64_t max_bytes;
+};
+
+struct cache *cache_new(uint64_t max_bytes)
+{
+    CHECK(max_bytes > 0);
+    size_t n = BUCKETS_LEAST;
+    while (n < BUCKETS_MOST && (uint64_t)n * BYTES_PER_BUCKET < max_bytes)
+        n *= 2;
+    struct cache *cache = mem_zalloc(1, sizeof *cache);
+    struct entry **buckets = mem_zalloc(n, sizeof *buckets);
+    if (!cache || !buckets) {
+        mem_free(cache);
+        mem_free(buckets);
+        return NULL;
+    }
+    mutex_init(&cache->mutex);
+    cache->buckets = buckets;
+    cache->n_buckets = n;
+    cache->max_bytes = max_bytes;
+    return cache;
+}
+
+static struct entry **bucket_of(struct cache *cache, const struct digest *key_hash)
+{
+    uint64_t word;
+    memcpy(&word, key_hash->bytes, sizeof word);
+    return &cache->buckets[word & (cache->n_buckets - 1)];
+}
+
+static struct entry *find(struct cache *cache, const struct digest *key_hash)
+{
+    struct entry *entry = *bucket_of(cache, key_hash);
+    while (entry && !digest_eq(&entry->key_hash, key_hash))
+        entry = entry->bucket_next;
+    return entry;
+}
+
+static size_t entry_bytes(const struct entry *entry)
+{
+    return sizeof *entry + entry->recipe_len + outcome_size(entry->outcome);
+}
+
+static void unlink_use(struct cache *cache, struct entry *entry)
+{
+    *(entry->newer ? &entry->newer->older : &cache->newest) = entry->older;
+    *(entry->older ? &entry->older->newer : &cache->oldest) = entry->newer;
+}
+
+static void link_newest(struct cache *cache, struct entry *entry)
+{
+    entry->newer = NULL;
+    entry->older = cache->newest;
+    *(cache->newest ? &cache->newest->newer : &cache->oldest) = entry;
+    cache->newest = entry;
+}
+
+static void drop(struct cache *cache, struct entry *entry)
+{
+    struct entry **link = bucket_of(cache, &entry->key_hash);
+    while (*link != entry)
+        link = &(*link)->bucket_next;
+    *link = entry->bucket_next;
+    unlink_use(cache, entry);
+    cache->bytes -= entry_bytes(entry);
+    outcome_unref(entry->outcome);
+    mem_free(entry);
+}
+
+void cache_free(struct cache *cache)
+{
+    if (!cache)
+        return;
+    while (cache->oldest)
+        drop(cache, cache->oldest);
+    CHECK(cache->bytes == 0);
+    mutex_fini(&cache->mutex);
+    mem_free(cache->buckets);
+    mem_free(cache);
+}
+
+static struct entry *entry_new(const struct cache_key *key, struct outcome *outcome)
+{
+    struct entry *entry = mem_alloc(sizeof *entry + key->recipe.len);
+    if (!entry)
+        return NULL;
+    *entry = (struct entry){.key_hash = key->key_hash,
+                            .payload_hash = key->payload_hash,
+                            .target_hash = key->target_hash,
+                            .outcome = outcome_ref(outcome),
+                            .recipe_len = key->recipe.len};
+    memcpy(entry->recipe, key->recipe.at, key->recipe.len);
+    return entry;
+}
+
+void cache_put(struct cache *cache, const struct cache_key *key, struct outcome *outcome,
+               int64_t expires_at, int64_t forgets)
+{
+    struct entry *entry = entry_new(key, outcome);
+    if (!entry)
+        return;
+    entry->expires_at = expires_at;
+    entry->forgets = forgets;
+    mutex_lock(&cache->mutex);
+    struct entry *old = find(cache, &key->key_hash);
+    if (old)
+        drop(cache, old);
+    struct entry **bucket = bucket_of(cache, &key->key_hash);
+    entry->bucket_next = *bucket;
+    *bucket = entry;
+    link_newest(cache, entry);
+    cache->bytes += entry_bytes(entry);
+    while (cache->bytes > cache->max_bytes)
+        drop(cache, cache->oldest);
+    mutex_unlock(&cache->mutex);
+}
+
+static bool is_same(const struct entry *entry, const struct cache_key *key)
+{
+    return digest_eq(&entry->payload_hash, &key->payload_hash) &&
+           digest_eq(&entry->target_hash, &key->target_hash) &&
+           slice_eq(slice_make(entry->recipe, entry->recipe_len), key->recipe);
+}
+
+struct outcome *cache_get(struct cache *cache, const struct cache_key *key, int64_t now,
+                          int64_t forgets)
+{
+    struct outcome *found = NULL;
+    mutex_lock(&cache->mutex);
+    struct entry *entry = find(cache, &key->key_hash);
+    if (entry && (entry->forgets != forgets || now >= entry->expires_at)) {
+        drop(cache, entry);
+        entry = NULL;
+    }
+    if (entry && is_same(entry, key)) {
+        unlink_use(cache, entry);
+        link_newest(cache, entry);
+        found = outcome_ref(entry->outcome);
+    }
+    mutex_unlock(&cache->mutex);
+    return found;
+}

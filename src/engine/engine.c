@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/engine.h"
+
+#include "base/check.h"
+#include "base/mem.h"
+#include "base/random.h"
+#include "engine/cache.h"
+
+#define CACHE_TRUST_US (INT64_C(100) * 1000) /* how old the look at other processes may be */
+#define MARGIN_MOST_US CLOCK_US_PER_S        /* of a lease, kept back by the send check */
+
+struct engine {
+    struct store *store;
+    struct cache *cache; /* NULL: off */
+};
+
+struct engine *engine_new(struct store *store, uint64_t cache_bytes)
+{
+    struct engine *engine = mem_zalloc(1, sizeof *engine);
+    if (!engine)
+        return NULL;
+    engine->store = store;
+    if (cache_bytes > 0)
+        engine->cache = cache_new(cache_bytes);
+    if (cache_bytes > 0 && !engine->cache) {
+        mem_free(engine);
+        return NULL;
+    }
+    return engine;
+}
+
+void engine_free(struct engine *engine)
+{
+    if (!engine)
+        return;
+    cache_free(engine->cache);
+    mem_free(engine);
+}
+
+struct digest engine_key_hash(const struct engine *engine, struct slice tenant, struct slice rule,
+                              struct slice key)
+{
+    const struct slice parts[] = {tenant, rule, key};
+    return digest_keyed(store_secret(engine->store), parts, 3);
+}
+
+static struct cache_key cache_key_of(const struct attempt *attempt)
+{
+    return (struct cache_key){.key_hash = attempt->key_hash,
+                              .payload_hash = attempt->begin.payload_hash,
+                              .target_hash = attempt->begin.target_hash,
+                              .recipe = attempt->recipe};
+}
+
+static struct outcome *look_in_cache(struct engine *engine, const struct attempt *attempt)
+{
+    if (!engine->cache)
+        return NULL;
+    int64_t seen_at = 0;
+    int64_t forgets = store_forgets(engine->store, &seen_at);
+    if (clock_boot_us() - seen_at > CACHE_TRUST_US)
+        return NULL;
+    struct cache_key key = cache_key_of(attempt);
+    return cache_get(engine->cache, &key, store_now(engine->store), forgets);
+}
+
+static void keep_in_cache(struct engine *engine, const struct attempt *attempt,
+                          struct outcome *outcome)
+{
+    if (!engine->cache)
+        return;
+    struct cache_key key = cache_key_of(attempt);
+    cache_put(engine->cache, &key, outcome, attempt->op.record.expires_at, attempt->op.forgets);
+}
+
+static void fill_op(struct attempt *attempt, enum store_op_kind kind)
+{
+    attempt->op = (struct store_op){
+        .kind = kind,
+        .key_hash = attempt->key_hash,
+        .row_hint = attempt->op.row,
+        .token = attempt->token,
+    };
+}
+
+static void fill_begin(struct attempt *attempt, int64_t boot, int64_t deadline_us)
+{
+    fill_op(attempt, STORE_BEGIN);
+    random_bytes(attempt->begin.attempt_id, RECORD_ATTEMPT_ID_SIZE);
+    attempt->op.row_hint = 0;
+    attempt->op.tenant = attempt->tenant;
+    attempt->op.rule = attempt->rule;
+    attempt->op.key = attempt->key;
+    attempt->op.recipe = attempt->recipe;
+    attempt->op.begin = attempt->begin;
+    int64_t wait_until = clock_after(boot, attempt->wait_us);
+    if (attempt->wait_us > 0)
+        attempt->op.wait_until = wait_until < deadline_us ? wait_until : deadline_us;
+}
+
+static enum engine_verdict verdict_of(enum record_verdict verdict)
+{
+    switch (verdict) {
+    case RECORD_PROCEED:
+        return ENGINE_PROCEED;
+    case RECORD_ASK:
+        return ENGINE_PROBE;
+    case RECORD_REPLAY:
+        return ENGINE_REPLAY;
+    case RECORD_MISMATCH:
+        return ENGINE_MISMATCH;
+    case RECORD_IN_PROGRESS:
+        return ENGINE_IN_PROGRESS;
+    case RECORD_OUTCOME_UNKNOWN:
+        return ENGINE_OUTCOME_UNKNOWN;
+    case RECORD_RESULT_EXPIRED:
+        return ENGINE_RESULT_EXPIRED;
+    case RECORD_RESULT_NOT_KEPT:
+        return ENGINE_RESULT_NOT_KEPT;
+    case RECORD_OTHER_RECIPE:
+        return ENGINE_OTHER_RECIPE;
+    }
+    UNREACHABLE();
+}
+
+static enum engine_verdict undecided(const struct store_op *op, const struct parker *parker)
+{
+    if (op->status == STORE_LIMITED)
+        return ENGINE_LIMITED;
+    if (op->status != STORE_WITHDRAWN)
+        return ENGINE_STORE_DOWN;
+    bool own_time_over = op->waits && !parker->interrupted;
+    return own_time_over ? ENGINE_IN_PROGRESS : ENGINE_GONE;
+}
+
+enum engine_verdict engine_begin(struct engine *engine, struct attempt *attempt,
+                                 struct parker *parker, int64_t deadline_us)
+{
+    CHECK(attempt->rule.len > 0 && attempt->recipe.len > 0);
+    int64_t boot = clock_boot_us();
+    attempt->token = 0;
+    struct outcome *cached = look_in_cache(engine, attempt);
+    if (cached) {
+        attempt->op = (struct store_op){.found = cached};
+        return ENGINE_REPLAY;
+    }
+
+    fill_begin(attempt, boot, deadline_us);
+    int64_t lease = attempt->begin.lease_us;
+    int64_t margin = lease / 10 < MARGIN_MOST_US ? lease / 10 : MARGIN_MOST_US;
+    attempt->send_by = clock_after(boot, lease - margin);
+    store_run(engine->store, &attempt->op, parker, deadline_us);
+    if (attempt->op.status != STORE_DONE)
+        return undecided(&attempt->op, parker);
+
+    enum engine_verdict verdict = verdict_of(attempt->op.verdict);
+    if (verdict == ENGINE_PROCEED || verdict == ENGINE_PROBE)
+        attempt->token = attempt->op.record.token;
+    if (verdict == ENGINE_REPLAY)
+        keep_in_cache(engine, attempt, attempt->op.found);
+    return verdict;
+}
+
+bool engine_may_send(const struct attempt *attempt)
+{
+    CHECK(attempt->token > 0);
+    return clock_boot_us() < attempt->send_by;
+}
+
+void engine_write(struct engine *engine, struct attempt *attempt, const struct engine_act *act,
+                  struct parker *parker)
+{
+    CHECK(attempt->token > 0);
+    fill_op(attempt, act->kind);
+    attempt->op.final = act->final;
+    attempt->op.http_status = act->http_status;
+    attempt->op.outcome = act->outcome;
+    attempt->op.kept = act->outcome;
+    attempt->op.parker = parker;
+    store_submit(engine->store, &attempt->op);
+}
+
+bool engine_wait(struct attempt *attempt, struct parker *parker, int64_t deadline_us)
+{
+    while (!store_op_ended(&attempt->op)) {
+        parker->park(parker, deadline_us);
+        if (!store_op_ended(&attempt->op) && clock_boot_us() >= deadline_us)
+            return false;
+    }
+    return true;
+}
+
+static bool is_final(const struct record *record)
+{
+    return record->status == RECORD_COMPLETE || record->status == RECORD_FAILED;
+}
+
+/* "Already" is our own write whose answer was lost, or somebody else's: the record says which. */
+static enum engine_written already(struct attempt *attempt)
+{
+    struct store_op *op = &attempt->op;
+    if (op->kind != STORE_FINISH)
+        return is_final(&op->record) ? ENGINE_STALE : ENGINE_STORED;
+    bool same = op->record.http_status == op->http_status && op->record.kept == op->kept;
+    if (same && op->kept)
+        same = op->found && outcome_eq(op->found, op->outcome);
+    outcome_unref(op->found);
+    op->found = NULL;
+    return same ? ENGINE_STORED : ENGINE_STALE;
+}
+
+enum engine_written engine_written(struct engine *engine, struct attempt *attempt)
+{
+    struct store_op *op = &attempt->op;
+    CHECK(store_op_ended(op));
+    if (op->status != STORE_DONE)
+        return ENGINE_LOST;
+    switch (op->write) {
+    case RECORD_WRITTEN:
+        if (op->kind == STORE_FINISH && op->outcome)
+            keep_in_cache(engine, attempt, op->outcome);
+        return ENGINE_STORED;
+    case RECORD_ALREADY:
+        return already(attempt);
+    case RECORD_EARLY:
+        return ENGINE_EARLY;
+    case RECORD_STALE:
+    case RECORD_LIVE:
+        return ENGINE_STALE;
+    }
+    UNREACHABLE();
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * engine: the front door to the records: core + store + a cache of outcomes, behind calls that read
+ * as blocking ones. What blocks is the parker's affair (base/park.h): threads, fibers and the
+ * simulation call the same functions.
+ *
+ * An attempt is one arrival of an operation. Its life:
+ *
+ *      attempt_init -> engine_begin -> proceed | probe -> (engine_may_send, forward)
+ *                          ^                                     |
+ *                          |  stale: decide again                v
+ *                          '-------------------- engine_write, engine_wait: stored
+ *
+ * engine_begin may be called again at any time after the attempt's last write ended: it is then a
+ * new attempt id, as the protocol wants it.
+ */
+#ifndef PAWL_ENGINE_ENGINE_H
+#define PAWL_ENGINE_ENGINE_H
+
+#include "store/store.h"
+
+struct engine;
+
+/* On an open store, which must outlive it. `cache_bytes` of recent outcomes; 0: none. NULL: no
+ * memory. */
+struct engine *engine_new(struct store *store, uint64_t cache_bytes);
+/* Accepts NULL. */
+void engine_free(struct engine *engine);
+
+/* Which record: the keyed hash of (tenant, rule, key). */
+struct digest engine_key_hash(const struct engine *engine, struct slice tenant, struct slice rule,
+                              struct slice key);
+
+/* One arrival. The caller's memory; texts and hashes are borrowed until it is done. */
+struct attempt {
+    struct digest key_hash;
+    struct slice tenant;       /* as shown: a credential only as its keyed hash */
+    struct slice rule;
+    struct slice key;          /* key text */
+    struct slice recipe;       /* of the payload hash */
+    struct record_begin begin; /* hashes and policies; attempt_id is engine_begin's to fill */
+    int64_t wait_us;           /* how long to wait for a running first attempt; 0: not at all */
+
+    int64_t token;     /* after proceed and probe */
+    int64_t send_by;   /* boot time: the last moment at which a request may leave */
+    struct store_op op; /* the operation under way, and the results of the last one */
+};
+
+enum engine_verdict {
+    ENGINE_PROCEED,         /* forward it under attempt->token */
+    ENGINE_PROBE,           /* ask the upstream under attempt->token */
+    ENGINE_REPLAY,          /* attempt->op.found: a reference of the caller's */
+    ENGINE_MISMATCH,
+    ENGINE_IN_PROGRESS,
+    ENGINE_OUTCOME_UNKNOWN,
+    ENGINE_RESULT_EXPIRED,
+    ENGINE_RESULT_NOT_KEPT,
+    ENGINE_OTHER_RECIPE,    /* attempt->op.found_recipe (mem_free): hash again, begin again */
+    ENGINE_LIMITED,         /* too many wait, or are queued */
+    ENGINE_STORE_DOWN,      /* not decided, nothing acquired */
+    ENGINE_GONE,            /* the parker was interrupted, or the deadline passed: nothing acquired */
+};
+
+/* Decides. Returns when decided, at `deadline_us` (boot time), or when the parker is interrupted;
+ * what was being applied then is waited for, so that nothing is acquired unseen. attempt->op.record,
+ * lease and lease_left_us describe the record as it stands. */
+enum engine_verdict engine_begin(struct engine *engine, struct attempt *attempt,
+                                 struct parker *parker, int64_t deadline_us);
+
+/* The send check (invariant 13): whether the first byte of a try may leave now. */
+bool engine_may_send(const struct attempt *attempt);
+
+/* What an owner writes. */
+struct engine_act {
+    enum store_op_kind kind;  /* STORE_FINISH, _RELEASE, _RELEASE_SETTLED, _DOUBT */
+    enum record_status final; /* finish */
+    int http_status;          /* finish */
+    struct outcome *outcome;  /* finish: what is kept, borrowed until it ended; NULL: nothing is */
+};
+
+/* Submits the act under attempt->token. It is never refused and never given up while the process
+ * lives: an outcome that cannot be stored is tried again by the store until it is. */
+void engine_write(struct engine *engine, struct attempt *attempt, const struct engine_act *act,
+                  struct parker *parker);
+
+/* Parks until the act ended or the deadline passed. True: it ended. May be called again. */
+bool engine_wait(struct attempt *attempt, struct parker *parker, int64_t deadline_us);
+
+enum engine_written {
+    ENGINE_STORED, /* durable, or it was already so: it may be told */
+    ENGINE_STALE,  /* the record says something else: decide again (invariant 12) */
+    ENGINE_EARLY,  /* "it did not happen" is not believed before attempt->op.record.quiet_at */
+    ENGINE_LOST,   /* the store stopped: tell nothing */
+};
+
+/* What became of an act that ended. */
+enum engine_written engine_written(struct engine *engine, struct attempt *attempt);
+
+#endif

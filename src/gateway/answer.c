@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the client gets (contract section 5). Each request is answered once. */
+#include "base/check.h"
+#include "base/crash.h"
+#include "base/mem.h"
+#include "gateway/exchange.h"
+#include "gateway/head.h"
+#include "gateway/stream.h"
+#include <sys/uio.h>
+
+#define PROBLEM_MAX ((size_t)16 * 1024)
+
+/* ---- writing ---- */
+
+static bool begin_answer(struct exchange *x, int status, const char *mark)
+{
+    if (x->answered)
+        return false;
+    x->answered = true;
+    x->status = status;
+    x->outcome = mark;
+    if (!client_may_go_on(x->client, x->request))
+        x->keep_alive = false;
+    return true;
+}
+
+static void end_head(struct exchange *x, struct buf *head)
+{
+    if (!x->keep_alive)
+        head_write_field(head, "Connection", SLICE("close"));
+    else if (x->request->minor_version == 0)
+        head_write_field(head, "Connection", SLICE("keep-alive"));
+    buf_add(head, "\r\n", 2);
+}
+
+static void write_out(struct exchange *x, const struct buf *head, struct slice body)
+{
+    int64_t deadline = clock_boot_us() + x->server->config->write_timeout_us;
+    struct iovec parts[2] = {{head->at, head->len}, {(void *)(uintptr_t)body.at, body.len}};
+    CRASH_POINT(before_answer_write);
+    if (!buf_ok(head) ||
+        http_conn_write(&x->client->conn, parts, body.len > 0 ? 2 : 1, deadline) != 0)
+        x->keep_alive = false;
+    CRASH_POINT(after_answer_write);
+}
+
+/* ---- kept answers ---- */
+
+static void write_mark(struct buf *head, const char *mark)
+{
+    if (mark)
+        head_write_field(head, "Idempotency-Status", slice_of(mark));
+}
+
+void answer_outcome(struct exchange *x, const struct outcome *outcome, bool replayed)
+{
+    if (!begin_answer(x, outcome->status, replayed ? "replayed" : "stored"))
+        return;
+    struct buf head BUF_AUTO = buf_make(HEAD_OUT_MAX);
+    head_write_status(&head, outcome->status, slice_of(NULL));
+    buf_add_slice(&head, outcome->fields);
+    head_write_date(&head);
+    if (!outcome_field(outcome->fields, SLICE("Cache-Control")).at)
+        head_write_field(&head, "Cache-Control", SLICE("no-store"));
+    write_mark(&head, x->outcome);
+    if (replayed)
+        head_write_field(&head, "Idempotent-Replayed", SLICE("true"));
+    bool has_body = head_has_body(outcome->status);
+    if (has_body)
+        head_write_number(&head, "Content-Length", outcome->body.len);
+    end_head(x, &head);
+    write_out(x, &head, has_body ? outcome->body : slice_of(NULL));
+}
+
+/* ---- the first answer ---- */
+
+static void write_live(struct exchange *x, const struct answer *answer, struct buf *head)
+{
+    struct stream stream = {
+        .from = x->upstream,
+        .to = &x->client->conn,
+        .stall_us = x->server->config->idle_timeout_us,
+        .write_timeout_us = x->server->config->write_timeout_us,
+        .begun = buf_slice(&answer->body),
+    };
+    bool sized = x->response.framing == HTTP_FRAMING_LENGTH;
+    stream.chunked = !sized && x->request->minor_version == 1;
+    if (sized)
+        head_write_number(head, "Content-Length", x->response.content_length);
+    else if (stream.chunked)
+        head_write_field(head, "Transfer-Encoding", SLICE("chunked"));
+    else
+        x->keep_alive = false;
+    end_head(x, head);
+    write_out(x, head, slice_of(NULL));
+    if (!stream_run(&stream))
+        x->keep_alive = false;
+}
+
+void answer_first(struct exchange *x, const struct answer *answer, const char *mark)
+{
+    if (!begin_answer(x, answer->status, mark))
+        return;
+    struct buf head BUF_AUTO = buf_make(HEAD_OUT_MAX);
+    head_write_status(&head, answer->status, slice_of(NULL));
+    buf_add_slice(&head, buf_slice(&answer->fields));
+    if (!outcome_field(buf_slice(&answer->fields), SLICE("Date")).at)
+        head_write_date(&head);
+    write_mark(&head, mark);
+    if (!answer->whole) {
+        write_live(x, answer, &head);
+        return;
+    }
+    bool has_body = head_has_body(answer->status);
+    if (has_body)
+        head_write_number(&head, "Content-Length", answer->body.len);
+    end_head(x, &head);
+    write_out(x, &head, has_body ? buf_slice(&answer->body) : slice_of(NULL));
+}
+
+/* ---- pawl's own errors ---- */
+
+static bool tells_operation(enum error error)
+{
+    return error == ERROR_IN_PROGRESS || error == ERROR_OUTCOME_UNKNOWN;
+}
+
+/* What the table says in general, the rule's policy and the record make exact. */
+static void make_exact(const struct exchange *x, struct problem *problem)
+{
+    const struct record *record = &x->attempt.op.record;
+    bool open = record->status == RECORD_PENDING || record->status == RECORD_UNKNOWN;
+    enum error error = problem->error;
+    if (error == ERROR_PAYLOAD_MISMATCH && open)
+        problem->safe_new_key = false;
+    if (error == ERROR_OUTCOME_UNKNOWN)
+        problem->retryable = x->rule->unknown == RECORD_UNKNOWN_PROBE;
+    if (error == ERROR_UPSTREAM_BROKE || error == ERROR_UPSTREAM_TIMEOUT)
+        problem->retryable = x->rule->unknown != RECORD_UNKNOWN_HOLD;
+    if (error == ERROR_RESULT_EXPIRED || error == ERROR_RESULT_NOT_KEPT)
+        problem->first_status = record->http_status;
+    if (!tells_operation(error) || record->status == RECORD_ABSENT)
+        return;
+    problem->state = record_status_name(record->status);
+    problem->attempt = record->attempts;
+    problem->started_at = record->started_at;
+    problem->lease_left_ms = x->attempt.op.lease == RECORD_LEASE_LIVE
+                                 ? x->attempt.op.lease_left_us / CLOCK_US_PER_MS
+                                 : -1;
+}
+
+static int64_t seconds_up(int64_t span_us)
+{
+    int64_t seconds = (span_us + CLOCK_US_PER_S - 1) / CLOCK_US_PER_S;
+    return seconds > 0 ? seconds : 1;
+}
+
+static void write_retry_after(struct exchange *x, enum error error, struct buf *head)
+{
+    const struct store_op *op = &x->attempt.op;
+    int64_t wait = x->server->config->retry_after_us;
+    switch (error) {
+    case ERROR_IN_PROGRESS:
+        if (op->lease_left_us > 0 && op->lease_left_us < wait)
+            wait = op->lease_left_us;
+        break;
+    case ERROR_OUTCOME_UNKNOWN:
+        if (op->record.quiet_at <= op->store_now)
+            return;
+        wait = op->record.quiet_at - op->store_now;
+        break;
+    case ERROR_UPSTREAM_UNAVAILABLE:
+    case ERROR_STORE_UNAVAILABLE:
+    case ERROR_OUTCOME_NOT_STORED:
+    case ERROR_LIMITED:
+        break;
+    default:
+        return;
+    }
+    head_write_number(head, "Retry-After", (uint64_t)seconds_up(wait));
+}
+
+void answer_error(struct exchange *x, enum error error, struct slice detail, const char *mark)
+{
+    struct problem problem = problem_of(error);
+    if (!begin_answer(x, problem.status, mark))
+        return;
+    x->error = error;
+    problem.detail = detail;
+    if (x->key.len > 0)
+        problem.key = buf_slice(&x->key);
+    make_exact(x, &problem);
+
+    struct buf body BUF_AUTO = buf_make(PROBLEM_MAX);
+    struct buf head BUF_AUTO = buf_make(HEAD_OUT_MAX);
+    problem_write(&problem, &body);
+    head_write_status(&head, problem.status, slice_of(NULL));
+    head_write_date(&head);
+    problem_write_fields(&problem, &head);
+    write_retry_after(x, error, &head);
+    write_mark(&head, mark);
+    if (error == ERROR_OUTCOME_NOT_STORED || error == ERROR_REQUEST_TIMEOUT ||
+        error == ERROR_REQUEST_MALFORMED)
+        x->keep_alive = false;
+    head_write_number(&head, "Content-Length", body.len);
+    end_head(x, &head);
+    write_out(x, &head, buf_slice(&body));
+}
+
+/* ---- verdicts ---- */
+
+/* Nothing was acquired: the client left, the gateway drains, or the store did not decide. */
+static void answer_gone(struct exchange *x)
+{
+    if (server_draining(x->server)) {
+        answer_error(x, ERROR_UPSTREAM_UNAVAILABLE, SLICE("the gateway is shutting down"), NULL);
+        return;
+    }
+    if (x->parker.parker.interrupted) {
+        x->answered = true;
+        x->keep_alive = false;
+        return;
+    }
+    answer_error(x, ERROR_STORE_UNAVAILABLE, SLICE("the record store did not decide in time"),
+                 NULL);
+}
+
+void answer_verdict(struct exchange *x, enum engine_verdict verdict)
+{
+    switch (verdict) {
+    case ENGINE_REPLAY:
+        answer_outcome(x, x->attempt.op.found, true);
+        outcome_unref(x->attempt.op.found);
+        return;
+    case ENGINE_MISMATCH:
+        answer_error(x, ERROR_PAYLOAD_MISMATCH, slice_of(NULL), NULL);
+        return;
+    case ENGINE_IN_PROGRESS:
+        answer_error(x, ERROR_IN_PROGRESS, slice_of(NULL), NULL);
+        return;
+    case ENGINE_OUTCOME_UNKNOWN:
+        answer_error(x, ERROR_OUTCOME_UNKNOWN, slice_of(NULL), NULL);
+        return;
+    case ENGINE_RESULT_EXPIRED:
+        answer_error(x, ERROR_RESULT_EXPIRED, slice_of(NULL), NULL);
+        return;
+    case ENGINE_RESULT_NOT_KEPT:
+        answer_error(x, ERROR_RESULT_NOT_KEPT, slice_of(NULL), NULL);
+        return;
+    case ENGINE_LIMITED:
+        answer_error(x, ERROR_LIMITED, SLICE("too many requests wait"), NULL);
+        return;
+    case ENGINE_STORE_DOWN:
+        answer_error(x, ERROR_STORE_UNAVAILABLE, slice_of(NULL), NULL);
+        return;
+    case ENGINE_GONE:
+        answer_gone(x);
+        return;
+    case ENGINE_PROCEED:
+    case ENGINE_PROBE:
+    case ENGINE_OTHER_RECIPE:
+        break;
+    }
+    UNREACHABLE();
+}

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One client connection: request after request, in order, until one side ends it. */
+#include "base/check.h"
+#include "base/mem.h"
+#include "gateway/exchange.h"
+#include "gateway/head.h"
+#include "gateway/pass.h"
+#include <sys/uio.h>
+
+#define DROP_MAX ((uint64_t)64 * 1024)                 /* of a body nobody wanted */
+#define LINGER_MAX ((size_t)256 * 1024)                /* bytes read after a refusal */
+#define LINGER_US (INT64_C(1) * CLOCK_US_PER_S)        /* and how long */
+#define CLIENT_ARENA_MAX ((size_t)256 * 1024)          /* paths and parameters of one head */
+#define PROBLEM_MAX ((size_t)8 * 1024)
+
+bool client_may_go_on(const struct client *client, const struct http_request *request)
+{
+    const struct http_conn *conn = &client->conn;
+    if (server_draining(client->server))
+        return false;
+    if (!http_conn_body_left(conn))
+        return true;
+    return conn->framing == HTTP_FRAMING_LENGTH && conn->left <= DROP_MAX &&
+           !request->expect_continue;
+}
+
+void client_refuse(struct client *client, const struct refusal *refusal)
+{
+    struct problem problem = problem_of(refusal->error);
+    if (refusal->status != 0)
+        problem.status = refusal->status;
+    problem.detail = refusal->detail;
+    struct buf body BUF_AUTO = buf_make(PROBLEM_MAX);
+    struct buf head BUF_AUTO = buf_make(HEAD_OUT_MAX);
+    problem_write(&problem, &body);
+    head_write_status(&head, problem.status, slice_of(NULL));
+    head_write_date(&head);
+    problem_write_fields(&problem, &head);
+    if (refusal->mark)
+        head_write_field(&head, "Idempotency-Status", slice_of(refusal->mark));
+    if (refusal->error == ERROR_UPSTREAM_UNAVAILABLE)
+        head_write_number(&head, "Retry-After", 1);
+    head_write_number(&head, "Content-Length", body.len);
+    if (!refusal->keep_alive)
+        head_write_field(&head, "Connection", SLICE("close"));
+    else if (refusal->minor_version == 0)
+        head_write_field(&head, "Connection", SLICE("keep-alive"));
+    buf_add(&head, "\r\n", 2);
+    struct iovec parts[2] = {{head.at, head.len}, {body.at, body.len}};
+    int64_t deadline = clock_boot_us() + client->server->config->write_timeout_us;
+    if (buf_ok(&head) && buf_ok(&body))
+        (void)http_conn_write(&client->conn, parts, 2, deadline);
+}
+
+/* ---- one request ---- */
+
+static bool refuse_request(struct client *client, const struct http_request *request,
+                           enum error error, struct slice detail)
+{
+    struct refusal refusal = {
+        .error = error,
+        .detail = detail,
+        .keep_alive = request->keep_alive && client_may_go_on(client, request),
+        .minor_version = request->minor_version,
+    };
+    client_refuse(client, &refusal);
+    return refusal.keep_alive;
+}
+
+static bool route(struct client *client, const struct http_request *request, struct arena *arena)
+{
+    const struct gateway_config *config = client->server->config;
+    struct rule_request wanted = {request->method, request->path, &request->headers};
+    struct rule_found *found = arena_alloc(arena, sizeof *found);
+    if (!found)
+        return false;
+    switch (rule_find_request(config->rules, &wanted, arena, found)) {
+    case RULE_FOUND:
+        if (found->rule->protect)
+            return exchange_run(client, request, found);
+        return pass_run(client, request);
+    case RULE_NONE:
+        if (config->unmatched_refuse)
+            return refuse_request(client, request, ERROR_ROUTE_UNKNOWN, slice_of(NULL));
+        return pass_run(client, request);
+    case RULE_PATH_AMBIGUOUS:
+        return refuse_request(client, request, ERROR_PATH_AMBIGUOUS,
+                              SLICE("servers read this path in different ways"));
+    case RULE_METHOD_REFUSED:
+        return refuse_request(client, request, ERROR_METHOD_NOT_ALLOWED, slice_of(NULL));
+    case RULE_NO_MEMORY:
+        return false;
+    }
+    UNREACHABLE();
+}
+
+/* What a client still sends of a body that was refused. */
+static bool drop_body(struct client *client)
+{
+    int64_t deadline = clock_boot_us() + client->server->config->body_timeout_us;
+    while (http_conn_body_left(&client->conn)) {
+        struct slice data;
+        if (http_conn_read_some(&client->conn, deadline, &data) != HTTP_READ_OK)
+            return false;
+    }
+    return true;
+}
+
+static void refuse_malformed(struct client *client)
+{
+    enum http_refusal why = client->conn.refusal;
+    struct refusal refusal = {
+        .error = ERROR_REQUEST_MALFORMED,
+        .status = http_refusal_status(why) >= 500 && http_refusal_status(why) != 505
+                      ? 400
+                      : http_refusal_status(why),
+        .detail = slice_of(http_refusal_text(why)),
+        .minor_version = 1,
+    };
+    client_refuse(client, &refusal);
+}
+
+static bool serve_head(struct client *client, struct http_request *request, struct arena *arena)
+{
+    int64_t deadline = clock_boot_us() + client->server->config->head_timeout_us;
+    switch (http_conn_read_request(&client->conn, deadline, request)) {
+    case HTTP_READ_OK:
+        break;
+    case HTTP_READ_REFUSED:
+        refuse_malformed(client);
+        return false;
+    case HTTP_READ_TIMEOUT:
+        client_refuse(client, &(struct refusal){.error = ERROR_REQUEST_TIMEOUT,
+                                                .detail = SLICE("the head did not come in time"),
+                                                .minor_version = 1});
+        return false;
+    default:
+        return false;
+    }
+    return route(client, request, arena) && drop_body(client);
+}
+
+static bool serve_one(struct client *client)
+{
+    client->state = CLIENT_IDLE;
+    int64_t idle_until = clock_boot_us() + client->server->config->idle_timeout_us;
+    if (server_draining(client->server) || http_conn_wait(&client->conn, idle_until) != HTTP_READ_OK)
+        return false;
+    client->state = CLIENT_BUSY;
+
+    struct arena arena ARENA_AUTO = arena_make(CLIENT_ARENA_MAX);
+    struct http_request *request = arena_alloc(&arena, sizeof *request);
+    if (!request || !serve_head(client, request, &arena))
+        return false;
+    http_conn_next(&client->conn);
+    return true;
+}
+
+/* ---- its life ---- */
+
+static void unlink_client(struct client *client)
+{
+    *(client->prev ? &client->prev->next : &client->server->clients) = client->next;
+    if (client->next)
+        client->next->prev = client->prev;
+}
+
+void client_run(void *argument)
+{
+    struct client *client = argument;
+    while (serve_one(client))
+        ;
+    client->state = CLIENT_BUSY;
+    if (client->conn.head_len > 0 || client->conn.refusal != HTTP_REFUSAL_NONE)
+        http_conn_linger(&client->conn, LINGER_MAX, clock_boot_us() + LINGER_US);
+    http_conn_close(&client->conn);
+    unlink_client(client);
+    atomic_fetch_sub(&client->server->shared->connections, 1);
+    mem_free(client);
+}

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gateway/exchange.h"
+
+#include "base/check.h"
+#include "base/crash.h"
+#include "base/mem.h"
+#include "gateway/pass.h"
+
+#define BEGIN_SLACK_US (INT64_C(1) * CLOCK_US_PER_S) /* a begin's time beyond its wait */
+
+/* ---- the parker of a duplicate ---- */
+
+static bool client_park(struct parker *parker, int64_t deadline_us)
+{
+    struct client_parker *self = (struct client_parker *)parker;
+    struct fiber_source source = {self->client, FIBER_HANGUP};
+    size_t n = parker->interrupted ? 0 : 1;
+    enum fiber_wake wake = fiber_wait(&source, n, deadline_us);
+    if (wake == FIBER_READY)
+        parker->interrupted = true;
+    return wake == FIBER_WOKEN;
+}
+
+void client_parker_init(struct client_parker *parker, struct client *client)
+{
+    *parker = (struct client_parker){
+        .parker = {.park = client_park, .waker = fiber_parker()},
+        .client = &client->conn.io,
+    };
+}
+
+/* ---- one request ---- */
+
+static enum engine_verdict decide(struct exchange *x)
+{
+    struct client *client = x->client;
+    int64_t boot = clock_boot_us();
+    int64_t limit = clock_after(boot, x->attempt.wait_us + BEGIN_SLACK_US +
+                                          x->server->config->connect_timeout_us);
+    client_parker_init(&x->parker, client);
+    client->state = CLIENT_WAITING;
+    client->waiting = &x->parker.parker;
+    CRASH_POINT(before_begin);
+    enum engine_verdict verdict =
+        engine_begin(x->server->config->engine, &x->attempt, &x->parker.parker,
+                     limit < x->patience ? limit : x->patience);
+    client->state = CLIENT_BUSY;
+    client->waiting = NULL;
+    return verdict;
+}
+
+static enum step act(struct exchange *x, enum engine_verdict verdict)
+{
+    switch (verdict) {
+    case ENGINE_PROCEED:
+        CRASH_POINT(after_claim_commit);
+        return forward_run(x);
+    case ENGINE_PROBE:
+        return probe_run(x);
+    case ENGINE_OTHER_RECIPE: {
+        char *recipe MEM_AUTO = x->attempt.op.found_recipe;
+        return identify_again(x, slice_of(recipe)) ? STEP_DECIDE : STEP_DONE;
+    }
+    default:
+        answer_verdict(x, verdict);
+        return STEP_DONE;
+    }
+}
+
+static void decide_until_done(struct exchange *x)
+{
+    for (int turn = 0; turn < EXCHANGE_TURNS; turn++)
+        if (act(x, decide(x)) == STEP_DONE)
+            return;
+    if (!x->answered)
+        answer_error(x, ERROR_IN_PROGRESS, SLICE("the record changed hands too often"), NULL);
+}
+
+/* Checked before anything is acquired: what is admitted here runs to its end. */
+static bool admit(struct exchange *x)
+{
+    size_t in_flight = atomic_fetch_add(&x->server->shared->in_flight, 1);
+    if (in_flight < x->server->config->max_in_flight)
+        return true;
+    answer_error(x, ERROR_LIMITED, SLICE("too many requests are in flight"), NULL);
+    return false;
+}
+
+static void run(struct exchange *x, bool *ret_bypass)
+{
+    if (!identify(x, ret_bypass))
+        return;
+    if (admit(x))
+        decide_until_done(x);
+    atomic_fetch_sub(&x->server->shared->in_flight, 1);
+}
+
+static struct exchange *exchange_new(struct client *client, const struct http_request *request,
+                                     const struct rule_found *found)
+{
+    struct exchange *x = mem_zalloc(1, sizeof *x);
+    if (!x)
+        return NULL;
+    x->server = client->server;
+    x->client = client;
+    x->request = request;
+    x->rules = rule_set_ref(client->server->config->rules);
+    x->found = *found;
+    x->rule = found->rule;
+    x->arena = arena_make(EXCHANGE_ARENA_MAX);
+    x->body = buf_make(found->rule->max_request_body);
+    x->tenant = buf_make(HTTP_HEAD_MAX);
+    x->key = buf_make(HTTP_HEAD_MAX);
+    x->answer.fields = buf_make(ANSWER_FIELDS_MAX);
+    x->answer.kept = buf_make(ANSWER_FIELDS_MAX);
+    x->answer.body = buf_make(found->rule->max_response_body);
+    x->started = clock_boot_us();
+    x->keep_alive = request->keep_alive;
+    return x;
+}
+
+static void exchange_free(struct exchange *x)
+{
+    CHECK(!x->upstream);
+    atomic_fetch_sub(&x->server->shared->buffered, x->reserved);
+    buf_fini(&x->answer.body);
+    buf_fini(&x->answer.kept);
+    buf_fini(&x->answer.fields);
+    buf_fini(&x->key);
+    buf_fini(&x->tenant);
+    buf_fini(&x->body);
+    arena_fini(&x->arena);
+    rule_set_unref(x->rules);
+    mem_free(x);
+}
+
+bool exchange_run(struct client *client, const struct http_request *request,
+                  const struct rule_found *found)
+{
+    struct exchange *x = exchange_new(client, request, found);
+    if (!x)
+        return false;
+    bool bypass = false;
+    run(x, &bypass);
+    bool keep = x->keep_alive;
+    if (bypass)
+        keep = pass_run(client, request);
+    else
+        exchange_log(x);
+    exchange_free(x);
+    return keep;
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * exchange: one ruled request, from its head to its answer. exchange_run reads in the order in
+ * which things happen:
+ *
+ *   identify (tenant, key)          identify.c    400, 413, 415
+ *   read body, hash                 identify.c
+ *   decide                          engine
+ *     proceed  -> forward, settle   forward.c, settle.c
+ *     probe    -> ask, settle       probe.c, settle.c
+ *     else     -> answer            answer.c
+ *
+ * A step returns what comes next. The client's socket is not read while the exchange runs: a client
+ * that leaves changes nothing (contract section 2, invariant 4).
+ */
+#ifndef PAWL_GATEWAY_EXCHANGE_H
+#define PAWL_GATEWAY_EXCHANGE_H
+
+#include "core/fate.h"
+#include "core/problem.h"
+#include "gateway/server.h"
+
+#define EXCHANGE_TURNS 32                            /* decisions for one request */
+#define EXCHANGE_ARENA_MAX ((size_t)256 * 1024 * 1024) /* understood JSON takes up to 32 times its text */
+#define OFFLOAD_LEAST ((size_t)64 * 1024) /* bytes of a body that a worker hashes */
+#define ANSWER_FIELDS_MAX ((size_t)64 * 1024)
+
+/* The parker of a waiting duplicate: woken by the store, by its client leaving, by a drain. */
+struct client_parker {
+    struct parker parker; /* first: the two are cast into each other */
+    struct fiber_io *client;
+};
+
+/* An upstream's complete answer. */
+struct answer {
+    int status;
+    struct buf fields; /* for the first client: every end-to-end line */
+    struct buf kept;   /* for the record: outcome_keep_fields */
+    struct buf body;
+    bool whole;        /* false: too large or a stream; the rest is still to be read */
+};
+
+/* What comes next. */
+enum step {
+    STEP_DECIDE, /* ask the store (again) */
+    STEP_DONE,   /* answered, or nobody to answer */
+};
+
+struct exchange {
+    struct server *server;
+    struct client *client;
+    const struct http_request *request;
+    struct rule_set *rules; /* one reference */
+    const struct rule *rule;
+    struct rule_found found;
+    struct arena arena;
+    struct buf body;          /* the request's, as sent */
+    uint64_t reserved;        /* of shared->buffered */
+    struct payload payload;
+    struct slice client_key;  /* the Idempotency-Key line as sent; `.at` NULL: none */
+    struct buf tenant;        /* as shown */
+    struct buf key;           /* key text */
+    char payload_hex[DIGEST_HEX_SIZE + 1];
+    char traceparent[56];
+    struct attempt attempt;
+    struct client_parker parker;
+    int64_t started;          /* boot time */
+    int64_t patience;         /* boot time: until then the client waits; CLOCK_NEVER: its own affair */
+    int64_t deadline;         /* boot time: the exchange with the upstream ends */
+    struct http_response response;
+    struct http_conn *upstream; /* lent by the pool; NULL: none */
+    struct answer answer;
+    bool sent;                /* a byte of a request went out under the current token */
+    bool probing;             /* what is under way upstream is a probe */
+    bool has_failure;         /* a probe follows a failure: what to answer if it settles nothing */
+    struct fate failure;
+    struct answer failed;     /* with has_failure: the upstream's answer in doubt, if it gave one */
+    bool answered;            /* the client has its answer, or is gone */
+    bool keep_alive;          /* the client connection may go on afterwards */
+    int status;               /* what was answered; for the log */
+    enum error error;         /* with it */
+    const char *outcome;      /* Idempotency-Status of the answer; NULL: none */
+};
+
+/* Runs a request that `found` says a rule covers. True: the connection may be used again. */
+bool exchange_run(struct client *client, const struct http_request *request,
+                  const struct rule_found *found);
+
+/* ---- steps; each answers by itself when it fails ---- */
+
+/* Tenant, key, body, hashes: fills exchange->attempt. False: answered (or the client is gone);
+ * `*ret_bypass` when the request has no key and the rule does not ask for one. */
+bool identify(struct exchange *x, bool *ret_bypass);
+
+/* Hashes again by the recipe of the record. False: answered. */
+bool identify_again(struct exchange *x, struct slice recipe);
+
+/* Sends the request upstream under the attempt's token, reads the answer, stores what became of it
+ * and tells it. */
+enum step forward_run(struct exchange *x);
+
+/* Asks the upstream what became of the operation. */
+enum step probe_run(struct exchange *x);
+
+/* Stores the fate of an exchange with the upstream, and tells what is then true. */
+enum step settle(struct exchange *x, struct fate fate);
+
+/* Lends a connection to the upstream; false with *ret_end: it could not be had. */
+bool upstream_take(struct exchange *x, enum exchange_end *ret_end);
+/* Gives it back. */
+void upstream_give(struct exchange *x);
+/* Sends a head and a body (may be empty), and reads the answer to `method`: its head and, unless it
+ * is too large or a stream, its body into x->answer. */
+enum exchange_end upstream_exchange(struct exchange *x, struct slice method, struct slice head,
+                                    struct slice body);
+
+/* ---- answers ---- */
+
+/* Writes an upstream's answer as the first one. `mark`: Idempotency-Status. One that is not whole
+ * is read on from x->upstream and passed live. */
+void answer_first(struct exchange *x, const struct answer *answer, const char *mark);
+
+/* Writes a kept outcome; `replayed`: not for the first time. */
+void answer_outcome(struct exchange *x, const struct outcome *outcome, bool replayed);
+
+/* Writes pawl's own error; `detail` (may be empty) is a sentence about this case. */
+void answer_error(struct exchange *x, enum error error, struct slice detail, const char *mark);
+
+/* Answers a verdict that ends the request. */
+void answer_verdict(struct exchange *x, enum engine_verdict verdict);
+
+/* ---- the parker of a duplicate ---- */
+void client_parker_init(struct client_parker *parker, struct client *client);
+
+/* One log line about how it ended. */
+void exchange_log(const struct exchange *x);
+
+#endif

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The first attempt: the request goes upstream, once, under the token that was acquired. */
+#include "gateway/exchange.h"
+#include "gateway/head.h"
+
+static void write_head(struct exchange *x, struct buf *head)
+{
+    struct head_extra extra = {
+        .peer = x->client->address,
+        .ruled = true,
+        .idempotency_key = x->client_key.at ? x->client_key : buf_slice(&x->key),
+        .token = x->attempt.token,
+        .traceparent = slice_of(x->traceparent[0] ? x->traceparent : NULL),
+        .has_length = true,
+        .length = x->body.len,
+    };
+    head_write_request(head, x->request->method, head_target(x->request), x->request, &extra);
+}
+
+static bool says_duplicate(const struct exchange *x)
+{
+    const struct header *code = headers_find(&x->response.headers, SLICE("Error-Code"));
+    return code && slice_eq(code->value, SLICE("PROVIDER.duplicate"));
+}
+
+/* Nothing was sent under this token: the next begin is a new attempt (invariant 13). */
+static enum step begin_again(struct exchange *x)
+{
+    upstream_give(x);
+    return settle(x, (struct fate){.write = FATE_RELEASE, .tell = FATE_DECIDE});
+}
+
+enum step forward_run(struct exchange *x)
+{
+    struct buf head BUF_AUTO = buf_make(HEAD_OUT_MAX);
+    enum exchange_end end = EXCHANGE_NOT_SENT;
+    x->probing = false;
+    x->sent = false;
+    x->deadline = clock_after(clock_boot_us(), x->rule->timeout_us);
+    write_head(x, &head);
+    if (!buf_ok(&head) || !upstream_take(x, &end))
+        return settle(x, fate_of_exchange(EXCHANGE_NOT_SENT, 0, false, x->rule->unknown));
+    if (!engine_may_send(&x->attempt))
+        return begin_again(x);
+
+    end = upstream_exchange(x, x->request->method, buf_slice(&head), buf_slice(&x->body));
+    bool duplicate = end == EXCHANGE_ANSWERED && says_duplicate(x);
+    bool live = end == EXCHANGE_ANSWERED && !x->answer.whole;
+    if (!live)
+        upstream_give(x);
+    return settle(x, fate_of_exchange(end, x->answer.status, duplicate, x->rule->unknown));
+}

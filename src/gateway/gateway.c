@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Listeners, loops, and the drain. */
+#include "gateway/gateway.h"
+
+#include "base/check.h"
+#include "base/mem.h"
+#include "gateway/server.h"
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#define BACKLOG 1024
+#define POOL_IDLE_MAX 256                     /* kept upstream connections a loop */
+#define NO_DESCRIPTORS_US (INT64_C(20) * 1000) /* rest after accept found none free */
+#define WAIT_STEP_NS 2000000L                 /* between two looks at a drain */
+#define FIBERS_SPARE 16                       /* beside one for each connection */
+
+struct gateway {
+    struct gateway_config config;
+    struct gateway_shared shared;
+    size_t n_servers;
+    struct server servers[];
+};
+
+/* ---- accepting ---- */
+
+static void name_peer(struct client *client, const struct sockaddr_storage *peer)
+{
+    const char *text = NULL;
+    char *at = client->address_text;
+    if (peer->ss_family == AF_INET)
+        text = inet_ntop(AF_INET, &((const struct sockaddr_in *)peer)->sin_addr, at,
+                         sizeof client->address_text);
+    else if (peer->ss_family == AF_INET6)
+        text = inet_ntop(AF_INET6, &((const struct sockaddr_in6 *)peer)->sin6_addr, at,
+                         sizeof client->address_text);
+    client->address = text ? slice_of(text) : SLICE("unknown");
+}
+
+static bool admit(struct server *server)
+{
+    size_t before = atomic_fetch_add(&server->shared->connections, 1);
+    if (before < server->config->max_connections)
+        return true;
+    atomic_fetch_sub(&server->shared->connections, 1);
+    return false;
+}
+
+static void serve(struct server *server, int fd, const struct sockaddr_storage *peer)
+{
+    if (!admit(server)) {
+        close(fd);
+        return;
+    }
+    struct client *client = mem_zalloc(1, sizeof *client);
+    if (!client || !http_conn_open(&client->conn, fd)) {
+        if (!client)
+            close(fd);
+        mem_free(client);
+        atomic_fetch_sub(&server->shared->connections, 1);
+        return;
+    }
+    client->server = server;
+    name_peer(client, peer);
+    client->next = server->clients;
+    if (client->next)
+        client->next->prev = client;
+    server->clients = client;
+    if (fiber_spawn(server->loop, "client", client_run, client))
+        return;
+    server->clients = client->next;
+    if (client->next)
+        client->next->prev = NULL;
+    http_conn_close(&client->conn);
+    mem_free(client);
+    atomic_fetch_sub(&server->shared->connections, 1);
+}
+
+static void accept_all(struct server *server)
+{
+    struct sockaddr_storage peer;
+    int fd;
+    while ((fd = fiber_accept(&server->listener, &peer, 0)) != -ETIMEDOUT) {
+        if (fd >= 0)
+            serve(server, fd, &peer);
+        else if (fd == -EMFILE || fd == -ENFILE || fd == -ENOMEM || fd == -ENOBUFS)
+            fiber_sleep_until(clock_boot_us() + NO_DESCRIPTORS_US);
+    }
+}
+
+/* Accepts until a drain, and then until the queue is empty. */
+void server_accept(void *argument)
+{
+    struct server *server = argument;
+    struct fiber_source source = {&server->listener, FIBER_READ};
+    server->acceptor = fiber_parker();
+    while (!server_draining(server)) {
+        fiber_wait(&source, 1, CLOCK_NEVER);
+        accept_all(server);
+    }
+    server->acceptor = NULL;
+    fiber_io_close(&server->listener);
+}
+
+/* On the loop's thread, outside any fiber. */
+static void drain_server(void *argument)
+{
+    struct server *server = argument;
+    if (server->acceptor)
+        parker_wake(server->acceptor);
+    for (struct client *client = server->clients; client; client = client->next) {
+        if (client->state == CLIENT_IDLE)
+            shutdown(client->conn.io.fd, SHUT_RD);
+        if (client->state == CLIENT_WAITING && client->waiting) {
+            client->waiting->interrupted = true;
+            parker_wake(client->waiting);
+        }
+    }
+}
+
+/* ---- loops ---- */
+
+static void run_server(void *argument)
+{
+    struct server *server = argument;
+    loop_run(server->loop);
+    http_pool_free(server->pool);
+    server->pool = NULL;
+    atomic_fetch_sub(&server->shared->servers, 1);
+}
+
+static int listen_on(const struct gateway_config *config, bool shared_port)
+{
+    int on = 1;
+    int fd = socket(config->listen.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return -errno;
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (shared_port)
+        setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on);
+    if (bind(fd, (const struct sockaddr *)&config->listen, config->listen_len) == 0 &&
+        (!shared_port || listen(fd, BACKLOG) == 0))
+        return fd;
+    int failed = -errno;
+    close(fd);
+    return failed;
+}
+
+/* With SO_REUSEPORT a second daemon would start in silence and take half of the connections. */
+static int probe_address(const struct gateway_config *config)
+{
+    int fd = listen_on(config, false);
+    if (fd >= 0)
+        close(fd);
+    return fd < 0 ? fd : 0;
+}
+
+/* A descriptor comes under a loop's watch on that loop's thread. */
+static void open_listener(void *argument)
+{
+    struct server *server = argument;
+    int fd = server->listener.fd;
+    CHECK(fd >= 0 && fiber_io_open(&server->listener, fd));
+    server_accept(server);
+}
+
+static int start_server(struct gateway *gateway, struct server *server)
+{
+    const struct gateway_config *config = &gateway->config;
+    *server = (struct server){.config = config,
+                              .shared = &gateway->shared,
+                              .listener = {.fd = listen_on(config, true)},
+                              .drain = {.run = drain_server, .argument = server}};
+    if (server->listener.fd < 0)
+        return server->listener.fd;
+    server->loop = loop_new(config->max_connections + FIBERS_SPARE);
+    server->pool = http_pool_new(&config->upstream, POOL_IDLE_MAX, config->upstream_idle_us);
+    bool ok = server->loop && server->pool &&
+              fiber_spawn(server->loop, "accept", open_listener, server);
+    return ok ? 0 : -ENOMEM;
+}
+
+static void explain(char **ret_problem, int failed)
+{
+    struct buf text = buf_make(256);
+    buf_add_str(&text, "cannot listen: ");
+    buf_add_str(&text, failed == -EADDRINUSE
+                           ? "the address is in use, perhaps by another pawl; stop it, or choose "
+                             "another `listen:`"
+                           : strerror(-failed));
+    *ret_problem = buf_take(&text);
+}
+
+static void give_up(struct gateway *gateway)
+{
+    for (size_t i = 0; i < gateway->n_servers; i++) {
+        if (gateway->servers[i].listener.fd >= 0)
+            close(gateway->servers[i].listener.fd);
+        http_pool_free(gateway->servers[i].pool);
+    }
+    rule_set_unref(gateway->config.rules);
+    mem_free(gateway);
+}
+
+struct gateway *gateway_start(const struct gateway_config *config, char **ret_problem)
+{
+    CHECK(config->threads >= 1);
+    struct gateway *gateway =
+        mem_zalloc(1, sizeof *gateway + config->threads * sizeof gateway->servers[0]);
+    if (!gateway)
+        return NULL;
+    gateway->config = *config;
+    rule_set_ref(gateway->config.rules);
+    int failed = probe_address(config);
+    for (size_t i = 0; i < config->threads && failed == 0; i++) {
+        gateway->n_servers = i + 1;
+        failed = start_server(gateway, &gateway->servers[i]);
+    }
+    if (failed != 0) {
+        explain(ret_problem, failed);
+        give_up(gateway);
+        return NULL;
+    }
+    atomic_store(&gateway->shared.servers, gateway->n_servers);
+    for (size_t i = 0; i < gateway->n_servers; i++)
+        CHECK(thread_start(&gateway->servers[i].thread, "pawl-loop", run_server,
+                           &gateway->servers[i]));
+    return gateway;
+}
+
+void gateway_drain(struct gateway *gateway)
+{
+    if (atomic_exchange(&gateway->shared.draining, true))
+        return;
+    for (size_t i = 0; i < gateway->n_servers; i++) {
+        loop_post(gateway->servers[i].loop, &gateway->servers[i].drain);
+        loop_stop(gateway->servers[i].loop);
+    }
+}
+
+bool gateway_wait(struct gateway *gateway, int64_t deadline_us)
+{
+    while (atomic_load(&gateway->shared.servers) > 0) {
+        if (clock_boot_us() >= deadline_us)
+            return false;
+        nanosleep(&(struct timespec){.tv_nsec = WAIT_STEP_NS}, NULL);
+    }
+    return true;
+}
+
+void gateway_free(struct gateway *gateway)
+{
+    CHECK(atomic_load(&gateway->shared.servers) == 0);
+    for (size_t i = 0; i < gateway->n_servers; i++)
+        thread_join(&gateway->servers[i].thread);
+    rule_set_unref(gateway->config.rules);
+    mem_free(gateway);
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * gateway: the reverse proxy that puts the Idempotency-Key contract before a service.
+ *
+ * Listens on one address with one loop a thread (SO_REUSEPORT), each with its own fibers and its
+ * own pool of upstream connections. A client connection is a fiber; a ruled request is one call of
+ * exchange_run (exchange.h) in it, any other one call of pass_run (pass.h).
+ */
+#ifndef PAWL_GATEWAY_GATEWAY_H
+#define PAWL_GATEWAY_GATEWAY_H
+
+#include "base/log.h"
+#include "core/rule.h"
+#include "engine/engine.h"
+#include "fiber/offload.h"
+#include "http/pool.h"
+
+struct gateway;
+
+/* Spans are microseconds. Everything pointed to outlives the gateway. */
+struct gateway_config {
+    struct sockaddr_storage listen;
+    unsigned listen_len;
+    struct http_upstream upstream;
+    struct store *store;
+    struct engine *engine;
+    struct log *log;         /* NULL: no log */
+    struct workers *workers; /* for what takes long */
+    struct rule_set *rules;  /* the gateway takes a reference of its own */
+    size_t threads;          /* >= 1 */
+    size_t max_connections;  /* in all */
+    size_t max_in_flight;    /* ruled exchanges with the upstream */
+    uint64_t max_buffered;   /* bytes of bodies of ruled requests */
+    int64_t head_timeout_us; /* absolute: a request's head */
+    int64_t body_timeout_us; /* absolute: a ruled request's body */
+    int64_t idle_timeout_us; /* a kept-alive client connection */
+    int64_t write_timeout_us; /* absolute: an answer to a client */
+    int64_t connect_timeout_us;
+    int64_t upstream_idle_us;
+    int64_t retry_after_us;  /* Retry-After on "in progress" */
+    bool unmatched_refuse;   /* no rule: 404 instead of passing on */
+};
+
+/* Binds and starts the loops. NULL: `*ret_problem` (mem_free) is one line that says why. A second
+ * gateway on the same address is refused. */
+struct gateway *gateway_start(const struct gateway_config *config, char **ret_problem);
+
+/* Begins to drain: accepts no more, closes idle connections, gives waiting duplicates 503, lets
+ * exchanges end. From the main thread. */
+void gateway_drain(struct gateway *gateway);
+
+/* Waits until every connection has ended, at most until `deadline_us` (boot time). True: ended. */
+bool gateway_wait(struct gateway *gateway, int64_t deadline_us);
+
+/* Joins the loops and frees everything; only after gateway_wait said true. */
+void gateway_free(struct gateway *gateway);
+
+#endif

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gateway/head.h"
+
+#include "base/clock.h"
+
+void head_write_field(struct buf *buf, const char *name, struct slice value)
+{
+    buf_add_str(buf, name);
+    buf_add(buf, ": ", 2);
+    buf_add_slice(buf, value);
+    buf_add(buf, "\r\n", 2);
+}
+
+void head_write_number(struct buf *buf, const char *name, uint64_t value)
+{
+    buf_add_str(buf, name);
+    buf_add(buf, ": ", 2);
+    buf_add_u64(buf, value);
+    buf_add(buf, "\r\n", 2);
+}
+
+static void copy_line(struct buf *buf, const struct header *line)
+{
+    buf_add_slice(buf, line->name);
+    buf_add(buf, ": ", 2);
+    buf_add_slice(buf, line->value);
+    buf_add(buf, "\r\n", 2);
+}
+
+static bool is_one_of(struct slice name, const struct slice *names, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (slice_eq_nocase(name, names[i]))
+            return true;
+    return false;
+}
+
+#define ONE_OF(name, list) is_one_of(name, list, sizeof(list) / sizeof *(list))
+
+/* Never taken from a client: pawl sets them, or answers for them. */
+static const struct slice own_names[] = {
+    {"Idempotency-Token", 17}, {"Idempotency-Status", 18}, {"Idempotent-Replayed", 19},
+    {"Error-Code", 10},        {"Expect", 6},              {"Content-Length", 14},
+    {"X-Forwarded-For", 15},   {"X-Forwarded-Host", 16},   {"X-Forwarded-Proto", 17},
+};
+
+static bool passes(const struct headers *headers, const struct header *line,
+                   const struct head_extra *extra)
+{
+    if (ONE_OF(line->name, own_names) || headers_is_hop_by_hop(headers, line->name))
+        return false;
+    if (extra->traceparent.at && slice_eq_nocase(line->name, SLICE("traceparent")))
+        return false;
+    if (!extra->ruled)
+        return true;
+    return !slice_eq_nocase(line->name, SLICE("Idempotency-Key")) &&
+           !slice_eq_nocase(line->name, SLICE("Accept-Encoding"));
+}
+
+static void write_forwarded(struct buf *buf, const struct http_request *request,
+                            const struct head_extra *extra)
+{
+    size_t at = 0;
+    const struct header *line;
+    buf_add_str(buf, "X-Forwarded-For: ");
+    while ((line = headers_next(&request->headers, SLICE("X-Forwarded-For"), &at))) {
+        buf_add_slice(buf, line->value);
+        buf_add(buf, ", ", 2);
+    }
+    buf_add_slice(buf, extra->peer);
+    buf_add(buf, "\r\n", 2);
+    if (request->authority.len > 0)
+        head_write_field(buf, "X-Forwarded-Host", request->authority);
+    head_write_field(buf, "X-Forwarded-Proto", SLICE("http"));
+}
+
+static void write_ruled(struct buf *buf, const struct head_extra *extra)
+{
+    head_write_field(buf, "Accept-Encoding", SLICE("identity"));
+    if (extra->idempotency_key.at)
+        head_write_field(buf, "Idempotency-Key", extra->idempotency_key);
+    if (extra->token > 0)
+        head_write_number(buf, "Idempotency-Token", (uint64_t)extra->token);
+}
+
+void head_write_request(struct buf *buf, struct slice method, struct slice target,
+                        const struct http_request *request, const struct head_extra *extra)
+{
+    buf_add_slice(buf, method);
+    buf_add_char(buf, ' ');
+    buf_add_slice(buf, target);
+    buf_add_str(buf, " HTTP/1.1\r\n");
+    for (size_t i = 0; i < request->headers.n; i++)
+        if (passes(&request->headers, &request->headers.at[i], extra))
+            copy_line(buf, &request->headers.at[i]);
+    if (request->minor_version == 0 && !headers_find(&request->headers, SLICE("Host")))
+        head_write_field(buf, "Host", request->authority);
+    write_forwarded(buf, request, extra);
+    if (extra->ruled)
+        write_ruled(buf, extra);
+    if (extra->traceparent.at)
+        head_write_field(buf, "traceparent", extra->traceparent);
+    if (extra->has_length)
+        head_write_number(buf, "Content-Length", extra->length);
+    else if (extra->chunked)
+        head_write_field(buf, "Transfer-Encoding", SLICE("chunked"));
+    buf_add(buf, "\r\n", 2);
+}
+
+struct slice head_target(const struct http_request *request)
+{
+    bool origin_form = request->target.len > 0 && request->target.at[0] == '/';
+    if (origin_form || slice_eq(request->target, SLICE("*")))
+        return request->target;
+    /* The path and the query of an absolute-form target stand side by side at its end. */
+    if (request->path.len == 0)
+        return SLICE("/");
+    const char *end = request->target.at + request->target.len;
+    bool inside = request->path.at >= request->target.at && request->path.at < end;
+    return inside ? slice_make(request->path.at, (size_t)(end - request->path.at)) : request->path;
+}
+
+void head_copy_answer_fields(struct buf *buf, const struct headers *headers, bool ruled)
+{
+    static const struct slice ruled_names[] = {
+        {"Idempotency-Status", 18}, {"Idempotent-Replayed", 19}, {"Error-Code", 10}};
+    for (size_t i = 0; i < headers->n; i++) {
+        const struct header *line = &headers->at[i];
+        bool own = ruled && ONE_OF(line->name, ruled_names) &&
+                   !slice_eq(line->value, SLICE("PROVIDER.duplicate"));
+        bool framing = slice_eq_nocase(line->name, SLICE("Content-Length"));
+        if (!own && !framing && !headers_is_hop_by_hop(headers, line->name))
+            copy_line(buf, line);
+    }
+}
+
+void head_write_status(struct buf *buf, int status, struct slice reason)
+{
+    buf_add_str(buf, "HTTP/1.1 ");
+    buf_add_i64(buf, status);
+    buf_add_char(buf, ' ');
+    buf_add_slice(buf, reason.len > 0 ? reason : slice_of(http_reason(status)));
+    buf_add(buf, "\r\n", 2);
+}
+
+void head_write_date(struct buf *buf)
+{
+    char text[30];
+    http_date(clock_wall_us(), text);
+    head_write_field(buf, "Date", slice_of(text));
+}
+
+bool head_has_body(int status)
+{
+    return status >= 200 && status != 204 && status != 304;
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Heads as they leave: always written anew from their parsed form, never as raw bytes, with exactly
+ * one framing field (contract section 5).
+ */
+#ifndef PAWL_GATEWAY_HEAD_H
+#define PAWL_GATEWAY_HEAD_H
+
+#include "base/buf.h"
+#include "http/message.h"
+
+#define HEAD_OUT_MAX ((size_t)96 * 1024)
+
+/* What a request gets on its way to the upstream. */
+struct head_extra {
+    struct slice peer;            /* the client's address, for X-Forwarded-For */
+    bool ruled;                   /* Accept-Encoding: identity; own Idempotency-Key */
+    struct slice idempotency_key; /* ruled: the line to send; `.at` NULL: none */
+    int64_t token;                /* ruled: Idempotency-Token; 0: none */
+    struct slice traceparent;     /* to add; `.at` NULL: the client's own goes on */
+    bool has_length;              /* send Content-Length: length */
+    uint64_t length;
+    bool chunked;                 /* send Transfer-Encoding: chunked */
+};
+
+/* Appends `METHOD target HTTP/1.1` and the fields of `request` that may pass, then the extras. */
+void head_write_request(struct buf *buf, struct slice method, struct slice target,
+                        const struct http_request *request, const struct head_extra *extra);
+
+/* The target to ask an upstream for: what was sent, or the origin-form of an absolute one. */
+struct slice head_target(const struct http_request *request);
+
+/* Appends the end-to-end lines of an upstream's answer. `ruled`: also without pawl's own names. */
+void head_copy_answer_fields(struct buf *buf, const struct headers *headers, bool ruled);
+
+/* Appends a status line. */
+void head_write_status(struct buf *buf, int status, struct slice reason);
+
+/* Appends `name: value` CR LF. */
+void head_write_field(struct buf *buf, const char *name, struct slice value);
+void head_write_number(struct buf *buf, const char *name, uint64_t value);
+
+/* Appends Date now. */
+void head_write_date(struct buf *buf);
+
+/* Whether an answer with this status has a body at all (RFC 9110 6.4.1). */
+bool head_has_body(int status);
+
+#endif

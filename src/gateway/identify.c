@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who asks for what: tenant, key, body, hashes (contract sections 3 and 4). What can be judged by
+ * the head is judged before the body is asked for. */
+#include "base/check.h"
+#include "base/crash.h"
+#include "base/random.h"
+#include "gateway/exchange.h"
+#include "gateway/head.h"
+#include <stdio.h>
+#include <sys/uio.h>
+
+#define TIMEOUT_MS_MAX UINT64_C(86400000)
+#define DETAIL_MAX ((size_t)512)
+
+static bool refuse(struct exchange *x, enum error error, const char *what, struct slice name)
+{
+    struct buf detail BUF_AUTO = buf_make(DETAIL_MAX);
+    buf_add_str(&detail, what);
+    buf_add_slice(&detail, name);
+    answer_error(x, error, buf_ok(&detail) ? buf_slice(&detail) : slice_of(what), NULL);
+    return false;
+}
+
+static bool no_memory(struct exchange *x)
+{
+    return refuse(x, ERROR_LIMITED, "out of memory for this request", slice_of(NULL));
+}
+
+/* X-Request-Timeout: how long this client waits, in milliseconds. */
+static void read_patience(struct exchange *x)
+{
+    uint64_t ms = 0;
+    const struct header *line = headers_find(&x->request->headers, SLICE("X-Request-Timeout"));
+    bool given = line && slice_to_u64(line->value, TIMEOUT_MS_MAX, &ms);
+    x->patience = given ? clock_after(x->started, (int64_t)ms * CLOCK_US_PER_MS) : CLOCK_NEVER;
+}
+
+static void read_trace(struct exchange *x)
+{
+    if (headers_find(&x->request->headers, SLICE("traceparent")))
+        return;
+    unsigned char ids[24];
+    char hex[2 * sizeof ids + 1];
+    random_bytes(ids, sizeof ids);
+    hex_encode(ids, sizeof ids, hex);
+    snprintf(x->traceparent, sizeof x->traceparent, "00-%.32s-%.16s-01", hex, hex + 32);
+}
+
+/* A credential is never stored as it is: only its keyed hash (contract section 3). */
+static void hide_credential(struct exchange *x)
+{
+    struct slice secret = store_secret(x->server->config->store);
+    struct slice shown = buf_slice(&x->tenant);
+    struct digest digest = digest_keyed(secret, &shown, 1);
+    char hex[DIGEST_HEX_SIZE + 1];
+    hex_encode(digest.bytes, DIGEST_SIZE, hex);
+    buf_clear(&x->tenant);
+    buf_add_str(&x->tenant, "credential:");
+    buf_add_str(&x->tenant, hex);
+}
+
+static bool read_tenant(struct exchange *x)
+{
+    if (x->rule->tenant_none)
+        return true;
+    struct slice missing = {0};
+    switch (template_tenant(&x->rule->tenant, &x->found.facts, &x->arena, &x->tenant, &missing)) {
+    case TEMPLATE_OK:
+        break;
+    case TEMPLATE_MISSING:
+        return refuse(x, ERROR_TENANT_MISSING, "the tenant comes from ", missing);
+    case TEMPLATE_NO_MEMORY:
+        return no_memory(x);
+    }
+    if (template_is_credential(&x->rule->tenant))
+        hide_credential(x);
+    x->found.facts.tenant = buf_slice(&x->tenant);
+    return buf_ok(&x->tenant) || no_memory(x);
+}
+
+static bool key_has_format(struct exchange *x, struct slice key)
+{
+    struct slice folded = {0};
+    if (!key_format_match(x->rule->key_format, key, &x->arena, &folded))
+        return x->arena.failed ? no_memory(x)
+                               : refuse(x, ERROR_KEY_MALFORMED,
+                                        "the key does not have the format this route asks for",
+                                        slice_of(NULL));
+    buf_add_slice(&x->key, folded);
+    return buf_ok(&x->key) || no_memory(x);
+}
+
+/* A key that is one header: judged before the body is read. */
+static bool read_header_key(struct exchange *x, bool *ret_bypass)
+{
+    struct slice name = x->rule->key.parts[0].text;
+    struct slice key = {0};
+    enum key_header read = key_header_read(&x->request->headers, name, x->rule->key_syntax,
+                                           &x->arena, &key);
+    switch (read) {
+    case KEY_HEADER_OK:
+        x->client_key = headers_find(&x->request->headers, name)->value;
+        return key_has_format(x, key);
+    case KEY_HEADER_ABSENT:
+        *ret_bypass = !x->rule->require;
+        return *ret_bypass ? false : refuse(x, ERROR_KEY_MISSING, "this route requires ", name);
+    case KEY_HEADER_NO_MEMORY:
+        return no_memory(x);
+    default:
+        return refuse(x, ERROR_KEY_MALFORMED, key_header_text(read), slice_of(NULL));
+    }
+}
+
+/* Bytes of bodies are bounded over all loops. */
+static bool reserve_body(struct exchange *x)
+{
+    uint64_t max = x->rule->max_request_body;
+    bool known = x->request->framing != HTTP_FRAMING_CHUNKED;
+    uint64_t want = known ? x->request->content_length : max;
+    if (want > max)
+        return refuse(x, ERROR_BODY_TOO_LARGE, "Content-Length is above max_request_body",
+                      slice_of(NULL));
+    x->reserved = want;
+    uint64_t before = atomic_fetch_add(&x->server->shared->buffered, want);
+    if (before + want > x->server->config->max_buffered)
+        return refuse(x, ERROR_LIMITED, "too many request bodies are held", slice_of(NULL));
+    return true;
+}
+
+static bool ask_for_body(struct exchange *x)
+{
+    if (!x->request->expect_continue || !http_conn_body_left(&x->client->conn))
+        return true;
+    static const char text[] = "HTTP/1.1 100 Continue\r\n\r\n";
+    char copy[sizeof text];
+    memcpy(copy, text, sizeof text);
+    struct iovec part = {.iov_base = copy, .iov_len = sizeof text - 1};
+    int64_t deadline = clock_boot_us() + x->server->config->write_timeout_us;
+    return http_conn_write(&x->client->conn, &part, 1, deadline) == 0;
+}
+
+static bool read_body(struct exchange *x)
+{
+    CRASH_POINT(request_head_read);
+    int64_t deadline = clock_boot_us() + x->server->config->body_timeout_us;
+    if (!ask_for_body(x)) {
+        x->answered = true;
+        x->keep_alive = false;
+        return false;
+    }
+    switch (http_conn_read_body(&x->client->conn, x->rule->max_request_body, deadline, &x->body)) {
+    case HTTP_READ_OK:
+        CRASH_POINT(request_body_read);
+        return true;
+    case HTTP_READ_TOO_LARGE:
+        return refuse(x, ERROR_BODY_TOO_LARGE, "the body is above max_request_body",
+                      slice_of(NULL));
+    case HTTP_READ_REFUSED:
+        return refuse(x, ERROR_REQUEST_MALFORMED, http_refusal_text(x->client->conn.refusal),
+                      slice_of(NULL));
+    case HTTP_READ_TIMEOUT:
+        return refuse(x, ERROR_REQUEST_TIMEOUT, "the body did not come in time", slice_of(NULL));
+    case HTTP_READ_NO_MEMORY:
+        return no_memory(x);
+    case HTTP_READ_CLOSED:
+    case HTTP_READ_BROKEN:
+        break;
+    }
+    x->answered = true;
+    x->keep_alive = false;
+    return false;
+}
+
+static struct slice header_value(const struct exchange *x, struct slice name)
+{
+    const struct header *line = headers_find(&x->request->headers, name);
+    return line ? line->value : slice_of(NULL);
+}
+
+/* Runs on a worker for large bodies: touches the exchange alone. */
+struct hashing {
+    struct exchange *x;
+    const struct payload_selection *selection;
+    enum payload_error error;
+    bool hashed;
+};
+
+static void hash_body(void *argument)
+{
+    struct hashing *h = argument;
+    struct exchange *x = h->x;
+    h->error = PAYLOAD_OK;
+    if (!x->found.facts.payload)
+        h->error = payload_read(&x->arena, buf_slice(&x->body),
+                                header_value(x, SLICE("Content-Type")),
+                                header_value(x, SLICE("Content-Encoding")),
+                                x->rule->max_request_body, &x->payload);
+    if (h->error == PAYLOAD_OK)
+        h->hashed = payload_hash(&x->payload, h->selection, &x->attempt.begin.payload_hash);
+}
+
+static bool hash(struct exchange *x, const struct payload_selection *selection)
+{
+    struct hashing h = {.x = x, .selection = selection};
+    bool large = x->body.len >= OFFLOAD_LEAST;
+    if (!large || !fiber_offload(x->server->config->workers, hash_body, &h))
+        hash_body(&h);
+    switch (h.error) {
+    case PAYLOAD_OK:
+        break;
+    case PAYLOAD_TOO_LARGE:
+        return refuse(x, ERROR_BODY_TOO_LARGE, "the decoded body is above max_request_body",
+                      slice_of(NULL));
+    case PAYLOAD_BAD_CODING:
+        return refuse(x, ERROR_REQUEST_MALFORMED, "the body is not what Content-Encoding says",
+                      slice_of(NULL));
+    case PAYLOAD_NO_MEMORY:
+        return no_memory(x);
+    }
+    if (!h.hashed)
+        return no_memory(x);
+    x->found.facts.payload = &x->payload;
+    hex_encode(x->attempt.begin.payload_hash.bytes, DIGEST_SIZE, x->payload_hex);
+    return true;
+}
+
+static bool selects_inside(const struct payload_selection *selection)
+{
+    return selection->mode == PAYLOAD_INCLUDE || selection->mode == PAYLOAD_EXCLUDE;
+}
+
+static bool read_payload(struct exchange *x)
+{
+    if (!hash(x, &x->rule->payload))
+        return false;
+    bool looks_inside = template_needs_body(&x->rule->key) || selects_inside(&x->rule->payload);
+    if (x->payload.coding_unknown && looks_inside)
+        return refuse(x, ERROR_CODING_UNSUPPORTED, "Content-Encoding is ",
+                      header_value(x, SLICE("Content-Encoding")));
+    x->found.facts.payload_hex = slice_make(x->payload_hex, DIGEST_HEX_SIZE);
+    return true;
+}
+
+static bool read_template_key(struct exchange *x)
+{
+    struct buf text BUF_AUTO = buf_make(HTTP_HEAD_MAX);
+    struct slice missing = {0};
+    switch (template_key(&x->rule->key, &x->found.facts, &x->arena, &text, &missing)) {
+    case TEMPLATE_OK:
+        return key_has_format(x, buf_slice(&text));
+    case TEMPLATE_MISSING:
+        return refuse(x, ERROR_KEY_SOURCE_MISSING, "the key comes from ", missing);
+    case TEMPLATE_NO_MEMORY:
+        break;
+    }
+    return no_memory(x);
+}
+
+static bool fill_attempt(struct exchange *x)
+{
+    const struct rule *rule = x->rule;
+    struct attempt *attempt = &x->attempt;
+    if (!rule_target_hash(rule, &x->found.facts, x->found.path, &x->arena,
+                          &attempt->begin.target_hash))
+        return no_memory(x);
+    int64_t window = template_window_us(&rule->key);
+    attempt->tenant = buf_slice(&x->tenant);
+    attempt->rule = rule->name;
+    attempt->key = buf_slice(&x->key);
+    attempt->recipe = rule->recipe;
+    attempt->key_hash = engine_key_hash(x->server->config->engine, attempt->tenant, attempt->rule,
+                                        attempt->key);
+    attempt->wait_us = rule->in_progress_wait_us;
+    attempt->begin.lease_us = rule->lease_us;
+    attempt->begin.ttl_us = window > 0 ? window : rule->ttl_us;
+    attempt->begin.window = window > 0;
+    attempt->begin.tombstone_us = rule->tombstone_us;
+    attempt->begin.settle_us = rule->settle_us;
+    attempt->begin.unknown = rule->unknown;
+    attempt->begin.is_serve = true;
+    return true;
+}
+
+bool identify(struct exchange *x, bool *ret_bypass)
+{
+    *ret_bypass = false;
+    read_patience(x);
+    read_trace(x);
+    x->found.facts.query = x->request->query;
+    x->found.facts.headers = &x->request->headers;
+    bool header_key = template_is_plain_header(&x->rule->key);
+    if (header_key && !read_header_key(x, ret_bypass))
+        return false;
+    if (!read_tenant(x) || !reserve_body(x) || !read_body(x) || !read_payload(x))
+        return false;
+    if (!header_key && !read_template_key(x))
+        return false;
+    x->found.facts.key = buf_slice(&x->key);
+    return fill_attempt(x);
+}
+
+bool identify_again(struct exchange *x, struct slice recipe)
+{
+    struct payload_selection selection;
+    struct slice kept = arena_copy(&x->arena, recipe);
+    if (!kept.at)
+        return no_memory(x);
+    if (!payload_recipe_read(kept, &x->arena, &selection))
+        return refuse(x, ERROR_PAYLOAD_MISMATCH,
+                      "the first request was hashed by a newer version of pawl", slice_of(NULL));
+    x->attempt.recipe = kept;
+    return hash(x, &selection);
+}

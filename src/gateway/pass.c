@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gateway/pass.h"
+
+#include "base/mem.h"
+#include "gateway/head.h"
+#include "gateway/stream.h"
+#include <errno.h>
+#include <sys/uio.h>
+
+#define INTERIM_MAX 16 /* 1xx answers before the final one; they are dropped */
+
+struct pass {
+    struct client *client;
+    const struct gateway_config *config;
+    const struct http_request *request;
+    struct http_conn *upstream;
+    struct http_response response;
+    bool safe;     /* GET, HEAD, OPTIONS in every reading */
+    bool reusable; /* the upstream connection, afterwards */
+};
+
+static bool is_bypassed(const struct pass *pass)
+{
+    return !pass->safe || headers_find(&pass->request->headers, SLICE("Idempotency-Key"));
+}
+
+static bool refuse(const struct pass *pass, enum error error)
+{
+    struct refusal refusal = {
+        .error = error,
+        .keep_alive = pass->request->keep_alive && client_may_go_on(pass->client, pass->request),
+        .minor_version = pass->request->minor_version,
+        .mark = is_bypassed(pass) ? "bypassed" : NULL,
+    };
+    client_refuse(pass->client, &refusal);
+    return refusal.keep_alive;
+}
+
+static bool take(struct pass *pass, bool fresh)
+{
+    int64_t deadline = clock_after(clock_boot_us(), pass->config->connect_timeout_us);
+    return http_pool_take(pass->client->server->pool, fresh, deadline, &pass->upstream) == 0;
+}
+
+static int send_head(struct pass *pass)
+{
+    const struct http_request *request = pass->request;
+    struct buf head BUF_AUTO = buf_make(HEAD_OUT_MAX);
+    struct head_extra extra = {
+        .peer = pass->client->address,
+        .has_length = request->framing == HTTP_FRAMING_LENGTH,
+        .length = request->content_length,
+        .chunked = request->framing == HTTP_FRAMING_CHUNKED,
+    };
+    head_write_request(&head, request->method, head_target(request), request, &extra);
+    if (!buf_ok(&head))
+        return -ENOMEM;
+    struct iovec part = {head.at, head.len};
+    int64_t deadline = clock_after(clock_boot_us(), pass->config->write_timeout_us);
+    return http_conn_write(pass->upstream, &part, 1, deadline);
+}
+
+static bool continue_client(struct pass *pass)
+{
+    static const char text[] = "HTTP/1.1 100 Continue\r\n\r\n";
+    if (!pass->request->expect_continue || !http_conn_body_left(&pass->client->conn))
+        return true;
+    struct iovec part = {(void *)(uintptr_t)text, sizeof text - 1};
+    int64_t deadline = clock_after(clock_boot_us(), pass->config->write_timeout_us);
+    return http_conn_write(&pass->client->conn, &part, 1, deadline) == 0;
+}
+
+/* False: the client broke off in its body. An upstream that stops reading may have answered. */
+static bool send_body(struct pass *pass)
+{
+    struct stream stream = {
+        .from = &pass->client->conn,
+        .to = pass->upstream,
+        .chunked = pass->request->framing == HTTP_FRAMING_CHUNKED,
+        .stall_us = pass->config->body_timeout_us,
+        .write_timeout_us = pass->config->write_timeout_us,
+    };
+    return !http_conn_body_left(&pass->client->conn) || stream_run(&stream) || !stream.from_failed;
+}
+
+static enum http_read read_head(struct pass *pass)
+{
+    int64_t deadline = clock_after(clock_boot_us(), pass->config->idle_timeout_us);
+    for (int interim = 0; interim < INTERIM_MAX; interim++) {
+        enum http_read read = http_conn_read_response(pass->upstream, pass->request->method,
+                                                      deadline, &pass->response);
+        if (read != HTTP_READ_OK || pass->response.status >= 200)
+            return read;
+        if (pass->response.status == 101)
+            break;
+        http_conn_next(pass->upstream);
+    }
+    return HTTP_READ_BROKEN;
+}
+
+/* HEAD and 304 announce the length of a body that does not come. */
+static void write_announced_length(const struct pass *pass, struct buf *head)
+{
+    const struct header *length = headers_find(&pass->response.headers, SLICE("Content-Length"));
+    bool head_answer = slice_eq(pass->request->method, SLICE("HEAD"));
+    if (length && (head_answer || pass->response.status == 304))
+        head_write_field(head, "Content-Length", length->value);
+    else if (!head_answer && head_has_body(pass->response.status))
+        head_write_number(head, "Content-Length", 0);
+}
+
+static bool answer(struct pass *pass)
+{
+    struct http_response *response = &pass->response;
+    struct client *client = pass->client;
+    struct buf head BUF_AUTO = buf_make(HEAD_OUT_MAX);
+    struct stream stream = {
+        .from = pass->upstream,
+        .to = &client->conn,
+        .stall_us = pass->config->idle_timeout_us,
+        .write_timeout_us = pass->config->write_timeout_us,
+    };
+    bool open_end = response->framing == HTTP_FRAMING_CHUNKED ||
+                    response->framing == HTTP_FRAMING_CLOSE;
+    stream.chunked = open_end && pass->request->minor_version == 1;
+    bool keep = pass->request->keep_alive && client_may_go_on(client, pass->request) &&
+                (!open_end || stream.chunked);
+
+    head_write_status(&head, response->status, response->reason);
+    head_copy_answer_fields(&head, &response->headers, false);
+    if (is_bypassed(pass))
+        head_write_field(&head, "Idempotency-Status", SLICE("bypassed"));
+    if (stream.chunked)
+        head_write_field(&head, "Transfer-Encoding", SLICE("chunked"));
+    else if (response->framing == HTTP_FRAMING_LENGTH)
+        head_write_number(&head, "Content-Length", response->content_length);
+    else if (response->framing == HTTP_FRAMING_NONE)
+        write_announced_length(pass, &head);
+    if (!keep)
+        head_write_field(&head, "Connection", SLICE("close"));
+    else if (pass->request->minor_version == 0)
+        head_write_field(&head, "Connection", SLICE("keep-alive"));
+    buf_add(&head, "\r\n", 2);
+
+    struct iovec part = {head.at, head.len};
+    int64_t deadline = clock_after(clock_boot_us(), pass->config->write_timeout_us);
+    if (!buf_ok(&head) || http_conn_write(&client->conn, &part, 1, deadline) != 0)
+        return false;
+    bool whole = http_conn_body_left(pass->upstream) ? stream_run(&stream) : true;
+    pass->reusable = whole && response->keep_alive;
+    return whole && keep;
+}
+
+/* A kept connection that died unused: a safe request without a body may go out once more. */
+static bool died_unused(const struct pass *pass, uint64_t received_before)
+{
+    return pass->safe && pass->request->framing == HTTP_FRAMING_NONE &&
+           pass->upstream->received == received_before && received_before > 0;
+}
+
+enum attempt_end { ATTEMPT_ANSWERED, ATTEMPT_AGAIN, ATTEMPT_CLIENT_GONE, ATTEMPT_BROKE,
+                   ATTEMPT_TIMED_OUT };
+
+static enum attempt_end exchange_once(struct pass *pass)
+{
+    uint64_t received = pass->upstream->received;
+    int sent = send_head(pass);
+    if (sent == 0 && !continue_client(pass))
+        return ATTEMPT_CLIENT_GONE;
+    if (sent == 0 && !send_body(pass))
+        return ATTEMPT_CLIENT_GONE;
+    enum http_read read = read_head(pass);
+    if (read == HTTP_READ_OK)
+        return ATTEMPT_ANSWERED;
+    if (died_unused(pass, received))
+        return ATTEMPT_AGAIN;
+    return read == HTTP_READ_TIMEOUT ? ATTEMPT_TIMED_OUT : ATTEMPT_BROKE;
+}
+
+static bool pass_on(struct pass *pass, bool fresh)
+{
+    if (!take(pass, fresh))
+        return refuse(pass, ERROR_UPSTREAM_UNAVAILABLE);
+    bool keep = false;
+    enum attempt_end end = exchange_once(pass);
+    if (end == ATTEMPT_ANSWERED)
+        keep = answer(pass);
+    http_pool_give(pass->client->server->pool, pass->upstream, pass->reusable);
+    if (end == ATTEMPT_AGAIN && !fresh)
+        return pass_on(pass, true);
+    if (end == ATTEMPT_BROKE || end == ATTEMPT_AGAIN)
+        return refuse(pass, ERROR_UPSTREAM_BROKE);
+    return end == ATTEMPT_TIMED_OUT ? refuse(pass, ERROR_UPSTREAM_TIMEOUT) : keep;
+}
+
+bool pass_run(struct client *client, const struct http_request *request)
+{
+    struct pass *pass = mem_zalloc(1, sizeof *pass);
+    if (!pass)
+        return false;
+    pass->client = client;
+    pass->config = client->server->config;
+    pass->request = request;
+    pass->safe = rule_request_is_safe(&request->headers, request->method);
+    bool keep = pass_on(pass, false);
+    mem_free(pass);
+    return keep;
+}

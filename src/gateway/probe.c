@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `unknown: probe`: asks the upstream what became of an operation (contract section 5). A probe is
+ * an acquisition of its own, and only a GET. */
+#include "base/crash.h"
+#include "gateway/exchange.h"
+#include "gateway/head.h"
+
+static const struct slice method_get = {"GET", 3};
+
+/* Fields that speak of the request's body mean nothing on a GET. */
+static bool speaks_of_body(struct slice name)
+{
+    return slice_eq_nocase(name, SLICE("Content-Type")) ||
+           slice_eq_nocase(name, SLICE("Content-Encoding")) ||
+           slice_eq_nocase(name, SLICE("If-Match"));
+}
+
+static struct http_request *without_body(struct exchange *x)
+{
+    struct http_request *probe = arena_alloc(&x->arena, sizeof *probe);
+    if (!probe)
+        return NULL;
+    *probe = *x->request;
+    probe->headers.n = 0;
+    for (size_t i = 0; i < x->request->headers.n; i++)
+        if (!speaks_of_body(x->request->headers.at[i].name))
+            probe->headers.at[probe->headers.n++] = x->request->headers.at[i];
+    return probe;
+}
+
+static bool write_head(struct exchange *x, struct buf *head)
+{
+    struct buf target BUF_AUTO = buf_make(HTTP_HEAD_MAX);
+    struct slice missing = {0};
+    const struct http_request *probe = without_body(x);
+    enum template_result result =
+        template_probe(&x->rule->probe, &x->found.facts, &x->arena, &target, &missing);
+    if (!probe || result != TEMPLATE_OK || !buf_ok(&target))
+        return false;
+    struct head_extra extra = {
+        .peer = x->client->address,
+        .ruled = true,
+        .idempotency_key = x->client_key.at ? x->client_key : buf_slice(&x->key),
+        .token = x->attempt.token,
+        .traceparent = slice_of(x->traceparent[0] ? x->traceparent : NULL),
+    };
+    head_write_request(head, method_get, buf_slice(&target), probe, &extra);
+    return buf_ok(head);
+}
+
+enum step probe_run(struct exchange *x)
+{
+    struct buf head BUF_AUTO = buf_make(HEAD_OUT_MAX);
+    enum exchange_end end = EXCHANGE_NOT_SENT;
+    x->probing = true;
+    x->deadline = clock_after(clock_boot_us(), x->rule->timeout_us);
+    CRASH_POINT(before_probe);
+    if (!write_head(x, &head) || !upstream_take(x, &end))
+        return settle(x, fate_of_probe(EXCHANGE_NOT_SENT, 0));
+    if (engine_may_send(&x->attempt))
+        end = upstream_exchange(x, method_get, buf_slice(&head), slice_of(NULL));
+    CRASH_POINT(after_probe_answer);
+    bool live = end == EXCHANGE_ANSWERED && !x->answer.whole;
+    if (!live)
+        upstream_give(x);
+    if (end == EXCHANGE_ANSWERED && x->rule->probe_status != 0 && x->answer.status / 100 == 2)
+        x->answer.status = x->rule->probe_status;
+    return settle(x, fate_of_probe(end, x->answer.status));
+}

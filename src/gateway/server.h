@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * server: one loop thread of the gateway, and what its fibers share. Nothing in it is locked but
+ * what is marked shared.
+ */
+#ifndef PAWL_GATEWAY_SERVER_H
+#define PAWL_GATEWAY_SERVER_H
+
+#include "core/errors.h"
+#include "gateway/gateway.h"
+
+/* What all loops share: counted, never waited for. */
+struct gateway_shared {
+    atomic_size_t connections;
+    atomic_size_t in_flight;
+    atomic_ullong buffered; /* bytes of ruled requests' bodies */
+    atomic_size_t servers;  /* loops that have not ended */
+    atomic_bool draining;
+};
+
+struct client;
+
+struct server {
+    const struct gateway_config *config;
+    struct gateway_shared *shared;
+    struct loop *loop;
+    struct thread thread;
+    struct fiber_io listener;
+    struct http_pool *pool;
+    struct client *clients; /* every connection of this loop */
+    struct parker *acceptor; /* the accept fiber's, to be woken by a drain; NULL: it has ended */
+    struct loop_post drain;
+};
+
+/* What a client connection is doing, for the drain. */
+enum client_state {
+    CLIENT_IDLE,    /* between two requests: closed at once */
+    CLIENT_BUSY,    /* ends by itself */
+    CLIENT_WAITING, /* a duplicate that waits: gives up its place */
+};
+
+struct client {
+    struct http_conn conn;
+    struct server *server;
+    struct client *next;
+    struct client *prev;
+    enum client_state state;
+    struct parker *waiting; /* with CLIENT_WAITING: interrupted by a drain */
+    struct slice address;   /* of the peer, as text */
+    char address_text[64];
+};
+
+/* Serves a connection to its end; the fiber's function, argument a struct client. */
+void client_run(void *argument);
+
+/* Whether the connection can serve another request after an answer to this one: nobody drains, and
+ * what is left of its body is small enough to be read and dropped. */
+bool client_may_go_on(const struct client *client, const struct http_request *request);
+
+/* Writes pawl's own error outside an exchange. `minor_version` is the client's. */
+struct refusal {
+    enum error error;
+    int status;          /* 0: the table's */
+    struct slice detail; /* may be empty */
+    bool keep_alive;
+    int minor_version;
+    const char *mark; /* Idempotency-Status; NULL: none */
+};
+void client_refuse(struct client *client, const struct refusal *refusal);
+
+/* The accept fiber's function, argument a struct server. */
+void server_accept(void *argument);
+
+/* Whether the gateway is draining: answers say Connection: close. */
+static inline bool server_draining(const struct server *server)
+{
+    return atomic_load_explicit(&server->shared->draining, memory_order_relaxed);
+}
+
+#endif

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Stores what became of an exchange with the upstream, and only then tells it (invariants 3, 7, 12).
+ * Once bytes went out the write is repeated until it is stored or stale. */
+#include "base/check.h"
+#include "base/crash.h"
+#include "gateway/exchange.h"
+
+static struct engine_act act_of(const struct exchange *x, enum fate_write write)
+{
+    switch (write) {
+    case FATE_COMPLETE:
+    case FATE_FAIL:
+        return (struct engine_act){
+            .kind = STORE_FINISH,
+            .final = write == FATE_FAIL ? RECORD_FAILED : RECORD_COMPLETE,
+            .http_status = x->answer.status,
+        };
+    case FATE_RELEASE:
+        return (struct engine_act){.kind = x->probing ? STORE_RELEASE_SETTLED : STORE_RELEASE};
+    case FATE_DOUBT:
+        return (struct engine_act){.kind = STORE_DOUBT};
+    case FATE_NOTHING:
+        break;
+    }
+    UNREACHABLE();
+}
+
+/* A live answer leaves only its tombstone. So does one for which there is no memory. */
+static struct outcome *outcome_of(const struct exchange *x, const struct engine_act *act)
+{
+    if (act->kind != STORE_FINISH || !x->answer.whole)
+        return NULL;
+    return outcome_new(act->http_status, act->final == RECORD_FAILED, buf_slice(&x->answer.kept),
+                       buf_slice(&x->answer.body));
+}
+
+/* Until when the client waits for the write: X-Request-Timeout, else the rule's timeout. */
+static int64_t client_deadline(const struct exchange *x)
+{
+    int64_t timeout = clock_after(x->started, x->rule->timeout_us + x->attempt.wait_us);
+    int64_t deadline = x->patience < CLOCK_NEVER ? x->patience : timeout;
+    return x->answered ? CLOCK_NEVER : deadline;
+}
+
+static enum engine_written write_fate(struct exchange *x, enum fate_write write)
+{
+    struct engine_act act = act_of(x, write);
+    act.outcome = outcome_of(x, &act);
+    if (act.kind == STORE_FINISH)
+        CRASH_POINT(before_outcome_commit);
+    else if (act.kind == STORE_DOUBT)
+        CRASH_POINT(before_doubt_commit);
+    else
+        CRASH_POINT(before_release_commit);
+    engine_write(x->server->config->engine, &x->attempt, &act, fiber_parker());
+    while (!engine_wait(&x->attempt, fiber_parker(), client_deadline(x)))
+        answer_error(x, ERROR_OUTCOME_NOT_STORED, SLICE("the record store does not take it"),
+                     NULL);
+    enum engine_written written = engine_written(x->server->config->engine, &x->attempt);
+    CRASH_POINT(after_outcome_commit);
+    outcome_unref(act.outcome);
+    return written;
+}
+
+static const char *mark_of(const struct exchange *x, enum fate_write write)
+{
+    if (write == FATE_RELEASE)
+        return "released";
+    if (write == FATE_DOUBT)
+        return x->rule->unknown == RECORD_UNKNOWN_RETRY ? "released" : "unknown";
+    return "stored";
+}
+
+/* The failure that a probe was to clear up. An answer of the upstream that is in doubt goes to the
+ * client as it is; else pawl says what happened. */
+static enum step tell_failure(struct exchange *x)
+{
+    if (x->failed.status != 0)
+        answer_first(x, &x->failed, "unknown");
+    else if (x->has_failure)
+        answer_error(x, x->failure.error, SLICE("asking the service settled nothing"), "unknown");
+    else
+        answer_error(x, ERROR_OUTCOME_UNKNOWN, SLICE("asking the service settled nothing"),
+                     "unknown");
+    return STEP_DONE;
+}
+
+static void swap_answer(struct answer *a, struct answer *b)
+{
+    struct answer kept = *a;
+    *a = *b;
+    *b = kept;
+}
+
+/* The doubt is stored; ask at once, while the client waits. */
+static enum step ask_next(struct exchange *x, struct fate fate)
+{
+    x->has_failure = true;
+    x->failure = fate;
+    if (fate.error == ERROR_NONE && x->answer.whole)
+        swap_answer(&x->answer, &x->failed);
+    upstream_give(x);
+    return STEP_DECIDE;
+}
+
+static enum step tell(struct exchange *x, struct fate fate)
+{
+    switch (fate.tell) {
+    case FATE_TELL_ANSWER:
+        answer_first(x, &x->answer, mark_of(x, fate.write));
+        return STEP_DONE;
+    case FATE_TELL_ERROR:
+        if (x->probing)
+            return tell_failure(x);
+        answer_error(x, fate.error, slice_of(NULL), mark_of(x, fate.write));
+        return STEP_DONE;
+    case FATE_PROBE:
+        return ask_next(x, fate);
+    case FATE_DECIDE:
+        return STEP_DECIDE;
+    }
+    UNREACHABLE();
+}
+
+static enum step lost(struct exchange *x)
+{
+    x->answered = true;
+    x->keep_alive = false;
+    return STEP_DONE;
+}
+
+static enum step settle_once(struct exchange *x, struct fate fate)
+{
+    switch (write_fate(x, fate.write)) {
+    case ENGINE_STORED:
+        return tell(x, fate);
+    case ENGINE_STALE:
+        return STEP_DECIDE;
+    case ENGINE_EARLY:
+        /* "Not found" is not believed yet: somebody may still be sending. */
+        if (write_fate(x, FATE_DOUBT) == ENGINE_LOST)
+            return lost(x);
+        return tell_failure(x);
+    case ENGINE_LOST:
+        return lost(x);
+    }
+    UNREACHABLE();
+}
+
+enum step settle(struct exchange *x, struct fate fate)
+{
+    enum step step = fate.write == FATE_NOTHING ? STEP_DECIDE : settle_once(x, fate);
+    upstream_give(x);
+    /* Nobody is left to answer: whoever comes next decides. */
+    return x->answered ? STEP_DONE : step;
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gateway/stream.h"
+
+#include <stdio.h>
+#include <sys/uio.h>
+
+#define SIZE_LINE_MAX 24 /* 16 hex digits and CR LF */
+
+static bool write_run(struct stream *stream, struct slice data)
+{
+    char size[SIZE_LINE_MAX];
+    static const char line_end[] = "\r\n";
+    struct iovec parts[3] = {{size, 0},
+                             {(void *)(uintptr_t)data.at, data.len},
+                             {(void *)(uintptr_t)line_end, 0}};
+    if (stream->chunked) {
+        parts[0].iov_len = (size_t)snprintf(size, sizeof size, "%zx\r\n", data.len);
+        parts[2].iov_len = 2;
+    }
+    int64_t deadline = clock_after(clock_boot_us(), stream->write_timeout_us);
+    return http_conn_write(stream->to, parts, 3, deadline) == 0;
+}
+
+static bool write_end(struct stream *stream)
+{
+    static const char last_chunk[] = "0\r\n\r\n";
+    struct iovec part = {(void *)(uintptr_t)last_chunk, sizeof last_chunk - 1};
+    int64_t deadline = clock_after(clock_boot_us(), stream->write_timeout_us);
+    return http_conn_write(stream->to, &part, 1, deadline) == 0;
+}
+
+bool stream_run(struct stream *stream)
+{
+    if (stream->begun.len > 0 && !write_run(stream, stream->begun))
+        return false;
+    while (http_conn_body_left(stream->from)) {
+        struct slice data = {0};
+        int64_t deadline = clock_after(clock_boot_us(), stream->stall_us);
+        if (http_conn_read_some(stream->from, deadline, &data) != HTTP_READ_OK) {
+            stream->from_failed = true;
+            return false;
+        }
+        if (data.len > 0 && !write_run(stream, data))
+            return false;
+    }
+    return !stream->chunked || write_end(stream);
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* stream: passes the body behind a head that was read from one connection to the other, run by run,
+ * in one bounded buffer. */
+#ifndef PAWL_GATEWAY_STREAM_H
+#define PAWL_GATEWAY_STREAM_H
+
+#include "base/clock.h"
+#include "http/conn.h"
+
+struct stream {
+    struct http_conn *from;
+    struct http_conn *to;
+    bool chunked;             /* write it chunked; else as it is */
+    struct slice begun;       /* bytes of the body that were read already */
+    int64_t stall_us;         /* how long `from` may send nothing */
+    int64_t write_timeout_us; /* for each run */
+    bool from_failed;         /* out: the reading side ended it */
+};
+
+/* True: all of the body went through. False: one side broke off, and the receiver can tell. */
+bool stream_run(struct stream *stream);
+
+#endif

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One exchange with the upstream: connect, send, read. What may have left is never sent again. */
+#include "base/check.h"
+#include "base/crash.h"
+#include "gateway/exchange.h"
+#include "gateway/head.h"
+#include <errno.h>
+#include <sys/uio.h>
+
+#define INTERIM_MAX 16                        /* 1xx answers before the final one */
+#define WRITE_FIRST_MAX ((size_t)64 * 1024)   /* of a body, in the first write with the head */
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+bool upstream_take(struct exchange *x, enum exchange_end *ret_end)
+{
+    CHECK(!x->upstream);
+    const struct gateway_config *config = x->server->config;
+    int64_t deadline = clock_after(clock_boot_us(), config->connect_timeout_us);
+    deadline = least(deadline, least(x->deadline, x->attempt.send_by));
+    CRASH_POINT(before_connect);
+    if (http_pool_take(x->server->pool, false, deadline, &x->upstream) == 0)
+        return true;
+    x->upstream = NULL;
+    *ret_end = EXCHANGE_NOT_SENT;
+    return false;
+}
+
+void upstream_give(struct exchange *x)
+{
+    if (!x->upstream)
+        return;
+    bool reusable = x->response.keep_alive && x->upstream->head_len > 0 &&
+                    !http_conn_body_left(x->upstream);
+    http_pool_give(x->server->pool, x->upstream, reusable);
+    x->upstream = NULL;
+}
+
+/* The client's patience may end before the exchange does: it is told, and the exchange goes on. */
+static bool out_of_time(struct exchange *x)
+{
+    int64_t now = clock_boot_us();
+    if (!x->answered && now >= x->patience)
+        answer_error(x, ERROR_UPSTREAM_TIMEOUT, SLICE("X-Request-Timeout passed"), "unknown");
+    return now >= x->deadline;
+}
+
+static int64_t next_deadline(const struct exchange *x)
+{
+    return x->answered ? x->deadline : least(x->patience, x->deadline);
+}
+
+static enum exchange_end end_of(enum http_read read)
+{
+    return read == HTTP_READ_TIMEOUT ? EXCHANGE_TIMED_OUT : EXCHANGE_BROKE;
+}
+
+/* ---- sending ---- */
+
+static enum exchange_end write_parts(struct exchange *x, struct iovec *parts, size_t n)
+{
+    for (;;) {
+        int failed = http_conn_send(x->upstream, parts, n, next_deadline(x));
+        if (failed == 0 || failed == -EALREADY)
+            return EXCHANGE_ANSWERED;
+        if (failed != -ETIMEDOUT)
+            return x->upstream->sent > 0 ? EXCHANGE_BROKE : EXCHANGE_NOT_SENT;
+        if (out_of_time(x))
+            return EXCHANGE_TIMED_OUT;
+    }
+}
+
+/* A write that failed may have left an answer behind: an upstream that refuses a body early. */
+static enum exchange_end send_request(struct exchange *x, struct slice head, struct slice body)
+{
+    size_t first = body.len < WRITE_FIRST_MAX ? body.len : WRITE_FIRST_MAX;
+    struct slice rest = slice_skip(body, first);
+    struct iovec parts[2] = {{(void *)(uintptr_t)head.at, head.len},
+                             {(void *)(uintptr_t)body.at, first}};
+    uint64_t before = x->upstream->sent;
+    CRASH_POINT(before_request_write);
+    x->sent = true;
+    enum exchange_end end = write_parts(x, parts, first > 0 ? 2 : 1);
+    if (end == EXCHANGE_ANSWERED && rest.len > 0) {
+        CRASH_POINT(between_request_writes);
+        struct iovec more = {(void *)(uintptr_t)rest.at, rest.len};
+        end = write_parts(x, &more, 1);
+    }
+    CRASH_POINT(after_request_write);
+    if (end != EXCHANGE_ANSWERED && x->upstream->sent == before)
+        return EXCHANGE_NOT_SENT;
+    return end == EXCHANGE_TIMED_OUT ? end : EXCHANGE_ANSWERED;
+}
+
+/* ---- reading ---- */
+
+static enum exchange_end read_head(struct exchange *x, struct slice method)
+{
+    for (int interim = 0; interim < INTERIM_MAX;) {
+        enum http_read read =
+            http_conn_read_response(x->upstream, method, next_deadline(x), &x->response);
+        if (read == HTTP_READ_TIMEOUT && !out_of_time(x))
+            continue;
+        if (read != HTTP_READ_OK)
+            return end_of(read);
+        if (x->response.status >= 200)
+            return EXCHANGE_ANSWERED;
+        if (x->response.status == 101)
+            return EXCHANGE_BROKE;
+        http_conn_next(x->upstream);
+        interim++;
+    }
+    return EXCHANGE_BROKE;
+}
+
+static bool is_stream(const struct http_response *response)
+{
+    const struct header *type = headers_find(&response->headers, SLICE("Content-Type"));
+    struct slice media = {0};
+    if (!type)
+        return false;
+    slice_cut(type->value, ';', &media);
+    return slice_eq_nocase(slice_trim(media), SLICE("text/event-stream"));
+}
+
+static enum exchange_end read_body(struct exchange *x)
+{
+    struct buf *body = &x->answer.body;
+    while (!is_stream(&x->response)) {
+        uint64_t room = x->rule->max_response_body - body->len;
+        enum http_read read = http_conn_read_body(x->upstream, room, next_deadline(x), body);
+        if (read == HTTP_READ_TIMEOUT && !out_of_time(x))
+            continue;
+        x->answer.whole = read == HTTP_READ_OK;
+        if (read == HTTP_READ_OK || read == HTTP_READ_TOO_LARGE)
+            return EXCHANGE_ANSWERED;
+        return end_of(read);
+    }
+    return EXCHANGE_ANSWERED;
+}
+
+static void read_fields(struct exchange *x)
+{
+    struct answer *answer = &x->answer;
+    answer->status = x->response.status;
+    head_copy_answer_fields(&answer->fields, &x->response.headers, true);
+    outcome_keep_fields(&x->response.headers, x->rule->replay_cookies, &answer->kept);
+}
+
+/* A participant that refuses our token says so in one way only (invariant 12). */
+static bool token_is_stale(const struct http_response *response)
+{
+    const struct header *code = headers_find(&response->headers, SLICE("Error-Code"));
+    return response->status >= 400 && response->status < 500 && code &&
+           slice_eq(code->value, SLICE("CONFLICT.idempotency.token_stale"));
+}
+
+enum exchange_end upstream_exchange(struct exchange *x, struct slice method, struct slice head,
+                                    struct slice body)
+{
+    buf_clear(&x->answer.fields);
+    buf_clear(&x->answer.kept);
+    buf_clear(&x->answer.body);
+    x->answer.whole = false;
+    enum exchange_end end = send_request(x, head, body);
+    if (end == EXCHANGE_ANSWERED)
+        end = read_head(x, method);
+    if (end != EXCHANGE_ANSWERED)
+        return end;
+    CRASH_POINT(after_answer_head);
+    if (token_is_stale(&x->response))
+        return EXCHANGE_TOKEN_STALE;
+    read_fields(x);
+    end = read_body(x);
+    CRASH_POINT(after_answer_body);
+    bool fits = buf_ok(&x->answer.fields) && buf_ok(&x->answer.kept);
+    return fits ? end : EXCHANGE_BROKE;
+}

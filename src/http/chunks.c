@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The chunked coding (RFC 9112 7.1), a byte machine that may stop anywhere. Only data is passed
+ * over in runs. The zeroed state is SIZE; the moves:
+ *
+ *        .-------------------- DATA_LF <- DATA_CR <- DATA
+ *        v                                            ^
+ *      SIZE -> EXTENSION -> SIZE_LF --- size > 0 -----'
+ *        `-------------------^  `------ size = 0 -> LINE -> NAME -> VALUE -> VALUE_LF
+ *                                                   | ^________________________|
+ *                                                   `-> END_LF -> END
+ *
+ * Any byte that has no place leads to REFUSED, which like END is never left.
+ */
+#include "http/fields.h"
+
+#include "base/check.h"
+
+#define SIZE_DIGITS_MAX 16
+#define LINE_MAX_LEN 4096
+
+enum state {
+    STATE_SIZE, /* hex digits, at least one */
+    STATE_EXTENSION,
+    STATE_SIZE_LF,
+    STATE_DATA,
+    STATE_DATA_CR,
+    STATE_DATA_LF,
+    STATE_LINE, /* at the start of a trailer line, or of the last, empty one */
+    STATE_NAME,
+    STATE_VALUE,
+    STATE_VALUE_LF,
+    STATE_END_LF,
+    STATE_END,
+    STATE_REFUSED,
+};
+
+static enum state refuse(struct http_chunks *chunks, enum http_refusal refusal)
+{
+    chunks->refusal = refusal;
+    return STATE_REFUSED;
+}
+
+static enum state expect(struct http_chunks *chunks, char c, char expected, enum state next)
+{
+    return c == expected ? next : refuse(chunks, HTTP_REFUSAL_CHUNK);
+}
+
+static int hex_value(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+/* Sixteen digits fit into `left`; what is larger than any length pawl counts is refused. */
+static enum state on_size(struct http_chunks *chunks, char c)
+{
+    int digit = hex_value(c);
+
+    if (digit >= 0) {
+        if (++chunks->line_len > SIZE_DIGITS_MAX)
+            return refuse(chunks, HTTP_REFUSAL_CHUNK);
+        chunks->left = chunks->left << 4 | (unsigned)digit;
+        return STATE_SIZE;
+    }
+    if (chunks->line_len == 0 || chunks->left > HTTP_LENGTH_MAX)
+        return refuse(chunks, HTTP_REFUSAL_CHUNK);
+    return c == ';' ? STATE_EXTENSION : expect(chunks, c, '\r', STATE_SIZE_LF);
+}
+
+static enum state on_extension(struct http_chunks *chunks, char c)
+{
+    if (c == '\r')
+        return STATE_SIZE_LF;
+    if (++chunks->line_len > LINE_MAX_LEN || !http_is_field_text(slice_make(&c, 1)))
+        return refuse(chunks, HTTP_REFUSAL_CHUNK);
+    return STATE_EXTENSION;
+}
+
+static enum state on_size_lf(struct http_chunks *chunks, char c)
+{
+    chunks->line_len = 0;
+    return expect(chunks, c, '\n', chunks->left > 0 ? STATE_DATA : STATE_LINE);
+}
+
+static enum state on_name(struct http_chunks *chunks, char c);
+
+static enum state on_line(struct http_chunks *chunks, char c)
+{
+    chunks->line_len = 0;
+    return c == '\r' ? STATE_END_LF : on_name(chunks, c);
+}
+
+static bool is_forbidden(const struct http_chunks *chunks)
+{
+    if (chunks->line_len > sizeof chunks->name)
+        return false;
+    for (const struct slice *name = http_load_bearing; name->len > 0; name++)
+        if (slice_eq_nocase(slice_make(chunks->name, chunks->line_len), *name))
+            return true;
+    return false;
+}
+
+/* Only the start of a name is kept: no forbidden one is longer. */
+static enum state on_name(struct http_chunks *chunks, char c)
+{
+    if (c == ':' && chunks->line_len > 0 && !is_forbidden(chunks))
+        return STATE_VALUE;
+    if (!http_is_token(slice_make(&c, 1)))
+        return refuse(chunks, HTTP_REFUSAL_TRAILER);
+    if (chunks->line_len < sizeof chunks->name)
+        chunks->name[chunks->line_len] = c;
+    chunks->line_len++;
+    return STATE_NAME;
+}
+
+static enum state on_value(struct http_chunks *chunks, char c)
+{
+    if (c == '\r')
+        return STATE_VALUE_LF;
+    chunks->line_len++;
+    if (!http_is_field_text(slice_make(&c, 1)))
+        return refuse(chunks, HTTP_REFUSAL_TRAILER);
+    return STATE_VALUE;
+}
+
+static enum state on_trailer(struct http_chunks *chunks, char c)
+{
+    enum state next;
+
+    switch ((enum state)chunks->state) {
+    case STATE_LINE:
+        next = on_line(chunks, c);
+        break;
+    case STATE_NAME:
+        next = on_name(chunks, c);
+        break;
+    case STATE_VALUE:
+        next = on_value(chunks, c);
+        break;
+    case STATE_VALUE_LF:
+        next = c == '\n' ? STATE_LINE : refuse(chunks, HTTP_REFUSAL_TRAILER);
+        break;
+    default:
+        next = c == '\n' ? STATE_END : refuse(chunks, HTTP_REFUSAL_TRAILER);
+    }
+    if (chunks->line_len > LINE_MAX_LEN || ++chunks->trailer_len > HTTP_HEAD_MAX)
+        return refuse(chunks, HTTP_REFUSAL_TRAILER);
+    return next;
+}
+
+static enum state on_byte(struct http_chunks *chunks, char c)
+{
+    switch ((enum state)chunks->state) {
+    case STATE_SIZE:
+        return on_size(chunks, c);
+    case STATE_EXTENSION:
+        return on_extension(chunks, c);
+    case STATE_SIZE_LF:
+        return on_size_lf(chunks, c);
+    case STATE_DATA_CR:
+        return expect(chunks, c, '\r', STATE_DATA_LF);
+    case STATE_DATA_LF:
+        return expect(chunks, c, '\n', STATE_SIZE);
+    case STATE_LINE:
+    case STATE_NAME:
+    case STATE_VALUE:
+    case STATE_VALUE_LF:
+    case STATE_END_LF:
+        return on_trailer(chunks, c);
+    case STATE_DATA:
+    case STATE_END:
+    case STATE_REFUSED:
+        break;
+    }
+    UNREACHABLE();
+}
+
+static struct slice take_data(struct http_chunks *chunks, struct slice bytes)
+{
+    if (bytes.len > chunks->left)
+        bytes.len = chunks->left;
+    chunks->left -= bytes.len;
+    if (chunks->left == 0)
+        chunks->state = STATE_DATA_CR;
+    return bytes;
+}
+
+enum http_parse http_chunks_decode(struct http_chunks *chunks, struct slice bytes, size_t *ret_used,
+                                   struct slice *ret_data)
+{
+    size_t used = 0;
+    struct slice data = slice_make(NULL, 0);
+
+    while (used < bytes.len && data.len == 0 && chunks->state < STATE_END) {
+        if (chunks->state == STATE_DATA) {
+            data = take_data(chunks, slice_skip(bytes, used));
+            used += data.len;
+        } else {
+            chunks->state = (int)on_byte(chunks, bytes.at[used++]);
+        }
+    }
+    if (chunks->state == STATE_REFUSED)
+        return HTTP_PARSE_REFUSED;
+    *ret_used = used;
+    *ret_data = data;
+    return chunks->state == STATE_END ? HTTP_PARSE_DONE : HTTP_PARSE_MORE;
+}

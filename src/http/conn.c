@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The input buffer between two calls (what is read in the middle of a body is in conn_body.c):
+ *
+ *   no head read    [ bytes of the next head ................ | room ]
+ *                   0                                       len    cap
+ *   head read       [ head, frozen | consumed | unconsumed .. | room ]
+ *                   0       head_len        used            len    cap
+ *
+ * Slices of the head point into the buffer, so from the moment a head was read until http_conn_next
+ * the buffer neither moves nor grows: there is room for WINDOW_MIN bytes behind the head by then.
+ */
+#include "http/conn_priv.h"
+
+#include "base/check.h"
+#include "base/clock.h"
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define WINDOW_MIN ((size_t)4 * 1024)
+#define INPUT_FIRST ((size_t)8 * 1024 - 1) /* storage of a buf is one byte longer */
+#define INPUT_MAX (HTTP_HEAD_MAX + WINDOW_MIN)
+
+/* ---- open and close ---- */
+
+/* Pieces of one message must not wait for acknowledgements. Fails on what is not TCP. */
+static void send_at_once(int fd)
+{
+    int on = 1;
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+}
+
+static struct http_conn conn_make(void)
+{
+    return (struct http_conn){.io = {.fd = -1}, .in = buf_make(INPUT_MAX)};
+}
+
+bool http_conn_open(struct http_conn *conn, int fd)
+{
+    *conn = conn_make();
+    if (!fiber_io_open(&conn->io, fd)) {
+        close(fd);
+        conn->io.fd = -1;
+        return false;
+    }
+    send_at_once(fd);
+    return true;
+}
+
+int http_conn_connect(struct http_conn *conn, const struct sockaddr *address, unsigned address_len,
+                      int64_t deadline_us)
+{
+    *conn = conn_make();
+    int failed = fiber_connect(&conn->io, address, address_len, deadline_us);
+    if (failed != 0)
+        return failed;
+    send_at_once(conn->io.fd);
+    return 0;
+}
+
+void http_conn_close(struct http_conn *conn)
+{
+    fiber_io_close(&conn->io);
+    buf_fini(&conn->in);
+}
+
+void http_conn_linger(struct http_conn *conn, size_t max, int64_t deadline_us)
+{
+    buf_clear(&conn->in);
+    char *at = shutdown(conn->io.fd, SHUT_WR) == 0 ? buf_room(&conn->in, WINDOW_MIN) : NULL;
+    size_t left = at != NULL ? max : 0;
+    while (left > 0) {
+        size_t n = left < WINDOW_MIN ? left : WINDOW_MIN;
+        ptrdiff_t got = http_conn_receive(conn, at, n, deadline_us);
+        if (got <= 0)
+            break;
+        left -= (size_t)got;
+    }
+    http_conn_close(conn);
+}
+
+/* ---- reading heads ---- */
+
+ptrdiff_t http_conn_receive(struct http_conn *conn, char *at, size_t n, int64_t deadline_us)
+{
+    ptrdiff_t got = fiber_read(&conn->io, at, n, deadline_us);
+    if (got > 0)
+        conn->received += (uint64_t)got;
+    return got;
+}
+
+/* Takes what has arrived. The buffer is given back when that was nothing. */
+static ptrdiff_t receive_first(struct http_conn *conn)
+{
+    char *at = buf_room(&conn->in, INPUT_FIRST);
+    if (at == NULL)
+        return -ENOMEM;
+    ptrdiff_t got = http_conn_receive(conn, at, conn->in.cap, 0);
+    if (got > 0)
+        buf_added(&conn->in, (size_t)got);
+    else
+        buf_fini(&conn->in);
+    return got;
+}
+
+enum http_read http_conn_wait(struct http_conn *conn, int64_t idle_deadline_us)
+{
+    CHECK(conn->head_len == 0 && conn->io.fd >= 0);
+    struct fiber_source source = {&conn->io, FIBER_READ};
+    while (conn->in.len == 0) {
+        enum fiber_wake wake = fiber_wait(&source, 1, idle_deadline_us);
+        if (wake == FIBER_DEADLINE)
+            return HTTP_READ_TIMEOUT;
+        ptrdiff_t got = wake == FIBER_READY ? receive_first(conn) : -ETIMEDOUT;
+        if (got == -ENOMEM)
+            return HTTP_READ_NO_MEMORY;
+        if (got <= 0 && got != -ETIMEDOUT)
+            return HTTP_READ_CLOSED;
+    }
+    return HTTP_READ_OK;
+}
+
+/* Reads more of a head that has begun. */
+static enum http_read receive_head(struct http_conn *conn, int64_t deadline_us)
+{
+    struct buf *in = &conn->in;
+    if (in->len == 0)
+        return http_conn_wait(conn, deadline_us);
+    char *at = buf_room(in, 1);
+    if (at == NULL)
+        return HTTP_READ_NO_MEMORY;
+    ptrdiff_t got = http_conn_receive(conn, at, in->cap - in->len, deadline_us);
+    if (got <= 0)
+        return got == -ETIMEDOUT ? HTTP_READ_TIMEOUT : HTTP_READ_BROKEN;
+    buf_added(in, (size_t)got);
+    return HTTP_READ_OK;
+}
+
+/* What kind of head is read, and where it goes. */
+struct wanted {
+    struct http_request *request; /* or else response */
+    struct http_response *response;
+    struct slice method;
+};
+
+static enum http_parse parse(struct http_conn *conn, const struct wanted *wanted)
+{
+    struct slice bytes = buf_slice(&conn->in);
+    if (wanted->request != NULL)
+        return http_parse_request(bytes, &conn->scan, wanted->request);
+    return http_parse_response(bytes, &conn->scan, wanted->method, wanted->response);
+}
+
+/* Sees to room for the window. Growing moves the head, so it is parsed once more. */
+static enum http_read freeze(struct http_conn *conn, const struct wanted *wanted, size_t head_len)
+{
+    struct buf *in = &conn->in;
+    size_t need = head_len + WINDOW_MIN;
+    CHECK(head_len <= in->len && need <= in->max);
+    if (in->cap < need) {
+        if (buf_room(in, need - in->len) == NULL)
+            return HTTP_READ_NO_MEMORY;
+        CHECK(parse(conn, wanted) == HTTP_PARSE_DONE);
+    }
+    conn->head_len = conn->used = head_len;
+    return HTTP_READ_OK;
+}
+
+static void begin_body(struct http_conn *conn, enum http_framing framing, uint64_t length)
+{
+    conn->framing = framing;
+    conn->left = length;
+    conn->chunks = (struct http_chunks){0};
+    conn->body_done =
+        framing == HTTP_FRAMING_NONE || (framing == HTTP_FRAMING_LENGTH && length == 0);
+}
+
+static enum http_read read_head(struct http_conn *conn, const struct wanted *wanted,
+                                int64_t deadline_us)
+{
+    CHECK(conn->head_len == 0);
+    enum http_parse parsed = HTTP_PARSE_MORE;
+    while ((parsed = parse(conn, wanted)) == HTTP_PARSE_MORE) {
+        enum http_read result = receive_head(conn, deadline_us);
+        if (result != HTTP_READ_OK)
+            return result;
+    }
+    const struct http_request *request = wanted->request;
+    const struct http_response *response = wanted->response;
+    if (parsed == HTTP_PARSE_REFUSED) {
+        conn->refusal = request != NULL ? request->refusal : response->refusal;
+        return HTTP_READ_REFUSED;
+    }
+    if (request != NULL)
+        begin_body(conn, request->framing, request->content_length);
+    else
+        begin_body(conn, response->framing, response->content_length);
+    return freeze(conn, wanted, request != NULL ? request->head_len : response->head_len);
+}
+
+enum http_read http_conn_read_request(struct http_conn *conn, int64_t deadline_us,
+                                      struct http_request *ret)
+{
+    return read_head(conn, &(struct wanted){.request = ret}, deadline_us);
+}
+
+enum http_read http_conn_read_response(struct http_conn *conn, struct slice method,
+                                       int64_t deadline_us, struct http_response *ret)
+{
+    return read_head(conn, &(struct wanted){.response = ret, .method = method}, deadline_us);
+}
+
+/* ---- between messages, and writing ---- */
+
+bool http_conn_body_left(const struct http_conn *conn)
+{
+    return conn->head_len > 0 && !conn->body_done;
+}
+
+void http_conn_next(struct http_conn *conn)
+{
+    CHECK(!http_conn_body_left(conn) && conn->used <= conn->in.len);
+    buf_drop(&conn->in, conn->used);
+    conn->head_len = conn->used = conn->scan = 0;
+    if (conn->in.len == 0)
+        buf_fini(&conn->in);
+}
+
+int http_conn_write(struct http_conn *conn, struct iovec *parts, size_t n_parts,
+                    int64_t deadline_us)
+{
+    size_t sent = 0;
+    int failed = fiber_write(&conn->io, parts, n_parts, deadline_us, &sent);
+    conn->sent += sent;
+    return failed;
+}
+
+/* Whether the peer has sent something that nobody read yet, or has gone. */
+static bool peer_spoke(struct http_conn *conn)
+{
+    char byte;
+    ssize_t got = recv(conn->io.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    if (got >= 0 || errno != EAGAIN)
+        return true;
+    conn->io.readable = false;
+    return false;
+}
+
+int http_conn_send(struct http_conn *conn, struct iovec *parts, size_t n_parts, int64_t deadline_us)
+{
+    for (;;) {
+        size_t sent = 0;
+        int failed = fiber_write(&conn->io, parts, n_parts, 0, &sent);
+        conn->sent += sent;
+        if (failed != -ETIMEDOUT)
+            return failed;
+        struct fiber_source source = {&conn->io, FIBER_READ | FIBER_WRITE};
+        if (fiber_wait(&source, 1, deadline_us) == FIBER_DEADLINE)
+            return -ETIMEDOUT;
+        if (conn->io.readable && peer_spoke(conn))
+            return -EALREADY;
+    }
+}

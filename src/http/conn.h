@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One HTTP/1.1 connection, at either end, read and written from a fiber.
+ *
+ * The input buffer is [head of the current message | window of what follows]. A head that was read
+ * stays where it is, and its slices stay valid, until http_conn_next. Bodies are copied out (whole,
+ * into the caller's buf) or lent run by run (streaming). No byte beyond the current message is ever
+ * consumed, so pipelined requests are answered in order.
+ *
+ * All waits end at an absolute deadline (boot clock): one for the head, one for the body, one for
+ * the write; a peer that drips bytes gains nothing. An idle connection holds no buffer.
+ */
+#ifndef PAWL_HTTP_CONN_H
+#define PAWL_HTTP_CONN_H
+
+#include "base/buf.h"
+#include "fiber/fiber.h"
+#include "http/message.h"
+
+struct http_conn {
+    struct fiber_io io;
+    struct buf in;
+    size_t scan;     /* how far the end of the current head was searched */
+    size_t head_len; /* bytes of the current head at the start of `in`; 0: none read yet */
+    size_t used;     /* bytes of `in` that the current message has consumed (>= head_len) */
+    enum http_framing framing; /* of the current message's body */
+    uint64_t left;             /* body bytes left, with HTTP_FRAMING_LENGTH */
+    struct http_chunks chunks; /* with HTTP_FRAMING_CHUNKED */
+    bool body_done;            /* the current message was read to its end */
+    uint64_t received;         /* bytes read from the socket, ever */
+    uint64_t sent;             /* bytes handed to the kernel, ever */
+    enum http_refusal refusal; /* with HTTP_READ_REFUSED */
+};
+
+/* Takes over a connected, open descriptor. False: no resources (the descriptor is closed). */
+bool http_conn_open(struct http_conn *conn, int fd);
+
+/* Connects to `address`: 0, -ETIMEDOUT, -errno (then conn is closed). */
+int http_conn_connect(struct http_conn *conn, const struct sockaddr *address, unsigned address_len,
+                      int64_t deadline_us);
+
+/* Closes with FIN (bytes already given to the kernel still go out). Accepts a closed one. */
+void http_conn_close(struct http_conn *conn);
+
+/* Closes the way a server must after a refusal (RFC 9112 9.6): stops sending, then reads and drops
+ * at most `max` bytes until the peer closes or the deadline passed, so that the answer is not lost
+ * to a RST. */
+void http_conn_linger(struct http_conn *conn, size_t max, int64_t deadline_us);
+
+enum http_read {
+    HTTP_READ_OK,
+    HTTP_READ_CLOSED,    /* the peer closed before the first byte of a message */
+    HTTP_READ_BROKEN,    /* the peer closed or reset within a message */
+    HTTP_READ_TIMEOUT,   /* the deadline passed */
+    HTTP_READ_REFUSED,   /* malformed: conn->refusal */
+    HTTP_READ_TOO_LARGE, /* the body is larger than `max` */
+    HTTP_READ_NO_MEMORY,
+};
+
+/* Waits for the first byte of a message until `idle_deadline_us`; OK: there is one. */
+enum http_read http_conn_wait(struct http_conn *conn, int64_t idle_deadline_us);
+
+/* Reads the head of the next request, or of an answer to `method`. `ret` is valid until
+ * http_conn_next. Filled also on REFUSED as far as it was understood. */
+enum http_read http_conn_read_request(struct http_conn *conn, int64_t deadline_us,
+                                      struct http_request *ret);
+enum http_read http_conn_read_response(struct http_conn *conn, struct slice method,
+                                       int64_t deadline_us, struct http_response *ret);
+
+/* Reads the whole body behind the current head and appends it to `body`. TOO_LARGE as soon as it is
+ * known to pass `max` (Content-Length is judged before a byte is read). */
+enum http_read http_conn_read_body(struct http_conn *conn, uint64_t max, int64_t deadline_us,
+                                   struct buf *body);
+
+/* Lends the next run of body bytes: a slice valid until the next call on conn. Empty with OK: the
+ * body has ended (body_done). For streaming. */
+enum http_read http_conn_read_some(struct http_conn *conn, int64_t deadline_us,
+                                   struct slice *ret_data);
+
+/* Whether an unread body is left behind the current head. */
+bool http_conn_body_left(const struct http_conn *conn);
+
+/* Drops the current message; what follows it in the buffer is the start of the next one. The body
+ * must have been read to its end. */
+void http_conn_next(struct http_conn *conn);
+
+/* Writes all parts. 0 done, -ETIMEDOUT, -errno. conn->sent tells how many bytes may have left. */
+int http_conn_write(struct http_conn *conn, struct iovec *parts, size_t n_parts,
+                    int64_t deadline_us);
+
+/* As http_conn_write, for requests: stops with -EALREADY as soon as it would have to wait and the
+ * peer has answered already (or closed), so that an early refusal of a large body is read. */
+int http_conn_send(struct http_conn *conn, struct iovec *parts, size_t n_parts,
+                   int64_t deadline_us);
+
+#endif

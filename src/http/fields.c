@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "http/fields.h"
+
+#include "base/check.h"
+
+/* RFC 9110 5.6.2 tchar. */
+static const bool token_bytes[256] = {
+    ['!'] = true,         ['#'] = true,         ['$'] = true,         ['%'] = true, ['&'] = true,
+    ['\''] = true,        ['*'] = true,         ['+'] = true,         ['-'] = true, ['.'] = true,
+    ['0' ... '9'] = true, ['A' ... 'Z'] = true, ['^' ... 'z'] = true, ['|'] = true, ['~'] = true,
+};
+
+const struct slice http_load_bearing[] = {
+    {"Content-Length", 14},
+    {"Host", 4},
+    {"Transfer-Encoding", 17},
+    {"Idempotency-Key", 15},
+    {"Authorization", 13},
+    {"Content-Type", 12},
+    {NULL, 0},
+};
+
+bool http_is_token(struct slice s)
+{
+    for (size_t i = 0; i < s.len; i++)
+        if (!token_bytes[(unsigned char)s.at[i]])
+            return false;
+    return s.len > 0;
+}
+
+bool http_is_field_text(struct slice s)
+{
+    for (size_t i = 0; i < s.len; i++) {
+        unsigned char c = (unsigned char)s.at[i];
+        if ((c < ' ' && c != '\t') || c == 0x7F)
+            return false;
+    }
+    return true;
+}
+
+static bool is_empty_line_at(const char *at, size_t lf)
+{
+    return lf >= 3 && memcmp(at + lf - 3, "\r\n\r\n", 4) == 0;
+}
+
+/* Where, from `i` on, the first byte stands that could be CR, LF or NUL. */
+static size_t skip_plain(const char *at, size_t i, size_t end)
+{
+    while (i < end && (unsigned char)at[i] > '\r')
+        i++;
+    return i;
+}
+
+enum http_parse http_head_scan(struct slice bytes, size_t *scan, enum http_refusal *ret_refusal)
+{
+    size_t end = bytes.len < HTTP_HEAD_MAX ? bytes.len : HTTP_HEAD_MAX;
+    size_t i = *scan;
+
+    CHECK(i <= end);
+    for (; i < end; i++) {
+        bool after_cr = i > 0 && bytes.at[i - 1] == '\r';
+
+        if (!after_cr && (i = skip_plain(bytes.at, i, end)) == end)
+            break;
+        *scan = i;
+        /* LF stands behind CR and nowhere else. Refused here, not when the head is complete: a
+         * head of bare LFs never becomes complete. */
+        if (bytes.at[i] == '\0' || (bytes.at[i] == '\n') != after_cr) {
+            *ret_refusal = HTTP_REFUSAL_LINE_END;
+            return HTTP_PARSE_REFUSED;
+        }
+        if (bytes.at[i] == '\n' && is_empty_line_at(bytes.at, i))
+            return HTTP_PARSE_DONE;
+    }
+    *scan = end;
+    if (end < HTTP_HEAD_MAX)
+        return HTTP_PARSE_MORE;
+    *ret_refusal = HTTP_REFUSAL_HEAD_TOO_LARGE;
+    return HTTP_PARSE_REFUSED;
+}
+
+struct slice http_next_line(struct slice *rest)
+{
+    struct slice line;
+
+    *rest = slice_cut(*rest, '\n', &line);
+    CHECK(line.len > 0 && line.at[line.len - 1] == '\r');
+    line.len--;
+    return line;
+}
+
+enum http_refusal http_version_read(struct slice s, enum http_refusal malformed, int *ret_minor)
+{
+    if (s.len != 8 || memcmp(s.at, "HTTP/", 5) != 0 || s.at[6] != '.')
+        return malformed;
+    if (s.at[5] < '0' || s.at[5] > '9' || s.at[7] < '0' || s.at[7] > '9')
+        return malformed;
+    if (s.at[5] != '1' || s.at[7] > '1')
+        return HTTP_REFUSAL_VERSION;
+    *ret_minor = s.at[7] - '0';
+    return HTTP_REFUSAL_NONE;
+}
+
+/* Whether the field decides where a message ends or whom it is for. */
+static bool is_framing(struct slice name)
+{
+    return slice_eq_nocase(name, SLICE("Content-Length")) ||
+           slice_eq_nocase(name, SLICE("Transfer-Encoding")) ||
+           slice_eq_nocase(name, SLICE("Host"));
+}
+
+static enum http_refusal read_field(struct slice line, struct headers *headers)
+{
+    ptrdiff_t colon = slice_find(line, ':');
+    struct slice name, padded, value;
+
+    if (line.at[0] == ' ' || line.at[0] == '\t')
+        return HTTP_REFUSAL_OBS_FOLD;
+    if (colon < 0)
+        return HTTP_REFUSAL_FIELD_NAME;
+    name = slice_make(line.at, (size_t)colon);
+    padded = slice_skip(line, (size_t)colon + 1);
+    value = slice_trim(padded);
+    if (!http_is_token(name))
+        return HTTP_REFUSAL_FIELD_NAME;
+    /* HTAB around a value is legal, but there are servers that take it for a part of the value. */
+    if (!http_is_field_text(value) || (slice_find(padded, '\t') >= 0 && is_framing(name)))
+        return HTTP_REFUSAL_FIELD_VALUE;
+    return headers_add(headers, name, value) ? HTTP_REFUSAL_NONE : HTTP_REFUSAL_TOO_MANY_FIELDS;
+}
+
+enum http_refusal http_fields_read(struct slice lines, struct headers *ret_headers)
+{
+    enum http_refusal refusal = HTTP_REFUSAL_NONE;
+    struct slice line;
+
+    ret_headers->n = 0;
+    while (!refusal && (line = http_next_line(&lines)).len > 0)
+        refusal = read_field(line, ret_headers);
+    return refusal;
+}
+
+enum http_refusal http_framing_read(const struct headers *headers, int minor_version,
+                                    enum http_framing *ret_framing, uint64_t *ret_length)
+{
+    const struct header *length = headers_find(headers, SLICE("Content-Length"));
+    const struct header *coding = headers_find(headers, SLICE("Transfer-Encoding"));
+
+    if (length && coding)
+        return HTTP_REFUSAL_FRAMING;
+    if (length) {
+        if (headers_count(headers, SLICE("Content-Length")) != 1 ||
+            !slice_to_u64(length->value, HTTP_LENGTH_MAX, ret_length))
+            return HTTP_REFUSAL_CONTENT_LENGTH;
+        *ret_framing = HTTP_FRAMING_LENGTH;
+        return HTTP_REFUSAL_NONE;
+    }
+    if (coding && (minor_version < 1 || headers_count(headers, SLICE("Transfer-Encoding")) != 1 ||
+                   !slice_eq_nocase(coding->value, SLICE("chunked"))))
+        return HTTP_REFUSAL_TRANSFER_ENCODING;
+    *ret_framing = coding ? HTTP_FRAMING_CHUNKED : HTTP_FRAMING_NONE;
+    *ret_length = 0;
+    return HTTP_REFUSAL_NONE;
+}
+
+bool http_persists(const struct headers *headers, int minor_version)
+{
+    if (headers_list_has(headers, SLICE("Connection"), SLICE("close")))
+        return false;
+    return minor_version >= 1 ||
+           headers_list_has(headers, SLICE("Connection"), SLICE("keep-alive"));
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What requests and responses share: where a head ends, its lines, field lines, framing. Internal
+ * to http; users include message.h.
+ */
+#ifndef PAWL_HTTP_FIELDS_H
+#define PAWL_HTTP_FIELDS_H
+
+#include "http/message.h"
+
+/* Searches `bytes` for the empty line that ends a head, from `*scan` onwards, and moves `*scan`.
+ * DONE: the head is the first `*scan + 1` bytes. REFUSED: a bare LF, a bare CR or a NUL was met,
+ * or HTTP_HEAD_MAX bytes hold no end; `*ret_refusal` says which. `*scan` never moves back, and a
+ * further call after DONE or REFUSED gives the same verdict at once. The first offending byte
+ * decides, so the verdict does not depend on how the bytes arrived. */
+enum http_parse http_head_scan(struct slice bytes, size_t *scan, enum http_refusal *ret_refusal);
+
+/* The first line of `*rest` without its CR LF; moves `*rest` behind it. Only for bytes that
+ * http_head_scan let through: there, every line ends with CR LF. */
+struct slice http_next_line(struct slice *rest);
+
+/* Reads `HTTP/1.x`: `malformed` when it has not that form, VERSION when x or 1 are others. */
+enum http_refusal http_version_read(struct slice s, enum http_refusal malformed, int *ret_minor);
+
+/* Reads field lines up to the empty line. */
+enum http_refusal http_fields_read(struct slice lines, struct headers *ret_headers);
+
+/* How the fields frame a body: NONE, LENGTH or CHUNKED (RFC 9112 6.3, without its leniencies). */
+enum http_refusal http_framing_read(const struct headers *headers, int minor_version,
+                                    enum http_framing *ret_framing, uint64_t *ret_length);
+
+/* Whether the peer lets the connection live on (RFC 9112 9.3). */
+bool http_persists(const struct headers *headers, int minor_version);
+
+/* Whether all bytes of `s` may stand in a field value (RFC 9110 5.5). */
+bool http_is_field_text(struct slice s);
+
+/* The fields pawl's judgement of a request rests on: they must not be dropped on the way (named by
+ * Connection), nor arrive when they were already judged (in a trailer). The list ends with an
+ * empty slice. */
+extern const struct slice http_load_bearing[];
+
+#endif

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * HTTP/1.1 messages and their strict parser (RFC 9112, RFC 9110).
+ *
+ * A pull parser over one contiguous buffer: no callback, no copy, no state but the scan position.
+ * The caller reads bytes into its buffer and calls http_parse_request (or _response) again until it
+ * says done or refused. Slices point into the caller's buffer; when the buffer moves (grows), parse
+ * again: parsing is pure and a head is scanned for its end only from *scan onwards, so that a
+ * client that drips bytes costs linear work.
+ *
+ * Strict: whatever two implementations could read in two ways is refused (RFC 9112 section 11):
+ *   bare LF, bare CR, NUL, obs-fold, white space before the colon or around the request line's
+ *   parts, Content-Length with Transfer-Encoding, more than one Content-Length line or a list,
+ *   Transfer-Encoding other than exactly one `chunked`, chunked on HTTP/1.0, Host absent (1.1),
+ *   twice, or not a valid host[:port], absolute-form whose authority differs from Host, fragments,
+ *   bytes outside VCHAR in the target, methods that are no token or hold a lower-case letter (some
+ *   servers read `post` as POST; a rule for POST must not be walked around), versions other than
+ *   HTTP/1.0 and HTTP/1.1, names that are no token, control bytes in values (HTAB excepted), HTAB
+ *   in the lines of Content-Length, Transfer-Encoding and Host, and in requests Content_Length,
+ *   Transfer_Encoding, Idempotency_Key and Idempotency_Token, which CGI-like servers take for the
+ *   names with dashes.
+ * A host is letters, digits and `-._~`, or an IP literal in brackets; a port has 1 to 5 digits.
+ * Bytes 0x80-0xFF in field values are passed on unchanged (obs-text).
+ */
+#ifndef PAWL_HTTP_MESSAGE_H
+#define PAWL_HTTP_MESSAGE_H
+
+#include "base/headers.h"
+
+enum http_parse {
+    HTTP_PARSE_MORE,    /* the head is not complete yet */
+    HTTP_PARSE_DONE,    /* the head is complete; `head_len` bytes of the buffer are its own */
+    HTTP_PARSE_REFUSED, /* see `refusal`; answer and close */
+};
+
+/* Why a message was refused, with the status to answer. One table; text is fit for a person. */
+#define HTTP_REFUSALS(X)                                                                           \
+    X(REQUEST_LINE, 400, "malformed request line")                                                 \
+    X(METHOD, 400, "the method is not an upper-case token")                                        \
+    X(TARGET, 400, "malformed request target")                                                     \
+    X(VERSION, 505, "only HTTP/1.0 and HTTP/1.1 are served")                                       \
+    X(STATUS_LINE, 502, "malformed status line")                                                   \
+    X(LINE_END, 400, "a line does not end with CR LF, or holds a bare CR or NUL")                  \
+    X(FIELD_NAME, 400, "a header field name is not a token, or has _ in place of -")               \
+    X(FIELD_VALUE, 400, "a header field value holds a control byte or a misplaced tab")            \
+    X(OBS_FOLD, 400, "a header field is folded over two lines")                                    \
+    X(TOO_MANY_FIELDS, 431, "too many header fields")                                              \
+    X(HEAD_TOO_LARGE, 431, "the head of the message is too large")                                 \
+    X(HOST, 400, "exactly one valid Host is required")                                             \
+    X(CONTENT_LENGTH, 400, "Content-Length is not one decimal number")                             \
+    X(TRANSFER_ENCODING, 400, "Transfer-Encoding is not exactly one `chunked`")                    \
+    X(FRAMING, 400, "Content-Length and Transfer-Encoding together")                               \
+    X(CHUNK, 400, "malformed chunk")                                                               \
+    X(TRAILER, 400, "malformed or forbidden trailer")                                              \
+    X(CONNECTION, 400, "Connection names a field that must not be dropped")
+
+enum http_refusal {
+    HTTP_REFUSAL_NONE,
+#define X(name, status, text) HTTP_REFUSAL_##name,
+    HTTP_REFUSALS(X)
+#undef X
+};
+
+/* The status to answer to a client, and one line that says what was wrong. */
+int http_refusal_status(enum http_refusal refusal);
+const char *http_refusal_text(enum http_refusal refusal);
+
+enum http_framing {
+    HTTP_FRAMING_NONE,    /* no body */
+    HTTP_FRAMING_LENGTH,  /* content_length bytes */
+    HTTP_FRAMING_CHUNKED, /* until the last chunk */
+    HTTP_FRAMING_CLOSE,   /* answers only: until the peer closes */
+};
+
+#define HTTP_HEAD_MAX ((size_t)32 * 1024) /* bytes of a head, start line included */
+#define HTTP_LENGTH_MAX (UINT64_C(1) << 53)
+
+struct http_request {
+    struct slice method;
+    struct slice target;    /* as it stood in the request line */
+    struct slice path;      /* of the target, as sent: starts with '/', or is "*"; absolute-form
+                             * without a path: "/" ("*" for OPTIONS); CONNECT host:port: empty */
+    struct slice query;     /* behind the '?', without it; `at` NULL when there is no '?' */
+    struct slice authority; /* of Host, or of the target; empty on HTTP/1.0 without either */
+    int minor_version;      /* 0 or 1 */
+    bool keep_alive;        /* the connection may be used again after this exchange */
+    bool expect_continue;   /* Expect: 100-continue on HTTP/1.1; other values count as absent */
+    enum http_framing framing;
+    uint64_t content_length; /* with HTTP_FRAMING_LENGTH */
+    size_t head_len;         /* bytes of the buffer, the empty line included */
+    enum http_refusal refusal;
+    struct headers headers;
+};
+
+struct http_response {
+    int status;          /* 100 to 599 */
+    struct slice reason; /* may be empty */
+    int minor_version;
+    bool keep_alive;
+    enum http_framing framing;
+    uint64_t content_length;
+    size_t head_len;
+    enum http_refusal refusal;
+    struct headers headers;
+};
+
+/* Parses the head of a request at the start of `bytes`. `*scan` starts at 0 for each message and
+ * remembers how far the end of the head was searched: after n bytes, however they came, n bytes
+ * were searched. `*ret` is whole on DONE; on REFUSED it holds what was understood, the rest empty
+ * and keep_alive false; on MORE it is empty. A bare LF, a bare CR and NUL are refused when they are
+ * met, anything else once the
+ * head is complete. It is about 3 KiB: it does not belong on a fiber's stack.
+ * Empty lines before the request line: one CR LF is skipped (RFC 9112 2.2) and counted in head_len.
+ * Also refuses a Connection field that names Content-Length, Host, Transfer-Encoding,
+ * Idempotency-Key, Authorization or Content-Type. */
+enum http_parse http_parse_request(struct slice bytes, size_t *scan, struct http_request *ret);
+
+/* Parses the head of an answer to `method`. HEAD, 1xx, 204 and 304 have no body whatever the
+ * fields say; a 1xx is returned like any answer (the caller reads on). A 204 that announces a body
+ * is not kept alive: the bytes may come. Refusals of answers are the gateway's 502. */
+enum http_parse http_parse_response(struct slice bytes, size_t *scan, struct slice method,
+                                    struct http_response *ret);
+
+/* ---- chunked bodies (RFC 9112 section 7.1) ---- */
+
+/* The decoder between two calls. Zeroed at the start. */
+struct http_chunks {
+    uint64_t left;      /* data bytes left in the current chunk */
+    int state;          /* the decoder's */
+    char name[24];      /* how the current trailer's name starts */
+    size_t line_len;    /* bytes of the current size or trailer line, bounded */
+    size_t trailer_len; /* bytes of all trailers, bounded by HTTP_HEAD_MAX */
+    enum http_refusal refusal;
+};
+
+/* Decodes from `bytes`: consumes `*ret_used` bytes and yields at most one run of data as
+ * `*ret_data` (a slice of `bytes`, perhaps empty). DONE: the last chunk and the trailers (checked,
+ * dropped) are consumed. MORE: everything usable was consumed; call again for the next run (also
+ * when bytes are left and data was yielded). REFUSED: nothing is written but `refusal`. DONE and
+ * REFUSED are given again to every further call. Sizes have at most 16 hex digits and are at most
+ * HTTP_LENGTH_MAX; extensions are skipped, a line holds at most 4096 bytes. Trailers must not be of
+ * the names that Connection must not list (see http_parse_request). */
+enum http_parse http_chunks_decode(struct http_chunks *chunks, struct slice bytes, size_t *ret_used,
+                                   struct slice *ret_data);
+
+/* ---- small readers shared by both ends ---- */
+
+bool http_is_token(struct slice s);
+
+/* IMF-fixdate of wall-clock microseconds (RFC 9110 5.6.7): 29 bytes and a NUL. Years 0 to 9999. */
+void http_date(int64_t wall_us, char ret_text[30]);
+
+/* The standard phrase of a status, "" for an unknown one. */
+const char *http_reason(int status);
+
+#endif

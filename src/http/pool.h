@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Connections to one upstream, kept alive between requests. One pool a loop; no locks.
+ *
+ * Never re-sends: the pool hands out a connection, and what was sent on it is the caller's to know
+ * (conn->sent). A kept connection is handed out only while it was idle less than `idle_us`, shows
+ * no end of stream and has no unread byte; else it is closed and the next one tried.
+ */
+#ifndef PAWL_HTTP_POOL_H
+#define PAWL_HTTP_POOL_H
+
+#include "http/conn.h"
+#include <sys/socket.h>
+
+struct http_pool;
+
+struct http_upstream {
+    struct sockaddr_storage address; /* resolved when the config was read */
+    unsigned address_len;
+};
+
+/* At most `max_idle` kept connections: the one idle longest makes way. None is lent after
+ * `idle_us`; such are closed at the next take or give. NULL: no memory. */
+struct http_pool *http_pool_new(const struct http_upstream *upstream, size_t max_idle,
+                                int64_t idle_us);
+/* Closes what it keeps; lent connections must have come back. Accepts NULL. */
+void http_pool_free(struct http_pool *pool);
+
+/* A connection: the kept one used last, or with `fresh` or none kept a new one. `*ret_conn` is lent
+ * until http_pool_give. 0, -ETIMEDOUT, -errno (nothing was sent). */
+int http_pool_take(struct http_pool *pool, bool fresh, int64_t deadline_us,
+                   struct http_conn **ret_conn);
+
+/* Gives a connection back: kept when `reusable` (its last message was read to its end and both
+ * sides agreed to keep it) and no byte follows that message, closed otherwise. */
+void http_pool_give(struct http_pool *pool, struct http_conn *conn, bool reusable);
+
+#endif

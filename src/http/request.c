@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The head of a request: RFC 9112 sections 3 and 6, without anything optional. */
+#include "http/fields.h"
+
+/* Host names as people use them: RFC 3986 unreserved. Its sub-delims and percent-escapes are legal
+ * in a registered name, but no two implementations agree on a comma or a `%` there. */
+static const bool host_bytes[256] = {
+    ['-'] = true,         ['.'] = true,         ['_'] = true,         ['~'] = true,
+    ['0' ... '9'] = true, ['A' ... 'Z'] = true, ['a' ... 'z'] = true,
+};
+
+/* Between the brackets of an IPv6 literal. */
+static const bool literal_bytes[256] = {
+    ['.'] = true,
+    ['0' ... ':'] = true,
+    ['A' ... 'F'] = true,
+    ['a' ... 'f'] = true,
+};
+
+static size_t span(struct slice s, const bool bytes[256])
+{
+    size_t n = 0;
+
+    while (n < s.len && bytes[(unsigned char)s.at[n]])
+        n++;
+    return n;
+}
+
+/* Bytes of the host at the start of `s`; 0 when there is none. */
+static size_t host_len(struct slice s)
+{
+    size_t n;
+
+    if (s.len == 0 || s.at[0] != '[')
+        return span(s, host_bytes);
+    n = span(slice_skip(s, 1), literal_bytes);
+    return n > 0 && n + 1 < s.len && s.at[n + 1] == ']' ? n + 2 : 0;
+}
+
+static bool is_port(struct slice s)
+{
+    uint64_t port;
+
+    return s.len <= 5 && slice_to_u64(s, 65535, &port);
+}
+
+/* host[:port], the host not empty, no user information. */
+static bool is_authority(struct slice s)
+{
+    size_t host = host_len(s);
+
+    if (host == 0)
+        return false;
+    return host == s.len || (s.at[host] == ':' && is_port(slice_skip(s, host + 1)));
+}
+
+/* A token without lower-case letters. Methods are case-sensitive, yet there are servers that read
+ * `post` as POST: it would slip past a rule for POST and act all the same. */
+static bool is_method(struct slice s)
+{
+    for (size_t i = 0; i < s.len; i++)
+        if (s.at[i] >= 'a' && s.at[i] <= 'z')
+            return false;
+    return http_is_token(s);
+}
+
+static bool is_target_text(struct slice s)
+{
+    for (size_t i = 0; i < s.len; i++)
+        if (s.at[i] <= ' ' || s.at[i] > '~' || s.at[i] == '#')
+            return false;
+    return s.len > 0;
+}
+
+static void split_path(struct slice s, struct http_request *request)
+{
+    request->query = slice_cut(s, '?', &request->path);
+}
+
+/* Behind `http://` (RFC 9112 3.2.2, 3.2.4). */
+static enum http_refusal read_absolute_form(struct slice s, struct http_request *request)
+{
+    size_t n = 0;
+
+    while (n < s.len && s.at[n] != '/' && s.at[n] != '?')
+        n++;
+    request->authority = slice_make(s.at, n);
+    if (!is_authority(request->authority))
+        return HTTP_REFUSAL_TARGET;
+    split_path(slice_skip(s, n), request);
+    if (request->path.len == 0)
+        request->path = !request->query.at && slice_eq(request->method, SLICE("OPTIONS"))
+                            ? SLICE("*")
+                            : SLICE("/");
+    return HTTP_REFUSAL_NONE;
+}
+
+static enum http_refusal read_target(struct http_request *request)
+{
+    struct slice target = request->target;
+    struct slice scheme = SLICE("http://");
+
+    if (!is_target_text(target))
+        return HTTP_REFUSAL_TARGET;
+    if (target.at[0] == '/') {
+        split_path(target, request);
+        return HTTP_REFUSAL_NONE;
+    }
+    if (slice_eq(target, SLICE("*")) && slice_eq(request->method, SLICE("OPTIONS"))) {
+        request->path = target;
+        return HTTP_REFUSAL_NONE;
+    }
+    if (target.len > scheme.len && slice_eq_nocase(slice_make(target.at, scheme.len), scheme))
+        return read_absolute_form(slice_skip(target, scheme.len), request);
+    if (!slice_eq(request->method, SLICE("CONNECT")) || !is_authority(target))
+        return HTTP_REFUSAL_TARGET;
+    request->authority = target;
+    return HTTP_REFUSAL_NONE;
+}
+
+/* Exactly one SP on either side of the target. The version is judged before the target, so that
+ * HTTP/2's preface is told what is wrong with it. */
+static enum http_refusal read_request_line(struct slice line, struct http_request *request)
+{
+    struct slice rest = slice_cut(line, ' ', &request->method);
+    struct slice version = slice_cut(rest, ' ', &request->target);
+    enum http_refusal refusal;
+
+    if (!version.at)
+        return HTTP_REFUSAL_REQUEST_LINE;
+    if (!is_method(request->method))
+        return HTTP_REFUSAL_METHOD;
+    refusal = http_version_read(version, HTTP_REFUSAL_REQUEST_LINE, &request->minor_version);
+    return refusal ? refusal : read_target(request);
+}
+
+static enum http_refusal read_host(struct http_request *request)
+{
+    const struct header *host = headers_find(&request->headers, SLICE("Host"));
+
+    if (!host)
+        return request->minor_version == 0 ? HTTP_REFUSAL_NONE : HTTP_REFUSAL_HOST;
+    if (headers_count(&request->headers, SLICE("Host")) != 1 || !is_authority(host->value))
+        return HTTP_REFUSAL_HOST;
+    if (request->authority.len > 0 && !slice_eq_nocase(request->authority, host->value))
+        return HTTP_REFUSAL_HOST;
+    request->authority = host->value;
+    return HTTP_REFUSAL_NONE;
+}
+
+static bool is_load_bearing(struct slice name)
+{
+    for (const struct slice *known = http_load_bearing; known->len > 0; known++)
+        if (slice_eq_nocase(name, *known))
+            return true;
+    return false;
+}
+
+/* `Connection: Host` would have the next hop drop what this one judged by. */
+static enum http_refusal check_connection(const struct headers *headers)
+{
+    const struct header *line;
+    struct slice rest, member;
+    size_t at = 0;
+
+    while ((line = headers_next(headers, SLICE("Connection"), &at)))
+        for (rest = line->value; rest.len > 0;) {
+            rest = slice_cut(rest, ',', &member);
+            if (is_load_bearing(slice_trim(member)))
+                return HTTP_REFUSAL_CONNECTION;
+        }
+    return HTTP_REFUSAL_NONE;
+}
+
+static bool eq_with_dashes(struct slice name, struct slice dashed)
+{
+    for (size_t i = 0; i < dashed.len && name.len == dashed.len; i++) {
+        char c = name.at[i] == '_' ? '-' : name.at[i];
+        if (!slice_eq_nocase(slice_make(&c, 1), slice_make(dashed.at + i, 1)))
+            return false;
+    }
+    return name.len == dashed.len;
+}
+
+/* CGI, WSGI and Rack give applications `Content_Length` and `Content-Length` under one name. */
+static bool looks_dashed(struct slice name)
+{
+    return slice_find(name, '_') >= 0 && (eq_with_dashes(name, SLICE("Content-Length")) ||
+                                          eq_with_dashes(name, SLICE("Transfer-Encoding")) ||
+                                          eq_with_dashes(name, SLICE("Idempotency-Key")) ||
+                                          eq_with_dashes(name, SLICE("Idempotency-Token")));
+}
+
+static enum http_refusal check_names(const struct headers *headers)
+{
+    for (size_t i = 0; i < headers->n; i++)
+        if (looks_dashed(headers->at[i].name))
+            return HTTP_REFUSAL_FIELD_NAME;
+    return HTTP_REFUSAL_NONE;
+}
+
+static enum http_refusal read_head(struct slice head, struct http_request *request)
+{
+    enum http_refusal refusal;
+
+    if (slice_starts(head, SLICE("\r\n")))
+        head = slice_skip(head, 2);
+    refusal = read_request_line(http_next_line(&head), request);
+    if (!refusal)
+        refusal = http_fields_read(head, &request->headers);
+    if (!refusal)
+        refusal = check_names(&request->headers);
+    if (!refusal)
+        refusal = read_host(request);
+    if (!refusal)
+        refusal = http_framing_read(&request->headers, request->minor_version, &request->framing,
+                                    &request->content_length);
+    if (!refusal)
+        refusal = check_connection(&request->headers);
+    return refusal;
+}
+
+/* Everything but the slots of the headers, which `n` guards. */
+static void clear(struct http_request *request)
+{
+    const struct slice none = {NULL, 0};
+
+    request->method = request->target = request->path = none;
+    request->query = request->authority = none;
+    request->minor_version = 1;
+    request->keep_alive = request->expect_continue = false;
+    request->framing = HTTP_FRAMING_NONE;
+    request->content_length = 0;
+    request->head_len = 0;
+    request->refusal = HTTP_REFUSAL_NONE;
+    request->headers.n = 0;
+}
+
+enum http_parse http_parse_request(struct slice bytes, size_t *scan, struct http_request *ret)
+{
+    enum http_parse found;
+
+    clear(ret);
+    found = http_head_scan(bytes, scan, &ret->refusal);
+    if (found != HTTP_PARSE_DONE)
+        return found;
+    ret->head_len = *scan + 1;
+    ret->refusal = read_head(slice_make(bytes.at, ret->head_len), ret);
+    if (ret->refusal)
+        return HTTP_PARSE_REFUSED;
+    ret->keep_alive = http_persists(&ret->headers, ret->minor_version);
+    ret->expect_continue = ret->minor_version >= 1 &&
+                           headers_list_has(&ret->headers, SLICE("Expect"), SLICE("100-continue"));
+    return HTTP_PARSE_DONE;
+}

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One operation against one record: the backend finds the row, core decides, the backend stores
+ * what changed. The same code for every backend, so that no backend decides.
+ */
+#include "base/check.h"
+#include "base/mem.h"
+#include "store/backend.h"
+
+static void count(struct backend_state *state, enum record_status status, int64_t delta)
+{
+    switch (status) {
+    case RECORD_ABSENT:
+        return;
+    case RECORD_PENDING:
+        state->pending += delta;
+        return;
+    case RECORD_COMPLETE:
+        state->complete += delta;
+        return;
+    case RECORD_FAILED:
+        state->failed += delta;
+        return;
+    case RECORD_UNKNOWN:
+        state->unknown += delta;
+        return;
+    }
+}
+
+static void recount(struct apply *apply, enum record_status before, enum record_status after)
+{
+    count(&apply->state, before, -1);
+    count(&apply->state, after, +1);
+    apply->changed = true;
+}
+
+/* What the owner of the operation learns of the record. */
+static void report(const struct apply *apply, struct store_op *op, const struct store_row *row)
+{
+    op->record = row->record;
+    op->row = row->id;
+    op->store_now = apply->world.now;
+    op->forgets = apply->state.forgets;
+    op->lease = record_lease(&row->record, &apply->world, NULL);
+    op->lease_left_us = 0;
+    if (op->lease == RECORD_LEASE_LIVE && row->record.lease_until > apply->world.now)
+        op->lease_left_us = row->record.lease_until - apply->world.now;
+}
+
+/* A row whose record is gone makes room for a new life of the key. */
+static enum backend_status replace(struct apply *apply, struct store_op *op, struct store_row *old,
+                                   struct store_row *fresh)
+{
+    if (old->record.status != RECORD_ABSENT) {
+        enum backend_status status = apply->backend->ops->remove(apply->backend, old);
+        if (status != BACKEND_OK)
+            return status;
+        count(&apply->state, old->record.status, -1);
+    }
+    fresh->id = apply->state.next_row++;
+    fresh->key_hash = op->key_hash;
+    fresh->tenant = op->tenant;
+    fresh->rule = op->rule;
+    fresh->key = op->key;
+    fresh->recipe = op->recipe;
+    recount(apply, RECORD_ABSENT, fresh->record.status);
+    return apply->backend->ops->insert(apply->backend, fresh);
+}
+
+static enum backend_status store_begin(struct apply *apply, struct store_op *op,
+                                       struct store_row *old, struct store_row *row)
+{
+    CHECK(row->record.status == RECORD_PENDING || row->record.status == RECORD_UNKNOWN);
+    apply->state.token = row->record.token > apply->state.token ? row->record.token
+                                                                 : apply->state.token;
+    if (record_is_gone(&old->record, apply->world.now))
+        return replace(apply, op, old, row);
+    recount(apply, old->record.status, row->record.status);
+    return apply->backend->ops->update(apply->backend, row);
+}
+
+void apply_fini(struct apply *apply)
+{
+    outcome_unref(apply->shared);
+    apply->shared = NULL;
+}
+
+static enum backend_status read_outcome(struct apply *apply, const struct store_row *row,
+                                        struct outcome **ret_outcome)
+{
+    if (!apply->shared || apply->shared_row != row->id) {
+        struct outcome *outcome = NULL;
+        enum backend_status status =
+            apply->backend->ops->outcome(apply->backend, row, &outcome);
+        if (status != BACKEND_OK)
+            return status;
+        outcome_unref(apply->shared);
+        apply->shared = outcome;
+        apply->shared_row = row->id;
+    }
+    *ret_outcome = outcome_ref(apply->shared);
+    return BACKEND_OK;
+}
+
+static enum backend_status copy_recipe(struct store_op *op, const struct store_row *row)
+{
+    op->found_recipe = mem_copy(row->recipe.at, row->recipe.len);
+    return op->found_recipe ? BACKEND_OK : BACKEND_NO_MEMORY;
+}
+
+static enum backend_status apply_begin(struct apply *apply, struct store_op *op, bool *ret_touched)
+{
+    struct store_row old;
+    enum backend_status status =
+        apply->backend->ops->find(apply->backend, &op->key_hash, op->row_hint, &old);
+    if (status != BACKEND_OK)
+        return status;
+
+    struct store_row row = old;
+    bool changed = false;
+    struct record_begin begin = op->begin;
+    begin.recipe_differs = old.record.status != RECORD_ABSENT && !slice_eq(old.recipe, op->recipe);
+    op->verdict = record_begin(&row.record, &begin, &apply->world,
+                               record_next_token(apply->state.token, apply->world.now), &changed);
+    record_check(&row.record);
+    if (changed && !apply->may_write) {
+        op->status = STORE_FULL;
+        return BACKEND_OK;
+    }
+    if (changed) {
+        status = store_begin(apply, op, &old, &row);
+        if (status != BACKEND_OK)
+            return status;
+        *ret_touched = true;
+    }
+    report(apply, op, &row);
+    op->status = STORE_DONE;
+    if (op->verdict == RECORD_OTHER_RECIPE)
+        return copy_recipe(op, &row);
+    if (op->verdict == RECORD_REPLAY)
+        return read_outcome(apply, &row, &op->found);
+    return BACKEND_OK;
+}
+
+static enum record_write write_record(struct apply *apply, struct store_op *op,
+                                      struct record *record)
+{
+    int64_t now = apply->world.now;
+    switch (op->kind) {
+    case STORE_FINISH:
+        return record_finish(record, op->token, op->final, op->http_status, op->kept, now);
+    case STORE_RELEASE:
+        return record_release(record, op->token, now);
+    case STORE_RELEASE_SETTLED:
+        return record_release_settled(record, op->token, op->force, &apply->world);
+    case STORE_DOUBT:
+        return record_doubt(record, op->token, now);
+    case STORE_EXTEND:
+        return record_extend(record, op->token, now);
+    case STORE_RESOLVE:
+        return record_resolve(record, op->token, op->http_status, op->force, &apply->world);
+    case STORE_FORGET:
+        return record_forget(record, op->token, op->force, &apply->world);
+    case STORE_BEGIN:
+    case STORE_LOOK:
+    case STORE_LIST:
+        break;
+    }
+    UNREACHABLE();
+}
+
+/* A forget uses up a token: a later complete of the old owner finds none that matches. */
+static enum backend_status forget(struct apply *apply, struct store_row *row)
+{
+    apply->state.token = record_next_token(apply->state.token, apply->world.now);
+    apply->state.forgets++;
+    recount(apply, row->record.status, RECORD_ABSENT);
+    return apply->backend->ops->remove(apply->backend, row);
+}
+
+static enum backend_status store_write(struct apply *apply, struct store_op *op,
+                                       enum record_status before, struct store_row *row)
+{
+    if (op->kind == STORE_FORGET) {
+        enum backend_status status = forget(apply, row);
+        row->record = (struct record){.status = RECORD_ABSENT};
+        return status;
+    }
+    recount(apply, before, row->record.status);
+    bool is_final = row->record.status == RECORD_COMPLETE || row->record.status == RECORD_FAILED;
+    if (is_final)
+        return apply->backend->ops->finish(apply->backend, row,
+                                           row->record.kept ? op->outcome : NULL);
+    return apply->backend->ops->update(apply->backend, row);
+}
+
+static enum backend_status apply_write(struct apply *apply, struct store_op *op, bool *ret_touched)
+{
+    struct store_row row;
+    enum backend_status status =
+        apply->backend->ops->find(apply->backend, &op->key_hash, op->row_hint, &row);
+    if (status != BACKEND_OK)
+        return status;
+
+    enum record_status before = row.record.status;
+    op->write = write_record(apply, op, &row.record);
+    record_check(&row.record);
+    if (op->write == RECORD_WRITTEN || op->write == RECORD_EARLY) {
+        status = store_write(apply, op, before, &row);
+        if (status != BACKEND_OK)
+            return status;
+        *ret_touched = true;
+    }
+    report(apply, op, &row);
+    op->status = STORE_DONE;
+    /* An operator or another life of this attempt was first: its owner compares. */
+    if (op->write == RECORD_ALREADY && op->kind == STORE_FINISH && row.record.kept)
+        return read_outcome(apply, &row, &op->found);
+    return BACKEND_OK;
+}
+
+static enum backend_status apply_look(struct apply *apply, struct store_op *op)
+{
+    struct store_row row;
+    enum backend_status status =
+        apply->backend->ops->find(apply->backend, &op->key_hash, op->row_hint, &row);
+    if (status != BACKEND_OK)
+        return status;
+    if (record_is_gone(&row.record, apply->world.now))
+        row.record.status = RECORD_ABSENT;
+    report(apply, op, &row);
+    op->status = STORE_DONE;
+    bool is_final = row.record.status == RECORD_COMPLETE || row.record.status == RECORD_FAILED;
+    if (is_final && row.record.kept && apply->world.now < row.record.expires_at)
+        return read_outcome(apply, &row, &op->found);
+    return BACKEND_OK;
+}
+
+enum backend_status apply_op(struct apply *apply, struct store_op *op, bool *ret_touched)
+{
+    *ret_touched = false;
+    switch (op->kind) {
+    case STORE_BEGIN:
+        return apply_begin(apply, op, ret_touched);
+    case STORE_LOOK:
+        return apply_look(apply, op);
+    case STORE_LIST:
+        op->status = STORE_DONE;
+        return apply->backend->ops->list(apply->backend, op->list, &apply->world);
+    default:
+        return apply_write(apply, op, ret_touched);
+    }
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * backend: a place where records stand, for those who implement one. Included by backends, the
+ * committer and apply.c alone.
+ *
+ * A backend stores and finds; it never decides (core/record.h does, called from store/apply.c).
+ * Plain blocking code, one caller at a time. The calls of one batch, in order:
+ *
+ *      begin  { find | insert | update | finish | remove | outcome | heartbeat | sweep | list }*
+ *      (commit rest) | rollback
+ *
+ * Every change between begin and commit is atomic and, once commit returned OK, durable.
+ */
+#ifndef PAWL_STORE_BACKEND_H
+#define PAWL_STORE_BACKEND_H
+
+#include "store/store.h"
+
+enum backend_status {
+    BACKEND_OK,
+    BACKEND_BUSY,      /* somebody else holds it: the batch is to be tried again */
+    BACKEND_FULL,      /* no space: the transaction is rolled back; try again later */
+    BACKEND_NO_MEMORY, /* the transaction may go on */
+    BACKEND_GONE,      /* the file was removed or replaced */
+    BACKEND_FATAL,     /* I/O error, corruption: stop (invariant 8) */
+};
+
+/* What every batch reads first and writes last. */
+struct backend_state {
+    int64_t token;       /* last one given out */
+    int64_t time;        /* high-water mark of store time */
+    int64_t next_row;    /* row ids never repeat */
+    int64_t forgets;
+    int64_t serve;       /* incarnation of the last `serve`; 0: none yet */
+    int64_t serve_since; /* store time at which it took the life lock */
+    int64_t pending;
+    int64_t complete;
+    int64_t failed;
+    int64_t unknown;
+};
+
+struct backend;
+
+struct backend_ops {
+    /* Starts a transaction that may write, and reads the state. */
+    enum backend_status (*begin)(struct backend *backend, struct backend_state *ret_state);
+    /* Writes the state when `changed` says so, and commits; on anything but OK it is rolled back. */
+    enum backend_status (*commit)(struct backend *backend, const struct backend_state *state,
+                                  bool changed);
+    void (*rollback)(struct backend *backend);
+    /* After the owners of a committed batch were woken: what may wait (checkpoint, locks). */
+    enum backend_status (*rest)(struct backend *backend);
+
+    /* Finds the row of a key; `hint` is a row id or 0. `ret_row->record.status` is RECORD_ABSENT
+     * when there is none. Slices are valid until the next call. */
+    enum backend_status (*find)(struct backend *backend, const struct digest *key, int64_t hint,
+                                struct store_row *ret_row);
+    /* A new row, pending. Copies all texts. */
+    enum backend_status (*insert)(struct backend *backend, const struct store_row *row);
+    /* A row that was pending or unknown and still is. */
+    enum backend_status (*update)(struct backend *backend, const struct store_row *row);
+    /* A row that was pending or unknown becomes final; `outcome` NULL: nothing is kept. */
+    enum backend_status (*finish)(struct backend *backend, const struct store_row *row,
+                                  const struct outcome *outcome);
+    enum backend_status (*remove)(struct backend *backend, const struct store_row *row);
+    /* The kept answer of a final row: a new reference. */
+    enum backend_status (*outcome)(struct backend *backend, const struct store_row *row,
+                                   struct outcome **ret_outcome);
+
+    /* Renews every lease of `owner` in one statement: lease_until = max(lease_until, now + its
+     * lease). */
+    enum backend_status (*heartbeat)(struct backend *backend, int64_t owner, int64_t now);
+    /* Takes at most `max` steps: drops bodies past expires_at, rows past gone_at, released rows
+     * past expires_at; keeps the counts of `state`. `*ret_steps`: how many. */
+    enum backend_status (*sweep)(struct backend *backend, int64_t now, size_t max,
+                                 struct backend_state *state, size_t *ret_steps);
+    /* Calls `each` for rows that match, oldest first. Looks at no clock but `now`. */
+    enum backend_status (*list)(struct backend *backend, const struct store_list *list,
+                                const struct record_world *world);
+
+    /* Outside a batch: `*ret_changed` when another process committed since the last look. */
+    enum backend_status (*look)(struct backend *backend, bool *ret_changed);
+    /* Whether a `serve` holds the life lock (this process or another). */
+    bool (*serve_alive)(struct backend *backend);
+    /* Free bytes where it stands, and the size of that place. False: not known. */
+    bool (*space)(struct backend *backend, uint64_t *ret_free, uint64_t *ret_size);
+    void (*close)(struct backend *backend);
+};
+
+struct backend {
+    const struct backend_ops *ops;
+    unsigned char secret[DIGEST_SIZE];
+    char problem[256]; /* what the last failure was, one line */
+};
+
+/* What a batch is applied with. */
+struct apply {
+    struct backend *backend;
+    struct backend_state state;
+    struct record_world world;
+    bool may_write;   /* false: begins that would write are refused (disk reserve, outcomes wait) */
+    bool changed;     /* the state or a row changed */
+    struct outcome *shared; /* the kept answer read last: a thousand duplicates share one */
+    int64_t shared_row;
+};
+
+/* Drops what the batch shared. */
+void apply_fini(struct apply *apply);
+
+/* Applies one operation to the open batch: core decides, the backend stores. Fills in the results
+ * of `op`. `*ret_touched`: its record changed, so that who waits for its key decides again. */
+enum backend_status apply_op(struct apply *apply, struct store_op *op, bool *ret_touched);
+
+/* Opens the SQLite backend. NULL: config problem in `*ret_problem` (mem_free). */
+struct backend *sqlite_backend_open(const struct store_config *config,
+                                    enum store_open_result *ret_result, char **ret_problem);
+
+/* A store over an open backend, which it takes over whatever the result; see store_open. */
+enum store_open_result store_open_over(const struct store_config *config, struct backend *backend,
+                                       struct store **ret_store, char **ret_problem);
+
+/* The memory backend; NULL: no memory. */
+struct backend *memory_backend_open(void);
+
+#endif

@@ -1,0 +1,598 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "store/committer.h"
+
+#include "base/check.h"
+#include "base/crash.h"
+#include "base/mem.h"
+#include "base/random.h"
+#include "core/errors.h"
+#include <stdio.h>
+#include <unistd.h>
+
+#define BATCH_BYTES ((size_t)1024 * 1024) /* of outcomes in one transaction */
+#define RESERVE_MOST ((uint64_t)64 * 1024 * 1024)
+
+/* Where an operation is; store.h draws it. */
+enum { OP_NEW, OP_QUEUED, OP_TAKEN, OP_WAITING, OP_ENDED };
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* ---- operations; the queue under the mutex ---- */
+
+static void queue_front(struct committer *c, struct op_list *front)
+{
+    for (struct store_op *op = front->first; op; op = op->next)
+        atomic_store_explicit(&op->state, OP_QUEUED, memory_order_relaxed);
+    list_prepend(&c->queue, front);
+}
+
+/* The owner may free the operation as soon as it reads OP_ENDED: the parker is read before. */
+static void end_op(struct store_op *op)
+{
+    struct parker *parker = op->parker;
+    atomic_store_explicit(&op->state, OP_ENDED, memory_order_release);
+    if (parker)
+        parker_wake(parker);
+}
+
+static bool is_read(const struct store_op *op)
+{
+    return op->kind == STORE_BEGIN || op->kind == STORE_LOOK || op->kind == STORE_LIST;
+}
+
+/* ---- submit and withdraw: any thread ---- */
+
+bool store_op_ended(const struct store_op *op)
+{
+    return atomic_load_explicit(&op->state, memory_order_acquire) == OP_ENDED;
+}
+
+bool committer_is_up(const struct committer *c)
+{
+    if (atomic_load(&c->dead) || atomic_load(&c->gone))
+        return false;
+    int64_t busy_since = atomic_load(&c->busy_since);
+    return busy_since == 0 || clock_boot_us() - busy_since < c->config.timeout_us;
+}
+
+static void refuse(struct store_op *op, enum store_status status)
+{
+    op->status = status;
+    atomic_store_explicit(&op->state, OP_ENDED, memory_order_release);
+}
+
+void committer_submit(struct committer *c, struct store_op *op)
+{
+    op->waits = false;
+    op->found = NULL;
+    op->found_recipe = NULL;
+    if (atomic_load(&c->dead)) {
+        refuse(op, STORE_DEAD);
+        return;
+    }
+    if (is_read(op) && !committer_is_up(c)) {
+        refuse(op, STORE_DOWN);
+        return;
+    }
+    mutex_lock(&c->mutex);
+    bool stopping = c->stopping;
+    /* Looked at again: what is queued after end_all_dead would never end. */
+    bool dead = atomic_load(&c->dead);
+    if (dead || (is_read(op) && (c->queue.n >= c->config.max_queued || stopping))) {
+        mutex_unlock(&c->mutex);
+        refuse(op, dead ? STORE_DEAD : stopping ? STORE_DOWN : STORE_LIMITED);
+        return;
+    }
+    atomic_store_explicit(&op->state, OP_QUEUED, memory_order_relaxed);
+    list_append(&c->queue, op);
+    bool wake = c->sleeping;
+    c->sleeping = false;
+    mutex_unlock(&c->mutex);
+    if (wake)
+        cond_signal(&c->cond);
+}
+
+bool committer_withdraw(struct committer *c, struct store_op *op)
+{
+    mutex_lock(&c->mutex);
+    int state = atomic_load_explicit(&op->state, memory_order_relaxed);
+    if (state == OP_QUEUED)
+        list_remove(&c->queue, op);
+    else if (state == OP_WAITING)
+        waiters_remove(&c->waiters, op);
+    mutex_unlock(&c->mutex);
+    if (state != OP_QUEUED && state != OP_WAITING)
+        return false;
+    op->status = STORE_WITHDRAWN;
+    atomic_store_explicit(&op->state, OP_ENDED, memory_order_relaxed);
+    return true;
+}
+
+/* ---- one batch ---- */
+
+struct batch {
+    struct apply apply;
+    struct op_list ops;     /* taken, in order */
+    struct op_list decided; /* applied, not told */
+    int64_t boot;           /* when it began */
+};
+
+static void publish_time(struct committer *c, int64_t store_time, int64_t boot)
+{
+    atomic_store(&c->offset, store_time - boot);
+}
+
+/* Fail-stop: what was decided is told to nobody (contract section 2, invariant 8). */
+static void fail_stop(struct committer *c)
+{
+    atomic_store(&c->dead, true);
+    if (c->config.fail_stop) {
+        c->config.fail_stop(c->config.fail_stop_argument, c->backend->problem);
+        return;
+    }
+    fprintf(stderr, "pawl: the store failed, stopping: %s\n", c->backend->problem);
+    _exit(EXIT_FAIL_STOP);
+}
+
+/* What a batch that was not committed found for them. */
+static void drop_found(struct op_list *ops)
+{
+    for (struct store_op *op = ops->first; op; op = op->next) {
+        outcome_unref(op->found);
+        mem_free(op->found_recipe);
+        op->found = NULL;
+        op->found_recipe = NULL;
+    }
+}
+
+static void end_all_dead(struct committer *c, struct batch *batch)
+{
+    drop_found(&batch->decided);
+    mutex_lock(&c->mutex);
+    queue_front(c, &batch->ops);
+    queue_front(c, &batch->decided);
+    struct store_op *op;
+    while ((op = waiters_take_any(&c->waiters)))
+        list_append(&c->queue, op);
+    while ((op = list_pop(&c->queue))) {
+        op->status = STORE_DEAD;
+        end_op(op);
+    }
+    mutex_unlock(&c->mutex);
+}
+
+/* A batch that cannot go on: its operations are queued again, in order. */
+static void put_back(struct committer *c, struct batch *batch)
+{
+    drop_found(&batch->decided);
+    mutex_lock(&c->mutex);
+    queue_front(c, &batch->ops);
+    queue_front(c, &batch->decided);
+    mutex_unlock(&c->mutex);
+}
+
+static void trouble(struct committer *c, struct batch *batch, enum backend_status status)
+{
+    if (status == BACKEND_FATAL) {
+        fail_stop(c);
+        end_all_dead(c, batch);
+        return;
+    }
+    put_back(c, batch);
+    if (status == BACKEND_FULL) {
+        c->write_at = batch->boot + COMMITTER_RETRY_US;
+        return;
+    }
+    atomic_store(&c->gone, status == BACKEND_GONE);
+    c->retry_at = batch->boot + COMMITTER_RETRY_US;
+}
+
+static struct record_world world_of(struct committer *c, const struct backend_state *state,
+                                    int64_t boot)
+{
+    int64_t mark = atomic_load(&c->offset) + boot;
+    int64_t now = record_store_time(clock_wall_us(), mark > state->time ? mark : state->time, 0);
+    bool alive = c->config.is_serve || c->backend->ops->serve_alive(c->backend);
+    return (struct record_world){
+        .now = now,
+        .self = c->self,
+        .serve = state->serve,
+        .serve_alive = alive,
+        .serve_dead_at = alive ? state->serve_since : now,
+    };
+}
+
+static void look_at_space(struct committer *c, int64_t boot)
+{
+    if (boot < c->space_at)
+        return;
+    c->space_at = boot + COMMITTER_SPACE_US;
+    uint64_t space = 0, size = 0;
+    if (!c->backend->ops->space(c->backend, &space, &size)) {
+        c->low_on_space = false;
+        return;
+    }
+    uint64_t reserve = c->config.disk_reserve;
+    if (reserve == 0)
+        reserve = size / 10 < RESERVE_MOST ? size / 10 : RESERVE_MOST;
+    c->low_on_space = space < reserve;
+}
+
+/* Without space, begins (which may read) and outcomes (which must write) go in separate batches. */
+static bool eligible(const struct committer *c, const struct store_op *op, int64_t boot)
+{
+    if (c->write_at == 0)
+        return true;
+    return boot < c->write_at ? is_read(op) : !is_read(op);
+}
+
+/* A lease that lapsed is everybody's who waits for it: the oldest decides first. */
+static void take_due_waiters(struct committer *c, int64_t boot)
+{
+    struct op_list due = {0};
+    struct store_op *op;
+    while ((op = waiters_due(&c->waiters, boot))) {
+        if (op->wait_until <= boot) {
+            op->wait_until = 0;
+            waiters_remove(&c->waiters, op);
+            list_append(&due, op);
+            continue;
+        }
+        struct digest key = op->key_hash;
+        while ((op = waiters_take_key(&c->waiters, &key)))
+            list_append(&due, op);
+    }
+    queue_front(c, &due);
+}
+
+static void take_ops(struct committer *c, struct batch *batch)
+{
+    size_t bytes = 0;
+    mutex_lock(&c->mutex);
+    take_due_waiters(c, batch->boot);
+    struct store_op *next = NULL;
+    for (struct store_op *op = c->queue.first; op; op = next) {
+        next = op->next;
+        if (batch->ops.n == COMMITTER_BATCH_MAX || bytes > BATCH_BYTES)
+            break;
+        if (!eligible(c, op, batch->boot))
+            continue;
+        list_remove(&c->queue, op);
+        atomic_store_explicit(&op->state, OP_TAKEN, memory_order_relaxed);
+        list_append(&batch->ops, op);
+        bytes += op->outcome ? outcome_size(op->outcome) : 0;
+    }
+    mutex_unlock(&c->mutex);
+    if (batch->ops.n == 0 && c->write_at != 0 && batch->boot >= c->write_at)
+        c->write_at = 0;
+}
+
+static void note_lease(struct committer *c, const struct store_op *op, int64_t boot)
+{
+    bool acquired = op->kind == STORE_BEGIN && op->status == STORE_DONE &&
+                    (op->verdict == RECORD_PROCEED || op->verdict == RECORD_ASK);
+    if (!acquired)
+        return;
+    c->lease_least = least(c->lease_least, op->begin.lease_us);
+    c->heartbeat_at = least(c->heartbeat_at, boot + c->lease_least / 3);
+}
+
+/* Who waits for a record that changed decides again, in the same batch and before whatever came
+ * later: the oldest waiter proceeds, and nobody overtakes it. */
+static void wake_waiters(struct committer *c, struct batch *batch, const struct digest *key)
+{
+    struct op_list again = {0};
+    struct store_op *op;
+    mutex_lock(&c->mutex);
+    while ((op = waiters_take_key(&c->waiters, key))) {
+        atomic_store_explicit(&op->state, OP_TAKEN, memory_order_relaxed);
+        list_append(&again, op);
+    }
+    mutex_unlock(&c->mutex);
+    list_prepend(&batch->ops, &again);
+}
+
+/* Applies what was taken. On anything but OK the transaction is to be rolled back. */
+static enum backend_status apply_ops(struct committer *c, struct batch *batch)
+{
+    struct store_op *op;
+    while ((op = batch->ops.first)) {
+        bool touched = false;
+        CRASH_POINT(inside_batch);
+        enum backend_status status = apply_op(&batch->apply, op, &touched);
+        if (status == BACKEND_NO_MEMORY && is_read(op)) {
+            list_remove(&batch->ops, op);
+            op->status = STORE_NO_MEMORY;
+            end_op(op);
+            return BACKEND_NO_MEMORY;
+        }
+        if (status != BACKEND_OK)
+            return status;
+        list_remove(&batch->ops, op);
+        list_append(&batch->decided, op);
+        if (touched)
+            wake_waiters(c, batch, &op->key_hash);
+        note_lease(c, op, batch->boot);
+    }
+    return BACKEND_OK;
+}
+
+static enum backend_status heartbeat(struct committer *c, struct batch *batch)
+{
+    if (batch->boot < c->heartbeat_at)
+        return BACKEND_OK;
+    bool held = batch->apply.state.pending > 0;
+    c->heartbeat_at = held ? batch->boot + c->lease_least / 3 : CLOCK_NEVER;
+    if (!held)
+        return BACKEND_OK;
+    batch->apply.changed = true;
+    return c->backend->ops->heartbeat(c->backend, c->self, batch->apply.world.now);
+}
+
+static enum backend_status sweep(struct committer *c, struct batch *batch)
+{
+    if (batch->boot < c->sweep_at && !c->backlog)
+        return BACKEND_OK;
+    size_t steps = 0;
+    enum backend_status status =
+        c->backend->ops->sweep(c->backend, batch->apply.world.now, COMMITTER_SWEEP_MAX,
+                               &batch->apply.state, &steps);
+    c->backlog = steps == COMMITTER_SWEEP_MAX;
+    c->sweep_at = batch->boot + COMMITTER_SWEEP_US;
+    batch->apply.changed |= steps > 0;
+    return status;
+}
+
+static enum backend_status work(struct committer *c, struct batch *batch)
+{
+    struct apply *apply = &batch->apply;
+    enum backend_status status = c->backend->ops->begin(c->backend, &apply->state);
+    if (status != BACKEND_OK)
+        return status;
+    take_ops(c, batch);
+    look_at_space(c, batch->boot);
+    apply->backend = c->backend;
+    apply->world = world_of(c, &apply->state, batch->boot);
+    apply->may_write = !c->low_on_space && c->write_at == 0;
+    status = heartbeat(c, batch);
+    if (status == BACKEND_OK)
+        status = apply_ops(c, batch);
+    if (status == BACKEND_OK)
+        status = sweep(c, batch);
+    apply_fini(apply);
+    if (status != BACKEND_OK) {
+        c->backend->ops->rollback(c->backend);
+        return status;
+    }
+    apply->state.time = apply->world.now;
+    return c->backend->ops->commit(c->backend, &apply->state, apply->changed);
+}
+
+/* ---- after the commit ---- */
+
+/* Keeps a begin that met a live lease. A lease of this process ends by a write that passes here;
+ * one of another process may lapse unseen, so its waiter looks again then. */
+static bool keep_waiting(struct committer *c, struct store_op *op, int64_t boot)
+{
+    bool may_wait = op->kind == STORE_BEGIN && op->status == STORE_DONE &&
+                    op->verdict == RECORD_IN_PROGRESS && op->wait_until > boot && !c->stopping;
+    if (!may_wait)
+        return false;
+    bool own = op->record.owner == c->self;
+    int64_t lapse = own ? CLOCK_NEVER : clock_after(boot, op->lease_left_us + 1);
+    op->wake_at = least(op->wait_until, lapse);
+    if (!waiters_add(&c->waiters, op)) {
+        op->status = STORE_LIMITED;
+        return false;
+    }
+    op->waits = true;
+    atomic_store_explicit(&op->state, OP_WAITING, memory_order_relaxed);
+    return true;
+}
+
+static void tell(struct committer *c, struct batch *batch)
+{
+    mutex_lock(&c->mutex);
+    c->seen = batch->apply.state;
+    struct store_op *op;
+    while ((op = list_pop(&batch->decided))) {
+        if (!keep_waiting(c, op, batch->boot))
+            end_op(op);
+    }
+    mutex_unlock(&c->mutex);
+}
+
+/* Another process committed: everybody who waits decides again. */
+static void wake_everybody(struct committer *c)
+{
+    struct op_list again = {0};
+    mutex_lock(&c->mutex);
+    struct store_op *op;
+    while ((op = waiters_take_any(&c->waiters)))
+        list_append(&again, op);
+    queue_front(c, &again);
+    mutex_unlock(&c->mutex);
+}
+
+static bool look(struct committer *c, int64_t boot)
+{
+    bool changed = false;
+    c->look_at = boot + COMMITTER_LOOK_US;
+    enum backend_status status = c->backend->ops->look(c->backend, &changed);
+    if (status == BACKEND_OK && changed)
+        wake_everybody(c);
+    return changed;
+}
+
+static void run_batch(struct committer *c, int64_t boot)
+{
+    struct batch batch = {.boot = boot};
+    if (atomic_load(&c->busy_since) == 0)
+        atomic_store(&c->busy_since, boot);
+    enum backend_status status = work(c, &batch);
+    if (status != BACKEND_OK) {
+        trouble(c, &batch, status);
+        return;
+    }
+    CRASH_POINT(after_commit);
+    c->retry_at = 0;
+    if (c->write_at != 0 && boot >= c->write_at)
+        c->write_at = 0;
+    publish_time(c, batch.apply.world.now, boot);
+    atomic_store(&c->forgets, batch.apply.state.forgets);
+    atomic_store(&c->seen_at, boot);
+    atomic_store(&c->gone, false);
+    tell(c, &batch);
+    CRASH_POINT(inside_checkpoint);
+    status = c->backend->ops->rest(c->backend);
+    if (status == BACKEND_FATAL) {
+        trouble(c, &batch, status);
+        return;
+    }
+    atomic_store(&c->busy_since, 0);
+}
+
+/* ---- what is due, and when ---- */
+
+static bool has_waiters(struct committer *c, bool *ret_queued, int64_t *ret_next)
+{
+    mutex_lock(&c->mutex);
+    *ret_queued = c->queue.n > 0;
+    *ret_next = waiters_next(&c->waiters);
+    bool any = c->waiters.n > 0;
+    mutex_unlock(&c->mutex);
+    return any;
+}
+
+bool committer_step(struct committer *c)
+{
+    int64_t boot = clock_boot_us();
+    if (atomic_load(&c->dead) || boot < c->retry_at)
+        return false;
+    bool queued = false;
+    int64_t next = CLOCK_NEVER;
+    if (has_waiters(c, &queued, &next) && boot >= c->look_at && look(c, boot))
+        queued = true;
+    bool due = queued || next <= boot || boot >= c->heartbeat_at || boot >= c->sweep_at ||
+               c->backlog;
+    bool stuck = c->write_at != 0 && boot < c->write_at && queued;
+    if (!due)
+        return false;
+    run_batch(c, boot);
+    return !stuck;
+}
+
+/* When something may be due without a submit. Under the mutex. */
+static int64_t next_due(struct committer *c)
+{
+    int64_t next = least(c->heartbeat_at, c->sweep_at);
+    if (c->waiters.n > 0)
+        next = least(least(next, c->look_at), waiters_next(&c->waiters));
+    if (c->queue.n > 0)
+        next = least(next, c->write_at);
+    return next > c->retry_at ? next : c->retry_at;
+}
+
+void committer_wait(struct committer *c)
+{
+    mutex_lock(&c->mutex);
+    int64_t now = clock_boot_us();
+    bool held_up = now < c->retry_at || (c->write_at != 0 && now < c->write_at);
+    bool idle = !c->stopping && (c->queue.n == 0 || held_up);
+    int64_t span = next_due(c) - now;
+    if (held_up && c->stopping)
+        span = COMMITTER_RETRY_US;
+    if ((idle || held_up) && span > 0) {
+        c->sleeping = true;
+        cond_wait_for(&c->cond, &c->mutex, least(span, COMMITTER_SWEEP_US));
+        c->sleeping = false;
+    }
+    mutex_unlock(&c->mutex);
+}
+
+void committer_stop(struct committer *c)
+{
+    mutex_lock(&c->mutex);
+    c->stopping = true;
+    c->stop_by = clock_after(clock_boot_us(), c->config.timeout_us);
+    struct op_list again = {0};
+    struct store_op *op;
+    while ((op = waiters_take_any(&c->waiters))) {
+        op->wait_until = 0;
+        list_append(&again, op);
+    }
+    queue_front(c, &again);
+    mutex_unlock(&c->mutex);
+    cond_signal(&c->cond);
+}
+
+bool committer_stopped(struct committer *c)
+{
+    mutex_lock(&c->mutex);
+    bool given_up = atomic_load(&c->dead) || clock_boot_us() >= c->stop_by;
+    bool stopped = c->stopping && (c->queue.n == 0 || given_up);
+    mutex_unlock(&c->mutex);
+    return stopped;
+}
+
+/* ---- life ---- */
+
+struct committer *committer_new(const struct store_config *config, struct backend *backend)
+{
+    struct committer *c = mem_zalloc(1, sizeof *c);
+    if (!c)
+        return NULL;
+    if (!waiters_init(&c->waiters, config->max_waiting, config->max_waiting_per_key)) {
+        mem_free(c);
+        return NULL;
+    }
+    mutex_init(&c->mutex);
+    cond_init(&c->cond);
+    c->backend = backend;
+    c->config = *config;
+    c->self = (int64_t)(random_u64() >> 2) | 1;
+    c->heartbeat_at = CLOCK_NEVER;
+    c->lease_least = CLOCK_NEVER;
+    publish_time(c, clock_wall_us(), clock_boot_us());
+    return c;
+}
+
+void committer_free(struct committer *c)
+{
+    if (!c)
+        return;
+    struct store_op *op;
+    while ((op = list_pop(&c->queue))) {
+        op->status = STORE_DOWN;
+        end_op(op);
+    }
+    waiters_fini(&c->waiters);
+    c->backend->ops->close(c->backend);
+    cond_fini(&c->cond);
+    mutex_fini(&c->mutex);
+    mem_free(c);
+}
+
+enum backend_status committer_register(struct committer *c)
+{
+    struct backend_state state;
+    enum backend_status status = c->backend->ops->begin(c->backend, &state);
+    if (status != BACKEND_OK)
+        return status;
+    int64_t boot = clock_boot_us();
+    int64_t now = record_store_time(clock_wall_us(), state.time, 0);
+    publish_time(c, now, boot);
+    if (c->config.is_serve) {
+        state.serve = c->self;
+        state.serve_since = now;
+        state.time = now;
+    }
+    c->seen = state;
+    atomic_store(&c->forgets, state.forgets);
+    atomic_store(&c->seen_at, boot);
+    status = c->backend->ops->commit(c->backend, &state, c->config.is_serve);
+    return status == BACKEND_OK ? c->backend->ops->rest(c->backend) : status;
+}

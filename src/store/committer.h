@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The committer: turns queued operations into batches, one transaction and one sync each, and
+ * wakes their owners after the commit returned.
+ *
+ * A passive object: committer_step does one batch. The store's thread is a loop round it; the
+ * simulation calls it by hand. The mutex guards queue, waiters and what is marked so; everything
+ * else belongs to whoever steps.
+ *
+ * A batch: begin the transaction; only then take operations (while another process holds the
+ * store they stay queued and can be withdrawn); apply; commit; end or park each; checkpoint.
+ *   no space    outcomes stay queued and are tried again; meanwhile begins may read, not write
+ *   busy, gone  everything stays queued; after `timeout_us` begins are refused at submit
+ *   I/O error   fail-stop (contract section 2, invariant 8)
+ */
+#ifndef PAWL_STORE_COMMITTER_H
+#define PAWL_STORE_COMMITTER_H
+
+#include "base/thread.h"
+#include "store/backend.h"
+#include "store/op_list.h"
+#include "store/waiters.h"
+
+#define COMMITTER_BATCH_MAX 256                        /* operations in one transaction */
+#define COMMITTER_SWEEP_MAX 64                         /* expired rows in one transaction */
+#define COMMITTER_RETRY_US (INT64_C(100) * 1000)       /* after no space, busy, gone */
+#define COMMITTER_SWEEP_US (INT64_C(1000) * 1000)      /* between two looks for expired rows */
+#define COMMITTER_LOOK_US (INT64_C(50) * 1000)         /* for other processes, while any waits */
+#define COMMITTER_SPACE_US (INT64_C(1000) * 1000)      /* between two looks at free space */
+
+struct committer {
+    struct backend *backend;
+    struct store_config config;
+    int64_t self; /* incarnation of this process */
+
+    struct mutex mutex;
+    struct cond cond;
+    struct op_list queue;   /* mutex */
+    struct waiters waiters; /* mutex */
+    struct backend_state seen; /* mutex: the state after the last batch */
+    bool stopping;          /* mutex */
+    int64_t stop_by;        /* mutex: boot time; then what is queued is given up */
+    bool sleeping;          /* mutex: the thread waits on cond */
+
+    int64_t heartbeat_at; /* boot time; CLOCK_NEVER: nothing held */
+    int64_t lease_least;  /* shortest lease this process has taken */
+    int64_t sweep_at;
+    int64_t look_at;
+    int64_t space_at;
+    int64_t retry_at;  /* not before; 0: no trouble */
+    int64_t write_at;  /* no space: when outcomes are tried again; 0: space is there */
+    bool low_on_space; /* under the disk reserve */
+    bool backlog;      /* the last sweep found a full slice */
+
+    atomic_llong offset;    /* store time minus boot time, after the last batch */
+    atomic_llong busy_since; /* boot time at which the running or failing batch began; 0: idle */
+    atomic_llong forgets;
+    atomic_llong seen_at;   /* boot time at which `forgets` was read */
+    atomic_bool gone;
+    atomic_bool dead;
+};
+
+/* Takes over `backend`. NULL: no memory (the backend is the caller's still). */
+struct committer *committer_new(const struct store_config *config, struct backend *backend);
+/* Everything queued must have ended. Closes the backend. */
+void committer_free(struct committer *committer);
+
+/* Registers this process as the store's `serve`. BACKEND_OK or what failed. */
+enum backend_status committer_register(struct committer *committer);
+
+/* Does one batch if anything is due. False: nothing was. */
+bool committer_step(struct committer *committer);
+
+/* Waits until something may be due, or committer_stop. */
+void committer_wait(struct committer *committer);
+
+/* Ends all waiting begins, and lets the thread end once the queue is empty. */
+void committer_stop(struct committer *committer);
+bool committer_stopped(struct committer *committer);
+
+/* store.h's calls of the same names. */
+void committer_submit(struct committer *committer, struct store_op *op);
+bool committer_withdraw(struct committer *committer, struct store_op *op);
+bool committer_is_up(const struct committer *committer);
+
+#endif

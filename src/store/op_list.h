@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* op_list: operations in order, linked through themselves. Not locked. */
+#ifndef PAWL_STORE_OP_LIST_H
+#define PAWL_STORE_OP_LIST_H
+
+#include "store/store.h"
+
+struct op_list {
+    struct store_op *first;
+    struct store_op *last;
+    size_t n;
+};
+
+static inline void list_append(struct op_list *list, struct store_op *op)
+{
+    op->next = NULL;
+    op->prev = list->last;
+    *(list->last ? &list->last->next : &list->first) = op;
+    list->last = op;
+    list->n++;
+}
+
+static inline void list_remove(struct op_list *list, struct store_op *op)
+{
+    *(op->prev ? &op->prev->next : &list->first) = op->next;
+    *(op->next ? &op->next->prev : &list->last) = op->prev;
+    list->n--;
+}
+
+/* The first one, taken out; NULL: empty. */
+static inline struct store_op *list_pop(struct op_list *list)
+{
+    struct store_op *op = list->first;
+    if (op)
+        list_remove(list, op);
+    return op;
+}
+
+/* Puts `front` before everything in `list`, in its own order; `front` is empty afterwards. */
+static inline void list_prepend(struct op_list *list, struct op_list *front)
+{
+    if (front->n == 0)
+        return;
+    front->last->next = list->first;
+    *(list->first ? &list->first->prev : &list->last) = front->last;
+    list->first = front->first;
+    list->n += front->n;
+    *front = (struct op_list){0};
+}
+
+#endif

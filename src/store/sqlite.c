@@ -1,0 +1,410 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The SQLite backend's file, its locks, and its transactions. */
+#include "store/sqlite.h"
+
+#include "base/check.h"
+#include "base/crash.h"
+#include "base/mem.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#define BUSY_MS 200           /* one try, where a sqlite3 shell or a backup holds a write lock */
+#define LOCK_SPAN_US INT64_C(200000) /* one try, where another pawl process does */
+#define CHECKPOINT_PAGES 1000 /* of the WAL: field measurement, docs/decisions/0003-schema.md */
+
+enum backend_status sqlite_status(struct sqlite_backend *sqlite, int code)
+{
+    if (code == SQLITE_OK || code == SQLITE_DONE || code == SQLITE_ROW)
+        return BACKEND_OK;
+    snprintf(sqlite->backend.problem, sizeof sqlite->backend.problem, "%s: %s", sqlite->path,
+             sqlite3_errstr(code));
+    switch (code & 0xff) {
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+        return BACKEND_BUSY;
+    case SQLITE_FULL:
+        return BACKEND_FULL;
+    case SQLITE_NOMEM:
+        return BACKEND_NO_MEMORY;
+    default:
+        return BACKEND_FATAL;
+    }
+}
+
+sqlite3_stmt *sqlite_use(struct sqlite_backend *sqlite, enum sqlite_statement name)
+{
+    sqlite3_stmt *statement = sqlite->statements[name];
+    CHECK(statement);
+    sqlite3_reset(statement);
+    sqlite3_clear_bindings(statement);
+    return statement;
+}
+
+enum backend_status sqlite_run(struct sqlite_backend *sqlite, sqlite3_stmt *statement)
+{
+    int code = sqlite3_step(statement);
+    sqlite3_reset(statement);
+    return sqlite_status(sqlite, code);
+}
+
+static enum backend_status run(struct sqlite_backend *sqlite, enum sqlite_statement name)
+{
+    return sqlite_run(sqlite, sqlite_use(sqlite, name));
+}
+
+static enum backend_status read_state(struct sqlite_backend *sqlite,
+                                      struct backend_state *ret_state)
+{
+    sqlite3_stmt *s = sqlite_use(sqlite, SQL_STATE_READ);
+    int code = sqlite3_step(s);
+    if (code != SQLITE_ROW) {
+        sqlite3_reset(s);
+        return sqlite_status(sqlite, code == SQLITE_DONE ? SQLITE_CORRUPT : code);
+    }
+    *ret_state = (struct backend_state){
+        .token = sqlite3_column_int64(s, 0),
+        .time = sqlite3_column_int64(s, 1),
+        .next_row = sqlite3_column_int64(s, 2),
+        .forgets = sqlite3_column_int64(s, 3),
+        .serve = sqlite3_column_int64(s, 4),
+        .serve_since = sqlite3_column_int64(s, 5),
+        .pending = sqlite3_column_int64(s, 6),
+        .complete = sqlite3_column_int64(s, 7),
+        .failed = sqlite3_column_int64(s, 8),
+        .unknown = sqlite3_column_int64(s, 9),
+    };
+    sqlite3_reset(s);
+    return BACKEND_OK;
+}
+
+static enum backend_status write_state(struct sqlite_backend *sqlite,
+                                       const struct backend_state *state)
+{
+    sqlite3_stmt *s = sqlite_use(sqlite, SQL_STATE_WRITE);
+    const int64_t values[] = {state->token, state->time,        state->next_row, state->forgets,
+                              state->serve, state->serve_since, state->pending,  state->complete,
+                              state->failed, state->unknown};
+    for (int i = 0; i < (int)(sizeof values / sizeof *values); i++)
+        sqlite3_bind_int64(s, i + 1, values[i]);
+    return sqlite_run(sqlite, s);
+}
+
+static bool has_moved(struct sqlite_backend *sqlite)
+{
+    int moved = 0;
+    sqlite3_file_control(sqlite->db, "main", SQLITE_FCNTL_HAS_MOVED, &moved);
+    if (moved)
+        snprintf(sqlite->backend.problem, sizeof sqlite->backend.problem,
+                 "%s was removed or replaced while in use; restore it and restart", sqlite->path);
+    return moved;
+}
+
+static enum backend_status sqlite_begin(struct backend *backend, struct backend_state *ret_state)
+{
+    struct sqlite_backend *sqlite = sqlite_of(backend);
+    if (has_moved(sqlite))
+        return BACKEND_GONE;
+    int locked = store_lock_take(&sqlite->lock, sqlite->lock_span_us);
+    if (locked != 0) {
+        snprintf(backend->problem, sizeof backend->problem,
+                 "%s-pawl: another pawl process holds the store", sqlite->path);
+        return locked == -EAGAIN ? BACKEND_BUSY : BACKEND_FATAL;
+    }
+    enum backend_status status = run(sqlite, SQL_BEGIN);
+    if (status == BACKEND_OK)
+        status = read_state(sqlite, ret_state);
+    if (status != BACKEND_OK)
+        backend->ops->rollback(backend);
+    return status;
+}
+
+static void sqlite_rollback(struct backend *backend)
+{
+    struct sqlite_backend *sqlite = sqlite_of(backend);
+    if (!sqlite3_get_autocommit(sqlite->db))
+        run(sqlite, SQL_ROLLBACK);
+    store_lock_free(&sqlite->lock);
+}
+
+static enum backend_status sqlite_commit(struct backend *backend,
+                                         const struct backend_state *state, bool changed)
+{
+    struct sqlite_backend *sqlite = sqlite_of(backend);
+    enum backend_status status = BACKEND_OK;
+    if (changed)
+        status = write_state(sqlite, state);
+    CRASH_POINT(before_commit);
+    if (status == BACKEND_OK)
+        status = run(sqlite, SQL_COMMIT);
+    if (status != BACKEND_OK)
+        sqlite_rollback(backend);
+    return status;
+}
+
+/* Checkpoints by hand: SQLite's own automatic checkpoint swallows a failed sync. */
+static enum backend_status sqlite_rest(struct backend *backend)
+{
+    struct sqlite_backend *sqlite = sqlite_of(backend);
+    enum backend_status status = BACKEND_OK;
+    if (sqlite->wal_pages >= CHECKPOINT_PAGES) {
+        int code = sqlite3_wal_checkpoint_v2(sqlite->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL,
+                                             NULL);
+        status = sqlite_status(sqlite, code);
+        if (status == BACKEND_BUSY)
+            status = BACKEND_OK;
+    }
+    store_lock_free(&sqlite->lock);
+    return status;
+}
+
+static int note_wal_pages(void *argument, sqlite3 *db, const char *schema, int pages)
+{
+    (void)db, (void)schema;
+    ((struct sqlite_backend *)argument)->wal_pages = pages;
+    return SQLITE_OK;
+}
+
+static enum backend_status sqlite_look(struct backend *backend, bool *ret_changed)
+{
+    struct sqlite_backend *sqlite = sqlite_of(backend);
+    if (has_moved(sqlite))
+        return BACKEND_GONE;
+    sqlite3_stmt *s = sqlite_use(sqlite, SQL_DATA_VERSION);
+    int code = sqlite3_step(s);
+    int64_t version = code == SQLITE_ROW ? sqlite3_column_int64(s, 0) : 0;
+    sqlite3_reset(s);
+    if (code != SQLITE_ROW)
+        return sqlite_status(sqlite, code);
+    *ret_changed = version != sqlite->data_version;
+    sqlite->data_version = version;
+    return BACKEND_OK;
+}
+
+static bool sqlite_serve_alive(struct backend *backend)
+{
+    return store_lock_life_held(&sqlite_of(backend)->lock);
+}
+
+static bool sqlite_space(struct backend *backend, uint64_t *ret_free, uint64_t *ret_size)
+{
+    struct statvfs space;
+    if (statvfs(sqlite_of(backend)->path, &space) != 0)
+        return false;
+    *ret_free = (uint64_t)space.f_bavail * space.f_frsize;
+    *ret_size = (uint64_t)space.f_blocks * space.f_frsize;
+    return true;
+}
+
+static void sqlite_close(struct backend *backend)
+{
+    struct sqlite_backend *sqlite = sqlite_of(backend);
+    for (int i = 0; i < SQL_COUNT; i++)
+        sqlite3_finalize(sqlite->statements[i]);
+    /* Closing may checkpoint: never beside another process that writes. */
+    bool locked = sqlite->lock.fd >= 0 && store_lock_take(&sqlite->lock, sqlite->lock_span_us) == 0;
+    if (sqlite->db && !locked && sqlite->lock.fd >= 0)
+        sqlite3_db_config(sqlite->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+    sqlite3_close_v2(sqlite->db);
+    if (locked)
+        store_lock_free(&sqlite->lock);
+    store_lock_close(&sqlite->lock);
+    buf_fini(&sqlite->texts);
+    mem_free(sqlite->path);
+    mem_free(sqlite);
+}
+
+static const struct backend_ops sqlite_ops = {
+    .begin = sqlite_begin,
+    .commit = sqlite_commit,
+    .rollback = sqlite_rollback,
+    .rest = sqlite_rest,
+    .find = sqlite_find,
+    .insert = sqlite_insert,
+    .update = sqlite_update,
+    .finish = sqlite_finish,
+    .remove = sqlite_remove,
+    .outcome = sqlite_outcome,
+    .heartbeat = sqlite_heartbeat,
+    .sweep = sqlite_sweep,
+    .list = sqlite_list,
+    .look = sqlite_look,
+    .serve_alive = sqlite_serve_alive,
+    .space = sqlite_space,
+    .close = sqlite_close,
+};
+
+/* ---- opening ---- */
+
+static void explain(struct sqlite_backend *sqlite, const char *what)
+{
+    snprintf(sqlite->backend.problem, sizeof sqlite->backend.problem, "%s: %s", sqlite->path, what);
+}
+
+static bool create_file(struct sqlite_backend *sqlite, const struct store_config *config)
+{
+    int flags = O_RDWR | O_CLOEXEC | O_NOFOLLOW | (config->read_only_file ? 0 : O_CREAT);
+    int fd = open(sqlite->path, flags, 0600);
+    if (fd < 0) {
+        explain(sqlite, errno == ENOENT && config->read_only_file ? "there is no store here"
+                                                                  : strerror(errno));
+        return false;
+    }
+    struct stat info;
+    bool regular = fstat(fd, &info) == 0 && S_ISREG(info.st_mode);
+    close(fd);
+    if (!regular)
+        explain(sqlite, "is not a regular file");
+    return regular;
+}
+
+static bool open_lock(struct sqlite_backend *sqlite)
+{
+    struct buf name BUF_AUTO = buf_make(8192);
+    buf_add_str(&name, sqlite->path);
+    buf_add(&name, "-pawl", sizeof "-pawl");
+    if (!buf_ok(&name)) {
+        explain(sqlite, "out of memory");
+        return false;
+    }
+    int code = store_lock_open(&sqlite->lock, name.at);
+    if (code != 0)
+        explain(sqlite, strerror(-code));
+    return code == 0;
+}
+
+static bool take_life(struct sqlite_backend *sqlite)
+{
+    int code = store_lock_life(&sqlite->lock);
+    if (code == 0)
+        return true;
+    if (code != -EAGAIN) {
+        explain(sqlite, strerror(-code));
+        return false;
+    }
+    snprintf(sqlite->backend.problem, sizeof sqlite->backend.problem,
+             "%s is in use by another `pawl serve` (pid %lld); stop it, or use another store",
+             sqlite->path, (long long)store_lock_holder(&sqlite->lock));
+    return false;
+}
+
+static bool pragmas(struct sqlite_backend *sqlite)
+{
+    static const char settings[] =
+        "PRAGMA page_size=4096; PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=0;"
+        "PRAGMA journal_size_limit=67108864; PRAGMA cache_size=-16384; PRAGMA mmap_size=0;"
+        "PRAGMA temp_store=MEMORY; PRAGMA foreign_keys=OFF; PRAGMA trusted_schema=OFF;";
+    sqlite3_busy_timeout(sqlite->db, BUSY_MS);
+    if (sqlite3_exec(sqlite->db, settings, NULL, NULL, NULL) != SQLITE_OK)
+        return false;
+    sqlite3_stmt *s = NULL;
+    int code = sqlite3_prepare_v2(sqlite->db, "PRAGMA journal_mode=WAL", -1, &s, NULL);
+    if (code == SQLITE_OK)
+        code = sqlite3_step(s);
+    bool wal = code == SQLITE_ROW && strcmp((const char *)sqlite3_column_text(s, 0), "wal") == 0;
+    sqlite3_finalize(s);
+    return wal;
+}
+
+static bool install_schema(struct sqlite_backend *sqlite)
+{
+    if (sqlite3_exec(sqlite->db, "BEGIN IMMEDIATE", NULL, NULL, NULL) != SQLITE_OK) {
+        explain(sqlite, sqlite3_errmsg(sqlite->db));
+        return false;
+    }
+    const char *problem = sqlite_schema_install(sqlite);
+    if (problem)
+        explain(sqlite, problem);
+    const char *end = problem ? "ROLLBACK" : "COMMIT";
+    if (sqlite3_exec(sqlite->db, end, NULL, NULL, NULL) == SQLITE_OK)
+        return !problem;
+    if (!problem)
+        explain(sqlite, sqlite3_errmsg(sqlite->db));
+    return false;
+}
+
+static bool prepare(struct sqlite_backend *sqlite)
+{
+    static const char *const texts[SQL_COUNT] = {
+#define X(name, sql) [SQL_##name] = sql,
+        SQLITE_STATEMENTS(X)
+#undef X
+    };
+    for (int i = 0; i < SQL_COUNT; i++) {
+        int code = sqlite3_prepare_v3(sqlite->db, texts[i], -1, SQLITE_PREPARE_PERSISTENT,
+                                      &sqlite->statements[i], NULL);
+        if (code != SQLITE_OK) {
+            explain(sqlite, sqlite3_errmsg(sqlite->db));
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Everything that touches the file happens under the batch lock. */
+static bool open_database(struct sqlite_backend *sqlite)
+{
+    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
+    int code = sqlite3_open_v2(sqlite->path, &sqlite->db, flags, NULL);
+    if (code == SQLITE_OK)
+        sqlite3_wal_hook(sqlite->db, note_wal_pages, sqlite);
+    int64_t format = 0;
+    const char *problem = code == SQLITE_OK ? sqlite_schema_check(sqlite->db, &format) : NULL;
+    if (problem) {
+        explain(sqlite, problem);
+        return false;
+    }
+    if (code != SQLITE_OK || !pragmas(sqlite)) {
+        explain(sqlite, sqlite->db ? sqlite3_errmsg(sqlite->db) : "out of memory");
+        return false;
+    }
+    return install_schema(sqlite) && prepare(sqlite);
+}
+
+static bool open_all(struct sqlite_backend *sqlite, const struct store_config *config,
+                     enum store_open_result *ret_result)
+{
+    if (!create_file(sqlite, config) || !open_lock(sqlite))
+        return false;
+    if (config->is_serve && !take_life(sqlite)) {
+        *ret_result = STORE_OPEN_IN_USE;
+        return false;
+    }
+    if (store_lock_take(&sqlite->lock, sqlite->lock_span_us) != 0) {
+        explain(sqlite, "another pawl process holds the store and does not let go");
+        return false;
+    }
+    bool ok = open_database(sqlite);
+    store_lock_free(&sqlite->lock);
+    return ok;
+}
+
+struct backend *sqlite_backend_open(const struct store_config *config,
+                                    enum store_open_result *ret_result, char **ret_problem)
+{
+    *ret_result = STORE_OPEN_FAILED;
+    *ret_problem = NULL;
+    struct sqlite_backend *sqlite = mem_zalloc(1, sizeof *sqlite);
+    char *path = mem_copy(config->path, strlen(config->path));
+    if (!sqlite || !path) {
+        mem_free(sqlite);
+        mem_free(path);
+        return NULL;
+    }
+    sqlite->backend.ops = &sqlite_ops;
+    sqlite->lock.fd = -1;
+    sqlite->path = path;
+    sqlite->texts = buf_make(SQLITE_ROW_TEXT_MAX);
+    sqlite->lock_span_us = config->timeout_us;
+    if (open_all(sqlite, config, ret_result)) {
+        sqlite->lock_span_us = LOCK_SPAN_US;
+        *ret_result = STORE_OPENED;
+        return &sqlite->backend;
+    }
+    *ret_problem = mem_copy(sqlite->backend.problem, strlen(sqlite->backend.problem));
+    sqlite_close(&sqlite->backend);
+    return NULL;
+}

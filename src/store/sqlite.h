@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The SQLite backend, for its own files: sqlite.c (file, transactions), sqlite_rows.c (one record),
+ * sqlite_scan.c (many records). Schema and the figures behind it: docs/decisions/0003-schema.md.
+ */
+#ifndef PAWL_STORE_SQLITE_H
+#define PAWL_STORE_SQLITE_H
+
+#include "base/buf.h"
+#include "store/backend.h"
+#include "store/lock.h"
+#include <sqlite3.h>
+
+/* Every statement, prepared once: X(name, sql). */
+#define SQLITE_STATEMENTS(X)                                                                       \
+    X(BEGIN, "BEGIN IMMEDIATE")                                                                    \
+    X(COMMIT, "COMMIT")                                                                            \
+    X(ROLLBACK, "ROLLBACK")                                                                        \
+    X(DATA_VERSION, "PRAGMA data_version")                                                         \
+    X(STATE_READ, "SELECT token, time, next_row, forgets, serve, serve_since, pending, complete,"  \
+                  " failed, unknown FROM pawl_state")                                              \
+    X(STATE_WRITE,                                                                                 \
+      "UPDATE pawl_state SET token=?1, time=?2, next_row=?3, forgets=?4, serve=?5,"                \
+      " serve_since=?6, pending=?7, complete=?8, failed=?9, unknown=?10")                          \
+    X(KEY_FIND, "SELECT id FROM pawl_key WHERE k=?1")                                              \
+    X(KEY_INSERT, "INSERT INTO pawl_key(k, id) VALUES(?1, ?2)")                                    \
+    X(KEY_DELETE, "DELETE FROM pawl_key WHERE k=?1")                                               \
+    X(PENDING_FIND,                                                                                \
+      "SELECT key_hash, tenant, rule, key, recipe, payload_hash, target_hash, created_at, status," \
+      " token, attempt_id, attempts, started_at, lease_until, lease_us, owner, owner_is_serve,"    \
+      " probing, windowed, unknown, settle_us, quiet_at, ttl_us, tombstone_us, expires_at"         \
+      " FROM pawl_pending WHERE id=?1")                                                            \
+    X(PENDING_INSERT,                                                                              \
+      "INSERT INTO pawl_pending(id, status, token, attempt_id, attempts, started_at, lease_until," \
+      " lease_us, owner, owner_is_serve, probing, windowed, unknown, settle_us, quiet_at, ttl_us," \
+      " tombstone_us, expires_at, key_hash, tenant, rule, key, recipe, payload_hash, target_hash," \
+      " created_at) VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19,"    \
+      "?20,?21,?22,?23,?24,?25,?26)")                                                              \
+    X(PENDING_UPDATE,                                                                              \
+      "UPDATE pawl_pending SET status=?2, token=?3, attempt_id=?4, attempts=?5, started_at=?6,"    \
+      " lease_until=?7, lease_us=?8, owner=?9, owner_is_serve=?10, probing=?11, windowed=?12,"     \
+      " unknown=?13, settle_us=?14, quiet_at=?15, ttl_us=?16, tombstone_us=?17, expires_at=?18"    \
+      " WHERE id=?1")                                                                              \
+    X(PENDING_DELETE, "DELETE FROM pawl_pending WHERE id=?1")                                      \
+    X(PENDING_HEARTBEAT,                                                                           \
+      "UPDATE pawl_pending SET lease_until=max(lease_until, ?2 + lease_us)"                        \
+      " WHERE owner=?1 AND lease_until > 0")                                                       \
+    X(PENDING_EXPIRED,                                                                             \
+      "SELECT id, key_hash FROM pawl_pending WHERE expires_at <= ?1 AND expires_at IS NOT NULL"    \
+      " ORDER BY expires_at LIMIT ?2")                                                             \
+    X(OUTCOME_FIND,                                                                                \
+      "SELECT key_hash, tenant, rule, key, recipe, payload_hash, target_hash, created_at, status," \
+      " token, attempts, started_at, completed_at, expires_at, gone_at, kept, http_code,"          \
+      " result_ref FROM pawl_outcome WHERE id=?1")                                                 \
+    X(OUTCOME_INSERT,                                                                              \
+      "INSERT INTO pawl_outcome(id, status, completed_at, expires_at, gone_at, sweep_at, kept,"    \
+      " http_code, result_ref, headers, body, token, key_hash, tenant, rule, key, recipe,"         \
+      " payload_hash, target_hash, created_at, attempts, started_at)"                              \
+      " SELECT ?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11, token, key_hash, tenant, rule, key, recipe,"    \
+      " payload_hash, target_hash, created_at, attempts, started_at FROM pawl_pending"             \
+      " WHERE id=?1")                                                                              \
+    X(OUTCOME_READ, "SELECT status, http_code, headers, body FROM pawl_outcome WHERE id=?1")       \
+    X(OUTCOME_DELETE, "DELETE FROM pawl_outcome WHERE id=?1")                                      \
+    X(OUTCOME_DUE,                                                                                 \
+      "SELECT id, key_hash, status, gone_at FROM pawl_outcome WHERE sweep_at <= ?1"                \
+      " ORDER BY sweep_at LIMIT ?2")                                                               \
+    X(OUTCOME_STRIP,                                                                               \
+      "UPDATE pawl_outcome SET headers=NULL, body=NULL, sweep_at=gone_at WHERE id=?1")             \
+    X(LIST,                                                                                        \
+      "SELECT id FROM pawl_pending WHERE (?1 IS NULL OR tenant=?1) AND (?2 IS NULL OR rule=?2)"    \
+      " AND (?3 IS NULL OR key=?3) AND (?4=0 OR status=?4)"                                        \
+      " UNION ALL SELECT id FROM pawl_outcome WHERE (?1 IS NULL OR tenant=?1)"                     \
+      " AND (?2 IS NULL OR rule=?2) AND (?3 IS NULL OR key=?3) AND (?4=0 OR status=?4)"            \
+      " ORDER BY id")
+
+enum sqlite_statement {
+#define X(name, sql) SQL_##name,
+    SQLITE_STATEMENTS(X)
+#undef X
+        SQL_COUNT
+};
+
+#define SQLITE_ROW_TEXT_MAX ((size_t)128 * 1024) /* all texts of one row; heads are smaller */
+
+struct sqlite_backend {
+    struct backend backend; /* first: the two are cast into each other */
+    sqlite3 *db;
+    struct store_lock lock;
+    char *path;
+    sqlite3_stmt *statements[SQL_COUNT];
+    struct buf texts;     /* of the row found last */
+    int wal_pages;        /* in the WAL after the last commit */
+    int64_t data_version; /* at the last look; 0: not yet */
+    int64_t lock_span_us; /* how long to wait for other processes */
+};
+
+static inline struct sqlite_backend *sqlite_of(struct backend *backend)
+{
+    return (struct sqlite_backend *)backend;
+}
+
+/* The prepared statement, reset and without bindings. */
+sqlite3_stmt *sqlite_use(struct sqlite_backend *sqlite, enum sqlite_statement name);
+
+/* Steps a statement that returns no row, and resets it. */
+enum backend_status sqlite_run(struct sqlite_backend *sqlite, sqlite3_stmt *statement);
+
+/* What an SQLite result code means, noted in backend.problem. */
+enum backend_status sqlite_status(struct sqlite_backend *sqlite, int code);
+
+/* Finds by row id; record.status is RECORD_ABSENT when there is none. */
+enum backend_status sqlite_find_row(struct sqlite_backend *sqlite, int64_t id,
+                                    struct store_row *ret_row);
+
+/* The operations of one row and of many (backend.h). */
+enum backend_status sqlite_find(struct backend *backend, const struct digest *key, int64_t hint,
+                                struct store_row *ret_row);
+enum backend_status sqlite_insert(struct backend *backend, const struct store_row *row);
+enum backend_status sqlite_update(struct backend *backend, const struct store_row *row);
+enum backend_status sqlite_finish(struct backend *backend, const struct store_row *row,
+                                  const struct outcome *outcome);
+enum backend_status sqlite_remove(struct backend *backend, const struct store_row *row);
+enum backend_status sqlite_outcome(struct backend *backend, const struct store_row *row,
+                                   struct outcome **ret_outcome);
+enum backend_status sqlite_heartbeat(struct backend *backend, int64_t owner, int64_t now);
+enum backend_status sqlite_sweep(struct backend *backend, int64_t now, size_t max,
+                                 struct backend_state *state, size_t *ret_steps);
+enum backend_status sqlite_list(struct backend *backend, const struct store_list *list,
+                                const struct record_world *world);
+
+/* Whether the file is ours or new, before anything is changed in it. NULL: yes, with its format;
+ * else one line that says what is wrong. */
+const char *sqlite_schema_check(sqlite3 *db, int64_t *ret_format);
+
+/* The schema, and what brings an older file to it. Runs inside a transaction. NULL: done; else one
+ * line that says what is wrong with the file. */
+const char *sqlite_schema_install(struct sqlite_backend *sqlite);
+
+#define PAWL_APPLICATION_ID 0x7061776c /* "pawl" */
+#define PAWL_FORMAT 1                  /* user_version */
+
+#endif

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "store/store.h"
+
+#include "base/check.h"
+#include "base/mem.h"
+#include "store/committer.h"
+#include <stdio.h>
+
+struct store {
+    struct committer *committer;
+    struct thread thread;
+    bool has_thread;
+};
+
+struct store_config store_config_default(void)
+{
+    return (struct store_config){
+        .kind = STORE_SQLITE,
+        .max_queued = 16384,
+        .max_waiting = 10000,
+        .max_waiting_per_key = 2000,
+        .timeout_us = 10 * CLOCK_US_PER_S,
+    };
+}
+
+static void run_committer(void *argument)
+{
+    struct committer *committer = argument;
+    while (!committer_stopped(committer))
+        if (!committer_step(committer))
+            committer_wait(committer);
+}
+
+static struct backend *open_backend(const struct store_config *config,
+                                    enum store_open_result *ret_result, char **ret_problem)
+{
+    if (config->kind == STORE_SQLITE)
+        return sqlite_backend_open(config, ret_result, ret_problem);
+    *ret_result = STORE_OPEN_FAILED;
+    *ret_problem = NULL;
+    struct backend *backend = memory_backend_open();
+    if (backend)
+        *ret_result = STORE_OPENED;
+    return backend;
+}
+
+static bool start(struct store *store, const struct store_config *config, char **ret_problem)
+{
+    struct committer *committer = store->committer;
+    if (committer_register(committer) != BACKEND_OK) {
+        *ret_problem = mem_copy(committer->backend->problem, strlen(committer->backend->problem));
+        return false;
+    }
+    if (config->no_thread)
+        return true;
+    store->has_thread = thread_start(&store->thread, "pawl-store", run_committer, committer);
+    return store->has_thread;
+}
+
+enum store_open_result store_open_over(const struct store_config *config, struct backend *backend,
+                                       struct store **ret_store, char **ret_problem)
+{
+    *ret_problem = NULL;
+    struct store *store = mem_zalloc(1, sizeof *store);
+    if (store)
+        store->committer = committer_new(config, backend);
+    if (!store || !store->committer) {
+        backend->ops->close(backend);
+        mem_free(store);
+        return STORE_OPEN_FAILED;
+    }
+    if (!start(store, config, ret_problem)) {
+        committer_free(store->committer);
+        mem_free(store);
+        return STORE_OPEN_FAILED;
+    }
+    *ret_store = store;
+    return STORE_OPENED;
+}
+
+enum store_open_result store_open(const struct store_config *config, struct store **ret_store,
+                                  char **ret_problem)
+{
+    CHECK(config->max_queued > 0 && config->timeout_us > 0);
+    enum store_open_result result = STORE_OPEN_FAILED;
+    struct backend *backend = open_backend(config, &result, ret_problem);
+    return backend ? store_open_over(config, backend, ret_store, ret_problem) : result;
+}
+
+void store_close(struct store *store)
+{
+    if (!store)
+        return;
+    committer_stop(store->committer);
+    if (store->has_thread)
+        thread_join(&store->thread);
+    else
+        run_committer(store->committer);
+    committer_free(store->committer);
+    mem_free(store);
+}
+
+void store_submit(struct store *store, struct store_op *op)
+{
+    committer_submit(store->committer, op);
+}
+
+bool store_withdraw(struct store *store, struct store_op *op)
+{
+    return committer_withdraw(store->committer, op);
+}
+
+void store_run(struct store *store, struct store_op *op, struct parker *parker, int64_t deadline_us)
+{
+    op->parker = parker;
+    store_submit(store, op);
+    int64_t deadline = deadline_us;
+    while (!store_op_ended(op)) {
+        parker->park(parker, deadline);
+        if (store_op_ended(op))
+            return;
+        bool give_up = parker->interrupted || clock_boot_us() >= deadline;
+        if (give_up && store_withdraw(store, op))
+            return;
+        if (give_up)
+            deadline = CLOCK_NEVER;
+    }
+}
+
+int64_t store_now(const struct store *store)
+{
+    int64_t marked = atomic_load(&store->committer->offset) + clock_boot_us();
+    int64_t wall = clock_wall_us();
+    return wall > marked ? wall : marked;
+}
+
+struct slice store_secret(const struct store *store)
+{
+    return slice_make(store->committer->backend->secret, DIGEST_SIZE);
+}
+
+int64_t store_forgets(const struct store *store, int64_t *ret_seen_at)
+{
+    /* The mark is read first: a newer count with an older mark only asks the store once more. */
+    *ret_seen_at = atomic_load(&store->committer->seen_at);
+    return atomic_load(&store->committer->forgets);
+}
+
+bool store_is_up(const struct store *store)
+{
+    return committer_is_up(store->committer);
+}
+
+struct store_counts store_counts(struct store *store)
+{
+    struct committer *c = store->committer;
+    mutex_lock(&c->mutex);
+    struct store_counts counts = {
+        .pending = c->seen.pending,
+        .complete = c->seen.complete,
+        .failed = c->seen.failed,
+        .unknown = c->seen.unknown,
+        .forgets = c->seen.forgets,
+        .queued = c->queue.n,
+        .waiting = c->waiters.n,
+    };
+    mutex_unlock(&c->mutex);
+    return counts;
+}
+
+bool store_step(struct store *store)
+{
+    return committer_step(store->committer);
+}

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * store: the records, for those who use them. Who implements one reads store/backend.h.
+ *
+ * All work is an operation (struct store_op): the caller's memory, filled in, submitted, and left
+ * alone until it has ended. One thread, the committer, takes what is queued, applies it in one
+ * transaction, commits once, and then wakes the owners: nothing a batch decided is told before its
+ * commit returned (contract section 2, invariant 3).
+ *
+ *      store_submit            taken by the committer         its commit returned
+ *   ------------------> queued ----------------------> taken -----------------------> ended
+ *        | refused        |  ^                           |  a begin on a live lease        ^
+ *        v                |  '---- record changed, ------'---> waiting (with wait_until) --|
+ *      (ended)            '--- store_withdraw ---> ended  <--- store_withdraw ---'   own time over
+ *
+ * Limits: `max_queued` begins (finish, release, doubt are never refused: a begin that was admitted
+ * reserved their place), `max_waiting` waiting begins, `max_waiting_per_key` for one key.
+ * Deadlines are boot time; what records hold is store time (both microseconds).
+ */
+#ifndef PAWL_STORE_STORE_H
+#define PAWL_STORE_STORE_H
+
+#include "base/park.h"
+#include "core/outcome.h"
+#include "core/record.h"
+
+struct store;
+
+enum store_kind {
+    STORE_SQLITE,
+    STORE_MEMORY, /* for tests: forgets everything at close */
+};
+
+struct store_config {
+    enum store_kind kind;
+    const char *path;          /* of the SQLite file; created 0600 when absent */
+    bool read_only_file;       /* never create the file: commands that look */
+    bool is_serve;             /* take the life lock: one `serve` a file */
+    bool no_thread;            /* the caller steps the committer by hand (simulation) */
+    size_t max_queued;
+    size_t max_waiting;
+    size_t max_waiting_per_key;
+    int64_t timeout_us;        /* a batch that takes longer makes the store count as down */
+    uint64_t disk_reserve;     /* bytes to stay free; 0: the smaller of 64 MiB and 10 % */
+    /* Called on the committer's thread at the first I/O error of a write or sync (invariant 8).
+     * `what` is one line. NULL: prints it and ends the process with exit code 74. When it returns,
+     * the store answers STORE_DEAD to everything. */
+    void (*fail_stop)(void *argument, const char *what);
+    void *fail_stop_argument;
+};
+
+/* Defaults for everything but path and is_serve. */
+struct store_config store_config_default(void);
+
+enum store_open_result {
+    STORE_OPENED,
+    STORE_OPEN_FAILED, /* cannot be opened, foreign, newer, corrupt, locked, read-only */
+    STORE_OPEN_IN_USE, /* another `serve` holds it */
+};
+
+/* Opens (creates, migrates forward) a store and starts its committer. On failure `*ret_problem`
+ * (mem_free) is one line: what was wrong with which file, and what to do. */
+enum store_open_result store_open(const struct store_config *config, struct store **ret_store,
+                                  char **ret_problem);
+
+/* Ends the committer after everything queued; waiting begins end as RECORD_IN_PROGRESS. Accepts
+ * NULL. No operation may be submitted any more. */
+void store_close(struct store *store);
+
+enum store_op_kind {
+    STORE_BEGIN,
+    STORE_FINISH,          /* an outcome: `outcome` with `kept`, or only its status */
+    STORE_RELEASE,         /* the owner: surely not done */
+    STORE_RELEASE_SETTLED, /* found out by looking: only once quiet */
+    STORE_DOUBT,           /* the owner: nobody knows */
+    STORE_EXTEND,
+    STORE_RESOLVE, /* an operator's outcome */
+    STORE_FORGET,  /* an operator deletes the record */
+    STORE_LOOK,    /* read one record, and its outcome */
+    STORE_LIST,    /* read many: `list` is called for each, on the committer's thread */
+};
+
+enum store_status {
+    STORE_DONE,     /* decided and durable: verdict or write says what */
+    STORE_DOWN,     /* not applied: the store cannot be written in time, or is gone */
+    STORE_FULL,     /* not applied: no space for what begin would write */
+    STORE_LIMITED,  /* not applied: too many queued or waiting */
+    STORE_NO_MEMORY,
+    STORE_DEAD,     /* fail-stop: whether it was applied nobody knows */
+    STORE_WITHDRAWN,
+};
+
+/* One row as STORE_LIST shows it; slices are valid during the call. */
+struct store_row {
+    int64_t id;
+    struct digest key_hash;
+    struct slice tenant;
+    struct slice rule;
+    struct slice key;
+    struct slice recipe;
+    struct slice location; /* result_ref of a final record */
+    struct record record;
+};
+
+struct store_list {
+    struct slice tenant; /* `.at` NULL: any */
+    struct slice rule;
+    struct slice key;
+    enum record_status status; /* RECORD_ABSENT: any */
+    bool lapsed_only;
+    size_t limit;
+    void (*each)(void *argument, const struct store_row *row, enum record_lease lease);
+    void *argument;
+};
+
+struct store_op {
+    enum store_op_kind kind;
+    struct digest key_hash;   /* engine_key_hash: names the record */
+    struct slice tenant;      /* as shown; with begin */
+    struct slice rule;
+    struct slice key;
+    struct slice recipe;      /* of the hashes; with begin */
+    struct record_begin begin;
+    int64_t wait_until;       /* begin: how long to wait on a live lease, boot time; 0: not at all */
+    int64_t token;            /* all but begin, look, list; with forget 0: any */
+    int64_t row_hint;         /* row id from an earlier op on this record; 0: not known */
+    struct outcome *outcome;  /* finish, resolve: borrowed until ended; NULL: only http_status */
+    enum record_status final; /* finish */
+    int http_status;          /* finish, resolve */
+    bool kept;                /* finish: keep fields and body */
+    bool force;               /* release_settled, resolve, forget */
+    const struct store_list *list;
+    struct parker *parker;    /* woken when it has ended */
+
+    /* results, valid once ended */
+    enum store_status status;
+    enum record_verdict verdict; /* begin */
+    enum record_write write;     /* all others that write */
+    struct record record;        /* as it stands afterwards; RECORD_ABSENT: none */
+    enum record_lease lease;     /* of that record, now */
+    int64_t lease_left_us;       /* of a live lease */
+    int64_t store_now;           /* when it was decided */
+    int64_t row;                 /* row id; 0: none */
+    int64_t forgets;             /* store_forgets when it was decided */
+    struct outcome *found;       /* replay, look: a reference of the caller's; NULL: none */
+    char *found_recipe;          /* RECORD_OTHER_RECIPE: the record's; mem_free */
+
+    /* the committer's own */
+    atomic_int state;
+    struct store_op *next;
+    struct store_op *prev;
+    int64_t wake_at;
+    size_t heap_index;
+    struct store_op *key_next; /* in the list of waiters of one key */
+    bool waits;
+};
+
+/* Hands it over. Always ends: perhaps at once, with a refusal as status. From any thread; never
+ * blocks. */
+void store_submit(struct store *store, struct store_op *op);
+
+/* Whether it has ended (acquire: results may be read). */
+bool store_op_ended(const struct store_op *op);
+
+/* Takes a queued or waiting operation back: it has ended as STORE_WITHDRAWN, and was not applied.
+ * False: it is being applied or has ended; its owner waits until it ended. */
+bool store_withdraw(struct store *store, struct store_op *op);
+
+/* Submits and parks until it has ended. With a deadline that passes, or a parker that is
+ * interrupted, it is withdrawn if that is still possible. */
+void store_run(struct store *store, struct store_op *op, struct parker *parker,
+               int64_t deadline_us);
+
+/* Store time now, without asking the store. */
+int64_t store_now(const struct store *store);
+
+/* The secret that keys hashes of identities and credentials: 32 bytes, made with the store. */
+struct slice store_secret(const struct store *store);
+
+/* For caches: a number that moves when a record was forgotten, by whichever process, and the boot
+ * time at which the store was last seen to hold it. */
+int64_t store_forgets(const struct store *store, int64_t *ret_seen_at);
+
+/* Whether a begin would be taken now: the store answered within its timeout, is not full, not gone. */
+bool store_is_up(const struct store *store);
+
+/* Records by status, kept with each batch (never by scanning). */
+struct store_counts {
+    int64_t pending;
+    int64_t complete;
+    int64_t failed;
+    int64_t unknown;
+    int64_t forgets; /* since the store was made */
+    size_t queued;
+    size_t waiting;
+};
+struct store_counts store_counts(struct store *store);
+
+/* With no_thread: does one batch, wakes its owners; false when there was nothing to do. */
+bool store_step(struct store *store);
+
+#endif

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Black box: the built binary ($PAWL_BIN, else build/pawl) between a client and an upstream that
+count and record. A test's name is what pawl promises. Time is moved with `clock`, never slept."""
+from __future__ import annotations
+
+import functools
+import sys
+from pathlib import Path
+from typing import Callable, Iterator
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from gateway import PAWL, Clock, Gateway, run  # noqa: E402
+from upstream import Upstream  # noqa: E402
+
+CONFIG = """
+tenant: none
+rules:
+  - name: refunds.create
+    match: POST /refunds
+"""
+
+
+GATEWAYS = pytest.StashKey[list[Gateway]]()
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    """A test that failed shows what its gateways printed."""
+    outcome = yield
+    report = outcome.get_result()
+    if report.failed:
+        for gateway in item.stash.get(GATEWAYS, []):
+            report.sections.append(("pawl printed", "\n".join(gateway.printed[-100:])))
+
+
+@functools.cache
+def has_hooks() -> bool:
+    return not PAWL.exists() or "+hooks" in run("version").stdout
+
+
+def pytest_runtestloop(session: pytest.Session) -> None:
+    if not session.config.option.collectonly and not PAWL.exists():
+        pytest.exit(f"{PAWL} is not built", returncode=3)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if has_hooks():
+        return
+    out = [item for item in items if item.get_closest_marker("hooks")]
+    items[:] = [item for item in items if item not in out]
+    config.hook.pytest_deselected(items=out)
+
+
+@pytest.fixture
+def upstream() -> Iterator[Upstream]:
+    made = Upstream()
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def clock(tmp_path: Path) -> Clock:
+    return Clock(tmp_path / "clock")
+
+
+@pytest.fixture
+def pawl(tmp_path: Path, upstream: Upstream, clock: Clock,
+         request: pytest.FixtureRequest) -> Iterator[Callable[..., Gateway]]:
+    """Makes gateways: pawl() with CONFIG, pawl(text) with another config (without listen, upstream
+    and store), pawl(text, started=False) for one that the test starts."""
+    made: list[Gateway] = []
+
+    def make(config: str = CONFIG, started: bool = True) -> Gateway:
+        directory = tmp_path / f"pawl{len(made)}"
+        directory.mkdir()
+        made.append(Gateway(directory, upstream.port, config, clock))
+        return made[-1].start() if started else made[-1]
+
+    request.node.stash[GATEWAYS] = made
+    yield make
+    upstream.open_gates()
+    try:
+        for gateway in made:
+            gateway.close()
+    finally:
+        for gateway in made:
+            gateway.discard()
+
+
+@pytest.fixture
+def gateway(pawl: Callable[..., Gateway]) -> Gateway:
+    """One with CONFIG."""
+    return pawl()

@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The gateway under test as a process, and the clock that a test moves."""
+from __future__ import annotations
+
+import ctypes
+import ctypes.util
+import json
+import mmap
+import os
+import random
+import re
+import signal
+import socket
+import subprocess
+import threading
+from pathlib import Path
+from typing import Any
+
+from wire import PATIENCE, Answer, Client, Headers, eventually
+
+ROOT = Path(__file__).resolve().parents[2]
+PAWL = Path(os.environ.get("PAWL_BIN", ROOT / "build" / "pawl"))
+READY = re.compile(r"^pawl: ready\b")
+# What no run may print, however it ends.
+ALARMS = re.compile(r"believed and wrong|AddressSanitizer|ThreadSanitizer|LeakSanitizer|"
+                    r"runtime error:|MemorySanitizer|stack smashing")
+PR_SET_PDEATHSIG = 1
+_libc = ctypes.CDLL(ctypes.util.find_library("c"), use_errno=True)
+
+
+def _die_with_the_test() -> None:
+    _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def run(*arguments: str | Path, **more: Any) -> subprocess.CompletedProcess[str]:
+    """A pawl command to its end."""
+    return subprocess.run([str(PAWL), *map(str, arguments)], capture_output=True, text=True,
+                          timeout=PATIENCE, check=False, **more)
+
+
+def free_port() -> int:
+    """Below the range from which connections get theirs, so that none takes it during a restart."""
+    while True:
+        port = random.randint(10000, 32000)
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+                return port
+            except OSError:
+                continue
+
+
+class Clock:
+    """The time of builds with hooks: what all processes add to both their clocks."""
+
+    def __init__(self, path: Path):
+        path.write_bytes(bytes(8))
+        self.path = path
+        with path.open("r+b") as file:
+            self._map = mmap.mmap(file.fileno(), 8)
+        # A plain store of 8 aligned bytes: no reader sees half of it.
+        self._offset_us = ctypes.c_int64.from_buffer(self._map)
+
+    def advance(self, seconds: float) -> None:
+        self._offset_us.value += int(seconds * 1_000_000)
+
+
+class Gateway:
+    """`pawl serve` with one config, store and port; may be killed and started any number of times.
+    Start it on the test's own thread: it dies with the thread that started it."""
+
+    def __init__(self, directory: Path, upstream_port: int, config: str, clock: Clock):
+        self.directory = directory
+        self.port = free_port()
+        self.store = directory / "pawl.db"
+        self.config = directory / "pawl.yaml"
+        self.clock = clock
+        self.upstream_port = upstream_port
+        self.printed: list[str] = []  # stdout and stderr, of all its lives
+        self.process: subprocess.Popen[str] | None = None
+        self._readers: list[threading.Thread] = []
+        self.configure(config)
+
+    def configure(self, config: str) -> None:
+        """Writes the config; addresses and store are put before it."""
+        self._config_text = config
+        self.config.write_text(f"listen: 127.0.0.1:{self.port}\n"
+                               f"upstream: http://127.0.0.1:{self.upstream_port}\n"
+                               f"store: sqlite:{self.store}\n{config}")
+
+    # ---- its life ----
+
+    def start(self, **environment: str) -> Gateway:
+        """Until it is ready; fails with what it printed when it is not."""
+        assert PAWL.exists(), f"{PAWL} is not built"
+        for _ in range(5):
+            begin = len(self.printed)
+            self._spawn(environment)
+            if self._is_ready(begin):
+                return self
+            if not any("in use" in line for line in self.printed[begin:]):
+                break
+            self.port = free_port()
+            self.configure(self._config_text)
+        raise AssertionError("pawl is not ready:\n" + "\n".join(self.printed))
+
+    def _spawn(self, environment: dict[str, str]) -> None:
+        assert self.process is None, "it runs already"
+        self.process = subprocess.Popen(
+            [str(PAWL), "serve", "-c", str(self.config)], stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace",
+            cwd=self.directory, preexec_fn=_die_with_the_test,
+            env={**os.environ, "PAWL_TEST_CLOCK": str(self.clock.path), **environment})
+        for stream in (self.process.stdout, self.process.stderr):
+            thread = threading.Thread(target=self._read, args=(stream,), daemon=True)
+            thread.start()
+            self._readers.append(thread)
+
+    def _read(self, stream: Any) -> None:
+        for line in stream:
+            self.printed.append(line.rstrip("\n"))
+
+    def _is_ready(self, begin: int) -> bool:
+        process = self.process
+        eventually(lambda: process.poll() is not None
+                   or any(READY.match(line) for line in self.printed[begin:]), "the ready line")
+        if process.poll() is None:
+            return True
+        self._ended()
+        return False
+
+    def _ended(self) -> int:
+        status = self.process.wait(PATIENCE)
+        for reader in self._readers:
+            reader.join(PATIENCE)
+        self._readers.clear()
+        self.process = None
+        return status
+
+    def signal(self, number: int) -> None:
+        self.process.send_signal(number)
+
+    def kill9(self) -> None:
+        self.signal(signal.SIGKILL)
+        self._ended()
+
+    def stop(self) -> int:
+        """SIGTERM; its exit status once it has drained."""
+        self.signal(signal.SIGTERM)
+        return self.wait()
+
+    def wait(self) -> int:
+        """Until it ends by itself; its exit status, negative for a signal."""
+        return self._ended()
+
+    def restart(self, **environment: str) -> None:
+        if self.process is not None:
+            assert self.stop() == 0
+        self.start(**environment)
+
+    def pause(self) -> None:
+        self.signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        self.signal(signal.SIGCONT)
+
+    @property
+    def is_listening(self) -> bool:
+        with socket.socket() as sock:
+            sock.settimeout(PATIENCE)
+            return sock.connect_ex(("127.0.0.1", self.port)) == 0
+
+    @property
+    def alarms(self) -> list[str]:
+        return [line for line in self.printed if ALARMS.search(line)]
+
+    @property
+    def log(self) -> list[dict[str, Any]]:
+        """Its JSON log lines."""
+        return [json.loads(line) for line in list(self.printed) if line.startswith("{")]
+
+    def close(self) -> None:
+        """The end of a test: it must still be able to end well."""
+        if self.process is not None:
+            self.go_on()
+            status = self.stop()
+            assert status == 0, f"pawl ended with {status}:\n" + "\n".join(self.printed)
+        assert not self.alarms, "\n".join(self.printed)
+
+    def discard(self) -> None:
+        if self.process is not None:
+            self.kill9()
+
+    # ---- requests, each on a connection of its own ----
+
+    def connect(self) -> Client:
+        return Client(self.port)
+
+    def request(self, method: str, target: str, headers: Headers = (), body: bytes = b"") -> Answer:
+        with self.connect() as client:
+            return client.request(method, target, headers, body)
+
+    def post(self, target: str, body: Any = None, key: str | None = None,
+             headers: Headers = ()) -> Answer:
+        """POSTs JSON, or bytes as they are; `key` is written into the header as it stands."""
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        first = [] if key is None else [("Idempotency-Key", key)]
+        return self.request("POST", target,
+                            [*first, ("Content-Type", "application/json"), *headers], data)

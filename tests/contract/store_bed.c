@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "store_bed.h"
+
+#include "base/mem.h"
+#include "base/random.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+void bed_init(struct bed *bed, enum store_kind kind)
+{
+    *bed = (struct bed){.kind = kind, .config = store_config_default()};
+    thread_parker_init(&bed->parker);
+    strcpy(bed->dir, "/tmp/pawl-contract-XXXXXX");
+    assert_non_null(mkdtemp(bed->dir));
+    snprintf(bed->path, sizeof bed->path, "%s/pawl.db", bed->dir);
+    bed->config.kind = kind;
+    bed->config.path = bed->path;
+}
+
+static void remove_file(const struct bed *bed, const char *suffix)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s%s", bed->path, suffix);
+    unlink(path);
+}
+
+void bed_fini(struct bed *bed)
+{
+    bed_close(bed);
+    thread_parker_fini(&bed->parker);
+    static const char *const suffixes[] = {"", "-wal", "-shm", "-pawl", "-old"};
+    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++)
+        remove_file(bed, suffixes[i]);
+    rmdir(bed->dir);
+}
+
+static enum store_open_result open_it(struct bed *bed, char **ret_problem)
+{
+    if (bed->kind == STORE_SQLITE)
+        return store_open(&bed->config, &bed->store, ret_problem);
+    struct backend *backend = bed->backend ? bed->backend : memory_backend_open();
+    assert_non_null(backend);
+    bed->backend = backend;
+    return store_open_over(&bed->config, backend, &bed->store, ret_problem);
+}
+
+void bed_open(struct bed *bed)
+{
+    char *problem = NULL;
+    if (open_it(bed, &problem) != STORE_OPENED)
+        fail_msg("%s", problem ? problem : "out of memory");
+}
+
+void bed_close(struct bed *bed)
+{
+    store_close(bed->store);
+    bed->store = NULL;
+    bed->backend = NULL;
+}
+
+char *bed_refusal(struct bed *bed, enum store_open_result *ret_result)
+{
+    char *problem = NULL;
+    *ret_result = open_it(bed, &problem);
+    bed_close(bed);
+    return problem;
+}
+
+void bed_share(struct bed *from, struct bed *ret_bed)
+{
+    *ret_bed = (struct bed){.kind = from->kind, .config = store_config_default()};
+    thread_parker_init(&ret_bed->parker);
+    memcpy(ret_bed->path, from->path, sizeof from->path);
+    ret_bed->config.kind = from->kind;
+    ret_bed->config.path = from->path;
+    if (from->backend)
+        ret_bed->backend = memory_backend_share(from->backend);
+}
+
+struct digest key_of(uint64_t key)
+{
+    return digest_of(slice_make(&key, sizeof key));
+}
+
+struct store_op begin_on(uint64_t key)
+{
+    struct store_op op = {.kind = STORE_BEGIN,
+                          .key_hash = key_of(key),
+                          .tenant = SLICE("tenant"),
+                          .rule = SLICE("rule"),
+                          .key = SLICE("key"),
+                          .recipe = SLICE("recipe"),
+                          .begin = {.lease_us = LEASE, .ttl_us = TTL}};
+    random_bytes(op.begin.attempt_id, sizeof op.begin.attempt_id);
+    return op;
+}
+
+struct store_op wait_on(uint64_t key)
+{
+    struct store_op op = begin_on(key);
+    op.wait_until = CLOCK_NEVER;
+    return op;
+}
+
+struct store_op write_on(uint64_t key, enum store_op_kind kind, int64_t token)
+{
+    return (struct store_op){.kind = kind,
+                             .key_hash = key_of(key),
+                             .token = token,
+                             .final = RECORD_COMPLETE,
+                             .http_status = 201};
+}
+
+void submit(struct bed *bed, struct store_op *op)
+{
+    op->parker = &bed->parker.parker;
+    store_submit(bed->store, op);
+}
+
+void await(struct bed *bed, struct store_op *op)
+{
+    while (!store_op_ended(op))
+        bed->parker.parker.park(&bed->parker.parker, CLOCK_NEVER);
+}
+
+void run(struct bed *bed, struct store_op *op)
+{
+    submit(bed, op);
+    await(bed, op);
+}
+
+void await_waiting(struct bed *bed, size_t n)
+{
+    while (store_counts(bed->store).waiting != n)
+        usleep(500);
+}
+
+int64_t proceed(struct bed *bed, uint64_t key)
+{
+    struct store_op op = begin_on(key);
+    run(bed, &op);
+    assert_int_equal(op.status, STORE_DONE);
+    assert_int_equal(op.verdict, RECORD_PROCEED);
+    return op.record.token;
+}
+
+enum record_verdict verdict(struct bed *bed, uint64_t key)
+{
+    struct store_op op = begin_on(key);
+    run(bed, &op);
+    assert_int_equal(op.status, STORE_DONE);
+    outcome_unref(op.found);
+    mem_free(op.found_recipe);
+    return op.verdict;
+}
+
+enum record_write finish(struct bed *bed, uint64_t key, int64_t token, const char *body)
+{
+    struct outcome *outcome = outcome_new(201, false, SLICE("A: b\r\n"), slice_of(body));
+    assert_non_null(outcome);
+    struct store_op op = write_on(key, STORE_FINISH, token);
+    op.outcome = outcome;
+    op.kept = true;
+    run(bed, &op);
+    outcome_unref(outcome);
+    outcome_unref(op.found);
+    assert_int_equal(op.status, STORE_DONE);
+    return op.write;
+}
+
+enum record_write act(struct bed *bed, uint64_t key, enum store_op_kind kind, int64_t token)
+{
+    struct store_op op = write_on(key, kind, token);
+    run(bed, &op);
+    outcome_unref(op.found);
+    assert_int_equal(op.status, STORE_DONE);
+    return op.write;
+}
+
+struct record look(struct bed *bed, uint64_t key)
+{
+    struct store_op op = {.kind = STORE_LOOK, .key_hash = key_of(key)};
+    run(bed, &op);
+    outcome_unref(op.found);
+    assert_int_equal(op.status, STORE_DONE);
+    return op.record;
+}
+
+static void tally(void *argument, const struct store_row *row, enum record_lease lease)
+{
+    (void)lease;
+    int64_t *by_status = argument;
+    by_status[row->record.status]++;
+}
+
+/* Records that expired are counted until they are swept: use it where none has. */
+size_t check_counts(struct bed *bed)
+{
+    int64_t n[RECORD_UNKNOWN + 1] = {0};
+    struct store_list list = {.limit = SIZE_MAX, .each = tally, .argument = n};
+    struct store_op op = {.kind = STORE_LIST, .list = &list};
+    run(bed, &op);
+    assert_int_equal(op.status, STORE_DONE);
+    struct store_counts counts = store_counts(bed->store);
+    assert_int_equal(counts.pending, n[RECORD_PENDING]);
+    assert_int_equal(counts.complete, n[RECORD_COMPLETE]);
+    assert_int_equal(counts.failed, n[RECORD_FAILED]);
+    assert_int_equal(counts.unknown, n[RECORD_UNKNOWN]);
+    return (size_t)(counts.pending + counts.complete + counts.failed + counts.unknown);
+}

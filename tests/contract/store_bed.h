@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A store under test, its directory, and short words for what is done with it. */
+#ifndef PAWL_TESTS_STORE_BED_H
+#define PAWL_TESTS_STORE_BED_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "store/memory.h"
+#include "store/store.h"
+
+#define SECOND CLOCK_US_PER_S
+#define LEASE (30 * SECOND)
+#define TTL (3600 * SECOND)
+
+struct bed {
+    enum store_kind kind;
+    struct store *store;
+    struct backend *backend; /* of a memory store */
+    struct thread_parker parker;
+    struct store_config config;
+    char dir[64];
+    char path[96];
+};
+
+/* A bed without a store yet. */
+void bed_init(struct bed *bed, enum store_kind kind);
+/* Closes the store and removes the directory. */
+void bed_fini(struct bed *bed);
+
+/* Opens it by bed->config; fails the test when that fails. */
+void bed_open(struct bed *bed);
+void bed_close(struct bed *bed);
+/* What is wrong with opening it (NULL: nothing, and the store is closed again); mem_free. */
+char *bed_refusal(struct bed *bed, enum store_open_result *ret_result);
+
+/* Another bed on the same data, as a second process would have it; not opened. */
+void bed_share(struct bed *from, struct bed *ret_bed);
+
+struct digest key_of(uint64_t key);
+
+/* A begin under `key`, with an attempt id of its own, that does not wait. */
+struct store_op begin_on(uint64_t key);
+/* The same, waiting for as long as it takes. */
+struct store_op wait_on(uint64_t key);
+struct store_op write_on(uint64_t key, enum store_op_kind kind, int64_t token);
+
+/* Runs to its end. */
+void run(struct bed *bed, struct store_op *op);
+void submit(struct bed *bed, struct store_op *op);
+void await(struct bed *bed, struct store_op *op);
+/* Until so many begins wait. */
+void await_waiting(struct bed *bed, size_t n);
+
+/* A begin that proceeds: its token. */
+int64_t proceed(struct bed *bed, uint64_t key);
+/* What a begin without waiting is told. */
+enum record_verdict verdict(struct bed *bed, uint64_t key);
+/* Stores `body` as the outcome, 201. */
+enum record_write finish(struct bed *bed, uint64_t key, int64_t token, const char *body);
+enum record_write act(struct bed *bed, uint64_t key, enum store_op_kind kind, int64_t token);
+struct record look(struct bed *bed, uint64_t key);
+
+/* Fails unless the kept counts are those of a scan; returns how many rows there are. */
+size_t check_counts(struct bed *bed);
+
+#endif

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the documents say is so: their links lead somewhere, the scripts and files they name exist,
+and the binary ($PAWL_BIN) takes every config they show."""
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAWL = Path(os.environ.get("PAWL_BIN", ROOT / "build" / "pawl"))
+SKIPPED = ("build", ".git", ".pytest")
+DOCUMENTS = [path for path in sorted(ROOT.rglob("*.md"))
+             if not path.relative_to(ROOT).parts[0].startswith(SKIPPED)]
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+NAMED = re.compile(r"(?<![\w/.-])((?:scripts|docs|examples|src|tests|bench|model|packaging|ext)/"
+                   r"[\w./-]*\w)")
+FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```", re.M | re.S)
+HEADING = re.compile(r"^#+ +(.*)$", re.M)
+LISTEN = re.compile(r"^(listen|upstream|rules):", re.M)
+
+
+def anchor(heading: str) -> str:
+    """As GitHub makes it."""
+    return re.sub(r"[^\w\- ]", "", heading.replace("`", "").lower()).strip().replace(" ", "-")
+
+
+def prose(text: str) -> str:
+    return FENCE.sub("", text)
+
+
+def configs() -> list[tuple[str, str]]:
+    shown = [(str(path.relative_to(ROOT)), path.read_text("utf-8"))
+             for path in sorted((ROOT / "examples").rglob("*.yaml"))]
+    shown += [(f"{path.relative_to(ROOT)}#{i}", body) for path in DOCUMENTS
+              for i, (kind, body) in enumerate(FENCE.findall(path.read_text("utf-8")))
+              if kind in ("yaml", "yml")]
+    return [(name, text) for name, text in shown if len(set(LISTEN.findall(text))) == 3]
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_somewhere(path):
+    text = path.read_text("utf-8")
+    for link in LINK.findall(prose(text)):
+        if re.match(r"[a-z]+:", link):
+            continue
+        target, _, fragment = link.partition("#")
+        file = (path.parent / target) if target else path
+        assert file.exists(), link
+        if fragment and file.suffix == ".md":
+            assert fragment in map(anchor, HEADING.findall(file.read_text("utf-8"))), link
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_files_that_are_named_exist(path):
+    for name in NAMED.findall(path.read_text("utf-8")):
+        assert any(base.exists() for base in (ROOT / name, path.parent / name)) or \
+            any(ROOT.glob(name + "*")), name
+
+
+@pytest.mark.parametrize("text", [pytest.param(text, id=name) for name, text in configs()])
+def test_a_config_that_is_shown_is_taken(tmp_path, text):
+    config = tmp_path / "pawl.yaml"
+    config.write_text(text)
+    ran = subprocess.run([str(PAWL), "serve", "--test", "-c", str(config)], capture_output=True,
+                         text=True, timeout=30, check=False)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+def test_every_config_here_is_looked_at():
+    assert any(name == "examples/demo/pawl.yaml" for name, _ in configs())

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Any bytes as a config file. It is taken or refused with complaints; every complaint is one
+ * printable line that names a place within the file; what is taken holds together.
+ */
+#include "base/check.h"
+#include "base/mem.h"
+#include "config/config.h"
+#include "fuzz.h"
+
+#define FILE_NAME "fuzz.yaml"
+#define ROOM (1U << 20)
+
+/* At most so many: YAML 1.1 ends a line with U+0085, U+2028 and U+2029 too, and libyaml puts what
+ * is missing at the end of a file on the line after it. */
+static size_t count_lines(const uint8_t *bytes, size_t n)
+{
+    size_t lines = 2;
+    for (size_t i = 0; i < n; i++)
+        lines += bytes[i] == '\n' || bytes[i] == '\r' || bytes[i] == 0xc2 || bytes[i] == 0xe2;
+    return lines;
+}
+
+/* FILE:LINE:COLUMN: key: text, or FILE: N more. */
+static void check_line(struct slice line, size_t lines)
+{
+    struct slice number;
+    uint64_t value;
+    CHECK(slice_starts(line, SLICE(FILE_NAME ":")));
+    for (size_t i = 0; i < line.len; i++)
+        CHECK((unsigned char)line.at[i] >= 0x20 && line.at[i] != 0x7f);
+    line = slice_skip(line, strlen(FILE_NAME ":"));
+    if (slice_starts(line, SLICE(" ")))
+        return;
+    line = slice_cut(line, ':', &number);
+    CHECK(slice_to_u64(number, INT64_MAX, &value) && value >= 1);
+    CHECK(value <= lines);
+    line = slice_cut(line, ':', &number);
+    CHECK(slice_to_u64(number, INT64_MAX, &value) && value >= 1);
+    CHECK(slice_starts(line, SLICE(" ")) && line.len > strlen(" k: "));
+}
+
+static void check_complaints(const char *complaints, size_t lines)
+{
+    struct slice rest = slice_of(complaints);
+    while (rest.len) {
+        struct slice line;
+        rest = slice_cut(rest, '\n', &line);
+        CHECK(rest.at);
+        check_line(line, lines);
+    }
+}
+
+static void check_rule(const struct rule *rule)
+{
+    ARENA_AUTO struct arena arena = arena_make(ROOM);
+    struct payload_selection selection;
+    CHECK(rule->name.len > 0 && rule->match.method.len > 0);
+    CHECK(rule->key_format && rule->key.n > 0);
+    CHECK(rule->tenant_none || rule->tenant.n > 0 || !rule->protect);
+    CHECK(rule->ttl_us > 0 && rule->lease_us > 0 && rule->timeout_us > 0 && rule->settle_us >= 0);
+    CHECK(rule->unknown != RECORD_UNKNOWN_PROBE || rule->probe.n > 0);
+    CHECK(payload_recipe_read(rule->recipe, &arena, &selection));
+    CHECK(selection.mode == rule->payload.mode);
+    CHECK(selection.n_pointers == rule->payload.n_pointers);
+    CHECK(!rule_match_lacks(&rule->match, &rule->key).at);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
+{
+    char *complaints;
+    struct config *config = config_parse(FILE_NAME, slice_make(bytes, n), &complaints);
+    CHECK(complaints);
+    CHECK(config || complaints[0]);
+    check_complaints(complaints, count_lines(bytes, n));
+    for (size_t i = 0; config && i < config->rules->n; i++)
+        check_rule(&config->rules->rules[i]);
+    mem_free(complaints);
+    config_free(config);
+    return 0;
+}

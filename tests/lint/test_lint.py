@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""scripts/lint finds what it says it finds, and leaves good code alone."""
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+LINT = Path(__file__).resolve().parents[2] / "scripts" / "lint"
+SPDX = "/* SPDX-License-Identifier: Apache-2.0 */\n"
+ARCHITECTURE = """
+## Folders, and who may include whom
+| folder | holds | may include |
+|---|---|---|
+| `src/base` | bytes | libc, zlib |
+| `src/core` | decisions | base |
+| `src/cli` | doors | anything |
+## One owner for each foreign header
+| header | included only by |
+|---|---|
+| `sqlite3.h` | `src/base/store*` |
+| `base/inner.h` | `src/base/*` |
+## Where a change goes
+| change | files |
+|---|---|
+| bytes | `src/base/bytes.h`, `base/bytes.c` |
+"""
+GOOD = {
+    "ARCHITECTURE.md": ARCHITECTURE,
+    "src/base/bytes.h": SPDX + """
+/* How many bytes. */
+int bytes_count(int first, void (*each)(int a, int b), ...) __attribute__((format(printf, 1, 2)));
+int bytes_sum(int first);
+
+struct bytes {
+    int (*read)(int a, int b, int c, int d, int e, int f); /* not a function */
+};
+void bytes_free(struct bytes *bytes);
+""",
+    "src/base/bytes.c": SPDX + """#include "base/bytes.h"
+#include <string.h>
+
+/* strcpy(a, b), malloc(1) and { in a comment */
+static const char *text = "strcpy(a, b) {";
+
+int bytes_sum(int first)
+{
+    object.free(object->malloc(first));
+    return first + mem_free(text);
+}
+""",
+    "src/cli/main.c": SPDX + '#include "base/bytes.h"\n#include "core/rule.h"\n',
+    "src/core/rule.h": SPDX + '#include "base/bytes.h"\n',
+}
+LONG = "    first++;\n"
+
+
+def body_of(lines: int) -> str:
+    return SPDX + "int bytes_long(int first)\n{\n" + LONG * (lines - 2) + "}\n"
+
+
+BAD = [
+    ("layers", "src/base/bytes.c", SPDX + '#include "core/rule.h"\n', "base may not include core"),
+    ("layers", "src/base/bytes.c", SPDX + '#include "bytes.h"\n', "is not a path from src/"),
+    ("layers", "src/new/bytes.c", SPDX, "folder new is not in"),
+    ("layers", "ARCHITECTURE.md", "# nothing\n", "no table"),
+    ("include-cycles", "src/base/bytes.h", SPDX + '#include "base/bytes.h"\n', "include cycle"),
+    ("include-cycles", "src/base/bytes.h", SPDX + '#include "core/rule.h"\n', "include cycle"),
+    ("header-owners", "src/base/bytes.c", SPDX + "#include <sqlite3.h>\n", "sqlite3.h belongs to"),
+    ("header-owners", "src/base/bytes.c", SPDX + "#include <curl/curl.h>\n", "has no owner"),
+    ("header-owners", "src/cli/main.c", SPDX + '#include "base/inner.h"\n', "belongs to"),
+    ("function-length", "src/base/bytes.c", body_of(71), "bytes_long has 71 lines"),
+    ("parameters", "src/base/bytes.c", SPDX + "int f(int a, int b, int c, int d, int e, int f)\n"
+     "{\n}\n", "f takes 6 parameters"),
+    ("parameters", "src/base/bytes.h", SPDX + "/* x */\nint f(int a, int b, int c, int d, int e,\n"
+     "      int f);\n", "f takes 6 parameters"),
+    ("file-length", "src/base/bytes.c", SPDX + "\n" * 600, "601 lines"),
+    ("columns", "src/base/bytes.c", SPDX + "/*" + "x" * 99 + "\n", "101 columns"),
+    ("licence", "src/base/bytes.c", "int a;\n", "no SPDX line"),
+    ("licence", "scripts/run", "#!/bin/sh\ntrue\n", "no SPDX line"),
+    ("promises", "src/base/bytes.c", SPDX + "/* TO" "DO: later */\n", "later"),
+    ("documented-headers", "src/base/bytes.h", SPDX + "/* a */\nint a(void);\n\nint b(void);\n",
+     "b has no comment above"),
+    ("documented-headers", "src/base/bytes.h", SPDX.strip() + "\n/* a */\nint a(void);\n\n"
+     "int b(void);\n", "b has no comment above"),
+    ("banned-calls", "src/base/bytes.c", SPDX + "int a = atoi (b);\n", "atoi()"),
+    ("allocation", "src/base/bytes.c", SPDX + "void *a = (char *)malloc(1);\n", "malloc()"),
+    ("allocation", "src/core/rule.c", SPDX + "void a(void)\n{\n    free(b);\n}\n", "free()"),
+    ("names", "src/base/string_utils.c", SPDX, "string_utils says nothing"),
+    ("where-a-change-goes", "ARCHITECTURE.md", ARCHITECTURE.replace("bytes.c", "gone.c"),
+     "base/gone.c does not exist"),
+    ("clang-format", "src/base/bytes.c", SPDX + "int  a ;\n", "clang-format would change this"),
+]
+FINE = [
+    ("function-length", "src/base/bytes.c", body_of(70)),
+    ("file-length", "src/base/bytes.c", SPDX + "\n" * 599),
+    ("columns", "src/base/bytes.c", SPDX + "x" * 100 + "\n"),
+    ("header-owners", "src/base/store_rows.c", SPDX + "#include <sqlite3.h>\n"),
+    ("promises", "src/base/bytes.c", SPDX + "/* TO" "DO (#12): later */\n"),
+    ("allocation", "src/base/mem.c", SPDX + "void *a = malloc(1);\n"),
+    ("documented-headers", "src/base/bytes.h", SPDX + "/* both */\nint a(void);\nint b(void);\n"),
+]
+
+
+def lint(root: Path, *arguments: str) -> tuple[int, str]:
+    ran = subprocess.run([LINT, "--root", root, *arguments], capture_output=True, text=True)
+    return ran.returncode, ran.stdout + ran.stderr
+
+
+@pytest.fixture
+def tree(tmp_path):
+    shutil.copy(LINT.parents[1] / ".clang-format", tmp_path)
+    for path, text in GOOD.items():
+        put(tmp_path, path, text)
+    return tmp_path
+
+
+def put(root: Path, path: str, text: str) -> None:
+    (root / path).parent.mkdir(parents=True, exist_ok=True)
+    (root / path).write_text(text)
+
+
+def test_good_code_passes_every_rule_but_the_look(tree):
+    rules = sorted({case[0] for case in BAD} - {"clang-format"})
+    status, printed = lint(tree, *rules)
+    assert (status, printed) == (0, f"{len(rules)} passed, 0 failed\n")
+
+
+@pytest.mark.parametrize("rule, path, text, expected", BAD,
+                         ids=[f"{case[0]}-{i}" for i, case in enumerate(BAD)])
+def test_a_breach_is_found_and_fails(tree, rule, path, text, expected):
+    put(tree, path, text)
+    status, printed = lint(tree, rule)
+    assert status == 1
+    assert expected in printed and path in printed
+    assert printed.endswith("0 passed, 1 failed\n")
+
+
+@pytest.mark.parametrize("rule, path, text", FINE, ids=[case[0] for case in FINE])
+def test_what_just_keeps_a_rule_passes(tree, rule, path, text):
+    put(tree, path, text)
+    assert lint(tree, rule) == (0, "1 passed, 0 failed\n")
+
+
+def test_every_rule_has_a_breach_here(tree):
+    _, printed = lint(tree, "no-such-rule")
+    assert set(printed.split("rules: ")[1].split()) == {case[0] for case in BAD}

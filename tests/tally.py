@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Counts the tests that a suite ran: prints `PASSED FAILED`.
+
+usage: tally.py LOG EXIT-STATUS [MESON-TEST-LOG.json]
+
+A test that was skipped did not pass. A suite that ended badly without a failed test failed once,
+and so did one in which nothing ran.
+"""
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+
+CMOCKA_PASSED = re.compile(r"^\[  PASSED  \] (\d+) test", re.M)
+CMOCKA_OTHER = re.compile(r"^\[  (?:FAILED |SKIPPED) *\] (\d+) test", re.M)
+OWN = re.compile(r"^(\d+) passed, (\d+) failed$", re.M)
+PYTEST_END = re.compile(r"^=* ?((?:\d+ [a-z]+(?:, )?)+) in [\d.]+s.*$", re.M)
+PYTEST_NEUTRAL = {"passed", "deselected", "warning", "warnings", "subtests"}
+
+
+def of_text(text: str) -> tuple[int, int]:
+    """What a program printed of its own tests; (0, 0) if nothing."""
+    if CMOCKA_PASSED.search(text) or CMOCKA_OTHER.search(text):
+        return (sum(map(int, CMOCKA_PASSED.findall(text))),
+                sum(map(int, CMOCKA_OTHER.findall(text))))
+    if own := OWN.findall(text):
+        return int(own[-1][0]), int(own[-1][1])
+    if ends := PYTEST_END.findall(text):
+        counts = {word: int(n) for n, word in re.findall(r"(\d+) ([a-z]+)", ends[-1])}
+        return counts.get("passed", 0), sum(n for word, n in counts.items()
+                                            if word not in PYTEST_NEUTRAL)
+    return 0, 0
+
+
+def of_meson(path: Path) -> tuple[int, int]:
+    """Of a log with one JSON object a program."""
+    passed = failed = 0
+    for line in path.read_text("utf-8").splitlines() if path.exists() else []:
+        test = json.loads(line)
+        ok, bad = of_text(f"{test.get('stdout') or ''}\n{test.get('stderr') or ''}")
+        is_ok = test["result"] == "OK"
+        passed += ok + (is_ok and ok + bad == 0)
+        failed += bad + (not is_ok and bad == 0)
+    return passed, failed
+
+
+def main(log: str, status: str, meson_log: str = "") -> None:
+    if meson_log:
+        passed, failed = of_meson(Path(meson_log))
+    else:
+        passed, failed = of_text(Path(log).read_text("utf-8", "replace"))
+    if failed == 0 and (status != "0" or passed == 0):
+        failed = 1
+    print(passed, failed)
+
+
+main(*sys.argv[1:])

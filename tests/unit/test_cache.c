@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "engine/cache.h"
+
+#define BIG ((uint64_t)1 << 20)
+
+static struct cache_key key_of(unsigned char name)
+{
+    struct cache_key key = {.recipe = SLICE("v1")};
+    memset(key.key_hash.bytes, name, DIGEST_SIZE);
+    memset(key.payload_hash.bytes, 1, DIGEST_SIZE);
+    memset(key.target_hash.bytes, 2, DIGEST_SIZE);
+    return key;
+}
+
+static void put(struct cache *cache, const struct cache_key *key, size_t size, int64_t expires_at,
+                int64_t forgets)
+{
+    char body[4096] = {0};
+    struct outcome *outcome = outcome_new(201, false, SLICE(""), slice_make(body, size));
+    assert_non_null(outcome);
+    cache_put(cache, key, outcome, expires_at, forgets);
+    outcome_unref(outcome);
+}
+
+/* The size of the body found; -1: nothing. */
+static int get(struct cache *cache, const struct cache_key *key, int64_t now, int64_t forgets)
+{
+    struct outcome *outcome = cache_get(cache, key, now, forgets);
+    int size = outcome ? (int)outcome->body.len : -1;
+    outcome_unref(outcome);
+    return size;
+}
+
+static void what_was_put_is_found_until_it_expires(void **unused)
+{
+    (void)unused;
+    struct cache *cache = cache_new(BIG);
+    struct cache_key key = key_of(1);
+    assert_int_equal(get(cache, &key, 0, 0), -1);
+    put(cache, &key, 10, 100, 0);
+    assert_int_equal(get(cache, &key, 99, 0), 10);
+    assert_int_equal(get(cache, &key, 100, 0), -1);
+    assert_int_equal(get(cache, &key, 99, 0), -1);
+    cache_free(cache);
+}
+
+static void another_request_never_gets_it(void **unused)
+{
+    (void)unused;
+    struct cache *cache = cache_new(BIG);
+    struct cache_key key = key_of(1);
+    put(cache, &key, 10, 100, 0);
+    struct cache_key other = key_of(2);
+    assert_int_equal(get(cache, &other, 0, 0), -1);
+    other = key;
+    other.payload_hash.bytes[31] ^= 1;
+    assert_int_equal(get(cache, &other, 0, 0), -1);
+    other = key;
+    other.target_hash.bytes[31] ^= 1;
+    assert_int_equal(get(cache, &other, 0, 0), -1);
+    other = key;
+    other.recipe = SLICE("v2");
+    assert_int_equal(get(cache, &other, 0, 0), -1);
+    assert_int_equal(get(cache, &key, 0, 0), 10);
+    cache_free(cache);
+}
+
+static void a_forget_anywhere_empties_it(void **unused)
+{
+    (void)unused;
+    struct cache *cache = cache_new(BIG);
+    struct cache_key key = key_of(1);
+    put(cache, &key, 10, 100, 4);
+    assert_int_equal(get(cache, &key, 0, 5), -1);
+    assert_int_equal(get(cache, &key, 0, 4), -1);
+    cache_free(cache);
+}
+
+static void the_newest_answer_of_a_key_is_the_one_kept(void **unused)
+{
+    (void)unused;
+    struct cache *cache = cache_new(BIG);
+    struct cache_key key = key_of(1);
+    put(cache, &key, 10, 100, 0);
+    put(cache, &key, 11, 100, 1);
+    assert_int_equal(get(cache, &key, 0, 1), 11);
+    cache_free(cache);
+}
+
+static void the_least_recently_used_leave_first(void **unused)
+{
+    (void)unused;
+    struct cache *cache = cache_new(3 * 4096);
+    struct cache_key a = key_of(1), b = key_of(2), c = key_of(3);
+    put(cache, &a, 4000, 100, 0);
+    put(cache, &b, 4000, 100, 0);
+    assert_int_equal(get(cache, &a, 0, 0), 4000);
+    put(cache, &c, 4000, 100, 0);
+    assert_int_equal(get(cache, &b, 0, 0), -1);
+    assert_int_equal(get(cache, &a, 0, 0), 4000);
+    assert_int_equal(get(cache, &c, 0, 0), 4000);
+    cache_free(cache);
+}
+
+static void an_answer_larger_than_the_cache_is_not_kept(void **unused)
+{
+    (void)unused;
+    struct cache *cache = cache_new(1024);
+    struct cache_key key = key_of(1);
+    put(cache, &key, 4000, 100, 0);
+    assert_int_equal(get(cache, &key, 0, 0), -1);
+    cache_free(cache);
+}
+
+static void an_answer_taken_outlives_its_entry(void **unused)
+{
+    (void)unused;
+    struct cache *cache = cache_new(BIG);
+    struct cache_key key = key_of(1);
+    put(cache, &key, 10, 100, 0);
+    struct outcome *outcome = cache_get(cache, &key, 0, 0);
+    cache_free(cache);
+    assert_int_equal(outcome->status, 201);
+    outcome_unref(outcome);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_was_put_is_found_until_it_expires),
+        cmocka_unit_test(another_request_never_gets_it),
+        cmocka_unit_test(a_forget_anywhere_empties_it),
+        cmocka_unit_test(the_newest_answer_of_a_key_is_the_one_kept),
+        cmocka_unit_test(the_least_recently_used_leave_first),
+        cmocka_unit_test(an_answer_larger_than_the_cache_is_not_kept),
+        cmocka_unit_test(an_answer_taken_outlives_its_entry),
+    };
+    return cmocka_run_group_tests_name("cache", tests, NULL, NULL);
+}

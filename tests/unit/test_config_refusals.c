@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a config may not say, and what the complaint tells. */
+#include "config_texts.h"
+
+#include "config/options.h"
+
+struct bad {
+    const char *text;
+    const char *place; /* "LINE:COLUMN: key: " */
+    const char *part;
+};
+
+static void check_bad(const struct bad *cases, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        char *complaints = refused(cases[i].text);
+        char start[128];
+        snprintf(start, sizeof(start), "pawl.yaml:%s", cases[i].place);
+        if (strncmp(complaints, start, strlen(start)) != 0)
+            fail_msg("not '%s' but:\n%s", start, complaints);
+        assert_holds(complaints, cases[i].part);
+        const char *end = strchr(complaints, '\n');
+        if (!end || end[1])
+            fail_msg("not one line:\n%s", complaints);
+        mem_free(complaints);
+    }
+}
+#define CHECK_BAD(cases) check_bad(cases, sizeof(cases) / sizeof(cases[0]))
+
+static void broken_yaml_is_refused_where_it_breaks(void **state)
+{
+    static const struct bad cases[] = {
+        {"a: [1\nb: 2", "2:2: config: ", "not YAML: did not find expected ',' or ']'"},
+        {"a: \"\xff\"", "1:5: config: ", "not YAML: invalid leading UTF-8 octet"},
+        {HEAD "a: {header:X}{body:/y}\n", "3:14: config: ", "\"{header:NAME}\""},
+        {"- a\n", "1:1: config: ", "not a map"},
+        {"x\n", "1:1: config: ", "not a map"},
+        {HEAD "--- \n" HEAD, "3:1: config: ", "a second document"},
+        {HEAD "? [a]\n: b\n", "3:3: config: ", "a name must be a single word"},
+        {HEAD "x: [[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]\n", "3:19: x: ", "nested too deep"},
+    };
+    (void)state;
+    CHECK_BAD(cases);
+}
+
+static void what_would_take_a_value_from_elsewhere_is_refused(void **state)
+{
+    static const struct bad cases[] = {
+        {HEAD "drain: &a 5s\n", "3:8: drain: ", "anchors are not supported"},
+        {HEAD "drain: *a\n", "3:8: drain: ", "aliases are not supported"},
+        {HEAD "*a : 5s\n", "3:1: config: ", "aliases are not supported"},
+        {HEAD "defaults: {<<: {ttl: 1h}}\n", "3:12: <<: ", "merge keys are not supported"},
+        {HEAD "drain: !!str 5s\n", "3:8: drain: ", "tags such as !!str are not supported"},
+        {HEAD "drain: 5s\nlisten: a:1\ndrain: 6s\n", "5:1: drain: ", "(first on line 3)"},
+        {HEAD "drain: ${PAWL_T_NONE}\n",
+         "3:8: drain: ", "the environment has no variable 'PAWL_T_NONE'"},
+        {HEAD "drain: \"${\"\n", "3:8: drain: ", "'${' without a variable (expected ${NAME})"},
+        {HEAD "drain: \"${A B}\"\n", "3:8: drain: ", "'${' without a variable"},
+        {HEAD "defaults: {headers: [\"A\\nB\"]}\n", "3:22: headers: ", "control byte"},
+    };
+    (void)state;
+    CHECK_BAD(cases);
+}
+
+static void a_wrong_name_is_answered_with_the_nearest_right_one(void **state)
+{
+    static const struct bad cases[] = {
+        {HEAD "tenat: none\n", "3:1: tenat: ", "unknown option (did you mean 'tenant'?)"},
+        {HEAD "max_wating: 5\n", "3:1: max_wating: ", "did you mean 'max_waiting'?"},
+        {HEAD "defaults: {tlt: 5s}\n", "3:12: tlt: ", "did you mean 'ttl'?"},
+        {HEAD "\"a\\nb\": 1\n", "3:1: a?b: ", "unknown option"},
+        {HEAD "'': 1\n", "3:1: (no name): ", "unknown option"},
+        {HEAD "zzz: 1\n", "3:1: zzz: ", "unknown option (expected listen, upstream, "},
+        {HEAD "rules:\n- {name: a, match: POST /a, keys: x}\n",
+         "4:29: keys: ", "did you mean 'key'?"},
+        {HEAD "defaults: {payload: {inclde: [/a]}}\n",
+         "3:22: inclde: ", "(did you mean 'include'? expected include or exclude)"},
+        {HEAD "unmatched: refus\n",
+         "3:12: unmatched: ", "(did you mean 'refuse'? expected pass or refuse)"},
+        {HEAD "defaults: {unknown: holdd}\n", "3:21: unknown: ", "did you mean 'hold'?"},
+        {HEAD "ttl: 5s\n", "3:1: ttl: ", "does not belong here (it stands in a rule or in "},
+        {HEAD "defaults: {name: a}\n",
+         "3:12: name: ", "does not belong here (it stands in a rule)"},
+        {HEAD "defaults: {drain: 1s}\n", "3:12: drain: ", "(it stands at the top)"},
+        {HEAD "defaults: {tenant: none}\n", "3:12: tenant: ", "at the top or in a rule"},
+    };
+    (void)state;
+    CHECK_BAD(cases);
+}
+
+static void values_of_the_wrong_kind_or_size_are_refused(void **state)
+{
+    static const struct bad cases[] = {
+        {HEAD "drain: 10\n", "3:8: drain: ", "'10' is not valid here (expected a span of time"},
+        {HEAD "drain: 2h\n", "3:8: drain: ", "'2h' is out of range (expected 0 to 1h)"},
+        {HEAD "drain: [1s]\n", "3:8: drain: ", "is a list (expected a span of time"},
+        {HEAD "drain:\n", "3:7: drain: ", "has no value (expected a span of time"},
+        {HEAD "drain: forever\n", "3:8: drain: ", "out of range"},
+        {HEAD "cache: 32MB\n", "3:8: cache: ", "(expected a size such as"},
+        {HEAD "cache: 2000GiB\n", "3:8: cache: ", "out of range (expected 0 to 1024GiB)"},
+        {HEAD "disk_reserve: 0\n", "3:15: disk_reserve: ", "out of range"},
+        {HEAD "threads: -1\n", "3:10: threads: ", "(expected a number)"},
+        {HEAD "threads: 257\n", "3:10: threads: ", "out of range (expected 0 to 256)"},
+        {HEAD "trust_tenant: yes\n", "3:15: trust_tenant: ", "(expected false or true)"},
+        {HEAD "trust_tenant: 'truee'\n", "3:15: trust_tenant: ", "did you mean 'true'?"},
+        {HEAD "rules: {a: 1}\n", "3:8: rules: ", "expected a list of rules"},
+        {HEAD "rules: [a]\n", "3:9: rules: ", "not a map"},
+        {HEAD "defaults: [a]\n", "3:11: defaults: ", "expected a map of options"},
+    };
+    (void)state;
+    CHECK_BAD(cases);
+}
+
+static void addresses_and_stores_that_cannot_be_are_refused(void **state)
+{
+    static const struct bad cases[] = {
+        {"upstream: https://h\n", "1:11: upstream: ", "https is not in this version"},
+        {"upstream: h:80\n", "1:11: upstream: ", "(expected http://HOST:PORT"},
+        {"upstream: http://h/api\n", "1:11: upstream: ", "(expected http://HOST:PORT"},
+        {"upstream: http://u@h\n", "1:11: upstream: ", "(expected http://HOST:PORT"},
+        {"upstream: http://h:0\n", "1:11: upstream: ", "(expected http://HOST:PORT"},
+        {"tenant: none\n", "1:1: upstream: ", "missing"},
+        {"", "1:1: upstream: ", "missing"},
+        {HEAD "listen: 8080\n", "3:9: listen: ", "(expected HOST:PORT"},
+        {HEAD "listen: h:65536\n", "3:9: listen: ", "(expected HOST:PORT"},
+        {HEAD "listen: \"[::1\"\n", "3:9: listen: ", "(expected HOST:PORT"},
+        {HEAD "store: pawl.db\n", "3:8: store: ", "(expected sqlite:PATH"},
+        {HEAD "store: 'sqlite:'\n", "3:8: store: ", "(expected sqlite:PATH"},
+        {HEAD "store: postgres://u:p@h/d\n", "3:8: store: ", "not in this version"},
+        {HEAD "store: redis://h\n", "3:8: store: ", "not in this version"},
+    };
+    (void)state;
+    CHECK_BAD(cases);
+}
+
+static void rules_that_cannot_hold_are_refused(void **state)
+{
+    static const struct bad cases[] = {
+        {HEAD "rules:\n- match: POST /a\n", "4:3: name: ", "the rule has no name"},
+        {HEAD "rules:\n- name: a\n", "4:3: match: ", "the rule has no match"},
+        {HEAD "rules:\n- {name: a b, match: POST /a}\n", "4:10: name: ", "letters, digits"},
+        {HEAD "rules:\n- {name: a, match: GET /a}\n",
+         "4:20: match: ", "POST, PUT, PATCH or DELETE"},
+        {HEAD "rules:\n- {name: a, match: POST}\n", "4:20: match: ", "a path starts with"},
+        {"upstream: http://h\nrules:\n- {name: a, match: POST /a}\n", "3:3: tenant: ", "missing"},
+        {HEAD "rules:\n- {name: a, match: POST /a, key: \"{path:id}\"}\n",
+         "4:34: key: ", "the path of rule 'a' has no {id}"},
+        {HEAD "rules:\n- {name: a, match: POST /a, key: \"{bdy:/x}\"}\n", "4:34: key: ", "body"},
+        {HEAD "rules:\n- {name: a, match: POST /a, key: {body:/x}}\n",
+         "4:34: key: ", "a template is written in quotes (expected \"{body:/x}\")"},
+        {HEAD "rules:\n- {name: a, match: POST /a, probe_status: 201}\n",
+         "4:43: probe_status: ", "counts only with a probe"},
+        {HEAD "rules:\n- {name: a, match: POST /a}\n- {name: a, match: POST /b}\n",
+         "5:10: name: ", "'a' is the name of another rule (line 4)"},
+        {HEAD "rules:\n- {name: a, match: \"POST /a/{x}\"}\n- {name: b, match: POST /a/b}\n",
+         "5:20: match: ", "never reached: rule 'a' (line 4)"},
+    };
+    (void)state;
+    CHECK_BAD(cases);
+}
+
+static void values_of_rules_are_checked_where_they_stand(void **state)
+{
+    static const struct bad cases[] = {
+        {HEAD "defaults: {unknown: probe}\n", "3:21: unknown: ", "(expected {probe: \"GET "},
+        {HEAD "defaults: {unknown: {probe: POST /a}}\n", "3:29: probe: ", "(expected a request"},
+        {HEAD "defaults: {unknown: {probe: GET a}}\n", "3:29: probe: ", "(expected a request"},
+        {HEAD "defaults: {unknown: {}}\n",
+         "3:21: unknown: ", "holds 0 names (expected one: probe)"},
+        {HEAD "defaults: {unknown: \"{probe: REQUEST}\"}\n",
+         "3:21: unknown: ", "not a valid value"},
+        {HEAD "defaults: {in_progress: {wait: 10}}\n", "3:32: wait: ", "a span of time"},
+        {HEAD "defaults: {in_progress: wait}\n", "3:25: in_progress: ", "conflict or {wait: SPAN}"},
+        {HEAD "defaults: {payload: {include: []}}\n", "3:31: include: ", "is empty"},
+        {HEAD "defaults: {payload: {exclude: [a]}}\n", "3:32: exclude: ", "a JSON pointer"},
+        {HEAD "defaults: {payload: {exclude: /a}}\n", "3:31: exclude: ", "not a list of at most"},
+        {HEAD "defaults: {query: []}\n", "3:19: query: ", "is empty"},
+        {HEAD "defaults: {headers: [a b]}\n", "3:22: headers: ", "the name of a header"},
+        {HEAD "defaults: {key_format: {regex: \"(\"}}\n", "3:32: regex: ", "regular expression"},
+        {HEAD "defaults: {key_format: uuid44}\n", "3:24: key_format: ", "did you mean 'uuid4'?"},
+        {HEAD "defaults: {probe_status: 404}\n", "3:26: probe_status: ", "200 to 299"},
+        {HEAD "defaults: {ttl: 0}\n", "3:17: ttl: ", "(expected 1ms to forever)"},
+        {HEAD "defaults: {tombstone: never}\n", "3:23: tombstone: ", "a span of time"},
+    };
+    (void)state;
+    CHECK_BAD(cases);
+}
+
+static void options_of_later_versions_are_refused_and_not_passed_over(void **state)
+{
+    static const char *const later[] = {
+#define X(name) #name,
+        CONFIG_LATER(X)
+#undef X
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(later) / sizeof(later[0]); i++) {
+        char text[256], top[64], in_rule[64];
+        snprintf(text, sizeof(text), HEAD "%s: x\nrules:\n- {name: a, match: POST /a, %s: x}\n",
+                 later[i], later[i]);
+        snprintf(top, sizeof(top), "pawl.yaml:3:1: %s: not in this version", later[i]);
+        snprintf(in_rule, sizeof(in_rule), "pawl.yaml:5:29: %s: not in this version", later[i]);
+        char *complaints = refused(text);
+        assert_holds(complaints, top);
+        assert_holds(complaints, in_rule);
+        mem_free(complaints);
+    }
+}
+
+static void all_complaints_come_at_once_in_the_files_order(void **state)
+{
+    (void)state;
+    char *complaints = refused("rules:\n- {name: a, match: GET /a, tenant: none}\n"
+                               "drain: x\nfoo: 1\nupstream: http://h\n");
+    const char *first = strstr(complaints, ":2:20: match: ");
+    const char *second = strstr(complaints, ":3:8: drain: ");
+    const char *third = strstr(complaints, ":4:1: foo: ");
+    assert_true(first && second && third && first < second && second < third);
+    mem_free(complaints);
+}
+
+static void after_twenty_complaints_the_rest_is_counted(void **state)
+{
+    char text[1024] = HEAD;
+    size_t lines = 0;
+    (void)state;
+    for (int i = 0; i < 27; i++)
+        snprintf(text + strlen(text), sizeof(text) - strlen(text), "zzzzzz%d: 1\n", i);
+    char *complaints = refused(text);
+    for (const char *c = complaints; *c; c++)
+        lines += *c == '\n';
+    assert_int_equal(lines, 21);
+    assert_holds(complaints, "\npawl.yaml: 7 more\n");
+    mem_free(complaints);
+}
+
+static void one_wrong_default_is_told_once_however_many_rules_take_it(void **state)
+{
+    static const struct bad cases[] = {
+        {HEAD "defaults: {lease: 1}\nrules:\n- {name: a, match: POST /a}\n"
+              "- {name: b, match: POST /b}\n",
+         "3:19: lease: ", "a span of time"},
+    };
+    (void)state;
+    CHECK_BAD(cases);
+}
+
+static void a_file_that_is_too_long_is_refused(void **state)
+{
+    (void)state;
+    char *text = calloc(1, NODE_TEXT_MAX + 2);
+    assert_non_null(text);
+    memset(text, '#', NODE_TEXT_MAX + 1);
+    char *complaints = refused(text);
+    assert_holds(complaints, "longer than 1048576 bytes");
+    mem_free(complaints);
+    free(text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(broken_yaml_is_refused_where_it_breaks),
+        cmocka_unit_test(what_would_take_a_value_from_elsewhere_is_refused),
+        cmocka_unit_test(a_wrong_name_is_answered_with_the_nearest_right_one),
+        cmocka_unit_test(values_of_the_wrong_kind_or_size_are_refused),
+        cmocka_unit_test(addresses_and_stores_that_cannot_be_are_refused),
+        cmocka_unit_test(rules_that_cannot_hold_are_refused),
+        cmocka_unit_test(values_of_rules_are_checked_where_they_stand),
+        cmocka_unit_test(options_of_later_versions_are_refused_and_not_passed_over),
+        cmocka_unit_test(all_complaints_come_at_once_in_the_files_order),
+        cmocka_unit_test(after_twenty_complaints_the_rest_is_counted),
+        cmocka_unit_test(one_wrong_default_is_told_once_however_many_rules_take_it),
+        cmocka_unit_test(a_file_that_is_too_long_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
