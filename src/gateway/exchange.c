@@ -111,6 +111,7 @@ static struct exchange *exchange_new(struct client *client, const struct http_re
     x->body = buf_make(found->rule->max_request_body);
     x->tenant = buf_make(HTTP_HEAD_MAX);
     x->key = buf_make(HTTP_HEAD_MAX);
+    x->sent_key = buf_make(HTTP_HEAD_MAX);
     x->answer.fields = buf_make(ANSWER_FIELDS_MAX);
     x->answer.kept = buf_make(ANSWER_FIELDS_MAX);
     x->answer.body = buf_make(found->rule->max_response_body);
@@ -126,6 +127,7 @@ static void exchange_free(struct exchange *x)
     buf_fini(&x->answer.body);
     buf_fini(&x->answer.kept);
     buf_fini(&x->answer.fields);
+    buf_fini(&x->sent_key);
     buf_fini(&x->key);
     buf_fini(&x->tenant);
     buf_fini(&x->body);

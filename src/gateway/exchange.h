@@ -60,6 +60,7 @@ struct exchange {
     struct slice client_key;  /* the Idempotency-Key line as sent; `.at` NULL: none */
     struct buf tenant;        /* as shown */
     struct buf key;           /* key text */
+    struct buf sent_key;      /* key text as the upstream sees it */
     char payload_hex[DIGEST_HEX_SIZE + 1];
     char traceparent[56];
     struct attempt attempt;
@@ -104,6 +105,10 @@ enum step probe_run(struct exchange *x);
 
 /* Stores the fate of an exchange with the upstream, and tells what is then true. */
 enum step settle(struct exchange *x, struct fate fate);
+
+/* The Idempotency-Key line for the upstream: as the client wrote it, or the derived key text; with
+ * {window:} the window's begin behind it, so that two windows are two keys there, too. */
+struct slice upstream_key(struct exchange *x);
 
 /* Lends a connection to the upstream; false with *ret_end: it could not be had. */
 bool upstream_take(struct exchange *x, enum exchange_end *ret_end);

@@ -8,7 +8,7 @@ static void write_head(struct exchange *x, struct buf *head)
     struct head_extra extra = {
         .peer = x->client->address,
         .ruled = true,
-        .idempotency_key = x->client_key.at ? x->client_key : buf_slice(&x->key),
+        .idempotency_key = upstream_key(x),
         .token = x->attempt.token,
         .traceparent = slice_of(x->traceparent[0] ? x->traceparent : NULL),
         .has_length = true,

@@ -32,6 +32,8 @@ static bool write_head(struct exchange *x, struct buf *head)
 {
     struct buf target BUF_AUTO = buf_make(HTTP_HEAD_MAX);
     struct slice missing = {0};
+    if (x->attempt.begin.window)
+        x->found.facts.key = upstream_key(x);
     const struct http_request *probe = without_body(x);
     enum template_result result =
         template_probe(&x->rule->probe, &x->found.facts, &x->arena, &target, &missing);
@@ -40,7 +42,7 @@ static bool write_head(struct exchange *x, struct buf *head)
     struct head_extra extra = {
         .peer = x->client->address,
         .ruled = true,
-        .idempotency_key = x->client_key.at ? x->client_key : buf_slice(&x->key),
+        .idempotency_key = upstream_key(x),
         .token = x->attempt.token,
         .traceparent = slice_of(x->traceparent[0] ? x->traceparent : NULL),
     };

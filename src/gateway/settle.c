@@ -147,9 +147,17 @@ static enum step settle_once(struct exchange *x, struct fate fate)
     UNREACHABLE();
 }
 
+/* The upstream says that our token is old. If the record has moved on, it says what is true. If it
+ * has not, the upstream contradicts the store, and what it did is in doubt. */
+static struct fate contradicted(void)
+{
+    return (struct fate){
+        .write = FATE_DOUBT, .tell = FATE_TELL_ERROR, .error = ERROR_UPSTREAM_BROKE};
+}
+
 enum step settle(struct exchange *x, struct fate fate)
 {
-    enum step step = fate.write == FATE_NOTHING ? STEP_DECIDE : settle_once(x, fate);
+    enum step step = settle_once(x, fate.write == FATE_NOTHING ? contradicted() : fate);
     upstream_give(x);
     /* Nobody is left to answer: whoever comes next decides. */
     return x->answered ? STEP_DONE : step;

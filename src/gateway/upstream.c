@@ -15,6 +15,19 @@ static int64_t least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
+struct slice upstream_key(struct exchange *x)
+{
+    if (!x->attempt.begin.window)
+        return x->client_key.at ? x->client_key : buf_slice(&x->key);
+    buf_clear(&x->sent_key);
+    if (x->key.len > 0) {
+        buf_add_slice(&x->sent_key, buf_slice(&x->key));
+        buf_add_char(&x->sent_key, ':');
+    }
+    buf_add_i64(&x->sent_key, x->attempt.op.record.created_at);
+    return buf_slice(&x->sent_key);
+}
+
 bool upstream_take(struct exchange *x, enum exchange_end *ret_end)
 {
     CHECK(!x->upstream);

@@ -117,6 +117,7 @@ struct batch {
     struct apply apply;
     struct op_list ops;     /* taken, in order */
     struct op_list decided; /* applied, not told */
+    struct op_list parked;  /* begins that met a live lease and have time to wait */
     int64_t boot;           /* when it began */
 };
 
@@ -153,6 +154,7 @@ static void end_all_dead(struct committer *c, struct batch *batch)
     drop_found(&batch->decided);
     mutex_lock(&c->mutex);
     queue_front(c, &batch->ops);
+    queue_front(c, &batch->parked);
     queue_front(c, &batch->decided);
     struct store_op *op;
     while ((op = waiters_take_any(&c->waiters)))
@@ -170,6 +172,7 @@ static void put_back(struct committer *c, struct batch *batch)
     drop_found(&batch->decided);
     mutex_lock(&c->mutex);
     queue_front(c, &batch->ops);
+    queue_front(c, &batch->parked);
     queue_front(c, &batch->decided);
     mutex_unlock(&c->mutex);
 }
@@ -280,6 +283,12 @@ static void note_lease(struct committer *c, const struct store_op *op, int64_t b
     c->heartbeat_at = least(c->heartbeat_at, boot + c->lease_least / 3);
 }
 
+static bool may_wait(const struct store_op *op, int64_t boot)
+{
+    return op->kind == STORE_BEGIN && op->status == STORE_DONE &&
+           op->verdict == RECORD_IN_PROGRESS && op->wait_until > boot;
+}
+
 /* Who waits for a record that changed decides again, in the same batch and before whatever came
  * later: the oldest waiter proceeds, and nobody overtakes it. */
 static void wake_waiters(struct committer *c, struct batch *batch, const struct digest *key)
@@ -292,6 +301,14 @@ static void wake_waiters(struct committer *c, struct batch *batch, const struct 
         list_append(&again, op);
     }
     mutex_unlock(&c->mutex);
+    struct store_op *next = NULL;
+    for (op = batch->parked.first; op; op = next) {
+        next = op->next;
+        if (!digest_eq(&op->key_hash, key))
+            continue;
+        list_remove(&batch->parked, op);
+        list_append(&again, op);
+    }
     list_prepend(&batch->ops, &again);
 }
 
@@ -312,7 +329,7 @@ static enum backend_status apply_ops(struct committer *c, struct batch *batch)
         if (status != BACKEND_OK)
             return status;
         list_remove(&batch->ops, op);
-        list_append(&batch->decided, op);
+        list_append(may_wait(op, batch->boot) ? &batch->parked : &batch->decided, op);
         if (touched)
             wake_waiters(c, batch, &op->key_hash);
         note_lease(c, op, batch->boot);
@@ -377,9 +394,7 @@ static enum backend_status work(struct committer *c, struct batch *batch)
  * one of another process may lapse unseen, so its waiter looks again then. */
 static bool keep_waiting(struct committer *c, struct store_op *op, int64_t boot)
 {
-    bool may_wait = op->kind == STORE_BEGIN && op->status == STORE_DONE &&
-                    op->verdict == RECORD_IN_PROGRESS && op->wait_until > boot && !c->stopping;
-    if (!may_wait)
+    if (c->stopping)
         return false;
     bool own = op->record.owner == c->self;
     int64_t lapse = own ? CLOCK_NEVER : clock_after(boot, op->lease_left_us + 1);
@@ -398,10 +413,11 @@ static void tell(struct committer *c, struct batch *batch)
     mutex_lock(&c->mutex);
     c->seen = batch->apply.state;
     struct store_op *op;
-    while ((op = list_pop(&batch->decided))) {
+    while ((op = list_pop(&batch->decided)))
+        end_op(op);
+    while ((op = list_pop(&batch->parked)))
         if (!keep_waiting(c, op, batch->boot))
             end_op(op);
-    }
     mutex_unlock(&c->mutex);
 }
 

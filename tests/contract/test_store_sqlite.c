@@ -1,0 +1,424 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the SQLite store promises beyond test_store.c: its file, its processes, its crashes. */
+#include "store_bed.h"
+
+#include "base/mem.h"
+#include <fcntl.h>
+#include <signal.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static int set_up(void **state)
+{
+    struct bed *bed = mem_zalloc(1, sizeof *bed);
+    assert_non_null(bed);
+    bed_init(bed, STORE_SQLITE);
+    *state = bed;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    bed_fini(*state);
+    mem_free(*state);
+    return 0;
+}
+
+/* ---- the file ---- */
+
+static void everything_is_there_after_a_reopen(void **state)
+{
+    struct bed *bed = *state;
+    bed_open(bed);
+    int64_t done = proceed(bed, 1), running = proceed(bed, 2), doubtful = proceed(bed, 3);
+    finish(bed, 1, done, "kept");
+    act(bed, 3, STORE_DOUBT, doubtful);
+    int64_t last = proceed(bed, 4);
+    struct store_op forget = write_on(4, STORE_FORGET, last);
+    forget.force = true;
+    run(bed, &forget);
+    char secret[DIGEST_SIZE];
+    memcpy(secret, store_secret(bed->store).at, sizeof secret);
+    bed_close(bed);
+    bed_open(bed);
+    assert_memory_equal(store_secret(bed->store).at, secret, sizeof secret);
+    struct store_op again = begin_on(1);
+    run(bed, &again);
+    assert_int_equal(again.verdict, RECORD_REPLAY);
+    assert_true(slice_eq(again.found->body, SLICE("kept")));
+    assert_true(slice_eq(again.found->fields, SLICE("A: b\r\n")));
+    outcome_unref(again.found);
+    assert_int_equal(verdict(bed, 3), RECORD_OUTCOME_UNKNOWN);
+    assert_int_equal(finish(bed, 2, running, "late"), RECORD_WRITTEN);
+    assert_true(proceed(bed, 4) > last + 1);
+    assert_int_equal(store_counts(bed->store).forgets, 1);
+    assert_int_equal(check_counts(bed), 4);
+}
+
+static void the_file_and_its_lock_are_private(void **state)
+{
+    struct bed *bed = *state;
+    mode_t mask = umask(0);
+    bed_open(bed);
+    umask(mask);
+    struct stat info;
+    assert_int_equal(stat(bed->path, &info), 0);
+    assert_int_equal(info.st_mode & 0777, 0600);
+    char lock[128];
+    snprintf(lock, sizeof lock, "%s-pawl", bed->path);
+    assert_int_equal(stat(lock, &info), 0);
+    assert_int_equal(info.st_mode & 0777, 0600);
+}
+
+static void a_command_that_looks_never_creates_a_store(void **state)
+{
+    struct bed *bed = *state;
+    bed->config.read_only_file = true;
+    enum store_open_result result;
+    char *problem MEM_AUTO = bed_refusal(bed, &result);
+    assert_int_equal(result, STORE_OPEN_FAILED);
+    assert_non_null(strstr(problem, bed->path));
+    assert_int_equal(access(bed->path, F_OK), -1);
+}
+
+static void exec(const char *path, const char *sql)
+{
+    sqlite3 *db = NULL;
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(db);
+}
+
+static struct digest digest_of_file(const char *path)
+{
+    static char bytes[65536];
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    size_t n = fread(bytes, 1, sizeof bytes, file);
+    fclose(file);
+    return digest_of(slice_make(bytes, n));
+}
+
+static void refuse_unchanged(struct bed *bed, const char *word)
+{
+    struct digest before = digest_of_file(bed->path);
+    enum store_open_result result;
+    char *problem MEM_AUTO = bed_refusal(bed, &result);
+    assert_int_equal(result, STORE_OPEN_FAILED);
+    assert_non_null(strstr(problem, bed->path));
+    if (!strstr(problem, word))
+        fail_msg("%s", problem);
+    assert_null(strchr(problem, '\n'));
+    struct digest after = digest_of_file(bed->path);
+    assert_true(digest_eq(&before, &after));
+}
+
+static void another_program_s_database_is_refused_unchanged(void **state)
+{
+    struct bed *bed = *state;
+    exec(bed->path, "CREATE TABLE theirs(x); INSERT INTO theirs VALUES(1)");
+    refuse_unchanged(bed, "another program");
+}
+
+static void a_newer_pawl_s_store_is_refused_unchanged(void **state)
+{
+    struct bed *bed = *state;
+    bed_open(bed);
+    bed_close(bed);
+    exec(bed->path, "PRAGMA user_version=99");
+    refuse_unchanged(bed, "newer pawl");
+}
+
+static void what_is_no_database_is_refused_unchanged(void **state)
+{
+    struct bed *bed = *state;
+    FILE *file = fopen(bed->path, "w");
+    for (int i = 0; i < 200; i++)
+        fputs("dear diary, today was a good day\n", file);
+    fclose(file);
+    refuse_unchanged(bed, "not a database");
+}
+
+static void a_directory_or_a_device_is_refused_by_name(void **state)
+{
+    struct bed *bed = *state;
+    const char *const paths[] = {bed->dir, "/dev/null", "/no/such/place/pawl.db"};
+    for (size_t i = 0; i < 3; i++) {
+        bed->config.path = paths[i];
+        enum store_open_result result;
+        char *problem MEM_AUTO = bed_refusal(bed, &result);
+        assert_int_equal(result, STORE_OPEN_FAILED);
+        assert_non_null(strstr(problem, paths[i]));
+    }
+    bed->config.path = bed->path;
+}
+
+static void a_file_that_may_not_be_written_is_refused_by_name(void **state)
+{
+    struct bed *bed = *state;
+    if (geteuid() == 0)
+        skip();
+    bed_open(bed);
+    bed_close(bed);
+    chmod(bed->path, 0400);
+    enum store_open_result result;
+    char *problem MEM_AUTO = bed_refusal(bed, &result);
+    assert_int_equal(result, STORE_OPEN_FAILED);
+    assert_non_null(strstr(problem, bed->path));
+}
+
+static void a_file_removed_while_in_use_takes_the_store_down(void **state)
+{
+    struct bed *bed = *state;
+    bed->config.timeout_us = 300 * CLOCK_US_PER_MS;
+    bed_open(bed);
+    proceed(bed, 1);
+    assert_true(store_is_up(bed->store));
+    unlink(bed->path);
+    struct store_op op = begin_on(2);
+    op.parker = &bed->parker.parker;
+    store_run(bed->store, &op, &bed->parker.parker, clock_boot_us() + SECOND);
+    assert_true(op.status == STORE_WITHDRAWN || op.status == STORE_DOWN);
+    assert_false(store_is_up(bed->store));
+    op = begin_on(3);
+    run(bed, &op);
+    assert_int_equal(op.status, STORE_DOWN);
+}
+
+static int column_names(void *argument, int n, char **values, char **names)
+{
+    (void)values;
+    char *text = argument;
+    for (int i = 0; i < n; i++) {
+        strcat(text, i ? " " : "");
+        strcat(text, names[i]);
+    }
+    return 1;
+}
+
+static int row_text(void *argument, int n, char **values, char **names)
+{
+    (void)names;
+    char *text = argument;
+    for (int i = 0; i < n; i++) {
+        strcat(text, values[i] ? values[i] : "NULL");
+        strcat(text, i + 1 < n ? "|" : "\n");
+    }
+    return 0;
+}
+
+static void the_view_has_the_promised_columns_and_values(void **state)
+{
+    struct bed *bed = *state;
+    bed_open(bed);
+    int64_t token = proceed(bed, 1);
+    struct outcome *outcome =
+        outcome_new(201, false, SLICE("Location: /r/1\r\n"), SLICE("body"));
+    struct store_op op = write_on(1, STORE_FINISH, token);
+    op.outcome = outcome;
+    op.kept = true;
+    run(bed, &op);
+    outcome_unref(outcome);
+    op = begin_on(2);
+    op.begin.ttl_us = CLOCK_NEVER;
+    run(bed, &op);
+    sqlite3 *db = NULL;
+    assert_int_equal(sqlite3_open(bed->path, &db), SQLITE_OK);
+    char names[512] = "", rows[1024] = "";
+    sqlite3_exec(db, "SELECT * FROM idempotency_keys", column_names, names, NULL);
+    assert_string_equal(names, "key payload_hash status result_ref http_code created_at expires_at"
+                               " tenant rule completed_at target_hash token attempts");
+    sqlite3_exec(db,
+                 "SELECT key, length(payload_hash), status, result_ref, http_code,"
+                 " created_at GLOB '20[0-9][0-9]-[0-1][0-9]-[0-3][0-9]T*:*:*.[0-9][0-9][0-9]Z',"
+                 " CASE WHEN expires_at IS NULL THEN 'forever' ELSE expires_at > created_at END,"
+                 " tenant, rule, completed_at >= created_at, attempts"
+                 " FROM idempotency_keys ORDER BY token",
+                 row_text, rows, NULL);
+    sqlite3_close(db);
+    assert_string_equal(rows, "key|64|complete|/r/1|201|1|1|tenant|rule|1|1\n"
+                              "key|64|pending|NULL|NULL|1|forever|tenant|rule|NULL|1\n");
+}
+
+/* ---- other processes ---- */
+
+static void a_second_serve_is_refused_with_the_pid_of_the_first(void **state)
+{
+    struct bed *bed = *state, second;
+    bed->config.is_serve = true;
+    bed_open(bed);
+    bed_share(bed, &second);
+    second.config.is_serve = true;
+    enum store_open_result result;
+    char *problem MEM_AUTO = bed_refusal(&second, &result);
+    assert_int_equal(result, STORE_OPEN_IN_USE);
+    char pid[32];
+    snprintf(pid, sizeof pid, "(pid %ld)", (long)getpid());
+    assert_non_null(strstr(problem, pid));
+    second.config.is_serve = false;
+    bed_open(&second);
+    proceed(&second, 1);
+    bed_close(&second);
+    thread_parker_fini(&second.parker);
+    assert_int_equal(verdict(bed, 1), RECORD_IN_PROGRESS);
+}
+
+/* Runs `work` in a child that never returns from it by itself. */
+static pid_t child_of(struct bed *bed, void (*work)(struct bed *bed, int fd), int fd)
+{
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        work(bed, fd);
+        _exit(0);
+    }
+    return pid;
+}
+
+static void kill_child(pid_t pid)
+{
+    kill(pid, SIGKILL);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
+static void serve_and_hold(struct bed *bed, int fd)
+{
+    bed->config.is_serve = true;
+    bed_open(bed);
+    int64_t token = proceed(bed, 1);
+    struct store_op retried = begin_on(2);
+    retried.begin.is_serve = true;
+    retried.begin.unknown = RECORD_UNKNOWN_RETRY;
+    run(bed, &retried);
+    struct store_op held = begin_on(3);
+    held.begin.is_serve = true;
+    run(bed, &held);
+    if (write(fd, &token, sizeof token) != (ssize_t)sizeof token)
+        _exit(1);
+    pause();
+}
+
+static void a_killed_serve_lapses_at_once_and_others_by_their_lease(void **state)
+{
+    struct bed *bed = *state;
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    pid_t pid = child_of(bed, serve_and_hold, ends[1]);
+    int64_t token = 0;
+    assert_int_equal(read(ends[0], &token, sizeof token), sizeof token);
+    close(ends[0]);
+    close(ends[1]);
+    bed_open(bed);
+    struct store_op op = begin_on(2);
+    op.begin.unknown = RECORD_UNKNOWN_RETRY;
+    run(bed, &op);
+    assert_int_equal(op.verdict, RECORD_IN_PROGRESS);
+    kill_child(pid);
+    op = begin_on(2);
+    op.begin.unknown = RECORD_UNKNOWN_RETRY;
+    run(bed, &op);
+    assert_int_equal(op.verdict, RECORD_PROCEED);
+    assert_int_equal(verdict(bed, 3), RECORD_OUTCOME_UNKNOWN);
+    assert_int_equal(verdict(bed, 1), RECORD_IN_PROGRESS);
+    bed_close(bed);
+    bed->config.is_serve = true;
+    bed_open(bed);
+    assert_int_equal(look(bed, 2).token, op.record.token);
+}
+
+/* ---- crashes ---- */
+
+#define CRASHES 12
+#define KEYS_MOST 100000
+
+struct ack {
+    uint64_t key;
+    int64_t token;
+    int64_t finished;
+};
+
+static void work_until_killed(struct bed *bed, int fd)
+{
+    bed_open(bed);
+    int64_t base = store_counts(bed->store).complete + store_counts(bed->store).pending;
+    for (uint64_t key = (uint64_t)base; key < KEYS_MOST; key++) {
+        struct store_op op = begin_on(key);
+        run(bed, &op);
+        struct ack ack = {.key = key, .token = op.record.token};
+        if (op.verdict != RECORD_PROCEED || write(fd, &ack, sizeof ack) != sizeof ack)
+            _exit(1);
+        ack.finished = finish(bed, key, ack.token, "body") == RECORD_WRITTEN;
+        if (!ack.finished || write(fd, &ack, sizeof ack) != sizeof ack)
+            _exit(1);
+    }
+}
+
+static void check_acked(struct bed *bed, const struct ack *ack, int64_t *highest)
+{
+    struct record record = look(bed, ack->key);
+    assert_int_equal(record.token, ack->token);
+    if (ack->finished)
+        assert_int_equal(record.status, RECORD_COMPLETE);
+    else
+        assert_true(record.status == RECORD_COMPLETE || record.status == RECORD_PENDING);
+    if (ack->token > *highest)
+        *highest = ack->token;
+}
+
+static size_t read_and_check_acks(struct bed *bed, int fd, int64_t *highest)
+{
+    struct ack ack;
+    size_t n = 0;
+    for (; read(fd, &ack, sizeof ack) == (ssize_t)sizeof ack; n++)
+        check_acked(bed, &ack, highest);
+    return n;
+}
+
+static void nothing_acknowledged_is_lost_by_a_kill_at_any_moment(void **state)
+{
+    struct bed *bed = *state;
+    size_t acks = 0;
+    int64_t highest = 0;
+    for (unsigned i = 0; i < CRASHES; i++) {
+        int ends[2];
+        assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+        pid_t pid = child_of(bed, work_until_killed, ends[1]);
+        close(ends[1]);
+        usleep(5000 + 3777 * i);
+        kill_child(pid);
+        bed_open(bed);
+        acks += read_and_check_acks(bed, ends[0], &highest);
+        close(ends[0]);
+        check_counts(bed);
+        int64_t token = proceed(bed, KEYS_MOST + i);
+        assert_true(token > highest);
+        bed_close(bed);
+    }
+    assert_true(acks > CRASHES);
+}
+
+#define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(everything_is_there_after_a_reopen),
+        T(the_file_and_its_lock_are_private),
+        T(a_command_that_looks_never_creates_a_store),
+        T(another_program_s_database_is_refused_unchanged),
+        T(a_newer_pawl_s_store_is_refused_unchanged),
+        T(what_is_no_database_is_refused_unchanged),
+        T(a_directory_or_a_device_is_refused_by_name),
+        T(a_file_that_may_not_be_written_is_refused_by_name),
+        T(a_file_removed_while_in_use_takes_the_store_down),
+        T(the_view_has_the_promised_columns_and_values),
+        T(a_second_serve_is_refused_with_the_pid_of_the_first),
+        T(a_killed_serve_lapses_at_once_and_others_by_their_lease),
+        T(nothing_acknowledged_is_lost_by_a_kill_at_any_moment),
+    };
+    return cmocka_run_group_tests_name("store_sqlite", tests, NULL, NULL);
+}
