@@ -47,6 +47,7 @@ char *buf_room(struct buf *buf, size_t n);
 /* Says that `n` bytes were written at the place buf_room returned. */
 void buf_added(struct buf *buf, size_t n);
 
+/* Appends bytes, as they are or as text: decimal numbers, printf. On failure: buf_ok. */
 void buf_add(struct buf *buf, const void *at, size_t n);
 void buf_add_slice(struct buf *buf, struct slice s);
 void buf_add_char(struct buf *buf, char c);

@@ -8,6 +8,7 @@
 
 #define CRASH_POINTS(X)                                                                            \
     X(request_head_read)                                                                           \
+    X(inside_body)                                                                                 \
     X(request_body_read)                                                                           \
     X(before_begin)                                                                                \
     X(after_claim_commit)                                                                          \
@@ -16,7 +17,6 @@
     X(between_request_writes)                                                                      \
     X(after_request_write)                                                                         \
     X(after_answer_head)                                                                           \
-    X(inside_answer_body)                                                                          \
     X(after_answer_body)                                                                           \
     X(before_outcome_commit)                                                                       \
     X(after_outcome_commit)                                                                        \
@@ -25,8 +25,14 @@
     X(after_answer_write)                                                                          \
     X(inside_batch)                                                                                \
     X(before_commit)                                                                               \
+    X(inside_commit)                                                                               \
+    X(before_commit_sync)                                                                          \
     X(after_commit)                                                                                \
+    X(after_wake_up)                                                                               \
+    X(before_checkpoint)                                                                           \
     X(inside_checkpoint)                                                                           \
+    X(before_checkpoint_sync)                                                                      \
+    X(after_checkpoint)                                                                            \
     X(inside_sweep)                                                                                \
     X(before_probe)                                                                                \
     X(after_probe_answer)                                                                          \

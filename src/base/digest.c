@@ -1,30 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* OpenSSL 3 deprecates these calls in favour of EVP, which looks up and allocates for every hash:
+ * 500 to 1700 ns against 200 to 400 for what one request hashes. Asking for the interface of 1.1.1
+ * keeps the compiler quiet about it. */
+#define OPENSSL_API_COMPAT 0x10101000L
+
 #include "base/digest.h"
 #include "base/check.h"
 
-#include <openssl/core_names.h>
-#include <openssl/evp.h>
+#include <openssl/sha.h>
 
-/* libcrypto's contexts are its own heap: where it finds no memory the process ends (CHECK), as a
- * hash has no "no answer" that a caller could act on. */
+#define BLOCK_SIZE SHA256_CBLOCK
 
-static EVP_MD_CTX *context_of(const struct digest_stream *stream)
+_Static_assert(sizeof(SHA256_CTX) <= sizeof(struct digest_stream), "the context fits");
+_Static_assert(SHA256_DIGEST_LENGTH == DIGEST_SIZE, "one size");
+
+static SHA256_CTX *context_of(struct digest_stream *stream)
 {
-    EVP_MD_CTX *context;
-    memcpy(&context, stream->opaque, sizeof(context));
-    return context;
+    return (SHA256_CTX *)stream->opaque;
 }
 
 void digest_start(struct digest_stream *stream)
 {
-    EVP_MD_CTX *context = EVP_MD_CTX_new();
-    CHECK(context && EVP_DigestInit_ex(context, EVP_sha256(), NULL) == 1);
-    memcpy(stream->opaque, &context, sizeof(context));
+    CHECK(SHA256_Init(context_of(stream)) == 1);
 }
 
 void digest_add(struct digest_stream *stream, struct slice part)
 {
-    CHECK(EVP_DigestUpdate(context_of(stream), part.at, part.len) == 1);
+    CHECK(SHA256_Update(context_of(stream), part.at, part.len) == 1);
 }
 
 static void put_be64(unsigned char ret_bytes[8], uint64_t value)
@@ -44,46 +46,46 @@ void digest_add_sized(struct digest_stream *stream, struct slice part)
 struct digest digest_end(struct digest_stream *stream)
 {
     struct digest digest;
-    CHECK(EVP_DigestFinal_ex(context_of(stream), digest.bytes, NULL) == 1);
-    EVP_MD_CTX_free(context_of(stream));
+    CHECK(SHA256_Final(digest.bytes, context_of(stream)) == 1);
     memset(stream, 0, sizeof(*stream));
     return digest;
 }
 
 struct digest digest_of(struct slice bytes)
 {
-    struct digest digest;
-    CHECK(EVP_Digest(bytes.at, bytes.len, digest.bytes, NULL, EVP_sha256(), NULL) == 1);
-    return digest;
+    struct digest_stream stream;
+    digest_start(&stream);
+    digest_add(&stream, bytes);
+    return digest_end(&stream);
 }
 
-static void mac_part(EVP_MAC_CTX *context, struct slice part)
+/* RFC 2104: the key, padded to a block, each byte with `pad`. */
+static void start_padded(struct digest_stream *stream, struct slice key, unsigned char pad)
 {
-    unsigned char length[8];
-    put_be64(length, part.len);
-    CHECK(EVP_MAC_update(context, length, sizeof(length)) == 1);
-    CHECK(EVP_MAC_update(context, (const unsigned char *)part.at, part.len) == 1);
+    unsigned char block[BLOCK_SIZE] = {0};
+    if (key.len)
+        memcpy(block, key.at, key.len);
+    for (size_t i = 0; i < sizeof(block); i++)
+        block[i] ^= pad;
+    digest_start(stream);
+    digest_add(stream, slice_make(block, sizeof(block)));
 }
 
 struct digest digest_keyed(struct slice secret, const struct slice *parts, size_t n_parts)
 {
-    struct digest digest;
-    size_t size = 0;
-    char name[] = "SHA256";
-    OSSL_PARAM options[] = {OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, name, 0),
-                            OSSL_PARAM_construct_end()};
-    EVP_MAC *mac = EVP_MAC_fetch(NULL, "HMAC", NULL);
-    EVP_MAC_CTX *context = mac ? EVP_MAC_CTX_new(mac) : NULL;
-    /* A NULL key would mean "the key set before": the empty secret is given as a place. */
-    const void *key = secret.len ? secret.at : "";
-    CHECK(context && EVP_MAC_init(context, key, secret.len, options) == 1);
+    struct digest_stream stream;
+    struct digest short_key, inner;
+    if (secret.len > BLOCK_SIZE) {
+        short_key = digest_of(secret);
+        secret = slice_make(short_key.bytes, sizeof(short_key.bytes));
+    }
+    start_padded(&stream, secret, 0x36);
     for (size_t i = 0; i < n_parts; i++)
-        mac_part(context, parts[i]);
-    CHECK(EVP_MAC_final(context, digest.bytes, &size, sizeof(digest.bytes)) == 1);
-    CHECK(size == DIGEST_SIZE);
-    EVP_MAC_CTX_free(context);
-    EVP_MAC_free(mac);
-    return digest;
+        digest_add_sized(&stream, parts[i]);
+    inner = digest_end(&stream);
+    start_padded(&stream, secret, 0x5c);
+    digest_add(&stream, slice_make(inner.bytes, sizeof(inner.bytes)));
+    return digest_end(&stream);
 }
 
 void hex_encode(const void *bytes, size_t n, char *ret_text)

@@ -14,9 +14,8 @@ struct digest {
     unsigned char bytes[DIGEST_SIZE];
 };
 
-/* A running SHA-256; digest_start .. digest_add* .. digest_end. Each start must reach its end: the
- * opaque storage holds a libcrypto context, which the end frees. Where libcrypto finds no memory
- * the process ends, here and below: no caller could go on without a hash. */
+/* A running SHA-256; digest_start .. digest_add* .. digest_end. Allocates nothing; a stream that is
+ * dropped before its end costs nothing. */
 struct digest_stream {
     _Alignas(16) unsigned char opaque[128];
 };
@@ -27,6 +26,7 @@ void digest_add(struct digest_stream *stream, struct slice part);
 void digest_add_sized(struct digest_stream *stream, struct slice part);
 struct digest digest_end(struct digest_stream *stream);
 
+/* SHA-256 of `bytes`. */
 struct digest digest_of(struct slice bytes);
 
 /* HMAC over the parts, each after its 8-byte big-endian length. */

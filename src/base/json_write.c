@@ -59,18 +59,37 @@ void json_add_canonical_string(struct buf *buf, struct slice s)
     buf_add_char(buf, '"');
 }
 
+/* How many bytes at the start stand for themselves: nearly always all of them. */
+static size_t plain_length(struct slice s)
+{
+    size_t n = 0;
+    while (n < s.len && !must_escape(s.at[n]) && (unsigned char)s.at[n] < 0x7F)
+        n++;
+    return n;
+}
+
+/* One character, or one byte of what is not UTF-8; returns how many bytes it took. */
+static size_t add_character(struct buf *buf, struct slice s)
+{
+    size_t n = utf8_length(s);
+    if (n == 0)
+        buf_add_str(buf, "\\ufffd");
+    else if (must_escape(s.at[0]) || s.at[0] == 0x7F)
+        add_escape(buf, s.at[0]);
+    else
+        buf_add(buf, s.at, n);
+    return n ? n : 1;
+}
+
 void json_add_string(struct buf *buf, struct slice s)
 {
     buf_add_char(buf, '"');
     while (s.len > 0) {
-        size_t n = utf8_length(s);
-        if (n == 0)
-            buf_add_str(buf, "\\ufffd");
-        else if (must_escape(s.at[0]) || s.at[0] == 0x7F)
-            add_escape(buf, s.at[0]);
-        else
-            buf_add(buf, s.at, n);
-        s = slice_skip(s, n ? n : 1);
+        size_t plain = plain_length(s);
+        buf_add(buf, s.at, plain);
+        s = slice_skip(s, plain);
+        if (s.len > 0)
+            s = slice_skip(s, add_character(buf, s));
     }
     buf_add_char(buf, '"');
 }

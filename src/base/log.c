@@ -10,11 +10,18 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* A pipe that polls writable takes this much without blocking (POSIX's PIPE_BUF is at least 512,
- * Linux has 4096): so the thread notices log_free while the reader sleeps. */
-#define WRITE_PIECE ((size_t)4096)
+ * Linux has 4096): so the thread notices log_free while the reader sleeps. A file has no reader. */
+#define PIPE_PIECE ((size_t)4096)
+#define FILE_PIECE ((size_t)64 * 1024)
+/* Lines are gathered for so long, or until so many bytes wait (of a small ring, a quarter): a wake
+ * and a write for each would cost more than all else about a line. */
+#define GATHER_US (INT64_C(5) * CLOCK_US_PER_MS)
+#define GATHER_BYTES ((size_t)64 * 1024)
+#define LINE_FIRST ((size_t)1024) /* bytes: most lines never grow */
 #define POLL_MS 50
 /* What log_free waits beyond the flush for a thread that a terminal or another writer holds. */
 #define GIVE_UP_US (LOG_FLUSH_US + INT64_C(500000))
@@ -25,13 +32,17 @@
  */
 struct log {
     struct mutex mutex;
-    struct cond changed; /* lines came, log_free began, the thread ended */
+    struct cond changed; /* lines came, enough came, log_free began, the thread ended */
     size_t first;
     size_t used;
     uint64_t dropped;
     int64_t stop_at_us; /* boot clock; CLOCK_NEVER until log_free */
+    bool idle;          /* the thread waits for the first line */
     bool ended;
     int fd;
+    bool is_file;  /* takes any piece without blocking on a reader */
+    size_t enough; /* bytes at which the thread gathers no longer */
+    size_t round;  /* of what it gathered: bytes not yet written; the thread's own */
     struct thread thread;
     size_t size;
     char ring[];
@@ -45,17 +56,34 @@ static uint64_t lines_in(struct slice bytes)
     return n;
 }
 
+/* Under the lock. */
+static void await_lines(struct log *log)
+{
+    while (log->used == 0 && log->stop_at_us == CLOCK_NEVER) {
+        log->idle = true;
+        cond_wait(&log->changed, &log->mutex);
+        log->idle = false;
+    }
+    int64_t until_us = clock_boot_us() + GATHER_US, now_us;
+    while (log->used < log->enough && log->stop_at_us == CLOCK_NEVER &&
+           (now_us = clock_boot_us()) < until_us)
+        cond_wait_for(&log->changed, &log->mutex, until_us - now_us);
+}
+
 /* The next bytes that lie in one piece; empty: log_free and nothing more to write. */
 static struct slice await_piece(struct log *log)
 {
+    size_t most = log->is_file ? FILE_PIECE : PIPE_PIECE;
     mutex_lock(&log->mutex);
-    while (log->used == 0 && log->stop_at_us == CLOCK_NEVER)
-        cond_wait(&log->changed, &log->mutex);
+    if (log->round == 0) {
+        await_lines(log);
+        log->round = log->used;
+    }
     size_t n = log->size - log->first;
-    if (n > log->used)
-        n = log->used;
-    if (n > WRITE_PIECE)
-        n = WRITE_PIECE;
+    if (n > log->round)
+        n = log->round;
+    if (n > most)
+        n = most;
     mutex_unlock(&log->mutex);
     return slice_make(log->ring + log->first, n);
 }
@@ -63,7 +91,8 @@ static struct slice await_piece(struct log *log)
 static void piece_done(struct log *log, size_t n, uint64_t dropped)
 {
     mutex_lock(&log->mutex);
-    CHECK(n <= log->used);
+    CHECK(n <= log->used && n <= log->round);
+    log->round -= n;
     log->first = (log->first + n) % log->size;
     log->used -= n;
     log->dropped += dropped;
@@ -126,6 +155,9 @@ struct log *log_new(int fd, size_t ring_bytes)
     if (!log)
         return NULL;
     *log = (struct log){.fd = fd, .size = ring_bytes, .stop_at_us = CLOCK_NEVER};
+    struct stat stat;
+    log->is_file = fstat(fd, &stat) == 0 && S_ISREG(stat.st_mode);
+    log->enough = ring_bytes / 4 < GATHER_BYTES ? ring_bytes / 4 : GATHER_BYTES;
     mutex_init(&log->mutex);
     cond_init(&log->changed);
     if (thread_start(&log->thread, "log", log_main, log))
@@ -182,15 +214,21 @@ void log_write(struct log *log, struct slice line)
     if (!log)
         return;
     mutex_lock(&log->mutex);
+    size_t before = log->used;
     if (line.len < log->size - log->used) {
         if (line.len)
             ring_put(log, line);
         ring_put(log, SLICE("\n"));
-        cond_signal(&log->changed);
     } else {
         log->dropped++;
     }
+    bool wake =
+        log->used > before && (log->idle || (before < log->enough && log->used >= log->enough));
+    if (wake)
+        log->idle = false;
     mutex_unlock(&log->mutex);
+    if (wake)
+        cond_signal(&log->changed);
 }
 
 uint64_t log_dropped(struct log *log)
@@ -218,6 +256,7 @@ static const char *level_text(enum log_level level)
 void log_line_start(struct log_line *line, enum log_level level, const char *event)
 {
     line->buf = buf_make(LOG_LINE_MAX);
+    (void)buf_room(&line->buf, LINE_FIRST);
     buf_add_str(&line->buf, "{\"time\":\"");
     CHECK(timestamp_print(&line->buf, clock_wall_us()));
     buf_add_char(&line->buf, '"');

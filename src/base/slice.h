@@ -40,6 +40,7 @@ static inline bool slice_eq(struct slice a, struct slice b)
 /* As slice_eq, ASCII letters compared without case. */
 bool slice_eq_nocase(struct slice a, struct slice b);
 
+/* Whether `s` begins with `prefix`. */
 bool slice_starts(struct slice s, struct slice prefix);
 
 /* The slice without its first `n` bytes (n <= len). */

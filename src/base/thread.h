@@ -27,8 +27,10 @@ void mutex_unlock(struct mutex *mutex);
 
 void cond_init(struct cond *cond);
 void cond_fini(struct cond *cond);
+/* Wakes one waiter, or all of them. */
 void cond_signal(struct cond *cond);
 void cond_broadcast(struct cond *cond);
+/* Waits for a signal; the mutex is held before and after. May return without one. */
 void cond_wait(struct cond *cond, struct mutex *mutex);
 /* Waits at most `span_us` microseconds; false when that time passed. */
 bool cond_wait_for(struct cond *cond, struct mutex *mutex, int64_t span_us);

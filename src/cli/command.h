@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The subcommands: one file each, cli/NAME.c. A command gets what stands behind its name (argv[0] is
- * the name) and returns an exit code of core/errors.h. Help goes to stdout, complaints to stderr.
+ * The subcommands: one file each, cli/NAME.c. A command gets what stands behind its name (argv[0]
+ * is the name) and returns an exit code of core/errors.h. Help goes to stdout, complaints to
+ * stderr.
  */
 #ifndef PAWL_CLI_COMMAND_H
 #define PAWL_CLI_COMMAND_H

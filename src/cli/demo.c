@@ -76,9 +76,12 @@ static bool is_listening(const struct sockaddr_storage *address, unsigned len)
 /* In a session of its own: it outlives a killed gateway, and its terminal. */
 static bool spawn(const char *listen, const char *ledger)
 {
-    char *argv[] = {(char *)(uintptr_t) "pawl",     (char *)(uintptr_t) "demo",
-                    (char *)(uintptr_t) "--listen", (char *)(uintptr_t)listen,
-                    (char *)(uintptr_t) "--ledger", (char *)(uintptr_t)ledger,
+    char *argv[] = {(char *)(uintptr_t) "pawl",
+                    (char *)(uintptr_t) "demo",
+                    (char *)(uintptr_t) "--listen",
+                    (char *)(uintptr_t)listen,
+                    (char *)(uintptr_t) "--ledger",
+                    (char *)(uintptr_t)ledger,
                     NULL};
     posix_spawnattr_t attributes;
     pid_t pid = 0;

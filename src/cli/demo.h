@@ -6,7 +6,8 @@
 #include "config/config.h"
 
 /* Sees to a demo at `address`: one that listens already is used again, else one is started in a
- * session of its own, with its ledger beside the store. False: it did not come up; said on stderr. */
+ * session of its own, with its ledger beside the store. False: it did not come up; said on stderr.
+ */
 bool demo_ensure(const struct config_address *address, const char *store_path);
 
 #endif

@@ -80,7 +80,8 @@ static int print_canonical(const struct payload *payload)
     BUF_AUTO struct buf bytes = buf_make(SIZE_MAX);
     if (!payload_canonical(payload, &all, &bytes))
         return no_memory();
-    fwrite(bytes.at, 1, bytes.len, stdout);
+    if (bytes.len > 0)
+        fwrite(bytes.at, 1, bytes.len, stdout);
     return EXIT_DONE;
 }
 
@@ -104,8 +105,10 @@ static int hash_body(const struct hash_options *options)
     int code = input_read("hash", options->file, &body);
     if (code != EXIT_DONE)
         return code;
-    if (payload_read(&arena, buf_slice(&body), slice_of(options->content_type), SLICE(""),
-                     INPUT_MAX, &payload) != PAYLOAD_OK)
+    if (payload_read(&arena,
+                     &(struct payload_input){buf_slice(&body), slice_of(options->content_type),
+                                             SLICE(""), INPUT_MAX},
+                     &payload) != PAYLOAD_OK)
         return no_memory();
     code = judge(&payload);
     if (code != EXIT_DONE)
@@ -126,12 +129,10 @@ static int review(const struct hash_options *options)
 /* An exit code, or -1: help was printed. */
 static int parse(int argc, char **argv, struct hash_options *options)
 {
-    static const struct option longs[] = {{"canonical", no_argument, NULL, 'c'},
-                                          {"content-type", required_argument, NULL, 't'},
-                                          {"key", required_argument, NULL, 'k'},
-                                          {"strict", no_argument, NULL, 's'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {NULL, 0, NULL, 0}};
+    static const struct option longs[] = {
+        {"canonical", no_argument, NULL, 'c'}, {"content-type", required_argument, NULL, 't'},
+        {"key", required_argument, NULL, 'k'}, {"strict", no_argument, NULL, 's'},
+        {"help", no_argument, NULL, 'h'},      {NULL, 0, NULL, 0}};
     int c;
     opterr = 0;
     while ((c = getopt_long(argc, argv, ":ct:k:h", longs, NULL)) != -1) {

@@ -29,22 +29,15 @@ static int read_all(int fd, struct buf *bytes)
     return 0;
 }
 
-static int open_input(const char *path)
-{
-    if (!path || strcmp(path, "-") == 0)
-        return STDIN_FILENO;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    return fd < 0 ? -errno : fd;
-}
-
 int input_read(const char *command, const char *path, struct buf *ret_bytes)
 {
     BUF_AUTO struct buf bytes = buf_make(INPUT_MAX + 1);
-    int fd = open_input(path);
-    int error = fd < 0 ? fd : read_all(fd, &bytes);
-    if (fd > STDIN_FILENO)
+    bool is_file = path && strcmp(path, "-") != 0;
+    int fd = is_file ? open(path, O_RDONLY | O_CLOEXEC) : STDIN_FILENO;
+    int error = fd < 0 ? -errno : read_all(fd, &bytes);
+    if (is_file && fd >= 0)
         close(fd);
-    const char *name = path ? path : "-";
+    const char *name = is_file ? path : "standard input";
     if (error != 0) {
         fprintf(stderr, "pawl %s: cannot read %s: %s\n", command, name, strerror(-error));
         return EXIT_USAGE;

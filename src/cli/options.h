@@ -8,7 +8,8 @@
 #include <stdint.h>
 
 /* Complains of what getopt_long refused (it returned `code`, '?' or ':', with opterr 0 and short
- * options that start with ':'), and names the option that was probably meant. Returns exit code 2. */
+ * options that start with ':'), and names the option that was probably meant. Returns exit code 2.
+ */
 int options_refused(const char *command, const struct option *options, int code, char **argv);
 
 /* Reads `text` as a decimal number from `least` to `most`. */

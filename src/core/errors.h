@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The one table of errors that pawl answers with (contract sections 5 to 7): from it come HTTP
- * status, problem body, `retryable`, `safe_new_key`, the caller's hint, the exit code, `pawl errors`.
+ * status, problem body, `retryable`, `safe_new_key`, the caller's hint and the exit code.
  *
  * X(name, code, status, error.code, retryable, safe_new_key, exit, title, hint)
  *   retryable: can the same request under the same key end differently without a person?
@@ -27,57 +27,57 @@ enum exit_code {
 
 #define PAWL_ERRORS(X)                                                                             \
     X(KEY_MISSING, "VALIDATION.idempotency.key_missing", 400, "KEY_MISSING", false, true, 1,       \
-      "Idempotency key missing", "Send the key this route requires.")                             \
+      "Idempotency key missing", "Send the key this route requires.")                              \
     X(KEY_MALFORMED, "VALIDATION.idempotency.key_malformed", 400, "KEY_MALFORMED", false, true, 1, \
-      "Idempotency key malformed", "Send exactly one well-formed key.")                           \
+      "Idempotency key malformed", "Send exactly one well-formed key.")                            \
     X(KEY_SOURCE_MISSING, "VALIDATION.idempotency.key_source_missing", 400, "KEY_SOURCE_MISSING",  \
-      false, true, 1, "Part of the idempotency key is missing",                                   \
-      "Send the value this route builds its key from.")                                           \
+      false, true, 1, "Part of the idempotency key is missing",                                    \
+      "Send the value this route builds its key from.")                                            \
     X(TENANT_MISSING, "VALIDATION.idempotency.tenant_missing", 400, "TENANT_MISSING", false, true, \
-      1, "Tenant missing", "Send the credential or header that names the tenant.")                \
+      1, "Tenant missing", "Send the credential or header that names the tenant.")                 \
     X(PATH_AMBIGUOUS, "VALIDATION.path_ambiguous", 400, "PATH_AMBIGUOUS", false, true, 1,          \
-      "Ambiguous path", "Send the path in its normal form.")                                      \
+      "Ambiguous path", "Send the path in its normal form.")                                       \
     X(BODY_TOO_LARGE, "VALIDATION.body_too_large", 413, "BODY_TOO_LARGE", false, true, 1,          \
-      "Request body too large", "Send a smaller body, or ask for a higher limit on this route.")  \
+      "Request body too large", "Send a smaller body, or ask for a higher limit on this route.")   \
     X(CODING_UNSUPPORTED, "VALIDATION.content_coding", 415, "CONTENT_CODING", false, true, 1,      \
       "Content coding not supported here", "Send the body with identity, gzip or deflate coding.") \
     X(REQUEST_MALFORMED, "VALIDATION.request_malformed", 400, "REQUEST_MALFORMED", false, true, 1, \
-      "Malformed request", "Send well-formed HTTP/1.1.")                                          \
+      "Malformed request", "Send well-formed HTTP/1.1.")                                           \
     X(REQUEST_TIMEOUT, "VALIDATION.request_timeout", 408, "REQUEST_TIMEOUT", true, true, 124,      \
       "The request did not arrive in time", "Send the request again, under the same key.")         \
     X(ROUTE_UNKNOWN, "VALIDATION.route_unknown", 404, "ROUTE_UNKNOWN", false, true, 1,             \
       "No rule covers this route", "Add a rule for this route, or set `unmatched: pass`.")         \
     X(METHOD_NOT_ALLOWED, "VALIDATION.method_not_allowed", 405, "METHOD_NOT_ALLOWED", false, true, \
-      1, "Method not allowed", "Use another method; CONNECT and TRACE are never served.")         \
+      1, "Method not allowed", "Use another method; CONNECT and TRACE are never served.")          \
     X(PAYLOAD_MISMATCH, "CONFLICT.idempotency.payload_mismatch", 409, "PAYLOAD_MISMATCH", false,   \
-      true, 65, "Key reused with a different request",                                            \
-      "Generate a new key for a new operation; repeat the first request exactly to retry it.")    \
+      true, 65, "Key reused with a different request",                                             \
+      "Generate a new key for a new operation; repeat the first request exactly to retry it.")     \
     X(IN_PROGRESS, "CONFLICT.idempotency.in_progress", 409, "CONCURRENT_REQUEST", true, false, 75, \
-      "The first request is still running", "Wait, then repeat the request under the same key.")  \
+      "The first request is still running", "Wait, then repeat the request under the same key.")   \
     X(OUTCOME_UNKNOWN, "CONFLICT.idempotency.outcome_unknown", 409, "OUTCOME_UNKNOWN", false,      \
-      false, 76, "The outcome of the first request is not known",                                 \
-      "Do not start over under a new key: the operation may have happened. Ask the operator.")    \
-    X(RESULT_EXPIRED, "CONFLICT.idempotency.result_expired", 410, "RESULT_EXPIRED", false, true, 1, \
-      "Done before; the answer has expired",                                                      \
-      "The operation happened. Look its result up where it lives.")                               \
+      false, 76, "The outcome of the first request is not known",                                  \
+      "Do not start over under a new key: the operation may have happened. Ask the operator.")     \
+    X(RESULT_EXPIRED, "CONFLICT.idempotency.result_expired", 410, "RESULT_EXPIRED", false, true,   \
+      1, "Done before; the answer has expired",                                                    \
+      "The operation happened. Look its result up where it lives.")                                \
     X(RESULT_NOT_KEPT, "CONFLICT.idempotency.result_not_kept", 410, "RESULT_NOT_KEPT", false,      \
-      true, 1, "Done before; the answer was not kept",                                            \
-      "The operation happened. Look its result up where it lives.")                               \
+      true, 1, "Done before; the answer was not kept",                                             \
+      "The operation happened. Look its result up where it lives.")                                \
     X(UPSTREAM_UNAVAILABLE, "DEPENDENCY.unavailable", 503, "UNAVAILABLE", true, true, 69,          \
-      "The service is not reachable", "Nothing was done. Retry with backoff under the same key.") \
+      "The service is not reachable", "Nothing was done. Retry with backoff under the same key.")  \
     X(UPSTREAM_BROKE, "TRANSIENT.upstream_broke", 502, "UPSTREAM_BROKE", true, false, 76,          \
-      "The service broke off its answer",                                                         \
-      "Repeat under the same key; do not start over under a new one.")                            \
+      "The service broke off its answer",                                                          \
+      "Repeat under the same key; do not start over under a new one.")                             \
     X(UPSTREAM_TIMEOUT, "DEPENDENCY.timeout", 504, "TIMEOUT", true, false, 124,                    \
-      "The service did not answer in time",                                                       \
-      "Repeat under the same key; do not start over under a new one.")                            \
+      "The service did not answer in time",                                                        \
+      "Repeat under the same key; do not start over under a new one.")                             \
     X(OUTCOME_NOT_STORED, "DEPENDENCY.outcome_not_stored", 503, "OUTCOME_NOT_STORED", true, false, \
-      69, "The outcome could not be stored yet",                                                  \
-      "Repeat under the same key; do not start over under a new one.")                            \
-    X(LIMITED, "RATE_LIMIT.exceeded", 429, "LIMIT_EXCEEDED", true, true, 75,                       \
-      "Too many requests", "Wait, then retry under the same key.")                                \
+      69, "The outcome could not be stored yet",                                                   \
+      "Repeat under the same key; do not start over under a new one.")                             \
+    X(LIMITED, "RATE_LIMIT.exceeded", 429, "LIMIT_EXCEEDED", true, true, 75, "Too many requests",  \
+      "Wait, then retry under the same key.")                                                      \
     X(STORE_UNAVAILABLE, "DEPENDENCY.store_unavailable", 503, "STORE_UNAVAILABLE", true, true, 69, \
-      "The record store is not available",                                                        \
+      "The record store is not available",                                                         \
       "Nothing was done. Retry with backoff under the same key.")
 
 enum error {

@@ -11,11 +11,11 @@
 
 /* How an exchange with the upstream ended. */
 enum exchange_end {
-    EXCHANGE_ANSWERED,     /* a complete, well-formed final answer */
-    EXCHANGE_NOT_SENT,     /* no byte of the request may have left: connect refused, name unknown */
-    EXCHANGE_BROKE,        /* reset, closed early, malformed or truncated after bytes went out */
-    EXCHANGE_TIMED_OUT,    /* no complete answer by the deadline, after bytes went out */
-    EXCHANGE_TOKEN_STALE,  /* a 4xx with Error-Code: CONFLICT.idempotency.token_stale */
+    EXCHANGE_ANSWERED,    /* a complete, well-formed final answer */
+    EXCHANGE_NOT_SENT,    /* no byte of the request may have left: connect refused, name unknown */
+    EXCHANGE_BROKE,       /* reset, closed early, malformed or truncated after bytes went out */
+    EXCHANGE_TIMED_OUT,   /* no complete answer by the deadline, after bytes went out */
+    EXCHANGE_TOKEN_STALE, /* a 4xx with Error-Code: CONFLICT.idempotency.token_stale */
 };
 
 enum fate_write {

@@ -15,9 +15,9 @@
 
 struct outcome {
     atomic_int refs;
-    int status;            /* HTTP status */
-    bool failed;           /* kept as `failed` */
-    struct slice fields;   /* header lines */
+    int status;          /* HTTP status */
+    bool failed;         /* kept as `failed` */
+    struct slice fields; /* header lines */
     struct slice body;
     struct slice location; /* the answer's Location, the seeds' result_ref; may be empty */
     char storage[];

@@ -119,14 +119,14 @@ static enum payload_error decode(struct arena *arena, struct slice coding, size_
     return PAYLOAD_OK;
 }
 
-enum payload_error payload_read(struct arena *arena, struct slice body, struct slice content_type,
-                                struct slice content_encoding, size_t max_decoded,
+enum payload_error payload_read(struct arena *arena, const struct payload_input *input,
                                 struct payload *ret_payload)
 {
-    struct payload payload = {.kind = PAYLOAD_IS_RAW, .bytes = body};
-    enum payload_error error = decode(arena, slice_trim(content_encoding), max_decoded, &payload);
+    struct payload payload = {.kind = PAYLOAD_IS_RAW, .bytes = input->body};
+    struct slice coding = slice_trim(input->content_encoding);
+    enum payload_error error = decode(arena, coding, input->max_decoded, &payload);
     if (error == PAYLOAD_OK && !payload.coding_unknown)
-        error = read_by_type(arena, content_type, &payload);
+        error = read_by_type(arena, input->content_type, &payload);
     if (error == PAYLOAD_OK)
         *ret_payload = payload;
     return error;

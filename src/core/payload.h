@@ -86,11 +86,17 @@ enum payload_error {
     PAYLOAD_NO_MEMORY,
 };
 
-/* Understands `body` by its Content-Type and Content-Encoding values (empty: absent). JSON is
- * application/json and any +json type. Everything made lives in `arena`; JSON may need 32 times the
- * body's size (base/json.h), and an arena with less room is PAYLOAD_NO_MEMORY. */
-enum payload_error payload_read(struct arena *arena, struct slice body, struct slice content_type,
-                                struct slice content_encoding, size_t max_decoded,
+struct payload_input {
+    struct slice body;
+    struct slice content_type;     /* the field's value; empty: absent */
+    struct slice content_encoding; /* likewise */
+    size_t max_decoded;            /* bytes after content decoding */
+};
+
+/* Understands a body by its Content-Type and Content-Encoding. JSON is application/json and any
+ * +json type. Everything made lives in `arena`; JSON may need 32 times the body's size, and an arena
+ * with less room is PAYLOAD_NO_MEMORY. */
+enum payload_error payload_read(struct arena *arena, const struct payload_input *input,
                                 struct payload *ret_payload);
 
 /* Appends the canonical bytes of what `selection` takes. False: no memory or buf's max. */

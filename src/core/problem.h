@@ -11,16 +11,16 @@
 
 struct problem {
     enum error error;
-    int status;              /* what is answered; the table's unless the rule says otherwise */
-    struct slice detail;     /* one sentence about this case; may be empty */
-    struct slice key;        /* idempotency key as shown; `.at` NULL: not known */
-    bool retryable;          /* as the table, unless the rule's policy makes it otherwise */
+    int status;          /* what is answered; the table's unless the rule says otherwise */
+    struct slice detail; /* one sentence about this case; may be empty */
+    struct slice key;    /* idempotency key as shown; `.at` NULL: not known */
+    bool retryable;      /* as the table, unless the rule's policy makes it otherwise */
     bool safe_new_key;
-    const char *state;       /* "pending", "unknown", ...; NULL: no `operation` member */
-    int64_t attempt;         /* of `operation` */
-    int64_t started_at;      /* wall-clock microseconds; written as ISO 8601 UTC */
-    int64_t lease_left_ms;   /* of `operation`; negative: no lease */
-    int first_status;        /* of the first answer (410 rows); 0: not known */
+    const char *state;     /* "pending", "unknown", ...; NULL: no `operation` member */
+    int64_t attempt;       /* of `operation` */
+    int64_t started_at;    /* wall-clock microseconds; written as ISO 8601 UTC */
+    int64_t lease_left_ms; /* of `operation`; negative: no lease */
+    int first_status;      /* of the first answer (410 rows); 0: not known */
 };
 
 /* A problem with the table's status, retryable and safe_new_key. */

@@ -109,23 +109,9 @@ enum rule_find {
     RULE_FOUND,
     RULE_NONE,           /* no rule: pass */
     RULE_PATH_AMBIGUOUS, /* 400: the path could be read so that it meets a rule */
-    RULE_METHOD_REFUSED, /* 405: CONNECT or TRACE; of rule_find_request alone */
+    RULE_METHOD_REFUSED, /* 405: CONNECT or TRACE */
     RULE_NO_MEMORY,
 };
-
-/* The first rule for a method (compared without case, as some servers do) and a path. With
- * RULE_FOUND `*ret_facts` gets method, route and path parameters and nothing else; `*ret_path` the
- * normalised path.
- *
- * An ambiguous path is refused when any reading of it meets a rule, not the eager one alone: a
- * server may resolve ".." and leave %2F, or the reverse. Escapes are never decoded twice. Of over
- * 2048 bytes it is refused unread where any rule has the method. One more
- * thing is looked at only where no rule was met: ";parameters", which some servers drop before they
- * route ("/refunds;x"). What is not seen: servers that route without regard to case or by suffix
- * ("/Refunds", "/refunds.json"); in front of these, `unmatched: refuse`. */
-enum rule_find rule_find(const struct rule_set *set, struct slice method, struct slice path,
-                         struct arena *arena, const struct rule **ret_rule,
-                         struct template_facts *ret_facts, struct slice *ret_path);
 
 struct rule_request {
     struct slice method; /* as sent */
@@ -139,11 +125,20 @@ struct rule_found {
     struct template_facts facts; /* method, route, headers, path parameters; the rest is zero */
 };
 
-/* As rule_find, with method-override headers (X-HTTP-Method-Override, X-HTTP-Method,
- * X-Method-Override; '_' counts as '-'): what gateways call; `*ret_found` is written with
- * RULE_FOUND. Nobody here knows whether the upstream heeds them, so the methods they name are tried
- * first and then the one that was sent: a POST that says GET still meets the rule of POST, a GET
- * that says POST does too. `facts.method` is what counts as the method: the sent one without such
+/* The first rule for a method (compared without case, as some servers do) and a path; `*ret_found`
+ * is written with RULE_FOUND.
+ *
+ * An ambiguous path is refused when any reading of it meets a rule, not the eager one alone: a
+ * server may resolve ".." and leave %2F, or the reverse. Escapes are never decoded twice. Of over
+ * 2048 bytes it is refused unread where any rule has the method. One more thing is looked at only
+ * where no rule was met: ";parameters", which some servers drop before they route ("/refunds;x").
+ * What is not seen: servers that route without regard to case or by suffix ("/Refunds",
+ * "/refunds.json"); in front of these, `unmatched: refuse`.
+ *
+ * Method-override headers (X-HTTP-Method-Override, X-HTTP-Method, X-Method-Override; '_' counts as
+ * '-'): nobody here knows whether the upstream heeds them, so the methods they name are tried first
+ * and then the one that was sent: a POST that says GET still meets the rule of POST, a GET that
+ * says POST does too. `facts.method` is what counts as the method: the sent one without such
  * headers, the named one when it is one and its own rule was met; else sent and named ones joined
  * by commas, so that no other request has the same target hash. */
 enum rule_find rule_find_request(const struct rule_set *set, const struct rule_request *request,

@@ -82,9 +82,10 @@ static void fill_facts(const struct rule *rule, const struct slice *segments,
                 (struct template_path_param){rule->match.segments[i].text, segments[i]};
 }
 
-enum rule_find rule_find(const struct rule_set *set, struct slice method, struct slice path,
-                         struct arena *arena, const struct rule **ret_rule,
-                         struct template_facts *ret_facts, struct slice *ret_path)
+/* The first rule for one reading of the method. */
+static enum rule_find find_method(const struct rule_set *set, struct slice method,
+                                  struct slice path, struct arena *arena,
+                                  struct rule_found *ret_found)
 {
     struct slice segments[TEMPLATE_PATH_PARAMS_MAX];
     struct slice normal = path_normalise(path, arena);
@@ -95,10 +96,10 @@ enum rule_find rule_find(const struct rule_set *set, struct slice method, struct
     const struct rule *rule = first_match(set, method, normal, segments);
     if (!rule)
         return path_choices(normal) ? search_readings(set, method, normal, arena) : RULE_NONE;
-    fill_facts(rule, segments, ret_facts);
-    ret_facts->method = method;
-    *ret_rule = rule;
-    *ret_path = normal;
+    fill_facts(rule, segments, &ret_found->facts);
+    ret_found->facts.method = method;
+    ret_found->rule = rule;
+    ret_found->path = normal;
     return RULE_FOUND;
 }
 
@@ -230,12 +231,10 @@ static enum rule_find find_by_methods(const struct rule_set *set,
 {
     enum rule_find find = RULE_NONE;
     for (size_t i = 0; find == RULE_NONE && i < overrides->n_order; i++)
-        find = rule_find(set, known[overrides->order[i]], request->path, arena, &ret_found->rule,
-                         &ret_found->facts, &ret_found->path);
+        find = find_method(set, known[overrides->order[i]], request->path, arena, ret_found);
     if (find != RULE_NONE)
         return find;
-    return rule_find(set, request->method, request->path, arena, &ret_found->rule,
-                     &ret_found->facts, &ret_found->path);
+    return find_method(set, request->method, request->path, arena, ret_found);
 }
 
 enum rule_find rule_find_request(const struct rule_set *set, const struct rule_request *request,

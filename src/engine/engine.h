@@ -34,36 +34,36 @@ struct digest engine_key_hash(const struct engine *engine, struct slice tenant, 
 /* One arrival. The caller's memory; texts and hashes are borrowed until it is done. */
 struct attempt {
     struct digest key_hash;
-    struct slice tenant;       /* as shown: a credential only as its keyed hash */
+    struct slice tenant; /* as shown: a credential only as its keyed hash */
     struct slice rule;
     struct slice key;          /* key text */
     struct slice recipe;       /* of the payload hash */
     struct record_begin begin; /* hashes and policies; attempt_id is engine_begin's to fill */
     int64_t wait_us;           /* how long to wait for a running first attempt; 0: not at all */
 
-    int64_t token;     /* after proceed and probe */
-    int64_t send_by;   /* boot time: the last moment at which a request may leave */
+    int64_t token;      /* after proceed and probe */
+    int64_t send_by;    /* boot time: the last moment at which a request may leave */
     struct store_op op; /* the operation under way, and the results of the last one */
 };
 
 enum engine_verdict {
-    ENGINE_PROCEED,         /* forward it under attempt->token */
-    ENGINE_PROBE,           /* ask the upstream under attempt->token */
-    ENGINE_REPLAY,          /* attempt->op.found: a reference of the caller's */
+    ENGINE_PROCEED, /* forward it under attempt->token */
+    ENGINE_PROBE,   /* ask the upstream under attempt->token */
+    ENGINE_REPLAY,  /* attempt->op.found: a reference of the caller's */
     ENGINE_MISMATCH,
     ENGINE_IN_PROGRESS,
     ENGINE_OUTCOME_UNKNOWN,
     ENGINE_RESULT_EXPIRED,
     ENGINE_RESULT_NOT_KEPT,
-    ENGINE_OTHER_RECIPE,    /* attempt->op.found_recipe (mem_free): hash again, begin again */
-    ENGINE_LIMITED,         /* too many wait, or are queued */
-    ENGINE_STORE_DOWN,      /* not decided, nothing acquired */
-    ENGINE_GONE,            /* the parker was interrupted, or the deadline passed: nothing acquired */
+    ENGINE_OTHER_RECIPE, /* attempt->op.found_recipe (mem_free): hash again, begin again */
+    ENGINE_LIMITED,      /* too many wait, or are queued */
+    ENGINE_STORE_DOWN,   /* not decided, nothing acquired */
+    ENGINE_GONE,         /* the parker was interrupted, or the deadline passed: nothing acquired */
 };
 
 /* Decides. Returns when decided, at `deadline_us` (boot time), or when the parker is interrupted;
- * what was being applied then is waited for, so that nothing is acquired unseen. attempt->op.record,
- * lease and lease_left_us describe the record as it stands. */
+ * what was being applied then is waited for, so that nothing is acquired unseen.
+ * attempt->op.record, lease and lease_left_us describe the record as it stands. */
 enum engine_verdict engine_begin(struct engine *engine, struct attempt *attempt,
                                  struct parker *parker, int64_t deadline_us);
 

@@ -136,7 +136,7 @@ static void make_exact(const struct exchange *x, struct problem *problem)
     if (error == ERROR_OUTCOME_UNKNOWN)
         problem->retryable = x->rule->unknown == RECORD_UNKNOWN_PROBE;
     if (error == ERROR_UPSTREAM_BROKE || error == ERROR_UPSTREAM_TIMEOUT)
-        problem->retryable = x->rule->unknown != RECORD_UNKNOWN_HOLD;
+        problem->retryable = x->goes_on || x->rule->unknown != RECORD_UNKNOWN_HOLD;
     if (error == ERROR_RESULT_EXPIRED || error == ERROR_RESULT_NOT_KEPT)
         problem->first_status = record->http_status;
     if (!tells_operation(error) || record->status == RECORD_ABSENT)

@@ -95,6 +95,22 @@ static void run(struct exchange *x, bool *ret_bypass)
     atomic_fetch_sub(&x->server->shared->in_flight, 1);
 }
 
+static struct answer answer_make(const struct rule *rule)
+{
+    return (struct answer){
+        .fields = buf_make(ANSWER_FIELDS_MAX),
+        .kept = buf_make(ANSWER_FIELDS_MAX),
+        .body = buf_make(rule->max_response_body),
+    };
+}
+
+static void answer_fini(struct answer *answer)
+{
+    buf_fini(&answer->body);
+    buf_fini(&answer->kept);
+    buf_fini(&answer->fields);
+}
+
 static struct exchange *exchange_new(struct client *client, const struct http_request *request,
                                      const struct rule_found *found)
 {
@@ -112,9 +128,8 @@ static struct exchange *exchange_new(struct client *client, const struct http_re
     x->tenant = buf_make(HTTP_HEAD_MAX);
     x->key = buf_make(HTTP_HEAD_MAX);
     x->sent_key = buf_make(HTTP_HEAD_MAX);
-    x->answer.fields = buf_make(ANSWER_FIELDS_MAX);
-    x->answer.kept = buf_make(ANSWER_FIELDS_MAX);
-    x->answer.body = buf_make(found->rule->max_response_body);
+    x->answer = answer_make(found->rule);
+    x->failed = answer_make(found->rule);
     x->started = clock_boot_us();
     x->keep_alive = request->keep_alive;
     return x;
@@ -124,9 +139,8 @@ static void exchange_free(struct exchange *x)
 {
     CHECK(!x->upstream);
     atomic_fetch_sub(&x->server->shared->buffered, x->reserved);
-    buf_fini(&x->answer.body);
-    buf_fini(&x->answer.kept);
-    buf_fini(&x->answer.fields);
+    answer_fini(&x->failed);
+    answer_fini(&x->answer);
     buf_fini(&x->sent_key);
     buf_fini(&x->key);
     buf_fini(&x->tenant);

@@ -76,6 +76,7 @@ struct exchange {
     bool has_failure;         /* a probe follows a failure: what to answer if it settles nothing */
     struct fate failure;
     struct answer failed;     /* with has_failure: the upstream's answer in doubt, if it gave one */
+    bool goes_on;             /* the client was told before the exchange ended: it is recorded yet */
     bool answered;            /* the client has its answer, or is gone */
     bool keep_alive;          /* the client connection may go on afterwards */
     int status;               /* what was answered; for the log */

@@ -126,8 +126,9 @@ void head_copy_answer_fields(struct buf *buf, const struct headers *headers, boo
         {"Idempotency-Status", 18}, {"Idempotent-Replayed", 19}, {"Error-Code", 10}};
     for (size_t i = 0; i < headers->n; i++) {
         const struct header *line = &headers->at[i];
-        bool own = ruled && ONE_OF(line->name, ruled_names) &&
-                   !slice_eq(line->value, SLICE("PROVIDER.duplicate"));
+        bool final = slice_eq_nocase(line->name, SLICE("Error-Code")) &&
+                     slice_eq(line->value, SLICE("PROVIDER.duplicate"));
+        bool own = ruled && ONE_OF(line->name, ruled_names) && !final;
         bool framing = slice_eq_nocase(line->name, SLICE("Content-Length"));
         if (!own && !framing && !headers_is_hop_by_hop(headers, line->name))
             copy_line(buf, line);

@@ -191,10 +191,7 @@ static void hash_body(void *argument)
     struct exchange *x = h->x;
     h->error = PAYLOAD_OK;
     if (!x->found.facts.payload)
-        h->error = payload_read(&x->arena, buf_slice(&x->body),
-                                header_value(x, SLICE("Content-Type")),
-                                header_value(x, SLICE("Content-Encoding")),
-                                x->rule->max_request_body, &x->payload);
+        h->error = payload_read(&x->arena, &(struct payload_input){buf_slice(&x->body), header_value(x, SLICE("Content-Type")), header_value(x, SLICE("Content-Encoding")), x->rule->max_request_body}, &x->payload);
     if (h->error == PAYLOAD_OK)
         h->hashed = payload_hash(&x->payload, h->selection, &x->attempt.begin.payload_hash);
 }

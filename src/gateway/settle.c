@@ -80,8 +80,7 @@ static enum step tell_failure(struct exchange *x)
     else if (x->has_failure)
         answer_error(x, x->failure.error, SLICE("asking the service settled nothing"), "unknown");
     else
-        answer_error(x, ERROR_OUTCOME_UNKNOWN, SLICE("asking the service settled nothing"),
-                     "unknown");
+        answer_error(x, ERROR_OUTCOME_UNKNOWN, SLICE("asking the service settled nothing"), NULL);
     return STEP_DONE;
 }
 
@@ -97,8 +96,11 @@ static enum step ask_next(struct exchange *x, struct fate fate)
 {
     x->has_failure = true;
     x->failure = fate;
+    x->failed.status = 0;
     if (fate.error == ERROR_NONE && x->answer.whole)
         swap_answer(&x->answer, &x->failed);
+    else if (fate.error == ERROR_NONE)
+        x->failure.error = ERROR_UPSTREAM_BROKE; /* too large an answer to be held meanwhile */
     upstream_give(x);
     return STEP_DECIDE;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gateway/stream.h"
 
+#include "base/crash.h"
 #include <stdio.h>
 #include <sys/uio.h>
 
@@ -42,6 +43,7 @@ bool stream_run(struct stream *stream)
         }
         if (data.len > 0 && !write_run(stream, data))
             return false;
+        CRASH_POINT(between_answer_writes);
     }
     return !stream->chunked || write_end(stream);
 }

@@ -56,8 +56,10 @@ void upstream_give(struct exchange *x)
 static bool out_of_time(struct exchange *x)
 {
     int64_t now = clock_boot_us();
-    if (!x->answered && now >= x->patience)
+    if (!x->answered && now >= x->patience) {
+        x->goes_on = now < x->deadline;
         answer_error(x, ERROR_UPSTREAM_TIMEOUT, SLICE("X-Request-Timeout passed"), "unknown");
+    }
     return now >= x->deadline;
 }
 

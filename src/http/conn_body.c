@@ -8,6 +8,7 @@
 #include "http/conn_priv.h"
 
 #include "base/check.h"
+#include "base/crash.h"
 #include <errno.h>
 
 /* How far a body's buffer grows ahead of what arrived: a peer that announces much and sends nothing
@@ -162,6 +163,8 @@ enum http_read http_conn_read_body(struct http_conn *conn, uint64_t max, int64_t
                                     : copy_run(conn, room, deadline_us, body);
         if (result != HTTP_READ_OK)
             return result;
+        if (!conn->body_done)
+            CRASH_POINT(inside_body);
     }
     return HTTP_READ_OK;
 }

@@ -462,7 +462,7 @@ static void run_batch(struct committer *c, int64_t boot)
     atomic_store(&c->seen_at, boot);
     atomic_store(&c->gone, false);
     tell(c, &batch);
-    CRASH_POINT(inside_checkpoint);
+    CRASH_POINT(after_wake_up);
     status = c->backend->ops->rest(c->backend);
     if (status == BACKEND_FATAL) {
         trouble(c, &batch, status);

@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "base/crash.h"
 #include "base/mem.h"
+#include "store/sqlite_faults.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -150,9 +151,11 @@ static enum backend_status sqlite_rest(struct backend *backend)
 {
     struct sqlite_backend *sqlite = sqlite_of(backend);
     enum backend_status status = BACKEND_OK;
-    if (sqlite->wal_pages >= CHECKPOINT_PAGES) {
+    if (sqlite->wal_pages >= sqlite->checkpoint_pages) {
+        CRASH_POINT(before_checkpoint);
         int code = sqlite3_wal_checkpoint_v2(sqlite->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL,
                                              NULL);
+        CRASH_POINT(after_checkpoint);
         status = sqlite_status(sqlite, code);
         if (status == BACKEND_BUSY)
             status = BACKEND_OK;
@@ -349,8 +352,6 @@ static bool open_database(struct sqlite_backend *sqlite)
 {
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
     int code = sqlite3_open_v2(sqlite->path, &sqlite->db, flags, NULL);
-    if (code == SQLITE_OK)
-        sqlite3_wal_hook(sqlite->db, note_wal_pages, sqlite);
     int64_t format = 0;
     const char *problem = code == SQLITE_OK ? sqlite_schema_check(sqlite->db, &format) : NULL;
     if (problem) {
@@ -361,6 +362,8 @@ static bool open_database(struct sqlite_backend *sqlite)
         explain(sqlite, sqlite->db ? sqlite3_errmsg(sqlite->db) : "out of memory");
         return false;
     }
+    /* After the pragmas: wal_autocheckpoint takes the hook away. */
+    sqlite3_wal_hook(sqlite->db, note_wal_pages, sqlite);
     return install_schema(sqlite) && prepare(sqlite);
 }
 
@@ -387,6 +390,9 @@ struct backend *sqlite_backend_open(const struct store_config *config,
 {
     *ret_result = STORE_OPEN_FAILED;
     *ret_problem = NULL;
+#ifdef PAWL_HOOKS
+    sqlite_faults_by_environment();
+#endif
     struct sqlite_backend *sqlite = mem_zalloc(1, sizeof *sqlite);
     char *path = mem_copy(config->path, strlen(config->path));
     if (!sqlite || !path) {
@@ -399,6 +405,8 @@ struct backend *sqlite_backend_open(const struct store_config *config,
     sqlite->path = path;
     sqlite->texts = buf_make(SQLITE_ROW_TEXT_MAX);
     sqlite->lock_span_us = config->timeout_us;
+    sqlite->checkpoint_pages =
+        config->checkpoint_pages ? config->checkpoint_pages : CHECKPOINT_PAGES;
     if (open_all(sqlite, config, ret_result)) {
         sqlite->lock_span_us = LOCK_SPAN_US;
         *ret_result = STORE_OPENED;

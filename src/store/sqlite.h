@@ -90,6 +90,7 @@ struct sqlite_backend {
     sqlite3_stmt *statements[SQL_COUNT];
     struct buf texts;     /* of the row found last */
     int wal_pages;        /* in the WAL after the last commit */
+    int checkpoint_pages; /* at which it is checkpointed */
     int64_t data_version; /* at the last look; 0: not yet */
     int64_t lock_span_us; /* how long to wait for other processes */
 };

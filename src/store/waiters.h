@@ -25,6 +25,7 @@ void waiters_fini(struct waiters *waiters);
 /* Adds `op` with op->wake_at. False: too many in all, or for its key. */
 bool waiters_add(struct waiters *waiters, struct store_op *op);
 
+/* Takes out one that waits. */
 void waiters_remove(struct waiters *waiters, struct store_op *op);
 
 /* Takes out the oldest waiter of a key; NULL: none left. */

@@ -3,6 +3,7 @@
 count and record. A test's name is what pawl promises. Time is moved with `clock`, never slept."""
 from __future__ import annotations
 
+import contextlib
 import functools
 import sys
 from pathlib import Path
@@ -88,6 +89,21 @@ def pawl(tmp_path: Path, upstream: Upstream, clock: Clock,
     finally:
         for gateway in made:
             gateway.discard()
+
+
+@contextlib.contextmanager
+def standing(directory: Path, config: str) -> Iterator[tuple[Gateway, Upstream]]:
+    """A gateway and its upstream for a whole module, whose tests keep their keys apart."""
+    behind = Upstream()
+    gateway = Gateway(directory, behind.port, config, Clock(directory / "clock"))
+    try:
+        gateway.start()
+        yield gateway, behind
+        behind.open_gates()
+        gateway.close()
+    finally:
+        gateway.discard()
+        behind.stop()
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ import socket
 import subprocess
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, Callable
 
 from wire import PATIENCE, Answer, Client, Headers, eventually
 
@@ -64,6 +64,15 @@ class Clock:
 
     def advance(self, seconds: float) -> None:
         self._offset_us.value += int(seconds * 1_000_000)
+
+    def run_until(self, is_over: Callable[[], Any], step: float = 0.2) -> None:
+        """Moves on step by step until it is over: for a span that begins when the gateway takes
+        notice, whenever that is."""
+        def moved() -> Any:
+            self.advance(step)
+            return is_over()
+
+        eventually(moved, "the end of its time")
 
 
 class Gateway:
@@ -208,3 +217,12 @@ class Gateway:
         first = [] if key is None else [("Idempotency-Key", key)]
         return self.request("POST", target,
                             [*first, ("Content-Type", "application/json"), *headers], data)
+
+    def post_up(self, *arguments: Any, **more: Any) -> Answer:
+        """post(), once the store is up: it counts as down for a moment when the clock jumped while
+        it was busy, and then nothing was done."""
+        def answered() -> Answer | None:
+            answer = self.post(*arguments, **more)
+            return None if answer["Error-Code"] == "DEPENDENCY.store_unavailable" else answer
+
+        return eventually(answered, "the store")

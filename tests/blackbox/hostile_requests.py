@@ -338,12 +338,15 @@ LEGAL_BUT_ODD = [
 ] + [
     passed(16, f"body of {method.decode()} by {name}",
            head(framing, start=method + b" /hostile HTTP/1.1") + body,
-           Forwarded(method, body=b"hello", has=((b"content-length", b"5"),),
-                     lacks=(b"transfer-encoding",)))
-    for method in (b"GET", b"HEAD", b"DELETE")
+           Forwarded(method, body=b"hello", has=seen, lacks=lacks))
+    for method, by_chunks in ((b"GET", True), (b"HEAD", True), (b"DELETE", False))
     for name, framing, body in (
         ("length", b"Content-Length: 5", b"hello"),
         ("chunks", b"Transfer-Encoding: chunked", b"5\r\nhello\r\n0\r\n\r\n"))
+    # What is ruled goes on with a length, what passes goes on as it came.
+    for seen, lacks in ([(((b"transfer-encoding", b"chunked"),), (b"content-length",))]
+                        if by_chunks and name == "chunks" else
+                        [(((b"content-length", b"5"),), (b"transfer-encoding",))])
 ]
 
 

@@ -17,8 +17,9 @@ static const struct payload_selection everything = {.mode = PAYLOAD_ALL};
 static struct payload read_json(struct arena *arena, struct slice body)
 {
     struct payload payload;
-    CHECK(payload_read(arena, body, SLICE("application/json"), SLICE(""), 0, &payload) ==
-          PAYLOAD_OK);
+    CHECK(payload_read(arena,
+                       &(struct payload_input){body, SLICE("application/json"), SLICE(""), 0},
+                       &payload) == PAYLOAD_OK);
     return payload;
 }
 

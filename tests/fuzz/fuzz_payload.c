@@ -51,8 +51,8 @@ static bool read_and_hash(const struct input *input, struct slice type, struct s
     ARENA_AUTO struct arena arena = arena_make(ROOM);
     BUF_AUTO struct buf canonical = buf_make(ROOM);
     struct payload payload;
-    enum payload_error error =
-        payload_read(&arena, body, type, input->coding, DECODED_MAX, &payload);
+    enum payload_error error = payload_read(
+        &arena, &(struct payload_input){body, type, input->coding, DECODED_MAX}, &payload);
     CHECK(error != PAYLOAD_NO_MEMORY);
     if (error != PAYLOAD_OK)
         return false;
@@ -71,7 +71,8 @@ static void check_form(const struct payload *payload, struct slice type)
     BUF_AUTO struct buf twice = buf_make(ROOM);
     struct payload again;
     CHECK(payload_canonical(payload, &everything, &once));
-    CHECK(payload_read(&arena, buf_slice(&once), type, SLICE(""), 0, &again) == PAYLOAD_OK);
+    CHECK(payload_read(&arena, &(struct payload_input){buf_slice(&once), type, SLICE(""), 0},
+                       &again) == PAYLOAD_OK);
     CHECK(again.kind == PAYLOAD_IS_FORM);
     CHECK(payload_canonical(&again, &everything, &twice));
     CHECK(slice_eq(buf_slice(&once), buf_slice(&twice)));
@@ -125,8 +126,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
     if (!read)
         return 0;
     CHECK(digest_eq(&once, &twice));
-    CHECK(payload_read(&arena, input.body, input.type, input.coding, DECODED_MAX, &payload) ==
-          PAYLOAD_OK);
+    CHECK(payload_read(&arena,
+                       &(struct payload_input){input.body, input.type, input.coding, DECODED_MAX},
+                       &payload) == PAYLOAD_OK);
     if (payload.kind == PAYLOAD_IS_FORM)
         check_form(&payload, input.type);
     if (payload.kind == PAYLOAD_IS_MULTIPART)

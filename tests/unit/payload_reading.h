@@ -33,7 +33,9 @@ static inline void read_body(struct reading *reading, struct slice body, struct 
 {
     reading->arena = arena_make(ROOM);
     reading->canonical = buf_make(ROOM);
-    assert_int_equal(payload_read(&reading->arena, body, type, SLICE(""), ROOM, &reading->payload),
+    assert_int_equal(payload_read(&reading->arena,
+                                  &(struct payload_input){body, type, SLICE(""), ROOM},
+                                  &reading->payload),
                      PAYLOAD_OK);
     assert_true(payload_canonical(&reading->payload, selection, &reading->canonical));
     assert_true(payload_hash(&reading->payload, selection, &reading->hash));

@@ -278,7 +278,9 @@ static enum payload_error read_coded(struct reading *reading, struct slice body,
 {
     reading->arena = arena_make(ROOM);
     reading->canonical = buf_make(ROOM);
-    return payload_read(&reading->arena, body, JSON_TYPE, slice_of(coding), max, &reading->payload);
+    return payload_read(&reading->arena,
+                        &(struct payload_input){body, JSON_TYPE, slice_of(coding), max},
+                        &reading->payload);
 }
 
 static void a_compressed_body_hashes_as_the_plain_one(void **state)

@@ -38,8 +38,9 @@ static struct outcome run(const struct request *request)
     struct payload payload;
     if (!payload_recipe_read(request->recipe, &arena, &selection))
         return outcome;
-    outcome.error =
-        payload_read(&arena, request->body, request->type, request->coding, ROOM, &payload);
+    outcome.error = payload_read(
+        &arena, &(struct payload_input){request->body, request->type, request->coding, ROOM},
+        &payload);
     if (outcome.error != PAYLOAD_OK || !payload_hash(&payload, &selection, &outcome.hash) ||
         !payload_canonical(&payload, &selection, &canonical))
         return outcome;

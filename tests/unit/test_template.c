@@ -43,8 +43,10 @@ static void request_fini(struct request *request)
 
 static void set_body(struct request *request, const char *type, const char *body)
 {
-    assert_int_equal(payload_read(&request->arena, slice_of(body), slice_of(type),
-                                  slice_make(NULL, 0), 1 << 20, &request->payload),
+    assert_int_equal(payload_read(&request->arena,
+                                  &(struct payload_input){slice_of(body), slice_of(type),
+                                                          slice_make(NULL, 0), 1 << 20},
+                                  &request->payload),
                      PAYLOAD_OK);
     request->facts.payload = &request->payload;
 }

@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How many durable pairs (a begin that proceeds, its finish with an outcome) the store does a
+ * second: one thread keeps a number of them in flight, as one loop of the gateway does.
+ *
+ *   begin submitted -> ended -> finish submitted -> ended -> (the next pair)
+ *
+ * Prints one JSON object a line and a number in flight.
+ */
+#include "base/check.h"
+#include "base/mem.h"
+#include "base/random.h"
+#include "store/store.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#define IN_FLIGHT_MAX 256
+#define SAMPLES_MAX ((size_t)4 * 1024 * 1024)
+#define FIELDS_BYTES 200
+#define BODY_BYTES 300
+#define TTL_US (24 * 3600 * CLOCK_US_PER_S)
+#define LEASE_US (30 * CLOCK_US_PER_S)
+
+static const size_t depths[] = {1, 16, 64, IN_FLIGHT_MAX};
+
+struct bench;
+
+/* One pair in flight. */
+struct pair {
+    struct parker parker; /* first: the two are cast into each other */
+    struct bench *bench;
+    struct store_op op;
+    char key[40];
+    int64_t started_us; /* of the operation under way */
+    struct pair *next_woken;
+};
+
+/* Spans of one kind of operation, in microseconds. */
+struct spans {
+    uint32_t *at;
+    size_t n;
+};
+
+struct bench {
+    struct store *store;
+    struct outcome *outcome;
+    uint64_t salt;
+    uint64_t next_key;
+    struct mutex mutex;
+    struct cond cond;
+    struct pair *woken; /* mutex */
+    bool sleeping;      /* mutex */
+    struct spans begins;
+    struct spans finishes;
+    struct pair pairs[IN_FLIGHT_MAX];
+};
+
+struct goal {
+    size_t in_flight;
+    uint64_t pairs; /* to begin; 0: as many as fit */
+    int64_t until;  /* boot time: nothing begins after it */
+};
+
+/* ---- waking the one client thread ---- */
+
+static void wake_pair(struct parker *parker)
+{
+    struct pair *pair = (struct pair *)parker;
+    struct bench *bench = pair->bench;
+    mutex_lock(&bench->mutex);
+    pair->next_woken = bench->woken;
+    bench->woken = pair;
+    bool wake = bench->sleeping;
+    bench->sleeping = false;
+    mutex_unlock(&bench->mutex);
+    if (wake)
+        cond_signal(&bench->cond);
+}
+
+static struct pair *await_woken(struct bench *bench)
+{
+    mutex_lock(&bench->mutex);
+    while (!bench->woken) {
+        bench->sleeping = true;
+        cond_wait(&bench->cond, &bench->mutex);
+    }
+    struct pair *woken = bench->woken;
+    bench->woken = NULL;
+    mutex_unlock(&bench->mutex);
+    return woken;
+}
+
+/* ---- pairs ---- */
+
+/* Names a new record; the bytes are as random as those of a keyed hash. */
+static struct digest new_key_hash(struct bench *bench)
+{
+    struct digest digest;
+    uint64_t state = bench->salt + bench->next_key++;
+    for (size_t i = 0; i < DIGEST_SIZE; i += sizeof state) {
+        uint64_t mixed = state += UINT64_C(0x9e3779b97f4a7c15);
+        mixed = (mixed ^ mixed >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+        mixed = (mixed ^ mixed >> 27) * UINT64_C(0x94d049bb133111eb);
+        mixed ^= mixed >> 31;
+        memcpy(digest.bytes + i, &mixed, sizeof mixed);
+        state = mixed;
+    }
+    return digest;
+}
+
+static void submit(struct pair *pair, const struct store_op *op)
+{
+    pair->op = *op;
+    pair->op.parker = &pair->parker;
+    pair->started_us = clock_boot_us();
+    store_submit(pair->bench->store, &pair->op);
+}
+
+static void submit_begin(struct pair *pair)
+{
+    struct digest hash = new_key_hash(pair->bench);
+    snprintf(pair->key, sizeof pair->key, "order-%024llu",
+             (unsigned long long)pair->bench->next_key);
+    struct store_op op = {
+        .kind = STORE_BEGIN,
+        .key_hash = hash,
+        .tenant = SLICE("none"),
+        .rule = SLICE("payments.create"),
+        .key = slice_of(pair->key),
+        .recipe = SLICE("1 all"),
+        .begin = {.payload_hash = hash,
+                  .target_hash = hash,
+                  .is_serve = true,
+                  .lease_us = LEASE_US,
+                  .ttl_us = TTL_US},
+    };
+    memcpy(op.begin.attempt_id, hash.bytes, RECORD_ATTEMPT_ID_SIZE);
+    submit(pair, &op);
+}
+
+static void submit_finish(struct pair *pair)
+{
+    struct store_op op = {
+        .kind = STORE_FINISH,
+        .key_hash = pair->op.key_hash,
+        .token = pair->op.record.token,
+        .row_hint = pair->op.row,
+        .outcome = pair->bench->outcome,
+        .final = RECORD_COMPLETE,
+        .http_status = 201,
+        .kept = true,
+    };
+    submit(pair, &op);
+}
+
+static void note(struct spans *spans, const struct pair *pair)
+{
+    if (spans->n < SAMPLES_MAX)
+        spans->at[spans->n++] = (uint32_t)(clock_boot_us() - pair->started_us);
+}
+
+static bool may_begin(const struct goal *goal, uint64_t begun)
+{
+    return (goal->pairs == 0 || begun < goal->pairs) && clock_boot_us() < goal->until;
+}
+
+/* What an operation that ended leads to. True: a pair is complete. */
+static bool go_on(struct pair *pair)
+{
+    struct bench *bench = pair->bench;
+    CHECK(store_op_ended(&pair->op) && pair->op.status == STORE_DONE);
+    if (pair->op.kind == STORE_BEGIN) {
+        CHECK(pair->op.verdict == RECORD_PROCEED);
+        note(&bench->begins, pair);
+        submit_finish(pair);
+        return false;
+    }
+    CHECK(pair->op.write == RECORD_WRITTEN);
+    note(&bench->finishes, pair);
+    return true;
+}
+
+/* Runs pairs until the goal is met and all that began are complete. */
+static uint64_t run_pairs(struct bench *bench, const struct goal *goal)
+{
+    uint64_t begun = 0, complete = 0;
+    bench->begins.n = bench->finishes.n = 0;
+    for (; begun < goal->in_flight && may_begin(goal, begun); begun++)
+        submit_begin(&bench->pairs[begun]);
+    while (complete < begun) {
+        struct pair *next = NULL;
+        for (struct pair *pair = await_woken(bench); pair; pair = next) {
+            next = pair->next_woken;
+            if (!go_on(pair))
+                continue;
+            complete++;
+            if (may_begin(goal, begun)) {
+                begun++;
+                submit_begin(pair);
+            }
+        }
+    }
+    return complete;
+}
+
+/* ---- what is printed ---- */
+
+static int64_t cpu_us(int who)
+{
+    struct rusage usage;
+    CHECK(getrusage(who, &usage) == 0);
+    return (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * CLOCK_US_PER_S +
+           usage.ru_utime.tv_usec + usage.ru_stime.tv_usec;
+}
+
+static int by_span(const void *a, const void *b)
+{
+    uint32_t left = *(const uint32_t *)a, right = *(const uint32_t *)b;
+    return left < right ? -1 : left > right;
+}
+
+static unsigned percentile(struct spans *spans, unsigned per_mille)
+{
+    CHECK(spans->n > 0);
+    qsort(spans->at, spans->n, sizeof *spans->at, by_span);
+    return spans->at[(spans->n - 1) * per_mille / 1000];
+}
+
+static void measure(struct bench *bench, size_t in_flight, int64_t span_us)
+{
+    int64_t records = store_counts(bench->store).complete;
+    int64_t all = cpu_us(RUSAGE_SELF), client = cpu_us(RUSAGE_THREAD), began = clock_boot_us();
+    struct goal goal = {.in_flight = in_flight, .until = began + span_us};
+    double pairs = (double)run_pairs(bench, &goal);
+    double seconds = (double)(clock_boot_us() - began) / CLOCK_US_PER_S;
+    all = cpu_us(RUSAGE_SELF) - all;
+    client = cpu_us(RUSAGE_THREAD) - client;
+    printf("{\"in_flight\": %zu, \"records\": %lld, \"seconds\": %.2f, \"pairs\": %.0f, "
+           "\"pairs_per_s\": %.0f, \"cpu_us_per_pair\": %.2f, \"store_cpu_us_per_pair\": %.2f, "
+           "\"begin_p50_us\": %u, \"begin_p99_us\": %u, \"finish_p50_us\": %u, "
+           "\"finish_p99_us\": %u}\n",
+           in_flight, (long long)records, seconds, pairs, pairs / seconds, (double)all / pairs,
+           (double)(all - client) / pairs, percentile(&bench->begins, 500),
+           percentile(&bench->begins, 990), percentile(&bench->finishes, 500),
+           percentile(&bench->finishes, 990));
+    fflush(stdout);
+}
+
+/* ---- set-up ---- */
+
+static struct outcome *outcome_for_all(void)
+{
+    char fields[FIELDS_BYTES], body[BODY_BYTES];
+    memset(fields, 'f', sizeof fields);
+    memcpy(fields, "Content-Type: application/json\r\nX-Fill: ", 40);
+    memcpy(fields + sizeof fields - 2, "\r\n", 2);
+    memset(body, 'b', sizeof body);
+    return outcome_new(201, false, slice_make(fields, sizeof fields),
+                       slice_make(body, sizeof body));
+}
+
+static struct bench *bench_new(struct store *store)
+{
+    struct bench *bench = mem_zalloc(1, sizeof *bench);
+    CHECK(bench);
+    bench->store = store;
+    bench->outcome = outcome_for_all();
+    bench->salt = random_u64();
+    bench->begins.at = mem_alloc(SAMPLES_MAX * sizeof *bench->begins.at);
+    bench->finishes.at = mem_alloc(SAMPLES_MAX * sizeof *bench->finishes.at);
+    CHECK(bench->outcome && bench->begins.at && bench->finishes.at);
+    mutex_init(&bench->mutex);
+    cond_init(&bench->cond);
+    for (size_t i = 0; i < IN_FLIGHT_MAX; i++) {
+        bench->pairs[i].parker.wake = wake_pair;
+        bench->pairs[i].bench = bench;
+    }
+    return bench;
+}
+
+static void bench_free(struct bench *bench)
+{
+    cond_fini(&bench->cond);
+    mutex_fini(&bench->mutex);
+    mem_free(bench->finishes.at);
+    mem_free(bench->begins.at);
+    outcome_unref(bench->outcome);
+    mem_free(bench);
+}
+
+static void preload(struct bench *bench, int64_t records)
+{
+    int64_t missing = records - store_counts(bench->store).complete;
+    if (missing <= 0)
+        return;
+    struct goal goal = {IN_FLIGHT_MAX, (uint64_t)missing, CLOCK_NEVER};
+    run_pairs(bench, &goal);
+}
+
+static bool read_number(const char *text, int64_t *ret_value)
+{
+    char *end = NULL;
+    errno = 0;
+    long long value = strtoll(text, &end, 10);
+    if (errno != 0 || end == text || *end != '\0' || value < 0)
+        return false;
+    *ret_value = value;
+    return true;
+}
+
+int main(int argc, char **argv)
+{
+    int64_t records = 1000000, seconds = 5, only = 0;
+    bool ok = argc >= 2 && argc <= 5 && (argc < 3 || read_number(argv[2], &records)) &&
+              (argc < 4 || read_number(argv[3], &seconds)) &&
+              (argc < 5 || (read_number(argv[4], &only) && only <= IN_FLIGHT_MAX));
+    if (!ok) {
+        fputs("usage: store_pairs FILE [RECORDS [SECONDS [IN_FLIGHT]]]\n", stderr);
+        return 2;
+    }
+    struct store_config config = store_config_default();
+    config.path = argv[1];
+    config.is_serve = true;
+    struct store *store = NULL;
+    char *problem MEM_AUTO = NULL;
+    if (store_open(&config, &store, &problem) != STORE_OPENED) {
+        fprintf(stderr, "store_pairs: %s\n", problem ? problem : "out of memory");
+        return 69;
+    }
+    struct bench *bench = bench_new(store);
+    preload(bench, records);
+    for (size_t i = 0; i < sizeof depths / sizeof *depths; i++)
+        if (only == 0 || (size_t)only == depths[i])
+            measure(bench, depths[i], seconds * CLOCK_US_PER_S);
+    store_close(store);
+    bench_free(bench);
+    return 0;
+}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `pawl keys`: looks into a store and settles its records, while a gateway may be running on it.
+ * What the parts of the command share: keys.c (command line, list, show, stats), keys_settle.c
+ * (resolve, release, forget), keys_store.c (the store), keys_print.c (people), keys_json.c
+ * (programs).
+ */
+#ifndef PAWL_CLI_KEYS_H
+#define PAWL_CLI_KEYS_H
+
+#include "base/arena.h"
+#include "base/headers.h"
+#include "store/store.h"
+#include <stdio.h>
+
+/* What the command line of a subcommand said. */
+struct keys_options {
+    const char *command; /* "keys list": for complaints */
+    const char *store;   /* NULL: the default */
+    struct slice tenant; /* `.at` NULL: any */
+    struct slice rule;
+    struct slice key;
+    bool json;
+    enum record_status status; /* list; RECORD_ABSENT: any */
+    bool lapsed;
+    size_t limit;
+    bool print_body; /* show */
+    int64_t token;   /* 0: not given */
+    bool force;
+    bool released;    /* resolve */
+    int http_status;  /* resolve; 0: not given */
+    const char *body; /* resolve: @FILE or text; NULL: none */
+    struct headers headers;
+};
+
+/* ---- keys_store.c ---- */
+
+/* An open store, and who waits on it: the parker must outlive every wake. */
+struct keys_session {
+    const struct keys_options *options;
+    struct store *store;
+    struct thread_parker parker;
+};
+#define KEYS_SESSION_AUTO __attribute__((cleanup(keys_close)))
+
+/* Opens the store, which must exist. An exit code; anything but 0 was explained. */
+int keys_open(struct keys_session *session, const struct keys_options *options);
+
+/* Accepts a session that is all zero, or whose keys_open failed. */
+void keys_close(struct keys_session *session);
+
+/* Runs one operation to its end, within ten seconds. An exit code; anything but 0 was explained. */
+int keys_run(struct keys_session *session, struct store_op *op);
+
+/* One record, its texts copied. */
+struct keys_row {
+    struct keys_row *next;
+    struct store_row store;
+    enum record_lease lease;
+};
+
+/* Records as listed, oldest first. */
+struct keys_found {
+    struct arena arena;
+    struct keys_row *first;
+    struct keys_row *last;
+    size_t n;
+    bool no_memory;
+};
+#define KEYS_FOUND_AUTO __attribute__((cleanup(keys_found_fini)))
+
+/* Gives the copies back. */
+void keys_found_fini(struct keys_found *found);
+
+/* Drops all but the first `n` rows; nothing is added any more. */
+void keys_found_cut(struct keys_found *found, size_t n);
+
+/* Lists at most `limit` records that fit the options. An exit code; what went wrong was said. */
+int keys_collect(struct keys_session *session, size_t limit, struct keys_found *ret_found);
+
+/* The one record that the options name. None: 1. Several: they are listed, 2. */
+int keys_find(struct keys_session *session, struct keys_found *found, struct keys_row **ret_row);
+
+/* ---- keys_print.c, keys_json.c ---- */
+
+/* A record as it stands at `now`, and the answer that is kept (NULL: none). */
+struct keys_view {
+    const struct store_row *row;
+    const struct record *record;
+    enum record_lease lease;
+    int64_t now;
+    const struct outcome *outcome;
+};
+
+/* A pending record's "live", "lapsed" or "released"; of others NULL. */
+const char *keys_lease_name(const struct keys_view *view);
+
+/* As the config calls it: "hold", "retry", "probe". */
+const char *keys_policy_name(enum record_unknown policy);
+
+/* Microseconds from `now` until `then`, not below 0. */
+int64_t keys_left(int64_t now, int64_t then);
+
+/* The same in seconds, rounded up. */
+int64_t keys_seconds_left(int64_t now, int64_t then);
+
+/* A table with a line of headings. */
+void keys_print_table(FILE *to, const struct keys_found *found, int64_t now);
+
+/* All of one record, a line for each fact. */
+void keys_print_record(const struct keys_view *view);
+
+/* `rule "key" of tenant "tenant"`, for a sentence. */
+void keys_add_name(struct buf *buf, const struct store_row *row);
+
+/* One JSON object and a newline; `whole` adds what only `show` tells. False: no memory. */
+bool keys_print_json(const struct keys_view *view, bool whole);
+
+/* ---- keys_settle.c ---- */
+
+/* The acts. Each prints one line about what it did and returns an exit code. */
+int keys_resolve(const struct keys_options *options);
+int keys_release(const struct keys_options *options);
+int keys_forget(const struct keys_options *options);
+
+#endif

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Records for programs: one JSON object a line; what does not apply is null. */
+#include "base/json.h"
+#include "base/timestamp.h"
+#include "cli/keys.h"
+
+static void add_text(struct buf *buf, const char *name, struct slice text)
+{
+    json_add_name(buf, name);
+    json_add_string(buf, text);
+}
+
+/* An absent text (NULL) is null. */
+static void add_word(struct buf *buf, const char *name, const char *word)
+{
+    json_add_name(buf, name);
+    if (word)
+        json_add_string(buf, slice_of(word));
+    else
+        buf_add_str(buf, "null");
+}
+
+static void add_number(struct buf *buf, const char *name, int64_t value)
+{
+    json_add_name(buf, name);
+    buf_add_i64(buf, value);
+}
+
+static void add_bool(struct buf *buf, const char *name, bool value)
+{
+    json_add_name(buf, name);
+    buf_add_str(buf, value ? "true" : "false");
+}
+
+/* A moment that never came or never comes (`forever`) is null. */
+static void add_time(struct buf *buf, const char *name, int64_t us)
+{
+    BUF_AUTO struct buf text = buf_make(TIMESTAMP_LEN);
+    bool known = us != 0 && us != CLOCK_NEVER && timestamp_print(&text, us);
+    json_add_name(buf, name);
+    if (known)
+        json_add_string(buf, buf_slice(&text));
+    else
+        buf_add_str(buf, "null");
+}
+
+static void add_digest(struct buf *buf, const char *name, const struct digest *digest)
+{
+    char hex[DIGEST_HEX_SIZE + 1];
+    hex_encode(digest->bytes, DIGEST_SIZE, hex);
+    add_word(buf, name, hex);
+}
+
+static bool is_final(const struct record *record)
+{
+    return record->status == RECORD_COMPLETE || record->status == RECORD_FAILED;
+}
+
+static void add_row(struct buf *buf, const struct keys_view *view)
+{
+    const struct record *record = view->record;
+    bool live = view->lease == RECORD_LEASE_LIVE;
+    add_text(buf, "key", view->row->key);
+    add_text(buf, "tenant", view->row->tenant);
+    add_text(buf, "rule", view->row->rule);
+    add_word(buf, "status", record_status_name(record->status));
+    add_word(buf, "lease", keys_lease_name(view));
+    add_number(buf, "lease_left_ms",
+               live ? keys_left(view->now, record->lease_until) / CLOCK_US_PER_MS : 0);
+    add_number(buf, "token", record->token);
+    add_number(buf, "attempts", record->attempts);
+    add_time(buf, "created_at", record->created_at);
+    add_time(buf, "started_at", record->started_at);
+    add_time(buf, "completed_at", record->completed_at);
+    add_time(buf, "expires_at", record->expires_at);
+    add_time(buf, "quiet_at", is_final(record) ? 0 : record->quiet_at);
+    add_digest(buf, "payload_hash", &record->payload_hash);
+    json_add_name(buf, "http_code");
+    if (is_final(record))
+        buf_add_i64(buf, record->http_status);
+    else
+        buf_add_str(buf, "null");
+    json_add_name(buf, "result_ref");
+    if (view->row->location.len > 0)
+        json_add_string(buf, view->row->location);
+    else
+        buf_add_str(buf, "null");
+}
+
+/* The answer's header lines, as [name, value] pairs in their order. */
+static void add_headers(struct buf *buf, struct slice fields)
+{
+    json_add_name(buf, "headers");
+    buf_add_char(buf, '[');
+    const char *separator = "[";
+    while (fields.len > 0) {
+        struct slice line, name;
+        fields = slice_cut(fields, '\n', &line);
+        struct slice value = slice_cut(line, ':', &name);
+        if (value.len > 0 && value.at[value.len - 1] == '\r')
+            value.len--;
+        buf_add_str(buf, separator);
+        json_add_string(buf, name);
+        buf_add_char(buf, ',');
+        json_add_string(buf, slice_trim(value));
+        buf_add_char(buf, ']');
+        separator = ",[";
+    }
+    buf_add_char(buf, ']');
+}
+
+static void add_outcome(struct buf *buf, const struct outcome *outcome)
+{
+    json_add_name(buf, "outcome");
+    if (!outcome) {
+        buf_add_str(buf, "null");
+        return;
+    }
+    buf_add_char(buf, '{');
+    add_number(buf, "status", outcome->status);
+    add_headers(buf, outcome->fields);
+    add_number(buf, "body_bytes", (int64_t)outcome->body.len);
+    buf_add_char(buf, '}');
+}
+
+static void add_rest(struct buf *buf, const struct keys_view *view)
+{
+    const struct record *record = view->record;
+    add_digest(buf, "target_hash", &record->target_hash);
+    add_text(buf, "recipe", view->row->recipe);
+    add_word(buf, "unknown", keys_policy_name(record->unknown));
+    add_number(buf, "settle_ms", record->settle_us / CLOCK_US_PER_MS);
+    add_number(buf, "quiet_in_ms",
+               is_final(record) ? 0 : keys_left(view->now, record->quiet_at) / CLOCK_US_PER_MS);
+    add_bool(buf, "probing", record->probing);
+    add_bool(buf, "kept", record->kept);
+    add_time(buf, "gone_at", record->gone_at);
+    add_outcome(buf, view->outcome);
+}
+
+bool keys_print_json(const struct keys_view *view, bool whole)
+{
+    BUF_AUTO struct buf buf = buf_make(SIZE_MAX);
+    buf_add_char(&buf, '{');
+    add_row(&buf, view);
+    if (whole)
+        add_rest(&buf, view);
+    buf_add_str(&buf, "}\n");
+    if (buf_ok(&buf))
+        fwrite(buf.at, 1, buf.len, stdout);
+    return buf_ok(&buf);
+}

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Records for people. Whatever came from outside is escaped. */
+#include "base/timestamp.h"
+#include "cli/keys.h"
+#include "cli/print.h"
+
+#define CELL_MAX ((size_t)1024 * 1024)
+#define COLUMN_MOST 40 /* wider cells push their line, not the table */
+
+const char *keys_policy_name(enum record_unknown policy)
+{
+    static const char *const names[] = {"hold", "retry", "probe"};
+    return names[policy];
+}
+
+const char *keys_lease_name(const struct keys_view *view)
+{
+    if (view->record->status != RECORD_PENDING)
+        return NULL;
+    static const char *const names[] = {"released", "live", "lapsed"};
+    return names[view->lease];
+}
+
+int64_t keys_left(int64_t now, int64_t then)
+{
+    return then > now ? then - now : 0;
+}
+
+int64_t keys_seconds_left(int64_t now, int64_t then)
+{
+    int64_t left = keys_left(now, then);
+    return left / CLOCK_US_PER_S + (left % CLOCK_US_PER_S > 0);
+}
+
+/* ---- the table ---- */
+
+enum column {
+    COLUMN_STATUS,
+    COLUMN_HTTP,
+    COLUMN_TOKEN,
+    COLUMN_ATTEMPTS,
+    COLUMN_CREATED,
+    COLUMN_TENANT,
+    COLUMN_RULE,
+    COLUMN_KEY,
+    COLUMNS,
+};
+
+static void add_time(struct buf *cell, int64_t us)
+{
+    if (us == CLOCK_NEVER)
+        buf_add_str(cell, "forever");
+    else if (us == 0 || !timestamp_print(cell, us))
+        buf_add_str(cell, "-");
+}
+
+static void add_status(struct buf *cell, const struct keys_view *view)
+{
+    const struct record *record = view->record;
+    const char *lease = keys_lease_name(view);
+    buf_add_str(cell, record_status_name(record->status));
+    if (lease)
+        buf_printf(cell, ",%s", lease);
+    else if (record->status != RECORD_UNKNOWN && view->now >= record->expires_at)
+        buf_add_str(cell, ",expired");
+}
+
+static void add_text(struct buf *cell, struct slice text)
+{
+    if (text.len == 0)
+        buf_add_char(cell, '-');
+    print_escaped(cell, text);
+}
+
+static void add_cell(struct buf *cell, const struct keys_view *view, enum column column)
+{
+    switch (column) {
+    case COLUMN_STATUS:
+        add_status(cell, view);
+        return;
+    case COLUMN_HTTP:
+        if (view->record->http_status == 0)
+            buf_add_char(cell, '-');
+        else
+            buf_add_i64(cell, view->record->http_status);
+        return;
+    case COLUMN_TOKEN:
+        buf_add_i64(cell, view->record->token);
+        return;
+    case COLUMN_ATTEMPTS:
+        buf_add_i64(cell, view->record->attempts);
+        return;
+    case COLUMN_CREATED:
+        add_time(cell, view->record->created_at);
+        return;
+    case COLUMN_TENANT:
+        add_text(cell, view->row->tenant);
+        return;
+    case COLUMN_RULE:
+        add_text(cell, view->row->rule);
+        return;
+    case COLUMN_KEY:
+        add_text(cell, view->row->key);
+        return;
+    case COLUMNS:
+        return;
+    }
+}
+
+static struct keys_view view_of(const struct keys_row *row, int64_t now)
+{
+    return (struct keys_view){
+        .row = &row->store, .record = &row->store.record, .lease = row->lease, .now = now};
+}
+
+static void print_line(FILE *to, const struct keys_view *view, const size_t *widths)
+{
+    BUF_AUTO struct buf cell = buf_make(CELL_MAX);
+    for (enum column column = 0; column < COLUMNS; column++) {
+        buf_clear(&cell);
+        add_cell(&cell, view, column);
+        bool last = column + 1 == COLUMNS;
+        int width = last ? 0 : (int)widths[column];
+        fprintf(to, "%-*.*s%s", width, SLICE_ARG(buf_slice(&cell)), last ? "\n" : "  ");
+    }
+}
+
+void keys_print_table(FILE *to, const struct keys_found *found, int64_t now)
+{
+    static const char *const names[COLUMNS] = {"STATUS",  "HTTP",   "TOKEN", "TRIES",
+                                               "CREATED", "TENANT", "RULE",  "KEY"};
+    size_t widths[COLUMNS];
+    BUF_AUTO struct buf cell = buf_make(CELL_MAX);
+    for (enum column column = 0; column < COLUMNS; column++) {
+        widths[column] = strlen(names[column]);
+        for (const struct keys_row *row = found->first; row; row = row->next) {
+            struct keys_view view = view_of(row, now);
+            buf_clear(&cell);
+            add_cell(&cell, &view, column);
+            if (cell.len > widths[column] && cell.len <= COLUMN_MOST)
+                widths[column] = cell.len;
+        }
+    }
+    for (enum column column = 0; column + 1 < COLUMNS; column++)
+        fprintf(to, "%-*s  ", (int)widths[column], names[column]);
+    fprintf(to, "%s\n", names[COLUMN_KEY]);
+    for (const struct keys_row *row = found->first; row; row = row->next) {
+        struct keys_view view = view_of(row, now);
+        print_line(to, &view, widths);
+    }
+}
+
+/* ---- one record ---- */
+
+static void print_fact(const char *name, struct slice value)
+{
+    printf("%-14s%.*s\n", name, SLICE_ARG(value));
+}
+
+static void print_text(const char *name, struct slice text)
+{
+    BUF_AUTO struct buf cell = buf_make(CELL_MAX);
+    add_text(&cell, text);
+    print_fact(name, buf_slice(&cell));
+}
+
+static void print_time(const char *name, int64_t us)
+{
+    BUF_AUTO struct buf cell = buf_make(CELL_MAX);
+    add_time(&cell, us);
+    print_fact(name, buf_slice(&cell));
+}
+
+static void print_number(const char *name, int64_t value)
+{
+    printf("%-14s%lld\n", name, (long long)value);
+}
+
+static void print_digest(const char *name, const struct digest *digest)
+{
+    char hex[DIGEST_HEX_SIZE + 1];
+    hex_encode(digest->bytes, DIGEST_SIZE, hex);
+    print_fact(name, slice_of(hex));
+}
+
+static void print_lease(const struct keys_view *view)
+{
+    const char *name = keys_lease_name(view);
+    if (!name)
+        return;
+    printf("%-14s%s", "lease:", name);
+    if (view->lease == RECORD_LEASE_LIVE)
+        printf(", %lld s left", (long long)keys_seconds_left(view->now, view->record->lease_until));
+    puts(view->record->probing ? ", probing" : "");
+}
+
+static void print_doubt(const struct keys_view *view)
+{
+    const struct record *record = view->record;
+    if (record->status != RECORD_PENDING && record->status != RECORD_UNKNOWN)
+        return;
+    print_fact("unknown:", slice_of(keys_policy_name(record->unknown)));
+    print_number("settle [s]:", (record->settle_us + CLOCK_US_PER_S - 1) / CLOCK_US_PER_S);
+    print_time("quiet at:", record->quiet_at);
+    if (record->quiet_at > view->now)
+        print_number("quiet in [s]:", keys_seconds_left(view->now, record->quiet_at));
+}
+
+/* The header lines of the answer, each escaped. */
+static void print_fields(struct slice fields)
+{
+    while (fields.len > 0) {
+        struct slice line;
+        fields = slice_cut(fields, '\n', &line);
+        if (line.len > 0 && line.at[line.len - 1] == '\r')
+            line.len--;
+        print_text("  ", line);
+    }
+}
+
+static void print_answer(const struct keys_view *view)
+{
+    const struct record *record = view->record;
+    if (record->status != RECORD_COMPLETE && record->status != RECORD_FAILED)
+        return;
+    print_time("completed:", record->completed_at);
+    print_number("http status:", record->http_status);
+    if (!view->outcome) {
+        print_fact("answer:", record->kept ? SLICE("expired") : SLICE("not kept"));
+        return;
+    }
+    printf("%-14s%zu bytes of body\n", "answer:", view->outcome->body.len);
+    print_fields(view->outcome->fields);
+}
+
+void keys_print_record(const struct keys_view *view)
+{
+    const struct record *record = view->record;
+    print_text("key:", view->row->key);
+    print_text("tenant:", view->row->tenant);
+    print_text("rule:", view->row->rule);
+    print_fact("status:", slice_of(record_status_name(record->status)));
+    print_lease(view);
+    print_number("token:", record->token);
+    print_number("attempts:", record->attempts);
+    print_time("created:", record->created_at);
+    print_time("started:", record->started_at);
+    print_doubt(view);
+    print_time("expires:", record->expires_at);
+    if (record->tombstone_us > 0)
+        print_time("gone:", record->gone_at);
+    print_digest("payload hash:", &record->payload_hash);
+    print_digest("target hash:", &record->target_hash);
+    print_text("recipe:", view->row->recipe);
+    print_answer(view);
+}
+
+void keys_add_name(struct buf *buf, const struct store_row *row)
+{
+    print_escaped(buf, row->rule);
+    buf_add_str(buf, " \"");
+    print_escaped(buf, row->key);
+    buf_add_char(buf, '"');
+    if (row->tenant.len == 0)
+        return;
+    buf_add_str(buf, " of tenant \"");
+    print_escaped(buf, row->tenant);
+    buf_add_char(buf, '"');
+}

@@ -1,0 +1,375 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`pawl keys`: an operator looks into a store and settles its records while the gateway runs."""
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway import Gateway, run
+from upstream import Reply, closes, say
+from wire import Later
+
+BODY = {"charge_id": "ch_1", "amount": 500}
+CONFIG = """
+tenant: "{header:X-Merchant-Id}"
+trust_tenant: true
+rules:
+  - name: refunds.create
+    match: POST /refunds
+    settle: 0s
+  - name: refunds.slow
+    match: POST /slow
+    settle: 60s
+  - name: refunds.brief
+    match: POST /brief
+    ttl: 10s
+    tombstone: 1h
+"""
+
+hooks = pytest.mark.hooks
+
+
+class Operator:
+    """Runs `pawl keys` on a gateway's store, under the gateway's clock."""
+
+    def __init__(self, gateway: Gateway):
+        self.gateway = gateway
+
+    def __call__(self, *arguments: Any, **more: Any) -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, "PAWL_TEST_CLOCK": str(self.gateway.clock.path)}
+        return run("keys", *map(str, arguments), "--store", self.gateway.store, env=environment,
+                   **more)
+
+    def list(self, *arguments: str) -> list[dict[str, Any]]:
+        ran = self("list", "--json", *arguments)
+        assert ran.returncode == 0, ran.stderr
+        return [json.loads(line) for line in ran.stdout.splitlines()]
+
+    def show(self, key: str, *arguments: str) -> dict[str, Any]:
+        ran = self("show", key, "--json", *arguments)
+        assert ran.returncode == 0, ran.stderr
+        return json.loads(ran.stdout)
+
+    def token(self, key: str) -> int:
+        return self.show(key)["token"]
+
+
+@pytest.fixture
+def gateway(pawl) -> Gateway:
+    return pawl(CONFIG)
+
+
+@pytest.fixture
+def keys(gateway) -> Operator:
+    return Operator(gateway)
+
+
+def post(gateway: Gateway, key: str, target: str = "/refunds", tenant: str = "m1"):
+    return gateway.post(target, BODY, key=key, headers=[("X-Merchant-Id", tenant)])
+
+
+def leave_unknown(gateway, upstream, key: str, target: str = "/refunds") -> None:
+    upstream.then(closes())
+    assert post(gateway, key, target)["Idempotency-Status"] == "unknown"
+
+
+# ---- looking ----
+
+
+def test_list_shows_what_the_store_holds_oldest_first(gateway, upstream, keys):
+    post(gateway, "k1")
+    upstream.then(say(422, {"no": 1}))
+    post(gateway, "k2", tenant="m2")
+    leave_unknown(gateway, upstream, "k3", "/slow")
+    rows = keys.list()
+    assert [(row["key"], row["tenant"], row["rule"], row["status"], row["http_code"],
+             row["result_ref"]) for row in rows] == [
+        ("k1", "m1", "refunds.create", "complete", 201, "/refunds/1"),
+        ("k2", "m2", "refunds.create", "failed", 422, None),
+        ("k3", "m1", "refunds.slow", "unknown", None, None)]
+    assert rows[0]["token"] < rows[1]["token"] < rows[2]["token"]
+    assert {row["lease"] for row in rows} == {None}
+    heading, *lines = keys("list").stdout.splitlines()
+    assert heading.split() == ["STATUS", "HTTP", "TOKEN", "TRIES", "CREATED", "TENANT", "RULE",
+                               "KEY"]
+    assert [line.split()[0] for line in lines] == ["complete", "failed", "unknown"]
+    assert [line.split()[-1] for line in lines] == ["k1", "k2", "k3"]
+
+
+def test_list_takes_filters_and_a_limit_and_says_when_there_is_more(gateway, upstream, keys):
+    post(gateway, "k1")
+    post(gateway, "k2", tenant="m2")
+    leave_unknown(gateway, upstream, "k3", "/slow")
+
+    def listed(*arguments: str) -> list[str]:
+        return [row["key"] for row in keys.list(*arguments)]
+
+    assert listed("--status", "unknown") == ["k3"]
+    assert listed("--tenant", "m2") == ["k2"]
+    assert listed("--tenant", "") == []
+    assert listed("--rule", "refunds.slow") == ["k3"]
+    assert listed("--key", "k1") == ["k1"]
+    assert listed("--lapsed") == []
+    ran = keys("list", "--json", "--limit", "2")
+    assert len(ran.stdout.splitlines()) == 2 and "more than these 2" in ran.stderr
+    ran = keys("list", "--json", "--limit", "3")
+    assert len(ran.stdout.splitlines()) == 3 and ran.stderr == ""
+
+
+def test_show_tells_all_of_a_record_and_its_answer(gateway, upstream, keys):
+    upstream.then(Reply(201, b'{"id": 7}', (("Location", "/r/7"), ("X-B", "2"))))
+    post(gateway, "k1")
+    shown = keys.show("k1")
+    assert (shown["status"], shown["attempts"], shown["kept"]) == ("complete", 1, True)
+    expected = run("hash", input=json.dumps(BODY)).stdout.strip()
+    assert shown["payload_hash"] == expected
+    assert shown["outcome"]["status"] == 201 and shown["outcome"]["body_bytes"] == 9
+    assert ["Location", "/r/7"] in shown["outcome"]["headers"]
+    assert shown["created_at"] <= shown["completed_at"] < shown["expires_at"]
+    text = keys("show", "k1").stdout
+    for part in (str(shown["token"]), shown["expires_at"], "refunds.create", "9 bytes", "X-B: 2"):
+        assert part in text
+    assert keys("show", "k1", "--body").stdout == '{"id": 7}'
+
+
+def test_show_of_a_running_operation_tells_its_lease(gateway, upstream, keys):
+    gate = upstream.hold()
+    first = Later(lambda: post(gateway, "k1"))
+    gate.wait_for()
+    shown = keys.show("k1")
+    assert (shown["status"], shown["lease"]) == ("pending", "live")
+    assert 0 < shown["lease_left_ms"] <= 30000
+    assert "live, " in keys("show", "k1").stdout
+    assert keys("show", "k1", "--body").returncode == 1
+    gate.open()
+    assert first.result().status == 201
+
+
+@hooks
+def test_a_record_whose_answer_expired_is_shown_until_its_tombstone_goes(gateway, keys):
+    post(gateway, "k1", "/brief")
+    gateway.clock.advance(11)
+    shown = keys.show("k1")
+    assert (shown["status"], shown["http_code"], shown["outcome"]) == ("complete", 201, None)
+    assert shown["expires_at"] < shown["gone_at"]
+    assert "complete,expired" in keys("list").stdout
+    assert "answer:       expired" in keys("show", "k1").stdout
+    gateway.clock.advance(3600)
+    assert keys.list() == []
+    assert keys("show", "k1").returncode == 1
+
+
+def test_stats_counts_by_status(gateway, upstream, keys):
+    post(gateway, "k1")
+    leave_unknown(gateway, upstream, "k2")
+    counts = {"pending": 0, "complete": 1, "failed": 0, "unknown": 1}
+    assert json.loads(keys("stats", "--json").stdout) == counts
+    assert keys("stats").stdout.split() == [str(part) for item in counts.items() for part in item]
+
+
+def test_a_key_of_several_records_lists_them_and_asks_which(gateway, keys):
+    post(gateway, "k1", tenant="m1")
+    post(gateway, "k1", tenant="m2")
+    ran = keys("forget", "k1")
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert "m1" in ran.stderr and "m2" in ran.stderr and "--tenant" in ran.stderr
+    assert keys("forget", "k1", "--tenant", "m2").returncode == 0
+    assert [row["tenant"] for row in keys.list()] == ["m1"]
+
+
+def test_a_key_that_is_not_there_is_said(gateway, keys):
+    for act in (["show"], ["resolve", "--token", "1", "--released"], ["release", "--token", "1"],
+                ["forget"]):
+        ran = keys(act[0], "nobody", *act[1:])
+        assert (ran.returncode, ran.stdout) == (1, "")
+        assert 'there is no record of key "nobody"' in ran.stderr
+
+
+@pytest.mark.parametrize("tenant, printed", [
+    (b"m\xff\\", "m\\xff\\\\"), ("m\u202e".encode(), "m\\xe2\\x80\\xae"),
+    ("m\x9b2J".encode(), "m\\xc2\\x9b2J"), ("\ufeffm".encode(), "\\xef\\xbb\\xbfm"),
+    ("caf\u00e9\u4e2d\U0001f600".encode(), "caf\u00e9\u4e2d\U0001f600"),
+])
+def test_what_clients_wrote_cannot_steer_the_terminal(gateway, keys, tenant, printed):
+    post(gateway, '"a b"', tenant=tenant.decode("latin-1"))
+    for ran in (keys("list"), keys("show", "a b"), keys("forget", "a b")):
+        assert printed in ran.stdout and "a b" in ran.stdout
+
+
+def test_a_store_that_is_not_there_is_never_made(tmp_path):
+    path = tmp_path / "none.db"
+    ran = run("keys", "list", "--store", path)
+    assert ran.returncode == 69 and str(path) in ran.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_file_that_is_no_store_is_refused(tmp_path):
+    path = tmp_path / "other.db"
+    path.write_bytes(b"not a database" * 100)
+    assert run("keys", "list", "--store", path).returncode == 69
+    assert path.read_bytes() == b"not a database" * 100
+
+
+def test_the_store_comes_from_the_environment_too(gateway, keys):
+    post(gateway, "k1")
+    ran = run("keys", "list", "--json",
+              env={**os.environ, "PAWL_STORE": str(gateway.store),
+                   "PAWL_TEST_CLOCK": str(gateway.clock.path)})
+    assert json.loads(ran.stdout)["key"] == "k1"
+
+
+# ---- settling ----
+
+
+def test_resolve_gives_the_answer_that_every_duplicate_gets(gateway, upstream, keys):
+    leave_unknown(gateway, upstream, "k1")
+    assert post(gateway, "k1").is_problem(409, "CONFLICT.idempotency.outcome_unknown")
+    ran = keys("resolve", "k1", "--token", keys.token("k1"), "--status", 201,
+               "--header", "Location: /refunds/9", "--body", '{"id": 9}')
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert ran.stdout.startswith('refunds.create "k1" of tenant "m1": resolved as complete')
+    answer = post(gateway, "k1")
+    assert (answer.status, answer["Idempotency-Status"], answer.body) == (201, "replayed",
+                                                                          b'{"id": 9}')
+    assert (answer["Location"], answer["Content-Type"]) == ("/refunds/9", "application/json")
+    assert upstream.effects() == 1
+
+
+def test_resolve_reads_a_body_from_a_file_or_standard_input(gateway, upstream, keys, tmp_path):
+    (tmp_path / "body").write_bytes(b"from a file")
+    for key, body, more in (("k1", f"@{tmp_path / 'body'}", {}), ("k2", "@-", {"input": "piped"})):
+        leave_unknown(gateway, upstream, key)
+        ran = keys("resolve", key, "--token", keys.token(key), "--status", 422, "--body", body,
+                   "--header", "Content-Type: text/plain", **more)
+        assert ran.returncode == 0 and "resolved as failed" in ran.stdout
+    answers = [post(gateway, key) for key in ("k1", "k2")]
+    assert [(a.status, a.body, a["Content-Type"]) for a in answers] == [
+        (422, b"from a file", "text/plain"), (422, b"piped", "text/plain")]
+
+
+@pytest.mark.parametrize("act", [["resolve", "--released"], ["release"]])
+def test_a_released_operation_is_done_by_the_next_attempt(gateway, upstream, keys, act):
+    upstream.then(closes(effect=False))
+    assert post(gateway, "k1")["Idempotency-Status"] == "unknown"
+    ran = keys(act[0], "k1", "--token", keys.token("k1"), *act[1:])
+    assert ran.returncode == 0 and "released" in ran.stdout
+    assert keys.show("k1")["lease"] == "released"
+    assert post(gateway, "k1")["Idempotency-Status"] == "stored"
+    assert upstream.effects() == 1
+
+
+def test_the_same_act_again_is_done_and_another_one_is_too_late(gateway, upstream, keys):
+    leave_unknown(gateway, upstream, "k1")
+    token = keys.token("k1")
+    assert keys("release", "k1", "--token", token).returncode == 0
+    again = keys("release", "k1", "--token", token)
+    assert again.returncode == 0 and "already" in again.stdout
+    assert keys("resolve", "k1", "--token", token, "--status", 201).returncode == 0
+    again = keys("resolve", "k1", "--token", token, "--status", 201)
+    assert again.returncode == 0 and "already" in again.stdout
+    for other in (["release"], ["resolve", "--status", 422]):
+        ran = keys(other[0], "k1", "--token", token, *other[1:])
+        assert ran.returncode == 1 and "complete already" in ran.stderr
+    assert keys.show("k1")["http_code"] == 201
+
+
+def test_a_stale_token_changes_nothing_and_names_the_current_one(gateway, upstream, keys):
+    leave_unknown(gateway, upstream, "k1")
+    before = keys.show("k1")
+    for act in (["resolve", "--status", 201], ["release"], ["forget"]):
+        ran = keys(act[0], "k1", "--token", before["token"] - 1, *act[1:])
+        assert ran.returncode == 1 and "stale" in ran.stderr and str(before["token"]) in ran.stderr
+    after = keys.show("k1")
+    assert (after["status"], after["token"]) == ("unknown", before["token"])
+
+
+def test_a_live_lease_is_not_settled_without_force(gateway, upstream, keys):
+    gate = upstream.hold()
+    first = Later(lambda: post(gateway, "k1"))
+    gate.wait_for()
+    token = keys.token("k1")
+    for act in (["resolve", "--status", 201], ["release"], ["forget"]):
+        ran = keys(act[0], "k1", "--token", token, *act[1:])
+        assert (ran.returncode, ran.stdout) == (75, "")
+        assert "lease is live" in ran.stderr and "--force" in ran.stderr
+    ran = keys("resolve", "k1", "--token", token, "--status", 202, "--body", "forced", "--force")
+    assert ran.returncode == 0
+    gate.open()
+    answer = first.result()
+    assert (answer.status, answer.body) == (202, b"forced")
+    assert post(gateway, "k1").body == b"forced"
+
+
+@hooks
+def test_it_did_not_happen_is_believed_only_when_nobody_can_still_send(gateway, upstream, keys):
+    leave_unknown(gateway, upstream, "k1", "/slow")
+    token = keys.token("k1")
+    for force in ([], ["--force"]):
+        ran = keys("release", "k1", "--token", token, *force)
+        assert (ran.returncode, ran.stdout) == (75, "")
+        left = int(ran.stderr.rsplit("try again in ", 1)[1].split(" ")[0])
+        assert 0 < left <= 60
+    assert 0 < keys.show("k1")["quiet_in_ms"] <= 60000
+    gateway.clock.advance(61)
+    assert keys("release", "k1", "--token", token).returncode == 0
+
+
+@hooks
+def test_a_lapsed_lease_is_listed_and_settled(gateway, upstream, keys):
+    gate = upstream.hold()
+    first = Later(lambda: pytest.raises(Exception, post, gateway, "k1"))
+    gate.wait_for()
+    gateway.kill9()
+    first.result()
+    gate.open()
+    assert [(row["key"], row["lease"]) for row in keys.list("--lapsed")] == [("k1", "lapsed")]
+    assert keys("resolve", "k1", "--token", keys.token("k1"), "--status", 201).returncode == 0
+    gateway.start()
+    assert post(gateway, "k1")["Idempotency-Status"] == "replayed"
+
+
+def test_once_forget_returned_the_key_is_new_in_a_running_gateway_too(gateway, upstream, keys):
+    first = post(gateway, "k1")
+    ran = keys("forget", "k1")
+    assert ran.returncode == 0 and ran.stdout.startswith('refunds.create "k1" of tenant "m1": forg')
+    assert keys.list() == []
+    answer = post(gateway, "k1")
+    assert answer["Idempotency-Status"] == "stored" and answer.body != first.body
+    assert upstream.effects() == 2
+
+
+@pytest.mark.parametrize("arguments, said", [
+    ([], "usage: pawl keys"), (["lst"], "did you mean `list`?"), (["zzz"], "no `zzz`"),
+    (["list", "--statsu", "x"], "did you mean --status?"), (["list", "--status", "x"], "pending"),
+    (["list", "--limit", "0"], "--limit is 1 to"), (["list", "k1"], "argument `k1`"),
+    (["show"], "give its KEY"), (["resolve", "k1", "--released"], "needs --token"),
+    (["resolve", "k1", "--token", "x"], "not a token"),
+    (["resolve", "k1", "--token", "1"], "--status N or --released"),
+    (["resolve", "k1", "--token", "1", "--status", "99"], "200 to 599"),
+    (["resolve", "k1", "--token", "1", "--released", "--status", "201"], "--released has no"),
+    (["resolve", "k1", "--token", "1", "--status", "204", "--body", "x"], "has no body"),
+    (["resolve", "k1", "--token", "1", "--status", "200", "--header", "a b: c"], "Name: value"),
+    (["resolve", "k1", "--token", "1", "--status", "200", "--header", "A: b\r\nC: d"],
+     "Name: value"),
+    (["resolve", "k1", "--token", "1", "--status", "200", "--header", "Content-Length: 1"],
+     "not kept"),
+    (["forget", "k1", "--json"], "no option --json"),
+])
+def test_a_wrong_command_line_is_explained(arguments, said, tmp_path: Path):
+    ran = run("keys", *arguments, env={**os.environ, "PAWL_STORE": str(tmp_path / "none")})
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert said in ran.stderr
+
+
+@pytest.mark.parametrize("subcommand", ["", "list", "show", "resolve", "release", "forget",
+                                        "stats"])
+def test_help_goes_to_stdout(subcommand):
+    for option in ("-h", "--help"):
+        ran = run("keys", *filter(None, [subcommand]), option)
+        assert (ran.returncode, ran.stderr) == (0, "")
+        assert ran.stdout.startswith("usage: pawl keys")

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sim.h"
+
+#include "base/mem.h"
+#include <stdio.h>
+#include <stdlib.h>
+
+#define WALL_BASE (INT64_C(1700000000) * SECOND)
+#define SETTLE (2 * SECOND)
+
+/* What each needs so that an operation has its effect once: time to settle, an upstream that
+ * dedupes, or one that fences (docs/model). */
+const struct sim_rule sim_rules[SIM_RULES] = {
+    {RECORD_UNKNOWN_HOLD, UPSTREAM_PLAIN, SETTLE, 2 * SECOND, SECOND / 2, SETTLE - 1},
+    {RECORD_UNKNOWN_PROBE, UPSTREAM_PLAIN, SETTLE, SECOND, 0, SETTLE - 1},
+    {RECORD_UNKNOWN_RETRY, UPSTREAM_DEDUPE, SETTLE, SECOND, 0, 4 * SECOND},
+    {RECORD_UNKNOWN_PROBE, UPSTREAM_FENCE, 0, SECOND, SECOND, 8 * SECOND},
+    {RECORD_UNKNOWN_PROBE, UPSTREAM_PLAIN, SETTLE, 2 * SECOND, 0, SETTLE - 1},
+};
+
+void sim_broken(const struct sim *sim, const char *file, int line, const char *belief)
+{
+    fprintf(stderr, "%s:%d: broken: %s\nstep %llu; run it again with SIM_SEED=%llu\n", file, line,
+            belief, (unsigned long long)sim->step, (unsigned long long)sim->seed);
+    abort();
+}
+
+/* ---- generator and clock ---- */
+
+static uint64_t next_random(struct sim *sim)
+{
+    sim->random ^= sim->random >> 12;
+    sim->random ^= sim->random << 25;
+    sim->random ^= sim->random >> 27;
+    return sim->random * UINT64_C(2685821657736338717);
+}
+
+uint64_t sim_below(struct sim *sim, uint64_t n)
+{
+    return (next_random(sim) >> 11) % n;
+}
+
+bool sim_chance(struct sim *sim, unsigned per_million)
+{
+    return sim_below(sim, 1000000) < per_million;
+}
+
+void sim_advance(struct sim *sim, int64_t span)
+{
+    sim->boot += span;
+    clock_test_set(WALL_BASE + sim->boot - sim->wall_back, sim->boot);
+}
+
+struct digest sim_key(int rule)
+{
+    struct digest key = {0};
+    key.bytes[0] = (unsigned char)(rule + 1);
+    return key;
+}
+
+/* ---- processes ---- */
+
+static void note_fail_stop(void *argument, const char *what)
+{
+    (void)what;
+    ((struct proc *)argument)->stopped = true;
+}
+
+static void proc_start(struct sim *sim, size_t at)
+{
+    struct proc *proc = &sim->procs[at];
+    struct store_config config = store_config_default();
+    config.kind = STORE_MEMORY;
+    config.no_thread = true;
+    config.is_serve = at == 0;
+    config.max_waiting = 5;
+    config.max_waiting_per_key = 3;
+    config.fail_stop = note_fail_stop;
+    config.fail_stop_argument = proc;
+    struct backend *backend = memory_backend_share(sim->keeper);
+    SIM_CHECK(sim, backend);
+    char *problem = NULL;
+    *proc = (struct proc){.faults = memory_backend_faults(backend)};
+    SIM_CHECK(sim, store_open_over(&config, backend, &proc->store, &problem) == STORE_OPENED);
+    proc->engine = engine_new(proc->store, 4096);
+    SIM_CHECK(sim, proc->engine);
+}
+
+/* Nothing is left queued: closing a store then does no batch, as a kill would not. */
+static void proc_kill(struct sim *sim, size_t at)
+{
+    for (size_t i = 0; i < SIM_ACTORS; i++)
+        if (sim->actors[i].proc == at)
+            actor_drop(sim, i);
+    operator_drop(sim, at);
+    engine_free(sim->procs[at].engine);
+    store_close(sim->procs[at].store);
+    sim->procs[at] = (struct proc){0};
+    if (at == 0 && sim->procs[1].store)
+        atomic_store(&sim->procs[1].faults->serve_alive, false);
+}
+
+static bool holds(const struct sim *sim, size_t proc)
+{
+    for (size_t i = 0; i < SIM_ACTORS; i++)
+        if (sim->actors[i].proc == proc && sim->actors[i].phase > ACTOR_BEGINNING)
+            return true;
+    return false;
+}
+
+bool proc_runs(const struct sim *sim, size_t proc)
+{
+    const struct proc *p = &sim->procs[proc];
+    return p->store && !p->stopped && p->stalled_until <= sim->boot;
+}
+
+bool proc_step(struct sim *sim, size_t at)
+{
+    struct proc *proc = &sim->procs[at];
+    bool serve_lives = sim->procs[0].store;
+    atomic_store(&proc->faults->serve_alive, serve_lives);
+    struct store_row before[SIM_RULES];
+    memcpy(before, sim->shadow, sizeof before);
+    bool worked = store_step(proc->store);
+    shadow_check(sim);
+    shadow_count(sim, at, before);
+    return worked;
+}
+
+/* ---- faults ---- */
+
+static void fault_commit(struct sim *sim, struct proc *proc)
+{
+    static const struct {
+        enum memory_commit commit;
+        enum sim_rare rare;
+    } kinds[] = {{MEMORY_COMMIT_FULL, SIM_COMMIT_FULL},
+                 {MEMORY_COMMIT_LOST, SIM_COMMIT_LOST},
+                 {MEMORY_COMMIT_LOST_BUT_THERE, SIM_COMMIT_AMBIGUOUS}};
+    size_t kind = sim_below(sim, 3);
+    atomic_store(&proc->faults->next_commit, kinds[kind].commit);
+    sim->reached[kinds[kind].rare]++;
+}
+
+static void fault_proc(struct sim *sim, size_t at)
+{
+    struct proc *proc = &sim->procs[at];
+    if (!proc->store) {
+        if (sim_chance(sim, 20000))
+            proc_start(sim, at);
+        return;
+    }
+    if (proc->stopped || sim_chance(sim, 250)) {
+        sim->reached[SIM_FAIL_STOP] += proc->stopped;
+        sim->reached[SIM_CRASH_HOLDING] += holds(sim, at);
+        proc_kill(sim, at);
+        return;
+    }
+    if (proc->stalled_until <= sim->boot && sim_chance(sim, 300)) {
+        proc->stalled_until = sim->boot + (int64_t)sim_below(sim, 14 * SECOND);
+        sim->reached[SIM_STALL_HOLDING] += holds(sim, at);
+    }
+    if (sim_chance(sim, 2000))
+        fault_commit(sim, proc);
+    if (sim_chance(sim, 20))
+        atomic_store(&proc->faults->next_commit, MEMORY_COMMIT_FATAL);
+}
+
+/* Only steps back are played: a step forward by more than `settle` lets a lease lapse and a doubt
+ * settle too early, and nothing in the store could tell. */
+static void fault_clock(struct sim *sim)
+{
+    if (!sim_chance(sim, 30))
+        return;
+    sim->wall_back += (int64_t)sim_below(sim, 60 * SECOND);
+    sim->reached[SIM_CLOCK_BACK]++;
+}
+
+/* ---- the run ---- */
+
+struct sim *sim_new(uint64_t seed)
+{
+    struct sim *sim = mem_zalloc(1, sizeof *sim);
+    if (!sim)
+        abort();
+    sim->seed = seed;
+    sim->random = seed * UINT64_C(0x9e3779b97f4a7c15) | 1;
+    sim->tokens = mem_zalloc(SIM_TOKENS, sizeof *sim->tokens);
+    sim->keeper = memory_backend_open();
+    SIM_CHECK(sim, sim->tokens && sim->keeper);
+    sim_advance(sim, SECOND);
+    for (size_t i = 0; i < SIM_PROCS; i++)
+        proc_start(sim, i);
+    shadow_check(sim);
+    return sim;
+}
+
+void sim_free(struct sim *sim)
+{
+    for (size_t i = 0; i < SIM_PROCS; i++)
+        if (sim->procs[i].store)
+            proc_kill(sim, i);
+    outcome_unref(sim->operator.op.outcome);
+    sim->keeper->ops->close(sim->keeper);
+    mem_free(sim->tokens);
+    mem_free(sim);
+    clock_test_set(0, 0);
+}
+
+void sim_step(struct sim *sim)
+{
+    sim->step++;
+    sim_advance(sim, (int64_t)sim_below(sim, 4 * MS));
+    upstream_move(sim);
+    fault_clock(sim);
+    size_t proc = sim_below(sim, SIM_PROCS);
+    fault_proc(sim, proc);
+    if (proc_runs(sim, proc) && sim_below(sim, 3) == 0)
+        proc_step(sim, proc);
+    operator_move(sim);
+    actor_move(sim, sim_below(sim, SIM_ACTORS));
+}

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The simulation: two processes with the real store and engine over one memory table, a simulated
+ * upstream, clients, an operator, and faults, all moved by one seeded generator under a virtual
+ * clock. One seed always gives one run.
+ *
+ *   sim.c           generator, clock, processes, faults
+ *   sim_shadow.c    what is durable, and what must hold of it after every batch
+ *   sim_upstream.c  requests in flight, effects
+ *   sim_actor.c     attempts: the gateway's protocol as a state machine
+ *   sim_operator.c  an operator who looks, thinks, and acts
+ */
+#ifndef PAWL_TESTS_SIM_H
+#define PAWL_TESTS_SIM_H
+
+#include "engine/engine.h"
+#include "store/memory.h"
+
+#define MS CLOCK_US_PER_MS
+#define SECOND CLOCK_US_PER_S
+
+#define SIM_PROCS 2
+#define SIM_ACTORS 14
+#define SIM_FLIGHTS 64
+#define SIM_LIVES 256
+#define SIM_TOKENS ((size_t)1 << 21)
+
+/* States that a run must reach, or it tests less than it says: X(name, text). */
+#define SIM_RARE(X)                                                                                \
+    X(PROCEED, "proceeded")                                                                        \
+    X(REPLAY, "replayed")                                                                          \
+    X(CACHED, "replayed from the cache")                                                           \
+    X(WOKEN_REPLAY, "a waiter replayed")                                                           \
+    X(WOKEN_PROCEED, "a waiter proceeded after a release")                                         \
+    X(WOKEN_LAPSE, "a waiter was woken by a lapse")                                                \
+    X(TIME_OVER, "a waiter's own time was over")                                                   \
+    X(TAKEOVER, "a lapsed attempt was taken over")                                                 \
+    X(DEAD_SERVE, "a dead serve's lease lapsed before its time")                                   \
+    X(HELD, "a lapse made the record unknown")                                                     \
+    X(ASK, "asked")                                                                                \
+    X(ASK_LAPSED, "asked about a lapsed probe")                                                    \
+    X(EARLY, "a 404 was not believed yet")                                                         \
+    X(SETTLED, "a 404 released")                                                                   \
+    X(PROBE_FOUND, "a probe found the outcome")                                                    \
+    X(INCONCLUSIVE, "a probe settled nothing")                                                     \
+    X(STALE_FINISH, "an outcome was stale")                                                        \
+    X(STALE_OTHER, "a release or doubt was stale")                                                 \
+    X(LATE_UNKNOWN, "a late answer on an unknown record")                                          \
+    X(LATE_RELEASED, "a late answer on a released record")                                         \
+    X(ALREADY, "a write repeated after a lost commit")                                             \
+    X(SAME_TOKEN, "a begin repeated after a lost commit")                                          \
+    X(SEND_CHECK, "the send check stopped a request")                                              \
+    X(FENCED, "the upstream refused an old token")                                                 \
+    X(DEDUPED, "the upstream deduped")                                                             \
+    X(LATE_FLIGHT, "a request arrived after its owner gave up")                                    \
+    X(MISMATCH, "a mismatch")                                                                      \
+    X(EXPIRED, "a tombstone answered")                                                             \
+    X(NEW_LIFE, "a key started another life")                                                      \
+    X(LIMITED, "too many waited")                                                                  \
+    X(FULL, "refused for want of space")                                                           \
+    X(WITHDRAWN, "withdrawn")                                                                      \
+    X(CRASH_HOLDING, "a process was killed while it held a lease")                                 \
+    X(STALL_HOLDING, "a process was stopped while it held a lease")                                \
+    X(COMMIT_FULL, "a commit found no space")                                                      \
+    X(COMMIT_LOST, "a commit failed")                                                              \
+    X(COMMIT_AMBIGUOUS, "a commit failed though it was done")                                      \
+    X(FAIL_STOP, "a process stopped itself")                                                       \
+    X(RESOLVED, "an operator resolved")                                                            \
+    X(OPERATOR_RELEASED, "an operator released")                                                   \
+    X(OPERATOR_STALE, "an operator was too late")                                                  \
+    X(FORGOTTEN, "an operator forgot")                                                             \
+    X(FORGOTTEN_LIVE, "an operator forgot a live lease")                                           \
+    X(CLOCK_BACK, "the wall clock went back")
+
+enum sim_rare {
+#define X(name, text) SIM_##name,
+    SIM_RARE(X)
+#undef X
+        SIM_RARES
+};
+
+enum upstream_kind { UPSTREAM_PLAIN, UPSTREAM_DEDUPE, UPSTREAM_FENCE };
+
+/* A rule with one key. */
+struct sim_rule {
+    enum record_unknown unknown;
+    enum upstream_kind upstream;
+    int64_t settle;
+    int64_t ttl;
+    int64_t tombstone;
+    int64_t delay_most; /* of a request on its way */
+};
+#define SIM_RULES 5
+extern const struct sim_rule sim_rules[SIM_RULES];
+
+struct proc {
+    struct store *store;
+    struct engine *engine;
+    struct memory_faults *faults;
+    int64_t stalled_until;
+    bool stopped; /* by itself */
+};
+
+/* One row id: one life of a key, as upstream and clients know it. */
+struct life {
+    int64_t row;
+    int effects;
+    int64_t fence;   /* highest token seen */
+    char told[24];   /* the outcome clients were told; "": none yet */
+};
+
+/* How a request fares at the upstream. */
+enum flight_fate {
+    FLIGHT_ANSWERED,
+    FLIGHT_ANSWER_LOST,
+    FLIGHT_LOST,
+    FLIGHT_TRANSIENT,   /* surely not done, and says so */
+    FLIGHT_BAD_GATEWAY, /* done, but the answer does not say so */
+};
+
+struct flight {
+    bool used;
+    bool probe;
+    enum flight_fate fate;
+    int rule;
+    int64_t row;
+    int64_t token;
+    int64_t arrive_at;
+    size_t actor;
+    uint64_t serial; /* of the actor's exchange */
+};
+
+enum answer { ANSWER_NONE, ANSWER_DONE, ANSWER_NOT_DONE, ANSWER_NOT_FOUND, ANSWER_DOUBT,
+              ANSWER_FENCED };
+
+enum actor_phase { ACTOR_IDLE, ACTOR_BEGINNING, ACTOR_HOLDING, ACTOR_EXCHANGE, ACTOR_WRITING };
+
+struct actor {
+    enum actor_phase phase;
+    size_t proc;
+    int rule;
+    unsigned rounds; /* begins of this arrival */
+    struct attempt attempt;
+    struct parker parker;
+    int64_t row;
+    bool probing;
+    int64_t not_before;   /* it does nothing till then */
+    int64_t patience;     /* beginning: gives up then */
+    int64_t timeout;      /* exchange */
+    int64_t unwoken_at;   /* it waits on what is not held since then; 0: no */
+    uint64_t serial;
+    enum answer answer;
+    struct engine_act act;
+};
+
+struct operator_act {
+    bool planned;
+    bool submitted;
+    size_t proc;
+    int rule;
+    int64_t at;
+    struct store_op op;
+};
+
+struct token_use {
+    int64_t token;
+    unsigned char attempt_id[RECORD_ATTEMPT_ID_SIZE];
+};
+
+struct sim {
+    uint64_t seed;
+    uint64_t random;
+    uint64_t step;
+    int64_t boot;
+    int64_t wall_back;
+    struct backend *keeper; /* keeps the table while no process lives */
+    struct proc procs[SIM_PROCS];
+    struct store_row shadow[SIM_RULES]; /* durable, as of the last batch */
+    struct backend_state state;
+    int64_t lapsed_at[SIM_RULES]; /* store time of the batch that last found a lease lapsed */
+    struct life lives[SIM_RULES][SIM_LIVES];
+    struct flight flights[SIM_FLIGHTS];
+    struct actor actors[SIM_ACTORS];
+    struct operator_act operator;
+    struct token_use *tokens;
+    uint64_t reached[SIM_RARES];
+};
+
+/* Ends the program with the seed when `belief` is false. */
+#define SIM_CHECK(sim, belief)                                                                     \
+    do {                                                                                           \
+        if (!(belief))                                                                             \
+            sim_broken(sim, __FILE__, __LINE__, #belief);                                          \
+    } while (0)
+_Noreturn void sim_broken(const struct sim *sim, const char *file, int line, const char *belief);
+
+struct sim *sim_new(uint64_t seed);
+void sim_free(struct sim *sim);
+void sim_step(struct sim *sim);
+
+/* Uniform below `n`; true `per_million` times in a million. */
+uint64_t sim_below(struct sim *sim, uint64_t n);
+bool sim_chance(struct sim *sim, unsigned per_million);
+void sim_advance(struct sim *sim, int64_t span);
+
+bool proc_runs(const struct sim *sim, size_t proc);
+/* One batch of a process, and what must hold after it. */
+bool proc_step(struct sim *sim, size_t proc);
+
+struct digest sim_key(int rule);
+bool row_is_final(const struct store_row *row);
+bool row_is_held(const struct store_row *row);
+
+/* Reads what is durable and compares it with what was. */
+void shadow_check(struct sim *sim);
+/* Counts what the batch that process `proc` just did has changed since `before`. */
+void shadow_count(struct sim *sim, size_t proc, const struct store_row *before);
+/* Every acquisition: a token is one attempt's. */
+void shadow_acquired(struct sim *sim, const struct attempt *attempt);
+/* A client is told `body` as the outcome of `row`. */
+void shadow_told(struct sim *sim, int rule, int64_t row, struct slice body);
+
+struct life *life_of(struct sim *sim, int rule, int64_t row);
+void upstream_send(struct sim *sim, size_t actor);
+void upstream_move(struct sim *sim);
+
+void actor_move(struct sim *sim, size_t actor);
+/* Its process died: whatever it was doing is lost. */
+void actor_drop(struct sim *sim, size_t actor);
+
+void operator_move(struct sim *sim);
+void operator_drop(struct sim *sim, size_t proc);
+
+#endif

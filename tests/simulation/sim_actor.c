@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* An attempt, as the gateway makes it: begin, the send check, send, the answer or none, the write,
+ * and again while the record says so. */
+#include "sim.h"
+
+#include "base/mem.h"
+#include "base/random.h"
+#include <stdio.h>
+
+#define LEASE (3 * SECOND)
+#define TIMEOUT SECOND
+#define ROUNDS_MOST 6
+#define UNWOKEN_MOST (300 * MS)
+
+static struct sim *sim_running; /* for parkers, which carry nothing of their own */
+
+static void wake(struct parker *parker)
+{
+    (void)parker;
+}
+
+/* A begin that blocks: meanwhile the process does what is due, and time goes on. */
+static bool park(struct parker *parker, int64_t deadline_us)
+{
+    struct sim *sim = sim_running;
+    for (size_t i = 0; i < SIM_ACTORS; i++)
+        if (parker == &sim->actors[i].parker)
+            proc_step(sim, sim->actors[i].proc);
+    sim_advance(sim, MS);
+    return sim->boot < deadline_us;
+}
+
+static void drop_found(struct store_op *op)
+{
+    outcome_unref(op->found);
+    mem_free(op->found_recipe);
+    op->found = NULL;
+    op->found_recipe = NULL;
+}
+
+static void go_idle(struct actor *actor)
+{
+    drop_found(&actor->attempt.op);
+    outcome_unref(actor->act.outcome);
+    actor->act.outcome = NULL;
+    actor->phase = ACTOR_IDLE;
+}
+
+void actor_drop(struct sim *sim, size_t at)
+{
+    struct actor *actor = &sim->actors[at];
+    bool open = actor->phase == ACTOR_BEGINNING || actor->phase == ACTOR_WRITING;
+    if (open && !store_op_ended(&actor->attempt.op))
+        SIM_CHECK(sim, store_withdraw(sim->procs[actor->proc].store, &actor->attempt.op));
+    go_idle(actor);
+}
+
+/* ---- begin ---- */
+
+static void fill_attempt(struct sim *sim, struct actor *actor)
+{
+    const struct sim_rule *rule = &sim_rules[actor->rule];
+    actor->attempt = (struct attempt){.key_hash = sim_key(actor->rule),
+                                      .tenant = SLICE("t"),
+                                      .rule = SLICE("r"),
+                                      .key = SLICE("k"),
+                                      .recipe = SLICE("v"),
+                                      .begin = {.lease_us = LEASE,
+                                                .ttl_us = rule->ttl,
+                                                .tombstone_us = rule->tombstone,
+                                                .settle_us = rule->settle,
+                                                .is_serve = actor->proc == 0,
+                                                .unknown = rule->unknown}};
+    if (sim_below(sim, 30) == 0)
+        actor->attempt.begin.payload_hash.bytes[0] = 1;
+    actor->parker = (struct parker){.park = park, .wake = wake};
+}
+
+/* engine_begin without its wait: a simulated process must not block for as long as waiters do. */
+static void begin(struct sim *sim, struct actor *actor)
+{
+    struct attempt *attempt = &actor->attempt;
+    int64_t wait = sim_below(sim, 3) == 0 ? 0 : (int64_t)sim_below(sim, 4 * SECOND);
+    for (size_t i = 0; i < RECORD_ATTEMPT_ID_SIZE; i++)
+        attempt->begin.attempt_id[i] = (unsigned char)sim_below(sim, 256);
+    attempt->token = 0;
+    attempt->send_by = sim->boot + LEASE - LEASE / 10;
+    attempt->op = (struct store_op){.kind = STORE_BEGIN,
+                                    .key_hash = attempt->key_hash,
+                                    .tenant = attempt->tenant,
+                                    .rule = attempt->rule,
+                                    .key = attempt->key,
+                                    .recipe = attempt->recipe,
+                                    .begin = attempt->begin,
+                                    .wait_until = wait ? sim->boot + wait : 0,
+                                    .parker = &actor->parker};
+    actor->patience = sim->boot + wait + (int64_t)sim_below(sim, 2 * SECOND);
+    actor->phase = ACTOR_BEGINNING;
+    actor->unwoken_at = 0;
+    actor->rounds++;
+    store_submit(sim->procs[actor->proc].store, &attempt->op);
+}
+
+static void tell_replay(struct sim *sim, struct actor *actor)
+{
+    struct slice body = actor->attempt.op.found->body;
+    uint64_t row = 0;
+    SIM_CHECK(sim, body.len > 1 && slice_to_u64(slice_skip(body, 1), INT64_MAX, &row));
+    shadow_told(sim, actor->rule, (int64_t)row, body);
+    sim->reached[SIM_REPLAY]++;
+    sim->reached[SIM_CACHED] += actor->attempt.op.row == 0;
+    sim->reached[SIM_WOKEN_REPLAY] += actor->attempt.op.waits;
+    go_idle(actor);
+}
+
+static void hold(struct sim *sim, struct actor *actor, bool probing)
+{
+    shadow_acquired(sim, &actor->attempt);
+    actor->row = actor->attempt.op.row;
+    actor->probing = probing;
+    actor->phase = ACTOR_HOLDING;
+    /* Now and then it is slow: longer than its lease. */
+    int64_t slow = sim_below(sim, 40) == 0 ? 2 * LEASE : 20 * MS;
+    actor->not_before = sim->boot + (int64_t)sim_below(sim, (uint64_t)slow);
+    const struct record *record = &actor->attempt.op.record;
+    bool after_lapse = actor->attempt.op.store_now == sim->lapsed_at[actor->rule];
+    sim->reached[probing ? SIM_ASK : SIM_PROCEED]++;
+    sim->reached[SIM_WOKEN_PROCEED] += actor->attempt.op.waits && !probing && !after_lapse;
+    sim->reached[SIM_WOKEN_LAPSE] += actor->attempt.op.waits && after_lapse;
+    sim->reached[SIM_SAME_TOKEN] += record->started_at < actor->attempt.op.store_now;
+    SIM_CHECK(sim, digest_eq(&record->payload_hash, &actor->attempt.begin.payload_hash));
+}
+
+static void count_undecided(struct sim *sim, const struct store_op *op)
+{
+    sim->reached[SIM_LIMITED] += op->status == STORE_LIMITED;
+    sim->reached[SIM_FULL] += op->status == STORE_FULL;
+    sim->reached[SIM_WITHDRAWN] += op->status == STORE_WITHDRAWN;
+}
+
+static void decided(struct sim *sim, struct actor *actor)
+{
+    struct store_op *op = &actor->attempt.op;
+    if (op->status != STORE_DONE) {
+        count_undecided(sim, op);
+        go_idle(actor);
+        return;
+    }
+    switch (op->verdict) {
+    case RECORD_PROCEED:
+    case RECORD_ASK:
+        actor->attempt.token = op->record.token;
+        hold(sim, actor, op->verdict == RECORD_ASK);
+        return;
+    case RECORD_REPLAY:
+        tell_replay(sim, actor);
+        return;
+    case RECORD_MISMATCH:
+        SIM_CHECK(sim, !digest_eq(&op->record.payload_hash, &op->begin.payload_hash));
+        sim->reached[SIM_MISMATCH]++;
+        break;
+    case RECORD_IN_PROGRESS:
+        sim->reached[SIM_TIME_OVER] += op->waits;
+        break;
+    case RECORD_RESULT_EXPIRED:
+        sim->reached[SIM_EXPIRED]++;
+        break;
+    case RECORD_OUTCOME_UNKNOWN:
+        break;
+    default:
+        SIM_CHECK(sim, false);
+    }
+    go_idle(actor);
+}
+
+/* The real engine_begin, with its cache, for an attempt that does not wait. */
+static void begin_by_engine(struct sim *sim, struct actor *actor)
+{
+    actor->attempt.wait_us = 0;
+    actor->rounds++;
+    enum engine_verdict verdict =
+        engine_begin(sim->procs[actor->proc].engine, &actor->attempt, &actor->parker,
+                     sim->boot + (int64_t)sim_below(sim, 400 * MS));
+    if (verdict == ENGINE_PROCEED || verdict == ENGINE_PROBE)
+        hold(sim, actor, verdict == ENGINE_PROBE);
+    else if (verdict == ENGINE_REPLAY)
+        tell_replay(sim, actor);
+    else
+        go_idle(actor);
+}
+
+/* Who waits is woken soon after nobody holds the record any more: no wake-up is lost. */
+static void check_unwoken(struct sim *sim, struct actor *actor)
+{
+    bool waits = actor->attempt.op.waits && store_counts(sim->procs[actor->proc].store).queued == 0;
+    if (!waits || row_is_held(&sim->shadow[actor->rule])) {
+        actor->unwoken_at = 0;
+        return;
+    }
+    if (actor->unwoken_at == 0)
+        actor->unwoken_at = sim->boot;
+    SIM_CHECK(sim, sim->boot - actor->unwoken_at < UNWOKEN_MOST);
+}
+
+static void move_beginning(struct sim *sim, struct actor *actor)
+{
+    if (store_op_ended(&actor->attempt.op)) {
+        decided(sim, actor);
+        return;
+    }
+    if (sim->boot < actor->patience) {
+        check_unwoken(sim, actor);
+        return;
+    }
+    SIM_CHECK(sim, store_withdraw(sim->procs[actor->proc].store, &actor->attempt.op));
+    decided(sim, actor);
+}
+
+/* ---- the exchange and its write ---- */
+
+static void write_act(struct sim *sim, struct actor *actor, enum store_op_kind kind)
+{
+    actor->act.kind = kind;
+    actor->phase = ACTOR_WRITING;
+    engine_write(sim->procs[actor->proc].engine, &actor->attempt, &actor->act, &actor->parker);
+}
+
+static void write_outcome(struct sim *sim, struct actor *actor)
+{
+    char body[24];
+    snprintf(body, sizeof body, "%c%lld", actor->probing ? 'P' : 'E', (long long)actor->row);
+    actor->act = (struct engine_act){.final = RECORD_COMPLETE,
+                                     .http_status = 201,
+                                     .outcome = outcome_new(201, false, SLICE(""), slice_of(body))};
+    SIM_CHECK(sim, actor->act.outcome);
+    sim->reached[SIM_PROBE_FOUND] += actor->probing;
+    write_act(sim, actor, STORE_FINISH);
+}
+
+static void move_holding(struct sim *sim, struct actor *actor, size_t at)
+{
+    if (sim->boot < actor->not_before)
+        return;
+    if (!engine_may_send(&actor->attempt)) {
+        sim->reached[SIM_SEND_CHECK]++;
+        write_act(sim, actor, actor->probing ? STORE_DOUBT : STORE_RELEASE);
+        return;
+    }
+    actor->answer = ANSWER_NONE;
+    actor->phase = ACTOR_EXCHANGE;
+    actor->timeout = sim->boot + TIMEOUT;
+    upstream_send(sim, at);
+}
+
+static void answered(struct sim *sim, struct actor *actor)
+{
+    switch (actor->answer) {
+    case ANSWER_DONE:
+        write_outcome(sim, actor);
+        return;
+    case ANSWER_NOT_DONE:
+        write_act(sim, actor, STORE_RELEASE);
+        return;
+    case ANSWER_NOT_FOUND:
+        write_act(sim, actor, STORE_RELEASE_SETTLED);
+        return;
+    case ANSWER_FENCED:
+        begin(sim, actor);
+        return;
+    case ANSWER_DOUBT:
+    case ANSWER_NONE:
+        sim->reached[SIM_INCONCLUSIVE] += actor->probing;
+        write_act(sim, actor, STORE_DOUBT);
+        return;
+    }
+}
+
+static void move_exchange(struct sim *sim, struct actor *actor)
+{
+    if (actor->answer != ANSWER_NONE || sim->boot >= actor->timeout)
+        answered(sim, actor);
+}
+
+static void stored(struct sim *sim, struct actor *actor)
+{
+    bool again = false;
+    switch (actor->act.kind) {
+    case STORE_FINISH:
+        shadow_told(sim, actor->rule, actor->row, actor->act.outcome->body);
+        break;
+    case STORE_RELEASE_SETTLED:
+        again = true;
+        sim->reached[SIM_SETTLED]++;
+        break;
+    case STORE_DOUBT:
+        again = !actor->probing && sim_rules[actor->rule].unknown == RECORD_UNKNOWN_PROBE;
+        break;
+    default:
+        again = sim_below(sim, 2);
+    }
+    if (again && actor->rounds < ROUNDS_MOST)
+        begin(sim, actor);
+    else
+        go_idle(actor);
+}
+
+static void move_writing(struct sim *sim, struct actor *actor)
+{
+    struct store_op *op = &actor->attempt.op;
+    if (!store_op_ended(op))
+        return;
+    bool finish = actor->act.kind == STORE_FINISH;
+    sim->reached[SIM_ALREADY] += op->status == STORE_DONE && op->write == RECORD_ALREADY;
+    switch (engine_written(sim->procs[actor->proc].engine, &actor->attempt)) {
+    case ENGINE_STORED:
+        stored(sim, actor);
+        break;
+    case ENGINE_STALE:
+        sim->reached[finish ? SIM_STALE_FINISH : SIM_STALE_OTHER]++;
+        begin(sim, actor);
+        break;
+    case ENGINE_EARLY:
+        sim->reached[SIM_EARLY]++;
+        go_idle(actor);
+        break;
+    case ENGINE_LOST:
+        go_idle(actor);
+        break;
+    }
+    outcome_unref(actor->act.outcome);
+    actor->act.outcome = NULL;
+}
+
+static void arrive(struct sim *sim, struct actor *actor)
+{
+    if (sim_below(sim, 10) != 0)
+        return;
+    actor->rule = (int)sim_below(sim, SIM_RULES);
+    actor->proc = sim_below(sim, SIM_PROCS);
+    actor->rounds = 0;
+    if (!proc_runs(sim, actor->proc))
+        return;
+    fill_attempt(sim, actor);
+    if (sim_below(sim, 4) == 0)
+        begin_by_engine(sim, actor);
+    else
+        begin(sim, actor);
+}
+
+void actor_move(struct sim *sim, size_t at)
+{
+    struct actor *actor = &sim->actors[at];
+    sim_running = sim;
+    if (actor->phase != ACTOR_IDLE && !proc_runs(sim, actor->proc)) {
+        actor->unwoken_at = 0;
+        return;
+    }
+    switch (actor->phase) {
+    case ACTOR_IDLE:
+        arrive(sim, actor);
+        return;
+    case ACTOR_BEGINNING:
+        move_beginning(sim, actor);
+        return;
+    case ACTOR_HOLDING:
+        move_holding(sim, actor, at);
+        return;
+    case ACTOR_EXCHANGE:
+        move_exchange(sim, actor);
+        return;
+    case ACTOR_WRITING:
+        move_writing(sim, actor);
+        return;
+    }
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* An operator: looks at a record and at the upstream, and acts some time later on what was seen. */
+#include "sim.h"
+
+#include <stdio.h>
+
+static void plan(struct sim *sim, enum store_op_kind kind, bool force)
+{
+    struct operator_act *act = &sim->operator;
+    act->planned = true;
+    act->at = sim->boot + (int64_t)sim_below(sim, 2 * SECOND);
+    act->op = (struct store_op){.kind = kind,
+                                .key_hash = sim_key(act->rule),
+                                .token = sim->shadow[act->rule].record.token,
+                                .http_status = 201,
+                                .force = force};
+    if (kind != STORE_RESOLVE)
+        return;
+    char body[24];
+    snprintf(body, sizeof body, "D%lld", (long long)sim->shadow[act->rule].id);
+    act->op.outcome = outcome_new(201, false, SLICE(""), slice_of(body));
+    SIM_CHECK(sim, act->op.outcome);
+}
+
+static void forget_plan(struct operator_act *act)
+{
+    outcome_unref(act->op.outcome);
+    *act = (struct operator_act){0};
+}
+
+/* "It did not happen" is concluded only from a look after the record's quiet_at, and never where
+ * fencing stands in for the settle time: this look carries no token. */
+static void look(struct sim *sim)
+{
+    struct operator_act *act = &sim->operator;
+    act->rule = (int)sim_below(sim, SIM_RULES);
+    const struct store_row *row = &sim->shadow[act->rule];
+    if (row->record.status == RECORD_ABSENT)
+        return;
+    if (sim_below(sim, 20) == 0) {
+        plan(sim, STORE_FORGET, sim_below(sim, 2));
+        return;
+    }
+    if (row->record.status != RECORD_UNKNOWN)
+        return;
+    if (life_of(sim, act->rule, row->id)->effects > 0)
+        plan(sim, STORE_RESOLVE, false);
+    else if (sim_rules[act->rule].upstream != UPSTREAM_FENCE &&
+             sim->state.time >= row->record.quiet_at)
+        plan(sim, STORE_RELEASE_SETTLED, false);
+}
+
+static void submit(struct sim *sim)
+{
+    struct operator_act *act = &sim->operator;
+    act->proc = sim_below(sim, SIM_PROCS);
+    if (!proc_runs(sim, act->proc))
+        return;
+    act->submitted = true;
+    sim->reached[SIM_FORGOTTEN_LIVE] += act->op.kind == STORE_FORGET && act->op.force &&
+                                        row_is_held(&sim->shadow[act->rule]);
+    store_submit(sim->procs[act->proc].store, &act->op);
+}
+
+static void judge(struct sim *sim)
+{
+    const struct store_op *op = &sim->operator.op;
+    if (op->status != STORE_DONE)
+        return;
+    if (op->write == RECORD_STALE)
+        sim->reached[SIM_OPERATOR_STALE]++;
+    if (op->write != RECORD_WRITTEN)
+        return;
+    sim->reached[SIM_RESOLVED] += op->kind == STORE_RESOLVE;
+    sim->reached[SIM_OPERATOR_RELEASED] += op->kind == STORE_RELEASE_SETTLED;
+    sim->reached[SIM_FORGOTTEN] += op->kind == STORE_FORGET;
+}
+
+void operator_move(struct sim *sim)
+{
+    struct operator_act *act = &sim->operator;
+    if (!act->planned) {
+        if (sim_chance(sim, 5000))
+            look(sim);
+        return;
+    }
+    if (!act->submitted) {
+        if (sim->boot >= act->at)
+            submit(sim);
+        return;
+    }
+    if (!store_op_ended(&act->op))
+        return;
+    judge(sim);
+    forget_plan(act);
+}
+
+void operator_drop(struct sim *sim, size_t proc)
+{
+    struct operator_act *act = &sim->operator;
+    if (!act->submitted || act->proc != proc)
+        return;
+    if (!store_op_ended(&act->op))
+        SIM_CHECK(sim, store_withdraw(sim->procs[proc].store, &act->op));
+    forget_plan(act);
+}

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sim.h"
+
+#include <stdio.h>
+
+bool row_is_final(const struct store_row *row)
+{
+    return row->record.status == RECORD_COMPLETE || row->record.status == RECORD_FAILED;
+}
+
+bool row_is_held(const struct store_row *row)
+{
+    return row->record.status == RECORD_PENDING && row->record.lease_until != 0;
+}
+
+/* Within one life. */
+static void check_same_life(struct sim *sim, const struct store_row *was,
+                            const struct store_row *now)
+{
+    const struct record *before = &was->record, *after = &now->record;
+    SIM_CHECK(sim, digest_eq(&before->payload_hash, &after->payload_hash));
+    SIM_CHECK(sim, before->created_at == after->created_at);
+    SIM_CHECK(sim, after->quiet_at >= before->quiet_at);
+    SIM_CHECK(sim, after->settle_us >= before->settle_us);
+    if (row_is_final(was)) {
+        SIM_CHECK(sim, after->status == before->status && after->token == before->token);
+        SIM_CHECK(sim, after->http_status == before->http_status);
+        SIM_CHECK(sim, after->completed_at == before->completed_at);
+    }
+    if (!row_is_held(was) && row_is_held(now))
+        SIM_CHECK(sim, after->token > before->token);
+    if (row_is_held(was) && row_is_held(now) && after->token == before->token)
+        SIM_CHECK(sim, after->lease_until >= before->lease_until);
+}
+
+/* From one life to none or to the next. */
+static void check_end_of_life(struct sim *sim, const struct store_row *was,
+                              const struct store_row *now, bool forgotten)
+{
+    SIM_CHECK(sim, forgotten || record_is_gone(&was->record, sim->state.time));
+    if (now->record.status != RECORD_ABSENT)
+        SIM_CHECK(sim, now->id > was->id && now->record.token > was->record.token);
+}
+
+static void count(struct backend_state *state, enum record_status status)
+{
+    state->pending += status == RECORD_PENDING;
+    state->complete += status == RECORD_COMPLETE;
+    state->failed += status == RECORD_FAILED;
+    state->unknown += status == RECORD_UNKNOWN;
+}
+
+static void check_state(struct sim *sim, const struct backend_state *before,
+                        const struct backend_state *counted)
+{
+    const struct backend_state *state = &sim->state;
+    SIM_CHECK(sim, state->token >= before->token && state->time >= before->time);
+    SIM_CHECK(sim, state->next_row >= before->next_row && state->forgets >= before->forgets);
+    SIM_CHECK(sim, state->pending == counted->pending && state->complete == counted->complete);
+    SIM_CHECK(sim, state->failed == counted->failed && state->unknown == counted->unknown);
+}
+
+void shadow_check(struct sim *sim)
+{
+    struct backend *keeper = sim->keeper;
+    struct backend_state before = sim->state, counted = {0};
+    SIM_CHECK(sim, keeper->ops->begin(keeper, &sim->state) == BACKEND_OK);
+    bool forgotten = sim->state.forgets != before.forgets;
+    for (int rule = 0; rule < SIM_RULES; rule++) {
+        struct digest key = sim_key(rule);
+        struct store_row was = sim->shadow[rule], *now = &sim->shadow[rule];
+        SIM_CHECK(sim, keeper->ops->find(keeper, &key, 0, now) == BACKEND_OK);
+        count(&counted, now->record.status);
+        record_check(&now->record);
+        SIM_CHECK(sim, now->record.token <= sim->state.token);
+        if (was.record.status == RECORD_ABSENT)
+            continue;
+        if (now->record.status != RECORD_ABSENT && now->id == was.id)
+            check_same_life(sim, &was, now);
+        else
+            check_end_of_life(sim, &was, now, forgotten);
+    }
+    keeper->ops->rollback(keeper);
+    check_state(sim, &before, &counted);
+}
+
+/* The lease of another process was found lapsed. */
+static void count_lapse(struct sim *sim, int rule, const struct store_row *was,
+                        const struct store_row *now)
+{
+    sim->lapsed_at[rule] = sim->state.time;
+    sim->reached[SIM_HELD] += now->record.status == RECORD_UNKNOWN;
+    sim->reached[SIM_TAKEOVER] += row_is_held(now) && !now->record.probing;
+    sim->reached[SIM_ASK_LAPSED] += was->record.probing && now->record.probing;
+    sim->reached[SIM_DEAD_SERVE] += was->record.lease_until > sim->state.time;
+}
+
+static void count_row(struct sim *sim, int rule, size_t proc, const struct store_row *was)
+{
+    const struct store_row *now = &sim->shadow[rule];
+    bool both = was->record.status != RECORD_ABSENT && now->record.status != RECORD_ABSENT;
+    sim->reached[SIM_NEW_LIFE] += both && now->id != was->id;
+    if (!both || now->id != was->id)
+        return;
+    bool same_token = now->record.token == was->record.token;
+    bool foreign = was->record.owner_is_serve != (proc == 0);
+    bool lost = now->record.status == RECORD_UNKNOWN || (row_is_held(now) && !same_token);
+    if (row_is_held(was) && foreign && lost)
+        count_lapse(sim, rule, was, now);
+    const struct operator_act *act = &sim->operator;
+    bool operated = act->submitted && act->rule == rule && act->op.kind == STORE_RESOLVE;
+    if (!row_is_final(now) || !same_token || operated)
+        return;
+    sim->reached[SIM_LATE_UNKNOWN] += was->record.status == RECORD_UNKNOWN;
+    sim->reached[SIM_LATE_RELEASED] += was->record.status == RECORD_PENDING && !row_is_held(was);
+}
+
+void shadow_count(struct sim *sim, size_t proc, const struct store_row *before)
+{
+    for (int rule = 0; rule < SIM_RULES; rule++)
+        count_row(sim, rule, proc, &before[rule]);
+}
+
+void shadow_acquired(struct sim *sim, const struct attempt *attempt)
+{
+    uint64_t at = (uint64_t)attempt->token * UINT64_C(0x9e3779b97f4a7c15);
+    struct token_use *use = &sim->tokens[at >> 43];
+    const unsigned char *id = attempt->op.record.attempt_id;
+    if (use->token == attempt->token) {
+        SIM_CHECK(sim, memcmp(use->attempt_id, id, sizeof use->attempt_id) == 0);
+        return;
+    }
+    use->token = attempt->token;
+    memcpy(use->attempt_id, id, sizeof use->attempt_id);
+}
+
+/* Invariants (b) and (f): one outcome, and a durable one. */
+void shadow_told(struct sim *sim, int rule, int64_t row, struct slice body)
+{
+    struct backend *keeper = sim->keeper;
+    struct life *life = life_of(sim, rule, row);
+    char text[sizeof life->told];
+    snprintf(text, sizeof text, "%.*s", SLICE_ARG(body));
+    if (life->told[0] == 0)
+        memcpy(life->told, text, sizeof text);
+    SIM_CHECK(sim, strcmp(life->told, text) == 0);
+    shadow_check(sim);
+    const struct store_row *now = &sim->shadow[rule];
+    if (now->record.status == RECORD_ABSENT || now->id != row)
+        return;
+    SIM_CHECK(sim, row_is_final(now));
+    if (!now->record.kept || record_is_gone(&now->record, sim->state.time) ||
+        sim->state.time >= now->record.expires_at)
+        return;
+    struct outcome *stored = NULL;
+    struct backend_state state;
+    SIM_CHECK(sim, keeper->ops->begin(keeper, &state) == BACKEND_OK);
+    SIM_CHECK(sim, keeper->ops->outcome(keeper, now, &stored) == BACKEND_OK);
+    keeper->ops->rollback(keeper);
+    SIM_CHECK(sim, slice_eq(stored->body, body));
+    outcome_unref(stored);
+}

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sim.h"
+
+struct life *life_of(struct sim *sim, int rule, int64_t row)
+{
+    struct life *life = &sim->lives[rule][(uint64_t)row % SIM_LIVES];
+    if (life->row != row)
+        *life = (struct life){.row = row};
+    return life;
+}
+
+static enum flight_fate draw_fate(struct sim *sim, bool probe)
+{
+    uint64_t n = sim_below(sim, 100);
+    if (n < 66)
+        return FLIGHT_ANSWERED;
+    if (n < 76)
+        return FLIGHT_ANSWER_LOST;
+    if (n < 86)
+        return FLIGHT_LOST;
+    if (n < 93)
+        return probe ? FLIGHT_LOST : FLIGHT_TRANSIENT;
+    return FLIGHT_BAD_GATEWAY;
+}
+
+/* Most requests are quick; some take as long as the rule's settle time allows for. */
+static int64_t draw_delay(struct sim *sim, int rule)
+{
+    if (sim_below(sim, 10) < 7)
+        return (int64_t)sim_below(sim, 60) * MS;
+    return (int64_t)sim_below(sim, (uint64_t)sim_rules[rule].delay_most);
+}
+
+void upstream_send(struct sim *sim, size_t at)
+{
+    struct actor *actor = &sim->actors[at];
+    struct flight *flight = sim->flights;
+    while (flight < sim->flights + SIM_FLIGHTS && flight->used)
+        flight++;
+    SIM_CHECK(sim, flight < sim->flights + SIM_FLIGHTS);
+    *flight = (struct flight){.used = true,
+                              .probe = actor->probing,
+                              .fate = draw_fate(sim, actor->probing),
+                              .rule = actor->rule,
+                              .row = actor->row,
+                              .token = actor->attempt.token,
+                              .arrive_at = sim->boot + draw_delay(sim, actor->rule),
+                              .actor = at,
+                              .serial = ++actor->serial};
+}
+
+/* Invariant (a): an operation has its effect at most once in a life of its key. */
+static void execute(struct sim *sim, const struct flight *flight, struct life *life)
+{
+    if (sim_rules[flight->rule].upstream == UPSTREAM_DEDUPE && life->effects > 0) {
+        sim->reached[SIM_DEDUPED]++;
+        return;
+    }
+    life->effects++;
+    SIM_CHECK(sim, life->effects == 1);
+}
+
+static enum answer serve_post(struct sim *sim, const struct flight *flight, struct life *life)
+{
+    if (flight->fate == FLIGHT_TRANSIENT)
+        return ANSWER_NOT_DONE;
+    execute(sim, flight, life);
+    return flight->fate == FLIGHT_BAD_GATEWAY ? ANSWER_DOUBT : ANSWER_DONE;
+}
+
+static enum answer serve_get(const struct flight *flight, const struct life *life)
+{
+    if (flight->fate == FLIGHT_BAD_GATEWAY)
+        return ANSWER_DOUBT;
+    return life->effects > 0 ? ANSWER_DONE : ANSWER_NOT_FOUND;
+}
+
+static enum answer serve(struct sim *sim, const struct flight *flight)
+{
+    struct life *life = life_of(sim, flight->rule, flight->row);
+    if (sim_rules[flight->rule].upstream == UPSTREAM_FENCE) {
+        if (flight->token < life->fence) {
+            sim->reached[SIM_FENCED]++;
+            return ANSWER_FENCED;
+        }
+        life->fence = flight->token;
+    }
+    return flight->probe ? serve_get(flight, life) : serve_post(sim, flight, life);
+}
+
+static void arrive(struct sim *sim, struct flight *flight)
+{
+    flight->used = false;
+    if (flight->fate == FLIGHT_LOST)
+        return;
+    enum answer answer = serve(sim, flight);
+    struct actor *actor = &sim->actors[flight->actor];
+    bool awaited = actor->phase == ACTOR_EXCHANGE && actor->serial == flight->serial;
+    if (!awaited && !flight->probe)
+        sim->reached[SIM_LATE_FLIGHT]++;
+    if (awaited && flight->fate != FLIGHT_ANSWER_LOST)
+        actor->answer = answer;
+}
+
+void upstream_move(struct sim *sim)
+{
+    for (size_t i = 0; i < SIM_FLIGHTS; i++)
+        if (sim->flights[i].used && sim->flights[i].arrive_at <= sim->boot)
+            arrive(sim, &sim->flights[i]);
+}
