@@ -2,16 +2,16 @@
 #include "base/clock.h"
 #include "base/check.h"
 
+#include <fcntl.h>
 #include <time.h>
+#include <unistd.h>
 
 #define MS_PER_DAY 86400000
 
 #ifdef PAWL_HOOKS
-#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 /* Mapped before main and never changed: every thread reads it without a lock. */
 static const int64_t *test_offset;
@@ -82,6 +82,23 @@ int64_t clock_wall_us(void)
 int64_t clock_boot_us(void)
 {
     return read_us(CLOCK_BOOTTIME);
+}
+
+/* A hash of the kernel's random id of this boot. */
+int64_t clock_boot_id(void)
+{
+    char text[64] = {0};
+    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return 0;
+    ssize_t n = read(fd, text, sizeof(text) - 1);
+    close(fd);
+    if (n <= 0)
+        return 0;
+    int64_t id = 0;
+    for (ssize_t i = 0; i < n; i++)
+        id = (int64_t)(((uint64_t)id * 31 + (unsigned char)text[i]) & INT64_MAX);
+    return id;
 }
 
 int clock_ms_left(int64_t now_us, int64_t deadline_us)

@@ -23,6 +23,9 @@ int64_t clock_boot_us(void);
 void clock_test_set(int64_t wall_us, int64_t boot_us);
 #endif
 
+/* Which boot of which machine boot time counts in; 0: not known. */
+int64_t clock_boot_id(void);
+
 /* base + span without overflow; CLOCK_NEVER stays never. span >= 0. */
 static inline int64_t clock_after(int64_t base_us, int64_t span_us)
 {

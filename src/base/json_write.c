@@ -62,8 +62,11 @@ void json_add_canonical_string(struct buf *buf, struct slice s)
 /* How many bytes at the start stand for themselves: nearly always all of them. */
 static size_t plain_length(struct slice s)
 {
+    /* ASCII but for controls, '"' and the backslash. */
+    static const bool plain[256] = {
+        [0x20 ... 0x21] = true, [0x23 ... 0x5B] = true, [0x5D ... 0x7E] = true};
     size_t n = 0;
-    while (n < s.len && !must_escape(s.at[n]) && (unsigned char)s.at[n] < 0x7F)
+    while (n < s.len && plain[(unsigned char)s.at[n]])
         n++;
     return n;
 }

@@ -9,6 +9,26 @@
 #define FIRST_S INT64_C(-62167219200)
 #define END_S INT64_C(253402300800)
 
+static char *put_number(char *at, int value, int digits)
+{
+    for (int i = digits - 1; i >= 0; i--, value /= 10)
+        at[i] = (char)('0' + value % 10);
+    return at + digits;
+}
+
+/* By hand: every log line has one, and printf takes ten times as long. */
+static void put_fields(char *at, const struct tm *t, int milliseconds)
+{
+    const int values[] = {t->tm_year + 1900, t->tm_mon + 1, t->tm_mday,  t->tm_hour,
+                          t->tm_min,         t->tm_sec,     milliseconds};
+    static const char ends[] = "--T::.Z";
+    static const int digits[] = {4, 2, 2, 2, 2, 2, 3};
+    for (size_t i = 0; i < sizeof(digits) / sizeof(digits[0]); i++) {
+        at = put_number(at, values[i], digits[i]);
+        *at++ = ends[i];
+    }
+}
+
 bool timestamp_print(struct buf *buf, int64_t us)
 {
     if (us < FIRST_S * CLOCK_US_PER_S || us >= END_S * CLOCK_US_PER_S)
@@ -19,8 +39,9 @@ bool timestamp_print(struct buf *buf, int64_t us)
     time_t seconds = (time_t)((us - below) / CLOCK_US_PER_S);
     struct tm t;
     CHECK(gmtime_r(&seconds, &t));
-    buf_printf(buf, "%04d-%02d-%02dT%02d:%02d:%02d.%03dZ", t.tm_year + 1900, t.tm_mon + 1,
-               t.tm_mday, t.tm_hour, t.tm_min, t.tm_sec, (int)(below / CLOCK_US_PER_MS));
+    char text[TIMESTAMP_LEN];
+    put_fields(text, &t, (int)(below / CLOCK_US_PER_MS));
+    buf_add(buf, text, sizeof(text));
     return true;
 }
 

@@ -213,12 +213,11 @@ static bool is_stale(const struct record *record, int64_t token, int64_t now)
     return record_is_gone(record, now) || record->token != token;
 }
 
-static void set_final(struct record *record, enum record_status final, int http_status, bool kept,
-                      int64_t now)
+static void set_final(struct record *record, const struct record_final *final, int64_t now)
 {
-    record->status = final;
-    record->http_status = http_status;
-    record->kept = kept;
+    record->status = final->status;
+    record->http_status = final->http_status;
+    record->kept = final->kept;
     record->lease_until = 0;
     record->probing = false;
     record->completed_at = now;
@@ -226,15 +225,15 @@ static void set_final(struct record *record, enum record_status final, int http_
     record->gone_at = clock_after(record->expires_at, record->tombstone_us);
 }
 
-enum record_write record_finish(struct record *record, int64_t token, enum record_status final,
-                                int http_status, bool kept, int64_t now)
+enum record_write record_finish(struct record *record, int64_t token,
+                                const struct record_final *final, int64_t now)
 {
-    CHECK(final == RECORD_COMPLETE || final == RECORD_FAILED);
+    CHECK(final->status == RECORD_COMPLETE || final->status == RECORD_FAILED);
     if (is_stale(record, token, now))
         return RECORD_STALE;
     if (is_final(record))
         return RECORD_ALREADY;
-    set_final(record, final, http_status, kept, now);
+    set_final(record, final, now);
     return RECORD_WRITTEN;
 }
 
@@ -252,8 +251,8 @@ enum record_write record_release(struct record *record, int64_t token, int64_t n
     return RECORD_WRITTEN;
 }
 
-enum record_write record_release_settled(struct record *record, int64_t token, bool force,
-                                         const struct record_world *world)
+enum record_write record_release_settled(struct record *record, int64_t token, int64_t looked_at,
+                                         bool force, const struct record_world *world)
 {
     if (is_stale(record, token, world->now))
         return RECORD_STALE;
@@ -267,8 +266,6 @@ enum record_write record_release_settled(struct record *record, int64_t token, b
     if (lease == RECORD_LEASE_LAPSED)
         note_silence(record, lapsed_at);
     bool by_force = lease == RECORD_LEASE_LIVE && !own_probe;
-    /* What counts is when somebody looked: a probe may have looked as early as it was acquired. */
-    int64_t looked_at = record->probing ? record->started_at : world->now;
     if (!by_force && looked_at < record->quiet_at)
         return RECORD_EARLY;
     set_released(record, world->now);
@@ -310,7 +307,8 @@ enum record_write record_resolve(struct record *record, int64_t token, int http_
     if (record_lease(record, world, NULL) == RECORD_LEASE_LIVE && !force)
         return RECORD_LIVE;
     bool failed = http_status >= 400 && http_status < 500;
-    set_final(record, failed ? RECORD_FAILED : RECORD_COMPLETE, http_status, true, world->now);
+    struct record_final final = {failed ? RECORD_FAILED : RECORD_COMPLETE, http_status, true};
+    set_final(record, &final, world->now);
     return RECORD_WRITTEN;
 }
 

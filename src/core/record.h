@@ -43,18 +43,18 @@ struct record {
     enum record_status status;
     struct digest payload_hash;
     struct digest target_hash;
-    int64_t token;                                     /* of the last acquisition */
+    int64_t token;                                    /* of the last acquisition */
     unsigned char attempt_id[RECORD_ATTEMPT_ID_SIZE]; /* which begin acquired it */
-    int64_t attempts;                                  /* acquisitions in this life of the key */
-    int64_t created_at;                                /* first begin of this life */
-    int64_t started_at;                                /* last acquisition */
-    int64_t lease_until;                               /* 0: no lease (released, unknown, final) */
+    int64_t attempts;                                 /* acquisitions in this life of the key */
+    int64_t created_at;                               /* first begin of this life */
+    int64_t started_at;                               /* last acquisition */
+    int64_t lease_until;                              /* 0: no lease (released, unknown, final) */
     int64_t lease_us;
-    int64_t owner;        /* incarnation of the process that acquired it */
-    bool owner_is_serve;  /* that process is a `pawl serve` of this embedded store */
-    bool probing;         /* the current acquisition is a probe */
-    bool window;          /* expiry counts from created_at and completion does not move it */
-    bool kept;            /* final: the answer is kept; false: only that there was one */
+    int64_t owner;       /* incarnation of the process that acquired it */
+    bool owner_is_serve; /* that process is a `pawl serve` of this embedded store */
+    bool probing;        /* the current acquisition is a probe */
+    bool window;         /* expiry counts from created_at and completion does not move it */
+    bool kept;           /* final: the answer is kept; false: only that there was one */
     enum record_unknown unknown;
     int64_t settle_us;
     int64_t quiet_at;     /* from then on "it did not happen" can be believed; 0: no doubt yet */
@@ -134,15 +134,21 @@ enum record_write {
 
 /* Stores an outcome: COMPLETE or FAILED, with its HTTP status; `kept` as in struct record. Accepted
  * under the last token also when lapsed, unknown or released: a late answer is the truth. */
-enum record_write record_finish(struct record *record, int64_t token, enum record_status final,
-                                int http_status, bool kept, int64_t now);
+struct record_final {
+    enum record_status status;
+    int http_status;
+    bool kept;
+};
+enum record_write record_finish(struct record *record, int64_t token,
+                                const struct record_final *final, int64_t now);
 
-/* The owner's "surely not done". */
+/* The owner's "surely not done". Of a probe it says only that nothing was asked: unknown. */
 enum record_write record_release(struct record *record, int64_t token, int64_t now);
 
-/* "It did not happen", found out by looking (probe 404, operator): only from quiet_at on. */
-enum record_write record_release_settled(struct record *record, int64_t token, bool force,
-                                         const struct record_world *world);
+/* "It did not happen", found out by looking (probe 404, operator): believed only of a look that
+ * began at quiet_at or later. `looked_at` is a store time before the look. */
+enum record_write record_release_settled(struct record *record, int64_t token, int64_t looked_at,
+                                         bool force, const struct record_world *world);
 
 /* The owner gave up with the outcome in doubt: unknown, or under `retry` released. */
 enum record_write record_doubt(struct record *record, int64_t token, int64_t now);
@@ -169,6 +175,7 @@ int64_t record_store_time(int64_t wall_us, int64_t high_water, int64_t boot_sinc
 /* Asserts what must hold of any record, whoever wrote it. */
 void record_check(const struct record *record);
 
+/* The name of a status as stores and logs show it; of a verdict. */
 const char *record_status_name(enum record_status status);
 const char *record_verdict_name(enum record_verdict verdict);
 

@@ -133,6 +133,18 @@ static enum engine_verdict undecided(const struct store_op *op, const struct par
     return own_time_over ? ENGINE_IN_PROGRESS : ENGINE_GONE;
 }
 
+/* The attempt's own clock starts before the decision, and not before the wait for it: who waited
+ * long for a first attempt has a whole lease all the same. */
+static void hold(struct attempt *attempt)
+{
+    const struct store_op *op = &attempt->op;
+    int64_t lease = op->record.lease_until - op->store_now;
+    int64_t margin = lease / 10 < MARGIN_MOST_US ? lease / 10 : MARGIN_MOST_US;
+    attempt->token = op->record.token;
+    attempt->asked_at = op->store_now;
+    attempt->send_by = clock_after(op->decided_at, lease - margin);
+}
+
 enum engine_verdict engine_begin(struct engine *engine, struct attempt *attempt,
                                  struct parker *parker, int64_t deadline_us)
 {
@@ -146,16 +158,13 @@ enum engine_verdict engine_begin(struct engine *engine, struct attempt *attempt,
     }
 
     fill_begin(attempt, boot, deadline_us);
-    int64_t lease = attempt->begin.lease_us;
-    int64_t margin = lease / 10 < MARGIN_MOST_US ? lease / 10 : MARGIN_MOST_US;
-    attempt->send_by = clock_after(boot, lease - margin);
     store_run(engine->store, &attempt->op, parker, deadline_us);
     if (attempt->op.status != STORE_DONE)
         return undecided(&attempt->op, parker);
 
     enum engine_verdict verdict = verdict_of(attempt->op.verdict);
     if (verdict == ENGINE_PROCEED || verdict == ENGINE_PROBE)
-        attempt->token = attempt->op.record.token;
+        hold(attempt);
     if (verdict == ENGINE_REPLAY)
         keep_in_cache(engine, attempt, attempt->op.found);
     return verdict;
@@ -174,6 +183,7 @@ void engine_write(struct engine *engine, struct attempt *attempt, const struct e
     fill_op(attempt, act->kind);
     attempt->op.final = act->final;
     attempt->op.http_status = act->http_status;
+    attempt->op.looked_at = attempt->asked_at;
     attempt->op.outcome = act->outcome;
     attempt->op.kept = act->outcome;
     attempt->op.parker = parker;

@@ -42,6 +42,7 @@ struct attempt {
     int64_t wait_us;           /* how long to wait for a running first attempt; 0: not at all */
 
     int64_t token;      /* after proceed and probe */
+    int64_t asked_at;   /* store time then: no probe looks earlier */
     int64_t send_by;    /* boot time: the last moment at which a request may leave */
     struct store_op op; /* the operation under way, and the results of the last one */
 };

@@ -37,11 +37,13 @@ static bool is_one_of(struct slice name, const struct slice *names, size_t n)
 
 #define ONE_OF(name, list) is_one_of(name, list, sizeof(list) / sizeof *(list))
 
-/* Never taken from a client: pawl sets them, or answers for them. */
+/* Never taken from a client: pawl sets them, answers for them, or (trailers) drops what they
+ * announce. */
 static const struct slice own_names[] = {
     {"Idempotency-Token", 17}, {"Idempotency-Status", 18}, {"Idempotent-Replayed", 19},
     {"Error-Code", 10},        {"Expect", 6},              {"Content-Length", 14},
     {"X-Forwarded-For", 15},   {"X-Forwarded-Host", 16},   {"X-Forwarded-Proto", 17},
+    {"Trailer", 7},
 };
 
 static bool passes(const struct headers *headers, const struct header *line,
@@ -129,7 +131,8 @@ void head_copy_answer_fields(struct buf *buf, const struct headers *headers, boo
         bool final = slice_eq_nocase(line->name, SLICE("Error-Code")) &&
                      slice_eq(line->value, SLICE("PROVIDER.duplicate"));
         bool own = ruled && ONE_OF(line->name, ruled_names) && !final;
-        bool framing = slice_eq_nocase(line->name, SLICE("Content-Length"));
+        bool framing = slice_eq_nocase(line->name, SLICE("Content-Length")) ||
+                       slice_eq_nocase(line->name, SLICE("Trailer"));
         if (!own && !framing && !headers_is_hop_by_hop(headers, line->name))
             copy_line(buf, line);
     }

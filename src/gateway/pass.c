@@ -16,6 +16,7 @@ struct pass {
     struct http_conn *upstream;
     struct http_response response;
     bool safe;     /* GET, HEAD, OPTIONS in every reading */
+    bool unsent;   /* the upstream answered before it had all of the request */
     bool reusable; /* the upstream connection, afterwards */
 };
 
@@ -77,10 +78,12 @@ static bool send_body(struct pass *pass)
         .from = &pass->client->conn,
         .to = pass->upstream,
         .chunked = pass->request->framing == HTTP_FRAMING_CHUNKED,
+        .to_upstream = true,
         .stall_us = pass->config->body_timeout_us,
         .write_timeout_us = pass->config->write_timeout_us,
     };
-    return !http_conn_body_left(&pass->client->conn) || stream_run(&stream) || !stream.from_failed;
+    pass->unsent = http_conn_body_left(&pass->client->conn) && !stream_run(&stream);
+    return !stream.from_failed;
 }
 
 static enum http_read read_head(struct pass *pass)
@@ -147,7 +150,7 @@ static bool answer(struct pass *pass)
     if (!buf_ok(&head) || http_conn_write(&client->conn, &part, 1, deadline) != 0)
         return false;
     bool whole = http_conn_body_left(pass->upstream) ? stream_run(&stream) : true;
-    pass->reusable = whole && response->keep_alive;
+    pass->reusable = whole && response->keep_alive && !pass->unsent;
     return whole && keep;
 }
 

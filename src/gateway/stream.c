@@ -7,6 +7,14 @@
 
 #define SIZE_LINE_MAX 24 /* 16 hex digits and CR LF */
 
+static bool write_parts(struct stream *stream, struct iovec *parts, size_t n)
+{
+    int64_t deadline = clock_after(clock_boot_us(), stream->write_timeout_us);
+    if (stream->to_upstream)
+        return http_conn_send(stream->to, parts, n, deadline) == 0;
+    return http_conn_write(stream->to, parts, n, deadline) == 0;
+}
+
 static bool write_run(struct stream *stream, struct slice data)
 {
     char size[SIZE_LINE_MAX];
@@ -18,16 +26,14 @@ static bool write_run(struct stream *stream, struct slice data)
         parts[0].iov_len = (size_t)snprintf(size, sizeof size, "%zx\r\n", data.len);
         parts[2].iov_len = 2;
     }
-    int64_t deadline = clock_after(clock_boot_us(), stream->write_timeout_us);
-    return http_conn_write(stream->to, parts, 3, deadline) == 0;
+    return write_parts(stream, parts, 3);
 }
 
 static bool write_end(struct stream *stream)
 {
     static const char last_chunk[] = "0\r\n\r\n";
     struct iovec part = {(void *)(uintptr_t)last_chunk, sizeof last_chunk - 1};
-    int64_t deadline = clock_after(clock_boot_us(), stream->write_timeout_us);
-    return http_conn_write(stream->to, &part, 1, deadline) == 0;
+    return write_parts(stream, &part, 1);
 }
 
 bool stream_run(struct stream *stream)

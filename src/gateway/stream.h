@@ -11,6 +11,7 @@ struct stream {
     struct http_conn *from;
     struct http_conn *to;
     bool chunked;             /* write it chunked; else as it is */
+    bool to_upstream;         /* stop where it would wait for an upstream that has answered */
     struct slice begun;       /* bytes of the body that were read already */
     int64_t stall_us;         /* how long `from` may send nothing */
     int64_t write_timeout_us; /* for each run */

@@ -46,7 +46,7 @@ void upstream_give(struct exchange *x)
 {
     if (!x->upstream)
         return;
-    bool reusable = x->response.keep_alive && x->upstream->head_len > 0 &&
+    bool reusable = x->response.keep_alive && x->upstream->head_len > 0 && !x->unsent &&
                     !http_conn_body_left(x->upstream);
     http_pool_give(x->server->pool, x->upstream, reusable);
     x->upstream = NULL;
@@ -79,6 +79,7 @@ static enum exchange_end write_parts(struct exchange *x, struct iovec *parts, si
 {
     for (;;) {
         int failed = http_conn_send(x->upstream, parts, n, next_deadline(x));
+        x->unsent = failed != 0;
         if (failed == 0 || failed == -EALREADY)
             return EXCHANGE_ANSWERED;
         if (failed != -ETIMEDOUT)
@@ -99,7 +100,7 @@ static enum exchange_end send_request(struct exchange *x, struct slice head, str
     CRASH_POINT(before_request_write);
     x->sent = true;
     enum exchange_end end = write_parts(x, parts, first > 0 ? 2 : 1);
-    if (end == EXCHANGE_ANSWERED && rest.len > 0) {
+    if (!x->unsent && rest.len > 0) {
         CRASH_POINT(between_request_writes);
         struct iovec more = {(void *)(uintptr_t)rest.at, rest.len};
         end = write_parts(x, &more, 1);

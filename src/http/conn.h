@@ -68,7 +68,8 @@ enum http_read http_conn_read_response(struct http_conn *conn, struct slice meth
                                        int64_t deadline_us, struct http_response *ret);
 
 /* Reads the whole body behind the current head and appends it to `body`. TOO_LARGE as soon as it is
- * known to pass `max` (Content-Length is judged before a byte is read). */
+ * known to pass `max` (Content-Length is judged before a byte is read); then `body` holds the
+ * beginning, and http_conn_read_some lends all the rest. */
 enum http_read http_conn_read_body(struct http_conn *conn, uint64_t max, int64_t deadline_us,
                                    struct buf *body);
 

@@ -73,20 +73,27 @@ static void take_plain(struct http_conn *conn, struct slice window, struct slice
     *ret_data = window;
 }
 
-/* One run of data from the window, perhaps empty; reads when the window is used up. */
-static enum http_read take_run(struct http_conn *conn, int64_t deadline_us, struct slice *ret_data)
+/* Reads when the window is used up. */
+static enum http_read fill_window(struct http_conn *conn, int64_t deadline_us)
 {
-    *ret_data = slice_make(NULL, 0);
-    if (conn->used == conn->in.len) {
-        enum http_read result = refill(conn, deadline_us);
-        if (result != HTTP_READ_OK || conn->body_done)
-            return result;
-    }
+    return conn->used == conn->in.len ? refill(conn, deadline_us) : HTTP_READ_OK;
+}
+
+/* One run of data from the window, perhaps empty. */
+static enum http_read take_window(struct http_conn *conn, struct slice *ret_data)
+{
     struct slice window = slice_skip(buf_slice(&conn->in), conn->used);
     if (conn->framing == HTTP_FRAMING_CHUNKED)
         return take_chunked(conn, window, ret_data);
     take_plain(conn, window, ret_data);
     return HTTP_READ_OK;
+}
+
+static enum http_read take_run(struct http_conn *conn, int64_t deadline_us, struct slice *ret_data)
+{
+    *ret_data = slice_make(NULL, 0);
+    enum http_read result = fill_window(conn, deadline_us);
+    return result != HTTP_READ_OK || conn->body_done ? result : take_window(conn, ret_data);
 }
 
 enum http_read http_conn_read_some(struct http_conn *conn, int64_t deadline_us,
@@ -105,18 +112,46 @@ enum http_read http_conn_read_some(struct http_conn *conn, int64_t deadline_us,
 
 /* ---- whole bodies ---- */
 
-/* Moves one run from the window. A chunk is judged by its announced size, not by what came of it:
- * what is read of a size so far is never above the size. */
+/* How far the current message was read. */
+struct place {
+    size_t used;
+    uint64_t left;
+    struct http_chunks chunks;
+    bool body_done;
+};
+
+static struct place place_of(const struct http_conn *conn)
+{
+    return (struct place){conn->used, conn->left, conn->chunks, conn->body_done};
+}
+
+static void go_back(struct http_conn *conn, const struct place *place)
+{
+    conn->used = place->used;
+    conn->left = place->left;
+    conn->chunks = place->chunks;
+    conn->body_done = place->body_done;
+}
+
+/* Moves one run from the window, or leaves it there whole: who streams on what was too large must
+ * not miss a byte. A chunk is judged by its announced size, not by what came of it: what is read of
+ * a size so far is never above the size. */
 static enum http_read copy_run(struct http_conn *conn, uint64_t room, int64_t deadline_us,
                                struct buf *body)
 {
-    struct slice data;
-    enum http_read result = take_run(conn, deadline_us, &data);
+    struct slice data = slice_make(NULL, 0);
+    enum http_read result = fill_window(conn, deadline_us);
+    if (result != HTTP_READ_OK || conn->body_done)
+        return result;
+    struct place before = place_of(conn);
+    result = take_window(conn, &data);
     if (result != HTTP_READ_OK)
         return result;
     uint64_t announced = conn->framing == HTTP_FRAMING_CHUNKED ? conn->chunks.left : 0;
-    if (data.len > room || announced > room - data.len)
+    if (data.len > room || announced > room - data.len) {
+        go_back(conn, &before);
         return HTTP_READ_TOO_LARGE;
+    }
     buf_add_slice(body, data);
     return buf_ok(body) ? HTTP_READ_OK : HTTP_READ_NO_MEMORY;
 }

@@ -41,6 +41,7 @@ static void report(const struct apply *apply, struct store_op *op, const struct 
     op->row = row->id;
     op->store_now = apply->world.now;
     op->forgets = apply->state.forgets;
+    op->decided_at = apply->boot;
     op->lease = record_lease(&row->record, &apply->world, NULL);
     op->lease_left_us = 0;
     if (op->lease == RECORD_LEASE_LIVE && row->record.lease_until > apply->world.now)
@@ -71,8 +72,8 @@ static enum backend_status store_begin(struct apply *apply, struct store_op *op,
                                        struct store_row *old, struct store_row *row)
 {
     CHECK(row->record.status == RECORD_PENDING || row->record.status == RECORD_UNKNOWN);
-    apply->state.token = row->record.token > apply->state.token ? row->record.token
-                                                                 : apply->state.token;
+    apply->state.token =
+        row->record.token > apply->state.token ? row->record.token : apply->state.token;
     if (record_is_gone(&old->record, apply->world.now))
         return replace(apply, op, old, row);
     recount(apply, old->record.status, row->record.status);
@@ -90,8 +91,7 @@ static enum backend_status read_outcome(struct apply *apply, const struct store_
 {
     if (!apply->shared || apply->shared_row != row->id) {
         struct outcome *outcome = NULL;
-        enum backend_status status =
-            apply->backend->ops->outcome(apply->backend, row, &outcome);
+        enum backend_status status = apply->backend->ops->outcome(apply->backend, row, &outcome);
         if (status != BACKEND_OK)
             return status;
         outcome_unref(apply->shared);
@@ -148,11 +148,13 @@ static enum record_write write_record(struct apply *apply, struct store_op *op,
     int64_t now = apply->world.now;
     switch (op->kind) {
     case STORE_FINISH:
-        return record_finish(record, op->token, op->final, op->http_status, op->kept, now);
+        return record_finish(record, op->token,
+                             &(struct record_final){op->final, op->http_status, op->kept}, now);
     case STORE_RELEASE:
         return record_release(record, op->token, now);
     case STORE_RELEASE_SETTLED:
-        return record_release_settled(record, op->token, op->force, &apply->world);
+        return record_release_settled(record, op->token, op->looked_at ? op->looked_at : now,
+                                      op->force, &apply->world);
     case STORE_DOUBT:
         return record_doubt(record, op->token, now);
     case STORE_EXTEND:

@@ -27,9 +27,11 @@ enum backend_status {
 
 /* What every batch reads first and writes last. */
 struct backend_state {
-    int64_t token;       /* last one given out */
-    int64_t time;        /* high-water mark of store time */
-    int64_t next_row;    /* row ids never repeat */
+    int64_t token;     /* last one given out */
+    int64_t time;      /* high-water mark of store time */
+    int64_t time_boot; /* boot time when it was marked, in the boot `boot_id` */
+    int64_t boot_id;   /* clock_boot_id */
+    int64_t next_row;  /* row ids never repeat */
     int64_t forgets;
     int64_t serve;       /* incarnation of the last `serve`; 0: none yet */
     int64_t serve_since; /* store time at which it took the life lock */
@@ -44,7 +46,8 @@ struct backend;
 struct backend_ops {
     /* Starts a transaction that may write, and reads the state. */
     enum backend_status (*begin)(struct backend *backend, struct backend_state *ret_state);
-    /* Writes the state when `changed` says so, and commits; on anything but OK it is rolled back. */
+    /* Writes the state when `changed` says so, and commits; on anything but OK it is rolled back.
+     */
     enum backend_status (*commit)(struct backend *backend, const struct backend_state *state,
                                   bool changed);
     void (*rollback)(struct backend *backend);
@@ -98,8 +101,9 @@ struct apply {
     struct backend *backend;
     struct backend_state state;
     struct record_world world;
-    bool may_write;   /* false: begins that would write are refused (disk reserve, outcomes wait) */
-    bool changed;     /* the state or a row changed */
+    int64_t boot;   /* boot time, read before world.now */
+    bool may_write; /* false: begins that would write are refused (disk reserve, outcomes wait) */
+    bool changed;   /* the state or a row changed */
     struct outcome *shared; /* the kept answer read last: a thousand duplicates share one */
     int64_t shared_row;
 };

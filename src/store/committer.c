@@ -12,9 +12,6 @@
 #define BATCH_BYTES ((size_t)1024 * 1024) /* of outcomes in one transaction */
 #define RESERVE_MOST ((uint64_t)64 * 1024 * 1024)
 
-/* Where an operation is; store.h draws it. */
-enum { OP_NEW, OP_QUEUED, OP_TAKEN, OP_WAITING, OP_ENDED };
-
 static int64_t least(int64_t a, int64_t b)
 {
     return a < b ? a : b;
@@ -36,79 +33,6 @@ static void end_op(struct store_op *op)
     atomic_store_explicit(&op->state, OP_ENDED, memory_order_release);
     if (parker)
         parker_wake(parker);
-}
-
-static bool is_read(const struct store_op *op)
-{
-    return op->kind == STORE_BEGIN || op->kind == STORE_LOOK || op->kind == STORE_LIST;
-}
-
-/* ---- submit and withdraw: any thread ---- */
-
-bool store_op_ended(const struct store_op *op)
-{
-    return atomic_load_explicit(&op->state, memory_order_acquire) == OP_ENDED;
-}
-
-bool committer_is_up(const struct committer *c)
-{
-    if (atomic_load(&c->dead) || atomic_load(&c->gone))
-        return false;
-    int64_t busy_since = atomic_load(&c->busy_since);
-    return busy_since == 0 || clock_boot_us() - busy_since < c->config.timeout_us;
-}
-
-static void refuse(struct store_op *op, enum store_status status)
-{
-    op->status = status;
-    atomic_store_explicit(&op->state, OP_ENDED, memory_order_release);
-}
-
-void committer_submit(struct committer *c, struct store_op *op)
-{
-    op->waits = false;
-    op->found = NULL;
-    op->found_recipe = NULL;
-    if (atomic_load(&c->dead)) {
-        refuse(op, STORE_DEAD);
-        return;
-    }
-    if (is_read(op) && !committer_is_up(c)) {
-        refuse(op, STORE_DOWN);
-        return;
-    }
-    mutex_lock(&c->mutex);
-    bool stopping = c->stopping;
-    /* Looked at again: what is queued after end_all_dead would never end. */
-    bool dead = atomic_load(&c->dead);
-    if (dead || (is_read(op) && (c->queue.n >= c->config.max_queued || stopping))) {
-        mutex_unlock(&c->mutex);
-        refuse(op, dead ? STORE_DEAD : stopping ? STORE_DOWN : STORE_LIMITED);
-        return;
-    }
-    atomic_store_explicit(&op->state, OP_QUEUED, memory_order_relaxed);
-    list_append(&c->queue, op);
-    bool wake = c->sleeping;
-    c->sleeping = false;
-    mutex_unlock(&c->mutex);
-    if (wake)
-        cond_signal(&c->cond);
-}
-
-bool committer_withdraw(struct committer *c, struct store_op *op)
-{
-    mutex_lock(&c->mutex);
-    int state = atomic_load_explicit(&op->state, memory_order_relaxed);
-    if (state == OP_QUEUED)
-        list_remove(&c->queue, op);
-    else if (state == OP_WAITING)
-        waiters_remove(&c->waiters, op);
-    mutex_unlock(&c->mutex);
-    if (state != OP_QUEUED && state != OP_WAITING)
-        return false;
-    op->status = STORE_WITHDRAWN;
-    atomic_store_explicit(&op->state, OP_ENDED, memory_order_relaxed);
-    return true;
 }
 
 /* ---- one batch ---- */
@@ -193,11 +117,20 @@ static void trouble(struct committer *c, struct batch *batch, enum backend_statu
     c->retry_at = batch->boot + COMMITTER_RETRY_US;
 }
 
+/* By what the store holds: every process of one boot comes to the same. */
+static int64_t store_time(const struct committer *c, const struct backend_state *state,
+                          int64_t boot)
+{
+    bool same_boot = c->boot_id != 0 && c->boot_id == state->boot_id && boot > state->time_boot;
+    return record_store_time(clock_wall_us(), state->time, same_boot ? boot - state->time_boot : 0);
+}
+
 static struct record_world world_of(struct committer *c, const struct backend_state *state,
                                     int64_t boot)
 {
-    int64_t mark = atomic_load(&c->offset) + boot;
-    int64_t now = record_store_time(clock_wall_us(), mark > state->time ? mark : state->time, 0);
+    int64_t own = atomic_load(&c->offset) + boot;
+    int64_t now = store_time(c, state, boot);
+    now = own > now ? own : now;
     bool alive = c->config.is_serve || c->backend->ops->serve_alive(c->backend);
     return (struct record_world){
         .now = now,
@@ -206,6 +139,14 @@ static struct record_world world_of(struct committer *c, const struct backend_st
         .serve_alive = alive,
         .serve_dead_at = alive ? state->serve_since : now,
     };
+}
+
+static void mark_time(const struct committer *c, struct backend_state *state, int64_t now,
+                      int64_t boot)
+{
+    state->time = now;
+    state->time_boot = boot;
+    state->boot_id = c->boot_id;
 }
 
 static void look_at_space(struct committer *c, int64_t boot)
@@ -224,12 +165,16 @@ static void look_at_space(struct committer *c, int64_t boot)
     c->low_on_space = space < reserve;
 }
 
+/* While there is no space a batch that writes fails, with all that only read in it. */
+static bool writes_wait(const struct committer *c, int64_t boot)
+{
+    return c->write_at != 0 && boot < c->write_at;
+}
+
 /* Without space, begins (which may read) and outcomes (which must write) go in separate batches. */
 static bool eligible(const struct committer *c, const struct store_op *op, int64_t boot)
 {
-    if (c->write_at == 0)
-        return true;
-    return boot < c->write_at ? is_read(op) : !is_read(op);
+    return c->write_at == 0 || op_is_read(op) == writes_wait(c, boot);
 }
 
 /* A lease that lapsed is everybody's who waits for it: the oldest decides first. */
@@ -320,7 +265,7 @@ static enum backend_status apply_ops(struct committer *c, struct batch *batch)
         bool touched = false;
         CRASH_POINT(inside_batch);
         enum backend_status status = apply_op(&batch->apply, op, &touched);
-        if (status == BACKEND_NO_MEMORY && is_read(op)) {
+        if (status == BACKEND_NO_MEMORY && op_is_read(op)) {
             list_remove(&batch->ops, op);
             op->status = STORE_NO_MEMORY;
             end_op(op);
@@ -339,7 +284,7 @@ static enum backend_status apply_ops(struct committer *c, struct batch *batch)
 
 static enum backend_status heartbeat(struct committer *c, struct batch *batch)
 {
-    if (batch->boot < c->heartbeat_at)
+    if (batch->boot < c->heartbeat_at || writes_wait(c, batch->boot))
         return BACKEND_OK;
     bool held = batch->apply.state.pending > 0;
     c->heartbeat_at = held ? batch->boot + c->lease_least / 3 : CLOCK_NEVER;
@@ -351,12 +296,12 @@ static enum backend_status heartbeat(struct committer *c, struct batch *batch)
 
 static enum backend_status sweep(struct committer *c, struct batch *batch)
 {
-    if (batch->boot < c->sweep_at && !c->backlog)
+    bool due = batch->boot >= c->sweep_at || c->backlog;
+    if (!due || writes_wait(c, batch->boot))
         return BACKEND_OK;
     size_t steps = 0;
-    enum backend_status status =
-        c->backend->ops->sweep(c->backend, batch->apply.world.now, COMMITTER_SWEEP_MAX,
-                               &batch->apply.state, &steps);
+    enum backend_status status = c->backend->ops->sweep(
+        c->backend, batch->apply.world.now, COMMITTER_SWEEP_MAX, &batch->apply.state, &steps);
     c->backlog = steps == COMMITTER_SWEEP_MAX;
     c->sweep_at = batch->boot + COMMITTER_SWEEP_US;
     batch->apply.changed |= steps > 0;
@@ -372,6 +317,7 @@ static enum backend_status work(struct committer *c, struct batch *batch)
     take_ops(c, batch);
     look_at_space(c, batch->boot);
     apply->backend = c->backend;
+    apply->boot = batch->boot;
     apply->world = world_of(c, &apply->state, batch->boot);
     apply->may_write = !c->low_on_space && c->write_at == 0;
     status = heartbeat(c, batch);
@@ -384,7 +330,7 @@ static enum backend_status work(struct committer *c, struct batch *batch)
         c->backend->ops->rollback(c->backend);
         return status;
     }
-    apply->state.time = apply->world.now;
+    mark_time(c, &apply->state, apply->world.now, batch->boot);
     return c->backend->ops->commit(c->backend, &apply->state, apply->changed);
 }
 
@@ -448,8 +394,11 @@ static void run_batch(struct committer *c, int64_t boot)
     struct batch batch = {.boot = boot};
     if (atomic_load(&c->busy_since) == 0)
         atomic_store(&c->busy_since, boot);
+    int64_t heartbeat_at = c->heartbeat_at;
     enum backend_status status = work(c, &batch);
     if (status != BACKEND_OK) {
+        /* A heartbeat that was rolled back is still due. */
+        c->heartbeat_at = least(c->heartbeat_at, heartbeat_at);
         trouble(c, &batch, status);
         return;
     }
@@ -492,10 +441,9 @@ bool committer_step(struct committer *c)
     int64_t next = CLOCK_NEVER;
     if (has_waiters(c, &queued, &next) && boot >= c->look_at && look(c, boot))
         queued = true;
-    bool due = queued || next <= boot || boot >= c->heartbeat_at || boot >= c->sweep_at ||
-               c->backlog;
-    bool stuck = c->write_at != 0 && boot < c->write_at && queued;
-    if (!due)
+    bool chores = boot >= c->heartbeat_at || boot >= c->sweep_at || c->backlog;
+    bool stuck = writes_wait(c, boot) && queued;
+    if (!queued && next > boot && (!chores || writes_wait(c, boot)))
         return false;
     run_batch(c, boot);
     return !stuck;
@@ -505,6 +453,7 @@ bool committer_step(struct committer *c)
 static int64_t next_due(struct committer *c)
 {
     int64_t next = least(c->heartbeat_at, c->sweep_at);
+    next = next > c->write_at ? next : c->write_at;
     if (c->waiters.n > 0)
         next = least(least(next, c->look_at), waiters_next(&c->waiters));
     if (c->queue.n > 0)
@@ -569,6 +518,7 @@ struct committer *committer_new(const struct store_config *config, struct backen
     cond_init(&c->cond);
     c->backend = backend;
     c->config = *config;
+    c->boot_id = clock_boot_id();
     c->self = (int64_t)(random_u64() >> 2) | 1;
     c->heartbeat_at = CLOCK_NEVER;
     c->lease_least = CLOCK_NEVER;
@@ -599,12 +549,12 @@ enum backend_status committer_register(struct committer *c)
     if (status != BACKEND_OK)
         return status;
     int64_t boot = clock_boot_us();
-    int64_t now = record_store_time(clock_wall_us(), state.time, 0);
+    int64_t now = store_time(c, &state, boot);
     publish_time(c, now, boot);
     if (c->config.is_serve) {
         state.serve = c->self;
         state.serve_since = now;
-        state.time = now;
+        mark_time(c, &state, now, boot);
     }
     c->seen = state;
     atomic_store(&c->forgets, state.forgets);

@@ -8,7 +8,9 @@
  * else belongs to whoever steps.
  *
  * A batch: begin the transaction; only then take operations (while another process holds the
- * store they stay queued and can be withdrawn); apply; commit; end or park each; checkpoint.
+ * store they stay queued and can be withdrawn); apply; commit; end or park each; checkpoint. Who
+ * waits for a record that the batch changes decides again in that batch, oldest first, before
+ * whatever came later.
  *   no space    outcomes stay queued and are tried again; meanwhile begins may read, not write
  *   busy, gone  everything stays queued; after `timeout_us` begins are refused at submit
  *   I/O error   fail-stop (contract section 2, invariant 8)
@@ -21,26 +23,27 @@
 #include "store/op_list.h"
 #include "store/waiters.h"
 
-#define COMMITTER_BATCH_MAX 256                        /* operations in one transaction */
-#define COMMITTER_SWEEP_MAX 64                         /* expired rows in one transaction */
-#define COMMITTER_RETRY_US (INT64_C(100) * 1000)       /* after no space, busy, gone */
-#define COMMITTER_SWEEP_US (INT64_C(1000) * 1000)      /* between two looks for expired rows */
-#define COMMITTER_LOOK_US (INT64_C(50) * 1000)         /* for other processes, while any waits */
-#define COMMITTER_SPACE_US (INT64_C(1000) * 1000)      /* between two looks at free space */
+#define COMMITTER_BATCH_MAX 256                   /* operations in one transaction */
+#define COMMITTER_SWEEP_MAX 64                    /* expired rows in one transaction */
+#define COMMITTER_RETRY_US (INT64_C(100) * 1000)  /* after no space, busy, gone */
+#define COMMITTER_SWEEP_US (INT64_C(1000) * 1000) /* between two looks for expired rows */
+#define COMMITTER_LOOK_US (INT64_C(50) * 1000)    /* for other processes, while any waits */
+#define COMMITTER_SPACE_US (INT64_C(1000) * 1000) /* between two looks at free space */
 
 struct committer {
     struct backend *backend;
     struct store_config config;
     int64_t self; /* incarnation of this process */
+    int64_t boot_id;
 
     struct mutex mutex;
     struct cond cond;
-    struct op_list queue;   /* mutex */
-    struct waiters waiters; /* mutex */
+    struct op_list queue;      /* mutex */
+    struct waiters waiters;    /* mutex */
     struct backend_state seen; /* mutex: the state after the last batch */
-    bool stopping;          /* mutex */
-    int64_t stop_by;        /* mutex: boot time; then what is queued is given up */
-    bool sleeping;          /* mutex: the thread waits on cond */
+    bool stopping;             /* mutex */
+    int64_t stop_by;           /* mutex: boot time; then what is queued is given up */
+    bool sleeping;             /* mutex: the thread waits on cond */
 
     int64_t heartbeat_at; /* boot time; CLOCK_NEVER: nothing held */
     int64_t lease_least;  /* shortest lease this process has taken */
@@ -52,10 +55,10 @@ struct committer {
     bool low_on_space; /* under the disk reserve */
     bool backlog;      /* the last sweep found a full slice */
 
-    atomic_llong offset;    /* store time minus boot time, after the last batch */
+    atomic_llong offset;     /* store time minus boot time, after the last batch */
     atomic_llong busy_since; /* boot time at which the running or failing batch began; 0: idle */
     atomic_llong forgets;
-    atomic_llong seen_at;   /* boot time at which `forgets` was read */
+    atomic_llong seen_at; /* boot time at which `forgets` was read */
     atomic_bool gone;
     atomic_bool dead;
 };

@@ -95,8 +95,8 @@ bool store_lock_life_held(struct store_lock *lock)
 {
     if (lock->life)
         return true;
-    struct flock range = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = BYTE_LIFE,
-                          .l_len = 1};
+    struct flock range = {
+        .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = BYTE_LIFE, .l_len = 1};
     if (fcntl(lock->fd, F_OFD_GETLK, &range) != 0)
         return true;
     return range.l_type != F_UNLCK;

@@ -1,9 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* op_list: operations in order, linked through themselves. Not locked. */
+/* op_list: operations, their states, and lists of them linked through themselves. Not locked. */
 #ifndef PAWL_STORE_OP_LIST_H
 #define PAWL_STORE_OP_LIST_H
 
 #include "store/store.h"
+
+/* Where an operation is; store.h draws it. */
+enum op_state { OP_NEW, OP_QUEUED, OP_TAKEN, OP_WAITING, OP_ENDED };
+
+/* What may be refused and retried by its owner; what is no read must be stored. */
+static inline bool op_is_read(const struct store_op *op)
+{
+    return op->kind == STORE_BEGIN || op->kind == STORE_LOOK || op->kind == STORE_LIST;
+}
 
 struct op_list {
     struct store_op *first;

@@ -13,7 +13,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#define BUSY_MS 200           /* one try, where a sqlite3 shell or a backup holds a write lock */
+#define BUSY_MS 200 /* one try, where a sqlite3 shell or a backup holds a write lock */
 #define LOCK_SPAN_US INT64_C(200000) /* one try, where another pawl process does */
 #define CHECKPOINT_PAGES 1000 /* of the WAL: field measurement, docs/decisions/0003-schema.md */
 
@@ -77,6 +77,8 @@ static enum backend_status read_state(struct sqlite_backend *sqlite,
         .complete = sqlite3_column_int64(s, 7),
         .failed = sqlite3_column_int64(s, 8),
         .unknown = sqlite3_column_int64(s, 9),
+        .time_boot = sqlite3_column_int64(s, 10),
+        .boot_id = sqlite3_column_int64(s, 11),
     };
     sqlite3_reset(s);
     return BACKEND_OK;
@@ -86,9 +88,9 @@ static enum backend_status write_state(struct sqlite_backend *sqlite,
                                        const struct backend_state *state)
 {
     sqlite3_stmt *s = sqlite_use(sqlite, SQL_STATE_WRITE);
-    const int64_t values[] = {state->token, state->time,        state->next_row, state->forgets,
-                              state->serve, state->serve_since, state->pending,  state->complete,
-                              state->failed, state->unknown};
+    const int64_t values[] = {state->token,  state->time,        state->next_row,  state->forgets,
+                              state->serve,  state->serve_since, state->pending,   state->complete,
+                              state->failed, state->unknown,     state->time_boot, state->boot_id};
     for (int i = 0; i < (int)(sizeof values / sizeof *values); i++)
         sqlite3_bind_int64(s, i + 1, values[i]);
     return sqlite_run(sqlite, s);
@@ -131,8 +133,8 @@ static void sqlite_rollback(struct backend *backend)
     store_lock_free(&sqlite->lock);
 }
 
-static enum backend_status sqlite_commit(struct backend *backend,
-                                         const struct backend_state *state, bool changed)
+static enum backend_status sqlite_commit(struct backend *backend, const struct backend_state *state,
+                                         bool changed)
 {
     struct sqlite_backend *sqlite = sqlite_of(backend);
     enum backend_status status = BACKEND_OK;
@@ -153,8 +155,8 @@ static enum backend_status sqlite_rest(struct backend *backend)
     enum backend_status status = BACKEND_OK;
     if (sqlite->wal_pages >= sqlite->checkpoint_pages) {
         CRASH_POINT(before_checkpoint);
-        int code = sqlite3_wal_checkpoint_v2(sqlite->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL,
-                                             NULL);
+        int code =
+            sqlite3_wal_checkpoint_v2(sqlite->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
         CRASH_POINT(after_checkpoint);
         status = sqlite_status(sqlite, code);
         if (status == BACKEND_BUSY)

@@ -18,10 +18,11 @@
     X(ROLLBACK, "ROLLBACK")                                                                        \
     X(DATA_VERSION, "PRAGMA data_version")                                                         \
     X(STATE_READ, "SELECT token, time, next_row, forgets, serve, serve_since, pending, complete,"  \
-                  " failed, unknown FROM pawl_state")                                              \
+                  " failed, unknown, time_boot, boot_id FROM pawl_state")                          \
     X(STATE_WRITE,                                                                                 \
       "UPDATE pawl_state SET token=?1, time=?2, next_row=?3, forgets=?4, serve=?5,"                \
-      " serve_since=?6, pending=?7, complete=?8, failed=?9, unknown=?10")                          \
+      " serve_since=?6, pending=?7, complete=?8, failed=?9, unknown=?10, time_boot=?11,"           \
+      " boot_id=?12")                                                                              \
     X(KEY_FIND, "SELECT id FROM pawl_key WHERE k=?1")                                              \
     X(KEY_INSERT, "INSERT INTO pawl_key(k, id) VALUES(?1, ?2)")                                    \
     X(KEY_DELETE, "DELETE FROM pawl_key WHERE k=?1")                                               \
@@ -42,9 +43,8 @@
       " unknown=?13, settle_us=?14, quiet_at=?15, ttl_us=?16, tombstone_us=?17, expires_at=?18"    \
       " WHERE id=?1")                                                                              \
     X(PENDING_DELETE, "DELETE FROM pawl_pending WHERE id=?1")                                      \
-    X(PENDING_HEARTBEAT,                                                                           \
-      "UPDATE pawl_pending SET lease_until=max(lease_until, ?2 + lease_us)"                        \
-      " WHERE owner=?1 AND lease_until > 0")                                                       \
+    X(PENDING_HEARTBEAT, "UPDATE pawl_pending SET lease_until=max(lease_until, ?2 + lease_us)"     \
+                         " WHERE owner=?1 AND lease_until > 0")                                    \
     X(PENDING_EXPIRED,                                                                             \
       "SELECT id, key_hash FROM pawl_pending WHERE expires_at <= ?1 AND expires_at IS NOT NULL"    \
       " ORDER BY expires_at LIMIT ?2")                                                             \
@@ -61,9 +61,8 @@
       " WHERE id=?1")                                                                              \
     X(OUTCOME_READ, "SELECT status, http_code, headers, body FROM pawl_outcome WHERE id=?1")       \
     X(OUTCOME_DELETE, "DELETE FROM pawl_outcome WHERE id=?1")                                      \
-    X(OUTCOME_DUE,                                                                                 \
-      "SELECT id, key_hash, status, gone_at FROM pawl_outcome WHERE sweep_at <= ?1"                \
-      " ORDER BY sweep_at LIMIT ?2")                                                               \
+    X(OUTCOME_DUE, "SELECT id, key_hash, status, gone_at FROM pawl_outcome WHERE sweep_at <= ?1"   \
+                   " ORDER BY sweep_at LIMIT ?2")                                                  \
     X(OUTCOME_STRIP,                                                                               \
       "UPDATE pawl_outcome SET headers=NULL, body=NULL, sweep_at=gone_at WHERE id=?1")             \
     X(LIST,                                                                                        \

@@ -149,8 +149,8 @@ static enum backend_status find_in(struct sqlite_backend *sqlite, enum sqlite_st
             sqlite3_reset(s);
             return BACKEND_NO_MEMORY;
         }
-        bool ok = name == SQL_PENDING_FIND ? read_pending(sqlite, s, row)
-                                           : read_final(sqlite, s, row);
+        bool ok =
+            name == SQL_PENDING_FIND ? read_pending(sqlite, s, row) : read_final(sqlite, s, row);
         code = ok ? SQLITE_DONE : SQLITE_CORRUPT;
     }
     sqlite3_reset(s);

@@ -13,6 +13,13 @@ struct due {
     struct digest key_hash;
 };
 
+/* Which expired rows, and how many of them. */
+struct slice_of_work {
+    enum sqlite_statement query;
+    int64_t now;
+    size_t max;
+};
+
 enum backend_status sqlite_heartbeat(struct backend *backend, int64_t owner, int64_t now)
 {
     struct sqlite_backend *sqlite = sqlite_of(backend);
@@ -23,17 +30,17 @@ enum backend_status sqlite_heartbeat(struct backend *backend, int64_t owner, int
 }
 
 /* Reads at most `max` due rows; deleting while reading would disturb the cursor. */
-static enum backend_status collect(struct sqlite_backend *sqlite, enum sqlite_statement name,
-                                   int64_t now, size_t max, struct due *due, size_t *ret_n)
+static enum backend_status collect(struct sqlite_backend *sqlite, const struct slice_of_work *work,
+                                   struct due *due, size_t *ret_n)
 {
-    sqlite3_stmt *s = sqlite_use(sqlite, name);
-    sqlite3_bind_int64(s, 1, now);
-    sqlite3_bind_int64(s, 2, (int64_t)max);
+    sqlite3_stmt *s = sqlite_use(sqlite, work->query);
+    sqlite3_bind_int64(s, 1, work->now);
+    sqlite3_bind_int64(s, 2, (int64_t)work->max);
     size_t n = 0;
     int code = SQLITE_ROW;
-    while (n < max && (code = sqlite3_step(s)) == SQLITE_ROW) {
+    while (n < work->max && (code = sqlite3_step(s)) == SQLITE_ROW) {
         struct due *row = &due[n++];
-        bool final = name == SQL_OUTCOME_DUE;
+        bool final = work->query == SQL_OUTCOME_DUE;
         row->id = sqlite3_column_int64(s, 0);
         if (sqlite3_column_bytes(s, 1) != DIGEST_SIZE) {
             code = SQLITE_CORRUPT;
@@ -63,17 +70,17 @@ static enum backend_status sweep_row(struct sqlite_backend *sqlite, const struct
     return sqlite_remove(&sqlite->backend, &row);
 }
 
-static enum backend_status sweep_table(struct sqlite_backend *sqlite, enum sqlite_statement name,
-                                       int64_t now, size_t max, struct backend_state *state,
-                                       size_t *steps)
+static enum backend_status sweep_table(struct sqlite_backend *sqlite,
+                                       const struct slice_of_work *work,
+                                       struct backend_state *state, size_t *steps)
 {
     struct due due[SWEEP_MAX];
     size_t n = 0;
-    CHECK(max <= SWEEP_MAX);
-    enum backend_status status = collect(sqlite, name, now, max, due, &n);
+    CHECK(work->max <= SWEEP_MAX);
+    enum backend_status status = collect(sqlite, work, due, &n);
     for (size_t i = 0; i < n && status == BACKEND_OK; i++) {
         CRASH_POINT(inside_sweep);
-        status = sweep_row(sqlite, &due[i], now, state);
+        status = sweep_row(sqlite, &due[i], work->now, state);
         (*steps)++;
     }
     return status;
@@ -84,9 +91,11 @@ enum backend_status sqlite_sweep(struct backend *backend, int64_t now, size_t ma
 {
     struct sqlite_backend *sqlite = sqlite_of(backend);
     size_t steps = 0;
-    enum backend_status status = sweep_table(sqlite, SQL_OUTCOME_DUE, now, max, state, &steps);
+    struct slice_of_work finals = {SQL_OUTCOME_DUE, now, max};
+    enum backend_status status = sweep_table(sqlite, &finals, state, &steps);
+    struct slice_of_work released = {SQL_PENDING_EXPIRED, now, max - steps};
     if (status == BACKEND_OK && steps < max)
-        status = sweep_table(sqlite, SQL_PENDING_EXPIRED, now, max - steps, state, &steps);
+        status = sweep_table(sqlite, &released, state, &steps);
     if (status == BACKEND_OK)
         *ret_steps = steps;
     return status;

@@ -11,8 +11,9 @@ static const char schema_1[] =
     " one INTEGER PRIMARY KEY CHECK(one = 1), token INTEGER NOT NULL, time INTEGER NOT NULL,"
     " next_row INTEGER NOT NULL, forgets INTEGER NOT NULL, serve INTEGER NOT NULL,"
     " serve_since INTEGER NOT NULL, pending INTEGER NOT NULL, complete INTEGER NOT NULL,"
-    " failed INTEGER NOT NULL, unknown INTEGER NOT NULL);"
-    "INSERT INTO pawl_state VALUES(1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0);"
+    " failed INTEGER NOT NULL, unknown INTEGER NOT NULL, time_boot INTEGER NOT NULL,"
+    " boot_id INTEGER NOT NULL);"
+    "INSERT INTO pawl_state VALUES(1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0);"
     "CREATE TABLE pawl_secret(one INTEGER PRIMARY KEY CHECK(one = 1), secret BLOB NOT NULL);"
     "CREATE TABLE pawl_key(k BLOB PRIMARY KEY, id INTEGER NOT NULL) WITHOUT ROWID;"
     "CREATE TABLE pawl_pending("
@@ -106,8 +107,8 @@ static int insert_secret(struct sqlite_backend *sqlite)
 static int read_secret(struct sqlite_backend *sqlite)
 {
     sqlite3_stmt *statement = NULL;
-    int code = sqlite3_prepare_v2(sqlite->db, "SELECT secret FROM pawl_secret", -1, &statement,
-                                  NULL);
+    int code =
+        sqlite3_prepare_v2(sqlite->db, "SELECT secret FROM pawl_secret", -1, &statement, NULL);
     if (code == SQLITE_OK)
         code = sqlite3_step(statement);
     if (code == SQLITE_ROW && sqlite3_column_bytes(statement, 0) == DIGEST_SIZE)

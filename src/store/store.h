@@ -33,16 +33,16 @@ enum store_kind {
 
 struct store_config {
     enum store_kind kind;
-    const char *path;          /* of the SQLite file; created 0600 when absent */
-    bool read_only_file;       /* never create the file: commands that look */
-    bool is_serve;             /* take the life lock: one `serve` a file */
-    bool no_thread;            /* the caller steps the committer by hand (simulation) */
+    const char *path;    /* of the SQLite file; created 0600 when absent */
+    bool read_only_file; /* never create the file: commands that look */
+    bool is_serve;       /* take the life lock: one `serve` a file */
+    bool no_thread;      /* the caller steps the committer by hand (simulation) */
     size_t max_queued;
     size_t max_waiting;
     size_t max_waiting_per_key;
-    int64_t timeout_us;        /* a batch that takes longer makes the store count as down */
-    uint64_t disk_reserve;     /* bytes to stay free; 0: the smaller of 64 MiB and 10 % */
-    int checkpoint_pages;      /* of the WAL, at which it is checkpointed; 0: 1000 */
+    int64_t timeout_us;    /* a batch that takes longer makes the store count as down */
+    uint64_t disk_reserve; /* bytes to stay free; 0: the smaller of 64 MiB and 10 % */
+    int checkpoint_pages;  /* of the WAL, at which it is checkpointed; 0: 1000 */
     /* Called on the committer's thread at the first I/O error of a write or sync (invariant 8).
      * `what` is one line. NULL: prints it and ends the process with exit code 74. When it returns,
      * the store answers STORE_DEAD to everything. */
@@ -82,12 +82,12 @@ enum store_op_kind {
 };
 
 enum store_status {
-    STORE_DONE,     /* decided and durable: verdict or write says what */
-    STORE_DOWN,     /* not applied: the store cannot be written in time, or is gone */
-    STORE_FULL,     /* not applied: no space for what begin would write */
-    STORE_LIMITED,  /* not applied: too many queued or waiting */
+    STORE_DONE,    /* decided and durable: verdict or write says what */
+    STORE_DOWN,    /* not applied: the store cannot be written in time, or is gone */
+    STORE_FULL,    /* not applied: no space for what begin would write */
+    STORE_LIMITED, /* not applied: too many queued or waiting */
     STORE_NO_MEMORY,
-    STORE_DEAD,     /* fail-stop: whether it was applied nobody knows */
+    STORE_DEAD, /* fail-stop: whether it was applied nobody knows */
     STORE_WITHDRAWN,
 };
 
@@ -116,22 +116,23 @@ struct store_list {
 
 struct store_op {
     enum store_op_kind kind;
-    struct digest key_hash;   /* engine_key_hash: names the record */
-    struct slice tenant;      /* as shown; with begin */
+    struct digest key_hash; /* engine_key_hash: names the record */
+    struct slice tenant;    /* as shown; with begin */
     struct slice rule;
     struct slice key;
-    struct slice recipe;      /* of the hashes; with begin */
+    struct slice recipe; /* of the hashes; with begin */
     struct record_begin begin;
-    int64_t wait_until;       /* begin: how long to wait on a live lease, boot time; 0: not at all */
-    int64_t token;            /* all but begin, look, list; with forget 0: any */
-    int64_t row_hint;         /* row id from an earlier op on this record; 0: not known */
-    struct outcome *outcome;  /* finish, resolve: borrowed until ended; NULL: only http_status */
+    int64_t wait_until;      /* begin: how long to wait on a live lease, boot time; 0: not at all */
+    int64_t token;           /* all but begin, look, list; with forget 0: any */
+    int64_t row_hint;        /* row id from an earlier op on this record; 0: not known */
+    struct outcome *outcome; /* finish, resolve: borrowed until ended; NULL: only http_status */
     enum record_status final; /* finish */
     int http_status;          /* finish, resolve */
     bool kept;                /* finish: keep fields and body */
+    int64_t looked_at;        /* release_settled: store time before the look; 0: now */
     bool force;               /* release_settled, resolve, forget */
     const struct store_list *list;
-    struct parker *parker;    /* woken when it has ended */
+    struct parker *parker; /* woken when it has ended */
 
     /* results, valid once ended */
     enum store_status status;
@@ -143,6 +144,7 @@ struct store_op {
     int64_t store_now;           /* when it was decided */
     int64_t row;                 /* row id; 0: none */
     int64_t forgets;             /* store_forgets when it was decided */
+    int64_t decided_at;          /* boot time, not after the decision */
     struct outcome *found;       /* replay, look: a reference of the caller's; NULL: none */
     char *found_recipe;          /* RECORD_OTHER_RECIPE: the record's; mem_free */
 
@@ -182,7 +184,8 @@ struct slice store_secret(const struct store *store);
  * time at which the store was last seen to hold it. */
 int64_t store_forgets(const struct store *store, int64_t *ret_seen_at);
 
-/* Whether a begin would be taken now: the store answered within its timeout, is not full, not gone. */
+/* Whether a begin would be taken now: the store answered within its timeout, is not full, not gone.
+ */
 bool store_is_up(const struct store *store);
 
 /* Records by status, kept with each batch (never by scanning). */

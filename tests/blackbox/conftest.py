@@ -34,7 +34,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     report = outcome.get_result()
     if report.failed:
         for gateway in item.stash.get(GATEWAYS, []):
-            report.sections.append(("pawl printed", "\n".join(gateway.printed[-100:])))
+            report.sections.append(("pawl printed", "\n".join(gateway.printed[-40:])))
 
 
 @functools.cache

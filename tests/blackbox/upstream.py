@@ -207,11 +207,7 @@ class Upstream:
             sock.close()
 
     def _serve_one(self, sock: socket.socket, reader: Reader) -> bool:
-        if self._script and self._script[0].early:
-            start, headers, head = reader.head()
-            request: Request | None = Request(start, headers, b"", head)
-        else:
-            request = reader.request()
+        request = reader.request(lambda: not (self._script and self._script[0].early))
         if request is None:
             return False
         reply = self._reply(request)

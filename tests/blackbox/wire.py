@@ -97,11 +97,16 @@ class Reader:
         return bool(got)
 
     def take(self, n: int) -> bytes:
-        while len(self.kept) < n:
+        parts, due = [], n
+        while due > len(self.kept):
+            parts.append(self.kept)
+            due -= len(self.kept)
+            self.kept = b""
             if not self.more():
-                raise Broken(f"closed, {n} bytes were due", self.kept)
-        taken, self.kept = self.kept[:n], self.kept[n:]
-        return taken
+                raise Broken(f"closed, {n} bytes were due", b"".join(parts))
+        parts.append(self.kept[:due])
+        self.kept = self.kept[due:]
+        return b"".join(parts)
 
     def until(self, mark: bytes) -> bytes:
         while mark not in self.kept:
@@ -145,12 +150,14 @@ class Reader:
         bare = method == "HEAD" or status in (204, 304)
         return Answer(start, headers, b"" if bare else self.body(headers, True), head)
 
-    def request(self) -> Request | None:
-        """The next request; None when the peer ended between two."""
+    def request(self, wants_body: Callable[[], Any] = lambda: True) -> Request | None:
+        """The next request; None when the peer ended between two. `wants_body` is asked when the
+        head was read."""
         if not self.kept and not self.more():
             return None
         start, headers, head = self.head()
-        return Request(start, headers, self.body(headers, False), head)
+        body = self.body(headers, False) if wants_body() else b""
+        return Request(start, headers, body, head)
 
 
 class Client:

@@ -29,6 +29,9 @@ static void remove_file(const struct bed *bed, const char *suffix)
 
 void bed_fini(struct bed *bed)
 {
+#ifdef PAWL_HOOKS
+    clock_test_set(0, 0); /* of a test that failed while it held the clock */
+#endif
     bed_close(bed);
     thread_parker_fini(&bed->parker);
     static const char *const suffixes[] = {"", "-wal", "-shm", "-pawl", "-old"};
@@ -124,7 +127,10 @@ void submit(struct bed *bed, struct store_op *op)
 void await(struct bed *bed, struct store_op *op)
 {
     while (!store_op_ended(op))
-        bed->parker.parker.park(&bed->parker.parker, CLOCK_NEVER);
+        if (bed->config.no_thread)
+            store_step(bed->store);
+        else
+            bed->parker.parker.park(&bed->parker.parker, CLOCK_NEVER);
 }
 
 void run(struct bed *bed, struct store_op *op)
@@ -211,4 +217,34 @@ size_t check_counts(struct bed *bed)
     assert_int_equal(counts.failed, n[RECORD_FAILED]);
     assert_int_equal(counts.unknown, n[RECORD_UNKNOWN]);
     return (size_t)(counts.pending + counts.complete + counts.failed + counts.unknown);
+}
+
+int bed_set_up(void **state)
+{
+    struct bed *bed = mem_zalloc(1, sizeof *bed);
+    assert_non_null(bed);
+    bed_init(bed, *(const enum store_kind *)*state);
+    bed_open(bed);
+    *state = bed;
+    return 0;
+}
+
+int bed_tear_down(void **state)
+{
+    bed_fini(*state);
+    mem_free(*state);
+    return 0;
+}
+
+int bed_run(struct CMUnitTest *tests, size_t n)
+{
+    enum store_kind kinds[] = {STORE_MEMORY, STORE_SQLITE};
+    int failed = 0;
+    for (size_t k = 0; k < 2; k++) {
+        for (size_t i = 0; i < n; i++)
+            tests[i].initial_state = &kinds[k];
+        const char *name = kinds[k] == STORE_SQLITE ? "sqlite" : "memory";
+        failed += _cmocka_run_group_tests(name, tests, n, NULL, NULL);
+    }
+    return failed;
 }

@@ -68,4 +68,13 @@ struct record look(struct bed *bed, uint64_t key);
 /* Fails unless the kept counts are those of a scan; returns how many rows there are. */
 size_t check_counts(struct bed *bed);
 
+/* Runs the tests on every backend, each with a bed (`*state`) that is open. */
+int bed_run(struct CMUnitTest *tests, size_t n);
+int bed_set_up(void **state);
+int bed_tear_down(void **state);
+#define BED_TEST(name)                                                                             \
+    {                                                                                              \
+#name, name, bed_set_up, bed_tear_down, NULL                                               \
+    }
+
 #endif

@@ -216,8 +216,7 @@ static void the_view_has_the_promised_columns_and_values(void **state)
     struct bed *bed = *state;
     bed_open(bed);
     int64_t token = proceed(bed, 1);
-    struct outcome *outcome =
-        outcome_new(201, false, SLICE("Location: /r/1\r\n"), SLICE("body"));
+    struct outcome *outcome = outcome_new(201, false, SLICE("Location: /r/1\r\n"), SLICE("body"));
     struct store_op op = write_on(1, STORE_FINISH, token);
     op.outcome = outcome;
     op.kept = true;

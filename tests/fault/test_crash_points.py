@@ -21,6 +21,7 @@ pytestmark = pytest.mark.hooks
 POINTS = re.findall(r"\bX\((\w+)\)", (ROOT / "src/base/crash_points.h").read_text("utf-8"))
 POINTS = [name for name in POINTS if name != "name"]
 CARGO = random.Random(1).randbytes(64 * 1024)  # no compression makes it small
+PLAIN = (("Cache-Control", "no-cache"),)  # nothing that a replay would have to add
 LARGE = {"note": "x" * 150_000}
 
 
@@ -47,7 +48,7 @@ def send_a_part(operations: Operations) -> None:
 
 def fill_the_log(operations: Operations) -> None:
     """Until the write-ahead log is due for its checkpoint."""
-    operations.reply = Reply(201, CARGO)
+    operations.reply = Reply(201, CARGO, PLAIN)
     operations.send_until_death(400)
 
 
@@ -70,7 +71,7 @@ class Scene:
 BATCHES = (2, 3, 4, 6)  # the first are passed before it is ready
 LOST = closes()
 SCENES = {
-    "inside_body": Scene(reply=Reply(201, b"y" * 3000, drip=500), passes=(1, 3)),
+    "inside_body": Scene(reply=Reply(201, b"y" * 3000, PLAIN, drip=500), passes=(1, 3)),
     "between_request_writes": Scene(send_large),
     "between_answer_writes": Scene(reply=Reply(
         201, b"data: 1\n\n" * 50, (("Content-Type", "text/event-stream"),), drip=60)),

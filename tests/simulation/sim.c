@@ -15,7 +15,7 @@ const struct sim_rule sim_rules[SIM_RULES] = {
     {RECORD_UNKNOWN_PROBE, UPSTREAM_PLAIN, SETTLE, SECOND, 0, SETTLE - 1},
     {RECORD_UNKNOWN_RETRY, UPSTREAM_DEDUPE, SETTLE, SECOND, 0, 4 * SECOND},
     {RECORD_UNKNOWN_PROBE, UPSTREAM_FENCE, 0, SECOND, SECOND, 8 * SECOND},
-    {RECORD_UNKNOWN_PROBE, UPSTREAM_PLAIN, SETTLE, 2 * SECOND, 0, SETTLE - 1},
+    {RECORD_UNKNOWN_PROBE, UPSTREAM_PLAIN, SETTLE, 2 * SECOND, 0, SETTLE - 1, true},
 };
 
 void sim_broken(const struct sim *sim, const char *file, int line, const char *belief)
@@ -156,7 +156,7 @@ static void fault_proc(struct sim *sim, size_t at)
         proc_kill(sim, at);
         return;
     }
-    if (proc->stalled_until <= sim->boot && sim_chance(sim, 300)) {
+    if (proc->stalled_until <= sim->boot && sim_chance(sim, 1200)) {
         proc->stalled_until = sim->boot + (int64_t)sim_below(sim, 14 * SECOND);
         sim->reached[SIM_STALL_HOLDING] += holds(sim, at);
     }
@@ -170,7 +170,7 @@ static void fault_proc(struct sim *sim, size_t at)
  * settle too early, and nothing in the store could tell. */
 static void fault_clock(struct sim *sim)
 {
-    if (!sim_chance(sim, 30))
+    if (!sim_chance(sim, 100))
         return;
     sim->wall_back += (int64_t)sim_below(sim, 60 * SECOND);
     sim->reached[SIM_CLOCK_BACK]++;

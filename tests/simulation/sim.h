@@ -46,7 +46,6 @@
     X(STALE_FINISH, "an outcome was stale")                                                        \
     X(STALE_OTHER, "a release or doubt was stale")                                                 \
     X(LATE_UNKNOWN, "a late answer on an unknown record")                                          \
-    X(LATE_RELEASED, "a late answer on a released record")                                         \
     X(ALREADY, "a write repeated after a lost commit")                                             \
     X(SAME_TOKEN, "a begin repeated after a lost commit")                                          \
     X(SEND_CHECK, "the send check stopped a request")                                              \
@@ -89,6 +88,7 @@ struct sim_rule {
     int64_t ttl;
     int64_t tombstone;
     int64_t delay_most; /* of a request on its way */
+    bool changes;       /* the config changes between this policy and hold */
 };
 #define SIM_RULES 5
 extern const struct sim_rule sim_rules[SIM_RULES];
@@ -105,8 +105,8 @@ struct proc {
 struct life {
     int64_t row;
     int effects;
-    int64_t fence;   /* highest token seen */
-    char told[24];   /* the outcome clients were told; "": none yet */
+    int64_t fence; /* highest token seen */
+    char told[24]; /* the outcome clients were told; "": none yet */
 };
 
 /* How a request fares at the upstream. */
@@ -130,8 +130,14 @@ struct flight {
     uint64_t serial; /* of the actor's exchange */
 };
 
-enum answer { ANSWER_NONE, ANSWER_DONE, ANSWER_NOT_DONE, ANSWER_NOT_FOUND, ANSWER_DOUBT,
-              ANSWER_FENCED };
+enum answer {
+    ANSWER_NONE,
+    ANSWER_DONE,
+    ANSWER_NOT_DONE,
+    ANSWER_NOT_FOUND,
+    ANSWER_DOUBT,
+    ANSWER_FENCED
+};
 
 enum actor_phase { ACTOR_IDLE, ACTOR_BEGINNING, ACTOR_HOLDING, ACTOR_EXCHANGE, ACTOR_WRITING };
 
@@ -144,10 +150,10 @@ struct actor {
     struct parker parker;
     int64_t row;
     bool probing;
-    int64_t not_before;   /* it does nothing till then */
-    int64_t patience;     /* beginning: gives up then */
-    int64_t timeout;      /* exchange */
-    int64_t unwoken_at;   /* it waits on what is not held since then; 0: no */
+    int64_t not_before; /* it does nothing till then */
+    int64_t patience;   /* beginning: gives up then */
+    int64_t timeout;    /* exchange */
+    int64_t unwoken_at; /* it waits on what is not held since then; 0: no */
     uint64_t serial;
     enum answer answer;
     struct engine_act act;

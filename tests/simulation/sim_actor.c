@@ -71,6 +71,8 @@ static void fill_attempt(struct sim *sim, struct actor *actor)
                                                 .settle_us = rule->settle,
                                                 .is_serve = actor->proc == 0,
                                                 .unknown = rule->unknown}};
+    if (rule->changes && sim_below(sim, 2))
+        actor->attempt.begin.unknown = RECORD_UNKNOWN_HOLD;
     if (sim_below(sim, 30) == 0)
         actor->attempt.begin.payload_hash.bytes[0] = 1;
     actor->parker = (struct parker){.park = park, .wake = wake};
@@ -150,6 +152,7 @@ static void decided(struct sim *sim, struct actor *actor)
     case RECORD_PROCEED:
     case RECORD_ASK:
         actor->attempt.token = op->record.token;
+        actor->attempt.asked_at = op->store_now;
         hold(sim, actor, op->verdict == RECORD_ASK);
         return;
     case RECORD_REPLAY:
@@ -277,6 +280,8 @@ static void answered(struct sim *sim, struct actor *actor)
 
 static void move_exchange(struct sim *sim, struct actor *actor)
 {
+    if (sim->boot < actor->not_before)
+        return;
     if (actor->answer != ANSWER_NONE || sim->boot >= actor->timeout)
         answered(sim, actor);
 }
@@ -293,7 +298,7 @@ static void stored(struct sim *sim, struct actor *actor)
         sim->reached[SIM_SETTLED]++;
         break;
     case STORE_DOUBT:
-        again = !actor->probing && sim_rules[actor->rule].unknown == RECORD_UNKNOWN_PROBE;
+        again = !actor->probing && actor->attempt.begin.unknown == RECORD_UNKNOWN_PROBE;
         break;
     default:
         again = sim_below(sim, 2);

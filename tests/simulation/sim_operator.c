@@ -57,8 +57,8 @@ static void submit(struct sim *sim)
     if (!proc_runs(sim, act->proc))
         return;
     act->submitted = true;
-    sim->reached[SIM_FORGOTTEN_LIVE] += act->op.kind == STORE_FORGET && act->op.force &&
-                                        row_is_held(&sim->shadow[act->rule]);
+    sim->reached[SIM_FORGOTTEN_LIVE] +=
+        act->op.kind == STORE_FORGET && act->op.force && row_is_held(&sim->shadow[act->rule]);
     store_submit(sim->procs[act->proc].store, &act->op);
 }
 

@@ -112,7 +112,8 @@ static void count_row(struct sim *sim, int rule, size_t proc, const struct store
     if (!row_is_final(now) || !same_token || operated)
         return;
     sim->reached[SIM_LATE_UNKNOWN] += was->record.status == RECORD_UNKNOWN;
-    sim->reached[SIM_LATE_RELEASED] += was->record.status == RECORD_PENDING && !row_is_held(was);
+    /* Who is released has settled, and then no answer comes: the rules exclude it. */
+    SIM_CHECK(sim, was->record.status != RECORD_PENDING || row_is_held(was));
 }
 
 void shadow_count(struct sim *sim, size_t proc, const struct store_row *before)

@@ -98,8 +98,12 @@ static void arrive(struct sim *sim, struct flight *flight)
     bool awaited = actor->phase == ACTOR_EXCHANGE && actor->serial == flight->serial;
     if (!awaited && !flight->probe)
         sim->reached[SIM_LATE_FLIGHT]++;
-    if (awaited && flight->fate != FLIGHT_ANSWER_LOST)
-        actor->answer = answer;
+    if (!awaited || flight->fate == FLIGHT_ANSWER_LOST)
+        return;
+    actor->answer = answer;
+    /* Now and then the owner is slow to do something about it. */
+    if (sim_below(sim, 20) == 0)
+        actor->not_before = sim->boot + (int64_t)sim_below(sim, 4 * SECOND);
 }
 
 void upstream_move(struct sim *sim)

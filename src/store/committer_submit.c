@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The committer's door: submit and withdraw, from any thread. */
+#include "store/committer.h"
+
+bool store_op_ended(const struct store_op *op)
+{
+    return atomic_load_explicit(&op->state, memory_order_acquire) == OP_ENDED;
+}
+
+bool committer_is_up(const struct committer *c)
+{
+    if (atomic_load(&c->dead) || atomic_load(&c->gone))
+        return false;
+    int64_t busy_since = atomic_load(&c->busy_since);
+    return busy_since == 0 || clock_boot_us() - busy_since < c->config.timeout_us;
+}
+
+static void refuse(struct store_op *op, enum store_status status)
+{
+    op->status = status;
+    atomic_store_explicit(&op->state, OP_ENDED, memory_order_release);
+}
+
+void committer_submit(struct committer *c, struct store_op *op)
+{
+    op->waits = false;
+    op->found = NULL;
+    op->found_recipe = NULL;
+    if (atomic_load(&c->dead)) {
+        refuse(op, STORE_DEAD);
+        return;
+    }
+    if (op_is_read(op) && !committer_is_up(c)) {
+        refuse(op, STORE_DOWN);
+        return;
+    }
+    mutex_lock(&c->mutex);
+    bool stopping = c->stopping;
+    /* Looked at again: what is queued after end_all_dead would never end. */
+    bool dead = atomic_load(&c->dead);
+    if (dead || (op_is_read(op) && (c->queue.n >= c->config.max_queued || stopping))) {
+        mutex_unlock(&c->mutex);
+        refuse(op, dead ? STORE_DEAD : stopping ? STORE_DOWN : STORE_LIMITED);
+        return;
+    }
+    atomic_store_explicit(&op->state, OP_QUEUED, memory_order_relaxed);
+    list_append(&c->queue, op);
+    bool wake = c->sleeping;
+    c->sleeping = false;
+    mutex_unlock(&c->mutex);
+    if (wake)
+        cond_signal(&c->cond);
+}
+
+bool committer_withdraw(struct committer *c, struct store_op *op)
+{
+    mutex_lock(&c->mutex);
+    int state = atomic_load_explicit(&op->state, memory_order_relaxed);
+    if (state == OP_QUEUED)
+        list_remove(&c->queue, op);
+    else if (state == OP_WAITING)
+        waiters_remove(&c->waiters, op);
+    mutex_unlock(&c->mutex);
+    if (state != OP_QUEUED && state != OP_WAITING)
+        return false;
+    op->status = STORE_WITHDRAWN;
+    atomic_store_explicit(&op->state, OP_ENDED, memory_order_relaxed);
+    return true;
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The memory backend, for its own files: memory.c (table, undo log, transactions), memory_rows.c
+ * (one record, many records).
+ */
+#ifndef PAWL_STORE_MEMORY_TABLE_H
+#define PAWL_STORE_MEMORY_TABLE_H
+
+#include "base/thread.h"
+#include "store/memory.h"
+
+struct row {
+    struct row *next;        /* in its bucket */
+    struct store_row store;  /* its slices point into storage; location into location */
+    struct outcome *outcome; /* kept answer; NULL: none */
+    char *location;
+    int64_t sweep_at; /* final */
+    char storage[];
+};
+
+enum undo_kind { UNDO_INSERT, UNDO_CHANGE, UNDO_REMOVE };
+
+struct undo {
+    enum undo_kind kind;
+    struct row *row;
+    struct record record; /* change: as it was, with what follows */
+    struct outcome *outcome;
+    int64_t sweep_at;
+};
+
+struct table {
+    struct mutex mutex;
+    unsigned refs;
+    struct backend_state state;
+    unsigned char secret[DIGEST_SIZE];
+    uint64_t commits; /* that changed anything, by whichever backend */
+    struct row **buckets;
+    size_t n_buckets;
+    size_t n_rows;
+    struct undo *undo; /* of the open transaction */
+    size_t n_undo;
+    size_t max_undo;
+};
+
+struct memory_backend {
+    struct backend backend; /* first: the two are cast into each other */
+    struct table *table;
+    struct memory_faults faults;
+    uint64_t own_commits;
+    uint64_t foreign_seen; /* commits of others, at the last look */
+};
+
+static inline struct memory_backend *memory_of(struct backend *backend)
+{
+    return (struct memory_backend *)backend;
+}
+
+static inline struct table *table_of(struct backend *backend)
+{
+    return memory_of(backend)->table;
+}
+
+struct row *memory_find_row(struct table *table, const struct digest *key);
+void memory_link(struct table *table, struct row *row);
+void memory_unlink(struct table *table, struct row *row);
+
+/* Doubles the buckets when there are more rows; without memory the chains just grow longer. */
+void memory_grow(struct table *table);
+
+/* Calls `visit` for each row; it may unlink the row it was given. */
+enum backend_status memory_each(struct table *table,
+                                enum backend_status (*visit)(void *argument, struct row *row),
+                                void *argument);
+
+/* Before a change: what it takes to undo it. False: no memory, nothing may be changed. */
+bool memory_log(struct table *table, enum undo_kind kind, struct row *row);
+
+/* The operations of one row and of many (backend.h). */
+enum backend_status memory_find(struct backend *backend, const struct digest *key, int64_t hint,
+                                struct store_row *ret_row);
+enum backend_status memory_insert(struct backend *backend, const struct store_row *from);
+enum backend_status memory_update(struct backend *backend, const struct store_row *from);
+enum backend_status memory_finish(struct backend *backend, const struct store_row *from,
+                                  const struct outcome *outcome);
+enum backend_status memory_remove(struct backend *backend, const struct store_row *from);
+enum backend_status memory_outcome(struct backend *backend, const struct store_row *from,
+                                   struct outcome **ret_outcome);
+enum backend_status memory_heartbeat(struct backend *backend, int64_t owner, int64_t now);
+enum backend_status memory_sweep(struct backend *backend, int64_t now, size_t max,
+                                 struct backend_state *state, size_t *ret_steps);
+enum backend_status memory_list(struct backend *backend, const struct store_list *list,
+                                const struct record_world *world);
+
+#endif

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Commits that fail in every way: what is retried, what is refused, and what nobody is told. */
+#include "store_bed.h"
+
+#include "base/mem.h"
+#include <sched.h>
+
+static int set_up(void **state)
+{
+    struct bed *bed = mem_zalloc(1, sizeof *bed);
+    assert_non_null(bed);
+    bed_init(bed, STORE_MEMORY);
+    bed_open(bed);
+    *state = bed;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    bed_fini(*state);
+    mem_free(*state);
+    return 0;
+}
+
+static void fail_next(struct bed *bed, enum memory_commit how)
+{
+    atomic_store(&memory_backend_faults(bed->backend)->next_commit, how);
+}
+
+static void a_commit_that_failed_is_tried_again_and_tells_once(void **state)
+{
+    struct bed *bed = *state;
+    fail_next(bed, MEMORY_COMMIT_LOST);
+    int64_t token = proceed(bed, 1);
+    fail_next(bed, MEMORY_COMMIT_LOST);
+    assert_int_equal(finish(bed, 1, token, "x"), RECORD_WRITTEN);
+    assert_int_equal(verdict(bed, 1), RECORD_REPLAY);
+    assert_int_equal(check_counts(bed), 1);
+}
+
+static void a_commit_that_was_done_after_all_gives_no_second_token(void **state)
+{
+    struct bed *bed = *state;
+    fail_next(bed, MEMORY_COMMIT_LOST_BUT_THERE);
+    int64_t token = proceed(bed, 1);
+    assert_int_equal(look(bed, 1).attempts, 1);
+    fail_next(bed, MEMORY_COMMIT_LOST_BUT_THERE);
+    assert_int_equal(finish(bed, 1, token, "x"), RECORD_ALREADY);
+    assert_int_equal(check_counts(bed), 1);
+}
+
+static void step_all(struct bed *bed, struct store_op **ops, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        store_submit(bed->store, ops[i]);
+    store_step(bed->store);
+}
+
+static void without_space_outcomes_wait_replays_go_on_and_begins_are_refused(void **state)
+{
+    struct bed *bed = *state;
+    bed_close(bed);
+    bed->config.no_thread = true;
+    bed_open(bed);
+    struct store_op first = begin_on(1), second = begin_on(2);
+    step_all(bed, (struct store_op *[]){&first, &second}, 2);
+    struct outcome *outcome = outcome_new(201, false, SLICE(""), SLICE("kept"));
+    struct store_op done = write_on(1, STORE_FINISH, first.record.token), op = done;
+    done.outcome = outcome;
+    done.kept = true;
+    step_all(bed, (struct store_op *[]){&done}, 1);
+    op.key_hash = second.key_hash;
+    op.token = second.record.token;
+    fail_next(bed, MEMORY_COMMIT_FULL);
+    step_all(bed, (struct store_op *[]){&op}, 1);
+    assert_false(store_op_ended(&op));
+    struct store_op fresh = begin_on(3), replay = begin_on(1);
+    step_all(bed, (struct store_op *[]){&fresh, &replay}, 2);
+    assert_true(store_op_ended(&fresh) && store_op_ended(&replay));
+    assert_int_equal(fresh.status, STORE_FULL);
+    assert_int_equal(replay.verdict, RECORD_REPLAY);
+    outcome_unref(replay.found);
+    assert_false(store_op_ended(&op));
+    while (!store_op_ended(&op))
+        store_step(bed->store);
+    assert_int_equal(op.write, RECORD_WRITTEN);
+    fresh = begin_on(3);
+    store_submit(bed->store, &fresh);
+    while (!store_op_ended(&fresh))
+        store_step(bed->store);
+    assert_int_equal(fresh.verdict, RECORD_PROCEED);
+    outcome_unref(outcome);
+}
+
+#ifdef PAWL_HOOKS
+static void a_heartbeat_that_failed_is_repeated_before_the_lease_lapses(void **state)
+{
+    struct bed *bed = *state, other;
+    bed_close(bed);
+    int64_t now = clock_wall_us();
+    clock_test_set(now, now);
+    bed->config.no_thread = true;
+    bed_open(bed);
+    bed_share(bed, &other);
+    other.config.no_thread = true;
+    bed_open(&other);
+    proceed(bed, 1);
+    for (int i = 1; i <= 6; i++) {
+        fail_next(bed, i % 2 ? MEMORY_COMMIT_LOST : MEMORY_COMMIT_FULL);
+        now += LEASE * 2 / 3;
+        for (int j = 0; j < 3; j++, now += SECOND) {
+            clock_test_set(now, now);
+            store_step(bed->store);
+        }
+        assert_int_equal(verdict(&other, 1), RECORD_IN_PROGRESS);
+    }
+    bed_close(&other);
+    thread_parker_fini(&other.parker);
+    bed_close(bed);
+    clock_test_set(0, 0);
+}
+#endif
+
+static void under_the_disk_reserve_begins_are_refused_and_outcomes_stored(void **state)
+{
+    struct bed *bed = *state;
+    bed_close(bed);
+    bed->config.disk_reserve = 1000;
+    struct backend *backend = memory_backend_open();
+    atomic_store(&memory_backend_faults(backend)->space_size, 100000);
+    atomic_store(&memory_backend_faults(backend)->space_free, 1000);
+    struct backend *other = memory_backend_share(backend);
+    bed->backend = backend;
+    bed_open(bed);
+    int64_t done = proceed(bed, 1), held = proceed(bed, 2);
+    finish(bed, 1, done, "x");
+    bed_close(bed);
+    atomic_store(&memory_backend_faults(other)->space_size, 100000);
+    atomic_store(&memory_backend_faults(other)->space_free, 999);
+    bed->backend = other;
+    bed_open(bed);
+    struct store_op op = begin_on(3);
+    run(bed, &op);
+    assert_int_equal(op.status, STORE_FULL);
+    assert_int_equal(verdict(bed, 1), RECORD_REPLAY);
+    assert_int_equal(finish(bed, 2, held, "y"), RECORD_WRITTEN);
+}
+
+static void note(void *argument, const char *what)
+{
+    assert_non_null(what);
+    atomic_fetch_add((atomic_int *)argument, 1);
+}
+
+static void after_an_io_error_nothing_is_acknowledged_any_more(void **state)
+{
+    struct bed *bed = *state;
+    atomic_int stops = 0;
+    bed_close(bed);
+    bed->config.fail_stop = note;
+    bed->config.fail_stop_argument = &stops;
+    bed_open(bed);
+    int64_t token = proceed(bed, 1);
+    struct store_op waiter = wait_on(1);
+    submit(bed, &waiter);
+    await_waiting(bed, 1);
+    fail_next(bed, MEMORY_COMMIT_FATAL);
+    struct store_op op = write_on(1, STORE_FINISH, token);
+    run(bed, &op);
+    await(bed, &waiter);
+    assert_int_equal(op.status, STORE_DEAD);
+    assert_int_equal(waiter.status, STORE_DEAD);
+    op = begin_on(1);
+    run(bed, &op);
+    assert_int_equal(op.status, STORE_DEAD);
+    op = write_on(1, STORE_RELEASE, token);
+    run(bed, &op);
+    assert_int_equal(op.status, STORE_DEAD);
+    assert_false(store_is_up(bed->store));
+    bed_close(bed);
+    assert_int_equal(stops, 1);
+}
+
+static void a_store_that_is_gone_refuses_begins_and_keeps_outcomes_until_it_is_back(void **state)
+{
+    struct bed *bed = *state;
+    bed_close(bed);
+    bed->config.timeout_us = 20 * CLOCK_US_PER_MS;
+    bed_open(bed);
+    int64_t token = proceed(bed, 1);
+    atomic_bool *gone = &memory_backend_faults(bed->backend)->gone;
+    atomic_store(gone, true);
+    struct store_op op = write_on(1, STORE_FINISH, token);
+    submit(bed, &op);
+    while (store_is_up(bed->store))
+        sched_yield();
+    struct store_op begin = begin_on(2);
+    run(bed, &begin);
+    assert_int_equal(begin.status, STORE_DOWN);
+    assert_false(store_op_ended(&op));
+    atomic_store(gone, false);
+    await(bed, &op);
+    assert_int_equal(op.write, RECORD_WRITTEN);
+}
+
+static void what_a_failed_batch_found_is_dropped_when_it_is_withdrawn(void **state)
+{
+    struct bed *bed = *state;
+    bed_close(bed);
+    bed->config.no_thread = true;
+    bed_open(bed);
+    struct store_op first = begin_on(1);
+    store_submit(bed->store, &first);
+    store_step(bed->store);
+    struct outcome *outcome = outcome_new(201, false, SLICE(""), SLICE("x"));
+    struct store_op op = write_on(1, STORE_FINISH, first.record.token);
+    op.outcome = outcome;
+    op.kept = true;
+    struct store_op replay = begin_on(1), other = begin_on(1);
+    other.recipe = SLICE("another");
+    fail_next(bed, MEMORY_COMMIT_LOST);
+    store_submit(bed->store, &op);
+    store_submit(bed->store, &replay);
+    store_submit(bed->store, &other);
+    store_step(bed->store);
+    assert_false(store_op_ended(&replay));
+    assert_true(store_withdraw(bed->store, &replay));
+    assert_true(store_withdraw(bed->store, &other));
+    assert_null(replay.found);
+    assert_null(other.found_recipe);
+    while (!store_op_ended(&op))
+        store_step(bed->store);
+    outcome_unref(outcome);
+}
+
+#define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(a_commit_that_failed_is_tried_again_and_tells_once),
+        T(a_commit_that_was_done_after_all_gives_no_second_token),
+        T(without_space_outcomes_wait_replays_go_on_and_begins_are_refused),
+#ifdef PAWL_HOOKS
+        T(a_heartbeat_that_failed_is_repeated_before_the_lease_lapses),
+#endif
+        T(under_the_disk_reserve_begins_are_refused_and_outcomes_stored),
+        T(after_an_io_error_nothing_is_acknowledged_any_more),
+        T(a_store_that_is_gone_refuses_begins_and_keeps_outcomes_until_it_is_back),
+        T(what_a_failed_batch_found_is_dropped_when_it_is_withdrawn),
+    };
+    return cmocka_run_group_tests_name("store_faults", tests, NULL, NULL);
+}

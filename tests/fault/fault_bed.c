@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fault_bed.h"
+
+#include "base/mem.h"
+#include "base/random.h"
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define EPOCH (INT64_C(1700000000) * SECOND)
+#define STEP (SECOND / 10)
+#define TURNS 2000
+#define LARGE ((size_t)60000)
+
+static void clock_to(struct fault_bed *bed, int64_t now)
+{
+    bed->now = now;
+    clock_test_set(now, now - EPOCH + SECOND);
+}
+
+static void stop(void *argument, const char *what)
+{
+    struct fault_bed *bed = argument;
+    bed->dead = true;
+    snprintf(bed->why, sizeof bed->why, "%s", what);
+}
+
+static bool step_or_wait(struct parker *parker, int64_t deadline_us)
+{
+    (void)deadline_us;
+    struct fault_bed *bed =
+        (struct fault_bed *)(void *)((char *)parker - offsetof(struct fault_bed, parker));
+    if (!store_step(bed->store))
+        clock_to(bed, bed->now + STEP);
+    return true;
+}
+
+static void wake(struct parker *parker)
+{
+    (void)parker;
+}
+
+void fault_bed_init(struct fault_bed *bed)
+{
+    *bed = (struct fault_bed){.config = store_config_default(),
+                              .parker = {.park = step_or_wait, .wake = wake}};
+    /* In memory where there is such a place: thousands of runs sync. */
+    const char *place = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
+    snprintf(bed->dir, sizeof bed->dir, "%s/pawl-fault-XXXXXX", place);
+    assert_non_null(mkdtemp(bed->dir));
+    snprintf(bed->path, sizeof bed->path, "%s/pawl.db", bed->dir);
+    bed->config.path = bed->path;
+    bed->config.is_serve = true;
+    bed->config.no_thread = true;
+    bed->config.disk_reserve = 1;
+    bed->config.checkpoint_pages = 24;
+    bed->config.fail_stop = stop;
+    bed->config.fail_stop_argument = bed;
+    clock_to(bed, EPOCH);
+}
+
+void fault_bed_fini(struct fault_bed *bed)
+{
+    static const char *const suffixes[] = {"", "-wal", "-shm", "-pawl", "-journal"};
+    fault_bed_close(bed);
+    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
+        char path[128];
+        snprintf(path, sizeof path, "%s%s", bed->path, suffixes[i]);
+        unlink(path);
+    }
+    assert_int_equal(rmdir(bed->dir), 0);
+    clock_test_set(0, 0);
+}
+
+bool fault_bed_open(struct fault_bed *bed)
+{
+    char *problem MEM_AUTO = NULL;
+    bed->dead = false;
+    if (store_open(&bed->config, &bed->store, &problem) == STORE_OPENED)
+        return true;
+    bed->store = NULL;
+    snprintf(bed->why, sizeof bed->why, "%s", problem ? problem : "out of memory");
+    return false;
+}
+
+void fault_bed_close(struct fault_bed *bed)
+{
+    store_close(bed->store);
+    bed->store = NULL;
+}
+
+void fault_bed_run(struct fault_bed *bed, struct store_op *op)
+{
+    op->parker = &bed->parker;
+    store_submit(bed->store, op);
+    for (int turn = 0; !store_op_ended(op); turn++) {
+        assert_in_range(turn, 0, TURNS);
+        step_or_wait(&bed->parker, CLOCK_NEVER);
+    }
+}
+
+/* ---- what is done with one key ---- */
+
+static struct digest key_of(uint64_t key)
+{
+    return digest_of(slice_make(&key, sizeof key));
+}
+
+static struct store_op begin_on(uint64_t key, int64_t ttl_us)
+{
+    struct store_op op = {.kind = STORE_BEGIN,
+                          .key_hash = key_of(key),
+                          .tenant = SLICE("tenant"),
+                          .rule = SLICE("rule"),
+                          .key = SLICE("key"),
+                          .recipe = SLICE("recipe"),
+                          .begin = {.lease_us = LEASE, .ttl_us = ttl_us, .is_serve = true}};
+    random_bytes(op.begin.attempt_id, sizeof op.begin.attempt_id);
+    return op;
+}
+
+/* The answer of a key: every third one is large, and nothing makes it small. */
+static struct outcome *outcome_of(uint64_t key)
+{
+    static char bytes[LARGE];
+    uint64_t x = key + 1;
+    size_t len = key % 3 == 1 ? LARGE : 40;
+    for (size_t i = 0; i < len; i++) {
+        x = x * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+        bytes[i] = (char)(x >> 56);
+    }
+    return outcome_new(201, false, SLICE("Location: /r/1\r\n"), slice_make(bytes, len));
+}
+
+static void drop_results(struct store_op *op)
+{
+    outcome_unref(op->found);
+    mem_free(op->found_recipe);
+    op->found = NULL;
+    op->found_recipe = NULL;
+}
+
+/* A client that comes again while the store is short of something. */
+static struct store_op begin_until_decided(struct fault_bed *bed, uint64_t key, int64_t ttl_us)
+{
+    struct store_op op;
+    int turn = 0;
+    do {
+        assert_in_range(turn++, 0, 50);
+        op = begin_on(key, ttl_us);
+        fault_bed_run(bed, &op);
+        if (op.status == STORE_FULL || op.status == STORE_NO_MEMORY || op.status == STORE_DOWN)
+            clock_to(bed, bed->now + STEP);
+        else
+            break;
+    } while (true);
+    return op;
+}
+
+/* False: the store stopped. */
+static bool claim(struct fault_bed *bed, uint64_t key, int64_t ttl_us)
+{
+    struct known *known = &bed->known[key];
+    struct store_op op = begin_until_decided(bed, key, ttl_us);
+    if (op.status == STORE_DEAD)
+        return false;
+    assert_int_equal(op.status, STORE_DONE);
+    assert_int_equal(op.verdict, RECORD_PROCEED);
+    assert_true(op.record.token > known->token);
+    *known = (struct known){.token = op.record.token, .claimed = true};
+    return true;
+}
+
+static bool act(struct fault_bed *bed, uint64_t key, enum store_op_kind kind)
+{
+    struct known *known = &bed->known[key];
+    struct store_op op = {.kind = kind,
+                          .key_hash = key_of(key),
+                          .token = known->token,
+                          .force = true,
+                          .final = RECORD_COMPLETE,
+                          .http_status = 201};
+    if (kind == STORE_FINISH) {
+        op.kept = true;
+        while (!(op.outcome = outcome_of(key)))
+            ;
+    }
+    known->may_be_done |= kind == STORE_FINISH;
+    known->may_proceed |= kind == STORE_RELEASE || kind == STORE_FORGET;
+    fault_bed_run(bed, &op);
+    drop_results(&op);
+    outcome_unref(op.outcome);
+    if (op.status == STORE_DEAD)
+        return false;
+    assert_int_equal(op.status, STORE_DONE);
+    assert_int_equal(op.write, RECORD_WRITTEN);
+    known->claimed &= kind == STORE_DOUBT;
+    known->told |= kind == STORE_FINISH;
+    known->told &= kind != STORE_FORGET;
+    return true;
+}
+
+static bool complete(struct fault_bed *bed, uint64_t key, int64_t ttl_us)
+{
+    return claim(bed, key, ttl_us) && act(bed, key, STORE_FINISH);
+}
+
+/* Idle time, in which the store renews leases and sweeps. */
+static bool pass_time(struct fault_bed *bed, int64_t span_us)
+{
+    for (int64_t end = bed->now + span_us; bed->now < end;) {
+        while (store_step(bed->store))
+            ;
+        clock_to(bed, bed->now + 5 * SECOND);
+    }
+    return !bed->dead;
+}
+
+/* ---- the story ---- */
+
+static bool first_chapter(struct fault_bed *bed)
+{
+    for (uint64_t key = 0; key < 4; key++)
+        if (!complete(bed, key, TTL))
+            return false;
+    bed->known[4].may_proceed = true; /* it will expire, some time in this chapter */
+    bool told = complete(bed, 4, SHORT_TTL);
+    bed->known[4] = (struct known){.may_proceed = true, .may_be_done = true};
+    return told && claim(bed, 5, TTL) && act(bed, 5, STORE_RELEASE) && complete(bed, 5, TTL) &&
+           claim(bed, 6, TTL) && act(bed, 6, STORE_RELEASE) && claim(bed, 7, TTL) &&
+           act(bed, 7, STORE_DOUBT) && complete(bed, 8, TTL) && act(bed, 8, STORE_FORGET) &&
+           claim(bed, 9, TTL) && pass_time(bed, 2 * SHORT_TTL) && act(bed, 9, STORE_FINISH);
+}
+
+static bool second_chapter(struct fault_bed *bed)
+{
+    for (uint64_t key = 10; key < 14; key++)
+        if (!complete(bed, key, TTL))
+            return false;
+    return claim(bed, 14, TTL) && claim(bed, 15, TTL) && act(bed, 15, STORE_DOUBT) &&
+           act(bed, 15, STORE_FINISH);
+}
+
+void fault_bed_story(struct fault_bed *bed)
+{
+    if (!fault_bed_open(bed))
+        return;
+    bool goes_on = first_chapter(bed);
+    fault_bed_close(bed);
+    if (!goes_on || !fault_bed_open(bed))
+        return;
+    second_chapter(bed);
+    fault_bed_close(bed);
+}
+
+/* ---- what must hold afterwards ---- */
+
+static void check_whole(const struct fault_bed *bed)
+{
+    sqlite3 *db = NULL;
+    sqlite3_stmt *s = NULL;
+    assert_int_equal(sqlite3_open_v2(bed->path, &db, SQLITE_OPEN_READWRITE, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_prepare_v2(db, "PRAGMA integrity_check", -1, &s, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_step(s), SQLITE_ROW);
+    assert_string_equal((const char *)sqlite3_column_text(s, 0), "ok");
+    sqlite3_finalize(s);
+    sqlite3_close(db);
+}
+
+static void tally(void *argument, const struct store_row *row, enum record_lease lease)
+{
+    (void)lease;
+    int64_t *by_status = argument;
+    by_status[row->record.status]++;
+}
+
+static void check_counts(struct fault_bed *bed)
+{
+    int64_t n[RECORD_UNKNOWN + 1] = {0};
+    struct store_list list = {.limit = SIZE_MAX, .each = tally, .argument = n};
+    struct store_op op = {.kind = STORE_LIST, .list = &list};
+    pass_time(bed, 5 * SECOND); /* what expired is counted until it was swept */
+    fault_bed_run(bed, &op);
+    assert_int_equal(op.status, STORE_DONE);
+    struct store_counts counts = store_counts(bed->store);
+    assert_int_equal(counts.pending, n[RECORD_PENDING]);
+    assert_int_equal(counts.complete, n[RECORD_COMPLETE]);
+    assert_int_equal(counts.failed, n[RECORD_FAILED]);
+    assert_int_equal(counts.unknown, n[RECORD_UNKNOWN]);
+}
+
+static void check_key(struct fault_bed *bed, uint64_t key)
+{
+    const struct known *known = &bed->known[key];
+    struct store_op op = begin_on(key, TTL);
+    fault_bed_run(bed, &op);
+    assert_int_equal(op.status, STORE_DONE);
+    if (op.verdict == RECORD_REPLAY) {
+        struct outcome *expected = outcome_of(key);
+        assert_true(known->may_be_done && outcome_eq(op.found, expected));
+        outcome_unref(expected);
+    } else if (op.verdict == RECORD_PROCEED) {
+        assert_false(known->told && !known->may_proceed);
+        assert_false(known->claimed && !known->may_proceed);
+        assert_true(op.record.token > known->token);
+    } else {
+        /* In doubt: a claim of the dead, told or not. */
+        assert_int_equal(op.verdict, RECORD_OUTCOME_UNKNOWN);
+        assert_false(known->told && !known->may_proceed);
+    }
+    drop_results(&op);
+}
+
+void fault_bed_check(struct fault_bed *bed)
+{
+    fault_bed_close(bed);
+    if (!fault_bed_open(bed))
+        fail_msg("it does not open again: %s", bed->why);
+    check_counts(bed);
+    for (uint64_t key = 0; key < KEYS - 1; key++)
+        check_key(bed, key);
+    assert_true(complete(bed, KEYS - 1, TTL));
+    assert_false(bed->dead);
+    fault_bed_close(bed);
+    check_whole(bed);
+}

@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Many clients that retry, an upstream that fails at random, and a gateway killed with kill -9
+again and again. Exits 1 when an effect happened twice or an answer was lost.
+
+usage: soak.py [--seconds N] [--policy hold|probe] [--clients N] [--seed N]
+"""
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import shutil
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter, deque
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "blackbox"))
+
+from gateway import Clock, Gateway  # noqa: E402
+from upstream import Reply, Upstream, closes, resets, say  # noqa: E402
+from wire import Answer, Broken, Request  # noqa: E402
+
+SETTLE = 1
+ATTEMPTS_MOST = 200  # of one operation, most of them against a gateway that is down
+REMEMBERED = 500  # of each client: answers that it asks for once more
+UNKNOWN = "CONFLICT.idempotency.outcome_unknown"
+_RULE = """
+tenant: none
+defaults: {lease: 10s, timeout: 10s}
+rules:
+  - name: refunds.create
+    match: POST /refunds
+"""
+CONFIGS = {
+    "hold": _RULE + "    unknown: hold\n",
+    "probe": _RULE + '    unknown: {probe: "GET /refunds/by-key/{key}"}\n'
+                     f"    probe_status: 201\n    settle: {SETTLE}s\n",
+}
+
+
+class Service:
+    """The upstream: does an effect per request, answers or fails at random, and counts."""
+
+    def __init__(self, seed: int):
+        self.random = random.Random(seed)
+        self.effects: Counter[str] = Counter()
+        self.faults = True
+        self.upstream = Upstream()
+        self.upstream.default = self._serve
+
+    def _serve(self, request: Request) -> Reply:
+        key = request["Idempotency-Key"] or ""
+        if request.method == "GET":
+            return say(200, {"found": key}) if self.effects[key] else say(404)
+        reply = self._reply(key)
+        self.effects[key] += reply.effect
+        return reply
+
+    def _reply(self, key: str) -> Reply:
+        done = say(201, {"key": key, "effect": self.effects[key] + 1, "n": self.random.random()})
+        draw = self.random.random() if self.faults else 1.0
+        faults = [(0.04, closes()), (0.03, closes(effect=False)), (0.03, resets()),
+                  (0.04, say(503, effect=False)), (0.02, say(502)),
+                  (0.03, Reply(201, b"x" * 5000, cut=600)), (0.02, say(422, effect=False))]
+        for share, fault in faults:
+            draw -= share
+            if draw < 0:
+                return fault
+        done.delay = self.random.choice((0, 0, 0, 0.01, 0.1))
+        return done
+
+
+class Crowd:
+    """The clients, and what they were told."""
+
+    def __init__(self, gateway: Gateway, n: int, seed: int):
+        self.gateway = gateway
+        self.over = threading.Event()
+        self.attempts = 0
+        self.told: dict[str, Answer] = {}  # what was acknowledged first
+        self.open: list[str] = []  # operations without an outcome
+        self.lost: list[str] = []
+        self._lock = threading.Lock()
+        self._threads = [threading.Thread(target=self._client, args=(i, random.Random(seed + i)),
+                                          daemon=True) for i in range(n)]
+
+    def start(self) -> None:
+        for thread in self._threads:
+            thread.start()
+
+    def join(self) -> None:
+        self.over.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _client(self, number: int, rand: random.Random) -> None:
+        remembered: deque[str] = deque(maxlen=REMEMBERED)
+        count = 0
+        while not self.over.is_set():
+            if remembered and rand.random() < 0.3:
+                self.operate(rand.choice(remembered), rand)
+                continue
+            count += 1
+            key = f"c{number // 2}-{count}"  # two clients share their keys
+            self.operate(key, rand)
+            if key in self.told:
+                remembered.append(key)
+
+    def operate(self, key: str, rand: random.Random) -> bool:
+        """Retries until there is an outcome, or nobody can know; True: there is one."""
+        for _ in range(ATTEMPTS_MOST):
+            answer = self._attempt(key)
+            if answer is not None and answer["Idempotency-Status"] in ("stored", "replayed"):
+                self._note(key, answer)
+                return True
+            if answer is not None and answer["Error-Code"] == UNKNOWN:
+                break
+            time.sleep(rand.uniform(0.01, 0.05))
+        with self._lock:
+            self.open.append(key)
+            if key in self.told:
+                self.lost.append(key)
+        return False
+
+    def _attempt(self, key: str) -> Answer | None:
+        with self._lock:
+            self.attempts += 1
+        try:
+            return self.gateway.post("/refunds", {"of": key}, key=key)
+        except (Broken, OSError, ValueError):
+            return None
+
+    def _note(self, key: str, answer: Answer) -> None:
+        with self._lock:
+            first = self.told.setdefault(key, answer)
+            if first.kept != answer.kept:
+                self.lost.append(key)
+
+
+def kill_at_random(gateway: Gateway, seconds: float, rand: random.Random) -> int:
+    """On the main thread: the gateway dies with the thread that started it."""
+    kills, end = 0, time.monotonic() + seconds
+    while time.monotonic() < end:
+        time.sleep(rand.uniform(0.05, 1.2))
+        gateway.kill9()
+        gateway.start()
+        kills += 1
+    return kills
+
+
+def settle(crowd: Crowd, policy: str, rand: random.Random) -> list[str]:
+    """Everybody comes once more, nothing fails any more. What is still without an outcome."""
+    time.sleep(SETTLE + 0.5)
+    for key in list(crowd.told):
+        crowd.operate(key, rand)
+    stuck = [key for key in set(crowd.open) - set(crowd.told) if not crowd.operate(key, rand)]
+    if policy == "probe" and stuck:
+        time.sleep(SETTLE + 0.5)
+        stuck = [key for key in stuck if not crowd.operate(key, rand)]
+    return stuck
+
+
+def soak(policy: str, seconds: float, clients: int, seed: int) -> bool:
+    rand = random.Random(seed)
+    directory = Path(tempfile.mkdtemp(prefix="pawl-soak-"))
+    service = Service(seed)
+    gateway = Gateway(directory, service.upstream.port, CONFIGS[policy],
+                      Clock(directory / "clock")).start()
+    crowd = Crowd(gateway, clients, seed)
+    try:
+        crowd.start()
+        kills = kill_at_random(gateway, seconds, rand)
+        crowd.join()
+        service.faults = False
+        stuck = settle(crowd, policy, rand)
+        gateway.close()
+    finally:
+        gateway.discard()
+        service.upstream.stop()
+        shutil.rmtree(directory, ignore_errors=True)
+    doubled = [key for key, n in service.effects.items() if n > 1]
+    lost = sorted(set(crowd.lost)) + (stuck if policy == "probe" else [])
+    print(f"{policy}: {crowd.attempts} attempts, {kills} kills, {service.effects.total()} effects, "
+          f"{len(crowd.told)} outcomes told, {len(stuck)} in doubt, {len(doubled)} duplicates, "
+          f"{len(lost)} lost (seed {seed})", flush=True)
+    for what, keys in (("done twice", doubled), ("lost", lost)):
+        if keys:
+            print(f"  {what}: {' '.join(keys[:10])}")
+    return not doubled and not lost
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--policy", choices=CONFIGS, action="append")
+    parser.add_argument("--clients", type=int, default=16)
+    parser.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(3)))
+    options = parser.parse_args()
+    results = [soak(policy, options.seconds, options.clients, options.seed)
+               for policy in options.policy or CONFIGS]
+    return 0 if all(results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

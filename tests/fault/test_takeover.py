@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A record that changed hands while its first owner was still at it."""
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from gateway import run
+from operations import CONFIGS
+from wire import Later
+
+pytestmark = pytest.mark.hooks
+
+
+def forget(gateway, key: str) -> None:
+    ran = run("keys", "forget", key, "--force", "--store", gateway.store,
+              env={**os.environ, "PAWL_TEST_CLOCK": str(gateway.clock.path)})
+    assert ran.returncode == 0, ran.stderr
+
+
+@pytest.mark.parametrize("policy", CONFIGS)
+def test_an_owner_whose_token_is_stale_never_tells_its_own_answer(pawl, upstream, policy):
+    gateway = pawl(CONFIGS[policy])
+    gate = upstream.hold()
+    first = Later(lambda: gateway.post("/refunds", {}, key="k1"))
+    gate.wait_for()
+    forget(gateway, "k1")
+    second = gateway.post("/refunds", {}, key="k1")
+    assert second["Idempotency-Status"] == "stored"
+    gate.open()
+    late = first.result()
+    assert late["Idempotency-Status"] == "replayed"
+    assert late.kept == second.kept
+    assert gateway.post("/refunds", {}, key="k1").kept == second.kept

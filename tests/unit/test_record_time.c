@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Expiry, the settle time, leases, tokens and store time of one record. */
+#include "record_states.h"
+
+/* ---- expiry ---- */
+
+static struct record finished(int64_t ttl, int64_t tombstone, bool window, int64_t at)
+{
+    struct record record = make(OWN, RECORD_UNKNOWN_HOLD);
+    record.ttl_us = ttl;
+    record.tombstone_us = tombstone;
+    record.window = window;
+    assert_int_equal(
+        record_finish(&record, TOKEN, &(struct record_final){RECORD_COMPLETE, 200, true}, at),
+        RECORD_WRITTEN);
+    return record;
+}
+
+static void ttl_counts_from_completion_and_a_window_from_the_first_begin(void **unused)
+{
+    (void)unused;
+    struct record record = finished(TTL, 0, false, NOW);
+    assert_int_equal(record.expires_at, NOW + TTL);
+    record = finished(TTL, 0, true, NOW);
+    assert_int_equal(record.expires_at, record.created_at + TTL);
+}
+
+static void a_record_is_gone_from_the_moment_it_expired(void **unused)
+{
+    (void)unused;
+    struct record record = finished(TTL, 0, false, NOW);
+    assert_false(record_is_gone(&record, NOW + TTL - 1));
+    assert_true(record_is_gone(&record, NOW + TTL));
+}
+
+static void a_tombstone_answers_between_expiry_and_its_end(void **unused)
+{
+    (void)unused;
+    struct record record = finished(TTL, 50, false, NOW);
+    struct record_begin begin = a_begin(RECORD_UNKNOWN_HOLD);
+    bool changed = false;
+    struct record_world world = world_now(NOW + TTL - 1);
+    assert_int_equal(record_begin(&record, &begin, &world, NEXT, &changed), RECORD_REPLAY);
+    world.now = NOW + TTL;
+    assert_int_equal(record_begin(&record, &begin, &world, NEXT, &changed), RECORD_RESULT_EXPIRED);
+    world.now = NOW + TTL + 50;
+    assert_int_equal(record_begin(&record, &begin, &world, NEXT, &changed), RECORD_PROCEED);
+}
+
+static void forever_never_expires_and_leased_or_unknown_records_neither(void **unused)
+{
+    (void)unused;
+    struct record record = finished(CLOCK_NEVER, 50, false, NOW);
+    assert_false(record_is_gone(&record, CLOCK_NEVER - 1));
+    const enum state lasting[] = {LIVE, OWN, LAPSED, UNKNOWN, OWN_PROBE, LAPSED_PROBE};
+    for (size_t i = 0; i < sizeof lasting / sizeof *lasting; i++) {
+        record = make(lasting[i], RECORD_UNKNOWN_HOLD);
+        assert_false(record_is_gone(&record, CLOCK_NEVER));
+    }
+}
+
+static void a_released_record_expires_ttl_after_its_release(void **unused)
+{
+    (void)unused;
+    struct record record = make(OWN, RECORD_UNKNOWN_HOLD);
+    record_release(&record, TOKEN, NOW);
+    assert_false(record_is_gone(&record, NOW + TTL - 1));
+    assert_true(record_is_gone(&record, NOW + TTL));
+    assert_int_equal(record_finish(&record, TOKEN,
+                                   &(struct record_final){RECORD_COMPLETE, 200, true}, NOW + TTL),
+                     RECORD_STALE);
+}
+
+/* ---- quiet_at ---- */
+
+static struct record in_doubt(int64_t at)
+{
+    struct record record = make(OWN, RECORD_UNKNOWN_PROBE);
+    record.settle_us = SETTLE;
+    assert_int_equal(record_doubt(&record, TOKEN, at), RECORD_WRITTEN);
+    return record;
+}
+
+static enum record_verdict ask_at(struct record *record, int64_t now)
+{
+    struct record_begin begin = a_begin(RECORD_UNKNOWN_PROBE);
+    struct record_world world = world_now(now);
+    bool changed = false;
+    return record_begin(record, &begin, &world, record->token + 1, &changed);
+}
+
+static enum record_write settle_at(struct record *record, int64_t now)
+{
+    struct record_world world = world_now(now);
+    return record_release_settled(record, record->token, now, false, &world);
+}
+
+static void doubt_is_believed_not_to_have_happened_only_after_settle(void **unused)
+{
+    (void)unused;
+    struct record record = in_doubt(NOW);
+    assert_int_equal(record.quiet_at, NOW + SETTLE);
+    assert_int_equal(settle_at(&record, NOW + SETTLE - 1), RECORD_EARLY);
+    assert_int_equal(record.status, RECORD_UNKNOWN);
+    assert_int_equal(settle_at(&record, NOW + SETTLE), RECORD_WRITTEN);
+    assert_int_equal(record.lease_until, 0);
+    assert_int_equal(record.status, RECORD_PENDING);
+}
+
+static void a_lapse_counts_from_the_end_of_the_lease(void **unused)
+{
+    (void)unused;
+    struct record record = make(LAPSED, RECORD_UNKNOWN_PROBE);
+    record.settle_us = SETTLE;
+    assert_int_equal(settle_at(&record, NOW + SECOND), RECORD_EARLY);
+    assert_int_equal(record.quiet_at, NOW + SETTLE);
+    assert_int_equal(settle_at(&record, NOW + SETTLE), RECORD_WRITTEN);
+}
+
+static void a_probe_neither_moves_nor_forgets_quiet_at(void **unused)
+{
+    (void)unused;
+    struct record record = in_doubt(NOW);
+    assert_int_equal(ask_at(&record, NOW + SECOND), RECORD_ASK);
+    assert_int_equal(record.quiet_at, NOW + SETTLE);
+    assert_int_equal(record_doubt(&record, record.token, NOW + 5 * SECOND), RECORD_WRITTEN);
+    assert_int_equal(record.status, RECORD_UNKNOWN);
+    assert_int_equal(record.quiet_at, NOW + SETTLE);
+    record.settle_us = SETTLE * 2;
+    assert_int_equal(ask_at(&record, NOW + 6 * SECOND), RECORD_ASK);
+    record.owner = OTHER;
+    assert_int_equal(ask_at(&record, NOW + 6 * SECOND + LEASE), RECORD_ASK);
+    assert_int_equal(record.quiet_at, NOW + SETTLE);
+}
+
+static void a_probe_that_looked_too_early_is_not_believed_later(void **unused)
+{
+    (void)unused;
+    struct record record = in_doubt(NOW);
+    assert_int_equal(ask_at(&record, NOW + SETTLE - 1), RECORD_ASK);
+    struct record_world later = world_now(NOW + SETTLE + SECOND);
+    assert_int_equal(record_release_settled(&record, record.token, NOW + SETTLE - 1, false, &later),
+                     RECORD_EARLY);
+    assert_int_equal(record_doubt(&record, record.token, NOW + SETTLE + SECOND), RECORD_WRITTEN);
+    assert_int_equal(ask_at(&record, NOW + SETTLE + SECOND), RECORD_ASK);
+    assert_int_equal(settle_at(&record, NOW + SETTLE + SECOND), RECORD_WRITTEN);
+}
+
+static void a_prober_cannot_say_that_the_operation_was_surely_not_done(void **unused)
+{
+    (void)unused;
+    struct record record = in_doubt(NOW);
+    assert_int_equal(ask_at(&record, NOW + SETTLE), RECORD_ASK);
+    assert_int_equal(record_release(&record, record.token, NOW + SETTLE), RECORD_WRITTEN);
+    assert_int_equal(record.status, RECORD_UNKNOWN);
+}
+
+static void quiet_at_is_never_shortened(void **unused)
+{
+    (void)unused;
+    struct record record = make(OWN, RECORD_UNKNOWN_PROBE);
+    record.quiet_at = NOW + TTL;
+    record.settle_us = SETTLE;
+    record_doubt(&record, TOKEN, NOW);
+    assert_int_equal(record.quiet_at, NOW + TTL);
+    record.settle_us = SETTLE;
+    struct record_begin begin = a_begin(RECORD_UNKNOWN_PROBE);
+    begin.settle_us = 1;
+    struct record_world world = world_now(NOW);
+    bool changed = false;
+    assert_int_equal(record_begin(&record, &begin, &world, NEXT, &changed), RECORD_ASK);
+    assert_int_equal(record.settle_us, SETTLE);
+    assert_int_equal(record.quiet_at, NOW + TTL);
+}
+
+static void quiet_at_outlives_a_release_and_a_new_owner(void **unused)
+{
+    (void)unused;
+    struct record record = in_doubt(NOW);
+    assert_int_equal(settle_at(&record, NOW + SETTLE), RECORD_WRITTEN);
+    assert_int_equal(ask_at(&record, NOW + SETTLE), RECORD_PROCEED);
+    assert_int_equal(record.quiet_at, NOW + SETTLE);
+    assert_int_equal(record_doubt(&record, record.token, NOW + 2 * SETTLE), RECORD_WRITTEN);
+    assert_int_equal(record.quiet_at, NOW + 3 * SETTLE);
+}
+
+static void what_began_under_retry_is_in_question_once_it_was_probed(void **unused)
+{
+    (void)unused;
+    struct record record = make(LAPSED, RECORD_UNKNOWN_RETRY);
+    assert_int_equal(ask_at(&record, NOW), RECORD_ASK);
+    assert_int_equal(record.unknown, RECORD_UNKNOWN_PROBE);
+}
+
+/* ---- leases ---- */
+
+static void the_clock_never_lapses_an_owner_in_this_process(void **unused)
+{
+    (void)unused;
+    struct record record = make(OWN, RECORD_UNKNOWN_HOLD);
+    struct record_world world = world_now(NOW + 1000 * TTL);
+    assert_int_equal(record_lease(&record, &world, NULL), RECORD_LEASE_LIVE);
+}
+
+static enum record_lease serve_lease(int64_t owner, int64_t serve, bool alive, int64_t dead_at,
+                                     int64_t *ret_lapsed_at)
+{
+    struct record record = make(LIVE, RECORD_UNKNOWN_HOLD);
+    record.lease_until = NOW + LEASE;
+    record.owner = owner;
+    record.owner_is_serve = true;
+    struct record_world world = {
+        .now = NOW, .self = SELF, .serve = serve, .serve_alive = alive, .serve_dead_at = dead_at};
+    return record_lease(&record, &world, ret_lapsed_at);
+}
+
+static void a_dead_serve_lapses_at_once_and_a_living_one_by_the_clock(void **unused)
+{
+    (void)unused;
+    int64_t at = 0;
+    assert_int_equal(serve_lease(OTHER, OTHER, true, 0, &at), RECORD_LEASE_LIVE);
+    assert_int_equal(serve_lease(OTHER, OTHER, false, NOW, &at), RECORD_LEASE_LAPSED);
+    assert_int_equal(at, NOW);
+    assert_int_equal(serve_lease(OTHER, SELF, true, NOW - 5, &at), RECORD_LEASE_LAPSED);
+    assert_int_equal(at, NOW - 5);
+    assert_int_equal(serve_lease(OTHER, SELF, true, NOW + 2 * LEASE, &at), RECORD_LEASE_LAPSED);
+    assert_int_equal(at, NOW + LEASE);
+}
+
+static void a_lease_lapses_at_its_very_end(void **unused)
+{
+    (void)unused;
+    struct record record = make(LIVE, RECORD_UNKNOWN_HOLD);
+    struct record_world world = world_now(record.lease_until - 1);
+    assert_int_equal(record_lease(&record, &world, NULL), RECORD_LEASE_LIVE);
+    world.now++;
+    int64_t at = 0;
+    assert_int_equal(record_lease(&record, &world, &at), RECORD_LEASE_LAPSED);
+    assert_int_equal(at, record.lease_until);
+}
+
+/* ---- tokens and time ---- */
+
+static void tokens_grow_with_time_and_without_it(void **unused)
+{
+    (void)unused;
+    assert_int_equal(record_next_token(0, NOW), NOW);
+    assert_int_equal(record_next_token(NOW, NOW), NOW + 1);
+    assert_int_equal(record_next_token(NOW + 10, NOW), NOW + 11);
+}
+
+static void store_time_never_goes_back_and_never_freezes(void **unused)
+{
+    (void)unused;
+    assert_int_equal(record_store_time(NOW, NOW - 5, 0), NOW);
+    assert_int_equal(record_store_time(NOW - TTL, NOW, 0), NOW);
+    assert_int_equal(record_store_time(NOW - TTL, NOW, 7), NOW + 7);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ttl_counts_from_completion_and_a_window_from_the_first_begin),
+        cmocka_unit_test(a_record_is_gone_from_the_moment_it_expired),
+        cmocka_unit_test(a_tombstone_answers_between_expiry_and_its_end),
+        cmocka_unit_test(forever_never_expires_and_leased_or_unknown_records_neither),
+        cmocka_unit_test(a_released_record_expires_ttl_after_its_release),
+        cmocka_unit_test(doubt_is_believed_not_to_have_happened_only_after_settle),
+        cmocka_unit_test(a_lapse_counts_from_the_end_of_the_lease),
+        cmocka_unit_test(a_probe_neither_moves_nor_forgets_quiet_at),
+        cmocka_unit_test(a_probe_that_looked_too_early_is_not_believed_later),
+        cmocka_unit_test(a_prober_cannot_say_that_the_operation_was_surely_not_done),
+        cmocka_unit_test(quiet_at_is_never_shortened),
+        cmocka_unit_test(quiet_at_outlives_a_release_and_a_new_owner),
+        cmocka_unit_test(what_began_under_retry_is_in_question_once_it_was_probed),
+        cmocka_unit_test(the_clock_never_lapses_an_owner_in_this_process),
+        cmocka_unit_test(a_dead_serve_lapses_at_once_and_a_living_one_by_the_clock),
+        cmocka_unit_test(a_lease_lapses_at_its_very_end),
+        cmocka_unit_test(tokens_grow_with_time_and_without_it),
+        cmocka_unit_test(store_time_never_goes_back_and_never_freezes),
+    };
+    return cmocka_run_group_tests_name("record_time", tests, NULL, NULL);
+}
