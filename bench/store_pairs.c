@@ -319,7 +319,7 @@ int main(int argc, char **argv)
 {
     int64_t records = 1000000, seconds = 5, only = 0;
     bool ok = argc >= 2 && argc <= 5 && (argc < 3 || read_number(argv[2], &records)) &&
-              (argc < 4 || read_number(argv[3], &seconds)) &&
+              (argc < 4 || (read_number(argv[3], &seconds) && seconds > 0)) &&
               (argc < 5 || (read_number(argv[4], &only) && only <= IN_FLIGHT_MAX));
     if (!ok) {
         fputs("usage: store_pairs FILE [RECORDS [SECONDS [IN_FLIGHT]]]\n", stderr);

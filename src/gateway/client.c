@@ -7,10 +7,10 @@
 #include "gateway/pass.h"
 #include <sys/uio.h>
 
-#define DROP_MAX ((uint64_t)64 * 1024)                 /* of a body nobody wanted */
-#define LINGER_MAX ((size_t)256 * 1024)                /* bytes read after a refusal */
-#define LINGER_US (INT64_C(1) * CLOCK_US_PER_S)        /* and how long */
-#define CLIENT_ARENA_MAX ((size_t)256 * 1024)          /* paths and parameters of one head */
+#define DROP_MAX ((uint64_t)64 * 1024)          /* of a body nobody wanted */
+#define LINGER_MAX ((size_t)256 * 1024)         /* bytes read after a refusal */
+#define LINGER_US (INT64_C(1) * CLOCK_US_PER_S) /* and how long */
+#define CLIENT_ARENA_MAX ((size_t)256 * 1024)   /* paths and parameters of one head */
 #define PROBLEM_MAX ((size_t)8 * 1024)
 
 bool client_may_go_on(const struct client *client, const struct http_request *request)
@@ -144,7 +144,8 @@ static bool serve_one(struct client *client)
 {
     client->state = CLIENT_IDLE;
     int64_t idle_until = clock_boot_us() + client->server->config->idle_timeout_us;
-    if (server_draining(client->server) || http_conn_wait(&client->conn, idle_until) != HTTP_READ_OK)
+    if (server_draining(client->server) ||
+        http_conn_wait(&client->conn, idle_until) != HTTP_READ_OK)
         return false;
     client->state = CLIENT_BUSY;
 

@@ -20,8 +20,9 @@
 #include "core/problem.h"
 #include "gateway/server.h"
 
-#define EXCHANGE_TURNS 32                            /* decisions for one request */
-#define EXCHANGE_ARENA_MAX ((size_t)256 * 1024 * 1024) /* understood JSON takes up to 32 times its text */
+#define EXCHANGE_TURNS 32 /* decisions for one request */
+#define EXCHANGE_ARENA_MAX                                                                         \
+    ((size_t)256 * 1024 * 1024)           /* understood JSON takes up to 32 times its text */
 #define OFFLOAD_LEAST ((size_t)64 * 1024) /* bytes of a body that a worker hashes */
 #define ANSWER_FIELDS_MAX ((size_t)64 * 1024)
 
@@ -37,7 +38,7 @@ struct answer {
     struct buf fields; /* for the first client: every end-to-end line */
     struct buf kept;   /* for the record: outcome_keep_fields */
     struct buf body;
-    bool whole;        /* false: too large or a stream; the rest is still to be read */
+    bool whole; /* false: too large or a stream; the rest is still to be read */
 };
 
 /* What comes next. */
@@ -54,35 +55,35 @@ struct exchange {
     const struct rule *rule;
     struct rule_found found;
     struct arena arena;
-    struct buf body;          /* the request's, as sent */
-    uint64_t reserved;        /* of shared->buffered */
+    struct buf body;   /* the request's, as sent */
+    uint64_t reserved; /* of shared->buffered */
     struct payload payload;
-    struct slice client_key;  /* the Idempotency-Key line as sent; `.at` NULL: none */
-    struct buf tenant;        /* as shown */
-    struct buf key;           /* key text */
-    struct buf sent_key;      /* key text as the upstream sees it */
+    struct slice client_key; /* the Idempotency-Key line as sent; `.at` NULL: none */
+    struct buf tenant;       /* as shown */
+    struct buf key;          /* key text */
+    struct buf sent_key;     /* key text as the upstream sees it */
     char payload_hex[DIGEST_HEX_SIZE + 1];
     char traceparent[56];
     struct attempt attempt;
     struct client_parker parker;
-    int64_t started;          /* boot time */
-    int64_t patience;         /* boot time: until then the client waits; CLOCK_NEVER: its own affair */
-    int64_t deadline;         /* boot time: the exchange with the upstream ends */
+    int64_t started;  /* boot time */
+    int64_t patience; /* boot time: until then the client waits; CLOCK_NEVER: its own affair */
+    int64_t deadline; /* boot time: the exchange with the upstream ends */
     struct http_response response;
     struct http_conn *upstream; /* lent by the pool; NULL: none */
     struct answer answer;
-    bool unsent;              /* the upstream may lack part of the request: its connection is used up */
-    bool sent;                /* a byte of a request went out under the current token */
-    bool probing;             /* what is under way upstream is a probe */
-    bool has_failure;         /* a probe follows a failure: what to answer if it settles nothing */
+    bool unsent;      /* the upstream may lack part of the request: its connection is used up */
+    bool sent;        /* a byte of a request went out under the current token */
+    bool probing;     /* what is under way upstream is a probe */
+    bool has_failure; /* a probe follows a failure: what to answer if it settles nothing */
     struct fate failure;
-    struct answer failed;     /* with has_failure: the upstream's answer in doubt, if it gave one */
-    bool goes_on;             /* the client was told before the exchange ended: it is recorded yet */
-    bool answered;            /* the client has its answer, or is gone */
-    bool keep_alive;          /* the client connection may go on afterwards */
-    int status;               /* what was answered; for the log */
-    enum error error;         /* with it */
-    const char *outcome;      /* Idempotency-Status of the answer; NULL: none */
+    struct answer failed; /* with has_failure: the upstream's answer in doubt, if it gave one */
+    bool goes_on;         /* the client was told before the exchange ended: it is recorded yet */
+    bool answered;        /* the client has its answer, or is gone */
+    bool keep_alive;      /* the client connection may go on afterwards */
+    int status;           /* what was answered; for the log */
+    enum error error;     /* with it */
+    const char *outcome;  /* Idempotency-Status of the answer; NULL: none */
 };
 
 /* Runs a request that `found` says a rule covers. True: the connection may be used again. */

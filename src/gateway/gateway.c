@@ -14,10 +14,10 @@
 #include <unistd.h>
 
 #define BACKLOG 1024
-#define POOL_IDLE_MAX 256                     /* kept upstream connections a loop */
+#define POOL_IDLE_MAX 256                      /* kept upstream connections a loop */
 #define NO_DESCRIPTORS_US (INT64_C(20) * 1000) /* rest after accept found none free */
-#define WAIT_STEP_NS 2000000L                 /* between two looks at a drain */
-#define FIBERS_SPARE 16                       /* beside one for each connection */
+#define WAIT_STEP_NS 2000000L                  /* between two looks at a drain */
+#define FIBERS_SPARE 16                        /* beside one for each connection */
 
 struct gateway {
     struct gateway_config config;
@@ -179,8 +179,8 @@ static int start_server(struct gateway *gateway, struct server *server)
         return server->listener.fd;
     server->loop = loop_new(config->max_connections + FIBERS_SPARE);
     server->pool = http_pool_new(&config->upstream, POOL_IDLE_MAX, config->upstream_idle_us);
-    bool ok = server->loop && server->pool &&
-              fiber_spawn(server->loop, "accept", open_listener, server);
+    bool ok =
+        server->loop && server->pool && fiber_spawn(server->loop, "accept", open_listener, server);
     return ok ? 0 : -ENOMEM;
 }
 

@@ -24,21 +24,21 @@ struct gateway_config {
     struct http_upstream upstream;
     struct store *store;
     struct engine *engine;
-    struct log *log;         /* NULL: no log */
-    struct workers *workers; /* for what takes long */
-    struct rule_set *rules;  /* the gateway takes a reference of its own */
-    size_t threads;          /* >= 1 */
-    size_t max_connections;  /* in all */
-    size_t max_in_flight;    /* ruled exchanges with the upstream */
-    uint64_t max_buffered;   /* bytes of bodies of ruled requests */
-    int64_t head_timeout_us; /* absolute: a request's head */
-    int64_t body_timeout_us; /* absolute: a ruled request's body */
-    int64_t idle_timeout_us; /* a kept-alive client connection */
+    struct log *log;          /* NULL: no log */
+    struct workers *workers;  /* for what takes long */
+    struct rule_set *rules;   /* the gateway takes a reference of its own */
+    size_t threads;           /* >= 1 */
+    size_t max_connections;   /* in all */
+    size_t max_in_flight;     /* ruled exchanges with the upstream */
+    uint64_t max_buffered;    /* bytes of bodies of ruled requests */
+    int64_t head_timeout_us;  /* absolute: a request's head */
+    int64_t body_timeout_us;  /* absolute: a ruled request's body */
+    int64_t idle_timeout_us;  /* a kept-alive client connection */
     int64_t write_timeout_us; /* absolute: an answer to a client */
     int64_t connect_timeout_us;
     int64_t upstream_idle_us;
-    int64_t retry_after_us;  /* Retry-After on "in progress" */
-    bool unmatched_refuse;   /* no rule: 404 instead of passing on */
+    int64_t retry_after_us; /* Retry-After on "in progress" */
+    bool unmatched_refuse;  /* no rule: 404 instead of passing on */
 };
 
 /* Binds and starts the loops. NULL: `*ret_problem` (mem_free) is one line that says why. A second

@@ -40,9 +40,15 @@ static bool is_one_of(struct slice name, const struct slice *names, size_t n)
 /* Never taken from a client: pawl sets them, answers for them, or (trailers) drops what they
  * announce. */
 static const struct slice own_names[] = {
-    {"Idempotency-Token", 17}, {"Idempotency-Status", 18}, {"Idempotent-Replayed", 19},
-    {"Error-Code", 10},        {"Expect", 6},              {"Content-Length", 14},
-    {"X-Forwarded-For", 15},   {"X-Forwarded-Host", 16},   {"X-Forwarded-Proto", 17},
+    {"Idempotency-Token", 17},
+    {"Idempotency-Status", 18},
+    {"Idempotent-Replayed", 19},
+    {"Error-Code", 10},
+    {"Expect", 6},
+    {"Content-Length", 14},
+    {"X-Forwarded-For", 15},
+    {"X-Forwarded-Host", 16},
+    {"X-Forwarded-Proto", 17},
     {"Trailer", 7},
 };
 

@@ -20,7 +20,7 @@ struct head_extra {
     struct slice traceparent;     /* to add; `.at` NULL: the client's own goes on */
     bool has_length;              /* send Content-Length: length */
     uint64_t length;
-    bool chunked;                 /* send Transfer-Encoding: chunked */
+    bool chunked; /* send Transfer-Encoding: chunked */
 };
 
 /* Appends `METHOD target HTTP/1.1` and the fields of `request` that may pass, then the extras. */

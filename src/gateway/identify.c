@@ -82,10 +82,10 @@ static bool key_has_format(struct exchange *x, struct slice key)
 {
     struct slice folded = {0};
     if (!key_format_match(x->rule->key_format, key, &x->arena, &folded))
-        return x->arena.failed ? no_memory(x)
-                               : refuse(x, ERROR_KEY_MALFORMED,
-                                        "the key does not have the format this route asks for",
-                                        slice_of(NULL));
+        return x->arena.failed
+                   ? no_memory(x)
+                   : refuse(x, ERROR_KEY_MALFORMED,
+                            "the key does not have the format this route asks for", slice_of(NULL));
     buf_add_slice(&x->key, folded);
     return buf_ok(&x->key) || no_memory(x);
 }
@@ -95,8 +95,8 @@ static bool read_header_key(struct exchange *x, bool *ret_bypass)
 {
     struct slice name = x->rule->key.parts[0].text;
     struct slice key = {0};
-    enum key_header read = key_header_read(&x->request->headers, name, x->rule->key_syntax,
-                                           &x->arena, &key);
+    enum key_header read =
+        key_header_read(&x->request->headers, name, x->rule->key_syntax, &x->arena, &key);
     switch (read) {
     case KEY_HEADER_OK:
         x->client_key = headers_find(&x->request->headers, name)->value;
@@ -191,7 +191,12 @@ static void hash_body(void *argument)
     struct exchange *x = h->x;
     h->error = PAYLOAD_OK;
     if (!x->found.facts.payload)
-        h->error = payload_read(&x->arena, &(struct payload_input){buf_slice(&x->body), header_value(x, SLICE("Content-Type")), header_value(x, SLICE("Content-Encoding")), x->rule->max_request_body}, &x->payload);
+        h->error = payload_read(&x->arena,
+                                &(struct payload_input){buf_slice(&x->body),
+                                                        header_value(x, SLICE("Content-Type")),
+                                                        header_value(x, SLICE("Content-Encoding")),
+                                                        x->rule->max_request_body},
+                                &x->payload);
     if (h->error == PAYLOAD_OK)
         h->hashed = payload_hash(&x->payload, h->selection, &x->attempt.begin.payload_hash);
 }
@@ -265,8 +270,8 @@ static bool fill_attempt(struct exchange *x)
     attempt->rule = rule->name;
     attempt->key = buf_slice(&x->key);
     attempt->recipe = rule->recipe;
-    attempt->key_hash = engine_key_hash(x->server->config->engine, attempt->tenant, attempt->rule,
-                                        attempt->key);
+    attempt->key_hash =
+        engine_key_hash(x->server->config->engine, attempt->tenant, attempt->rule, attempt->key);
     attempt->wait_us = rule->in_progress_wait_us;
     attempt->begin.lease_us = rule->lease_us;
     attempt->begin.ttl_us = window > 0 ? window : rule->ttl_us;

@@ -123,8 +123,8 @@ static bool answer(struct pass *pass)
         .stall_us = pass->config->idle_timeout_us,
         .write_timeout_us = pass->config->write_timeout_us,
     };
-    bool open_end = response->framing == HTTP_FRAMING_CHUNKED ||
-                    response->framing == HTTP_FRAMING_CLOSE;
+    bool open_end =
+        response->framing == HTTP_FRAMING_CHUNKED || response->framing == HTTP_FRAMING_CLOSE;
     stream.chunked = open_end && pass->request->minor_version == 1;
     bool keep = pass->request->keep_alive && client_may_go_on(client, pass->request) &&
                 (!open_end || stream.chunked);
@@ -161,8 +161,13 @@ static bool died_unused(const struct pass *pass, uint64_t received_before)
            pass->upstream->received == received_before && received_before > 0;
 }
 
-enum attempt_end { ATTEMPT_ANSWERED, ATTEMPT_AGAIN, ATTEMPT_CLIENT_GONE, ATTEMPT_BROKE,
-                   ATTEMPT_TIMED_OUT };
+enum attempt_end {
+    ATTEMPT_ANSWERED,
+    ATTEMPT_AGAIN,
+    ATTEMPT_CLIENT_GONE,
+    ATTEMPT_BROKE,
+    ATTEMPT_TIMED_OUT
+};
 
 static enum attempt_end exchange_once(struct pass *pass)
 {

@@ -27,7 +27,7 @@ struct server {
     struct thread thread;
     struct fiber_io listener;
     struct http_pool *pool;
-    struct client *clients; /* every connection of this loop */
+    struct client *clients;  /* every connection of this loop */
     struct parker *acceptor; /* the accept fiber's, to be woken by a drain; NULL: it has ended */
     struct loop_post drain;
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stores what became of an exchange with the upstream, and only then tells it (invariants 3, 7, 12).
- * Once bytes went out the write is repeated until it is stored or stale. */
+/* Stores what became of an exchange with the upstream, and only then tells it (invariants 3, 7,
+ * 12). Once bytes went out the write is repeated until it is stored or stale. */
 #include "base/check.h"
 #include "base/crash.h"
 #include "gateway/exchange.h"
@@ -54,8 +54,7 @@ static enum engine_written write_fate(struct exchange *x, enum fate_write write)
         CRASH_POINT(before_release_commit);
     engine_write(x->server->config->engine, &x->attempt, &act, fiber_parker());
     while (!engine_wait(&x->attempt, fiber_parker(), client_deadline(x)))
-        answer_error(x, ERROR_OUTCOME_NOT_STORED, SLICE("the record store does not take it"),
-                     NULL);
+        answer_error(x, ERROR_OUTCOME_NOT_STORED, SLICE("the record store does not take it"), NULL);
     enum engine_written written = engine_written(x->server->config->engine, &x->attempt);
     CRASH_POINT(after_outcome_commit);
     outcome_unref(act.outcome);

@@ -19,9 +19,8 @@ static bool write_run(struct stream *stream, struct slice data)
 {
     char size[SIZE_LINE_MAX];
     static const char line_end[] = "\r\n";
-    struct iovec parts[3] = {{size, 0},
-                             {(void *)(uintptr_t)data.at, data.len},
-                             {(void *)(uintptr_t)line_end, 0}};
+    struct iovec parts[3] = {
+        {size, 0}, {(void *)(uintptr_t)data.at, data.len}, {(void *)(uintptr_t)line_end, 0}};
     if (stream->chunked) {
         parts[0].iov_len = (size_t)snprintf(size, sizeof size, "%zx\r\n", data.len);
         parts[2].iov_len = 2;

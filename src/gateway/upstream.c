@@ -7,8 +7,8 @@
 #include <errno.h>
 #include <sys/uio.h>
 
-#define INTERIM_MAX 16                        /* 1xx answers before the final one */
-#define WRITE_FIRST_MAX ((size_t)64 * 1024)   /* of a body, in the first write with the head */
+#define INTERIM_MAX 16                      /* 1xx answers before the final one */
+#define WRITE_FIRST_MAX ((size_t)64 * 1024) /* of a body, in the first write with the head */
 
 static int64_t least(int64_t a, int64_t b)
 {

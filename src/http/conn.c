@@ -22,6 +22,7 @@
 
 #define WINDOW_MIN ((size_t)4 * 1024)
 #define INPUT_FIRST ((size_t)8 * 1024 - 1) /* storage of a buf is one byte longer */
+#define PEEK_MAX ((size_t)1024) /* of interim answers, while a request is sent */
 #define INPUT_MAX (HTTP_HEAD_MAX + WINDOW_MIN)
 
 /* ---- open and close ---- */
@@ -238,14 +239,33 @@ int http_conn_write(struct http_conn *conn, struct iovec *parts, size_t n_parts,
     return failed;
 }
 
-/* Whether the peer has sent something that nobody read yet, or has gone. */
+/* Drops an interim answer from the start of `rest`, whole or what came of it. */
+static bool skip_interim(struct slice *rest)
+{
+    static const struct slice start = {"HTTP/1.1 1", 10};
+    size_t n = rest->len < start.len ? rest->len : start.len;
+    if (n == 0 || memcmp(rest->at, start.at, n) != 0)
+        return false;
+    const char *end = memmem(rest->at, rest->len, "\r\n\r\n", 4);
+    *rest = slice_skip(*rest, end ? (size_t)(end - rest->at) + 4 : rest->len);
+    return true;
+}
+
+/* Whether the peer has sent a final answer that nobody read yet, or has gone. After interim answers
+ * it still waits for the rest of the request. */
 static bool peer_spoke(struct http_conn *conn)
 {
-    char byte;
-    ssize_t got = recv(conn->io.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-    if (got >= 0 || errno != EAGAIN)
+    char bytes[PEEK_MAX];
+    ssize_t got = recv(conn->io.fd, bytes, sizeof bytes, MSG_PEEK | MSG_DONTWAIT);
+    if (got == 0 || conn->io.hung_up || (got < 0 && errno != EAGAIN))
         return true;
-    conn->io.readable = false;
+    struct slice rest = slice_make(bytes, got > 0 ? (size_t)got : 0);
+    bool too_many = rest.len == sizeof bytes;
+    while (skip_interim(&rest))
+        ;
+    if (too_many || rest.len > 0)
+        return true;
+    conn->io.readable = false; /* what comes next wakes again */
     return false;
 }
 

@@ -90,7 +90,8 @@ int http_conn_write(struct http_conn *conn, struct iovec *parts, size_t n_parts,
                     int64_t deadline_us);
 
 /* As http_conn_write, for requests: stops with -EALREADY as soon as it would have to wait and the
- * peer has answered already (or closed), so that an early refusal of a large body is read. */
+ * peer has answered already (or closed), so that an early refusal of a large body is read. Interim
+ * answers (1xx) do not count. */
 int http_conn_send(struct http_conn *conn, struct iovec *parts, size_t n_parts,
                    int64_t deadline_us);
 

@@ -356,8 +356,7 @@ def test_the_limit_of_an_answer_is_exact(shared, behind, key, framing, size):
 
 
 def test_an_event_stream_passes_live_and_is_410_afterwards(shared, behind, key):
-    gate = behind.hold()
-    behind._script.clear()
+    gate = behind.gate()
     behind.then(Reply(200, headers=(("Content-Type", "Text/Event-Stream; charset=utf-8"),
                                     ("Transfer-Encoding", "chunked")), framing="none",
                       after=lambda _: gate.pass_through(), close=True))

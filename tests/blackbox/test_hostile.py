@@ -55,7 +55,7 @@ def upstream(pair: tuple[Gateway, Upstream]) -> Iterator[Upstream]:
     behind.broken.clear()
     behind.done.clear()
     yield behind
-    assert not behind._script, "an answer was not asked for"
+    assert not behind.unasked, "an answer was not asked for"
 
 
 # ---- requests ----
@@ -137,10 +137,6 @@ class Evil(Reply):
         return self.close
 
 
-def open_connections(upstream: Upstream) -> int:
-    return len(upstream._sockets)
-
-
 @pytest.mark.parametrize("case", answers(), ids=str)
 def test_an_answer_is_read_in_one_way_or_not_at_all(gateway, upstream, case):
     ends = case.early or case.name in WRONG_BY_THEIR_END
@@ -154,7 +150,7 @@ def test_an_answer_is_read_in_one_way_or_not_at_all(gateway, upstream, case):
     else:
         assert first.body == case.body
     if not case.reusable:
-        eventually(lambda: not open_connections(upstream), "the end of the connection")
+        eventually(lambda: not upstream.connections, "the end of the connection")
     if case.method != b"POST":
         return
     again = gateway.request(method, "/hostile", [key], body)

@@ -10,7 +10,7 @@ import pytest
 
 from conftest import standing
 from gateway import Gateway
-from upstream import Gate, Reply, Upstream, closes, resets, say, shut
+from upstream import Reply, Upstream, closes, resets, say, shut
 from wire import Answer, Broken, Client, Later, at_once, eventually, request_bytes
 
 CONFIG = """
@@ -270,8 +270,7 @@ def test_an_unruled_body_of_any_size_streams_through(shared, behind, how):
 
 
 def test_an_unruled_answer_streams_while_it_comes(shared, behind):
-    gate = Gate()
-    behind._gates.append(gate)
+    gate = behind.gate()
     behind.then(Reply(200, headers=(("Transfer-Encoding", "chunked"),), framing="none",
                       after=lambda _: gate.pass_through(), close=True))
     with shared.connect() as client:
@@ -284,7 +283,7 @@ def test_an_unruled_answer_streams_while_it_comes(shared, behind):
 
 def test_an_unruled_request_streams_while_it_comes(shared, behind):
     """The upstream has the head before the body's end was sent."""
-    gate = Gate()
+    gate = behind.gate()
     behind.then(Reply(200, b"ok", early=True, gate=gate))
     with shared.connect() as client:
         client.send(b"POST /other HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhello")
@@ -341,8 +340,7 @@ def test_an_early_refusal_of_a_large_body_reaches_the_client(shared, behind, key
 @pytest.mark.parametrize("path", ["/large", "/other"])
 def test_an_early_answer_is_told_though_the_upstream_reads_no_further(shared, behind, key, path):
     """It answers, reads nothing more and keeps the connection: nobody may wait for the other."""
-    gate = Gate()
-    behind._gates.append(gate)
+    gate = behind.gate()
     behind.then(say(413, {"too": "large"}, early=True, effect=False,
                     after=lambda _: gate.pass_through()))
     with shared.connect() as client:
@@ -367,8 +365,7 @@ class EarlyKept(Reply):
 @pytest.mark.parametrize("path", ["/large", "/other"])
 def test_a_connection_with_an_unfinished_request_carries_no_other(shared, behind, key, path):
     """The next request would be read as the rest of the body."""
-    gate = Gate()
-    behind._gates.append(gate)
+    gate = behind.gate()
     behind.then(EarlyKept(413, b"no", early=True, after=lambda _: gate.pass_through()))
     with shared.connect() as client:
         sending = Later(lambda: try_send(client, request_bytes(
@@ -379,6 +376,19 @@ def test_a_connection_with_an_unfinished_request_carries_no_other(shared, behind
         gate.open()
         shut(client.sock)
         sending.result()
+
+
+@pytest.mark.parametrize("path", ["/large", "/other"])
+@pytest.mark.parametrize("interim", [b"HTTP/1.1 100 Continue\r\n\r\n",
+                                     b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" * 3],
+                         ids=["one", "three"])
+def test_an_interim_answer_does_not_end_the_sending_of_a_large_body(shared, behind, key, path,
+                                                                    interim):
+    behind.then(say(201, {"done": True}, interim=interim))
+    body = b"x" * (32 * MIB)
+    answer = shared.request("POST", path, [("Idempotency-Key", key)], body)
+    assert (answer.status, answer.json) == (201, {"done": True})
+    assert behind.requests[0].body == body
 
 
 def try_send(client: Client, data: bytes) -> None:
@@ -427,7 +437,7 @@ def test_a_kept_connection_that_the_upstream_closed_in_between_costs_nothing(paw
     gateway = pawl(CONFIG)
     upstream.then(say(200, {}, close=True))
     assert gateway.request("GET", "/warm").status == 200
-    eventually(lambda: not upstream._sockets, "the end of the connection")
+    eventually(lambda: not upstream.connections, "the end of the connection")
     assert marks(gateway.post("/refunds", b"{}", key="k1")) == (201, "stored")
 
 

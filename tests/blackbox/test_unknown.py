@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from upstream import Gate, Reply, closes, resets, say
+from upstream import Reply, closes, resets, say
 from wire import Later, at_once, request_bytes
 
 HOLD = """
@@ -92,7 +92,8 @@ def test_hold_never_runs_again_what_may_have_happened(pawl, upstream, reply):
 @pytest.mark.parametrize("part", [0, 30, 60], ids=["no byte", "half a head", "half a body"])
 def test_hold_calls_it_unknown_when_time_runs_out(pawl, upstream, clock, part):
     gateway = pawl(HOLD)
-    upstream.then(Reply(201, b"x" * 100, cut=part, after=Hang(upstream)))
+    gate = upstream.gate()
+    upstream.then(Reply(201, b"x" * 100, cut=part, after=lambda _: gate.pass_through()))
     client = Later(lambda: gateway.post("/refunds", BODY, key="k1"))
     upstream.wait_for(1)
     clock.run_until(lambda: client.is_done, 1)
@@ -101,17 +102,6 @@ def test_hold_calls_it_unknown_when_time_runs_out(pawl, upstream, clock, part):
     assert client.result().json["retryable"] is False
     assert gateway.post("/refunds", BODY, key="k1").is_problem(409, UNKNOWN)
     assert upstream.effects() == 1
-
-
-class Hang:
-    """Keeps an upstream's connection open after what it sent, until the test's end."""
-
-    def __init__(self, upstream):
-        self.gate = Gate()
-        upstream._gates.append(self.gate)
-
-    def __call__(self, _request) -> None:
-        self.gate.pass_through()
 
 
 @hooks
@@ -454,7 +444,7 @@ def test_after_a_vain_probe_an_answer_that_was_not_held_is_told_as_broken(pawl, 
 
 def test_a_probe_that_reaches_nobody_settles_nothing(pawl, upstream):
     gateway = pawl(PROBE)
-    upstream.then(closes(after=lambda _: upstream._listener.close()))
+    upstream.then(closes(after=lambda _: upstream.refuse()))
     first = gateway.post("/refunds", BODY, key="k1")
     assert first.is_problem(502, BROKE)
     upstream.stop()

@@ -123,8 +123,7 @@ def test_a_waiter_whose_client_leaves_gives_its_place_back(pawl, upstream, reset
 def test_when_the_first_is_released_one_waiter_goes_on_and_the_others_get_its_answer(pawl, upstream,
                                                                                     config, reply):
     gateway = pawl(config + "max_waiting_per_key: 5\n")
-    reply.gate = upstream.hold()
-    upstream._script.clear()
+    reply.gate = upstream.gate()
     upstream.then(reply)
     first = Later(lambda: ask(gateway))
     reply.gate.wait_for()

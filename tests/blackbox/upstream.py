@@ -57,6 +57,7 @@ class Reply:
     reset: bool = False  # the connection ends with RST
     close: bool = False  # the connection ends after the answer
     early: bool = False  # answers when the head is read; the body is never read
+    interim: bytes = b""  # sent when the head is read, before the body
     drip: int = 0  # bytes a piece, with a pause between pieces
     raw: bytes | None = None  # these bytes instead of an answer
     after: Callable[[Request], None] | None = field(default=None, repr=False)
@@ -135,10 +136,15 @@ class Upstream:
         """This very request always gets that."""
         self._routes[method, target] = reply
 
-    def hold(self, **more: Any) -> Gate:
-        """The next request stands at the gate that is returned, effect done, unanswered."""
+    def gate(self) -> Gate:
+        """One that opens at the test's end, at the latest."""
         gate = Gate()
         self._gates.append(gate)
+        return gate
+
+    def hold(self, **more: Any) -> Gate:
+        """The next request stands at the gate that is returned, effect done, unanswered."""
+        gate = self.gate()
         self.then(say(201, {"held": True}, gate=gate, **more))
         return gate
 
@@ -156,9 +162,23 @@ class Upstream:
         eventually(lambda: len(self.requests) >= n, f"request {n} at the upstream")
         return self.requests[n - 1]
 
+    @property
+    def connections(self) -> int:
+        """How many are open."""
+        return len(self._sockets)
+
+    @property
+    def unasked(self) -> int:
+        """How many replies of then() nobody has asked for."""
+        return len(self._script)
+
+    def refuse(self) -> None:
+        """Refuses connections from now on."""
+        self._listener.close()
+
     def stop(self) -> None:
         """Refuses connections from now on, and ends those that are open."""
-        self._listener.close()
+        self.refuse()
         self._thread.join(PATIENCE)
         with self._lock:
             sockets = list(self._sockets)
@@ -207,7 +227,7 @@ class Upstream:
             sock.close()
 
     def _serve_one(self, sock: socket.socket, reader: Reader) -> bool:
-        request = reader.request(lambda: not (self._script and self._script[0].early))
+        request = reader.request(lambda: self._wants_body(sock))
         if request is None:
             return False
         reply = self._reply(request)
@@ -218,6 +238,12 @@ class Upstream:
         if reply.after:
             reply.after(request)
         return not reply.ends_connection and (request["Connection"] or "").lower() != "close"
+
+    def _wants_body(self, sock: socket.socket) -> bool:
+        if not self._script:
+            return True
+        sock.sendall(self._script[0].interim)
+        return not self._script[0].early
 
     def _reply(self, request: Request) -> Reply:
         """Records the request, picks its reply and does the effect, in one step."""
