@@ -49,14 +49,23 @@ static enum engine_verdict decide(struct exchange *x)
     return verdict;
 }
 
+/* An owner, with the upstream. Duplicates that wait do not count as in flight. */
+static enum step own(struct exchange *x, enum step (*ask_upstream)(struct exchange *))
+{
+    atomic_fetch_add(&x->server->shared->in_flight, 1);
+    enum step step = ask_upstream(x);
+    atomic_fetch_sub(&x->server->shared->in_flight, 1);
+    return step;
+}
+
 static enum step act(struct exchange *x, enum engine_verdict verdict)
 {
     switch (verdict) {
     case ENGINE_PROCEED:
         CRASH_POINT(after_claim_commit);
-        return forward_run(x);
+        return own(x, forward_run);
     case ENGINE_PROBE:
-        return probe_run(x);
+        return own(x, probe_run);
     case ENGINE_OTHER_RECIPE: {
         char *recipe MEM_AUTO = x->attempt.op.found_recipe;
         return identify_again(x, slice_of(recipe)) ? STEP_DECIDE : STEP_DONE;
@@ -76,11 +85,12 @@ static void decide_until_done(struct exchange *x)
         answer_error(x, ERROR_IN_PROGRESS, SLICE("the record changed hands too often"), NULL);
 }
 
-/* Checked before anything is acquired: what is admitted here runs to its end. */
+/* Checked before anything is acquired: what is admitted here runs to its end. Begins that are being
+ * decided at this moment may all turn out to be owners, so the limit may be passed by their number.
+ */
 static bool admit(struct exchange *x)
 {
-    size_t in_flight = atomic_fetch_add(&x->server->shared->in_flight, 1);
-    if (in_flight < x->server->config->max_in_flight)
+    if (atomic_load(&x->server->shared->in_flight) < x->server->config->max_in_flight)
         return true;
     answer_error(x, ERROR_LIMITED, SLICE("too many requests are in flight"), NULL);
     return false;
@@ -92,7 +102,6 @@ static void run(struct exchange *x, bool *ret_bypass)
         return;
     if (admit(x))
         decide_until_done(x);
-    atomic_fetch_sub(&x->server->shared->in_flight, 1);
 }
 
 static struct answer answer_make(const struct rule *rule)

@@ -113,6 +113,10 @@ enum step settle(struct exchange *x, struct fate fate);
  * {window:} the window's begin behind it, so that two windows are two keys there, too. */
 struct slice upstream_key(struct exchange *x);
 
+/* The traceparent line to add (W3C Trace Context), made once for an exchange; `.at` NULL: the
+ * client sent its own. */
+struct slice upstream_trace(struct exchange *x);
+
 /* Lends a connection to the upstream; false with *ret_end: it could not be had. */
 bool upstream_take(struct exchange *x, enum exchange_end *ret_end);
 /* Gives it back. */

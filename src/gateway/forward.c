@@ -10,7 +10,7 @@ static void write_head(struct exchange *x, struct buf *head)
         .ruled = true,
         .idempotency_key = upstream_key(x),
         .token = x->attempt.token,
-        .traceparent = slice_of(x->traceparent[0] ? x->traceparent : NULL),
+        .traceparent = upstream_trace(x),
         .has_length = true,
         .length = x->body.len,
     };

@@ -3,10 +3,8 @@
  * the head is judged before the body is asked for. */
 #include "base/check.h"
 #include "base/crash.h"
-#include "base/random.h"
 #include "gateway/exchange.h"
 #include "gateway/head.h"
-#include <stdio.h>
 #include <sys/uio.h>
 
 #define TIMEOUT_MS_MAX UINT64_C(86400000)
@@ -33,17 +31,6 @@ static void read_patience(struct exchange *x)
     const struct header *line = headers_find(&x->request->headers, SLICE("X-Request-Timeout"));
     bool given = line && slice_to_u64(line->value, TIMEOUT_MS_MAX, &ms);
     x->patience = given ? clock_after(x->started, (int64_t)ms * CLOCK_US_PER_MS) : CLOCK_NEVER;
-}
-
-static void read_trace(struct exchange *x)
-{
-    if (headers_find(&x->request->headers, SLICE("traceparent")))
-        return;
-    unsigned char ids[24];
-    char hex[2 * sizeof ids + 1];
-    random_bytes(ids, sizeof ids);
-    hex_encode(ids, sizeof ids, hex);
-    snprintf(x->traceparent, sizeof x->traceparent, "00-%.32s-%.16s-01", hex, hex + 32);
 }
 
 /* A credential is never stored as it is: only its keyed hash (contract section 3). */
@@ -287,7 +274,6 @@ bool identify(struct exchange *x, bool *ret_bypass)
 {
     *ret_bypass = false;
     read_patience(x);
-    read_trace(x);
     x->found.facts.query = x->request->query;
     x->found.facts.headers = &x->request->headers;
     bool header_key = template_is_plain_header(&x->rule->key);

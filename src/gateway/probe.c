@@ -44,7 +44,7 @@ static bool write_head(struct exchange *x, struct buf *head)
         .ruled = true,
         .idempotency_key = upstream_key(x),
         .token = x->attempt.token,
-        .traceparent = slice_of(x->traceparent[0] ? x->traceparent : NULL),
+        .traceparent = upstream_trace(x),
     };
     head_write_request(head, method_get, buf_slice(&target), probe, &extra);
     return buf_ok(head);

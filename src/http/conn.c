@@ -22,7 +22,7 @@
 
 #define WINDOW_MIN ((size_t)4 * 1024)
 #define INPUT_FIRST ((size_t)8 * 1024 - 1) /* storage of a buf is one byte longer */
-#define PEEK_MAX ((size_t)1024) /* of interim answers, while a request is sent */
+#define PEEK_MAX ((size_t)1024)            /* of interim answers, while a request is sent */
 #define INPUT_MAX (HTTP_HEAD_MAX + WINDOW_MIN)
 
 /* ---- open and close ---- */

@@ -392,6 +392,10 @@ struct backend *sqlite_backend_open(const struct store_config *config,
 {
     *ret_result = STORE_OPEN_FAILED;
     *ret_problem = NULL;
+    /* Nobody reads SQLite's memory statistics, and they cost a lock at every allocation. Has no
+     * effect once SQLite is in use. */
+    if (config->is_serve)
+        sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
 #ifdef PAWL_HOOKS
     sqlite_faults_by_environment();
 #endif

@@ -48,7 +48,8 @@ def ends(config: Path, *more: str, **options) -> subprocess.CompletedProcess[str
     (RULED + "  - name: b\n    match: POST /a\n", "match: "),
     (RULED + "  - name: a\n    match: POST /b\n", "7:11: name: "),
     (RULED + "    retry: api\n", "7:5: retry: "),
-    ("tenant: none\n", "upstream: "), (RULED.replace("tenant: none\n", ""), "tenant: "), ("", ":1:1: "),
+    (RULED.replace("tenant: none\n", ""), "tenant: "),
+    ("tenant: none\n", "upstream: "), ("", ":1:1: "),
 ])
 def test_a_bad_config_is_refused_with_file_line_and_column(tmp_path, text, complaint):
     path = written(tmp_path, text)

@@ -14,7 +14,7 @@ import pytest
 
 from conftest import standing
 from gateway import Gateway
-from hostile_requests import AnswerCase, Case, answers, requests
+from hostile_requests import Case, answers, requests
 from upstream import Reply, Upstream, say
 from wire import Answer, Broken, Client, Later, Request, eventually, request_bytes
 
