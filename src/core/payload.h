@@ -94,8 +94,8 @@ struct payload_input {
 };
 
 /* Understands a body by its Content-Type and Content-Encoding. JSON is application/json and any
- * +json type. Everything made lives in `arena`; JSON may need 32 times the body's size, and an arena
- * with less room is PAYLOAD_NO_MEMORY. */
+ * +json type. Everything made lives in `arena`; JSON may need 32 times the body's size, and an
+ * arena with less room is PAYLOAD_NO_MEMORY. */
 enum payload_error payload_read(struct arena *arena, const struct payload_input *input,
                                 struct payload *ret_payload);
 

@@ -7,7 +7,6 @@
 #include "engine/engine.h"
 #include "fiber/fiber.h"
 #include "gateway/gateway.h"
-#include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -21,6 +20,8 @@
 #define WORKER_QUEUE 256
 #define LOG_RING_BYTES ((size_t)4 * 1024 * 1024)
 #define DRAIN_POLL_MS 50
+#define STORE_POLL_MS 1000
+#define PROBLEM_MAX ((size_t)1024)
 
 struct parts {
     struct log *log;
@@ -127,11 +128,30 @@ static void say_ready(const struct parts *parts, const struct config *config, co
             config->upstream.port, path, (long long)records, config->rules->n);
 }
 
+/* One line when the store goes down, one when it is back. */
+static void log_store(const struct parts *parts, bool up)
+{
+    struct log_line line;
+    struct buf problem BUF_AUTO = buf_make(PROBLEM_MAX);
+    log_line_start(&line, up ? LOG_LEVEL_INFO : LOG_LEVEL_ERROR, up ? "store_up" : "store_down");
+    store_problem(parts->store, &problem);
+    if (!up)
+        log_line_str(&line, "problem", buf_slice(&problem));
+    log_line_end(parts->log, &line);
+}
+
 static void wait_for_signal(const struct parts *parts)
 {
+    bool up = true;
     struct signalfd_siginfo info;
-    while (read(parts->signals, &info, sizeof info) < 0 && errno == EINTR)
-        ;
+    struct pollfd signals = {.fd = parts->signals, .events = POLLIN};
+    while (poll(&signals, 1, STORE_POLL_MS) <= 0) {
+        if (store_is_up(parts->store) == up)
+            continue;
+        up = !up;
+        log_store(parts, up);
+    }
+    (void)!read(parts->signals, &info, sizeof info);
 }
 
 /* True: everything ended. False: the time for it is over, or a second signal came. */

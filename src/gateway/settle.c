@@ -34,12 +34,15 @@ static struct outcome *outcome_of(const struct exchange *x, const struct engine_
                        buf_slice(&x->answer.body));
 }
 
-/* Until when the client waits for the write: X-Request-Timeout, else the rule's timeout. */
+#define WRITE_GRACE_US (INT64_C(5) * CLOCK_US_PER_S)
+
+/* Until when the client waits for the write: X-Request-Timeout, else the rule's timeout; and where
+ * the upstream has used that up, as long as a store in good health may take. */
 static int64_t client_deadline(const struct exchange *x)
 {
-    int64_t timeout = clock_after(x->started, x->rule->timeout_us + x->attempt.wait_us);
-    int64_t deadline = x->patience < CLOCK_NEVER ? x->patience : timeout;
-    return x->answered ? CLOCK_NEVER : deadline;
+    int64_t timeout = clock_after(x->started, x->rule->timeout_us);
+    int64_t grace = clock_after(clock_boot_us(), WRITE_GRACE_US);
+    return x->patience < CLOCK_NEVER ? x->patience : timeout > grace ? timeout : grace;
 }
 
 static enum engine_written write_fate(struct exchange *x, enum fate_write write)
@@ -53,7 +56,8 @@ static enum engine_written write_fate(struct exchange *x, enum fate_write write)
     else
         CRASH_POINT(before_release_commit);
     engine_write(x->server->config->engine, &x->attempt, &act, fiber_parker());
-    while (!engine_wait(&x->attempt, fiber_parker(), client_deadline(x)))
+    int64_t deadline = client_deadline(x);
+    while (!engine_wait(&x->attempt, fiber_parker(), x->answered ? CLOCK_NEVER : deadline))
         answer_error(x, ERROR_OUTCOME_NOT_STORED, SLICE("the record store does not take it"), NULL);
     enum engine_written written = engine_written(x->server->config->engine, &x->attempt);
     CRASH_POINT(after_outcome_commit);

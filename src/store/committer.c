@@ -101,6 +101,30 @@ static void put_back(struct committer *c, struct batch *batch)
     mutex_unlock(&c->mutex);
 }
 
+/* A file that is gone does not come back by itself: whoever only asks is told so at once. */
+static void end_reads(struct committer *c)
+{
+    mutex_lock(&c->mutex);
+    struct store_op *next = NULL;
+    for (struct store_op *op = c->queue.first; op; op = next) {
+        next = op->next;
+        if (!op_is_read(op))
+            continue;
+        list_remove(&c->queue, op);
+        op->status = STORE_DOWN;
+        end_op(op);
+    }
+    mutex_unlock(&c->mutex);
+}
+
+/* For whoever watches the store from another thread. */
+static void note_problem(struct committer *c)
+{
+    mutex_lock(&c->mutex);
+    memcpy(c->problem, c->backend->problem, sizeof c->problem);
+    mutex_unlock(&c->mutex);
+}
+
 static void trouble(struct committer *c, struct batch *batch, enum backend_status status)
 {
     if (status == BACKEND_FATAL) {
@@ -109,11 +133,14 @@ static void trouble(struct committer *c, struct batch *batch, enum backend_statu
         return;
     }
     put_back(c, batch);
+    note_problem(c);
     if (status == BACKEND_FULL) {
         c->write_at = batch->boot + COMMITTER_RETRY_US;
         return;
     }
     atomic_store(&c->gone, status == BACKEND_GONE);
+    if (status == BACKEND_GONE)
+        end_reads(c);
     c->retry_at = batch->boot + COMMITTER_RETRY_US;
 }
 

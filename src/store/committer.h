@@ -41,6 +41,7 @@ struct committer {
     struct op_list queue;      /* mutex */
     struct waiters waiters;    /* mutex */
     struct backend_state seen; /* mutex: the state after the last batch */
+    char problem[256];         /* mutex: what the last batch that failed met */
     bool stopping;             /* mutex */
     int64_t stop_by;           /* mutex: boot time; then what is queued is given up */
     bool sleeping;             /* mutex: the thread waits on cond */

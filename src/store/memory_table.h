@@ -60,6 +60,7 @@ static inline struct table *table_of(struct backend *backend)
     return memory_of(backend)->table;
 }
 
+/* The row of a key, or NULL; puts a row into its bucket; takes it out. */
 struct row *memory_find_row(struct table *table, const struct digest *key);
 void memory_link(struct table *table, struct row *row);
 void memory_unlink(struct table *table, struct row *row);

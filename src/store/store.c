@@ -151,6 +151,14 @@ bool store_is_up(const struct store *store)
     return committer_is_up(store->committer);
 }
 
+void store_problem(struct store *store, struct buf *buf)
+{
+    struct committer *c = store->committer;
+    mutex_lock(&c->mutex);
+    buf_add_str(buf, c->problem);
+    mutex_unlock(&c->mutex);
+}
+
 struct store_counts store_counts(struct store *store)
 {
     struct committer *c = store->committer;

@@ -188,6 +188,9 @@ int64_t store_forgets(const struct store *store, int64_t *ret_seen_at);
  */
 bool store_is_up(const struct store *store);
 
+/* Why the last batch that failed did, one line, for the log: appended to `buf`. */
+void store_problem(struct store *store, struct buf *buf);
+
 /* Records by status, kept with each batch (never by scanning). */
 struct store_counts {
     int64_t pending;

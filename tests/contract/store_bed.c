@@ -11,7 +11,7 @@ void bed_init(struct bed *bed, enum store_kind kind)
 {
     *bed = (struct bed){.kind = kind, .config = store_config_default()};
     thread_parker_init(&bed->parker);
-    strcpy(bed->dir, "/tmp/pawl-contract-XXXXXX");
+    snprintf(bed->dir, sizeof bed->dir, "/tmp/pawl-contract-XXXXXX");
     assert_non_null(mkdtemp(bed->dir));
     snprintf(bed->path, sizeof bed->path, "%s/pawl.db", bed->dir);
     bed->config.kind = kind;

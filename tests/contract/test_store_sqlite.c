@@ -12,6 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#define TEXT_MAX 2048
+
 static int set_up(void **state)
 {
     struct bed *bed = mem_zalloc(1, sizeof *bed);
@@ -192,10 +194,10 @@ static void a_file_removed_while_in_use_takes_the_store_down(void **state)
 static int column_names(void *argument, int n, char **values, char **names)
 {
     (void)values;
-    char *text = argument;
+    struct buf *text = argument;
     for (int i = 0; i < n; i++) {
-        strcat(text, i ? " " : "");
-        strcat(text, names[i]);
+        buf_add_str(text, i ? " " : "");
+        buf_add_str(text, names[i]);
     }
     return 1;
 }
@@ -203,10 +205,10 @@ static int column_names(void *argument, int n, char **values, char **names)
 static int row_text(void *argument, int n, char **values, char **names)
 {
     (void)names;
-    char *text = argument;
+    struct buf *text = argument;
     for (int i = 0; i < n; i++) {
-        strcat(text, values[i] ? values[i] : "NULL");
-        strcat(text, i + 1 < n ? "|" : "\n");
+        buf_add_str(text, values[i] ? values[i] : "NULL");
+        buf_add_str(text, i + 1 < n ? "|" : "\n");
     }
     return 0;
 }
@@ -227,20 +229,24 @@ static void the_view_has_the_promised_columns_and_values(void **state)
     run(bed, &op);
     sqlite3 *db = NULL;
     assert_int_equal(sqlite3_open(bed->path, &db), SQLITE_OK);
-    char names[512] = "", rows[1024] = "";
-    sqlite3_exec(db, "SELECT * FROM idempotency_keys", column_names, names, NULL);
-    assert_string_equal(names, "key payload_hash status result_ref http_code created_at expires_at"
-                               " tenant rule completed_at target_hash token attempts");
+    struct buf names BUF_AUTO = buf_make(TEXT_MAX);
+    struct buf rows BUF_AUTO = buf_make(TEXT_MAX);
+    sqlite3_exec(db, "SELECT * FROM idempotency_keys", column_names, &names, NULL);
+    buf_add_char(&names, 0);
+    assert_string_equal(names.at,
+                        "key payload_hash status result_ref http_code created_at expires_at"
+                        " tenant rule completed_at target_hash token attempts");
     sqlite3_exec(db,
                  "SELECT key, length(payload_hash), status, result_ref, http_code,"
                  " created_at GLOB '20[0-9][0-9]-[0-1][0-9]-[0-3][0-9]T*:*:*.[0-9][0-9][0-9]Z',"
                  " CASE WHEN expires_at IS NULL THEN 'forever' ELSE expires_at > created_at END,"
                  " tenant, rule, completed_at >= created_at, attempts"
                  " FROM idempotency_keys ORDER BY token",
-                 row_text, rows, NULL);
+                 row_text, &rows, NULL);
+    buf_add_char(&rows, 0);
     sqlite3_close(db);
-    assert_string_equal(rows, "key|64|complete|/r/1|201|1|1|tenant|rule|1|1\n"
-                              "key|64|pending|NULL|NULL|1|forever|tenant|rule|NULL|1\n");
+    assert_string_equal(rows.at, "key|64|complete|/r/1|201|1|1|tenant|rule|1|1\n"
+                                 "key|64|pending|NULL|NULL|1|forever|tenant|rule|NULL|1\n");
 }
 
 /* ---- other processes ---- */

@@ -114,7 +114,7 @@ static char *repeat(const char *head, char c, size_t n, const char *tail)
     assert_non_null(text);
     memcpy(text, head, before);
     memset(text + before, c, n);
-    strcpy(text + before + n, tail);
+    memcpy(text + before + n, tail, strlen(tail) + 1);
     return text;
 }
 

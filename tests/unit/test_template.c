@@ -434,78 +434,6 @@ static void a_probe_target_that_servers_read_in_different_ways_is_not_made(void 
 
 /* ---- compiling ---- */
 
-struct refused_row {
-    enum template_use use;
-    const char *text;
-    const char *says;
-};
-
-static void what_is_no_template_is_refused_with_a_reason(void **state)
-{
-    static const struct refused_row rows[] = {
-        {TEMPLATE_FOR_KEY, "", "empty"},
-        {TEMPLATE_FOR_KEY, "{heder:X}", "nearest is {header:NAME}"},
-        {TEMPLATE_FOR_KEY, "{Body:/a}", "nearest is {body:/json/pointer}"},
-        {TEMPLATE_FOR_TENANT, "{methods}", "nearest is {path:param}"},
-        {TEMPLATE_FOR_KEY, "{a-very-long-name-that-is-no-source}", "no source"},
-        {TEMPLATE_FOR_KEY, "{}", "no source"},
-        {TEMPLATE_FOR_KEY, "{header:X", "not closed"},
-        {TEMPLATE_FOR_KEY, "x}", "closes nothing"},
-        {TEMPLATE_FOR_KEY, "{header}", "written {header:NAME}"},
-        {TEMPLATE_FOR_KEY, "{header:}", "not a header name"},
-        {TEMPLATE_FOR_KEY, "{header:?}", "not a header name"},
-        {TEMPLATE_FOR_KEY, "{header:a b}", "not a header name"},
-        {TEMPLATE_FOR_KEY, "{header:Connection}", "ends at this hop"},
-        {TEMPLATE_FOR_KEY, "{header:Cookie}", "credential"},
-        {TEMPLATE_FOR_KEY, "{header:X?}", "may be absent"},
-        {TEMPLATE_FOR_KEY, "{header:X?}{tenant}{route}", "may be absent"},
-        {TEMPLATE_FOR_KEY, "{body:}", "JSON pointer"},
-        {TEMPLATE_FOR_KEY, "{body:a}", "JSON pointer"},
-        {TEMPLATE_FOR_KEY, "{body:/a~2}", "JSON pointer"},
-        {TEMPLATE_FOR_KEY, "{form:}", "name is missing"},
-        {TEMPLATE_FOR_KEY, "{method:x}", "written {method}"},
-        {TEMPLATE_FOR_KEY, "{window:1h}", "names nothing"},
-        {TEMPLATE_FOR_KEY, "{route}{window:0}", "span"},
-        {TEMPLATE_FOR_KEY, "{route}{window:forever}", "span"},
-        {TEMPLATE_FOR_KEY, "{route}{window:1x}", "span"},
-        {TEMPLATE_FOR_KEY, "{route}{window:1h}{window:2h}", "at most one"},
-        {TEMPLATE_FOR_KEY, "{key}", "cannot be part of a key"},
-        {TEMPLATE_FOR_TENANT, "{body:/a}", "cannot be part of a tenant"},
-        {TEMPLATE_FOR_TENANT, "{tenant}", "cannot be part of a tenant"},
-        {TEMPLATE_FOR_PROBE, "/x/{window:1h}", "cannot be part of a probe"},
-        {TEMPLATE_FOR_PROBE, "x/{key}", "starts with '/'"},
-        {TEMPLATE_FOR_PROBE, "{key}", "starts with '/'"},
-        {TEMPLATE_FOR_PROBE, "//x/{key}", "different ways"},
-        {TEMPLATE_FOR_PROBE, "/x/../{key}", "different ways"},
-        {TEMPLATE_FOR_PROBE, "/x {key}", "request target"},
-        {TEMPLATE_FOR_PROBE, "/x#{key}", "request target"},
-        {TEMPLATE_FOR_PROBE, "/x/{key}{route}", "between two sources"},
-        {TEMPLATE_FOR_PROBE, "/x/{key}-{route}", "between two sources"},
-        {TEMPLATE_FOR_PROBE, "/x/{header:A?}", "may be absent"},
-        {TEMPLATE_FOR_KEY, "{route}-{method}", "between two sources"},
-        {TEMPLATE_FOR_KEY, "{route}%3{method}", "between two sources"},
-        {TEMPLATE_FOR_KEY, "{route}a{window:1h}b{method}", "between two sources"},
-        {TEMPLATE_FOR_TENANT, "{header:A}/{header:B}", "between two sources"},
-        {TEMPLATE_FOR_KEY, "a\nb{route}", "printable ASCII"},
-        {TEMPLATE_FOR_KEY, "\xC3\xBC{route}", "printable ASCII"},
-        {TEMPLATE_FOR_KEY,
-         "{route}:{route}:{route}:{route}:{route}:{route}:{route}:{route}:{route}",
-         "at most 16 parts"},
-    };
-    (void)state;
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
-        struct template template;
-        struct slice problem = {NULL, 0};
-        bool taken =
-            template_compile(slice_of(rows[i].text), rows[i].use, &arena, &template, &problem);
-        char text[512];
-        snprintf(text, sizeof(text), "%.*s", SLICE_ARG(problem));
-        if (taken || !strstr(text, rows[i].says))
-            fail_msg("<%s>: taken %d, <%s>", rows[i].text, taken, text);
-    }
-}
-
 static void templates_say_what_they_need(void **state)
 {
     REQUEST_AUTO struct request request;
@@ -623,7 +551,6 @@ int main(void)
         cmocka_unit_test(credentials_are_seen_and_kept_out_of_keys),
         cmocka_unit_test(a_probe_target_is_a_url_that_says_what_was_meant),
         cmocka_unit_test(a_probe_target_that_servers_read_in_different_ways_is_not_made),
-        cmocka_unit_test(what_is_no_template_is_refused_with_a_reason),
         cmocka_unit_test(templates_say_what_they_need),
         cmocka_unit_test(a_compiled_template_does_not_look_at_the_config_text_again),
 #ifdef PAWL_HOOKS
