@@ -127,3 +127,31 @@ bool demo_ensure(const struct config_address *address, const char *store_path)
         fputs("pawl serve: the demo upstream did not start\n", stderr);
     return started;
 }
+
+void demo_print_lines(const struct config_address *listen)
+{
+    static const char *const tries[][2] = {
+        {"the first attempt makes a refund", "curl -i %s/refunds -H 'Idempotency-Key: k1' -d "
+                                             "'{\"charge_id\":\"ch_1\",\"amount\":1000}'"},
+        {"again: the same refund, replayed", "curl -i %s/refunds -H 'Idempotency-Key: k1' -d "
+                                             "'{\"charge_id\":\"ch_1\",\"amount\":1000}'"},
+        {"the key used for something else: 409", "curl -i %s/refunds -H 'Idempotency-Key: k1' -d "
+                                                 "'{\"charge_id\":\"ch_1\",\"amount\":2000}'"},
+        {"ten at once: one payment",
+         "seq 10 | xargs -P10 -I{} curl -s %s/payments -H 'Idempotency-Key: k2' -d "
+         "'{\"order_id\":\"o_1\",\"amount\":500}'"},
+        {"the answer is lost after the effect",
+         "curl -i %s/refunds -H 'Idempotency-Key: k3' -H 'Demo-Fault: lose' -d "
+         "'{\"charge_id\":\"ch_3\",\"amount\":700}'"},
+        {"what really happened", "curl %s/ledger"},
+    };
+    char address[300];
+    snprintf(address, sizeof address, "%.*s:%u", SLICE_ARG(listen->host), (unsigned)listen->port);
+    puts("Try, in another terminal:\n");
+    for (size_t i = 0; i < sizeof tries / sizeof *tries; i++) {
+        printf("  # %s\n  ", tries[i][0]);
+        printf(tries[i][1], address);
+        puts("\n");
+    }
+    fflush(stdout);
+}

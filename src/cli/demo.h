@@ -10,4 +10,7 @@
  */
 bool demo_ensure(const struct config_address *address, const char *store_path);
 
+/* Prints the curl lines to try against the gateway at `listen`. */
+void demo_print_lines(const struct config_address *listen);
+
 #endif

@@ -80,6 +80,8 @@ static int run(const struct options *options, const struct config *config)
         return command_misused("serve", "no place for the store: give --store or $PAWL_STORE");
     if (options->demo && !demo_ensure(&config->upstream, path))
         return EXIT_UNAVAILABLE;
+    if (options->demo)
+        demo_print_lines(&config->listen);
     return daemon_run(config, path);
 }
 
