@@ -23,8 +23,9 @@ COMMANDS(X)
 int command_misused(const char *command, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* The store of a command: `option` (may be NULL), else $PAWL_STORE, else the XDG default, whose
- * folder is made when `create`. Malloc'd text (mem_free); NULL: no home directory, or no memory. */
+/* The store of a command: `option` (PATH or sqlite:PATH; may be NULL), else $PAWL_STORE, else the
+ * XDG default, whose folder is made when `create`. Malloc'd text (mem_free); NULL: no home
+ * directory, or no memory. */
 char *command_store_path(const char *option, int create);
 
 #endif

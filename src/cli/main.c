@@ -64,7 +64,8 @@ char *command_store_path(const char *option, int create)
     if (!option)
         option = getenv("PAWL_STORE");
     if (option && *option) {
-        buf_add_str(&path, option);
+        bool prefixed = strncmp(option, "sqlite:", sizeof "sqlite:" - 1) == 0;
+        buf_add_str(&path, prefixed ? option + sizeof "sqlite:" - 1 : option);
         return buf_take(&path);
     }
     if (state && *state == '/') {

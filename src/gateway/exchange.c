@@ -133,6 +133,7 @@ static struct exchange *exchange_new(struct client *client, const struct http_re
     x->found = *found;
     x->rule = found->rule;
     x->arena = arena_make(EXCHANGE_ARENA_MAX);
+    x->payload_arena = arena_make(PAYLOAD_ARENA_MAX);
     x->body = buf_make(found->rule->max_request_body);
     x->tenant = buf_make(HTTP_HEAD_MAX);
     x->key = buf_make(HTTP_HEAD_MAX);
@@ -154,6 +155,7 @@ static void exchange_free(struct exchange *x)
     buf_fini(&x->key);
     buf_fini(&x->tenant);
     buf_fini(&x->body);
+    arena_fini(&x->payload_arena);
     arena_fini(&x->arena);
     rule_set_unref(x->rules);
     mem_free(x);

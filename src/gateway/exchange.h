@@ -20,8 +20,9 @@
 #include "core/problem.h"
 #include "gateway/server.h"
 
-#define EXCHANGE_TURNS 32 /* decisions for one request */
-#define EXCHANGE_ARENA_MAX                                                                         \
+#define EXCHANGE_TURNS 32                            /* decisions for one request */
+#define EXCHANGE_ARENA_MAX ((size_t)8 * 1024 * 1024) /* values of key sources, paths */
+#define PAYLOAD_ARENA_MAX                                                                          \
     ((size_t)256 * 1024 * 1024)           /* understood JSON takes up to 32 times its text */
 #define OFFLOAD_LEAST ((size_t)64 * 1024) /* bytes of a body that a worker hashes */
 #define ANSWER_FIELDS_MAX ((size_t)64 * 1024)
@@ -55,8 +56,9 @@ struct exchange {
     const struct rule *rule;
     struct rule_found found;
     struct arena arena;
-    struct buf body;   /* the request's, as sent */
-    uint64_t reserved; /* of shared->buffered */
+    struct buf body;            /* the request's, as sent */
+    uint64_t reserved;          /* of shared->buffered */
+    struct arena payload_arena; /* of the understood body; empty but between open and close */
     struct payload payload;
     struct slice client_key; /* the Idempotency-Key line as sent; `.at` NULL: none */
     struct buf tenant;       /* as shown */
@@ -95,6 +97,11 @@ bool exchange_run(struct client *client, const struct http_request *request,
 /* Tenant, key, body, hashes: fills exchange->attempt. False: answered (or the client is gone);
  * `*ret_bypass` when the request has no key and the rule does not ask for one. */
 bool identify(struct exchange *x, bool *ret_bypass);
+
+/* Understands the request's body (found.facts.payload), and lets go of that again: understood JSON
+ * takes up to 32 times its text, so it is held for as long as it is looked at, and no wait. */
+enum payload_error payload_open(struct exchange *x);
+void payload_close(struct exchange *x);
 
 /* Hashes again by the recipe of the record. False: answered. */
 bool identify_again(struct exchange *x, struct slice recipe);

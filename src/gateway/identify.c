@@ -164,6 +164,29 @@ static struct slice header_value(const struct exchange *x, struct slice name)
     return line ? line->value : slice_of(NULL);
 }
 
+enum payload_error payload_open(struct exchange *x)
+{
+    if (x->found.facts.payload)
+        return PAYLOAD_OK;
+    struct payload_input input = {
+        .body = buf_slice(&x->body),
+        .content_type = header_value(x, SLICE("Content-Type")),
+        .content_encoding = header_value(x, SLICE("Content-Encoding")),
+        .max_decoded = x->rule->max_request_body,
+    };
+    x->payload_arena = arena_make(PAYLOAD_ARENA_MAX);
+    enum payload_error error = payload_read(&x->payload_arena, &input, &x->payload);
+    if (error == PAYLOAD_OK)
+        x->found.facts.payload = &x->payload;
+    return error;
+}
+
+void payload_close(struct exchange *x)
+{
+    x->found.facts.payload = NULL;
+    arena_fini(&x->payload_arena);
+}
+
 /* Runs on a worker for large bodies: touches the exchange alone. */
 struct hashing {
     struct exchange *x;
@@ -176,14 +199,7 @@ static void hash_body(void *argument)
 {
     struct hashing *h = argument;
     struct exchange *x = h->x;
-    h->error = PAYLOAD_OK;
-    if (!x->found.facts.payload)
-        h->error = payload_read(&x->arena,
-                                &(struct payload_input){buf_slice(&x->body),
-                                                        header_value(x, SLICE("Content-Type")),
-                                                        header_value(x, SLICE("Content-Encoding")),
-                                                        x->rule->max_request_body},
-                                &x->payload);
+    h->error = payload_open(x);
     if (h->error == PAYLOAD_OK)
         h->hashed = payload_hash(&x->payload, h->selection, &x->attempt.begin.payload_hash);
 }
@@ -194,6 +210,8 @@ static bool hash(struct exchange *x, const struct payload_selection *selection)
     bool large = x->body.len >= OFFLOAD_LEAST;
     if (!large || !fiber_offload(x->server->config->workers, hash_body, &h))
         hash_body(&h);
+    if (h.error != PAYLOAD_OK || !h.hashed)
+        payload_close(x);
     switch (h.error) {
     case PAYLOAD_OK:
         break;
@@ -208,7 +226,6 @@ static bool hash(struct exchange *x, const struct payload_selection *selection)
     }
     if (!h.hashed)
         return no_memory(x);
-    x->found.facts.payload = &x->payload;
     hex_encode(x->attempt.begin.payload_hash.bytes, DIGEST_SIZE, x->payload_hex);
     return true;
 }
@@ -222,7 +239,8 @@ static bool read_payload(struct exchange *x)
 {
     if (!hash(x, &x->rule->payload))
         return false;
-    bool looks_inside = template_needs_body(&x->rule->key) || selects_inside(&x->rule->payload);
+    bool looks_inside = template_needs_body(&x->rule->key) || selects_inside(&x->rule->payload) ||
+                        template_needs_body(&x->rule->probe);
     if (x->payload.coding_unknown && looks_inside)
         return refuse(x, ERROR_CODING_UNSUPPORTED, "Content-Encoding is ",
                       header_value(x, SLICE("Content-Encoding")));
@@ -234,7 +252,10 @@ static bool read_template_key(struct exchange *x)
 {
     struct buf text BUF_AUTO = buf_make(HTTP_HEAD_MAX);
     struct slice missing = {0};
-    switch (template_key(&x->rule->key, &x->found.facts, &x->arena, &text, &missing)) {
+    enum template_result result =
+        template_key(&x->rule->key, &x->found.facts, &x->arena, &text, &missing);
+    payload_close(x);
+    switch (result) {
     case TEMPLATE_OK:
         return key_has_format(x, buf_slice(&text));
     case TEMPLATE_MISSING:
@@ -283,6 +304,7 @@ bool identify(struct exchange *x, bool *ret_bypass)
         return false;
     if (!header_key && !read_template_key(x))
         return false;
+    payload_close(x);
     x->found.facts.key = buf_slice(&x->key);
     return fill_attempt(x);
 }
@@ -297,5 +319,7 @@ bool identify_again(struct exchange *x, struct slice recipe)
         return refuse(x, ERROR_PAYLOAD_MISMATCH,
                       "the first request was hashed by a newer version of pawl", slice_of(NULL));
     x->attempt.recipe = kept;
-    return hash(x, &selection);
+    bool hashed = hash(x, &selection);
+    payload_close(x);
+    return hashed;
 }

@@ -35,9 +35,11 @@ static bool write_head(struct exchange *x, struct buf *head)
     if (x->attempt.begin.window)
         x->found.facts.key = upstream_key(x);
     const struct http_request *probe = without_body(x);
+    bool opened = !template_needs_body(&x->rule->probe) || payload_open(x) == PAYLOAD_OK;
     enum template_result result =
         template_probe(&x->rule->probe, &x->found.facts, &x->arena, &target, &missing);
-    if (!probe || result != TEMPLATE_OK || !buf_ok(&target))
+    payload_close(x);
+    if (!opened || !probe || result != TEMPLATE_OK || !buf_ok(&target))
         return false;
     struct head_extra extra = {
         .peer = x->client->address,
