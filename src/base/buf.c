@@ -6,7 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#define CAP_FIRST 64
+#define CAP_FIRST 256
 
 /* Storage is always one byte longer than `cap`: the NUL of buf_take and of vsnprintf. */
 
@@ -66,28 +66,13 @@ void buf_added(struct buf *buf, size_t n)
     buf->len += n;
 }
 
-void buf_add(struct buf *buf, const void *at, size_t n)
+void buf_add_growing(struct buf *buf, const void *at, size_t n)
 {
     char *room = n ? buf_room(buf, n) : NULL;
     if (!room)
         return;
     memcpy(room, at, n);
     buf_added(buf, n);
-}
-
-void buf_add_slice(struct buf *buf, struct slice s)
-{
-    buf_add(buf, s.at, s.len);
-}
-
-void buf_add_char(struct buf *buf, char c)
-{
-    buf_add(buf, &c, 1);
-}
-
-void buf_add_str(struct buf *buf, const char *string)
-{
-    buf_add(buf, string, strlen(string));
 }
 
 void buf_add_u64(struct buf *buf, uint64_t value)

@@ -75,7 +75,6 @@ struct exchange {
     struct http_conn *upstream; /* lent by the pool; NULL: none */
     struct answer answer;
     bool unsent;      /* the upstream may lack part of the request: its connection is used up */
-    bool sent;        /* a byte of a request went out under the current token */
     bool probing;     /* what is under way upstream is a probe */
     bool has_failure; /* a probe follows a failure: what to answer if it settles nothing */
     struct fate failure;

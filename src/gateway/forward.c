@@ -35,7 +35,6 @@ enum step forward_run(struct exchange *x)
     struct buf head BUF_AUTO = buf_make(HEAD_OUT_MAX);
     enum exchange_end end = EXCHANGE_NOT_SENT;
     x->probing = false;
-    x->sent = false;
     x->deadline = clock_after(clock_boot_us(), x->rule->timeout_us);
     write_head(x, &head);
     if (!buf_ok(&head) || !upstream_take(x, &end))

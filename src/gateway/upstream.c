@@ -114,7 +114,6 @@ static enum exchange_end send_request(struct exchange *x, struct slice head, str
                              {(void *)(uintptr_t)body.at, first}};
     uint64_t before = x->upstream->sent;
     CRASH_POINT(before_request_write);
-    x->sent = true;
     enum exchange_end end = write_parts(x, parts, first > 0 ? 2 : 1);
     if (!x->unsent && rest.len > 0) {
         CRASH_POINT(between_request_writes);
