@@ -50,7 +50,8 @@ void buf_added(struct buf *buf, size_t n);
 /* As buf_add, where the storage has to grow or the buf has failed. */
 void buf_add_growing(struct buf *buf, const void *at, size_t n);
 
-/* Appends bytes; on failure: buf_ok. Inlined: heads and log lines are made of a hundred of these. */
+/* Appends bytes; on failure: buf_ok. Inlined: heads and log lines are made of a hundred of these.
+ */
 static inline void buf_add(struct buf *buf, const void *at, size_t n)
 {
     if (__builtin_expect(buf->failed || n == 0 || n > buf->cap - buf->len, 0)) {
