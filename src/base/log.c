@@ -193,6 +193,12 @@ void log_free(struct log *log)
     log_discard(log);
 }
 
+void log_flush(struct log *log)
+{
+    if (log)
+        (void)await_end(log);
+}
+
 static void ring_put(struct log *log, struct slice bytes)
 {
     size_t at = (log->first + log->used) % log->size;

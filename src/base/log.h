@@ -35,6 +35,10 @@ struct log *log_new(int fd, size_t ring_bytes);
 /* Writes what is queued, for LOG_FLUSH_US at most, and drops the rest. No log_write may run. */
 void log_free(struct log *log);
 
+/* Writes what is queued as log_free does, and leaves the log to threads that still write: for a
+ * process that ends without waiting for them. Their lines are lost. Accepts NULL. */
+void log_flush(struct log *log);
+
 /* Queues `line` (without a newline; one is added). Any thread; never waits for the reader. */
 void log_write(struct log *log, struct slice line);
 

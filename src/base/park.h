@@ -23,10 +23,16 @@ struct parker {
                              once: later parks wait on */
 };
 
+/* Whom to wake for `parker`: the one that outlives every wake. */
+static inline struct parker *parker_target(struct parker *parker)
+{
+    return parker->waker ? parker->waker : parker;
+}
+
 /* Wakes who parks on `parker`. */
 static inline void parker_wake(struct parker *parker)
 {
-    struct parker *target = parker->waker ? parker->waker : parker;
+    struct parker *target = parker_target(parker);
     target->wake(target);
 }
 

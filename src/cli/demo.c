@@ -29,7 +29,8 @@ static const char help[] =
     "  --ledger FILE     default ledger.jsonl\n"
     "  --faults LIST     as the Demo-Fault header, for every POST: delay=MS, status=CODE, lose,\n"
     "                    lose-before, half\n"
-    "  -h, --help        this text\n";
+    "  -h, --help        this text\n\n"
+    "exit codes: 0 done, 1 no ledger or address, 2 usage\n";
 
 int command_demo(int argc, char **argv)
 {
@@ -55,8 +56,10 @@ int command_demo(int argc, char **argv)
         case 'h':
             fputs(help, stdout);
             return EXIT_DONE;
+        case ':':
+            return command_misused("demo", "%s needs a value", argv[optind - 1]);
         default:
-            return command_misused("demo", "cannot take %s", argv[optind - 1]);
+            return command_misused("demo", "there is no option %s", argv[optind - 1]);
         }
     }
     if (optind < argc)
@@ -113,8 +116,11 @@ bool demo_ensure(const struct config_address *address, const char *store_path)
         fprintf(stderr, "pawl serve: %s\n", problem ? problem : "out of memory");
         return false;
     }
-    if (is_listening(&where, len))
+    if (is_listening(&where, len)) {
+        fprintf(stderr, "pawl serve: %.*s:%u is served already; no other demo is started\n",
+                SLICE_ARG(address->host), (unsigned)address->port);
         return true;
+    }
     struct buf listen BUF_AUTO = buf_make(TEXT_MAX);
     struct buf ledger BUF_AUTO = buf_make(TEXT_MAX);
     buf_printf(&listen, "%.*s:%u", SLICE_ARG(address->host), (unsigned)address->port);
@@ -133,14 +139,16 @@ void demo_print_lines(const struct config_address *listen)
     static const char *const tries[][2] = {
         {"the first attempt makes a refund", "curl -i %s/refunds -H 'Idempotency-Key: k1' -d "
                                              "'{\"charge_id\":\"ch_1\",\"amount\":1000}'"},
-        {"again: the same refund, replayed", "curl -i %s/refunds -H 'Idempotency-Key: k1' -d "
-                                             "'{\"charge_id\":\"ch_1\",\"amount\":1000}'"},
-        {"the key used for something else: 409", "curl -i %s/refunds -H 'Idempotency-Key: k1' -d "
-                                                 "'{\"charge_id\":\"ch_1\",\"amount\":2000}'"},
-        {"ten at once: one payment",
-         "seq 10 | xargs -P10 -I{} curl -s %s/payments -H 'Idempotency-Key: k2' -d "
-         "'{\"order_id\":\"o_1\",\"amount\":500}'"},
-        {"the answer is lost after the effect",
+        {"again: the same refund, Idempotency-Status: replayed",
+         "curl -i %s/refunds -H 'Idempotency-Key: k1' -d "
+         "'{\"charge_id\":\"ch_1\",\"amount\":1000}'"},
+        {"the key used for something else: 409 payload_mismatch",
+         "curl -i %s/refunds -H 'Idempotency-Key: k1' -d "
+         "'{\"charge_id\":\"ch_1\",\"amount\":2000}'"},
+        {"ten at once: one refund",
+         "seq 10 | xargs -P10 -I{} curl -s %s/refunds -H 'Idempotency-Key: k2' -d "
+         "'{\"charge_id\":\"ch_2\",\"amount\":500}'"},
+        {"the answer is lost after the effect: pawl asks the service, and tells what it found",
          "curl -i %s/refunds -H 'Idempotency-Key: k3' -H 'Demo-Fault: lose' -d "
          "'{\"charge_id\":\"ch_3\",\"amount\":700}'"},
         {"what really happened", "curl %s/ledger"},

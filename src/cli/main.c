@@ -108,6 +108,6 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
         if (strcmp(name, commands[i].name) == 0)
             return commands[i].run(argc - 1, argv + 1);
-    fprintf(stderr, "pawl: there is no command `%s`\n\n", name);
+    fprintf(stderr, "pawl: there is no %s `%s`\n\n", *name == '-' ? "option" : "command", name);
     return print_help(stderr);
 }

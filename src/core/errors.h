@@ -32,7 +32,7 @@ enum exit_code {
       "Idempotency key malformed", "Send exactly one well-formed key.")                            \
     X(KEY_SOURCE_MISSING, "VALIDATION.idempotency.key_source_missing", 400, "KEY_SOURCE_MISSING",  \
       false, true, 1, "Part of the idempotency key is missing",                                    \
-      "Send the value this route builds its key from.")                                            \
+      "Send the value this route builds its key from; a JSON body needs its Content-Type.")        \
     X(TENANT_MISSING, "VALIDATION.idempotency.tenant_missing", 400, "TENANT_MISSING", false, true, \
       1, "Tenant missing", "Send the credential or header that names the tenant.")                 \
     X(PATH_AMBIGUOUS, "VALIDATION.path_ambiguous", 400, "PATH_AMBIGUOUS", false, true, 1,          \
@@ -56,7 +56,8 @@ enum exit_code {
       "The first request is still running", "Wait, then repeat the request under the same key.")   \
     X(OUTCOME_UNKNOWN, "CONFLICT.idempotency.outcome_unknown", 409, "OUTCOME_UNKNOWN", false,      \
       false, 76, "The outcome of the first request is not known",                                  \
-      "Do not start over under a new key: the operation may have happened. Ask the operator.")     \
+      "Do not start over under a new key: the operation may have happened. Repeat under the same " \
+      "key if `retryable`, else ask the operator.")                                                \
     X(RESULT_EXPIRED, "CONFLICT.idempotency.result_expired", 410, "RESULT_EXPIRED", false, true,   \
       1, "Done before; the answer has expired",                                                    \
       "The operation happened. Look its result up where it lives.")                                \

@@ -192,7 +192,7 @@ static int serve(struct parts *parts, const struct config *config, const char *s
     if (drain(parts, config))
         return EXIT_DONE;
     /* Exchanges still run: their records stay pending, and the next start settles them. */
-    log_free(parts->log);
+    log_flush(parts->log);
     _exit(EXIT_DONE);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Failures the demo plays on request, so that a reader can try them by hand: the request header
- * `Demo-Fault: delay=2000, lose`, or for all POSTs the option of `pawl demo`.
+ * `Demo-Fault: delay=2000, lose` of a POST, or for all POSTs the option of `pawl demo`.
  */
 #ifndef PAWL_DEMO_FAULTS_H
 #define PAWL_DEMO_FAULTS_H

@@ -89,7 +89,7 @@ static void run_accept(void *argument)
 
 static bool complain(const char *what, const char *why)
 {
-    fprintf(stderr, "demo: %s: %s\n", what, why);
+    fprintf(stderr, "pawl demo: %s: %s\n", what, why);
     return false;
 }
 
@@ -98,7 +98,7 @@ static bool open_listener(struct server *server, const char *address, struct buf
     server->listen_fd = listen_on_loopback(slice_of(address), text);
     if (server->listen_fd >= 0 && buf_ok(text))
         return true;
-    fprintf(stderr, "demo: cannot listen on %s: %.*s\n", address, SLICE_ARG(buf_slice(text)));
+    fprintf(stderr, "pawl demo: cannot listen on %s: %.*s\n", address, SLICE_ARG(buf_slice(text)));
     return false;
 }
 
@@ -108,7 +108,7 @@ static bool open_ledger(struct server *server, const char *path)
     server->demo.ledger = ledger_open(path, &problem);
     if (server->demo.ledger != NULL)
         return true;
-    fprintf(stderr, "demo: ledger %s: %.*s\n", path, SLICE_ARG(buf_slice(&problem)));
+    fprintf(stderr, "pawl demo: ledger %s: %.*s\n", path, SLICE_ARG(buf_slice(&problem)));
     return false;
 }
 
@@ -132,8 +132,8 @@ static bool start(struct server *server, const struct demo_config *config, const
     server->signal_fd = signalfd(-1, signals, SFD_CLOEXEC | SFD_NONBLOCK);
     if (server->signal_fd < 0 || !fiber_spawn(server->loop, "accept", run_accept, server))
         return complain("cannot start", "no resources");
-    fprintf(stderr, "demo: listening on %.*s, ledger %s\n", SLICE_ARG(buf_slice(&address)),
-            config->ledger);
+    fprintf(stderr, "pawl demo: listening on %.*s, ledger %s, pid %ld\n",
+            SLICE_ARG(buf_slice(&address)), config->ledger, (long)getpid());
     return true;
 }
 

@@ -117,15 +117,17 @@ static enum http_read read_request(struct session *session, struct buf *body)
     return http_conn_read_body(conn, REQUEST_BODY_MAX, deadline_us, body);
 }
 
-/* False: the header asks for something that does not exist. */
+/* A gateway that asks what became of a lost answer sends its client's headers along: questions
+ * are answered. False: the header asks for something that does not exist. */
 static bool choose_faults(const struct session *session, struct demo_faults *ret_faults)
 {
     const struct http_request *request = &session->request;
+    if (!slice_eq(request->method, SLICE("POST")))
+        return true;
     const struct header *header = headers_find(&request->headers, SLICE("Demo-Fault"));
     if (header != NULL)
         return demo_faults_read(header->value, ret_faults);
-    if (slice_eq(request->method, SLICE("POST")))
-        *ret_faults = session->demo->faults;
+    *ret_faults = session->demo->faults;
     return true;
 }
 

@@ -33,15 +33,18 @@ static void end_head(struct exchange *x, struct buf *head)
     buf_add(head, "\r\n", 2);
 }
 
-static void write_out(struct exchange *x, const struct buf *head, struct slice body)
+/* False: not all of it left; nothing may follow. */
+static bool write_out(struct exchange *x, const struct buf *head, struct slice body)
 {
     int64_t deadline = clock_boot_us() + x->server->config->write_timeout_us;
     struct iovec parts[2] = {{head->at, head->len}, {(void *)(uintptr_t)body.at, body.len}};
     CRASH_POINT(before_answer_write);
-    if (!buf_ok(head) ||
-        http_conn_write(&x->client->conn, parts, body.len > 0 ? 2 : 1, deadline) != 0)
+    bool left = buf_ok(head) &&
+                http_conn_write(&x->client->conn, parts, body.len > 0 ? 2 : 1, deadline) == 0;
+    if (!left)
         x->keep_alive = false;
     CRASH_POINT(after_answer_write);
+    return left;
 }
 
 /* ---- kept answers ---- */
@@ -92,9 +95,10 @@ static void write_live(struct exchange *x, const struct answer *answer, struct b
     else
         x->keep_alive = false;
     end_head(x, head);
-    write_out(x, head, slice_of(NULL));
-    if (!stream_run(&stream))
-        x->keep_alive = false;
+    if (write_out(x, head, slice_of(NULL)) && stream_run(&stream))
+        return;
+    x->keep_alive = false;
+    x->client->cut_off = !sized && !stream.chunked;
 }
 
 void answer_first(struct exchange *x, const struct answer *answer, const char *mark)
@@ -107,11 +111,11 @@ void answer_first(struct exchange *x, const struct answer *answer, const char *m
     if (!outcome_field(buf_slice(&answer->fields), SLICE("Date")).at)
         head_write_date(&head);
     write_mark(&head, mark);
-    if (!answer->whole) {
+    bool has_body = head_has_body(answer->status);
+    if (!answer->whole && has_body) {
         write_live(x, answer, &head);
         return;
     }
-    bool has_body = head_has_body(answer->status);
     if (has_body)
         head_write_number(&head, "Content-Length", answer->body.len);
     end_head(x, &head);
@@ -236,7 +240,10 @@ void answer_verdict(struct exchange *x, enum engine_verdict verdict)
         answer_error(x, ERROR_PAYLOAD_MISMATCH, slice_of(NULL), NULL);
         return;
     case ENGINE_IN_PROGRESS:
-        answer_error(x, ERROR_IN_PROGRESS, slice_of(NULL), NULL);
+        if (server_draining(x->server) && x->rule->in_progress_wait_us > 0)
+            answer_gone(x);
+        else
+            answer_error(x, ERROR_IN_PROGRESS, slice_of(NULL), NULL);
         return;
     case ENGINE_OUTCOME_UNKNOWN:
         answer_error(x, ERROR_OUTCOME_UNKNOWN, slice_of(NULL), NULL);

@@ -172,7 +172,9 @@ void client_run(void *argument)
     while (serve_one(client))
         ;
     client->state = CLIENT_BUSY;
-    if (client->conn.head_len > 0 || client->conn.refusal != HTTP_REFUSAL_NONE)
+    if (client->cut_off)
+        http_conn_abort(&client->conn);
+    else if (client->conn.head_len > 0 || client->conn.refusal != HTTP_REFUSAL_NONE)
         http_conn_linger(&client->conn, LINGER_MAX, clock_boot_us() + LINGER_US);
     http_conn_close(&client->conn);
     unlink_client(client);

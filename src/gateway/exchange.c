@@ -38,6 +38,8 @@ static enum engine_verdict decide(struct exchange *x)
     int64_t limit = clock_after(boot, x->attempt.wait_us + BEGIN_SLACK_US +
                                           x->server->config->connect_timeout_us);
     client_parker_init(&x->parker, client);
+    if (server_draining(x->server))
+        x->attempt.wait_us = 0; /* who waits was told so before: it would not be woken */
     client->state = CLIENT_WAITING;
     client->waiting = &x->parker.parker;
     CRASH_POINT(before_begin);

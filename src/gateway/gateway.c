@@ -7,6 +7,7 @@
 #include "gateway/server.h"
 #include <arpa/inet.h>
 #include <errno.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <sys/socket.h>
@@ -184,10 +185,14 @@ static int start_server(struct gateway *gateway, struct server *server)
     return ok ? 0 : -ENOMEM;
 }
 
-static void explain(char **ret_problem, int failed)
+static void explain(const struct gateway_config *config, char **ret_problem, int failed)
 {
-    struct buf text = buf_make(256);
-    buf_add_str(&text, "cannot listen: ");
+    struct buf text = buf_make(512);
+    char host[2 * INET6_ADDRSTRLEN] = "?", port[8] = "?";
+    getnameinfo((const struct sockaddr *)&config->listen, config->listen_len, host, sizeof host,
+                port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV);
+    bool v6 = config->listen.ss_family == AF_INET6;
+    buf_printf(&text, v6 ? "cannot listen on [%s]:%s: " : "cannot listen on %s:%s: ", host, port);
     buf_add_str(&text, failed == -EADDRINUSE
                            ? "the address is in use, perhaps by another pawl; stop it, or choose "
                              "another `listen:`"
@@ -221,7 +226,7 @@ struct gateway *gateway_start(const struct gateway_config *config, char **ret_pr
         failed = start_server(gateway, &gateway->servers[i]);
     }
     if (failed != 0) {
-        explain(ret_problem, failed);
+        explain(config, ret_problem, failed);
         give_up(gateway);
         return NULL;
     }

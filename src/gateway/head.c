@@ -96,6 +96,8 @@ void head_write_request(struct buf *buf, struct slice method, struct slice targe
 {
     buf_add_slice(buf, method);
     buf_add_char(buf, ' ');
+    if (target.at[0] == '?')
+        buf_add_char(buf, '/');
     buf_add_slice(buf, target);
     buf_add_str(buf, " HTTP/1.1\r\n");
     for (size_t i = 0; i < request->headers.n; i++)
@@ -125,7 +127,8 @@ struct slice head_target(const struct http_request *request)
         return SLICE("/");
     const char *end = request->target.at + request->target.len;
     bool inside = request->path.at >= request->target.at && request->path.at < end;
-    return inside ? slice_make(request->path.at, (size_t)(end - request->path.at)) : request->path;
+    const char *from = inside ? request->path.at : request->query.at ? request->query.at - 1 : NULL;
+    return from ? slice_make(from, (size_t)(end - from)) : request->path;
 }
 
 void head_copy_answer_fields(struct buf *buf, const struct headers *headers, bool ruled)

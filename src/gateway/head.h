@@ -27,7 +27,8 @@ struct head_extra {
 void head_write_request(struct buf *buf, struct slice method, struct slice target,
                         const struct http_request *request, const struct head_extra *extra);
 
-/* The target to ask an upstream for: what was sent, or the origin-form of an absolute one. */
+/* The target to ask an upstream for: what was sent, or the origin-form of an absolute one (its `?`
+ * and on, where it has no path: head_write_request adds the slash). */
 struct slice head_target(const struct http_request *request);
 
 /* Appends the end-to-end lines of an upstream's answer. `ruled`: also without pawl's own names. */

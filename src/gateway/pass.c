@@ -150,6 +150,7 @@ static bool answer(struct pass *pass)
     if (!buf_ok(&head) || http_conn_write(&client->conn, &part, 1, deadline) != 0)
         return false;
     bool whole = http_conn_body_left(pass->upstream) ? stream_run(&stream) : true;
+    client->cut_off = !whole && open_end && !stream.chunked;
     pass->reusable = whole && response->keep_alive && !pass->unsent;
     return whole && keep;
 }

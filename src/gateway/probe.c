@@ -7,12 +7,20 @@
 
 static const struct slice method_get = {"GET", 3};
 
-/* Fields that speak of the request's body mean nothing on a GET. */
-static bool speaks_of_body(struct slice name)
+/* Fields that speak of the request's body, or say when and in part it is to be answered, mean
+ * something else on a GET: `If-None-Match: *` of a PUT that creates would make every probe 304. */
+static bool speaks_of_request(struct slice name)
 {
-    return slice_eq_nocase(name, SLICE("Content-Type")) ||
-           slice_eq_nocase(name, SLICE("Content-Encoding")) ||
-           slice_eq_nocase(name, SLICE("If-Match"));
+    static const struct slice names[] = {
+        {"Content-Type", 12},      {"Content-Encoding", 16},
+        {"If-Match", 8},           {"If-None-Match", 13},
+        {"If-Modified-Since", 17}, {"If-Unmodified-Since", 19},
+        {"If-Range", 8},           {"Range", 5},
+    };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (slice_eq_nocase(name, names[i]))
+            return true;
+    return false;
 }
 
 static struct http_request *without_body(struct exchange *x)
@@ -23,7 +31,7 @@ static struct http_request *without_body(struct exchange *x)
     *probe = *x->request;
     probe->headers.n = 0;
     for (size_t i = 0; i < x->request->headers.n; i++)
-        if (!speaks_of_body(x->request->headers.at[i].name))
+        if (!speaks_of_request(x->request->headers.at[i].name))
             probe->headers.at[probe->headers.n++] = x->request->headers.at[i];
     return probe;
 }

@@ -45,6 +45,7 @@ struct client {
     struct client *next;
     struct client *prev;
     enum client_state state;
+    bool cut_off;           /* an answer that ends with the connection was not whole: RST, no FIN */
     struct parker *waiting; /* with CLIENT_WAITING: interrupted by a drain */
     struct slice address;   /* of the peer, as text */
     char address_text[64];

@@ -108,6 +108,17 @@ static enum step ask_next(struct exchange *x, struct fate fate)
     return STEP_DECIDE;
 }
 
+/* The probe said that it did not happen, the request went out once more, and failed again: that is
+ * the client's to know. Asking on would send without end, and without a pause, for one request. */
+static enum step tell_again_in_doubt(struct exchange *x, struct fate fate)
+{
+    if (fate.error == ERROR_NONE)
+        answer_first(x, &x->answer, mark_of(x, fate.write));
+    else
+        answer_error(x, fate.error, slice_of(NULL), mark_of(x, fate.write));
+    return STEP_DONE;
+}
+
 static enum step tell(struct exchange *x, struct fate fate)
 {
     switch (fate.tell) {
@@ -120,7 +131,7 @@ static enum step tell(struct exchange *x, struct fate fate)
         answer_error(x, fate.error, slice_of(NULL), mark_of(x, fate.write));
         return STEP_DONE;
     case FATE_PROBE:
-        return ask_next(x, fate);
+        return x->has_failure ? tell_again_in_doubt(x, fate) : ask_next(x, fate);
     case FATE_DECIDE:
         return STEP_DECIDE;
     }

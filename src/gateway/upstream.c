@@ -139,8 +139,10 @@ static enum exchange_end read_head(struct exchange *x, struct slice method)
             return end_of(read);
         if (x->response.status >= 200)
             return EXCHANGE_ANSWERED;
-        if (x->response.status == 101)
+        if (x->response.status == 101) {
+            x->response.keep_alive = false; /* it speaks another protocol now */
             return EXCHANGE_BROKE;
+        }
         http_conn_next(x->upstream);
         interim++;
     }
@@ -160,7 +162,8 @@ static bool is_stream(const struct http_response *response)
 static enum exchange_end read_body(struct exchange *x)
 {
     struct buf *body = &x->answer.body;
-    while (!is_stream(&x->response)) {
+    /* An answer that cannot have a body is whole, whatever its type says. */
+    while (!http_conn_body_left(x->upstream) || !is_stream(&x->response)) {
         uint64_t room = x->rule->max_response_body - body->len;
         enum http_read read = http_conn_read_body(x->upstream, room, next_deadline(x), body);
         if (read == HTTP_READ_TIMEOUT && !out_of_time(x))

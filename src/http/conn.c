@@ -68,6 +68,14 @@ void http_conn_close(struct http_conn *conn)
     buf_fini(&conn->in);
 }
 
+void http_conn_abort(struct http_conn *conn)
+{
+    struct linger at_once = {.l_onoff = 1};
+    if (conn->io.fd >= 0)
+        (void)setsockopt(conn->io.fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+    http_conn_close(conn);
+}
+
 void http_conn_linger(struct http_conn *conn, size_t max, int64_t deadline_us)
 {
     buf_clear(&conn->in);

@@ -42,6 +42,10 @@ int http_conn_connect(struct http_conn *conn, const struct sockaddr *address, un
 /* Closes with FIN (bytes already given to the kernel still go out). Accepts a closed one. */
 void http_conn_close(struct http_conn *conn);
 
+/* Closes with RST, so that the peer of a message that ends with its connection can tell that it did
+ * not come whole. Accepts a closed one. */
+void http_conn_abort(struct http_conn *conn);
+
 /* Closes the way a server must after a refusal (RFC 9112 9.6): stops sending, then reads and drops
  * at most `max` bytes until the peer closes or the deadline passed, so that the answer is not lost
  * to a RST. */

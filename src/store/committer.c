@@ -26,13 +26,14 @@ static void queue_front(struct committer *c, struct op_list *front)
     list_prepend(&c->queue, front);
 }
 
-/* The owner may free the operation as soon as it reads OP_ENDED: the parker is read before. */
+/* The owner may free the operation, and a parker that wraps another one, as soon as it reads
+ * OP_ENDED: whom to wake is read before. */
 static void end_op(struct store_op *op)
 {
-    struct parker *parker = op->parker;
+    struct parker *target = op->parker ? parker_target(op->parker) : NULL;
     atomic_store_explicit(&op->state, OP_ENDED, memory_order_release);
-    if (parker)
-        parker_wake(parker);
+    if (target)
+        target->wake(target);
 }
 
 /* ---- one batch ---- */

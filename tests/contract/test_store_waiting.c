@@ -472,9 +472,42 @@ static void two_processes_on_one_store_see_each_other_s_writes(void **state)
     assert_int_equal(check_counts(bed), 2);
 }
 
+/* ---- who is woken ---- */
+
+struct counting_parker {
+    struct parker parker; /* first: the two are cast into each other */
+    atomic_int wakes;
+};
+
+static void count_wake(struct parker *parker)
+{
+    atomic_fetch_add(&((struct counting_parker *)parker)->wakes, 1);
+}
+
+/* The owner sees the end before it is woken, and its wrapping parker is gone by then: the wake goes
+ * to the one behind it all the same. */
+static void a_wrapping_parker_need_not_outlive_its_operation(void **state)
+{
+    struct bed *bed = *state;
+    struct counting_parker behind = {.parker = {.wake = count_wake}};
+    struct counting_parker late = {.parker = {.wake = count_wake}};
+    for (int i = 1; i <= 30000; i++) {
+        struct parker wrapper = {.wake = count_wake, .waker = &behind.parker};
+        struct store_op op = {.kind = STORE_LOOK, .key_hash = key_of(1), .parker = &wrapper};
+        store_submit(bed->store, &op);
+        while (!store_op_ended(&op))
+            ;
+        __atomic_store_n(&wrapper.waker, &late.parker, __ATOMIC_RELAXED);
+        while (atomic_load(&behind.wakes) + atomic_load(&late.wakes) < i)
+            ;
+    }
+    assert_int_equal(atomic_load(&late.wakes), 0);
+}
+
 int main(void)
 {
     struct CMUnitTest tests[] = {
+        BED_TEST(a_wrapping_parker_need_not_outlive_its_operation),
         BED_TEST(a_waiter_is_woken_by_the_outcome_and_replays_it),
         BED_TEST(a_thousand_waiters_replay_one_outcome),
         BED_TEST(after_a_release_the_oldest_waiter_proceeds_and_the_others_wait_on),

@@ -235,7 +235,7 @@ static void a_buffer_and_an_arena_without_memory_say_so(void **state)
     (void)state;
     buf_add_str(&buf, "kept");
     mem_fail_nth(1);
-    for (int i = 0; i < 100; i++)
+    for (int i = 0; i < 900; i++)
         buf_add_char(&buf, 'x');
     assert_true(buf.failed && !buf.too_large);
     mem_fail_nth(1);

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How messages end, and what a connection is good for afterwards."""
+from __future__ import annotations
+
+import pytest
+
+from upstream import Reply
+from wire import eventually
+
+
+def test_the_query_of_an_absolute_target_without_a_path_goes_on(gateway, upstream):
+    with gateway.connect() as client:
+        client.send(b"POST http://gateway.test?x=1 HTTP/1.1\r\nHost: gateway.test\r\n"
+                    b"Content-Length: 0\r\n\r\n")
+        assert client.answer().status == 201
+    assert upstream.requests[0].target == "/?x=1"
+
+
+@pytest.mark.parametrize("path", ["/refunds", "/other"])
+def test_an_http_1_0_client_can_tell_a_truncated_answer(gateway, upstream, path):
+    upstream.then(Reply(200, b"x" * 3000, framing="chunked", cut=-100,
+                        headers=(("Content-Type", "text/event-stream"),)))
+    with gateway.connect() as client:
+        client.send(f"POST {path} HTTP/1.0\r\nIdempotency-Key: k1\r\nContent-Length: 2\r\n"
+                    "\r\n{}".encode())
+        with pytest.raises(ConnectionResetError):
+            while client.sock.recv(65536):
+                pass
+
+
+@pytest.mark.parametrize("status", [204, 304])
+def test_an_answer_without_a_body_is_no_stream_whatever_its_type_says(gateway, upstream, status):
+    upstream.then(Reply(status, headers=(("Content-Type", "text/event-stream"),)))
+    with gateway.connect() as client:
+        first = client.request("POST", "/refunds", [("Idempotency-Key", "k1")], b"{}")
+        assert first.status == status
+        assert first["Transfer-Encoding"] is None
+        again = client.request("POST", "/refunds", [("Idempotency-Key", "k1")], b"{}")
+    assert (again.status, again["Idempotency-Status"]) == (status, "replayed")
+
+
+def test_a_connection_that_switched_protocols_is_never_used_again(gateway, upstream):
+    upstream.then(Reply(101, headers=(("Connection", "upgrade"), ("Upgrade", "x"))))
+    answer = gateway.request("POST", "/refunds", [("Idempotency-Key", "k1")], b"{}")
+    assert (answer.status, answer["Idempotency-Status"]) == (502, "unknown")
+    eventually(lambda: upstream.connections == 0, "the end of the connection")
