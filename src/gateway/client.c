@@ -8,7 +8,7 @@
 #include <sys/uio.h>
 
 #define DROP_MAX ((uint64_t)64 * 1024)          /* of a body nobody wanted */
-#define LINGER_MAX ((size_t)256 * 1024)         /* bytes read after a refusal */
+#define LINGER_MAX ((size_t)4 * 1024 * 1024)    /* bytes read after a refusal */
 #define LINGER_US (INT64_C(1) * CLOCK_US_PER_S) /* and how long */
 #define CLIENT_ARENA_MAX ((size_t)256 * 1024)   /* paths and parameters of one head */
 #define PROBLEM_MAX ((size_t)8 * 1024)

@@ -114,6 +114,13 @@ static bool reserve_body(struct exchange *x)
     return true;
 }
 
+/* What was announced, or feared of a chunked body, and did not come. */
+static void give_back_reserve(struct exchange *x)
+{
+    atomic_fetch_sub(&x->server->shared->buffered, x->reserved - x->body.len);
+    x->reserved = x->body.len;
+}
+
 static bool ask_for_body(struct exchange *x)
 {
     if (!x->request->expect_continue || !http_conn_body_left(&x->client->conn))
@@ -138,6 +145,7 @@ static bool read_body(struct exchange *x)
     switch (http_conn_read_body(&x->client->conn, x->rule->max_request_body, deadline, &x->body)) {
     case HTTP_READ_OK:
         CRASH_POINT(request_body_read);
+        give_back_reserve(x);
         return true;
     case HTTP_READ_TOO_LARGE:
         return refuse(x, ERROR_BODY_TOO_LARGE, "the body is above max_request_body",

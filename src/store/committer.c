@@ -379,6 +379,9 @@ static bool keep_waiting(struct committer *c, struct store_op *op, int64_t boot)
     }
     op->waits = true;
     atomic_store_explicit(&op->state, OP_WAITING, memory_order_relaxed);
+    /* An owner that was interrupted before it waited gives its place back now. */
+    if (op->parker)
+        parker_wake(op->parker);
     return true;
 }
 

@@ -84,7 +84,8 @@ bool committer_stopped(struct committer *committer);
 
 /* store.h's calls of the same names. */
 void committer_submit(struct committer *committer, struct store_op *op);
-bool committer_withdraw(struct committer *committer, struct store_op *op);
+/* `only_waiting`: not one that is queued. */
+bool committer_withdraw(struct committer *committer, struct store_op *op, bool only_waiting);
 bool committer_is_up(const struct committer *committer);
 
 #endif

@@ -52,10 +52,12 @@ void committer_submit(struct committer *c, struct store_op *op)
         cond_signal(&c->cond);
 }
 
-bool committer_withdraw(struct committer *c, struct store_op *op)
+bool committer_withdraw(struct committer *c, struct store_op *op, bool only_waiting)
 {
     mutex_lock(&c->mutex);
     int state = atomic_load_explicit(&op->state, memory_order_relaxed);
+    if (only_waiting && state == OP_QUEUED)
+        state = OP_TAKEN;
     if (state == OP_QUEUED)
         list_remove(&c->queue, op);
     else if (state == OP_WAITING)

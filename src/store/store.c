@@ -107,7 +107,7 @@ void store_submit(struct store *store, struct store_op *op)
 
 bool store_withdraw(struct store *store, struct store_op *op)
 {
-    return committer_withdraw(store->committer, op);
+    return committer_withdraw(store->committer, op, false);
 }
 
 void store_run(struct store *store, struct store_op *op, struct parker *parker, int64_t deadline_us)
@@ -119,10 +119,10 @@ void store_run(struct store *store, struct store_op *op, struct parker *parker, 
         parker->park(parker, deadline);
         if (store_op_ended(op))
             return;
-        bool give_up = parker->interrupted || clock_boot_us() >= deadline;
-        if (give_up && store_withdraw(store, op))
+        bool late = clock_boot_us() >= deadline;
+        if ((late || parker->interrupted) && committer_withdraw(store->committer, op, !late))
             return;
-        if (give_up)
+        if (late)
             deadline = CLOCK_NEVER;
     }
 }

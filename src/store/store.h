@@ -169,8 +169,9 @@ bool store_op_ended(const struct store_op *op);
  * False: it is being applied or has ended; its owner waits until it ended. */
 bool store_withdraw(struct store *store, struct store_op *op);
 
-/* Submits and parks until it has ended. With a deadline that passes, or a parker that is
- * interrupted, it is withdrawn if that is still possible. */
+/* Submits and parks until it has ended. With a deadline that passes it is withdrawn if that is
+ * still possible; with a parker that is interrupted only once it waits: what is about to be decided
+ * is decided for a client that has left, too (contract section 2, invariant 4). */
 void store_run(struct store *store, struct store_op *op, struct parker *parker,
                int64_t deadline_us);
 
