@@ -10,7 +10,8 @@
 
 static const char help[] =
     "usage: pawl serve -c FILE [-t] [--store PATH] [--demo]\n\n"
-    "Runs the gateway. SIGTERM stops accepting, lets running requests end, and exits 0.\n\n"
+    "Runs the gateway. SIGTERM stops accepting, lets running requests end, and exits 0; SIGHUP is\n"
+    "ignored: restart it to read the config again.\n\n"
     "  -c, --config FILE  the config, YAML\n"
     "  -t, --test         check the config, print its warnings, and exit\n"
     "      --store PATH   the SQLite file of the records (default: `store:` of the config,\n"

@@ -11,7 +11,9 @@ static void check_pair(struct reader *reader, const struct rule_draft *earlier,
         complaints_add(reader->errors, other->place, other->key,
                        "'%.*s' is the name of another rule (line %zu)", SLICE_ARG(other->text),
                        name->place.line);
-    if (name && match && same && rule_match_covers(&earlier->rule.match, &later->rule.match))
+    /* A `match` that was refused is empty, and would cover everything. */
+    bool read = match && same && earlier->rule.match.method.len > 0;
+    if (name && read && rule_match_covers(&earlier->rule.match, &later->rule.match))
         complaints_add(reader->errors, same->place, same->key,
                        "never reached: rule '%.*s' (line %zu) matches all of it first",
                        SLICE_ARG(name->text), match->place.line);

@@ -47,6 +47,7 @@ static int block_signals(void)
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGINT);
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGHUP, SIG_IGN); /* no reload in this version; and no end without a drain */
     sigprocmask(SIG_BLOCK, &set, NULL);
     return signalfd(-1, &set, SFD_CLOEXEC);
 }

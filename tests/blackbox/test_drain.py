@@ -24,3 +24,14 @@ def test_a_duplicate_that_comes_whole_during_a_drain_is_refused_at_once(pawl, up
         gate.open()
         assert first.answer().status == 201
     assert gateway.wait() == 0
+
+
+def test_a_hang_up_ends_nothing(gateway, upstream):
+    gate = upstream.hold()
+    with gateway.connect() as client:
+        client.send(request_bytes("POST", "/refunds", [("Idempotency-Key", "k1")], b"{}"))
+        gate.wait_for()
+        gateway.signal(signal.SIGHUP)
+        gate.open()
+        assert client.answer().status == 201
+    assert gateway.request("GET", "/x").status == 200

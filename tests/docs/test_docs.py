@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the documents say is so: their links lead somewhere, the scripts and files they name exist,
-and the binary ($PAWL_BIN) takes every config they show."""
+"""What the documents say is so: their links lead somewhere, the scripts, files and tests they name
+exist, and the binary ($PAWL_BIN) takes every config they show."""
 from __future__ import annotations
 
 import os
@@ -20,6 +20,8 @@ NAMED = re.compile(r"(?<![\w/.-])((?:scripts|docs|examples|src|tests|bench|model
                    r"[\w./-]*\w)")
 FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```", re.M | re.S)
 HEADING = re.compile(r"^#+ +(.*)$", re.M)
+TEST = re.compile(r"\b(\w+/test_\w+\.(?:py|c))::(\w+)")
+PROMISES = (ROOT / "docs/promises.md").read_text("utf-8")
 LISTEN = re.compile(r"^(listen|upstream|rules):", re.M)
 
 
@@ -59,6 +61,41 @@ def test_files_that_are_named_exist(path):
     for name in NAMED.findall(path.read_text("utf-8")):
         assert any(base.exists() for base in (ROOT / name, path.parent / name)) or \
             any(ROOT.glob(name + "*")), name
+
+
+def runs(file: Path, test: str) -> bool:
+    """Whether the file has this test, and runs it: in C it is defined and then listed."""
+    if not file.is_file():
+        return False
+    text = file.read_text("utf-8")
+    if file.suffix == ".py":
+        return test.startswith("test_") and f"\ndef {test}(" in text
+    listed = re.search(rf"(?:\bT|BED_TEST|cmocka_unit_test)\(\s*{test}\)", text)
+    return f"\nstatic void {test}(void **" in text and listed is not None
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_tests_that_are_named_exist(path):
+    missing = [f"{file}::{test}" for file, test in TEST.findall(path.read_text("utf-8"))
+               if not runs(ROOT / "tests" / file, test)]
+    assert not missing
+
+
+def test_every_invariant_has_its_tests():
+    parts = re.split(r"^### (\d+)\. ", PROMISES.partition("## Answers")[0], flags=re.M)[1:]
+    assert parts[::2] == [str(n) for n in range(1, 14)]
+    assert all(TEST.search(part) for part in parts[1::2])
+
+
+@pytest.mark.parametrize("what, table, name", [
+    ("crash point", "src/base/crash_points.h", r"^    X\((\w+)\)"),
+    ("error code", "src/core/errors.h", r"^    X\(\w+,\s*\"([^\"]+)\"")])
+def test_every_crash_point_and_error_code_has_its_tests(what, table, name):
+    names = re.findall(name, (ROOT / table).read_text("utf-8"), re.M)
+    rows = [line for line in PROMISES.splitlines() if line.startswith("|")]
+    assert len(names) > 15
+    for each in names:
+        assert any(f"`{each}`" in row for row in rows), f"{what} {each}"
 
 
 @pytest.mark.parametrize("text", [pytest.param(text, id=name) for name, text in configs()])

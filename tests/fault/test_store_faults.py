@@ -26,19 +26,16 @@ needs_strace = pytest.mark.strace
 needs_mount = pytest.mark.mount
 
 
-class Injection:
-    """System calls of a running process fail from `with` to its end."""
+class Traced:
+    """strace sees some system calls of a running process, from `with` to its end."""
 
-    def __init__(self, gateway: Gateway, call: str, how: str, only: Path | None = None):
+    def __init__(self, gateway: Gateway, calls: str, *more: str):
         self.log = gateway.directory / "strace"
-        self._arguments = ["strace", "-f", "-q", "-o", str(self.log), "-e", f"trace={call}",
-                           "-e", f"inject={call}:{how}", "-p", str(gateway.process.pid)]
-        if only:
-            self._arguments += ["-P", str(only)]
-        self._is_lethal = "ENOSPC" not in how
+        self._arguments = ["strace", "-f", "-q", "-o", str(self.log), "-e", f"trace={calls}",
+                           *more, "-p", str(gateway.process.pid)]
         self._threads = f"/proc/{gateway.process.pid}/task"
 
-    def __enter__(self) -> Injection:
+    def __enter__(self) -> Traced:
         self.process = subprocess.Popen(self._arguments, stderr=subprocess.DEVNULL)
         eventually(lambda: self.process.poll() is not None or self._is_attached(), "strace")
         return self
@@ -47,6 +44,19 @@ class Injection:
         traced = f"TracerPid:\t{self.process.pid}\n"
         return all(traced in Path(self._threads, thread, "status").read_text("utf-8")
                    for thread in os.listdir(self._threads))
+
+    def __exit__(self, *_: object) -> None:
+        self.process.send_signal(signal.SIGINT)
+        self.process.wait(PATIENCE)
+
+
+class Injection(Traced):
+    """System calls of a running process fail from `with` to its end."""
+
+    def __init__(self, gateway: Gateway, call: str, how: str, only: Path | None = None):
+        super().__init__(gateway, call, "-e", f"inject={call}:{how}",
+                         *(["-P", str(only)] if only else []))
+        self._is_lethal = "ENOSPC" not in how
 
     def __exit__(self, *_: object) -> None:
         """strace must not be asked to let go of a process that is dying: both would hang."""

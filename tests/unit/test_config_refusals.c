@@ -159,6 +159,17 @@ static void rules_that_cannot_hold_are_refused(void **state)
     CHECK_BAD(cases);
 }
 
+static void a_match_that_was_refused_hides_no_other_rule(void **state)
+{
+    char *complaints = NULL;
+    struct slice text = slice_of(HEAD "rules:\n- {name: a, match: x}\n- {name: b, match: y}\n");
+    (void)state;
+    assert_null(config_parse("pawl.yaml", text, &complaints));
+    assert_non_null(complaints);
+    assert_null(strstr(complaints, "never reached"));
+    mem_free(complaints);
+}
+
 static void values_of_rules_are_checked_where_they_stand(void **state)
 {
     static const struct bad cases[] = {
@@ -266,6 +277,7 @@ int main(void)
         cmocka_unit_test(values_of_the_wrong_kind_or_size_are_refused),
         cmocka_unit_test(addresses_and_stores_that_cannot_be_are_refused),
         cmocka_unit_test(rules_that_cannot_hold_are_refused),
+        cmocka_unit_test(a_match_that_was_refused_hides_no_other_rule),
         cmocka_unit_test(values_of_rules_are_checked_where_they_stand),
         cmocka_unit_test(options_of_later_versions_are_refused_and_not_passed_over),
         cmocka_unit_test(all_complaints_come_at_once_in_the_files_order),
