@@ -65,6 +65,7 @@ struct keys_found {
     struct keys_row *first;
     struct keys_row *last;
     size_t n;
+    int64_t after; /* the slice being listed has ids above this one */
     bool no_memory;
 };
 #define KEYS_FOUND_AUTO __attribute__((cleanup(keys_found_fini)))

@@ -8,6 +8,7 @@
 #define PATIENCE_US (10 * CLOCK_US_PER_S)
 #define FOUND_MAX ((size_t)256 * 1024 * 1024)
 #define CANDIDATES_MAX 20
+#define SLICE_ROWS 20000 /* looked at while the store is held: a few milliseconds */
 
 int keys_open(struct keys_session *session, const struct keys_options *options)
 {
@@ -82,15 +83,24 @@ static struct slice keep(struct keys_found *found, struct slice text)
     return copy;
 }
 
+static void drop_slice(struct keys_found *found)
+{
+    struct keys_row **end = &found->first;
+    found->last = NULL;
+    for (found->n = 0; *end && (*end)->store.id <= found->after; found->n++) {
+        found->last = *end;
+        end = &(*end)->next;
+    }
+    *end = NULL;
+}
+
 /* Runs on the committer's thread inside its transaction, so it only copies. */
 static void add_row(void *argument, const struct store_row *row, enum record_lease lease)
 {
     struct keys_found *found = argument;
     /* Ids ascend: one that does not belongs to a batch that is applied again from its start. */
-    if (found->last && row->id <= found->last->store.id) {
-        found->first = found->last = NULL;
-        found->n = 0;
-    }
+    if (found->last && row->id <= found->last->store.id)
+        drop_slice(found);
     struct keys_row *copy = arena_alloc(&found->arena, sizeof *copy);
     if (!copy) {
         found->no_memory = true;
@@ -118,12 +128,18 @@ int keys_collect(struct keys_session *session, size_t limit, struct keys_found *
                               .key = options->key,
                               .status = options->status,
                               .lapsed_only = options->lapsed,
-                              .limit = limit,
                               .each = add_row,
                               .argument = ret_found};
-    struct store_op op = {.kind = STORE_LIST, .list = &list};
+    struct store_op op = {.kind = STORE_LIST, .list = &list, .row = SLICE_ROWS};
+    int code = EXIT_DONE;
     *ret_found = (struct keys_found){.arena = arena_make(FOUND_MAX)};
-    int code = keys_run(session, &op);
+    while (code == EXIT_DONE && list.up_to < op.row && ret_found->n < limit) {
+        list.after = ret_found->after = list.up_to;
+        list.up_to += SLICE_ROWS;
+        list.limit = limit - ret_found->n;
+        op = (struct store_op){.kind = STORE_LIST, .list = &list};
+        code = keys_run(session, &op);
+    }
     if (code == EXIT_DONE && ret_found->no_memory) {
         fprintf(stderr, "pawl %s: too much to list at once; use --limit\n", options->command);
         return EXIT_UNAVAILABLE;

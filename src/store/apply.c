@@ -248,6 +248,7 @@ enum backend_status apply_op(struct apply *apply, struct store_op *op, bool *ret
         return apply_look(apply, op);
     case STORE_LIST:
         op->status = STORE_DONE;
+        op->row = apply->state.next_row - 1;
         return apply->backend->ops->list(apply->backend, op->list, &apply->world);
     default:
         return apply_write(apply, op, ret_touched);

@@ -228,7 +228,8 @@ static enum backend_status select_row(void *argument, struct row *row)
     struct selection *selection = argument;
     const struct store_list *list = selection->list;
     const struct store_row *store = &row->store;
-    bool wanted = !record_is_gone(&store->record, selection->world->now) &&
+    bool inside = store->id > list->after && (list->up_to == 0 || store->id <= list->up_to);
+    bool wanted = inside && !record_is_gone(&store->record, selection->world->now) &&
                   passes(list->tenant, store->tenant) && passes(list->rule, store->rule) &&
                   passes(list->key, store->key) &&
                   (list->status == RECORD_ABSENT || list->status == store->record.status);

@@ -66,10 +66,11 @@
     X(OUTCOME_STRIP,                                                                               \
       "UPDATE pawl_outcome SET headers=NULL, body=NULL, sweep_at=gone_at WHERE id=?1")             \
     X(LIST,                                                                                        \
-      "SELECT id FROM pawl_pending WHERE (?1 IS NULL OR tenant=?1) AND (?2 IS NULL OR rule=?2)"    \
-      " AND (?3 IS NULL OR key=?3) AND (?4=0 OR status=?4)"                                        \
-      " UNION ALL SELECT id FROM pawl_outcome WHERE (?1 IS NULL OR tenant=?1)"                     \
+      "SELECT id FROM pawl_pending WHERE id > ?5 AND id <= ?6 AND (?1 IS NULL OR tenant=?1)"       \
       " AND (?2 IS NULL OR rule=?2) AND (?3 IS NULL OR key=?3) AND (?4=0 OR status=?4)"            \
+      " UNION ALL SELECT id FROM pawl_outcome WHERE id > ?5 AND id <= ?6"                          \
+      " AND (?1 IS NULL OR tenant=?1) AND (?2 IS NULL OR rule=?2) AND (?3 IS NULL OR key=?3)"      \
+      " AND (?4=0 OR status=?4)"                                                                   \
       " ORDER BY id")
 
 enum sqlite_statement {

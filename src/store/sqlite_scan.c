@@ -131,6 +131,8 @@ enum backend_status sqlite_list(struct backend *backend, const struct store_list
     bind_filter(s, 2, list->rule);
     bind_filter(s, 3, list->key);
     sqlite3_bind_int(s, 4, list->status);
+    sqlite3_bind_int64(s, 5, list->after);
+    sqlite3_bind_int64(s, 6, list->up_to > 0 ? list->up_to : INT64_MAX);
     size_t listed = 0;
     int code = SQLITE_DONE;
     enum backend_status status = BACKEND_OK;

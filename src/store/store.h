@@ -103,7 +103,11 @@ struct store_row {
     struct record record;
 };
 
+/* A batch holds the store against all other processes, so a long list is asked for in slices of row
+ * ids: op.row is the last id there is. A batch that is tried again calls `each` anew. */
 struct store_list {
+    int64_t after;       /* row ids above this one */
+    int64_t up_to;       /* and not above this one; 0: all */
     struct slice tenant; /* `.at` NULL: any */
     struct slice rule;
     struct slice key;
@@ -142,7 +146,7 @@ struct store_op {
     enum record_lease lease;     /* of that record, now */
     int64_t lease_left_us;       /* of a live lease */
     int64_t store_now;           /* when it was decided */
-    int64_t row;                 /* row id; 0: none */
+    int64_t row;                 /* row id; 0: none; list: the last one there is */
     int64_t forgets;             /* store_forgets when it was decided */
     int64_t decided_at;          /* boot time, not after the decision */
     struct outcome *found;       /* replay, look: a reference of the caller's; NULL: none */

@@ -249,6 +249,7 @@ static void an_operator_needs_force_on_a_live_lease(void **state)
 /* ---- looking ---- */
 
 struct listed {
+    int64_t end; /* the last row id there is */
     uint64_t n;
     int64_t last;
     struct store_row row;
@@ -277,6 +278,7 @@ static struct listed list(struct bed *bed, struct store_list filter)
     struct store_op op = {.kind = STORE_LIST, .list = &filter};
     run(bed, &op);
     assert_int_equal(op.status, STORE_DONE);
+    listed.end = op.row;
     return listed;
 }
 
@@ -294,6 +296,10 @@ static void a_list_shows_what_matches_oldest_first(void **state)
     }
     assert_int_equal(list(bed, (struct store_list){0}).n, 12);
     assert_int_equal(list(bed, (struct store_list){.limit = 5}).n, 5);
+    struct listed slice = list(bed, (struct store_list){.after = 3, .up_to = 7});
+    assert_int_equal(slice.n, 4);
+    assert_int_equal(slice.last, 7);
+    assert_int_equal(slice.end, 12);
     assert_int_equal(list(bed, (struct store_list){.tenant = SLICE("odd")}).n, 6);
     assert_int_equal(list(bed, (struct store_list){.status = RECORD_COMPLETE}).n, 4);
     assert_int_equal(list(bed, (struct store_list){.lapsed_only = true}).n, 0);
