@@ -99,26 +99,15 @@ void hex_encode(const void *bytes, size_t n, char *ret_text)
     ret_text[2 * n] = '\0';
 }
 
-static int hex_value(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
-}
-
 bool hex_decode(struct slice text, void *ret_bytes, size_t n)
 {
     unsigned char *to = ret_bytes;
     if (text.len % 2 != 0 || text.len / 2 != n)
         return false;
     for (size_t i = 0; i < text.len; i++)
-        if (hex_value(text.at[i]) < 0)
+        if (hex_digit(text.at[i]) < 0)
             return false;
     for (size_t i = 0; i < n; i++)
-        to[i] = (unsigned char)(hex_value(text.at[2 * i]) << 4 | hex_value(text.at[2 * i + 1]));
+        to[i] = (unsigned char)(hex_digit(text.at[2 * i]) << 4 | hex_digit(text.at[2 * i + 1]));
     return true;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/json.h"
+#include "base/slice.h"
 
 #include "base/check.h"
 #include "base/mem.h"
@@ -92,17 +93,6 @@ static bool take_char(struct reader *reader, char c)
 }
 
 /* ---- strings ---- */
-
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
-}
 
 /* The code unit of the escape \uXXXX at `at`, or -1 when there is none. */
 static int32_t code_unit(const char *at, const char *end)

@@ -74,3 +74,14 @@ bool slice_to_u64(struct slice s, uint64_t max, uint64_t *ret_value)
     *ret_value = value;
     return true;
 }
+
+int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F')
+        return c - 'A' + 10;
+    return -1;
+}

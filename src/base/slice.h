@@ -56,6 +56,9 @@ ptrdiff_t slice_find(struct slice s, char c);
  * Without `c`, head is everything and the result is empty with `at` == NULL. */
 struct slice slice_cut(struct slice s, char c, struct slice *ret_head);
 
+/* The value of a hexadecimal digit of either case; -1: it is none. */
+int hex_digit(char c);
+
 /* Reads decimal digits only, all of `s` (1 to 19 of them), not above `max`. */
 bool slice_to_u64(struct slice s, uint64_t max, uint64_t *ret_value);
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/keys.h"
 
+#include "base/nearest.h"
 #include "cli/command.h"
 #include "cli/options.h"
 #include "cli/print.h"
-#include "config/nearest.h"
 #include "core/errors.h"
 #include <unistd.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/options.h"
 
+#include "base/nearest.h"
 #include "cli/command.h"
-#include "config/nearest.h"
 
 static const struct option *nearest_option(const struct option *options, struct slice given)
 {

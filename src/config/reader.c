@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "config/reader.h"
-#include "config/nearest.h"
+#include "base/nearest.h"
 
 #define NAMES_MAX 8 /* of one choice */
 #define SHORT_LIST 8

@@ -3,17 +3,6 @@
 
 #include "base/check.h"
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
-}
-
 /* The byte of the escape at the start of `s`, or -1. */
 static int escaped_byte(struct slice s)
 {

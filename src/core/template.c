@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Compiling templates, and what a compiled one says of itself. */
 #include "core/template.h"
+
 #include "base/clock.h"
 #include "base/duration.h"
+#include "base/nearest.h"
 #include "core/rule.h"
 #include "core/template_text.h"
 
@@ -75,28 +77,6 @@ static struct slice quoted(struct slice text)
     return slice_make(text.at, text.len < 60 ? text.len : 60);
 }
 
-#define NEAREST_MAX 16
-
-/* Insertions, deletions and replacements from `a` to `b` (Levenshtein), both at most NEAREST_MAX.
- */
-static size_t edits(struct slice a, struct slice b)
-{
-    size_t row[NEAREST_MAX + 1];
-    for (size_t j = 0; j <= b.len; j++)
-        row[j] = j;
-    for (size_t i = 1; i <= a.len; i++) {
-        size_t corner = row[0];
-        row[0] = i;
-        for (size_t j = 1; j <= b.len; j++) {
-            size_t least = corner + (a.at[i - 1] != b.at[j - 1]);
-            corner = row[j];
-            least = least < row[j] + 1 ? least : row[j] + 1;
-            row[j] = least < row[j - 1] + 1 ? least : row[j - 1] + 1;
-        }
-    }
-    return row[b.len];
-}
-
 static const struct source_row *nearest_source(struct slice name, unsigned use)
 {
     const struct source_row *nearest = &sources[0];
@@ -104,8 +84,7 @@ static const struct source_row *nearest_source(struct slice name, unsigned use)
     for (size_t i = 0; i < N_SOURCES; i++) {
         if (!(sources[i].uses & use))
             continue;
-        size_t n = edits(slice_make(name.at, name.len < NEAREST_MAX ? name.len : NEAREST_MAX),
-                         slice_of(sources[i].name));
+        size_t n = nearest_distance(name, slice_of(sources[i].name));
         if (n < best) {
             best = n;
             nearest = &sources[i];

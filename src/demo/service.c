@@ -57,14 +57,6 @@ static struct slice read_key(const struct http_request *request, struct arena *a
     return key != NULL ? unquote(key->value, arena) : slice_make(NULL, 0);
 }
 
-static int hex_value(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c = (char)(c | 0x20);
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* RFC 3986 2.1. `at` is NULL for a broken escape, or without memory. */
 static struct slice percent_decode(struct slice text, struct arena *arena)
 {
@@ -73,8 +65,8 @@ static struct slice percent_decode(struct slice text, struct arena *arena)
     for (size_t i = 0; decoded != NULL && i < text.len; i++) {
         decoded[n] = text.at[i];
         if (text.at[i] == '%') {
-            int high = i + 2 < text.len ? hex_value(text.at[i + 1]) : -1;
-            int low = high >= 0 ? hex_value(text.at[i + 2]) : -1;
+            int high = i + 2 < text.len ? hex_digit(text.at[i + 1]) : -1;
+            int low = high >= 0 ? hex_digit(text.at[i + 2]) : -1;
             if (low < 0)
                 return slice_make(NULL, 0);
             decoded[n] = (char)(high << 4 | low);

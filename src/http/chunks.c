@@ -46,19 +46,10 @@ static enum state expect(struct http_chunks *chunks, char c, char expected, enum
     return c == expected ? next : refuse(chunks, HTTP_REFUSAL_CHUNK);
 }
 
-static int hex_value(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 /* Sixteen digits fit into `left`; what is larger than any length pawl counts is refused. */
 static enum state on_size(struct http_chunks *chunks, char c)
 {
-    int digit = hex_value(c);
+    int digit = hex_digit(c);
 
     if (digit >= 0) {
         if (++chunks->line_len > SIZE_DIGITS_MAX)

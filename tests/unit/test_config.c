@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "config/nearest.h"
+#include "base/nearest.h"
 #include "config/options.h"
 
 #define S CLOCK_US_PER_S

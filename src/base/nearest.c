@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "config/nearest.h"
+#include "base/nearest.h"
 
 static size_t least(size_t a, size_t b, size_t c)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The valid name that somebody probably meant: fewest letters changed, left out, added, swapped. */
-#ifndef PAWL_CONFIG_NEAREST_H
-#define PAWL_CONFIG_NEAREST_H
+#ifndef PAWL_BASE_NEAREST_H
+#define PAWL_BASE_NEAREST_H
 
 #include "base/slice.h"
 
