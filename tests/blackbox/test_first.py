@@ -21,14 +21,12 @@ rules:
     match: POST /refunds
 """
 
-core = pytest.mark.core
 hooks = pytest.mark.hooks
 
 
 # ---- one effect, one answer ----
 
 
-@core
 def test_the_same_key_twice_has_one_effect_and_one_answer(gateway, upstream):
     first = gateway.post("/refunds", BODY, key='"k1"')
     again = gateway.post("/refunds", BODY, key='"k1"')
@@ -39,7 +37,6 @@ def test_the_same_key_twice_has_one_effect_and_one_answer(gateway, upstream):
     assert upstream.effects() == 1
 
 
-@core
 def test_another_key_is_another_operation(gateway, upstream):
     first = gateway.post("/refunds", BODY, key="k1")
     other = gateway.post("/refunds", BODY, key="k2")
@@ -48,7 +45,6 @@ def test_another_key_is_another_operation(gateway, upstream):
     assert upstream.effects() == 2
 
 
-@core
 def test_a_key_reused_for_another_body_is_refused_and_nothing_is_sent(gateway, upstream):
     first = gateway.post("/refunds", BODY, key="k1")
     other = gateway.post("/refunds", {**BODY, "amount": 501}, key="k1")
@@ -60,14 +56,12 @@ def test_a_key_reused_for_another_body_is_refused_and_nothing_is_sent(gateway, u
     assert gateway.post("/refunds", BODY, key="k1").kept == first.kept
 
 
-@core
 def test_a_key_in_quotes_and_the_bare_key_are_one(gateway, upstream):
     first = gateway.post("/refunds", BODY, key='"k1"')
     assert gateway.post("/refunds", BODY, key="k1").kept == first.kept
     assert upstream.effects() == 1
 
 
-@core
 def test_json_written_in_another_way_is_the_same_request(gateway, upstream):
     first = gateway.post("/refunds", b'{"amount":500,"charge_id":"ch_1"}', key="k1")
     again = gateway.post("/refunds", b'{ "charge_id": "ch\\u005f1", "amount": 5e2 }', key="k1")
@@ -114,7 +108,6 @@ def test_cookies_and_hop_by_hop_headers_are_not_replayed(gateway, upstream):
     assert [again[name] for name in ("Set-Cookie", "X-Hop", "Keep-Alive")] == [None, None, None]
 
 
-@core
 @pytest.mark.parametrize("n", [10, 100])
 def test_many_at_once_have_one_effect_and_one_answer(gateway, upstream, n):
     gate = upstream.hold()
@@ -128,7 +121,6 @@ def test_many_at_once_have_one_effect_and_one_answer(gateway, upstream, n):
     assert upstream.effects() == 1
 
 
-@core
 def test_many_keys_at_once_have_an_effect_each(gateway, upstream):
     answers = at_once(50, lambda i: gateway.post("/refunds", BODY, key=f"k{i}"))
     assert {answer["Idempotency-Status"] for answer in answers} == {"stored"}
@@ -138,7 +130,6 @@ def test_many_keys_at_once_have_an_effect_each(gateway, upstream):
 # ---- whose key it is ----
 
 
-@core
 def test_keys_of_two_tenants_never_meet(pawl, upstream):
     gateway = pawl(TENANTS)
     one = gateway.post("/refunds", BODY, key="k1", headers=[("X-Merchant-Id", "m1")])
@@ -158,7 +149,6 @@ def test_without_a_tenant_it_is_refused(pawl, upstream, headers):
     assert not upstream.requests
 
 
-@core
 def test_without_a_key_it_is_refused(gateway, upstream):
     answer = gateway.post("/refunds", BODY)
     assert answer.is_problem(400, "VALIDATION.idempotency.key_missing")
@@ -182,14 +172,12 @@ def test_two_key_headers_are_refused(gateway, upstream):
 # ---- what passes ----
 
 
-@core
 def test_an_unsafe_request_without_a_rule_passes_and_says_so(gateway, upstream):
     answers = [gateway.post("/other", BODY, key="k1") for _ in range(2)]
     assert [answer["Idempotency-Status"] for answer in answers] == ["bypassed", "bypassed"]
     assert upstream.effects() == 2
 
 
-@core
 def test_a_safe_request_passes_unmarked(gateway, upstream):
     answer = gateway.request("GET", "/refunds/1?a=%20b")
     assert (answer.status, answer["Idempotency-Status"]) == (200, None)
@@ -209,7 +197,6 @@ def test_key_and_body_arrive_as_sent_with_a_token_of_pawls_own(gateway, upstream
 # ---- crashes and clients that leave ----
 
 
-@core
 def test_an_answer_survives_kill_9(gateway, upstream):
     first = gateway.post("/refunds", BODY, key="k1")
     gateway.kill9()
@@ -233,7 +220,6 @@ def test_kill_9_while_the_upstream_works_never_repeats_the_effect(gateway, upstr
     assert upstream.effects() == 1
 
 
-@core
 @pytest.mark.parametrize("reset", [False, True])
 def test_a_client_that_leaves_changes_nothing(gateway, upstream, reset):
     gate = upstream.hold()
@@ -250,7 +236,6 @@ def test_a_client_that_leaves_changes_nothing(gateway, upstream, reset):
     assert upstream.effects() == 1
 
 
-@core
 def test_sigterm_lets_a_running_exchange_end_and_tells_its_answer(gateway, upstream):
     gate = upstream.hold()
     client = Later(lambda: gateway.post("/refunds", BODY, key="k1"))
@@ -280,7 +265,6 @@ def test_a_second_serve_on_the_same_store_is_refused(pawl, upstream):
 # ---- an upstream that breaks ----
 
 
-@core
 @pytest.mark.parametrize("reply", [closes(), resets(), Reply(200, b"whole", cut=30),
                                    Reply(200, b"x" * 100, cut=-10),
                                    Reply(200, b"x" * 3000, framing="chunked", cut=-1),
@@ -300,7 +284,6 @@ def test_under_hold_a_broken_answer_leaves_the_outcome_unknown(gateway, upstream
     assert upstream.effects() == 1
 
 
-@core
 def test_under_retry_a_broken_answer_is_released_and_the_next_attempt_goes_out(pawl, upstream):
     gateway = pawl(CONFIG + "    unknown: retry\n")
     upstream.then(closes())
@@ -314,7 +297,6 @@ def test_under_retry_a_broken_answer_is_released_and_the_next_attempt_goes_out(p
     assert keys == {"k1"} and len(tokens) == 2 and tokens[0] < tokens[1]
 
 
-@core
 def test_an_upstream_that_is_not_there_releases_the_key(gateway, upstream):
     upstream.stop()
     first = gateway.post("/refunds", BODY, key="k1")
@@ -326,7 +308,6 @@ def test_an_upstream_that_is_not_there_releases_the_key(gateway, upstream):
     assert upstream.effects() == 1
 
 
-@core
 @pytest.mark.parametrize("status", [401, 403, 408, 425, 429, 500, 503])
 def test_an_answer_that_says_not_done_is_told_and_not_kept(gateway, upstream, status):
     upstream.then(say(status, {"no": True}, effect=False))

@@ -121,7 +121,9 @@ bool proc_step(struct sim *sim, size_t at)
     atomic_store(&proc->faults->serve_alive, serve_lives);
     struct store_row before[SIM_RULES];
     memcpy(before, sim->shadow, sizeof before);
+    int fault = atomic_load(&proc->faults->next_commit);
     bool worked = store_step(proc->store);
+    proc->errors += atomic_load(&proc->faults->next_commit) != fault;
     shadow_check(sim);
     shadow_count(sim, at, before);
     return worked;
@@ -178,13 +180,15 @@ static void fault_clock(struct sim *sim)
 
 /* ---- the run ---- */
 
-struct sim *sim_new(uint64_t seed)
+struct sim *sim_new(const struct sim_config *config)
 {
     struct sim *sim = mem_zalloc(1, sizeof *sim);
     if (!sim)
         abort();
-    sim->seed = seed;
-    sim->random = seed * UINT64_C(0x9e3779b97f4a7c15) | 1;
+    sim->seed = config->seed;
+    sim->mutant = config->mutant;
+    sim->notes = config->notes;
+    sim->random = config->seed * UINT64_C(0x9e3779b97f4a7c15) | 1;
     sim->tokens = mem_zalloc(SIM_TOKENS, sizeof *sim->tokens);
     sim->keeper = memory_backend_open();
     SIM_CHECK(sim, sim->tokens && sim->keeper);

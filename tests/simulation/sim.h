@@ -9,6 +9,9 @@
  *   sim_upstream.c  requests in flight, effects
  *   sim_actor.c     attempts: the gateway's protocol as a state machine
  *   sim_operator.c  an operator who looks, thinks, and acts
+ *
+ * A mutant breaks one rule of the protocol on purpose (docs/model): then a property that does not
+ * hold is noted instead of ending the program.
  */
 #ifndef PAWL_TESTS_SIM_H
 #define PAWL_TESTS_SIM_H
@@ -78,6 +81,43 @@ enum sim_rare {
         SIM_RARES
 };
 
+/* Rules of the model that attempts and operators can break: X(name). */
+#define SIM_MUTANTS_OF(X)                                                                          \
+    X(SEND_UNCHECKED)  /* S: sends after its lease */                                              \
+    X(DOUBT_RELEASES)  /* L: a 5xx that does not say "nothing was done" releases */                \
+    X(NOT_FOUND_FINAL) /* Q: a 404 is believed at once */                                          \
+    X(NO_SETTLE_TIME)  /* Q: records settle at once */                                             \
+    X(LOOK_MISDATED)   /* Q: a look counts from its answer, not from before it */                  \
+    X(OWN_PROBE)       /* P: probes under the token of its own request (M_OWNPROBE) */             \
+    X(STALE_TELLS)     /* a stale owner tells its own answer (M_STALETELL) */                      \
+    X(TOLD_EARLY)      /* told before the commit (M_EARLY) */                                      \
+    X(CANCEL_RELEASES) /* a disconnect releases the record (M_CANCEL) */                           \
+    X(ERROR_RELEASES)  /* a store error on complete releases (M_ERRFREE) */                        \
+    X(ERROR_SENDS)     /* a store error on begin sends all the same (M_PASS) */                    \
+    X(SAME_ID)         /* an attempt id serves all begins of an arrival (M_SAMEID) */              \
+    X(UNNAMED_TOKEN)   /* an operator acts on the key, not on what was seen (M_RESOLVE) */
+
+enum sim_mutant {
+    SIM_NO_MUTANT,
+#define X(name) SIM_MUTANT_##name,
+    SIM_MUTANTS_OF(X)
+#undef X
+};
+
+/* Properties of the model, to be noted together. */
+enum sim_property {
+    SIM_ONE_EFFECT = 1,  /* (a) */
+    SIM_ONE_OUTCOME = 2, /* (b) */
+    SIM_DURABLE = 4,     /* (f) */
+    SIM_RELEASED = 8,     /* nothing comes of a token that was released */
+};
+
+struct sim_config {
+    uint64_t seed;
+    enum sim_mutant mutant;
+    bool notes; /* what does not hold is noted: true with a mutant */
+};
+
 enum upstream_kind { UPSTREAM_PLAIN, UPSTREAM_DEDUPE, UPSTREAM_FENCE };
 
 /* A rule with one key. */
@@ -98,7 +138,8 @@ struct proc {
     struct engine *engine;
     struct memory_faults *faults;
     int64_t stalled_until;
-    bool stopped; /* by itself */
+    bool stopped;    /* by itself */
+    uint64_t errors; /* commits that failed */
 };
 
 /* One row id: one life of a key, as upstream and clients know it. */
@@ -155,6 +196,7 @@ struct actor {
     int64_t timeout;    /* exchange */
     int64_t unwoken_at; /* it waits on what is not held since then; 0: no */
     uint64_t serial;
+    uint64_t errors; /* of its process when it began to write */
     enum answer answer;
     struct engine_act act;
 };
@@ -175,6 +217,9 @@ struct token_use {
 
 struct sim {
     uint64_t seed;
+    enum sim_mutant mutant;
+    bool notes;
+    unsigned broken; /* enum sim_property, noted */
     uint64_t random;
     uint64_t step;
     int64_t boot;
@@ -200,7 +245,17 @@ struct sim {
     } while (0)
 _Noreturn void sim_broken(const struct sim *sim, const char *file, int line, const char *belief);
 
-struct sim *sim_new(uint64_t seed);
+/* The same for a property that a mutant may break. */
+#define SIM_HOLDS(sim, property, belief)                                                           \
+    do {                                                                                           \
+        if (belief)                                                                                \
+            break;                                                                                 \
+        if (!(sim)->notes)                                                                         \
+            sim_broken(sim, __FILE__, __LINE__, #belief);                                          \
+        (sim)->broken |= (unsigned)(property);                                                     \
+    } while (0)
+
+struct sim *sim_new(const struct sim_config *config);
 void sim_free(struct sim *sim);
 void sim_step(struct sim *sim);
 

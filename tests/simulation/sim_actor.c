@@ -71,6 +71,8 @@ static void fill_attempt(struct sim *sim, struct actor *actor)
                                                 .settle_us = rule->settle,
                                                 .is_serve = actor->proc == 0,
                                                 .unknown = rule->unknown}};
+    if (sim->mutant == SIM_MUTANT_NO_SETTLE_TIME)
+        actor->attempt.begin.settle_us = 0;
     if (rule->changes && sim_below(sim, 2))
         actor->attempt.begin.unknown = RECORD_UNKNOWN_HOLD;
     if (sim_below(sim, 30) == 0)
@@ -83,7 +85,8 @@ static void begin(struct sim *sim, struct actor *actor)
 {
     struct attempt *attempt = &actor->attempt;
     int64_t wait = sim_below(sim, 3) == 0 ? 0 : (int64_t)sim_below(sim, 4 * SECOND);
-    for (size_t i = 0; i < RECORD_ATTEMPT_ID_SIZE; i++)
+    bool same_id = sim->mutant == SIM_MUTANT_SAME_ID && actor->rounds > 0;
+    for (size_t i = 0; i < RECORD_ATTEMPT_ID_SIZE && !same_id; i++)
         attempt->begin.attempt_id[i] = (unsigned char)sim_below(sim, 256);
     attempt->token = 0;
     attempt->send_by = sim->boot + LEASE - LEASE / 10;
@@ -133,6 +136,14 @@ static void hold(struct sim *sim, struct actor *actor, bool probing)
     SIM_CHECK(sim, digest_eq(&record->payload_hash, &actor->attempt.begin.payload_hash));
 }
 
+/* Nothing was acquired: what there is to send bears no token. */
+static void send_unclaimed(struct sim *sim, struct actor *actor)
+{
+    actor->row = sim->shadow[actor->rule].id;
+    actor->probing = false;
+    upstream_send(sim, (size_t)(actor - sim->actors));
+}
+
 static void count_undecided(struct sim *sim, const struct store_op *op)
 {
     sim->reached[SIM_LIMITED] += op->status == STORE_LIMITED;
@@ -145,6 +156,8 @@ static void decided(struct sim *sim, struct actor *actor)
     struct store_op *op = &actor->attempt.op;
     if (op->status != STORE_DONE) {
         count_undecided(sim, op);
+        if (sim->mutant == SIM_MUTANT_ERROR_SENDS && op->status == STORE_FULL)
+            send_unclaimed(sim, actor);
         go_idle(actor);
         return;
     }
@@ -225,6 +238,7 @@ static void write_act(struct sim *sim, struct actor *actor, enum store_op_kind k
 {
     actor->act.kind = kind;
     actor->phase = ACTOR_WRITING;
+    actor->errors = sim->procs[actor->proc].errors;
     engine_write(sim->procs[actor->proc].engine, &actor->attempt, &actor->act, &actor->parker);
 }
 
@@ -237,6 +251,8 @@ static void write_outcome(struct sim *sim, struct actor *actor)
                                      .outcome = outcome_new(201, false, SLICE(""), slice_of(body))};
     SIM_CHECK(sim, actor->act.outcome);
     sim->reached[SIM_PROBE_FOUND] += actor->probing;
+    if (sim->mutant == SIM_MUTANT_TOLD_EARLY)
+        shadow_told(sim, actor->rule, actor->row, actor->act.outcome->body);
     write_act(sim, actor, STORE_FINISH);
 }
 
@@ -244,7 +260,7 @@ static void move_holding(struct sim *sim, struct actor *actor, size_t at)
 {
     if (sim->boot < actor->not_before)
         return;
-    if (!engine_may_send(&actor->attempt)) {
+    if (!engine_may_send(&actor->attempt) && sim->mutant != SIM_MUTANT_SEND_UNCHECKED) {
         sim->reached[SIM_SEND_CHECK]++;
         write_act(sim, actor, actor->probing ? STORE_DOUBT : STORE_RELEASE);
         return;
@@ -253,6 +269,21 @@ static void move_holding(struct sim *sim, struct actor *actor, size_t at)
     actor->phase = ACTOR_EXCHANGE;
     actor->timeout = sim->boot + TIMEOUT;
     upstream_send(sim, at);
+}
+
+/* When the look began that found nothing. */
+static void misdate(struct sim *sim, struct actor *actor)
+{
+    if (sim->mutant == SIM_MUTANT_NOT_FOUND_FINAL)
+        actor->attempt.asked_at = CLOCK_NEVER;
+    if (sim->mutant == SIM_MUTANT_LOOK_MISDATED)
+        actor->attempt.asked_at = store_now(sim->procs[actor->proc].store);
+}
+
+static bool releases(const struct sim *sim, const struct actor *actor)
+{
+    return sim->mutant == SIM_MUTANT_DOUBT_RELEASES && actor->answer == ANSWER_DOUBT &&
+           !actor->probing;
 }
 
 static void answered(struct sim *sim, struct actor *actor)
@@ -265,6 +296,7 @@ static void answered(struct sim *sim, struct actor *actor)
         write_act(sim, actor, STORE_RELEASE);
         return;
     case ANSWER_NOT_FOUND:
+        misdate(sim, actor);
         write_act(sim, actor, STORE_RELEASE_SETTLED);
         return;
     case ANSWER_FENCED:
@@ -273,7 +305,7 @@ static void answered(struct sim *sim, struct actor *actor)
     case ANSWER_DOUBT:
     case ANSWER_NONE:
         sim->reached[SIM_INCONCLUSIVE] += actor->probing;
-        write_act(sim, actor, STORE_DOUBT);
+        write_act(sim, actor, releases(sim, actor) ? STORE_RELEASE : STORE_DOUBT);
         return;
     }
 }
@@ -282,8 +314,20 @@ static void move_exchange(struct sim *sim, struct actor *actor)
 {
     if (sim->boot < actor->not_before)
         return;
-    if (actor->answer != ANSWER_NONE || sim->boot >= actor->timeout)
+    bool leaves = sim->mutant == SIM_MUTANT_CANCEL_RELEASES && !actor->probing;
+    if (leaves && sim_below(sim, 20) == 0)
+        write_act(sim, actor, STORE_RELEASE);
+    else if (actor->answer != ANSWER_NONE || sim->boot >= actor->timeout)
         answered(sim, actor);
+}
+
+/* No begin, no new token: the doubt's own token judges the request that bears it. */
+static void probe_under_own_token(struct sim *sim, struct actor *actor)
+{
+    actor->probing = true;
+    actor->attempt.asked_at = actor->attempt.op.store_now;
+    actor->attempt.send_by = sim->boot + LEASE;
+    actor->phase = ACTOR_HOLDING;
 }
 
 static void stored(struct sim *sim, struct actor *actor)
@@ -303,26 +347,51 @@ static void stored(struct sim *sim, struct actor *actor)
     default:
         again = sim_below(sim, 2);
     }
-    if (again && actor->rounds < ROUNDS_MOST)
+    if (again && sim->mutant == SIM_MUTANT_OWN_PROBE && actor->act.kind == STORE_DOUBT)
+        probe_under_own_token(sim, actor);
+    else if (again && actor->rounds < ROUNDS_MOST)
         begin(sim, actor);
     else
         go_idle(actor);
 }
 
+static void give_up_on_error(struct sim *sim, struct actor *actor)
+{
+    const struct proc *proc = &sim->procs[actor->proc];
+    if (proc->errors == actor->errors || !store_withdraw(proc->store, &actor->attempt.op))
+        return;
+    write_act(sim, actor, STORE_RELEASE);
+}
+
+/* A stale owner answers what the record says (invariant 12). */
+static void stale(struct sim *sim, struct actor *actor)
+{
+    bool finish = actor->act.kind == STORE_FINISH;
+    sim->reached[finish ? SIM_STALE_FINISH : SIM_STALE_OTHER]++;
+    if (finish && sim->mutant == SIM_MUTANT_STALE_TELLS) {
+        shadow_told(sim, actor->rule, actor->row, actor->act.outcome->body);
+        go_idle(actor);
+        return;
+    }
+    begin(sim, actor);
+}
+
 static void move_writing(struct sim *sim, struct actor *actor)
 {
     struct store_op *op = &actor->attempt.op;
-    if (!store_op_ended(op))
-        return;
     bool finish = actor->act.kind == STORE_FINISH;
+    if (!store_op_ended(op)) {
+        if (finish && sim->mutant == SIM_MUTANT_ERROR_RELEASES)
+            give_up_on_error(sim, actor);
+        return;
+    }
     sim->reached[SIM_ALREADY] += op->status == STORE_DONE && op->write == RECORD_ALREADY;
     switch (engine_written(sim->procs[actor->proc].engine, &actor->attempt)) {
     case ENGINE_STORED:
         stored(sim, actor);
         break;
     case ENGINE_STALE:
-        sim->reached[finish ? SIM_STALE_FINISH : SIM_STALE_OTHER]++;
-        begin(sim, actor);
+        stale(sim, actor);
         break;
     case ENGINE_EARLY:
         sim->reached[SIM_EARLY]++;

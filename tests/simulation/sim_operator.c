@@ -8,7 +8,8 @@ static void plan(struct sim *sim, enum store_op_kind kind, bool force)
 {
     struct operator_act *act = &sim->operator;
     act->planned = true;
-    act->at = sim->boot + (int64_t)sim_below(sim, 2 * SECOND);
+    bool slow = sim->mutant == SIM_MUTANT_UNNAMED_TOKEN;
+    act->at = sim->boot + (int64_t)sim_below(sim, slow ? 20 * SECOND : 2 * SECOND);
     act->op = (struct store_op){.kind = kind,
                                 .key_hash = sim_key(act->rule),
                                 .token = sim->shadow[act->rule].record.token,
@@ -57,6 +58,8 @@ static void submit(struct sim *sim)
     if (!proc_runs(sim, act->proc))
         return;
     act->submitted = true;
+    if (sim->mutant == SIM_MUTANT_UNNAMED_TOKEN)
+        act->op.token = sim->shadow[act->rule].record.token;
     sim->reached[SIM_FORGOTTEN_LIVE] +=
         act->op.kind == STORE_FORGET && act->op.force && row_is_held(&sim->shadow[act->rule]);
     store_submit(sim->procs[act->proc].store, &act->op);

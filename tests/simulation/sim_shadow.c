@@ -113,7 +113,7 @@ static void count_row(struct sim *sim, int rule, size_t proc, const struct store
         return;
     sim->reached[SIM_LATE_UNKNOWN] += was->record.status == RECORD_UNKNOWN;
     /* Who is released has settled, and then no answer comes: the rules exclude it. */
-    SIM_CHECK(sim, was->record.status != RECORD_PENDING || row_is_held(was));
+    SIM_HOLDS(sim, SIM_RELEASED, was->record.status != RECORD_PENDING || row_is_held(was));
 }
 
 void shadow_count(struct sim *sim, size_t proc, const struct store_row *before)
@@ -144,13 +144,13 @@ void shadow_told(struct sim *sim, int rule, int64_t row, struct slice body)
     snprintf(text, sizeof text, "%.*s", SLICE_ARG(body));
     if (life->told[0] == 0)
         memcpy(life->told, text, sizeof text);
-    SIM_CHECK(sim, strcmp(life->told, text) == 0);
+    SIM_HOLDS(sim, SIM_ONE_OUTCOME, strcmp(life->told, text) == 0);
     shadow_check(sim);
     const struct store_row *now = &sim->shadow[rule];
     if (now->record.status == RECORD_ABSENT || now->id != row)
         return;
-    SIM_CHECK(sim, row_is_final(now));
-    if (!now->record.kept || record_is_gone(&now->record, sim->state.time) ||
+    SIM_HOLDS(sim, SIM_DURABLE, row_is_final(now));
+    if (!row_is_final(now) || !now->record.kept || record_is_gone(&now->record, sim->state.time) ||
         sim->state.time >= now->record.expires_at)
         return;
     struct outcome *stored = NULL;
@@ -158,6 +158,6 @@ void shadow_told(struct sim *sim, int rule, int64_t row, struct slice body)
     SIM_CHECK(sim, keeper->ops->begin(keeper, &state) == BACKEND_OK);
     SIM_CHECK(sim, keeper->ops->outcome(keeper, now, &stored) == BACKEND_OK);
     keeper->ops->rollback(keeper);
-    SIM_CHECK(sim, slice_eq(stored->body, body));
+    SIM_HOLDS(sim, SIM_ONE_OUTCOME, slice_eq(stored->body, body));
     outcome_unref(stored);
 }

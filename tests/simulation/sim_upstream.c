@@ -38,12 +38,14 @@ void upstream_send(struct sim *sim, size_t at)
     while (flight < sim->flights + SIM_FLIGHTS && flight->used)
         flight++;
     SIM_CHECK(sim, flight < sim->flights + SIM_FLIGHTS);
+    int64_t token = actor->attempt.token;
+    SIM_HOLDS(sim, SIM_DURABLE, token > 0 && token <= sim->state.token);
     *flight = (struct flight){.used = true,
                               .probe = actor->probing,
                               .fate = draw_fate(sim, actor->probing),
                               .rule = actor->rule,
                               .row = actor->row,
-                              .token = actor->attempt.token,
+                              .token = token,
                               .arrive_at = sim->boot + draw_delay(sim, actor->rule),
                               .actor = at,
                               .serial = ++actor->serial};
@@ -57,7 +59,7 @@ static void execute(struct sim *sim, const struct flight *flight, struct life *l
         return;
     }
     life->effects++;
-    SIM_CHECK(sim, life->effects == 1);
+    SIM_HOLDS(sim, SIM_ONE_EFFECT, life->effects == 1);
 }
 
 static enum answer serve_post(struct sim *sim, const struct flight *flight, struct life *life)

@@ -17,7 +17,7 @@ static uint64_t from_environment(const char *name, uint64_t otherwise)
 
 static void run(uint64_t seed, uint64_t steps, uint64_t *reached)
 {
-    struct sim *sim = sim_new(seed);
+    struct sim *sim = sim_new(&(struct sim_config){.seed = seed});
     while (sim->step < steps)
         sim_step(sim);
     for (int i = 0; i < SIM_RARES; i++)
