@@ -94,7 +94,6 @@ enum sim_rare {
     X(CANCEL_RELEASES) /* a disconnect releases the record (M_CANCEL) */                           \
     X(ERROR_RELEASES)  /* a store error on complete releases (M_ERRFREE) */                        \
     X(ERROR_SENDS)     /* a store error on begin sends all the same (M_PASS) */                    \
-    X(SAME_ID)         /* an attempt id serves all begins of an arrival (M_SAMEID) */              \
     X(UNNAMED_TOKEN)   /* an operator acts on the key, not on what was seen (M_RESOLVE) */
 
 enum sim_mutant {
@@ -109,7 +108,7 @@ enum sim_property {
     SIM_ONE_EFFECT = 1,  /* (a) */
     SIM_ONE_OUTCOME = 2, /* (b) */
     SIM_DURABLE = 4,     /* (f) */
-    SIM_RELEASED = 8,     /* nothing comes of a token that was released */
+    SIM_RELEASED = 8,    /* nothing comes of a token that was released */
 };
 
 struct sim_config {

@@ -85,8 +85,7 @@ static void begin(struct sim *sim, struct actor *actor)
 {
     struct attempt *attempt = &actor->attempt;
     int64_t wait = sim_below(sim, 3) == 0 ? 0 : (int64_t)sim_below(sim, 4 * SECOND);
-    bool same_id = sim->mutant == SIM_MUTANT_SAME_ID && actor->rounds > 0;
-    for (size_t i = 0; i < RECORD_ATTEMPT_ID_SIZE && !same_id; i++)
+    for (size_t i = 0; i < RECORD_ATTEMPT_ID_SIZE; i++)
         attempt->begin.attempt_id[i] = (unsigned char)sim_below(sim, 256);
     attempt->token = 0;
     attempt->send_by = sim->boot + LEASE - LEASE / 10;

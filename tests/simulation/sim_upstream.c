@@ -103,8 +103,10 @@ static void arrive(struct sim *sim, struct flight *flight)
     if (!awaited || flight->fate == FLIGHT_ANSWER_LOST)
         return;
     actor->answer = answer;
-    /* Now and then the owner is slow to do something about it. */
-    if (sim_below(sim, 20) == 0)
+    /* Now and then the owner is slow to do something about it; it matters most where a look's date
+     * is at stake. */
+    bool matters = sim->mutant == SIM_MUTANT_LOOK_MISDATED && flight->probe;
+    if (sim_below(sim, 20) == 0 || matters)
         actor->not_before = sim->boot + (int64_t)sim_below(sim, 4 * SECOND);
 }
 

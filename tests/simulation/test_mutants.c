@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#define SEEDS 6
+#define SEEDS 20
 #define STEPS_EACH 300000
 
 static bool is_noticed(enum sim_mutant mutant, unsigned properties)
@@ -22,7 +22,8 @@ static bool is_noticed(enum sim_mutant mutant, unsigned properties)
         while (sim->step < STEPS_EACH && !(sim->broken & properties))
             sim_step(sim);
         noticed = sim->broken & properties;
-        print_message("seed %d, step %d, broken %u\n", (int)seed, (int)sim->step, sim->broken);
+        if (noticed)
+            print_message("noticed with seed %d at step %d\n", (int)seed, (int)sim->step);
         sim_free(sim);
     }
     return noticed;
@@ -101,12 +102,6 @@ static void a_request_sent_after_a_store_error_on_begin_is_noticed(void **state)
     assert_true(is_noticed(SIM_MUTANT_ERROR_SENDS, SIM_DURABLE));
 }
 
-static void an_attempt_id_used_twice_is_noticed(void **state)
-{
-    (void)state;
-    assert_true(is_noticed(SIM_MUTANT_SAME_ID, SIM_ONE_EFFECT));
-}
-
 static void an_operator_who_does_not_name_the_token_is_noticed(void **state)
 {
     (void)state;
@@ -128,7 +123,6 @@ int main(void)
         cmocka_unit_test(a_disconnect_that_releases_is_noticed),
         cmocka_unit_test(a_release_after_a_store_error_on_complete_is_noticed),
         cmocka_unit_test(a_request_sent_after_a_store_error_on_begin_is_noticed),
-        cmocka_unit_test(an_attempt_id_used_twice_is_noticed),
         cmocka_unit_test(an_operator_who_does_not_name_the_token_is_noticed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
