@@ -154,9 +154,9 @@ static enum step settle_once(struct exchange *x, struct fate fate)
         return STEP_DECIDE;
     case ENGINE_EARLY:
         /* "Not found" is not believed yet: somebody may still be sending. */
-        if (write_fate(x, FATE_DOUBT) == ENGINE_LOST)
-            return lost(x);
-        return tell_failure(x);
+        return settle_once(x, (struct fate){.write = FATE_DOUBT,
+                                            .tell = FATE_TELL_ERROR,
+                                            .error = ERROR_OUTCOME_UNKNOWN});
     case ENGINE_LOST:
         return lost(x);
     }
