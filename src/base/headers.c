@@ -67,8 +67,7 @@ bool headers_is_hop_by_hop(const struct headers *headers, struct slice name)
         {"Connection", 10}, {"Proxy-Connection", 16},  {"Keep-Alive", 10},
         {"TE", 2},          {"Transfer-Encoding", 17}, {"Upgrade", 7},
     };
-    for (size_t i = 0; i < sizeof(fixed) / sizeof(fixed[0]); i++)
-        if (slice_eq_nocase(name, fixed[i]))
-            return true;
+    if (SLICE_AMONG(name, fixed))
+        return true;
     return name.len > 0 && headers_list_has(headers, SLICE("Connection"), name);
 }

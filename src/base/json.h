@@ -91,4 +91,9 @@ void json_add_canonical_string(struct buf *buf, struct slice s);
 /* Appends `"name":` with a comma before it unless the last byte is '{' or '['. */
 void json_add_name(struct buf *buf, const char *name);
 
+/* Appends a whole member: name and value. */
+void json_add_text(struct buf *buf, const char *name, struct slice value);
+void json_add_i64(struct buf *buf, const char *name, int64_t value);
+void json_add_bool(struct buf *buf, const char *name, bool value);
+
 #endif

@@ -105,3 +105,21 @@ void json_add_name(struct buf *buf, const char *name)
     json_add_string(buf, slice_of(name));
     buf_add_char(buf, ':');
 }
+
+void json_add_text(struct buf *buf, const char *name, struct slice value)
+{
+    json_add_name(buf, name);
+    json_add_string(buf, value);
+}
+
+void json_add_i64(struct buf *buf, const char *name, int64_t value)
+{
+    json_add_name(buf, name);
+    buf_add_i64(buf, value);
+}
+
+void json_add_bool(struct buf *buf, const char *name, bool value)
+{
+    json_add_name(buf, name);
+    buf_add_str(buf, value ? "true" : "false");
+}

@@ -272,20 +272,17 @@ void log_line_start(struct log_line *line, enum log_level level, const char *eve
 
 void log_line_str(struct log_line *line, const char *name, struct slice value)
 {
-    json_add_name(&line->buf, name);
-    json_add_string(&line->buf, value);
+    json_add_text(&line->buf, name, value);
 }
 
 void log_line_i64(struct log_line *line, const char *name, int64_t value)
 {
-    json_add_name(&line->buf, name);
-    buf_add_i64(&line->buf, value);
+    json_add_i64(&line->buf, name, value);
 }
 
 void log_line_bool(struct log_line *line, const char *name, bool value)
 {
-    json_add_name(&line->buf, name);
-    buf_add_str(&line->buf, value ? "true" : "false");
+    json_add_bool(&line->buf, name, value);
 }
 
 void log_line_hex(struct log_line *line, const char *name, const void *bytes, size_t n)

@@ -85,3 +85,11 @@ int hex_digit(char c)
         return c - 'A' + 10;
     return -1;
 }
+
+bool slice_is_among(struct slice s, const struct slice *list, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (slice_eq_nocase(s, list[i]))
+            return true;
+    return false;
+}

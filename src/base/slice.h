@@ -40,6 +40,10 @@ static inline bool slice_eq(struct slice a, struct slice b)
 /* As slice_eq, ASCII letters compared without case. */
 bool slice_eq_nocase(struct slice a, struct slice b);
 
+/* Whether `s` is one of an array's slices, case ignored. */
+bool slice_is_among(struct slice s, const struct slice *list, size_t n);
+#define SLICE_AMONG(s, list) slice_is_among(s, list, sizeof(list) / sizeof(list)[0])
+
 /* Whether `s` begins with `prefix`. */
 bool slice_starts(struct slice s, struct slice prefix);
 

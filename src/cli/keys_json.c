@@ -4,12 +4,6 @@
 #include "base/timestamp.h"
 #include "cli/keys.h"
 
-static void add_text(struct buf *buf, const char *name, struct slice text)
-{
-    json_add_name(buf, name);
-    json_add_string(buf, text);
-}
-
 /* An absent text (NULL) is null. */
 static void add_word(struct buf *buf, const char *name, const char *word)
 {
@@ -18,18 +12,6 @@ static void add_word(struct buf *buf, const char *name, const char *word)
         json_add_string(buf, slice_of(word));
     else
         buf_add_str(buf, "null");
-}
-
-static void add_number(struct buf *buf, const char *name, int64_t value)
-{
-    json_add_name(buf, name);
-    buf_add_i64(buf, value);
-}
-
-static void add_bool(struct buf *buf, const char *name, bool value)
-{
-    json_add_name(buf, name);
-    buf_add_str(buf, value ? "true" : "false");
 }
 
 /* A moment that never came or never comes (`forever`) is null. */
@@ -60,15 +42,15 @@ static void add_row(struct buf *buf, const struct keys_view *view)
 {
     const struct record *record = view->record;
     bool live = view->lease == RECORD_LEASE_LIVE;
-    add_text(buf, "key", view->row->key);
-    add_text(buf, "tenant", view->row->tenant);
-    add_text(buf, "rule", view->row->rule);
+    json_add_text(buf, "key", view->row->key);
+    json_add_text(buf, "tenant", view->row->tenant);
+    json_add_text(buf, "rule", view->row->rule);
     add_word(buf, "status", record_status_name(record->status));
     add_word(buf, "lease", keys_lease_name(view));
-    add_number(buf, "lease_left_ms",
-               live ? keys_left(view->now, record->lease_until) / CLOCK_US_PER_MS : 0);
-    add_number(buf, "token", record->token);
-    add_number(buf, "attempts", record->attempts);
+    json_add_i64(buf, "lease_left_ms",
+                 live ? keys_left(view->now, record->lease_until) / CLOCK_US_PER_MS : 0);
+    json_add_i64(buf, "token", record->token);
+    json_add_i64(buf, "attempts", record->attempts);
     add_time(buf, "created_at", record->created_at);
     add_time(buf, "started_at", record->started_at);
     add_time(buf, "completed_at", record->completed_at);
@@ -117,9 +99,9 @@ static void add_outcome(struct buf *buf, const struct outcome *outcome)
         return;
     }
     buf_add_char(buf, '{');
-    add_number(buf, "status", outcome->status);
+    json_add_i64(buf, "status", outcome->status);
     add_headers(buf, outcome->fields);
-    add_number(buf, "body_bytes", (int64_t)outcome->body.len);
+    json_add_i64(buf, "body_bytes", (int64_t)outcome->body.len);
     buf_add_char(buf, '}');
 }
 
@@ -127,13 +109,13 @@ static void add_rest(struct buf *buf, const struct keys_view *view)
 {
     const struct record *record = view->record;
     add_digest(buf, "target_hash", &record->target_hash);
-    add_text(buf, "recipe", view->row->recipe);
+    json_add_text(buf, "recipe", view->row->recipe);
     add_word(buf, "unknown", keys_policy_name(record->unknown));
-    add_number(buf, "settle_ms", record->settle_us / CLOCK_US_PER_MS);
-    add_number(buf, "quiet_in_ms",
-               is_final(record) ? 0 : keys_left(view->now, record->quiet_at) / CLOCK_US_PER_MS);
-    add_bool(buf, "probing", record->probing);
-    add_bool(buf, "kept", record->kept);
+    json_add_i64(buf, "settle_ms", record->settle_us / CLOCK_US_PER_MS);
+    json_add_i64(buf, "quiet_in_ms",
+                 is_final(record) ? 0 : keys_left(view->now, record->quiet_at) / CLOCK_US_PER_MS);
+    json_add_bool(buf, "probing", record->probing);
+    json_add_bool(buf, "kept", record->kept);
     add_time(buf, "gone_at", record->gone_at);
     add_outcome(buf, view->outcome);
 }

@@ -66,9 +66,8 @@ static bool is_of_the_moment(struct slice name, bool keep_cookies)
         {"Date", 4},    {"Content-Length", 14},     {"WWW-Authenticate", 16},
         {"Trailer", 7}, {"Idempotency-Status", 18}, {"Idempotent-Replayed", 19},
     };
-    for (size_t i = 0; i < sizeof(never) / sizeof(never[0]); i++)
-        if (slice_eq_nocase(name, never[i]))
-            return true;
+    if (SLICE_AMONG(name, never))
+        return true;
     if (slice_eq_nocase(name, SLICE("Set-Cookie")))
         return !keep_cookies;
     return starts_nocase(name, SLICE("Proxy-")) || starts_nocase(name, SLICE("Access-Control-"));

@@ -16,24 +16,6 @@ struct problem problem_of(enum error error)
     };
 }
 
-static void add_text(struct buf *buf, const char *name, struct slice value)
-{
-    json_add_name(buf, name);
-    json_add_string(buf, value);
-}
-
-static void add_int(struct buf *buf, const char *name, int64_t value)
-{
-    json_add_name(buf, name);
-    buf_add_i64(buf, value);
-}
-
-static void add_bool(struct buf *buf, const char *name, bool value)
-{
-    json_add_name(buf, name);
-    buf_add_str(buf, value ? "true" : "false");
-}
-
 static void add_moment(struct buf *buf, const char *name, int64_t wall_us)
 {
     json_add_name(buf, name);
@@ -47,8 +29,8 @@ static void add_operation(struct buf *buf, const struct problem *problem)
 {
     json_add_name(buf, "operation");
     buf_add_char(buf, '{');
-    add_text(buf, "state", slice_of(problem->state));
-    add_int(buf, "attempt", problem->attempt);
+    json_add_text(buf, "state", slice_of(problem->state));
+    json_add_i64(buf, "attempt", problem->attempt);
     add_moment(buf, "started_at", problem->started_at);
     json_add_name(buf, "lease_left_ms");
     if (problem->lease_left_ms < 0)
@@ -63,9 +45,9 @@ static void add_error_object(struct buf *buf, const char *code, struct slice mes
 {
     json_add_name(buf, "error");
     buf_add_char(buf, '{');
-    add_text(buf, "type", SLICE("idempotency_error"));
-    add_text(buf, "code", slice_of(code));
-    add_text(buf, "message", message);
+    json_add_text(buf, "type", SLICE("idempotency_error"));
+    json_add_text(buf, "code", slice_of(code));
+    json_add_text(buf, "message", message);
     buf_add_char(buf, '}');
 }
 
@@ -82,15 +64,15 @@ void problem_write(const struct problem *problem, struct buf *buf)
     CHECK(problem->status >= 400 && problem->status <= 599);
     buf_add_char(buf, '{');
     add_type(buf, row->code);
-    add_text(buf, "title", slice_of(row->title));
-    add_int(buf, "status", problem->status);
-    add_text(buf, "detail", detail);
-    add_text(buf, "error_code", slice_of(row->code));
-    add_bool(buf, "retryable", problem->retryable);
-    add_bool(buf, "safe_new_key", problem->safe_new_key);
-    add_text(buf, "hint", slice_of(row->hint));
+    json_add_text(buf, "title", slice_of(row->title));
+    json_add_i64(buf, "status", problem->status);
+    json_add_text(buf, "detail", detail);
+    json_add_text(buf, "error_code", slice_of(row->code));
+    json_add_bool(buf, "retryable", problem->retryable);
+    json_add_bool(buf, "safe_new_key", problem->safe_new_key);
+    json_add_text(buf, "hint", slice_of(row->hint));
     if (problem->key.at)
-        add_text(buf, "idempotency_key", problem->key);
+        json_add_text(buf, "idempotency_key", problem->key);
     if (problem->state)
         add_operation(buf, problem);
     if (problem->first_status)

@@ -27,16 +27,6 @@ static void copy_line(struct buf *buf, const struct header *line)
     buf_add(buf, "\r\n", 2);
 }
 
-static bool is_one_of(struct slice name, const struct slice *names, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (slice_eq_nocase(name, names[i]))
-            return true;
-    return false;
-}
-
-#define ONE_OF(name, list) is_one_of(name, list, sizeof(list) / sizeof *(list))
-
 /* Never taken from a client: pawl sets them, answers for them, or (trailers) drops what they
  * announce. */
 static const struct slice own_names[] = {
@@ -55,7 +45,7 @@ static const struct slice own_names[] = {
 static bool passes(const struct headers *headers, const struct header *line,
                    const struct head_extra *extra)
 {
-    if (ONE_OF(line->name, own_names) || headers_is_hop_by_hop(headers, line->name))
+    if (SLICE_AMONG(line->name, own_names) || headers_is_hop_by_hop(headers, line->name))
         return false;
     if (extra->traceparent.at && slice_eq_nocase(line->name, SLICE("traceparent")))
         return false;
@@ -139,7 +129,7 @@ void head_copy_answer_fields(struct buf *buf, const struct headers *headers, boo
         const struct header *line = &headers->at[i];
         bool final = slice_eq_nocase(line->name, SLICE("Error-Code")) &&
                      slice_eq(line->value, SLICE("PROVIDER.duplicate"));
-        bool own = ruled && ONE_OF(line->name, ruled_names) && !final;
+        bool own = ruled && SLICE_AMONG(line->name, ruled_names) && !final;
         bool framing = slice_eq_nocase(line->name, SLICE("Content-Length")) ||
                        slice_eq_nocase(line->name, SLICE("Trailer"));
         if (!own && !framing && !headers_is_hop_by_hop(headers, line->name))

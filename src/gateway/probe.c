@@ -17,10 +17,7 @@ static bool speaks_of_request(struct slice name)
         {"If-Modified-Since", 17}, {"If-Unmodified-Since", 19},
         {"If-Range", 8},           {"Range", 5},
     };
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (slice_eq_nocase(name, names[i]))
-            return true;
-    return false;
+    return SLICE_AMONG(name, names);
 }
 
 static struct http_request *without_body(struct exchange *x)

@@ -106,6 +106,35 @@ def standing(directory: Path, config: str) -> Iterator[tuple[Gateway, Upstream]]
         behind.stop()
 
 
+@pytest.fixture(scope="module")
+def pair(request: pytest.FixtureRequest,
+         tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Gateway, Upstream]]:
+    """The module's own, with its CONFIG."""
+    with standing(tmp_path_factory.mktemp(request.module.__name__), request.module.CONFIG) as made:
+        yield made
+
+
+@pytest.fixture
+def shared(pair: tuple[Gateway, Upstream]) -> Gateway:
+    """The module's gateway, which must have survived the tests before."""
+    assert pair[0].process.poll() is None, "pawl died"
+    return pair[0]
+
+
+@pytest.fixture
+def behind(pair: tuple[Gateway, Upstream]) -> Upstream:
+    """The upstream of `shared`."""
+    pair[1].requests.clear()
+    pair[1].done.clear()
+    return pair[1]
+
+
+@pytest.fixture
+def key(request: pytest.FixtureRequest) -> str:
+    """One that no other test of the module uses."""
+    return f'"{request.node.name}"'
+
+
 @pytest.fixture
 def gateway(pawl: Callable[..., Gateway]) -> Gateway:
     """One with CONFIG."""

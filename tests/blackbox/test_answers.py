@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import gzip
 from pathlib import Path
-from typing import Iterator
 
 import pytest
 
-from conftest import standing
-from gateway import Gateway
-from upstream import Reply, Upstream, closes, say
+from upstream import Reply, closes, say
 from wire import Answer, Later, at_once, eventually, request_bytes
 
 CONFIG = """
@@ -38,31 +35,6 @@ rules:
 """
 hooks = pytest.mark.hooks
 BODY = {"amount": 5}
-
-
-@pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Gateway, Upstream]]:
-    with standing(tmp_path_factory.mktemp("answers"), CONFIG) as made:
-        yield made
-
-
-@pytest.fixture
-def shared(pair: tuple[Gateway, Upstream]) -> Gateway:
-    return pair[0]
-
-
-@pytest.fixture
-def behind(pair: tuple[Gateway, Upstream]) -> Upstream:
-    """The upstream of `shared`."""
-    pair[1].requests.clear()
-    pair[1].done.clear()
-    return pair[1]
-
-
-@pytest.fixture
-def key(request: pytest.FixtureRequest) -> str:
-    """One that no other test of the module uses."""
-    return f'"{request.node.name}"'
 
 
 def marks(answer: Answer) -> tuple[int, str | None]:

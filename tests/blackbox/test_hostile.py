@@ -12,7 +12,6 @@ from typing import Iterator
 
 import pytest
 
-from conftest import standing
 from gateway import Gateway
 from hostile_requests import Case, answers, requests
 from upstream import Reply, Upstream, say
@@ -32,12 +31,6 @@ hooks = pytest.mark.hooks
 
 # Answers that are only wrong once the connection ends.
 WRONG_BY_THEIR_END = {"body cut short", "chunks cut short", "nothing"}
-
-
-@pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Gateway, Upstream]]:
-    with standing(tmp_path_factory.mktemp("hostile"), CONFIG) as made:
-        yield made
 
 
 @pytest.fixture

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import socket
 from dataclasses import dataclass
-from typing import Iterator
 
 import pytest
 
-from conftest import standing
 from gateway import Gateway
 from upstream import Reply, Upstream, closes, resets, say, shut
 from wire import Answer, Broken, Client, Later, at_once, eventually, request_bytes
@@ -26,18 +24,6 @@ hooks = pytest.mark.hooks
 MIB = 1 << 20
 
 
-@pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Gateway, Upstream]]:
-    with standing(tmp_path_factory.mktemp("proxy"), CONFIG) as made:
-        yield made
-
-
-@pytest.fixture
-def shared(pair: tuple[Gateway, Upstream]) -> Gateway:
-    assert pair[0].process.poll() is None, "pawl died"
-    return pair[0]
-
-
 @pytest.fixture
 def behind(pair: tuple[Gateway, Upstream]) -> Upstream:
     """The upstream of `shared`, which keeps a connection to it that is surely alive."""
@@ -47,11 +33,6 @@ def behind(pair: tuple[Gateway, Upstream]) -> Upstream:
     pair[1].done.clear()
     pair[1].broken.clear()
     return pair[1]
-
-
-@pytest.fixture
-def key(request: pytest.FixtureRequest) -> str:
-    return f'"{request.node.name}"'
 
 
 def marks(answer: Answer) -> tuple[int, str | None]:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import Iterator
 
 import pytest
 
-from conftest import standing
 from gateway import Gateway
 from upstream import Reply, Upstream, say
 from wire import Answer, Request
@@ -26,30 +24,6 @@ rules:
 DATE = re.compile(r"(Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d\d \w{3} \d{4} \d\d:\d\d:\d\d GMT")
 
 hooks = pytest.mark.hooks
-
-
-@pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Gateway, Upstream]]:
-    with standing(tmp_path_factory.mktemp("headers"), CONFIG) as made:
-        yield made
-
-
-@pytest.fixture
-def shared(pair: tuple[Gateway, Upstream]) -> Gateway:
-    return pair[0]
-
-
-@pytest.fixture
-def behind(pair: tuple[Gateway, Upstream]) -> Upstream:
-    """The upstream of `shared`."""
-    pair[1].requests.clear()
-    pair[1].done.clear()
-    return pair[1]
-
-
-@pytest.fixture
-def key(request: pytest.FixtureRequest) -> str:
-    return f'"{request.node.name}"'
 
 
 def twice(gateway: Gateway, key: str, path: str = "/refunds") -> tuple[Answer, Answer]:
