@@ -37,6 +37,11 @@
     X(before_probe)                                                                                \
     X(after_probe_answer)                                                                          \
     X(before_release_commit)                                                                       \
-    X(before_doubt_commit)
+    X(before_doubt_commit)                                                                         \
+    X(before_reload)                                                                               \
+    X(inside_reload)                                                                               \
+    X(after_reload)                                                                                \
+    X(before_drain)                                                                                \
+    X(after_drain)
 
 #endif

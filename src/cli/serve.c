@@ -10,8 +10,9 @@
 
 static const char help[] =
     "usage: pawl serve -c FILE [-t] [--store PATH] [--demo]\n\n"
-    "Runs the gateway. SIGTERM stops accepting, lets running requests end, and exits 0; SIGHUP is\n"
-    "ignored: restart it to read the config again.\n\n"
+    "Runs the gateway. SIGTERM and SIGINT stop accepting, let running requests end, and exit 0; a\n"
+    "second one ends it at once. SIGHUP reads the config again; a bad one is refused, and the old\n"
+    "one goes on.\n\n"
     "  -c, --config FILE  the config, YAML\n"
     "  -t, --test         check the config, print its warnings, and exit\n"
     "      --store PATH   the SQLite file of the records (default: `store:` of the config,\n"
@@ -83,7 +84,7 @@ static int run(const struct options *options, const struct config *config)
         return EXIT_UNAVAILABLE;
     if (options->demo)
         demo_print_lines(&config->listen);
-    return daemon_run(config, path);
+    return daemon_run(&(struct daemon_options){options->config, config, path});
 }
 
 int command_serve(int argc, char **argv)

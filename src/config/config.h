@@ -22,6 +22,7 @@ struct config {
     struct slice store;             /* path of the SQLite file, resolved against the config file;
                                        empty: not in the config */
     size_t threads;                 /* loop threads; 0: one per core */
+    int64_t drain_delay_us;         /* 0: from SIGTERM until the drain begins */
     int64_t drain_us;               /* 25 s */
     int64_t head_timeout_us;        /* 10 s: absolute, a request's head */
     int64_t body_timeout_us;        /* 30 s: absolute, a ruled request's body */

@@ -39,8 +39,10 @@
     X(unmatched, OPTION_TOP, config, unmatched_refuse, unmatched, 0, 0, "pass",                    \
       "what no rule matches: pass | refuse")                                                       \
     X(threads, OPTION_TOP, config, threads, count, 0, 256, "0", "loop threads; 0: one per core")   \
+    X(drain_delay, OPTION_TOP, config, drain_delay_us, span, 0, HOUR, "0s",                        \
+      "after SIGTERM: serve on for so long, not ready, while balancers take notice")               \
     X(drain, OPTION_TOP, config, drain_us, span, 0, HOUR, "25s",                                   \
-      "after SIGTERM: time that running exchanges have to end")                                    \
+      "after that: time that running exchanges have to end")                                       \
     X(head_timeout, OPTION_TOP, config, head_timeout_us, span, MS, HOUR, "10s",                    \
       "for a request's head, from its first byte")                                                 \
     X(body_timeout, OPTION_TOP, config, body_timeout_us, span, MS, HOUR, "30s",                    \
@@ -124,7 +126,6 @@
     X(admin)                                                                                       \
     X(authorize)                                                                                   \
     X(cors)                                                                                        \
-    X(drain_delay)                                                                                 \
     X(duplicate)                                                                                   \
     X(formerly)                                                                                    \
     X(in_doubt)                                                                                    \

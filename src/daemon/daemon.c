@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/daemon.h"
 
+#include "base/crash.h"
 #include "base/mem.h"
 #include "core/errors.h"
+#include "daemon/notify.h"
+#include "daemon/reread.h"
 #include "daemon/resolve.h"
+#include "daemon/settings.h"
 #include "engine/engine.h"
 #include "fiber/fiber.h"
 #include "gateway/gateway.h"
@@ -24,6 +28,8 @@
 #define PROBLEM_MAX ((size_t)1024)
 
 struct parts {
+    const struct daemon_options *options;
+    struct config *reloaded; /* the config in force; NULL: the one it was started with */
     struct log *log;
     struct store *store;
     struct engine *engine;
@@ -46,8 +52,8 @@ static int block_signals(void)
     sigemptyset(&set);
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGHUP);
     signal(SIGPIPE, SIG_IGN);
-    signal(SIGHUP, SIG_IGN); /* no reload in this version; and no end without a drain */
     sigprocmask(SIG_BLOCK, &set, NULL);
     return signalfd(-1, &set, SFD_CLOEXEC);
 }
@@ -95,26 +101,15 @@ static int start_gateway(struct parts *parts, const struct config *config)
         .engine = parts->engine,
         .log = parts->log,
         .workers = parts->workers,
-        .rules = config->rules,
         .threads = loop_threads(config),
         .max_connections = config->max_connections,
-        .max_in_flight = config->max_in_flight,
-        .max_buffered = config->max_buffered,
-        .head_timeout_us = config->head_timeout_us,
-        .body_timeout_us = config->body_timeout_us,
-        .idle_timeout_us = config->idle_timeout_us,
-        .write_timeout_us = config->write_timeout_us,
-        .connect_timeout_us = config->connect_timeout_us,
-        .upstream_idle_us = config->upstream_idle_us,
-        .retry_after_us = config->retry_after_us,
-        .unmatched_refuse = config->unmatched_refuse,
     };
+    struct gateway_settings settings;
     char *problem = NULL;
     if (!resolve_address(&config->listen, true, &wanted.listen, &wanted.listen_len, &problem) ||
-        !resolve_address(&config->upstream, false, &wanted.upstream.address,
-                         &wanted.upstream.address_len, &problem))
+        !settings_of(config, &settings, &problem))
         return complain(problem);
-    parts->gateway = gateway_start(&wanted, &problem);
+    parts->gateway = gateway_start(&wanted, &settings, &problem);
     return parts->gateway ? EXIT_DONE : complain(problem);
 }
 
@@ -141,33 +136,94 @@ static void log_store(const struct parts *parts, bool up)
     log_line_end(parts->log, &line);
 }
 
-static void wait_for_signal(const struct parts *parts)
+/* The signal that came within `ms`, or 0. */
+static int next_signal(const struct parts *parts, int ms)
 {
-    bool up = true;
     struct signalfd_siginfo info;
     struct pollfd signals = {.fd = parts->signals, .events = POLLIN};
-    while (poll(&signals, 1, STORE_POLL_MS) <= 0) {
+    if (poll(&signals, 1, ms) <= 0 || read(parts->signals, &info, sizeof info) != sizeof info)
+        return 0;
+    return (int)info.ssi_signo;
+}
+
+static const struct config *config_in_force(const struct parts *parts)
+{
+    return parts->reloaded ? parts->reloaded : parts->options->config;
+}
+
+static void reload(struct parts *parts)
+{
+    const struct reread reread = {
+        .path = parts->options->config_path,
+        .started = parts->options->config,
+        .gateway = parts->gateway,
+        .log = parts->log,
+    };
+    notify_manager("RELOADING=1");
+    struct config *config = reread_config(&reread);
+    if (config) {
+        config_free(parts->reloaded);
+        parts->reloaded = config;
+    }
+    notify_manager("READY=1");
+}
+
+/* Until SIGTERM or SIGINT. */
+static void serve_on(struct parts *parts)
+{
+    bool up = true;
+    for (;;) {
+        int signal = next_signal(parts, STORE_POLL_MS);
+        if (signal == SIGHUP)
+            reload(parts);
+        else if (signal != 0)
+            return;
         if (store_is_up(parts->store) == up)
             continue;
         up = !up;
         log_store(parts, up);
     }
-    (void)!read(parts->signals, &info, sizeof info);
+}
+
+/* False: SIGTERM or SIGINT came a second time. */
+static bool wait_while_leaving(const struct parts *parts, int64_t until_us)
+{
+    while (clock_boot_us() < until_us) {
+        int signal = next_signal(parts, DRAIN_POLL_MS);
+        if (signal != 0 && signal != SIGHUP)
+            return false;
+    }
+    return true;
+}
+
+static void log_stopping(const struct parts *parts, const struct config *config)
+{
+    struct log_line line;
+    log_line_start(&line, LOG_LEVEL_INFO, "stopping");
+    log_line_i64(&line, "drain_delay_ms", config->drain_delay_us / CLOCK_US_PER_MS);
+    log_line_i64(&line, "drain_ms", config->drain_us / CLOCK_US_PER_MS);
+    log_line_end(parts->log, &line);
 }
 
 /* True: everything ended. False: the time for it is over, or a second signal came. */
-static bool drain(const struct parts *parts, const struct config *config)
+static bool drain(const struct parts *parts)
 {
+    const struct config *config = config_in_force(parts);
+    int64_t drain_at = clock_after(clock_boot_us(), config->drain_delay_us);
+    log_stopping(parts, config);
+    notify_manager("STOPPING=1");
+    if (!wait_while_leaving(parts, drain_at))
+        return false;
     int64_t deadline = clock_after(clock_boot_us(), config->drain_us);
+    CRASH_POINT(before_drain);
     gateway_drain(parts->gateway);
-    for (;;) {
-        if (gateway_wait(parts->gateway, clock_boot_us()))
-            return true;
-        struct pollfd signals = {.fd = parts->signals, .events = POLLIN};
-        bool again = poll(&signals, 1, DRAIN_POLL_MS) > 0;
-        if (again || clock_boot_us() >= deadline)
+    while (!gateway_wait(parts->gateway, clock_boot_us())) {
+        int64_t step = clock_after(clock_boot_us(), DRAIN_POLL_MS * CLOCK_US_PER_MS);
+        if (!wait_while_leaving(parts, step) || clock_boot_us() >= deadline)
             return false;
     }
+    CRASH_POINT(after_drain);
+    return true;
 }
 
 /* The committer may still wake fibers: it ends before their loops are freed. */
@@ -178,32 +234,36 @@ static void free_parts(struct parts *parts)
         gateway_free(parts->gateway);
     workers_free(parts->workers);
     log_free(parts->log);
+    config_free(parts->reloaded);
     close(parts->signals);
 }
 
-static int serve(struct parts *parts, const struct config *config, const char *store_path)
+static int serve(struct parts *parts)
 {
+    const struct config *config = parts->options->config;
+    const char *store_path = parts->options->store_path;
     int failed = open_store(parts, config, store_path);
     if (failed == EXIT_DONE)
         failed = start_gateway(parts, config);
     if (failed != EXIT_DONE)
         return failed;
     say_ready(parts, config, store_path);
-    wait_for_signal(parts);
-    if (drain(parts, config))
+    notify_manager("READY=1");
+    serve_on(parts);
+    if (drain(parts))
         return EXIT_DONE;
     /* Exchanges still run: their records stay pending, and the next start settles them. */
     log_flush(parts->log);
     _exit(EXIT_DONE);
 }
 
-int daemon_run(const struct config *config, const char *store_path)
+int daemon_run(const struct daemon_options *options)
 {
-    struct parts parts = {.signals = block_signals()};
+    struct parts parts = {.options = options, .signals = block_signals()};
     umask(077);
     raise_descriptors();
     fiber_install_guard_handler();
-    int code = serve(&parts, config, store_path);
+    int code = serve(&parts);
     struct engine *engine = parts.engine;
     free_parts(&parts);
     engine_free(engine);

@@ -36,7 +36,7 @@ static void end_head(struct exchange *x, struct buf *head)
 /* False: not all of it left; nothing may follow. */
 static bool write_out(struct exchange *x, const struct buf *head, struct slice body)
 {
-    int64_t deadline = clock_boot_us() + x->server->config->write_timeout_us;
+    int64_t deadline = clock_boot_us() + x->plan->settings.write_timeout_us;
     struct iovec parts[2] = {{head->at, head->len}, {(void *)(uintptr_t)body.at, body.len}};
     CRASH_POINT(before_answer_write);
     bool left = buf_ok(head) &&
@@ -82,8 +82,8 @@ static void write_live(struct exchange *x, const struct answer *answer, struct b
     struct stream stream = {
         .from = x->upstream,
         .to = &x->client->conn,
-        .stall_us = x->server->config->idle_timeout_us,
-        .write_timeout_us = x->server->config->write_timeout_us,
+        .stall_us = x->plan->settings.idle_timeout_us,
+        .write_timeout_us = x->plan->settings.write_timeout_us,
         .begun = buf_slice(&answer->body),
     };
     bool sized = x->response.framing == HTTP_FRAMING_LENGTH;
@@ -162,7 +162,7 @@ static int64_t seconds_up(int64_t span_us)
 static void write_retry_after(struct exchange *x, enum error error, struct buf *head)
 {
     const struct store_op *op = &x->attempt.op;
-    int64_t wait = x->server->config->retry_after_us;
+    int64_t wait = x->plan->settings.retry_after_us;
     switch (error) {
     case ERROR_IN_PROGRESS:
         if (op->lease_left_us > 0 && op->lease_left_us < wait)

@@ -47,7 +47,7 @@ void client_refuse(struct client *client, const struct refusal *refusal)
         head_write_field(&head, "Connection", SLICE("keep-alive"));
     buf_add(&head, "\r\n", 2);
     struct iovec parts[2] = {{head.at, head.len}, {body.at, body.len}};
-    int64_t deadline = clock_boot_us() + client->server->config->write_timeout_us;
+    int64_t deadline = clock_boot_us() + client->plan->settings.write_timeout_us;
     if (buf_ok(&head) && buf_ok(&body))
         (void)http_conn_write(&client->conn, parts, 2, deadline);
 }
@@ -69,18 +69,18 @@ static bool refuse_request(struct client *client, const struct http_request *req
 
 static bool route(struct client *client, const struct http_request *request, struct arena *arena)
 {
-    const struct gateway_config *config = client->server->config;
+    const struct gateway_settings *settings = &client->plan->settings;
     struct rule_request wanted = {request->method, request->path, &request->headers};
     struct rule_found *found = arena_alloc(arena, sizeof *found);
     if (!found)
         return false;
-    switch (rule_find_request(config->rules, &wanted, arena, found)) {
+    switch (rule_find_request(settings->rules, &wanted, arena, found)) {
     case RULE_FOUND:
         if (found->rule->protect)
             return exchange_run(client, request, found);
         return pass_run(client, request);
     case RULE_NONE:
-        if (config->unmatched_refuse)
+        if (settings->unmatched_refuse)
             return refuse_request(client, request, ERROR_ROUTE_UNKNOWN, slice_of(NULL));
         return pass_run(client, request);
     case RULE_PATH_AMBIGUOUS:
@@ -97,7 +97,7 @@ static bool route(struct client *client, const struct http_request *request, str
 /* What a client still sends of a body that was refused. */
 static bool drop_body(struct client *client)
 {
-    int64_t deadline = clock_boot_us() + client->server->config->body_timeout_us;
+    int64_t deadline = clock_boot_us() + client->plan->settings.body_timeout_us;
     while (http_conn_body_left(&client->conn)) {
         struct slice data;
         if (http_conn_read_some(&client->conn, deadline, &data) != HTTP_READ_OK)
@@ -122,7 +122,7 @@ static void refuse_malformed(struct client *client)
 
 static bool serve_head(struct client *client, struct http_request *request, struct arena *arena)
 {
-    int64_t deadline = clock_boot_us() + client->server->config->head_timeout_us;
+    int64_t deadline = clock_boot_us() + client->plan->settings.head_timeout_us;
     switch (http_conn_read_request(&client->conn, deadline, request)) {
     case HTTP_READ_OK:
         break;
@@ -143,7 +143,8 @@ static bool serve_head(struct client *client, struct http_request *request, stru
 static bool serve_one(struct client *client)
 {
     client->state = CLIENT_IDLE;
-    int64_t idle_until = clock_boot_us() + client->server->config->idle_timeout_us;
+    plan_replace(&client->plan, client->server->plan);
+    int64_t idle_until = clock_boot_us() + client->plan->settings.idle_timeout_us;
     if (server_draining(client->server) ||
         http_conn_wait(&client->conn, idle_until) != HTTP_READ_OK)
         return false;
@@ -178,6 +179,7 @@ void client_run(void *argument)
         http_conn_linger(&client->conn, LINGER_MAX, clock_boot_us() + LINGER_US);
     http_conn_close(&client->conn);
     unlink_client(client);
+    plan_unref(client->plan);
     atomic_fetch_sub(&client->server->shared->connections, 1);
     mem_free(client);
 }

@@ -36,7 +36,7 @@ static enum engine_verdict decide(struct exchange *x)
     struct client *client = x->client;
     int64_t boot = clock_boot_us();
     int64_t limit = clock_after(boot, x->attempt.wait_us + BEGIN_SLACK_US +
-                                          x->server->config->connect_timeout_us);
+                                          x->plan->settings.connect_timeout_us);
     client_parker_init(&x->parker, client);
     if (server_draining(x->server))
         x->attempt.wait_us = 0; /* who waits was told so before: it would not be woken */
@@ -92,18 +92,10 @@ static void decide_until_done(struct exchange *x)
  */
 static bool admit(struct exchange *x)
 {
-    if (atomic_load(&x->server->shared->in_flight) < x->server->config->max_in_flight)
+    if (atomic_load(&x->server->shared->in_flight) < x->plan->settings.max_in_flight)
         return true;
     answer_error(x, ERROR_LIMITED, SLICE("too many requests are in flight"), NULL);
     return false;
-}
-
-static void run(struct exchange *x, bool *ret_bypass)
-{
-    if (!identify(x, ret_bypass))
-        return;
-    if (admit(x))
-        decide_until_done(x);
 }
 
 static struct answer answer_make(const struct rule *rule)
@@ -122,6 +114,59 @@ static void answer_fini(struct answer *answer)
     buf_fini(&answer->fields);
 }
 
+static void make_answers(struct exchange *x)
+{
+    answer_fini(&x->answer);
+    answer_fini(&x->failed);
+    x->answer = answer_make(x->rule);
+    x->failed = answer_make(x->rule);
+}
+
+/* Takes the rule of the present plan; false: it has none for this request. */
+static bool take_present_rule(struct exchange *x)
+{
+    struct plan *plan = x->server->plan;
+    struct rule_request wanted = {x->request->method, x->request->path, &x->request->headers};
+    struct rule_found found;
+    if (rule_find_request(plan->settings.rules, &wanted, &x->arena, &found) != RULE_FOUND ||
+        !found.rule->protect)
+        return false;
+    plan_replace(&x->plan, plan);
+    x->found = found;
+    x->rule = found.rule;
+    x->client_key = slice_of(NULL);
+    buf_clear(&x->tenant);
+    buf_clear(&x->key);
+    x->attempt = (struct attempt){0};
+    make_answers(x);
+    return true;
+}
+
+/* A reload came while the request was read: nothing has begun, so it is judged by the rules of now.
+ * A request that has no rule any more ends under the one it came with. False: answered. */
+static bool judge_anew(struct exchange *x)
+{
+    reload_wait(x->server);
+    while (x->plan != x->server->plan && take_present_rule(x)) {
+        bool bypass = false;
+        if (!identify(x, &bypass)) {
+            if (bypass)
+                answer_error(x, ERROR_LIMITED, SLICE("the config changed meanwhile"), NULL);
+            return false;
+        }
+        reload_wait(x->server);
+    }
+    return true;
+}
+
+static void run(struct exchange *x, bool *ret_bypass)
+{
+    if (!identify(x, ret_bypass) || !judge_anew(x))
+        return;
+    if (admit(x))
+        decide_until_done(x);
+}
+
 static struct exchange *exchange_new(struct client *client, const struct http_request *request,
                                      const struct rule_found *found)
 {
@@ -131,7 +176,7 @@ static struct exchange *exchange_new(struct client *client, const struct http_re
     x->server = client->server;
     x->client = client;
     x->request = request;
-    x->rules = rule_set_ref(client->server->config->rules);
+    x->plan = plan_ref(client->plan);
     x->found = *found;
     x->rule = found->rule;
     x->arena = arena_make(EXCHANGE_ARENA_MAX);
@@ -140,8 +185,7 @@ static struct exchange *exchange_new(struct client *client, const struct http_re
     x->tenant = buf_make(HTTP_HEAD_MAX);
     x->key = buf_make(HTTP_HEAD_MAX);
     x->sent_key = buf_make(HTTP_HEAD_MAX);
-    x->answer = answer_make(found->rule);
-    x->failed = answer_make(found->rule);
+    make_answers(x);
     x->started = clock_boot_us();
     x->keep_alive = request->keep_alive;
     return x;
@@ -159,7 +203,7 @@ static void exchange_free(struct exchange *x)
     buf_fini(&x->body);
     arena_fini(&x->payload_arena);
     arena_fini(&x->arena);
-    rule_set_unref(x->rules);
+    plan_unref(x->plan);
     mem_free(x);
 }
 

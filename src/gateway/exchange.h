@@ -52,7 +52,7 @@ struct exchange {
     struct server *server;
     struct client *client;
     const struct http_request *request;
-    struct rule_set *rules; /* one reference */
+    struct plan *plan; /* one reference: what it began with */
     const struct rule *rule;
     struct rule_found found;
     struct arena arena;
@@ -74,6 +74,7 @@ struct exchange {
     struct http_response response;
     struct http_conn *upstream; /* lent by the pool; NULL: none */
     struct answer answer;
+    bool has_body;    /* it was read whole */
     bool unsent;      /* the upstream may lack part of the request: its connection is used up */
     bool probing;     /* what is under way upstream is a probe */
     bool has_failure; /* a probe follows a failure: what to answer if it settles nothing */
@@ -93,8 +94,10 @@ bool exchange_run(struct client *client, const struct http_request *request,
 
 /* ---- steps; each answers by itself when it fails ---- */
 
-/* Tenant, key, body, hashes: fills exchange->attempt. False: answered (or the client is gone);
- * `*ret_bypass` when the request has no key and the rule does not ask for one. */
+/* Tenant, key, body (unless it was read before), hashes: fills exchange->attempt. False: answered
+ * (or the client is gone); `*ret_bypass` when the request has no key and the rule does not ask for
+ * one.
+ */
 bool identify(struct exchange *x, bool *ret_bypass);
 
 /* Understands the request's body (found.facts.payload), and lets go of that again: understood JSON

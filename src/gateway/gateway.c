@@ -15,17 +15,9 @@
 #include <unistd.h>
 
 #define BACKLOG 1024
-#define POOL_IDLE_MAX 256                      /* kept upstream connections a loop */
 #define NO_DESCRIPTORS_US (INT64_C(20) * 1000) /* rest after accept found none free */
 #define WAIT_STEP_NS 2000000L                  /* between two looks at a drain */
 #define FIBERS_SPARE 16                        /* beside one for each connection */
-
-struct gateway {
-    struct gateway_config config;
-    struct gateway_shared shared;
-    size_t n_servers;
-    struct server servers[];
-};
 
 /* ---- accepting ---- */
 
@@ -66,6 +58,7 @@ static void serve(struct server *server, int fd, const struct sockaddr_storage *
         return;
     }
     client->server = server;
+    client->plan = plan_ref(server->plan);
     name_peer(client, peer);
     client->next = server->clients;
     if (client->next)
@@ -77,6 +70,7 @@ static void serve(struct server *server, int fd, const struct sockaddr_storage *
     if (client->next)
         client->next->prev = NULL;
     http_conn_close(&client->conn);
+    plan_unref(client->plan);
     mem_free(client);
     atomic_fetch_sub(&server->shared->connections, 1);
 }
@@ -129,8 +123,8 @@ static void run_server(void *argument)
 {
     struct server *server = argument;
     loop_run(server->loop);
-    http_pool_free(server->pool);
-    server->pool = NULL;
+    plan_unref(server->plan);
+    server->plan = NULL;
     atomic_fetch_sub(&server->shared->servers, 1);
 }
 
@@ -169,7 +163,8 @@ static void open_listener(void *argument)
     server_accept(server);
 }
 
-static int start_server(struct gateway *gateway, struct server *server)
+static int start_server(struct gateway *gateway, struct server *server,
+                        const struct gateway_settings *settings)
 {
     const struct gateway_config *config = &gateway->config;
     *server = (struct server){.config = config,
@@ -179,9 +174,10 @@ static int start_server(struct gateway *gateway, struct server *server)
     if (server->listener.fd < 0)
         return server->listener.fd;
     server->loop = loop_new(config->max_connections + FIBERS_SPARE);
-    server->pool = http_pool_new(&config->upstream, POOL_IDLE_MAX, config->upstream_idle_us);
+    server->plan = plan_new(settings);
+    reload_init(server);
     bool ok =
-        server->loop && server->pool && fiber_spawn(server->loop, "accept", open_listener, server);
+        server->loop && server->plan && fiber_spawn(server->loop, "accept", open_listener, server);
     return ok ? 0 : -ENOMEM;
 }
 
@@ -205,13 +201,13 @@ static void give_up(struct gateway *gateway)
     for (size_t i = 0; i < gateway->n_servers; i++) {
         if (gateway->servers[i].listener.fd >= 0)
             close(gateway->servers[i].listener.fd);
-        http_pool_free(gateway->servers[i].pool);
+        plan_unref(gateway->servers[i].plan);
     }
-    rule_set_unref(gateway->config.rules);
     mem_free(gateway);
 }
 
-struct gateway *gateway_start(const struct gateway_config *config, char **ret_problem)
+struct gateway *gateway_start(const struct gateway_config *config,
+                              const struct gateway_settings *settings, char **ret_problem)
 {
     CHECK(config->threads >= 1);
     struct gateway *gateway =
@@ -219,11 +215,10 @@ struct gateway *gateway_start(const struct gateway_config *config, char **ret_pr
     if (!gateway)
         return NULL;
     gateway->config = *config;
-    rule_set_ref(gateway->config.rules);
     int failed = probe_address(config);
     for (size_t i = 0; i < config->threads && failed == 0; i++) {
         gateway->n_servers = i + 1;
-        failed = start_server(gateway, &gateway->servers[i]);
+        failed = start_server(gateway, &gateway->servers[i], settings);
     }
     if (failed != 0) {
         explain(config, ret_problem, failed);
@@ -262,6 +257,5 @@ void gateway_free(struct gateway *gateway)
     CHECK(atomic_load(&gateway->shared.servers) == 0);
     for (size_t i = 0; i < gateway->n_servers; i++)
         thread_join(&gateway->servers[i].thread);
-    rule_set_unref(gateway->config.rules);
     mem_free(gateway);
 }

@@ -17,18 +17,10 @@
 
 struct gateway;
 
-/* Spans are microseconds. Everything pointed to outlives the gateway. */
-struct gateway_config {
-    struct sockaddr_storage listen;
-    unsigned listen_len;
+/* What a reload may change. Spans are microseconds. */
+struct gateway_settings {
     struct http_upstream upstream;
-    struct store *store;
-    struct engine *engine;
-    struct log *log;          /* NULL: no log */
-    struct workers *workers;  /* for what takes long */
-    struct rule_set *rules;   /* the gateway takes a reference of its own */
-    size_t threads;           /* >= 1 */
-    size_t max_connections;   /* in all */
+    struct rule_set *rules;   /* the gateway takes references of its own */
     size_t max_in_flight;     /* ruled exchanges with the upstream */
     uint64_t max_buffered;    /* bytes of bodies of ruled requests */
     int64_t head_timeout_us;  /* absolute: a request's head */
@@ -41,9 +33,27 @@ struct gateway_config {
     bool unmatched_refuse;  /* no rule: 404 instead of passing on */
 };
 
+/* What stays as it is while the gateway runs. Everything pointed to outlives it. */
+struct gateway_config {
+    struct sockaddr_storage listen;
+    unsigned listen_len;
+    struct store *store;
+    struct engine *engine;
+    struct log *log;         /* NULL: no log */
+    struct workers *workers; /* for what takes long */
+    size_t threads;          /* >= 1 */
+    size_t max_connections;  /* in all */
+};
+
 /* Binds and starts the loops. NULL: `*ret_problem` (mem_free) is one line that says why. A second
  * gateway on the same address is refused. */
-struct gateway *gateway_start(const struct gateway_config *config, char **ret_problem);
+struct gateway *gateway_start(const struct gateway_config *config,
+                              const struct gateway_settings *settings, char **ret_problem);
+
+/* Serves by other settings from now on; when it returns, every loop does. A request whose operation
+ * has begun ends under the rule it began with; one that is still being read is judged anew. From
+ * the main thread, not once it drains. False: no memory, nothing changed. */
+bool gateway_reload(struct gateway *gateway, const struct gateway_settings *settings);
 
 /* Begins to drain: accepts no more, closes idle connections, gives waiting duplicates 503, lets
  * exchanges end. From the main thread. */

@@ -109,7 +109,7 @@ static bool reserve_body(struct exchange *x)
                       slice_of(NULL));
     x->reserved = want;
     uint64_t before = atomic_fetch_add(&x->server->shared->buffered, want);
-    if (before + want > x->server->config->max_buffered)
+    if (before + want > x->plan->settings.max_buffered)
         return refuse(x, ERROR_LIMITED, "too many request bodies are held", slice_of(NULL));
     return true;
 }
@@ -129,14 +129,14 @@ static bool ask_for_body(struct exchange *x)
     char copy[sizeof text];
     memcpy(copy, text, sizeof text);
     struct iovec part = {.iov_base = copy, .iov_len = sizeof text - 1};
-    int64_t deadline = clock_boot_us() + x->server->config->write_timeout_us;
+    int64_t deadline = clock_boot_us() + x->plan->settings.write_timeout_us;
     return http_conn_write(&x->client->conn, &part, 1, deadline) == 0;
 }
 
 static bool read_body(struct exchange *x)
 {
     CRASH_POINT(request_head_read);
-    int64_t deadline = clock_boot_us() + x->server->config->body_timeout_us;
+    int64_t deadline = clock_boot_us() + x->plan->settings.body_timeout_us;
     if (!ask_for_body(x)) {
         x->answered = true;
         x->keep_alive = false;
@@ -145,6 +145,7 @@ static bool read_body(struct exchange *x)
     switch (http_conn_read_body(&x->client->conn, x->rule->max_request_body, deadline, &x->body)) {
     case HTTP_READ_OK:
         CRASH_POINT(request_body_read);
+        x->has_body = true;
         give_back_reserve(x);
         return true;
     case HTTP_READ_TOO_LARGE:
@@ -308,7 +309,9 @@ bool identify(struct exchange *x, bool *ret_bypass)
     bool header_key = template_is_plain_header(&x->rule->key);
     if (header_key && !read_header_key(x, ret_bypass))
         return false;
-    if (!read_tenant(x) || !reserve_body(x) || !read_body(x) || !read_payload(x))
+    if (!read_tenant(x) || (!x->has_body && (!reserve_body(x) || !read_body(x))))
+        return false;
+    if (!read_payload(x))
         return false;
     if (!header_key && !read_template_key(x))
         return false;

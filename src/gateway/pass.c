@@ -11,7 +11,7 @@
 
 struct pass {
     struct client *client;
-    const struct gateway_config *config;
+    const struct gateway_settings *settings;
     const struct http_request *request;
     struct http_conn *upstream;
     struct http_response response;
@@ -39,8 +39,8 @@ static bool refuse(const struct pass *pass, enum error error)
 
 static bool take(struct pass *pass, bool fresh)
 {
-    int64_t deadline = clock_after(clock_boot_us(), pass->config->connect_timeout_us);
-    return http_pool_take(pass->client->server->pool, fresh, deadline, &pass->upstream) == 0;
+    int64_t deadline = clock_after(clock_boot_us(), pass->settings->connect_timeout_us);
+    return http_pool_take(pass->client->plan->pool, fresh, deadline, &pass->upstream) == 0;
 }
 
 static int send_head(struct pass *pass)
@@ -57,7 +57,7 @@ static int send_head(struct pass *pass)
     if (!buf_ok(&head))
         return -ENOMEM;
     struct iovec part = {head.at, head.len};
-    int64_t deadline = clock_after(clock_boot_us(), pass->config->write_timeout_us);
+    int64_t deadline = clock_after(clock_boot_us(), pass->settings->write_timeout_us);
     return http_conn_write(pass->upstream, &part, 1, deadline);
 }
 
@@ -67,7 +67,7 @@ static bool continue_client(struct pass *pass)
     if (!pass->request->expect_continue || !http_conn_body_left(&pass->client->conn))
         return true;
     struct iovec part = {(void *)(uintptr_t)text, sizeof text - 1};
-    int64_t deadline = clock_after(clock_boot_us(), pass->config->write_timeout_us);
+    int64_t deadline = clock_after(clock_boot_us(), pass->settings->write_timeout_us);
     return http_conn_write(&pass->client->conn, &part, 1, deadline) == 0;
 }
 
@@ -79,8 +79,8 @@ static bool send_body(struct pass *pass)
         .to = pass->upstream,
         .chunked = pass->request->framing == HTTP_FRAMING_CHUNKED,
         .to_upstream = true,
-        .stall_us = pass->config->body_timeout_us,
-        .write_timeout_us = pass->config->write_timeout_us,
+        .stall_us = pass->settings->body_timeout_us,
+        .write_timeout_us = pass->settings->write_timeout_us,
     };
     pass->unsent = http_conn_body_left(&pass->client->conn) && !stream_run(&stream);
     return !stream.from_failed;
@@ -88,7 +88,7 @@ static bool send_body(struct pass *pass)
 
 static enum http_read read_head(struct pass *pass)
 {
-    int64_t deadline = clock_after(clock_boot_us(), pass->config->idle_timeout_us);
+    int64_t deadline = clock_after(clock_boot_us(), pass->settings->idle_timeout_us);
     for (int interim = 0; interim < INTERIM_MAX; interim++) {
         enum http_read read = http_conn_read_response(pass->upstream, pass->request->method,
                                                       deadline, &pass->response);
@@ -120,8 +120,8 @@ static bool answer(struct pass *pass)
     struct stream stream = {
         .from = pass->upstream,
         .to = &client->conn,
-        .stall_us = pass->config->idle_timeout_us,
-        .write_timeout_us = pass->config->write_timeout_us,
+        .stall_us = pass->settings->idle_timeout_us,
+        .write_timeout_us = pass->settings->write_timeout_us,
     };
     bool open_end =
         response->framing == HTTP_FRAMING_CHUNKED || response->framing == HTTP_FRAMING_CLOSE;
@@ -146,7 +146,7 @@ static bool answer(struct pass *pass)
     buf_add(&head, "\r\n", 2);
 
     struct iovec part = {head.at, head.len};
-    int64_t deadline = clock_after(clock_boot_us(), pass->config->write_timeout_us);
+    int64_t deadline = clock_after(clock_boot_us(), pass->settings->write_timeout_us);
     if (!buf_ok(&head) || http_conn_write(&client->conn, &part, 1, deadline) != 0)
         return false;
     bool whole = http_conn_body_left(pass->upstream) ? stream_run(&stream) : true;
@@ -194,7 +194,7 @@ static bool pass_on(struct pass *pass, bool fresh)
     enum attempt_end end = exchange_once(pass);
     if (end == ATTEMPT_ANSWERED)
         keep = answer(pass);
-    http_pool_give(pass->client->server->pool, pass->upstream, pass->reusable);
+    http_pool_give(pass->client->plan->pool, pass->upstream, pass->reusable);
     if (end == ATTEMPT_AGAIN && !fresh)
         return pass_on(pass, true);
     if (end == ATTEMPT_BROKE || end == ATTEMPT_AGAIN)
@@ -208,7 +208,7 @@ bool pass_run(struct client *client, const struct http_request *request)
     if (!pass)
         return false;
     pass->client = client;
-    pass->config = client->server->config;
+    pass->settings = &client->plan->settings;
     pass->request = request;
     pass->safe = rule_request_is_safe(&request->headers, request->method);
     bool keep = pass_on(pass, false);

@@ -7,7 +7,7 @@
 #define PAWL_GATEWAY_SERVER_H
 
 #include "core/errors.h"
-#include "gateway/gateway.h"
+#include "gateway/reload.h"
 
 /* What all loops share: counted, never waited for. */
 struct gateway_shared {
@@ -26,10 +26,18 @@ struct server {
     struct loop *loop;
     struct thread thread;
     struct fiber_io listener;
-    struct http_pool *pool;
+    struct plan *plan; /* what new requests are served by */
+    struct reload reload;
     struct client *clients;  /* every connection of this loop */
     struct parker *acceptor; /* the accept fiber's, to be woken by a drain; NULL: it has ended */
     struct loop_post drain;
+};
+
+struct gateway {
+    struct gateway_config config;
+    struct gateway_shared shared;
+    size_t n_servers;
+    struct server servers[];
 };
 
 /* What a client connection is doing, for the drain. */
@@ -42,6 +50,7 @@ enum client_state {
 struct client {
     struct http_conn conn;
     struct server *server;
+    struct plan *plan; /* one reference: of the request under way, else the loop's present one */
     struct client *next;
     struct client *prev;
     enum client_state state;

@@ -47,11 +47,10 @@ struct slice upstream_trace(struct exchange *x)
 bool upstream_take(struct exchange *x, enum exchange_end *ret_end)
 {
     CHECK(!x->upstream);
-    const struct gateway_config *config = x->server->config;
-    int64_t deadline = clock_after(clock_boot_us(), config->connect_timeout_us);
+    int64_t deadline = clock_after(clock_boot_us(), x->plan->settings.connect_timeout_us);
     deadline = least(deadline, least(x->deadline, x->attempt.send_by));
     CRASH_POINT(before_connect);
-    if (http_pool_take(x->server->pool, false, deadline, &x->upstream) == 0)
+    if (http_pool_take(x->plan->pool, false, deadline, &x->upstream) == 0)
         return true;
     x->upstream = NULL;
     *ret_end = EXCHANGE_NOT_SENT;
@@ -64,7 +63,7 @@ void upstream_give(struct exchange *x)
         return;
     bool reusable = x->response.keep_alive && x->upstream->head_len > 0 && !x->unsent &&
                     !http_conn_body_left(x->upstream);
-    http_pool_give(x->server->pool, x->upstream, reusable);
+    http_pool_give(x->plan->pool, x->upstream, reusable);
     x->upstream = NULL;
 }
 

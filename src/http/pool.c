@@ -18,6 +18,7 @@ struct member {
 };
 
 struct http_pool {
+    size_t refs;
     struct http_upstream upstream;
     size_t max_idle;
     int64_t idle_us;
@@ -33,6 +34,7 @@ struct http_pool *http_pool_new(const struct http_upstream *upstream, size_t max
     struct http_pool *pool = mem_zalloc(1, sizeof *pool);
     if (pool == NULL)
         return NULL;
+    pool->refs = 1;
     pool->upstream = *upstream;
     pool->max_idle = max_idle;
     pool->idle_us = idle_us;
@@ -72,9 +74,23 @@ static void close_expired(struct http_pool *pool)
         member_close(unlink_member(pool, pool->oldest));
 }
 
-void http_pool_free(struct http_pool *pool)
+struct http_pool *http_pool_ref(struct http_pool *pool)
 {
-    if (pool == NULL)
+    CHECK(pool->refs > 0);
+    pool->refs++;
+    return pool;
+}
+
+bool http_pool_serves(const struct http_pool *pool, const struct http_upstream *upstream,
+                      int64_t idle_us)
+{
+    return pool->idle_us == idle_us && pool->upstream.address_len == upstream->address_len &&
+           memcmp(&pool->upstream.address, &upstream->address, upstream->address_len) == 0;
+}
+
+void http_pool_unref(struct http_pool *pool)
+{
+    if (pool == NULL || --pool->refs > 0)
         return;
     CHECK(pool->n_lent == 0);
     while (pool->oldest != NULL)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Connections to one upstream, kept alive between requests. One pool a loop; no locks.
+ * Connections to one upstream, kept alive between requests. A pool belongs to one loop: no locks,
+ * and a count of plain numbers.
  *
  * Never re-sends: the pool hands out a connection, and what was sent on it is the caller's to know
  * (conn->sent). A kept connection is handed out only while it was idle less than `idle_us`, shows
@@ -23,8 +24,13 @@ struct http_upstream {
  * `idle_us`; such are closed at the next take or give. NULL: no memory. */
 struct http_pool *http_pool_new(const struct http_upstream *upstream, size_t max_idle,
                                 int64_t idle_us);
-/* Closes what it keeps; lent connections must have come back. Accepts NULL. */
-void http_pool_free(struct http_pool *pool);
+struct http_pool *http_pool_ref(struct http_pool *pool);
+/* The last one closes what it keeps; lent connections must have come back. Accepts NULL. */
+void http_pool_unref(struct http_pool *pool);
+
+/* Whether a pool made for that upstream would lend the same connections. */
+bool http_pool_serves(const struct http_pool *pool, const struct http_upstream *upstream,
+                      int64_t idle_us);
 
 /* A connection: the kept one used last, or with `fresh` or none kept a new one. `*ret_conn` is lent
  * until http_pool_give. 0, -ETIMEDOUT, -errno (nothing was sent). */

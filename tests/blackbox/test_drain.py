@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Duplicates that come to a gateway that drains."""
+"""SIGTERM and SIGINT: what is under way ends, what comes is refused, and who watches is told."""
 from __future__ import annotations
 
 import signal
+import socket
+import threading
 
-from wire import eventually, request_bytes
+import pytest
+
+from wire import PATIENCE, Broken, eventually, request_bytes
 
 
 def test_a_duplicate_that_comes_whole_during_a_drain_is_refused_at_once(pawl, upstream):
@@ -26,12 +30,71 @@ def test_a_duplicate_that_comes_whole_during_a_drain_is_refused_at_once(pawl, up
     assert gateway.wait() == 0
 
 
-def test_a_hang_up_ends_nothing(gateway, upstream):
+@pytest.mark.hooks
+def test_a_drain_delay_serves_on_before_the_drain_begins(pawl, clock):
+    gateway = pawl("tenant: none\ndrain_delay: 60s\n"
+                   "rules:\n  - {name: r, match: POST /refunds}\n")
+    gateway.signal(signal.SIGTERM)
+    eventually(lambda: any(line["event"] == "stopping" for line in gateway.log), "its leaving")
+    gateway.signal(signal.SIGHUP)  # not any more; and no end of the delay
+    clock.advance(55)
+    assert gateway.post("/refunds", {}, key="k1").status == 201
+    assert gateway.process.poll() is None
+    clock.advance(10)
+    assert gateway.wait() == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_second_signal_ends_it_at_once_and_loses_nothing(gateway, upstream, number):
     gate = upstream.hold()
     with gateway.connect() as client:
-        client.send(request_bytes("POST", "/refunds", [("Idempotency-Key", "k1")], b"{}"))
+        client.send(request_bytes("POST", "/refunds", [
+            ("Idempotency-Key", "k1"), ("Content-Type", "application/json")], b"{}"))
         gate.wait_for()
+        gateway.signal(number)
+        eventually(lambda: not gateway.is_listening, "the end of listening")
+        gateway.signal(number)
+        assert gateway.wait() == 0
+    gate.open()
+    gateway.start()
+    again = gateway.post("/refunds", {}, key="k1")
+    assert again.is_problem(409, "CONFLICT.idempotency.outcome_unknown")
+    assert upstream.effects() == 1
+
+
+def test_the_service_manager_is_told_of_start_reload_and_end(pawl, tmp_path):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        manager.settimeout(PATIENCE)
+        gateway = pawl(started=False).start(NOTIFY_SOCKET=str(tmp_path / "notify"))
+        assert manager.recv(100) == b"READY=1"
         gateway.signal(signal.SIGHUP)
-        gate.open()
-        assert client.answer().status == 201
-    assert gateway.request("GET", "/x").status == 200
+        assert [manager.recv(100) for _ in range(2)] == [b"RELOADING=1", b"READY=1"]
+        assert gateway.stop() == 0
+        assert manager.recv(100) == b"STOPPING=1"
+
+
+def test_under_load_a_drain_cuts_no_exchange(gateway, upstream):
+    """Every request that was taken has its answer."""
+    answers, refused = [], []
+
+    def load(worker: int) -> None:
+        for n in range(100_000):
+            try:
+                with gateway.connect() as client:
+                    answers.append(client.request("POST", "/refunds",
+                                                  [("Idempotency-Key", f"{worker}x{n}")], b"{}"))
+            except (Broken, OSError) as error:
+                refused.append(error)
+                return
+
+    workers = [threading.Thread(target=load, args=(n,)) for n in range(4)]
+    for worker in workers:
+        worker.start()
+    eventually(lambda: len(answers) > 50, "a load")
+    assert gateway.stop() == 0
+    for worker in workers:
+        worker.join()
+    assert {answer.status for answer in answers} == {201}
+    assert upstream.effects() == len(answers)
+    assert len(refused) == 4

@@ -57,6 +57,22 @@ def outlive_a_record(operations: Operations) -> None:
     send(operations)
 
 
+def reload_between(operations: Operations) -> None:
+    operations.send("k0")
+    operations.gateway.signal(signal.SIGHUP)
+    operations.send_until_death(400)
+
+
+def drain_with_one_under_way(operations: Operations) -> None:
+    gate = operations.upstream.hold()
+    answer = Later(lambda: operations.send("k0"))
+    gate.wait_for()
+    operations.gateway.signal(signal.SIGTERM)
+    eventually(lambda: died(operations.gateway) or not operations.gateway.is_listening, "a drain")
+    gate.open()
+    answer.result()
+
+
 @dataclass
 class Scene:
     """How a point is reached; `passes`: at which of its passes the process dies."""
@@ -92,6 +108,11 @@ SCENES = {
     "after_probe_answer": Scene(reply=LOST, policies=("probe",)),
     "before_release_commit": Scene(reply=say(503, effect=False)),
     "before_doubt_commit": Scene(reply=LOST),
+    "before_reload": Scene(reload_between),
+    "inside_reload": Scene(reload_between),
+    "after_reload": Scene(reload_between),
+    "before_drain": Scene(drain_with_one_under_way),
+    "after_drain": Scene(drain_with_one_under_way),
 }
 CASES = [pytest.param(point, n, policy, scene, id=f"{point}-{n}-{policy}")
          for point in POINTS for scene in [SCENES.get(point, Scene())]

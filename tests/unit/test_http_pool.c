@@ -141,7 +141,7 @@ static void keep_one(struct stage *stage)
     take_new(stage, 2);
     stage->held[3] = stage->conns[2] != stage->conns[0];
     give(stage, 2, true);
-    http_pool_free(stage->pool);
+    http_pool_unref(stage->pool);
 }
 
 static void kept_connection_is_lent_again_unless_a_fresh_one_is_asked_for(void **state)
@@ -167,7 +167,7 @@ static void keep_three(struct stage *stage)
     stage->held[2] = stage->conns[3] == second;
     give(stage, 0, true);
     give(stage, 3, true);
-    http_pool_free(stage->pool);
+    http_pool_unref(stage->pool);
     stage->held[3] = is_closed(stage->peers[1]) && is_closed(stage->peers[2]);
 }
 
@@ -202,7 +202,7 @@ static void keep_closed(struct stage *stage)
     stage->held[1] = stage->answer.status == 200;
     stage->held[2] = is_closed(stage->peers[0]) && is_closed(stage->peers[2]);
     give(stage, 3, true);
-    http_pool_free(stage->pool);
+    http_pool_unref(stage->pool);
 }
 
 static void closed_reset_and_talking_connections_are_never_lent(void **state)
@@ -231,7 +231,7 @@ static void give_unfit(struct stage *stage)
         stage->failed++;
     give(stage, 2, true);
     stage->held[2] = is_closed(stage->peers[2]);
-    http_pool_free(stage->pool);
+    http_pool_unref(stage->pool);
 }
 
 static void unread_stray_and_unwanted_connections_are_closed_when_given(void **state)
@@ -251,7 +251,7 @@ static void keep_expired(struct stage *stage)
     stage->peers[1] = accept(stage->listener, NULL, NULL);
     stage->held[0] = stage->peers[1] >= 0 && is_closed(stage->peers[0]);
     give(stage, 1, true);
-    http_pool_free(stage->pool);
+    http_pool_unref(stage->pool);
 }
 
 static void connection_idle_too_long_is_closed_not_lent(void **state)
@@ -269,7 +269,7 @@ static void connect_to_nobody(struct stage *stage)
     struct http_conn *conn = NULL;
     stage->held[0] = http_pool_take(stage->pool, false, later(), &conn) == -ECONNREFUSED;
     stage->held[1] = conn == NULL;
-    http_pool_free(stage->pool);
+    http_pool_unref(stage->pool);
 }
 
 static void refused_connect_is_told_and_lends_nothing(void **state)

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/settings.h"
+
+#include "daemon/resolve.h"
+
+bool settings_of(const struct config *config, struct gateway_settings *ret_settings,
+                 char **ret_problem)
+{
+    struct gateway_settings settings = {
+        .rules = config->rules,
+        .max_in_flight = config->max_in_flight,
+        .max_buffered = config->max_buffered,
+        .head_timeout_us = config->head_timeout_us,
+        .body_timeout_us = config->body_timeout_us,
+        .idle_timeout_us = config->idle_timeout_us,
+        .write_timeout_us = config->write_timeout_us,
+        .connect_timeout_us = config->connect_timeout_us,
+        .upstream_idle_us = config->upstream_idle_us,
+        .retry_after_us = config->retry_after_us,
+        .unmatched_refuse = config->unmatched_refuse,
+    };
+    if (!resolve_address(&config->upstream, false, &settings.upstream.address,
+                         &settings.upstream.address_len, ret_problem))
+        return false;
+    *ret_settings = settings;
+    return true;
+}

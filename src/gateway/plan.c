@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gateway/plan.h"
+
+#include "base/check.h"
+#include "base/mem.h"
+
+#define POOL_IDLE_MAX 256 /* kept upstream connections a loop */
+
+struct plan *plan_new(const struct gateway_settings *settings)
+{
+    struct plan *plan = mem_zalloc(1, sizeof *plan);
+    if (!plan)
+        return NULL;
+    plan->refs = 1;
+    plan->settings = *settings;
+    plan->pool = http_pool_new(&settings->upstream, POOL_IDLE_MAX, settings->upstream_idle_us);
+    if (!plan->pool) {
+        mem_free(plan);
+        return NULL;
+    }
+    rule_set_ref(plan->settings.rules);
+    return plan;
+}
+
+struct plan *plan_ref(struct plan *plan)
+{
+    CHECK(plan->refs > 0);
+    plan->refs++;
+    return plan;
+}
+
+void plan_unref(struct plan *plan)
+{
+    if (!plan || --plan->refs > 0)
+        return;
+    http_pool_unref(plan->pool);
+    rule_set_unref(plan->settings.rules);
+    mem_free(plan);
+}
+
+void plan_inherit(struct plan *plan, const struct plan *old)
+{
+    const struct gateway_settings *settings = &plan->settings;
+    if (!http_pool_serves(old->pool, &settings->upstream, settings->upstream_idle_us))
+        return;
+    http_pool_unref(plan->pool);
+    plan->pool = http_pool_ref(old->pool);
+}
+
+void plan_replace(struct plan **at, struct plan *plan)
+{
+    struct plan *old = *at;
+    *at = plan_ref(plan);
+    plan_unref(old);
+}

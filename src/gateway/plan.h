@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * plan: what one loop serves by between two reloads: the settings, and the upstream connections
+ * that go with them. A request holds the plan it began with until it ends. Belongs to its loop:
+ * counted in plain numbers.
+ */
+#ifndef PAWL_GATEWAY_PLAN_H
+#define PAWL_GATEWAY_PLAN_H
+
+#include "gateway/gateway.h"
+
+struct plan {
+    size_t refs;
+    struct gateway_settings settings; /* with a reference to its rules */
+    struct http_pool *pool;
+};
+
+/* One reference is the caller's. NULL: no memory. */
+struct plan *plan_new(const struct gateway_settings *settings);
+struct plan *plan_ref(struct plan *plan);
+/* Accepts NULL. */
+void plan_unref(struct plan *plan);
+
+/* Lets `plan` go on with the connections of `old` where both have the same upstream. */
+void plan_inherit(struct plan *plan, const struct plan *old);
+
+/* Puts a reference to `plan` in the place of what `*at` held (NULL: nothing). */
+void plan_replace(struct plan **at, struct plan *plan);
+
+#endif

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gateway/reload.h"
+
+#include "base/check.h"
+#include "base/crash.h"
+#include "gateway/server.h"
+#include <time.h>
+
+#define STEP_NS 500000L /* between two of main's looks at the loops */
+#define HELD_US                                                                                    \
+    (INT64_C(1) * CLOCK_US_PER_MS) /* between two looks of a request that is held back */
+
+/* ---- on the loop's thread ---- */
+
+static void hold_server(void *argument)
+{
+    struct server *server = argument;
+    server->reload.held = true;
+    atomic_store(&server->reload.done, true);
+}
+
+/* Idle connections go on with the new plan; busy ones keep theirs to the end of their request. */
+static void change_server(void *argument)
+{
+    struct server *server = argument;
+    struct plan *plan = server->reload.next;
+    plan_inherit(plan, server->plan);
+    plan_replace(&server->plan, plan);
+    plan_unref(plan);
+    for (struct client *client = server->clients; client; client = client->next)
+        if (client->state == CLIENT_IDLE)
+            plan_replace(&client->plan, server->plan);
+    server->reload.next = NULL;
+    server->reload.held = false;
+    atomic_store(&server->reload.done, true);
+}
+
+void reload_wait(const struct server *server)
+{
+    while (server->reload.held)
+        fiber_sleep_until(clock_boot_us() + HELD_US);
+}
+
+void reload_init(struct server *server)
+{
+    server->reload.hold = (struct loop_post){.run = hold_server, .argument = server};
+    server->reload.change = (struct loop_post){.run = change_server, .argument = server};
+}
+
+/* ---- on the main thread ---- */
+
+static void post(struct server *server, struct loop_post *what)
+{
+    atomic_store(&server->reload.done, false);
+    loop_post(server->loop, what);
+}
+
+static void wait_for(const struct gateway *gateway)
+{
+    for (size_t i = 0; i < gateway->n_servers; i++)
+        while (!atomic_load(&gateway->servers[i].reload.done))
+            nanosleep(&(struct timespec){.tv_nsec = STEP_NS}, NULL);
+}
+
+static bool make_plans(struct gateway *gateway, const struct gateway_settings *settings)
+{
+    for (size_t i = 0; i < gateway->n_servers; i++) {
+        struct server *server = &gateway->servers[i];
+        CHECK(!server->reload.next);
+        server->reload.next = plan_new(settings);
+        if (server->reload.next)
+            continue;
+        for (size_t made = 0; made < i; made++) {
+            plan_unref(gateway->servers[made].reload.next);
+            gateway->servers[made].reload.next = NULL;
+        }
+        return false;
+    }
+    return true;
+}
+
+bool gateway_reload(struct gateway *gateway, const struct gateway_settings *settings)
+{
+    CHECK(!atomic_load(&gateway->shared.draining));
+    if (!make_plans(gateway, settings))
+        return false;
+    CRASH_POINT(before_reload);
+    for (size_t i = 0; i < gateway->n_servers; i++)
+        post(&gateway->servers[i], &gateway->servers[i].reload.hold);
+    wait_for(gateway);
+    CRASH_POINT(inside_reload);
+    for (size_t i = 0; i < gateway->n_servers; i++)
+        post(&gateway->servers[i], &gateway->servers[i].reload.change);
+    wait_for(gateway);
+    CRASH_POINT(after_reload);
+    return true;
+}

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SIGHUP: other rules from one request to the next, none cut, none served by half of each."""
+from __future__ import annotations
+
+import json
+import signal
+import threading
+
+import pytest
+
+from gateway import Gateway
+from upstream import Upstream
+from wire import eventually, request_bytes
+
+ONE_RULE = "tenant: none\nrules:\n  - {name: refunds.create, match: POST /refunds}\n"
+WHOLE = request_bytes("POST", "/refunds", [("Idempotency-Key", "k1"),
+                                           ("Content-Type", "application/json")], b"{}")
+TWO_RULES = ONE_RULE + "  - {name: payments.create, match: POST /payments}\n"
+
+
+def events(gateway: Gateway, event: str) -> list[dict]:
+    return [line for line in gateway.log if line["event"] == event]
+
+
+def reload(gateway: Gateway, config: str, event: str = "config_reloaded") -> list[dict]:
+    """Until the log tells what became of it; the lines that are new."""
+    begin = len(gateway.log)
+    gateway.configure(config)
+    gateway.signal(signal.SIGHUP)
+    eventually(lambda: any(line["event"] == event for line in gateway.log[begin:]), event)
+    return gateway.log[begin:]
+
+
+def test_new_rules_hold_for_the_next_request_also_on_a_kept_connection(gateway):
+    with gateway.connect() as client:
+        before = client.request("POST", "/payments", [], b"{}")
+        assert (before.status, before["Idempotency-Status"]) == (201, "bypassed")
+        reload(gateway, TWO_RULES)
+        after = client.request("POST", "/payments", [], b"{}")
+    assert after.is_problem(400, "VALIDATION.idempotency.key_missing")
+
+
+def test_an_exchange_ends_under_the_rule_it_began_with(gateway, upstream):
+    gate = upstream.hold()
+    with gateway.connect() as client:
+        client.send(WHOLE)
+        gate.wait_for()
+        reload(gateway, "tenant: none\n")
+        gate.open()
+        first = client.answer()
+    assert (first.status, first["Idempotency-Status"]) == (201, "stored")
+    reload(gateway, ONE_RULE)
+    again = gateway.post("/refunds", {}, key="k1")
+    assert (again["Idempotency-Status"], again.body) == ("replayed", first.body)
+    assert upstream.effects() == 1
+
+
+def test_a_request_that_is_still_read_is_judged_by_the_rules_of_its_begin(gateway, upstream):
+    whole = request_bytes("POST", "/refunds", [("Idempotency-Key", "k1"),
+                                               ("Content-Type", "application/json")],
+                          b'{"ref":"r1"}')
+    with gateway.connect() as client:
+        client.send(whole[:-1])
+        eventually(lambda: gateway.request("GET", "/x").status == 200)
+        reload(gateway, ONE_RULE.replace("/refunds", "/refunds, key: '{body:/ref}'"))
+        client.send(whole[-1:])
+        assert client.answer()["Idempotency-Status"] == "stored"
+    assert [each["Idempotency-Key"] for each in upstream.done] == ["r1"]
+
+
+def test_a_request_that_is_still_read_and_is_refused_by_the_new_rules_has_no_effect(gateway,
+                                                                                   upstream):
+    with gateway.connect() as client:
+        client.send(WHOLE[:-1])
+        eventually(lambda: gateway.request("GET", "/x").status == 200)
+        reload(gateway, ONE_RULE.replace("/refunds", "/refunds, key_format: uuid"))
+        client.send(WHOLE[-1:])
+        assert client.answer().is_problem(400, "VALIDATION.idempotency.key_malformed")
+    assert upstream.effects() == 0
+
+
+@pytest.mark.parametrize("bad, told", [
+    ("tenant: none\nrulez: []\n", "pawl.yaml:5:1: rulez: "),
+    ("tenant: none\nrules:\n  - {name: a, match: GET /a}\n", "pawl.yaml:6:22: match: "),
+    ("tenant: [\n", "pawl.yaml:"),
+])
+def test_a_bad_config_is_refused_with_its_place_and_the_old_one_goes_on(gateway, bad, told):
+    new = reload(gateway, bad, "config_refused")
+    problems = [line["problem"] for line in new if line["event"] == "config_refused"]
+    assert any(told in problem for problem in problems), problems
+    assert gateway.post("/refunds", {}).is_problem(400, "VALIDATION.idempotency.key_missing")
+    assert gateway.post("/refunds", {}, key="k1")["Idempotency-Status"] == "stored"
+
+
+def test_a_config_file_that_is_gone_is_refused(gateway):
+    gateway.config.unlink()
+    gateway.signal(signal.SIGHUP)
+    eventually(lambda: events(gateway, "config_refused"), "its refusal")
+    assert gateway.post("/refunds", {}, key="k1").status == 201
+
+
+def test_what_needs_a_restart_is_said_and_the_rest_counts(gateway):
+    new = reload(gateway, TWO_RULES + "threads: 1\nmax_connections: 77\n")
+    told = [line["problem"] for line in new if line["event"] == "config_needs_restart"]
+    assert told == ["threads", "max_connections"]
+    assert gateway.post("/payments", {}).status == 400
+
+
+def test_another_upstream_gets_the_next_request_and_the_old_one_ends_its_own(gateway, upstream):
+    other = Upstream()
+    try:
+        gate = upstream.hold()
+        with gateway.connect() as client:
+            client.send(WHOLE)
+            gate.wait_for()
+            gateway.upstream_port = other.port
+            reload(gateway, ONE_RULE)
+            assert gateway.post("/refunds", {}, key="k2").status == 201
+            gate.open()
+            assert client.answer().status == 201
+        assert [each["Idempotency-Key"] for each in other.done] == ["k2"]
+        assert upstream.effects() == 1
+    finally:
+        other.stop()
+
+
+def test_under_load_no_exchange_is_cut_and_none_is_served_by_half_of_two_configs(pawl, upstream):
+    """Config A sends keys a-... to one upstream, config B keys b-... to the other."""
+    other = Upstream()
+    rule = "tenant: none\nrules:\n  - {name: r, match: POST /refunds, key: '%s-{body:/k}'}\n"
+    gateway = pawl(rule % "a")
+    answers, stop = [], threading.Event()
+
+    def load(worker: int) -> None:
+        with gateway.connect() as client:
+            for n in range(100_000):
+                if stop.is_set():
+                    return
+                answers.append(client.request(
+                    "POST", "/refunds", [("Content-Type", "application/json")],
+                    json.dumps({"k": f"{worker}x{n}"}).encode()))
+
+    workers = [threading.Thread(target=load, args=(n,)) for n in range(4)]
+    try:
+        for worker in workers:
+            worker.start()
+        for turn in range(12):
+            gateway.upstream_port = (other if turn % 2 == 0 else upstream).port
+            reload(gateway, rule % ("b" if turn % 2 == 0 else "a"))
+            seen = len(answers)
+            eventually(lambda: len(answers) > seen + 8, "answers under the new config")
+        stop.set()
+        for worker in workers:
+            worker.join()
+        assert {(each.status, each["Idempotency-Status"]) for each in answers} == {(201, "stored")}
+        assert upstream.effects() + other.effects() == len(answers)
+        assert {each["Idempotency-Key"][0] for each in upstream.done} == {"a"}
+        assert {each["Idempotency-Key"][0] for each in other.done} == {"b"}
+    finally:
+        stop.set()
+        other.stop()
