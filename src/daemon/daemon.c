@@ -18,6 +18,7 @@
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #define WORKER_THREADS 2
@@ -26,6 +27,8 @@
 #define DRAIN_POLL_MS 50
 #define STORE_POLL_MS 1000
 #define PROBLEM_MAX ((size_t)1024)
+#define IN_USE_TURNS 20     /* tries to open a store that another serve holds, and */
+#define IN_USE_NS 50000000L /* what lies between two of them */
 
 struct parts {
     const struct daemon_options *options;
@@ -68,6 +71,20 @@ static void raise_descriptors(void)
     setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+/* Whoever holds it may be at its end: a process that was killed lets go a moment later. */
+static enum store_open_result open_when_free(struct parts *parts, const struct store_config *wanted,
+                                             char **ret_problem)
+{
+    enum store_open_result result = store_open(wanted, &parts->store, ret_problem);
+    for (int turn = 0; turn < IN_USE_TURNS && result == STORE_OPEN_IN_USE; turn++) {
+        nanosleep(&(struct timespec){.tv_nsec = IN_USE_NS}, NULL);
+        mem_free(*ret_problem);
+        *ret_problem = NULL;
+        result = store_open(wanted, &parts->store, ret_problem);
+    }
+    return result;
+}
+
 static int open_store(struct parts *parts, const struct config *config, const char *path)
 {
     struct store_config wanted = store_config_default();
@@ -78,7 +95,7 @@ static int open_store(struct parts *parts, const struct config *config, const ch
     wanted.timeout_us = config->store_timeout_us;
     wanted.disk_reserve = config->disk_reserve;
     char *problem = NULL;
-    if (store_open(&wanted, &parts->store, &problem) != STORE_OPENED)
+    if (open_when_free(parts, &wanted, &problem) != STORE_OPENED)
         return complain(problem);
     parts->engine = engine_new(parts->store, config->cache);
     parts->workers = workers_new(WORKER_THREADS, WORKER_QUEUE);

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from upstream import Reply
-from wire import eventually
+from wire import PATIENCE, eventually
 
 
 def test_the_query_of_an_absolute_target_without_a_path_goes_on(gateway, upstream):
@@ -44,3 +44,13 @@ def test_a_connection_that_switched_protocols_is_never_used_again(gateway, upstr
     answer = gateway.request("POST", "/refunds", [("Idempotency-Key", "k1")], b"{}")
     assert (answer.status, answer["Idempotency-Status"]) == (502, "unknown")
     eventually(lambda: upstream.connections == 0, "the end of the connection")
+
+
+def test_a_gateway_starts_behind_one_that_is_only_just_killed(gateway):
+    for turn in range(5):
+        process = gateway.process
+        gateway.process = None
+        process.kill()  # and no wait for its end
+        gateway.start()
+        process.wait(PATIENCE)
+        assert gateway.post("/refunds", {}, key=f"k{turn}").status == 201
