@@ -44,14 +44,15 @@ struct digest engine_key_hash(const struct engine *engine, struct slice tenant, 
     return digest_keyed(store_secret(engine->store), parts, 3);
 }
 
-static struct cache_key cache_key_of(const struct attempt *attempt)
+static struct cache_key cache_key_of(const struct attempt *attempt, struct digest key_hash)
 {
-    return (struct cache_key){.key_hash = attempt->key_hash,
+    return (struct cache_key){.key_hash = key_hash,
                               .payload_hash = attempt->begin.payload_hash,
                               .target_hash = attempt->begin.target_hash,
                               .recipe = attempt->recipe};
 }
 
+/* Only under its own name: what stands under a former one is the store's to say. */
 static struct outcome *look_in_cache(struct engine *engine, const struct attempt *attempt)
 {
     if (!engine->cache)
@@ -60,7 +61,7 @@ static struct outcome *look_in_cache(struct engine *engine, const struct attempt
     int64_t forgets = store_forgets(engine->store, &seen_at);
     if (clock_boot_us() - seen_at > CACHE_TRUST_US)
         return NULL;
-    struct cache_key key = cache_key_of(attempt);
+    struct cache_key key = cache_key_of(attempt, attempt->key_hash);
     return cache_get(engine->cache, &key, store_now(engine->store), forgets);
 }
 
@@ -69,7 +70,7 @@ static void keep_in_cache(struct engine *engine, const struct attempt *attempt,
 {
     if (!engine->cache)
         return;
-    struct cache_key key = cache_key_of(attempt);
+    struct cache_key key = cache_key_of(attempt, attempt->record_hash);
     cache_put(engine->cache, &key, outcome, attempt->op.record.expires_at, attempt->op.forgets);
 }
 
@@ -77,7 +78,7 @@ static void fill_op(struct attempt *attempt, enum store_op_kind kind)
 {
     attempt->op = (struct store_op){
         .kind = kind,
-        .key_hash = attempt->key_hash,
+        .key_hash = attempt->record_hash,
         .row_hint = attempt->op.row,
         .token = attempt->token,
     };
@@ -85,9 +86,12 @@ static void fill_op(struct attempt *attempt, enum store_op_kind kind)
 
 static void fill_begin(struct attempt *attempt, int64_t boot, int64_t deadline_us)
 {
+    attempt->record_hash = attempt->key_hash;
     fill_op(attempt, STORE_BEGIN);
     random_bytes(attempt->begin.attempt_id, RECORD_ATTEMPT_ID_SIZE);
     attempt->op.row_hint = 0;
+    attempt->op.former = attempt->former;
+    attempt->op.n_former = attempt->n_former;
     attempt->op.tenant = attempt->tenant;
     attempt->op.rule = attempt->rule;
     attempt->op.key = attempt->key;
@@ -162,6 +166,7 @@ enum engine_verdict engine_begin(struct engine *engine, struct attempt *attempt,
     if (attempt->op.status != STORE_DONE)
         return undecided(&attempt->op, parker);
 
+    attempt->record_hash = attempt->op.key_hash;
     enum engine_verdict verdict = verdict_of(attempt->op.verdict);
     if (verdict == ENGINE_PROCEED || verdict == ENGINE_PROBE)
         hold(attempt);

@@ -34,6 +34,8 @@ struct digest engine_key_hash(const struct engine *engine, struct slice tenant, 
 /* One arrival. The caller's memory; texts and hashes are borrowed until it is done. */
 struct attempt {
     struct digest key_hash;
+    struct digest former[STORE_FORMER_MAX]; /* the same key under former names of the rule */
+    size_t n_former;
     struct slice tenant; /* as shown: a credential only as its keyed hash */
     struct slice rule;
     struct slice key;          /* key text */
@@ -41,10 +43,11 @@ struct attempt {
     struct record_begin begin; /* hashes and policies; attempt_id is engine_begin's to fill */
     int64_t wait_us;           /* how long to wait for a running first attempt; 0: not at all */
 
-    int64_t token;      /* after proceed and probe */
-    int64_t asked_at;   /* store time then: no probe looks earlier */
-    int64_t send_by;    /* boot time: the last moment at which a request may leave */
-    struct store_op op; /* the operation under way, and the results of the last one */
+    struct digest record_hash; /* after a begin: names the record it was decided on */
+    int64_t token;             /* after proceed and probe */
+    int64_t asked_at;          /* store time then: no probe looks earlier */
+    int64_t send_by;           /* boot time: the last moment at which a request may leave */
+    struct store_op op;        /* the operation under way, and the results of the last one */
 };
 
 enum engine_verdict {

@@ -108,11 +108,33 @@ static enum backend_status copy_recipe(struct store_op *op, const struct store_r
     return op->found_recipe ? BACKEND_OK : BACKEND_NO_MEMORY;
 }
 
+/* Where the operation's record stands: under its own name or, with that one gone, under the first
+ * former one that lives. The row of a gone record is its own: a new life begins under it. */
+static enum backend_status find_named(struct apply *apply, struct store_op *op,
+                                      struct store_row *ret_row)
+{
+    struct backend *backend = apply->backend;
+    int64_t now = apply->world.now;
+    CHECK(op->n_former <= STORE_FORMER_MAX);
+    op->key_hash = op->named;
+    enum backend_status status = backend->ops->find(backend, &op->key_hash, op->row_hint, ret_row);
+    for (size_t i = 0; i < op->n_former; i++) {
+        if (status != BACKEND_OK || !record_is_gone(&ret_row->record, now))
+            return status;
+        op->key_hash = op->former[i];
+        status = backend->ops->find(backend, &op->key_hash, 0, ret_row);
+    }
+    bool none = op->n_former > 0 && record_is_gone(&ret_row->record, now);
+    if (status != BACKEND_OK || !none)
+        return status;
+    op->key_hash = op->named;
+    return backend->ops->find(backend, &op->key_hash, op->row_hint, ret_row);
+}
+
 static enum backend_status apply_begin(struct apply *apply, struct store_op *op, bool *ret_touched)
 {
     struct store_row old;
-    enum backend_status status =
-        apply->backend->ops->find(apply->backend, &op->key_hash, op->row_hint, &old);
+    enum backend_status status = find_named(apply, op, &old);
     if (status != BACKEND_OK)
         return status;
 

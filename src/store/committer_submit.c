@@ -23,6 +23,7 @@ static void refuse(struct store_op *op, enum store_status status)
 
 void committer_submit(struct committer *c, struct store_op *op)
 {
+    op->named = op->key_hash;
     op->waits = false;
     op->found = NULL;
     op->found_recipe = NULL;

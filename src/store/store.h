@@ -118,10 +118,17 @@ struct store_list {
     void *argument;
 };
 
+#define STORE_FORMER_MAX 4 /* former names of one rule */
+
+/* A begin may bring the hashes of former names. When the record it names is gone, the first of them
+ * under which a record lives is the operation's: it is decided on that one, waits for that one, and
+ * `key_hash` says so once it has ended. A begin under an old name knows nothing of the new one. */
 struct store_op {
     enum store_op_kind kind;
-    struct digest key_hash; /* engine_key_hash: names the record */
-    struct slice tenant;    /* as shown; with begin */
+    struct digest key_hash; /* engine_key_hash: names the record; ended begin: where it stands */
+    const struct digest *former; /* begin: at most STORE_FORMER_MAX, borrowed until ended */
+    size_t n_former;
+    struct slice tenant; /* as shown; with begin */
     struct slice rule;
     struct slice key;
     struct slice recipe; /* of the hashes; with begin */
@@ -153,6 +160,7 @@ struct store_op {
     char *found_recipe;          /* RECORD_OTHER_RECIPE: the record's; mem_free */
 
     /* the committer's own */
+    struct digest named; /* key_hash as it was submitted */
     atomic_int state;
     struct store_op *next;
     struct store_op *prev;

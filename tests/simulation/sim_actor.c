@@ -88,6 +88,7 @@ static void begin(struct sim *sim, struct actor *actor)
     for (size_t i = 0; i < RECORD_ATTEMPT_ID_SIZE; i++)
         attempt->begin.attempt_id[i] = (unsigned char)sim_below(sim, 256);
     attempt->token = 0;
+    attempt->record_hash = attempt->key_hash;
     attempt->send_by = sim->boot + LEASE - LEASE / 10;
     attempt->op = (struct store_op){.kind = STORE_BEGIN,
                                     .key_hash = attempt->key_hash,
