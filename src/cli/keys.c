@@ -157,6 +157,12 @@ static const char forget_help[] =
 static const char stats_help[] = "usage: pawl keys stats [OPTIONS]\n\n"
                                  "Prints how many records there are, by status.\n\n"
                                  "      --json           as one JSON object\n" STORE_HELP;
+static const char audit_help[] =
+    "usage: pawl keys audit [OPTIONS]\n\n"
+    "Prints who resolved, released or forgot which record, oldest first; each act is kept for\n"
+    "400 days.\n\n"
+    "      --limit N        the last N (default 1000)\n"
+    "      --json           one JSON object a line\n" STORE_HELP;
 
 enum option_value {
     OPTION_STORE = 256,
@@ -207,6 +213,8 @@ static const struct option resolve_options[] = {
     END};
 static const struct option act_options[] = {EVERYWHERE, ACT, END};
 static const struct option stats_options[] = {EVERYWHERE, JSON, END};
+static const struct option audit_options[] = {
+    EVERYWHERE, JSON, {"limit", required_argument, NULL, OPTION_LIMIT}, END};
 
 enum needs {
     NEEDS_NOTHING,
@@ -234,6 +242,8 @@ static const struct subcommand {
     {"forget", "keys forget", "delete a record", forget_help, act_options, NEEDS_KEY, keys_forget},
     {"stats", "keys stats", "how many records there are", stats_help, stats_options, NEEDS_NOTHING,
      stats},
+    {"audit", "keys audit", "who settled or deleted records by hand", audit_help, audit_options,
+     NEEDS_NOTHING, keys_audit},
 };
 #define SUBCOMMANDS (sizeof subcommands / sizeof *subcommands)
 

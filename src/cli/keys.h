@@ -3,7 +3,7 @@
  * `pawl keys`: looks into a store and settles its records, while a gateway may be running on it.
  * What the parts of the command share: keys.c (command line, list, show, stats), keys_settle.c
  * (resolve, release, forget), keys_store.c (the store), keys_print.c (people), keys_json.c
- * (programs).
+ * (programs), keys_audit.c (who did what).
  */
 #ifndef PAWL_CLI_KEYS_H
 #define PAWL_CLI_KEYS_H
@@ -123,5 +123,13 @@ bool keys_print_json(const struct keys_view *view, bool whole);
 int keys_resolve(const struct keys_options *options);
 int keys_release(const struct keys_options *options);
 int keys_forget(const struct keys_options *options);
+
+/* ---- keys_audit.c ---- */
+
+/* Appends who runs this command, as acts are written down: `cli:USER`, or the uid's number. */
+void keys_add_actor(struct buf *buf);
+
+/* Prints the last `limit` acts, oldest first. An exit code. */
+int keys_audit(const struct keys_options *options);
 
 #endif

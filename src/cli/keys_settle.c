@@ -125,6 +125,9 @@ static int settle(const struct keys_options *options, struct store_op *op)
     op->row_hint = row->store.id;
     op->token = options->token;
     op->force = options->force;
+    BUF_AUTO struct buf actor = buf_make(STORE_ACTOR_MAX);
+    keys_add_actor(&actor);
+    op->actor = buf_ok(&actor) ? buf_slice(&actor) : SLICE("cli");
     code = keys_run(&session, op);
     return code == EXIT_DONE ? explain(options, row, op) : code;
 }

@@ -188,6 +188,7 @@ static enum record_write write_record(struct apply *apply, struct store_op *op,
     case STORE_BEGIN:
     case STORE_LOOK:
     case STORE_LIST:
+    case STORE_AUDIT:
         break;
     }
     UNREACHABLE();
@@ -218,6 +219,37 @@ static enum backend_status store_write(struct apply *apply, struct store_op *op,
     return apply->backend->ops->update(apply->backend, row);
 }
 
+static enum store_act act_of(enum store_op_kind kind)
+{
+    if (kind == STORE_RESOLVE)
+        return STORE_ACT_RESOLVE;
+    return kind == STORE_FORGET ? STORE_ACT_FORGET : STORE_ACT_RELEASE;
+}
+
+/* `before` is the record that the act met; `row` names it, and holds it as it is now. */
+static enum backend_status audit(struct apply *apply, const struct store_op *op,
+                                 const struct record *before, const struct store_row *row)
+{
+    struct slice actor = op->actor;
+    if (actor.len > STORE_ACTOR_MAX)
+        actor.len = STORE_ACTOR_MAX;
+    struct store_audit entry = {
+        .id = apply->state.next_row++,
+        .at = apply->world.now,
+        .actor = actor,
+        .act = act_of(op->kind),
+        .tenant = row->tenant,
+        .rule = row->rule,
+        .key = row->key,
+        .token = before->token,
+        .from = before->status,
+        .to = row->record.status,
+        .http_status = op->kind == STORE_RESOLVE ? op->http_status : 0,
+        .force = op->force,
+    };
+    return apply->backend->ops->add_audit(apply->backend, &entry);
+}
+
 static enum backend_status apply_write(struct apply *apply, struct store_op *op, bool *ret_touched)
 {
     struct store_row row;
@@ -226,11 +258,13 @@ static enum backend_status apply_write(struct apply *apply, struct store_op *op,
     if (status != BACKEND_OK)
         return status;
 
-    enum record_status before = row.record.status;
+    struct record before = row.record;
     op->write = write_record(apply, op, &row.record);
     record_check(&row.record);
     if (op->write == RECORD_WRITTEN || op->write == RECORD_EARLY) {
-        status = store_write(apply, op, before, &row);
+        status = store_write(apply, op, before.status, &row);
+        if (status == BACKEND_OK && op->actor.len > 0 && op->write == RECORD_WRITTEN)
+            status = audit(apply, op, &before, &row);
         if (status != BACKEND_OK)
             return status;
         *ret_touched = true;
@@ -272,6 +306,9 @@ enum backend_status apply_op(struct apply *apply, struct store_op *op, bool *ret
         op->status = STORE_DONE;
         op->row = apply->state.next_row - 1;
         return apply->backend->ops->list(apply->backend, op->list, &apply->world);
+    case STORE_AUDIT:
+        op->status = STORE_DONE;
+        return apply->backend->ops->list_audits(apply->backend, op->audits);
     default:
         return apply_write(apply, op, ret_touched);
     }

@@ -6,7 +6,8 @@
  * A backend stores and finds; it never decides (core/record.h does, called from store/apply.c).
  * Plain blocking code, one caller at a time. The calls of one batch, in order:
  *
- *      begin  { find | insert | update | finish | remove | outcome | heartbeat | sweep | list }*
+ *      begin  { find | insert | update | finish | remove | outcome | heartbeat | sweep | list
+ *             | add_audit | list_audits }*
  *      (commit rest) | rollback
  *
  * Every change between begin and commit is atomic and, once commit returned OK, durable.
@@ -55,7 +56,7 @@ struct backend_ops {
     enum backend_status (*rest)(struct backend *backend);
 
     /* Finds the row of a key; `hint` is a row id or 0. `ret_row->record.status` is RECORD_ABSENT
-     * when there is none. Slices are valid until the next call. */
+     * when there is none. Slices are valid until the next call that finds or reads. */
     enum backend_status (*find)(struct backend *backend, const struct digest *key, int64_t hint,
                                 struct store_row *ret_row);
     /* A new row, pending. Copies all texts. */
@@ -74,12 +75,18 @@ struct backend_ops {
      * lease). */
     enum backend_status (*heartbeat)(struct backend *backend, int64_t owner, int64_t now);
     /* Takes at most `max` steps: drops bodies past expires_at, rows past gone_at, released rows
-     * past expires_at; keeps the counts of `state`. `*ret_steps`: how many. */
+     * past expires_at, acts older than STORE_AUDIT_KEEP_US; keeps the counts of `state`.
+     * `*ret_steps`: how many. */
     enum backend_status (*sweep)(struct backend *backend, int64_t now, size_t max,
                                  struct backend_state *state, size_t *ret_steps);
     /* Calls `each` for rows that match, oldest first. Looks at no clock but `now`. */
     enum backend_status (*list)(struct backend *backend, const struct store_list *list,
                                 const struct record_world *world);
+
+    /* Keeps one act of an operator, under the id it comes with. Copies all texts. */
+    enum backend_status (*add_audit)(struct backend *backend, const struct store_audit *audit);
+    enum backend_status (*list_audits)(struct backend *backend,
+                                       const struct store_audit_list *list);
 
     /* Outside a batch: `*ret_changed` when another process committed since the last look. */
     enum backend_status (*look)(struct backend *backend, bool *ret_changed);

@@ -177,6 +177,7 @@ static enum backend_status memory_begin(struct backend *backend, struct backend_
     }
     mutex_lock(&table->mutex);
     CHECK(table->n_undo == 0);
+    memory_mark_audits(table);
     *ret_state = table->state;
     return BACKEND_OK;
 }
@@ -185,12 +186,14 @@ static void memory_rollback(struct backend *backend)
 {
     struct table *table = table_of(backend);
     undo_all(table);
+    memory_undo_audits(table);
     mutex_unlock(&table->mutex);
 }
 
 static void do_commit(struct memory_backend *memory, const struct backend_state *state)
 {
     forget_undo(memory->table);
+    memory_drop_audits(memory->table);
     memory->table->state = *state;
     memory->table->commits++;
     memory->own_commits++;
@@ -274,6 +277,7 @@ static void free_table(struct table *table)
 {
     CHECK(table->n_undo == 0);
     memory_each(table, drop_row, table);
+    memory_free_audits(table);
     mutex_fini(&table->mutex);
     mem_free(table->buckets);
     mem_free(table->undo);
@@ -305,6 +309,8 @@ static const struct backend_ops memory_ops = {
     .heartbeat = memory_heartbeat,
     .sweep = memory_sweep,
     .list = memory_list,
+    .add_audit = memory_add_audit,
+    .list_audits = memory_list_audits,
     .look = memory_look,
     .serve_alive = memory_serve_alive,
     .space = memory_space,

@@ -207,7 +207,7 @@ enum backend_status memory_sweep(struct backend *backend, int64_t now, size_t ma
     struct sweep sweep = {.backend = backend, .now = now, .max = max, .state = state};
     enum backend_status status = memory_each(table_of(backend), sweep_row, &sweep);
     if (status == BACKEND_OK)
-        *ret_steps = sweep.steps;
+        *ret_steps = sweep.steps + memory_sweep_audits(table_of(backend), now, max - sweep.steps);
     return status;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The memory backend, for its own files: memory.c (table, undo log, transactions), memory_rows.c
- * (one record, many records).
+ * (one record, many records), memory_audit.c (acts of operators).
  */
 #ifndef PAWL_STORE_MEMORY_TABLE_H
 #define PAWL_STORE_MEMORY_TABLE_H
@@ -28,6 +28,20 @@ struct undo {
     int64_t sweep_at;
 };
 
+struct audit_row {
+    struct store_audit store; /* its slices point into storage */
+    char storage[];
+};
+
+/* Acts, oldest first. A transaction appends at the end and sweeps at the front. */
+struct audits {
+    struct audit_row **at;
+    size_t n;
+    size_t max;
+    size_t swept;  /* of them, from the front: gone once committed */
+    size_t n_then; /* when the open transaction began */
+};
+
 struct table {
     struct mutex mutex;
     unsigned refs;
@@ -40,6 +54,7 @@ struct table {
     struct undo *undo; /* of the open transaction */
     size_t n_undo;
     size_t max_undo;
+    struct audits audits;
 };
 
 struct memory_backend {
@@ -91,5 +106,17 @@ enum backend_status memory_sweep(struct backend *backend, int64_t now, size_t ma
                                  struct backend_state *state, size_t *ret_steps);
 enum backend_status memory_list(struct backend *backend, const struct store_list *list,
                                 const struct record_world *world);
+enum backend_status memory_add_audit(struct backend *backend, const struct store_audit *audit);
+enum backend_status memory_list_audits(struct backend *backend,
+                                       const struct store_audit_list *list);
+
+/* Sweeps at most `max` acts that are too old; how many. */
+size_t memory_sweep_audits(struct table *table, int64_t now, size_t max);
+
+/* At a transaction's begin, its rollback, its commit; and at the table's end. */
+void memory_mark_audits(struct table *table);
+void memory_undo_audits(struct table *table);
+void memory_drop_audits(struct table *table);
+void memory_free_audits(struct table *table);
 
 #endif

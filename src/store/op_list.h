@@ -11,7 +11,8 @@ enum op_state { OP_NEW, OP_QUEUED, OP_TAKEN, OP_WAITING, OP_ENDED };
 /* What may be refused and retried by its owner; what is no read must be stored. */
 static inline bool op_is_read(const struct store_op *op)
 {
-    return op->kind == STORE_BEGIN || op->kind == STORE_LOOK || op->kind == STORE_LIST;
+    return op->kind == STORE_BEGIN || op->kind == STORE_LOOK || op->kind == STORE_LIST ||
+           op->kind == STORE_AUDIT;
 }
 
 struct op_list {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The SQLite backend, for its own files: sqlite.c (file, transactions), sqlite_rows.c (one record),
- * sqlite_scan.c (many records). Schema and the figures behind it: docs/decisions/0003-schema.md.
+ * sqlite_scan.c (many records), sqlite_audit.c (acts of operators). Schema and the figures behind
+ * it: docs/decisions/0003-schema.md.
  */
 #ifndef PAWL_STORE_SQLITE_H
 #define PAWL_STORE_SQLITE_H
@@ -71,7 +72,14 @@
       " UNION ALL SELECT id FROM pawl_outcome WHERE id > ?5 AND id <= ?6"                          \
       " AND (?1 IS NULL OR tenant=?1) AND (?2 IS NULL OR rule=?2) AND (?3 IS NULL OR key=?3)"      \
       " AND (?4=0 OR status=?4)"                                                                   \
-      " ORDER BY id")
+      " ORDER BY id")                                                                              \
+    X(AUDIT_INSERT, "INSERT INTO pawl_audit(id, at, actor, act, tenant, rule, key, token,"         \
+                    " from_status, to_status, http_code, forced)"                                  \
+                    " VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12)")                             \
+    X(AUDIT_LIST, "SELECT id, at, actor, act, tenant, rule, key, token, from_status, to_status,"   \
+                  " http_code, forced FROM pawl_audit WHERE id > ?1 ORDER BY id LIMIT ?2")         \
+    X(AUDIT_SWEEP, "DELETE FROM pawl_audit WHERE at <= ?1 AND id IN"                               \
+                   " (SELECT id FROM pawl_audit ORDER BY id LIMIT ?2)")
 
 enum sqlite_statement {
 #define X(name, sql) SQL_##name,
@@ -128,6 +136,14 @@ enum backend_status sqlite_sweep(struct backend *backend, int64_t now, size_t ma
                                  struct backend_state *state, size_t *ret_steps);
 enum backend_status sqlite_list(struct backend *backend, const struct store_list *list,
                                 const struct record_world *world);
+enum backend_status sqlite_add_audit(struct backend *backend, const struct store_audit *audit);
+enum backend_status sqlite_list_audits(struct backend *backend,
+                                       const struct store_audit_list *list);
+
+/* Deletes acts that are older than STORE_AUDIT_KEEP_US: of the `max` oldest, however many there
+ * are. `*ret_steps`: how many. */
+enum backend_status sqlite_sweep_audits(struct sqlite_backend *sqlite, int64_t now, size_t max,
+                                        size_t *ret_steps);
 
 /* Whether the file is ours or new, before anything is changed in it. NULL: yes, with its format;
  * else one line that says what is wrong. */
@@ -138,6 +154,6 @@ const char *sqlite_schema_check(sqlite3 *db, int64_t *ret_format);
 const char *sqlite_schema_install(struct sqlite_backend *sqlite);
 
 #define PAWL_APPLICATION_ID 0x7061776c /* "pawl" */
-#define PAWL_FORMAT 1                  /* user_version */
+#define PAWL_FORMAT 2                  /* user_version */
 
 #endif

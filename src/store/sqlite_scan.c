@@ -96,8 +96,11 @@ enum backend_status sqlite_sweep(struct backend *backend, int64_t now, size_t ma
     struct slice_of_work released = {SQL_PENDING_EXPIRED, now, max - steps};
     if (status == BACKEND_OK && steps < max)
         status = sweep_table(sqlite, &released, state, &steps);
+    size_t audits = 0;
+    if (status == BACKEND_OK && steps < max)
+        status = sqlite_sweep_audits(sqlite, now, max - steps, &audits);
     if (status == BACKEND_OK)
-        *ret_steps = steps;
+        *ret_steps = steps + audits;
     return status;
 }
 

@@ -59,8 +59,16 @@ static const char schema_1[] =
     " FROM pawl_outcome"
     " WHERE gone_at > CAST(strftime('%s', 'now') AS INTEGER) * 1000000;";
 
+/* Who did what to a record by hand. Ids come from pawl_state.next_row. */
+static const char schema_2[] =
+    "CREATE TABLE pawl_audit("
+    " id INTEGER PRIMARY KEY, at INTEGER NOT NULL, actor TEXT NOT NULL, act INTEGER NOT NULL,"
+    " tenant TEXT NOT NULL, rule TEXT NOT NULL, key TEXT NOT NULL, token INTEGER NOT NULL,"
+    " from_status INTEGER NOT NULL, to_status INTEGER NOT NULL, http_code INTEGER NOT NULL,"
+    " forced INTEGER NOT NULL);";
+
 /* migrations[n] brings format n to n + 1. */
-static const char *const migrations[PAWL_FORMAT] = {schema_1};
+static const char *const migrations[PAWL_FORMAT] = {schema_1, schema_2};
 
 static int pragma_number(sqlite3 *db, const char *sql, int64_t *ret_value)
 {
@@ -125,6 +133,10 @@ const char *sqlite_schema_install(struct sqlite_backend *sqlite)
     const char *problem = sqlite_schema_check(sqlite->db, &format);
     if (problem)
         return problem;
+    if (format > 0 && format < PAWL_FORMAT && !sqlite->lock.life &&
+        store_lock_life_held(&sqlite->lock))
+        return "a `pawl serve` of an older version runs on it; use that version, or restart it "
+               "first";
     for (int64_t n = format; n < PAWL_FORMAT; n++)
         if (sqlite3_exec(sqlite->db, migrations[n], NULL, NULL, NULL) != SQLITE_OK)
             return sqlite3_errmsg(sqlite->db);

@@ -146,6 +146,15 @@ int64_t store_forgets(const struct store *store, int64_t *ret_seen_at)
     return atomic_load(&store->committer->forgets);
 }
 
+const char *store_act_name(enum store_act act)
+{
+    static const char *const names[] = {[STORE_ACT_RESOLVE] = "resolve",
+                                        [STORE_ACT_RELEASE] = "release",
+                                        [STORE_ACT_FORGET] = "forget"};
+    CHECK(act >= STORE_ACT_RESOLVE && act <= STORE_ACT_FORGET);
+    return names[act];
+}
+
 bool store_is_up(const struct store *store)
 {
     return committer_is_up(store->committer);

@@ -79,6 +79,7 @@ enum store_op_kind {
     STORE_FORGET,  /* an operator deletes the record */
     STORE_LOOK,    /* read one record, and its outcome */
     STORE_LIST,    /* read many: `list` is called for each, on the committer's thread */
+    STORE_AUDIT,   /* read the acts of operators: `audits`, called the same way */
 };
 
 enum store_status {
@@ -118,6 +119,45 @@ struct store_list {
     void *argument;
 };
 
+#define STORE_ACTOR_MAX 256 /* bytes of an actor's name; the rest is cut off */
+#define STORE_AUDIT_KEEP_US (400 * INT64_C(86400) * CLOCK_US_PER_S) /* then an act is swept */
+
+/* What operators do; the store keeps these numbers. */
+enum store_act {
+    STORE_ACT_RESOLVE = 1,
+    STORE_ACT_RELEASE = 2,
+    STORE_ACT_FORGET = 3,
+};
+
+/* As commands and programs call it: "resolve". */
+const char *store_act_name(enum store_act act);
+
+/* One act of an operator, written in the transaction that did it. What changed nothing is not
+ * among them. Slices are valid during the call. */
+struct store_audit {
+    int64_t id; /* ascending, never repeated */
+    int64_t at; /* store time */
+    struct slice actor;
+    enum store_act act;
+    struct slice tenant;
+    struct slice rule;
+    struct slice key;
+    int64_t token; /* the record's, before the act */
+    enum record_status from;
+    enum record_status to; /* RECORD_PENDING: released; RECORD_ABSENT: forgotten */
+    int http_status;       /* resolve; else 0 */
+    bool force;            /* `force` was given, needed or not */
+};
+
+/* At most `limit` of them with ids above `after`, oldest first. A batch that is tried again calls
+ * `each` anew. */
+struct store_audit_list {
+    int64_t after;
+    size_t limit;
+    void (*each)(void *argument, const struct store_audit *audit);
+    void *argument;
+};
+
 #define STORE_FORMER_MAX 4 /* former names of one rule */
 
 /* A begin may bring the hashes of former names. When the record it names is gone, the first of them
@@ -142,7 +182,10 @@ struct store_op {
     bool kept;                /* finish: keep fields and body */
     int64_t looked_at;        /* release_settled: store time before the look; 0: now */
     bool force;               /* release_settled, resolve, forget */
+    struct slice actor; /* resolve, release_settled, forget: who does it, for the audit; empty:
+                           an owner, who is not audited */
     const struct store_list *list;
+    const struct store_audit_list *audits;
     struct parker *parker; /* woken when it has ended */
 
     /* results, valid once ended */

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -343,6 +344,40 @@ def test_once_forget_returned_the_key_is_new_in_a_running_gateway_too(gateway, u
     assert upstream.effects() == 2
 
 
+def test_each_act_is_audited_with_who_did_what(gateway, upstream, keys):
+    for key in ("k1", "k2"):
+        leave_unknown(gateway, upstream, key)
+    token = keys.token("k1")
+    assert keys("resolve", "k1", "--token", token - 1, "--status", 201).returncode == 1
+    assert keys("resolve", "k1", "--token", token, "--status", 201).returncode == 0
+    assert keys("release", "k2", "--token", keys.token("k2")).returncode == 0
+    assert keys("forget", "k1", "--force").returncode == 0
+    acts = [json.loads(line) for line in keys("audit", "--json").stdout.splitlines()]
+    assert [(act["act"], act["key"], act["from"], act["to"], act["http_code"], act["forced"])
+            for act in acts] == [("resolve", "k1", "unknown", "complete", 201, False),
+                                 ("release", "k2", "unknown", "released", None, False),
+                                 ("forget", "k1", "complete", "absent", None, True)]
+    assert acts[0]["token"] == token and acts[0]["id"] < acts[1]["id"] < acts[2]["id"]
+    who = f"cli:{pwd.getpwuid(os.getuid()).pw_name}"
+    assert {(act["actor"], act["rule"], act["tenant"]) for act in acts} == {
+        (who, "refunds.create", "m1")}
+    last = keys("audit", "--limit", 1)
+    assert last.stdout.endswith(
+        f' {who} forget refunds.create "k1" of tenant "m1": complete -> absent, token {token}, '
+        "forced\n") and last.stdout.count("\n") == 1
+    assert "the last 1 of 3" in last.stderr
+
+
+def test_an_audit_of_many_acts_tells_every_one_once(gateway, upstream, keys):
+    count = 70
+    for number in range(count):
+        assert post(gateway, f"k{number}").status == 201
+    for number in range(count):
+        assert run("keys", "forget", f"k{number}", "--store", gateway.store).returncode == 0
+    lines = keys("audit", "--json").stdout.splitlines()
+    assert [json.loads(line)["key"] for line in lines] == [f"k{n}" for n in range(count)]
+
+
 @pytest.mark.parametrize("arguments, said", [
     ([], "usage: pawl keys"), (["lst"], "did you mean `list`?"), (["zzz"], "no `zzz`"),
     (["list", "--statsu", "x"], "did you mean --status?"), (["list", "--status", "x"], "pending"),
@@ -367,7 +402,7 @@ def test_a_wrong_command_line_is_explained(arguments, said, tmp_path: Path):
 
 
 @pytest.mark.parametrize("subcommand", ["", "list", "show", "resolve", "release", "forget",
-                                        "stats"])
+                                        "stats", "audit"])
 def test_help_goes_to_stdout(subcommand):
     for option in ("-h", "--help"):
         ran = run("keys", *filter(None, [subcommand]), option)

@@ -187,6 +187,10 @@ static bool act(struct fault_bed *bed, uint64_t key, enum store_op_kind kind)
         while (!(op.outcome = outcome_of(key)))
             ;
     }
+    if (kind == STORE_FORGET) {
+        op.actor = SLICE("test");
+        bed->audits_asked++;
+    }
     known->may_be_done |= kind == STORE_FINISH;
     known->may_proceed |= kind == STORE_RELEASE || kind == STORE_FORGET;
     fault_bed_run(bed, &op);
@@ -196,6 +200,7 @@ static bool act(struct fault_bed *bed, uint64_t key, enum store_op_kind kind)
         return false;
     assert_int_equal(op.status, STORE_DONE);
     assert_int_equal(op.write, RECORD_WRITTEN);
+    bed->audits_told += kind == STORE_FORGET;
     known->claimed &= kind == STORE_DOUBT;
     known->told |= kind == STORE_FINISH;
     known->told &= kind != STORE_FORGET;
@@ -291,6 +296,27 @@ static void check_counts(struct fault_bed *bed)
     assert_int_equal(counts.unknown, n[RECORD_UNKNOWN]);
 }
 
+static void count_audit(void *argument, const struct store_audit *audit)
+{
+    assert_int_equal(audit->act, STORE_ACT_FORGET);
+    (*(size_t *)argument)++;
+}
+
+/* An act and its line stand or fall together. */
+static void check_audits(struct fault_bed *bed)
+{
+    size_t n = 0;
+    struct store_audit_list list = {.limit = SIZE_MAX, .each = count_audit, .argument = &n};
+    struct store_op op = {.kind = STORE_AUDIT, .audits = &list};
+    fault_bed_run(bed, &op);
+    assert_int_equal(op.status, STORE_DONE);
+    assert_in_range(n, bed->audits_told, bed->audits_asked);
+    struct store_op forgotten = {.kind = STORE_LOOK, .key_hash = key_of(8)};
+    fault_bed_run(bed, &forgotten);
+    drop_results(&forgotten);
+    assert_int_equal(n == 1, bed->audits_asked && forgotten.record.status == RECORD_ABSENT);
+}
+
 static void check_key(struct fault_bed *bed, uint64_t key)
 {
     const struct known *known = &bed->known[key];
@@ -319,6 +345,7 @@ void fault_bed_check(struct fault_bed *bed)
     if (!fault_bed_open(bed))
         fail_msg("it does not open again: %s", bed->why);
     check_counts(bed);
+    check_audits(bed);
     for (uint64_t key = 0; key < KEYS - 1; key++)
         check_key(bed, key);
     assert_true(complete(bed, KEYS - 1, TTL));

@@ -41,6 +41,8 @@ struct fault_bed {
     bool dead; /* fail-stop */
     char why[256];
     struct known known[KEYS];
+    size_t audits_told;  /* acts by hand that were acknowledged */
+    size_t audits_asked; /* and that were asked for */
 };
 
 void fault_bed_init(struct fault_bed *bed);

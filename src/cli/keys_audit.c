@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who did what to records by hand: the name an act is written down under, and the list of acts. */
+#include "base/arena.h"
+#include "base/json.h"
+#include "base/timestamp.h"
+#include "cli/keys.h"
+#include "cli/print.h"
+#include "core/errors.h"
+#include <pwd.h>
+#include <unistd.h>
+
+#define PIECE_MAX 32 /* acts copied while the store is held */
+#define PIECE_BYTES ((size_t)16 * 1024 * 1024)
+
+void keys_add_actor(struct buf *buf)
+{
+    const struct passwd *user = getpwuid(getuid());
+    buf_add_str(buf, "cli:");
+    if (user)
+        buf_add_str(buf, user->pw_name);
+    else
+        buf_add_i64(buf, getuid());
+}
+
+/* ---- reading ---- */
+
+struct piece {
+    struct arena arena;
+    struct store_audit at[PIECE_MAX];
+    size_t n;
+    int64_t last; /* id; 0: none yet */
+    bool no_memory;
+};
+
+static struct slice keep(struct piece *piece, struct slice text)
+{
+    struct slice copy = arena_copy(&piece->arena, text);
+    piece->no_memory |= !copy.at;
+    return copy;
+}
+
+/* Runs on the committer's thread inside its transaction, so it only copies. */
+static void copy_act(void *argument, const struct store_audit *audit)
+{
+    struct piece *piece = argument;
+    /* Ids ascend: one that does not belongs to a batch that is applied again from its start. */
+    if (piece->n > 0 && audit->id <= piece->at[piece->n - 1].id)
+        piece->n = 0;
+    struct store_audit *copy = &piece->at[piece->n++];
+    *copy = *audit;
+    copy->actor = keep(piece, audit->actor);
+    copy->tenant = keep(piece, audit->tenant);
+    copy->rule = keep(piece, audit->rule);
+    copy->key = keep(piece, audit->key);
+}
+
+/* The acts after piece->last. An exit code; what went wrong was said. */
+static int read_piece(struct keys_session *session, struct piece *piece)
+{
+    arena_fini(&piece->arena);
+    piece->arena = arena_make(PIECE_BYTES);
+    piece->n = 0;
+    struct store_audit_list list = {
+        .after = piece->last, .limit = PIECE_MAX, .each = copy_act, .argument = piece};
+    struct store_op op = {.kind = STORE_AUDIT, .audits = &list};
+    int code = keys_run(session, &op);
+    if (code == EXIT_DONE && piece->no_memory) {
+        fprintf(stderr, "pawl %s: out of memory\n", session->options->command);
+        return EXIT_UNAVAILABLE;
+    }
+    if (piece->n > 0)
+        piece->last = piece->at[piece->n - 1].id;
+    return code;
+}
+
+/* ---- printing ---- */
+
+/* What an operator calls it: a pending record without a lease is released. */
+static const char *result_name(const struct store_audit *audit)
+{
+    if (audit->to == RECORD_PENDING)
+        return "released";
+    return record_status_name(audit->to);
+}
+
+static void add_text(struct buf *line, const struct store_audit *audit)
+{
+    struct store_row row = {.tenant = audit->tenant, .rule = audit->rule, .key = audit->key};
+    timestamp_print(line, audit->at);
+    buf_add_char(line, ' ');
+    print_escaped(line, audit->actor);
+    buf_printf(line, " %s ", store_act_name(audit->act));
+    keys_add_name(line, &row);
+    buf_printf(line, ": %s -> %s", record_status_name(audit->from), result_name(audit));
+    if (audit->http_status > 0)
+        buf_printf(line, " %d", audit->http_status);
+    buf_printf(line, ", token %lld%s\n", (long long)audit->token, audit->force ? ", forced" : "");
+}
+
+static void add_json(struct buf *line, const struct store_audit *audit)
+{
+    BUF_AUTO struct buf at = buf_make(TIMESTAMP_LEN);
+    timestamp_print(&at, audit->at);
+    buf_add_char(line, '{');
+    json_add_i64(line, "id", audit->id);
+    json_add_text(line, "at", buf_slice(&at));
+    json_add_text(line, "actor", audit->actor);
+    json_add_text(line, "act", slice_of(store_act_name(audit->act)));
+    json_add_text(line, "key", audit->key);
+    json_add_text(line, "tenant", audit->tenant);
+    json_add_text(line, "rule", audit->rule);
+    json_add_i64(line, "token", audit->token);
+    json_add_text(line, "from", slice_of(record_status_name(audit->from)));
+    json_add_text(line, "to", slice_of(result_name(audit)));
+    json_add_name(line, "http_code");
+    if (audit->http_status > 0)
+        buf_add_i64(line, audit->http_status);
+    else
+        buf_add_str(line, "null");
+    json_add_bool(line, "forced", audit->force);
+    buf_add_str(line, "}\n");
+}
+
+static int print_act(const struct keys_options *options, const struct store_audit *audit)
+{
+    BUF_AUTO struct buf line = buf_make(SIZE_MAX);
+    if (options->json)
+        add_json(&line, audit);
+    else
+        add_text(&line, audit);
+    if (!buf_ok(&line))
+        return EXIT_UNAVAILABLE;
+    fwrite(line.at, 1, line.len, stdout);
+    return EXIT_DONE;
+}
+
+/* Walks over all acts and prints those behind the first `skip`; `*ret_n`: how many there are. */
+static int walk(struct keys_session *session, size_t skip, bool print, size_t *ret_n)
+{
+    struct piece piece = {.n = PIECE_MAX};
+    size_t n = 0;
+    int code = EXIT_DONE;
+    while (code == EXIT_DONE && piece.n == PIECE_MAX) {
+        code = read_piece(session, &piece);
+        for (size_t i = 0; i < piece.n && code == EXIT_DONE; i++, n++)
+            if (print && n >= skip)
+                code = print_act(session->options, &piece.at[i]);
+    }
+    arena_fini(&piece.arena);
+    *ret_n = n;
+    return code;
+}
+
+int keys_audit(const struct keys_options *options)
+{
+    KEYS_SESSION_AUTO struct keys_session session = {0};
+    size_t n = 0;
+    int code = keys_open(&session, options);
+    if (code == EXIT_DONE)
+        code = walk(&session, 0, false, &n);
+    if (code == EXIT_DONE)
+        code = walk(&session, n > options->limit ? n - options->limit : 0, true, &n);
+    if (code == EXIT_DONE && n > options->limit)
+        fprintf(stderr, "pawl keys audit: these are the last %zu of %zu; see --limit\n",
+                options->limit, n);
+    return code;
+}

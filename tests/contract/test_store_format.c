@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Files of older formats: brought forward with all that they hold, or left alone. */
+#include "store_bed.h"
+
+#include "base/mem.h"
+#include "store/lock.h"
+#include "store/sqlite.h"
+#include <stdio.h>
+
+#define SQL_MAX ((size_t)64 * 1024)
+
+static int set_up(void **state)
+{
+    struct bed *bed = mem_zalloc(1, sizeof *bed);
+    assert_non_null(bed);
+    bed_init(bed, STORE_SQLITE);
+    *state = bed;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    bed_fini(*state);
+    mem_free(*state);
+    return 0;
+}
+
+/* Makes the file that format_1.sql describes. */
+static void write_format_1(struct bed *bed)
+{
+    char *sql MEM_AUTO = mem_zalloc(1, SQL_MAX);
+    FILE *file = fopen(FORMAT_1, "r");
+    assert_non_null(file);
+    size_t n = fread(sql, 1, SQL_MAX - 1, file);
+    fclose(file);
+    assert_in_range(n, 1, SQL_MAX - 2);
+    sqlite3 *db = NULL;
+    assert_int_equal(sqlite3_open(bed->path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(db);
+}
+
+static int64_t number(struct bed *bed, const char *query)
+{
+    sqlite3 *db = NULL;
+    sqlite3_stmt *s = NULL;
+    assert_int_equal(sqlite3_open(bed->path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_prepare_v2(db, query, -1, &s, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_step(s), SQLITE_ROW);
+    int64_t value = sqlite3_column_int64(s, 0);
+    sqlite3_finalize(s);
+    sqlite3_close(db);
+    return value;
+}
+
+static void a_store_of_format_1_is_brought_forward_with_all_it_holds(void **state)
+{
+    struct bed *bed = *state;
+    write_format_1(bed);
+    bed_open(bed);
+    assert_int_equal(number(bed, "PRAGMA user_version"), PAWL_FORMAT);
+    assert_int_equal(check_counts(bed), 4);
+    struct store_op replay = begin_on(1);
+    run(bed, &replay);
+    assert_int_equal(replay.verdict, RECORD_REPLAY);
+    assert_true(slice_eq(replay.found->body, SLICE("kept")));
+    outcome_unref(replay.found);
+    assert_int_equal(verdict(bed, 2), RECORD_OUTCOME_UNKNOWN);
+    assert_int_equal(verdict(bed, 4), RECORD_RESULT_NOT_KEPT);
+    assert_true(proceed(bed, 3) > look(bed, 2).token);
+    finish(bed, 5, proceed(bed, 5), "new");
+    struct store_op forget = {.kind = STORE_FORGET, .key_hash = key_of(2), .actor = SLICE("me")};
+    run(bed, &forget);
+    assert_int_equal(forget.write, RECORD_WRITTEN);
+    assert_int_equal(number(bed, "SELECT count(*) FROM pawl_audit WHERE actor='me'"), 1);
+}
+
+static void a_store_that_an_older_serve_runs_on_is_left_as_it_is(void **state)
+{
+    struct bed *bed = *state;
+    write_format_1(bed);
+    char path[128];
+    snprintf(path, sizeof path, "%s-pawl", bed->path);
+    struct store_lock lock;
+    assert_int_equal(store_lock_open(&lock, path), 0);
+    assert_int_equal(store_lock_life(&lock), 0);
+    enum store_open_result result;
+    char *problem MEM_AUTO = bed_refusal(bed, &result);
+    assert_int_equal(result, STORE_OPEN_FAILED);
+    assert_non_null(strstr(problem, "older version"));
+    assert_int_equal(number(bed, "PRAGMA user_version"), 1);
+    store_lock_close(&lock);
+    bed_open(bed);
+    assert_int_equal(number(bed, "PRAGMA user_version"), PAWL_FORMAT);
+}
+
+#define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(a_store_of_format_1_is_brought_forward_with_all_it_holds),
+        T(a_store_that_an_older_serve_runs_on_is_left_as_it_is),
+    };
+    return cmocka_run_group_tests_name("store_format", tests, NULL, NULL);
+}
