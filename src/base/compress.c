@@ -6,9 +6,32 @@
 
 #define LEVEL 3
 
-static void free_packer(ZSTD_CCtx **packer)
+void compress_fini(struct compress *compress)
 {
-    ZSTD_freeCCtx(*packer);
+    ZSTD_freeCCtx(compress->packer);
+    ZSTD_freeDCtx(compress->unpacker);
+    *compress = (struct compress){0};
+}
+
+static ZSTD_CCtx *packer_of(struct compress *compress)
+{
+    if (compress->packer)
+        return compress->packer;
+    ZSTD_CCtx *packer = ZSTD_createCCtx();
+    if (!packer || ZSTD_isError(ZSTD_CCtx_setParameter(packer, ZSTD_c_compressionLevel, LEVEL)) ||
+        ZSTD_isError(ZSTD_CCtx_setParameter(packer, ZSTD_c_checksumFlag, 1))) {
+        ZSTD_freeCCtx(packer);
+        return NULL;
+    }
+    compress->packer = packer;
+    return packer;
+}
+
+static ZSTD_DCtx *unpacker_of(struct compress *compress)
+{
+    if (!compress->unpacker)
+        compress->unpacker = ZSTD_createDCtx();
+    return compress->unpacker;
 }
 
 /* Takes what zstd wrote at buf_room's place; out of memory becomes the buf's failure. */
@@ -23,31 +46,31 @@ static bool take(struct buf *out, size_t result)
     return false;
 }
 
-bool compress_pack(struct slice body, struct buf *out)
+bool compress_pack(struct compress *compress, struct slice body, struct buf *out)
 {
     if (body.len < 2)
         return false;
     /* Room for a result that is smaller, and for no other: zstd gives up at its end. */
     size_t room_len = body.len - 1;
     char *room = buf_room(out, room_len);
-    if (!room)
-        return false;
-    __attribute__((cleanup(free_packer))) ZSTD_CCtx *packer = ZSTD_createCCtx();
-    if (!packer || ZSTD_isError(ZSTD_CCtx_setParameter(packer, ZSTD_c_compressionLevel, LEVEL)) ||
-        ZSTD_isError(ZSTD_CCtx_setParameter(packer, ZSTD_c_checksumFlag, 1))) {
+    ZSTD_CCtx *packer = packer_of(compress);
+    if (room && !packer)
         out->failed = true;
+    if (!room || !packer)
         return false;
-    }
     return take(out, ZSTD_compress2(packer, room, room_len, body.at, body.len));
 }
 
-bool compress_unpack(struct slice packed, size_t max, struct buf *out)
+bool compress_unpack(struct compress *compress, struct slice packed, size_t max, struct buf *out)
 {
     unsigned long long size = ZSTD_getFrameContentSize(packed.at, packed.len);
     if (size == ZSTD_CONTENTSIZE_UNKNOWN || size == ZSTD_CONTENTSIZE_ERROR || size > max)
         return false;
     char *room = buf_room(out, (size_t)size);
-    if (!room)
+    ZSTD_DCtx *unpacker = unpacker_of(compress);
+    if (room && !unpacker)
+        out->failed = true;
+    if (!room || !unpacker)
         return false;
-    return take(out, ZSTD_decompress(room, (size_t)size, packed.at, packed.len));
+    return take(out, ZSTD_decompressDCtx(unpacker, room, (size_t)size, packed.at, packed.len));
 }

@@ -8,12 +8,23 @@
 
 #include "base/buf.h"
 
+/* What zstd works with, kept between calls: to make it costs more than to pack a small body. All
+ * zero at first; one thread's. */
+struct compress {
+    struct ZSTD_CCtx_s *packer;
+    struct ZSTD_DCtx_s *unpacker;
+};
+#define COMPRESS_AUTO __attribute__((cleanup(compress_fini)))
+
+/* Gives back what was kept; it may be used again. */
+void compress_fini(struct compress *compress);
+
 /* Appends `body` packed (level 3). False: `out` is as it was and buf_ok when packing gains not one
  * byte; it has failed when there is no memory, or no room for body.len bytes under its `max`. */
-bool compress_pack(struct slice body, struct buf *out);
+bool compress_pack(struct compress *compress, struct slice body, struct buf *out);
 
 /* Appends what was packed, at most `max` bytes. False: `out` is as it was and buf_ok when `packed`
  * is damaged, is no such frame or holds more; it has failed for want of memory or of room. */
-bool compress_unpack(struct slice packed, size_t max, struct buf *out);
+bool compress_unpack(struct compress *compress, struct slice packed, size_t max, struct buf *out);
 
 #endif

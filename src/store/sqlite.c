@@ -218,6 +218,8 @@ static void sqlite_close(struct backend *backend)
         store_lock_free(&sqlite->lock);
     store_lock_close(&sqlite->lock);
     buf_fini(&sqlite->texts);
+    buf_fini(&sqlite->body);
+    compress_fini(&sqlite->compress);
     mem_free(sqlite->path);
     mem_free(sqlite);
 }
@@ -412,6 +414,7 @@ struct backend *sqlite_backend_open(const struct store_config *config,
     sqlite->lock.fd = -1;
     sqlite->path = path;
     sqlite->texts = buf_make(SQLITE_ROW_TEXT_MAX);
+    sqlite->body = buf_make(SQLITE_BODY_MAX);
     sqlite->lock_span_us = config->timeout_us;
     sqlite->checkpoint_pages =
         config->checkpoint_pages ? config->checkpoint_pages : CHECKPOINT_PAGES;

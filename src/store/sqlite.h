@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The SQLite backend, for its own files: sqlite.c (file, transactions), sqlite_rows.c (one record),
- * sqlite_scan.c (many records), sqlite_audit.c (acts of operators). Schema and the figures behind
- * it: docs/decisions/0003-schema.md.
+ * sqlite_scan.c (many records), sqlite_body.c (kept bodies, packed), sqlite_audit.c (acts of
+ * operators). Schema and the figures behind it: docs/decisions/0003-schema.md.
  */
 #ifndef PAWL_STORE_SQLITE_H
 #define PAWL_STORE_SQLITE_H
 
 #include "base/buf.h"
+#include "base/compress.h"
 #include "store/backend.h"
 #include "store/lock.h"
 #include <sqlite3.h>
@@ -55,12 +56,14 @@
       " result_ref FROM pawl_outcome WHERE id=?1")                                                 \
     X(OUTCOME_INSERT,                                                                              \
       "INSERT INTO pawl_outcome(id, status, completed_at, expires_at, gone_at, sweep_at, kept,"    \
-      " http_code, result_ref, headers, body, token, key_hash, tenant, rule, key, recipe,"         \
+      " http_code, result_ref, headers, body, packed, token, key_hash, tenant, rule, key, recipe," \
       " payload_hash, target_hash, created_at, attempts, started_at)"                              \
-      " SELECT ?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11, token, key_hash, tenant, rule, key, recipe,"    \
+      " SELECT ?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12, token, key_hash, tenant, rule, key, "       \
+      "recipe,"                                                                                    \
       " payload_hash, target_hash, created_at, attempts, started_at FROM pawl_pending"             \
       " WHERE id=?1")                                                                              \
-    X(OUTCOME_READ, "SELECT status, http_code, headers, body FROM pawl_outcome WHERE id=?1")       \
+    X(OUTCOME_READ,                                                                                \
+      "SELECT status, http_code, headers, body, packed FROM pawl_outcome WHERE id=?1")             \
     X(OUTCOME_DELETE, "DELETE FROM pawl_outcome WHERE id=?1")                                      \
     X(OUTCOME_DUE, "SELECT id, key_hash, status, gone_at FROM pawl_outcome WHERE sweep_at <= ?1"   \
                    " ORDER BY sweep_at LIMIT ?2")                                                  \
@@ -90,13 +93,17 @@ enum sqlite_statement {
 
 #define SQLITE_ROW_TEXT_MAX ((size_t)128 * 1024) /* all texts of one row; heads are smaller */
 
+#define SQLITE_BODY_MAX ((size_t)1024 * 1024 * 1024) /* as max_response_body, unpacked */
+
 struct sqlite_backend {
     struct backend backend; /* first: the two are cast into each other */
     sqlite3 *db;
     struct store_lock lock;
     char *path;
     sqlite3_stmt *statements[SQL_COUNT];
-    struct buf texts;     /* of the row found last */
+    struct buf texts; /* of the row found last */
+    struct buf body;  /* packed or unpacked last */
+    struct compress compress;
     int wal_pages;        /* in the WAL after the last commit */
     int checkpoint_pages; /* at which it is checkpointed */
     int64_t data_version; /* at the last look; 0: not yet */
@@ -139,6 +146,14 @@ enum backend_status sqlite_list(struct backend *backend, const struct store_list
 enum backend_status sqlite_add_audit(struct backend *backend, const struct store_audit *audit);
 enum backend_status sqlite_list_audits(struct backend *backend,
                                        const struct store_audit_list *list);
+
+/* A body as its row holds it: packed (`*ret_packed`) where that makes it smaller. Valid until the
+ * next call of either. */
+struct slice sqlite_pack_body(struct sqlite_backend *sqlite, struct slice body, bool *ret_packed);
+
+/* And back. BACKEND_FATAL: the body of row `id` is damaged. */
+enum backend_status sqlite_unpack_body(struct sqlite_backend *sqlite, int64_t id,
+                                       struct slice packed, struct slice *ret_body);
 
 /* Deletes acts that are older than STORE_AUDIT_KEEP_US: of the `max` oldest, however many there
  * are. `*ret_steps`: how many. */

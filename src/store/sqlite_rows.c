@@ -256,7 +256,11 @@ enum backend_status sqlite_finish(struct backend *backend, const struct store_ro
         if (outcome->location.len > 0)
             bind_slice(s, 9, outcome->location);
         bind_bytes(s, 10, outcome->fields);
-        bind_bytes(s, 11, outcome->body);
+        bool packed = false;
+        bind_bytes(s, 11, sqlite_pack_body(sqlite, outcome->body, &packed));
+        sqlite3_bind_int(s, 12, packed);
+    } else {
+        sqlite3_bind_int(s, 12, 0);
     }
     enum backend_status status = sqlite_run(sqlite, s);
     if (status != BACKEND_OK)
@@ -290,12 +294,17 @@ enum backend_status sqlite_outcome(struct backend *backend, const struct store_r
         sqlite3_reset(s);
         return sqlite_status(sqlite, code == SQLITE_DONE ? SQLITE_CORRUPT : code);
     }
-    struct outcome *outcome =
-        outcome_new(sqlite3_column_int(s, 1), sqlite3_column_int(s, 0) == RECORD_FAILED,
-                    column_slice(s, 2), column_slice(s, 3));
+    struct slice body = column_slice(s, 3);
+    enum backend_status status = BACKEND_OK;
+    if (sqlite3_column_int(s, 4) && sqlite3_column_type(s, 3) != SQLITE_NULL)
+        status = sqlite_unpack_body(sqlite, row->id, body, &body);
+    struct outcome *outcome = NULL;
+    if (status == BACKEND_OK)
+        outcome = outcome_new(sqlite3_column_int(s, 1), sqlite3_column_int(s, 0) == RECORD_FAILED,
+                              column_slice(s, 2), body);
     sqlite3_reset(s);
     if (!outcome)
-        return BACKEND_NO_MEMORY;
+        return status == BACKEND_OK ? BACKEND_NO_MEMORY : status;
     *ret_outcome = outcome;
     return BACKEND_OK;
 }

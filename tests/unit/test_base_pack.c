@@ -25,64 +25,70 @@ static struct slice repetitive(struct buf *buf, size_t n)
 
 static void a_packed_body_is_smaller_and_comes_back(void **state)
 {
+    COMPRESS_AUTO struct compress compress = {0};
     BUF_AUTO struct buf body = buf_make(BIG), packed = buf_make(BIG), back = buf_make(BIG);
     (void)state;
     repetitive(&body, 100000);
     buf_add_str(&packed, "head");
-    assert_true(compress_pack(buf_slice(&body), &packed));
+    assert_true(compress_pack(&compress, buf_slice(&body), &packed));
     assert_true(packed.len < 10000);
     struct slice frame = slice_skip(buf_slice(&packed), 4);
-    assert_true(compress_unpack(frame, body.len, &back));
+    assert_true(compress_unpack(&compress, frame, body.len, &back));
     assert_true(slice_eq(buf_slice(&back), buf_slice(&body)));
 }
 
 static void packing_without_gain_is_no_failure(void **state)
 {
+    COMPRESS_AUTO struct compress compress = {0};
     BUF_AUTO struct buf packed = buf_make(BIG);
     (void)state;
-    assert_false(compress_pack(slice_make(NULL, 0), &packed));
-    assert_false(compress_pack(SLICE("a"), &packed));
-    assert_false(compress_pack(SLICE("0a9f3c"), &packed));
+    assert_false(compress_pack(&compress, slice_make(NULL, 0), &packed));
+    assert_false(compress_pack(&compress, SLICE("a"), &packed));
+    assert_false(compress_pack(&compress, SLICE("0a9f3c"), &packed));
     assert_true(buf_ok(&packed));
     assert_int_equal(packed.len, 0);
 }
 
 static void packing_without_room_or_memory_is_a_failure(void **state)
 {
+    COMPRESS_AUTO struct compress compress = {0};
     BUF_AUTO struct buf body = buf_make(BIG), packed = buf_make(100);
     (void)state;
     repetitive(&body, 10000);
-    assert_false(compress_pack(buf_slice(&body), &packed));
+    assert_false(compress_pack(&compress, buf_slice(&body), &packed));
     assert_false(buf_ok(&packed));
 }
 
 static void unpacking_keeps_its_maximum(void **state)
 {
+    COMPRESS_AUTO struct compress compress = {0};
     BUF_AUTO struct buf body = buf_make(BIG), packed = buf_make(BIG), back = buf_make(BIG);
     (void)state;
     repetitive(&body, 1000);
-    assert_true(compress_pack(buf_slice(&body), &packed));
-    assert_false(compress_unpack(buf_slice(&packed), 999, &back));
+    assert_true(compress_pack(&compress, buf_slice(&body), &packed));
+    assert_false(compress_unpack(&compress, buf_slice(&packed), 999, &back));
     assert_true(buf_ok(&back));
-    assert_true(compress_unpack(buf_slice(&packed), 1000, &back));
+    assert_true(compress_unpack(&compress, buf_slice(&packed), 1000, &back));
 }
 
 static void a_damaged_frame_is_never_unpacked(void **state)
 {
+    COMPRESS_AUTO struct compress compress = {0};
     BUF_AUTO struct buf body = buf_make(BIG), packed = buf_make(BIG), back = buf_make(BIG);
     (void)state;
     repetitive(&body, 1000);
-    assert_true(compress_pack(buf_slice(&body), &packed));
+    assert_true(compress_pack(&compress, buf_slice(&body), &packed));
     for (size_t i = 0; i < packed.len; i++) {
-        assert_false(compress_unpack(slice_make(packed.at, i), BIG, &back));
+        assert_false(compress_unpack(&compress, slice_make(packed.at, i), BIG, &back));
         packed.at[i] ^= 0x10;
-        if (compress_unpack(buf_slice(&packed), BIG, &back)) /* a bit that says nothing */
+        if (compress_unpack(&compress, buf_slice(&packed), BIG,
+                            &back)) /* a bit that says nothing */
             assert_true(slice_eq(buf_slice(&back), buf_slice(&body)));
         packed.at[i] ^= 0x10;
         buf_clear(&back);
     }
     buf_add_str(&packed, "more");
-    assert_false(compress_unpack(buf_slice(&packed), BIG, &back));
+    assert_false(compress_unpack(&compress, buf_slice(&packed), BIG, &back));
     assert_int_equal(back.len, 0);
 }
 

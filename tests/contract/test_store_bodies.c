@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Kept bodies of all sizes come back byte for byte, on every backend; how the file holds them. */
+#include "store_bed.h"
+
+#include "base/buf.h"
+#include "base/mem.h"
+#include <sqlite3.h>
+#include <stdio.h>
+
+#define LARGE ((size_t)1024 * 1024)
+
+/* A body of JSON-like text, or of bytes that nothing makes smaller. */
+static struct slice body_of(char *at, size_t len, bool noisy)
+{
+    uint64_t x = len + 1;
+    for (size_t i = 0; i < len; i++) {
+        x = x * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+        at[i] = noisy ? (char)(x >> 56) : "{\"amount\":100},"[i % 15];
+    }
+    return slice_make(at, len);
+}
+
+static void keep(struct bed *bed, uint64_t key, struct slice body)
+{
+    struct outcome *outcome = outcome_new(201, false, SLICE("A: b\r\n"), body);
+    assert_non_null(outcome);
+    struct store_op op = write_on(key, STORE_FINISH, proceed(bed, key));
+    op.outcome = outcome;
+    op.kept = true;
+    run(bed, &op);
+    assert_int_equal(op.write, RECORD_WRITTEN);
+    outcome_unref(outcome);
+}
+
+static void check_replay(struct bed *bed, uint64_t key, struct slice body)
+{
+    struct store_op op = begin_on(key);
+    run(bed, &op);
+    assert_int_equal(op.verdict, RECORD_REPLAY);
+    assert_true(slice_eq(op.found->body, body));
+    assert_true(slice_eq(op.found->fields, SLICE("A: b\r\n")));
+    outcome_unref(op.found);
+}
+
+static void bodies_of_every_size_are_replayed_byte_for_byte(void **state)
+{
+    struct bed *bed = *state;
+    static const size_t sizes[] = {0, 1, 1023, 1024, 1025, 4096, 65536, 65537, LARGE};
+    char *at MEM_AUTO = mem_alloc(LARGE);
+    assert_non_null(at);
+    size_t n = sizeof sizes / sizeof *sizes;
+    for (size_t i = 0; i < 2 * n; i++)
+        keep(bed, i, body_of(at, sizes[i / 2], i % 2));
+    for (size_t i = 2 * n; i > 0; i--)
+        check_replay(bed, i - 1, body_of(at, sizes[(i - 1) / 2], (i - 1) % 2));
+}
+
+static void many_bodies_in_one_batch_stay_apart(void **state)
+{
+    struct bed *bed = *state;
+    enum { N = 6 };
+    static char bodies[N][3000];
+    struct store_op ops[N];
+    struct outcome *outcomes[N];
+    for (size_t i = 0; i < N; i++) {
+        memset(bodies[i], 'a' + (int)i, sizeof bodies[i]);
+        struct slice body = slice_make(bodies[i], sizeof bodies[i] - i);
+        outcomes[i] = outcome_new(201, false, SLICE("A: b\r\n"), body);
+        ops[i] = write_on(i, STORE_FINISH, proceed(bed, i));
+        ops[i].outcome = outcomes[i];
+        ops[i].kept = true;
+    }
+    for (size_t i = 0; i < N; i++)
+        submit(bed, &ops[i]);
+    for (size_t i = 0; i < N; i++) {
+        await(bed, &ops[i]);
+        check_replay(bed, i, outcomes[i]->body);
+        outcome_unref(outcomes[i]);
+    }
+}
+
+/* ---- in the file ---- */
+
+static int64_t ask(struct bed *bed, const char *sql)
+{
+    sqlite3 *db = NULL;
+    sqlite3_stmt *s = NULL;
+    assert_int_equal(sqlite3_open(bed->path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_prepare_v2(db, sql, -1, &s, NULL), SQLITE_OK);
+    int64_t value = sqlite3_step(s) == SQLITE_ROW ? sqlite3_column_int64(s, 0) : 0;
+    assert_int_equal(sqlite3_finalize(s), SQLITE_OK);
+    sqlite3_close(db);
+    return value;
+}
+
+static void the_file_holds_what_is_above_1_kib_packed_when_that_is_smaller(void **state)
+{
+    struct bed *bed = *state;
+    if (bed->kind != STORE_SQLITE)
+        return;
+    static char at[65536];
+    keep(bed, 1, body_of(at, 1024, false));
+    keep(bed, 2, body_of(at, 1025, false));
+    keep(bed, 3, body_of(at, 65536, false));
+    keep(bed, 4, body_of(at, 65536, true));
+    assert_int_equal(ask(bed, "SELECT packed FROM pawl_outcome WHERE id=1"), 0);
+    assert_int_equal(ask(bed, "SELECT packed FROM pawl_outcome WHERE id=2"), 1);
+    assert_int_equal(ask(bed, "SELECT packed FROM pawl_outcome WHERE id=3"), 1);
+    assert_int_equal(ask(bed, "SELECT packed FROM pawl_outcome WHERE id=4"), 0);
+    assert_true(ask(bed, "SELECT length(body) FROM pawl_outcome WHERE id=3") < 2000);
+    assert_int_equal(ask(bed, "SELECT length(body) FROM pawl_outcome WHERE id=4"), 65536);
+}
+
+static void note_stop(void *argument, const char *what)
+{
+    snprintf(argument, 256, "%s", what);
+}
+
+static void a_damaged_body_stops_the_store_and_is_told_to_nobody(void **state)
+{
+    struct bed *bed = *state;
+    if (bed->kind != STORE_SQLITE)
+        return;
+    static char at[4096];
+    char why[256] = "";
+    bed_close(bed);
+    bed->config.fail_stop = note_stop;
+    bed->config.fail_stop_argument = why;
+    bed_open(bed);
+    keep(bed, 1, body_of(at, sizeof at, false));
+    ask(bed, "UPDATE pawl_outcome SET body = substr(body, 1, 20) || x'00ff00' || substr(body, 24)");
+    struct store_op op = begin_on(1);
+    run(bed, &op);
+    assert_int_equal(op.status, STORE_DEAD);
+    assert_null(op.found);
+    assert_non_null(strstr(why, "is damaged"));
+    assert_non_null(strstr(why, bed->path));
+}
+
+int main(void)
+{
+    struct CMUnitTest tests[] = {
+        BED_TEST(bodies_of_every_size_are_replayed_byte_for_byte),
+        BED_TEST(many_bodies_in_one_batch_stay_apart),
+        BED_TEST(the_file_holds_what_is_above_1_kib_packed_when_that_is_smaller),
+        BED_TEST(a_damaged_body_stops_the_store_and_is_told_to_nobody),
+    };
+    return bed_run(tests, sizeof tests / sizeof *tests);
+}
