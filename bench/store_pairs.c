@@ -23,7 +23,10 @@
 #define SAMPLES_MAX ((size_t)4 * 1024 * 1024)
 #define FIELDS_BYTES 200
 #define BODY_BYTES 300
-#define TTL_US (24 * 3600 * CLOCK_US_PER_S)
+#define TTL_US                                                                                     \
+    (INT64_C(365) * 24 * 3600 * CLOCK_US_PER_S) /* a store may be kept for later runs              \
+                                                 */
+#define FILL_SLICE 500000
 #define LEASE_US (30 * CLOCK_US_PER_S)
 
 static const size_t depths[] = {1, 16, 64, IN_FLIGHT_MAX};
@@ -295,11 +298,17 @@ static void bench_free(struct bench *bench)
 
 static void preload(struct bench *bench, int64_t records)
 {
-    int64_t missing = records - store_counts(bench->store).complete;
-    if (missing <= 0)
+    int64_t present = store_counts(bench->store).complete;
+    if (present >= records)
         return;
-    struct goal goal = {IN_FLIGHT_MAX, (uint64_t)missing, CLOCK_NEVER};
-    run_pairs(bench, &goal);
+    while ((present = store_counts(bench->store).complete) < records) {
+        int64_t next = records - present < FILL_SLICE ? records - present : FILL_SLICE;
+        struct goal goal = {IN_FLIGHT_MAX, (uint64_t)next, CLOCK_NEVER};
+        run_pairs(bench, &goal);
+        if (records > FILL_SLICE)
+            fprintf(stderr, "store: %lld of %lld records\n", (long long)(present + next),
+                    (long long)records);
+    }
     /* What the kernel still has to write of it must not fall into what is measured. */
     sync();
 }
@@ -319,10 +328,11 @@ int main(int argc, char **argv)
 {
     int64_t records = 1000000, seconds = 5, only = 0;
     bool ok = argc >= 2 && argc <= 5 && (argc < 3 || read_number(argv[2], &records)) &&
-              (argc < 4 || (read_number(argv[3], &seconds) && seconds > 0)) &&
+              (argc < 4 || read_number(argv[3], &seconds)) &&
               (argc < 5 || (read_number(argv[4], &only) && only <= IN_FLIGHT_MAX));
     if (!ok) {
-        fputs("usage: store_pairs FILE [RECORDS [SECONDS [IN_FLIGHT]]]\n", stderr);
+        fputs("usage: store_pairs FILE [RECORDS [SECONDS [IN_FLIGHT]]]; 0 seconds: only fill\n",
+              stderr);
         return 2;
     }
     struct store_config config = store_config_default();
@@ -336,7 +346,7 @@ int main(int argc, char **argv)
     }
     struct bench *bench = bench_new(store);
     preload(bench, records);
-    for (size_t i = 0; i < sizeof depths / sizeof *depths; i++)
+    for (size_t i = 0; seconds > 0 && i < sizeof depths / sizeof *depths; i++)
         if (only == 0 || (size_t)only == depths[i])
             measure(bench, depths[i], seconds * CLOCK_US_PER_S);
     store_close(store);
