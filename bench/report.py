@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the rounds come to: medians, ratios to nginx of the same round, and the aims."""
+from __future__ import annotations
+
+import os
+import statistics
+from dataclasses import asdict, dataclass
+
+from loads import CONNECTIONS
+
+Loads = dict[str, list[dict]]
+FIRST, REPLAY, DISK, BIG = "pawl first", "pawl replay", "pawl replay, disk", "pawl first, big"
+HALF, NGINX_HALF = "pawl first, half", "nginx, that rate"
+FIGURES = ("cpu_us", "per_s", "p50_us", "p99_us", "peak_mib")
+
+
+@dataclass
+class Aim:
+    what: str
+    measured: float
+    aim: float
+    at_least: bool = False
+
+    def is_met(self) -> bool:
+        return self.measured >= self.aim if self.at_least else self.measured <= self.aim
+
+    def text(self) -> str:
+        bound = f"{'at least' if self.at_least else 'at most'} {self.aim:g}"
+        return (f"  {self.what:<46} {self.measured:>9.2f}  {bound:<14} "
+                f"{'met' if self.is_met() else 'MISSED'}")
+
+
+def ratio(loads: Loads, name: str, other: str, figure: str) -> float:
+    """The median of the rounds' own ratios: what else the machine did meanwhile cancels."""
+    return statistics.median(
+        load[figure] / beside[figure] for load, beside in zip(loads[name], loads[other]))
+
+
+def rows_of(loads: Loads) -> dict[str, dict]:
+    rows = {}
+    for name, of in loads.items():
+        row = {figure: statistics.median(load[figure] for load in of) for figure in FIGURES}
+        row["cpu_least"] = min(load["cpu_us"] for load in of)
+        row["cpu_most"] = max(load["cpu_us"] for load in of)
+        row["peak_mib"] = max(load["peak_mib"] for load in of)
+        row["to_nginx"] = ratio(loads, name, NGINX_HALF if name in (HALF, NGINX_HALF) else "nginx",
+                                "cpu_us")
+        rows[name] = row
+    return rows
+
+
+def aims_of(loads: Loads, pairs: list[dict]) -> list[Aim]:
+    rows = rows_of(loads)
+    first = ratio(loads, FIRST, "nginx", "cpu_us")
+    memory = max(rows[name]["peak_mib"] for name in rows if name.startswith("pawl"))
+    at_64 = next(pair["pairs_per_s"] for pair in pairs if pair["in_flight"] == CONNECTIONS)
+    aims = [
+        Aim("first attempt, CPU, times nginx's", first, 3),
+        Aim("  the same, stretch", first, 2),
+        Aim("replay from the cache, CPU, times nginx's",
+            ratio(loads, REPLAY, "nginx", "cpu_us"), 0.8),
+        Aim("replay from disk, CPU, times nginx's", ratio(loads, DISK, "nginx", "cpu_us"), 1.5),
+        Aim("first attempt, p50, times nginx's", ratio(loads, FIRST, "nginx", "p50_us"), 3),
+        Aim("first attempt, p99 at saturation, ms", rows[FIRST]["p99_us"] / 1e3, 15),
+        Aim("first attempt, p99 at half of it, ms", rows[HALF]["p99_us"] / 1e3, 6),
+        Aim("memory of pawl, peak, MiB", memory, 64),
+        Aim("store alone, pairs/s at 64 in flight", at_64, 20000, at_least=True),
+    ]
+    if BIG in loads:
+        aims.append(Aim("first attempts/s with the big store, share",
+                        ratio(loads, BIG, FIRST, "per_s"), 0.8, at_least=True))
+    return aims
+
+
+def results_of(loads: Loads, pairs: list[dict]) -> dict:
+    aims = [{**asdict(aim), "met": aim.is_met()} for aim in aims_of(loads, pairs)]
+    return {"rows": rows_of(loads), "store": pairs, "aims": aims}
+
+
+# ---- text ----
+
+
+def rows_text(loads: Loads) -> list[str]:
+    lines = [f"{'':<27} {'CPU us/request':>14} {'least-most':>13} {'to nginx':>8} "
+             f"{'requests/s':>10} {'p50 ms':>7} {'p99 ms':>7} {'MiB':>6}"]
+    for name, row in rows_of(loads).items():
+        spread = f"{row['cpu_least']:.1f}-{row['cpu_most']:.1f}"
+        lines.append(f"{name:<27} {row['cpu_us']:>14.1f} {spread:>13} {row['to_nginx']:>8.2f} "
+                     f"{row['per_s']:>10.0f} {row['p50_us'] / 1e3:>7.2f} "
+                     f"{row['p99_us'] / 1e3:>7.2f} {row['peak_mib']:>6.1f}")
+    return lines
+
+
+def threads_text(loads: Loads) -> list[str]:
+    lines = ["pawl's threads, us of CPU a request (user + kernel)"]
+    for name in (name for name in loads if name.startswith("pawl")):
+        parts = [f"{thread} {user:.1f}+{kernel:.1f}"
+                 for thread, (user, kernel) in sorted(loads[name][-1]["threads"].items())
+                 if user + kernel >= 0.05]
+        lines.append(f"{name:<27} " + ", ".join(parts))
+    return lines
+
+
+def store_text(pairs: list[dict]) -> list[str]:
+    lines = [f"the store alone: durable pairs, {pairs[0]['records']} records present",
+             f"{'in flight':>12} {'pairs/s':>9} {'CPU us/pair':>12} {'begin p50/p99 ms':>17} "
+             f"{'finish p50/p99 ms':>18}"]
+    for pair in pairs:
+        begin = f"{pair['begin_p50_us'] / 1e3:.2f}/{pair['begin_p99_us'] / 1e3:.2f}"
+        finish = f"{pair['finish_p50_us'] / 1e3:.2f}/{pair['finish_p99_us'] / 1e3:.2f}"
+        lines.append(f"{pair['in_flight']:>12} {pair['pairs_per_s']:>9.0f} "
+                     f"{pair['cpu_us_per_pair']:>12.1f} {begin:>17} {finish:>18}")
+    return lines
+
+
+def profile_text(tops: dict[str, list[str]]) -> list[str]:
+    lines = []
+    for name, top in tops.items():
+        lines += ["", f"profile of pawl, {name}: share of its CPU by thread, library, function",
+                  *top]
+    return lines or ["", "no profile: perf is absent or may not look"]
+
+
+def text_of(loads: Loads, pairs: list[dict], rounds: int, seconds: int) -> list[str]:
+    lines = [f"{CONNECTIONS} connections, medians of {rounds} rounds of {seconds} s, "
+             f"{os.cpu_count()} cores, {pairs[0]['records']} records present",
+             *rows_text(loads), "", *threads_text(loads), "", *store_text(pairs), ""]
+    lines.append(f"{'aims':<48} {'measured':>9}")
+    return lines + [aim.text() for aim in aims_of(loads, pairs)]

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The processes of one run of the bench: upstream, proxies, peers. Each is ended by its id."""
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import re
+import socket
+import subprocess
+import time
+from pathlib import Path
+from typing import Iterator
+
+ROOT = Path(__file__).resolve().parent.parent
+BENCH = ROOT / "bench"
+PEERS = ROOT / "build" / "peers"
+NAMES = ["upstream", "nginx", "haproxy", "pawl", "pawl_big", "redis", "plain",
+         "express_idempotency", "node_idempotency"]
+
+
+class Failure(Exception):
+    """What makes a figure worthless; its text is for the user."""
+
+
+def children(pid: int) -> list[int]:
+    return [int(n) for n in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def cpu_of(stat: Path) -> tuple[str, int, int]:
+    """Name, user and kernel ticks of a process or thread."""
+    name, _, rest = stat.read_text().partition("(")[2].rpartition(")")
+    fields = rest.split()
+    return name, int(fields[11]), int(fields[12])
+
+
+class Server:
+    """A process of this run, and what it started. `beside`: a server that it needs and that works
+    for it alone; what that uses counts as its own."""
+
+    def __init__(self, name: str, command: list, port: int, place: Path,
+                 beside: Server | None = None):
+        self.name, self.port, self.beside = name, port, beside
+        log = place / f"{name}.log"
+        environment = {**os.environ, "NODE_PATH": str(PEERS / "node_modules"),
+                       "NODE_ENV": "production"}
+        with log.open("ab") as sink:
+            self.process = subprocess.Popen(command, cwd=place, stdin=subprocess.DEVNULL,
+                                            stdout=sink, stderr=sink, env=environment)
+        for _ in range(400):
+            if self.process.poll() is not None:
+                break
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+                return
+            time.sleep(0.05)
+        self.end()
+        raise Failure(f"{name} did not start:\n{log.read_text()[-2000:]}")
+
+    def pids(self) -> list[int]:
+        own = [self.process.pid, *children(self.process.pid)]
+        return own + (self.beside.pids() if self.beside else [])
+
+    def ticks(self) -> int:
+        """Processor time of all threads of all its processes so far."""
+        return sum(sum(cpu_of(Path(f"/proc/{pid}/stat"))[1:]) for pid in self.pids())
+
+    def threads(self) -> dict[str, list[int]]:
+        """The same of its first process, by name of thread: user and kernel."""
+        found: dict[str, list[int]] = {}
+        for stat in Path(f"/proc/{self.process.pid}/task").glob("*/stat"):
+            name, user, kernel = cpu_of(stat)
+            sums = found.setdefault(name, [0, 0])
+            sums[0] += user
+            sums[1] += kernel
+        return found
+
+    def peak_mib(self) -> float:
+        """The most memory it has held so far: the sum of its processes' VmHWM."""
+        texts = (Path(f"/proc/{pid}/status").read_text() for pid in self.pids())
+        return sum(int(re.search(r"^VmHWM:\s*(\d+)", text, re.M).group(1)) for text in texts) / 1024
+
+    def end(self) -> None:
+        self.process.terminate()
+        try:
+            self.process.wait(40)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+def free_ports(names: list[str]) -> dict[str, int]:
+    """Below those that the kernel gives to clients, so that none takes them before the server."""
+    with contextlib.ExitStack() as stack:
+        ports: dict[str, int] = {}
+        for port in random.sample(range(20000, 32000), 200):
+            if len(ports) == len(names):
+                break
+            with contextlib.suppress(OSError):
+                stack.enter_context(socket.socket()).bind(("127.0.0.1", port))
+                ports[names[len(ports)]] = port
+        return ports
+
+
+class Stage:
+    """All that runs beside each other, and where it does. A pawl that the rounds start anew is one
+    of the same port, with other words in its config."""
+
+    def __init__(self, place: Path, build: Path, big: Path | None, peers: bool):
+        self.place, self.build, self.big = place, build, big
+        self.ports = free_ports(NAMES)
+        self.servers: dict[str, Server] = {}
+        self.stack = contextlib.ExitStack()
+        self.has_peers = peers
+        for source in BENCH.glob("*.in"):
+            if source.stem != "pawl.yaml":
+                self.write(source, source.stem, self.ports)
+
+    def write(self, source: Path, name: str, words: dict[str, object]) -> None:
+        answer = {"id": "pay_00001234", "status": "authorized", "amount": 12500, "currency": "EUR"}
+        answer["note"] = "n" * (300 - len(json.dumps(answer)) - len(', "note": ""'))
+        text = source.read_text().replace("@ANSWER@", json.dumps(answer))
+        for word, value in words.items():
+            text = text.replace(f"@{word.upper()}@", str(value))
+        (self.place / name).write_text(text)
+
+    def __enter__(self) -> Stage:
+        with contextlib.ExitStack() as stack:
+            self.stack = stack
+            self.start_proxies()
+            if self.has_peers:
+                self.start_peers()
+            self.stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stack.close()
+
+    def start(self, name: str, command: list, beside: Server | None = None) -> Server:
+        server = Server(name, command, self.ports[name], self.place, beside)
+        self.servers[name] = server
+        # Whoever stands under the name by then: a pawl may have been started anew.
+        self.stack.callback(lambda: self.servers[name].end())
+        return server
+
+    def start_proxies(self) -> None:
+        for name in ("upstream", "nginx"):
+            self.start(name, ["nginx", "-p", self.place, "-c", self.place / f"{name}.conf",
+                              "-e", f"{name}.log"])
+        self.start("haproxy", ["haproxy", "-db", "-f", self.place / "haproxy.cfg"])
+        self.start("pawl", self.pawl("pawl", self.place / "pawl.db", "32MiB"))
+        if self.big:
+            self.start("pawl_big", self.pawl("pawl_big", self.big, "32MiB"))
+
+    def start_peers(self) -> None:
+        redis = self.start("redis", ["redis-server", self.place / "redis.conf"])
+        for kind in ("plain", "express_idempotency", "node_idempotency"):
+            words = [self.ports[kind], self.ports["upstream"], kind.replace("_", "-")]
+            beside = redis if kind == "node_idempotency" else None
+            words += [redis.port] if beside else []
+            self.start(kind, ["node", BENCH / "peers/server.js", *map(str, words)], beside)
+
+    def pawl(self, name: str, store: Path, cache: str) -> list:
+        config = f"{name}-cache-{cache}.yaml"
+        self.write(BENCH / "pawl.yaml.in", config,
+                   {"port": self.ports[name], "upstream": self.ports["upstream"], "store": store,
+                    "cache": cache})
+        return [self.build / "pawl", "serve", "-c", self.place / config]
+
+    @contextlib.contextmanager
+    def without_cache(self) -> Iterator[None]:
+        """pawl on the same store with `cache: 0`, for as long as it lasts."""
+        try:
+            self.restart("0")
+            yield
+        finally:
+            self.restart("32MiB")
+
+    def restart(self, cache: str) -> None:
+        self.servers["pawl"].end()
+        command = self.pawl("pawl", self.place / "pawl.db", cache)
+        self.servers["pawl"] = Server("pawl", command, self.ports["pawl"], self.place)
