@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""scripts/bench still runs, beside the binary of $PAWL_BIN: each row and each aim is there. What
+the figures are is no business of a test."""
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAWL = Path(os.environ.get("PAWL_BIN", ROOT / "build" / "pawl")).resolve()
+ROWS = ["pawl first", "pawl first, big", "nginx", "haproxy", "pawl replay", "pawl replay, disk",
+        "pawl mix", "pawl first, half", "nginx, that rate"]
+AIMS = ["first attempt, CPU, times nginx's", "the same, stretch",
+        "replay from the cache, CPU, times nginx's", "replay from disk, CPU, times nginx's",
+        "first attempt, p50, times nginx's", "first attempt, p99 at saturation, ms",
+        "first attempt, p99 at half of it, ms", "memory of pawl, peak, MiB",
+        "store alone, pairs/s at 64 in flight", "first attempts/s with the big store, share"]
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory):
+    place = tmp_path_factory.mktemp("bench")
+    command = [ROOT / "scripts/bench", "--smoke", "--build", PAWL.parent, "--out", place]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert ran.stdout == (place / "results.txt").read_text()
+    return place
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_each_load_has_its_row_of_figures(out, row):
+    figures = json.loads((out / "results.json").read_text())["rows"][row]
+    assert all(figures[name] > 0 for name in ("per_s", "p50_us", "p99_us", "peak_mib"))
+    lines = (out / "results.txt").read_text().splitlines()
+    assert any(line[:27].rstrip() == row and len(line[27:].split()) == 7 for line in lines)
+
+
+@pytest.mark.parametrize("aim", AIMS)
+def test_each_aim_stands_beside_what_was_measured(out, aim):
+    lines = (out / "results.txt").read_text().splitlines()
+    found = [line.strip() for line in lines if line.strip().startswith(aim)]
+    assert len(found) == 1
+    assert found[0].endswith((" met", " MISSED")) and (" at most " in found[0] or
+                                                      " at least " in found[0])
+
+
+def test_no_load_s_answers_were_wrong_or_its_run_would_have_failed(out):
+    rounds = json.loads((out / "results.json").read_text())["rounds"]
+    for name, loads in rounds.items():
+        assert all(load["requests"] > 0 and load["not_2xx"] == load["broken"] == 0
+                   for load in loads), name
+
+
+def test_nothing_is_left_of_the_stores_but_the_big_one(out):
+    assert sorted(path.name for path in out.iterdir() if not path.name.startswith("store-")) == \
+        ["results.json", "results.txt"]
+    assert (out / "store-40000.db").exists()
