@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * metrics: what a gateway counts, and how Prometheus reads it (text format 0.0.4).
+ *
+ * One table of series: code, docs/metrics.md and the tests come from it. Whoever serves requests
+ * counts with a few relaxed atomic additions: no lock, no allocation. Counters are kept by the
+ * rule's name, so they survive a reload; the first METRICS_RULES_MAX names have series of their
+ * own, all later ones share rule="(other)". What passes without a rule is rule="".
+ *
+ * Gauges are not kept here: who writes the page brings a struct metrics_reading with them.
+ */
+#ifndef PAWL_OBSERVE_METRICS_H
+#define PAWL_OBSERVE_METRICS_H
+
+#include "base/buf.h"
+
+#define METRICS_RULES_MAX 256                      /* names with series of their own */
+#define METRICS_PAGE_MAX ((size_t)8 * 1024 * 1024) /* bytes: above 256 rules' worth of lines */
+#define METRICS_CONTENT_TYPE "text/plain; version=0.0.4; charset=utf-8"
+
+/* X(NAME, series, type, labels, help): a single value without labels comes from the reading. */
+#define METRICS(X)                                                                                 \
+    X(REQUESTS, "pawl_requests_total", COUNTER, "rule,outcome",                                    \
+      "Answers to clients, each counted once, by rule and outcome.")                               \
+    X(REQUEST_DURATION, "pawl_request_duration_seconds", HISTOGRAM, "rule",                        \
+      "From a request's head to its answer's head, waiting included.")                             \
+    X(UPSTREAM_DURATION, "pawl_upstream_duration_seconds", HISTOGRAM, "rule",                      \
+      "Of exchanges with the upstream, probes included.")                                          \
+    X(IN_FLIGHT, "pawl_in_flight", GAUGE, "", "Ruled exchanges with the upstream.")                \
+    X(WAITING, "pawl_waiting", GAUGE, "", "Duplicates that wait for their first request.")         \
+    X(CONNECTIONS, "pawl_connections", GAUGE, "", "Client connections.")                           \
+    X(BUFFERED, "pawl_buffered_bytes", GAUGE, "", "Memory reserved for bodies of ruled requests.") \
+    X(RECORDS, "pawl_records", GAUGE, "status", "Records in the store, by status.")                \
+    X(STALE, "pawl_stale_records", GAUGE, "",                                                      \
+      "Pending records whose lease has lapsed, counted up to a bound.")                            \
+    X(UNKNOWN_OLDEST, "pawl_unknown_oldest_seconds", GAUGE, "",                                    \
+      "Age of the oldest record whose outcome is unknown; 0 without one.")                         \
+    X(STORE_UP, "pawl_store_up", GAUGE, "", "1 while the store takes new operations.")             \
+    X(LOG_DROPPED, "pawl_log_lines_dropped_total", COUNTER, "",                                    \
+      "Log lines lost because the log's reader was too slow.")                                     \
+    X(RELOAD_OK, "pawl_config_last_reload_successful", GAUGE, "",                                  \
+      "1 when the config as last read is the one in force.")                                       \
+    X(RELOADS, "pawl_config_reloads_total", COUNTER, "result", "Reloads of the config.")           \
+    X(BUILD_INFO, "pawl_build_info", GAUGE, "version", "Always 1.")                                \
+    X(CPU, "process_cpu_seconds_total", COUNTER, "", "User and system CPU time.")                  \
+    X(RESIDENT, "process_resident_memory_bytes", GAUGE, "", "Resident memory.")                    \
+    X(VIRTUAL, "process_virtual_memory_bytes", GAUGE, "", "Virtual memory.")                       \
+    X(OPEN_FDS, "process_open_fds", GAUGE, "", "Open file descriptors.")                           \
+    X(MAX_FDS, "process_max_fds", GAUGE, "", "File descriptors that may be open.")                 \
+    X(START_TIME, "process_start_time_seconds", GAUGE, "", "Start of the process, Unix time.")
+
+enum metric {
+#define X(name, ...) METRIC_##name,
+    METRICS(X)
+#undef X
+        METRIC_COUNT
+};
+
+/* How an answer ended for its client (contract section 10; docs/decisions/0007 says what counts as
+ * what). */
+#define METRICS_OUTCOMES(X)                                                                        \
+    X(CREATED, "created")         /* first attempt, outcome kept */                                \
+    X(REPLAYED, "replayed")       /* the kept outcome again */                                     \
+    X(MISMATCH, "mismatch")       /* the key of another request */                                 \
+    X(IN_PROGRESS, "in_progress") /* the first still runs */                                       \
+    X(REJECTED, "rejected")       /* a duplicate under `duplicate: reject` */                      \
+    X(ACKED, "acked")             /* a duplicate under `duplicate: ack` */                         \
+    X(RELEASED, "released")       /* surely not done: the key is free again */                     \
+    X(UNKNOWN, "unknown")         /* nobody knows whether it was done */                           \
+    X(EXPIRED, "expired")         /* done, and the answer is no longer, or was not, kept */        \
+    X(LIMITED, "limited")         /* too much at once, or shutting down */                         \
+    X(STORE_DOWN, "store_down")   /* the store did not decide, or did not take the outcome */      \
+    X(INVALID, "invalid")         /* refused for what the request is */                            \
+    X(BYPASSED, "bypassed")       /* unsafe or with a key, and passed without protection */        \
+    X(PASSED, "passed")           /* safe and without a rule */
+
+enum metrics_outcome {
+#define X(name, text) METRICS_##name,
+    METRICS_OUTCOMES(X)
+#undef X
+        METRICS_OUTCOME_COUNT
+};
+
+/* Upper bounds of the histograms' buckets: microseconds, and the same as the label `le`. */
+#define METRICS_BUCKETS(X)                                                                         \
+    X(1000, "0.001")                                                                               \
+    X(2500, "0.0025")                                                                              \
+    X(5000, "0.005")                                                                               \
+    X(10000, "0.01")                                                                               \
+    X(25000, "0.025")                                                                              \
+    X(50000, "0.05")                                                                               \
+    X(100000, "0.1")                                                                               \
+    X(250000, "0.25")                                                                              \
+    X(500000, "0.5")                                                                               \
+    X(1000000, "1")                                                                                \
+    X(2500000, "2.5")                                                                              \
+    X(5000000, "5")                                                                                \
+    X(10000000, "10")                                                                              \
+    X(30000000, "30")
+
+struct metrics;
+struct metrics_rule;
+
+/* No rule has been counted yet. NULL: no memory. */
+struct metrics *metrics_new(void);
+/* Accepts NULL. Nobody may count any more. */
+void metrics_free(struct metrics *metrics);
+
+/* Where requests of a rule are counted; "": of none. Never NULL; stays valid as long as metrics.
+ * From any thread. A name that was never asked for before takes a lock and memory: ask for every
+ * rule when a config comes into force, which also gives its series their zeros. */
+struct metrics_rule *metrics_rule(struct metrics *metrics, struct slice name);
+
+/* Counts one answer. From any thread. */
+void metrics_count(struct metrics_rule *rule, enum metrics_outcome outcome);
+
+/* Counts a duration in microseconds (below 0 counts as 0). From any thread. */
+void metrics_request_took(struct metrics_rule *rule, int64_t span_us);
+void metrics_upstream_took(struct metrics_rule *rule, int64_t span_us);
+
+/* Counts a reload of the config. From any thread. */
+void metrics_reloaded(struct metrics *metrics, bool successful);
+
+/* What is true at this moment, and what others count. */
+struct metrics_reading {
+    double value[METRIC_COUNT]; /* of the series without labels */
+    int64_t pending;            /* records by status */
+    int64_t complete;
+    int64_t failed;
+    int64_t unknown;
+};
+
+/* Fills in the process_* series: from /proc, without blocking. What cannot be read stays 0. */
+void metrics_read_process(struct metrics_reading *reading);
+
+/* Appends the page. RELOAD_OK, RELOADS and BUILD_INFO need nothing in the reading. */
+void metrics_write(struct metrics *metrics, const struct metrics_reading *reading, struct buf *buf);
+
+#endif

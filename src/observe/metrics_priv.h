@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What metrics.c counts and page.c writes. Users include metrics.h. */
+#ifndef PAWL_OBSERVE_METRICS_PRIV_H
+#define PAWL_OBSERVE_METRICS_PRIV_H
+
+#include "base/thread.h"
+#include "observe/metrics.h"
+#include <stdatomic.h>
+
+#define X(bound, text) +1
+enum { METRICS_BUCKET_COUNT = METRICS_BUCKETS(X) };
+#undef X
+
+/* The last bucket is that of everything above the bounds. */
+struct histogram {
+    atomic_ullong bucket[METRICS_BUCKET_COUNT + 1];
+    atomic_ullong sum_us;
+};
+
+struct metrics_rule {
+    atomic_ullong outcomes[METRICS_OUTCOME_COUNT];
+    struct histogram request;
+    struct histogram upstream;
+    struct slice name;
+    char text[]; /* the name's bytes */
+};
+
+#define METRICS_SLOTS 1024 /* of the hash table: a power of two, four times the names */
+
+/* A slot is filled once and never emptied: readers need no lock. */
+struct metrics {
+    _Atomic(struct metrics_rule *) slots[METRICS_SLOTS];
+    _Atomic(struct metrics_rule *) named[METRICS_RULES_MAX]; /* in order of arrival */
+    atomic_size_t n_named;
+    struct metrics_rule *unruled;
+    struct metrics_rule *other;
+    struct mutex adding;
+    atomic_ullong reloads[2]; /* failed, successful */
+    atomic_bool reload_failed;
+};
+
+#endif
