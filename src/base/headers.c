@@ -71,3 +71,20 @@ bool headers_is_hop_by_hop(const struct headers *headers, struct slice name)
         return true;
     return name.len > 0 && headers_list_has(headers, SLICE("Connection"), name);
 }
+
+bool header_is_valid(struct slice name, struct slice value)
+{
+    static const char marks[] = "!#$%&'*+-.^_`|~";
+    bool good = name.len > 0;
+    for (size_t i = 0; i < name.len; i++) {
+        char c = name.at[i];
+        bool alphanumeric =
+            (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
+        good = good && (alphanumeric || strchr(marks, c));
+    }
+    for (size_t i = 0; i < value.len; i++) {
+        unsigned char c = (unsigned char)value.at[i];
+        good = good && (c == '\t' || (c >= 0x20 && c != 0x7F));
+    }
+    return good;
+}

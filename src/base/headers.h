@@ -39,4 +39,8 @@ bool headers_list_has(const struct headers *headers, struct slice name, struct s
 /* Whether `name` is hop-by-hop: RFC 9110 7.6.1's fixed names, or listed in Connection. */
 bool headers_is_hop_by_hop(const struct headers *headers, struct slice name);
 
+/* Whether a line may be written so: the name is a token, the value holds no control byte but HTAB
+ * (RFC 9110 5.1 and 5.5). */
+bool header_is_valid(struct slice name, struct slice value);
+
 #endif

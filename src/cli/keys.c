@@ -10,7 +10,6 @@
 
 #define LIMIT_DEFAULT 1000
 #define LIMIT_MOST 1000000
-#define TOKEN_MOST ((INT64_C(1) << 53) - 1)
 
 /* ---- looking ---- */
 
@@ -270,7 +269,7 @@ static int read_number(struct keys_options *options, enum option_value which, co
         options->limit = (size_t)value;
         return EXIT_DONE;
     case OPTION_TOKEN:
-        if (!options_number(text, 1, TOKEN_MOST, &options->token))
+        if (!options_number(text, 1, KEYS_TOKEN_MOST, &options->token))
             return command_misused(options->command, "`%s` is not a token", text);
         return EXIT_DONE;
     default:
@@ -281,29 +280,11 @@ static int read_number(struct keys_options *options, enum option_value which, co
     }
 }
 
-/* RFC 9110 5.1 and 5.5. */
-static bool is_field(struct slice name, struct slice value)
-{
-    static const char marks[] = "!#$%&'*+-.^_`|~";
-    bool good = name.len > 0 && value.at;
-    for (size_t i = 0; i < name.len; i++) {
-        char c = name.at[i];
-        bool alphanumeric =
-            (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
-        good = good && (alphanumeric || strchr(marks, c));
-    }
-    for (size_t i = 0; i < value.len; i++) {
-        unsigned char c = (unsigned char)value.at[i];
-        good = good && (c == '\t' || (c >= 0x20 && c != 0x7F));
-    }
-    return good;
-}
-
 static int read_header(struct keys_options *options, const char *text)
 {
     struct slice name;
     struct slice value = slice_cut(slice_of(text), ':', &name);
-    if (!is_field(name, value))
+    if (!value.at || !header_is_valid(name, value))
         return command_misused(options->command, "--header wants `Name: value`");
     if (!headers_add(&options->headers, name, slice_trim(value)))
         return command_misused(options->command, "too many headers");

@@ -2,15 +2,15 @@
 /*
  * `pawl keys`: looks into a store and settles its records, while a gateway may be running on it.
  * What the parts of the command share: keys.c (command line, list, show, stats), keys_settle.c
- * (resolve, release, forget), keys_store.c (the store), keys_print.c (people), keys_json.c
- * (programs), keys_audit.c (who did what).
+ * (resolve, release, forget), keys_store.c (the store), keys_print.c (output), keys_audit.c (who
+ * did what). What programs read, and what is said of an act, is engine/keys.h: the admin listener
+ * says the same.
  */
 #ifndef PAWL_CLI_KEYS_H
 #define PAWL_CLI_KEYS_H
 
-#include "base/arena.h"
 #include "base/headers.h"
-#include "store/store.h"
+#include "engine/keys.h"
 #include <stdio.h>
 
 /* What the command line of a subcommand said. */
@@ -52,58 +52,13 @@ void keys_close(struct keys_session *session);
 /* Runs one operation to its end, within ten seconds. An exit code; anything but 0 was explained. */
 int keys_run(struct keys_session *session, struct store_op *op);
 
-/* One record, its texts copied. */
-struct keys_row {
-    struct keys_row *next;
-    struct store_row store;
-    enum record_lease lease;
-};
-
-/* Records as listed, oldest first. */
-struct keys_found {
-    struct arena arena;
-    struct keys_row *first;
-    struct keys_row *last;
-    size_t n;
-    int64_t after; /* the slice being listed has ids above this one */
-    bool no_memory;
-};
-#define KEYS_FOUND_AUTO __attribute__((cleanup(keys_found_fini)))
-
-/* Gives the copies back. */
-void keys_found_fini(struct keys_found *found);
-
-/* Drops all but the first `n` rows; nothing is added any more. */
-void keys_found_cut(struct keys_found *found, size_t n);
-
 /* Lists at most `limit` records that fit the options. An exit code; what went wrong was said. */
 int keys_collect(struct keys_session *session, size_t limit, struct keys_found *ret_found);
 
 /* The one record that the options name. None: 1. Several: they are listed, 2. */
 int keys_find(struct keys_session *session, struct keys_found *found, struct keys_row **ret_row);
 
-/* ---- keys_print.c, keys_json.c ---- */
-
-/* A record as it stands at `now`, and the answer that is kept (NULL: none). */
-struct keys_view {
-    const struct store_row *row;
-    const struct record *record;
-    enum record_lease lease;
-    int64_t now;
-    const struct outcome *outcome;
-};
-
-/* A pending record's "live", "lapsed" or "released"; of others NULL. */
-const char *keys_lease_name(const struct keys_view *view);
-
-/* As the config calls it: "hold", "retry", "probe". */
-const char *keys_policy_name(enum record_unknown policy);
-
-/* Microseconds from `now` until `then`, not below 0. */
-int64_t keys_left(int64_t now, int64_t then);
-
-/* The same in seconds, rounded up. */
-int64_t keys_seconds_left(int64_t now, int64_t then);
+/* ---- keys_print.c ---- */
 
 /* A table with a line of headings. */
 void keys_print_table(FILE *to, const struct keys_found *found, int64_t now);

@@ -7,31 +7,6 @@
 #define CELL_MAX ((size_t)1024 * 1024)
 #define COLUMN_MOST 40 /* wider cells push their line, not the table */
 
-const char *keys_policy_name(enum record_unknown policy)
-{
-    static const char *const names[] = {"hold", "retry", "probe"};
-    return names[policy];
-}
-
-const char *keys_lease_name(const struct keys_view *view)
-{
-    if (view->record->status != RECORD_PENDING)
-        return NULL;
-    static const char *const names[] = {"released", "live", "lapsed"};
-    return names[view->lease];
-}
-
-int64_t keys_left(int64_t now, int64_t then)
-{
-    return then > now ? then - now : 0;
-}
-
-int64_t keys_seconds_left(int64_t now, int64_t then)
-{
-    int64_t left = keys_left(now, then);
-    return left / CLOCK_US_PER_S + (left % CLOCK_US_PER_S > 0);
-}
-
 /* ---- the table ---- */
 
 enum column {
@@ -266,4 +241,14 @@ void keys_add_name(struct buf *buf, const struct store_row *row)
     buf_add_str(buf, " of tenant \"");
     print_escaped(buf, row->tenant);
     buf_add_char(buf, '"');
+}
+
+bool keys_print_json(const struct keys_view *view, bool whole)
+{
+    BUF_AUTO struct buf buf = buf_make(SIZE_MAX);
+    keys_add_json(&buf, view, whole);
+    buf_add_char(&buf, '\n');
+    if (buf_ok(&buf))
+        fwrite(buf.at, 1, buf.len, stdout);
+    return buf_ok(&buf);
 }

@@ -1,8 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Records for programs: one JSON object a line; what does not apply is null. */
+/* Records for programs: one JSON object; what does not apply is null. */
 #include "base/json.h"
 #include "base/timestamp.h"
-#include "cli/keys.h"
+#include "engine/keys.h"
+
+const char *keys_policy_name(enum record_unknown policy)
+{
+    static const char *const names[] = {"hold", "retry", "probe"};
+    return names[policy];
+}
+
+const char *keys_lease_name(const struct keys_view *view)
+{
+    if (view->record->status != RECORD_PENDING)
+        return NULL;
+    static const char *const names[] = {"released", "live", "lapsed"};
+    return names[view->lease];
+}
+
+int64_t keys_left(int64_t now, int64_t then)
+{
+    return then > now ? then - now : 0;
+}
+
+int64_t keys_seconds_left(int64_t now, int64_t then)
+{
+    int64_t left = keys_left(now, then);
+    return left / CLOCK_US_PER_S + (left % CLOCK_US_PER_S > 0);
+}
 
 /* An absent text (NULL) is null. */
 static void add_word(struct buf *buf, const char *name, const char *word)
@@ -42,6 +67,7 @@ static void add_row(struct buf *buf, const struct keys_view *view)
 {
     const struct record *record = view->record;
     bool live = view->lease == RECORD_LEASE_LIVE;
+    json_add_i64(buf, "id", view->row->id);
     json_add_text(buf, "key", view->row->key);
     json_add_text(buf, "tenant", view->row->tenant);
     json_add_text(buf, "rule", view->row->rule);
@@ -120,15 +146,11 @@ static void add_rest(struct buf *buf, const struct keys_view *view)
     add_outcome(buf, view->outcome);
 }
 
-bool keys_print_json(const struct keys_view *view, bool whole)
+void keys_add_json(struct buf *buf, const struct keys_view *view, bool whole)
 {
-    BUF_AUTO struct buf buf = buf_make(SIZE_MAX);
-    buf_add_char(&buf, '{');
-    add_row(&buf, view);
+    buf_add_char(buf, '{');
+    add_row(buf, view);
     if (whole)
-        add_rest(&buf, view);
-    buf_add_str(&buf, "}\n");
-    if (buf_ok(&buf))
-        fwrite(buf.at, 1, buf.len, stdout);
-    return buf_ok(&buf);
+        add_rest(buf, view);
+    buf_add_char(buf, '}');
 }

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/check.h"
+#include "base/json.h"
+#include "engine/keys.h"
+
+#define FIELDS_MAX ((size_t)64 * 1024)
+#define ARENA_MAX ((size_t)640 * 1024 * 1024) /* understood JSON takes up to 32 times its text */
+
+/* ---- what came of it ---- */
+
+static void describe_done(const struct store_op *op, struct buf *what)
+{
+    if (op->kind == STORE_FORGET)
+        buf_add_str(what, "forgotten; under this key the next request is a new operation");
+    else if (op->kind == STORE_RELEASE_SETTLED)
+        buf_add_str(what, "released; the next attempt will do the operation");
+    else
+        buf_printf(what, "resolved as %s with HTTP status %d; duplicates get this answer",
+                   record_status_name(op->record.status), op->http_status);
+}
+
+/* The same act again is done; another one came too late. */
+static enum keys_end describe_already(const struct store_op *op, struct buf *what)
+{
+    const struct record *record = &op->record;
+    bool released = record->status == RECORD_PENDING;
+    if (released) {
+        buf_add_str(what, "is released already; nothing was changed");
+        return KEYS_SAME;
+    }
+    buf_printf(what, "is %s already, with HTTP status %d; nothing was changed",
+               record_status_name(record->status), record->http_status);
+    bool same = op->kind == STORE_RESOLVE && record->http_status == op->http_status;
+    return same ? KEYS_SAME : KEYS_LATE;
+}
+
+static void describe_stale(const struct store_op *op, struct buf *what)
+{
+    if (record_is_gone(&op->record, op->store_now))
+        buf_add_str(what, "the record is gone; nothing was changed");
+    else
+        buf_printf(what,
+                   "token %lld is stale, the current one is %lld; somebody acquired it since: look "
+                   "at it again; nothing was changed",
+                   (long long)op->token, (long long)op->record.token);
+}
+
+static void describe_early(const struct store_op *op, struct buf *what)
+{
+    int64_t left = keys_seconds_left(op->store_now, op->record.quiet_at);
+    buf_printf(what,
+               "too early: a request may still be on its way, so that \"it did not happen\" cannot "
+               "be known; try again in %lld s",
+               (long long)(left > 0 ? left : 1));
+}
+
+enum keys_end keys_describe(const struct store_op *op, const char *force, struct buf *what)
+{
+    switch (op->write) {
+    case RECORD_WRITTEN:
+        describe_done(op, what);
+        return KEYS_DONE;
+    case RECORD_ALREADY:
+        return describe_already(op, what);
+    case RECORD_STALE:
+        describe_stale(op, what);
+        return KEYS_STALE;
+    case RECORD_EARLY:
+        describe_early(op, what);
+        return KEYS_EARLY;
+    case RECORD_LIVE:
+        buf_printf(what,
+                   "its lease is live (%lld s left): somebody is at it; wait, or %s if its owner "
+                   "is surely dead",
+                   (long long)keys_seconds_left(0, op->lease_left_us), force);
+        return KEYS_LIVE;
+    }
+    UNREACHABLE();
+}
+
+/* ---- the outcome an operator writes ---- */
+
+static bool is_json(struct slice body)
+{
+    ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
+    struct json *root;
+    return json_parse(&arena, body, &root, NULL) == JSON_OK;
+}
+
+static bool make_fields(const struct keys_answer *answer, struct buf *problem, struct buf *fields)
+{
+    for (size_t i = 0; i < answer->headers.n; i++) {
+        struct headers one = {.n = 1, .at = {answer->headers.at[i]}};
+        size_t before = fields->len;
+        outcome_keep_fields(&one, true, fields);
+        if (!buf_ok(fields) || fields->len > before)
+            continue;
+        buf_printf(problem, "%.*s is not kept with an answer", SLICE_ARG(one.at[0].name));
+        return false;
+    }
+    if (answer->body.len > 0 && !headers_find(&answer->headers, SLICE("Content-Type")) &&
+        is_json(answer->body))
+        buf_add_str(fields, "Content-Type: application/json\r\n");
+    if (!buf_ok(fields))
+        buf_add_str(problem, "the headers are too large");
+    return buf_ok(fields);
+}
+
+bool keys_make_outcome(const struct keys_answer *answer, struct buf *problem,
+                       struct outcome **ret_outcome)
+{
+    BUF_AUTO struct buf fields = buf_make(FIELDS_MAX);
+    int status = answer->status;
+    if (!make_fields(answer, problem, &fields))
+        return false;
+    if (answer->body.len > 0 && (status == 204 || status == 304)) {
+        buf_printf(problem, "an answer with status %d has no body", status);
+        return false;
+    }
+    struct outcome *outcome =
+        outcome_new(status, status >= 400 && status < 500, buf_slice(&fields), answer->body);
+    if (!outcome) {
+        buf_add_str(problem, "out of memory");
+        return false;
+    }
+    *ret_outcome = outcome;
+    return true;
+}
