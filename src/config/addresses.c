@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Readers of what lies outside: listen, upstream, store. */
+/* Readers of what lies outside: listen, admin_token, upstream, store. */
 #include "config/reader.h"
+
+#include <errno.h>
+#include <stdio.h>
 
 #define HOST_MAX 253
 #define AN_ADDRESS "HOST:PORT, such as 127.0.0.1:8080 or [::1]:8080"
 #define AN_UPSTREAM "http://HOST:PORT, such as http://127.0.0.1:9000"
+#define A_TOKEN "16 to 512 visible ASCII characters, ${NAME} or file:PATH"
+#define TOKEN_LEAST 16
+#define TOKEN_MOST 512
 #define A_STORE "sqlite:PATH, such as sqlite:./pawl.db"
 
 static bool is_host(struct slice host, bool bracketed)
@@ -123,4 +129,48 @@ OPTION_READER(store)
         reader_expected(reader, node, A_STORE);
     else
         *(struct slice *)field = resolve(reader, slice_skip(text, strlen("sqlite:")));
+}
+
+/* The first line of a file. False: it was complained about. */
+static bool read_line(struct reader *reader, const struct node *node, struct slice path,
+                      char ret_line[TOKEN_MOST + 2])
+{
+    FILE *file = path.at ? fopen(path.at, "re") : NULL;
+    bool read = file && fgets(ret_line, TOKEN_MOST + 2, file);
+    if (!file)
+        complaints_add(reader->errors, node->place, node->key, "%.*s cannot be read: %s",
+                       SLICE_ARG(path), strerrordesc_np(errno));
+    else if (!read)
+        complaints_add(reader->errors, node->place, node->key, "%.*s is empty", SLICE_ARG(path));
+    if (file)
+        fclose(file);
+    return read;
+}
+
+static bool is_token(struct slice text)
+{
+    for (size_t i = 0; i < text.len; i++)
+        if (text.at[i] <= ' ' || text.at[i] > '~')
+            return false;
+    return text.len >= TOKEN_LEAST && text.len <= TOKEN_MOST;
+}
+
+/* A complaint never shows what was given: it may be the secret. */
+OPTION_READER(token)
+{
+    struct slice text;
+    char line[TOKEN_MOST + 2];
+    (void)option;
+    if (!reader_scalar(reader, node, A_TOKEN, &text))
+        return;
+    if (slice_starts(text, SLICE("file:")) && text.len > strlen("file:")) {
+        if (!read_line(reader, node, resolve(reader, slice_skip(text, strlen("file:"))), line))
+            return;
+        text = slice_make(line, strcspn(line, "\r\n"));
+    }
+    if (is_token(text))
+        *(struct slice *)field = arena_copy(&reader->config->arena, text);
+    else
+        complaints_add(reader->errors, node->place, node->key,
+                       "is no token (expected " A_TOKEN ")");
 }

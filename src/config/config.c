@@ -33,6 +33,23 @@ OPTION_READER(defaults)
     check_section(reader, node, NODE_MAP, "a map of options");
 }
 
+/* As the listener itself judges it once the name is resolved; here with its place in the file. */
+static bool is_loopback(struct slice host)
+{
+    return slice_eq_nocase(host, SLICE("localhost")) || slice_starts(host, SLICE("127.")) ||
+           slice_eq(host, SLICE("::1"));
+}
+
+static void check_admin(struct reader *reader, const struct node *node)
+{
+    const struct config *config = reader->config;
+    if (node && config->admin.host.len > 0 && !is_loopback(config->admin.host) &&
+        !reader->draft->set[OPTION_admin_token])
+        complaints_add(reader->errors, node->place, node->key,
+                       "others can reach it (expected admin_token: with it, or a loopback address "
+                       "such as 127.0.0.1:8081)");
+}
+
 static void read_sections(struct reader *reader, const struct node *root)
 {
     struct rule_draft *base = reader->draft;
@@ -40,6 +57,7 @@ static void read_sections(struct reader *reader, const struct node *root)
     if (!base->set[OPTION_upstream])
         complaints_add(reader->errors, root->place, SLICE("upstream"),
                        "missing (expected http://HOST:PORT)");
+    check_admin(reader, base->set[OPTION_admin]);
     const struct node *defaults = base->set[OPTION_defaults];
     if (defaults && defaults->kind == NODE_MAP)
         options_read_map(reader, defaults, OPTION_DEFAULTS);

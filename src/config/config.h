@@ -21,6 +21,9 @@ struct config {
     struct config_address upstream; /* of `upstream: http://host[:port]` */
     struct slice store;             /* path of the SQLite file, resolved against the config file;
                                        empty: not in the config */
+    struct config_address admin;    /* empty host: no admin listener */
+    struct slice admin_token;       /* empty: none */
+    bool log_keys_hashed;           /* `log_keys: hashed` */
     size_t threads;                 /* loop threads; 0: one per core */
     int64_t drain_delay_us;         /* 0: from SIGTERM until the drain begins */
     int64_t drain_us;               /* 25 s */

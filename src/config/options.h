@@ -32,6 +32,12 @@
       "http://HOST:PORT of the service behind the gateway")                                        \
     X(store, OPTION_TOP, config, store, store, 0, 0, "(--store, else $PAWL_STORE, else XDG)",      \
       "sqlite:PATH, relative to this file")                                                        \
+    X(admin, OPTION_TOP, config, admin, listen, 0, 0, "(off)",                                     \
+      "HOST:PORT for metrics, health and the API of keys; off loopback it needs admin_token")      \
+    X(admin_token, OPTION_TOP, config, admin_token, token, 0, 0, "(none)",                         \
+      "what `Authorization: Bearer` must carry at admin; file:PATH reads it from there")           \
+    X(log_keys, OPTION_TOP, config, log_keys_hashed, log_keys, 0, 0, "plain",                      \
+      "idempotency keys in log lines: plain | hashed")                                             \
     X(tenant, OPTION_TOP | OPTION_RULE, rule_draft, rule.tenant, tenant, 0, 0, "(required)",       \
       "template of whose keys these are; `none`: everybody shares them")                           \
     X(trust_tenant, OPTION_TOP | OPTION_RULE, rule_draft, rule.trust_tenant, bool, 0, 0, "false",  \
@@ -123,13 +129,11 @@
 /* Options of the contract that this version does not have: refused, never passed over. */
 #define CONFIG_LATER(X)                                                                            \
     X(accept_weaker)                                                                               \
-    X(admin)                                                                                       \
     X(authorize)                                                                                   \
     X(cors)                                                                                        \
     X(duplicate)                                                                                   \
     X(formerly)                                                                                    \
     X(in_doubt)                                                                                    \
-    X(log_keys)                                                                                    \
     X(mismatch)                                                                                    \
     X(not_done)                                                                                    \
     X(policy)                                                                                      \

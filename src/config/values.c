@@ -139,6 +139,14 @@ OPTION_READER(unmatched)
         *(bool *)field = index == 1;
 }
 
+OPTION_READER(log_keys)
+{
+    size_t index;
+    (void)option;
+    if (reader_choice(reader, node, "plain|hashed", &index))
+        *(bool *)field = index == 1;
+}
+
 OPTION_READER(key_syntax)
 {
     size_t index;

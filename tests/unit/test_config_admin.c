@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* admin, admin_token and log_keys. */
+#include "config_texts.h"
+
+#include <unistd.h>
+
+#define TOKEN "0123456789abcdef"
+
+static void without_a_word_there_is_no_admin_listener(void **state)
+{
+    (void)state;
+    struct config *config = good(HEAD);
+    assert_slice(config->admin.host, "");
+    assert_slice(config->admin_token, "");
+    assert_false(config->log_keys_hashed);
+    config_free(config);
+}
+
+static void an_admin_address_on_loopback_needs_no_token(void **state)
+{
+    (void)state;
+    static const char *const addresses[] = {"127.0.0.1:8081", "localhost:8081", "\"[::1]:8081\"",
+                                            "127.9.9.9:1"};
+    for (size_t i = 0; i < sizeof addresses / sizeof *addresses; i++) {
+        char text[128];
+        snprintf(text, sizeof text, HEAD "admin: %s\n", addresses[i]);
+        config_free(good(text));
+    }
+}
+
+static void off_loopback_an_admin_address_without_a_token_is_refused(void **state)
+{
+    (void)state;
+    static const char *const addresses[] = {"0.0.0.0:8081", "\"[::]:8081\"", "pawl.internal:8081",
+                                            "10.0.0.1:8081"};
+    for (size_t i = 0; i < sizeof addresses / sizeof *addresses; i++) {
+        char text[128];
+        snprintf(text, sizeof text, HEAD "admin: %s\n", addresses[i]);
+        char *complaints = refused(text);
+        assert_holds(complaints, "pawl.yaml:3:8: admin: ");
+        assert_holds(complaints, "expected admin_token:");
+        mem_free(complaints);
+    }
+    config_free(good(HEAD "admin: 0.0.0.0:8081\nadmin_token: " TOKEN "\n"));
+}
+
+static void a_token_comes_from_the_value_the_environment_or_a_file(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/pawl-token-XXXXXX", text[256];
+    int fd = mkstemp(path);
+    assert_true(fd >= 0 && write(fd, TOKEN "\n", sizeof TOKEN) == sizeof TOKEN);
+    close(fd);
+    setenv("PAWL_T_TOKEN", TOKEN, 1);
+    snprintf(text, sizeof text, HEAD "admin_token: file:%s\n", path);
+    const char *const texts[] = {HEAD "admin_token: " TOKEN "\n",
+                                 HEAD "admin_token: ${PAWL_T_TOKEN}\n", text};
+    for (size_t i = 0; i < 3; i++) {
+        struct config *config = good(texts[i]);
+        assert_slice(config->admin_token, TOKEN);
+        config_free(config);
+    }
+    unlink(path);
+}
+
+static void a_bad_token_is_refused_and_never_shown(void **state)
+{
+    (void)state;
+    static const char *const tokens[] = {"s3cret", "\"s3cret with blanks in it\"",
+                                         "\"s3cret-s3cret-s3cret-\\u00e9\""};
+    for (size_t i = 0; i < sizeof tokens / sizeof *tokens; i++) {
+        char text[128];
+        snprintf(text, sizeof text, HEAD "admin_token: %s\n", tokens[i]);
+        char *complaints = refused(text);
+        assert_holds(complaints, "pawl.yaml:3:14: admin_token: ");
+        assert_null(strstr(complaints, "s3cret"));
+        mem_free(complaints);
+    }
+    char *complaints = refused(HEAD "admin_token: file:/nonexistent/token\n");
+    assert_holds(complaints, "/nonexistent/token cannot be read: No such file");
+    mem_free(complaints);
+}
+
+static void keys_in_logs_are_plain_or_hashed(void **state)
+{
+    (void)state;
+    struct config *config = good(HEAD "log_keys: hashed\n");
+    assert_true(config->log_keys_hashed);
+    config_free(config);
+    char *complaints = refused(HEAD "log_keys: none\n");
+    assert_holds(complaints, "pawl.yaml:3:11: log_keys: ");
+    assert_holds(complaints, "plain");
+    mem_free(complaints);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(without_a_word_there_is_no_admin_listener),
+        cmocka_unit_test(an_admin_address_on_loopback_needs_no_token),
+        cmocka_unit_test(off_loopback_an_admin_address_without_a_token_is_refused),
+        cmocka_unit_test(a_token_comes_from_the_value_the_environment_or_a_file),
+        cmocka_unit_test(a_bad_token_is_refused_and_never_shown),
+        cmocka_unit_test(keys_in_logs_are_plain_or_hashed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
