@@ -34,6 +34,7 @@ struct parts {
     const struct daemon_options *options;
     struct config *reloaded; /* the config in force; NULL: the one it was started with */
     struct log *log;
+    struct metrics *metrics;
     struct store *store;
     struct engine *engine;
     struct workers *workers;
@@ -100,7 +101,9 @@ static int open_store(struct parts *parts, const struct config *config, const ch
     parts->engine = engine_new(parts->store, config->cache);
     parts->workers = workers_new(WORKER_THREADS, WORKER_QUEUE);
     parts->log = log_new(STDERR_FILENO, LOG_RING_BYTES);
-    return parts->engine && parts->workers && parts->log ? EXIT_DONE : complain(NULL);
+    parts->metrics = metrics_new();
+    return parts->engine && parts->workers && parts->log && parts->metrics ? EXIT_DONE
+                                                                           : complain(NULL);
 }
 
 static size_t loop_threads(const struct config *config)
@@ -117,6 +120,7 @@ static int start_gateway(struct parts *parts, const struct config *config)
         .store = parts->store,
         .engine = parts->engine,
         .log = parts->log,
+        .metrics = parts->metrics,
         .workers = parts->workers,
         .threads = loop_threads(config),
         .max_connections = config->max_connections,
@@ -178,6 +182,7 @@ static void reload(struct parts *parts)
     };
     notify_manager("RELOADING=1");
     struct config *config = reread_config(&reread);
+    metrics_reloaded(parts->metrics, config);
     if (config) {
         config_free(parts->reloaded);
         parts->reloaded = config;
@@ -251,6 +256,7 @@ static void free_parts(struct parts *parts)
         gateway_free(parts->gateway);
     workers_free(parts->workers);
     log_free(parts->log);
+    metrics_free(parts->metrics);
     config_free(parts->reloaded);
     close(parts->signals);
 }

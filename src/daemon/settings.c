@@ -18,6 +18,7 @@ bool settings_of(const struct config *config, struct gateway_settings *ret_setti
         .upstream_idle_us = config->upstream_idle_us,
         .retry_after_us = config->retry_after_us,
         .unmatched_refuse = config->unmatched_refuse,
+        .log_keys_hashed = config->log_keys_hashed,
     };
     if (!resolve_address(&config->upstream, false, &settings.upstream.address,
                          &settings.upstream.address_len, ret_problem))

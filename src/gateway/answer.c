@@ -3,7 +3,7 @@
 #include "base/check.h"
 #include "base/crash.h"
 #include "base/mem.h"
-#include "gateway/exchange.h"
+#include "gateway/events.h"
 #include "gateway/head.h"
 #include "gateway/stream.h"
 #include <sys/uio.h>
@@ -38,6 +38,7 @@ static bool write_out(struct exchange *x, const struct buf *head, struct slice b
 {
     int64_t deadline = clock_boot_us() + x->plan->settings.write_timeout_us;
     struct iovec parts[2] = {{head->at, head->len}, {(void *)(uintptr_t)body.at, body.len}};
+    exchange_count(x);
     CRASH_POINT(before_answer_write);
     bool left = buf_ok(head) &&
                 http_conn_write(&x->client->conn, parts, body.len > 0 ? 2 : 1, deadline) == 0;

@@ -2,7 +2,7 @@
 /* One client connection: request after request, in order, until one side ends it. */
 #include "base/check.h"
 #include "base/mem.h"
-#include "gateway/exchange.h"
+#include "gateway/events.h"
 #include "gateway/head.h"
 #include "gateway/pass.h"
 #include <sys/uio.h>
@@ -30,6 +30,7 @@ void client_refuse(struct client *client, const struct refusal *refusal)
     if (refusal->status != 0)
         problem.status = refusal->status;
     problem.detail = refusal->detail;
+    refusal_report(client, refusal, problem.status);
     struct buf body BUF_AUTO = buf_make(PROBLEM_MAX);
     struct buf head BUF_AUTO = buf_make(HEAD_OUT_MAX);
     problem_write(&problem, &body);
@@ -62,6 +63,7 @@ static bool refuse_request(struct client *client, const struct http_request *req
         .detail = detail,
         .keep_alive = request->keep_alive && client_may_go_on(client, request),
         .minor_version = request->minor_version,
+        .request = request,
     };
     client_refuse(client, &refusal);
     return refusal.keep_alive;
@@ -123,7 +125,10 @@ static void refuse_malformed(struct client *client)
 static bool serve_head(struct client *client, struct http_request *request, struct arena *arena)
 {
     int64_t deadline = clock_boot_us() + client->plan->settings.head_timeout_us;
-    switch (http_conn_read_request(&client->conn, deadline, request)) {
+    enum http_read read = http_conn_read_request(&client->conn, deadline, request);
+    client->began = clock_boot_us();
+    client->sent_before = client->conn.sent;
+    switch (read) {
     case HTTP_READ_OK:
         break;
     case HTTP_READ_REFUSED:

@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "base/crash.h"
 #include "base/mem.h"
+#include "gateway/events.h"
 #include "gateway/pass.h"
 
 #define BEGIN_SLACK_US (INT64_C(1) * CLOCK_US_PER_S) /* a begin's time beyond its wait */
@@ -48,6 +49,7 @@ static enum engine_verdict decide(struct exchange *x)
                      limit < x->patience ? limit : x->patience);
     client->state = CLIENT_BUSY;
     client->waiting = NULL;
+    exchange_note_state(x, verdict);
     return verdict;
 }
 

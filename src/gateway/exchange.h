@@ -79,13 +79,14 @@ struct exchange {
     bool probing;     /* what is under way upstream is a probe */
     bool has_failure; /* a probe follows a failure: what to answer if it settles nothing */
     struct fate failure;
-    struct answer failed; /* with has_failure: the upstream's answer in doubt, if it gave one */
-    bool goes_on;         /* the client was told before the exchange ended: it is recorded yet */
-    bool answered;        /* the client has its answer, or is gone */
-    bool keep_alive;      /* the client connection may go on afterwards */
-    int status;           /* what was answered; for the log */
-    enum error error;     /* with it */
-    const char *outcome;  /* Idempotency-Status of the answer; NULL: none */
+    struct answer failed;   /* with has_failure: the upstream's answer in doubt, if it gave one */
+    bool goes_on;           /* the client was told before the exchange ended: it is recorded yet */
+    bool answered;          /* the client has its answer, or is gone */
+    bool keep_alive;        /* the client connection may go on afterwards */
+    int status;             /* what was answered; for the log */
+    enum error error;       /* with it */
+    const char *outcome;    /* Idempotency-Status of the answer; NULL: none */
+    const char *from_state; /* of the record when it was found; NULL: not looked at */
 };
 
 /* Runs a request that `found` says a rule covers. True: the connection may be used again. */
@@ -152,8 +153,5 @@ void answer_verdict(struct exchange *x, enum engine_verdict verdict);
 
 /* ---- the parker of a duplicate ---- */
 void client_parker_init(struct client_parker *parker, struct client *client);
-
-/* One log line about how it ended. */
-void exchange_log(const struct exchange *x);
 
 #endif

@@ -4,7 +4,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
-#include "gateway/server.h"
+#include "gateway/events.h"
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
@@ -215,6 +215,7 @@ struct gateway *gateway_start(const struct gateway_config *config,
     if (!gateway)
         return NULL;
     gateway->config = *config;
+    rules_count_from_zero(config, settings->rules);
     int failed = probe_address(config);
     for (size_t i = 0; i < config->threads && failed == 0; i++) {
         gateway->n_servers = i + 1;
@@ -230,6 +231,17 @@ struct gateway *gateway_start(const struct gateway_config *config,
         CHECK(thread_start(&gateway->servers[i].thread, "pawl-loop", run_server,
                            &gateway->servers[i]));
     return gateway;
+}
+
+struct gateway_load gateway_load(const struct gateway *gateway)
+{
+    const struct gateway_shared *shared = &gateway->shared;
+    return (struct gateway_load){
+        .connections = atomic_load(&shared->connections),
+        .in_flight = atomic_load(&shared->in_flight),
+        .buffered = atomic_load(&shared->buffered),
+        .draining = atomic_load(&shared->draining),
+    };
 }
 
 void gateway_drain(struct gateway *gateway)

@@ -14,6 +14,7 @@
 #include "engine/engine.h"
 #include "fiber/offload.h"
 #include "http/pool.h"
+#include "observe/metrics.h"
 
 struct gateway;
 
@@ -31,6 +32,7 @@ struct gateway_settings {
     int64_t upstream_idle_us;
     int64_t retry_after_us; /* Retry-After on "in progress" */
     bool unmatched_refuse;  /* no rule: 404 instead of passing on */
+    bool log_keys_hashed;   /* log lines have keyed hashes of keys */
 };
 
 /* What stays as it is while the gateway runs. Everything pointed to outlives it. */
@@ -40,6 +42,7 @@ struct gateway_config {
     struct store *store;
     struct engine *engine;
     struct log *log;         /* NULL: no log */
+    struct metrics *metrics; /* where answers are counted */
     struct workers *workers; /* for what takes long */
     size_t threads;          /* >= 1 */
     size_t max_connections;  /* in all */
@@ -54,6 +57,15 @@ struct gateway *gateway_start(const struct gateway_config *config,
  * has begun ends under the rule it began with; one that is still being read is judged anew. From
  * the main thread, not once it drains. False: no memory, nothing changed. */
 bool gateway_reload(struct gateway *gateway, const struct gateway_settings *settings);
+
+/* What it does at this moment. From any thread. */
+struct gateway_load {
+    size_t connections;
+    size_t in_flight;  /* ruled exchanges with the upstream */
+    uint64_t buffered; /* bytes reserved for bodies */
+    bool draining;
+};
+struct gateway_load gateway_load(const struct gateway *gateway);
 
 /* Begins to drain: accepts no more, closes idle connections, gives waiting duplicates 503, lets
  * exchanges end. From the main thread. */

@@ -2,6 +2,7 @@
 #include "gateway/pass.h"
 
 #include "base/mem.h"
+#include "gateway/events.h"
 #include "gateway/head.h"
 #include "gateway/stream.h"
 #include <errno.h>
@@ -20,9 +21,11 @@ struct pass {
     bool reusable; /* the upstream connection, afterwards */
 };
 
-static bool is_bypassed(const struct pass *pass)
+/* Idempotency-Status; NULL: none. */
+static const char *mark_of(const struct pass *pass)
 {
-    return !pass->safe || headers_find(&pass->request->headers, SLICE("Idempotency-Key"));
+    bool bypassed = !pass->safe || headers_find(&pass->request->headers, SLICE("Idempotency-Key"));
+    return bypassed ? "bypassed" : NULL;
 }
 
 static bool refuse(const struct pass *pass, enum error error)
@@ -31,7 +34,8 @@ static bool refuse(const struct pass *pass, enum error error)
         .error = error,
         .keep_alive = pass->request->keep_alive && client_may_go_on(pass->client, pass->request),
         .minor_version = pass->request->minor_version,
-        .mark = is_bypassed(pass) ? "bypassed" : NULL,
+        .mark = mark_of(pass),
+        .request = pass->request,
     };
     client_refuse(pass->client, &refusal);
     return refusal.keep_alive;
@@ -131,8 +135,8 @@ static bool answer(struct pass *pass)
 
     head_write_status(&head, response->status, response->reason);
     head_copy_answer_fields(&head, &response->headers, false);
-    if (is_bypassed(pass))
-        head_write_field(&head, "Idempotency-Status", SLICE("bypassed"));
+    if (mark_of(pass))
+        head_write_field(&head, "Idempotency-Status", slice_of(mark_of(pass)));
     if (stream.chunked)
         head_write_field(&head, "Transfer-Encoding", SLICE("chunked"));
     else if (response->framing == HTTP_FRAMING_LENGTH)
@@ -147,6 +151,7 @@ static bool answer(struct pass *pass)
 
     struct iovec part = {head.at, head.len};
     int64_t deadline = clock_after(clock_boot_us(), pass->settings->write_timeout_us);
+    pass_count(client, mark_of(pass));
     if (!buf_ok(&head) || http_conn_write(&client->conn, &part, 1, deadline) != 0)
         return false;
     bool whole = http_conn_body_left(pass->upstream) ? stream_run(&stream) : true;
@@ -191,9 +196,14 @@ static bool pass_on(struct pass *pass, bool fresh)
     if (!take(pass, fresh))
         return refuse(pass, ERROR_UPSTREAM_UNAVAILABLE);
     bool keep = false;
+    int64_t began = clock_boot_us();
     enum attempt_end end = exchange_once(pass);
+    upstream_count(pass->client->server, slice_of(NULL), began);
     if (end == ATTEMPT_ANSWERED)
         keep = answer(pass);
+    if (end == ATTEMPT_ANSWERED || end == ATTEMPT_CLIENT_GONE)
+        pass_log(pass->client, pass->request, end == ATTEMPT_ANSWERED ? pass->response.status : 0,
+                 mark_of(pass));
     http_pool_give(pass->client->plan->pool, pass->upstream, pass->reusable);
     if (end == ATTEMPT_AGAIN && !fresh)
         return pass_on(pass, true);

@@ -3,7 +3,7 @@
 
 #include "base/check.h"
 #include "base/crash.h"
-#include "gateway/server.h"
+#include "gateway/events.h"
 #include <time.h>
 
 #define STEP_NS 500000L /* between two of main's looks at the loops */
@@ -84,6 +84,7 @@ bool gateway_reload(struct gateway *gateway, const struct gateway_settings *sett
     CHECK(!atomic_load(&gateway->shared.draining));
     if (!make_plans(gateway, settings))
         return false;
+    rules_count_from_zero(&gateway->config, settings->rules);
     CRASH_POINT(before_reload);
     for (size_t i = 0; i < gateway->n_servers; i++)
         post(&gateway->servers[i], &gateway->servers[i].reload.hold);

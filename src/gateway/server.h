@@ -58,6 +58,8 @@ struct client {
     struct parker *waiting; /* with CLIENT_WAITING: interrupted by a drain */
     struct slice address;   /* of the peer, as text */
     char address_text[64];
+    int64_t began;        /* boot time: the head of the request under way was read */
+    uint64_t sent_before; /* conn.sent then */
 };
 
 /* Serves a connection to its end; the fiber's function, argument a struct client. */
@@ -74,7 +76,8 @@ struct refusal {
     struct slice detail; /* may be empty */
     bool keep_alive;
     int minor_version;
-    const char *mark; /* Idempotency-Status; NULL: none */
+    const char *mark;                   /* Idempotency-Status; NULL: none */
+    const struct http_request *request; /* for the log; NULL: not read */
 };
 void client_refuse(struct client *client, const struct refusal *refusal);
 

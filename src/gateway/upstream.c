@@ -3,7 +3,7 @@
 #include "base/check.h"
 #include "base/crash.h"
 #include "base/random.h"
-#include "gateway/exchange.h"
+#include "gateway/events.h"
 #include "gateway/head.h"
 #include <errno.h>
 #include <stdio.h>
@@ -191,8 +191,8 @@ static bool token_is_stale(const struct http_response *response)
            slice_eq(code->value, SLICE("CONFLICT.idempotency.token_stale"));
 }
 
-enum exchange_end upstream_exchange(struct exchange *x, struct slice method, struct slice head,
-                                    struct slice body)
+static enum exchange_end send_and_read(struct exchange *x, struct slice method, struct slice head,
+                                       struct slice body)
 {
     buf_clear(&x->answer.fields);
     buf_clear(&x->answer.kept);
@@ -211,4 +211,13 @@ enum exchange_end upstream_exchange(struct exchange *x, struct slice method, str
     CRASH_POINT(after_answer_body);
     bool fits = buf_ok(&x->answer.fields) && buf_ok(&x->answer.kept);
     return fits ? end : EXCHANGE_BROKE;
+}
+
+enum exchange_end upstream_exchange(struct exchange *x, struct slice method, struct slice head,
+                                    struct slice body)
+{
+    int64_t began = clock_boot_us();
+    enum exchange_end end = send_and_read(x, method, head, body);
+    upstream_count(x->server, x->rule->name, began);
+    return end;
 }
