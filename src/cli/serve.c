@@ -87,6 +87,13 @@ static int run(const struct options *options, const struct config *config)
     return daemon_run(&(struct daemon_options){options->config, config, path});
 }
 
+static void say_good(const char *path, const struct config *config)
+{
+    printf("%s: the config is good\n", path);
+    if (config->reminders.len > 0)
+        fprintf(stderr, "pawl serve: to think of:\n%.*s", SLICE_ARG(config->reminders));
+}
+
 int command_serve(int argc, char **argv)
 {
     struct options options = {0};
@@ -100,7 +107,7 @@ int command_serve(int argc, char **argv)
     if (!config)
         return EXIT_USAGE;
     if (options.test)
-        printf("%s: the config is good\n", options.config);
+        say_good(options.config, config);
     else
         code = run(&options, config);
     config_free(config);

@@ -124,21 +124,34 @@ static bool conclude(struct reader *reader, char **ret_complaints)
     return complaints && told == reader->warnings;
 }
 
+/* Reminders live as long as the config. */
+static void keep_reminders(struct reader *reader)
+{
+    char *lines MEM_AUTO = complaints_print(reader->reminders);
+    if (lines)
+        reader->config->reminders = arena_copy(&reader->config->arena, slice_of(lines));
+    else
+        reader->scratch->failed = true;
+}
+
 struct config *config_parse(const char *path, struct slice text, char **ret_complaints)
 {
     ARENA_AUTO struct arena scratch = arena_make(SCRATCH_MAX);
-    struct complaints errors, warnings;
+    struct complaints errors, warnings, reminders;
     struct config *config = config_new();
     *ret_complaints = NULL;
     if (!config)
         return NULL;
     complaints_init(&errors, path);
     complaints_init(&warnings, path);
-    struct reader reader = {config, NULL, &errors, &warnings, &scratch};
+    complaints_init(&reminders, path);
+    struct reader reader = {config, NULL, &errors, &warnings, &reminders, &scratch};
     read_text(&reader, text);
+    keep_reminders(&reader);
     bool good = conclude(&reader, ret_complaints);
     complaints_fini(&errors);
     complaints_fini(&warnings);
+    complaints_fini(&reminders);
     if (good)
         return config;
     config_free(config);

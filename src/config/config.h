@@ -8,6 +8,7 @@
 #ifndef PAWL_CONFIG_CONFIG_H
 #define PAWL_CONFIG_CONFIG_H
 
+#include "core/cors.h"
 #include "core/rule.h"
 
 struct config_address {
@@ -43,6 +44,10 @@ struct config {
     uint64_t cache;                 /* 32 MiB of outcomes; 0: off */
     uint64_t disk_reserve;          /* 0: the smaller of 64 MiB and 10 % of the file system */
     bool unmatched_refuse;          /* `unmatched: refuse` */
+    bool policy_off;                /* `policy: off` */
+    struct cors_policy cors;        /* its texts belong to `rules` */
+    struct slice public_url;        /* without a slash at its end; of `rules`; empty: none */
+    struct slice reminders;         /* lines as the warnings', for --test alone; may be empty */
     struct arena arena;             /* owns the texts above that `rules` does not */
 };
 

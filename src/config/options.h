@@ -42,8 +42,16 @@
       "template of whose keys these are; `none`: everybody shares them")                           \
     X(trust_tenant, OPTION_TOP | OPTION_RULE, rule_draft, rule.trust_tenant, bool, 0, 0, "false",  \
       "the layer in front of pawl sets the tenant, clients cannot")                                \
+    X(secret, OPTION_TOP | OPTION_RULE, rule_draft, rule.secret, bool, 0, 0, "false",              \
+      "the tenant is a credential: only its keyed hash is stored")                                 \
     X(unmatched, OPTION_TOP, config, unmatched_refuse, unmatched, 0, 0, "pass",                    \
       "what no rule matches: pass | refuse")                                                       \
+    X(cors, OPTION_TOP, config, cors, cors, 0, 0, "(none)",                                        \
+      "browsers that may read the answers: {origins: [https://shop.example], credentials: false}") \
+    X(policy, OPTION_TOP, config, policy_off, policy, 0, 0, "publish",                             \
+      "GET /.well-known/idempotency tells the rules: publish | off")                               \
+    X(public_url, OPTION_TOP, config, public_url, public_url, 0, 0, "(none: relative)",            \
+      "where clients find the gateway: links in its errors begin with it")                         \
     X(threads, OPTION_TOP, config, threads, count, 0, 256, "0", "loop threads; 0: one per core")   \
     X(drain_delay, OPTION_TOP, config, drain_delay_us, span, 0, HOUR, "0s",                        \
       "after SIGTERM: serve on for so long, not ready, while balancers take notice")               \
@@ -84,7 +92,9 @@
     X(rules, OPTION_TOP, config, rules, rules, 0, 0, "(none)",                                     \
       "the contract of each route; the first that matches wins")                                   \
     X(name, OPTION_RULE, rule_draft, rule.name, name, 0, 0, "(required)",                          \
-      "part of a record's identity: a renamed rule does not find its old records")                 \
+      "part of a record's identity; a rule that is renamed says so in `formerly`")                 \
+    X(formerly, OPTION_RULE, rule_draft, rule.formerly, formerly, 0, 0, "(none)",                  \
+      "earlier names of the rule, whose records are still found")                                  \
     X(match, OPTION_RULE, rule_draft, rule.match, match, 0, 0, "(required)",                       \
       "METHOD /path/{param}")                                                                      \
     X(protect, SHARED, rule_draft, rule.protect, bool, 0, 0, "true",                               \
@@ -113,6 +123,18 @@
       "(the probe's own)", "status of an answer that a probe found")                               \
     X(settle, SHARED, rule_draft, rule.settle_us, span, 0, DAY, "(the rule's timeout)",            \
       "how long after the last sender \"it did not happen\" is believed")                          \
+    X(remember, SHARED, rule_draft, remember, remember, 0, 0, "final",                             \
+      "which answers are the outcome: final | success | all")                                      \
+    X(not_done, SHARED, rule_draft, not_done, statuses, 0, 0, "[]",                                \
+      "statuses that say it was surely not done: the key is released")                             \
+    X(in_doubt, SHARED, rule_draft, in_doubt, statuses, 0, 0, "[]",                                \
+      "statuses that leave it open whether it was done")                                           \
+    X(duplicate, SHARED, rule_draft, rule.duplicate, duplicate, 0, 0, "replay",                    \
+      "a repeat of what is complete: replay | reject | ack | {ack: 204}")                          \
+    X(mismatch, SHARED, rule_draft, rule.mismatch_status, mismatch, 0, 0, "409",                   \
+      "status for a key reused with another request: 409 | 422 | 400")                             \
+    X(store_down, SHARED, rule_draft, rule.store_down_pass, store_down, 0, 0, "refuse",            \
+      "while the record store is down: refuse | pass (unprotected)")                               \
     X(payload, SHARED, rule_draft, rule.payload, payload, 0, 0, "all",                             \
       "what of the body counts: all | raw | ignore | {include: [/a]} | {exclude: [/b]}")           \
     X(query, SHARED, rule_draft, rule.query, query, 0, 0, "all",                                   \
@@ -130,18 +152,7 @@
 #define CONFIG_LATER(X)                                                                            \
     X(accept_weaker)                                                                               \
     X(authorize)                                                                                   \
-    X(cors)                                                                                        \
-    X(duplicate)                                                                                   \
-    X(formerly)                                                                                    \
-    X(in_doubt)                                                                                    \
-    X(mismatch)                                                                                    \
-    X(not_done)                                                                                    \
-    X(policy)                                                                                      \
-    X(public_url)                                                                                  \
-    X(remember)                                                                                    \
     X(retry)                                                                                       \
-    X(secret)                                                                                      \
-    X(store_down)                                                                                  \
     X(stream)                                                                                      \
     X(tls)
 

@@ -157,3 +157,24 @@ const struct node *reader_only_member(struct reader *reader, const struct node *
     reader_unknown_name(reader, map->first, names, n);
     return NULL;
 }
+
+bool reader_list(struct reader *reader, const struct node *node, bool (*is_good)(struct slice),
+                 const char *expected, struct reader_texts *texts)
+{
+    if (node->kind != NODE_LIST || node->count > texts->max) {
+        complaints_add(reader->errors, node->place, node->key,
+                       "not a list of at most %zu (each %s)", texts->max, expected);
+        return false;
+    }
+    for (const struct node *item = node->first; item; item = item->next) {
+        struct slice text;
+        if (!reader_scalar(reader, item, expected, &text))
+            return false;
+        if (!is_good(text)) {
+            reader_expected(reader, item, expected);
+            return false;
+        }
+        texts->at[texts->n++] = arena_copy(reader_rule_texts(reader), text);
+    }
+    return true;
+}

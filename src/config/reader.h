@@ -8,6 +8,8 @@
 
 #include "config/options.h"
 
+#define DRAFT_STATUSES_MAX 64
+
 /* A rule before its last checks; first the table's defaults, then the file's, then its own. */
 struct rule_draft {
     struct rule rule; /* key_format and recipe come at the end */
@@ -16,6 +18,11 @@ struct rule_draft {
         struct slice pattern;
     } format;
     bool has_tenant;
+    enum fate_remember remember;
+    struct draft_statuses {
+        size_t n;
+        int at[DRAFT_STATUSES_MAX];
+    } not_done, in_doubt;
     const struct node *set[OPTION_COUNT]; /* the node that set it; NULL: the table's default */
 };
 
@@ -24,7 +31,8 @@ struct reader {
     struct rule_draft *draft; /* what is filled now */
     struct complaints *errors;
     struct complaints *warnings;
-    struct arena *scratch; /* lives as long as the reading */
+    struct complaints *reminders; /* told by --test alone */
+    struct arena *scratch;        /* lives as long as the reading */
 };
 
 /* Texts that the finished rules point to live here. */
@@ -50,6 +58,16 @@ bool reader_choice(struct reader *reader, const struct node *node, const char *c
 const struct node *reader_only_member(struct reader *reader, const struct node *map,
                                       const char *choices, size_t *ret_index);
 
+/* The items of a list, each accepted by `is_good`; copied to where the rules' texts are. False: it
+ * complained. */
+struct reader_texts {
+    size_t n;
+    size_t max;
+    struct slice *at;
+};
+bool reader_list(struct reader *reader, const struct node *node, bool (*is_good)(struct slice),
+                 const char *expected, struct reader_texts *texts);
+
 /* Complains of a member whose name is none of `names`, with the nearest of them, or all. */
 void reader_unknown_name(struct reader *reader, const struct node *node, const struct slice *names,
                          size_t n);
@@ -59,9 +77,12 @@ void reader_unknown_name(struct reader *reader, const struct node *node, const s
                      void *field)
 
 OPTION_READER(bool);
+OPTION_READER(cors);
 OPTION_READER(count);
 OPTION_READER(defaults);
 OPTION_READER(disk_reserve);
+OPTION_READER(duplicate);
+OPTION_READER(formerly);
 OPTION_READER(headers);
 OPTION_READER(in_progress);
 OPTION_READER(key);
@@ -70,14 +91,20 @@ OPTION_READER(key_syntax);
 OPTION_READER(listen);
 OPTION_READER(log_keys);
 OPTION_READER(match);
+OPTION_READER(mismatch);
 OPTION_READER(name);
 OPTION_READER(payload);
+OPTION_READER(policy);
 OPTION_READER(probe_status);
+OPTION_READER(public_url);
 OPTION_READER(query);
+OPTION_READER(remember);
 OPTION_READER(rules);
 OPTION_READER(size);
 OPTION_READER(span);
+OPTION_READER(statuses);
 OPTION_READER(store);
+OPTION_READER(store_down);
 OPTION_READER(tenant);
 OPTION_READER(token);
 OPTION_READER(tombstone);

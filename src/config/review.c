@@ -19,6 +19,24 @@ static void check_pair(struct reader *reader, const struct rule_draft *earlier,
                        SLICE_ARG(name->text), match->place.line);
 }
 
+/* Records are found by name: each name, old or present, leads to one rule. */
+static void check_former(struct reader *reader, const struct rule_draft *draft,
+                         const struct rule_draft *other)
+{
+    const struct node *node = draft->set[OPTION_formerly], *name = other->set[OPTION_name];
+    for (size_t i = 0; i < draft->rule.n_formerly; i++) {
+        struct slice former = draft->rule.formerly[i];
+        if (name && slice_eq(former, other->rule.name))
+            complaints_add(reader->errors, node->place, node->key,
+                           "'%.*s' is the present name of %s (line %zu)", SLICE_ARG(former),
+                           draft == other ? "this rule" : "another rule", name->place.line);
+        for (size_t j = 0; draft != other && j < other->rule.n_formerly; j++)
+            if (slice_eq(former, other->rule.formerly[j]))
+                complaints_add(reader->errors, node->place, node->key,
+                               "'%.*s' is an earlier name of another rule, too", SLICE_ARG(former));
+    }
+}
+
 static bool names_header(const struct template *template, struct slice name)
 {
     for (size_t i = 0; i < template->n; i++)
@@ -38,7 +56,7 @@ static void warn_of_tenant(struct reader *reader, const struct rule_draft *draft
         complaints_add(reader->warnings, node->place, node->key,
                        "a refreshed token is another tenant, whose retries run again (better a "
                        "stable id that the layer in front sets)");
-    if (!rule->trust_tenant && !template_is_credential(&rule->tenant))
+    if (!rule->trust_tenant && !rule_hides_tenant(rule))
         complaints_add(reader->warnings, node->place, node->key,
                        "who can name a tenant can read its answers (trust_tenant: true says that "
                        "the layer in front sets it and clients cannot)");
@@ -51,6 +69,44 @@ static void warn_of_retry(struct reader *reader, const struct rule_draft *draft)
         complaints_add(reader->warnings, node->place, node->key,
                        "under retry the upstream itself must know a repeated key, for longer than "
                        "ttl + timeout");
+}
+
+static void warn_of_store_down(struct reader *reader, const struct rule_draft *draft)
+{
+    const struct node *node = draft->set[OPTION_store_down];
+    if (node && draft->rule.store_down_pass)
+        complaints_add(reader->warnings, node->place, node->key,
+                       "while the record store is down requests pass unprotected: a retry may "
+                       "happen twice");
+}
+
+static bool says_500(const struct rule_draft *draft)
+{
+    for (size_t i = 0; i < draft->not_done.n; i++)
+        if (draft->not_done.at[i] == 500)
+            return true;
+    return false;
+}
+
+/* A 500 that counts as not done because nobody said anything about it. One line for all rules. */
+static void remind_of_500(struct reader *reader, struct rule_draft *const *drafts, size_t n)
+{
+    const struct rule_draft *first = NULL;
+    size_t count = 0;
+    for (size_t i = 0; i < n; i++) {
+        const struct rule *rule = &drafts[i]->rule;
+        if (!rule->protect || rule->unknown != RECORD_UNKNOWN_HOLD || says_500(drafts[i]) ||
+            fate_policy_sort(&rule->answers, 500) != FATE_SORT_NOT_DONE)
+            continue;
+        first = first ? first : drafts[i];
+        count++;
+    }
+    if (first && first->set[OPTION_name])
+        complaints_add(reader->reminders, first->set[OPTION_name]->place, SLICE("in_doubt"),
+                       "a 500 counts as not done and the next attempt runs, in %zu rule%s from "
+                       "here on (in_doubt: [500] if it may leave half an effect behind, "
+                       "not_done: [500] if it cannot)",
+                       count, count == 1 ? "" : "s");
 }
 
 static bool has_segment(const struct rule_match *match, struct slice text)
@@ -98,10 +154,14 @@ void rules_review(struct reader *reader, struct rule_draft *const *drafts, size_
     for (size_t later = 0; later < n; later++) {
         for (size_t earlier = 0; earlier < later; earlier++)
             check_pair(reader, drafts[earlier], drafts[later]);
+        for (size_t other = 0; other < n; other++)
+            check_former(reader, drafts[later], drafts[other]);
         if (!drafts[later]->rule.protect)
             continue;
         warn_of_tenant(reader, drafts[later]);
         warn_of_retry(reader, drafts[later]);
+        warn_of_store_down(reader, drafts[later]);
     }
     warn_of_reverse(reader, drafts, n);
+    remind_of_500(reader, drafts, n);
 }

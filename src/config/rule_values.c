@@ -111,34 +111,6 @@ OPTION_READER(unknown)
         *(enum record_unknown *)field = index == 0 ? RECORD_UNKNOWN_HOLD : RECORD_UNKNOWN_RETRY;
 }
 
-struct texts {
-    size_t n;
-    size_t max;
-    struct slice *at;
-};
-
-/* The items of a list, each accepted by `is_good`. False: it complained. */
-static bool read_list(struct reader *reader, const struct node *node, bool (*is_good)(struct slice),
-                      const char *expected, struct texts *texts)
-{
-    if (node->kind != NODE_LIST || node->count > texts->max) {
-        complaints_add(reader->errors, node->place, node->key,
-                       "not a list of at most %zu (each %s)", texts->max, expected);
-        return false;
-    }
-    for (const struct node *item = node->first; item; item = item->next) {
-        struct slice text;
-        if (!reader_scalar(reader, item, expected, &text))
-            return false;
-        if (!is_good(text)) {
-            reader_expected(reader, item, expected);
-            return false;
-        }
-        texts->at[texts->n++] = arena_copy(reader_rule_texts(reader), text);
-    }
-    return true;
-}
-
 /* "" names the whole body, which is `all`, or nothing. */
 static bool is_pointer(struct slice text)
 {
@@ -159,10 +131,10 @@ OPTION_READER(payload)
     const struct node *list = reader_only_member(reader, node, "include|exclude", &index);
     if (!list)
         return;
-    struct texts texts = {.max = PAYLOAD_POINTERS_MAX, .at = selection->pointers};
+    struct reader_texts texts = {.max = PAYLOAD_POINTERS_MAX, .at = selection->pointers};
     if (list->kind == NODE_LIST && list->count == 0)
         complain(reader, list, SLICE("is empty"), A_PAYLOAD);
-    else if (read_list(reader, list, is_pointer, A_POINTER, &texts)) {
+    else if (reader_list(reader, list, is_pointer, A_POINTER, &texts)) {
         selection->mode = index == 0 ? PAYLOAD_INCLUDE : PAYLOAD_EXCLUDE;
         selection->n_pointers = texts.n;
     }
@@ -176,7 +148,7 @@ static bool is_parameter(struct slice text)
 OPTION_READER(query)
 {
     struct rule *rule = &reader->draft->rule;
-    struct texts texts = {.max = RULE_LIST_MAX, .at = rule->query_names};
+    struct reader_texts texts = {.max = RULE_LIST_MAX, .at = rule->query_names};
     size_t index;
     (void)option;
     if (node->kind != NODE_LIST) {
@@ -184,7 +156,7 @@ OPTION_READER(query)
             *(enum rule_query *)field = index == 0 ? RULE_QUERY_ALL : RULE_QUERY_NONE;
     } else if (node->count == 0) {
         complain(reader, node, SLICE("is empty"), A_QUERY);
-    } else if (read_list(reader, node, is_parameter, "the name of a query parameter", &texts)) {
+    } else if (reader_list(reader, node, is_parameter, "the name of a query parameter", &texts)) {
         rule->query = RULE_QUERY_NAMES;
         rule->n_query_names = texts.n;
     }
@@ -205,9 +177,9 @@ static bool is_token(struct slice text)
 OPTION_READER(headers)
 {
     struct rule *rule = &reader->draft->rule;
-    struct texts texts = {.max = RULE_LIST_MAX, .at = field};
+    struct reader_texts texts = {.max = RULE_LIST_MAX, .at = field};
     (void)option;
-    if (read_list(reader, node, is_token, "the name of a header", &texts))
+    if (reader_list(reader, node, is_token, "the name of a header", &texts))
         rule->n_headers = texts.n;
 }
 

@@ -48,12 +48,36 @@ static void check_probe(struct reader *reader, const struct rule_draft *base)
                        "counts only with a probe (expected `unknown: {probe: ..}`)");
 }
 
+/* A status has one sort. */
+static void check_answers(struct reader *reader)
+{
+    const struct rule_draft *draft = reader->draft;
+    const struct node *node = draft->set[OPTION_in_doubt];
+    for (size_t i = 0; i < draft->in_doubt.n; i++)
+        for (size_t j = 0; j < draft->not_done.n; j++)
+            if (draft->in_doubt.at[i] == draft->not_done.at[j])
+                complaints_add(reader->errors, node->place, node->key,
+                               "%d is in not_done, too (expected it in one of them)",
+                               draft->in_doubt.at[i]);
+}
+
+static void compile_answers(struct rule_draft *draft)
+{
+    struct fate_policy policy = fate_policy_of(draft->remember, draft->rule.unknown);
+    for (size_t i = 0; i < draft->not_done.n; i++)
+        fate_policy_move(&policy, draft->not_done.at[i], FATE_SORT_NOT_DONE);
+    for (size_t i = 0; i < draft->in_doubt.n; i++)
+        fate_policy_move(&policy, draft->in_doubt.at[i], FATE_SORT_IN_DOUBT);
+    draft->rule.answers = policy;
+}
+
 static void check_rule(struct reader *reader, const struct node *node,
                        const struct rule_draft *base)
 {
     const struct rule *rule = &reader->draft->rule;
     check_required(reader, node);
     check_probe(reader, base);
+    check_answers(reader);
     if (!reader->draft->set[OPTION_match])
         return;
     check_parameters(reader, &rule->key, OPTION_key, node);
@@ -81,6 +105,7 @@ static struct rule_draft *read_rule(struct reader *reader, const struct node *no
     options_read_map(reader, node, OPTION_RULE);
     if (!draft->set[OPTION_settle])
         draft->rule.settle_us = draft->rule.timeout_us;
+    compile_answers(draft);
     check_rule(reader, node, base);
     return draft;
 }

@@ -177,3 +177,12 @@ OPTION_READER(name)
     else
         reader_expected(reader, node, "1 to 100 letters, digits, '.', '_' and '-'");
 }
+
+OPTION_READER(formerly)
+{
+    struct rule *rule = &reader->draft->rule;
+    struct reader_texts texts = {.max = RULE_FORMERLY_MAX, .at = field};
+    (void)option;
+    if (reader_list(reader, node, is_name, "an earlier name of the rule", &texts))
+        rule->n_formerly = texts.n;
+}

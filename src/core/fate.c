@@ -2,29 +2,39 @@
 #include "core/fate.h"
 #include "base/check.h"
 
-enum sort { SORT_FINAL, SORT_NOT_DONE, SORT_IN_DOUBT };
-
-/* `remember: final` (contract section 5). A 500 may leave half an effect behind; where the upstream
- * can be asked, it is asked rather than believed. */
-static enum sort sort_of(int status, enum record_unknown unknown)
+static bool has_place(int status)
 {
-    switch (status) {
-    case 401:
-    case 403:
-    case 407:
-    case 408:
-    case 425:
-    case 429:
-    case 503:
-        return SORT_NOT_DONE;
-    case 500:
-        return unknown == RECORD_UNKNOWN_PROBE ? SORT_IN_DOUBT : SORT_NOT_DONE;
-    case 502:
-    case 504:
-        return SORT_IN_DOUBT;
-    default:
-        return SORT_FINAL;
-    }
+    return status >= FATE_STATUS_LEAST && status <= FATE_STATUS_MOST;
+}
+
+void fate_policy_move(struct fate_policy *policy, int status, enum fate_sort sort)
+{
+    CHECK(has_place(status));
+    policy->sorts[status - FATE_STATUS_LEAST] = (unsigned char)sort;
+}
+
+enum fate_sort fate_policy_sort(const struct fate_policy *policy, int status)
+{
+    if (!has_place(status))
+        return FATE_SORT_FINAL;
+    return (enum fate_sort)policy->sorts[status - FATE_STATUS_LEAST];
+}
+
+struct fate_policy fate_policy_of(enum fate_remember remember, enum record_unknown unknown)
+{
+    static const int not_done[] = {401, 403, 407, 408, 425, 429, 500, 503};
+    struct fate_policy policy = {{0}};
+    if (remember == FATE_REMEMBER_ALL)
+        return policy;
+    for (size_t i = 0; i < sizeof(not_done) / sizeof(not_done[0]); i++)
+        fate_policy_move(&policy, not_done[i], FATE_SORT_NOT_DONE);
+    for (int status = 400; remember == FATE_REMEMBER_SUCCESS && status < 500; status++)
+        fate_policy_move(&policy, status, FATE_SORT_NOT_DONE);
+    fate_policy_move(&policy, 502, FATE_SORT_IN_DOUBT);
+    fate_policy_move(&policy, 504, FATE_SORT_IN_DOUBT);
+    if (unknown == RECORD_UNKNOWN_PROBE)
+        fate_policy_move(&policy, 500, FATE_SORT_IN_DOUBT);
+    return policy;
 }
 
 enum record_status fate_final_status(int http_status)
@@ -46,22 +56,26 @@ static struct fate doubt(enum record_unknown unknown, enum error error)
     return (struct fate){FATE_DOUBT, tell, error};
 }
 
-static struct fate fate_of_answer(int status, bool provider_duplicate, enum record_unknown unknown)
+static struct fate fate_of_answer(int status, enum fate_sort sort, enum record_unknown unknown)
 {
-    enum sort sort = provider_duplicate ? SORT_FINAL : sort_of(status, unknown);
-    if (sort == SORT_IN_DOUBT)
+    switch (sort) {
+    case FATE_SORT_IN_DOUBT:
         return doubt(unknown, ERROR_NONE);
-    if (sort == SORT_NOT_DONE)
+    case FATE_SORT_NOT_DONE:
         return (struct fate){FATE_RELEASE, FATE_TELL_ANSWER, ERROR_NONE};
-    return (struct fate){write_of_final(status), FATE_TELL_ANSWER, ERROR_NONE};
+    case FATE_SORT_FINAL:
+        return (struct fate){write_of_final(status), FATE_TELL_ANSWER, ERROR_NONE};
+    }
+    UNREACHABLE();
 }
 
 struct fate fate_of_exchange(enum exchange_end end, int status, bool provider_duplicate,
-                             enum record_unknown unknown)
+                             enum record_unknown unknown, const struct fate_policy *policy)
 {
+    enum fate_sort sort = provider_duplicate ? FATE_SORT_FINAL : fate_policy_sort(policy, status);
     switch (end) {
     case EXCHANGE_ANSWERED:
-        return fate_of_answer(status, provider_duplicate, unknown);
+        return fate_of_answer(status, sort, unknown);
     case EXCHANGE_NOT_SENT:
         return (struct fate){FATE_RELEASE, FATE_TELL_ERROR, ERROR_UPSTREAM_UNAVAILABLE};
     case EXCHANGE_BROKE:

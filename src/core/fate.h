@@ -9,6 +9,38 @@
 #include "core/errors.h"
 #include "core/record.h"
 
+/* What an upstream's complete answer says of the operation. */
+enum fate_sort {
+    FATE_SORT_FINAL,    /* it is the outcome: kept */
+    FATE_SORT_NOT_DONE, /* surely not done: released */
+    FATE_SORT_IN_DOUBT, /* as if no answer had come */
+};
+
+enum fate_remember {
+    FATE_REMEMBER_FINAL,   /* what the client can build on: see fate_policy_of */
+    FATE_REMEMBER_SUCCESS, /* 2xx and 3xx; a 4xx counts as not done */
+    FATE_REMEMBER_ALL,     /* everything */
+};
+
+#define FATE_STATUS_LEAST 200
+#define FATE_STATUS_MOST 599
+
+/* A rule's `remember`, `not_done` and `in_doubt`, compiled: the sort of each status. All zero:
+ * everything is final. */
+struct fate_policy {
+    unsigned char sorts[FATE_STATUS_MOST - FATE_STATUS_LEAST + 1];
+};
+
+/* `final`: not done are 401, 403, 407, 408, 425, 429, 500 and 503, in doubt 502 and 504, and under
+ * `probe` 500 too: where the upstream can be asked, it is asked rather than believed. */
+struct fate_policy fate_policy_of(enum fate_remember remember, enum record_unknown unknown);
+
+/* Moves one status (FATE_STATUS_LEAST to FATE_STATUS_MOST). */
+void fate_policy_move(struct fate_policy *policy, int status, enum fate_sort sort);
+
+/* The sort of any status; those without a place in the table are final. */
+enum fate_sort fate_policy_sort(const struct fate_policy *policy, int status);
+
 /* How an exchange with the upstream ended. */
 enum exchange_end {
     EXCHANGE_ANSWERED,    /* a complete, well-formed final answer */
@@ -42,7 +74,7 @@ struct fate {
 /* `status` counts with EXCHANGE_ANSWERED. `provider_duplicate`: the answer carries
  * Error-Code: PROVIDER.duplicate, which makes it final. */
 struct fate fate_of_exchange(enum exchange_end end, int status, bool provider_duplicate,
-                             enum record_unknown unknown);
+                             enum record_unknown unknown, const struct fate_policy *policy);
 
 /* Of a probe: 2xx completes, 404 releases (if settled), all else leaves it in doubt. */
 struct fate fate_of_probe(enum exchange_end end, int status);

@@ -145,6 +145,11 @@ bool rule_match_compile(struct slice text, struct arena *arena, struct rule_matc
     return true;
 }
 
+bool rule_hides_tenant(const struct rule *rule)
+{
+    return !rule->tenant_none && (rule->secret || template_is_credential(&rule->tenant));
+}
+
 bool rule_match_covers(const struct rule_match *earlier, const struct rule_match *later)
 {
     if (!slice_eq(earlier->method, later->method) || earlier->n_segments != later->n_segments)

@@ -6,6 +6,7 @@
 #ifndef PAWL_CORE_RULE_H
 #define PAWL_CORE_RULE_H
 
+#include "core/fate.h"
 #include "core/key_header.h"
 #include "core/payload.h"
 #include "core/record.h"
@@ -13,6 +14,7 @@
 #include <stdatomic.h>
 
 #define RULE_LIST_MAX 16
+#define RULE_FORMERLY_MAX 4
 
 /* `METHOD /path/{param}/rest`, split when compiled. Segments are normalised. */
 struct rule_match {
@@ -30,13 +32,23 @@ enum rule_query {
     RULE_QUERY_NAMES,
 };
 
+/* What a duplicate of a `complete` record gets. */
+enum rule_duplicate {
+    RULE_DUPLICATE_REPLAY, /* the first answer */
+    RULE_DUPLICATE_REJECT, /* 409, and what the first answer was */
+    RULE_DUPLICATE_ACK,    /* a success without a body */
+};
+
 struct rule {
     struct slice name;
+    size_t n_formerly;
+    struct slice formerly[RULE_FORMERLY_MAX]; /* names under which older records stand */
     struct rule_match match;
     bool protect; /* false: passes as if unruled */
     bool require;
     bool tenant_none; /* `tenant: none` */
     bool trust_tenant;
+    bool secret; /* the tenant is a credential whatever its source: stored as its keyed hash */
     struct template tenant;
     struct template key;
     enum key_syntax key_syntax;
@@ -57,6 +69,11 @@ struct rule {
     enum record_unknown unknown;
     struct template probe; /* target, with RECORD_UNKNOWN_PROBE; always GET */
     int probe_status;      /* 0: the probe's own */
+    struct fate_policy answers;
+    enum rule_duplicate duplicate;
+    int ack_status;       /* with RULE_DUPLICATE_ACK: 200 or 204 */
+    int mismatch_status;  /* 409, 422 or 400 */
+    bool store_down_pass; /* while the store cannot decide: passes unprotected, not refused */
     uint64_t max_request_body;
     uint64_t max_response_body;
     bool replay_cookies;
@@ -81,6 +98,9 @@ void rule_set_unref(struct rule_set *set);
  * wrong. */
 bool rule_match_compile(struct slice text, struct arena *arena, struct rule_match *ret_match,
                         struct slice *ret_problem);
+
+/* Whether the tenant is a credential, by its source or because the rule says so. */
+bool rule_hides_tenant(const struct rule *rule);
 
 /* Whether every request that `later` takes is taken by `earlier`: `later` can never be reached. */
 bool rule_match_covers(const struct rule_match *earlier, const struct rule_match *later);

@@ -23,6 +23,12 @@ static bool says_duplicate(const struct exchange *x)
     return code && slice_eq(code->value, SLICE("PROVIDER.duplicate"));
 }
 
+static struct fate fate_of(const struct exchange *x, enum exchange_end end)
+{
+    bool duplicate = end == EXCHANGE_ANSWERED && says_duplicate(x);
+    return fate_of_exchange(end, x->answer.status, duplicate, x->rule->unknown, &x->rule->answers);
+}
+
 /* Nothing was sent under this token: the next begin is a new attempt (invariant 13). */
 static enum step begin_again(struct exchange *x)
 {
@@ -38,14 +44,13 @@ enum step forward_run(struct exchange *x)
     x->deadline = clock_after(clock_boot_us(), x->rule->timeout_us);
     write_head(x, &head);
     if (!buf_ok(&head) || !upstream_take(x, &end))
-        return settle(x, fate_of_exchange(EXCHANGE_NOT_SENT, 0, false, x->rule->unknown));
+        return settle(x, fate_of(x, EXCHANGE_NOT_SENT));
     if (!engine_may_send(&x->attempt))
         return begin_again(x);
 
     end = upstream_exchange(x, x->request->method, buf_slice(&head), buf_slice(&x->body));
-    bool duplicate = end == EXCHANGE_ANSWERED && says_duplicate(x);
     bool live = end == EXCHANGE_ANSWERED && !x->answer.whole;
     if (!live)
         upstream_give(x);
-    return settle(x, fate_of_exchange(end, x->answer.status, duplicate, x->rule->unknown));
+    return settle(x, fate_of(x, end));
 }

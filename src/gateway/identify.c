@@ -59,7 +59,7 @@ static bool read_tenant(struct exchange *x)
     case TEMPLATE_NO_MEMORY:
         return no_memory(x);
     }
-    if (template_is_credential(&x->rule->tenant))
+    if (rule_hides_tenant(x->rule))
         hide_credential(x);
     x->found.facts.tenant = buf_slice(&x->tenant);
     return buf_ok(&x->tenant) || no_memory(x);

@@ -373,6 +373,11 @@ static void describe_rule(const struct rule *rule, struct buf *buf)
     buf_printf(buf, "%d %d %ju %ju %d\n", (int)rule->unknown, rule->probe_status,
                (uintmax_t)rule->max_request_body, (uintmax_t)rule->max_response_body,
                rule->replay_cookies);
+    buf_printf(buf, "%d %d %d %d %d %zu ", (int)rule->duplicate, rule->ack_status,
+               rule->mismatch_status, rule->store_down_pass, rule->secret, rule->n_formerly);
+    for (int status = FATE_STATUS_LEAST; status <= FATE_STATUS_MOST; status++)
+        buf_printf(buf, "%d", (int)fate_policy_sort(&rule->answers, status));
+    buf_add_char(buf, '\n');
 }
 
 static void describe(const struct config *config, struct buf *buf)
@@ -390,6 +395,8 @@ static void describe(const struct config *config, struct buf *buf)
                config->max_in_flight, config->max_waiting, config->max_waiting_per_key,
                (uintmax_t)config->max_buffered, (uintmax_t)config->cache,
                (uintmax_t)config->disk_reserve, config->unmatched_refuse);
+    buf_printf(buf, "%d %zu %.*s\n", config->policy_off, config->cors.n,
+               SLICE_ARG(config->public_url));
     for (size_t i = 0; i < config->rules->n; i++)
         describe_rule(&config->rules->rules[i], buf);
 }

@@ -214,6 +214,13 @@ static void assert_fate(struct fate fate, enum fate_write write, enum fate_tell 
     assert_int_equal(fate.error, error);
 }
 
+static struct fate forwarded(enum exchange_end end, int status, bool duplicate,
+                             enum record_unknown unknown)
+{
+    struct fate_policy policy = fate_policy_of(FATE_REMEMBER_FINAL, unknown);
+    return fate_of_exchange(end, status, duplicate, unknown, &policy);
+}
+
 static bool is_one_of(int status, const int *set, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -234,7 +241,7 @@ static void every_answer_without_a_probe_is_final_not_done_or_in_doubt(void **st
         if (is_one_of(status, in_doubt, 2))
             wanted = FATE_DOUBT;
         for (int p = 0; p < 2; p++)
-            assert_fate(fate_of_exchange(EXCHANGE_ANSWERED, status, false, policies[p]), wanted,
+            assert_fate(forwarded(EXCHANGE_ANSWERED, status, false, policies[p]), wanted,
                         FATE_TELL_ANSWER, ERROR_NONE);
     }
 }
@@ -244,9 +251,9 @@ static void where_the_upstream_can_be_asked_a_500_502_and_504_are_asked_about(vo
     static const int asked[] = {500, 502, 504};
     (void)state;
     for (size_t i = 0; i < 3; i++)
-        assert_fate(fate_of_exchange(EXCHANGE_ANSWERED, asked[i], false, RECORD_UNKNOWN_PROBE),
-                    FATE_DOUBT, FATE_PROBE, ERROR_NONE);
-    assert_fate(fate_of_exchange(EXCHANGE_ANSWERED, 503, false, RECORD_UNKNOWN_PROBE), FATE_RELEASE,
+        assert_fate(forwarded(EXCHANGE_ANSWERED, asked[i], false, RECORD_UNKNOWN_PROBE), FATE_DOUBT,
+                    FATE_PROBE, ERROR_NONE);
+    assert_fate(forwarded(EXCHANGE_ANSWERED, 503, false, RECORD_UNKNOWN_PROBE), FATE_RELEASE,
                 FATE_TELL_ANSWER, ERROR_NONE);
 }
 
@@ -254,9 +261,9 @@ static void a_providers_duplicate_is_final_whatever_its_status(void **state)
 {
     (void)state;
     for (size_t p = 0; p < 3; p++) {
-        assert_fate(fate_of_exchange(EXCHANGE_ANSWERED, 503, true, policies[p]), FATE_COMPLETE,
+        assert_fate(forwarded(EXCHANGE_ANSWERED, 503, true, policies[p]), FATE_COMPLETE,
                     FATE_TELL_ANSWER, ERROR_NONE);
-        assert_fate(fate_of_exchange(EXCHANGE_ANSWERED, 429, true, policies[p]), FATE_FAIL,
+        assert_fate(forwarded(EXCHANGE_ANSWERED, 429, true, policies[p]), FATE_FAIL,
                     FATE_TELL_ANSWER, ERROR_NONE);
     }
 }
@@ -266,9 +273,9 @@ static void a_broken_or_late_answer_is_in_doubt_under_every_policy(void **state)
     (void)state;
     for (size_t p = 0; p < 3; p++) {
         enum fate_tell tell = p == RECORD_UNKNOWN_PROBE ? FATE_PROBE : FATE_TELL_ERROR;
-        assert_fate(fate_of_exchange(EXCHANGE_BROKE, 0, false, policies[p]), FATE_DOUBT, tell,
+        assert_fate(forwarded(EXCHANGE_BROKE, 0, false, policies[p]), FATE_DOUBT, tell,
                     ERROR_UPSTREAM_BROKE);
-        assert_fate(fate_of_exchange(EXCHANGE_TIMED_OUT, 0, false, policies[p]), FATE_DOUBT, tell,
+        assert_fate(forwarded(EXCHANGE_TIMED_OUT, 0, false, policies[p]), FATE_DOUBT, tell,
                     ERROR_UPSTREAM_TIMEOUT);
     }
 }
@@ -277,7 +284,7 @@ static void what_was_never_sent_is_released(void **state)
 {
     (void)state;
     for (size_t p = 0; p < 3; p++)
-        assert_fate(fate_of_exchange(EXCHANGE_NOT_SENT, 0, false, policies[p]), FATE_RELEASE,
+        assert_fate(forwarded(EXCHANGE_NOT_SENT, 0, false, policies[p]), FATE_RELEASE,
                     FATE_TELL_ERROR, ERROR_UPSTREAM_UNAVAILABLE);
 }
 
@@ -285,7 +292,7 @@ static void a_refused_token_throws_the_answer_away(void **state)
 {
     (void)state;
     for (size_t p = 0; p < 3; p++)
-        assert_fate(fate_of_exchange(EXCHANGE_TOKEN_STALE, 409, false, policies[p]), FATE_NOTHING,
+        assert_fate(forwarded(EXCHANGE_TOKEN_STALE, 409, false, policies[p]), FATE_NOTHING,
                     FATE_DECIDE, ERROR_NONE);
 }
 

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Readers of what decides on answers: which are kept, what a duplicate gets, who may read them. */
+#include "config/reader.h"
+
+#define A_STATUS "a status from 200 to 599"
+#define AN_ORIGIN                                                                                  \
+    "an origin as browsers send it, such as https://shop.example, in lower case and without its "  \
+    "usual port, or *"
+#define A_PUBLIC_URL "http://HOST or https://HOST, such as https://api.shop.example"
+
+OPTION_READER(remember)
+{
+    static const enum fate_remember all[] = {FATE_REMEMBER_FINAL, FATE_REMEMBER_SUCCESS,
+                                             FATE_REMEMBER_ALL};
+    size_t index;
+    (void)option;
+    if (reader_choice(reader, node, "final|success|all", &index))
+        *(enum fate_remember *)field = all[index];
+}
+
+static bool is_listed(const struct draft_statuses *list, int status)
+{
+    for (size_t i = 0; i < list->n; i++)
+        if (list->at[i] == status)
+            return true;
+    return false;
+}
+
+static bool read_status(struct reader *reader, const struct node *node, int *ret_status)
+{
+    struct slice text;
+    uint64_t status;
+    if (!reader_scalar(reader, node, A_STATUS, &text))
+        return false;
+    if (!slice_to_u64(text, FATE_STATUS_MOST, &status) || status < FATE_STATUS_LEAST) {
+        reader_expected(reader, node, A_STATUS);
+        return false;
+    }
+    *ret_status = (int)status;
+    return true;
+}
+
+OPTION_READER(statuses)
+{
+    struct draft_statuses list = {0};
+    (void)option;
+    if (node->kind != NODE_LIST || node->count > DRAFT_STATUSES_MAX) {
+        complaints_add(reader->errors, node->place, node->key,
+                       "not a list of at most %d (each " A_STATUS ")", DRAFT_STATUSES_MAX);
+        return;
+    }
+    for (const struct node *item = node->first; item; item = item->next) {
+        int status;
+        if (read_status(reader, item, &status) && !is_listed(&list, status))
+            list.at[list.n++] = status;
+    }
+    *(struct draft_statuses *)field = list;
+}
+
+OPTION_READER(duplicate)
+{
+    static const enum rule_duplicate all[] = {RULE_DUPLICATE_REPLAY, RULE_DUPLICATE_REJECT,
+                                              RULE_DUPLICATE_ACK};
+    struct rule *rule = &reader->draft->rule;
+    size_t index;
+    (void)option;
+    if (node->kind != NODE_MAP) {
+        if (!reader_choice(reader, node, "replay|reject|ack|{ack: STATUS}", &index))
+            return;
+        *(enum rule_duplicate *)field = all[index];
+        rule->ack_status = 200;
+        return;
+    }
+    const struct node *ack = reader_only_member(reader, node, "ack", &index);
+    if (!ack || !reader_choice(reader, ack, "200|204", &index))
+        return;
+    *(enum rule_duplicate *)field = RULE_DUPLICATE_ACK;
+    rule->ack_status = index == 0 ? 200 : 204;
+}
+
+OPTION_READER(mismatch)
+{
+    static const int all[] = {409, 422, 400};
+    size_t index;
+    (void)option;
+    if (reader_choice(reader, node, "409|422|400", &index))
+        *(int *)field = all[index];
+}
+
+OPTION_READER(store_down)
+{
+    size_t index;
+    (void)option;
+    if (reader_choice(reader, node, "refuse|pass", &index))
+        *(bool *)field = index == 1;
+}
+
+OPTION_READER(policy)
+{
+    size_t index;
+    (void)option;
+    if (reader_choice(reader, node, "publish|off", &index))
+        *(bool *)field = index == 1;
+}
+
+/* ---- cors ---- */
+
+static bool is_origin_or_any(struct slice text)
+{
+    return slice_eq(text, SLICE("*")) || cors_is_origin(text);
+}
+
+/* `*` among others makes the others needless. */
+static void read_origins(struct reader *reader, const struct node *node, struct cors_policy *cors)
+{
+    struct reader_texts texts = {.max = CORS_ORIGINS_MAX, .at = cors->origins};
+    if (!reader_list(reader, node, is_origin_or_any, AN_ORIGIN, &texts))
+        return;
+    cors->n = texts.n;
+    for (size_t i = 0; i < texts.n; i++)
+        if (slice_eq(texts.at[i], SLICE("*")))
+            cors->any = true;
+}
+
+static void read_cors_member(struct reader *reader, const struct node *node,
+                             struct cors_policy *cors)
+{
+    static const struct slice names[] = {{"origins", 7}, {"credentials", 11}};
+    size_t index;
+    if (slice_eq(node->key, names[0]))
+        read_origins(reader, node, cors);
+    else if (!slice_eq(node->key, names[1]))
+        reader_unknown_name(reader, node, names, 2);
+    else if (reader_choice(reader, node, "false|true", &index))
+        cors->credentials = index == 1;
+}
+
+OPTION_READER(cors)
+{
+    struct cors_policy cors = {0};
+    size_t errors = reader->errors->n;
+    (void)option;
+    if (node->kind != NODE_MAP) {
+        reader_expected(reader, node, "{origins: [https://shop.example], credentials: false}");
+        return;
+    }
+    for (const struct node *member = node->first; member; member = member->next)
+        read_cors_member(reader, member, &cors);
+    if (errors == reader->errors->n && !cors_is_on(&cors))
+        complaints_add(reader->errors, node->place, node->key,
+                       "names no origins (expected origins: [" AN_ORIGIN "])");
+    else if (cors.any && cors.credentials)
+        complaints_add(reader->errors, node->place, node->key,
+                       "browsers refuse credentials for every origin (expected origins by name)");
+    else
+        *(struct cors_policy *)field = cors;
+}
+
+/* ---- public_url ---- */
+
+static bool is_url_text(struct slice text)
+{
+    for (size_t i = 0; i < text.len; i++)
+        if (text.at[i] <= ' ' || text.at[i] > '~' || strchr("?#\"<>\\^`{|}@", text.at[i]))
+            return false;
+    return text.len > 0 && text.at[0] != '/';
+}
+
+OPTION_READER(public_url)
+{
+    struct slice text, rest;
+    (void)option;
+    if (!reader_scalar(reader, node, A_PUBLIC_URL, &text))
+        return;
+    while (text.len > 0 && text.at[text.len - 1] == '/')
+        text.len--;
+    bool tls = slice_starts(text, SLICE("https://"));
+    rest = tls || slice_starts(text, SLICE("http://")) ? slice_skip(text, tls ? 8 : 7) : SLICE("");
+    if (is_url_text(rest))
+        *(struct slice *)field = arena_copy(reader_rule_texts(reader), text);
+    else
+        reader_expected(reader, node, A_PUBLIC_URL);
+}

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The config's options on answers: what they mean, what is refused, what is warned of. */
+#include "config_texts.h"
+
+#include "config/options.h"
+
+#define RULE HEAD "rules:\n- name: a\n  match: POST /a\n"
+
+static struct config *with(const char *option)
+{
+    char text[512];
+    snprintf(text, sizeof(text), RULE "  %s\n", option);
+    return good(text);
+}
+
+static void assert_sort(const struct config *config, int status, enum fate_sort sort)
+{
+    assert_int_equal(fate_policy_sort(&config->rules->rules[0].answers, status), sort);
+}
+
+static void what_is_not_written_about_answers_is_the_contracts_default(void **state)
+{
+    (void)state;
+    struct config *config = good(RULE);
+    const struct rule *rule = &config->rules->rules[0];
+    struct fate_policy wanted = fate_policy_of(FATE_REMEMBER_FINAL, RECORD_UNKNOWN_HOLD);
+    assert_memory_equal(&rule->answers, &wanted, sizeof(wanted));
+    assert_int_equal(rule->duplicate, RULE_DUPLICATE_REPLAY);
+    assert_int_equal(rule->mismatch_status, 409);
+    assert_int_equal(rule->n_formerly, 0);
+    assert_false(rule->secret || rule->store_down_pass || config->policy_off);
+    assert_false(cors_is_on(&config->cors));
+    assert_int_equal(config->public_url.len, 0);
+    config_free(config);
+}
+
+static void remember_sorts_answers_and_lists_move_single_statuses(void **state)
+{
+    (void)state;
+    struct config *config = with("remember: success");
+    assert_sort(config, 404, FATE_SORT_NOT_DONE);
+    assert_sort(config, 302, FATE_SORT_FINAL);
+    config_free(config);
+    config = with("remember: all");
+    assert_sort(config, 503, FATE_SORT_FINAL);
+    config_free(config);
+    config = with("not_done: [409, 502]\n  in_doubt: [500, 500]");
+    assert_sort(config, 409, FATE_SORT_NOT_DONE);
+    assert_sort(config, 502, FATE_SORT_NOT_DONE);
+    assert_sort(config, 500, FATE_SORT_IN_DOUBT);
+    assert_sort(config, 504, FATE_SORT_IN_DOUBT);
+    config_free(config);
+}
+
+static void a_probe_leaves_a_500_in_doubt_wherever_it_stands(void **state)
+{
+    (void)state;
+    struct config *config = with("remember: success\n  unknown: {probe: GET /a}");
+    assert_sort(config, 500, FATE_SORT_IN_DOUBT);
+    config_free(config);
+    config = with("not_done: [500]\n  unknown: {probe: GET /a}");
+    assert_sort(config, 500, FATE_SORT_NOT_DONE);
+    config_free(config);
+}
+
+static void a_list_in_a_rule_replaces_that_of_the_defaults(void **state)
+{
+    (void)state;
+    struct config *config = good(HEAD "defaults: {not_done: [409], in_doubt: [500]}\n"
+                                      "rules: [{name: a, match: POST /a, not_done: [422]}]\n");
+    assert_sort(config, 409, FATE_SORT_FINAL);
+    assert_sort(config, 422, FATE_SORT_NOT_DONE);
+    assert_sort(config, 500, FATE_SORT_IN_DOUBT);
+    config_free(config);
+}
+
+static void a_duplicate_is_replayed_rejected_or_acknowledged(void **state)
+{
+    static const struct {
+        const char *option;
+        enum rule_duplicate duplicate;
+        int status;
+    } cases[] = {
+        {"duplicate: replay", RULE_DUPLICATE_REPLAY, 200},
+        {"duplicate: reject", RULE_DUPLICATE_REJECT, 200},
+        {"duplicate: ack", RULE_DUPLICATE_ACK, 200},
+        {"duplicate: {ack: 200}", RULE_DUPLICATE_ACK, 200},
+        {"duplicate: {ack: 204}", RULE_DUPLICATE_ACK, 204},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct config *config = with(cases[i].option);
+        assert_int_equal(config->rules->rules[0].duplicate, cases[i].duplicate);
+        assert_int_equal(config->rules->rules[0].ack_status, cases[i].status);
+        config_free(config);
+    }
+}
+
+static void the_other_options_of_a_rule_mean_what_they_say(void **state)
+{
+    (void)state;
+    struct config *config = with("mismatch: 422\n  store_down: pass\n  secret: true\n"
+                                 "  tenant: \"{header:X-T}\"\n  formerly: [old.name, older]");
+    const struct rule *rule = &config->rules->rules[0];
+    assert_int_equal(rule->mismatch_status, 422);
+    assert_true(rule->store_down_pass && rule->secret && rule_hides_tenant(rule));
+    assert_int_equal(rule->n_formerly, 2);
+    assert_slice(rule->formerly[0], "old.name");
+    assert_slice(rule->formerly[1], "older");
+    config_free(config);
+}
+
+static void a_secret_at_the_top_holds_for_every_tenant_and_for_no_none(void **state)
+{
+    (void)state;
+    struct config *config = good("upstream: http://h\ntenant: \"{header:X-T}\"\nsecret: true\n"
+                                 "rules:\n- {name: a, match: POST /a}\n"
+                                 "- {name: b, match: POST /b, tenant: none}\n"
+                                 "- {name: c, match: POST /c, secret: false}\n");
+    assert_true(rule_hides_tenant(&config->rules->rules[0]));
+    assert_false(rule_hides_tenant(&config->rules->rules[1]));
+    assert_false(rule_hides_tenant(&config->rules->rules[2]));
+    config_free(config);
+}
+
+static void origins_url_and_policy_are_read(void **state)
+{
+    (void)state;
+    struct config *config =
+        good(HEAD "cors: {origins: [https://a.example, http://localhost:3000], credentials: true}\n"
+                  "public_url: https://api.example/v1/\npolicy: off\n");
+    assert_int_equal(config->cors.n, 2);
+    assert_slice(config->cors.origins[1], "http://localhost:3000");
+    assert_true(config->cors.credentials && !config->cors.any && config->policy_off);
+    assert_slice(config->public_url, "https://api.example/v1");
+    config_free(config);
+    config = good(HEAD "cors: {origins: [\"*\"]}\n");
+    assert_true(config->cors.any && cors_is_on(&config->cors));
+    config_free(config);
+}
+
+/* ---- refusals ---- */
+
+struct bad {
+    const char *text;
+    const char *place; /* "LINE:COLUMN: key: " */
+    const char *part;
+};
+
+static void wrong_values_are_refused_where_they_stand(void **state)
+{
+    static const struct bad cases[] = {
+        {HEAD "defaults: {remember: succes}\n", "3:22: remember: ", "did you mean 'success'?"},
+        {HEAD "defaults: {not_done: 409}\n", "3:22: not_done: ", "not a list of at most 64"},
+        {HEAD "defaults: {not_done: [4xx]}\n", "3:23: not_done: ", "a status from 200 to 599"},
+        {HEAD "defaults: {in_doubt: [199]}\n", "3:23: in_doubt: ", "a status from 200 to 599"},
+        {HEAD "defaults: {in_doubt: [600]}\n", "3:23: in_doubt: ", "a status from 200 to 599"},
+        {HEAD "rules:\n- {name: a, match: POST /a, not_done: [500], in_doubt: [502, 500]}\n",
+         "4:56: in_doubt: ", "500 is in not_done, too"},
+        {HEAD "defaults: {duplicate: rejekt}\n", "3:23: duplicate: ", "did you mean 'reject'?"},
+        {HEAD "defaults: {duplicate: {akc: 204}}\n", "3:24: akc: ", "did you mean 'ack'?"},
+        {HEAD "defaults: {duplicate: {ack: 201}}\n", "3:29: ack: ", "200 or 204"},
+        {HEAD "defaults: {mismatch: 404}\n", "3:22: mismatch: ", "expected 409, 422 or 400"},
+        {HEAD "defaults: {store_down: open}\n", "3:24: store_down: ", "refuse or pass"},
+        {HEAD "defaults: {secret: true}\n", "3:12: secret: ", "at the top or in a rule"},
+        {HEAD "policy: of\n", "3:9: policy: ", "did you mean 'off'?"},
+        {HEAD "public_url: api.example\n", "3:13: public_url: ", "such as https://"},
+        {HEAD "public_url: https://\n", "3:13: public_url: ", "such as https://"},
+        {HEAD "public_url: https://a b\n", "3:13: public_url: ", "such as https://"},
+        {HEAD "public_url: https://a?x\n", "3:13: public_url: ", "such as https://"},
+        {HEAD "cors: true\n", "3:7: cors: ", "{origins: ["},
+        {HEAD "cors: {}\n", "3:7: cors: ", "names no origins"},
+        {HEAD "cors: {origins: []}\n", "3:7: cors: ", "names no origins"},
+        {HEAD "cors: {origin: [\"*\"]}\n", "3:8: origin: ", "did you mean 'origins'?"},
+        {HEAD "cors: {origins: [https://a/]}\n", "3:18: origins: ", "as browsers send it"},
+        {HEAD "cors: {origins: [\"*\"], credentials: true}\n",
+         "3:7: cors: ", "browsers refuse credentials for every origin"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char *complaints = refused(cases[i].text);
+        char start[128];
+        snprintf(start, sizeof(start), "pawl.yaml:%s", cases[i].place);
+        if (strncmp(complaints, start, strlen(start)) != 0)
+            fail_msg("not '%s' but:\n%s", start, complaints);
+        assert_holds(complaints, cases[i].part);
+        mem_free(complaints);
+    }
+}
+
+static void an_earlier_name_leads_to_one_rule(void **state)
+{
+    static const struct {
+        const char *a, *b, *part;
+    } cases[] = {
+        {"[b]", "[]", "4:39: formerly: 'b' is the present name of another rule (line 5)"},
+        {"[a]", "[]", "4:39: formerly: 'a' is the present name of this rule"},
+        {"[x]", "[y, x]", "formerly: 'x' is an earlier name of another rule, too"},
+        {"[a b]", "[]", "4:40: formerly: 'a b' is not valid here"},
+        {"[1, 2, 3, 4, 5]", "[]", "4:39: formerly: not a list of at most 4"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char text[512];
+        snprintf(text, sizeof(text),
+                 HEAD "rules:\n- {name: a, match: POST /a, formerly: %s}\n"
+                      "- {name: b, match: POST /b, formerly: %s}\n",
+                 cases[i].a, cases[i].b);
+        char *complaints = refused(text);
+        assert_holds(complaints, cases[i].part);
+        mem_free(complaints);
+    }
+}
+
+/* ---- warnings ---- */
+
+static void a_store_that_may_be_passed_by_is_warned_of(void **state)
+{
+    (void)state;
+    char *warnings = warned(RULE "  store_down: pass\n");
+    assert_holds(warnings, "pawl.yaml:6:15: store_down: while the record store is down");
+    mem_free(warnings);
+}
+
+static void a_secret_tenant_draws_no_warning(void **state)
+{
+    (void)state;
+    char *warnings = warned("upstream: http://h\ntenant: \"{header:X-T}\"\nsecret: true\n"
+                            "rules: [{name: a, match: POST /a}]\n");
+    assert_string_equal(warnings, "");
+    mem_free(warnings);
+}
+
+static void a_500_under_hold_is_remembered_of_in_one_line_where_nothing_was_said(void **state)
+{
+    static const struct {
+        const char *more;
+        const char *part; /* NULL: nothing */
+    } cases[] = {
+        {"", "pawl.yaml:4:9: in_doubt: a 500 counts as not done and the next attempt runs, in 1 "
+             "rule from here on"},
+        {"- {name: b, match: POST /b}\n", "in 2 rules from here on"},
+        {"  remember: success\n", "in 1 rule from here on"},
+        {"  in_doubt: [500]\n", NULL},
+        {"  not_done: [500]\n", NULL},
+        {"  remember: all\n", NULL},
+        {"  protect: false\n", NULL},
+        {"  unknown: retry\n", NULL},
+        {"  unknown: {probe: GET /a}\n", NULL},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char text[512];
+        snprintf(text, sizeof(text), RULE "%s", cases[i].more);
+        struct config *config = good(text);
+        char *lines = mem_copy(config->reminders.at, config->reminders.len);
+        assert_int_equal(lines[0] != '\0', cases[i].part != NULL);
+        if (cases[i].part)
+            assert_holds(lines, cases[i].part);
+        mem_free(lines);
+        config_free(config);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_not_written_about_answers_is_the_contracts_default),
+        cmocka_unit_test(remember_sorts_answers_and_lists_move_single_statuses),
+        cmocka_unit_test(a_probe_leaves_a_500_in_doubt_wherever_it_stands),
+        cmocka_unit_test(a_list_in_a_rule_replaces_that_of_the_defaults),
+        cmocka_unit_test(a_duplicate_is_replayed_rejected_or_acknowledged),
+        cmocka_unit_test(the_other_options_of_a_rule_mean_what_they_say),
+        cmocka_unit_test(a_secret_at_the_top_holds_for_every_tenant_and_for_no_none),
+        cmocka_unit_test(origins_url_and_policy_are_read),
+        cmocka_unit_test(wrong_values_are_refused_where_they_stand),
+        cmocka_unit_test(an_earlier_name_leads_to_one_rule),
+        cmocka_unit_test(a_store_that_may_be_passed_by_is_warned_of),
+        cmocka_unit_test(a_secret_tenant_draws_no_warning),
+        cmocka_unit_test(a_500_under_hold_is_remembered_of_in_one_line_where_nothing_was_said),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
