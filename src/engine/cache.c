@@ -16,8 +16,7 @@ struct entry {
     struct digest key_hash;
     struct digest payload_hash;
     struct digest target_hash;
-    struct outcome *outcome;
-    int64_t expires_at;
+    struct cached cached; /* with a reference to the outcome */
     int64_t forgets;
     size_t recipe_len;
     char recipe[];
@@ -70,7 +69,7 @@ static struct entry *find(struct cache *cache, const struct digest *key_hash)
 
 static size_t entry_bytes(const struct entry *entry)
 {
-    return sizeof *entry + entry->recipe_len + outcome_size(entry->outcome);
+    return sizeof *entry + entry->recipe_len + outcome_size(entry->cached.outcome);
 }
 
 static void unlink_use(struct cache *cache, struct entry *entry)
@@ -95,7 +94,7 @@ static void drop(struct cache *cache, struct entry *entry)
     *link = entry->bucket_next;
     unlink_use(cache, entry);
     cache->bytes -= entry_bytes(entry);
-    outcome_unref(entry->outcome);
+    outcome_unref(entry->cached.outcome);
     mem_free(entry);
 }
 
@@ -111,7 +110,7 @@ void cache_free(struct cache *cache)
     mem_free(cache);
 }
 
-static struct entry *entry_new(const struct cache_key *key, struct outcome *outcome)
+static struct entry *entry_new(const struct cache_key *key, const struct cached *cached)
 {
     struct entry *entry = mem_alloc(sizeof *entry + key->recipe.len);
     if (!entry)
@@ -119,19 +118,19 @@ static struct entry *entry_new(const struct cache_key *key, struct outcome *outc
     *entry = (struct entry){.key_hash = key->key_hash,
                             .payload_hash = key->payload_hash,
                             .target_hash = key->target_hash,
-                            .outcome = outcome_ref(outcome),
+                            .cached = *cached,
                             .recipe_len = key->recipe.len};
+    outcome_ref(cached->outcome);
     memcpy(entry->recipe, key->recipe.at, key->recipe.len);
     return entry;
 }
 
-void cache_put(struct cache *cache, const struct cache_key *key, struct outcome *outcome,
-               int64_t expires_at, int64_t forgets)
+void cache_put(struct cache *cache, const struct cache_key *key, const struct cached *cached,
+               int64_t forgets)
 {
-    struct entry *entry = entry_new(key, outcome);
+    struct entry *entry = entry_new(key, cached);
     if (!entry)
         return;
-    entry->expires_at = expires_at;
     entry->forgets = forgets;
     mutex_lock(&cache->mutex);
     struct entry *old = find(cache, &key->key_hash);
@@ -154,20 +153,22 @@ static bool is_same(const struct entry *entry, const struct cache_key *key)
            slice_eq(slice_make(entry->recipe, entry->recipe_len), key->recipe);
 }
 
-struct outcome *cache_get(struct cache *cache, const struct cache_key *key, int64_t now,
-                          int64_t forgets)
+bool cache_get(struct cache *cache, const struct cache_key *key, int64_t now, int64_t forgets,
+               struct cached *ret_cached)
 {
-    struct outcome *found = NULL;
+    bool found = false;
     mutex_lock(&cache->mutex);
     struct entry *entry = find(cache, &key->key_hash);
-    if (entry && (entry->forgets != forgets || now >= entry->expires_at)) {
+    if (entry && (entry->forgets != forgets || now >= entry->cached.expires_at)) {
         drop(cache, entry);
         entry = NULL;
     }
     if (entry && is_same(entry, key)) {
         unlink_use(cache, entry);
         link_newest(cache, entry);
-        found = outcome_ref(entry->outcome);
+        outcome_ref(entry->cached.outcome);
+        *ret_cached = entry->cached;
+        found = true;
     }
     mutex_unlock(&cache->mutex);
     return found;

@@ -27,13 +27,22 @@ struct cache_key {
     struct slice recipe;
 };
 
-/* Keeps `outcome` (one more reference). Without memory it just is not kept. */
-void cache_put(struct cache *cache, const struct cache_key *key, struct outcome *outcome,
-               int64_t expires_at, int64_t forgets);
+/* What an entry holds of its record: store times. */
+struct cached {
+    struct outcome *outcome;
+    int64_t created_at;
+    int64_t completed_at;
+    int64_t expires_at;
+    int64_t gone_at;
+};
 
-/* The outcome (a reference of the caller's) when key, hashes and recipe are the same, it was put
- * under `forgets`, and has not expired; else NULL. */
-struct outcome *cache_get(struct cache *cache, const struct cache_key *key, int64_t now,
-                          int64_t forgets);
+/* Keeps a copy, and one more reference to the outcome. Without memory it just is not kept. */
+void cache_put(struct cache *cache, const struct cache_key *key, const struct cached *cached,
+               int64_t forgets);
+
+/* True when key, hashes and recipe are the same, the entry was put under `forgets`, and has not
+ * expired: `ret_cached` gets it, with a reference to the outcome that is the caller's. */
+bool cache_get(struct cache *cache, const struct cache_key *key, int64_t now, int64_t forgets,
+               struct cached *ret_cached);
 
 #endif

@@ -52,17 +52,32 @@ static struct cache_key cache_key_of(const struct attempt *attempt, struct diges
                               .recipe = attempt->recipe};
 }
 
-/* Only under its own name: what stands under a former one is the store's to say. */
-static struct outcome *look_in_cache(struct engine *engine, const struct attempt *attempt)
+/* Fills what the store would say of the operation, as far as a copy can know. Only under its own
+ * name: what stands under a former one is the store's to say. */
+static bool look_in_cache(struct engine *engine, struct attempt *attempt)
 {
     if (!engine->cache)
-        return NULL;
+        return false;
     int64_t seen_at = 0;
     int64_t forgets = store_forgets(engine->store, &seen_at);
     if (clock_boot_us() - seen_at > CACHE_TRUST_US)
-        return NULL;
+        return false;
+    struct cached cached;
     struct cache_key key = cache_key_of(attempt, attempt->key_hash);
-    return cache_get(engine->cache, &key, store_now(engine->store), forgets);
+    int64_t now = store_now(engine->store);
+    if (!cache_get(engine->cache, &key, now, forgets, &cached))
+        return false;
+    attempt->op = (struct store_op){
+        .found = cached.outcome,
+        .store_now = now,
+        .record = {.status = cached.outcome->failed ? RECORD_FAILED : RECORD_COMPLETE,
+                   .created_at = cached.created_at,
+                   .completed_at = cached.completed_at,
+                   .expires_at = cached.expires_at,
+                   .gone_at = cached.gone_at,
+                   .kept = true,
+                   .http_status = cached.outcome->status}};
+    return true;
 }
 
 static void keep_in_cache(struct engine *engine, const struct attempt *attempt,
@@ -71,7 +86,13 @@ static void keep_in_cache(struct engine *engine, const struct attempt *attempt,
     if (!engine->cache)
         return;
     struct cache_key key = cache_key_of(attempt, attempt->record_hash);
-    cache_put(engine->cache, &key, outcome, attempt->op.record.expires_at, attempt->op.forgets);
+    const struct record *record = &attempt->op.record;
+    struct cached cached = {.outcome = outcome,
+                            .created_at = record->created_at,
+                            .completed_at = record->completed_at,
+                            .expires_at = record->expires_at,
+                            .gone_at = record->gone_at};
+    cache_put(engine->cache, &key, &cached, attempt->op.forgets);
 }
 
 static void fill_op(struct attempt *attempt, enum store_op_kind kind)
@@ -155,11 +176,8 @@ enum engine_verdict engine_begin(struct engine *engine, struct attempt *attempt,
     CHECK(attempt->rule.len > 0 && attempt->recipe.len > 0);
     int64_t boot = clock_boot_us();
     attempt->token = 0;
-    struct outcome *cached = look_in_cache(engine, attempt);
-    if (cached) {
-        attempt->op = (struct store_op){.found = cached};
+    if (look_in_cache(engine, attempt))
         return ENGINE_REPLAY;
-    }
 
     fill_begin(attempt, boot, deadline_us);
     store_run(engine->store, &attempt->op, parker, deadline_us);

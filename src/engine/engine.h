@@ -67,7 +67,8 @@ enum engine_verdict {
 
 /* Decides. Returns when decided, at `deadline_us` (boot time), or when the parker is interrupted;
  * what was being applied then is waited for, so that nothing is acquired unseen.
- * attempt->op.record, lease and lease_left_us describe the record as it stands. */
+ * attempt->op.record, lease and lease_left_us describe the record as it stands; of a replay
+ * from the cache only its status, its times and that it is kept. */
 enum engine_verdict engine_begin(struct engine *engine, struct attempt *attempt,
                                  struct parker *parker, int64_t deadline_us);
 

@@ -25,16 +25,21 @@ static void put(struct cache *cache, const struct cache_key *key, size_t size, i
     char body[4096] = {0};
     struct outcome *outcome = outcome_new(201, false, SLICE(""), slice_make(body, size));
     assert_non_null(outcome);
-    cache_put(cache, key, outcome, expires_at, forgets);
+    struct cached cached = {
+        .outcome = outcome, .created_at = 1, .completed_at = 2, .expires_at = expires_at};
+    cached.gone_at = expires_at + 1;
+    cache_put(cache, key, &cached, forgets);
     outcome_unref(outcome);
 }
 
 /* The size of the body found; -1: nothing. */
 static int get(struct cache *cache, const struct cache_key *key, int64_t now, int64_t forgets)
 {
-    struct outcome *outcome = cache_get(cache, key, now, forgets);
-    int size = outcome ? (int)outcome->body.len : -1;
-    outcome_unref(outcome);
+    struct cached cached;
+    if (!cache_get(cache, key, now, forgets, &cached))
+        return -1;
+    int size = (int)cached.outcome->body.len;
+    outcome_unref(cached.outcome);
     return size;
 }
 
@@ -125,10 +130,27 @@ static void an_answer_taken_outlives_its_entry(void **unused)
     struct cache *cache = cache_new(BIG);
     struct cache_key key = key_of(1);
     put(cache, &key, 10, 100, 0);
-    struct outcome *outcome = cache_get(cache, &key, 0, 0);
+    struct cached cached;
+    assert_true(cache_get(cache, &key, 0, 0, &cached));
     cache_free(cache);
-    assert_int_equal(outcome->status, 201);
-    outcome_unref(outcome);
+    assert_int_equal(cached.outcome->status, 201);
+    outcome_unref(cached.outcome);
+}
+
+static void an_entry_tells_the_times_of_its_record(void **unused)
+{
+    (void)unused;
+    struct cache *cache = cache_new(BIG);
+    struct cache_key key = key_of(1);
+    struct cached cached;
+    put(cache, &key, 10, 100, 0);
+    assert_true(cache_get(cache, &key, 0, 0, &cached));
+    assert_int_equal(cached.created_at, 1);
+    assert_int_equal(cached.completed_at, 2);
+    assert_int_equal(cached.expires_at, 100);
+    assert_int_equal(cached.gone_at, 101);
+    outcome_unref(cached.outcome);
+    cache_free(cache);
 }
 
 int main(void)
@@ -141,6 +163,7 @@ int main(void)
         cmocka_unit_test(the_least_recently_used_leave_first),
         cmocka_unit_test(an_answer_larger_than_the_cache_is_not_kept),
         cmocka_unit_test(an_answer_taken_outlives_its_entry),
+        cmocka_unit_test(an_entry_tells_the_times_of_its_record),
     };
     return cmocka_run_group_tests_name("cache", tests, NULL, NULL);
 }
