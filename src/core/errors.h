@@ -54,6 +54,10 @@ enum exit_code {
       "Generate a new key for a new operation; repeat the first request exactly to retry it.")     \
     X(IN_PROGRESS, "CONFLICT.idempotency.in_progress", 409, "CONCURRENT_REQUEST", true, false, 75, \
       "The first request is still running", "Wait, then repeat the request under the same key.")   \
+    X(DUPLICATE, "CONFLICT.idempotency.duplicate", 409, "DUPLICATE", false, false, 1,              \
+      "Done before",                                                                               \
+      "The operation happened, as `first` says. Do not send it again: under a new "                \
+      "key it would happen twice.")                                                                \
     X(OUTCOME_UNKNOWN, "CONFLICT.idempotency.outcome_unknown", 409, "OUTCOME_UNKNOWN", false,      \
       false, 76, "The outcome of the first request is not known",                                  \
       "Do not start over under a new key: the operation may have happened. Repeat under the same " \

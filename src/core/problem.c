@@ -16,13 +16,17 @@ struct problem problem_of(enum error error)
     };
 }
 
+/* null where the calendar has no such moment: `forever`, and what is as good as that. */
 static void add_moment(struct buf *buf, const char *name, int64_t wall_us)
 {
+    BUF_AUTO struct buf text = buf_make(TIMESTAMP_LEN);
+    bool printed = timestamp_print(&text, wall_us) && buf_ok(&text);
+    if (printed) {
+        json_add_text(buf, name, buf_slice(&text));
+        return;
+    }
     json_add_name(buf, name);
-    buf_add_char(buf, '"');
-    bool printed = timestamp_print(buf, wall_us);
-    CHECK(printed);
-    buf_add_char(buf, '"');
+    buf_add_str(buf, "null");
 }
 
 static void add_operation(struct buf *buf, const struct problem *problem)
@@ -51,10 +55,32 @@ static void add_error_object(struct buf *buf, const char *code, struct slice mes
     buf_add_char(buf, '}');
 }
 
-static void add_type(struct buf *buf, const char *code)
+static void add_first(struct buf *buf, const struct problem *problem)
+{
+    json_add_name(buf, "first");
+    buf_add_char(buf, '{');
+    json_add_i64(buf, "status", problem->first_status);
+    if (problem->first_location.len > 0)
+        json_add_text(buf, "location", problem->first_location);
+    if (problem->first_at > 0)
+        add_moment(buf, "at", problem->first_at);
+    buf_add_char(buf, '}');
+}
+
+/* Where the code is explained. */
+static void add_link(struct buf *buf, const struct problem *problem)
+{
+    buf_add_slice(buf, problem->base);
+    buf_add_str(buf, POLICY_PATH "#");
+    buf_add_str(buf, error_row(problem->error)->code);
+}
+
+static void add_type(struct buf *buf, const struct problem *problem)
 {
     json_add_name(buf, "type");
-    buf_printf(buf, "\"/.well-known/idempotency#%s\"", code);
+    buf_add_char(buf, '"');
+    add_link(buf, problem);
+    buf_add_char(buf, '"');
 }
 
 void problem_write(const struct problem *problem, struct buf *buf)
@@ -63,7 +89,7 @@ void problem_write(const struct problem *problem, struct buf *buf)
     struct slice detail = problem->detail.len ? problem->detail : slice_of(row->title);
     CHECK(problem->status >= 400 && problem->status <= 599);
     buf_add_char(buf, '{');
-    add_type(buf, row->code);
+    add_type(buf, problem);
     json_add_text(buf, "title", slice_of(row->title));
     json_add_i64(buf, "status", problem->status);
     json_add_text(buf, "detail", detail);
@@ -76,7 +102,9 @@ void problem_write(const struct problem *problem, struct buf *buf)
     if (problem->state)
         add_operation(buf, problem);
     if (problem->first_status)
-        buf_printf(buf, ",\"first\":{\"status\":%d}", problem->first_status);
+        add_first(buf, problem);
+    if (problem->window_ends_at)
+        add_moment(buf, "window_ends_at", problem->window_ends_at);
     add_error_object(buf, row->short_code, detail);
     buf_add_str(buf, "}\n");
 }
@@ -86,7 +114,9 @@ void problem_write_fields(const struct problem *problem, struct buf *buf)
     const char *code = error_row(problem->error)->code;
     buf_add_str(buf, "Content-Type: application/problem+json\r\n");
     buf_printf(buf, "Error-Code: %s\r\n", code);
-    buf_printf(buf, "Link: </.well-known/idempotency#%s>; rel=\"describedby\"\r\n", code);
+    buf_add_str(buf, "Link: <");
+    add_link(buf, problem);
+    buf_add_str(buf, ">; rel=\"describedby\"\r\n");
     buf_add_str(buf, "Cache-Control: no-store\r\n");
     if (!problem->retryable)
         buf_add_str(buf, "Stripe-Should-Retry: false\r\n");

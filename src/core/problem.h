@@ -9,6 +9,8 @@
 #include "base/buf.h"
 #include "core/errors.h"
 
+#define POLICY_PATH "/.well-known/idempotency"
+
 struct problem {
     enum error error;
     int status;          /* what is answered; the table's unless the rule says otherwise */
@@ -16,11 +18,15 @@ struct problem {
     struct slice key;    /* idempotency key as shown; `.at` NULL: not known */
     bool retryable;      /* as the table, unless the rule's policy makes it otherwise */
     bool safe_new_key;
-    const char *state;     /* "pending", "unknown", ...; NULL: no `operation` member */
-    int64_t attempt;       /* of `operation` */
-    int64_t started_at;    /* wall-clock microseconds; written as ISO 8601 UTC */
-    int64_t lease_left_ms; /* of `operation`; negative: no lease */
-    int first_status;      /* of the first answer (410 rows); 0: not known */
+    const char *state;           /* "pending", "unknown", ...; NULL: no `operation` member */
+    int64_t attempt;             /* of `operation` */
+    int64_t started_at;          /* wall-clock microseconds; written as ISO 8601 UTC */
+    int64_t lease_left_ms;       /* of `operation`; negative: no lease */
+    int first_status;            /* of the first answer (410 rows, duplicate); 0: not known */
+    struct slice first_location; /* its Location; may be empty */
+    int64_t first_at;            /* wall-clock microseconds, when it was begun; 0: not told */
+    int64_t window_ends_at; /* from then on the key counts as new; 0: not told, CLOCK_NEVER: null */
+    struct slice base;      /* `public_url`; empty: links are relative */
 };
 
 /* A problem with the table's status, retryable and safe_new_key. */

@@ -19,6 +19,8 @@ bool settings_of(const struct config *config, struct gateway_settings *ret_setti
         .retry_after_us = config->retry_after_us,
         .unmatched_refuse = config->unmatched_refuse,
         .log_keys_hashed = config->log_keys_hashed,
+        .cors = config->cors,
+        .public_url = config->public_url,
     };
     if (!resolve_address(&config->upstream, false, &settings.upstream.address,
                          &settings.upstream.address_len, ret_problem))

@@ -76,6 +76,24 @@ void answer_outcome(struct exchange *x, const struct outcome *outcome, bool repl
     write_out(x, &head, has_body ? outcome->body : slice_of(NULL));
 }
 
+/* `duplicate: ack`: that it was done is all this client wants to know. */
+static void answer_ack(struct exchange *x)
+{
+    int status = x->rule->ack_status;
+    if (!begin_answer(x, status, "replayed"))
+        return;
+    struct buf head BUF_AUTO = buf_make(HEAD_OUT_MAX);
+    head_write_status(&head, status, slice_of(NULL));
+    head_write_date(&head);
+    head_write_field(&head, "Cache-Control", SLICE("no-store"));
+    write_mark(&head, x->outcome);
+    head_write_field(&head, "Idempotent-Replayed", SLICE("true"));
+    if (head_has_body(status))
+        head_write_number(&head, "Content-Length", 0);
+    end_head(x, &head);
+    write_out(x, &head, slice_of(NULL));
+}
+
 /* ---- the first answer ---- */
 
 static void write_live(struct exchange *x, const struct answer *answer, struct buf *head)
@@ -125,6 +143,24 @@ void answer_first(struct exchange *x, const struct answer *answer, const char *m
 
 /* ---- pawl's own errors ---- */
 
+/* What the record says of the first attempt. */
+static void tell_first(const struct exchange *x, struct problem *problem)
+{
+    const struct store_op *op = &x->attempt.op;
+    problem->first_status = op->record.http_status;
+    if (problem->error != ERROR_DUPLICATE)
+        return;
+    problem->first_location = op->found->location;
+    problem->first_at = op->record.created_at;
+    problem->window_ends_at = op->record.gone_at;
+}
+
+static bool tells_first(enum error error)
+{
+    return error == ERROR_RESULT_EXPIRED || error == ERROR_RESULT_NOT_KEPT ||
+           error == ERROR_DUPLICATE;
+}
+
 static bool tells_operation(enum error error)
 {
     return error == ERROR_IN_PROGRESS || error == ERROR_OUTCOME_UNKNOWN;
@@ -136,14 +172,16 @@ static void make_exact(const struct exchange *x, struct problem *problem)
     const struct record *record = &x->attempt.op.record;
     bool open = record->status == RECORD_PENDING || record->status == RECORD_UNKNOWN;
     enum error error = problem->error;
-    if (error == ERROR_PAYLOAD_MISMATCH && open)
-        problem->safe_new_key = false;
+    if (error == ERROR_PAYLOAD_MISMATCH) {
+        problem->status = x->rule->mismatch_status;
+        problem->safe_new_key = !open;
+    }
     if (error == ERROR_OUTCOME_UNKNOWN)
         problem->retryable = x->rule->unknown == RECORD_UNKNOWN_PROBE;
     if (error == ERROR_UPSTREAM_BROKE || error == ERROR_UPSTREAM_TIMEOUT)
         problem->retryable = x->goes_on || x->rule->unknown != RECORD_UNKNOWN_HOLD;
-    if (error == ERROR_RESULT_EXPIRED || error == ERROR_RESULT_NOT_KEPT)
-        problem->first_status = record->http_status;
+    if (tells_first(error))
+        tell_first(x, problem);
     if (!tells_operation(error) || record->status == RECORD_ABSENT)
         return;
     problem->state = record_status_name(record->status);
@@ -188,13 +226,14 @@ static void write_retry_after(struct exchange *x, enum error error, struct buf *
 void answer_error(struct exchange *x, enum error error, struct slice detail, const char *mark)
 {
     struct problem problem = problem_of(error);
+    make_exact(x, &problem);
     if (!begin_answer(x, problem.status, mark))
         return;
     x->error = error;
     problem.detail = detail;
+    problem.base = x->plan->settings.public_url;
     if (x->key.len > 0)
         problem.key = buf_slice(&x->key);
-    make_exact(x, &problem);
 
     struct buf body BUF_AUTO = buf_make(PROBLEM_MAX);
     struct buf head BUF_AUTO = buf_make(HEAD_OUT_MAX);
@@ -230,12 +269,31 @@ static void answer_gone(struct exchange *x)
                  NULL);
 }
 
+/* What a `failed` attempt was told is always told again: there is no effect to keep quiet about. */
+static void answer_duplicate(struct exchange *x)
+{
+    struct outcome *outcome = x->attempt.op.found;
+    enum rule_duplicate duplicate = outcome->failed ? RULE_DUPLICATE_REPLAY : x->rule->duplicate;
+    switch (duplicate) {
+    case RULE_DUPLICATE_REPLAY:
+        answer_outcome(x, outcome, true);
+        break;
+    case RULE_DUPLICATE_REJECT:
+        answer_error(x, ERROR_DUPLICATE, slice_of(NULL), NULL);
+        break;
+    case RULE_DUPLICATE_ACK:
+        answer_ack(x);
+        break;
+    }
+    outcome_unref(outcome);
+    x->attempt.op.found = NULL;
+}
+
 void answer_verdict(struct exchange *x, enum engine_verdict verdict)
 {
     switch (verdict) {
     case ENGINE_REPLAY:
-        answer_outcome(x, x->attempt.op.found, true);
-        outcome_unref(x->attempt.op.found);
+        answer_duplicate(x);
         return;
     case ENGINE_MISMATCH:
         answer_error(x, ERROR_PAYLOAD_MISMATCH, slice_of(NULL), NULL);

@@ -31,6 +31,7 @@ void client_refuse(struct client *client, const struct refusal *refusal)
         problem.status = refusal->status;
     problem.detail = refusal->detail;
     refusal_report(client, refusal, problem.status);
+    problem.base = client->plan->settings.public_url;
     struct buf body BUF_AUTO = buf_make(PROBLEM_MAX);
     struct buf head BUF_AUTO = buf_make(HEAD_OUT_MAX);
     problem_write(&problem, &body);

@@ -10,6 +10,7 @@
 #define PAWL_GATEWAY_GATEWAY_H
 
 #include "base/log.h"
+#include "core/cors.h"
 #include "core/rule.h"
 #include "engine/engine.h"
 #include "fiber/offload.h"
@@ -33,6 +34,8 @@ struct gateway_settings {
     int64_t retry_after_us; /* Retry-After on "in progress" */
     bool unmatched_refuse;  /* no rule: 404 instead of passing on */
     bool log_keys_hashed;   /* log lines have keyed hashes of keys */
+    struct cors_policy cors;
+    struct slice public_url; /* texts of both belong to `rules` */
 };
 
 /* What stays as it is while the gateway runs. Everything pointed to outlives it. */

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "core/fate.h"
 #include "core/outcome.h"
@@ -44,6 +45,7 @@ static void the_table_has_the_contracts_statuses_and_codes(void **state)
         {ERROR_BODY_TOO_LARGE, 413, "VALIDATION.body_too_large"},
         {ERROR_PAYLOAD_MISMATCH, 409, "CONFLICT.idempotency.payload_mismatch"},
         {ERROR_IN_PROGRESS, 409, "CONFLICT.idempotency.in_progress"},
+        {ERROR_DUPLICATE, 409, "CONFLICT.idempotency.duplicate"},
         {ERROR_OUTCOME_UNKNOWN, 409, "CONFLICT.idempotency.outcome_unknown"},
         {ERROR_RESULT_EXPIRED, 410, "CONFLICT.idempotency.result_expired"},
         {ERROR_RESULT_NOT_KEPT, 410, "CONFLICT.idempotency.result_not_kept"},
@@ -66,7 +68,7 @@ static void nobody_is_told_to_start_over_while_the_first_attempt_may_have_happen
 {
     static const enum error risky[] = {
         ERROR_IN_PROGRESS,      ERROR_OUTCOME_UNKNOWN,    ERROR_UPSTREAM_BROKE,
-        ERROR_UPSTREAM_TIMEOUT, ERROR_OUTCOME_NOT_STORED,
+        ERROR_UPSTREAM_TIMEOUT, ERROR_OUTCOME_NOT_STORED, ERROR_DUPLICATE,
     };
     (void)state;
     for (size_t i = 0; i < sizeof(risky) / sizeof(risky[0]); i++)
@@ -147,6 +149,36 @@ static void an_expired_answer_names_the_first_status(void **state)
     assert_false(body_holds(&problem, "\"first\""));
     problem.first_status = 201;
     assert_true(body_holds(&problem, ",\"first\":{\"status\":201},\"error\":{"));
+}
+
+static void a_rejected_duplicate_tells_of_the_first_and_when_its_window_ends(void **state)
+{
+    (void)state;
+    struct problem problem = problem_of(ERROR_DUPLICATE);
+    problem.first_status = 201;
+    problem.first_location = SLICE("/reports/\"7\"");
+    problem.first_at = INT64_C(1769851800250999);
+    problem.window_ends_at = problem.first_at + 3600 * CLOCK_US_PER_S;
+    assert_true(body_holds(&problem,
+                           ",\"first\":{\"status\":201,\"location\":\"/reports/\\\"7\\\"\","
+                           "\"at\":\"2026-01-31T09:30:00.250Z\"},"
+                           "\"window_ends_at\":\"2026-01-31T10:30:00.250Z\",\"error\":"));
+    problem.window_ends_at = CLOCK_NEVER;
+    assert_true(body_holds(&problem, ",\"window_ends_at\":null,"));
+}
+
+static void with_a_public_url_the_links_are_absolute(void **state)
+{
+    (void)state;
+    struct problem problem = problem_of(ERROR_LIMITED);
+    problem.base = SLICE("https://api.example/v1");
+    assert_true(body_holds(&problem, "{\"type\":\"https://api.example/v1/.well-known/idempotency#"
+                                     "RATE_LIMIT.exceeded\","));
+    BUF_AUTO struct buf buf = buf_make(4096);
+    problem_write_fields(&problem, &buf);
+    assert_true(slice_eq(outcome_field(buf_slice(&buf), SLICE("Link")),
+                         SLICE("<https://api.example/v1/.well-known/idempotency#"
+                               "RATE_LIMIT.exceeded>; rel=\"describedby\"")));
 }
 
 static void a_rules_policy_overrides_the_table(void **state)
@@ -479,6 +511,8 @@ int main(void)
         cmocka_unit_test(a_running_operation_is_described),
         cmocka_unit_test(an_operation_without_a_lease_has_none_left),
         cmocka_unit_test(an_expired_answer_names_the_first_status),
+        cmocka_unit_test(a_rejected_duplicate_tells_of_the_first_and_when_its_window_ends),
+        cmocka_unit_test(with_a_public_url_the_links_are_absolute),
         cmocka_unit_test(a_rules_policy_overrides_the_table),
         cmocka_unit_test(a_problem_that_does_not_fit_fails_and_is_not_cut),
         cmocka_unit_test(only_what_no_retry_heals_tells_stripes_client_not_to_retry),

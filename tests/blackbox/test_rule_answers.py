@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a rule says about answers: which are kept, and what a duplicate and a mismatch get."""
+from __future__ import annotations
+
+import sqlite3
+
+import pytest
+
+from upstream import closes, say
+from wire import Answer, Later
+
+CONFIG = """
+tenant: none
+threads: 1
+rules:
+  - {name: success, match: POST /success, remember: success}
+  - {name: all, match: POST /all, remember: all}
+  - {name: lists, match: POST /lists, not_done: [409, 502], in_doubt: [500, 202]}
+  - {name: lists.retry, match: POST /lists-retry, in_doubt: [500], unknown: retry}
+  - name: lists.probe
+    match: POST /lists-probe
+    not_done: [500]
+    in_doubt: [202]
+    unknown: {probe: "GET /lists-probe/{key}"}
+    settle: 0
+  - {name: rejects, match: POST /rejects, duplicate: reject, ttl: 1h, tombstone: 1h}
+  - {name: rejects.ever, match: POST /rejects-ever, duplicate: reject, ttl: forever}
+  - {name: window, match: POST /window, key: "{body:/id}{window:1h}", duplicate: reject}
+  - {name: acks, match: POST /acks, duplicate: ack}
+  - {name: acks.204, match: POST /acks-204, duplicate: {ack: 204}}
+  - {name: mismatch.422, match: POST /mismatch-422, mismatch: 422}
+  - {name: mismatch.400, match: POST /mismatch-400, mismatch: 400}
+"""
+BODY = {"amount": 5}
+hooks = pytest.mark.hooks
+
+
+def marks(answer: Answer) -> tuple[int, str | None]:
+    return answer.status, answer["Idempotency-Status"]
+
+
+# ---- which answers are kept ----
+
+
+@pytest.mark.parametrize("status, mark", [(200, "stored"), (302, "stored"), (400, "released"),
+                                          (404, "released"), (422, "released"), (500, "released"),
+                                          (501, "stored"), (502, "unknown"), (503, "released")])
+def test_under_remember_success_a_refusal_of_the_upstream_is_not_kept(shared, behind, key, status,
+                                                                      mark):
+    behind.then(say(status, {"status": status}))
+    assert marks(shared.post("/success", BODY, key=key)) == (status, mark)
+
+
+@pytest.mark.parametrize("status", [200, 400, 401, 429, 500, 502, 503, 504])
+def test_under_remember_all_every_answer_is_kept(shared, behind, key, status):
+    behind.then(say(status, {"status": status}))
+    assert marks(shared.post("/all", BODY, key=key)) == (status, "stored")
+    assert marks(shared.post("/all", BODY, key=key)) == (status, "replayed")
+    assert behind.effects() == 1
+
+
+@pytest.mark.parametrize("status, mark", [(409, "released"), (502, "released"), (500, "unknown"),
+                                          (202, "unknown"), (504, "unknown"), (201, "stored")])
+def test_single_statuses_are_moved_by_their_lists(shared, behind, key, status, mark):
+    behind.then(say(status, {"status": status}))
+    assert marks(shared.post("/lists", BODY, key=key)) == (status, mark)
+
+
+def test_a_500_in_doubt_never_runs_again_under_hold(shared, behind, key):
+    behind.then(say(500, {}))
+    shared.post("/lists", BODY, key=key)
+    again = shared.post("/lists", BODY, key=key)
+    assert again.is_problem(409, "CONFLICT.idempotency.outcome_unknown")
+    assert behind.effects() == 1
+
+
+def test_a_500_in_doubt_runs_again_under_retry(shared, behind, key):
+    behind.then(say(500, {}))
+    assert marks(shared.post("/lists-retry", BODY, key=key)) == (500, "released")
+    assert marks(shared.post("/lists-retry", BODY, key=key)) == (201, "stored")
+
+
+def test_an_answer_in_doubt_is_asked_about_under_probe(shared, behind, key):
+    behind.then(say(202, {}))
+    behind.on("GET", f"/lists-probe/{key[1:-1]}", say(200, {"found": True}))
+    first = shared.post("/lists-probe", BODY, key=key)
+    assert (marks(first), first.json) == ((200, "stored"), {"found": True})
+    assert behind.effects() == 1
+
+
+def test_a_500_that_is_called_not_done_is_not_asked_about(shared, behind, key):
+    behind.then(say(500, {}, effect=False))
+    assert marks(shared.post("/lists-probe", BODY, key=key)) == (500, "released")
+    assert marks(shared.post("/lists-probe", BODY, key=key)) == (201, "stored")
+    assert behind.effects() == 1
+
+
+# ---- duplicates ----
+
+
+def test_a_rejected_duplicate_is_409_and_told_of_the_first(shared, behind, key):
+    behind.then(say(201, {"secret": "x"}, ("Location", "/reports/7")))
+    assert marks(shared.post("/rejects", BODY, key=key)) == (201, "stored")
+    again = shared.post("/rejects", BODY, key=key)
+    assert again.is_problem(409, "CONFLICT.idempotency.duplicate")
+    body = again.json
+    assert (body["retryable"], body["safe_new_key"]) == (False, False)
+    assert (body["first"]["status"], body["first"]["location"]) == (201, "/reports/7")
+    assert body["first"]["at"] < body["window_ends_at"]
+    assert body["first"]["at"].endswith("Z") and body["window_ends_at"].endswith("Z")
+    assert again["Stripe-Should-Retry"] == "false"
+    assert again["Idempotent-Replayed"] is None and b"secret" not in again.body
+    assert behind.effects() == 1
+
+
+def test_a_duplicate_of_what_holds_for_ever_has_no_end_of_its_window(shared, behind, key):
+    shared.post("/rejects-ever", BODY, key=key)
+    again = shared.post("/rejects-ever", BODY, key=key)
+    assert again.json["error_code"] == "CONFLICT.idempotency.duplicate"
+    assert again.json["window_ends_at"] is None
+
+
+@hooks
+def test_a_rejection_says_the_same_from_memory_and_from_disk(pawl, upstream):
+    gateway = pawl(CONFIG)
+    gateway.post("/rejects", BODY, key="k1")
+    from_memory = gateway.post("/rejects", BODY, key="k1").json
+    gateway.kill9()
+    gateway.start()
+    assert gateway.post("/rejects", BODY, key="k1").json == from_memory
+    assert upstream.effects() == 1
+
+
+@hooks
+def test_after_its_window_a_rejected_duplicate_is_a_new_operation(pawl, upstream, clock):
+    gateway = pawl(CONFIG)
+    first = gateway.post("/window", {"id": 1})
+    assert marks(first) == (201, "stored")
+    clock.advance(3000)
+    again = gateway.post_up("/window", {"id": 1})
+    assert again.is_problem(409, "CONFLICT.idempotency.duplicate")
+    clock.advance(601)
+    assert marks(gateway.post_up("/window", {"id": 1})) == (201, "stored")
+    assert upstream.effects() == 2
+
+
+@pytest.mark.parametrize("path", ["/rejects", "/acks"])
+def test_a_failed_attempt_is_replayed_whatever_duplicates_get(shared, behind, key, path):
+    behind.then(say(422, {"why": "amount"}, effect=False))
+    assert marks(shared.post(path, BODY, key=key)) == (422, "stored")
+    again = shared.post(path, BODY, key=key)
+    assert (marks(again), again.json) == ((422, "replayed"), {"why": "amount"})
+    assert len(behind.requests) == 1
+
+
+@pytest.mark.parametrize("path", ["/rejects", "/acks"])
+def test_an_unknown_outcome_is_409_whatever_duplicates_get(shared, behind, key, path):
+    behind.then(closes())
+    shared.post(path, BODY, key=key)
+    again = shared.post(path, BODY, key=key)
+    assert again.is_problem(409, "CONFLICT.idempotency.outcome_unknown")
+    assert behind.effects() == 1
+
+
+def test_a_duplicate_that_waited_for_its_first_is_rejected_too(shared, behind, key):
+    gate = behind.hold()
+    first = Later(lambda: shared.post("/rejects", BODY, key=key))
+    gate.wait_for()
+    second = Later(lambda: shared.post("/rejects", BODY, key=key))
+    gate.open()
+    assert marks(first.result()) == (201, "stored")
+    assert second.result().is_problem(409, "CONFLICT.idempotency.duplicate")
+    assert behind.effects() == 1
+
+
+@pytest.mark.parametrize("path, status", [("/acks", 200), ("/acks-204", 204)])
+def test_an_acknowledged_duplicate_is_a_success_without_a_body(shared, behind, key, path, status):
+    behind.then(say(201, {"secret": "x"}, ("Location", "/reports/7"), ("X-Own", "1")))
+    shared.post(path, BODY, key=key)
+    again = shared.post(path, BODY, key=key)
+    assert (marks(again), again.body) == ((status, "replayed"), b"")
+    assert again["Idempotent-Replayed"] == "true"
+    assert again["Content-Length"] == ("0" if status == 200 else None)
+    assert (again["Location"], again["X-Own"], again["Content-Type"]) == (None, None, None)
+    assert again["Cache-Control"] == "no-store"
+    assert behind.effects() == 1
+
+
+def test_another_request_under_the_key_is_a_mismatch_whatever_duplicates_get(shared, behind, key):
+    shared.post("/acks", BODY, key=key)
+    other = shared.post("/acks", {"amount": 6}, key=key)
+    assert other.is_problem(409, "CONFLICT.idempotency.payload_mismatch")
+    assert behind.effects() == 1
+
+
+# ---- mismatch ----
+
+
+@pytest.mark.parametrize("status", [422, 400])
+def test_a_mismatch_has_the_status_of_its_rule(shared, behind, key, status):
+    path = f"/mismatch-{status}"
+    shared.post(path, BODY, key=key)
+    other = shared.post(path, {"amount": 6}, key=key)
+    assert other.is_problem(status, "CONFLICT.idempotency.payload_mismatch")
+    assert (other.json["status"], other.json["safe_new_key"]) == (status, True)
+    assert behind.effects() == 1
+
+
+# ---- secret tenants ----
+
+
+def test_a_secret_tenant_is_stored_only_as_its_keyed_hash(pawl, upstream):
+    gateway = pawl('tenant: "{header:X-Session}"\nsecret: true\n'
+                   "rules: [{name: a, match: POST /a}]\n")
+    for session in ("very-secret-session", "another-session"):
+        answer = gateway.post("/a", BODY, key="k1", headers=[("X-Session", session)])
+        assert marks(answer) == (201, "stored")
+    again = gateway.post("/a", BODY, key="k1", headers=[("X-Session", "another-session")])
+    assert (marks(again), upstream.effects()) == ((201, "replayed"), 2)
+    with sqlite3.connect(f"file:{gateway.store}?mode=ro", uri=True) as store:
+        tenants = {tenant for tenant, in store.execute("SELECT tenant FROM idempotency_keys")}
+    assert len(tenants) == 2 and all(tenant.startswith("credential:") for tenant in tenants)
+    for file in gateway.directory.glob("pawl.db*"):
+        assert b"very-secret-session" not in file.read_bytes()
