@@ -33,9 +33,12 @@ static void end_head(struct exchange *x, struct buf *head)
     buf_add(head, "\r\n", 2);
 }
 
-/* False: not all of it left; nothing may follow. */
+/* False: not all of it left; nothing may follow. A HEAD that an override header makes another
+ * method is answered as a HEAD all the same: its client reads no body. */
 static bool write_out(struct exchange *x, const struct buf *head, struct slice body)
 {
+    if (slice_eq(x->request->method, SLICE("HEAD")))
+        body = slice_of(NULL);
     int64_t deadline = clock_boot_us() + x->plan->settings.write_timeout_us;
     struct iovec parts[2] = {{head->at, head->len}, {(void *)(uintptr_t)body.at, body.len}};
     exchange_count(x);
@@ -46,6 +49,14 @@ static bool write_out(struct exchange *x, const struct buf *head, struct slice b
         x->keep_alive = false;
     CRASH_POINT(after_answer_write);
     return left;
+}
+
+/* What a browser needs to let its page read the answer. `fields`: those it has already. */
+static void write_cors(struct exchange *x, struct slice fields, struct buf *head)
+{
+    const struct header *origin = headers_find(&x->request->headers, SLICE("Origin"));
+    cors_write_fields(&x->plan->settings.cors, origin ? origin->value : slice_of(NULL), fields,
+                      head);
 }
 
 /* ---- kept answers ---- */
@@ -66,6 +77,7 @@ void answer_outcome(struct exchange *x, const struct outcome *outcome, bool repl
     head_write_date(&head);
     if (!outcome_field(outcome->fields, SLICE("Cache-Control")).at)
         head_write_field(&head, "Cache-Control", SLICE("no-store"));
+    write_cors(x, outcome->fields, &head);
     write_mark(&head, x->outcome);
     if (replayed)
         head_write_field(&head, "Idempotent-Replayed", SLICE("true"));
@@ -86,6 +98,7 @@ static void answer_ack(struct exchange *x)
     head_write_status(&head, status, slice_of(NULL));
     head_write_date(&head);
     head_write_field(&head, "Cache-Control", SLICE("no-store"));
+    write_cors(x, slice_of(NULL), &head);
     write_mark(&head, x->outcome);
     head_write_field(&head, "Idempotent-Replayed", SLICE("true"));
     if (head_has_body(status))
@@ -129,6 +142,7 @@ void answer_first(struct exchange *x, const struct answer *answer, const char *m
     buf_add_slice(&head, buf_slice(&answer->fields));
     if (!outcome_field(buf_slice(&answer->fields), SLICE("Date")).at)
         head_write_date(&head);
+    write_cors(x, buf_slice(&answer->fields), &head);
     write_mark(&head, mark);
     bool has_body = head_has_body(answer->status);
     if (!answer->whole && has_body) {
@@ -242,6 +256,7 @@ void answer_error(struct exchange *x, enum error error, struct slice detail, con
     head_write_date(&head);
     problem_write_fields(&problem, &head);
     write_retry_after(x, error, &head);
+    write_cors(x, slice_of(NULL), &head);
     write_mark(&head, mark);
     if (error == ERROR_OUTCOME_NOT_STORED || error == ERROR_REQUEST_TIMEOUT ||
         error == ERROR_REQUEST_MALFORMED)

@@ -24,6 +24,12 @@ bool client_may_go_on(const struct client *client, const struct http_request *re
            !request->expect_continue;
 }
 
+static struct slice origin_of(const struct http_request *request)
+{
+    const struct header *line = request ? headers_find(&request->headers, SLICE("Origin")) : NULL;
+    return line ? line->value : slice_of(NULL);
+}
+
 void client_refuse(struct client *client, const struct refusal *refusal)
 {
     struct problem problem = problem_of(refusal->error);
@@ -42,16 +48,19 @@ void client_refuse(struct client *client, const struct refusal *refusal)
         head_write_field(&head, "Idempotency-Status", slice_of(refusal->mark));
     if (refusal->error == ERROR_UPSTREAM_UNAVAILABLE)
         head_write_number(&head, "Retry-After", 1);
+    cors_write_fields(&client->plan->settings.cors, origin_of(refusal->request), slice_of(NULL),
+                      &head);
     head_write_number(&head, "Content-Length", body.len);
     if (!refusal->keep_alive)
         head_write_field(&head, "Connection", SLICE("close"));
-    else if (refusal->minor_version == 0)
+    else if (refusal->request && refusal->request->minor_version == 0)
         head_write_field(&head, "Connection", SLICE("keep-alive"));
     buf_add(&head, "\r\n", 2);
+    bool silent = refusal->request && slice_eq(refusal->request->method, SLICE("HEAD"));
     struct iovec parts[2] = {{head.at, head.len}, {body.at, body.len}};
     int64_t deadline = clock_boot_us() + client->plan->settings.write_timeout_us;
     if (buf_ok(&head) && buf_ok(&body))
-        (void)http_conn_write(&client->conn, parts, 2, deadline);
+        (void)http_conn_write(&client->conn, parts, silent ? 1 : 2, deadline);
 }
 
 /* ---- one request ---- */
@@ -60,11 +69,10 @@ static bool refuse_request(struct client *client, const struct http_request *req
                            enum error error, struct slice detail)
 {
     struct refusal refusal = {
+        .request = request,
         .error = error,
         .detail = detail,
         .keep_alive = request->keep_alive && client_may_go_on(client, request),
-        .minor_version = request->minor_version,
-        .request = request,
     };
     client_refuse(client, &refusal);
     return refusal.keep_alive;
@@ -118,7 +126,6 @@ static void refuse_malformed(struct client *client)
                       ? 400
                       : http_refusal_status(why),
         .detail = slice_of(http_refusal_text(why)),
-        .minor_version = 1,
     };
     client_refuse(client, &refusal);
 }
@@ -137,8 +144,7 @@ static bool serve_head(struct client *client, struct http_request *request, stru
         return false;
     case HTTP_READ_TIMEOUT:
         client_refuse(client, &(struct refusal){.error = ERROR_REQUEST_TIMEOUT,
-                                                .detail = SLICE("the head did not come in time"),
-                                                .minor_version = 1});
+                                                .detail = SLICE("the head did not come in time")});
         return false;
     default:
         return false;

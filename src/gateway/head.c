@@ -2,6 +2,7 @@
 #include "gateway/head.h"
 
 #include "base/clock.h"
+#include "core/cors.h"
 
 void head_write_field(struct buf *buf, const char *name, struct slice value)
 {
@@ -121,18 +122,24 @@ struct slice head_target(const struct http_request *request)
     return from ? slice_make(from, (size_t)(end - from)) : request->path;
 }
 
-void head_copy_answer_fields(struct buf *buf, const struct headers *headers, bool ruled)
+static bool is_own(const struct header *line)
 {
-    static const struct slice ruled_names[] = {
+    static const struct slice names[] = {
         {"Idempotency-Status", 18}, {"Idempotent-Replayed", 19}, {"Error-Code", 10}};
+    bool final = slice_eq_nocase(line->name, SLICE("Error-Code")) &&
+                 slice_eq(line->value, SLICE("PROVIDER.duplicate"));
+    return SLICE_AMONG(line->name, names) && !final;
+}
+
+void head_copy_answer_fields(struct buf *buf, const struct headers *headers, unsigned drops)
+{
     for (size_t i = 0; i < headers->n; i++) {
         const struct header *line = &headers->at[i];
-        bool final = slice_eq_nocase(line->name, SLICE("Error-Code")) &&
-                     slice_eq(line->value, SLICE("PROVIDER.duplicate"));
-        bool own = ruled && SLICE_AMONG(line->name, ruled_names) && !final;
+        bool dropped = ((drops & HEAD_DROPS_OWN) && is_own(line)) ||
+                       ((drops & HEAD_DROPS_CORS) && cors_is_own(line->name));
         bool framing = slice_eq_nocase(line->name, SLICE("Content-Length")) ||
                        slice_eq_nocase(line->name, SLICE("Trailer"));
-        if (!own && !framing && !headers_is_hop_by_hop(headers, line->name))
+        if (!dropped && !framing && !headers_is_hop_by_hop(headers, line->name))
             copy_line(buf, line);
     }
 }

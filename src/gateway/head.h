@@ -31,8 +31,12 @@ void head_write_request(struct buf *buf, struct slice method, struct slice targe
  * and on, where it has no path: head_write_request adds the slash). */
 struct slice head_target(const struct http_request *request);
 
-/* Appends the end-to-end lines of an upstream's answer. `ruled`: also without pawl's own names. */
-void head_copy_answer_fields(struct buf *buf, const struct headers *headers, bool ruled);
+/* What of an upstream's answer does not pass, beside hop-by-hop and framing lines. */
+#define HEAD_DROPS_OWN 1U  /* pawl's own names, save Error-Code: PROVIDER.duplicate */
+#define HEAD_DROPS_CORS 2U /* Access-Control-*: pawl says it */
+
+/* Appends the end-to-end lines of an upstream's answer, without what `drops` names. */
+void head_copy_answer_fields(struct buf *buf, const struct headers *headers, unsigned drops);
 
 /* Appends a status line. */
 void head_write_status(struct buf *buf, int status, struct slice reason);

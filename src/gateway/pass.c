@@ -31,11 +31,10 @@ static const char *mark_of(const struct pass *pass)
 static bool refuse(const struct pass *pass, enum error error)
 {
     struct refusal refusal = {
+        .request = pass->request,
         .error = error,
         .keep_alive = pass->request->keep_alive && client_may_go_on(pass->client, pass->request),
-        .minor_version = pass->request->minor_version,
         .mark = mark_of(pass),
-        .request = pass->request,
     };
     client_refuse(pass->client, &refusal);
     return refusal.keep_alive;
@@ -134,7 +133,7 @@ static bool answer(struct pass *pass)
                 (!open_end || stream.chunked);
 
     head_write_status(&head, response->status, response->reason);
-    head_copy_answer_fields(&head, &response->headers, false);
+    head_copy_answer_fields(&head, &response->headers, 0);
     if (mark_of(pass))
         head_write_field(&head, "Idempotency-Status", slice_of(mark_of(pass)));
     if (stream.chunked)

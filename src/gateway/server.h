@@ -69,15 +69,14 @@ void client_run(void *argument);
  * what is left of its body is small enough to be read and dropped. */
 bool client_may_go_on(const struct client *client, const struct http_request *request);
 
-/* Writes pawl's own error outside an exchange. `minor_version` is the client's. */
+/* Writes pawl's own error outside an exchange. */
 struct refusal {
+    const struct http_request *request; /* NULL: its head could not be read */
     enum error error;
     int status;          /* 0: the table's */
     struct slice detail; /* may be empty */
     bool keep_alive;
-    int minor_version;
-    const char *mark;                   /* Idempotency-Status; NULL: none */
-    const struct http_request *request; /* for the log; NULL: not read */
+    const char *mark; /* Idempotency-Status; NULL: none */
 };
 void client_refuse(struct client *client, const struct refusal *refusal);
 

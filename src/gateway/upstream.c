@@ -179,7 +179,9 @@ static void read_fields(struct exchange *x)
 {
     struct answer *answer = &x->answer;
     answer->status = x->response.status;
-    head_copy_answer_fields(&answer->fields, &x->response.headers, true);
+    bool cors = cors_is_on(&x->plan->settings.cors);
+    head_copy_answer_fields(&answer->fields, &x->response.headers,
+                            HEAD_DROPS_OWN | (cors ? HEAD_DROPS_CORS : 0));
     outcome_keep_fields(&x->response.headers, x->rule->replay_cookies, &answer->kept);
 }
 

@@ -514,3 +514,15 @@ def test_many_clients_get_the_rows_of_their_own(shared, behind, key):
 
     assert at_once(20, act) == [[(201, "stored"), (201, "replayed"), (409, None)]] * 20
     assert behind.effects() == 20
+
+
+def test_an_error_of_a_head_request_has_no_body(shared, behind, key):
+    with shared.connect() as client:
+        behind.then(closes())
+        refused = client.request("HEAD", "/other")
+        assert (refused.status, refused.body) == (502, b"")
+        named = client.request("HEAD", "/refunds", [("X-HTTP-Method-Override", "POST")])
+        assert (named.status, named["Error-Code"]) == \
+            (400, "VALIDATION.idempotency.key_missing")
+        assert named.body == b""
+        assert client.request("GET", "/other").status == 200
