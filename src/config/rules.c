@@ -124,6 +124,8 @@ static void finish(struct reader *reader, struct rule_draft *draft)
     if (!buf_ok(&recipe))
         fail(reader);
     draft->rule.recipe = arena_copy(reader_rule_texts(reader), buf_slice(&recipe));
+    draft->rule.key_format_kind = draft->format.kind;
+    draft->rule.key_pattern = draft->format.pattern;
     draft->rule.key_format = key_format_new(draft->format.kind, draft->format.pattern, &problem);
     if (!draft->rule.key_format)
         fail(reader);

@@ -145,6 +145,18 @@ bool rule_match_compile(struct slice text, struct arena *arena, struct rule_matc
     return true;
 }
 
+void rule_match_write(const struct rule_match *match, struct buf *buf)
+{
+    buf_add_slice(buf, match->method);
+    buf_add_str(buf, match->n_segments == 0 ? " /" : " ");
+    for (size_t i = 0; i < match->n_segments; i++) {
+        const struct rule_segment *segment = &match->segments[i];
+        buf_add_str(buf, segment->is_param ? "/{" : "/");
+        buf_add_slice(buf, segment->text);
+        buf_add_str(buf, segment->is_param ? "}" : "");
+    }
+}
+
 bool rule_hides_tenant(const struct rule *rule)
 {
     return !rule->tenant_none && (rule->secret || template_is_credential(&rule->tenant));

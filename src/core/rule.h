@@ -53,6 +53,8 @@ struct rule {
     struct template key;
     enum key_syntax key_syntax;
     struct key_format *key_format; /* this rule's own; NULL: any */
+    enum key_format_kind key_format_kind;
+    struct slice key_pattern; /* with KEY_FORMAT_REGEX, as written */
     struct payload_selection payload;
     struct slice recipe; /* payload_recipe_write of `payload` */
     enum rule_query query;
@@ -98,6 +100,9 @@ void rule_set_unref(struct rule_set *set);
  * wrong. */
 bool rule_match_compile(struct slice text, struct arena *arena, struct rule_match *ret_match,
                         struct slice *ret_problem);
+
+/* Appends `METHOD /path/{param}`, the path normalised. */
+void rule_match_write(const struct rule_match *match, struct buf *buf);
 
 /* Whether the tenant is a credential, by its source or because the rule says so. */
 bool rule_hides_tenant(const struct rule *rule);

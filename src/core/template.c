@@ -356,6 +356,17 @@ bool template_compile(struct slice text, enum template_use use, struct arena *ar
 
 /* ---- what a template says of itself ---- */
 
+void template_write(const struct template *template, struct buf *buf)
+{
+    for (size_t i = 0; i < template->n; i++) {
+        const struct template_part *part = &template->parts[i];
+        bool literal = part->source == TEMPLATE_LITERAL;
+        buf_add_str(buf, literal ? "" : "{");
+        buf_add_slice(buf, literal ? part->text : part->written);
+        buf_add_str(buf, literal ? "" : "}");
+    }
+}
+
 bool template_is_plain_header(const struct template *template)
 {
     return template->n == 1 && template->parts[0].source == TEMPLATE_HEADER;

@@ -78,6 +78,9 @@ enum template_use {
 bool template_compile(struct slice text, enum template_use use, struct arena *arena,
                       struct template *ret_template, struct slice *ret_problem);
 
+/* Appends the template as it was written. */
+void template_write(const struct template *template, struct buf *buf);
+
 /* Whether the template is exactly {header:Idempotency-Key}-like: one header source and no more.
  * key_header_read says more precisely than template_key what is wrong with it. */
 bool template_is_plain_header(const struct template *template);

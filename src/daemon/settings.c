@@ -19,6 +19,7 @@ bool settings_of(const struct config *config, struct gateway_settings *ret_setti
         .retry_after_us = config->retry_after_us,
         .unmatched_refuse = config->unmatched_refuse,
         .log_keys_hashed = config->log_keys_hashed,
+        .policy_off = config->policy_off,
         .cors = config->cors,
         .public_url = config->public_url,
     };

@@ -5,6 +5,7 @@
 #include "gateway/events.h"
 #include "gateway/head.h"
 #include "gateway/pass.h"
+#include "gateway/well_known.h"
 #include <sys/uio.h>
 
 #define DROP_MAX ((uint64_t)64 * 1024)          /* of a body nobody wanted */
@@ -24,10 +25,21 @@ bool client_may_go_on(const struct client *client, const struct http_request *re
            !request->expect_continue;
 }
 
-static struct slice origin_of(const struct http_request *request)
+void client_write_cors(const struct client *client, const struct http_request *request,
+                       struct buf *head)
 {
     const struct header *line = request ? headers_find(&request->headers, SLICE("Origin")) : NULL;
-    return line ? line->value : slice_of(NULL);
+    cors_write_fields(&client->plan->settings.cors, line ? line->value : slice_of(NULL),
+                      slice_of(NULL), head);
+}
+
+void client_end_head(const struct http_request *request, bool keep_alive, struct buf *head)
+{
+    if (!keep_alive)
+        head_write_field(head, "Connection", SLICE("close"));
+    else if (request && request->minor_version == 0)
+        head_write_field(head, "Connection", SLICE("keep-alive"));
+    buf_add(head, "\r\n", 2);
 }
 
 void client_refuse(struct client *client, const struct refusal *refusal)
@@ -48,14 +60,9 @@ void client_refuse(struct client *client, const struct refusal *refusal)
         head_write_field(&head, "Idempotency-Status", slice_of(refusal->mark));
     if (refusal->error == ERROR_UPSTREAM_UNAVAILABLE)
         head_write_number(&head, "Retry-After", 1);
-    cors_write_fields(&client->plan->settings.cors, origin_of(refusal->request), slice_of(NULL),
-                      &head);
+    client_write_cors(client, refusal->request, &head);
     head_write_number(&head, "Content-Length", body.len);
-    if (!refusal->keep_alive)
-        head_write_field(&head, "Connection", SLICE("close"));
-    else if (refusal->request && refusal->request->minor_version == 0)
-        head_write_field(&head, "Connection", SLICE("keep-alive"));
-    buf_add(&head, "\r\n", 2);
+    client_end_head(refusal->request, refusal->keep_alive, &head);
     bool silent = refusal->request && slice_eq(refusal->request->method, SLICE("HEAD"));
     struct iovec parts[2] = {{head.at, head.len}, {body.at, body.len}};
     int64_t deadline = clock_boot_us() + client->plan->settings.write_timeout_us;
@@ -85,6 +92,8 @@ static bool route(struct client *client, const struct http_request *request, str
     struct rule_found *found = arena_alloc(arena, sizeof *found);
     if (!found)
         return false;
+    if (well_known_asked(client, request))
+        return well_known_answer(client, request);
     switch (rule_find_request(settings->rules, &wanted, arena, found)) {
     case RULE_FOUND:
         if (found->rule->protect)

@@ -34,6 +34,7 @@ struct gateway_settings {
     int64_t retry_after_us; /* Retry-After on "in progress" */
     bool unmatched_refuse;  /* no rule: 404 instead of passing on */
     bool log_keys_hashed;   /* log lines have keyed hashes of keys */
+    bool policy_off;        /* /.well-known/idempotency is the upstream's */
     struct cors_policy cors;
     struct slice public_url; /* texts of both belong to `rules` */
 };

@@ -3,8 +3,23 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "core/policy.h"
 
+#define TAG_BYTES 16
 #define POOL_IDLE_MAX 256 /* kept upstream connections a loop */
+
+static bool write_policy(struct plan *plan)
+{
+    plan->policy = buf_make(POLICY_MAX);
+    if (plan->settings.policy_off)
+        return true;
+    policy_write(plan->settings.rules, &plan->policy);
+    struct digest digest = digest_of(buf_slice(&plan->policy));
+    plan->policy_tag[0] = '"';
+    hex_encode(digest.bytes, TAG_BYTES, plan->policy_tag + 1);
+    memcpy(plan->policy_tag + 1 + 2 * TAG_BYTES, "\"", 2);
+    return buf_ok(&plan->policy);
+}
 
 struct plan *plan_new(const struct gateway_settings *settings)
 {
@@ -14,7 +29,9 @@ struct plan *plan_new(const struct gateway_settings *settings)
     plan->refs = 1;
     plan->settings = *settings;
     plan->pool = http_pool_new(&settings->upstream, POOL_IDLE_MAX, settings->upstream_idle_us);
-    if (!plan->pool) {
+    if (!plan->pool || !write_policy(plan)) {
+        http_pool_unref(plan->pool);
+        buf_fini(&plan->policy);
         mem_free(plan);
         return NULL;
     }
@@ -35,6 +52,7 @@ void plan_unref(struct plan *plan)
         return;
     http_pool_unref(plan->pool);
     rule_set_unref(plan->settings.rules);
+    buf_fini(&plan->policy);
     mem_free(plan);
 }
 

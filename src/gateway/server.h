@@ -69,6 +69,12 @@ void client_run(void *argument);
  * what is left of its body is small enough to be read and dropped. */
 bool client_may_go_on(const struct client *client, const struct http_request *request);
 
+/* Append what an answer of pawl's own ends with: the lines for browsers; Connection, and the empty
+ * line. `request` NULL: its head could not be read. */
+void client_write_cors(const struct client *client, const struct http_request *request,
+                       struct buf *head);
+void client_end_head(const struct http_request *request, bool keep_alive, struct buf *head);
+
 /* Writes pawl's own error outside an exchange. */
 struct refusal {
     const struct http_request *request; /* NULL: its head could not be read */

@@ -30,7 +30,7 @@ def opened(answer: Answer) -> tuple[list[str], list[str], list[str]]:
 
 
 def post(gateway, path: str, key: str | None = None, origin: str | None = SHOP) -> Answer:
-    return gateway.post(path, BODY, key=key, headers=[("Origin", origin)] if origin else [])
+    return gateway.post(path, BODY, key=key, headers=[("Origin", origin)] * bool(origin))
 
 
 def test_first_answers_replays_and_errors_can_be_read_by_a_listed_origin(shared, behind, key):
@@ -72,7 +72,8 @@ def test_an_answer_that_passes_live_can_be_read_too(shared, behind, key):
     assert (gone.status, opened(gone)) == (410, OPENED)
 
 
-@pytest.mark.parametrize("said, then", [(("Accept",), ["Accept", "Origin"]), (("origin",), ["origin"]),
+@pytest.mark.parametrize("said, then", [(("Accept",), ["Accept", "Origin"]),
+                                        (("origin",), ["origin"]),
                                         (("Accept, Origin",), ["Accept, Origin"]), (("*",), ["*"]),
                                         (("A", "B"), ["A", "B", "Origin"])])
 def test_vary_of_the_upstream_stays_and_origin_is_added_once(shared, behind, key, said, then):
@@ -114,7 +115,8 @@ def test_credentials_are_allowed_where_the_config_says_so(pawl, upstream):
 @pytest.mark.parametrize("origin", [None, SHOP, "https://anyone.example"])
 def test_a_star_lets_every_origin_in(pawl, upstream, origin):
     gateway = pawl(RULES + 'cors: {origins: ["*"]}\n')
-    for answer in (post(gateway, "/refunds", "k1", origin), post(gateway, "/refunds", "k1", origin)):
+    for _ in range(2):
+        answer = post(gateway, "/refunds", "k1", origin)
         assert (opened(answer), answer.all("Vary")) == ((["*"], [EXPOSED], []), ["Origin"])
 
 

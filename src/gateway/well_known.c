@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gateway/well_known.h"
+
+#include "core/problem.h"
+#include "gateway/head.h"
+#include <sys/uio.h>
+
+#define FRESH "max-age=60" /* a reload shows within a minute */
+
+bool well_known_asked(const struct client *client, const struct http_request *request)
+{
+    bool reads =
+        slice_eq(request->method, SLICE("GET")) || slice_eq(request->method, SLICE("HEAD"));
+    return reads && client->plan->policy.len > 0 && slice_eq(request->path, SLICE(POLICY_PATH)) &&
+           rule_request_is_safe(&request->headers, request->method);
+}
+
+/* If-None-Match, compared weakly (RFC 9110 13.1.2). */
+static bool has_it(const struct http_request *request, struct slice tag)
+{
+    size_t at = 0;
+    const struct header *line;
+    while ((line = headers_next(&request->headers, SLICE("If-None-Match"), &at))) {
+        struct slice rest = line->value, item;
+        while (rest.len > 0) {
+            rest = slice_cut(rest, ',', &item);
+            item = slice_trim(item);
+            if (slice_starts(item, SLICE("W/")))
+                item = slice_skip(item, 2);
+            if (slice_eq(item, tag) || slice_eq(item, SLICE("*")))
+                return true;
+        }
+    }
+    return false;
+}
+
+bool well_known_answer(struct client *client, const struct http_request *request)
+{
+    const struct plan *plan = client->plan;
+    struct slice tag = slice_of(plan->policy_tag);
+    int status = has_it(request, tag) ? 304 : 200;
+    bool keep = request->keep_alive && client_may_go_on(client, request);
+    struct buf head BUF_AUTO = buf_make(HEAD_OUT_MAX);
+    head_write_status(&head, status, slice_of(NULL));
+    head_write_date(&head);
+    if (status == 200)
+        head_write_field(&head, "Content-Type", SLICE("application/json"));
+    head_write_field(&head, "ETag", tag);
+    head_write_field(&head, "Cache-Control", SLICE(FRESH));
+    client_write_cors(client, request, &head);
+    if (status == 200)
+        head_write_number(&head, "Content-Length", plan->policy.len);
+    client_end_head(request, keep, &head);
+
+    bool silent = status == 304 || slice_eq(request->method, SLICE("HEAD"));
+    struct iovec parts[2] = {{head.at, head.len}, {plan->policy.at, plan->policy.len}};
+    int64_t deadline = clock_after(clock_boot_us(), plan->settings.write_timeout_us);
+    return buf_ok(&head) && http_conn_write(&client->conn, parts, silent ? 1 : 2, deadline) == 0 &&
+           keep;
+}
