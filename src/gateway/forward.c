@@ -14,7 +14,7 @@ static void write_head(struct exchange *x, struct buf *head)
         .has_length = true,
         .length = x->body.len,
     };
-    head_write_request(head, x->request->method, head_target(x->request), x->request, &extra);
+    head_write_request(head, x->request->method, slice_of(NULL), x->request, &extra);
 }
 
 static bool says_duplicate(const struct exchange *x)

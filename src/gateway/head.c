@@ -82,14 +82,25 @@ static void write_ruled(struct buf *buf, const struct head_extra *extra)
         head_write_number(buf, "Idempotency-Token", (uint64_t)extra->token);
 }
 
+/* In origin-form, however it was sent: path and query are what the parser made of either. */
+static void write_own_target(struct buf *buf, const struct http_request *request)
+{
+    buf_add_slice(buf, request->path);
+    if (!request->query.at)
+        return;
+    buf_add_char(buf, '?');
+    buf_add_slice(buf, request->query);
+}
+
 void head_write_request(struct buf *buf, struct slice method, struct slice target,
                         const struct http_request *request, const struct head_extra *extra)
 {
     buf_add_slice(buf, method);
     buf_add_char(buf, ' ');
-    if (target.at[0] == '?')
-        buf_add_char(buf, '/');
-    buf_add_slice(buf, target);
+    if (target.at)
+        buf_add_slice(buf, target);
+    else
+        write_own_target(buf, request);
     buf_add_str(buf, " HTTP/1.1\r\n");
     for (size_t i = 0; i < request->headers.n; i++)
         if (passes(&request->headers, &request->headers.at[i], extra))
@@ -106,20 +117,6 @@ void head_write_request(struct buf *buf, struct slice method, struct slice targe
     else if (extra->chunked)
         head_write_field(buf, "Transfer-Encoding", SLICE("chunked"));
     buf_add(buf, "\r\n", 2);
-}
-
-struct slice head_target(const struct http_request *request)
-{
-    bool origin_form = request->target.len > 0 && request->target.at[0] == '/';
-    if (origin_form || slice_eq(request->target, SLICE("*")))
-        return request->target;
-    /* The path and the query of an absolute-form target stand side by side at its end. */
-    if (request->path.len == 0)
-        return SLICE("/");
-    const char *end = request->target.at + request->target.len;
-    bool inside = request->path.at >= request->target.at && request->path.at < end;
-    const char *from = inside ? request->path.at : request->query.at ? request->query.at - 1 : NULL;
-    return from ? slice_make(from, (size_t)(end - from)) : request->path;
 }
 
 static bool is_own(const struct header *line)

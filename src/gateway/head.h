@@ -23,13 +23,10 @@ struct head_extra {
     bool chunked; /* send Transfer-Encoding: chunked */
 };
 
-/* Appends `METHOD target HTTP/1.1` and the fields of `request` that may pass, then the extras. */
+/* Appends `METHOD target HTTP/1.1` and the fields of `request` that may pass, then the extras.
+ * `target` with `.at` NULL: the request's own, in origin-form. */
 void head_write_request(struct buf *buf, struct slice method, struct slice target,
                         const struct http_request *request, const struct head_extra *extra);
-
-/* The target to ask an upstream for: what was sent, or the origin-form of an absolute one (its `?`
- * and on, where it has no path: head_write_request adds the slash). */
-struct slice head_target(const struct http_request *request);
 
 /* What of an upstream's answer does not pass, beside hop-by-hop and framing lines. */
 #define HEAD_DROPS_OWN 1U  /* pawl's own names, save Error-Code: PROVIDER.duplicate */

@@ -56,7 +56,7 @@ static int send_head(struct pass *pass)
         .length = request->content_length,
         .chunked = request->framing == HTTP_FRAMING_CHUNKED,
     };
-    head_write_request(&head, request->method, head_target(request), request, &extra);
+    head_write_request(&head, request->method, slice_of(NULL), request, &extra);
     if (!buf_ok(&head))
         return -ENOMEM;
     struct iovec part = {head.at, head.len};

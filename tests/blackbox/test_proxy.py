@@ -451,6 +451,17 @@ def test_an_absolute_target_is_ruled_by_its_path_and_sent_in_origin_form(shared,
     assert behind.requests[0].target == "/refunds?a=1"
 
 
+@pytest.mark.parametrize("method, sent, arrives", [
+    ("GET", "http://gateway.test", "/"), ("GET", "http://gateway.test?a=1", "/?a=1"),
+    ("GET", "http://gateway.test/?", "/?"), ("GET", "/a;b//c%2f?d?e", "/a;b//c%2f?d?e"),
+    ("OPTIONS", "http://gateway.test", "*"), ("OPTIONS", "http://gateway.test?a", "/?a"),
+])
+def test_a_target_arrives_in_origin_form_and_else_as_it_was_sent(shared, behind, method, sent,
+                                                                 arrives):
+    assert shared.request(method, sent).status == 200
+    assert behind.requests[0].target == arrives
+
+
 @pytest.mark.parametrize("target", ["/refunds", "/refunds/", "/%72efunds", "/refund%73",
                                     "/refunds?"])
 def test_a_path_written_in_another_way_meets_the_same_rule(shared, behind, target):
