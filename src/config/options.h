@@ -145,6 +145,8 @@
       "a larger request is refused")                                                               \
     X(max_response_body, SHARED, rule_draft, rule.max_response_body, size, 0, GIB, "1MiB",         \
       "a larger answer passes and is not kept")                                                    \
+    X(stream, SHARED, rule_draft, rule.stream, bool, 0, 0, "false",                                \
+      "every answer passes live and none is kept: a duplicate gets 410")                           \
     X(replay_cookies, SHARED, rule_draft, rule.replay_cookies, bool, 0, 0, "false",                \
       "keep Set-Cookie in replays")
 
@@ -153,7 +155,6 @@
     X(accept_weaker)                                                                               \
     X(authorize)                                                                                   \
     X(retry)                                                                                       \
-    X(stream)                                                                                      \
     X(tls)
 
 enum option_id {

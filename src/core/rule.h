@@ -79,6 +79,7 @@ struct rule {
     uint64_t max_request_body;
     uint64_t max_response_body;
     bool replay_cookies;
+    bool stream; /* answers pass live, and leave a tombstone */
 };
 
 struct rule_set {

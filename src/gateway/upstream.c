@@ -148,10 +148,12 @@ static enum exchange_end read_head(struct exchange *x, struct slice method)
     return EXCHANGE_BROKE;
 }
 
-static bool is_stream(const struct http_response *response)
+static bool is_stream(const struct exchange *x)
 {
-    const struct header *type = headers_find(&response->headers, SLICE("Content-Type"));
+    const struct header *type = headers_find(&x->response.headers, SLICE("Content-Type"));
     struct slice media = {0};
+    if (x->rule->stream)
+        return true;
     if (!type)
         return false;
     slice_cut(type->value, ';', &media);
@@ -162,7 +164,7 @@ static enum exchange_end read_body(struct exchange *x)
 {
     struct buf *body = &x->answer.body;
     /* An answer that cannot have a body is whole, whatever its type says. */
-    while (!http_conn_body_left(x->upstream) || !is_stream(&x->response)) {
+    while (!http_conn_body_left(x->upstream) || !is_stream(x)) {
         uint64_t room = x->rule->max_response_body - body->len;
         enum http_read read = http_conn_read_body(x->upstream, room, next_deadline(x), body);
         if (read == HTTP_READ_TIMEOUT && !out_of_time(x))
