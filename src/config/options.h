@@ -99,6 +99,8 @@
       "METHOD /path/{param}")                                                                      \
     X(protect, SHARED, rule_draft, rule.protect, bool, 0, 0, "true",                               \
       "false: the route passes as if it had no rule")                                              \
+    X(authorize, SHARED, rule_draft, rule.authorize, authorize, 0, 0, "(none)",                    \
+      "GET /path: asked with the caller's headers before it is told an earlier answer")            \
     X(key, SHARED, rule_draft, rule.key, key, 0, 0, "\"{header:Idempotency-Key}\"",                \
       "template of the key")                                                                       \
     X(require, SHARED, rule_draft, rule.require, bool, 0, 0, "true",                               \
@@ -153,7 +155,6 @@
 /* Options of the contract that this version does not have: refused, never passed over. */
 #define CONFIG_LATER(X)                                                                            \
     X(accept_weaker)                                                                               \
-    X(authorize)                                                                                   \
     X(retry)                                                                                       \
     X(tls)
 

@@ -76,6 +76,7 @@ void reader_unknown_name(struct reader *reader, const struct node *node, const s
     void read_##name(struct reader *reader, const struct option *option, const struct node *node,  \
                      void *field)
 
+OPTION_READER(authorize);
 OPTION_READER(bool);
 OPTION_READER(cors);
 OPTION_READER(count);

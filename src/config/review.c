@@ -56,10 +56,11 @@ static void warn_of_tenant(struct reader *reader, const struct rule_draft *draft
         complaints_add(reader->warnings, node->place, node->key,
                        "a refreshed token is another tenant, whose retries run again (better a "
                        "stable id that the layer in front sets)");
-    if (!rule->trust_tenant && !rule_hides_tenant(rule))
+    if (!rule->trust_tenant && !rule->authorizes && !rule_hides_tenant(rule))
         complaints_add(reader->warnings, node->place, node->key,
-                       "who can name a tenant can read its answers (trust_tenant: true says that "
-                       "the layer in front sets it and clients cannot)");
+                       "who can name a tenant can read its answers (authorize: GET /me asks the "
+                       "service before each replay; trust_tenant: true says that the layer in "
+                       "front sets it and clients cannot)");
 }
 
 static void warn_of_retry(struct reader *reader, const struct rule_draft *draft)

@@ -6,6 +6,7 @@
 #define A_TEMPLATE "a template such as \"{header:Idempotency-Key}\" or \"{body:/id}\""
 #define A_TENANT "a template such as \"{header:X-Merchant-Id}\", or none"
 #define A_PROBE "a request such as \"GET /refunds/by-key/{key}\""
+#define AN_AUTHORIZE "a request such as GET /me, or none"
 #define AN_UNKNOWN "hold, retry or {probe: \"GET /path/{key}\"}"
 #define A_POINTER "a JSON pointer such as /amount"
 #define A_PAYLOAD "all, raw, ignore, {include: [/a]} or {exclude: [/b]}"
@@ -76,18 +77,41 @@ OPTION_READER(in_progress)
         read_span(reader, option, wait, field);
 }
 
-/* "GET /path/{key}"; GET is all there is, as a probe must change nothing. */
-static void read_probe(struct reader *reader, const struct node *node, struct slice text)
+/* "GET /path/{key}"; GET is all there is, as what pawl asks by itself must change nothing. False:
+ * it complained. */
+static bool read_get(struct reader *reader, const struct node *node, struct slice text,
+                     const char *expected, struct template *ret_target)
 {
-    struct rule *rule = &reader->draft->rule;
     struct slice target = slice_trim(slice_skip(text, text.len < 4 ? text.len : 4));
     if (!slice_starts(text, SLICE("GET ")) || target.len == 0 || target.at[0] != '/' ||
         slice_find(target, ' ') >= 0 || slice_find(target, '#') >= 0) {
-        reader_expected(reader, node, A_PROBE);
-        return;
+        reader_expected(reader, node, expected);
+        return false;
     }
-    if (compile(reader, node, target, TEMPLATE_FOR_PROBE, &rule->probe))
+    return compile(reader, node, target, TEMPLATE_FOR_PROBE, ret_target);
+}
+
+static void read_probe(struct reader *reader, const struct node *node, struct slice text)
+{
+    struct rule *rule = &reader->draft->rule;
+    if (read_get(reader, node, text, A_PROBE, &rule->probe))
         rule->unknown = RECORD_UNKNOWN_PROBE;
+}
+
+/* Who may see an answer does not depend on what a body says: a body is the caller's to choose. */
+OPTION_READER(authorize)
+{
+    struct slice text;
+    struct rule *rule = &reader->draft->rule;
+    (void)option;
+    if (!reader_scalar(reader, node, AN_AUTHORIZE, &text))
+        return;
+    rule->authorizes = false;
+    if (slice_eq(text, SLICE("none")) || !read_get(reader, node, text, AN_AUTHORIZE, field))
+        return;
+    rule->authorizes = !template_needs_body(&rule->authorize);
+    if (!rule->authorizes)
+        complain(reader, node, SLICE("looks into the body"), "sources of the head, path or query");
 }
 
 OPTION_READER(unknown)

@@ -83,6 +83,8 @@ static void check_rule(struct reader *reader, const struct node *node,
     check_parameters(reader, &rule->key, OPTION_key, node);
     if (!rule->tenant_none)
         check_parameters(reader, &rule->tenant, OPTION_tenant, node);
+    if (rule->authorizes)
+        check_parameters(reader, &rule->authorize, OPTION_authorize, node);
     if (rule->unknown == RECORD_UNKNOWN_PROBE)
         check_parameters(reader, &rule->probe, OPTION_unknown, node);
 }

@@ -71,6 +71,8 @@ struct rule {
     enum record_unknown unknown;
     struct template probe; /* target, with RECORD_UNKNOWN_PROBE; always GET */
     int probe_status;      /* 0: the probe's own */
+    bool authorizes;           /* asks before it tells an earlier answer */
+    struct template authorize; /* with that: the target; always GET; no source of the body */
     struct fate_policy answers;
     enum rule_duplicate duplicate;
     int ack_status;       /* with RULE_DUPLICATE_ACK: 200 or 204 */

@@ -186,6 +186,11 @@ static void make_exact(const struct exchange *x, struct problem *problem)
     const struct record *record = &x->attempt.op.record;
     bool open = record->status == RECORD_PENDING || record->status == RECORD_UNKNOWN;
     enum error error = problem->error;
+    if (x->authorizing) { /* an earlier answer stands, and may yet be told */
+        problem->retryable = true;
+        problem->safe_new_key = false;
+        return;
+    }
     if (error == ERROR_PAYLOAD_MISMATCH) {
         problem->status = x->rule->mismatch_status;
         problem->safe_new_key = !open;

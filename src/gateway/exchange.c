@@ -75,7 +75,8 @@ static enum step act(struct exchange *x, enum engine_verdict verdict)
         return identify_again(x, slice_of(recipe)) ? STEP_DECIDE : STEP_DONE;
     }
     default:
-        answer_verdict(x, verdict);
+        if (authorize(x, verdict))
+            answer_verdict(x, verdict);
         return STEP_DONE;
     }
 }

@@ -8,7 +8,8 @@
  *   decide                          engine
  *     proceed  -> forward, settle   forward.c, settle.c
  *     probe    -> ask, settle       probe.c, settle.c
- *     else     -> answer            answer.c
+ *     else     -> may it be seen?   authorize.c
+ *              -> answer            answer.c
  *
  * A step returns what comes next. The client's socket is not read while the exchange runs: a client
  * that leaves changes nothing (contract section 2, invariant 4).
@@ -76,6 +77,7 @@ struct exchange {
     struct answer answer;
     bool has_body;    /* it was read whole */
     bool unsent;      /* the upstream may lack part of the request: its connection is used up */
+    bool authorizing; /* it is asked whether the caller may see an earlier answer */
     bool probing;     /* what is under way upstream is a probe */
     bool has_failure; /* a probe follows a failure: what to answer if it settles nothing */
     struct fate failure;
@@ -116,6 +118,10 @@ enum step forward_run(struct exchange *x);
 /* Asks the upstream what became of the operation. */
 enum step probe_run(struct exchange *x);
 
+/* Asks the upstream whether this caller may see what a verdict tells, where the rule says so.
+ * False: answered, and the verdict's outcome was given back. */
+bool authorize(struct exchange *x, enum engine_verdict verdict);
+
 /* Stores the fate of an exchange with the upstream, and tells what is then true. */
 enum step settle(struct exchange *x, struct fate fate);
 
@@ -127,8 +133,13 @@ struct slice upstream_key(struct exchange *x);
  * client sent its own. */
 struct slice upstream_trace(struct exchange *x);
 
-/* Lends a connection to the upstream; false with *ret_end: it could not be had. */
-bool upstream_take(struct exchange *x, enum exchange_end *ret_end);
+/* The caller's request without what speaks of its body or asks for an answer in part: the head of a
+ * GET of pawl's own. In x->arena; NULL: no memory. */
+const struct http_request *upstream_get_request(struct exchange *x);
+
+/* Lends a connection to the upstream, with `fresh` a new one; false with *ret_end: it could not be
+ * had. */
+bool upstream_take(struct exchange *x, bool fresh, enum exchange_end *ret_end);
 /* Gives it back. */
 void upstream_give(struct exchange *x);
 /* Sends a head and a body (may be empty), and reads the answer to `method`: its head and, unless it

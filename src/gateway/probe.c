@@ -7,39 +7,13 @@
 
 static const struct slice method_get = {"GET", 3};
 
-/* Fields that speak of the request's body, or say when and in part it is to be answered, mean
- * something else on a GET: `If-None-Match: *` of a PUT that creates would make every probe 304. */
-static bool speaks_of_request(struct slice name)
-{
-    static const struct slice names[] = {
-        {"Content-Type", 12},      {"Content-Encoding", 16},
-        {"If-Match", 8},           {"If-None-Match", 13},
-        {"If-Modified-Since", 17}, {"If-Unmodified-Since", 19},
-        {"If-Range", 8},           {"Range", 5},
-    };
-    return SLICE_AMONG(name, names);
-}
-
-static struct http_request *without_body(struct exchange *x)
-{
-    struct http_request *probe = arena_alloc(&x->arena, sizeof *probe);
-    if (!probe)
-        return NULL;
-    *probe = *x->request;
-    probe->headers.n = 0;
-    for (size_t i = 0; i < x->request->headers.n; i++)
-        if (!speaks_of_request(x->request->headers.at[i].name))
-            probe->headers.at[probe->headers.n++] = x->request->headers.at[i];
-    return probe;
-}
-
 static bool write_head(struct exchange *x, struct buf *head)
 {
     struct buf target BUF_AUTO = buf_make(HTTP_HEAD_MAX);
     struct slice missing = {0};
     if (x->attempt.begin.window)
         x->found.facts.key = upstream_key(x);
-    const struct http_request *probe = without_body(x);
+    const struct http_request *probe = upstream_get_request(x);
     bool opened = !template_needs_body(&x->rule->probe) || payload_open(x) == PAYLOAD_OK;
     enum template_result result =
         template_probe(&x->rule->probe, &x->found.facts, &x->arena, &target, &missing);
@@ -64,7 +38,7 @@ enum step probe_run(struct exchange *x)
     x->probing = true;
     x->deadline = clock_after(clock_boot_us(), x->rule->timeout_us);
     CRASH_POINT(before_probe);
-    if (!write_head(x, &head) || !upstream_take(x, &end))
+    if (!write_head(x, &head) || !upstream_take(x, false, &end))
         return settle(x, fate_of_probe(EXCHANGE_NOT_SENT, 0));
     if (engine_may_send(&x->attempt))
         end = upstream_exchange(x, method_get, buf_slice(&head), slice_of(NULL));

@@ -44,13 +44,41 @@ struct slice upstream_trace(struct exchange *x)
     return slice_of(x->traceparent);
 }
 
-bool upstream_take(struct exchange *x, enum exchange_end *ret_end)
+/* Fields that speak of the request's body, or say when and in part it is to be answered, mean
+ * something else on a GET: `If-None-Match: *` of a PUT that creates would make every probe 304. */
+static bool speaks_of_request(struct slice name)
+{
+    static const struct slice names[] = {
+        {"Content-Type", 12},      {"Content-Encoding", 16},
+        {"If-Match", 8},           {"If-None-Match", 13},
+        {"If-Modified-Since", 17}, {"If-Unmodified-Since", 19},
+        {"If-Range", 8},           {"Range", 5},
+    };
+    return SLICE_AMONG(name, names);
+}
+
+const struct http_request *upstream_get_request(struct exchange *x)
+{
+    struct http_request *request = arena_alloc(&x->arena, sizeof *request);
+    if (!request)
+        return NULL;
+    *request = *x->request;
+    request->headers.n = 0;
+    for (size_t i = 0; i < x->request->headers.n; i++)
+        if (!speaks_of_request(x->request->headers.at[i].name))
+            request->headers.at[request->headers.n++] = x->request->headers.at[i];
+    return request;
+}
+
+bool upstream_take(struct exchange *x, bool fresh, enum exchange_end *ret_end)
 {
     CHECK(!x->upstream);
     int64_t deadline = clock_after(clock_boot_us(), x->plan->settings.connect_timeout_us);
-    deadline = least(deadline, least(x->deadline, x->attempt.send_by));
+    deadline = least(deadline, x->deadline);
+    if (x->attempt.token > 0)
+        deadline = least(deadline, x->attempt.send_by);
     CRASH_POINT(before_connect);
-    if (http_pool_take(x->plan->pool, false, deadline, &x->upstream) == 0)
+    if (http_pool_take(x->plan->pool, fresh, deadline, &x->upstream) == 0)
         return true;
     x->upstream = NULL;
     *ret_end = EXCHANGE_NOT_SENT;
@@ -73,7 +101,8 @@ static bool out_of_time(struct exchange *x)
     int64_t now = clock_boot_us();
     if (!x->answered && now >= x->patience) {
         x->goes_on = now < x->deadline;
-        answer_error(x, ERROR_UPSTREAM_TIMEOUT, SLICE("X-Request-Timeout passed"), "unknown");
+        answer_error(x, ERROR_UPSTREAM_TIMEOUT, SLICE("X-Request-Timeout passed"),
+                     x->authorizing ? NULL : "unknown");
     }
     return now >= x->deadline;
 }
@@ -152,7 +181,7 @@ static bool is_stream(const struct exchange *x)
 {
     const struct header *type = headers_find(&x->response.headers, SLICE("Content-Type"));
     struct slice media = {0};
-    if (x->rule->stream)
+    if (x->rule->stream && !x->authorizing)
         return true;
     if (!type)
         return false;

@@ -136,6 +136,10 @@ class Upstream:
         """This very request always gets that."""
         self._routes[method, target] = reply
 
+    def off(self, method: str, target: str) -> None:
+        """It gets what all others get again."""
+        del self._routes[method, target]
+
     def gate(self) -> Gate:
         """One that opens at the test's end, at the latest."""
         gate = Gate()

@@ -278,9 +278,10 @@ static void a_tenant_that_anyone_can_name_is_warned_of_once(void **state)
 static void a_credential_or_a_trusted_tenant_draws_no_warning(void **state)
 {
     static const char *const tenants[] = {"\"{header:X-Api-Key}\"",
-                                          "\"{header:X-T}\"\ntrust_tenant: true", "none"};
+                                          "\"{header:X-T}\"\ntrust_tenant: true", "none",
+                                          "\"{header:X-T}\"\ndefaults: {authorize: GET /me}"};
     (void)state;
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < sizeof(tenants) / sizeof(tenants[0]); i++) {
         char text[256];
         snprintf(text, sizeof(text),
                  "upstream: http://h\ntenant: %s\nrules:\n- {name: a, match: POST /a}\n",
