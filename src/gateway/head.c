@@ -20,6 +20,12 @@ void head_write_number(struct buf *buf, const char *name, uint64_t value)
     buf_add(buf, "\r\n", 2);
 }
 
+void head_write_upgrade(struct buf *buf)
+{
+    head_write_field(buf, "Connection", SLICE("Upgrade"));
+    head_write_field(buf, "Upgrade", SLICE("websocket"));
+}
+
 static void copy_line(struct buf *buf, const struct header *line)
 {
     buf_add_slice(buf, line->name);
@@ -116,6 +122,8 @@ void head_write_request(struct buf *buf, struct slice method, struct slice targe
         head_write_number(buf, "Content-Length", extra->length);
     else if (extra->chunked)
         head_write_field(buf, "Transfer-Encoding", SLICE("chunked"));
+    if (extra->websocket)
+        head_write_upgrade(buf);
     buf_add(buf, "\r\n", 2);
 }
 

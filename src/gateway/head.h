@@ -20,7 +20,8 @@ struct head_extra {
     struct slice traceparent;     /* to add; `.at` NULL: the client's own goes on */
     bool has_length;              /* send Content-Length: length */
     uint64_t length;
-    bool chunked; /* send Transfer-Encoding: chunked */
+    bool chunked;   /* send Transfer-Encoding: chunked */
+    bool websocket; /* send Upgrade: websocket */
 };
 
 /* Appends `METHOD target HTTP/1.1` and the fields of `request` that may pass, then the extras.
@@ -41,6 +42,9 @@ void head_write_status(struct buf *buf, int status, struct slice reason);
 /* Appends `name: value` CR LF. */
 void head_write_field(struct buf *buf, const char *name, struct slice value);
 void head_write_number(struct buf *buf, const char *name, uint64_t value);
+
+/* Appends the two fields that change the protocol. */
+void head_write_upgrade(struct buf *buf);
 
 /* Appends Date now. */
 void head_write_date(struct buf *buf);

@@ -5,6 +5,7 @@
 #include "gateway/events.h"
 #include "gateway/head.h"
 #include "gateway/stream.h"
+#include "gateway/tunnel.h"
 #include <errno.h>
 #include <sys/uio.h>
 
@@ -16,6 +17,7 @@ struct pass {
     const struct http_request *request;
     struct http_conn *upstream;
     struct http_response response;
+    bool tunnel;   /* the client asks for a WebSocket */
     bool safe;     /* GET, HEAD, OPTIONS in every reading */
     bool unsent;   /* the upstream answered before it had all of the request */
     bool reusable; /* the upstream connection, afterwards */
@@ -55,6 +57,7 @@ static int send_head(struct pass *pass)
         .has_length = request->framing == HTTP_FRAMING_LENGTH,
         .length = request->content_length,
         .chunked = request->framing == HTTP_FRAMING_CHUNKED,
+        .websocket = pass->tunnel,
     };
     head_write_request(&head, request->method, slice_of(NULL), request, &extra);
     if (!buf_ok(&head))
@@ -98,7 +101,7 @@ static enum http_read read_head(struct pass *pass)
         if (read != HTTP_READ_OK || pass->response.status >= 200)
             return read;
         if (pass->response.status == 101)
-            break;
+            return pass->tunnel && tunnel_agreed(&pass->response) ? read : HTTP_READ_BROKEN;
         http_conn_next(pass->upstream);
     }
     return HTTP_READ_BROKEN;
@@ -155,8 +158,29 @@ static bool answer(struct pass *pass)
         return false;
     bool whole = http_conn_body_left(pass->upstream) ? stream_run(&stream) : true;
     client->cut_off = !whole && open_end && !stream.chunked;
-    pass->reusable = whole && response->keep_alive && !pass->unsent;
+    pass->reusable = whole && response->keep_alive && !pass->unsent && !pass->tunnel;
     return whole && keep;
+}
+
+/* The end of HTTP on both connections. */
+static void answer_switch(struct pass *pass)
+{
+    struct client *client = pass->client;
+    struct buf head BUF_AUTO = buf_make(HEAD_OUT_MAX);
+    head_write_status(&head, pass->response.status, pass->response.reason);
+    head_copy_answer_fields(&head, &pass->response.headers, false);
+    if (is_bypassed(pass))
+        head_write_field(&head, "Idempotency-Status", SLICE("bypassed"));
+    head_write_upgrade(&head);
+    buf_add(&head, "\r\n", 2);
+
+    struct iovec part = {head.at, head.len};
+    int64_t deadline = clock_after(clock_boot_us(), pass->settings->write_timeout_us);
+    if (!buf_ok(&head) || http_conn_write(&client->conn, &part, 1, deadline) != 0)
+        return;
+    client->cut_off = !tunnel_run(&client->conn, pass->upstream, pass->settings->idle_timeout_us);
+    if (client->cut_off)
+        http_conn_abort(pass->upstream);
 }
 
 /* A kept connection that died unused: a safe request without a body may go out once more. */
@@ -198,7 +222,9 @@ static bool pass_on(struct pass *pass, bool fresh)
     int64_t began = clock_boot_us();
     enum attempt_end end = exchange_once(pass);
     upstream_count(pass->client->server, slice_of(NULL), began);
-    if (end == ATTEMPT_ANSWERED)
+    if (end == ATTEMPT_ANSWERED && pass->response.status == 101)
+        answer_switch(pass);
+    else if (end == ATTEMPT_ANSWERED)
         keep = answer(pass);
     if (end == ATTEMPT_ANSWERED || end == ATTEMPT_CLIENT_GONE)
         pass_log(pass->client, pass->request, end == ATTEMPT_ANSWERED ? pass->response.status : 0,
@@ -220,7 +246,8 @@ bool pass_run(struct client *client, const struct http_request *request)
     pass->settings = &client->plan->settings;
     pass->request = request;
     pass->safe = rule_request_is_safe(&request->headers, request->method);
-    bool keep = pass_on(pass, false);
+    pass->tunnel = tunnel_asked_for(request);
+    bool keep = pass_on(pass, pass->tunnel);
     mem_free(pass);
     return keep;
 }

@@ -229,6 +229,14 @@ bool http_conn_body_left(const struct http_conn *conn)
     return conn->head_len > 0 && !conn->body_done;
 }
 
+struct slice http_conn_take_rest(struct http_conn *conn)
+{
+    CHECK(conn->head_len > 0 && !http_conn_body_left(conn));
+    struct slice rest = slice_skip(buf_slice(&conn->in), conn->used);
+    conn->used = conn->in.len;
+    return rest;
+}
+
 void http_conn_next(struct http_conn *conn)
 {
     CHECK(!http_conn_body_left(conn) && conn->used <= conn->in.len);

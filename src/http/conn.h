@@ -85,6 +85,10 @@ enum http_read http_conn_read_some(struct http_conn *conn, int64_t deadline_us,
 /* Whether an unread body is left behind the current head. */
 bool http_conn_body_left(const struct http_conn *conn);
 
+/* What has come behind the current message, for who speaks another protocol from there on: taken,
+ * it is no part of a next message. Valid until the next call on conn. */
+struct slice http_conn_take_rest(struct http_conn *conn);
+
 /* Drops the current message; what follows it in the buffer is the start of the next one. The body
  * must have been read to its end. */
 void http_conn_next(struct http_conn *conn);
