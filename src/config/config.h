@@ -40,7 +40,7 @@ struct config {
     size_t max_in_flight;           /* 1024 ruled exchanges with the upstream */
     size_t max_waiting;             /* 10000 */
     size_t max_waiting_per_key;     /* 2000 */
-    uint64_t max_buffered;          /* 256 MiB, bodies of all ruled exchanges */
+    uint64_t max_buffered;          /* 256 MiB, bodies on ruled routes */
     uint64_t cache;                 /* 32 MiB of outcomes; 0: off */
     uint64_t disk_reserve;          /* 0: the smaller of 64 MiB and 10 % of the file system */
     bool unmatched_refuse;          /* `unmatched: refuse` */

@@ -82,7 +82,7 @@
     X(max_waiting_per_key, OPTION_TOP, config, max_waiting_per_key, count, 0, 1000000, "2000",     \
       "duplicates waiting for one key")                                                            \
     X(max_buffered, OPTION_TOP, config, max_buffered, size, 1, 1024 * GIB, "256MiB",               \
-      "memory for the bodies of all ruled requests")                                               \
+      "memory for bodies on ruled routes; above it new requests get 429")                          \
     X(cache, OPTION_TOP, config, cache, size, 0, 1024 * GIB, "32MiB",                              \
       "memory for recent outcomes; 0: off")                                                        \
     X(disk_reserve, OPTION_TOP, config, disk_reserve, disk_reserve, 1, 1024 * GIB, "auto",         \

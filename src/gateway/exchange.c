@@ -197,7 +197,7 @@ static struct exchange *exchange_new(struct client *client, const struct http_re
 static void exchange_free(struct exchange *x)
 {
     CHECK(!x->upstream);
-    atomic_fetch_sub(&x->server->shared->buffered, x->reserved);
+    bodies_release(x);
     answer_fini(&x->failed);
     answer_fini(&x->answer);
     buf_fini(&x->sent_key);

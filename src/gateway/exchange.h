@@ -58,7 +58,7 @@ struct exchange {
     struct rule_found found;
     struct arena arena;
     struct buf body;            /* the request's, as sent */
-    uint64_t reserved;          /* of shared->buffered */
+    uint64_t held;              /* of shared->buffered */
     struct arena payload_arena; /* of the understood body; empty but between open and close */
     struct payload payload;
     struct slice client_key; /* the Idempotency-Key line as sent; `.at` NULL: none */
@@ -146,6 +146,24 @@ void upstream_give(struct exchange *x);
  * is too large or a stream, its body into x->answer. */
 enum exchange_end upstream_exchange(struct exchange *x, struct slice method, struct slice head,
                                     struct slice body);
+
+/* ---- memory of bodies ---- */
+
+/* Counts the bodies that are held now, and `more` bytes that are about to come. True: all bodies
+ * together are within max_buffered. */
+bool bodies_count(struct exchange *x, uint64_t more);
+/* Whether they would be, counting nothing. */
+bool bodies_would_fit(const struct exchange *x, uint64_t more);
+void bodies_release(struct exchange *x);
+
+/* Reads the request's body into x->body, counting as it grows: a client that sends slowly, or
+ * announces more than it sends, holds no more than came. `*ret_fits` false: there was no room for
+ * all of it. */
+enum http_read bodies_read_request(struct exchange *x, int64_t deadline_us, bool *ret_fits);
+
+/* Reads the upstream's body into x->answer. Counted too, but never refused: the effect has
+ * happened, and its answer is not to be lost. New requests are, meanwhile. */
+enum http_read bodies_read_answer(struct exchange *x, int64_t deadline_us);
 
 /* ---- answers ---- */
 

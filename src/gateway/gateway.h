@@ -24,7 +24,7 @@ struct gateway_settings {
     struct http_upstream upstream;
     struct rule_set *rules;   /* the gateway takes references of its own */
     size_t max_in_flight;     /* ruled exchanges with the upstream */
-    uint64_t max_buffered;    /* bytes of bodies of ruled requests */
+    uint64_t max_buffered;    /* bytes of ruled requests' and answers' bodies */
     int64_t head_timeout_us;  /* absolute: a request's head */
     int64_t body_timeout_us;  /* absolute: a ruled request's body */
     int64_t idle_timeout_us;  /* a kept-alive client connection */

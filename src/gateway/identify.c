@@ -98,27 +98,19 @@ static bool read_header_key(struct exchange *x, bool *ret_bypass)
     }
 }
 
-/* Bytes of bodies are bounded over all loops. */
-static bool reserve_body(struct exchange *x)
+static bool too_many_bodies(struct exchange *x)
 {
-    uint64_t max = x->rule->max_request_body;
-    bool known = x->request->framing != HTTP_FRAMING_CHUNKED;
-    uint64_t want = known ? x->request->content_length : max;
-    if (want > max)
-        return refuse(x, ERROR_BODY_TOO_LARGE, "Content-Length is above max_request_body",
-                      slice_of(NULL));
-    x->reserved = want;
-    uint64_t before = atomic_fetch_add(&x->server->shared->buffered, want);
-    if (before + want > x->plan->settings.max_buffered)
-        return refuse(x, ERROR_LIMITED, "too many request bodies are held", slice_of(NULL));
-    return true;
+    return refuse(x, ERROR_LIMITED, "too many bodies are held in memory", slice_of(NULL));
 }
 
-/* What was announced, or feared of a chunked body, and did not come. */
-static void give_back_reserve(struct exchange *x)
+/* What is announced is judged before it is asked for, but takes no room before it comes. */
+static bool may_send_body(struct exchange *x)
 {
-    atomic_fetch_sub(&x->server->shared->buffered, x->reserved - x->body.len);
-    x->reserved = x->body.len;
+    uint64_t announced = x->request->content_length;
+    if (announced > x->rule->max_request_body)
+        return refuse(x, ERROR_BODY_TOO_LARGE, "Content-Length is above max_request_body",
+                      slice_of(NULL));
+    return bodies_would_fit(x, announced) || too_many_bodies(x);
 }
 
 static bool ask_for_body(struct exchange *x)
@@ -142,11 +134,13 @@ static bool read_body(struct exchange *x)
         x->keep_alive = false;
         return false;
     }
-    switch (http_conn_read_body(&x->client->conn, x->rule->max_request_body, deadline, &x->body)) {
+    bool fits = true;
+    switch (bodies_read_request(x, deadline, &fits)) {
     case HTTP_READ_OK:
+        if (!fits)
+            return too_many_bodies(x);
         CRASH_POINT(request_body_read);
         x->has_body = true;
-        give_back_reserve(x);
         return true;
     case HTTP_READ_TOO_LARGE:
         return refuse(x, ERROR_BODY_TOO_LARGE, "the body is above max_request_body",
@@ -309,7 +303,7 @@ bool identify(struct exchange *x, bool *ret_bypass)
     bool header_key = template_is_plain_header(&x->rule->key);
     if (header_key && !read_header_key(x, ret_bypass))
         return false;
-    if (!read_tenant(x) || (!x->has_body && (!reserve_body(x) || !read_body(x))))
+    if (!read_tenant(x) || (!x->has_body && (!may_send_body(x) || !read_body(x))))
         return false;
     if (!read_payload(x))
         return false;

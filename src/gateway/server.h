@@ -13,7 +13,7 @@
 struct gateway_shared {
     atomic_size_t connections;
     atomic_size_t in_flight;
-    atomic_ullong buffered; /* bytes of ruled requests' bodies */
+    atomic_ullong buffered; /* bytes of bodies on ruled routes */
     atomic_size_t servers;  /* loops that have not ended */
     atomic_bool draining;
 };

@@ -191,11 +191,9 @@ static bool is_stream(const struct exchange *x)
 
 static enum exchange_end read_body(struct exchange *x)
 {
-    struct buf *body = &x->answer.body;
     /* An answer that cannot have a body is whole, whatever its type says. */
     while (!http_conn_body_left(x->upstream) || !is_stream(x)) {
-        uint64_t room = x->rule->max_response_body - body->len;
-        enum http_read read = http_conn_read_body(x->upstream, room, next_deadline(x), body);
+        enum http_read read = bodies_read_answer(x, next_deadline(x));
         if (read == HTTP_READ_TIMEOUT && !out_of_time(x))
             continue;
         x->answer.whole = read == HTTP_READ_OK;

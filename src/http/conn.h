@@ -77,6 +77,11 @@ enum http_read http_conn_read_response(struct http_conn *conn, struct slice meth
 enum http_read http_conn_read_body(struct http_conn *conn, uint64_t max, int64_t deadline_us,
                                    struct buf *body);
 
+/* As http_conn_read_body, but gives OK also before the body has ended, as soon as at least `part`
+ * bytes more have been appended (http_conn_body_left): for who counts the memory as it is taken. */
+enum http_read http_conn_read_body_part(struct http_conn *conn, uint64_t max, uint64_t part,
+                                        int64_t deadline_us, struct buf *body);
+
 /* Lends the next run of body bytes: a slice valid until the next call on conn. Empty with OK: the
  * body has ended (body_done). For streaming. */
 enum http_read http_conn_read_some(struct http_conn *conn, int64_t deadline_us,

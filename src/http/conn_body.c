@@ -156,11 +156,12 @@ static enum http_read copy_run(struct http_conn *conn, uint64_t room, int64_t de
     return buf_ok(body) ? HTTP_READ_OK : HTTP_READ_NO_MEMORY;
 }
 
-/* Reads straight into the caller's buffer, at most `room` (> 0) bytes. */
-static enum http_read receive_run(struct http_conn *conn, uint64_t room, int64_t deadline_us,
+/* Reads straight into the caller's buffer, at most `want` (> 0) bytes. */
+static enum http_read receive_run(struct http_conn *conn, uint64_t want, int64_t deadline_us,
                                   struct buf *body)
 {
-    uint64_t want = conn->framing == HTTP_FRAMING_LENGTH ? conn->left : room;
+    if (conn->framing == HTTP_FRAMING_LENGTH)
+        want = smaller(want, conn->left);
     size_t ahead = body->len > AHEAD_MAX ? body->len : AHEAD_MAX;
     char *at = buf_room(body, (size_t)smaller(want, ahead));
     if (at == NULL)
@@ -183,23 +184,31 @@ static bool goes_straight(const struct http_conn *conn, uint64_t room)
     return conn->framing != HTTP_FRAMING_CHUNKED && conn->used == conn->in.len && room > 0;
 }
 
-enum http_read http_conn_read_body(struct http_conn *conn, uint64_t max, int64_t deadline_us,
-                                   struct buf *body)
+enum http_read http_conn_read_body_part(struct http_conn *conn, uint64_t max, uint64_t part,
+                                        int64_t deadline_us, struct buf *body)
 {
-    CHECK(conn->head_len > 0 && buf_ok(body));
+    CHECK(conn->head_len > 0 && buf_ok(body) && part > 0);
     size_t start = body->len;
     max = smaller(max, body->max - start);
     if (conn->framing == HTTP_FRAMING_LENGTH && conn->left > max)
         return HTTP_READ_TOO_LARGE;
-    while (!conn->body_done) {
-        uint64_t room = max - (body->len - start);
-        enum http_read result = goes_straight(conn, room)
-                                    ? receive_run(conn, room, deadline_us, body)
-                                    : copy_run(conn, room, deadline_us, body);
+    while (!conn->body_done && body->len - start < part) {
+        uint64_t read = body->len - start;
+        uint64_t room = max - read;
+        enum http_read result =
+            goes_straight(conn, room)
+                ? receive_run(conn, smaller(room, part - read), deadline_us, body)
+                : copy_run(conn, room, deadline_us, body);
         if (result != HTTP_READ_OK)
             return result;
         if (!conn->body_done)
             CRASH_POINT(inside_body);
     }
     return HTTP_READ_OK;
+}
+
+enum http_read http_conn_read_body(struct http_conn *conn, uint64_t max, int64_t deadline_us,
+                                   struct buf *body)
+{
+    return http_conn_read_body_part(conn, max, UINT64_MAX, deadline_us, body);
 }

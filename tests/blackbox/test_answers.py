@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import socket
 from pathlib import Path
 
 import pytest
@@ -405,6 +406,40 @@ def test_the_memory_of_bodies_is_bounded_by_429(pawl, upstream):
     gate.open()
     assert marks(first.result()) == (201, "stored")
     assert marks(gateway.post("/refunds", b"x" * 20_000, key="k2")) == (201, "stored")
+
+
+@pytest.mark.parametrize("how", ["chunked", "length"])
+def test_what_is_only_announced_of_a_body_takes_no_room_from_others(pawl, upstream, how):
+    gateway = pawl(ONE + "max_buffered: 1MiB\n")
+    framing = (("Transfer-Encoding", "chunked") if how == "chunked"
+               else ("Content-Length", "1000000"))
+    slow = [gateway.connect() for _ in range(10)]
+    for i, client in enumerate(slow):
+        client.send(request_bytes("POST", "/refunds", [("Idempotency-Key", f"s{i}"), framing])
+                    + b"1\r\nx\r\n")
+    gateway.request("GET", "/x")  # one loop: they were seen before it
+    assert marks(gateway.post("/refunds", b"x" * 300_000, key="k1")) == (201, "stored")
+    slow[0].send(b"0\r\n\r\n" if how == "chunked" else b"x" * (1_000_000 - 6))
+    assert marks(slow[0].answer()) == (201, "stored")
+    for client in slow:
+        client.sock.close()
+
+
+def test_answers_that_are_held_count_too_and_are_never_lost_for_it(pawl, upstream):
+    large = ONE.replace("refunds}", "refunds, max_response_body: 32MiB}")
+    gateway = pawl(large + "max_buffered: 1MiB\n")
+    big = b"x" * (20 << 20)  # more than lies in the kernel while its client does not read
+    upstream.then(Reply(201, big))
+    with gateway.connect() as client:
+        client.send(request_bytes("POST", "/refunds", [("Idempotency-Key", "k1")], b"{}"))
+        assert client.sock.recv(1, socket.MSG_PEEK) == b"H"
+        second = gateway.post("/refunds", b"{}", key="k2")
+        assert is_problem(second, 429, "RATE_LIMIT.exceeded", True, True)
+        assert (marks(first := client.answer()), first.body) == ((201, "stored"), big)
+        eventually(lambda: gateway.post("/refunds", b"{}", key="k2").status == 201, "room")
+        client.send(request_bytes("POST", "/refunds", [("Idempotency-Key", "k1")], b"{}"))
+        assert (marks(again := client.answer()), again.body) == ((201, "replayed"), big)
+    assert upstream.effects() == 2
 
 
 # ---- what fails ----

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The memory of bodies, counted over all loops against max_buffered (contract section 4). */
+#include "gateway/exchange.h"
+
+#define PART_LEAST ((size_t)64 * 1024) /* of a body, counted before it is read */
+
+bool bodies_count(struct exchange *x, uint64_t more)
+{
+    atomic_ullong *buffered = &x->server->shared->buffered;
+    uint64_t held = x->body.len + x->answer.body.len + x->failed.body.len + more;
+    unsigned long long all = held >= x->held
+                                 ? atomic_fetch_add(buffered, held - x->held) + (held - x->held)
+                                 : atomic_fetch_sub(buffered, x->held - held) - (x->held - held);
+    x->held = held;
+    return all <= x->plan->settings.max_buffered;
+}
+
+bool bodies_would_fit(const struct exchange *x, uint64_t more)
+{
+    return atomic_load(&x->server->shared->buffered) + more <= x->plan->settings.max_buffered;
+}
+
+void bodies_release(struct exchange *x)
+{
+    atomic_fetch_sub(&x->server->shared->buffered, x->held);
+    x->held = 0;
+}
+
+/* A buffer grows by what it holds, at the most by what may still come. */
+static uint64_t next_part(const struct exchange *x, uint64_t room)
+{
+    const struct http_conn *conn = &x->client->conn;
+    uint64_t left = conn->framing == HTTP_FRAMING_LENGTH ? conn->left : room;
+    uint64_t part = x->body.len > PART_LEAST ? x->body.len : PART_LEAST;
+    return left < part ? left : part;
+}
+
+enum http_read bodies_read_request(struct exchange *x, int64_t deadline_us, bool *ret_fits)
+{
+    enum http_read read = HTTP_READ_OK;
+    *ret_fits = true;
+    while (read == HTTP_READ_OK && http_conn_body_left(&x->client->conn)) {
+        uint64_t room = x->rule->max_request_body - x->body.len;
+        uint64_t part = next_part(x, room);
+        *ret_fits = bodies_count(x, part);
+        if (!*ret_fits)
+            break;
+        read = http_conn_read_body_part(&x->client->conn, room, part > 0 ? part : 1, deadline_us,
+                                        &x->body);
+    }
+    bodies_count(x, 0);
+    return read;
+}
+
+enum http_read bodies_read_answer(struct exchange *x, int64_t deadline_us)
+{
+    enum http_read read = HTTP_READ_OK;
+    while (read == HTTP_READ_OK && http_conn_body_left(x->upstream)) {
+        uint64_t room = x->rule->max_response_body - x->answer.body.len;
+        read =
+            http_conn_read_body_part(x->upstream, room, PART_LEAST, deadline_us, &x->answer.body);
+        bodies_count(x, 0);
+    }
+    return read;
+}
