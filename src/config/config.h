@@ -37,6 +37,7 @@ struct config {
     int64_t store_timeout_us;       /* 10 s */
     int64_t retry_after_us;         /* 1 s: Retry-After on in progress */
     size_t max_connections;         /* 4096, in all */
+    size_t max_per_address;         /* 0: any number */
     size_t max_in_flight;           /* 1024 ruled exchanges with the upstream */
     size_t max_waiting;             /* 10000 */
     size_t max_waiting_per_key;     /* 2000 */

@@ -75,6 +75,8 @@
       "Retry-After of `in progress`")                                                              \
     X(max_connections, OPTION_TOP, config, max_connections, count, 1, 1000000, "4096",             \
       "client connections in all")                                                                 \
+    X(max_connections_per_address, OPTION_TOP, config, max_per_address, count, 0, 1000000, "0",    \
+      "client connections of one IPv4 address or IPv6 /64; 0: any number")                         \
     X(max_in_flight, OPTION_TOP, config, max_in_flight, count, 1, 1000000, "1024",                 \
       "ruled requests at the upstream at one time")                                                \
     X(max_waiting, OPTION_TOP, config, max_waiting, count, 0, 1000000, "10000",                    \

@@ -8,6 +8,7 @@ bool settings_of(const struct config *config, struct gateway_settings *ret_setti
 {
     struct gateway_settings settings = {
         .rules = config->rules,
+        .max_per_address = config->max_per_address,
         .max_in_flight = config->max_in_flight,
         .max_buffered = config->max_buffered,
         .head_timeout_us = config->head_timeout_us,

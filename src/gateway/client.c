@@ -5,6 +5,7 @@
 #include "gateway/events.h"
 #include "gateway/head.h"
 #include "gateway/pass.h"
+#include "gateway/places.h"
 #include "gateway/well_known.h"
 #include <sys/uio.h>
 
@@ -17,7 +18,7 @@
 bool client_may_go_on(const struct client *client, const struct http_request *request)
 {
     const struct http_conn *conn = &client->conn;
-    if (server_draining(client->server))
+    if (server_draining(client->server) || client->leaving)
         return false;
     if (!http_conn_body_left(conn))
         return true;
@@ -58,7 +59,7 @@ void client_refuse(struct client *client, const struct refusal *refusal)
     problem_write_fields(&problem, &head);
     if (refusal->mark)
         head_write_field(&head, "Idempotency-Status", slice_of(refusal->mark));
-    if (refusal->error == ERROR_UPSTREAM_UNAVAILABLE)
+    if (refusal->error == ERROR_UPSTREAM_UNAVAILABLE || refusal->error == ERROR_LIMITED)
         head_write_number(&head, "Retry-After", 1);
     client_write_cors(client, refusal->request, &head);
     head_write_number(&head, "Content-Length", body.len);
@@ -166,8 +167,11 @@ static bool serve_one(struct client *client)
     client->state = CLIENT_IDLE;
     plan_replace(&client->plan, client->server->plan);
     int64_t idle_until = clock_boot_us() + client->plan->settings.idle_timeout_us;
-    if (server_draining(client->server) ||
-        http_conn_wait(&client->conn, idle_until) != HTTP_READ_OK)
+    places_idle(client);
+    bool came = !server_draining(client->server) && !client->leaving &&
+                http_conn_wait(&client->conn, idle_until) == HTTP_READ_OK;
+    places_busy(client);
+    if (!came)
         return false;
     client->state = CLIENT_BUSY;
 
@@ -201,6 +205,8 @@ void client_run(void *argument)
     http_conn_close(&client->conn);
     unlink_client(client);
     plan_unref(client->plan);
-    atomic_fetch_sub(&client->server->shared->connections, 1);
+    if (client->counted)
+        peers_leave(client->server->shared->peers, client->peer);
+    places_leave(client->server);
     mem_free(client);
 }

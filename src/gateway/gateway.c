@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "gateway/events.h"
+#include "gateway/places.h"
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
@@ -17,7 +18,8 @@
 #define BACKLOG 1024
 #define NO_DESCRIPTORS_US (INT64_C(20) * 1000) /* rest after accept found none free */
 #define WAIT_STEP_NS 2000000L                  /* between two looks at a drain */
-#define FIBERS_SPARE 16                        /* beside one for each connection */
+#define FIBERS_SPARE (16 + PLACES_SPARE)       /* beside one for each connection */
+#define TURNED_AWAY_MAX ((size_t)64 * 1024)    /* bytes read of what one sent who may not stay */
 
 /* ---- accepting ---- */
 
@@ -34,45 +36,73 @@ static void name_peer(struct client *client, const struct sockaddr_storage *peer
     client->address = text ? slice_of(text) : SLICE("unknown");
 }
 
-static bool admit(struct server *server)
+/* One connection too many of its address. It is told so with neither place nor fiber: what is said
+ * fits the kernel's empty buffer, so nobody waits for it. */
+static void turn_away(struct client *client)
 {
-    size_t before = atomic_fetch_add(&server->shared->connections, 1);
-    if (before < server->config->max_connections)
+    client_refuse(client, &(struct refusal){
+                              .error = ERROR_LIMITED,
+                              .detail = SLICE("too many connections from this address"),
+                              .minor_version = 1,
+                          });
+    http_conn_linger(&client->conn, TURNED_AWAY_MAX, 0);
+}
+
+/* False: it has its answer, or its end. */
+static bool may_stay(struct client *client, const struct sockaddr_storage *peer)
+{
+    struct server *server = client->server;
+    size_t limit = client->plan->settings.max_per_address;
+    client->peer = peer_of(peer);
+    client->counted = limit > 0 && peers_enter(server->shared->peers, client->peer, limit);
+    if (limit > 0 && !client->counted) {
+        turn_away(client);
+        return false;
+    }
+    if (places_take(server))
         return true;
-    atomic_fetch_sub(&server->shared->connections, 1);
+    if (client->counted)
+        peers_leave(server->shared->peers, client->peer);
+    return false;
+}
+
+static bool spawn(struct client *client)
+{
+    struct server *server = client->server;
+    client->next = server->clients;
+    if (client->next)
+        client->next->prev = client;
+    server->clients = client;
+    if (fiber_spawn(server->loop, "client", client_run, client)) {
+        places_idle(client);
+        return true;
+    }
+    server->clients = client->next;
+    if (client->next)
+        client->next->prev = NULL;
+    if (client->counted)
+        peers_leave(server->shared->peers, client->peer);
+    places_leave(server);
     return false;
 }
 
 static void serve(struct server *server, int fd, const struct sockaddr_storage *peer)
 {
-    if (!admit(server)) {
-        close(fd);
-        return;
-    }
     struct client *client = mem_zalloc(1, sizeof *client);
     if (!client || !http_conn_open(&client->conn, fd)) {
         if (!client)
             close(fd);
         mem_free(client);
-        atomic_fetch_sub(&server->shared->connections, 1);
         return;
     }
     client->server = server;
     client->plan = plan_ref(server->plan);
     name_peer(client, peer);
-    client->next = server->clients;
-    if (client->next)
-        client->next->prev = client;
-    server->clients = client;
-    if (fiber_spawn(server->loop, "client", client_run, client))
+    if (may_stay(client, peer) && spawn(client))
         return;
-    server->clients = client->next;
-    if (client->next)
-        client->next->prev = NULL;
     http_conn_close(&client->conn);
     plan_unref(client->plan);
     mem_free(client);
-    atomic_fetch_sub(&server->shared->connections, 1);
 }
 
 static void accept_all(struct server *server)
@@ -80,9 +110,10 @@ static void accept_all(struct server *server)
     struct sockaddr_storage peer;
     int fd;
     while ((fd = fiber_accept(&server->listener, &peer, 0)) != -ETIMEDOUT) {
-        if (fd >= 0)
+        if (fd >= 0) {
             serve(server, fd, &peer);
-        else if (fd == -EMFILE || fd == -ENFILE || fd == -ENOMEM || fd == -ENOBUFS)
+            places_wait(server);
+        } else if (fd == -EMFILE || fd == -ENFILE || fd == -ENOMEM || fd == -ENOBUFS)
             fiber_sleep_until(clock_boot_us() + NO_DESCRIPTORS_US);
     }
 }
@@ -203,6 +234,7 @@ static void give_up(struct gateway *gateway)
             close(gateway->servers[i].listener.fd);
         plan_unref(gateway->servers[i].plan);
     }
+    peers_free(gateway->shared.peers);
     mem_free(gateway);
 }
 
@@ -216,7 +248,8 @@ struct gateway *gateway_start(const struct gateway_config *config,
         return NULL;
     gateway->config = *config;
     rules_count_from_zero(config, settings->rules);
-    int failed = probe_address(config);
+    gateway->shared.peers = peers_new(config->max_connections);
+    int failed = gateway->shared.peers ? probe_address(config) : -ENOMEM;
     for (size_t i = 0; i < config->threads && failed == 0; i++) {
         gateway->n_servers = i + 1;
         failed = start_server(gateway, &gateway->servers[i], settings);
@@ -269,5 +302,6 @@ void gateway_free(struct gateway *gateway)
     CHECK(atomic_load(&gateway->shared.servers) == 0);
     for (size_t i = 0; i < gateway->n_servers; i++)
         thread_join(&gateway->servers[i].thread);
+    peers_free(gateway->shared.peers);
     mem_free(gateway);
 }

@@ -23,6 +23,7 @@ struct gateway;
 struct gateway_settings {
     struct http_upstream upstream;
     struct rule_set *rules;   /* the gateway takes references of its own */
+    size_t max_per_address;   /* client connections of one address; 0: any number */
     size_t max_in_flight;     /* ruled exchanges with the upstream */
     uint64_t max_buffered;    /* bytes of ruled requests' and answers' bodies */
     int64_t head_timeout_us;  /* absolute: a request's head */

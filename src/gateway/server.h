@@ -7,7 +7,10 @@
 #define PAWL_GATEWAY_SERVER_H
 
 #include "core/errors.h"
+#include "gateway/peers.h"
 #include "gateway/reload.h"
+
+#define PLACES_SPARE ((size_t)64) /* connections above max_connections, on their way out */
 
 /* What all loops share: counted, never waited for. */
 struct gateway_shared {
@@ -16,9 +19,17 @@ struct gateway_shared {
     atomic_ullong buffered; /* bytes of bodies on ruled routes */
     atomic_size_t servers;  /* loops that have not ended */
     atomic_bool draining;
+    struct peers *peers;
 };
 
 struct client;
+
+/* Clients that wait for a request. */
+struct idle_list {
+    struct client *oldest;
+    struct client *newest;
+    size_t n_leaving; /* taken out of the list to make room, and not gone yet */
+};
 
 struct server {
     const struct gateway_config *config;
@@ -29,6 +40,7 @@ struct server {
     struct plan *plan; /* what new requests are served by */
     struct reload reload;
     struct client *clients;  /* every connection of this loop */
+    struct idle_list idle;   /* those among them that wait for a request */
     struct parker *acceptor; /* the accept fiber's, to be woken by a drain; NULL: it has ended */
     struct loop_post drain;
 };
@@ -54,7 +66,13 @@ struct client {
     struct client *next;
     struct client *prev;
     enum client_state state;
-    bool cut_off;           /* an answer that ends with the connection was not whole: RST, no FIN */
+    bool cut_off; /* an answer that ends with the connection was not whole: RST, no FIN */
+    bool leaving; /* it makes room for another: closed behind the request under way */
+    bool idle_listed;
+    struct client *idle_older; /* with idle_listed */
+    struct client *idle_newer;
+    bool counted;           /* among its address's: max_connections_per_address */
+    struct peer peer;       /* with that */
     struct parker *waiting; /* with CLIENT_WAITING: interrupted by a drain */
     struct slice address;   /* of the peer, as text */
     char address_text[64];
@@ -65,8 +83,8 @@ struct client {
 /* Serves a connection to its end; the fiber's function, argument a struct client. */
 void client_run(void *argument);
 
-/* Whether the connection can serve another request after an answer to this one: nobody drains, and
- * what is left of its body is small enough to be read and dropped. */
+/* Whether the connection can serve another request after an answer to this one: nobody drains, it
+ * need not make room, and what is left of its body is small enough to be read and dropped. */
 bool client_may_go_on(const struct client *client, const struct http_request *request);
 
 /* Append what an answer of pawl's own ends with: the lines for browsers; Connection, and the empty

@@ -135,25 +135,6 @@ def test_many_connections_at_once_are_all_served(shared, behind):
             client.sock.close()
 
 
-def test_connections_above_the_limit_are_closed_and_served_again_later(pawl):
-    gateway = pawl(CONFIG + "max_connections: 5\n")
-    kept = [gateway.connect() for _ in range(5)]
-    assert [c.request("GET", "/x").status for c in kept] == [200] * 5
-    with gateway.connect() as client:
-        assert client.is_closed()
-    kept.pop().sock.close()
-
-    def is_served() -> bool:
-        try:
-            return gateway.request("GET", "/x").status == 200
-        except (Broken, OSError):
-            return False
-
-    eventually(is_served, "a free place")
-    for client in kept:
-        client.sock.close()
-
-
 def test_a_client_that_leaves_within_its_body_leaves_nothing_behind(shared, behind, key):
     for reset in (False, True):
         with shared.connect() as client:

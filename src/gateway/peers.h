@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * peers: how many connections each address holds, over all loops. IPv4 counts whole; of IPv6 the
+ * first 64 bits, as that is the least that one client is given.
+ */
+#ifndef PAWL_GATEWAY_PEERS_H
+#define PAWL_GATEWAY_PEERS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+struct peers;
+
+struct peer {
+    uint64_t network; /* IPv4: the address; IPv6: its first half */
+    bool v4;
+};
+
+/* For about `max` connections at one time; more cost time. NULL: no memory. */
+struct peers *peers_new(size_t max);
+/* Every peer must have left. Accepts NULL. */
+void peers_free(struct peers *peers);
+
+struct peer peer_of(const struct sockaddr_storage *address);
+
+/* From any thread: one more connection of `peer`, unless it has `limit`, or memory ran out. */
+bool peers_enter(struct peers *peers, struct peer peer, size_t limit);
+/* From any thread: one less. It must have entered. */
+void peers_leave(struct peers *peers, struct peer peer);
+
+#endif

@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How many connections there may be, in all and of one address, and who makes room."""
+from __future__ import annotations
+
+import signal
+import socket
+
+from gateway import Gateway
+from wire import PATIENCE, Broken, Client, Reader, eventually, request_bytes
+
+CONFIG = """
+tenant: none
+threads: 1
+rules:
+  - {name: refunds.create, match: POST /refunds, timeout: 1h}
+"""
+
+
+def is_served(gateway: Gateway) -> bool:
+    try:
+        return gateway.request("GET", "/x").status == 200
+    except (Broken, OSError):
+        return False
+
+
+def close(clients: list[Client]) -> None:
+    for client in clients:
+        client.sock.close()
+
+
+def test_the_connection_idle_longest_makes_room_for_a_newcomer(pawl):
+    gateway = pawl(CONFIG + "max_connections: 5\n")
+    kept = [gateway.connect() for _ in range(5)]
+    for client in kept[1:] + kept[:1]:
+        assert client.request("GET", "/x").status == 200
+    kept.append(gateway.connect())
+    assert kept[-1].request("GET", "/x").status == 200
+    assert kept.pop(1).is_closed()
+    for client in kept:
+        assert client.request("GET", "/x").status == 200
+    close(kept)
+
+
+def test_connections_that_send_nothing_keep_nobody_out(pawl):
+    gateway = pawl(CONFIG + "max_connections: 20\n")
+    mute = [gateway.connect() for _ in range(200)]
+    for _ in range(30):
+        assert gateway.request("GET", "/x").status == 200
+    assert sum(client.sock.fileno() >= 0 and is_open(client) for client in mute) < 20
+    close(mute)
+
+
+def is_open(client: Client) -> bool:
+    client.sock.setblocking(False)
+    try:
+        return client.sock.recv(1) != b""
+    except BlockingIOError:
+        return True
+    except ConnectionResetError:
+        return False
+
+
+def test_busy_connections_make_no_room_and_a_newcomer_is_closed(pawl, upstream):
+    gateway = pawl(CONFIG + "max_connections: 3\n")
+    gates = [upstream.hold() for _ in range(3)]
+    busy = [gateway.connect() for _ in range(3)]
+    for i, client in enumerate(busy):
+        client.send(request_bytes("POST", "/refunds", [("Idempotency-Key", f"k{i}")], b"{}"))
+        gates[i].wait_for()
+    for _ in range(5):
+        with gateway.connect() as client:
+            assert client.is_closed()
+    for gate in gates:
+        gate.open()
+    assert [client.answer().status for client in busy] == [201] * 3
+    assert is_served(gateway), "now they are idle"
+    assert upstream.effects() == 3
+    close(busy)
+
+
+def test_a_request_that_came_as_its_connection_made_room_is_served_or_never_begun(pawl, upstream):
+    """Both at once, again and again: nobody is told anything but the truth."""
+    gateway = pawl(CONFIG + "max_connections: 1\n")
+    told = 0
+    for i in range(100):
+        with gateway.connect() as first:
+            assert first.request("GET", "/x").status == 200
+            second = gateway.connect()
+            first.send(request_bytes("POST", "/refunds", [("Idempotency-Key", f"k{i}")], b"{}"))
+            try:
+                answer = first.answer()
+                told += 1
+                assert (answer.status, answer["Connection"]) == (201, "close")
+            except Broken as broken:
+                assert not broken.got
+            second.sock.close()
+        eventually(lambda: is_served(gateway), "a free place")
+    keys = [request["Idempotency-Key"] for request in upstream.done]
+    assert len(keys) == len(set(keys)) >= told
+
+
+# ---- of one address ----
+
+LIMITED = CONFIG + "max_connections_per_address: 3\n"
+
+
+def turned_away(client: Client) -> bool:
+    answer = client.answer()
+    assert answer.is_problem(429, "RATE_LIMIT.exceeded")
+    assert (answer["Connection"], answer["Retry-After"]) == ("close", "1")
+    return client.is_closed()
+
+
+def of_address(gateway: Gateway, address: str) -> Reader:
+    sock = socket.create_connection(("127.0.0.1", gateway.port), PATIENCE,
+                                    source_address=(address, 0))
+    sock.sendall(request_bytes("GET", "/x", [("Connection", "close")]))
+    return Reader(sock)
+
+
+def test_an_address_with_too_many_connections_is_told_so_and_others_are_served(pawl):
+    gateway = pawl(LIMITED)
+    kept = [gateway.connect() for _ in range(3)]
+    assert [client.request("GET", "/x").status for client in kept] == [200] * 3
+    for _ in range(5):
+        with gateway.connect() as client:
+            assert turned_away(client)
+    for address in ("127.0.0.2", "127.0.0.3"):
+        assert of_address(gateway, address).answer("GET").status == 200
+    kept.pop().sock.close()
+    eventually(lambda: is_served(gateway), "a free place")
+    assert [client.request("GET", "/x").status for client in kept] == [200] * 2
+    close(kept)
+
+
+def test_an_address_is_counted_over_all_loops(pawl):
+    gateway = pawl(LIMITED.replace("threads: 1", "threads: 4"))
+    clients = [gateway.connect() for _ in range(30)]
+    for client in clients:
+        try:
+            client.send(request_bytes("GET", "/x"))
+        except OSError:
+            pass  # turned away already
+    statuses = [client.answer("GET").status for client in clients]
+    assert sorted(statuses) == [200] * 3 + [429] * 27
+    close(clients)
+    eventually(lambda: is_served(gateway), "a free place")
+
+
+def test_an_address_that_is_turned_away_takes_no_place_from_others(pawl):
+    gateway = pawl(LIMITED + "max_connections: 4\n")
+    kept = [gateway.connect() for _ in range(3)]
+    assert [client.request("GET", "/x").status for client in kept] == [200] * 3
+    for _ in range(20):
+        with gateway.connect() as client:
+            assert turned_away(client)
+    assert [client.request("GET", "/x").status for client in kept] == [200] * 3
+    close(kept)
+
+
+def test_a_reload_changes_the_limit_for_those_who_come_then(pawl):
+    gateway = pawl(CONFIG)
+    kept = [gateway.connect() for _ in range(5)]
+    assert [client.request("GET", "/x").status for client in kept] == [200] * 5
+    gateway.configure(LIMITED.replace("3\n", "1\n"))
+    gateway.signal(signal.SIGHUP)
+    eventually(lambda: any(line["event"] == "config_reloaded" for line in gateway.log), "the reload")
+    kept.append(gateway.connect())
+    assert kept[-1].request("GET", "/x").status == 200
+    with gateway.connect() as client:
+        assert turned_away(client)
+    assert [client.request("GET", "/x").status for client in kept] == [200] * 6
+    close(kept)
