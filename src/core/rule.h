@@ -69,8 +69,8 @@ struct rule {
     int64_t in_progress_wait_us; /* 0: conflict at once */
     int64_t settle_us;
     enum record_unknown unknown;
-    struct template probe; /* target, with RECORD_UNKNOWN_PROBE; always GET */
-    int probe_status;      /* 0: the probe's own */
+    struct template probe;     /* target, with RECORD_UNKNOWN_PROBE; always GET */
+    int probe_status;          /* 0: the probe's own */
     bool authorizes;           /* asks before it tells an earlier answer */
     struct template authorize; /* with that: the target; always GET; no source of the body */
     struct fate_policy answers;

@@ -43,7 +43,6 @@ static void turn_away(struct client *client)
     client_refuse(client, &(struct refusal){
                               .error = ERROR_LIMITED,
                               .detail = SLICE("too many connections from this address"),
-                              .minor_version = 1,
                           });
     http_conn_linger(&client->conn, TURNED_AWAY_MAX, 0);
 }

@@ -168,14 +168,15 @@ static void answer_switch(struct pass *pass)
     struct client *client = pass->client;
     struct buf head BUF_AUTO = buf_make(HEAD_OUT_MAX);
     head_write_status(&head, pass->response.status, pass->response.reason);
-    head_copy_answer_fields(&head, &pass->response.headers, false);
-    if (is_bypassed(pass))
-        head_write_field(&head, "Idempotency-Status", SLICE("bypassed"));
+    head_copy_answer_fields(&head, &pass->response.headers, 0);
+    if (mark_of(pass))
+        head_write_field(&head, "Idempotency-Status", slice_of(mark_of(pass)));
     head_write_upgrade(&head);
     buf_add(&head, "\r\n", 2);
 
     struct iovec part = {head.at, head.len};
     int64_t deadline = clock_after(clock_boot_us(), pass->settings->write_timeout_us);
+    pass_count(client, mark_of(pass));
     if (!buf_ok(&head) || http_conn_write(&client->conn, &part, 1, deadline) != 0)
         return;
     client->cut_off = !tunnel_run(&client->conn, pass->upstream, pass->settings->idle_timeout_us);

@@ -23,6 +23,7 @@ struct peers *peers_new(size_t max);
 /* Every peer must have left. Accepts NULL. */
 void peers_free(struct peers *peers);
 
+/* Who is counted for an address of either family. */
 struct peer peer_of(const struct sockaddr_storage *address);
 
 /* From any thread: one more connection of `peer`, unless it has `limit`, or memory ran out. */
