@@ -199,8 +199,9 @@ static enum engine_written write_done(struct bed *bed, struct engine *engine,
     act.outcome = kind == STORE_FINISH ? outcome : NULL;
     engine_write(engine, attempt, &act, &bed->parker.parker);
     assert_true(engine_wait(attempt, &bed->parker.parker, CLOCK_NEVER));
+    enum engine_written written = engine_written(engine, attempt);
     outcome_unref(outcome);
-    return engine_written(engine, attempt);
+    return written;
 }
 
 static void an_attempt_writes_to_the_record_it_was_decided_on(void **state)
