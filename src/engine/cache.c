@@ -29,15 +29,20 @@ struct cache {
     struct entry *newest;
     struct entry *oldest;
     uint64_t bytes;
-    uint64_t max_bytes;
+    atomic_ullong max_bytes;
 };
 
-struct cache *cache_new(uint64_t max_bytes)
+static size_t buckets_for(uint64_t max_bytes)
 {
-    CHECK(max_bytes > 0);
     size_t n = BUCKETS_LEAST;
     while (n < BUCKETS_MOST && (uint64_t)n * BYTES_PER_BUCKET < max_bytes)
         n *= 2;
+    return n;
+}
+
+struct cache *cache_new(uint64_t max_bytes)
+{
+    size_t n = buckets_for(max_bytes);
     struct cache *cache = mem_zalloc(1, sizeof *cache);
     struct entry **buckets = mem_zalloc(n, sizeof *buckets);
     if (!cache || !buckets) {
@@ -48,7 +53,7 @@ struct cache *cache_new(uint64_t max_bytes)
     mutex_init(&cache->mutex);
     cache->buckets = buckets;
     cache->n_buckets = n;
-    cache->max_bytes = max_bytes;
+    atomic_init(&cache->max_bytes, max_bytes);
     return cache;
 }
 
@@ -98,6 +103,35 @@ static void drop(struct cache *cache, struct entry *entry)
     mem_free(entry);
 }
 
+/* Puts everything into `buckets` and returns the old ones. */
+static struct entry **rebucket(struct cache *cache, struct entry **buckets, size_t n)
+{
+    struct entry **old = cache->buckets;
+    cache->buckets = buckets;
+    cache->n_buckets = n;
+    for (struct entry *entry = cache->oldest; entry; entry = entry->newer) {
+        struct entry **bucket = bucket_of(cache, &entry->key_hash);
+        entry->bucket_next = *bucket;
+        *bucket = entry;
+    }
+    return old;
+}
+
+void cache_limit(struct cache *cache, uint64_t max_bytes)
+{
+    size_t n = buckets_for(max_bytes);
+    struct entry **buckets = mem_zalloc(n, sizeof *buckets);
+    mutex_lock(&cache->mutex);
+    atomic_store(&cache->max_bytes, max_bytes);
+    while (cache->bytes > max_bytes)
+        drop(cache, cache->oldest);
+    /* Without memory the chains are just longer, or more are empty. */
+    if (buckets)
+        buckets = rebucket(cache, buckets, n);
+    mutex_unlock(&cache->mutex);
+    mem_free(buckets);
+}
+
 void cache_free(struct cache *cache)
 {
     if (!cache)
@@ -128,6 +162,8 @@ static struct entry *entry_new(const struct cache_key *key, const struct cached 
 void cache_put(struct cache *cache, const struct cache_key *key, const struct cached *cached,
                int64_t forgets)
 {
+    if (atomic_load(&cache->max_bytes) == 0)
+        return;
     struct entry *entry = entry_new(key, cached);
     if (!entry)
         return;
@@ -141,7 +177,7 @@ void cache_put(struct cache *cache, const struct cache_key *key, const struct ca
     *bucket = entry;
     link_newest(cache, entry);
     cache->bytes += entry_bytes(entry);
-    while (cache->bytes > cache->max_bytes)
+    while (cache->bytes > atomic_load(&cache->max_bytes))
         drop(cache, cache->oldest);
     mutex_unlock(&cache->mutex);
 }
@@ -157,6 +193,8 @@ bool cache_get(struct cache *cache, const struct cache_key *key, int64_t now, in
                struct cached *ret_cached)
 {
     bool found = false;
+    if (atomic_load(&cache->max_bytes) == 0)
+        return false;
     mutex_lock(&cache->mutex);
     struct entry *entry = find(cache, &key->key_hash);
     if (entry && (entry->forgets != forgets || now >= entry->cached.expires_at)) {

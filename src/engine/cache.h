@@ -14,8 +14,12 @@
 
 struct cache;
 
-/* NULL: no memory. */
+/* 0 bytes: it keeps nothing. NULL: no memory. */
 struct cache *cache_new(uint64_t max_bytes);
+
+/* Another bound from now on; what is too much leaves at once. */
+void cache_limit(struct cache *cache, uint64_t max_bytes);
+
 /* Accepts NULL. */
 void cache_free(struct cache *cache);
 

@@ -11,7 +11,7 @@
 
 struct engine {
     struct store *store;
-    struct cache *cache; /* NULL: off */
+    struct cache *cache;
 };
 
 struct engine *engine_new(struct store *store, uint64_t cache_bytes)
@@ -20,9 +20,8 @@ struct engine *engine_new(struct store *store, uint64_t cache_bytes)
     if (!engine)
         return NULL;
     engine->store = store;
-    if (cache_bytes > 0)
-        engine->cache = cache_new(cache_bytes);
-    if (cache_bytes > 0 && !engine->cache) {
+    engine->cache = cache_new(cache_bytes);
+    if (!engine->cache) {
         mem_free(engine);
         return NULL;
     }
@@ -35,6 +34,11 @@ void engine_free(struct engine *engine)
         return;
     cache_free(engine->cache);
     mem_free(engine);
+}
+
+void engine_set_cache(struct engine *engine, uint64_t cache_bytes)
+{
+    cache_limit(engine->cache, cache_bytes);
 }
 
 struct digest engine_key_hash(const struct engine *engine, struct slice tenant, struct slice rule,
@@ -56,8 +60,6 @@ static struct cache_key cache_key_of(const struct attempt *attempt, struct diges
  * name: what stands under a former one is the store's to say. */
 static bool look_in_cache(struct engine *engine, struct attempt *attempt)
 {
-    if (!engine->cache)
-        return false;
     int64_t seen_at = 0;
     int64_t forgets = store_forgets(engine->store, &seen_at);
     if (clock_boot_us() - seen_at > CACHE_TRUST_US)
@@ -83,8 +85,6 @@ static bool look_in_cache(struct engine *engine, struct attempt *attempt)
 static void keep_in_cache(struct engine *engine, const struct attempt *attempt,
                           struct outcome *outcome)
 {
-    if (!engine->cache)
-        return;
     struct cache_key key = cache_key_of(attempt, attempt->record_hash);
     const struct record *record = &attempt->op.record;
     struct cached cached = {.outcome = outcome,

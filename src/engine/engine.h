@@ -27,6 +27,9 @@ struct engine *engine_new(struct store *store, uint64_t cache_bytes);
 /* Accepts NULL. */
 void engine_free(struct engine *engine);
 
+/* Another size of the cache from now on, from any thread. */
+void engine_set_cache(struct engine *engine, uint64_t cache_bytes);
+
 /* Which record: the keyed hash of (tenant, rule, key). */
 struct digest engine_key_hash(const struct engine *engine, struct slice tenant, struct slice rule,
                               struct slice key);

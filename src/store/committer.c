@@ -187,7 +187,7 @@ static void look_at_space(struct committer *c, int64_t boot)
         c->low_on_space = false;
         return;
     }
-    uint64_t reserve = c->config.disk_reserve;
+    uint64_t reserve = atomic_load(&c->disk_reserve);
     if (reserve == 0)
         reserve = size / 10 < RESERVE_MOST ? size / 10 : RESERVE_MOST;
     c->low_on_space = space < reserve;
@@ -513,7 +513,7 @@ void committer_stop(struct committer *c)
 {
     mutex_lock(&c->mutex);
     c->stopping = true;
-    c->stop_by = clock_after(clock_boot_us(), c->config.timeout_us);
+    c->stop_by = clock_after(clock_boot_us(), atomic_load(&c->timeout_us));
     struct op_list again = {0};
     struct store_op *op;
     while ((op = waiters_take_any(&c->waiters))) {
@@ -549,6 +549,8 @@ struct committer *committer_new(const struct store_config *config, struct backen
     cond_init(&c->cond);
     c->backend = backend;
     c->config = *config;
+    atomic_init(&c->timeout_us, config->timeout_us);
+    atomic_init(&c->disk_reserve, config->disk_reserve);
     c->boot_id = clock_boot_id();
     c->self = (int64_t)(random_u64() >> 2) | 1;
     c->heartbeat_at = CLOCK_NEVER;

@@ -32,8 +32,8 @@
 
 struct committer {
     struct backend *backend;
-    struct store_config config;
-    int64_t self; /* incarnation of this process */
+    struct store_config config; /* its limits as they were at first */
+    int64_t self;               /* incarnation of this process */
     int64_t boot_id;
 
     struct mutex mutex;
@@ -55,6 +55,9 @@ struct committer {
     int64_t write_at;  /* no space: when outcomes are tried again; 0: space is there */
     bool low_on_space; /* under the disk reserve */
     bool backlog;      /* the last sweep found a full slice */
+
+    atomic_llong timeout_us;    /* store_limits, as of now */
+    atomic_ullong disk_reserve; /* the same */
 
     atomic_llong offset;     /* store time minus boot time, after the last batch */
     atomic_llong busy_since; /* boot time at which the running or failing batch began; 0: idle */
@@ -86,6 +89,7 @@ bool committer_stopped(struct committer *committer);
 void committer_submit(struct committer *committer, struct store_op *op);
 /* `only_waiting`: not one that is queued. */
 bool committer_withdraw(struct committer *committer, struct store_op *op, bool only_waiting);
+bool committer_configure(struct committer *committer, const struct store_limits *limits);
 bool committer_is_up(const struct committer *committer);
 
 #endif

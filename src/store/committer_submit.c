@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The committer's door: submit and withdraw, from any thread. */
+/* The committer's door: submit, withdraw, configure, from any thread. */
 #include "store/committer.h"
 
 bool store_op_ended(const struct store_op *op)
@@ -12,7 +12,7 @@ bool committer_is_up(const struct committer *c)
     if (atomic_load(&c->dead) || atomic_load(&c->gone))
         return false;
     int64_t busy_since = atomic_load(&c->busy_since);
-    return busy_since == 0 || clock_boot_us() - busy_since < c->config.timeout_us;
+    return busy_since == 0 || clock_boot_us() - busy_since < atomic_load(&c->timeout_us);
 }
 
 static void refuse(struct store_op *op, enum store_status status)
@@ -68,5 +68,17 @@ bool committer_withdraw(struct committer *c, struct store_op *op, bool only_wait
         return false;
     op->status = STORE_WITHDRAWN;
     atomic_store_explicit(&op->state, OP_ENDED, memory_order_relaxed);
+    return true;
+}
+
+bool committer_configure(struct committer *c, const struct store_limits *limits)
+{
+    mutex_lock(&c->mutex);
+    bool done = waiters_limit(&c->waiters, limits->max_waiting, limits->max_waiting_per_key);
+    mutex_unlock(&c->mutex);
+    if (!done)
+        return false;
+    atomic_store(&c->timeout_us, limits->timeout_us);
+    atomic_store(&c->disk_reserve, limits->disk_reserve);
     return true;
 }

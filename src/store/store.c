@@ -100,6 +100,12 @@ void store_close(struct store *store)
     mem_free(store);
 }
 
+bool store_configure(struct store *store, const struct store_limits *limits)
+{
+    CHECK(limits->timeout_us > 0);
+    return committer_configure(store->committer, limits);
+}
+
 void store_submit(struct store *store, struct store_op *op)
 {
     committer_submit(store->committer, op);

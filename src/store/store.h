@@ -68,6 +68,18 @@ enum store_open_result store_open(const struct store_config *config, struct stor
  * NULL. No operation may be submitted any more. */
 void store_close(struct store *store);
 
+/* What may change while a store is open; as in struct store_config. */
+struct store_limits {
+    size_t max_waiting;
+    size_t max_waiting_per_key;
+    int64_t timeout_us;
+    uint64_t disk_reserve;
+};
+
+/* New limits from now on, from any thread; begins that wait already go on waiting. False: no
+ * memory, nothing changed. */
+bool store_configure(struct store *store, const struct store_limits *limits);
+
 enum store_op_kind {
     STORE_BEGIN,
     STORE_FINISH,          /* an outcome: `outcome` with `kept`, or only its status */

@@ -6,9 +6,23 @@
 
 bool waiters_init(struct waiters *waiters, size_t max, size_t max_per_key)
 {
-    *waiters = (struct waiters){.max = max, .max_per_key = max_per_key};
+    *waiters = (struct waiters){.room = max, .max = max, .max_per_key = max_per_key};
     waiters->heap = mem_zalloc(max + 1, sizeof *waiters->heap);
     return waiters->heap;
+}
+
+bool waiters_limit(struct waiters *waiters, size_t max, size_t max_per_key)
+{
+    if (max > waiters->room) {
+        struct store_op **heap = mem_realloc(waiters->heap, (max + 1) * sizeof *heap);
+        if (!heap)
+            return false;
+        waiters->heap = heap;
+        waiters->room = max;
+    }
+    waiters->max = max;
+    waiters->max_per_key = max_per_key;
+    return true;
 }
 
 void waiters_fini(struct waiters *waiters)
@@ -60,7 +74,7 @@ static void heap_down(struct waiters *waiters, size_t at)
 
 bool waiters_add(struct waiters *waiters, struct store_op *op)
 {
-    if (waiters->n == waiters->max)
+    if (waiters->n >= waiters->max)
         return false;
     struct store_op **link = &waiters->buckets[bucket_of(&op->key_hash)];
     size_t same_key = 0;

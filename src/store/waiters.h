@@ -14,6 +14,7 @@ struct waiters {
     struct store_op *buckets[WAITERS_BUCKETS]; /* oldest first, linked by key_next */
     struct store_op **heap;                    /* earliest wake_at first */
     size_t n;
+    size_t room; /* of the heap; max may be below it, and n for a while above max */
     size_t max;
     size_t max_per_key;
 };
@@ -21,6 +22,9 @@ struct waiters {
 /* Room for `max` waiters. False: no memory. */
 bool waiters_init(struct waiters *waiters, size_t max, size_t max_per_key);
 void waiters_fini(struct waiters *waiters);
+
+/* Other limits from now on; who waits already stays. False: no memory, nothing changed. */
+bool waiters_limit(struct waiters *waiters, size_t max, size_t max_per_key);
 
 /* Adds `op` with op->wake_at. False: too many in all, or for its key. */
 bool waiters_add(struct waiters *waiters, struct store_op *op);

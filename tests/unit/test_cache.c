@@ -153,6 +153,43 @@ static void an_entry_tells_the_times_of_its_record(void **unused)
     cache_free(cache);
 }
 
+static void a_smaller_bound_drops_what_was_used_least_and_a_larger_one_keeps_all(void **unused)
+{
+    (void)unused;
+    struct cache *cache = cache_new(BIG);
+    static struct cache_key keys[100];
+    for (unsigned char i = 0; i < 100; i++) {
+        keys[i] = key_of(i);
+        put(cache, &keys[i], 4096, 100, 0);
+    }
+    cache_limit(cache, 64 * BIG);
+    for (size_t i = 0; i < 100; i++)
+        assert_int_equal(get(cache, &keys[i], 0, 0), 4096);
+    cache_limit(cache, 5 * (uint64_t)4096);
+    for (size_t i = 0; i < 96; i++)
+        assert_int_equal(get(cache, &keys[i], 0, 0), -1);
+    for (size_t i = 96; i < 100; i++)
+        assert_int_equal(get(cache, &keys[i], 0, 0), 4096);
+    cache_free(cache);
+}
+
+static void a_cache_of_no_bytes_keeps_nothing_until_it_may(void **unused)
+{
+    (void)unused;
+    struct cache *cache = cache_new(0);
+    struct cache_key key = key_of(1);
+    put(cache, &key, 10, 100, 0);
+    assert_int_equal(get(cache, &key, 0, 0), -1);
+    cache_limit(cache, BIG);
+    put(cache, &key, 10, 100, 0);
+    assert_int_equal(get(cache, &key, 0, 0), 10);
+    cache_limit(cache, 0);
+    assert_int_equal(get(cache, &key, 0, 0), -1);
+    cache_limit(cache, BIG);
+    assert_int_equal(get(cache, &key, 0, 0), -1);
+    cache_free(cache);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -164,6 +201,8 @@ int main(void)
         cmocka_unit_test(an_answer_larger_than_the_cache_is_not_kept),
         cmocka_unit_test(an_answer_taken_outlives_its_entry),
         cmocka_unit_test(an_entry_tells_the_times_of_its_record),
+        cmocka_unit_test(a_smaller_bound_drops_what_was_used_least_and_a_larger_one_keeps_all),
+        cmocka_unit_test(a_cache_of_no_bytes_keeps_nothing_until_it_may),
     };
     return cmocka_run_group_tests_name("cache", tests, NULL, NULL);
 }

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Limits that change while the store runs, on every backend. */
+#include "store_bed.h"
+
+#include "base/mem.h"
+#include "engine/engine.h"
+#include <sched.h>
+
+static struct store_limits limits_of(const struct bed *bed)
+{
+    return (struct store_limits){.max_waiting = bed->config.max_waiting,
+                                 .max_waiting_per_key = bed->config.max_waiting_per_key,
+                                 .timeout_us = bed->config.timeout_us,
+                                 .disk_reserve = bed->config.disk_reserve};
+}
+
+static void check_refused(struct bed *bed, uint64_t key)
+{
+    struct store_op op = wait_on(key);
+    run(bed, &op);
+    assert_int_equal(op.status, STORE_LIMITED);
+}
+
+static void more_may_wait_once_the_limits_are_raised(void **state)
+{
+    struct bed *bed = *state;
+    enum { N = 12 };
+    static struct store_op waiters[N];
+    struct store_limits limits = limits_of(bed);
+    limits.max_waiting = 3;
+    limits.max_waiting_per_key = 2;
+    assert_true(store_configure(bed->store, &limits));
+    int64_t token = proceed(bed, 1);
+    for (size_t i = 0; i < 2; i++) {
+        waiters[i] = wait_on(1);
+        submit(bed, &waiters[i]);
+    }
+    await_waiting(bed, 2);
+    check_refused(bed, 1);
+    limits.max_waiting = 20000;
+    limits.max_waiting_per_key = N;
+    assert_true(store_configure(bed->store, &limits));
+    for (size_t i = 2; i < N; i++) {
+        waiters[i] = wait_on(1);
+        submit(bed, &waiters[i]);
+    }
+    await_waiting(bed, N);
+    check_refused(bed, 1);
+    finish(bed, 1, token, "done");
+    for (size_t i = 0; i < N; i++) {
+        await(bed, &waiters[i]);
+        assert_int_equal(waiters[i].verdict, RECORD_REPLAY);
+        outcome_unref(waiters[i].found);
+    }
+}
+
+static void who_waits_already_stays_when_the_limits_are_lowered(void **state)
+{
+    struct bed *bed = *state;
+    int64_t token = proceed(bed, 1);
+    struct store_op waiters[3];
+    for (size_t i = 0; i < 3; i++) {
+        waiters[i] = wait_on(1);
+        submit(bed, &waiters[i]);
+    }
+    await_waiting(bed, 3);
+    struct store_limits limits = limits_of(bed);
+    limits.max_waiting = 1;
+    assert_true(store_configure(bed->store, &limits));
+    proceed(bed, 2);
+    check_refused(bed, 2);
+    finish(bed, 1, token, "done");
+    for (size_t i = 0; i < 3; i++) {
+        await(bed, &waiters[i]);
+        assert_int_equal(waiters[i].verdict, RECORD_REPLAY);
+        outcome_unref(waiters[i].found);
+    }
+}
+
+static void without_memory_the_limits_stay_as_they_were(void **state)
+{
+#ifdef PAWL_HOOKS
+    struct bed *bed = *state;
+    struct store_limits limits = limits_of(bed);
+    limits.max_waiting = 1000000;
+    limits.max_waiting_per_key = 0;
+    mem_fail_nth(1);
+    assert_false(store_configure(bed->store, &limits));
+    mem_fail_nth(0);
+    proceed(bed, 1);
+    struct store_op waiter = wait_on(1);
+    submit(bed, &waiter);
+    await_waiting(bed, 1);
+    assert_true(store_withdraw(bed->store, &waiter));
+#else
+    (void)state;
+#endif
+}
+
+static void a_new_disk_reserve_and_timeout_hold_from_the_next_look(void **state)
+{
+    struct bed *bed = *state;
+    if (bed->kind != STORE_MEMORY)
+        return;
+    struct memory_faults *faults = memory_backend_faults(bed->backend);
+    atomic_store(&faults->space_free, 1000);
+    atomic_store(&faults->space_size, 1000000);
+    struct store_limits limits = limits_of(bed);
+    limits.disk_reserve = 2000;
+    limits.timeout_us = 10 * CLOCK_US_PER_MS;
+    assert_true(store_configure(bed->store, &limits));
+    struct store_op op;
+    uint64_t key = 1;
+    do {
+        op = begin_on(key++);
+        run(bed, &op);
+    } while (op.status == STORE_DONE);
+    assert_int_equal(op.status, STORE_FULL);
+    limits.disk_reserve = 500;
+    assert_true(store_configure(bed->store, &limits));
+    do {
+        op = begin_on(key++);
+        run(bed, &op);
+    } while (op.status == STORE_FULL);
+    assert_int_equal(op.verdict, RECORD_PROCEED);
+    atomic_store(&faults->gone, true);
+    struct store_op done = write_on(key - 1, STORE_RELEASE, op.record.token);
+    submit(bed, &done);
+    while (store_is_up(bed->store))
+        sched_yield();
+    atomic_store(&faults->gone, false);
+    await(bed, &done);
+}
+
+static void the_cache_of_an_engine_changes_its_size_while_it_is_used(void **state)
+{
+    struct bed *bed = *state;
+    struct engine *engine = engine_new(bed->store, 0);
+    struct attempt attempt = {.rule = SLICE("r"),
+                              .key = SLICE("k"),
+                              .recipe = SLICE("recipe"),
+                              .begin = {.lease_us = LEASE, .ttl_us = TTL}};
+    attempt.key_hash = engine_key_hash(engine, attempt.tenant, attempt.rule, attempt.key);
+    struct store_op op = begin_on(1);
+    op.key_hash = attempt.key_hash;
+    run(bed, &op);
+    struct outcome *outcome = outcome_new(201, false, SLICE(""), SLICE("done"));
+    struct store_op finish = {.kind = STORE_FINISH,
+                              .key_hash = attempt.key_hash,
+                              .token = op.record.token,
+                              .final = RECORD_COMPLETE,
+                              .http_status = 201,
+                              .outcome = outcome,
+                              .kept = true};
+    run(bed, &finish);
+    outcome_unref(outcome);
+    for (int i = 0; i < 4; i++) {
+        engine_set_cache(engine, i % 2 ? 65536 : 0);
+        for (int j = 0; j < 2; j++) {
+            assert_int_equal(engine_begin(engine, &attempt, &bed->parker.parker, CLOCK_NEVER),
+                             ENGINE_REPLAY);
+            outcome_unref(attempt.op.found);
+        }
+    }
+    engine_free(engine);
+}
+
+int main(void)
+{
+    struct CMUnitTest tests[] = {
+        BED_TEST(more_may_wait_once_the_limits_are_raised),
+        BED_TEST(who_waits_already_stays_when_the_limits_are_lowered),
+        BED_TEST(without_memory_the_limits_stay_as_they_were),
+        BED_TEST(a_new_disk_reserve_and_timeout_hold_from_the_next_look),
+        BED_TEST(the_cache_of_an_engine_changes_its_size_while_it_is_used),
+    };
+    return bed_run(tests, sizeof tests / sizeof *tests);
+}
