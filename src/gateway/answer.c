@@ -198,7 +198,8 @@ static void make_exact(const struct exchange *x, struct problem *problem)
     if (error == ERROR_OUTCOME_UNKNOWN)
         problem->retryable = x->rule->unknown == RECORD_UNKNOWN_PROBE;
     if (error == ERROR_UPSTREAM_BROKE || error == ERROR_UPSTREAM_TIMEOUT)
-        problem->retryable = x->goes_on || x->rule->unknown != RECORD_UNKNOWN_HOLD;
+        problem->retryable =
+            x->goes_on || x->unprotected || x->rule->unknown != RECORD_UNKNOWN_HOLD;
     if (tells_first(error))
         tell_first(x, problem);
     if (!tells_operation(error) || record->status == RECORD_ABSENT)

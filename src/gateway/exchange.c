@@ -56,14 +56,26 @@ static enum engine_verdict decide(struct exchange *x)
 /* An owner, with the upstream. Duplicates that wait do not count as in flight. */
 static enum step own(struct exchange *x, enum step (*ask_upstream)(struct exchange *))
 {
+    x->owned = true;
     atomic_fetch_add(&x->server->shared->in_flight, 1);
     enum step step = ask_upstream(x);
     atomic_fetch_sub(&x->server->shared->in_flight, 1);
     return step;
 }
 
+/* `store_down: pass`. Not once this exchange has owned the record: what it sent then may have
+ * happened, and would happen again. */
+static bool passes_by(const struct exchange *x, enum engine_verdict verdict)
+{
+    bool in_time = !x->parker.parker.interrupted && clock_boot_us() < x->patience;
+    bool undecided = verdict == ENGINE_STORE_DOWN || (verdict == ENGINE_GONE && in_time);
+    return undecided && x->rule->store_down_pass && !x->owned && !server_draining(x->server);
+}
+
 static enum step act(struct exchange *x, enum engine_verdict verdict)
 {
+    if (passes_by(x, verdict))
+        return own(x, forward_unprotected);
     switch (verdict) {
     case ENGINE_PROCEED:
         CRASH_POINT(after_claim_commit);

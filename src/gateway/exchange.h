@@ -76,6 +76,8 @@ struct exchange {
     struct http_conn *upstream; /* lent by the pool; NULL: none */
     struct answer answer;
     bool has_body;    /* it was read whole */
+    bool owned;       /* a request or a probe went upstream, or was about to */
+    bool unprotected; /* the store cannot decide, and the rule says pass */
     bool unsent;      /* the upstream may lack part of the request: its connection is used up */
     bool authorizing; /* it is asked whether the caller may see an earlier answer */
     bool probing;     /* what is under way upstream is a probe */
@@ -114,6 +116,9 @@ bool identify_again(struct exchange *x, struct slice recipe);
 /* Sends the request upstream under the attempt's token, reads the answer, stores what became of it
  * and tells it. */
 enum step forward_run(struct exchange *x);
+
+/* Sends the request without any record and passes the answer on: `store_down: pass`. */
+enum step forward_unprotected(struct exchange *x);
 
 /* Asks the upstream what became of the operation. */
 enum step probe_run(struct exchange *x);

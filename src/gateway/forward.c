@@ -54,3 +54,33 @@ enum step forward_run(struct exchange *x)
         upstream_give(x);
     return settle(x, fate_of(x, end));
 }
+
+/* ---- without a record ---- */
+
+static void tell_unprotected(struct exchange *x, enum exchange_end end)
+{
+    if (end == EXCHANGE_ANSWERED)
+        answer_first(x, &x->answer, "bypassed");
+    else if (end == EXCHANGE_NOT_SENT)
+        answer_error(x, ERROR_UPSTREAM_UNAVAILABLE, slice_of(NULL), "bypassed");
+    else if (end == EXCHANGE_TIMED_OUT)
+        answer_error(x, ERROR_UPSTREAM_TIMEOUT, slice_of(NULL), "bypassed");
+    else
+        answer_error(x, ERROR_UPSTREAM_BROKE, slice_of(NULL), "bypassed");
+}
+
+enum step forward_unprotected(struct exchange *x)
+{
+    struct buf head BUF_AUTO = buf_make(HEAD_OUT_MAX);
+    enum exchange_end end = EXCHANGE_NOT_SENT;
+    x->unprotected = true;
+    x->deadline = clock_after(clock_boot_us(), x->rule->timeout_us);
+    if (x->attempt.begin.window)
+        x->attempt.op.record.created_at = clock_wall_us(); /* its window is not known */
+    write_head(x, &head);
+    if (buf_ok(&head) && upstream_take(x, false, &end))
+        end = upstream_exchange(x, x->request->method, buf_slice(&head), buf_slice(&x->body));
+    tell_unprotected(x, end);
+    upstream_give(x);
+    return STEP_DONE;
+}
