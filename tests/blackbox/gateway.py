@@ -28,7 +28,7 @@ PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(ctypes.util.find_library("c"), use_errno=True)
 
 
-def _die_with_the_test() -> None:
+def die_with_the_test() -> None:
     _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
@@ -119,7 +119,7 @@ class Gateway:
         self.process = subprocess.Popen(
             [str(PAWL), "serve", "-c", str(self.config)], stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace",
-            cwd=self.directory, preexec_fn=_die_with_the_test,
+            cwd=self.directory, preexec_fn=die_with_the_test,
             env={**os.environ, "PAWL_TEST_CLOCK": str(self.clock.path), **environment})
         for stream in (self.process.stdout, self.process.stderr):
             thread = threading.Thread(target=self._read, args=(stream,), daemon=True)
