@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Clients as they come, with their own retries: whatever gets lost on the way, the effect happens
+once and the client has its answer."""
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Callable, Iterator
+
+import pytest
+
+from relay import Relay
+from upstream import SAFE, Upstream, closes, say
+from wire import PATIENCE, Later, Request, eventually
+
+HERE = Path(__file__).resolve().parent
+MODULES = Path(os.environ.get("PAWL_CLIENTS", HERE.parents[1] / "build" / "clients")) / "node_modules"
+RETRIES = "4"
+
+CONFIG = """
+tenant: "{header:Authorization}"
+rules:
+  - name: refunds.create
+    match: POST /v1/refunds
+    unknown: {probe: "GET /v1/refunds/by-key/{key}"}
+    settle: 0s
+    in_progress: conflict
+"""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A client: how it is started, and what it makes of a refusal."""
+
+    name: str
+    command: tuple[str, ...]
+    retries_409: bool  # of an operation that still runs, where nothing forbids it
+    mismatch: dict[str, Any]  # its result
+
+    def __str__(self) -> str:
+        return self.name
+
+
+CURL = """
+curl --silent --show-error --max-time 60 --retry "$1" --retry-all-errors --output answer \
+    --write-out '%{http_code}' --header 'Authorization: Bearer sk_test_pawl' \
+    --header "Idempotency-Key: $2" --data "charge=ch_1&amount=$3" \
+    "http://127.0.0.1:$0/v1/refunds" >status || exit
+printf '{"status": %s, "answer": %s}' "$(cat status)" "$(cat answer)"
+"""
+
+REFUSED = "CONFLICT.idempotency.payload_mismatch"
+STRIPE_NODE = Kind("stripe-node", ("node", "stripe.cjs"), True,
+                   {"error": "StripeAPIError", "code": "PAYLOAD_MISMATCH", "status": 409})
+STRIPE_PYTHON = Kind("stripe-python", (sys.executable, "stripe_python.py"), True,
+                     {"error": "APIError", "code": "PAYLOAD_MISMATCH", "status": 409})
+AXIOS = Kind("axios", ("node", "axios.cjs"), True,
+             {"error": "ERR_BAD_REQUEST", "code": REFUSED, "status": 409})
+REQUESTS = Kind("requests", (sys.executable, "requests_retry.py"), False,
+                {"code": REFUSED, "status": 409})
+CURL_KIND = Kind("curl", ("sh", "-c", CURL), False, {"code": REFUSED, "status": 409})
+CLIENTS = (STRIPE_NODE, STRIPE_PYTHON, AXIOS, REQUESTS, CURL_KIND)
+
+
+@dataclass
+class Shop:
+    """The way from a client to the effects."""
+
+    upstream: Upstream
+    gateway: Any
+    directory: Path
+    relays: list[Relay]
+
+    def relay(self, lose: int = 0) -> Relay:
+        self.relays.append(Relay(self.gateway.port, lose))
+        return self.relays[-1]
+
+    def ask(self, kind: Kind, relay: Relay, key: str = "k1", amount: str = "100") -> dict[str, Any]:
+        """What the client says in the end; members that are None are left out."""
+        command = [str(HERE / part) if (HERE / part).is_file() else part for part in kind.command]
+        ran = subprocess.run([*command, str(relay.port), RETRIES, key, amount], cwd=self.directory,
+                             env={**os.environ, "NODE_PATH": str(MODULES), "no_proxy": "*"},
+                             stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                             timeout=2 * PATIENCE, check=False)
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+        said = json.loads(ran.stdout)
+        if "answer" in said:
+            answer = said.pop("answer")
+            said |= {"id": answer.get("id"), "code": answer.get("error_code")}
+        return {name: value for name, value in said.items() if value is not None}
+
+
+@pytest.fixture
+def shop(pawl: Callable[..., Any], upstream: Upstream, tmp_path: Path) -> Iterator[Shop]:
+    """A service that makes refunds, and finds them by their key."""
+
+    def serve(request: Request) -> Any:
+        if request.method not in SAFE:
+            return say(200, refund(len(upstream.done) + 1))
+        keys = [done["Idempotency-Key"] for done in upstream.done]
+        key = request.target.rpartition("/")[2]
+        return say(200, refund(keys.index(key) + 1)) if key in keys else say(404, {})
+
+    upstream.default = serve
+    made = Shop(upstream, pawl(CONFIG), tmp_path, [])
+    yield made
+    for relay in made.relays:
+        relay.close()
+
+
+def refund(number: int) -> dict[str, Any]:
+    return {"id": f"re_{number}", "object": "refund"}
+
+
+DONE = {"id": "re_1", "status": 200}
+
+every_client = pytest.mark.parametrize("kind", CLIENTS, ids=str)
+
+
+@every_client
+def test_a_refund_is_made_once_and_again_under_another_key(shop, kind):
+    relay = shop.relay()
+    assert [shop.ask(kind, relay), shop.ask(kind, relay)] == [DONE, DONE]
+    assert shop.ask(kind, relay, "k2") == {"id": "re_2", "status": 200}
+    assert shop.upstream.effects() == 2
+
+
+@every_client
+def test_an_answer_that_the_service_dropped_is_found_and_the_effect_not_repeated(shop, kind):
+    shop.upstream.then(closes())
+    relay = shop.relay()
+    assert shop.ask(kind, relay) == DONE
+    assert shop.upstream.effects() == 1
+    assert relay.statuses == [200]
+
+
+@every_client
+def test_while_the_outcome_is_unknown_the_clients_retries_settle_it(shop, kind):
+    """The service drops its answer and then cannot tell what became of the refund."""
+    shop.upstream.then(closes(), say(503, {}))
+    relay = shop.relay()
+    assert shop.ask(kind, relay) == DONE
+    assert shop.upstream.effects() == 1
+    assert relay.statuses == [502, 200]
+    assert len(set(relay.keys)) == 1
+
+
+@every_client
+def test_answers_that_are_lost_on_the_way_to_the_client_cost_no_second_effect(shop, kind):
+    relay = shop.relay(lose=2)
+    assert shop.ask(kind, relay) == DONE
+    assert shop.upstream.effects() == 1
+    assert relay.statuses == [200, 200, 200]
+    assert len(set(relay.keys)) == 1
+
+
+@every_client
+def test_a_key_reused_for_another_refund_is_an_error_at_once_and_nothing_is_sent(shop, kind):
+    relay = shop.relay()
+    assert shop.ask(kind, relay) == DONE
+    assert shop.ask(kind, relay, amount="200") == kind.mismatch
+    assert shop.upstream.effects() == 1
+    assert relay.statuses == [200, 409]
+
+
+@pytest.mark.parametrize("kind", [kind for kind in CLIENTS if kind.retries_409], ids=str)
+def test_who_is_told_that_the_first_still_runs_comes_again_and_has_its_answer(shop, kind):
+    gate = shop.upstream.gate()
+    shop.upstream.then(say(200, refund(1), gate=gate))
+    one, other = shop.relay(), shop.relay()
+    first = Later(lambda: shop.ask(kind, one))
+    gate.wait_for()
+    second = Later(lambda: shop.ask(kind, other))
+    eventually(lambda: other.statuses, "the refusal")
+    gate.open()
+    assert [first.result(), second.result()] == [DONE, DONE]
+    assert other.statuses[0] == 409 and other.statuses[-1] == 200
+    assert shop.upstream.effects() == 1
+
+
+@pytest.mark.parametrize("kind", [STRIPE_NODE, STRIPE_PYTHON], ids=str)
+def test_the_keys_that_stripes_clients_mint_protect_as_they_are(shop, kind):
+    relay = shop.relay(lose=1)
+    assert shop.ask(kind, relay, key="") == DONE
+    assert shop.upstream.effects() == 1
+    assert len(relay.keys) == 2 and len(set(relay.keys)) == 1
+
+
+@pytest.mark.parametrize("kind", [STRIPE_NODE, STRIPE_PYTHON], ids=str)
+def test_what_no_retry_heals_is_told_to_stripes_clients_once(shop, pawl, upstream, kind):
+    """They would retry any 409 and 502; stripe-node takes a 409 without `error` for a success."""
+    shop.gateway = pawl(CONFIG.replace('{probe: "GET /v1/refunds/by-key/{key}"}', "hold"))
+    upstream.then(closes())
+    relay = shop.relay()
+    told = [shop.ask(kind, relay) for _ in range(2)]
+    assert [said["code"] for said in told] == ["UPSTREAM_BROKE", "OUTCOME_UNKNOWN"]
+    assert all(said["error"].endswith("APIError") for said in told)
+    assert relay.statuses == [502, 409]
+    assert upstream.effects() == 1
