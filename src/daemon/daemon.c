@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "core/errors.h"
 #include "daemon/notify.h"
+#include "daemon/operator.h"
 #include "daemon/reread.h"
 #include "daemon/resolve.h"
 #include "daemon/settings.h"
@@ -39,6 +40,8 @@ struct parts {
     struct engine *engine;
     struct workers *workers;
     struct gateway *gateway;
+    struct admin *admin; /* NULL: none */
+    struct operator_view view;
     int signals; /* signalfd */
 };
 
@@ -134,6 +137,17 @@ static int start_gateway(struct parts *parts, const struct config *config)
     return parts->gateway ? EXIT_DONE : complain(problem);
 }
 
+static int start_admin(struct parts *parts, const struct config *config)
+{
+    char *problem = NULL;
+    parts->view.store = parts->store;
+    parts->view.gateway = parts->gateway;
+    parts->view.metrics = parts->metrics;
+    parts->view.log = parts->log;
+    bool started = operator_listen(config, &parts->view, &parts->admin, &problem);
+    return started ? EXIT_DONE : complain(problem);
+}
+
 static void say_ready(const struct parts *parts, const struct config *config, const char *path)
 {
     struct store_counts counts = store_counts(parts->store);
@@ -186,6 +200,8 @@ static void reload(struct parts *parts)
     if (config) {
         config_free(parts->reloaded);
         parts->reloaded = config;
+        if (parts->admin)
+            admin_set_log_keys(parts->admin, config->log_keys_hashed);
     }
     notify_manager("READY=1");
 }
@@ -228,10 +244,11 @@ static void log_stopping(const struct parts *parts, const struct config *config)
 }
 
 /* True: everything ended. False: the time for it is over, or a second signal came. */
-static bool drain(const struct parts *parts)
+static bool drain(struct parts *parts)
 {
     const struct config *config = config_in_force(parts);
     int64_t drain_at = clock_after(clock_boot_us(), config->drain_delay_us);
+    atomic_store(&parts->view.leaving, true);
     log_stopping(parts, config);
     notify_manager("STOPPING=1");
     if (!wait_while_leaving(parts, drain_at))
@@ -251,7 +268,9 @@ static bool drain(const struct parts *parts)
 /* The committer may still wake fibers: it ends before their loops are freed. */
 static void free_parts(struct parts *parts)
 {
+    admin_stop(parts->admin);
     store_close(parts->store);
+    admin_free(parts->admin);
     if (parts->gateway)
         gateway_free(parts->gateway);
     workers_free(parts->workers);
@@ -270,6 +289,12 @@ static int serve(struct parts *parts)
         failed = start_gateway(parts, config);
     if (failed != EXIT_DONE)
         return failed;
+    failed = start_admin(parts, config);
+    if (failed != EXIT_DONE) {
+        gateway_drain(parts->gateway);
+        (void)gateway_wait(parts->gateway, CLOCK_NEVER);
+        return failed;
+    }
     say_ready(parts, config, store_path);
     notify_manager("READY=1");
     serve_on(parts);

@@ -40,6 +40,8 @@ static void tell_what_needs_a_restart(const struct reread *reread, const struct 
         bool same;
     } fixed[] = {
         {"listen", same_address(&old->listen, &config->listen)},
+        {"admin", same_address(&old->admin, &config->admin)},
+        {"admin_token", slice_eq(old->admin_token, config->admin_token)},
         {"store", slice_eq(old->store, config->store)},
         {"threads", old->threads == config->threads},
         {"max_connections", old->max_connections == config->max_connections},

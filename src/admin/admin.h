@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * admin: the operator's listener (contract section 10), on an address of its own.
+ *
+ *   GET /livez, /readyz                         health; never a token
+ *   GET /metrics                                Prometheus
+ *   GET /keys, /keys/ID                         records
+ *   POST /keys/ID/resolve | release | forget    acts on them, each with a log line
+ *
+ * It has one thread, one loop and its own limits: whoever scrapes slowly, or means harm, takes
+ * nothing from those who serve requests. The one thing it shares with them is the store, of which
+ * it asks a little at a time.
+ *
+ * Who may ask: on loopback without a token, everybody on the machine but a browser that was led
+ * here (an Origin, or a Host that is not loopback, is refused). With a token, who presents it.
+ */
+#ifndef PAWL_ADMIN_ADMIN_H
+#define PAWL_ADMIN_ADMIN_H
+
+#include "base/log.h"
+#include "engine/engine.h"
+#include "observe/metrics.h"
+#include <sys/socket.h>
+
+struct admin;
+
+/* Everything pointed to outlives the listener. */
+struct admin_config {
+    struct sockaddr_storage listen;
+    unsigned listen_len;
+    struct slice token; /* empty: none, and the address must be loopback */
+    struct store *store;
+    struct metrics *metrics;
+    struct log *log;
+    bool log_keys_hashed; /* log lines have keyed hashes of keys */
+    /* Called on the listener's thread. */
+    void (*read)(void *argument, struct metrics_reading *reading); /* fills in the gauges */
+    const char *(*unready)(void *argument); /* why no traffic should come; NULL: it may */
+    void *argument;
+};
+
+/* Binds and starts. NULL: `*ret_error` is the negative errno; -EACCES: off loopback it needs a
+ * token, -EADDRINUSE: somebody else has the address. */
+struct admin *admin_start(const struct admin_config *config, int *ret_error);
+
+/* How keys are logged from now on. From any thread. */
+void admin_set_log_keys(struct admin *admin, bool hashed);
+
+/* Ends all connections and the thread, before the store is closed. Accepts NULL. */
+void admin_stop(struct admin *admin);
+
+/* After the store was closed, whose thread may wake fibers until then. Accepts NULL. */
+void admin_free(struct admin *admin);
+
+#endif

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Records, in the JSON of `pawl keys --json`. */
+#include "engine/keys.h"
+#include "admin/session.h"
+#include "base/json.h"
+#include "core/query.h"
+
+#define LIMIT_DEFAULT 100
+#define LIMIT_MOST 1000
+#define SCANS_MOST 50 /* slices of the store for one list: it goes on from `next` */
+#define QUERY_MAX ((size_t)64 * 1024)
+
+void keys_refused(struct reply *reply, enum store_status status)
+{
+    reply_retry_after(reply, 1);
+    reply_problem(reply, 503, "%s", keys_status_text(status));
+}
+
+/* ---- what is wanted ---- */
+
+/* %XX and '+'. False: a '%' without two digits behind it. */
+static bool decode(struct arena *arena, struct slice text, struct slice *ret_text)
+{
+    char *at = arena_alloc(arena, text.len + 1);
+    size_t n = 0;
+    for (size_t i = 0; at && i < text.len; i++) {
+        char c = text.at[i] == '+' ? ' ' : text.at[i];
+        if (c == '%') {
+            int high = i + 2 < text.len ? hex_digit(text.at[i + 1]) : -1;
+            int low = high >= 0 ? hex_digit(text.at[i + 2]) : -1;
+            if (low < 0)
+                return false;
+            c = (char)(high << 4 | low);
+            i += 2;
+        }
+        at[n++] = c;
+    }
+    *ret_text = slice_make(at, n);
+    return at;
+}
+
+static bool read_status(struct slice value, enum record_status *ret_status)
+{
+    for (enum record_status status = RECORD_PENDING; status <= RECORD_UNKNOWN; status++) {
+        if (!slice_eq(value, slice_of(record_status_name(status))))
+            continue;
+        *ret_status = status;
+        return true;
+    }
+    return false;
+}
+
+/* NULL: taken; else what was expected. */
+static const char *take_pair(struct keys_wanted *wanted, struct slice name, struct slice value)
+{
+    uint64_t number = 0;
+    if (slice_eq(name, SLICE("tenant"))) {
+        wanted->tenant = value;
+    } else if (slice_eq(name, SLICE("rule"))) {
+        wanted->rule = value;
+    } else if (slice_eq(name, SLICE("key"))) {
+        wanted->key = value;
+    } else if (slice_eq(name, SLICE("status"))) {
+        return read_status(value, &wanted->status) ? NULL : "pending, complete, failed or unknown";
+    } else if (slice_eq(name, SLICE("lapsed"))) {
+        wanted->lapsed = slice_eq(value, SLICE("true"));
+        return wanted->lapsed || slice_eq(value, SLICE("false")) ? NULL : "true or false";
+    } else if (slice_eq(name, SLICE("limit"))) {
+        if (!slice_to_u64(value, LIMIT_MOST, &number) || number == 0)
+            return "1 to 1000";
+        wanted->limit = (size_t)number;
+    } else if (slice_eq(name, SLICE("after"))) {
+        if (!slice_to_u64(value, INT64_MAX / 2, &number))
+            return "a row id";
+        wanted->after = (int64_t)number;
+    } else {
+        return "tenant, rule, key, status, lapsed, limit or after";
+    }
+    return NULL;
+}
+
+static bool read_query(struct slice query, struct arena *arena, struct keys_wanted *wanted,
+                       struct reply *reply)
+{
+    struct slice pair, name, value, raw;
+    while (query_take(&query, &pair)) {
+        raw = slice_cut(pair, '=', &name);
+        if (!decode(arena, raw, &value)) {
+            reply_problem(reply, 400, "the query is not well-formed");
+            return false;
+        }
+        const char *expected = take_pair(wanted, name, value);
+        if (!expected)
+            continue;
+        reply_problem(reply, 400, "`%.*s` in the query: expected %s", SLICE_ARG(pair), expected);
+        return false;
+    }
+    return true;
+}
+
+/* ---- answers ---- */
+
+/* Few at a time may ask the store. False: too many do. */
+static bool enter(struct session *session, struct reply *reply)
+{
+    struct admin *admin = session->admin;
+    if (admin->keys_busy < ADMIN_KEYS_AT_ONCE) {
+        admin->keys_busy++;
+        return true;
+    }
+    reply_retry_after(reply, 1);
+    reply_problem(reply, 429, "others ask the store at this moment");
+    return false;
+}
+
+static void write_list(struct session *session, const struct keys_found *found, struct reply *reply)
+{
+    int64_t now = store_now(session->admin->config.store);
+    reply->type = "application/json";
+    buf_add_str(&reply->body, "{\"keys\":[");
+    for (const struct keys_row *row = found->first; row; row = row->next) {
+        struct keys_view view = {&row->store, &row->store.record, row->lease, now, NULL};
+        if (row != found->first)
+            buf_add_char(&reply->body, ',');
+        keys_add_json(&reply->body, &view, false);
+    }
+    buf_add_str(&reply->body, "],\"next\":");
+    if (found->next != 0)
+        buf_add_i64(&reply->body, found->next);
+    else
+        buf_add_str(&reply->body, "null");
+    buf_add_str(&reply->body, "}\n");
+}
+
+void keys_answer_list(struct session *session, struct reply *reply)
+{
+    ARENA_AUTO struct arena arena = arena_make(QUERY_MAX);
+    KEYS_FOUND_AUTO struct keys_found found = {0};
+    struct keys_wanted wanted = {.limit = LIMIT_DEFAULT, .scans = SCANS_MOST};
+    if (!read_query(session->request.query, &arena, &wanted, reply) || !enter(session, reply))
+        return;
+    enum store_status status =
+        keys_list(session->admin->config.store, &wanted, fiber_parker(), &found);
+    session->admin->keys_busy--;
+    if (status == STORE_DONE)
+        write_list(session, &found, reply);
+    else
+        keys_refused(reply, status);
+}
+
+bool keys_find_row(struct session *session, int64_t id, struct keys_found *ret_found,
+                   struct keys_row **ret_row, struct reply *reply)
+{
+    struct keys_wanted wanted = {.after = id - 1, .limit = 1, .scans = 1};
+    if (id == 0 || !enter(session, reply)) {
+        if (id == 0)
+            reply_problem(reply, 404, "there is no record 0");
+        return false;
+    }
+    enum store_status status =
+        keys_list(session->admin->config.store, &wanted, fiber_parker(), ret_found);
+    session->admin->keys_busy--;
+    if (status != STORE_DONE) {
+        keys_refused(reply, status);
+        return false;
+    }
+    *ret_row = ret_found->first;
+    if (*ret_row && (*ret_row)->store.id == id)
+        return true;
+    reply_problem(reply, 404, "there is no record %lld", (long long)id);
+    return false;
+}
+
+void keys_answer_one(struct session *session, int64_t id, struct reply *reply)
+{
+    KEYS_FOUND_AUTO struct keys_found found = {0};
+    struct keys_row *row;
+    if (!keys_find_row(session, id, &found, &row, reply))
+        return;
+    struct store_op op = {
+        .kind = STORE_LOOK, .key_hash = row->store.key_hash, .row_hint = row->store.id};
+    store_run(session->admin->config.store, &op, fiber_parker(),
+              clock_after(clock_boot_us(), KEYS_PATIENCE_US));
+    if (op.status != STORE_DONE) {
+        keys_refused(reply, op.status);
+    } else if (op.record.status == RECORD_ABSENT) {
+        reply_problem(reply, 404, "the record has just gone");
+    } else {
+        struct keys_view view = {&row->store, &op.record, op.lease, op.store_now, op.found};
+        reply->type = "application/json";
+        keys_add_json(&reply->body, &view, true);
+        buf_add_char(&reply->body, '\n');
+    }
+    outcome_unref(op.found);
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "admin/session.h"
+
+#define ID_MOST ((uint64_t)INT64_MAX)
+
+static void answer_metrics(struct session *session, struct reply *reply)
+{
+    const struct admin_config *config = &session->admin->config;
+    struct metrics_reading reading = {0};
+    config->read(config->argument, &reading);
+    metrics_read_process(&reading);
+    reply->type = METRICS_CONTENT_TYPE;
+    metrics_write(config->metrics, &reading, &reply->body);
+}
+
+static const struct page {
+    struct slice path;
+    bool open; /* to everybody: health */
+    void (*answer)(struct session *session, struct reply *reply);
+} pages[] = {
+    {{"/livez", 6}, true, health_live},
+    {{"/readyz", 7}, true, health_ready},
+    {{"/metrics", 8}, false, answer_metrics},
+    {{"/keys", 5}, false, keys_answer_list},
+};
+
+/* False: the reply says which methods there are. */
+static bool method_is(const struct session *session, bool act, struct reply *reply)
+{
+    struct slice method = session->request.method;
+    bool reads = slice_eq(method, SLICE("GET")) || slice_eq(method, SLICE("HEAD"));
+    if (act ? slice_eq(method, SLICE("POST")) : reads)
+        return true;
+    buf_add_str(&reply->fields, act ? "Allow: POST\r\n" : "Allow: GET, HEAD\r\n");
+    reply_problem(reply, 405, "use %s here", act ? "POST" : "GET");
+    return false;
+}
+
+static void no_page(struct reply *reply)
+{
+    reply_problem(reply, 404,
+                  "there are /livez, /readyz, /metrics, /keys, /keys/ID and "
+                  "/keys/ID/{resolve,release,forget}");
+}
+
+/* /keys/ID and /keys/ID/ACT */
+static void route_key(struct session *session, struct slice rest, struct reply *reply)
+{
+    struct slice digits;
+    uint64_t id = 0;
+    struct slice act = slice_cut(rest, '/', &digits);
+    if (!slice_to_u64(digits, ID_MOST, &id) || (act.at && act.len == 0)) {
+        no_page(reply);
+        return;
+    }
+    if (act.at && !acts_answer(session, (int64_t)id, act, reply))
+        no_page(reply);
+    else if (!act.at && method_is(session, false, reply))
+        keys_answer_one(session, (int64_t)id, reply);
+}
+
+void route(struct session *session, struct reply *reply)
+{
+    struct slice path = session->request.path;
+    const struct page *page = NULL;
+    for (size_t i = 0; i < sizeof pages / sizeof *pages; i++)
+        if (slice_eq(path, pages[i].path))
+            page = &pages[i];
+    if (!(page && page->open) && !guard_admits(session, reply))
+        return;
+    if (page && method_is(session, false, reply))
+        page->answer(session, reply);
+    else if (!page && slice_starts(path, SLICE("/keys/")))
+        route_key(session, slice_skip(path, strlen("/keys/")), reply);
+    else if (!page)
+        no_page(reply);
+}

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Inside of the admin folder: the listener, one connection, and what its requests are answered
+ * with. All of it lives on the one thread of the loop.
+ */
+#ifndef PAWL_ADMIN_SESSION_H
+#define PAWL_ADMIN_SESSION_H
+
+#include "admin/admin.h"
+#include "base/thread.h"
+#include "fiber/fiber.h"
+#include "http/conn.h"
+#include <stdatomic.h>
+
+#define ADMIN_CONNECTIONS_MAX ((size_t)32)
+#define ADMIN_KEYS_AT_ONCE 2 /* requests that ask the store */
+#define ADMIN_BODY_MAX ((uint64_t)2 * 1024 * 1024)
+#define ADMIN_REPLY_MAX ((size_t)8 * 1024 * 1024)
+#define ADMIN_TOKEN_MAX 512
+
+struct session;
+
+struct admin {
+    struct admin_config config;
+    struct loop *loop;
+    struct thread thread;
+    struct fiber_io listener;
+    struct parker *acceptor; /* NULL: that fiber has ended */
+    struct parker *watcher;
+    struct loop_post stop;
+    struct session *sessions;
+    size_t n_sessions;
+    size_t keys_busy;
+    bool stopping;
+    int64_t answered_at; /* boot time: the store last answered */
+    atomic_bool log_keys_hashed;
+    char token[ADMIN_TOKEN_MAX];
+};
+
+struct session {
+    struct admin *admin;
+    struct session *next;
+    struct session *prev;
+    int fd; /* until conn has it */
+    struct http_conn conn;
+    struct http_request request;
+    char peer[64]; /* address, as text */
+};
+
+struct reply {
+    int status;
+    const char *type;  /* Content-Type */
+    struct buf fields; /* further header lines */
+    struct buf body;
+    bool close; /* what follows on the connection cannot be trusted or was not read */
+};
+
+/* Serves a connection to its end; the fiber's function, argument a struct session. */
+void session_run(void *argument);
+
+/* Reads the request's body. False: `reply` says why not. */
+bool session_read_body(struct session *session, struct buf *body, struct reply *reply);
+
+/* Makes the reply a problem (RFC 9457): its title is the status's own phrase, `detail` one sentence
+ * (printf). */
+void reply_problem(struct reply *reply, int status, const char *detail, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Appends `Retry-After`. */
+void reply_retry_after(struct reply *reply, int64_t seconds);
+
+/* ---- route.c ---- */
+
+/* Answers the session's request. */
+void route(struct session *session, struct reply *reply);
+
+/* ---- guard.c ---- */
+
+/* Whether the request may be answered. False: `reply` says why not. */
+bool guard_admits(const struct session *session, struct reply *reply);
+
+/* Whether nobody beyond this machine can reach the address. */
+bool guard_is_loopback(const struct sockaddr_storage *address);
+
+/* ---- health.c ---- */
+
+void health_live(struct session *session, struct reply *reply);
+void health_ready(struct session *session, struct reply *reply);
+
+/* Asks the store for nothing, every second; the fiber's function, argument a struct admin. */
+void health_watch(void *argument);
+
+/* ---- keys.c, acts.c ---- */
+
+struct keys_row;
+struct keys_found;
+
+/* GET /keys */
+void keys_answer_list(struct session *session, struct reply *reply);
+
+/* GET /keys/ID */
+void keys_answer_one(struct session *session, int64_t id, struct reply *reply);
+
+/* The record of that row. False: `reply` says why not. `*ret_found` (keys_found_fini) owns it. */
+bool keys_find_row(struct session *session, int64_t id, struct keys_found *ret_found,
+                   struct keys_row **ret_row, struct reply *reply);
+
+/* Makes the reply that of a store that did not do what was asked. */
+void keys_refused(struct reply *reply, enum store_status status);
+
+/* POST /keys/ID/NAME. False: there is no such act. */
+bool acts_answer(struct session *session, int64_t id, struct slice name, struct reply *reply);
+
+#endif

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/operator.h"
+
+#include "daemon/resolve.h"
+#include <errno.h>
+
+#define PROBLEM_MAX ((size_t)512)
+
+static void read_gauges(void *argument, struct metrics_reading *reading)
+{
+    const struct operator_view *view = argument;
+    struct store_counts counts = store_counts(view->store);
+    struct gateway_load load = gateway_load(view->gateway);
+    reading->pending = counts.pending;
+    reading->complete = counts.complete;
+    reading->failed = counts.failed;
+    reading->unknown = counts.unknown;
+    reading->value[METRIC_WAITING] = (double)counts.waiting;
+    reading->value[METRIC_CONNECTIONS] = (double)load.connections;
+    reading->value[METRIC_IN_FLIGHT] = (double)load.in_flight;
+    reading->value[METRIC_BUFFERED] = (double)load.buffered;
+    reading->value[METRIC_STORE_UP] = store_is_up(view->store);
+    reading->value[METRIC_LOG_DROPPED] = (double)log_dropped(view->log);
+}
+
+static const char *unready(void *argument)
+{
+    struct operator_view *view = argument;
+    if (atomic_load(&view->leaving) || gateway_load(view->gateway).draining)
+        return "the gateway is shutting down";
+    return NULL;
+}
+
+static void explain(const struct config_address *address, int error, char **ret_problem)
+{
+    struct buf text = buf_make(PROBLEM_MAX);
+    buf_printf(&text, "cannot listen on %.*s:%u (`admin:`): ", SLICE_ARG(address->host),
+               (unsigned)address->port);
+    if (error == -EADDRINUSE)
+        buf_add_str(&text, "the address is in use; stop who uses it, or choose another `admin:`");
+    else if (error == -EACCES)
+        buf_add_str(&text, "others can reach this address, or it is not ours; set `admin_token:`, "
+                           "or choose one on loopback and a port above 1023");
+    else
+        buf_add_str(&text, strerror(-error));
+    *ret_problem = buf_take(&text);
+}
+
+bool operator_listen(const struct config *config, struct operator_view *view,
+                     struct admin **ret_admin, char **ret_problem)
+{
+    struct admin_config wanted = {
+        .token = config->admin_token,
+        .store = view->store,
+        .metrics = view->metrics,
+        .log = view->log,
+        .log_keys_hashed = config->log_keys_hashed,
+        .read = read_gauges,
+        .unready = unready,
+        .argument = view,
+    };
+    int error = 0;
+    *ret_admin = NULL;
+    if (config->admin.host.len == 0)
+        return true;
+    if (!resolve_address(&config->admin, true, &wanted.listen, &wanted.listen_len, ret_problem))
+        return false;
+    *ret_admin = admin_start(&wanted, &error);
+    if (!*ret_admin)
+        explain(&config->admin, error, ret_problem);
+    return *ret_admin;
+}
