@@ -102,7 +102,9 @@ static bool out_of_time(struct exchange *x)
     if (!x->answered && now >= x->patience) {
         x->goes_on = now < x->deadline;
         answer_error(x, ERROR_UPSTREAM_TIMEOUT, SLICE("X-Request-Timeout passed"),
-                     x->authorizing ? NULL : x->unprotected ? "bypassed" : "unknown");
+                     x->authorizing   ? NULL
+                     : x->unprotected ? "bypassed"
+                                      : "unknown");
     }
     return now >= x->deadline;
 }

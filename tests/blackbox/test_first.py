@@ -346,9 +346,9 @@ def test_a_record_lives_for_its_ttl_and_no_longer(pawl, upstream, clock):
     gateway = pawl(CONFIG + "    ttl: 72h\n")
     first = gateway.post("/refunds", BODY, key="k1")
     clock.advance(72 * 3600 - 60)
-    assert gateway.post("/refunds", BODY, key="k1").kept == first.kept
+    assert gateway.post_up("/refunds", BODY, key="k1").kept == first.kept
     clock.advance(120)
-    after = gateway.post("/refunds", BODY, key="k1")
+    after = gateway.post_up("/refunds", BODY, key="k1")
     assert (after["Idempotency-Status"], upstream.effects()) == ("stored", 2)
 
 

@@ -18,7 +18,7 @@ from upstream import SAFE, Upstream, closes, say
 from wire import PATIENCE, Later, Request, eventually
 
 HERE = Path(__file__).resolve().parent
-MODULES = Path(os.environ.get("PAWL_CLIENTS", HERE.parents[1] / "build" / "clients")) / "node_modules"
+MODULES = Path(os.environ.get("PAWL_CLIENTS", HERE.parents[1] / "build/clients")) / "node_modules"
 RETRIES = "4"
 
 CONFIG = """
