@@ -191,6 +191,8 @@ static void reload(struct parts *parts)
     const struct reread reread = {
         .path = parts->options->config_path,
         .started = parts->options->config,
+        .store = parts->store,
+        .engine = parts->engine,
         .gateway = parts->gateway,
         .log = parts->log,
     };

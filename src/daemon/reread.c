@@ -54,9 +54,13 @@ static void tell_what_needs_a_restart(const struct reread *reread, const struct 
 static bool apply(const struct reread *reread, const struct config *config)
 {
     struct gateway_settings settings;
+    struct store_limits limits = limits_of(config);
     char *problem MEM_AUTO = NULL;
-    if (settings_of(config, &settings, &problem) && gateway_reload(reread->gateway, &settings))
+    if (settings_of(config, &settings, &problem) && store_configure(reread->store, &limits) &&
+        gateway_reload(reread->gateway, &settings)) {
+        engine_set_cache(reread->engine, config->cache);
         return true;
+    }
     tell(reread, LOG_LEVEL_ERROR, "config_refused", slice_of(problem ? problem : "out of memory"));
     return false;
 }

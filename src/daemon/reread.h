@@ -15,6 +15,8 @@
 struct reread {
     const char *path;             /* of the config */
     const struct config *started; /* what this process was started with */
+    struct store *store;
+    struct engine *engine;
     struct gateway *gateway;
     struct log *log;
 };

@@ -3,6 +3,16 @@
 
 #include "daemon/resolve.h"
 
+struct store_limits limits_of(const struct config *config)
+{
+    return (struct store_limits){
+        .max_waiting = config->max_waiting,
+        .max_waiting_per_key = config->max_waiting_per_key,
+        .timeout_us = config->store_timeout_us,
+        .disk_reserve = config->disk_reserve,
+    };
+}
+
 bool settings_of(const struct config *config, struct gateway_settings *ret_settings,
                  char **ret_problem)
 {

@@ -11,4 +11,7 @@
 bool settings_of(const struct config *config, struct gateway_settings *ret_settings,
                  char **ret_problem);
 
+/* Of the store, what a reload may change. */
+struct store_limits limits_of(const struct config *config);
+
 #endif

@@ -283,6 +283,10 @@ static bool fill_attempt(struct exchange *x)
     attempt->recipe = rule->recipe;
     attempt->key_hash =
         engine_key_hash(x->server->config->engine, attempt->tenant, attempt->rule, attempt->key);
+    attempt->n_former = rule->n_formerly;
+    for (size_t i = 0; i < rule->n_formerly; i++)
+        attempt->former[i] = engine_key_hash(x->server->config->engine, attempt->tenant,
+                                             rule->formerly[i], attempt->key);
     attempt->wait_us = rule->in_progress_wait_us;
     attempt->begin.lease_us = rule->lease_us;
     attempt->begin.ttl_us = window > 0 ? window : rule->ttl_us;

@@ -38,7 +38,7 @@ def test_a_drain_delay_serves_on_before_the_drain_begins(pawl, clock):
     eventually(lambda: any(line["event"] == "stopping" for line in gateway.log), "its leaving")
     gateway.signal(signal.SIGHUP)  # not any more; and no end of the delay
     clock.advance(55)
-    assert gateway.post("/refunds", {}, key="k1").status == 201
+    assert gateway.post_up("/refunds", {}, key="k1").status == 201
     assert gateway.process.poll() is None
     clock.advance(10)
     assert gateway.wait() == 0

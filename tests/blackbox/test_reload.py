@@ -159,3 +159,15 @@ def test_under_load_no_exchange_is_cut_and_none_is_served_by_half_of_two_configs
     finally:
         stop.set()
         other.stop()
+
+
+def test_limits_of_waiting_duplicates_follow_a_reload(gateway, upstream):
+    gate = upstream.hold()
+    with gateway.connect() as first, gateway.connect() as second:
+        first.send(WHOLE)
+        gate.wait_for()
+        reload(gateway, ONE_RULE + "max_waiting: 0\n")
+        second.send(WHOLE)
+        assert second.answer().is_problem(429, "RATE_LIMIT.exceeded")
+        gate.open()
+        assert first.answer().status == 201
