@@ -176,6 +176,7 @@ static void add_kept(struct buf *buf, const struct rule *rule)
     add_sort(buf, "in_doubt", rule, FATE_SORT_IN_DOUBT);
     json_add_i64(buf, "max_response_body", (int64_t)rule->max_response_body);
     json_add_bool(buf, "cookies", rule->replay_cookies);
+    json_add_bool(buf, "streamed", rule->stream);
     close_object(buf);
 }
 
@@ -224,6 +225,7 @@ static void add_policy(struct buf *buf, const struct rule *rule)
     add_compared(buf, rule);
     add_kept(buf, rule);
     add_duplicate(buf, rule);
+    json_add_bool(buf, "authorized", rule->authorizes);
     json_add_i64(buf, "mismatch_status", rule->mismatch_status);
     add_in_progress(buf, rule);
     json_add_text(buf, "unknown", unknown_name(rule->unknown));

@@ -29,8 +29,9 @@ static void a_rule_is_published_whole(void **state)
         "\"kept\":{\"final\":[\"200-400\",\"402\",\"404-406\",\"409-424\",\"426-428\","
         "\"430-499\",\"501\",\"505-599\"],"
         "\"not_done\":[\"401\",\"403\",\"407-408\",\"425\",\"429\",\"500\",\"503\"],"
-        "\"in_doubt\":[\"502\",\"504\"],\"max_response_body\":1048576,\"cookies\":false},"
-        "\"duplicate\":\"replay\",\"mismatch_status\":409,\"in_progress\":{\"wait\":"
+        "\"in_doubt\":[\"502\",\"504\"],\"max_response_body\":1048576,\"cookies\":false,"
+        "\"streamed\":false},\"duplicate\":\"replay\",\"authorized\":false,\"mismatch_status\":409,"
+        "\"in_progress\":{\"wait\":"
         "\"10s\"},\"unknown\":\"hold\",\"retry\":\"none\",\"store_down\":\"refuse\","
         "\"max_request_body\":1048576}],\"errors\":{";
     (void)state;
@@ -49,7 +50,9 @@ static void what_a_rule_says_of_its_own_is_published(void **state)
         "\"lifetime\":{\"window\":\"1h\",\"tombstone\":\"7d\"}",
         "\"payload\":{\"exclude\":[\"/sent_at\"]},\"query\":[\"a\",\"b\"],\"headers\":[]",
         "\"final\":[\"200-599\"],\"not_done\":[],\"in_doubt\":[]",
-        "\"duplicate\":{\"ack\":204},\"mismatch_status\":422,\"in_progress\":\"conflict\"",
+        "\"duplicate\":{\"ack\":204},\"authorized\":true,\"mismatch_status\":422,"
+        "\"in_progress\":\"conflict\"",
+        "\"streamed\":true",
         "\"unknown\":\"probe\"",
         "\"store_down\":\"pass\"",
     };
@@ -60,7 +63,8 @@ static void what_a_rule_says_of_its_own_is_published(void **state)
         "  key_format: {regex: '[a-z]+\"'}\n  tombstone: 7d\n"
         "  payload: {exclude: [/sent_at]}\n  query: [a, b]\n  headers: []\n"
         "  remember: all\n  duplicate: {ack: 204}\n  mismatch: 422\n  in_progress: conflict\n"
-        "  unknown: {probe: \"GET /a/{path:id}\"}\n  store_down: pass\n");
+        "  unknown: {probe: \"GET /a/{path:id}\"}\n  store_down: pass\n"
+        "  stream: true\n  authorize: GET /me\n");
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
         assert_holds(document, parts[i]);
     mem_free(document);
