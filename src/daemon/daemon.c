@@ -4,6 +4,7 @@
 #include "base/crash.h"
 #include "base/mem.h"
 #include "core/errors.h"
+#include "daemon/limits.h"
 #include "daemon/notify.h"
 #include "daemon/operator.h"
 #include "daemon/reread.h"
@@ -16,7 +17,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -63,16 +63,6 @@ static int block_signals(void)
     signal(SIGPIPE, SIG_IGN);
     sigprocmask(SIG_BLOCK, &set, NULL);
     return signalfd(-1, &set, SFD_CLOEXEC);
-}
-
-/* Every client takes a descriptor and every exchange one more. */
-static void raise_descriptors(void)
-{
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
-        return;
-    limit.rlim_cur = limit.rlim_max;
-    setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 /* Whoever holds it may be at its end: a process that was killed lets go a moment later. */
@@ -286,6 +276,11 @@ static int serve(struct parts *parts)
 {
     const struct config *config = parts->options->config;
     const char *store_path = parts->options->store_path;
+    char *problem = NULL;
+    if (!limits_fit(config, loop_threads(config), &problem)) {
+        complain(problem);
+        return EXIT_USAGE;
+    }
     int failed = open_store(parts, config, store_path);
     if (failed == EXIT_DONE)
         failed = start_gateway(parts, config);
@@ -311,7 +306,6 @@ int daemon_run(const struct daemon_options *options)
 {
     struct parts parts = {.options = options, .signals = block_signals()};
     umask(077);
-    raise_descriptors();
     fiber_install_guard_handler();
     int code = serve(&parts);
     struct engine *engine = parts.engine;

@@ -6,7 +6,6 @@
 #include "core/policy.h"
 
 #define TAG_BYTES 16
-#define POOL_IDLE_MAX 256 /* kept upstream connections a loop */
 
 static bool write_policy(struct plan *plan)
 {
@@ -28,7 +27,7 @@ struct plan *plan_new(const struct gateway_settings *settings)
         return NULL;
     plan->refs = 1;
     plan->settings = *settings;
-    plan->pool = http_pool_new(&settings->upstream, POOL_IDLE_MAX, settings->upstream_idle_us);
+    plan->pool = http_pool_new(&settings->upstream, PLAN_IDLE_MAX, settings->upstream_idle_us);
     if (!plan->pool || !write_policy(plan)) {
         http_pool_unref(plan->pool);
         buf_fini(&plan->policy);

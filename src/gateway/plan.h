@@ -9,6 +9,8 @@
 
 #include "gateway/gateway.h"
 
+#define PLAN_IDLE_MAX 256 /* kept upstream connections a loop */
+
 struct plan {
     size_t refs;
     struct gateway_settings settings; /* with a reference to its rules */
