@@ -94,6 +94,7 @@ static void add_tenant(struct buf *buf, const struct rule *rule)
     open_object(buf, "tenant");
     add_template(buf, "template", &rule->tenant);
     json_add_bool(buf, "credential", rule_hides_tenant(rule));
+    json_add_bool(buf, "authorized", rule->authorizes);
     close_object(buf);
 }
 

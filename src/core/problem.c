@@ -10,6 +10,7 @@ struct problem problem_of(enum error error)
     return (struct problem){
         .error = error,
         .status = row->status,
+        .hint = row->hint,
         .retryable = row->retryable,
         .safe_new_key = row->safe_new_key,
         .lease_left_ms = -1,
@@ -96,7 +97,7 @@ void problem_write(const struct problem *problem, struct buf *buf)
     json_add_text(buf, "error_code", slice_of(row->code));
     json_add_bool(buf, "retryable", problem->retryable);
     json_add_bool(buf, "safe_new_key", problem->safe_new_key);
-    json_add_text(buf, "hint", slice_of(row->hint));
+    json_add_text(buf, "hint", slice_of(problem->hint));
     if (problem->key.at)
         json_add_text(buf, "idempotency_key", problem->key);
     if (problem->state)
@@ -120,4 +121,8 @@ void problem_write_fields(const struct problem *problem, struct buf *buf)
     buf_add_str(buf, "Cache-Control: no-store\r\n");
     if (!problem->retryable)
         buf_add_str(buf, "Stripe-Should-Retry: false\r\n");
+    if (problem->error == ERROR_METHOD_NOT_ALLOWED)
+        buf_add_str(buf, "Allow: GET, HEAD, OPTIONS, POST, PUT, PATCH, DELETE\r\n");
+    if (problem->error == ERROR_CODING_UNSUPPORTED)
+        buf_add_str(buf, "Accept-Encoding: gzip, deflate\r\n");
 }

@@ -16,6 +16,7 @@ struct problem {
     int status;          /* what is answered; the table's unless the rule says otherwise */
     struct slice detail; /* one sentence about this case; may be empty */
     struct slice key;    /* idempotency key as shown; `.at` NULL: not known */
+    const char *hint;    /* the table's, unless this case asks for another; lives for ever */
     bool retryable;      /* as the table, unless the rule's policy makes it otherwise */
     bool safe_new_key;
     const char *state;           /* "pending", "unknown", ...; NULL: no `operation` member */
@@ -36,7 +37,8 @@ struct problem problem_of(enum error error);
 void problem_write(const struct problem *problem, struct buf *buf);
 
 /* Appends the header lines that go with it: Content-Type, Error-Code, Link (rel="describedby"),
- * Cache-Control: no-store, and Stripe-Should-Retry: false where no retry heals. */
+ * Cache-Control: no-store, Stripe-Should-Retry: false where no retry heals, and what RFC 9110 asks
+ * for with the status (15.5.6, 15.5.16). */
 void problem_write_fields(const struct problem *problem, struct buf *buf);
 
 #endif

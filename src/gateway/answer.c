@@ -175,41 +175,79 @@ static bool tells_first(enum error error)
            error == ERROR_DUPLICATE;
 }
 
+/* The operation is running, or nobody knows its outcome. */
 static bool tells_operation(enum error error)
 {
-    return error == ERROR_IN_PROGRESS || error == ERROR_OUTCOME_UNKNOWN;
+    return error == ERROR_IN_PROGRESS || error == ERROR_OUTCOME_UNKNOWN ||
+           error == ERROR_UPSTREAM_BROKE || error == ERROR_UPSTREAM_TIMEOUT;
 }
 
-/* What the table says in general, the rule's policy and the record make exact. */
+static void tell_operation(const struct store_op *op, struct problem *problem)
+{
+    const struct record *record = &op->record;
+    bool live = op->lease == RECORD_LEASE_LIVE;
+    bool running =
+        record->status == RECORD_PENDING && (live || problem->error == ERROR_IN_PROGRESS);
+    if (!running && record->status != RECORD_UNKNOWN)
+        return;
+    problem->state = record_status_name(record->status);
+    problem->attempt = record->attempts;
+    problem->started_at = record->started_at;
+    problem->lease_left_ms = live ? op->lease_left_us / CLOCK_US_PER_MS : -1;
+}
+
+/* Somebody is at the first request under this key, or nobody knows what it did. */
+static void warn_of_open_first(struct problem *problem)
+{
+    problem->safe_new_key = false;
+    problem->hint = "The first request under this key is not settled. Repeat it exactly, and start "
+                    "nothing new before its answer is known.";
+}
+
+/* No more than the table says where no repeat under the key finds out more. */
+static void make_unretryable(struct problem *problem)
+{
+    problem->retryable = false;
+    problem->hint = error_row(ERROR_OUTCOME_UNKNOWN)->hint;
+}
+
+static void make_mismatch_exact(const struct exchange *x, struct problem *problem)
+{
+    enum record_status status = x->attempt.op.record.status;
+    problem->status = x->rule->mismatch_status;
+    if (status == RECORD_PENDING || status == RECORD_UNKNOWN)
+        warn_of_open_first(problem);
+}
+
+/* What the table says in general, the rule's policy and the record make exact. While an outcome is
+ * being stored the record is the store's, and not looked at (ERROR_OUTCOME_NOT_STORED). */
 static void make_exact(const struct exchange *x, struct problem *problem)
 {
-    const struct record *record = &x->attempt.op.record;
-    bool open = record->status == RECORD_PENDING || record->status == RECORD_UNKNOWN;
+    enum record_unknown unknown = x->rule->unknown;
     enum error error = problem->error;
     if (x->authorizing) { /* an earlier answer stands, and may yet be told */
         problem->retryable = true;
         problem->safe_new_key = false;
         return;
     }
-    if (error == ERROR_PAYLOAD_MISMATCH) {
-        problem->status = x->rule->mismatch_status;
-        problem->safe_new_key = !open;
-    }
+    if (error == ERROR_PAYLOAD_MISMATCH)
+        make_mismatch_exact(x, problem);
     if (error == ERROR_OUTCOME_UNKNOWN)
-        problem->retryable = x->rule->unknown == RECORD_UNKNOWN_PROBE;
-    if (error == ERROR_UPSTREAM_BROKE || error == ERROR_UPSTREAM_TIMEOUT)
-        problem->retryable =
-            x->goes_on || x->unprotected || x->rule->unknown != RECORD_UNKNOWN_HOLD;
+        problem->retryable = unknown == RECORD_UNKNOWN_PROBE;
+    bool in_doubt = error == ERROR_UPSTREAM_BROKE || error == ERROR_UPSTREAM_TIMEOUT;
+    if (in_doubt && unknown == RECORD_UNKNOWN_HOLD && !x->goes_on && !x->unprotected)
+        make_unretryable(problem);
     if (tells_first(error))
         tell_first(x, problem);
-    if (!tells_operation(error) || record->status == RECORD_ABSENT)
-        return;
-    problem->state = record_status_name(record->status);
-    problem->attempt = record->attempts;
-    problem->started_at = record->started_at;
-    problem->lease_left_ms = x->attempt.op.lease == RECORD_LEASE_LIVE
-                                 ? x->attempt.op.lease_left_us / CLOCK_US_PER_MS
-                                 : -1;
+    if (tells_operation(error) && !x->unprotected)
+        tell_operation(&x->attempt.op, problem);
+}
+
+/* As the upstream sees it: with {window:} its begin stands behind it, once that is known. */
+static struct slice shown_key(struct exchange *x, enum error error)
+{
+    bool known = error != ERROR_OUTCOME_NOT_STORED && x->attempt.op.record.created_at > 0;
+    return x->attempt.begin.window && known ? upstream_key(x) : buf_slice(&x->key);
 }
 
 static int64_t seconds_up(int64_t span_us)
@@ -253,7 +291,7 @@ void answer_error(struct exchange *x, enum error error, struct slice detail, con
     problem.detail = detail;
     problem.base = x->plan->settings.public_url;
     if (x->key.len > 0)
-        problem.key = buf_slice(&x->key);
+        problem.key = shown_key(x, error);
 
     struct buf body BUF_AUTO = buf_make(PROBLEM_MAX);
     struct buf head BUF_AUTO = buf_make(HEAD_OUT_MAX);

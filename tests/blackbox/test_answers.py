@@ -164,6 +164,7 @@ def test_connect_and_trace_are_405(shared, behind, method):
     target = "gateway.test:80" if method == "CONNECT" else "/refunds"
     answer = shared.request(method, target, [("Host", "gateway.test:80")])
     assert is_problem(answer, 405, "VALIDATION.method_not_allowed", False, True)
+    assert answer["Allow"] == "GET, HEAD, OPTIONS, POST, PUT, PATCH, DELETE"
     assert not behind.requests
 
 
@@ -202,6 +203,7 @@ def test_a_coding_that_hides_what_the_rule_looks_for_is_415(shared, behind, key,
     answer = shared.post(path, b'{"id":"1","a":1}', key=key, headers=[("Content-Encoding", "br")])
     assert is_problem(answer, 415, "VALIDATION.content_coding", False, True)
     assert "br" in answer.json["detail"]
+    assert answer["Accept-Encoding"] == "gzip, deflate"
     assert not behind.requests
 
 
@@ -252,6 +254,7 @@ def test_while_the_outcome_is_unknown_another_request_is_409_and_a_new_key_is_no
     shared.post("/refunds", BODY, key=key)
     other = shared.post("/refunds", {"amount": 6}, key=key)
     assert is_problem(other, 409, "CONFLICT.idempotency.payload_mismatch", False, False)
+    assert "not settled" in other.json["hint"] and "new key" not in other.json["hint"]
 
 
 def test_a_running_first_is_409_at_once_under_conflict(shared, behind, key):
@@ -287,6 +290,8 @@ def test_an_unknown_outcome_is_409_and_no_retry_heals_it_under_hold(shared, behi
     first = shared.post("/refunds", BODY, key=key)
     assert is_problem(first, 502, "TRANSIENT.upstream_broke", False, False)
     assert first["Idempotency-Status"] == "unknown"
+    assert (first.json["operation"]["state"], first.json["operation"]["attempt"]) == ("unknown", 1)
+    assert "ask the operator" in first.json["hint"]
     again = shared.post("/refunds", BODY, key=key)
     assert is_problem(again, 409, "CONFLICT.idempotency.outcome_unknown", False, False)
     assert again.json["operation"]["state"] == "unknown"
@@ -553,11 +558,18 @@ def test_many_clients_get_the_rows_of_their_own(shared, behind, key):
 
 def test_an_error_of_a_head_request_has_no_body(shared, behind, key):
     with shared.connect() as client:
-        behind.on("HEAD", "/breaks-off", closes())
-        refused = client.request("HEAD", "/breaks-off")
+        behind.then(Reply(raw=b"this is not HTTP\r\n\r\n", close=True))
+        refused = client.request("HEAD", "/other")
         assert (refused.status, refused.body) == (502, b"")
         named = client.request("HEAD", "/refunds", [("X-HTTP-Method-Override", "POST")])
         assert (named.status, named["Error-Code"]) == \
             (400, "VALIDATION.idempotency.key_missing")
         assert named.body == b""
         assert client.request("GET", "/other").status == 200
+
+
+def test_an_outcome_that_runs_again_under_retry_is_no_open_operation(shared, behind, key):
+    behind.then(closes())
+    answer = shared.post("/retried", BODY, key=key)
+    assert is_problem(answer, 502, "TRANSIENT.upstream_broke", True, False)
+    assert (answer["Idempotency-Status"], "operation" in answer.json) == ("released", False)

@@ -100,7 +100,7 @@ def test_an_upstream_that_breaks_off_is_told_to_the_page(shared, behind, key):
     behind.then(closes())
     answer = post(shared, "/refunds", key)
     assert (answer.status, opened(answer)) == (502, OPENED)
-    behind.then(closes())
+    behind.then(Reply(raw=b"this is not HTTP\r\n\r\n", close=True))
     answer = shared.request("GET", "/other", [("Origin", SHOP)])
     assert (answer.status, opened(answer)) == (502, OPENED)
 

@@ -31,7 +31,8 @@ def test_the_policy_of_every_rule_is_published(shared, behind):
     refund = rules["refunds.create"]
     assert (refund["match"], refund["protected"]) == ("POST /shops/{id}/refunds", True)
     assert refund["key"]["template"] == "{header:Idempotency-Key}"
-    assert refund["tenant"] == {"template": "{header:Authorization}", "credential": True}
+    assert refund["tenant"] == {"template": "{header:Authorization}", "credential": True,
+                                "authorized": False}
     assert refund["lifetime"] == {"ttl": "3d", "tombstone": "0"}
     assert refund["kept"]["in_doubt"] == ["502", "504"]
     assert rules["reports"]["lifetime"]["window"] == "1h"

@@ -139,6 +139,7 @@ def test_after_its_window_a_rejected_duplicate_is_a_new_operation(pawl, upstream
     clock.advance(3000)
     again = gateway.post_up("/window", {"id": 1})
     assert again.is_problem(409, "CONFLICT.idempotency.duplicate")
+    assert again.json["idempotency_key"] == upstream.requests[0]["Idempotency-Key"]
     clock.advance(601)
     assert marks(gateway.post_up("/window", {"id": 1})) == (201, "stored")
     assert upstream.effects() == 2

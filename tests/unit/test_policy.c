@@ -23,7 +23,7 @@ static void a_rule_is_published_whole(void **state)
         "{\"rules\":[{\"name\":\"a\",\"match\":\"POST /a/{id}\",\"protected\":true,"
         "\"key\":{\"template\":\"{header:Idempotency-Key}\",\"required\":true,"
         "\"syntax\":\"lenient\",\"format\":\"any\"},"
-        "\"tenant\":{\"template\":\"{header:X-Api-Key}\",\"credential\":true},"
+        "\"tenant\":{\"template\":\"{header:X-Api-Key}\",\"credential\":true,\"authorized\":false},"
         "\"lifetime\":{\"ttl\":\"1d\",\"tombstone\":\"0\"},"
         "\"compared\":{\"payload\":\"all\",\"query\":\"all\",\"headers\":[\"If-Match\"]},"
         "\"kept\":{\"final\":[\"200-400\",\"402\",\"404-406\",\"409-424\",\"426-428\","
