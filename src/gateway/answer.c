@@ -94,6 +94,7 @@ static void answer_ack(struct exchange *x)
     int status = x->rule->ack_status;
     if (!begin_answer(x, status, "replayed"))
         return;
+    x->acked = true;
     struct buf head BUF_AUTO = buf_make(HEAD_OUT_MAX);
     head_write_status(&head, status, slice_of(NULL));
     head_write_date(&head);

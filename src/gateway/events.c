@@ -40,6 +40,8 @@ static enum metrics_outcome outcome_of_error(enum error error)
         return METRICS_MISMATCH;
     case ERROR_IN_PROGRESS:
         return METRICS_IN_PROGRESS;
+    case ERROR_DUPLICATE:
+        return METRICS_REJECTED;
     case ERROR_OUTCOME_UNKNOWN:
     case ERROR_UPSTREAM_BROKE:
     case ERROR_UPSTREAM_TIMEOUT:
@@ -61,6 +63,8 @@ static enum metrics_outcome outcome_of_error(enum error error)
 
 static enum metrics_outcome outcome_of(const struct exchange *x)
 {
+    if (x->acked)
+        return METRICS_ACKED;
     if (x->outcome)
         return outcome_of_mark(x->outcome);
     if (x->error == ERROR_UPSTREAM_UNAVAILABLE && server_draining(x->server))

@@ -2,6 +2,7 @@
 #include "gateway/well_known.h"
 
 #include "core/problem.h"
+#include "gateway/events.h"
 #include "gateway/head.h"
 #include <sys/uio.h>
 
@@ -55,6 +56,9 @@ bool well_known_answer(struct client *client, const struct http_request *request
     bool silent = status == 304 || slice_eq(request->method, SLICE("HEAD"));
     struct iovec parts[2] = {{head.at, head.len}, {plan->policy.at, plan->policy.len}};
     int64_t deadline = clock_after(clock_boot_us(), plan->settings.write_timeout_us);
-    return buf_ok(&head) && http_conn_write(&client->conn, parts, silent ? 1 : 2, deadline) == 0 &&
-           keep;
+    pass_count(client, NULL);
+    bool left =
+        buf_ok(&head) && http_conn_write(&client->conn, parts, silent ? 1 : 2, deadline) == 0;
+    pass_log(client, request, status, NULL);
+    return left && keep;
 }
