@@ -90,7 +90,7 @@ struct exchange {
     int status;             /* what was answered; for the log */
     enum error error;       /* with it */
     const char *outcome;    /* Idempotency-Status of the answer; NULL: none */
-    bool acked;           /* it said no more than that it was done */
+    bool acked;             /* it said no more than that it was done */
     const char *from_state; /* of the record when it was found; NULL: not looked at */
 };
 

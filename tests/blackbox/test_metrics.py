@@ -232,7 +232,8 @@ def test_the_process_tells_what_it_uses(both):
 def test_counters_survive_a_reload_which_is_counted(both):
     gateway, admin = both
     gateway.post("/refunds", {}, "k1")
-    gateway.configure(f"admin: 127.0.0.1:{admin.port}\n{CONFIG}  - {{name: new, match: POST /new}}\n")
+    more = f"admin: 127.0.0.1:{admin.port}\n{CONFIG}  - {{name: new, match: POST /new}}\n"
+    gateway.configure(more)
     gateway.signal(1)
     eventually(lambda: admin.value("pawl_config_reloads_total", result="success") == 1)
     assert admin.outcomes(RULE) == {"created": 1}

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""JSON log lines: one a request, with all by which it is found again."""
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import subprocess
+
+from admin import Admin, with_admin
+from conftest import CONFIG
+from gateway import PAWL, READY, free_port
+from upstream import closes
+from wire import Client, eventually, request_bytes
+
+TENANTS = 'tenant: "{header:X-Tenant}"\ntrust_tenant: true\n' + CONFIG.replace("tenant: none\n", "")
+TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
+TIME = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")
+
+
+def lines(gateway, n, event="request"):
+    """The first n lines of that event."""
+    return eventually(lambda: len(found := [line for line in gateway.log
+                                            if line["event"] == event]) >= n and found[:n],
+                      f"{n} lines of {event}")
+
+
+def test_a_line_has_every_field_of_the_contract(pawl, upstream):
+    gateway = pawl(TENANTS)
+    upstream.then(closes())
+    ids = [("X-Tenant", "t1"), ("X-Correlation-Id", "c-1"),
+           ("traceparent", f"00-{TRACE}-00f067aa0ba902b7-01")]
+    for _ in range(2):
+        gateway.post("/refunds", {"a": 1}, "k1", ids)
+    first, second = lines(gateway, 2)
+    for line in (first, second):
+        assert TIME.match(line["time"]) and TIME.match(line["first_at"])
+        assert (line["rule"], line["idempotency_key"]) == ("refunds.create", "k1")
+        assert (line["correlation_id"], line["trace_id"]) == ("c-1", TRACE)
+        assert re.fullmatch(r"[0-9a-f]{64}", line["payload_hash"])
+        assert re.fullmatch(r"[0-9a-f]{16}", line["tenant_hash"])
+        assert line["attempt"] == 1 and line["to_state"] == "unknown"
+        assert line["duration_us"] > 0
+    assert (first["level"], first["status"], first["from_state"]) == ("warn", 502, "absent")
+    assert first["error_code"] == "TRANSIENT.upstream_broke"
+    assert (second["level"], second["status"], second["from_state"]) == ("info", 409, "unknown")
+    assert second["error_code"] == "CONFLICT.idempotency.outcome_unknown"
+    assert first["first_at"] == second["first_at"]
+    assert (first["payload_hash"], first["tenant_hash"]) == (second["payload_hash"],
+                                                             second["tenant_hash"])
+
+
+def test_a_replay_says_so_and_names_no_error(gateway):
+    for _ in range(2):
+        gateway.post("/refunds", {}, "k1")
+    first, again = lines(gateway, 2)
+    assert (first["idempotency_status"], again["idempotency_status"]) == ("stored", "replayed")
+    assert (first["from_state"], first["to_state"]) == ("absent", "complete")
+    assert again["from_state"] == "complete"
+    assert "error_code" not in first and "error_code" not in again
+
+
+def test_without_a_correlation_id_the_request_id_stands_in(gateway):
+    gateway.post("/refunds", {}, "k1", [("X-Request-Id", "r-1")])
+    gateway.post("/refunds", {}, "k2", [("X-Request-Id", "r-2"), ("X-Correlation-Id", "c-2")])
+    gateway.post("/refunds", {}, "k3")
+    assert [line.get("correlation_id") for line in lines(gateway, 3)] == ["r-1", "c-2", None]
+
+
+def test_the_trace_that_pawl_begins_is_the_one_it_logs(gateway, upstream):
+    gateway.post("/refunds", {}, "k1")
+    sent = upstream.requests[0]["traceparent"]
+    assert lines(gateway, 1)[0]["trace_id"] == sent.split("-")[1]
+    gateway.post("/refunds", {}, "k2", [("traceparent", "00-nonsense")])
+    assert "trace_id" not in lines(gateway, 2)[1]
+
+
+def test_under_hashed_no_line_holds_a_key(pawl, upstream):
+    gateway, admin = with_admin(pawl, "log_keys: hashed\n" + CONFIG)
+    upstream.then(closes())
+    for key in ("secret-key-1", "secret-key-1", "secret-key-2"):
+        gateway.post("/refunds", {"key": key}, key)
+    row = admin.keys("?key=secret-key-1")[0]
+    admin.act(row["id"], "resolve", token=row["token"], status=200)
+    act = lines(gateway, 1, "act")[0]
+    hashes = [line["idempotency_key"] for line in lines(gateway, 3)]
+    assert all(re.fullmatch(r"[0-9a-f]{16}", value) for value in hashes)
+    assert hashes[0] == hashes[1] != hashes[2]
+    assert act["idempotency_key"] == hashes[0]
+    assert not any("secret-key" in line for line in gateway.printed)
+
+
+def test_no_line_holds_a_tenant(pawl):
+    gateway = pawl(TENANTS)
+    gateway.post("/refunds", {}, "k1", [("X-Tenant", "merchant-77")])
+    lines(gateway, 1)
+    assert not any("merchant-77" in line for line in gateway.printed)
+
+
+def test_a_request_without_a_rule_has_its_line_without_its_query(gateway, upstream):
+    gateway.request("GET", "/account?token=s3cret", [("X-Request-Id", "r-1")])
+    gateway.post("/other", {})
+    upstream.stop()
+    gateway.request("GET", "/account")
+    read, wrote, failed = lines(gateway, 3, "pass")
+    assert (read["method"], read["path"], read["status"]) == ("GET", "/account", 200)
+    assert (read["correlation_id"], read["level"]) == ("r-1", "info")
+    assert read["bytes"] > 0 and read["duration_us"] >= 0
+    assert (wrote["status"], wrote["idempotency_status"]) == (201, "bypassed")
+    assert (failed["status"], failed["level"]) == (503, "warn")
+    assert failed["error_code"] == "DEPENDENCY.unavailable"
+    assert not any("s3cret" in line for line in gateway.printed)
+
+
+def test_what_is_refused_has_its_line(gateway):
+    with gateway.connect() as client:
+        client.send(b"GET / HTTP/1.1\r\nHost : x\r\n\r\n")
+        client.answer()
+    gateway.request("TRACE", "/x")
+    first, second = lines(gateway, 2, "refuse")
+    assert (first["status"], first["error_code"]) == (400, "VALIDATION.request_malformed")
+    assert (second["method"], second["path"], second["status"]) == ("TRACE", "/x", 405)
+
+
+def test_bytes_from_outside_cannot_forge_a_line(gateway):
+    evil = 'x","status":1,"a":"\\'
+    gateway.post("/refunds", {}, "k1", [("X-Correlation-Id", evil), ("X-Request-Id", "\xff\x80")])
+    gateway.request("GET", "/%0a%22", [("X-Request-Id", "\xff\t\xfe")])
+    assert lines(gateway, 1)[0]["correlation_id"] == evil
+    assert lines(gateway, 1)[0]["status"] == 201
+    passed = lines(gateway, 1, "pass")[0]
+    assert passed["correlation_id"] == "\ufffd\t\ufffd"
+    gateway.post("/refunds", {}, "k2", [("X-Correlation-Id", "y" * 20_000)])
+    assert lines(gateway, 2)[1]["correlation_id"] == "y" * 128
+
+
+def test_a_blocked_reader_slows_no_request_and_lost_lines_are_counted(tmp_path, upstream):
+    """stderr is a pipe that nobody reads any more: the ring fills, and lines are dropped."""
+    port, admin_port = free_port(), free_port()
+    config = tmp_path / "pawl.yaml"
+    config.write_text(f"listen: 127.0.0.1:{port}\nadmin: 127.0.0.1:{admin_port}\n"
+                      f"upstream: http://127.0.0.1:{upstream.port}\n"
+                      f"store: sqlite:{tmp_path}/pawl.db\n{CONFIG}")
+    read_end, write_end = os.pipe()
+    fcntl.fcntl(write_end, fcntl.F_SETPIPE_SZ, 4096)
+    process = subprocess.Popen([str(PAWL), "serve", "-c", str(config)], stderr=write_end)
+    try:
+        os.close(write_end)
+        with os.fdopen(read_end, "rb", buffering=0, closefd=False) as stderr:
+            assert any(READY.match(line.decode()) for line in iter(stderr.readline, b""))
+        admin = Admin(admin_port)
+        long_id = [("X-Correlation-Id", "x" * 128), ("Host", "h")]
+        asked = request_bytes("TRACE", "/" + "p" * 12_000, long_id)
+
+        def lost() -> bool:
+            with Client(port) as client:
+                for _ in range(50):
+                    client.send(asked)
+                    assert client.answer("TRACE").status == 405
+            return admin.value("pawl_log_lines_dropped_total") > 0
+
+        eventually(lost, "lines are dropped")
+        with Client(port) as client:
+            answer = client.request("POST", "/refunds", [("Idempotency-Key", "k1")], b"{}")
+        assert answer.status == 201
+    finally:
+        process.kill()
+        process.wait()
+        os.close(read_end)
+
+
+def test_every_line_is_json(pawl, upstream):
+    gateway = pawl()
+    upstream.then(closes())
+    gateway.post("/refunds", {}, "k1")
+    lines(gateway, 1)
+    gateway.stop()
+    rest = [line for line in gateway.printed if not READY.match(line)]
+    assert rest and all(json.loads(line)["event"] for line in rest)
