@@ -56,7 +56,7 @@ struct bench {
     uint64_t next_key;
     struct mutex mutex;
     struct cond cond;
-    struct pair *woken; /* mutex */
+    struct pair *woken; /* mutex; the last one first */
     bool sleeping;      /* mutex */
     struct spans begins;
     struct spans finishes;
@@ -85,6 +85,8 @@ static void wake_pair(struct parker *parker)
         cond_signal(&bench->cond);
 }
 
+/* In the order of waking, as the gateway's inbox keeps it: outcomes that arrive in the order of
+ * their rows are appended to the file, others split its pages. */
 static struct pair *await_woken(struct bench *bench)
 {
     mutex_lock(&bench->mutex);
@@ -95,7 +97,13 @@ static struct pair *await_woken(struct bench *bench)
     struct pair *woken = bench->woken;
     bench->woken = NULL;
     mutex_unlock(&bench->mutex);
-    return woken;
+    struct pair *in_order = NULL;
+    for (struct pair *next = NULL; woken; woken = next) {
+        next = woken->next_woken;
+        woken->next_woken = in_order;
+        in_order = woken;
+    }
+    return in_order;
 }
 
 /* ---- pairs ---- */
