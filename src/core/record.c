@@ -335,6 +335,11 @@ int64_t record_store_time(int64_t wall_us, int64_t high_water, int64_t boot_sinc
     return max64(wall_us, high_water + boot_since_mark_us);
 }
 
+int64_t record_unknown_since(const struct record *record)
+{
+    return record->quiet_at - record->settle_us;
+}
+
 void record_check(const struct record *record)
 {
     CHECK(record->status <= RECORD_UNKNOWN);

@@ -172,6 +172,10 @@ int64_t record_next_token(int64_t last_token, int64_t now);
  * since it was read. */
 int64_t record_store_time(int64_t wall_us, int64_t high_water, int64_t boot_since_mark_us);
 
+/* Of an unknown record: since when nobody knows, in store time. A probe that asks with a longer
+ * settle time makes it look older, by the difference. */
+int64_t record_unknown_since(const struct record *record);
+
 /* Asserts what must hold of any record, whoever wrote it. */
 void record_check(const struct record *record);
 

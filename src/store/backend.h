@@ -7,7 +7,7 @@
  * Plain blocking code, one caller at a time. The calls of one batch, in order:
  *
  *      begin  { find | insert | update | finish | remove | outcome | heartbeat | sweep | list
- *             | add_audit | list_audits }*
+ *             | add_audit | list_audits | gauge }*
  *      (commit rest) | rollback
  *
  * Every change between begin and commit is atomic and, once commit returned OK, durable.
@@ -40,6 +40,12 @@ struct backend_state {
     int64_t complete;
     int64_t failed;
     int64_t unknown;
+};
+
+/* See struct store_counts. */
+struct backend_gauges {
+    int64_t stale;
+    int64_t unknown_oldest;
 };
 
 struct backend;
@@ -88,6 +94,10 @@ struct backend_ops {
     enum backend_status (*list_audits)(struct backend *backend,
                                        const struct store_audit_list *list);
 
+    /* Looks at no more than STORE_GAUGE_MOST rows (in memory: at all). */
+    enum backend_status (*gauge)(struct backend *backend, const struct record_world *world,
+                                 struct backend_gauges *ret_gauges);
+
     /* Outside a batch: `*ret_changed` when another process committed since the last look. */
     enum backend_status (*look)(struct backend *backend, bool *ret_changed);
     /* Whether a `serve` holds the life lock (this process or another). */
@@ -100,7 +110,8 @@ struct backend_ops {
 struct backend {
     const struct backend_ops *ops;
     unsigned char secret[DIGEST_SIZE];
-    char problem[256]; /* what the last failure was, one line */
+    char problem[256];    /* what the last failure was, one line */
+    uint64_t checkpoints; /* since it was opened */
 };
 
 /* What a batch is applied with. */

@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #define BATCH_BYTES ((size_t)1024 * 1024) /* of outcomes in one transaction */
-#define RESERVE_MOST ((uint64_t)64 * 1024 * 1024)
 
 static int64_t least(int64_t a, int64_t b)
 {
@@ -44,6 +43,7 @@ struct batch {
     struct op_list decided; /* applied, not told */
     struct op_list parked;  /* begins that met a live lease and have time to wait */
     int64_t boot;           /* when it began */
+    struct backend_gauges gauges;
 };
 
 static void publish_time(struct committer *c, int64_t store_time, int64_t boot)
@@ -119,9 +119,10 @@ static void end_reads(struct committer *c)
 }
 
 /* For whoever watches the store from another thread. */
-static void note_problem(struct committer *c)
+static void note_problem(struct committer *c, enum backend_status status)
 {
     mutex_lock(&c->mutex);
+    committer_note_retry(c, status);
     memcpy(c->problem, c->backend->problem, sizeof c->problem);
     mutex_unlock(&c->mutex);
 }
@@ -134,7 +135,7 @@ static void trouble(struct committer *c, struct batch *batch, enum backend_statu
         return;
     }
     put_back(c, batch);
-    note_problem(c);
+    note_problem(c, status);
     if (status == BACKEND_FULL) {
         c->write_at = batch->boot + COMMITTER_RETRY_US;
         return;
@@ -175,22 +176,6 @@ static void mark_time(const struct committer *c, struct backend_state *state, in
     state->time = now;
     state->time_boot = boot;
     state->boot_id = c->boot_id;
-}
-
-static void look_at_space(struct committer *c, int64_t boot)
-{
-    if (boot < c->space_at)
-        return;
-    c->space_at = boot + COMMITTER_SPACE_US;
-    uint64_t space = 0, size = 0;
-    if (!c->backend->ops->space(c->backend, &space, &size)) {
-        c->low_on_space = false;
-        return;
-    }
-    uint64_t reserve = atomic_load(&c->disk_reserve);
-    if (reserve == 0)
-        reserve = size / 10 < RESERVE_MOST ? size / 10 : RESERVE_MOST;
-    c->low_on_space = space < reserve;
 }
 
 /* While there is no space a batch that writes fails, with all that only read in it. */
@@ -343,7 +328,7 @@ static enum backend_status work(struct committer *c, struct batch *batch)
     if (status != BACKEND_OK)
         return status;
     take_ops(c, batch);
-    look_at_space(c, batch->boot);
+    committer_look_at_space(c, batch->boot);
     apply->backend = c->backend;
     apply->boot = batch->boot;
     apply->world = world_of(c, &apply->state, batch->boot);
@@ -353,6 +338,8 @@ static enum backend_status work(struct committer *c, struct batch *batch)
         status = apply_ops(c, batch);
     if (status == BACKEND_OK)
         status = sweep(c, batch);
+    if (status == BACKEND_OK)
+        status = committer_gauge(c, &apply->world, batch->boot, &batch->gauges);
     apply_fini(apply);
     if (status != BACKEND_OK) {
         c->backend->ops->rollback(c->backend);
@@ -387,8 +374,14 @@ static bool keep_waiting(struct committer *c, struct store_op *op, int64_t boot)
 
 static void tell(struct committer *c, struct batch *batch)
 {
+    struct batch_sum sum = {.began = batch->boot,
+                            .ended = clock_boot_us(),
+                            .operations = batch->decided.n + batch->parked.n,
+                            .wrote = batch->apply.changed,
+                            .gauges = batch->gauges};
     mutex_lock(&c->mutex);
     c->seen = batch->apply.state;
+    committer_note_batch(c, &sum);
     struct store_op *op;
     while ((op = list_pop(&batch->decided)))
         end_op(op);

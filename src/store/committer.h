@@ -29,6 +29,7 @@
 #define COMMITTER_SWEEP_US (INT64_C(1000) * 1000) /* between two looks for expired rows */
 #define COMMITTER_LOOK_US (INT64_C(50) * 1000)    /* for other processes, while any waits */
 #define COMMITTER_SPACE_US (INT64_C(1000) * 1000) /* between two looks at free space */
+#define COMMITTER_GAUGE_US (INT64_C(5000) * 1000) /* between two looks at the gauges */
 
 struct committer {
     struct backend *backend;
@@ -38,19 +39,22 @@ struct committer {
 
     struct mutex mutex;
     struct cond cond;
-    struct op_list queue;      /* mutex */
-    struct waiters waiters;    /* mutex */
-    struct backend_state seen; /* mutex: the state after the last batch */
-    char problem[256];         /* mutex: what the last batch that failed met */
-    bool stopping;             /* mutex */
-    int64_t stop_by;           /* mutex: boot time; then what is queued is given up */
-    bool sleeping;             /* mutex: the thread waits on cond */
+    struct op_list queue;         /* mutex */
+    struct waiters waiters;       /* mutex */
+    struct backend_state seen;    /* mutex: the state after the last batch */
+    struct backend_gauges gauges; /* mutex: at the last look */
+    struct store_work work;       /* mutex */
+    char problem[256];            /* mutex: what the last batch that failed met */
+    bool stopping;                /* mutex */
+    int64_t stop_by;              /* mutex: boot time; then what is queued is given up */
+    bool sleeping;                /* mutex: the thread waits on cond */
 
     int64_t heartbeat_at; /* boot time; CLOCK_NEVER: nothing held */
     int64_t lease_least;  /* shortest lease this process has taken */
     int64_t sweep_at;
     int64_t look_at;
     int64_t space_at;
+    int64_t gauge_at;
     int64_t retry_at;  /* not before; 0: no trouble */
     int64_t write_at;  /* no space: when outcomes are tried again; 0: space is there */
     bool low_on_space; /* under the disk reserve */
@@ -62,7 +66,8 @@ struct committer {
     atomic_llong offset;     /* store time minus boot time, after the last batch */
     atomic_llong busy_since; /* boot time at which the running or failing batch began; 0: idle */
     atomic_llong forgets;
-    atomic_llong seen_at; /* boot time at which `forgets` was read */
+    atomic_llong seen_at; /* boot time of the last batch that committed: `forgets` was read then */
+    atomic_ullong space_free; /* store_counts */
     atomic_bool gone;
     atomic_bool dead;
 };
@@ -90,6 +95,30 @@ void committer_submit(struct committer *committer, struct store_op *op);
 /* `only_waiting`: not one that is queued. */
 bool committer_withdraw(struct committer *committer, struct store_op *op, bool only_waiting);
 bool committer_configure(struct committer *committer, const struct store_limits *limits);
+struct store_counts committer_counts(struct committer *committer);
 bool committer_is_up(const struct committer *committer);
+
+/* ---- committer_watch.c, for committer.c ---- */
+
+/* What a batch came to, once it has ended. */
+struct batch_sum {
+    int64_t began; /* boot time */
+    int64_t ended;
+    size_t operations;
+    bool wrote;
+    struct backend_gauges gauges;
+};
+
+/* Counts a batch that committed. Under the mutex. */
+void committer_note_batch(struct committer *committer, const struct batch_sum *sum);
+/* And one that was undone and will be tried again. Under the mutex. */
+void committer_note_retry(struct committer *committer, enum backend_status status);
+
+/* In a batch: looks at the gauges when that is due, else they are as they were. */
+enum backend_status committer_gauge(struct committer *committer, const struct record_world *world,
+                                    int64_t boot, struct backend_gauges *ret_gauges);
+
+/* Looks at free space when that is due: low_on_space, space_free. */
+void committer_look_at_space(struct committer *committer, int64_t boot);
 
 #endif

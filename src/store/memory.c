@@ -309,6 +309,7 @@ static const struct backend_ops memory_ops = {
     .heartbeat = memory_heartbeat,
     .sweep = memory_sweep,
     .list = memory_list,
+    .gauge = memory_gauge,
     .add_audit = memory_add_audit,
     .list_audits = memory_list_audits,
     .look = memory_look,

@@ -262,3 +262,32 @@ enum backend_status memory_list(struct backend *backend, const struct store_list
         list->each(list->argument, rows[i], record_lease(&rows[i]->record, world, NULL));
     return BACKEND_OK;
 }
+
+struct gauging {
+    const struct record_world *world;
+    struct backend_gauges gauges;
+};
+
+static enum backend_status gauge_row(void *argument, struct row *row)
+{
+    struct gauging *gauging = argument;
+    struct backend_gauges *gauges = &gauging->gauges;
+    const struct record *record = &row->store.record;
+    if (record_lease(record, gauging->world, NULL) == RECORD_LEASE_LAPSED)
+        gauges->stale += gauges->stale < STORE_GAUGE_MOST;
+    if (record->status != RECORD_UNKNOWN)
+        return BACKEND_OK;
+    int64_t since = record_unknown_since(record);
+    if (gauges->unknown_oldest == 0 || since < gauges->unknown_oldest)
+        gauges->unknown_oldest = since;
+    return BACKEND_OK;
+}
+
+enum backend_status memory_gauge(struct backend *backend, const struct record_world *world,
+                                 struct backend_gauges *ret_gauges)
+{
+    struct gauging gauging = {.world = world};
+    memory_each(table_of(backend), gauge_row, &gauging);
+    *ret_gauges = gauging.gauges;
+    return BACKEND_OK;
+}

@@ -106,6 +106,8 @@ enum backend_status memory_sweep(struct backend *backend, int64_t now, size_t ma
                                  struct backend_state *state, size_t *ret_steps);
 enum backend_status memory_list(struct backend *backend, const struct store_list *list,
                                 const struct record_world *world);
+enum backend_status memory_gauge(struct backend *backend, const struct record_world *world,
+                                 struct backend_gauges *ret_gauges);
 enum backend_status memory_add_audit(struct backend *backend, const struct store_audit *audit);
 enum backend_status memory_list_audits(struct backend *backend,
                                        const struct store_audit_list *list);

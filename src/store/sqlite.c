@@ -158,6 +158,7 @@ static enum backend_status sqlite_rest(struct backend *backend)
         int code =
             sqlite3_wal_checkpoint_v2(sqlite->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
         CRASH_POINT(after_checkpoint);
+        backend->checkpoints++;
         status = sqlite_status(sqlite, code);
         if (status == BACKEND_BUSY)
             status = BACKEND_OK;
@@ -238,6 +239,7 @@ static const struct backend_ops sqlite_ops = {
     .heartbeat = sqlite_heartbeat,
     .sweep = sqlite_sweep,
     .list = sqlite_list,
+    .gauge = sqlite_gauge,
     .add_audit = sqlite_add_audit,
     .list_audits = sqlite_list_audits,
     .look = sqlite_look,

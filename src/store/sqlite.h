@@ -76,6 +76,15 @@
       " AND (?1 IS NULL OR tenant=?1) AND (?2 IS NULL OR rule=?2) AND (?3 IS NULL OR key=?3)"      \
       " AND (?4=0 OR status=?4)"                                                                   \
       " ORDER BY id")                                                                              \
+    X(STALE_COUNT,                                                                                 \
+      "SELECT count(*) FROM"                                                                       \
+      " (SELECT * FROM (SELECT lease_until, owner, owner_is_serve FROM pawl_pending"               \
+      "   WHERE lease_until > 0 AND owner < ?1 LIMIT ?5)"                                          \
+      "  UNION ALL SELECT * FROM (SELECT lease_until, owner, owner_is_serve FROM pawl_pending"     \
+      "   WHERE lease_until > 0 AND owner > ?1 LIMIT ?5) LIMIT ?5)"                                \
+      " WHERE lease_until <= ?2 OR (owner_is_serve AND (owner <> ?3 OR NOT ?4))")                  \
+    X(UNKNOWN_OLDEST, "SELECT quiet_at - settle_us FROM pawl_pending WHERE status = 4"             \
+                      " AND expires_at IS NULL ORDER BY quiet_at - settle_us LIMIT 1")             \
     X(AUDIT_INSERT, "INSERT INTO pawl_audit(id, at, actor, act, tenant, rule, key, token,"         \
                     " from_status, to_status, http_code, forced)"                                  \
                     " VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12)")                             \
@@ -143,6 +152,8 @@ enum backend_status sqlite_sweep(struct backend *backend, int64_t now, size_t ma
                                  struct backend_state *state, size_t *ret_steps);
 enum backend_status sqlite_list(struct backend *backend, const struct store_list *list,
                                 const struct record_world *world);
+enum backend_status sqlite_gauge(struct backend *backend, const struct record_world *world,
+                                 struct backend_gauges *ret_gauges);
 enum backend_status sqlite_add_audit(struct backend *backend, const struct store_audit *audit);
 enum backend_status sqlite_list_audits(struct backend *backend,
                                        const struct store_audit_list *list);

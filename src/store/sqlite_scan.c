@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Many records at once: heartbeat, expiry in small slices, listing. */
+/* Many records at once: heartbeat, expiry in small slices, listing, gauges. */
 #include "base/check.h"
 #include "base/crash.h"
 #include "store/sqlite.h"
@@ -145,4 +145,39 @@ enum backend_status sqlite_list(struct backend *backend, const struct store_list
     if (status != BACKEND_OK || code == SQLITE_ROW || code == SQLITE_DONE)
         return status;
     return sqlite_status(sqlite, code);
+}
+
+/* One number, or 0 when there is no row. */
+static enum backend_status read_number(struct sqlite_backend *sqlite, sqlite3_stmt *s,
+                                       int64_t *ret_number)
+{
+    int code = sqlite3_step(s);
+    int64_t number = code == SQLITE_ROW ? sqlite3_column_int64(s, 0) : 0;
+    sqlite3_reset(s);
+    if (code != SQLITE_ROW && code != SQLITE_DONE)
+        return sqlite_status(sqlite, code);
+    *ret_number = number;
+    return BACKEND_OK;
+}
+
+/* A lease of our own is never lapsed, so only those of other owners are looked at (record_lease).
+ */
+enum backend_status sqlite_gauge(struct backend *backend, const struct record_world *world,
+                                 struct backend_gauges *ret_gauges)
+{
+    struct sqlite_backend *sqlite = sqlite_of(backend);
+    struct backend_gauges gauges = {0};
+    sqlite3_stmt *s = sqlite_use(sqlite, SQL_STALE_COUNT);
+    sqlite3_bind_int64(s, 1, world->self);
+    sqlite3_bind_int64(s, 2, world->now);
+    sqlite3_bind_int64(s, 3, world->serve);
+    sqlite3_bind_int(s, 4, world->serve_alive);
+    sqlite3_bind_int64(s, 5, STORE_GAUGE_MOST);
+    enum backend_status status = read_number(sqlite, s, &gauges.stale);
+    if (status == BACKEND_OK)
+        status =
+            read_number(sqlite, sqlite_use(sqlite, SQL_UNKNOWN_OLDEST), &gauges.unknown_oldest);
+    if (status == BACKEND_OK)
+        *ret_gauges = gauges;
+    return status;
 }

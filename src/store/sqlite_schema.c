@@ -60,14 +60,18 @@ static const char schema_1[] =
     " WHERE gone_at > CAST(strftime('%s', 'now') AS INTEGER) * 1000000;";
 
 /* pawl_audit: who did what to a record by hand; ids come from pawl_state.next_row. packed: the body
- * is one zstd frame. */
+ * is one zstd frame. pawl_pending_idle: released ones by expiry, and before them the unknown ones
+ * by the moment since when; one index for both, because each costs every claim. */
 static const char schema_2[] =
     "CREATE TABLE pawl_audit("
     " id INTEGER PRIMARY KEY, at INTEGER NOT NULL, actor TEXT NOT NULL, act INTEGER NOT NULL,"
     " tenant TEXT NOT NULL, rule TEXT NOT NULL, key TEXT NOT NULL, token INTEGER NOT NULL,"
     " from_status INTEGER NOT NULL, to_status INTEGER NOT NULL, http_code INTEGER NOT NULL,"
     " forced INTEGER NOT NULL);"
-    "ALTER TABLE pawl_outcome ADD COLUMN packed INTEGER NOT NULL DEFAULT 0;";
+    "ALTER TABLE pawl_outcome ADD COLUMN packed INTEGER NOT NULL DEFAULT 0;"
+    "DROP INDEX pawl_pending_expires;"
+    "CREATE INDEX pawl_pending_idle ON pawl_pending(expires_at, quiet_at - settle_us)"
+    " WHERE expires_at IS NOT NULL OR status = 4;";
 
 /* migrations[n] brings format n to n + 1. */
 static const char *const migrations[PAWL_FORMAT] = {schema_1, schema_2};

@@ -176,19 +176,7 @@ void store_problem(struct store *store, struct buf *buf)
 
 struct store_counts store_counts(struct store *store)
 {
-    struct committer *c = store->committer;
-    mutex_lock(&c->mutex);
-    struct store_counts counts = {
-        .pending = c->seen.pending,
-        .complete = c->seen.complete,
-        .failed = c->seen.failed,
-        .unknown = c->seen.unknown,
-        .forgets = c->seen.forgets,
-        .queued = c->queue.n,
-        .waiting = c->waiters.n,
-    };
-    mutex_unlock(&c->mutex);
-    return counts;
+    return committer_counts(store->committer);
 }
 
 bool store_step(struct store *store)

@@ -259,15 +259,46 @@ bool store_is_up(const struct store *store);
 /* Why the last batch that failed did, one line, for the log: appended to `buf`. */
 void store_problem(struct store *store, struct buf *buf);
 
-/* Records by status, kept with each batch (never by scanning). */
+/* Upper bounds of the buckets below, each up to and with its bound; one more takes the rest. */
+#define STORE_COMMIT_BUCKETS 10
+#define STORE_BATCH_BUCKETS 9
+extern const int64_t store_commit_bounds_us[STORE_COMMIT_BUCKETS];
+extern const int64_t store_batch_bounds[STORE_BATCH_BUCKETS];
+
+/* What this process has done with the store since it opened it. */
+struct store_work {
+    uint64_t batches;    /* committed ones that wrote */
+    uint64_t operations; /* in them */
+    uint64_t reads;      /* operations in batches that wrote nothing */
+    uint64_t commit_buckets[STORE_COMMIT_BUCKETS + 1]; /* of those that wrote, not cumulated: from
+                                                          the wish to begin until the commit
+                                                          returned */
+    uint64_t commit_us;                                /* their sum */
+    uint64_t batch_buckets[STORE_BATCH_BUCKETS + 1];   /* the same batches by their operations */
+    uint64_t checkpoints;                              /* of the WAL */
+    uint64_t retries_full;                             /* batches undone for want of space */
+    uint64_t retries_busy; /* undone because another process held it, or it was gone */
+};
+
+#define STORE_GAUGE_MOST 1000 /* rows that one look at a gauge may touch */
+
+/* Of the store and of this process's work on it, from any thread; never by scanning. The counts by
+ * status are kept with each batch. `stale` and `unknown_oldest` are looked up every five seconds by
+ * an index: `stale` among the first STORE_GAUGE_MOST leases that other processes hold. */
 struct store_counts {
     int64_t pending;
     int64_t complete;
     int64_t failed;
     int64_t unknown;
-    int64_t forgets; /* since the store was made */
+    int64_t forgets;        /* since the store was made */
+    int64_t stale;          /* pending, and the lease has lapsed */
+    int64_t unknown_oldest; /* store time: since when the oldest unknown one is; 0: there is none */
     size_t queued;
     size_t waiting;
+    int64_t last_ok_at;  /* boot time of the last batch that committed; an idle store has one a
+                            second, so that it shows that it answers */
+    uint64_t space_free; /* bytes, at the last look (one a second); UINT64_MAX: not known */
+    struct store_work work;
 };
 struct store_counts store_counts(struct store *store);
 

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a store tells of itself to whoever watches it, on every backend. Stepped by hand under a
+ * clock of its own. */
+#include "store_bed.h"
+
+#include "base/mem.h"
+
+#ifdef PAWL_HOOKS
+static int64_t now;
+
+static void set_clock(int64_t to)
+{
+    now = to;
+    clock_test_set(now, now);
+}
+
+static void open_by_hand(struct bed *bed)
+{
+    set_clock(clock_wall_us());
+    bed->config.no_thread = true;
+    bed_open(bed);
+}
+
+static int set_up(void **state)
+{
+    bed_set_up(state);
+    struct bed *bed = *state;
+    bed_close(bed);
+    open_by_hand(bed);
+    return 0;
+}
+
+/* Another process on the same data. */
+static void open_other(struct bed *bed, struct bed *other)
+{
+    bed_share(bed, other);
+    other->config.no_thread = true;
+    bed_open(other);
+}
+
+static void close_other(struct bed *other)
+{
+    bed_close(other);
+    thread_parker_fini(&other->parker);
+}
+
+static struct store_counts counts_after(struct bed *bed, int64_t span_us)
+{
+    set_clock(now + span_us);
+    while (store_step(bed->store))
+        ;
+    return store_counts(bed->store);
+}
+
+static void the_oldest_unknown_record_tells_since_when(void **state)
+{
+    struct bed *bed = *state;
+    assert_int_equal(counts_after(bed, 6 * SECOND).unknown_oldest, 0);
+    int64_t tokens[2], since[2];
+    for (uint64_t key = 0; key < 2; key++) {
+        struct store_op op = begin_on(key);
+        op.begin.settle_us = (int64_t)(2 - key) * TTL;
+        run(bed, &op);
+        tokens[key] = op.record.token;
+        set_clock(now + SECOND);
+        since[key] = now;
+        act(bed, key, STORE_DOUBT, tokens[key]);
+    }
+    assert_int_equal(counts_after(bed, 6 * SECOND).unknown_oldest, since[0]);
+    finish(bed, 0, tokens[0], "late");
+    assert_int_equal(counts_after(bed, 6 * SECOND).unknown_oldest, since[1]);
+    finish(bed, 1, tokens[1], "late");
+    assert_int_equal(counts_after(bed, 6 * SECOND).unknown_oldest, 0);
+}
+
+static void leases_that_lapsed_are_counted_and_live_ones_are_not(void **state)
+{
+    struct bed *bed = *state, other;
+    open_other(bed, &other);
+    for (uint64_t key = 0; key < 3; key++)
+        proceed(&other, key);
+    close_other(&other);
+    set_clock(now + LEASE / 2);
+    open_other(bed, &other);
+    proceed(&other, 3);
+    close_other(&other);
+    proceed(bed, 4);
+    assert_int_equal(counts_after(bed, LEASE / 2 - SECOND).stale, 0);
+    assert_int_equal(counts_after(bed, 6 * SECOND).stale, 3);
+    assert_int_equal(verdict(bed, 1), RECORD_OUTCOME_UNKNOWN);
+    assert_int_equal(counts_after(bed, 6 * SECOND).stale, 2);
+    assert_int_equal(counts_after(bed, LEASE).stale, 3);
+}
+
+static void no_look_at_a_gauge_goes_over_more_than_its_bound(void **state)
+{
+    struct bed *bed = *state, other;
+    enum { N = STORE_GAUGE_MOST + 200 };
+    open_other(bed, &other);
+    struct store_op *ops = mem_zalloc(N, sizeof *ops);
+    assert_non_null(ops);
+    for (uint64_t key = 0; key < N; key++) {
+        ops[key] = begin_on(key);
+        submit(&other, &ops[key]);
+    }
+    for (uint64_t key = 0; key < N; key++)
+        await(&other, &ops[key]);
+    mem_free(ops);
+    close_other(&other);
+    struct store_counts counts = counts_after(bed, 2 * LEASE);
+    assert_int_equal(counts.pending, N);
+    assert_int_equal(counts.stale, STORE_GAUGE_MOST);
+}
+
+static uint64_t sum(const uint64_t *buckets, size_t n)
+{
+    uint64_t total = 0;
+    for (size_t i = 0; i < n; i++)
+        total += buckets[i];
+    return total;
+}
+
+static void batches_are_counted_by_size_and_by_the_time_they_took(void **state)
+{
+    struct bed *bed = *state;
+    struct store_op ops[5];
+    struct store_work before = store_counts(bed->store).work;
+    for (uint64_t key = 0; key < 5; key++) {
+        ops[key] = begin_on(key);
+        submit(bed, &ops[key]);
+    }
+    await(bed, &ops[4]);
+    proceed(bed, 9);
+    struct store_work work = store_counts(bed->store).work;
+    assert_int_equal(work.batches - before.batches, 2);
+    assert_int_equal(work.operations - before.operations, 6);
+    assert_int_equal(work.batch_buckets[0] - before.batch_buckets[0], 1);
+    assert_int_equal(store_batch_bounds[3], 8);
+    assert_int_equal(work.batch_buckets[3] - before.batch_buckets[3], 1);
+    assert_int_equal(sum(work.commit_buckets, STORE_COMMIT_BUCKETS + 1), work.batches);
+    assert_int_equal(sum(work.batch_buckets, STORE_BATCH_BUCKETS + 1), work.batches);
+    look(bed, 1);
+    struct store_work after = store_counts(bed->store).work;
+    assert_int_equal(after.batches, work.batches);
+    assert_int_equal(after.reads - work.reads, 1);
+}
+
+static void batches_that_were_undone_are_counted_by_their_reason(void **state)
+{
+    struct bed *bed = *state;
+    if (bed->kind != STORE_MEMORY)
+        return;
+    atomic_int *next = &memory_backend_faults(bed->backend)->next_commit;
+    atomic_store(next, MEMORY_COMMIT_LOST);
+    struct store_op op = begin_on(1);
+    submit(bed, &op);
+    store_step(bed->store);
+    assert_int_equal(store_counts(bed->store).work.retries_busy, 1);
+    set_clock(now + SECOND);
+    await(bed, &op);
+    atomic_store(next, MEMORY_COMMIT_FULL);
+    struct store_op release = write_on(1, STORE_RELEASE, op.record.token);
+    submit(bed, &release);
+    store_step(bed->store);
+    assert_int_equal(store_counts(bed->store).work.retries_full, 1);
+    set_clock(now + SECOND);
+    await(bed, &release);
+    assert_int_equal(store_counts(bed->store).work.retries_busy, 1);
+}
+
+static void checkpoints_are_counted(void **state)
+{
+    struct bed *bed = *state;
+    if (bed->kind != STORE_SQLITE)
+        return;
+    bed_close(bed);
+    bed->config.checkpoint_pages = 1;
+    bed_open(bed);
+    uint64_t before = store_counts(bed->store).work.checkpoints;
+    proceed(bed, 1);
+    proceed(bed, 2);
+    assert_in_range(store_counts(bed->store).work.checkpoints, before + 1, before + 2);
+}
+
+static void an_idle_store_shows_each_second_that_it_answers(void **state)
+{
+    struct bed *bed = *state;
+    for (int i = 0; i < 3; i++) {
+        struct store_counts counts = counts_after(bed, SECOND);
+        assert_int_equal(counts.last_ok_at, now);
+    }
+    if (bed->kind != STORE_MEMORY)
+        return;
+    int64_t last = now;
+    atomic_store(&memory_backend_faults(bed->backend)->gone, true);
+    for (int i = 0; i < 6; i++)
+        assert_int_equal(counts_after(bed, SECOND).last_ok_at, last);
+    atomic_store(&memory_backend_faults(bed->backend)->gone, false);
+    struct store_counts counts = counts_after(bed, SECOND);
+    assert_int_equal(counts.last_ok_at, now);
+}
+
+static void free_space_is_told_as_it_was_last_seen(void **state)
+{
+    struct bed *bed = *state;
+    if (bed->kind == STORE_SQLITE) {
+        assert_in_range(counts_after(bed, SECOND).space_free, 1, UINT64_MAX - 1);
+        return;
+    }
+    assert_true(counts_after(bed, SECOND).space_free == UINT64_MAX);
+    struct memory_faults *faults = memory_backend_faults(bed->backend);
+    atomic_store(&faults->space_free, 12345);
+    atomic_store(&faults->space_size, 100000);
+    assert_int_equal(counts_after(bed, SECOND).space_free, 12345);
+}
+
+#define T(name)                                                                                    \
+    {                                                                                              \
+#name, name, set_up, bed_tear_down, NULL                                                   \
+    }
+
+int main(void)
+{
+    struct CMUnitTest tests[] = {
+        T(the_oldest_unknown_record_tells_since_when),
+        T(leases_that_lapsed_are_counted_and_live_ones_are_not),
+        T(no_look_at_a_gauge_goes_over_more_than_its_bound),
+        T(batches_are_counted_by_size_and_by_the_time_they_took),
+        T(batches_that_were_undone_are_counted_by_their_reason),
+        T(checkpoints_are_counted),
+        T(an_idle_store_shows_each_second_that_it_answers),
+        T(free_space_is_told_as_it_was_last_seen),
+    };
+    return bed_run(tests, sizeof tests / sizeof *tests);
+}
+#else
+/* Without the test clock nothing here can be shown. */
+int main(void)
+{
+    return 0;
+}
+#endif
