@@ -165,7 +165,8 @@ static void tell_first(const struct exchange *x, struct problem *problem)
     problem->first_status = op->record.http_status;
     if (problem->error != ERROR_DUPLICATE)
         return;
-    problem->first_location = op->found->location;
+    if (op->found)
+        problem->first_location = op->found->location;
     problem->first_at = op->record.created_at;
     problem->window_ends_at = op->record.gone_at;
 }
@@ -329,14 +330,18 @@ static void answer_gone(struct exchange *x)
                  NULL);
 }
 
-/* What a `failed` attempt was told is always told again: there is no effect to keep quiet about. */
+/* What a `failed` attempt was told is always told again: there is no effect to keep quiet about. To
+ * reject or acknowledge a duplicate the first answer need not have been kept. */
 static void answer_duplicate(struct exchange *x)
 {
     struct outcome *outcome = x->attempt.op.found;
-    enum rule_duplicate duplicate = outcome->failed ? RULE_DUPLICATE_REPLAY : x->rule->duplicate;
-    switch (duplicate) {
+    bool failed = x->attempt.op.record.status == RECORD_FAILED;
+    switch (failed ? RULE_DUPLICATE_REPLAY : x->rule->duplicate) {
     case RULE_DUPLICATE_REPLAY:
-        answer_outcome(x, outcome, true);
+        if (outcome)
+            answer_outcome(x, outcome, true);
+        else
+            answer_error(x, ERROR_RESULT_NOT_KEPT, slice_of(NULL), NULL);
         break;
     case RULE_DUPLICATE_REJECT:
         answer_error(x, ERROR_DUPLICATE, slice_of(NULL), NULL);
@@ -353,6 +358,7 @@ void answer_verdict(struct exchange *x, enum engine_verdict verdict)
 {
     switch (verdict) {
     case ENGINE_REPLAY:
+    case ENGINE_RESULT_NOT_KEPT:
         answer_duplicate(x);
         return;
     case ENGINE_MISMATCH:
@@ -369,9 +375,6 @@ void answer_verdict(struct exchange *x, enum engine_verdict verdict)
         return;
     case ENGINE_RESULT_EXPIRED:
         answer_error(x, ERROR_RESULT_EXPIRED, slice_of(NULL), NULL);
-        return;
-    case ENGINE_RESULT_NOT_KEPT:
-        answer_error(x, ERROR_RESULT_NOT_KEPT, slice_of(NULL), NULL);
         return;
     case ENGINE_LIMITED:
         answer_error(x, ERROR_LIMITED, SLICE("too many requests wait"), NULL);

@@ -28,6 +28,8 @@ rules:
   - {name: window, match: POST /window, key: "{body:/id}{window:1h}", duplicate: reject}
   - {name: acks, match: POST /acks, duplicate: ack}
   - {name: acks.204, match: POST /acks-204, duplicate: {ack: 204}}
+  - {name: rejects.live, match: POST /rejects-live, duplicate: reject, stream: true}
+  - {name: acks.small, match: POST /acks-small, duplicate: ack, max_response_body: 10}
   - {name: mismatch.422, match: POST /mismatch-422, mismatch: 422}
   - {name: mismatch.400, match: POST /mismatch-400, mismatch: 400}
 """
@@ -152,6 +154,25 @@ def test_a_failed_attempt_is_replayed_whatever_duplicates_get(shared, behind, ke
     again = shared.post(path, BODY, key=key)
     assert (marks(again), again.json) == ((422, "replayed"), {"why": "amount"})
     assert len(behind.requests) == 1
+
+
+def test_a_duplicate_is_rejected_or_acknowledged_also_when_the_answer_was_not_kept(shared, behind,
+                                                                                   key):
+    for path in ("/rejects-live", "/acks-small"):
+        assert marks(shared.post(path, BODY, key=key)) == (201, "stored")
+    again = shared.post("/rejects-live", BODY, key=key)
+    assert again.is_problem(409, "CONFLICT.idempotency.duplicate")
+    assert set(again.json["first"]) == {"status", "at"}
+    assert marks(shared.post("/acks-small", BODY, key=key)) == (200, "replayed")
+    assert behind.effects() == 2
+
+
+def test_a_failed_attempt_whose_answer_was_not_kept_is_410(shared, behind, key):
+    behind.then(say(422, {"why": "too long to be kept"}, effect=False))
+    shared.post("/acks-small", BODY, key=key)
+    again = shared.post("/acks-small", BODY, key=key)
+    assert again.is_problem(410, "CONFLICT.idempotency.result_not_kept")
+    assert again.json["first"] == {"status": 422}
 
 
 @pytest.mark.parametrize("path", ["/rejects", "/acks"])
