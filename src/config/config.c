@@ -2,6 +2,7 @@
 #include "config/config.h"
 #include "base/mem.h"
 #include "config/reader.h"
+#include "core/policy.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -64,6 +65,22 @@ static void read_sections(struct reader *reader, const struct node *root)
     rules_compile(reader, base->set[OPTION_rules], base);
 }
 
+/* The published policy is bounded: lists in `defaults` are in it once for each rule. */
+static void check_policy(struct reader *reader)
+{
+    const struct node *node = reader->draft->set[OPTION_rules];
+    BUF_AUTO struct buf page = buf_make(POLICY_MAX);
+    if (!node || reader->config->policy_off || reader->errors->n > 0)
+        return;
+    policy_write(reader->config->rules, &page);
+    if (page.too_large)
+        complaints_add(reader->errors, node->place, node->key,
+                       "takes more than 8MiB to publish (expected fewer or shorter rules, or "
+                       "`policy: off`)");
+    else if (!buf_ok(&page))
+        reader->scratch->failed = true;
+}
+
 static void read_text(struct reader *reader, struct slice text)
 {
     const struct node *root = node_read(text, reader->scratch, reader->errors);
@@ -79,7 +96,10 @@ static void read_text(struct reader *reader, struct slice text)
         return;
     memset(reader->draft, 0, sizeof(*reader->draft));
     options_read_fallbacks(reader);
+    struct rule_draft *base = reader->draft;
     read_sections(reader, root);
+    reader->draft = base;
+    check_policy(reader);
 }
 
 static struct config *config_new(void)

@@ -4,8 +4,10 @@
  * printable line that names a place within the file; what is taken holds together.
  */
 #include "base/check.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "config/config.h"
+#include "core/policy.h"
 #include "fuzz.h"
 
 #define FILE_NAME "fuzz.yaml"
@@ -64,6 +66,23 @@ static void check_rule(const struct rule *rule)
     CHECK(selection.mode == rule->payload.mode);
     CHECK(selection.n_pointers == rule->payload.n_pointers);
     CHECK(!rule_match_lacks(&rule->match, &rule->key).at);
+    CHECK(rule->mismatch_status >= 400 && rule->mismatch_status <= 499);
+    CHECK(rule->duplicate != RULE_DUPLICATE_ACK || rule->ack_status / 100 == 2);
+}
+
+/* What is published is JSON whatever the rules say, and what stands in headers is one line. */
+static void check_published(const struct config *config)
+{
+    ARENA_AUTO struct arena arena = arena_make(64 * ROOM);
+    BUF_AUTO struct buf page = buf_make(POLICY_MAX);
+    struct json *root;
+    policy_write(config->rules, &page);
+    CHECK(config->policy_off || buf_ok(&page));
+    CHECK(!buf_ok(&page) || json_parse(&arena, buf_slice(&page), &root, NULL) == JSON_OK);
+    for (size_t i = 0; i < config->public_url.len; i++)
+        CHECK(config->public_url.at[i] > ' ' && config->public_url.at[i] <= '~');
+    for (size_t i = 0; i < config->cors.n; i++)
+        CHECK(config->cors.any || cors_is_origin(config->cors.origins[i]));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
@@ -75,6 +94,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
     check_complaints(complaints, count_lines(bytes, n));
     for (size_t i = 0; config && i < config->rules->n; i++)
         check_rule(&config->rules->rules[i]);
+    if (config)
+        check_published(config);
     mem_free(complaints);
     config_free(config);
     return 0;

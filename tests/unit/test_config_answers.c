@@ -188,6 +188,26 @@ static void wrong_values_are_refused_where_they_stand(void **state)
     }
 }
 
+static void rules_too_long_to_be_published_are_refused_unless_nothing_is(void **state)
+{
+    BUF_AUTO struct buf text = buf_make(1 << 20);
+    (void)state;
+    buf_add_str(&text, "policy: off\n" HEAD "defaults: {key: \"{header:X}#");
+    for (int i = 0; i < 20000; i++)
+        buf_add_char(&text, 'x');
+    buf_add_str(&text, "\"}\nrules:\n");
+    for (int i = 0; i < 500; i++)
+        buf_printf(&text, "- {name: r%d, match: POST /r%d}\n", i, i);
+    buf_add_char(&text, '\0');
+    assert_true(buf_ok(&text));
+    config_free(good(text.at));
+    char *complaints = refused(text.at + strlen("policy: off\n"));
+    assert_string_equal(complaints,
+                        "pawl.yaml:5:1: rules: takes more than 8MiB to publish (expected "
+                        "fewer or shorter rules, or `policy: off`)\n");
+    mem_free(complaints);
+}
+
 static void an_earlier_name_leads_to_one_rule(void **state)
 {
     static const struct {
@@ -274,6 +294,7 @@ int main(void)
         cmocka_unit_test(a_secret_at_the_top_holds_for_every_tenant_and_for_no_none),
         cmocka_unit_test(origins_url_and_policy_are_read),
         cmocka_unit_test(wrong_values_are_refused_where_they_stand),
+        cmocka_unit_test(rules_too_long_to_be_published_are_refused_unless_nothing_is),
         cmocka_unit_test(an_earlier_name_leads_to_one_rule),
         cmocka_unit_test(a_store_that_may_be_passed_by_is_warned_of),
         cmocka_unit_test(a_secret_tenant_draws_no_warning),
