@@ -5,7 +5,8 @@
  *
  * X(name, code, status, error.code, retryable, safe_new_key, exit, title, hint)
  *   retryable: can the same request under the same key end differently without a person?
- *   safe_new_key: may the client start over under a new key without risk?
+ *   safe_new_key: may the client start over under a new key without risk? Not where the operation
+ *     happened, and not where nobody looked: this request may repeat one that did something.
  */
 #ifndef PAWL_CORE_ERRORS_H
 #define PAWL_CORE_ERRORS_H
@@ -43,7 +44,7 @@ enum exit_code {
       "Content coding not supported here", "Send the body with identity, gzip or deflate coding.") \
     X(REQUEST_MALFORMED, "VALIDATION.request_malformed", 400, "REQUEST_MALFORMED", false, true, 1, \
       "Malformed request", "Send well-formed HTTP/1.1.")                                           \
-    X(REQUEST_TIMEOUT, "VALIDATION.request_timeout", 408, "REQUEST_TIMEOUT", true, true, 124,      \
+    X(REQUEST_TIMEOUT, "VALIDATION.request_timeout", 408, "REQUEST_TIMEOUT", true, false, 124,     \
       "The request did not arrive in time", "Send the request again, under the same key.")         \
     X(ROUTE_UNKNOWN, "VALIDATION.route_unknown", 404, "ROUTE_UNKNOWN", false, true, 1,             \
       "No rule covers this route", "Add a rule for this route, or set `unmatched: pass`.")         \
@@ -62,11 +63,11 @@ enum exit_code {
       false, 76, "The outcome of the first request is not known",                                  \
       "Do not start over under a new key: the operation may have happened. Repeat under the same " \
       "key if `retryable`, else ask the operator.")                                                \
-    X(RESULT_EXPIRED, "CONFLICT.idempotency.result_expired", 410, "RESULT_EXPIRED", false, true,   \
+    X(RESULT_EXPIRED, "CONFLICT.idempotency.result_expired", 410, "RESULT_EXPIRED", false, false,  \
       1, "Done before; the answer has expired",                                                    \
       "The operation happened. Look its result up where it lives.")                                \
     X(RESULT_NOT_KEPT, "CONFLICT.idempotency.result_not_kept", 410, "RESULT_NOT_KEPT", false,      \
-      true, 1, "Done before; the answer was not kept",                                             \
+      false, 1, "Done before; the answer was not kept",                                            \
       "The operation happened. Look its result up where it lives.")                                \
     X(UPSTREAM_UNAVAILABLE, "DEPENDENCY.unavailable", 503, "UNAVAILABLE", true, true, 69,          \
       "The service is not reachable", "Nothing was done. Retry with backoff under the same key.")  \
@@ -79,11 +80,11 @@ enum exit_code {
     X(OUTCOME_NOT_STORED, "DEPENDENCY.outcome_not_stored", 503, "OUTCOME_NOT_STORED", true, false, \
       69, "The outcome could not be stored yet",                                                   \
       "Repeat under the same key; do not start over under a new one.")                             \
-    X(LIMITED, "RATE_LIMIT.exceeded", 429, "LIMIT_EXCEEDED", true, true, 75, "Too many requests",  \
+    X(LIMITED, "RATE_LIMIT.exceeded", 429, "LIMIT_EXCEEDED", true, false, 75, "Too many requests", \
       "Wait, then retry under the same key.")                                                      \
-    X(STORE_UNAVAILABLE, "DEPENDENCY.store_unavailable", 503, "STORE_UNAVAILABLE", true, true, 69, \
-      "The record store is not available",                                                         \
-      "Nothing was done. Retry with backoff under the same key.")
+    X(STORE_UNAVAILABLE, "DEPENDENCY.store_unavailable", 503, "STORE_UNAVAILABLE", true, false,    \
+      69, "The record store is not available",                                                     \
+      "This request did nothing. Retry with backoff under the same key.")
 
 enum error {
     ERROR_NONE,

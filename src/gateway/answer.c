@@ -221,6 +221,19 @@ static void make_mismatch_exact(const struct exchange *x, struct problem *proble
         warn_of_open_first(problem);
 }
 
+/* Nothing was done by this request. What an earlier one under the key did is another matter, where
+ * the record was not asked, or under `retry` runs again without knowing. */
+static void make_unreached_exact(const struct exchange *x, struct problem *problem)
+{
+    bool asked = x->owned && !x->unprotected;
+    bool again = x->attempt.op.record.attempts > 1 && x->rule->unknown == RECORD_UNKNOWN_RETRY;
+    if (asked && !again)
+        return;
+    problem->safe_new_key = false;
+    problem->hint = "This request did nothing, but an earlier one under the key may have. Retry "
+                    "with backoff under the same key.";
+}
+
 /* What the table says in general, the rule's policy and the record make exact. While an outcome is
  * being stored the record is the store's, and not looked at (ERROR_OUTCOME_NOT_STORED). */
 static void make_exact(const struct exchange *x, struct problem *problem)
@@ -234,6 +247,8 @@ static void make_exact(const struct exchange *x, struct problem *problem)
     }
     if (error == ERROR_PAYLOAD_MISMATCH)
         make_mismatch_exact(x, problem);
+    if (error == ERROR_UPSTREAM_UNAVAILABLE)
+        make_unreached_exact(x, problem);
     if (error == ERROR_OUTCOME_UNKNOWN)
         problem->retryable = unknown == RECORD_UNKNOWN_PROBE;
     bool in_doubt = error == ERROR_UPSTREAM_BROKE || error == ERROR_UPSTREAM_TIMEOUT;

@@ -317,7 +317,7 @@ def test_an_answer_too_large_to_keep_passes_once_and_is_410_afterwards(shared, b
     first = shared.post("/small", b"{}", key=key)
     assert (marks(first), first.body, first["X-Own"]) == ((201, "stored"), big, "1")
     again = shared.post("/small", b"{}", key=key)
-    assert is_problem(again, 410, "CONFLICT.idempotency.result_not_kept", False, True)
+    assert is_problem(again, 410, "CONFLICT.idempotency.result_not_kept", False, False)
     assert again.json["first"] == {"status": 201}
     assert behind.effects() == 1
 
@@ -343,7 +343,7 @@ def test_an_event_stream_passes_live_and_is_410_afterwards(shared, behind, key):
         start, headers, _ = client.reader.head()  # before the body has begun
         assert "200" in start and ("Idempotency-Status", "stored") in headers
         again = shared.request("POST", "/refunds", [("Idempotency-Key", key)], b"{}")
-        assert is_problem(again, 410, "CONFLICT.idempotency.result_not_kept", False, True)
+        assert is_problem(again, 410, "CONFLICT.idempotency.result_not_kept", False, False)
         gate.open()
         assert not client.reader.more()  # cut short upstream: the client sees no last chunk
     assert behind.effects() == 1
@@ -355,7 +355,7 @@ def test_an_answer_that_expired_is_410_while_its_tombstone_stands(pawl, upstream
     gateway.post("/refunds", BODY, key="k1")
     clock.advance(3700)
     again = gateway.post_up("/refunds", BODY, key="k1")
-    assert is_problem(again, 410, "CONFLICT.idempotency.result_expired", False, True)
+    assert is_problem(again, 410, "CONFLICT.idempotency.result_expired", False, False)
     assert again.json["first"] == {"status": 201}
     other = gateway.post("/refunds", {"amount": 6}, key="k1")
     assert is_problem(other, 409, "CONFLICT.idempotency.payload_mismatch", False, True)
@@ -373,7 +373,7 @@ def test_too_many_in_flight_is_429_and_nothing_is_acquired(pawl, upstream):
     first = Later(lambda: gateway.post("/refunds", BODY, key="k1"))
     gate.wait_for()
     second = gateway.post("/refunds", BODY, key="k2")
-    assert is_problem(second, 429, "RATE_LIMIT.exceeded", True, True)
+    assert is_problem(second, 429, "RATE_LIMIT.exceeded", True, False)
     assert second["Retry-After"] == "1"
     gate.open()
     assert marks(first.result()) == (201, "stored")
@@ -391,7 +391,7 @@ def test_too_many_waiting_is_429_and_changes_nothing(pawl, upstream, limit):
     clients = [Later(lambda: gateway.post("/refunds", BODY, key="k1")) for _ in range(room + 3)]
     eventually(lambda: sum(c.is_done for c in clients) == 3, "the refusals")
     refused = [c.result() for c in clients if c.is_done]
-    assert all(is_problem(a, 429, "RATE_LIMIT.exceeded", True, True) for a in refused)
+    assert all(is_problem(a, 429, "RATE_LIMIT.exceeded", True, False) for a in refused)
     assert all(a["Retry-After"] == "1" for a in refused)
     gate.open()
     assert marks(first.result()) == (201, "stored")
@@ -406,7 +406,7 @@ def test_the_memory_of_bodies_is_bounded_by_429(pawl, upstream):
     first = Later(lambda: gateway.post("/refunds", b"x" * 90_000, key="k1"))
     gate.wait_for()
     second = gateway.post("/refunds", b"x" * 20_000, key="k2")
-    assert is_problem(second, 429, "RATE_LIMIT.exceeded", True, True)
+    assert is_problem(second, 429, "RATE_LIMIT.exceeded", True, False)
     assert second["Retry-After"] == "1"
     gate.open()
     assert marks(first.result()) == (201, "stored")
@@ -439,7 +439,7 @@ def test_answers_that_are_held_count_too_and_are_never_lost_for_it(pawl, upstrea
         client.send(request_bytes("POST", "/refunds", [("Idempotency-Key", "k1")], b"{}"))
         assert client.sock.recv(1, socket.MSG_PEEK) == b"H"
         second = gateway.post("/refunds", b"{}", key="k2")
-        assert is_problem(second, 429, "RATE_LIMIT.exceeded", True, True)
+        assert is_problem(second, 429, "RATE_LIMIT.exceeded", True, False)
         assert (marks(first := client.answer()), first.body) == ((201, "stored"), big)
         eventually(lambda: gateway.post("/refunds", b"{}", key="k2").status == 201, "room")
         client.send(request_bytes("POST", "/refunds", [("Idempotency-Key", "k1")], b"{}"))
@@ -470,6 +470,16 @@ def test_an_upstream_that_is_not_there_is_503_and_the_key_is_released(pawl, upst
     assert first["Retry-After"] == "1"
     upstream.start()
     assert marks(gateway.post("/refunds", BODY, key="k1")) == (201, "stored")
+
+
+def test_an_upstream_that_is_not_there_any_more_makes_no_new_key_safe_under_retry(pawl, upstream):
+    gateway = pawl(ONE.replace("/refunds}", "/refunds, unknown: retry}"))
+    upstream.then(closes())
+    assert marks(gateway.post("/refunds", BODY, key="k1")) == (502, "released")
+    upstream.stop()
+    again = gateway.post("/refunds", BODY, key="k1")
+    assert is_problem(again, 503, "DEPENDENCY.unavailable", True, False)
+    assert "an earlier one" in again.json["hint"]
 
 
 # ---- what passes unprotected ----
@@ -516,7 +526,7 @@ def test_a_store_that_is_gone_is_503_and_nothing_is_sent(pawl, upstream, clock):
     client = Later(lambda: gateway.post("/refunds", BODY, key="k2"))
     clock.run_until(lambda: client.is_done)
     second = client.result()
-    assert is_problem(second, 503, "DEPENDENCY.store_unavailable", True, True)
+    assert is_problem(second, 503, "DEPENDENCY.store_unavailable", True, False)
     assert second["Retry-After"] == "1"
     assert upstream.effects() == 1
     assert first.status == 201

@@ -24,7 +24,9 @@ def test_a_duplicate_that_comes_whole_during_a_drain_is_refused_at_once(pawl, up
         gateway.signal(signal.SIGTERM)
         eventually(lambda: not gateway.is_listening, "the end of listening")
         late.send(whole[-1:])
-        assert late.answer().status == 503
+        told = late.answer()
+        assert told.status == 503 and told["Retry-After"]
+        assert told.json["safe_new_key"] is False, "the first still runs"
         gate.open()
         assert first.answer().status == 201
     assert gateway.wait() == 0

@@ -68,11 +68,23 @@ static void nobody_is_told_to_start_over_while_the_first_attempt_may_have_happen
 {
     static const enum error risky[] = {
         ERROR_IN_PROGRESS,      ERROR_OUTCOME_UNKNOWN,    ERROR_UPSTREAM_BROKE,
-        ERROR_UPSTREAM_TIMEOUT, ERROR_OUTCOME_NOT_STORED, ERROR_DUPLICATE,
+        ERROR_UPSTREAM_TIMEOUT, ERROR_OUTCOME_NOT_STORED,
     };
+    static const enum error not_looked_at[] = {ERROR_LIMITED, ERROR_STORE_UNAVAILABLE,
+                                               ERROR_REQUEST_TIMEOUT};
     (void)state;
     for (size_t i = 0; i < sizeof(risky) / sizeof(risky[0]); i++)
         assert_false(error_row(risky[i])->safe_new_key);
+    for (size_t i = 0; i < sizeof(not_looked_at) / sizeof(not_looked_at[0]); i++)
+        assert_false(error_row(not_looked_at[i])->safe_new_key);
+}
+
+static void nobody_is_told_to_start_over_when_the_operation_happened(void **state)
+{
+    static const enum error done[] = {ERROR_DUPLICATE, ERROR_RESULT_EXPIRED, ERROR_RESULT_NOT_KEPT};
+    (void)state;
+    for (size_t i = 0; i < sizeof(done) / sizeof(done[0]); i++)
+        assert_false(error_row(done[i])->safe_new_key);
 }
 
 /* ---- problem ---- */
@@ -507,6 +519,7 @@ int main(void)
         cmocka_unit_test(every_row_is_complete_and_every_code_is_used_once),
         cmocka_unit_test(the_table_has_the_contracts_statuses_and_codes),
         cmocka_unit_test(nobody_is_told_to_start_over_while_the_first_attempt_may_have_happened),
+        cmocka_unit_test(nobody_is_told_to_start_over_when_the_operation_happened),
         cmocka_unit_test(a_problem_has_the_members_of_the_contract),
         cmocka_unit_test(a_running_operation_is_described),
         cmocka_unit_test(an_operation_without_a_lease_has_none_left),
