@@ -54,6 +54,8 @@ static bool write_out(struct exchange *x, const struct buf *head, struct slice b
 /* What a browser needs to let its page read the answer. `fields`: those it has already. */
 static void write_cors(struct exchange *x, struct slice fields, struct buf *head)
 {
+    if (!cors_is_on(&x->plan->settings.cors))
+        return;
     const struct header *origin = headers_find(&x->request->headers, SLICE("Origin"));
     cors_write_fields(&x->plan->settings.cors, origin ? origin->value : slice_of(NULL), fields,
                       head);

@@ -23,6 +23,7 @@ rules:
     in_doubt: [202]
     unknown: {probe: "GET /lists-probe/{key}"}
     settle: 0
+  - {name: live, match: POST /live, stream: true, not_done: [202], in_doubt: [203]}
   - {name: rejects, match: POST /rejects, duplicate: reject, ttl: 1h, tombstone: 1h}
   - {name: rejects.ever, match: POST /rejects-ever, duplicate: reject, ttl: forever}
   - {name: window, match: POST /window, key: "{body:/id}{window:1h}", duplicate: reject}
@@ -94,6 +95,17 @@ def test_a_500_that_is_called_not_done_is_not_asked_about(shared, behind, key):
     behind.then(say(500, {}, effect=False))
     assert marks(shared.post("/lists-probe", BODY, key=key)) == (500, "released")
     assert marks(shared.post("/lists-probe", BODY, key=key)) == (201, "stored")
+    assert behind.effects() == 1
+
+
+def test_an_answer_that_passes_live_is_sorted_by_its_status_too(shared, behind, key):
+    behind.then(say(202, {"n": 1}, effect=False), say(203, {"n": 2}))
+    first = shared.post("/live", BODY, key=key)
+    assert (marks(first), first.json) == ((202, "released"), {"n": 1})
+    second = shared.post("/live", BODY, key=key)
+    assert (marks(second), second.json) == ((203, "unknown"), {"n": 2})
+    again = shared.post("/live", BODY, key=key)
+    assert again.is_problem(409, "CONFLICT.idempotency.outcome_unknown")
     assert behind.effects() == 1
 
 
