@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The sixteen endpoints of examples/yoked and what a repeat of each gets, and the three test cases
+of the contract that they are from."""
+from __future__ import annotations
+
+import json
+import re
+import uuid
+from typing import Any, Callable
+
+import pytest
+
+from gateway import ROOT, Gateway
+from upstream import say
+from wire import Answer, at_once, eventually
+
+EXAMPLE = (ROOT / "examples/yoked/pawl.yaml").read_text("utf-8")
+# The fixture's own addresses and store.
+CONFIG = re.sub(r"^(listen|admin|upstream|store):.*\n", "", EXAMPLE, flags=re.M) + "threads: 1\n"
+MINUTE, HOUR = 60, 3600
+JSON = ("Content-Type", "application/json")
+REPORT = {"reporterId": "u1", "subjectId": "u2", "category": "spam", "text": "a"}
+
+hooks = pytest.mark.hooks
+
+
+class App:
+    """A client of one user, each call with the keys that the app would send."""
+
+    def __init__(self, gateway: Gateway, user: str | None = "u1"):
+        self.gateway = gateway
+        self.user = user
+
+    def send(self, method: str, path: str, body: Any = None, key: str | None = None) -> Answer:
+        headers = [JSON]
+        if self.user is not None:
+            headers.append(("X-User-Id", self.user))
+        if key is not None:
+            headers.append(("Idempotency-Key", key))
+        data = json.dumps(body).encode() if body is not None else b""
+
+        def answered() -> Answer | None:
+            answer = self.gateway.request(method, path, headers, data)
+            return None if answer["Error-Code"] == "DEPENDENCY.store_unavailable" else answer
+
+        return eventually(answered, "the store")
+
+    def post(self, path: str, body: Any = None, key: str | None = None) -> Answer:
+        return self.send("POST", path, body, key)
+
+
+@pytest.fixture
+def app(pawl: Callable[..., Gateway]) -> App:
+    return App(pawl(CONFIG))
+
+
+def new_key() -> str:
+    return str(uuid.uuid4())
+
+
+def marks(*answers: Answer) -> list[str | None]:
+    return [answer["Idempotency-Status"] for answer in answers]
+
+
+# ---- idempotent endpoints ----
+
+
+@hooks
+def test_otp_send_gives_the_same_request_id_for_ten_minutes(app, upstream, clock):
+    app.user = None
+    phone = {"phone": "+15550100"}
+    first = app.post("/auth/otp/send", phone)
+    clock.advance(9 * MINUTE)
+    assert app.post("/auth/otp/send", phone).kept == first.kept
+    assert app.post("/auth/otp/send", {"phone": "+15550101"}).json != first.json
+    clock.advance(61)
+    assert app.post("/auth/otp/send", phone).json != first.json
+    assert upstream.effects() == 3
+
+
+@hooks
+def test_otp_verify_gives_the_same_tokens_for_five_minutes(app, upstream, clock):
+    app.user = None
+    right = {"requestId": "r1", "code": "123456"}
+    first = app.post("/auth/otp/verify", right)
+    clock.advance(4 * MINUTE)
+    assert app.post("/auth/otp/verify", right).kept == first.kept
+    clock.advance(61)
+    assert app.post("/auth/otp/verify", right).json != first.json
+    assert upstream.effects() == 2
+
+
+@pytest.mark.parametrize("status", [400, 401, 422])
+def test_a_wrong_code_stands_in_nobodys_way(app, upstream, status):
+    app.user = None
+    upstream.then(say(status, {"wrong": True}, effect=False))
+    assert app.post("/auth/otp/verify", {"requestId": "r1", "code": "000000"}).status == status
+    assert app.post("/auth/otp/verify", {"requestId": "r1", "code": "123456"}).status == 201
+    assert app.post("/auth/otp/verify", {"requestId": "r1", "code": "000000"}).status == 201
+
+
+def test_the_last_write_to_a_profile_wins_without_a_key(app, upstream):
+    answers = [app.send("PATCH", "/users/me", {"name": name}) for name in ("a", "b", "a")]
+    assert marks(*answers) == ["bypassed"] * 3
+    assert upstream.effects() == 3
+
+
+def test_a_write_to_a_profile_with_a_key_is_protected(app, upstream):
+    key = new_key()
+    answers = [app.send("PATCH", "/users/me", {"name": "a"}, key) for _ in range(2)]
+    assert marks(*answers) == ["stored", "replayed"]
+    assert upstream.effects() == 1
+
+
+def test_the_same_photo_is_returned_and_another_under_its_key_is_refused(app, upstream):
+    key = new_key()
+    photo = "x" * (2 << 20)
+    first = app.post("/users/me/photos", photo, key)
+    assert app.post("/users/me/photos", photo, key).kept == first.kept
+    other = app.post("/users/me/photos", photo + "y", key)
+    assert other.is_problem(409, "CONFLICT.idempotency.payload_mismatch")
+    assert app.post("/users/me/photos", photo, new_key()).json != first.json
+    assert upstream.effects() == 2
+
+
+@pytest.mark.parametrize("path", ["/compatibility/responses", "/matches/m1/unmatch",
+                                  "/safety/block", "/matches/m1/read"])
+def test_what_does_nothing_the_second_time_is_replayed_under_its_key(app, upstream, path):
+    key = new_key()
+    assert marks(*(app.post(path, {"a": 1}, key) for _ in range(2))) == ["stored", "replayed"]
+    assert app.post(path, {"a": 1}, new_key())["Idempotency-Status"] == "stored"
+    assert upstream.effects() == 2
+
+
+@pytest.mark.parametrize("path", ["/compatibility/responses", "/matches/m1/unmatch",
+                                  "/safety/block", "/matches/m1/messages"])
+def test_what_is_safe_to_send_again_is_sent_again_when_its_answer_got_lost(app, upstream, path):
+    key = new_key()
+    upstream.then(say(201, {}, cut=0))
+    body = {"clientMessageId": "c1"}
+    assert app.post(path, body, key)["Idempotency-Status"] == "released"
+    assert marks(*(app.post(path, body, key) for _ in range(2))) == ["stored", "replayed"]
+    assert upstream.effects() == 2
+
+
+def test_messages_are_read_without_a_key(app, upstream):
+    assert marks(*(app.post("/matches/m1/read") for _ in range(2))) == ["bypassed"] * 2
+    assert upstream.effects() == 2
+
+
+@hooks
+def test_a_user_has_one_verification_session_for_five_minutes(app, upstream, clock):
+    first = app.post("/verification/session", {"device": "a"})
+    assert app.post("/verification/session", {"device": "b"}, new_key()).kept == first.kept
+    other = App(app.gateway, "u2")
+    assert other.post("/verification/session", {"device": "a"}).json != first.json
+    clock.advance(5 * MINUTE + 1)
+    assert app.post("/verification/session", {"device": "a"}).json != first.json
+    assert upstream.effects() == 3
+
+
+def test_an_action_on_an_offer_has_one_state_whatever_its_key(app, upstream):
+    accept, path = {"action": "accept"}, "/matches/offers/o1/action"
+    first = app.post(path, accept, new_key())
+    assert app.post(path, accept, new_key()).kept == first.kept
+    assert app.post(path, {"action": "pass"}, new_key())["Idempotency-Status"] == "stored"
+    assert app.post("/matches/offers/o2/action", accept)["Idempotency-Status"] == "stored"
+    assert upstream.effects() == 3
+
+
+@hooks
+def test_a_message_with_a_known_client_message_id_is_the_existing_one_for_a_day(app, upstream,
+                                                                               clock):
+    message = {"content": "Hello!", "clientMessageId": "c1"}
+    first = app.post("/matches/m1/messages", message)
+    clock.advance(23 * HOUR)
+    assert app.post("/matches/m1/messages", message).kept == first.kept
+    assert app.post("/matches/m2/messages", message).json != first.json
+    other = app.post("/matches/m1/messages", {**message, "content": "Bye!"})
+    assert other.is_problem(409, "CONFLICT.idempotency.payload_mismatch")
+    clock.advance(HOUR + 1)
+    assert app.post("/matches/m1/messages", message).json != first.json
+    assert upstream.effects() == 3
+
+
+@hooks
+def test_a_report_is_rejected_for_an_hour_from_the_first(app, upstream, clock):
+    assert app.post("/safety/report", REPORT).status == 201
+    clock.advance(59 * MINUTE)
+    again = app.post("/safety/report", {**REPORT, "text": "in other words"})
+    assert again.is_problem(409, "CONFLICT.idempotency.duplicate")
+    assert again.json["first"]["status"] == 201
+    for other in ({"category": "scam"}, {"subjectId": "u3"}, {"reporterId": "u4"}):
+        assert app.post("/safety/report", {**REPORT, **other}).status == 201
+    clock.advance(61)
+    assert app.post("/safety/report", REPORT).status == 201
+    assert upstream.effects() == 5
+
+
+@hooks
+def test_an_appeal_is_rejected_for_a_day_from_the_first(app, upstream, clock):
+    appeal = {"case": "c1", "text": "I was not there"}
+    assert app.post("/safety/appeal", appeal).status == 201
+    clock.advance(23 * HOUR + 59 * MINUTE)
+    assert app.post("/safety/appeal", appeal).is_problem(409, "CONFLICT.idempotency.duplicate")
+    assert App(app.gateway, "u2").post("/safety/appeal", appeal).status == 201
+    clock.advance(61)
+    assert app.post("/safety/appeal", appeal).status == 201
+    assert upstream.effects() == 3
+
+
+# ---- endpoints that are not idempotent ----
+
+
+@pytest.mark.parametrize("method, path", [("POST", "/auth/refresh"), ("POST", "/auth/logout"),
+                                          ("DELETE", "/users/me/photos/p1")])
+def test_what_must_not_be_replayed_runs_each_time_even_with_a_key(app, upstream, method, path):
+    key = new_key()
+    answers = [app.send(method, path, {}, key) for _ in range(2)]
+    assert marks(*answers) == ["bypassed"] * 2
+    assert answers[0].json != answers[1].json
+    assert upstream.effects() == 2
+
+
+# ---- the contract's requirements on keys, and its test cases ----
+
+
+@pytest.mark.parametrize("key, code", [(None, "key_missing"), ("k1", "key_malformed"), (
+    "6ba7b810-9dad-11d1-80b4-00c04fd430c8", "key_malformed")])
+def test_a_key_is_a_uuid_of_version_4(app, upstream, key, code):
+    answer = app.post("/safety/block", {"userId": "u2"}, key)
+    assert answer.is_problem(400, f"VALIDATION.idempotency.{code}")
+    assert upstream.effects() == 0
+
+
+def test_an_identical_request_gets_the_same_answer_and_changes_nothing(app, upstream):
+    key = new_key()
+    first = app.post("/safety/block", {"userId": "u2"}, key)
+    assert app.post("/safety/block", {"userId": "u2"}, key).kept == first.kept
+    assert upstream.effects() == 1
+
+
+def test_a_retry_after_a_failure_completes_the_operation_once(app, upstream):
+    key = new_key()
+    upstream.then(say(500, {}, effect=False))
+    assert app.post("/users/me/photos", "photo", key).status == 500
+    assert app.post("/users/me/photos", "photo", key).status == 201
+    assert app.post("/users/me/photos", "photo", key)["Idempotency-Status"] == "replayed"
+    assert upstream.effects() == 1
+
+
+def test_of_ten_at_once_one_is_done_and_nine_get_its_answer(app, upstream):
+    key = new_key()
+    answers = at_once(10, lambda _: app.post("/users/me/photos", "photo", key))
+    assert sorted(marks(*answers)) == ["replayed"] * 9 + ["stored"]
+    assert len({answer.kept for answer in answers}) == 1
+    assert upstream.effects() == 1
+
+
+def test_every_endpoint_of_the_readme_has_its_rule():
+    rows = re.findall(r"^\| (\w+) `([^`]+)`", (ROOT / "examples/yoked/README.md").read_text(), re.M)
+    assert rows and sorted(rows) == sorted(
+        tuple(match.split()) for match in re.findall(r"match: (\w+ \S+)", EXAMPLE))
+    assert len(rows) == 16
