@@ -167,6 +167,19 @@ def test_a_key_reused_for_another_refund_is_an_error_at_once_and_nothing_is_sent
     assert relay.statuses == [200, 409]
 
 
+@pytest.mark.parametrize("kind, error", [(STRIPE_NODE, "StripeIdempotencyError"),
+                                         (STRIPE_PYTHON, "IdempotencyError")], ids=str)
+def test_under_mismatch_400_stripes_clients_know_a_reused_key_for_what_it_is(shop, pawl, kind,
+                                                                             error):
+    shop.gateway = pawl(CONFIG + "    mismatch: 400\n")
+    relay = shop.relay()
+    assert shop.ask(kind, relay) == DONE
+    said = shop.ask(kind, relay, amount="200")
+    assert (said["error"], said["status"]) == (error, 400)
+    assert relay.statuses == [200, 400]
+    assert shop.upstream.effects() == 1
+
+
 @pytest.mark.parametrize("kind", [kind for kind in CLIENTS if kind.retries_409], ids=str)
 def test_who_is_told_that_the_first_still_runs_comes_again_and_has_its_answer(shop, kind):
     gate = shop.upstream.gate()
