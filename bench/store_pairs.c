@@ -94,7 +94,13 @@ static struct pair *await_woken(struct bench *bench)
         bench->sleeping = true;
         cond_wait(&bench->cond, &bench->mutex);
     }
-    struct pair *woken = bench->woken;
+    /* The last one woken stands first: into their order, which is that of the gateway's loops. */
+    struct pair *woken = NULL, *next = NULL;
+    for (struct pair *pair = bench->woken; pair; pair = next) {
+        next = pair->next_woken;
+        pair->next_woken = woken;
+        woken = pair;
+    }
     bench->woken = NULL;
     mutex_unlock(&bench->mutex);
     struct pair *in_order = NULL;
