@@ -33,6 +33,7 @@
     X(inside_checkpoint)                                                                           \
     X(before_checkpoint_sync)                                                                      \
     X(after_checkpoint)                                                                            \
+    X(inside_merge)                                                                                \
     X(inside_sweep)                                                                                \
     X(before_probe)                                                                                \
     X(after_probe_answer)                                                                          \

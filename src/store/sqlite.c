@@ -80,17 +80,24 @@ static enum backend_status read_state(struct sqlite_backend *sqlite,
         .time_boot = sqlite3_column_int64(s, 10),
         .boot_id = sqlite3_column_int64(s, 11),
     };
+    struct sqlite_key_marks marks = {
+        .seq = sqlite3_column_int64(s, 12),
+        .closed = sqlite3_column_int64(s, 13),
+        .bucket = sqlite3_column_int64(s, 14),
+    };
     sqlite3_reset(s);
-    return BACKEND_OK;
+    return sqlite_keys_begin(sqlite, &marks);
 }
 
 static enum backend_status write_state(struct sqlite_backend *sqlite,
                                        const struct backend_state *state)
 {
     sqlite3_stmt *s = sqlite_use(sqlite, SQL_STATE_WRITE);
+    const struct sqlite_key_marks *marks = &sqlite->keys.marks;
     const int64_t values[] = {state->token,  state->time,        state->next_row,  state->forgets,
                               state->serve,  state->serve_since, state->pending,   state->complete,
-                              state->failed, state->unknown,     state->time_boot, state->boot_id};
+                              state->failed, state->unknown,     state->time_boot, state->boot_id,
+                              marks->seq,    marks->closed,      marks->bucket};
     for (int i = 0; i < (int)(sizeof values / sizeof *values); i++)
         sqlite3_bind_int64(s, i + 1, values[i]);
     return sqlite_run(sqlite, s);
@@ -130,6 +137,7 @@ static void sqlite_rollback(struct backend *backend)
     struct sqlite_backend *sqlite = sqlite_of(backend);
     if (!sqlite3_get_autocommit(sqlite->db))
         run(sqlite, SQL_ROLLBACK);
+    sqlite_keys_rollback(sqlite);
     store_lock_free(&sqlite->lock);
 }
 
@@ -137,14 +145,17 @@ static enum backend_status sqlite_commit(struct backend *backend, const struct b
                                          bool changed)
 {
     struct sqlite_backend *sqlite = sqlite_of(backend);
-    enum backend_status status = BACKEND_OK;
-    if (changed)
+    CHECK(changed || !sqlite->keys.touched);
+    enum backend_status status = sqlite_keys_commit(sqlite);
+    if (changed && status == BACKEND_OK)
         status = write_state(sqlite, state);
     CRASH_POINT(before_commit);
     if (status == BACKEND_OK)
         status = run(sqlite, SQL_COMMIT);
     if (status != BACKEND_OK)
         sqlite_rollback(backend);
+    else
+        sqlite->keys.touched = false;
     return status;
 }
 
@@ -218,6 +229,7 @@ static void sqlite_close(struct backend *backend)
     if (locked)
         store_lock_free(&sqlite->lock);
     store_lock_close(&sqlite->lock);
+    sqlite_keys_fini(&sqlite->keys);
     buf_fini(&sqlite->texts);
     buf_fini(&sqlite->body);
     compress_fini(&sqlite->compress);
@@ -407,7 +419,7 @@ struct backend *sqlite_backend_open(const struct store_config *config,
 #endif
     struct sqlite_backend *sqlite = mem_zalloc(1, sizeof *sqlite);
     char *path = mem_copy(config->path, strlen(config->path));
-    if (!sqlite || !path) {
+    if (!sqlite || !path || !sqlite_keys_init(&sqlite->keys, config->key_run)) {
         mem_free(sqlite);
         mem_free(path);
         return NULL;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The SQLite backend, for its own files: sqlite.c (file, transactions), sqlite_rows.c (one record),
- * sqlite_scan.c (many records), sqlite_body.c (kept bodies, packed), sqlite_audit.c (acts of
- * operators). Schema and the figures behind it: docs/decisions/0003-schema.md.
+ * sqlite_keys.c (which row a key names), sqlite_scan.c (many records), sqlite_body.c (kept bodies,
+ * packed), sqlite_audit.c (acts of operators). Schema and the figures behind it:
+ * docs/decisions/0003-schema.md.
  */
 #ifndef PAWL_STORE_SQLITE_H
 #define PAWL_STORE_SQLITE_H
@@ -10,6 +11,7 @@
 #include "base/buf.h"
 #include "base/compress.h"
 #include "store/backend.h"
+#include "store/key_run.h"
 #include "store/lock.h"
 #include <sqlite3.h>
 
@@ -20,14 +22,18 @@
     X(ROLLBACK, "ROLLBACK")                                                                        \
     X(DATA_VERSION, "PRAGMA data_version")                                                         \
     X(STATE_READ, "SELECT token, time, next_row, forgets, serve, serve_since, pending, complete,"  \
-                  " failed, unknown, time_boot, boot_id FROM pawl_state")                          \
+                  " failed, unknown, time_boot, boot_id, key_seq, key_closed, key_bucket"          \
+                  " FROM pawl_state")                                                              \
     X(STATE_WRITE,                                                                                 \
       "UPDATE pawl_state SET token=?1, time=?2, next_row=?3, forgets=?4, serve=?5,"                \
       " serve_since=?6, pending=?7, complete=?8, failed=?9, unknown=?10, time_boot=?11,"           \
-      " boot_id=?12")                                                                              \
-    X(KEY_FIND, "SELECT id FROM pawl_key WHERE k=?1")                                              \
-    X(KEY_INSERT, "INSERT INTO pawl_key(k, id) VALUES(?1, ?2)")                                    \
-    X(KEY_DELETE, "DELETE FROM pawl_key WHERE k=?1")                                               \
+      " boot_id=?12, key_seq=?13, key_closed=?14, key_bucket=?15")                                 \
+    X(KEY_FIND, "SELECT id FROM pawl_key_index WHERE k=?1")                                        \
+    X(KEY_SET, "INSERT OR REPLACE INTO pawl_key_index(k, id) VALUES(?1, ?2)")                      \
+    X(KEY_DELETE, "DELETE FROM pawl_key_index WHERE k=?1")                                         \
+    X(LOG_ADD, "INSERT INTO pawl_key_log(seq, keys) VALUES(?1, ?2)")                               \
+    X(LOG_READ, "SELECT seq, keys FROM pawl_key_log WHERE seq > ?1 ORDER BY seq")                  \
+    X(LOG_DROP, "DELETE FROM pawl_key_log WHERE seq <= ?1")                                        \
     X(PENDING_FIND,                                                                                \
       "SELECT key_hash, tenant, rule, key, recipe, payload_hash, target_hash, created_at, status," \
       " token, attempt_id, attempts, started_at, lease_until, lease_us, owner, owner_is_serve,"    \
@@ -103,6 +109,28 @@ enum sqlite_statement {
 #define SQLITE_ROW_TEXT_MAX ((size_t)128 * 1024) /* all texts of one row; heads are smaller */
 
 #define SQLITE_BODY_MAX ((size_t)1024 * 1024 * 1024) /* as max_response_body, unpacked */
+#define SQLITE_LOG_ENTRY_SIZE 24 /* 16 bytes of key hash, the row id in 8, big-endian */
+#define SQLITE_LOG_ENTRIES 512   /* in one row of the log */
+
+/* How far the log and its merge are, in pawl_state. */
+struct sqlite_key_marks {
+    int64_t seq;    /* of the last row of the log */
+    int64_t closed; /* rows up to this one are being merged into the index, or have been */
+    int64_t bucket; /* of that run: all before it are merged; KEY_RUN_BUCKETS: all are */
+};
+
+/* Which row a key names: what the log says, in memory, before what the index says. */
+struct sqlite_keys {
+    struct key_run newest; /* rows of the log after `closed` */
+    struct key_run closed; /* those up to it; empty once merged */
+    struct sqlite_key_marks marks;
+    bool loaded;  /* the runs are what the log says */
+    bool touched; /* by this transaction */
+    unsigned char log[SQLITE_LOG_ENTRIES * SQLITE_LOG_ENTRY_SIZE]; /* not written yet */
+    size_t n_log;
+    size_t owed;  /* keys to merge */
+    size_t usual; /* keys at which a run is closed */
+};
 
 struct sqlite_backend {
     struct backend backend; /* first: the two are cast into each other */
@@ -110,6 +138,7 @@ struct sqlite_backend {
     struct store_lock lock;
     char *path;
     sqlite3_stmt *statements[SQL_COUNT];
+    struct sqlite_keys keys;
     struct buf texts; /* of the row found last */
     struct buf body;  /* packed or unpacked last */
     struct compress compress;
@@ -136,6 +165,24 @@ enum backend_status sqlite_status(struct sqlite_backend *sqlite, int code);
 /* Finds by row id; record.status is RECORD_ABSENT when there is none. */
 enum backend_status sqlite_find_row(struct sqlite_backend *sqlite, int64_t id,
                                     struct store_row *ret_row);
+
+/* `usual`: keys at which a run is closed, at most KEY_RUN_USUAL; 0: that. False: no memory. */
+bool sqlite_keys_init(struct sqlite_keys *keys, size_t usual);
+void sqlite_keys_fini(struct sqlite_keys *keys);
+/* A transaction has begun: reads what the log holds that is not known yet. */
+enum backend_status sqlite_keys_begin(struct sqlite_backend *sqlite,
+                                      const struct sqlite_key_marks *marks);
+/* Before its commit: writes the log, merges a slice. Then the marks are to be written, when
+ * `keys.touched` says so. */
+enum backend_status sqlite_keys_commit(struct sqlite_backend *sqlite);
+/* It was rolled back, or nobody knows. */
+void sqlite_keys_rollback(struct sqlite_backend *sqlite);
+/* The row that the key names; 0: none. */
+enum backend_status sqlite_keys_find(struct sqlite_backend *sqlite, const struct digest *key,
+                                     int64_t *ret_row);
+/* From now on it names `row`; 0: none. */
+enum backend_status sqlite_keys_set(struct sqlite_backend *sqlite, const struct digest *key,
+                                    int64_t row);
 
 /* The operations of one row and of many (backend.h). */
 enum backend_status sqlite_find(struct backend *backend, const struct digest *key, int64_t hint,
@@ -180,6 +227,6 @@ const char *sqlite_schema_check(sqlite3 *db, int64_t *ret_format);
 const char *sqlite_schema_install(struct sqlite_backend *sqlite);
 
 #define PAWL_APPLICATION_ID 0x7061776c /* "pawl" */
-#define PAWL_FORMAT 2                  /* user_version */
+#define PAWL_FORMAT 3                  /* user_version */
 
 #endif

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One record: its row in pawl_pending or pawl_outcome, and its entry in pawl_key. */
+/* One record: its row in pawl_pending or pawl_outcome. */
 #include "base/check.h"
 #include "store/sqlite.h"
-
-#define KEY_INDEX_SIZE 16 /* bytes of the keyed hash that the index holds */
 
 enum { STATE_COLUMNS = 17 }; /* status .. expires_at, in every statement in this order */
 
@@ -179,16 +177,11 @@ enum backend_status sqlite_find(struct backend *backend, const struct digest *ke
             return status;
     }
     *ret_row = (struct store_row){.record.status = RECORD_ABSENT};
-    sqlite3_stmt *s = sqlite_use(sqlite, SQL_KEY_FIND);
-    sqlite3_bind_blob(s, 1, key->bytes, KEY_INDEX_SIZE, SQLITE_STATIC);
-    int code = sqlite3_step(s);
-    int64_t id = code == SQLITE_ROW ? sqlite3_column_int64(s, 0) : 0;
-    sqlite3_reset(s);
-    if (code == SQLITE_DONE)
-        return BACKEND_OK;
-    if (code != SQLITE_ROW)
-        return sqlite_status(sqlite, code);
-    enum backend_status status = sqlite_find_row(sqlite, id, ret_row);
+    int64_t id = 0;
+    enum backend_status status = sqlite_keys_find(sqlite, key, &id);
+    if (status != BACKEND_OK || id == 0)
+        return status;
+    status = sqlite_find_row(sqlite, id, ret_row);
     if (status != BACKEND_OK)
         return status;
     bool same = ret_row->record.status != RECORD_ABSENT && digest_eq(&ret_row->key_hash, key);
@@ -198,14 +191,11 @@ enum backend_status sqlite_find(struct backend *backend, const struct digest *ke
 enum backend_status sqlite_insert(struct backend *backend, const struct store_row *row)
 {
     struct sqlite_backend *sqlite = sqlite_of(backend);
-    sqlite3_stmt *s = sqlite_use(sqlite, SQL_KEY_INSERT);
-    sqlite3_bind_blob(s, 1, row->key_hash.bytes, KEY_INDEX_SIZE, SQLITE_STATIC);
-    sqlite3_bind_int64(s, 2, row->id);
-    enum backend_status status = sqlite_run(sqlite, s);
+    enum backend_status status = sqlite_keys_set(sqlite, &row->key_hash, row->id);
     if (status != BACKEND_OK)
         return status;
 
-    s = sqlite_use(sqlite, SQL_PENDING_INSERT);
+    sqlite3_stmt *s = sqlite_use(sqlite, SQL_PENDING_INSERT);
     bind_state(s, row);
     int at = 2 + STATE_COLUMNS;
     bind_digest(s, at++, &row->key_hash);
@@ -272,9 +262,7 @@ enum backend_status sqlite_finish(struct backend *backend, const struct store_ro
 enum backend_status sqlite_remove(struct backend *backend, const struct store_row *row)
 {
     struct sqlite_backend *sqlite = sqlite_of(backend);
-    sqlite3_stmt *s = sqlite_use(sqlite, SQL_KEY_DELETE);
-    sqlite3_bind_blob(s, 1, row->key_hash.bytes, KEY_INDEX_SIZE, SQLITE_STATIC);
-    enum backend_status status = sqlite_run(sqlite, s);
+    enum backend_status status = sqlite_keys_set(sqlite, &row->key_hash, 0);
     if (status != BACKEND_OK)
         return status;
     status = delete_by_id(sqlite, SQL_PENDING_DELETE, row->id);

@@ -3,9 +3,9 @@
 #include "store/sqlite.h"
 #include <stdio.h>
 
-/* pawl_key: the only structure in random order, 16 bytes of a keyed hash a row. pawl_pending: hot
- * and small. pawl_outcome: appended, by id. Times are microseconds since 1970; 9223372036854775807
- * is for ever. */
+/* pawl_key, pawl_key_index since format 2: the only structure in random order, 16 bytes of a keyed
+ * hash a row. pawl_pending: hot and small. pawl_outcome: appended, by id. Times are microseconds
+ * since 1970; 9223372036854775807 is for ever. */
 static const char schema_1[] =
     "CREATE TABLE pawl_state("
     " one INTEGER PRIMARY KEY CHECK(one = 1), token INTEGER NOT NULL, time INTEGER NOT NULL,"
@@ -73,8 +73,18 @@ static const char schema_2[] =
     "CREATE INDEX pawl_pending_idle ON pawl_pending(expires_at, quiet_at - settle_us)"
     " WHERE expires_at IS NOT NULL OR status = 4;";
 
+/* pawl_key_log: the keys set or taken away by each batch; they stand here before they stand in
+ * the index (sqlite_keys.c). The index has a new name, so that an older pawl which still has the
+ * file open stops instead of missing what the log holds. */
+static const char schema_key_log[] =
+    "ALTER TABLE pawl_key RENAME TO pawl_key_index;"
+    "CREATE TABLE pawl_key_log(seq INTEGER PRIMARY KEY, keys BLOB NOT NULL);"
+    "ALTER TABLE pawl_state ADD COLUMN key_seq INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE pawl_state ADD COLUMN key_closed INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE pawl_state ADD COLUMN key_bucket INTEGER NOT NULL DEFAULT 65536;";
+
 /* migrations[n] brings format n to n + 1. */
-static const char *const migrations[PAWL_FORMAT] = {schema_1, schema_2};
+static const char *const migrations[PAWL_FORMAT] = {schema_1, schema_2, schema_key_log};
 
 static int pragma_number(sqlite3 *db, const char *sql, int64_t *ret_value)
 {

@@ -43,6 +43,7 @@ struct store_config {
     int64_t timeout_us;    /* a batch that takes longer makes the store count as down */
     uint64_t disk_reserve; /* bytes to stay free; 0: the smaller of 64 MiB and 10 % */
     int checkpoint_pages;  /* of the WAL, at which it is checkpointed; 0: 1000 */
+    size_t key_run;        /* new keys that gather before they go into the index; 0: 65536 */
     /* Called on the committer's thread at the first I/O error of a write or sync (invariant 8).
      * `what` is one line. NULL: prints it and ends the process with exit code 74. When it returns,
      * the store answers STORE_DEAD to everything. */

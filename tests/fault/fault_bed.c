@@ -57,6 +57,7 @@ void fault_bed_init(struct fault_bed *bed)
     bed->config.no_thread = true;
     bed->config.disk_reserve = 1;
     bed->config.checkpoint_pages = 24;
+    bed->config.key_run = 3;
     bed->config.fail_stop = stop;
     bed->config.fail_stop_argument = bed;
     clock_to(bed, EPOCH);

@@ -6,6 +6,8 @@ from __future__ import annotations
 import random
 import re
 import signal
+import sqlite3
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Callable
 
@@ -73,6 +75,14 @@ def drain_with_one_under_way(operations: Operations) -> None:
     answer.result()
 
 
+def close_the_run(operations: Operations) -> None:
+    """Makes the keys logged so far those that are merged next, as many new ones would."""
+    for key in ("old1", "old2", "old3"):
+        operations.send(key)
+    with closing(sqlite3.connect(operations.gateway.store)) as shell, shell:
+        shell.execute("UPDATE pawl_state SET key_closed = key_seq, key_bucket = 0")
+
+
 @dataclass
 class Scene:
     """How a point is reached; `passes`: at which of its passes the process dies."""
@@ -101,6 +111,7 @@ SCENES = {
     "inside_checkpoint": Scene(fill_the_log, passes=(1, 7)),
     "before_checkpoint_sync": Scene(fill_the_log),
     "after_checkpoint": Scene(fill_the_log),
+    "inside_merge": Scene(passes=(1, 2, 3), prepare=close_the_run),
     "inside_sweep": Scene(outlive_a_record, passes=(1, 2),
                           prepare=lambda operations: [operations.gateway.post("/refunds", {}, key=k)
                                                       for k in ("old1", "old2")]),
