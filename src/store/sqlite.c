@@ -86,7 +86,9 @@ static enum backend_status read_state(struct sqlite_backend *sqlite,
         .bucket = sqlite3_column_int64(s, 14),
     };
     sqlite3_reset(s);
-    return sqlite_keys_begin(sqlite, &marks);
+    int64_t records =
+        ret_state->pending + ret_state->complete + ret_state->failed + ret_state->unknown;
+    return sqlite_keys_begin(sqlite, &marks, records);
 }
 
 static enum backend_status write_state(struct sqlite_backend *sqlite,
@@ -155,7 +157,7 @@ static enum backend_status sqlite_commit(struct backend *backend, const struct b
     if (status != BACKEND_OK)
         sqlite_rollback(backend);
     else
-        sqlite->keys.touched = false;
+        sqlite_keys_committed(sqlite);
     return status;
 }
 

@@ -11,6 +11,7 @@
 #include "base/buf.h"
 #include "base/compress.h"
 #include "store/backend.h"
+#include "store/key_filter.h"
 #include "store/key_run.h"
 #include "store/lock.h"
 #include <sqlite3.h>
@@ -31,6 +32,7 @@
     X(KEY_FIND, "SELECT id FROM pawl_key_index WHERE k=?1")                                        \
     X(KEY_SET, "INSERT OR REPLACE INTO pawl_key_index(k, id) VALUES(?1, ?2)")                      \
     X(KEY_DELETE, "DELETE FROM pawl_key_index WHERE k=?1")                                         \
+    X(KEY_SCAN, "SELECT k FROM pawl_key_index WHERE k >= ?1 ORDER BY k LIMIT ?2")                  \
     X(LOG_ADD, "INSERT INTO pawl_key_log(seq, keys) VALUES(?1, ?2)")                               \
     X(LOG_READ, "SELECT seq, keys FROM pawl_key_log WHERE seq > ?1 ORDER BY seq")                  \
     X(LOG_DROP, "DELETE FROM pawl_key_log WHERE seq <= ?1")                                        \
@@ -128,8 +130,14 @@ struct sqlite_keys {
     bool touched; /* by this transaction */
     unsigned char log[SQLITE_LOG_ENTRIES * SQLITE_LOG_ENTRY_SIZE]; /* not written yet */
     size_t n_log;
-    size_t owed;  /* keys to merge */
-    size_t usual; /* keys at which a run is closed */
+    struct key_filter filter;                  /* of the runs and the index */
+    int64_t filter_seq;                        /* rows of the log it has seen */
+    unsigned char scanned[KEY_RUN_KEY_SIZE];   /* the index up to this key, it has seen */
+    unsigned char scan_next[KEY_RUN_KEY_SIZE]; /* the same, once this transaction is committed */
+    bool scan_ended;                           /* likewise: there was no further key */
+    int64_t records;                           /* in the store */
+    size_t owed;                               /* keys to merge */
+    size_t usual;                              /* keys at which a run is closed */
 };
 
 struct sqlite_backend {
@@ -169,12 +177,15 @@ enum backend_status sqlite_find_row(struct sqlite_backend *sqlite, int64_t id,
 /* `usual`: keys at which a run is closed, at most KEY_RUN_USUAL; 0: that. False: no memory. */
 bool sqlite_keys_init(struct sqlite_keys *keys, size_t usual);
 void sqlite_keys_fini(struct sqlite_keys *keys);
-/* A transaction has begun: reads what the log holds that is not known yet. */
+/* A transaction has begun: reads what the log holds that is not known yet. `records`: how many the
+ * store holds. */
 enum backend_status sqlite_keys_begin(struct sqlite_backend *sqlite,
-                                      const struct sqlite_key_marks *marks);
+                                      const struct sqlite_key_marks *marks, int64_t records);
 /* Before its commit: writes the log, merges a slice. Then the marks are to be written, when
  * `keys.touched` says so. */
 enum backend_status sqlite_keys_commit(struct sqlite_backend *sqlite);
+/* The commit returned OK. */
+void sqlite_keys_committed(struct sqlite_backend *sqlite);
 /* It was rolled back, or nobody knows. */
 void sqlite_keys_rollback(struct sqlite_backend *sqlite);
 /* The row that the key names; 0: none. */

@@ -15,6 +15,11 @@
  * else by what was added.
  *
  * A merge takes two keys for each that is added, so a run is merged before the next one is closed.
+ *
+ * A filter says of most new keys that the index does not hold them. It sees every key that enters a
+ * run, by this process or from the log, and those that were in the index before in a scan, a slice
+ * a batch; until that has ended the index itself is asked. When rows of the log were merged and
+ * deleted that this process never saw, the filter is made anew.
  */
 #include "base/check.h"
 #include "base/crash.h"
@@ -23,6 +28,7 @@
 
 #define MERGE_EACH 2         /* keys merged for each one added */
 #define MERGE_SHARE 1024     /* of a run: less is not worth the pages it touches */
+#define SCAN_SHARE 64        /* of a run: keys of the index shown to the filter in one batch */
 #define LOG_FIRST INT64_C(0) /* before the first row of the log */
 
 bool sqlite_keys_init(struct sqlite_keys *keys, size_t usual)
@@ -40,6 +46,7 @@ void sqlite_keys_fini(struct sqlite_keys *keys)
 {
     key_run_fini(&keys->newest);
     key_run_fini(&keys->closed);
+    key_filter_fini(&keys->filter);
 }
 
 /* ---- reading the log ---- */
@@ -61,18 +68,31 @@ static bool load(struct sqlite_keys *keys, int64_t seq, const unsigned char *byt
     if (len % SQLITE_LOG_ENTRY_SIZE != 0)
         return false;
     struct key_run *run = closed ? &keys->closed : &keys->newest;
-    for (size_t at = 0; at < len; at += SQLITE_LOG_ENTRY_SIZE)
+    for (size_t at = 0; at < len; at += SQLITE_LOG_ENTRY_SIZE) {
         if (!key_run_set(run, bytes + at, row_of(bytes + at)))
             return false;
+        key_filter_add(&keys->filter, bytes + at);
+    }
     return true;
+}
+
+/* Rows of the log follow each other without a gap: the first one there tells whether all that the
+ * filter has not seen still stand in it. */
+static void check_filter(struct sqlite_keys *keys, int64_t first_seq)
+{
+    if (first_seq > keys->filter_seq + 1 || keys->marks.seq < keys->filter_seq)
+        key_filter_fini(&keys->filter);
 }
 
 static enum backend_status load_after(struct sqlite_backend *sqlite, int64_t seq)
 {
     sqlite3_stmt *s = sqlite_use(sqlite, SQL_LOG_READ);
     sqlite3_bind_int64(s, 1, seq);
+    int64_t first_seq = 0;
     int code = SQLITE_ROW;
     while (code == SQLITE_ROW && (code = sqlite3_step(s)) == SQLITE_ROW) {
+        if (first_seq == 0)
+            first_seq = sqlite3_column_int64(s, 0);
         const unsigned char *bytes = sqlite3_column_blob(s, 1);
         size_t len = (size_t)sqlite3_column_bytes(s, 1);
         /* A row that is not read for want of memory would be keys that are missed. */
@@ -82,11 +102,12 @@ static enum backend_status load_after(struct sqlite_backend *sqlite, int64_t seq
             code = SQLITE_CORRUPT;
     }
     sqlite3_reset(s);
+    check_filter(&sqlite->keys, first_seq ? first_seq : sqlite->keys.marks.seq + 1);
     return sqlite_status(sqlite, code);
 }
 
 enum backend_status sqlite_keys_begin(struct sqlite_backend *sqlite,
-                                      const struct sqlite_key_marks *marks)
+                                      const struct sqlite_key_marks *marks, int64_t records)
 {
     struct sqlite_keys *keys = &sqlite->keys;
     CHECK(!keys->touched && keys->n_log == 0);
@@ -104,7 +125,21 @@ enum backend_status sqlite_keys_begin(struct sqlite_backend *sqlite,
     if (!goes_on || marks->seq > known)
         status = load_after(sqlite, goes_on ? known : LOG_FIRST);
     keys->loaded = status == BACKEND_OK;
+    keys->records = records;
+    if (keys->loaded)
+        keys->filter_seq = keys->marks.seq;
     return status;
+}
+
+void sqlite_keys_committed(struct sqlite_backend *sqlite)
+{
+    struct sqlite_keys *keys = &sqlite->keys;
+    if (!keys->touched)
+        return;
+    keys->touched = false;
+    keys->filter_seq = keys->marks.seq;
+    memcpy(keys->scanned, keys->scan_next, sizeof keys->scanned);
+    keys->filter.whole = keys->filter.words && (keys->filter.whole || keys->scan_ended);
 }
 
 void sqlite_keys_rollback(struct sqlite_backend *sqlite)
@@ -139,7 +174,10 @@ enum backend_status sqlite_keys_find(struct sqlite_backend *sqlite, const struct
     if (key_run_find(&keys->newest, key->bytes, ret_row) ||
         key_run_find(&keys->closed, key->bytes, ret_row))
         return BACKEND_OK;
-    return find_in_index(sqlite, key, ret_row);
+    if (key_filter_may_hold(&keys->filter, key->bytes))
+        return find_in_index(sqlite, key, ret_row);
+    *ret_row = 0;
+    return BACKEND_OK;
 }
 
 /* Appends what was set since to the log. */
@@ -171,6 +209,7 @@ enum backend_status sqlite_keys_set(struct sqlite_backend *sqlite, const struct 
     /* Only a file whose marks do not fit its log lets a run grow so far. */
     if (!key_run_set(&keys->newest, key->bytes, row))
         return sqlite_status(sqlite, SQLITE_CORRUPT);
+    key_filter_add(&keys->filter, key->bytes);
     unsigned char *entry = keys->log + keys->n_log++ * SQLITE_LOG_ENTRY_SIZE;
     memcpy(entry, key->bytes, KEY_RUN_KEY_SIZE);
     for (size_t i = SQLITE_LOG_ENTRY_SIZE; i > KEY_RUN_KEY_SIZE; i--, row >>= 8)
@@ -230,6 +269,59 @@ static void close_run(struct sqlite_keys *keys)
     keys->owed = 0;
 }
 
+/* ---- the filter ---- */
+
+static void show_run(struct key_filter *filter, const struct key_run *run)
+{
+    for (size_t i = 0; i < run->n; i++)
+        key_filter_add(filter, run->entries[i].key);
+}
+
+/* Without memory there is none, and the index is asked. */
+static void start_filter(struct sqlite_keys *keys)
+{
+    if (!key_filter_start(&keys->filter, keys->records > 0 ? (size_t)keys->records : 0))
+        return;
+    show_run(&keys->filter, &keys->newest);
+    show_run(&keys->filter, &keys->closed);
+    memset(keys->scanned, 0, sizeof keys->scanned);
+}
+
+/* Shows the filter a slice of the index, as it is once this transaction is committed. */
+static enum backend_status scan(struct sqlite_backend *sqlite)
+{
+    struct sqlite_keys *keys = &sqlite->keys;
+    sqlite3_stmt *s = sqlite_use(sqlite, SQL_KEY_SCAN);
+    sqlite3_bind_blob(s, 1, keys->scanned, KEY_RUN_KEY_SIZE, SQLITE_STATIC);
+    /* The first one was the last one of the slice before. */
+    const int slice = (int)(keys->usual / SCAN_SHARE) + 2;
+    sqlite3_bind_int(s, 2, slice);
+    int code, n = 0;
+    for (; (code = sqlite3_step(s)) == SQLITE_ROW; n++) {
+        const void *key = sqlite3_column_blob(s, 0);
+        if (!key || sqlite3_column_bytes(s, 0) != KEY_RUN_KEY_SIZE)
+            break;
+        memcpy(keys->scan_next, key, KEY_RUN_KEY_SIZE);
+        key_filter_add(&keys->filter, key);
+    }
+    sqlite3_reset(s);
+    if (code == SQLITE_ROW)
+        return sqlite_status(sqlite, SQLITE_CORRUPT);
+    keys->scan_ended = code == SQLITE_DONE && n < slice;
+    return sqlite_status(sqlite, code);
+}
+
+static enum backend_status tend_filter(struct sqlite_backend *sqlite)
+{
+    struct sqlite_keys *keys = &sqlite->keys;
+    if (!keys->filter.words || (keys->filter.whole && keys->filter.added > keys->filter.room))
+        start_filter(keys);
+    memcpy(keys->scan_next, keys->scanned, sizeof keys->scanned);
+    keys->scan_ended = false;
+    bool partial = keys->filter.words && !keys->filter.whole;
+    return partial ? scan(sqlite) : BACKEND_OK;
+}
+
 enum backend_status sqlite_keys_commit(struct sqlite_backend *sqlite)
 {
     struct sqlite_keys *keys = &sqlite->keys;
@@ -242,5 +334,5 @@ enum backend_status sqlite_keys_commit(struct sqlite_backend *sqlite)
     if (status == BACKEND_OK && keys->marks.bucket == KEY_RUN_BUCKETS &&
         keys->newest.n >= keys->usual)
         close_run(keys);
-    return status;
+    return status == BACKEND_OK ? tend_filter(sqlite) : status;
 }

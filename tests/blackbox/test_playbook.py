@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What playbooks of idempotency ask to be tested, where no other test here has it: payouts that time
-out, webhooks that are delivered again, natural keys, and duplicates under another key."""
+"""What playbooks of idempotency ask to be tested, where no other test here has it: payouts that
+time out, webhooks that are delivered again, natural keys, and duplicates under another key."""
 from __future__ import annotations
 
 import pytest

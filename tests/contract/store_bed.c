@@ -3,6 +3,7 @@
 
 #include "base/mem.h"
 #include "base/random.h"
+#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -217,6 +218,27 @@ size_t check_counts(struct bed *bed)
     assert_int_equal(counts.failed, n[RECORD_FAILED]);
     assert_int_equal(counts.unknown, n[RECORD_UNKNOWN]);
     return (size_t)(counts.pending + counts.complete + counts.failed + counts.unknown);
+}
+
+void bed_exec(const struct bed *bed, const char *sql)
+{
+    sqlite3 *db = NULL;
+    assert_int_equal(sqlite3_open(bed->path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(db);
+}
+
+int64_t bed_number(const struct bed *bed, const char *sql)
+{
+    sqlite3 *db = NULL;
+    sqlite3_stmt *s = NULL;
+    assert_int_equal(sqlite3_open(bed->path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_prepare_v2(db, sql, -1, &s, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_step(s), SQLITE_ROW);
+    int64_t number = sqlite3_column_int64(s, 0);
+    sqlite3_finalize(s);
+    sqlite3_close(db);
+    return number;
 }
 
 int bed_set_up(void **state)

@@ -68,6 +68,10 @@ struct record look(struct bed *bed, uint64_t key);
 /* Fails unless the kept counts are those of a scan; returns how many rows there are. */
 size_t check_counts(struct bed *bed);
 
+/* Runs statements on the file of a bed, beside its store; and asks it for one number. */
+void bed_exec(const struct bed *bed, const char *sql);
+int64_t bed_number(const struct bed *bed, const char *sql);
+
 /* Runs the tests on every backend, each with a bed (`*state`) that is open. */
 int bed_run(struct CMUnitTest *tests, size_t n);
 int bed_set_up(void **state);

@@ -88,14 +88,6 @@ static void a_command_that_looks_never_creates_a_store(void **state)
     assert_int_equal(access(bed->path, F_OK), -1);
 }
 
-static void exec(const char *path, const char *sql)
-{
-    sqlite3 *db = NULL;
-    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
-    assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
-    sqlite3_close(db);
-}
-
 static struct digest digest_of_file(const char *path)
 {
     static char bytes[65536];
@@ -123,7 +115,7 @@ static void refuse_unchanged(struct bed *bed, const char *word)
 static void another_program_s_database_is_refused_unchanged(void **state)
 {
     struct bed *bed = *state;
-    exec(bed->path, "CREATE TABLE theirs(x); INSERT INTO theirs VALUES(1)");
+    bed_exec(bed, "CREATE TABLE theirs(x); INSERT INTO theirs VALUES(1)");
     refuse_unchanged(bed, "another program");
 }
 
@@ -132,7 +124,7 @@ static void a_newer_pawl_s_store_is_refused_unchanged(void **state)
     struct bed *bed = *state;
     bed_open(bed);
     bed_close(bed);
-    exec(bed->path, "PRAGMA user_version=99");
+    bed_exec(bed, "PRAGMA user_version=99");
     refuse_unchanged(bed, "newer pawl");
 }
 
@@ -193,32 +185,6 @@ static void a_file_removed_while_in_use_takes_the_store_down(void **state)
     op = begin_on(3);
     run(bed, &op);
     assert_int_equal(op.status, STORE_DOWN);
-}
-
-/* ---- other formats ---- */
-
-/* What format 2 was: each key in the index at once, and no log. */
-static const char to_format_2[] =
-    "INSERT OR REPLACE INTO pawl_key_index SELECT substr(key_hash, 1, 16), id FROM pawl_pending;"
-    "INSERT OR REPLACE INTO pawl_key_index SELECT substr(key_hash, 1, 16), id FROM pawl_outcome;"
-    "ALTER TABLE pawl_key_index RENAME TO pawl_key; DROP TABLE pawl_key_log;"
-    "ALTER TABLE pawl_state DROP COLUMN key_seq; ALTER TABLE pawl_state DROP COLUMN key_closed;"
-    "ALTER TABLE pawl_state DROP COLUMN key_bucket; PRAGMA user_version=2;";
-
-static void a_store_of_format_2_keeps_all_it_holds(void **state)
-{
-    struct bed *bed = *state;
-    bed_open(bed);
-    int64_t done = proceed(bed, 1), running = proceed(bed, 2);
-    finish(bed, 1, done, "kept");
-    bed_close(bed);
-    exec(bed->path, to_format_2);
-    bed_open(bed);
-    assert_int_equal(verdict(bed, 1), RECORD_REPLAY);
-    assert_int_equal(verdict(bed, 2), RECORD_IN_PROGRESS);
-    assert_int_equal(finish(bed, 2, running, "late"), RECORD_WRITTEN);
-    assert_true(proceed(bed, 3) > running);
-    assert_int_equal(check_counts(bed), 3);
 }
 
 static int column_names(void *argument, int n, char **values, char **names)
@@ -365,123 +331,6 @@ static void a_killed_serve_lapses_at_once_and_others_by_their_lease(void **state
     assert_int_equal(look(bed, 2).token, op.record.token);
 }
 
-/* ---- keys: in the log, in a merge, in the index ---- */
-
-#define MODEL_KEYS 60
-#define MODEL_STEPS 1500
-
-/* What must be known of each key; 0: nothing. */
-struct model {
-    uint64_t random;
-    int64_t tokens[MODEL_KEYS];
-    bool done[MODEL_KEYS];
-};
-
-static unsigned draw(struct model *model, unsigned below)
-{
-    model->random = model->random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return (unsigned)(model->random >> 33) % below;
-}
-
-static void forget_key(struct bed *bed, struct model *model, unsigned key)
-{
-    struct store_op op = write_on(key, STORE_FORGET, model->tokens[key]);
-    op.force = true;
-    run(bed, &op);
-    assert_int_equal(op.write, RECORD_WRITTEN);
-    model->tokens[key] = 0;
-}
-
-static void model_step(struct bed *bed, struct model *model)
-{
-    unsigned key = draw(model, MODEL_KEYS);
-    if (model->tokens[key] == 0) {
-        model->tokens[key] = proceed(bed, key);
-        model->done[key] = false;
-        return;
-    }
-    assert_int_equal(look(bed, key).token, model->tokens[key]);
-    assert_int_equal(verdict(bed, key), model->done[key] ? RECORD_REPLAY : RECORD_IN_PROGRESS);
-    if (draw(model, 3) == 0) {
-        forget_key(bed, model, key);
-    } else if (!model->done[key]) {
-        assert_int_equal(finish(bed, key, model->tokens[key], "body"), RECORD_WRITTEN);
-        model->done[key] = true;
-    }
-}
-
-static int64_t number_of(const char *path, const char *sql)
-{
-    sqlite3 *db = NULL;
-    sqlite3_stmt *s = NULL;
-    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
-    assert_int_equal(sqlite3_prepare_v2(db, sql, -1, &s, NULL), SQLITE_OK);
-    assert_int_equal(sqlite3_step(s), SQLITE_ROW);
-    int64_t number = sqlite3_column_int64(s, 0);
-    sqlite3_finalize(s);
-    sqlite3_close(db);
-    return number;
-}
-
-/* No key of the index names a row that is gone, unless the log says so too. */
-static void check_index(const struct bed *bed)
-{
-    static const char stray[] =
-        "SELECT count(*) FROM pawl_key_index WHERE id NOT IN (SELECT id FROM pawl_pending)"
-        " AND id NOT IN (SELECT id FROM pawl_outcome)"
-        " AND NOT EXISTS (SELECT 1 FROM pawl_key_log WHERE instr(keys, k))";
-    assert_int_equal(number_of(bed->path, stray), 0);
-    assert_true(number_of(bed->path, "SELECT count(*) FROM pawl_key_index") > 0);
-}
-
-static void every_key_is_found_whichever_process_logged_or_merged_it(void **state)
-{
-    struct bed *bed = *state, other;
-    struct model model = {.random = 1};
-    bed->config.key_run = 7;
-    bed_open(bed);
-    bed_share(bed, &other);
-    other.config.key_run = 12;
-    bed_open(&other);
-    struct bed *both[] = {bed, &other};
-    for (int i = 0; i < MODEL_STEPS; i++) {
-        struct bed *one = both[draw(&model, 2)];
-        model_step(one, &model);
-        if (draw(&model, 100) == 0) {
-            bed_close(one);
-            bed_open(one);
-            check_index(one);
-        }
-    }
-    bed_close(&other);
-    thread_parker_fini(&other.parker);
-    for (unsigned key = 0; key < MODEL_KEYS; key++)
-        assert_int_equal(look(bed, key).token, model.tokens[key]);
-    assert_in_range(number_of(bed->path, "SELECT key_closed FROM pawl_state"), 1, INT64_MAX);
-    check_counts(bed);
-}
-
-static void a_log_that_does_not_fit_its_marks_is_refused(void **state)
-{
-    struct bed *bed = *state;
-    static const char *const harm[] = {
-        "UPDATE pawl_state SET key_bucket=65537",
-        "UPDATE pawl_state SET key_bucket=65536, key_closed=key_seq+1",
-        "UPDATE pawl_state SET key_closed=0; UPDATE pawl_key_log SET keys=x'00'",
-        "UPDATE pawl_key_log SET keys=x''",
-    };
-    bed_open(bed);
-    proceed(bed, 1);
-    bed_close(bed);
-    for (size_t i = 0; i < sizeof harm / sizeof *harm; i++) {
-        exec(bed->path, harm[i]);
-        enum store_open_result result;
-        char *problem MEM_AUTO = bed_refusal(bed, &result);
-        assert_int_equal(result, STORE_OPEN_FAILED);
-        assert_non_null(strstr(problem, bed->path));
-    }
-}
-
 /* ---- crashes ---- */
 
 #define CRASHES 12
@@ -568,12 +417,9 @@ int main(void)
         T(a_directory_or_a_device_is_refused_by_name),
         T(a_file_that_may_not_be_written_is_refused_by_name),
         T(a_file_removed_while_in_use_takes_the_store_down),
-        T(a_store_of_format_2_keeps_all_it_holds),
         T(the_view_has_the_promised_columns_and_values),
         T(a_second_serve_is_refused_with_the_pid_of_the_first),
         T(a_killed_serve_lapses_at_once_and_others_by_their_lease),
-        T(every_key_is_found_whichever_process_logged_or_merged_it),
-        T(a_log_that_does_not_fit_its_marks_is_refused),
         T(nothing_acknowledged_is_lost_by_a_kill_at_any_moment),
     };
     return cmocka_run_group_tests_name("store_sqlite", tests, NULL, NULL);

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* That the SQLite store knows every key: one in its log, in a merge, in its index, and in a file of
+ * an older format. */
+#include "store_bed.h"
+
+#include "base/mem.h"
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static int set_up(void **state)
+{
+    struct bed *bed = mem_zalloc(1, sizeof *bed);
+    assert_non_null(bed);
+    bed_init(bed, STORE_SQLITE);
+    bed->config.key_run = 7;
+    *state = bed;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    bed_fini(*state);
+    mem_free(*state);
+    return 0;
+}
+
+#define MODEL_KEYS 60
+#define MODEL_STEPS 1500
+
+/* What must be known of each key; 0: nothing. */
+struct model {
+    uint64_t random;
+    int64_t tokens[MODEL_KEYS];
+    bool done[MODEL_KEYS];
+};
+
+static unsigned draw(struct model *model, unsigned below)
+{
+    model->random = model->random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (unsigned)(model->random >> 33) % below;
+}
+
+static void forget_key(struct bed *bed, struct model *model, unsigned key)
+{
+    struct store_op op = write_on(key, STORE_FORGET, model->tokens[key]);
+    op.force = true;
+    run(bed, &op);
+    assert_int_equal(op.write, RECORD_WRITTEN);
+    model->tokens[key] = 0;
+}
+
+static void model_step(struct bed *bed, struct model *model)
+{
+    unsigned key = draw(model, MODEL_KEYS);
+    if (model->tokens[key] == 0) {
+        model->tokens[key] = proceed(bed, key);
+        model->done[key] = false;
+        return;
+    }
+    assert_int_equal(look(bed, key).token, model->tokens[key]);
+    assert_int_equal(verdict(bed, key), model->done[key] ? RECORD_REPLAY : RECORD_IN_PROGRESS);
+    if (draw(model, 3) == 0) {
+        forget_key(bed, model, key);
+    } else if (!model->done[key]) {
+        assert_int_equal(finish(bed, key, model->tokens[key], "body"), RECORD_WRITTEN);
+        model->done[key] = true;
+    }
+}
+
+/* No key of the index names a row that is gone, unless the log says so too. */
+static void check_index(const struct bed *bed)
+{
+    static const char stray[] =
+        "SELECT count(*) FROM pawl_key_index WHERE id NOT IN (SELECT id FROM pawl_pending)"
+        " AND id NOT IN (SELECT id FROM pawl_outcome)"
+        " AND NOT EXISTS (SELECT 1 FROM pawl_key_log WHERE instr(keys, k))";
+    assert_int_equal(bed_number(bed, stray), 0);
+    assert_true(bed_number(bed, "SELECT count(*) FROM pawl_key_index") > 0);
+}
+
+static void every_key_is_found_whichever_process_logged_or_merged_it(void **state)
+{
+    struct bed *bed = *state, other;
+    struct model model = {.random = 1};
+    bed_open(bed);
+    bed_share(bed, &other);
+    other.config.key_run = 12;
+    bed_open(&other);
+    struct bed *both[] = {bed, &other};
+    for (int i = 0; i < MODEL_STEPS; i++) {
+        struct bed *one = both[draw(&model, 2)];
+        model_step(one, &model);
+        if (draw(&model, 100) == 0) {
+            bed_close(one);
+            bed_open(one);
+            check_index(one);
+        }
+    }
+    bed_close(&other);
+    thread_parker_fini(&other.parker);
+    for (unsigned key = 0; key < MODEL_KEYS; key++)
+        assert_int_equal(look(bed, key).token, model.tokens[key]);
+    assert_in_range(bed_number(bed, "SELECT key_closed FROM pawl_state"), 1, INT64_MAX);
+    check_counts(bed);
+}
+
+static void proceed_on_all(struct bed *bed, uint64_t from, uint64_t to)
+{
+    for (uint64_t key = from; key < to; key++)
+        proceed(bed, key);
+}
+
+static void check_all_running(struct bed *bed, uint64_t n)
+{
+    for (uint64_t key = 0; key < n; key++)
+        assert_int_equal(verdict(bed, key), RECORD_IN_PROGRESS);
+}
+
+static void keys_logged_before_a_restart_are_found_wherever_the_merge_stood(void **state)
+{
+    struct bed *bed = *state;
+    for (uint64_t n = 1; n < 3 * bed->config.key_run; n++) {
+        bed_open(bed);
+        proceed_on_all(bed, 0, n);
+        bed_close(bed);
+        bed_open(bed);
+        proceed_on_all(bed, n, n + 20);
+        check_all_running(bed, n + 20);
+        bed_close(bed);
+        check_index(bed);
+        unlink(bed->path);
+    }
+}
+
+static void keys_that_another_process_logged_and_merged_meanwhile_are_found(void **state)
+{
+    struct bed *bed = *state, other;
+    bed_open(bed);
+    proceed_on_all(bed, 0, 2);
+    bed_share(bed, &other);
+    other.config.key_run = 7;
+    bed_open(&other);
+    proceed_on_all(&other, 2, 40);
+    check_all_running(bed, 40);
+    bed_close(&other);
+    thread_parker_fini(&other.parker);
+}
+
+static void a_log_that_does_not_fit_its_marks_is_refused(void **state)
+{
+    struct bed *bed = *state;
+    static const char *const harm[] = {
+        "UPDATE pawl_state SET key_bucket=65537",
+        "UPDATE pawl_state SET key_bucket=65536, key_closed=key_seq+1",
+        "UPDATE pawl_state SET key_closed=0; UPDATE pawl_key_log SET keys=x'00'",
+        "UPDATE pawl_key_log SET keys=x''",
+    };
+    bed_open(bed);
+    proceed(bed, 1);
+    bed_close(bed);
+    for (size_t i = 0; i < sizeof harm / sizeof *harm; i++) {
+        bed_exec(bed, harm[i]);
+        enum store_open_result result;
+        char *problem MEM_AUTO = bed_refusal(bed, &result);
+        assert_int_equal(result, STORE_OPEN_FAILED);
+        assert_non_null(strstr(problem, bed->path));
+    }
+}
+
+/* ---- other formats ---- */
+
+/* What format 2 was: each key in the index at once, and no log. */
+static const char to_format_2[] =
+    "INSERT OR REPLACE INTO pawl_key_index SELECT substr(key_hash, 1, 16), id FROM pawl_pending;"
+    "INSERT OR REPLACE INTO pawl_key_index SELECT substr(key_hash, 1, 16), id FROM pawl_outcome;"
+    "ALTER TABLE pawl_key_index RENAME TO pawl_key; DROP TABLE pawl_key_log;"
+    "ALTER TABLE pawl_state DROP COLUMN key_seq; ALTER TABLE pawl_state DROP COLUMN key_closed;"
+    "ALTER TABLE pawl_state DROP COLUMN key_bucket; PRAGMA user_version=2;";
+
+static void a_store_of_format_2_keeps_all_it_holds(void **state)
+{
+    struct bed *bed = *state;
+    bed_open(bed);
+    int64_t done = proceed(bed, 1), running = proceed(bed, 2);
+    finish(bed, 1, done, "kept");
+    bed_close(bed);
+    bed_exec(bed, to_format_2);
+    bed_open(bed);
+    assert_int_equal(verdict(bed, 1), RECORD_REPLAY);
+    assert_int_equal(verdict(bed, 2), RECORD_IN_PROGRESS);
+    assert_int_equal(finish(bed, 2, running, "late"), RECORD_WRITTEN);
+    assert_true(proceed(bed, 3) > running);
+    assert_int_equal(check_counts(bed), 3);
+}
+
+#define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(every_key_is_found_whichever_process_logged_or_merged_it),
+        T(keys_logged_before_a_restart_are_found_wherever_the_merge_stood),
+        T(keys_that_another_process_logged_and_merged_meanwhile_are_found),
+        T(a_log_that_does_not_fit_its_marks_is_refused),
+        T(a_store_of_format_2_keeps_all_it_holds),
+    };
+    return cmocka_run_group_tests_name("store_keys", tests, NULL, NULL);
+}
