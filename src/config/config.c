@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "config/config.h"
 #include "base/mem.h"
+#include "config/explain.h"
 #include "config/reader.h"
 #include "core/policy.h"
 
@@ -10,6 +11,7 @@
 #define SCRATCH_MAX (32 * 1024 * 1024)
 #define TEXTS_MAX (1024 * 1024)
 #define RULES_SIZE_MAX (16 * 1024 * 1024)
+#define FILE_COMPLAINT_MAX ((size_t)8192)
 
 /* `rules` and `defaults` are read after everything they build on, wherever they stand. */
 static void check_section(struct reader *reader, const struct node *node, enum node_kind kind,
@@ -95,6 +97,7 @@ static void read_text(struct reader *reader, struct slice text)
     if (!reader->draft)
         return;
     memset(reader->draft, 0, sizeof(*reader->draft));
+    reader->base = reader->draft;
     options_read_fallbacks(reader);
     struct rule_draft *base = reader->draft;
     read_sections(reader, root);
@@ -154,7 +157,9 @@ static void keep_reminders(struct reader *reader)
         reader->scratch->failed = true;
 }
 
-struct config *config_parse(const char *path, struct slice text, char **ret_complaints)
+/* `explain`: what to tell of it while its nodes are there, or NULL. */
+static struct config *parse(const char *path, struct slice text, const struct explain *explain,
+                            char **ret_complaints)
 {
     ARENA_AUTO struct arena scratch = arena_make(SCRATCH_MAX);
     struct complaints errors, warnings, reminders;
@@ -165,10 +170,16 @@ struct config *config_parse(const char *path, struct slice text, char **ret_comp
     complaints_init(&errors, path);
     complaints_init(&warnings, path);
     complaints_init(&reminders, path);
-    struct reader reader = {config, NULL, &errors, &warnings, &reminders, &scratch};
+    struct reader reader = {.config = config,
+                            .errors = &errors,
+                            .warnings = &warnings,
+                            .reminders = &reminders,
+                            .scratch = &scratch};
     read_text(&reader, text);
     keep_reminders(&reader);
     bool good = conclude(&reader, ret_complaints);
+    if (good && explain)
+        explain_read(explain, &reader);
     complaints_fini(&errors);
     complaints_fini(&warnings);
     complaints_fini(&reminders);
@@ -176,6 +187,11 @@ struct config *config_parse(const char *path, struct slice text, char **ret_comp
         return config;
     config_free(config);
     return NULL;
+}
+
+struct config *config_parse(const char *path, struct slice text, char **ret_complaints)
+{
+    return parse(path, text, NULL, ret_complaints);
 }
 
 /* All of the file, as far as a config may be long, and a byte more. */
@@ -197,16 +213,26 @@ static bool read_file(const char *path, struct buf *buf)
     return error == 0;
 }
 
-struct config *config_read(const char *path, char **ret_complaints)
+static struct config *read_and_parse(const char *path, const struct explain *explain,
+                                     char **ret_complaints)
 {
     BUF_AUTO struct buf text = buf_make(NODE_TEXT_MAX + 64 * 1024);
     if (read_file(path, &text))
-        return config_parse(path, buf_slice(&text), ret_complaints);
-    const char *why = strerrordesc_np(errno);
-    struct complaints errors;
-    complaints_init(&errors, path);
-    complaints_add(&errors, (struct place){1, 1}, SLICE("config"), "cannot be read: %s", why);
-    *ret_complaints = complaints_print(&errors);
-    complaints_fini(&errors);
+        return parse(path, buf_slice(&text), explain, ret_complaints);
+    struct buf why = buf_make(FILE_COMPLAINT_MAX);
+    buf_printf(&why, "%s: cannot be read: %s\n", path, strerrordesc_np(errno));
+    *ret_complaints = buf_take(&why);
     return NULL;
+}
+
+struct config *config_read(const char *path, char **ret_complaints)
+{
+    return read_and_parse(path, NULL, ret_complaints);
+}
+
+bool explain_config(const struct explain *explain, const char *path, char **ret_complaints)
+{
+    struct config *config = read_and_parse(path, explain, ret_complaints);
+    config_free(config);
+    return config != NULL;
 }

@@ -53,9 +53,9 @@ struct config {
 };
 
 /* Reads `path`. NULL: `*ret_complaints` (NUL-terminated, mem_free) holds one or more lines
- * `FILE:LINE:COLUMN: key: what is wrong (what was expected)` in the file's order, or is NULL where
- * memory ran out for them. On success it holds the warnings (perhaps "": each a line of the same
- * form). */
+ * `FILE:LINE:COLUMN: key: what is wrong (what was expected)` in the file's order, or one of the
+ * file itself, `FILE: cannot be read: why`, or is NULL where memory ran out for them. On success it
+ * holds the warnings (perhaps "": each a line of the same form). */
 struct config *config_read(const char *path, char **ret_complaints);
 
 /* The same from memory; `path` is for messages and for relative paths. */

@@ -33,6 +33,10 @@ struct reader {
     struct complaints *warnings;
     struct complaints *reminders; /* told by --test alone */
     struct arena *scratch;        /* lives as long as the reading */
+    /* What `config explain` shows, once all was read. */
+    const struct rule_draft *base; /* the top and `defaults` */
+    struct rule_draft *const *drafts;
+    size_t n_drafts;
 };
 
 /* Texts that the finished rules point to live here. */
@@ -112,6 +116,12 @@ OPTION_READER(tombstone);
 OPTION_READER(unknown);
 OPTION_READER(unmatched);
 OPTION_READER(upstream);
+
+/* Appends the bounds of an option's value, as "1ms to 1h". False: it has none. */
+bool option_add_range(const struct option *option, struct buf *buf);
+
+/* Whether an option that stands in this rule counts there; one that does not is refused. */
+bool option_counts(const struct rule_draft *draft, enum option_id id);
 
 /* Compiles the rules of the list `node` (NULL: none) into the config's rule set. `base`: what they
  * begin with. */

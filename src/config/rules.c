@@ -38,12 +38,17 @@ static void check_required(struct reader *reader, const struct node *node)
                        "in the rule or at the top)");
 }
 
+bool option_counts(const struct rule_draft *draft, enum option_id id)
+{
+    return id != OPTION_probe_status || draft->rule.unknown == RECORD_UNKNOWN_PROBE;
+}
+
 static void check_probe(struct reader *reader, const struct rule_draft *base)
 {
     const struct rule_draft *draft = reader->draft;
     const struct node *status = draft->set[OPTION_probe_status];
     if (status && status != base->set[OPTION_probe_status] &&
-        draft->rule.unknown != RECORD_UNKNOWN_PROBE)
+        !option_counts(draft, OPTION_probe_status))
         complaints_add(reader->errors, status->place, status->key,
                        "counts only with a probe (expected `unknown: {probe: ..}`)");
 }
@@ -162,6 +167,8 @@ void rules_compile(struct reader *reader, const struct node *node, const struct 
         if (draft)
             drafts[n++] = draft;
     }
+    reader->drafts = drafts;
+    reader->n_drafts = n;
     rules_review(reader, drafts, n);
     if (reader->errors->n == 0 && !reader->scratch->failed)
         build(reader, drafts, n);

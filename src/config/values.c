@@ -29,14 +29,31 @@ static void add_span(struct buf *buf, uint64_t us)
     duration_print(buf, (int64_t)us);
 }
 
+static void add_range(const struct option *option, void (*add)(struct buf *, uint64_t),
+                      struct buf *buf)
+{
+    add(buf, (uint64_t)option->lowest);
+    buf_add_str(buf, " to ");
+    add(buf, (uint64_t)option->highest);
+}
+
+bool option_add_range(const struct option *option, struct buf *buf)
+{
+    bool is_span = option->read == read_span || option->read == read_tombstone ||
+                   option->read == read_in_progress;
+    bool is_size = option->read == read_size || option->read == read_disk_reserve;
+    if (option->highest == 0)
+        return false;
+    add_range(option, is_span ? add_span : is_size ? add_size : add_number, buf);
+    return true;
+}
+
 /* `KEY: '2h' is out of range (expected 1ms to 1h)`, by the option's bounds. */
 static void out_of_range(struct reader *reader, const struct option *option,
                          const struct node *node, void (*add)(struct buf *, uint64_t))
 {
     BUF_AUTO struct buf range = buf_make(64);
-    add(&range, (uint64_t)option->lowest);
-    buf_add_str(&range, " to ");
-    add(&range, (uint64_t)option->highest);
+    add_range(option, add, &range);
     if (!buf_ok(&range))
         reader->scratch->failed = true;
     complaints_add(reader->errors, node->place, node->key, "'%.*s' is out of range (expected %.*s)",

@@ -68,14 +68,16 @@ def test_every_complaint_is_told_at_once(tmp_path):
 
 
 def test_a_config_that_is_not_there_is_named(tmp_path):
-    ran = ends(tmp_path / "none.yaml")
-    assert ran.returncode == 2
-    assert f"{tmp_path}/none.yaml:1:1: " in ran.stderr
+    for flag in ([], ["--test"]):
+        ran = ends(tmp_path / "none.yaml", *flag)
+        assert (ran.returncode, ran.stdout) == (2, "")
+        assert ran.stderr == f"{tmp_path}/none.yaml: cannot be read: No such file or directory\n"
 
 
 def test_a_good_config_is_said_to_be_good_and_touches_nothing(tmp_path):
-    ran = ends(written(tmp_path, RULED), "--test")
-    assert (ran.returncode, "good" in ran.stdout) == (0, True)
+    path = written(tmp_path, RULED)
+    ran = ends(path, "--test")
+    assert (ran.returncode, ran.stdout) == (0, f"{path}: the config is good\n")
     assert not (tmp_path / "pawl.db").exists()
 
 
@@ -88,6 +90,13 @@ def test_test_reminds_of_a_500_that_counts_as_not_done_in_one_line(tmp_path, rul
     assert (ran.returncode, len(lines)) == (0, 1)
     assert lines[0].startswith(f"{path}:4:16: in_doubt: a 500 counts as not done")
     assert "not_done: [500]" in lines[0]
+
+
+def test_a_config_that_is_good_but_risky_is_taken_with_its_warnings(tmp_path):
+    path = written(tmp_path, RULED + "    unknown: retry\n")
+    ran = ends(path, "-t")
+    assert (ran.returncode, ran.stdout) == (0, f"{path}: the config is good\n")
+    assert ran.stderr.startswith(f"pawl serve: warnings:\n{path}:7:14: unknown: ")
 
 
 @pytest.mark.parametrize("arguments", [[], ["-c"], ["--nothing"], ["-c", "x", "more"]])

@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "config/explain.h"
+
+#include "base/json.h"
+#include "base/nearest.h"
+#include "config/reader.h"
+#include <limits.h>
+#include <stdlib.h>
+
+#define FALLBACK_MAX ((size_t)64 * 1024)
+#define COMMENT_COLUMN 44
+
+/* ---- the reference ---- */
+
+const struct option *explain_find(struct slice name, const struct option **ret_nearest)
+{
+    const struct option *best = NULL;
+    size_t least = NEAREST_NAME_MAX;
+    for (int i = 0; i < OPTION_COUNT; i++) {
+        const struct option *option = option_at((enum option_id)i);
+        size_t distance = nearest_distance(name, option->name);
+        if (slice_eq(name, option->name))
+            return option;
+        best = distance < least ? option : best;
+        least = distance < least ? distance : least;
+    }
+    *ret_nearest = best && nearest_is_near(name, least) ? best : NULL;
+    return NULL;
+}
+
+static bool has_fallback(const struct option *option)
+{
+    return option->fallback[0] != '(';
+}
+
+static void add_where(const struct option *option, struct buf *buf)
+{
+    static const char *const words[] = {"at the top", "in defaults", "in a rule"};
+    size_t n = 0, of = (size_t)__builtin_popcount(option->where);
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        if (!(option->where & 1u << i))
+            continue;
+        buf_add_str(buf, n == 0 ? "" : n + 1 < of ? ", " : " or ");
+        buf_add_str(buf, words[i]);
+        n++;
+    }
+}
+
+static void describe(const struct option *option, struct buf *buf)
+{
+    size_t before;
+    buf_printf(buf, "%s: %s\n", option->name.at, option->help);
+    buf_add_str(buf, "  where    ");
+    add_where(option, buf);
+    buf_printf(buf, "\n  default  %s\n", option->fallback);
+    before = buf->len;
+    buf_add_str(buf, "  range    ");
+    if (option_add_range(option, buf))
+        buf_add_char(buf, '\n');
+    else
+        buf_cut(buf, before);
+}
+
+static void describe_json(const struct option *option, struct buf *buf)
+{
+    BUF_AUTO struct buf text = buf_make(256);
+    buf_add_str(buf, "{");
+    json_add_text(buf, "name", option->name);
+    json_add_text(buf, has_fallback(option) ? "default" : "without", slice_of(option->fallback));
+    add_where(option, &text);
+    json_add_text(buf, "where", buf_slice(&text));
+    buf_clear(&text);
+    if (option_add_range(option, &text))
+        json_add_text(buf, "range", buf_slice(&text));
+    json_add_text(buf, "help", slice_of(option->help));
+    buf_add_char(buf, '}');
+}
+
+void explain_reference(const struct explain *explain)
+{
+    if (explain->option && explain->json)
+        describe_json(explain->option, explain->to);
+    else if (explain->option)
+        describe(explain->option, explain->to);
+    else if (!explain->json)
+        config_options_print(explain->to);
+    if (explain->option || !explain->json)
+        return;
+    buf_add_str(explain->to, "{\"options\":[");
+    for (int i = 0; i < OPTION_COUNT; i++) {
+        buf_add_str(explain->to, i > 0 ? "," : "");
+        describe_json(option_at((enum option_id)i), explain->to);
+    }
+    buf_add_str(explain->to, "]}");
+}
+
+/* ---- values ---- */
+
+/* What needs no quotes, wherever it stands. */
+static bool is_plain(struct slice text)
+{
+    static const char marks[] = "._/-";
+    for (size_t i = 0; i < text.len; i++) {
+        char c = text.at[i];
+        bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+        if (!letter && (i == 0 || !strchr(marks, c)))
+            return false;
+    }
+    return text.len > 0 && !slice_eq(text, SLICE("null"));
+}
+
+/* Characters that YAML does not take as they are, or takes for the end of a line. */
+static void add_quoted(struct buf *buf, struct slice text)
+{
+    static const char *const escapes[][2] = {{"\"", "\\\""},          {"\\", "\\\\"},
+                                             {"\xc2\x85", "\\N"},     {"\xe2\x80\xa8", "\\L"},
+                                             {"\xe2\x80\xa9", "\\P"}, {"\xef\xbb\xbf", "\\uFEFF"}};
+    buf_add_char(buf, '"');
+    while (text.len > 0) {
+        size_t i = 0, n = sizeof escapes / sizeof *escapes;
+        while (i < n && !slice_starts(text, slice_of(escapes[i][0])))
+            i++;
+        if (i < n)
+            buf_add_str(buf, escapes[i][1]);
+        else
+            buf_add_char(buf, text.at[0]);
+        text = slice_skip(text, i < n ? strlen(escapes[i][0]) : 1);
+    }
+    buf_add_char(buf, '"');
+}
+
+static void add_scalar(const struct explain *explain, struct slice text, bool is_null)
+{
+    if (explain->json && is_null)
+        buf_add_str(explain->to, "null");
+    else if (explain->json)
+        json_add_string(explain->to, text);
+    else if (is_null)
+        buf_add_char(explain->to, '~');
+    else if (is_plain(text))
+        buf_add_slice(explain->to, text);
+    else
+        add_quoted(explain->to, text);
+}
+
+/* A value as it is written, in one line. Recursion is bounded by NODE_DEPTH_MAX. */
+static void add_value(const struct explain *explain, const struct node *node)
+{
+    bool is_map = node->kind == NODE_MAP;
+    if (node->kind == NODE_SCALAR) {
+        add_scalar(explain, node->written, node->is_null);
+        return;
+    }
+    buf_add_char(explain->to, is_map ? '{' : '[');
+    for (const struct node *one = node->first; one; one = one->next) {
+        if (is_map) {
+            add_scalar(explain, one->key, false);
+            buf_add_str(explain->to, ": ");
+        }
+        add_value(explain, one);
+        buf_add_str(explain->to, one->next ? ", " : "");
+    }
+    buf_add_char(explain->to, is_map ? '}' : ']');
+}
+
+/* Appends the folder of `path` by its shortest way from the root. False: it is not there. */
+static bool add_real_folder(struct buf *buf, struct slice path)
+{
+    ARENA_AUTO struct arena arena = arena_make(PATH_MAX * 2);
+    const char *slash = memrchr(path.at, '/', path.len);
+    size_t len = slash ? (size_t)(slash - path.at) + 1 : 0;
+    struct slice folder = arena_copy(&arena, len > 0 ? slice_make(path.at, len) : SLICE("."));
+    char real[PATH_MAX];
+    if (!folder.at || !realpath(folder.at, real))
+        return false;
+    buf_printf(buf, "%s/", strcmp(real, "/") == 0 ? "" : real);
+    return true;
+}
+
+/* `path`, relative to the config, from everywhere. False: that cannot be said. */
+static bool make_absolute(const struct reader *reader, struct slice path, struct buf *ret_path)
+{
+    BUF_AUTO struct buf whole = buf_make(FALLBACK_MAX);
+    if (!add_real_folder(&whole, slice_of(reader->errors->path)))
+        return false;
+    buf_add_slice(&whole, path);
+    if (!buf_ok(&whole))
+        return false;
+    const char *slash = memrchr(whole.at, '/', whole.len);
+    if (add_real_folder(ret_path, buf_slice(&whole)))
+        buf_add(ret_path, slash + 1, (size_t)(whole.at + whole.len - slash) - 1);
+    else
+        buf_add_slice(ret_path, buf_slice(&whole));
+    return buf_ok(ret_path);
+}
+
+/* A value that names a file beside the config names it from everywhere. False: it names none. */
+static bool add_path(const struct explain *explain, const struct reader *reader,
+                     const struct node *node)
+{
+    static const struct slice prefixes[] = {{"sqlite:", 7}, {"file:", 5}};
+    BUF_AUTO struct buf whole = buf_make(FALLBACK_MAX);
+    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
+        if (node->kind != NODE_SCALAR || !slice_starts(node->written, prefixes[i]))
+            continue;
+        struct slice path = slice_skip(node->written, prefixes[i].len);
+        buf_add_slice(&whole, prefixes[i]);
+        if (slice_starts(path, SLICE("/")) || !make_absolute(reader, path, &whole))
+            return false;
+        add_scalar(explain, buf_slice(&whole), false);
+        return true;
+    }
+    return false;
+}
+
+/* ---- a config ---- */
+
+/* Where a value comes from. */
+struct origin {
+    const char *from;        /* "rule", "defaults", "top" or "default" */
+    const struct node *node; /* NULL: the table's default */
+};
+
+static struct origin origin_of(const struct reader *reader, const struct rule_draft *draft,
+                               enum option_id id)
+{
+    const struct node *node = draft->set[id];
+    unsigned where = option_at(id)->where;
+    if (!node)
+        return (struct origin){"default", NULL};
+    if (draft == reader->base)
+        return (struct origin){"top", node};
+    if (node != reader->base->set[id])
+        return (struct origin){"rule", node};
+    return (struct origin){where & OPTION_TOP ? "top" : "defaults", node};
+}
+
+static void add_fallback(const struct explain *explain, const struct option *option)
+{
+    ARENA_AUTO struct arena arena = arena_make(FALLBACK_MAX);
+    struct complaints none;
+    complaints_init(&none, "");
+    const struct node *node = node_read(slice_of(option->fallback), &arena, &none);
+    complaints_fini(&none);
+    if (node)
+        add_value(explain, node);
+    else
+        explain->to->failed = true;
+}
+
+static void add_json(const struct explain *explain, const struct reader *reader,
+                     const struct option *option, struct origin origin)
+{
+    struct buf *to = explain->to;
+    json_add_name(to, option->name.at);
+    buf_add_str(to, "{");
+    json_add_name(to, "value");
+    if (!origin.node && has_fallback(option))
+        add_fallback(explain, option);
+    else if (!origin.node)
+        buf_add_str(to, "null");
+    else if (!add_path(explain, reader, origin.node))
+        add_value(explain, origin.node);
+    json_add_text(to, "from", slice_of(origin.from));
+    if (origin.node)
+        json_add_i64(to, "line", (int64_t)origin.node->key_place.line);
+    else if (!has_fallback(option))
+        json_add_text(to, "without", slice_of(option->fallback));
+    buf_add_char(to, '}');
+}
+
+/* What stands behind the value in a comment; `start` is where the line begins. */
+static void add_origin(struct buf *to, size_t start, struct origin origin, bool is_own)
+{
+    do
+        buf_add_char(to, ' ');
+    while (buf_ok(to) && to->len - start < COMMENT_COLUMN);
+    if (!origin.node)
+        buf_add_str(to, "# default\n");
+    else
+        buf_printf(to, "# %s%sline %zu\n", is_own ? "" : origin.from, is_own ? "" : ", ",
+                   origin.node->key_place.line);
+}
+
+/* A line that would be refused, or holds no value, is a comment. */
+static void add_yaml(const struct explain *explain, const struct reader *reader,
+                     const struct rule_draft *draft, enum option_id id)
+{
+    struct buf *to = explain->to;
+    const struct option *option = option_at(id);
+    struct origin origin = origin_of(reader, draft, id);
+    bool in_rule = draft != reader->base;
+    bool is_words = !origin.node && !has_fallback(option);
+    bool counts = !is_words && (!in_rule || option_counts(draft, id));
+    size_t start = to->len;
+    buf_add_str(to, !in_rule ? "" : id == OPTION_name ? "  - " : "    ");
+    buf_printf(to, "%s%s: ", counts ? "" : "# ", option->name.at);
+    if (is_words)
+        buf_printf(to, "%s\n", option->fallback);
+    else if (!origin.node)
+        add_fallback(explain, option);
+    else if (!add_path(explain, reader, origin.node))
+        add_value(explain, origin.node);
+    if (!is_words)
+        add_origin(to, start, origin, !in_rule || strcmp(origin.from, "rule") == 0);
+}
+
+static bool is_wanted(const struct explain *explain, enum option_id id)
+{
+    if (id == OPTION_rules || id == OPTION_defaults || id == OPTION_name)
+        return false;
+    return !explain->option || explain->option == option_at(id);
+}
+
+static void add_option(const struct explain *explain, const struct reader *reader,
+                       const struct rule_draft *draft, enum option_id id)
+{
+    if (explain->json)
+        add_json(explain, reader, option_at(id), origin_of(reader, draft, id));
+    else
+        add_yaml(explain, reader, draft, id);
+}
+
+static void add_options(const struct explain *explain, const struct reader *reader,
+                        const struct rule_draft *draft, unsigned where)
+{
+    for (int i = 0; i < OPTION_COUNT; i++)
+        if (option_at((enum option_id)i)->where & where && is_wanted(explain, (enum option_id)i))
+            add_option(explain, reader, draft, (enum option_id)i);
+}
+
+void explain_read(const struct explain *explain, const struct reader *reader)
+{
+    struct buf *to = explain->to;
+    if (explain->json)
+        buf_add_str(to, "{\"options\":{");
+    add_options(explain, reader, reader->base, OPTION_TOP);
+    buf_add_str(to, explain->json ? "},\"rules\":[" : reader->n_drafts > 0 ? "rules:\n" : "");
+    for (size_t i = 0; i < reader->n_drafts; i++) {
+        buf_add_str(to, explain->json ? i > 0 ? ",{" : "{" : "");
+        add_option(explain, reader, reader->drafts[i], OPTION_name);
+        add_options(explain, reader, reader->drafts[i], OPTION_RULE);
+        buf_add_str(to, explain->json ? "}" : "");
+    }
+    if (explain->json)
+        buf_add_str(to, "]}");
+}
