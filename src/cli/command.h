@@ -1,31 +1,189 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The subcommands: one file each, cli/NAME.c. A command gets what stands behind its name (argv[0]
- * is the name) and returns an exit code of core/errors.h. Help goes to stdout, complaints to
- * stderr.
+ * The one table of commands (its rows: commands.c) and of their options. From it come the parsing
+ * of command lines, `-h`, `pawl help`, the man page and the completion of bash; nothing of it is
+ * written a second time.
+ *
+ * A new command is a line of COMMANDS, a row of commands.c and a function `command_NAME`, which
+ * gets what stands behind its name (argv[0] is its last word) and returns an exit code of
+ * core/errors.h. Help goes to stdout, complaints to stderr.
  */
 #ifndef PAWL_CLI_COMMAND_H
 #define PAWL_CLI_COMMAND_H
 
-/* X(name, one line of help) */
-#define COMMANDS(X)                                                                                \
-    X(serve, "the gateway: a reverse proxy that makes retried requests happen once")               \
-    X(keys, "look into a store, and settle records whose outcome is unknown")                      \
-    X(hash, "print the payload hash of a body, or the key in a header value")                      \
-    X(demo, "a small refund service to try the gateway with")                                      \
-    X(version, "print the version")
+#include "base/buf.h"
+#include "core/errors.h"
 
-#define X(name, help) int command_##name(int argc, char **argv);
-COMMANDS(X)
+/* COMMAND(name), GROUP(name): a group stands before its commands. */
+#define COMMANDS(COMMAND, GROUP)                                                                   \
+    COMMAND(serve)                                                                                 \
+    GROUP(keys)                                                                                    \
+    COMMAND(keys_list)                                                                             \
+    COMMAND(keys_show)                                                                             \
+    COMMAND(keys_resolve)                                                                          \
+    COMMAND(keys_release)                                                                          \
+    COMMAND(keys_forget)                                                                           \
+    COMMAND(keys_stats)                                                                            \
+    COMMAND(keys_audit)                                                                            \
+    COMMAND(hash)                                                                                  \
+    GROUP(config)                                                                                  \
+    COMMAND(config_explain)                                                                        \
+    COMMAND(errors)                                                                                \
+    COMMAND(demo)                                                                                  \
+    COMMAND(help)                                                                                  \
+    COMMAND(version)
+
+/*
+ * X(id, name, letter, argument, values, least, most, help)
+ *   letter: of the short form; 0: there is none
+ *   argument: what the help calls it; NULL: takes none. FILE and PATH are completed as such
+ *   values: the words that it takes, divided by '|'; NULL: any
+ *   least, most: of a number; both 0: it is none
+ */
+#define FLAGS(X)                                                                                   \
+    X(CONFIG, "config", 'c', "FILE", NULL, 0, 0, "the config, YAML")                               \
+    X(TEST, "test", 't', NULL, NULL, 0, 0, "check the config, print its warnings, and exit")       \
+    X(SERVE_STORE, "store", 0, "PATH", NULL, 0, 0,                                                 \
+      "the SQLite file of the records (default: store: of the config, $PAWL_STORE, "               \
+      "$XDG_STATE_HOME/pawl/pawl.db)")                                                             \
+    X(DEMO, "demo", 0, NULL, NULL, 0, 0,                                                           \
+      "also start `pawl demo` at the config's upstream address; it outlives the gateway and is "   \
+      "found again at the next start")                                                             \
+    X(STORE, "store", 0, "PATH", NULL, 0, 0,                                                       \
+      "the store (default: $PAWL_STORE, $XDG_STATE_HOME/pawl/pawl.db)")                            \
+    X(STATUS, "status", 0, "S", "pending|complete|failed|unknown", 0, 0, "of this status")         \
+    X(LAPSED, "lapsed", 0, NULL, NULL, 0, 0, "pending, but the owner's lease is over")             \
+    X(TENANT, "tenant", 0, "T", NULL, 0, 0, "of this tenant (\"\": of none)")                      \
+    X(RULE, "rule", 0, "R", NULL, 0, 0, "of this rule")                                            \
+    X(KEY, "key", 0, "K", NULL, 0, 0, "with this key")                                             \
+    X(LIMIT, "limit", 0, "N", NULL, 1, 1000000, "at most so many (default 1000)")                  \
+    X(JSON, "json", 0, NULL, NULL, 0, 0, "as JSON, for programs")                                  \
+    X(PRINT_BODY, "body", 0, NULL, NULL, 0, 0, "print the kept body, and nothing else")            \
+    X(TOKEN, "token", 0, "N", NULL, 1, KEYS_TOKEN_MOST,                                            \
+      "the token that `pawl keys show` printed; another one changes nothing")                      \
+    X(FORCE, "force", 0, NULL, NULL, 0, 0,                                                         \
+      "even while the lease is live: its owner is surely dead")                                    \
+    X(HTTP_STATUS, "status", 0, "CODE", NULL, 200, 599, "it happened: the HTTP status")            \
+    X(HEADER, "header", 0, "H", NULL, 0, 0,                                                        \
+      "a header line of the answer, `Name: value`; a JSON body has its Content-Type")              \
+    X(BODY, "body", 0, "@FILE|TEXT", NULL, 0, 0,                                                   \
+      "the body of the answer; @FILE reads it from a file, @- from standard input")                \
+    X(RELEASED, "released", 0, NULL, NULL, 0, 0, "it did not happen")                              \
+    X(CANONICAL, "canonical", 'c', NULL, NULL, 0, 0,                                               \
+      "print exactly the bytes that are hashed, and nothing more")                                 \
+    X(CONTENT_TYPE, "content-type", 't', "TYPE", NULL, 0, 0,                                       \
+      "as the request would say (default application/json)")                                       \
+    X(HEADER_KEY, "key", 'k', "VALUE", NULL, 0, 0,                                                 \
+      "print the key that this value of Idempotency-Key names")                                    \
+    X(STRICT, "strict", 0, NULL, NULL, 0, 0,                                                       \
+      "only a quoted string is a key (`key_syntax: strict`)")                                      \
+    X(LISTEN, "listen", 0, "ADDRESS", NULL, 0, 0, "HOST:PORT (default 127.0.0.1:9000)")            \
+    X(LEDGER, "ledger", 0, "FILE", NULL, 0, 0, "default ledger.jsonl")                             \
+    X(FAULTS, "faults", 0, "LIST", NULL, 0, 0,                                                     \
+      "as the Demo-Fault header, for every POST: delay=MS, status=CODE, lose, lose-before, half")  \
+    X(HELP, "help", 'h', NULL, NULL, 0, 0, "this text")
+
+enum command_id {
+#define X(name) COMMAND_##name,
+    COMMANDS(X, X)
 #undef X
+        COMMAND_COUNT
+};
+
+enum flag_id {
+    FLAG_NONE,
+#define X(id, ...) FLAG_##id,
+    FLAGS(X)
+#undef X
+        FLAG_COUNT
+};
+
+struct flag {
+    const char *name;
+    char letter;
+    const char *argument;
+    const char *values;
+    int64_t least;
+    int64_t most;
+    const char *help;
+};
+
+struct command_exit {
+    enum exit_code code;
+    const char *when;
+};
+
+#define COMMAND_FLAGS_MAX 16
+#define COMMAND_EXITS_MAX 8
+
+struct command {
+    const char *name;     /* all its words, such as "keys list" */
+    const char *summary;  /* half a line */
+    const char *synopsis; /* what stands behind the name; a line for each form */
+    const char *about;    /* paragraphs, divided by an empty line; not wrapped */
+    bool is_group;
+    const char *operand; /* what the help calls it; NULL: there is none */
+    int operands_least;
+    int operands_most;
+    enum flag_id needs; /* a flag without which nothing can be done, or FLAG_NONE */
+    enum flag_id flags[COMMAND_FLAGS_MAX]; /* up to FLAG_NONE; FLAG_HELP goes without saying */
+    struct command_exit exits[COMMAND_EXITS_MAX]; /* up to one without words */
+};
+
+/* The rows. */
+const struct command *command_at(enum command_id id);
+const struct flag *flag_at(enum flag_id id);
+
+/* Appends the words that a flag takes, as "a, b or c"; nothing where it takes any. */
+void flag_add_values(const struct flag *flag, struct buf *buf);
+
+/* Appends its help, and the words that it takes. */
+void flag_add_help(const struct flag *flag, struct buf *buf);
+
+/* The command of which `words` begins with all words; `*ret_words` says with how many. A group, if
+ * what follows names none of its commands. NULL: there is none. */
+const struct command *command_find(char *const *words, size_t n, size_t *ret_words);
+
+/* Whether `command` belongs to the group (NULL: stands at the top). */
+bool command_is_in(const struct command *command, const struct command *group);
+
+/* Its last word. */
+const char *command_word(const struct command *command);
+
+#define X(name) int command_##name(int argc, char **argv);
+#define GROUP(name)
+COMMANDS(X, GROUP)
+#undef GROUP
+#undef X
+
+/* ---- command lines ---- */
+
+struct flag_value {
+    const char *text; /* NULL: it takes none */
+    int64_t number;   /* of a flag with a range */
+    size_t choice;    /* of a flag with values: which, from 0 */
+};
+
+/* Takes a flag of the command line into `to`; an exit code, anything but 0 was explained. */
+typedef int command_take(void *to, enum flag_id flag, const struct flag_value *value);
+
+struct operands {
+    int n;
+    char **at;
+};
+
+#define COMMAND_ENDED (-1)
+
+/* Reads the command line of a command by the table: each flag goes to `take`, in order; `at` gets
+ * what is no flag. An exit code, anything but 0 was explained; COMMAND_ENDED: help was asked for
+ * and printed. */
+int command_read(enum command_id id, struct operands *at, command_take *take, void *to);
+
+/* What a command returns that command_read ended with `code`, which is not 0. */
+int command_end(enum command_id id, int code);
 
 /* Prints `pawl COMMAND: what` and a hint at -h to stderr; returns exit code 2. */
 int command_misused(const char *command, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-
-/* The store of a command: `option` (PATH or sqlite:PATH; may be NULL), else $PAWL_STORE, else the
- * XDG default, whose folder is made when `create`. Malloc'd text (mem_free); NULL: no home
- * directory, or no memory. */
-char *command_store_path(const char *option, int create);
 
 #endif

@@ -5,10 +5,8 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "cli/command.h"
-#include "core/errors.h"
 #include "daemon/resolve.h"
 #include "demo/server.h"
-#include <getopt.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,50 +19,24 @@
 
 extern char **environ;
 
-static const char help[] =
-    "usage: pawl demo [--listen ADDRESS] [--ledger FILE] [--faults LIST]\n\n"
-    "A small refund and payment service on loopback, to try the gateway with. It does not dedupe:\n"
-    "its ledger counts how often something really happened.\n\n"
-    "  --listen ADDRESS  default 127.0.0.1:9000\n"
-    "  --ledger FILE     default ledger.jsonl\n"
-    "  --faults LIST     as the Demo-Fault header, for every POST: delay=MS, status=CODE, lose,\n"
-    "                    lose-before, half\n"
-    "  -h, --help        this text\n\n"
-    "exit codes: 0 done, 1 no ledger or address, 2 usage\n";
+static int take(void *to, enum flag_id flag, const struct flag_value *value)
+{
+    struct demo_config *config = to;
+    if (flag == FLAG_LISTEN)
+        config->listen = value->text;
+    else if (flag == FLAG_LEDGER)
+        config->ledger = value->text;
+    else
+        config->faults = value->text;
+    return EXIT_DONE;
+}
 
 int command_demo(int argc, char **argv)
 {
-    static const struct option longs[] = {{"listen", required_argument, NULL, 'l'},
-                                          {"ledger", required_argument, NULL, 'f'},
-                                          {"faults", required_argument, NULL, 'x'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {NULL, 0, NULL, 0}};
+    struct operands at = {argc, argv};
     struct demo_config config = {.listen = "127.0.0.1:9000", .ledger = "ledger.jsonl"};
-    int c;
-    opterr = 0;
-    while ((c = getopt_long(argc, argv, ":h", longs, NULL)) != -1) {
-        switch (c) {
-        case 'l':
-            config.listen = optarg;
-            break;
-        case 'f':
-            config.ledger = optarg;
-            break;
-        case 'x':
-            config.faults = optarg;
-            break;
-        case 'h':
-            fputs(help, stdout);
-            return EXIT_DONE;
-        case ':':
-            return command_misused("demo", "%s needs a value", argv[optind - 1]);
-        default:
-            return command_misused("demo", "there is no option %s", argv[optind - 1]);
-        }
-    }
-    if (optind < argc)
-        return command_misused("demo", "takes no argument `%s`", argv[optind]);
-    return demo_run(&config);
+    int code = command_read(COMMAND_demo, &at, take, &config);
+    return code == EXIT_DONE ? demo_run(&config) : command_end(COMMAND_demo, code);
 }
 
 static bool is_listening(const struct sockaddr_storage *address, unsigned len)

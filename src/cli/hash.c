@@ -1,29 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/arena.h"
+#include "base/json.h"
 #include "cli/command.h"
 #include "cli/input.h"
-#include "cli/options.h"
 #include "cli/print.h"
-#include "core/errors.h"
 #include "core/key_header.h"
 #include "core/payload.h"
 
 /* JSON takes up to 32 times its size to read (base/json.h). */
 #define HASH_ARENA_MAX (INPUT_MAX * 40)
-
-static const char help[] =
-    "usage: pawl hash [--canonical] [--content-type TYPE] [FILE]\n"
-    "       pawl hash --key VALUE [--strict]\n\n"
-    "Prints the payload hash of a body: SHA-256 of its canonical form, 64 hex digits. Reads\n"
-    "standard input without FILE, or where it is `-`; at most 64 MiB.\n\n"
-    "  -c, --canonical          print exactly the bytes that are hashed, and nothing more\n"
-    "  -t, --content-type TYPE  as the request would say (default application/json)\n"
-    "  -k, --key VALUE          print the key that this value of Idempotency-Key names\n"
-    "      --strict             only a quoted string is a key (`key_syntax: strict`)\n"
-    "  -h, --help               this text\n\n"
-    "Where the raw bytes count though the type is JSON (a member name twice, a lone surrogate, a\n"
-    "number beyond bounds, nesting too deep), a note on stderr says so.\n\n"
-    "exit codes: 0 done, 2 usage, 65 not JSON, too large, or not a key\n";
 
 struct hash_options {
     const char *content_type;
@@ -31,7 +16,31 @@ struct hash_options {
     const char *file;
     bool canonical;
     bool strict;
+    bool json;
 };
+
+static int no_memory(void)
+{
+    fputs("pawl hash: out of memory\n", stderr);
+    return EXIT_UNAVAILABLE;
+}
+
+/* A line, or a JSON object whose only member is `name`. */
+static int print_result(const struct hash_options *options, const char *name, struct slice text)
+{
+    BUF_AUTO struct buf line = buf_make(SIZE_MAX);
+    if (options->json) {
+        buf_add_char(&line, '{');
+        json_add_text(&line, name, text);
+        buf_add_char(&line, '}');
+    } else {
+        buf_add_slice(&line, text);
+    }
+    if (!buf_ok(&line))
+        return no_memory();
+    printf("%.*s\n", SLICE_ARG(buf_slice(&line)));
+    return EXIT_DONE;
+}
 
 static int hash_key(const struct hash_options *options)
 {
@@ -40,8 +49,7 @@ static int hash_key(const struct hash_options *options)
     struct slice key;
     enum key_header result = key_value_read(slice_of(options->key), syntax, &arena, &key);
     if (result == KEY_HEADER_OK) {
-        printf("%.*s\n", SLICE_ARG(key));
-        return EXIT_DONE;
+        return print_result(options, "key", key);
     }
     bool unquoted = options->strict && result == KEY_HEADER_MALFORMED && options->key[0] != '"';
     fprintf(stderr, "pawl hash: %s%s\n", key_header_text(result),
@@ -68,12 +76,6 @@ static int judge(const struct payload *payload)
     return EXIT_BAD_DATA;
 }
 
-static int no_memory(void)
-{
-    fputs("pawl hash: out of memory\n", stderr);
-    return EXIT_UNAVAILABLE;
-}
-
 static int print_canonical(const struct payload *payload)
 {
     static const struct payload_selection all = {.mode = PAYLOAD_ALL};
@@ -85,7 +87,7 @@ static int print_canonical(const struct payload *payload)
     return EXIT_DONE;
 }
 
-static int print_hash(const struct payload *payload)
+static int print_hash(const struct hash_options *options, const struct payload *payload)
 {
     static const struct payload_selection all = {.mode = PAYLOAD_ALL};
     struct digest hash;
@@ -93,8 +95,7 @@ static int print_hash(const struct payload *payload)
     if (!payload_hash(payload, &all, &hash))
         return no_memory();
     hex_encode(hash.bytes, DIGEST_SIZE, hex);
-    puts(hex);
-    return EXIT_DONE;
+    return print_result(options, "payload_hash", slice_of(hex));
 }
 
 static int hash_body(const struct hash_options *options)
@@ -113,7 +114,7 @@ static int hash_body(const struct hash_options *options)
     code = judge(&payload);
     if (code != EXIT_DONE)
         return code;
-    return options->canonical ? print_canonical(&payload) : print_hash(&payload);
+    return options->canonical ? print_canonical(&payload) : print_hash(options, &payload);
 }
 
 /* Whether what was asked for fits together. */
@@ -123,51 +124,46 @@ static int review(const struct hash_options *options)
         return command_misused("hash", "--strict goes with --key");
     if (options->key && (options->file || options->canonical || options->content_type))
         return command_misused("hash", "--key reads no body: no FILE, no --canonical, no type");
+    if (options->canonical && options->json)
+        return command_misused("hash", "--canonical prints bytes, not --json");
     return EXIT_DONE;
 }
 
-/* An exit code, or -1: help was printed. */
-static int parse(int argc, char **argv, struct hash_options *options)
+static int take(void *to, enum flag_id flag, const struct flag_value *value)
 {
-    static const struct option longs[] = {
-        {"canonical", no_argument, NULL, 'c'}, {"content-type", required_argument, NULL, 't'},
-        {"key", required_argument, NULL, 'k'}, {"strict", no_argument, NULL, 's'},
-        {"help", no_argument, NULL, 'h'},      {NULL, 0, NULL, 0}};
-    int c;
-    opterr = 0;
-    while ((c = getopt_long(argc, argv, ":ct:k:h", longs, NULL)) != -1) {
-        switch (c) {
-        case 'c':
-            options->canonical = true;
-            break;
-        case 't':
-            options->content_type = optarg;
-            break;
-        case 'k':
-            options->key = optarg;
-            break;
-        case 's':
-            options->strict = true;
-            break;
-        case 'h':
-            fputs(help, stdout);
-            return -1;
-        default:
-            return options_refused("hash", longs, c, argv);
-        }
+    struct hash_options *options = to;
+    switch (flag) {
+    case FLAG_CANONICAL:
+        options->canonical = true;
+        break;
+    case FLAG_CONTENT_TYPE:
+        options->content_type = value->text;
+        break;
+    case FLAG_HEADER_KEY:
+        options->key = value->text;
+        break;
+    case FLAG_STRICT:
+        options->strict = true;
+        break;
+    case FLAG_JSON:
+        options->json = true;
+        break;
+    default:
+        break;
     }
-    if (argc - optind > 1)
-        return command_misused("hash", "takes one FILE, not %d", argc - optind);
-    options->file = argv[optind];
-    return review(options);
+    return EXIT_DONE;
 }
 
 int command_hash(int argc, char **argv)
 {
+    struct operands at = {argc, argv};
     struct hash_options options = {0};
-    int code = parse(argc, argv, &options);
+    int code = command_read(COMMAND_hash, &at, take, &options);
+    options.file = at.n > 0 ? at.at[0] : NULL;
+    if (code == EXIT_DONE)
+        code = review(&options);
     if (code != EXIT_DONE)
-        return code < 0 ? print_flush("hash", EXIT_DONE) : code;
+        return command_end(COMMAND_hash, code);
     if (!options.content_type)
         options.content_type = "application/json";
     return print_flush("hash", options.key ? hash_key(&options) : hash_body(&options));

@@ -55,8 +55,10 @@ int keys_run(struct keys_session *session, struct store_op *op);
 /* Lists at most `limit` records that fit the options. An exit code; what went wrong was said. */
 int keys_collect(struct keys_session *session, size_t limit, struct keys_found *ret_found);
 
-/* The one record that the options name. None: 1. Several: they are listed, 2. */
-int keys_find(struct keys_session *session, struct keys_found *found, struct keys_row **ret_row);
+/* Opens the store and finds the one record that the options name. None: 1. Several: they are
+ * listed, 2. */
+int keys_open_one(struct keys_session *session, const struct keys_options *options,
+                  struct keys_found *found, struct keys_row **ret_row);
 
 /* ---- keys_print.c ---- */
 

@@ -44,9 +44,7 @@ static int settle(const struct keys_options *options, struct store_op *op)
     KEYS_SESSION_AUTO struct keys_session session = {0};
     KEYS_FOUND_AUTO struct keys_found found = {0};
     struct keys_row *row = NULL;
-    int code = keys_open(&session, options);
-    if (code == EXIT_DONE)
-        code = keys_find(&session, &found, &row);
+    int code = keys_open_one(&session, options, &found, &row);
     if (code != EXIT_DONE)
         return code;
     op->key_hash = row->store.key_hash;

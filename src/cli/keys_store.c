@@ -3,13 +3,13 @@
 #include "cli/command.h"
 #include "cli/keys.h"
 #include "cli/print.h"
-#include "core/errors.h"
+#include "cli/store_path.h"
 
 #define CANDIDATES_MAX 20
 
 int keys_open(struct keys_session *session, const struct keys_options *options)
 {
-    char *path MEM_AUTO = command_store_path(options->store, false);
+    char *path MEM_AUTO = store_path_find(options->store, false);
     char *problem MEM_AUTO = NULL;
     session->options = options;
     if (!path)
@@ -77,7 +77,7 @@ static int not_found(const struct keys_options *options)
     return EXIT_FINAL_ERROR;
 }
 
-int keys_find(struct keys_session *session, struct keys_found *found, struct keys_row **ret_row)
+static int find(struct keys_session *session, struct keys_found *found, struct keys_row **ret_row)
 {
     int code = keys_collect(session, CANDIDATES_MAX + 1, found);
     if (code != EXIT_DONE)
@@ -92,4 +92,11 @@ int keys_find(struct keys_session *session, struct keys_found *found, struct key
     return command_misused(session->options->command,
                            "%s%zu records have this key; say which with --tenant and --rule",
                            found->n > CANDIDATES_MAX ? "at least " : "", found->n);
+}
+
+int keys_open_one(struct keys_session *session, const struct keys_options *options,
+                  struct keys_found *found, struct keys_row **ret_row)
+{
+    int code = keys_open(session, options);
+    return code == EXIT_DONE ? find(session, found, ret_row) : code;
 }

@@ -1,113 +1,111 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/json.h"
 #include "cli/command.h"
-
-#include "base/buf.h"
-#include "core/errors.h"
-#include <errno.h>
-#include <stdarg.h>
+#include "cli/help.h"
+#include "cli/print.h"
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 
-#define PATH_TEXT_MAX ((size_t)8192)
+#define WORDS_MOST 2 /* of a command's name */
 
-struct command {
-    const char *name;
-    const char *help;
-    int (*run)(int argc, char **argv);
-};
-
-static const struct command commands[] = {
-#define X(name, help) {#name, help, command_##name},
-    COMMANDS(X)
+static int (*const runs[COMMAND_COUNT])(int argc, char **argv) = {
+#define X(name) [COMMAND_##name] = command_##name,
+#define GROUP(name)
+    COMMANDS(X, GROUP)
+#undef GROUP
 #undef X
 };
 
-static int print_help(FILE *to)
+/* Of commands that take no flag but --help. */
+static int take_nothing(void *to, enum flag_id flag, const struct flag_value *value)
 {
-    fputs("pawl makes operations happen once: retries, double clicks and replays get the first "
-          "answer.\n\nusage: pawl COMMAND [OPTIONS]\n\n",
-          to);
-    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
-        fprintf(to, "  %-9s %s\n", commands[i].name, commands[i].help);
-    fputs("\n`pawl COMMAND -h` tells more.\n", to);
-    return to == stdout ? EXIT_DONE : EXIT_USAGE;
+    (void)to, (void)flag, (void)value;
+    return EXIT_DONE;
 }
 
-int command_misused(const char *command, const char *format, ...)
+int command_help(int argc, char **argv)
 {
-    va_list arguments;
-    fprintf(stderr, "pawl %s: ", command);
-    va_start(arguments, format);
-    vfprintf(stderr, format, arguments);
-    va_end(arguments);
-    fprintf(stderr, "; see `pawl %s -h`\n", command);
-    return EXIT_USAGE;
+    struct operands at = {argc, argv};
+    size_t words = 0;
+    int code = command_read(COMMAND_help, &at, take_nothing, NULL);
+    if (code != EXIT_DONE)
+        return command_end(COMMAND_help, code);
+    const struct command *command = command_find(at.at, (size_t)at.n, &words);
+    if (words < (size_t)at.n && (!command || command->is_group))
+        return help_no_such_command(command, at.at[words]);
+    if (words < (size_t)at.n)
+        return command_misused("help", "`%s` has no subcommands", command->name);
+    if (command)
+        help_of_command(stdout, command);
+    else
+        help_of_pawl(stdout);
+    return print_flush("help", EXIT_DONE);
 }
 
-/* Makes the folders of an absolute path, as `mkdir -p` does, for this user alone. */
-static void make_folders(char *path)
-{
-    for (char *at = strchr(path + 1, '/'); at; at = strchr(at + 1, '/')) {
-        *at = '\0';
-        (void)mkdir(path, 0700);
-        *at = '/';
-    }
-}
+#ifdef PAWL_HOOKS
+#define HAS_HOOKS true
+#else
+#define HAS_HOOKS false
+#endif
 
-char *command_store_path(const char *option, int create)
+static int take_json(void *to, enum flag_id flag, const struct flag_value *value)
 {
-    struct buf path = buf_make(PATH_TEXT_MAX);
-    const char *state = getenv("XDG_STATE_HOME");
-    const char *home = getenv("HOME");
-    if (!option)
-        option = getenv("PAWL_STORE");
-    if (option && *option) {
-        bool prefixed = strncmp(option, "sqlite:", sizeof "sqlite:" - 1) == 0;
-        buf_add_str(&path, prefixed ? option + sizeof "sqlite:" - 1 : option);
-        return buf_take(&path);
-    }
-    if (state && *state == '/') {
-        buf_add_str(&path, state);
-    } else if (home && *home == '/') {
-        buf_add_str(&path, home);
-        buf_add_str(&path, "/.local/state");
-    } else {
-        return NULL;
-    }
-    buf_add_str(&path, "/pawl/pawl.db");
-    char *text = buf_take(&path);
-    if (text && create)
-        make_folders(text);
-    return text;
+    (void)flag, (void)value;
+    *(bool *)to = true;
+    return EXIT_DONE;
 }
 
 int command_version(int argc, char **argv)
 {
-    (void)argv;
-    if (argc > 1)
-        return command_misused("version", "takes no arguments");
-#ifdef PAWL_HOOKS
-    puts("pawl " PAWL_VERSION " +hooks");
-#else
-    puts("pawl " PAWL_VERSION);
-#endif
-    return EXIT_DONE;
+    struct operands at = {argc, argv};
+    bool json = false;
+    int code = command_read(COMMAND_version, &at, take_json, &json);
+    if (code != EXIT_DONE)
+        return command_end(COMMAND_version, code);
+    if (json)
+        printf("{\"version\":\"%s\",\"hooks\":%s}\n", PAWL_VERSION, HAS_HOOKS ? "true" : "false");
+    else
+        printf("pawl %s%s\n", PAWL_VERSION, HAS_HOOKS ? " +hooks" : "");
+    return print_flush("version", EXIT_DONE);
+}
+
+/* `pawl GROUP`, without a command of the group. */
+static int run_group(const struct command *group, int argc, char **argv)
+{
+    if (argc < 2) {
+        help_of_command(stderr, group);
+        return EXIT_USAGE;
+    }
+    if (strcmp(argv[1], "-h") != 0 && strcmp(argv[1], "--help") != 0)
+        return help_no_such_command(group, argv[1]);
+    help_of_command(stdout, group);
+    return print_flush(group->name, EXIT_DONE);
+}
+
+/* The options that stand where a command does. */
+static int run_alone(char *word)
+{
+    char *argv[] = {word, NULL};
+    if (strcmp(word, "-h") == 0 || strcmp(word, "--help") == 0)
+        return command_help(1, argv);
+    if (strcmp(word, "-V") == 0 || strcmp(word, "--version") == 0)
+        return command_version(1, argv);
+    return help_no_such_command(NULL, word);
 }
 
 int main(int argc, char **argv)
 {
-    if (argc < 2)
-        return print_help(stderr);
-    const char *name = argv[1];
-    if (strcmp(name, "-h") == 0 || strcmp(name, "--help") == 0)
-        return print_help(stdout);
-    if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0)
-        return command_version(1, argv + 1);
-    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
-        if (strcmp(name, commands[i].name) == 0)
-            return commands[i].run(argc - 1, argv + 1);
-    fprintf(stderr, "pawl: there is no %s `%s`\n\n", *name == '-' ? "option" : "command", name);
-    return print_help(stderr);
+    size_t words = 0;
+    if (argc < 2) {
+        help_of_pawl(stderr);
+        return EXIT_USAGE;
+    }
+    const struct command *command = command_find(argv + 1, (size_t)argc - 1, &words);
+    if (!command)
+        return run_alone(argv[1]);
+    argc -= (int)words;
+    argv += words;
+    for (size_t i = 0; i < COMMAND_COUNT; i++)
+        if (command == command_at((enum command_id)i) && runs[i])
+            return runs[i](argc, argv);
+    return run_group(command, argc, argv);
 }

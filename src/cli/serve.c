@@ -2,26 +2,10 @@
 #include "base/mem.h"
 #include "cli/command.h"
 #include "cli/demo.h"
-#include "core/errors.h"
+#include "cli/print.h"
+#include "cli/store_path.h"
 #include "daemon/daemon.h"
-#include <getopt.h>
 #include <stdio.h>
-#include <string.h>
-
-static const char help[] =
-    "usage: pawl serve -c FILE [-t] [--store PATH] [--demo]\n\n"
-    "Runs the gateway. SIGTERM and SIGINT stop accepting, let running requests end, and exit 0; a\n"
-    "second one ends it at once. SIGHUP reads the config again; a bad one is refused, and the old\n"
-    "one goes on.\n\n"
-    "  -c, --config FILE  the config, YAML\n"
-    "  -t, --test         check the config, print its warnings, and exit\n"
-    "      --store PATH   the SQLite file of the records (default: `store:` of the config,\n"
-    "                     $PAWL_STORE, $XDG_STATE_HOME/pawl/pawl.db)\n"
-    "      --demo         also start `pawl demo` at the config's upstream address; it outlives\n"
-    "                     the gateway and is found again at the next start\n"
-    "  -h, --help         this text\n\n"
-    "exit codes: 0 done, 2 usage or config, 69 store or address not available, 74 stopped after a\n"
-    "disk error\n";
 
 struct options {
     const char *config;
@@ -30,49 +14,35 @@ struct options {
     bool demo;
 };
 
-static int parse(int argc, char **argv, struct options *options)
+static int take(void *to, enum flag_id flag, const struct flag_value *value)
 {
-    static const struct option longs[] = {
-        {"config", required_argument, NULL, 'c'}, {"test", no_argument, NULL, 't'},
-        {"store", required_argument, NULL, 's'},  {"demo", no_argument, NULL, 'd'},
-        {"help", no_argument, NULL, 'h'},         {NULL, 0, NULL, 0}};
-    int c;
-    opterr = 0;
-    while ((c = getopt_long(argc, argv, ":c:th", longs, NULL)) != -1) {
-        switch (c) {
-        case 'c':
-            options->config = optarg;
-            break;
-        case 't':
-            options->test = true;
-            break;
-        case 's':
-            options->store = optarg;
-            break;
-        case 'd':
-            options->demo = true;
-            break;
-        case 'h':
-            fputs(help, stdout);
-            return -1;
-        case ':':
-            return command_misused("serve", "%s needs a value", argv[optind - 1]);
-        default:
-            return command_misused("serve", "there is no option %s", argv[optind - 1]);
-        }
+    struct options *options = to;
+    switch (flag) {
+    case FLAG_CONFIG:
+        options->config = value->text;
+        break;
+    case FLAG_TEST:
+        options->test = true;
+        break;
+    case FLAG_SERVE_STORE:
+        options->store = value->text;
+        break;
+    case FLAG_DEMO:
+        options->demo = true;
+        break;
+    default:
+        break;
     }
-    if (optind < argc)
-        return command_misused("serve", "takes no argument `%s`", argv[optind]);
-    if (!options->config)
-        return command_misused("serve", "needs a config: -c FILE");
     return EXIT_DONE;
 }
 
+/* NULL: no home directory, or no memory. */
 static char *store_path(const struct options *options, const struct config *config)
 {
-    if (!options->store && config->store.len > 0)
-        return mem_copy(config->store.at, config->store.len);
-    return command_store_path(options->store, true);
+    bool in_config = !options->store && config->store.len > 0;
+    char *found MEM_AUTO = in_config ? mem_copy(config->store.at, config->store.len)
+                                     : store_path_find(options->store, true);
+    return found ? store_path_real(found) : NULL;
 }
 
 static int run(const struct options *options, const struct config *config)
@@ -96,10 +66,11 @@ static void say_good(const char *path, const struct config *config)
 
 int command_serve(int argc, char **argv)
 {
+    struct operands at = {argc, argv};
     struct options options = {0};
-    int code = parse(argc, argv, &options);
+    int code = command_read(COMMAND_serve, &at, take, &options);
     if (code != EXIT_DONE)
-        return code < 0 ? EXIT_DONE : code;
+        return command_end(COMMAND_serve, code);
     char *complaints MEM_AUTO = NULL;
     struct config *config = config_read(options.config, &complaints);
     if (complaints && *complaints)
@@ -111,5 +82,5 @@ int command_serve(int argc, char **argv)
     else
         code = run(&options, config);
     config_free(config);
-    return code;
+    return print_flush("serve", code);
 }

@@ -9,8 +9,54 @@ static const struct error_row rows[ERROR_COUNT] = {
 #undef X
 };
 
+static const struct error_row families[ERROR_FAMILY_COUNT] = {
+#define X(name, code, status, short_code, retryable, safe, exit, title, hint)                      \
+    [ERROR_FAMILY_##name] = {code, status, short_code, retryable, safe, exit, title, hint},
+    PAWL_ERROR_FAMILIES(X)
+#undef X
+};
+
 const struct error_row *error_row(enum error error)
 {
     CHECK(error > ERROR_NONE && error < ERROR_COUNT);
     return &rows[error];
+}
+
+const struct error_row *error_family_row(enum error_family family)
+{
+    CHECK(family < ERROR_FAMILY_COUNT);
+    return &families[family];
+}
+
+/* `VALIDATION.*` takes every code that begins with `VALIDATION.`. */
+static bool takes(const struct error_row *row, struct slice code)
+{
+    struct slice own = slice_of(row->code);
+    if (slice_eq(own, code))
+        return true;
+    bool wild = own.len > 2 && own.at[own.len - 1] == '*';
+    return wild && code.len >= own.len && slice_starts(code, slice_make(own.at, own.len - 1));
+}
+
+const struct error_row *error_find(struct slice code)
+{
+    for (size_t i = ERROR_NONE + 1; i < ERROR_COUNT; i++)
+        if (takes(&rows[i], code))
+            return &rows[i];
+    for (size_t i = 0; i < ERROR_FAMILY_COUNT; i++)
+        if (takes(&families[i], code))
+            return &families[i];
+    return NULL;
+}
+
+const char *exit_code_text(enum exit_code code)
+{
+    switch (code) {
+#define X(name, number, text)                                                                      \
+    case EXIT_##name:                                                                              \
+        return text;
+        PAWL_EXIT_CODES(X)
+#undef X
+    }
+    return "";
 }

@@ -13,18 +13,26 @@
 
 #include "base/slice.h"
 
-/* Exit codes of every command (contract section 7). */
+/* Exit codes of every command (contract section 7): X(name, number, what it says). */
+#define PAWL_EXIT_CODES(X)                                                                         \
+    X(DONE, 0, "done")                                                                             \
+    X(FINAL_ERROR, 1, "the operation ended in a final error")                                      \
+    X(USAGE, 2, "usage or config")                                                                 \
+    X(BAD_DATA, 65, "bad data: another payload, or not JSON")                                      \
+    X(UNAVAILABLE, 69, "store, target or address not available")                                   \
+    X(FAIL_STOP, 74, "stopped after a disk error")                                                 \
+    X(TRY_AGAIN, 75, "try again: in progress elsewhere")                                           \
+    X(OUTCOME_UNKNOWN, 76, "the outcome is unknown")                                               \
+    X(DEADLINE, 124, "the deadline has passed")
+
 enum exit_code {
-    EXIT_DONE = 0,
-    EXIT_FINAL_ERROR = 1,
-    EXIT_USAGE = 2,
-    EXIT_BAD_DATA = 65,
-    EXIT_UNAVAILABLE = 69,
-    EXIT_FAIL_STOP = 74,
-    EXIT_TRY_AGAIN = 75,
-    EXIT_OUTCOME_UNKNOWN = 76,
-    EXIT_DEADLINE = 124,
+#define X(name, number, text) EXIT_##name = (number),
+    PAWL_EXIT_CODES(X)
+#undef X
 };
+
+/* What an exit code says, for help. */
+const char *exit_code_text(enum exit_code code);
 
 #define PAWL_ERRORS(X)                                                                             \
     X(KEY_MISSING, "VALIDATION.idempotency.key_missing", 400, "KEY_MISSING", false, true, 1,       \
@@ -86,12 +94,32 @@ enum exit_code {
       69, "The record store is not available",                                                     \
       "This request did nothing. Retry with backoff under the same key.")
 
+/* Whole families, and what others answer with, in the same columns: what to do about a code that
+ * has no row of its own. */
+#define PAWL_ERROR_FAMILIES(X)                                                                     \
+    X(ANY_VALIDATION, "VALIDATION.*", 400, "VALIDATION", false, true, 1,                           \
+      "The request is not valid", "Correct the request; nothing was done.")                        \
+    X(ANY_AUTH, "AUTH.*", 401, "AUTH", false, true, 1, "Not signed in, or not allowed",            \
+      "Sign in again or get the permission, then repeat under the same key; nothing was done.")    \
+    X(ANY_TRANSIENT, "TRANSIENT.*", 503, "TRANSIENT", true, false, 75,                             \
+      "A failure that passes by itself",                                                           \
+      "Retry with backoff under the same key; do not start over under a new one.")                 \
+    X(PROVIDER_DUPLICATE, "PROVIDER.duplicate", 409, "DUPLICATE", false, false, 0,                 \
+      "Applied before", "The operation happened. Surface the existing result.")
+
 enum error {
     ERROR_NONE,
 #define X(name, code, status, short_code, retryable, safe, exit, title, hint) ERROR_##name,
     PAWL_ERRORS(X)
 #undef X
         ERROR_COUNT
+};
+
+enum error_family {
+#define X(name, code, status, short_code, retryable, safe, exit, title, hint) ERROR_FAMILY_##name,
+    PAWL_ERROR_FAMILIES(X)
+#undef X
+        ERROR_FAMILY_COUNT
 };
 
 struct error_row {
@@ -107,5 +135,11 @@ struct error_row {
 
 /* The row of an error (not ERROR_NONE). */
 const struct error_row *error_row(enum error error);
+
+/* The row of a family. */
+const struct error_row *error_family_row(enum error_family family);
+
+/* The row of a code: its own, else its family's; NULL: there is none. */
+const struct error_row *error_find(struct slice code);
 
 #endif

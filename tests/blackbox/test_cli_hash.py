@@ -146,6 +146,13 @@ def test_a_value_that_is_no_key_fails_with_the_reason(arguments):
     assert ran.stderr.startswith(b"pawl hash: The key is ")
 
 
+def test_json_prints_one_object():
+    ran = hashed("--json", body=b"1.0")
+    assert json.loads(ran.stdout) == {"payload_hash": sha256(b"1").decode().strip()}
+    assert json.loads(hashed("--json", "--key", '"a \\"b"').stdout) == {"key": 'a "b'}
+    assert hashed("--json", "--canonical", body=b"1").returncode == 2
+
+
 def test_strict_takes_a_quoted_key():
     assert hashed("--key", '"abc"', "--strict").stdout == b"abc\n"
 
@@ -153,7 +160,8 @@ def test_strict_takes_a_quoted_key():
 @pytest.mark.parametrize("arguments, said", [
     (["--canonicl"], "did you mean --canonical?"), (["--c"], "beginning of several"),
     (["-x"], "no option -x"), (["--strict=1"], "takes no value"), (["--key"], "needs a value"),
-    (["a", "b"], "one FILE"), (["--strict"], "goes with --key"), (["--key", "k", "a"], "no FILE"),
+    (["a", "b"], "at most 1 FILE"), (["--strict"], "goes with --key"),
+    (["--key", "k", "a"], "no FILE"),
 ])
 def test_a_wrong_command_line_is_explained(arguments, said):
     ran = hashed(*arguments)

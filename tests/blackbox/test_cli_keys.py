@@ -379,11 +379,11 @@ def test_an_audit_of_many_acts_tells_every_one_once(gateway, upstream, keys):
 
 
 @pytest.mark.parametrize("arguments, said", [
-    ([], "usage: pawl keys"), (["lst"], "did you mean `list`?"), (["zzz"], "no `zzz`"),
+    ([], "usage: pawl keys"), (["lst"], "did you mean `list`?"), (["zzz"], "no command `zzz`"),
     (["list", "--statsu", "x"], "did you mean --status?"), (["list", "--status", "x"], "pending"),
     (["list", "--limit", "0"], "--limit is 1 to"), (["list", "k1"], "argument `k1`"),
-    (["show"], "give its KEY"), (["resolve", "k1", "--released"], "needs --token"),
-    (["resolve", "k1", "--token", "x"], "not a token"),
+    (["show"], "needs a KEY"), (["resolve", "k1", "--released"], "needs --token"),
+    (["resolve", "k1", "--token", "x"], "--token is 1 to 9007199254740991"),
     (["resolve", "k1", "--token", "1"], "--status N or --released"),
     (["resolve", "k1", "--token", "1", "--status", "99"], "200 to 599"),
     (["resolve", "k1", "--token", "1", "--released", "--status", "201"], "--released has no"),

@@ -313,6 +313,16 @@ def test_the_ready_line_says_where_and_what(pawl, upstream):
     assert f"127.0.0.1:{upstream.port}" in line
 
 
+def test_the_store_is_named_by_its_shortest_path(pawl, upstream):
+    gateway = pawl(started=False)
+    (gateway.directory / "deep").mkdir()
+    gateway.store = gateway.directory / "deep" / ".." / "pawl.db"
+    gateway.configure(CONFIG)
+    gateway.start()
+    line = next(line for line in gateway.printed if line.startswith("pawl: ready"))
+    assert f"store {gateway.directory}/pawl.db " in line
+
+
 def test_every_exchange_is_one_line_of_json(pawl, upstream):
     gateway = pawl()
     gateway.post("/refunds", BODY, key="k1")

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Command lines, read by the table. The one user of getopt_long. */
+#include "base/check.h"
+#include "base/nearest.h"
+#include "cli/command.h"
+#include "cli/help.h"
+#include "cli/print.h"
+#include <getopt.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#define LONG_BASE 256 /* getopt_long returns this and the flag's id */
+#define LETTERS_MAX (COMMAND_FLAGS_MAX * 2 + 4)
+#define VALUES_MAX ((size_t)1024)
+
+/* The table's row in getopt's terms. */
+struct grammar {
+    const struct command *command;
+    struct option longs[COMMAND_FLAGS_MAX + 2];
+    char letters[LETTERS_MAX];
+};
+
+static void add_flag(struct grammar *grammar, size_t i, enum flag_id id)
+{
+    const struct flag *flag = flag_at(id);
+    char *end = grammar->letters + strlen(grammar->letters);
+    grammar->longs[i] = (struct option){
+        flag->name, flag->argument ? required_argument : no_argument, NULL, LONG_BASE + (int)id};
+    if (flag->letter)
+        *end++ = flag->letter;
+    if (flag->letter && flag->argument)
+        *end++ = ':';
+    *end = '\0';
+}
+
+static void make_grammar(const struct command *command, struct grammar *ret_grammar)
+{
+    size_t n = 0;
+    *ret_grammar = (struct grammar){.command = command, .letters = ":"};
+    for (; n < COMMAND_FLAGS_MAX && command->flags[n] != FLAG_NONE; n++)
+        add_flag(ret_grammar, n, command->flags[n]);
+    add_flag(ret_grammar, n, FLAG_HELP);
+}
+
+/* What getopt_long returned, as a flag. */
+static enum flag_id flag_of(const struct grammar *grammar, int c)
+{
+    for (const struct option *option = grammar->longs; option->name; option++) {
+        enum flag_id id = (enum flag_id)(option->val - LONG_BASE);
+        if (c == option->val || c == flag_at(id)->letter)
+            return id;
+    }
+    CHECK(!"getopt_long returns what it was given");
+    return FLAG_NONE;
+}
+
+/* ---- complaints ---- */
+
+int command_misused(const char *command, const char *format, ...)
+{
+    va_list arguments;
+    fprintf(stderr, "pawl %s: ", command);
+    va_start(arguments, format);
+    vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    fprintf(stderr, "; see `pawl %s -h`\n", command);
+    return EXIT_USAGE;
+}
+
+static int no_such_flag(const struct grammar *grammar, const char *text)
+{
+    struct slice name;
+    const char *best = NULL;
+    size_t least = NEAREST_NAME_MAX, prefixed = 0;
+    slice_cut(slice_of(text + 2), '=', &name);
+    for (const struct option *option = grammar->longs; option->name; option++) {
+        size_t distance = nearest_distance(name, slice_of(option->name));
+        prefixed += slice_starts(slice_of(option->name), name);
+        best = distance < least ? option->name : best;
+        least = distance < least ? distance : least;
+    }
+    if (prefixed > 1)
+        return command_misused(grammar->command->name, "--%.*s is the beginning of several options",
+                               SLICE_ARG(name));
+    if (best && nearest_is_near(name, least))
+        return command_misused(grammar->command->name,
+                               "there is no option --%.*s; did you mean --%s?", SLICE_ARG(name),
+                               best);
+    return command_misused(grammar->command->name, "there is no option --%.*s", SLICE_ARG(name));
+}
+
+/* `code`: '?' or ':', as getopt_long returned it. */
+static int refuse_flag(const struct grammar *grammar, int code, char **argv)
+{
+    const char *command = grammar->command->name, *text = argv[optind - 1];
+    if (code == ':' && optopt >= LONG_BASE)
+        return command_misused(command, "%s needs a value", text);
+    if (code == ':')
+        return command_misused(command, "-%c needs a value", optopt);
+    if (optopt == 0)
+        return no_such_flag(grammar, text);
+    if (optopt >= LONG_BASE)
+        return command_misused(command, "--%s takes no value",
+                               flag_at((enum flag_id)(optopt - LONG_BASE))->name);
+    return command_misused(command, "there is no option -%c", optopt);
+}
+
+static int refuse_value(const struct grammar *grammar, const struct flag *flag, const char *text)
+{
+    const char *command = grammar->command->name;
+    BUF_AUTO struct buf values = buf_make(VALUES_MAX);
+    if (!flag->values)
+        return command_misused(command, "--%s is %lld to %lld, not `%s`", flag->name,
+                               (long long)flag->least, (long long)flag->most, text);
+    flag_add_values(flag, &values);
+    buf_add_char(&values, '\0');
+    return command_misused(command, "--%s is %s, not `%s`", flag->name,
+                           buf_ok(&values) ? values.at : "another word", text);
+}
+
+static int refuse_operands(const struct grammar *grammar, const struct operands *at)
+{
+    const struct command *command = grammar->command;
+    if (at->n < command->operands_least)
+        return command_misused(command->name, "needs a %s", command->operand);
+    if (command->operands_most == 0)
+        return command_misused(command->name, "takes no argument `%s`", at->at[0]);
+    return command_misused(command->name, "takes at most %d %s: `%s` is too much",
+                           command->operands_most, command->operand,
+                           at->at[command->operands_most]);
+}
+
+/* ---- reading ---- */
+
+static bool find_choice(const char *values, const char *text, size_t *ret_choice)
+{
+    struct slice rest = slice_of(values), one;
+    for (size_t i = 0; rest.at; i++) {
+        rest = slice_cut(rest, '|', &one);
+        if (slice_eq(one, slice_of(text))) {
+            *ret_choice = i;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whether the flag may have this value. */
+static bool read_value(const struct flag *flag, const char *text, struct flag_value *ret_value)
+{
+    uint64_t number = 0;
+    *ret_value = (struct flag_value){.text = flag->argument ? text : NULL};
+    if (flag->values)
+        return find_choice(flag->values, text, &ret_value->choice);
+    if (flag->most == 0)
+        return true;
+    if (!slice_to_u64(slice_of(text), (uint64_t)flag->most, &number))
+        return false;
+    ret_value->number = (int64_t)number;
+    return ret_value->number >= flag->least;
+}
+
+/* What is complained of once all of the line was read. */
+static int review(const struct grammar *grammar, bool has_needed, const struct operands *at)
+{
+    const struct command *command = grammar->command;
+    if (at->n < command->operands_least || at->n > command->operands_most)
+        return refuse_operands(grammar, at);
+    if (has_needed)
+        return EXIT_DONE;
+    const struct flag *needed = flag_at(command->needs);
+    return command_misused(command->name, "needs --%s %s, %s", needed->name, needed->argument,
+                           needed->help);
+}
+
+int command_read(enum command_id id, struct operands *at, command_take *take, void *to)
+{
+    struct grammar grammar;
+    bool has_needed = command_at(id)->needs == FLAG_NONE;
+    int c;
+    make_grammar(command_at(id), &grammar);
+    opterr = 0;
+    while ((c = getopt_long(at->n, at->at, grammar.letters, grammar.longs, NULL)) != -1) {
+        struct flag_value value;
+        if (c == '?' || c == ':')
+            return refuse_flag(&grammar, c, at->at);
+        enum flag_id flag = flag_of(&grammar, c);
+        if (flag == FLAG_HELP) {
+            help_of_command(stdout, grammar.command);
+            return COMMAND_ENDED;
+        }
+        if (!read_value(flag_at(flag), optarg, &value))
+            return refuse_value(&grammar, flag_at(flag), optarg);
+        has_needed = has_needed || flag == command_at(id)->needs;
+        int code = take(to, flag, &value);
+        if (code != EXIT_DONE)
+            return code;
+    }
+    *at = (struct operands){at->n - optind, at->at + optind};
+    return review(&grammar, has_needed, at);
+}
+
+int command_end(enum command_id id, int code)
+{
+    return code == COMMAND_ENDED ? print_flush(command_at(id)->name, EXIT_DONE) : code;
+}

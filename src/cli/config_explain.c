@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `pawl config explain`: the table of options, or what a config makes of it. */
+#include "base/mem.h"
+#include "cli/command.h"
+#include "cli/print.h"
+#include "config/explain.h"
+#include <stdio.h>
+
+#define TEXT_MAX ((size_t)64 * 1024 * 1024)
+
+struct explain_options {
+    const char *config;
+    bool json;
+};
+
+static int take(void *to, enum flag_id flag, const struct flag_value *value)
+{
+    struct explain_options *options = to;
+    if (flag == FLAG_CONFIG)
+        options->config = value->text;
+    else
+        options->json = true;
+    return EXIT_DONE;
+}
+
+static int find(const char *name, const struct option **ret_option)
+{
+    const struct option *nearest = NULL;
+    *ret_option = explain_find(slice_of(name), &nearest);
+    if (*ret_option)
+        return EXIT_DONE;
+    if (nearest)
+        return command_misused("config explain", "there is no option `%s`; did you mean `%s`?",
+                               name, nearest->name.at);
+    return command_misused("config explain", "there is no option `%s`", name);
+}
+
+static int print(const struct explain *explain)
+{
+    if (!buf_ok(explain->to)) {
+        fputs("pawl config explain: out of memory\n", stderr);
+        return EXIT_UNAVAILABLE;
+    }
+    printf("%.*s%s", SLICE_ARG(buf_slice(explain->to)), explain->json ? "\n" : "");
+    return EXIT_DONE;
+}
+
+static int run(const struct explain_options *options, const struct option *option)
+{
+    BUF_AUTO struct buf text = buf_make(TEXT_MAX);
+    char *complaints MEM_AUTO = NULL;
+    struct explain explain = {.option = option, .json = options->json, .to = &text};
+    if (!options->config) {
+        explain_reference(&explain);
+        return print(&explain);
+    }
+    bool good = explain_config(&explain, options->config, &complaints);
+    if (!good)
+        fputs(complaints ? complaints : "pawl config explain: out of memory\n", stderr);
+    return good ? print(&explain) : EXIT_USAGE;
+}
+
+int command_config_explain(int argc, char **argv)
+{
+    struct operands at = {argc, argv};
+    struct explain_options options = {0};
+    const struct option *option = NULL;
+    int code = command_read(COMMAND_config_explain, &at, take, &options);
+    if (code != EXIT_DONE)
+        return command_end(COMMAND_config_explain, code);
+    if (at.n > 0)
+        code = find(at.at[0], &option);
+    if (code == EXIT_DONE)
+        code = run(&options, option);
+    return print_flush("config explain", code);
+}

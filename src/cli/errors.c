@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `pawl errors`: the table of core/errors.h, for people and programs. */
+#include "base/json.h"
+#include "cli/command.h"
+#include "cli/print.h"
+#include <stdio.h>
+
+#define ROW_MAX ((size_t)4096)
+
+static const char *yes_no(bool yes)
+{
+    return yes ? "yes" : "no";
+}
+
+/* What stands before the first dot. */
+static struct slice category(const struct error_row *row)
+{
+    struct slice category;
+    slice_cut(slice_of(row->code), '.', &category);
+    return category;
+}
+
+static void print_json(const struct error_row *row)
+{
+    BUF_AUTO struct buf line = buf_make(ROW_MAX);
+    buf_add_char(&line, '{');
+    json_add_text(&line, "error_code", slice_of(row->code));
+    json_add_text(&line, "category", category(row));
+    json_add_i64(&line, "status", row->status);
+    json_add_text(&line, "code", slice_of(row->short_code));
+    json_add_bool(&line, "retryable", row->retryable);
+    json_add_bool(&line, "safe_new_key", row->safe_new_key);
+    json_add_i64(&line, "exit_code", row->exit_code);
+    json_add_text(&line, "title", slice_of(row->title));
+    json_add_text(&line, "hint", slice_of(row->hint));
+    buf_add_char(&line, '}');
+    printf("%.*s\n", SLICE_ARG(buf_slice(&line)));
+}
+
+static void print_row(const struct error_row *row)
+{
+    printf("%-42s %-6d %-9s %-8s %-4d %s\n", row->code, row->status, yes_no(row->retryable),
+           yes_no(row->safe_new_key), row->exit_code, row->hint);
+}
+
+static void print_all(bool json)
+{
+    void (*print)(const struct error_row *) = json ? print_json : print_row;
+    if (!json)
+        printf("%-42s %-6s %-9s %-8s %-4s %s\n", "ERROR_CODE", "STATUS", "RETRYABLE", "NEW KEY",
+               "EXIT", "HINT");
+    for (int i = ERROR_NONE + 1; i < ERROR_COUNT; i++)
+        print(error_row((enum error)i));
+    for (int i = 0; i < ERROR_FAMILY_COUNT; i++)
+        print(error_family_row((enum error_family)i));
+}
+
+static int print_one(const char *code, bool json)
+{
+    const struct error_row *row = error_find(slice_of(code));
+    if (!row) {
+        fprintf(stderr, "pawl errors: there is no error `%s`; `pawl errors` lists them\n", code);
+        return EXIT_FINAL_ERROR;
+    }
+    if (json) {
+        print_json(row);
+        return EXIT_DONE;
+    }
+    printf("%s: %s\n\n", row->code, row->title);
+    printf("  HTTP status   %d\n", row->status);
+    printf("  retryable     %s\n", yes_no(row->retryable));
+    printf("  safe new key  %s\n", yes_no(row->safe_new_key));
+    printf("  exit code     %d\n\n%s\n", row->exit_code, row->hint);
+    return EXIT_DONE;
+}
+
+static int take(void *to, enum flag_id flag, const struct flag_value *value)
+{
+    (void)flag, (void)value;
+    *(bool *)to = true;
+    return EXIT_DONE;
+}
+
+int command_errors(int argc, char **argv)
+{
+    struct operands at = {argc, argv};
+    bool json = false;
+    int code = command_read(COMMAND_errors, &at, take, &json);
+    if (code != EXIT_DONE)
+        return command_end(COMMAND_errors, code);
+    if (at.n > 0)
+        return print_flush("errors", print_one(at.at[0], json));
+    print_all(json);
+    return print_flush("errors", EXIT_DONE);
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where the store of a command is. Paths are malloc'd texts (mem_free). */
+#ifndef PAWL_CLI_STORE_PATH_H
+#define PAWL_CLI_STORE_PATH_H
+
+#include <stdbool.h>
+
+/* `option` (PATH or sqlite:PATH; may be NULL), else $PAWL_STORE, else the XDG default, whose folder
+ * is made when `create`. NULL: no home directory, or no memory. */
+char *store_path_find(const char *option, bool create);
+
+/* The same file by the shortest way from the root; links in the way are followed, the last name is
+ * kept. As it was where its folder is not there. NULL: no memory. */
+char *store_path_real(const char *path);
+
+#endif

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The table of commands: help, complaints and exit codes of all commands alike."""
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from gateway import ROOT, run
+
+COMMANDS = ["serve", "hash", "errors", "demo", "help", "version"]
+GROUPS = {"keys": ["list", "show", "resolve", "release", "forget", "stats", "audit"],
+          "config": ["explain"]}
+EVERY = [[name] for name in [*COMMANDS, *GROUPS]]
+EVERY += [[group, name] for group, names in GROUPS.items() for name in names]
+
+
+def printed(*arguments: str) -> str:
+    ran = run(*arguments)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    return ran.stdout
+
+
+@pytest.mark.parametrize("words", EVERY, ids=" ".join)
+def test_every_command_tells_the_same_help_in_every_way(words):
+    text = printed("help", *words)
+    assert text.startswith(f"usage: pawl {' '.join(words)}")
+    assert printed(*words, "--help") == printed(*words, "-h") == text
+    assert all(len(line) < 80 or line.startswith(("usage: ", "       pawl "))
+               for line in text.splitlines())
+
+
+def test_help_lists_every_command():
+    text = printed("help")
+    assert text == printed("-h") == printed("--help")
+    assert re.findall(r"^  (\w+) ", text, re.M) == \
+        ["serve", "keys", "hash", "config", "errors", "demo", "help", "version"]
+    for group, names in GROUPS.items():
+        assert re.findall(r"^  (\w+) ", printed("help", group), re.M) == names
+
+
+def test_a_command_that_is_not_given_is_asked_for():
+    for words in ([], ["keys"], ["config"]):
+        ran = run(*words)
+        assert (ran.returncode, ran.stdout) == (2, "")
+        assert "usage: pawl" in ran.stderr
+
+
+@pytest.mark.parametrize("words, meant", [
+    (["srve"], "did you mean `serve`?"), (["kesy", "list"], "did you mean `keys`?"),
+    (["keys", "lits"], "did you mean `list`?"), (["config", "explian"], "did you mean `explain`?"),
+    (["help", "hsah"], "did you mean `hash`?"), (["help", "keys", "shw"], "did you mean `show`?"),
+    (["serve", "--confg", "x"], "did you mean --config?"), (["--nothing"], "no option `--nothing`"),
+    (["frobnicate"], "no command `frobnicate`"), (["help", "hash", "x"], "no subcommands"),
+])
+def test_a_mistyped_word_is_met_with_the_nearest_one(words, meant):
+    ran = run(*words)
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert meant in ran.stderr and "see `pawl " in ran.stderr
+
+
+def test_the_version_is_told_in_every_way():
+    text = printed("version")
+    assert text == printed("--version") == printed("-V")
+    assert re.fullmatch(r"pawl \d+\.\d+\.\d+( \+hooks)?\n", text)
+    told = json.loads(printed("version", "--json"))
+    assert text.split()[1] == told["version"] and ("+hooks" in text) == told["hooks"]
+
+
+# ---- errors ----
+
+
+def test_errors_prints_the_whole_table():
+    rows = [json.loads(line) for line in printed("errors", "--json").splitlines()]
+    codes = [row["error_code"] for row in rows]
+    table = (ROOT / "src/core/errors.h").read_text("utf-8")
+    assert codes == re.findall(r'^    X\(\w+,\s*"([^"]+)"', table, re.M)
+    assert codes[-4:] == ["VALIDATION.*", "AUTH.*", "TRANSIENT.*", "PROVIDER.duplicate"]
+    for row in rows:
+        assert row["category"] == row["error_code"].split(".")[0]
+        assert 400 <= row["status"] <= 599 and row["hint"].endswith(".")
+        assert row["exit_code"] in (0, 1, 65, 69, 75, 76, 124)
+    lines = printed("errors").splitlines()[1:]
+    assert [line.split()[0] for line in lines] == codes
+
+
+@pytest.mark.parametrize("code, row", [
+    ("CONFLICT.idempotency.in_progress", "CONFLICT.idempotency.in_progress"),
+    ("VALIDATION.amount.negative", "VALIDATION.*"), ("AUTH.expired", "AUTH.*"),
+    ("TRANSIENT.flaky", "TRANSIENT.*"), ("PROVIDER.duplicate", "PROVIDER.duplicate"),
+    ("VALIDATION.body_too_large", "VALIDATION.body_too_large"),
+])
+def test_an_error_without_a_row_has_that_of_its_family(code, row):
+    assert json.loads(printed("errors", "--json", code))["error_code"] == row
+    assert printed("errors", code).startswith(f"{row}: ")
+
+
+@pytest.mark.parametrize("code", ["PROVIDER.other", "AUTH", "AUTH.", "VALIDATION", "x"])
+def test_an_error_that_there_is_not_is_said(code):
+    ran = run("errors", code)
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert f"no error `{code}`" in ran.stderr
