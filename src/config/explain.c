@@ -33,25 +33,12 @@ static bool has_fallback(const struct option *option)
     return option->fallback[0] != '(';
 }
 
-static void add_where(const struct option *option, struct buf *buf)
-{
-    static const char *const words[] = {"at the top", "in defaults", "in a rule"};
-    size_t n = 0, of = (size_t)__builtin_popcount(option->where);
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        if (!(option->where & 1u << i))
-            continue;
-        buf_add_str(buf, n == 0 ? "" : n + 1 < of ? ", " : " or ");
-        buf_add_str(buf, words[i]);
-        n++;
-    }
-}
-
 static void describe(const struct option *option, struct buf *buf)
 {
     size_t before;
     buf_printf(buf, "%s: %s\n", option->name.at, option->help);
     buf_add_str(buf, "  where    ");
-    add_where(option, buf);
+    option_add_where(option, buf);
     buf_printf(buf, "\n  default  %s\n", option->fallback);
     before = buf->len;
     buf_add_str(buf, "  range    ");
@@ -67,7 +54,7 @@ static void describe_json(const struct option *option, struct buf *buf)
     buf_add_str(buf, "{");
     json_add_text(buf, "name", option->name);
     json_add_text(buf, has_fallback(option) ? "default" : "without", slice_of(option->fallback));
-    add_where(option, &text);
+    option_add_where(option, &text);
     json_add_text(buf, "where", buf_slice(&text));
     buf_clear(&text);
     if (option_add_range(option, &text))

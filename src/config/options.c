@@ -5,6 +5,7 @@
 #include "config/reader.h"
 
 #define FALLBACKS_MAX (16 * 1024)
+#define WHERE_MAX 64
 
 enum { OWNER_config, OWNER_rule_draft };
 
@@ -60,11 +61,31 @@ static void unknown_option(struct reader *reader, const struct node *node, unsig
     reader_unknown_name(reader, node, names, n);
 }
 
-static const char *where_text(unsigned where)
+void option_add_where(const struct option *option, struct buf *buf)
 {
-    if (where & OPTION_TOP)
-        return where & OPTION_RULE ? "at the top or in a rule" : "at the top";
-    return where & OPTION_DEFAULTS ? "in a rule or in defaults" : "in a rule";
+    static const struct {
+        unsigned where;
+        const char *words;
+    } places[] = {
+        {OPTION_TOP, "at the top"}, {OPTION_RULE, "in a rule"}, {OPTION_DEFAULTS, "in defaults"}};
+    int n = 0, all = __builtin_popcount(option->where);
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+        if (!(option->where & places[i].where))
+            continue;
+        buf_add_str(buf, n == 0 ? "" : n + 1 < all ? ", " : " or ");
+        buf_add_str(buf, places[i].words);
+        n++;
+    }
+}
+
+static void misplaced(struct reader *reader, const struct option *option, const struct node *node)
+{
+    BUF_AUTO struct buf where = buf_make(WHERE_MAX);
+    option_add_where(option, &where);
+    if (!buf_ok(&where))
+        reader->scratch->failed = true;
+    complaints_add(reader->errors, node->key_place, node->key,
+                   "does not belong here (it stands %.*s)", SLICE_ARG(buf_slice(&where)));
 }
 
 static void read_option(struct reader *reader, const struct option *option, const struct node *node)
@@ -81,10 +102,7 @@ static void read_member(struct reader *reader, const struct node *node, unsigned
     if (option && option->where & where)
         read_option(reader, option, node);
     else if (option)
-        complaints_add(reader->errors, node->key_place, node->key,
-                       "does not belong here (it stands "
-                       "%s)",
-                       where_text(option->where));
+        misplaced(reader, option, node);
     else if (is_later(node->key))
         complaints_add(reader->errors, node->key_place, node->key, "not in this version of pawl");
     else if (!slice_eq(node->key, SLICE("<<")))

@@ -185,6 +185,12 @@ struct option {
 
 const struct option *option_at(enum option_id id);
 
+/* Appends where it may stand, as "at the top or in a rule". */
+void option_add_where(const struct option *option, struct buf *buf);
+
+/* Appends the bounds of its value, as "1ms to 1h". False: it has none. */
+bool option_add_range(const struct option *option, struct buf *buf);
+
 /* Reads what a map holds of the options that may stand there. */
 void options_read_map(struct reader *reader, const struct node *map, unsigned where);
 

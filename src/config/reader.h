@@ -117,9 +117,6 @@ OPTION_READER(unknown);
 OPTION_READER(unmatched);
 OPTION_READER(upstream);
 
-/* Appends the bounds of an option's value, as "1ms to 1h". False: it has none. */
-bool option_add_range(const struct option *option, struct buf *buf);
-
 /* Whether an option that stands in this rule counts there; one that does not is refused. */
 bool option_counts(const struct rule_draft *draft, enum option_id id);
 

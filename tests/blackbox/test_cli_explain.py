@@ -78,7 +78,7 @@ def test_one_option_is_told_with_range_default_and_place():
     text = explain("ttl")
     assert text.startswith("ttl: how long an answer is kept")
     assert re.findall(r"^  (\w+) +(.*)$", text, re.M) == [
-        ("where", "in defaults or in a rule"), ("default", "24h"), ("range", "1ms to forever")]
+        ("where", "in a rule or in defaults"), ("default", "24h"), ("range", "1ms to forever")]
     assert "range" not in explain("match") and "at the top" in explain("listen")
     told = json.loads(explain("--json", "max_request_body"))
     assert (told["default"], told["range"]) == ("1MiB", "0 to 1GiB")

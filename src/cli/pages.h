@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The tables of commands and options as files that are installed: manual pages, completion. */
+#ifndef PAWL_CLI_PAGES_H
+#define PAWL_CLI_PAGES_H
+
+#include "base/buf.h"
+
+/* pawl(1): every command. `date` is YYYY-MM-DD. */
+void pages_commands(struct buf *to, const char *date);
+
+/* pawl.yaml(5): every option of the config. */
+void pages_config(struct buf *to, const char *date);
+
+/* The completion of bash, which needs nothing but bash. */
+void pages_completion(struct buf *to);
+
+#endif
