@@ -225,7 +225,7 @@ static void sqlite_close(struct backend *backend)
         sqlite3_finalize(sqlite->statements[i]);
     /* Closing may checkpoint: never beside another process that writes. */
     bool locked = sqlite->lock.fd >= 0 && store_lock_take(&sqlite->lock, sqlite->lock_span_us) == 0;
-    if (sqlite->db && !locked && sqlite->lock.fd >= 0)
+    if (sqlite->db && !locked)
         sqlite3_db_config(sqlite->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
     sqlite3_close_v2(sqlite->db);
     if (locked)
@@ -322,7 +322,6 @@ static bool pragmas(struct sqlite_backend *sqlite)
         "PRAGMA page_size=4096; PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=0;"
         "PRAGMA journal_size_limit=67108864; PRAGMA cache_size=-16384; PRAGMA mmap_size=0;"
         "PRAGMA temp_store=MEMORY; PRAGMA foreign_keys=OFF; PRAGMA trusted_schema=OFF;";
-    sqlite3_busy_timeout(sqlite->db, BUSY_MS);
     if (sqlite3_exec(sqlite->db, settings, NULL, NULL, NULL) != SQLITE_OK)
         return false;
     sqlite3_stmt *s = NULL;
@@ -369,19 +368,29 @@ static bool prepare(struct sqlite_backend *sqlite)
     return true;
 }
 
-/* Everything that touches the file happens under the batch lock. */
-static bool open_database(struct sqlite_backend *sqlite)
+/* Looks before there is a lock file: nothing is left beside a file that is not a store. It only
+ * reads, as any reader of the store may without the lock. */
+static bool connect(struct sqlite_backend *sqlite)
 {
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
-    int code = sqlite3_open_v2(sqlite->path, &sqlite->db, flags, NULL);
     int64_t format = 0;
-    const char *problem = code == SQLITE_OK ? sqlite_schema_check(sqlite->db, &format) : NULL;
-    if (problem) {
-        explain(sqlite, problem);
-        return false;
+    const char *problem = "out of memory";
+    if (sqlite3_open_v2(sqlite->path, &sqlite->db, flags, NULL) == SQLITE_OK) {
+        sqlite3_busy_timeout(sqlite->db, BUSY_MS);
+        problem = sqlite_schema_check(sqlite->db, &format);
+    } else if (sqlite->db) {
+        problem = sqlite3_errmsg(sqlite->db);
     }
-    if (code != SQLITE_OK || !pragmas(sqlite)) {
-        explain(sqlite, sqlite->db ? sqlite3_errmsg(sqlite->db) : "out of memory");
+    if (problem)
+        explain(sqlite, problem);
+    return !problem;
+}
+
+/* Everything that writes the file happens under the batch lock. */
+static bool open_database(struct sqlite_backend *sqlite)
+{
+    if (!pragmas(sqlite)) {
+        explain(sqlite, sqlite3_errmsg(sqlite->db));
         return false;
     }
     /* After the pragmas: wal_autocheckpoint takes the hook away. */
@@ -392,7 +401,7 @@ static bool open_database(struct sqlite_backend *sqlite)
 static bool open_all(struct sqlite_backend *sqlite, const struct store_config *config,
                      enum store_open_result *ret_result)
 {
-    if (!create_file(sqlite, config) || !open_lock(sqlite))
+    if (!create_file(sqlite, config) || !connect(sqlite) || !open_lock(sqlite))
         return false;
     if (config->is_serve && !take_life(sqlite)) {
         *ret_result = STORE_OPEN_IN_USE;

@@ -199,19 +199,30 @@ def newer(path: Path) -> None:
     db.close()
 
 
+def foreign_wal(path: Path) -> None:
+    """As a program left it that was killed with the file open."""
+    script = ("import os, sqlite3, sys; db = sqlite3.connect(sys.argv[1]); "
+              "db.execute('PRAGMA journal_mode=WAL'); db.execute('CREATE TABLE accounts(id)'); "
+              "db.commit(); os.kill(os.getpid(), 9)")
+    subprocess.run(["/usr/bin/python3", "-c", script, path], check=False)
+
+
 def text_file(path: Path) -> None:
     path.write_text("Dear diary, this is no database.\n" * 100)
 
 
-@pytest.mark.parametrize("spoil, reason", [(foreign, "another program"), (text_file, "database")])
+@pytest.mark.parametrize("spoil, reason", [
+    (foreign, "another program"), (foreign_wal, "another program"), (text_file, "database")])
 def test_a_file_that_is_not_pawls_is_refused_and_left_as_it_is(tmp_path, spoil, reason):
     store = tmp_path / "pawl.db"
     spoil(store)
-    before = store.read_bytes()
-    ran = ends(written(tmp_path, RULED))
-    assert (ran.returncode, ran.stdout) == (69, "")
-    assert str(store) in ran.stderr and reason in ran.stderr
-    assert store.read_bytes() == before
+    config = written(tmp_path, RULED)
+    before = {path.name: path.read_bytes() for path in companions(store)[:2]}
+    for ran in (ends(config), run("keys", "list", "--store", store)):
+        assert (ran.returncode, ran.stdout) == (69, "")
+        assert str(store) in ran.stderr and reason in ran.stderr
+    assert {path.name: path.read_bytes() for path in companions(store)[:2]} == before
+    assert not (tmp_path / "pawl.db-pawl").exists()
 
 
 def test_a_store_of_a_newer_pawl_is_refused_and_left_as_it_is(pawl, upstream):
