@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The habitual names; scripts/ holds what they do, and build/pawl is what `build` leaves.
-.PHONY: build run test quick lint bench soak fuzz model mutants install clean
+# `install` takes PREFIX and DESTDIR.
+.PHONY: build run test quick lint bench soak fuzz model mutants install deb clean
 
 build:
 	scripts/build
@@ -22,7 +23,9 @@ model:
 	scripts/model --all
 mutants:
 	scripts/mutants
-install: build
-	meson install -C build
+install:
+	scripts/install
+deb:
+	scripts/deb
 clean:
 	rm -rf build build-test

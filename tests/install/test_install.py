@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is installed: by `make install`, by the unit of systemd, by the Debian package."""
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+from pathlib import Path
+from typing import Iterator
+
+import pytest
+
+from gateway import PAWL, ROOT, free_port
+from wire import PATIENCE, Client
+
+BUILD = PAWL.resolve().parent
+BUILDING = 120  # seconds
+UNIT = "lib/systemd/system/pawl.service"
+EXPOSURE_MOST = 2.0  # of 10; systemd calls up to 2 "ok"
+
+
+def tool(*arguments: str | Path, **more) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True, timeout=BUILDING, check=False, **more)
+
+
+def good(*arguments: str | Path, **more) -> str:
+    ran = tool(*arguments, **more)
+    assert ran.returncode == 0, ran.stdout
+    return ran.stdout
+
+
+def below(directory: Path) -> set[str]:
+    return {str(path.relative_to(directory)) for path in directory.rglob("*") if path.is_file()}
+
+
+# ---- make install ----
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    stage = tmp_path_factory.mktemp("stage")
+    good("make", "install", f"DESTDIR={stage}", "PREFIX=/opt/pawl", f"PAWL_BUILD={BUILD}", cwd=ROOT)
+    return stage
+
+
+def test_make_install_puts_everything_below_prefix_and_destdir(installed):
+    files = below(installed)
+    assert all(name.startswith("opt/pawl/") for name in files)
+    for name in ("bin/pawl", "share/man/man1/pawl.1", "share/man/man5/pawl.yaml.5", UNIT,
+                 "share/bash-completion/completions/pawl", "share/doc/pawl/README.md",
+                 "share/doc/pawl/examples/service/pawl.yaml"):
+        assert f"opt/pawl/{name}" in files
+    assert good(installed / "opt/pawl/bin/pawl", "version") == good(PAWL, "version")
+    for folder in ("prometheus", "grafana"):
+        shipped = below(ROOT / "packaging" / folder)
+        assert {f"opt/pawl/share/pawl/{folder}/{name}" for name in shipped} <= files
+
+
+# ---- the unit ----
+
+
+def service(unit: Path) -> dict[str, str]:
+    return dict(re.findall(r"^(\w+)=(.*)$", unit.read_text("utf-8"), re.M))
+
+
+@pytest.fixture
+def unit(installed: Path, tmp_path: Path) -> Path:
+    """The installed one, its binary where it stands now."""
+    path = tmp_path / "pawl.service"
+    text = (installed / "opt/pawl" / UNIT).read_text("utf-8")
+    path.write_text(text.replace("/opt/pawl/bin/pawl", str(installed / "opt/pawl/bin/pawl")))
+    return path
+
+
+def test_the_unit_is_one_that_systemd_takes(unit):
+    assert good("systemd-analyze", "verify", "--man=no", unit) == ""
+    settings = service(unit)
+    assert settings["Type"] == "notify" and settings["StateDirectory"] == "pawl"
+    assert settings["ExecReload"].endswith("kill -HUP $MAINPID")
+
+
+def test_the_unit_gives_the_gateway_few_rights(unit):
+    told = good("systemd-analyze", "security", "--offline=yes", unit)
+    exposure = float(re.search(r"Overall exposure level for \S+: ([\d.]+)", told).group(1))
+    assert exposure <= EXPOSURE_MOST, told
+
+
+# ---- the package ----
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("out")
+    good("make", "deb", f"PAWL_BUILD={BUILD}", f"OUT={out}", cwd=ROOT)
+    return next(out.glob("pawl_*.deb"))
+
+
+def test_the_package_is_one_that_debian_takes(package):
+    told = tool("lintian", "--fail-on", "error,warning", package)
+    assert told.returncode == 0, told.stdout
+    fields = good("dpkg-deb", "-f", package)
+    assert "libsqlite3-0" in fields and "libssl3" in fields
+
+
+class Machine:
+    """A root directory of its own that dpkg installs into, without being root."""
+
+    def __init__(self, root: Path):
+        self.root = root
+        (root / "var/lib/dpkg").mkdir(parents=True)
+        for name in ("status", "available"):
+            (root / "var/lib/dpkg" / name).touch()
+        for name in ("updates", "info", "triggers"):
+            (root / "var/lib/dpkg" / name).mkdir()
+        self.before = self.files()
+
+    def dpkg(self, *arguments: str | Path) -> None:
+        good("dpkg", f"--root={self.root}", f"--log={self.root}/var/log", "--force-not-root",
+             "--force-depends", "--force-bad-path", "--force-script-chrootless", *arguments)
+
+    def files(self) -> set[str]:
+        return {name for name in below(self.root) if not name.startswith("var/lib/dpkg/")
+                and name != "var/log"}
+
+    def start(self, upstream_port: int) -> tuple[subprocess.Popen[bytes], int, socket.socket]:
+        """As the unit does, until it says that it is ready: process, port, manager."""
+        settings = service(self.root / UNIT)
+        manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        manager.settimeout(PATIENCE)
+        manager.bind(str(self.root / "notify"))
+        config, port = self.root / "etc/pawl/pawl.yaml", free_port()
+        config.parent.mkdir(parents=True)
+        example = self.root / "usr/share/doc/pawl/examples/service/pawl.yaml"
+        config.write_text(example.read_text("utf-8").replace(":8080", f":{port}")
+                          .replace(":9000", f":{upstream_port}"))
+        name, _, value = settings["Environment"].partition("=")
+        (self.root / value.lstrip("/")).parent.mkdir(parents=True)
+        words = [f"{self.root}{word}" if word.startswith("/") else word
+                 for word in settings["ExecStart"].split()]
+        process = subprocess.Popen(words, stderr=subprocess.DEVNULL, env={
+            **os.environ, name: f"{self.root}{value}", "NOTIFY_SOCKET": str(self.root / "notify")})
+        assert manager.recv(4096).startswith(b"READY=1")
+        return process, port, manager
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Iterator[Machine]:
+    yield Machine(tmp_path / "root")
+
+
+def test_the_package_installs_starts_removes_and_purges_cleanly(machine, package, upstream):
+    machine.dpkg("--install", package)
+    assert "usr/bin/pawl" in machine.files()
+    process, port, manager = machine.start(upstream.port)
+    try:
+        with Client(port) as client:
+            answer = client.request("POST", "/refunds", [
+                ("Idempotency-Key", "k1"), ("X-Merchant-Id", "m1"),
+                ("Content-Type", "application/json")], b'{"amount": 1}')
+        assert (answer.status, answer["Idempotency-Status"]) == (201, "stored")
+    finally:
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE) == 0
+        manager.close()
+        (machine.root / "notify").unlink()
+    store = machine.root / "var/lib/pawl/pawl.db"
+    machine.dpkg("--remove", "pawl")
+    kept = machine.files() - machine.before
+    assert store.exists() and all(name.startswith(("var/lib/pawl/", "etc/pawl/")) for name in kept)
+    machine.dpkg("--purge", "pawl")
+    assert machine.files() == machine.before
