@@ -64,10 +64,13 @@
     X(FORCE, "force", 0, NULL, NULL, 0, 0,                                                         \
       "even while the lease is live: its owner is surely dead")                                    \
     X(HTTP_STATUS, "status", 0, "CODE", NULL, 200, 599, "it happened: the HTTP status")            \
-    X(HEADER, "header", 0, "H", NULL, 0, 0,                                                        \
-      "a header line of the answer, `Name: value`; a JSON body has its Content-Type")              \
+    X(HEADER, "header", 'H', "H", NULL, 0, 0,                                                      \
+      "a header line, `Name: value`: of the answer (a JSON body has its Content-Type), or of the " \
+      "request that --probe sends")                                                                \
     X(BODY, "body", 0, "@FILE|TEXT", NULL, 0, 0,                                                   \
       "the body of the answer; @FILE reads it from a file, @- from standard input")                \
+    X(PROBE, "probe", 0, NULL, NULL, 0, 0,                                                         \
+      "ask the service, by the probe of the record's rule in --config")                            \
     X(RELEASED, "released", 0, NULL, NULL, 0, 0, "it did not happen")                              \
     X(CANONICAL, "canonical", 'c', NULL, NULL, 0, 0,                                               \
       "print exactly the bytes that are hashed, and nothing more")                                 \

@@ -68,16 +68,24 @@ static const struct command rows[COMMAND_COUNT] = {
         {.name = "keys resolve",
          .summary = "say how an unknown operation ended",
          .synopsis = "KEY --token N --status CODE [--header H]... [--body @FILE|TEXT]\n"
-                     "KEY --token N --released",
-         .about = "Settles a record whose outcome is unknown: with the answer that duplicates "
-                  "shall get, or with \"it did not happen\", so that the next attempt does it.",
+                     "KEY --token N --released\n"
+                     "KEY --token N --probe -c FILE [-H 'Authorization: ...']",
+         .about =
+             "Settles a record whose outcome is unknown: with the answer that duplicates "
+             "shall get, or with \"it did not happen\", so that the next attempt does it.\n\n"
+             "--probe asks the service as a gateway would: 2xx is the answer, 404 says that it "
+             "did not happen, anything else leaves it unknown.",
          .operand = "KEY",
          .operands_least = 1,
          .operands_most = 1,
          .needs = FLAG_TOKEN,
-         .flags = {FLAG_TOKEN, FLAG_HTTP_STATUS, FLAG_HEADER, FLAG_BODY, FLAG_RELEASED, FLAG_FORCE,
-                   WHICH, FLAG_STORE},
-         .exits = {NOT_SETTLED, WHICH_RECORD, NO_STORE, NOT_YET}},
+         .flags = {FLAG_TOKEN, FLAG_HTTP_STATUS, FLAG_HEADER, FLAG_BODY, FLAG_RELEASED, FLAG_PROBE,
+                   FLAG_CONFIG, FLAG_FORCE, WHICH, FLAG_STORE},
+         .exits = {NOT_SETTLED,
+                   WHICH_RECORD,
+                   NO_STORE,
+                   NOT_YET,
+                   {EXIT_OUTCOME_UNKNOWN, "the probe settled nothing"}}},
     [COMMAND_keys_release] =
         {.name = "keys release",
          .summary = "say that it did not happen",

@@ -143,6 +143,12 @@ static int take(void *to, enum flag_id flag, const struct flag_value *value)
     case FLAG_FORCE:
         options->force = true;
         break;
+    case FLAG_PROBE:
+        options->probe = true;
+        break;
+    case FLAG_CONFIG:
+        options->config = value->text;
+        break;
     case FLAG_RELEASED:
         options->released = true;
         break;

@@ -2,9 +2,9 @@
 /*
  * `pawl keys`: looks into a store and settles its records, while a gateway may be running on it.
  * What the parts of the command share: keys.c (command line, list, show, stats), keys_settle.c
- * (resolve, release, forget), keys_store.c (the store), keys_print.c (output), keys_audit.c (who
- * did what). What programs read, and what is said of an act, is engine/keys.h: the admin listener
- * says the same.
+ * (resolve, release, forget), keys_probe.c (resolve by asking), keys_store.c (the store),
+ * keys_print.c (output), keys_audit.c (who did what). What programs read, and what is said of an
+ * act, is engine/keys.h: the admin listener says the same.
  */
 #ifndef PAWL_CLI_KEYS_H
 #define PAWL_CLI_KEYS_H
@@ -27,9 +27,11 @@ struct keys_options {
     bool print_body; /* show */
     int64_t token;   /* 0: not given */
     bool force;
-    bool released;    /* resolve */
-    int http_status;  /* resolve; 0: not given */
-    const char *body; /* resolve: @FILE or text; NULL: none */
+    bool released;      /* resolve */
+    bool probe;         /* resolve */
+    const char *config; /* resolve --probe; NULL: not given */
+    int http_status;    /* resolve; 0: not given */
+    const char *body;   /* resolve: @FILE or text; NULL: none */
     struct headers headers;
 };
 
@@ -80,6 +82,20 @@ bool keys_print_json(const struct keys_view *view, bool whole);
 int keys_resolve(const struct keys_options *options);
 int keys_release(const struct keys_options *options);
 int keys_forget(const struct keys_options *options);
+
+/* One line, `RULE "KEY": WHAT`, on stdout when it was done and on stderr when not. Returns `code`.
+ */
+int keys_say(const struct keys_options *options, const struct keys_row *row, int code,
+             const char *what);
+
+/* Does `op` (kind, token and what belongs to them) to the record of an open session, under the name
+ * of who runs the command, and says what came of it. */
+int keys_act(struct keys_session *session, const struct keys_row *row, struct store_op *op);
+
+/* ---- keys_probe.c ---- */
+
+/* `keys resolve --probe`: asks the upstream, and settles the record by its answer. */
+int keys_probe(const struct keys_options *options);
 
 /* ---- keys_audit.c ---- */
 

@@ -11,9 +11,8 @@
 
 /* ---- what came of it ---- */
 
-/* One line, `RULE "KEY": WHAT`, on stdout when it was done and on stderr when not. */
-static int say(const struct keys_options *options, const struct keys_row *row, int code,
-               const char *what)
+int keys_say(const struct keys_options *options, const struct keys_row *row, int code,
+             const char *what)
 {
     BUF_AUTO struct buf line = buf_make(SIZE_MAX);
     FILE *to = code == EXIT_DONE ? stdout : stderr;
@@ -35,7 +34,18 @@ static int explain(const struct keys_options *options, const struct keys_row *ro
     };
     int code = codes[keys_describe(op, "use --force", &what)];
     buf_add_char(&what, '\0');
-    return say(options, row, code, buf_ok(&what) ? what.at : "done, but memory ran out");
+    return keys_say(options, row, code, buf_ok(&what) ? what.at : "done, but memory ran out");
+}
+
+int keys_act(struct keys_session *session, const struct keys_row *row, struct store_op *op)
+{
+    BUF_AUTO struct buf actor = buf_make(STORE_ACTOR_MAX);
+    op->key_hash = row->store.key_hash;
+    op->row_hint = row->store.id;
+    keys_add_actor(&actor);
+    op->actor = buf_ok(&actor) ? buf_slice(&actor) : SLICE("cli");
+    int code = keys_run(session, op);
+    return code == EXIT_DONE ? explain(session->options, row, op) : code;
 }
 
 /* Finds the record and does `op` to it. */
@@ -47,15 +57,9 @@ static int settle(const struct keys_options *options, struct store_op *op)
     int code = keys_open_one(&session, options, &found, &row);
     if (code != EXIT_DONE)
         return code;
-    op->key_hash = row->store.key_hash;
-    op->row_hint = row->store.id;
     op->token = options->token;
     op->force = options->force;
-    BUF_AUTO struct buf actor = buf_make(STORE_ACTOR_MAX);
-    keys_add_actor(&actor);
-    op->actor = buf_ok(&actor) ? buf_slice(&actor) : SLICE("cli");
-    code = keys_run(&session, op);
-    return code == EXIT_DONE ? explain(options, row, op) : code;
+    return keys_act(&session, row, op);
 }
 
 /* ---- the outcome an operator writes ---- */
@@ -94,16 +98,34 @@ int keys_release(const struct keys_options *options)
     return settle(options, &op);
 }
 
+/* Whether what was asked for fits together: one way to settle it. */
+static int review(const struct keys_options *options)
+{
+    bool has_answer = options->http_status || options->body;
+    if (options->released && (has_answer || options->headers.n > 0))
+        return command_misused(options->command, "--released has no status, header or body");
+    if (options->probe && (has_answer || options->released || options->force))
+        return command_misused(options->command, "--probe finds out by itself: no --status, "
+                                                 "--body, --released or --force");
+    if (options->probe != (options->config != NULL))
+        return command_misused(options->command, "--probe and --config FILE go together");
+    if (!options->released && !options->probe && options->http_status == 0)
+        return command_misused(options->command,
+                               "how did it end? give --status N or --released, or --probe");
+    return EXIT_DONE;
+}
+
 int keys_resolve(const struct keys_options *options)
 {
-    if (options->released && (options->http_status || options->body || options->headers.n > 0))
-        return command_misused(options->command, "--released has no status, header or body");
-    if (options->released)
+    int code = review(options);
+    if (code == EXIT_DONE && options->released)
         return keys_release(options);
-    if (options->http_status == 0)
-        return command_misused(options->command, "how did it end? give --status N or --released");
+    if (code == EXIT_DONE && options->probe)
+        return keys_probe(options);
+    if (code != EXIT_DONE)
+        return code;
     struct outcome *outcome = NULL;
-    int code = make_outcome(options, &outcome);
+    code = make_outcome(options, &outcome);
     if (code != EXIT_DONE)
         return code;
     struct store_op op = {

@@ -1,0 +1,438 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `pawl keys resolve --probe`: asks the upstream by the rule's probe what became of an operation.
+ * As in the gateway a probe is an acquisition: it has a token of its own, and what it finds counts
+ * only while nobody has acquired since.
+ */
+#include "base/mem.h"
+#include "cli/ask.h"
+#include "cli/command.h"
+#include "cli/keys.h"
+#include "cli/print.h"
+#include "config/config.h"
+#include "daemon/resolve.h"
+
+#define HEAD_MAX ((size_t)96 * 1024)
+#define ARENA_MAX ((size_t)1024 * 1024)
+
+struct probe {
+    const struct keys_options *options;
+    const struct config *config;
+    const struct rule *rule;
+    const struct keys_row *row;
+    struct keys_session *session;
+    struct attempt attempt;
+    struct ask ask;
+};
+
+/* ---- whether there is something to ask, and somebody ---- */
+
+static bool is_named(const struct rule *rule, struct slice name)
+{
+    bool named = slice_eq(rule->name, name);
+    for (size_t i = 0; i < rule->n_formerly; i++)
+        named = named || slice_eq(rule->formerly[i], name);
+    return named;
+}
+
+static const struct rule *find_rule(const struct config *config, struct slice name)
+{
+    for (size_t i = 0; i < config->rules->n; i++)
+        if (is_named(&config->rules->rules[i], name))
+            return &config->rules->rules[i];
+    return NULL;
+}
+
+/* The first part of the template that looks at what is not kept with a record; NULL: none does. */
+static const struct template_part *not_kept(const struct template *template)
+{
+    for (size_t i = 0; i < template->n; i++) {
+        enum template_source source = template->parts[i].source;
+        if (source == TEMPLATE_HEADER || source == TEMPLATE_BODY || source == TEMPLATE_FORM ||
+            source == TEMPLATE_PATH || source == TEMPLATE_QUERY)
+            return &template->parts[i];
+    }
+    return NULL;
+}
+
+/* A line that a probe has of its own, or that is about the connection. NULL: there is none. */
+static const struct header *not_theirs(const struct headers *given)
+{
+    static const struct slice own[] = {{"Accept-Encoding", 15},
+                                       {"Content-Length", 14},
+                                       {"Idempotency-Key", 15},
+                                       {"Idempotency-Token", 17}};
+    for (size_t i = 0; i < given->n; i++)
+        if (SLICE_AMONG(given->at[i].name, own) || headers_is_hop_by_hop(given, given->at[i].name))
+            return &given->at[i];
+    return NULL;
+}
+
+static int judge_rule(const struct probe *probe)
+{
+    const char *command = probe->options->command;
+    const struct slice name = probe->row->store.rule;
+    if (!probe->rule)
+        return command_misused(command, "the config has no rule `%.*s`", SLICE_ARG(name));
+    if (probe->rule->unknown != RECORD_UNKNOWN_PROBE)
+        return command_misused(command, "the rule `%.*s` has no probe to ask by", SLICE_ARG(name));
+    const struct header *line = not_theirs(&probe->options->headers);
+    if (line)
+        return command_misused(command, "--header %.*s cannot go with a probe",
+                               SLICE_ARG(line->name));
+    const struct template_part *part = not_kept(&probe->rule->probe);
+    if (part)
+        return command_misused(command,
+                               "the probe of `%.*s` needs {%.*s} of the request, which is not kept "
+                               "with the record; ask the service yourself, then use --status or "
+                               "--released",
+                               SLICE_ARG(name), SLICE_ARG(part->written));
+    return EXIT_DONE;
+}
+
+static int settled_already(const struct probe *probe, const struct record *record)
+{
+    char what[128];
+    snprintf(what, sizeof what, "is %s already, with HTTP status %d; there is nothing to ask",
+             record_status_name(record->status), record->http_status);
+    return keys_say(probe->options, probe->row, EXIT_DONE, what);
+}
+
+static int judge_record(const struct probe *probe)
+{
+    const struct record *record = &probe->row->store.record;
+    const struct keys_options *options = probe->options;
+    if (record->status == RECORD_COMPLETE || record->status == RECORD_FAILED)
+        return settled_already(probe, record);
+    if (record->status == RECORD_PENDING && probe->row->lease == RECORD_LEASE_NONE)
+        return keys_say(options, probe->row, EXIT_DONE,
+                        "is released; the next attempt will do the operation");
+    if (record->token != options->token)
+        return keys_say(options, probe->row, EXIT_FINAL_ERROR,
+                        "the token is stale; somebody acquired it since: look at it again; nothing "
+                        "was changed");
+    return EXIT_DONE;
+}
+
+static bool has_ended(const struct probe *probe)
+{
+    const struct record *record = &probe->row->store.record;
+    return record->status == RECORD_COMPLETE || record->status == RECORD_FAILED ||
+           (record->status == RECORD_PENDING && probe->row->lease == RECORD_LEASE_NONE);
+}
+
+/* ---- asking ---- */
+
+static bool needs_quotes(struct slice key)
+{
+    bool quoted = false;
+    for (size_t i = 0; i < key.len; i++)
+        quoted = quoted || key.at[i] <= ' ' || key.at[i] == '"' || key.at[i] == ',';
+    return quoted;
+}
+
+/* As a client could have sent it: a string of RFC 9651 where a bare one would be malformed. */
+static void add_key(struct buf *head, struct slice key)
+{
+    bool quoted = needs_quotes(key);
+    buf_add_str(head, quoted ? "\"" : "");
+    for (size_t i = 0; i < key.len; i++) {
+        if (quoted && (key.at[i] == '"' || key.at[i] == '\\'))
+            buf_add_char(head, '\\');
+        buf_add_char(head, key.at[i]);
+    }
+    buf_add_str(head, quoted ? "\"" : "");
+}
+
+/* The target by what is kept with the record. */
+static bool add_target(const struct probe *probe, struct slice key, struct buf *target)
+{
+    ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
+    char hex[DIGEST_HEX_SIZE + 1];
+    static const struct headers none;
+    struct slice missing = {0};
+    hex_encode(probe->row->store.record.payload_hash.bytes, DIGEST_SIZE, hex);
+    struct template_facts facts = {.method = probe->rule->match.method,
+                                   .route = probe->rule->name,
+                                   .headers = &none,
+                                   .payload_hex = slice_of(hex),
+                                   .tenant = probe->row->store.tenant,
+                                   .key = key};
+    return template_probe(&probe->rule->probe, &facts, &arena, target, &missing) == TEMPLATE_OK &&
+           buf_ok(target);
+}
+
+static void add_headers(const struct probe *probe, struct buf *head)
+{
+    const struct headers *given = &probe->options->headers;
+    const struct config_address *to = &probe->config->upstream;
+    bool bracketed = slice_find(to->host, ':') >= 0;
+    if (!headers_find(given, SLICE("Host")))
+        buf_printf(head, "Host: %s%.*s%s:%u\r\n", bracketed ? "[" : "", SLICE_ARG(to->host),
+                   bracketed ? "]" : "", (unsigned)to->port);
+    for (size_t i = 0; i < given->n; i++)
+        buf_printf(head, "%.*s: %.*s\r\n", SLICE_ARG(given->at[i].name),
+                   SLICE_ARG(given->at[i].value));
+}
+
+static bool write_head(const struct probe *probe, struct buf *head)
+{
+    BUF_AUTO struct buf target = buf_make(HEAD_MAX);
+    BUF_AUTO struct buf key = buf_make(HEAD_MAX);
+    const struct store_row *row = &probe->row->store;
+    buf_add_slice(&key, row->key);
+    /* Each window is an operation of its own, and was forwarded under its beginning. */
+    if (row->record.window)
+        buf_printf(&key, "%s%lld", row->key.len > 0 ? ":" : "", (long long)row->record.created_at);
+    if (!buf_ok(&key) || !add_target(probe, buf_slice(&key), &target))
+        return false;
+    buf_printf(head, "GET %.*s HTTP/1.1\r\n", SLICE_ARG(buf_slice(&target)));
+    add_headers(probe, head);
+    buf_add_str(head, "Accept-Encoding: identity\r\nIdempotency-Key: ");
+    add_key(head, buf_slice(&key));
+    buf_printf(head, "\r\nIdempotency-Token: %lld\r\nConnection: close\r\n\r\n",
+               (long long)probe->attempt.token);
+    return buf_ok(head);
+}
+
+static int complain(const struct probe *probe, const char *what)
+{
+    fprintf(stderr, "pawl %s: %s\n", probe->options->command, what);
+    return EXIT_UNAVAILABLE;
+}
+
+/* ---- acquiring ---- */
+
+static void fill_attempt(struct probe *probe)
+{
+    const struct store_row *row = &probe->row->store;
+    const struct rule *rule = probe->rule;
+    probe->attempt = (struct attempt){
+        .key_hash = row->key_hash,
+        .tenant = row->tenant,
+        .rule = row->rule,
+        .key = row->key,
+        .recipe = row->recipe,
+        .begin = {.payload_hash = row->record.payload_hash,
+                  .target_hash = row->record.target_hash,
+                  .lease_us = rule->lease_us,
+                  .ttl_us = row->record.ttl_us,
+                  .tombstone_us = row->record.tombstone_us,
+                  .settle_us = rule->settle_us,
+                  .window = row->record.window,
+                  .unknown = RECORD_UNKNOWN_PROBE},
+    };
+}
+
+/* It was released between the look and this: as if it had not been acquired. */
+static int give_back(struct probe *probe, struct engine *engine)
+{
+    struct engine_act act = {.kind = STORE_RELEASE};
+    struct parker *parker = &probe->session->parker.parker;
+    engine_write(engine, &probe->attempt, &act, parker);
+    if (!engine_wait(&probe->attempt, parker, clock_after(clock_boot_us(), KEYS_PATIENCE_US)))
+        return complain(probe, "the store did not answer in time");
+    return keys_say(probe->options, probe->row, EXIT_DONE,
+                    "is released; the next attempt will do the operation");
+}
+
+static int acquire(struct probe *probe, struct engine *engine, bool *ret_acquired)
+{
+    struct attempt *attempt = &probe->attempt;
+    fill_attempt(probe);
+    enum engine_verdict verdict = engine_begin(engine, attempt, &probe->session->parker.parker,
+                                               clock_after(clock_boot_us(), KEYS_PATIENCE_US));
+    switch (verdict) {
+    case ENGINE_PROBE:
+        *ret_acquired = true;
+        return EXIT_DONE;
+    case ENGINE_PROCEED:
+        return give_back(probe, engine);
+    case ENGINE_IN_PROGRESS:
+        return keys_say(probe->options, probe->row, EXIT_TRY_AGAIN,
+                        "its lease is live: somebody is at it; wait");
+    case ENGINE_REPLAY:
+        outcome_unref(attempt->op.found);
+        return settled_already(probe, &attempt->op.record);
+    case ENGINE_RESULT_EXPIRED:
+    case ENGINE_RESULT_NOT_KEPT:
+        return settled_already(probe, &attempt->op.record);
+    case ENGINE_OTHER_RECIPE:
+        mem_free(attempt->op.found_recipe);
+        break;
+    case ENGINE_MISMATCH:
+    case ENGINE_OUTCOME_UNKNOWN:
+        break;
+    case ENGINE_LIMITED:
+    case ENGINE_STORE_DOWN:
+    case ENGINE_GONE:
+        return complain(probe, "the store did not answer in time; nothing was changed");
+    }
+    return keys_say(probe->options, probe->row, EXIT_FINAL_ERROR,
+                    "somebody acquired it since: look at it again; nothing was changed");
+}
+
+/* ---- settling ---- */
+
+/* What is told of a probe that settled nothing. */
+static void describe_end(const struct ask *ask, char *what, size_t size)
+{
+    static const char *const ends[] = {
+        [EXCHANGE_NOT_SENT] = "the service could not be reached",
+        [EXCHANGE_BROKE] = "the service broke off its answer",
+        [EXCHANGE_TIMED_OUT] = "the service did not answer in time",
+        [EXCHANGE_TOKEN_STALE] = "the service knows of a later attempt",
+    };
+    if (ask->end == EXCHANGE_ANSWERED && ask->status / 100 == 2)
+        snprintf(what, size,
+                 "it happened, but its answer is larger than max_response_body; say "
+                 "what it was by --status");
+    else if (ask->end == EXCHANGE_ANSWERED)
+        snprintf(what, size,
+                 "the service answered with HTTP status %d, which settles nothing; "
+                 "still unknown",
+                 ask->status);
+    else
+        snprintf(what, size, "%s; still unknown", ends[ask->end]);
+}
+
+/* Ends the lease: unknown, as it was. */
+static int doubt(struct probe *probe)
+{
+    struct store_op op = {
+        .kind = STORE_DOUBT, .key_hash = probe->attempt.record_hash, .token = probe->attempt.token};
+    return keys_run(probe->session, &op);
+}
+
+static int stays_unknown(struct probe *probe)
+{
+    char what[160];
+    describe_end(&probe->ask, what, sizeof what);
+    int code = doubt(probe);
+    return code == EXIT_DONE ? keys_say(probe->options, probe->row, EXIT_OUTCOME_UNKNOWN, what)
+                             : code;
+}
+
+static int happened(struct probe *probe)
+{
+    const struct ask *ask = &probe->ask;
+    int status = probe->rule->probe_status != 0 ? probe->rule->probe_status : ask->status;
+    struct outcome *outcome =
+        outcome_new(status, false, buf_slice(&ask->fields), buf_slice(&ask->body));
+    int code = doubt(probe);
+    if (!outcome && code == EXIT_DONE)
+        return complain(probe, "out of memory; still unknown");
+    struct store_op op = {.kind = STORE_RESOLVE,
+                          .token = probe->attempt.token,
+                          .http_status = status,
+                          .outcome = outcome};
+    if (code == EXIT_DONE)
+        code = keys_act(probe->session, probe->row, &op);
+    outcome_unref(outcome);
+    return code;
+}
+
+static int did_not_happen(struct probe *probe)
+{
+    struct store_op op = {.kind = STORE_RELEASE_SETTLED,
+                          .token = probe->attempt.token,
+                          .looked_at = probe->attempt.asked_at};
+    int code = keys_act(probe->session, probe->row, &op);
+    if (code != EXIT_TRY_AGAIN)
+        return code;
+    int failed = doubt(probe);
+    return failed == EXIT_DONE ? code : failed;
+}
+
+static int settle(struct probe *probe)
+{
+    switch (fate_of_probe(probe->ask.end, probe->ask.status).write) {
+    case FATE_COMPLETE:
+    case FATE_FAIL:
+        if (probe->ask.whole)
+            return happened(probe);
+        return stays_unknown(probe);
+    case FATE_RELEASE:
+        return did_not_happen(probe);
+    case FATE_DOUBT:
+    case FATE_NOTHING:
+        break;
+    }
+    return stays_unknown(probe);
+}
+
+static int ask_and_settle(struct probe *probe)
+{
+    BUF_AUTO struct buf head = buf_make(HEAD_MAX);
+    probe->ask.attempt = &probe->attempt;
+    probe->ask.connect_us = probe->config->connect_timeout_us;
+    probe->ask.timeout_us = probe->rule->timeout_us;
+    probe->ask.body_max = probe->rule->max_response_body;
+    probe->ask.keep_cookies = probe->rule->replay_cookies;
+    if (write_head(probe, &head)) {
+        probe->ask.head = buf_slice(&head);
+        ask_run(&probe->ask);
+    } else {
+        probe->ask.end = EXCHANGE_NOT_SENT;
+    }
+    int code = settle(probe);
+    buf_fini(&probe->ask.fields);
+    buf_fini(&probe->ask.body);
+    return code;
+}
+
+static int run(struct probe *probe)
+{
+    char *problem MEM_AUTO = NULL;
+    bool acquired = false;
+    int code = judge_record(probe);
+    if (code != EXIT_DONE || has_ended(probe))
+        return code;
+    code = judge_rule(probe);
+    if (code != EXIT_DONE)
+        return code;
+    if (!resolve_address(&probe->config->upstream, false, &probe->ask.address,
+                         &probe->ask.address_len, &problem))
+        return complain(probe, problem ? problem : "out of memory");
+    struct engine *engine = engine_new(probe->session->store, 0);
+    code = engine ? acquire(probe, engine, &acquired) : complain(probe, "out of memory");
+    if (acquired)
+        code = ask_and_settle(probe);
+    engine_free(engine);
+    return code;
+}
+
+static int run_on(const struct keys_options *options, const struct config *config)
+{
+    KEYS_SESSION_AUTO struct keys_session session = {0};
+    KEYS_FOUND_AUTO struct keys_found found = {0};
+    struct keys_row *row = NULL;
+    int code = keys_open_one(&session, options, &found, &row);
+    if (code != EXIT_DONE)
+        return code;
+    struct probe probe = {.options = options,
+                          .config = config,
+                          .rule = find_rule(config, row->store.rule),
+                          .row = row,
+                          .session = &session};
+    return run(&probe);
+}
+
+int keys_probe(const struct keys_options *options)
+{
+    char *complaints MEM_AUTO = NULL;
+    struct keys_options *with_store MEM_AUTO = mem_alloc(sizeof *with_store);
+    struct config *config = config_read(options->config, &complaints);
+    if (!config || !with_store) {
+        fputs(!config && complaints ? complaints : "out of memory\n", stderr);
+        config_free(config);
+        return config ? EXIT_UNAVAILABLE : EXIT_USAGE;
+    }
+    char *path MEM_AUTO = mem_copy(config->store.at, config->store.len);
+    *with_store = *options;
+    if (!options->store && config->store.len > 0)
+        with_store->store = path;
+    int code = run_on(with_store, config);
+    config_free(config);
+    return code;
+}
