@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What holds where a config says nothing (contract section 11): each default by its name."""
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from gateway import run
+from upstream import closes, say
+from wire import Later, eventually
+
+RULE = "tenant: none\nrules:\n  - {name: r, match: POST /refunds}\n"
+hooks = pytest.mark.hooks
+
+
+@pytest.fixture(name="gateway")
+def with_defaults(pawl):
+    return pawl(RULE)
+
+
+def mark(answer) -> str | None:
+    return answer["Idempotency-Status"]
+
+
+def test_default_require_is_true(gateway, upstream):
+    assert gateway.post("/refunds", {}).is_problem(400, "VALIDATION.idempotency.key_missing")
+    assert upstream.effects() == 0
+
+
+@hooks
+def test_default_ttl_is_24_hours_from_completion(gateway, upstream, clock):
+    gateway.post("/refunds", {}, key="k1")
+    clock.advance(24 * 3600 - 5)
+    assert mark(gateway.post_up("/refunds", {}, key="k1")) == "replayed"
+    clock.advance(10)
+    assert mark(gateway.post_up("/refunds", {}, key="k1")) == "stored"
+    assert upstream.effects() == 2
+
+
+@hooks
+def test_default_tombstone_is_none(gateway, upstream, clock):
+    gateway.post("/refunds", {}, key="k1")
+    clock.advance(24 * 3600 + 5)
+    assert mark(gateway.post_up("/refunds", {"other": 1}, key="k1")) == "stored"
+    assert upstream.effects() == 2
+
+
+def test_default_lease_is_30_seconds(gateway, upstream):
+    gate = upstream.hold()
+    first = Later(lambda: gateway.post("/refunds", {}, key="k1"))
+    gate.wait_for()
+    with closing(sqlite3.connect(gateway.store)) as shell:
+        lease = shell.execute("SELECT lease_us, lease_until - started_at FROM pawl_pending")
+        assert lease.fetchall() == [(30_000_000, 30_000_000)]
+    gate.open()
+    first.result()
+
+
+@hooks
+def test_default_timeout_is_30_seconds(gateway, upstream, clock):
+    gate = upstream.hold()
+    first = Later(lambda: gateway.post("/refunds", {}, key="k1"))
+    gate.wait_for()
+    clock.advance(28)
+    assert not first.is_done
+    clock.run_until(lambda: first.is_done)
+    assert first.result().is_problem(504, "DEPENDENCY.timeout")
+    gate.open()
+
+
+@hooks
+def test_default_in_progress_waits_10_seconds(gateway, upstream, clock):
+    gate = upstream.hold()
+    first = Later(lambda: gateway.post("/refunds", {}, key="k1"))
+    gate.wait_for()
+    second = Later(lambda: gateway.post("/refunds", {}, key="k1"))
+    clock.run_until(lambda: second.is_done)
+    assert second.result().is_problem(409, "CONFLICT.idempotency.in_progress")
+    assert second.result()["Retry-After"] == "1"
+    assert not first.is_done
+    gate.open()
+    assert first.result().status == 201
+
+
+def test_default_unknown_is_hold(gateway, upstream):
+    upstream.then(closes())
+    assert mark(gateway.post("/refunds", {}, key="k1")) == "unknown"
+    again = gateway.post("/refunds", {}, key="k1")
+    assert again.is_problem(409, "CONFLICT.idempotency.outcome_unknown")
+    assert upstream.effects() == 1
+
+
+@pytest.mark.parametrize("status, then", [
+    (200, "stored"), (302, "stored"), (404, "stored"), (422, "stored"), (501, "stored"),
+    (401, "released"), (403, "released"), (407, "released"), (408, "released"), (425, "released"),
+    (429, "released"), (500, "released"), (503, "released"), (502, "unknown"), (504, "unknown")])
+def test_default_remember_is_final(gateway, upstream, status, then):
+    upstream.then(say(status))
+    assert mark(gateway.post("/refunds", {}, key="k1")) == then
+
+
+@pytest.mark.parametrize("status", [201, 422])
+def test_default_duplicate_is_replay(gateway, upstream, status):
+    upstream.then(say(status, {"n": 1}))
+    first = gateway.post("/refunds", {}, key="k1")
+    again = gateway.post("/refunds", {}, key="k1")
+    assert (again.status, again.body, mark(again)) == (status, first.body, "replayed")
+    assert upstream.effects() == 1
+
+
+def test_default_mismatch_is_409(gateway):
+    gateway.post("/refunds", {"amount": 1}, key="k1")
+    other = gateway.post("/refunds", {"amount": 2}, key="k1")
+    assert other.is_problem(409, "CONFLICT.idempotency.payload_mismatch")
+
+
+def test_default_payload_is_all(gateway):
+    gateway.post("/refunds", {"a": 1, "b": {"c": 1}}, key="k1")
+    assert mark(gateway.post("/refunds", b'{"b":{"c":1.0},"a":1}', key="k1")) == "replayed"
+    assert gateway.post("/refunds", {"a": 1, "b": {"c": 2}}, key="k1").status == 409
+
+
+def test_default_query_is_all(gateway):
+    gateway.post("/refunds?a=1", {}, key="k1")
+    assert mark(gateway.post("/refunds?a=1", {}, key="k1")) == "replayed"
+    assert gateway.post("/refunds?a=2", {}, key="k1").status == 409
+
+
+def test_default_headers_are_if_match(gateway):
+    gateway.post("/refunds", {}, key="k1", headers=[("If-Match", '"1"'), ("X-Any", "1")])
+    again = gateway.post("/refunds", {}, key="k1", headers=[("If-Match", '"1"'), ("X-Any", "2")])
+    assert mark(again) == "replayed"
+    other = gateway.post("/refunds", {}, key="k1", headers=[("If-Match", '"2"'), ("X-Any", "1")])
+    assert other.status == 409
+
+
+def test_default_retry_is_none(gateway, upstream):
+    upstream.then(say(503, effect=False))
+    assert mark(gateway.post("/refunds", {}, key="k1")) == "released"
+    assert len(upstream.requests) == 1
+
+
+def test_default_store_down_is_refuse(gateway, upstream, clock):
+    gateway.store.rename(gateway.store.with_suffix(".away"))
+    answer = eventually(lambda: (lambda got: got if got.status == 503 else None)(
+        gateway.post("/refunds", {}, key="k-down")), "a store that is down")
+    assert answer.is_problem(503, "DEPENDENCY.store_unavailable")
+    sent = len(upstream.requests)
+    assert gateway.post("/refunds", {}, key="k-more").status == 503
+    assert len(upstream.requests) == sent
+    gateway.store.with_suffix(".away").rename(gateway.store)
+
+
+@pytest.mark.parametrize("key", ["k", '"a b"', "0123456789", "UPPER-lower_~"])
+def test_default_key_format_is_any_and_its_syntax_lenient(gateway, key):
+    assert mark(gateway.post("/refunds", {}, key=key)) == "stored"
+    if key.startswith('"'):
+        return
+    assert mark(gateway.post("/refunds", {}, key=f'"{key}"')) == "replayed"
+
+
+def test_default_unmatched_is_pass(gateway, upstream):
+    assert mark(gateway.post("/elsewhere", {})) == "bypassed"
+    assert upstream.effects("/elsewhere") == 1
+
+
+def test_default_replay_cookies_is_false(gateway, upstream):
+    upstream.then(say(201, {}, ("Set-Cookie", "s=1")))
+    assert gateway.post("/refunds", {}, key="k1")["Set-Cookie"] == "s=1"
+    assert gateway.post("/refunds", {}, key="k1")["Set-Cookie"] is None
+
+
+@pytest.mark.parametrize("option, value", [
+    ("cache", "32MiB"), ("store_timeout", "10s"), ("max_buffered", "256MiB"), ("drain", "25s"),
+    ("drain_delay", "0s"), ("upstream_idle", "1s"), ("max_request_body", "1MiB"),
+    ("max_response_body", "1MiB"), ("max_waiting", "10000"), ("max_waiting_per_key", "2000"),
+    ("retry_after", "1s"), ("disk_reserve", "auto")])
+def test_default_sizes_and_spans_are_what_the_reference_prints(option, value):
+    assert f"{option}: {value}" in [line.strip()
+                                    for line in run("config", "explain").stdout.splitlines()]
