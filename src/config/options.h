@@ -137,6 +137,8 @@
       "a repeat of what is complete: replay | reject | ack | {ack: 204}")                          \
     X(mismatch, SHARED, rule_draft, rule.mismatch_status, mismatch, 0, 0, "409",                   \
       "status for a key reused with another request: 409 | 422 | 400")                             \
+    X(retry, SHARED, rule_draft, rule, retry, 0, 0, "none",                                        \
+      "what the gateway sends again by itself: none; profiles are not in this version")            \
     X(store_down, SHARED, rule_draft, rule.store_down_pass, store_down, 0, 0, "refuse",            \
       "while the record store is down: refuse | pass (unprotected)")                               \
     X(payload, SHARED, rule_draft, rule.payload, payload, 0, 0, "all",                             \
@@ -157,7 +159,6 @@
 /* Options of the contract that this version does not have: refused, never passed over. */
 #define CONFIG_LATER(X)                                                                            \
     X(accept_weaker)                                                                               \
-    X(retry)                                                                                       \
     X(tls)
 
 enum option_id {

@@ -104,6 +104,7 @@ OPTION_READER(probe_status);
 OPTION_READER(public_url);
 OPTION_READER(query);
 OPTION_READER(remember);
+OPTION_READER(retry);
 OPTION_READER(rules);
 OPTION_READER(size);
 OPTION_READER(span);

@@ -20,6 +20,22 @@ static void complain(struct reader *reader, const struct node *node, struct slic
                    expected);
 }
 
+/* There is nothing to fill: the client retries, or nobody. */
+OPTION_READER(retry)
+{
+    static const struct slice profiles[] = {
+        {"user_facing", 11}, {"api", 3}, {"background", 10}, {"scheduled", 9}, {"webhook", 7}};
+    size_t index;
+    (void)option;
+    (void)field;
+    if (node->kind == NODE_SCALAR && SLICE_AMONG(node->text, profiles))
+        complaints_add(reader->errors, node->place, node->key,
+                       "the profile '%.*s' is not in this version of pawl (expected none)",
+                       SLICE_ARG(node->written));
+    else
+        (void)reader_choice(reader, node, "none", &index);
+}
+
 OPTION_READER(match)
 {
     struct slice text, problem = {NULL, 0};
