@@ -15,6 +15,10 @@ static void read_gauges(void *argument, struct metrics_reading *reading)
     reading->complete = counts.complete;
     reading->failed = counts.failed;
     reading->unknown = counts.unknown;
+    int64_t oldest = counts.unknown_oldest;
+    int64_t age = oldest > 0 ? store_now(view->store) - oldest : 0;
+    reading->value[METRIC_UNKNOWN_OLDEST] = (double)age / CLOCK_US_PER_S;
+    reading->value[METRIC_STALE] = (double)counts.stale;
     reading->value[METRIC_WAITING] = (double)counts.waiting;
     reading->value[METRIC_CONNECTIONS] = (double)load.connections;
     reading->value[METRIC_IN_FLIGHT] = (double)load.in_flight;

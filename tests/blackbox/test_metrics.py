@@ -284,6 +284,26 @@ def test_scrapes_read_no_records(both):
         holder.communicate("ROLLBACK;\n")
 
 
+@pytest.mark.hooks
+def test_a_lapsed_lease_and_the_age_of_the_oldest_unknown_record_are_told(both, upstream, clock):
+    gateway, admin = both
+    upstream.then(closes())
+    assert gateway.post("/refunds", {}, "k1")["Idempotency-Status"] == "unknown"
+    assert admin.value("pawl_stale_records") == 0
+    clock.run_until(lambda: admin.value("pawl_unknown_oldest_seconds") > 0)
+    clock.advance(3600)
+    assert 3600 < admin.value("pawl_unknown_oldest_seconds") < 3700
+    gate = upstream.hold()
+    running = Later(lambda: pytest.raises(Exception, gateway.post, "/refunds", {}, "k2"))
+    gate.wait_for()
+    gateway.kill9()
+    running.result()
+    gate.open()
+    gateway.start()
+    clock.run_until(lambda: admin.value("pawl_stale_records") == 1)
+    assert 3600 < admin.value("pawl_unknown_oldest_seconds") < 3800
+
+
 # ---- what it is for ----
 
 @pytest.fixture(scope="module")
