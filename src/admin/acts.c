@@ -212,6 +212,8 @@ static void tell(const struct act *act, const struct keys_row *row, const struct
 static void apply(const struct act *act, const struct keys_row *row, struct outcome *outcome,
                   struct reply *reply)
 {
+    BUF_AUTO struct buf actor = buf_make(STORE_ACTOR_MAX);
+    buf_printf(&actor, "admin:%s", act->session->peer);
     struct store_op op = {
         .kind = act->released ? STORE_RELEASE_SETTLED : act->kind,
         .key_hash = row->store.key_hash,
@@ -220,6 +222,7 @@ static void apply(const struct act *act, const struct keys_row *row, struct outc
         .force = act->force,
         .http_status = act->answer.status,
         .outcome = outcome,
+        .actor = buf_ok(&actor) ? buf_slice(&actor) : SLICE("admin"),
     };
     store_run(act->session->admin->config.store, &op, fiber_parker(),
               clock_after(clock_boot_us(), KEYS_PATIENCE_US));

@@ -235,6 +235,19 @@ def test_an_unknown_outcome_is_resolved_and_replayed(both, upstream):
     assert other.status == 409 and "already" in other.json["detail"]
 
 
+def test_acts_are_audited_under_the_address_they_came_from(both, upstream):
+    gateway, admin = both
+    row = unknown(gateway, upstream, admin)
+    assert admin.act(row["id"], "resolve", token=row["token"] - 1, status=201).status == 409
+    assert admin.act(row["id"], "resolve", token=row["token"], status=201).status == 200
+    assert admin.act(row["id"], "forget", token=row["token"]).status == 200
+    audit = run("keys", "audit", "--json", "--store", gateway.store).stdout.splitlines()
+    acts = [json.loads(line) for line in audit]
+    assert [(act["actor"], act["act"], act["from"], act["to"]) for act in acts] == [
+        ("admin:127.0.0.1", "resolve", "unknown", "complete"),
+        ("admin:127.0.0.1", "forget", "complete", "absent")]
+
+
 def test_a_record_s_own_headers_are_taken_back(both, upstream):
     """The form in which a record shows its headers is one in which resolve takes them."""
     gateway, admin = both
