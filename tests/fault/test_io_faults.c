@@ -69,6 +69,56 @@ static void any_write_without_space_is_tried_again_and_nothing_stops(void **stat
     sweep("write, no space", SQLITE_FAULT_WRITE, SQLITE_FULL);
 }
 
+/* ---- a file of an older format ---- */
+
+/* Makes the file that tests/contract/format_1.sql describes. */
+static void write_format_1(const struct fault_bed *bed)
+{
+    static char sql[16384];
+    FILE *file = fopen(FORMAT_1, "r");
+    assert_non_null(file);
+    size_t n = fread(sql, 1, sizeof sql - 1, file);
+    fclose(file);
+    assert_in_range(n, 1, sizeof sql - 2);
+    sql[n] = 0;
+    sqlite3 *db = NULL;
+    assert_int_equal(sqlite3_open(bed->path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(db);
+}
+
+/* One that cannot be brought forward now can be later, and holds what it held. */
+static void a_migration_may_fail_at_any_call_and_loses_nothing(void **state)
+{
+    (void)state;
+    bool fired = true;
+    long n = 0;
+    while (fired) {
+        struct fault_bed bed;
+        fault_bed_init(&bed);
+        write_format_1(&bed);
+        sqlite_faults_arm(SQLITE_FAULT_ANY, n % 2 ? SQLITE_IOERR : SQLITE_FULL, n / 2 + 1);
+        if (!fault_bed_open(&bed))
+            assert_non_null(strstr(bed.why, bed.path));
+        fault_bed_close(&bed);
+        fired = sqlite_faults_fired();
+        sqlite_faults_arm(0, 0, 0);
+        if (!fault_bed_open(&bed))
+            fail_msg("it does not open again: %s", bed.why);
+        struct store_counts counts = store_counts(bed.store);
+        assert_int_equal(counts.pending + counts.complete + counts.failed + counts.unknown, 4);
+        uint64_t key = 1;
+        struct store_op op = {.kind = STORE_LOOK, .key_hash = digest_of(slice_make(&key, 8))};
+        fault_bed_run(&bed, &op);
+        assert_true(slice_eq(op.found->body, SLICE("kept")));
+        outcome_unref(op.found);
+        fault_bed_fini(&bed);
+        assert_in_range(++n, 1, POINTS_MAX);
+    }
+    assert_true(n > 2);
+    print_message("migration: %ld fault points\n", n - 1);
+}
+
 /* Leaves the log as it stood: a process that stops does not tidy up. */
 static void die(struct fault_bed *bed)
 {
@@ -127,6 +177,7 @@ int main(void)
         cmocka_unit_test(any_truncate_that_fails_loses_nothing),
         cmocka_unit_test(any_read_that_fails_loses_nothing),
         cmocka_unit_test(any_write_without_space_is_tried_again_and_nothing_stops),
+        cmocka_unit_test(a_migration_may_fail_at_any_call_and_loses_nothing),
         cmocka_unit_test(a_claim_that_reappears_after_a_failed_sync_is_in_doubt),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
