@@ -227,6 +227,36 @@ static void an_act_whose_commit_failed_is_written_down_once(void **state)
                      "cli:ann forget tenant/rule/key pending-absent 0 forced\n");
 }
 
+#ifdef PAWL_HOOKS
+static void an_act_for_which_memory_ran_out_is_tried_again_and_written_down_once(void **state)
+{
+    struct bed *bed = *state;
+    int64_t now = clock_wall_us();
+    hold_clock(bed, now);
+    size_t n = 0;
+    for (bool fired = true; fired; n++) {
+        struct store_op op = by_hand(n, STORE_FORGET, proceed(bed, n));
+        op.force = true;
+        mem_fail_nth((long)n + 1);
+        submit(bed, &op);
+        for (; !store_op_ended(&op); now += SECOND) {
+            clock_test_set(now, now);
+            store_step(bed->store);
+        }
+        fired = mem_fail_fired();
+        mem_fail_nth(0);
+        assert_int_equal(op.write, RECORD_WRITTEN);
+    }
+    assert_true(bed->kind == STORE_SQLITE || n > 1);
+    struct walk walk = {0};
+    struct store_audit_list list = {.limit = ALL, .each = step_on, .argument = &walk};
+    run_list(bed, &list);
+    assert_int_equal(walk.n, n);
+    bed_close(bed);
+    clock_test_set(0, 0);
+}
+#endif
+
 int main(void)
 {
     struct CMUnitTest tests[] = {
@@ -240,6 +270,9 @@ int main(void)
         BED_TEST(acts_are_swept_after_their_time_and_no_sooner),
 #endif
         BED_TEST(an_act_whose_commit_failed_is_written_down_once),
+#ifdef PAWL_HOOKS
+        BED_TEST(an_act_for_which_memory_ran_out_is_tried_again_and_written_down_once),
+#endif
     };
     return bed_run(tests, sizeof tests / sizeof *tests);
 }
