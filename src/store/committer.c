@@ -209,24 +209,27 @@ static void take_due_waiters(struct committer *c, int64_t boot)
     queue_front(c, &due);
 }
 
+/* Outcomes go first and by row, so that rows are appended: nobody can tell, as none has ended. */
 static void take_ops(struct committer *c, struct batch *batch)
 {
     size_t bytes = 0;
+    struct op_list outcomes = {0};
     mutex_lock(&c->mutex);
     take_due_waiters(c, batch->boot);
     struct store_op *next = NULL;
     for (struct store_op *op = c->queue.first; op; op = next) {
         next = op->next;
-        if (batch->ops.n == COMMITTER_BATCH_MAX || bytes > BATCH_BYTES)
+        if (batch->ops.n + outcomes.n == COMMITTER_BATCH_MAX || bytes > BATCH_BYTES)
             break;
         if (!eligible(c, op, batch->boot))
             continue;
         list_remove(&c->queue, op);
         atomic_store_explicit(&op->state, OP_TAKEN, memory_order_relaxed);
-        list_append(&batch->ops, op);
+        list_add_outcome(&outcomes, &batch->ops, op);
         bytes += op->outcome ? outcome_size(op->outcome) : 0;
     }
     mutex_unlock(&c->mutex);
+    list_prepend(&batch->ops, &outcomes);
     if (batch->ops.n == 0 && c->write_at != 0 && batch->boot >= c->write_at)
         c->write_at = 0;
 }

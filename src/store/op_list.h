@@ -30,6 +30,25 @@ static inline void list_append(struct op_list *list, struct store_op *op)
     list->n++;
 }
 
+/* An outcome goes into `list`, behind the last one whose row does not come after its own; any other
+ * operation to the end of `others`. */
+static inline void list_add_outcome(struct op_list *list, struct op_list *others,
+                                    struct store_op *op)
+{
+    if (op->kind != STORE_FINISH) {
+        list_append(others, op);
+        return;
+    }
+    struct store_op *after = list->last;
+    while (after && after->row_hint > op->row_hint)
+        after = after->prev;
+    op->prev = after;
+    op->next = after ? after->next : list->first;
+    *(op->next ? &op->next->prev : &list->last) = op;
+    *(after ? &after->next : &list->first) = op;
+    list->n++;
+}
+
 static inline void list_remove(struct op_list *list, struct store_op *op)
 {
     *(op->prev ? &op->prev->next : &list->first) = op->next;
