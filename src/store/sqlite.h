@@ -64,12 +64,10 @@
       " result_ref FROM pawl_outcome WHERE id=?1")                                                 \
     X(OUTCOME_INSERT,                                                                              \
       "INSERT INTO pawl_outcome(id, status, completed_at, expires_at, gone_at, sweep_at, kept,"    \
-      " http_code, result_ref, headers, body, packed, token, key_hash, tenant, rule, key, recipe," \
-      " payload_hash, target_hash, created_at, attempts, started_at)"                              \
-      " SELECT ?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12, token, key_hash, tenant, rule, key, "       \
-      "recipe,"                                                                                    \
-      " payload_hash, target_hash, created_at, attempts, started_at FROM pawl_pending"             \
-      " WHERE id=?1")                                                                              \
+      " http_code, result_ref, headers, body, packed, token, attempts, started_at, key_hash,"      \
+      " tenant, rule, key, recipe, payload_hash, target_hash, created_at)"                         \
+      " VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19,?20,?21,?22,"    \
+      "?23)")                                                                                      \
     X(OUTCOME_READ,                                                                                \
       "SELECT status, http_code, headers, body, packed FROM pawl_outcome WHERE id=?1")             \
     X(OUTCOME_DELETE, "DELETE FROM pawl_outcome WHERE id=?1")                                      \

@@ -50,6 +50,19 @@ static void bind_state(sqlite3_stmt *s, const struct store_row *row)
     CHECK(at == 2 + STATE_COLUMNS);
 }
 
+/* From `at` on, what never changes while a record lives: key_hash .. created_at. */
+static void bind_identity(sqlite3_stmt *s, int at, const struct store_row *row)
+{
+    bind_digest(s, at++, &row->key_hash);
+    bind_slice(s, at++, row->tenant);
+    bind_slice(s, at++, row->rule);
+    bind_slice(s, at++, row->key);
+    bind_slice(s, at++, row->recipe);
+    bind_digest(s, at++, &row->record.payload_hash);
+    bind_digest(s, at++, &row->record.target_hash);
+    sqlite3_bind_int64(s, at, row->record.created_at);
+}
+
 static struct slice column_slice(sqlite3_stmt *s, int at)
 {
     const void *bytes = sqlite3_column_blob(s, at);
@@ -197,15 +210,7 @@ enum backend_status sqlite_insert(struct backend *backend, const struct store_ro
 
     sqlite3_stmt *s = sqlite_use(sqlite, SQL_PENDING_INSERT);
     bind_state(s, row);
-    int at = 2 + STATE_COLUMNS;
-    bind_digest(s, at++, &row->key_hash);
-    bind_slice(s, at++, row->tenant);
-    bind_slice(s, at++, row->rule);
-    bind_slice(s, at++, row->key);
-    bind_slice(s, at++, row->recipe);
-    bind_digest(s, at++, &row->record.payload_hash);
-    bind_digest(s, at++, &row->record.target_hash);
-    sqlite3_bind_int64(s, at++, row->record.created_at);
+    bind_identity(s, 2 + STATE_COLUMNS, row);
     return sqlite_run(sqlite, s);
 }
 
@@ -252,11 +257,16 @@ enum backend_status sqlite_finish(struct backend *backend, const struct store_ro
     } else {
         sqlite3_bind_int(s, 12, 0);
     }
+    sqlite3_bind_int64(s, 13, record->token);
+    sqlite3_bind_int64(s, 14, record->attempts);
+    sqlite3_bind_int64(s, 15, record->started_at);
+    bind_identity(s, 16, row);
     enum backend_status status = sqlite_run(sqlite, s);
     if (status != BACKEND_OK)
         return status;
-    CHECK(sqlite3_changes(sqlite->db) == 1);
-    return delete_by_id(sqlite, SQL_PENDING_DELETE, row->id);
+    status = delete_by_id(sqlite, SQL_PENDING_DELETE, row->id);
+    CHECK(status != BACKEND_OK || sqlite3_changes(sqlite->db) == 1);
+    return status;
 }
 
 enum backend_status sqlite_remove(struct backend *backend, const struct store_row *row)
