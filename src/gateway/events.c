@@ -183,10 +183,10 @@ static void add_record(struct log_line *line, const struct exchange *x)
     const struct record *record = &x->attempt.op.record;
     if (x->from_state)
         log_line_str(line, "from_state", slice_of(x->from_state));
-    if (record->attempts == 0)
-        return;
-    log_line_i64(line, "attempt", record->attempts);
-    log_line_str(line, "to_state", slice_of(record_status_name(record->status)));
+    if (record->attempts > 0)
+        log_line_i64(line, "attempt", record->attempts);
+    if (record->status != RECORD_ABSENT)
+        log_line_str(line, "to_state", slice_of(record_status_name(record->status)));
     add_moment(line, "first_at", record->created_at);
 }
 
