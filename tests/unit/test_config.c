@@ -14,6 +14,7 @@
 
 /* The example of the contract, as far as this version goes. */
 static const char example[] = "listen: 127.0.0.1:8080\n"
+                              "admin: 127.0.0.1:8081\n"
                               "upstream: http://127.0.0.1:9000\n"
                               "store: sqlite:./pawl.db            # postgres://..., redis://...\n"
                               "tenant: \"{header:X-Merchant-Id}\"\n"
@@ -52,6 +53,7 @@ static void the_contracts_example_means_what_it_says(void **state)
     struct config *config = good(example);
     const struct rule *rules = config->rules->rules;
     assert_slice(config->listen.host, "127.0.0.1");
+    assert_int_equal(config->admin.port, 8081);
     assert_int_equal(config->upstream.port, 9000);
     assert_slice(config->store, "./pawl.db");
     assert_int_equal(config->rules->n, 6);
