@@ -319,15 +319,18 @@ static int happened(struct probe *probe)
     int status = probe->rule->probe_status != 0 ? probe->rule->probe_status : ask->status;
     struct outcome *outcome =
         outcome_new(status, false, buf_slice(&ask->fields), buf_slice(&ask->body));
-    int code = doubt(probe);
-    if (!outcome && code == EXIT_DONE)
+    if (!outcome) {
+        (void)doubt(probe);
         return complain(probe, "out of memory; still unknown");
-    struct store_op op = {.kind = STORE_RESOLVE,
+    }
+    struct store_op op = {.kind = STORE_FINISH,
                           .token = probe->attempt.token,
+                          .final = RECORD_COMPLETE,
                           .http_status = status,
+                          .kept = true,
                           .outcome = outcome};
-    if (code == EXIT_DONE)
-        code = keys_act(probe->session, probe->row, &op);
+    int code = keys_act(probe->session, probe->row, &op);
+    outcome_unref(op.found);
     outcome_unref(outcome);
     return code;
 }

@@ -219,9 +219,10 @@ static enum backend_status store_write(struct apply *apply, struct store_op *op,
     return apply->backend->ops->update(apply->backend, row);
 }
 
+/* A finish with an actor is an operator's probe that found the outcome. */
 static enum store_act act_of(enum store_op_kind kind)
 {
-    if (kind == STORE_RESOLVE)
+    if (kind == STORE_RESOLVE || kind == STORE_FINISH)
         return STORE_ACT_RESOLVE;
     return kind == STORE_FORGET ? STORE_ACT_FORGET : STORE_ACT_RELEASE;
 }
@@ -244,7 +245,7 @@ static enum backend_status audit(struct apply *apply, const struct store_op *op,
         .token = before->token,
         .from = before->status,
         .to = row->record.status,
-        .http_status = op->kind == STORE_RESOLVE ? op->http_status : 0,
+        .http_status = act_of(op->kind) == STORE_ACT_RESOLVE ? op->http_status : 0,
         .force = op->force,
     };
     return apply->backend->ops->add_audit(apply->backend, &entry);

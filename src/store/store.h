@@ -195,8 +195,8 @@ struct store_op {
     bool kept;                /* finish: keep fields and body */
     int64_t looked_at;        /* release_settled: store time before the look; 0: now */
     bool force;               /* release_settled, resolve, forget */
-    struct slice actor; /* resolve, release_settled, forget: who does it, for the audit; empty:
-                           an owner, who is not audited */
+    struct slice actor; /* resolve, release_settled, forget, and the finish of an operator's probe:
+                           who does it, for the audit; empty: an owner, who is not audited */
     const struct store_list *list;
     const struct store_audit_list *audits;
     struct parker *parker; /* woken when it has ended */

@@ -236,5 +236,5 @@ def test_what_was_found_is_audited(asked, upstream):
     upstream.on("GET", TARGET, say(200, {"id": 9}))
     asked.probe()
     acts = asked.keys("audit", "--json", "--store", asked.gateway.store).stdout.splitlines()
-    assert [(act["act"], act["to"], act["http_code"]) for act in map(json.loads, acts)] == \
-        [("resolve", "complete", 200)]
+    assert [(act["act"], act["to"], act["http_code"], act["forced"])
+            for act in map(json.loads, acts)] == [("resolve", "complete", 200, False)]

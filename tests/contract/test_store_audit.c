@@ -64,6 +64,14 @@ static void each_act_is_written_down_with_what_it_changed(void **state)
                      "cli:ann forget tenant/rule/key pending-absent 0 forced\n");
 }
 
+static void what_an_operators_probe_found_is_written_down_as_resolved(void **state)
+{
+    struct bed *bed = *state;
+    struct store_op op = by_hand(1, STORE_FINISH, proceed(bed, 1));
+    assert_int_equal(act_by_hand(bed, op), RECORD_WRITTEN);
+    check_audit(bed, "cli:ann resolve tenant/rule/key pending-complete 201\n");
+}
+
 struct first {
     struct store_audit audit;
     size_t n;
@@ -261,6 +269,7 @@ int main(void)
 {
     struct CMUnitTest tests[] = {
         BED_TEST(each_act_is_written_down_with_what_it_changed),
+        BED_TEST(what_an_operators_probe_found_is_written_down_as_resolved),
         BED_TEST(an_act_tells_when_it_was_and_the_token_it_met),
         BED_TEST(what_changed_nothing_and_what_owners_do_is_not_written_down),
         BED_TEST(a_look_before_it_is_quiet_is_no_act),
