@@ -50,9 +50,10 @@ enum step forward_run(struct exchange *x)
 
     end = upstream_exchange(x, x->request->method, buf_slice(&head), buf_slice(&x->body));
     bool live = end == EXCHANGE_ANSWERED && !x->answer.whole;
+    struct fate fate = fate_of(x, end); /* the answer's head goes with its connection */
     if (!live)
         upstream_give(x);
-    return settle(x, fate_of(x, end));
+    return settle(x, fate);
 }
 
 /* ---- without a record ---- */

@@ -50,7 +50,7 @@ static void what_a_rule_says_of_its_own_is_published(void **state)
         "\"lifetime\":{\"window\":\"1h\",\"tombstone\":\"7d\"}",
         "\"payload\":{\"exclude\":[\"/sent_at\"]},\"query\":[\"a\",\"b\"],\"headers\":[]",
         "\"final\":[\"200-599\"],\"not_done\":[],\"in_doubt\":[]",
-        "\"duplicate\":{\"ack\":204},\"authorized\":true,\"mismatch_status\":422,"
+        "\"duplicate\":{\"ack\":204},\"authorized\":true,\"mismatch_status\":422,",
         "\"in_progress\":\"conflict\"",
         "\"streamed\":true",
         "\"unknown\":\"probe\"",
