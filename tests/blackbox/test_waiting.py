@@ -44,14 +44,15 @@ def fill_the_places(gateway: Gateway, n: int) -> list[Client]:
 
 
 def is_full(gateway: Gateway) -> bool:
-    """Asks with no patience: whoever finds a place leaves it at once. 503 is for a begin that was
-    not decided within its millisecond: that one has to ask again."""
-    status = 503
-    while status == 503:
+    """Asks with no patience: whoever finds a place leaves it at once. Its time may be over before
+    anything was decided (503): asked again."""
+    def asked() -> int | None:
         with gateway.connect() as client:
             client.send(WANTED.replace(b"Host", b"X-Request-Timeout: 1\r\nHost"))
             status = client.answer().status
-    return status == 429
+            return status if status != 503 else None
+
+    return eventually(asked, "a decision") == 429
 
 
 @pytest.mark.parametrize("n", [2, 100])
