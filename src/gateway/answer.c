@@ -33,11 +33,17 @@ static void end_head(struct exchange *x, struct buf *head)
     buf_add(head, "\r\n", 2);
 }
 
-/* False: not all of it left; nothing may follow. A HEAD that an override header makes another
- * method is answered as a HEAD all the same: its client reads no body. */
+/* A HEAD that an override header makes another method is answered as a HEAD all the same: its
+ * client reads no body, and would take one for the next answer. */
+static bool reads_body(const struct exchange *x)
+{
+    return !slice_eq(x->request->method, SLICE("HEAD"));
+}
+
+/* False: not all of it left; nothing may follow. */
 static bool write_out(struct exchange *x, const struct buf *head, struct slice body)
 {
-    if (slice_eq(x->request->method, SLICE("HEAD")))
+    if (!reads_body(x))
         body = slice_of(NULL);
     int64_t deadline = clock_boot_us() + x->plan->settings.write_timeout_us;
     struct iovec parts[2] = {{head->at, head->len}, {(void *)(uintptr_t)body.at, body.len}};
@@ -130,7 +136,7 @@ static void write_live(struct exchange *x, const struct answer *answer, struct b
     else
         x->keep_alive = false;
     end_head(x, head);
-    if (write_out(x, head, slice_of(NULL)) && stream_run(&stream))
+    if (write_out(x, head, slice_of(NULL)) && (!reads_body(x) || stream_run(&stream)))
         return;
     x->keep_alive = false;
     x->client->cut_off = !sized && !stream.chunked;
