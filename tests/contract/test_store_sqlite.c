@@ -4,6 +4,7 @@
 
 #include "base/mem.h"
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sqlite3.h>
 #include <stdio.h>
@@ -390,6 +391,8 @@ static void nothing_acknowledged_is_lost_by_a_kill_at_any_moment(void **state)
         assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
         pid_t pid = child_of(bed, work_until_killed, ends[1]);
         close(ends[1]);
+        if (i % 2 == 0) /* else also before it has done anything */
+            assert_int_equal(poll(&(struct pollfd){.fd = ends[0], .events = POLLIN}, 1, 60000), 1);
         usleep(5000 + 3777 * i);
         kill_child(pid);
         bed_open(bed);
@@ -400,7 +403,7 @@ static void nothing_acknowledged_is_lost_by_a_kill_at_any_moment(void **state)
         assert_true(token > highest);
         bed_close(bed);
     }
-    assert_true(acks > CRASHES);
+    assert_true(acks >= CRASHES / 2);
 }
 
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
