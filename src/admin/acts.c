@@ -158,7 +158,7 @@ static void log_act(const struct act *act, const struct keys_row *row, const str
     struct log_line line;
     log_line_start(&line, LOG_LEVEL_INFO, "act");
     log_line_str(&line, "act", slice_of(act->name));
-    log_line_str(&line, "actor", slice_of(act->session->peer));
+    log_line_str(&line, "actor", op->actor);
     log_line_str(&line, "rule", store->rule);
     if (store->tenant.len > 0)
         log_line_keyed(&line, "tenant_hash", secret, store->tenant);

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #define BACKLOG 64
-#define OTHER_FIBERS 2                            /* accept, watch */
+#define OTHER_FIBERS 1                            /* accept */
 #define NO_DESCRIPTORS_US (100 * CLOCK_US_PER_MS) /* rest after accept found none free */
 
 static void name_peer(struct session *session, const struct sockaddr_storage *peer)
@@ -80,8 +80,6 @@ static void stop_fibers(void *argument)
     admin->stopping = true;
     if (admin->acceptor)
         parker_wake(admin->acceptor);
-    if (admin->watcher)
-        parker_wake(admin->watcher);
     for (struct session *session = admin->sessions; session; session = session->next)
         shutdown(session->fd >= 0 ? session->fd : session->conn.io.fd, SHUT_RDWR);
 }
@@ -112,7 +110,6 @@ static bool start_thread(struct admin *admin)
 {
     admin->loop = loop_new(ADMIN_CONNECTIONS_MAX + OTHER_FIBERS);
     return admin->loop && fiber_spawn(admin->loop, "accept", run_accept, admin) &&
-           fiber_spawn(admin->loop, "watch", health_watch, admin) &&
            thread_start(&admin->thread, "pawl-admin", run_loop, admin);
 }
 

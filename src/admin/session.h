@@ -26,13 +26,11 @@ struct admin {
     struct thread thread;
     struct fiber_io listener;
     struct parker *acceptor; /* NULL: that fiber has ended */
-    struct parker *watcher;
     struct loop_post stop;
     struct session *sessions;
     size_t n_sessions;
     size_t keys_busy;
     bool stopping;
-    int64_t answered_at; /* boot time: the store last answered */
     atomic_bool log_keys_hashed;
     char token[ADMIN_TOKEN_MAX];
 };
@@ -86,9 +84,6 @@ bool guard_is_loopback(const struct sockaddr_storage *address);
 
 void health_live(struct session *session, struct reply *reply);
 void health_ready(struct session *session, struct reply *reply);
-
-/* Asks the store for nothing, every second; the fiber's function, argument a struct admin. */
-void health_watch(void *argument);
 
 /* ---- keys.c, acts.c ---- */
 

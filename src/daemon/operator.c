@@ -2,9 +2,37 @@
 #include "daemon/operator.h"
 
 #include "daemon/resolve.h"
+#include "engine/keys.h"
 #include <errno.h>
+#include <math.h>
 
 #define PROBLEM_MAX ((size_t)512)
+
+static double seconds(int64_t span_us)
+{
+    return (double)span_us / (double)CLOCK_US_PER_S;
+}
+
+static void read_store(const struct store_counts *counts, struct metrics_reading *reading)
+{
+    const struct store_work *work = &counts->work;
+    double *value = reading->value;
+    bool space_known = counts->space_free != UINT64_MAX;
+    value[METRIC_STORE_QUEUED] = (double)counts->queued;
+    value[METRIC_STORE_FREE] = space_known ? (double)counts->space_free : NAN;
+    value[METRIC_STORE_BATCHES] = (double)work->batches;
+    value[METRIC_STORE_CHECKPOINTS] = (double)work->checkpoints;
+    reading->store_writes = work->operations;
+    reading->store_reads = work->reads;
+    reading->store_full = work->retries_full;
+    reading->store_busy = work->retries_busy;
+    reading->store_commit = (struct metrics_steps){
+        .n = STORE_COMMIT_BUCKETS, .bounds = store_commit_bounds_us, .sum = work->commit_us};
+    memcpy(reading->store_commit.buckets, work->commit_buckets, sizeof work->commit_buckets);
+    reading->store_batch = (struct metrics_steps){
+        .n = STORE_BATCH_BUCKETS, .bounds = store_batch_bounds, .sum = work->operations};
+    memcpy(reading->store_batch.buckets, work->batch_buckets, sizeof work->batch_buckets);
+}
 
 static void read_gauges(void *argument, struct metrics_reading *reading)
 {
@@ -15,10 +43,11 @@ static void read_gauges(void *argument, struct metrics_reading *reading)
     reading->complete = counts.complete;
     reading->failed = counts.failed;
     reading->unknown = counts.unknown;
-    int64_t oldest = counts.unknown_oldest;
-    int64_t age = oldest > 0 ? store_now(view->store) - oldest : 0;
-    reading->value[METRIC_UNKNOWN_OLDEST] = (double)age / CLOCK_US_PER_S;
+    read_store(&counts, reading);
     reading->value[METRIC_STALE] = (double)counts.stale;
+    if (counts.unknown_oldest != 0)
+        reading->value[METRIC_UNKNOWN_OLDEST] =
+            seconds(keys_left(counts.unknown_oldest, store_now(view->store)));
     reading->value[METRIC_WAITING] = (double)counts.waiting;
     reading->value[METRIC_CONNECTIONS] = (double)load.connections;
     reading->value[METRIC_IN_FLIGHT] = (double)load.in_flight;
@@ -34,6 +63,10 @@ static const char *unready(void *argument)
         return "the gateway is shutting down";
     return NULL;
 }
+
+_Static_assert(STORE_COMMIT_BUCKETS <= METRICS_STEPS_MAX &&
+                   STORE_BATCH_BUCKETS <= METRICS_STEPS_MAX,
+               "the store's histograms fit the page");
 
 static void explain(const struct config_address *address, int error, char **ret_problem)
 {

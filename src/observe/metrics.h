@@ -36,6 +36,20 @@
     X(UNKNOWN_OLDEST, "pawl_unknown_oldest_seconds", GAUGE, "",                                    \
       "Age of the oldest record whose outcome is unknown; 0 without one.")                         \
     X(STORE_UP, "pawl_store_up", GAUGE, "", "1 while the store takes new operations.")             \
+    X(STORE_QUEUED, "pawl_store_queued", GAUGE, "", "Operations that wait for the store.")         \
+    X(STORE_FREE, "pawl_store_free_bytes", GAUGE, "",                                              \
+      "Free space where the store lies; NaN where that is not known.")                             \
+    X(STORE_BATCHES, "pawl_store_batches_total", COUNTER, "",                                      \
+      "Transactions that wrote; each is one sync of the disk.")                                    \
+    X(STORE_OPERATIONS, "pawl_store_operations_total", COUNTER, "kind",                            \
+      "Operations that the store did, by whether their transaction wrote.")                        \
+    X(STORE_COMMIT, "pawl_store_commit_duration_seconds", HISTOGRAM, "",                           \
+      "Of transactions that wrote, from the wish to begin to the return of the commit.")           \
+    X(STORE_BATCH, "pawl_store_batch_operations", HISTOGRAM, "",                                   \
+      "Operations in a transaction that wrote.")                                                   \
+    X(STORE_CHECKPOINTS, "pawl_store_checkpoints_total", COUNTER, "", "Checkpoints of the WAL.")   \
+    X(STORE_RETRIES, "pawl_store_retries_total", COUNTER, "reason",                                \
+      "Transactions undone and tried again: no space, or another process held the store.")         \
     X(LOG_DROPPED, "pawl_log_lines_dropped_total", COUNTER, "",                                    \
       "Log lines lost because the log's reader was too slow.")                                     \
     X(RELOAD_OK, "pawl_config_last_reload_successful", GAUGE, "",                                  \
@@ -121,6 +135,15 @@ void metrics_upstream_took(struct metrics_rule *rule, int64_t span_us);
 /* Counts a reload of the config. From any thread. */
 void metrics_reloaded(struct metrics *metrics, bool successful);
 
+/* A histogram that somebody else counts. */
+#define METRICS_STEPS_MAX 16
+struct metrics_steps {
+    size_t n;                                /* bounds, at most METRICS_STEPS_MAX */
+    const int64_t *bounds;                   /* each bucket up to and with its bound */
+    uint64_t buckets[METRICS_STEPS_MAX + 1]; /* not cumulated; the last one takes the rest */
+    uint64_t sum;
+};
+
 /* What is true at this moment, and what others count. */
 struct metrics_reading {
     double value[METRIC_COUNT]; /* of the series without labels */
@@ -128,6 +151,12 @@ struct metrics_reading {
     int64_t complete;
     int64_t failed;
     int64_t unknown;
+    uint64_t store_writes; /* operations, by whether their transaction wrote */
+    uint64_t store_reads;
+    uint64_t store_full; /* transactions tried again, by reason */
+    uint64_t store_busy;
+    struct metrics_steps store_commit; /* microseconds */
+    struct metrics_steps store_batch;  /* operations */
 };
 
 /* Fills in the process_* series: from /proc, without blocking. What cannot be read stays 0. */

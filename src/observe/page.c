@@ -107,6 +107,45 @@ static void add_records(struct buf *buf, const struct metrics_reading *reading)
     buf_printf(buf, "%s{status=\"unknown\"} %lld\n", name, (long long)reading->unknown);
 }
 
+/* `unit`: how many of what was counted are one of what the series tells. */
+static void add_steps(struct buf *buf, enum metric metric, const struct metrics_steps *steps,
+                      double unit)
+{
+    const char *name = rows[metric].name;
+    number so_far = 0;
+    CHECK(steps->n <= METRICS_STEPS_MAX);
+    for (size_t i = 0; i < steps->n; i++) {
+        so_far += steps->buckets[i];
+        buf_printf(buf, "%s_bucket{le=\"%.15g\"} %llu\n", name, (double)steps->bounds[i] / unit,
+                   so_far);
+    }
+    so_far += steps->buckets[steps->n];
+    buf_printf(buf, "%s_bucket{le=\"+Inf\"} %llu\n", name, so_far);
+    buf_printf(buf, "%s_sum %.15g\n%s_count %llu\n", name, (double)steps->sum / unit, name, so_far);
+}
+
+/* A series with one label of two values. */
+static void add_pair(struct buf *buf, enum metric metric, const char *const labels[2],
+                     const uint64_t values[2])
+{
+    for (size_t i = 0; i < 2; i++)
+        buf_printf(buf, "%s{%s} %llu\n", rows[metric].name, labels[i], (number)values[i]);
+}
+
+static void add_store(struct buf *buf, const struct metrics_reading *reading, enum metric metric)
+{
+    static const char *const kinds[] = {"kind=\"write\"", "kind=\"read\""};
+    static const char *const reasons[] = {"reason=\"full\"", "reason=\"busy\""};
+    if (metric == METRIC_STORE_COMMIT)
+        add_steps(buf, metric, &reading->store_commit, (double)CLOCK_US_PER_S);
+    else if (metric == METRIC_STORE_BATCH)
+        add_steps(buf, metric, &reading->store_batch, 1);
+    else if (metric == METRIC_STORE_OPERATIONS)
+        add_pair(buf, metric, kinds, (uint64_t[]){reading->store_writes, reading->store_reads});
+    else
+        add_pair(buf, metric, reasons, (uint64_t[]){reading->store_full, reading->store_busy});
+}
+
 static void add_reloads(struct buf *buf, struct metrics *metrics)
 {
     const char *name = rows[METRIC_RELOADS].name;
@@ -127,6 +166,12 @@ static void add_samples(struct buf *buf, struct metrics *metrics,
         return;
     case METRIC_RECORDS:
         add_records(buf, reading);
+        return;
+    case METRIC_STORE_COMMIT:
+    case METRIC_STORE_BATCH:
+    case METRIC_STORE_OPERATIONS:
+    case METRIC_STORE_RETRIES:
+        add_store(buf, reading, metric);
         return;
     case METRIC_RELOADS:
         add_reloads(buf, metrics);

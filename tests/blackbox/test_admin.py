@@ -370,7 +370,7 @@ def test_an_act_is_logged_with_who_did_what(both, upstream):
                                              if line["event"] == "act"]) == 2 and found)
     assert [line["result"] for line in lines] == ["stale", "done"]
     done = lines[1]
-    assert (done["act"], done["actor"], done["rule"]) == ("resolve", "127.0.0.1", "refunds.create")
+    assert (done["act"], done["actor"]) == ("resolve", "admin:127.0.0.1")
     assert (done["idempotency_key"], done["token"], done["status"]) == ("k1", row["token"], 200)
     assert (done["from_state"], done["to_state"], done["force"]) == ("unknown", "complete", False)
 

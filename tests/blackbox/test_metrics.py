@@ -190,6 +190,40 @@ def test_records_are_told_by_status(both, upstream):
     first.result()
 
 
+@pytest.mark.hooks
+def test_the_store_tells_of_its_transactions_and_of_what_is_unknown(both, upstream, clock):
+    gateway, admin = both
+    upstream.then(closes())
+    gateway.post("/refunds", {}, "k1")
+    clock.run_until(lambda: admin.value("pawl_unknown_oldest_seconds") > 0)
+    assert admin.value("pawl_unknown_oldest_seconds") < 60
+    series = admin.series()
+    assert series["pawl_store_batches_total", frozenset()] >= 2, "its begin and its doubt"
+    assert series["pawl_store_operations_total", frozenset({("kind", "write")})] >= 2
+    for name in ("pawl_store_commit_duration_seconds", "pawl_store_batch_operations"):
+        assert series[name + "_count", frozenset()] == \
+            series[name + "_bucket", frozenset({("le", "+Inf")})] >= 2
+    assert 0 < series["pawl_store_commit_duration_seconds_sum", frozenset()] < 60
+    assert series["pawl_store_free_bytes", frozenset()] > 0
+    assert series["pawl_store_retries_total", frozenset({("reason", "full")})] == 0
+
+
+@pytest.mark.hooks
+def test_a_record_whose_process_died_is_stale_until_its_next_attempt(both, upstream, clock):
+    gateway, admin = both
+    gate = upstream.hold()
+    with gateway.connect() as client:
+        client.send(request_bytes("POST", "/refunds", [("Idempotency-Key", "k1")], b"{}"))
+        gate.wait_for()
+        assert admin.value("pawl_stale_records") == 0
+        gateway.kill9()
+    gateway.start()
+    clock.run_until(lambda: admin.value("pawl_stale_records") == 1)
+    with gateway.connect() as client:
+        assert client.request("POST", "/refunds", [("Idempotency-Key", "k1")], b"{}").status == 409
+    clock.run_until(lambda: admin.value("pawl_stale_records") == 0)
+
+
 def test_durations_are_counted_once_a_request_and_once_an_exchange(both):
     gateway, admin = both
     for _ in range(3):
