@@ -11,6 +11,7 @@
 
 #define BACKLOG 64
 #define OTHER_FIBERS 1                            /* accept */
+#define FULL_US (1 * CLOCK_US_PER_MS)             /* between two looks for room */
 #define NO_DESCRIPTORS_US (100 * CLOCK_US_PER_MS) /* rest after accept found none free */
 
 static void name_peer(struct session *session, const struct sockaddr_storage *peer)
@@ -22,10 +23,26 @@ static void name_peer(struct session *session, const struct sockaddr_storage *pe
         snprintf(session->peer, sizeof session->peer, "unknown");
 }
 
+static void cut_off(const struct session *session)
+{
+    shutdown(session->fd >= 0 ? session->fd : session->conn.io.fd, SHUT_RDWR);
+}
+
+/* A crowd that only sits here must not keep out the one who asks whether the gateway lives. */
+static void make_room(const struct admin *admin)
+{
+    const struct session *oldest = admin->sessions;
+    if (admin->n_sessions < ADMIN_CONNECTIONS_MAX)
+        return;
+    for (size_t i = 1; i < ADMIN_CONNECTIONS_MAX; i++)
+        oldest = oldest->next;
+    for (; oldest; oldest = oldest->next)
+        cut_off(oldest);
+}
+
 static void start_session(struct admin *admin, int fd, const struct sockaddr_storage *peer)
 {
-    bool full = admin->n_sessions >= ADMIN_CONNECTIONS_MAX;
-    struct session *session = full ? NULL : mem_zalloc(1, sizeof *session);
+    struct session *session = mem_zalloc(1, sizeof *session);
     if (!session) {
         close(fd);
         return;
@@ -45,15 +62,25 @@ static void start_session(struct admin *admin, int fd, const struct sockaddr_sto
     admin->n_sessions++;
 }
 
+/* Those that were cut off need their turn to end. */
+static void await_room(const struct admin *admin)
+{
+    make_room(admin);
+    while (admin->n_sessions >= ADMIN_SESSIONS_MAX && !admin->stopping)
+        fiber_sleep_until(clock_after(clock_boot_us(), FULL_US));
+}
+
 static void accept_some(struct admin *admin)
 {
     struct sockaddr_storage peer;
     int fd;
     while (!admin->stopping && (fd = fiber_accept(&admin->listener, &peer, 0)) != -ETIMEDOUT) {
-        if (fd >= 0)
+        if (fd >= 0) {
+            await_room(admin);
             start_session(admin, fd, &peer);
-        else if (fd == -EMFILE || fd == -ENFILE || fd == -ENOMEM || fd == -ENOBUFS)
+        } else if (fd == -EMFILE || fd == -ENFILE || fd == -ENOMEM || fd == -ENOBUFS) {
             fiber_sleep_until(clock_after(clock_boot_us(), NO_DESCRIPTORS_US));
+        }
     }
 }
 
@@ -81,7 +108,7 @@ static void stop_fibers(void *argument)
     if (admin->acceptor)
         parker_wake(admin->acceptor);
     for (struct session *session = admin->sessions; session; session = session->next)
-        shutdown(session->fd >= 0 ? session->fd : session->conn.io.fd, SHUT_RDWR);
+        cut_off(session);
 }
 
 static void run_loop(void *argument)
@@ -108,7 +135,7 @@ static int listen_on(const struct admin_config *config)
 
 static bool start_thread(struct admin *admin)
 {
-    admin->loop = loop_new(ADMIN_CONNECTIONS_MAX + OTHER_FIBERS);
+    admin->loop = loop_new(ADMIN_SESSIONS_MAX + OTHER_FIBERS);
     return admin->loop && fiber_spawn(admin->loop, "accept", run_accept, admin) &&
            thread_start(&admin->thread, "pawl-admin", run_loop, admin);
 }

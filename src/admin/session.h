@@ -12,8 +12,9 @@
 #include "http/conn.h"
 #include <stdatomic.h>
 
-#define ADMIN_CONNECTIONS_MAX ((size_t)32)
-#define ADMIN_KEYS_AT_ONCE 2 /* requests that ask the store */
+#define ADMIN_CONNECTIONS_MAX ((size_t)32) /* one more, and the oldest is cut off */
+#define ADMIN_SESSIONS_MAX ((size_t)64)    /* with those that are still ending */
+#define ADMIN_KEYS_AT_ONCE 2               /* requests that ask the store */
 #define ADMIN_BODY_MAX ((uint64_t)2 * 1024 * 1024)
 #define ADMIN_REPLY_MAX ((size_t)8 * 1024 * 1024)
 #define ADMIN_TOKEN_MAX 512
