@@ -230,6 +230,14 @@ struct config *config_read(const char *path, char **ret_complaints)
     return read_and_parse(path, NULL, ret_complaints);
 }
 
+bool explain_text(const struct explain *explain, const char *path, struct slice text,
+                  char **ret_complaints)
+{
+    struct config *config = parse(path, text, explain, ret_complaints);
+    config_free(config);
+    return config != NULL;
+}
+
 bool explain_config(const struct explain *explain, const char *path, char **ret_complaints)
 {
     struct config *config = read_and_parse(path, explain, ret_complaints);

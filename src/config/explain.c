@@ -7,8 +7,9 @@
 #include <limits.h>
 #include <stdlib.h>
 
-#define FALLBACK_MAX ((size_t)64 * 1024)
+#define TEXT_MAX ((size_t)64 * 1024)
 #define COMMENT_COLUMN 44
+#define FOLDER_MAX 2048
 
 /* ---- the reference ---- */
 
@@ -153,32 +154,38 @@ static void add_value(const struct explain *explain, const struct node *node)
 /* Appends the folder of `path` by its shortest way from the root. False: it is not there. */
 static bool add_real_folder(struct buf *buf, struct slice path)
 {
-    ARENA_AUTO struct arena arena = arena_make(PATH_MAX * 2);
+    char folder[FOLDER_MAX] = ".", real[PATH_MAX];
     const char *slash = memrchr(path.at, '/', path.len);
     size_t len = slash ? (size_t)(slash - path.at) + 1 : 0;
-    struct slice folder = arena_copy(&arena, len > 0 ? slice_make(path.at, len) : SLICE("."));
-    char real[PATH_MAX];
-    if (!folder.at || !realpath(folder.at, real))
+    if (len >= sizeof folder)
+        return false;
+    if (len > 0) {
+        memcpy(folder, path.at, len);
+        folder[len] = '\0';
+    }
+    if (!realpath(folder, real))
         return false;
     buf_printf(buf, "%s/", strcmp(real, "/") == 0 ? "" : real);
     return true;
 }
 
-/* `path`, relative to the config, from everywhere. False: that cannot be said. */
-static bool make_absolute(const struct reader *reader, struct slice path, struct buf *ret_path)
+/* Appends `path`, which is relative to the config, from everywhere. False: that cannot be said, or
+ * memory ran out for it. */
+static bool add_absolute(const struct reader *reader, struct slice path, struct buf *buf)
 {
-    BUF_AUTO struct buf whole = buf_make(FALLBACK_MAX);
-    if (!add_real_folder(&whole, slice_of(reader->errors->path)))
-        return false;
+    BUF_AUTO struct buf whole = buf_make(TEXT_MAX);
+    bool there = add_real_folder(&whole, slice_of(reader->errors->path));
     buf_add_slice(&whole, path);
     if (!buf_ok(&whole))
+        buf->failed = true;
+    if (!there || !buf_ok(&whole))
         return false;
     const char *slash = memrchr(whole.at, '/', whole.len);
-    if (add_real_folder(ret_path, buf_slice(&whole)))
-        buf_add(ret_path, slash + 1, (size_t)(whole.at + whole.len - slash) - 1);
+    if (add_real_folder(buf, buf_slice(&whole)))
+        buf_add(buf, slash + 1, (size_t)(whole.at + whole.len - slash) - 1);
     else
-        buf_add_slice(ret_path, buf_slice(&whole));
-    return buf_ok(ret_path);
+        buf_add_slice(buf, buf_slice(&whole));
+    return true;
 }
 
 /* A value that names a file beside the config names it from everywhere. False: it names none. */
@@ -186,13 +193,15 @@ static bool add_path(const struct explain *explain, const struct reader *reader,
                      const struct node *node)
 {
     static const struct slice prefixes[] = {{"sqlite:", 7}, {"file:", 5}};
-    BUF_AUTO struct buf whole = buf_make(FALLBACK_MAX);
+    BUF_AUTO struct buf whole = buf_make(TEXT_MAX);
     for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
         if (node->kind != NODE_SCALAR || !slice_starts(node->written, prefixes[i]))
             continue;
         struct slice path = slice_skip(node->written, prefixes[i].len);
         buf_add_slice(&whole, prefixes[i]);
-        if (slice_starts(path, SLICE("/")) || !make_absolute(reader, path, &whole))
+        bool made = !slice_starts(path, SLICE("/")) && add_absolute(reader, path, &whole);
+        explain->to->failed |= !buf_ok(&whole);
+        if (!made)
             return false;
         add_scalar(explain, buf_slice(&whole), false);
         return true;
@@ -224,7 +233,7 @@ static struct origin origin_of(const struct reader *reader, const struct rule_dr
 
 static void add_fallback(const struct explain *explain, const struct option *option)
 {
-    ARENA_AUTO struct arena arena = arena_make(FALLBACK_MAX);
+    ARENA_AUTO struct arena arena = arena_make(TEXT_MAX);
     struct complaints none;
     complaints_init(&none, "");
     const struct node *node = node_read(slice_of(option->fallback), &arena, &none);

@@ -28,6 +28,10 @@ void explain_reference(const struct explain *explain);
  * warnings, or why it was refused: as config_read. False: refused. */
 bool explain_config(const struct explain *explain, const char *path, char **ret_complaints);
 
+/* The same from memory, as config_parse. */
+bool explain_text(const struct explain *explain, const char *path, struct slice text,
+                  char **ret_complaints);
+
 /* Of a config that was read without errors, while its nodes are there. */
 struct reader;
 void explain_read(const struct explain *explain, const struct reader *reader);

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Any bytes as a config file. It is taken or refused with complaints; every complaint is one
- * printable line that names a place within the file; what is taken holds together.
+ * printable line that names a place within the file; what is taken holds together, and what
+ * `config explain` tells of it is a config again, of which it tells the same.
  */
 #include "base/check.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "config/config.h"
+#include "config/explain.h"
 #include "core/policy.h"
 #include "fuzz.h"
+#include <stdio.h>
 
 #define FILE_NAME "fuzz.yaml"
 #define ROOM (1U << 20)
@@ -85,6 +88,29 @@ static void check_published(const struct config *config)
         CHECK(config->cors.any || cors_is_origin(config->cors.origins[i]));
 }
 
+/* Tells what `text` comes to; what is told must be short enough to be a config. */
+static bool explain(struct slice text, struct buf *to)
+{
+    char *complaints = NULL;
+    bool good = explain_text(&(struct explain){.to = to}, FILE_NAME, text, &complaints);
+    if (!good)
+        fputs(complaints ? complaints : "out of memory\n", stderr);
+    mem_free(complaints);
+    CHECK(good && buf_ok(to));
+    return to->len <= NODE_TEXT_MAX;
+}
+
+static void check_explained(struct slice text)
+{
+    BUF_AUTO struct buf first = buf_make(64 * ROOM);
+    BUF_AUTO struct buf second = buf_make(64 * ROOM);
+    BUF_AUTO struct buf third = buf_make(64 * ROOM);
+    if (!explain(text, &first) || !explain(buf_slice(&first), &second) ||
+        !explain(buf_slice(&second), &third))
+        return;
+    CHECK(slice_eq(buf_slice(&second), buf_slice(&third)));
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 {
     char *complaints;
@@ -96,6 +122,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
         check_rule(&config->rules->rules[i]);
     if (config)
         check_published(config);
+    if (config)
+        check_explained(slice_make(bytes, n));
     mem_free(complaints);
     config_free(config);
     return 0;

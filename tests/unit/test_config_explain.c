@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What `config explain` tells. */
+#include "base/mem.h"
+#include "config/explain.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#define ROOM ((size_t)1 << 20)
+
+static const char text[] = "upstream: http://127.0.0.1:9000\n"
+                           "store: sqlite:a/../b.db\n"
+                           "tenant: \"{header:X-Merchant-Id}\"\n"
+                           "trust_tenant: true\n"
+                           "defaults: {ttl: 72h, key_format: {regex: '^[\"\\\\ ]+$'}}\n"
+                           "rules:\n"
+                           "  - name: a\n"
+                           "    match: POST /a\n"
+                           "    payload: {include: [/a, '/b: c', \"/\\L\\N\\P\\uFEFF\"]}\n"
+                           "  - {name: b, match: PUT /b, query: ['~', 'null', \"\\u00FC\"]}\n";
+
+static bool tell(const char *config, bool json, struct buf *to)
+{
+    char *complaints MEM_AUTO = NULL;
+    struct explain explain = {.json = json, .to = to};
+    return explain_text(&explain, "pawl.yaml", slice_of(config), &complaints);
+}
+
+static void every_kind_of_text_comes_back_as_it_was(void **state)
+{
+    BUF_AUTO struct buf first = buf_make(ROOM);
+    BUF_AUTO struct buf before = buf_make(ROOM);
+    BUF_AUTO struct buf after = buf_make(ROOM);
+    (void)state;
+    assert_true(tell(text, false, &first));
+    buf_add_char(&first, '\0');
+    assert_true(tell(text, true, &before) && tell(first.at, true, &after));
+    static const char *const values[] = {
+        "[\"/a\", \"/b: c\", \"/\xe2\x80\xa8\xc2\x85\xe2\x80\xa9\xef\xbb\xbf\"]",
+        "[\"~\", \"null\", \"\xc3\xbc\"]", "{\"regex\": \"^[\\\"\\\\\\\\ ]+$\"}"};
+    buf_add_char(&before, '\0');
+    buf_add_char(&after, '\0');
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+        assert_non_null(strstr(before.at, values[i]));
+        assert_non_null(strstr(after.at, values[i]));
+    }
+}
+
+static void an_option_is_found_by_its_name_or_by_a_near_one(void **state)
+{
+    const struct option *nearest = NULL;
+    (void)state;
+    assert_ptr_equal(explain_find(SLICE("ttl"), &nearest), option_at(OPTION_ttl));
+    assert_null(explain_find(SLICE("tlt"), &nearest));
+    assert_ptr_equal(nearest, option_at(OPTION_ttl));
+    assert_null(explain_find(SLICE("something_else"), &nearest));
+    assert_null(nearest);
+}
+
+#ifdef PAWL_HOOKS
+static void every_failed_allocation_is_noticed(void **state)
+{
+    bool fired = true;
+    (void)state;
+    for (long n = 1; fired; n++) {
+        BUF_AUTO struct buf told = buf_make(ROOM);
+        mem_fail_nth(n);
+        bool good = tell(text, n % 2 == 0, &told);
+        fired = mem_fail_fired();
+        mem_fail_nth(0);
+        assert_int_equal(good && buf_ok(&told), !fired);
+        assert_true(n < 100000);
+    }
+}
+#endif
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_kind_of_text_comes_back_as_it_was),
+        cmocka_unit_test(an_option_is_found_by_its_name_or_by_a_near_one),
+#ifdef PAWL_HOOKS
+        cmocka_unit_test(every_failed_allocation_is_noticed),
+#endif
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
