@@ -138,10 +138,24 @@ void help_of_pawl(FILE *to)
     fputs("\n`pawl help COMMAND` tells more.\n", to);
 }
 
+/* The options that stand where a command does. */
+static int no_such_option(const char *word)
+{
+    static const char *const names[] = {"--help", "--version"};
+    fprintf(stderr, "pawl: there is no option `%s`", word);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (nearest_is_near(slice_of(word), nearest_distance(slice_of(word), slice_of(names[i]))))
+            fprintf(stderr, "; did you mean `%s`?", names[i]);
+    fputs("; see `pawl help`\n", stderr);
+    return EXIT_USAGE;
+}
+
 int help_no_such_command(const struct command *group, const char *word)
 {
     const char *of = group ? group->name : "", *space = group ? " " : "", *best = NULL;
     size_t least = NEAREST_NAME_MAX;
+    if (!group && *word == '-')
+        return no_such_option(word);
     for (size_t i = 0; i < COMMAND_COUNT; i++) {
         const struct command *command = command_at((enum command_id)i);
         size_t distance = nearest_distance(slice_of(word), slice_of(command_word(command)));
@@ -150,8 +164,7 @@ int help_no_such_command(const struct command *group, const char *word)
         least = distance;
         best = command_word(command);
     }
-    fprintf(stderr, "pawl%s%s: there is no %s `%s`", space, of, *word == '-' ? "option" : "command",
-            word);
+    fprintf(stderr, "pawl%s%s: there is no command `%s`", space, of, word);
     if (best && nearest_is_near(slice_of(word), least))
         fprintf(stderr, "; did you mean `%s`?", best);
     fprintf(stderr, "; see `pawl help%s%s`\n", space, of);

@@ -52,6 +52,7 @@ def test_a_command_that_is_not_given_is_asked_for():
     (["keys", "lits"], "did you mean `list`?"), (["config", "explian"], "did you mean `explain`?"),
     (["help", "hsah"], "did you mean `hash`?"), (["help", "keys", "shw"], "did you mean `show`?"),
     (["serve", "--confg", "x"], "did you mean --config?"), (["--nothing"], "no option `--nothing`"),
+    (["--vesion"], "did you mean `--version`?"),
     (["frobnicate"], "no command `frobnicate`"), (["help", "hash", "x"], "no subcommands"),
 ])
 def test_a_mistyped_word_is_met_with_the_nearest_one(words, meant):

@@ -115,6 +115,14 @@ def test_what_is_told_is_a_config_that_means_the_same(config, tmp_path):
     assert f'store: "sqlite:{tmp_path}/pawl.db"' in again.read_text("utf-8")
 
 
+def test_a_config_of_a_thousand_rules_is_told_as_a_config(tmp_path):
+    path, again = tmp_path / "pawl.yaml", tmp_path / "again.yaml"
+    rules = "".join(f"  - {{name: rule.{i}, match: POST /path/{i}}}\n" for i in range(1000))
+    path.write_text(f"upstream: http://127.0.0.1:9\ntenant: none\nrules:\n{rules}")
+    again.write_text(explain("-c", path))
+    assert run("serve", "-t", "-c", again).returncode == 0
+
+
 def test_what_would_be_refused_in_a_rule_is_a_comment_there(config):
     _, asked, held, _ = explain("-c", config).split("  - name: ")
     assert re.search(r"^    probe_status: 201 +# defaults, line 9$", asked, re.M)

@@ -271,7 +271,7 @@ static void a_file_that_is_too_long_is_refused(void **state)
     assert_non_null(text);
     memset(text, '#', NODE_TEXT_MAX + 1);
     char *complaints = refused(text);
-    assert_holds(complaints, "longer than 1048576 bytes");
+    assert_holds(complaints, "longer than 4194304 bytes");
     mem_free(complaints);
     free(text);
 }
