@@ -170,7 +170,7 @@ static bool serve_one(struct client *client)
     places_idle(client);
     bool came = !server_draining(client->server) && !client->leaving &&
                 http_conn_wait(&client->conn, idle_until) == HTTP_READ_OK;
-    places_busy(client);
+    places_busy(client, came);
     if (!came)
         return false;
     client->state = CLIENT_BUSY;
@@ -195,7 +195,7 @@ static void unlink_client(struct client *client)
 void client_run(void *argument)
 {
     struct client *client = argument;
-    while (serve_one(client))
+    while (serve_one(client) && !client->leaving)
         ;
     client->state = CLIENT_BUSY;
     if (client->cut_off)
@@ -207,6 +207,6 @@ void client_run(void *argument)
     plan_unref(client->plan);
     if (client->counted)
         peers_leave(client->server->shared->peers, client->peer);
-    places_leave(client->server);
+    places_leave(client);
     mem_free(client);
 }

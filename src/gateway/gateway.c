@@ -81,7 +81,7 @@ static bool spawn(struct client *client)
         client->next->prev = NULL;
     if (client->counted)
         peers_leave(server->shared->peers, client->peer);
-    places_leave(server);
+    places_leave(client);
     return false;
 }
 
@@ -197,7 +197,8 @@ static int start_server(struct gateway *gateway, struct server *server,
                         const struct gateway_settings *settings)
 {
     const struct gateway_config *config = &gateway->config;
-    *server = (struct server){.config = config,
+    *server = (struct server){.gateway = gateway,
+                              .config = config,
                               .shared = &gateway->shared,
                               .listener = {.fd = listen_on(config, true)},
                               .drain = {.run = drain_server, .argument = server}};
@@ -206,6 +207,7 @@ static int start_server(struct gateway *gateway, struct server *server,
     server->loop = loop_new(config->max_connections + FIBERS_SPARE);
     server->plan = plan_new(settings);
     reload_init(server);
+    places_init(server);
     bool ok =
         server->loop && server->plan && fiber_spawn(server->loop, "accept", open_listener, server);
     return ok ? 0 : -ENOMEM;

@@ -15,6 +15,7 @@
 /* What all loops share: counted, never waited for. */
 struct gateway_shared {
     atomic_size_t connections;
+    atomic_size_t leaving; /* those among them that are about to make room, or asked to */
     atomic_size_t in_flight;
     atomic_ullong buffered; /* bytes of bodies on ruled routes */
     atomic_size_t servers;  /* loops that have not ended */
@@ -28,10 +29,14 @@ struct client;
 struct idle_list {
     struct client *oldest;
     struct client *newest;
-    size_t n_leaving; /* taken out of the list to make room, and not gone yet */
+    atomic_size_t n;            /* in the list; other loops look at it */
+    size_t n_leaving;           /* taken out of the list to make room, and not gone yet */
+    atomic_bool asked;          /* `make_room` is posted and was not run yet */
+    struct loop_post make_room; /* another loop needs a place */
 };
 
 struct server {
+    struct gateway *gateway;
     const struct gateway_config *config;
     struct gateway_shared *shared;
     struct loop *loop;
@@ -66,8 +71,9 @@ struct client {
     struct client *next;
     struct client *prev;
     enum client_state state;
-    bool cut_off; /* an answer that ends with the connection was not whole: RST, no FIN */
-    bool leaving; /* it makes room for another: closed behind the request under way */
+    bool cut_off;    /* an answer that ends with the connection was not whole: RST, no FIN */
+    bool leaving;    /* it makes room for another: closed behind the request under way */
+    bool makes_room; /* among shared->leaving */
     bool idle_listed;
     struct client *idle_older; /* with idle_listed */
     struct client *idle_newer;

@@ -60,6 +60,17 @@ def is_open(client: Client) -> bool:
         return False
 
 
+def test_whoever_is_idle_makes_room_whichever_loop_serves_it(pawl):
+    """With as many loops as these, most newcomers come to one that has nobody."""
+    gateway = pawl(CONFIG.replace("threads: 1", "threads: 8") + "max_connections: 2\n")
+    kept = []
+    for _ in range(60):
+        kept.append(gateway.connect())
+        assert kept[-1].request("GET", "/x").status == 200
+    assert sum(is_open(client) for client in kept) <= 2
+    close(kept)
+
+
 def test_busy_connections_make_no_room_and_a_newcomer_is_closed(pawl, upstream):
     gateway = pawl(CONFIG + "max_connections: 3\n")
     gates = [upstream.hold() for _ in range(3)]
