@@ -17,10 +17,11 @@ struct pass {
     const struct http_request *request;
     struct http_conn *upstream;
     struct http_response response;
-    bool tunnel;   /* the client asks for a WebSocket */
-    bool safe;     /* GET, HEAD, OPTIONS in every reading */
-    bool unsent;   /* the upstream answered before it had all of the request */
-    bool reusable; /* the upstream connection, afterwards */
+    bool tunnel;             /* the client asks for a WebSocket */
+    bool safe;               /* GET, HEAD, OPTIONS in every reading */
+    bool unsent;             /* the upstream answered before it had all of the request */
+    bool reusable;           /* the upstream connection, afterwards */
+    enum http_read body_end; /* OK, or how the client broke off in its body */
 };
 
 /* Idempotency-Status; NULL: none. */
@@ -40,6 +41,23 @@ static bool refuse(const struct pass *pass, enum error error)
     };
     client_refuse(pass->client, &refusal);
     return refusal.keep_alive;
+}
+
+/* The client is told of its malformed or late body, which the upstream did not get whole. */
+static bool refuse_body(const struct pass *pass)
+{
+    bool late = pass->body_end == HTTP_READ_TIMEOUT;
+    if (!late && pass->body_end != HTTP_READ_REFUSED)
+        return false;
+    struct refusal refusal = {
+        .request = pass->request,
+        .error = late ? ERROR_REQUEST_TIMEOUT : ERROR_REQUEST_MALFORMED,
+        .detail = late ? SLICE("the body did not come in time")
+                       : slice_of(http_refusal_text(pass->client->conn.refusal)),
+        .mark = mark_of(pass),
+    };
+    client_refuse(pass->client, &refusal);
+    return true;
 }
 
 static bool take(struct pass *pass, bool fresh)
@@ -89,7 +107,8 @@ static bool send_body(struct pass *pass)
         .write_timeout_us = pass->settings->write_timeout_us,
     };
     pass->unsent = http_conn_body_left(&pass->client->conn) && !stream_run(&stream);
-    return !stream.from_failed;
+    pass->body_end = stream.read;
+    return pass->body_end == HTTP_READ_OK;
 }
 
 static enum http_read read_head(struct pass *pass)
@@ -227,7 +246,7 @@ static bool pass_on(struct pass *pass, bool fresh)
         answer_switch(pass);
     else if (end == ATTEMPT_ANSWERED)
         keep = answer(pass);
-    if (end == ATTEMPT_ANSWERED || end == ATTEMPT_CLIENT_GONE)
+    if (end == ATTEMPT_ANSWERED || (end == ATTEMPT_CLIENT_GONE && !refuse_body(pass)))
         pass_log(pass->client, pass->request, end == ATTEMPT_ANSWERED ? pass->response.status : 0,
                  mark_of(pass));
     http_pool_give(pass->client->plan->pool, pass->upstream, pass->reusable);

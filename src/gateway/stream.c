@@ -42,10 +42,9 @@ bool stream_run(struct stream *stream)
     while (http_conn_body_left(stream->from)) {
         struct slice data = {0};
         int64_t deadline = clock_after(clock_boot_us(), stream->stall_us);
-        if (http_conn_read_some(stream->from, deadline, &data) != HTTP_READ_OK) {
-            stream->from_failed = true;
+        stream->read = http_conn_read_some(stream->from, deadline, &data);
+        if (stream->read != HTTP_READ_OK)
             return false;
-        }
         if (data.len > 0 && !write_run(stream, data))
             return false;
         CRASH_POINT(between_answer_writes);

@@ -15,7 +15,7 @@ struct stream {
     struct slice begun;       /* bytes of the body that were read already */
     int64_t stall_us;         /* how long `from` may send nothing */
     int64_t write_timeout_us; /* for each run */
-    bool from_failed;         /* out: the reading side ended it */
+    enum http_read read;      /* out: how the reading side ended it; OK: it did not */
 };
 
 /* True: all of the body went through. False: one side broke off, and the receiver can tell. */

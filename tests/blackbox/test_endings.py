@@ -54,3 +54,20 @@ def test_a_gateway_starts_behind_one_that_is_only_just_killed(gateway):
         gateway.start()
         process.wait(PATIENCE)
         assert gateway.post("/refunds", {}, key=f"k{turn}").status == 201
+
+
+@pytest.mark.parametrize("body, whole", [
+    (b"+5\r\nhello\r\n0\r\n\r\n", False), (b"5\r\nhello!\r\n0\r\n\r\n", False),
+    (b"5\nhello\r\n0\r\n\r\n", False), (b"5\r\nhello\r\n0\r\nContent-Length: 9\r\n\r\n", False),
+    (b"5\r\nhello\r\n0\r\n\r\n", True)])
+@pytest.mark.parametrize("pieces", [1, 2])
+def test_a_malformed_body_without_a_rule_is_400_and_never_whole_upstream(gateway, upstream, body,
+                                                                        whole, pieces):
+    head = b"POST /other HTTP/1.1\r\nHost: pawl.test\r\nTransfer-Encoding: chunked\r\n\r\n"
+    with gateway.connect() as client:
+        for piece in (head + body,) if pieces == 1 else (head, body):
+            client.send(piece)
+        answer = client.answer()
+        assert answer.status == 201 if whole else \
+            answer.is_problem(400, "VALIDATION.request_malformed") and client.is_closed()
+    assert len(upstream.requests) == whole
