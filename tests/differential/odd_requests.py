@@ -93,6 +93,29 @@ BODIES = bodies(
     ("no bytes", b"0\r\n\r\n"), ("trailer", b"5\r\nhello\r\n0\r\nX-Sum: 1\r\n\r\n"),
     ("trailers twice", b"5\r\nhello\r\n0\r\nX-Sum: 1\r\nX-Sum: 2\r\n\r\n"),
 ) + [
+    odd(23, f"no rule, {name}", head(b"Transfer-Encoding: chunked",
+                                     start=b"POST /other HTTP/1.1") + body)
+    for name, body in (
+        ("chunks", b"5\r\nhello\r\n1\r\n!\r\n0\r\n\r\n"),
+        ("chunk extensions", b'5;a;b="c"\r\nhello\r\n0;d\r\n\r\n'),
+        ("trailer", b"5\r\nhello\r\n0\r\nX-Sum: 1\r\n\r\n"),
+        ("trailer length", b"5\r\nhello\r\n0\r\nContent-Length: 9\r\n\r\n"),
+        ("trailer folded", b"5\r\nhello\r\n0\r\nX: a\r\n b\r\n\r\n"),
+        ("chunk ended by LF", b"5\nhello\r\n0\r\n\r\n"),
+        ("chunk size with sign", b"+5\r\nhello\r\n0\r\n\r\n"),
+        ("data longer than size", b"5\r\nhello!\r\n0\r\n\r\n"),
+        ("data shorter than size", b"6\r\nhello\r\n0\r\n\r\n"))
+] + [
+    odd(23, "no rule, body cut short", head(b"Content-Length: 5",
+                                            start=b"POST /other HTTP/1.1") + b"hel", answers=0),
+    odd(23, "no rule, length and coding", head(b"Content-Length: 5", b"Transfer-Encoding: chunked",
+                                               start=b"POST /other HTTP/1.1") + b"0\r\n\r\n"),
+    odd(23, "no rule, two lengths", head(b"Content-Length: 5", b"Content-Length: 5",
+                                         start=b"POST /other HTTP/1.1") + b"hello"),
+    odd(23, "no rule, HTTP/1.0 body", head(b"Content-Length: 5",
+                                           start=b"POST /other HTTP/1.0") + b"hello"),
+    odd(23, "no rule, expect", head(b"Expect: 100-continue", b"Content-Length: 5",
+                                    start=b"PUT /other HTTP/1.1") + b"hello"),
     odd(23, "length with zeros", head(b"Content-Length: 0005") + b"hello"),
     odd(23, "POST without a length", head()),
     odd(23, "DELETE without a body", head(start=b"DELETE /hostile HTTP/1.1")),

@@ -74,7 +74,7 @@ ADDED = {"idempotency-token", "traceparent", "x-forwarded-for", "x-forwarded-pro
 
 # The rest of a larger request may take the answer with it: the connection is reset.
 LARGE = 16_000
-QUIET = 0.3
+QUIET = 0.2
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 STATUS = re.compile(rb"HTTP/1\.[01] (\d{3})[ \r]")
@@ -146,11 +146,10 @@ class Recorder:
             try:
                 while self._serve_one(sock, reader):
                     pass
-            except OSError:
-                pass  # the proxy left
-            except (Broken, ValueError, AssertionError):
-                if reader.tape + reader.kept:
-                    self.unread.append(reader.tape + reader.kept)
+            except (OSError, Broken):
+                pass  # the proxy left; what it had begun never became a request
+            except (ValueError, AssertionError):
+                self.unread.append(reader.tape + reader.kept)
 
     def _serve_one(self, sock: socket.socket, reader: _Taped) -> bool:
         reader.tape = b""
