@@ -3,8 +3,10 @@
 
 #include "base/timestamp.h"
 
-#define CORRELATION_MAX 128 /* bytes of a client's own id that are logged */
-#define TRACE_ID_AT 3       /* traceparent: VERSION-TRACE_ID-PARENT_ID-FLAGS (W3C Trace Context) */
+#define CORRELATION_SHOWN 128 /* bytes of a client's own id that are logged */
+#define METHOD_SHOWN 64 /* and of what else has no limit but the head's: no line is too long */
+#define PATH_SHOWN 2048
+#define TRACE_ID_AT 3 /* traceparent: VERSION-TRACE_ID-PARENT_ID-FLAGS (W3C Trace Context) */
 #define TRACE_ID_LEN 32
 #define TRACEPARENT_LEAST 55
 
@@ -122,6 +124,11 @@ static void add_moment(struct log_line *line, const char *name, int64_t us)
         log_line_str(line, name, buf_slice(&text));
 }
 
+static struct slice first_of(struct slice text, size_t max)
+{
+    return slice_make(text.at, text.len < max ? text.len : max);
+}
+
 /* The trace's id, where the line has the form that it should have; else empty. */
 static struct slice trace_id(struct slice traceparent)
 {
@@ -141,11 +148,8 @@ static void add_ids(struct log_line *line, const struct headers *headers, const 
     const struct header *trace = headers_find(headers, SLICE("traceparent"));
     if (!correlation)
         correlation = headers_find(headers, SLICE("X-Request-Id"));
-    if (correlation) {
-        struct slice id = correlation->value;
-        id.len = id.len < CORRELATION_MAX ? id.len : CORRELATION_MAX;
-        log_line_str(line, "correlation_id", id);
-    }
+    if (correlation)
+        log_line_str(line, "correlation_id", first_of(correlation->value, CORRELATION_SHOWN));
     struct slice id = trace_id(trace ? trace->value : slice_of(made));
     if (id.len > 0)
         log_line_str(line, "trace_id", id);
@@ -212,8 +216,8 @@ void exchange_log(const struct exchange *x)
 /* Without the query, in which secrets are sent. */
 static void add_target(struct log_line *line, const struct http_request *request)
 {
-    log_line_str(line, "method", request->method);
-    log_line_str(line, "path", request->path);
+    log_line_str(line, "method", first_of(request->method, METHOD_SHOWN));
+    log_line_str(line, "path", first_of(request->path, PATH_SHOWN));
 }
 
 void pass_log(const struct client *client, const struct http_request *request, int status,

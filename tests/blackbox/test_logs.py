@@ -8,6 +8,8 @@ import os
 import re
 import subprocess
 
+import pytest
+
 from admin import Admin, with_admin
 from conftest import CONFIG
 from gateway import PAWL, READY, free_port
@@ -143,6 +145,19 @@ def test_bytes_from_outside_cannot_forge_a_line(gateway):
     assert passed["correlation_id"] == "\ufffd\t\ufffd"
     gateway.post("/refunds", {}, "k2", [("X-Correlation-Id", "y" * 20_000)])
     assert lines(gateway, 2)[1]["correlation_id"] == "y" * 128
+
+
+@pytest.mark.parametrize("unit", ["a", '"'])
+def test_no_request_is_so_long_that_it_leaves_no_line(gateway, unit):
+    gateway.request("GET", "/" + 20000 * unit)
+    line, = lines(gateway, 1, "pass")
+    assert line["path"] == "/" + 2047 * unit
+
+
+def test_no_method_is_so_long_that_it_leaves_no_line(gateway):
+    gateway.request("M" * 20000, "/m")
+    line, = eventually(lambda: [line for line in gateway.log if line.get("path") == "/m"])
+    assert line["method"] == 64 * "M"
 
 
 def test_a_blocked_reader_slows_no_request_and_lost_lines_are_counted(tmp_path, upstream):
