@@ -62,6 +62,12 @@ static void add_row(void *argument, const struct store_row *row, enum record_lea
     found->n++;
 }
 
+/* The last id of a slice that begins above `after`, which may come from outside. */
+static int64_t slice_end(int64_t after)
+{
+    return after < INT64_MAX - SLICE_ROWS ? after + SLICE_ROWS : INT64_MAX;
+}
+
 enum store_status keys_list(struct store *store, const struct keys_wanted *wanted,
                             struct parker *parker, struct keys_found *ret_found)
 {
@@ -79,7 +85,7 @@ enum store_status keys_list(struct store *store, const struct keys_wanted *wante
     while (list.up_to < op.row && ret_found->n < wanted->limit &&
            (wanted->scans == 0 || scans++ < wanted->scans)) {
         list.after = ret_found->after = list.up_to;
-        list.up_to += SLICE_ROWS;
+        list.up_to = slice_end(list.after);
         list.limit = wanted->limit - ret_found->n;
         op = (struct store_op){.kind = STORE_LIST, .list = &list};
         store_run(store, &op, parker, clock_after(clock_boot_us(), KEYS_PATIENCE_US));

@@ -159,6 +159,7 @@ def test_every_name_of_loopback_is_answered(admin, host):
     ("POST", "/keys/1/destroy", 404, None),
     ("GET", "/keys/99999999999999999999", 404, None),
     ("GET", "/keys/0", 404, None),
+    ("GET", "/keys/9223372036854775807", 404, None),
     ("GET", "/keys/12", 404, None),
     ("POST", "/metrics", 405, "GET, HEAD"),
     ("DELETE", "/keys/1", 405, "GET, HEAD"),
