@@ -63,13 +63,14 @@ static enum step own(struct exchange *x, enum step (*ask_upstream)(struct exchan
     return step;
 }
 
-/* `store_down: pass`. Not once this exchange has owned the record: what it sent then may have
- * happened, and would happen again. */
+/* `store_down: pass`. Not once this exchange has met a record, its own or another's: what was sent
+ * then may have happened, and would happen again. */
 static bool passes_by(const struct exchange *x, enum engine_verdict verdict)
 {
     bool in_time = !x->parker.parker.interrupted && clock_boot_us() < x->patience;
     bool undecided = verdict == ENGINE_STORE_DOWN || (verdict == ENGINE_GONE && in_time);
-    return undecided && x->rule->store_down_pass && !x->owned && !server_draining(x->server);
+    bool met = x->owned || x->rehashed || x->attempt.op.waits;
+    return undecided && x->rule->store_down_pass && !met && !server_draining(x->server);
 }
 
 static enum step act(struct exchange *x, enum engine_verdict verdict)
@@ -84,6 +85,7 @@ static enum step act(struct exchange *x, enum engine_verdict verdict)
         return own(x, probe_run);
     case ENGINE_OTHER_RECIPE: {
         char *recipe MEM_AUTO = x->attempt.op.found_recipe;
+        x->rehashed = true;
         return identify_again(x, slice_of(recipe)) ? STEP_DECIDE : STEP_DONE;
     }
     default:

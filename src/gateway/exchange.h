@@ -77,6 +77,7 @@ struct exchange {
     struct answer answer;
     bool has_body;    /* it was read whole */
     bool owned;       /* a request or a probe went upstream, or was about to */
+    bool rehashed;    /* by the recipe of a record that was found */
     bool unprotected; /* the store cannot decide, and the rule says pass */
     bool unsent;      /* the upstream may lack part of the request: its connection is used up */
     bool authorizing; /* it is asked whether the caller may see an earlier answer */

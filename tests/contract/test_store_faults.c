@@ -181,6 +181,30 @@ static void after_an_io_error_nothing_is_acknowledged_any_more(void **state)
     assert_int_equal(stops, 1);
 }
 
+/* The gateway passes nothing by of which a first attempt was seen (`store_down: pass`). */
+static void who_waited_when_the_store_went_is_told_so(void **state)
+{
+    struct bed *bed = *state;
+    bed_close(bed);
+    bed->config.no_thread = true;
+    bed_open(bed);
+    struct store_op first = begin_on(1), waiter = wait_on(1), fresh = begin_on(2);
+    step_all(bed, (struct store_op *[]){&first, &waiter}, 2);
+    assert_true(waiter.waits && !store_op_ended(&waiter));
+    fail_next(bed, MEMORY_COMMIT_LOST);
+    struct store_op done = write_on(1, STORE_FINISH, first.record.token);
+    step_all(bed, (struct store_op *[]){&done, &fresh}, 2);
+    atomic_store(&memory_backend_faults(bed->backend)->gone, true);
+    while (!store_op_ended(&waiter))
+        store_step(bed->store);
+    assert_true(waiter.status == STORE_DOWN && waiter.waits);
+    assert_true(fresh.status == STORE_DOWN && !fresh.waits);
+    atomic_store(&memory_backend_faults(bed->backend)->gone, false);
+    while (!store_op_ended(&done))
+        store_step(bed->store);
+    assert_int_equal(done.write, RECORD_WRITTEN);
+}
+
 static void a_store_that_is_gone_refuses_begins_and_keeps_outcomes_until_it_is_back(void **state)
 {
     struct bed *bed = *state;
@@ -246,6 +270,7 @@ int main(void)
 #endif
         T(under_the_disk_reserve_begins_are_refused_and_outcomes_stored),
         T(after_an_io_error_nothing_is_acknowledged_any_more),
+        T(who_waited_when_the_store_went_is_told_so),
         T(a_store_that_is_gone_refuses_begins_and_keeps_outcomes_until_it_is_back),
         T(what_a_failed_batch_found_is_dropped_when_it_is_withdrawn),
     };
