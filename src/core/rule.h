@@ -172,6 +172,9 @@ struct rule_found {
 enum rule_find rule_find_request(const struct rule_set *set, const struct rule_request *request,
                                  struct arena *arena, struct rule_found *ret_found);
 
+/* Whether a header of this name says another method than the request line. */
+bool rule_is_override(struct slice name);
+
 /* What counts as the method where one answer is needed (logs, labels): the first known method that
  * an override header names, in upper case, else `method`. Not for finding rules. */
 struct slice rule_method(const struct headers *headers, struct slice method);

@@ -135,7 +135,7 @@ static bool is_named(struct slice name, struct slice wanted)
     return true;
 }
 
-static bool is_override(struct slice name)
+bool rule_is_override(struct slice name)
 {
     return is_named(name, SLICE("X-HTTP-Method-Override")) ||
            is_named(name, SLICE("X-HTTP-Method")) || is_named(name, SLICE("X-Method-Override"));
@@ -169,7 +169,7 @@ static struct overrides find_overrides(const struct headers *headers)
 {
     struct overrides overrides = {0};
     for (size_t i = 0; headers && i < headers->n; i++)
-        if (is_override(headers->at[i].name))
+        if (rule_is_override(headers->at[i].name))
             add_line(&overrides, headers->at[i].value);
     return overrides;
 }
@@ -204,7 +204,7 @@ static struct slice join_methods(const struct rule_request *request, struct aren
 {
     size_t size = request->method.len;
     for (size_t i = 0; i < request->headers->n; i++)
-        if (is_override(request->headers->at[i].name))
+        if (rule_is_override(request->headers->at[i].name))
             size += 1 + request->headers->at[i].value.len;
     char *text = arena_alloc(arena, size);
     if (!text)
@@ -213,7 +213,7 @@ static struct slice join_methods(const struct rule_request *request, struct aren
     size_t len = request->method.len;
     for (size_t i = 0; i < request->headers->n; i++) {
         struct slice value = request->headers->at[i].value;
-        if (!is_override(request->headers->at[i].name))
+        if (!rule_is_override(request->headers->at[i].name))
             continue;
         text[len++] = ',';
         if (value.len > 0)

@@ -140,8 +140,8 @@ struct slice upstream_key(struct exchange *x);
  * client sent its own. */
 struct slice upstream_trace(struct exchange *x);
 
-/* The caller's request without what speaks of its body or asks for an answer in part: the head of a
- * GET of pawl's own. In x->arena; NULL: no memory. */
+/* The caller's request without what speaks of its body, asks for an answer in part or overrides the
+ * method: the head of a GET of pawl's own. In x->arena; NULL: no memory. */
 const struct http_request *upstream_get_request(struct exchange *x);
 
 /* Lends a connection to the upstream, with `fresh` a new one; false with *ret_end: it could not be

@@ -45,7 +45,8 @@ struct slice upstream_trace(struct exchange *x)
 }
 
 /* Fields that speak of the request's body, or say when and in part it is to be answered, mean
- * something else on a GET: `If-None-Match: *` of a PUT that creates would make every probe 304. */
+ * something else on a GET: `If-None-Match: *` of a PUT that creates would make every probe 304. One
+ * that overrides the method would make a POST of it, or the OPTIONS that everybody may ask. */
 static bool speaks_of_request(struct slice name)
 {
     static const struct slice names[] = {
@@ -54,7 +55,7 @@ static bool speaks_of_request(struct slice name)
         {"If-Modified-Since", 17}, {"If-Unmodified-Since", 19},
         {"If-Range", 8},           {"Range", 5},
     };
-    return SLICE_AMONG(name, names);
+    return SLICE_AMONG(name, names) || rule_is_override(name);
 }
 
 const struct http_request *upstream_get_request(struct exchange *x)

@@ -68,6 +68,15 @@ def test_the_service_is_asked_with_the_callers_headers_and_nothing_of_its_body(s
     assert me["X-Forwarded-For"] == "127.0.0.1"
 
 
+@pytest.mark.parametrize("name", ["X-HTTP-Method-Override", "x-http-method", "X-Method-Override"])
+def test_no_header_makes_another_method_of_what_is_asked(shared, service, key, name):
+    headers = [*ALICE, (name, "POST")]
+    for _ in range(2):
+        shared.post("/refunds", {}, key=key, headers=headers)
+    me, = asked(service)
+    assert me.method == "GET" and me[name] is None
+
+
 @pytest.mark.parametrize("path, size", [("/small", 5000), ("/export", 10)])
 def test_that_an_answer_was_not_kept_is_told_to_nobody_else_either(shared, service, key, path,
                                                                    size):

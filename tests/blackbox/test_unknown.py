@@ -340,6 +340,15 @@ def test_a_probe_carries_the_callers_headers_a_token_of_its_own_and_no_body(pawl
     assert probe["traceparent"] == post["traceparent"]
 
 
+def test_no_header_makes_another_method_of_a_probe(pawl, upstream):
+    gateway = pawl(PROBE)
+    upstream.then(closes())
+    gateway.post("/refunds", BODY, key="k1", headers=[("X-HTTP-Method-Override", "POST")])
+    sent, probe = upstream.requests
+    assert (sent["X-HTTP-Method-Override"], probe["X-HTTP-Method-Override"]) == ("POST", None)
+    assert probe.method == "GET"
+
+
 @pytest.mark.parametrize("key", ["..", "a/b", "a/../b", '"a\\\\b"'])
 def test_a_key_that_would_change_the_path_of_a_probe_is_never_asked_for(pawl, upstream, key):
     gateway = pawl(PROBE)
