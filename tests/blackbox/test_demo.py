@@ -16,7 +16,7 @@ from gateway import PAWL, ROOT, free_port
 from wire import PATIENCE, eventually
 
 DEMO_PID = re.compile(r"^pawl demo: listening on .*, pid (\d+)$", re.M)
-LINES = re.findall(r"^    ((?:curl|seq) .*)$", (ROOT / "README.md").read_text("utf-8"), re.M)
+LINES = re.findall(r"^    ((?:curl|seq) .*:8080.*)$", (ROOT / "README.md").read_text("utf-8"), re.M)
 
 
 class Demo:
