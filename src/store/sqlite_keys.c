@@ -189,6 +189,8 @@ static enum backend_status write_log(struct sqlite_backend *sqlite)
     sqlite3_stmt *s = sqlite_use(sqlite, SQL_LOG_ADD);
     sqlite3_bind_int64(s, 1, ++keys->marks.seq);
     sqlite3_bind_blob64(s, 2, keys->log, keys->n_log * SQLITE_LOG_ENTRY_SIZE, SQLITE_STATIC);
+    bool merging = keys->marks.bucket < KEY_RUN_BUCKETS;
+    keys->owed = merging ? keys->owed + MERGE_EACH * keys->n_log : 0;
     keys->n_log = 0;
     return sqlite_run(sqlite, s);
 }
@@ -236,33 +238,18 @@ static enum backend_status end_merge(struct sqlite_backend *sqlite)
     return sqlite_run(sqlite, s);
 }
 
-/* The bucket up to which the closed run is merged by now: MERGE_EACH times as much of it as the
- * newest has grown to. It follows from the log alone, so that processes which add one key each and
- * end leave no debt behind. */
-static int64_t due(const struct sqlite_keys *keys)
-{
-    size_t bucket = keys->newest.n * MERGE_EACH * KEY_RUN_BUCKETS / keys->usual;
-    return bucket < KEY_RUN_BUCKETS ? (int64_t)bucket : KEY_RUN_BUCKETS;
-}
-
-static bool should_merge(const struct sqlite_keys *keys)
-{
-    int64_t left = due(keys) - keys->marks.bucket;
-    return left >= KEY_RUN_BUCKETS / MERGE_SHARE || (left > 0 && due(keys) == KEY_RUN_BUCKETS);
-}
-
-/* Merges what is due, by whole buckets. */
+/* Merges what is owed, by whole buckets. */
 static enum backend_status merge(struct sqlite_backend *sqlite)
 {
     struct sqlite_keys *keys = &sqlite->keys;
     struct sqlite_key_marks *marks = &keys->marks;
     enum backend_status status = BACKEND_OK;
-    const int64_t end = due(keys);
-    while (status == BACKEND_OK && marks->bucket < end) {
+    while (status == BACKEND_OK && keys->owed > 0 && marks->bucket < KEY_RUN_BUCKETS) {
         const struct key_run_entry *entry = key_run_first(&keys->closed, (size_t)marks->bucket++);
         for (; entry && status == BACKEND_OK; entry = key_run_next(&keys->closed, entry)) {
             CRASH_POINT(inside_merge);
             status = merge_entry(sqlite, entry);
+            keys->owed -= keys->owed > 0;
         }
     }
     if (status == BACKEND_OK && marks->bucket == KEY_RUN_BUCKETS)
@@ -279,6 +266,7 @@ static void close_run(struct sqlite_keys *keys)
     keys->newest = merged;
     keys->marks.closed = keys->marks.seq;
     keys->marks.bucket = 0;
+    keys->owed = 0;
 }
 
 /* ---- the filter ---- */
@@ -340,7 +328,8 @@ enum backend_status sqlite_keys_commit(struct sqlite_backend *sqlite)
     if (!keys->touched)
         return BACKEND_OK;
     enum backend_status status = write_log(sqlite);
-    if (status == BACKEND_OK && should_merge(keys))
+    if (status == BACKEND_OK && keys->marks.bucket < KEY_RUN_BUCKETS &&
+        keys->owed >= keys->usual / MERGE_SHARE)
         status = merge(sqlite);
     if (status == BACKEND_OK && keys->marks.bucket == KEY_RUN_BUCKETS &&
         keys->newest.n >= keys->usual)

@@ -147,42 +147,6 @@ static void keys_that_another_process_logged_and_merged_meanwhile_are_found(void
     thread_parker_fini(&other.parker);
 }
 
-#define AT_ONCE 256
-
-/* Few syncs for many keys. */
-static void proceed_in_batches(struct bed *bed, uint64_t from, uint64_t to)
-{
-    struct store_op *ops = mem_zalloc(AT_ONCE, sizeof *ops);
-    assert_non_null(ops);
-    for (uint64_t key = from; key < to; key += AT_ONCE) {
-        for (size_t i = 0; i < AT_ONCE; i++) {
-            ops[i] = begin_on(key + i);
-            submit(bed, &ops[i]);
-        }
-        for (size_t i = 0; i < AT_ONCE; i++) {
-            await(bed, &ops[i]);
-            assert_int_equal(ops[i].verdict, RECORD_PROCEED);
-        }
-    }
-    mem_free(ops);
-}
-
-/* As commands do: each opens the store, begins one operation, and ends. */
-static void processes_that_add_one_key_each_merge_too(void **state)
-{
-    struct bed *bed = *state;
-    bed->config.key_run = 4096;
-    bed_open(bed);
-    proceed_in_batches(bed, 0, 4096);
-    for (uint64_t key = 4096; key < 4096 + 70; key++) {
-        bed_close(bed);
-        bed_open(bed);
-        proceed(bed, key);
-    }
-    assert_in_range(bed_number(bed, "SELECT key_bucket FROM pawl_state"), 2048, 65535);
-    check_all_running(bed, 256);
-}
-
 static void a_log_that_does_not_fit_its_marks_is_refused(void **state)
 {
     struct bed *bed = *state;
@@ -238,7 +202,6 @@ int main(void)
         T(every_key_is_found_whichever_process_logged_or_merged_it),
         T(keys_logged_before_a_restart_are_found_wherever_the_merge_stood),
         T(keys_that_another_process_logged_and_merged_meanwhile_are_found),
-        T(processes_that_add_one_key_each_merge_too),
         T(a_log_that_does_not_fit_its_marks_is_refused),
         T(a_store_of_format_2_keeps_all_it_holds),
     };
