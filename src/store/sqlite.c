@@ -425,12 +425,14 @@ struct backend *sqlite_backend_open(const struct store_config *config,
      * effect once SQLite is in use. */
     if (config->is_serve)
         sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
+    size_t key_run = config->key_run;
 #ifdef PAWL_HOOKS
     sqlite_faults_by_environment();
+    key_run = sqlite_faults_key_run(key_run);
 #endif
     struct sqlite_backend *sqlite = mem_zalloc(1, sizeof *sqlite);
     char *path = mem_copy(config->path, strlen(config->path));
-    if (!sqlite || !path || !sqlite_keys_init(&sqlite->keys, config->key_run)) {
+    if (!sqlite || !path || !sqlite_keys_init(&sqlite->keys, key_run)) {
         mem_free(sqlite);
         mem_free(path);
         return NULL;

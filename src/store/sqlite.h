@@ -134,7 +134,6 @@ struct sqlite_keys {
     unsigned char scan_next[KEY_RUN_KEY_SIZE]; /* the same, once this transaction is committed */
     bool scan_ended;                           /* likewise: there was no further key */
     int64_t records;                           /* in the store */
-    size_t owed;                               /* keys to merge */
     size_t usual;                              /* keys at which a run is closed */
 };
 

@@ -248,4 +248,14 @@ void sqlite_faults_by_environment(void)
     CHECK(slice_to_u64(count, INT32_MAX, &n) && n > 0);
     sqlite_faults_arm(calls_named(calls), full ? SQLITE_FULL : SQLITE_IOERR, (long)n);
 }
+
+size_t sqlite_faults_key_run(size_t otherwise)
+{
+    const char *text = getenv("PAWL_STORE_KEY_RUN");
+    uint64_t n = 0;
+    if (!text)
+        return otherwise;
+    CHECK(slice_to_u64(slice_of(text), INT32_MAX, &n) && n > 0);
+    return (size_t)n;
+}
 #endif

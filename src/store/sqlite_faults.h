@@ -16,6 +16,7 @@
 
 #include <sqlite3.h>
 #include <stdbool.h>
+#include <stddef.h>
 
 enum sqlite_fault_calls {
     SQLITE_FAULT_WRITE = 1,
@@ -29,6 +30,9 @@ enum sqlite_fault_calls {
 void sqlite_faults_install(void);
 /* By $PAWL_STORE_FAULTS; nothing without it. A text it does not know ends the process. */
 void sqlite_faults_by_environment(void);
+
+/* $PAWL_STORE_KEY_RUN: store_config's key_run, so that a few keys make a merge. */
+size_t sqlite_faults_key_run(size_t otherwise);
 
 /* From now on the n-th of `calls` fails once with SQLITE_IOERR (the extended code of its kind) or
  * SQLITE_FULL; 0: none does. */

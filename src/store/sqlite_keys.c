@@ -14,7 +14,8 @@
  * copy of the log: read again as a whole after a rollback and when another process closed a run,
  * else by what was added.
  *
- * A merge takes two keys for each that is added, so a run is merged before the next one is closed.
+ * How far a merge must be follows from how full the newest run is: at half of it the closed one is
+ * merged, whoever added the keys and however often a process was killed. So runs are bounded.
  *
  * A filter says of most new keys that the index does not hold them. It sees every key that enters a
  * run, by this process or from the log, and those that were in the index before in a scan, a slice
@@ -26,7 +27,7 @@
 #include "base/mem.h"
 #include "store/sqlite.h"
 
-#define MERGE_EACH 2         /* keys merged for each one added */
+#define MERGE_PACE 2         /* times as fast as the newest run fills */
 #define MERGE_SHARE 1024     /* of a run: less is not worth the pages it touches */
 #define SCAN_SHARE 64        /* of a run: keys of the index shown to the filter in one batch */
 #define LOG_FIRST INT64_C(0) /* before the first row of the log */
@@ -189,8 +190,6 @@ static enum backend_status write_log(struct sqlite_backend *sqlite)
     sqlite3_stmt *s = sqlite_use(sqlite, SQL_LOG_ADD);
     sqlite3_bind_int64(s, 1, ++keys->marks.seq);
     sqlite3_bind_blob64(s, 2, keys->log, keys->n_log * SQLITE_LOG_ENTRY_SIZE, SQLITE_STATIC);
-    bool merging = keys->marks.bucket < KEY_RUN_BUCKETS;
-    keys->owed = merging ? keys->owed + MERGE_EACH * keys->n_log : 0;
     keys->n_log = 0;
     return sqlite_run(sqlite, s);
 }
@@ -238,18 +237,26 @@ static enum backend_status end_merge(struct sqlite_backend *sqlite)
     return sqlite_run(sqlite, s);
 }
 
-/* Merges what is owed, by whole buckets. */
+/* How many buckets must be merged by now. */
+static int64_t merge_goal(const struct sqlite_keys *keys)
+{
+    uint64_t goal = MERGE_PACE * (uint64_t)keys->newest.n * KEY_RUN_BUCKETS / keys->usual;
+    return goal < KEY_RUN_BUCKETS ? (int64_t)goal : KEY_RUN_BUCKETS;
+}
+
 static enum backend_status merge(struct sqlite_backend *sqlite)
 {
     struct sqlite_keys *keys = &sqlite->keys;
     struct sqlite_key_marks *marks = &keys->marks;
+    int64_t goal = merge_goal(keys);
+    if (goal < KEY_RUN_BUCKETS && goal - marks->bucket < KEY_RUN_BUCKETS / MERGE_SHARE)
+        return BACKEND_OK;
     enum backend_status status = BACKEND_OK;
-    while (status == BACKEND_OK && keys->owed > 0 && marks->bucket < KEY_RUN_BUCKETS) {
+    while (status == BACKEND_OK && marks->bucket < goal) {
         const struct key_run_entry *entry = key_run_first(&keys->closed, (size_t)marks->bucket++);
         for (; entry && status == BACKEND_OK; entry = key_run_next(&keys->closed, entry)) {
             CRASH_POINT(inside_merge);
             status = merge_entry(sqlite, entry);
-            keys->owed -= keys->owed > 0;
         }
     }
     if (status == BACKEND_OK && marks->bucket == KEY_RUN_BUCKETS)
@@ -266,7 +273,6 @@ static void close_run(struct sqlite_keys *keys)
     keys->newest = merged;
     keys->marks.closed = keys->marks.seq;
     keys->marks.bucket = 0;
-    keys->owed = 0;
 }
 
 /* ---- the filter ---- */
@@ -328,8 +334,7 @@ enum backend_status sqlite_keys_commit(struct sqlite_backend *sqlite)
     if (!keys->touched)
         return BACKEND_OK;
     enum backend_status status = write_log(sqlite);
-    if (status == BACKEND_OK && keys->marks.bucket < KEY_RUN_BUCKETS &&
-        keys->owed >= keys->usual / MERGE_SHARE)
+    if (status == BACKEND_OK && keys->marks.bucket < KEY_RUN_BUCKETS)
         status = merge(sqlite);
     if (status == BACKEND_OK && keys->marks.bucket == KEY_RUN_BUCKETS &&
         keys->newest.n >= keys->usual)

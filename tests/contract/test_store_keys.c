@@ -133,6 +133,20 @@ static void keys_logged_before_a_restart_are_found_wherever_the_merge_stood(void
     }
 }
 
+static void a_merge_keeps_its_pace_when_every_key_comes_from_another_process(void **state)
+{
+    struct bed *bed = *state;
+    for (uint64_t key = 0; key < 60; key++) {
+        bed_open(bed);
+        proceed(bed, key);
+        bed_close(bed);
+        int64_t log = bed_number(bed, "SELECT count(*) FROM pawl_key_log");
+        assert_in_range(log, 1, 2 * bed->config.key_run);
+    }
+    bed_open(bed);
+    check_all_running(bed, 60);
+}
+
 static void keys_that_another_process_logged_and_merged_meanwhile_are_found(void **state)
 {
     struct bed *bed = *state, other;
@@ -201,6 +215,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(every_key_is_found_whichever_process_logged_or_merged_it),
         T(keys_logged_before_a_restart_are_found_wherever_the_merge_stood),
+        T(a_merge_keeps_its_pace_when_every_key_comes_from_another_process),
         T(keys_that_another_process_logged_and_merged_meanwhile_are_found),
         T(a_log_that_does_not_fit_its_marks_is_refused),
         T(a_store_of_format_2_keeps_all_it_holds),

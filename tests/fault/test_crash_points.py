@@ -6,8 +6,6 @@ from __future__ import annotations
 import random
 import re
 import signal
-import sqlite3
-from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Callable
 
@@ -75,14 +73,6 @@ def drain_with_one_under_way(operations: Operations) -> None:
     answer.result()
 
 
-def close_the_run(operations: Operations) -> None:
-    """Makes the keys logged so far those that are merged next, as many new ones would."""
-    for key in ("old1", "old2", "old3"):
-        operations.send(key)
-    with closing(sqlite3.connect(operations.gateway.store)) as shell, shell:
-        shell.execute("UPDATE pawl_state SET key_closed = key_seq, key_bucket = 0")
-
-
 @dataclass
 class Scene:
     """How a point is reached; `passes`: at which of its passes the process dies."""
@@ -111,7 +101,7 @@ SCENES = {
     "inside_checkpoint": Scene(fill_the_log, passes=(1, 7)),
     "before_checkpoint_sync": Scene(fill_the_log),
     "after_checkpoint": Scene(fill_the_log),
-    "inside_merge": Scene(passes=(1, 2, 3), prepare=close_the_run),
+    "inside_merge": Scene(passes=(1, 2, 5, 14)),
     "inside_sweep": Scene(outlive_a_record, passes=(1, 2),
                           prepare=lambda operations: [operations.gateway.post("/refunds", {}, key=k)
                                                       for k in ("old1", "old2")]),
@@ -140,7 +130,8 @@ def die(pawl, upstream, clock, policy: str, scene: Scene, at: str) -> Operations
         scene.prepare(operations)
     assert gateway.stop() == 0
     operations.reply = scene.reply
-    if start_or_die(gateway, PAWL_CRASH_AT=at, PAWL_STORE_FAULTS="points"):
+    if start_or_die(gateway, PAWL_CRASH_AT=at, PAWL_STORE_FAULTS="points",
+                    PAWL_STORE_KEY_RUN="3"):
         scene.act(operations)
     eventually(lambda: died(gateway), f"its death at {at}")
     assert gateway.wait() == -signal.SIGKILL
