@@ -3,10 +3,23 @@
 #include "base/check.h"
 
 #include <errno.h>
+#include <string.h>
 #include <sys/random.h>
 #include <sys/types.h>
+#include <unistd.h>
 
-void random_bytes(void *ret_bytes, size_t n)
+#define POOL_SIZE 512
+#define POOL_TAKES 24 /* at most: identifiers; what is secret comes from the kernel alone */
+
+/* One call to the kernel for many identifiers. A child that was forked has the bytes of its parent,
+ * and must not give out the same ones. */
+static _Thread_local struct {
+    pid_t owner;
+    size_t left;
+    unsigned char bytes[POOL_SIZE];
+} pool;
+
+static void read_kernel(void *ret_bytes, size_t n)
 {
     char *at = ret_bytes;
     while (n > 0) {
@@ -17,6 +30,23 @@ void random_bytes(void *ret_bytes, size_t n)
             n -= (size_t)got;
         }
     }
+}
+
+void random_bytes(void *ret_bytes, size_t n)
+{
+    if (n > POOL_TAKES) {
+        read_kernel(ret_bytes, n);
+        return;
+    }
+    pid_t self = getpid();
+    if (pool.owner != self || pool.left < n) {
+        read_kernel(pool.bytes, sizeof pool.bytes);
+        pool.owner = self;
+        pool.left = sizeof pool.bytes;
+    }
+    pool.left -= n;
+    memcpy(ret_bytes, pool.bytes + pool.left, n);
+    explicit_bzero(pool.bytes + pool.left, n);
 }
 
 uint64_t random_u64(void)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Random bytes from the kernel (getrandom). Ends the process when the kernel has none to give. */
+/* Random bytes from the kernel (getrandom), small numbers of them in advance, a thread and a
+ * process for itself. Ends the process when the kernel has none to give. */
 #ifndef PAWL_BASE_RANDOM_H
 #define PAWL_BASE_RANDOM_H
 

@@ -12,6 +12,10 @@
 #include "base/random.h"
 
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define DRAWS 200
 
 struct seen {
     char name[16];
@@ -165,9 +169,47 @@ static void random_bytes_fill_all_of_the_place_and_no_more(void **state)
     assert_true(random_u64() != random_u64());
 }
 
+static void draw_many(void *ret_numbers)
+{
+    uint64_t *numbers = ret_numbers;
+    for (size_t i = 0; i < DRAWS; i++)
+        numbers[i] = random_u64();
+}
+
+static void check_all_differ(const uint64_t *numbers, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = 0; j < i; j++)
+            assert_true(numbers[i] != numbers[j]);
+}
+
+static void a_forked_child_and_another_thread_draw_other_random_numbers(void **state)
+{
+    (void)state;
+    uint64_t numbers[3 * DRAWS];
+    struct thread thread;
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    random_u64(); /* this thread has some in advance */
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    draw_many(numbers);
+    if (pid == 0)
+        _exit(write(ends[1], numbers, sizeof *numbers * DRAWS) < 0);
+    assert_true(thread_start(&thread, "draws", draw_many, numbers + DRAWS));
+    thread_join(&thread);
+    assert_int_equal(read(ends[0], numbers + 2 * DRAWS, sizeof *numbers * DRAWS),
+                     sizeof *numbers * DRAWS);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    close(ends[0]);
+    close(ends[1]);
+    check_all_differ(numbers, 3 * DRAWS);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_forked_child_and_another_thread_draw_other_random_numbers),
         cmocka_unit_test(a_thread_has_its_name_and_its_own_loop_mark),
         cmocka_unit_test(a_condition_gives_up_when_its_time_passed),
         cmocka_unit_test(two_threads_park_and_wake_each_other_without_losing_a_wake),
