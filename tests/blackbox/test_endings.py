@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from upstream import Reply
-from wire import PATIENCE, eventually
+from wire import PATIENCE, Later, eventually
 
 
 def test_the_query_of_an_absolute_target_without_a_path_goes_on(gateway, upstream):
@@ -71,3 +71,14 @@ def test_a_malformed_body_without_a_rule_is_400_and_never_whole_upstream(gateway
         assert answer.status == 201 if whole else \
             answer.is_problem(400, "VALIDATION.request_malformed") and client.is_closed()
     assert len(upstream.requests) == whole
+
+
+@pytest.mark.hooks
+def test_a_body_without_a_rule_that_stops_coming_is_408(gateway, upstream, clock):
+    with gateway.connect() as client:
+        client.send(b"POST /other HTTP/1.1\r\nHost: pawl.test\r\nContent-Length: 5\r\n\r\nhe")
+        answer = Later(client.answer)
+        clock.run_until(lambda: answer.is_done)
+        assert answer.result().is_problem(408, "VALIDATION.request_timeout")
+        assert client.is_closed()
+    assert not upstream.requests
