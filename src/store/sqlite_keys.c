@@ -320,10 +320,13 @@ static enum backend_status scan(struct sqlite_backend *sqlite)
 static enum backend_status tend_filter(struct sqlite_backend *sqlite)
 {
     struct sqlite_keys *keys = &sqlite->keys;
+    keys->scan_ended = false;
+    /* A small index is in memory as it is. */
+    if (keys->records < (int64_t)keys->usual && !keys->filter.words)
+        return BACKEND_OK;
     if (!keys->filter.words || (keys->filter.whole && keys->filter.added > keys->filter.room))
         start_filter(keys);
     memcpy(keys->scan_next, keys->scanned, sizeof keys->scanned);
-    keys->scan_ended = false;
     bool partial = keys->filter.words && !keys->filter.whole;
     return partial ? scan(sqlite) : BACKEND_OK;
 }
