@@ -28,8 +28,8 @@ static void check_former(struct reader *reader, const struct rule_draft *draft,
         struct slice former = draft->rule.formerly[i];
         if (name && slice_eq(former, other->rule.name))
             complaints_add(reader->errors, node->place, node->key,
-                           "'%.*s' is the present name of %s (line %zu)", SLICE_ARG(former),
-                           draft == other ? "this rule" : "another rule", name->place.line);
+                           "'%.*s' is the present name of the rule in line %zu", SLICE_ARG(former),
+                           name->place.line);
         for (size_t j = 0; draft != other && j < other->rule.n_formerly; j++)
             if (slice_eq(former, other->rule.formerly[j]))
                 complaints_add(reader->errors, node->place, node->key,

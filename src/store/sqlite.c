@@ -451,6 +451,8 @@ struct backend *sqlite_backend_open(const struct store_config *config,
         return &sqlite->backend;
     }
     *ret_problem = mem_copy(sqlite->backend.problem, strlen(sqlite->backend.problem));
+    /* Whoever holds it is not waited for: there is nothing of ours to checkpoint. */
+    sqlite->lock_span_us = 0;
     sqlite_close(&sqlite->backend);
     return NULL;
 }

@@ -213,8 +213,8 @@ static void an_earlier_name_leads_to_one_rule(void **state)
     static const struct {
         const char *a, *b, *part;
     } cases[] = {
-        {"[b]", "[]", "4:39: formerly: 'b' is the present name of another rule (line 5)"},
-        {"[a]", "[]", "4:39: formerly: 'a' is the present name of this rule"},
+        {"[b]", "[]", "4:39: formerly: 'b' is the present name of the rule in line 5"},
+        {"[a]", "[]", "4:39: formerly: 'a' is the present name of the rule in line 4"},
         {"[x]", "[y, x]", "formerly: 'x' is an earlier name of another rule, too"},
         {"[a b]", "[]", "4:40: formerly: 'a b' is not valid here"},
         {"[1, 2, 3, 4, 5]", "[]", "4:39: formerly: not a list of at most 4"},
