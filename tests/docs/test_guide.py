@@ -98,7 +98,9 @@ class Shell:
         return text
 
     def run(self, command: str) -> tuple[int, list[str]]:
-        self.process.stdin.write(f"{self.place(command)}\n"
+        # A reader types slower than a killed process ends.
+        rest = "; wait $!; true" if command.startswith("kill -9") else ""
+        self.process.stdin.write(f"{self.place(command)}{rest}\n"
                                  f"__=$?; printf '\\n{END}%d\\n' $__; (exit $__)\n")
         self.process.stdin.flush()
         printed: list[str] = []
