@@ -4,7 +4,8 @@
  * service is asked whether this caller may see it (contract section 3). The caller's end-to-end
  * headers go along, none of its body. 2xx goes on; any other answer is the client's, as it is. No
  * answer is 503: nothing is told unasked. Nothing is remembered: a session ends between two
- * requests.
+ * requests. It is asked before a probe, too: what that finds is an earlier answer, and the 404 by
+ * which a service hides from one caller what is another's would release the other's operation.
  */
 #include "base/check.h"
 #include "gateway/exchange.h"
@@ -70,11 +71,8 @@ static bool may_see(struct exchange *x)
     return false;
 }
 
-bool authorize(struct exchange *x, enum engine_verdict verdict)
+static bool ask_who(struct exchange *x)
 {
-    if (!x->rule->authorizes || !tells_answer(verdict))
-        return true;
-    CHECK(x->attempt.token == 0);
     int64_t limit = clock_after(clock_boot_us(), x->rule->timeout_us);
     x->deadline = limit < x->patience ? limit : x->patience;
     x->authorizing = true;
@@ -83,7 +81,21 @@ bool authorize(struct exchange *x, enum engine_verdict verdict)
     atomic_fetch_sub(&x->server->shared->in_flight, 1);
     x->authorizing = false;
     upstream_give(x);
+    return goes_on;
+}
+
+bool authorize(struct exchange *x, enum engine_verdict verdict)
+{
+    if (!x->rule->authorizes || !tells_answer(verdict))
+        return true;
+    CHECK(x->attempt.token == 0);
+    bool goes_on = ask_who(x);
     if (!goes_on && verdict == ENGINE_REPLAY)
         outcome_unref(x->attempt.op.found);
     return goes_on;
+}
+
+bool authorize_probe(struct exchange *x)
+{
+    return !x->rule->authorizes || x->owned || ask_who(x);
 }

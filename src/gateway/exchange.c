@@ -82,7 +82,7 @@ static enum step act(struct exchange *x, enum engine_verdict verdict)
         CRASH_POINT(after_claim_commit);
         return own(x, forward_run);
     case ENGINE_PROBE:
-        return own(x, probe_run);
+        return own(x, authorize_probe(x) ? probe_run : probe_leave);
     case ENGINE_OTHER_RECIPE: {
         char *recipe MEM_AUTO = x->attempt.op.found_recipe;
         x->rehashed = true;

@@ -122,12 +122,17 @@ enum step forward_run(struct exchange *x);
 /* Sends the request without any record and passes the answer on: `store_down: pass`. */
 enum step forward_unprotected(struct exchange *x);
 
-/* Asks the upstream what became of the operation. */
+/* Asks the upstream what became of the operation; or leaves it unknown, unasked. */
 enum step probe_run(struct exchange *x);
+enum step probe_leave(struct exchange *x);
 
 /* Asks the upstream whether this caller may see what a verdict tells, where the rule says so.
  * False: answered, and the verdict's outcome was given back. */
 bool authorize(struct exchange *x, enum engine_verdict verdict);
+
+/* The same before a probe of an operation that is not this caller's own attempt. False: answered;
+ * the operation is to be left. */
+bool authorize_probe(struct exchange *x);
 
 /* Stores the fate of an exchange with the upstream, and tells what is then true. */
 enum step settle(struct exchange *x, struct fate fate);

@@ -18,6 +18,7 @@ rules:
     match: POST /items/{id}/notes
     authorize: "GET /items/{path:id}?as={header:X-As}"
   - {name: free, match: POST /free, authorize: none, trust_tenant: true}
+  - {name: probed, match: POST /probed, unknown: {probe: "GET /by-key/{key}"}, settle: 0}
 """
 ALICE = (("X-Merchant-Id", "m1"), ("Authorization", "Bearer alice"))
 BOB = (("X-Merchant-Id", "m1"), ("Authorization", "Bearer bob"))
@@ -129,6 +130,28 @@ def test_a_rule_may_do_without(shared, service, key):
         answer = shared.post("/free", {}, key=key, headers=who)
     assert answer["Idempotency-Status"] == "replayed"
     assert not asked(service)
+
+
+def test_another_caller_has_no_probe_sent_and_releases_nothing(pawl, upstream):
+    """A service that hides from Bob what is Alice's: to him nothing happened."""
+    def answer(request: Request) -> Reply:
+        if request["Authorization"] == "Bearer bob" and request.method == "GET":
+            return say(403 if request.target == "/me" else 404, {"who": "not you"})
+        return say(201, {"n": len(upstream.done) + 1})
+
+    gateway = pawl(CONFIG)
+    upstream.then(closes(), closes())
+    assert gateway.post("/probed", {}, key="k1", headers=ALICE).status == 502
+    upstream.default = answer
+    other = gateway.post("/probed", {}, key="k1", headers=BOB)
+    assert (other.status, other.json) == (403, {"who": "not you"})
+    assert other["Idempotency-Status"] is None
+    targets = [request.target for request in upstream.requests]
+    assert targets == ["/probed", "/by-key/k1", "/me"]
+    again = gateway.post("/probed", {}, key="k1", headers=ALICE)
+    assert (again.status, again["Idempotency-Status"]) == (201, "stored")
+    assert [request.target for request in upstream.requests][3:] == ["/me", "/by-key/k1"]
+    assert upstream.effects() == 1
 
 
 def test_a_service_that_does_not_say_is_503_and_nothing_is_told(shared, service, key):
