@@ -181,6 +181,7 @@ static void reload(struct parts *parts)
     const struct reread reread = {
         .path = parts->options->config_path,
         .started = parts->options->config,
+        .threads = loop_threads(parts->options->config),
         .store = parts->store,
         .engine = parts->engine,
         .gateway = parts->gateway,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * limits: whether what the config allows fits what this machine gives, looked at once, at start.
+ * limits: whether what the config allows fits what this machine gives, looked at when it starts,
+ * and before a reload.
  *
  * Descriptors (RLIMIT_NOFILE): one a client, one a ruled exchange with the upstream, the kept
  * upstream connections, and what loops, store, log and admin listener hold. Unruled requests at the

@@ -2,6 +2,7 @@
 #include "daemon/reread.h"
 
 #include "base/mem.h"
+#include "daemon/limits.h"
 #include "daemon/settings.h"
 
 static void tell(const struct reread *reread, enum log_level level, const char *event,
@@ -56,8 +57,8 @@ static bool apply(const struct reread *reread, const struct config *config)
     struct gateway_settings settings;
     struct store_limits limits = limits_of(config);
     char *problem MEM_AUTO = NULL;
-    if (settings_of(config, &settings, &problem) && store_configure(reread->store, &limits) &&
-        gateway_reload(reread->gateway, &settings)) {
+    if (limits_fit(config, reread->threads, &problem) && settings_of(config, &settings, &problem) &&
+        store_configure(reread->store, &limits) && gateway_reload(reread->gateway, &settings)) {
         engine_set_cache(reread->engine, config->cache);
         return true;
     }

@@ -15,6 +15,7 @@
 struct reread {
     const char *path;             /* of the config */
     const struct config *started; /* what this process was started with */
+    size_t threads;               /* its loops */
     struct store *store;
     struct engine *engine;
     struct gateway *gateway;

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Limits that this machine cannot keep are refused at start, and not met under load."""
+"""Limits that this machine cannot keep are refused at start and by a reload, and not met
+under load."""
 from __future__ import annotations
 
 import resource
+import signal
 import subprocess
 from pathlib import Path
 from typing import Any
 
 from gateway import Gateway, run
+from wire import eventually
 
 CONFIG = "tenant: none\nthreads: 2\nrules:\n  - {name: r, match: POST /refunds}\n"
 
@@ -44,3 +47,15 @@ def test_more_connections_than_memory_mappings_for_their_stacks_are_refused(pawl
     ran = ends(pawl(CONFIG + f"max_connections: {min(allowed, 1_000_000)}\n", started=False))
     assert (ran.returncode, ran.stdout) == (2, "")
     assert "sysctl vm.max_map_count" in ran.stderr and str(allowed) in ran.stderr
+
+
+def test_a_reload_that_this_machine_cannot_keep_is_refused_and_the_old_limits_hold(pawl):
+    gateway = pawl(CONFIG)
+    hard = resource.prlimit(gateway.process.pid, resource.RLIMIT_NOFILE)[1]
+    resource.prlimit(gateway.process.pid, resource.RLIMIT_NOFILE, (min(hard, 100_000),) * 2)
+    gateway.configure(CONFIG + "max_in_flight: 200000\n")
+    gateway.signal(signal.SIGHUP)
+    line, = eventually(lambda: [line for line in gateway.log
+                                if line["event"] in ("config_refused", "config_reloaded")])
+    assert line["event"] == "config_refused" and "max_in_flight" in line["problem"]
+    assert gateway.post("/refunds", {}, key="k1").status == 201
