@@ -152,7 +152,7 @@ const struct http_request *upstream_get_request(struct exchange *x);
 /* Lends a connection to the upstream, with `fresh` a new one; false with *ret_end: it could not be
  * had. */
 bool upstream_take(struct exchange *x, bool fresh, enum exchange_end *ret_end);
-/* Gives it back. */
+/* Gives it back, and the head of what it answered with it: x->answer alone outlives this. */
 void upstream_give(struct exchange *x);
 /* Sends a head and a body (may be empty), and reads the answer to `method`: its head and, unless it
  * is too large or a stream, its body into x->answer. */

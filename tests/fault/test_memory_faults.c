@@ -70,8 +70,9 @@ static bool one_fault(bool of_sqlite, long n)
 
 static long sqlite_step(void)
 {
-    const char *step = getenv("SQLITE_STEP");
-    return step ? atol(step) : SQLITE_STEP;
+    uint64_t step = SQLITE_STEP;
+    (void)slice_to_u64(slice_of(getenv("SQLITE_STEP")), POINTS_MAX, &step);
+    return (long)step;
 }
 
 static void sweep(const char *what, bool of_sqlite)
