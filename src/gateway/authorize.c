@@ -29,7 +29,7 @@ static bool write_head(struct exchange *x, struct buf *head, struct slice *ret_m
     struct head_extra extra = {
         .peer = x->client->address,
         .ruled = true,
-        .traceparent = upstream_trace(x),
+        .traceparent = client_trace(x->client, x->request),
     };
     head_write_request(head, SLICE("GET"), buf_slice(&target), request, &extra);
     return buf_ok(head);

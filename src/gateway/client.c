@@ -2,11 +2,13 @@
 /* One client connection: request after request, in order, until one side ends it. */
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/random.h"
 #include "gateway/events.h"
 #include "gateway/head.h"
 #include "gateway/pass.h"
 #include "gateway/places.h"
 #include "gateway/well_known.h"
+#include <stdio.h>
 #include <sys/uio.h>
 
 #define DROP_MAX ((uint64_t)64 * 1024)          /* of a body nobody wanted */
@@ -14,6 +16,20 @@
 #define LINGER_US (INT64_C(1) * CLOCK_US_PER_S) /* and how long */
 #define CLIENT_ARENA_MAX ((size_t)256 * 1024)   /* paths and parameters of one head */
 #define PROBLEM_MAX ((size_t)8 * 1024)
+
+struct slice client_trace(struct client *client, const struct http_request *request)
+{
+    unsigned char ids[24];
+    char hex[2 * sizeof ids + 1];
+    if (headers_find(&request->headers, SLICE("traceparent")))
+        return slice_of(NULL);
+    if (!client->trace[0]) {
+        random_bytes(ids, sizeof ids);
+        hex_encode(ids, sizeof ids, hex);
+        snprintf(client->trace, sizeof client->trace, "00-%.32s-%.16s-01", hex, hex + 32);
+    }
+    return slice_of(client->trace);
+}
 
 bool client_may_go_on(const struct client *client, const struct http_request *request)
 {
@@ -174,6 +190,7 @@ static bool serve_one(struct client *client)
     if (!came)
         return false;
     client->state = CLIENT_BUSY;
+    client->trace[0] = '\0';
 
     struct arena arena ARENA_AUTO = arena_make(CLIENT_ARENA_MAX);
     struct http_request *request = arena_alloc(&arena, sizeof *request);

@@ -208,7 +208,7 @@ void exchange_log(const struct exchange *x)
     add_record(&line, x);
     if (x->error != ERROR_NONE)
         log_line_str(&line, "error_code", slice_of(error_row(x->error)->code));
-    add_ids(&line, &x->request->headers, x->traceparent);
+    add_ids(&line, &x->request->headers, x->client->trace);
     log_line_i64(&line, "duration_us", clock_boot_us() - x->started);
     log_line_end(log, &line);
 }
@@ -233,7 +233,7 @@ void pass_log(const struct client *client, const struct http_request *request, i
     if (mark)
         log_line_str(&line, "idempotency_status", slice_of(mark));
     log_line_i64(&line, "bytes", (int64_t)(client->conn.sent - client->sent_before));
-    add_ids(&line, &request->headers, "");
+    add_ids(&line, &request->headers, client->trace);
     log_line_i64(&line, "duration_us", clock_boot_us() - client->began);
     log_line_end(log, &line);
 }
@@ -257,6 +257,6 @@ void refusal_report(const struct client *client, const struct refusal *refusal, 
         log_line_str(&line, "idempotency_status", slice_of(refusal->mark));
     log_line_str(&line, "error_code", slice_of(error_row(refusal->error)->code));
     if (refusal->request)
-        add_ids(&line, &refusal->request->headers, "");
+        add_ids(&line, &refusal->request->headers, client->trace);
     log_line_end(log, &line);
 }

@@ -66,7 +66,6 @@ struct exchange {
     struct buf key;          /* key text */
     struct buf sent_key;     /* key text as the upstream sees it */
     char payload_hex[DIGEST_HEX_SIZE + 1];
-    char traceparent[56];
     struct attempt attempt;
     struct client_parker parker;
     int64_t started;  /* boot time */
@@ -140,10 +139,6 @@ enum step settle(struct exchange *x, struct fate fate);
 /* The Idempotency-Key line for the upstream: as the client wrote it, or the derived key text; with
  * {window:} the window's begin behind it, so that two windows are two keys there, too. */
 struct slice upstream_key(struct exchange *x);
-
-/* The traceparent line to add (W3C Trace Context), made once for an exchange; `.at` NULL: the
- * client sent its own. */
-struct slice upstream_trace(struct exchange *x);
 
 /* The caller's request without what speaks of its body, asks for an answer in part or overrides the
  * method: the head of a GET of pawl's own. In x->arena; NULL: no memory. */

@@ -10,7 +10,7 @@ static void write_head(struct exchange *x, struct buf *head)
         .ruled = true,
         .idempotency_key = upstream_key(x),
         .token = x->attempt.token,
-        .traceparent = upstream_trace(x),
+        .traceparent = client_trace(x->client, x->request),
         .has_length = true,
         .length = x->body.len,
     };

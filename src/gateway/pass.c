@@ -72,6 +72,7 @@ static int send_head(struct pass *pass)
     struct buf head BUF_AUTO = buf_make(HEAD_OUT_MAX);
     struct head_extra extra = {
         .peer = pass->client->address,
+        .traceparent = client_trace(pass->client, request),
         .has_length = request->framing == HTTP_FRAMING_LENGTH,
         .length = request->content_length,
         .chunked = request->framing == HTTP_FRAMING_CHUNKED,

@@ -82,6 +82,7 @@ struct client {
     struct parker *waiting; /* with CLIENT_WAITING: interrupted by a drain */
     struct slice address;   /* of the peer, as text */
     char address_text[64];
+    char trace[56];       /* traceparent that was made for the request under way; "": none */
     int64_t began;        /* boot time: the head of the request under way was read */
     uint64_t sent_before; /* conn.sent then */
 };
@@ -98,6 +99,10 @@ bool client_may_go_on(const struct client *client, const struct http_request *re
 void client_write_cors(const struct client *client, const struct http_request *request,
                        struct buf *head);
 void client_end_head(const struct http_request *request, bool keep_alive, struct buf *head);
+
+/* The traceparent line to add to the request (W3C Trace Context), made once for it; `.at` NULL: the
+ * client sent its own. */
+struct slice client_trace(struct client *client, const struct http_request *request);
 
 /* Writes pawl's own error outside an exchange. */
 struct refusal {

@@ -2,11 +2,9 @@
 /* One exchange with the upstream: connect, send, read. What may have left is never sent again. */
 #include "base/check.h"
 #include "base/crash.h"
-#include "base/random.h"
 #include "gateway/events.h"
 #include "gateway/head.h"
 #include <errno.h>
-#include <stdio.h>
 #include <sys/uio.h>
 
 #define INTERIM_MAX 16                      /* 1xx answers before the final one */
@@ -28,20 +26,6 @@ struct slice upstream_key(struct exchange *x)
     }
     buf_add_i64(&x->sent_key, x->attempt.op.record.created_at);
     return buf_slice(&x->sent_key);
-}
-
-struct slice upstream_trace(struct exchange *x)
-{
-    unsigned char ids[24];
-    char hex[2 * sizeof ids + 1];
-    if (headers_find(&x->request->headers, SLICE("traceparent")))
-        return slice_of(NULL);
-    if (!x->traceparent[0]) {
-        random_bytes(ids, sizeof ids);
-        hex_encode(ids, sizeof ids, hex);
-        snprintf(x->traceparent, sizeof x->traceparent, "00-%.32s-%.16s-01", hex, hex + 32);
-    }
-    return slice_of(x->traceparent);
 }
 
 /* Fields that speak of the request's body, or say when and in part it is to be answered, mean

@@ -84,6 +84,13 @@ def test_the_trace_that_pawl_begins_is_the_one_it_logs(gateway, upstream):
     assert "trace_id" not in lines(gateway, 2)[1]
 
 
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_a_request_without_a_rule_is_traced_too(gateway, upstream, method):
+    gateway.request(method, "/other")
+    sent = upstream.requests[0]["traceparent"]
+    assert lines(gateway, 1, "pass")[0]["trace_id"] == sent.split("-")[1]
+
+
 def test_under_hashed_no_line_holds_a_key(pawl, upstream):
     gateway, admin = with_admin(pawl, "log_keys: hashed\n" + CONFIG)
     upstream.then(closes())
