@@ -64,12 +64,13 @@ static enum step own(struct exchange *x, enum step (*ask_upstream)(struct exchan
 }
 
 /* `store_down: pass`. Not once this exchange has met a record, its own or another's: what was sent
- * then may have happened, and would happen again. */
+ * then may have happened, and would happen again. Who lacks memory may just have met one. */
 static bool passes_by(const struct exchange *x, enum engine_verdict verdict)
 {
     bool in_time = !x->parker.parker.interrupted && clock_boot_us() < x->patience;
     bool undecided = verdict == ENGINE_STORE_DOWN || (verdict == ENGINE_GONE && in_time);
-    bool met = x->owned || x->rehashed || x->attempt.op.waits;
+    const struct store_op *op = &x->attempt.op;
+    bool met = x->owned || x->rehashed || op->waits || op->status == STORE_NO_MEMORY;
     return undecided && x->rule->store_down_pass && !met && !server_draining(x->server);
 }
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from upstream import closes, say
-from wire import Answer, Later
+from test_reload import reload
+from wire import Answer, Later, eventually
 
 CONFIG = """
 tenant: none
@@ -117,3 +118,23 @@ def test_what_was_sent_before_the_store_went_is_not_sent_again(pawl, upstream, c
     assert first.result().is_problem(503, "DEPENDENCY.outcome_not_stored")
     put_back(gateway.store)
     assert len(upstream.requests) == 1
+
+
+def stands_still(pid: int) -> bool:
+    return Path(f"/proc/{pid}/stat").read_text("latin-1").rpartition(")")[2].split()[0] == "T"
+
+
+def test_a_duplicate_whose_record_was_found_does_not_pass_when_the_store_goes(pawl, upstream,
+                                                                              clock):
+    """It is hashed again by the record's recipe, and then the store is gone."""
+    gateway = pawl(CONFIG, started=False).start(PAWL_STOP_AT="before_begin:3")
+    assert marks(gateway.post("/passes", BODY, key="k1")) == (201, "stored")
+    reload(gateway, CONFIG.replace("store_down: pass", "store_down: pass, payload: raw"))
+    again = Later(lambda: gateway.post("/passes", BODY, key="k1"))
+    eventually(lambda: stands_still(gateway.process.pid), "its stop before the second look")
+    take_away(gateway.store)
+    gateway.go_on()
+    clock.run_until(lambda: again.is_done)
+    assert again.result().is_problem(503, "DEPENDENCY.store_unavailable")
+    assert upstream.effects() == 1
+    put_back(gateway.store)
