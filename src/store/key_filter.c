@@ -8,15 +8,15 @@
 #define BLOCK_BYTES (BLOCK_WORDS * sizeof(uint64_t))
 #define PROBES 6
 #define PROBE_BITS 9 /* which of the 512 of a block */
-#define BYTES_A_KEY 2
+#define BITS_A_KEY 12
 
 bool key_filter_start(struct key_filter *filter, size_t keys)
 {
     key_filter_fini(filter);
-    size_t room = keys > KEY_FILTER_ROOM_LEAST / 2 ? 2 * keys : KEY_FILTER_ROOM_LEAST;
-    size_t blocks = 1;
-    while (blocks * BLOCK_BYTES < room * BYTES_A_KEY && blocks * BLOCK_BYTES < KEY_FILTER_BYTES_MAX)
-        blocks *= 2;
+    size_t room = keys + keys / 2 > KEY_FILTER_ROOM_LEAST ? keys + keys / 2 : KEY_FILTER_ROOM_LEAST;
+    size_t blocks = room / (BLOCK_BYTES * 8 / BITS_A_KEY);
+    if (blocks > KEY_FILTER_BYTES_MAX / BLOCK_BYTES)
+        blocks = KEY_FILTER_BYTES_MAX / BLOCK_BYTES;
     uint64_t *words = mem_zalloc(blocks, BLOCK_BYTES);
     if (!words)
         return false;
@@ -32,9 +32,11 @@ void key_filter_fini(struct key_filter *filter)
 
 static uint64_t *block_of(const struct key_filter *filter, const unsigned char *key)
 {
-    uint64_t which;
-    memcpy(&which, key, sizeof which);
-    return filter->words + (which & (filter->blocks - 1)) * BLOCK_WORDS;
+    uint64_t share = 0; /* of 2^64, and so of the blocks: in the order of the keys, like a scan */
+    for (size_t i = 0; i < sizeof share; i++)
+        share = share << 8 | key[i];
+    size_t block = (size_t)((unsigned __int128)share * filter->blocks >> 64);
+    return filter->words + block * BLOCK_WORDS;
 }
 
 static uint64_t bits_of(const unsigned char *key)

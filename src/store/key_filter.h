@@ -21,13 +21,14 @@
 
 struct key_filter {
     uint64_t *words;
-    size_t blocks; /* a power of two */
-    size_t room;   /* keys it was made for */
+    size_t blocks;
+    size_t room; /* keys it was made for */
     size_t added;
     bool whole; /* it has seen every key */
 };
 
-/* Makes an empty one, partial, for at least twice `keys` keys. False: no memory, there is none. */
+/* Makes an empty one, partial, for `keys` keys and half as many again. False: no memory, there is
+ * none. */
 bool key_filter_start(struct key_filter *filter, size_t keys);
 /* Accepts one of zeros; there is none afterwards. */
 void key_filter_fini(struct key_filter *filter);

@@ -320,7 +320,7 @@ static bool pragmas(struct sqlite_backend *sqlite)
 {
     static const char settings[] =
         "PRAGMA page_size=4096; PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=0;"
-        "PRAGMA journal_size_limit=67108864; PRAGMA cache_size=-16384; PRAGMA mmap_size=0;"
+        "PRAGMA journal_size_limit=67108864; PRAGMA cache_size=-4096; PRAGMA mmap_size=0;"
         "PRAGMA temp_store=MEMORY; PRAGMA foreign_keys=OFF; PRAGMA trusted_schema=OFF;";
     if (sqlite3_exec(sqlite->db, settings, NULL, NULL, NULL) != SQLITE_OK)
         return false;
