@@ -19,6 +19,14 @@ static void check_pair(struct reader *reader, const struct rule_draft *earlier,
                        SLICE_ARG(name->text), match->place.line);
 }
 
+static bool was_called(const struct rule *rule, struct slice name)
+{
+    for (size_t i = 0; i < rule->n_formerly; i++)
+        if (slice_eq(rule->formerly[i], name))
+            return true;
+    return false;
+}
+
 /* Records are found by name: each name, old or present, leads to one rule. */
 static void check_former(struct reader *reader, const struct rule_draft *draft,
                          const struct rule_draft *other)
@@ -30,10 +38,9 @@ static void check_former(struct reader *reader, const struct rule_draft *draft,
             complaints_add(reader->errors, node->place, node->key,
                            "'%.*s' is the present name of the rule in line %zu", SLICE_ARG(former),
                            name->place.line);
-        for (size_t j = 0; draft != other && j < other->rule.n_formerly; j++)
-            if (slice_eq(former, other->rule.formerly[j]))
-                complaints_add(reader->errors, node->place, node->key,
-                               "'%.*s' is an earlier name of another rule, too", SLICE_ARG(former));
+        if (draft != other && was_called(&other->rule, former))
+            complaints_add(reader->errors, node->place, node->key,
+                           "'%.*s' is an earlier name of another rule, too", SLICE_ARG(former));
     }
 }
 
