@@ -553,8 +553,8 @@ def test_an_exchange_longer_than_its_lease_keeps_its_key(pawl, upstream, clock):
     gate.wait_for()
     for _ in range(4):
         clock.advance(4)
-        told = Later(lambda: gateway.post("/refunds", BODY, key="k1",
-                                          headers=[("X-Request-Timeout", "1")])).result
+        told = Later(lambda: gateway.post_up("/refunds", BODY, key="k1",
+                                             headers=[("X-Request-Timeout", "1")])).result
         clock.run_until(lambda: True)
         assert told().is_problem(409, "CONFLICT.idempotency.in_progress")
     clock.advance(60)
