@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#define SHELL_BUSY_MS 10000 /* a batch of the store under test may be under way */
+
 void bed_init(struct bed *bed, enum store_kind kind)
 {
     *bed = (struct bed){.kind = kind, .config = store_config_default()};
@@ -224,6 +226,7 @@ void bed_exec(const struct bed *bed, const char *sql)
 {
     sqlite3 *db = NULL;
     assert_int_equal(sqlite3_open(bed->path, &db), SQLITE_OK);
+    sqlite3_busy_timeout(db, SHELL_BUSY_MS);
     assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
     sqlite3_close(db);
 }
@@ -233,6 +236,7 @@ int64_t bed_number(const struct bed *bed, const char *sql)
     sqlite3 *db = NULL;
     sqlite3_stmt *s = NULL;
     assert_int_equal(sqlite3_open(bed->path, &db), SQLITE_OK);
+    sqlite3_busy_timeout(db, SHELL_BUSY_MS);
     assert_int_equal(sqlite3_prepare_v2(db, sql, -1, &s, NULL), SQLITE_OK);
     assert_int_equal(sqlite3_step(s), SQLITE_ROW);
     int64_t number = sqlite3_column_int64(s, 0);
