@@ -21,7 +21,8 @@ bool resolve_address(const struct config_address *address, bool passive,
     int failed = getaddrinfo(host, port, &hints, &found);
     if (failed != 0) {
         struct buf text = buf_make(PROBLEM_MAX);
-        buf_printf(&text, "cannot resolve %s: %s", host, gai_strerror(failed));
+        buf_printf(&text, "cannot resolve %s of %s: %s", host,
+                   passive ? "`listen:` or `admin:`" : "`upstream:`", gai_strerror(failed));
         *ret_problem = buf_take(&text);
         return false;
     }

@@ -269,13 +269,26 @@ static void explain(struct sqlite_backend *sqlite, const char *what)
     snprintf(sqlite->backend.problem, sizeof sqlite->backend.problem, "%s: %s", sqlite->path, what);
 }
 
+/* Why a file could not be opened, and what to do about it. */
+static const char *refusal(int error, const struct store_config *config)
+{
+    if (error == ENOENT && config->read_only_file)
+        return "there is no store here";
+    if (error == ENOENT)
+        return "its folder does not exist; make it, or choose another path";
+    if (error == EISDIR)
+        return "is a folder; name a file in it";
+    if (error == ELOOP)
+        return "is a symbolic link; name the file that it leads to";
+    return strerror(error);
+}
+
 static bool create_file(struct sqlite_backend *sqlite, const struct store_config *config)
 {
     int flags = O_RDWR | O_CLOEXEC | O_NOFOLLOW | (config->read_only_file ? 0 : O_CREAT);
     int fd = open(sqlite->path, flags, 0600);
     if (fd < 0) {
-        explain(sqlite, errno == ENOENT && config->read_only_file ? "there is no store here"
-                                                                  : strerror(errno));
+        explain(sqlite, refusal(errno, config));
         return false;
     }
     struct stat info;

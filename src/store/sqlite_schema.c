@@ -104,7 +104,9 @@ const char *sqlite_schema_check(sqlite3 *db, int64_t *ret_format)
     if (pragma_number(db, "PRAGMA application_id", &application) != SQLITE_OK ||
         pragma_number(db, "PRAGMA user_version", ret_format) != SQLITE_OK ||
         pragma_number(db, "SELECT count(*) FROM sqlite_master", &tables) != SQLITE_OK)
-        return sqlite3_errmsg(db);
+        return sqlite3_errcode(db) == SQLITE_NOTADB
+                   ? "it is not an SQLite database; choose another path"
+                   : sqlite3_errmsg(db);
     if (application == 0 && *ret_format == 0 && tables == 0)
         return NULL;
     if (application != PAWL_APPLICATION_ID)

@@ -146,7 +146,40 @@ def test_a_store_by_a_link_is_the_same_store(pawl, upstream):
     assert ends(second.config).returncode == 69
 
 
+@pytest.mark.parametrize("option, value", [("upstream", "http://no..host:80"),
+                                           ("listen", "no..host:80"), ("admin", "no..host:80")])
+def test_a_name_that_is_nobodys_is_told_with_its_option(tmp_path, option, value):
+    lines = {"listen": "127.0.0.1:0", "upstream": "http://127.0.0.1:9", option: value}
+    text = "".join(f"{name}: {given}\n" for name, given in lines.items())
+    token = "admin_token: sixteen-or-longer\n" if option == "admin" else ""
+    ran = ends(written(tmp_path, text + token + "tenant: none\nstore: sqlite:pawl.db\n"))
+    assert (ran.returncode, ran.stdout) == (69, "")
+    assert "cannot resolve no..host of " in ran.stderr
+    assert f"`{option}:`" in ran.stderr
+
+
 # ---- stores ----
+
+
+@pytest.mark.parametrize("store, told", [
+    ("none/pawl.db", "its folder does not exist; make it"),
+    ("folder", "is a folder; name a file in it"),
+    ("link.db", "is a symbolic link; name the file that it leads to"),
+    ("text.db", "it is not an SQLite database; choose another path"),
+    ("other.db", "it is another program's SQLite database"),
+])
+def test_a_store_that_cannot_be_one_is_told_with_what_to_do(tmp_path, store, told):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link.db").symlink_to("elsewhere.db")
+    (tmp_path / "text.db").write_text("a diary, and nothing that a database would hold\n" * 40)
+    other = sqlite3.connect(tmp_path / "other.db")
+    other.execute("CREATE TABLE songs(title)")
+    other.close()
+    kept = (tmp_path / "text.db").read_bytes(), (tmp_path / "other.db").read_bytes()
+    ran = ends(written(tmp_path, RULED.replace("pawl.db", store)))
+    assert (ran.returncode, ran.stdout) == (69, "")
+    assert store in ran.stderr and told in ran.stderr
+    assert kept == ((tmp_path / "text.db").read_bytes(), (tmp_path / "other.db").read_bytes())
 
 
 def test_the_store_and_its_companions_are_only_the_owners(pawl, upstream):
