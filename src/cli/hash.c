@@ -53,7 +53,7 @@ static int hash_key(const struct hash_options *options)
     }
     bool unquoted = options->strict && result == KEY_HEADER_MALFORMED && options->key[0] != '"';
     fprintf(stderr, "pawl hash: %s%s\n", key_header_text(result),
-            unquoted ? " Strict syntax wants it in double quotes." : "");
+            unquoted ? "; strict syntax wants it in double quotes" : "");
     return result == KEY_HEADER_NO_MEMORY ? EXIT_UNAVAILABLE : EXIT_BAD_DATA;
 }
 

@@ -67,14 +67,14 @@ enum key_header key_header_read(const struct headers *headers, struct slice name
 const char *key_header_text(enum key_header result)
 {
     static const char *const texts[] = {
-        [KEY_HEADER_OK] = "The key is well-formed.",
-        [KEY_HEADER_ABSENT] = "The header that carries the key is missing.",
-        [KEY_HEADER_REPEATED] = "The header that carries the key was sent more than once.",
-        [KEY_HEADER_EMPTY] = "The key is empty.",
-        [KEY_HEADER_TOO_LONG] = "The key is longer than 255 bytes.",
-        [KEY_HEADER_MALFORMED] = "The key is not one well-formed string.",
-        [KEY_HEADER_HOP_BY_HOP] = "The header that carries the key is named in Connection.",
-        [KEY_HEADER_NO_MEMORY] = "There is no memory to read the key.",
+        [KEY_HEADER_OK] = "the key is well-formed",
+        [KEY_HEADER_ABSENT] = "the key is missing",
+        [KEY_HEADER_REPEATED] = "the key was sent more than once",
+        [KEY_HEADER_EMPTY] = "the key is empty",
+        [KEY_HEADER_TOO_LONG] = "the key is longer than 255 bytes",
+        [KEY_HEADER_MALFORMED] = "the key is not one well-formed value",
+        [KEY_HEADER_HOP_BY_HOP] = "the key is a hop-by-hop header, as Connection names it",
+        [KEY_HEADER_NO_MEMORY] = "there is no memory to read the key",
     };
     return texts[result];
 }

@@ -34,7 +34,7 @@ enum key_header key_value_read(struct slice value, enum key_syntax syntax, struc
 enum key_header key_header_read(const struct headers *headers, struct slice name,
                                 enum key_syntax syntax, struct arena *arena, struct slice *ret_key);
 
-/* One sentence for a person. */
+/* What is the matter, for a person: a sentence without its capital and its full stop. */
 const char *key_header_text(enum key_header result);
 
 /* `key_format:` (contract section 3). */

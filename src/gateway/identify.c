@@ -5,6 +5,7 @@
 #include "base/crash.h"
 #include "gateway/exchange.h"
 #include "gateway/head.h"
+#include <inttypes.h>
 #include <sys/uio.h>
 
 #define TIMEOUT_MS_MAX UINT64_C(86400000)
@@ -55,7 +56,8 @@ static bool read_tenant(struct exchange *x)
     case TEMPLATE_OK:
         break;
     case TEMPLATE_MISSING:
-        return refuse(x, ERROR_TENANT_MISSING, "the tenant comes from ", missing);
+        return refuse(x, ERROR_TENANT_MISSING,
+                      "this request has no value where the tenant comes from: ", missing);
     case TEMPLATE_NO_MEMORY:
         return no_memory(x);
     }
@@ -77,6 +79,15 @@ static bool key_has_format(struct exchange *x, struct slice key)
     return buf_ok(&x->key) || no_memory(x);
 }
 
+static bool refuse_key(struct exchange *x, struct slice name, enum key_header read)
+{
+    bool strict = read == KEY_HEADER_MALFORMED && x->rule->key_syntax == KEY_SYNTAX_STRICT;
+    struct buf detail BUF_AUTO = buf_make(DETAIL_MAX);
+    buf_printf(&detail, "%.*s: %s%s", SLICE_ARG(name), key_header_text(read),
+               strict ? "; this route wants it in double quotes" : "");
+    return refuse(x, ERROR_KEY_MALFORMED, "", buf_slice(&detail));
+}
+
 /* A key that is one header: judged before the body is read. */
 static bool read_header_key(struct exchange *x, bool *ret_bypass)
 {
@@ -94,7 +105,7 @@ static bool read_header_key(struct exchange *x, bool *ret_bypass)
     case KEY_HEADER_NO_MEMORY:
         return no_memory(x);
     default:
-        return refuse(x, ERROR_KEY_MALFORMED, key_header_text(read), slice_of(NULL));
+        return refuse_key(x, name, read);
     }
 }
 
@@ -103,13 +114,20 @@ static bool too_many_bodies(struct exchange *x)
     return refuse(x, ERROR_LIMITED, "too many bodies are held in memory", slice_of(NULL));
 }
 
+static bool too_large(struct exchange *x, const char *what)
+{
+    struct buf detail BUF_AUTO = buf_make(DETAIL_MAX);
+    buf_printf(&detail, "%s is above the %" PRIu64 " bytes that this route takes", what,
+               x->rule->max_request_body);
+    return refuse(x, ERROR_BODY_TOO_LARGE, "", buf_slice(&detail));
+}
+
 /* What is announced is judged before it is asked for, but takes no room before it comes. */
 static bool may_send_body(struct exchange *x)
 {
     uint64_t announced = x->request->content_length;
     if (announced > x->rule->max_request_body)
-        return refuse(x, ERROR_BODY_TOO_LARGE, "Content-Length is above max_request_body",
-                      slice_of(NULL));
+        return too_large(x, "Content-Length");
     return bodies_would_fit(x, announced) || too_many_bodies(x);
 }
 
@@ -143,8 +161,7 @@ static bool read_body(struct exchange *x)
         x->has_body = true;
         return true;
     case HTTP_READ_TOO_LARGE:
-        return refuse(x, ERROR_BODY_TOO_LARGE, "the body is above max_request_body",
-                      slice_of(NULL));
+        return too_large(x, "the body");
     case HTTP_READ_REFUSED:
         return refuse(x, ERROR_REQUEST_MALFORMED, http_refusal_text(x->client->conn.refusal),
                       slice_of(NULL));
@@ -219,8 +236,7 @@ static bool hash(struct exchange *x, const struct payload_selection *selection)
     case PAYLOAD_OK:
         break;
     case PAYLOAD_TOO_LARGE:
-        return refuse(x, ERROR_BODY_TOO_LARGE, "the decoded body is above max_request_body",
-                      slice_of(NULL));
+        return too_large(x, "the decoded body");
     case PAYLOAD_BAD_CODING:
         return refuse(x, ERROR_REQUEST_MALFORMED, "the body is not what Content-Encoding says",
                       slice_of(NULL));
@@ -251,6 +267,22 @@ static bool read_payload(struct exchange *x)
     return true;
 }
 
+/* What the sender can mend: the body's syntax, its type, or its content. */
+static bool refuse_source(struct exchange *x, struct slice missing)
+{
+    const struct payload *payload = &x->payload;
+    bool in_json = slice_starts(missing, SLICE("body:"));
+    bool in_form = slice_starts(missing, SLICE("form:"));
+    const char *what = "this request has no value where the key comes from: ";
+    if (in_json && payload->problem != JSON_OK)
+        what = "the body is not sound JSON, where the key comes from: ";
+    else if (in_json && payload->kind != PAYLOAD_IS_JSON)
+        what = "Content-Type does not say that the body is JSON, where the key comes from: ";
+    else if (in_form && payload->kind != PAYLOAD_IS_FORM)
+        what = "the body is no form by its Content-Type, where the key comes from: ";
+    return refuse(x, ERROR_KEY_SOURCE_MISSING, what, missing);
+}
+
 static bool read_template_key(struct exchange *x)
 {
     struct buf text BUF_AUTO = buf_make(HTTP_HEAD_MAX);
@@ -262,7 +294,7 @@ static bool read_template_key(struct exchange *x)
     case TEMPLATE_OK:
         return key_has_format(x, buf_slice(&text));
     case TEMPLATE_MISSING:
-        return refuse(x, ERROR_KEY_SOURCE_MISSING, "the key comes from ", missing);
+        return refuse_source(x, missing);
     case TEMPLATE_NO_MEMORY:
         break;
     }

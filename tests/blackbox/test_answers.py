@@ -121,6 +121,7 @@ def test_without_a_key_it_is_400_and_names_the_header(shared, behind):
 def test_a_malformed_key_is_400(shared, behind, sent):
     answer = shared.post("/refunds", BODY, key=sent)
     assert is_problem(answer, 400, "VALIDATION.idempotency.key_malformed", False, True)
+    assert answer.json["detail"].startswith("Idempotency-Key: the key is ")
     assert not behind.requests
 
 
@@ -133,6 +134,7 @@ def test_a_key_of_another_format_is_400(shared, behind, key):
 def test_a_bare_key_is_400_where_the_syntax_is_strict(shared, behind):
     answer = shared.post("/strict", BODY, key="bare")
     assert is_problem(answer, 400, "VALIDATION.idempotency.key_malformed", False, True)
+    assert answer.json["detail"].endswith("; this route wants it in double quotes")
     assert marks(shared.post("/strict", BODY, key='"bare"')) == (201, "stored")
     assert len(behind.requests) == 1
 
@@ -140,7 +142,19 @@ def test_a_bare_key_is_400_where_the_syntax_is_strict(shared, behind):
 def test_a_key_source_that_is_not_in_the_body_is_400_and_names_the_pointer(shared, behind):
     answer = shared.post("/by-body", {"other": 1})
     assert is_problem(answer, 400, "VALIDATION.idempotency.key_source_missing", False, True)
-    assert "/id" in answer.json["detail"]
+    assert "no value where the key comes from: body:/id" in answer.json["detail"]
+    assert not behind.requests
+
+
+@pytest.mark.parametrize("content_type, body, told", [
+    ("application/json", b'{"id":', "not sound JSON, where the key comes from: body:/id"),
+    ("application/json", b'{"id":1,"id":2}', "not sound JSON, where the key comes from: body:/id"),
+    ("text/plain", b'{"id":1}', "does not say that the body is JSON"),
+])
+def test_why_the_body_gave_no_key_is_told(shared, behind, content_type, body, told):
+    answer = shared.request("POST", "/by-body", [("Content-Type", content_type)], body)
+    assert is_problem(answer, 400, "VALIDATION.idempotency.key_source_missing", False, True)
+    assert told in answer.json["detail"]
     assert not behind.requests
 
 
@@ -180,6 +194,7 @@ def test_a_body_over_the_limit_is_413(shared, behind, key, how):
         body = gzip.compress(body)
     answer = shared.request("POST", "/small", headers, body)
     assert is_problem(answer, 413, "VALIDATION.body_too_large", False, True)
+    assert "above the 1024 bytes that this route takes" in answer.json["detail"]
     assert not behind.requests
 
 

@@ -143,7 +143,7 @@ def test_a_header_value_gives_its_key(value, key):
 def test_a_value_that_is_no_key_fails_with_the_reason(arguments):
     ran = hashed(*arguments)
     assert (ran.returncode, ran.stdout) == (65, b"")
-    assert ran.stderr.startswith(b"pawl hash: The key is ")
+    assert ran.stderr.startswith(b"pawl hash: the key is ")
 
 
 def test_json_prints_one_object():

@@ -221,12 +221,12 @@ static void a_key_that_connection_names_is_refused(void **state)
     assert_int_equal(read_lines(other, 2), KEY_HEADER_OK);
 }
 
-static void every_result_has_a_sentence(void **state)
+static void every_result_is_said(void **state)
 {
     (void)state;
     for (int i = KEY_HEADER_OK; i <= KEY_HEADER_NO_MEMORY; i++) {
         size_t n = strlen(key_header_text(i));
-        assert_true(n > 10 && key_header_text(i)[n - 1] == '.');
+        assert_true(n > 10 && key_header_text(i)[n - 1] != '.');
     }
 }
 
@@ -420,7 +420,7 @@ int main(void)
         cmocka_unit_test(two_hundred_fifty_five_bytes_are_a_key_and_one_more_is_too_long),
         cmocka_unit_test(exactly_one_field_line_is_read_whatever_the_case_of_its_name),
         cmocka_unit_test(a_key_that_connection_names_is_refused),
-        cmocka_unit_test(every_result_has_a_sentence),
+        cmocka_unit_test(every_result_is_said),
         cmocka_unit_test(a_uuid_is_folded_to_lower_case),
         cmocka_unit_test(uuid4_wants_version_and_variant),
         cmocka_unit_test(a_regex_matches_whole_keys),
