@@ -53,6 +53,17 @@ static void check_admin(struct reader *reader, const struct node *node)
                        "such as 127.0.0.1:8081)");
 }
 
+/* The port would be taken by pawl itself, or each request come back to it. */
+static void check_apart(struct reader *reader, const struct node *node,
+                        const struct config_address *address)
+{
+    const struct config_address *listen = &reader->config->listen;
+    if (node && address->port != 0 && address->port == listen->port &&
+        slice_eq_nocase(address->host, listen->host))
+        complaints_add(reader->errors, node->place, node->key,
+                       "the same address as `listen` (expected another)");
+}
+
 static void read_sections(struct reader *reader, const struct node *root)
 {
     struct rule_draft *base = reader->draft;
@@ -61,6 +72,8 @@ static void read_sections(struct reader *reader, const struct node *root)
         complaints_add(reader->errors, root->place, SLICE("upstream"),
                        "missing (expected http://HOST:PORT)");
     check_admin(reader, base->set[OPTION_admin]);
+    check_apart(reader, base->set[OPTION_admin], &reader->config->admin);
+    check_apart(reader, base->set[OPTION_upstream], &reader->config->upstream);
     const struct node *defaults = base->set[OPTION_defaults];
     if (defaults && defaults->kind == NODE_MAP)
         options_read_map(reader, defaults, OPTION_DEFAULTS);

@@ -28,6 +28,21 @@ static void an_admin_address_on_loopback_needs_no_token(void **state)
     }
 }
 
+static void an_address_of_the_gateway_itself_is_refused(void **state)
+{
+    (void)state;
+    char *complaints = refused("listen: LocalHost:9\nupstream: http://localhost:9\ntenant: none\n"
+                               "admin: localhost:9\n");
+    assert_holds(complaints, "pawl.yaml:2:11: upstream: the same address as `listen`");
+    assert_holds(complaints, "pawl.yaml:4:8: admin: the same address as `listen`");
+    mem_free(complaints);
+    complaints = refused("upstream: http://127.0.0.1:8080\ntenant: none\n");
+    assert_holds(complaints, "upstream: the same address as `listen`");
+    mem_free(complaints);
+    config_free(good("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nupstream: http://127.0.0.1:9\n"
+                     "tenant: none\n"));
+}
+
 static void off_loopback_an_admin_address_without_a_token_is_refused(void **state)
 {
     (void)state;
@@ -98,6 +113,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(without_a_word_there_is_no_admin_listener),
         cmocka_unit_test(an_admin_address_on_loopback_needs_no_token),
+        cmocka_unit_test(an_address_of_the_gateway_itself_is_refused),
         cmocka_unit_test(off_loopback_an_admin_address_without_a_token_is_refused),
         cmocka_unit_test(a_token_comes_from_the_value_the_environment_or_a_file),
         cmocka_unit_test(a_bad_token_is_refused_and_never_shown),
