@@ -63,7 +63,8 @@ int command_misused(const char *command, const char *format, ...)
     va_start(arguments, format);
     vfprintf(stderr, format, arguments);
     va_end(arguments);
-    fprintf(stderr, "; see `pawl %s -h`\n", command);
+    bool asks = format[strlen(format) - 1] == '?';
+    fprintf(stderr, "%s `pawl %s -h`\n", asks ? " See" : "; see", command);
     return EXIT_USAGE;
 }
 

@@ -49,7 +49,9 @@ static const struct command rows[COMMAND_COUNT] = {
     [COMMAND_keys_list] = {.name = "keys list",
                            .summary = "records, by status, tenant, rule or key",
                            .synopsis = "[OPTIONS]",
-                           .about = "Lists the records of a store, oldest first.",
+                           .about =
+                               "Lists the records of a store, oldest first. As JSON each record is "
+                               "an object on a line of its own.",
                            .flags = {FLAG_STATUS, FLAG_LAPSED, WHICH, FLAG_KEY, FLAG_LIMIT,
                                      FLAG_JSON, FLAG_STORE},
                            .exits = {{EXIT_USAGE, NULL}, NO_STORE}},
@@ -120,7 +122,8 @@ static const struct command rows[COMMAND_COUNT] = {
          .synopsis = "[OPTIONS]",
          .about =
              "Prints who resolved, released or forgot which record, oldest first; of more acts "
-             "than --limit, the last ones. Each act is kept for 400 days.",
+             "than --limit, the last ones. Each act is kept for 400 days. As JSON each act is an "
+             "object on a line of its own.",
          .flags = {FLAG_LIMIT, FLAG_JSON, FLAG_STORE},
          .exits = {{EXIT_USAGE, NULL}, NO_STORE}},
     [COMMAND_hash] =
@@ -161,7 +164,8 @@ static const struct command rows[COMMAND_COUNT] = {
          .about = "Prints every `error_code`: its HTTP status, whether the same request under the "
                   "same key can end differently, whether a new key is safe, the exit code of "
                   "commands, and what the caller does about it. A code that ends in `.*` stands "
-                  "for all of its family that have no row of their own.",
+                  "for all of its family that have no row of their own. As JSON each error is an "
+                  "object on a line of its own.",
          .operand = "CODE",
          .operands_most = 1,
          .flags = {FLAG_JSON},

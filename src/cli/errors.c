@@ -55,13 +55,34 @@ static void print_all(bool json)
         print(error_family_row((enum error_family)i));
 }
 
+/* The one that is named by its last word, as people and `error.code` do; NULL: none. */
+static const struct error_row *find_by_last_word(struct slice word)
+{
+    for (int i = ERROR_NONE + 1; i < ERROR_COUNT; i++) {
+        const struct error_row *row = error_row((enum error)i);
+        if (slice_eq_nocase(word, slice_of(strrchr(row->code, '.') + 1)) ||
+            slice_eq_nocase(word, slice_of(row->short_code)))
+            return row;
+    }
+    return NULL;
+}
+
+static int no_such_error(const char *code)
+{
+    const struct error_row *meant = find_by_last_word(slice_of(code));
+    fprintf(stderr, "pawl errors: there is no error `%s`; ", code);
+    if (meant)
+        fprintf(stderr, "did you mean `%s`?\n", meant->code);
+    else
+        fputs("`pawl errors` lists them\n", stderr);
+    return EXIT_FINAL_ERROR;
+}
+
 static int print_one(const char *code, bool json)
 {
     const struct error_row *row = error_find(slice_of(code));
-    if (!row) {
-        fprintf(stderr, "pawl errors: there is no error `%s`; `pawl errors` lists them\n", code);
-        return EXIT_FINAL_ERROR;
-    }
+    if (!row)
+        return no_such_error(code);
     if (json) {
         print_json(row);
         return EXIT_DONE;

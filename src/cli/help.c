@@ -142,11 +142,15 @@ void help_of_pawl(FILE *to)
 static int no_such_option(const char *word)
 {
     static const char *const names[] = {"--help", "--version"};
-    fprintf(stderr, "pawl: there is no option `%s`", word);
+    const char *near = NULL;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (nearest_is_near(slice_of(word), nearest_distance(slice_of(word), slice_of(names[i]))))
-            fprintf(stderr, "; did you mean `%s`?", names[i]);
-    fputs("; see `pawl help`\n", stderr);
+            near = names[i];
+    fprintf(stderr, "pawl: there is no option %s", word);
+    if (near)
+        fprintf(stderr, "; did you mean %s? See `pawl help`\n", near);
+    else
+        fputs("; see `pawl help`\n", stderr);
     return EXIT_USAGE;
 }
 
@@ -165,8 +169,9 @@ int help_no_such_command(const struct command *group, const char *word)
         best = command_word(command);
     }
     fprintf(stderr, "pawl%s%s: there is no command `%s`", space, of, word);
-    if (best && nearest_is_near(slice_of(word), least))
+    bool near = best && nearest_is_near(slice_of(word), least);
+    if (near)
         fprintf(stderr, "; did you mean `%s`?", best);
-    fprintf(stderr, "; see `pawl help%s%s`\n", space, of);
+    fprintf(stderr, "%s `pawl help%s%s`\n", near ? " See" : "; see", space, of);
     return EXIT_USAGE;
 }

@@ -48,17 +48,18 @@ def test_a_command_that_is_not_given_is_asked_for():
 
 
 @pytest.mark.parametrize("words, meant", [
-    (["srve"], "did you mean `serve`?"), (["kesy", "list"], "did you mean `keys`?"),
+    (["srve"], "did you mean `serve`? See `pawl help`"), (["kesy", "list"], "did you mean `keys`?"),
     (["keys", "lits"], "did you mean `list`?"), (["config", "explian"], "did you mean `explain`?"),
     (["help", "hsah"], "did you mean `hash`?"), (["help", "keys", "shw"], "did you mean `show`?"),
-    (["serve", "--confg", "x"], "did you mean --config?"), (["--nothing"], "no option `--nothing`"),
-    (["--vesion"], "did you mean `--version`?"),
+    (["serve", "--confg", "x"], "did you mean --config? See `pawl serve -h`"),
+    (["--nothing"], "no option --nothing; see `pawl help`"),
+    (["--vesion"], "did you mean --version? See `pawl help`"),
     (["frobnicate"], "no command `frobnicate`"), (["help", "hash", "x"], "no subcommands"),
 ])
 def test_a_mistyped_word_is_met_with_the_nearest_one(words, meant):
     ran = run(*words)
     assert (ran.returncode, ran.stdout) == (2, "")
-    assert meant in ran.stderr and "see `pawl " in ran.stderr
+    assert meant in ran.stderr and "see `pawl " in ran.stderr.lower()
 
 
 def test_the_version_is_told_in_every_way():
@@ -102,3 +103,10 @@ def test_an_error_that_there_is_not_is_said(code):
     ran = run("errors", code)
     assert (ran.returncode, ran.stdout) == (1, "")
     assert f"no error `{code}`" in ran.stderr
+
+
+@pytest.mark.parametrize("word", ["payload_mismatch", "PAYLOAD_MISMATCH"])
+def test_an_error_named_by_its_last_word_is_met_with_its_code(word):
+    ran = run("errors", word)
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert "did you mean `CONFLICT.idempotency.payload_mismatch`?" in ran.stderr
