@@ -94,13 +94,7 @@ static struct pair *await_woken(struct bench *bench)
         bench->sleeping = true;
         cond_wait(&bench->cond, &bench->mutex);
     }
-    /* The last one woken stands first: into their order, which is that of the gateway's loops. */
-    struct pair *woken = NULL, *next = NULL;
-    for (struct pair *pair = bench->woken; pair; pair = next) {
-        next = pair->next_woken;
-        pair->next_woken = woken;
-        woken = pair;
-    }
+    struct pair *woken = bench->woken;
     bench->woken = NULL;
     mutex_unlock(&bench->mutex);
     struct pair *in_order = NULL;

@@ -369,10 +369,9 @@ def test_the_store_is_named_by_its_shortest_path(pawl, upstream):
 
 def test_every_exchange_is_one_line_of_json(pawl, upstream):
     gateway = pawl()
-    gateway.post("/refunds", BODY, key="k1")
-    gateway.post("/refunds", BODY, key="k1")
-    gateway.post("/refunds", {"amount": 6}, key="k1")
-    lines = eventually(lambda: len(gateway.log) >= 3 and gateway.log, "the log")
+    for n, body in enumerate((BODY, BODY, {"amount": 6}), 1):
+        gateway.post("/refunds", body, key="k1")
+        lines = eventually(lambda n=n: len(gateway.log) >= n and gateway.log, "its line")
     assert [line["status"] for line in lines] == [201, 201, 409]
     assert {line["idempotency_key"] for line in lines} == {"k1"}
     assert [line.get("idempotency_status") for line in lines] == ["stored", "replayed", None]
