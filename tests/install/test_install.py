@@ -80,6 +80,7 @@ def test_the_unit_is_one_that_systemd_takes(unit):
     settings = service(unit)
     assert settings["Type"] == "notify" and settings["StateDirectory"] == "pawl"
     assert settings["ExecReload"].endswith("kill -HUP $MAINPID")
+    assert settings["RestartPreventExitStatus"] == "2 74"
 
 
 def test_the_unit_gives_the_gateway_few_rights(unit):
