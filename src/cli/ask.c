@@ -59,8 +59,7 @@ static enum exchange_end exchange(struct ask *ask)
     int64_t now = clock_boot_us(), deadline = clock_after(now, ask->timeout_us);
     int64_t connect_by = least(deadline, clock_after(now, ask->connect_us));
     struct iovec part = {(void *)(uintptr_t)ask->head.at, ask->head.len};
-    if (http_conn_connect(&conn, (const struct sockaddr *)&ask->address, ask->address_len,
-                          least(connect_by, ask->attempt->send_by)) != 0)
+    if (http_upstream_connect(&ask->upstream, &conn, least(connect_by, ask->attempt->send_by)) != 0)
         return EXCHANGE_NOT_SENT;
     enum exchange_end end = EXCHANGE_NOT_SENT;
     int failed = engine_may_send(ask->attempt) ? http_conn_send(&conn, &part, 1, deadline) : -1;

@@ -5,11 +5,10 @@
 
 #include "core/fate.h"
 #include "engine/engine.h"
-#include <sys/socket.h>
+#include "http/pool.h"
 
 struct ask {
-    struct sockaddr_storage address;
-    unsigned address_len;
+    struct http_upstream upstream;
     struct slice head;             /* of the request, as it is sent */
     const struct attempt *attempt; /* whose lease lets it be sent */
     int64_t connect_us;

@@ -81,14 +81,13 @@ static bool wait_until_listening(const struct sockaddr_storage *address, unsigne
 
 bool demo_ensure(const struct config_address *address, const char *store_path)
 {
-    struct sockaddr_storage where;
-    unsigned len = 0;
+    struct http_upstream where;
     char *problem MEM_AUTO = NULL;
-    if (!resolve_address(address, false, &where, &len, &problem)) {
+    if (!resolve_upstream(address, &where, &problem)) {
         fprintf(stderr, "pawl serve: %s\n", problem ? problem : "out of memory");
         return false;
     }
-    if (is_listening(&where, len)) {
+    if (is_listening(&where.address, where.address_len)) {
         fprintf(stderr, "pawl serve: %.*s:%u is served already; no other demo is started\n",
                 SLICE_ARG(address->host), (unsigned)address->port);
         return true;
@@ -100,7 +99,7 @@ bool demo_ensure(const struct config_address *address, const char *store_path)
     buf_add_str(&ledger, store_path);
     buf_add(&ledger, ".ledger", sizeof ".ledger");
     bool started = buf_ok(&listen) && buf_ok(&ledger) && spawn(listen.at, ledger.at) &&
-                   wait_until_listening(&where, len);
+                   wait_until_listening(&where.address, where.address_len);
     if (!started)
         fputs("pawl serve: the demo upstream did not start\n", stderr);
     return started;

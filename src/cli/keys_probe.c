@@ -394,8 +394,7 @@ static int run(struct probe *probe)
     code = judge_rule(probe);
     if (code != EXIT_DONE)
         return code;
-    if (!resolve_address(&probe->config->upstream, false, &probe->ask.address,
-                         &probe->ask.address_len, &problem))
+    if (!resolve_upstream(&probe->config->upstream, &probe->ask.upstream, &problem))
         return complain(probe, problem ? problem : "out of memory");
     struct engine *engine = engine_new(probe->session->store, 0);
     code = engine ? acquire(probe, engine, &acquired) : complain(probe, "out of memory");

@@ -120,7 +120,7 @@ static int start_gateway(struct parts *parts, const struct config *config)
     };
     struct gateway_settings settings;
     char *problem = NULL;
-    if (!resolve_address(&config->listen, true, &wanted.listen, &wanted.listen_len, &problem) ||
+    if (!resolve_address(&config->listen, &wanted.listen, &wanted.listen_len, &problem) ||
         !settings_of(config, &settings, &problem))
         return complain(problem);
     parts->gateway = gateway_start(&wanted, &settings, &problem);

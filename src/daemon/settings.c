@@ -34,8 +34,7 @@ bool settings_of(const struct config *config, struct gateway_settings *ret_setti
         .cors = config->cors,
         .public_url = config->public_url,
     };
-    if (!resolve_address(&config->upstream, false, &settings.upstream.address,
-                         &settings.upstream.address_len, ret_problem))
+    if (!resolve_upstream(&config->upstream, &settings.upstream, ret_problem))
         return false;
     *ret_settings = settings;
     return true;

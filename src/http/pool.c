@@ -84,8 +84,11 @@ struct http_pool *http_pool_ref(struct http_pool *pool)
 bool http_pool_serves(const struct http_pool *pool, const struct http_upstream *upstream,
                       int64_t idle_us)
 {
-    return pool->idle_us == idle_us && pool->upstream.address_len == upstream->address_len &&
-           memcmp(&pool->upstream.address, &upstream->address, upstream->address_len) == 0;
+    const struct http_upstream *own = &pool->upstream;
+    return pool->idle_us == idle_us && own->address_len == upstream->address_len &&
+           memcmp(&own->address, &upstream->address, own->address_len) == 0 &&
+           own->other_len == upstream->other_len &&
+           memcmp(&own->other, &upstream->other, own->other_len) == 0;
 }
 
 void http_pool_unref(struct http_pool *pool)
@@ -124,13 +127,25 @@ static struct member *take_kept(struct http_pool *pool)
     return NULL;
 }
 
+int http_upstream_connect(const struct http_upstream *upstream, struct http_conn *conn,
+                          int64_t deadline_us)
+{
+    int failed = http_conn_connect(conn, (const struct sockaddr *)&upstream->address,
+                                   upstream->address_len, deadline_us);
+    if (failed == 0 || upstream->other_len == 0 || clock_boot_us() >= deadline_us)
+        return failed;
+    return http_conn_connect(conn, (const struct sockaddr *)&upstream->other, upstream->other_len,
+                             deadline_us) == 0
+               ? 0
+               : failed;
+}
+
 static int connect_new(struct http_pool *pool, int64_t deadline_us, struct member **ret_member)
 {
     struct member *member = mem_zalloc(1, sizeof *member);
     if (member == NULL)
         return -ENOMEM;
-    int failed = http_conn_connect(&member->conn, (const struct sockaddr *)&pool->upstream.address,
-                                   pool->upstream.address_len, deadline_us);
+    int failed = http_upstream_connect(&pool->upstream, &member->conn, deadline_us);
     if (failed != 0) {
         mem_free(member);
         return failed;

@@ -15,10 +15,19 @@
 
 struct http_pool;
 
+/* Resolved when the config was read. A name such as `localhost` often has an address of each
+ * family, and a service that listens on only one of them. */
 struct http_upstream {
-    struct sockaddr_storage address; /* resolved when the config was read */
+    struct sockaddr_storage address;
     unsigned address_len;
+    struct sockaddr_storage other; /* asked where `address` cannot be connected to */
+    unsigned other_len;            /* 0: there is none */
 };
+
+/* Connects to the first address that takes it: 0, -ETIMEDOUT, -errno of the first (conn is closed).
+ * Both share the deadline. */
+int http_upstream_connect(const struct http_upstream *upstream, struct http_conn *conn,
+                          int64_t deadline_us);
 
 /* At most `max_idle` kept connections: the one idle longest makes way. None is lent after
  * `idle_us`; such are closed at the next take or give. NULL: no memory. */

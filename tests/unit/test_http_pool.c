@@ -280,6 +280,45 @@ static void refused_connect_is_told_and_lends_nothing(void **state)
     assert_true(stage.held[0] && stage.held[1]);
 }
 
+/* An address where nobody listens, as long as the descriptor is open. */
+static int nobodys(struct http_upstream *upstream)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof address;
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    bool bound = bind(fd, (struct sockaddr *)&address, size) == 0 &&
+                 getsockname(fd, (struct sockaddr *)&address, &size) == 0;
+    memcpy(&upstream->address, &address, size);
+    upstream->address_len = bound ? size : 0;
+    return fd;
+}
+
+static void connect_to_the_other(struct stage *stage)
+{
+    struct http_upstream both = {.other = stage->upstream.address,
+                                 .other_len = stage->upstream.address_len};
+    int silent = nobodys(&both);
+    stage->held[0] = !http_pool_serves(stage->pool, &both, LONG_US);
+    http_pool_unref(stage->pool);
+    stage->pool = http_pool_new(&both, 4, LONG_US);
+    stage->held[1] = http_pool_serves(stage->pool, &both, LONG_US);
+    take_new(stage, 0);
+    exchange(stage, 0, "");
+    give(stage, 0, true);
+    both.other_len = 0;
+    stage->held[2] = !http_pool_serves(stage->pool, &both, LONG_US);
+    http_pool_unref(stage->pool);
+    close(silent);
+}
+
+static void where_the_first_address_refuses_the_other_one_is_asked(void **state)
+{
+    (void)state;
+    struct stage stage = {.run = connect_to_the_other};
+    play(&stage, 4, LONG_US);
+    assert_true(stage.held[0] && stage.held[1] && stage.held[2]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -289,6 +328,7 @@ int main(void)
         cmocka_unit_test(unread_stray_and_unwanted_connections_are_closed_when_given),
         cmocka_unit_test(connection_idle_too_long_is_closed_not_lent),
         cmocka_unit_test(refused_connect_is_told_and_lends_nothing),
+        cmocka_unit_test(where_the_first_address_refuses_the_other_one_is_asked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
