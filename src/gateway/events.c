@@ -194,6 +194,12 @@ static void add_record(struct log_line *line, const struct exchange *x)
     add_moment(line, "first_at", record->created_at);
 }
 
+static void add_unreached(struct log_line *line, int error)
+{
+    if (error != 0)
+        log_line_str(line, "problem", slice_of(strerrordesc_np(error)));
+}
+
 void exchange_log(const struct exchange *x)
 {
     struct log *log = x->server->config->log;
@@ -208,6 +214,7 @@ void exchange_log(const struct exchange *x)
     add_record(&line, x);
     if (x->error != ERROR_NONE)
         log_line_str(&line, "error_code", slice_of(error_row(x->error)->code));
+    add_unreached(&line, x->unreached);
     add_ids(&line, &x->request->headers, x->client->trace);
     log_line_i64(&line, "duration_us", clock_boot_us() - x->started);
     log_line_end(log, &line);
@@ -256,6 +263,7 @@ void refusal_report(const struct client *client, const struct refusal *refusal, 
     if (refusal->mark)
         log_line_str(&line, "idempotency_status", slice_of(refusal->mark));
     log_line_str(&line, "error_code", slice_of(error_row(refusal->error)->code));
+    add_unreached(&line, refusal->unreached);
     if (refusal->request)
         add_ids(&line, &refusal->request->headers, client->trace);
     log_line_end(log, &line);

@@ -89,6 +89,7 @@ struct exchange {
     bool keep_alive;        /* the client connection may go on afterwards */
     int status;             /* what was answered; for the log */
     enum error error;       /* with it */
+    int unreached;          /* why there was no connection to the upstream: an errno, or 0 */
     const char *outcome;    /* Idempotency-Status of the answer; NULL: none */
     bool acked;             /* it said no more than that it was done */
     const char *from_state; /* of the record when it was found; NULL: not looked at */

@@ -21,6 +21,7 @@ struct pass {
     bool safe;               /* GET, HEAD, OPTIONS in every reading */
     bool unsent;             /* the upstream answered before it had all of the request */
     bool reusable;           /* the upstream connection, afterwards */
+    int unreached;           /* why there is none: an errno, or 0 */
     enum http_read body_end; /* OK, or how the client broke off in its body */
 };
 
@@ -38,6 +39,7 @@ static bool refuse(const struct pass *pass, enum error error)
         .error = error,
         .keep_alive = pass->request->keep_alive && client_may_go_on(pass->client, pass->request),
         .mark = mark_of(pass),
+        .unreached = pass->unreached,
     };
     client_refuse(pass->client, &refusal);
     return refusal.keep_alive;
@@ -63,7 +65,8 @@ static bool refuse_body(const struct pass *pass)
 static bool take(struct pass *pass, bool fresh)
 {
     int64_t deadline = clock_after(clock_boot_us(), pass->settings->connect_timeout_us);
-    return http_pool_take(pass->client->plan->pool, fresh, deadline, &pass->upstream) == 0;
+    pass->unreached = -http_pool_take(pass->client->plan->pool, fresh, deadline, &pass->upstream);
+    return pass->unreached == 0;
 }
 
 static int send_head(struct pass *pass)

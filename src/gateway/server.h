@@ -112,6 +112,7 @@ struct refusal {
     struct slice detail; /* may be empty */
     bool keep_alive;
     const char *mark; /* Idempotency-Status; NULL: none */
+    int unreached;    /* why there was no connection to the upstream: an errno, or 0 */
 };
 void client_refuse(struct client *client, const struct refusal *refusal);
 

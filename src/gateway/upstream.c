@@ -63,7 +63,8 @@ bool upstream_take(struct exchange *x, bool fresh, enum exchange_end *ret_end)
     if (x->attempt.token > 0)
         deadline = least(deadline, x->attempt.send_by);
     CRASH_POINT(before_connect);
-    if (http_pool_take(x->plan->pool, fresh, deadline, &x->upstream) == 0)
+    x->unreached = -http_pool_take(x->plan->pool, fresh, deadline, &x->upstream);
+    if (x->unreached == 0)
         return true;
     x->upstream = NULL;
     *ret_end = EXCHANGE_NOT_SENT;

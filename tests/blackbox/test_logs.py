@@ -128,7 +128,17 @@ def test_a_request_without_a_rule_has_its_line_without_its_query(gateway, upstre
     assert (wrote["status"], wrote["idempotency_status"]) == (201, "bypassed")
     assert (failed["status"], failed["level"]) == (503, "warn")
     assert failed["error_code"] == "DEPENDENCY.unavailable"
+    assert "problem" not in read and "problem" not in wrote
     assert not any("s3cret" in line for line in gateway.printed)
+
+
+def test_why_the_upstream_could_not_be_reached_is_logged(gateway, upstream):
+    upstream.stop()
+    gateway.request("GET", "/account")
+    gateway.post("/refunds", {}, "k1")
+    for line in lines(gateway, 1, "pass") + lines(gateway, 1):
+        assert line["error_code"] == "DEPENDENCY.unavailable"
+        assert line["problem"] == "Connection refused"
 
 
 def test_what_is_refused_has_its_line(gateway):
