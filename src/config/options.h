@@ -56,7 +56,7 @@
     X(drain_delay, OPTION_TOP, config, drain_delay_us, span, 0, HOUR, "0s",                        \
       "after SIGTERM: serve on for so long, not ready, while balancers take notice")               \
     X(drain, OPTION_TOP, config, drain_us, span, 0, HOUR, "25s",                                   \
-      "after that: time that running exchanges have to end")                                       \
+      "after drain_delay: time that running exchanges have to end")                                \
     X(head_timeout, OPTION_TOP, config, head_timeout_us, span, MS, HOUR, "10s",                    \
       "for a request's head, from its first byte")                                                 \
     X(body_timeout, OPTION_TOP, config, body_timeout_us, span, MS, HOUR, "30s",                    \

@@ -269,7 +269,7 @@ static bool check_separation(struct compiler *compiler)
             if (after_source && !separates && (probe || between.at))
                 return complain(compiler,
                                 "the text \"%.*s\" between two sources must hold a character "
-                                "outside %s, or two requests could look the same",
+                                "outside %s, such as ':', or two requests could look the same",
                                 SLICE_ARG(quoted(between)),
                                 probe ? "A-Za-z0-9._~+%-" : "A-Za-z0-9._~/@+%-");
             after_source = true;
