@@ -168,6 +168,38 @@ static void add_environment(struct buf *to)
     }
 }
 
+static void add_display(struct buf *to, const char *const *lines, size_t n)
+{
+    buf_add_str(to, ".EX\n");
+    for (size_t i = 0; i < n; i++)
+        add_line(to, lines[i]);
+    buf_add_str(to, ".EE\n");
+}
+
+static void add_examples(struct buf *to)
+{
+    static const struct {
+        const char *purpose;
+        const char *lines[2];
+    } examples[] = {
+        {"Check a config, and run the gateway with it:",
+         {"pawl serve --test -c pawl.yaml", "pawl serve -c pawl.yaml"}},
+        {"Which operations of the store in PAWL_STORE wait for a person, and all that is known "
+         "of one:",
+         {"pawl keys list --status unknown", "pawl keys show KEY"}},
+        {"Say that it happened, or that it did not, with the token that was shown:",
+         {"pawl keys resolve KEY --token N --status 201 --body @a.json",
+          "pawl keys release KEY --token N"}},
+    };
+    buf_add_str(to, ".SH EXAMPLES\n");
+    for (size_t i = 0; i < sizeof examples / sizeof *examples; i++) {
+        buf_add_str(to, i > 0 ? ".PP\n" : "");
+        add_line(to, examples[i].purpose);
+        buf_add_str(to, ".PP\n");
+        add_display(to, examples[i].lines, 2);
+    }
+}
+
 void pages_commands(struct buf *to, const char *date)
 {
     add_title(to, "PAWL", 1, date);
@@ -182,6 +214,7 @@ void pages_commands(struct buf *to, const char *date)
         add_command(to, command_at((enum command_id)i));
     add_exit_status(to);
     add_environment(to);
+    add_examples(to);
     buf_add_str(to, ".SH SEE ALSO\n.BR pawl.yaml (5)\n");
 }
 
@@ -225,10 +258,8 @@ static void add_example(struct buf *to)
                                         "    ttl: 72h",
                                         "    unknown: {probe: \"GET /refunds/by-key/{key}\"}",
                                         "    probe_status: 201"};
-    buf_add_str(to, ".SH EXAMPLE\n.EX\n");
-    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
-        add_line(to, lines[i]);
-    buf_add_str(to, ".EE\n");
+    buf_add_str(to, ".SH EXAMPLE\n");
+    add_display(to, lines, sizeof lines / sizeof *lines);
 }
 
 void pages_config(struct buf *to, const char *date)

@@ -55,6 +55,17 @@ def test_the_manual_has_every_option_of_the_config_with_its_default():
         assert f" {option['name']} {' '.join(help_text.split())}. Default {default}; " in text
 
 
+def test_the_manuals_examples_are_commands_with_their_flags():
+    source = MANUALS[0].read_text("utf-8").replace("\\-", "-")
+    blocks = re.findall(r"^\.EX\n(.*?)^\.EE$", source, re.M | re.S)
+    lines = "".join(blocks).replace("--token N", "--token 5").splitlines()
+    assert len(lines) >= 6
+    for line in lines:
+        words = line.split()
+        assert words[0] == "pawl"
+        assert run(*words[1:], "--help").stdout.startswith("usage: pawl "), line
+
+
 def test_the_manuals_example_is_a_config(tmp_path):
     source = MANUALS[1].read_text("utf-8")
     example = re.search(r"^\.EX\n(.*?)^\.EE$", source, re.M | re.S).group(1)
