@@ -28,8 +28,9 @@
 #define DRAIN_POLL_MS 50
 #define STORE_POLL_MS 1000
 #define PROBLEM_MAX ((size_t)1024)
-#define IN_USE_TURNS 20     /* tries to open a store that another serve holds, and */
-#define IN_USE_NS 50000000L /* what lies between two of them */
+#define READY_MAX ((size_t)8192) /* a path and three hosts */
+#define IN_USE_TURNS 20          /* tries to open a store that another serve holds, and */
+#define IN_USE_NS 50000000L      /* what lies between two of them */
 
 struct parts {
     const struct daemon_options *options;
@@ -142,11 +143,15 @@ static void say_ready(const struct parts *parts, const struct config *config, co
 {
     struct store_counts counts = store_counts(parts->store);
     int64_t records = counts.pending + counts.complete + counts.failed + counts.unknown;
-    fprintf(stderr,
-            "pawl: ready, listening on %.*s:%d, upstream %.*s:%d, store %s (%lld records), "
-            "%zu rules\n",
-            SLICE_ARG(config->listen.host), config->listen.port, SLICE_ARG(config->upstream.host),
-            config->upstream.port, path, (long long)records, config->rules->n);
+    struct buf line BUF_AUTO = buf_make(READY_MAX);
+    buf_printf(&line, "listening on %.*s:%d", SLICE_ARG(config->listen.host), config->listen.port);
+    if (config->admin.host.len > 0)
+        buf_printf(&line, ", admin on %.*s:%d", SLICE_ARG(config->admin.host), config->admin.port);
+    buf_printf(&line, ", upstream %.*s:%d, store %s (%lld record%s), %zu rule%s",
+               SLICE_ARG(config->upstream.host), config->upstream.port, path, (long long)records,
+               records == 1 ? "" : "s", config->rules->n, config->rules->n == 1 ? "" : "s");
+    /* At once: the log's thread may write meanwhile. */
+    fprintf(stderr, "pawl: ready, %.*s\n", SLICE_ARG(buf_slice(&line)));
 }
 
 /* One line when the store goes down, one when it is back. */

@@ -14,7 +14,7 @@ from typing import Iterator
 import pytest
 
 from conftest import CONFIG
-from gateway import PAWL, Gateway, run
+from gateway import PAWL, Gateway, free_port, run
 from upstream import closes
 from wire import Later, eventually
 
@@ -355,6 +355,14 @@ def test_the_ready_line_says_where_and_what(pawl, upstream):
     line = next(line for line in gateway.printed if line.startswith("pawl: ready"))
     assert f"127.0.0.1:{gateway.port}" in line and str(gateway.store) in line
     assert f"127.0.0.1:{upstream.port}" in line
+    assert line.endswith("(0 records), 1 rule") and "admin on" not in line
+
+
+def test_the_ready_line_says_where_the_operators_listener_is(pawl, upstream):
+    port = free_port()
+    gateway = pawl(CONFIG + f"admin: 127.0.0.1:{port}\n")
+    line = next(line for line in gateway.printed if line.startswith("pawl: ready"))
+    assert f", admin on 127.0.0.1:{port}, " in line
 
 
 def test_the_store_is_named_by_its_shortest_path(pawl, upstream):
