@@ -269,34 +269,51 @@ static void explain(struct sqlite_backend *sqlite, const char *what)
     snprintf(sqlite->backend.problem, sizeof sqlite->backend.problem, "%s: %s", sqlite->path, what);
 }
 
-/* Why a file could not be opened, and what to do about it. */
-static const char *refusal(int error, const struct store_config *config)
+/* What is wrong with a path that leads to something other than a file, and what to do about it. */
+static const char *wrong_kind(mode_t mode)
 {
-    if (error == ENOENT && config->read_only_file)
-        return "there is no store here";
-    if (error == ENOENT)
-        return "its folder does not exist; make it, or choose another path";
-    if (error == EISDIR)
+    if (S_ISDIR(mode))
         return "is a folder; name a file in it";
-    if (error == ELOOP)
+    if (S_ISLNK(mode))
         return "is a symbolic link; name the file that it leads to";
-    return strerror(error);
+    return "is not a regular file";
 }
 
-static bool create_file(struct sqlite_backend *sqlite, const struct store_config *config)
+static bool check_file(struct sqlite_backend *sqlite)
 {
-    int flags = O_RDWR | O_CLOEXEC | O_NOFOLLOW | (config->read_only_file ? 0 : O_CREAT);
-    int fd = open(sqlite->path, flags, 0600);
-    if (fd < 0) {
-        explain(sqlite, refusal(errno, config));
+    struct stat info;
+    bool there = lstat(sqlite->path, &info) == 0;
+    if (there && !S_ISREG(info.st_mode)) {
+        explain(sqlite, wrong_kind(info.st_mode));
         return false;
     }
+    if (there && faccessat(AT_FDCWD, sqlite->path, R_OK | W_OK, AT_EACCESS) == 0)
+        return true;
+    explain(sqlite, strerror(errno));
+    return false;
+}
+
+/* A file that is there is not opened here: to close it again would take away the locks of every
+ * SQLite connection that this process has on it (fcntl(2)), and with them the log in use. */
+static bool create_file(struct sqlite_backend *sqlite, const struct store_config *config)
+{
     struct stat info;
-    bool regular = fstat(fd, &info) == 0 && S_ISREG(info.st_mode);
-    close(fd);
-    if (!regular)
-        explain(sqlite, "is not a regular file");
-    return regular;
+    if (lstat(sqlite->path, &info) == 0 || errno != ENOENT)
+        return check_file(sqlite);
+    if (config->read_only_file) {
+        explain(sqlite, "there is no store here");
+        return false;
+    }
+    int fd = open(sqlite->path, O_RDWR | O_CLOEXEC | O_CREAT | O_EXCL, 0600);
+    if (fd >= 0) {
+        close(fd);
+        return true;
+    }
+    if (errno == EEXIST)
+        return check_file(sqlite);
+    explain(sqlite, errno == ENOENT ? "its folder does not exist; make it, or choose another path"
+                                    : strerror(errno));
+    return false;
 }
 
 static bool open_lock(struct sqlite_backend *sqlite)

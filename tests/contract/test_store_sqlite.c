@@ -332,6 +332,46 @@ static void a_killed_serve_lapses_at_once_and_others_by_their_lease(void **state
     assert_int_equal(look(bed, 2).token, op.record.token);
 }
 
+/* Another process comes and goes: it is the last one, as far as it can see, or it is not. */
+static void open_and_close_when_told(struct bed *bed, int fd)
+{
+    char told;
+    if (read(fd, &told, 1) != 1)
+        _exit(1);
+    bed_open(bed);
+    proceed(bed, 2);
+    bed_close(bed);
+}
+
+/* POSIX takes all locks of a process on a file away when it closes any of its descriptors; SQLite
+ * keeps its log for as long as anybody's lock says that it is in use. */
+static void a_store_opened_twice_by_one_process_is_still_one_to_others(void **state)
+{
+    struct bed *bed = *state, second;
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    pid_t pid = child_of(bed, open_and_close_when_told, ends[0]);
+    bed_open(bed);
+    proceed(bed, 1);
+    bed_share(bed, &second);
+    bed_open(&second);
+    assert_int_equal(write(ends[1], "x", 1), 1);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    close(ends[0]);
+    close(ends[1]);
+    proceed(bed, 3);
+    proceed(&second, 4);
+    assert_int_equal(bed_number(bed, "SELECT count(*) FROM pawl_pending"), 4);
+    bed_close(&second);
+    thread_parker_fini(&second.parker);
+    for (uint64_t key = 1; key <= 4; key++)
+        assert_int_equal(verdict(bed, key), RECORD_IN_PROGRESS);
+    bed_close(bed);
+    bed_open(bed);
+    for (uint64_t key = 1; key <= 4; key++)
+        assert_int_equal(verdict(bed, key), RECORD_IN_PROGRESS);
+}
+
 /* ---- crashes ---- */
 
 #define CRASHES 12
@@ -423,6 +463,7 @@ int main(void)
         T(the_view_has_the_promised_columns_and_values),
         T(a_second_serve_is_refused_with_the_pid_of_the_first),
         T(a_killed_serve_lapses_at_once_and_others_by_their_lease),
+        T(a_store_opened_twice_by_one_process_is_still_one_to_others),
         T(nothing_acknowledged_is_lost_by_a_kill_at_any_moment),
     };
     return cmocka_run_group_tests_name("store_sqlite", tests, NULL, NULL);
