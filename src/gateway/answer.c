@@ -377,6 +377,24 @@ static void answer_duplicate(struct exchange *x)
     x->attempt.op.found = NULL;
 }
 
+/* A client that finds its own bug needs to know where to look. */
+static void answer_mismatch(struct exchange *x)
+{
+#define TARGET "method, path, query, media type or compared header"
+    const struct record *first = &x->attempt.op.record;
+    bool body = !digest_eq(&first->payload_hash, &x->attempt.begin.payload_hash);
+    bool target = !digest_eq(&first->target_hash, &x->attempt.begin.target_hash);
+    struct slice detail = slice_of(NULL);
+    if (body && target)
+        detail = SLICE("the key was first used with another body, and with another " TARGET);
+    else if (body)
+        detail = SLICE("the key was first used with another body");
+    else if (target)
+        detail = SLICE("the key was first used with another " TARGET);
+    answer_error(x, ERROR_PAYLOAD_MISMATCH, detail, NULL);
+#undef TARGET
+}
+
 void answer_verdict(struct exchange *x, enum engine_verdict verdict)
 {
     switch (verdict) {
@@ -385,7 +403,7 @@ void answer_verdict(struct exchange *x, enum engine_verdict verdict)
         answer_duplicate(x);
         return;
     case ENGINE_MISMATCH:
-        answer_error(x, ERROR_PAYLOAD_MISMATCH, slice_of(NULL), NULL);
+        answer_mismatch(x);
         return;
     case ENGINE_IN_PROGRESS:
         if (server_draining(x->server) && x->rule->in_progress_wait_us > 0)

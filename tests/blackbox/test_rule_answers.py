@@ -240,6 +240,20 @@ def test_a_mismatch_has_the_status_of_its_rule(shared, behind, key, status):
     assert behind.effects() == 1
 
 
+@pytest.mark.parametrize("target, body, told", [
+    ("/acks", {"amount": 6}, "another body"),
+    ("/acks?a=1", None, "another method, path, query, media type or compared header"),
+    ("/acks?a=1", {"amount": 6}, "another body, and with another method, path, query, media type "
+                                 "or compared header"),
+])
+def test_a_mismatch_tells_what_differs(shared, behind, key, target, body, told):
+    shared.post("/acks", BODY, key=key)
+    other = shared.post(target, body or BODY, key=key)
+    assert other.is_problem(409, "CONFLICT.idempotency.payload_mismatch")
+    assert other.json["detail"] == f"the key was first used with {told}"
+    assert behind.effects() == 1
+
+
 # ---- secret tenants ----
 
 
