@@ -136,7 +136,7 @@ static void what_is_no_database_is_refused_unchanged(void **state)
     for (int i = 0; i < 200; i++)
         fputs("dear diary, today was a good day\n", file);
     fclose(file);
-    refuse_unchanged(bed, "not a database");
+    refuse_unchanged(bed, "not an SQLite database");
 }
 
 static void a_directory_or_a_device_is_refused_by_name(void **state)
