@@ -64,6 +64,20 @@ static void check_apart(struct reader *reader, const struct node *node,
                        "the same address as `listen` (expected another)");
 }
 
+/* Rules that protect ask for their own; where none does, the config says whose keys these are all
+ * the same, before there is the first record (contract section 3). */
+static void check_tenant(struct reader *reader, const struct node *root,
+                         const struct rule_draft *base)
+{
+    const struct rule_set *set = reader->config->rules;
+    for (size_t i = 0; i < set->n; i++)
+        if (set->rules[i].protect)
+            return;
+    if (!base->has_tenant && reader->errors->n == 0)
+        complaints_add(reader->errors, root->place, SLICE("tenant"),
+                       "missing (expected a template such as \"{header:X-Merchant-Id}\", or none)");
+}
+
 static void read_sections(struct reader *reader, const struct node *root)
 {
     struct rule_draft *base = reader->draft;
@@ -78,6 +92,7 @@ static void read_sections(struct reader *reader, const struct node *root)
     if (defaults && defaults->kind == NODE_MAP)
         options_read_map(reader, defaults, OPTION_DEFAULTS);
     rules_compile(reader, base->set[OPTION_rules], base);
+    check_tenant(reader, root, base);
 }
 
 /* The published policy is bounded: lists in `defaults` are in it once for each rule. */

@@ -215,7 +215,8 @@ static void rules_may_be_missing_or_empty(void **state)
 static void addresses_are_read_in_all_their_forms(void **state)
 {
     (void)state;
-    struct config *config = good("listen: \"[::1]:0\"\nupstream: http://api.internal/\n");
+    struct config *config =
+        good("listen: \"[::1]:0\"\nupstream: http://api.internal/\ntenant: none\n");
     assert_slice(config->listen.host, "::1");
     assert_int_equal(config->listen.port, 0);
     assert_slice(config->upstream.host, "api.internal");

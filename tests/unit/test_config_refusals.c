@@ -128,6 +128,9 @@ static void addresses_and_stores_that_cannot_be_are_refused(void **state)
         {HEAD "store: 'sqlite:'\n", "3:8: store: ", "(expected sqlite:PATH"},
         {HEAD "store: postgres://u:p@h/d\n", "3:8: store: ", "not in this version"},
         {HEAD "store: redis://h\n", "3:8: store: ", "not in this version"},
+        {"upstream: http://h\n", "1:1: tenant: ", "missing"},
+        {"upstream: http://h\nrules: [{name: a, match: POST /a, protect: false}]\n",
+         "1:1: tenant: ", "missing"},
         {HEAD "defaults: {retry: api}\n", "3:19: retry: ", "not in this version"},
         {HEAD "defaults: {retry: twice}\n", "3:19: retry: ", "expected none"},
     };
