@@ -43,6 +43,7 @@ struct batch {
     struct op_list decided; /* applied, not told */
     struct op_list parked;  /* begins that met a live lease and have time to wait */
     int64_t boot;           /* when it began */
+    int64_t held;           /* when it held the store: boot time of world.now */
     struct backend_gauges gauges;
 };
 
@@ -146,19 +147,24 @@ static void trouble(struct committer *c, struct batch *batch, enum backend_statu
     c->retry_at = batch->boot + COMMITTER_RETRY_US;
 }
 
-/* By what the store holds: every process of one boot comes to the same. */
+/* By what the store holds: every process of one boot comes to the same. Only while the store is
+ * held, and the wall clock first: a boot time from before a wait would put that wait on top of the
+ * store's time, and the next process adds its own. `*ret_boot`: the boot time that goes with it. */
 static int64_t store_time(const struct committer *c, const struct backend_state *state,
-                          int64_t boot)
+                          int64_t *ret_boot)
 {
+    int64_t wall = clock_wall_us();
+    int64_t boot = clock_boot_us();
     bool same_boot = c->boot_id != 0 && c->boot_id == state->boot_id && boot > state->time_boot;
-    return record_store_time(clock_wall_us(), state->time, same_boot ? boot - state->time_boot : 0);
+    *ret_boot = boot;
+    return record_store_time(wall, state->time, same_boot ? boot - state->time_boot : 0);
 }
 
 static struct record_world world_of(struct committer *c, const struct backend_state *state,
-                                    int64_t boot)
+                                    int64_t *ret_boot)
 {
-    int64_t own = atomic_load(&c->offset) + boot;
-    int64_t now = store_time(c, state, boot);
+    int64_t now = store_time(c, state, ret_boot);
+    int64_t own = atomic_load(&c->offset) + *ret_boot;
     now = own > now ? own : now;
     bool alive = c->config.is_serve || c->backend->ops->serve_alive(c->backend);
     return (struct record_world){
@@ -334,7 +340,7 @@ static enum backend_status work(struct committer *c, struct batch *batch)
     committer_look_at_space(c, batch->boot);
     apply->backend = c->backend;
     apply->boot = batch->boot;
-    apply->world = world_of(c, &apply->state, batch->boot);
+    apply->world = world_of(c, &apply->state, &batch->held);
     apply->may_write = !c->low_on_space && c->write_at == 0;
     status = heartbeat(c, batch);
     if (status == BACKEND_OK)
@@ -348,7 +354,7 @@ static enum backend_status work(struct committer *c, struct batch *batch)
         c->backend->ops->rollback(c->backend);
         return status;
     }
-    mark_time(c, &apply->state, apply->world.now, batch->boot);
+    mark_time(c, &apply->state, apply->world.now, batch->held);
     return c->backend->ops->commit(c->backend, &apply->state, apply->changed);
 }
 
@@ -433,7 +439,7 @@ static void run_batch(struct committer *c, int64_t boot)
     c->retry_at = 0;
     if (c->write_at != 0 && boot >= c->write_at)
         c->write_at = 0;
-    publish_time(c, batch.apply.world.now, boot);
+    publish_time(c, batch.apply.world.now, batch.held);
     atomic_store(&c->forgets, batch.apply.state.forgets);
     atomic_store(&c->seen_at, boot);
     atomic_store(&c->gone, false);
@@ -551,7 +557,8 @@ struct committer *committer_new(const struct store_config *config, struct backen
     c->self = (int64_t)(random_u64() >> 2) | 1;
     c->heartbeat_at = CLOCK_NEVER;
     c->lease_least = CLOCK_NEVER;
-    publish_time(c, clock_wall_us(), clock_boot_us());
+    int64_t wall = clock_wall_us();
+    publish_time(c, wall, clock_boot_us());
     return c;
 }
 
@@ -577,8 +584,8 @@ enum backend_status committer_register(struct committer *c)
     enum backend_status status = c->backend->ops->begin(c->backend, &state);
     if (status != BACKEND_OK)
         return status;
-    int64_t boot = clock_boot_us();
-    int64_t now = store_time(c, &state, boot);
+    int64_t boot;
+    int64_t now = store_time(c, &state, &boot);
     publish_time(c, now, boot);
     if (c->config.is_serve) {
         state.serve = c->self;

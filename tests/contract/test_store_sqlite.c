@@ -372,6 +372,49 @@ static void a_store_opened_twice_by_one_process_is_still_one_to_others(void **st
         assert_int_equal(verdict(bed, key), RECORD_IN_PROGRESS);
 }
 
+#ifdef PAWL_HOOKS
+enum { BYTE_TURNSTILE, BYTE_BATCH }; /* of the lock file (store/lock.c) */
+
+static bool lock_byte(int fd, int command, short type, off_t byte)
+{
+    struct flock range = {.l_type = type, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
+    assert_int_equal(fcntl(fd, command, &range), 0);
+    return range.l_type != F_UNLCK;
+}
+
+/* Another process holds the store while a batch of ours waits for it; each adds to what the store
+ * takes for the time, so it must not be the wait. */
+static void the_time_that_a_batch_waits_for_the_store_is_not_counted_twice(void **state)
+{
+    struct bed *bed = *state;
+    char path[128];
+    snprintf(path, sizeof path, "%s-pawl", bed->path);
+    int64_t now = clock_wall_us();
+    clock_test_set(now, now);
+    bed_open(bed);
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    assert_true(fd >= 0);
+    proceed(bed, 1);
+    for (uint64_t key = 2; key < 5; key++) {
+        struct store_op op = begin_on(key);
+        while (lock_byte(fd, F_OFD_GETLK, F_WRLCK, BYTE_BATCH))
+            usleep(200);
+        lock_byte(fd, F_OFD_SETLK, F_WRLCK, BYTE_BATCH);
+        submit(bed, &op);
+        while (!lock_byte(fd, F_OFD_GETLK, F_WRLCK, BYTE_TURNSTILE))
+            usleep(200);
+        now += SECOND / 10;
+        clock_test_set(now, now);
+        lock_byte(fd, F_OFD_SETLK, F_UNLCK, BYTE_BATCH);
+        await(bed, &op);
+        assert_int_equal(op.store_now, now);
+        assert_int_equal(store_now(bed->store), now);
+    }
+    close(fd);
+    assert_int_equal(bed_number(bed, "SELECT time - time_boot FROM pawl_state"), 0);
+}
+#endif
+
 /* ---- crashes ---- */
 
 #define CRASHES 12
@@ -464,6 +507,9 @@ int main(void)
         T(a_second_serve_is_refused_with_the_pid_of_the_first),
         T(a_killed_serve_lapses_at_once_and_others_by_their_lease),
         T(a_store_opened_twice_by_one_process_is_still_one_to_others),
+#ifdef PAWL_HOOKS
+        T(the_time_that_a_batch_waits_for_the_store_is_not_counted_twice),
+#endif
         T(nothing_acknowledged_is_lost_by_a_kill_at_any_moment),
     };
     return cmocka_run_group_tests_name("store_sqlite", tests, NULL, NULL);
