@@ -24,7 +24,7 @@
 
 #define WORKER_THREADS 2
 #define WORKER_QUEUE 256
-#define LOG_RING_BYTES ((size_t)4 * 1024 * 1024)
+#define LOG_RING_BYTES ((size_t)2 * 1024 * 1024)
 #define DRAIN_POLL_MS 50
 #define STORE_POLL_MS 1000
 #define PROBLEM_MAX ((size_t)1024)
