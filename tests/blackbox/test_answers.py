@@ -437,7 +437,7 @@ def test_what_is_only_announced_of_a_body_takes_no_room_from_others(pawl, upstre
     for i, client in enumerate(slow):
         client.send(request_bytes("POST", "/refunds", [("Idempotency-Key", f"s{i}"), framing])
                     + b"1\r\nx\r\n")
-    gateway.request("GET", "/x")  # one loop: they were seen before it
+        gateway.request("GET", "/x")  # one loop: it was seen before this; the first one fits
     assert marks(gateway.post("/refunds", b"x" * 300_000, key="k1")) == (201, "stored")
     slow[0].send(b"0\r\n\r\n" if how == "chunked" else b"x" * (1_000_000 - 6))
     assert marks(slow[0].answer()) == (201, "stored")
