@@ -26,11 +26,7 @@ static bool begin_answer(struct exchange *x, int status, const char *mark)
 
 static void end_head(struct exchange *x, struct buf *head)
 {
-    if (!x->keep_alive)
-        head_write_field(head, "Connection", SLICE("close"));
-    else if (x->request->minor_version == 0)
-        head_write_field(head, "Connection", SLICE("keep-alive"));
-    buf_add(head, "\r\n", 2);
+    client_end_head(x->request, x->keep_alive, head);
 }
 
 /* A HEAD that an override header makes another method is answered as a HEAD all the same: its

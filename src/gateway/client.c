@@ -59,6 +59,16 @@ void client_end_head(const struct http_request *request, bool keep_alive, struct
     buf_add(head, "\r\n", 2);
 }
 
+bool client_ask_for_body(struct client *client, const struct http_request *request)
+{
+    static const char text[] = "HTTP/1.1 100 Continue\r\n\r\n";
+    if (!request->expect_continue || !http_conn_body_left(&client->conn))
+        return true;
+    struct iovec part = {(void *)(uintptr_t)text, sizeof text - 1};
+    int64_t deadline = clock_after(clock_boot_us(), client->plan->settings.write_timeout_us);
+    return http_conn_write(&client->conn, &part, 1, deadline) == 0;
+}
+
 void client_refuse(struct client *client, const struct refusal *refusal)
 {
     struct problem problem = problem_of(refusal->error);

@@ -6,7 +6,6 @@
 #include "gateway/exchange.h"
 #include "gateway/head.h"
 #include <inttypes.h>
-#include <sys/uio.h>
 
 #define TIMEOUT_MS_MAX UINT64_C(86400000)
 #define DETAIL_MAX ((size_t)512)
@@ -131,23 +130,11 @@ static bool may_send_body(struct exchange *x)
     return bodies_would_fit(x, announced) || too_many_bodies(x);
 }
 
-static bool ask_for_body(struct exchange *x)
-{
-    if (!x->request->expect_continue || !http_conn_body_left(&x->client->conn))
-        return true;
-    static const char text[] = "HTTP/1.1 100 Continue\r\n\r\n";
-    char copy[sizeof text];
-    memcpy(copy, text, sizeof text);
-    struct iovec part = {.iov_base = copy, .iov_len = sizeof text - 1};
-    int64_t deadline = clock_boot_us() + x->plan->settings.write_timeout_us;
-    return http_conn_write(&x->client->conn, &part, 1, deadline) == 0;
-}
-
 static bool read_body(struct exchange *x)
 {
     CRASH_POINT(request_head_read);
     int64_t deadline = clock_boot_us() + x->plan->settings.body_timeout_us;
-    if (!ask_for_body(x)) {
+    if (!client_ask_for_body(x->client, x->request)) {
         x->answered = true;
         x->keep_alive = false;
         return false;

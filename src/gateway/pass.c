@@ -89,16 +89,6 @@ static int send_head(struct pass *pass)
     return http_conn_write(pass->upstream, &part, 1, deadline);
 }
 
-static bool continue_client(struct pass *pass)
-{
-    static const char text[] = "HTTP/1.1 100 Continue\r\n\r\n";
-    if (!pass->request->expect_continue || !http_conn_body_left(&pass->client->conn))
-        return true;
-    struct iovec part = {(void *)(uintptr_t)text, sizeof text - 1};
-    int64_t deadline = clock_after(clock_boot_us(), pass->settings->write_timeout_us);
-    return http_conn_write(&pass->client->conn, &part, 1, deadline) == 0;
-}
-
 /* False: the client broke off in its body. An upstream that stops reading may have answered. */
 static bool send_body(struct pass *pass)
 {
@@ -168,11 +158,7 @@ static bool answer(struct pass *pass)
         head_write_number(&head, "Content-Length", response->content_length);
     else if (response->framing == HTTP_FRAMING_NONE)
         write_announced_length(pass, &head);
-    if (!keep)
-        head_write_field(&head, "Connection", SLICE("close"));
-    else if (pass->request->minor_version == 0)
-        head_write_field(&head, "Connection", SLICE("keep-alive"));
-    buf_add(&head, "\r\n", 2);
+    client_end_head(pass->request, keep, &head);
 
     struct iovec part = {head.at, head.len};
     int64_t deadline = clock_after(clock_boot_us(), pass->settings->write_timeout_us);
@@ -226,7 +212,7 @@ static enum attempt_end exchange_once(struct pass *pass)
 {
     uint64_t received = pass->upstream->received;
     int sent = send_head(pass);
-    if (sent == 0 && !continue_client(pass))
+    if (sent == 0 && !client_ask_for_body(pass->client, pass->request))
         return ATTEMPT_CLIENT_GONE;
     if (sent == 0 && !send_body(pass))
         return ATTEMPT_CLIENT_GONE;

@@ -100,6 +100,9 @@ void client_write_cors(const struct client *client, const struct http_request *r
                        struct buf *head);
 void client_end_head(const struct http_request *request, bool keep_alive, struct buf *head);
 
+/* Sends 100 Continue where the client waits for it before its body. False: it did not go out. */
+bool client_ask_for_body(struct client *client, const struct http_request *request);
+
 /* The traceparent line to add to the request (W3C Trace Context), made once for it; `.at` NULL: the
  * client sent its own. */
 struct slice client_trace(struct client *client, const struct http_request *request);
