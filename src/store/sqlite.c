@@ -52,6 +52,52 @@ enum backend_status sqlite_run(struct sqlite_backend *sqlite, sqlite3_stmt *stat
     return sqlite_status(sqlite, code);
 }
 
+struct sqlite_binding sqlite_bind(struct sqlite_backend *sqlite, enum sqlite_statement name)
+{
+    return (struct sqlite_binding){.statement = sqlite_use(sqlite, name), .code = SQLITE_OK};
+}
+
+static void note_bound(struct sqlite_binding *binding, int code)
+{
+    if (binding->code == SQLITE_OK)
+        binding->code = code;
+}
+
+void sqlite_bind_number(struct sqlite_binding *b, int64_t number)
+{
+    note_bound(b, sqlite3_bind_int64(b->statement, ++b->at, number));
+}
+
+void sqlite_bind_null(struct sqlite_binding *b)
+{
+    note_bound(b, sqlite3_bind_null(b->statement, ++b->at));
+}
+
+void sqlite_bind_text(struct sqlite_binding *b, struct slice text)
+{
+    note_bound(b, sqlite3_bind_text64(b->statement, ++b->at, text.at ? text.at : "", text.len,
+                                      SQLITE_STATIC, SQLITE_UTF8));
+}
+
+void sqlite_bind_bytes(struct sqlite_binding *b, struct slice bytes)
+{
+    note_bound(b, sqlite3_bind_blob64(b->statement, ++b->at, bytes.at ? bytes.at : "", bytes.len,
+                                      SQLITE_STATIC));
+}
+
+int sqlite_step(const struct sqlite_binding *binding)
+{
+    return binding->code == SQLITE_OK ? sqlite3_step(binding->statement) : binding->code;
+}
+
+enum backend_status sqlite_run_bound(struct sqlite_backend *sqlite,
+                                     const struct sqlite_binding *binding)
+{
+    int code = sqlite_step(binding);
+    sqlite3_reset(binding->statement);
+    return sqlite_status(sqlite, code);
+}
+
 static enum backend_status run(struct sqlite_backend *sqlite, enum sqlite_statement name)
 {
     return sqlite_run(sqlite, sqlite_use(sqlite, name));
@@ -94,15 +140,15 @@ static enum backend_status read_state(struct sqlite_backend *sqlite,
 static enum backend_status write_state(struct sqlite_backend *sqlite,
                                        const struct backend_state *state)
 {
-    sqlite3_stmt *s = sqlite_use(sqlite, SQL_STATE_WRITE);
+    struct sqlite_binding binding = sqlite_bind(sqlite, SQL_STATE_WRITE);
     const struct sqlite_key_marks *marks = &sqlite->keys.marks;
     const int64_t values[] = {state->token,  state->time,        state->next_row,  state->forgets,
                               state->serve,  state->serve_since, state->pending,   state->complete,
                               state->failed, state->unknown,     state->time_boot, state->boot_id,
                               marks->seq,    marks->closed,      marks->bucket};
-    for (int i = 0; i < (int)(sizeof values / sizeof *values); i++)
-        sqlite3_bind_int64(s, i + 1, values[i]);
-    return sqlite_run(sqlite, s);
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++)
+        sqlite_bind_number(&binding, values[i]);
+    return sqlite_run_bound(sqlite, &binding);
 }
 
 static bool has_moved(struct sqlite_backend *sqlite)

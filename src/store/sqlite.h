@@ -14,6 +14,7 @@
 #include "store/key_filter.h"
 #include "store/key_run.h"
 #include "store/lock.h"
+#include "store/sqlite_columns.h"
 #include <sqlite3.h>
 
 /* Every statement, prepared once: X(name, sql). */
@@ -37,21 +38,12 @@
     X(LOG_READ, "SELECT seq, keys FROM pawl_key_log WHERE seq > ?1 ORDER BY seq")                  \
     X(LOG_DROP, "DELETE FROM pawl_key_log WHERE seq <= ?1")                                        \
     X(PENDING_FIND,                                                                                \
-      "SELECT key_hash, tenant, rule, key, recipe, payload_hash, target_hash, created_at, status," \
-      " token, attempt_id, attempts, started_at, lease_until, lease_us, owner, owner_is_serve,"    \
-      " probing, windowed, unknown, settle_us, quiet_at, ttl_us, tombstone_us, expires_at"         \
-      " FROM pawl_pending WHERE id=?1")                                                            \
+      "SELECT status, expires_at" CLAIM_NAMES IDENTITY_NAMES " FROM pawl_pending WHERE id=?")      \
     X(PENDING_INSERT,                                                                              \
-      "INSERT INTO pawl_pending(id, status, token, attempt_id, attempts, started_at, lease_until," \
-      " lease_us, owner, owner_is_serve, probing, windowed, unknown, settle_us, quiet_at, ttl_us," \
-      " tombstone_us, expires_at, key_hash, tenant, rule, key, recipe, payload_hash, target_hash," \
-      " created_at) VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19,"    \
-      "?20,?21,?22,?23,?24,?25,?26)")                                                              \
+      "INSERT INTO pawl_pending(status, expires_at" CLAIM_NAMES ", id" IDENTITY_NAMES              \
+      ") VALUES(?, ?" CLAIM_PLACES ", ?" IDENTITY_PLACES ")")                                      \
     X(PENDING_UPDATE,                                                                              \
-      "UPDATE pawl_pending SET status=?2, token=?3, attempt_id=?4, attempts=?5, started_at=?6,"    \
-      " lease_until=?7, lease_us=?8, owner=?9, owner_is_serve=?10, probing=?11, windowed=?12,"     \
-      " unknown=?13, settle_us=?14, quiet_at=?15, ttl_us=?16, tombstone_us=?17, expires_at=?18"    \
-      " WHERE id=?1")                                                                              \
+      "UPDATE pawl_pending SET status=?, expires_at=?" CLAIM_CHANGES " WHERE id=?")                \
     X(PENDING_DELETE, "DELETE FROM pawl_pending WHERE id=?1")                                      \
     X(PENDING_HEARTBEAT, "UPDATE pawl_pending SET lease_until=max(lease_until, ?2 + lease_us)"     \
                          " WHERE owner=?1 AND lease_until > 0")                                    \
@@ -59,15 +51,10 @@
       "SELECT id, key_hash FROM pawl_pending WHERE expires_at <= ?1 AND expires_at IS NOT NULL"    \
       " ORDER BY expires_at LIMIT ?2")                                                             \
     X(OUTCOME_FIND,                                                                                \
-      "SELECT key_hash, tenant, rule, key, recipe, payload_hash, target_hash, created_at, status," \
-      " token, attempts, started_at, completed_at, expires_at, gone_at, kept, http_code,"          \
-      " result_ref FROM pawl_outcome WHERE id=?1")                                                 \
-    X(OUTCOME_INSERT,                                                                              \
-      "INSERT INTO pawl_outcome(id, status, completed_at, expires_at, gone_at, sweep_at, kept,"    \
-      " http_code, result_ref, headers, body, packed, token, attempts, started_at, key_hash,"      \
-      " tenant, rule, key, recipe, payload_hash, target_hash, created_at)"                         \
-      " VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19,?20,?21,?22,"    \
-      "?23)")                                                                                      \
+      "SELECT status, result_ref" FINAL_NAMES IDENTITY_NAMES " FROM pawl_outcome WHERE id=?")      \
+    X(OUTCOME_INSERT, "INSERT INTO pawl_outcome(id, status, sweep_at, result_ref, headers, body, " \
+                      "packed" FINAL_NAMES IDENTITY_NAMES                                          \
+                      ") VALUES(?, ?, ?, ?, ?, ?, ?" FINAL_PLACES IDENTITY_PLACES ")")             \
     X(OUTCOME_READ,                                                                                \
       "SELECT status, http_code, headers, body, packed FROM pawl_outcome WHERE id=?1")             \
     X(OUTCOME_DELETE, "DELETE FROM pawl_outcome WHERE id=?1")                                      \
@@ -163,6 +150,26 @@ sqlite3_stmt *sqlite_use(struct sqlite_backend *sqlite, enum sqlite_statement na
 
 /* Steps a statement that returns no row, and resets it. */
 enum backend_status sqlite_run(struct sqlite_backend *sqlite, sqlite3_stmt *statement);
+
+/* A statement whose parameters are bound one after the other. What could not be bound stops it: a
+ * row with a NULL for want of memory or space would be found later. */
+struct sqlite_binding {
+    sqlite3_stmt *statement;
+    int at;   /* bound so far */
+    int code; /* the first failure */
+};
+
+struct sqlite_binding sqlite_bind(struct sqlite_backend *sqlite, enum sqlite_statement name);
+void sqlite_bind_number(struct sqlite_binding *binding, int64_t number);
+void sqlite_bind_null(struct sqlite_binding *binding);
+/* Borrowed until the statement has run. */
+void sqlite_bind_text(struct sqlite_binding *binding, struct slice text);
+void sqlite_bind_bytes(struct sqlite_binding *binding, struct slice bytes);
+
+/* As sqlite3_step and sqlite_run, if all of it is bound. */
+int sqlite_step(const struct sqlite_binding *binding);
+enum backend_status sqlite_run_bound(struct sqlite_backend *sqlite,
+                                     const struct sqlite_binding *binding);
 
 /* What an SQLite result code means, noted in backend.problem. */
 enum backend_status sqlite_status(struct sqlite_backend *sqlite, int code);

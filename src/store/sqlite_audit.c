@@ -2,11 +2,6 @@
 /* Acts of operators, in pawl_audit. */
 #include "store/sqlite.h"
 
-static void bind_text(sqlite3_stmt *s, int at, struct slice text)
-{
-    sqlite3_bind_text64(s, at, text.at ? text.at : "", text.len, SQLITE_STATIC, SQLITE_UTF8);
-}
-
 static struct slice column_text(sqlite3_stmt *s, int at)
 {
     const void *bytes = sqlite3_column_blob(s, at);
@@ -16,21 +11,20 @@ static struct slice column_text(sqlite3_stmt *s, int at)
 enum backend_status sqlite_add_audit(struct backend *backend, const struct store_audit *audit)
 {
     struct sqlite_backend *sqlite = sqlite_of(backend);
-    sqlite3_stmt *s = sqlite_use(sqlite, SQL_AUDIT_INSERT);
-    int at = 1;
-    sqlite3_bind_int64(s, at++, audit->id);
-    sqlite3_bind_int64(s, at++, audit->at);
-    bind_text(s, at++, audit->actor);
-    sqlite3_bind_int(s, at++, audit->act);
-    bind_text(s, at++, audit->tenant);
-    bind_text(s, at++, audit->rule);
-    bind_text(s, at++, audit->key);
-    sqlite3_bind_int64(s, at++, audit->token);
-    sqlite3_bind_int(s, at++, audit->from);
-    sqlite3_bind_int(s, at++, audit->to);
-    sqlite3_bind_int(s, at++, audit->http_status);
-    sqlite3_bind_int(s, at++, audit->force);
-    return sqlite_run(sqlite, s);
+    struct sqlite_binding binding = sqlite_bind(sqlite, SQL_AUDIT_INSERT);
+    sqlite_bind_number(&binding, audit->id);
+    sqlite_bind_number(&binding, audit->at);
+    sqlite_bind_text(&binding, audit->actor);
+    sqlite_bind_number(&binding, audit->act);
+    sqlite_bind_text(&binding, audit->tenant);
+    sqlite_bind_text(&binding, audit->rule);
+    sqlite_bind_text(&binding, audit->key);
+    sqlite_bind_number(&binding, audit->token);
+    sqlite_bind_number(&binding, audit->from);
+    sqlite_bind_number(&binding, audit->to);
+    sqlite_bind_number(&binding, audit->http_status);
+    sqlite_bind_number(&binding, audit->force);
+    return sqlite_run_bound(sqlite, &binding);
 }
 
 /* False: it is none that pawl wrote. */
@@ -59,29 +53,29 @@ static bool read_audit(sqlite3_stmt *s, struct store_audit *ret_audit)
 enum backend_status sqlite_list_audits(struct backend *backend, const struct store_audit_list *list)
 {
     struct sqlite_backend *sqlite = sqlite_of(backend);
-    sqlite3_stmt *s = sqlite_use(sqlite, SQL_AUDIT_LIST);
-    sqlite3_bind_int64(s, 1, list->after);
-    sqlite3_bind_int64(s, 2, list->limit > INT64_MAX ? INT64_MAX : (int64_t)list->limit);
+    struct sqlite_binding binding = sqlite_bind(sqlite, SQL_AUDIT_LIST);
+    sqlite_bind_number(&binding, list->after);
+    sqlite_bind_number(&binding, list->limit > INT64_MAX ? INT64_MAX : (int64_t)list->limit);
     int code;
-    while ((code = sqlite3_step(s)) == SQLITE_ROW) {
+    while ((code = sqlite_step(&binding)) == SQLITE_ROW) {
         struct store_audit audit;
-        if (!read_audit(s, &audit)) {
+        if (!read_audit(binding.statement, &audit)) {
             code = SQLITE_CORRUPT;
             break;
         }
         list->each(list->argument, &audit);
     }
-    sqlite3_reset(s);
+    sqlite3_reset(binding.statement);
     return sqlite_status(sqlite, code);
 }
 
 enum backend_status sqlite_sweep_audits(struct sqlite_backend *sqlite, int64_t now, size_t max,
                                         size_t *ret_steps)
 {
-    sqlite3_stmt *s = sqlite_use(sqlite, SQL_AUDIT_SWEEP);
-    sqlite3_bind_int64(s, 1, now - STORE_AUDIT_KEEP_US);
-    sqlite3_bind_int64(s, 2, (int64_t)max);
-    enum backend_status status = sqlite_run(sqlite, s);
+    struct sqlite_binding binding = sqlite_bind(sqlite, SQL_AUDIT_SWEEP);
+    sqlite_bind_number(&binding, now - STORE_AUDIT_KEEP_US);
+    sqlite_bind_number(&binding, (int64_t)max);
+    enum backend_status status = sqlite_run_bound(sqlite, &binding);
     if (status == BACKEND_OK)
         *ret_steps = (size_t)sqlite3_changes(sqlite->db);
     return status;

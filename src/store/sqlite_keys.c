@@ -50,6 +50,11 @@ void sqlite_keys_fini(struct sqlite_keys *keys)
     key_filter_fini(&keys->filter);
 }
 
+static void bind_key(struct sqlite_binding *binding, const unsigned char *key)
+{
+    sqlite_bind_bytes(binding, slice_make((const char *)key, KEY_RUN_KEY_SIZE));
+}
+
 /* ---- reading the log ---- */
 
 static int64_t row_of(const unsigned char *entry)
@@ -87,11 +92,12 @@ static void check_filter(struct sqlite_keys *keys, int64_t first_seq)
 
 static enum backend_status load_after(struct sqlite_backend *sqlite, int64_t seq)
 {
-    sqlite3_stmt *s = sqlite_use(sqlite, SQL_LOG_READ);
-    sqlite3_bind_int64(s, 1, seq);
+    struct sqlite_binding binding = sqlite_bind(sqlite, SQL_LOG_READ);
+    sqlite3_stmt *s = binding.statement;
+    sqlite_bind_number(&binding, seq);
     int64_t first_seq = 0;
     int code = SQLITE_ROW;
-    while (code == SQLITE_ROW && (code = sqlite3_step(s)) == SQLITE_ROW) {
+    while (code == SQLITE_ROW && (code = sqlite_step(&binding)) == SQLITE_ROW) {
         if (first_seq == 0)
             first_seq = sqlite3_column_int64(s, 0);
         const unsigned char *bytes = sqlite3_column_blob(s, 1);
@@ -156,9 +162,10 @@ void sqlite_keys_rollback(struct sqlite_backend *sqlite)
 static enum backend_status find_in_index(struct sqlite_backend *sqlite, const struct digest *key,
                                          int64_t *ret_row)
 {
-    sqlite3_stmt *s = sqlite_use(sqlite, SQL_KEY_FIND);
-    sqlite3_bind_blob(s, 1, key->bytes, KEY_RUN_KEY_SIZE, SQLITE_STATIC);
-    int code = sqlite3_step(s);
+    struct sqlite_binding binding = sqlite_bind(sqlite, SQL_KEY_FIND);
+    sqlite3_stmt *s = binding.statement;
+    bind_key(&binding, key->bytes);
+    int code = sqlite_step(&binding);
     if (code == SQLITE_ROW)
         *ret_row = sqlite3_column_int64(s, 0);
     else if (code == SQLITE_DONE)
@@ -187,11 +194,12 @@ static enum backend_status write_log(struct sqlite_backend *sqlite)
     struct sqlite_keys *keys = &sqlite->keys;
     if (keys->n_log == 0)
         return BACKEND_OK;
-    sqlite3_stmt *s = sqlite_use(sqlite, SQL_LOG_ADD);
-    sqlite3_bind_int64(s, 1, ++keys->marks.seq);
-    sqlite3_bind_blob64(s, 2, keys->log, keys->n_log * SQLITE_LOG_ENTRY_SIZE, SQLITE_STATIC);
+    struct sqlite_binding binding = sqlite_bind(sqlite, SQL_LOG_ADD);
+    sqlite_bind_number(&binding, ++keys->marks.seq);
+    sqlite_bind_bytes(&binding,
+                      slice_make((const char *)keys->log, keys->n_log * SQLITE_LOG_ENTRY_SIZE));
     keys->n_log = 0;
-    return sqlite_run(sqlite, s);
+    return sqlite_run_bound(sqlite, &binding);
 }
 
 enum backend_status sqlite_keys_set(struct sqlite_backend *sqlite, const struct digest *key,
@@ -221,20 +229,20 @@ enum backend_status sqlite_keys_set(struct sqlite_backend *sqlite, const struct 
 static enum backend_status merge_entry(struct sqlite_backend *sqlite,
                                        const struct key_run_entry *entry)
 {
-    sqlite3_stmt *s = sqlite_use(sqlite, entry->row ? SQL_KEY_SET : SQL_KEY_DELETE);
-    sqlite3_bind_blob(s, 1, entry->key, KEY_RUN_KEY_SIZE, SQLITE_STATIC);
+    struct sqlite_binding binding = sqlite_bind(sqlite, entry->row ? SQL_KEY_SET : SQL_KEY_DELETE);
+    bind_key(&binding, entry->key);
     if (entry->row)
-        sqlite3_bind_int64(s, 2, entry->row);
-    return sqlite_run(sqlite, s);
+        sqlite_bind_number(&binding, entry->row);
+    return sqlite_run_bound(sqlite, &binding);
 }
 
 /* The closed run is in the index, and its rows of the log have said all. */
 static enum backend_status end_merge(struct sqlite_backend *sqlite)
 {
     key_run_clear(&sqlite->keys.closed);
-    sqlite3_stmt *s = sqlite_use(sqlite, SQL_LOG_DROP);
-    sqlite3_bind_int64(s, 1, sqlite->keys.marks.closed);
-    return sqlite_run(sqlite, s);
+    struct sqlite_binding binding = sqlite_bind(sqlite, SQL_LOG_DROP);
+    sqlite_bind_number(&binding, sqlite->keys.marks.closed);
+    return sqlite_run_bound(sqlite, &binding);
 }
 
 /* How many buckets must be merged by now. */
@@ -297,13 +305,14 @@ static void start_filter(struct sqlite_keys *keys)
 static enum backend_status scan(struct sqlite_backend *sqlite)
 {
     struct sqlite_keys *keys = &sqlite->keys;
-    sqlite3_stmt *s = sqlite_use(sqlite, SQL_KEY_SCAN);
-    sqlite3_bind_blob(s, 1, keys->scanned, KEY_RUN_KEY_SIZE, SQLITE_STATIC);
+    struct sqlite_binding binding = sqlite_bind(sqlite, SQL_KEY_SCAN);
+    sqlite3_stmt *s = binding.statement;
+    bind_key(&binding, keys->scanned);
     /* The first one was the last one of the slice before. */
     const int slice = (int)(keys->usual / SCAN_SHARE) + 2;
-    sqlite3_bind_int(s, 2, slice);
+    sqlite_bind_number(&binding, slice);
     int code, n = 0;
-    for (; (code = sqlite3_step(s)) == SQLITE_ROW; n++) {
+    for (; (code = sqlite_step(&binding)) == SQLITE_ROW; n++) {
         const void *key = sqlite3_column_blob(s, 0);
         if (!key || sqlite3_column_bytes(s, 0) != KEY_RUN_KEY_SIZE)
             break;

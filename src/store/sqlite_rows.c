@@ -3,64 +3,48 @@
 #include "base/check.h"
 #include "store/sqlite.h"
 
-enum { STATE_COLUMNS = 17 }; /* status .. expires_at, in every statement in this order */
+/* ---- columns and fields (sqlite_columns.h) ---- */
 
-static void bind_slice(sqlite3_stmt *statement, int at, struct slice s)
+#define BIND_INT(binding, value) sqlite_bind_number(binding, (int64_t)(value))
+#define BIND_BYTES(binding, value)                                                                 \
+    sqlite_bind_bytes(binding, slice_make((const char *)(value), sizeof(value)))
+#define BIND_TEXT(binding, value) sqlite_bind_text(binding, value)
+#define BIND(kind, column, field) BIND_##kind(binding, row->field);
+
+static void bind_identity(struct sqlite_binding *binding, const struct store_row *row)
 {
-    sqlite3_bind_text64(statement, at, s.at ? s.at : "", s.len, SQLITE_STATIC, SQLITE_UTF8);
+    SQLITE_IDENTITY(BIND)
 }
 
-static void bind_bytes(sqlite3_stmt *statement, int at, struct slice s)
+static void bind_final(struct sqlite_binding *binding, const struct store_row *row)
 {
-    sqlite3_bind_blob64(statement, at, s.at ? s.at : "", s.len, SQLITE_STATIC);
+    SQLITE_FINAL(BIND)
 }
 
-static void bind_digest(sqlite3_stmt *statement, int at, const struct digest *digest)
+/* What PENDING_INSERT and PENDING_UPDATE have in common. */
+static void bind_claim(struct sqlite_binding *binding, const struct store_row *row)
 {
-    sqlite3_bind_blob(statement, at, digest->bytes, DIGEST_SIZE, SQLITE_STATIC);
-}
-
-/* ?1 id, ?2..?18 what acquire, release and doubt change. */
-static void bind_state(sqlite3_stmt *s, const struct store_row *row)
-{
-    const struct record *record = &row->record;
-    int at = 1;
-    sqlite3_bind_int64(s, at++, row->id);
-    sqlite3_bind_int64(s, at++, record->status);
-    sqlite3_bind_int64(s, at++, record->token);
-    sqlite3_bind_blob(s, at++, record->attempt_id, RECORD_ATTEMPT_ID_SIZE, SQLITE_STATIC);
-    sqlite3_bind_int64(s, at++, record->attempts);
-    sqlite3_bind_int64(s, at++, record->started_at);
-    sqlite3_bind_int64(s, at++, record->lease_until);
-    sqlite3_bind_int64(s, at++, record->lease_us);
-    sqlite3_bind_int64(s, at++, record->owner);
-    sqlite3_bind_int64(s, at++, record->owner_is_serve);
-    sqlite3_bind_int64(s, at++, record->probing);
-    sqlite3_bind_int64(s, at++, record->window);
-    sqlite3_bind_int64(s, at++, record->unknown);
-    sqlite3_bind_int64(s, at++, record->settle_us);
-    sqlite3_bind_int64(s, at++, record->quiet_at);
-    sqlite3_bind_int64(s, at++, record->ttl_us);
-    sqlite3_bind_int64(s, at++, record->tombstone_us);
-    bool released = record->status == RECORD_PENDING && record->lease_until == 0;
+    bool released = row->record.status == RECORD_PENDING && row->record.lease_until == 0;
+    sqlite_bind_number(binding, row->record.status);
     if (released)
-        sqlite3_bind_int64(s, at++, record->expires_at);
+        sqlite_bind_number(binding, row->record.expires_at);
     else
-        sqlite3_bind_null(s, at++);
-    CHECK(at == 2 + STATE_COLUMNS);
+        sqlite_bind_null(binding);
+    SQLITE_CLAIM(BIND)
+    sqlite_bind_number(binding, row->id);
 }
 
-/* From `at` on, what never changes while a record lives: key_hash .. created_at. */
-static void bind_identity(sqlite3_stmt *s, int at, const struct store_row *row)
+/* A row that is being read, column by column. */
+struct columns {
+    struct sqlite_backend *sqlite;
+    sqlite3_stmt *statement;
+    int at;
+    bool ok;
+};
+
+static int64_t read_number(struct columns *columns)
 {
-    bind_digest(s, at++, &row->key_hash);
-    bind_slice(s, at++, row->tenant);
-    bind_slice(s, at++, row->rule);
-    bind_slice(s, at++, row->key);
-    bind_slice(s, at++, row->recipe);
-    bind_digest(s, at++, &row->record.payload_hash);
-    bind_digest(s, at++, &row->record.target_hash);
-    sqlite3_bind_int64(s, at, row->record.created_at);
+    return sqlite3_column_int64(columns->statement, columns->at++);
 }
 
 static struct slice column_slice(sqlite3_stmt *s, int at)
@@ -69,99 +53,68 @@ static struct slice column_slice(sqlite3_stmt *s, int at)
     return slice_make(bytes, (size_t)sqlite3_column_bytes(s, at));
 }
 
-static bool column_bytes(sqlite3_stmt *s, int at, void *ret_bytes, size_t n)
+static void read_bytes(struct columns *columns, void *ret_bytes, size_t n)
 {
-    struct slice bytes = column_slice(s, at);
-    if (bytes.len != n)
-        return false;
-    memcpy(ret_bytes, bytes.at, n);
-    return true;
+    struct slice bytes = column_slice(columns->statement, columns->at++);
+    columns->ok &= bytes.len == n;
+    if (columns->ok)
+        memcpy(ret_bytes, bytes.at, n);
 }
 
-/* Columns 0 to 7 of both find statements; the texts move into the backend's own buffer. */
-static bool read_identity(struct sqlite_backend *sqlite, sqlite3_stmt *s, struct store_row *row)
+/* Into the backend's own buffer, which has room for all texts of a row. */
+static struct slice read_text(struct columns *columns)
 {
-    size_t lens[4];
-    buf_clear(&sqlite->texts);
-    for (int i = 0; i < 4; i++) {
-        struct slice text = column_slice(s, 1 + i);
-        lens[i] = text.len;
-        buf_add_slice(&sqlite->texts, text);
-    }
-    if (!buf_ok(&sqlite->texts))
-        return false;
-    struct slice *texts[4] = {&row->tenant, &row->rule, &row->key, &row->recipe};
-    const char *at = sqlite->texts.at;
-    for (int i = 0; i < 4; at += lens[i], i++)
-        *texts[i] = slice_make(at, lens[i]);
-    row->record.created_at = sqlite3_column_int64(s, 7);
-    return column_bytes(s, 0, row->key_hash.bytes, DIGEST_SIZE) &&
-           column_bytes(s, 5, row->record.payload_hash.bytes, DIGEST_SIZE) &&
-           column_bytes(s, 6, row->record.target_hash.bytes, DIGEST_SIZE);
+    struct buf *texts = &columns->sqlite->texts;
+    size_t from = texts->len;
+    buf_add_slice(texts, column_slice(columns->statement, columns->at++));
+    columns->ok &= buf_ok(texts);
+    return columns->ok ? slice_make(texts->at + from, texts->len - from) : (struct slice){0};
 }
 
-static bool read_pending(struct sqlite_backend *sqlite, sqlite3_stmt *s, struct store_row *row)
+#define READ_INT(columns, ret) ret = (__typeof__(ret))read_number(columns)
+#define READ_BYTES(columns, ret) read_bytes(columns, ret, sizeof(ret))
+#define READ_TEXT(columns, ret) ret = read_text(columns)
+#define READ(kind, column, field) READ_##kind(columns, row->field);
+
+static bool read_pending(struct columns *columns, struct store_row *row)
 {
-    struct record *record = &row->record;
-    int at = 8;
-    record->status = (enum record_status)sqlite3_column_int(s, at++);
-    record->token = sqlite3_column_int64(s, at++);
-    bool ok = column_bytes(s, at++, record->attempt_id, RECORD_ATTEMPT_ID_SIZE);
-    record->attempts = sqlite3_column_int64(s, at++);
-    record->started_at = sqlite3_column_int64(s, at++);
-    record->lease_until = sqlite3_column_int64(s, at++);
-    record->lease_us = sqlite3_column_int64(s, at++);
-    record->owner = sqlite3_column_int64(s, at++);
-    record->owner_is_serve = sqlite3_column_int(s, at++);
-    record->probing = sqlite3_column_int(s, at++);
-    record->window = sqlite3_column_int(s, at++);
-    record->unknown = (enum record_unknown)sqlite3_column_int(s, at++);
-    record->settle_us = sqlite3_column_int64(s, at++);
-    record->quiet_at = sqlite3_column_int64(s, at++);
-    record->ttl_us = sqlite3_column_int64(s, at++);
-    record->tombstone_us = sqlite3_column_int64(s, at++);
-    record->expires_at = sqlite3_column_int64(s, at++);
-    bool known = record->status == RECORD_PENDING || record->status == RECORD_UNKNOWN;
-    return read_identity(sqlite, s, row) && ok && known;
+    READ_INT(columns, row->record.status);
+    READ_INT(columns, row->record.expires_at);
+    SQLITE_CLAIM(READ)
+    SQLITE_IDENTITY(READ)
+    enum record_status status = row->record.status;
+    return columns->ok && (status == RECORD_PENDING || status == RECORD_UNKNOWN);
 }
 
-static bool read_final(struct sqlite_backend *sqlite, sqlite3_stmt *s, struct store_row *row)
+static bool read_final(struct columns *columns, struct store_row *row)
 {
-    struct record *record = &row->record;
-    int at = 8;
-    record->status = (enum record_status)sqlite3_column_int(s, at++);
-    record->token = sqlite3_column_int64(s, at++);
-    record->attempts = sqlite3_column_int64(s, at++);
-    record->started_at = sqlite3_column_int64(s, at++);
-    record->completed_at = sqlite3_column_int64(s, at++);
-    record->expires_at = sqlite3_column_int64(s, at++);
-    record->gone_at = sqlite3_column_int64(s, at++);
-    record->kept = sqlite3_column_int(s, at++);
-    record->http_status = sqlite3_column_int(s, at++);
-    bool known = record->status == RECORD_COMPLETE || record->status == RECORD_FAILED;
-    if (!read_identity(sqlite, s, row) || !known)
-        return false;
-    size_t from = sqlite->texts.len;
-    buf_add_slice(&sqlite->texts, column_slice(s, at));
-    row->location = slice_make(sqlite->texts.at + from, sqlite->texts.len - from);
-    return buf_ok(&sqlite->texts);
+    READ_INT(columns, row->record.status);
+    READ_TEXT(columns, row->location);
+    SQLITE_FINAL(READ)
+    SQLITE_IDENTITY(READ)
+    enum record_status status = row->record.status;
+    return columns->ok && (status == RECORD_COMPLETE || status == RECORD_FAILED);
 }
 
-/* The texts buffer may move while it grows: room for everything is made first. */
+/* ---- one row ---- */
+
+/* The texts buffer must not move while slices point into it: room for all is made first. */
 static enum backend_status find_in(struct sqlite_backend *sqlite, enum sqlite_statement name,
                                    struct store_row *row)
 {
-    sqlite3_stmt *s = sqlite_use(sqlite, name);
-    sqlite3_bind_int64(s, 1, row->id);
-    int code = sqlite3_step(s);
+    struct sqlite_binding binding = sqlite_bind(sqlite, name);
+    sqlite3_stmt *s = binding.statement;
+    sqlite_bind_number(&binding, row->id);
+    int code = sqlite_step(&binding);
     if (code == SQLITE_ROW) {
         buf_clear(&sqlite->texts);
         if (!buf_room(&sqlite->texts, SQLITE_ROW_TEXT_MAX)) {
             sqlite3_reset(s);
             return BACKEND_NO_MEMORY;
         }
+        struct columns columns = {.sqlite = sqlite, .statement = s, .ok = true};
         bool ok =
-            name == SQL_PENDING_FIND ? read_pending(sqlite, s, row) : read_final(sqlite, s, row);
+            name == SQL_PENDING_FIND ? read_pending(&columns, row) : read_final(&columns, row);
         code = ok ? SQLITE_DONE : SQLITE_CORRUPT;
     }
     sqlite3_reset(s);
@@ -208,18 +161,18 @@ enum backend_status sqlite_insert(struct backend *backend, const struct store_ro
     if (status != BACKEND_OK)
         return status;
 
-    sqlite3_stmt *s = sqlite_use(sqlite, SQL_PENDING_INSERT);
-    bind_state(s, row);
-    bind_identity(s, 2 + STATE_COLUMNS, row);
-    return sqlite_run(sqlite, s);
+    struct sqlite_binding binding = sqlite_bind(sqlite, SQL_PENDING_INSERT);
+    bind_claim(&binding, row);
+    bind_identity(&binding, row);
+    return sqlite_run_bound(sqlite, &binding);
 }
 
 enum backend_status sqlite_update(struct backend *backend, const struct store_row *row)
 {
     struct sqlite_backend *sqlite = sqlite_of(backend);
-    sqlite3_stmt *s = sqlite_use(sqlite, SQL_PENDING_UPDATE);
-    bind_state(s, row);
-    enum backend_status status = sqlite_run(sqlite, s);
+    struct sqlite_binding binding = sqlite_bind(sqlite, SQL_PENDING_UPDATE);
+    bind_claim(&binding, row);
+    enum backend_status status = sqlite_run_bound(sqlite, &binding);
     CHECK(status != BACKEND_OK || sqlite3_changes(sqlite->db) == 1);
     return status;
 }
@@ -227,9 +180,28 @@ enum backend_status sqlite_update(struct backend *backend, const struct store_ro
 static enum backend_status delete_by_id(struct sqlite_backend *sqlite, enum sqlite_statement name,
                                         int64_t id)
 {
-    sqlite3_stmt *s = sqlite_use(sqlite, name);
-    sqlite3_bind_int64(s, 1, id);
-    return sqlite_run(sqlite, s);
+    struct sqlite_binding binding = sqlite_bind(sqlite, name);
+    sqlite_bind_number(&binding, id);
+    return sqlite_run_bound(sqlite, &binding);
+}
+
+/* result_ref, headers, body, packed; `outcome` NULL: none is kept. */
+static void bind_outcome(struct sqlite_backend *sqlite, struct sqlite_binding *binding,
+                         const struct outcome *outcome)
+{
+    bool packed = false;
+    if (outcome && outcome->location.len > 0)
+        sqlite_bind_text(binding, outcome->location);
+    else
+        sqlite_bind_null(binding);
+    if (outcome) {
+        sqlite_bind_bytes(binding, outcome->fields);
+        sqlite_bind_bytes(binding, sqlite_pack_body(sqlite, outcome->body, &packed));
+    } else {
+        sqlite_bind_null(binding);
+        sqlite_bind_null(binding);
+    }
+    sqlite_bind_number(binding, packed);
 }
 
 enum backend_status sqlite_finish(struct backend *backend, const struct store_row *row,
@@ -238,30 +210,14 @@ enum backend_status sqlite_finish(struct backend *backend, const struct store_ro
     struct sqlite_backend *sqlite = sqlite_of(backend);
     const struct record *record = &row->record;
     bool strip_first = outcome && record->tombstone_us > 0;
-    sqlite3_stmt *s = sqlite_use(sqlite, SQL_OUTCOME_INSERT);
-    sqlite3_bind_int64(s, 1, row->id);
-    sqlite3_bind_int64(s, 2, record->status);
-    sqlite3_bind_int64(s, 3, record->completed_at);
-    sqlite3_bind_int64(s, 4, record->expires_at);
-    sqlite3_bind_int64(s, 5, record->gone_at);
-    sqlite3_bind_int64(s, 6, strip_first ? record->expires_at : record->gone_at);
-    sqlite3_bind_int64(s, 7, record->kept);
-    sqlite3_bind_int64(s, 8, record->http_status);
-    if (outcome) {
-        if (outcome->location.len > 0)
-            bind_slice(s, 9, outcome->location);
-        bind_bytes(s, 10, outcome->fields);
-        bool packed = false;
-        bind_bytes(s, 11, sqlite_pack_body(sqlite, outcome->body, &packed));
-        sqlite3_bind_int(s, 12, packed);
-    } else {
-        sqlite3_bind_int(s, 12, 0);
-    }
-    sqlite3_bind_int64(s, 13, record->token);
-    sqlite3_bind_int64(s, 14, record->attempts);
-    sqlite3_bind_int64(s, 15, record->started_at);
-    bind_identity(s, 16, row);
-    enum backend_status status = sqlite_run(sqlite, s);
+    struct sqlite_binding binding = sqlite_bind(sqlite, SQL_OUTCOME_INSERT);
+    sqlite_bind_number(&binding, row->id);
+    sqlite_bind_number(&binding, record->status);
+    sqlite_bind_number(&binding, strip_first ? record->expires_at : record->gone_at);
+    bind_outcome(sqlite, &binding, outcome);
+    bind_final(&binding, row);
+    bind_identity(&binding, row);
+    enum backend_status status = sqlite_run_bound(sqlite, &binding);
     if (status != BACKEND_OK)
         return status;
     status = delete_by_id(sqlite, SQL_PENDING_DELETE, row->id);
@@ -285,9 +241,10 @@ enum backend_status sqlite_outcome(struct backend *backend, const struct store_r
                                    struct outcome **ret_outcome)
 {
     struct sqlite_backend *sqlite = sqlite_of(backend);
-    sqlite3_stmt *s = sqlite_use(sqlite, SQL_OUTCOME_READ);
-    sqlite3_bind_int64(s, 1, row->id);
-    int code = sqlite3_step(s);
+    struct sqlite_binding binding = sqlite_bind(sqlite, SQL_OUTCOME_READ);
+    sqlite3_stmt *s = binding.statement;
+    sqlite_bind_number(&binding, row->id);
+    int code = sqlite_step(&binding);
     if (code != SQLITE_ROW) {
         sqlite3_reset(s);
         return sqlite_status(sqlite, code == SQLITE_DONE ? SQLITE_CORRUPT : code);

@@ -23,22 +23,23 @@ struct slice_of_work {
 enum backend_status sqlite_heartbeat(struct backend *backend, int64_t owner, int64_t now)
 {
     struct sqlite_backend *sqlite = sqlite_of(backend);
-    sqlite3_stmt *s = sqlite_use(sqlite, SQL_PENDING_HEARTBEAT);
-    sqlite3_bind_int64(s, 1, owner);
-    sqlite3_bind_int64(s, 2, now);
-    return sqlite_run(sqlite, s);
+    struct sqlite_binding binding = sqlite_bind(sqlite, SQL_PENDING_HEARTBEAT);
+    sqlite_bind_number(&binding, owner);
+    sqlite_bind_number(&binding, now);
+    return sqlite_run_bound(sqlite, &binding);
 }
 
 /* Reads at most `max` due rows; deleting while reading would disturb the cursor. */
 static enum backend_status collect(struct sqlite_backend *sqlite, const struct slice_of_work *work,
                                    struct due *due, size_t *ret_n)
 {
-    sqlite3_stmt *s = sqlite_use(sqlite, work->query);
-    sqlite3_bind_int64(s, 1, work->now);
-    sqlite3_bind_int64(s, 2, (int64_t)work->max);
+    struct sqlite_binding binding = sqlite_bind(sqlite, work->query);
+    sqlite3_stmt *s = binding.statement;
+    sqlite_bind_number(&binding, work->now);
+    sqlite_bind_number(&binding, (int64_t)work->max);
     size_t n = 0;
     int code = SQLITE_ROW;
-    while (n < work->max && (code = sqlite3_step(s)) == SQLITE_ROW) {
+    while (n < work->max && (code = sqlite_step(&binding)) == SQLITE_ROW) {
         struct due *row = &due[n++];
         bool final = work->query == SQL_OUTCOME_DUE;
         row->id = sqlite3_column_int64(s, 0);
@@ -59,9 +60,9 @@ static enum backend_status sweep_row(struct sqlite_backend *sqlite, const struct
                                      int64_t now, struct backend_state *state)
 {
     if (due->gone_at > now) {
-        sqlite3_stmt *s = sqlite_use(sqlite, SQL_OUTCOME_STRIP);
-        sqlite3_bind_int64(s, 1, due->id);
-        return sqlite_run(sqlite, s);
+        struct sqlite_binding binding = sqlite_bind(sqlite, SQL_OUTCOME_STRIP);
+        sqlite_bind_number(&binding, due->id);
+        return sqlite_run_bound(sqlite, &binding);
     }
     state->pending -= due->status == RECORD_PENDING;
     state->complete -= due->status == RECORD_COMPLETE;
@@ -104,10 +105,12 @@ enum backend_status sqlite_sweep(struct backend *backend, int64_t now, size_t ma
     return status;
 }
 
-static void bind_filter(sqlite3_stmt *s, int at, struct slice filter)
+static void bind_filter(struct sqlite_binding *binding, struct slice filter)
 {
     if (filter.at)
-        sqlite3_bind_text64(s, at, filter.at, filter.len, SQLITE_STATIC, SQLITE_UTF8);
+        sqlite_bind_text(binding, filter);
+    else
+        sqlite_bind_null(binding);
 }
 
 static enum backend_status list_row(struct sqlite_backend *sqlite, const struct store_list *list,
@@ -129,17 +132,19 @@ enum backend_status sqlite_list(struct backend *backend, const struct store_list
                                 const struct record_world *world)
 {
     struct sqlite_backend *sqlite = sqlite_of(backend);
-    sqlite3_stmt *s = sqlite_use(sqlite, SQL_LIST);
-    bind_filter(s, 1, list->tenant);
-    bind_filter(s, 2, list->rule);
-    bind_filter(s, 3, list->key);
-    sqlite3_bind_int(s, 4, list->status);
-    sqlite3_bind_int64(s, 5, list->after);
-    sqlite3_bind_int64(s, 6, list->up_to > 0 ? list->up_to : INT64_MAX);
+    struct sqlite_binding binding = sqlite_bind(sqlite, SQL_LIST);
+    sqlite3_stmt *s = binding.statement;
+    bind_filter(&binding, list->tenant);
+    bind_filter(&binding, list->rule);
+    bind_filter(&binding, list->key);
+    sqlite_bind_number(&binding, list->status);
+    sqlite_bind_number(&binding, list->after);
+    sqlite_bind_number(&binding, list->up_to > 0 ? list->up_to : INT64_MAX);
     size_t listed = 0;
     int code = SQLITE_DONE;
     enum backend_status status = BACKEND_OK;
-    while (status == BACKEND_OK && listed < list->limit && (code = sqlite3_step(s)) == SQLITE_ROW)
+    while (status == BACKEND_OK && listed < list->limit &&
+           (code = sqlite_step(&binding)) == SQLITE_ROW)
         status = list_row(sqlite, list, world, sqlite3_column_int64(s, 0), &listed);
     sqlite3_reset(s);
     if (status != BACKEND_OK || code == SQLITE_ROW || code == SQLITE_DONE)
@@ -148,12 +153,12 @@ enum backend_status sqlite_list(struct backend *backend, const struct store_list
 }
 
 /* One number, or 0 when there is no row. */
-static enum backend_status read_number(struct sqlite_backend *sqlite, sqlite3_stmt *s,
-                                       int64_t *ret_number)
+static enum backend_status read_number(struct sqlite_backend *sqlite,
+                                       const struct sqlite_binding *binding, int64_t *ret_number)
 {
-    int code = sqlite3_step(s);
-    int64_t number = code == SQLITE_ROW ? sqlite3_column_int64(s, 0) : 0;
-    sqlite3_reset(s);
+    int code = sqlite_step(binding);
+    int64_t number = code == SQLITE_ROW ? sqlite3_column_int64(binding->statement, 0) : 0;
+    sqlite3_reset(binding->statement);
     if (code != SQLITE_ROW && code != SQLITE_DONE)
         return sqlite_status(sqlite, code);
     *ret_number = number;
@@ -167,16 +172,16 @@ enum backend_status sqlite_gauge(struct backend *backend, const struct record_wo
 {
     struct sqlite_backend *sqlite = sqlite_of(backend);
     struct backend_gauges gauges = {0};
-    sqlite3_stmt *s = sqlite_use(sqlite, SQL_STALE_COUNT);
-    sqlite3_bind_int64(s, 1, world->self);
-    sqlite3_bind_int64(s, 2, world->now);
-    sqlite3_bind_int64(s, 3, world->serve);
-    sqlite3_bind_int(s, 4, world->serve_alive);
-    sqlite3_bind_int64(s, 5, STORE_GAUGE_MOST);
-    enum backend_status status = read_number(sqlite, s, &gauges.stale);
+    struct sqlite_binding stale = sqlite_bind(sqlite, SQL_STALE_COUNT);
+    sqlite_bind_number(&stale, world->self);
+    sqlite_bind_number(&stale, world->now);
+    sqlite_bind_number(&stale, world->serve);
+    sqlite_bind_number(&stale, world->serve_alive);
+    sqlite_bind_number(&stale, STORE_GAUGE_MOST);
+    enum backend_status status = read_number(sqlite, &stale, &gauges.stale);
+    struct sqlite_binding oldest = sqlite_bind(sqlite, SQL_UNKNOWN_OLDEST);
     if (status == BACKEND_OK)
-        status =
-            read_number(sqlite, sqlite_use(sqlite, SQL_UNKNOWN_OLDEST), &gauges.unknown_oldest);
+        status = read_number(sqlite, &oldest, &gauges.unknown_oldest);
     if (status == BACKEND_OK)
         *ret_gauges = gauges;
     return status;

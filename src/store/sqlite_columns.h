@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which column holds which field of a struct store_row, once: the statements of sqlite.h, and what
+ * binds and reads them in sqlite_rows.c, follow these lists. X(kind, column, field).
+ *
+ *      INT      a number, an enum, a bool
+ *      BYTES    an array of fixed size
+ *      TEXT     a slice
+ *
+ * A new column is a line here, its field in struct store_row or struct record, and its ALTER in
+ * sqlite_schema.c.
+ */
+#ifndef PAWL_STORE_SQLITE_COLUMNS_H
+#define PAWL_STORE_SQLITE_COLUMNS_H
+
+/* Both tables: what never changes while a record lives. */
+#define SQLITE_IDENTITY(X)                                                                         \
+    X(BYTES, key_hash, key_hash.bytes)                                                             \
+    X(TEXT, tenant, tenant)                                                                        \
+    X(TEXT, rule, rule)                                                                            \
+    X(TEXT, key, key)                                                                              \
+    X(TEXT, recipe, recipe)                                                                        \
+    X(BYTES, payload_hash, record.payload_hash.bytes)                                              \
+    X(BYTES, target_hash, record.target_hash.bytes)                                                \
+    X(INT, created_at, record.created_at)
+
+/* pawl_pending: what acquire, release and doubt change, beside status and expires_at. */
+#define SQLITE_CLAIM(X)                                                                            \
+    X(INT, token, record.token)                                                                    \
+    X(BYTES, attempt_id, record.attempt_id)                                                        \
+    X(INT, attempts, record.attempts)                                                              \
+    X(INT, started_at, record.started_at)                                                          \
+    X(INT, lease_until, record.lease_until)                                                        \
+    X(INT, lease_us, record.lease_us)                                                              \
+    X(INT, owner, record.owner)                                                                    \
+    X(INT, owner_is_serve, record.owner_is_serve)                                                  \
+    X(INT, probing, record.probing)                                                                \
+    X(INT, windowed, record.window)                                                                \
+    X(INT, unknown, record.unknown)                                                                \
+    X(INT, settle_us, record.settle_us)                                                            \
+    X(INT, quiet_at, record.quiet_at)                                                              \
+    X(INT, ttl_us, record.ttl_us)                                                                  \
+    X(INT, tombstone_us, record.tombstone_us)
+
+/* pawl_outcome: what a final record says, beside status and the outcome itself. */
+#define SQLITE_FINAL(X)                                                                            \
+    X(INT, token, record.token)                                                                    \
+    X(INT, attempts, record.attempts)                                                              \
+    X(INT, started_at, record.started_at)                                                          \
+    X(INT, completed_at, record.completed_at)                                                      \
+    X(INT, expires_at, record.expires_at)                                                          \
+    X(INT, gone_at, record.gone_at)                                                                \
+    X(INT, kept, record.kept)                                                                      \
+    X(INT, http_code, record.http_status)
+
+/* In SQL, behind a first column: its name, its place, its change. */
+#define SQLITE_NAME(kind, column, field) ", " #column
+#define SQLITE_PLACE(kind, column, field) ", ?"
+#define SQLITE_SET(kind, column, field) ", " #column "=?"
+
+#define IDENTITY_NAMES SQLITE_IDENTITY(SQLITE_NAME)
+#define IDENTITY_PLACES SQLITE_IDENTITY(SQLITE_PLACE)
+#define CLAIM_NAMES SQLITE_CLAIM(SQLITE_NAME)
+#define CLAIM_PLACES SQLITE_CLAIM(SQLITE_PLACE)
+#define CLAIM_CHANGES SQLITE_CLAIM(SQLITE_SET)
+#define FINAL_NAMES SQLITE_FINAL(SQLITE_NAME)
+#define FINAL_PLACES SQLITE_FINAL(SQLITE_PLACE)
+
+#endif
