@@ -35,7 +35,7 @@ static void add_status(struct buf *cell, const struct keys_view *view)
     const char *lease = keys_lease_name(view);
     buf_add_str(cell, record_status_name(record->status));
     if (lease)
-        buf_printf(cell, ",%s", lease);
+        buf_printf(cell, ",%s%s", lease, record->doubt ? ",in-doubt" : "");
     else if (record->status != RECORD_UNKNOWN && view->now >= record->expires_at)
         buf_add_str(cell, ",expired");
 }
@@ -174,6 +174,9 @@ static void print_doubt(const struct keys_view *view)
     const struct record *record = view->record;
     if (record->status != RECORD_PENDING && record->status != RECORD_UNKNOWN)
         return;
+    print_fact("in doubt:", record_in_doubt(record, view->lease)
+                                ? SLICE("yes, it may have happened")
+                                : SLICE("no"));
     print_fact("unknown:", slice_of(keys_policy_name(record->unknown)));
     print_number("settle [s]:", (record->settle_us + CLOCK_US_PER_S - 1) / CLOCK_US_PER_S);
     print_time("quiet at:", record->quiet_at);

@@ -46,6 +46,11 @@ enum record_lease record_lease(const struct record *record, const struct record_
     return RECORD_LEASE_LAPSED;
 }
 
+bool record_in_doubt(const struct record *record, enum record_lease lease)
+{
+    return record->doubt || lease == RECORD_LEASE_LAPSED;
+}
+
 /* "It did not happen" is believed only `settle` after the last moment somebody may have been
  * sending. A probe sends nothing that has an effect, and never moves that moment. */
 static void note_silence(struct record *record, int64_t since)
@@ -141,16 +146,16 @@ static enum record_verdict begin_lapsed(struct record *record, const struct reco
                                         int64_t lapsed_at)
 {
     record->settle_us = max64(record->settle_us, begin->settle_us);
+    record->doubt = true;
+    note_silence(record, lapsed_at);
     switch (policy(record, begin)) {
     case RECORD_UNKNOWN_RETRY:
         return proceed(record, begin, world, token);
     case RECORD_UNKNOWN_PROBE:
-        note_silence(record, lapsed_at);
         return ask(record, begin, world, token);
     case RECORD_UNKNOWN_HOLD:
         if (record->unknown == RECORD_UNKNOWN_RETRY)
             record->unknown = RECORD_UNKNOWN_HOLD;
-        note_silence(record, lapsed_at);
         set_unknown(record);
         return RECORD_OUTCOME_UNKNOWN;
     }
@@ -220,6 +225,7 @@ static void set_final(struct record *record, const struct record_final *final, i
     record->kept = final->kept;
     record->lease_until = 0;
     record->probing = false;
+    record->doubt = false;
     record->completed_at = now;
     record->expires_at = expiry_from(record, now);
     record->gone_at = clock_after(record->expires_at, record->tombstone_us);
@@ -256,7 +262,7 @@ enum record_write record_release_settled(struct record *record, int64_t token, i
 {
     if (is_stale(record, token, world->now))
         return RECORD_STALE;
-    if (is_final(record) || is_released(record))
+    if (is_final(record) || (is_released(record) && !record->doubt))
         return RECORD_ALREADY;
     int64_t lapsed_at = 0;
     enum record_lease lease = record_lease(record, world, &lapsed_at);
@@ -269,6 +275,7 @@ enum record_write record_release_settled(struct record *record, int64_t token, i
     if (!by_force && looked_at < record->quiet_at)
         return RECORD_EARLY;
     set_released(record, world->now);
+    record->doubt = false;
     return RECORD_WRITTEN;
 }
 
@@ -278,12 +285,12 @@ enum record_write record_doubt(struct record *record, int64_t token, int64_t now
         return RECORD_STALE;
     if (record->status != RECORD_PENDING || record->lease_until == 0)
         return RECORD_ALREADY;
-    if (record->unknown == RECORD_UNKNOWN_RETRY) {
-        set_released(record, now);
-        return RECORD_WRITTEN;
-    }
+    record->doubt = true;
     note_silence(record, now);
-    set_unknown(record);
+    if (record->unknown == RECORD_UNKNOWN_RETRY)
+        set_released(record, now);
+    else
+        set_unknown(record);
     return RECORD_WRITTEN;
 }
 
@@ -350,6 +357,9 @@ void record_check(const struct record *record)
     CHECK(!record->probing || record->lease_until != 0);
     CHECK(!is_final(record) || record->gone_at >= record->expires_at);
     CHECK(record->status != RECORD_UNKNOWN || record->unknown != RECORD_UNKNOWN_RETRY);
+    CHECK(record->status != RECORD_UNKNOWN || record->doubt);
+    CHECK(!record->probing || record->doubt);
+    CHECK(!is_final(record) || !record->doubt);
 }
 
 const char *record_status_name(enum record_status status)

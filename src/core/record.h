@@ -53,8 +53,10 @@ struct record {
     int64_t owner;       /* incarnation of the process that acquired it */
     bool owner_is_serve; /* that process is a `pawl serve` of this embedded store */
     bool probing;        /* the current acquisition is a probe */
-    bool window;         /* expiry counts from created_at and completion does not move it */
-    bool kept;           /* final: the answer is kept; false: only that there was one */
+    bool doubt;  /* an earlier try may have had its effect: until an outcome, a settled look or a
+                    person clears it. A later not-done answer says nothing of the earlier try. */
+    bool window; /* expiry counts from created_at and completion does not move it */
+    bool kept;   /* final: the answer is kept; false: only that there was one */
     enum record_unknown unknown;
     int64_t settle_us;
     int64_t quiet_at;     /* from then on "it did not happen" can be believed; 0: no doubt yet */
@@ -86,6 +88,10 @@ enum record_lease {
 /* Of a pending record. `ret_lapsed_at` (may be NULL) gets the moment, with LAPSED. */
 enum record_lease record_lease(const struct record *record, const struct record_world *world,
                                int64_t *ret_lapsed_at);
+
+/* Whether the operation may have happened although no outcome is known: a try ended in doubt, or
+ * its lease (of now) has lapsed. */
+bool record_in_doubt(const struct record *record, enum record_lease lease);
 
 /* Absent, or expired so that it counts as absent whether or not the sweeper came by. */
 bool record_is_gone(const struct record *record, int64_t now);
@@ -142,11 +148,13 @@ struct record_final {
 enum record_write record_finish(struct record *record, int64_t token,
                                 const struct record_final *final, int64_t now);
 
-/* The owner's "surely not done". Of a probe it says only that nothing was asked: unknown. */
+/* The owner's "surely not done": of its own try, so an earlier doubt stays. Of a probe it says only
+ * that nothing was asked: unknown. */
 enum record_write record_release(struct record *record, int64_t token, int64_t now);
 
 /* "It did not happen", found out by looking (probe 404, operator): believed only of a look that
- * began at quiet_at or later. `looked_at` is a store time before the look. */
+ * began at quiet_at or later, and then ends all doubt. `looked_at` is a store time before the look.
+ */
 enum record_write record_release_settled(struct record *record, int64_t token, int64_t looked_at,
                                          bool force, const struct record_world *world);
 

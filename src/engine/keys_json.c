@@ -75,6 +75,7 @@ static void add_row(struct buf *buf, const struct keys_view *view)
     add_word(buf, "lease", keys_lease_name(view));
     json_add_i64(buf, "lease_left_ms",
                  live ? keys_left(view->now, record->lease_until) / CLOCK_US_PER_MS : 0);
+    json_add_bool(buf, "in_doubt", record_in_doubt(record, view->lease));
     json_add_i64(buf, "token", record->token);
     json_add_i64(buf, "attempts", record->attempts);
     add_time(buf, "created_at", record->created_at);

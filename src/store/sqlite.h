@@ -242,6 +242,6 @@ const char *sqlite_schema_check(sqlite3 *db, int64_t *ret_format);
 const char *sqlite_schema_install(struct sqlite_backend *sqlite);
 
 #define PAWL_APPLICATION_ID 0x7061776c /* "pawl" */
-#define PAWL_FORMAT 3                  /* user_version */
+#define PAWL_FORMAT 4                  /* user_version */
 
 #endif

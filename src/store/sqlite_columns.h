@@ -40,7 +40,8 @@
     X(INT, settle_us, record.settle_us)                                                            \
     X(INT, quiet_at, record.quiet_at)                                                              \
     X(INT, ttl_us, record.ttl_us)                                                                  \
-    X(INT, tombstone_us, record.tombstone_us)
+    X(INT, tombstone_us, record.tombstone_us)                                                      \
+    X(INT, doubt, record.doubt)
 
 /* pawl_outcome: what a final record says, beside status and the outcome itself. */
 #define SQLITE_FINAL(X)                                                                            \

@@ -83,8 +83,15 @@ static const char schema_key_log[] =
     "ALTER TABLE pawl_state ADD COLUMN key_closed INTEGER NOT NULL DEFAULT 0;"
     "ALTER TABLE pawl_state ADD COLUMN key_bucket INTEGER NOT NULL DEFAULT 65536;";
 
+/* doubt: an earlier try may have had its effect. Of what was released under `retry` before this
+ * column it is not known: it counts as in doubt. */
+static const char schema_4[] =
+    "ALTER TABLE pawl_pending ADD COLUMN doubt INTEGER NOT NULL DEFAULT 0;"
+    "UPDATE pawl_pending SET doubt = 1 WHERE status = 4 OR probing"
+    " OR (unknown = 1 AND (attempts > 1 OR lease_until = 0));";
+
 /* migrations[n] brings format n to n + 1. */
-static const char *const migrations[PAWL_FORMAT] = {schema_1, schema_2, schema_key_log};
+static const char *const migrations[PAWL_FORMAT] = {schema_1, schema_2, schema_key_log, schema_4};
 
 static int pragma_number(sqlite3 *db, const char *sql, int64_t *ret_value)
 {

@@ -30,6 +30,10 @@ rules:
     match: POST /brief
     ttl: 10s
     tombstone: 1h
+  - name: refunds.again
+    match: POST /again
+    unknown: retry
+    settle: 60s
 """
 
 hooks = pytest.mark.hooks
@@ -262,6 +266,22 @@ def test_a_released_operation_is_done_by_the_next_attempt(gateway, upstream, key
     assert keys.show("k1")["lease"] == "released"
     assert post(gateway, "k1")["Idempotency-Status"] == "stored"
     assert upstream.effects() == 1
+
+
+def test_a_release_in_doubt_is_told_from_one_that_is_surely_not_done(gateway, upstream, keys):
+    """A later not-done answer says nothing of the earlier try: the doubt stays."""
+    upstream.then(say(503, effect=False))
+    post(gateway, "sure", "/again")
+    upstream.then(closes(), say(503, effect=False))
+    for _ in range(2):
+        assert post(gateway, "doubt", "/again")["Idempotency-Status"] == "released"
+    assert [(row["key"], row["lease"], row["in_doubt"]) for row in keys.list()] == [
+        ("sure", "released", False), ("doubt", "released", True)]
+    lines = keys("list").stdout.splitlines()[1:]
+    assert [line.split()[0] for line in lines] == ["pending,released",
+                                                   "pending,released,in-doubt"]
+    assert "may have happened" in keys("show", "doubt").stdout
+    assert "may have happened" not in keys("show", "sure").stdout
 
 
 def test_the_same_act_again_is_done_and_another_one_is_too_late(gateway, upstream, keys):

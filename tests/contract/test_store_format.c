@@ -75,6 +75,40 @@ static void a_store_of_format_1_is_brought_forward_with_all_it_holds(void **stat
     assert_int_equal(number(bed, "SELECT count(*) FROM pawl_audit WHERE actor='me'"), 1);
 }
 
+static const char to_format_3[] =
+    "ALTER TABLE pawl_pending DROP COLUMN doubt; PRAGMA user_version=3;";
+
+/* Under `retry`, ended as `kind`: released, surely not done or in doubt. */
+static void leave(struct bed *bed, uint64_t key, enum store_op_kind kind)
+{
+    struct store_op begin = begin_on(key);
+    begin.begin.unknown = RECORD_UNKNOWN_RETRY;
+    run(bed, &begin);
+    assert_int_equal(act(bed, key, kind, begin.record.token), RECORD_WRITTEN);
+}
+
+static void a_store_of_format_3_keeps_all_it_holds_and_what_is_in_doubt(void **state)
+{
+    struct bed *bed = *state;
+    bed_open(bed);
+    int64_t done = proceed(bed, 1), running = proceed(bed, 2);
+    finish(bed, 1, done, "kept");
+    act(bed, 3, STORE_DOUBT, proceed(bed, 3));
+    leave(bed, 4, STORE_DOUBT);
+    act(bed, 5, STORE_RELEASE, proceed(bed, 5));
+    bed_close(bed);
+    bed_exec(bed, to_format_3);
+    bed_open(bed);
+    assert_int_equal(check_counts(bed), 5);
+    assert_int_equal(verdict(bed, 1), RECORD_REPLAY);
+    assert_false(look(bed, 2).doubt);
+    assert_int_equal(finish(bed, 2, running, "late"), RECORD_WRITTEN);
+    assert_true(look(bed, 3).doubt);
+    assert_int_equal(verdict(bed, 3), RECORD_OUTCOME_UNKNOWN);
+    assert_true(look(bed, 4).doubt);
+    assert_false(look(bed, 5).doubt);
+}
+
 static void a_store_that_an_older_serve_runs_on_is_left_as_it_is(void **state)
 {
     struct bed *bed = *state;
@@ -100,6 +134,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         T(a_store_of_format_1_is_brought_forward_with_all_it_holds),
+        T(a_store_of_format_3_keeps_all_it_holds_and_what_is_in_doubt),
         T(a_store_that_an_older_serve_runs_on_is_left_as_it_is),
     };
     return cmocka_run_group_tests_name("store_format", tests, NULL, NULL);

@@ -38,6 +38,7 @@ enum state {
     GONE_RELEASED,
     OWN_PROBE,
     LAPSED_PROBE,
+    RELEASED_IN_DOUBT,
     STATES,
 };
 
@@ -46,7 +47,7 @@ static inline const char *state_name(enum state state)
     static const char *const names[STATES] = {
         "absent",     "released",      "live",      "own",          "lapsed",
         "unknown",    "complete",      "failed",    "not kept",     "tombstone",
-        "gone final", "gone released", "own probe", "lapsed probe",
+        "gone final", "gone released", "own probe", "lapsed probe", "released in doubt",
     };
     return names[state];
 }
@@ -109,9 +110,10 @@ static inline void make_settled(struct record *record, enum state state)
         make_final(record, RECORD_COMPLETE, NOW - 1, NOW);
         return;
     case RELEASED:
+    case RELEASED_IN_DOUBT:
     case GONE_RELEASED:
         make_pending(record, SELF, 0);
-        record->expires_at = state == RELEASED ? NOW + 1 : NOW;
+        record->expires_at = state == GONE_RELEASED ? NOW : NOW + 1;
         return;
     default:
         fail();
@@ -132,6 +134,7 @@ static inline struct record make(enum state state, enum record_unknown unknown)
     record.unknown = unknown;
     record.ttl_us = TTL;
     record.probing = state == OWN_PROBE || state == LAPSED_PROBE;
+    record.doubt = record.probing || state == UNKNOWN || state == RELEASED_IN_DOUBT;
     switch (state) {
     case ABSENT:
         return (struct record){.status = RECORD_ABSENT};

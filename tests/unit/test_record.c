@@ -15,6 +15,7 @@ struct decision {
 static const struct decision fixed[STATES] = {
     [ABSENT] = {RECORD_PROCEED, true},
     [RELEASED] = {RECORD_PROCEED, true},
+    [RELEASED_IN_DOUBT] = {RECORD_PROCEED, true},
     [LIVE] = {RECORD_IN_PROGRESS, false},
     [OWN] = {RECORD_IN_PROGRESS, false},
     [COMPLETE] = {RECORD_REPLAY, false},
@@ -159,9 +160,9 @@ static enum record_write do_write(enum write write, struct record *record, int64
 
 /* W written, A already, S stale, L live; columns in the order of enum state. */
 static const char writes[WRITES][STATES + 1] = {
-    [FINISH] = "SWWWWWAAAASSWW", [RELEASE] = "SAWWWWAAAASSWW", [DOUBT] = "SAWWWAAAAASSWW",
-    [EXTEND] = "SAWWWAAAAASSWW", [SETTLED] = "SALLWWAAAASSWW", [RESOLVE] = "SWLLWWAAAASSLW",
-    [FORGET] = "SWLLWWWWWWSSLW",
+    [FINISH] = "SWWWWWAAAASSWWW", [RELEASE] = "SAWWWWAAAASSWWA", [DOUBT] = "SAWWWAAAAASSWWA",
+    [EXTEND] = "SAWWWAAAAASSWWA", [SETTLED] = "SALLWWAAAASSWWW", [RESOLVE] = "SWLLWWAAAASSLWW",
+    [FORGET] = "SWLLWWWWWWSSLWW",
 };
 
 static void every_write_in_every_state_answers_as_written(void **unused)
@@ -249,6 +250,48 @@ static void doubt_is_unknown_under_hold_and_probe_and_released_under_retry(void 
     assert_int_equal(record.status, RECORD_UNKNOWN);
 }
 
+/* What may have happened: kept over every later try, until somebody knows. */
+static void a_doubt_lasts_until_an_outcome_a_settled_look_or_a_person_clears_it(void **unused)
+{
+    (void)unused;
+    struct record_world world = world_now(NOW);
+    struct record_begin begin = a_begin(RECORD_UNKNOWN_RETRY);
+    bool changed = false;
+    struct record record = make(LIVE, RECORD_UNKNOWN_RETRY);
+    assert_false(record.doubt);
+    assert_int_equal(record_doubt(&record, TOKEN, NOW), RECORD_WRITTEN);
+    assert_true(record.doubt);
+    assert_int_equal(record_begin(&record, &begin, &world, NEXT, &changed), RECORD_PROCEED);
+    assert_int_equal(record_release(&record, NEXT, NOW), RECORD_WRITTEN);
+    assert_true(record.doubt);
+    struct record looked = record;
+    assert_int_equal(record_release_settled(&looked, NEXT, looked.quiet_at, false, &world),
+                     RECORD_WRITTEN);
+    assert_false(looked.doubt);
+    assert_int_equal(record_release_settled(&looked, NEXT, NOW, false, &world), RECORD_ALREADY);
+    struct record done = record;
+    struct record_final final = {RECORD_COMPLETE, 201, true};
+    assert_int_equal(record_finish(&done, NEXT, &final, NOW), RECORD_WRITTEN);
+    assert_false(done.doubt);
+    assert_int_equal(record_resolve(&record, NEXT, 201, false, &world), RECORD_WRITTEN);
+    assert_false(record.doubt);
+}
+
+static void a_lapse_that_a_begin_meets_leaves_a_doubt(void **unused)
+{
+    (void)unused;
+    struct record_world world = world_now(NOW);
+    for (int policy = 0; policy < 3; policy++) {
+        struct record record = make(LAPSED, (enum record_unknown)policy);
+        struct record_begin begin = a_begin((enum record_unknown)policy);
+        bool changed = false;
+        assert_false(record.doubt);
+        assert_true(record_in_doubt(&record, RECORD_LEASE_LAPSED));
+        record_begin(&record, &begin, &world, NEXT, &changed);
+        assert_true(record.doubt);
+    }
+}
+
 static void an_operators_status_says_whether_it_failed(void **unused)
 {
     (void)unused;
@@ -287,6 +330,8 @@ int main(void)
         cmocka_unit_test(forget_without_a_token_takes_any_record_that_lives),
         cmocka_unit_test(a_write_repeated_reports_what_is_stored),
         cmocka_unit_test(doubt_is_unknown_under_hold_and_probe_and_released_under_retry),
+        cmocka_unit_test(a_doubt_lasts_until_an_outcome_a_settled_look_or_a_person_clears_it),
+        cmocka_unit_test(a_lapse_that_a_begin_meets_leaves_a_doubt),
         cmocka_unit_test(an_operators_status_says_whether_it_failed),
         cmocka_unit_test(extend_never_shortens_a_lease_and_renews_a_lapsed_one),
     };
