@@ -2,6 +2,7 @@
 #include "gateway/events.h"
 
 #include "base/timestamp.h"
+#include <errno.h>
 
 #define CORRELATION_SHOWN 128 /* bytes of a client's own id that are logged */
 #define METHOD_SHOWN 64 /* and of what else has no limit but the head's: no line is too long */
@@ -89,6 +90,28 @@ void exchange_count(const struct exchange *x)
 void upstream_count(const struct server *server, struct slice rule, int64_t began_us)
 {
     metrics_upstream_took(counters(server, rule), clock_boot_us() - began_us);
+}
+
+void upstream_responded(const struct server *server, int status)
+{
+    metrics_upstream_responded(server->config->metrics, status);
+}
+
+void upstream_unreached(const struct server *server, int error)
+{
+    enum metrics_failure failure = error == ECONNREFUSED ? METRICS_FAILURE_REFUSED
+                                   : error == ECONNRESET ? METRICS_FAILURE_RESET
+                                   : error == ETIMEDOUT  ? METRICS_FAILURE_TIMEOUT
+                                                         : METRICS_FAILURE_UNREACHABLE;
+    metrics_upstream_failed(server->config->metrics, failure);
+}
+
+void upstream_broke(const struct server *server, const struct http_conn *conn, bool timed_out)
+{
+    enum metrics_failure failure = timed_out                            ? METRICS_FAILURE_TIMEOUT
+                                   : conn->refusal != HTTP_REFUSAL_NONE ? METRICS_FAILURE_MALFORMED
+                                                                        : METRICS_FAILURE_RESET;
+    metrics_upstream_failed(server->config->metrics, failure);
 }
 
 static void count_unruled(const struct client *client, enum metrics_outcome outcome)

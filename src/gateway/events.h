@@ -19,8 +19,16 @@ void exchange_note_state(struct exchange *x, enum engine_verdict verdict);
 /* One line about how it ended. */
 void exchange_log(const struct exchange *x);
 
+/* ---- the upstream ---- */
+
 /* Counts an exchange with the upstream, for the rule of that name ("": none). */
 void upstream_count(const struct server *server, struct slice rule, int64_t began_us);
+
+/* Counts what it came to: a response, a connection that could not be had (an errno), or one that
+ * gave no complete response. */
+void upstream_responded(const struct server *server, int status);
+void upstream_unreached(const struct server *server, int error);
+void upstream_broke(const struct server *server, const struct http_conn *conn, bool timed_out);
 
 /* ---- requests without one ---- */
 

@@ -66,6 +66,8 @@ static bool take(struct pass *pass, bool fresh)
 {
     int64_t deadline = clock_after(clock_boot_us(), pass->settings->connect_timeout_us);
     pass->unreached = -http_pool_take(pass->client->plan->pool, fresh, deadline, &pass->upstream);
+    if (pass->unreached != 0)
+        upstream_unreached(pass->client->server, pass->unreached);
     return pass->unreached == 0;
 }
 
@@ -224,6 +226,15 @@ static enum attempt_end exchange_once(struct pass *pass)
     return read == HTTP_READ_TIMEOUT ? ATTEMPT_TIMED_OUT : ATTEMPT_BROKE;
 }
 
+static void count_end(const struct pass *pass, enum attempt_end end)
+{
+    const struct server *server = pass->client->server;
+    if (end == ATTEMPT_ANSWERED)
+        upstream_responded(server, pass->response.status);
+    else if (end == ATTEMPT_BROKE || end == ATTEMPT_TIMED_OUT)
+        upstream_broke(server, pass->upstream, end == ATTEMPT_TIMED_OUT);
+}
+
 static bool pass_on(struct pass *pass, bool fresh)
 {
     if (!take(pass, fresh))
@@ -232,6 +243,9 @@ static bool pass_on(struct pass *pass, bool fresh)
     int64_t began = clock_boot_us();
     enum attempt_end end = exchange_once(pass);
     upstream_count(pass->client->server, slice_of(NULL), began);
+    if (end == ATTEMPT_AGAIN && fresh)
+        end = ATTEMPT_BROKE;
+    count_end(pass, end);
     if (end == ATTEMPT_ANSWERED && pass->response.status == 101)
         answer_switch(pass);
     else if (end == ATTEMPT_ANSWERED)
@@ -240,9 +254,9 @@ static bool pass_on(struct pass *pass, bool fresh)
         pass_log(pass->client, pass->request, end == ATTEMPT_ANSWERED ? pass->response.status : 0,
                  mark_of(pass));
     http_pool_give(pass->client->plan->pool, pass->upstream, pass->reusable);
-    if (end == ATTEMPT_AGAIN && !fresh)
+    if (end == ATTEMPT_AGAIN)
         return pass_on(pass, true);
-    if (end == ATTEMPT_BROKE || end == ATTEMPT_AGAIN)
+    if (end == ATTEMPT_BROKE)
         return refuse(pass, ERROR_UPSTREAM_BROKE);
     return end == ATTEMPT_TIMED_OUT ? refuse(pass, ERROR_UPSTREAM_TIMEOUT) : keep;
 }

@@ -66,6 +66,7 @@ bool upstream_take(struct exchange *x, bool fresh, enum exchange_end *ret_end)
     x->unreached = -http_pool_take(x->plan->pool, fresh, deadline, &x->upstream);
     if (x->unreached == 0)
         return true;
+    upstream_unreached(x->server, x->unreached);
     x->upstream = NULL;
     *ret_end = EXCHANGE_NOT_SENT;
     return false;
@@ -239,5 +240,9 @@ enum exchange_end upstream_exchange(struct exchange *x, struct slice method, str
     int64_t began = clock_boot_us();
     enum exchange_end end = send_and_read(x, method, head, body);
     upstream_count(x->server, x->rule->name, began);
+    if (end == EXCHANGE_ANSWERED || end == EXCHANGE_TOKEN_STALE)
+        upstream_responded(x->server, x->response.status);
+    else
+        upstream_broke(x->server, x->upstream, end == EXCHANGE_TIMED_OUT);
     return end;
 }

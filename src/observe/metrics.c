@@ -133,6 +133,18 @@ void metrics_upstream_took(struct metrics_rule *rule, int64_t span_us)
     observe(&rule->upstream, span_us);
 }
 
+void metrics_upstream_responded(struct metrics *metrics, int status)
+{
+    CHECK(status >= 100 && status / 100 <= METRICS_CLASSES);
+    count(&metrics->responses[status / 100 - 1], 1);
+}
+
+void metrics_upstream_failed(struct metrics *metrics, enum metrics_failure failure)
+{
+    CHECK(failure < METRICS_FAILURE_COUNT);
+    count(&metrics->failures[failure], 1);
+}
+
 void metrics_reloaded(struct metrics *metrics, bool successful)
 {
     count(&metrics->reloads[successful], 1);

@@ -26,6 +26,10 @@
       "From a request's head to its answer's head, waiting included.")                             \
     X(UPSTREAM_DURATION, "pawl_upstream_duration_seconds", HISTOGRAM, "rule",                      \
       "Of exchanges with the upstream, probes included.")                                          \
+    X(UPSTREAM_RESPONSES, "pawl_upstream_responses_total", COUNTER, "class",                       \
+      "Responses of the upstream, on ruled and other routes, by class of their status.")           \
+    X(UPSTREAM_ERRORS, "pawl_upstream_errors_total", COUNTER, "reason",                            \
+      "Requests to which the upstream gave no complete response, by reason.")                      \
     X(IN_FLIGHT, "pawl_in_flight", GAUGE, "", "Ruled exchanges with the upstream.")                \
     X(WAITING, "pawl_waiting", GAUGE, "", "Duplicates that wait for their first request.")         \
     X(CONNECTIONS, "pawl_connections", GAUGE, "", "Client connections.")                           \
@@ -95,6 +99,21 @@ enum metrics_outcome {
         METRICS_OUTCOME_COUNT
 };
 
+/* Why the upstream gave no complete response. */
+#define METRICS_FAILURES(X)                                                                        \
+    X(REFUSED, "refused")         /* it refused the connection */                                  \
+    X(UNREACHABLE, "unreachable") /* no connection for another cause: no route, no descriptor */   \
+    X(TIMEOUT, "timeout")         /* no connection, or no response, in time */                     \
+    X(RESET, "reset")         /* it closed or reset the connection before its response ended */    \
+    X(MALFORMED, "malformed") /* what it sent is not HTTP */
+
+enum metrics_failure {
+#define X(name, text) METRICS_FAILURE_##name,
+    METRICS_FAILURES(X)
+#undef X
+        METRICS_FAILURE_COUNT
+};
+
 /* Upper bounds of the histograms' buckets: microseconds, and the same as the label `le`. */
 #define METRICS_BUCKETS(X)                                                                         \
     X(1000, "0.001")                                                                               \
@@ -131,6 +150,10 @@ void metrics_count(struct metrics_rule *rule, enum metrics_outcome outcome);
 /* Counts a duration in microseconds (below 0 counts as 0). From any thread. */
 void metrics_request_took(struct metrics_rule *rule, int64_t span_us);
 void metrics_upstream_took(struct metrics_rule *rule, int64_t span_us);
+
+/* Counts a response of the upstream (100 to 599), or why there was none. From any thread. */
+void metrics_upstream_responded(struct metrics *metrics, int status);
+void metrics_upstream_failed(struct metrics *metrics, enum metrics_failure failure);
 
 /* Counts a reload of the config. From any thread. */
 void metrics_reloaded(struct metrics *metrics, bool successful);

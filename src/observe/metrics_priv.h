@@ -25,6 +25,7 @@ struct metrics_rule {
     char text[]; /* the name's bytes */
 };
 
+#define METRICS_CLASSES 5  /* of a status: 1xx to 5xx */
 #define METRICS_SLOTS 1024 /* of the hash table: a power of two, four times the names */
 
 /* A slot is filled once and never emptied: readers need no lock. */
@@ -34,6 +35,8 @@ struct metrics {
     atomic_size_t n_named;
     struct metrics_rule *unruled;
     struct metrics_rule *other;
+    atomic_ullong responses[METRICS_CLASSES];
+    atomic_ullong failures[METRICS_FAILURE_COUNT];
     struct mutex adding;
     atomic_ullong reloads[2]; /* failed, successful */
     atomic_bool reload_failed;

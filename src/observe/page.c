@@ -23,6 +23,12 @@ static const char *const outcomes[METRICS_OUTCOME_COUNT] = {
 #undef X
 };
 
+static const char *const failures[METRICS_FAILURE_COUNT] = {
+#define X(name, text) text,
+    METRICS_FAILURES(X)
+#undef X
+};
+
 static const char *const bounds[METRICS_BUCKET_COUNT] = {
 #define X(bound, text) text,
     METRICS_BUCKETS(X)
@@ -146,6 +152,20 @@ static void add_store(struct buf *buf, const struct metrics_reading *reading, en
         add_pair(buf, metric, reasons, (uint64_t[]){reading->store_full, reading->store_busy});
 }
 
+static void add_upstream(struct buf *buf, const struct metrics *metrics)
+{
+    const char *name = rows[METRIC_UPSTREAM_RESPONSES].name;
+    for (size_t i = 0; i < METRICS_CLASSES; i++)
+        buf_printf(buf, "%s{class=\"%zuxx\"} %llu\n", name, i + 1, load(&metrics->responses[i]));
+}
+
+static void add_upstream_errors(struct buf *buf, const struct metrics *metrics)
+{
+    const char *name = rows[METRIC_UPSTREAM_ERRORS].name;
+    for (size_t i = 0; i < METRICS_FAILURE_COUNT; i++)
+        buf_printf(buf, "%s{reason=\"%s\"} %llu\n", name, failures[i], load(&metrics->failures[i]));
+}
+
 static void add_reloads(struct buf *buf, struct metrics *metrics)
 {
     const char *name = rows[METRIC_RELOADS].name;
@@ -163,6 +183,12 @@ static void add_samples(struct buf *buf, struct metrics *metrics,
     case METRIC_REQUEST_DURATION:
     case METRIC_UPSTREAM_DURATION:
         add_rules(buf, metrics, metric, add_histogram);
+        return;
+    case METRIC_UPSTREAM_RESPONSES:
+        add_upstream(buf, metrics);
+        return;
+    case METRIC_UPSTREAM_ERRORS:
+        add_upstream_errors(buf, metrics);
         return;
     case METRIC_RECORDS:
         add_records(buf, reading);

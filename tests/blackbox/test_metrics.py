@@ -10,11 +10,12 @@ import pytest
 from admin import Admin, with_admin
 from conftest import CONFIG, standing
 from gateway import ROOT, free_port
-from upstream import Reply, closes, say
+from upstream import Reply, closes, resets, say
 from wire import Later, at_once, eventually, request_bytes
 
 TABLE = (ROOT / "src/observe/metrics.h").read_text("utf-8")
-OUTCOMES = re.findall(r'^    X\([A-Z_]+, "([a-z_]+)"\)', TABLE, re.M)
+OUTCOMES = re.findall(r'^    X\([A-Z_]+, "([a-z_]+)"\)',
+                      TABLE.partition("METRICS_OUTCOMES(X)")[2].partition("\nenum ")[0], re.M)
 SERIES = re.findall(r'^    X\([A-Z_]+, "(\w+)",\s*(\w+),\s*"([\w,]*)"', TABLE, re.M)
 RULE = "refunds.create"
 HITS_OF = 10_000
@@ -171,6 +172,44 @@ def test_a_client_that_gave_up_waiting_is_not_counted(both, upstream):
     gate.open()
     first.result()
     assert admin.outcomes(RULE) == {"created": 1}
+
+
+# ---- the upstream ----
+
+def upstream_counts(admin: Admin) -> dict[str, float]:
+    """What of the two series of the upstream is not zero, by the label's value."""
+    return {value: n for (name, labels), n in admin.series().items()
+            for label, value in labels if n and name in ("pawl_upstream_responses_total",
+                                                         "pawl_upstream_errors_total")}
+
+
+@pytest.mark.parametrize("route", ["/refunds", "/other"])
+def test_responses_of_the_upstream_are_counted_by_class(both, upstream, route):
+    """found: C-H2"""
+    gateway, admin = both
+    upstream.then(say(201), say(302), say(422), say(503), say(500))
+    for n in range(5):
+        gateway.post(route, {}, f"k{n}")
+    assert upstream_counts(admin) == {"2xx": 1, "3xx": 1, "4xx": 1, "5xx": 2}
+
+
+@pytest.mark.parametrize("route", ["/refunds", "/other"])
+def test_an_upstream_that_fails_is_counted_by_the_way_it_fails(pawl, upstream, route):
+    """found: C-H2"""
+    gateway, admin = with_admin(pawl, "idle_timeout: 1s\n" + CONFIG + "    timeout: 1s\n")
+    for n, (reply, reason) in enumerate([(resets(), "reset"), (closes(), "reset"),
+                                         (Reply(raw=b"SSH-2.0-x\r\n\r\n"), "malformed")]):
+        before = upstream_counts(admin)
+        upstream.then(reply)
+        assert gateway.post(route, {}, f"k{n}").status == 502
+        assert upstream_counts(admin) == before | {reason: before.get(reason, 0) + 1}
+    gate = upstream.hold()
+    assert gateway.post(route, {}, "late").status == 504
+    gate.open()
+    assert upstream_counts(admin)["timeout"] == 1
+    upstream.stop()
+    assert gateway.post(route, {}, "refused").status == 503
+    assert upstream_counts(admin) == {"reset": 2, "malformed": 1, "timeout": 1, "refused": 1}
 
 
 # ---- gauges and durations ----

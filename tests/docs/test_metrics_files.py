@@ -14,7 +14,8 @@ ROOT = Path(__file__).resolve().parents[2]
 TABLE = (ROOT / "src/observe/metrics.h").read_text("utf-8").replace("\\\n", " ")
 SERIES = {name: (kind.lower(), labels, text) for name, kind, labels, text in re.findall(
     r'X\(\w+, "(\w+)", (\w+), "([\w,]*)",\s*"([^"]*)"\)', TABLE)}
-OUTCOMES = set(re.findall(r'X\(\w+, "([a-z_]+)"\)', TABLE))
+OUTCOMES = set(re.findall(r'X\(\w+, "([a-z_]+)"\)',
+                          TABLE.partition("METRICS_OUTCOMES(X)")[2].partition("\nenum ")[0]))
 METRICS = (ROOT / "docs/metrics.md").read_text("utf-8")
 RULES = [ROOT / "packaging/prometheus" / name for name in ("pawl-rules.yml", "pawl-alerts.yml")]
 BOARD = json.loads((ROOT / "packaging/grafana/pawl.json").read_text("utf-8"))
