@@ -102,7 +102,7 @@
     X(protect, SHARED, rule_draft, rule.protect, bool, 0, 0, "true",                               \
       "false: the route passes as if it had no rule")                                              \
     X(authorize, SHARED, rule_draft, rule.authorize, authorize, 0, 0, "(none)",                    \
-      "GET /path: asked with the caller's headers before it is told an earlier answer")            \
+      "GET /path: asked with the caller's headers before anything begins; 2xx goes on")            \
     X(key, SHARED, rule_draft, rule.key, key, 0, 0, "\"{header:Idempotency-Key}\"",                \
       "template of the key")                                                                       \
     X(require, SHARED, rule_draft, rule.require, bool, 0, 0, "true",                               \

@@ -9,7 +9,7 @@
  *                 "store_down"}, ..],
  *      "errors": {CODE: {"status", "title", "retryable", "safe_new_key", "hint"}, ..}}
  *
- * `tenant.authorized`: the service is asked before an earlier answer is told. `kept.stream`:
+ * `tenant.authorized`: the service is asked before a request begins. `kept.stream`:
  * answers pass live, and only that there was one is kept. A rule with `protect: false` is listed
  * with `protected` false and nothing more: a client must know that a retry there may happen twice.
  */

@@ -71,7 +71,7 @@ struct rule {
     enum record_unknown unknown;
     struct template probe;     /* target, with RECORD_UNKNOWN_PROBE; always GET */
     int probe_status;          /* 0: the probe's own */
-    bool authorizes;           /* asks before it tells an earlier answer */
+    bool authorizes;           /* asks before it begins */
     struct template authorize; /* with that: the target; always GET; no source of the body */
     struct fate_policy answers;
     enum rule_duplicate duplicate;

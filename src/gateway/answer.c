@@ -244,15 +244,12 @@ static void make_exact(const struct exchange *x, struct problem *problem)
 {
     enum record_unknown unknown = x->rule->unknown;
     enum error error = problem->error;
-    if (x->authorizing) { /* an earlier answer stands, and may yet be told */
-        problem->retryable = true;
-        problem->safe_new_key = false;
-        return;
-    }
     if (error == ERROR_PAYLOAD_MISMATCH)
         make_mismatch_exact(x, problem);
     if (error == ERROR_UPSTREAM_UNAVAILABLE)
         make_unreached_exact(x, problem);
+    if (x->authorizing)
+        return; /* no record was looked at */
     if (error == ERROR_OUTCOME_UNKNOWN)
         problem->retryable = unknown == RECORD_UNKNOWN_PROBE;
     bool in_doubt = error == ERROR_UPSTREAM_BROKE || error == ERROR_UPSTREAM_TIMEOUT;

@@ -1,22 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `authorize: GET /me`: whoever can name a tenant can read its answers, so before one is told the
- * service is asked whether this caller may see it (contract section 3). The caller's end-to-end
- * headers go along, none of its body. 2xx goes on; any other answer is the client's, as it is. No
- * answer is 503: nothing is told unasked. Nothing is remembered: a session ends between two
- * requests. It is asked before a probe, too: what that finds is an earlier answer, and the 404 by
- * which a service hides from one caller what is another's would release the other's operation.
+ * `authorize: GET /tenants/{tenant}/access`: whoever can name a tenant can read its answers and
+ * squat its keys, so the service is asked whether this caller may act as this tenant (contract
+ * section 3). It is asked once a request, before anything begins: a first attempt under a foreign
+ * tenant would become that tenant's outcome, and a mismatch alone tells that a key exists. 2xx goes
+ * on, other answers below 500 are the client's, as they are, and 5xx or none is 503. Nothing is
+ * remembered: a session ends between two requests.
  */
 #include "base/check.h"
 #include "gateway/exchange.h"
 #include "gateway/head.h"
-
-/* Those that tell of an earlier answer. A mismatch or a running request tells of none. */
-static bool tells_answer(enum engine_verdict verdict)
-{
-    return verdict == ENGINE_REPLAY || verdict == ENGINE_RESULT_EXPIRED ||
-           verdict == ENGINE_RESULT_NOT_KEPT;
-}
 
 static bool write_head(struct exchange *x, struct buf *head, struct slice *ret_missing)
 {
@@ -50,52 +43,45 @@ static enum exchange_end ask(struct exchange *x, struct slice head, bool fresh)
     return ask(x, head, true);
 }
 
-static bool refuse(struct exchange *x, const char *detail)
+static bool refuse(struct exchange *x, enum error error, const char *detail)
 {
-    answer_error(x, ERROR_UPSTREAM_UNAVAILABLE, slice_of(detail), NULL);
+    answer_error(x, error, slice_of(detail), NULL);
     return false;
 }
 
-static bool may_see(struct exchange *x)
+static bool may_act(struct exchange *x)
 {
     struct buf head BUF_AUTO = buf_make(HEAD_OUT_MAX);
     struct slice missing = {0};
     if (!write_head(x, &head, &missing))
-        return refuse(x, "the request lacks what `authorize` asks with");
+        return refuse(x, ERROR_UPSTREAM_UNAVAILABLE,
+                      "the request lacks what `authorize` asks with");
     enum exchange_end end = ask(x, buf_slice(&head), false);
-    if (end != EXCHANGE_ANSWERED)
-        return refuse(x, "the service did not say whether this caller may see the answer");
+    if (clock_boot_us() >= x->deadline)
+        return refuse(x, ERROR_UPSTREAM_TIMEOUT, "the service was still asked who may do this");
+    if (end != EXCHANGE_ANSWERED || x->answer.status >= 500)
+        return refuse(x, ERROR_UPSTREAM_UNAVAILABLE,
+                      "the service did not say whether this caller may act as this tenant");
     if (x->answer.status / 100 == 2)
         return true;
     answer_first(x, &x->answer, NULL);
     return false;
 }
 
-static bool ask_who(struct exchange *x)
+bool authorize(struct exchange *x)
 {
-    int64_t limit = clock_after(clock_boot_us(), x->rule->timeout_us);
+    if (!x->rule->authorizes)
+        return true;
+    CHECK(x->attempt.token == 0);
+    int64_t began = clock_boot_us();
+    int64_t limit = clock_after(began, x->rule->timeout_us);
     x->deadline = limit < x->patience ? limit : x->patience;
     x->authorizing = true;
     atomic_fetch_add(&x->server->shared->in_flight, 1);
-    bool goes_on = may_see(x);
+    bool goes_on = may_act(x);
     atomic_fetch_sub(&x->server->shared->in_flight, 1);
     x->authorizing = false;
     upstream_give(x);
+    x->asked_us += clock_boot_us() - began;
     return goes_on;
-}
-
-bool authorize(struct exchange *x, enum engine_verdict verdict)
-{
-    if (!x->rule->authorizes || !tells_answer(verdict))
-        return true;
-    CHECK(x->attempt.token == 0);
-    bool goes_on = ask_who(x);
-    if (!goes_on && verdict == ENGINE_REPLAY)
-        outcome_unref(x->attempt.op.found);
-    return goes_on;
-}
-
-bool authorize_probe(struct exchange *x)
-{
-    return !x->rule->authorizes || x->owned || ask_who(x);
 }

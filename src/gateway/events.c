@@ -72,6 +72,8 @@ static enum metrics_outcome outcome_of(const struct exchange *x)
         return outcome_of_mark(x->outcome);
     if (x->error == ERROR_UPSTREAM_UNAVAILABLE && server_draining(x->server))
         return METRICS_LIMITED;
+    if (x->authorizing && is_upstreams(x->error))
+        return METRICS_RELEASED; /* nothing has begun */
     return outcome_of_error(x->error);
 }
 

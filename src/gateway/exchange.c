@@ -83,15 +83,14 @@ static enum step act(struct exchange *x, enum engine_verdict verdict)
         CRASH_POINT(after_claim_commit);
         return own(x, forward_run);
     case ENGINE_PROBE:
-        return own(x, authorize_probe(x) ? probe_run : probe_leave);
+        return own(x, probe_run);
     case ENGINE_OTHER_RECIPE: {
         char *recipe MEM_AUTO = x->attempt.op.found_recipe;
         x->rehashed = true;
         return identify_again(x, slice_of(recipe)) ? STEP_DECIDE : STEP_DONE;
     }
     default:
-        if (authorize(x, verdict))
-            answer_verdict(x, verdict);
+        answer_verdict(x, verdict);
         return STEP_DONE;
     }
 }
@@ -172,6 +171,8 @@ static bool judge_anew(struct exchange *x)
                 answer_error(x, ERROR_LIMITED, SLICE("the config changed meanwhile"), NULL);
             return false;
         }
+        if (!authorize(x))
+            return false;
         reload_wait(x->server);
     }
     return true;
@@ -179,9 +180,7 @@ static bool judge_anew(struct exchange *x)
 
 static void run(struct exchange *x, bool *ret_bypass)
 {
-    if (!identify(x, ret_bypass) || !judge_anew(x))
-        return;
-    if (admit(x))
+    if (identify(x, ret_bypass) && admit(x) && authorize(x) && judge_anew(x))
         decide_until_done(x);
 }
 

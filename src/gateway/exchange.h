@@ -5,11 +5,11 @@
  *
  *   identify (tenant, key)          identify.c    400, 413, 415
  *   read body, hash                 identify.c
+ *   may it act as this tenant?      authorize.c   503, 504, what the service says
  *   decide                          engine
  *     proceed  -> forward, settle   forward.c, settle.c
  *     probe    -> ask, settle       probe.c, settle.c
- *     else     -> may it be seen?   authorize.c
- *              -> answer            answer.c
+ *     else     -> answer            answer.c
  *
  * A step returns what comes next. The client's socket is not read while the exchange runs: a client
  * that leaves changes nothing (contract section 2, invariant 4).
@@ -71,6 +71,7 @@ struct exchange {
     int64_t started;  /* boot time */
     int64_t patience; /* boot time: until then the client waits; CLOCK_NEVER: its own affair */
     int64_t deadline; /* boot time: the exchange with the upstream ends */
+    int64_t asked_us; /* what `authorize` took of the rule's timeout */
     struct http_response response;
     struct http_conn *upstream; /* lent by the pool; NULL: none */
     struct answer answer;
@@ -79,7 +80,7 @@ struct exchange {
     bool rehashed;    /* by the recipe of a record that was found */
     bool unprotected; /* the store cannot decide, and the rule says pass */
     bool unsent;      /* the upstream may lack part of the request: its connection is used up */
-    bool authorizing; /* it is asked whether the caller may see an earlier answer */
+    bool authorizing; /* it is asked whether the caller may act as this tenant */
     bool probing;     /* what is under way upstream is a probe */
     bool has_failure; /* a probe follows a failure: what to answer if it settles nothing */
     struct fate failure;
@@ -122,17 +123,12 @@ enum step forward_run(struct exchange *x);
 /* Sends the request without any record and passes the answer on: `store_down: pass`. */
 enum step forward_unprotected(struct exchange *x);
 
-/* Asks the upstream what became of the operation; or leaves it unknown, unasked. */
+/* Asks the upstream what became of the operation. */
 enum step probe_run(struct exchange *x);
-enum step probe_leave(struct exchange *x);
 
-/* Asks the upstream whether this caller may see what a verdict tells, where the rule says so.
- * False: answered, and the verdict's outcome was given back. */
-bool authorize(struct exchange *x, enum engine_verdict verdict);
-
-/* The same before a probe of an operation that is not this caller's own attempt. False: answered;
- * the operation is to be left. */
-bool authorize_probe(struct exchange *x);
+/* Asks the upstream whether this caller may act as its tenant, where the rule says so. False:
+ * answered. */
+bool authorize(struct exchange *x);
 
 /* Stores the fate of an exchange with the upstream, and tells what is then true. */
 enum step settle(struct exchange *x, struct fate fate);

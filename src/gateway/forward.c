@@ -41,7 +41,7 @@ enum step forward_run(struct exchange *x)
     struct buf head BUF_AUTO = buf_make(HEAD_OUT_MAX);
     enum exchange_end end = EXCHANGE_NOT_SENT;
     x->probing = false;
-    x->deadline = clock_after(clock_boot_us(), x->rule->timeout_us);
+    x->deadline = clock_after(clock_boot_us(), x->rule->timeout_us - x->asked_us);
     write_head(x, &head);
     if (!buf_ok(&head) || !upstream_take(x, false, &end))
         return settle(x, fate_of(x, EXCHANGE_NOT_SENT));
@@ -75,7 +75,7 @@ enum step forward_unprotected(struct exchange *x)
     struct buf head BUF_AUTO = buf_make(HEAD_OUT_MAX);
     enum exchange_end end = EXCHANGE_NOT_SENT;
     x->unprotected = true;
-    x->deadline = clock_after(clock_boot_us(), x->rule->timeout_us);
+    x->deadline = clock_after(clock_boot_us(), x->rule->timeout_us - x->asked_us);
     if (x->attempt.begin.window)
         x->attempt.op.record.created_at = clock_wall_us(); /* its window is not known */
     write_head(x, &head);

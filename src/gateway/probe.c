@@ -50,9 +50,3 @@ enum step probe_run(struct exchange *x)
         x->answer.status = x->rule->probe_status;
     return settle(x, fate_of_probe(end, x->answer.status));
 }
-
-enum step probe_leave(struct exchange *x)
-{
-    x->probing = true;
-    return settle(x, fate_of_probe(EXCHANGE_NOT_SENT, 0));
-}

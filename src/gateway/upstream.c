@@ -28,18 +28,23 @@ struct slice upstream_key(struct exchange *x)
     return buf_slice(&x->sent_key);
 }
 
+static bool starts_nocase(struct slice name, struct slice prefix)
+{
+    return name.len >= prefix.len && slice_eq_nocase(slice_make(name.at, prefix.len), prefix);
+}
+
 /* Fields that speak of the request's body, or say when and in part it is to be answered, mean
  * something else on a GET: `If-None-Match: *` of a PUT that creates would make every probe 304. One
  * that overrides the method would make a POST of it, or the OPTIONS that everybody may ask. */
 static bool speaks_of_request(struct slice name)
 {
     static const struct slice names[] = {
-        {"Content-Type", 12},      {"Content-Encoding", 16},
         {"If-Match", 8},           {"If-None-Match", 13},
         {"If-Modified-Since", 17}, {"If-Unmodified-Since", 19},
         {"If-Range", 8},           {"Range", 5},
     };
-    return SLICE_AMONG(name, names) || rule_is_override(name);
+    return SLICE_AMONG(name, names) || rule_is_override(name) ||
+           starts_nocase(name, SLICE("Content-")) || starts_nocase(name, SLICE("Idempotency-"));
 }
 
 const struct http_request *upstream_get_request(struct exchange *x)
