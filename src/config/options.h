@@ -109,7 +109,7 @@
       "a request without a key is refused; false: it passes unprotected")                          \
     X(key_syntax, SHARED, rule_draft, rule.key_syntax, key_syntax, 0, 0, "lenient",                \
       "lenient: k or \"k\"; strict: \"k\" only (RFC 9651 String)")                                 \
-    X(key_format, SHARED, rule_draft, format, key_format, 0, 0, "any",                             \
+    X(key_format, SHARED, rule_draft, rule.key_format, key_format, 0, 0, "any",                    \
       "any | uuid | uuid4 | {regex: PATTERN}")                                                     \
     X(ttl, SHARED, rule_draft, rule.ttl_us, span, MS, CLOCK_NEVER, "24h",                          \
       "how long an answer is kept, from its completion; forever is allowed")                       \

@@ -12,11 +12,7 @@
 
 /* A rule before its last checks; first the table's defaults, then the file's, then its own. */
 struct rule_draft {
-    struct rule rule; /* key_format and recipe come at the end */
-    struct draft_format {
-        enum key_format_kind kind;
-        struct slice pattern;
-    } format;
+    struct rule rule; /* the recipe comes at the end */
     bool has_tenant;
     enum fate_remember remember;
     struct draft_statuses {

@@ -95,7 +95,7 @@ static void warn_of_key_format(struct reader *reader, const struct rule_draft *d
     const struct template *key = &draft->rule.key;
     bool is_clients = key->n == 1 && key->parts[0].source == TEMPLATE_HEADER;
     if (node && format && !is_clients && format == reader->base->set[OPTION_key_format] &&
-        draft->format.kind != KEY_FORMAT_ANY)
+        draft->rule.key_format_kind != KEY_FORMAT_ANY)
         complaints_add(reader->warnings, node->place, node->key,
                        "the key_format of defaults judges this key, too, which no client sends "
                        "(key_format: any)");

@@ -223,33 +223,36 @@ OPTION_READER(headers)
         rule->n_headers = texts.n;
 }
 
-/* Each rule owns its compiled format, so here a pattern is only tried. */
-static bool is_good_format(struct reader *reader, const struct node *node,
-                           const struct draft_format *format)
+static void set_format(struct reader *reader, const struct node *node, enum key_format_kind kind,
+                       struct slice pattern)
 {
     struct slice problem = {NULL, 0};
-    struct key_format *tried = key_format_new(format->kind, format->pattern, &problem);
-    if (!tried)
+    struct rule_draft *draft = reader->draft;
+    const struct key_format *compiled =
+        key_format_new(kind, pattern, reader_rule_texts(reader), &problem);
+    if (!compiled) {
         complain(reader, node, problem, "a POSIX extended regular expression");
-    key_format_free(tried);
-    return tried != NULL;
+        return;
+    }
+    draft->rule.key_format = compiled;
+    draft->rule.key_format_kind = kind;
+    draft->rule.key_pattern = pattern;
 }
 
 OPTION_READER(key_format)
 {
     static const enum key_format_kind kinds[] = {KEY_FORMAT_ANY, KEY_FORMAT_UUID, KEY_FORMAT_UUID4};
-    struct draft_format format = {KEY_FORMAT_REGEX, {NULL, 0}};
+    struct slice pattern = {NULL, 0};
     size_t index;
     (void)option;
+    (void)field;
     if (node->kind != NODE_MAP) {
         if (reader_choice(reader, node, "any|uuid|uuid4|{regex: PATTERN}", &index))
-            *(struct draft_format *)field = (struct draft_format){.kind = kinds[index]};
+            set_format(reader, node, kinds[index], pattern);
         return;
     }
     const struct node *regex = reader_only_member(reader, node, "regex", &index);
-    if (!regex || !reader_scalar(reader, regex, A_FORMAT, &format.pattern))
+    if (!regex || !reader_scalar(reader, regex, A_FORMAT, &pattern))
         return;
-    format.pattern = arena_copy(reader_rule_texts(reader), format.pattern);
-    if (is_good_format(reader, regex, &format))
-        *(struct draft_format *)field = format;
+    set_format(reader, regex, KEY_FORMAT_REGEX, arena_copy(reader_rule_texts(reader), pattern));
 }

@@ -125,17 +125,11 @@ static void fail(struct reader *reader)
 /* The rule's own parts that defaults cannot share. */
 static void finish(struct reader *reader, struct rule_draft *draft)
 {
-    struct slice problem;
     BUF_AUTO struct buf recipe = buf_make(RECIPE_MAX);
     payload_recipe_write(&draft->rule.payload, &recipe);
     if (!buf_ok(&recipe))
         fail(reader);
     draft->rule.recipe = arena_copy(reader_rule_texts(reader), buf_slice(&recipe));
-    draft->rule.key_format_kind = draft->format.kind;
-    draft->rule.key_pattern = draft->format.pattern;
-    draft->rule.key_format = key_format_new(draft->format.kind, draft->format.pattern, &problem);
-    if (!draft->rule.key_format)
-        fail(reader);
 }
 
 static void build(struct reader *reader, struct rule_draft *const *drafts, size_t n)

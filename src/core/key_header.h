@@ -44,15 +44,12 @@ enum key_format_kind {
     KEY_FORMAT_UUID4,
     KEY_FORMAT_REGEX, /* POSIX ERE without back-references and nested repeats */
 };
-struct key_format; /* holds a compiled regex */
+struct key_format;
 
-/* Compiles a format; `pattern` counts with REGEX, and matches whole keys. Refused are
- * back-references, nested repeats, bounds over 255 (over 320 in all), more than 256 bytes, and
- * what POSIX leaves undefined, such as \d. NULL: `*ret_problem` says why, in a sentence that lives
- * for ever. */
-struct key_format *key_format_new(enum key_format_kind kind, struct slice pattern,
-                                  struct slice *ret_problem);
-void key_format_free(struct key_format *format);
+/* Compiles a format into `arena`; `pattern` counts with REGEX (core/pattern.h), and matches whole
+ * keys. NULL: `*ret_problem` says why, in a sentence that lives for ever. */
+const struct key_format *key_format_new(enum key_format_kind kind, struct slice pattern,
+                                        struct arena *arena, struct slice *ret_problem);
 
 /* Whether `key` has the format. For UUIDs `*ret_key` is `key` in lower case (in `arena`). False
  * also when memory ran out (arena->failed). Thread-safe. */

@@ -29,8 +29,6 @@ void rule_set_unref(struct rule_set *set)
     CHECK(before > 0);
     if (before > 1)
         return;
-    for (size_t i = 0; i < set->n; i++)
-        key_format_free(set->rules[i].key_format);
     arena_fini(&set->arena);
     mem_free(set);
 }

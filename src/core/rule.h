@@ -52,7 +52,7 @@ struct rule {
     struct template tenant;
     struct template key;
     enum key_syntax key_syntax;
-    struct key_format *key_format; /* this rule's own; NULL: any */
+    const struct key_format *key_format; /* NULL: any */
     enum key_format_kind key_format_kind;
     struct slice key_pattern; /* with KEY_FORMAT_REGEX, as written */
     struct payload_selection payload;
@@ -96,7 +96,7 @@ struct rule_set {
  */
 struct rule_set *rule_set_new(size_t arena_max);
 struct rule_set *rule_set_ref(struct rule_set *set);
-/* Accepts NULL. The last one frees the key formats of all rules too. */
+/* Accepts NULL. */
 void rule_set_unref(struct rule_set *set);
 
 /* Compiles `METHOD /path/{param}`: POST, PUT, PATCH or DELETE. False: `*ret_problem` says what is

@@ -179,7 +179,7 @@ static void a_rule_overrides_the_defaults_wherever_they_stand(void **state)
     assert_slice(rules[1].recipe, "1 include /x");
     assert_false(rules[1].tenant_none);
     assert_int_equal(rules[1].settle_us, 7 * S);
-    assert_ptr_not_equal(rules[0].key_format, rules[1].key_format);
+    assert_ptr_equal(rules[0].key_format, rules[1].key_format);
     config_free(config);
 }
 

@@ -400,7 +400,7 @@ static void a_set_lives_as_long_as_somebody_holds_it(void **state)
     struct slice problem;
     struct rule_set *set = make_set(rules);
     (void)state;
-    set->rules[1].key_format = key_format_new(KEY_FORMAT_REGEX, SLICE("a+"), &problem);
+    set->rules[1].key_format = key_format_new(KEY_FORMAT_REGEX, SLICE("a+"), &set->arena, &problem);
     assert_ptr_equal(rule_set_ref(set), set);
     rule_set_unref(set);
     assert_int_equal(set->n, 2);

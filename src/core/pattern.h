@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * pattern: a POSIX extended regular expression that a text must match as a whole. Pure.
+ *
+ * Patterns come from the config, texts from strangers, so nothing here may grow with what is
+ * matched: a compiled pattern is a set of positions (one for each character or bracket expression,
+ * bounds written out) and masks over that set; matching takes a few word operations for each byte
+ * and allocates nothing. Bytes count, in the C locale; '.' is any byte but NUL.
+ */
+#ifndef PAWL_CORE_PATTERN_H
+#define PAWL_CORE_PATTERN_H
+
+#include "base/arena.h"
+
+#define PATTERN_MAX 256            /* bytes */
+#define PATTERN_POSITIONS_MAX 1024 /* with all bounds written out */
+#define PATTERN_TEXT_MAX 255       /* a longer text never matches */
+
+struct pattern;
+
+/* Compiles `text` into `arena`. Refused are back-references, nested repeats, bounds over 255 (over
+ * 320 in all), more than 256 bytes or 1024 positions, '^' elsewhere than at the start and '$'
+ * elsewhere than at the end, and what POSIX leaves undefined, such as \d. NULL: `*ret_problem`
+ * says why, in a sentence that lives for ever. */
+const struct pattern *pattern_compile(struct slice text, struct arena *arena,
+                                      struct slice *ret_problem);
+
+/* Whether all of `text` matches. Thread-safe, and the time is bounded: at most 255 bytes, each one
+ * a pass over the masks. */
+bool pattern_matches(const struct pattern *pattern, struct slice text);
+
+#endif
