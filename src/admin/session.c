@@ -14,7 +14,6 @@
 #define BODY_US (30 * CLOCK_US_PER_S)
 #define WRITE_US (30 * CLOCK_US_PER_S)
 #define LINGER_US (1 * CLOCK_US_PER_S)
-#define LINGER_MAX ((size_t)4 * 1024 * 1024)
 #define FIELDS_MAX ((size_t)1024)
 #define HEAD_MAX ((size_t)4 * 1024)
 #define DETAIL_MAX 1024
@@ -172,7 +171,7 @@ void session_run(void *argument)
         while (serve_one(session))
             ;
         if (!session->admin->stopping && session->conn.received > 0)
-            http_conn_linger(&session->conn, LINGER_MAX, within(LINGER_US));
+            http_conn_linger(&session->conn, LINGER_US, within(LINGER_US));
         http_conn_close(&session->conn);
     }
     session_end(session);

@@ -12,7 +12,7 @@
 #define DESCRIPTORS_OTHER 128   /* store, log, signals, admin listener, libraries */
 #define MAPPINGS_OTHER 2048     /* the program, its libraries, allocators */
 #define MAPPINGS_OF_A_FIBER 2   /* stack and guard page */
-#define FIBERS_OF_A_LOOP ((size_t)16)
+#define FIBERS_OF_A_LOOP (16 + TURNED_AWAY_MAX)
 #define MAP_COUNT "/proc/sys/vm/max_map_count"
 #define PROBLEM_MAX ((size_t)512)
 
@@ -28,7 +28,8 @@ static bool descriptors_fit(const struct config *config, size_t threads, char **
 {
     struct rlimit limit;
     size_t needed = config->max_connections + PLACES_SPARE + config->max_in_flight +
-                    threads * (PLAN_IDLE_MAX + DESCRIPTORS_OF_A_LOOP) + DESCRIPTORS_OTHER;
+                    threads * (PLAN_IDLE_MAX + DESCRIPTORS_OF_A_LOOP + TURNED_AWAY_MAX) +
+                    DESCRIPTORS_OTHER;
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
         return true;
     limit.rlim_cur = limit.rlim_max;

@@ -13,7 +13,6 @@
 #define READ_US (30 * CLOCK_US_PER_S)
 #define WRITE_US (30 * CLOCK_US_PER_S)
 #define LINGER_US (2 * CLOCK_US_PER_S)
-#define LINGER_MAX ((size_t)1024 * 1024)
 #define REQUEST_BODY_MAX ((size_t)64 * 1024)
 #define HEAD_MAX ((size_t)8 * 1024)
 #define ARENA_MAX ((size_t)8 * 1024 * 1024)
@@ -97,7 +96,7 @@ static void refuse(struct session *session, enum http_read result)
         return;
     }
     send_answer(session, &answer, (struct manner){0});
-    http_conn_linger(&session->conn, LINGER_MAX, within(LINGER_US));
+    http_conn_linger(&session->conn, LINGER_US, within(LINGER_US));
 }
 
 /* ---- one request ---- */

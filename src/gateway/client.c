@@ -11,10 +11,12 @@
 #include <stdio.h>
 #include <sys/uio.h>
 
-#define DROP_MAX ((uint64_t)64 * 1024)          /* of a body nobody wanted */
-#define LINGER_MAX ((size_t)4 * 1024 * 1024)    /* bytes read after a refusal */
-#define LINGER_US (INT64_C(1) * CLOCK_US_PER_S) /* and how long */
-#define CLIENT_ARENA_MAX ((size_t)256 * 1024)   /* paths and parameters of one head */
+#define DROP_MAX ((uint64_t)64 * 1024) /* of a body nobody wanted */
+/* A client that still sends after its answer is listened to for as long as nginx does. */
+#define LINGER_IDLE_US (INT64_C(5) * CLOCK_US_PER_S)
+#define LINGER_US (INT64_C(30) * CLOCK_US_PER_S)
+#define LINGER_DRAIN_US (INT64_C(1) * CLOCK_US_PER_S)
+#define CLIENT_ARENA_MAX ((size_t)256 * 1024) /* paths and parameters of one head */
 #define PROBLEM_MAX ((size_t)8 * 1024)
 
 struct slice client_trace(struct client *client, const struct http_request *request)
@@ -166,13 +168,30 @@ static void refuse_malformed(struct client *client)
     client_refuse(client, &refusal);
 }
 
-static bool serve_head(struct client *client, struct http_request *request, struct arena *arena)
+void client_refuse_crowd(struct client *client)
+{
+    client_refuse(client, &(struct refusal){
+                              .error = ERROR_LIMITED,
+                              .status = 503,
+                              .detail = SLICE("all client connections of this gateway are in use"),
+                          });
+}
+
+/* Whoever has not sent a whole head makes room for others, the oldest head first. */
+static enum http_read read_head(struct client *client, struct http_request *request)
 {
     int64_t deadline = clock_boot_us() + client->plan->settings.head_timeout_us;
+    places_newest(client);
     enum http_read read = http_conn_read_request(&client->conn, deadline, request);
+    places_busy(client, read == HTTP_READ_OK);
     client->began = clock_boot_us();
     client->sent_before = client->conn.sent;
-    switch (read) {
+    return read;
+}
+
+static bool serve_head(struct client *client, struct http_request *request, struct arena *arena)
+{
+    switch (read_head(client, request)) {
     case HTTP_READ_OK:
         break;
     case HTTP_READ_REFUSED:
@@ -183,6 +202,8 @@ static bool serve_head(struct client *client, struct http_request *request, stru
                                                 .detail = SLICE("the head did not come in time")});
         return false;
     default:
+        if (client->makes_room)
+            client_refuse_crowd(client);
         return false;
     }
     return route(client, request, arena) && drop_body(client);
@@ -196,14 +217,17 @@ static bool serve_one(struct client *client)
     places_idle(client);
     bool came = !server_draining(client->server) && !client->leaving &&
                 http_conn_wait(&client->conn, idle_until) == HTTP_READ_OK;
-    places_busy(client, came);
-    if (!came)
+    if (!came) {
+        places_busy(client, false);
         return false;
+    }
     client->state = CLIENT_BUSY;
     client->trace[0] = '\0';
 
     struct arena arena ARENA_AUTO = arena_make(CLIENT_ARENA_MAX);
     struct http_request *request = arena_alloc(&arena, sizeof *request);
+    if (!request)
+        places_busy(client, false);
     if (!request || !serve_head(client, request, &arena))
         return false;
     http_conn_next(&client->conn);
@@ -219,6 +243,20 @@ static void unlink_client(struct client *client)
         client->next->prev = client->prev;
 }
 
+/* It has its answer: when somebody else needs its place, or the gateway drains, it goes at once. */
+static void linger(struct client *client)
+{
+    if (client->leaving) {
+        http_conn_linger(&client->conn, 0, 0);
+        return;
+    }
+    int64_t most = server_draining(client->server) ? LINGER_DRAIN_US : LINGER_US;
+    client->state = CLIENT_LINGERING;
+    places_idle(client);
+    http_conn_linger(&client->conn, LINGER_IDLE_US, clock_after(clock_boot_us(), most));
+    places_busy(client, false);
+}
+
 void client_run(void *argument)
 {
     struct client *client = argument;
@@ -228,7 +266,7 @@ void client_run(void *argument)
     if (client->cut_off)
         http_conn_abort(&client->conn);
     else if (client->conn.head_len > 0 || client->conn.refusal != HTTP_REFUSAL_NONE)
-        http_conn_linger(&client->conn, LINGER_MAX, clock_boot_us() + LINGER_US);
+        linger(client);
     http_conn_close(&client->conn);
     unlink_client(client);
     plan_unref(client->plan);

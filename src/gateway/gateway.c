@@ -16,10 +16,10 @@
 #include <unistd.h>
 
 #define BACKLOG 1024
-#define NO_DESCRIPTORS_US (INT64_C(20) * 1000) /* rest after accept found none free */
-#define WAIT_STEP_NS 2000000L                  /* between two looks at a drain */
-#define FIBERS_SPARE (16 + PLACES_SPARE)       /* beside one for each connection */
-#define TURNED_AWAY_MAX ((size_t)64 * 1024)    /* bytes read of what one sent who may not stay */
+#define NO_DESCRIPTORS_US (INT64_C(20) * 1000)             /* rest after accept found none free */
+#define WAIT_STEP_NS 2000000L                              /* between two looks at a drain */
+#define FIBERS_SPARE (16 + PLACES_SPARE + TURNED_AWAY_MAX) /* beside one for each connection */
+#define TURNED_AWAY_US (INT64_C(1) * CLOCK_US_PER_S) /* a connection that may not stay is heard */
 
 /* ---- accepting ---- */
 
@@ -36,18 +36,38 @@ static void name_peer(struct client *client, const struct sockaddr_storage *peer
     client->address = text ? slice_of(text) : SLICE("unknown");
 }
 
-/* One connection too many of its address. It is told so with neither place nor fiber: what is said
- * fits the kernel's empty buffer, so nobody waits for it. */
-static void turn_away(struct client *client)
+static void client_free(struct client *client)
 {
-    client_refuse(client, &(struct refusal){
-                              .error = ERROR_LIMITED,
-                              .detail = SLICE("too many connections from this address"),
-                          });
-    http_conn_linger(&client->conn, TURNED_AWAY_MAX, 0);
+    http_conn_close(&client->conn);
+    plan_unref(client->plan);
+    mem_free(client);
 }
 
-/* False: it has its answer, or its end. */
+static void run_turned_away(void *argument)
+{
+    struct client *client = argument;
+    struct server *server = client->server;
+    http_conn_linger(&client->conn, TURNED_AWAY_US, clock_boot_us() + TURNED_AWAY_US);
+    client_free(client);
+    server->turned_away--;
+}
+
+/* A connection that may not stay has its answer without a place: it fits the kernel's empty buffer,
+ * so nobody waits. A request on its way would reset it, so some are heard for a moment, each by a
+ * fiber. */
+static void turn_away(struct client *client)
+{
+    struct server *server = client->server;
+    if (server->turned_away < TURNED_AWAY_MAX &&
+        fiber_spawn(server->loop, "turned away", run_turned_away, client)) {
+        server->turned_away++;
+        return;
+    }
+    http_conn_linger(&client->conn, 0, 0);
+    client_free(client);
+}
+
+/* False: it has its answer. */
 static bool may_stay(struct client *client, const struct sockaddr_storage *peer)
 {
     struct server *server = client->server;
@@ -55,13 +75,17 @@ static bool may_stay(struct client *client, const struct sockaddr_storage *peer)
     client->peer = peer_of(peer);
     client->counted = limit > 0 && peers_enter(server->shared->peers, client->peer, limit);
     if (limit > 0 && !client->counted) {
-        turn_away(client);
+        client_refuse(client, &(struct refusal){
+                                  .error = ERROR_LIMITED,
+                                  .detail = SLICE("too many connections from this address"),
+                              });
         return false;
     }
     if (places_take(server))
         return true;
     if (client->counted)
         peers_leave(server->shared->peers, client->peer);
+    client_refuse_crowd(client);
     return false;
 }
 
@@ -97,11 +121,10 @@ static void serve(struct server *server, int fd, const struct sockaddr_storage *
     client->server = server;
     client->plan = plan_ref(server->plan);
     name_peer(client, peer);
-    if (may_stay(client, peer) && spawn(client))
-        return;
-    http_conn_close(&client->conn);
-    plan_unref(client->plan);
-    mem_free(client);
+    if (!may_stay(client, peer))
+        turn_away(client);
+    else if (!spawn(client))
+        client_free(client);
 }
 
 static void accept_all(struct server *server)
@@ -138,7 +161,7 @@ static void drain_server(void *argument)
     if (server->acceptor)
         parker_wake(server->acceptor);
     for (struct client *client = server->clients; client; client = client->next) {
-        if (client->state == CLIENT_IDLE)
+        if (client->state == CLIENT_IDLE || client->state == CLIENT_LINGERING)
             shutdown(client->conn.io.fd, SHUT_RD);
         if (client->state == CLIENT_WAITING && client->waiting) {
             client->waiting->interrupted = true;

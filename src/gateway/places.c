@@ -7,27 +7,45 @@
 #define LEAVING_US (INT64_C(1) * CLOCK_US_PER_MS) /* between two looks at those who leave */
 #define LOOKS_MAX 20                              /* for a place that another loop makes */
 
-void places_idle(struct client *client)
+static void link_newest(struct client *client)
 {
     struct idle_list *idle = &client->server->idle;
-    if (client->idle_listed || client->leaving)
-        return;
     client->idle_listed = true;
     client->idle_newer = NULL;
     client->idle_older = idle->newest;
     *(idle->newest ? &idle->newest->idle_newer : &idle->oldest) = client;
     idle->newest = client;
-    atomic_fetch_add(&idle->n, 1);
 }
 
-static void take_out(struct client *client)
+void places_idle(struct client *client)
+{
+    if (client->idle_listed || client->leaving)
+        return;
+    link_newest(client);
+    atomic_fetch_add(&client->server->idle.n, 1);
+}
+
+static void unlink_idle(struct client *client)
 {
     struct idle_list *idle = &client->server->idle;
     CHECK(client->idle_listed);
     client->idle_listed = false;
-    atomic_fetch_sub(&idle->n, 1);
     *(client->idle_newer ? &client->idle_newer->idle_older : &idle->newest) = client->idle_older;
     *(client->idle_older ? &client->idle_older->idle_newer : &idle->oldest) = client->idle_newer;
+}
+
+static void take_out(struct client *client)
+{
+    unlink_idle(client);
+    atomic_fetch_sub(&client->server->idle.n, 1);
+}
+
+void places_newest(struct client *client)
+{
+    if (!client->idle_listed)
+        return;
+    unlink_idle(client);
+    link_newest(client);
 }
 
 void places_busy(struct client *client, bool came)

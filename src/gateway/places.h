@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * places: who may hold a client connection. There are max_connections places over all loops. When
- * they are taken, the connection of this loop that has been idle longest (between two requests, or
- * before its first) makes room for a newcomer: one that sends nothing keeps nobody out. Where this
- * loop has none, another is asked for its own, and the newcomer waits a moment. Until one is
+ * they are taken, an idle connection of this loop makes room for a newcomer: one that waits for a
+ * request, has not sent the whole head of one, or lingers behind its answer; the one that has done
+ * so longest goes first. So whoever sends nothing, or a head byte by byte, keeps nobody out. Where
+ * this loop has none, another is asked for its own, and the newcomer waits a moment. Until one is
  * gone there is one connection more, PLACES_SPARE at the most; so the loop accepts no more while
  * PLACES_LEAVING_MAX are about to go.
  */
@@ -24,8 +25,10 @@ void places_leave(struct client *client);
 /* Before accepting: waits until those that make room are gone. */
 void places_wait(const struct server *server);
 
-/* The client waits for a request from now on; or no longer, and whether one came. */
+/* The client may make room for another from now on, or no longer; then: whether a request came. */
 void places_idle(struct client *client);
+/* Others are to make room before it: it has sent something. */
+void places_newest(struct client *client);
 void places_busy(struct client *client, bool came);
 
 #endif

@@ -11,6 +11,9 @@
 #include "gateway/reload.h"
 
 #define PLACES_SPARE ((size_t)64) /* connections above max_connections, on their way out */
+#define TURNED_AWAY_MAX                                                                            \
+    ((size_t)32) /* a loop: connections that are told that they may not stay                       \
+                  */
 
 /* What all loops share: counted, never waited for. */
 struct gateway_shared {
@@ -25,7 +28,7 @@ struct gateway_shared {
 
 struct client;
 
-/* Clients that wait for a request. */
+/* Clients that can make room for others. */
 struct idle_list {
     struct client *oldest;
     struct client *newest;
@@ -45,7 +48,8 @@ struct server {
     struct plan *plan; /* what new requests are served by */
     struct reload reload;
     struct client *clients;  /* every connection of this loop */
-    struct idle_list idle;   /* those among them that wait for a request */
+    struct idle_list idle;   /* those among them that can make room */
+    size_t turned_away;      /* connections without a place that are being told so */
     struct parker *acceptor; /* the accept fiber's, to be woken by a drain; NULL: it has ended */
     struct loop_post drain;
 };
@@ -59,9 +63,10 @@ struct gateway {
 
 /* What a client connection is doing, for the drain. */
 enum client_state {
-    CLIENT_IDLE,    /* between two requests: closed at once */
-    CLIENT_BUSY,    /* ends by itself */
-    CLIENT_WAITING, /* a duplicate that waits: gives up its place */
+    CLIENT_IDLE,      /* between two requests: closed at once */
+    CLIENT_BUSY,      /* ends by itself */
+    CLIENT_WAITING,   /* a duplicate that waits: gives up its place */
+    CLIENT_LINGERING, /* it has its answer, and what it still sends is dropped: closed at once */
 };
 
 struct client {
@@ -118,6 +123,8 @@ struct refusal {
     int unreached;    /* why there was no connection to the upstream: an errno, or 0 */
 };
 void client_refuse(struct client *client, const struct refusal *refusal);
+/* The same for a connection for which there is no place. */
+void client_refuse_crowd(struct client *client);
 
 /* The accept fiber's function, argument a struct server. */
 void server_accept(void *argument);

@@ -22,6 +22,7 @@
 
 #define WINDOW_MIN ((size_t)4 * 1024)
 #define INPUT_FIRST ((size_t)8 * 1024 - 1) /* storage of a buf is one byte longer */
+#define LINGER_PART ((size_t)16 * 1024)    /* read at once of what is dropped */
 #define PEEK_MAX ((size_t)1024)            /* of interim answers, while a request is sent */
 #define INPUT_MAX (HTTP_HEAD_MAX + WINDOW_MIN)
 
@@ -76,17 +77,15 @@ void http_conn_abort(struct http_conn *conn)
     http_conn_close(conn);
 }
 
-void http_conn_linger(struct http_conn *conn, size_t max, int64_t deadline_us)
+void http_conn_linger(struct http_conn *conn, int64_t idle_us, int64_t deadline_us)
 {
     buf_clear(&conn->in);
-    char *at = shutdown(conn->io.fd, SHUT_WR) == 0 ? buf_room(&conn->in, WINDOW_MIN) : NULL;
-    size_t left = at != NULL ? max : 0;
-    while (left > 0) {
-        size_t n = left < WINDOW_MIN ? left : WINDOW_MIN;
-        ptrdiff_t got = http_conn_receive(conn, at, n, deadline_us);
-        if (got <= 0)
-            break;
-        left -= (size_t)got;
+    char *at = shutdown(conn->io.fd, SHUT_WR) == 0 ? buf_room(&conn->in, LINGER_PART) : NULL;
+    ptrdiff_t got = at != NULL;
+    while (got > 0) {
+        int64_t idle_until = clock_after(clock_boot_us(), idle_us);
+        got = http_conn_receive(conn, at, LINGER_PART,
+                                idle_until < deadline_us ? idle_until : deadline_us);
     }
     http_conn_close(conn);
 }

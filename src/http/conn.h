@@ -47,9 +47,9 @@ void http_conn_close(struct http_conn *conn);
 void http_conn_abort(struct http_conn *conn);
 
 /* Closes the way a server must after a refusal (RFC 9112 9.6): stops sending, then reads and drops
- * at most `max` bytes until the peer closes or the deadline passed, so that the answer is not lost
- * to a RST. */
-void http_conn_linger(struct http_conn *conn, size_t max, int64_t deadline_us);
+ * what comes until the peer closes, sends nothing for `idle_us`, or the deadline passed: closed any
+ * earlier, a RST could overtake the answer. However much comes is read, as by nginx. */
+void http_conn_linger(struct http_conn *conn, int64_t idle_us, int64_t deadline_us);
 
 enum http_read {
     HTTP_READ_OK,

@@ -37,8 +37,14 @@ enum http_parse {
 #define HTTP_REFUSALS(X)                                                                           \
     X(REQUEST_LINE, 400, "malformed request line")                                                 \
     X(METHOD, 400, "the method is not an upper-case token")                                        \
-    X(TARGET, 400, "malformed request target")                                                     \
+    X(TLS, 400, "this looks like TLS, and this port speaks plain HTTP: end TLS before pawl")       \
+    X(TARGET, 400, "the request target is neither a /path nor an http:// URL")                     \
+    X(TARGET_HTTPS, 400, "the request target is an https:// URL; http:// or a /path is served")    \
+    X(TARGET_BYTE, 400,                                                                            \
+      "the request target holds a byte outside printable ASCII; percent-encode it")                \
+    X(TARGET_FRAGMENT, 400, "the request target holds a #; percent-encode it")                     \
     X(VERSION, 505, "only HTTP/1.0 and HTTP/1.1 are served")                                       \
+    X(HTTP2, 505, "this is HTTP/2; only HTTP/1.0 and HTTP/1.1 are served")                         \
     X(STATUS_LINE, 502, "malformed status line")                                                   \
     X(LINE_END, 400, "a line does not end with CR LF, or holds a bare CR or NUL")                  \
     X(FIELD_NAME, 400, "a header field name is not a token, or has _ in place of -")               \

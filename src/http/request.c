@@ -64,12 +64,15 @@ static bool is_method(struct slice s)
     return http_is_token(s);
 }
 
-static bool is_target_text(struct slice s)
+static enum http_refusal check_target_text(struct slice s)
 {
-    for (size_t i = 0; i < s.len; i++)
-        if (s.at[i] <= ' ' || s.at[i] > '~' || s.at[i] == '#')
-            return false;
-    return s.len > 0;
+    for (size_t i = 0; i < s.len; i++) {
+        if (s.at[i] <= ' ' || s.at[i] > '~')
+            return HTTP_REFUSAL_TARGET_BYTE;
+        if (s.at[i] == '#')
+            return HTTP_REFUSAL_TARGET_FRAGMENT;
+    }
+    return s.len > 0 ? HTTP_REFUSAL_NONE : HTTP_REFUSAL_TARGET;
 }
 
 static void split_path(struct slice s, struct http_request *request)
@@ -99,9 +102,11 @@ static enum http_refusal read_target(struct http_request *request)
 {
     struct slice target = request->target;
     struct slice scheme = SLICE("http://");
+    struct slice secure = SLICE("https://");
+    enum http_refusal refusal = check_target_text(target);
 
-    if (!is_target_text(target))
-        return HTTP_REFUSAL_TARGET;
+    if (refusal)
+        return refusal;
     if (target.at[0] == '/') {
         split_path(target, request);
         return HTTP_REFUSAL_NONE;
@@ -112,6 +117,8 @@ static enum http_refusal read_target(struct http_request *request)
     }
     if (target.len > scheme.len && slice_eq_nocase(slice_make(target.at, scheme.len), scheme))
         return read_absolute_form(slice_skip(target, scheme.len), request);
+    if (target.len > secure.len && slice_eq_nocase(slice_make(target.at, secure.len), secure))
+        return HTTP_REFUSAL_TARGET_HTTPS;
     if (!slice_eq(request->method, SLICE("CONNECT")) || !is_authority(target))
         return HTTP_REFUSAL_TARGET;
     request->authority = target;
@@ -130,6 +137,8 @@ static enum http_refusal read_request_line(struct slice line, struct http_reques
         return HTTP_REFUSAL_REQUEST_LINE;
     if (!is_method(request->method))
         return HTTP_REFUSAL_METHOD;
+    if (slice_eq(request->method, SLICE("PRI")) && slice_eq(version, SLICE("HTTP/2.0")))
+        return HTTP_REFUSAL_HTTP2;
     refusal = http_version_read(version, HTTP_REFUSAL_REQUEST_LINE, &request->minor_version);
     return refusal ? refusal : read_target(request);
 }
@@ -236,11 +245,21 @@ static void clear(struct http_request *request)
     request->headers.n = 0;
 }
 
+/* The record that holds a ClientHello (RFC 8446 5.1): handshake, version 3.x. */
+static bool looks_like_tls(struct slice bytes)
+{
+    return bytes.len >= 2 && bytes.at[0] == 0x16 && bytes.at[1] == 0x03;
+}
+
 enum http_parse http_parse_request(struct slice bytes, size_t *scan, struct http_request *ret)
 {
     enum http_parse found;
 
     clear(ret);
+    if (looks_like_tls(bytes)) {
+        ret->refusal = HTTP_REFUSAL_TLS;
+        return HTTP_PARSE_REFUSED;
+    }
     found = http_head_scan(bytes, scan, &ret->refusal);
     if (found != HTTP_PARSE_DONE)
         return found;

@@ -6,7 +6,7 @@ import signal
 import socket
 
 from gateway import Gateway
-from wire import PATIENCE, Broken, Client, Reader, eventually, request_bytes
+from wire import PATIENCE, Answer, Broken, Client, Reader, eventually, request_bytes
 
 CONFIG = """
 tenant: none
@@ -60,6 +60,38 @@ def is_open(client: Client) -> bool:
         return False
 
 
+def is_full(answer: Answer) -> bool:
+    return (answer.is_problem(503, "RATE_LIMIT.exceeded") and answer["Retry-After"] == "1"
+            and answer["Connection"] == "close")
+
+
+def test_connections_that_send_a_head_byte_by_byte_keep_nobody_out(pawl):
+    """found: A-M10"""
+    gateway = pawl(CONFIG + "max_connections: 64\n")
+    slow = [gateway.connect() for _ in range(64)]
+    for client in slow:
+        client.send(b"G")
+    eventually(lambda: gateway.request("GET", "/x").status == 200, "all of them are heard")
+    for i in range(20):
+        assert gateway.post("/refunds", {"of": i}, key=f"k{i}").status == 201
+    assert is_full(slow[0].answer()), "the oldest head made room"
+    slow[-1].send(b"ET /x HTTP/1.1\r\nHost: h\r\n\r\n")
+    assert slow[-1].answer("GET").status == 200, "the newest is served"
+    close(slow)
+
+
+def test_a_connection_that_lingers_makes_room(pawl):
+    """found: E-F3"""
+    gateway = pawl(CONFIG + "max_connections: 8\n")
+    kept = [gateway.connect() for _ in range(8)]
+    for client in kept:
+        client.send(request_bytes("POST", "/refunds", [("Content-Length", "1000000")]))
+        assert client.answer().is_problem(400, "VALIDATION.idempotency.key_missing")
+    for i in range(20):
+        assert gateway.post("/refunds", {"of": i}, key=f"k{i}").status == 201
+    close(kept)
+
+
 def test_whoever_is_idle_makes_room_whichever_loop_serves_it(pawl):
     """With as many loops as these, most newcomers come to one that has nobody."""
     gateway = pawl(CONFIG.replace("threads: 1", "threads: 8") + "max_connections: 2\n")
@@ -71,7 +103,8 @@ def test_whoever_is_idle_makes_room_whichever_loop_serves_it(pawl):
     close(kept)
 
 
-def test_busy_connections_make_no_room_and_a_newcomer_is_closed(pawl, upstream):
+def test_busy_connections_make_no_room_and_a_newcomer_is_told_to_come_again(pawl, upstream):
+    """found: A-M10, A-U"""
     gateway = pawl(CONFIG + "max_connections: 3\n")
     gates = [upstream.hold() for _ in range(3)]
     busy = [gateway.connect() for _ in range(3)]
@@ -80,6 +113,8 @@ def test_busy_connections_make_no_room_and_a_newcomer_is_closed(pawl, upstream):
         gates[i].wait_for()
     for _ in range(5):
         with gateway.connect() as client:
+            client.send(request_bytes("GET", "/x"))
+            assert is_full(client.answer())
             assert client.is_closed()
     for gate in gates:
         gate.open()
