@@ -71,12 +71,40 @@ static size_t plain_length(struct slice s)
     return n;
 }
 
+/* The code point of two or three bytes of UTF-8; 0 of any other number. */
+static unsigned code_point(const char *at, size_t n)
+{
+    unsigned first = (unsigned char)at[0];
+    if (n == 2)
+        return (first & 0x1F) << 6 | ((unsigned char)at[1] & 0x3F);
+    if (n != 3)
+        return 0;
+    return (first & 0x0F) << 12 | ((unsigned)at[1] & 0x3F) << 6 | ((unsigned)at[2] & 0x3F);
+}
+
+/* What a terminal obeys, or shows so that a line reads otherwise than it is: C1 controls, line and
+ * paragraph separators, marks that change the direction of writing. */
+static bool misleads(unsigned code)
+{
+    static const struct {
+        unsigned first, last;
+    } ranges[] = {
+        {0x80, 0x9F}, {0x61C, 0x61C}, {0x200E, 0x200F}, {0x2028, 0x202E}, {0x2066, 0x2069}};
+    for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
+        if (code >= ranges[i].first && code <= ranges[i].last)
+            return true;
+    return false;
+}
+
 /* One character, or one byte of what is not UTF-8; returns how many bytes it took. */
 static size_t add_character(struct buf *buf, struct slice s)
 {
     size_t n = utf8_length(s);
+    unsigned code = n > 1 ? code_point(s.at, n) : 0;
     if (n == 0)
         buf_add_str(buf, "\\ufffd");
+    else if (misleads(code))
+        buf_printf(buf, "\\u%04x", code);
     else if (must_escape(s.at[0]) || s.at[0] == 0x7F)
         add_escape(buf, s.at[0]);
     else

@@ -94,6 +94,8 @@ void problem_write(const struct problem *problem, struct buf *buf)
     json_add_text(buf, "title", slice_of(row->title));
     json_add_i64(buf, "status", problem->status);
     json_add_text(buf, "detail", detail);
+    if (problem->instance)
+        json_add_text(buf, "instance", slice_of(problem->instance));
     json_add_text(buf, "error_code", slice_of(row->code));
     json_add_bool(buf, "retryable", problem->retryable);
     json_add_bool(buf, "safe_new_key", problem->safe_new_key);

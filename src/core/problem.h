@@ -27,6 +27,7 @@ struct problem {
     struct slice first_location; /* its Location; may be empty */
     int64_t first_at;            /* wall-clock microseconds, when it was begun; 0: not told */
     int64_t window_ends_at; /* from then on the key counts as new; 0: not told, CLOCK_NEVER: null */
+    const char *instance;   /* a URI of this occurrence, which the log line has, too; NULL: none */
     struct slice base;      /* `public_url`; empty: links are relative */
 };
 

@@ -73,6 +73,7 @@ static bool look_in_cache(struct engine *engine, struct attempt *attempt)
         .found = cached.outcome,
         .store_now = now,
         .record = {.status = cached.outcome->failed ? RECORD_FAILED : RECORD_COMPLETE,
+                   .attempts = cached.attempts,
                    .created_at = cached.created_at,
                    .completed_at = cached.completed_at,
                    .expires_at = cached.expires_at,
@@ -88,6 +89,7 @@ static void keep_in_cache(struct engine *engine, const struct attempt *attempt,
     struct cache_key key = cache_key_of(attempt, attempt->record_hash);
     const struct record *record = &attempt->op.record;
     struct cached cached = {.outcome = outcome,
+                            .attempts = record->attempts,
                             .created_at = record->created_at,
                             .completed_at = record->completed_at,
                             .expires_at = record->expires_at,

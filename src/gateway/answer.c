@@ -307,6 +307,7 @@ void answer_error(struct exchange *x, enum error error, struct slice detail, con
         return;
     x->error = error;
     problem.detail = detail;
+    problem.instance = client_instance(x->client);
     problem.base = x->plan->settings.public_url;
     if (x->key.len > 0)
         problem.key = shown_key(x, error);

@@ -33,6 +33,21 @@ struct slice client_trace(struct client *client, const struct http_request *requ
     return slice_of(client->trace);
 }
 
+const char *client_instance(struct client *client)
+{
+    unsigned char id[16];
+    char hex[2 * sizeof id + 1];
+    if (client->instance[0])
+        return client->instance;
+    random_bytes(id, sizeof id);
+    id[6] = (id[6] & 0x0F) | 0x40; /* UUID version 4, RFC 9562 */
+    id[8] = (id[8] & 0x3F) | 0x80;
+    hex_encode(id, sizeof id, hex);
+    snprintf(client->instance, sizeof client->instance, "urn:uuid:%.8s-%.4s-%.4s-%.4s-%.12s", hex,
+             hex + 8, hex + 12, hex + 16, hex + 20);
+    return client->instance;
+}
+
 bool client_may_go_on(const struct client *client, const struct http_request *request)
 {
     const struct http_conn *conn = &client->conn;
@@ -77,6 +92,7 @@ void client_refuse(struct client *client, const struct refusal *refusal)
     if (refusal->status != 0)
         problem.status = refusal->status;
     problem.detail = refusal->detail;
+    problem.instance = client_instance(client);
     refusal_report(client, refusal, problem.status);
     problem.base = client->plan->settings.public_url;
     struct buf body BUF_AUTO = buf_make(PROBLEM_MAX);
@@ -223,6 +239,7 @@ static bool serve_one(struct client *client)
     }
     client->state = CLIENT_BUSY;
     client->trace[0] = '\0';
+    client->instance[0] = '\0';
 
     struct arena arena ARENA_AUTO = arena_make(CLIENT_ARENA_MAX);
     struct http_request *request = arena_alloc(&arena, sizeof *request);

@@ -7,6 +7,7 @@
 #define CORRELATION_SHOWN 128 /* bytes of a client's own id that are logged */
 #define METHOD_SHOWN 64 /* and of what else has no limit but the head's: no line is too long */
 #define PATH_SHOWN 2048
+#define MATCH_MAX ((size_t)64 * 1024)
 #define TRACE_ID_AT 3 /* traceparent: VERSION-TRACE_ID-PARENT_ID-FLAGS (W3C Trace Context) */
 #define TRACE_ID_LEN 32
 #define TRACEPARENT_LEAST 55
@@ -154,6 +155,91 @@ static struct slice first_of(struct slice text, size_t max)
     return slice_make(text.at, text.len < max ? text.len : max);
 }
 
+/* ---- who, and what for ---- */
+
+static void add_client(struct log_line *line, const struct client *client)
+{
+    log_line_str(line, "client", client->address);
+}
+
+static bool template_has(const struct template *template, enum template_source source,
+                         struct slice name)
+{
+    for (size_t i = 0; i < template->n; i++)
+        if (template->parts[i].source == source &&
+            (!name.at || slice_eq_nocase(template->parts[i].text, name)))
+            return true;
+    return false;
+}
+
+/* The pattern of the rule's path; and the path itself, where that says more and no parameter of it
+ * is to be kept out of the log. */
+static void add_route(struct log_line *line, const struct exchange *x)
+{
+    BUF_AUTO struct buf match = buf_make(MATCH_MAX);
+    struct slice method;
+    rule_match_write(&x->rule->match, &match);
+    struct slice route = slice_cut(buf_slice(&match), ' ', &method);
+    bool open = !x->plan->settings.log_keys_hashed &&
+                !template_has(&x->rule->tenant, TEMPLATE_PATH, slice_of(NULL));
+    log_line_str(line, "method", first_of(x->request->method, METHOD_SHOWN));
+    log_line_str(line, "route", route);
+    if (open && !slice_eq(route, x->request->path))
+        log_line_str(line, "path", first_of(x->request->path, PATH_SHOWN));
+}
+
+/* Whether some rule has a parameter in that place of a path that begins with these segments. */
+static bool is_parameter(const struct rule_set *rules, const struct slice *segments, size_t at)
+{
+    for (size_t i = 0; i < rules->n; i++) {
+        const struct rule_match *match = &rules->rules[i].match;
+        size_t same = 0;
+        while (same < at && same < match->n_segments &&
+               (match->segments[same].is_param ||
+                slice_eq(match->segments[same].text, segments[same])))
+            same++;
+        if (same == at && at < match->n_segments && match->segments[at].is_param)
+            return true;
+    }
+    return false;
+}
+
+/* A path that has no rule, with `*` for what is a parameter in the path of one. */
+static void add_open_path(struct log_line *line, const struct rule_set *rules, struct slice path)
+{
+    BUF_AUTO struct buf text = buf_make(PATH_SHOWN);
+    struct slice segments[TEMPLATE_PATH_PARAMS_MAX + 1], rest = slice_skip(path, 1);
+    for (size_t n = 0; n <= TEMPLATE_PATH_PARAMS_MAX && rest.at; n++) {
+        rest = slice_cut(rest, '/', &segments[n]);
+        buf_add_char(&text, '/');
+        buf_add_slice(&text, is_parameter(rules, segments, n) ? SLICE("*") : segments[n]);
+    }
+    if (buf_ok(&text))
+        log_line_str(line, "path", buf_slice(&text));
+}
+
+static void add_hashed_path(struct log_line *line, const struct rule_set *rules, struct slice path)
+{
+    ARENA_AUTO struct arena arena = arena_make(4 * PATH_SHOWN);
+    if (path.len == 0 || path.len >= PATH_SHOWN || path_is_ambiguous(path))
+        return;
+    struct slice normal = path_normalise(path, &arena);
+    if (normal.at)
+        add_open_path(line, rules, normal);
+}
+
+/* Of a request without a rule. The query stays out: secrets are sent in it. */
+static void add_target(struct log_line *line, const struct client *client,
+                       const struct http_request *request)
+{
+    const struct gateway_settings *settings = &client->plan->settings;
+    log_line_str(line, "method", first_of(request->method, METHOD_SHOWN));
+    if (settings->log_keys_hashed)
+        add_hashed_path(line, settings->rules, request->path);
+    else
+        log_line_str(line, "path", first_of(request->path, PATH_SHOWN));
+}
+
 /* The trace's id, where the line has the form that it should have; else empty. */
 static struct slice trace_id(struct slice traceparent)
 {
@@ -166,33 +252,52 @@ static struct slice trace_id(struct slice traceparent)
     return good ? text : slice_of(NULL);
 }
 
-/* `made`: the traceparent that pawl added, "" for none. */
-static void add_ids(struct log_line *line, const struct headers *headers, const char *made)
+/* Whether a header holds keys, and the log must not. */
+static bool hides(const struct gateway_settings *settings, struct slice header)
 {
+    const struct rule_set *rules = settings->rules;
+    for (size_t i = 0; settings->log_keys_hashed && i < rules->n; i++)
+        if (template_has(&rules->rules[i].key, TEMPLATE_HEADER, header))
+            return true;
+    return false;
+}
+
+static void add_ids(struct log_line *line, const struct client *client,
+                    const struct headers *headers)
+{
+    const struct gateway_settings *settings = &client->plan->settings;
     const struct header *correlation = headers_find(headers, SLICE("X-Correlation-Id"));
     const struct header *trace = headers_find(headers, SLICE("traceparent"));
     if (!correlation)
         correlation = headers_find(headers, SLICE("X-Request-Id"));
-    if (correlation)
+    if (correlation && !hides(settings, correlation->name))
         log_line_str(line, "correlation_id", first_of(correlation->value, CORRELATION_SHOWN));
-    struct slice id = trace_id(trace ? trace->value : slice_of(made));
-    if (id.len > 0)
+    struct slice id = trace_id(trace ? trace->value : slice_of(client->trace));
+    if (id.len > 0 && !hides(settings, SLICE("traceparent")))
         log_line_str(line, "trace_id", id);
+    if (client->instance[0])
+        log_line_str(line, "instance", slice_of(client->instance));
 }
 
+/* `{payload}` may be the key, and of a short body the hash can be found by trying. */
 static void add_identity(struct log_line *line, const struct exchange *x)
 {
     struct slice secret = store_secret(x->server->config->store);
+    bool hashed = x->plan->settings.log_keys_hashed;
     log_line_str(line, "rule", x->rule->name);
     if (x->tenant.len > 0)
         log_line_keyed(line, "tenant_hash", secret, buf_slice(&x->tenant));
-    if (x->key.len > 0 && x->plan->settings.log_keys_hashed)
+    if (x->key.len > 0 && hashed)
         log_line_keyed(line, "idempotency_key", secret, buf_slice(&x->key));
     else if (x->key.len > 0)
         log_line_str(line, "idempotency_key", buf_slice(&x->key));
-    if (x->payload_hex[0])
+    if (x->payload_hex[0] && hashed)
+        log_line_keyed(line, "payload_hash", secret, slice_of(x->payload_hex));
+    else if (x->payload_hex[0])
         log_line_str(line, "payload_hash", slice_of(x->payload_hex));
 }
+
+/* ---- what became of it ---- */
 
 void exchange_note_state(struct exchange *x, enum engine_verdict verdict)
 {
@@ -231,7 +336,10 @@ void exchange_log(const struct exchange *x)
     if (!log)
         return;
     struct log_line line;
-    log_line_start(&line, level_of(x->status), "request");
+    bool crowded = x->error == ERROR_IN_PROGRESS; /* two at once under one key */
+    log_line_start(&line, crowded ? LOG_LEVEL_WARN : level_of(x->status), "request");
+    add_client(&line, x->client);
+    add_route(&line, x);
     add_identity(&line, x);
     log_line_i64(&line, "status", x->status);
     if (x->outcome)
@@ -240,16 +348,9 @@ void exchange_log(const struct exchange *x)
     if (x->error != ERROR_NONE)
         log_line_str(&line, "error_code", slice_of(error_row(x->error)->code));
     add_unreached(&line, x->unreached);
-    add_ids(&line, &x->request->headers, x->client->trace);
+    add_ids(&line, x->client, &x->request->headers);
     log_line_i64(&line, "duration_us", clock_boot_us() - x->started);
     log_line_end(log, &line);
-}
-
-/* Without the query, in which secrets are sent. */
-static void add_target(struct log_line *line, const struct http_request *request)
-{
-    log_line_str(line, "method", first_of(request->method, METHOD_SHOWN));
-    log_line_str(line, "path", first_of(request->path, PATH_SHOWN));
 }
 
 void pass_log(const struct client *client, const struct http_request *request, int status,
@@ -260,12 +361,13 @@ void pass_log(const struct client *client, const struct http_request *request, i
         return;
     struct log_line line;
     log_line_start(&line, level_of(status), "pass");
-    add_target(&line, request);
+    add_client(&line, client);
+    add_target(&line, client, request);
     log_line_i64(&line, "status", status);
     if (mark)
         log_line_str(&line, "idempotency_status", slice_of(mark));
     log_line_i64(&line, "bytes", (int64_t)(client->conn.sent - client->sent_before));
-    add_ids(&line, &request->headers, client->trace);
+    add_ids(&line, client, &request->headers);
     log_line_i64(&line, "duration_us", clock_boot_us() - client->began);
     log_line_end(log, &line);
 }
@@ -282,14 +384,15 @@ void refusal_report(const struct client *client, const struct refusal *refusal, 
         return;
     struct log_line line;
     log_line_start(&line, level_of(status), upstreams ? "pass" : "refuse");
+    add_client(&line, client);
     if (refusal->request)
-        add_target(&line, refusal->request);
+        add_target(&line, client, refusal->request);
     log_line_i64(&line, "status", status);
     if (refusal->mark)
         log_line_str(&line, "idempotency_status", slice_of(refusal->mark));
     log_line_str(&line, "error_code", slice_of(error_row(refusal->error)->code));
     add_unreached(&line, refusal->unreached);
     if (refusal->request)
-        add_ids(&line, &refusal->request->headers, client->trace);
+        add_ids(&line, client, &refusal->request->headers);
     log_line_end(log, &line);
 }

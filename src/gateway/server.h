@@ -88,6 +88,7 @@ struct client {
     struct slice address;   /* of the peer, as text */
     char address_text[64];
     char trace[56];       /* traceparent that was made for the request under way; "": none */
+    char instance[46];    /* `instance` of the problem that it was answered with; "": none */
     int64_t began;        /* boot time: the head of the request under way was read */
     uint64_t sent_before; /* conn.sent then */
 };
@@ -111,6 +112,9 @@ bool client_ask_for_body(struct client *client, const struct http_request *reque
 /* The traceparent line to add to the request (W3C Trace Context), made once for it; `.at` NULL: the
  * client sent its own. */
 struct slice client_trace(struct client *client, const struct http_request *request);
+
+/* The URI of this occurrence, for a problem and its log line (RFC 9457): made once a request. */
+const char *client_instance(struct client *client);
 
 /* Writes pawl's own error outside an exchange. */
 struct refusal {

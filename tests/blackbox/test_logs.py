@@ -7,14 +7,15 @@ import json
 import os
 import re
 import subprocess
+import uuid
 
 import pytest
 
 from admin import Admin, with_admin
 from conftest import CONFIG
-from gateway import PAWL, READY, free_port
-from upstream import closes
-from wire import Client, eventually, request_bytes
+from gateway import PAWL, READY, free_port, run
+from upstream import closes, say
+from wire import Client, Later, eventually, request_bytes
 
 TENANTS = 'tenant: "{header:X-Tenant}"\ntrust_tenant: true\n' + CONFIG.replace("tenant: none\n", "")
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -107,6 +108,108 @@ def test_under_hashed_no_line_holds_a_key(pawl, upstream):
     assert not any("secret-key" in line for line in gateway.printed)
 
 
+HASHED = """
+log_keys: hashed
+tenant: none
+rules:
+  - {name: by.payload, match: POST /by-payload, key: "{payload}"}
+  - {name: by.header, match: POST /by-header, key: "{header:X-Request-Id}"}
+  - {name: by.path, match: "PUT /things/{id}/parts/{part}", key: "{path:id}{path:part}"}
+"""
+
+
+def test_under_hashed_no_line_shows_by_another_field_what_a_key_is_made_of(pawl):
+    """found: A-L16"""
+    gateway = pawl(HASHED)
+    phone = {"phone": "+15550100"}
+    hashed = run("hash", "-", input=json.dumps(phone)).stdout.split()[0]
+    gateway.post("/by-payload", phone)
+    line, = lines(gateway, 1)
+    assert re.fullmatch(r"[0-9a-f]{16}", line["payload_hash"])
+    gateway.post("/by-header", {}, headers=[("X-Request-Id", "secret-id")])
+    gateway.request("PUT", "/things/secret-id/parts/secret-part", [], b"{}")
+    lines(gateway, 3)
+    for n, (method, target, event, shown) in enumerate([
+            ("GET", "/things/secret-id?secret-id", "pass", "/things/*"),
+            ("GET", "/other", "pass", "/other"),
+            ("DELETE", "/things/secret-id/parts/secret-part/more", "pass",
+             "/things/*/parts/*/more"),
+            ("TRACE", "/%74hings/secret-id/parts/secret-part/", "refuse", "/things/*/parts/*"),
+            ("PUT", "/things//secret-id/parts/secret-part", "refuse", None)]):
+        gateway.request(method, target, [("X-Request-Id", "secret-id")])
+        n = n + 1 if event == "pass" else n - 2
+        assert lines(gateway, n, event)[-1].get("path") == shown
+    everything = "\n".join(gateway.printed)
+    assert hashed not in everything and "secret" not in everything
+
+
+def test_each_line_names_client_method_and_route(pawl, upstream):
+    """found: C-H3"""
+    gateway = pawl("""
+tenant: "{header:X-Tenant}"
+trust_tenant: true
+rules:
+  - {name: a, match: "POST /orders/{id}/items"}
+  - {name: b, match: POST /refunds}
+  - {name: c, match: "POST /of/{merchant}", tenant: "{path:merchant}"}
+""")
+    gateway.post("/orders/5/items?token=s3cret", {}, "k1", [("X-Tenant", "t")])
+    gateway.post("/refunds", {}, "malformed key", [("X-Tenant", "t")])
+    gateway.post("/of/merchant-77", {}, "k1")
+    gateway.request("GET", "/orders/5")
+    gateway.request("TRACE", "/orders/5")
+    with gateway.connect() as client:
+        client.send(b"GET / HTTP/1.1\r\nHost : x\r\n\r\n")
+        client.answer()
+    first, refused, tenant = sorted(lines(gateway, 3), key=lambda line: line["rule"])
+    passed, = lines(gateway, 1, "pass")
+    malformed, = [line for line in lines(gateway, 2, "refuse") if "method" not in line]
+    assert [first[name] for name in ("client", "method", "route", "path")] == [
+        "127.0.0.1", "POST", "/orders/{id}/items", "/orders/5/items"]
+    assert [refused[name] for name in ("client", "method", "route", "status")] == [
+        "127.0.0.1", "POST", "/refunds", 400]
+    assert tenant["route"] == "/of/{merchant}" and "path" not in tenant, "no line holds a tenant"
+    assert (passed["client"], passed["path"]) == ("127.0.0.1", "/orders/5")
+    assert malformed["client"] == "127.0.0.1"
+    assert not any("s3cret" in line or "merchant-77" in line for line in gateway.printed)
+
+
+def test_a_replay_says_how_often_its_operation_was_tried(pawl, upstream):
+    """found: B-F12"""
+    gateway = pawl()
+    upstream.then(say(503))
+    for n in range(4):
+        gateway.post("/refunds", {}, "k1")
+        lines(gateway, n + 1)
+    assert [(line["idempotency_status"], line["attempt"]) for line in lines(gateway, 4)] == [
+        ("released", 1), ("stored", 2), ("replayed", 2), ("replayed", 2)]
+
+
+def test_a_duplicate_that_came_too_early_is_a_warning(pawl, upstream):
+    """found: B-F12"""
+    gateway = pawl(CONFIG + "    in_progress: conflict\n")
+    gate = upstream.hold()
+    first = Later(lambda: gateway.post("/refunds", {}, "k1"))
+    gate.wait_for()
+    assert gateway.post("/refunds", {}, "k1").status == 409
+    line, = lines(gateway, 1)
+    assert (line["level"], line["error_code"], line["attempt"]) == (
+        "warn", "CONFLICT.idempotency.in_progress", 1)
+    gate.open()
+    first.result()
+
+
+@pytest.mark.parametrize("route", ["/refunds", "/other"])
+def test_an_error_and_its_log_line_have_the_same_instance(gateway, upstream, route):
+    """found: E-W4"""
+    upstream.stop()
+    seen = [gateway.post(route, {}, f"k{n}").json["instance"] for n in range(2)]
+    assert seen[0] != seen[1]
+    assert all(uuid.UUID(one.removeprefix("urn:uuid:")).version == 4 for one in seen)
+    event = "request" if route == "/refunds" else "pass"
+    assert sorted(line["instance"] for line in lines(gateway, 2, event)) == sorted(seen)
+
+
 def test_no_line_holds_a_tenant(pawl):
     gateway = pawl(TENANTS)
     gateway.post("/refunds", {}, "k1", [("X-Tenant", "merchant-77")])
@@ -162,6 +265,14 @@ def test_bytes_from_outside_cannot_forge_a_line(gateway):
     assert passed["correlation_id"] == "\ufffd\t\ufffd"
     gateway.post("/refunds", {}, "k2", [("X-Correlation-Id", "y" * 20_000)])
     assert lines(gateway, 2)[1]["correlation_id"] == "y" * 128
+
+
+def test_a_terminal_that_shows_the_log_obeys_no_client(gateway):
+    """found: A-L17"""
+    evil = b"\xc2\x9b31m\xe2\x80\xaex".decode("latin-1")
+    gateway.post("/refunds", {}, "k1", [("X-Correlation-Id", evil)])
+    assert lines(gateway, 1)[0]["correlation_id"] == "\x9b31m\u202ex"
+    assert not any("\x9b" in line or "\u202e" in line for line in gateway.printed)
 
 
 @pytest.mark.parametrize("unit", ["a", '"'])

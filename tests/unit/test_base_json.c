@@ -407,6 +407,31 @@ static void written_strings_escape_what_they_must(void **state)
     expect_text(buf_slice(&buf), SLICE("\"\\u000f\\n\x7f\xE2\x82\xAC/\""));
 }
 
+/* found: A-L17 */
+static void what_a_terminal_obeys_or_shows_in_another_order_is_escaped(void **state)
+{
+    const struct {
+        struct slice text, written;
+    } cases[] = {
+        {SLICE("\xC2\x9B"
+               "31m"),
+         SLICE("\"\\u009b31m\"")},
+        {SLICE("\xC2\x80\xC2\x9F\xC2\xA0"), SLICE("\"\\u0080\\u009f\xC2\xA0\"")},
+        {SLICE("\xD8\x9C"), SLICE("\"\\u061c\"")},
+        {SLICE("\xE2\x80\x8D\xE2\x80\x8E\xE2\x80\x8F"), SLICE("\"\xE2\x80\x8D\\u200e\\u200f\"")},
+        {SLICE("\xE2\x80\xA7\xE2\x80\xA8\xE2\x80\xAE\xE2\x80\xAF"),
+         SLICE("\"\xE2\x80\xA7\\u2028\\u202e\xE2\x80\xAF\"")},
+        {SLICE("\xE2\x81\xA6\xE2\x81\xA9\xE2\x81\xAA"), SLICE("\"\\u2066\\u2069\xE2\x81\xAA\"")},
+        {SLICE("\xF0\x9F\x98\x80"), SLICE("\"\xF0\x9F\x98\x80\"")},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        BUF_AUTO struct buf buf = buf_make(1024);
+        json_add_string(&buf, cases[i].text);
+        expect_text(buf_slice(&buf), cases[i].written);
+    }
+}
+
 static void names_bring_their_commas(void **state)
 {
     BUF_AUTO struct buf buf = buf_make(1024);
@@ -439,6 +464,7 @@ int main(void)
         cmocka_unit_test(pointers_are_checked_for_their_form),
         cmocka_unit_test(members_sort_by_utf16_code_units),
         cmocka_unit_test(written_strings_escape_what_they_must),
+        cmocka_unit_test(what_a_terminal_obeys_or_shows_in_another_order_is_escaped),
         cmocka_unit_test(names_bring_their_commas),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
