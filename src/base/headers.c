@@ -2,10 +2,28 @@
 #include "base/headers.h"
 #include "base/check.h"
 
+/* RFC 9110 5.6.1.2: empty elements are passed over, but not in any number. */
+static bool add_hops(struct headers *headers, struct slice list)
+{
+    size_t room = HEADERS_HOPS_MAX - headers->n_hops;
+    while (list.at) {
+        struct slice element;
+        list = slice_cut(list, ',', &element);
+        element = slice_trim(element);
+        if (room-- == 0)
+            return false;
+        if (element.len > 0)
+            headers->hops[headers->n_hops++] = element;
+    }
+    return true;
+}
+
 bool headers_add(struct headers *headers, struct slice name, struct slice value)
 {
     CHECK(headers->n <= HEADERS_MAX);
     if (headers->n == HEADERS_MAX)
+        return false;
+    if (slice_eq_nocase(name, SLICE("Connection")) && !add_hops(headers, value))
         return false;
     headers->at[headers->n++] = (struct header){name, value};
     return true;
@@ -61,6 +79,14 @@ bool headers_list_has(const struct headers *headers, struct slice name, struct s
     return false;
 }
 
+bool headers_connection_has(const struct headers *headers, struct slice token)
+{
+    for (size_t i = 0; i < headers->n_hops; i++)
+        if (slice_eq_nocase(headers->hops[i], token))
+            return true;
+    return false;
+}
+
 bool headers_is_hop_by_hop(const struct headers *headers, struct slice name)
 {
     static const struct slice fixed[] = {
@@ -69,7 +95,7 @@ bool headers_is_hop_by_hop(const struct headers *headers, struct slice name)
     };
     if (SLICE_AMONG(name, fixed))
         return true;
-    return name.len > 0 && headers_list_has(headers, SLICE("Connection"), name);
+    return headers_connection_has(headers, name);
 }
 
 bool header_is_valid(struct slice name, struct slice value)

@@ -9,7 +9,8 @@
 
 #include "base/slice.h"
 
-#define HEADERS_MAX 100 /* field lines in one message; more is refused */
+#define HEADERS_MAX 100     /* field lines in one message; more is refused */
+#define HEADERS_HOPS_MAX 32 /* members of its Connection lists, empty ones too; more is refused */
 
 struct header {
     struct slice name;
@@ -18,10 +19,18 @@ struct header {
 
 struct headers {
     size_t n;
+    size_t n_hops;
+    struct slice hops[HEADERS_HOPS_MAX]; /* what Connection lists, read once */
     struct header at[HEADERS_MAX];
 };
 
-/* Adds a line; false when the list is full. */
+/* Empties the list. */
+static inline void headers_clear(struct headers *headers)
+{
+    headers->n = headers->n_hops = 0;
+}
+
+/* Adds a line; false when the list is full (`n` is HEADERS_MAX), or Connection lists too much. */
 bool headers_add(struct headers *headers, struct slice name, struct slice value);
 
 /* The first line of that name (case ignored), or NULL. */
@@ -35,6 +44,9 @@ const struct header *headers_next(const struct headers *headers, struct slice na
 
 /* Whether the comma-separated lists under `name` hold `token` (case ignored; RFC 9110 5.6.1). */
 bool headers_list_has(const struct headers *headers, struct slice name, struct slice token);
+
+/* Whether Connection lists `token` (case ignored). */
+bool headers_connection_has(const struct headers *headers, struct slice token);
 
 /* Whether `name` is hop-by-hop: RFC 9110 7.6.1's fixed names, or listed in Connection. */
 bool headers_is_hop_by_hop(const struct headers *headers, struct slice name);

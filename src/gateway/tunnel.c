@@ -13,7 +13,7 @@ static bool says_websocket(const struct headers *headers)
     const struct header *line = headers_find(headers, SLICE("Upgrade"));
     return line && headers_count(headers, SLICE("Upgrade")) == 1 &&
            slice_eq_nocase(line->value, SLICE("websocket")) &&
-           headers_list_has(headers, SLICE("Connection"), SLICE("upgrade"));
+           headers_connection_has(headers, SLICE("upgrade"));
 }
 
 bool tunnel_asked_for(const struct http_request *request)

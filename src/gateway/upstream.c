@@ -85,7 +85,7 @@ void upstream_give(struct exchange *x)
                     !http_conn_body_left(x->upstream);
     http_pool_give(x->plan->pool, x->upstream, reusable);
     x->upstream = NULL;
-    x->response.headers.n = 0; /* they lay in the connection's buffer */
+    headers_clear(&x->response.headers); /* they lay in the connection's buffer */
 }
 
 /* The client's patience may end before the exchange does: it is told, and the exchange goes on. */

@@ -96,6 +96,22 @@ static enum http_read take_run(struct http_conn *conn, int64_t deadline_us, stru
     return result != HTTP_READ_OK || conn->body_done ? result : take_window(conn, ret_data);
 }
 
+/* Small chunks that lie in the window are lent as one run, moved together in their place: whoever
+ * passes them on writes once for all of them. A malformed one is met again by the next call. */
+static void join_chunks(struct http_conn *conn, struct slice *data)
+{
+    char *end = conn->in.at + (data->at - conn->in.at) + data->len;
+    while (conn->framing == HTTP_FRAMING_CHUNKED && !conn->body_done && conn->used < conn->in.len) {
+        struct slice more = {NULL, 0};
+        if (take_window(conn, &more) != HTTP_READ_OK)
+            return;
+        if (more.len > 0)
+            memmove(end, more.at, more.len);
+        end += more.len;
+        data->len += more.len;
+    }
+}
+
 enum http_read http_conn_read_some(struct http_conn *conn, int64_t deadline_us,
                                    struct slice *ret_data)
 {
@@ -106,6 +122,8 @@ enum http_read http_conn_read_some(struct http_conn *conn, int64_t deadline_us,
         if (result != HTTP_READ_OK)
             return result;
     }
+    if (data.len > 0)
+        join_chunks(conn, &data);
     *ret_data = data;
     return HTTP_READ_OK;
 }

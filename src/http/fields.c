@@ -126,7 +126,9 @@ static enum http_refusal read_field(struct slice line, struct headers *headers)
     /* HTAB around a value is legal, but there are servers that take it for a part of the value. */
     if (!http_is_field_text(value) || (slice_find(padded, '\t') >= 0 && is_framing(name)))
         return HTTP_REFUSAL_FIELD_VALUE;
-    return headers_add(headers, name, value) ? HTTP_REFUSAL_NONE : HTTP_REFUSAL_TOO_MANY_FIELDS;
+    if (headers_add(headers, name, value))
+        return HTTP_REFUSAL_NONE;
+    return headers->n < HEADERS_MAX ? HTTP_REFUSAL_CONNECTION_LIST : HTTP_REFUSAL_TOO_MANY_FIELDS;
 }
 
 enum http_refusal http_fields_read(struct slice lines, struct headers *ret_headers)
@@ -134,7 +136,7 @@ enum http_refusal http_fields_read(struct slice lines, struct headers *ret_heade
     enum http_refusal refusal = HTTP_REFUSAL_NONE;
     struct slice line;
 
-    ret_headers->n = 0;
+    headers_clear(ret_headers);
     while (!refusal && (line = http_next_line(&lines)).len > 0)
         refusal = read_field(line, ret_headers);
     return refusal;
@@ -165,8 +167,7 @@ enum http_refusal http_framing_read(const struct headers *headers, int minor_ver
 
 bool http_persists(const struct headers *headers, int minor_version)
 {
-    if (headers_list_has(headers, SLICE("Connection"), SLICE("close")))
+    if (headers_connection_has(headers, SLICE("close")))
         return false;
-    return minor_version >= 1 ||
-           headers_list_has(headers, SLICE("Connection"), SLICE("keep-alive"));
+    return minor_version >= 1 || headers_connection_has(headers, SLICE("keep-alive"));
 }

@@ -58,6 +58,7 @@ enum http_parse {
     X(FRAMING, 400, "Content-Length and Transfer-Encoding together")                               \
     X(CHUNK, 400, "malformed chunk")                                                               \
     X(TRAILER, 400, "malformed or forbidden trailer")                                              \
+    X(CONNECTION_LIST, 400, "Connection lists more than 32 members")                               \
     X(CONNECTION, 400, "Connection names a field that must not be dropped")
 
 enum http_refusal {

@@ -168,16 +168,9 @@ static bool is_load_bearing(struct slice name)
 /* `Connection: Host` would have the next hop drop what this one judged by. */
 static enum http_refusal check_connection(const struct headers *headers)
 {
-    const struct header *line;
-    struct slice rest, member;
-    size_t at = 0;
-
-    while ((line = headers_next(headers, SLICE("Connection"), &at)))
-        for (rest = line->value; rest.len > 0;) {
-            rest = slice_cut(rest, ',', &member);
-            if (is_load_bearing(slice_trim(member)))
-                return HTTP_REFUSAL_CONNECTION;
-        }
+    for (size_t i = 0; i < headers->n_hops; i++)
+        if (is_load_bearing(headers->hops[i]))
+            return HTTP_REFUSAL_CONNECTION;
     return HTTP_REFUSAL_NONE;
 }
 
@@ -242,7 +235,7 @@ static void clear(struct http_request *request)
     request->content_length = 0;
     request->head_len = 0;
     request->refusal = HTTP_REFUSAL_NONE;
-    request->headers.n = 0;
+    headers_clear(&request->headers);
 }
 
 /* The record that holds a ClientHello (RFC 8446 5.1): handshake, version 3.x. */

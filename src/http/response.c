@@ -68,7 +68,7 @@ static void clear(struct http_response *response)
     response->content_length = 0;
     response->head_len = 0;
     response->refusal = HTTP_REFUSAL_NONE;
-    response->headers.n = 0;
+    headers_clear(&response->headers);
 }
 
 enum http_parse http_parse_response(struct slice bytes, size_t *scan, struct slice method,

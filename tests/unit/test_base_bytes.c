@@ -250,7 +250,7 @@ static void header_lines_are_found_in_order_without_case(void **state)
     static struct headers headers;
     size_t at = 0;
     (void)state;
-    headers.n = 0;
+    headers_clear(&headers);
     assert_true(headers_add(&headers, SLICE("Accept"), SLICE("a")));
     assert_true(headers_add(&headers, SLICE("Host"), SLICE("h")));
     assert_true(headers_add(&headers, SLICE("ACCEPT"), SLICE("b")));
@@ -267,7 +267,7 @@ static void the_header_list_refuses_one_line_too_many(void **state)
 {
     static struct headers headers;
     (void)state;
-    headers.n = 0;
+    headers_clear(&headers);
     for (int i = 0; i < HEADERS_MAX; i++)
         assert_true(headers_add(&headers, SLICE("a"), SLICE("")));
     assert_false(headers_add(&headers, SLICE("a"), SLICE("")));
@@ -280,7 +280,7 @@ static void hop_by_hop_names_are_the_fixed_ones_and_those_listed(void **state)
                                         "te",         "transfer-encoding", "upgrade"};
     static struct headers headers;
     (void)state;
-    headers.n = 0;
+    headers_clear(&headers);
     for (size_t i = 0; i < sizeof(fixed) / sizeof(fixed[0]); i++)
         assert_true(headers_is_hop_by_hop(&headers, slice_of(fixed[i])));
     assert_false(headers_is_hop_by_hop(&headers, SLICE("X-Mine")));
@@ -288,8 +288,29 @@ static void hop_by_hop_names_are_the_fixed_ones_and_those_listed(void **state)
     headers_add(&headers, SLICE("connection"), SLICE(", ,x-a ,\tx-mine"));
     assert_true(headers_is_hop_by_hop(&headers, SLICE("X-Mine")));
     assert_true(headers_list_has(&headers, SLICE("Connection"), SLICE("Close")));
+    assert_true(headers_connection_has(&headers, SLICE("Close")));
+    assert_int_equal(headers.n_hops, 3);
     assert_false(headers_is_hop_by_hop(&headers, SLICE("x")));
     assert_false(headers_is_hop_by_hop(&headers, SLICE("")));
+}
+
+/* found: A-M11 */
+static void a_connection_list_of_too_many_members_is_refused(void **state)
+{
+    static struct headers headers;
+    static char list[2 * HEADERS_HOPS_MAX];
+    (void)state;
+    headers_clear(&headers);
+    for (size_t i = 0; i < HEADERS_HOPS_MAX; i++)
+        memcpy(list + 2 * i, "a,", 2);
+    list[sizeof list - 1] = '\0';
+    assert_true(headers_add(&headers, SLICE("Connection"), slice_of(list)));
+    assert_int_equal(headers.n_hops, HEADERS_HOPS_MAX);
+    assert_false(headers_add(&headers, SLICE("Connection"), SLICE("b")));
+    headers_clear(&headers);
+    memset(list, ',', HEADERS_HOPS_MAX);
+    assert_false(headers_add(&headers, SLICE("connection"), slice_of(list)));
+    assert_true(headers.n < HEADERS_MAX);
 }
 
 static void assert_digest(struct digest digest, const char *hex)
@@ -387,6 +408,7 @@ int main(void)
         cmocka_unit_test(header_lines_are_found_in_order_without_case),
         cmocka_unit_test(the_header_list_refuses_one_line_too_many),
         cmocka_unit_test(hop_by_hop_names_are_the_fixed_ones_and_those_listed),
+        cmocka_unit_test(a_connection_list_of_too_many_members_is_refused),
         cmocka_unit_test(sha256_gives_the_published_vectors),
         cmocka_unit_test(sized_parts_are_parts_after_their_big_endian_length),
         cmocka_unit_test(keyed_digests_are_hmac_over_sized_parts),

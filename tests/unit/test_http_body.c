@@ -53,6 +53,46 @@ static void chunked_body_is_the_same_wherever_it_is_split(void **state)
     }
 }
 
+#define SMALL_CHUNKS 600
+
+struct runs {
+    struct play play; /* first: the two are cast into each other */
+    size_t runs;
+    size_t bytes;
+};
+
+static void count_runs(void *argument)
+{
+    struct runs *runs = argument;
+    struct play *play = &runs->play;
+    struct slice data = {"", 1};
+    if (http_conn_open(&play->conn, play->fds[0]) && read_head(play) == HTTP_READ_OK) {
+        while (http_conn_read_some(&play->conn, after(0), &data) == HTTP_READ_OK && data.len > 0) {
+            runs->runs++;
+            runs->bytes += data.len;
+        }
+    }
+    play->done = true;
+    http_conn_close(&play->conn);
+}
+
+/* found: A-M11 */
+static void small_chunks_are_lent_many_at_once(void **state)
+{
+    (void)state;
+    static const char head[] = "POST /c HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n";
+    static char body[SMALL_CHUNKS * 6 + 6];
+    for (size_t i = 0; i < SMALL_CHUNKS; i++)
+        memcpy(body + i * 6, "1\r\na\r\n", 6);
+    memcpy(body + (size_t)SMALL_CHUNKS * 6, "0\r\n\r\n", 6);
+    struct runs runs = {.play = {.pieces = {head, body}}};
+    play_open(&runs.play);
+    run_fibers(count_runs, run_peer, &runs);
+    MEM_AUTO char *seen = play_close(&runs.play);
+    assert_int_equal(runs.bytes, SMALL_CHUNKS);
+    assert_true(runs.runs <= 3);
+}
+
 static void malformed_chunk_is_refused(void **state)
 {
     (void)state;
@@ -301,6 +341,7 @@ int main(void)
         cmocka_unit_test(length_body_is_taken_from_the_window_and_the_socket),
         cmocka_unit_test(what_follows_a_length_body_is_left_in_the_socket),
         cmocka_unit_test(chunked_body_is_the_same_wherever_it_is_split),
+        cmocka_unit_test(small_chunks_are_lent_many_at_once),
         cmocka_unit_test(malformed_chunk_is_refused),
         cmocka_unit_test(dripped_body_ends_at_its_deadline),
         cmocka_unit_test(announced_length_over_max_is_refused_before_a_byte_is_read),

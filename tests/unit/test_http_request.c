@@ -174,6 +174,9 @@ static const struct refused_row refused_rows[] = {
     R("empty request line", "\r\n\r\n", REQUEST_LINE),
     R("two empty lines first", "\r\n\r\nGET / HTTP/1.1\r\nHost: a" END, REQUEST_LINE),
     R("bare LF first", "\nGET / HTTP/1.1\r\nHost: a" END, LINE_END),
+    /* found: A-M11 */
+    R("Connection with 33 members", GET "Connection: ,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,," END,
+      CONNECTION_LIST),
     /* found: A-U */
     R("TLS ClientHello", "\x16\x03\x01", TLS),
     R("fragment", "GET /a#b HTTP/1.1\r\nHost: a" END, TARGET_FRAGMENT),
