@@ -2,11 +2,12 @@
 """Many clients that retry, an upstream that fails at random, and a gateway killed with kill -9
 again and again. Exits 1 when an effect happened twice or an answer was lost.
 
-usage: soak.py [--seconds N] [--policy hold|probe] [--clients N] [--seed N]
+usage: soak.py [--seconds N] [--policy hold|probe|retry] [--clients N] [--seed N]
 """
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import os
 import random
 import shutil
@@ -38,14 +39,20 @@ CONFIGS = {
     "hold": _RULE + "    unknown: hold\n",
     "probe": _RULE + '    unknown: {probe: "GET /refunds/by-key/{key}"}\n'
                      f"    probe_status: 201\n    settle: {SETTLE}s\n",
+    "retry": _RULE + "    unknown: retry\n",
 }
+SETTLES_ALL = ("probe", "retry")  # policies under which no operation may stay without an outcome
 
 
 class Service:
-    """The upstream: does an effect per request, answers or fails at random, and counts."""
+    """The upstream: does an effect per request, answers or fails at random, and counts. One that
+    `dedupes` repeats its first final answer to a key, as `unknown: retry` asks of it."""
 
-    def __init__(self, seed: int):
+    def __init__(self, seed: int, dedupes: bool = False):
         self.random = random.Random(seed)
+        self.dedupes = dedupes
+        self.final: dict[str, Reply] = {}  # by key: the first final answer, even if it was lost
+        self.lock = threading.Lock()
         self.effects: Counter[str] = Counter()
         self.faults = True
         self.upstream = Upstream()
@@ -55,12 +62,20 @@ class Service:
         key = request["Idempotency-Key"] or ""
         if request.method == "GET":
             return say(200, {"found": key}) if self.effects[key] else say(404)
-        reply = self._reply(key)
-        self.effects[key] += reply.effect
-        return reply
+        with self.lock:
+            if self.dedupes and key in self.final:
+                return self.final[key]
+            made = {"key": key, "effect": self.effects[key] + 1, "n": self.random.random()}
+            done = say(201, made)
+            reply = self._reply(done)
+            self.effects[key] += reply.effect
+            if reply.effect:
+                self.final[key] = done
+            elif reply.status == 422:
+                self.final[key] = reply
+            return reply
 
-    def _reply(self, key: str) -> Reply:
-        done = say(201, {"key": key, "effect": self.effects[key] + 1, "n": self.random.random()})
+    def _reply(self, done: Reply) -> Reply:
         draw = self.random.random() if self.faults else 1.0
         faults = [(0.04, closes()), (0.03, closes(effect=False)), (0.03, resets()),
                   (0.04, say(503, effect=False)), (0.02, say(502)),
@@ -69,8 +84,7 @@ class Service:
             draw -= share
             if draw < 0:
                 return fault
-        done.delay = self.random.choice((0, 0, 0, 0.01, 0.1))
-        return done
+        return dataclasses.replace(done, delay=self.random.choice((0, 0, 0, 0.01, 0.1)))
 
 
 class Crowd:
@@ -157,7 +171,7 @@ def settle(crowd: Crowd, policy: str, rand: random.Random) -> list[str]:
     for key in list(crowd.told):
         crowd.operate(key, rand)
     stuck = [key for key in set(crowd.open) - set(crowd.told) if not crowd.operate(key, rand)]
-    if policy == "probe" and stuck:
+    if policy in SETTLES_ALL and stuck:
         time.sleep(SETTLE + 0.5)
         stuck = [key for key in stuck if not crowd.operate(key, rand)]
     return stuck
@@ -166,7 +180,7 @@ def settle(crowd: Crowd, policy: str, rand: random.Random) -> list[str]:
 def soak(policy: str, seconds: float, clients: int, seed: int) -> bool:
     rand = random.Random(seed)
     directory = Path(tempfile.mkdtemp(prefix="pawl-soak-"))
-    service = Service(seed)
+    service = Service(seed, dedupes=policy == "retry")
     gateway = Gateway(directory, service.upstream.port, CONFIGS[policy],
                       Clock(directory / "clock")).start()
     crowd = Crowd(gateway, clients, seed)
@@ -182,7 +196,7 @@ def soak(policy: str, seconds: float, clients: int, seed: int) -> bool:
         service.upstream.stop()
         shutil.rmtree(directory, ignore_errors=True)
     doubled = [key for key, n in service.effects.items() if n > 1]
-    lost = sorted(set(crowd.lost)) + (stuck if policy == "probe" else [])
+    lost = sorted(set(crowd.lost)) + (stuck if policy in SETTLES_ALL else [])
     print(f"{policy}: {crowd.attempts} attempts, {kills} kills, {service.effects.total()} effects, "
           f"{len(crowd.told)} outcomes told, {len(stuck)} in doubt, {len(doubled)} duplicates, "
           f"{len(lost)} lost (seed {seed})", flush=True)
