@@ -92,10 +92,12 @@ static int stats(const struct keys_options *options)
     if (code != EXIT_DONE)
         return code;
     struct store_counts counts = store_counts(session.store);
-    printf(options->json ? "{\"pending\":%lld,\"complete\":%lld,\"failed\":%lld,\"unknown\":%lld}\n"
-                         : "pending   %lld\ncomplete  %lld\nfailed    %lld\nunknown   %lld\n",
-           (long long)counts.pending, (long long)counts.complete, (long long)counts.failed,
-           (long long)counts.unknown);
+    printf(options->json ? "{\"pending\":%lld,\"released\":%lld,\"complete\":%lld,\"failed\":%lld,"
+                           "\"unknown\":%lld}\n"
+                         : "pending   %lld\nreleased  %lld\ncomplete  %lld\nfailed    %lld\n"
+                           "unknown   %lld\n",
+           (long long)counts.pending, (long long)counts.released, (long long)counts.complete,
+           (long long)counts.failed, (long long)counts.unknown);
     return EXIT_DONE;
 }
 

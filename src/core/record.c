@@ -13,7 +13,7 @@ static bool is_final(const struct record *record)
     return record->status == RECORD_COMPLETE || record->status == RECORD_FAILED;
 }
 
-static bool is_released(const struct record *record)
+bool record_is_released(const struct record *record)
 {
     return record->status == RECORD_PENDING && record->lease_until == 0;
 }
@@ -24,7 +24,7 @@ bool record_is_gone(const struct record *record, int64_t now)
         return true;
     if (is_final(record))
         return now >= record->gone_at;
-    return is_released(record) && now >= record->expires_at;
+    return record_is_released(record) && now >= record->expires_at;
 }
 
 enum record_lease record_lease(const struct record *record, const struct record_world *world,
@@ -247,7 +247,7 @@ enum record_write record_release(struct record *record, int64_t token, int64_t n
 {
     if (is_stale(record, token, now))
         return RECORD_STALE;
-    if (is_final(record) || is_released(record))
+    if (is_final(record) || record_is_released(record))
         return RECORD_ALREADY;
     /* Who probes knows of its probe alone: that it was not sent says nothing of the operation. */
     if (record->probing)
@@ -262,7 +262,7 @@ enum record_write record_release_settled(struct record *record, int64_t token, i
 {
     if (is_stale(record, token, world->now))
         return RECORD_STALE;
-    if (is_final(record) || (is_released(record) && !record->doubt))
+    if (is_final(record) || (record_is_released(record) && !record->doubt))
         return RECORD_ALREADY;
     int64_t lapsed_at = 0;
     enum record_lease lease = record_lease(record, world, &lapsed_at);

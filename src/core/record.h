@@ -93,6 +93,9 @@ enum record_lease record_lease(const struct record *record, const struct record_
  * its lease (of now) has lapsed. */
 bool record_in_doubt(const struct record *record, enum record_lease lease);
 
+/* Pending, and nobody runs it. */
+bool record_is_released(const struct record *record);
+
 /* Absent, or expired so that it counts as absent whether or not the sweeper came by. */
 bool record_is_gone(const struct record *record, int64_t now);
 

@@ -142,7 +142,8 @@ static int start_admin(struct parts *parts, const struct config *config)
 static void say_ready(const struct parts *parts, const struct config *config, const char *path)
 {
     struct store_counts counts = store_counts(parts->store);
-    int64_t records = counts.pending + counts.complete + counts.failed + counts.unknown;
+    int64_t records =
+        counts.pending + counts.released + counts.complete + counts.failed + counts.unknown;
     struct buf line BUF_AUTO = buf_make(READY_MAX);
     buf_printf(&line, "listening on %.*s:%d", SLICE_ARG(config->listen.host), config->listen.port);
     if (config->admin.host.len > 0)

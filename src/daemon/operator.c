@@ -40,6 +40,7 @@ static void read_gauges(void *argument, struct metrics_reading *reading)
     struct store_counts counts = store_counts(view->store);
     struct gateway_load load = gateway_load(view->gateway);
     reading->pending = counts.pending;
+    reading->released = counts.released;
     reading->complete = counts.complete;
     reading->failed = counts.failed;
     reading->unknown = counts.unknown;

@@ -171,6 +171,7 @@ struct metrics_steps {
 struct metrics_reading {
     double value[METRIC_COUNT]; /* of the series without labels */
     int64_t pending;            /* records by status */
+    int64_t released;
     int64_t complete;
     int64_t failed;
     int64_t unknown;

@@ -108,6 +108,7 @@ static void add_records(struct buf *buf, const struct metrics_reading *reading)
 {
     const char *name = rows[METRIC_RECORDS].name;
     buf_printf(buf, "%s{status=\"pending\"} %lld\n", name, (long long)reading->pending);
+    buf_printf(buf, "%s{status=\"released\"} %lld\n", name, (long long)reading->released);
     buf_printf(buf, "%s{status=\"complete\"} %lld\n", name, (long long)reading->complete);
     buf_printf(buf, "%s{status=\"failed\"} %lld\n", name, (long long)reading->failed);
     buf_printf(buf, "%s{status=\"unknown\"} %lld\n", name, (long long)reading->unknown);

@@ -27,10 +27,17 @@ static void count(struct backend_state *state, enum record_status status, int64_
     }
 }
 
-static void recount(struct apply *apply, enum record_status before, enum record_status after)
+static void count_record(struct backend_state *state, const struct record *record, int64_t delta)
 {
-    count(&apply->state, before, -1);
-    count(&apply->state, after, +1);
+    count(state, record->status, delta);
+    if (record_is_released(record))
+        state->released += delta;
+}
+
+static void recount(struct apply *apply, const struct record *before, const struct record *after)
+{
+    count_record(&apply->state, before, -1);
+    count_record(&apply->state, after, +1);
     apply->changed = true;
 }
 
@@ -56,7 +63,6 @@ static enum backend_status replace(struct apply *apply, struct store_op *op, str
         enum backend_status status = apply->backend->ops->remove(apply->backend, old);
         if (status != BACKEND_OK)
             return status;
-        count(&apply->state, old->record.status, -1);
     }
     fresh->id = apply->state.next_row++;
     fresh->key_hash = op->key_hash;
@@ -64,7 +70,7 @@ static enum backend_status replace(struct apply *apply, struct store_op *op, str
     fresh->rule = op->rule;
     fresh->key = op->key;
     fresh->recipe = op->recipe;
-    recount(apply, RECORD_ABSENT, fresh->record.status);
+    recount(apply, &old->record, &fresh->record);
     return apply->backend->ops->insert(apply->backend, fresh);
 }
 
@@ -76,7 +82,7 @@ static enum backend_status store_begin(struct apply *apply, struct store_op *op,
         row->record.token > apply->state.token ? row->record.token : apply->state.token;
     if (record_is_gone(&old->record, apply->world.now))
         return replace(apply, op, old, row);
-    recount(apply, old->record.status, row->record.status);
+    recount(apply, &old->record, &row->record);
     return apply->backend->ops->update(apply->backend, row);
 }
 
@@ -199,19 +205,19 @@ static enum backend_status forget(struct apply *apply, struct store_row *row)
 {
     apply->state.token = record_next_token(apply->state.token, apply->world.now);
     apply->state.forgets++;
-    recount(apply, row->record.status, RECORD_ABSENT);
+    recount(apply, &row->record, &(struct record){.status = RECORD_ABSENT});
     return apply->backend->ops->remove(apply->backend, row);
 }
 
 static enum backend_status store_write(struct apply *apply, struct store_op *op,
-                                       enum record_status before, struct store_row *row)
+                                       const struct record *before, struct store_row *row)
 {
     if (op->kind == STORE_FORGET) {
         enum backend_status status = forget(apply, row);
         row->record = (struct record){.status = RECORD_ABSENT};
         return status;
     }
-    recount(apply, before, row->record.status);
+    recount(apply, before, &row->record);
     bool is_final = row->record.status == RECORD_COMPLETE || row->record.status == RECORD_FAILED;
     if (is_final)
         return apply->backend->ops->finish(apply->backend, row,
@@ -263,7 +269,7 @@ static enum backend_status apply_write(struct apply *apply, struct store_op *op,
     op->write = write_record(apply, op, &row.record);
     record_check(&row.record);
     if (op->write == RECORD_WRITTEN || op->write == RECORD_EARLY) {
-        status = store_write(apply, op, before.status, &row);
+        status = store_write(apply, op, &before, &row);
         if (status == BACKEND_OK && op->actor.len > 0 && op->write == RECORD_WRITTEN)
             status = audit(apply, op, &before, &row);
         if (status != BACKEND_OK)

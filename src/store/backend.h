@@ -36,16 +36,19 @@ struct backend_state {
     int64_t forgets;
     int64_t serve;       /* incarnation of the last `serve`; 0: none yet */
     int64_t serve_since; /* store time at which it took the life lock */
-    int64_t pending;
+    int64_t pending;     /* released ones included */
     int64_t complete;
     int64_t failed;
     int64_t unknown;
+    int64_t released; /* of the pending ones */
 };
 
 /* See struct store_counts. */
 struct backend_gauges {
     int64_t stale;
     int64_t unknown_oldest;
+    int64_t expired;
+    int64_t expired_oldest;
 };
 
 struct backend;
@@ -94,7 +97,7 @@ struct backend_ops {
     enum backend_status (*list_audits)(struct backend *backend,
                                        const struct store_audit_list *list);
 
-    /* Looks at no more than STORE_GAUGE_MOST rows (in memory: at all). */
+    /* Looks at no more rows than store.h says (in memory: at all). */
     enum backend_status (*gauge)(struct backend *backend, const struct record_world *world,
                                  struct backend_gauges *ret_gauges);
 

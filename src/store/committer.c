@@ -139,6 +139,7 @@ static void trouble(struct committer *c, struct batch *batch, enum backend_statu
     note_problem(c, status);
     if (status == BACKEND_FULL) {
         c->write_at = batch->boot + COMMITTER_RETRY_US;
+        atomic_store(&c->full_until, batch->boot + COMMITTER_FULL_US);
         return;
     }
     atomic_store(&c->gone, status == BACKEND_GONE);
@@ -341,7 +342,7 @@ static enum backend_status work(struct committer *c, struct batch *batch)
     apply->backend = c->backend;
     apply->boot = batch->boot;
     apply->world = world_of(c, &apply->state, &batch->held);
-    apply->may_write = !c->low_on_space && c->write_at == 0;
+    apply->may_write = !atomic_load(&c->low_on_space) && c->write_at == 0;
     status = heartbeat(c, batch);
     if (status == BACKEND_OK)
         status = apply_ops(c, batch);
@@ -439,6 +440,8 @@ static void run_batch(struct committer *c, int64_t boot)
     c->retry_at = 0;
     if (c->write_at != 0 && boot >= c->write_at)
         c->write_at = 0;
+    if (batch.apply.changed)
+        atomic_store(&c->full_until, 0);
     publish_time(c, batch.apply.world.now, batch.held);
     atomic_store(&c->forgets, batch.apply.state.forgets);
     atomic_store(&c->seen_at, boot);

@@ -30,6 +30,7 @@
 #define COMMITTER_LOOK_US (INT64_C(50) * 1000)    /* for other processes, while any waits */
 #define COMMITTER_SPACE_US (INT64_C(1000) * 1000) /* between two looks at free space */
 #define COMMITTER_GAUGE_US (INT64_C(5000) * 1000) /* between two looks at the gauges */
+#define COMMITTER_FULL_US (INT64_C(2000) * 1000)  /* after no space it counts as full */
 
 struct committer {
     struct backend *backend;
@@ -55,10 +56,9 @@ struct committer {
     int64_t look_at;
     int64_t space_at;
     int64_t gauge_at;
-    int64_t retry_at;  /* not before; 0: no trouble */
-    int64_t write_at;  /* no space: when outcomes are tried again; 0: space is there */
-    bool low_on_space; /* under the disk reserve */
-    bool backlog;      /* the last sweep found a full slice */
+    int64_t retry_at; /* not before; 0: no trouble */
+    int64_t write_at; /* no space: when outcomes are tried again; 0: space is there */
+    bool backlog;     /* the last sweep found a full slice */
 
     atomic_llong timeout_us;    /* store_limits, as of now */
     atomic_ullong disk_reserve; /* the same */
@@ -68,6 +68,9 @@ struct committer {
     atomic_llong forgets;
     atomic_llong seen_at; /* boot time of the last batch that committed: `forgets` was read then */
     atomic_ullong space_free; /* store_counts */
+    atomic_ullong reserve;    /* the disk reserve as it was last reckoned; 0: not known */
+    atomic_bool low_on_space; /* under it */
+    atomic_llong full_until;  /* boot time; until then a batch without space makes it full */
     atomic_bool gone;
     atomic_bool dead;
 };
@@ -97,6 +100,8 @@ bool committer_withdraw(struct committer *committer, struct store_op *op, bool o
 bool committer_configure(struct committer *committer, const struct store_limits *limits);
 struct store_counts committer_counts(struct committer *committer);
 bool committer_is_up(const struct committer *committer);
+/* Whether it reads at least: what it holds is replayed also while there is no space. */
+bool committer_answers(const struct committer *committer);
 
 /* ---- committer_watch.c, for committer.c ---- */
 
@@ -118,7 +123,7 @@ void committer_note_retry(struct committer *committer, enum backend_status statu
 enum backend_status committer_gauge(struct committer *committer, const struct record_world *world,
                                     int64_t boot, struct backend_gauges *ret_gauges);
 
-/* Looks at free space when that is due: low_on_space, space_free. */
+/* Looks at free space when that is due: low_on_space, space_free, reserve. */
 void committer_look_at_space(struct committer *committer, int64_t boot);
 
 #endif

@@ -9,6 +9,12 @@ bool store_op_ended(const struct store_op *op)
 
 bool committer_is_up(const struct committer *c)
 {
+    return committer_answers(c) && !atomic_load(&c->low_on_space) &&
+           clock_boot_us() >= atomic_load(&c->full_until);
+}
+
+bool committer_answers(const struct committer *c)
+{
     if (atomic_load(&c->dead) || atomic_load(&c->gone))
         return false;
     int64_t busy_since = atomic_load(&c->busy_since);
@@ -31,7 +37,7 @@ void committer_submit(struct committer *c, struct store_op *op)
         refuse(op, STORE_DEAD);
         return;
     }
-    if (op_is_read(op) && !committer_is_up(c)) {
+    if (op_is_read(op) && !committer_answers(c)) {
         refuse(op, STORE_DOWN);
         return;
     }

@@ -2,6 +2,8 @@
 /* What the committer tells of itself: counts, gauges, free space. */
 #include "store/committer.h"
 
+#include <stdio.h>
+
 #define RESERVE_MOST ((uint64_t)64 * 1024 * 1024)
 
 const int64_t store_commit_bounds_us[STORE_COMMIT_BUCKETS] = {
@@ -54,39 +56,55 @@ enum backend_status committer_gauge(struct committer *c, const struct record_wor
     return status;
 }
 
+/* For store_problem: an outage that nobody's batch failed for. */
+static void explain_low(struct committer *c, uint64_t space, uint64_t reserve)
+{
+    mutex_lock(&c->mutex);
+    snprintf(c->problem, sizeof c->problem,
+             "low on space: %llu bytes are free where the store is, %llu are kept in reserve "
+             "(`disk_reserve`); make room",
+             (unsigned long long)space, (unsigned long long)reserve);
+    mutex_unlock(&c->mutex);
+}
+
 void committer_look_at_space(struct committer *c, int64_t boot)
 {
     if (boot < c->space_at)
         return;
     c->space_at = boot + COMMITTER_SPACE_US;
-    uint64_t space = 0, size = 0;
-    if (!c->backend->ops->space(c->backend, &space, &size)) {
-        c->low_on_space = false;
-        atomic_store(&c->space_free, UINT64_MAX);
-        return;
+    uint64_t space = UINT64_MAX, size = 0, reserve = 0;
+    if (c->backend->ops->space(c->backend, &space, &size)) {
+        reserve = atomic_load(&c->disk_reserve);
+        if (reserve == 0)
+            reserve = size / 10 < RESERVE_MOST ? size / 10 : RESERVE_MOST;
     }
-    uint64_t reserve = atomic_load(&c->disk_reserve);
-    if (reserve == 0)
-        reserve = size / 10 < RESERVE_MOST ? size / 10 : RESERVE_MOST;
-    c->low_on_space = space < reserve;
+    bool low = space < reserve;
+    if (low)
+        explain_low(c, space, reserve);
+    atomic_store(&c->low_on_space, low);
     atomic_store(&c->space_free, space);
+    atomic_store(&c->reserve, reserve);
 }
 
 struct store_counts committer_counts(struct committer *c)
 {
     mutex_lock(&c->mutex);
     struct store_counts counts = {
-        .pending = c->seen.pending,
+        .pending = c->seen.pending - c->seen.released,
+        .released = c->seen.released,
         .complete = c->seen.complete,
         .failed = c->seen.failed,
         .unknown = c->seen.unknown,
         .forgets = c->seen.forgets,
         .stale = c->gauges.stale,
         .unknown_oldest = c->gauges.unknown_oldest,
+        .expired = c->gauges.expired,
+        .expired_oldest = c->gauges.expired_oldest,
         .queued = c->queue.n,
         .waiting = c->waiters.n,
         .last_ok_at = atomic_load(&c->seen_at),
         .space_free = atomic_load(&c->space_free),
+        .disk_reserve = atomic_load(&c->reserve),
         .work = c->work,
     };
     mutex_unlock(&c->mutex);

@@ -196,6 +196,7 @@ static enum backend_status sweep_row(void *argument, struct row *row)
     if (!record_is_gone(&row->store.record, sweep->now))
         return strip(sweep, row);
     sweep->state->pending -= status == RECORD_PENDING;
+    sweep->state->released -= status == RECORD_PENDING;
     sweep->state->complete -= status == RECORD_COMPLETE;
     sweep->state->failed -= status == RECORD_FAILED;
     return remove_row(sweep->backend, row);
@@ -275,6 +276,13 @@ static enum backend_status gauge_row(void *argument, struct row *row)
     const struct record *record = &row->store.record;
     if (record_lease(record, gauging->world, NULL) == RECORD_LEASE_LAPSED)
         gauges->stale += gauges->stale < STORE_GAUGE_MOST;
+    if (is_due(row, gauging->world->now)) {
+        bool is_final = record->status == RECORD_COMPLETE || record->status == RECORD_FAILED;
+        int64_t due_at = is_final ? row->sweep_at : record->expires_at;
+        gauges->expired++;
+        if (gauges->expired_oldest == 0 || due_at < gauges->expired_oldest)
+            gauges->expired_oldest = due_at;
+    }
     if (record->status != RECORD_UNKNOWN)
         return BACKEND_OK;
     int64_t since = record_unknown_since(record);

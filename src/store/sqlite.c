@@ -125,6 +125,7 @@ static enum backend_status read_state(struct sqlite_backend *sqlite,
         .unknown = sqlite3_column_int64(s, 9),
         .time_boot = sqlite3_column_int64(s, 10),
         .boot_id = sqlite3_column_int64(s, 11),
+        .released = sqlite3_column_int64(s, 15),
     };
     struct sqlite_key_marks marks = {
         .seq = sqlite3_column_int64(s, 12),
@@ -145,7 +146,7 @@ static enum backend_status write_state(struct sqlite_backend *sqlite,
     const int64_t values[] = {state->token,  state->time,        state->next_row,  state->forgets,
                               state->serve,  state->serve_since, state->pending,   state->complete,
                               state->failed, state->unknown,     state->time_boot, state->boot_id,
-                              marks->seq,    marks->closed,      marks->bucket};
+                              marks->seq,    marks->closed,      marks->bucket,    state->released};
     for (size_t i = 0; i < sizeof values / sizeof *values; i++)
         sqlite_bind_number(&binding, values[i]);
     return sqlite_run_bound(sqlite, &binding);

@@ -24,12 +24,13 @@
     X(ROLLBACK, "ROLLBACK")                                                                        \
     X(DATA_VERSION, "PRAGMA data_version")                                                         \
     X(STATE_READ, "SELECT token, time, next_row, forgets, serve, serve_since, pending, complete,"  \
-                  " failed, unknown, time_boot, boot_id, key_seq, key_closed, key_bucket"          \
+                  " failed, unknown, time_boot, boot_id, key_seq, key_closed, key_bucket,"         \
+                  " released"                                                                      \
                   " FROM pawl_state")                                                              \
     X(STATE_WRITE,                                                                                 \
       "UPDATE pawl_state SET token=?1, time=?2, next_row=?3, forgets=?4, serve=?5,"                \
       " serve_since=?6, pending=?7, complete=?8, failed=?9, unknown=?10, time_boot=?11,"           \
-      " boot_id=?12, key_seq=?13, key_closed=?14, key_bucket=?15")                                 \
+      " boot_id=?12, key_seq=?13, key_closed=?14, key_bucket=?15, released=?16")                   \
     X(KEY_FIND, "SELECT id FROM pawl_key_index WHERE k=?1")                                        \
     X(KEY_SET, "INSERT OR REPLACE INTO pawl_key_index(k, id) VALUES(?1, ?2)")                      \
     X(KEY_DELETE, "DELETE FROM pawl_key_index WHERE k=?1")                                         \
@@ -78,6 +79,13 @@
       " WHERE lease_until <= ?2 OR (owner_is_serve AND (owner <> ?3 OR NOT ?4))")                  \
     X(UNKNOWN_OLDEST, "SELECT quiet_at - settle_us FROM pawl_pending WHERE status = 4"             \
                       " AND expires_at IS NULL ORDER BY quiet_at - settle_us LIMIT 1")             \
+    X(EXPIRED_COUNT,                                                                               \
+      "SELECT count(*), min(at) FROM (SELECT * FROM"                                               \
+      " (SELECT sweep_at AS at FROM pawl_outcome WHERE sweep_at <= ?1"                             \
+      "  ORDER BY sweep_at LIMIT ?2)"                                                              \
+      " UNION ALL SELECT * FROM"                                                                   \
+      " (SELECT expires_at FROM pawl_pending WHERE expires_at <= ?1 AND expires_at IS NOT NULL"    \
+      "  ORDER BY expires_at LIMIT ?2) LIMIT ?2)")                                                 \
     X(AUDIT_INSERT, "INSERT INTO pawl_audit(id, at, actor, act, tenant, rule, key, token,"         \
                     " from_status, to_status, http_code, forced)"                                  \
                     " VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12)")                             \

@@ -24,9 +24,8 @@ static void bind_final(struct sqlite_binding *binding, const struct store_row *r
 /* What PENDING_INSERT and PENDING_UPDATE have in common. */
 static void bind_claim(struct sqlite_binding *binding, const struct store_row *row)
 {
-    bool released = row->record.status == RECORD_PENDING && row->record.lease_until == 0;
     sqlite_bind_number(binding, row->record.status);
-    if (released)
+    if (record_is_released(&row->record))
         sqlite_bind_number(binding, row->record.expires_at);
     else
         sqlite_bind_null(binding);

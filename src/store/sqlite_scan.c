@@ -65,6 +65,7 @@ static enum backend_status sweep_row(struct sqlite_backend *sqlite, const struct
         return sqlite_run_bound(sqlite, &binding);
     }
     state->pending -= due->status == RECORD_PENDING;
+    state->released -= due->status == RECORD_PENDING;
     state->complete -= due->status == RECORD_COMPLETE;
     state->failed -= due->status == RECORD_FAILED;
     struct store_row row = {.id = due->id, .key_hash = due->key_hash};
@@ -152,17 +153,26 @@ enum backend_status sqlite_list(struct backend *backend, const struct store_list
     return sqlite_status(sqlite, code);
 }
 
-/* One number, or 0 when there is no row. */
-static enum backend_status read_number(struct sqlite_backend *sqlite,
-                                       const struct sqlite_binding *binding, int64_t *ret_number)
+/* The numbers of one row, or 0 when there is none. */
+static enum backend_status read_numbers(struct sqlite_backend *sqlite,
+                                        const struct sqlite_binding *binding,
+                                        int64_t *const *ret_numbers, int n)
 {
     int code = sqlite_step(binding);
-    int64_t number = code == SQLITE_ROW ? sqlite3_column_int64(binding->statement, 0) : 0;
+    for (int i = 0; i < n && (code == SQLITE_ROW || code == SQLITE_DONE); i++)
+        *ret_numbers[i] = code == SQLITE_ROW ? sqlite3_column_int64(binding->statement, i) : 0;
     sqlite3_reset(binding->statement);
-    if (code != SQLITE_ROW && code != SQLITE_DONE)
-        return sqlite_status(sqlite, code);
-    *ret_number = number;
-    return BACKEND_OK;
+    return sqlite_status(sqlite, code);
+}
+
+static enum backend_status count_expired(struct sqlite_backend *sqlite, int64_t now,
+                                         struct backend_gauges *gauges)
+{
+    struct sqlite_binding binding = sqlite_bind(sqlite, SQL_EXPIRED_COUNT);
+    sqlite_bind_number(&binding, now);
+    sqlite_bind_number(&binding, STORE_EXPIRED_MOST);
+    int64_t *const numbers[] = {&gauges->expired, &gauges->expired_oldest};
+    return read_numbers(sqlite, &binding, numbers, 2);
 }
 
 /* A lease of our own is never lapsed, so only those of other owners are looked at (record_lease).
@@ -178,10 +188,13 @@ enum backend_status sqlite_gauge(struct backend *backend, const struct record_wo
     sqlite_bind_number(&stale, world->serve);
     sqlite_bind_number(&stale, world->serve_alive);
     sqlite_bind_number(&stale, STORE_GAUGE_MOST);
-    enum backend_status status = read_number(sqlite, &stale, &gauges.stale);
+    int64_t *const count = &gauges.stale, *const since = &gauges.unknown_oldest;
+    enum backend_status status = read_numbers(sqlite, &stale, &count, 1);
     struct sqlite_binding oldest = sqlite_bind(sqlite, SQL_UNKNOWN_OLDEST);
     if (status == BACKEND_OK)
-        status = read_number(sqlite, &oldest, &gauges.unknown_oldest);
+        status = read_numbers(sqlite, &oldest, &since, 1);
+    if (status == BACKEND_OK)
+        status = count_expired(sqlite, world->now, &gauges);
     if (status == BACKEND_OK)
         *ret_gauges = gauges;
     return status;

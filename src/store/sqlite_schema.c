@@ -88,7 +88,10 @@ static const char schema_key_log[] =
 static const char schema_4[] =
     "ALTER TABLE pawl_pending ADD COLUMN doubt INTEGER NOT NULL DEFAULT 0;"
     "UPDATE pawl_pending SET doubt = 1 WHERE status = 4 OR probing"
-    " OR (unknown = 1 AND (attempts > 1 OR lease_until = 0));";
+    " OR (unknown = 1 AND (attempts > 1 OR lease_until = 0));"
+    "ALTER TABLE pawl_state ADD COLUMN released INTEGER NOT NULL DEFAULT 0;"
+    "UPDATE pawl_state SET released ="
+    " (SELECT count(*) FROM pawl_pending WHERE status = 1 AND lease_until = 0);";
 
 /* migrations[n] brings format n to n + 1. */
 static const char *const migrations[PAWL_FORMAT] = {schema_1, schema_2, schema_key_log, schema_4};

@@ -253,11 +253,11 @@ struct slice store_secret(const struct store *store);
  * time at which the store was last seen to hold it. */
 int64_t store_forgets(const struct store *store, int64_t *ret_seen_at);
 
-/* Whether a begin would be taken now: the store answered within its timeout, is not full, not gone.
- */
+/* Whether a new operation would be taken now: the store answers within its timeout, has its reserve
+ * of space, and is not gone. While it is only short of space, what it holds is still replayed. */
 bool store_is_up(const struct store *store);
 
-/* Why the last batch that failed did, one line, for the log: appended to `buf`. */
+/* Why it is not, or was not last: one line, for people, appended to `buf`. */
 void store_problem(struct store *store, struct buf *buf);
 
 /* Upper bounds of the buckets below, each up to and with its bound; one more takes the rest. */
@@ -281,24 +281,30 @@ struct store_work {
     uint64_t retries_busy; /* undone because another process held it, or it was gone */
 };
 
-#define STORE_GAUGE_MOST 1000 /* rows that one look at a gauge may touch */
+#define STORE_GAUGE_MOST 1000    /* rows that one look at a gauge may touch */
+#define STORE_EXPIRED_MOST 10000 /* the same of `expired`, which reads an index alone */
 
 /* Of the store and of this process's work on it, from any thread; never by scanning. The counts by
- * status are kept with each batch. `stale` and `unknown_oldest` are looked up every five seconds by
- * an index: `stale` among the first STORE_GAUGE_MOST leases that other processes hold. */
+ * status are kept with each batch. The gauges are looked up every five seconds by an index: `stale`
+ * among the first STORE_GAUGE_MOST leases that other processes hold, `expired` up to
+ * STORE_EXPIRED_MOST. */
 struct store_counts {
-    int64_t pending;
+    int64_t pending;  /* somebody runs it, or ran it until the lease lapsed */
+    int64_t released; /* pending, and nobody runs it */
     int64_t complete;
     int64_t failed;
     int64_t unknown;
     int64_t forgets;        /* since the store was made */
     int64_t stale;          /* pending, and the lease has lapsed */
     int64_t unknown_oldest; /* store time: since when the oldest unknown one is; 0: there is none */
+    int64_t expired;        /* past their time and still there: records, kept answers */
+    int64_t expired_oldest; /* store time at which the first of them was due; 0: there is none */
     size_t queued;
     size_t waiting;
-    int64_t last_ok_at;  /* boot time of the last batch that committed; an idle store has one a
-                            second, so that it shows that it answers */
-    uint64_t space_free; /* bytes, at the last look (one a second); UINT64_MAX: not known */
+    int64_t last_ok_at;    /* boot time of the last batch that committed; an idle store has one a
+                              second, so that it shows that it answers */
+    uint64_t space_free;   /* bytes, at the last look (one a second); UINT64_MAX: not known */
+    uint64_t disk_reserve; /* bytes below which no new operation begins; 0: not known */
     struct store_work work;
 };
 struct store_counts store_counts(struct store *store);

@@ -172,7 +172,7 @@ def test_a_record_whose_answer_expired_is_shown_until_its_tombstone_goes(gateway
 def test_stats_counts_by_status(gateway, upstream, keys):
     post(gateway, "k1")
     leave_unknown(gateway, upstream, "k2")
-    counts = {"pending": 0, "complete": 1, "failed": 0, "unknown": 1}
+    counts = {"pending": 0, "released": 0, "complete": 1, "failed": 0, "unknown": 1}
     assert json.loads(keys("stats", "--json").stdout) == counts
     assert keys("stats").stdout.split() == [str(part) for item in counts.items() for part in item]
 

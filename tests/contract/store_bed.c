@@ -203,7 +203,7 @@ static void tally(void *argument, const struct store_row *row, enum record_lease
 {
     (void)lease;
     int64_t *by_status = argument;
-    by_status[row->record.status]++;
+    by_status[record_is_released(&row->record) ? RECORD_ABSENT : row->record.status]++;
 }
 
 /* Records that expired are counted until they are swept: use it where none has. */
@@ -216,10 +216,12 @@ size_t check_counts(struct bed *bed)
     assert_int_equal(op.status, STORE_DONE);
     struct store_counts counts = store_counts(bed->store);
     assert_int_equal(counts.pending, n[RECORD_PENDING]);
+    assert_int_equal(counts.released, n[RECORD_ABSENT]);
     assert_int_equal(counts.complete, n[RECORD_COMPLETE]);
     assert_int_equal(counts.failed, n[RECORD_FAILED]);
     assert_int_equal(counts.unknown, n[RECORD_UNKNOWN]);
-    return (size_t)(counts.pending + counts.complete + counts.failed + counts.unknown);
+    return (size_t)(counts.pending + counts.released + counts.complete + counts.failed +
+                    counts.unknown);
 }
 
 void bed_exec(const struct bed *bed, const char *sql)

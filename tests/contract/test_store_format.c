@@ -76,7 +76,8 @@ static void a_store_of_format_1_is_brought_forward_with_all_it_holds(void **stat
 }
 
 static const char to_format_3[] =
-    "ALTER TABLE pawl_pending DROP COLUMN doubt; PRAGMA user_version=3;";
+    "ALTER TABLE pawl_pending DROP COLUMN doubt; ALTER TABLE pawl_state DROP COLUMN released;"
+    " PRAGMA user_version=3;";
 
 /* Under `retry`, ended as `kind`: released, surely not done or in doubt. */
 static void leave(struct bed *bed, uint64_t key, enum store_op_kind kind)

@@ -3,6 +3,7 @@
  * clock of its own. */
 #include "store_bed.h"
 
+#include "base/buf.h"
 #include "base/mem.h"
 
 #ifdef PAWL_HOOKS
@@ -90,6 +91,87 @@ static void leases_that_lapsed_are_counted_and_live_ones_are_not(void **state)
     assert_int_equal(verdict(bed, 1), RECORD_OUTCOME_UNKNOWN);
     assert_int_equal(counts_after(bed, 6 * SECOND).stale, 2);
     assert_int_equal(counts_after(bed, LEASE).stale, 3);
+}
+
+/* found: C-M6 */
+static void released_records_are_counted_apart_from_running_ones(void **state)
+{
+    struct bed *bed = *state;
+    int64_t first = proceed(bed, 1), second = proceed(bed, 2);
+    proceed(bed, 3);
+    act(bed, 1, STORE_RELEASE, first);
+    assert_int_equal(store_counts(bed->store).released, 1);
+    assert_int_equal(store_counts(bed->store).pending, 2);
+    act(bed, 2, STORE_RELEASE, second);
+    assert_int_equal(store_counts(bed->store).released, 2);
+    finish(bed, 2, second, "late");
+    proceed(bed, 1);
+    assert_int_equal(store_counts(bed->store).released, 0);
+    assert_int_equal(check_counts(bed), 3);
+    act(bed, 1, STORE_RELEASE, look(bed, 1).token);
+    assert_int_equal(counts_after(bed, TTL + SECOND).released, 0);
+    assert_int_equal(store_counts(bed->store).pending, 1);
+}
+
+/* found: C-C3 */
+static void a_store_low_on_space_is_not_up_and_says_why_and_replays_go_on(void **state)
+{
+    struct bed *bed = *state;
+    if (bed->kind != STORE_MEMORY)
+        return;
+    finish(bed, 1, proceed(bed, 1), "kept");
+    struct memory_faults *faults = memory_backend_faults(bed->backend);
+    atomic_store(&faults->space_size, 1000000);
+    atomic_store(&faults->space_free, 99999);
+    struct store_counts counts = counts_after(bed, SECOND);
+    assert_int_equal(counts.disk_reserve, 100000);
+    assert_false(store_is_up(bed->store));
+    struct buf why BUF_AUTO = buf_make(512);
+    store_problem(bed->store, &why);
+    buf_add(&why, "", 1);
+    assert_non_null(strstr(why.at, "99999 bytes are free"));
+    assert_int_equal(verdict(bed, 1), RECORD_REPLAY);
+    atomic_store(&faults->space_free, 100000);
+    counts_after(bed, SECOND);
+    assert_true(store_is_up(bed->store));
+}
+
+/* found: C-C3 */
+static void a_store_whose_writes_found_no_space_is_not_up_until_one_does(void **state)
+{
+    struct bed *bed = *state;
+    if (bed->kind != STORE_MEMORY)
+        return;
+    int64_t token = proceed(bed, 1);
+    atomic_store(&memory_backend_faults(bed->backend)->next_commit, MEMORY_COMMIT_FULL);
+    struct store_op op = write_on(1, STORE_RELEASE, token);
+    submit(bed, &op);
+    store_step(bed->store);
+    assert_false(store_is_up(bed->store));
+    set_clock(now + SECOND);
+    await(bed, &op);
+    assert_true(store_is_up(bed->store));
+}
+
+static void what_is_past_its_time_and_still_there_is_counted(void **state)
+{
+    struct bed *bed = *state;
+    enum { N = 3 * 256 };
+    assert_int_equal(counts_after(bed, 6 * SECOND).expired, 0);
+    int64_t first = now + TTL;
+    for (uint64_t key = 0; key < N; key++)
+        finish(bed, key, proceed(bed, key), "kept");
+    act(bed, N, STORE_RELEASE, proceed(bed, N));
+    set_clock(now + TTL + 6 * SECOND);
+    store_step(bed->store);
+    struct store_counts counts = store_counts(bed->store);
+    assert_in_range(counts.expired, 1, N);
+    assert_int_equal(counts.expired, counts.complete + counts.released);
+    assert_int_equal(counts.expired_oldest, first);
+    counts_after(bed, SECOND);
+    counts = counts_after(bed, 6 * SECOND);
+    assert_int_equal(counts.expired, 0);
+    assert_int_equal(counts.expired_oldest, 0);
 }
 
 static void no_look_at_a_gauge_goes_over_more_than_its_bound(void **state)
@@ -224,6 +306,10 @@ int main(void)
     struct CMUnitTest tests[] = {
         T(the_oldest_unknown_record_tells_since_when),
         T(leases_that_lapsed_are_counted_and_live_ones_are_not),
+        T(released_records_are_counted_apart_from_running_ones),
+        T(a_store_low_on_space_is_not_up_and_says_why_and_replays_go_on),
+        T(a_store_whose_writes_found_no_space_is_not_up_until_one_does),
+        T(what_is_past_its_time_and_still_there_is_counted),
         T(no_look_at_a_gauge_goes_over_more_than_its_bound),
         T(batches_are_counted_by_size_and_by_the_time_they_took),
         T(batches_that_were_undone_are_counted_by_their_reason),

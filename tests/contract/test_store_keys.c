@@ -191,6 +191,7 @@ static const char to_format_2[] =
     "ALTER TABLE pawl_key_index RENAME TO pawl_key; DROP TABLE pawl_key_log;"
     "ALTER TABLE pawl_state DROP COLUMN key_seq; ALTER TABLE pawl_state DROP COLUMN key_closed;"
     "ALTER TABLE pawl_state DROP COLUMN key_bucket; ALTER TABLE pawl_pending DROP COLUMN doubt;"
+    "ALTER TABLE pawl_state DROP COLUMN released;"
     "PRAGMA user_version=2;";
 
 static void a_store_of_format_2_keeps_all_it_holds(void **state)
