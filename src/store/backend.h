@@ -81,8 +81,9 @@ struct backend_ops {
                                    struct outcome **ret_outcome);
 
     /* Renews every lease of `owner` in one statement: lease_until = max(lease_until, now + its
-     * lease). */
-    enum backend_status (*heartbeat)(struct backend *backend, int64_t owner, int64_t now);
+     * lease). `*ret_renewed`: how many there are. */
+    enum backend_status (*heartbeat)(struct backend *backend, int64_t owner, int64_t now,
+                                     size_t *ret_renewed);
     /* Takes at most `max` steps: drops bodies past expires_at, rows past gone_at, released rows
      * past expires_at, acts older than STORE_AUDIT_KEEP_US; keeps the counts of `state`.
      * `*ret_steps`: how many. */

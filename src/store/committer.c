@@ -185,16 +185,10 @@ static void mark_time(const struct committer *c, struct backend_state *state, in
     state->boot_id = c->boot_id;
 }
 
-/* While there is no space a batch that writes fails, with all that only read in it. */
-static bool writes_wait(const struct committer *c, int64_t boot)
-{
-    return c->write_at != 0 && boot < c->write_at;
-}
-
 /* Without space, begins (which may read) and outcomes (which must write) go in separate batches. */
 static bool eligible(const struct committer *c, const struct store_op *op, int64_t boot)
 {
-    return c->write_at == 0 || op_is_read(op) == writes_wait(c, boot);
+    return c->write_at == 0 || op_is_read(op) == committer_writes_wait(c, boot);
 }
 
 /* A lease that lapsed is everybody's who waits for it: the oldest decides first. */
@@ -305,32 +299,6 @@ static enum backend_status apply_ops(struct committer *c, struct batch *batch)
     return BACKEND_OK;
 }
 
-static enum backend_status heartbeat(struct committer *c, struct batch *batch)
-{
-    if (batch->boot < c->heartbeat_at || writes_wait(c, batch->boot))
-        return BACKEND_OK;
-    bool held = batch->apply.state.pending > 0;
-    c->heartbeat_at = held ? batch->boot + c->lease_least / 3 : CLOCK_NEVER;
-    if (!held)
-        return BACKEND_OK;
-    batch->apply.changed = true;
-    return c->backend->ops->heartbeat(c->backend, c->self, batch->apply.world.now);
-}
-
-static enum backend_status sweep(struct committer *c, struct batch *batch)
-{
-    bool due = batch->boot >= c->sweep_at || c->backlog;
-    if (!due || writes_wait(c, batch->boot))
-        return BACKEND_OK;
-    size_t steps = 0;
-    enum backend_status status = c->backend->ops->sweep(
-        c->backend, batch->apply.world.now, COMMITTER_SWEEP_MAX, &batch->apply.state, &steps);
-    c->backlog = steps == COMMITTER_SWEEP_MAX;
-    c->sweep_at = batch->boot + COMMITTER_SWEEP_US;
-    batch->apply.changed |= steps > 0;
-    return status;
-}
-
 static enum backend_status work(struct committer *c, struct batch *batch)
 {
     struct apply *apply = &batch->apply;
@@ -343,11 +311,11 @@ static enum backend_status work(struct committer *c, struct batch *batch)
     apply->boot = batch->boot;
     apply->world = world_of(c, &apply->state, &batch->held);
     apply->may_write = !atomic_load(&c->low_on_space) && c->write_at == 0;
-    status = heartbeat(c, batch);
+    status = committer_heartbeat(c, apply);
     if (status == BACKEND_OK)
         status = apply_ops(c, batch);
     if (status == BACKEND_OK)
-        status = sweep(c, batch);
+        status = committer_sweep(c, apply, batch->decided.n + batch->parked.n);
     if (status == BACKEND_OK)
         status = committer_gauge(c, &apply->world, batch->boot, &batch->gauges);
     apply_fini(apply);
@@ -478,8 +446,8 @@ bool committer_step(struct committer *c)
     if (has_waiters(c, &queued, &next) && boot >= c->look_at && look(c, boot))
         queued = true;
     bool chores = boot >= c->heartbeat_at || boot >= c->sweep_at || c->backlog;
-    bool stuck = writes_wait(c, boot) && queued;
-    if (!queued && next > boot && (!chores || writes_wait(c, boot)))
+    bool stuck = committer_writes_wait(c, boot) && queued;
+    if (!queued && next > boot && (!chores || committer_writes_wait(c, boot)))
         return false;
     run_batch(c, boot);
     return !stuck;

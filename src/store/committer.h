@@ -24,7 +24,8 @@
 #include "store/waiters.h"
 
 #define COMMITTER_BATCH_MAX 256                   /* operations in one transaction */
-#define COMMITTER_SWEEP_MAX 64                    /* expired rows in one transaction */
+#define COMMITTER_SWEEP_MAX 64                    /* expired rows in one transaction, and one */
+                                                  /* more for each of its operations */
 #define COMMITTER_RETRY_US (INT64_C(100) * 1000)  /* after no space, busy, gone */
 #define COMMITTER_SWEEP_US (INT64_C(1000) * 1000) /* between two looks for expired rows */
 #define COMMITTER_LOOK_US (INT64_C(50) * 1000)    /* for other processes, while any waits */
@@ -102,6 +103,21 @@ struct store_counts committer_counts(struct committer *committer);
 bool committer_is_up(const struct committer *committer);
 /* Whether it reads at least: what it holds is replayed also while there is no space. */
 bool committer_answers(const struct committer *committer);
+
+/* While there is no space a batch that writes fails, with all that only read in it. */
+static inline bool committer_writes_wait(const struct committer *committer, int64_t boot)
+{
+    return committer->write_at != 0 && boot < committer->write_at;
+}
+
+/* ---- committer_chores.c, for committer.c: in a batch, what is due ---- */
+
+/* Renews the leases of this process. */
+enum backend_status committer_heartbeat(struct committer *committer, struct apply *apply);
+
+/* Deletes what expired, a slice: with `operations` in the batch, so many more. */
+enum backend_status committer_sweep(struct committer *committer, struct apply *apply,
+                                    size_t operations);
 
 /* ---- committer_watch.c, for committer.c ---- */
 

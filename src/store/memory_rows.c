@@ -138,11 +138,12 @@ struct heartbeat {
     struct backend *backend;
     int64_t owner;
     int64_t now;
+    size_t renewed;
 };
 
 static enum backend_status renew(void *argument, struct row *row)
 {
-    const struct heartbeat *beat = argument;
+    struct heartbeat *beat = argument;
     struct record *record = &row->store.record;
     if (record->owner != beat->owner || record->lease_until == 0)
         return BACKEND_OK;
@@ -151,13 +152,17 @@ static enum backend_status renew(void *argument, struct row *row)
     int64_t until = clock_after(beat->now, record->lease_us);
     if (until > record->lease_until)
         record->lease_until = until;
+    beat->renewed++;
     return BACKEND_OK;
 }
 
-enum backend_status memory_heartbeat(struct backend *backend, int64_t owner, int64_t now)
+enum backend_status memory_heartbeat(struct backend *backend, int64_t owner, int64_t now,
+                                     size_t *ret_renewed)
 {
     struct heartbeat beat = {.backend = backend, .owner = owner, .now = now};
-    return memory_each(table_of(backend), renew, &beat);
+    enum backend_status status = memory_each(table_of(backend), renew, &beat);
+    *ret_renewed = beat.renewed;
+    return status;
 }
 
 struct sweep {

@@ -101,7 +101,8 @@ enum backend_status memory_finish(struct backend *backend, const struct store_ro
 enum backend_status memory_remove(struct backend *backend, const struct store_row *from);
 enum backend_status memory_outcome(struct backend *backend, const struct store_row *from,
                                    struct outcome **ret_outcome);
-enum backend_status memory_heartbeat(struct backend *backend, int64_t owner, int64_t now);
+enum backend_status memory_heartbeat(struct backend *backend, int64_t owner, int64_t now,
+                                     size_t *ret_renewed);
 enum backend_status memory_sweep(struct backend *backend, int64_t now, size_t max,
                                  struct backend_state *state, size_t *ret_steps);
 enum backend_status memory_list(struct backend *backend, const struct store_list *list,

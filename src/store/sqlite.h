@@ -217,7 +217,8 @@ enum backend_status sqlite_finish(struct backend *backend, const struct store_ro
 enum backend_status sqlite_remove(struct backend *backend, const struct store_row *row);
 enum backend_status sqlite_outcome(struct backend *backend, const struct store_row *row,
                                    struct outcome **ret_outcome);
-enum backend_status sqlite_heartbeat(struct backend *backend, int64_t owner, int64_t now);
+enum backend_status sqlite_heartbeat(struct backend *backend, int64_t owner, int64_t now,
+                                     size_t *ret_renewed);
 enum backend_status sqlite_sweep(struct backend *backend, int64_t now, size_t max,
                                  struct backend_state *state, size_t *ret_steps);
 enum backend_status sqlite_list(struct backend *backend, const struct store_list *list,

@@ -20,16 +20,19 @@ struct slice_of_work {
     size_t max;
 };
 
-enum backend_status sqlite_heartbeat(struct backend *backend, int64_t owner, int64_t now)
+enum backend_status sqlite_heartbeat(struct backend *backend, int64_t owner, int64_t now,
+                                     size_t *ret_renewed)
 {
     struct sqlite_backend *sqlite = sqlite_of(backend);
     struct sqlite_binding binding = sqlite_bind(sqlite, SQL_PENDING_HEARTBEAT);
     sqlite_bind_number(&binding, owner);
     sqlite_bind_number(&binding, now);
-    return sqlite_run_bound(sqlite, &binding);
+    enum backend_status status = sqlite_run_bound(sqlite, &binding);
+    *ret_renewed = status == BACKEND_OK ? (size_t)sqlite3_changes(sqlite->db) : 0;
+    return status;
 }
 
-/* Reads at most `max` due rows; deleting while reading would disturb the cursor. */
+/* Reads at most SWEEP_MAX due rows; deleting while reading would disturb the cursor. */
 static enum backend_status collect(struct sqlite_backend *sqlite, const struct slice_of_work *work,
                                    struct due *due, size_t *ret_n)
 {
@@ -72,19 +75,33 @@ static enum backend_status sweep_row(struct sqlite_backend *sqlite, const struct
     return sqlite_remove(&sqlite->backend, &row);
 }
 
-static enum backend_status sweep_table(struct sqlite_backend *sqlite,
+/* `*ret_n`: how many there were. */
+static enum backend_status sweep_slice(struct sqlite_backend *sqlite,
                                        const struct slice_of_work *work,
-                                       struct backend_state *state, size_t *steps)
+                                       struct backend_state *state, size_t *ret_n)
 {
     struct due due[SWEEP_MAX];
-    size_t n = 0;
-    CHECK(work->max <= SWEEP_MAX);
-    enum backend_status status = collect(sqlite, work, due, &n);
-    for (size_t i = 0; i < n && status == BACKEND_OK; i++) {
+    enum backend_status status = collect(sqlite, work, due, ret_n);
+    for (size_t i = 0; i < *ret_n && status == BACKEND_OK; i++) {
         CRASH_POINT(inside_sweep);
         status = sweep_row(sqlite, &due[i], work->now, state);
-        (*steps)++;
     }
+    return status;
+}
+
+/* `max` rows, or all that are due. */
+static enum backend_status sweep_table(struct sqlite_backend *sqlite, struct slice_of_work work,
+                                       struct backend_state *state, size_t *steps)
+{
+    const size_t most = work.max;
+    size_t n = 0, done = 0;
+    enum backend_status status = BACKEND_OK;
+    do {
+        work.max = most - done < SWEEP_MAX ? most - done : SWEEP_MAX;
+        status = sweep_slice(sqlite, &work, state, &n);
+        done += n;
+    } while (status == BACKEND_OK && n == work.max && done < most);
+    *steps += done;
     return status;
 }
 
@@ -94,10 +111,10 @@ enum backend_status sqlite_sweep(struct backend *backend, int64_t now, size_t ma
     struct sqlite_backend *sqlite = sqlite_of(backend);
     size_t steps = 0;
     struct slice_of_work finals = {SQL_OUTCOME_DUE, now, max};
-    enum backend_status status = sweep_table(sqlite, &finals, state, &steps);
+    enum backend_status status = sweep_table(sqlite, finals, state, &steps);
     struct slice_of_work released = {SQL_PENDING_EXPIRED, now, max - steps};
     if (status == BACKEND_OK && steps < max)
-        status = sweep_table(sqlite, &released, state, &steps);
+        status = sweep_table(sqlite, released, state, &steps);
     size_t audits = 0;
     if (status == BACKEND_OK && steps < max)
         status = sqlite_sweep_audits(sqlite, now, max - steps, &audits);

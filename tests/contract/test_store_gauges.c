@@ -174,6 +174,65 @@ static void what_is_past_its_time_and_still_there_is_counted(void **state)
     assert_int_equal(counts.expired_oldest, 0);
 }
 
+/* found: D-B14 */
+static void an_idle_store_writes_nothing_whatever_it_and_others_hold(void **state)
+{
+    struct bed *bed = *state, other;
+    open_other(bed, &other);
+    proceed(&other, 9);
+    struct store_op op = begin_on(1);
+    op.begin.lease_us = 150 * CLOCK_US_PER_MS;
+    run(bed, &op);
+    act(bed, 1, STORE_RELEASE, op.record.token);
+    finish(bed, 2, proceed(bed, 2), "kept");
+    counts_after(bed, LEASE);
+    uint64_t before = store_counts(bed->store).work.batches;
+    for (int i = 0; i < 20; i++)
+        assert_int_equal(counts_after(bed, LEASE / 10).work.batches, before);
+    proceed(bed, 3);
+    for (int i = 0; i < 20; i++)
+        counts_after(bed, LEASE / 10);
+    assert_in_range(store_counts(bed->store).work.batches, before + 5, before + 8);
+    close_other(&other);
+}
+
+enum { FULL_PAIRS = 128, FULL_ROUNDS = 150 };
+
+/* One full batch: what ends the records of the last round, and begins those of this one. */
+static void full_batch(struct bed *bed, struct store_op *ops, uint64_t round)
+{
+    for (uint64_t i = 0; i < FULL_PAIRS; i++) {
+        uint64_t key = round * FULL_PAIRS + i;
+        struct store_op *begin = &ops[i], *end = &ops[FULL_PAIRS + i];
+        *end = write_on(key - FULL_PAIRS, STORE_FINISH, begin->record.token);
+        *begin = begin_on(key);
+        begin->begin.ttl_us = begin->begin.tombstone_us = SECOND / 2;
+        if (round > 0)
+            store_submit(bed->store, end);
+        store_submit(bed->store, begin);
+    }
+    store_step(bed->store);
+    set_clock(now + SECOND / 20);
+}
+
+/* found: D-B4 */
+static void the_sweep_keeps_up_with_full_batches_on_a_slow_disk(void **state)
+{
+    struct bed *bed = *state;
+    struct store_op *ops = mem_zalloc((size_t)2 * FULL_PAIRS, sizeof *ops);
+    for (uint64_t round = 0; round < FULL_ROUNDS; round++)
+        full_batch(bed, ops, round);
+    struct store_counts then = store_counts(bed->store);
+    for (uint64_t round = FULL_ROUNDS; round < 2 * FULL_ROUNDS; round++)
+        full_batch(bed, ops, round);
+    struct store_counts counts = counts_after(bed, 0);
+    assert_int_equal(counts.pending, FULL_PAIRS);
+    assert_in_range(counts.complete, 1, then.complete + FULL_PAIRS * FULL_ROUNDS / 5);
+    if (counts.expired_oldest > 0)
+        assert_in_range(now - counts.expired_oldest, 0, 6 * SECOND);
+    mem_free(ops);
+}
+
 static void no_look_at_a_gauge_goes_over_more_than_its_bound(void **state)
 {
     struct bed *bed = *state, other;
@@ -310,6 +369,8 @@ int main(void)
         T(a_store_low_on_space_is_not_up_and_says_why_and_replays_go_on),
         T(a_store_whose_writes_found_no_space_is_not_up_until_one_does),
         T(what_is_past_its_time_and_still_there_is_counted),
+        T(an_idle_store_writes_nothing_whatever_it_and_others_hold),
+        T(the_sweep_keeps_up_with_full_batches_on_a_slow_disk),
         T(no_look_at_a_gauge_goes_over_more_than_its_bound),
         T(batches_are_counted_by_size_and_by_the_time_they_took),
         T(batches_that_were_undone_are_counted_by_their_reason),
