@@ -123,25 +123,13 @@ static bool has_ended(const struct probe *probe)
 
 /* ---- asking ---- */
 
-static bool needs_quotes(struct slice key)
+/* As the gateway spells it. A record from before keys had one spelling was sent as its client wrote
+ * it, which is not kept: bare is the likeliest. */
+static void add_key(const struct probe *probe, struct slice key, struct buf *head)
 {
-    bool quoted = false;
-    for (size_t i = 0; i < key.len; i++)
-        quoted = quoted || key.at[i] <= ' ' || key.at[i] == '"' || key.at[i] == ',';
-    return quoted;
-}
-
-/* As a client could have sent it: a string of RFC 9651 where a bare one would be malformed. */
-static void add_key(struct buf *head, struct slice key)
-{
-    bool quoted = needs_quotes(key);
-    buf_add_str(head, quoted ? "\"" : "");
-    for (size_t i = 0; i < key.len; i++) {
-        if (quoted && (key.at[i] == '"' || key.at[i] == '\\'))
-            buf_add_char(head, '\\');
-        buf_add_char(head, key.at[i]);
-    }
-    buf_add_str(head, quoted ? "\"" : "");
+    bool old = payload_recipe_is_old(probe->row->store.recipe);
+    key_value_write(key, old ? KEY_FORWARD_BARE : probe->rule->forward_key,
+                    old ? KEY_SYNTAX_LENIENT : probe->rule->key_syntax, head);
 }
 
 /* The target by what is kept with the record. */
@@ -189,7 +177,7 @@ static bool write_head(const struct probe *probe, struct buf *head)
     buf_printf(head, "GET %.*s HTTP/1.1\r\n", SLICE_ARG(buf_slice(&target)));
     add_headers(probe, head);
     buf_add_str(head, "Accept-Encoding: identity\r\nIdempotency-Key: ");
-    add_key(head, buf_slice(&key));
+    add_key(probe, buf_slice(&key), head);
     buf_printf(head, "\r\nIdempotency-Token: %lld\r\nConnection: close\r\n\r\n",
                (long long)probe->attempt.token);
     return buf_ok(head);

@@ -111,6 +111,9 @@
       "lenient: k or \"k\"; strict: \"k\" only (RFC 9651 String)")                                 \
     X(key_format, SHARED, rule_draft, rule.key_format, key_format, 0, 0, "any",                    \
       "any | uuid | uuid4 | {regex: PATTERN}")                                                     \
+    X(forward_key, SHARED, rule_draft, rule.forward_key, forward_key, 0, 0,                        \
+      "(quoted under key_syntax: strict, else bare where it can be)",                              \
+      "how the upstream gets a key, however it was sent: bare | quoted")                           \
     X(ttl, SHARED, rule_draft, rule.ttl_us, span, MS, CLOCK_NEVER, "24h",                          \
       "how long an answer is kept, from its completion; forever is allowed")                       \
     X(tombstone, SHARED, rule_draft, rule.tombstone_us, tombstone, 0, CLOCK_NEVER, "none",         \
@@ -141,6 +144,8 @@
       "what the gateway sends again by itself: none; profiles are not in this version")            \
     X(store_down, SHARED, rule_draft, rule.store_down_pass, store_down, 0, 0, "refuse",            \
       "while the record store is down: refuse | pass (unprotected)")                               \
+    X(body, SHARED, rule_draft, rule.body_json, body, 0, 0, "auto",                                \
+      "auto: Content-Type says what a body is; json: it is JSON whatever that says")               \
     X(payload, SHARED, rule_draft, rule.payload, payload, 0, 0, "all",                             \
       "what of the body counts: all | raw | ignore | {include: [/a]} | {exclude: [/b]}")           \
     X(query, SHARED, rule_draft, rule.query, query, 0, 0, "all",                                   \

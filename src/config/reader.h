@@ -89,6 +89,8 @@ OPTION_READER(in_progress);
 OPTION_READER(key);
 OPTION_READER(key_format);
 OPTION_READER(key_syntax);
+OPTION_READER(forward_key);
+OPTION_READER(body);
 OPTION_READER(listen);
 OPTION_READER(log_keys);
 OPTION_READER(match);

@@ -126,6 +126,7 @@ static void fail(struct reader *reader)
 static void finish(struct reader *reader, struct rule_draft *draft)
 {
     BUF_AUTO struct buf recipe = buf_make(RECIPE_MAX);
+    draft->rule.payload.as_json = draft->rule.body_json;
     payload_recipe_write(&draft->rule.payload, &recipe);
     if (!buf_ok(&recipe))
         fail(reader);

@@ -172,6 +172,22 @@ OPTION_READER(key_syntax)
         *(enum key_syntax *)field = index == 1 ? KEY_SYNTAX_STRICT : KEY_SYNTAX_LENIENT;
 }
 
+OPTION_READER(forward_key)
+{
+    size_t index;
+    (void)option;
+    if (reader_choice(reader, node, "bare|quoted", &index))
+        *(enum key_forward *)field = index == 1 ? KEY_FORWARD_QUOTED : KEY_FORWARD_BARE;
+}
+
+OPTION_READER(body)
+{
+    size_t index;
+    (void)option;
+    if (reader_choice(reader, node, "auto|json", &index))
+        *(bool *)field = index == 1;
+}
+
 static bool is_name(struct slice text)
 {
     for (size_t i = 0; i < text.len; i++) {

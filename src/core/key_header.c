@@ -49,6 +49,47 @@ enum key_header key_value_read(struct slice value, enum key_syntax syntax, struc
     return syntax == KEY_SYNTAX_STRICT ? KEY_HEADER_MALFORMED : read_bare(value, ret_key);
 }
 
+static bool is_plain(struct slice text)
+{
+    for (size_t i = 0; i < text.len; i++) {
+        char c = text.at[i];
+        bool word = (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
+        if (!word && (c == '\0' || !strchr("._~/@+:%-", c)))
+            return false;
+    }
+    return text.len > 0;
+}
+
+static bool goes_bare(struct slice text, enum key_forward forward, enum key_syntax syntax)
+{
+    struct slice same;
+    switch (forward) {
+    case KEY_FORWARD_BARE:
+        return text.len > 0 && read_bare(text, &same) == KEY_HEADER_OK;
+    case KEY_FORWARD_BY_SYNTAX:
+        return syntax == KEY_SYNTAX_LENIENT && is_plain(text);
+    case KEY_FORWARD_QUOTED:
+        break;
+    }
+    return false;
+}
+
+void key_value_write(struct slice text, enum key_forward forward, enum key_syntax syntax,
+                     struct buf *buf)
+{
+    if (goes_bare(text, forward, syntax)) {
+        buf_add_slice(buf, text);
+        return;
+    }
+    buf_add_char(buf, '"');
+    for (size_t i = 0; i < text.len; i++) {
+        if (text.at[i] == '"' || text.at[i] == '\\')
+            buf_add_char(buf, '\\');
+        buf_add_char(buf, text.at[i]);
+    }
+    buf_add_char(buf, '"');
+}
+
 enum key_header key_header_read(const struct headers *headers, struct slice name,
                                 enum key_syntax syntax, struct arena *arena, struct slice *ret_key)
 {

@@ -7,6 +7,7 @@
 #define PAWL_CORE_KEY_HEADER_H
 
 #include "base/arena.h"
+#include "base/buf.h"
 #include "base/headers.h"
 
 enum key_syntax {
@@ -33,6 +34,19 @@ enum key_header key_value_read(struct slice value, enum key_syntax syntax, struc
  * absent: the sender meant it for nobody behind pawl. */
 enum key_header key_header_read(const struct headers *headers, struct slice name,
                                 enum key_syntax syntax, struct arena *arena, struct slice *ret_key);
+
+/* `forward_key:`: how keys are spelled to the upstream, which knows an operation by these bytes. */
+enum key_forward {
+    KEY_FORWARD_BY_SYNTAX, /* QUOTED under strict syntax; else bare where nobody reads it otherwise:
+                              of A-Za-z0-9._~/@+:%- */
+    KEY_FORWARD_BARE,      /* bare wherever that reads back as the same key */
+    KEY_FORWARD_QUOTED,    /* always an RFC 9651 String */
+};
+
+/* Appends the one spelling of a key text (0x20-0x7E) as a field value. No two texts have the same,
+ * and each reads back as its text. */
+void key_value_write(struct slice text, enum key_forward forward, enum key_syntax syntax,
+                     struct buf *buf);
 
 /* What is the matter, for a person: a sentence without its capital and its full stop. */
 const char *key_header_text(enum key_header result);

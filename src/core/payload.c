@@ -72,13 +72,13 @@ static void read_multipart(struct payload *payload, struct slice parameters)
     payload->boundary = boundary;
 }
 
-static enum payload_error read_by_type(struct arena *arena, struct slice content_type,
+static enum payload_error read_by_type(struct arena *arena, const struct payload_input *input,
                                        struct payload *payload)
 {
     struct slice type;
-    struct slice parameters = slice_cut(content_type, ';', &type);
+    struct slice parameters = slice_cut(input->content_type, ';', &type);
     type = slice_trim(type);
-    if (is_json_type(type))
+    if (input->as_json || is_json_type(type))
         return read_json(arena, payload);
     if (slice_eq_nocase(type, SLICE("application/x-www-form-urlencoded")))
         read_form(payload);
@@ -126,7 +126,7 @@ enum payload_error payload_read(struct arena *arena, const struct payload_input 
     struct slice coding = slice_trim(input->content_encoding);
     enum payload_error error = decode(arena, coding, input->max_decoded, &payload);
     if (error == PAYLOAD_OK && !payload.coding_unknown)
-        error = read_by_type(arena, input->content_type, &payload);
+        error = read_by_type(arena, input, &payload);
     if (error == PAYLOAD_OK)
         *ret_payload = payload;
     return error;
@@ -230,6 +230,15 @@ bool payload_hash(const struct payload *payload, const struct payload_selection 
     if (added)
         *ret_hash = hash;
     return added;
+}
+
+unsigned payload_labels(const struct payload *payload, const struct payload_selection *selection)
+{
+    if (selection->version == 1 || selection->mode == PAYLOAD_IGNORE)
+        return 0;
+    bool by_parts = payload->kind == PAYLOAD_IS_MULTIPART && selection->mode == PAYLOAD_ALL;
+    return (by_parts ? 0 : PAYLOAD_LABEL_TYPE) |
+           (payload->coding_unknown ? PAYLOAD_LABEL_CODING : 0);
 }
 
 bool payload_add_number(struct buf *buf, struct slice literal)

@@ -24,7 +24,8 @@
  * the same content. Within JSON and within forms, bytes that count raw are never a canonical form,
  * and a canonical form is its own; multipart/form-data escapes (core/multipart.h). Across media
  * types the target hash tells them apart; across recipes nothing is compared, as a record keeps its
- * own. A body in an unknown coding counts as if its encoded bytes were sent plain.
+ * own. A body in an unknown coding has the canonical bytes of its encoded bytes sent plain: the
+ * target hash tells them apart.
  */
 #ifndef PAWL_CORE_PAYLOAD_H
 #define PAWL_CORE_PAYLOAD_H
@@ -45,18 +46,25 @@ enum payload_mode {
 /* A rule's choice of what counts. Pointers are RFC 6901, checked when the config was read. */
 struct payload_selection {
     enum payload_mode mode;
+    bool as_json; /* `body: json`: JSON whatever Content-Type says */
+    int version;  /* of the recipe; 0: the present one */
     size_t n_pointers;
     struct slice pointers[PAYLOAD_POINTERS_MAX];
 };
 
 /* The recipe: version and selection as one line of text, stored with a record so that a later
- * attempt is hashed the same way, whatever the config says by then. "1 all", "1 raw", "1 ignore",
- * "1 include /a /b" (in pointers '%', space and control bytes percent-encoded). */
+ * attempt is hashed the same way, whatever the config says by then. "2 all", "2 raw", "2 ignore",
+ * "2 include /a /b" (in pointers '%', space and control bytes percent-encoded); "2 json all" where
+ * the body is JSON whatever Content-Type says. Records of version 1 go on under it: their target
+ * hash lacks payload_labels, and the upstream knows them by the key as the client spelled it. */
 void payload_recipe_write(const struct payload_selection *selection, struct buf *buf);
 
-/* Reads a recipe; the slices point into `arena`. False: not a recipe of this version. */
+/* Reads a recipe, of version 1 or 2; the slices point into `arena`. False: it is none. */
 bool payload_recipe_read(struct slice recipe, struct arena *arena,
                          struct payload_selection *ret_selection);
+
+/* Whether the recipe is of version 1. */
+bool payload_recipe_is_old(struct slice recipe);
 
 /* How the canonical bytes came to be. */
 enum payload_kind {
@@ -91,11 +99,12 @@ struct payload_input {
     struct slice content_type;     /* the field's value; empty: absent */
     struct slice content_encoding; /* likewise */
     size_t max_decoded;            /* bytes after content decoding */
+    bool as_json;                  /* JSON whatever `content_type` says */
 };
 
 /* Understands a body by its Content-Type and Content-Encoding. JSON is application/json and any
- * +json type. Everything made lives in `arena`; JSON may need 32 times the body's size, and an
- * arena with less room is PAYLOAD_NO_MEMORY. */
+ * +json type, or everything under `as_json`. Everything made lives in `arena`; JSON may need 32
+ * times the body's size, and an arena with less room is PAYLOAD_NO_MEMORY. */
 enum payload_error payload_read(struct arena *arena, const struct payload_input *input,
                                 struct payload *ret_payload);
 
@@ -106,6 +115,14 @@ bool payload_canonical(const struct payload *payload, const struct payload_selec
 /* The payload hash. False: no memory. */
 bool payload_hash(const struct payload *payload, const struct payload_selection *selection,
                   struct digest *ret_hash);
+
+/* What of Content-Type and Content-Encoding counts beside the media type, because the bytes alone
+ * do not say what they mean: for the target hash. */
+enum {
+    PAYLOAD_LABEL_TYPE = 1,   /* all of a multipart/... value: the body was not read part by part */
+    PAYLOAD_LABEL_CODING = 2, /* the body counts as it was coded */
+};
+unsigned payload_labels(const struct payload *payload, const struct payload_selection *selection);
 
 /* Appends the canonical form of a number literal; false: it has none (too many digits, exponent
  * too large), the raw bytes of the body count. */

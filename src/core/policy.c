@@ -139,6 +139,7 @@ static void add_compared(struct buf *buf, const struct rule *rule)
     } else {
         json_add_text(buf, "payload", slice_of(mode));
     }
+    json_add_text(buf, "body", slice_of(rule->body_json ? "json" : "auto"));
     if (rule->query == RULE_QUERY_NAMES)
         add_list(buf, "query", rule->query_names, rule->n_query_names);
     else

@@ -3,7 +3,8 @@
 #include "base/check.h"
 #include "core/payload.h"
 
-#define RECIPE_VERSION "1"
+#define RECIPE_VERSION "2"
+#define RECIPE_OLD "1"
 
 static const struct {
     enum payload_mode mode;
@@ -32,7 +33,8 @@ void payload_recipe_write(const struct payload_selection *selection, struct buf 
 {
     CHECK(selection->n_pointers <= PAYLOAD_POINTERS_MAX);
     CHECK(selection->mode < N_MODES && modes[selection->mode].mode == selection->mode);
-    buf_add_str(buf, RECIPE_VERSION " ");
+    buf_add_str(buf, selection->version == 1 ? RECIPE_OLD " " : RECIPE_VERSION " ");
+    buf_add_str(buf, selection->as_json ? "json " : "");
     buf_add_slice(buf, modes[selection->mode].word);
     for (size_t i = 0; modes[selection->mode].has_pointers && i < selection->n_pointers; i++) {
         buf_add_char(buf, ' ');
@@ -72,16 +74,24 @@ static bool read_pointers(struct slice words, struct arena *arena,
     return true;
 }
 
+bool payload_recipe_is_old(struct slice recipe)
+{
+    return slice_starts(recipe, SLICE(RECIPE_OLD " "));
+}
+
 bool payload_recipe_read(struct slice recipe, struct arena *arena,
                          struct payload_selection *ret_selection)
 {
-    struct slice version;
     struct slice word;
-    struct slice words = slice_cut(slice_cut(recipe, ' ', &version), ' ', &word);
-    if (!slice_eq(version, SLICE(RECIPE_VERSION)))
+    bool old = payload_recipe_is_old(recipe);
+    if (!old && !slice_starts(recipe, SLICE(RECIPE_VERSION " ")))
         return false;
+    struct slice words = slice_skip(recipe, strlen(RECIPE_VERSION " "));
+    bool as_json = !old && slice_starts(words, SLICE("json "));
+    words = slice_cut(slice_skip(words, as_json ? strlen("json ") : 0), ' ', &word);
     for (size_t i = 0; i < N_MODES; i++) {
-        struct payload_selection selection = {.mode = modes[i].mode};
+        struct payload_selection selection = {
+            .mode = modes[i].mode, .as_json = as_json, .version = old ? 1 : 2};
         if (!slice_eq(word, modes[i].word))
             continue;
         if (words.at && !modes[i].has_pointers)

@@ -55,6 +55,8 @@ struct rule {
     const struct key_format *key_format; /* NULL: any */
     enum key_format_kind key_format_kind;
     struct slice key_pattern; /* with KEY_FORMAT_REGEX, as written */
+    enum key_forward forward_key;
+    bool body_json; /* the body is JSON whatever Content-Type says; payload.as_json follows it */
     struct payload_selection payload;
     struct slice recipe; /* payload_recipe_write of `payload` */
     enum rule_query query;
@@ -184,9 +186,10 @@ struct slice rule_method(const struct headers *headers, struct slice method);
 bool rule_request_is_safe(const struct headers *headers, struct slice method);
 
 /* target_hash (contract section 4): SHA-256 over "pawl1", method, normalised path, query, media
- * type and the rule's headers, each after its length. A header that Connection names does not
- * count, as the upstream does not see it; of `query: [names]` the raw pairs of these names count,
- * in order. False: no memory. */
+ * type (of a multipart/... that was not read by its parts all of Content-Type), the content coding
+ * where it was not decoded, and the rule's headers, each after its length. A header that Connection
+ * names does not count, as the upstream does not see it; of `query: [names]` the raw pairs of these
+ * names count, in order. False: no memory. */
 bool rule_target_hash(const struct rule *rule, const struct template_facts *facts,
                       struct slice path, struct arena *arena, struct digest *ret_hash);
 

@@ -16,16 +16,25 @@ static const struct header *next_line(const struct headers *headers, struct slic
     return headers_next(headers, name, at);
 }
 
-static struct slice media_type(struct slice content_type)
+/* `type/subtype`, in lower case; all of the value of a multipart/... whose boundary counts. */
+static size_t write_type(struct slice content_type, bool with_boundary, char *ret_text)
 {
     struct slice type;
+    size_t len = 0;
     slice_cut(content_type, ';', &type);
-    return slice_trim(type);
+    type = slice_trim(type);
+    for (; len < type.len; len++)
+        ret_text[len] = lower(type.at[len]);
+    struct slice whole = slice_trim(content_type);
+    if (!with_boundary || !slice_starts(slice_make(ret_text, len), SLICE("multipart/")))
+        return len;
+    memcpy(ret_text + len, whole.at + len, whole.len - len);
+    return whole.len;
 }
 
-/* `type/subtype`; of several lines the list of them (RFC 9110 5.3), as one part of the hash. */
+/* Of several lines the list of them (RFC 9110 5.3), as one part of the hash. */
 static bool add_media_type(struct digest_stream *stream, const struct headers *headers,
-                           struct arena *arena)
+                           bool with_boundary, struct arena *arena)
 {
     static const struct slice name = {"Content-Type", 12};
     const struct header *line;
@@ -35,14 +44,27 @@ static bool add_media_type(struct digest_stream *stream, const struct headers *h
         size += 1 + line->value.len;
     char *text = arena_alloc(arena, size);
     for (size_t at = 0; text && (line = next_line(headers, name, &at));) {
-        struct slice type = media_type(line->value);
         if (len > 0)
             text[len++] = ',';
-        for (size_t i = 0; i < type.len; i++)
-            text[len++] = lower(type.at[i]);
+        len += write_type(line->value, with_boundary, text + len);
     }
     if (text)
         digest_add_sized(stream, slice_make(text, len));
+    return text;
+}
+
+/* A part of its own: the parts behind it come in pairs, so that the number of parts tells whether
+ * it is there. */
+static bool add_coding(struct digest_stream *stream, const struct headers *headers,
+                       struct arena *arena)
+{
+    const struct header *line = headers_find(headers, SLICE("Content-Encoding"));
+    struct slice coding = line ? slice_trim(line->value) : slice_make("", 0);
+    char *text = arena_alloc(arena, coding.len);
+    for (size_t i = 0; text && i < coding.len; i++)
+        text[i] = lower(coding.at[i]);
+    if (text)
+        digest_add_sized(stream, slice_make(text, coding.len));
     return text;
 }
 
@@ -112,7 +134,9 @@ bool rule_target_hash(const struct rule *rule, const struct template_facts *fact
     digest_add_sized(&stream, facts->method);
     digest_add_sized(&stream, path);
     bool done = add_query(&stream, rule, facts->query, arena) &&
-                add_media_type(&stream, facts->headers, arena);
+                add_media_type(&stream, facts->headers, facts->labels & PAYLOAD_LABEL_TYPE, arena);
+    if (facts->labels & PAYLOAD_LABEL_CODING)
+        done = add_coding(&stream, facts->headers, arena) && done;
     add_headers(&stream, rule, facts->headers);
     struct digest hash = digest_end(&stream);
     if (done)

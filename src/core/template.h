@@ -108,6 +108,7 @@ struct template_facts {
     struct slice payload_hex;      /* 64 digits, or empty */
     struct slice tenant;           /* as stored: of a credential its keyed hash */
     struct slice key;
+    unsigned labels;            /* payload_labels: what else of the body's headers counts */
     enum key_syntax key_syntax; /* how {header:Idempotency-Key} is read */
 };
 

@@ -265,7 +265,7 @@ static void make_exact(const struct exchange *x, struct problem *problem)
 static struct slice shown_key(struct exchange *x, enum error error)
 {
     bool known = error != ERROR_OUTCOME_NOT_STORED && x->attempt.op.record.created_at > 0;
-    return x->attempt.begin.window && known ? upstream_key(x) : buf_slice(&x->key);
+    return x->attempt.begin.window && known ? operation_key(x) : buf_slice(&x->key);
 }
 
 static int64_t seconds_up(int64_t span_us)

@@ -201,6 +201,7 @@ static struct exchange *exchange_new(struct client *client, const struct http_re
     x->body = buf_make(found->rule->max_request_body);
     x->tenant = buf_make(HTTP_HEAD_MAX);
     x->key = buf_make(HTTP_HEAD_MAX);
+    x->shown_key = buf_make(HTTP_HEAD_MAX);
     x->sent_key = buf_make(HTTP_HEAD_MAX);
     make_answers(x);
     x->started = clock_boot_us();
@@ -215,6 +216,7 @@ static void exchange_free(struct exchange *x)
     answer_fini(&x->failed);
     answer_fini(&x->answer);
     buf_fini(&x->sent_key);
+    buf_fini(&x->shown_key);
     buf_fini(&x->key);
     buf_fini(&x->tenant);
     buf_fini(&x->body);

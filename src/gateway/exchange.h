@@ -64,7 +64,8 @@ struct exchange {
     struct slice client_key; /* the Idempotency-Key line as sent; `.at` NULL: none */
     struct buf tenant;       /* as shown */
     struct buf key;          /* key text */
-    struct buf sent_key;     /* key text as the upstream sees it */
+    struct buf shown_key;    /* key text with its window */
+    struct buf sent_key;     /* as the upstream sees it */
     char payload_hex[DIGEST_HEX_SIZE + 1];
     struct attempt attempt;
     struct client_parker parker;
@@ -108,9 +109,10 @@ bool exchange_run(struct client *client, const struct http_request *request,
  */
 bool identify(struct exchange *x, bool *ret_bypass);
 
-/* Understands the request's body (found.facts.payload), and lets go of that again: understood JSON
- * takes up to 32 times its text, so it is held for as long as it is looked at, and no wait. */
-enum payload_error payload_open(struct exchange *x);
+/* Understands the request's body (found.facts.payload; `as_json`: whatever its type), and lets go
+ * of that again: understood JSON takes up to 32 times its text, so it is held for as long as it is
+ * looked at, and no wait. */
+enum payload_error payload_open(struct exchange *x, bool as_json);
 void payload_close(struct exchange *x);
 
 /* Hashes again by the recipe of the record. False: answered. */
@@ -133,8 +135,13 @@ bool authorize(struct exchange *x);
 /* Stores the fate of an exchange with the upstream, and tells what is then true. */
 enum step settle(struct exchange *x, struct fate fate);
 
-/* The Idempotency-Key line for the upstream: as the client wrote it, or the derived key text; with
- * {window:} the window's begin behind it, so that two windows are two keys there, too. */
+/* The key as it is shown, and as probes ask by it: the key text; with {window:} the window's begin
+ * behind it, so that two windows are two keys to the upstream, too. */
+struct slice operation_key(struct exchange *x);
+
+/* The Idempotency-Key line for the upstream: operation_key in the rule's one spelling. Of a record
+ * from before there was one (its recipe says so) it is as the client wrote it: so the upstream
+ * knows an operation that is in doubt. */
 struct slice upstream_key(struct exchange *x);
 
 /* The caller's request without what speaks of its body, asks for an answer in part or overrides the

@@ -130,6 +130,14 @@ static bool may_send_body(struct exchange *x)
     return bodies_would_fit(x, announced) || too_many_bodies(x);
 }
 
+/* Of two lines nobody knows which one the upstream decodes by. */
+static bool has_one_coding(struct exchange *x)
+{
+    return headers_count(&x->request->headers, SLICE("Content-Encoding")) <= 1 ||
+           refuse(x, ERROR_REQUEST_MALFORMED,
+                  "came in more than one line: ", SLICE("Content-Encoding"));
+}
+
 static bool read_body(struct exchange *x)
 {
     CRASH_POINT(request_head_read);
@@ -171,7 +179,7 @@ static struct slice header_value(const struct exchange *x, struct slice name)
     return line ? line->value : slice_of(NULL);
 }
 
-enum payload_error payload_open(struct exchange *x)
+enum payload_error payload_open(struct exchange *x, bool as_json)
 {
     if (x->found.facts.payload)
         return PAYLOAD_OK;
@@ -179,6 +187,7 @@ enum payload_error payload_open(struct exchange *x)
         .body = buf_slice(&x->body),
         .content_type = header_value(x, SLICE("Content-Type")),
         .content_encoding = header_value(x, SLICE("Content-Encoding")),
+        .as_json = as_json,
         .max_decoded = x->rule->max_request_body,
     };
     x->payload_arena = arena_make(PAYLOAD_ARENA_MAX);
@@ -206,9 +215,17 @@ static void hash_body(void *argument)
 {
     struct hashing *h = argument;
     struct exchange *x = h->x;
-    h->error = payload_open(x);
+    h->error = payload_open(x, h->selection->as_json);
     if (h->error == PAYLOAD_OK)
         h->hashed = payload_hash(&x->payload, h->selection, &x->attempt.begin.payload_hash);
+}
+
+/* Of two Content-Type lines nobody knows which one the upstream reads the parts by. */
+static unsigned labels_of(const struct exchange *x, const struct payload_selection *selection)
+{
+    bool twice = headers_count(&x->request->headers, SLICE("Content-Type")) > 1;
+    unsigned labels = payload_labels(&x->payload, selection);
+    return twice && selection->version != 1 ? labels | PAYLOAD_LABEL_TYPE : labels;
 }
 
 static bool hash(struct exchange *x, const struct payload_selection *selection)
@@ -232,8 +249,11 @@ static bool hash(struct exchange *x, const struct payload_selection *selection)
     }
     if (!h.hashed)
         return no_memory(x);
+    x->found.facts.labels = labels_of(x, selection);
     hex_encode(x->attempt.begin.payload_hash.bytes, DIGEST_SIZE, x->payload_hex);
-    return true;
+    return rule_target_hash(x->rule, &x->found.facts, x->found.path, &x->arena,
+                            &x->attempt.begin.target_hash) ||
+           no_memory(x);
 }
 
 static bool selects_inside(const struct payload_selection *selection)
@@ -292,9 +312,6 @@ static bool fill_attempt(struct exchange *x)
 {
     const struct rule *rule = x->rule;
     struct attempt *attempt = &x->attempt;
-    if (!rule_target_hash(rule, &x->found.facts, x->found.path, &x->arena,
-                          &attempt->begin.target_hash))
-        return no_memory(x);
     int64_t window = template_window_us(&rule->key);
     attempt->tenant = buf_slice(&x->tenant);
     attempt->rule = rule->name;
@@ -326,7 +343,8 @@ bool identify(struct exchange *x, bool *ret_bypass)
     bool header_key = template_is_plain_header(&x->rule->key);
     if (header_key && !read_header_key(x, ret_bypass))
         return false;
-    if (!read_tenant(x) || (!x->has_body && (!may_send_body(x) || !read_body(x))))
+    if (!has_one_coding(x) || !read_tenant(x) ||
+        (!x->has_body && (!may_send_body(x) || !read_body(x))))
         return false;
     if (!read_payload(x))
         return false;

@@ -15,16 +15,25 @@ static int64_t least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-struct slice upstream_key(struct exchange *x)
+struct slice operation_key(struct exchange *x)
 {
     if (!x->attempt.begin.window)
-        return x->client_key.at ? x->client_key : buf_slice(&x->key);
-    buf_clear(&x->sent_key);
+        return buf_slice(&x->key);
+    buf_clear(&x->shown_key);
     if (x->key.len > 0) {
-        buf_add_slice(&x->sent_key, buf_slice(&x->key));
-        buf_add_char(&x->sent_key, ':');
+        buf_add_slice(&x->shown_key, buf_slice(&x->key));
+        buf_add_char(&x->shown_key, ':');
     }
-    buf_add_i64(&x->sent_key, x->attempt.op.record.created_at);
+    buf_add_i64(&x->shown_key, x->attempt.op.record.created_at);
+    return buf_slice(&x->shown_key);
+}
+
+struct slice upstream_key(struct exchange *x)
+{
+    if (payload_recipe_is_old(x->attempt.recipe))
+        return x->client_key.at ? x->client_key : operation_key(x);
+    buf_clear(&x->sent_key);
+    key_value_write(operation_key(x), x->rule->forward_key, x->rule->key_syntax, &x->sent_key);
     return buf_slice(&x->sent_key);
 }
 

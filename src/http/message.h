@@ -119,7 +119,7 @@ struct http_response {
  * head is complete. It is about 3 KiB: it does not belong on a fiber's stack.
  * Empty lines before the request line: one CR LF is skipped (RFC 9112 2.2) and counted in head_len.
  * Also refuses a Connection field that names Content-Length, Host, Transfer-Encoding,
- * Idempotency-Key, Authorization or Content-Type. */
+ * Idempotency-Key, Authorization, Content-Type or Content-Encoding. */
 enum http_parse http_parse_request(struct slice bytes, size_t *scan, struct http_request *ret);
 
 /* Parses the head of an answer to `method`. HEAD, 1xx, 204 and 304 have no body whatever the

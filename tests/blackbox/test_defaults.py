@@ -194,7 +194,8 @@ def test_default_replay_cookies_is_false(gateway, upstream):
     ("connect_timeout", "5s"), ("max_connections", "4096"), ("max_connections_per_address", "0"),
     ("max_in_flight", "1024"), ("log_keys", "plain"), ("listen", "127.0.0.1:8080"),
     ("trust_tenant", "false"), ("secret", "false"), ("not_done", "[]"), ("in_doubt", "[]"),
-    ("stream", "false"), ("key", '"{header:Idempotency-Key}"'), ("retry", "none")])
+    ("stream", "false"), ("body", "auto"),
+    ("key", '"{header:Idempotency-Key}"'), ("retry", "none")])
 def test_default_values_are_what_the_reference_prints(option, value):
     assert f"{option}: {value}" in [line.strip()
                                     for line in run("config", "explain").stdout.splitlines()]

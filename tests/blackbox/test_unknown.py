@@ -260,7 +260,7 @@ def test_retry_goes_out_again_under_the_same_key_and_a_higher_token(pawl, upstre
     assert first["Stripe-Should-Retry"] is None
     assert marks(gateway.post("/refunds", BODY, key='"k1"')) == (201, "stored")
     one, two = upstream.requests
-    assert one["Idempotency-Key"] == two["Idempotency-Key"] == '"k1"'
+    assert one["Idempotency-Key"] == two["Idempotency-Key"] == "k1"
     assert int(one["Idempotency-Token"]) < int(two["Idempotency-Token"])
 
 

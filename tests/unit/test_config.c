@@ -107,7 +107,7 @@ static void what_is_not_written_is_the_contracts_default(void **state)
     assert_int_equal(rule->in_progress_wait_us, 10 * S);
     assert_int_equal(rule->unknown, RECORD_UNKNOWN_HOLD);
     assert_int_equal(rule->payload.mode, PAYLOAD_ALL);
-    assert_slice(rule->recipe, "1 all");
+    assert_slice(rule->recipe, "2 all");
     assert_int_equal(rule->query, RULE_QUERY_ALL);
     assert_int_equal(rule->n_headers, 1);
     assert_slice(rule->headers[0], "If-Match");
@@ -153,7 +153,7 @@ static void every_option_of_a_rule_can_be_set(void **state)
     assert_int_equal(rule->in_progress_wait_us, 0);
     assert_int_equal(rule->unknown, RECORD_UNKNOWN_RETRY);
     assert_int_equal(rule->settle_us, 0);
-    assert_slice(rule->recipe, "1 exclude /meta/sent_at /trace");
+    assert_slice(rule->recipe, "2 exclude /meta/sent_at /trace");
     assert_int_equal(rule->query, RULE_QUERY_NAMES);
     assert_slice(rule->query_names[0], "dry_run");
     assert_int_equal(rule->n_headers, 0);
@@ -173,10 +173,10 @@ static void a_rule_overrides_the_defaults_wherever_they_stand(void **state)
              "tenant: none\nupstream: http://h\n");
     const struct rule *rules = config->rules->rules;
     assert_int_equal(rules[0].ttl_us, 3600 * S);
-    assert_slice(rules[0].recipe, "1 all");
+    assert_slice(rules[0].recipe, "2 all");
     assert_true(rules[0].tenant_none);
     assert_int_equal(rules[1].ttl_us, 7200 * S);
-    assert_slice(rules[1].recipe, "1 include /x");
+    assert_slice(rules[1].recipe, "2 include /x");
     assert_false(rules[1].tenant_none);
     assert_int_equal(rules[1].settle_us, 7 * S);
     assert_ptr_equal(rules[0].key_format, rules[1].key_format);

@@ -350,6 +350,9 @@ static void expect_recipe(const struct payload_selection *selection, struct slic
     expect_bytes(buf_slice(&buf), text);
     assert_true(payload_recipe_read(buf_slice(&buf), &arena, &back));
     assert_int_equal(back.mode, selection->mode);
+    assert_int_equal(back.as_json, selection->as_json);
+    assert_int_equal(back.version, selection->version == 1 ? 1 : 2);
+    assert_true(payload_recipe_is_old(buf_slice(&buf)) == (selection->version == 1));
     assert_int_equal(back.n_pointers, selection->n_pointers);
     for (size_t i = 0; i < back.n_pointers; i++)
         expect_bytes(back.pointers[i], selection->pointers[i]);
@@ -361,23 +364,31 @@ static void recipes_come_back_as_they_were(void **state)
     const struct payload_selection ignore = {.mode = PAYLOAD_IGNORE};
     const struct payload_selection include = {
         .mode = PAYLOAD_INCLUDE, .n_pointers = 2, .pointers = {SLICE("/a"), SLICE("/b")}};
+    const struct payload_selection json = {.mode = PAYLOAD_ALL, .as_json = true};
+    const struct payload_selection old = {.mode = PAYLOAD_ALL, .version = 1};
     const struct payload_selection odd = {
         .mode = PAYLOAD_EXCLUDE,
         .n_pointers = 4,
         .pointers = {SLICE("/a b/%41"), SLICE(""), SLICE("/\n\0\x7f\xC3\xA9"), SLICE("")}};
     (void)state;
-    expect_recipe(&everything, SLICE("1 all"));
-    expect_recipe(&raw, SLICE("1 raw"));
-    expect_recipe(&ignore, SLICE("1 ignore"));
-    expect_recipe(&include, SLICE("1 include /a /b"));
-    expect_recipe(&odd, SLICE("1 exclude /a%20b/%2541  /%0A%00%7F\xC3\xA9 "));
+    expect_recipe(&everything, SLICE("2 all"));
+    expect_recipe(&json, SLICE("2 json all"));
+    expect_recipe(&old, SLICE("1 all"));
+    expect_recipe(&raw, SLICE("2 raw"));
+    expect_recipe(&ignore, SLICE("2 ignore"));
+    expect_recipe(&include, SLICE("2 include /a /b"));
+    expect_recipe(&odd, SLICE("2 exclude /a%20b/%2541  /%0A%00%7F\xC3\xA9 "));
 }
 
 static void what_is_no_recipe_is_refused(void **state)
 {
     static const char *const texts[] = {"",
                                         "1",
-                                        "2 all",
+                                        "3 all",
+                                        "1 json all",
+                                        "2 json",
+                                        "2 json json all",
+                                        "2 jsonall",
                                         "1 ALL",
                                         "1 all ",
                                         "1 raw /a",

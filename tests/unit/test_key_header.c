@@ -232,6 +232,36 @@ static void every_result_is_said(void **state)
     }
 }
 
+/* ---- to the upstream ---- */
+
+static void expect_spelling(const char *text, enum key_forward forward, enum key_syntax syntax,
+                            const char *wanted)
+{
+    ARENA_AUTO struct arena arena = arena_make(4096);
+    BUF_AUTO struct buf spelled = buf_make(4096);
+    struct slice key;
+    key_value_write(slice_of(text), forward, syntax, &spelled);
+    if (!slice_eq(buf_slice(&spelled), slice_of(wanted)))
+        fail_msg("<%s> became <%.*s>", text, SLICE_ARG(buf_slice(&spelled)));
+    assert_int_equal(key_value_read(buf_slice(&spelled), KEY_SYNTAX_LENIENT, &arena, &key),
+                     KEY_HEADER_OK);
+    assert_true(slice_eq(key, slice_of(text)));
+}
+
+/* found: A-M7 */
+static void a_key_has_one_spelling_that_reads_back(void **state)
+{
+    (void)state;
+    expect_spelling("a:b%20c", KEY_FORWARD_BY_SYNTAX, KEY_SYNTAX_LENIENT, "a:b%20c");
+    expect_spelling("a:b%20c", KEY_FORWARD_BY_SYNTAX, KEY_SYNTAX_STRICT, "\"a:b%20c\"");
+    expect_spelling("a|b", KEY_FORWARD_BY_SYNTAX, KEY_SYNTAX_LENIENT, "\"a|b\"");
+    expect_spelling("a|b", KEY_FORWARD_BARE, KEY_SYNTAX_STRICT, "a|b");
+    expect_spelling(" a ", KEY_FORWARD_BARE, KEY_SYNTAX_LENIENT, "\" a \"");
+    expect_spelling("a,b", KEY_FORWARD_BARE, KEY_SYNTAX_LENIENT, "\"a,b\"");
+    expect_spelling("\"\\", KEY_FORWARD_BARE, KEY_SYNTAX_LENIENT, "\"\\\"\\\\\"");
+    expect_spelling("k", KEY_FORWARD_QUOTED, KEY_SYNTAX_LENIENT, "\"k\"");
+}
+
 /* ---- key_format ---- */
 
 static bool has_format(enum key_format_kind kind, const char *pattern, const char *text,
@@ -416,6 +446,7 @@ int main(void)
         cmocka_unit_test(exactly_one_field_line_is_read_whatever_the_case_of_its_name),
         cmocka_unit_test(a_key_that_connection_names_is_refused),
         cmocka_unit_test(every_result_is_said),
+        cmocka_unit_test(a_key_has_one_spelling_that_reads_back),
         cmocka_unit_test(a_uuid_is_folded_to_lower_case),
         cmocka_unit_test(uuid4_wants_version_and_variant),
         cmocka_unit_test(a_regex_matches_whole_keys),

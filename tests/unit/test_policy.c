@@ -25,7 +25,8 @@ static void a_rule_is_published_whole(void **state)
         "\"syntax\":\"lenient\",\"format\":\"any\"},"
         "\"tenant\":{\"template\":\"{header:X-Api-Key}\",\"credential\":true,\"authorized\":false},"
         "\"lifetime\":{\"ttl\":\"1d\",\"tombstone\":\"0\"},"
-        "\"compared\":{\"payload\":\"all\",\"query\":\"all\",\"headers\":[\"If-Match\"]},"
+        "\"compared\":{\"payload\":\"all\",\"body\":\"auto\",\"query\":\"all\",\"headers\":[\"If-"
+        "Match\"]},"
         "\"kept\":{\"final\":[\"200-400\",\"402\",\"404-406\",\"409-424\",\"426-428\","
         "\"430-499\",\"501\",\"505-599\"],"
         "\"not_done\":[\"401\",\"403\",\"407-408\",\"425\",\"429\",\"500\",\"503\"],"
@@ -48,7 +49,8 @@ static void what_a_rule_says_of_its_own_is_published(void **state)
         "\"format\":\"regex\",\"pattern\":\"[a-z]+\\\"\"",
         "\"tenant\":null",
         "\"lifetime\":{\"window\":\"1h\",\"tombstone\":\"7d\"}",
-        "\"payload\":{\"exclude\":[\"/sent_at\"]},\"query\":[\"a\",\"b\"],\"headers\":[]",
+        "\"payload\":{\"exclude\":[\"/"
+        "sent_at\"]},\"body\":\"auto\",\"query\":[\"a\",\"b\"],\"headers\":[]",
         "\"final\":[\"200-599\"],\"not_done\":[],\"in_doubt\":[]",
         "\"duplicate\":{\"ack\":204},\"authorized\":true,\"mismatch_status\":422,",
         "\"in_progress\":\"conflict\"",

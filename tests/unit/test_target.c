@@ -112,6 +112,34 @@ static bool same(const struct target *a, const struct target *b)
     return digest_eq(&one, &other);
 }
 
+/* found: A-M6, A-M13 */
+static void a_label_that_counts_is_a_component_of_its_own(void **state)
+{
+    static struct target base;
+    static struct target other;
+    (void)state;
+    target_init(&base);
+    headers_add(&base.headers, SLICE("Content-Encoding"), SLICE("br"));
+    target_init(&other);
+    headers_add(&other.headers, SLICE("Content-Encoding"), SLICE("zstd"));
+    assert_true(same(&base, &other));
+    base.facts.labels = other.facts.labels = PAYLOAD_LABEL_CODING;
+    assert_false(same(&base, &other));
+    other = base;
+    other.facts.headers = &other.headers;
+    other.facts.labels = 0;
+    assert_false(same(&base, &other));
+    other.facts.labels = PAYLOAD_LABEL_CODING | PAYLOAD_LABEL_TYPE;
+    assert_true(same(&base, &other)); /* no multipart: its parameters do not count */
+    base.headers.at[0].value = SLICE("Multipart/Mixed; boundary=A");
+    other.headers.at[0].value = SLICE("multipart/mixed; boundary=a");
+    assert_false(same(&base, &other));
+    base.facts.labels = other.facts.labels = PAYLOAD_LABEL_TYPE;
+    assert_false(same(&base, &other));
+    other.headers.at[0].value = SLICE(" multipart/mixed; boundary=A ");
+    assert_true(same(&base, &other));
+}
+
 static void the_target_hash_differs_with_each_component(void **state)
 {
     static struct target base;
@@ -235,6 +263,7 @@ int main(void)
         cmocka_unit_test(the_eager_reading_resolves_everything),
         cmocka_unit_test(only_what_servers_read_in_different_ways_is_ambiguous),
         cmocka_unit_test(the_target_hash_differs_with_each_component),
+        cmocka_unit_test(a_label_that_counts_is_a_component_of_its_own),
         cmocka_unit_test(the_media_type_counts_without_parameters_and_case),
         cmocka_unit_test(parts_of_the_target_never_run_together),
         cmocka_unit_test(an_absent_header_is_not_an_empty_or_a_repeated_one),

@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What makes two requests the same one, and under which key the service behind knows them."""
+from __future__ import annotations
+
+import gzip
+import hashlib
+import sqlite3
+
+import pytest
+
+from upstream import closes, say
+from wire import Answer
+
+CONFIG = """
+tenant: none
+threads: 1
+rules:
+  - {name: plain, match: POST /plain}
+  - {name: raw, match: POST /raw, payload: raw}
+  - {name: ignore, match: POST /ignore, payload: ignore}
+  - {name: retry, match: POST /retry, unknown: retry}
+  - {name: uuid, match: POST /uuid, unknown: retry, key_format: uuid}
+  - {name: strict, match: POST /strict, key_syntax: strict}
+  - {name: quoted, match: POST /quoted, forward_key: quoted}
+  - {name: bare, match: POST /bare, forward_key: bare}
+  - {name: json, match: POST /json, body: json}
+  - {name: json.id, match: POST /json-id, body: json, key: "{body:/id}"}
+"""
+NAME = b"Content-Disposition: form-data; name=amount"
+MULTIPART = (b"preamble\r\n--AAA\r\n" + NAME + b"\r\n\r\n1\r\n--AAA--\r\n"
+             b"--BBB\r\n" + NAME + b"\r\n\r\n1000\r\n--BBB--\r\n")
+UUID = "550E8400-E29B-41D4-A716-446655440000"
+
+
+def send(gateway, target: str, key: str, body: bytes, *headers: tuple[str, str]) -> Answer:
+    return gateway.request("POST", target, [("Idempotency-Key", key), *headers], body)
+
+
+def mark(answer: Answer) -> tuple[int, str | None]:
+    return answer.status, answer["Idempotency-Status"] or answer["Error-Code"]
+
+
+MISMATCH = (409, "CONFLICT.idempotency.payload_mismatch")
+
+
+# ---- the target hash ----
+
+
+@pytest.mark.parametrize("target, kind", [("/plain", "form-data"), ("/plain", "mixed"),
+                                          ("/plain", "related"), ("/raw", "form-data")])
+def test_the_boundary_counts_of_a_multipart_body_that_is_not_read_by_its_parts(shared, key, target,
+                                                                               kind):
+    """found: A-M6: one body holds two requests, and the boundary says which."""
+    first, other, again = (send(shared, target, key, MULTIPART,
+                                ("Content-Type", f"multipart/{kind}; boundary={boundary}"))
+                           for boundary in ("AAA", "BBB", "AAA"))
+    assert (mark(first), mark(other), mark(again)) == ((201, "stored"), MISMATCH, (201, "replayed"))
+
+
+def parts(boundary: str) -> bytes:
+    mark = f"--{boundary}".encode()
+    return mark + b"\r\n" + NAME + b"\r\n\r\n1\r\n" + mark + b"--\r\n"
+
+
+@pytest.mark.parametrize("target", ["/plain", "/ignore"])
+def test_a_boundary_made_anew_is_the_same_request_where_the_parts_or_nothing_counts(shared, key,
+                                                                                    target):
+    """found: A-M6: its sibling, a client that draws a boundary for each try."""
+    first, again = (send(shared, target, key, parts(boundary),
+                         ("Content-Type", f"multipart/form-data; boundary={boundary}"))
+                    for boundary in ("x", "y"))
+    assert (mark(first), mark(again)) == ((201, "stored"), (201, "replayed"))
+
+
+def test_the_content_coding_counts_where_it_was_not_decoded(shared, key):
+    """found: A-M13"""
+    codings = ["br", "zstd", None, "gzip, br"]
+    marks = [mark(send(shared, "/plain", key, b"bytes", ("Content-Type", "text/plain"),
+                       *([("Content-Encoding", coding)] if coding else [])))
+             for coding in codings]
+    assert marks == [(201, "stored"), MISMATCH, MISMATCH, MISMATCH]
+    assert mark(send(shared, "/plain", key, b"bytes", ("Content-Type", "text/plain"),
+                     ("content-encoding", "BR"))) == (201, "replayed")
+
+
+def test_a_body_that_was_decoded_is_the_same_as_one_sent_plain(shared, key):
+    """found: A-M13: its sibling."""
+    send(shared, "/plain", key, b'{"a":1}', ("Content-Type", "application/json"))
+    again = send(shared, "/plain", key, gzip.compress(b'{"a": 1}'),
+                 ("Content-Type", "application/json"), ("Content-Encoding", "gzip"))
+    assert mark(again) == (201, "replayed")
+
+
+def test_a_coding_that_the_next_hop_would_drop_or_that_comes_twice_is_refused(shared, behind, key):
+    """found: A-M13"""
+    coded = gzip.compress(b"{}")
+    dropped = send(shared, "/plain", key, coded, ("Content-Encoding", "gzip"),
+                   ("Connection", "Content-Encoding"))
+    twice = send(shared, "/plain", key, coded, ("Content-Encoding", "gzip"),
+                 ("Content-Encoding", "br"))
+    assert dropped.is_problem(400, "VALIDATION.request_malformed")
+    assert twice.is_problem(400, "VALIDATION.request_malformed")
+    assert "Content-Encoding" in twice.json["detail"]
+    assert behind.effects() == 0
+
+
+# ---- records from before ----
+
+
+def sized(*texts: bytes) -> bytes:
+    return b"".join(len(text).to_bytes(8, "big") + text for text in texts)
+
+
+def age(gateway, sql: str, *values: object) -> None:
+    """Makes the stored record one of version 0.1.0."""
+    gateway.stop()
+    with sqlite3.connect(gateway.store) as db:
+        assert db.execute(sql, values).rowcount == 1
+    gateway.restart()
+
+
+def test_a_record_from_before_the_boundary_counted_is_still_replayed(pawl):
+    """found: A-M6: an upgrade makes no false mismatch."""
+    gateway = pawl(CONFIG)
+    old = hashlib.sha256(sized(b"pawl1", b"POST", b"/plain", b"", b"multipart/mixed")).digest()
+    with_type = ("Content-Type", "multipart/mixed; boundary=AAA")
+    send(gateway, "/plain", "k", MULTIPART, with_type)
+    age(gateway, "UPDATE pawl_outcome SET recipe = '1 all', target_hash = ?", old)
+    assert mark(send(gateway, "/plain", "k", MULTIPART, with_type)) == (201, "replayed")
+    other = send(gateway, "/plain", "k", MULTIPART + b"x", with_type)
+    assert mark(other) == MISMATCH
+
+
+def test_a_record_in_doubt_from_before_keeps_the_spelling_of_its_client(pawl, upstream):
+    """found: A-M7: the service knows the first try by the bytes of then."""
+    gateway = pawl(CONFIG)
+    upstream.then(closes())
+    send(gateway, "/uuid", f'"{UUID}"', b"{}")
+    age(gateway, "UPDATE pawl_pending SET recipe = '1 all'")
+    assert mark(send(gateway, "/uuid", f'"{UUID}"', b"{}")) == (201, "stored")
+    assert upstream.requests[-1]["Idempotency-Key"] == f'"{UUID}"'
+
+
+# ---- one spelling to the upstream ----
+
+
+@pytest.mark.parametrize("target, spellings, sent", [
+    ("/retry", ['"k1"', "k1"], "k1"),
+    ("/retry", ['"k2";v=1', '"k2";v=2'], "k2"),
+    ("/retry", ['"a b"', '"a b";x'], '"a b"'),
+    ("/retry", ["a|b", '"a|b"'], '"a|b"'),
+    ("/retry", ['"a\\"b\\\\c"', '"a\\"b\\\\c" '], '"a\\"b\\\\c"'),
+    ("/uuid", [f'"{UUID}"', UUID.lower()], UUID.lower()),
+])
+def test_the_upstream_gets_one_spelling_of_a_key(shared, behind, target, spellings, sent):
+    """found: A-M7: a service that knows keys by their bytes sees one operation, not two."""
+    behind.then(closes())
+    for spelling in spellings:
+        send(shared, target, spelling, b"{}")
+    assert [request["Idempotency-Key"] for request in behind.requests] == [sent, sent]
+
+
+@pytest.mark.parametrize("target, spelling, sent", [("/strict", '"s"', '"s"'),
+                                                    ("/quoted", "q", '"q"'),
+                                                    ("/bare", '"b|c"', "b|c"),
+                                                    ("/bare", '"b c"', '"b c"')])
+def test_forward_key_says_how_the_upstream_gets_a_key(shared, behind, target, spelling, sent):
+    """found: A-M7"""
+    assert mark(send(shared, target, spelling, b"{}")) == (201, "stored")
+    assert behind.requests[-1]["Idempotency-Key"] == sent
+
+
+# ---- body: json ----
+
+
+@pytest.mark.parametrize("kind", [(), (("Content-Type", "application/x-www-form-urlencoded"),),
+                                  (("Content-Type", "application/x-amz-json-1.0"),)])
+def test_under_body_json_the_body_counts_as_json_whatever_its_type(shared, key, kind):
+    """found: B-F15, E-W3"""
+    first = send(shared, "/json", key, b'{"a": 1, "b": 2}', *kind)
+    again = send(shared, "/json", key, b'{"b":2.0,"a":1}', *kind)
+    other = send(shared, "/json", key, b'{"b":3,"a":1}', *kind)
+    assert (mark(first), mark(again), mark(other)) == ((201, "stored"), (201, "replayed"), MISMATCH)
+
+
+def test_under_body_json_a_key_is_found_in_a_body_without_a_type(shared, behind):
+    """found: B-F15, E-W3"""
+    assert mark(shared.request("POST", "/json-id", [], b'{"id": "x"}')) == (201, "stored")
+    assert mark(shared.request("POST", "/json-id", [], b'{ "id":"x" }')) == (201, "replayed")
+    broken = shared.request("POST", "/json-id", [], b"id=x")
+    assert broken.is_problem(400, "VALIDATION.idempotency.key_source_missing")
+
+
+def test_a_record_made_before_body_json_is_compared_as_it_was_made(pawl):
+    """found: B-F15: a config change makes no false mismatch."""
+    gateway = pawl(CONFIG.replace(", body: json}", "}"))
+    send(gateway, "/json", "k", b'{"a": 1}')
+    gateway.configure(CONFIG)
+    gateway.restart()
+    assert mark(send(gateway, "/json", "k", b'{"a": 1}')) == (201, "replayed")
+    assert mark(send(gateway, "/json", "k", b'{"a":1}')) == MISMATCH
