@@ -8,6 +8,7 @@
 #define HOST_MAX 253
 #define AN_ADDRESS "HOST:PORT, such as 127.0.0.1:8080 or [::1]:8080"
 #define AN_UPSTREAM "http://HOST:PORT, such as http://127.0.0.1:9000"
+#define A_NETWORK "an address or a block of them, such as 10.0.0.0/8 or fd00::/8"
 #define A_TOKEN "16 to 512 visible ASCII characters, ${NAME} or file:PATH"
 #define TOKEN_LEAST 16
 #define TOKEN_MOST 512
@@ -89,6 +90,27 @@ OPTION_READER(upstream)
         keep_address(reader, address, field);
     else
         reader_expected(reader, node, AN_UPSTREAM);
+}
+
+/* ---- trust_forwarded ---- */
+
+static bool is_network(struct slice text)
+{
+    struct network network;
+    return network_read(text, &network);
+}
+
+OPTION_READER(networks)
+{
+    struct slice items[NETWORKS_MAX];
+    struct reader_texts texts = {.max = NETWORKS_MAX, .at = items};
+    struct networks networks = {0};
+    (void)option;
+    if (!reader_list(reader, node, is_network, A_NETWORK, &texts))
+        return;
+    for (size_t i = 0; i < texts.n; i++) /* a text that no memory was there for is empty */
+        networks.n += network_read(items[i], &networks.at[networks.n]);
+    *(struct networks *)field = networks;
 }
 
 /* Paths are relative to the file that names them. */

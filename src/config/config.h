@@ -9,6 +9,7 @@
 #define PAWL_CONFIG_CONFIG_H
 
 #include "core/cors.h"
+#include "core/networks.h"
 #include "core/rule.h"
 
 struct config_address {
@@ -49,7 +50,8 @@ struct config {
     struct cors_policy cors;        /* its texts belong to `rules` */
     struct slice public_url;        /* without a slash at its end; of `rules`; empty: none */
     struct slice reminders;         /* lines as the warnings', for --test alone; may be empty */
-    struct arena arena;             /* owns the texts above that `rules` does not */
+    struct networks trust_forwarded;
+    struct arena arena; /* owns the texts above that `rules` does not */
 };
 
 /* Reads `path`. NULL: `*ret_complaints` (NUL-terminated, mem_free) holds one or more lines

@@ -46,6 +46,9 @@
       "the tenant is a credential: only its keyed hash is stored")                                 \
     X(unmatched, OPTION_TOP, config, unmatched_refuse, unmatched, 0, 0, "pass",                    \
       "what no rule matches: pass | refuse")                                                       \
+    X(trust_forwarded, OPTION_TOP, config, trust_forwarded, networks, 0, 0,                        \
+      "[127.0.0.0/8, \"::1/128\"]",                                                                \
+      "peers whose X-Forwarded-Proto, -Host, -Port and Forwarded are kept; others' are replaced")  \
     X(cors, OPTION_TOP, config, cors, cors, 0, 0, "(none)",                                        \
       "browsers that may read the answers: {origins: [https://shop.example], credentials: false}") \
     X(policy, OPTION_TOP, config, policy_off, policy, 0, 0, "publish",                             \

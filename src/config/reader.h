@@ -96,6 +96,7 @@ OPTION_READER(log_keys);
 OPTION_READER(match);
 OPTION_READER(mismatch);
 OPTION_READER(name);
+OPTION_READER(networks);
 OPTION_READER(payload);
 OPTION_READER(policy);
 OPTION_READER(probe_status);

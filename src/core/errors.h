@@ -58,6 +58,9 @@ const char *exit_code_text(enum exit_code code);
       "No rule covers this route", "Add a rule for this route, or set `unmatched: pass`.")         \
     X(METHOD_NOT_ALLOWED, "VALIDATION.method_not_allowed", 405, "METHOD_NOT_ALLOWED", false, true, \
       1, "Method not allowed", "Use another method; CONNECT and TRACE are never served.")          \
+    X(LOOP, "DEPENDENCY.loop", 508, "LOOP", false, false, 69,                                      \
+      "The request came back to the gateway",                                                      \
+      "The gateway's upstream leads back to the gateway: tell its operator. Nothing was done.")    \
     X(PAYLOAD_MISMATCH, "CONFLICT.idempotency.payload_mismatch", 409, "PAYLOAD_MISMATCH", false,   \
       true, 65, "Key reused with a different request",                                             \
       "Generate a new key for a new operation; repeat the first request exactly to retry it.")     \

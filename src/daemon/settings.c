@@ -31,6 +31,7 @@ bool settings_of(const struct config *config, struct gateway_settings *ret_setti
         .unmatched_refuse = config->unmatched_refuse,
         .log_keys_hashed = config->log_keys_hashed,
         .policy_off = config->policy_off,
+        .trust_forwarded = config->trust_forwarded,
         .cors = config->cors,
         .public_url = config->public_url,
     };

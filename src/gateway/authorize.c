@@ -20,9 +20,8 @@ static bool write_head(struct exchange *x, struct buf *head, struct slice *ret_m
     if (!request || result != TEMPLATE_OK || !buf_ok(&target))
         return false;
     struct head_extra extra = {
-        .peer = x->client->address,
+        .client = x->client,
         .ruled = true,
-        .traceparent = client_trace(x->client, x->request),
     };
     head_write_request(head, SLICE("GET"), buf_slice(&target), request, &extra);
     return buf_ok(head);

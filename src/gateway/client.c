@@ -19,20 +19,6 @@
 #define CLIENT_ARENA_MAX ((size_t)256 * 1024) /* paths and parameters of one head */
 #define PROBLEM_MAX ((size_t)8 * 1024)
 
-struct slice client_trace(struct client *client, const struct http_request *request)
-{
-    unsigned char ids[24];
-    char hex[2 * sizeof ids + 1];
-    if (headers_find(&request->headers, SLICE("traceparent")))
-        return slice_of(NULL);
-    if (!client->trace[0]) {
-        random_bytes(ids, sizeof ids);
-        hex_encode(ids, sizeof ids, hex);
-        snprintf(client->trace, sizeof client->trace, "00-%.32s-%.16s-01", hex, hex + 32);
-    }
-    return slice_of(client->trace);
-}
-
 const char *client_instance(struct client *client)
 {
     unsigned char id[16];
@@ -130,6 +116,18 @@ static bool refuse_request(struct client *client, const struct http_request *req
     return refusal.keep_alive;
 }
 
+/* Whether it went through this gateway before: its upstream is, in the end, itself. */
+static bool is_looping(const struct client *client, const struct http_request *request)
+{
+    const char *via = client->server->gateway->via;
+    const struct header *line;
+    size_t at = 0;
+    while ((line = headers_next(&request->headers, SLICE("Via"), &at)))
+        if (memmem(line->value.at, line->value.len, via, strlen(via)))
+            return true;
+    return false;
+}
+
 static bool route(struct client *client, const struct http_request *request, struct arena *arena)
 {
     const struct gateway_settings *settings = &client->plan->settings;
@@ -137,6 +135,8 @@ static bool route(struct client *client, const struct http_request *request, str
     struct rule_found *found = arena_alloc(arena, sizeof *found);
     if (!found)
         return false;
+    if (is_looping(client, request))
+        return refuse_request(client, request, ERROR_LOOP, slice_of(NULL));
     if (well_known_asked(client, request))
         return well_known_answer(client, request);
     switch (rule_find_request(settings->rules, &wanted, arena, found)) {
@@ -238,7 +238,6 @@ static bool serve_one(struct client *client)
         return false;
     }
     client->state = CLIENT_BUSY;
-    client->trace[0] = '\0';
     client->instance[0] = '\0';
 
     struct arena arena ARENA_AUTO = arena_make(CLIENT_ARENA_MAX);

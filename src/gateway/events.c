@@ -272,7 +272,7 @@ static void add_ids(struct log_line *line, const struct client *client,
         correlation = headers_find(headers, SLICE("X-Request-Id"));
     if (correlation && !hides(settings, correlation->name))
         log_line_str(line, "correlation_id", first_of(correlation->value, CORRELATION_SHOWN));
-    struct slice id = trace_id(trace ? trace->value : slice_of(client->trace));
+    struct slice id = trace_id(trace ? trace->value : slice_of(NULL));
     if (id.len > 0 && !hides(settings, SLICE("traceparent")))
         log_line_str(line, "trace_id", id);
     if (client->instance[0])

@@ -6,11 +6,11 @@
 static void write_head(struct exchange *x, struct buf *head)
 {
     struct head_extra extra = {
-        .peer = x->client->address,
+        .client = x->client,
         .ruled = true,
         .idempotency_key = upstream_key(x),
         .token = x->attempt.token,
-        .traceparent = client_trace(x->client, x->request),
+        .attempt = x->attempt.op.record.attempts,
         .has_length = true,
         .length = x->body.len,
     };

@@ -25,14 +25,17 @@
 
 static void name_peer(struct client *client, const struct sockaddr_storage *peer)
 {
+    const struct in_addr *v4 = &((const struct sockaddr_in *)peer)->sin_addr;
+    const struct in6_addr *v6 = &((const struct sockaddr_in6 *)peer)->sin6_addr;
     const char *text = NULL;
     char *at = client->address_text;
-    if (peer->ss_family == AF_INET)
-        text = inet_ntop(AF_INET, &((const struct sockaddr_in *)peer)->sin_addr, at,
-                         sizeof client->address_text);
-    else if (peer->ss_family == AF_INET6)
-        text = inet_ntop(AF_INET6, &((const struct sockaddr_in6 *)peer)->sin6_addr, at,
-                         sizeof client->address_text);
+    if (peer->ss_family == AF_INET) {
+        text = inet_ntop(AF_INET, v4, at, sizeof client->address_text);
+        client->network = network_address_v4(v4);
+    } else if (peer->ss_family == AF_INET6) {
+        text = inet_ntop(AF_INET6, v6, at, sizeof client->address_text);
+        memcpy(client->network.bytes, v6, sizeof client->network.bytes);
+    }
     client->address = text ? slice_of(text) : SLICE("unknown");
 }
 
@@ -262,6 +265,17 @@ static void give_up(struct gateway *gateway)
     mem_free(gateway);
 }
 
+/* From the store's secret, not by chance: it must be known again by who has another process of the
+ * same store behind it. */
+static void name_self(struct gateway *gateway)
+{
+    struct slice purpose = SLICE("via");
+    struct digest digest = digest_keyed(store_secret(gateway->config.store), &purpose, 1);
+    char hex[DIGEST_HEX_SIZE + 1];
+    hex_encode(digest.bytes, DIGEST_SIZE, hex);
+    snprintf(gateway->via, sizeof gateway->via, "pawl-%.8s", hex);
+}
+
 struct gateway *gateway_start(const struct gateway_config *config,
                               const struct gateway_settings *settings, char **ret_problem)
 {
@@ -271,6 +285,7 @@ struct gateway *gateway_start(const struct gateway_config *config,
     if (!gateway)
         return NULL;
     gateway->config = *config;
+    name_self(gateway);
     rules_count_from_zero(config, settings->rules);
     gateway->shared.peers = peers_new(config->max_connections);
     int failed = gateway->shared.peers ? probe_address(config) : -ENOMEM;

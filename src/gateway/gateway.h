@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "core/cors.h"
+#include "core/networks.h"
 #include "core/rule.h"
 #include "engine/engine.h"
 #include "fiber/offload.h"
@@ -36,6 +37,7 @@ struct gateway_settings {
     bool unmatched_refuse;  /* no rule: 404 instead of passing on */
     bool log_keys_hashed;   /* log lines have keyed hashes of keys */
     bool policy_off;        /* /.well-known/idempotency is the upstream's */
+    struct networks trust_forwarded;
     struct cors_policy cors;
     struct slice public_url; /* texts of both belong to `rules` */
 };

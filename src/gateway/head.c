@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "core/cors.h"
+#include "gateway/server.h"
 
 void head_write_field(struct buf *buf, const char *name, struct slice value)
 {
@@ -34,49 +35,87 @@ static void copy_line(struct buf *buf, const struct header *line)
     buf_add(buf, "\r\n", 2);
 }
 
+/* A request on its way to the upstream. */
+struct outgoing {
+    const struct http_request *request;
+    const struct head_extra *extra;
+    bool trusted; /* its peer may say where the request came in: trust_forwarded */
+};
+
 /* Never taken from a client: pawl sets them, answers for them, or (trailers) drops what they
  * announce. */
 static const struct slice own_names[] = {
-    {"Idempotency-Token", 17},
-    {"Idempotency-Status", 18},
-    {"Idempotent-Replayed", 19},
-    {"Error-Code", 10},
-    {"Expect", 6},
-    {"Content-Length", 14},
-    {"X-Forwarded-For", 15},
-    {"X-Forwarded-Host", 16},
-    {"X-Forwarded-Proto", 17},
-    {"Trailer", 7},
+    {"Idempotency-Token", 17},   {"Idempotency-Attempt", 19}, {"Idempotency-Status", 18},
+    {"Idempotent-Replayed", 19}, {"Error-Code", 10},          {"Expect", 6},
+    {"Content-Length", 14},      {"X-Forwarded-For", 15},     {"Trailer", 7},
 };
 
-static bool passes(const struct headers *headers, const struct header *line,
-                   const struct head_extra *extra)
+#define FAMILY_PREFIX SLICE("X-Forwarded-")
+
+/* Whether it says where a request came in, to a reader that takes `_` for `-`, too (CGI). */
+static bool says_origin(struct slice name)
 {
-    if (SLICE_AMONG(line->name, own_names) || headers_is_hop_by_hop(headers, line->name))
+    static const struct slice names[] = {{"Forwarded", 9}, {"X-Real-IP", 9}};
+    char dashed[12];
+    if (name.len < 9 || !strchr("fFxX", name.at[0]))
         return false;
-    if (extra->traceparent.at && slice_eq_nocase(line->name, SLICE("traceparent")))
+    for (size_t i = 0; i < sizeof dashed && i < name.len; i++)
+        dashed[i] = name.at[i] == '_' ? '-' : name.at[i];
+    if (name.len > FAMILY_PREFIX.len)
+        return slice_eq_nocase(slice_make(dashed, FAMILY_PREFIX.len), FAMILY_PREFIX);
+    return SLICE_AMONG(slice_make(dashed, name.len), names);
+}
+
+static bool may_say_origin(const struct outgoing *out, struct slice name)
+{
+    return out->trusted && slice_find(name, '_') < 0;
+}
+
+static bool passes(const struct outgoing *out, const struct header *line)
+{
+    if (SLICE_AMONG(line->name, own_names) ||
+        headers_is_hop_by_hop(&out->request->headers, line->name))
         return false;
-    if (!extra->ruled)
+    if (says_origin(line->name) && !may_say_origin(out, line->name))
+        return false;
+    if (!out->extra->ruled)
         return true;
     return !slice_eq_nocase(line->name, SLICE("Idempotency-Key")) &&
            !slice_eq_nocase(line->name, SLICE("Accept-Encoding"));
 }
 
-static void write_forwarded(struct buf *buf, const struct http_request *request,
-                            const struct head_extra *extra)
+/* Whether a proxy in front has said it, so that pawl does not. */
+static bool is_said(const struct outgoing *out, struct slice name)
+{
+    const struct headers *headers = &out->request->headers;
+    return out->trusted && headers_find(headers, name) && !headers_is_hop_by_hop(headers, name);
+}
+
+static void write_forwarded(struct buf *buf, const struct outgoing *out)
 {
     size_t at = 0;
     const struct header *line;
+    const struct http_request *request = out->request;
+    bool said = is_said(out, SLICE("Forwarded"));
     buf_add_str(buf, "X-Forwarded-For: ");
     while ((line = headers_next(&request->headers, SLICE("X-Forwarded-For"), &at))) {
         buf_add_slice(buf, line->value);
         buf_add(buf, ", ", 2);
     }
-    buf_add_slice(buf, extra->peer);
+    buf_add_slice(buf, out->extra->client->address);
     buf_add(buf, "\r\n", 2);
-    if (request->authority.len > 0)
+    if (request->authority.len > 0 && !said && !is_said(out, SLICE("X-Forwarded-Host")))
         head_write_field(buf, "X-Forwarded-Host", request->authority);
-    head_write_field(buf, "X-Forwarded-Proto", SLICE("http"));
+    if (!said && !is_said(out, SLICE("X-Forwarded-Proto")))
+        head_write_field(buf, "X-Forwarded-Proto", SLICE("http"));
+}
+
+/* RFC 9110 7.6.3: the version that was received, and who passes it on. */
+static void write_via(struct buf *buf, const struct outgoing *out)
+{
+    buf_add_str(buf, out->request->minor_version == 0 ? "Via: 1.0 " : "Via: 1.1 ");
+    buf_add_str(buf, out->extra->client->server->gateway->via);
+    buf_add(buf, "\r\n", 2);
 }
 
 static void write_ruled(struct buf *buf, const struct head_extra *extra)
@@ -86,6 +125,8 @@ static void write_ruled(struct buf *buf, const struct head_extra *extra)
         head_write_field(buf, "Idempotency-Key", extra->idempotency_key);
     if (extra->token > 0)
         head_write_number(buf, "Idempotency-Token", (uint64_t)extra->token);
+    if (extra->attempt > 0)
+        head_write_number(buf, "Idempotency-Attempt", (uint64_t)extra->attempt);
 }
 
 /* In origin-form, however it was sent: path and query are what the parser made of either. */
@@ -101,6 +142,9 @@ static void write_own_target(struct buf *buf, const struct http_request *request
 void head_write_request(struct buf *buf, struct slice method, struct slice target,
                         const struct http_request *request, const struct head_extra *extra)
 {
+    struct outgoing out = {.request = request, .extra = extra};
+    out.trusted =
+        networks_hold(&extra->client->plan->settings.trust_forwarded, &extra->client->network);
     buf_add_slice(buf, method);
     buf_add_char(buf, ' ');
     if (target.at)
@@ -109,15 +153,14 @@ void head_write_request(struct buf *buf, struct slice method, struct slice targe
         write_own_target(buf, request);
     buf_add_str(buf, " HTTP/1.1\r\n");
     for (size_t i = 0; i < request->headers.n; i++)
-        if (passes(&request->headers, &request->headers.at[i], extra))
+        if (passes(&out, &request->headers.at[i]))
             copy_line(buf, &request->headers.at[i]);
     if (request->minor_version == 0 && !headers_find(&request->headers, SLICE("Host")))
         head_write_field(buf, "Host", request->authority);
-    write_forwarded(buf, request, extra);
+    write_forwarded(buf, &out);
+    write_via(buf, &out);
     if (extra->ruled)
         write_ruled(buf, extra);
-    if (extra->traceparent.at)
-        head_write_field(buf, "traceparent", extra->traceparent);
     if (extra->has_length)
         head_write_number(buf, "Content-Length", extra->length);
     else if (extra->chunked)

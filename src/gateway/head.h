@@ -9,15 +9,17 @@
 #include "base/buf.h"
 #include "http/message.h"
 
+struct client;
+
 #define HEAD_OUT_MAX ((size_t)96 * 1024)
 
 /* What a request gets on its way to the upstream. */
 struct head_extra {
-    struct slice peer;            /* the client's address, for X-Forwarded-For */
+    const struct client *client;  /* whose address goes into X-Forwarded-For */
     bool ruled;                   /* Accept-Encoding: identity; own Idempotency-Key */
     struct slice idempotency_key; /* ruled: the line to send; `.at` NULL: none */
     int64_t token;                /* ruled: Idempotency-Token; 0: none */
-    struct slice traceparent;     /* to add; `.at` NULL: the client's own goes on */
+    int64_t attempt;              /* ruled: Idempotency-Attempt; 0: none */
     bool has_length;              /* send Content-Length: length */
     uint64_t length;
     bool chunked;   /* send Transfer-Encoding: chunked */

@@ -76,8 +76,7 @@ static int send_head(struct pass *pass)
     const struct http_request *request = pass->request;
     struct buf head BUF_AUTO = buf_make(HEAD_OUT_MAX);
     struct head_extra extra = {
-        .peer = pass->client->address,
-        .traceparent = client_trace(pass->client, request),
+        .client = pass->client,
         .has_length = request->framing == HTTP_FRAMING_LENGTH,
         .length = request->content_length,
         .chunked = request->framing == HTTP_FRAMING_CHUNKED,

@@ -22,11 +22,11 @@ static bool write_head(struct exchange *x, struct buf *head)
     if (!opened || !probe || result != TEMPLATE_OK || !buf_ok(&target))
         return false;
     struct head_extra extra = {
-        .peer = x->client->address,
+        .client = x->client,
         .ruled = true,
         .idempotency_key = upstream_key(x),
         .token = x->attempt.token,
-        .traceparent = client_trace(x->client, x->request),
+        .attempt = x->attempt.op.record.attempts,
     };
     head_write_request(head, method_get, buf_slice(&target), probe, &extra);
     return buf_ok(head);

@@ -15,6 +15,8 @@
     ((size_t)32) /* a loop: connections that are told that they may not stay                       \
                   */
 
+#define VIA_SIZE sizeof "pawl-01234567"
+
 /* What all loops share: counted, never waited for. */
 struct gateway_shared {
     atomic_size_t connections;
@@ -56,6 +58,7 @@ struct server {
 
 struct gateway {
     struct gateway_config config;
+    char via[VIA_SIZE]; /* what it calls itself in Via: the same for all that share its store */
     struct gateway_shared shared;
     size_t n_servers;
     struct server servers[];
@@ -87,8 +90,8 @@ struct client {
     struct parker *waiting; /* with CLIENT_WAITING: interrupted by a drain */
     struct slice address;   /* of the peer, as text */
     char address_text[64];
-    char trace[56];       /* traceparent that was made for the request under way; "": none */
-    char instance[46];    /* `instance` of the problem that it was answered with; "": none */
+    char instance[46]; /* `instance` of the problem that it was answered with; "": none */
+    struct network_address network;
     int64_t began;        /* boot time: the head of the request under way was read */
     uint64_t sent_before; /* conn.sent then */
 };
@@ -108,10 +111,6 @@ void client_end_head(const struct http_request *request, bool keep_alive, struct
 
 /* Sends 100 Continue where the client waits for it before its body. False: it did not go out. */
 bool client_ask_for_body(struct client *client, const struct http_request *request);
-
-/* The traceparent line to add to the request (W3C Trace Context), made once for it; `.at` NULL: the
- * client sent its own. */
-struct slice client_trace(struct client *client, const struct http_request *request);
 
 /* The URI of this occurrence, for a problem and its log line (RFC 9457): made once a request. */
 const char *client_instance(struct client *client);

@@ -80,6 +80,9 @@ enum http_framing {
 };
 
 #define HTTP_HEAD_MAX ((size_t)32 * 1024) /* bytes of a head, start line included */
+/* Field lines of a request: what pawl adds must not take it over the 100 that many servers allow,
+ * the empty line included. */
+#define HTTP_REQUEST_FIELDS_MAX 90
 #define HTTP_LENGTH_MAX (UINT64_C(1) << 53)
 
 struct http_request {

@@ -210,6 +210,8 @@ static enum http_refusal read_head(struct slice head, struct http_request *reque
     refusal = read_request_line(http_next_line(&head), request);
     if (!refusal)
         refusal = http_fields_read(head, &request->headers);
+    if (!refusal && request->headers.n > HTTP_REQUEST_FIELDS_MAX)
+        refusal = HTTP_REFUSAL_TOO_MANY_FIELDS;
     if (!refusal)
         refusal = check_names(&request->headers);
     if (!refusal)

@@ -193,6 +193,7 @@ def test_default_replay_cookies_is_false(gateway, upstream):
     ("body_timeout", "30s"), ("idle_timeout", "75s"), ("write_timeout", "30s"),
     ("connect_timeout", "5s"), ("max_connections", "4096"), ("max_connections_per_address", "0"),
     ("max_in_flight", "1024"), ("log_keys", "plain"), ("listen", "127.0.0.1:8080"),
+    ("trust_forwarded", '[127.0.0.0/8, "::1/128"]'),
     ("trust_tenant", "false"), ("secret", "false"), ("not_done", "[]"), ("in_doubt", "[]"),
     ("stream", "false"), ("body", "auto"),
     ("key", '"{header:Idempotency-Key}"'), ("retry", "none")])

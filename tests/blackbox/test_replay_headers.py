@@ -219,12 +219,6 @@ def test_a_client_cannot_forge_pawls_own_headers(shared, behind, key, path):
     assert token is None if path == "/other" else int(token) > 1
 
 
-@pytest.mark.parametrize("header", ["X-Forwarded-Proto", "X-Forwarded-Host"])
-def test_a_client_cannot_forge_where_it_came_in(shared, behind, key, header):
-    seen = sent(shared, behind, key, (header, "https"), (header.lower(), "evil.test"))
-    assert seen[header] == {"X-Forwarded-Proto": "http", "X-Forwarded-Host": "gateway.test"}[header]
-
-
 # ---- what goes upstream ----
 
 
@@ -283,14 +277,6 @@ def test_a_key_from_another_header_is_sent_as_the_idempotency_key(shared, behind
 def test_every_request_has_a_token_above_the_last(shared, behind):
     tokens = [int(sent(shared, behind, f"token-{i}")["Idempotency-Token"]) for i in range(5)]
     assert tokens == sorted(set(tokens))
-
-
-def test_a_trace_is_passed_on_or_begun(shared, behind, key):
-    own = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-    first = sent(shared, behind, key, ("traceparent", own), ("tracestate", "a=1"))
-    assert (first["traceparent"], first["tracestate"]) == (own, "a=1")
-    second = sent(shared, behind, f'"second {key[1:]}')
-    assert re.fullmatch(r"00-[0-9a-f]{32}-[0-9a-f]{16}-01", second["traceparent"])
 
 
 def test_a_body_is_sent_as_it_came_with_its_length(shared, behind, key):

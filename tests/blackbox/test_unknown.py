@@ -324,12 +324,13 @@ def test_a_probe_is_sent_when_time_ran_out(pawl, upstream, clock):
 
 
 def test_a_probe_carries_the_callers_headers_a_token_of_its_own_and_no_body(pawl, upstream):
+    trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
     gateway = pawl(PROBE)
     upstream.then(closes())
     upstream.on("GET", "/refunds/by-key/a%22%20%3Fb", say(200, {"id": 1}))
     gateway.post("/refunds", BODY, key='"a\\" ?b"', headers=[
         ("Authorization", "Bearer t"), ("X-Merchant-Id", "m"), ("If-Match", '"v1"'),
-        ("Idempotency-Token", "7"), ("Accept-Encoding", "gzip")])
+        ("Idempotency-Token", "7"), ("Accept-Encoding", "gzip"), ("traceparent", trace)])
     post, probe = upstream.requests
     assert (probe.method, probe.target) == ("GET", "/refunds/by-key/a%22%20%3Fb")
     assert (probe["Authorization"], probe["X-Merchant-Id"]) == ("Bearer t", "m")
@@ -337,7 +338,7 @@ def test_a_probe_carries_the_callers_headers_a_token_of_its_own_and_no_body(pawl
     assert probe["Accept-Encoding"] == "identity"
     assert (probe["Content-Type"], probe["Content-Length"], probe["If-Match"]) == (None,) * 3
     assert probe.body == b""
-    assert probe["traceparent"] == post["traceparent"]
+    assert probe["traceparent"] == post["traceparent"] == trace
 
 
 def test_no_header_makes_another_method_of_a_probe(pawl, upstream):

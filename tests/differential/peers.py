@@ -69,7 +69,7 @@ rules:
 """
 
 # What pawl adds to every request; the peers add nothing as they are configured.
-ADDED = {"idempotency-token", "traceparent", "x-forwarded-for", "x-forwarded-proto",
+ADDED = {"idempotency-token", "idempotency-attempt", "via", "x-forwarded-for", "x-forwarded-proto",
          "x-forwarded-host", "accept-encoding"}
 
 # The rest of a larger request may take the answer with it: the connection is reset.

@@ -505,17 +505,17 @@ static void bytes_already_searched_are_not_looked_at_again(void **state)
 static void as_many_fields_as_fit_are_read_and_one_more_is_refused(void **state)
 {
     struct http_request request;
-    char bytes[HEADERS_MAX * 6 + 64];
+    char bytes[HTTP_REQUEST_FIELDS_MAX * 6 + 64];
     size_t scan = 0, len = sizeof GET - 1;
 
     (void)state;
     memcpy(bytes, GET, len);
-    for (size_t i = 1; i < HEADERS_MAX; i++, len += 6)
+    for (size_t i = 1; i < HTTP_REQUEST_FIELDS_MAX; i++, len += 6)
         memcpy(bytes + len, "X: y\r\n", 6);
     memcpy(bytes + len, "\r\n", 2);
     assert_int_equal(http_parse_request(slice_make(bytes, len + 2), &scan, &request),
                      HTTP_PARSE_DONE);
-    assert_int_equal(request.headers.n, HEADERS_MAX);
+    assert_int_equal(request.headers.n, HTTP_REQUEST_FIELDS_MAX);
     memcpy(bytes + len, "X: y\r\n\r\n", 8);
     scan = 0;
     assert_int_equal(http_parse_request(slice_make(bytes, len + 8), &scan, &request),
