@@ -39,7 +39,8 @@ struct config {
     int64_t retry_after_us;         /* 1 s: Retry-After on in progress */
     size_t max_connections;         /* 4096, in all */
     size_t max_per_address;         /* 0: any number */
-    size_t max_in_flight;           /* 1024 ruled exchanges with the upstream */
+    size_t max_in_flight;           /* 1024 ruled requests in flight */
+    size_t max_per_tenant;          /* 0: any number of them */
     size_t max_waiting;             /* 10000 */
     size_t max_waiting_per_key;     /* 2000 */
     uint64_t max_buffered;          /* 256 MiB, bodies on ruled routes */

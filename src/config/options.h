@@ -81,7 +81,9 @@
     X(max_connections_per_address, OPTION_TOP, config, max_per_address, count, 0, 1000000, "0",    \
       "client connections of one IPv4 address or IPv6 /64; 0: any number")                         \
     X(max_in_flight, OPTION_TOP, config, max_in_flight, count, 1, 1000000, "1024",                 \
-      "ruled requests at the upstream at one time")                                                \
+      "ruled requests in flight at one time; those that wait for their first do not count")        \
+    X(max_in_flight_per_tenant, OPTION_TOP, config, max_per_tenant, count, 0, 1000000, "0",        \
+      "ruled requests of one tenant in flight at one time; 0: any number")                         \
     X(max_waiting, OPTION_TOP, config, max_waiting, count, 0, 1000000, "10000",                    \
       "duplicates waiting for their first, in all")                                                \
     X(max_waiting_per_key, OPTION_TOP, config, max_waiting_per_key, count, 0, 1000000, "2000",     \

@@ -20,6 +20,7 @@ bool settings_of(const struct config *config, struct gateway_settings *ret_setti
         .rules = config->rules,
         .max_per_address = config->max_per_address,
         .max_in_flight = config->max_in_flight,
+        .max_in_flight_per_tenant = config->max_per_tenant,
         .max_buffered = config->max_buffered,
         .head_timeout_us = config->head_timeout_us,
         .body_timeout_us = config->body_timeout_us,

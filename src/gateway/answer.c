@@ -412,6 +412,7 @@ void answer_verdict(struct exchange *x, enum engine_verdict verdict)
         answer_error(x, ERROR_RESULT_EXPIRED, slice_of(NULL), NULL);
         return;
     case ENGINE_LIMITED:
+        limit_count(x->server, METRICS_LIMIT_WAITING);
         answer_error(x, ERROR_LIMITED, SLICE("too many requests wait"), NULL);
         return;
     case ENGINE_STORE_DOWN:

@@ -186,6 +186,7 @@ static void refuse_malformed(struct client *client)
 
 void client_refuse_crowd(struct client *client)
 {
+    limit_count(client->server, METRICS_LIMIT_CONNECTIONS);
     client_refuse(client, &(struct refusal){
                               .error = ERROR_LIMITED,
                               .status = 503,

@@ -95,6 +95,11 @@ void upstream_count(const struct server *server, struct slice rule, int64_t bega
     metrics_upstream_took(counters(server, rule), clock_boot_us() - began_us);
 }
 
+void limit_count(const struct server *server, enum metrics_limit limit)
+{
+    metrics_limited(server->config->metrics, limit);
+}
+
 void upstream_responded(const struct server *server, int status)
 {
     metrics_upstream_responded(server->config->metrics, status);

@@ -19,6 +19,9 @@ void exchange_note_state(struct exchange *x, enum engine_verdict verdict);
 /* One line about how it ended. */
 void exchange_log(const struct exchange *x);
 
+/* Counts a refusal for want of what a limit bounds. */
+void limit_count(const struct server *server, enum metrics_limit limit);
+
 /* ---- the upstream ---- */
 
 /* Counts an exchange with the upstream, for the rule of that name ("": none). */

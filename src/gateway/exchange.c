@@ -9,12 +9,15 @@
 
 #define BEGIN_SLACK_US (INT64_C(1) * CLOCK_US_PER_S) /* a begin's time beyond its wait */
 
-/* ---- the parker of a duplicate ---- */
+/* ---- the parker of a begin ---- */
 
+/* The store wakes it when it begins to wait: a duplicate that waits is not in flight. */
 static bool client_park(struct parker *parker, int64_t deadline_us)
 {
-    struct client_parker *self = (struct client_parker *)parker;
-    struct fiber_source source = {self->client, FIBER_HANGUP};
+    struct exchange *x = ((struct client_parker *)parker)->exchange;
+    struct fiber_source source = {&x->client->conn.io, FIBER_HANGUP};
+    if (store_op_waits(&x->attempt.op))
+        flight_give_back(x);
     size_t n = parker->interrupted ? 0 : 1;
     enum fiber_wake wake = fiber_wait(&source, n, deadline_us);
     if (wake == FIBER_READY)
@@ -22,11 +25,11 @@ static bool client_park(struct parker *parker, int64_t deadline_us)
     return wake == FIBER_WOKEN;
 }
 
-void client_parker_init(struct client_parker *parker, struct client *client)
+void client_parker_init(struct client_parker *parker, struct exchange *x)
 {
     *parker = (struct client_parker){
         .parker = {.park = client_park, .waker = fiber_parker()},
-        .client = &client->conn.io,
+        .exchange = x,
     };
 }
 
@@ -38,7 +41,7 @@ static enum engine_verdict decide(struct exchange *x)
     int64_t boot = clock_boot_us();
     int64_t limit = clock_after(boot, x->attempt.wait_us + BEGIN_SLACK_US +
                                           x->plan->settings.connect_timeout_us);
-    client_parker_init(&x->parker, client);
+    client_parker_init(&x->parker, x);
     if (server_draining(x->server))
         x->attempt.wait_us = 0; /* who waits was told so before: it would not be woken */
     client->state = CLIENT_WAITING;
@@ -53,14 +56,11 @@ static enum engine_verdict decide(struct exchange *x)
     return verdict;
 }
 
-/* An owner, with the upstream. Duplicates that wait do not count as in flight. */
 static enum step own(struct exchange *x, enum step (*ask_upstream)(struct exchange *))
 {
     x->owned = true;
-    atomic_fetch_add(&x->server->shared->in_flight, 1);
-    enum step step = ask_upstream(x);
-    atomic_fetch_sub(&x->server->shared->in_flight, 1);
-    return step;
+    flight_take_beyond(x);
+    return ask_upstream(x);
 }
 
 /* `store_down: pass`. Not once this exchange has met a record, its own or another's: what was sent
@@ -90,6 +90,7 @@ static enum step act(struct exchange *x, enum engine_verdict verdict)
         return identify_again(x, slice_of(recipe)) ? STEP_DECIDE : STEP_DONE;
     }
     default:
+        flight_give_back(x);
         answer_verdict(x, verdict);
         return STEP_DONE;
     }
@@ -102,17 +103,6 @@ static void decide_until_done(struct exchange *x)
             return;
     if (!x->answered)
         answer_error(x, ERROR_IN_PROGRESS, SLICE("the record changed hands too often"), NULL);
-}
-
-/* Checked before anything is acquired: what is admitted here runs to its end. Begins that are being
- * decided at this moment may all turn out to be owners, so the limit may be passed by their number.
- */
-static bool admit(struct exchange *x)
-{
-    if (atomic_load(&x->server->shared->in_flight) < x->plan->settings.max_in_flight)
-        return true;
-    answer_error(x, ERROR_LIMITED, SLICE("too many requests are in flight"), NULL);
-    return false;
 }
 
 static struct answer answer_make(const struct rule *rule)
@@ -180,7 +170,7 @@ static bool judge_anew(struct exchange *x)
 
 static void run(struct exchange *x, bool *ret_bypass)
 {
-    if (identify(x, ret_bypass) && admit(x) && authorize(x) && judge_anew(x))
+    if (identify(x, ret_bypass) && flight_take(x) && authorize(x) && judge_anew(x))
         decide_until_done(x);
 }
 
@@ -212,6 +202,7 @@ static struct exchange *exchange_new(struct client *client, const struct http_re
 static void exchange_free(struct exchange *x)
 {
     CHECK(!x->upstream);
+    flight_give_back(x);
     bodies_release(x);
     answer_fini(&x->failed);
     answer_fini(&x->answer);

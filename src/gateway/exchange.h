@@ -28,10 +28,19 @@
 #define OFFLOAD_LEAST ((size_t)64 * 1024) /* bytes of a body that a worker hashes */
 #define ANSWER_FIELDS_MAX ((size_t)64 * 1024)
 
-/* The parker of a waiting duplicate: woken by the store, by its client leaving, by a drain. */
+struct exchange;
+
+/* The parker of a begin: woken by the store, by its client leaving, by a drain. */
 struct client_parker {
     struct parker parker; /* first: the two are cast into each other */
-    struct fiber_io *client;
+    struct exchange *exchange;
+};
+
+/* What it has of the limits on requests in flight. */
+struct flight {
+    bool taken;         /* a place of max_in_flight */
+    bool shares;        /* and one of its tenant's */
+    struct peer tenant; /* with max_in_flight_per_tenant */
 };
 
 /* An upstream's complete answer. */
@@ -69,6 +78,7 @@ struct exchange {
     char payload_hex[DIGEST_HEX_SIZE + 1];
     struct attempt attempt;
     struct client_parker parker;
+    struct flight flight;
     int64_t started;  /* boot time */
     int64_t patience; /* boot time: until then the client waits; CLOCK_NEVER: its own affair */
     int64_t deadline; /* boot time: the exchange with the upstream ends */
@@ -191,7 +201,15 @@ void answer_error(struct exchange *x, enum error error, struct slice detail, con
 /* Answers a verdict that ends the request. */
 void answer_verdict(struct exchange *x, enum engine_verdict verdict);
 
-/* ---- the parker of a duplicate ---- */
-void client_parker_init(struct client_parker *parker, struct client *client);
+/* ---- requests in flight ---- */
+
+/* Takes a place, before anything is acquired. False: there is none, answered. */
+bool flight_take(struct exchange *x);
+/* An owner that gave its place back while it waited takes one, whatever the limit. */
+void flight_take_beyond(struct exchange *x);
+void flight_give_back(struct exchange *x);
+
+/* ---- the parker of a begin ---- */
+void client_parker_init(struct client_parker *parker, struct exchange *x);
 
 #endif

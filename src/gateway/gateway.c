@@ -78,6 +78,7 @@ static bool may_stay(struct client *client, const struct sockaddr_storage *peer)
     client->peer = peer_of(peer);
     client->counted = limit > 0 && peers_enter(server->shared->peers, client->peer, limit);
     if (limit > 0 && !client->counted) {
+        limit_count(server, METRICS_LIMIT_ADDRESS);
         client_refuse(client, &(struct refusal){
                                   .error = ERROR_LIMITED,
                                   .detail = SLICE("too many connections from this address"),
@@ -262,6 +263,7 @@ static void give_up(struct gateway *gateway)
         plan_unref(gateway->servers[i].plan);
     }
     peers_free(gateway->shared.peers);
+    peers_free(gateway->shared.tenants);
     mem_free(gateway);
 }
 
@@ -288,7 +290,9 @@ struct gateway *gateway_start(const struct gateway_config *config,
     name_self(gateway);
     rules_count_from_zero(config, settings->rules);
     gateway->shared.peers = peers_new(config->max_connections);
-    int failed = gateway->shared.peers ? probe_address(config) : -ENOMEM;
+    gateway->shared.tenants = peers_new(settings->max_in_flight);
+    bool have = gateway->shared.peers && gateway->shared.tenants;
+    int failed = have ? probe_address(config) : -ENOMEM;
     for (size_t i = 0; i < config->threads && failed == 0; i++) {
         gateway->n_servers = i + 1;
         failed = start_server(gateway, &gateway->servers[i], settings);
@@ -342,5 +346,6 @@ void gateway_free(struct gateway *gateway)
     for (size_t i = 0; i < gateway->n_servers; i++)
         thread_join(&gateway->servers[i].thread);
     peers_free(gateway->shared.peers);
+    peers_free(gateway->shared.tenants);
     mem_free(gateway);
 }

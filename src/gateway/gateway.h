@@ -23,14 +23,15 @@ struct gateway;
 /* What a reload may change. Spans are microseconds. */
 struct gateway_settings {
     struct http_upstream upstream;
-    struct rule_set *rules;   /* the gateway takes references of its own */
-    size_t max_per_address;   /* client connections of one address; 0: any number */
-    size_t max_in_flight;     /* ruled exchanges with the upstream */
-    uint64_t max_buffered;    /* bytes of ruled requests' and answers' bodies */
-    int64_t head_timeout_us;  /* absolute: a request's head */
-    int64_t body_timeout_us;  /* absolute: a ruled request's body */
-    int64_t idle_timeout_us;  /* a kept-alive client connection */
-    int64_t write_timeout_us; /* absolute: an answer to a client */
+    struct rule_set *rules;          /* the gateway takes references of its own */
+    size_t max_per_address;          /* client connections of one address; 0: any number */
+    size_t max_in_flight;            /* ruled exchanges with the upstream */
+    size_t max_in_flight_per_tenant; /* of them, one tenant's; 0: any number */
+    uint64_t max_buffered;           /* bytes of ruled requests' and answers' bodies */
+    int64_t head_timeout_us;         /* absolute: a request's head */
+    int64_t body_timeout_us;         /* absolute: a ruled request's body */
+    int64_t idle_timeout_us;         /* a kept-alive client connection */
+    int64_t write_timeout_us;        /* absolute: an answer to a client */
     int64_t connect_timeout_us;
     int64_t upstream_idle_us;
     int64_t retry_after_us; /* Retry-After on "in progress" */
@@ -68,7 +69,7 @@ bool gateway_reload(struct gateway *gateway, const struct gateway_settings *sett
 /* What it does at this moment. From any thread. */
 struct gateway_load {
     size_t connections;
-    size_t in_flight;  /* ruled exchanges with the upstream */
+    size_t in_flight;  /* ruled requests that own an operation or are being decided */
     uint64_t buffered; /* bytes reserved for bodies */
     bool draining;
 };

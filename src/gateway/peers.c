@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A table of lists under one lock: it is held for a few steps, and only when a connection comes or
- * goes. The hash is seeded, so that nobody can choose addresses that share a list. */
+/* A table of lists under one lock: it is held for a few steps, and only when one comes or goes. The
+ * hash is seeded, so that nobody can choose addresses that share a list. */
 #include "gateway/peers.h"
 
 #include "base/check.h"
@@ -15,7 +15,7 @@
 struct entry {
     struct entry *next;
     struct peer peer;
-    size_t connections;
+    size_t held;
 };
 
 struct peers {
@@ -70,6 +70,11 @@ struct peer peer_of(const struct sockaddr_storage *address)
     return (struct peer){high_64(in6->sin6_addr.s6_addr), false};
 }
 
+struct peer peer_of_digest(const struct digest *digest)
+{
+    return (struct peer){high_64(digest->bytes), false};
+}
+
 static struct entry **list_of(struct peers *peers, struct peer peer)
 {
     uint64_t h = (peer.network ^ peers->seed[0]) * (peers->seed[1] | 1);
@@ -89,7 +94,7 @@ static struct entry **find(struct peers *peers, struct peer peer)
 static bool enter(struct peers *peers, struct peer peer, size_t limit)
 {
     struct entry **at = find(peers, peer);
-    if (limit == 0 || (*at && (*at)->connections >= limit))
+    if (limit == 0 || (*at && (*at)->held >= limit))
         return false;
     if (!*at) {
         struct entry *made = mem_zalloc(1, sizeof *made);
@@ -99,7 +104,7 @@ static bool enter(struct peers *peers, struct peer peer, size_t limit)
         peers->n_entries++;
         *at = made;
     }
-    (*at)->connections++;
+    (*at)->held++;
     return true;
 }
 
@@ -116,8 +121,8 @@ void peers_leave(struct peers *peers, struct peer peer)
     mutex_lock(&peers->mutex);
     struct entry **at = find(peers, peer);
     struct entry *entry = *at;
-    CHECK(entry && entry->connections > 0);
-    if (--entry->connections == 0) {
+    CHECK(entry && entry->held > 0);
+    if (--entry->held == 0) {
         *at = entry->next;
         peers->n_entries--;
         mem_free(entry);

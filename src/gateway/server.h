@@ -25,7 +25,8 @@ struct gateway_shared {
     atomic_ullong buffered; /* bytes of bodies on ruled routes */
     atomic_size_t servers;  /* loops that have not ended */
     atomic_bool draining;
-    struct peers *peers;
+    struct peers *peers;   /* connections of each address */
+    struct peers *tenants; /* requests in flight of each tenant */
 };
 
 struct client;

@@ -145,6 +145,12 @@ void metrics_upstream_failed(struct metrics *metrics, enum metrics_failure failu
     count(&metrics->failures[failure], 1);
 }
 
+void metrics_limited(struct metrics *metrics, enum metrics_limit limit)
+{
+    CHECK(limit < METRICS_LIMIT_COUNT);
+    count(&metrics->limits[limit], 1);
+}
+
 void metrics_reloaded(struct metrics *metrics, bool successful)
 {
     count(&metrics->reloads[successful], 1);

@@ -30,7 +30,10 @@
       "Responses of the upstream, on ruled and other routes, by class of their status.")           \
     X(UPSTREAM_ERRORS, "pawl_upstream_errors_total", COUNTER, "reason",                            \
       "Requests to which the upstream gave no complete response, by reason.")                      \
-    X(IN_FLIGHT, "pawl_in_flight", GAUGE, "", "Ruled exchanges with the upstream.")                \
+    X(LIMITED, "pawl_limited_total", COUNTER, "reason",                                            \
+      "Requests and connections refused by a limit of the gateway, by which one.")                 \
+    X(IN_FLIGHT, "pawl_in_flight", GAUGE, "",                                                      \
+      "Ruled requests that own an operation, or are being decided.")                               \
     X(WAITING, "pawl_waiting", GAUGE, "", "Duplicates that wait for their first request.")         \
     X(CONNECTIONS, "pawl_connections", GAUGE, "", "Client connections.")                           \
     X(BUFFERED, "pawl_buffered_bytes", GAUGE, "", "Memory reserved for bodies of ruled requests.") \
@@ -114,6 +117,22 @@ enum metrics_failure {
         METRICS_FAILURE_COUNT
 };
 
+/* Which limit of the gateway refused. */
+#define METRICS_LIMITS(X)                                                                          \
+    X(IN_FLIGHT, "in_flight")     /* max_in_flight */                                              \
+    X(TENANT, "tenant")           /* max_in_flight_per_tenant */                                   \
+    X(WAITING, "waiting")         /* max_waiting, max_waiting_per_key, the store's queue */        \
+    X(MEMORY, "memory")           /* max_buffered */                                               \
+    X(CONNECTIONS, "connections") /* max_connections */                                            \
+    X(ADDRESS, "address")         /* max_connections_per_address */
+
+enum metrics_limit {
+#define X(name, text) METRICS_LIMIT_##name,
+    METRICS_LIMITS(X)
+#undef X
+        METRICS_LIMIT_COUNT
+};
+
 /* Upper bounds of the histograms' buckets: microseconds, and the same as the label `le`. */
 #define METRICS_BUCKETS(X)                                                                         \
     X(1000, "0.001")                                                                               \
@@ -154,6 +173,9 @@ void metrics_upstream_took(struct metrics_rule *rule, int64_t span_us);
 /* Counts a response of the upstream (100 to 599), or why there was none. From any thread. */
 void metrics_upstream_responded(struct metrics *metrics, int status);
 void metrics_upstream_failed(struct metrics *metrics, enum metrics_failure failure);
+
+/* Counts a refusal by a limit. From any thread. */
+void metrics_limited(struct metrics *metrics, enum metrics_limit limit);
 
 /* Counts a reload of the config. From any thread. */
 void metrics_reloaded(struct metrics *metrics, bool successful);

@@ -37,6 +37,7 @@ struct metrics {
     struct metrics_rule *other;
     atomic_ullong responses[METRICS_CLASSES];
     atomic_ullong failures[METRICS_FAILURE_COUNT];
+    atomic_ullong limits[METRICS_LIMIT_COUNT];
     struct mutex adding;
     atomic_ullong reloads[2]; /* failed, successful */
     atomic_bool reload_failed;

@@ -29,6 +29,12 @@ static const char *const failures[METRICS_FAILURE_COUNT] = {
 #undef X
 };
 
+static const char *const limits[METRICS_LIMIT_COUNT] = {
+#define X(name, text) text,
+    METRICS_LIMITS(X)
+#undef X
+};
+
 static const char *const bounds[METRICS_BUCKET_COUNT] = {
 #define X(bound, text) text,
     METRICS_BUCKETS(X)
@@ -160,11 +166,12 @@ static void add_upstream(struct buf *buf, const struct metrics *metrics)
         buf_printf(buf, "%s{class=\"%zuxx\"} %llu\n", name, i + 1, load(&metrics->responses[i]));
 }
 
-static void add_upstream_errors(struct buf *buf, const struct metrics *metrics)
+static void add_reasons(struct buf *buf, enum metric metric, const char *const *reasons,
+                        const atomic_ullong *counts, size_t n)
 {
-    const char *name = rows[METRIC_UPSTREAM_ERRORS].name;
-    for (size_t i = 0; i < METRICS_FAILURE_COUNT; i++)
-        buf_printf(buf, "%s{reason=\"%s\"} %llu\n", name, failures[i], load(&metrics->failures[i]));
+    for (size_t i = 0; i < n; i++)
+        buf_printf(buf, "%s{reason=\"%s\"} %llu\n", rows[metric].name, reasons[i],
+                   load(&counts[i]));
 }
 
 static void add_reloads(struct buf *buf, struct metrics *metrics)
@@ -189,7 +196,10 @@ static void add_samples(struct buf *buf, struct metrics *metrics,
         add_upstream(buf, metrics);
         return;
     case METRIC_UPSTREAM_ERRORS:
-        add_upstream_errors(buf, metrics);
+        add_reasons(buf, metric, failures, metrics->failures, METRICS_FAILURE_COUNT);
+        return;
+    case METRIC_LIMITED:
+        add_reasons(buf, metric, limits, metrics->limits, METRICS_LIMIT_COUNT);
         return;
     case METRIC_RECORDS:
         add_records(buf, reading);

@@ -343,7 +343,7 @@ static bool keep_waiting(struct committer *c, struct store_op *op, int64_t boot)
         return false;
     }
     op->waits = true;
-    atomic_store_explicit(&op->state, OP_WAITING, memory_order_relaxed);
+    atomic_store_explicit(&op->state, OP_WAITING, memory_order_release);
     /* An owner that was interrupted before it waited gives its place back now. */
     if (op->parker)
         parker_wake(op->parker);

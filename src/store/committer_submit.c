@@ -7,6 +7,11 @@ bool store_op_ended(const struct store_op *op)
     return atomic_load_explicit(&op->state, memory_order_acquire) == OP_ENDED;
 }
 
+bool store_op_waits(const struct store_op *op)
+{
+    return atomic_load_explicit(&op->state, memory_order_acquire) == OP_WAITING;
+}
+
 bool committer_is_up(const struct committer *c)
 {
     return committer_answers(c) && !atomic_load(&c->low_on_space) &&

@@ -233,6 +233,9 @@ void store_submit(struct store *store, struct store_op *op);
 /* Whether it has ended (acquire: results may be read). */
 bool store_op_ended(const struct store_op *op);
 
+/* Whether it is a begin that waits for another attempt at this moment. Its owner was woken then. */
+bool store_op_waits(const struct store_op *op);
+
 /* Takes a queued or waiting operation back: it has ended as STORE_WITHDRAWN, and was not applied.
  * False: it is being applied or has ended; its owner waits until it ended. */
 bool store_withdraw(struct store *store, struct store_op *op);

@@ -186,6 +186,7 @@ def test_default_replay_cookies_is_false(gateway, upstream):
 
 
 @pytest.mark.parametrize("option, value", [
+    ("max_in_flight_per_tenant", "0"),
     ("cache", "32MiB"), ("store_timeout", "10s"), ("max_buffered", "256MiB"), ("drain", "25s"),
     ("drain_delay", "0s"), ("upstream_idle", "1s"), ("max_request_body", "1MiB"),
     ("max_response_body", "1MiB"), ("max_waiting", "10000"), ("max_waiting_per_key", "2000"),

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Places of max_in_flight and of a tenant's share of it: taken before begin, so that simultaneous
+ * begins cannot pass the limit together; given back by who waits, and by who turns out not to own
+ * the operation. Who owns after a wait takes one beyond the limit: what was admitted runs. */
+#include "gateway/events.h"
+#include "gateway/exchange.h"
+
+static bool has_shares(const struct exchange *x)
+{
+    return x->plan->settings.max_in_flight_per_tenant > 0 && !x->rule->tenant_none;
+}
+
+/* By a keyed hash, so that nobody can choose tenants that are counted as one. */
+static bool take_share(struct exchange *x, size_t limit)
+{
+    struct slice tenant = buf_slice(&x->tenant);
+    struct digest digest = digest_keyed(store_secret(x->server->config->store), &tenant, 1);
+    x->flight.tenant = peer_of_digest(&digest);
+    x->flight.shares = peers_enter(x->server->shared->tenants, x->flight.tenant, limit);
+    return x->flight.shares;
+}
+
+static bool refuse(struct exchange *x, enum metrics_limit limit, struct slice detail)
+{
+    limit_count(x->server, limit);
+    answer_error(x, ERROR_LIMITED, detail, NULL);
+    return false;
+}
+
+bool flight_take(struct exchange *x)
+{
+    atomic_size_t *in_flight = &x->server->shared->in_flight;
+    if (has_shares(x) && !take_share(x, x->plan->settings.max_in_flight_per_tenant))
+        return refuse(x, METRICS_LIMIT_TENANT,
+                      SLICE("too many requests of this tenant are in flight"));
+    x->flight.taken = true;
+    if (atomic_fetch_add(in_flight, 1) < x->plan->settings.max_in_flight)
+        return true;
+    flight_give_back(x);
+    return refuse(x, METRICS_LIMIT_IN_FLIGHT, SLICE("too many requests are in flight"));
+}
+
+void flight_take_beyond(struct exchange *x)
+{
+    if (x->flight.taken)
+        return;
+    atomic_fetch_add(&x->server->shared->in_flight, 1);
+    x->flight.taken = true;
+    if (has_shares(x))
+        (void)take_share(x, SIZE_MAX);
+}
+
+void flight_give_back(struct exchange *x)
+{
+    if (x->flight.taken)
+        atomic_fetch_sub(&x->server->shared->in_flight, 1);
+    if (x->flight.shares)
+        peers_leave(x->server->shared->tenants, x->flight.tenant);
+    x->flight.taken = x->flight.shares = false;
+}
