@@ -98,6 +98,18 @@ bool headers_is_hop_by_hop(const struct headers *headers, struct slice name)
     return headers_connection_has(headers, name);
 }
 
+bool headers_is_dashed(struct slice name, struct slice wanted)
+{
+    if (name.len != wanted.len)
+        return false;
+    for (size_t i = 0; i < name.len; i++) {
+        char c = name.at[i] == '_' ? '-' : name.at[i];
+        if (!slice_eq_nocase(slice_make(&c, 1), slice_make(wanted.at + i, 1)))
+            return false;
+    }
+    return true;
+}
+
 bool header_is_valid(struct slice name, struct slice value)
 {
     static const char marks[] = "!#$%&'*+-.^_`|~";

@@ -51,6 +51,10 @@ bool headers_connection_has(const struct headers *headers, struct slice token);
 /* Whether `name` is hop-by-hop: RFC 9110 7.6.1's fixed names, or listed in Connection. */
 bool headers_is_hop_by_hop(const struct headers *headers, struct slice name);
 
+/* Whether `name` is `wanted` (case ignored) where '_' counts as '-', as it does behind CGI, WSGI
+ * and Rack. */
+bool headers_is_dashed(struct slice name, struct slice wanted);
+
 /* Whether a line may be written so: the name is a token, the value holds no control byte but HTAB
  * (RFC 9110 5.1 and 5.5). */
 bool header_is_valid(struct slice name, struct slice value);

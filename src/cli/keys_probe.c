@@ -140,7 +140,7 @@ static bool add_target(const struct probe *probe, struct slice key, struct buf *
     static const struct headers none;
     struct slice missing = {0};
     hex_encode(probe->row->store.record.payload_hash.bytes, DIGEST_SIZE, hex);
-    struct template_facts facts = {.method = probe->rule->match.method,
+    struct template_facts facts = {.method = rule_match_method(&probe->rule->match),
                                    .route = probe->rule->name,
                                    .headers = &none,
                                    .payload_hex = slice_of(hex),

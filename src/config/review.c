@@ -2,21 +2,35 @@
 /* What is wrong between rules, and what is allowed but risky. */
 #include "config/reader.h"
 
-static void check_pair(struct reader *reader, const struct rule_draft *earlier,
-                       const struct rule_draft *later)
+static void check_names(struct reader *reader, const struct rule_draft *earlier,
+                        const struct rule_draft *later)
 {
     const struct node *name = earlier->set[OPTION_name], *other = later->set[OPTION_name];
-    const struct node *match = earlier->set[OPTION_match], *same = later->set[OPTION_match];
     if (name && other && slice_eq(name->text, other->text))
         complaints_add(reader->errors, other->place, other->key,
                        "'%.*s' is the name of another rule (line %zu)", SLICE_ARG(other->text),
                        name->place.line);
-    /* A `match` that was refused is empty, and would cover everything. */
-    bool read = match && same && earlier->rule.match.method.len > 0;
-    if (name && read && rule_match_covers(&earlier->rule.match, &later->rule.match))
-        complaints_add(reader->errors, same->place, same->key,
-                       "never reached: rule '%.*s' (line %zu) matches all of it first",
-                       SLICE_ARG(name->text), match->place.line);
+}
+
+/* All of what the rule matches may be taken by one earlier rule, or by several, each some of its
+ * methods. A `match` that was refused has no methods. */
+static void check_reached(struct reader *reader, struct rule_draft *const *drafts, size_t later)
+{
+    const struct rule_match *match = &drafts[later]->rule.match;
+    const struct node *node = drafts[later]->set[OPTION_match];
+    unsigned taken = 0;
+    for (size_t i = 0; node && i < later && match->methods; i++) {
+        const struct node *name = drafts[i]->set[OPTION_name];
+        unsigned covered = rule_match_covers(&drafts[i]->rule.match, match);
+        taken |= covered;
+        if (taken != match->methods || !name)
+            continue;
+        complaints_add(reader->errors, node->place, node->key,
+                       "never reached: rule '%.*s' (line %zu) matches %s first",
+                       SLICE_ARG(name->text), drafts[i]->set[OPTION_match]->place.line,
+                       covered == match->methods ? "all of it" : "the last of its methods");
+        return;
+    }
 }
 
 static bool was_called(const struct rule *rule, struct slice name)
@@ -142,7 +156,7 @@ static bool has_segment(const struct rule_match *match, struct slice text)
 static bool takes_money(const struct rule *rule)
 {
     const struct rule_match *match = &rule->match;
-    return rule->protect && slice_eq(match->method, SLICE("POST")) && match->n_segments > 0 &&
+    return rule->protect && match->methods & RULE_POST && match->n_segments > 0 &&
            !match->segments[match->n_segments - 1].is_param &&
            slice_eq(match->segments[match->n_segments - 1].text, SLICE("payments"));
 }
@@ -151,8 +165,7 @@ static bool takes_money(const struct rule *rule)
 static bool gives_back(const struct rule *rule)
 {
     return has_segment(&rule->match, SLICE("refunds")) ||
-           (slice_eq(rule->match.method, SLICE("DELETE")) &&
-            has_segment(&rule->match, SLICE("payments")));
+           (rule->match.methods & RULE_DELETE && has_segment(&rule->match, SLICE("payments")));
 }
 
 static void warn_of_reverse(struct reader *reader, struct rule_draft *const *drafts, size_t n)
@@ -174,7 +187,8 @@ void rules_review(struct reader *reader, struct rule_draft *const *drafts, size_
 {
     for (size_t later = 0; later < n; later++) {
         for (size_t earlier = 0; earlier < later; earlier++)
-            check_pair(reader, drafts[earlier], drafts[later]);
+            check_names(reader, drafts[earlier], drafts[later]);
+        check_reached(reader, drafts, later);
         for (size_t other = 0; other < n; other++)
             check_former(reader, drafts[later], drafts[other]);
         if (!drafts[later]->rule.protect)

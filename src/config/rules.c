@@ -143,6 +143,8 @@ static void build(struct reader *reader, struct rule_draft *const *drafts, size_
         finish(reader, drafts[i]);
         set->rules[set->n++] = drafts[i]->rule;
     }
+    if (!rule_set_index(set))
+        fail(reader);
 }
 
 void rules_compile(struct reader *reader, const struct node *node, const struct rule_draft *base)

@@ -46,6 +46,8 @@ const char *exit_code_text(enum exit_code code);
       1, "Tenant missing", "Send the credential or header that names the tenant.")                 \
     X(PATH_AMBIGUOUS, "VALIDATION.path_ambiguous", 400, "PATH_AMBIGUOUS", false, true, 1,          \
       "Ambiguous path", "Send the path in its normal form.")                                       \
+    X(METHOD_AMBIGUOUS, "VALIDATION.method_ambiguous", 400, "METHOD_AMBIGUOUS", false, true, 1,    \
+      "Ambiguous method", "Send the method itself, without a method-override header.")             \
     X(BODY_TOO_LARGE, "VALIDATION.body_too_large", 413, "BODY_TOO_LARGE", false, true, 1,          \
       "Request body too large", "Send a smaller body, or ask for a higher limit on this route.")   \
     X(CODING_UNSUPPORTED, "VALIDATION.content_coding", 415, "CONTENT_CODING", false, true, 1,      \

@@ -109,25 +109,115 @@ bool path_is_ambiguous(struct slice path)
     return path.len >= 2 && path.at[0] == '/' && path.at[1] == '/';
 }
 
-static bool holds(struct slice text, struct slice part)
+static bool is_control(char c)
 {
-    return part.len <= text.len && memmem(text.at, text.len, part.at, part.len);
+    return (unsigned char)c < 0x20 || c == 0x7f;
+}
+
+/* The choices that a byte gives; those that leave empty or dot segments behind give more. */
+static unsigned choices_of(struct path_byte byte, char after)
+{
+    if (byte.c == '/')
+        return byte.escaped ? PATH_SLASH_ESCAPE : 0;
+    if (byte.c == '\\')
+        return PATH_BACKSLASH;
+    if (byte.c == ';')
+        return PATH_PARAMETERS | PATH_MERGE;
+    if (byte.c == '\0')
+        return PATH_NUL_ENDS | PATH_NUL_DROPS;
+    if (byte.escaped && (is_control(byte.c) || byte.c == ' '))
+        return PATH_DROP | PATH_MERGE | PATH_DOTS;
+    return byte.c == '.' && (after == '/' || after == '\0' || after == ';') ? PATH_DROP : 0;
 }
 
 unsigned path_choices(struct slice normalised)
 {
-    unsigned choices = 0;
-    if (path_is_ambiguous(normalised))
-        choices |= PATH_MERGE | PATH_DOTS;
-    if (holds(normalised, SLICE("%2F")))
-        choices |= PATH_SLASH_ESCAPE;
-    if (holds(normalised, SLICE("\\")) || holds(normalised, SLICE("%5C")))
-        choices |= PATH_BACKSLASH;
-    if (holds(normalised, SLICE(";")) || holds(normalised, SLICE("%3B")))
-        choices |= PATH_PARAMETERS | PATH_MERGE;
-    if (holds(normalised, SLICE("\0")) || holds(normalised, SLICE("%00")))
-        choices |= PATH_NUL_ENDS | PATH_NUL_DROPS;
+    unsigned choices = path_is_ambiguous(normalised) ? PATH_MERGE | PATH_DOTS : 0;
+    for (size_t at = 0; at < normalised.len;) {
+        struct path_byte byte = byte_at(normalised, at);
+        at += byte.size;
+        choices |= choices_of(byte, at < normalised.len ? normalised.at[at] : '\0');
+    }
     return choices;
+}
+
+/* ---- decoded once too often ---- */
+
+static bool is_continuation(struct slice path, size_t at, unsigned *value)
+{
+    struct path_byte byte = at < path.len ? byte_at(path, at) : (struct path_byte){0};
+    if (!byte.escaped || ((unsigned char)byte.c & 0xC0) != 0x80)
+        return false;
+    *value = *value << 6 | ((unsigned char)byte.c & 0x3F);
+    return true;
+}
+
+/* An ASCII character in two or three bytes of UTF-8, which is one byte too many. */
+static bool is_overlong(struct slice path, size_t at, char *ret_c, size_t *ret_size)
+{
+    struct path_byte first = byte_at(path, at);
+    unsigned char lead = (unsigned char)first.c;
+    unsigned value = lead & 0x1F;
+    size_t n = lead == 0xC0 || lead == 0xC1 ? 1 : lead == 0xE0 ? 2 : 0;
+    if (!first.escaped || n == 0)
+        return false;
+    for (size_t i = 1; i <= n; i++)
+        if (!is_continuation(path, at + 3 * i, &value))
+            return false;
+    *ret_c = (char)value;
+    *ret_size = 3 * (n + 1);
+    return value < 0x80;
+}
+
+/* %25 before two digits, or before `u` and four, of which the first two are 0. */
+static bool is_nested(struct slice path, size_t at, char *ret_c, size_t *ret_size)
+{
+    struct slice rest = slice_skip(path, at);
+    if (!slice_starts(rest, SLICE("%25")))
+        return false;
+    rest = slice_skip(rest, 3);
+    bool wide = rest.len >= 5 && (rest.at[0] == 'u' || rest.at[0] == 'U') && rest.at[1] == '0' &&
+                rest.at[2] == '0';
+    struct slice digits = slice_skip(rest, wide ? 3 : 0);
+    *ret_size = 3 + (wide ? 5 : 2);
+    return digits.len >= 2 && hex_decode(slice_make(digits.at, 2), ret_c, 1);
+}
+
+static bool is_decoded_again(struct slice path, size_t at, char *ret_c, size_t *ret_size)
+{
+    return path.at[at] == '%' &&
+           (is_nested(path, at, ret_c, ret_size) || is_overlong(path, at, ret_c, ret_size));
+}
+
+static void add_escaped(char *text, size_t *len, char c)
+{
+    static const char digits[] = "0123456789ABCDEF";
+    text[(*len)++] = '%';
+    text[(*len)++] = digits[(unsigned char)c >> 4];
+    text[(*len)++] = digits[(unsigned char)c & 15];
+}
+
+struct slice path_decode_again(struct slice normalised, struct arena *arena)
+{
+    char c;
+    size_t size, len = 0, at = 0;
+    while (at < normalised.len && !is_decoded_again(normalised, at, &c, &size))
+        at++;
+    if (at >= normalised.len)
+        return normalised;
+    char *text = arena_alloc(arena, normalised.len);
+    if (!text)
+        return slice_make(NULL, 0);
+    for (at = 0; at < normalised.len; at += size) {
+        size = byte_at(normalised, at).size;
+        if (is_decoded_again(normalised, at, &c, &size)) {
+            add_escaped(text, &len, c);
+        } else {
+            memcpy(text + len, normalised.at + at, size);
+            len += size;
+        }
+    }
+    return path_normalise(slice_make(text, len), arena);
 }
 
 /* ---- one reading ---- */
@@ -162,9 +252,21 @@ static bool resolve_dots(struct reader *reader)
     return true;
 }
 
+/* Dots at the end of a segment, unless it is nothing else. */
+static void drop_dots(struct reader *reader)
+{
+    size_t len = reader->len;
+    while (len > reader->segment && reader->text[len - 1] == '.')
+        len--;
+    if (len > reader->segment)
+        reader->len = len;
+}
+
 /* The segment ended; `separated`: by a separator, not by the end of the path. */
 static void end_segment(struct reader *reader, bool separated)
 {
+    if (reader->reading & PATH_DROP)
+        drop_dots(reader);
     bool empty = reader->len == reader->segment;
     bool resolved = reader->reading & PATH_DOTS && resolve_dots(reader);
     if (separated && !resolved && !(empty && reader->reading & PATH_MERGE))
@@ -180,6 +282,13 @@ static bool separates(unsigned reading, struct path_byte byte)
     return byte.c == '\\' && reading & PATH_BACKSLASH;
 }
 
+static bool is_dropped(unsigned reading, struct path_byte byte)
+{
+    if (byte.c == '\0')
+        return reading & PATH_NUL_DROPS;
+    return byte.escaped && reading & PATH_DROP && (is_control(byte.c) || byte.c == ' ');
+}
+
 static void read_byte(struct reader *reader, struct path_byte byte, const char *sent)
 {
     if (separates(reader->reading, byte)) {
@@ -188,8 +297,7 @@ static void read_byte(struct reader *reader, struct path_byte byte, const char *
     }
     if (byte.c == ';' && reader->reading & PATH_PARAMETERS)
         reader->parameters = true;
-    bool dropped = byte.c == '\0' && reader->reading & PATH_NUL_DROPS;
-    if (reader->parameters || dropped)
+    if (reader->parameters || is_dropped(reader->reading, byte))
         return;
     memcpy(reader->text + reader->len, sent, byte.size);
     reader->len += byte.size;

@@ -6,6 +6,7 @@
 #ifndef PAWL_CORE_PATH_H
 #define PAWL_CORE_PATH_H
 
+#include "base/arena.h"
 #include "base/slice.h"
 
 enum path_reading {
@@ -16,12 +17,19 @@ enum path_reading {
     PATH_PARAMETERS = 16,  /* a segment ends at ';' */
     PATH_NUL_ENDS = 32,    /* the path ends at %00 */
     PATH_NUL_DROPS = 64,   /* %00 is left out; not together with PATH_NUL_ENDS */
-    PATH_READINGS = 128,
+    PATH_DROP = 128,       /* so are encoded control characters and spaces, and dots at the end of
+                              a segment */
+    PATH_READINGS = 256,
 };
 
 /* The choices in which readings of this normalised path can differ; a reading that makes others is
  * the same as another one. */
 unsigned path_choices(struct slice normalised);
+
+/* The normalised path as a server sees it that decodes once too often: %25 before two digits is the
+ * '%' of an escape, %25u002F is %2F, and overlong UTF-8 is what it stands for; normalised. The path
+ * itself where there is nothing of that, a shorter one else. `.at` NULL: no memory. */
+struct slice path_decode_again(struct slice normalised, struct arena *arena);
 
 /* Writes the path as read so, at most normalised.len + 1 bytes, starting with '/', without a slash
  * at its end; returns its length. */

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rule sets, and compiling `match:`. */
+/* Rule sets, compiling `match:`, and what a rule says of itself. */
 #include "core/rule.h"
 #include "base/check.h"
 #include "base/mem.h"
+
+#include <stdarg.h>
+#include <stdio.h>
 
 struct rule_set *rule_set_new(size_t arena_max)
 {
@@ -41,22 +44,71 @@ struct match_compiler {
     struct slice *problem;
 };
 
-static bool complain(struct match_compiler *compiler, const char *problem)
+static bool __attribute__((format(printf, 2, 3)))
+complain(struct match_compiler *compiler, const char *format, ...)
 {
-    *compiler->problem = slice_of(problem);
+    char text[320];
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    size_t kept = (size_t)length < sizeof(text) ? (size_t)length : sizeof(text) - 1;
+    *compiler->problem = arena_copy(compiler->arena, slice_make(text, kept));
+    if (!compiler->problem->at)
+        *compiler->problem = SLICE("out of memory");
     return false;
 }
 
+static struct slice quoted(struct slice text)
+{
+    return slice_make(text.at, text.len < 60 ? text.len : 60);
+}
+
+static const struct {
+    struct slice name;
+    unsigned bit;
+} methods[] = {
+    {{"POST", 4}, RULE_POST},
+    {{"PUT", 3}, RULE_PUT},
+    {{"PATCH", 5}, RULE_PATCH},
+    {{"DELETE", 6}, RULE_DELETE},
+};
+#define N_METHODS (sizeof(methods) / sizeof(methods[0]))
+
 static bool read_method(struct match_compiler *compiler, struct slice method)
 {
-    static const struct slice ruled[] = {{"POST", 4}, {"PUT", 3}, {"PATCH", 5}, {"DELETE", 6}};
-    for (size_t i = 0; i < sizeof(ruled) / sizeof(ruled[0]); i++) {
-        if (slice_eq(method, ruled[i])) {
-            compiler->match.method = ruled[i];
+    static const struct slice safe[] = {{"GET", 3}, {"HEAD", 4}, {"OPTIONS", 7}};
+    static const struct slice refused[] = {{"CONNECT", 7}, {"TRACE", 5}};
+    for (size_t i = 0; i < N_METHODS; i++) {
+        if (slice_eq(method, methods[i].name)) {
+            compiler->match.methods |= methods[i].bit;
             return true;
         }
     }
-    return complain(compiler, "a rule covers POST, PUT, PATCH or DELETE, as in POST /refunds");
+    if (SLICE_AMONG(method, safe))
+        return complain(compiler, "GET, HEAD and OPTIONS need no rule: they always pass");
+    if (SLICE_AMONG(method, refused))
+        return complain(compiler, "CONNECT and TRACE are always answered 405");
+    return complain(compiler,
+                    "'%.*s' is not a method that a rule names (expected POST, PUT, PATCH, DELETE, "
+                    "several of them as in POST,PUT /refunds, or * for every method that changes "
+                    "something)",
+                    SLICE_ARG(quoted(method)));
+}
+
+static bool read_methods(struct match_compiler *compiler, struct slice list)
+{
+    if (slice_eq(list, SLICE("*"))) {
+        compiler->match.methods = RULE_EVERY;
+        return true;
+    }
+    for (struct slice rest = list; rest.at;) {
+        struct slice method;
+        rest = slice_cut(rest, ',', &method);
+        if (!read_method(compiler, slice_trim(method)))
+            return false;
+    }
+    return true;
 }
 
 static bool is_word(char c)
@@ -86,6 +138,27 @@ static bool read_param(struct match_compiler *compiler, struct slice name)
     return true;
 }
 
+/* What is written so in other gateways and frameworks, and what it is here. */
+static bool check_pattern(struct match_compiler *compiler, struct slice text)
+{
+    static const char advice[] = "write {name} for one segment, /** at the end for any rest";
+    if (slice_find(text, '*') >= 0)
+        return complain(compiler, "'%.*s' is not a pattern of pawl (%s)", SLICE_ARG(quoted(text)),
+                        advice);
+    if (text.at[0] == ':')
+        return complain(compiler, "':%.*s' is written {%.*s}",
+                        SLICE_ARG(quoted(slice_skip(text, 1))),
+                        SLICE_ARG(quoted(slice_skip(text, 1))));
+    for (size_t i = 0; i < text.len; i++)
+        if (strchr("^|[]\\<>", text.at[i]) || (text.at[i] == '$' && i + 1 == text.len) ||
+            (text.at[i] == '.' && i + 1 < text.len && text.at[i + 1] == '+'))
+            return complain(compiler,
+                            "'%.*s' looks like a regular expression, which pawl does not "
+                            "take (%s)",
+                            SLICE_ARG(quoted(text)), advice);
+    return true;
+}
+
 static bool read_segment(struct match_compiler *compiler, struct slice text)
 {
     struct rule_segment segment = {.text = text};
@@ -106,9 +179,30 @@ static bool read_segment(struct match_compiler *compiler, struct slice text)
 static bool is_path_text(struct slice path)
 {
     for (size_t i = 0; i < path.len; i++)
-        if (path.at[i] <= ' ' || path.at[i] > '~' || strchr("?#;\"<>^`|", path.at[i]))
+        if (path.at[i] <= ' ' || path.at[i] > '~' || strchr("?#;\"`", path.at[i]))
             return false;
     return path.len > 0 && path.at[0] == '/';
+}
+
+static bool check_patterns(struct match_compiler *compiler, struct slice path)
+{
+    for (struct slice rest = slice_skip(path, 1); rest.len > 0;) {
+        struct slice segment;
+        rest = slice_cut(rest, '/', &segment);
+        if (segment.len > 0 && !check_pattern(compiler, segment))
+            return false;
+    }
+    return true;
+}
+
+/* Takes the two stars off the end of the path. */
+static struct slice cut_rest(struct match_compiler *compiler, struct slice path)
+{
+    static const struct slice stars = {"/**", 3};
+    if (path.len < stars.len || !slice_eq(slice_skip(path, path.len - stars.len), stars))
+        return path;
+    compiler->match.rest = true;
+    return path.len > stars.len ? slice_make(path.at, path.len - stars.len) : SLICE("/");
 }
 
 static bool read_path(struct match_compiler *compiler, struct slice path)
@@ -116,9 +210,12 @@ static bool read_path(struct match_compiler *compiler, struct slice path)
     if (!is_path_text(path))
         return complain(compiler, "a path starts with '/' and has no space, '?', '#' or ';', and "
                                   "nothing that must be percent-encoded");
+    path = cut_rest(compiler, path);
+    if (!check_patterns(compiler, path))
+        return false;
     if (path_is_ambiguous(path))
         return complain(compiler, "servers read this path in different ways: it has a '.' or '..' "
-                                  "segment, '//', '\\', %2F, %5C or %00");
+                                  "segment, '//', %%2F, %%5C or %%00");
     struct slice normal = path_normalise(path, compiler->arena);
     if (!normal.at)
         return complain(compiler, "out of memory");
@@ -135,24 +232,53 @@ bool rule_match_compile(struct slice text, struct arena *arena, struct rule_matc
                         struct slice *ret_problem)
 {
     struct match_compiler compiler = {.arena = arena, .problem = ret_problem};
-    struct slice method;
-    struct slice path = slice_trim(slice_cut(slice_trim(text), ' ', &method));
-    if (!read_method(&compiler, method) || !read_path(&compiler, path))
+    text = slice_trim(text);
+    ptrdiff_t slash = slice_find(text, '/');
+    size_t split = slash < 0 ? text.len : (size_t)slash;
+    struct slice list = slice_make(text.at, split);
+    if (slash <= 0 || list.at[split - 1] != ' ')
+        return complain(&compiler, "expected METHOD[,METHOD] /path, such as POST /refunds, "
+                                   "PUT,PATCH /refunds/{id} or * /**");
+    if (!read_methods(&compiler, slice_trim(list)) ||
+        !read_path(&compiler, slice_skip(text, split)))
         return false;
     *ret_match = compiler.match;
     return true;
 }
 
+static void write_methods(const struct rule_match *match, struct buf *buf)
+{
+    bool first = true;
+    if (match->methods == RULE_EVERY)
+        buf_add_char(buf, '*');
+    for (size_t i = 0; i < N_METHODS && match->methods != RULE_EVERY; i++) {
+        if (!(match->methods & methods[i].bit))
+            continue;
+        buf_add_str(buf, first ? "" : ",");
+        buf_add_slice(buf, methods[i].name);
+        first = false;
+    }
+}
+
+struct slice rule_match_method(const struct rule_match *match)
+{
+    for (size_t i = 0; i < N_METHODS; i++)
+        if (match->methods == methods[i].bit)
+            return methods[i].name;
+    return slice_make(NULL, 0);
+}
+
 void rule_match_write(const struct rule_match *match, struct buf *buf)
 {
-    buf_add_slice(buf, match->method);
-    buf_add_str(buf, match->n_segments == 0 ? " /" : " ");
+    write_methods(match, buf);
+    buf_add_str(buf, match->n_segments == 0 && !match->rest ? " /" : " ");
     for (size_t i = 0; i < match->n_segments; i++) {
         const struct rule_segment *segment = &match->segments[i];
         buf_add_str(buf, segment->is_param ? "/{" : "/");
         buf_add_slice(buf, segment->text);
         buf_add_str(buf, segment->is_param ? "}" : "");
     }
+    buf_add_str(buf, match->rest ? "/**" : "");
 }
 
 bool rule_hides_tenant(const struct rule *rule)
@@ -160,17 +286,18 @@ bool rule_hides_tenant(const struct rule *rule)
     return !rule->tenant_none && (rule->secret || template_is_credential(&rule->tenant));
 }
 
-bool rule_match_covers(const struct rule_match *earlier, const struct rule_match *later)
+unsigned rule_match_covers(const struct rule_match *earlier, const struct rule_match *later)
 {
-    if (!slice_eq(earlier->method, later->method) || earlier->n_segments != later->n_segments)
-        return false;
+    bool longer = later->rest || later->n_segments > earlier->n_segments;
+    if (later->n_segments < earlier->n_segments || (longer && !earlier->rest))
+        return 0;
     for (size_t i = 0; i < earlier->n_segments; i++) {
         const struct rule_segment *wide = &earlier->segments[i];
         const struct rule_segment *narrow = &later->segments[i];
         if (!wide->is_param && (narrow->is_param || !slice_eq(wide->text, narrow->text)))
-            return false;
+            return 0;
     }
-    return true;
+    return earlier->methods & later->methods;
 }
 
 struct slice rule_match_lacks(const struct rule_match *match, const struct template *template)
@@ -181,4 +308,38 @@ struct slice rule_match_lacks(const struct rule_match *match, const struct templ
             return part->text;
     }
     return slice_make(NULL, 0);
+}
+
+/* ---- headers that look like another ---- */
+
+static bool looks_like(struct slice name, struct slice wanted)
+{
+    return headers_is_dashed(name, wanted) && !slice_eq_nocase(name, wanted);
+}
+
+static bool looks_like_a_source(struct slice name, const struct template *template)
+{
+    for (size_t i = 0; i < template->n; i++)
+        if (template->parts[i].source == TEMPLATE_HEADER &&
+            looks_like(name, template->parts[i].text))
+            return true;
+    return false;
+}
+
+static bool is_look_alike(const struct rule *rule, struct slice name)
+{
+    for (size_t i = 0; i < rule->n_headers; i++)
+        if (looks_like(name, rule->headers[i]))
+            return true;
+    return rule_is_override(name) || looks_like_a_source(name, &rule->key) ||
+           looks_like_a_source(name, &rule->tenant) || looks_like_a_source(name, &rule->probe) ||
+           looks_like_a_source(name, &rule->authorize);
+}
+
+const struct header *rule_look_alike(const struct rule *rule, const struct headers *headers)
+{
+    for (size_t i = 0; i < headers->n; i++)
+        if (slice_find(headers->at[i].name, '_') >= 0 && is_look_alike(rule, headers->at[i].name))
+            return &headers->at[i];
+    return NULL;
 }

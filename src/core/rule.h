@@ -16,10 +16,21 @@
 #define RULE_LIST_MAX 16
 #define RULE_FORMERLY_MAX 4
 
-/* `METHOD /path/{param}/rest`, split when compiled. Segments are normalised. */
+/* The methods that a rule takes, a bit each. */
+enum rule_methods {
+    RULE_POST = 1,
+    RULE_PUT = 2,
+    RULE_PATCH = 4,
+    RULE_DELETE = 8,
+    RULE_OTHER = 16, /* every other one but GET, HEAD, OPTIONS, CONNECT and TRACE */
+    RULE_EVERY = 31, /* `*` */
+};
+
+/* `METHOD[,METHOD] /path/{param}/rest`, split when compiled. Segments are normalised. */
 struct rule_match {
-    struct slice method;
+    unsigned methods;
     size_t n_segments;
+    bool rest; /* the path ends in two stars: any segments may follow, or none */
     struct rule_segment {
         struct slice text; /* literal, or the parameter's name */
         bool is_param;
@@ -90,30 +101,43 @@ struct rule_set {
     atomic_int refs;
     struct arena arena; /* owns every text, and `rules` */
     size_t n;
-    struct rule *rules; /* in order: the first match wins */
+    struct rule *rules;       /* in order: the first match wins */
+    struct rule_index *index; /* over `rules`; NULL: none yet, no rule is met */
 };
 
 /* An empty set with one reference, whose texts and rules take at most `arena_max` bytes; NULL: no
- * memory. Whoever fills it sets `rules` (in `arena`) and `n`; then it is shared and stays as it is.
- */
+ * memory. Whoever fills it sets `rules` (in `arena`) and `n` and calls rule_set_index; then it is
+ * shared and stays as it is. */
 struct rule_set *rule_set_new(size_t arena_max);
+/* Makes the rules findable. False: no memory. */
+bool rule_set_index(struct rule_set *set);
 struct rule_set *rule_set_ref(struct rule_set *set);
 /* Accepts NULL. */
 void rule_set_unref(struct rule_set *set);
 
-/* Compiles `METHOD /path/{param}`: POST, PUT, PATCH or DELETE. False: `*ret_problem` says what is
- * wrong. */
+/* Compiles `METHOD[,METHOD] /path`: POST, PUT, PATCH, DELETE, or `*` for every method but GET,
+ * HEAD, OPTIONS, CONNECT and TRACE; {name} for one segment, two stars as the last segment for any
+ * rest. False: `*ret_problem` says what is wrong, and the right spelling of a pattern. */
 bool rule_match_compile(struct slice text, struct arena *arena, struct rule_match *ret_match,
                         struct slice *ret_problem);
 
-/* Appends `METHOD /path/{param}`, the path normalised. */
+/* Appends `METHOD[,METHOD] /path/{param}`, the path normalised. */
 void rule_match_write(const struct rule_match *match, struct buf *buf);
+
+/* The only method that is matched; `.at` NULL: there are several. */
+struct slice rule_match_method(const struct rule_match *match);
 
 /* Whether the tenant is a credential, by its source or because the rule says so. */
 bool rule_hides_tenant(const struct rule *rule);
 
-/* Whether every request that `later` takes is taken by `earlier`: `later` can never be reached. */
-bool rule_match_covers(const struct rule_match *earlier, const struct rule_match *later);
+/* The methods with which every request that `later` takes is taken by `earlier`: with all of its
+ * methods covered, by one rule or by several, `later` can never be reached. */
+unsigned rule_match_covers(const struct rule_match *earlier, const struct rule_match *later);
+
+/* The header of the request that applications behind CGI, WSGI or Rack would take for one that the
+ * rule judges by (key, tenant, authorize, probe, `headers`, a method override), because it has '_'
+ * for '-'. NULL: none. */
+const struct header *rule_look_alike(const struct rule *rule, const struct headers *headers);
 
 /* The first {path:NAME} in `template` that `match` has no parameter for; `.at` NULL: none. */
 struct slice rule_match_lacks(const struct rule_match *match, const struct template *template);
@@ -137,9 +161,10 @@ struct slice path_resolve(struct slice path, struct arena *arena);
 
 enum rule_find {
     RULE_FOUND,
-    RULE_NONE,           /* no rule: pass */
-    RULE_PATH_AMBIGUOUS, /* 400: the path could be read so that it meets a rule */
-    RULE_METHOD_REFUSED, /* 405: CONNECT or TRACE */
+    RULE_NONE,             /* no rule: pass */
+    RULE_PATH_AMBIGUOUS,   /* 400: the path could be read so that it meets another rule */
+    RULE_METHOD_AMBIGUOUS, /* 400: so could the method */
+    RULE_METHOD_REFUSED,   /* 405: CONNECT or TRACE */
     RULE_NO_MEMORY,
 };
 
@@ -158,19 +183,20 @@ struct rule_found {
 /* The first rule for a method (compared without case, as some servers do) and a path; `*ret_found`
  * is written with RULE_FOUND.
  *
- * An ambiguous path is refused when any reading of it meets a rule, not the eager one alone: a
- * server may resolve ".." and leave %2F, or the reverse. Escapes are never decoded twice. Of over
- * 2048 bytes it is refused unread where any rule has the method. One more thing is looked at only
- * where no rule was met: ";parameters", which some servers drop before they route ("/refunds;x").
- * What is not seen: servers that route without regard to case or by suffix ("/Refunds",
- * "/refunds.json"); in front of these, `unmatched: refuse`.
+ * A path that is ambiguous (path_is_ambiguous) is refused unless every reading of it meets the same
+ * rule, or none, and that rule takes nothing from the path ({path:}): a server may resolve ".." and
+ * leave %2F, or the reverse. Other spellings are refused only where they would lead to another rule
+ * than the path as written: ";parameters" dropped ("/refunds;x"), encoded control characters and
+ * spaces and trailing dots dropped ("/refunds%0A"), escapes decoded once more ("/%2572efunds"),
+ * %uXXXX and overlong UTF-8 decoded. Where trying all readings would cost too much, the path is
+ * refused unread if any rule has the method. What is not seen: servers that route without regard to
+ * case or by suffix ("/Refunds", "/refunds.json"), and what stands outside path and method.
  *
  * Method-override headers (X-HTTP-Method-Override, X-HTTP-Method, X-Method-Override; '_' counts as
- * '-'): nobody here knows whether the upstream heeds them, so the methods they name are tried first
- * and then the one that was sent: a POST that says GET still meets the rule of POST, a GET that
- * says POST does too. `facts.method` is what counts as the method: the sent one without such
- * headers, the named one when it is one and its own rule was met; else sent and named ones joined
- * by commas, so that no other request has the same target hash. */
+ * '-'): nobody here knows whether the upstream heeds them, so the sent method and every method that
+ * they name must meet the same rule, or none. `facts.method` is what counts as the method: the sent
+ * one, and behind a comma each what such headers say, so that no other request has the same target
+ * hash. */
 enum rule_find rule_find_request(const struct rule_set *set, const struct rule_request *request,
                                  struct arena *arena, struct rule_found *ret_found);
 

@@ -2,106 +2,7 @@
 /* Which rule a request meets; declared in core/rule.h. */
 #include "base/check.h"
 #include "core/path.h"
-#include "core/rule.h"
-
-/* ---- one method, one path ---- */
-
-static bool match_path(const struct rule_match *match, struct slice path,
-                       struct slice *ret_segments)
-{
-    size_t n = 0;
-    if (path.len > 0 && path.at[0] == '/')
-        path = slice_skip(path, 1);
-    for (struct slice rest = path; rest.at && path.len > 0; n++) {
-        struct slice segment;
-        rest = slice_cut(rest, '/', &segment);
-        if (n == match->n_segments)
-            return false;
-        if (!match->segments[n].is_param && !slice_eq(match->segments[n].text, segment))
-            return false;
-        ret_segments[n] = segment;
-    }
-    return n == match->n_segments;
-}
-
-static const struct rule *first_match(const struct rule_set *set, struct slice method,
-                                      struct slice path, struct slice *ret_segments)
-{
-    for (size_t i = 0; i < set->n; i++) {
-        const struct rule *rule = &set->rules[i];
-        if (slice_eq_nocase(rule->match.method, method) &&
-            match_path(&rule->match, path, ret_segments))
-            return rule;
-    }
-    return NULL;
-}
-
-static bool has_method(const struct rule_set *set, struct slice method)
-{
-    for (size_t i = 0; i < set->n; i++)
-        if (slice_eq_nocase(set->rules[i].match.method, method))
-            return true;
-    return false;
-}
-
-/* Beyond that a path is not tried in all its readings (up to 96, for each ruled method): refused.
- */
-#define READINGS_PATH_MAX 2048
-
-/* Whether any reading of the path meets a rule. */
-static enum rule_find search_readings(const struct rule_set *set, struct slice method,
-                                      struct slice normalised, struct arena *arena)
-{
-    struct slice segments[TEMPLATE_PATH_PARAMS_MAX];
-    unsigned choices = path_choices(normalised);
-    if (!has_method(set, method))
-        return RULE_NONE;
-    if (normalised.len > READINGS_PATH_MAX)
-        return RULE_PATH_AMBIGUOUS;
-    char *text = arena_alloc(arena, normalised.len + 1);
-    if (!text)
-        return RULE_NO_MEMORY;
-    for (unsigned reading = 0; reading < PATH_READINGS; reading++) {
-        if (reading & ~choices || (reading & PATH_NUL_ENDS && reading & PATH_NUL_DROPS))
-            continue;
-        size_t len = path_read(normalised, reading, text);
-        if (first_match(set, method, slice_make(text, len), segments))
-            return RULE_PATH_AMBIGUOUS;
-    }
-    return RULE_NONE;
-}
-
-static void fill_facts(const struct rule *rule, const struct slice *segments,
-                       struct template_facts *facts)
-{
-    facts->route = rule->name;
-    facts->n_params = 0;
-    for (size_t i = 0; i < rule->match.n_segments; i++)
-        if (rule->match.segments[i].is_param)
-            facts->params[facts->n_params++] =
-                (struct template_path_param){rule->match.segments[i].text, segments[i]};
-}
-
-/* The first rule for one reading of the method. */
-static enum rule_find find_method(const struct rule_set *set, struct slice method,
-                                  struct slice path, struct arena *arena,
-                                  struct rule_found *ret_found)
-{
-    struct slice segments[TEMPLATE_PATH_PARAMS_MAX];
-    struct slice normal = path_normalise(path, arena);
-    if (!normal.at)
-        return RULE_NO_MEMORY;
-    if (path_is_ambiguous(path))
-        return search_readings(set, method, normal, arena);
-    const struct rule *rule = first_match(set, method, normal, segments);
-    if (!rule)
-        return path_choices(normal) ? search_readings(set, method, normal, arena) : RULE_NONE;
-    fill_facts(rule, segments, &ret_found->facts);
-    ret_found->facts.method = method;
-    ret_found->rule = rule;
-    ret_found->path = normal;
-    return RULE_FOUND;
-}
+#include "core/rule_index.h"
 
 /* ---- methods ---- */
 
@@ -122,81 +23,74 @@ static size_t known_method(struct slice method)
     return i;
 }
 
-/* CGI and what descends from it gives X_Method_Override and X-Method-Override one name. */
-static bool is_named(struct slice name, struct slice wanted)
-{
-    if (name.len != wanted.len)
-        return false;
-    for (size_t i = 0; i < name.len; i++) {
-        char c = name.at[i] == '_' ? '-' : name.at[i];
-        if (!slice_eq_nocase(slice_make(&c, 1), slice_make(wanted.at + i, 1)))
-            return false;
-    }
-    return true;
-}
-
 bool rule_is_override(struct slice name)
 {
-    return is_named(name, SLICE("X-HTTP-Method-Override")) ||
-           is_named(name, SLICE("X-HTTP-Method")) || is_named(name, SLICE("X-Method-Override"));
+    return headers_is_dashed(name, SLICE("X-HTTP-Method-Override")) ||
+           headers_is_dashed(name, SLICE("X-HTTP-Method")) ||
+           headers_is_dashed(name, SLICE("X-Method-Override"));
 }
 
-/* What override headers say. */
-struct overrides {
-    size_t n_lines;
-    size_t n;                  /* of methods named, known or not */
-    unsigned named;            /* known ones, a bit each */
-    size_t order[N_KNOWN + 1]; /* known ones in their order of arrival, each once */
-    size_t n_order;
+/* The methods of a request: the sent one, and those that overrides name. */
+struct said {
+    size_t n_lines;     /* of overrides */
+    struct slice first; /* the first known method that one names; `.at` NULL: none */
+    unsigned ruled;     /* RULE_POST and so on */
+    bool safe;          /* one of them is GET, HEAD or OPTIONS */
+    bool refused;       /* one of them is CONNECT or TRACE */
 };
 
-static void add_line(struct overrides *overrides, struct slice value)
+static unsigned rule_bit(size_t method)
 {
-    overrides->n_lines++;
+    static const unsigned bits[] = {RULE_POST, RULE_PUT, RULE_PATCH, RULE_DELETE};
+    return method < N_KNOWN ? bits[method - N_UNRULED] : RULE_OTHER;
+}
+
+static void add_method(struct said *said, size_t method)
+{
+    if (method < N_SAFE)
+        said->safe = true;
+    else if (method < N_UNRULED)
+        said->refused = true;
+    else
+        said->ruled |= rule_bit(method);
+}
+
+/* An empty element names nothing. */
+static void add_line(struct said *said, struct slice value)
+{
+    said->n_lines++;
     for (struct slice rest = value; rest.at;) {
         struct slice element;
         rest = slice_cut(rest, ',', &element);
-        size_t i = known_method(slice_trim(element));
-        overrides->n++;
-        if (i == N_KNOWN || overrides->named & 1U << i)
+        element = slice_trim(element);
+        size_t i = known_method(element);
+        if (element.len == 0)
             continue;
-        overrides->named |= 1U << i;
-        overrides->order[overrides->n_order++] = i;
+        add_method(said, i);
+        if (i < N_KNOWN && !said->first.at)
+            said->first = known[i];
     }
 }
 
-static struct overrides find_overrides(const struct headers *headers)
+static struct said read_overrides(const struct headers *headers)
 {
-    struct overrides overrides = {0};
+    struct said said = {0};
     for (size_t i = 0; headers && i < headers->n; i++)
         if (rule_is_override(headers->at[i].name))
-            add_line(&overrides, headers->at[i].value);
-    return overrides;
+            add_line(&said, headers->at[i].value);
+    return said;
 }
 
 struct slice rule_method(const struct headers *headers, struct slice method)
 {
-    struct overrides overrides = find_overrides(headers);
-    return overrides.n_order > 0 ? known[overrides.order[0]] : method;
+    struct said said = read_overrides(headers);
+    return said.first.at ? said.first : method;
 }
 
 bool rule_request_is_safe(const struct headers *headers, struct slice method)
 {
-    struct overrides overrides = find_overrides(headers);
-    return known_method(method) < N_SAFE && !(overrides.named >> N_SAFE);
-}
-
-static bool is_refused(size_t method)
-{
-    return method >= N_SAFE && method < N_UNRULED;
-}
-
-static bool names_refused(const struct overrides *overrides)
-{
-    for (size_t i = 0; i < overrides->n_order; i++)
-        if (is_refused(overrides->order[i]))
-            return true;
-    return false;
+    struct said said = read_overrides(headers);
+    return known_method(method) < N_SAFE && said.ruled == 0 && !said.refused;
 }
 
 /* The sent method and every override as sent: a text that is no method. */
@@ -223,34 +117,163 @@ static struct slice join_methods(const struct rule_request *request, struct aren
     return slice_make(text, len);
 }
 
-/* The rule of the first method that has one: those named, then the one sent. */
-static enum rule_find find_by_methods(const struct rule_set *set,
-                                      const struct rule_request *request,
-                                      const struct overrides *overrides, struct arena *arena,
-                                      struct rule_found *ret_found)
+/* ---- one reading ---- */
+
+/* The rules that one path meets, under each of the methods: one, or none of them. */
+static bool is_met_alike(const struct rule_set *set, const struct said *said, struct slice text,
+                         struct rule_path *path, const struct rule **ret_rule)
 {
-    enum rule_find find = RULE_NONE;
-    for (size_t i = 0; find == RULE_NONE && i < overrides->n_order; i++)
-        find = find_method(set, known[overrides->order[i]], request->path, arena, ret_found);
-    if (find != RULE_NONE)
+    bool first = !said->safe;
+    const struct rule *rule = NULL;
+    rule_path_split(text, path);
+    for (unsigned bit = 1; bit <= RULE_OTHER; bit <<= 1) {
+        if (!(said->ruled & bit))
+            continue;
+        const struct rule *met = rule_index_first(set, bit, path);
+        if (!first && met != rule)
+            return false;
+        rule = met;
+        first = false;
+    }
+    *ret_rule = rule;
+    return true;
+}
+
+/* ---- all readings ---- */
+
+/* Bytes of path that are read at most, over all readings of one request: about 0.2 ms. */
+#define READINGS_BYTES_MAX (48 * 1024)
+
+/* A path, the rule it meets as it is written, and whether each of its readings has to meet that
+ * one (an ambiguous path), or only none may meet another one. */
+struct search {
+    const struct rule_set *set;
+    const struct said *said;
+    const struct rule *rule;
+    bool ambiguous;
+    char *text; /* room for one reading */
+};
+
+static bool leads_elsewhere(const struct search *search, struct slice text)
+{
+    struct rule_path path;
+    const struct rule *rule;
+    if (!is_met_alike(search->set, search->said, text, &path, &rule))
+        return true;
+    return rule != search->rule && (rule || search->ambiguous);
+}
+
+static bool is_reading(unsigned reading, unsigned choices)
+{
+    return !(reading & ~choices) && !(reading & PATH_NUL_ENDS && reading & PATH_NUL_DROPS);
+}
+
+static bool search_readings(const struct search *search, struct slice normal, unsigned choices)
+{
+    for (unsigned reading = 0; reading < PATH_READINGS; reading++) {
+        if (!is_reading(reading, choices))
+            continue;
+        size_t len = path_read(normal, reading, search->text);
+        if (leads_elsewhere(search, slice_make(search->text, len)))
+            return true;
+    }
+    return false;
+}
+
+static size_t count_readings(unsigned choices)
+{
+    size_t n = (size_t)1 << __builtin_popcount(choices);
+    bool nul = choices & PATH_NUL_ENDS;
+    return nul ? n / 4 * 3 : n;
+}
+
+/* {path:} would have another value in another reading. */
+static bool takes_from_path(const struct rule *rule)
+{
+    return template_uses(&rule->key, TEMPLATE_PATH) ||
+           template_uses(&rule->tenant, TEMPLATE_PATH) ||
+           template_uses(&rule->probe, TEMPLATE_PATH) ||
+           template_uses(&rule->authorize, TEMPLATE_PATH);
+}
+
+/* Whether servers that read `path`, in its normal form `normal`, in their own ways would meet
+ * another rule than the one it meets as it is written. */
+static enum rule_find check_readings(struct search *search, struct slice path, struct slice normal,
+                                     struct arena *arena)
+{
+    unsigned choices = path_choices(normal);
+    struct slice decoded = path_decode_again(normal, arena);
+    if (!decoded.at)
+        return RULE_NO_MEMORY;
+    bool again = decoded.len < normal.len; /* each decoding shortens it */
+    search->ambiguous = path_is_ambiguous(path);
+    if (!search->ambiguous && choices == 0 && !again)
+        return RULE_FOUND;
+    if (search->ambiguous && search->rule && takes_from_path(search->rule))
+        return RULE_PATH_AMBIGUOUS;
+    unsigned more = again ? path_choices(decoded) : 0;
+    size_t readings = count_readings(choices) + (again ? count_readings(more) : 0);
+    if (readings * normal.len > READINGS_BYTES_MAX)
+        return search->set->index && rule_index_has(search->set, search->said->ruled)
+                   ? RULE_PATH_AMBIGUOUS
+                   : RULE_FOUND;
+    search->text = arena_alloc(arena, normal.len + 1);
+    if (!search->text)
+        return RULE_NO_MEMORY;
+    bool elsewhere = search_readings(search, normal, choices) ||
+                     (again && search_readings(search, decoded, more));
+    return elsewhere ? RULE_PATH_AMBIGUOUS : RULE_FOUND;
+}
+
+/* ---- the request ---- */
+
+static void fill_facts(const struct rule *rule, const struct rule_path *path,
+                       struct template_facts *facts)
+{
+    facts->route = rule->name;
+    facts->n_params = 0;
+    for (size_t i = 0; i < rule->match.n_segments; i++)
+        if (rule->match.segments[i].is_param)
+            facts->params[facts->n_params++] =
+                (struct template_path_param){rule->match.segments[i].text, path->segments[i]};
+}
+
+/* What every reading of method and path meets. */
+static enum rule_find find_alike(struct search *search, const struct rule_request *request,
+                                 struct arena *arena, struct rule_found *ret_found)
+{
+    struct rule_path path;
+    struct slice normal = path_normalise(request->path, arena);
+    if (!normal.at)
+        return RULE_NO_MEMORY;
+    if (!is_met_alike(search->set, search->said, normal, &path, &search->rule))
+        return RULE_METHOD_AMBIGUOUS;
+    enum rule_find find = check_readings(search, request->path, normal, arena);
+    if (find != RULE_FOUND)
         return find;
-    return find_method(set, request->method, request->path, arena, ret_found);
+    if (!search->rule)
+        return RULE_NONE;
+    fill_facts(search->rule, &path, &ret_found->facts);
+    ret_found->rule = search->rule;
+    ret_found->path = normal;
+    return RULE_FOUND;
 }
 
 enum rule_find rule_find_request(const struct rule_set *set, const struct rule_request *request,
                                  struct arena *arena, struct rule_found *ret_found)
 {
     struct rule_found found = {.facts.headers = request->headers};
-    struct overrides overrides = find_overrides(request->headers);
-    if (is_refused(known_method(request->method)) || names_refused(&overrides))
+    struct said said = read_overrides(request->headers);
+    add_method(&said, known_method(request->method));
+    if (said.refused)
         return RULE_METHOD_REFUSED;
-    enum rule_find find = find_by_methods(set, request, &overrides, arena, &found);
+    if (said.ruled == 0)
+        return RULE_NONE;
+    struct search search = {.set = set, .said = &said};
+    enum rule_find find = find_alike(&search, request, arena, &found);
     if (find != RULE_FOUND)
         return find;
-    bool plain = overrides.n == 1 && overrides.n_order == 1 &&
-                 slice_eq(found.facts.method, known[overrides.order[0]]);
-    if (overrides.n_lines > 0 && !plain)
-        found.facts.method = join_methods(request, arena);
+    found.facts.method = said.n_lines > 0 ? join_methods(request, arena) : request->method;
     if (!found.facts.method.at)
         return RULE_NO_MEMORY;
     *ret_found = found;

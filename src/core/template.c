@@ -372,6 +372,11 @@ bool template_is_plain_header(const struct template *template)
     return template->n == 1 && template->parts[0].source == TEMPLATE_HEADER;
 }
 
+bool template_uses(const struct template *template, enum template_source source)
+{
+    return count_parts(template, source) > 0;
+}
+
 bool template_needs_body(const struct template *template)
 {
     return count_parts(template, TEMPLATE_BODY) + count_parts(template, TEMPLATE_FORM) > 0;

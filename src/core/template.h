@@ -85,6 +85,9 @@ void template_write(const struct template *template, struct buf *buf);
  * key_header_read says more precisely than template_key what is wrong with it. */
 bool template_is_plain_header(const struct template *template);
 
+/* Whether any part has this source. */
+bool template_uses(const struct template *template, enum template_source source);
+
 /* Whether any part needs the body understood (body, form), or its hash (payload). */
 bool template_needs_body(const struct template *template);
 bool template_needs_hash(const struct template *template);

@@ -18,6 +18,8 @@
 #define LINGER_DRAIN_US (INT64_C(1) * CLOCK_US_PER_S)
 #define CLIENT_ARENA_MAX ((size_t)256 * 1024) /* paths and parameters of one head */
 #define PROBLEM_MAX ((size_t)8 * 1024)
+#define DETAIL_MAX ((size_t)256)
+#define NAME_SHOWN ((size_t)64)
 
 const char *client_instance(struct client *client)
 {
@@ -128,6 +130,29 @@ static bool is_looping(const struct client *client, const struct http_request *r
     return false;
 }
 
+/* Applications that take '_' for '-' would see another value than the one the rule judges by. */
+static bool refuse_look_alike(struct client *client, const struct http_request *request,
+                              struct slice name)
+{
+    BUF_AUTO struct buf detail = buf_make(DETAIL_MAX);
+    buf_add_str(&detail, "'_' stands in place of '-' in the name of a header that counts here: ");
+    buf_add_slice(&detail, slice_make(name.at, name.len < NAME_SHOWN ? name.len : NAME_SHOWN));
+    return refuse_request(client, request, ERROR_REQUEST_MALFORMED, buf_slice(&detail));
+}
+
+static bool run_rule(struct client *client, const struct http_request *request,
+                     const struct rule_found *found)
+{
+    if (!found->rule->protect) {
+        client->let_by = found->rule->name;
+        return pass_run(client, request);
+    }
+    const struct header *look_alike = rule_look_alike(found->rule, &request->headers);
+    if (look_alike)
+        return refuse_look_alike(client, request, look_alike->name);
+    return exchange_run(client, request, found);
+}
+
 static bool route(struct client *client, const struct http_request *request, struct arena *arena)
 {
     const struct gateway_settings *settings = &client->plan->settings;
@@ -141,16 +166,18 @@ static bool route(struct client *client, const struct http_request *request, str
         return well_known_answer(client, request);
     switch (rule_find_request(settings->rules, &wanted, arena, found)) {
     case RULE_FOUND:
-        if (found->rule->protect)
-            return exchange_run(client, request, found);
-        return pass_run(client, request);
+        return run_rule(client, request, found);
     case RULE_NONE:
-        if (settings->unmatched_refuse)
+        if (settings->unmatched_refuse && !rule_request_is_safe(&request->headers, request->method))
             return refuse_request(client, request, ERROR_ROUTE_UNKNOWN, slice_of(NULL));
         return pass_run(client, request);
     case RULE_PATH_AMBIGUOUS:
         return refuse_request(client, request, ERROR_PATH_AMBIGUOUS,
                               SLICE("servers read this path in different ways"));
+    case RULE_METHOD_AMBIGUOUS:
+        return refuse_request(client, request, ERROR_METHOD_AMBIGUOUS,
+                              SLICE("a method-override header names a method that another rule, "
+                                    "or none, takes"));
     case RULE_METHOD_REFUSED:
         return refuse_request(client, request, ERROR_METHOD_NOT_ALLOWED, slice_of(NULL));
     case RULE_NO_MEMORY:
@@ -240,6 +267,7 @@ static bool serve_one(struct client *client)
     }
     client->state = CLIENT_BUSY;
     client->instance[0] = '\0';
+    client->let_by = slice_of(NULL);
 
     struct arena arena ARENA_AUTO = arena_make(CLIENT_ARENA_MAX);
     struct http_request *request = arena_alloc(&arena, sizeof *request);

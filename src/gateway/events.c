@@ -124,21 +124,21 @@ void upstream_broke(const struct server *server, const struct http_conn *conn, b
 
 static void count_unruled(const struct client *client, enum metrics_outcome outcome)
 {
-    struct metrics_rule *rule = counters(client->server, slice_of(NULL));
+    struct metrics_rule *rule = counters(client->server, client->let_by);
     metrics_count(rule, outcome);
     metrics_request_took(rule, clock_boot_us() - client->began);
 }
 
 void pass_count(const struct client *client, const char *mark)
 {
-    count_unruled(client, mark ? outcome_of_mark(mark) : METRICS_PASSED);
+    bool meant = client->let_by.len > 0; /* a rule lets it by: nothing is missing */
+    count_unruled(client, mark && !meant ? outcome_of_mark(mark) : METRICS_PASSED);
 }
 
 void rules_count_from_zero(const struct gateway_config *config, const struct rule_set *rules)
 {
     for (size_t i = 0; i < rules->n; i++)
-        if (rules->rules[i].protect)
-            (void)metrics_rule(config->metrics, rules->rules[i].name);
+        (void)metrics_rule(config->metrics, rules->rules[i].name);
 }
 
 /* ---- lines ---- */
@@ -366,6 +366,8 @@ void pass_log(const struct client *client, const struct http_request *request, i
         return;
     struct log_line line;
     log_line_start(&line, level_of(status), "pass");
+    if (client->let_by.len > 0)
+        log_line_str(&line, "rule", client->let_by);
     add_client(&line, client);
     add_target(&line, client, request);
     log_line_i64(&line, "status", status);

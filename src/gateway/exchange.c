@@ -226,9 +226,10 @@ bool exchange_run(struct client *client, const struct http_request *request,
     bool bypass = false;
     run(x, &bypass);
     bool keep = x->keep_alive;
-    if (bypass)
+    if (bypass) {
+        client->let_by = x->rule->name;
         keep = pass_run(client, request);
-    else
+    } else
         exchange_log(x);
     exchange_free(x);
     return keep;

@@ -91,7 +91,8 @@ struct client {
     struct parker *waiting; /* with CLIENT_WAITING: interrupted by a drain */
     struct slice address;   /* of the peer, as text */
     char address_text[64];
-    char instance[46]; /* `instance` of the problem that it was answered with; "": none */
+    struct slice let_by; /* the rule that says that this request passes; empty: none says so */
+    char instance[46];   /* `instance` of the problem that it was answered with; "": none */
     struct network_address network;
     int64_t began;        /* boot time: the head of the request under way was read */
     uint64_t sent_before; /* conn.sent then */

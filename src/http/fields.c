@@ -11,10 +11,17 @@ static const bool token_bytes[256] = {
 };
 
 const struct slice http_load_bearing[] = {
-    {"Content-Length", 14},    {"Host", 4},
-    {"Transfer-Encoding", 17}, {"Idempotency-Key", 15},
-    {"Authorization", 13},     {"Content-Type", 12},
-    {"Content-Encoding", 16},  {NULL, 0},
+    {"Content-Length", 14},
+    {"Host", 4},
+    {"Transfer-Encoding", 17},
+    {"Idempotency-Key", 15},
+    {"Authorization", 13},
+    {"Content-Type", 12},
+    {"Content-Encoding", 16},
+    {"X-HTTP-Method-Override", 22},
+    {"X-HTTP-Method", 13},
+    {"X-Method-Override", 17},
+    {NULL, 0},
 };
 
 bool http_is_token(struct slice s)

@@ -174,23 +174,13 @@ static enum http_refusal check_connection(const struct headers *headers)
     return HTTP_REFUSAL_NONE;
 }
 
-static bool eq_with_dashes(struct slice name, struct slice dashed)
-{
-    for (size_t i = 0; i < dashed.len && name.len == dashed.len; i++) {
-        char c = name.at[i] == '_' ? '-' : name.at[i];
-        if (!slice_eq_nocase(slice_make(&c, 1), slice_make(dashed.at + i, 1)))
-            return false;
-    }
-    return name.len == dashed.len;
-}
-
 /* CGI, WSGI and Rack give applications `Content_Length` and `Content-Length` under one name. */
 static bool looks_dashed(struct slice name)
 {
-    return slice_find(name, '_') >= 0 && (eq_with_dashes(name, SLICE("Content-Length")) ||
-                                          eq_with_dashes(name, SLICE("Transfer-Encoding")) ||
-                                          eq_with_dashes(name, SLICE("Idempotency-Key")) ||
-                                          eq_with_dashes(name, SLICE("Idempotency-Token")));
+    return slice_find(name, '_') >= 0 && (headers_is_dashed(name, SLICE("Content-Length")) ||
+                                          headers_is_dashed(name, SLICE("Transfer-Encoding")) ||
+                                          headers_is_dashed(name, SLICE("Idempotency-Key")) ||
+                                          headers_is_dashed(name, SLICE("Idempotency-Token")));
 }
 
 static enum http_refusal check_names(const struct headers *headers)

@@ -92,8 +92,8 @@ enum metric {
     X(LIMITED, "limited")         /* too much at once, or shutting down */                         \
     X(STORE_DOWN, "store_down")   /* the store did not decide, or did not take the outcome */      \
     X(INVALID, "invalid")         /* refused for what the request is */                            \
-    X(BYPASSED, "bypassed")       /* unsafe or with a key, and passed without protection */        \
-    X(PASSED, "passed")           /* safe and without a rule */
+    X(BYPASSED, "bypassed")       /* unsafe or with a key, and no rule protected it */             \
+    X(PASSED, "passed")           /* safe and without a rule, or let by as its rule says */
 
 enum metrics_outcome {
 #define X(name, text) METRICS_##name,

@@ -312,18 +312,3 @@ def test_a_kept_connection_that_died_costs_no_refusal(pawl, upstream):
                                   b"{}"))
         assert client.answer().body == b"first"
     assert [request.target for request in upstream.requests] == [ACCESS, "/refunds", ACCESS, ACCESS]
-
-
-@pytest.mark.parametrize("refusal", [
-    Reply(403, b"x" * 5000), Reply(403, b"x" * 5000, framing="chunked"),
-    Reply(403, b"data: x\n\n", (("Content-Type", "text/event-stream"),))])
-def test_a_head_under_another_methods_rule_gets_no_byte_of_a_refusals_body(pawl, upstream, refusal):
-    gateway = pawl(CONFIG)
-    ask = [("Idempotency-Key", "k1"), *ALICE, ("X-HTTP-Method-Override", "POST")]
-    upstream.on("GET", ACCESS, refusal)
-    with gateway.connect() as client:
-        client.send(request_bytes("HEAD", "/small", ask) + request_bytes("GET", "/next"))
-        assert client.answer("HEAD").status == 403
-        after = client.reader.head()[0]
-    assert after == "HTTP/1.1 200 Answer"
-    assert upstream.requests[-1].target == "/next"

@@ -468,17 +468,6 @@ def test_a_bad_percent_is_never_a_way_round_a_rule(shared, behind, target):
     assert answer.status == 400 or behind.requests[0].target == target
 
 
-@pytest.mark.parametrize("header", ["X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override"])
-def test_a_method_override_counts_as_the_method(shared, behind, key, header):
-    """An upstream that obeys it would do a DELETE: GET in the request line protects nobody."""
-    over = [("Idempotency-Key", key), (header, "DELETE")]
-    for method in ("POST", "GET"):
-        answer = shared.request(method, "/refunds", over)
-        assert answer["Idempotency-Status"] in ("stored", "replayed", None)
-        assert answer["Idempotency-Status"] or answer.status == 409
-    assert behind.effects() <= 1
-
-
 @pytest.mark.parametrize("value", ["TRACE", "CONNECT", "trace"])
 def test_an_override_to_a_method_that_is_refused_is_refused(shared, behind, key, value):
     answer = shared.post("/refunds", b"{}", key=key, headers=[("X-HTTP-Method-Override", value)])

@@ -490,18 +490,6 @@ def test_after_kill_9_the_next_attempt_asks(pawl, upstream):
         client.result()
 
 
-def test_a_head_under_another_methods_rule_gets_no_byte_of_a_probes_body(pawl, upstream):
-    gateway = pawl(PROBE.replace("settle: 60s", "max_response_body: 1KiB"))
-    upstream.then(closes())
-    upstream.on("GET", FOUND, Reply(200, b"x" * 5000))
-    ask = [("Idempotency-Key", "k1"), ("X-HTTP-Method-Override", "POST")]
-    with gateway.connect() as client:
-        client.send(request_bytes("HEAD", "/refunds", ask) + request_bytes("GET", "/next"))
-        assert client.answer("HEAD")["Idempotency-Status"] == "stored"
-        assert client.reader.head()[0] == "HTTP/1.1 200 Answer"
-    assert upstream.requests[-1].target == "/next"
-
-
 def test_many_duplicates_of_a_lost_answer_share_one_probe_at_a_time(pawl, upstream):
     gateway = pawl(PROBE)
     gate = upstream.hold(cut=0)

@@ -60,7 +60,7 @@ static void check_rule(const struct rule *rule)
 {
     ARENA_AUTO struct arena arena = arena_make(ROOM);
     struct payload_selection selection;
-    CHECK(rule->name.len > 0 && rule->match.method.len > 0);
+    CHECK(rule->name.len > 0 && rule->match.methods != 0);
     CHECK(rule->key_format && rule->key.n > 0);
     CHECK(rule->tenant_none || rule->tenant.n > 0 || !rule->protect);
     CHECK(rule->ttl_us > 0 && rule->lease_us > 0 && rule->timeout_us > 0 && rule->settle_us >= 0);

@@ -58,7 +58,7 @@ static void the_contracts_example_means_what_it_says(void **state)
     assert_slice(config->store, "./pawl.db");
     assert_int_equal(config->rules->n, 6);
     assert_slice(rules[0].name, "refunds.create");
-    assert_slice(rules[0].match.method, "POST");
+    assert_int_equal(rules[0].match.methods, RULE_POST);
     assert_int_equal(rules[0].ttl_us, 72 * 3600 * S);
     assert_int_equal(rules[0].unknown, RECORD_UNKNOWN_PROBE);
     assert_int_equal(rules[0].probe_status, 201);

@@ -145,8 +145,9 @@ static void rules_that_cannot_hold_are_refused(void **state)
         {HEAD "rules:\n- name: a\n", "4:3: match: ", "the rule has no match"},
         {HEAD "rules:\n- {name: a b, match: POST /a}\n", "4:10: name: ", "letters, digits"},
         {HEAD "rules:\n- {name: a, match: GET /a}\n",
-         "4:20: match: ", "POST, PUT, PATCH or DELETE"},
-        {HEAD "rules:\n- {name: a, match: POST}\n", "4:20: match: ", "a path starts with"},
+         "4:20: match: ", "need no rule: they always pass"},
+        {HEAD "rules:\n- {name: a, match: POST}\n",
+         "4:20: match: ", "expected METHOD[,METHOD] /path"},
         {"upstream: http://h\nrules:\n- {name: a, match: POST /a}\n", "3:3: tenant: ", "missing"},
         {HEAD "rules:\n- {name: a, match: POST /a, key: \"{path:id}\"}\n",
          "4:34: key: ", "the path of rule 'a' has no {id}"},
@@ -165,6 +166,12 @@ static void rules_that_cannot_hold_are_refused(void **state)
          "5:10: name: ", "'a' is the name of another rule (line 4)"},
         {HEAD "rules:\n- {name: a, match: \"POST /a/{x}\"}\n- {name: b, match: POST /a/b}\n",
          "5:20: match: ", "never reached: rule 'a' (line 4)"},
+        {HEAD "rules:\n- {name: a, match: POST /a}\n- {name: b, match: \"* /**\"}\n"
+              "- {name: c, match: \"PUT /c/{x}\"}\n",
+         "6:20: match: ", "never reached: rule 'b' (line 5) matches all of it first"},
+        {HEAD "rules:\n- {name: a, match: POST /a}\n- {name: b, match: PUT /a}\n"
+              "- {name: c, match: \"POST,PUT /a\"}\n",
+         "6:20: match: ", "never reached: rule 'b' (line 5) matches the last of its methods"},
     };
     (void)state;
     CHECK_BAD(cases);
