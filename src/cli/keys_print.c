@@ -184,6 +184,30 @@ static void print_doubt(const struct keys_view *view)
         print_number("quiet in [s]:", keys_seconds_left(view->now, record->quiet_at));
 }
 
+/* Which request it was, and why nobody knows what that did. */
+static void print_origin(const struct keys_view *view)
+{
+    BUF_AUTO struct buf text = buf_make(ORIGIN_MAX);
+    struct origin origin;
+    record_cause_write(view->record->cause, &text);
+    if (text.len > 0)
+        print_fact("cause:", buf_slice(&text));
+    if (!keys_origin(view, &origin))
+        return;
+    buf_clear(&text);
+    buf_add_slice(&text, origin.method);
+    buf_add_char(&text, ' ');
+    buf_add_slice(&text, origin.path);
+    print_text("request:", buf_slice(&text));
+    print_text("client:", origin.client);
+    if (origin.correlation_id.len > 0)
+        print_text("correlation:", origin.correlation_id);
+    if (origin.trace_id.len > 0)
+        print_text("trace:", origin.trace_id);
+    if (origin.body.len > 0)
+        print_text("body:", origin.body);
+}
+
 /* The header lines of the answer, each escaped. */
 static void print_fields(struct slice fields)
 {
@@ -224,6 +248,7 @@ void keys_print_record(const struct keys_view *view)
     print_time("created:", record->created_at);
     print_time("started:", record->started_at);
     print_doubt(view);
+    print_origin(view);
     print_time("expires:", record->expires_at);
     if (record->tombstone_us > 0)
         print_time("gone:", record->gone_at);

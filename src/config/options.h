@@ -24,6 +24,7 @@
 #define MS CLOCK_US_PER_MS
 #define HOUR (3600 * CLOCK_US_PER_S)
 #define DAY (24 * HOUR)
+#define KIB (INT64_C(1) << 10)
 #define GIB (INT64_C(1) << 30)
 
 #define CONFIG_OPTIONS(X)                                                                          \
@@ -161,6 +162,8 @@
       "a larger request is refused")                                                               \
     X(max_response_body, SHARED, rule_draft, rule.max_response_body, size, 0, GIB, "1MiB",         \
       "a larger answer passes and is not kept")                                                    \
+    X(keep_request, SHARED, rule_draft, rule.keep_request, size, 0, 16 * KIB, "0",                 \
+      "how much of a request's body is stored until its outcome is known, for `pawl keys show`")   \
     X(stream, SHARED, rule_draft, rule.stream, bool, 0, 0, "false",                                \
       "every answer passes live and none is kept: a duplicate gets 410")                           \
     X(replay_cookies, SHARED, rule_draft, rule.replay_cookies, bool, 0, 0, "false",                \

@@ -147,6 +147,8 @@ static enum record_verdict begin_lapsed(struct record *record, const struct reco
 {
     record->settle_us = max64(record->settle_us, begin->settle_us);
     record->doubt = true;
+    if (!record->probing)
+        record->cause = RECORD_CAUSE_LAPSED;
     note_silence(record, lapsed_at);
     switch (policy(record, begin)) {
     case RECORD_UNKNOWN_RETRY:
@@ -226,6 +228,7 @@ static void set_final(struct record *record, const struct record_final *final, i
     record->lease_until = 0;
     record->probing = false;
     record->doubt = false;
+    record->cause = RECORD_CAUSE_NONE;
     record->completed_at = now;
     record->expires_at = expiry_from(record, now);
     record->gone_at = clock_after(record->expires_at, record->tombstone_us);
@@ -276,6 +279,7 @@ enum record_write record_release_settled(struct record *record, int64_t token, i
         return RECORD_EARLY;
     set_released(record, world->now);
     record->doubt = false;
+    record->cause = RECORD_CAUSE_NONE;
     return RECORD_WRITTEN;
 }
 
@@ -360,6 +364,25 @@ void record_check(const struct record *record)
     CHECK(record->status != RECORD_UNKNOWN || record->doubt);
     CHECK(!record->probing || record->doubt);
     CHECK(!is_final(record) || !record->doubt);
+}
+
+void record_note_cause(struct record *record, int cause)
+{
+    if (record->doubt && cause != RECORD_CAUSE_NONE)
+        record->cause = cause;
+}
+
+void record_cause_write(int cause, struct buf *buf)
+{
+    static const char *const names[] = {
+        [RECORD_CAUSE_NONE] = "",           [RECORD_CAUSE_RESET] = "reset",
+        [RECORD_CAUSE_TIMEOUT] = "timeout", [RECORD_CAUSE_MALFORMED] = "malformed",
+        [RECORD_CAUSE_LAPSED] = "lapsed",   [RECORD_CAUSE_REFUSED] = "token_stale",
+    };
+    if (cause >= 100)
+        buf_printf(buf, "status %d", cause);
+    else if (cause >= 0 && (size_t)cause < sizeof names / sizeof *names)
+        buf_add_str(buf, names[cause]);
 }
 
 const char *record_status_name(enum record_status status)

@@ -19,6 +19,7 @@
 #ifndef PAWL_CORE_RECORD_H
 #define PAWL_CORE_RECORD_H
 
+#include "base/buf.h"
 #include "base/clock.h"
 #include "base/digest.h"
 
@@ -39,6 +40,17 @@ enum record_unknown {
 
 #define RECORD_ATTEMPT_ID_SIZE 16
 
+/* Why a record is in doubt, for people: nothing is decided by it. Stores keep these numbers; one
+ * from 100 on is the status of a response that left it open. */
+enum record_cause {
+    RECORD_CAUSE_NONE,      /* not in doubt, or not known */
+    RECORD_CAUSE_RESET,     /* the upstream closed or reset the connection */
+    RECORD_CAUSE_TIMEOUT,   /* it gave no response in time */
+    RECORD_CAUSE_MALFORMED, /* what it sent is not HTTP */
+    RECORD_CAUSE_LAPSED,    /* the lease lapsed: its owner died or stood still */
+    RECORD_CAUSE_REFUSED,   /* it refused a token that is the record's last */
+};
+
 struct record {
     enum record_status status;
     struct digest payload_hash;
@@ -55,6 +67,7 @@ struct record {
     bool probing;        /* the current acquisition is a probe */
     bool doubt;  /* an earlier try may have had its effect: until an outcome, a settled look or a
                     person clears it. A later not-done answer says nothing of the earlier try. */
+    int cause;   /* with doubt: enum record_cause, or the status of a response */
     bool window; /* expiry counts from created_at and completion does not move it */
     bool kept;   /* final: the answer is kept; false: only that there was one */
     enum record_unknown unknown;
@@ -189,6 +202,12 @@ int64_t record_unknown_since(const struct record *record);
 
 /* Asserts what must hold of any record, whoever wrote it. */
 void record_check(const struct record *record);
+
+/* Notes why the try that has just ended left a doubt; without a doubt, or with none, nothing. */
+void record_note_cause(struct record *record, int cause);
+
+/* Appends what a cause is called: "timeout", "status 500"; nothing for none. */
+void record_cause_write(int cause, struct buf *buf);
 
 /* The name of a status as stores and logs show it; of a verdict. */
 const char *record_status_name(enum record_status status);

@@ -93,6 +93,7 @@ struct rule {
     bool store_down_pass; /* while the store cannot decide: passes unprotected, not refused */
     uint64_t max_request_body;
     uint64_t max_response_body;
+    uint64_t keep_request; /* bytes of the body that a pending record keeps */
     bool replay_cookies;
     bool stream; /* answers pass live, and leave a tombstone */
 };

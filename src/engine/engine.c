@@ -119,6 +119,7 @@ static void fill_begin(struct attempt *attempt, int64_t boot, int64_t deadline_u
     attempt->op.rule = attempt->rule;
     attempt->op.key = attempt->key;
     attempt->op.recipe = attempt->recipe;
+    attempt->op.origin = attempt->origin;
     attempt->op.begin = attempt->begin;
     int64_t wait_until = clock_after(boot, attempt->wait_us);
     if (attempt->wait_us > 0)
@@ -208,6 +209,7 @@ void engine_write(struct engine *engine, struct attempt *attempt, const struct e
     fill_op(attempt, act->kind);
     attempt->op.final = act->final;
     attempt->op.http_status = act->http_status;
+    attempt->op.cause = act->cause;
     attempt->op.looked_at = attempt->asked_at;
     attempt->op.outcome = act->outcome;
     attempt->op.kept = act->outcome;

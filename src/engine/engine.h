@@ -43,6 +43,7 @@ struct attempt {
     struct slice rule;
     struct slice key;          /* key text */
     struct slice recipe;       /* of the payload hash */
+    struct slice origin;       /* which request this is (core/origin.h); may be empty */
     struct record_begin begin; /* hashes and policies; attempt_id is engine_begin's to fill */
     int64_t wait_us;           /* how long to wait for a running first attempt; 0: not at all */
 
@@ -83,6 +84,7 @@ struct engine_act {
     enum store_op_kind kind;  /* STORE_FINISH, _RELEASE, _RELEASE_SETTLED, _DOUBT */
     enum record_status final; /* finish */
     int http_status;          /* finish */
+    int cause;                /* doubt: record_note_cause */
     struct outcome *outcome;  /* finish: what is kept, borrowed until it ended; NULL: nothing is */
 };
 

@@ -7,6 +7,7 @@
 #define PAWL_ENGINE_KEYS_H
 
 #include "base/arena.h"
+#include "core/origin.h"
 #include "engine/engine.h"
 
 #define KEYS_TOKEN_MOST ((INT64_C(1) << 53) - 1)
@@ -70,6 +71,9 @@ struct keys_view {
     int64_t now;
     const struct outcome *outcome;
 };
+
+/* Which request claimed it last. False: its outcome is known, or that was never stored. */
+bool keys_origin(const struct keys_view *view, struct origin *ret_origin);
 
 /* A pending record's "live", "lapsed" or "released"; of others NULL. */
 const char *keys_lease_name(const struct keys_view *view);

@@ -4,6 +4,8 @@
 #include "base/timestamp.h"
 #include "engine/keys.h"
 
+#define CAUSE_MAX ((size_t)64)
+
 const char *keys_policy_name(enum record_unknown policy)
 {
     static const char *const names[] = {"hold", "retry", "probe"};
@@ -63,6 +65,43 @@ static bool is_final(const struct record *record)
     return record->status == RECORD_COMPLETE || record->status == RECORD_FAILED;
 }
 
+/* A text that may be empty: then it is null. */
+static void add_known(struct buf *buf, const char *name, struct slice text)
+{
+    json_add_name(buf, name);
+    if (text.len > 0)
+        json_add_string(buf, text);
+    else
+        buf_add_str(buf, "null");
+}
+
+bool keys_origin(const struct keys_view *view, struct origin *ret_origin)
+{
+    return !is_final(view->record) && origin_read(view->row->origin, ret_origin);
+}
+
+/* Which request claimed it last, and why nobody knows what that did. */
+static void add_origin(struct buf *buf, const struct keys_view *view)
+{
+    BUF_AUTO struct buf cause = buf_make(CAUSE_MAX);
+    struct origin origin;
+    record_cause_write(view->record->cause, &cause);
+    add_known(buf, "cause", buf_slice(&cause));
+    json_add_name(buf, "origin");
+    if (!keys_origin(view, &origin)) {
+        buf_add_str(buf, "null");
+        return;
+    }
+    buf_add_char(buf, '{');
+    add_known(buf, "method", origin.method);
+    add_known(buf, "path", origin.path);
+    add_known(buf, "client", origin.client);
+    add_known(buf, "correlation_id", origin.correlation_id);
+    add_known(buf, "trace_id", origin.trace_id);
+    add_known(buf, "body", origin.body);
+    buf_add_char(buf, '}');
+}
+
 static void add_row(struct buf *buf, const struct keys_view *view)
 {
     const struct record *record = view->record;
@@ -89,11 +128,8 @@ static void add_row(struct buf *buf, const struct keys_view *view)
         buf_add_i64(buf, record->http_status);
     else
         buf_add_str(buf, "null");
-    json_add_name(buf, "result_ref");
-    if (view->row->location.len > 0)
-        json_add_string(buf, view->row->location);
-    else
-        buf_add_str(buf, "null");
+    add_known(buf, "result_ref", view->row->location);
+    add_origin(buf, view);
 }
 
 /* The answer's header lines, as [name, value] pairs in their order. */

@@ -2,6 +2,7 @@
 #include "gateway/events.h"
 
 #include "base/timestamp.h"
+#include "core/origin.h"
 #include <errno.h>
 
 #define CORRELATION_SHOWN 128 /* bytes of a client's own id that are logged */
@@ -177,6 +178,11 @@ static bool template_has(const struct template *template, enum template_source s
     return false;
 }
 
+static bool path_has_tenant(const struct rule *rule)
+{
+    return template_has(&rule->tenant, TEMPLATE_PATH, slice_of(NULL));
+}
+
 /* The pattern of the rule's path; and the path itself, where that says more and no parameter of it
  * is to be kept out of the log. */
 static void add_route(struct log_line *line, const struct exchange *x)
@@ -185,8 +191,7 @@ static void add_route(struct log_line *line, const struct exchange *x)
     struct slice method;
     rule_match_write(&x->rule->match, &match);
     struct slice route = slice_cut(buf_slice(&match), ' ', &method);
-    bool open = !x->plan->settings.log_keys_hashed &&
-                !template_has(&x->rule->tenant, TEMPLATE_PATH, slice_of(NULL));
+    bool open = !x->plan->settings.log_keys_hashed && !path_has_tenant(x->rule);
     log_line_str(line, "method", first_of(x->request->method, METHOD_SHOWN));
     log_line_str(line, "route", route);
     if (open && !slice_eq(route, x->request->path))
@@ -246,15 +251,28 @@ static void add_target(struct log_line *line, const struct client *client,
 }
 
 /* The trace's id, where the line has the form that it should have; else empty. */
-static struct slice trace_id(struct slice traceparent)
+static struct slice trace_id(const struct headers *headers)
 {
     unsigned char id[TRACE_ID_LEN / 2];
+    const struct header *line = headers_find(headers, SLICE("traceparent"));
+    struct slice traceparent = line ? line->value : slice_of(NULL);
     if (traceparent.len < TRACEPARENT_LEAST)
         return slice_of(NULL);
     struct slice text = slice_make(traceparent.at + TRACE_ID_AT, TRACE_ID_LEN);
     bool good = traceparent.at[TRACE_ID_AT - 1] == '-' && text.at[TRACE_ID_LEN] == '-' &&
                 hex_decode(text, id, sizeof id);
     return good ? text : slice_of(NULL);
+}
+
+static struct slice correlation_id(const struct headers *headers, struct slice *ret_header)
+{
+    const struct header *id = headers_find(headers, SLICE("X-Correlation-Id"));
+    if (!id)
+        id = headers_find(headers, SLICE("X-Request-Id"));
+    if (!id)
+        return slice_of(NULL);
+    *ret_header = id->name;
+    return first_of(id->value, CORRELATION_SHOWN);
 }
 
 /* Whether a header holds keys, and the log must not. */
@@ -271,13 +289,10 @@ static void add_ids(struct log_line *line, const struct client *client,
                     const struct headers *headers)
 {
     const struct gateway_settings *settings = &client->plan->settings;
-    const struct header *correlation = headers_find(headers, SLICE("X-Correlation-Id"));
-    const struct header *trace = headers_find(headers, SLICE("traceparent"));
-    if (!correlation)
-        correlation = headers_find(headers, SLICE("X-Request-Id"));
-    if (correlation && !hides(settings, correlation->name))
-        log_line_str(line, "correlation_id", first_of(correlation->value, CORRELATION_SHOWN));
-    struct slice id = trace_id(trace ? trace->value : slice_of(NULL));
+    struct slice header, correlation = correlation_id(headers, &header);
+    if (correlation.at && !hides(settings, header))
+        log_line_str(line, "correlation_id", correlation);
+    struct slice id = trace_id(headers);
     if (id.len > 0 && !hides(settings, SLICE("traceparent")))
         log_line_str(line, "trace_id", id);
     if (client->instance[0])
@@ -300,6 +315,26 @@ static void add_identity(struct log_line *line, const struct exchange *x)
         log_line_keyed(line, "payload_hash", secret, slice_of(x->payload_hex));
     else if (x->payload_hex[0])
         log_line_str(line, "payload_hash", slice_of(x->payload_hex));
+}
+
+/* A path that holds a credential is not stored. Without memory there is none: nothing depends on
+ * it. */
+void exchange_note_origin(struct exchange *x)
+{
+    BUF_AUTO struct buf text = buf_make(ORIGIN_MAX);
+    const struct headers *headers = &x->request->headers;
+    struct slice header;
+    bool hidden = rule_hides_tenant(x->rule) && path_has_tenant(x->rule);
+    struct origin origin = {
+        .method = first_of(x->request->method, METHOD_SHOWN),
+        .path = hidden ? slice_of(NULL) : first_of(x->request->path, PATH_SHOWN),
+        .client = x->client->address,
+        .correlation_id = correlation_id(headers, &header),
+        .trace_id = trace_id(headers),
+        .body = first_of(buf_slice(&x->body), x->rule->keep_request),
+    };
+    origin_write(&origin, &text);
+    x->attempt.origin = buf_ok(&text) ? arena_copy(&x->arena, buf_slice(&text)) : slice_of(NULL);
 }
 
 /* ---- what became of it ---- */

@@ -16,6 +16,9 @@ void exchange_count(const struct exchange *x);
 /* Remembers the state in which the record was found, at the first decision. */
 void exchange_note_state(struct exchange *x, enum engine_verdict verdict);
 
+/* Makes attempt.origin: which request this is, for the person who finds its record unknown. */
+void exchange_note_origin(struct exchange *x);
+
 /* One line about how it ended. */
 void exchange_log(const struct exchange *x);
 

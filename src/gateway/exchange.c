@@ -98,6 +98,7 @@ static enum step act(struct exchange *x, enum engine_verdict verdict)
 
 static void decide_until_done(struct exchange *x)
 {
+    exchange_note_origin(x);
     for (int turn = 0; turn < EXCHANGE_TURNS; turn++)
         if (act(x, decide(x)) == STEP_DONE)
             return;

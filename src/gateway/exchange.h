@@ -101,6 +101,7 @@ struct exchange {
     bool keep_alive;        /* the client connection may go on afterwards */
     int status;             /* what was answered; for the log */
     enum error error;       /* with it */
+    int cause;              /* of the last try: record_note_cause */
     int unreached;          /* why there was no connection to the upstream: an errno, or 0 */
     const char *outcome;    /* Idempotency-Status of the answer; NULL: none */
     bool acked;             /* it said no more than that it was done */

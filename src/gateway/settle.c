@@ -18,7 +18,7 @@ static struct engine_act act_of(const struct exchange *x, enum fate_write write)
     case FATE_RELEASE:
         return (struct engine_act){.kind = x->probing ? STORE_RELEASE_SETTLED : STORE_RELEASE};
     case FATE_DOUBT:
-        return (struct engine_act){.kind = STORE_DOUBT};
+        return (struct engine_act){.kind = STORE_DOUBT, .cause = x->cause};
     case FATE_NOTHING:
         break;
     }

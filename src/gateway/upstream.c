@@ -248,12 +248,32 @@ static enum exchange_end send_and_read(struct exchange *x, struct slice method, 
     return fits ? end : EXCHANGE_BROKE;
 }
 
+/* Why the operation is in doubt, if that end leaves it so. */
+static int cause_of(const struct exchange *x, enum exchange_end end)
+{
+    switch (end) {
+    case EXCHANGE_ANSWERED:
+        return x->response.status;
+    case EXCHANGE_BROKE:
+        return x->upstream->refusal != HTTP_REFUSAL_NONE ? RECORD_CAUSE_MALFORMED
+                                                         : RECORD_CAUSE_RESET;
+    case EXCHANGE_TIMED_OUT:
+        return RECORD_CAUSE_TIMEOUT;
+    case EXCHANGE_TOKEN_STALE:
+        return RECORD_CAUSE_REFUSED;
+    case EXCHANGE_NOT_SENT:
+        return RECORD_CAUSE_NONE;
+    }
+    UNREACHABLE();
+}
+
 enum exchange_end upstream_exchange(struct exchange *x, struct slice method, struct slice head,
                                     struct slice body)
 {
     int64_t began = clock_boot_us();
     enum exchange_end end = send_and_read(x, method, head, body);
     upstream_count(x->server, x->rule->name, began);
+    x->cause = cause_of(x, end);
     if (end == EXCHANGE_ANSWERED || end == EXCHANGE_TOKEN_STALE)
         upstream_responded(x->server, x->response.status);
     else

@@ -70,6 +70,7 @@ static enum backend_status replace(struct apply *apply, struct store_op *op, str
     fresh->rule = op->rule;
     fresh->key = op->key;
     fresh->recipe = op->recipe;
+    fresh->origin = op->origin;
     recount(apply, &old->record, &fresh->record);
     return apply->backend->ops->insert(apply->backend, fresh);
 }
@@ -82,6 +83,8 @@ static enum backend_status store_begin(struct apply *apply, struct store_op *op,
         row->record.token > apply->state.token ? row->record.token : apply->state.token;
     if (record_is_gone(&old->record, apply->world.now))
         return replace(apply, op, old, row);
+    if (op->verdict == RECORD_PROCEED)
+        row->origin = op->origin;
     recount(apply, &old->record, &row->record);
     return apply->backend->ops->update(apply->backend, row);
 }
@@ -170,6 +173,15 @@ static enum backend_status apply_begin(struct apply *apply, struct store_op *op,
     return BACKEND_OK;
 }
 
+static enum record_write doubt(const struct store_op *op, struct record *record, int64_t now)
+{
+    bool probing = record->probing;
+    enum record_write write = record_doubt(record, op->token, now);
+    if (write == RECORD_WRITTEN && !probing)
+        record_note_cause(record, op->cause);
+    return write;
+}
+
 static enum record_write write_record(struct apply *apply, struct store_op *op,
                                       struct record *record)
 {
@@ -184,7 +196,7 @@ static enum record_write write_record(struct apply *apply, struct store_op *op,
         return record_release_settled(record, op->token, op->looked_at ? op->looked_at : now,
                                       op->force, &apply->world);
     case STORE_DOUBT:
-        return record_doubt(record, op->token, now);
+        return doubt(op, record, now);
     case STORE_EXTEND:
         return record_extend(record, op->token, now);
     case STORE_RESOLVE:

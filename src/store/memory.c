@@ -55,6 +55,7 @@ static void free_row(struct row *row)
 {
     outcome_unref(row->outcome);
     mem_free(row->location);
+    mem_free(row->origin);
     mem_free(row);
 }
 
@@ -126,6 +127,11 @@ static void undo_change(struct undo *undo)
     row->sweep_at = undo->sweep_at;
     outcome_unref(row->outcome);
     row->outcome = undo->outcome;
+    if (undo->replaced_origin) {
+        mem_free(row->origin);
+        row->origin = undo->origin;
+        row->store.origin = undo->origin_was;
+    }
     if (was_final)
         return;
     mem_free(row->location);
@@ -160,6 +166,8 @@ static void forget_undo(struct table *table)
 {
     for (size_t i = 0; i < table->n_undo; i++) {
         outcome_unref(table->undo[i].outcome);
+        if (table->undo[i].replaced_origin)
+            mem_free(table->undo[i].origin);
         if (table->undo[i].kind == UNDO_REMOVE)
             free_row(table->undo[i].row);
     }

@@ -34,7 +34,8 @@ static char *keep_text(char *at, struct slice from, struct slice *ret_kept)
 
 static struct row *new_row(const struct store_row *from)
 {
-    size_t size = from->tenant.len + from->rule.len + from->key.len + from->recipe.len;
+    size_t size =
+        from->tenant.len + from->rule.len + from->key.len + from->recipe.len + from->origin.len;
     struct row *row = mem_alloc(sizeof *row + size);
     if (!row)
         return NULL;
@@ -43,7 +44,8 @@ static struct row *new_row(const struct store_row *from)
     char *at = keep_text(row->storage, from->tenant, &row->store.tenant);
     at = keep_text(at, from->rule, &row->store.rule);
     at = keep_text(at, from->key, &row->store.key);
-    keep_text(at, from->recipe, &row->store.recipe);
+    at = keep_text(at, from->recipe, &row->store.recipe);
+    keep_text(at, from->origin, &row->store.origin);
     return row;
 }
 
@@ -61,14 +63,31 @@ enum backend_status memory_insert(struct backend *backend, const struct store_ro
     return BACKEND_OK;
 }
 
+/* Behind its memory_log. */
+static void replace_origin(struct table *table, struct row *row, struct slice origin)
+{
+    struct undo *undo = &table->undo[table->n_undo - 1];
+    undo->replaced_origin = true;
+    undo->origin = row->origin;
+    undo->origin_was = row->store.origin;
+    row->origin = (char *)(uintptr_t)origin.at;
+    row->store.origin = origin;
+}
+
 enum backend_status memory_update(struct backend *backend, const struct store_row *from)
 {
     struct table *table = table_of(backend);
     struct row *row = memory_find_row(table, &from->key_hash);
     CHECK(row && row->store.id == from->id);
-    if (!memory_log(table, UNDO_CHANGE, row))
+    bool other = from->origin.at != row->store.origin.at;
+    char *origin = other ? mem_copy(from->origin.at, from->origin.len) : NULL;
+    if ((other && !origin) || !memory_log(table, UNDO_CHANGE, row)) {
+        mem_free(origin);
         return no_memory(backend);
+    }
     row->store.record = from->record;
+    if (other)
+        replace_origin(table, row, slice_make(origin, from->origin.len));
     return BACKEND_OK;
 }
 

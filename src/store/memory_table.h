@@ -14,6 +14,7 @@ struct row {
     struct store_row store;  /* its slices point into storage; location into location */
     struct outcome *outcome; /* kept answer; NULL: none */
     char *location;
+    char *origin;     /* store.origin points into it; NULL: into storage */
     int64_t sweep_at; /* final */
     char storage[];
 };
@@ -26,6 +27,9 @@ struct undo {
     struct record record; /* change: as it was, with what follows */
     struct outcome *outcome;
     int64_t sweep_at;
+    bool replaced_origin; /* change: by another text than */
+    char *origin;
+    struct slice origin_was;
 };
 
 struct audit_row {

@@ -101,7 +101,7 @@ enum sqlite_statement {
         SQL_COUNT
 };
 
-#define SQLITE_ROW_TEXT_MAX ((size_t)128 * 1024) /* all texts of one row; heads are smaller */
+#define SQLITE_ROW_TEXT_MAX ((size_t)192 * 1024) /* all texts of one row: of a head, and origin */
 
 #define SQLITE_BODY_MAX ((size_t)1024 * 1024 * 1024) /* as max_response_body, unpacked */
 #define SQLITE_LOG_ENTRY_SIZE 24 /* 16 bytes of key hash, the row id in 8, big-endian */

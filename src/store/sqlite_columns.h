@@ -41,7 +41,9 @@
     X(INT, quiet_at, record.quiet_at)                                                              \
     X(INT, ttl_us, record.ttl_us)                                                                  \
     X(INT, tombstone_us, record.tombstone_us)                                                      \
-    X(INT, doubt, record.doubt)
+    X(INT, doubt, record.doubt)                                                                    \
+    X(INT, cause, record.cause)                                                                    \
+    X(TEXT, origin, origin)
 
 /* pawl_outcome: what a final record says, beside status and the outcome itself. */
 #define SQLITE_FINAL(X)                                                                            \

@@ -83,10 +83,12 @@ static const char schema_key_log[] =
     "ALTER TABLE pawl_state ADD COLUMN key_closed INTEGER NOT NULL DEFAULT 0;"
     "ALTER TABLE pawl_state ADD COLUMN key_bucket INTEGER NOT NULL DEFAULT 65536;";
 
-/* doubt: an earlier try may have had its effect. Of what was released under `retry` before this
- * column it is not known: it counts as in doubt. */
+/* cause: enum record_cause. origin: core/origin.h. doubt: an earlier try may have had its effect.
+ * Of what was released under `retry` before this column it is not known: it counts as in doubt. */
 static const char schema_4[] =
     "ALTER TABLE pawl_pending ADD COLUMN doubt INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE pawl_pending ADD COLUMN cause INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE pawl_pending ADD COLUMN origin TEXT NOT NULL DEFAULT '';"
     "UPDATE pawl_pending SET doubt = 1 WHERE status = 4 OR probing"
     " OR (unknown = 1 AND (attempts > 1 OR lease_until = 0));"
     "ALTER TABLE pawl_state ADD COLUMN released INTEGER NOT NULL DEFAULT 0;"

@@ -113,6 +113,7 @@ struct store_row {
     struct slice rule;
     struct slice key;
     struct slice recipe;
+    struct slice origin;   /* pending, unknown: of the last attempt (core/origin.h); may be empty */
     struct slice location; /* result_ref of a final record */
     struct record record;
 };
@@ -185,6 +186,7 @@ struct store_op {
     struct slice rule;
     struct slice key;
     struct slice recipe; /* of the hashes; with begin */
+    struct slice origin; /* core/origin.h; with begin */
     struct record_begin begin;
     int64_t wait_until;      /* begin: how long to wait on a live lease, boot time; 0: not at all */
     int64_t token;           /* all but begin, look, list; with forget 0: any */
@@ -193,6 +195,7 @@ struct store_op {
     enum record_status final; /* finish */
     int http_status;          /* finish, resolve */
     bool kept;                /* finish: keep fields and body */
+    int cause;                /* doubt: why; record_note_cause */
     int64_t looked_at;        /* release_settled: store time before the look; 0: now */
     bool force;               /* release_settled, resolve, forget */
     struct slice actor; /* resolve, release_settled, forget, and the finish of an operator's probe:

@@ -106,6 +106,58 @@ def test_list_shows_what_the_store_holds_oldest_first(gateway, upstream, keys):
     assert [line.split()[-1] for line in lines] == ["k1", "k2", "k3"]
 
 
+TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
+KEEPS = """
+tenant: none
+rules:
+  - {name: held, match: "POST /orders/{id}/items", timeout: 1s, in_doubt: [500], keep_request: 20}
+  - {name: credential, match: "POST /of/{token}", tenant: "{path:token}", secret: true}
+"""
+
+
+def test_an_unknown_record_tells_which_request_it_was_and_why_nobody_knows(pawl, upstream):
+    """found: C-H4"""
+    gateway = pawl(KEEPS)
+    keys = Operator(gateway)
+    ids = [("X-Request-Id", "r-1"), ("traceparent", f"00-{TRACE}-00f067aa0ba902b7-01")]
+    gate = upstream.gate()
+    upstream.then(closes(), say(500), Reply(raw=b"nonsense\r\n\r\n"),
+                  say(201, gate=gate), closes())
+    for n in range(4):
+        gateway.post("/orders/5/items?s3cret", {"n": n, "pad": "x" * 50}, f"k{n}", ids)
+    gateway.post("/of/t0ken", {}, "k4")
+    gate.open()
+    rows = {row["key"]: row for row in keys.list()}
+    assert [rows[f"k{n}"]["cause"] for n in range(5)] == ["reset", "status 500", "malformed",
+                                                           "timeout", "reset"]
+    assert rows["k2"]["origin"] == {
+        "method": "POST", "path": "/orders/5/items", "client": "127.0.0.1",
+        "correlation_id": "r-1", "trace_id": TRACE, "body": '{"n": 2, "pad": "xxx'}
+    assert rows["k4"]["origin"]["path"] is None and rows["k4"]["origin"]["body"] is None
+    shown = keys("show", "k0").stdout
+    for fact in ("cause:        reset", "request:      POST /orders/5/items",
+                 "client:       127.0.0.1", "correlation:  r-1", f"trace:        {TRACE}",
+                 'body:         {"n": 0, "pad": "xxx'):
+        assert fact in shown
+    keys("resolve", "k0", "--token", keys.token("k0"), "--status", "200")
+    assert (keys.show("k0")["cause"], keys.show("k0")["origin"]) == (None, None)
+    assert b"s3cret" not in gateway.store.read_bytes() + Path(f"{gateway.store}-wal").read_bytes()
+    assert b"t0ken" not in gateway.store.read_bytes() + Path(f"{gateway.store}-wal").read_bytes()
+
+
+@hooks
+def test_a_record_whose_owner_died_says_that_its_lease_lapsed(gateway, upstream, keys):
+    """found: C-H4"""
+    gate = upstream.hold()
+    first = Later(lambda: post(gateway, "k1"))
+    gate.wait_for()
+    gateway.kill9()
+    gate.open()
+    gateway.start()
+    assert post(gateway, "k1").status == 409
+    assert keys.show("k1")["cause"] == "lapsed"
+
+
 def test_list_takes_filters_and_a_limit_and_says_when_there_is_more(gateway, upstream, keys):
     post(gateway, "k1")
     post(gateway, "k2", tenant="m2")

@@ -72,6 +72,11 @@ size_t check_counts(struct bed *bed);
 void bed_exec(const struct bed *bed, const char *sql);
 int64_t bed_number(const struct bed *bed, const char *sql);
 
+/* What takes away from a file all that format 4 brought. */
+#define BED_TO_FORMAT_3                                                                            \
+    "ALTER TABLE pawl_pending DROP COLUMN doubt; ALTER TABLE pawl_pending DROP COLUMN cause;"      \
+    "ALTER TABLE pawl_pending DROP COLUMN origin; ALTER TABLE pawl_state DROP COLUMN released;"
+
 /* Runs the tests on every backend, each with a bed (`*state`) that is open. */
 int bed_run(struct CMUnitTest *tests, size_t n);
 int bed_set_up(void **state);

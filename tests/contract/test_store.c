@@ -325,6 +325,61 @@ static void a_look_reads_the_record_and_its_answer_and_changes_nothing(void **st
     outcome_unref(op.found);
 }
 
+static void note_origin(void *argument, const struct store_row *row, enum record_lease lease)
+{
+    struct listed *listed = argument;
+    (void)lease;
+    snprintf(listed->text, sizeof listed->text, "%.*s %d", SLICE_ARG(row->origin),
+             row->record.cause);
+}
+
+static const char *origin_of(struct bed *bed, struct listed *listed)
+{
+    struct store_list wanted = {.limit = 1, .each = note_origin, .argument = listed};
+    struct store_op op = {.kind = STORE_LIST, .list = &wanted};
+    run(bed, &op);
+    return listed->text;
+}
+
+static int64_t proceed_from(struct bed *bed, const char *origin)
+{
+    struct store_op op = begin_on(1);
+    op.origin = slice_of(origin);
+    op.begin.unknown = RECORD_UNKNOWN_RETRY;
+    run(bed, &op);
+    assert_int_equal(op.verdict, RECORD_PROCEED);
+    return op.record.token;
+}
+
+static void doubt_for(struct bed *bed, int64_t token, int cause)
+{
+    struct store_op op = write_on(1, STORE_DOUBT, token);
+    op.cause = cause;
+    run(bed, &op);
+    assert_int_equal(op.write, RECORD_WRITTEN);
+}
+
+/* found: C-H4 */
+static void a_claim_tells_which_request_made_it_last_and_why_its_outcome_is_in_doubt(void **state)
+{
+    struct bed *bed = *state;
+    struct listed listed = {0};
+    int64_t token = proceed_from(bed, "POST /a");
+    assert_string_equal(origin_of(bed, &listed), "POST /a 0");
+    doubt_for(bed, token, RECORD_CAUSE_TIMEOUT);
+    assert_string_equal(origin_of(bed, &listed), "POST /a 2");
+    token = proceed_from(bed, "POST /the-second");
+    assert_string_equal(origin_of(bed, &listed), "POST /the-second 2");
+    act(bed, 1, STORE_RELEASE, token);
+    assert_string_equal(origin_of(bed, &listed), "POST /the-second 2");
+    token = proceed_from(bed, "");
+    doubt_for(bed, token, 504);
+    assert_string_equal(origin_of(bed, &listed), " 504");
+    token = proceed_from(bed, "POST /third");
+    finish(bed, 1, token, "x");
+    assert_int_equal(look(bed, 1).cause, 0);
+}
+
 int main(void)
 {
     struct CMUnitTest tests[] = {
@@ -345,6 +400,7 @@ int main(void)
         BED_TEST(forget_makes_the_old_token_stale_and_moves_the_caches_epoch),
         BED_TEST(an_operator_needs_force_on_a_live_lease),
         BED_TEST(a_list_shows_what_matches_oldest_first),
+        BED_TEST(a_claim_tells_which_request_made_it_last_and_why_its_outcome_is_in_doubt),
         BED_TEST(a_look_reads_the_record_and_its_answer_and_changes_nothing),
     };
     return bed_run(tests, sizeof tests / sizeof *tests);

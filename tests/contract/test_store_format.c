@@ -75,9 +75,7 @@ static void a_store_of_format_1_is_brought_forward_with_all_it_holds(void **stat
     assert_int_equal(number(bed, "SELECT count(*) FROM pawl_audit WHERE actor='me'"), 1);
 }
 
-static const char to_format_3[] =
-    "ALTER TABLE pawl_pending DROP COLUMN doubt; ALTER TABLE pawl_state DROP COLUMN released;"
-    " PRAGMA user_version=3;";
+static const char to_format_3[] = BED_TO_FORMAT_3 "PRAGMA user_version=3;";
 
 /* Under `retry`, ended as `kind`: released, surely not done or in doubt. */
 static void leave(struct bed *bed, uint64_t key, enum store_op_kind kind)

@@ -190,9 +190,7 @@ static const char to_format_2[] =
     "INSERT OR REPLACE INTO pawl_key_index SELECT substr(key_hash, 1, 16), id FROM pawl_outcome;"
     "ALTER TABLE pawl_key_index RENAME TO pawl_key; DROP TABLE pawl_key_log;"
     "ALTER TABLE pawl_state DROP COLUMN key_seq; ALTER TABLE pawl_state DROP COLUMN key_closed;"
-    "ALTER TABLE pawl_state DROP COLUMN key_bucket; ALTER TABLE pawl_pending DROP COLUMN doubt;"
-    "ALTER TABLE pawl_state DROP COLUMN released;"
-    "PRAGMA user_version=2;";
+    "ALTER TABLE pawl_state DROP COLUMN key_bucket;" BED_TO_FORMAT_3 "PRAGMA user_version=2;";
 
 static void a_store_of_format_2_keeps_all_it_holds(void **state)
 {

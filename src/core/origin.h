@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * origin: which request made a claim, for the person who has to find out how it ended. Stored with
+ * a pending record as text and dropped with its outcome: `METHOD PATH`, client, correlation id and
+ * trace id, a line each, and behind them the beginning of the body where the rule keeps it. Nothing
+ * is decided by it.
+ */
+#ifndef PAWL_CORE_ORIGIN_H
+#define PAWL_CORE_ORIGIN_H
+
+#include "base/buf.h"
+
+#define ORIGIN_MAX ((size_t)64 * 1024) /* bytes of the text */
+
+/* Empty: not known. No text but the body holds a line feed. */
+struct origin {
+    struct slice method;
+    struct slice path;
+    struct slice client; /* address */
+    struct slice correlation_id;
+    struct slice trace_id;
+    struct slice body; /* its beginning */
+};
+
+/* Appends the text. */
+void origin_write(const struct origin *origin, struct buf *buf);
+
+/* The same from its text; slices point into it. False: there is none. */
+bool origin_read(struct slice text, struct origin *ret_origin);
+
+#endif
