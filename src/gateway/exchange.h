@@ -91,6 +91,7 @@ struct exchange {
     bool rehashed;    /* by the recipe of a record that was found */
     bool unprotected; /* the store cannot decide, and the rule says pass */
     bool unsent;      /* the upstream may lack part of the request: its connection is used up */
+    bool ignorable;   /* its body may be taken for a request: likewise */
     bool authorizing; /* it is asked whether the caller may act as this tenant */
     bool probing;     /* what is under way upstream is a probe */
     bool has_failure; /* a probe follows a failure: what to answer if it settles nothing */

@@ -132,6 +132,12 @@ static void write_announced_length(const struct pass *pass, struct buf *head)
         head_write_number(head, "Content-Length", 0);
 }
 
+static bool is_ignorable(const struct http_request *request)
+{
+    bool has_body = request->framing == HTTP_FRAMING_CHUNKED || request->content_length > 0;
+    return has_body && http_body_may_be_ignored(request->method);
+}
+
 static bool answer(struct pass *pass)
 {
     struct http_response *response = &pass->response;
@@ -168,7 +174,8 @@ static bool answer(struct pass *pass)
         return false;
     bool whole = http_conn_body_left(pass->upstream) ? stream_run(&stream) : true;
     client->cut_off = !whole && open_end && !stream.chunked;
-    pass->reusable = whole && response->keep_alive && !pass->unsent && !pass->tunnel;
+    pass->reusable = whole && response->keep_alive && !pass->unsent && !pass->tunnel &&
+                     !is_ignorable(pass->request);
     return whole && keep;
 }
 

@@ -28,8 +28,11 @@ struct plan *plan_new(const struct gateway_settings *settings)
     plan->refs = 1;
     plan->settings = *settings;
     plan->pool = http_pool_new(&settings->upstream, PLAN_IDLE_MAX, settings->upstream_idle_us);
-    if (!plan->pool || !write_policy(plan)) {
+    plan->ruled_pool =
+        http_pool_new(&settings->upstream, PLAN_IDLE_MAX, settings->upstream_idle_us);
+    if (!plan->pool || !plan->ruled_pool || !write_policy(plan)) {
         http_pool_unref(plan->pool);
+        http_pool_unref(plan->ruled_pool);
         buf_fini(&plan->policy);
         mem_free(plan);
         return NULL;
@@ -50,6 +53,7 @@ void plan_unref(struct plan *plan)
     if (!plan || --plan->refs > 0)
         return;
     http_pool_unref(plan->pool);
+    http_pool_unref(plan->ruled_pool);
     rule_set_unref(plan->settings.rules);
     buf_fini(&plan->policy);
     mem_free(plan);
@@ -61,7 +65,9 @@ void plan_inherit(struct plan *plan, const struct plan *old)
     if (!http_pool_serves(old->pool, &settings->upstream, settings->upstream_idle_us))
         return;
     http_pool_unref(plan->pool);
+    http_pool_unref(plan->ruled_pool);
     plan->pool = http_pool_ref(old->pool);
+    plan->ruled_pool = http_pool_ref(old->ruled_pool);
 }
 
 void plan_replace(struct plan **at, struct plan *plan)

@@ -15,8 +15,9 @@ struct plan {
     size_t refs;
     struct gateway_settings settings; /* with a reference to its rules */
     struct http_pool *pool;
-    struct buf policy;   /* the published document; empty: not published */
-    char policy_tag[35]; /* its ETag: 32 hex digits in quotes */
+    struct http_pool *ruled_pool; /* what others did to a connection never meets a ruled request */
+    struct buf policy;            /* the published document; empty: not published */
+    char policy_tag[35];          /* its ETag: 32 hex digits in quotes */
 };
 
 /* One reference is the caller's. NULL: no memory. */

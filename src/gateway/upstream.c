@@ -77,7 +77,7 @@ bool upstream_take(struct exchange *x, bool fresh, enum exchange_end *ret_end)
     if (x->attempt.token > 0)
         deadline = least(deadline, x->attempt.send_by);
     CRASH_POINT(before_connect);
-    x->unreached = -http_pool_take(x->plan->pool, fresh, deadline, &x->upstream);
+    x->unreached = -http_pool_take(x->plan->ruled_pool, fresh, deadline, &x->upstream);
     if (x->unreached == 0)
         return true;
     upstream_unreached(x->server, x->unreached);
@@ -91,8 +91,8 @@ void upstream_give(struct exchange *x)
     if (!x->upstream)
         return;
     bool reusable = x->response.keep_alive && x->upstream->head_len > 0 && !x->unsent &&
-                    !http_conn_body_left(x->upstream);
-    http_pool_give(x->plan->pool, x->upstream, reusable);
+                    !x->ignorable && !http_conn_body_left(x->upstream);
+    http_pool_give(x->plan->ruled_pool, x->upstream, reusable);
     x->upstream = NULL;
     headers_clear(&x->response.headers); /* they lay in the connection's buffer */
 }
@@ -233,6 +233,7 @@ static enum exchange_end send_and_read(struct exchange *x, struct slice method, 
     buf_clear(&x->answer.kept);
     buf_clear(&x->answer.body);
     x->answer.whole = false;
+    x->ignorable = body.len > 0 && http_body_may_be_ignored(method);
     enum exchange_end end = send_request(x, head, body);
     if (end == EXCHANGE_ANSWERED)
         end = read_head(x, method);

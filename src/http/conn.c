@@ -23,7 +23,6 @@
 #define WINDOW_MIN ((size_t)4 * 1024)
 #define INPUT_FIRST ((size_t)8 * 1024 - 1) /* storage of a buf is one byte longer */
 #define LINGER_PART ((size_t)16 * 1024)    /* read at once of what is dropped */
-#define PEEK_MAX ((size_t)1024)            /* of interim answers, while a request is sent */
 #define INPUT_MAX (HTTP_HEAD_MAX + WINDOW_MIN)
 
 /* ---- open and close ---- */
@@ -92,8 +91,19 @@ void http_conn_linger(struct http_conn *conn, int64_t idle_us, int64_t deadline_
 
 /* ---- reading heads ---- */
 
+/* A peer without TCP_NODELAY that writes a message in pieces sends the next one when the last was
+ * acknowledged, which the kernel puts off by 40 ms for somebody who is about to answer. Fails on
+ * what is not TCP. */
+static void acknowledge_at_once(int fd)
+{
+    int on = 1;
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_QUICKACK, &on, sizeof on);
+}
+
 ptrdiff_t http_conn_receive(struct http_conn *conn, char *at, size_t n, int64_t deadline_us)
 {
+    if (!conn->io.readable) /* it will wait, in the middle of a message */
+        acknowledge_at_once(conn->io.fd);
     ptrdiff_t got = fiber_read(&conn->io, at, n, deadline_us);
     if (got > 0)
         conn->received += (uint64_t)got;
@@ -254,34 +264,47 @@ int http_conn_write(struct http_conn *conn, struct iovec *parts, size_t n_parts,
     return failed;
 }
 
-/* Drops an interim answer from the start of `rest`, whole or what came of it. */
-static bool skip_interim(struct slice *rest)
+/* Whether it is how an interim answer begins. A 101 is none: who sent it says no more in HTTP. */
+static bool begins_interim(struct slice bytes)
 {
     static const struct slice start = {"HTTP/1.1 1", 10};
-    size_t n = rest->len < start.len ? rest->len : start.len;
-    if (n == 0 || memcmp(rest->at, start.at, n) != 0)
+    if (slice_starts(bytes, SLICE("HTTP/1.1 101")))
         return false;
-    const char *end = memmem(rest->at, rest->len, "\r\n\r\n", 4);
-    *rest = slice_skip(*rest, end ? (size_t)(end - rest->at) + 4 : rest->len);
-    return true;
+    return memcmp(bytes.at, start.at, bytes.len < start.len ? bytes.len : start.len) == 0;
 }
 
-/* Whether the peer has sent a final answer that nobody read yet, or has gone. After interim answers
- * it still waits for the rest of the request. */
+/* Drops the interim answers that came whole. False: there is something else. */
+static bool drop_interims(struct buf *in)
+{
+    while (in->len > 0 && begins_interim(buf_slice(in))) {
+        const char *end = memmem(in->at, in->len, "\r\n\r\n", 4);
+        if (end == NULL)
+            return true;
+        buf_drop(in, (size_t)(end - in->at) + 4);
+    }
+    return in->len == 0;
+}
+
+/* Whether the peer has sent the beginning of a final answer, or has gone. After interim answers it
+ * still waits for the rest of the request: they are read and dropped, however long they are. */
 static bool peer_spoke(struct http_conn *conn)
 {
-    char bytes[PEEK_MAX];
-    ssize_t got = recv(conn->io.fd, bytes, sizeof bytes, MSG_PEEK | MSG_DONTWAIT);
-    if (got == 0 || conn->io.hung_up || (got < 0 && errno != EAGAIN))
-        return true;
-    struct slice rest = slice_make(bytes, got > 0 ? (size_t)got : 0);
-    bool too_many = rest.len == sizeof bytes;
-    while (skip_interim(&rest))
-        ;
-    if (too_many || rest.len > 0)
-        return true;
-    conn->io.readable = false; /* what comes next wakes again */
-    return false;
+    struct buf *in = &conn->in;
+    CHECK(conn->head_len == 0);
+    while (drop_interims(in)) {
+        char *at = buf_room(in, in->len > 0 ? 1 : INPUT_FIRST);
+        ptrdiff_t got = at != NULL ? http_conn_receive(conn, at, in->cap - in->len, 0) : -ENOMEM;
+        if (got > 0)
+            buf_added(in, (size_t)got);
+        else if (got != -ETIMEDOUT)
+            return true;
+        else {
+            if (in->len == 0)
+                buf_fini(in);
+            return false;
+        }
+    }
+    return true;
 }
 
 int http_conn_send(struct http_conn *conn, struct iovec *parts, size_t n_parts, int64_t deadline_us)

@@ -126,8 +126,8 @@ struct http_response {
 enum http_parse http_parse_request(struct slice bytes, size_t *scan, struct http_request *ret);
 
 /* Parses the head of an answer to `method`. HEAD, 1xx, 204 and 304 have no body whatever the
- * fields say; a 1xx is returned like any answer (the caller reads on). A 204 that announces a body
- * is not kept alive: the bytes may come. Refusals of answers are the gateway's 502. */
+ * fields say; a 1xx is returned like any answer (the caller reads on). One of them that announces a
+ * body is not kept alive: the bytes may come. Refusals of answers are the gateway's 502. */
 enum http_parse http_parse_response(struct slice bytes, size_t *scan, struct slice method,
                                     struct http_response *ret);
 
@@ -156,6 +156,10 @@ enum http_parse http_chunks_decode(struct http_chunks *chunks, struct slice byte
 /* ---- small readers shared by both ends ---- */
 
 bool http_is_token(struct slice s);
+
+/* Whether there are servers that leave the body of such a request unread, and take it for the next
+ * request on its connection (RFC 9110 9.3.1): such a connection carries no other one. */
+bool http_body_may_be_ignored(struct slice method);
 
 /* IMF-fixdate of wall-clock microseconds (RFC 9110 5.6.7): 29 bytes and a NUL. Years 0 to 9999. */
 void http_date(int64_t wall_us, char ret_text[30]);

@@ -191,6 +191,15 @@ static enum http_refusal check_names(const struct headers *headers)
     return HTTP_REFUSAL_NONE;
 }
 
+bool http_body_may_be_ignored(struct slice method)
+{
+    static const struct slice methods[] = {{"GET", 3}, {"HEAD", 4}, {"OPTIONS", 7}, {"DELETE", 6}};
+    for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)
+        if (slice_eq(method, methods[i]))
+            return true;
+    return false;
+}
+
 static enum http_refusal read_head(struct slice head, struct http_request *request)
 {
     enum http_refusal refusal;

@@ -45,9 +45,10 @@ static void apply_status(struct http_response *response, struct slice method)
     bool announced = response->framing == HTTP_FRAMING_CHUNKED || response->content_length > 0;
 
     if (interim_or_204 || response->status == 304 || slice_eq(method, SLICE("HEAD"))) {
-        /* After 304 and HEAD the fields speak of another answer. After these they announce bytes
-         * that must not come: whoever wrote them may send them, so nothing more is read here. */
-        if (interim_or_204 && announced)
+        /* They announce bytes that must not come: after 304 and HEAD of another answer. Whoever
+         * wrote them may send them all the same, however late, and then they would be read as the
+         * answer to somebody else's request: nothing more is read here. */
+        if (announced)
             response->keep_alive = false;
         response->framing = HTTP_FRAMING_NONE;
         response->content_length = 0;

@@ -342,10 +342,13 @@ def test_a_connection_with_an_unfinished_request_carries_no_other(shared, behind
 
 @pytest.mark.parametrize("path", ["/large", "/other"])
 @pytest.mark.parametrize("interim", [b"HTTP/1.1 100 Continue\r\n\r\n",
-                                     b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" * 3],
-                         ids=["one", "three"])
+                                     b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" * 3,
+                                     b"HTTP/1.1 103 Early Hints\r\nLink: </%s>\r\n\r\n"
+                                     % (b"a" * 9000)],
+                         ids=["one", "three", "long"])
 def test_an_interim_answer_does_not_end_the_sending_of_a_large_body(shared, behind, key, path,
                                                                     interim):
+    """found: A-L15"""
     behind.then(say(201, {"done": True}, interim=interim))
     body = b"x" * (32 * MIB)
     answer = shared.request("POST", path, [("Idempotency-Key", key)], body)
