@@ -117,6 +117,7 @@ struct sqlite_key_marks {
 /* Which row a key names: what the log says, in memory, before what the index says. */
 struct sqlite_keys {
     struct key_run newest; /* rows of the log after `closed` */
+    size_t newest_logged;  /* entries in those rows: a key that comes and goes has many */
     struct key_run closed; /* those up to it; empty once merged */
     struct sqlite_key_marks marks;
     bool loaded;  /* the runs are what the log says */
@@ -129,7 +130,7 @@ struct sqlite_keys {
     unsigned char scan_next[KEY_RUN_KEY_SIZE]; /* the same, once this transaction is committed */
     bool scan_ended;                           /* likewise: there was no further key */
     int64_t records;                           /* in the store */
-    size_t usual;                              /* keys at which a run is closed */
+    size_t usual; /* keys at which a run is closed, or twice as many entries */
 };
 
 struct sqlite_backend {

@@ -2,7 +2,8 @@
 /*
  * Which row a key names. Keys come in random order, and each would dirty a page of the index of its
  * own. So a batch appends its keys to a log (pawl_key_log), one row a batch, and memory holds what
- * the log says. At `usual` keys that run is closed: a new one fills, while the closed one goes into
+ * the log says. At `usual` keys, or twice as many entries where the same keys come and go, that run
+ * is closed: a new one fills, while the closed one goes into
  * the index (pawl_key_index) in the order of the keys, a slice a batch, many keys a page. When all
  * of it is there its rows of the log are deleted.
  *
@@ -28,6 +29,7 @@
 #include "store/sqlite.h"
 
 #define MERGE_PACE 2         /* times as fast as the newest run fills */
+#define LOGGED_A_KEY 2       /* entries of the log: it comes and goes */
 #define MERGE_SHARE 1024     /* of a run: less is not worth the pages it touches */
 #define SCAN_SHARE 64        /* of a run: keys of the index shown to the filter in one batch */
 #define LOG_FIRST INT64_C(0) /* before the first row of the log */
@@ -74,6 +76,7 @@ static bool load(struct sqlite_keys *keys, int64_t seq, const unsigned char *byt
     if (len % SQLITE_LOG_ENTRY_SIZE != 0)
         return false;
     struct key_run *run = closed ? &keys->closed : &keys->newest;
+    keys->newest_logged += closed ? 0 : len / SQLITE_LOG_ENTRY_SIZE;
     for (size_t at = 0; at < len; at += SQLITE_LOG_ENTRY_SIZE) {
         if (!key_run_set(run, bytes + at, row_of(bytes + at)))
             return false;
@@ -124,8 +127,10 @@ enum backend_status sqlite_keys_begin(struct sqlite_backend *sqlite,
     bool goes_on = keys->loaded && marks->closed == keys->marks.closed && marks->seq >= known;
     keys->marks = *marks;
     keys->loaded = false;
-    if (!goes_on)
+    if (!goes_on) {
         key_run_clear(&keys->newest);
+        keys->newest_logged = 0;
+    }
     if (!goes_on || marks->bucket == KEY_RUN_BUCKETS)
         key_run_clear(&keys->closed);
     enum backend_status status = BACKEND_OK;
@@ -217,6 +222,7 @@ enum backend_status sqlite_keys_set(struct sqlite_backend *sqlite, const struct 
     if (!key_run_set(&keys->newest, key->bytes, row))
         return sqlite_status(sqlite, SQLITE_CORRUPT);
     key_filter_add(&keys->filter, key->bytes);
+    keys->newest_logged++;
     unsigned char *entry = keys->log + keys->n_log++ * SQLITE_LOG_ENTRY_SIZE;
     memcpy(entry, key->bytes, KEY_RUN_KEY_SIZE);
     for (size_t i = SQLITE_LOG_ENTRY_SIZE; i > KEY_RUN_KEY_SIZE; i--, row >>= 8)
@@ -245,10 +251,17 @@ static enum backend_status end_merge(struct sqlite_backend *sqlite)
     return sqlite_run_bound(sqlite, &binding);
 }
 
+/* Of the newest run, in keys: a few keys that live often fill the log as many that live once. */
+static size_t filled(const struct sqlite_keys *keys)
+{
+    size_t by_entries = keys->newest_logged / LOGGED_A_KEY;
+    return keys->newest.n > by_entries ? keys->newest.n : by_entries;
+}
+
 /* How many buckets must be merged by now. */
 static int64_t merge_goal(const struct sqlite_keys *keys)
 {
-    uint64_t goal = MERGE_PACE * (uint64_t)keys->newest.n * KEY_RUN_BUCKETS / keys->usual;
+    uint64_t goal = MERGE_PACE * (uint64_t)filled(keys) * KEY_RUN_BUCKETS / keys->usual;
     return goal < KEY_RUN_BUCKETS ? (int64_t)goal : KEY_RUN_BUCKETS;
 }
 
@@ -279,6 +292,7 @@ static void close_run(struct sqlite_keys *keys)
     CHECK(merged.n == 0);
     keys->closed = keys->newest;
     keys->newest = merged;
+    keys->newest_logged = 0;
     keys->marks.closed = keys->marks.seq;
     keys->marks.bucket = 0;
 }
@@ -349,7 +363,7 @@ enum backend_status sqlite_keys_commit(struct sqlite_backend *sqlite)
     if (status == BACKEND_OK && keys->marks.bucket < KEY_RUN_BUCKETS)
         status = merge(sqlite);
     if (status == BACKEND_OK && keys->marks.bucket == KEY_RUN_BUCKETS &&
-        keys->newest.n >= keys->usual)
+        filled(keys) >= keys->usual)
         close_run(keys);
     return status == BACKEND_OK ? tend_filter(sqlite) : status;
 }

@@ -161,6 +161,81 @@ static void keys_that_another_process_logged_and_merged_meanwhile_are_found(void
     thread_parker_fini(&other.parker);
 }
 
+#ifdef PAWL_HOOKS
+enum { LIVES_ROUNDS = 240, LIVES_BATCH = 32, LIVES_RUN = 128, LIVES_KEYS = 1000 };
+
+/* Which keys live how often: the k-th draw out of `keys`, every second one out of the first few. */
+struct lives {
+    unsigned keys;
+    unsigned favourites;
+    struct model model;
+    struct store_op ops[LIVES_BATCH];
+};
+
+/* A batch of short lives: begun, finished, expired before the same key comes again. */
+static void live(struct bed *bed, struct lives *lives, int64_t *now)
+{
+    for (int i = 0; i < LIVES_BATCH; i++) {
+        bool favourite = lives->favourites > 0 && i % 2;
+        unsigned key = draw(&lives->model, favourite ? lives->favourites : lives->keys);
+        lives->ops[i] = begin_on(key);
+        lives->ops[i].begin.ttl_us = SECOND / 5;
+        store_submit(bed->store, &lives->ops[i]);
+    }
+    store_step(bed->store);
+    for (int i = 0; i < LIVES_BATCH; i++) {
+        struct store_op *op = &lives->ops[i];
+        outcome_unref(op->found);
+        int64_t token = op->verdict == RECORD_PROCEED ? op->record.token : 0;
+        struct digest key_hash = op->key_hash;
+        *op = (struct store_op){.kind = STORE_FINISH,
+                                .key_hash = key_hash,
+                                .token = token,
+                                .final = RECORD_COMPLETE,
+                                .http_status = 201};
+        store_submit(bed->store, op);
+    }
+    store_step(bed->store);
+    *now += SECOND / 4;
+    clock_test_set(*now, *now);
+}
+
+static int64_t log_bytes(const struct bed *bed)
+{
+    return bed_number(bed, "SELECT coalesce(sum(length(keys)), 0) FROM pawl_key_log");
+}
+
+/* found: D-B3 */
+static void the_key_log_and_the_file_stay_small_whichever_keys_live_how_often(void **state)
+{
+    struct bed *bed = *state;
+    static struct lives lives;
+    static const unsigned kinds[][2] = {{1, 0},          {3, 0},          {LIVES_RUN - 1, 0},
+                                        {LIVES_KEYS, 0}, {LIVES_KEYS, 5}, {1000000, 0}};
+    int64_t now = clock_wall_us();
+    clock_test_set(now, now);
+    bed->config.key_run = LIVES_RUN;
+    bed->config.no_thread = true;
+    for (size_t kind = 0; kind < sizeof kinds / sizeof *kinds; kind++) {
+        lives = (struct lives){
+            .keys = kinds[kind][0], .favourites = kinds[kind][1], .model.random = kind};
+        int64_t most = 0, pages = 0;
+        bed_open(bed);
+        for (int round = 0; round < LIVES_ROUNDS; round++) {
+            live(bed, &lives, &now);
+            most = log_bytes(bed) > most ? log_bytes(bed) : most;
+            if (round == LIVES_ROUNDS / 2)
+                pages = bed_number(bed, "PRAGMA page_count");
+        }
+        assert_in_range(most, 24, 24 * (3 * LIVES_RUN + 4 * LIVES_BATCH + 64));
+        assert_in_range(bed_number(bed, "PRAGMA page_count"), 1, pages + 8);
+        bed_close(bed);
+        unlink(bed->path);
+    }
+    clock_test_set(0, 0);
+}
+#endif
+
 static void a_log_that_does_not_fit_its_marks_is_refused(void **state)
 {
     struct bed *bed = *state;
@@ -217,6 +292,9 @@ int main(void)
         T(keys_logged_before_a_restart_are_found_wherever_the_merge_stood),
         T(a_merge_keeps_its_pace_when_every_key_comes_from_another_process),
         T(keys_that_another_process_logged_and_merged_meanwhile_are_found),
+#ifdef PAWL_HOOKS
+        T(the_key_log_and_the_file_stay_small_whichever_keys_live_how_often),
+#endif
         T(a_log_that_does_not_fit_its_marks_is_refused),
         T(a_store_of_format_2_keeps_all_it_holds),
     };
