@@ -302,11 +302,13 @@ static int serve(struct parts *parts)
     say_ready(parts, config, store_path);
     notify_manager("READY=1");
     serve_on(parts);
-    if (drain(parts))
-        return EXIT_DONE;
+    bool drained = drain(parts);
+    int code = store_is_dead(parts->store) ? EXIT_FAIL_STOP : EXIT_DONE;
+    if (drained)
+        return code;
     /* Exchanges still run: their records stay pending, and the next start settles them. */
     log_flush(parts->log);
-    _exit(EXIT_DONE);
+    _exit(code);
 }
 
 int daemon_run(const struct daemon_options *options)

@@ -6,9 +6,11 @@
 #include "base/mem.h"
 #include "base/random.h"
 #include "core/errors.h"
+#include <poll.h>
 #include <stdio.h>
 #include <unistd.h>
 
+#define PROBLEM_LINE_MAX 512
 #define BATCH_BYTES ((size_t)1024 * 1024) /* of outcomes in one transaction */
 
 static int64_t least(int64_t a, int64_t b)
@@ -52,6 +54,17 @@ static void publish_time(struct committer *c, int64_t store_time, int64_t boot)
     atomic_store(&c->offset, store_time - boot);
 }
 
+/* In one write, and not at all where nobody reads: to stop matters more than to say so. */
+static void say_stopping(const char *problem)
+{
+    char line[PROBLEM_LINE_MAX];
+    int n = snprintf(line, sizeof line, "pawl: the store failed, stopping: %s\n", problem);
+    struct pollfd error = {.fd = STDERR_FILENO, .events = POLLOUT};
+    if (poll(&error, 1, 0) == 1 && (error.revents & POLLOUT) != 0 &&
+        write(STDERR_FILENO, line, (size_t)n) != n)
+        return;
+}
+
 /* Fail-stop: what was decided is told to nobody (contract section 2, invariant 8). */
 static void fail_stop(struct committer *c)
 {
@@ -60,7 +73,7 @@ static void fail_stop(struct committer *c)
         c->config.fail_stop(c->config.fail_stop_argument, c->backend->problem);
         return;
     }
-    fprintf(stderr, "pawl: the store failed, stopping: %s\n", c->backend->problem);
+    say_stopping(c->backend->problem);
     _exit(EXIT_FAIL_STOP);
 }
 
@@ -299,12 +312,24 @@ static enum backend_status apply_ops(struct committer *c, struct batch *batch)
     return BACKEND_OK;
 }
 
+/* The life lock was got round (its file was removed, the store is on a file system that does not
+ * keep locks): whoever took the store took the records that run here for orphans. */
+static enum backend_status taken_over(struct committer *c)
+{
+    c->backend->ops->rollback(c->backend);
+    snprintf(c->backend->problem, sizeof c->backend->problem,
+             "another `pawl serve` took this store; stop one of the two, and restart the other");
+    return BACKEND_GONE;
+}
+
 static enum backend_status work(struct committer *c, struct batch *batch)
 {
     struct apply *apply = &batch->apply;
     enum backend_status status = c->backend->ops->begin(c->backend, &apply->state);
     if (status != BACKEND_OK)
         return status;
+    if (c->config.is_serve && apply->state.serve != c->self)
+        return taken_over(c);
     take_ops(c, batch);
     committer_look_at_space(c, batch->boot);
     apply->backend = c->backend;

@@ -33,6 +33,12 @@ void store_lock_close(struct store_lock *lock)
     lock->fd = -1;
 }
 
+bool store_lock_is_unlinked(const struct store_lock *lock)
+{
+    struct stat info;
+    return fstat(lock->fd, &info) == 0 && info.st_nlink == 0;
+}
+
 static int set_byte(const struct store_lock *lock, int byte, short type)
 {
     struct flock range = {.l_type = type, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};

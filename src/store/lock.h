@@ -26,6 +26,9 @@ struct store_lock {
 int store_lock_open(struct store_lock *lock, const char *path);
 void store_lock_close(struct store_lock *lock);
 
+/* Whether its file has no name any more: another process would lock another file. */
+bool store_lock_is_unlinked(const struct store_lock *lock);
+
 /* Takes the batch lock within `span_us`: 0, -EAGAIN (somebody holds it), -errno. */
 int store_lock_take(struct store_lock *lock, int64_t span_us);
 void store_lock_free(struct store_lock *lock);

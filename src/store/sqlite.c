@@ -17,15 +17,31 @@
 #define LOCK_SPAN_US INT64_C(200000) /* one try, where another pawl process does */
 #define CHECKPOINT_PAGES 1000 /* of the WAL: field measurement, docs/decisions/0003-schema.md */
 
+/* A file that could not grow, for a reason that passes. Not a failed sync: what it was to make
+ * durable may be lost (contract section 2, invariant 8). */
+static bool lacks_space(int code)
+{
+    /* What the failed call left: sqlite3_system_errno knows nothing of one inside a COMMIT. */
+    bool no_room = errno == ENOSPC || errno == EDQUOT;
+    return no_room && (code == SQLITE_IOERR_WRITE || code == SQLITE_IOERR_SHMSIZE);
+}
+
 enum backend_status sqlite_status(struct sqlite_backend *sqlite, int code)
 {
     if (code == SQLITE_OK || code == SQLITE_DONE || code == SQLITE_ROW)
         return BACKEND_OK;
+    bool no_space = lacks_space(code);
     snprintf(sqlite->backend.problem, sizeof sqlite->backend.problem, "%s: %s", sqlite->path,
-             sqlite3_errstr(code));
+             sqlite3_errstr(no_space ? SQLITE_FULL : code));
+    if (no_space)
+        return BACKEND_FULL;
+    if (code == SQLITE_READONLY_DBMOVED)
+        return BACKEND_GONE;
     switch (code & 0xff) {
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
+    case SQLITE_PROTOCOL: /* a race for the WAL's locks */
+    case SQLITE_SCHEMA:   /* somebody made an index meanwhile */
         return BACKEND_BUSY;
     case SQLITE_FULL:
         return BACKEND_FULL;
@@ -152,28 +168,65 @@ static enum backend_status write_state(struct sqlite_backend *sqlite,
     return sqlite_run_bound(sqlite, &binding);
 }
 
-static bool has_moved(struct sqlite_backend *sqlite)
+static enum backend_status lost(struct sqlite_backend *sqlite, const char *suffix,
+                                const char *advice)
+{
+    snprintf(sqlite->backend.problem, sizeof sqlite->backend.problem,
+             "%s%s was removed or replaced while in use; %s", sqlite->path, suffix, advice);
+    return BACKEND_GONE;
+}
+
+/* Whether the files are those that were opened: a name may lead to another by now. */
+static enum backend_status check_files(struct sqlite_backend *sqlite)
 {
     int moved = 0;
     sqlite3_file_control(sqlite->db, "main", SQLITE_FCNTL_HAS_MOVED, &moved);
     if (moved)
-        snprintf(sqlite->backend.problem, sizeof sqlite->backend.problem,
-                 "%s was removed or replaced while in use; restore it and restart", sqlite->path);
-    return moved;
+        return lost(sqlite, "", "restore it and restart");
+    if (sqlite->wal_lost)
+        return lost(sqlite, "-wal", "restart pawl");
+    if (store_lock_is_unlinked(&sqlite->lock))
+        return lost(sqlite, "-pawl", "restart every pawl process that uses the store");
+    return BACKEND_OK;
+}
+
+static void note_wal(struct sqlite_backend *sqlite)
+{
+    struct stat info = {0};
+    sqlite->wal_path = sqlite3_filename_wal(sqlite3_db_filename(sqlite->db, "main"));
+    if (stat(sqlite->wal_path, &info) == 0) {
+        sqlite->wal_device = info.st_dev;
+        sqlite->wal_inode = info.st_ino;
+    }
+}
+
+/* After a commit, before anybody is told: what stands in a log without a name is lost with this
+ * process. While the name is free nobody has begun another log, and a checkpoint saves it all. */
+static enum backend_status check_wal(struct sqlite_backend *sqlite)
+{
+    struct stat info = {0};
+    bool there = stat(sqlite->wal_path, &info) == 0;
+    if (there && info.st_dev == sqlite->wal_device && info.st_ino == sqlite->wal_inode)
+        return BACKEND_OK;
+    sqlite->wal_lost = true;
+    if (!there)
+        sqlite3_wal_checkpoint_v2(sqlite->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
+    return check_files(sqlite);
 }
 
 static enum backend_status sqlite_begin(struct backend *backend, struct backend_state *ret_state)
 {
     struct sqlite_backend *sqlite = sqlite_of(backend);
-    if (has_moved(sqlite))
-        return BACKEND_GONE;
+    enum backend_status status = check_files(sqlite);
+    if (status != BACKEND_OK)
+        return status;
     int locked = store_lock_take(&sqlite->lock, sqlite->lock_span_us);
     if (locked != 0) {
         snprintf(backend->problem, sizeof backend->problem,
                  "%s-pawl: another pawl process holds the store", sqlite->path);
         return locked == -EAGAIN ? BACKEND_BUSY : BACKEND_FATAL;
     }
-    enum backend_status status = run(sqlite, SQL_BEGIN);
+    status = run(sqlite, SQL_BEGIN);
     if (status == BACKEND_OK)
         status = read_state(sqlite, ret_state);
     if (status != BACKEND_OK)
@@ -201,6 +254,8 @@ static enum backend_status sqlite_commit(struct backend *backend, const struct b
     CRASH_POINT(before_commit);
     if (status == BACKEND_OK)
         status = run(sqlite, SQL_COMMIT);
+    if (status == BACKEND_OK && changed)
+        status = check_wal(sqlite);
     if (status != BACKEND_OK)
         sqlite_rollback(backend);
     else
@@ -237,8 +292,9 @@ static int note_wal_pages(void *argument, sqlite3 *db, const char *schema, int p
 static enum backend_status sqlite_look(struct backend *backend, bool *ret_changed)
 {
     struct sqlite_backend *sqlite = sqlite_of(backend);
-    if (has_moved(sqlite))
-        return BACKEND_GONE;
+    enum backend_status status = check_files(sqlite);
+    if (status != BACKEND_OK)
+        return status;
     sqlite3_stmt *s = sqlite_use(sqlite, SQL_DATA_VERSION);
     int code = sqlite3_step(s);
     int64_t version = code == SQLITE_ROW ? sqlite3_column_int64(s, 0) : 0;
@@ -363,6 +419,18 @@ static bool create_file(struct sqlite_backend *sqlite, const struct store_config
     return false;
 }
 
+/* A look by root leaves nothing that the store's own user may not open. SQLite does the same with
+ * its files. */
+static void give_to_owner(const struct sqlite_backend *sqlite)
+{
+    struct stat database, lock;
+    if (geteuid() != 0 || stat(sqlite->path, &database) != 0 ||
+        fstat(sqlite->lock.fd, &lock) != 0 || lock.st_uid == database.st_uid)
+        return;
+    if (fchown(sqlite->lock.fd, database.st_uid, database.st_gid) != 0)
+        return; /* a file system without owners */
+}
+
 static bool open_lock(struct sqlite_backend *sqlite)
 {
     struct buf name BUF_AUTO = buf_make(8192);
@@ -373,9 +441,13 @@ static bool open_lock(struct sqlite_backend *sqlite)
         return false;
     }
     int code = store_lock_open(&sqlite->lock, name.at);
-    if (code != 0)
-        explain(sqlite, strerror(-code));
-    return code == 0;
+    if (code != 0) {
+        snprintf(sqlite->backend.problem, sizeof sqlite->backend.problem, "%s: %s", name.at,
+                 strerror(-code));
+        return false;
+    }
+    give_to_owner(sqlite);
+    return true;
 }
 
 static bool take_life(struct sqlite_backend *sqlite)
@@ -472,7 +544,10 @@ static bool open_database(struct sqlite_backend *sqlite)
     }
     /* After the pragmas: wal_autocheckpoint takes the hook away. */
     sqlite3_wal_hook(sqlite->db, note_wal_pages, sqlite);
-    return install_schema(sqlite) && prepare(sqlite);
+    if (!install_schema(sqlite) || !prepare(sqlite))
+        return false;
+    note_wal(sqlite);
+    return true;
 }
 
 static bool open_all(struct sqlite_backend *sqlite, const struct store_config *config,

@@ -16,6 +16,7 @@
 #include "store/lock.h"
 #include "store/sqlite_columns.h"
 #include <sqlite3.h>
+#include <sys/types.h>
 
 /* Every statement, prepared once: X(name, sql). */
 #define SQLITE_STATEMENTS(X)                                                                       \
@@ -138,6 +139,10 @@ struct sqlite_backend {
     sqlite3 *db;
     struct store_lock lock;
     char *path;
+    const char *wal_path; /* SQLite's */
+    dev_t wal_device;     /* of the log that is open */
+    ino_t wal_inode;
+    bool wal_lost; /* its name leads elsewhere */
     sqlite3_stmt *statements[SQL_COUNT];
     struct sqlite_keys keys;
     struct buf texts; /* of the row found last */

@@ -6,6 +6,7 @@
 #include "base/crash.h"
 #include "base/slice.h"
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,6 +49,7 @@ static int pass(enum sqlite_fault_calls call, int code)
         atomic_fetch_sub(&calls_left, 1) != 1)
         return SQLITE_OK;
     atomic_store(&has_fired, true);
+    errno = atomic_load(&armed_error) == SQLITE_FAULT_QUOTA ? EDQUOT : EIO;
     return atomic_load(&armed_error) == SQLITE_FULL ? SQLITE_FULL : code;
 }
 
@@ -129,6 +131,8 @@ static int faults_shm_map(sqlite3_file *file, int page, int size, int extend,
                           void volatile **ret_at)
 {
     int code = pass(SQLITE_FAULT_READ, SQLITE_IOERR_SHMMAP);
+    if (extend && page > 0 && code == SQLITE_OK)
+        code = pass(SQLITE_FAULT_WRITE, SQLITE_IOERR_SHMSIZE);
     return code ? code : behind(file)->pMethods->xShmMap(behind(file), page, size, extend, ret_at);
 }
 

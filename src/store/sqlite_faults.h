@@ -26,6 +26,8 @@ enum sqlite_fault_calls {
     SQLITE_FAULT_ANY = 15,
 };
 
+#define SQLITE_FAULT_QUOTA (-1) /* no code of SQLite's: its file system says EDQUOT */
+
 /* Once or more. The only one that may be called beside other threads is sqlite_faults_fired. */
 void sqlite_faults_install(void);
 /* By $PAWL_STORE_FAULTS; nothing without it. A text it does not know ends the process. */
@@ -34,8 +36,8 @@ void sqlite_faults_by_environment(void);
 /* $PAWL_STORE_KEY_RUN: store_config's key_run, so that a few keys make a merge. */
 size_t sqlite_faults_key_run(size_t otherwise);
 
-/* From now on the n-th of `calls` fails once with SQLITE_IOERR (the extended code of its kind) or
- * SQLITE_FULL; 0: none does. */
+/* From now on the n-th of `calls` fails once with SQLITE_IOERR (the extended code of its kind),
+ * SQLITE_FULL or SQLITE_FAULT_QUOTA; 0: none does. */
 void sqlite_faults_arm(unsigned calls, int error, long n);
 /* Whether it has failed. */
 bool sqlite_faults_fired(void);

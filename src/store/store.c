@@ -166,6 +166,11 @@ bool store_is_up(const struct store *store)
     return committer_is_up(store->committer);
 }
 
+bool store_is_dead(const struct store *store)
+{
+    return atomic_load(&store->committer->dead);
+}
+
 void store_problem(struct store *store, struct buf *buf)
 {
     struct committer *c = store->committer;

@@ -263,6 +263,9 @@ int64_t store_forgets(const struct store *store, int64_t *ret_seen_at);
  * of space, and is not gone. While it is only short of space, what it holds is still replayed. */
 bool store_is_up(const struct store *store);
 
+/* Whether it has failed for good (STORE_DEAD): the process is to end with EXIT_FAIL_STOP. */
+bool store_is_dead(const struct store *store);
+
 /* Why it is not, or was not last: one line, for people, appended to `buf`. */
 void store_problem(struct store *store, struct buf *buf);
 

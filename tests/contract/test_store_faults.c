@@ -3,7 +3,11 @@
 #include "store_bed.h"
 
 #include "base/mem.h"
+#include "core/errors.h"
+#include <fcntl.h>
 #include <sched.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static int set_up(void **state)
 {
@@ -181,6 +185,40 @@ static void after_an_io_error_nothing_is_acknowledged_any_more(void **state)
     assert_int_equal(stops, 1);
 }
 
+/* In a child: the store fails while nobody reads stderr. */
+static void fail_unheard(struct bed *bed)
+{
+    int ends[2];
+    char page[4096] = {0};
+    alarm(20);
+    if (pipe2(ends, O_NONBLOCK) != 0)
+        _exit(1);
+    while (write(ends[1], page, sizeof page) > 0)
+        ;
+    fcntl(ends[1], F_SETFL, 0);
+    dup2(ends[1], STDERR_FILENO);
+    bed_open(bed);
+    fail_next(bed, MEMORY_COMMIT_FATAL);
+    struct store_op op = begin_on(1);
+    run(bed, &op);
+    _exit(1);
+}
+
+/* found: D-B7 */
+static void a_store_that_fails_ends_the_process_though_nobody_reads_its_stderr(void **state)
+{
+    struct bed *bed = *state;
+    bed_close(bed);
+    pid_t child = fork();
+    if (child == 0)
+        fail_unheard(bed);
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), EXIT_FAIL_STOP);
+    bed_open(bed);
+}
+
 /* The gateway passes nothing by of which a first attempt was seen (`store_down: pass`). */
 static void who_waited_when_the_store_went_is_told_so(void **state)
 {
@@ -270,6 +308,7 @@ int main(void)
 #endif
         T(under_the_disk_reserve_begins_are_refused_and_outcomes_stored),
         T(after_an_io_error_nothing_is_acknowledged_any_more),
+        T(a_store_that_fails_ends_the_process_though_nobody_reads_its_stderr),
         T(who_waited_when_the_store_went_is_told_so),
         T(a_store_that_is_gone_refuses_begins_and_keeps_outcomes_until_it_is_back),
         T(what_a_failed_batch_found_is_dropped_when_it_is_withdrawn),

@@ -63,6 +63,13 @@ static void any_read_that_fails_loses_nothing(void **state)
     sweep("read, EIO", SQLITE_FAULT_READ, SQLITE_IOERR);
 }
 
+/* found: D-B10 */
+static void any_write_over_quota_is_tried_again_and_nothing_stops(void **state)
+{
+    (void)state;
+    sweep("write, over quota", SQLITE_FAULT_WRITE, SQLITE_FAULT_QUOTA);
+}
+
 static void any_write_without_space_is_tried_again_and_nothing_stops(void **state)
 {
     (void)state;
@@ -177,6 +184,7 @@ int main(void)
         cmocka_unit_test(any_sync_that_fails_stops_the_store_and_loses_nothing),
         cmocka_unit_test(any_truncate_that_fails_loses_nothing),
         cmocka_unit_test(any_read_that_fails_loses_nothing),
+        cmocka_unit_test(any_write_over_quota_is_tried_again_and_nothing_stops),
         cmocka_unit_test(any_write_without_space_is_tried_again_and_nothing_stops),
         cmocka_unit_test(a_migration_may_fail_at_any_call_and_loses_nothing),
         cmocka_unit_test(a_claim_that_reappears_after_a_failed_sync_is_in_doubt),
