@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The SQLite backend, for its own files: sqlite.c (file, transactions), sqlite_rows.c (one record),
- * sqlite_keys.c (which row a key names), sqlite_scan.c (many records), sqlite_body.c (kept bodies,
- * packed), sqlite_audit.c (acts of operators). Schema and the figures behind it:
+ * The SQLite backend, for its own files: sqlite_open.c, sqlite.c (transactions), sqlite_rows.c (one
+ * record), sqlite_keys.c (which row a key names), sqlite_scan.c (many records), sqlite_body.c (kept
+ * bodies, packed), sqlite_audit.c (acts of operators). Schema and the figures behind it:
  * docs/decisions/0003-schema.md.
  */
 #ifndef PAWL_STORE_SQLITE_H
@@ -212,6 +212,10 @@ enum backend_status sqlite_keys_find(struct sqlite_backend *sqlite, const struct
 /* From now on it names `row`; 0: none. */
 enum backend_status sqlite_keys_set(struct sqlite_backend *sqlite, const struct digest *key,
                                     int64_t row);
+
+/* sqlite.c; and what of it sqlite_open.c needs: remembers which log is open. */
+extern const struct backend_ops sqlite_ops;
+void sqlite_note_wal(struct sqlite_backend *sqlite);
 
 /* The operations of one row and of many (backend.h). */
 enum backend_status sqlite_find(struct backend *backend, const struct digest *key, int64_t hint,

@@ -47,7 +47,11 @@ static struct backend *open_backend(const struct store_config *config,
 static bool start(struct store *store, const struct store_config *config, char **ret_problem)
 {
     struct committer *committer = store->committer;
-    if (committer_register(committer) != BACKEND_OK) {
+    int64_t until = clock_after(clock_boot_us(), config->timeout_us);
+    enum backend_status status = committer_register(committer);
+    while (status == BACKEND_BUSY && clock_boot_us() < until)
+        status = committer_register(committer);
+    if (status != BACKEND_OK) {
         *ret_problem = mem_copy(committer->backend->problem, strlen(committer->backend->problem));
         return false;
     }
