@@ -41,6 +41,10 @@
 #define T (F + 3 + FORGET)
 #endif
 
+#ifndef REDIRECT
+#define REDIRECT 0             /* 1: the upstream may redirect (301, 307, 308): not done, elsewhere */
+#endif
+
 #ifndef STALL
 #define STALL 1              /* a lease may lapse although its owner lives (pause, store cut off) */
 #endif
@@ -110,6 +114,10 @@
 #define M_SAMEID    19          /* the next begin of an attempt carries the old attempt id */
 #define M_VERDICT   20          /* a begin applied again forgets that its claim was for a probe */
 #define M_PASS      21          /* an attempt whose begin met a store error forwards all the same */
+#define M_RESEND    22          /* an exchange whose bytes went out may acquire once more */
+#define M_TWOCOMMIT 23          /* the doubt is stored first, and the probe acquired after it */
+#define M_DROPDOUBT 24          /* a redirect deletes the record although an earlier try is in doubt */
+#define M_BORN      25          /* a record may be expired when it is completed */
 #define in_memory (M == M_MEMCLAIM || M == M_MEMRANGE)
 
 #define gw(a) ((a) & 1)         /* the gateway an attempt arrives at */
@@ -118,7 +126,8 @@
 /* ---- the store ------------------------------------------------------------------------------- */
 mtype = { absent, pending, complete, failed, unknown };
 mtype = { none, live, lapsed };                                  /* lease */
-mtype = { op_begin, op_complete, op_release, op_hold, op_lapse, op_extend };
+mtype = { op_begin, op_complete, op_release, op_settle, op_doubt, op_hold, op_ask, op_lapse,
+          op_drop, op_extend };
 mtype = { idle, queued, applied, done };                         /* an operation's way */
 mtype = { proceed, probe, mismatch, replay, in_progress, outcome_unknown, ok, stored, stale, error,
           once_more };
@@ -126,6 +135,7 @@ mtype = { proceed, probe, mismatch, replay, in_progress, outcome_unknown, ok, st
 typedef Record {
     mtype status; mtype lease; bit hash; byte token; byte outcome;
     byte next;                  /* the store's token counter */
+    bit doubt;                  /* an earlier try may have had its effect; 0 without redirects */
     byte serial;                /* ghost: which acquisition this really is; never repeats */
     bit life                    /* ghost: life of the key, before or after expiry or `forget` */
 }
@@ -140,6 +150,11 @@ byte tok[N];                    /* token the attempt presents */
 byte own[N];                  /* acquisition the attempt lives on, 0: none (ghost, and heartbeat) */
 byte claim[N];               /* acquisition this very begin made: stands for the attempt id in it */
 bit asks[N];                    /* that claim was for a probe */
+bit spent[N];                   /* bytes of this exchange went out, and nothing cleared them */
+bit ran[N];                     /* ghost: a request of this exchange had its effect */
+bit waits[N];                   /* a duplicate that waits, */
+bit waitlife[N];                /* ghost: in this life */
+byte doubter;                   /* ghost, M_TWOCOMMIT: who stored a doubt and will ask, plus one */
 bit trusts[N];                  /* forgotten under a live lease: its own clock still says so */
 bit lifeof[N];                  /* life the attempt was decided in */
 bit pay[N];
@@ -153,12 +168,14 @@ mtype = { unsent, flying, gone };
 mtype net[T] = unsent;          /* request of acquisition s */
 byte who[T]; byte rtok[T];      /* its attempt, and the Idempotency-Token it carries */
 bit rlife[T];                   /* life it was sent in */
+bit mine[T];                    /* ghost: of the exchange that its attempt is in now */
 byte ans[T];                    /* its answer, 0: none */
 #define PROBED    16       /* the probe's representation of an outcome differs from the first one */
 #define DECIDED   32            /* so does the operator's */
 #define FAILED    64            /* outcome of a request that had, and will have, no effect */
 #define TRANSIENT 200           /* 408, 425, 429, 5xx */
 #define REFUSED   201           /* token too old (participant, fence) */
+#define ELSEWHERE 202           /* 301, 307, 308 */
 byte effects[2]; byte first[2]; /* per life: effect counter; outcome of the first effect */
 byte memory;                    /* DEDUP: the outcome kept under the key */
 byte flights;                   /* how many are flying */
@@ -172,11 +189,13 @@ inline spend() { faults > 0 -> faults-- }
 
 inline persist() {              /* dur = rec */
     dur.status = rec.status; dur.lease = rec.lease; dur.hash = rec.hash; dur.token = rec.token;
-    dur.outcome = rec.outcome; dur.next = rec.next; dur.serial = rec.serial; dur.life = rec.life
+    dur.outcome = rec.outcome; dur.next = rec.next; dur.serial = rec.serial; dur.life = rec.life;
+    dur.doubt = rec.doubt
 }
 inline rollback() {             /* rec = dur */
     rec.status = dur.status; rec.lease = dur.lease; rec.hash = dur.hash; rec.token = dur.token;
-    rec.outcome = dur.outcome; rec.next = dur.next; rec.serial = dur.serial; rec.life = dur.life
+    rec.outcome = dur.outcome; rec.next = dur.next; rec.serial = dur.serial; rec.life = dur.life;
+    rec.doubt = dur.doubt
 }
 
 /* The record lives on the claim that this same begin, with this attempt id, made before. */
@@ -186,6 +205,10 @@ inline rollback() {             /* rec = dur */
 /* Every acquisition takes a new token ("Words"). */
 inline acquire(a, verdict) {
     assert(!claimed(a));                                         /* (g) */
+    assert(verdict != proceed || !waits[a] || waitlife[a] == rec.life || forgotten);     /* (i) */
+    assert(verdict != probe || doubter == 0 || doubter == a + 1);                        /* (j) */
+    doubter = (doubter == a + 1 -> 0 : doubter);
+    rec.doubt = (rec.lease == lapsed || verdict == probe -> REDIRECT : rec.doubt);
     serial++;
     assert(serial < T);
     if
@@ -211,7 +234,9 @@ inline force(a) {               /* the mutant M_BLIND */
     own[a] = claim[a]; res[a] = (asks[a] -> probe : proceed)
 }
 
-/* The decision table of "Record and decision", line by line. */
+/* The decision table of "Record and decision", line by line. An exchange that is spent acquires
+ * nothing: where the table says proceed or ask, it is told that the outcome is unknown. */
+#define is_spent(a) (spent[a] && M != M_RESEND)
 inline decide(a) {
     lifeof[a] = rec.life;
     if
@@ -220,7 +245,8 @@ inline decide(a) {
     :: claimed(a) && M == M_NEWTOKEN -> acquire(a, proceed)
     :: else ->
         if
-        :: rec.status == absent -> acquire(a, proceed)
+        :: rec.status == absent && is_spent(a) -> res[a] = outcome_unknown
+        :: rec.status == absent && !is_spent(a) -> acquire(a, proceed)
         :: rec.status != absent && rec.hash != pay[a] && !(M == M_HASHLAST && rec.status == pending)
             -> res[a] = mismatch
         :: rec.status != absent && (rec.hash == pay[a] ||
@@ -233,17 +259,23 @@ inline decide(a) {
             :: rec.status == pending && rec.lease == live ->
                 assert(!claimed(a));                             /* (g): it would wait for itself */
                 res[a] = in_progress
-            :: rec.status == pending && rec.lease == none -> acquire(a, proceed)
-            :: rec.status == pending && rec.lease == lapsed ->
+            :: rec.status == pending && rec.lease != live && is_spent(a) && POLICY != HOLD ->
+                res[a] = outcome_unknown
+            :: rec.status == pending && rec.lease == none && POLICY == HOLD && is_spent(a) ->
+                res[a] = outcome_unknown
+            :: rec.status == pending && rec.lease == none && !is_spent(a) -> acquire(a, proceed)
+            :: rec.status == pending && rec.lease == lapsed && (!is_spent(a) || POLICY == HOLD) ->
                 if
                 :: POLICY == RETRY || POLICY == PART -> acquire(a, proceed)
                 :: POLICY == PROBE -> acquire(a, probe)
-                :: POLICY == HOLD ->
+                :: POLICY == HOLD -> rec.doubt = REDIRECT;
                     rec.status = unknown; rec.lease = none; res[a] = outcome_unknown
                 fi
             fi
         fi
-    fi
+    fi;
+    waits[a] = (res[a] == in_progress);
+    waitlife[a] = (res[a] == in_progress && rec.life)
 }
 
 /* Invariants 2 and 10: a write with an old token changes nothing, the last owner's late word counts
@@ -252,20 +284,36 @@ inline decide(a) {
 #define open_to(r, t) (r.token == (t) && (!settled(r) || M == M_REWRITE))
 inline write(a) {
     if
-    :: open_to(rec, tok[a]) || (M == M_NOTOKEN && !settled(rec) && rec.status != absent) ->
+    :: opk[a] == op_ask && !claimed(a) -> tok[a] = opout[a]
+    :: else
+    fi;
+    if
+    :: opk[a] == op_ask && claimed(a) -> resume(a)               /* applied again */
+    :: opk[a] == op_ask && !claimed(a) && open_to(rec, tok[a]) -> acquire(a, probe)
+    :: opk[a] == op_ask && !claimed(a) && !open_to(rec, tok[a]) -> res[a] = stale
+    :: opk[a] != op_ask && (open_to(rec, tok[a]) || (M == M_NOTOKEN && !settled(rec) && rec.status != absent)) ->
         assert(rec.serial == own[a]);                            /* (c) */
         res[a] = ok;
         if
-        :: opk[a] == op_complete -> rec.lease = none; rec.outcome = opout[a];
+        :: opk[a] == op_complete -> rec.lease = none; rec.outcome = opout[a]; rec.doubt = 0;
             rec.status = ((opout[a] & FAILED) -> failed : complete)
         :: opk[a] == op_release -> rec.status = pending; rec.lease = none
-        :: opk[a] == op_hold -> rec.status = unknown; rec.lease = none
-        :: opk[a] == op_lapse && rec.status == pending -> rec.lease = lapsed
+        :: opk[a] == op_settle -> rec.status = pending; rec.lease = none; rec.doubt = 0
+        :: opk[a] == op_doubt -> rec.status = pending; rec.lease = none; rec.doubt = REDIRECT
+        :: opk[a] == op_hold -> rec.status = unknown; rec.lease = none; rec.doubt = REDIRECT
+        :: opk[a] == op_drop && rec.doubt && M != M_DROPDOUBT ->
+            rec.status = pending; rec.lease = none
+        :: opk[a] == op_drop && (!rec.doubt || M == M_DROPDOUBT) -> /* a token is used up */
+            bound[rec.life] = (rec.doubt -> bound[rec.life] : 0);
+            rec.next++; rec.token = rec.next; rec.serial = 0; rec.doubt = 0;
+            rec.status = absent; rec.lease = none; rec.hash = 0; rec.outcome = 0
+        :: opk[a] == op_lapse && rec.status == pending -> rec.lease = lapsed; doubter = a + 1
         :: opk[a] == op_lapse && rec.status == unknown -> skip
         :: opk[a] == op_extend && rec.lease == lapsed -> rec.lease = live
         :: opk[a] == op_extend && rec.lease != lapsed -> skip
         fi
-    :: else ->
+    :: opk[a] != op_ask && !(open_to(rec, tok[a]) ||
+                             (M == M_NOTOKEN && !settled(rec) && rec.status != absent)) ->
         if                      /* repeated with the same token: what is stored is the answer */
         :: opk[a] == op_complete && rec.token == tok[a] && settled(rec) ->
             res[a] = stored; opout[a] = rec.outcome
@@ -342,6 +390,7 @@ end:
 /* Invariant 6: store time. A lease without heartbeat lapses; a live owner's only by a fault. */
 #define beats(a) ((a) < N && own[(a) % N] == dur.serial)
 #define released(r) (r.status == pending && r.lease == none)
+#define awake(a) ((a) >= N || !waits[(a) % N])
 proctype Clock()
 {
 end:
@@ -357,6 +406,7 @@ end:
        }
     :: atomic {               /* expiry deletes the record; the key's next use is a new operation */
         TTL && !renewed && batch == NOBODY && dur.status != absent &&
+        ((awake(0) && awake(1) && awake(2)) || M == M_BORN) && /* kept until who waits was told */
         (settled(dur) || released(dur) || M == M_EXPIREANY) ->
         renewed = 1;
         if
@@ -368,7 +418,7 @@ end:
         :: else
         fi;
         rec.status = absent; rec.lease = none; rec.hash = 0; rec.outcome = 0;
-        rec.token = 0; persist()
+        rec.token = 0; rec.doubt = 0; persist()
        }
     od
 }
@@ -442,6 +492,17 @@ inline forgets(a) {             /* all that an attempt knows */
     :: else -> claim[a] = 0
     fi
 }
+/* The client was told, or its gateway died: its next request is a new exchange. */
+inline new_exchange(a) {
+    spent[a] = 0; ran[a] = 0; waits[a] = 0; waitlife[a] = 0;
+    doubter = (doubter == a + 1 -> 0 : doubter);
+    j = 0;
+    do
+    :: j < T -> mine[j] = (who[j] == a -> 0 : mine[j]); j++
+    :: else -> break
+    od;
+    j = 0
+}
 inline tell(a, o) {             /* an outcome leaves for the client */
     assert(!DURABLE || dur.life != lifeof[a] || (dur.outcome == o && settled(dur) &&
            (dur.status == failed) == ((o & FAILED) != 0)));      /* (f) */
@@ -456,6 +517,7 @@ inline tell(a, o) {             /* an outcome leaves for the client */
 proctype Attempt(byte a)
 {
     byte o;                     /* the answer in hand */
+    byte j;
 again:
     atomic { forgets(a); o = 0 };
     {
@@ -463,14 +525,18 @@ again:
         begun(a);
         if
         :: atomic { res[a] == mismatch ->
-            assert(dur.life != lifeof[a] || (dur.status != absent && dur.hash != pay[a])); /* (f) */
+            assert(REDIRECT || dur.life != lifeof[a] ||          /* (f); a redirect takes it back */
+                   (dur.status != absent && dur.hash != pay[a]));
             goto stop }
         :: atomic { res[a] == replay -> tell(a, opout[a]); goto stop }
         :: atomic { res[a] == in_progress -> busy[a] = false };
             !(dur.status == pending && dur.lease == live) -> goto again
-        :: atomic { res[a] == outcome_unknown -> busy[a] = false };
+        :: atomic { res[a] == in_progress -> busy[a] = false; new_exchange(a) };     /* time over */
+            !(dur.status == pending && dur.lease == live) -> goto again
+        :: atomic { res[a] == outcome_unknown -> busy[a] = false; new_exchange(a) };
             dur.status != unknown -> goto again
-        :: res[a] == error -> goto again                        /* 503, effect not started */
+        :: atomic { res[a] == error -> new_exchange(a) };       /* 503, effect not started */
+            goto again
         :: res[a] == probe -> goto ask
         :: res[a] == proceed -> skip
         fi;
@@ -486,7 +552,8 @@ again:
             assert(dur.life != lifeof[a] || dur.serial >= own[a] || in_memory);         /* (f) */
             assert(bound[lifeof[a]] == 0 || bound[lifeof[a]] == pay[a] + 1);            /* (d) */
             bound[lifeof[a]] = pay[a] + 1; trusts[a] = 0; rlife[own[a]] = lifeof[a];
-            net[own[a]] = flying; flights++; who[own[a]] = a; rtok[own[a]] = tok[a] }
+            net[own[a]] = flying; flights++; who[own[a]] = a; rtok[own[a]] = tok[a];
+            spent[a] = 1; mine[own[a]] = 1 }
         :: SENDCHECK == 1 && !lease_is_mine(a) -> goto give_back /* nothing was sent */
         :: atomic { spend(); goto give_back }                 /* connection refused: nothing sent */
         fi;
@@ -504,19 +571,29 @@ again:
         :: atomic { M == M_CANCEL && faults > 0 -> faults--; goto give_back }
         fi;
         if
-        :: o == REFUSED -> goto again                         /* the record has moved on: read it */
-        :: o == TRANSIENT && !doubtful(o) -> goto give_back
+        :: atomic { o == REFUSED -> spent[a] = 0; goto again } /* the record has moved on: read it */
+        :: atomic { o == TRANSIENT && !doubtful(o) -> spent[a] = 0; goto give_back }
+        :: atomic { o == ELSEWHERE -> spent[a] = 0 };
+            submit(a, op_drop, 0);
+            answered(a);
+            goto again
         :: doubtful(o) ->
             o = 0;
             if
-            :: POLICY == RETRY || POLICY == PART -> goto give_back
+            :: POLICY == RETRY || POLICY == PART -> submit(a, op_doubt, 0)
             :: POLICY == HOLD -> submit(a, op_hold, 0)
-            :: POLICY == PROBE && M != M_OWNPROBE -> submit(a, op_lapse, 0)
+            :: POLICY == PROBE && M != M_OWNPROBE && M != M_TWOCOMMIT -> submit(a, op_ask, tok[a])
             :: POLICY == PROBE && M == M_OWNPROBE -> goto ask
+            :: POLICY == PROBE && M == M_TWOCOMMIT -> submit(a, op_lapse, 0)
             fi;
             answered(a);
-            goto again
-        :: o != 0 && o != REFUSED && o != TRANSIENT -> goto keep
+            if
+            :: res[a] == probe -> atomic { claim[a] = 0; asks[a] = 0; goto ask }
+            :: atomic { res[a] == ok && M == M_TWOCOMMIT -> spent[a] = 0; goto again }
+            :: atomic { res[a] == ok && M != M_TWOCOMMIT -> new_exchange(a); goto again } /* told */
+            :: res[a] != ok && res[a] != probe -> goto again
+            fi
+        :: o != 0 && o != REFUSED && o != TRANSIENT && o != ELSEWHERE -> goto keep
         fi;
 
     ask:                        /* probe: 2xx is the outcome, 404 releases, all else leaves it */
@@ -531,12 +608,15 @@ again:
                 fi;
                 o = (first[lifeof[a]] -> first[lifeof[a]] | PROBED : 0)
             fi }
-        :: atomic { spend(); goto again }
+        :: atomic { spend(); new_exchange(a); goto again }       /* it settled nothing: told */
         fi;
         if
         :: o != 0 -> goto keep
-        :: else -> goto give_back
+        :: else -> skip
         fi;
+        submit(a, op_settle, 0);                 /* only this clears what this exchange has sent */
+        answered(a);
+        atomic { spent[a] = (res[a] == ok -> 0 : spent[a]); goto again };
 
     give_back:
         submit(a, op_release, 0);
@@ -555,9 +635,9 @@ again:
         :: res[a] == error && M != M_ERRFREE -> goto keep        /* until ok, stored or stale */
         :: res[a] == error && M == M_ERRFREE -> goto give_back
         fi
-    } unless { atomic { dead[a] -> dead[a] = false; goto again } };
+    } unless { atomic { dead[a] -> dead[a] = false; new_exchange(a); goto again } };
 stop:
-    atomic { forgets(a); claim[a] = 0; o = 0; dead[a] = false; finished++ }
+    atomic { forgets(a); claim[a] = 0; o = 0; dead[a] = false; new_exchange(a); finished++ }
 }
 
 /* ---- the upstream ---------------------------------------------------------------------------- */
@@ -567,6 +647,8 @@ stop:
 inline effect(s) {
     effects[of(s)]++;
     assert(!ONCE || (effects[of(s)] <= 1 && !(told[of(s)] & FAILED)));                  /* (a) */
+    assert(!ONCE || !mine[s] || !ran[who[s]]);                                           /* (h) */
+    ran[who[s]] = (mine[s] -> 1 : ran[who[s]]);
     if
     :: effects[of(s)] > 2 -> effects[of(s)] = 2
     :: else
@@ -624,6 +706,7 @@ end:
         :: !awaited(s) -> net[s] = gone                          /* never received */
         :: faults > 0 -> faults--; net[s] = gone                /* the same, while somebody waits */
         :: faults > 0 && awaited(s) -> faults--; ans[s] = TRANSIENT; net[s] = gone
+        :: REDIRECT && faults > 0 && awaited(s) -> faults--; ans[s] = ELSEWHERE; net[s] = gone
         :: LIES && faults > 0 && awaited(s) -> faults--;
            execute(s); ans[s] = TRANSIENT; net[s] = gone
         :: LIES && faults > 0 && awaited(s) -> faults--; ans[s] = TRANSIENT /* and executes later */
@@ -657,7 +740,7 @@ inline forget() {
     :: M == M_REUSE -> rec.token = 0
     :: M != M_KEEPTOKEN && M != M_REUSE -> rec.next++; rec.token = rec.next
     fi;
-    rec.serial = 0; rec.life = 1;
+    rec.serial = 0; rec.life = 1; rec.doubt = 0;
     rec.status = absent; rec.lease = none; rec.hash = 0; rec.outcome = 0; persist()
 }
 proctype Operator()
@@ -676,7 +759,7 @@ end:
             :: o == 0 -> rec.status = pending                    /* released */
             :: o == 0 && FAILS -> rec.status = failed; rec.outcome = FAILED | DECIDED
             fi;
-            rec.lease = none; persist()
+            rec.lease = none; rec.doubt = 0; persist()
         :: else
         fi;
         t = 0; o = 0 }

@@ -164,14 +164,18 @@ static enum record_verdict begin_lapsed(struct record *record, const struct reco
     UNREACHABLE();
 }
 
+static bool is_attempt(const struct record *record, const struct record_begin *begin)
+{
+    return memcmp(record->attempt_id, begin->attempt_id, RECORD_ATTEMPT_ID_SIZE) == 0;
+}
+
 static enum record_verdict begin_pending(struct record *record, const struct record_begin *begin,
                                          const struct record_world *world, int64_t token,
                                          bool *ret_changed)
 {
     int64_t lapsed_at = 0;
     enum record_lease lease = record_lease(record, world, &lapsed_at);
-    bool same_attempt = memcmp(record->attempt_id, begin->attempt_id, RECORD_ATTEMPT_ID_SIZE) == 0;
-    if (lease != RECORD_LEASE_NONE && same_attempt)
+    if (lease != RECORD_LEASE_NONE && is_attempt(record, begin))
         return record->probing ? RECORD_ASK : RECORD_PROCEED;
     if (lease == RECORD_LEASE_LIVE)
         return RECORD_IN_PROGRESS;
@@ -188,12 +192,10 @@ static enum record_verdict begin_final(const struct record *record, int64_t now)
     return record->kept ? RECORD_REPLAY : RECORD_RESULT_NOT_KEPT;
 }
 
-enum record_verdict record_begin(struct record *record, const struct record_begin *begin,
-                                 const struct record_world *world, int64_t next_token,
-                                 bool *ret_changed)
+static enum record_verdict decide(struct record *record, const struct record_begin *begin,
+                                  const struct record_world *world, int64_t next_token,
+                                  bool *ret_changed)
 {
-    CHECK(begin->lease_us > 0 && begin->ttl_us > 0);
-    CHECK(next_token > 0);
     *ret_changed = false;
     if (record_is_gone(record, world->now)) {
         *ret_changed = true;
@@ -208,10 +210,25 @@ enum record_verdict record_begin(struct record *record, const struct record_begi
         return begin_final(record, world->now);
     if (record->status == RECORD_PENDING)
         return begin_pending(record, begin, world, next_token, ret_changed);
-    if (policy(record, begin) != RECORD_UNKNOWN_PROBE)
+    if (policy(record, begin) != RECORD_UNKNOWN_PROBE || begin->waited)
         return RECORD_OUTCOME_UNKNOWN;
     *ret_changed = true;
     return ask(record, begin, world, next_token);
+}
+
+enum record_verdict record_begin(struct record *record, const struct record_begin *begin,
+                                 const struct record_world *world, int64_t next_token,
+                                 bool *ret_changed)
+{
+    CHECK(begin->lease_us > 0 && begin->ttl_us > 0);
+    CHECK(next_token > 0);
+    struct record met = *record;
+    enum record_verdict verdict = decide(record, begin, world, next_token, ret_changed);
+    if (!begin->spent || (verdict != RECORD_PROCEED && verdict != RECORD_ASK))
+        return verdict;
+    *record = met;
+    *ret_changed = false;
+    return RECORD_OUTCOME_UNKNOWN;
 }
 
 /* Invariant 2: an old token changes nothing. */
@@ -238,10 +255,10 @@ enum record_write record_finish(struct record *record, int64_t token,
                                 const struct record_final *final, int64_t now)
 {
     CHECK(final->status == RECORD_COMPLETE || final->status == RECORD_FAILED);
+    if (is_final(record) && record->token == token)
+        return RECORD_ALREADY;
     if (is_stale(record, token, now))
         return RECORD_STALE;
-    if (is_final(record))
-        return RECORD_ALREADY;
     set_final(record, final, now);
     return RECORD_WRITTEN;
 }
@@ -283,11 +300,21 @@ enum record_write record_release_settled(struct record *record, int64_t token, i
     return RECORD_WRITTEN;
 }
 
+enum record_write record_drop(struct record *record, int64_t token, int64_t now)
+{
+    if (record->doubt || is_stale(record, token, now) || is_final(record))
+        return record_release(record, token, now);
+    CHECK(!record->probing);
+    *record = (struct record){.status = RECORD_ABSENT};
+    return RECORD_WRITTEN;
+}
+
 enum record_write record_doubt(struct record *record, int64_t token, int64_t now)
 {
     if (is_stale(record, token, now))
         return RECORD_STALE;
-    if (record->status != RECORD_PENDING || record->lease_until == 0)
+    bool doubted = record->doubt && record_is_released(record);
+    if (is_final(record) || record->status == RECORD_UNKNOWN || doubted)
         return RECORD_ALREADY;
     record->doubt = true;
     note_silence(record, now);
@@ -295,6 +322,24 @@ enum record_write record_doubt(struct record *record, int64_t token, int64_t now
         set_released(record, now);
     else
         set_unknown(record);
+    return RECORD_WRITTEN;
+}
+
+bool record_is_asking(const struct record *record, const struct record_begin *begin)
+{
+    return record->probing && is_attempt(record, begin);
+}
+
+enum record_write record_doubt_and_ask(struct record *record, int64_t token,
+                                       const struct record_begin *begin,
+                                       const struct record_world *world, int64_t next_token)
+{
+    if (record_is_asking(record, begin))
+        return RECORD_ALREADY;
+    enum record_write write = record_doubt(record, token, world->now);
+    if (write == RECORD_STALE || record->status != RECORD_UNKNOWN)
+        return write;
+    ask(record, begin, world, next_token);
     return RECORD_WRITTEN;
 }
 
@@ -323,13 +368,14 @@ enum record_write record_resolve(struct record *record, int64_t token, int http_
     return RECORD_WRITTEN;
 }
 
-enum record_write record_forget(const struct record *record, int64_t token, bool force,
+enum record_write record_forget(struct record *record, int64_t token, bool force,
                                 const struct record_world *world)
 {
     if (record_is_gone(record, world->now) || (token != 0 && record->token != token))
         return RECORD_STALE;
     if (record_lease(record, world, NULL) == RECORD_LEASE_LIVE && !force)
         return RECORD_LIVE;
+    *record = (struct record){.status = RECORD_ABSENT};
     return RECORD_WRITTEN;
 }
 

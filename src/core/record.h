@@ -123,7 +123,10 @@ struct record_begin {
     int64_t tombstone_us;
     int64_t settle_us;
     bool window;
-    bool is_serve;               /* the caller is a `pawl serve` */
+    bool is_serve; /* the caller is a `pawl serve` */
+    bool spent;    /* bytes of this exchange went out, and no probe or not-done answer cleared them:
+                      it acquires nothing (contract section 2, invariant 12) */
+    bool waited;   /* it was parked on a live lease: it does not probe what it wakes up to */
     enum record_unknown unknown; /* the rule's policy of today */
 };
 
@@ -139,9 +142,11 @@ enum record_verdict {
     RECORD_OTHER_RECIPE,    /* hash again by the record's recipe, then ask again */
 };
 
-/* The decision table (contract section 2). `next_token` is used up when the record's token equals
- * it afterwards. `*ret_changed`: the record must be stored. A begin whose attempt id acquired this
- * record already gets the same token again. A gone record starts a new life: its old row goes. */
+/* The decision table (contract section 2). Where it says proceed or ask, a spent begin is told that
+ * the outcome is unknown, and changes nothing. `next_token` is used up when the record's token
+ * equals it afterwards. `*ret_changed`: the record must be stored. A begin whose attempt id
+ * acquired this record already gets the same token again. A gone record starts a new life: its old
+ * row goes. */
 enum record_verdict record_begin(struct record *record, const struct record_begin *begin,
                                  const struct record_world *world, int64_t next_token,
                                  bool *ret_changed);
@@ -155,7 +160,8 @@ enum record_write {
 };
 
 /* Stores an outcome: COMPLETE or FAILED, with its HTTP status; `kept` as in struct record. Accepted
- * under the last token also when lapsed, unknown or released: a late answer is the truth. */
+ * under the last token also when lapsed, unknown or released: a late answer is the truth. Repeated,
+ * it is ALREADY for as long as the row is there, expired or not. */
 struct record_final {
     enum record_status status;
     int http_status;
@@ -174,8 +180,22 @@ enum record_write record_release(struct record *record, int64_t token, int64_t n
 enum record_write record_release_settled(struct record *record, int64_t token, int64_t looked_at,
                                          bool force, const struct record_world *world);
 
+/* The owner's "surely not done, and to be done elsewhere" (a redirect): the record becomes ABSENT
+ * (the caller deletes it, and uses up a token), so that the request may go there under its key.
+ * Where an earlier try is in doubt it is released. */
+enum record_write record_drop(struct record *record, int64_t token, int64_t now);
+
 /* The owner gave up with the outcome in doubt: unknown, or under `retry` released. */
 enum record_write record_doubt(struct record *record, int64_t token, int64_t now);
+
+/* The same, and where that makes the record unknown its owner acquires it at once, for a probe
+ * under `begin`: nobody comes between the two. Whether it did, `probing` and the attempt id say. */
+enum record_write record_doubt_and_ask(struct record *record, int64_t token,
+                                       const struct record_begin *begin,
+                                       const struct record_world *world, int64_t next_token);
+
+/* Whether the record is held by the acquisition that this begin made, for a probe. */
+bool record_is_asking(const struct record *record, const struct record_begin *begin);
 
 /* Renews the lease of a pending record, lapsed or not. Changes nothing on other states. */
 enum record_write record_extend(struct record *record, int64_t token, int64_t now);
@@ -184,9 +204,9 @@ enum record_write record_extend(struct record *record, int64_t token, int64_t no
 enum record_write record_resolve(struct record *record, int64_t token, int http_status, bool force,
                                  const struct record_world *world);
 
-/* Whether an operator may delete it now: WRITTEN (the caller deletes, and uses up a token), STALE
+/* An operator deletes it: WRITTEN (it is ABSENT; the caller deletes, and uses up a token), STALE
  * when `token` is not 0 and not the last one or the record is gone, or LIVE. */
-enum record_write record_forget(const struct record *record, int64_t token, bool force,
+enum record_write record_forget(struct record *record, int64_t token, bool force,
                                 const struct record_world *world);
 
 /* The next token of a store: grows at every use and never repeats (contract section 1). */

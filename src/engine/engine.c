@@ -207,6 +207,10 @@ void engine_write(struct engine *engine, struct attempt *attempt, const struct e
 {
     CHECK(attempt->token > 0);
     fill_op(attempt, act->kind);
+    if (act->kind == STORE_ASK) {
+        random_bytes(attempt->begin.attempt_id, RECORD_ATTEMPT_ID_SIZE);
+        attempt->op.begin = attempt->begin;
+    }
     attempt->op.final = act->final;
     attempt->op.http_status = act->http_status;
     attempt->op.cause = act->cause;
@@ -232,6 +236,16 @@ static bool is_final(const struct record *record)
     return record->status == RECORD_COMPLETE || record->status == RECORD_FAILED;
 }
 
+/* Whether the doubt left the record unknown, and this attempt at it. */
+static enum engine_written asked(struct attempt *attempt)
+{
+    const struct record *record = &attempt->op.record;
+    if (!record_is_asking(record, &attempt->begin))
+        return is_final(record) ? ENGINE_STALE : ENGINE_STORED;
+    hold(attempt);
+    return ENGINE_ASKS;
+}
+
 /* "Already" is our own write whose answer was lost, or somebody else's: the record says which. */
 static enum engine_written already(struct attempt *attempt)
 {
@@ -252,6 +266,8 @@ enum engine_written engine_written(struct engine *engine, struct attempt *attemp
     CHECK(store_op_ended(op));
     if (op->status != STORE_DONE)
         return ENGINE_LOST;
+    if (op->kind == STORE_ASK && op->write != RECORD_STALE)
+        return asked(attempt);
     switch (op->write) {
     case RECORD_WRITTEN:
         if (op->kind == STORE_FINISH && op->outcome)

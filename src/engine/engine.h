@@ -11,6 +11,8 @@
  *                          |  stale: decide again                v
  *                          '-------------------- engine_write, engine_wait: stored
  *
+ * With STORE_ASK the write is a new acquisition, for a probe (ENGINE_ASKS).
+ *
  * engine_begin may be called again at any time after the attempt's last write ended: it is then a
  * new attempt id, as the protocol wants it.
  */
@@ -81,7 +83,7 @@ bool engine_may_send(const struct attempt *attempt);
 
 /* What an owner writes. */
 struct engine_act {
-    enum store_op_kind kind;  /* STORE_FINISH, _RELEASE, _RELEASE_SETTLED, _DOUBT */
+    enum store_op_kind kind;  /* STORE_FINISH, _RELEASE, _RELEASE_SETTLED, _DROP, _DOUBT, _ASK */
     enum record_status final; /* finish */
     int http_status;          /* finish */
     int cause;                /* doubt: record_note_cause */
@@ -98,6 +100,7 @@ bool engine_wait(struct attempt *attempt, struct parker *parker, int64_t deadlin
 
 enum engine_written {
     ENGINE_STORED, /* durable, or it was already so: it may be told */
+    ENGINE_ASKS,   /* STORE_ASK: the doubt is stored; probe under attempt->token, a new one */
     ENGINE_STALE,  /* the record says something else: decide again (invariant 12) */
     ENGINE_EARLY,  /* "it did not happen" is not believed before attempt->op.record.quiet_at */
     ENGINE_LOST,   /* the store stopped: tell nothing */

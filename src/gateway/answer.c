@@ -238,6 +238,12 @@ static void make_unreached_exact(const struct exchange *x, struct problem *probl
                     "with backoff under the same key.";
 }
 
+/* This exchange acquires nothing any more; its client's next request is another one. */
+static bool is_new_operation(const struct exchange *x)
+{
+    return x->attempt.begin.spent && x->attempt.op.record.status != RECORD_UNKNOWN;
+}
+
 /* What the table says in general, the rule's policy and the record make exact. While an outcome is
  * being stored the record is the store's, and not looked at (ERROR_OUTCOME_NOT_STORED). */
 static void make_exact(const struct exchange *x, struct problem *problem)
@@ -251,7 +257,7 @@ static void make_exact(const struct exchange *x, struct problem *problem)
     if (x->authorizing)
         return; /* no record was looked at */
     if (error == ERROR_OUTCOME_UNKNOWN)
-        problem->retryable = unknown == RECORD_UNKNOWN_PROBE;
+        problem->retryable = unknown == RECORD_UNKNOWN_PROBE || is_new_operation(x);
     bool in_doubt = error == ERROR_UPSTREAM_BROKE || error == ERROR_UPSTREAM_TIMEOUT;
     if (in_doubt && unknown == RECORD_UNKNOWN_HOLD && !x->goes_on && !x->unprotected)
         make_unretryable(problem);
@@ -406,7 +412,11 @@ void answer_verdict(struct exchange *x, enum engine_verdict verdict)
             answer_error(x, ERROR_IN_PROGRESS, slice_of(NULL), NULL);
         return;
     case ENGINE_OUTCOME_UNKNOWN:
-        answer_error(x, ERROR_OUTCOME_UNKNOWN, slice_of(NULL), NULL);
+        answer_error(x, ERROR_OUTCOME_UNKNOWN,
+                     is_new_operation(x) ? SLICE("this request went to the service, and its record "
+                                                 "was released or is gone")
+                                         : slice_of(NULL),
+                     NULL);
         return;
     case ENGINE_RESULT_EXPIRED:
         answer_error(x, ERROR_RESULT_EXPIRED, slice_of(NULL), NULL);

@@ -99,9 +99,11 @@ static enum step act(struct exchange *x, enum engine_verdict verdict)
 static void decide_until_done(struct exchange *x)
 {
     exchange_note_origin(x);
-    for (int turn = 0; turn < EXCHANGE_TURNS; turn++)
-        if (act(x, decide(x)) == STEP_DONE)
-            return;
+    enum step step = STEP_DECIDE;
+    for (int turn = 0; step == STEP_PROBE || (step == STEP_DECIDE && turn < EXCHANGE_TURNS); turn++)
+        step = step == STEP_PROBE ? own(x, probe_run) : act(x, decide(x));
+    if (step == STEP_DONE)
+        return;
     if (!x->answered)
         answer_error(x, ERROR_IN_PROGRESS, SLICE("the record changed hands too often"), NULL);
 }

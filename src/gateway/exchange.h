@@ -55,6 +55,7 @@ struct answer {
 /* What comes next. */
 enum step {
     STEP_DECIDE, /* ask the store (again) */
+    STEP_PROBE,  /* it is acquired for a probe */
     STEP_DONE,   /* answered, or nobody to answer */
 };
 

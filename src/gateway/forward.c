@@ -45,12 +45,13 @@ enum step forward_run(struct exchange *x)
     write_head(x, &head);
     if (!buf_ok(&head) || !upstream_take(x, false, &end))
         return settle(x, fate_of(x, EXCHANGE_NOT_SENT));
-    if (!engine_may_send(&x->attempt))
-        return begin_again(x);
 
     end = upstream_exchange(x, x->request->method, buf_slice(&head), buf_slice(&x->body));
+    if (end == EXCHANGE_NOT_SENT && !engine_may_send(&x->attempt))
+        return begin_again(x);
     bool live = end == EXCHANGE_ANSWERED && !x->answer.whole;
     struct fate fate = fate_of(x, end); /* the answer's head goes with its connection */
+    x->attempt.begin.spent = fate.write != FATE_RELEASE && end != EXCHANGE_TOKEN_STALE;
     if (!live)
         upstream_give(x);
     return settle(x, fate);

@@ -41,8 +41,7 @@ enum step probe_run(struct exchange *x)
     CRASH_POINT(before_probe);
     if (!write_head(x, &head) || !upstream_take(x, false, &end))
         return settle(x, fate_of_probe(EXCHANGE_NOT_SENT, 0));
-    if (engine_may_send(&x->attempt))
-        end = upstream_exchange(x, method_get, buf_slice(&head), slice_of(NULL));
+    end = upstream_exchange(x, method_get, buf_slice(&head), slice_of(NULL));
     CRASH_POINT(after_probe_answer);
     bool live = end == EXCHANGE_ANSWERED && !x->answer.whole;
     if (!live)

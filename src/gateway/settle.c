@@ -5,20 +5,27 @@
 #include "base/crash.h"
 #include "gateway/exchange.h"
 
-static struct engine_act act_of(const struct exchange *x, enum fate_write write)
+/* A first failure, and a client who waits: it is probed at once, and nobody comes before that. */
+static bool asks_at_once(const struct exchange *x, struct fate fate)
 {
-    switch (write) {
+    return fate.tell == FATE_PROBE && !x->has_failure && !x->answered;
+}
+
+static struct engine_act act_of(const struct exchange *x, struct fate fate)
+{
+    switch (fate.write) {
     case FATE_COMPLETE:
     case FATE_FAIL:
         return (struct engine_act){
             .kind = STORE_FINISH,
-            .final = write == FATE_FAIL ? RECORD_FAILED : RECORD_COMPLETE,
+            .final = fate.write == FATE_FAIL ? RECORD_FAILED : RECORD_COMPLETE,
             .http_status = x->answer.status,
         };
     case FATE_RELEASE:
         return (struct engine_act){.kind = x->probing ? STORE_RELEASE_SETTLED : STORE_RELEASE};
     case FATE_DOUBT:
-        return (struct engine_act){.kind = STORE_DOUBT, .cause = x->cause};
+        return (struct engine_act){.kind = asks_at_once(x, fate) ? STORE_ASK : STORE_DOUBT,
+                                   .cause = x->cause};
     case FATE_NOTHING:
         break;
     }
@@ -45,13 +52,13 @@ static int64_t client_deadline(const struct exchange *x)
     return x->patience < CLOCK_NEVER ? x->patience : timeout > grace ? timeout : grace;
 }
 
-static enum engine_written write_fate(struct exchange *x, enum fate_write write)
+static enum engine_written write_fate(struct exchange *x, struct fate fate)
 {
-    struct engine_act act = act_of(x, write);
+    struct engine_act act = act_of(x, fate);
     act.outcome = outcome_of(x, &act);
     if (act.kind == STORE_FINISH)
         CRASH_POINT(before_outcome_commit);
-    else if (act.kind == STORE_DOUBT)
+    else if (fate.write == FATE_DOUBT)
         CRASH_POINT(before_doubt_commit);
     else
         CRASH_POINT(before_release_commit);
@@ -94,7 +101,7 @@ static void swap_answer(struct answer *a, struct answer *b)
     *b = kept;
 }
 
-/* The doubt is stored; ask at once, while the client waits. */
+/* The doubt is stored, and the probe's token with it. */
 static enum step ask_next(struct exchange *x, struct fate fate)
 {
     x->has_failure = true;
@@ -105,12 +112,13 @@ static enum step ask_next(struct exchange *x, struct fate fate)
     else if (fate.error == ERROR_NONE)
         x->failure.error = ERROR_UPSTREAM_BROKE; /* too large an answer to be held meanwhile */
     upstream_give(x);
-    return STEP_DECIDE;
+    return STEP_PROBE;
 }
 
-/* The probe said that it did not happen, the request went out once more, and failed again: that is
- * the client's to know. Asking on would send without end, and without a pause, for one request. */
-static enum step tell_again_in_doubt(struct exchange *x, struct fate fate)
+/* In doubt, and not asked about: the record is not this exchange's any more, or a probe said before
+ * that it did not happen, the request went out once more, and failed again. Asking on would send
+ * without end, and without a pause, for one request. */
+static enum step tell_doubt(struct exchange *x, struct fate fate)
 {
     if (fate.error == ERROR_NONE)
         answer_first(x, &x->answer, mark_of(x, fate.write));
@@ -131,7 +139,7 @@ static enum step tell(struct exchange *x, struct fate fate)
         answer_error(x, fate.error, slice_of(NULL), mark_of(x, fate.write));
         return STEP_DONE;
     case FATE_PROBE:
-        return x->has_failure ? tell_again_in_doubt(x, fate) : ask_next(x, fate);
+        return tell_doubt(x, fate);
     case FATE_DECIDE:
         return STEP_DECIDE;
     }
@@ -145,11 +153,22 @@ static enum step lost(struct exchange *x)
     return STEP_DONE;
 }
 
+/* "It did not happen", found out by its own probe and stored: what this exchange has sent is not
+ * coming any more. */
+static void note_cleared(struct exchange *x, struct fate fate)
+{
+    if (x->probing && fate.write == FATE_RELEASE)
+        x->attempt.begin.spent = false;
+}
+
 static enum step settle_once(struct exchange *x, struct fate fate)
 {
-    switch (write_fate(x, fate.write)) {
+    switch (write_fate(x, fate)) {
     case ENGINE_STORED:
+        note_cleared(x, fate);
         return tell(x, fate);
+    case ENGINE_ASKS:
+        return ask_next(x, fate);
     case ENGINE_STALE:
         return STEP_DECIDE;
     case ENGINE_EARLY:
@@ -175,6 +194,6 @@ enum step settle(struct exchange *x, struct fate fate)
 {
     enum step step = settle_once(x, fate.write == FATE_NOTHING ? contradicted() : fate);
     upstream_give(x);
-    /* Nobody is left to answer: whoever comes next decides. */
-    return x->answered ? STEP_DONE : step;
+    /* Nobody is left to answer: whoever comes next decides. What was acquired is used. */
+    return x->answered && step != STEP_PROBE ? STEP_DONE : step;
 }

@@ -123,10 +123,25 @@ static enum exchange_end end_of(enum http_read read)
 
 /* ---- sending ---- */
 
-static enum exchange_end write_parts(struct exchange *x, struct iovec *parts, size_t n)
+/* Of a try under a token, until its first byte has left: while its own clock says that the lease
+ * runs (invariant 13). `authorize` asks under no token. */
+static int64_t first_byte_by(const struct exchange *x)
+{
+    bool owned = x->attempt.token > 0 && !x->authorizing;
+    return owned ? x->attempt.send_by : CLOCK_NEVER;
+}
+
+/* The send check is the last act before the write. */
+static enum exchange_end write_parts(struct exchange *x, struct iovec *parts, size_t n,
+                                     int64_t first_by)
 {
     for (;;) {
-        int failed = http_conn_send(x->upstream, parts, n, next_deadline(x));
+        x->unsent = true;
+        if (clock_boot_us() >= first_by)
+            return EXCHANGE_NOT_SENT;
+        uint64_t before = x->upstream->sent;
+        int failed = http_conn_send(x->upstream, parts, n, least(first_by, next_deadline(x)));
+        first_by = x->upstream->sent > before ? CLOCK_NEVER : first_by;
         x->unsent = failed != 0;
         if (failed == 0 || failed == -EALREADY)
             return EXCHANGE_ANSWERED;
@@ -146,14 +161,14 @@ static enum exchange_end send_request(struct exchange *x, struct slice head, str
                              {(void *)(uintptr_t)body.at, first}};
     uint64_t before = x->upstream->sent;
     CRASH_POINT(before_request_write);
-    enum exchange_end end = write_parts(x, parts, first > 0 ? 2 : 1);
+    enum exchange_end end = write_parts(x, parts, first > 0 ? 2 : 1, first_byte_by(x));
     if (!x->unsent && rest.len > 0) {
         CRASH_POINT(between_request_writes);
         struct iovec more = {(void *)(uintptr_t)rest.at, rest.len};
-        end = write_parts(x, &more, 1);
+        end = write_parts(x, &more, 1, CLOCK_NEVER);
     }
     CRASH_POINT(after_request_write);
-    if (end != EXCHANGE_ANSWERED && x->upstream->sent == before)
+    if (x->upstream->sent == before)
         return EXCHANGE_NOT_SENT;
     return end == EXCHANGE_TIMED_OUT ? end : EXCHANGE_ANSWERED;
 }

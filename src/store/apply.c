@@ -75,12 +75,22 @@ static enum backend_status replace(struct apply *apply, struct store_op *op, str
     return apply->backend->ops->insert(apply->backend, fresh);
 }
 
+static void use_token(struct apply *apply, int64_t token)
+{
+    if (token > apply->state.token)
+        apply->state.token = token;
+}
+
+static int64_t next_token(const struct apply *apply)
+{
+    return record_next_token(apply->state.token, apply->world.now);
+}
+
 static enum backend_status store_begin(struct apply *apply, struct store_op *op,
                                        struct store_row *old, struct store_row *row)
 {
     CHECK(row->record.status == RECORD_PENDING || row->record.status == RECORD_UNKNOWN);
-    apply->state.token =
-        row->record.token > apply->state.token ? row->record.token : apply->state.token;
+    use_token(apply, row->record.token);
     if (record_is_gone(&old->record, apply->world.now))
         return replace(apply, op, old, row);
     if (op->verdict == RECORD_PROCEED)
@@ -151,8 +161,7 @@ static enum backend_status apply_begin(struct apply *apply, struct store_op *op,
     bool changed = false;
     struct record_begin begin = op->begin;
     begin.recipe_differs = old.record.status != RECORD_ABSENT && !slice_eq(old.recipe, op->recipe);
-    op->verdict = record_begin(&row.record, &begin, &apply->world,
-                               record_next_token(apply->state.token, apply->world.now), &changed);
+    op->verdict = record_begin(&row.record, &begin, &apply->world, next_token(apply), &changed);
     record_check(&row.record);
     if (changed && !apply->may_write) {
         op->status = STORE_FULL;
@@ -173,10 +182,14 @@ static enum backend_status apply_begin(struct apply *apply, struct store_op *op,
     return BACKEND_OK;
 }
 
-static enum record_write doubt(const struct store_op *op, struct record *record, int64_t now)
+static enum record_write doubt(const struct apply *apply, const struct store_op *op,
+                               struct record *record)
 {
     bool probing = record->probing;
-    enum record_write write = record_doubt(record, op->token, now);
+    enum record_write write =
+        op->kind == STORE_ASK
+            ? record_doubt_and_ask(record, op->token, &op->begin, &apply->world, next_token(apply))
+            : record_doubt(record, op->token, apply->world.now);
     if (write == RECORD_WRITTEN && !probing)
         record_note_cause(record, op->cause);
     return write;
@@ -195,8 +208,11 @@ static enum record_write write_record(struct apply *apply, struct store_op *op,
     case STORE_RELEASE_SETTLED:
         return record_release_settled(record, op->token, op->looked_at ? op->looked_at : now,
                                       op->force, &apply->world);
+    case STORE_DROP:
+        return record_drop(record, op->token, now);
     case STORE_DOUBT:
-        return doubt(op, record, now);
+    case STORE_ASK:
+        return doubt(apply, op, record);
     case STORE_EXTEND:
         return record_extend(record, op->token, now);
     case STORE_RESOLVE:
@@ -212,28 +228,26 @@ static enum record_write write_record(struct apply *apply, struct store_op *op,
     UNREACHABLE();
 }
 
-/* A forget uses up a token: a later complete of the old owner finds none that matches. */
-static enum backend_status forget(struct apply *apply, struct store_row *row)
+/* A token is used up: a later write of the old owner finds none that matches. */
+static enum backend_status end_life(struct apply *apply, const struct store_op *op,
+                                    const struct store_row *row)
 {
-    apply->state.token = record_next_token(apply->state.token, apply->world.now);
-    apply->state.forgets++;
-    recount(apply, &row->record, &(struct record){.status = RECORD_ABSENT});
+    use_token(apply, next_token(apply));
+    apply->state.forgets += op->kind == STORE_FORGET;
     return apply->backend->ops->remove(apply->backend, row);
 }
 
 static enum backend_status store_write(struct apply *apply, struct store_op *op,
                                        const struct record *before, struct store_row *row)
 {
-    if (op->kind == STORE_FORGET) {
-        enum backend_status status = forget(apply, row);
-        row->record = (struct record){.status = RECORD_ABSENT};
-        return status;
-    }
-    recount(apply, before, &row->record);
-    bool is_final = row->record.status == RECORD_COMPLETE || row->record.status == RECORD_FAILED;
+    const struct record *record = &row->record;
+    recount(apply, before, record);
+    use_token(apply, record->token);
+    if (record->status == RECORD_ABSENT)
+        return end_life(apply, op, row);
+    bool is_final = record->status == RECORD_COMPLETE || record->status == RECORD_FAILED;
     if (is_final)
-        return apply->backend->ops->finish(apply->backend, row,
-                                           row->record.kept ? op->outcome : NULL);
+        return apply->backend->ops->finish(apply->backend, row, record->kept ? op->outcome : NULL);
     return apply->backend->ops->update(apply->backend, row);
 }
 

@@ -250,8 +250,9 @@ static void take_ops(struct committer *c, struct batch *batch)
 
 static void note_lease(struct committer *c, const struct store_op *op, int64_t boot)
 {
-    bool acquired = op->kind == STORE_BEGIN && op->status == STORE_DONE &&
-                    (op->verdict == RECORD_PROCEED || op->verdict == RECORD_ASK);
+    bool begun = op->kind == STORE_BEGIN && op->status == STORE_DONE &&
+                 (op->verdict == RECORD_PROCEED || op->verdict == RECORD_ASK);
+    bool acquired = begun || (op->kind == STORE_ASK && op->write == RECORD_WRITTEN);
     if (!acquired)
         return;
     c->lease_least = least(c->lease_least, op->begin.lease_us);
@@ -304,7 +305,8 @@ static enum backend_status apply_ops(struct committer *c, struct batch *batch)
         if (status != BACKEND_OK)
             return status;
         list_remove(&batch->ops, op);
-        list_append(may_wait(op, batch->boot) ? &batch->parked : &batch->decided, op);
+        op->begin.waited = may_wait(op, batch->boot);
+        list_append(op->begin.waited ? &batch->parked : &batch->decided, op);
         if (touched)
             wake_waiters(c, batch, &op->key_hash);
         note_lease(c, op, batch->boot);

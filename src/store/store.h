@@ -86,7 +86,9 @@ enum store_op_kind {
     STORE_FINISH,          /* an outcome: `outcome` with `kept`, or only its status */
     STORE_RELEASE,         /* the owner: surely not done */
     STORE_RELEASE_SETTLED, /* found out by looking: only once quiet */
+    STORE_DROP,            /* the owner: surely not done, and to be done elsewhere */
     STORE_DOUBT,           /* the owner: nobody knows */
+    STORE_ASK,             /* the same, and acquires it for a probe under `begin` */
     STORE_EXTEND,
     STORE_RESOLVE, /* an operator's outcome */
     STORE_FORGET,  /* an operator deletes the record */
@@ -185,9 +187,9 @@ struct store_op {
     struct slice tenant; /* as shown; with begin */
     struct slice rule;
     struct slice key;
-    struct slice recipe; /* of the hashes; with begin */
-    struct slice origin; /* core/origin.h; with begin */
-    struct record_begin begin;
+    struct slice recipe;       /* of the hashes; with begin */
+    struct slice origin;       /* core/origin.h; with begin */
+    struct record_begin begin; /* with begin and ask */
     int64_t wait_until;      /* begin: how long to wait on a live lease, boot time; 0: not at all */
     int64_t token;           /* all but begin, look, list; with forget 0: any */
     int64_t row_hint;        /* row id from an earlier op on this record; 0: not known */

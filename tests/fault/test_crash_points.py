@@ -196,7 +196,7 @@ def stands_still(pid: int) -> bool:
 
 
 @pytest.mark.parametrize("policy", CONFIGS)
-@pytest.mark.parametrize("point", ["after_claim_commit", "before_connect"])
+@pytest.mark.parametrize("point", ["after_claim_commit", "before_connect", "before_request_write"])
 def test_an_owner_paused_beyond_its_lease_sends_only_under_a_new_claim(pawl, upstream, clock, point,
                                                                       policy):
     begin = Operations(pawl(CONFIGS[policy]), upstream, clock, policy)

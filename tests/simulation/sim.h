@@ -36,12 +36,15 @@
     X(WOKEN_REPLAY, "a waiter replayed")                                                           \
     X(WOKEN_PROCEED, "a waiter proceeded after a release")                                         \
     X(WOKEN_LAPSE, "a waiter was woken by a lapse")                                                \
+    X(WOKEN_UNKNOWN, "a waiter was woken to an unknown record")                                    \
     X(TIME_OVER, "a waiter's own time was over")                                                   \
     X(TAKEOVER, "a lapsed attempt was taken over")                                                 \
     X(DEAD_SERVE, "a dead serve's lease lapsed before its time")                                   \
     X(HELD, "a lapse made the record unknown")                                                     \
     X(ASK, "asked")                                                                                \
     X(ASK_LAPSED, "asked about a lapsed probe")                                                    \
+    X(ASK_AT_ONCE, "doubted and asked in one commit")                                              \
+    X(SPENT, "an exchange that had sent acquired nothing again")                                   \
     X(EARLY, "a 404 was not believed yet")                                                         \
     X(SETTLED, "a 404 released")                                                                   \
     X(PROBE_FOUND, "a probe found the outcome")                                                    \
@@ -94,6 +97,7 @@ enum sim_rare {
     X(CANCEL_RELEASES) /* a disconnect releases the record (M_CANCEL) */                           \
     X(ERROR_RELEASES)  /* a store error on complete releases (M_ERRFREE) */                        \
     X(ERROR_SENDS)     /* a store error on begin sends all the same (M_PASS) */                    \
+    X(RESEND)          /* an exchange that has sent may acquire again (M_RESEND) */                \
     X(UNNAMED_TOKEN)   /* an operator acts on the key, not on what was seen (M_RESOLVE) */
 
 enum sim_mutant {
@@ -105,7 +109,7 @@ enum sim_mutant {
 
 /* Properties of the model, to be noted together. */
 enum sim_property {
-    SIM_ONE_EFFECT = 1,  /* (a) */
+    SIM_ONE_EFFECT = 1,  /* (a), (h) */
     SIM_ONE_OUTCOME = 2, /* (b) */
     SIM_DURABLE = 4,     /* (f) */
     SIM_RELEASED = 8,    /* nothing comes of a token that was released */
@@ -167,7 +171,8 @@ struct flight {
     int64_t token;
     int64_t arrive_at;
     size_t actor;
-    uint64_t serial; /* of the actor's exchange */
+    uint64_t serial;  /* of the actor's try */
+    uint64_t arrival; /* of the actor's request */
 };
 
 enum answer {
@@ -195,7 +200,9 @@ struct actor {
     int64_t timeout;    /* exchange */
     int64_t unwoken_at; /* it waits on what is not held since then; 0: no */
     uint64_t serial;
-    uint64_t errors; /* of its process when it began to write */
+    uint64_t arrival; /* one client request */
+    int effects;      /* of it */
+    uint64_t errors;  /* of its process when it began to write */
     enum answer answer;
     struct engine_act act;
 };

@@ -182,6 +182,8 @@ static void decided(struct sim *sim, struct actor *actor)
         sim->reached[SIM_EXPIRED]++;
         break;
     case RECORD_OUTCOME_UNKNOWN:
+        sim->reached[SIM_WOKEN_UNKNOWN] += op->waits && op->record.status == RECORD_UNKNOWN;
+        sim->reached[SIM_SPENT] += op->record.status != RECORD_UNKNOWN;
         break;
     default:
         SIM_CHECK(sim, false);
@@ -286,6 +288,14 @@ static bool releases(const struct sim *sim, const struct actor *actor)
            !actor->probing;
 }
 
+/* The owner probes in the same commit, as a client that waits for it has it done. */
+static enum store_op_kind doubt(struct sim *sim, const struct actor *actor)
+{
+    bool asks = !actor->probing && actor->attempt.begin.unknown == RECORD_UNKNOWN_PROBE &&
+                sim->mutant != SIM_MUTANT_OWN_PROBE && sim_below(sim, 4) != 0;
+    return asks ? STORE_ASK : STORE_DOUBT;
+}
+
 static void answered(struct sim *sim, struct actor *actor)
 {
     switch (actor->answer) {
@@ -293,6 +303,7 @@ static void answered(struct sim *sim, struct actor *actor)
         write_outcome(sim, actor);
         return;
     case ANSWER_NOT_DONE:
+        actor->attempt.begin.spent = false;
         write_act(sim, actor, STORE_RELEASE);
         return;
     case ANSWER_NOT_FOUND:
@@ -300,12 +311,13 @@ static void answered(struct sim *sim, struct actor *actor)
         write_act(sim, actor, STORE_RELEASE_SETTLED);
         return;
     case ANSWER_FENCED:
+        actor->attempt.begin.spent &= actor->probing; /* says nothing of what was probed */
         begin(sim, actor);
         return;
     case ANSWER_DOUBT:
     case ANSWER_NONE:
         sim->reached[SIM_INCONCLUSIVE] += actor->probing;
-        write_act(sim, actor, releases(sim, actor) ? STORE_RELEASE : STORE_DOUBT);
+        write_act(sim, actor, releases(sim, actor) ? STORE_RELEASE : doubt(sim, actor));
         return;
     }
 }
@@ -339,10 +351,12 @@ static void stored(struct sim *sim, struct actor *actor)
         break;
     case STORE_RELEASE_SETTLED:
         again = true;
+        actor->attempt.begin.spent = false;
         sim->reached[SIM_SETTLED]++;
         break;
     case STORE_DOUBT:
-        again = !actor->probing && actor->attempt.begin.unknown == RECORD_UNKNOWN_PROBE;
+        again = sim->mutant == SIM_MUTANT_OWN_PROBE && !actor->probing &&
+                actor->attempt.begin.unknown == RECORD_UNKNOWN_PROBE;
         break;
     default:
         again = sim_below(sim, 2);
@@ -390,6 +404,10 @@ static void move_writing(struct sim *sim, struct actor *actor)
     case ENGINE_STORED:
         stored(sim, actor);
         break;
+    case ENGINE_ASKS:
+        sim->reached[SIM_ASK_AT_ONCE]++;
+        hold(sim, actor, true);
+        break;
     case ENGINE_STALE:
         stale(sim, actor);
         break;
@@ -412,6 +430,8 @@ static void arrive(struct sim *sim, struct actor *actor)
     actor->rule = (int)sim_below(sim, SIM_RULES);
     actor->proc = sim_below(sim, SIM_PROCS);
     actor->rounds = 0;
+    actor->arrival++;
+    actor->effects = 0;
     if (!proc_runs(sim, actor->proc))
         return;
     fill_attempt(sim, actor);

@@ -48,10 +48,14 @@ void upstream_send(struct sim *sim, size_t at)
                               .token = token,
                               .arrive_at = sim->boot + draw_delay(sim, actor->rule),
                               .actor = at,
-                              .serial = ++actor->serial};
+                              .serial = ++actor->serial,
+                              .arrival = actor->arrival};
+    if (!actor->probing && sim->mutant != SIM_MUTANT_RESEND)
+        actor->attempt.begin.spent = true;
 }
 
-/* Invariant (a): an operation has its effect at most once in a life of its key. */
+/* Invariants (a) and (h): an operation has its effect at most once in a life of its key, and one
+ * client request at most one effect, whatever becomes of its record. */
 static void execute(struct sim *sim, const struct flight *flight, struct life *life)
 {
     if (sim_rules[flight->rule].upstream == UPSTREAM_DEDUPE && life->effects > 0) {
@@ -60,6 +64,11 @@ static void execute(struct sim *sim, const struct flight *flight, struct life *l
     }
     life->effects++;
     SIM_HOLDS(sim, SIM_ONE_EFFECT, life->effects == 1);
+    struct actor *actor = &sim->actors[flight->actor];
+    if (actor->arrival != flight->arrival)
+        return;
+    actor->effects++;
+    SIM_HOLDS(sim, SIM_ONE_EFFECT, actor->effects == 1);
 }
 
 static enum answer serve_post(struct sim *sim, const struct flight *flight, struct life *life)

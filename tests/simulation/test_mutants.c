@@ -102,6 +102,12 @@ static void a_request_sent_after_a_store_error_on_begin_is_noticed(void **state)
     assert_true(is_noticed(SIM_MUTANT_ERROR_SENDS, SIM_DURABLE));
 }
 
+static void an_exchange_that_sends_once_more_under_a_new_record_is_noticed(void **state)
+{
+    (void)state;
+    assert_true(is_noticed(SIM_MUTANT_RESEND, SIM_ONE_EFFECT));
+}
+
 static void an_operator_who_does_not_name_the_token_is_noticed(void **state)
 {
     (void)state;
@@ -123,6 +129,7 @@ int main(void)
         cmocka_unit_test(a_disconnect_that_releases_is_noticed),
         cmocka_unit_test(a_release_after_a_store_error_on_complete_is_noticed),
         cmocka_unit_test(a_request_sent_after_a_store_error_on_begin_is_noticed),
+        cmocka_unit_test(an_exchange_that_sends_once_more_under_a_new_record_is_noticed),
         cmocka_unit_test(an_operator_who_does_not_name_the_token_is_noticed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

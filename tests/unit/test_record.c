@@ -160,7 +160,7 @@ static enum record_write do_write(enum write write, struct record *record, int64
 
 /* W written, A already, S stale, L live; columns in the order of enum state. */
 static const char writes[WRITES][STATES + 1] = {
-    [FINISH] = "SWWWWWAAAASSWWW", [RELEASE] = "SAWWWWAAAASSWWA", [DOUBT] = "SAWWWAAAAASSWWA",
+    [FINISH] = "SWWWWWAAAAASWWW", [RELEASE] = "SAWWWWAAAASSWWA", [DOUBT] = "SWWWWAAAAASSWWA",
     [EXTEND] = "SAWWWAAAAASSWWA", [SETTLED] = "SALLWWAAAASSWWW", [RESOLVE] = "SWLLWWAAAASSLWW",
     [FORGET] = "SWLLWWWWWWSSLWW",
 };
@@ -179,7 +179,7 @@ static void every_write_in_every_state_answers_as_written(void **unused)
             record_check(&record);
             if (got != 'W')
                 assert_true(same_bytes(&record, &before));
-            assert_int_equal(record.token, before.token);
+            assert_int_equal(record.token, write == FORGET && got == 'W' ? 0 : before.token);
         }
     }
 }
@@ -221,6 +221,108 @@ static void forget_without_a_token_takes_any_record_that_lives(void **unused)
     assert_int_equal(record_forget(&record, 0, false, &world), RECORD_WRITTEN);
     record = make(GONE_FINAL, RECORD_UNKNOWN_HOLD);
     assert_int_equal(record_forget(&record, 0, true, &world), RECORD_STALE);
+}
+
+/* found: D-B1 */
+static void a_begin_of_an_exchange_that_has_sent_acquires_nothing(void **unused)
+{
+    (void)unused;
+    struct record_world world = world_now(NOW);
+    for (int i = 0; i < STATES * 9; i++) {
+        enum state state = (enum state)(i / 9);
+        enum record_unknown mine = (enum record_unknown)(i / 3 % 3);
+        if (state == UNKNOWN && mine == RECORD_UNKNOWN_RETRY)
+            continue;
+        struct record record = make(state, mine), met = record;
+        struct record_begin begin = a_begin((enum record_unknown)(i % 3));
+        struct decision want = expected(state, SAME, mine, begin.unknown);
+        begin.spent = true;
+        bool changed = false;
+        enum record_verdict verdict = record_begin(&record, &begin, &world, NEXT, &changed);
+        if (want.verdict != RECORD_PROCEED && want.verdict != RECORD_ASK) {
+            assert_int_equal(verdict, want.verdict);
+            continue;
+        }
+        assert_int_equal(verdict, RECORD_OUTCOME_UNKNOWN);
+        assert_false(changed);
+        assert_true(same_bytes(&record, &met));
+    }
+}
+
+/* found: D-B11 */
+static void a_waiter_that_wakes_up_to_an_unknown_record_does_not_probe(void **unused)
+{
+    (void)unused;
+    struct record_world world = world_now(NOW);
+    struct record_begin begin = a_begin(RECORD_UNKNOWN_PROBE);
+    begin.waited = true;
+    bool changed = true;
+    struct record record = make(UNKNOWN, RECORD_UNKNOWN_PROBE), met = record;
+    assert_int_equal(record_begin(&record, &begin, &world, NEXT, &changed), RECORD_OUTCOME_UNKNOWN);
+    assert_false(changed);
+    assert_true(same_bytes(&record, &met));
+    /* Its lease lapsed: nobody else is at it, and the oldest waiter is the first to ask. */
+    record = make(LAPSED, RECORD_UNKNOWN_PROBE);
+    assert_int_equal(record_begin(&record, &begin, &world, NEXT, &changed), RECORD_ASK);
+}
+
+/* found: D-B11 */
+static void an_owner_doubts_and_asks_in_one_step_once(void **unused)
+{
+    (void)unused;
+    struct record_world world = world_now(NOW);
+    struct record_begin begin = a_begin(RECORD_UNKNOWN_PROBE);
+    struct record record = make(OWN, RECORD_UNKNOWN_PROBE);
+    record.settle_us = SETTLE;
+    assert_int_equal(record_doubt_and_ask(&record, TOKEN, &begin, &world, NEXT), RECORD_WRITTEN);
+    assert_true(record_is_asking(&record, &begin));
+    assert_true(record.probing && record.doubt && record.token == NEXT);
+    assert_int_equal(record.quiet_at, NOW + SETTLE);
+    struct record before = record;
+    assert_int_equal(record_doubt_and_ask(&record, TOKEN, &begin, &world, NEXT + 1),
+                     RECORD_ALREADY);
+    assert_true(same_bytes(&record, &before));
+    memset(begin.attempt_id, 0x33, sizeof begin.attempt_id);
+    assert_int_equal(record_doubt_and_ask(&record, TOKEN, &begin, &world, NEXT + 1), RECORD_STALE);
+    record = make(OWN, RECORD_UNKNOWN_RETRY);
+    assert_int_equal(record_doubt_and_ask(&record, TOKEN, &begin, &world, NEXT), RECORD_WRITTEN);
+    assert_false(record_is_asking(&record, &begin));
+}
+
+/* found: E-F1 */
+static void a_redirect_ends_a_record_that_is_not_in_doubt_and_releases_one_that_is(void **unused)
+{
+    (void)unused;
+    const struct {
+        enum state state;
+        enum record_status after;
+    } cases[] = {{LIVE, RECORD_ABSENT},
+                 {RELEASED, RECORD_ABSENT},
+                 {LAPSED, RECORD_ABSENT},
+                 {UNKNOWN, RECORD_PENDING}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct record record = make(cases[i].state, RECORD_UNKNOWN_HOLD);
+        assert_int_equal(record_drop(&record, TOKEN, NOW), RECORD_WRITTEN);
+        assert_int_equal(record.status, cases[i].after);
+    }
+    struct record record = make(LIVE, RECORD_UNKNOWN_HOLD);
+    record.doubt = true;
+    assert_int_equal(record_drop(&record, TOKEN, NOW), RECORD_WRITTEN);
+    assert_true(record_is_released(&record) && record.doubt);
+    assert_int_equal(record_drop(&record, TOKEN - 1, NOW), RECORD_STALE);
+    record = make(COMPLETE, RECORD_UNKNOWN_HOLD);
+    assert_int_equal(record_drop(&record, TOKEN, NOW), RECORD_ALREADY);
+}
+
+/* found: D-P1 */
+static void an_outcome_repeated_is_already_stored_though_it_has_expired(void **unused)
+{
+    (void)unused;
+    struct record_final final = {RECORD_COMPLETE, 201, true};
+    struct record record = make(GONE_FINAL, RECORD_UNKNOWN_HOLD), before = record;
+    assert_int_equal(record_finish(&record, TOKEN, &final, NOW), RECORD_ALREADY);
+    assert_int_equal(record_finish(&record, TOKEN + 1, &final, NOW), RECORD_STALE);
+    assert_true(same_bytes(&record, &before));
 }
 
 static void a_write_repeated_reports_what_is_stored(void **unused)
@@ -328,6 +430,11 @@ int main(void)
         cmocka_unit_test(a_stale_token_changes_nothing_by_any_write_in_any_state),
         cmocka_unit_test(force_lets_an_operator_act_on_a_live_lease),
         cmocka_unit_test(forget_without_a_token_takes_any_record_that_lives),
+        cmocka_unit_test(a_begin_of_an_exchange_that_has_sent_acquires_nothing),
+        cmocka_unit_test(a_waiter_that_wakes_up_to_an_unknown_record_does_not_probe),
+        cmocka_unit_test(an_owner_doubts_and_asks_in_one_step_once),
+        cmocka_unit_test(a_redirect_ends_a_record_that_is_not_in_doubt_and_releases_one_that_is),
+        cmocka_unit_test(an_outcome_repeated_is_already_stored_though_it_has_expired),
         cmocka_unit_test(a_write_repeated_reports_what_is_stored),
         cmocka_unit_test(doubt_is_unknown_under_hold_and_probe_and_released_under_retry),
         cmocka_unit_test(a_doubt_lasts_until_an_outcome_a_settled_look_or_a_person_clears_it),

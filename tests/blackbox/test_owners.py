@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Owners whose record is forgotten, released by force or expired while they run: whatever becomes
+of it, one client request has one effect at most."""
+from __future__ import annotations
+
+import os
+import subprocess
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from gateway import Gateway, run
+from test_waiting import fill_the_places
+from upstream import closes, say
+from wire import Answer, Client, Later
+
+CONFIG = """
+tenant: none
+max_waiting_per_key: 3
+rules:
+  - {name: refunds.create, match: POST /refunds, timeout: 1h, in_progress: {wait: 10m}, ttl: 1m,
+     UNKNOWN}
+"""
+POLICIES = {
+    "hold": "unknown: hold",
+    "retry": "unknown: retry",
+    "probe": 'unknown: {probe: "GET /by-key/{key}"}',
+}
+hooks = pytest.mark.hooks
+UNKNOWN = "CONFLICT.idempotency.outcome_unknown"
+
+
+def started(pawl: Any, policy: str) -> Gateway:
+    return pawl(CONFIG.replace("UNKNOWN", POLICIES[policy]))
+
+
+def ask(gateway: Gateway, arrival: str = "first") -> Answer:
+    return gateway.request("POST", "/refunds",
+                           [("Idempotency-Key", "k1"), ("X-Arrival", arrival)], b"{}")
+
+
+def waiting(gateway: Gateway) -> list[Client]:
+    """Three duplicates that surely wait."""
+    return fill_the_places(gateway, 3)
+
+
+def act(gateway: Gateway, *arguments: Any) -> None:
+    environment = {**os.environ, "PAWL_TEST_CLOCK": str(gateway.clock.path)}
+    ran: subprocess.CompletedProcess[str] = run("keys", *arguments, "--store", gateway.store,
+                                                env=environment)
+    assert ran.returncode == 0, ran.stderr
+
+
+def forget(gateway: Gateway) -> None:
+    act(gateway, "forget", "k1", "--force")
+
+
+def release(gateway: Gateway, upstream: Any) -> None:
+    act(gateway, "release", "k1", "--force", "--token",
+        upstream.requests[-1]["Idempotency-Token"])
+
+
+def effects_of_each(upstream: Any) -> dict[str | None, int]:
+    return Counter(request["X-Arrival"] for request in upstream.done)
+
+
+def is_refused(answer: Answer) -> bool:
+    """Nobody knows what this request did; the next one is a new operation."""
+    return (answer.is_problem(409, UNKNOWN) and answer.json["retryable"] is True
+            and answer.json["safe_new_key"] is False)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_an_owner_whose_record_was_forgotten_sends_nothing_again(pawl, upstream, policy):
+    """found: D-B1"""
+    gateway = started(pawl, policy)
+    gate = upstream.hold()
+    first = Later(lambda: ask(gateway))
+    gate.wait_for()
+    forget(gateway)
+    gate.open()
+    assert is_refused(first.result())
+    assert upstream.effects() == 1
+    # What the command said: the next request is a new operation.
+    assert ask(gateway, "second")["Idempotency-Status"] == "stored"
+    assert effects_of_each(upstream) == {"first": 1, "second": 1}
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_an_owner_forgotten_under_waiters_leaves_the_operation_to_them(pawl, upstream, policy):
+    """found: D-B1"""
+    gateway = started(pawl, policy)
+    gate = upstream.hold()
+    first = Later(lambda: ask(gateway))
+    gate.wait_for()
+    others = waiting(gateway)
+    second = upstream.hold()
+    forget(gateway)
+    second.wait_for()
+    gate.open()
+    second.open()
+    answers = [client.answer() for client in others] + [first.result()]
+    assert sorted(a["Idempotency-Status"] for a in answers) == ["replayed"] * 3 + ["stored"]
+    assert len({a.kept for a in answers}) == 1
+    assert effects_of_each(upstream) == {"first": 1, None: 1}
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_every_owner_that_is_forgotten_has_had_its_one_effect(pawl, upstream, policy):
+    """found: D-B1"""
+    gateway = started(pawl, policy)
+    gates, owners = [], []
+    for arrival in ("a", "b", "c"):
+        gates.append(upstream.hold())
+        owners.append(Later(lambda arrival=arrival: ask(gateway, arrival)))
+        gates[-1].wait_for()
+        forget(gateway)
+    for gate in gates:
+        gate.open()
+    assert all(is_refused(owner.result()) for owner in owners)
+    assert effects_of_each(upstream) == {"a": 1, "b": 1, "c": 1}
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_an_owner_released_by_force_stores_what_it_did_where_nobody_waits(pawl, upstream, policy):
+    """found: D-B1"""
+    gateway = started(pawl, policy)
+    gate = upstream.hold()
+    first = Later(lambda: ask(gateway))
+    gate.wait_for()
+    release(gateway, upstream)
+    gate.open()
+    assert first.result()["Idempotency-Status"] == "stored"
+    assert ask(gateway, "second")["Idempotency-Status"] == "replayed"
+    assert effects_of_each(upstream) == {"first": 1}
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_an_owner_released_by_force_under_waiters_is_told_what_they_did(pawl, upstream, policy):
+    """found: D-B1"""
+    gateway = started(pawl, policy)
+    gate = upstream.hold()
+    first = Later(lambda: ask(gateway))
+    gate.wait_for()
+    others = waiting(gateway)
+    second = upstream.hold()
+    release(gateway, upstream)
+    second.wait_for()
+    gate.open()
+    second.open()
+    answers = [client.answer() for client in others] + [first.result()]
+    assert sorted(a["Idempotency-Status"] for a in answers) == ["replayed"] * 3 + ["stored"]
+    assert effects_of_each(upstream) == {"first": 1, None: 1}
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_an_owner_released_again_under_its_heir_sends_nothing_again(pawl, upstream, policy):
+    """The heir was released in turn: nobody holds the record, and the old owner leaves it."""
+    gateway = started(pawl, policy)
+    gate = upstream.hold()
+    first = Later(lambda: ask(gateway))
+    gate.wait_for()
+    release(gateway, upstream)
+    heir = upstream.hold()
+    second = Later(lambda: ask(gateway, "second"))
+    heir.wait_for()
+    release(gateway, upstream)
+    gate.open()
+    assert is_refused(first.result())
+    heir.open()
+    assert second.result()["Idempotency-Status"] == "stored"
+    assert effects_of_each(upstream) == {"first": 1, "second": 1}
+
+
+@hooks
+@pytest.mark.parametrize("policy", POLICIES)
+def test_an_owner_whose_released_record_expired_sends_nothing_again(pawl, upstream, clock, policy):
+    """found: D-B1"""
+    gateway = started(pawl, policy)
+    gate = upstream.hold()
+    first = Later(lambda: ask(gateway))
+    gate.wait_for()
+    release(gateway, upstream)
+    clock.advance(700)
+    gate.open()
+    assert is_refused(first.result())
+    assert effects_of_each(upstream) == {"first": 1}
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_forgotten_owner_that_is_told_that_nothing_was_done_may_go_on(pawl, upstream, policy):
+    gateway = started(pawl, policy)
+    gate = upstream.gate()
+    upstream.then(say(503, gate=gate, effect=False))
+    first = Later(lambda: ask(gateway))
+    gate.wait_for()
+    forget(gateway)
+    gate.open()
+    assert first.result()["Idempotency-Status"] == "stored"
+    assert effects_of_each(upstream) == {"first": 1}
+
+
+def test_an_owner_in_doubt_asks_before_those_who_wait_and_they_ask_nothing(pawl, upstream):
+    """found: D-B11"""
+    gateway = started(pawl, "probe")
+    gate = upstream.gate()
+    upstream.then(closes(gate=gate))
+    upstream.on("GET", "/by-key/k1", say(500))
+    first = Later(lambda: ask(gateway))
+    gate.wait_for()
+    others = waiting(gateway)
+    gate.open()
+    answer = first.result()
+    assert answer.is_problem(502, "TRANSIENT.upstream_broke")
+    assert answer["Idempotency-Status"] == "unknown"
+    assert all(client.answer().is_problem(409, UNKNOWN) for client in others)
+    assert [request.method for request in upstream.requests] == ["POST", "GET"]
+    # A fresh attempt probes again.
+    assert ask(gateway).is_problem(409, UNKNOWN)
+    assert [request.method for request in upstream.requests] == ["POST", "GET", "GET"]
+
+
+@hooks
+def test_duplicates_wait_on_while_the_first_one_asks(pawl, upstream, clock):
+    """found: D-B11"""
+    gateway = started(pawl, "probe")
+    gate, asked = upstream.gate(), upstream.gate()
+    upstream.then(closes(gate=gate))
+    upstream.on("GET", "/by-key/k1", say(200, {"found": True}, gate=asked))
+    first = Later(lambda: ask(gateway))
+    gate.wait_for()
+    others = waiting(gateway)
+    gate.open()
+    asked.wait_for()
+    clock.advance(60)
+    assert not first.is_done
+    asked.open()
+    answers = [first.result()] + [client.answer() for client in others]
+    assert [a["Idempotency-Status"] for a in answers] == ["stored"] + ["replayed"] * 3
+    assert {a.json["found"] for a in answers} == {True}
+    assert effects_of_each(upstream) == {"first": 1}
