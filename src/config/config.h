@@ -32,6 +32,7 @@ struct config {
     int64_t head_timeout_us;        /* 10 s: absolute, a request's head */
     int64_t body_timeout_us;        /* 30 s: absolute, a ruled request's body */
     int64_t idle_timeout_us;        /* 75 s: a kept-alive client connection */
+    int64_t read_timeout_us;        /* 75 s: between two reads where no `timeout:` bounds it */
     int64_t write_timeout_us;       /* 30 s: absolute, an answer to a client */
     int64_t connect_timeout_us;     /* 5 s */
     int64_t upstream_idle_us;       /* 1 s */

@@ -66,7 +66,9 @@
     X(body_timeout, OPTION_TOP, config, body_timeout_us, span, MS, HOUR, "30s",                    \
       "for a ruled request's body")                                                                \
     X(idle_timeout, OPTION_TOP, config, idle_timeout_us, span, MS, DAY, "75s",                     \
-      "how long an idle client connection is kept")                                                \
+      "how long a client connection is kept between two requests")                                 \
+    X(read_timeout, OPTION_TOP, config, read_timeout_us, span, MS, DAY, "75s",                     \
+      "longest silence of the upstream without a rule, in a stream, and of a WebSocket")           \
     X(write_timeout, OPTION_TOP, config, write_timeout_us, span, MS, HOUR, "30s",                  \
       "for a client to take its answer")                                                           \
     X(connect_timeout, OPTION_TOP, config, connect_timeout_us, span, MS, HOUR, "5s",               \

@@ -25,6 +25,7 @@ bool settings_of(const struct config *config, struct gateway_settings *ret_setti
         .head_timeout_us = config->head_timeout_us,
         .body_timeout_us = config->body_timeout_us,
         .idle_timeout_us = config->idle_timeout_us,
+        .read_timeout_us = config->read_timeout_us,
         .write_timeout_us = config->write_timeout_us,
         .connect_timeout_us = config->connect_timeout_us,
         .upstream_idle_us = config->upstream_idle_us,

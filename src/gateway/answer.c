@@ -119,7 +119,7 @@ static void write_live(struct exchange *x, const struct answer *answer, struct b
     struct stream stream = {
         .from = x->upstream,
         .to = &x->client->conn,
-        .stall_us = x->plan->settings.idle_timeout_us,
+        .stall_us = x->plan->settings.read_timeout_us,
         .write_timeout_us = x->plan->settings.write_timeout_us,
         .begun = buf_slice(&answer->body),
     };

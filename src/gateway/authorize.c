@@ -76,9 +76,7 @@ bool authorize(struct exchange *x)
     int64_t limit = clock_after(began, x->rule->timeout_us);
     x->deadline = limit < x->patience ? limit : x->patience;
     x->authorizing = true;
-    atomic_fetch_add(&x->server->shared->in_flight, 1);
     bool goes_on = may_act(x);
-    atomic_fetch_sub(&x->server->shared->in_flight, 1);
     x->authorizing = false;
     upstream_give(x);
     x->asked_us += clock_boot_us() - began;

@@ -23,7 +23,7 @@ static enum metrics_outcome outcome_of_mark(const char *mark)
     } marks[] = {
         {"stored", METRICS_CREATED},    {"replayed", METRICS_REPLAYED},
         {"released", METRICS_RELEASED}, {"unknown", METRICS_UNKNOWN},
-        {"bypassed", METRICS_BYPASSED},
+        {"bypassed", METRICS_BYPASSED}, {"not-kept", METRICS_CREATED},
     };
     for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
         if (strcmp(mark, marks[i].mark) == 0)

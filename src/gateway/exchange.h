@@ -91,6 +91,7 @@ struct exchange {
     bool owned;       /* a request or a probe went upstream, or was about to */
     bool rehashed;    /* by the recipe of a record that was found */
     bool unprotected; /* the store cannot decide, and the rule says pass */
+    bool kept;        /* the outcome that was stored holds the answer */
     bool unsent;      /* the upstream may lack part of the request: its connection is used up */
     bool ignorable;   /* its body may be taken for a request: likewise */
     bool authorizing; /* it is asked whether the caller may act as this tenant */

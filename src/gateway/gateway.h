@@ -31,6 +31,7 @@ struct gateway_settings {
     int64_t head_timeout_us;         /* absolute: a request's head */
     int64_t body_timeout_us;         /* absolute: a ruled request's body */
     int64_t idle_timeout_us;         /* a kept-alive client connection */
+    int64_t read_timeout_us;         /* between two reads of an upstream that no rule bounds */
     int64_t write_timeout_us;        /* absolute: an answer to a client */
     int64_t connect_timeout_us;
     int64_t upstream_idle_us;

@@ -108,7 +108,7 @@ static bool send_body(struct pass *pass)
 
 static enum http_read read_head(struct pass *pass)
 {
-    int64_t deadline = clock_after(clock_boot_us(), pass->settings->idle_timeout_us);
+    int64_t deadline = clock_after(clock_boot_us(), pass->settings->read_timeout_us);
     for (int interim = 0; interim < INTERIM_MAX; interim++) {
         enum http_read read = http_conn_read_response(pass->upstream, pass->request->method,
                                                       deadline, &pass->response);
@@ -146,7 +146,7 @@ static bool answer(struct pass *pass)
     struct stream stream = {
         .from = pass->upstream,
         .to = &client->conn,
-        .stall_us = pass->settings->idle_timeout_us,
+        .stall_us = pass->settings->read_timeout_us,
         .write_timeout_us = pass->settings->write_timeout_us,
     };
     bool open_end =
@@ -196,7 +196,7 @@ static void answer_switch(struct pass *pass)
     pass_count(client, mark_of(pass));
     if (!buf_ok(&head) || http_conn_write(&client->conn, &part, 1, deadline) != 0)
         return;
-    client->cut_off = !tunnel_run(&client->conn, pass->upstream, pass->settings->idle_timeout_us);
+    client->cut_off = !tunnel_run(&client->conn, pass->upstream, pass->settings->read_timeout_us);
     if (client->cut_off)
         http_conn_abort(pass->upstream);
 }
@@ -227,9 +227,9 @@ static enum attempt_end exchange_once(struct pass *pass)
     enum http_read read = read_head(pass);
     if (read == HTTP_READ_OK)
         return ATTEMPT_ANSWERED;
-    if (died_unused(pass, received))
-        return ATTEMPT_AGAIN;
-    return read == HTTP_READ_TIMEOUT ? ATTEMPT_TIMED_OUT : ATTEMPT_BROKE;
+    if (read == HTTP_READ_TIMEOUT)
+        return ATTEMPT_TIMED_OUT;
+    return died_unused(pass, received) ? ATTEMPT_AGAIN : ATTEMPT_BROKE;
 }
 
 static void count_end(const struct pass *pass, enum attempt_end end)

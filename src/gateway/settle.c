@@ -56,6 +56,7 @@ static enum engine_written write_fate(struct exchange *x, struct fate fate)
 {
     struct engine_act act = act_of(x, fate);
     act.outcome = outcome_of(x, &act);
+    x->kept = act.outcome != NULL;
     if (act.kind == STORE_FINISH)
         CRASH_POINT(before_outcome_commit);
     else if (fate.write == FATE_DOUBT)
@@ -78,7 +79,7 @@ static const char *mark_of(const struct exchange *x, enum fate_write write)
         return "released";
     if (write == FATE_DOUBT)
         return x->rule->unknown == RECORD_UNKNOWN_RETRY ? "released" : "unknown";
-    return "stored";
+    return x->kept ? "stored" : "not-kept";
 }
 
 /* The failure that a probe was to clear up. An answer of the upstream that is in doubt goes to the

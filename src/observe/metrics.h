@@ -80,7 +80,7 @@ enum metric {
 /* How an answer ended for its client (contract section 10; docs/decisions/0007 says what counts as
  * what). */
 #define METRICS_OUTCOMES(X)                                                                        \
-    X(CREATED, "created")         /* first attempt, outcome kept */                                \
+    X(CREATED, "created")         /* first attempt, done */                                        \
     X(REPLAYED, "replayed")       /* the kept outcome again */                                     \
     X(MISMATCH, "mismatch")       /* the key of another request */                                 \
     X(IN_PROGRESS, "in_progress") /* the first still runs */                                       \

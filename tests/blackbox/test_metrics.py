@@ -196,7 +196,7 @@ def test_responses_of_the_upstream_are_counted_by_class(both, upstream, route):
 @pytest.mark.parametrize("route", ["/refunds", "/other"])
 def test_an_upstream_that_fails_is_counted_by_the_way_it_fails(pawl, upstream, route):
     """found: C-H2"""
-    gateway, admin = with_admin(pawl, "idle_timeout: 1s\n" + CONFIG + "    timeout: 1s\n")
+    gateway, admin = with_admin(pawl, "read_timeout: 1s\n" + CONFIG + "    timeout: 1s\n")
     for n, (reply, reason) in enumerate([(resets(), "reset"), (closes(), "reset"),
                                          (Reply(raw=b"SSH-2.0-x\r\n\r\n"), "malformed")]):
         before = upstream_counts(admin)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from upstream import Reply, say
-from wire import Answer, request_bytes
+from wire import Answer, Later, request_bytes
 
 CONFIG = """
 tenant: none
@@ -20,13 +20,14 @@ def marks(answer: Answer) -> tuple[int, str | None]:
 
 
 def test_a_streamed_answer_passes_live_and_is_410_from_its_head_on(shared, behind, key):
+    """found: E-F5"""
     gate = behind.gate()
     behind.then(Reply(200, headers=(("Content-Type", "text/csv"), ("Content-Length", "5")),
                       framing="none", after=lambda _: gate.pass_through(), close=True))
     with shared.connect() as client:
         client.send(request_bytes("POST", "/export", [("Idempotency-Key", key)], b"{}"))
         start, headers, _ = client.reader.head()  # none of the body has left the upstream
-        assert "200" in start and ("Idempotency-Status", "stored") in headers
+        assert "200" in start and ("Idempotency-Status", "not-kept") in headers
         again = shared.request("POST", "/export", [("Idempotency-Key", key)], b"{}")
         assert again.is_problem(410, "CONFLICT.idempotency.result_not_kept")
         gate.open()
@@ -37,7 +38,7 @@ def test_a_streamed_answer_passes_live_and_is_410_from_its_head_on(shared, behin
 def test_a_small_answer_of_a_streaming_rule_is_whole_and_not_kept(shared, behind, key, framing):
     behind.then(Reply(201, b"x" * 500, framing=framing))
     first = shared.post("/export", {}, key=f'"{key[1:-1]}{framing}"')
-    assert (marks(first), first.body) == ((201, "stored"), b"x" * 500)
+    assert (marks(first), first.body) == ((201, "not-kept"), b"x" * 500)
     again = shared.post("/export", {}, key=f'"{key[1:-1]}{framing}"')
     assert again.is_problem(410, "CONFLICT.idempotency.result_not_kept")
     assert again.json["first"] == {"status": 201}
@@ -55,7 +56,7 @@ def test_an_answer_that_says_not_done_streams_too_and_leaves_nothing(shared, beh
     behind.then(say(503, {"busy": True}, effect=False))
     first = shared.post("/export", {}, key=key)
     assert (marks(first), first.json) == ((503, "released"), {"busy": True})
-    assert marks(shared.post("/export", {}, key=key)) == (201, "stored")
+    assert marks(shared.post("/export", {}, key=key)) == (201, "not-kept")
     assert behind.effects() == 1
 
 
@@ -64,7 +65,52 @@ def test_what_a_probe_found_streams_too(shared, behind, key):
     found = say(200, {"found": True})
     behind.on("GET", f"/probed/{key[1:-1]}", found)
     first = shared.post("/probed", {}, key=key)
-    assert (marks(first), first.json) == ((200, "stored"), {"found": True})
+    assert (marks(first), first.json) == ((200, "not-kept"), {"found": True})
     again = shared.post("/probed", {}, key=key)
     assert again.is_problem(410, "CONFLICT.idempotency.result_not_kept")
     assert behind.effects() == 1
+
+
+# ---- a service that pauses ----
+
+PATIENT = "idle_timeout: 5s\nread_timeout: 60s\nthreads: 1\n" + CONFIG
+
+
+def is_noticed(gateway, clock) -> None:
+    """40 s pass, and the loop serves somebody else, who finds all timers up to date."""
+    clock.advance(40)
+    assert gateway.post("/elsewhere", {}).status == 201
+
+
+@pytest.mark.hooks
+def test_a_silent_service_without_a_rule_has_read_timeout_and_not_the_clients_idle_time(
+        pawl, upstream, clock):
+    """found: E-F6"""
+    gateway = pawl(PATIENT)
+    gate = upstream.hold()
+    polling = Later(lambda: gateway.request("GET", "/long"))
+    gate.wait_for()
+    is_noticed(gateway, clock)
+    gate.open()
+    assert polling.result().json == {"held": True}
+    gate = upstream.hold()
+    polling = Later(lambda: gateway.request("GET", "/long"))
+    gate.wait_for()
+    clock.run_until(lambda: polling.is_done, 5)
+    assert polling.result().is_problem(504, "DEPENDENCY.timeout")
+
+
+@pytest.mark.hooks
+@pytest.mark.parametrize("method, path", [("GET", "/events"), ("POST", "/export")])
+def test_a_stream_may_pause_for_read_timeout(pawl, upstream, clock, method, path):
+    """found: E-F6"""
+    gateway = pawl(PATIENT)
+    gate = upstream.gate()
+    upstream.then(Reply(200, b"data: x\n\n", (("Content-Type", "text/event-stream"),),
+                        framing="close", after=lambda _: gate.pass_through()))
+    with gateway.connect() as client:
+        client.send(request_bytes(method, path, [("Idempotency-Key", "k1")]))
+        client.reader.until(b"data: x\n\n\r\n")
+        is_noticed(gateway, clock)
+        gate.open()
+        assert client.reader.until(b"0\r\n\r\n") == b"0\r\n\r\n"

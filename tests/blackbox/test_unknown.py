@@ -470,7 +470,7 @@ def test_a_probe_answer_that_is_too_large_is_told_and_leaves_only_that_it_was_do
     upstream.then(closes())
     upstream.on("GET", FOUND, Reply(200, b"x" * 5000))
     first = gateway.post("/refunds", BODY, key="k1")
-    assert (marks(first), first.body) == ((200, "stored"), b"x" * 5000)
+    assert (marks(first), first.body) == ((200, "not-kept"), b"x" * 5000)
     again = gateway.post("/refunds", BODY, key="k1")
     assert again.is_problem(410, "CONFLICT.idempotency.result_not_kept")
 

@@ -163,8 +163,9 @@ def test_a_client_that_breaks_off_is_gone_for_the_service_and_the_reverse(tunnel
 
 
 @hooks
-def test_a_tunnel_in_which_nothing_moves_is_closed_after_the_idle_time(tunnelling, clock):
-    gateway = tunnelling("idle_timeout: 60s\n")
+def test_a_tunnel_in_which_nothing_moves_is_closed_after_read_timeout(tunnelling, clock):
+    """found: E-F6"""
+    gateway = tunnelling("idle_timeout: 5s\nread_timeout: 60s\n")
     with opened(gateway) as client:
         for _ in range(5):
             clock.advance(40)

@@ -411,10 +411,11 @@ static void describe(const struct config *config, struct buf *buf)
     buf_printf(buf, "%.*s:%u %.*s:%u %.*s %zu\n", SLICE_ARG(config->listen.host),
                config->listen.port, SLICE_ARG(config->upstream.host), config->upstream.port,
                SLICE_ARG(config->store), config->threads);
-    const int64_t spans[] = {
-        config->drain_us,         config->head_timeout_us,  config->body_timeout_us,
-        config->idle_timeout_us,  config->write_timeout_us, config->connect_timeout_us,
-        config->upstream_idle_us, config->store_timeout_us, config->retry_after_us};
+    const int64_t spans[] = {config->drain_us,         config->head_timeout_us,
+                             config->body_timeout_us,  config->idle_timeout_us,
+                             config->write_timeout_us, config->connect_timeout_us,
+                             config->upstream_idle_us, config->store_timeout_us,
+                             config->retry_after_us,   config->read_timeout_us};
     for (size_t i = 0; i < sizeof(spans) / sizeof(spans[0]); i++)
         buf_printf(buf, "%jd ", (intmax_t)spans[i]);
     buf_printf(buf, "\n%zu %zu %zu %zu %ju %ju %ju %d\n", config->max_connections,
