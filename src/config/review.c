@@ -102,19 +102,6 @@ static void warn_of_store_down(struct reader *reader, const struct rule_draft *d
                        "happen twice");
 }
 
-/* A format that was meant for the keys of clients refuses every key that a template makes. */
-static void warn_of_key_format(struct reader *reader, const struct rule_draft *draft)
-{
-    const struct node *node = draft->set[OPTION_key], *format = draft->set[OPTION_key_format];
-    const struct template *key = &draft->rule.key;
-    bool is_clients = key->n == 1 && key->parts[0].source == TEMPLATE_HEADER;
-    if (node && format && !is_clients && format == reader->base->set[OPTION_key_format] &&
-        draft->rule.key_format_kind != KEY_FORMAT_ANY)
-        complaints_add(reader->warnings, node->place, node->key,
-                       "the key_format of defaults judges this key, too, which no client sends "
-                       "(key_format: any)");
-}
-
 static bool says_500(const struct rule_draft *draft)
 {
     for (size_t i = 0; i < draft->not_done.n; i++)
@@ -196,7 +183,6 @@ void rules_review(struct reader *reader, struct rule_draft *const *drafts, size_
         warn_of_tenant(reader, drafts[later]);
         warn_of_retry(reader, drafts[later]);
         warn_of_store_down(reader, drafts[later]);
-        warn_of_key_format(reader, drafts[later]);
     }
     warn_of_reverse(reader, drafts, n);
     remind_of_500(reader, drafts, n);

@@ -76,6 +76,28 @@ static void compile_answers(struct rule_draft *draft)
     draft->rule.answers = policy;
 }
 
+/* A format that was meant for the keys of clients has nothing to judge where no client sends one.
+ */
+static void check_format(struct reader *reader, const struct rule_draft *base)
+{
+    const struct rule_draft *draft = reader->draft;
+    const struct node *node = draft->set[OPTION_key_format];
+    if (node && node != base->set[OPTION_key_format] &&
+        draft->rule.key_format_kind != KEY_FORMAT_ANY && !template_key_header(&draft->rule.key))
+        complaints_add(reader->errors, node->place, node->key,
+                       "judges what clients send as their key, and this key has no header in it "
+                       "(expected a format at its source, as in {body:/id|uuid4})");
+}
+
+static void check_form(struct reader *reader)
+{
+    const struct rule_draft *draft = reader->draft;
+    const struct node *node = draft->set[OPTION_key];
+    if (node && draft->rule.body_json && template_uses(&draft->rule.key, TEMPLATE_FORM))
+        complaints_add(reader->errors, node->place, node->key,
+                       "{form:..} finds nothing where body: json reads every body as JSON");
+}
+
 static void check_rule(struct reader *reader, const struct node *node,
                        const struct rule_draft *base)
 {
@@ -83,6 +105,8 @@ static void check_rule(struct reader *reader, const struct node *node,
     check_required(reader, node);
     check_probe(reader, base);
     check_answers(reader);
+    check_format(reader, base);
+    check_form(reader);
     if (!reader->draft->set[OPTION_match])
         return;
     check_parameters(reader, &rule->key, OPTION_key, node);

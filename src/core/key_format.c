@@ -7,6 +7,7 @@
 struct key_format {
     enum key_format_kind kind;
     const struct pattern *pattern; /* with KEY_FORMAT_REGEX */
+    struct slice text;             /* of the pattern */
 };
 
 const struct key_format *key_format_new(enum key_format_kind kind, struct slice pattern,
@@ -16,10 +17,28 @@ const struct key_format *key_format_new(enum key_format_kind kind, struct slice 
     *ret_problem = SLICE("out of memory");
     if (!format)
         return NULL;
-    *format = (struct key_format){.kind = kind};
+    *format = (struct key_format){.kind = kind, .text = arena_copy(arena, pattern)};
     if (kind == KEY_FORMAT_REGEX)
         format->pattern = pattern_compile(pattern, arena, ret_problem);
     return kind != KEY_FORMAT_REGEX || format->pattern ? format : NULL;
+}
+
+void key_format_describe(const struct key_format *format, struct buf *buf)
+{
+    switch (format->kind) {
+    case KEY_FORMAT_ANY:
+        buf_add_str(buf, "anything");
+        break;
+    case KEY_FORMAT_UUID:
+        buf_add_str(buf, "a UUID, such as 8e03978e-40d5-43e8-bc93-6894a57f9324");
+        break;
+    case KEY_FORMAT_UUID4:
+        buf_add_str(buf, "a UUID of version 4, such as 8e03978e-40d5-43e8-bc93-6894a57f9324");
+        break;
+    case KEY_FORMAT_REGEX:
+        buf_printf(buf, "what the regular expression %.*s matches", SLICE_ARG(format->text));
+        break;
+    }
 }
 
 /* ---- matching ---- */

@@ -49,6 +49,37 @@ enum key_header key_value_read(struct slice value, enum key_syntax syntax, struc
     return syntax == KEY_SYNTAX_STRICT ? KEY_HEADER_MALFORMED : read_bare(value, ret_key);
 }
 
+static void add_byte(struct buf *buf, unsigned char c)
+{
+    if (c > ' ' && c <= '~')
+        buf_printf(buf, "'%c'", c);
+    else
+        buf_printf(buf, c == ' ' ? "a space" : "0x%02X", c);
+}
+
+void key_value_explain(struct slice value, enum key_syntax syntax, struct buf *buf)
+{
+    struct slice text = slice_trim(value);
+    bool is_string = text.len > 0 && text.at[0] == '"';
+    size_t i = is_string ? 1 : 0;
+    if (!is_string && syntax == KEY_SYNTAX_STRICT) {
+        buf_add_str(buf, "; this route wants it in double quotes");
+        return;
+    }
+    while (i < text.len && text.at[i] >= (is_string ? ' ' : '!') && text.at[i] <= '~' &&
+           (is_string || (text.at[i] != '"' && text.at[i] != ',')))
+        i++;
+    if (i == text.len) {
+        buf_add_str(buf, "; what follows the closing quote are parameters, or it is missing");
+        return;
+    }
+    unsigned char c = (unsigned char)text.at[i];
+    buf_printf(buf, "; byte %zu of it is ", i + 1);
+    add_byte(buf, c);
+    if (!is_string && (c == ' ' || c == ','))
+        buf_add_str(buf, ", which only a quoted string may hold");
+}
+
 static bool is_plain(struct slice text)
 {
     for (size_t i = 0; i < text.len; i++) {

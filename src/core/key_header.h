@@ -35,6 +35,9 @@ enum key_header key_value_read(struct slice value, enum key_syntax syntax, struc
 enum key_header key_header_read(const struct headers *headers, struct slice name,
                                 enum key_syntax syntax, struct arena *arena, struct slice *ret_key);
 
+/* Appends what makes a value malformed: ": byte 3 is ',' (a quoted string may hold it)". */
+void key_value_explain(struct slice value, enum key_syntax syntax, struct buf *buf);
+
 /* `forward_key:`: how keys are spelled to the upstream, which knows an operation by these bytes. */
 enum key_forward {
     KEY_FORWARD_BY_SYNTAX, /* QUOTED under strict syntax; else bare where nobody reads it otherwise:
@@ -64,6 +67,9 @@ struct key_format;
  * keys. NULL: `*ret_problem` says why, in a sentence that lives for ever. */
 const struct key_format *key_format_new(enum key_format_kind kind, struct slice pattern,
                                         struct arena *arena, struct slice *ret_problem);
+
+/* Appends what the format asks for: "a UUID", "what the regex PATTERN matches". */
+void key_format_describe(const struct key_format *format, struct buf *buf);
 
 /* Whether `key` has the format. For UUIDs `*ret_key` is `key` in lower case (in `arena`). False
  * also when memory ran out (arena->failed). Thread-safe. */

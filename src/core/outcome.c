@@ -63,8 +63,9 @@ static bool starts_nocase(struct slice name, struct slice prefix)
 static bool is_of_the_moment(struct slice name, bool keep_cookies)
 {
     static const struct slice never[] = {
-        {"Date", 4},    {"Content-Length", 14},     {"WWW-Authenticate", 16},
-        {"Trailer", 7}, {"Idempotency-Status", 18}, {"Idempotent-Replayed", 19},
+        {"Date", 4},           {"Content-Length", 14},      {"WWW-Authenticate", 16},
+        {"Trailer", 7},        {"Idempotency-Status", 18},  {"Idempotent-Replayed", 19},
+        {"Authorization", 13}, {"Authentication-Info", 19},
     };
     if (SLICE_AMONG(name, never))
         return true;

@@ -38,8 +38,8 @@ size_t outcome_size(const struct outcome *outcome);
 
 /* Appends the lines of an upstream's answer that are kept and replayed (contract section 5): not
  * the hop-by-hop ones, Date, Content-Length, Set-Cookie (unless `keep_cookies`), WWW-Authenticate,
- * Proxy-*, Access-Control-*, Idempotency-Status, Idempotent-Replayed, Error-Code (unless its value
- * is PROVIDER.duplicate), Trailer. */
+ * Authorization, Authentication-Info, Proxy-*, Access-Control-*, Idempotency-Status,
+ * Idempotent-Replayed, Error-Code (unless its value is PROVIDER.duplicate), Trailer. */
 void outcome_keep_fields(const struct headers *headers, bool keep_cookies, struct buf *buf);
 
 /* The value of the first line `name` among `fields`; `.at` NULL: none. */

@@ -16,11 +16,11 @@ bool query_take(struct slice *query, struct slice *ret_pair)
 }
 
 /* One decoded byte off the front of `text` (not empty). A '%' that starts no escape is itself. */
-static char take_byte(struct slice *text)
+static char take_byte(struct slice *text, bool plus)
 {
     char c = text->at[0];
     size_t taken = 1;
-    if (c == '+')
+    if (c == '+' && plus)
         c = ' ';
     else if (c == '%' && text->len >= 3 && hex_decode(slice_make(text->at + 1, 2), &c, 1))
         taken = 3;
@@ -33,7 +33,7 @@ bool query_names(struct slice pair, struct slice name)
     struct slice sent;
     slice_cut(pair, '=', &sent);
     while (sent.len > 0 && name.len > 0) {
-        if (take_byte(&sent) != name.at[0])
+        if (take_byte(&sent, true) != name.at[0])
             return false;
         name = slice_skip(name, 1);
     }
@@ -55,4 +55,15 @@ int query_find(struct slice query, struct slice name, struct slice *ret_value)
     if (found == 1)
         *ret_value = value;
     return found;
+}
+
+struct slice query_decode(struct slice text, bool plus, struct arena *arena)
+{
+    char *decoded = arena_alloc(arena, text.len);
+    size_t len = 0;
+    if (!decoded)
+        return slice_make(NULL, 0);
+    while (text.len > 0)
+        decoded[len++] = take_byte(&text, plus);
+    return slice_make(decoded, len);
 }

@@ -17,6 +17,7 @@ enum argument {
     ARGUMENT_POINTER,
     ARGUMENT_NAME,
     ARGUMENT_SPAN,
+    ARGUMENT_COOKIE,
 };
 
 #define KEY (1U << TEMPLATE_FOR_KEY)
@@ -43,6 +44,7 @@ static const struct source_row sources[] = {
     {"payload", TEMPLATE_PAYLOAD, ARGUMENT_NONE, KEY | PROBE, "{payload}"},
     {"window", TEMPLATE_WINDOW, ARGUMENT_SPAN, KEY, "{window:1h}"},
     {"key", TEMPLATE_KEY, ARGUMENT_NONE, PROBE, "{key}"},
+    {"cookie", TEMPLATE_COOKIE, ARGUMENT_COOKIE, TENANT, "{cookie:name}"},
 };
 #define N_SOURCES (sizeof(sources) / sizeof(sources[0]))
 
@@ -144,6 +146,11 @@ static bool read_header(struct compiler *compiler, struct template_part *part)
                         "%.*s is a credential and would be stored or logged as it is; "
                         "use {tenant}",
                         SLICE_ARG(quoted(name)));
+    if (compiler->use == TEMPLATE_FOR_KEY && part->optional)
+        return complain(compiler,
+                        "a key has no {%.*s} that may be absent: all who do not send it would "
+                        "share one key (require: false passes them)",
+                        SLICE_ARG(quoted(part->written)));
     if (compiler->use == TEMPLATE_FOR_PROBE && part->optional)
         return complain(compiler, "{%.*s} may be absent, and the target would name something else",
                         SLICE_ARG(quoted(part->written)));
@@ -166,6 +173,9 @@ static bool read_argument(struct compiler *compiler, const struct source_row *ro
                         SLICE_ARG(quoted(part->text)));
     case ARGUMENT_NAME:
         return part->text.len > 0 || complain(compiler, "a name is missing: %s", row->form);
+    case ARGUMENT_COOKIE:
+        return is_token(part->text) || complain(compiler, "\"%.*s\" is not the name of a cookie",
+                                                SLICE_ARG(quoted(part->text)));
     case ARGUMENT_SPAN:
         if (duration_parse(part->text, &part->window_us) && part->window_us > 0 &&
             part->window_us != CLOCK_NEVER)
@@ -176,13 +186,56 @@ static bool read_argument(struct compiler *compiler, const struct source_row *ro
     return false;
 }
 
+#define LONGEST_MAX (1024 * 1024)
+
+static bool read_longest(struct compiler *compiler, struct slice text, struct template_part *part)
+{
+    uint64_t longest;
+    if (!slice_to_u64(text, LONGEST_MAX, &longest) || longest == 0)
+        return complain(compiler, "\"%.*s\" is not a number of bytes, as in |max:255",
+                        SLICE_ARG(quoted(text)));
+    part->longest = (size_t)longest;
+    return true;
+}
+
+/* `|uuid4` behind a source whose value clients choose. */
+static bool read_format(struct compiler *compiler, struct slice format, struct template_part *part)
+{
+    struct slice name, problem = {NULL, 0};
+    struct slice argument = slice_cut(format, ':', &name);
+    enum key_format_kind kind = KEY_FORMAT_REGEX;
+    bool fits = part->source == TEMPLATE_HEADER || part->source == TEMPLATE_BODY ||
+                part->source == TEMPLATE_FORM || part->source == TEMPLATE_PATH ||
+                part->source == TEMPLATE_QUERY;
+    if (!fits || compiler->use != TEMPLATE_FOR_KEY)
+        return complain(compiler,
+                        "{%.*s}: a format stands only behind header, body, form, path "
+                        "or query in a key",
+                        SLICE_ARG(quoted(part->written)));
+    if (slice_eq(name, SLICE("max")))
+        return read_longest(compiler, argument, part);
+    if (slice_eq(format, SLICE("uuid")))
+        kind = KEY_FORMAT_UUID;
+    else if (slice_eq(format, SLICE("uuid4")))
+        kind = KEY_FORMAT_UUID4;
+    else if (!slice_eq(name, SLICE("regex")))
+        return complain(compiler,
+                        "there is no format \"%.*s\" (expected |uuid, |uuid4, |max:255 "
+                        "or |regex:PATTERN)",
+                        SLICE_ARG(quoted(format)));
+    part->format = key_format_new(kind, argument, compiler->arena, &problem);
+    return part->format ||
+           complain(compiler, "{%.*s}: %.*s", SLICE_ARG(quoted(part->written)), SLICE_ARG(problem));
+}
+
 static bool read_source(struct compiler *compiler, struct slice written,
                         struct template_part *ret_part)
 {
     static const char *const uses[] = {"a key", "a tenant", "a probe"};
-    struct slice name;
+    struct slice name, source;
     unsigned use = 1U << compiler->use;
-    struct slice argument = slice_cut(written, ':', &name);
+    struct slice format = slice_cut(written, '|', &source);
+    struct slice argument = slice_cut(source, ':', &name);
     const struct source_row *row = find_source(name);
     if (!row)
         return complain(compiler, "there is no source \"%.*s\"; the nearest is %s",
@@ -192,7 +245,8 @@ static bool read_source(struct compiler *compiler, struct slice written,
     if (!argument.at != (row->argument == ARGUMENT_NONE))
         return complain(compiler, "{%.*s} is written %s", SLICE_ARG(quoted(written)), row->form);
     *ret_part = (struct template_part){.source = row->source, .text = argument, .written = written};
-    return read_argument(compiler, row, ret_part);
+    return read_argument(compiler, row, ret_part) &&
+           (!format.at || read_format(compiler, format, ret_part));
 }
 
 /* ---- the whole ---- */
@@ -212,11 +266,26 @@ static bool literal_valid(struct compiler *compiler, struct slice text)
     return true;
 }
 
+/* Where the '}' stands that closes the '{' at the start, or -1. A pattern may hold braces. */
+static ptrdiff_t closing_brace(struct slice text)
+{
+    int depth = 0;
+    for (size_t i = 0; i < text.len; i++) {
+        if (text.at[i] == '\\' && depth > 0 && i + 1 < text.len)
+            i++;
+        else if (text.at[i] == '{')
+            depth++;
+        else if (text.at[i] == '}' && --depth == 0)
+            return (ptrdiff_t)i;
+    }
+    return -1;
+}
+
 /* Takes one literal or one source off the front of `*rest`. */
 static bool read_part(struct compiler *compiler, struct slice *rest, struct template_part *ret_part)
 {
     if (rest->at[0] == '{') {
-        ptrdiff_t end = slice_find(*rest, '}');
+        ptrdiff_t end = closing_brace(*rest);
         if (end < 0)
             return complain(compiler, "a '{' is not closed");
         struct slice written = slice_make(rest->at + 1, (size_t)end - 1);
@@ -280,22 +349,9 @@ static bool check_separation(struct compiler *compiler)
     return true;
 }
 
-/* A key of optional headers alone would be one key for all who send none of them. */
 static bool check_key(struct compiler *compiler)
 {
     const struct template *template = &compiler->template;
-    bool optional = false;
-    bool required = false;
-    for (size_t i = 0; i < template->n; i++) {
-        const struct template_part *part = &template->parts[i];
-        bool fixed = part->source == TEMPLATE_LITERAL || part->source == TEMPLATE_WINDOW ||
-                     part->source == TEMPLATE_ROUTE || part->source == TEMPLATE_METHOD ||
-                     part->source == TEMPLATE_TENANT;
-        optional = optional || part->optional;
-        required = required || !(fixed || part->optional);
-    }
-    if (optional && !required)
-        return complain(compiler, "every source that differs between requests may be absent");
     if (count_parts(template, TEMPLATE_WINDOW) > 1)
         return complain(compiler, "a key has at most one {window:...}");
     if (template->n == count_parts(template, TEMPLATE_WINDOW))
@@ -377,6 +433,43 @@ bool template_uses(const struct template *template, enum template_source source)
     return count_parts(template, source) > 0;
 }
 
+const struct template_part *template_key_header(const struct template *template)
+{
+    const struct template_part *first = NULL;
+    for (size_t i = 0; i < template->n; i++) {
+        const struct template_part *part = &template->parts[i];
+        if (part->source != TEMPLATE_HEADER)
+            continue;
+        if (slice_eq_nocase(part->text, SLICE("Idempotency-Key")))
+            return part;
+        first = first ? first : part;
+    }
+    return first;
+}
+
+static struct slice source_name(const struct template_part *part)
+{
+    struct slice name;
+    slice_cut(part->written, '|', &name);
+    return name;
+}
+
+void template_describe_format(const struct template *template, struct slice source,
+                              const struct key_format *rules, struct buf *buf)
+{
+    for (size_t i = 0; i < template->n; i++) {
+        const struct template_part *part = &template->parts[i];
+        if (part->source == TEMPLATE_LITERAL || !slice_eq(part->written, source))
+            continue;
+        buf_printf(buf, "the value of %.*s is not ", SLICE_ARG(source_name(part)));
+        if (part->longest > 0)
+            buf_printf(buf, "at most %zu bytes long", part->longest);
+        else
+            key_format_describe(part->format ? part->format : rules, buf);
+        return;
+    }
+}
+
 bool template_needs_body(const struct template *template)
 {
     return count_parts(template, TEMPLATE_BODY) + count_parts(template, TEMPLATE_FORM) > 0;
@@ -398,7 +491,9 @@ int64_t template_window_us(const struct template *template)
 bool template_is_credential(const struct template *template)
 {
     for (size_t i = 0; i < template->n; i++)
-        if (template->parts[i].source == TEMPLATE_HEADER && is_credential(template->parts[i].text))
+        if (template->parts[i].source == TEMPLATE_COOKIE ||
+            (template->parts[i].source == TEMPLATE_HEADER &&
+             is_credential(template->parts[i].text)))
             return true;
     return false;
 }

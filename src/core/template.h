@@ -4,7 +4,9 @@
  * braces, compiled once when the config is read, evaluated once per operation. Pure.
  *
  * Sources: {header:NAME} {header:NAME?} {body:/json/pointer} {form:name} {path:param} {query:name}
- * {method} {route} {tenant} {payload} {window:1h}; in probe targets also {key}.
+ * {method} {route} {tenant} {payload} {window:1h}; in probe targets also {key}, in tenants
+ * {cookie:name}. A source of a key that clients fill may carry a format: {body:/id|uuid4}, |uuid,
+ * |max:255 (bytes), |regex:PATTERN (core/pattern.h; braces balanced); UUIDs are folded.
  *
  * Key text: values percent-encoded outside A-Za-z0-9._~/@+-, ':' where two sources touch, literals
  * as written. A literal between two sources must hold a character outside that set that is not '%'
@@ -22,8 +24,9 @@
  *
  * Values: a header must come in exactly one line that Connection does not name, else it counts as
  * missing, with '?' too; {header:Idempotency-Key} is read as a key wherever it stands. A query or
- * form name that comes twice counts as missing. A query value is taken as sent, a path parameter as
- * it stands in the normalised path. Of JSON, strings, numbers (by value) and true or false count.
+ * form name or a cookie that comes twice counts as missing. Query values and path parameters are
+ * decoded for keys and tenants, so that two spellings are one. Of JSON, strings, numbers (by value)
+ * and true or false count.
  */
 #ifndef PAWL_CORE_TEMPLATE_H
 #define PAWL_CORE_TEMPLATE_H
@@ -51,14 +54,17 @@ enum template_source {
     TEMPLATE_PAYLOAD,
     TEMPLATE_WINDOW,
     TEMPLATE_KEY,
+    TEMPLATE_COOKIE,
 };
 
 struct template_part {
     enum template_source source;
-    struct slice text;    /* literal; or the name, pointer, parameter */
-    struct slice written; /* as the template has it, between the braces */
-    bool optional;        /* {header:X?} */
-    int64_t window_us;    /* TEMPLATE_WINDOW */
+    struct slice text;               /* literal; or the name, pointer, parameter */
+    struct slice written;            /* as the template has it, between the braces */
+    bool optional;                   /* {header:X?} */
+    int64_t window_us;               /* TEMPLATE_WINDOW */
+    const struct key_format *format; /* NULL: any value */
+    size_t longest;                  /* bytes of a value; 0: any number */
 };
 
 struct template
@@ -69,7 +75,7 @@ struct template
 
 enum template_use {
     TEMPLATE_FOR_KEY,    /* every source but {key}; no credential: a key is stored as it is */
-    TEMPLATE_FOR_TENANT, /* header, path, query, literals */
+    TEMPLATE_FOR_TENANT, /* header, cookie, path, query, literals */
     TEMPLATE_FOR_PROBE,  /* a target, "/path?query": every source but {window:}; {key} too */
 };
 
@@ -87,6 +93,15 @@ bool template_is_plain_header(const struct template *template);
 
 /* Whether any part has this source. */
 bool template_uses(const struct template *template, enum template_source source);
+
+/* The header that holds the client's key: {header:Idempotency-Key}, else the first header source.
+ * NULL: the client does not choose this key. */
+const struct template_part *template_key_header(const struct template *template);
+
+/* Appends what the value of a source lacks, for a person: "the value of body:/id is not a uuid4".
+ * `source` as templates write it; `rules` is the rule's own format for the client's key. */
+void template_describe_format(const struct template *template, struct slice source,
+                              const struct key_format *rules, struct buf *buf);
 
 /* Whether any part needs the body understood (body, form), or its hash (payload). */
 bool template_needs_body(const struct template *template);
@@ -113,11 +128,13 @@ struct template_facts {
     struct slice key;
     unsigned labels;            /* payload_labels: what else of the body's headers counts */
     enum key_syntax key_syntax; /* how {header:Idempotency-Key} is read */
+    const struct key_format *key_format; /* of the client's key (template_key_header); NULL: any */
 };
 
 enum template_result {
     TEMPLATE_OK,
     TEMPLATE_MISSING, /* a source is absent or empty: *ret_missing names it */
+    TEMPLATE_FORMAT,  /* a source's value lacks its format: *ret_missing names it */
     TEMPLATE_NO_MEMORY,
 };
 
@@ -130,6 +147,12 @@ enum template_result template_probe(const struct template *template,
                                     const struct template_facts *facts, struct arena *arena,
                                     struct buf *buf, struct slice *ret_missing);
 
+/* Judges the client's key, the value of template_key_header, by the rule's format and the source's
+ * own; `*key` is folded where they fold. */
+enum template_result template_judge_key(const struct template *template,
+                                        const struct template_facts *facts, struct arena *arena,
+                                        struct slice *key);
+
 /* Appends the tenant: of a template that is one source, its value as sent; of any other the text as
  * for keys, at any length. So two tenants of one template never meet, and what is stored is what an
  * operator types. */
@@ -137,8 +160,8 @@ enum template_result template_tenant(const struct template *template,
                                      const struct template_facts *facts, struct arena *arena,
                                      struct buf *buf, struct slice *ret_missing);
 
-/* Whether the template names a credential: Authorization, Proxy-Authorization, Cookie, X-Api-Key.
- */
+/* Whether the template names a credential: Authorization, Proxy-Authorization, Cookie, X-Api-Key,
+ * any {cookie:...}. */
 bool template_is_credential(const struct template *template);
 
 #endif

@@ -14,6 +14,8 @@ struct evaluation {
     const struct template *template;
     const struct template_facts *facts;
     struct arena *arena;
+    bool is_key; /* values are judged by their formats */
+    bool url;    /* of a probe target: path and query values keep their escapes */
     struct slice values[TEMPLATE_PARTS_MAX];
 };
 
@@ -125,6 +127,31 @@ static enum template_result form_value_of(const struct evaluation *evaluation, s
     return TEMPLATE_OK;
 }
 
+/* One cookie of its name (RFC 6265 4.2.1), as it was sent. */
+static enum template_result cookie_value(const struct headers *headers, struct slice name,
+                                         struct slice *ret_value)
+{
+    static const struct slice cookie = {"Cookie", 6};
+    const struct header *line;
+    struct slice found = {NULL, 0};
+    size_t at = 0;
+    if (!headers || headers_is_hop_by_hop(headers, cookie))
+        return TEMPLATE_MISSING;
+    while ((line = headers_next(headers, cookie, &at)))
+        for (struct slice rest = line->value; rest.at;) {
+            struct slice pair, sent;
+            rest = slice_cut(rest, ';', &pair);
+            struct slice value = slice_cut(pair, '=', &sent);
+            if (!value.at || !slice_eq(slice_trim(sent), name))
+                continue;
+            if (found.at)
+                return TEMPLATE_MISSING;
+            found = slice_trim(value);
+        }
+    *ret_value = found;
+    return found.len > 0 ? TEMPLATE_OK : TEMPLATE_MISSING;
+}
+
 static struct slice path_value(const struct template_facts *facts, struct slice name)
 {
     for (size_t i = 0; i < facts->n_params; i++)
@@ -163,9 +190,36 @@ static struct slice plain_value(const struct template_facts *facts,
     case TEMPLATE_BODY:
     case TEMPLATE_FORM:
     case TEMPLATE_WINDOW:
+    case TEMPLATE_COOKIE:
         break;
     }
     UNREACHABLE();
+}
+
+/* Values of the request line are percent-encoded, and '+' is a space in queries alone. */
+static enum template_result decode(const struct evaluation *evaluation,
+                                   const struct template_part *part, struct slice *value)
+{
+    bool query = part->source == TEMPLATE_QUERY;
+    if (evaluation->url || (!query && part->source != TEMPLATE_PATH))
+        return TEMPLATE_OK;
+    *value = query_decode(*value, query, evaluation->arena);
+    return value->at ? TEMPLATE_OK : TEMPLATE_NO_MEMORY;
+}
+
+/* What the source and, for the client's own key, the rule ask of a value. */
+static enum template_result check_format(const struct evaluation *evaluation,
+                                         const struct template_part *part, struct slice *value)
+{
+    const struct key_format *formats[] = {part->format, NULL};
+    if (part->longest > 0 && value->len > part->longest)
+        return TEMPLATE_FORMAT;
+    if (evaluation->facts->key_format && template_key_header(evaluation->template) == part)
+        formats[1] = evaluation->facts->key_format;
+    for (size_t i = 0; i < 2; i++)
+        if (formats[i] && !key_format_match(formats[i], *value, evaluation->arena, value))
+            return evaluation->arena->failed ? TEMPLATE_NO_MEMORY : TEMPLATE_FORMAT;
+    return TEMPLATE_OK;
 }
 
 static enum template_result value_of(const struct evaluation *evaluation,
@@ -181,9 +235,11 @@ static enum template_result value_of(const struct evaluation *evaluation,
         return body_value(evaluation, part->text, ret_value);
     case TEMPLATE_FORM:
         return form_value_of(evaluation, part->text, ret_value);
+    case TEMPLATE_COOKIE:
+        return cookie_value(evaluation->facts->headers, part->text, ret_value);
     default:
         *ret_value = plain_value(evaluation->facts, part);
-        return ret_value->len > 0 ? TEMPLATE_OK : TEMPLATE_MISSING;
+        return ret_value->len > 0 ? decode(evaluation, part, ret_value) : TEMPLATE_MISSING;
     }
 }
 
@@ -194,7 +250,9 @@ static enum template_result find_values(struct evaluation *evaluation, struct sl
     for (size_t i = 0; i < evaluation->template->n; i++) {
         const struct template_part *part = &evaluation->template->parts[i];
         enum template_result result = value_of(evaluation, part, &evaluation->values[i]);
-        if (result == TEMPLATE_MISSING)
+        if (result == TEMPLATE_OK && evaluation->is_key)
+            result = check_format(evaluation, part, &evaluation->values[i]);
+        if (result == TEMPLATE_MISSING || result == TEMPLATE_FORMAT)
             *ret_missing = part->written;
         if (result != TEMPLATE_OK)
             return result;
@@ -301,17 +359,28 @@ static void add_key(const struct evaluation *evaluation, struct buf *buf)
     add_digest(evaluation, buf);
 }
 
+enum template_result template_judge_key(const struct template *template,
+                                        const struct template_facts *facts, struct arena *arena,
+                                        struct slice *key)
+{
+    struct evaluation evaluation = {.template = template, .facts = facts, .arena = arena};
+    return check_format(&evaluation, template_key_header(template), key);
+}
+
 enum template_result template_key(const struct template *template,
                                   const struct template_facts *facts, struct arena *arena,
                                   struct buf *buf, struct slice *ret_missing)
 {
-    struct evaluation evaluation = {.template = template, .facts = facts, .arena = arena};
+    struct evaluation evaluation = {
+        .template = template, .facts = facts, .arena = arena, .is_key = true};
     if (template_is_plain_header(template)) {
-        struct slice key;
+        struct slice key = {NULL, 0};
         enum template_result result = TEMPLATE_MISSING;
         if (facts->headers)
             result = key_value(&evaluation, template->parts[0].text, &key);
-        if (result == TEMPLATE_MISSING)
+        if (result == TEMPLATE_OK)
+            result = template_judge_key(template, facts, arena, &key);
+        if (result == TEMPLATE_MISSING || result == TEMPLATE_FORMAT)
             *ret_missing = template->parts[0].written;
         if (result != TEMPLATE_OK)
             return result;
@@ -325,6 +394,16 @@ enum template_result template_key(const struct template *template,
     return buf_ok(buf) ? TEMPLATE_OK : TEMPLATE_NO_MEMORY;
 }
 
+/* A tenant is shown and typed as it is: %0A of a query is none. */
+static bool is_shown_as_sent(const struct template_part *part, struct slice value)
+{
+    bool decoded = part->source == TEMPLATE_QUERY || part->source == TEMPLATE_PATH;
+    for (size_t i = 0; decoded && i < value.len; i++)
+        if ((unsigned char)value.at[i] < ' ' || value.at[i] == 0x7F)
+            return false;
+    return true;
+}
+
 enum template_result template_tenant(const struct template *template,
                                      const struct template_facts *facts, struct arena *arena,
                                      struct buf *buf, struct slice *ret_missing)
@@ -333,6 +412,11 @@ enum template_result template_tenant(const struct template *template,
     enum template_result result = find_values(&evaluation, ret_missing);
     if (result != TEMPLATE_OK)
         return result;
+    for (size_t i = 0; i < template->n; i++)
+        if (!is_shown_as_sent(&template->parts[i], evaluation.values[i])) {
+            *ret_missing = template->parts[i].written;
+            return TEMPLATE_MISSING;
+        }
     if (template->n == 1 && template->parts[0].source != TEMPLATE_LITERAL)
         buf_add_slice(buf, evaluation.values[0]);
     else
@@ -353,7 +437,8 @@ enum template_result template_probe(const struct template *template,
                                     const struct template_facts *facts, struct arena *arena,
                                     struct buf *buf, struct slice *ret_missing)
 {
-    struct evaluation evaluation = {.template = template, .facts = facts, .arena = arena};
+    struct evaluation evaluation = {
+        .template = template, .facts = facts, .arena = arena, .url = true};
     struct slice path;
     size_t start = buf->len;
     enum template_result result = find_values(&evaluation, ret_missing);

@@ -217,12 +217,23 @@ static void make_unretryable(struct problem *problem)
     problem->hint = error_row(ERROR_OUTCOME_UNKNOWN)->hint;
 }
 
+/* The operation is named by what the request says: no new key makes it another one, and what the
+ * record holds may have happened. */
+static void warn_of_derived_key(struct problem *problem)
+{
+    problem->safe_new_key = false;
+    problem->hint = "This route builds the key from the request, and an operation of that name "
+                    "exists. Repeat the first request exactly to retry it.";
+}
+
 static void make_mismatch_exact(const struct exchange *x, struct problem *problem)
 {
     enum record_status status = x->attempt.op.record.status;
     problem->status = x->rule->mismatch_status;
     if (status == RECORD_PENDING || status == RECORD_UNKNOWN)
         warn_of_open_first(problem);
+    else if (!template_key_header(&x->rule->key))
+        warn_of_derived_key(problem);
 }
 
 /* Nothing was done by this request. What an earlier one under the key did is another matter, where

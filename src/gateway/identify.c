@@ -54,6 +54,7 @@ static bool read_tenant(struct exchange *x)
     switch (template_tenant(&x->rule->tenant, &x->found.facts, &x->arena, &x->tenant, &missing)) {
     case TEMPLATE_OK:
         break;
+    case TEMPLATE_FORMAT: /* tenants have none */
     case TEMPLATE_MISSING:
         return refuse(x, ERROR_TENANT_MISSING,
                       "this request has no value where the tenant comes from: ", missing);
@@ -66,45 +67,63 @@ static bool read_tenant(struct exchange *x)
     return buf_ok(&x->tenant) || no_memory(x);
 }
 
-static bool key_has_format(struct exchange *x, struct slice key)
+/* ---- the key ---- */
+
+static bool no_format(struct exchange *x, struct slice source)
 {
-    struct slice folded = {0};
-    if (!key_format_match(x->rule->key_format, key, &x->arena, &folded))
-        return x->arena.failed
-                   ? no_memory(x)
-                   : refuse(x, ERROR_KEY_MALFORMED,
-                            "the key does not have the format this route asks for", slice_of(NULL));
-    buf_add_slice(&x->key, folded);
-    return buf_ok(&x->key) || no_memory(x);
+    struct buf detail BUF_AUTO = buf_make(DETAIL_MAX);
+    template_describe_format(&x->rule->key, source, x->rule->key_format, &detail);
+    return refuse(x, ERROR_KEY_MALFORMED, "", buf_slice(&detail));
 }
 
 static bool refuse_key(struct exchange *x, struct slice name, enum key_header read)
 {
-    bool strict = read == KEY_HEADER_MALFORMED && x->rule->key_syntax == KEY_SYNTAX_STRICT;
+    const struct header *line = headers_find(&x->request->headers, name);
     struct buf detail BUF_AUTO = buf_make(DETAIL_MAX);
-    buf_printf(&detail, "%.*s: %s%s", SLICE_ARG(name), key_header_text(read),
-               strict ? "; this route wants it in double quotes" : "");
+    buf_printf(&detail, "%.*s: %s", SLICE_ARG(name), key_header_text(read));
+    if (read == KEY_HEADER_MALFORMED && line)
+        key_value_explain(line->value, x->rule->key_syntax, &detail);
     return refuse(x, ERROR_KEY_MALFORMED, "", buf_slice(&detail));
 }
 
-/* A key that is one header: judged before the body is read. */
-static bool read_header_key(struct exchange *x, bool *ret_bypass)
+static bool judge_key(struct exchange *x, const struct template_part *part, struct slice key)
 {
-    struct slice name = x->rule->key.parts[0].text;
+    switch (template_judge_key(&x->rule->key, &x->found.facts, &x->arena, &key)) {
+    case TEMPLATE_OK:
+        break;
+    case TEMPLATE_MISSING:
+    case TEMPLATE_FORMAT:
+        return no_format(x, part->written);
+    case TEMPLATE_NO_MEMORY:
+        return no_memory(x);
+    }
+    if (!template_is_plain_header(&x->rule->key))
+        return true;
+    buf_add_slice(&x->key, key);
+    x->client_key = headers_find(&x->request->headers, part->text)->value;
+    return buf_ok(&x->key) || no_memory(x);
+}
+
+/* The client's own key, or its part of one: judged before the body is read. What is composed later
+ * takes other headers than Idempotency-Key as they are. */
+static bool read_header_key(struct exchange *x, const struct template_part *part, bool *ret_bypass)
+{
+    bool is_item = template_is_plain_header(&x->rule->key) ||
+                   slice_eq_nocase(part->text, SLICE("Idempotency-Key"));
     struct slice key = {0};
     enum key_header read =
-        key_header_read(&x->request->headers, name, x->rule->key_syntax, &x->arena, &key);
+        key_header_read(&x->request->headers, part->text, x->rule->key_syntax, &x->arena, &key);
     switch (read) {
     case KEY_HEADER_OK:
-        x->client_key = headers_find(&x->request->headers, name)->value;
-        return key_has_format(x, key);
+        return !is_item || judge_key(x, part, key);
     case KEY_HEADER_ABSENT:
         *ret_bypass = !x->rule->require;
-        return *ret_bypass ? false : refuse(x, ERROR_KEY_MISSING, "this route requires ", name);
+        return *ret_bypass ? false
+                           : refuse(x, ERROR_KEY_MISSING, "this route requires ", part->text);
     case KEY_HEADER_NO_MEMORY:
         return no_memory(x);
     default:
-        return refuse_key(x, name, read);
+        return !is_item || refuse_key(x, part->text, read);
     }
 }
 
@@ -299,9 +318,12 @@ static bool read_template_key(struct exchange *x)
     payload_close(x);
     switch (result) {
     case TEMPLATE_OK:
-        return key_has_format(x, buf_slice(&text));
+        buf_add_slice(&x->key, buf_slice(&text));
+        return buf_ok(&x->key) || no_memory(x);
     case TEMPLATE_MISSING:
         return refuse_source(x, missing);
+    case TEMPLATE_FORMAT:
+        return no_format(x, missing);
     case TEMPLATE_NO_MEMORY:
         break;
     }
@@ -340,15 +362,17 @@ bool identify(struct exchange *x, bool *ret_bypass)
     read_patience(x);
     x->found.facts.query = x->request->query;
     x->found.facts.headers = &x->request->headers;
-    bool header_key = template_is_plain_header(&x->rule->key);
-    if (header_key && !read_header_key(x, ret_bypass))
+    x->found.facts.key_syntax = x->rule->key_syntax;
+    x->found.facts.key_format = x->rule->key_format;
+    const struct template_part *header = template_key_header(&x->rule->key);
+    if (header && !read_header_key(x, header, ret_bypass))
         return false;
     if (!has_one_coding(x) || !read_tenant(x) ||
         (!x->has_body && (!may_send_body(x) || !read_body(x))))
         return false;
     if (!read_payload(x))
         return false;
-    if (!header_key && !read_template_key(x))
+    if (!template_is_plain_header(&x->rule->key) && !read_template_key(x))
         return false;
     payload_close(x);
     x->found.facts.key = buf_slice(&x->key);

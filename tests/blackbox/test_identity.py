@@ -25,6 +25,15 @@ rules:
   - {name: bare, match: POST /bare, forward_key: bare}
   - {name: json, match: POST /json, body: json}
   - {name: json.id, match: POST /json-id, body: json, key: "{body:/id}"}
+  - {name: query, match: POST /query, key: "{query:id}", query: none}
+  - {name: path, match: "POST /path/{id}", key: "{path:id}"}
+  - {name: formats, match: POST /formats, key: "{body:/id|uuid4}"}
+  - {name: longest, match: POST /longest, key: "{body:/id|max:255}"}
+  - {name: both, match: "POST /both/{id}", key: "{header:Idempotency-Key}{path:id}",
+     key_format: uuid4}
+  - {name: optional, match: "POST /optional/{id}", key: "{header:Idempotency-Key}{path:id}",
+     require: false}
+  - {name: held, match: POST /held, key: "{body:/id}"}
 """
 NAME = b"Content-Disposition: form-data; name=amount"
 MULTIPART = (b"preamble\r\n--AAA\r\n" + NAME + b"\r\n\r\n1\r\n--AAA--\r\n"
@@ -199,3 +208,73 @@ def test_a_record_made_before_body_json_is_compared_as_it_was_made(pawl):
     gateway.restart()
     assert mark(send(gateway, "/json", "k", b'{"a": 1}')) == (201, "replayed")
     assert mark(send(gateway, "/json", "k", b'{"a":1}')) == MISMATCH
+
+
+# ---- key text ----
+
+
+@pytest.mark.parametrize("one, other", [("/query?id=ab", "/query?id=a%62"),
+                                        ("/query?id=a+b", "/query?id=a%20b"),
+                                        ("/path/a@b", "/path/a%40b"), ("/path/a:b", "/path/a%3Ab")])
+def test_two_spellings_of_a_value_are_one_operation(shared, one, other):
+    """found: A-M14: a value spelled otherwise runs nothing twice."""
+    first, again = shared.post(one, {}), shared.post(other, {})
+    assert mark(first) == (201, "stored")
+    assert mark(again) in ((201, "replayed"), MISMATCH)
+
+
+def test_a_source_with_a_format_refuses_what_lacks_it_and_folds_uuids(shared, behind):
+    """found: B-F7"""
+    refused = shared.post("/formats", {"id": "not-a-uuid"})
+    assert refused.is_problem(400, "VALIDATION.idempotency.key_malformed")
+    assert "body:/id is not a UUID of version 4" in refused.json["detail"]
+    upper = "8E03978E-40D5-43E8-BC93-6894A57F9324"
+    assert mark(shared.post("/formats", {"id": upper})) == (201, "stored")
+    assert behind.requests[-1]["Idempotency-Key"] == upper.lower()
+
+
+def test_a_value_may_be_held_to_a_length(shared):
+    """found: B-F7: what was hashed has no length any more."""
+    assert mark(shared.post("/longest", {"id": "x" * 255})) == (201, "stored")
+    refused = shared.post("/longest", {"id": "x" * 256})
+    assert refused.is_problem(400, "VALIDATION.idempotency.key_malformed")
+    assert "at most 255 bytes" in refused.json["detail"]
+
+
+def test_key_format_judges_the_clients_key_before_it_is_composed(shared, behind):
+    """found: B-F7, E-W10"""
+    assert mark(send(shared, "/both/1", UUID, b"{}"))[0] == 201
+    refused = send(shared, "/both/1", "k", b"{}")
+    assert refused.is_problem(400, "VALIDATION.idempotency.key_malformed")
+    assert "UUID of version 4" in refused.json["detail"]
+    assert behind.effects() == 1
+
+
+def test_a_request_without_its_optional_key_passes_where_the_key_is_composed_too(shared, behind):
+    """found: E-F4"""
+    assert mark(shared.post("/optional/1", {})) == (201, "bypassed")
+    assert mark(shared.post("/optional/1", {}, key="k")) == (201, "stored")
+    assert mark(shared.post("/optional/1", {}, key="k")) == (201, "replayed")
+    refused = shared.post("/both/1", {})
+    assert refused.is_problem(400, "VALIDATION.idempotency.key_missing")
+
+
+# ---- what a mismatch advises ----
+
+
+def test_a_mismatch_under_a_derived_key_advises_no_new_key(shared):
+    """found: B-F6: a new key would not make it another operation."""
+    shared.post("/held", {"id": "pay_77", "amount": 1})
+    told = shared.post("/held", {"id": "pay_77", "amount": 2})
+    assert mark(told) == MISMATCH
+    assert told.json["safe_new_key"] is False and "new key" not in told.json["hint"]
+    shared.post("/plain", {"amount": 1}, key="chosen")
+    told = shared.post("/plain", {"amount": 2}, key="chosen")
+    assert told.json["safe_new_key"] is True and "new key" in told.json["hint"]
+
+
+def test_a_refusal_that_no_retry_heals_says_so_to_the_sdks_that_ask(shared):
+    """found: E-W1"""
+    shared.post("/plain", {"amount": 1}, key="sdk")
+    told = shared.post("/plain", {"amount": 2}, key="sdk")
+    assert told["X-Should-Retry"] == told["Stripe-Should-Retry"] == "false"

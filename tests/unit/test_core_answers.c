@@ -221,6 +221,8 @@ static void only_what_no_retry_heals_tells_stripes_client_not_to_retry(void **st
         problem_write_fields(&problem, &buf);
         struct slice said = outcome_field(buf_slice(&buf), SLICE("Stripe-Should-Retry"));
         assert_int_equal(said.at != NULL, !problem.retryable);
+        struct slice again = outcome_field(buf_slice(&buf), SLICE("X-Should-Retry"));
+        assert_true(slice_eq(said, again)); /* found: E-W1 */
         if (said.at)
             assert_true(slice_eq(said, SLICE("false")));
     }

@@ -45,7 +45,7 @@ static void a_rule_is_published_whole(void **state)
 static void what_a_rule_says_of_its_own_is_published(void **state)
 {
     static const char *const parts[] = {
-        "\"template\":\"{path:id}#{body:/x/y}{window:1h}\",\"required\":true",
+        "\"template\":\"{header:X-K}#{body:/x/y}{window:1h}\",\"required\":true",
         "\"format\":\"regex\",\"pattern\":\"[a-z]+\\\"\"",
         "\"tenant\":null",
         "\"lifetime\":{\"window\":\"1h\",\"tombstone\":\"7d\"}",
@@ -61,7 +61,7 @@ static void what_a_rule_says_of_its_own_is_published(void **state)
     (void)state;
     char *document = published(
         HEAD
-        "rules:\n- name: a\n  match: PUT /a/{id}\n  key: \"{path:id}#{body:/x/y}{window:1h}\"\n"
+        "rules:\n- name: a\n  match: PUT /a/{id}\n  key: \"{header:X-K}#{body:/x/y}{window:1h}\"\n"
         "  key_format: {regex: '[a-z]+\"'}\n  tombstone: 7d\n"
         "  payload: {exclude: [/sent_at]}\n  query: [a, b]\n  headers: []\n"
         "  remember: all\n  duplicate: {ack: 204}\n  mismatch: 422\n  in_progress: conflict\n"

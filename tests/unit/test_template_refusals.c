@@ -18,6 +18,21 @@ struct refused_row {
     const char *says;
 };
 
+static void expect_refused(const struct refused_row *rows, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
+        struct template template;
+        struct slice problem = {NULL, 0};
+        bool taken =
+            template_compile(slice_of(rows[i].text), rows[i].use, &arena, &template, &problem);
+        char text[512];
+        snprintf(text, sizeof(text), "%.*s", SLICE_ARG(problem));
+        if (taken || !strstr(text, rows[i].says))
+            fail_msg("<%s>: taken %d, <%s>", rows[i].text, taken, text);
+    }
+}
+
 static void what_is_no_template_is_refused_with_a_reason(void **state)
 {
     static const struct refused_row rows[] = {
@@ -37,6 +52,7 @@ static void what_is_no_template_is_refused_with_a_reason(void **state)
         {TEMPLATE_FOR_KEY, "{header:Cookie}", "credential"},
         {TEMPLATE_FOR_KEY, "{header:X?}", "may be absent"},
         {TEMPLATE_FOR_KEY, "{header:X?}{tenant}{route}", "may be absent"},
+        {TEMPLATE_FOR_KEY, "{header:X?}{payload}", "require: false"},
         {TEMPLATE_FOR_KEY, "{body:}", "JSON pointer"},
         {TEMPLATE_FOR_KEY, "{body:a}", "JSON pointer"},
         {TEMPLATE_FOR_KEY, "{body:/a~2}", "JSON pointer"},
@@ -71,23 +87,31 @@ static void what_is_no_template_is_refused_with_a_reason(void **state)
          "at most 16 parts"},
     };
     (void)state;
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
-        struct template template;
-        struct slice problem = {NULL, 0};
-        bool taken =
-            template_compile(slice_of(rows[i].text), rows[i].use, &arena, &template, &problem);
-        char text[512];
-        snprintf(text, sizeof(text), "%.*s", SLICE_ARG(problem));
-        if (taken || !strstr(text, rows[i].says))
-            fail_msg("<%s>: taken %d, <%s>", rows[i].text, taken, text);
-    }
+    expect_refused(rows, sizeof(rows) / sizeof(rows[0]));
+}
+
+static void formats_and_cookies_stand_where_they_mean_something(void **state)
+{
+    static const struct refused_row rows[] = {
+        {TEMPLATE_FOR_KEY, "{cookie:sid}", "cannot be part of a key"},
+        {TEMPLATE_FOR_TENANT, "{cookie:a b}", "not the name of a cookie"},
+        {TEMPLATE_FOR_KEY, "{body:/id|uid4}", "there is no format"},
+        {TEMPLATE_FOR_KEY, "{body:/id|max:0}", "number of bytes"},
+        {TEMPLATE_FOR_KEY, "{body:/id|max:x}", "number of bytes"},
+        {TEMPLATE_FOR_KEY, "{body:/id|regex:(a}", "not closed"},
+        {TEMPLATE_FOR_KEY, "{body:/id|regex:[a-z]{3}", "not closed"},
+        {TEMPLATE_FOR_KEY, "{payload|uuid}", "format stands only behind"},
+        {TEMPLATE_FOR_TENANT, "{header:X|uuid}", "format stands only behind"},
+    };
+    (void)state;
+    expect_refused(rows, sizeof(rows) / sizeof(rows[0]));
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_no_template_is_refused_with_a_reason),
+        cmocka_unit_test(formats_and_cookies_stand_where_they_mean_something),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
