@@ -382,13 +382,15 @@ enum record_write record_forget(struct record *record, int64_t token, bool force
 int64_t record_next_token(int64_t last_token, int64_t now)
 {
     int64_t token = max64(last_token + 1, now);
-    CHECK(token > last_token && token < (INT64_C(1) << 53));
+    CHECK(token > last_token && token <= RECORD_TOKEN_MOST);
     return token;
 }
 
 int64_t record_store_time(int64_t wall_us, int64_t high_water, int64_t boot_since_mark_us)
 {
     CHECK(boot_since_mark_us >= 0);
+    if (wall_us > RECORD_TIME_MOST)
+        wall_us = 0;
     return max64(wall_us, high_water + boot_since_mark_us);
 }
 

@@ -212,6 +212,11 @@ enum record_write record_forget(struct record *record, int64_t token, bool force
 /* The next token of a store: grows at every use and never repeats (contract section 1). */
 int64_t record_next_token(int64_t last_token, int64_t now);
 
+/* Tokens stay below 2^53 and are times: a wall clock past the year 2200 is wrong, and is not
+ * believed. */
+#define RECORD_TIME_MOST (INT64_C(7258118400) * CLOCK_US_PER_S)
+#define RECORD_TOKEN_MOST ((INT64_C(1) << 53) - 1)
+
 /* Store time: never behind the wall clock, the high-water mark, or the mark plus boot time passed
  * since it was read. */
 int64_t record_store_time(int64_t wall_us, int64_t high_water, int64_t boot_since_mark_us);

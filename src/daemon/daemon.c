@@ -167,6 +167,30 @@ static void log_store(const struct parts *parts, bool up)
     log_line_end(parts->log, &line);
 }
 
+/* What is told of the wall clock, so that each change is told once. */
+struct clock_told {
+    bool refused;
+    uint64_t jumps;
+};
+
+/* Records that expired by a wrong clock stay so: store time never goes back. */
+static void log_clock(const struct parts *parts, struct clock_told *told)
+{
+    struct store_counts counts = store_counts(parts->store);
+    struct log_line line;
+    if (counts.clock_jumps != told->jumps) {
+        log_line_start(&line, LOG_LEVEL_ERROR, "clock_jumped");
+        log_line_i64(&line, "ahead_s", counts.clock_jump_us / CLOCK_US_PER_S);
+        log_line_end(parts->log, &line);
+    }
+    if (counts.clock_refused != told->refused) {
+        log_line_start(&line, counts.clock_refused ? LOG_LEVEL_ERROR : LOG_LEVEL_INFO,
+                       counts.clock_refused ? "clock_refused" : "clock_believed");
+        log_line_end(parts->log, &line);
+    }
+    *told = (struct clock_told){counts.clock_refused, counts.clock_jumps};
+}
+
 /* The signal that came within `ms`, or 0. */
 static int next_signal(const struct parts *parts, int ms)
 {
@@ -209,7 +233,9 @@ static void reload(struct parts *parts)
 static void serve_on(struct parts *parts)
 {
     bool up = true;
+    struct clock_told told = {0};
     for (;;) {
+        log_clock(parts, &told);
         int signal = next_signal(parts, STORE_POLL_MS);
         if (signal == SIGHUP)
             reload(parts);

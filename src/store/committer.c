@@ -161,25 +161,10 @@ static void trouble(struct committer *c, struct batch *batch, enum backend_statu
     c->retry_at = batch->boot + COMMITTER_RETRY_US;
 }
 
-/* By what the store holds: every process of one boot comes to the same. Only while the store is
- * held, and the wall clock first: a boot time from before a wait would put that wait on top of the
- * store's time, and the next process adds its own. `*ret_boot`: the boot time that goes with it. */
-static int64_t store_time(const struct committer *c, const struct backend_state *state,
-                          int64_t *ret_boot)
-{
-    int64_t wall = clock_wall_us();
-    int64_t boot = clock_boot_us();
-    bool same_boot = c->boot_id != 0 && c->boot_id == state->boot_id && boot > state->time_boot;
-    *ret_boot = boot;
-    return record_store_time(wall, state->time, same_boot ? boot - state->time_boot : 0);
-}
-
 static struct record_world world_of(struct committer *c, const struct backend_state *state,
                                     int64_t *ret_boot)
 {
-    int64_t now = store_time(c, state, ret_boot);
-    int64_t own = atomic_load(&c->offset) + *ret_boot;
-    now = own > now ? own : now;
+    int64_t now = committer_time(c, state, ret_boot);
     bool alive = c->config.is_serve || c->backend->ops->serve_alive(c->backend);
     return (struct record_world){
         .now = now,
@@ -188,14 +173,6 @@ static struct record_world world_of(struct committer *c, const struct backend_st
         .serve_alive = alive,
         .serve_dead_at = alive ? state->serve_since : now,
     };
-}
-
-static void mark_time(const struct committer *c, struct backend_state *state, int64_t now,
-                      int64_t boot)
-{
-    state->time = now;
-    state->time_boot = boot;
-    state->boot_id = c->boot_id;
 }
 
 /* Without space, begins (which may read) and outcomes (which must write) go in separate batches. */
@@ -314,24 +291,16 @@ static enum backend_status apply_ops(struct committer *c, struct batch *batch)
     return BACKEND_OK;
 }
 
-/* The life lock was got round (its file was removed, the store is on a file system that does not
- * keep locks): whoever took the store took the records that run here for orphans. */
-static enum backend_status taken_over(struct committer *c)
-{
-    c->backend->ops->rollback(c->backend);
-    snprintf(c->backend->problem, sizeof c->backend->problem,
-             "another `pawl serve` took this store; stop one of the two, and restart the other");
-    return BACKEND_GONE;
-}
-
 static enum backend_status work(struct committer *c, struct batch *batch)
 {
     struct apply *apply = &batch->apply;
     enum backend_status status = c->backend->ops->begin(c->backend, &apply->state);
     if (status != BACKEND_OK)
         return status;
-    if (c->config.is_serve && apply->state.serve != c->self)
-        return taken_over(c);
+    if (!committer_may_go_on(c, &apply->state)) {
+        c->backend->ops->rollback(c->backend);
+        return BACKEND_GONE;
+    }
     take_ops(c, batch);
     committer_look_at_space(c, batch->boot);
     apply->backend = c->backend;
@@ -350,7 +319,7 @@ static enum backend_status work(struct committer *c, struct batch *batch)
         c->backend->ops->rollback(c->backend);
         return status;
     }
-    mark_time(c, &apply->state, apply->world.now, batch->held);
+    committer_mark_time(c, &apply->state, apply->world.now, batch->held);
     return c->backend->ops->commit(c->backend, &apply->state, apply->changed);
 }
 
@@ -555,8 +524,7 @@ struct committer *committer_new(const struct store_config *config, struct backen
     c->self = (int64_t)(random_u64() >> 2) | 1;
     c->heartbeat_at = CLOCK_NEVER;
     c->lease_least = CLOCK_NEVER;
-    int64_t wall = clock_wall_us();
-    publish_time(c, wall, clock_boot_us());
+    publish_time(c, 0, clock_boot_us());
     return c;
 }
 
@@ -582,13 +550,17 @@ enum backend_status committer_register(struct committer *c)
     enum backend_status status = c->backend->ops->begin(c->backend, &state);
     if (status != BACKEND_OK)
         return status;
+    if (!committer_is_sane(c, &state)) {
+        c->backend->ops->rollback(c->backend);
+        return BACKEND_GONE;
+    }
     int64_t boot;
-    int64_t now = store_time(c, &state, &boot);
+    int64_t now = committer_time(c, &state, &boot);
     publish_time(c, now, boot);
     if (c->config.is_serve) {
         state.serve = c->self;
         state.serve_since = now;
-        mark_time(c, &state, now, boot);
+        committer_mark_time(c, &state, now, boot);
     }
     c->seen = state;
     atomic_store(&c->forgets, state.forgets);

@@ -68,10 +68,13 @@ struct committer {
     atomic_llong busy_since; /* boot time at which the running or failing batch began; 0: idle */
     atomic_llong forgets;
     atomic_llong seen_at; /* boot time of the last batch that committed: `forgets` was read then */
-    atomic_ullong space_free; /* store_counts */
-    atomic_ullong reserve;    /* the disk reserve as it was last reckoned; 0: not known */
-    atomic_bool low_on_space; /* under it */
-    atomic_llong full_until;  /* boot time; until then a batch without space makes it full */
+    atomic_ullong space_free;  /* store_counts */
+    atomic_ullong reserve;     /* the disk reserve as it was last reckoned; 0: not known */
+    atomic_bool low_on_space;  /* under it */
+    atomic_llong full_until;   /* boot time; until then a batch without space makes it full */
+    atomic_bool clock_refused; /* store_counts */
+    atomic_llong clock_jump;
+    atomic_ullong clock_jumps;
     atomic_bool gone;
     atomic_bool dead;
 };
@@ -109,6 +112,19 @@ static inline bool committer_writes_wait(const struct committer *committer, int6
 {
     return committer->write_at != 0 && boot < committer->write_at;
 }
+
+/* ---- committer_time.c, for committer.c ---- */
+
+/* Store time now, with the store held; `*ret_boot`: the boot time that goes with it. */
+int64_t committer_time(struct committer *committer, const struct backend_state *state,
+                       int64_t *ret_boot);
+void committer_mark_time(const struct committer *committer, struct backend_state *state,
+                         int64_t now, int64_t boot);
+
+/* Whether the state may be believed; and whether the store is still this process's. False: its
+ * backend says in `problem` what is wrong. */
+bool committer_is_sane(struct committer *committer, const struct backend_state *state);
+bool committer_may_go_on(struct committer *committer, const struct backend_state *state);
 
 /* ---- committer_chores.c, for committer.c: in a batch, what is due ---- */
 

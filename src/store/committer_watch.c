@@ -105,6 +105,9 @@ struct store_counts committer_counts(struct committer *c)
         .last_ok_at = atomic_load(&c->seen_at),
         .space_free = atomic_load(&c->space_free),
         .disk_reserve = atomic_load(&c->reserve),
+        .clock_refused = atomic_load(&c->clock_refused),
+        .clock_jump_us = atomic_load(&c->clock_jump),
+        .clock_jumps = atomic_load(&c->clock_jumps),
         .work = c->work,
     };
     mutex_unlock(&c->mutex);

@@ -140,8 +140,7 @@ void store_run(struct store *store, struct store_op *op, struct parker *parker, 
 int64_t store_now(const struct store *store)
 {
     int64_t marked = atomic_load(&store->committer->offset) + clock_boot_us();
-    int64_t wall = clock_wall_us();
-    return wall > marked ? wall : marked;
+    return record_store_time(clock_wall_us(), marked, 0);
 }
 
 struct slice store_secret(const struct store *store)

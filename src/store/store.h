@@ -316,6 +316,9 @@ struct store_counts {
                               second, so that it shows that it answers */
     uint64_t space_free;   /* bytes, at the last look (one a second); UINT64_MAX: not known */
     uint64_t disk_reserve; /* bytes below which no new operation begins; 0: not known */
+    bool clock_refused;    /* the wall clock is past the year 2200, and is not believed */
+    uint64_t clock_jumps;  /* how often store time went ahead by more than a week at once, */
+    int64_t clock_jump_us; /* and by how much the last time */
     struct store_work work;
 };
 struct store_counts store_counts(struct store *store);

@@ -174,6 +174,60 @@ static void what_is_past_its_time_and_still_there_is_counted(void **state)
     assert_int_equal(counts.expired_oldest, 0);
 }
 
+/* found: D-B16 */
+static void a_wall_clock_past_2200_is_not_believed_and_that_is_said(void **state)
+{
+    struct bed *bed = *state;
+    int64_t token = proceed(bed, 1);
+    assert_false(store_counts(bed->store).clock_refused);
+    clock_test_set((INT64_C(1) << 53) + SECOND, now += SECOND);
+    finish(bed, 1, token, "kept");
+    assert_in_range(proceed(bed, 2), token + 1, now + SECOND);
+    assert_true(store_counts(bed->store).clock_refused);
+    assert_true(store_now(bed->store) <= now + SECOND);
+    set_clock(now + SECOND);
+    assert_in_range(proceed(bed, 3), token + 2, now + SECOND);
+    assert_false(store_counts(bed->store).clock_refused);
+    assert_int_equal(verdict(bed, 1), RECORD_REPLAY);
+}
+
+/* found: D-B16 */
+static void a_store_whose_mark_is_past_2200_is_refused_with_a_way_out(void **state)
+{
+    struct bed *bed = *state;
+    if (bed->kind != STORE_SQLITE)
+        return;
+    finish(bed, 1, proceed(bed, 1), "kept");
+    bed_close(bed);
+    bed_exec(bed, "UPDATE pawl_state SET time = 9007199254740993");
+    enum store_open_result result;
+    char *problem MEM_AUTO = bed_refusal(bed, &result);
+    assert_int_equal(result, STORE_OPEN_FAILED);
+    assert_non_null(strstr(problem, "The clock was wrong"));
+    bed_exec(bed, "UPDATE pawl_state SET time_boot = 0, boot_id = 0,"
+                  " time = CAST(strftime('%s', 'now') AS INTEGER) * 1000000");
+    bed_open(bed);
+    assert_int_equal(verdict(bed, 1), RECORD_REPLAY);
+    proceed(bed, 2);
+}
+
+/* found: D-P7 */
+static void a_wall_clock_that_jumps_far_ahead_is_told_once(void **state)
+{
+    struct bed *bed = *state;
+    proceed(bed, 1);
+    counts_after(bed, SECOND);
+    int64_t boot = now;
+    for (int i = 0; i < 3; i++, boot += SECOND) {
+        clock_test_set(now + 30 * 86400 * SECOND, boot);
+        look(bed, 1);
+        proceed(bed, 10 + (uint64_t)i);
+    }
+    struct store_counts counts = store_counts(bed->store);
+    assert_int_equal(counts.clock_jumps, 1);
+    assert_in_range(counts.clock_jump_us, 29 * 86400 * SECOND, 31 * 86400 * SECOND);
+}
+
 /* found: D-B14 */
 static void an_idle_store_writes_nothing_whatever_it_and_others_hold(void **state)
 {
@@ -369,6 +423,9 @@ int main(void)
         T(a_store_low_on_space_is_not_up_and_says_why_and_replays_go_on),
         T(a_store_whose_writes_found_no_space_is_not_up_until_one_does),
         T(what_is_past_its_time_and_still_there_is_counted),
+        T(a_wall_clock_past_2200_is_not_believed_and_that_is_said),
+        T(a_store_whose_mark_is_past_2200_is_refused_with_a_way_out),
+        T(a_wall_clock_that_jumps_far_ahead_is_told_once),
         T(an_idle_store_writes_nothing_whatever_it_and_others_hold),
         T(the_sweep_keeps_up_with_full_batches_on_a_slow_disk),
         T(no_look_at_a_gauge_goes_over_more_than_its_bound),

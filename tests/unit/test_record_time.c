@@ -255,6 +255,8 @@ static void store_time_never_goes_back_and_never_freezes(void **unused)
     assert_int_equal(record_store_time(NOW, NOW - 5, 0), NOW);
     assert_int_equal(record_store_time(NOW - TTL, NOW, 0), NOW);
     assert_int_equal(record_store_time(NOW - TTL, NOW, 7), NOW + 7);
+    /* found: D-B16 */
+    assert_int_equal(record_store_time(RECORD_TIME_MOST + 1, NOW, 7), NOW + 7);
 }
 
 int main(void)
