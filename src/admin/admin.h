@@ -43,6 +43,11 @@ struct admin_config {
  * token, -EADDRINUSE: somebody else has the address. */
 struct admin *admin_start(const struct admin_config *config, int *ret_error);
 
+/* Whether the store takes new operations, has its reserve of space and answered within five
+ * seconds: what readiness, the gauge and the log line mean by "up". False: `why` (may be NULL) gets
+ * one line. */
+bool admin_store_is_ready(struct store *store, struct buf *why);
+
 /* How keys are logged from now on. From any thread. */
 void admin_set_log_keys(struct admin *admin, bool hashed);
 

@@ -33,10 +33,13 @@ static void add_status(struct buf *cell, const struct keys_view *view)
 {
     const struct record *record = view->record;
     const char *lease = keys_lease_name(view);
-    buf_add_str(cell, record_status_name(record->status));
-    if (lease)
-        buf_printf(cell, ",%s%s", lease, record->doubt ? ",in-doubt" : "");
-    else if (record->status != RECORD_UNKNOWN && view->now >= record->expires_at)
+    bool released = lease && view->lease == RECORD_LEASE_NONE; /* nobody runs it */
+    buf_add_str(cell, released ? lease : record_status_name(record->status));
+    if (lease && !released)
+        buf_printf(cell, ",%s", lease);
+    if (lease && record->doubt)
+        buf_add_str(cell, ",in-doubt");
+    if (!lease && record->status != RECORD_UNKNOWN && view->now >= record->expires_at)
         buf_add_str(cell, ",expired");
 }
 

@@ -156,13 +156,17 @@ static void say_ready(const struct parts *parts, const struct config *config, co
 }
 
 /* One line when the store goes down, one when it is back. */
-static void log_store(const struct parts *parts, bool up)
+static void log_store(const struct parts *parts, bool *up)
 {
     struct log_line line;
     struct buf problem BUF_AUTO = buf_make(PROBLEM_MAX);
-    log_line_start(&line, up ? LOG_LEVEL_INFO : LOG_LEVEL_ERROR, up ? "store_up" : "store_down");
-    store_problem(parts->store, &problem);
-    if (!up)
+    bool is_up = admin_store_is_ready(parts->store, &problem);
+    if (is_up == *up)
+        return;
+    *up = is_up;
+    log_line_start(&line, is_up ? LOG_LEVEL_INFO : LOG_LEVEL_ERROR,
+                   is_up ? "store_up" : "store_down");
+    if (!is_up)
         log_line_str(&line, "problem", buf_slice(&problem));
     log_line_end(parts->log, &line);
 }
@@ -241,10 +245,7 @@ static void serve_on(struct parts *parts)
             reload(parts);
         else if (signal != 0)
             return;
-        if (store_is_up(parts->store) == up)
-            continue;
-        up = !up;
-        log_store(parts, up);
+        log_store(parts, &up);
     }
 }
 

@@ -20,6 +20,7 @@ static void read_store(const struct store_counts *counts, struct metrics_reading
     bool space_known = counts->space_free != UINT64_MAX;
     value[METRIC_STORE_QUEUED] = (double)counts->queued;
     value[METRIC_STORE_FREE] = space_known ? (double)counts->space_free : NAN;
+    value[METRIC_STORE_RESERVE] = (double)counts->disk_reserve;
     value[METRIC_STORE_BATCHES] = (double)work->batches;
     value[METRIC_STORE_CHECKPOINTS] = (double)work->checkpoints;
     reading->store_writes = work->operations;
@@ -46,6 +47,7 @@ static void read_gauges(void *argument, struct metrics_reading *reading)
     reading->unknown = counts.unknown;
     read_store(&counts, reading);
     reading->value[METRIC_STALE] = (double)counts.stale;
+    reading->value[METRIC_EXPIRED] = (double)counts.expired;
     if (counts.unknown_oldest != 0)
         reading->value[METRIC_UNKNOWN_OLDEST] =
             seconds(keys_left(counts.unknown_oldest, store_now(view->store)));
@@ -53,7 +55,7 @@ static void read_gauges(void *argument, struct metrics_reading *reading)
     reading->value[METRIC_CONNECTIONS] = (double)load.connections;
     reading->value[METRIC_IN_FLIGHT] = (double)load.in_flight;
     reading->value[METRIC_BUFFERED] = (double)load.buffered;
-    reading->value[METRIC_STORE_UP] = store_is_up(view->store);
+    reading->value[METRIC_STORE_UP] = admin_store_is_ready(view->store, NULL);
     reading->value[METRIC_LOG_DROPPED] = (double)log_dropped(view->log);
 }
 

@@ -40,12 +40,16 @@
     X(RECORDS, "pawl_records", GAUGE, "status", "Records in the store, by status.")                \
     X(STALE, "pawl_stale_records", GAUGE, "",                                                      \
       "Pending records whose lease has lapsed, counted up to a bound.")                            \
+    X(EXPIRED, "pawl_expired_records", GAUGE, "",                                                  \
+      "Records past their time and still there, counted up to a bound.")                           \
     X(UNKNOWN_OLDEST, "pawl_unknown_oldest_seconds", GAUGE, "",                                    \
       "Age of the oldest record whose outcome is unknown; 0 without one.")                         \
-    X(STORE_UP, "pawl_store_up", GAUGE, "", "1 while the store takes new operations.")             \
+    X(STORE_UP, "pawl_store_up", GAUGE, "", "1 while the store takes new operations and answers.") \
     X(STORE_QUEUED, "pawl_store_queued", GAUGE, "", "Operations that wait for the store.")         \
     X(STORE_FREE, "pawl_store_free_bytes", GAUGE, "",                                              \
       "Free space where the store lies; NaN where that is not known.")                             \
+    X(STORE_RESERVE, "pawl_store_reserve_bytes", GAUGE, "",                                        \
+      "Free space below which no new operation begins; 0 where that is not known.")                \
     X(STORE_BATCHES, "pawl_store_batches_total", COUNTER, "",                                      \
       "Transactions that wrote; each is one sync of the disk.")                                    \
     X(STORE_OPERATIONS, "pawl_store_operations_total", COUNTER, "kind",                            \

@@ -86,6 +86,7 @@ class Gateway:
         self.config = directory / "pawl.yaml"
         self.clock = clock
         self.upstream_port = upstream_port
+        self.wrapper: list[str] = []  # a command that runs it, and becomes it
         self.printed: list[str] = []  # stdout and stderr, of all its lives
         self.process: subprocess.Popen[str] | None = None
         self._readers: list[threading.Thread] = []
@@ -117,7 +118,7 @@ class Gateway:
     def _spawn(self, environment: dict[str, str]) -> None:
         assert self.process is None, "it runs already"
         self.process = subprocess.Popen(
-            [str(PAWL), "serve", "-c", str(self.config)], stdin=subprocess.DEVNULL,
+            [*self.wrapper, str(PAWL), "serve", "-c", str(self.config)], stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace",
             cwd=self.directory, preexec_fn=die_with_the_test,
             env={**os.environ, "PAWL_TEST_CLOCK": str(self.clock.path), **environment})

@@ -10,6 +10,7 @@ import pytest
 from admin import Admin, with_admin
 from conftest import CONFIG, standing
 from gateway import ROOT, free_port
+from test_reload import reload
 from upstream import Reply, closes, resets, say
 from wire import Later, at_once, eventually, request_bytes
 
@@ -227,6 +228,38 @@ def test_records_are_told_by_status(both, upstream):
         assert admin.value("pawl_records", status=status) == 1
     gate.open()
     first.result()
+
+
+def test_a_released_record_is_not_told_as_one_that_runs(both, upstream):
+    """found: C-M6"""
+    gateway, admin = both
+    upstream.then(say(503))
+    gateway.post("/refunds", {}, "k1")
+    assert (admin.value("pawl_records", status="released"),
+            admin.value("pawl_records", status="pending")) == (1, 0)
+
+
+def test_a_store_short_of_space_is_not_up_and_says_so_once_each_way(pawl):
+    """found: C-C3"""
+    gateway, admin = with_admin(pawl, CONFIG)
+    free = int(admin.value("pawl_store_free_bytes"))
+    if free >= 1 << 39:
+        pytest.skip("disk_reserve ends at 1 TiB, and more is free here")
+    assert 0 < admin.value("pawl_store_reserve_bytes") < free
+    reload(gateway, f"admin: 127.0.0.1:{admin.port}\ndisk_reserve: {2 * free}\n{CONFIG}")
+    eventually(lambda: admin.value("pawl_store_up") == 0, "the store counts as full")
+    assert admin.value("pawl_store_reserve_bytes") == 2 * free
+    assert (admin.get("/readyz").status, admin.get("/livez").status) == (503, 200)
+    assert "space" in admin.get("/readyz").json["detail"]
+    assert gateway.post("/refunds", {}, "k1").is_problem(503, "DEPENDENCY.store_unavailable")
+    reload(gateway, f"admin: 127.0.0.1:{admin.port}\n{CONFIG}")
+    eventually(lambda: admin.value("pawl_store_up") == 1, "the store has its reserve")
+    assert gateway.post("/refunds", {}, "k1").status == 201
+
+    def events() -> list[str]:
+        return [line["event"] for line in gateway.log if line["event"].startswith("store_")]
+
+    eventually(lambda: events() == ["store_down", "store_up"], "a line each way")
 
 
 @pytest.mark.hooks
