@@ -16,19 +16,31 @@ struct arena_block {
     alignas(max_align_t) char bytes[];
 };
 
-static void free_chain(struct arena_block *block)
+static bool count(struct arena *arena, unsigned long long size)
 {
-    while (block) {
-        struct arena_block *next = block->next;
-        mem_free(block);
-        block = next;
-    }
+    if (!arena->counted || atomic_fetch_add(arena->counted, size) + size <= arena->most)
+        return true;
+    atomic_fetch_sub(arena->counted, size);
+    arena->crowded = true;
+    return false;
+}
+
+static void block_free(const struct arena *arena, struct arena_block *block)
+{
+    if (arena->counted)
+        atomic_fetch_sub(arena->counted, sizeof(*block) + block->size);
+    mem_free(block);
 }
 
 void arena_fini(struct arena *arena)
 {
-    free_chain(arena->blocks);
-    *arena = arena_make(arena->max);
+    struct arena_block *block = arena->blocks;
+    while (block) {
+        struct arena_block *next = block->next;
+        block_free(arena, block);
+        block = next;
+    }
+    *arena = arena_make_counted(arena->max, arena->counted, arena->most);
 }
 
 void arena_reset(struct arena *arena)
@@ -53,9 +65,14 @@ static struct arena_block *block_add(struct arena *arena, size_t size)
 {
     if (size > SIZE_MAX - sizeof(struct arena_block))
         return NULL;
-    struct arena_block *block = mem_alloc(sizeof(*block) + size);
-    if (!block)
+    if (!count(arena, sizeof(struct arena_block) + size))
         return NULL;
+    struct arena_block *block = mem_alloc(sizeof(*block) + size);
+    if (!block) {
+        if (arena->counted)
+            atomic_fetch_sub(arena->counted, sizeof(*block) + size);
+        return NULL;
+    }
     block->next = arena->blocks;
     block->size = size;
     block->used = 0;
@@ -99,7 +116,9 @@ void *arena_alloc(struct arena *arena, size_t size)
     void *at = NULL;
     if (size == 0)
         size = 1;
-    if (!arena->failed && size <= arena->max - arena->used)
+    if (!arena->failed && size > arena->max - arena->used)
+        arena->too_large = true;
+    else if (!arena->failed)
         at = take(arena, size);
     if (!at) {
         arena->failed = true;

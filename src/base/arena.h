@@ -8,6 +8,7 @@
 #define PAWL_BASE_ARENA_H
 
 #include "base/slice.h"
+#include <stdatomic.h>
 
 struct arena_block;
 
@@ -15,7 +16,11 @@ struct arena {
     struct arena_block *blocks; /* newest first */
     size_t used;                /* bytes handed out since the last reset */
     size_t max;
-    bool failed;
+    bool failed;            /* an allocation was refused, because: */
+    bool too_large;         /*   it passed `max`; */
+    bool crowded;           /*   or with what others hold it passed `most`; else: no memory */
+    atomic_ullong *counted; /* bytes of this arena's blocks and of others'; NULL: not counted */
+    unsigned long long most;
 };
 
 #define ARENA_AUTO __attribute__((cleanup(arena_fini)))
@@ -26,6 +31,14 @@ static inline struct arena arena_make(size_t max)
     return (struct arena){.max = max};
 }
 
+/* The same, whose memory counts in `*counted`, which must not pass `most`. From any thread. */
+static inline struct arena arena_make_counted(size_t max, atomic_ullong *counted,
+                                              unsigned long long most)
+{
+    return (struct arena){.max = max, .counted = counted, .most = most};
+}
+
+/* Gives everything back. It may be used again. */
 void arena_fini(struct arena *arena);
 
 /* Gives everything back but one block, for the next request. */

@@ -61,6 +61,12 @@ bool compress_pack(struct compress *compress, struct slice body, struct buf *out
     return take(out, ZSTD_compress2(packer, room, room_len, body.at, body.len));
 }
 
+uint64_t compress_size(struct slice packed)
+{
+    unsigned long long size = ZSTD_getFrameContentSize(packed.at, packed.len);
+    return size == ZSTD_CONTENTSIZE_UNKNOWN || size == ZSTD_CONTENTSIZE_ERROR ? 0 : size;
+}
+
 bool compress_unpack(struct compress *compress, struct slice packed, size_t max, struct buf *out)
 {
     unsigned long long size = ZSTD_getFrameContentSize(packed.at, packed.len);

@@ -23,6 +23,9 @@ void compress_fini(struct compress *compress);
  * byte; it has failed when there is no memory, or no room for body.len bytes under its `max`. */
 bool compress_pack(struct compress *compress, struct slice body, struct buf *out);
 
+/* How many bytes a packed body has unpacked; 0 when it is no frame that says so. */
+uint64_t compress_size(struct slice packed);
+
 /* Appends what was packed, at most `max` bytes. False: `out` is as it was and buf_ok when `packed`
  * is damaged, is no such frame or holds more; it has failed for want of memory or of room. */
 bool compress_unpack(struct compress *compress, struct slice packed, size_t max, struct buf *out);

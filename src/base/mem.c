@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/mem.h"
 
+#include <malloc.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -68,4 +69,9 @@ char *mem_copy(const void *from, size_t len)
 void mem_free(void *at)
 {
     free(at);
+}
+
+void mem_trim(void)
+{
+    (void)malloc_trim(0);
 }

@@ -23,6 +23,9 @@ char *mem_copy(const void *from, size_t len);
 
 void mem_free(void *at);
 
+/* Gives memory that was freed back to the system; takes a while. */
+void mem_trim(void);
+
 /* Cleanup attribute: frees the pointer variable when its scope ends. */
 static inline void mem_free_at(void *variable)
 {

@@ -251,6 +251,8 @@ static int acquire(struct probe *probe, struct engine *engine, bool *ret_acquire
     case ENGINE_MISMATCH:
     case ENGINE_OUTCOME_UNKNOWN:
         break;
+    case ENGINE_NO_ROOM:
+    case ENGINE_TOO_LARGE:
     case ENGINE_LIMITED:
     case ENGINE_STORE_DOWN:
     case ENGINE_GONE:

@@ -95,6 +95,23 @@ static void read_sections(struct reader *reader, const struct node *root)
     check_tenant(reader, root, base);
 }
 
+/* A body that could never be held would be refused for ever. */
+static void check_bodies(struct reader *reader)
+{
+    const struct config *config = reader->config;
+    const struct node *node = reader->draft->set[OPTION_max_buffered];
+    if (!node)
+        node = reader->draft->set[OPTION_rules];
+    for (size_t i = 0; i < config->rules->n && reader->errors->n == 0; i++) {
+        const struct rule *rule = &config->rules->rules[i];
+        if (rule->protect && (rule->max_request_body > config->max_buffered ||
+                              rule->max_response_body > config->max_buffered))
+            complaints_add(reader->errors, node->place, node->key,
+                           "a rule takes larger bodies than `max_buffered` holds (expected "
+                           "max_buffered of at least max_request_body and max_response_body)");
+    }
+}
+
 /* The published policy is bounded: lists in `defaults` are in it once for each rule. */
 static void check_policy(struct reader *reader)
 {
@@ -130,6 +147,7 @@ static void read_text(struct reader *reader, struct slice text)
     struct rule_draft *base = reader->draft;
     read_sections(reader, root);
     reader->draft = base;
+    check_bodies(reader);
     check_policy(reader);
 }
 

@@ -92,7 +92,7 @@
     X(max_waiting_per_key, OPTION_TOP, config, max_waiting_per_key, count, 0, 1000000, "2000",     \
       "duplicates waiting for one key")                                                            \
     X(max_buffered, OPTION_TOP, config, max_buffered, size, 1, 1024 * GIB, "256MiB",               \
-      "memory for bodies on ruled routes; above it new requests get 429")                          \
+      "memory for bodies and replays on ruled routes; above it new requests get 429")              \
     X(cache, OPTION_TOP, config, cache, size, 0, 1024 * GIB, "32MiB",                              \
       "memory for recent outcomes; 0: off")                                                        \
     X(disk_reserve, OPTION_TOP, config, disk_reserve, disk_reserve, 1, 1024 * GIB, "auto",         \
@@ -162,7 +162,7 @@
       "headers that count")                                                                        \
     X(max_request_body, SHARED, rule_draft, rule.max_request_body, size, 0, GIB, "1MiB",           \
       "a larger request is refused")                                                               \
-    X(max_response_body, SHARED, rule_draft, rule.max_response_body, size, 0, GIB, "1MiB",         \
+    X(max_response_body, SHARED, rule_draft, rule.max_response_body, size, 0, GIB / 2, "1MiB",     \
       "a larger answer passes and is not kept")                                                    \
     X(keep_request, SHARED, rule_draft, rule.keep_request, size, 0, 16 * KIB, "0",                 \
       "how much of a request's body is stored until its outcome is known, for `pawl keys show`")   \

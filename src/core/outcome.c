@@ -18,6 +18,7 @@ struct outcome *outcome_new(int status, bool failed, struct slice fields, struct
     if (!outcome)
         return NULL;
     atomic_init(&outcome->refs, 1);
+    atomic_init(&outcome->holders, 0);
     outcome->status = status;
     outcome->failed = failed;
     outcome->fields = place(outcome->storage, fields);
@@ -41,6 +42,23 @@ void outcome_unref(struct outcome *outcome)
     CHECK(before > 0);
     if (before == 1)
         mem_free(outcome);
+}
+
+/* No count is taken back before it was added: until then its holder is not the last. */
+bool outcome_hold(struct outcome *outcome, atomic_ullong *held)
+{
+    bool first = atomic_fetch_add(&outcome->holders, 1) == 0;
+    if (first)
+        atomic_fetch_add(held, outcome_size(outcome));
+    return first;
+}
+
+void outcome_drop(struct outcome *outcome, atomic_ullong *held)
+{
+    int before = atomic_fetch_sub(&outcome->holders, 1);
+    CHECK(before > 0);
+    if (before == 1)
+        atomic_fetch_sub(held, outcome_size(outcome));
 }
 
 bool outcome_eq(const struct outcome *a, const struct outcome *b)

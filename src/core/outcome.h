@@ -15,6 +15,7 @@
 
 struct outcome {
     atomic_int refs;
+    atomic_int holders;  /* outcome_hold */
     int status;          /* HTTP status */
     bool failed;         /* kept as `failed` */
     struct slice fields; /* header lines */
@@ -29,6 +30,11 @@ struct outcome *outcome_new(int status, bool failed, struct slice fields, struct
 struct outcome *outcome_ref(struct outcome *outcome);
 /* Accepts NULL. */
 void outcome_unref(struct outcome *outcome);
+
+/* Counts it in `*held` while it is held, once however many hold it; true: it is counted from now
+ * on. Every hold ends by a drop, before the reference does. From any thread. */
+bool outcome_hold(struct outcome *outcome, atomic_ullong *held);
+void outcome_drop(struct outcome *outcome, atomic_ullong *held);
 
 /* Same status, fields and body. */
 bool outcome_eq(const struct outcome *a, const struct outcome *b);

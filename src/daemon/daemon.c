@@ -27,6 +27,7 @@
 #define LOG_RING_BYTES ((size_t)2 * 1024 * 1024)
 #define DRAIN_POLL_MS 50
 #define STORE_POLL_MS 1000
+#define TRIM_LEAST ((uint64_t)8 * 1024 * 1024) /* bytes of bodies whose memory is given back */
 #define PROBLEM_MAX ((size_t)1024)
 #define READY_MAX ((size_t)8192) /* a path and three hosts */
 #define IN_USE_TURNS 20          /* tries to open a store that another serve holds, and */
@@ -233,11 +234,25 @@ static void reload(struct parts *parts)
     notify_manager("READY=1");
 }
 
+/* Memory of bodies that are gone goes back to the system: the allocator keeps what lies between
+ * blocks that live. `*most`: what was held since it was last done. */
+static void give_memory_back(const struct parts *parts, uint64_t *most)
+{
+    uint64_t held = gateway_load(parts->gateway).buffered;
+    if (held > *most)
+        *most = held;
+    if (*most < TRIM_LEAST || held > *most / 8)
+        return;
+    *most = 0;
+    mem_trim();
+}
+
 /* Until SIGTERM or SIGINT. */
 static void serve_on(struct parts *parts)
 {
     bool up = true;
     struct clock_told told = {0};
+    uint64_t most_held = 0;
     for (;;) {
         log_clock(parts, &told);
         int signal = next_signal(parts, STORE_POLL_MS);
@@ -246,6 +261,7 @@ static void serve_on(struct parts *parts)
         else if (signal != 0)
             return;
         log_store(parts, &up);
+        give_memory_back(parts, &most_held);
     }
 }
 

@@ -121,6 +121,7 @@ static void fill_begin(struct attempt *attempt, int64_t boot, int64_t deadline_u
     attempt->op.recipe = attempt->recipe;
     attempt->op.origin = attempt->origin;
     attempt->op.begin = attempt->begin;
+    attempt->op.room = attempt->room;
     int64_t wait_until = clock_after(boot, attempt->wait_us);
     if (attempt->wait_us > 0)
         attempt->op.wait_until = wait_until < deadline_us ? wait_until : deadline_us;
@@ -155,6 +156,10 @@ static enum engine_verdict undecided(const struct store_op *op, const struct par
 {
     if (op->status == STORE_LIMITED)
         return ENGINE_LIMITED;
+    if (op->status == STORE_NO_ROOM)
+        return ENGINE_NO_ROOM;
+    if (op->status == STORE_TOO_LARGE)
+        return ENGINE_TOO_LARGE;
     if (op->status != STORE_WITHDRAWN)
         return ENGINE_STORE_DOWN;
     bool own_time_over = op->waits && !parker->interrupted;

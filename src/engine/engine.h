@@ -47,6 +47,7 @@ struct attempt {
     struct slice recipe;       /* of the payload hash */
     struct slice origin;       /* which request this is (core/origin.h); may be empty */
     struct record_begin begin; /* hashes and policies; attempt_id is engine_begin's to fill */
+    struct store_room room;    /* what an outcome to replay must fit into */
     int64_t wait_us;           /* how long to wait for a running first attempt; 0: not at all */
 
     struct digest record_hash; /* after a begin: names the record it was decided on */
@@ -67,6 +68,8 @@ enum engine_verdict {
     ENGINE_RESULT_NOT_KEPT,
     ENGINE_OTHER_RECIPE, /* attempt->op.found_recipe (mem_free): hash again, begin again */
     ENGINE_LIMITED,      /* too many wait, or are queued */
+    ENGINE_NO_ROOM,      /* there is an outcome, which does not fit into attempt->room now */
+    ENGINE_TOO_LARGE,    /* nor ever */
     ENGINE_STORE_DOWN,   /* not decided, nothing acquired */
     ENGINE_GONE,         /* the parker was interrupted, or the deadline passed: nothing acquired */
 };

@@ -112,6 +112,8 @@ const char *keys_status_text(enum store_status status)
     case STORE_DOWN:
     case STORE_FULL:
     case STORE_LIMITED:
+    case STORE_NO_ROOM:
+    case STORE_TOO_LARGE:
     case STORE_WITHDRAWN:
         return "the store did not answer in time; nothing was changed";
     }

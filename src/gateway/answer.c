@@ -346,6 +346,12 @@ void answer_error(struct exchange *x, enum error error, struct slice detail, con
     write_out(x, &head, buf_slice(&body));
 }
 
+void answer_no_room(struct exchange *x)
+{
+    limit_count(x->server, METRICS_LIMIT_MEMORY);
+    answer_error(x, ERROR_LIMITED, SLICE("too many bodies are held in memory"), NULL);
+}
+
 /* ---- verdicts ---- */
 
 /* Nothing was acquired: the client left, the gateway drains, or the store did not decide. */
@@ -384,8 +390,7 @@ static void answer_duplicate(struct exchange *x)
         answer_ack(x);
         break;
     }
-    outcome_unref(outcome);
-    x->attempt.op.found = NULL;
+    bodies_drop_found(x);
 }
 
 /* A client that finds its own bug needs to know where to look. */
@@ -435,6 +440,13 @@ void answer_verdict(struct exchange *x, enum engine_verdict verdict)
     case ENGINE_LIMITED:
         limit_count(x->server, METRICS_LIMIT_WAITING);
         answer_error(x, ERROR_LIMITED, SLICE("too many requests wait"), NULL);
+        return;
+    case ENGINE_NO_ROOM:
+        answer_no_room(x);
+        return;
+    case ENGINE_TOO_LARGE:
+        answer_error(x, ERROR_BODY_TOO_LARGE,
+                     SLICE("the kept response is larger than max_buffered of this gateway"), NULL);
         return;
     case ENGINE_STORE_DOWN:
         answer_error(x, ERROR_STORE_UNAVAILABLE, slice_of(NULL), NULL);

@@ -26,6 +26,39 @@ void bodies_release(struct exchange *x)
     x->held = 0;
 }
 
+bool bodies_hold(struct exchange *x, struct outcome *outcome)
+{
+    atomic_ullong *buffered = &x->server->shared->buffered;
+    return !outcome_hold(outcome, buffered) ||
+           atomic_load(buffered) <= x->plan->settings.max_buffered;
+}
+
+void bodies_drop(struct exchange *x, struct outcome *outcome)
+{
+    outcome_drop(outcome, &x->server->shared->buffered);
+    outcome_unref(outcome);
+}
+
+enum engine_verdict bodies_hold_found(struct exchange *x, enum engine_verdict verdict)
+{
+    struct store_op *op = &x->attempt.op;
+    bool fits = !op->found || op->holds || bodies_hold(x, op->found);
+    op->holds = op->found;
+    if (fits)
+        return verdict;
+    bodies_drop_found(x);
+    return ENGINE_NO_ROOM;
+}
+
+void bodies_drop_found(struct exchange *x)
+{
+    struct store_op *op = &x->attempt.op;
+    if (op->found)
+        bodies_drop(x, op->found);
+    op->found = NULL;
+    op->holds = false;
+}
+
 /* A buffer grows by what it holds, at the most by what may still come. */
 static uint64_t next_part(const struct exchange *x, uint64_t room)
 {

@@ -53,7 +53,7 @@ static enum engine_verdict decide(struct exchange *x)
     client->state = CLIENT_BUSY;
     client->waiting = NULL;
     exchange_note_state(x, verdict);
-    return verdict;
+    return bodies_hold_found(x, verdict);
 }
 
 static enum step own(struct exchange *x, enum step (*ask_upstream)(struct exchange *))

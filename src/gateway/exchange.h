@@ -181,6 +181,15 @@ bool bodies_count(struct exchange *x, uint64_t more);
 bool bodies_would_fit(const struct exchange *x, uint64_t more);
 void bodies_release(struct exchange *x);
 
+/* Counts an outcome while it is on its way, once however many hold it. False: with it they are not
+ * within max_buffered (it is held all the same). Drop also gives the reference back. */
+bool bodies_hold(struct exchange *x, struct outcome *outcome);
+void bodies_drop(struct exchange *x, struct outcome *outcome);
+
+/* The outcome that a begin found: holds it, or gives it back and says so; gives it back. */
+enum engine_verdict bodies_hold_found(struct exchange *x, enum engine_verdict verdict);
+void bodies_drop_found(struct exchange *x);
+
 /* Reads the request's body into x->body, counting as it grows: a client that sends slowly, or
  * announces more than it sends, holds no more than came. `*ret_fits` false: there was no room for
  * all of it. */
@@ -201,6 +210,9 @@ void answer_outcome(struct exchange *x, const struct outcome *outcome, bool repl
 
 /* Writes pawl's own error; `detail` (may be empty) is a sentence about this case. */
 void answer_error(struct exchange *x, enum error error, struct slice detail, const char *mark);
+
+/* The same where max_buffered leaves no room for a body. */
+void answer_no_room(struct exchange *x);
 
 /* Answers a verdict that ends the request. */
 void answer_verdict(struct exchange *x, enum engine_verdict verdict);

@@ -129,10 +129,11 @@ static bool read_header_key(struct exchange *x, const struct template_part *part
 
 static bool too_many_bodies(struct exchange *x)
 {
-    return refuse(x, ERROR_LIMITED, "too many bodies are held in memory", slice_of(NULL));
+    answer_no_room(x);
+    return false;
 }
 
-static bool too_large(struct exchange *x, const char *what)
+static bool refuse_large(struct exchange *x, const char *what)
 {
     struct buf detail BUF_AUTO = buf_make(DETAIL_MAX);
     buf_printf(&detail, "%s is above the %" PRIu64 " bytes that this route takes", what,
@@ -145,7 +146,7 @@ static bool may_send_body(struct exchange *x)
 {
     uint64_t announced = x->request->content_length;
     if (announced > x->rule->max_request_body)
-        return too_large(x, "Content-Length");
+        return refuse_large(x, "Content-Length");
     return bodies_would_fit(x, announced) || too_many_bodies(x);
 }
 
@@ -175,7 +176,7 @@ static bool read_body(struct exchange *x)
         x->has_body = true;
         return true;
     case HTTP_READ_TOO_LARGE:
-        return too_large(x, "the body");
+        return refuse_large(x, "the body");
     case HTTP_READ_REFUSED:
         return refuse(x, ERROR_REQUEST_MALFORMED, http_refusal_text(x->client->conn.refusal),
                       slice_of(NULL));
@@ -209,7 +210,9 @@ enum payload_error payload_open(struct exchange *x, bool as_json)
         .as_json = as_json,
         .max_decoded = x->rule->max_request_body,
     };
-    x->payload_arena = arena_make(PAYLOAD_ARENA_MAX);
+    uint64_t most = x->plan->settings.max_buffered;
+    x->payload_arena = arena_make_counted(most < PAYLOAD_ARENA_MAX ? most : PAYLOAD_ARENA_MAX,
+                                          &x->server->shared->buffered, most);
     enum payload_error error = payload_read(&x->payload_arena, &input, &x->payload);
     if (error == PAYLOAD_OK)
         x->found.facts.payload = &x->payload;
@@ -247,24 +250,47 @@ static unsigned labels_of(const struct exchange *x, const struct payload_selecti
     return twice && selection->version != 1 ? labels | PAYLOAD_LABEL_TYPE : labels;
 }
 
+/* A body of a few KiB may be large once it is decoded: a worker finds out. */
+static bool takes_long(const struct exchange *x)
+{
+    struct slice coding = header_value(x, SLICE("Content-Encoding"));
+    bool coded = coding.len > 0 && !slice_eq_nocase(coding, SLICE("identity"));
+    return x->body.len >= OFFLOAD_LEAST || (coded && x->body.len > 0);
+}
+
+/* Understanding it takes up to 32 times its size: 429 where others hold what it needs, 413 where
+ * it would take (nearly) all there is. `tried`: what it came to. */
+static bool refuse_costly(struct exchange *x, const struct arena *tried)
+{
+    uint64_t most = x->plan->settings.max_buffered;
+    bool alone = x->held + tried->used > most - most / 8;
+    if (tried->crowded && !alone)
+        return too_many_bodies(x);
+    if (!tried->too_large && !tried->crowded)
+        return no_memory(x);
+    return refuse(x, ERROR_BODY_TOO_LARGE,
+                  "understanding this body takes more memory than one body may have",
+                  slice_of(NULL));
+}
+
 static bool hash(struct exchange *x, const struct payload_selection *selection)
 {
     struct hashing h = {.x = x, .selection = selection};
-    bool large = x->body.len >= OFFLOAD_LEAST;
-    if (!large || !fiber_offload(x->server->config->workers, hash_body, &h))
+    if (!takes_long(x) || !fiber_offload(x->server->config->workers, hash_body, &h))
         hash_body(&h);
+    struct arena tried = x->payload_arena; /* for its figures alone */
     if (h.error != PAYLOAD_OK || !h.hashed)
         payload_close(x);
     switch (h.error) {
     case PAYLOAD_OK:
         break;
     case PAYLOAD_TOO_LARGE:
-        return too_large(x, "the decoded body");
+        return refuse_large(x, "the decoded body");
     case PAYLOAD_BAD_CODING:
         return refuse(x, ERROR_REQUEST_MALFORMED, "the body is not what Content-Encoding says",
                       slice_of(NULL));
     case PAYLOAD_NO_MEMORY:
-        return no_memory(x);
+        return refuse_costly(x, &tried);
     }
     if (!h.hashed)
         return no_memory(x);
@@ -345,6 +371,8 @@ static bool fill_attempt(struct exchange *x)
     for (size_t i = 0; i < rule->n_formerly; i++)
         attempt->former[i] = engine_key_hash(x->server->config->engine, attempt->tenant,
                                              rule->formerly[i], attempt->key);
+    attempt->room =
+        (struct store_room){&x->server->shared->buffered, x->plan->settings.max_buffered};
     attempt->wait_us = rule->in_progress_wait_us;
     attempt->begin.lease_us = rule->lease_us;
     attempt->begin.ttl_us = window > 0 ? window : rule->ttl_us;

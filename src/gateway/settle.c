@@ -57,6 +57,8 @@ static enum engine_written write_fate(struct exchange *x, struct fate fate)
     struct engine_act act = act_of(x, fate);
     act.outcome = outcome_of(x, &act);
     x->kept = act.outcome != NULL;
+    if (act.outcome)
+        (void)bodies_hold(x, act.outcome); /* never refused: the effect has happened */
     if (act.kind == STORE_FINISH)
         CRASH_POINT(before_outcome_commit);
     else if (fate.write == FATE_DOUBT)
@@ -69,7 +71,8 @@ static enum engine_written write_fate(struct exchange *x, struct fate fate)
         answer_error(x, ERROR_OUTCOME_NOT_STORED, SLICE("the record store does not take it"), NULL);
     enum engine_written written = engine_written(x->server->config->engine, &x->attempt);
     CRASH_POINT(after_outcome_commit);
-    outcome_unref(act.outcome);
+    if (act.outcome)
+        bodies_drop(x, act.outcome);
     return written;
 }
 

@@ -105,19 +105,53 @@ void apply_fini(struct apply *apply)
     apply->shared = NULL;
 }
 
-static enum backend_status read_outcome(struct apply *apply, const struct store_row *row,
-                                        struct outcome **ret_outcome)
+void apply_forget(struct store_op *op)
+{
+    if (op->holds)
+        outcome_drop(op->found, op->room.held);
+    outcome_unref(op->found);
+    mem_free(op->found_recipe);
+    op->holds = false;
+    op->found = NULL;
+    op->found_recipe = NULL;
+}
+
+static enum backend_status load_outcome(struct apply *apply, struct store_op *op,
+                                        const struct store_row *row)
+{
+    const struct store_room *room = &op->room;
+    uint64_t held = room->held ? atomic_load(room->held) : 0;
+    uint64_t most = !room->held ? UINT64_MAX : held < room->most ? room->most - held : 0;
+    uint64_t size = 0;
+    struct outcome *outcome = NULL;
+    enum backend_status status =
+        apply->backend->ops->outcome(apply->backend, row, most, &outcome, &size);
+    if (status != BACKEND_OK)
+        return status;
+    if (!outcome) {
+        op->status = size > room->most ? STORE_TOO_LARGE : STORE_NO_ROOM;
+        return BACKEND_OK;
+    }
+    if (room->held) {
+        (void)outcome_hold(outcome, room->held);
+        op->holds = true;
+    }
+    outcome_unref(apply->shared);
+    apply->shared = outcome;
+    apply->shared_row = row->id;
+    return BACKEND_OK;
+}
+
+/* Into op->found; with too little room for it op->status says so. */
+static enum backend_status read_outcome(struct apply *apply, struct store_op *op,
+                                        const struct store_row *row)
 {
     if (!apply->shared || apply->shared_row != row->id) {
-        struct outcome *outcome = NULL;
-        enum backend_status status = apply->backend->ops->outcome(apply->backend, row, &outcome);
-        if (status != BACKEND_OK)
+        enum backend_status status = load_outcome(apply, op, row);
+        if (status != BACKEND_OK || op->status != STORE_DONE)
             return status;
-        outcome_unref(apply->shared);
-        apply->shared = outcome;
-        apply->shared_row = row->id;
     }
-    *ret_outcome = outcome_ref(apply->shared);
+    op->found = outcome_ref(apply->shared);
     return BACKEND_OK;
 }
 
@@ -178,7 +212,7 @@ static enum backend_status apply_begin(struct apply *apply, struct store_op *op,
     if (op->verdict == RECORD_OTHER_RECIPE)
         return copy_recipe(op, &row);
     if (op->verdict == RECORD_REPLAY)
-        return read_outcome(apply, &row, &op->found);
+        return read_outcome(apply, op, &row);
     return BACKEND_OK;
 }
 
@@ -306,7 +340,7 @@ static enum backend_status apply_write(struct apply *apply, struct store_op *op,
     op->status = STORE_DONE;
     /* An operator or another life of this attempt was first: its owner compares. */
     if (op->write == RECORD_ALREADY && op->kind == STORE_FINISH && row.record.kept)
-        return read_outcome(apply, &row, &op->found);
+        return read_outcome(apply, op, &row);
     return BACKEND_OK;
 }
 
@@ -323,7 +357,7 @@ static enum backend_status apply_look(struct apply *apply, struct store_op *op)
     op->status = STORE_DONE;
     bool is_final = row.record.status == RECORD_COMPLETE || row.record.status == RECORD_FAILED;
     if (is_final && row.record.kept && apply->world.now < row.record.expires_at)
-        return read_outcome(apply, &row, &op->found);
+        return read_outcome(apply, op, &row);
     return BACKEND_OK;
 }
 

@@ -76,9 +76,10 @@ struct backend_ops {
     enum backend_status (*finish)(struct backend *backend, const struct store_row *row,
                                   const struct outcome *outcome);
     enum backend_status (*remove)(struct backend *backend, const struct store_row *row);
-    /* The kept answer of a final row: a new reference. */
+    /* The kept answer of a final row: a new reference, and its outcome_size; one above `most` is
+     * not loaded, NULL. */
     enum backend_status (*outcome)(struct backend *backend, const struct store_row *row,
-                                   struct outcome **ret_outcome);
+                                   uint64_t most, struct outcome **ret_outcome, uint64_t *ret_size);
 
     /* Renews every lease of `owner` in one statement: lease_until = max(lease_until, now + its
      * lease). `*ret_renewed`: how many there are. */
@@ -132,6 +133,9 @@ struct apply {
 
 /* Drops what the batch shared. */
 void apply_fini(struct apply *apply);
+
+/* Gives back what was found for an operation of a batch that was not committed. */
+void apply_forget(struct store_op *op);
 
 /* Applies one operation to the open batch: core decides, the backend stores. Fills in the results
  * of `op`. `*ret_touched`: its record changed, so that who waits for its key decides again. */

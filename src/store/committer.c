@@ -77,15 +77,10 @@ static void fail_stop(struct committer *c)
     _exit(EXIT_FAIL_STOP);
 }
 
-/* What a batch that was not committed found for them. */
 static void drop_found(struct op_list *ops)
 {
-    for (struct store_op *op = ops->first; op; op = op->next) {
-        outcome_unref(op->found);
-        mem_free(op->found_recipe);
-        op->found = NULL;
-        op->found_recipe = NULL;
-    }
+    for (struct store_op *op = ops->first; op; op = op->next)
+        apply_forget(op);
 }
 
 static void end_all_dead(struct committer *c, struct batch *batch)

@@ -135,7 +135,7 @@ enum backend_status memory_remove(struct backend *backend, const struct store_ro
 }
 
 enum backend_status memory_outcome(struct backend *backend, const struct store_row *from,
-                                   struct outcome **ret_outcome)
+                                   uint64_t most, struct outcome **ret_outcome, uint64_t *ret_size)
 {
     struct row *row = memory_find_row(table_of(backend), &from->key_hash);
     CHECK(row && row->store.id == from->id);
@@ -147,6 +147,11 @@ enum backend_status memory_outcome(struct backend *backend, const struct store_r
             : outcome_new(record->http_status, record->status == RECORD_FAILED, none, none);
     if (!outcome)
         return no_memory(backend);
+    *ret_size = outcome_size(outcome);
+    if (*ret_size > most) {
+        outcome_unref(outcome);
+        outcome = NULL;
+    }
     *ret_outcome = outcome;
     return BACKEND_OK;
 }

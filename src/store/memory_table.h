@@ -104,7 +104,7 @@ enum backend_status memory_finish(struct backend *backend, const struct store_ro
                                   const struct outcome *outcome);
 enum backend_status memory_remove(struct backend *backend, const struct store_row *from);
 enum backend_status memory_outcome(struct backend *backend, const struct store_row *from,
-                                   struct outcome **ret_outcome);
+                                   uint64_t most, struct outcome **ret_outcome, uint64_t *ret_size);
 enum backend_status memory_heartbeat(struct backend *backend, int64_t owner, int64_t now,
                                      size_t *ret_renewed);
 enum backend_status memory_sweep(struct backend *backend, int64_t now, size_t max,

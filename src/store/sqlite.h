@@ -226,7 +226,7 @@ enum backend_status sqlite_finish(struct backend *backend, const struct store_ro
                                   const struct outcome *outcome);
 enum backend_status sqlite_remove(struct backend *backend, const struct store_row *row);
 enum backend_status sqlite_outcome(struct backend *backend, const struct store_row *row,
-                                   struct outcome **ret_outcome);
+                                   uint64_t most, struct outcome **ret_outcome, uint64_t *ret_size);
 enum backend_status sqlite_heartbeat(struct backend *backend, int64_t owner, int64_t now,
                                      size_t *ret_renewed);
 enum backend_status sqlite_sweep(struct backend *backend, int64_t now, size_t max,

@@ -103,7 +103,9 @@ enum store_status {
     STORE_FULL,    /* not applied: no space for what begin would write */
     STORE_LIMITED, /* not applied: too many queued or waiting */
     STORE_NO_MEMORY,
-    STORE_DEAD, /* fail-stop: whether it was applied nobody knows */
+    STORE_NO_ROOM,   /* decided; its outcome would not fit into op.room now */
+    STORE_TOO_LARGE, /* decided; its outcome would never fit */
+    STORE_DEAD,      /* fail-stop: whether it was applied nobody knows */
     STORE_WITHDRAWN,
 };
 
@@ -174,6 +176,13 @@ struct store_audit_list {
     void *argument;
 };
 
+/* Memory that outcomes are loaded into: `held` counts what is in use, by all threads; NULL: not
+ * counted. */
+struct store_room {
+    atomic_ullong *held;
+    uint64_t most;
+};
+
 #define STORE_FORMER_MAX 4 /* former names of one rule */
 
 /* A begin may bring the hashes of former names. When the record it names is gone, the first of them
@@ -202,6 +211,7 @@ struct store_op {
     bool force;               /* release_settled, resolve, forget */
     struct slice actor; /* resolve, release_settled, forget, and the finish of an operator's probe:
                            who does it, for the audit; empty: an owner, who is not audited */
+    struct store_room room; /* begin: what its outcome must fit into; it is asked before a load */
     const struct store_list *list;
     const struct store_audit_list *audits;
     struct parker *parker; /* woken when it has ended */
@@ -218,6 +228,7 @@ struct store_op {
     int64_t forgets;             /* store_forgets when it was decided */
     int64_t decided_at;          /* boot time, not after the decision */
     struct outcome *found;       /* replay, look: a reference of the caller's; NULL: none */
+    bool holds;                  /* `found` is held in room, by its caller (outcome_hold) */
     char *found_recipe;          /* RECORD_OTHER_RECIPE: the record's; mem_free */
 
     /* the committer's own */

@@ -154,9 +154,10 @@ void shadow_told(struct sim *sim, int rule, int64_t row, struct slice body)
         sim->state.time >= now->record.expires_at)
         return;
     struct outcome *stored = NULL;
+    uint64_t size = 0;
     struct backend_state state;
     SIM_CHECK(sim, keeper->ops->begin(keeper, &state) == BACKEND_OK);
-    SIM_CHECK(sim, keeper->ops->outcome(keeper, now, &stored) == BACKEND_OK);
+    SIM_CHECK(sim, keeper->ops->outcome(keeper, now, UINT64_MAX, &stored, &size) == BACKEND_OK);
     keeper->ops->rollback(keeper);
     SIM_HOLDS(sim, SIM_ONE_OUTCOME, slice_eq(stored->body, body));
     outcome_unref(stored);

@@ -245,6 +245,26 @@ static void a_buffer_and_an_arena_without_memory_say_so(void **state)
 }
 #endif
 
+/* found: A-M9 */
+static void a_counted_arena_shares_its_limit_with_others(void **state)
+{
+    (void)state;
+    atomic_ullong counted = 100000;
+    ARENA_AUTO struct arena arena = arena_make_counted(1 << 20, &counted, 110000);
+    assert_non_null(arena_alloc(&arena, 1000));
+    assert_true(counted > 101000);
+    assert_null(arena_alloc(&arena, 20000));
+    assert_true(arena.crowded && !arena.too_large);
+    arena_fini(&arena);
+    assert_int_equal(counted, 100000);
+    counted = 0;
+    assert_non_null(arena_alloc(&arena, 20000));
+    assert_null(arena_alloc(&arena, 1 << 20));
+    assert_true(arena.too_large && !arena.crowded);
+    arena_fini(&arena);
+    assert_int_equal(counted, 0);
+}
+
 static void header_lines_are_found_in_order_without_case(void **state)
 {
     static struct headers headers;
@@ -407,6 +427,7 @@ int main(void)
 #endif
         cmocka_unit_test(header_lines_are_found_in_order_without_case),
         cmocka_unit_test(the_header_list_refuses_one_line_too_many),
+        cmocka_unit_test(a_counted_arena_shares_its_limit_with_others),
         cmocka_unit_test(hop_by_hop_names_are_the_fixed_ones_and_those_listed),
         cmocka_unit_test(a_connection_list_of_too_many_members_is_refused),
         cmocka_unit_test(sha256_gives_the_published_vectors),
