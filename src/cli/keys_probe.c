@@ -347,6 +347,7 @@ static int settle(struct probe *probe)
         return stays_unknown(probe);
     case FATE_RELEASE:
         return did_not_happen(probe);
+    case FATE_DROP:
     case FATE_DOUBT:
     case FATE_NOTHING:
         break;

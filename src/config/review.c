@@ -104,13 +104,13 @@ static void warn_of_store_down(struct reader *reader, const struct rule_draft *d
 
 static bool says_500(const struct rule_draft *draft)
 {
-    for (size_t i = 0; i < draft->not_done.n; i++)
-        if (draft->not_done.at[i] == 500)
+    for (size_t i = 0; i < draft->in_doubt.n; i++)
+        if (draft->in_doubt.at[i] == 500)
             return true;
     return false;
 }
 
-/* A 500 that counts as not done because nobody said anything about it. One line for all rules. */
+/* A 500 that only a person settles. One line for all rules. */
 static void remind_of_500(struct reader *reader, struct rule_draft *const *drafts, size_t n)
 {
     const struct rule_draft *first = NULL;
@@ -118,16 +118,16 @@ static void remind_of_500(struct reader *reader, struct rule_draft *const *draft
     for (size_t i = 0; i < n; i++) {
         const struct rule *rule = &drafts[i]->rule;
         if (!rule->protect || rule->unknown != RECORD_UNKNOWN_HOLD || says_500(drafts[i]) ||
-            fate_policy_sort(&rule->answers, 500) != FATE_SORT_NOT_DONE)
+            fate_policy_sort(&rule->answers, 500) != FATE_SORT_IN_DOUBT)
             continue;
         first = first ? first : drafts[i];
         count++;
     }
     if (first && first->set[OPTION_name])
         complaints_add(reader->reminders, first->set[OPTION_name]->place, SLICE("in_doubt"),
-                       "a 500 counts as not done and the next attempt runs, in %zu rule%s from "
-                       "here on (in_doubt: [500] if it may leave half an effect behind, "
-                       "not_done: [500] if it cannot)",
+                       "a 500 leaves the outcome unknown until a person settles it, in %zu rule%s "
+                       "from here on (unknown: {probe: ...} asks the service, not_done: [500] if "
+                       "it rolls back on every error)",
                        count, count == 1 ? "" : "s");
 }
 

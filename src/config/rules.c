@@ -68,7 +68,7 @@ static void check_answers(struct reader *reader)
 
 static void compile_answers(struct rule_draft *draft)
 {
-    struct fate_policy policy = fate_policy_of(draft->remember, draft->rule.unknown);
+    struct fate_policy policy = fate_policy_of(draft->remember);
     for (size_t i = 0; i < draft->not_done.n; i++)
         fate_policy_move(&policy, draft->not_done.at[i], FATE_SORT_NOT_DONE);
     for (size_t i = 0; i < draft->in_doubt.n; i++)

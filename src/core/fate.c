@@ -20,21 +20,37 @@ enum fate_sort fate_policy_sort(const struct fate_policy *policy, int status)
     return (enum fate_sort)policy->sorts[status - FATE_STATUS_LEAST];
 }
 
-struct fate_policy fate_policy_of(enum fate_remember remember, enum record_unknown unknown)
+#define N_OF(array) (sizeof(array) / sizeof((array)[0]))
+
+static void move_all(struct fate_policy *policy, const int *statuses, size_t n, enum fate_sort sort)
 {
-    static const int not_done[] = {401, 403, 407, 408, 425, 429, 500, 503};
+    for (size_t i = 0; i < n; i++)
+        fate_policy_move(policy, statuses[i], sort);
+}
+
+static const int redirects[] = {301, 307, 308};
+
+struct fate_policy fate_policy_of(enum fate_remember remember)
+{
+    static const int not_done[] = {401, 403, 407, 408, 425, 429, 503, 508};
+    static const int in_doubt[] = {500, 502, 504};
     struct fate_policy policy = {{0}};
+    move_all(&policy, redirects, N_OF(redirects), FATE_SORT_NOT_DONE);
     if (remember == FATE_REMEMBER_ALL)
         return policy;
-    for (size_t i = 0; i < sizeof(not_done) / sizeof(not_done[0]); i++)
-        fate_policy_move(&policy, not_done[i], FATE_SORT_NOT_DONE);
+    move_all(&policy, not_done, N_OF(not_done), FATE_SORT_NOT_DONE);
+    move_all(&policy, in_doubt, N_OF(in_doubt), FATE_SORT_IN_DOUBT);
     for (int status = 400; remember == FATE_REMEMBER_SUCCESS && status < 500; status++)
         fate_policy_move(&policy, status, FATE_SORT_NOT_DONE);
-    fate_policy_move(&policy, 502, FATE_SORT_IN_DOUBT);
-    fate_policy_move(&policy, 504, FATE_SORT_IN_DOUBT);
-    if (unknown == RECORD_UNKNOWN_PROBE)
-        fate_policy_move(&policy, 500, FATE_SORT_IN_DOUBT);
     return policy;
+}
+
+static bool is_redirect(int status)
+{
+    for (size_t i = 0; i < N_OF(redirects); i++)
+        if (status == redirects[i])
+            return true;
+    return false;
 }
 
 enum record_status fate_final_status(int http_status)
@@ -62,7 +78,8 @@ static struct fate fate_of_answer(int status, enum fate_sort sort, enum record_u
     case FATE_SORT_IN_DOUBT:
         return doubt(unknown, ERROR_NONE);
     case FATE_SORT_NOT_DONE:
-        return (struct fate){FATE_RELEASE, FATE_TELL_ANSWER, ERROR_NONE};
+        return (struct fate){is_redirect(status) ? FATE_DROP : FATE_RELEASE, FATE_TELL_ANSWER,
+                             ERROR_NONE};
     case FATE_SORT_FINAL:
         return (struct fate){write_of_final(status), FATE_TELL_ANSWER, ERROR_NONE};
     }

@@ -18,8 +18,8 @@ enum fate_sort {
 
 enum fate_remember {
     FATE_REMEMBER_FINAL,   /* what the client can build on: see fate_policy_of */
-    FATE_REMEMBER_SUCCESS, /* 2xx and 3xx; a 4xx counts as not done */
-    FATE_REMEMBER_ALL,     /* everything */
+    FATE_REMEMBER_SUCCESS, /* the same, and a 4xx counts as not done */
+    FATE_REMEMBER_ALL,     /* everything but a redirect of the request */
 };
 
 #define FATE_STATUS_LEAST 200
@@ -31,9 +31,10 @@ struct fate_policy {
     unsigned char sorts[FATE_STATUS_MOST - FATE_STATUS_LEAST + 1];
 };
 
-/* `final`: not done are 401, 403, 407, 408, 425, 429, 500 and 503, in doubt 502 and 504, and under
- * `probe` 500 too: where the upstream can be asked, it is asked rather than believed. */
-struct fate_policy fate_policy_of(enum fate_remember remember, enum record_unknown unknown);
+/* `final`: not done are 301, 307, 308 (the request is to be sent elsewhere), 401, 403, 407, 408,
+ * 425, 429, 503 and 508, in doubt 500, 502 and 504: an exception after the commit is the commonest
+ * failure of a service. */
+struct fate_policy fate_policy_of(enum fate_remember remember);
 
 /* Moves one status (FATE_STATUS_LEAST to FATE_STATUS_MOST). */
 void fate_policy_move(struct fate_policy *policy, int status, enum fate_sort sort);
@@ -54,6 +55,7 @@ enum fate_write {
     FATE_COMPLETE, /* keep it as `complete` */
     FATE_FAIL,     /* keep it as `failed` */
     FATE_RELEASE,  /* surely not done */
+    FATE_DROP,     /* the same, and to be done elsewhere, under the same key */
     FATE_DOUBT,    /* nobody knows */
     FATE_NOTHING,  /* the record moved on without us */
 };

@@ -51,7 +51,8 @@ enum step forward_run(struct exchange *x)
         return begin_again(x);
     bool live = end == EXCHANGE_ANSWERED && !x->answer.whole;
     struct fate fate = fate_of(x, end); /* the answer's head goes with its connection */
-    x->attempt.begin.spent = fate.write != FATE_RELEASE && end != EXCHANGE_TOKEN_STALE;
+    bool not_done = fate.write == FATE_RELEASE || fate.write == FATE_DROP;
+    x->attempt.begin.spent = !not_done && end != EXCHANGE_TOKEN_STALE;
     if (!live)
         upstream_give(x);
     return settle(x, fate);

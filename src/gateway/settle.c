@@ -23,6 +23,8 @@ static struct engine_act act_of(const struct exchange *x, struct fate fate)
         };
     case FATE_RELEASE:
         return (struct engine_act){.kind = x->probing ? STORE_RELEASE_SETTLED : STORE_RELEASE};
+    case FATE_DROP:
+        return (struct engine_act){.kind = STORE_DROP};
     case FATE_DOUBT:
         return (struct engine_act){.kind = asks_at_once(x, fate) ? STORE_ASK : STORE_DOUBT,
                                    .cause = x->cause};
@@ -78,7 +80,7 @@ static enum engine_written write_fate(struct exchange *x, struct fate fate)
 
 static const char *mark_of(const struct exchange *x, enum fate_write write)
 {
-    if (write == FATE_RELEASE)
+    if (write == FATE_RELEASE || write == FATE_DROP)
         return "released";
     if (write == FATE_DOUBT)
         return x->rule->unknown == RECORD_UNKNOWN_RETRY ? "released" : "unknown";

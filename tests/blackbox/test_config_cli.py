@@ -83,12 +83,12 @@ def test_a_good_config_is_said_to_be_good_and_touches_nothing(tmp_path):
 
 @pytest.mark.parametrize("rules", ["[{name: a, match: POST /a}]",
                                    "[{name: a, match: POST /a}, {name: b, match: POST /b}]"])
-def test_test_reminds_of_a_500_that_counts_as_not_done_in_one_line(tmp_path, rules):
+def test_test_reminds_of_a_500_that_a_person_settles_in_one_line(tmp_path, rules):
     path = written(tmp_path, HEAD + f"rules: {rules}\n")
     ran = ends(path, "--test")
     lines = [line for line in ran.stderr.splitlines() if "in_doubt: " in line]
     assert (ran.returncode, len(lines)) == (0, 1)
-    assert lines[0].startswith(f"{path}:4:16: in_doubt: a 500 counts as not done")
+    assert lines[0].startswith(f"{path}:4:16: in_doubt: a 500 leaves the outcome unknown")
     assert "not_done: [500]" in lines[0]
 
 

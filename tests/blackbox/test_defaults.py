@@ -97,8 +97,10 @@ def test_default_unknown_is_hold(gateway, upstream):
 @pytest.mark.parametrize("status, then", [
     (200, "stored"), (302, "stored"), (404, "stored"), (422, "stored"), (501, "stored"),
     (401, "released"), (403, "released"), (407, "released"), (408, "released"), (425, "released"),
-    (429, "released"), (500, "released"), (503, "released"), (502, "unknown"), (504, "unknown")])
+    (429, "released"), (503, "released"), (508, "released"), (301, "released"), (307, "released"),
+    (308, "released"), (500, "unknown"), (502, "unknown"), (504, "unknown")])
 def test_default_remember_is_final(gateway, upstream, status, then):
+    """found: C-C2, E-F1"""
     upstream.then(say(status))
     assert mark(gateway.post("/refunds", {}, key="k1")) == then
 

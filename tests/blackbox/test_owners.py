@@ -201,6 +201,56 @@ def test_a_forgotten_owner_that_is_told_that_nothing_was_done_may_go_on(pawl, up
     assert effects_of_each(upstream) == {"first": 1}
 
 
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("status", [301, 307, 308])
+def test_a_redirected_request_may_go_where_it_points_under_its_key(pawl, upstream, policy, status):
+    """found: E-F1"""
+    gateway = started(pawl, policy)
+    for target in ("/refunds/", "/refunds?v=2"):
+        upstream.then(say(status, None, ("Location", target), effect=False))
+        first = ask(gateway)
+        assert (first.status, first["Idempotency-Status"]) == (status, "released")
+        assert first["Location"] == target
+        second = gateway.request("POST", target, [("Idempotency-Key", "k1")], b"{}")
+        assert (second.status, second["Idempotency-Status"]) == (201, "stored")
+        forget(gateway)
+    assert upstream.effects() == 2
+    assert len({request["Idempotency-Token"] for request in upstream.requests}) == 4
+
+
+def test_a_redirect_after_a_try_in_doubt_keeps_the_record(pawl, upstream):
+    """found: E-F1"""
+    gateway = started(pawl, "retry")
+    upstream.then(closes(), say(308, None, ("Location", "/refunds?v=2"), effect=False))
+    assert ask(gateway)["Idempotency-Status"] == "released"
+    assert ask(gateway)["Idempotency-Status"] == "released"
+    other = gateway.request("POST", "/refunds?v=2", [("Idempotency-Key", "k1")], b"{}")
+    assert other.is_problem(409, "CONFLICT.idempotency.payload_mismatch")
+    assert ask(gateway)["Idempotency-Status"] == "stored"
+
+
+def test_a_redirect_is_not_kept_under_remember_all(pawl, upstream):
+    gateway = pawl(CONFIG.replace("UNKNOWN", "remember: all"))
+    for status, mark in ((307, "released"), (302, "stored")):
+        upstream.then(say(status, None, ("Location", "/elsewhere"), effect=False))
+        assert ask(gateway)["Idempotency-Status"] == mark
+
+
+def test_waiters_of_a_redirected_request_go_one_by_one(pawl, upstream):
+    """found: E-F1"""
+    gateway = started(pawl, "hold")
+    gate = upstream.gate()
+    upstream.then(say(307, None, ("Location", "/refunds/"), gate=gate, effect=False))
+    first = Later(lambda: ask(gateway))
+    gate.wait_for()
+    others = waiting(gateway)
+    gate.open()
+    assert first.result()["Idempotency-Status"] == "released"
+    marks = sorted(client.answer()["Idempotency-Status"] for client in others)
+    assert marks == ["replayed", "replayed", "stored"]
+    assert upstream.effects() == 1
+
+
 def test_an_owner_in_doubt_asks_before_those_who_wait_and_they_ask_nothing(pawl, upstream):
     """found: D-B11"""
     gateway = started(pawl, "probe")

@@ -24,6 +24,7 @@ rules:
     key: "{header:X-Source-Service}{body:/event_id}"
     payload: ignore
     duplicate: ack
+    not_done: [500]
     ttl: 7d
   - {name: grants.welcome, match: POST /grants/welcome, key: "{body:/user_id}", ttl: forever}
   - {name: users.create, match: POST /users, key: "{payload}"}

@@ -34,7 +34,7 @@ def test_the_policy_of_every_rule_is_published(shared, behind):
     assert refund["tenant"] == {"template": "{header:Authorization}", "credential": True,
                                 "authorized": False}
     assert refund["lifetime"] == {"ttl": "3d", "tombstone": "0"}
-    assert refund["kept"]["in_doubt"] == ["502", "504"]
+    assert refund["kept"]["in_doubt"] == ["500", "502", "504"]
     assert rules["reports"]["lifetime"]["window"] == "1h"
     assert rules["reports"]["duplicate"] == "reject"
     assert rules["auth.refresh"] == {"name": "auth.refresh", "match": "POST /auth/refresh",

@@ -46,7 +46,7 @@ def marks(answer: Answer) -> tuple[int, str | None]:
 
 
 @pytest.mark.parametrize("status, mark", [(200, "stored"), (302, "stored"), (400, "released"),
-                                          (404, "released"), (422, "released"), (500, "released"),
+                                          (404, "released"), (422, "released"), (500, "unknown"),
                                           (501, "stored"), (502, "unknown"), (503, "released")])
 def test_under_remember_success_a_refusal_of_the_upstream_is_not_kept(shared, behind, key, status,
                                                                       mark):

@@ -124,7 +124,7 @@ def test_an_answer_that_drips_but_ends_is_kept_whole(pawl, upstream):
     assert (marks(again), again.body) == ((201, "replayed"), b"x" * 200)
 
 
-@pytest.mark.parametrize("status", [500, 503])
+@pytest.mark.parametrize("status", [429, 503])
 @pytest.mark.parametrize("config", [HOLD, RETRY], ids=["hold", "retry"])
 def test_a_whole_answer_that_says_not_done_is_released(pawl, upstream, config, status):
     gateway = pawl(config)
@@ -134,10 +134,11 @@ def test_a_whole_answer_that_says_not_done_is_released(pawl, upstream, config, s
     assert marks(gateway.post("/refunds", BODY, key="k1")) == (201, "stored")
 
 
-@pytest.mark.parametrize("status", [502, 504])
+@pytest.mark.parametrize("status", [500, 502, 504])
 @pytest.mark.parametrize("config, mark, then", [(HOLD, "unknown", 409), (RETRY, "released", 201)],
                          ids=["hold", "retry"])
 def test_a_whole_answer_in_doubt_is_told_as_it_is(pawl, upstream, config, mark, then, status):
+    """found: C-C2"""
     gateway = pawl(config)
     upstream.then(say(status, {"why": "who knows"}))
     first = gateway.post("/refunds", BODY, key="k1")

@@ -23,7 +23,7 @@ static void what_is_not_written_about_answers_is_the_contracts_default(void **st
     (void)state;
     struct config *config = good(RULE);
     const struct rule *rule = &config->rules->rules[0];
-    struct fate_policy wanted = fate_policy_of(FATE_REMEMBER_FINAL, RECORD_UNKNOWN_HOLD);
+    struct fate_policy wanted = fate_policy_of(FATE_REMEMBER_FINAL);
     assert_memory_equal(&rule->answers, &wanted, sizeof(wanted));
     assert_int_equal(rule->duplicate, RULE_DUPLICATE_REPLAY);
     assert_int_equal(rule->mismatch_status, 409);
@@ -52,10 +52,13 @@ static void remember_sorts_answers_and_lists_move_single_statuses(void **state)
     config_free(config);
 }
 
-static void a_probe_leaves_a_500_in_doubt_wherever_it_stands(void **state)
+static void a_500_is_in_doubt_until_the_rule_says_that_it_is_not(void **state)
 {
     (void)state;
-    struct config *config = with("remember: success\n  unknown: {probe: GET /a}");
+    struct config *config = with("remember: success");
+    assert_sort(config, 500, FATE_SORT_IN_DOUBT);
+    config_free(config);
+    config = with("remember: success\n  unknown: {probe: GET /a}");
     assert_sort(config, 500, FATE_SORT_IN_DOUBT);
     config_free(config);
     config = with("not_done: [500]\n  unknown: {probe: GET /a}");
@@ -257,8 +260,8 @@ static void a_500_under_hold_is_remembered_of_in_one_line_where_nothing_was_said
         const char *more;
         const char *part; /* NULL: nothing */
     } cases[] = {
-        {"", "pawl.yaml:4:9: in_doubt: a 500 counts as not done and the next attempt runs, in 1 "
-             "rule from here on"},
+        {"", "pawl.yaml:4:9: in_doubt: a 500 leaves the outcome unknown until a person settles it, "
+             "in 1 rule from here on"},
         {"- {name: b, match: POST /b}\n", "in 2 rules from here on"},
         {"  remember: success\n", "in 1 rule from here on"},
         {"  in_doubt: [500]\n", NULL},
@@ -287,7 +290,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_not_written_about_answers_is_the_contracts_default),
         cmocka_unit_test(remember_sorts_answers_and_lists_move_single_statuses),
-        cmocka_unit_test(a_probe_leaves_a_500_in_doubt_wherever_it_stands),
+        cmocka_unit_test(a_500_is_in_doubt_until_the_rule_says_that_it_is_not),
         cmocka_unit_test(a_list_in_a_rule_replaces_that_of_the_defaults),
         cmocka_unit_test(a_duplicate_is_replayed_rejected_or_acknowledged),
         cmocka_unit_test(the_other_options_of_a_rule_mean_what_they_say),

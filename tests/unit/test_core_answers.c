@@ -263,7 +263,7 @@ static void assert_fate(struct fate fate, enum fate_write write, enum fate_tell 
 static struct fate forwarded(enum exchange_end end, int status, bool duplicate,
                              enum record_unknown unknown)
 {
-    struct fate_policy policy = fate_policy_of(FATE_REMEMBER_FINAL, unknown);
+    struct fate_policy policy = fate_policy_of(FATE_REMEMBER_FINAL);
     return fate_of_exchange(end, status, duplicate, unknown, &policy);
 }
 
@@ -277,15 +277,18 @@ static bool is_one_of(int status, const int *set, size_t n)
 
 static void every_answer_without_a_probe_is_final_not_done_or_in_doubt(void **state)
 {
-    static const int not_done[] = {401, 403, 407, 408, 425, 429, 500, 503};
-    static const int in_doubt[] = {502, 504};
+    static const int not_done[] = {401, 403, 407, 408, 425, 429, 503, 508};
+    static const int in_doubt[] = {500, 502, 504};
+    static const int elsewhere[] = {301, 307, 308};
     (void)state;
     for (int status = 100; status <= 999; status++) {
         enum fate_write wanted = status / 100 == 4 ? FATE_FAIL : FATE_COMPLETE;
         if (is_one_of(status, not_done, 8))
             wanted = FATE_RELEASE;
-        if (is_one_of(status, in_doubt, 2))
+        if (is_one_of(status, in_doubt, 3))
             wanted = FATE_DOUBT;
+        if (is_one_of(status, elsewhere, 3))
+            wanted = FATE_DROP;
         for (int p = 0; p < 2; p++)
             assert_fate(forwarded(EXCHANGE_ANSWERED, status, false, policies[p]), wanted,
                         FATE_TELL_ANSWER, ERROR_NONE);

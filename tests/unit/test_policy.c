@@ -27,10 +27,11 @@ static void a_rule_is_published_whole(void **state)
         "\"lifetime\":{\"ttl\":\"1d\",\"tombstone\":\"0\"},"
         "\"compared\":{\"payload\":\"all\",\"body\":\"auto\",\"query\":\"all\",\"headers\":[\"If-"
         "Match\"]},"
-        "\"kept\":{\"final\":[\"200-400\",\"402\",\"404-406\",\"409-424\",\"426-428\","
-        "\"430-499\",\"501\",\"505-599\"],"
-        "\"not_done\":[\"401\",\"403\",\"407-408\",\"425\",\"429\",\"500\",\"503\"],"
-        "\"in_doubt\":[\"502\",\"504\"],\"max_response_body\":1048576,\"cookies\":false,"
+        "\"kept\":{\"final\":[\"200-300\",\"302-306\",\"309-400\",\"402\",\"404-406\",\"409-424\","
+        "\"426-428\",\"430-499\",\"501\",\"505-507\",\"509-599\"],"
+        "\"not_done\":[\"301\",\"307-308\",\"401\",\"403\",\"407-408\",\"425\",\"429\",\"503\","
+        "\"508\"],"
+        "\"in_doubt\":[\"500\",\"502\",\"504\"],\"max_response_body\":1048576,\"cookies\":false,"
         "\"streamed\":false},\"duplicate\":\"replay\",\"authorized\":false,\"mismatch_status\":409,"
         "\"in_progress\":{\"wait\":"
         "\"10s\"},\"unknown\":\"hold\",\"retry\":\"none\",\"store_down\":\"refuse\","
@@ -51,7 +52,8 @@ static void what_a_rule_says_of_its_own_is_published(void **state)
         "\"lifetime\":{\"window\":\"1h\",\"tombstone\":\"7d\"}",
         "\"payload\":{\"exclude\":[\"/"
         "sent_at\"]},\"body\":\"auto\",\"query\":[\"a\",\"b\"],\"headers\":[]",
-        "\"final\":[\"200-599\"],\"not_done\":[],\"in_doubt\":[]",
+        "\"final\":[\"200-300\",\"302-306\",\"309-599\"],\"not_done\":[\"301\",\"307-308\"],\"in_"
+        "doubt\":[]",
         "\"duplicate\":{\"ack\":204},\"authorized\":true,\"mismatch_status\":422,",
         "\"in_progress\":\"conflict\"",
         "\"streamed\":true",
