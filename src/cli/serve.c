@@ -4,8 +4,10 @@
 #include "cli/demo.h"
 #include "cli/print.h"
 #include "cli/store_path.h"
+#include "daemon/check.h"
 #include "daemon/daemon.h"
 #include <stdio.h>
+#include <stdlib.h>
 
 struct options {
     const char *config;
@@ -57,11 +59,27 @@ static int run(const struct options *options, const struct config *config)
     return daemon_run(&(struct daemon_options){options->config, config, path});
 }
 
-static void say_good(const char *path, const struct config *config)
+static void warn_of_store(void *argument, struct slice line)
 {
-    printf("%s: the config is good\n", path);
-    if (config->reminders.len > 0)
-        fprintf(stderr, "pawl serve: to think of:\n%.*s", SLICE_ARG(config->reminders));
+    (void)argument;
+    fprintf(stderr, "pawl serve: warning: %.*s\n", SLICE_ARG(line));
+}
+
+/* All that can be said without starting. The store of no name is made by whoever starts. */
+static int test(const struct options *options, const struct config *config)
+{
+    bool named = options->store || config->store.len > 0 || getenv("PAWL_STORE");
+    char *path MEM_AUTO = named ? store_path(options, config) : NULL;
+    char *problem MEM_AUTO = NULL;
+    if ((named && !path) || !check_start(config, path, &problem)) {
+        fprintf(stderr, "pawl serve: %s\n", problem ? problem : "out of memory");
+        return EXIT_UNAVAILABLE;
+    }
+    if (path)
+        check_rules_known_of(path, config, warn_of_store, NULL);
+    daemon_say_notes(config);
+    printf("%s: configuration OK\n", options->config);
+    return EXIT_DONE;
 }
 
 int command_serve(int argc, char **argv)
@@ -77,10 +95,7 @@ int command_serve(int argc, char **argv)
         fprintf(stderr, "%s%s", config ? "pawl serve: warnings:\n" : "", complaints);
     if (!config)
         return EXIT_USAGE;
-    if (options.test)
-        say_good(options.config, config);
-    else
-        code = run(&options, config);
+    code = options.test ? test(&options, config) : run(&options, config);
     config_free(config);
     return print_flush("serve", code);
 }

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <sys/stat.h>
 
 #define HOST_MAX 253
 #define AN_ADDRESS "HOST:PORT, such as 127.0.0.1:8080 or [::1]:8080"
@@ -177,6 +178,13 @@ static bool is_token(struct slice text)
     return text.len >= TOKEN_LEAST && text.len <= TOKEN_MOST;
 }
 
+/* By every user of this machine. */
+static bool is_readable(const char *path)
+{
+    struct stat found;
+    return stat(path, &found) == 0 && found.st_mode & S_IROTH;
+}
+
 /* A complaint never shows what was given: it may be the secret. */
 OPTION_READER(token)
 {
@@ -186,9 +194,13 @@ OPTION_READER(token)
     if (!reader_scalar(reader, node, A_TOKEN, &text))
         return;
     if (slice_starts(text, SLICE("file:")) && text.len > strlen("file:")) {
-        if (!read_line(reader, node, resolve(reader, slice_skip(text, strlen("file:"))), line))
+        struct slice path = resolve(reader, slice_skip(text, strlen("file:")));
+        if (!read_line(reader, node, path, line))
             return;
+        reader->token_readable = is_readable(path.at);
         text = slice_make(line, strcspn(line, "\r\n"));
+    } else if (slice_eq(text, node->written)) { /* not the environment's */
+        reader->token_readable = is_readable(reader->errors->path);
     }
     if (is_token(text))
         *(struct slice *)field = arena_copy(&reader->config->arena, text);

@@ -53,15 +53,47 @@ static void check_admin(struct reader *reader, const struct node *node)
                        "such as 127.0.0.1:8081)");
 }
 
-/* The port would be taken by pawl itself, or each request come back to it. */
-static void check_apart(struct reader *reader, const struct node *node,
-                        const struct config_address *address)
+static bool is_any(struct slice host)
 {
-    const struct config_address *listen = &reader->config->listen;
-    if (node && address->port != 0 && address->port == listen->port &&
-        slice_eq_nocase(address->host, listen->host))
+    static const struct slice any[] = {{"0.0.0.0", 7}, {"::", 2}, {"0", 1}};
+    return SLICE_AMONG(host, any);
+}
+
+/* Whether a connection to one may arrive at the other, as far as the text says. */
+static bool may_meet(const struct config_address *a, const struct config_address *b)
+{
+    static const struct slice localhost = {"localhost", 9};
+    bool local = is_loopback(a->host) && is_loopback(b->host);
+    bool named = slice_eq_nocase(a->host, localhost) || slice_eq_nocase(b->host, localhost);
+    if (a->port != b->port || a->port == 0)
+        return false;
+    return slice_eq_nocase(a->host, b->host) || (local && named) ||
+           (is_any(a->host) && (is_any(b->host) || is_loopback(b->host))) ||
+           (is_any(b->host) && is_loopback(a->host));
+}
+
+/* The port would be taken by pawl itself, each request come back to it, or the operator's interface
+ * be open to clients. */
+static void check_apart(struct reader *reader, enum option_id id,
+                        const struct config_address *address, const char *other,
+                        const struct config_address *theirs)
+{
+    const struct node *node = reader->draft->set[id];
+    if (node && theirs->host.len > 0 && may_meet(address, theirs))
         complaints_add(reader->errors, node->place, node->key,
-                       "the same address as `listen` (expected another)");
+                       "the same address as `%s` (expected another)", other);
+}
+
+static void check_addresses(struct reader *reader)
+{
+    const struct config *config = reader->config;
+    check_admin(reader, reader->draft->set[OPTION_admin]);
+    check_apart(reader, OPTION_admin, &config->admin, "listen", &config->listen);
+    check_apart(reader, OPTION_upstream, &config->upstream, "listen", &config->listen);
+    check_apart(reader, OPTION_upstream, &config->upstream, "admin", &config->admin);
+    if (reader->token_readable)
+        reader_warn(reader, WARNING_TOKEN_READABLE, reader->draft->set[OPTION_admin_token],
+                    "every user of this machine can read the file that it stands in (chmod o-r)");
 }
 
 /* Rules that protect ask for their own; where none does, the config says whose keys these are all
@@ -85,31 +117,13 @@ static void read_sections(struct reader *reader, const struct node *root)
     if (!base->set[OPTION_upstream])
         complaints_add(reader->errors, root->place, SLICE("upstream"),
                        "missing (expected http://HOST:PORT)");
-    check_admin(reader, base->set[OPTION_admin]);
-    check_apart(reader, base->set[OPTION_admin], &reader->config->admin);
-    check_apart(reader, base->set[OPTION_upstream], &reader->config->upstream);
+    check_addresses(reader);
+    reader->config->allowed = base->allowed;
     const struct node *defaults = base->set[OPTION_defaults];
     if (defaults && defaults->kind == NODE_MAP)
         options_read_map(reader, defaults, OPTION_DEFAULTS);
     rules_compile(reader, base->set[OPTION_rules], base);
     check_tenant(reader, root, base);
-}
-
-/* A body that could never be held would be refused for ever. */
-static void check_bodies(struct reader *reader)
-{
-    const struct config *config = reader->config;
-    const struct node *node = reader->draft->set[OPTION_max_buffered];
-    if (!node)
-        node = reader->draft->set[OPTION_rules];
-    for (size_t i = 0; i < config->rules->n && reader->errors->n == 0; i++) {
-        const struct rule *rule = &config->rules->rules[i];
-        if (rule->protect && (rule->max_request_body > config->max_buffered ||
-                              rule->max_response_body > config->max_buffered))
-            complaints_add(reader->errors, node->place, node->key,
-                           "a rule takes larger bodies than `max_buffered` holds (expected "
-                           "max_buffered of at least max_request_body and max_response_body)");
-    }
 }
 
 /* The published policy is bounded: lists in `defaults` are in it once for each rule. */
@@ -147,7 +161,6 @@ static void read_text(struct reader *reader, struct slice text)
     struct rule_draft *base = reader->draft;
     read_sections(reader, root);
     reader->draft = base;
-    check_bodies(reader);
     check_policy(reader);
 }
 
@@ -193,12 +206,12 @@ static bool conclude(struct reader *reader, char **ret_complaints)
     return complaints && told == reader->warnings;
 }
 
-/* Reminders live as long as the config. */
-static void keep_reminders(struct reader *reader)
+/* Notes live as long as the config. */
+static void keep_notes(struct reader *reader)
 {
-    char *lines MEM_AUTO = complaints_print(reader->reminders);
+    char *lines MEM_AUTO = complaints_print(reader->notes);
     if (lines)
-        reader->config->reminders = arena_copy(&reader->config->arena, slice_of(lines));
+        reader->config->notes = arena_copy(&reader->config->arena, slice_of(lines));
     else
         reader->scratch->failed = true;
 }
@@ -208,27 +221,27 @@ static struct config *parse(const char *path, struct slice text, const struct ex
                             char **ret_complaints)
 {
     ARENA_AUTO struct arena scratch = arena_make(SCRATCH_MAX);
-    struct complaints errors, warnings, reminders;
+    struct complaints errors, warnings, notes;
     struct config *config = config_new();
     *ret_complaints = NULL;
     if (!config)
         return NULL;
     complaints_init(&errors, path);
     complaints_init(&warnings, path);
-    complaints_init(&reminders, path);
+    complaints_init(&notes, path);
     struct reader reader = {.config = config,
                             .errors = &errors,
                             .warnings = &warnings,
-                            .reminders = &reminders,
+                            .notes = &notes,
                             .scratch = &scratch};
     read_text(&reader, text);
-    keep_reminders(&reader);
+    keep_notes(&reader);
     bool good = conclude(&reader, ret_complaints);
     if (good && explain)
         explain_read(explain, &reader);
     complaints_fini(&errors);
     complaints_fini(&warnings);
-    complaints_fini(&reminders);
+    complaints_fini(&notes);
     if (good)
         return config;
     config_free(config);

@@ -51,7 +51,8 @@ struct config {
     bool policy_off;                /* `policy: off` */
     struct cors_policy cors;        /* its texts belong to `rules` */
     struct slice public_url;        /* without a slash at its end; of `rules`; empty: none */
-    struct slice reminders;         /* lines as the warnings', for --test alone; may be empty */
+    unsigned allowed;               /* classes of warnings that the top allows (warnings.h) */
+    struct slice notes;             /* lines as the warnings', of what to know; may be empty */
     struct networks trust_forwarded;
     struct arena arena; /* owns the texts above that `rules` does not */
 };

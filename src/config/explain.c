@@ -244,6 +244,23 @@ static void add_fallback(const struct explain *explain, const struct option *opt
         explain->to->failed = true;
 }
 
+/* A secret that stands in the config itself; a file or the environment's variable is only named. */
+static bool is_secret(const struct option *option, const struct node *node)
+{
+    struct slice text = node->written;
+    return option == option_at(OPTION_admin_token) && !slice_starts(text, SLICE("file:")) &&
+           !(slice_starts(text, SLICE("${")) && slice_find(text, '}') == (ptrdiff_t)text.len - 1);
+}
+
+static void add_set(const struct explain *explain, const struct reader *reader,
+                    const struct option *option, const struct node *node)
+{
+    if (is_secret(option, node))
+        add_scalar(explain, SLICE("(hidden)"), false);
+    else if (!add_path(explain, reader, node))
+        add_value(explain, node);
+}
+
 static void add_json(const struct explain *explain, const struct reader *reader,
                      const struct option *option, struct origin origin)
 {
@@ -255,8 +272,8 @@ static void add_json(const struct explain *explain, const struct reader *reader,
         add_fallback(explain, option);
     else if (!origin.node)
         buf_add_str(to, "null");
-    else if (!add_path(explain, reader, origin.node))
-        add_value(explain, origin.node);
+    else
+        add_set(explain, reader, option, origin.node);
     json_add_text(to, "from", slice_of(origin.from));
     if (origin.node)
         json_add_i64(to, "line", (int64_t)origin.node->key_place.line);
@@ -295,8 +312,8 @@ static void add_yaml(const struct explain *explain, const struct reader *reader,
         buf_printf(to, "%s\n", option->fallback);
     else if (!origin.node)
         add_fallback(explain, option);
-    else if (!add_path(explain, reader, origin.node))
-        add_value(explain, origin.node);
+    else
+        add_set(explain, reader, option, origin.node);
     if (!is_words)
         add_origin(to, start, origin, !in_rule || strcmp(origin.from, "rule") == 0);
 }

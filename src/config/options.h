@@ -97,6 +97,8 @@
       "memory for recent outcomes; 0: off")                                                        \
     X(disk_reserve, OPTION_TOP, config, disk_reserve, disk_reserve, 1, 1024 * GIB, "auto",         \
       "free space under which nothing new begins; auto: 64MiB, or 10 % of a small disk")           \
+    X(allow, OPTION_TOP | OPTION_RULE, rule_draft, allowed, allow, 0, 0, "[]",                     \
+      "classes of warnings that are not shown: the names in brackets behind them")                 \
     X(defaults, OPTION_TOP, rule_draft, rule, defaults, 0, 0, "(none)",                            \
       "options that hold for every rule unless it says otherwise")                                 \
     X(rules, OPTION_TOP, config, rules, rules, 0, 0, "(none)",                                     \
@@ -106,7 +108,8 @@
     X(formerly, OPTION_RULE, rule_draft, rule.formerly, formerly, 0, 0, "(none)",                  \
       "earlier names of the rule, whose records are still found")                                  \
     X(match, OPTION_RULE, rule_draft, rule.match, match, 0, 0, "(required)",                       \
-      "METHOD /path/{param}")                                                                      \
+      "METHOD[,METHOD] /path/{param}; * for every method that changes something, /** for any "     \
+      "rest")                                                                                      \
     X(protect, SHARED, rule_draft, rule.protect, bool, 0, 0, "true",                               \
       "false: the route passes as if it had no rule")                                              \
     X(authorize, SHARED, rule_draft, rule.authorize, authorize, 0, 0, "(none)",                    \

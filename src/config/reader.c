@@ -2,7 +2,7 @@
 #include "config/reader.h"
 #include "base/nearest.h"
 
-#define NAMES_MAX 8 /* of one choice */
+#define NAMES_MAX 32
 #define SHORT_LIST 8
 #define HINT_MAX 2048
 #define VALUE_SHOWN_MAX 60

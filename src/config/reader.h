@@ -7,6 +7,7 @@
 #define PAWL_CONFIG_READER_H
 
 #include "config/options.h"
+#include "config/warnings.h"
 
 #define DRAFT_STATUSES_MAX 64
 
@@ -14,6 +15,7 @@
 struct rule_draft {
     struct rule rule; /* the recipe comes at the end */
     bool has_tenant;
+    unsigned allowed; /* a bit for each class of warnings that is not shown */
     enum fate_remember remember;
     struct draft_statuses {
         size_t n;
@@ -27,8 +29,9 @@ struct reader {
     struct rule_draft *draft; /* what is filled now */
     struct complaints *errors;
     struct complaints *warnings;
-    struct complaints *reminders; /* told by --test alone */
-    struct arena *scratch;        /* lives as long as the reading */
+    struct complaints *notes; /* what to know, even of a good config */
+    bool token_readable;      /* by every user of this machine */
+    struct arena *scratch;    /* lives as long as the reading */
     /* What `config explain` shows, once all was read. */
     const struct rule_draft *base; /* the top and `defaults` */
     struct rule_draft *const *drafts;
@@ -72,10 +75,15 @@ bool reader_list(struct reader *reader, const struct node *node, bool (*is_good)
 void reader_unknown_name(struct reader *reader, const struct node *node, const struct slice *names,
                          size_t n);
 
+/* Warns at `node` (NULL: not at all), unless the draft that is read now allows that class. */
+void reader_warn(struct reader *reader, enum warning warning, const struct node *node,
+                 const char *format, ...) __attribute__((format(printf, 4, 5)));
+
 #define OPTION_READER(name)                                                                        \
     void read_##name(struct reader *reader, const struct option *option, const struct node *node,  \
                      void *field)
 
+OPTION_READER(allow);
 OPTION_READER(authorize);
 OPTION_READER(bool);
 OPTION_READER(cors);
@@ -124,7 +132,10 @@ bool option_counts(const struct rule_draft *draft, enum option_id id);
  * begin with. */
 void rules_compile(struct reader *reader, const struct node *node, const struct rule_draft *base);
 
-/* Complains of rules that are never reached, and warns of what is allowed but risky. */
+/* Complains of what one protected rule cannot mean, and warns of what it seldom means. */
+void rule_review(struct reader *reader, struct rule_draft *draft);
+
+/* The same of all rules, and of what is wrong between them. */
 void rules_review(struct reader *reader, struct rule_draft *const *drafts, size_t n);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is wrong between rules, and what is allowed but risky. */
+/* What is wrong between rules, and what is missing. */
+#include "base/buf.h"
 #include "config/reader.h"
 
 static void check_names(struct reader *reader, const struct rule_draft *earlier,
@@ -58,78 +59,44 @@ static void check_former(struct reader *reader, const struct rule_draft *draft,
     }
 }
 
-static bool names_header(const struct template *template, struct slice name)
-{
-    for (size_t i = 0; i < template->n; i++)
-        if (template->parts[i].source == TEMPLATE_HEADER &&
-            slice_eq_nocase(template->parts[i].text, name))
-            return true;
-    return false;
-}
+/* ---- what a 500 means ---- */
 
-static void warn_of_tenant(struct reader *reader, const struct rule_draft *draft)
+#define NAMES_MAX ((size_t)1024)
+#define NAMES_SHOWN 8
+
+static bool holds_500(const struct rule_draft *draft)
 {
-    const struct node *node = draft->set[OPTION_tenant];
     const struct rule *rule = &draft->rule;
-    if (!node || rule->tenant_none)
-        return;
-    if (names_header(&rule->tenant, SLICE("Authorization")))
-        complaints_add(reader->warnings, node->place, node->key,
-                       "a refreshed token is another tenant, whose retries run again (better a "
-                       "stable id that the layer in front sets)");
-    if (!rule->trust_tenant && !rule->authorizes && !rule_hides_tenant(rule))
-        complaints_add(reader->warnings, node->place, node->key,
-                       "who can name a tenant can read its answers (authorize: GET /me asks the "
-                       "service before each replay; trust_tenant: true says that the layer in "
-                       "front sets it and clients cannot)");
+    return rule->protect && rule->unknown == RECORD_UNKNOWN_HOLD && draft->set[OPTION_name] &&
+           !warning_is_allowed(draft->allowed, WARNING_HELD_500) &&
+           fate_policy_sort(&rule->answers, 500) == FATE_SORT_IN_DOUBT;
 }
 
-static void warn_of_retry(struct reader *reader, const struct rule_draft *draft)
-{
-    const struct node *node = draft->set[OPTION_unknown];
-    if (node && draft->rule.unknown == RECORD_UNKNOWN_RETRY)
-        complaints_add(reader->warnings, node->place, node->key,
-                       "under retry the upstream itself must know a repeated key, for longer than "
-                       "ttl + timeout");
-}
-
-static void warn_of_store_down(struct reader *reader, const struct rule_draft *draft)
-{
-    const struct node *node = draft->set[OPTION_store_down];
-    if (node && draft->rule.store_down_pass)
-        complaints_add(reader->warnings, node->place, node->key,
-                       "while the record store is down requests pass unprotected: a retry may "
-                       "happen twice");
-}
-
-static bool says_500(const struct rule_draft *draft)
-{
-    for (size_t i = 0; i < draft->in_doubt.n; i++)
-        if (draft->in_doubt.at[i] == 500)
-            return true;
-    return false;
-}
-
-/* A 500 that only a person settles. One line for all rules. */
-static void remind_of_500(struct reader *reader, struct rule_draft *const *drafts, size_t n)
+/* One line for all rules whose 500 is held. */
+static void note_500(struct reader *reader, struct rule_draft *const *drafts, size_t n)
 {
     const struct rule_draft *first = NULL;
+    BUF_AUTO struct buf names = buf_make(NAMES_MAX);
     size_t count = 0;
     for (size_t i = 0; i < n; i++) {
-        const struct rule *rule = &drafts[i]->rule;
-        if (!rule->protect || rule->unknown != RECORD_UNKNOWN_HOLD || says_500(drafts[i]) ||
-            fate_policy_sort(&rule->answers, 500) != FATE_SORT_IN_DOUBT)
+        if (!holds_500(drafts[i]))
             continue;
         first = first ? first : drafts[i];
-        count++;
+        if (count++ < NAMES_SHOWN)
+            buf_printf(&names, "%s%.*s", count > 1 ? ", " : "", SLICE_ARG(drafts[i]->rule.name));
     }
-    if (first && first->set[OPTION_name])
-        complaints_add(reader->reminders, first->set[OPTION_name]->place, SLICE("in_doubt"),
-                       "a 500 leaves the outcome unknown until a person settles it, in %zu rule%s "
-                       "from here on (unknown: {probe: ...} asks the service, not_done: [500] if "
-                       "it rolls back on every error)",
-                       count, count == 1 ? "" : "s");
+    if (count > NAMES_SHOWN)
+        buf_printf(&names, " and %zu more", count - NAMES_SHOWN);
+    reader->scratch->failed |= !buf_ok(&names);
+    if (first)
+        complaints_add(reader->notes, first->set[OPTION_name]->place, SLICE("unknown"),
+                       "after a 500 nobody knows whether it was done, and a person must settle it, "
+                       "in %.*s (a probe asks the service instead; not_done: [500] if it rolls "
+                       "back on every error) [%s]",
+                       SLICE_ARG(buf_slice(&names)), warning_name(WARNING_HELD_500));
 }
+
+/* ---- what takes, and what gives back ---- */
 
 static bool has_segment(const struct rule_match *match, struct slice text)
 {
@@ -139,35 +106,70 @@ static bool has_segment(const struct rule_match *match, struct slice text)
     return false;
 }
 
+/* What is made by POST, and how it is undone: by a rule on one of these words, or DELETE of it. */
+static const struct {
+    const char *noun;
+    const char *undone[6];
+} reverses[] = {
+    {"payments", {"refunds", "refund", "reversals", "void", "cancel"}},
+    {"charges", {"refunds", "refund", "reversals", "void", "cancel"}},
+    {"captures", {"refunds", "refund", "reversals"}},
+    {"payouts", {"reversals", "reverse", "cancel"}},
+    {"transfers", {"reversals", "reverse", "cancel"}},
+    {"authorizations", {"voids", "void", "reversals", "release"}},
+    {"holds", {"releases", "release", "voids", "void", "cancel"}},
+    {"orders", {"refunds", "returns", "cancellations", "cancel"}},
+    {"purchases", {"refunds", "returns", "reversals", "cancel"}},
+    {"bookings", {"cancellations", "cancel"}},
+    {"reservations", {"cancellations", "cancel", "release"}},
+    {"subscriptions", {"cancellations", "cancel"}},
+    {"grants", {"revocations", "revoke"}},
+};
+#define N_REVERSES (sizeof(reverses) / sizeof(reverses[0]))
+
 /* POST .../payments */
-static bool takes_money(const struct rule *rule)
+static bool makes(const struct rule *rule, const char *noun)
 {
     const struct rule_match *match = &rule->match;
-    return rule->protect && match->methods & RULE_POST && match->n_segments > 0 &&
+    return rule->protect && match->methods & RULE_POST && match->n_segments > 0 && !match->rest &&
            !match->segments[match->n_segments - 1].is_param &&
-           slice_eq(match->segments[match->n_segments - 1].text, SLICE("payments"));
+           slice_eq(match->segments[match->n_segments - 1].text, slice_of(noun));
 }
 
-/* Anything on refunds, or DELETE of a payment. */
-static bool gives_back(const struct rule *rule)
+static bool undoes(const struct rule *rule, const struct rule *maker, size_t row)
 {
-    return has_segment(&rule->match, SLICE("refunds")) ||
-           (rule->match.methods & RULE_DELETE && has_segment(&rule->match, SLICE("payments")));
+    struct rule_match one = maker->match;
+    one.methods = RULE_DELETE;
+    if (rule->match.rest && rule_match_covers(&rule->match, &one))
+        return true;
+    for (size_t i = 0; i < 6 && reverses[row].undone[i]; i++)
+        if (has_segment(&rule->match, slice_of(reverses[row].undone[i])))
+            return true;
+    return rule->match.methods & RULE_DELETE &&
+           has_segment(&rule->match, slice_of(reverses[row].noun));
 }
 
-static void warn_of_reverse(struct reader *reader, struct rule_draft *const *drafts, size_t n)
+static struct rule_draft *find_maker(struct rule_draft *const *drafts, size_t n, const char *noun)
 {
-    const struct rule_draft *payment = NULL;
-    for (size_t i = 0; i < n; i++) {
-        if (gives_back(&drafts[i]->rule))
-            return;
-        if (!payment && takes_money(&drafts[i]->rule))
-            payment = drafts[i];
-    }
-    if (payment)
-        complaints_add(reader->warnings, payment->set[OPTION_match]->place, SLICE("match"),
-                       "payments have a rule, their reverse has none (expected one for /refunds or "
-                       "DELETE)");
+    for (size_t i = 0; i < n; i++)
+        if (makes(&drafts[i]->rule, noun))
+            return drafts[i];
+    return NULL;
+}
+
+static void warn_of_reverse(struct reader *reader, struct rule_draft *const *drafts, size_t n,
+                            size_t row)
+{
+    struct rule_draft *maker = find_maker(drafts, n, reverses[row].noun);
+    bool undone = !maker;
+    for (size_t i = 0; i < n && !undone; i++)
+        undone = undoes(&drafts[i]->rule, &maker->rule, row);
+    if (undone)
+        return;
+    reader->draft = maker;
+    reader_warn(reader, WARNING_REVERSE_MISSING, maker->set[OPTION_match],
+                "%s have a rule, their reverse has none (expected one for /%s or DELETE)",
+                reverses[row].noun, reverses[row].undone[0]);
 }
 
 void rules_review(struct reader *reader, struct rule_draft *const *drafts, size_t n)
@@ -178,12 +180,10 @@ void rules_review(struct reader *reader, struct rule_draft *const *drafts, size_
         check_reached(reader, drafts, later);
         for (size_t other = 0; other < n; other++)
             check_former(reader, drafts[later], drafts[other]);
-        if (!drafts[later]->rule.protect)
-            continue;
-        warn_of_tenant(reader, drafts[later]);
-        warn_of_retry(reader, drafts[later]);
-        warn_of_store_down(reader, drafts[later]);
+        if (drafts[later]->rule.protect)
+            rule_review(reader, drafts[later]);
     }
-    warn_of_reverse(reader, drafts, n);
-    remind_of_500(reader, drafts, n);
+    for (size_t row = 0; row < N_REVERSES; row++)
+        warn_of_reverse(reader, drafts, n, row);
+    note_500(reader, drafts, n);
 }

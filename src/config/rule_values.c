@@ -2,11 +2,11 @@
 /* Readers of what only rules have. */
 #include "config/reader.h"
 
-#define A_MATCH "METHOD /path/{param}, such as POST /refunds"
+#define A_MATCH "METHOD[,METHOD] /path/{param}, such as POST /refunds or * /**"
 #define A_TEMPLATE "a template such as \"{header:Idempotency-Key}\" or \"{body:/id}\""
 #define A_TENANT "a template such as \"{header:X-Merchant-Id}\", or none"
 #define A_PROBE "a request such as \"GET /refunds/by-key/{key}\""
-#define AN_AUTHORIZE "a request such as GET /me, or none"
+#define AN_AUTHORIZE "a request such as \"GET /tenants/{tenant}/access\", or none"
 #define AN_UNKNOWN "hold, retry or {probe: \"GET /path/{key}\"}"
 #define A_POINTER "a JSON pointer such as /amount"
 #define A_PAYLOAD "all, raw, ignore, {include: [/a]} or {exclude: [/b]}"
@@ -214,12 +214,19 @@ static bool is_token(struct slice text)
     return text.len > 0 && text.len <= 128;
 }
 
+static bool is_end_to_end(struct slice name)
+{
+    static const struct headers none;
+    return is_token(name) && !headers_is_hop_by_hop(&none, name);
+}
+
 OPTION_READER(headers)
 {
     struct rule *rule = &reader->draft->rule;
     struct reader_texts texts = {.max = RULE_LIST_MAX, .at = field};
     (void)option;
-    if (reader_list(reader, node, is_token, "the name of a header", &texts))
+    if (reader_list(reader, node, is_end_to_end, "the name of a header that the upstream sees",
+                    &texts))
         rule->n_headers = texts.n;
 }
 

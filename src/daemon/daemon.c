@@ -4,6 +4,7 @@
 #include "base/crash.h"
 #include "base/mem.h"
 #include "core/errors.h"
+#include "daemon/check.h"
 #include "daemon/limits.h"
 #include "daemon/notify.h"
 #include "daemon/operator.h"
@@ -101,14 +102,6 @@ static int open_store(struct parts *parts, const struct config *config, const ch
                                                                            : complain(NULL);
 }
 
-static size_t loop_threads(const struct config *config)
-{
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    if (config->threads > 0)
-        return config->threads;
-    return cores > 0 ? (size_t)cores : 1;
-}
-
 static int start_gateway(struct parts *parts, const struct config *config)
 {
     struct gateway_config wanted = {
@@ -138,6 +131,19 @@ static int start_admin(struct parts *parts, const struct config *config)
     parts->view.log = parts->log;
     bool started = operator_listen(config, &parts->view, &parts->admin, &problem);
     return started ? EXIT_DONE : complain(problem);
+}
+
+/* In one write, as the log's thread may write meanwhile. */
+void daemon_say_notes(const struct config *config)
+{
+    if (config->notes.len > 0)
+        fprintf(stderr, "pawl serve: note:\n%.*s", SLICE_ARG(config->notes));
+}
+
+static void warn_of_store(void *argument, struct slice line)
+{
+    (void)argument;
+    fprintf(stderr, "pawl serve: warning: %.*s\n", SLICE_ARG(line));
 }
 
 static void say_ready(const struct parts *parts, const struct config *config, const char *path)
@@ -343,6 +349,8 @@ static int serve(struct parts *parts)
         return failed;
     }
     say_ready(parts, config, store_path);
+    check_rules_known(parts->store, config, warn_of_store, NULL);
+    daemon_say_notes(config);
     notify_manager("READY=1");
     serve_on(parts);
     bool drained = drain(parts);

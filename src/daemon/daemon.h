@@ -23,4 +23,7 @@ struct daemon_options {
  * these ends it at once. Complaints are lines on stderr, the log is JSON lines there. */
 int daemon_run(const struct daemon_options *options);
 
+/* Writes the notes on a config to stderr, as daemon_run does once it is ready. */
+void daemon_say_notes(const struct config *config);
+
 #endif

@@ -2,6 +2,7 @@
 #include "daemon/reread.h"
 
 #include "base/mem.h"
+#include "daemon/check.h"
 #include "daemon/limits.h"
 #include "daemon/settings.h"
 
@@ -66,6 +67,11 @@ static bool apply(const struct reread *reread, const struct config *config)
     return false;
 }
 
+static void warn_of_store(void *argument, struct slice line)
+{
+    tell(argument, LOG_LEVEL_WARN, "config_warning", line);
+}
+
 struct config *reread_config(const struct reread *reread)
 {
     char *complaints MEM_AUTO = NULL;
@@ -81,6 +87,7 @@ struct config *reread_config(const struct reread *reread)
         return NULL;
     }
     tell_what_needs_a_restart(reread, config);
+    check_rules_known(reread->store, config, warn_of_store, (void *)(uintptr_t)reread);
     tell(reread, LOG_LEVEL_INFO, "config_reloaded", slice_of(NULL));
     return config;
 }

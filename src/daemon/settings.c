@@ -2,6 +2,7 @@
 #include "daemon/settings.h"
 
 #include "daemon/resolve.h"
+#include <unistd.h>
 
 struct store_limits limits_of(const struct config *config)
 {
@@ -11,6 +12,14 @@ struct store_limits limits_of(const struct config *config)
         .timeout_us = config->store_timeout_us,
         .disk_reserve = config->disk_reserve,
     };
+}
+
+size_t loop_threads(const struct config *config)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    if (config->threads > 0)
+        return config->threads;
+    return cores > 0 ? (size_t)cores : 1;
 }
 
 bool settings_of(const struct config *config, struct gateway_settings *ret_settings,

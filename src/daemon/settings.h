@@ -11,6 +11,9 @@
 bool settings_of(const struct config *config, struct gateway_settings *ret_settings,
                  char **ret_problem);
 
+/* How many loops it asks for. */
+size_t loop_threads(const struct config *config);
+
 /* Of the store, what a reload may change. */
 struct store_limits limits_of(const struct config *config);
 

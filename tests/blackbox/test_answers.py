@@ -529,8 +529,7 @@ def test_a_safe_method_passes_a_rules_path_and_only_a_key_is_marked(shared, behi
 
 def test_unmatched_refuse_answers_404_for_what_changes_something_without_a_rule(pawl, upstream):
     gateway = pawl(ONE + "unmatched: refuse\n")
-    answer = gateway.request("POST", "/other")
-    assert is_problem(answer, 404, "VALIDATION.route_unknown", False, True)
+    assert is_problem(gateway.post("/other"), 404, "VALIDATION.route_unknown", False, True)
     assert not upstream.requests
 
 

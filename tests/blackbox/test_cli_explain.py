@@ -159,3 +159,18 @@ def test_a_bad_config_is_refused_as_serve_does(config):
     assert explained.stderr == served.stderr
     ran = run("config", "explain", "-c", config.parent / "none")
     assert ran.stderr == f"{config.parent}/none: cannot be read: No such file or directory\n"
+
+
+@pytest.mark.parametrize("token, shown", [
+    ("sixteen-or-longer", "(hidden)"), ("prefix-of-${WHERE}", "(hidden)"),
+    ("${TOKEN}", "${TOKEN}")])
+@pytest.mark.parametrize("flags", [[], ["--json"]])
+def test_a_token_in_the_config_is_not_printed(tmp_path, monkeypatch, token, shown, flags):
+    """found: A-L22"""
+    monkeypatch.setenv("TOKEN", "sixteen-or-longer")
+    path = tmp_path / "pawl.yaml"
+    path.write_text(f"admin_token: \"{token}\"\n" + TEXT, "utf-8")
+    printed = explain(*flags, "-c", path)
+    assert "sixteen-or-longer" not in printed and "prefix-of" not in printed
+    assert (json.loads(printed)["options"]["admin_token"]["value"] if flags
+            else options_of(printed)["admin_token"][0].strip('"')) == shown

@@ -77,25 +77,66 @@ def test_a_config_that_is_not_there_is_named(tmp_path):
 def test_a_good_config_is_said_to_be_good_and_touches_nothing(tmp_path):
     path = written(tmp_path, RULED)
     ran = ends(path, "--test")
-    assert (ran.returncode, ran.stdout) == (0, f"{path}: the config is good\n")
-    assert not (tmp_path / "pawl.db").exists()
+    assert (ran.returncode, ran.stdout) == (0, f"{path}: configuration OK\n")
+    assert not list(tmp_path.glob("pawl.db*"))
 
 
 @pytest.mark.parametrize("rules", ["[{name: a, match: POST /a}]",
                                    "[{name: a, match: POST /a}, {name: b, match: POST /b}]"])
-def test_test_reminds_of_a_500_that_a_person_settles_in_one_line(tmp_path, rules):
-    path = written(tmp_path, HEAD + f"rules: {rules}\n")
+def test_what_a_500_means_is_said_in_one_line(tmp_path, rules):
+    path = written(tmp_path, HEAD + f"defaults: {{in_doubt: [500]}}\nrules: {rules}\n")
     ran = ends(path, "--test")
-    lines = [line for line in ran.stderr.splitlines() if "in_doubt: " in line]
+    lines = [line for line in ran.stderr.splitlines() if "after a 500" in line]
     assert (ran.returncode, len(lines)) == (0, 1)
-    assert lines[0].startswith(f"{path}:4:16: in_doubt: a 500 leaves the outcome unknown")
-    assert "not_done: [500]" in lines[0]
+    assert lines[0].startswith(f"{path}:5:16: unknown: after a 500 nobody knows")
+    assert "not_done: [500]" in lines[0] and "probe" in lines[0]
+
+
+@pytest.mark.parametrize("change, told", [
+    (("127.0.0.1:9", "no..host:80"), "cannot resolve no..host of `upstream:`"),
+    (("sqlite:pawl.db", "sqlite:none/pawl.db"), "its folder {}/none/: No such file or directory"),
+    (("sqlite:pawl.db", "sqlite:pawl.yaml/x.db"), "its folder {}/pawl.yaml/: Not a directory"),
+    (("tenant:", "listen: no..host:80\ntenant:"), "cannot resolve no..host of `listen:`"),
+])
+def test_test_proves_what_a_start_would_fail_on(tmp_path, change, told):
+    """found: C-M11"""
+    path = written(tmp_path, RULED.replace(*change))
+    ran = ends(path, "--test")
+    assert (ran.returncode, ran.stdout) == (69, "")
+    assert told.format(tmp_path) in ran.stderr
+
+
+def test_a_rule_that_was_renamed_is_told_while_its_records_live(pawl, upstream):
+    """found: C-M9: at a test, a reload and a start; `formerly` or `allow` ends it."""
+    gateway = pawl()
+    gateway.post("/refunds", BODY, key="k1")
+    told = "records of a rule 'refunds.create', which no rule is named"
+    renamed = CONFIG.replace("name: refunds.create", "name: refunds.make")
+    for text, is_told in ((renamed, True), (CONFIG, False),
+                          (renamed + "    formerly: [refunds.create]\n", False),
+                          ("allow: [rule-renamed]\n" + renamed, False)):
+        gateway.configure(text)
+        assert (told in ends(gateway.config, "--test").stderr) == is_told
+    gateway.configure(renamed)
+    gateway.signal(signal.SIGHUP)
+    warning = eventually(lambda: [line for line in gateway.log if line["event"] == "config_warning"
+                                  and told in line["problem"]], "the warning")
+    assert "formerly: [refunds.create]" in warning[0]["problem"]
+    gateway.restart()
+    eventually(lambda: any(told in line and line.startswith("pawl serve: warning:")
+                           for line in gateway.printed), "the warning")
+
+
+def test_serve_says_what_a_500_means_too(pawl):
+    gateway = pawl(CONFIG + "    in_doubt: [500]\n")
+    eventually(lambda: any("unknown: after a 500 nobody knows" in line
+                           for line in gateway.printed), "the note")
 
 
 def test_a_config_that_is_good_but_risky_is_taken_with_its_warnings(tmp_path):
     path = written(tmp_path, RULED + "    unknown: retry\n")
     ran = ends(path, "-t")
-    assert (ran.returncode, ran.stdout) == (0, f"{path}: the config is good\n")
+    assert (ran.returncode, ran.stdout) == (0, f"{path}: configuration OK\n")
     assert ran.stderr.startswith(f"pawl serve: warnings:\n{path}:7:14: unknown: ")
 
 

@@ -55,7 +55,7 @@ def test_the_config_of_the_contract_is_taken_as_it_stands(tmp_path):
     config.write_text(AS_WRITTEN)
     ran = run("serve", "--test", "-c", config)
     assert ran.returncode == 0, ran.stderr
-    assert "the config is good" in ran.stdout
+    assert "configuration OK" in ran.stdout
 
 
 @pytest.mark.parametrize("target, body, mark", [

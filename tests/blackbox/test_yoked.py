@@ -67,11 +67,13 @@ def marks(*answers: Answer) -> list[str | None]:
 
 @hooks
 def test_otp_send_gives_the_same_request_id_for_ten_minutes(app, upstream, clock):
+    """found: B-F5: whatever else the request says, so that nobody can turn a number away."""
     app.user = None
     phone = {"phone": "+15550100"}
     first = app.post("/auth/otp/send", phone)
     clock.advance(9 * MINUTE)
     assert app.post("/auth/otp/send", phone).kept == first.kept
+    assert app.post("/auth/otp/send", {**phone, "channel": "voice"}).kept == first.kept
     assert app.post("/auth/otp/send", {"phone": "+15550101"}).json != first.json
     clock.advance(61)
     assert app.post("/auth/otp/send", phone).json != first.json
@@ -160,9 +162,11 @@ def test_a_user_has_one_verification_session_for_five_minutes(app, upstream, clo
 
 
 def test_an_action_on_an_offer_has_one_state_whatever_its_key(app, upstream):
+    """found: B-F13"""
     accept, path = {"action": "accept"}, "/matches/offers/o1/action"
     first = app.post(path, accept, new_key())
     assert app.post(path, accept, new_key()).kept == first.kept
+    assert app.post(path, {**accept, "taps": 2}, new_key()).kept == first.kept
     assert app.post(path, {"action": "pass"}, new_key())["Idempotency-Status"] == "stored"
     assert app.post("/matches/offers/o2/action", accept)["Idempotency-Status"] == "stored"
     assert upstream.effects() == 3
@@ -185,13 +189,16 @@ def test_a_message_with_a_known_client_message_id_is_the_existing_one_for_a_day(
 
 @hooks
 def test_a_report_is_rejected_for_an_hour_from_the_first(app, upstream, clock):
+    """found: B-F13: who reports is who is signed in, whatever the body says."""
     assert app.post("/safety/report", REPORT).status == 201
     clock.advance(59 * MINUTE)
     again = app.post("/safety/report", {**REPORT, "text": "in other words"})
     assert again.is_problem(409, "CONFLICT.idempotency.duplicate")
     assert again.json["first"]["status"] == 201
-    for other in ({"category": "scam"}, {"subjectId": "u3"}, {"reporterId": "u4"}):
-        assert app.post("/safety/report", {**REPORT, **other}).status == 201
+    forged = app.post("/safety/report", {**REPORT, "reporterId": "u4"})
+    assert forged.is_problem(409, "CONFLICT.idempotency.duplicate")
+    for user, other in (("u1", {"category": "scam"}), ("u1", {"subjectId": "u3"}), ("u4", {})):
+        assert App(app.gateway, user).post("/safety/report", {**REPORT, **other}).status == 201
     clock.advance(61)
     assert app.post("/safety/report", REPORT).status == 201
     assert upstream.effects() == 5
@@ -199,14 +206,18 @@ def test_a_report_is_rejected_for_an_hour_from_the_first(app, upstream, clock):
 
 @hooks
 def test_an_appeal_is_rejected_for_a_day_from_the_first(app, upstream, clock):
+    """found: B-F13: the same case in other words is the same appeal."""
     appeal = {"case": "c1", "text": "I was not there"}
     assert app.post("/safety/appeal", appeal).status == 201
     clock.advance(23 * HOUR + 59 * MINUTE)
-    assert app.post("/safety/appeal", appeal).is_problem(409, "CONFLICT.idempotency.duplicate")
+    for text in (appeal["text"], "I was not there!"):
+        again = app.post("/safety/appeal", {**appeal, "text": text})
+        assert again.is_problem(409, "CONFLICT.idempotency.duplicate")
+    assert app.post("/safety/appeal", {**appeal, "case": "c2"}).status == 201
     assert App(app.gateway, "u2").post("/safety/appeal", appeal).status == 201
     clock.advance(61)
     assert app.post("/safety/appeal", appeal).status == 201
-    assert upstream.effects() == 3
+    assert upstream.effects() == 4
 
 
 # ---- endpoints that are not idempotent ----

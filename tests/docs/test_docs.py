@@ -100,7 +100,9 @@ def test_every_crash_point_and_error_code_has_its_tests(what, table, name):
 
 @pytest.mark.parametrize("text", [pytest.param(text, id=name) for name, text in configs()])
 def test_a_config_that_is_shown_is_taken(tmp_path, text):
-    config = tmp_path / "pawl.yaml"
+    config = tmp_path / "examples/one/pawl.yaml"  # where ../../build is a folder, as it is here
+    config.parent.mkdir(parents=True)
+    (tmp_path / "build").mkdir()
     config.write_text(text)
     ran = subprocess.run([str(PAWL), "serve", "--test", "-c", str(config)], capture_output=True,
                          text=True, timeout=30, check=False)
@@ -109,3 +111,12 @@ def test_a_config_that_is_shown_is_taken(tmp_path, text):
 
 def test_every_config_here_is_looked_at():
     assert any(name == "examples/demo/pawl.yaml" for name, _ in configs())
+
+
+def test_every_class_of_warnings_is_in_the_guide():
+    table = (ROOT / "src/config/warnings.h").read_text("utf-8")
+    names = re.findall(r'^    X\(\w+, "([a-z0-9-]+)"\)', table, re.M)
+    guide = (ROOT / "docs/guide/operating.md").read_text("utf-8")
+    assert len(names) > 10
+    assert names == re.findall(r"^\| `([a-z0-9-]+)` \|", guide.split("## Check a config")[1]
+                               .split("\n## ")[0], re.M)

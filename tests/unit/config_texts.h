@@ -42,7 +42,7 @@ __attribute__((noinline, unused)) static char *refused(const char *text)
 }
 
 /* The warnings of a text that is taken (mem_free). */
-static inline char *warned(const char *text)
+__attribute__((noinline, unused)) static char *warned(const char *text)
 {
     char *complaints = NULL;
     struct config *config = config_parse("pawl.yaml", slice_of(text), &complaints);

@@ -273,16 +273,17 @@ static void a_tenant_that_anyone_can_name_is_warned_of_once(void **state)
     char *warnings = warned("upstream: http://h\ntenant: \"{header:X-T}\"\n"
                             "rules:\n- {name: a, match: POST /a}\n- {name: b, match: POST /b}\n");
     assert_true(strncmp(warnings, "pawl.yaml:2:9: tenant: ", 23) == 0);
-    assert_holds(warnings, "who can name a tenant can read its answers");
+    assert_holds(warnings,
+                 "any client that can set this value can read that tenant's stored responses");
     assert_string_equal(strchr(warnings, '\n'), "\n");
     mem_free(warnings);
 }
 
 static void a_credential_or_a_trusted_tenant_draws_no_warning(void **state)
 {
-    static const char *const tenants[] = {"\"{header:X-Api-Key}\"",
-                                          "\"{header:X-T}\"\ntrust_tenant: true", "none",
-                                          "\"{header:X-T}\"\ndefaults: {authorize: GET /me}"};
+    static const char *const tenants[] = {
+        "\"{header:X-Api-Key}\"", "\"{header:X-T}\"\ntrust_tenant: true", "none",
+        "\"{header:X-T}\"\ndefaults: {authorize: \"GET /t/{tenant}\"}"};
     (void)state;
     for (size_t i = 0; i < sizeof(tenants) / sizeof(tenants[0]); i++) {
         char text[256];

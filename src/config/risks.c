@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What one rule may say and yet cannot mean (errors), or seldom means (warnings). */
+#include "config/reader.h"
+
+#include <inttypes.h>
+
+static bool names_header(const struct template *template, struct slice name)
+{
+    for (size_t i = 0; i < template->n; i++)
+        if (template->parts[i].source == TEMPLATE_HEADER &&
+            slice_eq_nocase(template->parts[i].text, name))
+            return true;
+    return false;
+}
+
+/* ---- tenants ---- */
+
+static bool is_optional(const struct template *template)
+{
+    for (size_t i = 0; i < template->n; i++)
+        if (template->parts[i].optional)
+            return true;
+    return false;
+}
+
+static void warn_of_tenant(struct reader *reader, const struct rule_draft *draft)
+{
+    const struct node *node = draft->set[OPTION_tenant];
+    const struct rule *rule = &draft->rule;
+    if (!node || rule->tenant_none)
+        return;
+    if (names_header(&rule->tenant, SLICE("Authorization")))
+        reader_warn(reader, WARNING_TENANT_TOKEN, node,
+                    "a refreshed token becomes a new tenant, so its retries run again; use a "
+                    "stable id set by your auth proxy");
+    if (names_header(&rule->tenant, SLICE("Cookie")))
+        reader_warn(reader, WARNING_TENANT_COOKIE, node,
+                    "any cookie that is added or changed makes a new tenant, so its retries run "
+                    "again; use {cookie:NAME} for the one that names the session");
+    if (is_optional(&rule->tenant))
+        reader_warn(reader, WARNING_TENANT_OPTIONAL, node,
+                    "callers without it are all one tenant and share their records");
+    if (!rule->trust_tenant && !rule->authorizes && !rule_hides_tenant(rule))
+        reader_warn(
+            reader, WARNING_TENANT_OPEN, node,
+            "any client that can set this value can read that tenant's stored responses "
+            "(`authorize: GET /tenants/{tenant}/access` asks the service first, which "
+            "must answer 2xx only where this caller may act as this tenant; "
+            "`trust_tenant: true` says that the layer in front sets it and clients cannot)");
+}
+
+static bool holds_part(const struct template *template, const struct template_part *wanted)
+{
+    for (size_t i = 0; i < template->n; i++)
+        if (template->parts[i].source == wanted->source &&
+            slice_eq(template->parts[i].text, wanted->text))
+            return true;
+    return false;
+}
+
+static bool is_carried(const struct template_part *part)
+{
+    return part->source != TEMPLATE_PATH && part->source != TEMPLATE_QUERY;
+}
+
+/* Whether the target names the tenant: {tenant}, or all that it is made of. `*ret_lacks` is a
+ * source that neither the target nor the caller's headers carry. */
+static bool names_tenant(const struct template *target, const struct template *tenant,
+                         const struct template_part **ret_lacks)
+{
+    bool whole = true;
+    *ret_lacks = NULL;
+    if (template_uses(target, TEMPLATE_TENANT))
+        return true;
+    for (size_t i = 0; i < tenant->n; i++) {
+        const struct template_part *part = &tenant->parts[i];
+        bool held = part->source == TEMPLATE_LITERAL || holds_part(target, part);
+        if (!held && !is_carried(part))
+            *ret_lacks = part;
+        whole = whole && held;
+    }
+    return whole;
+}
+
+/* A request of pawl's own whose answer decides about a tenant's records must be about that tenant.
+ */
+static void check_target(struct reader *reader, const struct rule_draft *draft,
+                         const struct template *target, enum option_id id)
+{
+    const struct rule *rule = &draft->rule;
+    const struct node *node = draft->set[id];
+    const struct template_part *lacks;
+    bool authorizes = id == OPTION_authorize;
+    if (!node || rule->tenant_none)
+        return;
+    bool named = names_tenant(target, &rule->tenant, &lacks);
+    if (rule_hides_tenant(rule) && template_uses(target, TEMPLATE_TENANT))
+        complaints_add(reader->errors, node->place, node->key,
+                       "{tenant} of a credential is a hash that the service does not know (leave "
+                       "it out: the caller's headers go along)");
+    else if (lacks)
+        complaints_add(reader->errors, node->place, node->key,
+                       "the tenant of rule '%.*s' comes from {%.*s}, which this request does not "
+                       "carry (expected {tenant} in it)",
+                       SLICE_ARG(rule->name), SLICE_ARG(lacks->written));
+    else if (!named && !rule_hides_tenant(rule) && (authorizes || !rule->trust_tenant))
+        reader_warn(reader, authorizes ? WARNING_AUTHORIZE_TENANT : WARNING_PROBE_TENANT, node,
+                    authorizes ? "names no {tenant}: the service must judge by the headers whether "
+                                 "this caller may act as this tenant (better GET "
+                                 "/tenants/{tenant}/access)"
+                               : "names no {tenant}: the service must tell by the caller's headers "
+                                 "whose operation is asked for, or one tenant gets another's "
+                                 "outcome");
+}
+
+/* ---- probes ---- */
+
+static bool names_operation(const struct template *probe)
+{
+    for (size_t i = 0; i < probe->n; i++) {
+        enum template_source source = probe->parts[i].source;
+        if (source != TEMPLATE_LITERAL && source != TEMPLATE_METHOD && source != TEMPLATE_ROUTE &&
+            source != TEMPLATE_TENANT)
+            return true;
+    }
+    return false;
+}
+
+static bool has_query(const struct template *probe)
+{
+    for (size_t i = 0; i < probe->n; i++)
+        if (probe->parts[i].source == TEMPLATE_LITERAL &&
+            slice_find(probe->parts[i].text, '?') >= 0)
+            return true;
+    return false;
+}
+
+static void check_probe(struct reader *reader, const struct rule_draft *draft)
+{
+    const struct node *node = draft->set[OPTION_unknown];
+    const struct rule *rule = &draft->rule;
+    if (!node || rule->unknown != RECORD_UNKNOWN_PROBE)
+        return;
+    check_target(reader, draft, &rule->probe, OPTION_unknown);
+    if (!names_operation(&rule->probe))
+        complaints_add(reader->errors, node->place, node->key,
+                       "the probe names no operation: its answer would count as that of any "
+                       "(expected {key}, or a source of the body or path, as in GET "
+                       "/refunds/by-key/{key})");
+    else if (has_query(&rule->probe))
+        reader_warn(reader, WARNING_PROBE_QUERY, node,
+                    "a search that answers 200 with an empty list reads as `it happened` (expected "
+                    "a path that answers 404 for a key that the service does not know)");
+}
+
+/* ---- keys and what is compared ---- */
+
+static bool is_constant(const struct rule *rule)
+{
+    const struct template *key = &rule->key;
+    for (size_t i = 0; i < key->n; i++) {
+        enum template_source source = key->parts[i].source;
+        bool none = source == TEMPLATE_TENANT && rule->tenant_none;
+        if (source != TEMPLATE_LITERAL && source != TEMPLATE_METHOD && source != TEMPLATE_ROUTE &&
+            !none)
+            return false;
+    }
+    return key->n > 0;
+}
+
+static void check_key(struct reader *reader, const struct rule_draft *draft)
+{
+    const struct node *node = draft->set[OPTION_key];
+    if (node && is_constant(&draft->rule))
+        complaints_add(reader->errors, node->place, node->key,
+                       "is the same for every request of the rule (expected a source that tells "
+                       "operations apart, such as {header:Idempotency-Key} or {body:/id}; {tenant} "
+                       "for one operation of each tenant)");
+}
+
+static const struct node *first_set(const struct rule_draft *draft, enum option_id a,
+                                    enum option_id b)
+{
+    return draft->set[a] ? draft->set[a] : draft->set[b];
+}
+
+static void warn_of_comparison(struct reader *reader, const struct rule_draft *draft)
+{
+    const struct rule *rule = &draft->rule;
+    if (rule->payload.mode == PAYLOAD_IGNORE && rule->query == RULE_QUERY_NONE &&
+        rule->n_headers == 0)
+        reader_warn(reader, WARNING_NOTHING_COMPARED,
+                    first_set(draft, OPTION_payload, OPTION_query),
+                    "with query: none and headers: [] nothing of two requests is compared but "
+                    "method and path: another request under the same key gets the first response");
+    if (rule->replay_cookies && rule->tenant_none)
+        reader_warn(reader, WARNING_COOKIES_SHARED, draft->set[OPTION_replay_cookies],
+                    "under tenant: none whoever repeats the key gets the cookies of the first "
+                    "caller");
+}
+
+/* ---- times ---- */
+
+static void warn_of_times(struct reader *reader, const struct rule_draft *draft)
+{
+    const struct rule *rule = &draft->rule;
+    int64_t window = template_window_us(&rule->key);
+    if (window > 0 && window < rule->timeout_us)
+        reader_warn(reader, WARNING_WINDOW_SHORT, draft->set[OPTION_key],
+                    "the window is shorter than `timeout`: it may close while the first request "
+                    "runs");
+    if (window == 0 && rule->ttl_us < rule->timeout_us)
+        reader_warn(reader, WARNING_TTL_SHORT, first_set(draft, OPTION_ttl, OPTION_timeout),
+                    "`ttl` is shorter than `timeout`: a retry after a lost response may come too "
+                    "late and run again");
+}
+
+/* ---- bodies ---- */
+
+static void check_limit(struct reader *reader, const struct rule_draft *draft, enum option_id id,
+                        uint64_t limit)
+{
+    uint64_t all = reader->config->max_buffered;
+    const struct node *buffered = reader->base->set[OPTION_max_buffered];
+    const struct node *node = draft->set[id] ? draft->set[id] : buffered;
+    if (node && limit > all)
+        complaints_add(reader->errors, node->place, node->key,
+                       "%s of rule '%.*s' is %" PRIu64 " bytes, and max_buffered, the memory for "
+                       "all bodies, %" PRIu64 ": what is as large could never pass",
+                       option_at(id)->name.at, SLICE_ARG(draft->rule.name), limit, all);
+}
+
+static void check_limits(struct reader *reader, const struct rule_draft *draft)
+{
+    const struct rule *rule = &draft->rule;
+    check_limit(reader, draft, OPTION_max_request_body, rule->max_request_body);
+    if (!rule->stream)
+        check_limit(reader, draft, OPTION_max_response_body, rule->max_response_body);
+}
+
+/* ---- what it takes ---- */
+
+static void warn_of_promises(struct reader *reader, const struct rule_draft *draft)
+{
+    if (draft->rule.unknown == RECORD_UNKNOWN_RETRY)
+        reader_warn(reader, WARNING_UPSTREAM_REMEMBERS, draft->set[OPTION_unknown],
+                    "under retry the upstream itself must know a repeated key, for longer than "
+                    "ttl + timeout");
+    if (draft->rule.store_down_pass)
+        reader_warn(reader, WARNING_STORE_DOWN_PASS, draft->set[OPTION_store_down],
+                    "while the record store is down requests pass unprotected: a retry may "
+                    "happen twice");
+}
+
+void rule_review(struct reader *reader, struct rule_draft *draft)
+{
+    reader->draft = draft;
+    if (draft->rule.authorizes)
+        check_target(reader, draft, &draft->rule.authorize, OPTION_authorize);
+    check_probe(reader, draft);
+    check_key(reader, draft);
+    check_limits(reader, draft);
+    warn_of_tenant(reader, draft);
+    warn_of_comparison(reader, draft);
+    warn_of_times(reader, draft);
+    warn_of_promises(reader, draft);
+}

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/check.h"
+
+#include "base/mem.h"
+#include "base/thread.h"
+#include "config/warnings.h"
+#include "daemon/limits.h"
+#include "daemon/resolve.h"
+#include "daemon/settings.h"
+#include <errno.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#define PROBLEM_MAX ((size_t)1024)
+#define LOOKED_AT 1000 /* records at either end of the store */
+#define LOST_MAX 8
+#define NAME_MAX_BYTES 128
+#define PATIENCE_US (5 * CLOCK_US_PER_S)
+
+/* ---- whether it could start ---- */
+
+static bool folder_is_there(const char *path, char **ret_problem)
+{
+    const char *slash = strrchr(path, '/');
+    char *folder MEM_AUTO = slash ? mem_copy(path, (size_t)(slash - path) + 1) : mem_copy(".", 1);
+    if (!folder)
+        return false;
+    if (access(path, F_OK) == 0 || access(folder, W_OK | X_OK) == 0)
+        return true;
+    struct buf text = buf_make(PROBLEM_MAX);
+    buf_printf(&text, "%s: its folder %s: %s", path, folder, strerrordesc_np(errno));
+    *ret_problem = buf_take(&text);
+    return false;
+}
+
+bool check_start(const struct config *config, const char *store_path, char **ret_problem)
+{
+    struct gateway_settings settings;
+    struct sockaddr_storage address;
+    unsigned len;
+    return limits_fit(config, loop_threads(config), ret_problem) &&
+           resolve_address(&config->listen, &address, &len, ret_problem) &&
+           (config->admin.host.len == 0 ||
+            resolve_address(&config->admin, &address, &len, ret_problem)) &&
+           settings_of(config, &settings, ret_problem) &&
+           (!store_path || folder_is_there(store_path, ret_problem));
+}
+
+/* ---- rules that are gone ---- */
+
+struct lost {
+    const struct rule_set *rules;
+    size_t n;
+    size_t lens[LOST_MAX];
+    char names[LOST_MAX][NAME_MAX_BYTES];
+};
+
+static bool is_known(const struct rule_set *rules, struct slice name)
+{
+    for (size_t i = 0; i < rules->n; i++) {
+        const struct rule *rule = &rules->rules[i];
+        if (slice_eq(rule->name, name) || slice_is_among(name, rule->formerly, rule->n_formerly))
+            return true;
+    }
+    return false;
+}
+
+/* Runs on the committer's thread, for a batch perhaps twice. */
+static void note_name(void *argument, const struct store_row *row, enum record_lease lease)
+{
+    struct lost *lost = argument;
+    (void)lease;
+    for (size_t i = 0; i < lost->n; i++)
+        if (slice_eq(slice_make(lost->names[i], lost->lens[i]), row->rule))
+            return;
+    if (lost->n == LOST_MAX || row->rule.len > NAME_MAX_BYTES || is_known(lost->rules, row->rule))
+        return;
+    memcpy(lost->names[lost->n], row->rule.at, row->rule.len);
+    lost->lens[lost->n++] = row->rule.len;
+}
+
+/* The id of the last row; negative: the store did not answer. */
+static int64_t look_at(struct store *store, struct parker *parker, struct lost *lost, int64_t after)
+{
+    struct store_list list = {.after = after,
+                              .up_to = after + LOOKED_AT,
+                              .limit = LOOKED_AT,
+                              .each = note_name,
+                              .argument = lost};
+    struct store_op op = {.kind = STORE_LIST, .list = &list};
+    store_run(store, &op, parker, clock_after(clock_boot_us(), PATIENCE_US));
+    return op.status == STORE_DONE ? op.row : -1;
+}
+
+static void tell_lost(const struct lost *lost, void (*tell)(void *, struct slice), void *argument)
+{
+    for (size_t i = 0; i < lost->n; i++) {
+        struct buf line BUF_AUTO = buf_make(PROBLEM_MAX);
+        struct slice name = slice_make(lost->names[i], lost->lens[i]);
+        buf_printf(
+            &line,
+            "the store holds records of a rule '%.*s', which no rule is named: their retries "
+            "run again (if it was renamed, say formerly: [%.*s] in the rule) [%s]",
+            SLICE_ARG(name), SLICE_ARG(name), warning_name(WARNING_RULE_RENAMED));
+        if (buf_ok(&line))
+            tell(argument, buf_slice(&line));
+    }
+}
+
+void check_rules_known(struct store *store, const struct config *config,
+                       void (*tell)(void *argument, struct slice line), void *argument)
+{
+    struct lost lost = {.rules = config->rules};
+    struct thread_parker parker;
+    if (warning_is_allowed(config->allowed, WARNING_RULE_RENAMED))
+        return;
+    thread_parker_init(&parker);
+    int64_t last = look_at(store, &parker.parker, &lost, 0);
+    if (last > LOOKED_AT)
+        (void)look_at(store, &parker.parker, &lost, last - LOOKED_AT);
+    thread_parker_fini(&parker);
+    tell_lost(&lost, tell, argument);
+}
+
+void check_rules_known_of(const char *store_path, const struct config *config,
+                          void (*tell)(void *argument, struct slice line), void *argument)
+{
+    struct store_config wanted = store_config_default();
+    struct store *store = NULL;
+    char *problem MEM_AUTO = NULL;
+    wanted.path = store_path;
+    wanted.read_only_file = true;
+    if (access(store_path, F_OK) != 0 || store_open(&wanted, &store, &problem) != STORE_OPENED)
+        return;
+    check_rules_known(store, config, tell, argument);
+    store_close(store);
+}

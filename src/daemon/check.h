@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a config means on this machine: what `serve` would fail on, and what its store holds. */
+#ifndef PAWL_DAEMON_CHECK_H
+#define PAWL_DAEMON_CHECK_H
+
+#include "config/config.h"
+#include "store/store.h"
+
+/* Whether `serve` could start: names resolve, limits fit, and the store (NULL: the default one) is
+ * in a folder that is there. Nothing is opened or made. False: `*ret_problem` (mem_free) is one
+ * line that says why. */
+bool check_start(const struct config *config, const char *store_path, char **ret_problem);
+
+/* Calls `tell` with a line for each rule that the store has records of and that the config neither
+ * has nor names `formerly`: their retries run again. Looks at the oldest and the newest records
+ * only, so that it takes the same time however many there are. From a thread that may block. */
+void check_rules_known(struct store *store, const struct config *config,
+                       void (*tell)(void *argument, struct slice line), void *argument);
+
+/* The same of a store file that nobody has open here; no file, or none that opens: nothing. */
+void check_rules_known_of(const char *store_path, const struct config *config,
+                          void (*tell)(void *argument, struct slice line), void *argument);
+
+#endif

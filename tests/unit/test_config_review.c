@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a config may say and yet cannot mean, or seldom means. */
+#include "config_texts.h"
+
+#include "config/warnings.h"
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define TOP "upstream: http://127.0.0.1:9000\n"
+#define RULES "rules:\n- name: a\n  match: \"POST /a/{id}\"\n"
+
+struct row {
+    const char *text;
+    const char *part; /* of what is said; NULL: nothing */
+};
+
+static void check_refused(const struct row *rows, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        char *complaints = refused(rows[i].text);
+        assert_holds(complaints, rows[i].part);
+        mem_free(complaints);
+    }
+}
+
+static bool is_one_line(const char *text)
+{
+    const char *end = strchr(text, '\n');
+    return end && end[1] == '\0';
+}
+
+/* One line that holds `part`, or nothing at all. */
+static bool says(const char *warnings, const char *part)
+{
+    return part ? is_one_line(warnings) && strstr(warnings, part) : warnings[0] == '\0';
+}
+
+static void check_warned(const struct row *rows, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        char *warnings = warned(rows[i].text);
+        if (!says(warnings, rows[i].part))
+            fail_msg("%s: not '%s' but:\n%s", rows[i].text, rows[i].part ? rows[i].part : "nothing",
+                     warnings);
+        mem_free(warnings);
+    }
+}
+#define CHECK_REFUSED(rows) check_refused(rows, sizeof(rows) / sizeof(rows[0]))
+#define CHECK_WARNED(rows) check_warned(rows, sizeof(rows) / sizeof(rows[0]))
+
+#define ASKS_PATH TOP "tenant: \"{path:id}\"\ntrust_tenant: true\n" RULES "  authorize: "
+#define ASKS_QUERY TOP "tenant: \"{query:t}:{header:X-T}\"\n" RULES "  authorize: "
+#define ASKS_HEADER TOP "tenant: \"{header:X-T}\"\n" RULES "  authorize: "
+#define ASKS_SECRET TOP "tenant: \"{header:Authorization}\"\nallow: [tenant-token]\n" RULES
+
+/* found: A-H1, A-F */
+static void what_asks_about_a_tenant_holds_what_the_headers_do_not_carry(void **state)
+{
+    static const struct row bad[] = {
+        {ASKS_PATH "GET /me\n", "a' comes from {path:id}, which this request does not carry"},
+        {ASKS_QUERY "GET /me\n", "comes from {query:t}, which this request does not carry"},
+        {ASKS_PATH "none\n  unknown: {probe: \"GET /r/{key}\"}\n", "comes from {path:id}"},
+        {ASKS_SECRET "  authorize: \"GET /t/{tenant}\"\n", "{tenant} of a credential is a hash"},
+        {ASKS_SECRET "  unknown: {probe: \"GET /t/{tenant}/{key}\"}\n",
+         "of a credential is a hash"},
+    };
+    static const struct row good_ones[] = {
+        {ASKS_PATH "\"GET /t/{tenant}\"\n", NULL},
+        {ASKS_PATH "\"GET /t/{path:id}\"\n", NULL},
+        {ASKS_QUERY "\"GET /t/{tenant}\"\n", NULL},
+        {ASKS_QUERY "\"GET /t/{query:t}\"\n", "[authorize-tenant]"},
+        {ASKS_HEADER "GET /me\n", "names no {tenant}"},
+        {ASKS_HEADER "\"GET /t/{header:X-T}\"\n", NULL},
+        {ASKS_SECRET "  authorize: GET /me\n", NULL},
+        {ASKS_SECRET "  unknown: {probe: \"GET /r/{key}\"}\n", NULL},
+        {ASKS_HEADER "\"GET /t/{tenant}\"\n  unknown: {probe: \"GET /r/{key}\"}\n",
+         "unknown: names no {tenant}"},
+        {TOP "tenant: \"{header:X-T}\"\ntrust_tenant: true\n" RULES
+             "  unknown: {probe: \"GET /r/{key}\"}\n",
+         NULL},
+    };
+    (void)state;
+    CHECK_REFUSED(bad);
+    CHECK_WARNED(good_ones);
+}
+
+/* found: A-F */
+static void tenants_that_are_shared_or_change_are_warned_of(void **state)
+{
+    static const struct row rows[] = {
+        {TOP "tenant: \"{header:X-T?}\"\ntrust_tenant: true\n" RULES, "[tenant-optional]"},
+        {TOP "tenant: \"{header:Cookie}\"\n" RULES, "use {cookie:NAME}"},
+        {TOP "tenant: \"{header:Authorization}\"\n" RULES, "[tenant-token]"},
+        {TOP "tenant: \"{header:X-T}\"\n" RULES, "GET /tenants/{tenant}/access"},
+        {TOP "tenant: none\n" RULES "  replay_cookies: true\n", "[cookies-shared]"},
+        {TOP "tenant: \"{header:X-Api-Key}\"\n" RULES "  replay_cookies: true\n", NULL},
+    };
+    (void)state;
+    CHECK_WARNED(rows);
+}
+
+/* found: C-H7 */
+static void a_probe_that_names_no_operation_is_refused(void **state)
+{
+    static const struct row bad[] = {
+        {HEAD RULES "  unknown: {probe: GET /orders}\n", "the probe names no operation"},
+        {HEAD RULES "  unknown: {probe: \"GET /orders/{route}\"}\n", "names no operation"},
+        {TOP "tenant: \"{header:X-Api-Key}\"\n" RULES "  unknown: {probe: \"GET /x?all\"}\n",
+         "names no operation"},
+    };
+    static const struct row rows[] = {
+        {HEAD RULES "  unknown: {probe: \"GET /orders?key={key}\"}\n", "[probe-query]"},
+        {HEAD RULES "  unknown: {probe: \"GET /orders/{path:id}\"}\n", NULL},
+        {HEAD RULES "  unknown: {probe: \"GET /orders/{body:/id}\"}\n", NULL},
+    };
+    (void)state;
+    CHECK_REFUSED(bad);
+    CHECK_WARNED(rows);
+}
+
+/* found: A-F */
+static void a_key_that_is_the_same_for_every_request_is_refused(void **state)
+{
+    static const struct row bad[] = {
+        {HEAD RULES "  key: \"{route}\"\n", "is the same for every request of the rule"},
+        {HEAD RULES "  key: \"{method}\"\n", "is the same"},
+        {HEAD RULES "  key: abc\n", "is the same"},
+        {HEAD RULES "  key: \"{route}{method}\"\n", "is the same"},
+        {HEAD RULES "  key: \"{tenant}\"\n", "is the same"},
+    };
+    static const struct row rows[] = {
+        {TOP "tenant: \"{header:X-Api-Key}\"\n" RULES "  key: \"{tenant}\"\n", NULL},
+        {HEAD RULES "  key: \"{route}{window:1h}\"\n", NULL},
+        {HEAD RULES "  key: \"{route}{path:id}\"\n", NULL},
+    };
+    (void)state;
+    CHECK_REFUSED(bad);
+    CHECK_WARNED(rows);
+}
+
+/* found: A-F */
+static void what_compares_nothing_or_lasts_too_short_is_warned_of(void **state)
+{
+    static const struct row rows[] = {
+        {HEAD RULES "  payload: ignore\n  query: none\n  headers: []\n", "[nothing-compared]"},
+        {HEAD RULES "  payload: ignore\n  query: none\n", NULL},
+        {HEAD RULES "  ttl: 1ms\n", "[ttl-short]"},
+        {HEAD RULES "  ttl: 60s\n  timeout: 61s\n", "[ttl-short]"},
+        {HEAD RULES "  ttl: 60s\n  timeout: 60s\n", NULL},
+        {HEAD RULES "  key: \"{path:id}{window:10s}\"\n", "[window-short]"},
+        {HEAD RULES "  key: \"{path:id}{window:10s}\"\n  timeout: 10s\n", NULL},
+    };
+    (void)state;
+    CHECK_WARNED(rows);
+}
+
+/* found: A-F */
+static void headers_that_end_at_this_hop_cannot_count(void **state)
+{
+    static const struct row rows[] = {
+        {HEAD RULES "  headers: [Connection]\n", "the name of a header that the upstream sees"},
+        {HEAD RULES "  headers: [If-Match, te]\n", "the name of a header that the upstream sees"},
+        {HEAD RULES "  headers: [Transfer-Encoding]\n", "that the upstream sees"},
+    };
+    (void)state;
+    CHECK_REFUSED(rows);
+}
+
+/* found: A-F */
+static void a_body_that_could_never_fit_is_refused(void **state)
+{
+    static const struct row bad[] = {
+        {HEAD RULES "  max_response_body: 512MiB\n", "6:22: max_response_body: max_response_body"},
+        {HEAD "max_buffered: 1MiB\n" RULES "  max_request_body: 2MiB\n", "of rule 'a' is 2097152"},
+        {HEAD "max_buffered: 64KiB\n" RULES, "3:15: max_buffered: max_request_body of rule 'a'"},
+    };
+    static const struct row rows[] = {
+        {HEAD "max_buffered: 1MiB\n" RULES, NULL},
+        {HEAD "max_buffered: 1KiB\n" RULES "  protect: false\n", NULL},
+        {HEAD RULES "  max_response_body: 512MiB\n  stream: true\n", NULL},
+    };
+    (void)state;
+    CHECK_REFUSED(bad);
+    CHECK_WARNED(rows);
+}
+
+/* found: A-L20 */
+static void addresses_that_may_meet_are_refused(void **state)
+{
+    static const struct row bad[] = {
+        {"upstream: http://127.0.0.1:7\nadmin: 127.0.0.1:7\ntenant: none\n", "address as `admin`"},
+        {"upstream: http://localhost:7\nadmin: 127.0.0.1:7\ntenant: none\n", "as `admin`"},
+        {"upstream: http://127.0.0.1:7\nlisten: 0.0.0.0:7\ntenant: none\n", "as `listen`"},
+        {"upstream: http://localhost:7\nlisten: 127.0.0.1:7\ntenant: none\n", "as `listen`"},
+        {"upstream: http://[::1]:7\nlisten: \"[::]:7\"\ntenant: none\n", "as `listen`"},
+        {"upstream: http://h\nadmin: localhost:7\nlisten: 0.0.0.0:7\ntenant: none\n", "`listen`"},
+    };
+    static const struct row rows[] = {
+        {"upstream: http://127.0.0.2:7\nlisten: 127.0.0.1:7\ntenant: none\n", NULL},
+        {"upstream: http://10.0.0.1:7\nlisten: 0.0.0.0:7\ntenant: none\n", NULL},
+        {"upstream: http://127.0.0.1:8\nlisten: 0.0.0.0:7\ntenant: none\n", NULL},
+        {"upstream: http://h\nlisten: 127.0.0.1:0\nadmin: 127.0.0.1:0\ntenant: none\n", NULL},
+    };
+    (void)state;
+    CHECK_REFUSED(bad);
+    CHECK_WARNED(rows);
+}
+
+/* found: B-F14 */
+static void what_is_made_without_a_reverse_is_warned_of(void **state)
+{
+    static const struct row rows[] = {
+        {HEAD "rules:\n- {name: a, match: POST /charges}\n", "charges have a rule, their reverse"},
+        {HEAD "rules:\n- {name: a, match: POST /v1/payouts}\n", "payouts have a rule"},
+        {HEAD "rules:\n- {name: a, match: \"POST,PUT /orders\"}\n", "orders have a rule"},
+        {HEAD "rules:\n- {name: a, match: \"POST /payments/{id}/captures\"}\n", "captures have"},
+        {HEAD "rules:\n- {name: a, match: POST /holds}\n", "[reverse-missing]"},
+        {HEAD "rules:\n- {name: a, match: POST /holds}\n- {name: b, match: \"POST "
+              "/holds/{id}/release\"}\n",
+         NULL},
+        {HEAD "rules:\n- {name: a, match: POST /orders}\n- {name: b, match: \"POST "
+              "/orders/{id}/cancel\"}\n",
+         NULL},
+        {HEAD "rules:\n- {name: a, match: POST /charges}\n- {name: b, match: \"* /**\"}\n", NULL},
+        {HEAD
+         "rules:\n- {name: a, match: POST /orders}\n- {name: b, match: \"DELETE /orders/**\"}\n",
+         NULL},
+        {HEAD "rules:\n- {name: a, match: POST /orders, protect: false}\n", NULL},
+        {HEAD "rules:\n- {name: a, match: POST /things}\n", NULL},
+    };
+    (void)state;
+    CHECK_WARNED(rows);
+}
+
+static void a_class_that_is_allowed_is_not_warned_of(void **state)
+{
+    static const struct row rows[] = {
+        {TOP "tenant: \"{header:X-T}\"\nallow: [tenant-open]\n" RULES, NULL},
+        {TOP "allow: [tenant-open]\ntenant: \"{header:X-T?}\"\n" RULES, "[tenant-optional]"},
+        {TOP "tenant: \"{header:X-T?}\"\nallow: [tenant-open]\n" RULES
+             "  allow: [tenant-optional]\n",
+         NULL},
+        {TOP "tenant: \"{header:X-Api-Key}\"\n" RULES "  unknown: retry\n  allow: "
+             "[upstream-remembers]\n- {name: b, match: POST /b, unknown: retry}\n",
+         "pawl.yaml:8:38: unknown"},
+        {HEAD "rules:\n- {name: a, match: POST /holds, allow: [reverse-missing]}\n", NULL},
+    };
+    static const struct row bad[] = {
+        {HEAD "allow: [tenant-opn]\n",
+         "3:9: allow: not a valid value (did you mean 'tenant-open'?"},
+        {HEAD "allow: tenant-open\n", "not a list (expected classes of warnings such as"},
+        {HEAD "defaults: {allow: []}\n", "does not belong here"},
+    };
+    (void)state;
+    CHECK_WARNED(rows);
+    CHECK_REFUSED(bad);
+}
+
+static char *written_with(mode_t mode, const char *token, char *path)
+{
+    char text[256];
+    char *complaints = NULL;
+    snprintf(text, sizeof text, "upstream: http://h\nadmin_token: %s\ntenant: none\n", token);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+    assert_int_equal(chmod(path, mode), 0);
+    struct config *config = config_read(path, &complaints);
+    if (!config)
+        fail_msg("%s", complaints);
+    config_free(config);
+    return complaints;
+}
+
+/* found: A-F */
+static void a_token_that_everybody_can_read_is_warned_of(void **state)
+{
+    char folder[] = "/tmp/pawl-review-XXXXXX", path[64], secret[64];
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/pawl.yaml", folder);
+    snprintf(secret, sizeof secret, "%s/token", folder);
+    FILE *file = fopen(secret, "w");
+    assert_non_null(file);
+    fputs("sixteen-or-longer\n", file);
+    fclose(file);
+    setenv("PAWL_T_TOKEN", "sixteen-or-longer", 1);
+    const struct {
+        mode_t config, file;
+        const char *token;
+        bool warned;
+    } rows[] = {
+        {0600, 0644, "file:token", true},           {0644, 0640, "file:token", false},
+        {0644, 0600, "sixteen-or-longer", true},    {0640, 0600, "sixteen-or-longer", false},
+        {0644, 0600, "\"${PAWL_T_TOKEN}\"", false},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        assert_int_equal(chmod(secret, rows[i].file), 0);
+        char *warnings = written_with(rows[i].config, rows[i].token, path);
+        assert_int_equal(strstr(warnings, "[token-readable]") != NULL, rows[i].warned);
+        mem_free(warnings);
+    }
+    unlink(path);
+    unlink(secret);
+    rmdir(folder);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_asks_about_a_tenant_holds_what_the_headers_do_not_carry),
+        cmocka_unit_test(tenants_that_are_shared_or_change_are_warned_of),
+        cmocka_unit_test(a_probe_that_names_no_operation_is_refused),
+        cmocka_unit_test(a_key_that_is_the_same_for_every_request_is_refused),
+        cmocka_unit_test(what_compares_nothing_or_lasts_too_short_is_warned_of),
+        cmocka_unit_test(headers_that_end_at_this_hop_cannot_count),
+        cmocka_unit_test(a_body_that_could_never_fit_is_refused),
+        cmocka_unit_test(addresses_that_may_meet_are_refused),
+        cmocka_unit_test(what_is_made_without_a_reverse_is_warned_of),
+        cmocka_unit_test(a_class_that_is_allowed_is_not_warned_of),
+        cmocka_unit_test(a_token_that_everybody_can_read_is_warned_of),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
