@@ -6,6 +6,7 @@
 #include "base/thread.h"
 
 #define BYTES_PER_BUCKET 512 /* an entry with a small answer takes some 700: chains stay short */
+#define LARGEST_SHARE 8      /* of the cache: a larger answer would drive out too many others */
 #define BUCKETS_LEAST ((size_t)64)
 #define BUCKETS_MOST ((size_t)1 << 20)
 
@@ -159,26 +160,33 @@ static struct entry *entry_new(const struct cache_key *key, const struct cached 
     return entry;
 }
 
-void cache_put(struct cache *cache, const struct cache_key *key, const struct cached *cached,
-               int64_t forgets)
+static void enter(struct cache *cache, struct entry *entry)
 {
-    if (atomic_load(&cache->max_bytes) == 0)
-        return;
-    struct entry *entry = entry_new(key, cached);
-    if (!entry)
-        return;
-    entry->forgets = forgets;
-    mutex_lock(&cache->mutex);
-    struct entry *old = find(cache, &key->key_hash);
-    if (old)
-        drop(cache, old);
-    struct entry **bucket = bucket_of(cache, &key->key_hash);
+    struct entry **bucket = bucket_of(cache, &entry->key_hash);
     entry->bucket_next = *bucket;
     *bucket = entry;
     link_newest(cache, entry);
     cache->bytes += entry_bytes(entry);
     while (cache->bytes > atomic_load(&cache->max_bytes))
         drop(cache, cache->oldest);
+}
+
+void cache_put(struct cache *cache, const struct cache_key *key, const struct cached *cached,
+               int64_t forgets)
+{
+    uint64_t max_bytes = atomic_load(&cache->max_bytes);
+    if (max_bytes == 0)
+        return;
+    size_t size = sizeof(struct entry) + key->recipe.len + outcome_size(cached->outcome);
+    struct entry *entry = size <= max_bytes / LARGEST_SHARE ? entry_new(key, cached) : NULL;
+    if (entry)
+        entry->forgets = forgets;
+    mutex_lock(&cache->mutex);
+    struct entry *old = find(cache, &key->key_hash);
+    if (old)
+        drop(cache, old);
+    if (entry)
+        enter(cache, entry);
     mutex_unlock(&cache->mutex);
 }
 

@@ -41,7 +41,8 @@ struct cached {
     int64_t gone_at;
 };
 
-/* Keeps a copy, and one more reference to the outcome. Without memory it just is not kept. */
+/* Keeps a copy, and one more reference to the outcome. Without memory, or larger than an eighth of
+ * the cache, it just is not kept. */
 void cache_put(struct cache *cache, const struct cache_key *key, const struct cached *cached,
                int64_t forgets);
 

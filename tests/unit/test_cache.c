@@ -102,15 +102,34 @@ static void the_newest_answer_of_a_key_is_the_one_kept(void **unused)
 static void the_least_recently_used_leave_first(void **unused)
 {
     (void)unused;
-    struct cache *cache = cache_new(3 * 4096);
-    struct cache_key a = key_of(1), b = key_of(2), c = key_of(3);
-    put(cache, &a, 4000, 100, 0);
-    put(cache, &b, 4000, 100, 0);
-    assert_int_equal(get(cache, &a, 0, 0), 4000);
-    put(cache, &c, 4000, 100, 0);
-    assert_int_equal(get(cache, &b, 0, 0), -1);
-    assert_int_equal(get(cache, &a, 0, 0), 4000);
-    assert_int_equal(get(cache, &c, 0, 0), 4000);
+    enum { N = 10, SIZE = 3000 };
+    struct cache *cache = cache_new((uint64_t)N * (SIZE + 400));
+    struct cache_key keys[N + 1];
+    for (unsigned char i = 0; i <= N; i++) {
+        keys[i] = key_of(i);
+        if (i == N)
+            assert_int_equal(get(cache, &keys[0], 0, 0), SIZE);
+        put(cache, &keys[i], SIZE, 100, 0);
+    }
+    assert_int_equal(get(cache, &keys[1], 0, 0), -1);
+    for (size_t i = 0; i <= N; i++)
+        if (i != 1)
+            assert_int_equal(get(cache, &keys[i], 0, 0), SIZE);
+    cache_free(cache);
+}
+
+/* found: D-B13 */
+static void one_large_answer_drives_no_others_out(void **unused)
+{
+    (void)unused;
+    struct cache *cache = cache_new((uint64_t)8 * 4000);
+    struct cache_key small = key_of(1), large = key_of(2);
+    put(cache, &small, 10, 100, 0);
+    put(cache, &large, 4000, 100, 0);
+    assert_int_equal(get(cache, &large, 0, 0), -1);
+    assert_int_equal(get(cache, &small, 0, 0), 10);
+    put(cache, &small, 4000, 100, 0);
+    assert_int_equal(get(cache, &small, 0, 0), -1);
     cache_free(cache);
 }
 
@@ -198,6 +217,7 @@ int main(void)
         cmocka_unit_test(a_forget_anywhere_empties_it),
         cmocka_unit_test(the_newest_answer_of_a_key_is_the_one_kept),
         cmocka_unit_test(the_least_recently_used_leave_first),
+        cmocka_unit_test(one_large_answer_drives_no_others_out),
         cmocka_unit_test(an_answer_larger_than_the_cache_is_not_kept),
         cmocka_unit_test(an_answer_taken_outlives_its_entry),
         cmocka_unit_test(an_entry_tells_the_times_of_its_record),
