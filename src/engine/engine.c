@@ -275,7 +275,7 @@ enum engine_written engine_written(struct engine *engine, struct attempt *attemp
         return asked(attempt);
     switch (op->write) {
     case RECORD_WRITTEN:
-        if (op->kind == STORE_FINISH && op->outcome)
+        if (op->kind == STORE_FINISH && op->kept)
             keep_in_cache(engine, attempt, op->outcome);
         return ENGINE_STORED;
     case RECORD_ALREADY:

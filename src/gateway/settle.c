@@ -72,6 +72,7 @@ static enum engine_written write_fate(struct exchange *x, struct fate fate)
     while (!engine_wait(&x->attempt, fiber_parker(), x->answered ? CLOCK_NEVER : deadline))
         answer_error(x, ERROR_OUTCOME_NOT_STORED, SLICE("the record store does not take it"), NULL);
     enum engine_written written = engine_written(x->server->config->engine, &x->attempt);
+    x->kept = x->kept && x->attempt.op.kept;
     CRASH_POINT(after_outcome_commit);
     if (act.outcome)
         bodies_drop(x, act.outcome);

@@ -229,6 +229,12 @@ static enum record_write doubt(const struct apply *apply, const struct store_op 
     return write;
 }
 
+/* What the backend cannot hold is told to be not kept, and not replayed in part. */
+static bool fits(const struct apply *apply, const struct outcome *outcome)
+{
+    return !outcome || outcome_size(outcome) <= apply->backend->outcome_max;
+}
+
 static enum record_write write_record(struct apply *apply, struct store_op *op,
                                       struct record *record)
 {
@@ -326,6 +332,7 @@ static enum backend_status apply_write(struct apply *apply, struct store_op *op,
         return status;
 
     struct record before = row.record;
+    op->kept = op->kept && fits(apply, op->outcome);
     op->write = write_record(apply, op, &row.record);
     record_check(&row.record);
     if (op->write == RECORD_WRITTEN || op->write == RECORD_EARLY) {

@@ -117,6 +117,7 @@ struct backend {
     unsigned char secret[DIGEST_SIZE];
     char problem[256];    /* what the last failure was, one line */
     uint64_t checkpoints; /* since it was opened */
+    size_t outcome_max;   /* bytes of one outcome: a larger one is not kept */
 };
 
 /* What a batch is applied with. */

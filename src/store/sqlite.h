@@ -104,7 +104,9 @@ enum sqlite_statement {
 
 #define SQLITE_ROW_TEXT_MAX ((size_t)192 * 1024) /* all texts of one row: of a head, and origin */
 
-#define SQLITE_BODY_MAX ((size_t)1024 * 1024 * 1024) /* as max_response_body, unpacked */
+#define SQLITE_BODY_MAX ((size_t)1024 * 1024 * 1024) /* unpacked */
+/* SQLite's rows end at 1,000,000,000 bytes: the outcome, less what else stands in its row. */
+#define SQLITE_OUTCOME_MAX ((size_t)999000000)
 #define SQLITE_LOG_ENTRY_SIZE 24 /* 16 bytes of key hash, the row id in 8, big-endian */
 #define SQLITE_LOG_ENTRIES 512   /* in one row of the log */
 

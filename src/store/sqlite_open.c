@@ -247,6 +247,7 @@ struct backend *sqlite_backend_open(const struct store_config *config,
         return NULL;
     }
     sqlite->backend.ops = &sqlite_ops;
+    sqlite->backend.outcome_max = SQLITE_OUTCOME_MAX;
     sqlite->lock.fd = -1;
     sqlite->path = path;
     sqlite->texts = buf_make(SQLITE_ROW_TEXT_MAX);

@@ -205,7 +205,7 @@ struct store_op {
     struct outcome *outcome; /* finish, resolve: borrowed until ended; NULL: only http_status */
     enum record_status final; /* finish */
     int http_status;          /* finish, resolve */
-    bool kept;                /* finish: keep fields and body */
+    bool kept;                /* finish: keep fields and body; ended: whether they could be */
     int cause;                /* doubt: why; record_note_cause */
     int64_t looked_at;        /* release_settled: store time before the look; 0: now */
     bool force;               /* release_settled, resolve, forget */

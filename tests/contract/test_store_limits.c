@@ -4,6 +4,7 @@
 
 #include "base/mem.h"
 #include "engine/engine.h"
+#include "store/backend.h"
 #include <sched.h>
 
 static struct store_limits limits_of(const struct bed *bed)
@@ -165,12 +166,38 @@ static void the_cache_of_an_engine_changes_its_size_while_it_is_used(void **stat
     engine_free(engine);
 }
 
+/* found: D-B12 */
+static void an_outcome_that_the_store_cannot_hold_is_not_kept_and_that_is_told(void **state)
+{
+    struct bed *bed = *state;
+    if (bed->kind != STORE_MEMORY)
+        return;
+    int64_t fitting = proceed(bed, 1), larger = proceed(bed, 2);
+    struct outcome *outcome = outcome_new(201, false, SLICE(""), SLICE("a body"));
+    bed->backend->outcome_max = outcome_size(outcome);
+    struct store_op op = write_on(1, STORE_FINISH, fitting);
+    op.outcome = outcome;
+    op.kept = true;
+    run(bed, &op);
+    assert_true(op.kept && op.write == RECORD_WRITTEN);
+    assert_int_equal(verdict(bed, 1), RECORD_REPLAY);
+    bed->backend->outcome_max--;
+    op = write_on(2, STORE_FINISH, larger);
+    op.outcome = outcome;
+    op.kept = true;
+    run(bed, &op);
+    assert_true(!op.kept && op.write == RECORD_WRITTEN);
+    assert_int_equal(verdict(bed, 2), RECORD_RESULT_NOT_KEPT);
+    outcome_unref(outcome);
+}
+
 int main(void)
 {
     struct CMUnitTest tests[] = {
         BED_TEST(more_may_wait_once_the_limits_are_raised),
         BED_TEST(who_waits_already_stays_when_the_limits_are_lowered),
         BED_TEST(without_memory_the_limits_stay_as_they_were),
+        BED_TEST(an_outcome_that_the_store_cannot_hold_is_not_kept_and_that_is_told),
         BED_TEST(a_new_disk_reserve_and_timeout_hold_from_the_next_look),
         BED_TEST(the_cache_of_an_engine_changes_its_size_while_it_is_used),
     };
