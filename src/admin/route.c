@@ -2,6 +2,8 @@
 #include "admin/session.h"
 
 #define ID_MOST ((uint64_t)INT64_MAX)
+#define PATH_SHOWN ((size_t)256)
+#define REFUSED_LINES_US CLOCK_US_PER_S /* between two lines about refused callers */
 
 static void answer_metrics(struct session *session, struct reply *reply)
 {
@@ -23,6 +25,28 @@ static const struct page {
     {{"/metrics", 8}, false, answer_metrics},
     {{"/keys", 5}, false, keys_answer_list},
 };
+
+/* Somebody guesses the token, or tries from a browser. Counted each; a line a second at most, so
+ * that guesses do not push other lines out of the log. */
+static void note_refused(struct session *session, const struct reply *reply)
+{
+    struct admin *admin = session->admin;
+    int64_t now = clock_boot_us();
+    struct slice path = session->request.path;
+    metrics_admin_refused(admin->config.metrics, reply->status);
+    admin->refused++;
+    if (now < admin->refused_line_at)
+        return;
+    struct log_line line;
+    log_line_start(&line, LOG_LEVEL_WARN, "admin_refused");
+    log_line_str(&line, "client", slice_of(session->peer));
+    log_line_str(&line, "path", slice_make(path.at, path.len < PATH_SHOWN ? path.len : PATH_SHOWN));
+    log_line_i64(&line, "status", reply->status);
+    log_line_i64(&line, "refused", admin->refused);
+    log_line_end(admin->config.log, &line);
+    admin->refused = 0;
+    admin->refused_line_at = clock_after(now, REFUSED_LINES_US);
+}
 
 /* False: the reply says which methods there are. */
 static bool method_is(const struct session *session, bool act, struct reply *reply)
@@ -66,8 +90,10 @@ void route(struct session *session, struct reply *reply)
     for (size_t i = 0; i < sizeof pages / sizeof *pages; i++)
         if (slice_eq(path, pages[i].path))
             page = &pages[i];
-    if (!(page && page->open) && !guard_admits(session, reply))
+    if (!(page && page->open) && !guard_admits(session, reply)) {
+        note_refused(session, reply);
         return;
+    }
     if (page && method_is(session, false, reply))
         page->answer(session, reply);
     else if (!page && slice_starts(path, SLICE("/keys/")))

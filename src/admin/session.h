@@ -31,6 +31,8 @@ struct admin {
     struct session *sessions;
     size_t n_sessions;
     size_t keys_busy;
+    int64_t refused; /* callers, since the last line about them */
+    int64_t refused_line_at;
     bool stopping;
     atomic_bool log_keys_hashed;
     char token[ADMIN_TOKEN_MAX];

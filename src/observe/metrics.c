@@ -151,6 +151,12 @@ void metrics_limited(struct metrics *metrics, enum metrics_limit limit)
     count(&metrics->limits[limit], 1);
 }
 
+void metrics_admin_refused(struct metrics *metrics, int status)
+{
+    CHECK(status == 401 || status == 403);
+    count(&metrics->admin_refused[status == 403], 1);
+}
+
 void metrics_reloaded(struct metrics *metrics, bool successful)
 {
     count(&metrics->reloads[successful], 1);

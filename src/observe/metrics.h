@@ -63,6 +63,8 @@
       "Transactions undone and tried again: no space, or another process held the store.")         \
     X(LOG_DROPPED, "pawl_log_lines_dropped_total", COUNTER, "",                                    \
       "Log lines lost because the log's reader was too slow.")                                     \
+    X(ADMIN_REFUSED, "pawl_admin_refused_total", COUNTER, "status",                                \
+      "Requests that the admin listener refused for who sent them.")                               \
     X(RELOAD_OK, "pawl_config_last_reload_successful", GAUGE, "",                                  \
       "1 when the config as last read is the one in force.")                                       \
     X(RELOADS, "pawl_config_reloads_total", COUNTER, "result", "Reloads of the config.")           \
@@ -180,6 +182,9 @@ void metrics_upstream_failed(struct metrics *metrics, enum metrics_failure failu
 
 /* Counts a refusal by a limit. From any thread. */
 void metrics_limited(struct metrics *metrics, enum metrics_limit limit);
+
+/* Counts a caller whom the admin listener refused with 401 or 403. From any thread. */
+void metrics_admin_refused(struct metrics *metrics, int status);
 
 /* Counts a reload of the config. From any thread. */
 void metrics_reloaded(struct metrics *metrics, bool successful);

@@ -39,7 +39,8 @@ struct metrics {
     atomic_ullong failures[METRICS_FAILURE_COUNT];
     atomic_ullong limits[METRICS_LIMIT_COUNT];
     struct mutex adding;
-    atomic_ullong reloads[2]; /* failed, successful */
+    atomic_ullong admin_refused[2]; /* 401, 403 */
+    atomic_ullong reloads[2];       /* failed, successful */
     atomic_bool reload_failed;
 };
 

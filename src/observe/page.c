@@ -174,6 +174,13 @@ static void add_reasons(struct buf *buf, enum metric metric, const char *const *
                    load(&counts[i]));
 }
 
+static void add_admin_refused(struct buf *buf, const struct metrics *metrics)
+{
+    const char *name = rows[METRIC_ADMIN_REFUSED].name;
+    buf_printf(buf, "%s{status=\"401\"} %llu\n", name, load(&metrics->admin_refused[0]));
+    buf_printf(buf, "%s{status=\"403\"} %llu\n", name, load(&metrics->admin_refused[1]));
+}
+
 static void add_reloads(struct buf *buf, struct metrics *metrics)
 {
     const char *name = rows[METRIC_RELOADS].name;
@@ -209,6 +216,9 @@ static void add_samples(struct buf *buf, struct metrics *metrics,
     case METRIC_STORE_OPERATIONS:
     case METRIC_STORE_RETRIES:
         add_store(buf, reading, metric);
+        return;
+    case METRIC_ADMIN_REFUSED:
+        add_admin_refused(buf, metrics);
         return;
     case METRIC_RELOADS:
         add_reloads(buf, metrics);

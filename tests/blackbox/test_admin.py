@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import socket
+import time
 
 import pytest
 
@@ -116,6 +117,31 @@ def test_with_a_token_all_but_health_asks_for_it(pawl, target):
     assert admin.get(target, [("Host", "pawl.internal:80")]).status in (200, 404)
     assert Admin(admin.port).get("/livez").status == 200
     eventually(lambda: Admin(admin.port).get("/readyz").status == 200, "ready")
+
+
+@pytest.mark.hooks
+def test_whoever_is_refused_is_counted_and_logged_without_flooding_the_log(pawl, clock):
+    """found: A-L22"""
+    gateway, admin = with_admin(pawl, CONFIG, token=TOKEN)
+    stranger = Admin(admin.port)
+
+    def told() -> list[dict]:
+        return [line for line in gateway.log if line["event"] == "admin_refused"]
+
+    began = time.monotonic()
+    assert admin.get("/keys?tenant=t", [("Origin", "https://evil.example")]).status == 403
+    for _ in range(50):
+        assert stranger.get("/metrics").status == 401
+    lasted = time.monotonic() - began
+    clock.advance(2)
+    assert stranger.get("/keys").status == 401
+    eventually(lambda: sum(line["refused"] for line in told()) == 52, "each is in some line")
+    assert 2 <= len(told()) <= lasted + 3
+    first = told()[0]
+    assert [first[name] for name in ("level", "client", "path", "status")] == [
+        "warn", "127.0.0.1", "/keys", 403]
+    assert admin.value("pawl_admin_refused_total", status="401") == 51
+    assert admin.value("pawl_admin_refused_total", status="403") == 1
 
 
 def test_an_act_without_the_token_changes_nothing(pawl, upstream):

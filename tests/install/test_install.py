@@ -79,8 +79,44 @@ def test_the_unit_is_one_that_systemd_takes(unit):
     assert good("systemd-analyze", "verify", "--man=no", unit) == ""
     settings = service(unit)
     assert settings["Type"] == "notify" and settings["StateDirectory"] == "pawl"
-    assert settings["ExecReload"].endswith("kill -HUP $MAINPID")
+    assert settings["AssertPathExists"] == "/etc/pawl/pawl.yaml"
     assert settings["RestartPreventExitStatus"] == "2 74"
+
+
+GOOD_CONFIG = "tenant: none\nrules: [{name: a, match: POST /a}]\n"
+
+
+@pytest.mark.parametrize("config, status", [(GOOD_CONFIG, [0, 0]), ("rules: [nonsense\n", [2])])
+def test_a_reload_with_a_config_that_is_wrong_fails_and_signals_nobody(unit, tmp_path, config,
+                                                                       status):
+    """found: C-H11. systemd runs the lines in order, up to one that fails."""
+    path = tmp_path / "pawl.yaml"
+    path.write_text("listen: 127.0.0.1:1\nupstream: http://127.0.0.1:2\n" + config)
+    commands = re.findall(r"^ExecReload=(.*)$", unit.read_text("utf-8"), re.M)
+    assert commands[-1] == "/bin/kill -HUP $MAINPID"
+    ended = []
+    for command in commands:
+        command = command.replace("/etc/pawl/pawl.yaml", str(path)).replace("$MAINPID", "$$")
+        ended.append(tool("sh", "-c", f"trap '' HUP; {command}").returncode)
+        if ended[-1] != 0:
+            break
+    assert ended == status
+
+
+@pytest.mark.parametrize("config, restarts", [(0, True), (2, False)])
+def test_an_upgrade_restarts_a_gateway_only_by_a_config_that_the_new_one_takes(tmp_path, config,
+                                                                              restarts):
+    """found: C-H11"""
+    script = (ROOT / "packaging/debian/postinst").read_text("utf-8")
+    (tmp_path / "postinst").write_text(script.replace("/run/systemd/system", str(tmp_path)))
+    for name, text in (("systemctl", f'echo "$1" >> {tmp_path}/done'), ("pawl", f"exit {config}")):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    told = good("sh", tmp_path / "postinst", "configure",
+                env={"PATH": f"{tmp_path}:/usr/bin:/bin"})
+    assert (tmp_path / "done").read_text().split() == [
+        "daemon-reload", "is-active", *(["try-restart"] if restarts else [])]
+    assert ("systemctl restart pawl" in told) != restarts
 
 
 def test_the_unit_gives_the_gateway_few_rights(unit):
