@@ -81,7 +81,7 @@ def test_one_option_is_told_with_range_default_and_place():
         ("where", "in a rule or in defaults"), ("default", "24h"), ("range", "1ms to forever")]
     assert "range" not in explain("match") and "at the top" in explain("listen")
     told = json.loads(explain("--json", "max_request_body"))
-    assert (told["default"], told["range"]) == ("1MiB", "0 to 512MiB")
+    assert (told["default"], told["range"]) == ("1MiB", "0 to 1GiB")
 
 
 def test_an_option_that_there_is_not_is_met_with_the_nearest():
