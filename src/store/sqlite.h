@@ -33,6 +33,7 @@
       " serve_since=?6, pending=?7, complete=?8, failed=?9, unknown=?10, time_boot=?11,"           \
       " boot_id=?12, key_seq=?13, key_closed=?14, key_bucket=?15, released=?16")                   \
     X(KEY_FIND, "SELECT id FROM pawl_key_index WHERE k=?1")                                        \
+    X(KEY_ADD, "INSERT OR IGNORE INTO pawl_key_index(k, id) VALUES(?1, ?2)")                       \
     X(KEY_SET, "INSERT OR REPLACE INTO pawl_key_index(k, id) VALUES(?1, ?2)")                      \
     X(KEY_DELETE, "DELETE FROM pawl_key_index WHERE k=?1")                                         \
     X(KEY_SCAN, "SELECT k FROM pawl_key_index WHERE k >= ?1 ORDER BY k LIMIT ?2")                  \

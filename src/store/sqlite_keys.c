@@ -27,6 +27,7 @@
 #include "base/crash.h"
 #include "base/mem.h"
 #include "store/sqlite.h"
+#include <stdio.h>
 
 #define MERGE_PACE 2         /* times as fast as the newest run fills */
 #define LOGGED_A_KEY 2       /* entries of the log: it comes and goes */
@@ -164,12 +165,12 @@ void sqlite_keys_rollback(struct sqlite_backend *sqlite)
 
 /* ---- find, set ---- */
 
-static enum backend_status find_in_index(struct sqlite_backend *sqlite, const struct digest *key,
+static enum backend_status find_in_index(struct sqlite_backend *sqlite, const unsigned char *key,
                                          int64_t *ret_row)
 {
     struct sqlite_binding binding = sqlite_bind(sqlite, SQL_KEY_FIND);
     sqlite3_stmt *s = binding.statement;
-    bind_key(&binding, key->bytes);
+    bind_key(&binding, key);
     int code = sqlite_step(&binding);
     if (code == SQLITE_ROW)
         *ret_row = sqlite3_column_int64(s, 0);
@@ -188,7 +189,7 @@ enum backend_status sqlite_keys_find(struct sqlite_backend *sqlite, const struct
         key_run_find(&keys->closed, key->bytes, ret_row))
         return BACKEND_OK;
     if (key_filter_may_hold(&keys->filter, key->bytes))
-        return find_in_index(sqlite, key, ret_row);
+        return find_in_index(sqlite, key->bytes, ret_row);
     *ret_row = 0;
     return BACKEND_OK;
 }
@@ -232,14 +233,46 @@ enum backend_status sqlite_keys_set(struct sqlite_backend *sqlite, const struct 
 
 /* ---- merging ---- */
 
-static enum backend_status merge_entry(struct sqlite_backend *sqlite,
-                                       const struct key_run_entry *entry)
+static enum backend_status put_entry(struct sqlite_backend *sqlite, enum sqlite_statement name,
+                                     const struct key_run_entry *entry)
 {
-    struct sqlite_binding binding = sqlite_bind(sqlite, entry->row ? SQL_KEY_SET : SQL_KEY_DELETE);
+    struct sqlite_binding binding = sqlite_bind(sqlite, name);
     bind_key(&binding, entry->key);
     if (entry->row)
         sqlite_bind_number(&binding, entry->row);
     return sqlite_run_bound(sqlite, &binding);
+}
+
+/* The one look at what runs and filter said: a key is created anew only once its record is gone.
+ * One that is still there was missed, and its operation may have run twice. */
+static enum backend_status check_replaced(struct sqlite_backend *sqlite,
+                                          const struct key_run_entry *entry)
+{
+    int64_t before = 0;
+    struct store_row row = {.record.status = RECORD_ABSENT};
+    enum backend_status status = find_in_index(sqlite, entry->key, &before);
+    if (status == BACKEND_OK && before != entry->row)
+        status = sqlite_find_row(sqlite, before, &row);
+    bool missed = status == BACKEND_OK && row.record.status != RECORD_ABSENT &&
+                  memcmp(row.key_hash.bytes, entry->key, KEY_RUN_KEY_SIZE) == 0;
+    if (!missed)
+        return status;
+    snprintf(sqlite->backend.problem, sizeof sqlite->backend.problem,
+             "%s: records %lld and %lld have one key; stop pawl, look at both with sqlite3, delete "
+             "the one that is wrong, and report this",
+             sqlite->path, (long long)before, (long long)entry->row);
+    return BACKEND_FATAL;
+}
+
+static enum backend_status merge_entry(struct sqlite_backend *sqlite,
+                                       const struct key_run_entry *entry)
+{
+    enum backend_status status =
+        put_entry(sqlite, entry->row ? SQL_KEY_ADD : SQL_KEY_DELETE, entry);
+    if (status != BACKEND_OK || entry->row == 0 || sqlite3_changes(sqlite->db) == 1)
+        return status;
+    status = check_replaced(sqlite, entry);
+    return status == BACKEND_OK ? put_entry(sqlite, SQL_KEY_SET, entry) : status;
 }
 
 /* The closed run is in the index, and its rows of the log have said all. */

@@ -4,6 +4,7 @@
 #include "store_bed.h"
 
 #include "base/mem.h"
+#include <sqlite3.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -161,6 +162,51 @@ static void keys_that_another_process_logged_and_merged_meanwhile_are_found(void
     thread_parker_fini(&other.parker);
 }
 
+/* Makes the log say that the key of row 1 names `row`. */
+static void log_falsely(const struct bed *bed, unsigned char row)
+{
+    sqlite3 *db = NULL;
+    sqlite3_stmt *s = NULL;
+    unsigned char entry[24] = {0};
+    assert_int_equal(sqlite3_open(bed->path, &db), SQLITE_OK);
+    sqlite3_prepare_v2(db, "SELECT k FROM pawl_key_index WHERE id=1", -1, &s, NULL);
+    assert_int_equal(sqlite3_step(s), SQLITE_ROW);
+    memcpy(entry, sqlite3_column_blob(s, 0), 16);
+    entry[23] = row;
+    sqlite3_finalize(s);
+    sqlite3_exec(db, "UPDATE pawl_state SET key_seq=key_seq+1", NULL, NULL, NULL);
+    sqlite3_prepare_v2(db, "INSERT INTO pawl_key_log SELECT key_seq, ?1 FROM pawl_state", -1, &s,
+                       NULL);
+    sqlite3_bind_blob(s, 1, entry, sizeof entry, SQLITE_STATIC);
+    assert_int_equal(sqlite3_step(s), SQLITE_DONE);
+    sqlite3_finalize(s);
+    sqlite3_close(db);
+}
+
+static void note_stop(void *argument, const char *what)
+{
+    snprintf(argument, 256, "%s", what);
+}
+
+/* found: D-P2 */
+static void a_key_that_names_a_second_record_while_the_first_lives_stops_the_store(void **state)
+{
+    struct bed *bed = *state;
+    char why[256] = "";
+    bed->config.fail_stop = note_stop;
+    bed->config.fail_stop_argument = why;
+    bed_open(bed);
+    proceed_on_all(bed, 0, 40);
+    bed_close(bed);
+    log_falsely(bed, 2);
+    bed_open(bed);
+    for (uint64_t key = 100; key < 140 && !why[0]; key++) {
+        struct store_op op = begin_on(key);
+        run(bed, &op);
+    }
+    assert_non_null(strstr(why, "records 1 and 2 have one key"));
+}
+
 #ifdef PAWL_HOOKS
 enum { LIVES_ROUNDS = 240, LIVES_BATCH = 32, LIVES_RUN = 128, LIVES_KEYS = 1000 };
 
@@ -292,6 +338,7 @@ int main(void)
         T(keys_logged_before_a_restart_are_found_wherever_the_merge_stood),
         T(a_merge_keeps_its_pace_when_every_key_comes_from_another_process),
         T(keys_that_another_process_logged_and_merged_meanwhile_are_found),
+        T(a_key_that_names_a_second_record_while_the_first_lives_stops_the_store),
 #ifdef PAWL_HOOKS
         T(the_key_log_and_the_file_stay_small_whichever_keys_live_how_often),
 #endif
