@@ -360,25 +360,29 @@ static void tell(struct committer *c, struct batch *batch)
     mutex_unlock(&c->mutex);
 }
 
-/* Another process committed: everybody who waits decides again. */
-static void wake_everybody(struct committer *c)
+/* Another process committed: everybody who waits decides again. How many they are. */
+static size_t wake_everybody(struct committer *c)
 {
     struct op_list again = {0};
     mutex_lock(&c->mutex);
     struct store_op *op;
     while ((op = waiters_take_any(&c->waiters)))
         list_append(&again, op);
+    size_t n = again.n;
     queue_front(c, &again);
     mutex_unlock(&c->mutex);
+    return n;
 }
 
+/* The next look keeps a distance from one that woke many: however often another process commits,
+ * most of the time is left for what arrives. */
 static bool look(struct committer *c, int64_t boot)
 {
     bool changed = false;
     c->look_at = boot + COMMITTER_LOOK_US;
     enum backend_status status = c->backend->ops->look(c->backend, &changed);
     if (status == BACKEND_OK && changed)
-        wake_everybody(c);
+        c->look_at += (int64_t)wake_everybody(c) * COMMITTER_WAKE_US;
     return changed;
 }
 

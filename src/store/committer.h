@@ -29,6 +29,7 @@
 #define COMMITTER_RETRY_US (INT64_C(100) * 1000)  /* after no space, busy, gone */
 #define COMMITTER_SWEEP_US (INT64_C(1000) * 1000) /* between two looks for expired rows */
 #define COMMITTER_LOOK_US (INT64_C(50) * 1000)    /* for other processes, while any waits */
+#define COMMITTER_WAKE_US INT64_C(10)             /* and more for each that such a look woke */
 #define COMMITTER_SPACE_US (INT64_C(1000) * 1000) /* between two looks at free space */
 #define COMMITTER_GAUGE_US (INT64_C(5000) * 1000) /* between two looks at the gauges */
 #define COMMITTER_FULL_US (INT64_C(2000) * 1000)  /* after no space it counts as full */

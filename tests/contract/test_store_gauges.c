@@ -287,6 +287,32 @@ static void the_sweep_keeps_up_with_full_batches_on_a_slow_disk(void **state)
     mem_free(ops);
 }
 
+/* found: D-P6 */
+static void a_process_that_commits_all_the_time_does_not_keep_the_waiters_deciding(void **state)
+{
+    struct bed *bed = *state, other;
+    enum { N = 2000 };
+    open_other(bed, &other);
+    proceed(&other, 1);
+    struct store_op *ops = mem_zalloc(N, sizeof *ops);
+    for (size_t i = 0; i < N; i++) {
+        ops[i] = wait_on(1);
+        store_submit(bed->store, &ops[i]);
+    }
+    counts_after(bed, SECOND);
+    proceed(&other, 2);
+    uint64_t before = counts_after(bed, SECOND).work.reads;
+    for (uint64_t key = 3; key < 33; key++) {
+        proceed(&other, key);
+        counts_after(bed, 10 * CLOCK_US_PER_MS);
+    }
+    assert_in_range(store_counts(bed->store).work.reads - before, 2 * N, 9 * N / 2);
+    for (size_t i = 0; i < N; i++)
+        assert_true(store_withdraw(bed->store, &ops[i]));
+    mem_free(ops);
+    close_other(&other);
+}
+
 static void no_look_at_a_gauge_goes_over_more_than_its_bound(void **state)
 {
     struct bed *bed = *state, other;
@@ -428,6 +454,7 @@ int main(void)
         T(a_wall_clock_that_jumps_far_ahead_is_told_once),
         T(an_idle_store_writes_nothing_whatever_it_and_others_hold),
         T(the_sweep_keeps_up_with_full_batches_on_a_slow_disk),
+        T(a_process_that_commits_all_the_time_does_not_keep_the_waiters_deciding),
         T(no_look_at_a_gauge_goes_over_more_than_its_bound),
         T(batches_are_counted_by_size_and_by_the_time_they_took),
         T(batches_that_were_undone_are_counted_by_their_reason),
