@@ -8,6 +8,8 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
 
 struct trap {
     int signal;
@@ -17,6 +19,7 @@ struct trap {
 
 static struct trap crash_trap = {.signal = SIGKILL};
 static struct trap stop_trap = {.signal = SIGSTOP};
+static struct trap hang_trap; /* that thread alone, for as long as $PAWL_HANG_WHILE exists */
 
 static enum crash_point point_named(struct slice name)
 {
@@ -46,17 +49,26 @@ __attribute__((constructor)) static void crash_arm(void)
 {
     trap_arm(&crash_trap, getenv("PAWL_CRASH_AT"));
     trap_arm(&stop_trap, getenv("PAWL_STOP_AT"));
+    trap_arm(&hang_trap, getenv("PAWL_HANG_AT"));
+}
+
+static void hang(void)
+{
+    const char *path = getenv("PAWL_HANG_WHILE");
+    while (path && access(path, F_OK) == 0)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 }
 
 static void trap_pass(struct trap *trap, enum crash_point point)
 {
     if (trap->point == point && atomic_load(&trap->passes_left) > 0 &&
         atomic_fetch_sub(&trap->passes_left, 1) == 1)
-        raise(trap->signal);
+        trap->signal ? (void)raise(trap->signal) : hang();
 }
 
 void crash_pass(enum crash_point point)
 {
+    trap_pass(&hang_trap, point);
     trap_pass(&stop_trap, point);
     trap_pass(&crash_trap, point);
 }

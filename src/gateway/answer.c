@@ -241,7 +241,8 @@ static void make_mismatch_exact(const struct exchange *x, struct problem *proble
 static void make_unreached_exact(const struct exchange *x, struct problem *problem)
 {
     bool asked = x->owned && !x->unprotected;
-    bool again = x->attempt.op.record.attempts > 1 && x->rule->unknown == RECORD_UNKNOWN_RETRY;
+    bool again = x->at_store ||
+                 (x->attempt.op.record.attempts > 1 && x->rule->unknown == RECORD_UNKNOWN_RETRY);
     if (asked && !again)
         return;
     problem->safe_new_key = false;
@@ -255,8 +256,8 @@ static bool is_new_operation(const struct exchange *x)
     return x->attempt.begin.spent && x->attempt.op.record.status != RECORD_UNKNOWN;
 }
 
-/* What the table says in general, the rule's policy and the record make exact. While an outcome is
- * being stored the record is the store's, and not looked at (ERROR_OUTCOME_NOT_STORED). */
+/* What the table says in general, the rule's policy and the record make exact. While an operation
+ * is the store's, so is the record, which is not looked at then. */
 static void make_exact(const struct exchange *x, struct problem *problem)
 {
     enum record_unknown unknown = x->rule->unknown;
@@ -274,14 +275,14 @@ static void make_exact(const struct exchange *x, struct problem *problem)
         make_unretryable(problem);
     if (tells_first(error))
         tell_first(x, problem);
-    if (tells_operation(error) && !x->unprotected)
+    if (tells_operation(error) && !x->unprotected && !x->at_store)
         tell_operation(&x->attempt.op, problem);
 }
 
 /* As the upstream sees it: with {window:} its begin stands behind it, once that is known. */
-static struct slice shown_key(struct exchange *x, enum error error)
+static struct slice shown_key(struct exchange *x)
 {
-    bool known = error != ERROR_OUTCOME_NOT_STORED && x->attempt.op.record.created_at > 0;
+    bool known = !x->at_store && x->attempt.op.record.created_at > 0;
     return x->attempt.begin.window && known ? operation_key(x) : buf_slice(&x->key);
 }
 
@@ -327,7 +328,7 @@ void answer_error(struct exchange *x, enum error error, struct slice detail, con
     problem.instance = client_instance(x->client);
     problem.base = x->plan->settings.public_url;
     if (x->key.len > 0)
-        problem.key = shown_key(x, error);
+        problem.key = shown_key(x);
 
     struct buf body BUF_AUTO = buf_make(PROBLEM_MAX);
     struct buf head BUF_AUTO = buf_make(HEAD_OUT_MAX);

@@ -8,16 +8,39 @@
 #include "gateway/pass.h"
 
 #define BEGIN_SLACK_US (INT64_C(1) * CLOCK_US_PER_S) /* a begin's time beyond its wait */
+#define BEGIN_GRACE_US                                                                             \
+    (INT64_C(250) * CLOCK_US_PER_MS) /* what a healthy store takes at the most                     \
+                                      */
 
 /* ---- the parker of a begin ---- */
 
-/* The store wakes it when it begins to wait: a duplicate that waits is not in flight. */
+/* The begin is being applied, the client's time is over, and when the disk answers nobody knows. A
+ * client that named its own time has only left early; any other is told that nothing was done, and
+ * so it will be. */
+static void tell_undecided(struct exchange *x)
+{
+    if (clock_boot_us() >= x->patience) {
+        x->goes_on = true;
+        answer_error(x, ERROR_UPSTREAM_TIMEOUT, SLICE("X-Request-Timeout passed"), "unknown");
+        return;
+    }
+    x->withdrawn = true;
+    answer_error(x, ERROR_STORE_UNAVAILABLE, SLICE("the record store did not decide in time"),
+                 NULL);
+}
+
+/* The store wakes it when it begins to wait: a duplicate that waits is not in flight. Without a
+ * deadline it parks for a begin that can no longer be withdrawn. */
 static bool client_park(struct parker *parker, int64_t deadline_us)
 {
     struct exchange *x = ((struct client_parker *)parker)->exchange;
     struct fiber_source source = {&x->client->conn.io, FIBER_HANGUP};
     if (store_op_waits(&x->attempt.op))
         flight_give_back(x);
+    if (deadline_us == CLOCK_NEVER && clock_boot_us() >= x->parker.tell_at && !x->answered)
+        tell_undecided(x);
+    else if (deadline_us == CLOCK_NEVER && !x->answered)
+        deadline_us = x->parker.tell_at;
     size_t n = parker->interrupted ? 0 : 1;
     enum fiber_wake wake = fiber_wait(&source, n, deadline_us);
     if (wake == FIBER_READY)
@@ -41,15 +64,18 @@ static enum engine_verdict decide(struct exchange *x)
     int64_t boot = clock_boot_us();
     int64_t limit = clock_after(boot, x->attempt.wait_us + BEGIN_SLACK_US +
                                           x->plan->settings.connect_timeout_us);
+    int64_t until = limit < x->patience ? limit : x->patience;
     client_parker_init(&x->parker, x);
+    x->parker.tell_at = clock_after(until, BEGIN_GRACE_US);
     if (server_draining(x->server))
         x->attempt.wait_us = 0; /* who waits was told so before: it would not be woken */
     client->state = CLIENT_WAITING;
     client->waiting = &x->parker.parker;
     CRASH_POINT(before_begin);
+    x->at_store = true;
     enum engine_verdict verdict =
-        engine_begin(x->server->config->engine, &x->attempt, &x->parker.parker,
-                     limit < x->patience ? limit : x->patience);
+        engine_begin(x->server->config->engine, &x->attempt, &x->parker.parker, until);
+    x->at_store = false;
     client->state = CLIENT_BUSY;
     client->waiting = NULL;
     exchange_note_state(x, verdict);
@@ -71,7 +97,8 @@ static bool passes_by(const struct exchange *x, enum engine_verdict verdict)
     bool undecided = verdict == ENGINE_STORE_DOWN || (verdict == ENGINE_GONE && in_time);
     const struct store_op *op = &x->attempt.op;
     bool met = x->owned || x->rehashed || op->waits || op->status == STORE_NO_MEMORY;
-    return undecided && x->rule->store_down_pass && !met && !server_draining(x->server);
+    bool open = !x->answered && !server_draining(x->server);
+    return undecided && x->rule->store_down_pass && !met && open;
 }
 
 static enum step act(struct exchange *x, enum engine_verdict verdict)
@@ -81,7 +108,7 @@ static enum step act(struct exchange *x, enum engine_verdict verdict)
     switch (verdict) {
     case ENGINE_PROCEED:
         CRASH_POINT(after_claim_commit);
-        return own(x, forward_run);
+        return own(x, x->withdrawn ? forward_give_back : forward_run);
     case ENGINE_PROBE:
         return own(x, probe_run);
     case ENGINE_OTHER_RECIPE: {

@@ -34,6 +34,7 @@ struct exchange;
 struct client_parker {
     struct parker parker; /* first: the two are cast into each other */
     struct exchange *exchange;
+    int64_t tell_at; /* boot time: a client whose begin is still being applied is told so */
 };
 
 /* What it has of the limits on requests in flight. */
@@ -100,6 +101,8 @@ struct exchange {
     struct fate failure;
     struct answer failed;   /* with has_failure: the upstream's answer in doubt, if it gave one */
     bool goes_on;           /* the client was told before the exchange ended: it is recorded yet */
+    bool at_store;          /* attempt.op is the store's at this moment: its results are not read */
+    bool withdrawn;         /* the client was told that nothing was done: a claim is given back */
     bool answered;          /* the client has its answer, or is gone */
     bool keep_alive;        /* the client connection may go on afterwards */
     int status;             /* what was answered; for the log */
@@ -135,6 +138,9 @@ bool identify_again(struct exchange *x, struct slice recipe);
 /* Sends the request upstream under the attempt's token, reads the answer, stores what became of it
  * and tells it. */
 enum step forward_run(struct exchange *x);
+
+/* Releases a claim of which nobody has sent anything. */
+enum step forward_give_back(struct exchange *x);
 
 /* Sends the request without any record and passes the answer on: `store_down: pass`. */
 enum step forward_unprotected(struct exchange *x);

@@ -30,7 +30,7 @@ static struct fate fate_of(const struct exchange *x, enum exchange_end end)
 }
 
 /* Nothing was sent under this token: the next begin is a new attempt (invariant 13). */
-static enum step begin_again(struct exchange *x)
+enum step forward_give_back(struct exchange *x)
 {
     upstream_give(x);
     return settle(x, (struct fate){.write = FATE_RELEASE, .tell = FATE_DECIDE});
@@ -48,7 +48,7 @@ enum step forward_run(struct exchange *x)
 
     end = upstream_exchange(x, x->request->method, buf_slice(&head), buf_slice(&x->body));
     if (end == EXCHANGE_NOT_SENT && !engine_may_send(&x->attempt))
-        return begin_again(x);
+        return forward_give_back(x);
     bool live = end == EXCHANGE_ANSWERED && !x->answer.whole;
     struct fate fate = fate_of(x, end); /* the answer's head goes with its connection */
     bool not_done = fate.write == FATE_RELEASE || fate.write == FATE_DROP;

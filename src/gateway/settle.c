@@ -54,6 +54,24 @@ static int64_t client_deadline(const struct exchange *x)
     return x->patience < CLOCK_NEVER ? x->patience : timeout > grace ? timeout : grace;
 }
 
+/* The store does not take the write in the client's time. Only where there is an outcome it is told
+ * of one; else of what is true whatever becomes of the write. */
+static void tell_untaken(struct exchange *x, struct fate fate, enum store_op_kind kind)
+{
+    struct slice store = SLICE("the outcome could not be written to the record store");
+    if (kind == STORE_FINISH) {
+        answer_error(x, ERROR_OUTCOME_NOT_STORED, store, NULL);
+    } else if (clock_boot_us() >= x->patience) {
+        x->goes_on = true;
+        answer_error(x, ERROR_UPSTREAM_TIMEOUT, SLICE("X-Request-Timeout passed"), "unknown");
+    } else if (fate.write == FATE_RELEASE) {
+        bool told = fate.tell == FATE_TELL_ERROR;
+        answer_error(x, told ? fate.error : ERROR_STORE_UNAVAILABLE, slice_of(NULL), NULL);
+    } else {
+        answer_error(x, ERROR_OUTCOME_NOT_STORED, store, NULL);
+    }
+}
+
 static enum engine_written write_fate(struct exchange *x, struct fate fate)
 {
     struct engine_act act = act_of(x, fate);
@@ -67,10 +85,12 @@ static enum engine_written write_fate(struct exchange *x, struct fate fate)
         CRASH_POINT(before_doubt_commit);
     else
         CRASH_POINT(before_release_commit);
+    x->at_store = true;
     engine_write(x->server->config->engine, &x->attempt, &act, fiber_parker());
     int64_t deadline = client_deadline(x);
     while (!engine_wait(&x->attempt, fiber_parker(), x->answered ? CLOCK_NEVER : deadline))
-        answer_error(x, ERROR_OUTCOME_NOT_STORED, SLICE("the record store does not take it"), NULL);
+        tell_untaken(x, fate, act.kind);
+    x->at_store = false;
     enum engine_written written = engine_written(x->server->config->engine, &x->attempt);
     x->kept = x->kept && x->attempt.op.kept;
     CRASH_POINT(after_outcome_commit);

@@ -69,34 +69,6 @@ const struct http_request *upstream_get_request(struct exchange *x)
     return request;
 }
 
-bool upstream_take(struct exchange *x, bool fresh, enum exchange_end *ret_end)
-{
-    CHECK(!x->upstream);
-    int64_t deadline = clock_after(clock_boot_us(), x->plan->settings.connect_timeout_us);
-    deadline = least(deadline, x->deadline);
-    if (x->attempt.token > 0)
-        deadline = least(deadline, x->attempt.send_by);
-    CRASH_POINT(before_connect);
-    x->unreached = -http_pool_take(x->plan->ruled_pool, fresh, deadline, &x->upstream);
-    if (x->unreached == 0)
-        return true;
-    upstream_unreached(x->server, x->unreached);
-    x->upstream = NULL;
-    *ret_end = EXCHANGE_NOT_SENT;
-    return false;
-}
-
-void upstream_give(struct exchange *x)
-{
-    if (!x->upstream)
-        return;
-    bool reusable = x->response.keep_alive && x->upstream->head_len > 0 && !x->unsent &&
-                    !x->ignorable && !http_conn_body_left(x->upstream);
-    http_pool_give(x->plan->ruled_pool, x->upstream, reusable);
-    x->upstream = NULL;
-    headers_clear(&x->response.headers); /* they lay in the connection's buffer */
-}
-
 /* The client's patience may end before the exchange does: it is told, and the exchange goes on. */
 static bool out_of_time(struct exchange *x)
 {
@@ -114,6 +86,37 @@ static bool out_of_time(struct exchange *x)
 static int64_t next_deadline(const struct exchange *x)
 {
     return x->answered ? x->deadline : least(x->patience, x->deadline);
+}
+
+bool upstream_take(struct exchange *x, bool fresh, enum exchange_end *ret_end)
+{
+    CHECK(!x->upstream);
+    int64_t deadline = clock_after(clock_boot_us(), x->plan->settings.connect_timeout_us);
+    deadline = least(deadline, x->deadline);
+    if (x->attempt.token > 0)
+        deadline = least(deadline, x->attempt.send_by);
+    CRASH_POINT(before_connect);
+    do
+        x->unreached = -http_pool_take(x->plan->ruled_pool, fresh,
+                                       least(deadline, next_deadline(x)), &x->upstream);
+    while (x->unreached == ETIMEDOUT && !out_of_time(x) && clock_boot_us() < deadline);
+    if (x->unreached == 0)
+        return true;
+    upstream_unreached(x->server, x->unreached);
+    x->upstream = NULL;
+    *ret_end = EXCHANGE_NOT_SENT;
+    return false;
+}
+
+void upstream_give(struct exchange *x)
+{
+    if (!x->upstream)
+        return;
+    bool reusable = x->response.keep_alive && x->upstream->head_len > 0 && !x->unsent &&
+                    !x->ignorable && !http_conn_body_left(x->upstream);
+    http_pool_give(x->plan->ruled_pool, x->upstream, reusable);
+    x->upstream = NULL;
+    headers_clear(&x->response.headers); /* they lay in the connection's buffer */
 }
 
 static enum exchange_end end_of(enum http_read read)
