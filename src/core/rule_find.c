@@ -141,8 +141,8 @@ static bool is_met_alike(const struct rule_set *set, const struct said *said, st
 
 /* ---- all readings ---- */
 
-/* Bytes of path that are read at most, over all readings of one request: about 0.2 ms. */
-#define READINGS_BYTES_MAX (48 * 1024)
+/* Bytes of path that are read at most, over all readings of one request: about 0.3 ms. */
+#define READINGS_BYTES_MAX (16 * 1024)
 
 /* A path, the rule it meets as it is written, and whether each of its readings has to meet that
  * one (an ambiguous path), or only none may meet another one. */
@@ -196,11 +196,25 @@ static bool takes_from_path(const struct rule *rule)
            template_uses(&rule->authorize, TEMPLATE_PATH);
 }
 
+/* Nothing in it that any server reads in a way of its own: nearly every path. */
+static bool is_plain(struct slice path)
+{
+    for (size_t i = 0; i < path.len; i++) {
+        char c = path.at[i];
+        if (c == '%' || c == ';' || c == '\\' || c == '.' || c == '\0' ||
+            (c == '/' && i > 0 && path.at[i - 1] == '/'))
+            return false;
+    }
+    return true;
+}
+
 /* Whether servers that read `path`, in its normal form `normal`, in their own ways would meet
  * another rule than the one it meets as it is written. */
 static enum rule_find check_readings(struct search *search, struct slice path, struct slice normal,
                                      struct arena *arena)
 {
+    if (is_plain(path))
+        return RULE_FOUND;
     unsigned choices = path_choices(normal);
     struct slice decoded = path_decode_again(normal, arena);
     if (!decoded.at)

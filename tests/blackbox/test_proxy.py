@@ -17,7 +17,7 @@ threads: 1
 rules:
   - {name: refunds.create, match: POST /refunds}
   - {name: refunds.undo, match: DELETE /refunds}
-  - {name: large, match: POST /large, max_request_body: 64MiB}
+  - {name: large, match: POST /large, max_request_body: 64MiB, max_response_body: 64MiB}
   - {name: items, match: "POST /items/{id}", key: "{path:id}"}
 """
 hooks = pytest.mark.hooks
