@@ -60,6 +60,8 @@ static const char *take_pair(struct keys_wanted *wanted, struct slice name, stru
         wanted->rule = value;
     } else if (slice_eq(name, SLICE("key"))) {
         wanted->key = value;
+    } else if (slice_eq(name, SLICE("once"))) {
+        wanted->once = value;
     } else if (slice_eq(name, SLICE("status"))) {
         return read_status(value, &wanted->status) ? NULL : "pending, complete, failed or unknown";
     } else if (slice_eq(name, SLICE("lapsed"))) {
@@ -74,7 +76,7 @@ static const char *take_pair(struct keys_wanted *wanted, struct slice name, stru
             return "a row id";
         wanted->after = (int64_t)number;
     } else {
-        return "tenant, rule, key, status, lapsed, limit or after";
+        return "tenant, rule, key, once, status, lapsed, limit or after";
     }
     return NULL;
 }

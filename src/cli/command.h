@@ -56,6 +56,7 @@
     X(TENANT, "tenant", 0, "T", NULL, 0, 0, "of this tenant (\"\": of none)")                      \
     X(RULE, "rule", 0, "R", NULL, 0, 0, "of this rule")                                            \
     X(KEY, "key", 0, "K", NULL, 0, 0, "with this key")                                             \
+    X(ONCE, "once", 0, "VALUE", NULL, 0, 0, "with this once value")                                \
     X(LIMIT, "limit", 0, "N", NULL, 1, 1000000, "at most so many (default 1000)")                  \
     X(JSON, "json", 0, NULL, NULL, 0, 0, "as JSON, for programs")                                  \
     X(PRINT_BODY, "body", 0, NULL, NULL, 0, 0, "print the kept body, and nothing else")            \

@@ -4,7 +4,7 @@
 #include "cli/command.h"
 #include "engine/keys.h"
 
-#define WHICH FLAG_TENANT, FLAG_RULE
+#define WHICH FLAG_TENANT, FLAG_RULE, FLAG_ONCE
 #define NO_RECORD                                                                                  \
     {                                                                                              \
         EXIT_FINAL_ERROR, "there is no such record"                                                \
@@ -58,11 +58,10 @@ static const struct command rows[COMMAND_COUNT] = {
     [COMMAND_keys_show] =
         {.name = "keys show",
          .summary = "all of one record, its token too",
-         .synopsis = "KEY [OPTIONS]",
-         .about = "Prints all that is known of one record. Where several have the key, --tenant "
-                  "and --rule say which.",
+         .synopsis = "KEY [OPTIONS]\n--once VALUE [OPTIONS]",
+         .about = "Prints all that is known of one record: the one that the key leads to, or that "
+                  "has the once value. Where several have it, --tenant and --rule say which.",
          .operand = "KEY",
-         .operands_least = 1,
          .operands_most = 1,
          .flags = {WHICH, FLAG_PRINT_BODY, FLAG_JSON, FLAG_STORE},
          .exits = {NO_RECORD, WHICH_RECORD, NO_STORE}},
@@ -78,7 +77,6 @@ static const struct command rows[COMMAND_COUNT] = {
              "--probe asks the service as a gateway would: 2xx is the answer, 404 says that it "
              "did not happen, anything else leaves it unknown.",
          .operand = "KEY",
-         .operands_least = 1,
          .operands_most = 1,
          .needs = FLAG_TOKEN,
          .flags = {FLAG_TOKEN, FLAG_HTTP_STATUS, FLAG_HEADER, FLAG_BODY, FLAG_RELEASED, FLAG_PROBE,
@@ -95,7 +93,6 @@ static const struct command rows[COMMAND_COUNT] = {
          .about = "Says that it did not happen, as `pawl keys resolve --released` does: the next "
                   "attempt does it.",
          .operand = "KEY",
-         .operands_least = 1,
          .operands_most = 1,
          .needs = FLAG_TOKEN,
          .flags = {FLAG_TOKEN, FLAG_FORCE, WHICH, FLAG_STORE},
@@ -106,7 +103,6 @@ static const struct command rows[COMMAND_COUNT] = {
          .synopsis = "KEY [OPTIONS]",
          .about = "Deletes a record. Under its key the next request is a new operation.",
          .operand = "KEY",
-         .operands_least = 1,
          .operands_most = 1,
          .flags = {FLAG_TOKEN, FLAG_FORCE, WHICH, FLAG_STORE},
          .exits = {NOT_SETTLED, WHICH_RECORD, NO_STORE, NOT_YET}},

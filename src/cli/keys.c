@@ -130,6 +130,9 @@ static int take(void *to, enum flag_id flag, const struct flag_value *value)
     case FLAG_KEY:
         options->key = slice_of(value->text);
         break;
+    case FLAG_ONCE:
+        options->once = slice_of(value->text);
+        break;
     case FLAG_BODY:
         options->body = value->text;
         break;

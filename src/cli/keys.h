@@ -20,6 +20,7 @@ struct keys_options {
     struct slice tenant; /* `.at` NULL: any */
     struct slice rule;
     struct slice key;
+    struct slice once;
     bool json;
     enum record_status status; /* list; RECORD_ABSENT: any */
     bool lapsed;

@@ -242,6 +242,8 @@ void keys_print_record(const struct keys_view *view)
 {
     const struct record *record = view->record;
     print_text("key:", view->row->key);
+    if (view->row->once.len > 0)
+        print_text("once:", view->row->once);
     print_text("tenant:", view->row->tenant);
     print_text("rule:", view->row->rule);
     print_fact("status:", slice_of(record_status_name(record->status)));
@@ -255,6 +257,8 @@ void keys_print_record(const struct keys_view *view)
     print_time("expires:", record->expires_at);
     if (record->tombstone_us > 0)
         print_time("gone:", record->gone_at);
+    if (record->once_until > 0)
+        print_time("once until:", record->once_until);
     print_digest("payload hash:", &record->payload_hash);
     print_digest("target hash:", &record->target_hash);
     print_text("recipe:", view->row->recipe);

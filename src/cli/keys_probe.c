@@ -250,6 +250,7 @@ static int acquire(struct probe *probe, struct engine *engine, bool *ret_acquire
         break;
     case ENGINE_MISMATCH:
     case ENGINE_OUTCOME_UNKNOWN:
+    case ENGINE_DUPLICATE:
         break;
     case ENGINE_NO_ROOM:
     case ENGINE_TOO_LARGE:

@@ -56,6 +56,7 @@ int keys_collect(struct keys_session *session, size_t limit, struct keys_found *
     struct keys_wanted wanted = {.tenant = options->tenant,
                                  .rule = options->rule,
                                  .key = options->key,
+                                 .once = options->once,
                                  .status = options->status,
                                  .lapsed = options->lapsed,
                                  .limit = limit};
@@ -70,10 +71,11 @@ int keys_collect(struct keys_session *session, size_t limit, struct keys_found *
 static int not_found(const struct keys_options *options)
 {
     BUF_AUTO struct buf key = buf_make(SIZE_MAX);
-    print_escaped(&key, options->key);
+    print_escaped(&key, options->key.at ? options->key : options->once);
     bool narrowed = options->tenant.at || options->rule.at;
-    fprintf(stderr, "pawl %s: there is no record of key \"%.*s\"%s\n", options->command,
-            SLICE_ARG(buf_slice(&key)), narrowed ? " under that tenant and rule" : "");
+    fprintf(stderr, "pawl %s: there is no record of %s \"%.*s\"%s\n", options->command,
+            options->key.at ? "key" : "once value", SLICE_ARG(buf_slice(&key)),
+            narrowed ? " under that tenant and rule" : "");
     return EXIT_FINAL_ERROR;
 }
 
@@ -90,13 +92,15 @@ static int find(struct keys_session *session, struct keys_found *found, struct k
     }
     keys_print_table(stderr, found, store_now(session->store));
     return command_misused(session->options->command,
-                           "%s%zu records have this key; say which with --tenant and --rule",
+                           "%s%zu records have this name; say which with --tenant and --rule",
                            found->n > CANDIDATES_MAX ? "at least " : "", found->n);
 }
 
 int keys_open_one(struct keys_session *session, const struct keys_options *options,
                   struct keys_found *found, struct keys_row **ret_row)
 {
+    if (!options->key.at && !options->once.at)
+        return command_misused(options->command, "needs a KEY or --once VALUE");
     int code = keys_open(session, options);
     return code == EXIT_DONE ? find(session, found, ret_row) : code;
 }

@@ -57,25 +57,31 @@ OPTION_READER(statuses)
     *(struct draft_statuses *)field = list;
 }
 
-OPTION_READER(duplicate)
+bool reader_duplicate(struct reader *reader, const struct node *node,
+                      enum rule_duplicate *ret_duplicate, int *ret_ack_status)
 {
     static const enum rule_duplicate all[] = {RULE_DUPLICATE_REPLAY, RULE_DUPLICATE_REJECT,
                                               RULE_DUPLICATE_ACK};
-    struct rule *rule = &reader->draft->rule;
     size_t index;
-    (void)option;
     if (node->kind != NODE_MAP) {
         if (!reader_choice(reader, node, "replay|reject|ack|{ack: STATUS}", &index))
-            return;
-        *(enum rule_duplicate *)field = all[index];
-        rule->ack_status = 200;
-        return;
+            return false;
+        *ret_duplicate = all[index];
+        *ret_ack_status = 200;
+        return true;
     }
     const struct node *ack = reader_only_member(reader, node, "ack", &index);
     if (!ack || !reader_choice(reader, ack, "200|204", &index))
-        return;
-    *(enum rule_duplicate *)field = RULE_DUPLICATE_ACK;
-    rule->ack_status = index == 0 ? 200 : 204;
+        return false;
+    *ret_duplicate = RULE_DUPLICATE_ACK;
+    *ret_ack_status = index == 0 ? 200 : 204;
+    return true;
+}
+
+OPTION_READER(duplicate)
+{
+    (void)option;
+    reader_duplicate(reader, node, field, &reader->draft->rule.ack_status);
 }
 
 OPTION_READER(mismatch)

@@ -147,6 +147,8 @@
       "statuses that say it was surely not done: the key is released")                             \
     X(in_doubt, SHARED, rule_draft, in_doubt, statuses, 0, 0, "[]",                                \
       "statuses that leave it open whether it was done")                                           \
+    X(once, OPTION_RULE, rule_draft, rule.once, once, 0, 0, "(none)",                              \
+      "what must happen once whatever key comes: {key: TEMPLATE, ttl: SPAN, duplicate: reject}")   \
     X(duplicate, SHARED, rule_draft, rule.duplicate, duplicate, 0, 0, "replay",                    \
       "a repeat of what is complete: replay | reject | ack | {ack: 204}")                          \
     X(mismatch, SHARED, rule_draft, rule.mismatch_status, mismatch, 0, 0, "409",                   \

@@ -105,6 +105,7 @@ OPTION_READER(match);
 OPTION_READER(mismatch);
 OPTION_READER(name);
 OPTION_READER(networks);
+OPTION_READER(once);
 OPTION_READER(payload);
 OPTION_READER(policy);
 OPTION_READER(probe_status);
@@ -124,6 +125,14 @@ OPTION_READER(tombstone);
 OPTION_READER(unknown);
 OPTION_READER(unmatched);
 OPTION_READER(upstream);
+
+/* Complains of an `once` that does not fit the rule, and takes from the rule what it leaves open.
+ */
+void once_review(struct reader *reader, struct rule_draft *draft);
+
+/* One sort of duplicate, as `duplicate` and `once` say it. False: it complained. */
+bool reader_duplicate(struct reader *reader, const struct node *node,
+                      enum rule_duplicate *ret_duplicate, int *ret_ack_status);
 
 /* Whether an option that stands in this rule counts there; one that does not is refused. */
 bool option_counts(const struct rule_draft *draft, enum option_id id);

@@ -107,9 +107,11 @@ static void check_rule(struct reader *reader, const struct node *node,
     check_answers(reader);
     check_format(reader, base);
     check_form(reader);
+    once_review(reader, reader->draft);
     if (!reader->draft->set[OPTION_match])
         return;
     check_parameters(reader, &rule->key, OPTION_key, node);
+    check_parameters(reader, &rule->once.key, OPTION_once, node);
     if (!rule->tenant_none)
         check_parameters(reader, &rule->tenant, OPTION_tenant, node);
     if (rule->authorizes)

@@ -193,16 +193,28 @@ static void add_in_progress(struct buf *buf, const struct rule *rule)
     close_object(buf);
 }
 
-static void add_duplicate(struct buf *buf, const struct rule *rule)
+static void add_duplicate(struct buf *buf, enum rule_duplicate duplicate, int ack_status)
 {
     static const char *const names[] = {
         [RULE_DUPLICATE_REPLAY] = "replay", [RULE_DUPLICATE_REJECT] = "reject"};
-    if (rule->duplicate != RULE_DUPLICATE_ACK) {
-        json_add_text(buf, "duplicate", slice_of(names[rule->duplicate]));
+    if (duplicate != RULE_DUPLICATE_ACK) {
+        json_add_text(buf, "duplicate", slice_of(names[duplicate]));
         return;
     }
     open_object(buf, "duplicate");
-    json_add_i64(buf, "ack", rule->ack_status);
+    json_add_i64(buf, "ack", ack_status);
+    close_object(buf);
+}
+
+static void add_once(struct buf *buf, const struct rule_once *once)
+{
+    if (!once->on)
+        return;
+    open_object(buf, "once");
+    add_template(buf, "template", &once->key);
+    add_span(buf, template_window_us(&once->key) > 0 ? "window" : "ttl", once->ttl_us);
+    add_duplicate(buf, once->duplicate, once->ack_status);
+    json_add_text(buf, "payload", slice_of(once->any_payload ? "ignore" : "same"));
     close_object(buf);
 }
 
@@ -226,7 +238,8 @@ static void add_policy(struct buf *buf, const struct rule *rule)
     add_lifetime(buf, rule);
     add_compared(buf, rule);
     add_kept(buf, rule);
-    add_duplicate(buf, rule);
+    add_duplicate(buf, rule->duplicate, rule->ack_status);
+    add_once(buf, &rule->once);
     json_add_bool(buf, "authorized", rule->authorizes);
     json_add_i64(buf, "mismatch_status", rule->mismatch_status);
     add_in_progress(buf, rule);

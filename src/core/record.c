@@ -18,13 +18,29 @@ bool record_is_released(const struct record *record)
     return record->status == RECORD_PENDING && record->lease_until == 0;
 }
 
-bool record_is_gone(const struct record *record, int64_t now)
+bool record_key_is_gone(const struct record *record, int64_t now)
 {
     if (record->status == RECORD_ABSENT)
         return true;
     if (is_final(record))
         return now >= record->gone_at;
     return record_is_released(record) && now >= record->expires_at;
+}
+
+bool record_is_gone(const struct record *record, int64_t now)
+{
+    bool value_lives = record->status == RECORD_COMPLETE && now < record->once_until;
+    return record_key_is_gone(record, now) && !value_lives;
+}
+
+int64_t record_body_until(const struct record *record)
+{
+    return record->once_replay ? max64(record->expires_at, record->once_until) : record->expires_at;
+}
+
+int64_t record_row_until(const struct record *record)
+{
+    return max64(record->gone_at, record->once_until);
 }
 
 enum record_lease record_lease(const struct record *record, const struct record_world *world,
@@ -70,7 +86,9 @@ static void set_released(struct record *record, int64_t now)
     record->status = RECORD_PENDING;
     record->lease_until = 0;
     record->probing = false;
-    record->expires_at = expiry_from(record, now);
+    /* What may have happened under a once value must not happen under another key. */
+    bool stays = record->doubt && record->once_ttl_us > 0;
+    record->expires_at = stays ? CLOCK_NEVER : expiry_from(record, now);
 }
 
 static void set_unknown(struct record *record)
@@ -105,6 +123,9 @@ static enum record_verdict proceed(struct record *record, const struct record_be
     record->ttl_us = begin->ttl_us;
     record->tombstone_us = begin->tombstone_us;
     record->window = begin->window;
+    record->once_ttl_us = begin->once_ttl_us;
+    record->once_window = begin->once_window;
+    record->once_replay = begin->once_replay;
     record->expires_at = 0;
     return RECORD_PROCEED;
 }
@@ -130,13 +151,11 @@ static enum record_verdict start_life(struct record *record, const struct record
     return proceed(record, begin, world, token);
 }
 
-/* What the config says today may make the record's own policy stricter, never laxer: only what
- * began under `retry` and still is runs again unasked. */
-static enum record_unknown policy(const struct record *record, const struct record_begin *begin)
+enum record_unknown record_policy(const struct record *record, enum record_unknown of_rule)
 {
-    if (begin->unknown == RECORD_UNKNOWN_PROBE)
+    if (of_rule == RECORD_UNKNOWN_PROBE)
         return RECORD_UNKNOWN_PROBE;
-    if (begin->unknown == RECORD_UNKNOWN_RETRY && record->unknown == RECORD_UNKNOWN_RETRY)
+    if (of_rule == RECORD_UNKNOWN_RETRY && record->unknown == RECORD_UNKNOWN_RETRY)
         return RECORD_UNKNOWN_RETRY;
     return RECORD_UNKNOWN_HOLD;
 }
@@ -150,7 +169,7 @@ static enum record_verdict begin_lapsed(struct record *record, const struct reco
     if (!record->probing)
         record->cause = RECORD_CAUSE_LAPSED;
     note_silence(record, lapsed_at);
-    switch (policy(record, begin)) {
+    switch (record_policy(record, begin->unknown)) {
     case RECORD_UNKNOWN_RETRY:
         return proceed(record, begin, world, token);
     case RECORD_UNKNOWN_PROBE:
@@ -197,7 +216,7 @@ static enum record_verdict decide(struct record *record, const struct record_beg
                                   bool *ret_changed)
 {
     *ret_changed = false;
-    if (record_is_gone(record, world->now)) {
+    if (record_key_is_gone(record, world->now)) {
         *ret_changed = true;
         return start_life(record, begin, world, next_token);
     }
@@ -210,7 +229,7 @@ static enum record_verdict decide(struct record *record, const struct record_beg
         return begin_final(record, world->now);
     if (record->status == RECORD_PENDING)
         return begin_pending(record, begin, world, next_token, ret_changed);
-    if (policy(record, begin) != RECORD_UNKNOWN_PROBE || begin->waited)
+    if (record_policy(record, begin->unknown) != RECORD_UNKNOWN_PROBE || begin->waited)
         return RECORD_OUTCOME_UNKNOWN;
     *ret_changed = true;
     return ask(record, begin, world, next_token);
@@ -249,6 +268,17 @@ static void set_final(struct record *record, const struct record_final *final, i
     record->completed_at = now;
     record->expires_at = expiry_from(record, now);
     record->gone_at = clock_after(record->expires_at, record->tombstone_us);
+    if (final->status == RECORD_COMPLETE && record->once_ttl_us > 0)
+        record->once_until =
+            clock_after(record->once_window ? record->created_at : now, record->once_ttl_us);
+}
+
+void record_lengthen(struct record *record, int64_t ttl_us, int64_t tombstone_us, int64_t now)
+{
+    CHECK(is_final(record));
+    record->kept = record->kept && now < record_body_until(record);
+    record->expires_at = max64(record->expires_at, clock_after(now, ttl_us));
+    record->gone_at = max64(record->gone_at, clock_after(record->expires_at, tombstone_us));
 }
 
 enum record_write record_finish(struct record *record, int64_t token,
@@ -294,9 +324,9 @@ enum record_write record_release_settled(struct record *record, int64_t token, i
     bool by_force = lease == RECORD_LEASE_LIVE && !own_probe;
     if (!by_force && looked_at < record->quiet_at)
         return RECORD_EARLY;
-    set_released(record, world->now);
     record->doubt = false;
     record->cause = RECORD_CAUSE_NONE;
+    set_released(record, world->now);
     return RECORD_WRITTEN;
 }
 
@@ -442,9 +472,9 @@ const char *record_status_name(enum record_status status)
 
 const char *record_verdict_name(enum record_verdict verdict)
 {
-    static const char *const names[] = {"proceed",        "probe",           "replay",
-                                        "mismatch",       "in_progress",     "outcome_unknown",
-                                        "result_expired", "result_not_kept", "other_recipe"};
-    CHECK(verdict <= RECORD_OTHER_RECIPE);
+    static const char *const names[] = {
+        "proceed",         "probe",          "replay",          "mismatch",     "in_progress",
+        "outcome_unknown", "result_expired", "result_not_kept", "other_recipe", "duplicate"};
+    CHECK(verdict <= RECORD_DUPLICATE);
     return names[verdict];
 }

@@ -77,7 +77,11 @@ struct record {
     int64_t tombstone_us; /* 0: none */
     int64_t completed_at; /* final */
     int64_t expires_at;   /* final, released: the answer is kept until then */
-    int64_t gone_at;      /* final: from then on absent; expires_at + tombstone */
+    int64_t gone_at;      /* final: its keys are absent from then on; expires_at + tombstone */
+    int64_t once_ttl_us;  /* how long its once value blocks others (core/once.h); 0: it has none */
+    int64_t once_until;   /* complete: until then it does */
+    bool once_window;     /* that counts from created_at, and completion does not move it */
+    bool once_replay;     /* until then the value may replay the answer, too */
     int http_status;      /* final */
 };
 
@@ -109,8 +113,15 @@ bool record_in_doubt(const struct record *record, enum record_lease lease);
 /* Pending, and nobody runs it. */
 bool record_is_released(const struct record *record);
 
-/* Absent, or expired so that it counts as absent whether or not the sweeper came by. */
+/* Absent, or expired so that it counts as absent whether or not the sweeper came by: no name leads
+ * to it any more. */
 bool record_is_gone(const struct record *record, int64_t now);
+/* The same for its keys alone: its once value may live longer. */
+bool record_key_is_gone(const struct record *record, int64_t now);
+
+/* Of a final record: until when its answer may be replayed, and when its row is to go. */
+int64_t record_body_until(const struct record *record);
+int64_t record_row_until(const struct record *record);
 
 /* What a begin brings. */
 struct record_begin {
@@ -123,6 +134,9 @@ struct record_begin {
     int64_t tombstone_us;
     int64_t settle_us;
     bool window;
+    int64_t once_ttl_us; /* as in struct record */
+    bool once_window;
+    bool once_replay;
     bool is_serve; /* the caller is a `pawl serve` */
     bool spent;    /* bytes of this exchange went out, and no probe or not-done answer cleared them:
                       it acquires nothing (contract section 2, invariant 12) */
@@ -140,7 +154,12 @@ enum record_verdict {
     RECORD_RESULT_EXPIRED,  /* done; the answer expired, its tombstone is left */
     RECORD_RESULT_NOT_KEPT, /* done; the answer was too large or streamed */
     RECORD_OTHER_RECIPE,    /* hash again by the record's recipe, then ask again */
+    RECORD_DUPLICATE,       /* another record holds the once value, and is complete */
 };
+
+/* The policy for this record's doubts: what the config says today may make its own stricter, never
+ * laxer. Only what began under `retry` and still is runs again unasked. */
+enum record_unknown record_policy(const struct record *record, enum record_unknown of_rule);
 
 /* The decision table (contract section 2). Where it says proceed or ask, a spent begin is told that
  * the outcome is unknown, and changes nothing. `next_token` is used up when the record's token
@@ -199,6 +218,10 @@ bool record_is_asking(const struct record *record, const struct record_begin *be
 
 /* Renews the lease of a pending record, lapsed or not. Changes nothing on other states. */
 enum record_write record_extend(struct record *record, int64_t token, int64_t now);
+
+/* Another key of a final record was told its answer: its keys live on for at least `ttl_us` from
+ * now. What may have been swept of the answer does not come back. */
+void record_lengthen(struct record *record, int64_t ttl_us, int64_t tombstone_us, int64_t now);
 
 /* An operator's outcome for an unknown, lapsed or released record. */
 enum record_write record_resolve(struct record *record, int64_t token, int http_status, bool force,

@@ -50,6 +50,16 @@ enum rule_duplicate {
     RULE_DUPLICATE_ACK,    /* a success without a body */
 };
 
+/* `once:`, the second identity (core/once.h). */
+struct rule_once {
+    bool on;
+    struct template key;
+    int64_t ttl_us; /* with {window:} in the key: its length */
+    enum rule_duplicate duplicate;
+    int ack_status;   /* with RULE_DUPLICATE_ACK */
+    bool any_payload; /* `payload: ignore` */
+};
+
 struct rule {
     struct slice name;
     size_t n_formerly;
@@ -62,6 +72,7 @@ struct rule {
     bool secret; /* the tenant is a credential whatever its source: stored as its keyed hash */
     struct template tenant;
     struct template key;
+    struct rule_once once;
     enum key_syntax key_syntax;
     const struct key_format *key_format; /* NULL: any */
     enum key_format_kind key_format_kind;

@@ -48,6 +48,27 @@ struct digest engine_key_hash(const struct engine *engine, struct slice tenant, 
     return digest_keyed(store_secret(engine->store), parts, 3);
 }
 
+struct digest engine_value_hash(const struct engine *engine, struct slice tenant, struct slice rule,
+                                struct slice text)
+{
+    const struct slice parts[] = {SLICE("value"), tenant, rule, text};
+    return digest_keyed(store_secret(engine->store), parts, 4);
+}
+
+void engine_name_once(const struct engine *engine, const struct attempt *attempt, struct slice text,
+                      const struct slice *former, struct store_once *once)
+{
+    struct slice tenant = attempt->tenant, secret = store_secret(engine->store);
+    once->text = text;
+    once->hash = store_once_hash(secret, tenant, attempt->rule, text);
+    once->as_key = engine_key_hash(engine, tenant, attempt->rule, text);
+    once->n_former = attempt->n_former;
+    for (size_t i = 0; i < once->n_former; i++) {
+        once->former[i] = store_once_hash(secret, tenant, former[i], text);
+        once->former_as_key[i] = engine_key_hash(engine, tenant, former[i], text);
+    }
+}
+
 static struct cache_key cache_key_of(const struct attempt *attempt, struct digest key_hash)
 {
     return (struct cache_key){.key_hash = key_hash,
@@ -57,10 +78,12 @@ static struct cache_key cache_key_of(const struct attempt *attempt, struct diges
 }
 
 /* Fills what the store would say of the operation, as far as a copy can know. Only under its own
- * name: what stands under a former one is the store's to say. */
+ * name: what stands under a former one is the store's to say, and so is a once value. */
 static bool look_in_cache(struct engine *engine, struct attempt *attempt)
 {
     int64_t seen_at = 0;
+    if (attempt->has_once)
+        return false;
     int64_t forgets = store_forgets(engine->store, &seen_at);
     if (clock_boot_us() - seen_at > CACHE_TRUST_US)
         return false;
@@ -86,6 +109,8 @@ static bool look_in_cache(struct engine *engine, struct attempt *attempt)
 static void keep_in_cache(struct engine *engine, const struct attempt *attempt,
                           struct outcome *outcome)
 {
+    if (attempt->uncached)
+        return;
     struct cache_key key = cache_key_of(attempt, attempt->record_hash);
     const struct record *record = &attempt->op.record;
     struct cached cached = {.outcome = outcome,
@@ -115,6 +140,7 @@ static void fill_begin(struct attempt *attempt, int64_t boot, int64_t deadline_u
     attempt->op.row_hint = 0;
     attempt->op.former = attempt->former;
     attempt->op.n_former = attempt->n_former;
+    attempt->op.once = attempt->has_once ? &attempt->once : NULL;
     attempt->op.tenant = attempt->tenant;
     attempt->op.rule = attempt->rule;
     attempt->op.key = attempt->key;
@@ -148,6 +174,8 @@ static enum engine_verdict verdict_of(enum record_verdict verdict)
         return ENGINE_RESULT_NOT_KEPT;
     case RECORD_OTHER_RECIPE:
         return ENGINE_OTHER_RECIPE;
+    case RECORD_DUPLICATE:
+        return ENGINE_DUPLICATE;
     }
     UNREACHABLE();
 }
@@ -193,6 +221,7 @@ enum engine_verdict engine_begin(struct engine *engine, struct attempt *attempt,
         return undecided(&attempt->op, parker);
 
     attempt->record_hash = attempt->op.key_hash;
+    attempt->uncached = attempt->has_once || attempt->op.by_bound;
     enum engine_verdict verdict = verdict_of(attempt->op.verdict);
     if (verdict == ENGINE_PROCEED || verdict == ENGINE_PROBE)
         hold(attempt);

@@ -22,6 +22,7 @@
 #include "store/store.h"
 
 struct engine;
+struct attempt;
 
 /* On an open store, which must outlive it. `cache_bytes` of recent outcomes; 0: none. NULL: no
  * memory. */
@@ -36,11 +37,21 @@ void engine_set_cache(struct engine *engine, uint64_t cache_bytes);
 struct digest engine_key_hash(const struct engine *engine, struct slice tenant, struct slice rule,
                               struct slice key);
 
+/* Fills in the names of `once`: its value is `text`, in the rule and under its former names. */
+void engine_name_once(const struct engine *engine, const struct attempt *attempt, struct slice text,
+                      const struct slice *former, struct store_once *once);
+
+/* Which record, where the client sent no key: the once value is its name. */
+struct digest engine_value_hash(const struct engine *engine, struct slice tenant, struct slice rule,
+                                struct slice text);
+
 /* One arrival. The caller's memory; texts and hashes are borrowed until it is done. */
 struct attempt {
     struct digest key_hash;
     struct digest former[STORE_FORMER_MAX]; /* the same key under former names of the rule */
     size_t n_former;
+    struct store_once once; /* with has_once: the rule's second identity */
+    bool has_once;
     struct slice tenant; /* as shown: a credential only as its keyed hash */
     struct slice rule;
     struct slice key;          /* key text */
@@ -50,6 +61,7 @@ struct attempt {
     struct store_room room;    /* what an outcome to replay must fit into */
     int64_t wait_us;           /* how long to wait for a running first attempt; 0: not at all */
 
+    bool uncached;             /* after a begin: the key alone does not say what it is told */
     struct digest record_hash; /* after a begin: names the record it was decided on */
     int64_t token;             /* after proceed and probe */
     int64_t asked_at;          /* store time then: no probe looks earlier */
@@ -58,8 +70,8 @@ struct attempt {
 };
 
 enum engine_verdict {
-    ENGINE_PROCEED, /* forward it under attempt->token */
-    ENGINE_PROBE,   /* ask the upstream under attempt->token */
+    ENGINE_PROCEED, /* forward it under attempt->token and, where there is one, op.found_key */
+    ENGINE_PROBE,   /* ask the upstream under the same; found_key is the caller's (mem_free) */
     ENGINE_REPLAY,  /* attempt->op.found: a reference of the caller's */
     ENGINE_MISMATCH,
     ENGINE_IN_PROGRESS,
@@ -67,6 +79,7 @@ enum engine_verdict {
     ENGINE_RESULT_EXPIRED,
     ENGINE_RESULT_NOT_KEPT,
     ENGINE_OTHER_RECIPE, /* attempt->op.found_recipe (mem_free): hash again, begin again */
+    ENGINE_DUPLICATE,    /* another record holds the once value, and is complete */
     ENGINE_LIMITED,      /* too many wait, or are queued */
     ENGINE_NO_ROOM,      /* there is an outcome, which does not fit into attempt->room now */
     ENGINE_TOO_LARGE,    /* nor ever */

@@ -19,7 +19,8 @@
 struct keys_wanted {
     struct slice tenant;
     struct slice rule;
-    struct slice key;
+    struct slice key; /* the record's, or one bound to it */
+    struct slice once;
     enum record_status status; /* RECORD_ABSENT: any */
     bool lapsed;               /* only those */
     int64_t after;             /* row ids above this one */

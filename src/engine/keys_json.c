@@ -110,6 +110,11 @@ static void add_row(struct buf *buf, const struct keys_view *view)
     json_add_text(buf, "key", view->row->key);
     json_add_text(buf, "tenant", view->row->tenant);
     json_add_text(buf, "rule", view->row->rule);
+    json_add_name(buf, "once");
+    if (view->row->once.len > 0)
+        json_add_string(buf, view->row->once);
+    else
+        buf_add_str(buf, "null");
     add_word(buf, "status", record_status_name(record->status));
     add_word(buf, "lease", keys_lease_name(view));
     json_add_i64(buf, "lease_left_ms",
@@ -180,6 +185,7 @@ static void add_rest(struct buf *buf, const struct keys_view *view)
     json_add_bool(buf, "probing", record->probing);
     json_add_bool(buf, "kept", record->kept);
     add_time(buf, "gone_at", record->gone_at);
+    add_time(buf, "once_until", record->once_until);
     add_outcome(buf, view->outcome);
 }
 

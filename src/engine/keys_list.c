@@ -54,6 +54,7 @@ static void add_row(void *argument, const struct store_row *row, enum record_lea
     copy->store.key = keep(found, row->key);
     copy->store.recipe = keep(found, row->recipe);
     copy->store.origin = keep(found, row->origin);
+    copy->store.once = keep(found, row->once);
     copy->store.location = keep(found, row->location);
     if (found->last)
         found->last->next = copy;
@@ -75,6 +76,7 @@ enum store_status keys_list(struct store *store, const struct keys_wanted *wante
     struct store_list list = {.tenant = wanted->tenant,
                               .rule = wanted->rule,
                               .key = wanted->key,
+                              .once = wanted->once,
                               .status = wanted->status,
                               .lapsed_only = wanted->lapsed,
                               .up_to = wanted->after,

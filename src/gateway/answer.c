@@ -95,7 +95,8 @@ void answer_outcome(struct exchange *x, const struct outcome *outcome, bool repl
 /* `duplicate: ack`: that it was done is all this client wants to know. */
 static void answer_ack(struct exchange *x)
 {
-    int status = x->rule->ack_status;
+    bool by_own = x->rule->duplicate == RULE_DUPLICATE_ACK;
+    int status = by_own ? x->rule->ack_status : x->rule->once.ack_status;
     if (!begin_answer(x, status, "replayed"))
         return;
     x->acked = true;
@@ -172,7 +173,7 @@ static void tell_first(const struct exchange *x, struct problem *problem)
     if (op->found)
         problem->first_location = op->found->location;
     problem->first_at = op->record.created_at;
-    problem->window_ends_at = op->record.gone_at;
+    problem->window_ends_at = op->by_once ? op->record.once_until : op->record.gone_at;
 }
 
 static bool tells_first(enum error error)
@@ -210,6 +211,14 @@ static void warn_of_open_first(struct problem *problem)
                     "nothing new before its answer is known.";
 }
 
+/* Another key stands for the same operation, and it was done. */
+static void warn_of_other_key(struct problem *problem)
+{
+    problem->safe_new_key = false;
+    problem->hint = "The operation that this request names was done before, by another request. Do "
+                    "not send it again, under whatever key.";
+}
+
 /* No more than the table says where no repeat under the key finds out more. */
 static void make_unretryable(struct problem *problem)
 {
@@ -234,6 +243,8 @@ static void make_mismatch_exact(const struct exchange *x, struct problem *proble
         warn_of_open_first(problem);
     else if (!template_key_header(&x->rule->key))
         warn_of_derived_key(problem);
+    if (x->attempt.op.by_once)
+        warn_of_other_key(problem);
 }
 
 /* Nothing was done by this request. What an earlier one under the key did is another matter, where
@@ -371,18 +382,27 @@ static void answer_gone(struct exchange *x)
                  NULL);
 }
 
+/* Who was told by the once value that it was done is told no more under its own key. */
+static enum rule_duplicate duplicate_policy(const struct exchange *x)
+{
+    const struct store_op *op = &x->attempt.op;
+    if (op->by_once)
+        return x->rule->once.duplicate;
+    return op->acknowledges ? RULE_DUPLICATE_ACK : x->rule->duplicate;
+}
+
 /* What a `failed` attempt was told is always told again: there is no effect to keep quiet about. To
  * reject or acknowledge a duplicate the first answer need not have been kept. */
-static void answer_duplicate(struct exchange *x)
+static void answer_duplicate(struct exchange *x, enum error not_kept)
 {
     struct outcome *outcome = x->attempt.op.found;
     bool failed = x->attempt.op.record.status == RECORD_FAILED;
-    switch (failed ? RULE_DUPLICATE_REPLAY : x->rule->duplicate) {
+    switch (failed ? RULE_DUPLICATE_REPLAY : duplicate_policy(x)) {
     case RULE_DUPLICATE_REPLAY:
         if (outcome)
             answer_outcome(x, outcome, true);
         else
-            answer_error(x, ERROR_RESULT_NOT_KEPT, slice_of(NULL), NULL);
+            answer_error(x, not_kept, slice_of(NULL), NULL);
         break;
     case RULE_DUPLICATE_REJECT:
         answer_error(x, ERROR_DUPLICATE, slice_of(NULL), NULL);
@@ -402,7 +422,9 @@ static void answer_mismatch(struct exchange *x)
     bool body = !digest_eq(&first->payload_hash, &x->attempt.begin.payload_hash);
     bool target = !digest_eq(&first->target_hash, &x->attempt.begin.target_hash);
     struct slice detail = slice_of(NULL);
-    if (body && target)
+    if (x->attempt.op.by_once)
+        detail = SLICE("the operation was done before, by a request that differs from this one");
+    else if (body && target)
         detail = SLICE("the key was first used with another body, and with another " TARGET);
     else if (body)
         detail = SLICE("the key was first used with another body");
@@ -417,7 +439,10 @@ void answer_verdict(struct exchange *x, enum engine_verdict verdict)
     switch (verdict) {
     case ENGINE_REPLAY:
     case ENGINE_RESULT_NOT_KEPT:
-        answer_duplicate(x);
+        answer_duplicate(x, ERROR_RESULT_NOT_KEPT);
+        return;
+    case ENGINE_DUPLICATE:
+        answer_duplicate(x, ERROR_DUPLICATE);
         return;
     case ENGINE_MISMATCH:
         answer_mismatch(x);
@@ -436,7 +461,10 @@ void answer_verdict(struct exchange *x, enum engine_verdict verdict)
                      NULL);
         return;
     case ENGINE_RESULT_EXPIRED:
-        answer_error(x, ERROR_RESULT_EXPIRED, slice_of(NULL), NULL);
+        if (x->attempt.op.by_once || x->attempt.op.acknowledges)
+            answer_duplicate(x, ERROR_RESULT_EXPIRED);
+        else
+            answer_error(x, ERROR_RESULT_EXPIRED, slice_of(NULL), NULL);
         return;
     case ENGINE_LIMITED:
         limit_count(x->server, METRICS_LIMIT_WAITING);

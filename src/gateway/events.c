@@ -311,6 +311,10 @@ static void add_identity(struct log_line *line, const struct exchange *x)
         log_line_keyed(line, "idempotency_key", secret, buf_slice(&x->key));
     else if (x->key.len > 0)
         log_line_str(line, "idempotency_key", buf_slice(&x->key));
+    if (x->once.len > 0 && hashed)
+        log_line_keyed(line, "once", secret, buf_slice(&x->once));
+    else if (x->once.len > 0)
+        log_line_str(line, "once", buf_slice(&x->once));
     if (x->payload_hex[0] && hashed)
         log_line_keyed(line, "payload_hash", secret, slice_of(x->payload_hex));
     else if (x->payload_hex[0])

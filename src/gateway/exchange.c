@@ -58,6 +58,14 @@ void client_parker_init(struct client_parker *parker, struct exchange *x)
 
 /* ---- one request ---- */
 
+static void take_holder_key(struct exchange *x)
+{
+    char *key MEM_AUTO = x->attempt.op.found_key;
+    x->attempt.op.found_key = NULL;
+    x->holder_key = key ? arena_copy(&x->arena, slice_of(key)) : slice_of(NULL);
+    x->holder_lost = key && !x->holder_key.at;
+}
+
 static enum engine_verdict decide(struct exchange *x)
 {
     struct client *client = x->client;
@@ -108,8 +116,10 @@ static enum step act(struct exchange *x, enum engine_verdict verdict)
     switch (verdict) {
     case ENGINE_PROCEED:
         CRASH_POINT(after_claim_commit);
+        take_holder_key(x);
         return own(x, x->withdrawn ? forward_give_back : forward_run);
     case ENGINE_PROBE:
+        take_holder_key(x);
         return own(x, probe_run);
     case ENGINE_OTHER_RECIPE: {
         char *recipe MEM_AUTO = x->attempt.op.found_recipe;
@@ -174,6 +184,8 @@ static bool take_present_rule(struct exchange *x)
     x->client_key = slice_of(NULL);
     buf_clear(&x->tenant);
     buf_clear(&x->key);
+    buf_clear(&x->once);
+    x->keyless = false;
     x->attempt = (struct attempt){0};
     make_answers(x);
     return true;
@@ -221,6 +233,7 @@ static struct exchange *exchange_new(struct client *client, const struct http_re
     x->body = buf_make(found->rule->max_request_body);
     x->tenant = buf_make(HTTP_HEAD_MAX);
     x->key = buf_make(HTTP_HEAD_MAX);
+    x->once = buf_make(HTTP_HEAD_MAX);
     x->shown_key = buf_make(HTTP_HEAD_MAX);
     x->sent_key = buf_make(HTTP_HEAD_MAX);
     make_answers(x);
@@ -238,6 +251,7 @@ static void exchange_free(struct exchange *x)
     answer_fini(&x->answer);
     buf_fini(&x->sent_key);
     buf_fini(&x->shown_key);
+    buf_fini(&x->once);
     buf_fini(&x->key);
     buf_fini(&x->tenant);
     buf_fini(&x->body);

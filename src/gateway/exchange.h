@@ -75,6 +75,10 @@ struct exchange {
     struct slice client_key; /* the Idempotency-Key line as sent; `.at` NULL: none */
     struct buf tenant;       /* as shown */
     struct buf key;          /* key text */
+    bool keyless;            /* the client sent no key: its once value is its name */
+    struct buf once;         /* the once value; empty: the rule has none */
+    struct slice holder_key; /* of the record that it goes on in, if that is another one's */
+    bool holder_lost;        /* there was no memory for that: nothing may be sent */
     struct buf shown_key;    /* key text with its window */
     struct buf sent_key;     /* as the upstream sees it */
     char payload_hex[DIGEST_HEX_SIZE + 1];
@@ -163,6 +167,10 @@ struct slice operation_key(struct exchange *x);
  * from before there was one (its recipe says so) it is as the client wrote it: so the upstream
  * knows an operation that is in doubt. */
 struct slice upstream_key(struct exchange *x);
+
+/* The key of the record that the exchange owns, with its window: this client's or, where it goes on
+ * in another one's record, that one's, which no client is told. */
+struct slice holder_key(struct exchange *x);
 
 /* The caller's request without what speaks of its body, asks for an answer in part or overrides the
  * method: the head of a GET of pawl's own. In x->arena; NULL: no memory. */

@@ -43,7 +43,7 @@ enum step forward_run(struct exchange *x)
     x->probing = false;
     x->deadline = clock_after(clock_boot_us(), x->rule->timeout_us - x->asked_us);
     write_head(x, &head);
-    if (!buf_ok(&head) || !upstream_take(x, false, &end))
+    if (!buf_ok(&head) || x->holder_lost || !upstream_take(x, false, &end))
         return settle(x, fate_of(x, EXCHANGE_NOT_SENT));
 
     end = upstream_exchange(x, x->request->method, buf_slice(&head), buf_slice(&x->body));

@@ -69,10 +69,10 @@ static bool read_tenant(struct exchange *x)
 
 /* ---- the key ---- */
 
-static bool no_format(struct exchange *x, struct slice source)
+static bool no_format(struct exchange *x, const struct template *template, struct slice source)
 {
     struct buf detail BUF_AUTO = buf_make(DETAIL_MAX);
-    template_describe_format(&x->rule->key, source, x->rule->key_format, &detail);
+    template_describe_format(template, source, x->rule->key_format, &detail);
     return refuse(x, ERROR_KEY_MALFORMED, "", buf_slice(&detail));
 }
 
@@ -93,7 +93,7 @@ static bool judge_key(struct exchange *x, const struct template_part *part, stru
         break;
     case TEMPLATE_MISSING:
     case TEMPLATE_FORMAT:
-        return no_format(x, part->written);
+        return no_format(x, &x->rule->key, part->written);
     case TEMPLATE_NO_MEMORY:
         return no_memory(x);
     }
@@ -117,6 +117,9 @@ static bool read_header_key(struct exchange *x, const struct template_part *part
     case KEY_HEADER_OK:
         return !is_item || judge_key(x, part, key);
     case KEY_HEADER_ABSENT:
+        x->keyless = !x->rule->require && x->rule->once.on;
+        if (x->keyless)
+            return true;
         *ret_bypass = !x->rule->require;
         return *ret_bypass ? false
                            : refuse(x, ERROR_KEY_MISSING, "this route requires ", part->text);
@@ -311,7 +314,8 @@ static bool read_payload(struct exchange *x)
     if (!hash(x, &x->rule->payload))
         return false;
     bool looks_inside = template_needs_body(&x->rule->key) || selects_inside(&x->rule->payload) ||
-                        template_needs_body(&x->rule->probe);
+                        template_needs_body(&x->rule->probe) ||
+                        template_needs_body(&x->rule->once.key);
     if (x->payload.coding_unknown && looks_inside)
         return refuse(x, ERROR_CODING_UNSUPPORTED, "Content-Encoding is ",
                       header_value(x, SLICE("Content-Encoding")));
@@ -349,11 +353,52 @@ static bool read_template_key(struct exchange *x)
     case TEMPLATE_MISSING:
         return refuse_source(x, missing);
     case TEMPLATE_FORMAT:
-        return no_format(x, missing);
+        return no_format(x, &x->rule->key, missing);
     case TEMPLATE_NO_MEMORY:
         break;
     }
     return no_memory(x);
+}
+
+static bool read_once(struct exchange *x)
+{
+    struct slice missing = {0};
+    enum template_result result =
+        template_key(&x->rule->once.key, &x->found.facts, &x->arena, &x->once, &missing);
+    if (result == TEMPLATE_OK && buf_ok(&x->once))
+        return true;
+    payload_close(x);
+    if (result == TEMPLATE_FORMAT)
+        return no_format(x, &x->rule->once.key, missing);
+    return result == TEMPLATE_MISSING ? refuse_source(x, missing) : no_memory(x);
+}
+
+/* The value, and where the client sent no key the record's name made of it. */
+static void fill_once(struct exchange *x)
+{
+    const struct rule_once *rule = &x->rule->once;
+    struct attempt *attempt = &x->attempt;
+    const struct engine *engine = x->server->config->engine;
+    struct slice value = buf_slice(&x->once);
+    attempt->has_once = true;
+    attempt->once = (struct store_once){
+        .reject = rule->duplicate == RULE_DUPLICATE_REJECT,
+        .acknowledge = rule->duplicate == RULE_DUPLICATE_ACK,
+        .any_payload = rule->any_payload,
+        .keyless = x->keyless,
+    };
+    engine_name_once(engine, attempt, value, x->rule->formerly, &attempt->once);
+    if (attempt->once.keyless)
+        attempt->key_hash = engine_value_hash(engine, attempt->tenant, attempt->rule, value);
+    attempt->begin.once_ttl_us = rule->ttl_us;
+    attempt->begin.once_window = template_window_us(&rule->key) > 0;
+    attempt->begin.once_replay = rule->duplicate == RULE_DUPLICATE_REPLAY;
+}
+
+static void name_by_once(struct exchange *x)
+{
+    buf_add_str(&x->key, "once:");
+    buf_add_slice(&x->key, buf_slice(&x->once));
 }
 
 static bool fill_attempt(struct exchange *x)
@@ -381,6 +426,8 @@ static bool fill_attempt(struct exchange *x)
     attempt->begin.settle_us = rule->settle_us;
     attempt->begin.unknown = rule->unknown;
     attempt->begin.is_serve = true;
+    if (rule->once.on)
+        fill_once(x);
     return true;
 }
 
@@ -400,9 +447,13 @@ bool identify(struct exchange *x, bool *ret_bypass)
         return false;
     if (!read_payload(x))
         return false;
-    if (!template_is_plain_header(&x->rule->key) && !read_template_key(x))
+    if (x->rule->once.on && !read_once(x))
+        return false;
+    if (!x->keyless && !template_is_plain_header(&x->rule->key) && !read_template_key(x))
         return false;
     payload_close(x);
+    if (x->keyless)
+        name_by_once(x);
     x->found.facts.key = buf_slice(&x->key);
     return fill_attempt(x);
 }

@@ -11,15 +11,14 @@ static bool write_head(struct exchange *x, struct buf *head)
 {
     struct buf target BUF_AUTO = buf_make(HTTP_HEAD_MAX);
     struct slice missing = {0};
-    if (x->attempt.begin.window)
-        x->found.facts.key = operation_key(x);
+    x->found.facts.key = holder_key(x);
     const struct http_request *probe = upstream_get_request(x);
     bool opened =
         !template_needs_body(&x->rule->probe) || payload_open(x, x->rule->body_json) == PAYLOAD_OK;
     enum template_result result =
         template_probe(&x->rule->probe, &x->found.facts, &x->arena, &target, &missing);
     payload_close(x);
-    if (!opened || !probe || result != TEMPLATE_OK || !buf_ok(&target))
+    if (!opened || !probe || x->holder_lost || result != TEMPLATE_OK || !buf_ok(&target))
         return false;
     struct head_extra extra = {
         .client = x->client,

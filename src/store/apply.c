@@ -3,9 +3,9 @@
  * One operation against one record: the backend finds the row, core decides, the backend stores
  * what changed. The same code for every backend, so that no backend decides.
  */
+#include "store/apply.h"
 #include "base/check.h"
 #include "base/mem.h"
-#include "store/backend.h"
 
 static void count(struct backend_state *state, enum record_status status, int64_t delta)
 {
@@ -34,15 +34,25 @@ static void count_record(struct backend_state *state, const struct record *recor
         state->released += delta;
 }
 
-static void recount(struct apply *apply, const struct record *before, const struct record *after)
+void apply_recount(struct apply *apply, const struct record *before, const struct record *after)
 {
     count_record(&apply->state, before, -1);
     count_record(&apply->state, after, +1);
     apply->changed = true;
 }
 
-/* What the owner of the operation learns of the record. */
-static void report(const struct apply *apply, struct store_op *op, const struct store_row *row)
+int64_t apply_next_token(const struct apply *apply)
+{
+    return record_next_token(apply->state.token, apply->world.now);
+}
+
+void apply_use_token(struct apply *apply, int64_t token)
+{
+    if (token > apply->state.token)
+        apply->state.token = token;
+}
+
+void apply_report(const struct apply *apply, struct store_op *op, const struct store_row *row)
 {
     op->record = row->record;
     op->row = row->id;
@@ -53,50 +63,6 @@ static void report(const struct apply *apply, struct store_op *op, const struct 
     op->lease_left_us = 0;
     if (op->lease == RECORD_LEASE_LIVE && row->record.lease_until > apply->world.now)
         op->lease_left_us = row->record.lease_until - apply->world.now;
-}
-
-/* A row whose record is gone makes room for a new life of the key. */
-static enum backend_status replace(struct apply *apply, struct store_op *op, struct store_row *old,
-                                   struct store_row *fresh)
-{
-    if (old->record.status != RECORD_ABSENT) {
-        enum backend_status status = apply->backend->ops->remove(apply->backend, old);
-        if (status != BACKEND_OK)
-            return status;
-    }
-    fresh->id = apply->state.next_row++;
-    fresh->key_hash = op->key_hash;
-    fresh->tenant = op->tenant;
-    fresh->rule = op->rule;
-    fresh->key = op->key;
-    fresh->recipe = op->recipe;
-    fresh->origin = op->origin;
-    recount(apply, &old->record, &fresh->record);
-    return apply->backend->ops->insert(apply->backend, fresh);
-}
-
-static void use_token(struct apply *apply, int64_t token)
-{
-    if (token > apply->state.token)
-        apply->state.token = token;
-}
-
-static int64_t next_token(const struct apply *apply)
-{
-    return record_next_token(apply->state.token, apply->world.now);
-}
-
-static enum backend_status store_begin(struct apply *apply, struct store_op *op,
-                                       struct store_row *old, struct store_row *row)
-{
-    CHECK(row->record.status == RECORD_PENDING || row->record.status == RECORD_UNKNOWN);
-    use_token(apply, row->record.token);
-    if (record_is_gone(&old->record, apply->world.now))
-        return replace(apply, op, old, row);
-    if (op->verdict == RECORD_PROCEED)
-        row->origin = op->origin;
-    recount(apply, &old->record, &row->record);
-    return apply->backend->ops->update(apply->backend, row);
 }
 
 void apply_fini(struct apply *apply)
@@ -111,9 +77,11 @@ void apply_forget(struct store_op *op)
         outcome_drop(op->found, op->room.held);
     outcome_unref(op->found);
     mem_free(op->found_recipe);
+    mem_free(op->found_key);
     op->holds = false;
     op->found = NULL;
     op->found_recipe = NULL;
+    op->found_key = NULL;
 }
 
 static enum backend_status load_outcome(struct apply *apply, struct store_op *op,
@@ -142,9 +110,8 @@ static enum backend_status load_outcome(struct apply *apply, struct store_op *op
     return BACKEND_OK;
 }
 
-/* Into op->found; with too little room for it op->status says so. */
-static enum backend_status read_outcome(struct apply *apply, struct store_op *op,
-                                        const struct store_row *row)
+enum backend_status apply_read_outcome(struct apply *apply, struct store_op *op,
+                                       const struct store_row *row)
 {
     if (!apply->shared || apply->shared_row != row->id) {
         enum backend_status status = load_outcome(apply, op, row);
@@ -155,75 +122,14 @@ static enum backend_status read_outcome(struct apply *apply, struct store_op *op
     return BACKEND_OK;
 }
 
-static enum backend_status copy_recipe(struct store_op *op, const struct store_row *row)
-{
-    op->found_recipe = mem_copy(row->recipe.at, row->recipe.len);
-    return op->found_recipe ? BACKEND_OK : BACKEND_NO_MEMORY;
-}
-
-/* Where the operation's record stands: under its own name or, with that one gone, under the first
- * former one that lives. The row of a gone record is its own: a new life begins under it. */
-static enum backend_status find_named(struct apply *apply, struct store_op *op,
-                                      struct store_row *ret_row)
-{
-    struct backend *backend = apply->backend;
-    int64_t now = apply->world.now;
-    CHECK(op->n_former <= STORE_FORMER_MAX);
-    op->key_hash = op->named;
-    enum backend_status status = backend->ops->find(backend, &op->key_hash, op->row_hint, ret_row);
-    for (size_t i = 0; i < op->n_former; i++) {
-        if (status != BACKEND_OK || !record_is_gone(&ret_row->record, now))
-            return status;
-        op->key_hash = op->former[i];
-        status = backend->ops->find(backend, &op->key_hash, 0, ret_row);
-    }
-    bool none = op->n_former > 0 && record_is_gone(&ret_row->record, now);
-    if (status != BACKEND_OK || !none)
-        return status;
-    op->key_hash = op->named;
-    return backend->ops->find(backend, &op->key_hash, op->row_hint, ret_row);
-}
-
-static enum backend_status apply_begin(struct apply *apply, struct store_op *op, bool *ret_touched)
-{
-    struct store_row old;
-    enum backend_status status = find_named(apply, op, &old);
-    if (status != BACKEND_OK)
-        return status;
-
-    struct store_row row = old;
-    bool changed = false;
-    struct record_begin begin = op->begin;
-    begin.recipe_differs = old.record.status != RECORD_ABSENT && !slice_eq(old.recipe, op->recipe);
-    op->verdict = record_begin(&row.record, &begin, &apply->world, next_token(apply), &changed);
-    record_check(&row.record);
-    if (changed && !apply->may_write) {
-        op->status = STORE_FULL;
-        return BACKEND_OK;
-    }
-    if (changed) {
-        status = store_begin(apply, op, &old, &row);
-        if (status != BACKEND_OK)
-            return status;
-        *ret_touched = true;
-    }
-    report(apply, op, &row);
-    op->status = STORE_DONE;
-    if (op->verdict == RECORD_OTHER_RECIPE)
-        return copy_recipe(op, &row);
-    if (op->verdict == RECORD_REPLAY)
-        return read_outcome(apply, op, &row);
-    return BACKEND_OK;
-}
-
 static enum record_write doubt(const struct apply *apply, const struct store_op *op,
                                struct record *record)
 {
     bool probing = record->probing;
-    enum record_write write =
-        op->kind == STORE_ASK
-            ? record_doubt_and_ask(record, op->token, &op->begin, &apply->world, next_token(apply))
-            : record_doubt(record, op->token, apply->world.now);
+    enum record_write write = op->kind == STORE_ASK
+                                  ? record_doubt_and_ask(record, op->token, &op->begin,
+                                                         &apply->world, apply_next_token(apply))
+                                  : record_doubt(record, op->token, apply->world.now);
     if (write == RECORD_WRITTEN && !probing)
         record_note_cause(record, op->cause);
     return write;
@@ -272,7 +178,7 @@ static enum record_write write_record(struct apply *apply, struct store_op *op,
 static enum backend_status end_life(struct apply *apply, const struct store_op *op,
                                     const struct store_row *row)
 {
-    use_token(apply, next_token(apply));
+    apply_use_token(apply, apply_next_token(apply));
     apply->state.forgets += op->kind == STORE_FORGET;
     return apply->backend->ops->remove(apply->backend, row);
 }
@@ -281,8 +187,8 @@ static enum backend_status store_write(struct apply *apply, struct store_op *op,
                                        const struct record *before, struct store_row *row)
 {
     const struct record *record = &row->record;
-    recount(apply, before, record);
-    use_token(apply, record->token);
+    apply_recount(apply, before, record);
+    apply_use_token(apply, record->token);
     if (record->status == RECORD_ABSENT)
         return end_life(apply, op, row);
     bool is_final = record->status == RECORD_COMPLETE || record->status == RECORD_FAILED;
@@ -343,11 +249,11 @@ static enum backend_status apply_write(struct apply *apply, struct store_op *op,
             return status;
         *ret_touched = true;
     }
-    report(apply, op, &row);
+    apply_report(apply, op, &row);
     op->status = STORE_DONE;
     /* An operator or another life of this attempt was first: its owner compares. */
     if (op->write == RECORD_ALREADY && op->kind == STORE_FINISH && row.record.kept)
-        return read_outcome(apply, op, &row);
+        return apply_read_outcome(apply, op, &row);
     return BACKEND_OK;
 }
 
@@ -360,11 +266,11 @@ static enum backend_status apply_look(struct apply *apply, struct store_op *op)
         return status;
     if (record_is_gone(&row.record, apply->world.now))
         row.record.status = RECORD_ABSENT;
-    report(apply, op, &row);
+    apply_report(apply, op, &row);
     op->status = STORE_DONE;
     bool is_final = row.record.status == RECORD_COMPLETE || row.record.status == RECORD_FAILED;
     if (is_final && row.record.kept && apply->world.now < row.record.expires_at)
-        return read_outcome(apply, op, &row);
+        return apply_read_outcome(apply, op, &row);
     return BACKEND_OK;
 }
 

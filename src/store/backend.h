@@ -51,6 +51,19 @@ struct backend_gauges {
     int64_t expired_oldest;
 };
 
+/* A key that was bound to the record of another one (core/once.h). */
+struct backend_bound {
+    int64_t id; /* of the same numbers as rows */
+    int64_t holder;
+    int64_t expires_at; /* CLOCK_NEVER: with its holder */
+    struct digest key_hash;
+    struct slice key;
+    struct slice recipe;
+    struct digest payload_hash;
+    struct digest target_hash;
+    bool acknowledges;
+};
+
 struct backend;
 
 struct backend_ops {
@@ -64,18 +77,31 @@ struct backend_ops {
     /* After the owners of a committed batch were woken: what may wait (checkpoint, locks). */
     enum backend_status (*rest)(struct backend *backend);
 
-    /* Finds the row of a key; `hint` is a row id or 0. `ret_row->record.status` is RECORD_ABSENT
-     * when there is none. Slices are valid until the next call that finds or reads. */
+    /* Finds the row of a key, or the one that it is bound to; `hint` is a row id or 0.
+     * `ret_row->record.status` is RECORD_ABSENT when there is none. Slices are valid until the next
+     * call that finds or reads. */
     enum backend_status (*find)(struct backend *backend, const struct digest *key, int64_t hint,
                                 struct store_row *ret_row);
-    /* A new row, pending. Copies all texts. */
+    /* A new row, pending; its key, and its once value, lead to it from now on. Copies all texts.
+     */
     enum backend_status (*insert)(struct backend *backend, const struct store_row *row);
     /* A row that was pending or unknown and still is. */
     enum backend_status (*update)(struct backend *backend, const struct store_row *row);
     /* A row that was pending or unknown becomes final; `outcome` NULL: nothing is kept. */
     enum backend_status (*finish)(struct backend *backend, const struct store_row *row,
                                   const struct outcome *outcome);
+    /* With all its names that still lead to it. */
     enum backend_status (*remove)(struct backend *backend, const struct store_row *row);
+
+    /* Finds the row that a once value leads to; as find. */
+    enum backend_status (*find_once)(struct backend *backend, const struct digest *once,
+                                     struct store_row *ret_row);
+    /* A pending row gets its once value (row->once), which leads to it from now on. */
+    enum backend_status (*hold)(struct backend *backend, const struct store_row *row);
+    /* A key leads to the record of another one from now on. Copies all texts. */
+    enum backend_status (*bind)(struct backend *backend, const struct backend_bound *bound);
+    /* A final row whose keys live longer (record_lengthen). */
+    enum backend_status (*lengthen)(struct backend *backend, const struct store_row *row);
     /* The kept answer of a final row: a new reference, and its outcome_size; one above `most` is
      * not loaded, NULL. */
     enum backend_status (*outcome)(struct backend *backend, const struct store_row *row,

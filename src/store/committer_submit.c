@@ -38,6 +38,7 @@ void committer_submit(struct committer *c, struct store_op *op)
     op->waits = false;
     op->found = NULL;
     op->found_recipe = NULL;
+    op->found_key = NULL;
     if (atomic_load(&c->dead)) {
         refuse(op, STORE_DEAD);
         return;

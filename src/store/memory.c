@@ -29,8 +29,23 @@ static struct row **bucket_of(struct table *table, const struct digest *key)
 struct row *memory_find_row(struct table *table, const struct digest *key)
 {
     struct row *row = *bucket_of(table, key);
-    while (row && !digest_eq(&row->store.key_hash, key))
+    while (row && !(row->keyed && digest_eq(&row->store.key_hash, key)))
         row = row->next;
+    return row;
+}
+
+struct row *memory_find_hinted(struct table *table, const struct digest *key, int64_t id)
+{
+    struct row *row = *bucket_of(table, key);
+    while (row && (row->store.id != id || row->holder != 0))
+        row = row->next;
+    return row;
+}
+
+struct row *memory_row_of(struct table *table, const struct store_row *store)
+{
+    struct row *row = memory_find_hinted(table, &store->key_hash, store->id);
+    CHECK(row);
     return row;
 }
 
@@ -39,6 +54,7 @@ void memory_link(struct table *table, struct row *row)
     struct row **bucket = bucket_of(table, &row->store.key_hash);
     row->next = *bucket;
     *bucket = row;
+    row->linked = true;
     table->n_rows++;
 }
 
@@ -48,6 +64,7 @@ void memory_unlink(struct table *table, struct row *row)
     while (*link != row)
         link = &(*link)->next;
     *link = row->next;
+    row->linked = false;
     table->n_rows--;
 }
 
@@ -56,6 +73,7 @@ static void free_row(struct row *row)
     outcome_unref(row->outcome);
     mem_free(row->location);
     mem_free(row->origin);
+    mem_free(row->once);
     mem_free(row);
 }
 
@@ -89,7 +107,7 @@ enum backend_status memory_each(struct table *table,
         struct row *next = NULL;
         for (struct row *row = table->buckets[i]; row; row = next) {
             next = row->next;
-            enum backend_status status = visit(argument, row);
+            enum backend_status status = row->linked ? visit(argument, row) : BACKEND_OK;
             if (status != BACKEND_OK)
                 return status;
         }
@@ -113,6 +131,9 @@ bool memory_log(struct table *table, enum undo_kind kind, struct row *row)
         (struct undo){.kind = kind,
                       .row = row,
                       .record = row->store.record,
+                      .keyed = row->keyed,
+                      .holds = row->holds,
+                      .once = row->store.once,
                       .outcome = row->outcome ? outcome_ref(row->outcome) : NULL,
                       .sweep_at = row->sweep_at};
     return true;
@@ -124,6 +145,9 @@ static void undo_change(struct undo *undo)
     struct row *row = undo->row;
     bool was_final = undo->record.status == RECORD_COMPLETE || undo->record.status == RECORD_FAILED;
     row->store.record = undo->record;
+    row->keyed = undo->keyed;
+    row->holds = undo->holds;
+    row->store.once = undo->once;
     row->sweep_at = undo->sweep_at;
     outcome_unref(row->outcome);
     row->outcome = undo->outcome;
@@ -313,6 +337,10 @@ static const struct backend_ops memory_ops = {
     .update = memory_update,
     .finish = memory_finish,
     .remove = memory_remove,
+    .find_once = memory_find_once,
+    .hold = memory_hold,
+    .bind = memory_bind,
+    .lengthen = memory_lengthen,
     .outcome = memory_outcome,
     .heartbeat = memory_heartbeat,
     .sweep = memory_sweep,

@@ -9,7 +9,7 @@
 
 /* ---- one row ---- */
 
-static enum backend_status no_memory(struct backend *backend)
+enum backend_status memory_no_memory(struct backend *backend)
 {
     snprintf(backend->problem, sizeof backend->problem, "the memory store: out of memory");
     return BACKEND_NO_MEMORY;
@@ -18,9 +18,11 @@ static enum backend_status no_memory(struct backend *backend)
 enum backend_status memory_find(struct backend *backend, const struct digest *key, int64_t hint,
                                 struct store_row *ret_row)
 {
-    (void)hint;
-    struct row *row = memory_find_row(table_of(backend), key);
-    *ret_row = row ? row->store : (struct store_row){.record.status = RECORD_ABSENT};
+    struct row *row = memory_find_hinted(table_of(backend), key, hint);
+    if (!row)
+        row = memory_find_row(table_of(backend), key);
+    *ret_row = row ? memory_show(table_of(backend), row)
+                   : (struct store_row){.record.status = RECORD_ABSENT};
     return BACKEND_OK;
 }
 
@@ -32,10 +34,10 @@ static char *keep_text(char *at, struct slice from, struct slice *ret_kept)
     return at + from.len;
 }
 
-static struct row *new_row(const struct store_row *from)
+struct row *memory_new_row(const struct store_row *from)
 {
-    size_t size =
-        from->tenant.len + from->rule.len + from->key.len + from->recipe.len + from->origin.len;
+    size_t size = from->tenant.len + from->rule.len + from->key.len + from->recipe.len +
+                  from->origin.len + from->once.len;
     struct row *row = mem_alloc(sizeof *row + size);
     if (!row)
         return NULL;
@@ -45,18 +47,18 @@ static struct row *new_row(const struct store_row *from)
     at = keep_text(at, from->rule, &row->store.rule);
     at = keep_text(at, from->key, &row->store.key);
     at = keep_text(at, from->recipe, &row->store.recipe);
-    keep_text(at, from->origin, &row->store.origin);
+    at = keep_text(at, from->origin, &row->store.origin);
+    keep_text(at, from->once, &row->store.once);
     return row;
 }
 
 enum backend_status memory_insert(struct backend *backend, const struct store_row *from)
 {
     struct table *table = table_of(backend);
-    CHECK(!memory_find_row(table, &from->key_hash));
-    struct row *row = new_row(from);
-    if (!row || !memory_log(table, UNDO_INSERT, row)) {
+    struct row *row = memory_new_row(from);
+    if (!row || !memory_name_row(table, row) || !memory_log(table, UNDO_INSERT, row)) {
         mem_free(row);
-        return no_memory(backend);
+        return memory_no_memory(backend);
     }
     memory_grow(table);
     memory_link(table, row);
@@ -77,15 +79,17 @@ static void replace_origin(struct table *table, struct row *row, struct slice or
 enum backend_status memory_update(struct backend *backend, const struct store_row *from)
 {
     struct table *table = table_of(backend);
-    struct row *row = memory_find_row(table, &from->key_hash);
-    CHECK(row && row->store.id == from->id);
+    struct row *row = memory_row_of(table, from);
     bool other = from->origin.at != row->store.origin.at;
     char *origin = other ? mem_copy(from->origin.at, from->origin.len) : NULL;
     if ((other && !origin) || !memory_log(table, UNDO_CHANGE, row)) {
         mem_free(origin);
-        return no_memory(backend);
+        return memory_no_memory(backend);
     }
+    struct record before = row->store.record;
     row->store.record = from->record;
+    row->store.record.payload_hash = before.payload_hash; /* of the record, not of a bound key */
+    row->store.record.target_hash = before.target_hash;
     if (other)
         replace_origin(table, row, slice_make(origin, from->origin.len));
     return BACKEND_OK;
@@ -95,8 +99,8 @@ enum backend_status memory_finish(struct backend *backend, const struct store_ro
                                   const struct outcome *outcome)
 {
     struct table *table = table_of(backend);
-    struct row *row = memory_find_row(table, &from->key_hash);
-    CHECK(row && row->store.id == from->id && !row->outcome && !row->location);
+    struct row *row = memory_row_of(table, from);
+    CHECK(!row->outcome && !row->location);
     struct outcome *kept = NULL;
     char *location = NULL;
     if (outcome) {
@@ -107,11 +111,12 @@ enum backend_status memory_finish(struct backend *backend, const struct store_ro
     if ((outcome && (!kept || !location)) || !memory_log(table, UNDO_CHANGE, row)) {
         outcome_unref(kept);
         mem_free(location);
-        return no_memory(backend);
+        return memory_no_memory(backend);
     }
-    bool strip_first = outcome && from->record.tombstone_us > 0;
+    int64_t body_until = record_body_until(&from->record);
+    bool strip_first = outcome && body_until < record_row_until(&from->record);
     row->store.record = from->record;
-    row->sweep_at = strip_first ? from->record.expires_at : from->record.gone_at;
+    row->sweep_at = strip_first ? body_until : record_row_until(&from->record);
     row->outcome = kept;
     row->location = location;
     row->store.location = slice_of(location);
@@ -121,24 +126,22 @@ enum backend_status memory_finish(struct backend *backend, const struct store_ro
 static enum backend_status remove_row(struct backend *backend, struct row *row)
 {
     struct table *table = table_of(backend);
-    if (!memory_log(table, UNDO_REMOVE, row))
-        return no_memory(backend);
+    if (!memory_unbind(table, row) || !memory_log(table, UNDO_REMOVE, row))
+        return memory_no_memory(backend);
     memory_unlink(table, row);
     return BACKEND_OK;
 }
 
 enum backend_status memory_remove(struct backend *backend, const struct store_row *from)
 {
-    struct row *row = memory_find_row(table_of(backend), &from->key_hash);
-    CHECK(row && row->store.id == from->id);
+    struct row *row = memory_row_of(table_of(backend), from);
     return remove_row(backend, row);
 }
 
 enum backend_status memory_outcome(struct backend *backend, const struct store_row *from,
                                    uint64_t most, struct outcome **ret_outcome, uint64_t *ret_size)
 {
-    struct row *row = memory_find_row(table_of(backend), &from->key_hash);
-    CHECK(row && row->store.id == from->id);
+    struct row *row = memory_row_of(table_of(backend), from);
     const struct record *record = &row->store.record;
     struct slice none = {0};
     struct outcome *outcome =
@@ -146,7 +149,7 @@ enum backend_status memory_outcome(struct backend *backend, const struct store_r
             ? outcome_ref(row->outcome)
             : outcome_new(record->http_status, record->status == RECORD_FAILED, none, none);
     if (!outcome)
-        return no_memory(backend);
+        return memory_no_memory(backend);
     *ret_size = outcome_size(outcome);
     if (*ret_size > most) {
         outcome_unref(outcome);
@@ -172,7 +175,7 @@ static enum backend_status renew(void *argument, struct row *row)
     if (record->owner != beat->owner || record->lease_until == 0)
         return BACKEND_OK;
     if (!memory_log(table_of(beat->backend), UNDO_CHANGE, row))
-        return no_memory(beat->backend);
+        return memory_no_memory(beat->backend);
     int64_t until = clock_after(beat->now, record->lease_us);
     if (until > record->lease_until)
         record->lease_until = until;
@@ -200,7 +203,8 @@ struct sweep {
 static bool is_due(const struct row *row, int64_t now)
 {
     const struct record *record = &row->store.record;
-    if (record->status == RECORD_COMPLETE || record->status == RECORD_FAILED)
+    bool is_final = record->status == RECORD_COMPLETE || record->status == RECORD_FAILED;
+    if (is_final || row->holder != 0)
         return row->sweep_at <= now;
     return record_is_gone(record, now);
 }
@@ -208,10 +212,10 @@ static bool is_due(const struct row *row, int64_t now)
 static enum backend_status strip(struct sweep *sweep, struct row *row)
 {
     if (!memory_log(table_of(sweep->backend), UNDO_CHANGE, row))
-        return no_memory(sweep->backend);
+        return memory_no_memory(sweep->backend);
     outcome_unref(row->outcome);
     row->outcome = NULL;
-    row->sweep_at = row->store.record.gone_at;
+    row->sweep_at = record_row_until(&row->store.record);
     return BACKEND_OK;
 }
 
@@ -222,7 +226,7 @@ static enum backend_status sweep_row(void *argument, struct row *row)
         return BACKEND_OK;
     sweep->steps++;
     enum record_status status = row->store.record.status;
-    if (!record_is_gone(&row->store.record, sweep->now))
+    if (row->holder == 0 && !record_is_gone(&row->store.record, sweep->now))
         return strip(sweep, row);
     sweep->state->pending -= status == RECORD_PENDING;
     sweep->state->released -= status == RECORD_PENDING;
@@ -242,6 +246,7 @@ enum backend_status memory_sweep(struct backend *backend, int64_t now, size_t ma
 }
 
 struct selection {
+    struct table *table;
     const struct store_list *list;
     const struct record_world *world;
     const struct store_row **rows;
@@ -258,10 +263,13 @@ static enum backend_status select_row(void *argument, struct row *row)
     struct selection *selection = argument;
     const struct store_list *list = selection->list;
     const struct store_row *store = &row->store;
-    bool inside = store->id > list->after && (list->up_to == 0 || store->id <= list->up_to);
+    struct table *table = selection->table;
+    bool inside = row->holder == 0 && store->id > list->after &&
+                  (list->up_to == 0 || store->id <= list->up_to);
     bool wanted = inside && !record_is_gone(&store->record, selection->world->now) &&
                   passes(list->tenant, store->tenant) && passes(list->rule, store->rule) &&
-                  passes(list->key, store->key) &&
+                  passes(list->once, store->once) &&
+                  (passes(list->key, store->key) || memory_is_bound(table, row, list->key)) &&
                   (list->status == RECORD_ABSENT || list->status == store->record.status);
     if (list->lapsed_only)
         wanted =
@@ -284,8 +292,8 @@ enum backend_status memory_list(struct backend *backend, const struct store_list
     struct table *table = table_of(backend);
     const struct store_row **rows MEM_AUTO = mem_zalloc(table->n_rows + 1, sizeof *rows);
     if (!rows)
-        return no_memory(backend);
-    struct selection selection = {.list = list, .world = world, .rows = rows};
+        return memory_no_memory(backend);
+    struct selection selection = {.table = table, .list = list, .world = world, .rows = rows};
     memory_each(table, select_row, &selection);
     qsort(rows, selection.n, sizeof *rows, compare_ids);
     for (size_t i = 0; i < selection.n && i < list->limit; i++)

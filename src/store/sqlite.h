@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The SQLite backend, for its own files: sqlite_open.c, sqlite.c (transactions), sqlite_rows.c (one
- * record), sqlite_keys.c (which row a key names), sqlite_scan.c (many records), sqlite_body.c (kept
- * bodies, packed), sqlite_audit.c (acts of operators). Schema and the figures behind it:
- * docs/decisions/0003-schema.md.
+ * record), sqlite_keys.c (which row a key names), sqlite_names.c (once values, bound keys),
+ * sqlite_scan.c (many records), sqlite_body.c (kept bodies, packed), sqlite_audit.c (acts of
+ * operators). Schema and the figures behind it: docs/decisions/0003-schema.md.
  */
 #ifndef PAWL_STORE_SQLITE_H
 #define PAWL_STORE_SQLITE_H
@@ -17,6 +17,11 @@
 #include "store/sqlite_columns.h"
 #include <sqlite3.h>
 #include <sys/types.h>
+
+/* A record is found by its own key and by one bound to it, and by its once value. */
+#define LIST_NAMES                                                                                 \
+    " AND (?3 IS NULL OR key=?3 OR id IN (SELECT holder FROM pawl_bound WHERE key=?3))"            \
+    " AND (?7 IS NULL OR once=?7)"
 
 /* Every statement, prepared once: X(name, sql). */
 #define SQLITE_STATEMENTS(X)                                                                       \
@@ -47,12 +52,12 @@
       ") VALUES(?, ?" CLAIM_PLACES ", ?" IDENTITY_PLACES ")")                                      \
     X(PENDING_UPDATE,                                                                              \
       "UPDATE pawl_pending SET status=?, expires_at=?" CLAIM_CHANGES " WHERE id=?")                \
+    X(PENDING_HOLD, "UPDATE pawl_pending SET once=?2 WHERE id=?1")                                 \
     X(PENDING_DELETE, "DELETE FROM pawl_pending WHERE id=?1")                                      \
     X(PENDING_HEARTBEAT, "UPDATE pawl_pending SET lease_until=max(lease_until, ?2 + lease_us)"     \
                          " WHERE owner=?1 AND lease_until > 0")                                    \
-    X(PENDING_EXPIRED,                                                                             \
-      "SELECT id, key_hash FROM pawl_pending WHERE expires_at <= ?1 AND expires_at IS NOT NULL"    \
-      " ORDER BY expires_at LIMIT ?2")                                                             \
+    X(PENDING_EXPIRED, "SELECT id, key_hash, 1, 0, once FROM pawl_pending WHERE expires_at <= ?1"  \
+                       " AND expires_at IS NOT NULL ORDER BY expires_at LIMIT ?2")                 \
     X(OUTCOME_FIND,                                                                                \
       "SELECT status, result_ref" FINAL_NAMES IDENTITY_NAMES " FROM pawl_outcome WHERE id=?")      \
     X(OUTCOME_INSERT, "INSERT INTO pawl_outcome(id, status, sweep_at, result_ref, headers, body, " \
@@ -61,17 +66,26 @@
     X(OUTCOME_READ,                                                                                \
       "SELECT status, http_code, headers, body, packed FROM pawl_outcome WHERE id=?1")             \
     X(OUTCOME_DELETE, "DELETE FROM pawl_outcome WHERE id=?1")                                      \
-    X(OUTCOME_DUE, "SELECT id, key_hash, status, gone_at FROM pawl_outcome WHERE sweep_at <= ?1"   \
-                   " ORDER BY sweep_at LIMIT ?2")                                                  \
+    X(OUTCOME_DUE, "SELECT id, key_hash, status, max(gone_at, once_until), once FROM pawl_outcome" \
+                   " WHERE sweep_at <= ?1 ORDER BY sweep_at LIMIT ?2")                             \
     X(OUTCOME_STRIP,                                                                               \
-      "UPDATE pawl_outcome SET headers=NULL, body=NULL, sweep_at=gone_at WHERE id=?1")             \
-    X(LIST,                                                                                        \
-      "SELECT id FROM pawl_pending WHERE id > ?5 AND id <= ?6 AND (?1 IS NULL OR tenant=?1)"       \
-      " AND (?2 IS NULL OR rule=?2) AND (?3 IS NULL OR key=?3) AND (?4=0 OR status=?4)"            \
-      " UNION ALL SELECT id FROM pawl_outcome WHERE id > ?5 AND id <= ?6"                          \
-      " AND (?1 IS NULL OR tenant=?1) AND (?2 IS NULL OR rule=?2) AND (?3 IS NULL OR key=?3)"      \
-      " AND (?4=0 OR status=?4)"                                                                   \
-      " ORDER BY id")                                                                              \
+      "UPDATE pawl_outcome SET headers=NULL, body=NULL, sweep_at=max(gone_at, once_until)"         \
+      " WHERE id=?1")                                                                              \
+    X(OUTCOME_LENGTHEN,                                                                            \
+      "UPDATE pawl_outcome SET sweep_at=?, kept=?, expires_at=?, gone_at=? WHERE id=?")            \
+    X(BOUND_FIND, "SELECT holder, expires_at, acknowledges, key_hash, payload_hash, target_hash,"  \
+                  " recipe FROM pawl_bound WHERE id=?1")                                           \
+    X(BOUND_INSERT, "INSERT INTO pawl_bound(id, holder, expires_at, acknowledges, key_hash, key,"  \
+                    " recipe, payload_hash, target_hash) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)")       \
+    X(BOUND_OF, "SELECT id, key_hash FROM pawl_bound WHERE holder=?1 LIMIT 1")                     \
+    X(BOUND_DUE, "SELECT id, key_hash FROM pawl_bound WHERE expires_at <= ?1"                      \
+                 " ORDER BY expires_at LIMIT 1")                                                   \
+    X(BOUND_DELETE, "DELETE FROM pawl_bound WHERE id=?1")                                          \
+    X(LIST, "SELECT id FROM pawl_pending WHERE id > ?5 AND id <= ?6 AND (?1 IS NULL OR tenant=?1)" \
+            " AND (?2 IS NULL OR rule=?2) AND (?4=0 OR status=?4)" LIST_NAMES                      \
+            " UNION ALL SELECT id FROM pawl_outcome WHERE id > ?5 AND id <= ?6"                    \
+            " AND (?1 IS NULL OR tenant=?1) AND (?2 IS NULL OR rule=?2) AND (?4=0 OR "             \
+            "status=?4)" LIST_NAMES " ORDER BY id")                                                \
     X(STALE_COUNT,                                                                                 \
       "SELECT count(*) FROM"                                                                       \
       " (SELECT * FROM (SELECT lease_until, owner, owner_is_serve FROM pawl_pending"               \
@@ -241,6 +255,23 @@ enum backend_status sqlite_gauge(struct backend *backend, const struct record_wo
 enum backend_status sqlite_add_audit(struct backend *backend, const struct store_audit *audit);
 enum backend_status sqlite_list_audits(struct backend *backend,
                                        const struct store_audit_list *list);
+
+/* Names beside the key (core/once.h): sqlite_names.c. */
+enum backend_status sqlite_find_once(struct backend *backend, const struct digest *once,
+                                     struct store_row *ret_row);
+enum backend_status sqlite_hold(struct backend *backend, const struct store_row *row);
+enum backend_status sqlite_bind_key(struct backend *backend, const struct backend_bound *bound);
+enum backend_status sqlite_lengthen(struct backend *backend, const struct store_row *row);
+/* The once value of a new row leads to it. */
+enum backend_status sqlite_name_row(struct sqlite_backend *sqlite, const struct store_row *row);
+/* Names that still lead to the row lead nowhere any more. */
+enum backend_status sqlite_unname_row(struct sqlite_backend *sqlite, const struct store_row *row);
+/* Finds the row that bound key `id` leads to, compared by that key's hashes. */
+enum backend_status sqlite_find_bound(struct sqlite_backend *sqlite, int64_t id,
+                                      const struct digest *key, struct store_row *ret_row);
+/* Takes away at most `max` bound keys whose time is over. */
+enum backend_status sqlite_sweep_bound(struct sqlite_backend *sqlite, int64_t now, size_t max,
+                                       size_t *ret_steps);
 
 /* A body as its row holds it: packed (`*ret_packed`) where that makes it smaller. Valid until the
  * next call of either. */

@@ -22,7 +22,9 @@
     X(TEXT, recipe, recipe)                                                                        \
     X(BYTES, payload_hash, record.payload_hash.bytes)                                              \
     X(BYTES, target_hash, record.target_hash.bytes)                                                \
-    X(INT, created_at, record.created_at)
+    X(INT, created_at, record.created_at)                                                          \
+    X(TEXT, once, once)                                                                            \
+    X(INT, once_replay, record.once_replay)
 
 /* pawl_pending: what acquire, release and doubt change, beside status and expires_at. */
 #define SQLITE_CLAIM(X)                                                                            \
@@ -43,7 +45,9 @@
     X(INT, tombstone_us, record.tombstone_us)                                                      \
     X(INT, doubt, record.doubt)                                                                    \
     X(INT, cause, record.cause)                                                                    \
-    X(TEXT, origin, origin)
+    X(TEXT, origin, origin)                                                                        \
+    X(INT, once_ttl_us, record.once_ttl_us)                                                        \
+    X(INT, once_window, record.once_window)
 
 /* pawl_outcome: what a final record says, beside status and the outcome itself. */
 #define SQLITE_FINAL(X)                                                                            \
@@ -54,7 +58,9 @@
     X(INT, expires_at, record.expires_at)                                                          \
     X(INT, gone_at, record.gone_at)                                                                \
     X(INT, kept, record.kept)                                                                      \
-    X(INT, http_code, record.http_status)
+    X(INT, http_code, record.http_status)                                                          \
+    X(INT, once_ttl_us, record.once_ttl_us)                                                        \
+    X(INT, once_until, record.once_until)
 
 /* In SQL, behind a first column: its name, its place, its change. */
 #define SQLITE_NAME(kind, column, field) ", " #column

@@ -130,6 +130,30 @@ enum backend_status sqlite_find_row(struct sqlite_backend *sqlite, int64_t id,
     return find_in(sqlite, SQL_OUTCOME_FIND, ret_row);
 }
 
+static enum backend_status find_by_key(struct sqlite_backend *sqlite, const struct digest *key,
+                                       struct store_row *ret_row)
+{
+    *ret_row = (struct store_row){.record.status = RECORD_ABSENT};
+    int64_t id = 0;
+    enum backend_status status = sqlite_keys_find(sqlite, key, &id);
+    if (status != BACKEND_OK || id == 0)
+        return status;
+    status = sqlite_find_row(sqlite, id, ret_row);
+    if (status == BACKEND_OK && ret_row->record.status == RECORD_ABSENT)
+        return sqlite_find_bound(sqlite, id, key, ret_row);
+    if (status != BACKEND_OK)
+        return status;
+    bool same = ret_row->record.status != RECORD_ABSENT && digest_eq(&ret_row->key_hash, key);
+    return same ? BACKEND_OK : sqlite_status(sqlite, SQLITE_CORRUPT);
+}
+
+/* A row that lives for its once value is there though its key leads elsewhere by now. */
+static bool is_hinted(const struct store_row *row, const struct digest *key)
+{
+    return row->record.status != RECORD_ABSENT && row->once.len > 0 &&
+           digest_eq(&row->key_hash, key);
+}
+
 enum backend_status sqlite_find(struct backend *backend, const struct digest *key, int64_t hint,
                                 struct store_row *ret_row)
 {
@@ -141,22 +165,21 @@ enum backend_status sqlite_find(struct backend *backend, const struct digest *ke
         if (status != BACKEND_OK || found)
             return status;
     }
-    *ret_row = (struct store_row){.record.status = RECORD_ABSENT};
-    int64_t id = 0;
-    enum backend_status status = sqlite_keys_find(sqlite, key, &id);
-    if (status != BACKEND_OK || id == 0)
+    enum backend_status status = find_by_key(sqlite, key, ret_row);
+    if (status != BACKEND_OK || hint == 0 || ret_row->id == hint)
         return status;
-    status = sqlite_find_row(sqlite, id, ret_row);
-    if (status != BACKEND_OK)
+    status = sqlite_find_row(sqlite, hint, ret_row);
+    if (status != BACKEND_OK || is_hinted(ret_row, key))
         return status;
-    bool same = ret_row->record.status != RECORD_ABSENT && digest_eq(&ret_row->key_hash, key);
-    return same ? BACKEND_OK : sqlite_status(sqlite, SQLITE_CORRUPT);
+    return find_by_key(sqlite, key, ret_row);
 }
 
 enum backend_status sqlite_insert(struct backend *backend, const struct store_row *row)
 {
     struct sqlite_backend *sqlite = sqlite_of(backend);
     enum backend_status status = sqlite_keys_set(sqlite, &row->key_hash, row->id);
+    if (status == BACKEND_OK && row->once.len > 0)
+        status = sqlite_name_row(sqlite, row);
     if (status != BACKEND_OK)
         return status;
 
@@ -207,12 +230,12 @@ enum backend_status sqlite_finish(struct backend *backend, const struct store_ro
                                   const struct outcome *outcome)
 {
     struct sqlite_backend *sqlite = sqlite_of(backend);
-    const struct record *record = &row->record;
-    bool strip_first = outcome && record->tombstone_us > 0;
+    bool strip_first = outcome && record_body_until(&row->record) < record_row_until(&row->record);
     struct sqlite_binding binding = sqlite_bind(sqlite, SQL_OUTCOME_INSERT);
     sqlite_bind_number(&binding, row->id);
-    sqlite_bind_number(&binding, record->status);
-    sqlite_bind_number(&binding, strip_first ? record->expires_at : record->gone_at);
+    sqlite_bind_number(&binding, row->record.status);
+    sqlite_bind_number(&binding, strip_first ? record_body_until(&row->record)
+                                             : record_row_until(&row->record));
     bind_outcome(sqlite, &binding, outcome);
     bind_final(&binding, row);
     bind_identity(&binding, row);
@@ -227,7 +250,7 @@ enum backend_status sqlite_finish(struct backend *backend, const struct store_ro
 enum backend_status sqlite_remove(struct backend *backend, const struct store_row *row)
 {
     struct sqlite_backend *sqlite = sqlite_of(backend);
-    enum backend_status status = sqlite_keys_set(sqlite, &row->key_hash, 0);
+    enum backend_status status = sqlite_unname_row(sqlite, row);
     if (status != BACKEND_OK)
         return status;
     status = delete_by_id(sqlite, SQL_PENDING_DELETE, row->id);

@@ -11,6 +11,7 @@ struct due {
     int64_t gone_at;
     enum record_status status;
     struct digest key_hash;
+    bool has_value; /* a once value may lead to it */
 };
 
 /* Which expired rows, and how many of them. */
@@ -44,15 +45,15 @@ static enum backend_status collect(struct sqlite_backend *sqlite, const struct s
     int code = SQLITE_ROW;
     while (n < work->max && (code = sqlite_step(&binding)) == SQLITE_ROW) {
         struct due *row = &due[n++];
-        bool final = work->query == SQL_OUTCOME_DUE;
         row->id = sqlite3_column_int64(s, 0);
         if (sqlite3_column_bytes(s, 1) != DIGEST_SIZE) {
             code = SQLITE_CORRUPT;
             break;
         }
         memcpy(row->key_hash.bytes, sqlite3_column_blob(s, 1), DIGEST_SIZE);
-        row->status = final ? (enum record_status)sqlite3_column_int(s, 2) : RECORD_PENDING;
-        row->gone_at = final ? sqlite3_column_int64(s, 3) : 0;
+        row->status = (enum record_status)sqlite3_column_int(s, 2);
+        row->gone_at = sqlite3_column_int64(s, 3);
+        row->has_value = sqlite3_column_bytes(s, 4) > 0;
     }
     sqlite3_reset(s);
     *ret_n = n;
@@ -72,7 +73,9 @@ static enum backend_status sweep_row(struct sqlite_backend *sqlite, const struct
     state->complete -= due->status == RECORD_COMPLETE;
     state->failed -= due->status == RECORD_FAILED;
     struct store_row row = {.id = due->id, .key_hash = due->key_hash};
-    return sqlite_remove(&sqlite->backend, &row);
+    enum backend_status status =
+        due->has_value ? sqlite_find_row(sqlite, due->id, &row) : BACKEND_OK;
+    return status == BACKEND_OK ? sqlite_remove(&sqlite->backend, &row) : status;
 }
 
 /* `*ret_n`: how many there were. */
@@ -115,7 +118,10 @@ enum backend_status sqlite_sweep(struct backend *backend, int64_t now, size_t ma
     struct slice_of_work released = {SQL_PENDING_EXPIRED, now, max - steps};
     if (status == BACKEND_OK && steps < max)
         status = sweep_table(sqlite, released, state, &steps);
-    size_t audits = 0;
+    size_t bound = 0, audits = 0;
+    if (status == BACKEND_OK && steps < max)
+        status = sqlite_sweep_bound(sqlite, now, max - steps, &bound);
+    steps += bound;
     if (status == BACKEND_OK && steps < max)
         status = sqlite_sweep_audits(sqlite, now, max - steps, &audits);
     if (status == BACKEND_OK)
@@ -158,6 +164,7 @@ enum backend_status sqlite_list(struct backend *backend, const struct store_list
     sqlite_bind_number(&binding, list->status);
     sqlite_bind_number(&binding, list->after);
     sqlite_bind_number(&binding, list->up_to > 0 ? list->up_to : INT64_MAX);
+    bind_filter(&binding, list->once);
     size_t listed = 0;
     int code = SQLITE_DONE;
     enum backend_status status = BACKEND_OK;

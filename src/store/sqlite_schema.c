@@ -84,7 +84,9 @@ static const char schema_key_log[] =
     "ALTER TABLE pawl_state ADD COLUMN key_bucket INTEGER NOT NULL DEFAULT 65536;";
 
 /* cause: enum record_cause. origin: core/origin.h. doubt: an earlier try may have had its effect.
- * Of what was released under `retry` before this column it is not known: it counts as in doubt. */
+ * Of what was released under `retry` before this column it is not known: it counts as in doubt.
+ * once, pawl_bound: the second names of a record (core/once.h); the index of keys leads from a once
+ * value to its row, and from a bound key to its row of pawl_bound. */
 static const char schema_4[] =
     "ALTER TABLE pawl_pending ADD COLUMN doubt INTEGER NOT NULL DEFAULT 0;"
     "ALTER TABLE pawl_pending ADD COLUMN cause INTEGER NOT NULL DEFAULT 0;"
@@ -93,7 +95,22 @@ static const char schema_4[] =
     " OR (unknown = 1 AND (attempts > 1 OR lease_until = 0));"
     "ALTER TABLE pawl_state ADD COLUMN released INTEGER NOT NULL DEFAULT 0;"
     "UPDATE pawl_state SET released ="
-    " (SELECT count(*) FROM pawl_pending WHERE status = 1 AND lease_until = 0);";
+    " (SELECT count(*) FROM pawl_pending WHERE status = 1 AND lease_until = 0);"
+    "ALTER TABLE pawl_pending ADD COLUMN once TEXT NOT NULL DEFAULT '';"
+    "ALTER TABLE pawl_pending ADD COLUMN once_replay INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE pawl_pending ADD COLUMN once_ttl_us INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE pawl_pending ADD COLUMN once_window INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE pawl_outcome ADD COLUMN once TEXT NOT NULL DEFAULT '';"
+    "ALTER TABLE pawl_outcome ADD COLUMN once_replay INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE pawl_outcome ADD COLUMN once_ttl_us INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE pawl_outcome ADD COLUMN once_until INTEGER NOT NULL DEFAULT 0;"
+    "CREATE TABLE pawl_bound("
+    " id INTEGER PRIMARY KEY, holder INTEGER NOT NULL, expires_at INTEGER NOT NULL,"
+    " acknowledges INTEGER NOT NULL, key_hash BLOB NOT NULL, key TEXT NOT NULL,"
+    " recipe TEXT NOT NULL, payload_hash BLOB NOT NULL, target_hash BLOB NOT NULL);"
+    "CREATE INDEX pawl_bound_holder ON pawl_bound(holder);"
+    "CREATE INDEX pawl_bound_expires ON pawl_bound(expires_at);"
+    "CREATE INDEX pawl_bound_key ON pawl_bound(key);";
 
 /* migrations[n] brings format n to n + 1. */
 static const char *const migrations[PAWL_FORMAT] = {schema_1, schema_2, schema_key_log, schema_4};

@@ -21,6 +21,7 @@
 #define PAWL_STORE_STORE_H
 
 #include "base/park.h"
+#include "core/once.h"
 #include "core/outcome.h"
 #include "core/record.h"
 
@@ -119,6 +120,10 @@ struct store_row {
     struct slice recipe;
     struct slice origin;   /* pending, unknown: of the last attempt (core/origin.h); may be empty */
     struct slice location; /* result_ref of a final record */
+    struct slice once;     /* its once value; empty: it has none */
+    int64_t bound;         /* found by a bound key: that one's id, and its hashes; else 0 */
+    int64_t bound_until;   /* of that key: then it is gone */
+    bool bound_acknowledges; /* of that key: it was told that it was done, and no more */
     struct record record;
 };
 
@@ -129,7 +134,8 @@ struct store_list {
     int64_t up_to;       /* and not above this one; 0: all */
     struct slice tenant; /* `.at` NULL: any */
     struct slice rule;
-    struct slice key;
+    struct slice key; /* the record's, or one bound to it */
+    struct slice once;
     enum record_status status; /* RECORD_ABSENT: any */
     bool lapsed_only;
     size_t limit;
@@ -185,6 +191,25 @@ struct store_room {
 
 #define STORE_FORMER_MAX 4 /* former names of one rule */
 
+/* The once value that a begin brings (core/once.h). A record from before its rule had `once` is
+ * found by the value as a key text, if it has no value of its own. */
+struct store_once {
+    struct slice text;
+    struct digest hash;                     /* store_once_hash */
+    struct digest as_key;                   /* of the text as a key */
+    struct digest former[STORE_FORMER_MAX]; /* the same under former names of the rule */
+    struct digest former_as_key[STORE_FORMER_MAX];
+    size_t n_former;
+    bool reject;      /* what becomes of a duplicate: 409; else the first answer, or that */
+    bool acknowledge; /* it was done, and no more */
+    bool any_payload; /* every request with the value has the same hashes */
+    bool keyless;     /* the client sent no key: the value is the record's name */
+};
+
+/* Names the holder of a once value: the secret is the store's. */
+struct digest store_once_hash(struct slice secret, struct slice tenant, struct slice rule,
+                              struct slice text);
+
 /* A begin may bring the hashes of former names. When the record it names is gone, the first of them
  * under which a record lives is the operation's: it is decided on that one, waits for that one, and
  * `key_hash` says so once it has ended. A begin under an old name knows nothing of the new one. */
@@ -193,7 +218,8 @@ struct store_op {
     struct digest key_hash; /* engine_key_hash: names the record; ended begin: where it stands */
     const struct digest *former; /* begin: at most STORE_FORMER_MAX, borrowed until ended */
     size_t n_former;
-    struct slice tenant; /* as shown; with begin */
+    const struct store_once *once; /* begin: borrowed until ended; NULL: none */
+    struct slice tenant;           /* as shown; with begin */
     struct slice rule;
     struct slice key;
     struct slice recipe;       /* of the hashes; with begin */
@@ -230,6 +256,10 @@ struct store_op {
     struct outcome *found;       /* replay, look: a reference of the caller's; NULL: none */
     bool holds;                  /* `found` is held in room, by its caller (outcome_hold) */
     char *found_recipe;          /* RECORD_OTHER_RECIPE: the record's; mem_free */
+    char *found_key;             /* acquired under another key: the record's; mem_free */
+    bool by_bound;               /* found by a key that is bound to it */
+    bool by_once;                /* decided by the once value, not by the record of its own key */
+    bool acknowledges;           /* replay: its key was told no more than that it was done */
 
     /* the committer's own */
     struct digest named; /* key_hash as it was submitted */

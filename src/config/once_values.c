@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `once:`, the second identity of a rule (contract section 3). */
+#include "config/reader.h"
+
+#define A_TEMPLATE "a template such as \"{body:/external_ref}\""
+#define AN_ONCE "{key: TEMPLATE, ttl: SPAN, duplicate: reject}"
+
+static void read_once_key(struct reader *reader, const struct node *node, struct template *key)
+{
+    struct slice text, problem = {NULL, 0};
+    if (!reader_scalar(reader, node, A_TEMPLATE, &text))
+        return;
+    struct slice copy = arena_copy(reader_rule_texts(reader), text);
+    if (!template_compile(copy, TEMPLATE_FOR_KEY, reader_rule_texts(reader), key, &problem))
+        complaints_add(reader->errors, node->place, node->key, "%.*s", SLICE_ARG(problem));
+}
+
+static void read_member(struct reader *reader, const struct node *node, struct rule_once *once)
+{
+    static const struct slice names[] = {{"key", 3}, {"ttl", 3}, {"duplicate", 9}, {"payload", 7}};
+    size_t index;
+    if (slice_eq(node->key, names[0]))
+        read_once_key(reader, node, &once->key);
+    else if (slice_eq(node->key, names[1]))
+        read_span(reader, option_at(OPTION_ttl), node, &once->ttl_us);
+    else if (slice_eq(node->key, names[2]))
+        reader_duplicate(reader, node, &once->duplicate, &once->ack_status);
+    else if (!slice_eq(node->key, names[3]))
+        reader_unknown_name(reader, node, names, 4);
+    else if (reader_choice(reader, node, "ignore", &index))
+        once->any_payload = true;
+}
+
+OPTION_READER(once)
+{
+    struct rule_once once = {.duplicate = RULE_DUPLICATE_REJECT, .ack_status = 200};
+    size_t errors = reader->errors->n;
+    (void)option;
+    if (node->kind != NODE_MAP) {
+        reader_expected(reader, node, AN_ONCE);
+        return;
+    }
+    for (const struct node *member = node->first; member; member = member->next)
+        read_member(reader, member, &once);
+    once.on = once.key.n > 0;
+    if (!once.on && errors == reader->errors->n)
+        complaints_add(reader->errors, node->place, node->key,
+                       "names no key (expected " AN_ONCE ")");
+    *(struct rule_once *)field = once;
+}
+
+/* ---- what does not fit ---- */
+
+static bool is_inside(struct slice pointer, struct slice of)
+{
+    return slice_starts(pointer, of) && (pointer.len == of.len || pointer.at[of.len] == '/');
+}
+
+/* Whether the payload hash counts what the pointer names. */
+static bool counts(const struct payload_selection *payload, struct slice pointer)
+{
+    bool listed = false;
+    for (size_t i = 0; i < payload->n_pointers; i++)
+        listed |= is_inside(pointer, payload->pointers[i]);
+    switch (payload->mode) {
+    case PAYLOAD_INCLUDE:
+        return listed;
+    case PAYLOAD_EXCLUDE:
+        return !listed;
+    case PAYLOAD_IGNORE:
+        return false;
+    case PAYLOAD_ALL:
+    case PAYLOAD_RAW:
+        break;
+    }
+    return true;
+}
+
+/* Two requests with two keys would never have the same hashes. */
+static const struct template_part *key_in_payload(const struct rule *rule)
+{
+    for (size_t i = 0; i < rule->key.n; i++) {
+        const struct template_part *part = &rule->key.parts[i];
+        if (part->source == TEMPLATE_BODY && counts(&rule->payload, part->text))
+            return part;
+    }
+    return NULL;
+}
+
+void once_review(struct reader *reader, struct rule_draft *draft)
+{
+    struct rule *rule = &draft->rule;
+    struct rule_once *once = &rule->once;
+    const struct node *node = draft->set[OPTION_once];
+    if (!node || !once->on)
+        return;
+    int64_t window = template_window_us(&once->key);
+    if (window > 0 && once->ttl_us > 0)
+        complaints_add(reader->errors, node->place, node->key,
+                       "has a ttl beside {window:..} (expected one of them: a window is the time)");
+    if (rule->duplicate != RULE_DUPLICATE_REPLAY)
+        complaints_add(reader->errors, node->place, node->key,
+                       "stands beside a `duplicate` of the rule (expected duplicate: replay there, "
+                       "and the sort of duplicate in `once`)");
+    const struct template_part *part = key_in_payload(rule);
+    if (once->duplicate != RULE_DUPLICATE_REJECT && !once->any_payload && part)
+        complaints_add(reader->errors, node->place, node->key,
+                       "two keys can never have the same payload, which holds the key's {%.*s} "
+                       "(expected `payload: {exclude: [%.*s]}`, or `once: {payload: ignore}`)",
+                       SLICE_ARG(part->written), SLICE_ARG(part->text));
+    if (window > 0 || once->ttl_us == 0)
+        once->ttl_us = window > 0 ? window : rule->ttl_us;
+}
