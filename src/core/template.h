@@ -153,6 +153,11 @@ enum template_result template_judge_key(const struct template *template,
                                         const struct template_facts *facts, struct arena *arena,
                                         struct slice *key);
 
+/* Appends why a source counts as missing, for a person: ", which came twice". Nothing where it is
+ * just not there. */
+void template_explain_missing(const struct template *template, const struct template_facts *facts,
+                              struct slice missing, struct buf *buf);
+
 /* Appends the tenant: of a template that is one source, its value as sent; of any other the text as
  * for keys, at any length. So two tenants of one template never meet, and what is stored is what an
  * operator types. */

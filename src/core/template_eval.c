@@ -260,6 +260,65 @@ static enum template_result find_values(struct evaluation *evaluation, struct sl
     return TEMPLATE_OK;
 }
 
+/* ---- why there is none ---- */
+
+/* How often a name stands in a query or form. */
+static int count_pairs(struct slice pairs, struct slice name)
+{
+    struct slice value;
+    return query_find(pairs, name, &value);
+}
+
+static bool comes_twice(const struct template_facts *facts, const struct template_part *part)
+{
+    const struct payload *payload = facts->payload;
+    switch (part->source) {
+    case TEMPLATE_HEADER:
+        return facts->headers && headers_count(facts->headers, part->text) > 1;
+    case TEMPLATE_QUERY:
+        return count_pairs(facts->query, part->text) > 1;
+    case TEMPLATE_FORM:
+        return payload && payload->kind == PAYLOAD_IS_FORM &&
+               count_pairs(payload->bytes, part->text) > 1;
+    default:
+        return false;
+    }
+}
+
+static void explain_header(const struct template_facts *facts, const struct template_part *part,
+                           struct buf *buf)
+{
+    struct slice name = part->source == TEMPLATE_COOKIE ? SLICE("Cookie") : part->text;
+    if (facts->headers && headers_is_hop_by_hop(facts->headers, name))
+        buf_add_str(buf, ", which Connection names: the next hop would not see it");
+}
+
+static void explain_body(const struct payload *payload, struct slice pointer, struct buf *buf)
+{
+    if (payload && payload->problem != JSON_OK)
+        buf_printf(buf, ": %s at byte %zu", json_error_text(payload->problem),
+                   payload->problem_offset);
+    else if (payload && payload->kind == PAYLOAD_IS_JSON && json_at(payload->json, pointer))
+        buf_add_str(buf, ", which is null, empty, an object or an array");
+}
+
+void template_explain_missing(const struct template *template, const struct template_facts *facts,
+                              struct slice missing, struct buf *buf)
+{
+    for (size_t i = 0; i < template->n; i++) {
+        const struct template_part *part = &template->parts[i];
+        if (part->source == TEMPLATE_LITERAL || !slice_eq(part->written, missing))
+            continue;
+        if (comes_twice(facts, part))
+            buf_add_str(buf, ", which came more than once");
+        else if (part->source == TEMPLATE_HEADER || part->source == TEMPLATE_COOKIE)
+            explain_header(facts, part, buf);
+        else if (part->source == TEMPLATE_BODY)
+            explain_body(facts->payload, part->text, buf);
+        return;
+    }
+}
+
 /* ---- text ---- */
 
 /* Where the text goes: into a buffer, or, too long for one, through a digest. */

@@ -198,15 +198,19 @@ static bool drop_body(struct client *client)
     return true;
 }
 
-static void refuse_malformed(struct client *client)
+static void refuse_malformed(struct client *client, const struct http_request *request)
 {
     enum http_refusal why = client->conn.refusal;
+    struct slice field = http_refused_field(request, why);
+    struct buf detail BUF_AUTO = buf_make(HTTP_HEAD_MAX);
+    buf_printf(&detail, "%s%s%.*s", http_refusal_text(why), field.len > 0 ? ": " : "",
+               SLICE_ARG(field));
     struct refusal refusal = {
         .error = ERROR_REQUEST_MALFORMED,
         .status = http_refusal_status(why) >= 500 && http_refusal_status(why) != 505
                       ? 400
                       : http_refusal_status(why),
-        .detail = slice_of(http_refusal_text(why)),
+        .detail = buf_ok(&detail) ? buf_slice(&detail) : slice_of(http_refusal_text(why)),
     };
     client_refuse(client, &refusal);
 }
@@ -239,7 +243,7 @@ static bool serve_head(struct client *client, struct http_request *request, stru
     case HTTP_READ_OK:
         break;
     case HTTP_READ_REFUSED:
-        refuse_malformed(client);
+        refuse_malformed(client, request);
         return false;
     case HTTP_READ_TIMEOUT:
         client_refuse(client, &(struct refusal){.error = ERROR_REQUEST_TIMEOUT,

@@ -46,6 +46,17 @@ static void hide_credential(struct exchange *x)
     buf_add_str(&x->tenant, hex);
 }
 
+static bool refuse_missing(struct exchange *x, const struct template *template, enum error error,
+                           const char *what, struct slice missing)
+{
+    struct buf detail BUF_AUTO = buf_make(DETAIL_MAX);
+    buf_add_str(&detail, what);
+    buf_add_slice(&detail, missing);
+    template_explain_missing(template, &x->found.facts, missing, &detail);
+    return refuse(x, error, buf_ok(&detail) ? "" : what,
+                  buf_ok(&detail) ? buf_slice(&detail) : missing);
+}
+
 static bool read_tenant(struct exchange *x)
 {
     if (x->rule->tenant_none)
@@ -56,8 +67,8 @@ static bool read_tenant(struct exchange *x)
         break;
     case TEMPLATE_FORMAT: /* tenants have none */
     case TEMPLATE_MISSING:
-        return refuse(x, ERROR_TENANT_MISSING,
-                      "this request has no value where the tenant comes from: ", missing);
+        return refuse_missing(x, &x->rule->tenant, ERROR_TENANT_MISSING,
+                              "this request has no value where the tenant comes from: ", missing);
     case TEMPLATE_NO_MEMORY:
         return no_memory(x);
     }
@@ -334,9 +345,11 @@ static bool refuse_source(struct exchange *x, struct slice missing)
         what = "the body is not sound JSON, where the key comes from: ";
     else if (in_json && payload->kind != PAYLOAD_IS_JSON)
         what = "Content-Type does not say that the body is JSON, where the key comes from: ";
+    else if (in_form && payload->malformed_form)
+        what = "the form holds a '%' that begins no escape, where the key comes from: ";
     else if (in_form && payload->kind != PAYLOAD_IS_FORM)
         what = "the body is no form by its Content-Type, where the key comes from: ";
-    return refuse(x, ERROR_KEY_SOURCE_MISSING, what, missing);
+    return refuse_missing(x, &x->rule->key, ERROR_KEY_SOURCE_MISSING, what, missing);
 }
 
 static bool read_template_key(struct exchange *x)
@@ -345,7 +358,6 @@ static bool read_template_key(struct exchange *x)
     struct slice missing = {0};
     enum template_result result =
         template_key(&x->rule->key, &x->found.facts, &x->arena, &text, &missing);
-    payload_close(x);
     switch (result) {
     case TEMPLATE_OK:
         buf_add_slice(&x->key, buf_slice(&text));

@@ -72,6 +72,11 @@ enum http_refusal {
 int http_refusal_status(enum http_refusal refusal);
 const char *http_refusal_text(enum http_refusal refusal);
 
+/* The field that CONNECTION or FIELD_NAME is about, as far as the head was understood; may be
+ * empty. */
+struct http_request;
+struct slice http_refused_field(const struct http_request *request, enum http_refusal refusal);
+
 enum http_framing {
     HTTP_FRAMING_NONE,    /* no body */
     HTTP_FRAMING_LENGTH,  /* content_length bytes */

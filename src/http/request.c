@@ -191,6 +191,18 @@ static enum http_refusal check_names(const struct headers *headers)
     return HTTP_REFUSAL_NONE;
 }
 
+struct slice http_refused_field(const struct http_request *request, enum http_refusal refusal)
+{
+    const struct headers *headers = &request->headers;
+    for (size_t i = 0; refusal == HTTP_REFUSAL_CONNECTION && i < headers->n_hops; i++)
+        if (is_load_bearing(headers->hops[i]))
+            return headers->hops[i];
+    for (size_t i = 0; refusal == HTTP_REFUSAL_FIELD_NAME && i < headers->n; i++)
+        if (looks_dashed(headers->at[i].name))
+            return headers->at[i].name;
+    return slice_make(NULL, 0);
+}
+
 bool http_body_may_be_ignored(struct slice method)
 {
     static const struct slice methods[] = {{"GET", 3}, {"HEAD", 4}, {"OPTIONS", 7}, {"DELETE", 6}};

@@ -33,6 +33,8 @@ rules:
      key_format: uuid4}
   - {name: optional, match: "POST /optional/{id}", key: "{header:Idempotency-Key}{path:id}",
      require: false}
+  - {name: form, match: POST /form, key: "{form:id}"}
+  - {name: tenant, match: POST /tenant, tenant: "{header:X-T}", key: "{payload}"}
   - {name: held, match: POST /held, key: "{body:/id}"}
 """
 NAME = b"Content-Disposition: form-data; name=amount"
@@ -278,3 +280,40 @@ def test_a_refusal_that_no_retry_heals_says_so_to_the_sdks_that_ask(shared):
     shared.post("/plain", {"amount": 1}, key="sdk")
     told = shared.post("/plain", {"amount": 2}, key="sdk")
     assert told["X-Should-Retry"] == told["Stripe-Should-Retry"] == "false"
+
+
+# ---- refusals that name what is wrong ----
+
+
+@pytest.mark.parametrize("key, says", [
+    ("a,b", "byte 2 of it is ','"), ("a b", "byte 2 of it is a space"),
+    ("k\u00e4", "byte 2 of it is 0xE4"), ('"k\u00e4"', "byte 3 of it is 0xE4")])
+def test_a_malformed_key_is_told_its_byte(shared, key, says):
+    """found: A-U: "not one well-formed value" helps nobody."""
+    refused = send(shared, "/plain", key, b"{}")
+    assert refused.is_problem(400, "VALIDATION.idempotency.key_malformed")
+    assert says in refused.json["detail"]
+
+
+@pytest.mark.parametrize("target, headers, body, says", [
+    ("/query?id=1&id=2", (), b"{}", "query:id, which came more than once"),
+    ("/held", (), b'{"id":1,"id":2}', "duplicate"), ("/held", (), b'{"id":', "at byte 6"),
+    ("/held", (), b'{"id":null}', "which is null"),
+    ("/form", (("Content-Type", "application/x-www-form-urlencoded"),), b"id=%zz", "no escape"),
+    ("/form", (("Content-Type", "application/x-www-form-urlencoded"),), b"id=1&id=2", "once"),
+    ("/tenant", (("X-T", "1"), ("X-T", "2")), b"{}", "header:X-T, which came more than once"),
+    ("/tenant", (("X-T", "1"), ("Connection", "X-T")), b"{}", "which Connection names")])
+def test_a_missing_source_is_told_why(shared, target, headers, body, says):
+    """found: A-U"""
+    kind = () if any(name == "Content-Type" for name, _ in headers) else (
+        ("Content-Type", "application/json"),)
+    refused = shared.request("POST", target, [*kind, *headers], body)
+    assert refused.status == 400 and says in refused.json["detail"], refused.json
+
+
+@pytest.mark.parametrize("line, says", [(("Connection", "Content-Type"), "Content-Type"),
+                                        (("Idempotency_Key", "k"), "Idempotency_Key")])
+def test_a_refused_field_is_named(shared, line, says):
+    """found: A-U"""
+    refused = shared.request("POST", "/plain", [line], b"{}")
+    assert refused.status == 400 and says in refused.json["detail"]
