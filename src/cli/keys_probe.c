@@ -205,6 +205,8 @@ static void fill_attempt(struct probe *probe)
                   .target_hash = row->record.target_hash,
                   .lease_us = rule->lease_us,
                   .ttl_us = row->record.ttl_us,
+                  .least_us = row->record.least_us,
+                  .doubted_us = row->record.doubted_us,
                   .tombstone_us = row->record.tombstone_us,
                   .settle_us = rule->settle_us,
                   .window = row->record.window,

@@ -75,9 +75,18 @@ static void note_silence(struct record *record, int64_t since)
         record->quiet_at = max64(record->quiet_at, clock_after(since, record->settle_us));
 }
 
+/* Nothing is born expired: who was told to come again until `least_us` or quiet_at finds it. */
+static int64_t end_of(const struct record *record, int64_t ttl_us, bool window, int64_t now)
+{
+    int64_t at = clock_after(window ? record->created_at : now, ttl_us);
+    return max64(max64(at, clock_after(now, record->least_us)), record->quiet_at);
+}
+
+/* In doubt it keeps its window, and its begin time: the upstream knows the operation by them. */
 static int64_t expiry_from(const struct record *record, int64_t now)
 {
-    return clock_after(record->window ? record->created_at : now, record->ttl_us);
+    int64_t at = end_of(record, record->ttl_us, record->window, now);
+    return record->doubt ? max64(at, clock_after(now, record->doubted_us)) : at;
 }
 
 /* Keeps the token: a late answer of its owner still counts. */
@@ -121,6 +130,8 @@ static enum record_verdict proceed(struct record *record, const struct record_be
     record->probing = false;
     record->unknown = begin->unknown;
     record->ttl_us = begin->ttl_us;
+    record->least_us = begin->least_us;
+    record->doubted_us = begin->doubted_us;
     record->tombstone_us = begin->tombstone_us;
     record->window = begin->window;
     record->once_ttl_us = begin->once_ttl_us;
@@ -269,8 +280,7 @@ static void set_final(struct record *record, const struct record_final *final, i
     record->expires_at = expiry_from(record, now);
     record->gone_at = clock_after(record->expires_at, record->tombstone_us);
     if (final->status == RECORD_COMPLETE && record->once_ttl_us > 0)
-        record->once_until =
-            clock_after(record->once_window ? record->created_at : now, record->once_ttl_us);
+        record->once_until = end_of(record, record->once_ttl_us, record->once_window, now);
 }
 
 void record_lengthen(struct record *record, int64_t ttl_us, int64_t tombstone_us, int64_t now)

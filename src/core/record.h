@@ -68,12 +68,15 @@ struct record {
     bool doubt;  /* an earlier try may have had its effect: until an outcome, a settled look or a
                     person clears it. A later not-done answer says nothing of the earlier try. */
     int cause;   /* with doubt: enum record_cause, or the status of a response */
-    bool window; /* expiry counts from created_at and completion does not move it */
+    bool window; /* expiry counts from created_at */
     bool kept;   /* final: the answer is kept; false: only that there was one */
     enum record_unknown unknown;
     int64_t settle_us;
-    int64_t quiet_at;     /* from then on "it did not happen" can be believed; 0: no doubt yet */
-    int64_t ttl_us;       /* CLOCK_NEVER: forever */
+    int64_t quiet_at;   /* from then on "it did not happen" can be believed; 0: no doubt yet */
+    int64_t ttl_us;     /* CLOCK_NEVER: forever */
+    int64_t least_us;   /* it lasts at least so long from now, whatever its ttl or window says:
+                           for as long as a client was told to wait for it */
+    int64_t doubted_us; /* released in doubt it lasts so long: the rule's ttl, with a window too */
     int64_t tombstone_us; /* 0: none */
     int64_t completed_at; /* final */
     int64_t expires_at;   /* final, released: the answer is kept until then */
@@ -131,6 +134,8 @@ struct record_begin {
     unsigned char attempt_id[RECORD_ATTEMPT_ID_SIZE];
     int64_t lease_us;
     int64_t ttl_us;
+    int64_t least_us;
+    int64_t doubted_us;
     int64_t tombstone_us;
     int64_t settle_us;
     bool window;

@@ -413,6 +413,17 @@ static void name_by_once(struct exchange *x)
     buf_add_slice(&x->key, buf_slice(&x->once));
 }
 
+/* For how long a client may be told to wait or to come again: the record lasts till then. Where an
+ * outcome is in doubt core keeps it until `quiet_at`, which is what such clients are told. */
+static int64_t longest_wait(const struct exchange *x)
+{
+    int64_t longest = x->rule->timeout_us;
+    if (x->rule->in_progress_wait_us > longest)
+        longest = x->rule->in_progress_wait_us;
+    int64_t told = x->plan->settings.retry_after_us;
+    return told > longest ? told : longest;
+}
+
 static bool fill_attempt(struct exchange *x)
 {
     const struct rule *rule = x->rule;
@@ -434,6 +445,8 @@ static bool fill_attempt(struct exchange *x)
     attempt->begin.lease_us = rule->lease_us;
     attempt->begin.ttl_us = window > 0 ? window : rule->ttl_us;
     attempt->begin.window = window > 0;
+    attempt->begin.least_us = longest_wait(x);
+    attempt->begin.doubted_us = rule->ttl_us;
     attempt->begin.tombstone_us = rule->tombstone_us;
     attempt->begin.settle_us = rule->settle_us;
     attempt->begin.unknown = rule->unknown;

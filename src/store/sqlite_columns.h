@@ -42,6 +42,8 @@
     X(INT, settle_us, record.settle_us)                                                            \
     X(INT, quiet_at, record.quiet_at)                                                              \
     X(INT, ttl_us, record.ttl_us)                                                                  \
+    X(INT, least_us, record.least_us)                                                              \
+    X(INT, doubted_us, record.doubted_us)                                                          \
     X(INT, tombstone_us, record.tombstone_us)                                                      \
     X(INT, doubt, record.doubt)                                                                    \
     X(INT, cause, record.cause)                                                                    \

@@ -89,6 +89,8 @@ static const char schema_key_log[] =
  * value to its row, and from a bound key to its row of pawl_bound. */
 static const char schema_4[] =
     "ALTER TABLE pawl_pending ADD COLUMN doubt INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE pawl_pending ADD COLUMN least_us INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE pawl_pending ADD COLUMN doubted_us INTEGER NOT NULL DEFAULT 0;"
     "ALTER TABLE pawl_pending ADD COLUMN cause INTEGER NOT NULL DEFAULT 0;"
     "ALTER TABLE pawl_pending ADD COLUMN origin TEXT NOT NULL DEFAULT '';"
     "UPDATE pawl_pending SET doubt = 1 WHERE status = 4 OR probing"

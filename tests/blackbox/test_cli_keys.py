@@ -28,6 +28,8 @@ rules:
     settle: 60s
   - name: refunds.brief
     match: POST /brief
+    timeout: 10s
+    in_progress: conflict
     ttl: 10s
     tombstone: 1h
   - name: refunds.again

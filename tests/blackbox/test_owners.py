@@ -13,7 +13,7 @@ import pytest
 from gateway import Gateway, run
 from test_waiting import fill_the_places
 from upstream import closes, say
-from wire import Answer, Client, Later
+from wire import Answer, Client, Later, request_bytes
 
 CONFIG = """
 tenant: none
@@ -182,8 +182,7 @@ def test_an_owner_whose_released_record_expired_sends_nothing_again(pawl, upstre
     first = Later(lambda: ask(gateway))
     gate.wait_for()
     release(gateway, upstream)
-    clock.advance(700)
-    gate.open()
+    clock.advance(3700)  # the ttl, and the timeout, which a record outlasts
     assert is_refused(first.result())
     assert effects_of_each(upstream) == {"first": 1}
 
@@ -290,3 +289,62 @@ def test_duplicates_wait_on_while_the_first_one_asks(pawl, upstream, clock):
     assert [a["Idempotency-Status"] for a in answers] == ["stored"] + ["replayed"] * 3
     assert {a.json["found"] for a in answers} == {True}
     assert effects_of_each(upstream) == {"first": 1}
+
+
+# ---- a window that is shorter than the answer ----
+
+WINDOW = """
+tenant: none
+max_waiting_per_key: 3
+rules:
+  - {name: refunds.create, match: POST /refunds, key: "{path:}", timeout: 20s, unknown: UNKNOWN,
+     in_progress: {wait: 30s}, ttl: 1h}
+""".replace("{path:}", "{header:X-Click}{window:2s}")
+
+
+def click(gateway: Gateway) -> Answer:
+    return gateway.request("POST", "/refunds", [("X-Click", "k1"), ("X-Arrival", "click")], b"{}")
+
+
+@hooks
+def test_clicks_inside_a_window_that_ends_before_the_answer_have_one_effect(pawl, upstream, clock):
+    """found: D-B2"""
+    gateway = pawl(WINDOW.replace("UNKNOWN", "hold"))
+    gate = upstream.hold()
+    first = Later(lambda: click(gateway))
+    gate.wait_for()
+    others = fill_the_places(gateway, 3, request_bytes("POST", "/refunds", [("X-Click", "k1")],
+                                                       b"{}"))
+    clock.advance(3)
+    gate.open()
+    assert first.result()["Idempotency-Status"] == "stored"
+    assert {client.answer()["Idempotency-Status"] for client in others} == {"replayed"}
+    # And a retry within the time that a client is told to wait: the longest is that of a duplicate.
+    clock.advance(29)
+    assert click(gateway)["Idempotency-Status"] == "replayed"
+    clock.advance(2)
+    assert click(gateway)["Idempotency-Status"] == "stored"
+    assert upstream.effects() == 2
+
+
+@hooks
+def test_an_operation_released_in_doubt_keeps_its_window_and_its_key(pawl, upstream, clock):
+    """found: D-B2"""
+    gateway = pawl(WINDOW.replace("UNKNOWN", "retry"))
+    upstream.then(closes())
+    assert click(gateway)["Idempotency-Status"] == "released"
+    clock.advance(1800)
+    assert click(gateway)["Idempotency-Status"] == "stored"
+    assert len({request["Idempotency-Key"] for request in upstream.requests}) == 1
+
+
+@hooks
+def test_a_ttl_shorter_than_the_answer_leaves_a_record_all_the_same(pawl, upstream, clock):
+    """found: D-B2"""
+    gateway = pawl(CONFIG.replace("timeout: 1h", "timeout: 5m").replace("wait: 10m", "wait: 1s")
+                   .replace("UNKNOWN", "unknown: hold"))
+    assert ask(gateway)["Idempotency-Status"] == "stored"
+    clock.advance(299)
+    assert ask(gateway)["Idempotency-Status"] == "replayed"
+    clock.advance(2)
+    assert ask(gateway)["Idempotency-Status"] == "stored"

@@ -29,12 +29,12 @@ def ask(gateway: Gateway, key: str = "k1") -> Answer:
     return gateway.request("POST", "/refunds", [("Idempotency-Key", key)], b"{}")
 
 
-def fill_the_places(gateway: Gateway, n: int) -> list[Client]:
+def fill_the_places(gateway: Gateway, n: int, wanted: bytes = WANTED) -> list[Client]:
     """n clients that wait, where `max_waiting_per_key: n`: of n + 1 one is refused, and that proves
     that all others wait."""
     clients = [gateway.connect() for _ in range(n + 1)]
     for client in clients:
-        client.send(WANTED)
+        client.send(wanted)
     ready, _, _ = select.select([client.sock for client in clients], [], [], PATIENCE)
     assert len(ready) == 1
     refused = next(client for client in clients if client.sock is ready[0])

@@ -74,6 +74,8 @@ int64_t bed_number(const struct bed *bed, const char *sql);
 
 /* What takes away from a file all that format 4 brought. */
 #define BED_TO_FORMAT_3                                                                            \
+    "ALTER TABLE pawl_pending DROP COLUMN least_us;"                                               \
+    "ALTER TABLE pawl_pending DROP COLUMN doubted_us;"                                             \
     "ALTER TABLE pawl_pending DROP COLUMN doubt; ALTER TABLE pawl_pending DROP COLUMN cause;"      \
     "ALTER TABLE pawl_pending DROP COLUMN origin; ALTER TABLE pawl_state DROP COLUMN released;"    \
     "ALTER TABLE pawl_pending DROP COLUMN once; ALTER TABLE pawl_outcome DROP COLUMN once;"        \

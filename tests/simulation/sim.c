@@ -16,6 +16,7 @@ const struct sim_rule sim_rules[SIM_RULES] = {
     {RECORD_UNKNOWN_RETRY, UPSTREAM_DEDUPE, SETTLE, SECOND, 0, 4 * SECOND},
     {RECORD_UNKNOWN_PROBE, UPSTREAM_FENCE, 0, SECOND, SECOND, 8 * SECOND},
     {RECORD_UNKNOWN_PROBE, UPSTREAM_PLAIN, SETTLE, 2 * SECOND, 0, SETTLE - 1, true},
+    {RECORD_UNKNOWN_RETRY, UPSTREAM_DEDUPE, SETTLE, SECOND, 0, 4 * SECOND, false, true},
 };
 
 void sim_broken(const struct sim *sim, const char *file, int line, const char *belief)

@@ -61,6 +61,9 @@
     X(MISMATCH, "a mismatch")                                                                      \
     X(EXPIRED, "a tombstone answered")                                                             \
     X(NEW_LIFE, "a key started another life")                                                      \
+    X(OUTLIVED, "a record outlived its window")                                                    \
+    X(DROPPED, "a redirect deleted the record")                                                    \
+    X(DROP_IN_DOUBT, "a redirect released what was in doubt")                                      \
     X(LIMITED, "too many waited")                                                                  \
     X(FULL, "refused for want of space")                                                           \
     X(WITHDRAWN, "withdrawn")                                                                      \
@@ -98,6 +101,7 @@ enum sim_rare {
     X(ERROR_RELEASES)  /* a store error on complete releases (M_ERRFREE) */                        \
     X(ERROR_SENDS)     /* a store error on begin sends all the same (M_PASS) */                    \
     X(RESEND)          /* an exchange that has sent may acquire again (M_RESEND) */                \
+    X(BORN_EXPIRED)    /* a record does not outlast those who wait for it (M_BORN) */              \
     X(UNNAMED_TOKEN)   /* an operator acts on the key, not on what was seen (M_RESOLVE) */
 
 enum sim_mutant {
@@ -113,6 +117,8 @@ enum sim_property {
     SIM_ONE_OUTCOME = 2, /* (b) */
     SIM_DURABLE = 4,     /* (f) */
     SIM_RELEASED = 8,    /* nothing comes of a token that was released */
+    SIM_WAITED = 16,     /* (i) who waited for a record runs in no later life of its key */
+    SIM_LEFT = 32,       /* nothing comes of a record that a redirect deleted */
 };
 
 struct sim_config {
@@ -132,8 +138,9 @@ struct sim_rule {
     int64_t tombstone;
     int64_t delay_most; /* of a request on its way */
     bool changes;       /* the config changes between this policy and hold */
+    bool window;        /* ttl is a window's */
 };
-#define SIM_RULES 5
+#define SIM_RULES 6
 extern const struct sim_rule sim_rules[SIM_RULES];
 
 struct proc {
@@ -149,6 +156,7 @@ struct proc {
 struct life {
     int64_t row;
     int effects;
+    bool dropped;  /* by a redirect */
     int64_t fence; /* highest token seen */
     char told[24]; /* the outcome clients were told; "": none yet */
 };
@@ -159,6 +167,7 @@ enum flight_fate {
     FLIGHT_ANSWER_LOST,
     FLIGHT_LOST,
     FLIGHT_TRANSIENT,   /* surely not done, and says so */
+    FLIGHT_ELSEWHERE,   /* a redirect: the same */
     FLIGHT_BAD_GATEWAY, /* done, but the answer does not say so */
 };
 
@@ -179,6 +188,7 @@ enum answer {
     ANSWER_NONE,
     ANSWER_DONE,
     ANSWER_NOT_DONE,
+    ANSWER_ELSEWHERE,
     ANSWER_NOT_FOUND,
     ANSWER_DOUBT,
     ANSWER_FENCED
@@ -197,6 +207,8 @@ struct actor {
     bool probing;
     int64_t not_before; /* it does nothing till then */
     int64_t patience;   /* beginning: gives up then */
+    int64_t began_at;   /* beginning */
+    int64_t wait_until; /* beginning: its own time, 0: it does not wait */
     int64_t timeout;    /* exchange */
     int64_t unwoken_at; /* it waits on what is not held since then; 0: no */
     uint64_t serial;
@@ -234,7 +246,9 @@ struct sim {
     struct proc procs[SIM_PROCS];
     struct store_row shadow[SIM_RULES]; /* durable, as of the last batch */
     struct backend_state state;
-    int64_t lapsed_at[SIM_RULES]; /* store time of the batch that last found a lease lapsed */
+    int64_t deleted_at[SIM_RULES]; /* boot time: forgotten, or left by a redirect */
+    bool dropping[SIM_RULES];      /* a redirect's write is under way, or was */
+    int64_t lapsed_at[SIM_RULES];  /* store time of the batch that last found a lease lapsed */
     struct life lives[SIM_RULES][SIM_LIVES];
     struct flight flights[SIM_FLIGHTS];
     struct actor actors[SIM_ACTORS];

@@ -11,6 +11,7 @@
 #define TIMEOUT SECOND
 #define ROUNDS_MOST 6
 #define UNWOKEN_MOST (300 * MS)
+#define WAIT_MOST (4 * SECOND)
 
 static struct sim *sim_running; /* for parkers, which carry nothing of their own */
 
@@ -67,12 +68,17 @@ static void fill_attempt(struct sim *sim, struct actor *actor)
                                       .recipe = SLICE("v"),
                                       .begin = {.lease_us = LEASE,
                                                 .ttl_us = rule->ttl,
+                                                .least_us = WAIT_MOST,
+                                                .doubted_us = 10 * SECOND,
+                                                .window = rule->window,
                                                 .tombstone_us = rule->tombstone,
                                                 .settle_us = rule->settle,
                                                 .is_serve = actor->proc == 0,
                                                 .unknown = rule->unknown}};
     if (sim->mutant == SIM_MUTANT_NO_SETTLE_TIME)
         actor->attempt.begin.settle_us = 0;
+    if (sim->mutant == SIM_MUTANT_BORN_EXPIRED)
+        actor->attempt.begin.least_us = 0;
     if (rule->changes && sim_below(sim, 2))
         actor->attempt.begin.unknown = RECORD_UNKNOWN_HOLD;
     if (sim_below(sim, 30) == 0)
@@ -84,7 +90,7 @@ static void fill_attempt(struct sim *sim, struct actor *actor)
 static void begin(struct sim *sim, struct actor *actor)
 {
     struct attempt *attempt = &actor->attempt;
-    int64_t wait = sim_below(sim, 3) == 0 ? 0 : (int64_t)sim_below(sim, 4 * SECOND);
+    int64_t wait = sim_below(sim, 3) == 0 ? 0 : (int64_t)sim_below(sim, WAIT_MOST);
     for (size_t i = 0; i < RECORD_ATTEMPT_ID_SIZE; i++)
         attempt->begin.attempt_id[i] = (unsigned char)sim_below(sim, 256);
     attempt->token = 0;
@@ -100,6 +106,8 @@ static void begin(struct sim *sim, struct actor *actor)
                                     .wait_until = wait ? sim->boot + wait : 0,
                                     .parker = &actor->parker};
     actor->patience = sim->boot + wait + (int64_t)sim_below(sim, 2 * SECOND);
+    actor->began_at = sim->boot;
+    actor->wait_until = attempt->op.wait_until;
     actor->phase = ACTOR_BEGINNING;
     actor->unwoken_at = 0;
     actor->rounds++;
@@ -118,8 +126,17 @@ static void tell_replay(struct sim *sim, struct actor *actor)
     go_idle(actor);
 }
 
+/* It woke up in its own time to no record, and nobody deleted the one that it waited for. */
+static bool waited_in_vain(const struct sim *sim, const struct actor *actor)
+{
+    const struct attempt *attempt = &actor->attempt;
+    return attempt->op.waits && attempt->op.record.attempts == 1 &&
+           sim->boot <= actor->wait_until && actor->began_at > sim->deleted_at[actor->rule];
+}
+
 static void hold(struct sim *sim, struct actor *actor, bool probing)
 {
+    SIM_HOLDS(sim, SIM_WAITED, !waited_in_vain(sim, actor));
     shadow_acquired(sim, &actor->attempt);
     actor->row = actor->attempt.op.row;
     actor->probing = probing;
@@ -306,6 +323,11 @@ static void answered(struct sim *sim, struct actor *actor)
         actor->attempt.begin.spent = false;
         write_act(sim, actor, STORE_RELEASE);
         return;
+    case ANSWER_ELSEWHERE:
+        actor->attempt.begin.spent = false;
+        sim->dropping[actor->rule] = true;
+        write_act(sim, actor, STORE_DROP);
+        return;
     case ANSWER_NOT_FOUND:
         misdate(sim, actor);
         write_act(sim, actor, STORE_RELEASE_SETTLED);
@@ -357,6 +379,9 @@ static void stored(struct sim *sim, struct actor *actor)
     case STORE_DOUBT:
         again = sim->mutant == SIM_MUTANT_OWN_PROBE && !actor->probing &&
                 actor->attempt.begin.unknown == RECORD_UNKNOWN_PROBE;
+        break;
+    case STORE_DROP:
+        sim->reached[SIM_DROP_IN_DOUBT] += actor->attempt.op.record.doubt;
         break;
     default:
         again = sim_below(sim, 2);

@@ -35,11 +35,28 @@ static void check_same_life(struct sim *sim, const struct store_row *was,
 
 /* From one life to none or to the next. */
 static void check_end_of_life(struct sim *sim, const struct store_row *was,
-                              const struct store_row *now, bool forgotten)
+                              const struct store_row *now, bool forgotten, bool dropped)
 {
-    SIM_CHECK(sim, forgotten || record_is_gone(&was->record, sim->state.time));
+    SIM_HOLDS(sim, SIM_WAITED,
+              forgotten || dropped || record_is_gone(&was->record, sim->state.time));
     if (now->record.status != RECORD_ABSENT)
         SIM_CHECK(sim, now->id > was->id && now->record.token > was->record.token);
+}
+
+static void end_life(struct sim *sim, int rule, const struct store_row *was, bool forgotten)
+{
+    bool gone = record_is_gone(&was->record, sim->state.time);
+    bool dropped = !gone && !forgotten && sim->dropping[rule];
+    check_end_of_life(sim, was, &sim->shadow[rule], forgotten, dropped);
+    if (!gone)
+        sim->deleted_at[rule] = sim->boot;
+    if (!dropped)
+        return;
+    sim->reached[SIM_DROPPED]++;
+    sim->dropping[rule] = false;
+    struct life *life = life_of(sim, rule, was->id);
+    life->dropped = true;
+    SIM_HOLDS(sim, SIM_LEFT, !was->record.doubt && life->effects == 0);
 }
 
 static void count(struct backend_state *state, enum record_status status)
@@ -78,7 +95,7 @@ void shadow_check(struct sim *sim)
         if (now->record.status != RECORD_ABSENT && now->id == was.id)
             check_same_life(sim, &was, now);
         else
-            check_end_of_life(sim, &was, now, forgotten);
+            end_life(sim, rule, &was, forgotten);
     }
     keeper->ops->rollback(keeper);
     check_state(sim, &before, &counted);
@@ -103,6 +120,9 @@ static void count_row(struct sim *sim, int rule, size_t proc, const struct store
     if (!both || now->id != was->id)
         return;
     bool same_token = now->record.token == was->record.token;
+    sim->reached[SIM_OUTLIVED] += row_is_final(now) && !row_is_final(was) &&
+                                  sim_rules[rule].window &&
+                                  now->record.expires_at > now->record.created_at + SECOND;
     bool foreign = was->record.owner_is_serve != (proc == 0);
     bool lost = now->record.status == RECORD_UNKNOWN || (row_is_held(now) && !same_token);
     if (row_is_held(was) && foreign && lost)

@@ -18,8 +18,10 @@ static enum flight_fate draw_fate(struct sim *sim, bool probe)
         return FLIGHT_ANSWER_LOST;
     if (n < 86)
         return FLIGHT_LOST;
-    if (n < 93)
+    if (n < 91)
         return probe ? FLIGHT_LOST : FLIGHT_TRANSIENT;
+    if (n < 94)
+        return probe ? FLIGHT_LOST : FLIGHT_ELSEWHERE;
     return FLIGHT_BAD_GATEWAY;
 }
 
@@ -63,6 +65,7 @@ static void execute(struct sim *sim, const struct flight *flight, struct life *l
         return;
     }
     life->effects++;
+    SIM_HOLDS(sim, SIM_LEFT, !life->dropped);
     SIM_HOLDS(sim, SIM_ONE_EFFECT, life->effects == 1);
     struct actor *actor = &sim->actors[flight->actor];
     if (actor->arrival != flight->arrival)
@@ -75,6 +78,8 @@ static enum answer serve_post(struct sim *sim, const struct flight *flight, stru
 {
     if (flight->fate == FLIGHT_TRANSIENT)
         return ANSWER_NOT_DONE;
+    if (flight->fate == FLIGHT_ELSEWHERE)
+        return ANSWER_ELSEWHERE;
     execute(sim, flight, life);
     return flight->fate == FLIGHT_BAD_GATEWAY ? ANSWER_DOUBT : ANSWER_DONE;
 }

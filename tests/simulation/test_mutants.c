@@ -108,6 +108,12 @@ static void an_exchange_that_sends_once_more_under_a_new_record_is_noticed(void 
     assert_true(is_noticed(SIM_MUTANT_RESEND, SIM_ONE_EFFECT));
 }
 
+static void a_record_that_is_gone_before_its_waiters_were_told_is_noticed(void **state)
+{
+    (void)state;
+    assert_true(is_noticed(SIM_MUTANT_BORN_EXPIRED, SIM_WAITED));
+}
+
 static void an_operator_who_does_not_name_the_token_is_noticed(void **state)
 {
     (void)state;
@@ -130,6 +136,7 @@ int main(void)
         cmocka_unit_test(a_release_after_a_store_error_on_complete_is_noticed),
         cmocka_unit_test(a_request_sent_after_a_store_error_on_begin_is_noticed),
         cmocka_unit_test(an_exchange_that_sends_once_more_under_a_new_record_is_noticed),
+        cmocka_unit_test(a_record_that_is_gone_before_its_waiters_were_told_is_noticed),
         cmocka_unit_test(an_operator_who_does_not_name_the_token_is_noticed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -25,6 +25,52 @@ static void ttl_counts_from_completion_and_a_window_from_the_first_begin(void **
     assert_int_equal(record.expires_at, record.created_at + TTL);
 }
 
+/* found: D-B2 */
+static void no_record_is_born_expired(void **unused)
+{
+    (void)unused;
+    struct record_final final = {RECORD_COMPLETE, 201, true};
+    for (int window = 0; window < 2; window++) {
+        struct record record = make(OWN, RECORD_UNKNOWN_HOLD);
+        record.window = window;
+        record.ttl_us = SECOND;
+        record.least_us = 10 * SECOND;
+        record.tombstone_us = 5;
+        struct record released = record, settled = record;
+        assert_int_equal(record_finish(&record, TOKEN, &final, NOW), RECORD_WRITTEN);
+        assert_int_equal(record.expires_at, NOW + 10 * SECOND);
+        assert_int_equal(record.gone_at, NOW + 10 * SECOND + 5);
+        assert_int_equal(record_release(&released, TOKEN, NOW), RECORD_WRITTEN);
+        assert_int_equal(released.expires_at, NOW + 10 * SECOND);
+        settled.quiet_at = NOW + 20 * SECOND; /* Retry-After said so */
+        assert_int_equal(record_finish(&settled, TOKEN, &final, NOW), RECORD_WRITTEN);
+        assert_int_equal(settled.expires_at, NOW + 20 * SECOND);
+    }
+}
+
+/* found: D-B2 */
+static void released_in_doubt_a_record_keeps_its_window_for_its_ttl(void **unused)
+{
+    (void)unused;
+    struct record_world world = world_now(NOW + TTL);
+    struct record_begin begin = a_begin(RECORD_UNKNOWN_RETRY);
+    begin.window = true;
+    begin.ttl_us = SECOND;
+    begin.doubted_us = 2 * TTL;
+    begin.least_us = 5 * SECOND;
+    struct record record = make(ABSENT, RECORD_UNKNOWN_RETRY);
+    bool changed = false;
+    struct record_world first = world_now(NOW);
+    assert_int_equal(record_begin(&record, &begin, &first, NEXT, &changed), RECORD_PROCEED);
+    assert_int_equal(record_doubt(&record, NEXT, NOW), RECORD_WRITTEN);
+    assert_int_equal(record.expires_at, NOW + 2 * TTL);
+    assert_int_equal(record_begin(&record, &begin, &world, NEXT + 1, &changed), RECORD_PROCEED);
+    assert_int_equal(record.created_at, NOW);
+    struct record_final final = {RECORD_COMPLETE, 201, true};
+    assert_int_equal(record_finish(&record, NEXT + 1, &final, world.now), RECORD_WRITTEN);
+    assert_int_equal(record.expires_at, world.now + 5 * SECOND);
+}
+
 static void a_record_is_gone_from_the_moment_it_expired(void **unused)
 {
     (void)unused;
@@ -263,6 +309,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ttl_counts_from_completion_and_a_window_from_the_first_begin),
+        cmocka_unit_test(no_record_is_born_expired),
+        cmocka_unit_test(released_in_doubt_a_record_keeps_its_window_for_its_ttl),
         cmocka_unit_test(a_record_is_gone_from_the_moment_it_expired),
         cmocka_unit_test(a_tombstone_answers_between_expiry_and_its_end),
         cmocka_unit_test(forever_never_expires_and_leased_or_unknown_records_neither),
