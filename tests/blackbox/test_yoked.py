@@ -70,13 +70,13 @@ def test_otp_send_gives_the_same_request_id_for_ten_minutes(app, upstream, clock
     """found: B-F5: whatever else the request says, so that nobody can turn a number away."""
     app.user = None
     phone = {"phone": "+15550100"}
-    first = app.post("/auth/otp/send", phone)
+    first = app.post("/auth/otp/send", phone, new_key())
     clock.advance(9 * MINUTE)
-    assert app.post("/auth/otp/send", phone).kept == first.kept
-    assert app.post("/auth/otp/send", {**phone, "channel": "voice"}).kept == first.kept
-    assert app.post("/auth/otp/send", {"phone": "+15550101"}).json != first.json
+    assert app.post("/auth/otp/send", phone, new_key()).kept == first.kept
+    assert app.post("/auth/otp/send", {**phone, "channel": "voice"}, new_key()).kept == first.kept
+    assert app.post("/auth/otp/send", {"phone": "+15550101"}, new_key()).json != first.json
     clock.advance(61)
-    assert app.post("/auth/otp/send", phone).json != first.json
+    assert app.post("/auth/otp/send", phone, new_key()).json != first.json
     assert upstream.effects() == 3
 
 
@@ -84,11 +84,11 @@ def test_otp_send_gives_the_same_request_id_for_ten_minutes(app, upstream, clock
 def test_otp_verify_gives_the_same_tokens_for_five_minutes(app, upstream, clock):
     app.user = None
     right = {"requestId": "r1", "code": "123456"}
-    first = app.post("/auth/otp/verify", right)
+    first = app.post("/auth/otp/verify", right, new_key())
     clock.advance(4 * MINUTE)
-    assert app.post("/auth/otp/verify", right).kept == first.kept
+    assert app.post("/auth/otp/verify", right, new_key()).kept == first.kept
     clock.advance(61)
-    assert app.post("/auth/otp/verify", right).json != first.json
+    assert app.post("/auth/otp/verify", right, new_key()).json != first.json
     assert upstream.effects() == 2
 
 
@@ -96,9 +96,9 @@ def test_otp_verify_gives_the_same_tokens_for_five_minutes(app, upstream, clock)
 def test_a_wrong_code_stands_in_nobodys_way(app, upstream, status):
     app.user = None
     upstream.then(say(status, {"wrong": True}, effect=False))
-    assert app.post("/auth/otp/verify", {"requestId": "r1", "code": "000000"}).status == status
-    assert app.post("/auth/otp/verify", {"requestId": "r1", "code": "123456"}).status == 201
-    assert app.post("/auth/otp/verify", {"requestId": "r1", "code": "000000"}).status == 201
+    for code, expected in (("000000", status), ("123456", 201), ("000000", 201)):
+        answer = app.post("/auth/otp/verify", {"requestId": "r1", "code": code}, new_key())
+        assert answer.status == expected
 
 
 def test_the_last_write_to_a_profile_wins_without_a_key(app, upstream):
@@ -152,12 +152,12 @@ def test_messages_are_read_without_a_key(app, upstream):
 
 @hooks
 def test_a_user_has_one_verification_session_for_five_minutes(app, upstream, clock):
-    first = app.post("/verification/session", {"device": "a"})
+    first = app.post("/verification/session", {"device": "a"}, new_key())
     assert app.post("/verification/session", {"device": "b"}, new_key()).kept == first.kept
     other = App(app.gateway, "u2")
-    assert other.post("/verification/session", {"device": "a"}).json != first.json
+    assert other.post("/verification/session", {"device": "a"}, new_key()).json != first.json
     clock.advance(5 * MINUTE + 1)
-    assert app.post("/verification/session", {"device": "a"}).json != first.json
+    assert app.post("/verification/session", {"device": "a"}, new_key()).json != first.json
     assert upstream.effects() == 3
 
 
@@ -168,7 +168,8 @@ def test_an_action_on_an_offer_has_one_state_whatever_its_key(app, upstream):
     assert app.post(path, accept, new_key()).kept == first.kept
     assert app.post(path, {**accept, "taps": 2}, new_key()).kept == first.kept
     assert app.post(path, {"action": "pass"}, new_key())["Idempotency-Status"] == "stored"
-    assert app.post("/matches/offers/o2/action", accept)["Idempotency-Status"] == "stored"
+    other = app.post("/matches/offers/o2/action", accept, new_key())
+    assert other["Idempotency-Status"] == "stored"
     assert upstream.effects() == 3
 
 
@@ -176,31 +177,32 @@ def test_an_action_on_an_offer_has_one_state_whatever_its_key(app, upstream):
 def test_a_message_with_a_known_client_message_id_is_the_existing_one_for_a_day(app, upstream,
                                                                                clock):
     message = {"content": "Hello!", "clientMessageId": "c1"}
-    first = app.post("/matches/m1/messages", message)
+    first = app.post("/matches/m1/messages", message, new_key())
     clock.advance(23 * HOUR)
-    assert app.post("/matches/m1/messages", message).kept == first.kept
-    assert app.post("/matches/m2/messages", message).json != first.json
-    other = app.post("/matches/m1/messages", {**message, "content": "Bye!"})
+    assert app.post("/matches/m1/messages", message, new_key()).kept == first.kept
+    assert app.post("/matches/m2/messages", message, new_key()).json != first.json
+    other = app.post("/matches/m1/messages", {**message, "content": "Bye!"}, new_key())
     assert other.is_problem(409, "CONFLICT.idempotency.payload_mismatch")
     clock.advance(HOUR + 1)
-    assert app.post("/matches/m1/messages", message).json != first.json
+    assert app.post("/matches/m1/messages", message, new_key()).json != first.json
     assert upstream.effects() == 3
 
 
 @hooks
 def test_a_report_is_rejected_for_an_hour_from_the_first(app, upstream, clock):
     """found: B-F13: who reports is who is signed in, whatever the body says."""
-    assert app.post("/safety/report", REPORT).status == 201
+    assert app.post("/safety/report", REPORT, new_key()).status == 201
     clock.advance(59 * MINUTE)
-    again = app.post("/safety/report", {**REPORT, "text": "in other words"})
+    again = app.post("/safety/report", {**REPORT, "text": "in other words"}, new_key())
     assert again.is_problem(409, "CONFLICT.idempotency.duplicate")
     assert again.json["first"]["status"] == 201
-    forged = app.post("/safety/report", {**REPORT, "reporterId": "u4"})
+    forged = app.post("/safety/report", {**REPORT, "reporterId": "u4"}, new_key())
     assert forged.is_problem(409, "CONFLICT.idempotency.duplicate")
     for user, other in (("u1", {"category": "scam"}), ("u1", {"subjectId": "u3"}), ("u4", {})):
-        assert App(app.gateway, user).post("/safety/report", {**REPORT, **other}).status == 201
+        report = {**REPORT, **other}
+        assert App(app.gateway, user).post("/safety/report", report, new_key()).status == 201
     clock.advance(61)
-    assert app.post("/safety/report", REPORT).status == 201
+    assert app.post("/safety/report", REPORT, new_key()).status == 201
     assert upstream.effects() == 5
 
 
@@ -208,16 +210,52 @@ def test_a_report_is_rejected_for_an_hour_from_the_first(app, upstream, clock):
 def test_an_appeal_is_rejected_for_a_day_from_the_first(app, upstream, clock):
     """found: B-F13: the same case in other words is the same appeal."""
     appeal = {"case": "c1", "text": "I was not there"}
-    assert app.post("/safety/appeal", appeal).status == 201
+    assert app.post("/safety/appeal", appeal, new_key()).status == 201
     clock.advance(23 * HOUR + 59 * MINUTE)
     for text in (appeal["text"], "I was not there!"):
-        again = app.post("/safety/appeal", {**appeal, "text": text})
+        again = app.post("/safety/appeal", {**appeal, "text": text}, new_key())
         assert again.is_problem(409, "CONFLICT.idempotency.duplicate")
-    assert app.post("/safety/appeal", {**appeal, "case": "c2"}).status == 201
-    assert App(app.gateway, "u2").post("/safety/appeal", appeal).status == 201
+    assert app.post("/safety/appeal", {**appeal, "case": "c2"}, new_key()).status == 201
+    assert App(app.gateway, "u2").post("/safety/appeal", appeal, new_key()).status == 201
     clock.advance(61)
-    assert app.post("/safety/appeal", appeal).status == 201
+    assert app.post("/safety/appeal", appeal, new_key()).status == 201
     assert upstream.effects() == 4
+
+
+ONCE = [  # path, body, and what another payload under the same key is
+    ("/auth/otp/send", {"phone": "+15550100"}, {"phone": "+15550100", "channel": "voice"}),
+    ("/auth/otp/verify", {"requestId": "r1", "code": "123456"}, {"requestId": "r1", "code": "1"}),
+    ("/verification/session", {"device": "a"}, {"device": "b"}),
+    ("/matches/offers/o1/action", {"action": "accept"}, {"action": "accept", "taps": 2}),
+    ("/matches/m1/messages", {"content": "Hi", "clientMessageId": "c1"},
+     {"content": "Bye", "clientMessageId": "c1"}),
+    ("/safety/report", REPORT, {**REPORT, "text": "b"}),
+    ("/safety/appeal", {"case": "c1", "text": "a"}, {"case": "c1", "text": "b"}),
+]
+
+
+@pytest.mark.parametrize("path, body, other", ONCE)
+def test_every_business_endpoint_asks_for_a_key_and_looks_at_it(app, upstream, path, body, other):
+    """found: B-F4"""
+    key = new_key()
+    assert app.post(path, body).is_problem(400, "VALIDATION.idempotency.key_missing")
+    assert app.post(path, body, "not-a-uuid").is_problem(400,
+                                                         "VALIDATION.idempotency.key_malformed")
+    assert app.post(path, body, key)["Idempotency-Status"] == "stored"
+    assert app.post(path, other, key).is_problem(409, "CONFLICT.idempotency.payload_mismatch")
+    assert upstream.effects() == 1
+
+
+@pytest.mark.parametrize("path, body, other", ONCE)
+def test_the_retry_of_a_lost_answer_gets_it_at_every_business_endpoint(app, upstream, path, body,
+                                                                       other):
+    """found: B-F3"""
+    key = new_key()
+    first = app.post(path, body, key)
+    retry = app.post(path, body, key)
+    assert (retry.status, retry["Idempotency-Status"]) == (201, "replayed")
+    assert retry.kept == first.kept
+    assert upstream.effects() == 1
 
 
 # ---- endpoints that are not idempotent ----
