@@ -176,10 +176,11 @@ static void log_act(const struct act *act, const struct keys_row *row, const str
     log_line_end(admin->config.log, &line);
 }
 
-static void tell_done(struct reply *reply, const struct keys_row *row, const struct store_op *op,
-                      struct slice what)
+static void tell_done(const struct act *act, const struct keys_row *row, const struct store_op *op,
+                      struct slice what, struct reply *reply)
 {
-    struct keys_view view = {&row->store, &op->record, op->lease, op->store_now, NULL};
+    struct slice secret = store_secret(act->session->admin->config.store);
+    struct keys_view view = {&row->store, &op->record, op->lease, op->store_now, NULL, secret};
     reply->type = "application/json";
     buf_add_str(&reply->body, "{\"message\":");
     json_add_string(&reply->body, what);
@@ -199,7 +200,7 @@ static void tell(const struct act *act, const struct keys_row *row, const struct
     enum keys_end end = keys_describe(op, "send \"force\": true", &what);
     log_act(act, row, op, end);
     if (end == KEYS_DONE || end == KEYS_SAME) {
-        tell_done(reply, row, op, buf_slice(&what));
+        tell_done(act, row, op, buf_slice(&what), reply);
         return;
     }
     if (end == KEYS_EARLY)

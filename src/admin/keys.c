@@ -118,10 +118,11 @@ static bool enter(struct session *session, struct reply *reply)
 static void write_list(struct session *session, const struct keys_found *found, struct reply *reply)
 {
     int64_t now = store_now(session->admin->config.store);
+    struct slice secret = store_secret(session->admin->config.store);
     reply->type = "application/json";
     buf_add_str(&reply->body, "{\"keys\":[");
     for (const struct keys_row *row = found->first; row; row = row->next) {
-        struct keys_view view = {&row->store, &row->store.record, row->lease, now, NULL};
+        struct keys_view view = {&row->store, &row->store.record, row->lease, now, NULL, secret};
         if (row != found->first)
             buf_add_char(&reply->body, ',');
         keys_add_json(&reply->body, &view, false);
@@ -188,7 +189,8 @@ void keys_answer_one(struct session *session, int64_t id, struct reply *reply)
     } else if (op.record.status == RECORD_ABSENT) {
         reply_problem(reply, 404, "the record has just gone");
     } else {
-        struct keys_view view = {&row->store, &op.record, op.lease, op.store_now, op.found};
+        struct slice secret = store_secret(session->admin->config.store);
+        struct keys_view view = {&row->store, &op.record, op.lease, op.store_now, op.found, secret};
         reply->type = "application/json";
         keys_add_json(&reply->body, &view, true);
         buf_add_char(&reply->body, '\n');

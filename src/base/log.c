@@ -301,9 +301,18 @@ void log_line_hex(struct log_line *line, const char *name, const void *bytes, si
 void log_line_keyed(struct log_line *line, const char *name, struct slice secret,
                     struct slice value)
 {
+    char hex[LOG_KEYED_SIZE];
+    log_keyed_hex(name, secret, value, hex);
+    log_line_str(line, name, slice_of(hex));
+}
+
+void log_keyed_hex(const char *name, struct slice secret, struct slice value,
+                   char ret_hex[LOG_KEYED_SIZE])
+{
+    _Static_assert(2 * KEYED_BYTES + 1 == LOG_KEYED_SIZE, "the text has room");
     const struct slice parts[] = {slice_of(name), value};
     struct digest digest = digest_keyed(secret, parts, 2);
-    log_line_hex(line, name, digest.bytes, KEYED_BYTES);
+    hex_encode(digest.bytes, KEYED_BYTES, ret_hex);
 }
 
 void log_line_end(struct log *log, struct log_line *line)

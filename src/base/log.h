@@ -65,6 +65,11 @@ void log_line_hex(struct log_line *line, const char *name, const void *bytes, si
 void log_line_keyed(struct log_line *line, const char *name, struct slice secret,
                     struct slice value);
 
+/* The same hash as text. */
+#define LOG_KEYED_SIZE 17
+void log_keyed_hex(const char *name, struct slice secret, struct slice value,
+                   char ret_hex[LOG_KEYED_SIZE]);
+
 /* Queues the line and frees it. */
 void log_line_end(struct log *log, struct log_line *line);
 

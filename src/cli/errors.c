@@ -53,6 +53,8 @@ static void print_all(bool json)
         print(error_row((enum error)i));
     for (int i = 0; i < ERROR_FAMILY_COUNT; i++)
         print(error_family_row((enum error_family)i));
+    if (!json)
+        puts("\n" PAWL_ERRORS_NOTE);
 }
 
 /* The one that is named by its last word, as people and `error.code` do; NULL: none. */
@@ -91,7 +93,7 @@ static int print_one(const char *code, bool json)
     printf("  HTTP status   %d\n", row->status);
     printf("  retryable     %s\n", yes_no(row->retryable));
     printf("  safe new key  %s\n", yes_no(row->safe_new_key));
-    printf("  exit code     %d\n\n%s\n", row->exit_code, row->hint);
+    printf("  exit code     %d\n\n%s\n\n%s\n", row->exit_code, row->hint, PAWL_ERRORS_NOTE);
     return EXIT_DONE;
 }
 

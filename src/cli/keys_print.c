@@ -245,6 +245,10 @@ void keys_print_record(const struct keys_view *view)
     if (view->row->once.len > 0)
         print_text("once:", view->row->once);
     print_text("tenant:", view->row->tenant);
+    char hash[LOG_KEYED_SIZE];
+    struct slice tenant_hash = keys_tenant_hash(view, hash);
+    if (tenant_hash.len > 0)
+        print_fact("tenant hash:", tenant_hash);
     print_text("rule:", view->row->rule);
     print_fact("status:", slice_of(record_status_name(record->status)));
     print_lease(view);

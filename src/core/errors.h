@@ -75,13 +75,13 @@ const char *exit_code_text(enum exit_code code);
     X(OUTCOME_UNKNOWN, "CONFLICT.idempotency.outcome_unknown", 409, "OUTCOME_UNKNOWN", false,      \
       false, 76, "The outcome of the first request is not known",                                  \
       "Do not start over under a new key: the operation may have happened. Repeat under the same " \
-      "key if `retryable`, else ask the operator.")                                                \
+      "key if `retryable`, else ask the operator, and name the `instance`.")                       \
     X(RESULT_EXPIRED, "CONFLICT.idempotency.result_expired", 410, "RESULT_EXPIRED", false, false,  \
       1, "Done before; the answer has expired",                                                    \
-      "The operation happened. Look its result up where it lives.")                                \
+      "The operation happened: do not send it again. Look its result up where it lives.")          \
     X(RESULT_NOT_KEPT, "CONFLICT.idempotency.result_not_kept", 410, "RESULT_NOT_KEPT", false,      \
       false, 1, "Done before; the answer was not kept",                                            \
-      "The operation happened. Look its result up where it lives.")                                \
+      "The operation happened: do not send it again. Look its result up where it lives.")          \
     X(UPSTREAM_UNAVAILABLE, "DEPENDENCY.unavailable", 503, "UNAVAILABLE", true, true, 69,          \
       "The service is not reachable", "Nothing was done. Retry with backoff under the same key.")  \
     X(UPSTREAM_BROKE, "TRANSIENT.upstream_broke", 502, "UPSTREAM_BROKE", true, false, 76,          \
@@ -137,6 +137,12 @@ struct error_row {
     const char *title;
     const char *hint;
 };
+
+/* What the table says in general and a rule's policy makes exact: a note for readers of it. */
+#define PAWL_ERRORS_NOTE                                                                           \
+    "An answer is exact where this table is general. Under `unknown: hold` a request that broke "  \
+    "off or\ntimed out after it was sent is not retryable; under a probe an unknown outcome is. "  \
+    "While the first\nrequest under a key is not settled, no new key is safe."
 
 /* The row of an error (not ERROR_NONE). */
 const struct error_row *error_row(enum error error);

@@ -17,6 +17,16 @@ struct problem problem_of(enum error error)
     };
 }
 
+void problem_warn_unprotected(struct problem *problem)
+{
+    bool in_doubt =
+        problem->error == ERROR_UPSTREAM_BROKE || problem->error == ERROR_UPSTREAM_TIMEOUT;
+    if (in_doubt)
+        problem->hint =
+            "The request may have been done, and no record of it is kept here: a repeat "
+            "may do it again. Find out first.";
+}
+
 /* null where the calendar has no such moment: `forever`, and what is as good as that. */
 static void add_moment(struct buf *buf, const char *name, int64_t wall_us)
 {

@@ -34,6 +34,10 @@ struct problem {
 /* A problem with the table's status, retryable and safe_new_key. */
 struct problem problem_of(enum error error);
 
+/* Makes the hint of a doubt that of a request which no record protects: whoever repeats it may do
+ * it twice. */
+void problem_warn_unprotected(struct problem *problem);
+
 /* Appends the JSON body. */
 void problem_write(const struct problem *problem, struct buf *buf);
 

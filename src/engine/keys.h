@@ -7,6 +7,7 @@
 #define PAWL_ENGINE_KEYS_H
 
 #include "base/arena.h"
+#include "base/log.h"
 #include "core/origin.h"
 #include "engine/engine.h"
 
@@ -71,7 +72,11 @@ struct keys_view {
     enum record_lease lease;
     int64_t now;
     const struct outcome *outcome;
+    struct slice secret; /* of the store */
 };
+
+/* What log lines have in place of the tenant; empty without one. */
+struct slice keys_tenant_hash(const struct keys_view *view, char ret_hex[LOG_KEYED_SIZE]);
 
 /* Which request claimed it last. False: its outcome is known, or that was never stored. */
 bool keys_origin(const struct keys_view *view, struct origin *ret_origin);

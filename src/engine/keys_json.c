@@ -80,6 +80,14 @@ bool keys_origin(const struct keys_view *view, struct origin *ret_origin)
     return !is_final(view->record) && origin_read(view->row->origin, ret_origin);
 }
 
+struct slice keys_tenant_hash(const struct keys_view *view, char ret_hex[LOG_KEYED_SIZE])
+{
+    if (view->row->tenant.len == 0)
+        return slice_of(NULL);
+    log_keyed_hex("tenant_hash", view->secret, view->row->tenant, ret_hex);
+    return slice_of(ret_hex);
+}
+
 /* Which request claimed it last, and why nobody knows what that did. */
 static void add_origin(struct buf *buf, const struct keys_view *view)
 {
@@ -109,6 +117,8 @@ static void add_row(struct buf *buf, const struct keys_view *view)
     json_add_i64(buf, "id", view->row->id);
     json_add_text(buf, "key", view->row->key);
     json_add_text(buf, "tenant", view->row->tenant);
+    char hash[LOG_KEYED_SIZE];
+    add_known(buf, "tenant_hash", keys_tenant_hash(view, hash));
     json_add_text(buf, "rule", view->row->rule);
     json_add_name(buf, "once");
     if (view->row->once.len > 0)
@@ -178,7 +188,8 @@ static void add_rest(struct buf *buf, const struct keys_view *view)
     const struct record *record = view->record;
     add_digest(buf, "target_hash", &record->target_hash);
     json_add_text(buf, "recipe", view->row->recipe);
-    add_word(buf, "unknown", keys_policy_name(record->unknown));
+    /* Rows of known outcomes do not hold their policy any more. */
+    add_word(buf, "unknown", is_final(record) ? NULL : keys_policy_name(record->unknown));
     json_add_i64(buf, "settle_ms", record->settle_us / CLOCK_US_PER_MS);
     json_add_i64(buf, "quiet_in_ms",
                  is_final(record) ? 0 : keys_left(view->now, record->quiet_at) / CLOCK_US_PER_MS);

@@ -248,13 +248,11 @@ static void make_mismatch_exact(const struct exchange *x, struct problem *proble
 }
 
 /* Nothing was done by this request. What an earlier one under the key did is another matter, where
- * the record was not asked, or under `retry` runs again without knowing. */
+ * the record was not asked, or holds a doubt. */
 static void make_unreached_exact(const struct exchange *x, struct problem *problem)
 {
     bool asked = x->owned && !x->unprotected;
-    bool again = x->at_store ||
-                 (x->attempt.op.record.attempts > 1 && x->rule->unknown == RECORD_UNKNOWN_RETRY);
-    if (asked && !again)
+    if (asked && !x->at_store && !x->attempt.op.record.doubt)
         return;
     problem->safe_new_key = false;
     problem->hint = "This request did nothing, but an earlier one under the key may have. Retry "
@@ -284,6 +282,8 @@ static void make_exact(const struct exchange *x, struct problem *problem)
     bool in_doubt = error == ERROR_UPSTREAM_BROKE || error == ERROR_UPSTREAM_TIMEOUT;
     if (in_doubt && unknown == RECORD_UNKNOWN_HOLD && !x->goes_on && !x->unprotected)
         make_unretryable(problem);
+    if (x->unprotected)
+        problem_warn_unprotected(problem);
     if (tells_first(error))
         tell_first(x, problem);
     if (tells_operation(error) && !x->unprotected && !x->at_store)

@@ -81,6 +81,8 @@ void client_refuse(struct client *client, const struct refusal *refusal)
         problem.status = refusal->status;
     problem.detail = refusal->detail;
     problem.instance = client_instance(client);
+    if (refusal->mark)
+        problem_warn_unprotected(&problem);
     refusal_report(client, refusal, problem.status);
     problem.base = client->plan->settings.public_url;
     struct buf body BUF_AUTO = buf_make(PROBLEM_MAX);

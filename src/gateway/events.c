@@ -6,6 +6,7 @@
 #include <errno.h>
 
 #define CORRELATION_SHOWN 128 /* bytes of a client's own id that are logged */
+#define CLIENT_SHOWN 64
 #define METHOD_SHOWN 64 /* and of what else has no limit but the head's: no line is too long */
 #define PATH_SHOWN 2048
 #define MATCH_MAX ((size_t)64 * 1024)
@@ -163,9 +164,25 @@ static struct slice first_of(struct slice text, size_t max)
 
 /* ---- who, and what for ---- */
 
-static void add_client(struct log_line *line, const struct client *client)
+/* Who sent it: the first address of X-Forwarded-For where a trusted proxy says one, else the peer.
+ * `headers` NULL: they could not be read. */
+static struct slice sender(const struct client *client, const struct headers *headers)
 {
-    log_line_str(line, "client", client->address);
+    const struct header *line = headers ? headers_find(headers, SLICE("X-Forwarded-For")) : NULL;
+    struct slice first = slice_of(NULL);
+    if (line && networks_hold(&client->plan->settings.trust_forwarded, &client->network))
+        slice_cut(line->value, ',', &first);
+    first = first_of(slice_trim(first), CLIENT_SHOWN);
+    return first.len > 0 ? first : client->address;
+}
+
+static void add_client(struct log_line *line, const struct client *client,
+                       const struct headers *headers)
+{
+    struct slice from = sender(client, headers);
+    log_line_str(line, "client", from);
+    if (!slice_eq(from, client->address))
+        log_line_str(line, "peer", client->address);
 }
 
 static bool template_has(const struct template *template, enum template_source source,
@@ -332,7 +349,7 @@ void exchange_note_origin(struct exchange *x)
     struct origin origin = {
         .method = first_of(x->request->method, METHOD_SHOWN),
         .path = hidden ? slice_of(NULL) : first_of(x->request->path, PATH_SHOWN),
-        .client = x->client->address,
+        .client = sender(x->client, headers),
         .correlation_id = correlation_id(headers, &header),
         .trace_id = trace_id(headers),
         .body = first_of(buf_slice(&x->body), x->rule->keep_request),
@@ -382,7 +399,7 @@ void exchange_log(const struct exchange *x)
     struct log_line line;
     bool crowded = x->error == ERROR_IN_PROGRESS; /* two at once under one key */
     log_line_start(&line, crowded ? LOG_LEVEL_WARN : level_of(x->status), "request");
-    add_client(&line, x->client);
+    add_client(&line, x->client, &x->request->headers);
     add_route(&line, x);
     add_identity(&line, x);
     log_line_i64(&line, "status", x->status);
@@ -407,7 +424,7 @@ void pass_log(const struct client *client, const struct http_request *request, i
     log_line_start(&line, level_of(status), "pass");
     if (client->let_by.len > 0)
         log_line_str(&line, "rule", client->let_by);
-    add_client(&line, client);
+    add_client(&line, client, &request->headers);
     add_target(&line, client, request);
     log_line_i64(&line, "status", status);
     if (mark)
@@ -430,7 +447,7 @@ void refusal_report(const struct client *client, const struct refusal *refusal, 
         return;
     struct log_line line;
     log_line_start(&line, level_of(status), upstreams ? "pass" : "refuse");
-    add_client(&line, client);
+    add_client(&line, client, refusal->request ? &refusal->request->headers : NULL);
     if (refusal->request)
         add_target(&line, client, refusal->request);
     log_line_i64(&line, "status", status);

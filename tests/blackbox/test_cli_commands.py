@@ -83,8 +83,9 @@ def test_errors_prints_the_whole_table():
         assert row["category"] == row["error_code"].split(".")[0]
         assert 400 <= row["status"] <= 599 and row["hint"].endswith(".")
         assert row["exit_code"] in (0, 1, 65, 69, 75, 76, 124)
-    lines = printed("errors").splitlines()[1:]
-    assert [line.split()[0] for line in lines] == codes
+    table, _, note = printed("errors").partition("\n\n")
+    assert [line.split()[0] for line in table.splitlines()[1:]] == codes
+    assert "Under `unknown: hold` a request that broke off" in note
 
 
 @pytest.mark.parametrize("code, row", [

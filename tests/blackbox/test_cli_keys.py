@@ -13,7 +13,7 @@ import pytest
 
 from gateway import Gateway, run
 from upstream import Reply, closes, say
-from wire import Later
+from wire import Later, eventually
 
 BODY = {"charge_id": "ch_1", "amount": 500}
 CONFIG = """
@@ -145,6 +145,31 @@ def test_an_unknown_record_tells_which_request_it_was_and_why_nobody_knows(pawl,
     assert (keys.show("k0")["cause"], keys.show("k0")["origin"]) == (None, None)
     assert b"s3cret" not in gateway.store.read_bytes() + Path(f"{gateway.store}-wal").read_bytes()
     assert b"t0ken" not in gateway.store.read_bytes() + Path(f"{gateway.store}-wal").read_bytes()
+
+
+def test_a_record_and_its_log_line_name_the_tenant_by_one_hash(pawl):
+    """found: C-M2"""
+    gateway = pawl(KEEPS + '  - {name: b, match: POST /b, tenant: "{header:X-Api-Key}"}\n')
+    gateway.post("/b", {}, "k1", [("X-Api-Key", "s3cret")])
+    shown = Operator(gateway).show("k1")
+    assert shown["tenant"].startswith("credential:")
+    line = eventually(lambda: [line for line in gateway.log if line["event"] == "request"])[0]
+    assert line["tenant_hash"] == shown["tenant_hash"]
+    assert f"tenant hash:  {shown['tenant_hash']}" in Operator(gateway)("show", "k1").stdout
+
+
+def test_a_known_outcome_names_no_policy_that_its_row_does_not_hold(pawl, upstream):
+    """found: E-F7"""
+    gateway = pawl('''
+tenant: none
+rules:
+  - {name: a, match: POST /a, unknown: {probe: "GET /by/{key}"}}
+''')
+    gateway.post("/a", {}, "k1")
+    upstream.then(closes(), say(500))
+    gateway.post("/a", {}, "k2")
+    keys = Operator(gateway)
+    assert (keys.show("k1")["unknown"], keys.show("k2")["unknown"]) == (None, "probe")
 
 
 @hooks

@@ -171,6 +171,22 @@ rules:
     assert not any("s3cret" in line or "merchant-77" in line for line in gateway.printed)
 
 
+FORWARDED = [("X-Forwarded-For", "192.0.2.7, 10.0.0.1")]
+
+
+@pytest.mark.parametrize("trusted, client, peer", [
+    ("[127.0.0.0/8]", "192.0.2.7", "127.0.0.1"), ("[10.0.0.0/8]", "127.0.0.1", None)])
+def test_the_client_is_whom_a_trusted_proxy_names_else_the_peer(pawl, trusted, client, peer):
+    """found: C-H3"""
+    gateway = pawl(f"trust_forwarded: {trusted}\n{CONFIG}")
+    gateway.post("/refunds", {}, "k1", FORWARDED)
+    gateway.request("GET", "/other", FORWARDED)
+    gateway.request("TRACE", "/other", FORWARDED)
+    for event in ("request", "pass", "refuse"):
+        line, = lines(gateway, 1, event)
+        assert (line["client"], line.get("peer")) == (client, peer)
+
+
 def test_a_replay_says_how_often_its_operation_was_tried(pawl, upstream):
     """found: B-F12"""
     gateway = pawl()
@@ -321,7 +337,7 @@ def test_a_blocked_reader_slows_no_request_and_lost_lines_are_counted(tmp_path, 
 
 
 def test_every_line_is_json(pawl, upstream):
-    gateway = pawl()
+    gateway = pawl(CONFIG + "    not_done: [500]\n")  # else its start has a note about a 500
     upstream.then(closes())
     gateway.post("/refunds", {}, "k1")
     lines(gateway, 1)

@@ -272,3 +272,14 @@ def test_a_secret_tenant_is_stored_only_as_its_keyed_hash(pawl, upstream):
     assert len(tenants) == 2 and all(tenant.startswith("credential:") for tenant in tenants)
     for file in gateway.directory.glob("pawl.db*"):
         assert b"very-secret-session" not in file.read_bytes()
+
+
+# ---- what passes unprotected ----
+
+
+def test_no_hint_advises_to_repeat_what_no_record_protects(shared, behind):
+    behind.then(closes())
+    told = shared.post("/other", BODY)
+    assert told["Error-Code"] == "TRANSIENT.upstream_broke"
+    assert told["Idempotency-Status"] == "bypassed"
+    assert "may do it again" in told.json["hint"] and "Repeat" not in told.json["hint"]
