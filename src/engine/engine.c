@@ -44,8 +44,7 @@ void engine_set_cache(struct engine *engine, uint64_t cache_bytes)
 struct digest engine_key_hash(const struct engine *engine, struct slice tenant, struct slice rule,
                               struct slice key)
 {
-    const struct slice parts[] = {tenant, rule, key};
-    return digest_keyed(store_secret(engine->store), parts, 3);
+    return store_key_hash(engine->store, tenant, rule, key);
 }
 
 struct digest engine_value_hash(const struct engine *engine, struct slice tenant, struct slice rule,

@@ -70,16 +70,32 @@ static int64_t slice_end(int64_t after)
     return after < INT64_MAX - SLICE_ROWS ? after + SLICE_ROWS : INT64_MAX;
 }
 
+/* The row of a record that is named in full; 0: none, or only a scan finds it, as the key of a
+ * window shows more than it is looked up by. */
+static int64_t row_named(struct store *store, const struct keys_wanted *wanted,
+                         struct parker *parker)
+{
+    if (!wanted->tenant.at || !wanted->rule.at || !wanted->key.at || wanted->after != 0)
+        return 0;
+    struct store_op op = {.kind = STORE_LOOK,
+                          .key_hash =
+                              store_key_hash(store, wanted->tenant, wanted->rule, wanted->key)};
+    store_run(store, &op, parker, clock_after(clock_boot_us(), KEYS_PATIENCE_US));
+    outcome_unref(op.found);
+    return op.status == STORE_DONE && op.record.status != RECORD_ABSENT ? op.row : 0;
+}
+
 enum store_status keys_list(struct store *store, const struct keys_wanted *wanted,
                             struct parker *parker, struct keys_found *ret_found)
 {
+    int64_t named = row_named(store, wanted, parker);
     struct store_list list = {.tenant = wanted->tenant,
                               .rule = wanted->rule,
                               .key = wanted->key,
                               .once = wanted->once,
                               .status = wanted->status,
                               .lapsed_only = wanted->lapsed,
-                              .up_to = wanted->after,
+                              .up_to = named > 0 ? named - 1 : wanted->after,
                               .each = add_row,
                               .argument = ret_found};
     struct store_op op = {.kind = STORE_LIST, .list = &list, .row = INT64_MAX};
@@ -88,12 +104,14 @@ enum store_status keys_list(struct store *store, const struct keys_wanted *wante
     while (list.up_to < op.row && ret_found->n < wanted->limit &&
            (wanted->scans == 0 || scans++ < wanted->scans)) {
         list.after = ret_found->after = list.up_to;
-        list.up_to = slice_end(list.after);
+        list.up_to = named > 0 ? named : slice_end(list.after);
         list.limit = wanted->limit - ret_found->n;
         op = (struct store_op){.kind = STORE_LIST, .list = &list};
         store_run(store, &op, parker, clock_after(clock_boot_us(), KEYS_PATIENCE_US));
         if (op.status != STORE_DONE)
             return op.status;
+        if (named > 0)
+            return ret_found->no_memory ? STORE_NO_MEMORY : STORE_DONE;
     }
     if (ret_found->last && ret_found->n == wanted->limit)
         ret_found->next = ret_found->last->store.id;

@@ -156,6 +156,13 @@ struct slice store_secret(const struct store *store)
     return slice_make(store->committer->backend->secret, DIGEST_SIZE);
 }
 
+struct digest store_key_hash(const struct store *store, struct slice tenant, struct slice rule,
+                             struct slice key)
+{
+    const struct slice parts[] = {tenant, rule, key};
+    return digest_keyed(store_secret(store), parts, 3);
+}
+
 int64_t store_forgets(const struct store *store, int64_t *ret_seen_at)
 {
     /* The mark is read first: a newer count with an older mark only asks the store once more. */

@@ -298,6 +298,10 @@ int64_t store_now(const struct store *store);
 /* The secret that keys hashes of identities and credentials: 32 bytes, made with the store. */
 struct slice store_secret(const struct store *store);
 
+/* Which record: the keyed hash of (tenant, rule, key). */
+struct digest store_key_hash(const struct store *store, struct slice tenant, struct slice rule,
+                             struct slice key);
+
 /* For caches: a number that moves when a record was forgotten, by whichever process, and the boot
  * time at which the store was last seen to hold it. */
 int64_t store_forgets(const struct store *store, int64_t *ret_seen_at);

@@ -3,6 +3,7 @@
 #include "store_bed.h"
 
 #include "base/mem.h"
+#include "engine/keys.h"
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -168,6 +169,26 @@ static void a_file_that_may_not_be_written_is_refused_by_name(void **state)
     assert_int_equal(is_root ? seteuid(0) : 0, 0);
     assert_int_equal(result, STORE_OPEN_FAILED);
     assert_non_null(strstr(problem, bed->path));
+}
+
+/* found: D-P5 */
+static void a_record_named_in_full_is_found_without_a_scan(void **state)
+{
+    struct bed *bed = *state;
+    bed_open(bed);
+    struct store_op op = begin_on(1);
+    op.key_hash = store_key_hash(bed->store, op.tenant, op.rule, op.key);
+    run(bed, &op);
+    assert_int_equal(op.verdict, RECORD_PROCEED);
+    bed_exec(bed, "UPDATE pawl_state SET next_row = 1000000000");
+    struct keys_wanted wanted = {.tenant = op.tenant, .rule = op.rule, .key = op.key, .limit = 2};
+    struct keys_found found = {0};
+    uint64_t before = store_counts(bed->store).work.reads;
+    assert_int_equal(keys_list(bed->store, &wanted, &bed->parker.parker, &found), STORE_DONE);
+    assert_int_equal(found.n, 1);
+    assert_true(slice_eq(found.first->store.key, op.key));
+    assert_in_range(store_counts(bed->store).work.reads - before, 1, 2);
+    keys_found_fini(&found);
 }
 
 static int column_names(void *argument, int n, char **values, char **names)
@@ -484,6 +505,7 @@ int main(void)
         T(what_is_no_database_is_refused_unchanged),
         T(a_directory_or_a_device_is_refused_by_name),
         T(a_file_that_may_not_be_written_is_refused_by_name),
+        T(a_record_named_in_full_is_found_without_a_scan),
         T(the_view_has_the_promised_columns_and_values),
         T(a_second_serve_is_refused_with_the_pid_of_the_first),
         T(a_killed_serve_lapses_at_once_and_others_by_their_lease),
