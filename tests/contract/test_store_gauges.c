@@ -250,7 +250,7 @@ static void an_idle_store_writes_nothing_whatever_it_and_others_hold(void **stat
     close_other(&other);
 }
 
-enum { FULL_PAIRS = 128, FULL_ROUNDS = 150 };
+enum { FULL_PAIRS = 128, FULL_ROUNDS = 100 };
 
 /* One full batch: what ends the records of the last round, and begins those of this one. */
 static void full_batch(struct bed *bed, struct store_op *ops, uint64_t round)

@@ -208,7 +208,7 @@ static void a_key_that_names_a_second_record_while_the_first_lives_stops_the_sto
 }
 
 #ifdef PAWL_HOOKS
-enum { LIVES_ROUNDS = 240, LIVES_BATCH = 32, LIVES_RUN = 128, LIVES_KEYS = 1000 };
+enum { LIVES_ROUNDS = 120, LIVES_BATCH = 32, LIVES_RUN = 128, LIVES_KEYS = 1000 };
 
 /* Which keys live how often: the k-th draw out of `keys`, every second one out of the first few. */
 struct lives {

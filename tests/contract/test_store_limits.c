@@ -108,7 +108,6 @@ static void a_new_disk_reserve_and_timeout_hold_from_the_next_look(void **state)
     atomic_store(&faults->space_size, 1000000);
     struct store_limits limits = limits_of(bed);
     limits.disk_reserve = 2000;
-    limits.timeout_us = 10 * CLOCK_US_PER_MS;
     assert_true(store_configure(bed->store, &limits));
     struct store_op op;
     uint64_t key = 1;
@@ -124,6 +123,8 @@ static void a_new_disk_reserve_and_timeout_hold_from_the_next_look(void **state)
         run(bed, &op);
     } while (op.status == STORE_FULL);
     assert_int_equal(op.verdict, RECORD_PROCEED);
+    limits.timeout_us = 10 * CLOCK_US_PER_MS;
+    assert_true(store_configure(bed->store, &limits));
     atomic_store(&faults->gone, true);
     struct store_op done = write_on(key - 1, STORE_RELEASE, op.record.token);
     submit(bed, &done);
