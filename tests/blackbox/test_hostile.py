@@ -143,7 +143,8 @@ def test_an_answer_is_read_in_one_way_or_not_at_all(gateway, upstream, case):
     else:
         assert first.body == case.body
     if not case.reusable:
-        eventually(lambda: not upstream.connections, "the end of the connection")
+        refused = upstream.requests[-1]
+        eventually(lambda: upstream.has_ended(refused), "the end of the connection")
     if case.method != b"POST":
         return
     again = gateway.request(method, "/hostile", [key], body)

@@ -114,7 +114,8 @@ class Upstream:
         self._gates: list[Gate] = []
         self._routes: dict[tuple[str, str], Reply] = {}
         self._lock = threading.Lock()
-        self._sockets: set[socket.socket] = set()
+        self._sockets: dict[socket.socket, Request | None] = {}  # and what came last on it
+        self._ended: list[Request | None] = []
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=256)
         self.port = self._listener.getsockname()[1]
         self._accept()
@@ -171,6 +172,10 @@ class Upstream:
         """How many are open."""
         return len(self._sockets)
 
+    def has_ended(self, request: Request) -> bool:
+        """Whether the connection ended on which this one came last."""
+        return any(ended is request for ended in self._ended)
+
     @property
     def unasked(self) -> int:
         """How many replies of then() nobody has asked for."""
@@ -216,7 +221,7 @@ class Upstream:
 
     def _connection(self, sock: socket.socket) -> None:
         with self._lock:
-            self._sockets.add(sock)
+            self._sockets[sock] = None
         try:
             reader = Reader(sock)
             while self._serve_one(sock, reader):
@@ -227,13 +232,14 @@ class Upstream:
             pass  # the gateway left: nothing an upstream could do
         finally:
             with self._lock:
-                self._sockets.discard(sock)
+                self._ended.append(self._sockets.pop(sock))
             sock.close()
 
     def _serve_one(self, sock: socket.socket, reader: Reader) -> bool:
         request = reader.request(lambda: self._wants_body(sock))
         if request is None:
             return False
+        self._sockets[sock] = request
         reply = self._reply(request)
         if reply.gate:
             reply.gate.pass_through()
