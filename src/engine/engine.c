@@ -144,6 +144,8 @@ static void fill_begin(struct attempt *attempt, int64_t boot, int64_t deadline_u
     attempt->op.rule = attempt->rule;
     attempt->op.key = attempt->key;
     attempt->op.recipe = attempt->recipe;
+    attempt->op.fingerprint = attempt->fingerprint;
+    attempt->op.found_fingerprint = attempt->found_fingerprint;
     attempt->op.origin = attempt->origin;
     attempt->op.begin = attempt->begin;
     attempt->op.room = attempt->room;

@@ -54,8 +54,11 @@ struct attempt {
     bool has_once;
     struct slice tenant; /* as shown: a credential only as its keyed hash */
     struct slice rule;
-    struct slice key;          /* key text */
-    struct slice recipe;       /* of the payload hash */
+    struct slice key;                      /* key text */
+    struct slice recipe;                   /* of the payload hash */
+    const struct fingerprint *fingerprint; /* of the request; NULL: none */
+    struct fingerprint
+        *found_fingerprint;    /* gets the first request's, with a mismatch; NULL: none */
     struct slice origin;       /* which request this is (core/origin.h); may be empty */
     struct record_begin begin; /* hashes and policies; attempt_id is engine_begin's to fill */
     struct store_room room;    /* what an outcome to replay must fit into */

@@ -53,6 +53,7 @@ static void add_row(void *argument, const struct store_row *row, enum record_lea
     copy->store.rule = keep(found, row->rule);
     copy->store.key = keep(found, row->key);
     copy->store.recipe = keep(found, row->recipe);
+    copy->store.fingerprint = keep(found, row->fingerprint);
     copy->store.origin = keep(found, row->origin);
     copy->store.once = keep(found, row->once);
     copy->store.location = keep(found, row->location);

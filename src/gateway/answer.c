@@ -9,6 +9,7 @@
 #include <sys/uio.h>
 
 #define PROBLEM_MAX ((size_t)16 * 1024)
+#define DETAIL_MAX ((size_t)2 * 1024)
 
 /* ---- writing ---- */
 
@@ -415,23 +416,39 @@ static void answer_duplicate(struct exchange *x, enum error not_kept)
 }
 
 /* A client that finds its own bug needs to know where to look. */
+static void add_difference(struct exchange *x, bool target, const char *lead, const char *general,
+                           struct buf *detail)
+{
+    struct buf names BUF_AUTO = buf_make(DETAIL_MAX);
+    identify_difference(x, target, &names);
+    if (buf_ok(&names) && names.len > 0)
+        buf_printf(detail, "%s%.*s", lead, SLICE_ARG(buf_slice(&names)));
+    else
+        buf_add_str(detail, general);
+}
+
 static void answer_mismatch(struct exchange *x)
 {
-#define TARGET "method, path, query, media type or compared header"
     const struct record *first = &x->attempt.op.record;
     bool body = !digest_eq(&first->payload_hash, &x->attempt.begin.payload_hash);
     bool target = !digest_eq(&first->target_hash, &x->attempt.begin.target_hash);
-    struct slice detail = slice_of(NULL);
-    if (x->attempt.op.by_once)
-        detail = SLICE("the operation was done before, by a request that differs from this one");
-    else if (body && target)
-        detail = SLICE("the key was first used with another body, and with another " TARGET);
-    else if (body)
-        detail = SLICE("the key was first used with another body");
-    else if (target)
-        detail = SLICE("the key was first used with another " TARGET);
-    answer_error(x, ERROR_PAYLOAD_MISMATCH, detail, NULL);
-#undef TARGET
+    struct buf detail BUF_AUTO = buf_make(DETAIL_MAX);
+    if (x->attempt.op.by_once) {
+        answer_error(
+            x, ERROR_PAYLOAD_MISMATCH,
+            SLICE("the operation was done before, by a request that differs from this one"), NULL);
+        return;
+    }
+    buf_add_str(&detail, "the key was first used with another ");
+    if (body)
+        add_difference(x, false, "body: it differs at ", "body", &detail);
+    if (body && target)
+        buf_add_str(&detail, "; and with another ");
+    if (target)
+        add_difference(x, true, "target: ", "method, path, query, media type or compared header",
+                       &detail);
+    struct slice said = body || target ? buf_slice(&detail) : slice_of(NULL);
+    answer_error(x, ERROR_PAYLOAD_MISMATCH, buf_ok(&detail) ? said : slice_of(NULL), NULL);
 }
 
 void answer_verdict(struct exchange *x, enum engine_verdict verdict)

@@ -18,6 +18,7 @@
 #define PAWL_GATEWAY_EXCHANGE_H
 
 #include "core/fate.h"
+#include "core/fingerprint.h"
 #include "core/problem.h"
 #include "gateway/server.h"
 
@@ -82,6 +83,8 @@ struct exchange {
     struct buf shown_key;    /* key text with its window */
     struct buf sent_key;     /* as the upstream sees it */
     char payload_hex[DIGEST_HEX_SIZE + 1];
+    struct fingerprint fingerprint;
+    struct fingerprint found_fingerprint; /* with a mismatch: of the first request */
     struct attempt attempt;
     struct client_parker parker;
     struct flight flight;
@@ -135,6 +138,10 @@ bool identify(struct exchange *x, bool *ret_bypass);
  * looked at, and no wait. */
 enum payload_error payload_open(struct exchange *x, bool as_json);
 void payload_close(struct exchange *x);
+
+/* Appends in what this request differs from the first one under its key, for the answer to a
+ * mismatch of the target, or of the body. */
+void identify_difference(struct exchange *x, bool target, struct buf *buf);
 
 /* Hashes again by the recipe of the record. False: answered. */
 bool identify_again(struct exchange *x, struct slice recipe);

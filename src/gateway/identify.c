@@ -247,13 +247,14 @@ struct hashing {
     bool hashed;
 };
 
-static void hash_body(void *argument)
+static struct fingerprint_of fingerprint_of(const struct exchange *x,
+                                            const struct payload_selection *selection)
 {
-    struct hashing *h = argument;
-    struct exchange *x = h->x;
-    h->error = payload_open(x, h->selection->as_json);
-    if (h->error == PAYLOAD_OK)
-        h->hashed = payload_hash(&x->payload, h->selection, &x->attempt.begin.payload_hash);
+    return (struct fingerprint_of){.secret = store_secret(x->server->config->store),
+                                   .rule = x->rule,
+                                   .facts = &x->found.facts,
+                                   .path = x->found.path,
+                                   .selection = selection};
 }
 
 /* Of two Content-Type lines nobody knows which one the upstream reads the parts by. */
@@ -262,6 +263,20 @@ static unsigned labels_of(const struct exchange *x, const struct payload_selecti
     bool twice = headers_count(&x->request->headers, SLICE("Content-Type")) > 1;
     unsigned labels = payload_labels(&x->payload, selection);
     return twice && selection->version != 1 ? labels | PAYLOAD_LABEL_TYPE : labels;
+}
+
+static void hash_body(void *argument)
+{
+    struct hashing *h = argument;
+    struct exchange *x = h->x;
+    h->error = payload_open(x, h->selection->as_json);
+    if (h->error == PAYLOAD_OK)
+        h->hashed = payload_hash(&x->payload, h->selection, &x->attempt.begin.payload_hash);
+    if (!h->hashed)
+        return;
+    x->found.facts.labels = labels_of(x, h->selection);
+    struct fingerprint_of of = fingerprint_of(x, h->selection);
+    fingerprint_write(&of, &x->fingerprint);
 }
 
 /* A body of a few KiB may be large once it is decoded: a worker finds out. */
@@ -308,7 +323,6 @@ static bool hash(struct exchange *x, const struct payload_selection *selection)
     }
     if (!h.hashed)
         return no_memory(x);
-    x->found.facts.labels = labels_of(x, selection);
     hex_encode(x->attempt.begin.payload_hash.bytes, DIGEST_SIZE, x->payload_hex);
     return rule_target_hash(x->rule, &x->found.facts, x->found.path, &x->arena,
                             &x->attempt.begin.target_hash) ||
@@ -433,6 +447,8 @@ static bool fill_attempt(struct exchange *x)
     attempt->rule = rule->name;
     attempt->key = buf_slice(&x->key);
     attempt->recipe = rule->recipe;
+    attempt->fingerprint = &x->fingerprint;
+    attempt->found_fingerprint = &x->found_fingerprint;
     attempt->key_hash =
         engine_key_hash(x->server->config->engine, attempt->tenant, attempt->rule, attempt->key);
     attempt->n_former = rule->n_formerly;
@@ -496,4 +512,22 @@ bool identify_again(struct exchange *x, struct slice recipe)
     bool hashed = hash(x, &selection);
     payload_close(x);
     return hashed;
+}
+
+/* A body that took long to understand is not understood again for a sentence. */
+void identify_difference(struct exchange *x, bool target, struct buf *buf)
+{
+    struct payload_selection selection;
+    const struct fingerprint *first = &x->found_fingerprint;
+    struct slice stored = slice_make(first->text, first->len);
+    if (!payload_recipe_read(x->attempt.recipe, &x->arena, &selection))
+        return;
+    struct fingerprint_of of = fingerprint_of(x, &selection);
+    if (target) {
+        fingerprint_explain_target(&of, stored, buf);
+        return;
+    }
+    if (!takes_long(x) && payload_open(x, selection.as_json) == PAYLOAD_OK)
+        fingerprint_explain_body(&of, stored, buf);
+    payload_close(x);
 }

@@ -62,6 +62,8 @@ static enum backend_status insert(struct apply *apply, struct store_op *op, stru
     fresh->rule = op->rule;
     fresh->key = op->key;
     fresh->recipe = op->recipe;
+    fresh->fingerprint = op->fingerprint ? slice_make(op->fingerprint->text, op->fingerprint->len)
+                                         : (struct slice){0};
     fresh->origin = op->origin;
     fresh->once = op->once ? op->once->text : (struct slice){0};
     fresh->bound = 0;
@@ -97,11 +99,24 @@ static bool tells_first(const struct apply *apply, const struct store_op *op,
            apply->world.now < record_body_until(&row->record);
 }
 
+/* To say in what the requests differ. */
+static void copy_fingerprint(struct store_op *op, const struct store_row *row)
+{
+    bool own = row->bound == 0 && !op->by_once;
+    bool asked = op->verdict == RECORD_MISMATCH && op->found_fingerprint;
+    if (!own || !asked || row->fingerprint.len > FINGERPRINT_MAX)
+        return;
+    op->found_fingerprint->len = row->fingerprint.len;
+    if (row->fingerprint.len > 0)
+        memcpy(op->found_fingerprint->text, row->fingerprint.at, row->fingerprint.len);
+}
+
 /* What the begin came to, on `row`. */
 static enum backend_status conclude(struct apply *apply, struct store_op *op,
                                     const struct store_row *row)
 {
     apply_report(apply, op, row);
+    copy_fingerprint(op, row);
     op->status = STORE_DONE;
     if (row->record.status != RECORD_ABSENT)
         op->key_hash = row->key_hash;

@@ -37,7 +37,7 @@ static char *keep_text(char *at, struct slice from, struct slice *ret_kept)
 struct row *memory_new_row(const struct store_row *from)
 {
     size_t size = from->tenant.len + from->rule.len + from->key.len + from->recipe.len +
-                  from->origin.len + from->once.len;
+                  from->fingerprint.len + from->origin.len + from->once.len;
     struct row *row = mem_alloc(sizeof *row + size);
     if (!row)
         return NULL;
@@ -47,6 +47,7 @@ struct row *memory_new_row(const struct store_row *from)
     at = keep_text(at, from->rule, &row->store.rule);
     at = keep_text(at, from->key, &row->store.key);
     at = keep_text(at, from->recipe, &row->store.recipe);
+    at = keep_text(at, from->fingerprint, &row->store.fingerprint);
     at = keep_text(at, from->origin, &row->store.origin);
     keep_text(at, from->once, &row->store.once);
     return row;

@@ -20,6 +20,7 @@
     X(TEXT, rule, rule)                                                                            \
     X(TEXT, key, key)                                                                              \
     X(TEXT, recipe, recipe)                                                                        \
+    X(TEXT, fingerprint, fingerprint)                                                              \
     X(BYTES, payload_hash, record.payload_hash.bytes)                                              \
     X(BYTES, target_hash, record.target_hash.bytes)                                                \
     X(INT, created_at, record.created_at)                                                          \

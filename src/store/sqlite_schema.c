@@ -86,7 +86,8 @@ static const char schema_key_log[] =
 /* cause: enum record_cause. origin: core/origin.h. doubt: an earlier try may have had its effect.
  * Of what was released under `retry` before this column it is not known: it counts as in doubt.
  * once, pawl_bound: the second names of a record (core/once.h); the index of keys leads from a once
- * value to its row, and from a bound key to its row of pawl_bound. */
+ * value to its row, and from a bound key to its row of pawl_bound. fingerprint:
+ * core/fingerprint.h. */
 static const char schema_4[] =
     "ALTER TABLE pawl_pending ADD COLUMN doubt INTEGER NOT NULL DEFAULT 0;"
     "ALTER TABLE pawl_pending ADD COLUMN least_us INTEGER NOT NULL DEFAULT 0;"
@@ -102,6 +103,8 @@ static const char schema_4[] =
     "ALTER TABLE pawl_pending ADD COLUMN once_replay INTEGER NOT NULL DEFAULT 0;"
     "ALTER TABLE pawl_pending ADD COLUMN once_ttl_us INTEGER NOT NULL DEFAULT 0;"
     "ALTER TABLE pawl_pending ADD COLUMN once_window INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE pawl_pending ADD COLUMN fingerprint TEXT NOT NULL DEFAULT '';"
+    "ALTER TABLE pawl_outcome ADD COLUMN fingerprint TEXT NOT NULL DEFAULT '';"
     "ALTER TABLE pawl_outcome ADD COLUMN once TEXT NOT NULL DEFAULT '';"
     "ALTER TABLE pawl_outcome ADD COLUMN once_replay INTEGER NOT NULL DEFAULT 0;"
     "ALTER TABLE pawl_outcome ADD COLUMN once_ttl_us INTEGER NOT NULL DEFAULT 0;"

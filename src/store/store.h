@@ -21,6 +21,7 @@
 #define PAWL_STORE_STORE_H
 
 #include "base/park.h"
+#include "core/fingerprint.h"
 #include "core/once.h"
 #include "core/outcome.h"
 #include "core/record.h"
@@ -118,6 +119,7 @@ struct store_row {
     struct slice rule;
     struct slice key;
     struct slice recipe;
+    struct slice fingerprint; /* core/fingerprint.h; may be empty */
     struct slice origin;   /* pending, unknown: of the last attempt (core/origin.h); may be empty */
     struct slice location; /* result_ref of a final record */
     struct slice once;     /* its once value; empty: it has none */
@@ -222,9 +224,12 @@ struct store_op {
     struct slice tenant;           /* as shown; with begin */
     struct slice rule;
     struct slice key;
-    struct slice recipe;       /* of the hashes; with begin */
-    struct slice origin;       /* core/origin.h; with begin */
-    struct record_begin begin; /* with begin and ask */
+    struct slice recipe;                   /* of the hashes; with begin */
+    const struct fingerprint *fingerprint; /* begin: kept with a new record; NULL: none */
+    struct fingerprint *found_fingerprint; /* begin, NULL: not asked for: gets the record's, with
+                                              a mismatch under its own key */
+    struct slice origin;                   /* core/origin.h; with begin */
+    struct record_begin begin;             /* with begin and ask */
     int64_t wait_until;      /* begin: how long to wait on a live lease, boot time; 0: not at all */
     int64_t token;           /* all but begin, look, list; with forget 0: any */
     int64_t row_hint;        /* row id from an earlier op on this record; 0: not known */

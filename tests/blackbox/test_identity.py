@@ -35,6 +35,9 @@ rules:
      require: false}
   - {name: form, match: POST /form, key: "{form:id}"}
   - {name: tenant, match: POST /tenant, tenant: "{header:X-T}", key: "{payload}"}
+  - name: excluded
+    match: POST /excluded
+    payload: {exclude: [/meta/sent_at]}
   - {name: held, match: POST /held, key: "{body:/id}"}
 """
 NAME = b"Content-Disposition: form-data; name=amount"
@@ -317,3 +320,59 @@ def test_a_refused_field_is_named(shared, line, says):
     """found: A-U"""
     refused = shared.request("POST", "/plain", [line], b"{}")
     assert refused.status == 400 and says in refused.json["detail"]
+
+
+# ---- where a mismatch lies ----
+
+
+@pytest.mark.parametrize("body, says", [
+    (b'{"amount":2,"note":{"to":["a","b"]}}', "differs at /amount"),
+    (b'{"amount":1.0,"note":{"to":["a","c"]}}', "differs at /note/to/1"),
+    (b'{"amount":1,"note":{"to":["a","b"]},"x/y":0}', "differs at /x~1y"),
+    (b'{"amount":1}', "another body"),
+    (b'{"note":0,"amount":2,"a":1,"b":2}', "differs at /note, /amount, /a")],
+                         ids=list("abcde"))
+def test_a_mismatch_names_the_pointers_that_differ_and_no_value(shared, behind, key, body, says):
+    """found: B-B5"""
+    send(shared, "/plain", key, b'{"amount":1,"note":{"to":["a","b"]}}',
+         ("Content-Type", "application/json"))
+    told = send(shared, "/plain", key, body, ("Content-Type", "application/json"))
+    assert mark(told) == MISMATCH
+    assert told.json["detail"].endswith(says), told.json["detail"]
+
+
+def test_a_mismatch_names_the_part_of_the_target(shared, key):
+    """found: B-B5"""
+    json = ("Content-Type", "application/json")
+    send(shared, "/plain?a=1", key, b"{}", json, ("If-Match", "1"))
+    for target, headers, says in [
+            ("/plain?a=2", (json, ("If-Match", "1")), "the query"),
+            ("/plain?a=1", (json, ("If-Match", "2")), "a compared header"),
+            ("/plain?a=1", (("Content-Type", "text/json"), ("If-Match", "1")), "Content-Type")]:
+        told = send(shared, target, key, b"{}", *headers)
+        assert mark(told) == MISMATCH and says in told.json["detail"], told.json["detail"]
+
+
+def test_a_member_that_does_not_count_is_not_named(shared):
+    """found: B-B5"""
+    shared.post("/excluded", {"amount": 1, "meta": {"sent_at": 1}}, key="excluded")
+    told = shared.post("/excluded", {"amount": 2, "meta": {"sent_at": 2}}, key="excluded")
+    assert told.json["detail"].endswith("differs at /amount")
+
+
+def test_of_many_members_none_is_named_that_may_have_been_there(shared):
+    """found: B-B5: only the first ones are known."""
+    members = {f"m{i}": i for i in range(50)}
+    shared.post("/plain", members, key="many")
+    told = shared.post("/plain", dict(reversed({**members, "m3": "x"}.items())), key="many")
+    assert mark(told) == MISMATCH and "/m49" not in told.json["detail"]
+    told = shared.post("/plain", {**members, "m3": "x"}, key="many")
+    assert told.json["detail"].endswith("differs at /m3")
+
+
+def test_a_record_without_a_fingerprint_tells_what_it_can(pawl):
+    gateway = pawl(CONFIG)
+    gateway.post("/plain", {"a": 1}, key="k")
+    age(gateway, "UPDATE pawl_outcome SET fingerprint = ''")
+    told = gateway.post("/plain", {"a": 2}, key="k")
+    assert told.json["detail"] == "the key was first used with another body"

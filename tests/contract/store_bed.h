@@ -81,6 +81,8 @@ int64_t bed_number(const struct bed *bed, const char *sql);
     "ALTER TABLE pawl_pending DROP COLUMN once; ALTER TABLE pawl_outcome DROP COLUMN once;"        \
     "ALTER TABLE pawl_pending DROP COLUMN once_replay;"                                            \
     "ALTER TABLE pawl_outcome DROP COLUMN once_replay;"                                            \
+    "ALTER TABLE pawl_pending DROP COLUMN fingerprint;"                                            \
+    "ALTER TABLE pawl_outcome DROP COLUMN fingerprint;"                                            \
     "ALTER TABLE pawl_pending DROP COLUMN once_ttl_us;"                                            \
     "ALTER TABLE pawl_outcome DROP COLUMN once_ttl_us;"                                            \
     "ALTER TABLE pawl_pending DROP COLUMN once_window;"                                            \
