@@ -140,7 +140,7 @@
     X(probe_status, SHARED, rule_draft, rule.probe_status, probe_status, 200, 299,                 \
       "(the probe's own)", "status of an answer that a probe found")                               \
     X(settle, SHARED, rule_draft, rule.settle_us, span, 0, DAY, "(the rule's timeout)",            \
-      "how long after the last sender \"it did not happen\" is believed")                          \
+      "how long to wait after the last possible send before trusting \"not found\"")               \
     X(remember, SHARED, rule_draft, remember, remember, 0, 0, "final",                             \
       "which answers are the outcome: final | success | all")                                      \
     X(not_done, SHARED, rule_draft, not_done, statuses, 0, 0, "[]",                                \
