@@ -64,7 +64,7 @@
     X(head_timeout, OPTION_TOP, config, head_timeout_us, span, MS, HOUR, "10s",                    \
       "for a request's head, from its first byte")                                                 \
     X(body_timeout, OPTION_TOP, config, body_timeout_us, span, MS, HOUR, "30s",                    \
-      "for a ruled request's body")                                                                \
+      "for a ruled request's body; between two reads of any other")                                \
     X(idle_timeout, OPTION_TOP, config, idle_timeout_us, span, MS, DAY, "75s",                     \
       "how long a client connection is kept between two requests")                                 \
     X(read_timeout, OPTION_TOP, config, read_timeout_us, span, MS, DAY, "75s",                     \

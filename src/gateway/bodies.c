@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The memory of bodies, counted over all loops against max_buffered (contract section 4). */
 #include "gateway/exchange.h"
+#include "gateway/stream.h"
 
 #define PART_LEAST ((size_t)64 * 1024) /* of a body, counted before it is read */
+#define WINDOW_US (INT64_C(5) * CLOCK_US_PER_S)
+#define WINDOW_LEAST ((uint64_t)5 * STREAM_RATE_LEAST) /* bytes of a body in a window */
 
 bool bodies_count(struct exchange *x, uint64_t more)
 {
@@ -68,9 +71,28 @@ static uint64_t next_part(const struct exchange *x, uint64_t room)
     return left < part ? left : part;
 }
 
+/* What came of a body by a moment; it is looked at again WINDOW_US later. */
+struct window {
+    int64_t until;
+    uint64_t len;
+};
+
+/* Whether a body that did not end in its window may go on: while more than half of the memory is
+ * taken, one that stalls is not to hold its part for all of body_timeout. */
+static bool next_window(const struct exchange *x, struct window *window)
+{
+    uint64_t buffered = atomic_load(&x->server->shared->buffered);
+    bool tight = buffered > x->plan->settings.max_buffered / 2;
+    if (tight && x->body.len - window->len < WINDOW_LEAST)
+        return false;
+    *window = (struct window){clock_after(clock_boot_us(), WINDOW_US), x->body.len};
+    return true;
+}
+
 enum http_read bodies_read_request(struct exchange *x, int64_t deadline_us, bool *ret_fits)
 {
     enum http_read read = HTTP_READ_OK;
+    struct window window = {clock_after(clock_boot_us(), WINDOW_US), 0};
     *ret_fits = true;
     while (read == HTTP_READ_OK && http_conn_body_left(&x->client->conn)) {
         uint64_t room = x->rule->max_request_body - x->body.len;
@@ -78,8 +100,11 @@ enum http_read bodies_read_request(struct exchange *x, int64_t deadline_us, bool
         *ret_fits = bodies_count(x, part);
         if (!*ret_fits)
             break;
-        read = http_conn_read_body_part(&x->client->conn, room, part > 0 ? part : 1, deadline_us,
-                                        &x->body);
+        int64_t until = deadline_us < window.until ? deadline_us : window.until;
+        read =
+            http_conn_read_body_part(&x->client->conn, room, part > 0 ? part : 1, until, &x->body);
+        if (read == HTTP_READ_TIMEOUT && clock_boot_us() < deadline_us && next_window(x, &window))
+            read = HTTP_READ_OK;
     }
     bodies_count(x, 0);
     return read;

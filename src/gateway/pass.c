@@ -99,6 +99,7 @@ static bool send_body(struct pass *pass)
         .chunked = pass->request->framing == HTTP_FRAMING_CHUNKED,
         .to_upstream = true,
         .stall_us = pass->settings->body_timeout_us,
+        .paced = pass->request->framing == HTTP_FRAMING_LENGTH,
         .write_timeout_us = pass->settings->write_timeout_us,
     };
     pass->unsent = http_conn_body_left(&pass->client->conn) && !stream_run(&stream);

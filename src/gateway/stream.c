@@ -5,7 +5,8 @@
 #include <stdio.h>
 #include <sys/uio.h>
 
-#define SIZE_LINE_MAX 24 /* 16 hex digits and CR LF */
+#define PACED_MAX (UINT64_C(1) << 40) /* bytes; whoever sent so much is no dripper */
+#define SIZE_LINE_MAX 24              /* 16 hex digits and CR LF */
 
 static bool write_parts(struct stream *stream, struct iovec *parts, size_t n)
 {
@@ -35,14 +36,31 @@ static bool write_end(struct stream *stream)
     return write_parts(stream, &part, 1);
 }
 
+/* Time that `from` may still take: what it waited for already counts, and what it sent. */
+static int64_t time_left(const struct stream *stream, uint64_t passed, int64_t waited)
+{
+    if (!stream->paced || passed > PACED_MAX)
+        return stream->stall_us;
+    int64_t earned = (int64_t)passed * CLOCK_US_PER_S / STREAM_RATE_LEAST;
+    int64_t left = clock_after(stream->stall_us, earned) - waited;
+    if (left < 0)
+        return 0;
+    return left < stream->stall_us ? left : stream->stall_us;
+}
+
 bool stream_run(struct stream *stream)
 {
+    uint64_t passed = 0;
+    int64_t waited = 0;
     if (stream->begun.len > 0 && !write_run(stream, stream->begun))
         return false;
     while (http_conn_body_left(stream->from)) {
         struct slice data = {0};
-        int64_t deadline = clock_after(clock_boot_us(), stream->stall_us);
-        stream->read = http_conn_read_some(stream->from, deadline, &data);
+        int64_t began = clock_boot_us();
+        int64_t left = time_left(stream, passed, waited);
+        stream->read = http_conn_read_some(stream->from, clock_after(began, left), &data);
+        waited += clock_boot_us() - began;
+        passed += data.len;
         if (stream->read != HTTP_READ_OK)
             return false;
         if (data.len > 0 && !write_run(stream, data))

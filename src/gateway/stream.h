@@ -7,6 +7,8 @@
 #include "base/clock.h"
 #include "http/conn.h"
 
+#define STREAM_RATE_LEAST 1024 /* bytes a second, of a body whose end is known */
+
 struct stream {
     struct http_conn *from;
     struct http_conn *to;
@@ -14,6 +16,7 @@ struct stream {
     bool to_upstream;         /* stop where it would wait for an upstream that has answered */
     struct slice begun;       /* bytes of the body that were read already */
     int64_t stall_us;         /* how long `from` may send nothing */
+    bool paced;               /* and, that over, it must have sent STREAM_RATE_LEAST on average */
     int64_t write_timeout_us; /* for each run */
     enum http_read read;      /* out: how the reading side ended it; OK: it did not */
 };

@@ -2,8 +2,10 @@
 """`max_buffered` bounds what is held: bodies, what understanding them takes, and replays."""
 from __future__ import annotations
 
+import contextlib
 import gzip
 import os
+import select
 import socket
 
 import pytest
@@ -168,3 +170,84 @@ def cpu_of(gateway: Gateway, name: str) -> int:
             fields = stat.read().rsplit(")", 1)[1].split()
             total += int(fields[11]) + int(fields[12])
     return total
+
+
+SMALL = """
+tenant: none
+threads: 2
+max_buffered: 4MiB
+body_timeout: 30s
+rules:
+  - {name: r, match: POST /refunds}
+"""
+
+
+def stalled(gateway: Gateway, key: str) -> Client:
+    """Sends all of 1 MiB but the end."""
+    client = gateway.connect()
+    client.send(request_bytes("POST", "/refunds", [("Idempotency-Key", key),
+                                                   ("Content-Length", str(MIB))]))
+    client.send(b"x" * (MIB - 576))
+    return client
+
+
+@hooks
+def test_bodies_that_stall_do_not_hold_all_memory_for_their_whole_time(pawl, upstream, clock):
+    """found: A-L19"""
+    gateway, admin = with_admin(pawl, SMALL)
+    clients = [stalled(gateway, f"s{i}") for i in range(5)]
+    eventually(lambda: buffered(admin) > 3.5 * MIB, "them")
+    big = b"x" * (MIB - 1000)
+    assert is_limited(gateway.post("/refunds", big, key="k"))
+    clock.run_until(lambda: gateway.post("/refunds", big, key="k").status == 201, step=1)
+    assert upstream.effects() == 1
+    told = [client.answer() for client in clients]
+    assert {answer.status for answer in told} <= {408, 429}
+    assert sum(answer.status == 408 for answer in told) >= 2
+
+
+@hooks
+def test_a_body_that_stalls_has_its_time_while_there_is_memory(pawl, upstream, clock):
+    """found: A-L19"""
+    gateway = pawl(SMALL)
+    client = stalled(gateway, "k1")
+    for _ in range(25):
+        clock.advance(1)
+        assert gateway.request("GET", "/x").status == 200
+    client.send(b"x" * 576)
+    assert client.answer()["Idempotency-Status"] == "stored"
+
+
+def drip(client: Client, piece: bytes) -> bool:
+    with contextlib.suppress(OSError):
+        client.send(piece)
+    return bool(select.select([client.sock], [], [], 0)[0])
+
+
+@hooks
+def test_an_unruled_body_of_a_known_length_must_come_on(pawl, upstream, clock):
+    """found: A-L19: a byte now and then held two connections for ever."""
+    gateway = pawl(SMALL.replace("30s", "3s"))
+    with gateway.connect() as client:
+        client.send(request_bytes("POST", "/other", [("Content-Length", "1000")]))
+        clock.run_until(lambda: drip(client, b"x"), step=1.5)
+        assert client.answer().is_problem(408, "VALIDATION.request_timeout")
+
+
+@hooks
+@pytest.mark.parametrize("framing, piece", [
+    (("Transfer-Encoding", "chunked"), b"1\r\nx\r\n"), (("Content-Length", "50000"), b"x" * 2500)])
+def test_a_long_lived_stream_and_a_slow_upload_that_progresses_are_left_alone(
+        pawl, upstream, clock, framing, piece):
+    """found: A-L19"""
+    gateway = pawl(SMALL.replace("30s", "3s"))
+    with gateway.connect() as client:
+        client.send(request_bytes("POST", "/other", [framing]))
+        for _ in range(20):
+            assert not drip(client, piece)
+            assert gateway.request("GET", "/x").status == 200
+            clock.advance(2)
+            assert gateway.request("GET", "/x").status == 200
+        if framing[1] == "chunked":
+            client.send(b"0\r\n\r\n")
+        assert client.answer().status == 201
