@@ -282,12 +282,17 @@ static struct place place_at(struct slice text, size_t offset)
     return place;
 }
 
-static bool line_has_brace(struct slice text, size_t line)
+/* What may be meant by a line that is not YAML. */
+static const char *hint_of(struct slice text, size_t line)
 {
     struct slice one = text;
     for (size_t i = 0; i < line && text.at; i++)
         text = slice_cut(text, '\n', &one);
-    return slice_find(one, '{') >= 0;
+    if (slice_find(one, '\t') >= 0)
+        return " (there is a tab in this line: YAML indents with spaces)";
+    if (slice_find(one, '{') >= 0)
+        return " (a value that begins with '{' as a template does is quoted: \"{header:NAME}\")";
+    return "";
 }
 
 static void complain_of_syntax(struct tree *tree, const yaml_parser_t *parser, struct slice text)
@@ -300,10 +305,7 @@ static void complain_of_syntax(struct tree *tree, const yaml_parser_t *parser, s
         tree->arena->failed = true;
         return;
     }
-    const char *hint = !by_offset && line_has_brace(text, place.line)
-                           ? " (a value that begins with '{' as a template does is quoted: "
-                             "\"{header:NAME}\")"
-                           : "";
+    const char *hint = by_offset ? "" : hint_of(text, place.line);
     complaints_add(tree->complaints, place, SLICE("config"), "not YAML: %s%s",
                    parser->problem ? parser->problem : "unreadable", hint);
 }

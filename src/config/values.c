@@ -66,8 +66,10 @@ OPTION_READER(span)
     int64_t us;
     if (!reader_scalar(reader, node, A_SPAN, &text))
         return;
+    uint64_t number;
+    bool has_no_unit = slice_to_u64(text, UINT64_MAX, &number);
     if (!duration_parse(text, &us))
-        reader_expected(reader, node, A_SPAN);
+        reader_expected(reader, node, has_no_unit ? A_SPAN ": add the unit" : A_SPAN);
     else if (us < option->lowest || us > option->highest)
         out_of_range(reader, option, node, add_span);
     else

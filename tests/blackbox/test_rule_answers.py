@@ -173,6 +173,7 @@ def test_a_failed_attempt_is_replayed_whatever_duplicates_get(shared, behind, ke
 def test_a_duplicate_is_rejected_or_acknowledged_also_when_the_answer_was_not_kept(shared, behind,
                                                                                    key):
     for path in ("/rejects-live", "/acks-small"):
+        behind.then(say(201, {"why": "too long to be kept"}))
         assert marks(shared.post(path, BODY, key=key)) == (201, "not-kept")
     again = shared.post("/rejects-live", BODY, key=key)
     assert again.is_problem(409, "CONFLICT.idempotency.duplicate")

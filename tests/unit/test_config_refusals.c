@@ -33,6 +33,7 @@ static void broken_yaml_is_refused_where_it_breaks(void **state)
         {"a: [1\nb: 2", "2:2: config: ", "not YAML: did not find expected ',' or ']'"},
         {"a: \"\xff\"", "1:5: config: ", "not YAML: invalid leading UTF-8 octet"},
         {HEAD "a: {header:X}{body:/y}\n", "3:14: config: ", "\"{header:NAME}\""},
+        {HEAD "defaults:\n\tttl: 1h\n", "4:1: config: ", "there is a tab in this line"},
         {"- a\n", "1:1: config: ", "not a map"},
         {"x\n", "1:1: config: ", "not a map"},
         {HEAD "--- \n" HEAD, "3:1: config: ", "a second document"},
@@ -92,6 +93,7 @@ static void values_of_the_wrong_kind_or_size_are_refused(void **state)
 {
     static const struct bad cases[] = {
         {HEAD "drain: 10\n", "3:8: drain: ", "'10' is not valid here (expected a span of time"},
+        {HEAD "drain: 10\n", "3:8: drain: ", ": add the unit)"},
         {HEAD "drain: 2h\n", "3:8: drain: ", "'2h' is out of range (expected 0 to 1h)"},
         {HEAD "drain: [1s]\n", "3:8: drain: ", "is a list (expected a span of time"},
         {HEAD "drain:\n", "3:7: drain: ", "has no value (expected a span of time"},
