@@ -101,7 +101,9 @@ static const struct command rows[COMMAND_COUNT] = {
         {.name = "keys forget",
          .summary = "delete a record",
          .synopsis = "KEY [OPTIONS]",
-         .about = "Deletes a record. Under its key the next request is a new operation.",
+         .about = "Deletes a record. Under its key the next request is a new operation. One whose "
+                  "outcome is open (pending, unknown) is forgotten by its token, and not before "
+                  "\"it did not happen\" can be known, as by `pawl keys release`; or with --force.",
          .operand = "KEY",
          .operands_most = 1,
          .flags = {FLAG_TOKEN, FLAG_FORCE, WHICH, FLAG_STORE},

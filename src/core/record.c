@@ -408,13 +408,27 @@ enum record_write record_resolve(struct record *record, int64_t token, int http_
     return RECORD_WRITTEN;
 }
 
+/* Nobody can still be sending, if its owner is dead. */
+static bool is_quiet(struct record *record, const struct record_world *world)
+{
+    int64_t lapsed_at = 0;
+    if (record_lease(record, world, &lapsed_at) == RECORD_LEASE_LAPSED)
+        note_silence(record, lapsed_at);
+    return world->now >= record->quiet_at;
+}
+
 enum record_write record_forget(struct record *record, int64_t token, bool force,
                                 const struct record_world *world)
 {
     if (record_is_gone(record, world->now) || (token != 0 && record->token != token))
         return RECORD_STALE;
-    if (record_lease(record, world, NULL) == RECORD_LEASE_LIVE && !force)
+    bool guarded = !is_final(record) && !force;
+    if (guarded && record_lease(record, world, NULL) == RECORD_LEASE_LIVE)
         return RECORD_LIVE;
+    if (guarded && token == 0)
+        return RECORD_STALE;
+    if (guarded && !is_quiet(record, world))
+        return RECORD_EARLY;
     *record = (struct record){.status = RECORD_ABSENT};
     return RECORD_WRITTEN;
 }

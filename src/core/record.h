@@ -233,7 +233,9 @@ enum record_write record_resolve(struct record *record, int64_t token, int http_
                                  const struct record_world *world);
 
 /* An operator deletes it: WRITTEN (it is ABSENT; the caller deletes, and uses up a token), STALE
- * when `token` is not 0 and not the last one or the record is gone, or LIVE. */
+ * when `token` is not the last one or the record is gone. `token` 0 takes any that is final. What
+ * is pending or unknown is forgotten by its token and once quiet, as it is released, or by force.
+ */
 enum record_write record_forget(struct record *record, int64_t token, bool force,
                                 const struct record_world *world);
 

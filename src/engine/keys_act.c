@@ -34,10 +34,15 @@ static enum keys_end describe_already(const struct store_op *op, struct buf *wha
     return same ? KEYS_SAME : KEYS_LATE;
 }
 
-static void describe_stale(const struct store_op *op, struct buf *what)
+static void describe_stale(const struct store_op *op, const char *force, struct buf *what)
 {
     if (record_is_gone(&op->record, op->store_now))
         buf_add_str(what, "the record is gone; nothing was changed");
+    else if (op->token == 0)
+        buf_printf(what,
+                   "it is %s, and may have happened: name its token, %lld, if you know that it did "
+                   "not, or %s; nothing was changed",
+                   record_status_name(op->record.status), (long long)op->record.token, force);
     else
         buf_printf(what,
                    "token %lld is stale, the current one is %lld; somebody acquired it since: look "
@@ -63,7 +68,7 @@ enum keys_end keys_describe(const struct store_op *op, const char *force, struct
     case RECORD_ALREADY:
         return describe_already(op, what);
     case RECORD_STALE:
-        describe_stale(op, what);
+        describe_stale(op, force, what);
         return KEYS_STALE;
     case RECORD_EARLY:
         describe_early(op, what);

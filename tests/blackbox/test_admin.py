@@ -328,6 +328,19 @@ def test_a_live_lease_needs_force(both, upstream):
     first.result()
 
 
+def test_an_unknown_operation_is_forgotten_by_its_token_only(both, upstream):
+    """found: C-H5"""
+    gateway, admin = both
+    upstream.then(closes())
+    gateway.post("/refunds", {}, "k1")
+    row = admin.keys()[0]
+    answer = admin.act(row["id"], "forget")
+    assert answer.status == 409 and str(row["token"]) in answer.json["detail"]
+    assert admin.act(row["id"], "forget", token=row["token"]).status in (200, 425)
+    assert admin.act(row["id"], "forget", force=True).status in (200, 404)
+    assert admin.keys() == []
+
+
 def test_what_was_forgotten_is_a_new_operation(both, upstream):
     gateway, admin = both
     assert gateway.post("/refunds", {}, "k1").status == 201

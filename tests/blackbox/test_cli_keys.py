@@ -432,6 +432,24 @@ def test_a_lapsed_lease_is_listed_and_settled(gateway, upstream, keys):
     assert post(gateway, "k1")["Idempotency-Status"] == "replayed"
 
 
+@hooks
+def test_what_may_have_happened_is_forgotten_as_it_is_released(gateway, upstream, keys, clock):
+    """found: C-H5"""
+    leave_unknown(gateway, upstream, "k1", "/slow")
+    token = keys.token("k1")
+    ran = keys("forget", "k1")
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert f"name its token, {token}," in ran.stderr and "--force" in ran.stderr
+    ran = keys("forget", "k1", "--token", token)
+    assert ran.returncode == 75 and "too early" in ran.stderr
+    assert post(gateway, "k1", "/slow").status == 409
+    clock.advance(61)
+    assert keys("forget", "k1", "--token", token).returncode == 0
+    assert keys.list() == []
+    leave_unknown(gateway, upstream, "k2", "/slow")
+    assert keys("forget", "k2", "--force").returncode == 0
+
+
 def test_once_forget_returned_the_key_is_new_in_a_running_gateway_too(gateway, upstream, keys):
     first = post(gateway, "k1")
     ran = keys("forget", "k1")

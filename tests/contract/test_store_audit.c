@@ -90,6 +90,7 @@ static void an_act_tells_when_it_was_and_the_token_it_met(void **state)
     int64_t token = proceed(bed, 1);
     act(bed, 1, STORE_DOUBT, token);
     struct store_op op = by_hand(1, STORE_FORGET, 0);
+    op.force = true;
     run(bed, &op);
     struct first first = {.n = 0};
     struct store_audit_list list = {.limit = ALL, .each = note_first, .argument = &first};

@@ -69,7 +69,8 @@ static void a_store_of_format_1_is_brought_forward_with_all_it_holds(void **stat
     assert_int_equal(verdict(bed, 4), RECORD_RESULT_NOT_KEPT);
     assert_true(proceed(bed, 3) > look(bed, 2).token);
     finish(bed, 5, proceed(bed, 5), "new");
-    struct store_op forget = {.kind = STORE_FORGET, .key_hash = key_of(2), .actor = SLICE("me")};
+    struct store_op forget = {
+        .kind = STORE_FORGET, .key_hash = key_of(2), .actor = SLICE("me"), .force = true};
     run(bed, &forget);
     assert_int_equal(forget.write, RECORD_WRITTEN);
     assert_int_equal(number(bed, "SELECT count(*) FROM pawl_audit WHERE actor='me'"), 1);

@@ -213,7 +213,28 @@ static void force_lets_an_operator_act_on_a_live_lease(void **unused)
     }
 }
 
-static void forget_without_a_token_takes_any_record_that_lives(void **unused)
+/* found: C-H5 */
+static void forget_takes_what_is_open_by_its_token_and_once_quiet(void **unused)
+{
+    (void)unused;
+    struct record_world world = world_now(NOW);
+    const enum state open[] = {LAPSED, UNKNOWN, RELEASED_IN_DOUBT, LAPSED_PROBE};
+    for (size_t i = 0; i < sizeof open / sizeof *open; i++) {
+        struct record record = make(open[i], RECORD_UNKNOWN_HOLD), before = record;
+        assert_int_equal(record_forget(&record, 0, false, &world), RECORD_STALE);
+        assert_true(same_bytes(&record, &before));
+        record.quiet_at = NOW + 1;
+        record.expires_at = NOW + TTL;
+        struct record forced = record;
+        assert_int_equal(record_forget(&record, TOKEN, false, &world), RECORD_EARLY);
+        assert_int_equal(record_forget(&forced, 0, true, &world), RECORD_WRITTEN);
+        world.now = NOW + 1;
+        assert_int_equal(record_forget(&record, TOKEN, false, &world), RECORD_WRITTEN);
+        world.now = NOW;
+    }
+}
+
+static void forget_without_a_token_takes_any_record_that_is_final(void **unused)
 {
     (void)unused;
     struct record_world world = world_now(NOW);
@@ -429,7 +450,8 @@ int main(void)
         cmocka_unit_test(every_write_in_every_state_answers_as_written),
         cmocka_unit_test(a_stale_token_changes_nothing_by_any_write_in_any_state),
         cmocka_unit_test(force_lets_an_operator_act_on_a_live_lease),
-        cmocka_unit_test(forget_without_a_token_takes_any_record_that_lives),
+        cmocka_unit_test(forget_takes_what_is_open_by_its_token_and_once_quiet),
+        cmocka_unit_test(forget_without_a_token_takes_any_record_that_is_final),
         cmocka_unit_test(a_begin_of_an_exchange_that_has_sent_acquires_nothing),
         cmocka_unit_test(a_waiter_that_wakes_up_to_an_unknown_record_does_not_probe),
         cmocka_unit_test(an_owner_doubts_and_asks_in_one_step_once),
