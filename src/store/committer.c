@@ -301,7 +301,8 @@ static enum backend_status work(struct committer *c, struct batch *batch)
     apply->backend = c->backend;
     apply->boot = batch->boot;
     apply->world = world_of(c, &apply->state, &batch->held);
-    apply->may_write = !atomic_load(&c->low_on_space) && c->write_at == 0;
+    apply->may_write = !atomic_load(&c->low_on_space) && c->write_at == 0 &&
+                       (c->registered || !c->config.is_serve);
     status = committer_heartbeat(c, apply);
     if (status == BACKEND_OK)
         status = apply_ops(c, batch);
@@ -431,6 +432,18 @@ static bool has_waiters(struct committer *c, bool *ret_queued, int64_t *ret_next
     return any;
 }
 
+/* A serve that found no space to register at its start. False: no batch can go on. */
+static bool register_late(struct committer *c, int64_t boot)
+{
+    if (!c->config.is_serve || c->registered || committer_writes_wait(c, boot))
+        return true;
+    enum backend_status status = committer_register(c);
+    if (status == BACKEND_OK)
+        return true;
+    trouble(c, &(struct batch){.boot = boot}, status);
+    return status == BACKEND_FULL;
+}
+
 bool committer_step(struct committer *c)
 {
     int64_t boot = clock_boot_us();
@@ -444,6 +457,8 @@ bool committer_step(struct committer *c)
     bool stuck = committer_writes_wait(c, boot) && queued;
     if (!queued && next > boot && (!chores || committer_writes_wait(c, boot)))
         return false;
+    if (!register_late(c, boot))
+        return true;
     run_batch(c, boot);
     return !stuck;
 }
@@ -565,5 +580,10 @@ enum backend_status committer_register(struct committer *c)
     atomic_store(&c->forgets, state.forgets);
     atomic_store(&c->seen_at, boot);
     status = c->backend->ops->commit(c->backend, &state, c->config.is_serve);
-    return status == BACKEND_OK ? c->backend->ops->rest(c->backend) : status;
+    if (status == BACKEND_FULL)
+        c->write_at = clock_after(boot, COMMITTER_RETRY_US);
+    if (status != BACKEND_OK)
+        return status;
+    c->registered = c->config.is_serve;
+    return c->backend->ops->rest(c->backend);
 }

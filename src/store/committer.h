@@ -61,6 +61,7 @@ struct committer {
     int64_t retry_at; /* not before; 0: no trouble */
     int64_t write_at; /* no space: when outcomes are tried again; 0: space is there */
     bool backlog;     /* the last sweep found a full slice */
+    bool registered;  /* of a serve: the store names it as the last one */
 
     atomic_llong timeout_us;    /* store_limits, as of now */
     atomic_ullong disk_reserve; /* the same */
@@ -85,7 +86,8 @@ struct committer *committer_new(const struct store_config *config, struct backen
 /* Everything queued must have ended. Closes the backend. */
 void committer_free(struct committer *committer);
 
-/* Registers this process as the store's `serve`. BACKEND_OK or what failed. */
+/* Reads the store, and registers this process as its `serve`. BACKEND_OK or what failed. After
+ * BACKEND_FULL it may go on: it replays, and begins nothing until a later batch registered it. */
 enum backend_status committer_register(struct committer *committer);
 
 /* Does one batch if anything is due. False: nothing was. */

@@ -56,7 +56,7 @@ bool committer_may_go_on(struct committer *c, const struct backend_state *state)
 {
     if (!committer_is_sane(c, state))
         return false;
-    bool taken = c->config.is_serve && state->serve != c->self;
+    bool taken = c->registered && state->serve != c->self;
     if (taken)
         snprintf(
             c->backend->problem, sizeof c->backend->problem,

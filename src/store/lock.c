@@ -92,9 +92,10 @@ int store_lock_life(struct store_lock *lock)
     lock->life = true;
     char text[PID_TEXT_MAX];
     int n = snprintf(text, sizeof text, "%ld\n", (long)getpid());
-    if (ftruncate(lock->fd, 0) != 0 || pwrite(lock->fd, text, (size_t)n, 0) != n)
-        return -errno;
-    return 0;
+    if (ftruncate(lock->fd, 0) == 0 && pwrite(lock->fd, text, (size_t)n, 0) == n)
+        return 0;
+    /* On a full disk the pid is not known; the lock holds. */
+    return errno == ENOSPC || errno == EDQUOT ? 0 : -errno;
 }
 
 bool store_lock_life_held(struct store_lock *lock)

@@ -59,7 +59,7 @@ static bool start(struct store *store, const struct store_config *config, char *
     enum backend_status status = committer_register(committer);
     while (status == BACKEND_BUSY && clock_boot_us() < until)
         status = committer_register(committer);
-    if (status != BACKEND_OK) {
+    if (status != BACKEND_OK && status != BACKEND_FULL) {
         *ret_problem = mem_copy(committer->backend->problem, strlen(committer->backend->problem));
         return false;
     }

@@ -150,6 +150,36 @@ static void under_the_disk_reserve_begins_are_refused_and_outcomes_stored(void *
     assert_int_equal(finish(bed, 2, held, "y"), RECORD_WRITTEN);
 }
 
+/* found: D-B15 */
+static void a_serve_that_starts_on_a_full_disk_replays_and_begins_once_there_is_space(void **state)
+{
+    struct bed *bed = *state;
+    int64_t done = proceed(bed, 1);
+    finish(bed, 1, done, "kept");
+    struct backend *backend = memory_backend_share(bed->backend);
+    bed_close(bed);
+    bed->backend = backend;
+    bed->config.is_serve = true;
+    bed->config.no_thread = true;
+    fail_next(bed, MEMORY_COMMIT_FULL);
+    bed_open(bed);
+    fail_next(bed, MEMORY_COMMIT_FULL);
+    struct store_op replay = begin_on(1), fresh = begin_on(2);
+    step_all(bed, (struct store_op *[]){&replay, &fresh}, 2);
+    while (!store_op_ended(&replay) || !store_op_ended(&fresh))
+        store_step(bed->store);
+    assert_int_equal(replay.verdict, RECORD_REPLAY);
+    outcome_unref(replay.found);
+    assert_int_equal(fresh.status, STORE_FULL);
+    while (fresh.status == STORE_FULL) {
+        fresh = begin_on(2);
+        step_all(bed, (struct store_op *[]){&fresh}, 1);
+        while (!store_op_ended(&fresh))
+            store_step(bed->store);
+    }
+    assert_int_equal(fresh.verdict, RECORD_PROCEED);
+}
+
 static void note(void *argument, const char *what)
 {
     assert_non_null(what);
@@ -306,6 +336,7 @@ int main(void)
 #ifdef PAWL_HOOKS
         T(a_heartbeat_that_failed_is_repeated_before_the_lease_lapses),
 #endif
+        T(a_serve_that_starts_on_a_full_disk_replays_and_begins_once_there_is_space),
         T(under_the_disk_reserve_begins_are_refused_and_outcomes_stored),
         T(after_an_io_error_nothing_is_acknowledged_any_more),
         T(a_store_that_fails_ends_the_process_though_nobody_reads_its_stderr),
