@@ -50,20 +50,16 @@ static const struct slice own_names[] = {
     {"Content-Length", 14},      {"X-Forwarded-For", 15},     {"Trailer", 7},
 };
 
-#define FAMILY_PREFIX SLICE("X-Forwarded-")
-
 /* Whether it says where a request came in, to a reader that takes `_` for `-`, too (CGI). */
 static bool says_origin(struct slice name)
 {
-    static const struct slice names[] = {{"Forwarded", 9}, {"X-Real-IP", 9}};
-    char dashed[12];
-    if (name.len < 9 || !strchr("fFxX", name.at[0]))
+    static const struct slice family = {"X-Forwarded-", 12};
+    if (!strchr("fFxX", name.at[0]))
         return false;
-    for (size_t i = 0; i < sizeof dashed && i < name.len; i++)
-        dashed[i] = name.at[i] == '_' ? '-' : name.at[i];
-    if (name.len > FAMILY_PREFIX.len)
-        return slice_eq_nocase(slice_make(dashed, FAMILY_PREFIX.len), FAMILY_PREFIX);
-    return SLICE_AMONG(slice_make(dashed, name.len), names);
+    if (name.len > family.len)
+        return headers_is_dashed(slice_make(name.at, family.len), family);
+    return headers_is_dashed(name, SLICE("Forwarded")) ||
+           headers_is_dashed(name, SLICE("X-Real-IP"));
 }
 
 static bool may_say_origin(const struct outgoing *out, struct slice name)

@@ -17,7 +17,7 @@
  *   servers read `post` as POST; a rule for POST must not be walked around), versions other than
  *   HTTP/1.0 and HTTP/1.1, names that are no token, control bytes in values (HTAB excepted), HTAB
  *   in the lines of Content-Length, Transfer-Encoding and Host, and in requests Content_Length,
- *   Transfer_Encoding, Idempotency_Key and Idempotency_Token, which CGI-like servers take for the
+ *   Transfer_Encoding, Idempotency_Key, _Token and _Attempt, which CGI-like servers take for the
  *   names with dashes.
  * A host is letters, digits and `-._~`, or an IP literal in brackets; a port has 1 to 5 digits.
  * Bytes 0x80-0xFF in field values are passed on unchanged (obs-text).

@@ -180,7 +180,8 @@ static bool looks_dashed(struct slice name)
     return slice_find(name, '_') >= 0 && (headers_is_dashed(name, SLICE("Content-Length")) ||
                                           headers_is_dashed(name, SLICE("Transfer-Encoding")) ||
                                           headers_is_dashed(name, SLICE("Idempotency-Key")) ||
-                                          headers_is_dashed(name, SLICE("Idempotency-Token")));
+                                          headers_is_dashed(name, SLICE("Idempotency-Token")) ||
+                                          headers_is_dashed(name, SLICE("Idempotency-Attempt")));
 }
 
 static enum http_refusal check_names(const struct headers *headers)

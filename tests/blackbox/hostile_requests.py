@@ -244,6 +244,7 @@ FIELD_LINES = fields(
     ("escape in value", b"X: \x1b[2J"), ("underscored coding", b"Transfer_Encoding: chunked"),
     ("underscored length", b"Content_Length: 5"), ("underscored key", b"Idempotency_Key: other"),
     ("underscored token", b"Idempotency_Token: 1"),
+    ("underscored attempt", b"Idempotency_Attempt: 1"),
 ) + [
     refused(10, "blank before the first field",
             b"POST /hostile HTTP/1.1\r\n Host: pawl.test\r\nContent-Length: 0\r\n\r\n"),
