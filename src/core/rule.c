@@ -333,7 +333,8 @@ static bool is_look_alike(const struct rule *rule, struct slice name)
             return true;
     return rule_is_override(name) || looks_like_a_source(name, &rule->key) ||
            looks_like_a_source(name, &rule->tenant) || looks_like_a_source(name, &rule->probe) ||
-           looks_like_a_source(name, &rule->authorize);
+           looks_like_a_source(name, &rule->authorize) ||
+           looks_like_a_source(name, &rule->once.key);
 }
 
 const struct header *rule_look_alike(const struct rule *rule, const struct headers *headers)

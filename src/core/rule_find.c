@@ -193,7 +193,8 @@ static bool takes_from_path(const struct rule *rule)
     return template_uses(&rule->key, TEMPLATE_PATH) ||
            template_uses(&rule->tenant, TEMPLATE_PATH) ||
            template_uses(&rule->probe, TEMPLATE_PATH) ||
-           template_uses(&rule->authorize, TEMPLATE_PATH);
+           template_uses(&rule->authorize, TEMPLATE_PATH) ||
+           template_uses(&rule->once.key, TEMPLATE_PATH);
 }
 
 /* Nothing in it that any server reads in a way of its own: nearly every path. */

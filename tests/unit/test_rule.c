@@ -288,6 +288,13 @@ static void an_ambiguous_path_whose_readings_all_meet_one_rule_passes_unless_it_
     assert_true(slice_eq(found.path, SLICE("/files/a/x%5Cy")));
     assert_int_equal(find(set, "POST", "/files/a/../../b", &arena, &found), RULE_PATH_AMBIGUOUS);
     assert_int_equal(find(set, "POST", "/files%2Fa", &arena, &found), RULE_PATH_AMBIGUOUS);
+    struct template once;
+    struct slice problem;
+    assert_true(
+        template_compile(SLICE("{path:id}"), TEMPLATE_FOR_KEY, &set->arena, &once, &problem));
+    set->rules[0].once.key = once;
+    assert_int_equal(find(set, "POST", requests[0], &arena, &found), RULE_PATH_AMBIGUOUS);
+    set->rules[0].once.key = (struct template){0};
     key_by_path(set);
     for (size_t i = 0; i < sizeof(requests) / sizeof(requests[0]); i++)
         assert_int_equal(find(set, "POST", requests[i], &arena, &found), RULE_PATH_AMBIGUOUS);
@@ -299,8 +306,9 @@ static void an_ambiguous_path_whose_readings_all_meet_one_rule_passes_unless_it_
 static void a_header_that_looks_like_one_the_rule_judges_by_is_seen(void **state)
 {
     static const char *const rules[] = {"POST /x", NULL};
-    static const char *const named[] = {
-        "X_Merchant_Id", "x-merchant_id", "Idem_Key", "If_Match", "X_Who", "X_Op", "X_HTTP_Method"};
+    static const char *const named[] = {"X_Merchant_Id", "x-merchant_id", "Idem_Key",
+                                        "If_Match",      "X_Who",         "X_Op",
+                                        "X_HTTP_Method", "Order_Ref"};
     struct rule_set *set = make_set(rules);
     struct rule *rule = &set->rules[0];
     struct slice problem;
@@ -315,6 +323,8 @@ static void a_header_that_looks_like_one_the_rule_judges_by_is_seen(void **state
                                  &rule->authorize, &problem));
     assert_true(template_compile(SLICE("/a/{header:X-Op}"), TEMPLATE_FOR_PROBE, &set->arena,
                                  &rule->probe, &problem));
+    assert_true(template_compile(SLICE("{header:Order-Ref}"), TEMPLATE_FOR_KEY, &set->arena,
+                                 &rule->once.key, &problem));
     for (size_t i = 0; i < sizeof(named) / sizeof(named[0]); i++) {
         struct headers headers = {0};
         headers_add(&headers, SLICE("X-Merchant-Id"), SLICE("m"));
