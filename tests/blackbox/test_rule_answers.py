@@ -30,7 +30,7 @@ rules:
   - {name: acks, match: POST /acks, duplicate: ack}
   - {name: acks.204, match: POST /acks-204, duplicate: {ack: 204}}
   - {name: rejects.live, match: POST /rejects-live, duplicate: reject, stream: true}
-  - {name: acks.small, match: POST /acks-small, duplicate: ack, max_response_body: 10}
+  - {name: acks.small, match: POST /acks-small, duplicate: ack, max_response_body: 5}
   - {name: mismatch.422, match: POST /mismatch-422, mismatch: 422}
   - {name: mismatch.400, match: POST /mismatch-400, mismatch: 400}
 """
