@@ -297,7 +297,8 @@ static bool hides(const struct gateway_settings *settings, struct slice header)
 {
     const struct rule_set *rules = settings->rules;
     for (size_t i = 0; settings->log_keys_hashed && i < rules->n; i++)
-        if (template_has(&rules->rules[i].key, TEMPLATE_HEADER, header))
+        if (template_has(&rules->rules[i].key, TEMPLATE_HEADER, header) ||
+            template_has(&rules->rules[i].once.key, TEMPLATE_HEADER, header))
             return true;
     return false;
 }

@@ -111,6 +111,7 @@ tenant: none
 rules:
   - {name: by.payload, match: POST /by-payload, key: "{payload}"}
   - {name: by.header, match: POST /by-header, key: "{header:X-Request-Id}"}
+  - {name: once, match: POST /once, once: {key: "{header:X-Correlation-Id}", duplicate: reject}}
   - {name: by.path, match: "PUT /things/{id}/parts/{part}", key: "{path:id}{path:part}"}
 """
 
@@ -125,7 +126,8 @@ def test_under_hashed_no_line_shows_by_another_field_what_a_key_is_made_of(pawl)
     assert re.fullmatch(r"[0-9a-f]{16}", line["payload_hash"])
     gateway.post("/by-header", {}, headers=[("X-Request-Id", "secret-id")])
     gateway.request("PUT", "/things/secret-id/parts/secret-part", [], b"{}")
-    lines(gateway, 3)
+    gateway.post("/once", {}, "k1", [("X-Correlation-Id", "secret-value")])
+    lines(gateway, 4)
     for n, (method, target, event, shown) in enumerate([
             ("GET", "/things/secret-id?secret-id", "pass", "/things/*"),
             ("GET", "/other", "pass", "/other"),
