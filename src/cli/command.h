@@ -53,6 +53,10 @@
       "the store (default: $PAWL_STORE, $XDG_STATE_HOME/pawl/pawl.db)")                            \
     X(STATUS, "status", 0, "S", "pending|complete|failed|unknown", 0, 0, "of this status")         \
     X(LAPSED, "lapsed", 0, NULL, NULL, 0, 0, "pending, but the owner's lease is over")             \
+    X(UNKNOWN, "unknown", 0, NULL, NULL, 0, 0,                                                     \
+      "all of --rule in doubt: unknown, lapsed, or released in doubt")                             \
+    X(BEFORE, "before", 0, "T", NULL, 0, 0,                                                        \
+      "with --unknown: last tried before this time (2026-01-31T12:00:00Z)")                        \
     X(TENANT, "tenant", 0, "T", NULL, 0, 0, "of this tenant (\"\": of none)")                      \
     X(RULE, "rule", 0, "R", NULL, 0, 0, "of this rule")                                            \
     X(KEY, "key", 0, "K", NULL, 0, 0, "with this key")                                             \

@@ -70,7 +70,8 @@ static const struct command rows[COMMAND_COUNT] = {
          .summary = "say how an unknown operation ended",
          .synopsis = "KEY --token N --status CODE [--header H]... [--body @FILE|TEXT]\n"
                      "KEY --token N --released\n"
-                     "KEY --token N --probe -c FILE [-H 'Authorization: ...']",
+                     "KEY --token N --probe -c FILE [-H 'Authorization: ...']\n"
+                     "--rule R --unknown --before T --status CODE | --released",
          .about =
              "Settles a record whose outcome is unknown: with the answer that duplicates "
              "shall get, or with \"it did not happen\", so that the next attempt does it.\n\n"
@@ -78,9 +79,8 @@ static const struct command rows[COMMAND_COUNT] = {
              "did not happen, anything else leaves it unknown.",
          .operand = "KEY",
          .operands_most = 1,
-         .needs = FLAG_TOKEN,
-         .flags = {FLAG_TOKEN, FLAG_HTTP_STATUS, FLAG_HEADER, FLAG_BODY, FLAG_RELEASED, FLAG_PROBE,
-                   FLAG_CONFIG, FLAG_FORCE, WHICH, FLAG_STORE},
+         .flags = {FLAG_TOKEN, FLAG_UNKNOWN, FLAG_BEFORE, FLAG_HTTP_STATUS, FLAG_HEADER, FLAG_BODY,
+                   FLAG_RELEASED, FLAG_PROBE, FLAG_CONFIG, FLAG_FORCE, WHICH, FLAG_STORE},
          .exits = {NOT_SETTLED,
                    WHICH_RECORD,
                    NO_STORE,
@@ -89,13 +89,14 @@ static const struct command rows[COMMAND_COUNT] = {
     [COMMAND_keys_release] =
         {.name = "keys release",
          .summary = "say that it did not happen",
-         .synopsis = "KEY --token N [OPTIONS]",
-         .about = "Says that it did not happen, as `pawl keys resolve --released` does: the next "
-                  "attempt does it.",
+         .synopsis = "KEY --token N [OPTIONS]\n--rule R --unknown --before T [OPTIONS]",
+         .about =
+             "Says that it did not happen, as `pawl keys resolve --released` does: the next "
+             "attempt does it. With --unknown all records of a rule that are in doubt, each by "
+             "its own token and once it is quiet; prints how many.",
          .operand = "KEY",
          .operands_most = 1,
-         .needs = FLAG_TOKEN,
-         .flags = {FLAG_TOKEN, FLAG_FORCE, WHICH, FLAG_STORE},
+         .flags = {FLAG_TOKEN, FLAG_UNKNOWN, FLAG_BEFORE, FLAG_FORCE, WHICH, FLAG_STORE},
          .exits = {NOT_SETTLED, WHICH_RECORD, NO_STORE, NOT_YET}},
     [COMMAND_keys_forget] =
         {.name = "keys forget",

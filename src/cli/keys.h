@@ -27,6 +27,8 @@ struct keys_options {
     size_t limit;
     bool print_body; /* show */
     int64_t token;   /* 0: not given */
+    bool unknown;    /* resolve, release: all of `rule` in doubt, */
+    int64_t before;  /* last tried before this; 0: not given */
     bool force;
     bool released;      /* resolve */
     bool probe;         /* resolve */

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #define PROBLEM_MAX ((size_t)1024)
+#define MANY_MOST ((size_t)100000) /* of one status at once */
 
 /* ---- what came of it ---- */
 
@@ -23,21 +24,21 @@ int keys_say(const struct keys_options *options, const struct keys_row *row, int
     return code;
 }
 
+static const int codes[] = {
+    [KEYS_DONE] = EXIT_DONE,         [KEYS_SAME] = EXIT_DONE,       [KEYS_LATE] = EXIT_FINAL_ERROR,
+    [KEYS_STALE] = EXIT_FINAL_ERROR, [KEYS_EARLY] = EXIT_TRY_AGAIN, [KEYS_LIVE] = EXIT_TRY_AGAIN,
+};
+
 static int explain(const struct keys_options *options, const struct keys_row *row,
                    const struct store_op *op)
 {
     BUF_AUTO struct buf what = buf_make(SIZE_MAX);
-    static const int codes[] = {
-        [KEYS_DONE] = EXIT_DONE,        [KEYS_SAME] = EXIT_DONE,
-        [KEYS_LATE] = EXIT_FINAL_ERROR, [KEYS_STALE] = EXIT_FINAL_ERROR,
-        [KEYS_EARLY] = EXIT_TRY_AGAIN,  [KEYS_LIVE] = EXIT_TRY_AGAIN,
-    };
     int code = codes[keys_describe(op, "use --force", &what)];
     buf_add_char(&what, '\0');
     return keys_say(options, row, code, buf_ok(&what) ? what.at : "done, but memory ran out");
 }
 
-int keys_act(struct keys_session *session, const struct keys_row *row, struct store_op *op)
+static int run_act(struct keys_session *session, const struct keys_row *row, struct store_op *op)
 {
     BUF_AUTO struct buf actor = buf_make(STORE_ACTOR_MAX);
     op->key_hash = row->store.key_hash;
@@ -45,12 +46,94 @@ int keys_act(struct keys_session *session, const struct keys_row *row, struct st
     keys_add_actor(&actor);
     op->actor = buf_ok(&actor) ? buf_slice(&actor) : SLICE("cli");
     int code = keys_run(session, op);
+    op->actor = slice_of(NULL);
+    return code;
+}
+
+int keys_act(struct keys_session *session, const struct keys_row *row, struct store_op *op)
+{
+    int code = run_act(session, row, op);
     return code == EXIT_DONE ? explain(session->options, row, op) : code;
 }
+
+/* ---- many at once ---- */
+
+/* What came of each, by enum keys_end. */
+struct tally {
+    size_t ends[KEYS_LIVE + 1];
+    int64_t seconds; /* the longest that one is too early by */
+};
+
+static int settle_row(struct keys_session *session, const struct keys_row *row,
+                      const struct store_op *act, struct tally *tally)
+{
+    BUF_AUTO struct buf what = buf_make(SIZE_MAX);
+    bool meant = record_in_doubt(&row->store.record, row->lease) &&
+                 row->lease != RECORD_LEASE_LIVE &&
+                 row->store.record.started_at < session->options->before;
+    if (!meant)
+        return EXIT_DONE;
+    struct store_op op = *act;
+    op.token = row->store.record.token;
+    op.force = session->options->force;
+    int code = run_act(session, row, &op);
+    if (code != EXIT_DONE)
+        return code;
+    enum keys_end end = keys_describe(&op, "", &what);
+    tally->ends[end]++;
+    int64_t left = keys_seconds_left(op.store_now, op.record.quiet_at);
+    if (end == KEYS_EARLY && left > tally->seconds)
+        tally->seconds = left;
+    return EXIT_DONE;
+}
+
+/* Those of one status; each is settled by the token that the list showed. */
+static int settle_status(struct keys_session *session, const struct store_op *act,
+                         struct tally *tally)
+{
+    KEYS_FOUND_AUTO struct keys_found found = {0};
+    int code = keys_collect(session, MANY_MOST, &found);
+    for (const struct keys_row *row = found.first; row && code == EXIT_DONE; row = row->next)
+        code = settle_row(session, row, act, tally);
+    return code;
+}
+
+static int sum_up(const struct tally *tally)
+{
+    size_t later = tally->ends[KEYS_EARLY] + tally->ends[KEYS_LIVE];
+    size_t changed = tally->ends[KEYS_STALE] + tally->ends[KEYS_LATE];
+    printf("%zu settled, %zu too early, %zu changed meanwhile\n",
+           tally->ends[KEYS_DONE] + tally->ends[KEYS_SAME], later, changed);
+    if (later > 0)
+        fprintf(stderr, "try again in %lld s\n", (long long)(tally->seconds ? tally->seconds : 1));
+    return later > 0 ? EXIT_TRY_AGAIN : changed > 0 ? EXIT_FINAL_ERROR : EXIT_DONE;
+}
+
+static int settle_many(const struct keys_options *options, const struct store_op *act)
+{
+    if (options->key.at || options->once.at || options->token || !options->rule.at ||
+        options->before == 0)
+        return command_misused(options->command,
+                               "--unknown goes with --rule R and --before T, and no KEY or token");
+    KEYS_SESSION_AUTO struct keys_session session = {0};
+    struct keys_options wanted = *options;
+    struct tally tally = {.seconds = 0};
+    int code = keys_open(&session, &wanted);
+    static const enum record_status open[] = {RECORD_UNKNOWN, RECORD_PENDING};
+    for (size_t i = 0; i < 2 && code == EXIT_DONE; i++) {
+        wanted.status = open[i];
+        code = settle_status(&session, act, &tally);
+    }
+    return code == EXIT_DONE ? sum_up(&tally) : code;
+}
+
+/* ---- one ---- */
 
 /* Finds the record and does `op` to it. */
 static int settle(const struct keys_options *options, struct store_op *op)
 {
+    if (options->unknown)
+        return settle_many(options, op);
     KEYS_SESSION_AUTO struct keys_session session = {0};
     KEYS_FOUND_AUTO struct keys_found found = {0};
     struct keys_row *row = NULL;
@@ -92,8 +175,20 @@ static int make_outcome(const struct keys_options *options, struct outcome **ret
 
 /* ---- the acts ---- */
 
+/* What is settled is named by its token. */
+static int ask_for_token(const struct keys_options *options)
+{
+    if (options->token > 0 || options->unknown)
+        return EXIT_DONE;
+    return command_misused(options->command,
+                           "needs --token N, the one that `pawl keys show` prints");
+}
+
 int keys_release(const struct keys_options *options)
 {
+    int code = ask_for_token(options);
+    if (code != EXIT_DONE)
+        return code;
     struct store_op op = {.kind = STORE_RELEASE_SETTLED};
     return settle(options, &op);
 }
@@ -102,6 +197,11 @@ int keys_release(const struct keys_options *options)
 static int review(const struct keys_options *options)
 {
     bool has_answer = options->http_status || options->body;
+    int code = ask_for_token(options);
+    if (code != EXIT_DONE)
+        return code;
+    if (options->probe && options->unknown)
+        return command_misused(options->command, "--probe settles one record, named by its KEY");
     if (options->released && (has_answer || options->headers.n > 0))
         return command_misused(options->command, "--released has no status, header or body");
     if (options->probe && (has_answer || options->released || options->force))

@@ -433,6 +433,56 @@ def test_a_lapsed_lease_is_listed_and_settled(gateway, upstream, keys):
 
 
 @hooks
+def test_all_of_a_rule_in_doubt_are_settled_at_once_each_by_its_token(gateway, upstream, keys,
+                                                                     clock):
+    for key, target in (("k1", "/slow"), ("k2", "/slow"), ("d1", "/again"), ("other", "/refunds")):
+        upstream.then(closes())
+        post(gateway, key, target)
+    post(gateway, "done", "/slow")
+    upstream.then(say(503, effect=False))
+    post(gateway, "sure", "/again")
+    every = ("--unknown", "--before", "2100-01-01T00:00:00Z")
+    ran = keys("release", "--rule", "refunds.slow", *every)
+    assert ran.returncode == 75, ran.stderr
+    assert ran.stdout == "0 settled, 2 too early, 0 changed meanwhile\n"
+    clock.advance(61)
+    assert keys("release", "--rule", "refunds.slow", "--unknown", "--before",
+                "2020-01-01T00:00:00Z").stdout.startswith("0 settled, 0 too early")
+    ran = keys("release", "--rule", "refunds.slow", *every)
+    assert (ran.returncode, ran.stdout) == (0, "2 settled, 0 too early, 0 changed meanwhile\n")
+    ran = keys("resolve", "--rule", "refunds.again", *every, "--status", 201, "--body", "done")
+    assert (ran.returncode, ran.stdout) == (0, "1 settled, 0 too early, 0 changed meanwhile\n")
+    states = {row["key"]: (row["status"], row["in_doubt"]) for row in keys.list()}
+    assert states == {"k1": ("pending", False), "k2": ("pending", False),
+                      "done": ("complete", False), "d1": ("complete", False),
+                      "sure": ("pending", False), "other": ("unknown", True)}
+    audit = [json.loads(line) for line in keys("audit", "--json").stdout.splitlines()]
+    assert [(act["act"], act["key"]) for act in audit] == [("release", "k1"), ("release", "k2"),
+                                                           ("resolve", "d1")]
+
+
+@hooks
+def test_a_release_in_doubt_is_settled_as_an_unknown_outcome_is(gateway, upstream, keys, clock):
+    upstream.then(closes())
+    post(gateway, "k1", "/again")
+    token = keys.token("k1")
+    assert keys("release", "k1", "--token", token).returncode == 75
+    clock.advance(61)
+    assert keys("release", "k1", "--token", token).returncode == 0
+    assert keys.show("k1")["in_doubt"] is False
+
+
+@pytest.mark.parametrize("arguments", [
+    ["k1", "--rule", "r", "--unknown", "--before", "2100-01-01T00:00:00Z"],
+    ["--unknown", "--before", "2100-01-01T00:00:00Z"], ["--rule", "r", "--unknown"],
+    ["--rule", "r", "--unknown", "--before", "soon"],
+    ["--rule", "r", "--unknown", "--before", "2100-01-01T00:00:00Z", "--token", "1"]])
+def test_many_are_settled_by_rule_and_time_only(gateway, keys, arguments):
+    ran = keys("release", *arguments)
+    assert ran.returncode == 2 and "--before" in ran.stderr
+
+
+@hooks
 def test_what_may_have_happened_is_forgotten_as_it_is_released(gateway, upstream, keys, clock):
     """found: C-H5"""
     leave_unknown(gateway, upstream, "k1", "/slow")
