@@ -36,7 +36,7 @@ rules:
   - name: files.put
     match: PUT /files/{name}
     settle: 0
-    unknown: {probe: "GET /files/x"}
+    unknown: {probe: "GET /files/by-key/{key}"}
 """
 
 
