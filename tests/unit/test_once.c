@@ -154,6 +154,23 @@ static void its_answer_stays_while_one_of_them_may_replay_it(void **state)
     assert_false(rejects.kept);
 }
 
+/* Who waited for it inside its window must find it complete. */
+static void a_value_outlasts_those_who_wait_for_it(void **state)
+{
+    (void)state;
+    struct record record = {.status = RECORD_ABSENT};
+    struct record_begin begin = a_begin(RECORD_UNKNOWN_HOLD);
+    struct record_world world = world_now(NOW);
+    struct record_final final = {RECORD_COMPLETE, 201, true};
+    bool changed;
+    begin.once_ttl_us = 10;
+    begin.once_window = true;
+    begin.least_us = 30;
+    record_begin(&record, &begin, &world, NEXT, &changed);
+    assert_int_equal(record_finish(&record, NEXT, &final, NOW + 20), RECORD_WRITTEN);
+    assert_int_equal(record.once_until, NOW + 50);
+}
+
 static void a_failed_record_holds_no_value(void **state)
 {
     (void)state;
@@ -186,6 +203,7 @@ int main(void)
         cmocka_unit_test(every_holder_gets_the_contracts_decision),
         cmocka_unit_test(a_record_stays_while_one_of_its_names_lives),
         cmocka_unit_test(its_answer_stays_while_one_of_them_may_replay_it),
+        cmocka_unit_test(a_value_outlasts_those_who_wait_for_it),
         cmocka_unit_test(a_failed_record_holds_no_value),
         cmocka_unit_test(what_is_in_doubt_never_frees_its_value),
     };
