@@ -19,7 +19,7 @@ struct trap {
 
 static struct trap crash_trap = {.signal = SIGKILL};
 static struct trap stop_trap = {.signal = SIGSTOP};
-static struct trap hang_trap; /* that thread alone, for as long as $PAWL_HANG_WHILE exists */
+static struct trap hang_trap; /* that thread alone, at every pass, while $PAWL_HANG_WHILE exists */
 
 static enum crash_point point_named(struct slice name)
 {
@@ -63,12 +63,13 @@ static void trap_pass(struct trap *trap, enum crash_point point)
 {
     if (trap->point == point && atomic_load(&trap->passes_left) > 0 &&
         atomic_fetch_sub(&trap->passes_left, 1) == 1)
-        trap->signal ? (void)raise(trap->signal) : hang();
+        raise(trap->signal);
 }
 
 void crash_pass(enum crash_point point)
 {
-    trap_pass(&hang_trap, point);
+    if (hang_trap.point == point && atomic_load(&hang_trap.passes_left) > 0)
+        hang();
     trap_pass(&stop_trap, point);
     trap_pass(&crash_trap, point);
 }

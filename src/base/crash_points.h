@@ -39,6 +39,7 @@
     X(after_probe_answer)                                                                          \
     X(before_release_commit)                                                                       \
     X(before_doubt_commit)                                                                         \
+    X(inside_look_up)                                                                              \
     X(before_reload)                                                                               \
     X(inside_reload)                                                                               \
     X(after_reload)                                                                                \

@@ -42,7 +42,7 @@ bool check_start(const struct config *config, const char *store_path, char **ret
            resolve_address(&config->listen, &address, &len, ret_problem) &&
            (config->admin.host.len == 0 ||
             resolve_address(&config->admin, &address, &len, ret_problem)) &&
-           settings_of(config, &settings, ret_problem) &&
+           settings_of(config, -1, &settings, ret_problem) &&
            (!store_path || folder_is_there(store_path, ret_problem));
 }
 

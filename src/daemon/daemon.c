@@ -116,7 +116,7 @@ static int start_gateway(struct parts *parts, const struct config *config)
     struct gateway_settings settings;
     char *problem = NULL;
     if (!resolve_address(&config->listen, &wanted.listen, &wanted.listen_len, &problem) ||
-        !settings_of(config, &settings, &problem))
+        !settings_of(config, -1, &settings, &problem))
         return complain(problem);
     parts->gateway = gateway_start(&wanted, &settings, &problem);
     return parts->gateway ? EXIT_DONE : complain(problem);
@@ -223,6 +223,7 @@ static void reload(struct parts *parts)
         .path = parts->options->config_path,
         .started = parts->options->config,
         .threads = loop_threads(parts->options->config),
+        .signals = parts->signals,
         .store = parts->store,
         .engine = parts->engine,
         .gateway = parts->gateway,

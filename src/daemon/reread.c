@@ -58,7 +58,8 @@ static bool apply(const struct reread *reread, const struct config *config)
     struct gateway_settings settings;
     struct store_limits limits = limits_of(config);
     char *problem MEM_AUTO = NULL;
-    if (limits_fit(config, reread->threads, &problem) && settings_of(config, &settings, &problem) &&
+    if (limits_fit(config, reread->threads, &problem) &&
+        settings_of(config, reread->signals, &settings, &problem) &&
         store_configure(reread->store, &limits) && gateway_reload(reread->gateway, &settings)) {
         engine_set_cache(reread->engine, config->cache);
         return true;

@@ -2,9 +2,17 @@
 #include "daemon/resolve.h"
 
 #include "base/buf.h"
+#include "base/check.h"
+#include "base/crash.h"
 #include "base/mem.h"
+#include "base/thread.h"
+#include <errno.h>
 #include <netdb.h>
+#include <poll.h>
+#include <stdatomic.h>
 #include <stdio.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #define PROBLEM_MAX ((size_t)1024)
 
@@ -41,12 +49,8 @@ bool resolve_address(const struct config_address *address, struct sockaddr_stora
     return true;
 }
 
-bool resolve_upstream(const struct config_address *address, struct http_upstream *ret_upstream,
-                      char **ret_problem)
+static void take(struct addrinfo *found, struct http_upstream *ret_upstream)
 {
-    struct addrinfo *found = look_up(address, false, ret_problem);
-    if (!found)
-        return false;
     struct http_upstream upstream = {.address_len = found->ai_addrlen};
     memcpy(&upstream.address, found->ai_addr, found->ai_addrlen);
     if (found->ai_next) {
@@ -55,5 +59,104 @@ bool resolve_upstream(const struct config_address *address, struct http_upstream
     }
     freeaddrinfo(found);
     *ret_upstream = upstream;
-    return true;
+}
+
+bool resolve_upstream(const struct config_address *address, struct http_upstream *ret_upstream,
+                      char **ret_problem)
+{
+    struct addrinfo *found = look_up(address, false, ret_problem);
+    if (found)
+        take(found, ret_upstream);
+    return found;
+}
+
+/* ---- on a thread of its own ---- */
+
+/* Belongs to two threads, whichever of them ends last. */
+struct look_up {
+    atomic_int refs;
+    struct config_address address; /* its host is the job's own copy */
+    char *host;
+    struct addrinfo *found; /* with `done`, as the problem */
+    char *problem;
+    int done; /* eventfd */
+};
+
+static void look_up_unref(struct look_up *job)
+{
+    if (atomic_fetch_sub(&job->refs, 1) > 1)
+        return;
+    if (job->found)
+        freeaddrinfo(job->found);
+    if (job->done >= 0)
+        close(job->done);
+    mem_free(job->problem);
+    mem_free(job->host);
+    mem_free(job);
+}
+
+static void run_look_up(void *argument)
+{
+    struct look_up *job = argument;
+    uint64_t one = 1;
+    CRASH_POINT(inside_look_up);
+    job->found = look_up(&job->address, false, &job->problem);
+    CHECK(write(job->done, &one, sizeof one) == sizeof one);
+    look_up_unref(job);
+}
+
+static struct look_up *look_up_new(const struct config_address *address)
+{
+    struct look_up *job = mem_zalloc(1, sizeof *job);
+    if (!job)
+        return NULL;
+    atomic_init(&job->refs, 1);
+    job->address = *address;
+    job->host = mem_copy(address->host.at, address->host.len);
+    job->done = eventfd(0, EFD_CLOEXEC);
+    if (job->host && job->done >= 0) {
+        job->address.host = slice_make(job->host, address->host.len);
+        return job;
+    }
+    look_up_unref(job);
+    return NULL;
+}
+
+/* Whether it ended before `stop_fd` had something to say. */
+static bool await(const struct look_up *job, int stop_fd)
+{
+    struct pollfd ends[2] = {{.fd = job->done, .events = POLLIN},
+                             {.fd = stop_fd, .events = POLLIN}};
+    while (poll(ends, 2, -1) < 0 && errno == EINTR)
+        ;
+    return (ends[0].revents & POLLIN) != 0;
+}
+
+bool resolve_upstream_until(const struct config_address *address, int stop_fd,
+                            struct http_upstream *ret_upstream, char **ret_problem)
+{
+    static const char left[] = "a signal came while the name of `upstream:` was looked up";
+    struct thread thread;
+    struct look_up *job = look_up_new(address);
+    if (!job)
+        return false;
+    atomic_store(&job->refs, 2);
+    if (!thread_start(&thread, "pawl-resolve", run_look_up, job)) {
+        look_up_unref(job);
+        look_up_unref(job);
+        return false;
+    }
+    thread_detach(&thread);
+    bool ended = await(job, stop_fd);
+    bool found = ended && job->found;
+    if (found)
+        take(job->found, ret_upstream);
+    else
+        *ret_problem = ended ? job->problem : mem_copy(left, strlen(left));
+    if (ended) {
+        job->found = NULL;
+        job->problem = NULL;
+    }
+    look_up_unref(job);
+    return found;
 }

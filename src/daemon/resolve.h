@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Addresses of the config, made ready for bind and connect. Blocks: start-up only. */
+/* Addresses of the config, made ready for bind and connect. */
 #ifndef PAWL_DAEMON_RESOLVE_H
 #define PAWL_DAEMON_RESOLVE_H
 
 #include "config/config.h"
 #include "http/pool.h"
 
-/* Resolves host and port to listen on. False: `*ret_problem` (mem_free) is one line that says why.
+/* Resolves host and port to listen on. Blocks: start-up only. False: `*ret_problem` (mem_free) is
+ * one line that says why.
  */
 bool resolve_address(const struct config_address *address, struct sockaddr_storage *ret_address,
                      unsigned *ret_len, char **ret_problem);
@@ -14,5 +15,10 @@ bool resolve_address(const struct config_address *address, struct sockaddr_stora
 /* Resolves host and port to connect to, its first two addresses. As resolve_address. */
 bool resolve_upstream(const struct config_address *address, struct http_upstream *ret_upstream,
                       char **ret_problem);
+
+/* The same on a thread of its own, which is left alone, and false, as soon as `stop_fd` is
+ * readable: a resolver that does not answer holds up nothing else. */
+bool resolve_upstream_until(const struct config_address *address, int stop_fd,
+                            struct http_upstream *ret_upstream, char **ret_problem);
 
 #endif

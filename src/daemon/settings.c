@@ -22,7 +22,7 @@ size_t loop_threads(const struct config *config)
     return cores > 0 ? (size_t)cores : 1;
 }
 
-bool settings_of(const struct config *config, struct gateway_settings *ret_settings,
+bool settings_of(const struct config *config, int stop_fd, struct gateway_settings *ret_settings,
                  char **ret_problem)
 {
     struct gateway_settings settings = {
@@ -46,7 +46,11 @@ bool settings_of(const struct config *config, struct gateway_settings *ret_setti
         .cors = config->cors,
         .public_url = config->public_url,
     };
-    if (!resolve_upstream(&config->upstream, &settings.upstream, ret_problem))
+    struct http_upstream *upstream = &settings.upstream;
+    bool known = stop_fd < 0
+                     ? resolve_upstream(&config->upstream, upstream, ret_problem)
+                     : resolve_upstream_until(&config->upstream, stop_fd, upstream, ret_problem);
+    if (!known)
         return false;
     *ret_settings = settings;
     return true;

@@ -7,8 +7,9 @@
 #include "gateway/gateway.h"
 
 /* Fills what a reload may change; the rules are the config's own reference. Resolves the upstream's
- * name, and blocks for that. False: `*ret_problem` (mem_free) is one line that says why. */
-bool settings_of(const struct config *config, struct gateway_settings *ret_settings,
+ * name, and blocks for that, until `stop_fd` (-1: none) is readable. False: `*ret_problem`
+ * (mem_free) is one line that says why. */
+bool settings_of(const struct config *config, int stop_fd, struct gateway_settings *ret_settings,
                  char **ret_problem);
 
 /* How many loops it asks for. */

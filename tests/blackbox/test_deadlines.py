@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import socket
 from pathlib import Path
 from typing import Iterator
 
 import pytest
 
-from upstream import Upstream
+from upstream import Upstream, say
 from wire import Answer, Later, eventually
 
 CONFIG = """
@@ -25,10 +26,9 @@ PATIENT = [("X-Request-Timeout", "1000")]
 
 @pytest.fixture
 def hung(pawl, tmp_path: Path):
-    """Makes a gateway whose store hangs at a point until the file that is returned is removed."""
+    """Makes a gateway that hangs at a point while the file that is returned exists."""
     def make(point: str):
         file = tmp_path / "hang"
-        file.touch()
         gateway = pawl(CONFIG, started=False)
         gateway.start(PAWL_HANG_AT=point, PAWL_HANG_WHILE=str(file))
         return gateway, file
@@ -55,7 +55,8 @@ def in_time(clock, client: Later, most: float) -> Answer:
 def test_a_begin_under_a_hung_disk_is_answered_in_the_client_s_time_and_goes_on(hung, upstream,
                                                                                  clock):
     """found: D-B8"""
-    gateway, disk = hung("inside_batch:1")
+    gateway, disk = hung("inside_batch")
+    disk.touch()
     client = Later(lambda: gateway.post("/refunds", {}, key="k1", headers=PATIENT))
     answer = in_time(clock, client, 3)
     assert answer.is_problem(504, "DEPENDENCY.timeout") and answer.json["retryable"]
@@ -70,7 +71,8 @@ def test_a_begin_under_a_hung_disk_is_answered_in_the_client_s_time_and_goes_on(
 def test_a_begin_under_a_hung_disk_without_a_timeout_is_refused_and_does_nothing(hung, upstream,
                                                                                  clock):
     """found: D-B8: it hung for as long as the disk."""
-    gateway, disk = hung("inside_batch:1")
+    gateway, disk = hung("inside_batch")
+    disk.touch()
     client = Later(lambda: gateway.post("/refunds", {}, key="k1"))
     answer = in_time(clock, client, 60)
     assert answer.is_problem(503, "DEPENDENCY.store_unavailable")
@@ -112,23 +114,52 @@ def test_a_connect_into_a_black_hole_is_answered_in_the_client_s_time(pawl, upst
 
 def test_a_release_that_the_store_does_not_take_tells_of_no_effect(hung, upstream, clock):
     """found: D-B8"""
-    gateway, disk = hung("inside_batch:2")
-    upstream.stop()
+    gateway, disk = hung("inside_batch")
+    gate = upstream.gate()
+    upstream.then(say(503, effect=False, gate=gate))
     client = Later(lambda: gateway.post("/refunds", {}, key="k1"))
+    gate.wait_for()
+    disk.touch()
+    gate.open()
     answer = in_time(clock, client, 60)
-    assert answer.is_problem(503, "DEPENDENCY.unavailable"), answer.body
+    assert answer.is_problem(503, "DEPENDENCY.store_unavailable")
     assert not answer.json["safe_new_key"]
     disk.unlink()
 
 
 def test_an_outcome_that_the_store_does_not_take_tells_of_one(hung, upstream, clock):
     """found: D-B8"""
-    gateway, disk = hung("inside_batch:2")
+    gateway, disk = hung("inside_batch")
+    gate = upstream.hold()
     client = Later(lambda: gateway.post("/refunds", {}, key="k1"))
-    upstream.wait_for(1)
+    gate.wait_for()
+    disk.touch()
+    gate.open()
     answer = in_time(clock, client, 60)
     assert answer.is_problem(503, "DEPENDENCY.outcome_not_stored")
     disk.unlink()
     again = gateway.post_up("/refunds", {}, key="k1")
     assert (again.status, again["Idempotency-Status"]) == (201, "replayed")
     assert upstream.effects() == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_resolver_that_does_not_answer_holds_up_no_signal(hung, number):
+    """found: D-P4: SIGTERM waited for the name of a reload."""
+    gateway, resolver = hung("inside_look_up")
+    resolver.touch()
+    gateway.signal(signal.SIGHUP)
+    eventually(lambda: threads_named(gateway, "pawl-resolve"), "the look-up")
+    assert gateway.request("GET", "/x").status == 200
+    gateway.signal(number)
+    if number == signal.SIGTERM:
+        assert gateway.wait() == 0
+    eventually(lambda: any(line["event"] == "config_refused" for line in gateway.log), "its end")
+    if number == signal.SIGHUP:  # and is done now
+        resolver.unlink()
+        eventually(lambda: any(line["event"] == "config_reloaded" for line in gateway.log), "it")
+
+
+def threads_named(gateway, name: str) -> bool:
+    tasks = Path(f"/proc/{gateway.process.pid}/task")
+    return any((task / "comm").read_text("ascii").strip() == name for task in tasks.iterdir())

@@ -109,6 +109,7 @@ SCENES = {
     "after_probe_answer": Scene(reply=LOST, policies=("probe",)),
     "before_release_commit": Scene(reply=say(503, effect=False)),
     "before_doubt_commit": Scene(reply=LOST),
+    "inside_look_up": Scene(reload_between),
     "before_reload": Scene(reload_between),
     "inside_reload": Scene(reload_between),
     "after_reload": Scene(reload_between),
