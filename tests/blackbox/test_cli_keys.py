@@ -435,6 +435,7 @@ def test_a_lapsed_lease_is_listed_and_settled(gateway, upstream, keys):
 @hooks
 def test_all_of_a_rule_in_doubt_are_settled_at_once_each_by_its_token(gateway, upstream, keys,
                                                                      clock):
+    """found: C-M5"""
     for key, target in (("k1", "/slow"), ("k2", "/slow"), ("d1", "/again"), ("other", "/refunds")):
         upstream.then(closes())
         post(gateway, key, target)

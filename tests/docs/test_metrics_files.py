@@ -82,6 +82,7 @@ def test_promtool_accepts_the_rules(path):
 
 
 def test_alerts_stand_when_they_should_and_only_then():
+    """found: B-F9, B-F10: a sweep that stands still alerts; a route without a key does not."""
     ran = promtool("test", "rules", ROOT / "tests/docs/alerts.test.yml")
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
