@@ -23,11 +23,19 @@ rules:
   - name: refunds.create
     match: POST /refunds
 """
+_PROBE = _RULE + f'''    unknown: {{probe: "GET /refunds/by-key/{{key}}"}}
+    probe_status: 201
+    settle: {SETTLE}s
+'''
 CONFIGS = {
     "hold": _RULE + "    unknown: hold\n",
-    "probe": _RULE + f'    unknown: {{probe: "GET /refunds/by-key/{{key}}"}}\n'
-                     f"    probe_status: 201\n    settle: {SETTLE}s\n",
+    "probe": _PROBE,
+    # No attempt repeats a key: what must not happen twice is known by the body alone.
+    "once": _PROBE + f'    once: {{key: "{{body:/of}}", ttl: {TTL}s, duplicate: replay}}\n',
 }
+
+
+BY_KEY = ("hold", "probe")  # policies whose operations are known by their key
 
 
 def died(gateway: Gateway) -> bool:
@@ -53,6 +61,7 @@ class Operations:
         self.answered: dict[str, Answer] = {}  # outcomes that were told
         self.reply: Reply | None = None  # the answer to an effect, once for each key
         self._met: set[str] = set()
+        self._attempts = 0
         upstream.default = self._serve
 
     def _serve(self, request: Request) -> Reply:
@@ -60,20 +69,29 @@ class Operations:
         if request.method == "GET":
             known = any(done["Idempotency-Key"] == key for done in self.upstream.done)
             return say(200, {"found": key}) if known else say(404)
-        first = key not in self._met
-        self._met.add(key)
+        name = self._name(request)
+        first = name not in self._met
+        self._met.add(name)
         if self.reply and first:
             return self.reply
         return self.upstream.created(request)
 
+    def _name(self, request: Request) -> str | None:
+        """Of the operation that it belongs to."""
+        return request.json["of"] if self.policy == "once" else request["Idempotency-Key"]
+
     def effects(self, key: str) -> int:
-        return sum(done["Idempotency-Key"] == key for done in list(self.upstream.done))
+        return sum(self._name(done) == key for done in list(self.upstream.done))
+
+    def _client_key(self, key: str) -> str:
+        self._attempts += 1
+        return f"{key}.{self._attempts}" if self.policy == "once" else key
 
     def _attempt(self, key: str) -> Answer | None:
         body, headers = self.sent[key]
         try:
-            return eventually(lambda: self._decided(
-                self.gateway.post("/refunds", body, key=key, headers=headers)), "an answer")
+            return eventually(lambda: self._decided(self.gateway.post(
+                "/refunds", body, key=self._client_key(key), headers=headers)), "an answer")
         except (Broken, OSError):
             return None
 
@@ -84,7 +102,7 @@ class Operations:
 
     def send(self, key: str, body: Any = None, headers: Headers = ()) -> Answer | None:
         """None: no answer, or not all of it."""
-        self.sent[key] = ({"of": key} if body is None else body, headers)
+        self.sent[key] = ({"of": key, **(body or {})}, headers)
         answer = self._attempt(key)
         if answer is not None and answer["Idempotency-Status"] in ANSWERED:
             self.answered[key] = answer
@@ -119,7 +137,7 @@ class Operations:
         answer = self.retry(key)
         if answer["Error-Code"] == "CONFLICT.idempotency.result_not_kept":
             assert self.effects(key) == 1
-        elif self.policy == "probe" or answer.status == 201:
+        elif self.policy != "hold" or answer.status == 201:
             assert (answer.status, self.effects(key)) == (201, 1), answer.head
         else:
             assert answer.is_problem(409, "CONFLICT.idempotency.outcome_unknown")

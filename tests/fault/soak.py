@@ -2,7 +2,7 @@
 """Many clients that retry, an upstream that fails at random, and a gateway killed with kill -9
 again and again. Exits 1 when an effect happened twice or an answer was lost.
 
-usage: soak.py [--seconds N] [--policy hold|probe|retry] [--clients N] [--seed N]
+usage: soak.py [--seconds N] [--policy hold|probe|retry|once] [--clients N] [--seed N]
 """
 from __future__ import annotations
 
@@ -40,8 +40,12 @@ CONFIGS = {
     "probe": _RULE + '    unknown: {probe: "GET /refunds/by-key/{key}"}\n'
                      f"    probe_status: 201\n    settle: {SETTLE}s\n",
     "retry": _RULE + "    unknown: retry\n",
+    # No attempt repeats a key: what must not happen twice is known by the body alone.
+    "once": _RULE + '    unknown: {probe: "GET /refunds/by-key/{key}"}\n'
+                    f"    probe_status: 201\n    settle: {SETTLE}s\n"
+                    '    once: {key: "{body:/of}", ttl: 1h, duplicate: replay}\n',
 }
-SETTLES_ALL = ("probe", "retry")  # policies under which no operation may stay without an outcome
+SETTLES_ALL = ("probe", "retry", "once")  # under these no operation stays without an outcome
 
 
 class Service:
@@ -59,9 +63,10 @@ class Service:
         self.upstream.default = self._serve
 
     def _serve(self, request: Request) -> Reply:
-        key = request["Idempotency-Key"] or ""
         if request.method == "GET":
+            key = request.target.rpartition("/")[2].partition("~")[0]
             return say(200, {"found": key}) if self.effects[key] else say(404)
+        key = request.json["of"]
         with self.lock:
             if self.dedupes and key in self.final:
                 return self.final[key]
@@ -90,8 +95,9 @@ class Service:
 class Crowd:
     """The clients, and what they were told."""
 
-    def __init__(self, gateway: Gateway, n: int, seed: int):
+    def __init__(self, gateway: Gateway, n: int, seed: int, fresh_keys: bool = False):
         self.gateway = gateway
+        self.fresh_keys = fresh_keys  # a new one for each attempt, instead of the operation's
         self.over = threading.Event()
         self.attempts = 0
         self.told: dict[str, Answer] = {}  # what was acknowledged first
@@ -127,7 +133,7 @@ class Crowd:
         """Retries until there is an outcome, or nobody can know; True: there is one."""
         for _ in range(ATTEMPTS_MOST):
             answer = self._attempt(key)
-            if answer is not None and answer["Idempotency-Status"] in ("stored", "replayed"):
+            if answer is not None and self._is_outcome(answer):
                 self._note(key, answer)
                 return True
             if answer is not None and answer["Error-Code"] == UNKNOWN:
@@ -139,11 +145,17 @@ class Crowd:
                 self.lost.append(key)
         return False
 
+    def _is_outcome(self, answer: Answer) -> bool:
+        """What failed is final for its key alone: another key takes its value over."""
+        kept = answer["Idempotency-Status"] in ("stored", "replayed")
+        return kept and not (self.fresh_keys and answer.status == 422)
+
     def _attempt(self, key: str) -> Answer | None:
         with self._lock:
             self.attempts += 1
+            sent_key = f"{key}~{self.attempts}" if self.fresh_keys else key
         try:
-            return self.gateway.post("/refunds", {"of": key}, key=key)
+            return self.gateway.post("/refunds", {"of": key}, key=sent_key)
         except (Broken, OSError, ValueError):
             return None
 
@@ -183,7 +195,7 @@ def soak(policy: str, seconds: float, clients: int, seed: int) -> bool:
     service = Service(seed, dedupes=policy == "retry")
     gateway = Gateway(directory, service.upstream.port, CONFIGS[policy],
                       Clock(directory / "clock")).start()
-    crowd = Crowd(gateway, clients, seed)
+    crowd = Crowd(gateway, clients, seed, fresh_keys=policy == "once")
     try:
         crowd.start()
         kills = kill_at_random(gateway, seconds, rand)

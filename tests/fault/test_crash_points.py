@@ -80,7 +80,7 @@ class Scene:
     act: Callable[[Operations], None] = send
     reply: Reply | None = None
     passes: tuple[int, ...] = (1,)
-    policies: tuple[str, ...] = ("hold", "probe")
+    policies: tuple[str, ...] = tuple(CONFIGS)
     prepare: Callable[[Operations], Any] | None = None
 
 
@@ -103,10 +103,11 @@ SCENES = {
     "after_checkpoint": Scene(fill_the_log),
     "inside_merge": Scene(passes=(1, 2, 5, 14)),
     "inside_sweep": Scene(outlive_a_record, passes=(1, 2),
-                          prepare=lambda operations: [operations.gateway.post("/refunds", {}, key=k)
-                                                      for k in ("old1", "old2")]),
-    "before_probe": Scene(reply=LOST, policies=("probe",)),
-    "after_probe_answer": Scene(reply=LOST, policies=("probe",)),
+                          prepare=lambda operations: [
+                              operations.gateway.post("/refunds", {"of": k}, key=k)
+                              for k in ("old1", "old2")]),
+    "before_probe": Scene(reply=LOST, policies=("probe", "once")),
+    "after_probe_answer": Scene(reply=LOST, policies=("probe", "once")),
     "before_release_commit": Scene(reply=say(503, effect=False)),
     "before_doubt_commit": Scene(reply=LOST),
     "inside_look_up": Scene(reload_between),

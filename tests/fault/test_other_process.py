@@ -11,7 +11,7 @@ import subprocess
 import pytest
 
 from gateway import PAWL, Gateway, run
-from operations import CONFIGS, Operations
+from operations import BY_KEY, CONFIGS, Operations
 from test_crash_points import stands_still
 from wire import PATIENCE, Answer, Later, eventually
 
@@ -56,7 +56,7 @@ def with_a_victim(pawl, upstream, clock, policy: str) -> Operations:
 # ---- one that holds the store ----
 
 
-@pytest.mark.parametrize("policy", CONFIGS)
+@pytest.mark.parametrize("policy", BY_KEY)
 @pytest.mark.parametrize("point", ["inside_batch", "before_commit"])
 def test_a_command_that_stands_still_with_the_store_refuses_begins_in_time_and_loses_nothing(
         pawl, upstream, clock, point, policy):

@@ -13,7 +13,7 @@ from typing import Iterator
 import pytest
 
 from gateway import Gateway
-from operations import CONFIGS, Operations, died
+from operations import BY_KEY, CONFIGS, Operations, died
 from upstream import Reply
 from wire import PATIENCE, Answer, Later, eventually
 
@@ -70,7 +70,7 @@ class Injection(Traced):
         return "(INJECTED)" in text or "+++ killed" in text
 
 
-@pytest.fixture(params=CONFIGS)
+@pytest.fixture(params=BY_KEY)
 def operations(request: pytest.FixtureRequest, pawl, upstream, clock) -> Iterator[Operations]:
     """A gateway that answered one operation already."""
     made = Operations(pawl(CONFIGS[request.param]), upstream, clock, request.param)
