@@ -7,10 +7,8 @@
 #include "gateway/events.h"
 #include "gateway/pass.h"
 
-#define BEGIN_SLACK_US (INT64_C(1) * CLOCK_US_PER_S) /* a begin's time beyond its wait */
-#define BEGIN_GRACE_US                                                                             \
-    (INT64_C(250) * CLOCK_US_PER_MS) /* what a healthy store takes at the most                     \
-                                      */
+#define BEGIN_SLACK_US (INT64_C(1) * CLOCK_US_PER_S)    /* a begin's time beyond its wait */
+#define BEGIN_GRACE_US (INT64_C(250) * CLOCK_US_PER_MS) /* at most, of a healthy store */
 
 /* ---- the parker of a begin ---- */
 
