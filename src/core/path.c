@@ -164,9 +164,11 @@ static bool is_overlong(struct slice path, size_t at, char *ret_c, size_t *ret_s
     for (size_t i = 1; i <= n; i++)
         if (!is_continuation(path, at + 3 * i, &value))
             return false;
+    if (value >= 0x80)
+        return false;
     *ret_c = (char)value;
     *ret_size = 3 * (n + 1);
-    return value < 0x80;
+    return true;
 }
 
 /* %25 before two digits, or before `u` and four, of which the first two are 0. */
@@ -179,8 +181,10 @@ static bool is_nested(struct slice path, size_t at, char *ret_c, size_t *ret_siz
     bool wide = rest.len >= 5 && (rest.at[0] == 'u' || rest.at[0] == 'U') && rest.at[1] == '0' &&
                 rest.at[2] == '0';
     struct slice digits = slice_skip(rest, wide ? 3 : 0);
+    if (digits.len < 2 || !hex_decode(slice_make(digits.at, 2), ret_c, 1))
+        return false;
     *ret_size = 3 + (wide ? 5 : 2);
-    return digits.len >= 2 && hex_decode(slice_make(digits.at, 2), ret_c, 1);
+    return true;
 }
 
 static bool is_decoded_again(struct slice path, size_t at, char *ret_c, size_t *ret_size)

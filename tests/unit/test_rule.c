@@ -228,6 +228,9 @@ static void a_spelling_that_some_servers_clean_does_not_lead_round_a_rule(void *
         "POST /x/..%e0%80%afrefunds",
         "POST /refunds%253Bx",
         "POST /refunds%2500",
+        "POST /%25/%252e%252e/refunds",
+        "POST /%2541%25%252f..%252frefunds",
+        "POST /%25%2572efunds/..%252frefunds",
     };
     static const char *const rest[] = {"POST /refunds", "* /**", NULL};
     (void)state;
@@ -237,6 +240,9 @@ static void a_spelling_that_some_servers_clean_does_not_lead_round_a_rule(void *
     }
     expect(shop, "DELETE /refunds/a%20b.", RULE_FOUND, "DELETE /refunds/{id}");
     expect(shop, "POST /%2525x", RULE_NONE, NULL);
+    expect(shop, "POST /%25%2541%25", RULE_NONE, NULL); /* escapes that end before their digits */
+    expect(shop, "POST /%2541%25u", RULE_NONE, NULL);
+    expect(shop, "POST /%2541%c1%25", RULE_NONE, NULL);
     expect(shop, "POST /x%c0%80%e0%80", RULE_NONE, NULL);
 }
 
