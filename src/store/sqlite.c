@@ -52,8 +52,6 @@ sqlite3_stmt *sqlite_use(struct sqlite_backend *sqlite, enum sqlite_statement na
 {
     sqlite3_stmt *statement = sqlite->statements[name];
     CHECK(statement);
-    sqlite3_reset(statement);
-    sqlite3_clear_bindings(statement);
     return statement;
 }
 
@@ -99,6 +97,7 @@ void sqlite_bind_bytes(struct sqlite_binding *b, struct slice bytes)
 
 int sqlite_step(const struct sqlite_binding *binding)
 {
+    CHECK(binding->at == sqlite3_bind_parameter_count(binding->statement));
     return binding->code == SQLITE_OK ? sqlite3_step(binding->statement) : binding->code;
 }
 

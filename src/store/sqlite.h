@@ -45,24 +45,31 @@
     X(LOG_ADD, "INSERT INTO pawl_key_log(seq, keys) VALUES(?1, ?2)")                               \
     X(LOG_READ, "SELECT seq, keys FROM pawl_key_log WHERE seq > ?1 ORDER BY seq")                  \
     X(LOG_DROP, "DELETE FROM pawl_key_log WHERE seq <= ?1")                                        \
-    X(PENDING_FIND,                                                                                \
-      "SELECT status, expires_at" CLAIM_NAMES IDENTITY_NAMES " FROM pawl_pending WHERE id=?")      \
-    X(PENDING_INSERT,                                                                              \
-      "INSERT INTO pawl_pending(status, expires_at" CLAIM_NAMES ", id" IDENTITY_NAMES              \
-      ") VALUES(?, ?" CLAIM_PLACES ", ?" IDENTITY_PLACES ")")                                      \
+    X(PENDING_FIND, "SELECT status, expires_at" CLAIM_NAMES IDENTITY_NAMES CLAIM_ONCE_NAMES        \
+                    " FROM pawl_pending WHERE id=?")                                               \
+    X(PENDING_INSERT, "INSERT INTO pawl_pending(status, expires_at" CLAIM_NAMES IDENTITY_NAMES     \
+                      ", id) VALUES(?, ?" CLAIM_PLACES IDENTITY_PLACES ", ?)")                     \
+    X(PENDING_INSERT_ONCE,                                                                         \
+      "INSERT INTO pawl_pending(status, expires_at" CLAIM_NAMES IDENTITY_NAMES CLAIM_ONCE_NAMES    \
+      ", id) VALUES(?, ?" CLAIM_PLACES IDENTITY_PLACES CLAIM_ONCE_PLACES ", ?)")                   \
     X(PENDING_UPDATE,                                                                              \
-      "UPDATE pawl_pending SET status=?, expires_at=?" CLAIM_CHANGES " WHERE id=?")                \
+      "UPDATE pawl_pending SET status=?, expires_at=?" CLAIM_CHANGES CLAIM_ONCE_CHANGES            \
+      " WHERE id=?")                                                                               \
     X(PENDING_HOLD, "UPDATE pawl_pending SET once=?2 WHERE id=?1")                                 \
     X(PENDING_DELETE, "DELETE FROM pawl_pending WHERE id=?1")                                      \
     X(PENDING_HEARTBEAT, "UPDATE pawl_pending SET lease_until=max(lease_until, ?2 + lease_us)"     \
                          " WHERE owner=?1 AND lease_until > 0")                                    \
     X(PENDING_EXPIRED, "SELECT id, key_hash, 1, 0, once FROM pawl_pending WHERE expires_at <= ?1"  \
                        " AND expires_at IS NOT NULL ORDER BY expires_at LIMIT ?2")                 \
-    X(OUTCOME_FIND,                                                                                \
-      "SELECT status, result_ref" FINAL_NAMES IDENTITY_NAMES " FROM pawl_outcome WHERE id=?")      \
+    X(OUTCOME_FIND, "SELECT status, result_ref" FINAL_NAMES IDENTITY_NAMES FINAL_ONCE_NAMES        \
+                    " FROM pawl_outcome WHERE id=?")                                               \
     X(OUTCOME_INSERT, "INSERT INTO pawl_outcome(id, status, sweep_at, result_ref, headers, body, " \
                       "packed" FINAL_NAMES IDENTITY_NAMES                                          \
                       ") VALUES(?, ?, ?, ?, ?, ?, ?" FINAL_PLACES IDENTITY_PLACES ")")             \
+    X(OUTCOME_INSERT_ONCE,                                                                         \
+      "INSERT INTO pawl_outcome(id, status, sweep_at, result_ref, headers, body, "                 \
+      "packed" FINAL_NAMES IDENTITY_NAMES FINAL_ONCE_NAMES                                         \
+      ") VALUES(?, ?, ?, ?, ?, ?, ?" FINAL_PLACES IDENTITY_PLACES FINAL_ONCE_PLACES ")")           \
     X(OUTCOME_READ,                                                                                \
       "SELECT status, http_code, headers, body, packed FROM pawl_outcome WHERE id=?1")             \
     X(OUTCOME_DELETE, "DELETE FROM pawl_outcome WHERE id=?1")                                      \
@@ -176,7 +183,8 @@ static inline struct sqlite_backend *sqlite_of(struct backend *backend)
     return (struct sqlite_backend *)backend;
 }
 
-/* The prepared statement, reset and without bindings. */
+/* The prepared statement. Whoever steps it resets it, and whoever uses it binds all its parameters:
+ * what stood in them before is not cleared. */
 sqlite3_stmt *sqlite_use(struct sqlite_backend *sqlite, enum sqlite_statement name);
 
 /* Steps a statement that returns no row, and resets it. */

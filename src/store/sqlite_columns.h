@@ -6,6 +6,7 @@
  *      INT      a number, an enum, a bool
  *      BYTES    an array of fixed size
  *      TEXT     a slice
+ *      RARE     a slice, NULL where it is empty: SQLite allocates for each text that it reads
  *
  * A new column is a line here, its field in struct store_row or struct record, and its ALTER in
  * sqlite_schema.c.
@@ -20,12 +21,10 @@
     X(TEXT, rule, rule)                                                                            \
     X(TEXT, key, key)                                                                              \
     X(TEXT, recipe, recipe)                                                                        \
-    X(TEXT, fingerprint, fingerprint)                                                              \
+    X(RARE, fingerprint, fingerprint)                                                              \
     X(BYTES, payload_hash, record.payload_hash.bytes)                                              \
     X(BYTES, target_hash, record.target_hash.bytes)                                                \
-    X(INT, created_at, record.created_at)                                                          \
-    X(TEXT, once, once)                                                                            \
-    X(INT, once_replay, record.once_replay)
+    X(INT, created_at, record.created_at)
 
 /* pawl_pending: what acquire, release and doubt change, beside status and expires_at. */
 #define SQLITE_CLAIM(X)                                                                            \
@@ -48,9 +47,18 @@
     X(INT, tombstone_us, record.tombstone_us)                                                      \
     X(INT, doubt, record.doubt)                                                                    \
     X(INT, cause, record.cause)                                                                    \
-    X(TEXT, origin, origin)                                                                        \
+    X(RARE, origin, origin)
+
+/* Behind a once value, in each of the tables: rows without one leave them out. */
+#define SQLITE_CLAIM_ONCE(X)                                                                       \
+    X(INT, once_replay, record.once_replay)                                                        \
     X(INT, once_ttl_us, record.once_ttl_us)                                                        \
     X(INT, once_window, record.once_window)
+
+#define SQLITE_FINAL_ONCE(X)                                                                       \
+    X(INT, once_replay, record.once_replay)                                                        \
+    X(INT, once_ttl_us, record.once_ttl_us)                                                        \
+    X(INT, once_until, record.once_until)
 
 /* pawl_outcome: what a final record says, beside status and the outcome itself. */
 #define SQLITE_FINAL(X)                                                                            \
@@ -61,9 +69,7 @@
     X(INT, expires_at, record.expires_at)                                                          \
     X(INT, gone_at, record.gone_at)                                                                \
     X(INT, kept, record.kept)                                                                      \
-    X(INT, http_code, record.http_status)                                                          \
-    X(INT, once_ttl_us, record.once_ttl_us)                                                        \
-    X(INT, once_until, record.once_until)
+    X(INT, http_code, record.http_status)
 
 /* In SQL, behind a first column: its name, its place, its change. */
 #define SQLITE_NAME(kind, column, field) ", " #column
@@ -77,5 +83,10 @@
 #define CLAIM_CHANGES SQLITE_CLAIM(SQLITE_SET)
 #define FINAL_NAMES SQLITE_FINAL(SQLITE_NAME)
 #define FINAL_PLACES SQLITE_FINAL(SQLITE_PLACE)
+#define CLAIM_ONCE_NAMES ", once" SQLITE_CLAIM_ONCE(SQLITE_NAME)
+#define CLAIM_ONCE_PLACES ", ?" SQLITE_CLAIM_ONCE(SQLITE_PLACE)
+#define CLAIM_ONCE_CHANGES SQLITE_CLAIM_ONCE(SQLITE_SET)
+#define FINAL_ONCE_NAMES ", once" SQLITE_FINAL_ONCE(SQLITE_NAME)
+#define FINAL_ONCE_PLACES ", ?" SQLITE_FINAL_ONCE(SQLITE_PLACE)
 
 #endif

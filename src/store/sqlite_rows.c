@@ -9,7 +9,16 @@
 #define BIND_BYTES(binding, value)                                                                 \
     sqlite_bind_bytes(binding, slice_make((const char *)(value), sizeof(value)))
 #define BIND_TEXT(binding, value) sqlite_bind_text(binding, value)
+#define BIND_RARE(binding, value) bind_rare(binding, value)
 #define BIND(kind, column, field) BIND_##kind(binding, row->field);
+
+static void bind_rare(struct sqlite_binding *binding, struct slice text)
+{
+    if (text.len > 0)
+        sqlite_bind_text(binding, text);
+    else
+        sqlite_bind_null(binding);
+}
 
 static void bind_identity(struct sqlite_binding *binding, const struct store_row *row)
 {
@@ -21,6 +30,17 @@ static void bind_final(struct sqlite_binding *binding, const struct store_row *r
     SQLITE_FINAL(BIND)
 }
 
+static void bind_final_once(struct sqlite_binding *binding, const struct store_row *row)
+{
+    sqlite_bind_text(binding, row->once);
+    SQLITE_FINAL_ONCE(BIND)
+}
+
+static void bind_claim_once(struct sqlite_binding *binding, const struct store_row *row)
+{
+    SQLITE_CLAIM_ONCE(BIND)
+}
+
 /* What PENDING_INSERT and PENDING_UPDATE have in common. */
 static void bind_claim(struct sqlite_binding *binding, const struct store_row *row)
 {
@@ -30,7 +50,6 @@ static void bind_claim(struct sqlite_binding *binding, const struct store_row *r
     else
         sqlite_bind_null(binding);
     SQLITE_CLAIM(BIND)
-    sqlite_bind_number(binding, row->id);
 }
 
 /* A row that is being read, column by column. */
@@ -46,10 +65,13 @@ static int64_t read_number(struct columns *columns)
     return sqlite3_column_int64(columns->statement, columns->at++);
 }
 
+/* By the value, and not by sqlite3_column_blob and _bytes, which each look the column up. The
+ * connection has no mutex, so its values need none. */
 static struct slice column_slice(sqlite3_stmt *s, int at)
 {
-    const void *bytes = sqlite3_column_blob(s, at);
-    return slice_make(bytes, (size_t)sqlite3_column_bytes(s, at));
+    sqlite3_value *value = sqlite3_column_value(s, at);
+    const void *bytes = sqlite3_value_blob(value);
+    return slice_make(bytes, bytes ? (size_t)sqlite3_value_bytes(value) : 0);
 }
 
 static void read_bytes(struct columns *columns, void *ret_bytes, size_t n)
@@ -73,7 +95,17 @@ static struct slice read_text(struct columns *columns)
 #define READ_INT(columns, ret) ret = (__typeof__(ret))read_number(columns)
 #define READ_BYTES(columns, ret) read_bytes(columns, ret, sizeof(ret))
 #define READ_TEXT(columns, ret) ret = read_text(columns)
+#define READ_RARE(columns, ret) READ_TEXT(columns, ret)
 #define READ(kind, column, field) READ_##kind(columns, row->field);
+
+/* The once value; false: none, and nothing stands behind it. */
+static bool read_once(struct columns *columns, struct store_row *row)
+{
+    if (sqlite3_column_type(columns->statement, columns->at) == SQLITE_NULL)
+        return false;
+    READ_TEXT(columns, row->once);
+    return true;
+}
 
 static bool read_pending(struct columns *columns, struct store_row *row)
 {
@@ -81,6 +113,9 @@ static bool read_pending(struct columns *columns, struct store_row *row)
     READ_INT(columns, row->record.expires_at);
     SQLITE_CLAIM(READ)
     SQLITE_IDENTITY(READ)
+    if (read_once(columns, row)) {
+        SQLITE_CLAIM_ONCE(READ)
+    }
     enum record_status status = row->record.status;
     return columns->ok && (status == RECORD_PENDING || status == RECORD_UNKNOWN);
 }
@@ -91,6 +126,9 @@ static bool read_final(struct columns *columns, struct store_row *row)
     READ_TEXT(columns, row->location);
     SQLITE_FINAL(READ)
     SQLITE_IDENTITY(READ)
+    if (read_once(columns, row)) {
+        SQLITE_FINAL_ONCE(READ)
+    }
     enum record_status status = row->record.status;
     return columns->ok && (status == RECORD_COMPLETE || status == RECORD_FAILED);
 }
@@ -178,14 +216,21 @@ enum backend_status sqlite_insert(struct backend *backend, const struct store_ro
 {
     struct sqlite_backend *sqlite = sqlite_of(backend);
     enum backend_status status = sqlite_keys_set(sqlite, &row->key_hash, row->id);
-    if (status == BACKEND_OK && row->once.len > 0)
+    bool has_value = row->once.len > 0;
+    if (status == BACKEND_OK && has_value)
         status = sqlite_name_row(sqlite, row);
     if (status != BACKEND_OK)
         return status;
 
-    struct sqlite_binding binding = sqlite_bind(sqlite, SQL_PENDING_INSERT);
+    struct sqlite_binding binding =
+        sqlite_bind(sqlite, has_value ? SQL_PENDING_INSERT_ONCE : SQL_PENDING_INSERT);
     bind_claim(&binding, row);
     bind_identity(&binding, row);
+    if (has_value) {
+        sqlite_bind_text(&binding, row->once);
+        bind_claim_once(&binding, row);
+    }
+    sqlite_bind_number(&binding, row->id);
     return sqlite_run_bound(sqlite, &binding);
 }
 
@@ -194,6 +239,8 @@ enum backend_status sqlite_update(struct backend *backend, const struct store_ro
     struct sqlite_backend *sqlite = sqlite_of(backend);
     struct sqlite_binding binding = sqlite_bind(sqlite, SQL_PENDING_UPDATE);
     bind_claim(&binding, row);
+    bind_claim_once(&binding, row);
+    sqlite_bind_number(&binding, row->id);
     enum backend_status status = sqlite_run_bound(sqlite, &binding);
     CHECK(status != BACKEND_OK || sqlite3_changes(sqlite->db) == 1);
     return status;
@@ -231,7 +278,9 @@ enum backend_status sqlite_finish(struct backend *backend, const struct store_ro
 {
     struct sqlite_backend *sqlite = sqlite_of(backend);
     bool strip_first = outcome && record_body_until(&row->record) < record_row_until(&row->record);
-    struct sqlite_binding binding = sqlite_bind(sqlite, SQL_OUTCOME_INSERT);
+    bool has_value = row->once.len > 0;
+    struct sqlite_binding binding =
+        sqlite_bind(sqlite, has_value ? SQL_OUTCOME_INSERT_ONCE : SQL_OUTCOME_INSERT);
     sqlite_bind_number(&binding, row->id);
     sqlite_bind_number(&binding, row->record.status);
     sqlite_bind_number(&binding, strip_first ? record_body_until(&row->record)
@@ -239,6 +288,8 @@ enum backend_status sqlite_finish(struct backend *backend, const struct store_ro
     bind_outcome(sqlite, &binding, outcome);
     bind_final(&binding, row);
     bind_identity(&binding, row);
+    if (has_value)
+        bind_final_once(&binding, row);
     enum backend_status status = sqlite_run_bound(sqlite, &binding);
     if (status != BACKEND_OK)
         return status;
