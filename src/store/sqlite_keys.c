@@ -243,8 +243,25 @@ static enum backend_status put_entry(struct sqlite_backend *sqlite, enum sqlite_
     return sqlite_run_bound(sqlite, &binding);
 }
 
+/* Two rows have one key, and nobody may take its record over: the store stops. Deleting the first
+ * leaves no name that leads nowhere: this key leads to the second, and a value it has none. */
+static enum backend_status refuse_entry(struct sqlite_backend *sqlite, const struct store_row *row,
+                                        const struct key_run_entry *entry)
+{
+    enum record_status status = row->record.status;
+    bool is_final = status == RECORD_COMPLETE || status == RECORD_FAILED;
+    snprintf(sqlite->backend.problem, sizeof sqlite->backend.problem,
+             "%s: records %lld and %lld have one key: it may have run twice; report this; to go on "
+             "without the first, stop pawl and DELETE FROM %s WHERE id=%lld",
+             sqlite->path, (long long)row->id, (long long)entry->row,
+             is_final ? "pawl_outcome" : "pawl_pending", (long long)row->id);
+    return BACKEND_FATAL;
+}
+
 /* The one look at what runs and filter said: a key is created anew only once its record is gone.
- * One that is still there was missed, and its operation may have run twice. */
+ * One that is still there was missed, and its operation may have run twice. Not so where a once
+ * value keeps the row: its key is used again meanwhile, and where the value is the name that is
+ * taken over. */
 static enum backend_status check_replaced(struct sqlite_backend *sqlite,
                                           const struct key_run_entry *entry)
 {
@@ -253,15 +270,9 @@ static enum backend_status check_replaced(struct sqlite_backend *sqlite,
     enum backend_status status = find_in_index(sqlite, entry->key, &before);
     if (status == BACKEND_OK && before != entry->row)
         status = sqlite_find_row(sqlite, before, &row);
-    bool missed = status == BACKEND_OK && row.record.status != RECORD_ABSENT &&
+    bool missed = status == BACKEND_OK && row.record.status != RECORD_ABSENT && row.once.len == 0 &&
                   memcmp(row.key_hash.bytes, entry->key, KEY_RUN_KEY_SIZE) == 0;
-    if (!missed)
-        return status;
-    snprintf(sqlite->backend.problem, sizeof sqlite->backend.problem,
-             "%s: records %lld and %lld have one key; stop pawl, look at both with sqlite3, delete "
-             "the one that is wrong, and report this",
-             sqlite->path, (long long)before, (long long)entry->row);
-    return BACKEND_FATAL;
+    return missed ? refuse_entry(sqlite, &row, entry) : status;
 }
 
 static enum backend_status merge_entry(struct sqlite_backend *sqlite,
