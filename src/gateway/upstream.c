@@ -52,6 +52,22 @@ static bool starts_nocase(struct slice name, struct slice prefix)
     return name.len >= prefix.len && slice_eq_nocase(slice_make(name.at, prefix.len), prefix);
 }
 
+/* Whether an application may take it for what is asked instead of the request line (IIS, Symfony,
+ * Zend): a caller would have another question answered. */
+static bool overrides_target(struct slice name)
+{
+    static const struct slice names[] = {
+        {"X-Original-URL", 14},  {"X-Original-URI", 14},       {"X-Rewrite-URL", 13},
+        {"X-Rewrite-URI", 13},   {"X-Original-Method", 17},    {"X-Original-Host", 15},
+        {"X-Original-Path", 15}, {"X-HTTP-Path-Override", 20}, {"X-HTTP-URL-Override", 19},
+        {"X-Override-URL", 14},  {"X-Forwarded-Uri", 15},      {"X-Forwarded-Method", 18},
+    };
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (headers_is_dashed(name, names[i]))
+            return true;
+    return false;
+}
+
 /* Fields that speak of the request's body, or say when and in part it is to be answered, mean
  * something else on a GET: `If-None-Match: *` of a PUT that creates would make every probe 304. One
  * that overrides the method would make a POST of it, or the OPTIONS that everybody may ask. */
@@ -62,7 +78,7 @@ static bool speaks_of_request(struct slice name)
         {"If-Modified-Since", 17}, {"If-Unmodified-Since", 19},
         {"If-Range", 8},           {"Range", 5},
     };
-    return SLICE_AMONG(name, names) || rule_is_override(name) ||
+    return SLICE_AMONG(name, names) || rule_is_override(name) || overrides_target(name) ||
            starts_nocase(name, SLICE("Content-")) || starts_nocase(name, SLICE("Idempotency-"));
 }
 

@@ -351,6 +351,15 @@ def test_no_header_makes_another_method_of_a_probe(pawl, upstream):
     assert probe.method == "GET"
 
 
+@pytest.mark.parametrize("name", ["X-Original-URL", "X_Rewrite_URL"])
+def test_no_header_makes_another_question_of_a_probe(pawl, upstream, name):
+    gateway = pawl(PROBE)
+    upstream.then(closes())
+    gateway.post("/refunds", BODY, key="k1", headers=[(name, "/health")])
+    sent, probe = upstream.requests
+    assert (sent[name], probe[name]) == ("/health", None)
+
+
 @pytest.mark.parametrize("key", ["..", "a/b", "a/../b", '"a\\\\b"'])
 def test_a_key_that_would_change_the_path_of_a_probe_is_never_asked_for(pawl, upstream, key):
     gateway = pawl(PROBE)
