@@ -9,6 +9,7 @@
 #define HOST_MAX 253
 #define AN_ADDRESS "HOST:PORT, such as 127.0.0.1:8080 or [::1]:8080"
 #define AN_UPSTREAM "http://HOST:PORT, such as http://127.0.0.1:9000"
+#define AN_AUTHORITY "HOST or HOST:PORT, such as api.example.com"
 #define A_NETWORK "an address or a block of them, such as 10.0.0.0/8 or fd00::/8"
 #define A_TOKEN "16 to 512 visible ASCII characters, ${NAME} or file:PATH"
 #define TOKEN_LEAST 16
@@ -91,6 +92,19 @@ OPTION_READER(upstream)
         keep_address(reader, address, field);
     else
         reader_expected(reader, node, AN_UPSTREAM);
+}
+
+OPTION_READER(authority)
+{
+    struct slice text;
+    struct config_address address;
+    (void)option;
+    if (!reader_scalar(reader, node, AN_AUTHORITY, &text))
+        return;
+    if (address_read(text, 80, &address))
+        *(struct slice *)field = arena_copy(reader_rule_texts(reader), text);
+    else
+        reader_expected(reader, node, AN_AUTHORITY);
 }
 
 /* ---- trust_forwarded ---- */

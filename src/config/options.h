@@ -114,6 +114,9 @@
       "false: the route passes as if it had no rule")                                              \
     X(authorize, SHARED, rule_draft, rule.authorize, authorize, 0, 0, "(none)",                    \
       "GET /path: asked with the caller's headers before anything begins; 2xx goes on")            \
+    X(authorize_host, SHARED, rule_draft, rule.authorize_host, authority, 0, 0,                    \
+      "(that of upstream:)",                                                                       \
+      "HOST[:PORT]: the Host under which authorize is asked, whatever the caller's was")           \
     X(key, SHARED, rule_draft, rule.key, key, 0, 0, "\"{header:Idempotency-Key}\"",                \
       "template of the key")                                                                       \
     X(require, SHARED, rule_draft, rule.require, bool, 0, 0, "true",                               \

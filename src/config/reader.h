@@ -84,6 +84,7 @@ void reader_warn(struct reader *reader, enum warning warning, const struct node 
                      void *field)
 
 OPTION_READER(allow);
+OPTION_READER(authority);
 OPTION_READER(authorize);
 OPTION_READER(bool);
 OPTION_READER(cors);

@@ -4,6 +4,7 @@
 #include "config/reader.h"
 
 #define RULES_MAX 1000
+#define AUTHORITY_MAX 512
 #define RECIPE_MAX (64 * 1024)
 
 static const struct place *place_of(const struct rule_draft *draft, enum option_id id,
@@ -148,10 +149,26 @@ static void fail(struct reader *reader)
     reader->scratch->failed = true;
 }
 
+/* As a client writes it that was given the URL. */
+static struct slice upstream_authority(struct reader *reader)
+{
+    BUF_AUTO struct buf text = buf_make(AUTHORITY_MAX);
+    const struct config_address *upstream = &reader->config->upstream;
+    bool bracketed = slice_find(upstream->host, ':') >= 0;
+    buf_printf(&text, bracketed ? "[%.*s]" : "%.*s", SLICE_ARG(upstream->host));
+    if (upstream->port != 80)
+        buf_printf(&text, ":%u", (unsigned)upstream->port);
+    if (!buf_ok(&text))
+        fail(reader);
+    return arena_copy(reader_rule_texts(reader), buf_slice(&text));
+}
+
 /* The rule's own parts that defaults cannot share. */
 static void finish(struct reader *reader, struct rule_draft *draft)
 {
     BUF_AUTO struct buf recipe = buf_make(RECIPE_MAX);
+    if (draft->rule.authorizes && draft->rule.authorize_host.len == 0)
+        draft->rule.authorize_host = upstream_authority(reader);
     draft->rule.payload.as_json = draft->rule.body_json;
     payload_recipe_write(&draft->rule.payload, &recipe);
     if (!buf_ok(&recipe))

@@ -93,10 +93,11 @@ struct rule {
     int64_t in_progress_wait_us; /* 0: conflict at once */
     int64_t settle_us;
     enum record_unknown unknown;
-    struct template probe;     /* target, with RECORD_UNKNOWN_PROBE; always GET */
-    int probe_status;          /* 0: the probe's own */
-    bool authorizes;           /* asks before it begins */
-    struct template authorize; /* with that: the target; always GET; no source of the body */
+    struct template probe;       /* target, with RECORD_UNKNOWN_PROBE; always GET */
+    int probe_status;            /* 0: the probe's own */
+    bool authorizes;             /* asks before it begins */
+    struct template authorize;   /* with that: the target; always GET; no source of the body */
+    struct slice authorize_host; /* and its Host, never empty then */
     struct fate_policy answers;
     enum rule_duplicate duplicate;
     int ack_status;       /* with RULE_DUPLICATE_ACK: 200 or 204 */

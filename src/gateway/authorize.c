@@ -5,7 +5,8 @@
  * section 3). It is asked once a request, before anything begins: a first attempt under a foreign
  * tenant would become that tenant's outcome, and a mismatch alone tells that a key exists. 2xx goes
  * on, other answers below 500 are the client's, as they are, and 5xx or none is 503. Nothing is
- * remembered: a session ends between two requests.
+ * remembered: a session ends between two requests. It is asked under a Host of pawl's own: of
+ * several virtual hosts the caller would choose one that says 200 to anything.
  */
 #include "base/check.h"
 #include "gateway/exchange.h"
@@ -22,6 +23,7 @@ static bool write_head(struct exchange *x, struct buf *head, struct slice *ret_m
     struct head_extra extra = {
         .client = x->client,
         .ruled = true,
+        .host = x->rule->authorize_host,
     };
     head_write_request(head, SLICE("GET"), buf_slice(&target), request, &extra);
     return buf_ok(head);

@@ -62,6 +62,24 @@ static bool says_origin(struct slice name)
            headers_is_dashed(name, SLICE("X-Real-IP"));
 }
 
+/* Whether a service behind it may choose a host, or a place on it, by this. */
+static bool chooses_host(struct slice name)
+{
+    static const struct slice names[] = {
+        {"Host", 4},
+        {"X-Host", 6},
+        {"Forwarded", 9},
+        {"X-Forwarded-Host", 16},
+        {"X-Forwarded-Server", 18},
+        {"X-Forwarded-Prefix", 18},
+        {"X-Forwarded-Path", 16},
+    };
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (headers_is_dashed(name, names[i]))
+            return true;
+    return false;
+}
+
 static bool may_say_origin(const struct outgoing *out, struct slice name)
 {
     return out->trusted && slice_find(name, '_') < 0;
@@ -73,6 +91,8 @@ static bool passes(const struct outgoing *out, const struct header *line)
         headers_is_hop_by_hop(&out->request->headers, line->name))
         return false;
     if (says_origin(line->name) && !may_say_origin(out, line->name))
+        return false;
+    if (out->extra->host.at && chooses_host(line->name))
         return false;
     if (!out->extra->ruled)
         return true;
@@ -100,7 +120,8 @@ static void write_forwarded(struct buf *buf, const struct outgoing *out)
     }
     buf_add_slice(buf, out->extra->client->address);
     buf_add(buf, "\r\n", 2);
-    if (request->authority.len > 0 && !said && !is_said(out, SLICE("X-Forwarded-Host")))
+    if (request->authority.len > 0 && !out->extra->host.at && !said &&
+        !is_said(out, SLICE("X-Forwarded-Host")))
         head_write_field(buf, "X-Forwarded-Host", request->authority);
     if (!said && !is_said(out, SLICE("X-Forwarded-Proto")))
         head_write_field(buf, "X-Forwarded-Proto", SLICE("http"));
@@ -151,7 +172,9 @@ void head_write_request(struct buf *buf, struct slice method, struct slice targe
     for (size_t i = 0; i < request->headers.n; i++)
         if (passes(&out, &request->headers.at[i]))
             copy_line(buf, &request->headers.at[i]);
-    if (request->minor_version == 0 && !headers_find(&request->headers, SLICE("Host")))
+    if (extra->host.at)
+        head_write_field(buf, "Host", extra->host);
+    else if (request->minor_version == 0 && !headers_find(&request->headers, SLICE("Host")))
         head_write_field(buf, "Host", request->authority);
     write_forwarded(buf, &out);
     write_via(buf, &out);

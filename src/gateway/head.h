@@ -22,8 +22,10 @@ struct head_extra {
     int64_t attempt;              /* ruled: Idempotency-Attempt; 0: none */
     bool has_length;              /* send Content-Length: length */
     uint64_t length;
-    bool chunked;   /* send Transfer-Encoding: chunked */
-    bool websocket; /* send Upgrade: websocket */
+    struct slice host; /* Host instead of the request's, whose other words for it (Forwarded,
+                          X-Forwarded-Host) do not pass; `.at` NULL: as it came */
+    bool chunked;      /* send Transfer-Encoding: chunked */
+    bool websocket;    /* send Upgrade: websocket */
 };
 
 /* Appends `METHOD target HTTP/1.1` and the fields of `request` that may pass, then the extras.

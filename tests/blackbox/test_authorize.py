@@ -172,6 +172,58 @@ def test_no_header_makes_another_method_of_what_is_asked(shared, service, key, n
     assert me.method == "GET" and me[name] is None
 
 
+VHOSTS = """
+tenant: "{header:X-Tenant}"
+defaults: {authorize: "GET /tenants/{tenant}/access"}
+rules:
+  - {name: plain, match: POST /refunds}
+  - {name: named, match: POST /named, authorize_host: "api.example:81"}
+"""
+ELSEWHERE = [("X-Forwarded-Host", "app.example"), ("X_Forwarded_Host", "app.example"),
+             ("Forwarded", "host=app.example"), ("X-Forwarded-Prefix", "/app"),
+             ("X_Forwarded_Prefix", "/app"), ("X-Host", "app.example")]
+
+
+@pytest.mark.parametrize("version", ["HTTP/1.0", "HTTP/1.1"])
+@pytest.mark.parametrize("path", ["/refunds", "/named"])
+def test_no_caller_chooses_the_host_under_which_the_service_is_asked(pawl, upstream, path, version):
+    """A second virtual host that answers 200 to anything would let everybody act as anybody."""
+    host = "api.example:81" if path == "/named" else f"127.0.0.1:{upstream.port}"
+
+    def answer(request: Request) -> Reply:
+        if request.method == "GET" and request.all("Host") != [host]:
+            return Reply(200, b"<html>app</html>")
+        return may_act(request) or upstream.created(request)
+
+    upstream.default = answer
+    gateway = pawl(VHOSTS)
+    head = [("Host", "app.example"), ("Idempotency-Key", "k1"), *MALLORY, *ELSEWHERE,
+            ("X-Forwarded-Port", "443"), ("X-Forwarded-Proto", "https"),
+            ("X-Forwarded-For", "192.0.2.1")]
+    request = request_bytes("POST", path, head, b"{}").replace(b"HTTP/1.1", version.encode(), 1)
+    with gateway.connect() as client:
+        client.send(request)
+        assert is_refused(client.answer("POST"))
+    me, = upstream.requests
+    assert all(me[name] is None for name, _ in ELSEWHERE)
+    assert (me["X-Forwarded-For"], me["X-Forwarded-Proto"]) == ("192.0.2.1, 127.0.0.1", "https")
+    assert me["X-Forwarded-Port"] == "443"
+    assert gateway.post(path, {}, key="k1", headers=ALICE)["Idempotency-Status"] == "stored"
+    assert [request["Host"] for request in upstream.requests[1:]] == [
+        host, "gateway.test"], "what has the effect goes under the caller's"
+
+
+@pytest.mark.parametrize("name", ["X-Original-URL", "x-rewrite-url", "X_Original_URL",
+                                  "X_Rewrite_Url", "X-Original-Method", "X-Original-Host",
+                                  "X-HTTP-Path-Override"])
+def test_no_header_makes_another_question_of_what_is_asked(shared, service, key, name):
+    """IIS, Symfony and others route by it: a public page would be asked instead."""
+    answer = shared.post("/refunds", {}, key=key, headers=[*ALICE, (name, "/health")])
+    assert answer.status == 201
+    me, = asked(service)
+    assert me[name] is None and service.requests[-1][name] == "/health"
+
+
 @pytest.mark.parametrize("path, size", [("/small", 5000), ("/export", 10)])
 def test_that_an_answer_was_not_kept_is_told_to_nobody_else_either(shared, service, key, path,
                                                                    size):
