@@ -7,12 +7,9 @@
 
 static void read_once_key(struct reader *reader, const struct node *node, struct template *key)
 {
-    struct slice text, problem = {NULL, 0};
-    if (!reader_scalar(reader, node, A_TEMPLATE, &text))
-        return;
-    struct slice copy = arena_copy(reader_rule_texts(reader), text);
-    if (!template_compile(copy, TEMPLATE_FOR_KEY, reader_rule_texts(reader), key, &problem))
-        complaints_add(reader->errors, node->place, node->key, "%.*s", SLICE_ARG(problem));
+    struct slice text;
+    if (reader_scalar(reader, node, A_TEMPLATE, &text))
+        (void)reader_template(reader, node, text, TEMPLATE_FOR_KEY, key);
 }
 
 static void read_member(struct reader *reader, const struct node *node, struct rule_once *once)

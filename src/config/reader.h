@@ -127,6 +127,11 @@ OPTION_READER(unknown);
 OPTION_READER(unmatched);
 OPTION_READER(upstream);
 
+/* Compiles what the scalar at `node` says, and reads the time zones that it needs. False: it
+ * complained, or there is no memory. */
+bool reader_template(struct reader *reader, const struct node *node, struct slice text,
+                     enum template_use use, struct template *ret_template);
+
 /* Complains of an `once` that does not fit the rule, and takes from the rule what it leaves open.
  */
 void once_review(struct reader *reader, struct rule_draft *draft);

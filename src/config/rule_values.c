@@ -47,24 +47,12 @@ OPTION_READER(match)
         complaints_add(reader->errors, node->place, node->key, "%.*s", SLICE_ARG(problem));
 }
 
-/* Compiles what the scalar says; false: it complained. */
-static bool compile(struct reader *reader, const struct node *node, struct slice text,
-                    enum template_use use, struct template *ret_template)
-{
-    struct slice problem = {NULL, 0};
-    struct slice copy = arena_copy(reader_rule_texts(reader), text);
-    if (template_compile(copy, use, reader_rule_texts(reader), ret_template, &problem))
-        return true;
-    complaints_add(reader->errors, node->place, node->key, "%.*s", SLICE_ARG(problem));
-    return false;
-}
-
 OPTION_READER(key)
 {
     struct slice text;
     (void)option;
     if (reader_scalar(reader, node, A_TEMPLATE, &text))
-        compile(reader, node, text, TEMPLATE_FOR_KEY, field);
+        (void)reader_template(reader, node, text, TEMPLATE_FOR_KEY, field);
 }
 
 OPTION_READER(tenant)
@@ -77,7 +65,7 @@ OPTION_READER(tenant)
         return;
     draft->rule.tenant_none = slice_eq(text, SLICE("none"));
     if (!draft->rule.tenant_none)
-        compile(reader, node, text, TEMPLATE_FOR_TENANT, field);
+        (void)reader_template(reader, node, text, TEMPLATE_FOR_TENANT, field);
 }
 
 OPTION_READER(in_progress)
@@ -104,7 +92,7 @@ static bool read_get(struct reader *reader, const struct node *node, struct slic
         reader_expected(reader, node, expected);
         return false;
     }
-    return compile(reader, node, target, TEMPLATE_FOR_PROBE, ret_target);
+    return reader_template(reader, node, target, TEMPLATE_FOR_PROBE, ret_target);
 }
 
 static void read_probe(struct reader *reader, const struct node *node, struct slice text)

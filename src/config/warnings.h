@@ -24,6 +24,7 @@
     X(COOKIES_SHARED, "cookies-shared")                                                            \
     X(TTL_SHORT, "ttl-short")                                                                      \
     X(WINDOW_SHORT, "window-short")                                                                \
+    X(KEY_BY_CLOCK, "key-by-clock")                                                                \
     X(REVERSE_MISSING, "reverse-missing")                                                          \
     X(TOKEN_READABLE, "token-readable")                                                            \
     X(RULE_RENAMED, "rule-renamed")                                                                \

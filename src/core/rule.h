@@ -116,6 +116,7 @@ struct rule_set {
     size_t n;
     struct rule *rules;       /* in order: the first match wins */
     struct rule_index *index; /* over `rules`; NULL: none yet, no rule is met */
+    struct zones *zones;      /* that keys need, in `arena`; NULL: none */
 };
 
 /* An empty set with one reference, whose texts and rules take at most `arena_max` bytes; NULL: no

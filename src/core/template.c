@@ -18,6 +18,8 @@ enum argument {
     ARGUMENT_NAME,
     ARGUMENT_SPAN,
     ARGUMENT_COOKIE,
+    ARGUMENT_ZONE,
+    ARGUMENT_ZONE_OR_NONE,
 };
 
 #define KEY (1U << TEMPLATE_FOR_KEY)
@@ -43,6 +45,8 @@ static const struct source_row sources[] = {
     {"tenant", TEMPLATE_TENANT, ARGUMENT_NONE, KEY | PROBE, "{tenant}"},
     {"payload", TEMPLATE_PAYLOAD, ARGUMENT_NONE, KEY | PROBE, "{payload}"},
     {"window", TEMPLATE_WINDOW, ARGUMENT_SPAN, KEY, "{window:1h}"},
+    {"date", TEMPLATE_DATE, ARGUMENT_ZONE, KEY, "{date:Area/City} or {date:/pointer/to/zone}"},
+    {"hour", TEMPLATE_HOUR, ARGUMENT_ZONE_OR_NONE, KEY, "{hour} or {hour:Area/City}"},
     {"key", TEMPLATE_KEY, ARGUMENT_NONE, PROBE, "{key}"},
     {"cookie", TEMPLATE_COOKIE, ARGUMENT_COOKIE, TENANT, "{cookie:name}"},
 };
@@ -158,6 +162,27 @@ static bool read_header(struct compiler *compiler, struct template_part *part)
     return true;
 }
 
+static bool read_pointer(struct compiler *compiler, struct slice pointer)
+{
+    if (pointer.len > 0 && json_pointer_valid(pointer))
+        return true;
+    return complain(compiler, "\"%.*s\" is not a JSON pointer (RFC 6901), such as /order/id",
+                    SLICE_ARG(quoted(pointer)));
+}
+
+/* Whether there is such a zone is the config's to look up: this is pure. */
+static bool read_zone(struct compiler *compiler, struct slice zone)
+{
+    if (zone.len > 0 && zone.at[0] == '/')
+        return read_pointer(compiler, zone);
+    if (zone_name_valid(zone))
+        return true;
+    return complain(compiler,
+                    "\"%.*s\" is neither the name of a time zone, such as Europe/Berlin, nor a "
+                    "JSON pointer to one, such as /zone",
+                    SLICE_ARG(quoted(zone)));
+}
+
 static bool read_argument(struct compiler *compiler, const struct source_row *row,
                           struct template_part *part)
 {
@@ -167,10 +192,11 @@ static bool read_argument(struct compiler *compiler, const struct source_row *ro
     case ARGUMENT_HEADER:
         return read_header(compiler, part);
     case ARGUMENT_POINTER:
-        if (part->text.len > 0 && json_pointer_valid(part->text))
-            return true;
-        return complain(compiler, "\"%.*s\" is not a JSON pointer (RFC 6901), such as /order/id",
-                        SLICE_ARG(quoted(part->text)));
+        return read_pointer(compiler, part->text);
+    case ARGUMENT_ZONE:
+        return read_zone(compiler, part->text);
+    case ARGUMENT_ZONE_OR_NONE:
+        return !part->text.at || read_zone(compiler, part->text);
     case ARGUMENT_NAME:
         return part->text.len > 0 || complain(compiler, "a name is missing: %s", row->form);
     case ARGUMENT_COOKIE:
@@ -242,7 +268,8 @@ static bool read_source(struct compiler *compiler, struct slice written,
                         SLICE_ARG(quoted(name)), nearest_source(name, use)->form);
     if (!(row->uses & use))
         return complain(compiler, "%s cannot be part of %s", row->form, uses[compiler->use]);
-    if (!argument.at != (row->argument == ARGUMENT_NONE))
+    bool may_lack = row->argument == ARGUMENT_NONE || row->argument == ARGUMENT_ZONE_OR_NONE;
+    if (argument.at ? row->argument == ARGUMENT_NONE : !may_lack)
         return complain(compiler, "{%.*s} is written %s", SLICE_ARG(quoted(written)), row->form);
     *ret_part = (struct template_part){.source = row->source, .text = argument, .written = written};
     return read_argument(compiler, row, ret_part) &&
@@ -356,6 +383,11 @@ static bool check_key(struct compiler *compiler)
         return complain(compiler, "a key has at most one {window:...}");
     if (template->n == count_parts(template, TEMPLATE_WINDOW))
         return complain(compiler, "a window alone names nothing");
+    if (template_uses(template, TEMPLATE_WINDOW) &&
+        (template_uses(template, TEMPLATE_DATE) || template_uses(template, TEMPLATE_HOUR)))
+        return complain(compiler,
+                        "a {window:...} beside {date:..} or {hour} would end with the day or hour "
+                        "(expected one of them)");
     return true;
 }
 
@@ -472,6 +504,9 @@ void template_describe_format(const struct template *template, struct slice sour
 
 bool template_needs_body(const struct template *template)
 {
+    for (size_t i = 0; i < template->n; i++)
+        if (template_part_asks_zone(&template->parts[i]))
+            return true;
     return count_parts(template, TEMPLATE_BODY) + count_parts(template, TEMPLATE_FORM) > 0;
 }
 

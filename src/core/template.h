@@ -4,9 +4,10 @@
  * braces, compiled once when the config is read, evaluated once per operation. Pure.
  *
  * Sources: {header:NAME} {header:NAME?} {body:/json/pointer} {form:name} {path:param} {query:name}
- * {method} {route} {tenant} {payload} {window:1h}; in probe targets also {key}, in tenants
- * {cookie:name}. A source of a key that clients fill may carry a format: {body:/id|uuid4}, |uuid,
- * |max:255 (bytes), |regex:PATTERN (core/pattern.h; braces balanced); UUIDs are folded.
+ * {method} {route} {tenant} {payload}; in keys also {window:1h} {hour} {hour:Area/City}
+ * {date:Area/City} {date:/pointer/to/zone}, in probe targets {key}, in tenants {cookie:name}. A
+ * source of a key that clients fill may carry a format: {body:/id|uuid4}, |uuid, |max:255 (bytes),
+ * |regex:PATTERN (core/pattern.h; braces balanced); UUIDs are folded.
  *
  * Key text: values percent-encoded outside A-Za-z0-9._~/@+-, ':' where two sources touch, literals
  * as written. A literal between two sources must hold a character outside that set that is not '%'
@@ -14,7 +15,11 @@
  * itself has that form: "sha256-" and 64 hex digits. A template that is one header and nothing else
  * gives the key as the header spells it (key_header.h). {window:...} contributes nothing to the key
  * text evaluated here: it makes the record's expiry a window, and the store shows the begin time in
- * its place.
+ * its place. {date:..} is the calendar date there at the time of the request, 2026-02-19, {hour}
+ * and {hour:..} that hour with its distance from UTC, 2026-02-19T14Z and 2026-02-19T09-0500: the
+ * hour that comes twice when clocks go back is two. Both have one length always, so that two
+ * values of one template can be compared but for them (template_same_but_clocks); in the digest of
+ * a long text the first half of the digits is of all else, and the second half of all.
  *
  * Probe targets: values percent-encoded outside A-Za-z0-9._~- ('/' would be a segment of its own,
  * '+' a space); path and query values keep the escapes they were sent with. Between two sources
@@ -34,6 +39,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/headers.h"
+#include "base/zones.h"
 #include "core/key_header.h"
 #include "core/payload.h"
 
@@ -55,11 +61,13 @@ enum template_source {
     TEMPLATE_WINDOW,
     TEMPLATE_KEY,
     TEMPLATE_COOKIE,
+    TEMPLATE_DATE,
+    TEMPLATE_HOUR,
 };
 
 struct template_part {
     enum template_source source;
-    struct slice text;               /* literal; or the name, pointer, parameter */
+    struct slice text;               /* literal; or the name, pointer, parameter, zone */
     struct slice written;            /* as the template has it, between the braces */
     bool optional;                   /* {header:X?} */
     int64_t window_us;               /* TEMPLATE_WINDOW */
@@ -103,12 +111,18 @@ const struct template_part *template_key_header(const struct template *template)
 void template_describe_format(const struct template *template, struct slice source,
                               const struct key_format *rules, struct buf *buf);
 
-/* Whether any part needs the body understood (body, form), or its hash (payload). */
+/* Whether any part needs the body understood (body, form, a pointer to a zone), or its hash
+ * (payload). */
 bool template_needs_body(const struct template *template);
 bool template_needs_hash(const struct template *template);
 
 /* The window's length, 0 without {window:}. */
 int64_t template_window_us(const struct template *template);
+
+/* Whether the part is {date:..} or {hour..}, and where the request names its zone: the pointer is
+ * the part's text. */
+bool template_part_is_clock(const struct template_part *part);
+bool template_part_asks_zone(const struct template_part *part);
 
 /* What a template may look at. */
 struct template_path_param {
@@ -129,6 +143,8 @@ struct template_facts {
     unsigned labels;            /* payload_labels: what else of the body's headers counts */
     enum key_syntax key_syntax; /* how {header:Idempotency-Key} is read */
     const struct key_format *key_format; /* of the client's key (template_key_header); NULL: any */
+    int64_t now_us;                      /* wall time, for {date:..} and {hour} */
+    const struct zones *zones;           /* those that the templates need; NULL: none */
 };
 
 enum template_result {
@@ -138,11 +154,33 @@ enum template_result {
     TEMPLATE_NO_MEMORY,
 };
 
+/* Where in a text {date:..} and {hour} stand. */
+struct template_clocks {
+    size_t n;
+    struct {
+        size_t at;
+        size_t len;
+    } span[TEMPLATE_PARTS_MAX];
+};
+
+/* Whether two texts of one template say the same but for their clocks, which in `b` are these. */
+bool template_same_but_clocks(struct slice a, struct slice b, const struct template_clocks *clocks);
+
+/* A text as it is made, with its clocks. */
+struct template_text {
+    struct buf *buf;
+    struct template_clocks clocks;
+};
+
 /* Appends the text for a key or a probe target. `*ret_missing` is the source as the template has
- * it, such as "body:/external_ref". */
+ * it, such as "body:/external_ref". template_value is template_key that tells where the clocks are;
+ * `text->clocks` is empty before. */
 enum template_result template_key(const struct template *template,
                                   const struct template_facts *facts, struct arena *arena,
                                   struct buf *buf, struct slice *ret_missing);
+enum template_result template_value(const struct template *template,
+                                    const struct template_facts *facts, struct arena *arena,
+                                    struct template_text *text, struct slice *ret_missing);
 enum template_result template_probe(const struct template *template,
                                     const struct template_facts *facts, struct arena *arena,
                                     struct buf *buf, struct slice *ret_missing);

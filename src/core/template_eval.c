@@ -4,7 +4,7 @@
 #include "base/number.h"
 #include "core/query.h"
 #include "core/rule.h"
-#include "core/template.h"
+#include "core/template_clock.h"
 #include "core/template_text.h"
 
 #define NUMBER_TEXT_MAX 2048
@@ -191,6 +191,8 @@ static struct slice plain_value(const struct template_facts *facts,
     case TEMPLATE_FORM:
     case TEMPLATE_WINDOW:
     case TEMPLATE_COOKIE:
+    case TEMPLATE_DATE:
+    case TEMPLATE_HOUR:
         break;
     }
     UNREACHABLE();
@@ -237,6 +239,9 @@ static enum template_result value_of(const struct evaluation *evaluation,
         return form_value_of(evaluation, part->text, ret_value);
     case TEMPLATE_COOKIE:
         return cookie_value(evaluation->facts->headers, part->text, ret_value);
+    case TEMPLATE_DATE:
+    case TEMPLATE_HOUR:
+        return template_clock_value(evaluation->facts, part, evaluation->arena, ret_value);
     default:
         *ret_value = plain_value(evaluation->facts, part);
         return ret_value->len > 0 ? decode(evaluation, part, ret_value) : TEMPLATE_MISSING;
@@ -315,16 +320,21 @@ void template_explain_missing(const struct template *template, const struct temp
             explain_header(facts, part, buf);
         else if (part->source == TEMPLATE_BODY)
             explain_body(facts->payload, part->text, buf);
+        else if (template_part_asks_zone(part))
+            template_clock_explain(facts, part, buf);
         return;
     }
 }
 
 /* ---- text ---- */
 
-/* Where the text goes: into a buffer, or, too long for one, through a digest. */
+/* Where the text goes: into a buffer, or, too long for one, through a digest; else it is counted.
+ */
 struct sink {
     struct buf *buf;
     struct digest_stream *stream;
+    struct digest_stream *timeless; /* gets all but the clocks */
+    struct template_clocks *clocks; /* gets where they are */
     size_t len;
 };
 
@@ -335,6 +345,22 @@ static void sink_add(struct sink *sink, struct slice text)
         buf_add_slice(sink->buf, text);
     if (sink->stream)
         digest_add(sink->stream, text);
+    if (sink->timeless)
+        digest_add(sink->timeless, text);
+}
+
+/* Of a clock: it is spelled as it is. */
+static void sink_add_clock(struct sink *sink, struct slice text)
+{
+    struct digest_stream *timeless = sink->timeless;
+    if (sink->clocks) {
+        size_t n = sink->clocks->n++;
+        sink->clocks->span[n].at = sink->len;
+        sink->clocks->span[n].len = text.len;
+    }
+    sink->timeless = NULL;
+    sink_add(sink, text);
+    sink->timeless = timeless;
 }
 
 static void sink_spell(struct sink *sink, enum template_spelling spelling, struct slice value)
@@ -373,7 +399,10 @@ static void write_text(const struct evaluation *evaluation, bool url, struct sin
         }
         if (after_source)
             sink_add(sink, SLICE(":"));
-        sink_spell(sink, spelling_of(part, url), evaluation->values[i]);
+        if (template_part_is_clock(part))
+            sink_add_clock(sink, evaluation->values[i]);
+        else
+            sink_spell(sink, spelling_of(part, url), evaluation->values[i]);
         after_source = true;
     }
 }
@@ -391,22 +420,33 @@ static bool looks_digested(struct slice text)
            hex_decode(slice_skip(text, sizeof(DIGEST_PREFIX) - 1), digest.bytes, DIGEST_SIZE);
 }
 
-static void add_digest(const struct evaluation *evaluation, struct buf *buf)
+/* With clocks in the text the first half is the digest of all but them, and tells by itself whether
+ * two texts are the same but for them. */
+static void add_digest(const struct evaluation *evaluation, struct template_text *text)
 {
     char hex[DIGEST_HEX_SIZE + 1];
-    struct digest_stream stream;
-    struct sink sink = {.stream = &stream};
+    struct digest_stream stream, timeless;
+    bool told = text->clocks.n > 0;
+    struct sink sink = {.stream = &stream, .timeless = told ? &timeless : NULL};
     digest_start(&stream);
+    digest_start(&timeless);
     write_text(evaluation, false, &sink);
-    struct digest digest = digest_end(&stream);
+    struct digest digest = digest_end(&stream), of_rest = digest_end(&timeless);
+    if (told) {
+        memcpy(digest.bytes, of_rest.bytes, DIGEST_SIZE / 2);
+        text->clocks.n = 1;
+        text->clocks.span[0].at = DIGEST_TEXT_SIZE - DIGEST_HEX_SIZE / 2;
+        text->clocks.span[0].len = DIGEST_HEX_SIZE / 2;
+    }
     hex_encode(digest.bytes, DIGEST_SIZE, hex);
-    buf_add_str(buf, DIGEST_PREFIX);
-    buf_add_slice(buf, slice_make(hex, DIGEST_HEX_SIZE));
+    buf_add_str(text->buf, DIGEST_PREFIX);
+    buf_add_slice(text->buf, slice_make(hex, DIGEST_HEX_SIZE));
 }
 
-static void add_key(const struct evaluation *evaluation, struct buf *buf)
+static void add_key(const struct evaluation *evaluation, struct template_text *text)
 {
-    struct sink counter = {0};
+    struct buf *buf = text->buf;
+    struct sink counter = {.clocks = &text->clocks};
     write_text(evaluation, false, &counter);
     if (counter.len <= KEY_TEXT_MAX) {
         size_t start = buf->len;
@@ -415,7 +455,7 @@ static void add_key(const struct evaluation *evaluation, struct buf *buf)
             return;
         buf_cut(buf, start);
     }
-    add_digest(evaluation, buf);
+    add_digest(evaluation, text);
 }
 
 enum template_result template_judge_key(const struct template *template,
@@ -426,9 +466,9 @@ enum template_result template_judge_key(const struct template *template,
     return check_format(&evaluation, template_key_header(template), key);
 }
 
-enum template_result template_key(const struct template *template,
-                                  const struct template_facts *facts, struct arena *arena,
-                                  struct buf *buf, struct slice *ret_missing)
+enum template_result template_value(const struct template *template,
+                                    const struct template_facts *facts, struct arena *arena,
+                                    struct template_text *text, struct slice *ret_missing)
 {
     struct evaluation evaluation = {
         .template = template, .facts = facts, .arena = arena, .is_key = true};
@@ -443,14 +483,22 @@ enum template_result template_key(const struct template *template,
             *ret_missing = template->parts[0].written;
         if (result != TEMPLATE_OK)
             return result;
-        buf_add_slice(buf, key);
+        buf_add_slice(text->buf, key);
     } else {
         enum template_result result = find_values(&evaluation, ret_missing);
         if (result != TEMPLATE_OK)
             return result;
-        add_key(&evaluation, buf);
+        add_key(&evaluation, text);
     }
-    return buf_ok(buf) ? TEMPLATE_OK : TEMPLATE_NO_MEMORY;
+    return buf_ok(text->buf) ? TEMPLATE_OK : TEMPLATE_NO_MEMORY;
+}
+
+enum template_result template_key(const struct template *template,
+                                  const struct template_facts *facts, struct arena *arena,
+                                  struct buf *buf, struct slice *ret_missing)
+{
+    struct template_text text = {.buf = buf};
+    return template_value(template, facts, arena, &text, ret_missing);
 }
 
 /* A tenant is shown and typed as it is: %0A of a query is none. */

@@ -352,7 +352,8 @@ static bool read_payload(struct exchange *x)
 static bool refuse_source(struct exchange *x, struct slice missing)
 {
     const struct payload *payload = &x->payload;
-    bool in_json = slice_starts(missing, SLICE("body:"));
+    bool in_json = slice_starts(missing, SLICE("body:")) || slice_starts(missing, SLICE("date:")) ||
+                   slice_starts(missing, SLICE("hour:"));
     bool in_form = slice_starts(missing, SLICE("form:"));
     const char *what = "this request has no value where the key comes from: ";
     if (in_json && payload->problem != JSON_OK)
@@ -388,9 +389,11 @@ static bool read_template_key(struct exchange *x)
 
 static bool read_once(struct exchange *x)
 {
+    struct template_text text = {.buf = &x->once};
     struct slice missing = {0};
     enum template_result result =
-        template_key(&x->rule->once.key, &x->found.facts, &x->arena, &x->once, &missing);
+        template_value(&x->rule->once.key, &x->found.facts, &x->arena, &text, &missing);
+    x->attempt.once.clocks = text.clocks;
     if (result == TEMPLATE_OK && buf_ok(&x->once))
         return true;
     payload_close(x);
@@ -412,6 +415,7 @@ static void fill_once(struct exchange *x)
         .acknowledge = rule->duplicate == RULE_DUPLICATE_ACK,
         .any_payload = rule->any_payload,
         .keyless = x->keyless,
+        .clocks = attempt->once.clocks,
     };
     engine_name_once(engine, attempt, value, x->rule->formerly, &attempt->once);
     if (attempt->once.keyless)
@@ -480,6 +484,8 @@ bool identify(struct exchange *x, bool *ret_bypass)
     x->found.facts.headers = &x->request->headers;
     x->found.facts.key_syntax = x->rule->key_syntax;
     x->found.facts.key_format = x->rule->key_format;
+    x->found.facts.zones = x->plan->settings.rules->zones;
+    x->found.facts.now_us = clock_wall_us();
     const struct template_part *header = template_key_header(&x->rule->key);
     if (header && !read_header_key(x, header, ret_bypass))
         return false;

@@ -312,10 +312,12 @@ static void decide_own(struct apply *apply, struct store_op *op, struct store_ro
     record_check(&row->record);
 }
 
-/* "Same" includes the once value. */
+/* "Same" includes the once value, but for its date and hour: a retry may come after them, and the
+ * record keeps its own. */
 static bool has_other_value(const struct store_op *op, const struct store_row *row)
 {
-    return op->once && row->once.len > 0 && !slice_eq(row->once, op->once->text);
+    return op->once && row->once.len > 0 &&
+           !template_same_but_clocks(row->once, op->once->text, &op->once->clocks);
 }
 
 static enum backend_status begin_own(struct apply *apply, struct store_op *op,

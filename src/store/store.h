@@ -25,6 +25,7 @@
 #include "core/once.h"
 #include "core/outcome.h"
 #include "core/record.h"
+#include "core/template.h"
 
 struct store;
 
@@ -197,8 +198,9 @@ struct store_room {
  * found by the value as a key text, if it has no value of its own. */
 struct store_once {
     struct slice text;
-    struct digest hash;                     /* store_once_hash */
-    struct digest as_key;                   /* of the text as a key */
+    struct template_clocks clocks; /* of the text: for the record's own key they do not count */
+    struct digest hash;            /* store_once_hash */
+    struct digest as_key;          /* of the text as a key */
     struct digest former[STORE_FORMER_MAX]; /* the same under former names of the rule */
     struct digest former_as_key[STORE_FORMER_MAX];
     size_t n_former;
