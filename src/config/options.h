@@ -118,7 +118,7 @@
       "(that of upstream:)",                                                                       \
       "HOST[:PORT]: the Host under which authorize is asked, whatever the caller's was")           \
     X(key, SHARED, rule_draft, rule.key, key, 0, 0, "\"{header:Idempotency-Key}\"",                \
-      "template of the key, such as \"{header:Idempotency-Key}\" or \"{body:/user}{hour}\"")       \
+      "template of the key, such as \"{header:Idempotency-Key}\" or \"{body:/order_id}\"")         \
     X(require, SHARED, rule_draft, rule.require, bool, 0, 0, "true",                               \
       "a request without a key is refused; false: it passes unprotected")                          \
     X(key_syntax, SHARED, rule_draft, rule.key_syntax, key_syntax, 0, 0, "lenient",                \

@@ -349,7 +349,7 @@ static bool read_payload(struct exchange *x)
 }
 
 /* What the sender can mend: the body's syntax, its type, or its content. */
-static bool refuse_source(struct exchange *x, struct slice missing)
+static bool refuse_source(struct exchange *x, const struct template *template, struct slice missing)
 {
     const struct payload *payload = &x->payload;
     bool in_json = slice_starts(missing, SLICE("body:")) || slice_starts(missing, SLICE("date:")) ||
@@ -364,7 +364,7 @@ static bool refuse_source(struct exchange *x, struct slice missing)
         what = "the form holds a '%' that begins no escape, where the key comes from: ";
     else if (in_form && payload->kind != PAYLOAD_IS_FORM)
         what = "the body is no form by its Content-Type, where the key comes from: ";
-    return refuse_missing(x, &x->rule->key, ERROR_KEY_SOURCE_MISSING, what, missing);
+    return refuse_missing(x, template, ERROR_KEY_SOURCE_MISSING, what, missing);
 }
 
 static bool read_template_key(struct exchange *x)
@@ -378,7 +378,7 @@ static bool read_template_key(struct exchange *x)
         buf_add_slice(&x->key, buf_slice(&text));
         return buf_ok(&x->key) || no_memory(x);
     case TEMPLATE_MISSING:
-        return refuse_source(x, missing);
+        return refuse_source(x, &x->rule->key, missing);
     case TEMPLATE_FORMAT:
         return no_format(x, &x->rule->key, missing);
     case TEMPLATE_NO_MEMORY:
@@ -389,17 +389,20 @@ static bool read_template_key(struct exchange *x)
 
 static bool read_once(struct exchange *x)
 {
+    const struct template *template = &x->rule->once.key;
     struct template_text text = {.buf = &x->once};
     struct slice missing = {0};
     enum template_result result =
-        template_value(&x->rule->once.key, &x->found.facts, &x->arena, &text, &missing);
+        template_value(template, &x->found.facts, &x->arena, &text, &missing);
     x->attempt.once.clocks = text.clocks;
     if (result == TEMPLATE_OK && buf_ok(&x->once))
         return true;
+    if (result == TEMPLATE_MISSING)
+        (void)refuse_source(x, template, missing); /* it says what the body has there */
     payload_close(x);
     if (result == TEMPLATE_FORMAT)
-        return no_format(x, &x->rule->once.key, missing);
-    return result == TEMPLATE_MISSING ? refuse_source(x, missing) : no_memory(x);
+        return no_format(x, template, missing);
+    return result != TEMPLATE_MISSING && no_memory(x);
 }
 
 /* The value, and where the client sent no key the record's name made of it. */

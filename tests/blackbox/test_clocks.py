@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from gateway import Gateway, run
-from wire import Answer
+from wire import Answer, eventually
 
 CONFIG = """
 tenant: none
@@ -28,8 +28,14 @@ pytestmark = pytest.mark.hooks
 
 
 def ask(gateway: Gateway, path: str, body: dict, key: str | None = None) -> Answer:
+    """After the clock moved the store counts as down until its next batch."""
     headers = [JSON] + ([("Idempotency-Key", key)] if key else [])
-    return gateway.request("POST", path, headers, json.dumps(body).encode())
+
+    def answered() -> Answer | None:
+        answer = gateway.request("POST", path, headers, json.dumps(body).encode())
+        return None if answer.status == 503 else answer
+
+    return eventually(answered, "a store that is up")
 
 
 def wait_for(clock, zone: str, **at: int) -> datetime:
@@ -98,6 +104,16 @@ def test_a_zone_that_is_not_there_is_refused_with_the_reason(pawl, upstream, zon
     assert answer.is_problem(400, "VALIDATION.idempotency.key_source_missing"), answer
     assert "date:/zone" in answer.json["detail"]
     assert why in answer.json["detail"]
+    assert upstream.effects() == 0
+
+
+def test_a_zone_of_a_once_value_is_refused_with_the_reason_too(pawl, upstream):
+    gateway = pawl(CONFIG.replace("hour:Europe/Berlin", "date:/zone"))
+    answer = ask(gateway, "/vouchers", {"zone": "Mars/Base", "user": "u"}, "k1")
+    assert answer.is_problem(400, "VALIDATION.idempotency.key_source_missing"), answer
+    assert "date:/zone, which is not the name of a time zone" in answer.json["detail"]
+    answer = ask(gateway, "/vouchers", {"user": "u"}, "k1")
+    assert answer.is_problem(400, "VALIDATION.idempotency.key_source_missing"), answer
     assert upstream.effects() == 0
 
 
