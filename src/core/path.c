@@ -109,6 +109,12 @@ bool path_is_ambiguous(struct slice path)
     return path.len >= 2 && path.at[0] == '/' && path.at[1] == '/';
 }
 
+/* An escape of what would end the path. */
+static bool is_end(struct path_byte byte)
+{
+    return byte.escaped && (byte.c == '?' || byte.c == '#');
+}
+
 static bool is_control(char c)
 {
     return (unsigned char)c < 0x20 || c == 0x7f;
@@ -125,6 +131,8 @@ static unsigned choices_of(struct path_byte byte, char after)
         return PATH_PARAMETERS | PATH_MERGE;
     if (byte.c == '\0')
         return PATH_NUL_ENDS | PATH_NUL_DROPS;
+    if (is_end(byte))
+        return PATH_QUERY_ENDS | PATH_DOTS | PATH_MERGE;
     if (byte.escaped && (is_control(byte.c) || byte.c == ' '))
         return PATH_DROP | PATH_MERGE | PATH_DOTS;
     return byte.c == '.' && (after == '/' || after == '\0' || after == ';') ? PATH_DROP : 0;
@@ -139,6 +147,31 @@ unsigned path_choices(struct slice normalised)
         choices |= choices_of(byte, at < normalised.len ? normalised.at[at] : '\0');
     }
     return choices;
+}
+
+/* `first`, `last`: in its segment; `after`: behind it. */
+static bool is_unclean(struct path_byte byte, bool first, bool last, char after)
+{
+    bool space = byte.escaped && byte.c == ' ';
+    if (byte.c == ';' || is_end(byte) || (byte.escaped && is_control(byte.c)))
+        return true;
+    if (byte.escaped && byte.c == '%')
+        return after == 'u' || after == 'U';
+    return (space && (first || last)) || (byte.c == '.' && last);
+}
+
+bool path_is_unclean(struct slice normalised)
+{
+    bool first = true;
+    for (size_t at = 0; at < normalised.len;) {
+        struct path_byte byte = byte_at(normalised, at);
+        at += byte.size;
+        char after = at < normalised.len ? normalised.at[at] : '/';
+        if (is_unclean(byte, first, after == '/', after))
+            return true;
+        first = byte.c == '/' && !byte.escaped;
+    }
+    return false;
 }
 
 /* ---- decoded once too often ---- */
@@ -314,7 +347,8 @@ size_t path_read(struct slice normalised, unsigned reading, char *ret_text)
     size_t at = normalised.len > 0 && normalised.at[0] == '/';
     while (at < normalised.len) {
         struct path_byte byte = byte_at(normalised, at);
-        if (byte.c == '\0' && reading & PATH_NUL_ENDS)
+        if ((byte.c == '\0' && reading & PATH_NUL_ENDS) ||
+            (is_end(byte) && reading & PATH_QUERY_ENDS))
             break;
         read_byte(&reader, byte, normalised.at + at);
         at += byte.size;

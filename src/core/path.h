@@ -19,12 +19,17 @@ enum path_reading {
     PATH_NUL_DROPS = 64,   /* %00 is left out; not together with PATH_NUL_ENDS */
     PATH_DROP = 128,       /* so are encoded control characters and spaces, and dots at the end of
                               a segment */
-    PATH_READINGS = 256,
+    PATH_QUERY_ENDS = 256, /* the path ends at %3F or %23, as at '?' and '#' */
+    PATH_READINGS = 512,
 };
 
 /* The choices in which readings of this normalised path can differ; a reading that makes others is
  * the same as another one. */
 unsigned path_choices(struct slice normalised);
+
+/* Whether some server takes what a segment holds for another text: it ends it at ';', %3F or %23,
+ * drops control characters, spaces and dots at its ends, or reads %uXXXX. A space inside is one. */
+bool path_is_unclean(struct slice normalised);
 
 /* The normalised path as a server sees it that decodes once too often: %25 before two digits is the
  * '%' of an escape, %25u002F is %2F, and overlong UTF-8 is what it stands for; normalised. The path

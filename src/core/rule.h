@@ -202,9 +202,11 @@ struct rule_found {
  * leave %2F, or the reverse. Other spellings are refused only where they would lead to another rule
  * than the path as written: ";parameters" dropped ("/refunds;x"), encoded control characters and
  * spaces and trailing dots dropped ("/refunds%0A"), escapes decoded once more ("/%2572efunds"),
- * %uXXXX and overlong UTF-8 decoded. Where trying all readings would cost too much, the path is
- * refused unread if any rule has the method. What is not seen: servers that route without regard to
- * case or by suffix ("/Refunds", "/refunds.json"), and what stands outside path and method.
+ * %uXXXX and overlong UTF-8 decoded, the path ended at %3F or %23; and, whatever they lead to,
+ * where the rule takes something from the path, which would be another key to them
+ * (path_is_unclean). Where trying all readings would cost too much, the path is refused unread if
+ * any rule has the method. What is not seen: servers that route without regard to case or by suffix
+ * ("/Refunds", "/refunds.json"), and what stands outside path and method.
  *
  * Method-override headers (X-HTTP-Method-Override, X-HTTP-Method, X-Method-Override; '_' counts as
  * '-'): nobody here knows whether the upstream heeds them, so the sent method and every method that

@@ -222,10 +222,11 @@ static enum rule_find check_readings(struct search *search, struct slice path, s
         return RULE_NO_MEMORY;
     bool again = decoded.len < normal.len; /* each decoding shortens it */
     search->ambiguous = path_is_ambiguous(path);
+    bool varies = search->ambiguous || again || path_is_unclean(normal);
+    if (varies && search->rule && takes_from_path(search->rule))
+        return RULE_PATH_AMBIGUOUS;
     if (!search->ambiguous && choices == 0 && !again)
         return RULE_FOUND;
-    if (search->ambiguous && search->rule && takes_from_path(search->rule))
-        return RULE_PATH_AMBIGUOUS;
     unsigned more = again ? path_choices(decoded) : 0;
     size_t readings = count_readings(choices) + (again ? count_readings(more) : 0);
     if (readings * normal.len > READINGS_BYTES_MAX)

@@ -21,6 +21,9 @@ rules:
   - {name: both, match: "POST,PUT /both", tenant: none}
   - {name: files, match: "POST /files/{id}/**", tenant: none}
   - {name: reads, match: "PUT /reads/{id}", key: "{path:id}", tenant: none}
+  - {name: pay, match: "POST /a/{id}/pay", key: "{path:id}", tenant: none}
+  - {name: once, match: "POST /o/{id}/pay", once: {key: "{path:id}", ttl: 1h}, tenant: none}
+  - {name: who, match: "POST /t/{who}/pay", tenant: "{path:who}"}
   - {name: open, match: POST /open, protect: false}
   - {name: optional, match: POST /optional, require: false, tenant: none}
 """ + "".join(f"""
@@ -125,6 +128,34 @@ def test_a_path_that_could_lead_to_another_rule_is_refused(shared, behind, key, 
     headers = [("Idempotency-Key", key)]
     assert refused(shared.request(method, target, headers, b"{}"), "path_ambiguous")
     assert not behind.requests
+
+
+@pytest.mark.parametrize("value", [
+    "7;x", "7;jsessionid=Q", "7%3Bx", "7%20", "%207", "7%09", "%0A7", "7.", "7%2E", "7%2537",
+    "%2537", "%u0037", "%uFF17", "%25u0037", "7%c0%ae", "7%3Fx", "7%23x"])
+@pytest.mark.parametrize("path", ["a", "o", "t"])
+def test_no_spelling_that_a_server_cleans_makes_another_operation_of_a_path(shared, behind, key,
+                                                                            path, value):
+    """Where key, once value or tenant come from the path, the service would do it a second time."""
+    answer = shared.post(f"/{path}/{value}/pay", {}, key=key)
+    assert refused(answer, "path_ambiguous") and not behind.requests
+
+
+@pytest.mark.parametrize("value", ["a%20b", "100%25", "7.5", "%C3%A9", "a+b", "v1..2"])
+def test_a_value_in_a_path_may_be_any_text_that_all_servers_read_alike(shared, value):
+    marks = [shared.post(f"/a/{value}/pay", {})["Idempotency-Status"] for _ in range(2)]
+    assert marks == ["stored", "replayed"]
+
+
+@pytest.mark.parametrize("target", ["/own%3fx", "/own%23x", "/own%3F", "/both%253fx",
+                                    "/files/7%2Fx%3fy/../../own%3fx"])
+def test_an_encoded_end_of_the_path_does_not_lead_round_a_rule(shared, behind, key, target):
+    assert refused(shared.post(target, {}, key=key), "path_ambiguous") and not behind.requests
+
+
+def test_an_encoded_question_mark_passes_where_it_leads_to_no_other_rule(shared, key):
+    assert shared.post("/files/7/why%3F", {}, key=key)["Idempotency-Status"] == "stored"
+    assert shared.post("/elsewhere/why%3F", {})["Idempotency-Status"] == "bypassed"
 
 
 EVERYWHERE = """
