@@ -53,12 +53,14 @@
 #define SQLITE_CLAIM_ONCE(X)                                                                       \
     X(INT, once_replay, record.once_replay)                                                        \
     X(INT, once_ttl_us, record.once_ttl_us)                                                        \
-    X(INT, once_window, record.once_window)
+    X(INT, once_window, record.once_window)                                                        \
+    X(INT, once_replay, record.once_replay)
 
 #define SQLITE_FINAL_ONCE(X)                                                                       \
     X(INT, once_replay, record.once_replay)                                                        \
     X(INT, once_ttl_us, record.once_ttl_us)                                                        \
-    X(INT, once_until, record.once_until)
+    X(INT, once_until, record.once_until)                                                          \
+    X(INT, once_replay, record.once_replay)
 
 /* pawl_outcome: what a final record says, beside status and the outcome itself. */
 #define SQLITE_FINAL(X)                                                                            \
