@@ -192,6 +192,8 @@ static enum backend_status store_write(struct apply *apply, struct store_op *op,
     if (record->status == RECORD_ABSENT)
         return end_life(apply, op, row);
     bool is_final = record->status == RECORD_COMPLETE || record->status == RECORD_FAILED;
+    /* Else the row would outlive its key, and nothing would lead to it. */
+    CHECK(row->once.len > 0 || record->once_until == 0);
     if (is_final)
         return apply->backend->ops->finish(apply->backend, row, record->kept ? op->outcome : NULL);
     return apply->backend->ops->update(apply->backend, row);

@@ -224,6 +224,17 @@ static enum backend_status start_life(struct apply *apply, struct store_op *op,
     return insert(apply, op, ret_row);
 }
 
+/* A row from before the rule had `once` gets the value, and its times. */
+static enum backend_status hold_value(struct apply *apply, const struct store_op *op,
+                                      struct store_row *row)
+{
+    row->once = op->once->text;
+    row->record.once_ttl_us = op->begin.once_ttl_us;
+    row->record.once_window = op->begin.once_window;
+    row->record.once_replay = op->begin.once_replay;
+    return apply->backend->ops->hold(apply->backend, row);
+}
+
 /* Stores what was decided on the holder; `row` is the one that it ends on. */
 static enum backend_status store_answer(struct apply *apply, struct store_op *op,
                                         const struct once_answer *answer,
@@ -236,6 +247,8 @@ static enum backend_status store_answer(struct apply *apply, struct store_op *op
         return status == BACKEND_OK ? start_life(apply, op, row) : status;
     if (answer->act == ONCE_CONTINUE || answer->act == ONCE_BIND)
         status = bind_key(apply, op, row, answer->act == ONCE_BIND);
+    if (status == BACKEND_OK && answer->act == ONCE_CONTINUE && row->once.len == 0)
+        status = hold_value(apply, op, row);
     if (status != BACKEND_OK || !answer->changed)
         return status;
     apply_use_token(apply, row->record.token);
@@ -271,6 +284,17 @@ static enum backend_status begin_by_once(struct apply *apply, struct store_op *o
     return status == BACKEND_OK ? conclude(apply, op, &row) : status;
 }
 
+/* The row with its texts, which are gone when another row was looked at. */
+static enum backend_status find_again(struct apply *apply, const struct store_op *op,
+                                      struct store_row *row)
+{
+    struct record record = row->record;
+    enum backend_status status =
+        apply->backend->ops->find(apply->backend, &op->key_hash, row->id, row);
+    row->record = record;
+    return status;
+}
+
 /* A record from before the rule had `once` is about to proceed: the value must be free for it.
  * False with BACKEND_OK: it is not, and `row` is the holder's. */
 static enum backend_status take_value(struct apply *apply, struct store_op *op,
@@ -288,15 +312,15 @@ static enum backend_status take_value(struct apply *apply, struct store_op *op,
     if (!*ret_free) {
         bool told = answer.act == ONCE_NOTHING && answer.verdict != RECORD_OTHER_RECIPE;
         op->verdict = told ? answer.verdict : RECORD_OUTCOME_UNKNOWN;
+        op->by_once = true;
         *row = holder;
         return BACKEND_OK;
     }
     if (answer.act == ONCE_REPLACE)
         status = remove_row(apply, &holder);
-    row->tenant = op->tenant;
-    row->rule = op->rule;
-    row->once = op->once->text;
-    return status == BACKEND_OK ? apply->backend->ops->hold(apply->backend, row) : status;
+    if (status == BACKEND_OK)
+        status = find_again(apply, op, row);
+    return status == BACKEND_OK ? hold_value(apply, op, row) : status;
 }
 
 /* ---- one begin ---- */

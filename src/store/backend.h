@@ -96,7 +96,8 @@ struct backend_ops {
     /* Finds the row that a once value leads to; as find. */
     enum backend_status (*find_once)(struct backend *backend, const struct digest *once,
                                      struct store_row *ret_row);
-    /* A pending row gets its once value (row->once), which leads to it from now on. */
+    /* A pending row gets its once value (row->once), which leads to it from now on, under the
+     * row's own rule name. Its times are for update. */
     enum backend_status (*hold)(struct backend *backend, const struct store_row *row);
     /* A key leads to the record of another one from now on. Copies all texts. */
     enum backend_status (*bind)(struct backend *backend, const struct backend_bound *bound);

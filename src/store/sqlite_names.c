@@ -200,15 +200,11 @@ enum backend_status sqlite_lengthen(struct backend *backend, const struct store_
     return sqlite_run_bound(sqlite, &binding);
 }
 
-/* Of a row without a once value the key leads to nothing else: it is not overtaken while it is
- * there. */
 enum backend_status sqlite_unname_row(struct sqlite_backend *sqlite, const struct store_row *row)
 {
-    bool has_value = row->once.len > 0;
-    struct digest hash = has_value ? once_hash(sqlite, row) : row->key_hash;
-    enum backend_status status = has_value ? drop_name(sqlite, &row->key_hash, row->id)
-                                           : sqlite_keys_set(sqlite, &row->key_hash, 0);
-    if (status == BACKEND_OK && has_value)
+    struct digest hash = row->once.len > 0 ? once_hash(sqlite, row) : row->key_hash;
+    enum backend_status status = drop_name(sqlite, &row->key_hash, row->id);
+    if (status == BACKEND_OK && row->once.len > 0)
         status = drop_name(sqlite, &hash, row->id);
     bool any = true;
     while (status == BACKEND_OK && any) {

@@ -44,7 +44,158 @@ static void a_name_without_a_key_leads_to_the_last_holder_after_a_merge(void **s
     drop(&next);
 }
 
+/* ---- records from before the rule had `once` ---- */
+
+/* A begin of the rule after it was renamed. */
+static struct store_op renamed(struct bed *bed, uint64_t key, uint64_t value,
+                               const struct sort *sort, const struct digest *former)
+{
+    struct store_op op = begin(bed, key, value, sort);
+    struct store_once *once = (struct store_once *)(uintptr_t)op.once;
+    struct slice secret = store_secret(bed->store);
+    once->former[0] = once->hash;
+    once->former_as_key[0] = once->as_key;
+    once->n_former = 1;
+    once->hash = store_once_hash(secret, TENANT, SLICE("new"), once->text);
+    once->as_key = key_of(2000 + value);
+    op.rule = SLICE("new");
+    op.former = former;
+    op.n_former = 1;
+    return op;
+}
+
+/* `once` came together with a new name of the rule. */
+static void a_record_of_the_old_rule_name_holds_its_value(void **state)
+{
+    struct bed *bed = *state;
+    struct digest former[] = {key_of(1), key_of(2), key_of(3)};
+    act(bed, 1, STORE_RELEASE, proceed(bed, 1));
+    struct store_op op = renamed(bed, 11, 5, &rejects, &former[0]);
+    run(bed, &op);
+    assert_int_equal(op.verdict, RECORD_PROCEED);
+    assert_true(digest_eq(&op.key_hash, &former[0]));
+    finish(bed, 1, op.record.token, "done");
+    for (uint64_t key = 2; key <= 3; key++) {
+        op = renamed(bed, 10 + key, 5, &rejects, &former[key - 1]);
+        run(bed, &op);
+        assert_int_equal(op.status, STORE_DONE);
+        assert_int_equal(op.verdict, RECORD_DUPLICATE);
+        drop(&op);
+    }
+    assert_int_equal(check_counts(bed), 1);
+}
+
+static void a_record_in_doubt_of_the_old_rule_name_goes_on_and_holds_its_value(void **state)
+{
+    struct bed *bed = *state;
+    struct digest former[] = {key_of(1), key_of(2)};
+    struct store_op old = begin_on(1005);
+    old.begin.unknown = RECORD_UNKNOWN_RETRY;
+    run(bed, &old);
+    act(bed, 1005, STORE_DOUBT, old.record.token);
+    struct store_op op = renamed(bed, 11, 5, &retries, &former[0]);
+    run(bed, &op);
+    assert_int_equal(op.verdict, RECORD_PROCEED);
+    drop(&op);
+    finish(bed, 1005, op.record.token, "done");
+    op = renamed(bed, 12, 5, &retries, &former[1]);
+    run(bed, &op);
+    assert_int_equal(op.verdict, RECORD_REPLAY);
+    drop(&op);
+    assert_int_equal(check_counts(bed), 1);
+}
+
+static void a_record_whose_value_is_taken_is_answered_by_the_value(void **state)
+{
+    struct bed *bed = *state;
+    act(bed, 1, STORE_RELEASE, proceed(bed, 1));
+    finish(bed, 2, take(bed, 2, 5, &rejects), "done");
+    struct store_op op = begin(bed, 1, 5, &rejects);
+    run(bed, &op);
+    assert_int_equal(op.verdict, RECORD_DUPLICATE);
+    assert_true(op.by_once);
+    drop(&op);
+}
+
 #ifdef PAWL_HOOKS
+
+/* The key's time is over, the value's is not. */
+static void assert_replayed_by_value(struct bed *bed, const struct sort *sort, const char *body)
+{
+    advance(bed, TTL + 10 * SECOND);
+    struct store_op op = begin(bed, 3, 5, sort);
+    run(bed, &op);
+    assert_int_equal(op.verdict, RECORD_REPLAY);
+    assert_true(slice_eq(op.found->body, slice_of(body)));
+    drop(&op);
+}
+
+static int64_t in_doubt(struct bed *bed, uint64_t key, enum record_unknown unknown)
+{
+    struct store_op op = begin_on(key);
+    op.begin.unknown = unknown;
+    run(bed, &op);
+    act(bed, key, STORE_DOUBT, op.record.token);
+    return op.record.token;
+}
+
+static void what_goes_on_for_another_key_holds_the_value(void **state)
+{
+    struct bed *bed = *state;
+    hold_clock(bed);
+    in_doubt(bed, 1005, RECORD_UNKNOWN_RETRY);
+    struct store_op op = begin(bed, 2, 5, &retries);
+    run(bed, &op);
+    assert_int_equal(op.verdict, RECORD_PROCEED);
+    assert_non_null(op.found_key);
+    drop(&op);
+    finish(bed, 1005, op.record.token, "done");
+    assert_replayed_by_value(bed, &retries, "done");
+}
+
+static void what_is_asked_for_another_key_holds_the_value(void **state)
+{
+    struct bed *bed = *state;
+    hold_clock(bed);
+    in_doubt(bed, 1005, RECORD_UNKNOWN_PROBE);
+    struct store_op op = begin(bed, 2, 5, &probes);
+    run(bed, &op);
+    assert_int_equal(op.verdict, RECORD_ASK);
+    drop(&op);
+    finish(bed, 1005, op.record.token, "found");
+    assert_replayed_by_value(bed, &probes, "found");
+}
+
+static void what_proceeds_under_its_own_key_replays_by_its_value(void **state)
+{
+    struct bed *bed = *state;
+    hold_clock(bed);
+    act(bed, 1, STORE_RELEASE, proceed(bed, 1));
+    finish(bed, 1, take(bed, 1, 5, &replays), "done");
+    assert_replayed_by_value(bed, &replays, "done");
+}
+
+/* The sweep of its old row leaves a key that was used again. */
+static void a_key_that_was_used_again_outlives_its_old_row(void **state)
+{
+    struct bed *bed = *state;
+    hold_clock(bed);
+    in_doubt(bed, 1005, RECORD_UNKNOWN_RETRY);
+    struct store_op op = begin(bed, 2, 5, &retries);
+    run(bed, &op);
+    drop(&op);
+    finish(bed, 1005, op.record.token, "done");
+    advance(bed, TTL + SECOND);
+    finish(bed, 1005, take(bed, 1005, 6, &retries), "new");
+    advance(bed, ONCE_TTL - TTL);
+    for (int i = 0; i < 20; i++)
+        advance(bed, SECOND);
+    op = begin(bed, 1005, 6, &retries);
+    run(bed, &op);
+    assert_int_equal(op.verdict, RECORD_REPLAY);
+    assert_true(slice_eq(op.found->body, SLICE("new")));
+    drop(&op);
+}
 
 /* One name leads to a new row after each window, and the rows before it live for their keys; and a
  * key is used again while the value of its old row lives. */
@@ -77,7 +228,14 @@ int main(void)
 {
     struct CMUnitTest tests[] = {
         BED_TEST(a_name_without_a_key_leads_to_the_last_holder_after_a_merge),
+        BED_TEST(a_record_of_the_old_rule_name_holds_its_value),
+        BED_TEST(a_record_in_doubt_of_the_old_rule_name_goes_on_and_holds_its_value),
+        BED_TEST(a_record_whose_value_is_taken_is_answered_by_the_value),
 #ifdef PAWL_HOOKS
+        BED_TEST(what_goes_on_for_another_key_holds_the_value),
+        BED_TEST(what_is_asked_for_another_key_holds_the_value),
+        BED_TEST(what_proceeds_under_its_own_key_replays_by_its_value),
+        BED_TEST(a_key_that_was_used_again_outlives_its_old_row),
         BED_TEST(names_that_were_used_again_are_merged),
 #endif
     };
