@@ -88,6 +88,10 @@ void json_add_string(struct buf *buf, struct slice s);
  * but control characters below U+0020, '"' and '\\'. */
 void json_add_canonical_string(struct buf *buf, struct slice s);
 
+/* Whether a person who is shown `s` sees what it is: UTF-8 without control characters and marks
+ * that change the direction of writing. */
+bool json_is_legible(struct slice s);
+
 /* Appends `"name":` with a comma before it unless the last byte is '{' or '['. */
 void json_add_name(struct buf *buf, const char *name);
 

@@ -96,6 +96,18 @@ static bool misleads(unsigned code)
     return false;
 }
 
+bool json_is_legible(struct slice s)
+{
+    while (s.len > 0) {
+        size_t n = utf8_length(s);
+        bool control = (unsigned char)s.at[0] < ' ' || s.at[0] == 0x7F;
+        if (n == 0 || control || (n > 1 && misleads(code_point(s.at, n))))
+            return false;
+        s = slice_skip(s, n);
+    }
+    return true;
+}
+
 /* One character, or one byte of what is not UTF-8; returns how many bytes it took. */
 static size_t add_character(struct buf *buf, struct slice s)
 {

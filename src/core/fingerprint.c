@@ -314,10 +314,12 @@ static bool was_there(struct slice stored, const char *hashes)
 static void tell_leaf(struct walk *walk, const char *hashes)
 {
     struct comparison *comparison = walk->to;
-    if (was_there(comparison->stored, hashes) || comparison->told == TOLD_MAX)
+    struct slice pointer = slice_make(walk->pointer, walk->len);
+    if (was_there(comparison->stored, hashes) || comparison->told == TOLD_MAX ||
+        !json_is_legible(pointer))
         return;
     buf_add_str(comparison->buf, comparison->told++ > 0 ? ", " : "");
-    buf_add_slice(comparison->buf, slice_make(walk->pointer, walk->len));
+    buf_add_slice(comparison->buf, pointer);
 }
 
 void fingerprint_explain_body(const struct fingerprint_of *of, struct slice stored, struct buf *buf)

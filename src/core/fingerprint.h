@@ -39,7 +39,7 @@ void fingerprint_write(const struct fingerprint_of *of, struct fingerprint *ret_
 
 /* Appends in what a request differs from the one whose fingerprint was stored: the parts of its
  * target ("the query, a compared header"), and pointers into its body ("/amount, /note"; at most
- * 3). Nothing where that cannot be said. */
+ * 3, and none that a reader would see as another one). Nothing where that cannot be said. */
 void fingerprint_explain_target(const struct fingerprint_of *of, struct slice stored,
                                 struct buf *buf);
 void fingerprint_explain_body(const struct fingerprint_of *of, struct slice stored,

@@ -286,6 +286,14 @@ bool rule_hides_tenant(const struct rule *rule)
     return !rule->tenant_none && (rule->secret || template_is_credential(&rule->tenant));
 }
 
+bool rule_names_callers(const struct rule *rule)
+{
+    for (size_t i = 0; i < rule->tenant.n; i++)
+        if (rule->tenant.parts[i].optional)
+            return false;
+    return !rule->tenant_none;
+}
+
 unsigned rule_match_covers(const struct rule_match *earlier, const struct rule_match *later)
 {
     bool longer = later->rest || later->n_segments > earlier->n_segments;

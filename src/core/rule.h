@@ -144,6 +144,10 @@ struct slice rule_match_method(const struct rule_match *match);
 /* Whether the tenant is a credential, by its source or because the rule says so. */
 bool rule_hides_tenant(const struct rule *rule);
 
+/* Whether who uses a key is known by name: `tenant: none` and one that may be absent are anybody.
+ */
+bool rule_names_callers(const struct rule *rule);
+
 /* The methods with which every request that `later` takes is taken by `earlier`: with all of its
  * methods covered, by one rule or by several, `later` can never be reached. */
 unsigned rule_match_covers(const struct rule_match *earlier, const struct rule_match *later);

@@ -415,16 +415,17 @@ static void answer_duplicate(struct exchange *x, enum error not_kept)
     bodies_drop_found(x);
 }
 
-/* A client that finds its own bug needs to know where to look. */
+/* A client that finds its own bug needs to know where to look. A stranger would find with it what
+ * another one's request held, member by member. */
 static void add_difference(struct exchange *x, bool target, const char *lead, const char *general,
                            struct buf *detail)
 {
     struct buf names BUF_AUTO = buf_make(DETAIL_MAX);
-    identify_difference(x, target, &names);
-    if (buf_ok(&names) && names.len > 0)
-        buf_printf(detail, "%s%.*s", lead, SLICE_ARG(buf_slice(&names)));
-    else
-        buf_add_str(detail, general);
+    if (rule_names_callers(x->rule))
+        identify_difference(x, target, &names);
+    bool named = buf_ok(&names) && names.len > 0;
+    buf_add_str(detail, named ? lead : general);
+    buf_add_slice(detail, named ? buf_slice(&names) : slice_of(NULL));
 }
 
 static void answer_mismatch(struct exchange *x)

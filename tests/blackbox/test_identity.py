@@ -16,6 +16,8 @@ tenant: none
 threads: 1
 rules:
   - {name: plain, match: POST /plain}
+  - {name: mine, match: POST /mine, tenant: "{header:X-Who}", trust_tenant: true}
+  - {name: some, match: POST /some, tenant: "{header:X-Who?}", trust_tenant: true}
   - {name: raw, match: POST /raw, payload: raw}
   - {name: ignore, match: POST /ignore, payload: ignore}
   - {name: retry, match: POST /retry, unknown: retry}
@@ -37,6 +39,8 @@ rules:
   - {name: tenant, match: POST /tenant, tenant: "{header:X-T}", key: "{payload}"}
   - name: excluded
     match: POST /excluded
+    tenant: "{header:X-Who}"
+    trust_tenant: true
     payload: {exclude: [/meta/sent_at]}
   - {name: held, match: POST /held, key: "{body:/id}"}
 """
@@ -54,6 +58,7 @@ def mark(answer: Answer) -> tuple[int, str | None]:
     return answer.status, answer["Idempotency-Status"] or answer["Error-Code"]
 
 
+ME = ("X-Who", "m1")
 MISMATCH = (409, "CONFLICT.idempotency.payload_mismatch")
 
 
@@ -334,45 +339,69 @@ def test_a_refused_field_is_named(shared, line, says):
                          ids=list("abcde"))
 def test_a_mismatch_names_the_pointers_that_differ_and_no_value(shared, behind, key, body, says):
     """found: B-B5"""
-    send(shared, "/plain", key, b'{"amount":1,"note":{"to":["a","b"]}}',
-         ("Content-Type", "application/json"))
-    told = send(shared, "/plain", key, body, ("Content-Type", "application/json"))
+    send(shared, "/mine", key, b'{"amount":1,"note":{"to":["a","b"]}}',
+         ("Content-Type", "application/json"), ME)
+    told = send(shared, "/mine", key, body, ("Content-Type", "application/json"), ME)
     assert mark(told) == MISMATCH
     assert told.json["detail"].endswith(says), told.json["detail"]
+
+
+@pytest.mark.parametrize("path", ["/plain", "/some"])
+def test_who_may_be_a_stranger_learns_no_member_of_a_body_by_guessing(shared, key, path):
+    """Told whether /pin differs, anybody who knows a key would find its body leaf by leaf."""
+    shared.post(path, {"pin": 17, "amount": 5}, key=key)
+    for body in ({"pin": 16}, {"pin": 17}, {"pin": 17, "amount": 6}):
+        told = shared.post(path, body, key=key)
+        assert told.json["detail"] == "the key was first used with another body"
+    told = shared.post(path + "?pin=1", {"pin": 17, "amount": 5}, key=key)
+    assert told.json["detail"] == ("the key was first used with another method, path, query, "
+                                   "media type or compared header")
+
+
+@pytest.mark.parametrize("name", ["a\0b", "a\nb", "\u202eb", "\u2028", "\x85", "\x7f"])
+def test_a_mismatch_shows_no_name_that_a_reader_would_see_otherwise(shared, key, name):
+    key = f'"{key[1:-1]}{name!a}"'.replace("\\", "")
+    shared.post("/mine", {"a": 1, "z": 1}, key=key, headers=[ME])
+    told = shared.post("/mine", {name: 1, "z": 2}, key=key, headers=[ME])
+    assert told.json["detail"].endswith("it differs at /z"), told.json["detail"]
+    told = shared.post("/mine", {name: 1, "a": 1, "z": 1}, key=key, headers=[ME])
+    assert told.json["detail"].endswith("with another body"), told.json["detail"]
 
 
 def test_a_mismatch_names_the_part_of_the_target(shared, key):
     """found: B-B5"""
     json = ("Content-Type", "application/json")
-    send(shared, "/plain?a=1", key, b"{}", json, ("If-Match", "1"))
+    send(shared, "/mine?a=1", key, b"{}", json, ("If-Match", "1"), ME)
     for target, headers, says in [
-            ("/plain?a=2", (json, ("If-Match", "1")), "the query"),
-            ("/plain?a=1", (json, ("If-Match", "2")), "a compared header"),
-            ("/plain?a=1", (("Content-Type", "text/json"), ("If-Match", "1")), "Content-Type")]:
-        told = send(shared, target, key, b"{}", *headers)
+            ("/mine?a=2", (json, ("If-Match", "1")), "the query"),
+            ("/mine?a=1", (json, ("If-Match", "2")), "a compared header"),
+            ("/mine?a=1", (("Content-Type", "text/json"), ("If-Match", "1")), "Content-Type")]:
+        told = send(shared, target, key, b"{}", ME, *headers)
         assert mark(told) == MISMATCH and says in told.json["detail"], told.json["detail"]
 
 
 def test_a_member_that_does_not_count_is_not_named(shared):
     """found: B-B5"""
-    shared.post("/excluded", {"amount": 1, "meta": {"sent_at": 1}}, key="excluded")
-    told = shared.post("/excluded", {"amount": 2, "meta": {"sent_at": 2}}, key="excluded")
+    shared.post("/excluded", {"amount": 1, "meta": {"sent_at": 1}}, key="excluded", headers=[ME])
+    told = shared.post("/excluded", {"amount": 2, "meta": {"sent_at": 2}}, key="excluded",
+                       headers=[ME])
     assert told.json["detail"].endswith("differs at /amount")
 
 
 def test_of_many_members_none_is_named_that_may_have_been_there(shared):
     """found: B-B5: only the first ones are known."""
     members = {f"m{i}": i for i in range(50)}
-    shared.post("/plain", members, key="many")
-    told = shared.post("/plain", dict(reversed({**members, "m3": "x"}.items())), key="many")
+    shared.post("/mine", members, key="many", headers=[ME])
+    told = shared.post("/mine", dict(reversed({**members, "m3": "x"}.items())), key="many",
+                       headers=[ME])
     assert mark(told) == MISMATCH and "/m49" not in told.json["detail"]
-    told = shared.post("/plain", {**members, "m3": "x"}, key="many")
+    told = shared.post("/mine", {**members, "m3": "x"}, key="many", headers=[ME])
     assert told.json["detail"].endswith("differs at /m3")
 
 
 def test_a_record_without_a_fingerprint_tells_what_it_can(pawl):
     gateway = pawl(CONFIG)
-    gateway.post("/plain", {"a": 1}, key="k")
+    gateway.post("/mine", {"a": 1}, key="k", headers=[ME])
     age(gateway, "UPDATE pawl_outcome SET fingerprint = ''")
-    told = gateway.post("/plain", {"a": 2}, key="k")
+    told = gateway.post("/mine", {"a": 2}, key="k", headers=[ME])
     assert told.json["detail"] == "the key was first used with another body"

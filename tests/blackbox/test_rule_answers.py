@@ -28,6 +28,7 @@ rules:
   - {name: rejects.ever, match: POST /rejects-ever, duplicate: reject, ttl: forever}
   - {name: window, match: POST /window, key: "{body:/id}{window:1h}", duplicate: reject}
   - {name: acks, match: POST /acks, duplicate: ack}
+  - {name: mine, match: POST /mine, tenant: "{header:X-Who}", trust_tenant: true}
   - {name: acks.204, match: POST /acks-204, duplicate: {ack: 204}}
   - {name: rejects.live, match: POST /rejects-live, duplicate: reject, stream: true}
   - {name: acks.small, match: POST /acks-small, duplicate: ack, max_response_body: 5}
@@ -244,14 +245,14 @@ def test_a_mismatch_has_the_status_of_its_rule(shared, behind, key, status):
 
 
 @pytest.mark.parametrize("target, body, told", [
-    ("/acks", {"amount": 6}, "another body: it differs at /amount"),
-    ("/acks?a=1", None, "another target: the query"),
-    ("/acks?a=1", {"amount": 6},
+    ("/mine", {"amount": 6}, "another body: it differs at /amount"),
+    ("/mine?a=1", None, "another target: the query"),
+    ("/mine?a=1", {"amount": 6},
      "another body: it differs at /amount; and with another target: the query"),
 ], ids=["body", "target", "both"])
 def test_a_mismatch_tells_what_differs(shared, behind, key, target, body, told):
-    shared.post("/acks", BODY, key=key)
-    other = shared.post(target, body or BODY, key=key)
+    shared.post("/mine", BODY, key=key, headers=[("X-Who", "m1")])
+    other = shared.post(target, body or BODY, key=key, headers=[("X-Who", "m1")])
     assert other.is_problem(409, "CONFLICT.idempotency.payload_mismatch")
     assert other.json["detail"] == f"the key was first used with {told}"
     assert behind.effects() == 1
