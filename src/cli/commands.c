@@ -85,7 +85,7 @@ static const struct command rows[COMMAND_COUNT] = {
                    WHICH_RECORD,
                    NO_STORE,
                    NOT_YET,
-                   {EXIT_OUTCOME_UNKNOWN, "the probe settled nothing"}}},
+                   {EXIT_OUTCOME_UNKNOWN, "the probe was inconclusive"}}},
     [COMMAND_keys_release] =
         {.name = "keys release",
          .summary = "say that it did not happen",

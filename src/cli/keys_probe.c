@@ -109,7 +109,7 @@ static int judge_record(const struct probe *probe)
                         "is released; the next attempt will do the operation");
     if (record->token != options->token)
         return keys_say(options, probe->row, EXIT_FINAL_ERROR,
-                        "the token is stale; somebody acquired it since: look at it again; nothing "
+                        "the token is stale; run `pawl keys show` again; nothing "
                         "was changed");
     return EXIT_DONE;
 }
@@ -240,7 +240,7 @@ static int acquire(struct probe *probe, struct engine *engine, bool *ret_acquire
         return give_back(probe, engine);
     case ENGINE_IN_PROGRESS:
         return keys_say(probe->options, probe->row, EXIT_TRY_AGAIN,
-                        "its lease is live: somebody is at it; wait");
+                        "the record is in use; wait until its lease ends");
     case ENGINE_REPLAY:
         outcome_unref(attempt->op.found);
         return settled_already(probe, &attempt->op.record);
@@ -262,7 +262,7 @@ static int acquire(struct probe *probe, struct engine *engine, bool *ret_acquire
         return complain(probe, "the store did not answer in time; nothing was changed");
     }
     return keys_say(probe->options, probe->row, EXIT_FINAL_ERROR,
-                    "somebody acquired it since: look at it again; nothing was changed");
+                    "the record has changed; run `pawl keys show` again; nothing was changed");
 }
 
 /* ---- settling ---- */

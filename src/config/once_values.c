@@ -96,9 +96,10 @@ void once_review(struct reader *reader, struct rule_draft *draft)
         complaints_add(reader->errors, node->place, node->key,
                        "has a ttl beside {window:..} (expected one of them: a window is the time)");
     if (rule->duplicate != RULE_DUPLICATE_REPLAY)
-        complaints_add(reader->errors, node->place, node->key,
-                       "stands beside a `duplicate` of the rule (expected duplicate: replay there, "
-                       "and the sort of duplicate in `once`)");
+        complaints_add(
+            reader->errors, node->place, node->key,
+            "the rule has a `duplicate` of its own (expected it inside `once`, and none in "
+            "the rule)");
     const struct template_part *part = key_in_payload(rule);
     if (once->duplicate != RULE_DUPLICATE_REJECT && !once->any_payload && part)
         complaints_add(reader->errors, node->place, node->key,

@@ -89,11 +89,11 @@ static void note_500(struct reader *reader, struct rule_draft *const *drafts, si
         buf_printf(&names, " and %zu more", count - NAMES_SHOWN);
     reader->scratch->failed |= !buf_ok(&names);
     if (first)
-        complaints_add(reader->notes, first->set[OPTION_name]->place, SLICE("unknown"),
-                       "after a 500 nobody knows whether it was done, and a person must settle it, "
-                       "in %.*s (a probe asks the service instead; not_done: [500] if it rolls "
-                       "back on every error) [%s]",
-                       SLICE_ARG(buf_slice(&names)), warning_name(WARNING_HELD_500));
+        complaints_add(
+            reader->notes, first->set[OPTION_name]->place, SLICE("unknown"),
+            "after a 500 the outcome is unknown until a person settles it, in %.*s (add a "
+            "probe, or not_done: [500] if the service rolls back on every error) [%s]",
+            SLICE_ARG(buf_slice(&names)), warning_name(WARNING_HELD_500));
 }
 
 /* ---- what takes, and what gives back ---- */

@@ -69,7 +69,7 @@ const char *exit_code_text(enum exit_code code);
     X(IN_PROGRESS, "CONFLICT.idempotency.in_progress", 409, "CONCURRENT_REQUEST", true, false, 75, \
       "The first request is still running", "Wait, then repeat the request under the same key.")   \
     X(DUPLICATE, "CONFLICT.idempotency.duplicate", 409, "DUPLICATE", false, false, 1,              \
-      "Done before",                                                                               \
+      "Already completed",                                                                         \
       "The operation happened, as `first` says. Do not send it again: under a new "                \
       "key it would happen twice.")                                                                \
     X(OUTCOME_UNKNOWN, "CONFLICT.idempotency.outcome_unknown", 409, "OUTCOME_UNKNOWN", false,      \
@@ -77,10 +77,10 @@ const char *exit_code_text(enum exit_code code);
       "Do not start over under a new key: the operation may have happened. Repeat under the same " \
       "key if `retryable`, else ask the operator, and name the `instance`.")                       \
     X(RESULT_EXPIRED, "CONFLICT.idempotency.result_expired", 410, "RESULT_EXPIRED", false, false,  \
-      1, "Done before; the answer has expired",                                                    \
+      1, "Already completed; the response has expired",                                            \
       "The operation happened: do not send it again. Look its result up where it lives.")          \
     X(RESULT_NOT_KEPT, "CONFLICT.idempotency.result_not_kept", 410, "RESULT_NOT_KEPT", false,      \
-      false, 1, "Done before; the answer was not kept",                                            \
+      false, 1, "Already completed; the response was not kept",                                    \
       "The operation happened: do not send it again. Look its result up where it lives.")          \
     X(UPSTREAM_UNAVAILABLE, "DEPENDENCY.unavailable", 503, "UNAVAILABLE", true, true, 69,          \
       "The service is not reachable", "Nothing was done. Retry with backoff under the same key.")  \

@@ -70,7 +70,7 @@ void key_value_explain(struct slice value, enum key_syntax syntax, struct buf *b
            (is_string || (text.at[i] != '"' && text.at[i] != ',')))
         i++;
     if (i == text.len) {
-        buf_add_str(buf, "; what follows the closing quote are parameters, or it is missing");
+        buf_add_str(buf, "; the closing quote is missing, or text follows it");
         return;
     }
     unsigned char c = (unsigned char)text.at[i];

@@ -40,13 +40,13 @@ static void describe_stale(const struct store_op *op, const char *force, struct 
         buf_add_str(what, "the record is gone; nothing was changed");
     else if (op->token == 0)
         buf_printf(what,
-                   "it is %s, and may have happened: name its token, %lld, if you know that it did "
-                   "not, or %s; nothing was changed",
+                   "it is still %s: name its token, %lld, if you know that it did not happen, "
+                   "or %s; nothing was changed",
                    record_status_name(op->record.status), (long long)op->record.token, force);
     else
         buf_printf(what,
-                   "token %lld is stale, the current one is %lld; somebody acquired it since: look "
-                   "at it again; nothing was changed",
+                   "token %lld is stale, the current one is %lld; run `pawl keys show` again; "
+                   "nothing was changed",
                    (long long)op->token, (long long)op->record.token);
 }
 
@@ -75,7 +75,7 @@ enum keys_end keys_describe(const struct store_op *op, const char *force, struct
         return KEYS_EARLY;
     case RECORD_LIVE:
         buf_printf(what,
-                   "its lease is live (%lld s left): somebody is at it; wait, or %s if its owner "
+                   "the record is in use (its lease ends in %lld s); wait, or %s if its owner "
                    "is surely dead",
                    (long long)keys_seconds_left(0, op->lease_left_us), force);
         return KEYS_LIVE;

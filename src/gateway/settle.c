@@ -115,9 +115,9 @@ static enum step tell_failure(struct exchange *x)
     if (x->failed.status != 0)
         answer_first(x, &x->failed, "unknown");
     else if (x->has_failure)
-        answer_error(x, x->failure.error, SLICE("asking the service settled nothing"), "unknown");
+        answer_error(x, x->failure.error, SLICE("the probe was inconclusive"), "unknown");
     else
-        answer_error(x, ERROR_OUTCOME_UNKNOWN, SLICE("asking the service settled nothing"), NULL);
+        answer_error(x, ERROR_OUTCOME_UNKNOWN, SLICE("the probe was inconclusive"), NULL);
     return STEP_DONE;
 }
 

@@ -320,7 +320,7 @@ def test_a_live_lease_needs_force(both, upstream):
     gate.wait_for()
     row = admin.keys()[0]
     answer = admin.act(row["id"], "forget")
-    assert answer.status == 409 and "lease is live" in answer.json["detail"]
+    assert answer.status == 409 and "the record is in use" in answer.json["detail"]
     assert '"force": true' in answer.json["detail"] and int(answer["Retry-After"]) > 0
     assert admin.act(row["id"], "forget", force=True).json["key"] is None
     assert admin.keys() == []

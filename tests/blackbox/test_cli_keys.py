@@ -395,7 +395,7 @@ def test_a_live_lease_is_not_settled_without_force(gateway, upstream, keys):
     for act in (["resolve", "--status", 201], ["release"], ["forget"]):
         ran = keys(act[0], "k1", "--token", token, *act[1:])
         assert (ran.returncode, ran.stdout) == (75, "")
-        assert "lease is live" in ran.stderr and "--force" in ran.stderr
+        assert "the record is in use" in ran.stderr and "--force" in ran.stderr
     ran = keys("resolve", "k1", "--token", token, "--status", 202, "--body", "forced", "--force")
     assert ran.returncode == 0
     gate.open()

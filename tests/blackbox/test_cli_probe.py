@@ -178,7 +178,7 @@ def test_while_somebody_is_at_it_nobody_is_asked(pawl, upstream):
     first = Later(asked.post)
     gate.wait_for()
     ran = asked.probe()
-    assert (ran.returncode, ran.stdout) == (75, "") and "lease is live" in ran.stderr
+    assert (ran.returncode, ran.stdout) == (75, "") and "the record is in use" in ran.stderr
     gate.open()
     assert first.result().status == 201
     assert [request.method for request in upstream.requests] == ["POST"]

@@ -88,7 +88,7 @@ def test_what_a_500_means_is_said_in_one_line(tmp_path, rules):
     ran = ends(path, "--test")
     lines = [line for line in ran.stderr.splitlines() if "after a 500" in line]
     assert (ran.returncode, len(lines)) == (0, 1)
-    assert lines[0].startswith(f"{path}:5:16: unknown: after a 500 nobody knows")
+    assert lines[0].startswith(f"{path}:5:16: unknown: after a 500 the outcome is unknown")
     assert "not_done: [500]" in lines[0] and "probe" in lines[0]
 
 
@@ -129,7 +129,7 @@ def test_a_rule_that_was_renamed_is_told_while_its_records_live(pawl, upstream):
 
 def test_serve_says_what_a_500_means_too(pawl):
     gateway = pawl(CONFIG + "    in_doubt: [500]\n")
-    eventually(lambda: any("unknown: after a 500 nobody knows" in line
+    eventually(lambda: any("unknown: after a 500 the outcome is unknown" in line
                            for line in gateway.printed), "the note")
 
 

@@ -308,7 +308,7 @@ def test_the_log_and_the_policy_tell_of_the_second_identity(pawl, upstream):
     ('{key: "{body:/ref}", payload: all}', "", "expected ignore"),
     ('{key: "{body:/ref}{window:1h}", ttl: 1h}', "", "beside {window"),
     ('{key: "{path:id}"}', "", "has no {id}"),
-    ('{key: "{body:/ref}"}', "duplicate: reject", "beside a `duplicate`"),
+    ('{key: "{body:/ref}"}', "duplicate: reject", "a `duplicate` of its own"),
     ('{key: "{body:/ref}", duplicate: replay}', 'key: "{body:/id}"', "can never have the same"),
 ])
 def test_what_does_not_fit_is_refused(pawl, once, more, said):

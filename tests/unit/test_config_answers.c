@@ -286,8 +286,8 @@ static void what_a_500_means_is_said_for_each_rule_that_holds_it(void **state)
         char *lines = noted(more[i], &held);
         assert_int_equal(lines[0] != '\0', held);
         if (held)
-            assert_holds(lines, "pawl.yaml:4:9: unknown: after a 500 nobody knows whether it was "
-                                "done, and a person must settle it, in a (");
+            assert_holds(lines, "pawl.yaml:4:9: unknown: after a 500 the outcome is unknown until "
+                                "a person settles it, in a (");
         any = any || held;
         mem_free(lines);
     }
