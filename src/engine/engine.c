@@ -76,9 +76,10 @@ static struct cache_key cache_key_of(const struct attempt *attempt, struct diges
                               .recipe = attempt->recipe};
 }
 
-/* Fills what the store would say of the operation, as far as a copy can know. Only under its own
- * name: what stands under a former one is the store's to say, and so is a once value. */
-static bool look_in_cache(struct engine *engine, struct attempt *attempt)
+/* Only under its own name: what stands under a former one is the store's to say, and so is a once
+ * value. */
+static bool get_copy(struct engine *engine, const struct attempt *attempt, int64_t now,
+                     struct cached *ret_cached)
 {
     int64_t seen_at = 0;
     if (attempt->has_once)
@@ -86,10 +87,25 @@ static bool look_in_cache(struct engine *engine, struct attempt *attempt)
     int64_t forgets = store_forgets(engine->store, &seen_at);
     if (clock_boot_us() - seen_at > CACHE_TRUST_US)
         return false;
-    struct cached cached;
     struct cache_key key = cache_key_of(attempt, attempt->key_hash);
+    return cache_get(engine->cache, &key, now, forgets, ret_cached);
+}
+
+bool engine_has_copy(struct engine *engine, const struct attempt *attempt)
+{
+    struct cached cached;
+    bool found = get_copy(engine, attempt, store_now(engine->store), &cached);
+    if (found)
+        outcome_unref(cached.outcome);
+    return found;
+}
+
+/* Fills what the store would say of the operation, as far as a copy can know. */
+static bool look_in_cache(struct engine *engine, struct attempt *attempt)
+{
+    struct cached cached;
     int64_t now = store_now(engine->store);
-    if (!cache_get(engine->cache, &key, now, forgets, &cached))
+    if (!get_copy(engine, attempt, now, &cached))
         return false;
     attempt->op = (struct store_op){
         .found = cached.outcome,

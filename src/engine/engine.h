@@ -90,6 +90,9 @@ enum engine_verdict {
     ENGINE_GONE,         /* the parker was interrupted, or the deadline passed: nothing acquired */
 };
 
+/* Whether a begin that came now would be told from the cache. */
+bool engine_has_copy(struct engine *engine, const struct attempt *attempt);
+
 /* Decides. Returns when decided, at `deadline_us` (boot time), or when the parker is interrupted;
  * what was being applied then is waited for, so that nothing is acquired unseen.
  * attempt->op.record, lease and lease_left_us describe the record as it stands; of a replay

@@ -243,6 +243,7 @@ void payload_close(struct exchange *x)
 struct hashing {
     struct exchange *x;
     const struct payload_selection *selection;
+    bool marks; /* the fingerprint is written, too */
     enum payload_error error;
     bool hashed;
 };
@@ -265,6 +266,12 @@ static unsigned labels_of(const struct exchange *x, const struct payload_selecti
     return twice && selection->version != 1 ? labels | PAYLOAD_LABEL_TYPE : labels;
 }
 
+static void write_fingerprint(struct exchange *x, const struct payload_selection *selection)
+{
+    struct fingerprint_of of = fingerprint_of(x, selection);
+    fingerprint_write(&of, &x->fingerprint);
+}
+
 static void hash_body(void *argument)
 {
     struct hashing *h = argument;
@@ -275,8 +282,8 @@ static void hash_body(void *argument)
     if (!h->hashed)
         return;
     x->found.facts.labels = labels_of(x, h->selection);
-    struct fingerprint_of of = fingerprint_of(x, h->selection);
-    fingerprint_write(&of, &x->fingerprint);
+    if (h->marks)
+        write_fingerprint(x, h->selection);
 }
 
 /* A body of a few KiB may be large once it is decoded: a worker finds out. */
@@ -302,9 +309,9 @@ static bool refuse_costly(struct exchange *x, const struct arena *tried)
                   slice_of(NULL));
 }
 
-static bool hash(struct exchange *x, const struct payload_selection *selection)
+static bool hash(struct exchange *x, const struct payload_selection *selection, bool marks)
 {
-    struct hashing h = {.x = x, .selection = selection};
+    struct hashing h = {.x = x, .selection = selection, .marks = marks};
     if (!takes_long(x) || !fiber_offload(x->server->config->workers, hash_body, &h))
         hash_body(&h);
     struct arena tried = x->payload_arena; /* for its figures alone */
@@ -336,7 +343,7 @@ static bool selects_inside(const struct payload_selection *selection)
 
 static bool read_payload(struct exchange *x)
 {
-    if (!hash(x, &x->rule->payload))
+    if (!hash(x, &x->rule->payload, takes_long(x)))
         return false;
     bool looks_inside = template_needs_body(&x->rule->key) || selects_inside(&x->rule->payload) ||
                         template_needs_body(&x->rule->probe) ||
@@ -445,7 +452,7 @@ static int64_t longest_wait(const struct exchange *x)
     return told > longest ? told : longest;
 }
 
-static bool fill_attempt(struct exchange *x)
+static void fill_attempt(struct exchange *x)
 {
     const struct rule *rule = x->rule;
     struct attempt *attempt = &x->attempt;
@@ -476,7 +483,6 @@ static bool fill_attempt(struct exchange *x)
     attempt->begin.is_serve = true;
     if (rule->once.on)
         fill_once(x);
-    return true;
 }
 
 bool identify(struct exchange *x, bool *ret_bypass)
@@ -501,11 +507,15 @@ bool identify(struct exchange *x, bool *ret_bypass)
         return false;
     if (!x->keyless && !template_is_plain_header(&x->rule->key) && !read_template_key(x))
         return false;
-    payload_close(x);
     if (x->keyless)
         name_by_once(x);
     x->found.facts.key = buf_slice(&x->key);
-    return fill_attempt(x);
+    fill_attempt(x);
+    /* Only a new record keeps it: a copy of an answer is told without. */
+    if (!takes_long(x) && !engine_has_copy(x->server->config->engine, &x->attempt))
+        write_fingerprint(x, &x->rule->payload);
+    payload_close(x);
+    return true;
 }
 
 bool identify_again(struct exchange *x, struct slice recipe)
@@ -518,7 +528,7 @@ bool identify_again(struct exchange *x, struct slice recipe)
         return refuse(x, ERROR_PAYLOAD_MISMATCH,
                       "the first request was hashed by a newer version of pawl", slice_of(NULL));
     x->attempt.recipe = kept;
-    bool hashed = hash(x, &selection);
+    bool hashed = hash(x, &selection, true);
     payload_close(x);
     return hashed;
 }
