@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `once:`, the second identity of a rule (contract section 3). */
+#include "base/digest.h"
 #include "config/reader.h"
 
 #define A_TEMPLATE "a template such as \"{body:/external_ref}\""
 #define AN_ONCE "{key: TEMPLATE, ttl: SPAN, duplicate: reject}"
 
-static void read_once_key(struct reader *reader, const struct node *node, struct template *key)
+static void read_once_key(struct reader *reader, const struct node *node, struct rule_once *once)
 {
     struct slice text;
-    if (reader_scalar(reader, node, A_TEMPLATE, &text))
-        (void)reader_template(reader, node, text, TEMPLATE_FOR_KEY, key);
+    if (!reader_scalar(reader, node, A_TEMPLATE, &text))
+        return;
+    (void)reader_template(reader, node, text, TEMPLATE_FOR_KEY, &once->key);
+    struct digest digest = digest_of(text);
+    memcpy(&once->template_id, digest.bytes, sizeof once->template_id);
 }
 
 static void read_member(struct reader *reader, const struct node *node, struct rule_once *once)
@@ -17,7 +21,7 @@ static void read_member(struct reader *reader, const struct node *node, struct r
     static const struct slice names[] = {{"key", 3}, {"ttl", 3}, {"duplicate", 9}, {"payload", 7}};
     size_t index;
     if (slice_eq(node->key, names[0]))
-        read_once_key(reader, node, &once->key);
+        read_once_key(reader, node, once);
     else if (slice_eq(node->key, names[1]))
         read_span(reader, option_at(OPTION_ttl), node, &once->ttl_us);
     else if (slice_eq(node->key, names[2]))

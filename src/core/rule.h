@@ -54,7 +54,8 @@ enum rule_duplicate {
 struct rule_once {
     bool on;
     struct template key;
-    int64_t ttl_us; /* with {window:} in the key: its length */
+    int64_t template_id; /* of its text: values of two templates are not compared */
+    int64_t ttl_us;      /* with {window:} in the key: its length */
     enum rule_duplicate duplicate;
     int ack_status;   /* with RULE_DUPLICATE_ACK */
     bool any_payload; /* `payload: ignore` */

@@ -426,6 +426,7 @@ static void fill_once(struct exchange *x)
         .any_payload = rule->any_payload,
         .keyless = x->keyless,
         .clocks = attempt->once.clocks,
+        .template_id = rule->template_id,
     };
     engine_name_once(engine, attempt, value, x->rule->formerly, &attempt->once);
     if (attempt->once.keyless)

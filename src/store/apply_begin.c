@@ -66,6 +66,7 @@ static enum backend_status insert(struct apply *apply, struct store_op *op, stru
                                          : (struct slice){0};
     fresh->origin = op->origin;
     fresh->once = op->once ? op->once->text : (struct slice){0};
+    fresh->once_template = op->once ? op->once->template_id : 0;
     fresh->bound = 0;
     apply_recount(apply, &(struct record){.status = RECORD_ABSENT}, &fresh->record);
     return apply->backend->ops->insert(apply->backend, fresh);
@@ -224,15 +225,14 @@ static enum backend_status start_life(struct apply *apply, struct store_op *op,
     return insert(apply, op, ret_row);
 }
 
-/* A row from before the rule had `once` gets the value, and its times. */
+/* A row without this value gets it, and its times. */
 static enum backend_status hold_value(struct apply *apply, const struct store_op *op,
                                       struct store_row *row)
 {
-    row->once = op->once->text;
     row->record.once_ttl_us = op->begin.once_ttl_us;
     row->record.once_window = op->begin.once_window;
     row->record.once_replay = op->begin.once_replay;
-    return apply->backend->ops->hold(apply->backend, row);
+    return apply->backend->ops->hold(apply->backend, row, op->once);
 }
 
 /* Stores what was decided on the holder; `row` is the one that it ends on. */
@@ -295,7 +295,8 @@ static enum backend_status find_again(struct apply *apply, const struct store_op
     return status;
 }
 
-/* A record from before the rule had `once` is about to proceed: the value must be free for it.
+/* A record from before the rule had `once`, or had it as it is, is about to proceed: the value must
+ * be free for it.
  * False with BACKEND_OK: it is not, and `row` is the holder's. */
 static enum backend_status take_value(struct apply *apply, struct store_op *op,
                                       struct store_row *row, bool *ret_free)
@@ -336,11 +337,17 @@ static void decide_own(struct apply *apply, struct store_op *op, struct store_ro
     record_check(&row->record);
 }
 
+/* No value, or one that the rule made by another template. */
+static bool lacks_value(const struct store_op *op, const struct store_row *row)
+{
+    return op->once && (row->once.len == 0 || row->once_template != op->once->template_id);
+}
+
 /* "Same" includes the once value, but for its date and hour: a retry may come after them, and the
  * record keeps its own. */
 static bool has_other_value(const struct store_op *op, const struct store_row *row)
 {
-    return op->once && row->once.len > 0 &&
+    return op->once && !lacks_value(op, row) &&
            !template_same_but_clocks(row->once, op->once->text, &op->once->clocks);
 }
 
@@ -358,7 +365,7 @@ static enum backend_status begin_own(struct apply *apply, struct store_op *op,
     }
     enum backend_status status = BACKEND_OK;
     bool is_free = true;
-    if (changed && op->once && old->once.len == 0 && op->verdict == RECORD_PROCEED)
+    if (changed && lacks_value(op, old) && op->verdict == RECORD_PROCEED)
         status = take_value(apply, op, &row, &is_free);
     if (changed && is_free && status == BACKEND_OK) {
         status = store_begin(apply, op, old, &row);

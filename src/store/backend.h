@@ -96,9 +96,10 @@ struct backend_ops {
     /* Finds the row that a once value leads to; as find. */
     enum backend_status (*find_once)(struct backend *backend, const struct digest *once,
                                      struct store_row *ret_row);
-    /* A pending row gets its once value (row->once), which leads to it from now on, under the
-     * row's own rule name. Its times are for update. */
-    enum backend_status (*hold)(struct backend *backend, const struct store_row *row);
+    /* A pending row gets its once value, in place of the one that it may have had: it leads to the
+     * row from now on, under the row's own rule name. Its times and template are for update. */
+    enum backend_status (*hold)(struct backend *backend, struct store_row *row,
+                                const struct store_once *once);
     /* A key leads to the record of another one from now on. Copies all texts. */
     enum backend_status (*bind)(struct backend *backend, const struct backend_bound *bound);
     /* A final row whose keys live longer (record_lengthen). */

@@ -133,7 +133,9 @@ bool memory_log(struct table *table, enum undo_kind kind, struct row *row)
                       .record = row->store.record,
                       .keyed = row->keyed,
                       .holds = row->holds,
+                      .once_hash = row->once_hash,
                       .once = row->store.once,
+                      .once_template = row->store.once_template,
                       .outcome = row->outcome ? outcome_ref(row->outcome) : NULL,
                       .sweep_at = row->sweep_at};
     return true;
@@ -147,7 +149,13 @@ static void undo_change(struct undo *undo)
     row->store.record = undo->record;
     row->keyed = undo->keyed;
     row->holds = undo->holds;
+    row->once_hash = undo->once_hash;
     row->store.once = undo->once;
+    row->store.once_template = undo->once_template;
+    if (undo->replaced_once) {
+        mem_free(row->once);
+        row->once = undo->once_text;
+    }
     row->sweep_at = undo->sweep_at;
     outcome_unref(row->outcome);
     row->outcome = undo->outcome;
@@ -192,6 +200,8 @@ static void forget_undo(struct table *table)
         outcome_unref(table->undo[i].outcome);
         if (table->undo[i].replaced_origin)
             mem_free(table->undo[i].origin);
+        if (table->undo[i].replaced_once)
+            mem_free(table->undo[i].once_text);
         if (table->undo[i].kind == UNDO_REMOVE)
             free_row(table->undo[i].row);
     }

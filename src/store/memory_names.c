@@ -88,18 +88,31 @@ bool memory_name_row(struct table *table, struct row *row)
     return row->store.once.len == 0 || take_value(table, row);
 }
 
-enum backend_status memory_hold(struct backend *backend, const struct store_row *from)
+/* Behind its memory_log. */
+static void replace_value(struct table *table, struct row *row, struct slice value)
+{
+    struct undo *undo = &table->undo[table->n_undo - 1];
+    undo->replaced_once = true;
+    undo->once_text = row->once;
+    row->once = (char *)(uintptr_t)value.at;
+    row->store.once = value;
+    row->holds = false;
+}
+
+enum backend_status memory_hold(struct backend *backend, struct store_row *from,
+                                const struct store_once *once)
 {
     struct table *table = table_of(backend);
     struct row *row = memory_row_of(table, from);
-    char *text = mem_copy(from->once.at, from->once.len);
+    char *text = mem_copy(once->text.at, once->text.len);
     if (!text || !memory_log(table, UNDO_CHANGE, row)) {
         mem_free(text);
         return memory_no_memory(backend);
     }
-    mem_free(row->once);
-    row->once = text;
-    row->store.once = slice_make(text, from->once.len);
+    replace_value(table, row, slice_make(text, once->text.len));
+    row->store.once_template = once->template_id;
+    from->once = row->store.once;
+    from->once_template = once->template_id;
     return take_value(table, row) ? BACKEND_OK : memory_no_memory(backend);
 }
 

@@ -35,7 +35,11 @@ struct undo {
     struct record record; /* change: as it was, with what follows */
     bool keyed;
     bool holds;
+    struct digest once_hash;
     struct slice once;
+    int64_t once_template;
+    bool replaced_once; /* change: by another text than */
+    char *once_text;
     struct outcome *outcome;
     int64_t sweep_at;
     bool replaced_origin; /* change: by another text than */
@@ -118,7 +122,8 @@ bool memory_log(struct table *table, enum undo_kind kind, struct row *row);
 /* Names beside the key (core/once.h): memory_names.c. */
 enum backend_status memory_find_once(struct backend *backend, const struct digest *once,
                                      struct store_row *ret_row);
-enum backend_status memory_hold(struct backend *backend, const struct store_row *from);
+enum backend_status memory_hold(struct backend *backend, struct store_row *from,
+                                const struct store_once *once);
 enum backend_status memory_bind(struct backend *backend, const struct backend_bound *bound);
 enum backend_status memory_lengthen(struct backend *backend, const struct store_row *from);
 /* What the row's names led to before is overtaken by it. False: no memory. */

@@ -267,7 +267,8 @@ enum backend_status sqlite_list_audits(struct backend *backend,
 /* Names beside the key (core/once.h): sqlite_names.c. */
 enum backend_status sqlite_find_once(struct backend *backend, const struct digest *once,
                                      struct store_row *ret_row);
-enum backend_status sqlite_hold(struct backend *backend, const struct store_row *row);
+enum backend_status sqlite_hold(struct backend *backend, struct store_row *row,
+                                const struct store_once *once);
 enum backend_status sqlite_bind_key(struct backend *backend, const struct backend_bound *bound);
 enum backend_status sqlite_lengthen(struct backend *backend, const struct store_row *row);
 /* The once value of a new row leads to it. */

@@ -51,13 +51,13 @@
 
 /* Behind a once value, in each of the tables: rows without one leave them out. */
 #define SQLITE_CLAIM_ONCE(X)                                                                       \
-    X(INT, once_replay, record.once_replay)                                                        \
+    X(INT, once_template, once_template)                                                           \
     X(INT, once_ttl_us, record.once_ttl_us)                                                        \
     X(INT, once_window, record.once_window)                                                        \
     X(INT, once_replay, record.once_replay)
 
 #define SQLITE_FINAL_ONCE(X)                                                                       \
-    X(INT, once_replay, record.once_replay)                                                        \
+    X(INT, once_template, once_template)                                                           \
     X(INT, once_ttl_us, record.once_ttl_us)                                                        \
     X(INT, once_until, record.once_until)                                                          \
     X(INT, once_replay, record.once_replay)

@@ -44,10 +44,17 @@ enum backend_status sqlite_name_row(struct sqlite_backend *sqlite, const struct 
     return sqlite_keys_set(sqlite, &hash, row->id);
 }
 
-enum backend_status sqlite_hold(struct backend *backend, const struct store_row *row)
+enum backend_status sqlite_hold(struct backend *backend, struct store_row *row,
+                                const struct store_once *once)
 {
     struct sqlite_backend *sqlite = sqlite_of(backend);
-    enum backend_status status = sqlite_name_row(sqlite, row);
+    struct digest before = once_hash(sqlite, row);
+    enum backend_status status =
+        row->once.len > 0 ? drop_name(sqlite, &before, row->id) : BACKEND_OK;
+    row->once = once->text;
+    row->once_template = once->template_id;
+    if (status == BACKEND_OK)
+        status = sqlite_name_row(sqlite, row);
     if (status != BACKEND_OK)
         return status;
     struct sqlite_binding binding = sqlite_bind(sqlite, SQL_PENDING_HOLD);

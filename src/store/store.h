@@ -124,6 +124,7 @@ struct store_row {
     struct slice origin;   /* pending, unknown: of the last attempt (core/origin.h); may be empty */
     struct slice location; /* result_ref of a final record */
     struct slice once;     /* its once value; empty: it has none */
+    int64_t once_template; /* by which it was made (struct store_once) */
     int64_t bound;         /* found by a bound key: that one's id, and its hashes; else 0 */
     int64_t bound_until;   /* of that key: then it is gone */
     bool bound_acknowledges; /* of that key: it was told that it was done, and no more */
@@ -198,6 +199,7 @@ struct store_room {
  * found by the value as a key text, if it has no value of its own. */
 struct store_once {
     struct slice text;
+    int64_t template_id; /* a retry is not compared with a value that another template made */
     struct template_clocks clocks; /* of the text: for the record's own key they do not count */
     struct digest hash;            /* store_once_hash */
     struct digest as_key;          /* of the text as a key */

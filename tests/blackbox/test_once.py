@@ -238,6 +238,30 @@ def test_a_holder_is_found_under_a_former_name_of_the_rule(pawl, upstream):
     assert upstream.effects() == 1
 
 
+def test_another_once_template_makes_no_mismatch_of_a_retry(pawl, upstream):
+    gateway = pawl(config("replay"))
+    first = ask(gateway, "k1")
+    gateway.configure(config("replay").replace("{body:/ref}", "{body:/ref}{body:/amount}"))
+    gateway.restart()
+    again = ask(gateway, "k1")
+    assert (again["Idempotency-Status"], again.body) == ("replayed", first.body)
+    problem(ask(gateway, "k1", amount=6), 409, "CONFLICT.idempotency.payload_mismatch")
+    assert upstream.effects() == 1
+
+
+def test_once_added_with_a_new_name_of_the_rule_goes_on_with_its_records(pawl, upstream):
+    gateway = pawl(config().replace("    once:", "    # once:"))
+    upstream.then(say(503, effect=False))
+    ask(gateway, "k1")
+    gateway.configure(config("replay", more="formerly: [purchases]")
+                      .replace("name: purchases", "name: bought"))
+    gateway.restart()
+    first = ask(gateway, "k1")
+    assert first["Idempotency-Status"] == "stored"
+    assert ask(gateway, "k2").body == first.body
+    assert upstream.effects() == 1
+
+
 @hooks
 def test_the_value_outlives_the_key_and_a_crash(pawl, upstream, clock):
     gateway = pawl(config())

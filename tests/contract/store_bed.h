@@ -79,6 +79,8 @@ int64_t bed_number(const struct bed *bed, const char *sql);
     "ALTER TABLE pawl_pending DROP COLUMN doubt; ALTER TABLE pawl_pending DROP COLUMN cause;"      \
     "ALTER TABLE pawl_pending DROP COLUMN origin; ALTER TABLE pawl_state DROP COLUMN released;"    \
     "ALTER TABLE pawl_pending DROP COLUMN once; ALTER TABLE pawl_outcome DROP COLUMN once;"        \
+    "ALTER TABLE pawl_pending DROP COLUMN once_template;"                                          \
+    "ALTER TABLE pawl_outcome DROP COLUMN once_template;"                                          \
     "ALTER TABLE pawl_pending DROP COLUMN once_replay;"                                            \
     "ALTER TABLE pawl_outcome DROP COLUMN once_replay;"                                            \
     "ALTER TABLE pawl_pending DROP COLUMN fingerprint;"                                            \

@@ -117,6 +117,74 @@ static void a_record_whose_value_is_taken_is_answered_by_the_value(void **state)
     drop(&op);
 }
 
+/* ---- values of another template ---- */
+
+/* A begin of the rule after its once template was changed. */
+static struct store_op changed(struct bed *bed, uint64_t key, uint64_t value)
+{
+    struct store_op op = begin(bed, key, value, &rejects);
+    struct store_once *once = (struct store_once *)(uintptr_t)op.once;
+    once->template_id = 2;
+    return op;
+}
+
+static enum record_verdict ask_changed(struct bed *bed, uint64_t key, uint64_t value)
+{
+    struct store_op op = changed(bed, key, value);
+    run(bed, &op);
+    assert_int_equal(op.status, STORE_DONE);
+    drop(&op);
+    return op.verdict;
+}
+
+static void a_retry_is_not_compared_with_a_value_of_another_template(void **state)
+{
+    struct bed *bed = *state;
+    finish(bed, 1, take(bed, 1, 5, &rejects), "done");
+    struct store_op op = changed(bed, 1, 6);
+    run(bed, &op);
+    assert_int_equal(op.verdict, RECORD_REPLAY);
+    assert_true(slice_eq(op.found->body, SLICE("done")));
+    drop(&op);
+    op = changed(bed, 1, 6);
+    op.begin.payload_hash.bytes[0] ^= 1;
+    run(bed, &op);
+    assert_int_equal(op.verdict, RECORD_MISMATCH);
+    assert_int_equal(ask(bed, 1, 6, &rejects), RECORD_MISMATCH);
+}
+
+static void what_proceeds_again_holds_the_value_of_the_new_template(void **state)
+{
+    struct bed *bed = *state;
+    act(bed, 1, STORE_RELEASE, take(bed, 1, 5, &rejects));
+    if (bed->kind == STORE_MEMORY) /* undone, and done again */
+        atomic_store(&memory_backend_faults(bed->backend)->next_commit, MEMORY_COMMIT_LOST);
+    struct store_op op = changed(bed, 1, 6);
+    run(bed, &op);
+    assert_int_equal(op.verdict, RECORD_PROCEED);
+    assert_int_equal(ask_changed(bed, 2, 6), RECORD_IN_PROGRESS);
+    assert_int_equal(ask_changed(bed, 1, 7), RECORD_MISMATCH);
+    finish(bed, 1, op.record.token, "done");
+    assert_int_equal(ask_changed(bed, 2, 6), RECORD_DUPLICATE);
+    assert_int_equal(ask_changed(bed, 3, 5), RECORD_PROCEED); /* nobody holds that one */
+    assert_int_equal(check_counts(bed), 2);
+}
+
+static void what_proceeds_again_takes_no_value_of_the_new_template_that_is_held(void **state)
+{
+    struct bed *bed = *state;
+    act(bed, 1, STORE_RELEASE, take(bed, 1, 5, &rejects));
+    struct store_op op = changed(bed, 2, 6);
+    run(bed, &op);
+    assert_int_equal(op.verdict, RECORD_PROCEED);
+    assert_int_equal(ask_changed(bed, 1, 6), RECORD_IN_PROGRESS);
+    finish(bed, 2, op.record.token, "done");
+    assert_int_equal(ask_changed(bed, 1, 6), RECORD_DUPLICATE);
+    act(bed, 2, STORE_FORGET, 0);
+    assert_int_equal(ask_changed(bed, 1, 6), RECORD_PROCEED);
+    assert_int_equal(check_counts(bed), 1);
+}
+
 #ifdef PAWL_HOOKS
 
 /* The key's time is over, the value's is not. */
@@ -231,6 +299,9 @@ int main(void)
         BED_TEST(a_record_of_the_old_rule_name_holds_its_value),
         BED_TEST(a_record_in_doubt_of_the_old_rule_name_goes_on_and_holds_its_value),
         BED_TEST(a_record_whose_value_is_taken_is_answered_by_the_value),
+        BED_TEST(a_retry_is_not_compared_with_a_value_of_another_template),
+        BED_TEST(what_proceeds_again_holds_the_value_of_the_new_template),
+        BED_TEST(what_proceeds_again_takes_no_value_of_the_new_template_that_is_held),
 #ifdef PAWL_HOOKS
         BED_TEST(what_goes_on_for_another_key_holds_the_value),
         BED_TEST(what_is_asked_for_another_key_holds_the_value),
