@@ -51,9 +51,14 @@ static void scan_escape(struct scan *scan)
     set_atom(scan, false);
 }
 
+static bool opens_class(struct slice text)
+{
+    return text.len >= 2 && text.at[0] == '[' && text.at[1] != '\0' && strchr(":.=", text.at[1]);
+}
+
 size_t pattern_class_length(struct slice text)
 {
-    if (text.len < 2 || text.at[0] != '[' || !strchr(":.=", text.at[1]) || text.at[1] == '\0')
+    if (!opens_class(text))
         return 0;
     for (size_t i = 2; i + 1 < text.len; i++)
         if (text.at[i] == text.at[1] && text.at[i + 1] == ']')
@@ -72,6 +77,10 @@ static void scan_bracket(struct scan *scan)
         i++;
     while (i < text.len && text.at[i] != ']') {
         size_t skip = pattern_class_length(slice_skip(text, i));
+        if (skip == 0 && opens_class(slice_skip(text, i))) {
+            refuse(scan, "a [: in a bracket expression is not closed with :]");
+            return;
+        }
         i += skip ? skip : 1;
     }
     if (i >= text.len) {

@@ -206,6 +206,18 @@ static void anchors_count_at_both_ends_and_are_refused_elsewhere(void **state)
 
 /* ---- bounds ---- */
 
+static void a_class_that_is_not_closed_is_refused(void **state)
+{
+    static const char *const refused[] = {"[[:digit]]+", "[[:digit]+", "[a[:]", "[[.a]]", "[[=a]"};
+    (void)state;
+    for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
+        ARENA_AUTO struct arena arena = arena_make(COMPILED_MAX);
+        struct slice problem = {NULL, 0};
+        if (pattern_compile(slice_of(refused[i]), &arena, &problem) || problem.len == 0)
+            fail_msg("pattern <%s> was taken", refused[i]);
+    }
+}
+
 static void a_pattern_that_bounds_make_longer_than_1024_positions_is_refused(void **state)
 {
     ARENA_AUTO struct arena arena = arena_make(COMPILED_MAX);
@@ -257,6 +269,7 @@ int main(void)
         cmocka_unit_test(what_matches_is_what_regexec_says),
         cmocka_unit_test(brackets_mean_what_posix_says),
         cmocka_unit_test(anchors_count_at_both_ends_and_are_refused_elsewhere),
+        cmocka_unit_test(a_class_that_is_not_closed_is_refused),
         cmocka_unit_test(a_pattern_that_bounds_make_longer_than_1024_positions_is_refused),
         cmocka_unit_test(a_text_over_255_bytes_never_matches),
         cmocka_unit_test(hostile_keys_cost_no_memory_and_bounded_time),
