@@ -303,15 +303,35 @@ static bool hides(const struct gateway_settings *settings, struct slice header)
     return false;
 }
 
+static bool begins(struct slice key, struct slice id)
+{
+    struct slice bare = slice_skip(key, key.len > 0 && key.at[0] == '"');
+    return slice_starts(bare, id);
+}
+
+/* Whether the log must not show `id` because a client sent its key, or the first bytes of it, as
+ * that, too. `x`: NULL where no rule was met. */
+static bool is_key(const struct gateway_settings *settings, const struct headers *headers,
+                   const struct exchange *x, struct slice id)
+{
+    if (settings->log_keys_hashed && x &&
+        (begins(buf_slice(&x->key), id) || begins(buf_slice(&x->once), id)))
+        return true;
+    for (size_t i = 0; settings->log_keys_hashed && i < headers->n; i++)
+        if (begins(headers->at[i].value, id) && hides(settings, headers->at[i].name))
+            return true;
+    return false;
+}
+
 static void add_ids(struct log_line *line, const struct client *client,
-                    const struct headers *headers)
+                    const struct headers *headers, const struct exchange *x)
 {
     const struct gateway_settings *settings = &client->plan->settings;
     struct slice header, correlation = correlation_id(headers, &header);
-    if (correlation.at && !hides(settings, header))
+    if (correlation.at && !hides(settings, header) && !is_key(settings, headers, x, correlation))
         log_line_str(line, "correlation_id", correlation);
     struct slice id = trace_id(headers);
-    if (id.len > 0 && !hides(settings, SLICE("traceparent")))
+    if (id.len > 0 && !hides(settings, SLICE("traceparent")) && !is_key(settings, headers, x, id))
         log_line_str(line, "trace_id", id);
     if (client->instance[0])
         log_line_str(line, "instance", slice_of(client->instance));
@@ -410,7 +430,7 @@ void exchange_log(const struct exchange *x)
     if (x->error != ERROR_NONE)
         log_line_str(&line, "error_code", slice_of(error_row(x->error)->code));
     add_unreached(&line, x->unreached);
-    add_ids(&line, x->client, &x->request->headers);
+    add_ids(&line, x->client, &x->request->headers, x);
     log_line_i64(&line, "duration_us", clock_boot_us() - x->started);
     log_line_end(log, &line);
 }
@@ -431,7 +451,7 @@ void pass_log(const struct client *client, const struct http_request *request, i
     if (mark)
         log_line_str(&line, "idempotency_status", slice_of(mark));
     log_line_i64(&line, "bytes", (int64_t)(client->conn.sent - client->sent_before));
-    add_ids(&line, client, &request->headers);
+    add_ids(&line, client, &request->headers, NULL);
     log_line_i64(&line, "duration_us", clock_boot_us() - client->began);
     log_line_end(log, &line);
 }
@@ -457,6 +477,6 @@ void refusal_report(const struct client *client, const struct refusal *refusal, 
     log_line_str(&line, "error_code", slice_of(error_row(refusal->error)->code));
     add_unreached(&line, refusal->unreached);
     if (refusal->request)
-        add_ids(&line, client, &refusal->request->headers);
+        add_ids(&line, client, &refusal->request->headers, NULL);
     log_line_end(log, &line);
 }

@@ -142,6 +142,20 @@ def test_under_hashed_no_line_shows_by_another_field_what_a_key_is_made_of(pawl)
     assert hashed not in everything and "secret" not in everything
 
 
+@pytest.mark.parametrize("header", ["X-Correlation-Id", "X-Request-Id"])
+def test_under_hashed_no_line_shows_a_key_that_was_sent_as_the_correlation_id_too(pawl, header):
+    gateway = pawl("log_keys: hashed\ntenant: none\nrules:\n"
+                   "  - {name: a, match: POST /a}\n"
+                   '  - {name: by.body, match: POST /by-body, key: "{body:/id}"}\n')
+    for key in ("secret-key", '"secret-key"', "secret-" + "x" * 200):
+        gateway.post("/a", {}, key, [(header, key.strip('"'))])
+    gateway.post("/by-body", {"id": "secret-id"}, headers=[(header, "secret-id")])
+    gateway.post("/a//", {}, "secret-key", [(header, "secret-key")])
+    gateway.post("/a", {}, "other", [(header, "shown-id")])
+    assert lines(gateway, 5)[-1]["correlation_id"] == "shown-id"
+    assert not any("secret" in line for line in gateway.printed)
+
+
 def test_each_line_names_client_method_and_route(pawl, upstream):
     """found: C-H3"""
     gateway = pawl("""
