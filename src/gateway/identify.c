@@ -24,12 +24,14 @@ static bool no_memory(struct exchange *x)
     return refuse(x, ERROR_LIMITED, "out of memory for this request", slice_of(NULL));
 }
 
-/* X-Request-Timeout: how long this client waits, in milliseconds. */
+/* X-Request-Timeout: how long this client waits, in milliseconds. Two lines say nothing. */
 static void read_patience(struct exchange *x)
 {
     uint64_t ms = 0;
-    const struct header *line = headers_find(&x->request->headers, SLICE("X-Request-Timeout"));
-    bool given = line && slice_to_u64(line->value, TIMEOUT_MS_MAX, &ms);
+    struct slice name = SLICE("X-Request-Timeout");
+    const struct header *line = headers_find(&x->request->headers, name);
+    bool given = line && headers_count(&x->request->headers, name) == 1 &&
+                 slice_to_u64(line->value, TIMEOUT_MS_MAX, &ms);
     x->patience = given ? clock_after(x->started, (int64_t)ms * CLOCK_US_PER_MS) : CLOCK_NEVER;
 }
 

@@ -247,6 +247,18 @@ def test_a_client_time_that_is_no_number_counts_as_none(pawl, upstream, value):
     assert upstream.requests[0]["X-Request-Timeout"] == value
 
 
+@hooks
+def test_two_client_times_count_as_none(pawl, upstream, clock):
+    gateway = pawl(HOLD)
+    gate = upstream.hold()
+    twice = [("X-Request-Timeout", "1000"), ("X-Request-Timeout", "2000")]
+    first = Later(lambda: gateway.post("/refunds", BODY, key="k1", headers=twice))
+    gate.wait_for()
+    clock.advance(5)
+    gate.open()
+    assert marks(first.result()) == (201, "stored")
+
+
 # ---- retry ----
 
 
