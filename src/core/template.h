@@ -150,7 +150,8 @@ struct template_facts {
 enum template_result {
     TEMPLATE_OK,
     TEMPLATE_MISSING, /* a source is absent or empty: *ret_missing names it */
-    TEMPLATE_FORMAT,  /* a source's value lacks its format: *ret_missing names it */
+    TEMPLATE_FORMAT,  /* a source's value lacks its format, or cannot stand in a target's path:
+                       *ret_missing names it */
     TEMPLATE_NO_MEMORY,
 };
 

@@ -559,5 +559,5 @@ enum template_result template_probe(const struct template *template,
         return TEMPLATE_OK;
     buf_cut(buf, start);
     *ret_missing = first_source(template);
-    return TEMPLATE_MISSING;
+    return TEMPLATE_FORMAT;
 }

@@ -12,21 +12,24 @@
 #include "gateway/exchange.h"
 #include "gateway/head.h"
 
-static bool write_head(struct exchange *x, struct buf *head, struct slice *ret_missing)
+static enum template_result write_head(struct exchange *x, struct buf *head,
+                                       struct slice *ret_missing)
 {
     struct buf target BUF_AUTO = buf_make(HTTP_HEAD_MAX);
     const struct http_request *request = upstream_get_request(x);
     enum template_result result =
         template_probe(&x->rule->authorize, &x->found.facts, &x->arena, &target, ret_missing);
-    if (!request || result != TEMPLATE_OK || !buf_ok(&target))
-        return false;
+    if (result != TEMPLATE_OK)
+        return result;
+    if (!request || !buf_ok(&target))
+        return TEMPLATE_NO_MEMORY;
     struct head_extra extra = {
         .client = x->client,
         .ruled = true,
         .host = x->rule->authorize_host,
     };
     head_write_request(head, SLICE("GET"), buf_slice(&target), request, &extra);
-    return buf_ok(head);
+    return buf_ok(head) ? TEMPLATE_OK : TEMPLATE_NO_MEMORY;
 }
 
 /* A kept connection may have died unused: a GET may go out once more, on a new one. */
@@ -50,13 +53,26 @@ static bool refuse(struct exchange *x, enum error error, const char *detail)
     return false;
 }
 
+/* Nothing can be asked: the caller's doing where its value is no segment of a path, as `al/ice`. */
+static bool refuse_question(struct exchange *x, enum template_result result, struct slice source)
+{
+    struct buf detail BUF_AUTO = buf_make(HTTP_HEAD_MAX);
+    if (result != TEMPLATE_FORMAT)
+        return refuse(x, ERROR_UPSTREAM_UNAVAILABLE,
+                      "the request lacks what `authorize` asks with");
+    buf_add_str(&detail, "its value cannot stand in the path that `authorize` asks for: ");
+    buf_add_slice(&detail, source);
+    answer_error(x, ERROR_TENANT_MISSING, buf_slice(&detail), NULL);
+    return false;
+}
+
 static bool may_act(struct exchange *x)
 {
     struct buf head BUF_AUTO = buf_make(HEAD_OUT_MAX);
     struct slice missing = {0};
-    if (!write_head(x, &head, &missing))
-        return refuse(x, ERROR_UPSTREAM_UNAVAILABLE,
-                      "the request lacks what `authorize` asks with");
+    enum template_result result = write_head(x, &head, &missing);
+    if (result != TEMPLATE_OK)
+        return refuse_question(x, result, missing);
     enum exchange_end end = ask(x, buf_slice(&head), false);
     if (clock_boot_us() >= x->deadline)
         return refuse(x, ERROR_UPSTREAM_TIMEOUT, "the service was still asked who may do this");

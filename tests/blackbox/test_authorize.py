@@ -257,6 +257,15 @@ def test_the_target_is_a_template(shared, service, key):
     assert without.is_problem(503, "DEPENDENCY.unavailable")
 
 
+@pytest.mark.parametrize("tenant", ["al/ice", "..", ".", "a\\b"])
+def test_a_tenant_that_cannot_stand_in_its_path_is_a_callers_mistake(shared, service, key, tenant):
+    """No retry heals it, so it is no 503."""
+    answer = shared.post("/refunds", {}, key=key, headers=[("X-Tenant", tenant), ALICE[1]])
+    assert answer.is_problem(400, "VALIDATION.idempotency.tenant_missing")
+    assert answer.json["retryable"] is False and answer.json["detail"].endswith(": tenant")
+    assert not service.requests
+
+
 def test_a_rule_may_do_without(shared, service, key):
     for who in (ALICE, MALLORY):
         answer = shared.post("/free", {}, key=key, headers=who)

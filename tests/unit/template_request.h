@@ -76,15 +76,22 @@ static inline void gives(struct request *request, enum template_use use, const c
                  SLICE_ARG(missing));
 }
 
-static inline void lacks(struct request *request, enum template_use use, const char *text,
-                         const char *expected)
+/* Nothing is made, and the source `expected` is to blame. */
+static inline void makes_none(struct request *request, enum template_use use,
+                              enum template_result because, const char *text, const char *expected)
 {
     BUF_AUTO struct buf buf = buf_make(1 << 20);
     struct slice missing = {NULL, 0};
     enum template_result result = evaluate(request, use, text, &buf, &missing);
-    if (result != TEMPLATE_MISSING || !slice_eq(missing, slice_of(expected)) || buf.len != 0)
+    if (result != because || !slice_eq(missing, slice_of(expected)) || buf.len != 0)
         fail_msg("%s: result %d, <%.*s>, missing %.*s", text, result, SLICE_ARG(buf_slice(&buf)),
                  SLICE_ARG(missing));
+}
+
+static inline void lacks(struct request *request, enum template_use use, const char *text,
+                         const char *expected)
+{
+    makes_none(request, use, TEMPLATE_MISSING, text, expected);
 }
 
 static inline void set_pair(struct request *request, const char *a, const char *b)
