@@ -209,6 +209,14 @@ static bool read_body(struct exchange *x)
     return false;
 }
 
+/* After a reload it is there, and was read under another limit. */
+static bool take_body(struct exchange *x)
+{
+    if (!x->has_body)
+        return may_send_body(x) && read_body(x);
+    return x->body.len <= x->rule->max_request_body || refuse_large(x, "the body");
+}
+
 static struct slice header_value(const struct exchange *x, struct slice name)
 {
     const struct header *line = headers_find(&x->request->headers, name);
@@ -501,8 +509,7 @@ bool identify(struct exchange *x, bool *ret_bypass)
     const struct template_part *header = template_key_header(&x->rule->key);
     if (header && !read_header_key(x, header, ret_bypass))
         return false;
-    if (!has_one_coding(x) || !read_tenant(x) ||
-        (!x->has_body && (!may_send_body(x) || !read_body(x))))
+    if (!has_one_coding(x) || !read_tenant(x) || !take_body(x))
         return false;
     if (!read_payload(x))
         return false;

@@ -362,6 +362,20 @@ def test_a_reload_while_it_is_asked_has_it_asked_by_the_new_rule(pawl, upstream)
                                                                  "/refunds"]
 
 
+def test_a_body_that_the_new_rule_takes_no_more_is_refused_after_a_reload(pawl, upstream):
+    gateway = pawl(CONFIG)
+    gate = upstream.hold()
+    late = Later(lambda: gateway.post("/refunds", b'"' + b"x" * 2000 + b'"', key="k1",
+                                      headers=ALICE))
+    gate.wait_for()
+    gateway.configure(CONFIG.replace("in_progress: {wait: 10m}", "max_request_body: 1KiB"))
+    gateway.signal(signal.SIGHUP)
+    eventually(lambda: any(line["event"] == "config_reloaded" for line in gateway.log))
+    gate.open()
+    assert late.result().is_problem(413, "VALIDATION.body_too_large")
+    assert [request.target for request in upstream.requests] == [ACCESS]
+
+
 def test_a_kept_connection_that_died_costs_no_refusal(pawl, upstream):
     gateway = pawl(CONFIG + "threads: 1\n")
     upstream.then(Reply(204), Reply(201, b"first"))
