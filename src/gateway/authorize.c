@@ -85,6 +85,14 @@ static bool may_act(struct exchange *x)
     return false;
 }
 
+/* What the service said beside its 2xx: nobody reads it, and a duplicate may wait for long. */
+static void drop_answer(struct exchange *x)
+{
+    buf_fini(&x->answer.body);
+    x->answer.body = buf_make(x->rule->max_response_body);
+    bodies_count(x, 0);
+}
+
 bool authorize(struct exchange *x)
 {
     if (!x->rule->authorizes)
@@ -97,6 +105,8 @@ bool authorize(struct exchange *x)
     bool goes_on = may_act(x);
     x->authorizing = false;
     upstream_give(x);
+    if (goes_on)
+        drop_answer(x);
     x->asked_us += clock_boot_us() - began;
     return goes_on;
 }

@@ -8,6 +8,7 @@ from urllib.parse import unquote
 
 import pytest
 
+from admin import with_admin
 from upstream import Gate, Reply, Upstream, closes, say
 from wire import Answer, Later, Request, eventually, request_bytes
 
@@ -374,6 +375,19 @@ def test_a_body_that_the_new_rule_takes_no_more_is_refused_after_a_reload(pawl, 
     gate.open()
     assert late.result().is_problem(413, "VALIDATION.body_too_large")
     assert [request.target for request in upstream.requests] == [ACCESS]
+
+
+def test_who_waits_holds_no_memory_for_what_the_service_said_of_it(pawl, upstream):
+    gateway, admin = with_admin(pawl, CONFIG)
+    upstream.on("GET", ACCESS, Reply(200, b"x" * 500_000))
+    gate = hold_effect(upstream, say(201, {}))
+    first = Later(lambda: gateway.post("/refunds", {}, key="k1", headers=ALICE))
+    gate.wait_for()
+    second = Later(lambda: gateway.post("/refunds", {}, key="k1", headers=ALICE))
+    eventually(lambda: admin.value("pawl_waiting") == 1, "the second waits")
+    assert admin.value("pawl_buffered_bytes") < 100_000
+    gate.open()
+    assert [first.result().status, second.result()["Idempotency-Status"]] == [201, "replayed"]
 
 
 def test_a_kept_connection_that_died_costs_no_refusal(pawl, upstream):
