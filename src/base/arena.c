@@ -25,8 +25,9 @@ static bool count(struct arena *arena, unsigned long long size)
     return false;
 }
 
-static void block_free(const struct arena *arena, struct arena_block *block)
+static void block_free(struct arena *arena, struct arena_block *block)
 {
+    arena->held -= sizeof(*block) + block->size;
     if (arena->counted)
         atomic_fetch_sub(arena->counted, sizeof(*block) + block->size);
     mem_free(block);
@@ -55,6 +56,7 @@ void arena_reset(struct arena *arena)
 #endif
     arena_fini(arena);
     if (kept) {
+        arena->held = sizeof(*kept) + kept->size;
         kept->next = NULL;
         kept->used = 0;
         arena->blocks = kept;
@@ -73,6 +75,7 @@ static struct arena_block *block_add(struct arena *arena, size_t size)
             atomic_fetch_sub(arena->counted, sizeof(*block) + size);
         return NULL;
     }
+    arena->held += sizeof(*block) + size;
     block->next = arena->blocks;
     block->size = size;
     block->used = 0;

@@ -15,6 +15,7 @@ struct arena_block;
 struct arena {
     struct arena_block *blocks; /* newest first */
     size_t used;                /* bytes handed out since the last reset */
+    size_t held;                /* bytes of its blocks */
     size_t max;
     bool failed;            /* an allocation was refused, because: */
     bool too_large;         /*   it passed `max`; */

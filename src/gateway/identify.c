@@ -309,7 +309,7 @@ static bool takes_long(const struct exchange *x)
 static bool refuse_costly(struct exchange *x, const struct arena *tried)
 {
     uint64_t most = x->plan->settings.max_buffered;
-    bool alone = x->held + tried->used > most - most / 8;
+    bool alone = x->held + tried->held > most - most / 8;
     if (tried->crowded && !alone)
         return too_many_bodies(x);
     if (!tried->too_large && !tried->crowded)
