@@ -80,7 +80,7 @@ static void note_name(void *argument, const struct store_row *row, enum record_l
 }
 
 /* The id of the last row; negative: the store did not answer. */
-static int64_t look_at(struct store *store, struct parker *parker, struct lost *lost, int64_t after)
+static int64_t look_at(struct store *store, struct lost *lost, int64_t after)
 {
     struct store_list list = {.after = after,
                               .up_to = after + LOOKED_AT,
@@ -88,7 +88,7 @@ static int64_t look_at(struct store *store, struct parker *parker, struct lost *
                               .each = note_name,
                               .argument = lost};
     struct store_op op = {.kind = STORE_LIST, .list = &list};
-    store_run(store, &op, parker, clock_after(clock_boot_us(), PATIENCE_US));
+    store_run_blocking(store, &op, clock_after(clock_boot_us(), PATIENCE_US));
     return op.status == STORE_DONE ? op.row : -1;
 }
 
@@ -111,14 +111,11 @@ void check_rules_known(struct store *store, const struct config *config,
                        void (*tell)(void *argument, struct slice line), void *argument)
 {
     struct lost lost = {.rules = config->rules};
-    struct thread_parker parker;
     if (warning_is_allowed(config->allowed, WARNING_RULE_RENAMED))
         return;
-    thread_parker_init(&parker);
-    int64_t last = look_at(store, &parker.parker, &lost, 0);
+    int64_t last = look_at(store, &lost, 0);
     if (last > LOOKED_AT)
-        (void)look_at(store, &parker.parker, &lost, last - LOOKED_AT);
-    thread_parker_fini(&parker);
+        (void)look_at(store, &lost, last - LOOKED_AT);
     tell_lost(&lost, tell, argument);
 }
 

@@ -129,7 +129,8 @@ static bool await(const struct look_up *job, int stop_fd)
                              {.fd = stop_fd, .events = POLLIN}};
     while (poll(ends, 2, -1) < 0 && errno == EINTR)
         ;
-    return (ends[0].revents & POLLIN) != 0;
+    uint64_t count = 0; /* read, so that the result is seen behind it */
+    return (ends[0].revents & POLLIN) && read(job->done, &count, sizeof count) == sizeof count;
 }
 
 bool resolve_upstream_until(const struct config_address *address, int stop_fd,

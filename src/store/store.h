@@ -301,6 +301,10 @@ bool store_withdraw(struct store *store, struct store_op *op);
 void store_run(struct store *store, struct store_op *op, struct parker *parker,
                int64_t deadline_us);
 
+/* The same for a thread that has no parker which outlives the store: one such operation at a time.
+ * (An operation that ended may still be waking its parker.) */
+void store_run_blocking(struct store *store, struct store_op *op, int64_t deadline_us);
+
 /* Store time now, without asking the store. */
 int64_t store_now(const struct store *store);
 
