@@ -40,7 +40,7 @@ static void note_refused(struct session *session, const struct reply *reply)
     struct log_line line;
     log_line_start(&line, LOG_LEVEL_WARN, "admin_refused");
     log_line_str(&line, "client", slice_of(session->peer));
-    log_line_str(&line, "path", slice_make(path.at, path.len < PATH_SHOWN ? path.len : PATH_SHOWN));
+    log_line_str(&line, "path", slice_first(path, PATH_SHOWN));
     log_line_i64(&line, "status", reply->status);
     log_line_i64(&line, "refused", admin->refused);
     log_line_end(admin->config.log, &line);

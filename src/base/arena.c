@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/arena.h"
+#include "base/check.h"
 #include "base/mem.h"
 
 #include <stdalign.h>
+#include <stdio.h>
 
+#define SENTENCE_SIZE 320 /* with its NUL */
 #define BLOCK_FIRST 2048
 #define BLOCK_LARGEST (64 * 1024)
 /* What one idle owner may keep: a block above this is given back by arena_reset. */
@@ -140,4 +143,14 @@ struct slice arena_copy(struct arena *arena, struct slice s)
         memcpy(copy, s.at, s.len);
     copy[s.len] = '\0';
     return slice_make(copy, s.len);
+}
+
+struct slice arena_vprintf(struct arena *arena, const char *format, va_list arguments)
+{
+    char text[SENTENCE_SIZE];
+    int length = vsnprintf(text, sizeof text, format, arguments);
+    CHECK(length >= 0);
+    struct slice copy =
+        arena_copy(arena, slice_first(slice_make(text, (size_t)length), sizeof text - 1));
+    return copy.at ? copy : SLICE("out of memory");
 }

@@ -33,6 +33,11 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t';
 }
 
+struct slice slice_first(struct slice s, size_t n)
+{
+    return slice_make(s.at, s.len < n ? s.len : n);
+}
+
 struct slice slice_trim(struct slice s)
 {
     while (s.len && is_blank(s.at[0]))

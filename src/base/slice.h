@@ -20,6 +20,8 @@ struct slice {
 #define SLICE(literal) ((struct slice){"" literal, sizeof(literal) - 1})
 /* Two printf arguments for "%.*s". */
 #define SLICE_ARG(s) (int)(s).len, (s).at ? (s).at : ""
+/* The same of its first 60 bytes, as a text from outside is quoted in a sentence. */
+#define SLICE_QUOTED(s) SLICE_ARG(slice_first(s, 60))
 
 static inline struct slice slice_make(const void *at, size_t len)
 {
@@ -49,6 +51,9 @@ bool slice_starts(struct slice s, struct slice prefix);
 
 /* The slice without its first `n` bytes (n <= len). */
 struct slice slice_skip(struct slice s, size_t n);
+
+/* Its first `n` bytes, or all of it where it is shorter. */
+struct slice slice_first(struct slice s, size_t n);
 
 /* Without SP and HTAB at both ends (RFC 9110 5.6.3 OWS). */
 struct slice slice_trim(struct slice s);

@@ -5,7 +5,6 @@
 #include "base/mem.h"
 
 #include <stdarg.h>
-#include <stdio.h>
 
 struct rule_set *rule_set_new(size_t arena_max)
 {
@@ -47,21 +46,11 @@ struct match_compiler {
 static bool __attribute__((format(printf, 2, 3)))
 complain(struct match_compiler *compiler, const char *format, ...)
 {
-    char text[320];
     va_list arguments;
     va_start(arguments, format);
-    int length = vsnprintf(text, sizeof(text), format, arguments);
+    *compiler->problem = arena_vprintf(compiler->arena, format, arguments);
     va_end(arguments);
-    size_t kept = (size_t)length < sizeof(text) ? (size_t)length : sizeof(text) - 1;
-    *compiler->problem = arena_copy(compiler->arena, slice_make(text, kept));
-    if (!compiler->problem->at)
-        *compiler->problem = SLICE("out of memory");
     return false;
-}
-
-static struct slice quoted(struct slice text)
-{
-    return slice_make(text.at, text.len < 60 ? text.len : 60);
 }
 
 static const struct {
@@ -93,7 +82,7 @@ static bool read_method(struct match_compiler *compiler, struct slice method)
                     "'%.*s' is not a method that a rule names (expected POST, PUT, PATCH, DELETE, "
                     "several of them as in POST,PUT /refunds, or * for every method that changes "
                     "something)",
-                    SLICE_ARG(quoted(method)));
+                    SLICE_QUOTED(method));
 }
 
 static bool read_methods(struct match_compiler *compiler, struct slice list)
@@ -143,19 +132,18 @@ static bool check_pattern(struct match_compiler *compiler, struct slice text)
 {
     static const char advice[] = "write {name} for one segment, /** at the end for any rest";
     if (slice_find(text, '*') >= 0)
-        return complain(compiler, "'%.*s' is not a pattern of pawl (%s)", SLICE_ARG(quoted(text)),
+        return complain(compiler, "'%.*s' is not a pattern of pawl (%s)", SLICE_QUOTED(text),
                         advice);
     if (text.at[0] == ':')
-        return complain(compiler, "':%.*s' is written {%.*s}",
-                        SLICE_ARG(quoted(slice_skip(text, 1))),
-                        SLICE_ARG(quoted(slice_skip(text, 1))));
+        return complain(compiler, "':%.*s' is written {%.*s}", SLICE_QUOTED(slice_skip(text, 1)),
+                        SLICE_QUOTED(slice_skip(text, 1)));
     for (size_t i = 0; i < text.len; i++)
         if (strchr("^|[]\\<>", text.at[i]) || (text.at[i] == '$' && i + 1 == text.len) ||
             (text.at[i] == '.' && i + 1 < text.len && text.at[i + 1] == '+'))
             return complain(compiler,
                             "'%.*s' looks like a regular expression, which pawl does not "
                             "take (%s)",
-                            SLICE_ARG(quoted(text)), advice);
+                            SLICE_QUOTED(text), advice);
     return true;
 }
 

@@ -9,7 +9,6 @@
 #include "core/template_text.h"
 
 #include <stdarg.h>
-#include <stdio.h>
 
 enum argument {
     ARGUMENT_NONE,
@@ -65,22 +64,11 @@ struct compiler {
 static bool __attribute__((format(printf, 2, 3)))
 complain(struct compiler *compiler, const char *format, ...)
 {
-    char text[320];
     va_list arguments;
     va_start(arguments, format);
-    int length = vsnprintf(text, sizeof(text), format, arguments);
+    compiler->problem = arena_vprintf(compiler->arena, format, arguments);
     va_end(arguments);
-    size_t kept = (size_t)length < sizeof(text) ? (size_t)length : sizeof(text) - 1;
-    compiler->problem = arena_copy(compiler->arena, slice_make(text, kept));
-    if (!compiler->problem.at)
-        compiler->problem = SLICE("out of memory");
     return false;
-}
-
-/* A piece of the template as it is quoted in a complaint. */
-static struct slice quoted(struct slice text)
-{
-    return slice_make(text.at, text.len < 60 ? text.len : 60);
 }
 
 static const struct source_row *nearest_source(struct slice name, unsigned use)
@@ -141,23 +129,23 @@ static bool read_header(struct compiler *compiler, struct template_part *part)
         name.len--;
     }
     if (!is_token(name))
-        return complain(compiler, "\"%.*s\" is not a header name", SLICE_ARG(quoted(name)));
+        return complain(compiler, "\"%.*s\" is not a header name", SLICE_QUOTED(name));
     if (headers_is_hop_by_hop(&none, name))
         return complain(compiler, "%.*s ends at this hop: the upstream does not see it",
-                        SLICE_ARG(quoted(name)));
+                        SLICE_QUOTED(name));
     if (compiler->use != TEMPLATE_FOR_TENANT && is_credential(name))
         return complain(compiler,
                         "%.*s is a credential and would be stored or logged as it is; "
                         "use {tenant}",
-                        SLICE_ARG(quoted(name)));
+                        SLICE_QUOTED(name));
     if (compiler->use == TEMPLATE_FOR_KEY && part->optional)
         return complain(compiler,
                         "a key has no {%.*s} that may be absent: all who do not send it would "
                         "share one key (require: false passes them)",
-                        SLICE_ARG(quoted(part->written)));
+                        SLICE_QUOTED(part->written));
     if (compiler->use == TEMPLATE_FOR_PROBE && part->optional)
         return complain(compiler, "{%.*s} may be absent, and the target would name something else",
-                        SLICE_ARG(quoted(part->written)));
+                        SLICE_QUOTED(part->written));
     part->text = name;
     return true;
 }
@@ -167,7 +155,7 @@ static bool read_pointer(struct compiler *compiler, struct slice pointer)
     if (pointer.len > 0 && json_pointer_valid(pointer))
         return true;
     return complain(compiler, "\"%.*s\" is not a JSON pointer (RFC 6901), such as /order/id",
-                    SLICE_ARG(quoted(pointer)));
+                    SLICE_QUOTED(pointer));
 }
 
 /* Whether there is such a zone is the config's to look up: this is pure. */
@@ -180,7 +168,7 @@ static bool read_zone(struct compiler *compiler, struct slice zone)
     return complain(compiler,
                     "\"%.*s\" is neither the name of a time zone, such as Europe/Berlin, nor a "
                     "JSON pointer to one, such as /zone",
-                    SLICE_ARG(quoted(zone)));
+                    SLICE_QUOTED(zone));
 }
 
 static bool read_argument(struct compiler *compiler, const struct source_row *row,
@@ -200,14 +188,14 @@ static bool read_argument(struct compiler *compiler, const struct source_row *ro
     case ARGUMENT_NAME:
         return part->text.len > 0 || complain(compiler, "a name is missing: %s", row->form);
     case ARGUMENT_COOKIE:
-        return is_token(part->text) || complain(compiler, "\"%.*s\" is not the name of a cookie",
-                                                SLICE_ARG(quoted(part->text)));
+        return is_token(part->text) ||
+               complain(compiler, "\"%.*s\" is not the name of a cookie", SLICE_QUOTED(part->text));
     case ARGUMENT_SPAN:
         if (duration_parse(part->text, &part->window_us) && part->window_us > 0 &&
             part->window_us != CLOCK_NEVER)
             return true;
         return complain(compiler, "\"%.*s\" is not a span of time such as 1h",
-                        SLICE_ARG(quoted(part->text)));
+                        SLICE_QUOTED(part->text));
     }
     return false;
 }
@@ -219,7 +207,7 @@ static bool read_longest(struct compiler *compiler, struct slice text, struct te
     uint64_t longest;
     if (!slice_to_u64(text, LONGEST_MAX, &longest) || longest == 0)
         return complain(compiler, "\"%.*s\" is not a number of bytes, as in |max:255",
-                        SLICE_ARG(quoted(text)));
+                        SLICE_QUOTED(text));
     part->longest = (size_t)longest;
     return true;
 }
@@ -237,7 +225,7 @@ static bool read_format(struct compiler *compiler, struct slice format, struct t
         return complain(compiler,
                         "{%.*s}: a format stands only behind header, body, form, path "
                         "or query in a key",
-                        SLICE_ARG(quoted(part->written)));
+                        SLICE_QUOTED(part->written));
     if (slice_eq(name, SLICE("max")))
         return read_longest(compiler, argument, part);
     if (slice_eq(format, SLICE("uuid")))
@@ -248,10 +236,10 @@ static bool read_format(struct compiler *compiler, struct slice format, struct t
         return complain(compiler,
                         "there is no format \"%.*s\" (expected |uuid, |uuid4, |max:255 "
                         "or |regex:PATTERN)",
-                        SLICE_ARG(quoted(format)));
+                        SLICE_QUOTED(format));
     part->format = key_format_new(kind, argument, compiler->arena, &problem);
     return part->format ||
-           complain(compiler, "{%.*s}: %.*s", SLICE_ARG(quoted(part->written)), SLICE_ARG(problem));
+           complain(compiler, "{%.*s}: %.*s", SLICE_QUOTED(part->written), SLICE_ARG(problem));
 }
 
 static bool read_source(struct compiler *compiler, struct slice written,
@@ -265,12 +253,12 @@ static bool read_source(struct compiler *compiler, struct slice written,
     const struct source_row *row = find_source(name);
     if (!row)
         return complain(compiler, "there is no source \"%.*s\"; the nearest is %s",
-                        SLICE_ARG(quoted(name)), nearest_source(name, use)->form);
+                        SLICE_QUOTED(name), nearest_source(name, use)->form);
     if (!(row->uses & use))
         return complain(compiler, "%s cannot be part of %s", row->form, uses[compiler->use]);
     bool may_lack = row->argument == ARGUMENT_NONE || row->argument == ARGUMENT_ZONE_OR_NONE;
     if (argument.at ? row->argument == ARGUMENT_NONE : !may_lack)
-        return complain(compiler, "{%.*s} is written %s", SLICE_ARG(quoted(written)), row->form);
+        return complain(compiler, "{%.*s} is written %s", SLICE_QUOTED(written), row->form);
     *ret_part = (struct template_part){.source = row->source, .text = argument, .written = written};
     return read_argument(compiler, row, ret_part) &&
            (!format.at || read_format(compiler, format, ret_part));
@@ -366,7 +354,7 @@ static bool check_separation(struct compiler *compiler)
                 return complain(compiler,
                                 "the text \"%.*s\" between two sources must hold a character "
                                 "outside %s, such as ':', or two requests could look the same",
-                                SLICE_ARG(quoted(between)),
+                                SLICE_QUOTED(between),
                                 probe ? "A-Za-z0-9._~+%-" : "A-Za-z0-9._~/@+%-");
             after_source = true;
             separates = false;
@@ -404,7 +392,7 @@ static bool check_probe(struct compiler *compiler)
         bool in_query = slice_cut(template->parts[i].text, '?', &path).at;
         if (path_is_ambiguous(path))
             return complain(compiler, "servers read \"%.*s\" in different ways",
-                            SLICE_ARG(quoted(path)));
+                            SLICE_QUOTED(path));
         if (in_query)
             break;
     }

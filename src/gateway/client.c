@@ -138,7 +138,7 @@ static bool refuse_look_alike(struct client *client, const struct http_request *
 {
     BUF_AUTO struct buf detail = buf_make(DETAIL_MAX);
     buf_add_str(&detail, "'_' stands in place of '-' in the name of a header that counts here: ");
-    buf_add_slice(&detail, slice_make(name.at, name.len < NAME_SHOWN ? name.len : NAME_SHOWN));
+    buf_add_slice(&detail, slice_first(name, NAME_SHOWN));
     return refuse_request(client, request, ERROR_REQUEST_MALFORMED, buf_slice(&detail));
 }
 

@@ -157,11 +157,6 @@ static void add_moment(struct log_line *line, const char *name, int64_t us)
         log_line_str(line, name, buf_slice(&text));
 }
 
-static struct slice first_of(struct slice text, size_t max)
-{
-    return slice_make(text.at, text.len < max ? text.len : max);
-}
-
 /* ---- who, and what for ---- */
 
 /* Who sent it: the first address of X-Forwarded-For where a trusted proxy says one, else the peer.
@@ -172,7 +167,7 @@ static struct slice sender(const struct client *client, const struct headers *he
     struct slice first = slice_of(NULL);
     if (line && networks_hold(&client->plan->settings.trust_forwarded, &client->network))
         slice_cut(line->value, ',', &first);
-    first = first_of(slice_trim(first), CLIENT_SHOWN);
+    first = slice_first(slice_trim(first), CLIENT_SHOWN);
     return first.len > 0 ? first : client->address;
 }
 
@@ -209,10 +204,10 @@ static void add_route(struct log_line *line, const struct exchange *x)
     rule_match_write(&x->rule->match, &match);
     struct slice route = slice_cut(buf_slice(&match), ' ', &method);
     bool open = !x->plan->settings.log_keys_hashed && !path_has_tenant(x->rule);
-    log_line_str(line, "method", first_of(x->request->method, METHOD_SHOWN));
+    log_line_str(line, "method", slice_first(x->request->method, METHOD_SHOWN));
     log_line_str(line, "route", route);
     if (open && !slice_eq(route, x->request->path))
-        log_line_str(line, "path", first_of(x->request->path, PATH_SHOWN));
+        log_line_str(line, "path", slice_first(x->request->path, PATH_SHOWN));
 }
 
 /* Whether some rule has a parameter in that place of a path that begins with these segments. */
@@ -260,11 +255,11 @@ static void add_target(struct log_line *line, const struct client *client,
                        const struct http_request *request)
 {
     const struct gateway_settings *settings = &client->plan->settings;
-    log_line_str(line, "method", first_of(request->method, METHOD_SHOWN));
+    log_line_str(line, "method", slice_first(request->method, METHOD_SHOWN));
     if (settings->log_keys_hashed)
         add_hashed_path(line, settings->rules, request->path);
     else
-        log_line_str(line, "path", first_of(request->path, PATH_SHOWN));
+        log_line_str(line, "path", slice_first(request->path, PATH_SHOWN));
 }
 
 /* The trace's id, where the line has the form that it should have; else empty. */
@@ -289,7 +284,7 @@ static struct slice correlation_id(const struct headers *headers, struct slice *
     if (!id)
         return slice_of(NULL);
     *ret_header = id->name;
-    return first_of(id->value, CORRELATION_SHOWN);
+    return slice_first(id->value, CORRELATION_SHOWN);
 }
 
 /* Whether a header holds keys, and the log must not. */
@@ -368,12 +363,12 @@ void exchange_note_origin(struct exchange *x)
     struct slice header;
     bool hidden = rule_hides_tenant(x->rule) && path_has_tenant(x->rule);
     struct origin origin = {
-        .method = first_of(x->request->method, METHOD_SHOWN),
-        .path = hidden ? slice_of(NULL) : first_of(x->request->path, PATH_SHOWN),
+        .method = slice_first(x->request->method, METHOD_SHOWN),
+        .path = hidden ? slice_of(NULL) : slice_first(x->request->path, PATH_SHOWN),
         .client = sender(x->client, headers),
         .correlation_id = correlation_id(headers, &header),
         .trace_id = trace_id(headers),
-        .body = first_of(buf_slice(&x->body), x->rule->keep_request),
+        .body = slice_first(buf_slice(&x->body), x->rule->keep_request),
     };
     origin_write(&origin, &text);
     x->attempt.origin = buf_ok(&text) ? arena_copy(&x->arena, buf_slice(&text)) : slice_of(NULL);

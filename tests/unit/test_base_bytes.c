@@ -36,6 +36,8 @@ static void slices_are_cut_trimmed_and_searched(void **state)
     assert_true(slice_starts(SLICE(""), SLICE("")));
     assert_false(slice_starts(SLICE("a"), SLICE("ab")));
     assert_slice(slice_skip(SLICE("abc"), 1), "bc");
+    assert_slice(slice_first(SLICE("abc"), 2), "ab");
+    assert_slice(slice_first(SLICE("abc"), 4), "abc");
     assert_slice(slice_trim(SLICE(" \t a b\t ")), "a b");
     assert_slice(slice_trim(SLICE(" \t ")), "");
     assert_slice(slice_trim(SLICE("\ra\n")), "\ra\n");
