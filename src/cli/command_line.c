@@ -146,6 +146,12 @@ static bool find_choice(const char *values, const char *text, size_t *ret_choice
     return false;
 }
 
+/* Of two values all but header lines could count only one. */
+static bool may_repeat(enum flag_id flag)
+{
+    return !flag_at(flag)->argument || flag == FLAG_HEADER;
+}
+
 /* Whether the flag may have this value. */
 static bool read_value(const struct flag *flag, const char *text, struct flag_value *ret_value)
 {
@@ -177,7 +183,7 @@ static int review(const struct grammar *grammar, bool has_needed, const struct o
 int command_read(enum command_id id, struct operands *at, command_take *take, void *to)
 {
     struct grammar grammar;
-    bool has_needed = command_at(id)->needs == FLAG_NONE;
+    bool seen[FLAG_COUNT] = {[FLAG_NONE] = true};
     int c;
     make_grammar(command_at(id), &grammar);
     opterr = 0;
@@ -190,15 +196,19 @@ int command_read(enum command_id id, struct operands *at, command_take *take, vo
             help_of_command(stdout, grammar.command);
             return COMMAND_ENDED;
         }
+        if (seen[flag] && !may_repeat(flag))
+            return command_misused(command_at(id)->name,
+                                   "--%s is given twice, and only one can count",
+                                   flag_at(flag)->name);
+        seen[flag] = true;
         if (!read_value(flag_at(flag), optarg, &value))
             return refuse_value(&grammar, flag_at(flag), optarg);
-        has_needed = has_needed || flag == command_at(id)->needs;
         int code = take(to, flag, &value);
         if (code != EXIT_DONE)
             return code;
     }
     *at = (struct operands){at->n - optind, at->at + optind};
-    return review(&grammar, has_needed, at);
+    return review(&grammar, seen[command_at(id)->needs], at);
 }
 
 int command_end(enum command_id id, int code)

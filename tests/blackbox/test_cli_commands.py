@@ -62,6 +62,29 @@ def test_a_mistyped_word_is_met_with_the_nearest_one(words, meant):
     assert meant in ran.stderr and "see `pawl " in ran.stderr.lower()
 
 
+@pytest.mark.parametrize("words, flag", [
+    (["serve", "--test", "-c", "a.yaml", "-c", "b.yaml"], "--config"),
+    (["config", "explain", "-c", "a.yaml", "--config=b.yaml"], "--config"),
+    (["keys", "resolve", "k", "--token", "1", "--probe", "-c", "a.yaml", "-c", "b.yaml"],
+     "--config"),
+    (["keys", "release", "k", "--token", "1", "--token", "2"], "--token"),
+    (["keys", "list", "--tenant", "a", "--tenant", "b"], "--tenant"),
+    (["hash", "-t", "text/plain", "--content-type", "text/html"], "--content-type"),
+])
+def test_an_option_that_counts_once_is_refused_when_it_is_given_twice(words, flag):
+    ran = run(*words)
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr == (f"pawl {' '.join(words[:1 + (words[0] in GROUPS)])}: {flag} is given "
+                          f"twice, and only one can count; see `pawl "
+                          f"{' '.join(words[:1 + (words[0] in GROUPS)])} -h`\n")
+
+
+def test_header_lines_may_be_several_and_a_flag_without_a_value_may_be_repeated():
+    ran = run("keys", "resolve", "k", "--token", "1", "-H", "A: b", "-H", "C: d", "--store", "none")
+    assert "how did it end?" in ran.stderr
+    assert printed("version", "--json", "--json") == printed("version", "--json")
+
+
 def test_the_version_is_told_in_every_way():
     text = printed("version")
     assert text == printed("--version") == printed("-V")
