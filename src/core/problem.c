@@ -10,6 +10,7 @@ struct problem problem_of(enum error error)
     return (struct problem){
         .error = error,
         .status = row->status,
+        .title = row->title,
         .hint = row->hint,
         .retryable = row->retryable,
         .safe_new_key = row->safe_new_key,
@@ -25,6 +26,17 @@ void problem_warn_unprotected(struct problem *problem)
         problem->hint =
             "The request may have been done, and no record of it is kept here: a repeat "
             "may do it again. Find out first.";
+}
+
+void problem_name_once(struct problem *problem)
+{
+    bool missing = problem->error == ERROR_KEY_SOURCE_MISSING;
+    CHECK(missing || problem->error == ERROR_KEY_MALFORMED);
+    problem->title = missing ? "The once value is missing" : "The once value is malformed";
+    problem->hint =
+        missing
+            ? "Send what this route makes its once value of; a JSON body needs its Content-Type."
+            : "Send a well-formed once value.";
 }
 
 /* null where the calendar has no such moment: `forever`, and what is as good as that. */
@@ -97,11 +109,11 @@ static void add_type(struct buf *buf, const struct problem *problem)
 void problem_write(const struct problem *problem, struct buf *buf)
 {
     const struct error_row *row = error_row(problem->error);
-    struct slice detail = problem->detail.len ? problem->detail : slice_of(row->title);
+    struct slice detail = problem->detail.len ? problem->detail : slice_of(problem->title);
     CHECK(problem->status >= 400 && problem->status <= 599);
     buf_add_char(buf, '{');
     add_type(buf, problem);
-    json_add_text(buf, "title", slice_of(row->title));
+    json_add_text(buf, "title", slice_of(problem->title));
     json_add_i64(buf, "status", problem->status);
     json_add_text(buf, "detail", detail);
     if (problem->instance)

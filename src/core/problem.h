@@ -16,7 +16,8 @@ struct problem {
     int status;          /* what is answered; the table's unless the rule says otherwise */
     struct slice detail; /* one sentence about this case; may be empty */
     struct slice key;    /* idempotency key as shown; `.at` NULL: not known */
-    const char *hint;    /* the table's, unless this case asks for another; lives for ever */
+    const char *title;   /* the table's, unless this case asks for another; lives for ever */
+    const char *hint;    /* the same */
     bool retryable;      /* as the table, unless the rule's policy makes it otherwise */
     bool safe_new_key;
     const char *state;           /* "pending", "unknown", ...; NULL: no `operation` member */
@@ -37,6 +38,9 @@ struct problem problem_of(enum error error);
 /* Makes the hint of a doubt that of a request which no record protects: whoever repeats it may do
  * it twice. */
 void problem_warn_unprotected(struct problem *problem);
+
+/* Makes what a key lacks (KEY_SOURCE_MISSING, KEY_MALFORMED) what a once value lacks. */
+void problem_name_once(struct problem *problem);
 
 /* Appends the JSON body. */
 void problem_write(const struct problem *problem, struct buf *buf);

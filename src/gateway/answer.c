@@ -276,6 +276,8 @@ static void make_exact(const struct exchange *x, struct problem *problem)
         make_mismatch_exact(x, problem);
     if (error == ERROR_UPSTREAM_UNAVAILABLE)
         make_unreached_exact(x, problem);
+    if (x->once_lacking)
+        problem_name_once(problem);
     if (x->authorizing)
         return; /* no record was looked at */
     if (error == ERROR_OUTCOME_UNKNOWN)

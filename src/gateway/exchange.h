@@ -78,6 +78,7 @@ struct exchange {
     struct buf key;          /* key text */
     bool keyless;            /* the client sent no key: its once value is its name */
     struct buf once;         /* the once value; empty: the rule has none */
+    bool once_lacking;       /* what is refused is the once value, not the key */
     struct slice holder_key; /* of the record that it goes on in, if that is another one's */
     bool holder_lost;        /* there was no memory for that: nothing may be sent */
     struct buf shown_key;    /* key text with its window */

@@ -51,12 +51,13 @@ static void hide_credential(struct exchange *x)
 static bool refuse_missing(struct exchange *x, const struct template *template, enum error error,
                            const char *what, struct slice missing)
 {
+    const char *name = error == ERROR_TENANT_MISSING ? "tenant"
+                       : x->once_lacking             ? "once value"
+                                                     : "key";
     struct buf detail BUF_AUTO = buf_make(DETAIL_MAX);
-    buf_add_str(&detail, what);
-    buf_add_slice(&detail, missing);
+    buf_printf(&detail, "%s where the %s comes from: %.*s", what, name, SLICE_ARG(missing));
     template_explain_missing(template, &x->found.facts, missing, &detail);
-    return refuse(x, error, buf_ok(&detail) ? "" : what,
-                  buf_ok(&detail) ? buf_slice(&detail) : missing);
+    return refuse(x, error, "", buf_ok(&detail) ? buf_slice(&detail) : slice_of(what));
 }
 
 static bool read_tenant(struct exchange *x)
@@ -70,7 +71,7 @@ static bool read_tenant(struct exchange *x)
     case TEMPLATE_FORMAT: /* tenants have none */
     case TEMPLATE_MISSING:
         return refuse_missing(x, &x->rule->tenant, ERROR_TENANT_MISSING,
-                              "this request has no value where the tenant comes from: ", missing);
+                              "this request has no value", missing);
     case TEMPLATE_NO_MEMORY:
         return no_memory(x);
     }
@@ -372,15 +373,15 @@ static bool refuse_source(struct exchange *x, const struct template *template, s
     bool in_json = slice_starts(missing, SLICE("body:")) || slice_starts(missing, SLICE("date:")) ||
                    slice_starts(missing, SLICE("hour:"));
     bool in_form = slice_starts(missing, SLICE("form:"));
-    const char *what = "this request has no value where the key comes from: ";
+    const char *what = "this request has no value";
     if (in_json && payload->problem != JSON_OK)
-        what = "the body is not sound JSON, where the key comes from: ";
+        what = "the body is not sound JSON,";
     else if (in_json && payload->kind != PAYLOAD_IS_JSON)
-        what = "Content-Type does not say that the body is JSON, where the key comes from: ";
+        what = "Content-Type does not say that the body is JSON,";
     else if (in_form && payload->malformed_form)
-        what = "the form holds a '%' that begins no escape, where the key comes from: ";
+        what = "the form holds a '%' that begins no escape,";
     else if (in_form && payload->kind != PAYLOAD_IS_FORM)
-        what = "the body is no form by its Content-Type, where the key comes from: ";
+        what = "the body is no form by its Content-Type,";
     return refuse_missing(x, template, ERROR_KEY_SOURCE_MISSING, what, missing);
 }
 
@@ -414,6 +415,7 @@ static bool read_once(struct exchange *x)
     x->attempt.once.clocks = text.clocks;
     if (result == TEMPLATE_OK && buf_ok(&x->once))
         return true;
+    x->once_lacking = result == TEMPLATE_MISSING || result == TEMPLATE_FORMAT;
     if (result == TEMPLATE_MISSING)
         (void)refuse_source(x, template, missing); /* it says what the body has there */
     payload_close(x);

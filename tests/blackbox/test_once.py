@@ -200,6 +200,31 @@ def test_without_a_key_the_value_is_the_records_name(pawl, upstream):
     assert upstream.effects() == 3
 
 
+@pytest.mark.parametrize("body, kind, detail", [
+    ({"amount": 5}, JSON,
+     "this request has no value where the once value comes from: body:/ref"),
+    ({"ref": "pay_77"}, ("Content-Type", "text/plain"),
+     "Content-Type does not say that the body is JSON, where the once value comes from: body:/ref"),
+])
+def test_a_once_value_that_is_missing_is_not_called_a_key(pawl, upstream, body, kind, detail):
+    gateway = pawl(config())
+    answer = gateway.request("POST", "/purchases", [kind, ("Idempotency-Key", "k1")],
+                             json.dumps(body).encode())
+    told = problem(answer, 400, "VALIDATION.idempotency.key_source_missing")
+    assert told["title"] == "The once value is missing"
+    assert told["detail"].startswith(detail)
+    assert "key" not in told["hint"] and "once value" in told["hint"]
+    assert upstream.requests == []
+
+
+def test_a_once_value_of_another_format_is_not_called_a_key(pawl):
+    gateway = pawl(config().replace("{body:/ref}", "{body:/ref|uuid}"))
+    told = problem(ask(gateway, "k1"), 400, "VALIDATION.idempotency.key_malformed")
+    assert told["title"] == "The once value is malformed"
+    assert told["detail"].startswith("the value of body:/ref is not a UUID")
+    assert "key" not in told["hint"]
+
+
 def test_a_clients_key_squats_no_business_key(pawl, upstream):
     gateway = pawl(config())
     assert ask(gateway, "pay_77", ref="pay_1").status == 201
