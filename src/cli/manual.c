@@ -220,6 +220,21 @@ void pages_commands(struct buf *to, const char *date)
 
 /* ---- pawl.yaml(5) ---- */
 
+static void add_parts(struct buf *to, const struct option *option)
+{
+    size_t n;
+    const struct option_part *part = option_parts(option, &n);
+    for (size_t i = 0; i < n; i++) {
+        buf_add_str(to, ".br\n\\fB");
+        add_slice(to, part[i].name);
+        buf_add_str(to, "\\fR: ");
+        add_text(to, part[i].help);
+        buf_add_str(to, ". Default \\fB");
+        add_text(to, part[i].fallback);
+        buf_add_str(to, "\\fR.\n");
+    }
+}
+
 static void add_option(struct buf *to, const struct option *option)
 {
     BUF_AUTO struct buf bounds = buf_make(TEXT_MAX);
@@ -234,6 +249,7 @@ static void add_option(struct buf *to, const struct option *option)
     buf_add_str(to, "\\fR; ");
     add_slice(to, buf_slice(&bounds));
     buf_add_str(to, ".\n");
+    add_parts(to, option);
 }
 
 static void add_options(struct buf *to, unsigned where, unsigned not_where)

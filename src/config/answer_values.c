@@ -131,12 +131,11 @@ static void read_origins(struct reader *reader, const struct node *node, struct 
 static void read_cors_member(struct reader *reader, const struct node *node,
                              struct cors_policy *cors)
 {
-    static const struct slice names[] = {{"origins", 7}, {"credentials", 11}};
     size_t index;
-    if (slice_eq(node->key, names[0]))
+    if (slice_eq(node->key, SLICE("origins")))
         read_origins(reader, node, cors);
-    else if (!slice_eq(node->key, names[1]))
-        reader_unknown_name(reader, node, names, 2);
+    else if (!slice_eq(node->key, SLICE("credentials")))
+        option_unknown_part(reader, OPTION_cors, node);
     else if (reader_choice(reader, node, "false|true", &index))
         cors->credentials = index == 1;
 }

@@ -29,9 +29,14 @@ const struct option *explain_find(struct slice name, const struct option **ret_n
     return NULL;
 }
 
-static bool has_fallback(const struct option *option)
+static void describe_parts(const struct option *option, struct buf *buf)
 {
-    return option->fallback[0] != '(';
+    size_t n;
+    const struct option_part *part = option_parts(option, &n);
+    buf_add_str(buf, n > 0 ? "  parts\n" : "");
+    for (size_t i = 0; i < n; i++)
+        buf_printf(buf, "    %s: %s\n      default  %s\n", part[i].name.at, part[i].help,
+                   part[i].fallback);
 }
 
 static void describe(const struct option *option, struct buf *buf)
@@ -47,6 +52,29 @@ static void describe(const struct option *option, struct buf *buf)
         buf_add_char(buf, '\n');
     else
         buf_cut(buf, before);
+    describe_parts(option, buf);
+}
+
+static void add_default(const char *fallback, struct buf *buf)
+{
+    json_add_text(buf, option_is_value(fallback) ? "default" : "without", slice_of(fallback));
+}
+
+static void describe_parts_json(const struct option *option, struct buf *buf)
+{
+    size_t n;
+    const struct option_part *part = option_parts(option, &n);
+    if (n == 0)
+        return;
+    json_add_name(buf, "parts");
+    for (size_t i = 0; i < n; i++) {
+        buf_add_str(buf, i > 0 ? ",{" : "[{");
+        json_add_text(buf, "name", part[i].name);
+        add_default(part[i].fallback, buf);
+        json_add_text(buf, "help", slice_of(part[i].help));
+        buf_add_char(buf, '}');
+    }
+    buf_add_char(buf, ']');
 }
 
 static void describe_json(const struct option *option, struct buf *buf)
@@ -54,13 +82,14 @@ static void describe_json(const struct option *option, struct buf *buf)
     BUF_AUTO struct buf text = buf_make(256);
     buf_add_str(buf, "{");
     json_add_text(buf, "name", option->name);
-    json_add_text(buf, has_fallback(option) ? "default" : "without", slice_of(option->fallback));
+    add_default(option->fallback, buf);
     option_add_where(option, &text);
     json_add_text(buf, "where", buf_slice(&text));
     buf_clear(&text);
     if (option_add_range(option, &text))
         json_add_text(buf, "range", buf_slice(&text));
     json_add_text(buf, "help", slice_of(option->help));
+    describe_parts_json(option, buf);
     buf_add_char(buf, '}');
 }
 
@@ -131,8 +160,34 @@ static void add_scalar(const struct explain *explain, struct slice text, bool is
         add_quoted(explain->to, text);
 }
 
-/* A value as it is written, in one line. Recursion is bounded by NODE_DEPTH_MAX. */
-static void add_value(const struct explain *explain, const struct node *node)
+static bool has_member(const struct node *map, struct slice name)
+{
+    for (const struct node *one = map->first; one; one = one->next)
+        if (slice_eq(one->key, name))
+            return true;
+    return false;
+}
+
+/* The parts that the map leaves out, and that have a default. */
+static void add_left_out(const struct explain *explain, const struct option *option,
+                         const struct node *map)
+{
+    size_t n;
+    const struct option_part *part = option_parts(option, &n);
+    for (size_t i = 0; i < n; i++) {
+        if (!option_is_value(part[i].fallback) || has_member(map, part[i].name))
+            continue;
+        buf_add_str(explain->to, ", ");
+        add_scalar(explain, part[i].name, false);
+        buf_add_str(explain->to, ": ");
+        add_scalar(explain, slice_of(part[i].fallback), false);
+    }
+}
+
+/* A value as it is written, in one line. `option`: whose it is; NULL: part of one. Recursion is
+ * bounded by NODE_DEPTH_MAX. */
+static void add_value(const struct explain *explain, const struct option *option,
+                      const struct node *node)
 {
     bool is_map = node->kind == NODE_MAP;
     if (node->kind == NODE_SCALAR) {
@@ -145,9 +200,11 @@ static void add_value(const struct explain *explain, const struct node *node)
             add_scalar(explain, one->key, false);
             buf_add_str(explain->to, ": ");
         }
-        add_value(explain, one);
+        add_value(explain, NULL, one);
         buf_add_str(explain->to, one->next ? ", " : "");
     }
+    if (is_map && option)
+        add_left_out(explain, option, node);
     buf_add_char(explain->to, is_map ? '}' : ']');
 }
 
@@ -239,7 +296,7 @@ static void add_fallback(const struct explain *explain, const struct option *opt
     const struct node *node = node_read(slice_of(option->fallback), &arena, &none);
     complaints_fini(&none);
     if (node)
-        add_value(explain, node);
+        add_value(explain, NULL, node);
     else
         explain->to->failed = true;
 }
@@ -258,7 +315,7 @@ static void add_set(const struct explain *explain, const struct reader *reader,
     if (is_secret(option, node))
         add_scalar(explain, SLICE("(hidden)"), false);
     else if (!add_path(explain, reader, node))
-        add_value(explain, node);
+        add_value(explain, option, node);
 }
 
 static void add_json(const struct explain *explain, const struct reader *reader,
@@ -268,7 +325,7 @@ static void add_json(const struct explain *explain, const struct reader *reader,
     json_add_name(to, option->name.at);
     buf_add_str(to, "{");
     json_add_name(to, "value");
-    if (!origin.node && has_fallback(option))
+    if (!origin.node && option_is_value(option->fallback))
         add_fallback(explain, option);
     else if (!origin.node)
         buf_add_str(to, "null");
@@ -277,7 +334,7 @@ static void add_json(const struct explain *explain, const struct reader *reader,
     json_add_text(to, "from", slice_of(origin.from));
     if (origin.node)
         json_add_i64(to, "line", (int64_t)origin.node->key_place.line);
-    else if (!has_fallback(option))
+    else if (!option_is_value(option->fallback))
         json_add_text(to, "without", slice_of(option->fallback));
     buf_add_char(to, '}');
 }
@@ -303,7 +360,7 @@ static void add_yaml(const struct explain *explain, const struct reader *reader,
     const struct option *option = option_at(id);
     struct origin origin = origin_of(reader, draft, id);
     bool in_rule = draft != reader->base;
-    bool is_words = !origin.node && !has_fallback(option);
+    bool is_words = !origin.node && !option_is_value(option->fallback);
     bool counts = !is_words && (!in_rule || option_counts(draft, id));
     size_t start = to->len;
     buf_add_str(to, !in_rule ? "" : id == OPTION_name ? "  - " : "    ");

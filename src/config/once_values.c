@@ -18,16 +18,15 @@ static void read_once_key(struct reader *reader, const struct node *node, struct
 
 static void read_member(struct reader *reader, const struct node *node, struct rule_once *once)
 {
-    static const struct slice names[] = {{"key", 3}, {"ttl", 3}, {"duplicate", 9}, {"payload", 7}};
     size_t index;
-    if (slice_eq(node->key, names[0]))
+    if (slice_eq(node->key, SLICE("key")))
         read_once_key(reader, node, once);
-    else if (slice_eq(node->key, names[1]))
+    else if (slice_eq(node->key, SLICE("ttl")))
         read_span(reader, option_at(OPTION_ttl), node, &once->ttl_us);
-    else if (slice_eq(node->key, names[2]))
+    else if (slice_eq(node->key, SLICE("duplicate")))
         reader_duplicate(reader, node, &once->duplicate, &once->ack_status);
-    else if (!slice_eq(node->key, names[3]))
-        reader_unknown_name(reader, node, names, 4);
+    else if (!slice_eq(node->key, SLICE("payload")))
+        option_unknown_part(reader, OPTION_once, node);
     else if (reader_choice(reader, node, "ignore", &index))
         once->any_payload = true;
 }

@@ -30,9 +30,37 @@ const struct option *option_at(enum option_id id)
     return &options[id];
 }
 
-static bool has_fallback(const struct option *option)
+static const struct option_part parts[] = {
+#define X(of, name, fallback, help) {OPTION_##of, SLICE(#name), fallback, help},
+    CONFIG_PARTS(X)
+#undef X
+};
+#define N_PARTS (sizeof parts / sizeof *parts)
+
+const struct option_part *option_parts(const struct option *option, size_t *ret_n)
 {
-    return option->fallback[0] != '(';
+    size_t first = 0, n = 0;
+    while (first < N_PARTS && option_at(parts[first].of) != option)
+        first++;
+    while (first + n < N_PARTS && option_at(parts[first + n].of) == option)
+        n++;
+    *ret_n = n;
+    return parts + first;
+}
+
+void option_unknown_part(struct reader *reader, enum option_id id, const struct node *node)
+{
+    struct slice names[N_PARTS];
+    size_t n;
+    const struct option_part *part = option_parts(option_at(id), &n);
+    for (size_t i = 0; i < n; i++)
+        names[i] = part[i].name;
+    reader_unknown_name(reader, node, names, n);
+}
+
+bool option_is_value(const char *fallback)
+{
+    return fallback[0] != '(';
 }
 
 static const struct option *find(struct slice name)
@@ -119,7 +147,7 @@ void options_read_fallbacks(struct reader *reader)
 {
     BUF_AUTO struct buf buf = buf_make(FALLBACKS_MAX);
     for (size_t i = 0; i < OPTION_COUNT; i++)
-        if (has_fallback(&options[i]))
+        if (option_is_value(options[i].fallback))
             buf_printf(&buf, "%s: %s\n", options[i].name.at, options[i].fallback);
     const struct node *map = NULL;
     if (buf_ok(&buf))
@@ -135,8 +163,8 @@ void options_read_fallbacks(struct reader *reader)
 static void print_option(struct buf *buf, const struct option *option, const char *indent)
 {
     buf_printf(buf, "%s# %s\n", indent, option->help);
-    buf_printf(buf, "%s%s%s: %s\n", indent, has_fallback(option) ? "" : "# ", option->name.at,
-               option->fallback);
+    buf_printf(buf, "%s%s%s: %s\n", indent, option_is_value(option->fallback) ? "" : "# ",
+               option->name.at, option->fallback);
 }
 
 static void print_options(struct buf *buf, unsigned where, unsigned not_where, const char *indent)

@@ -8,6 +8,8 @@
  *   owner, field: what the reader fills, `config` or `rule_draft`
  *   lowest, highest: of numbers, sizes (bytes) and spans (microseconds)
  *   default: YAML, read by the same reader; in parentheses: words, there is no value to read
+ *
+ * CONFIG_PARTS: the members of an option that is a map, in the same terms
  */
 #ifndef PAWL_CONFIG_OPTIONS_H
 #define PAWL_CONFIG_OPTIONS_H
@@ -179,6 +181,17 @@
     X(replay_cookies, SHARED, rule_draft, rule.replay_cookies, bool, 0, 0, "false",                \
       "keep Set-Cookie in replays")
 
+#define CONFIG_PARTS(X)                                                                            \
+    X(once, key, "(required)", "template of the once value, such as \"{body:/external_ref}\"")     \
+    X(once, ttl, "(the rule's ttl)",                                                               \
+      "how long a value is held, from completion; forever is allowed")                             \
+    X(once, duplicate, "reject",                                                                   \
+      "a repeat of what is complete, under another key: reject | replay | ack | {ack: 204}")       \
+    X(once, payload, "(what the rule compares)",                                                   \
+      "ignore: all requests with the value count as the same, whatever else they say")             \
+    X(cors, origins, "(required)", "scheme and host of the pages, or \"*\" for all")               \
+    X(cors, credentials, "false", "true: pages may send cookies; not with \"*\"")
+
 /* Options of the contract that this version does not have: refused, never passed over. */
 #define CONFIG_LATER(X)                                                                            \
     X(accept_weaker)                                                                               \
@@ -208,6 +221,22 @@ struct option {
 };
 
 const struct option *option_at(enum option_id id);
+
+struct option_part {
+    enum option_id of;
+    struct slice name;
+    const char *fallback;
+    const char *help;
+};
+
+/* Whether a default of the table is a value, and not words about it. */
+bool option_is_value(const char *fallback);
+
+/* The parts of an option, in a row; `*ret_n` 0: it has none. */
+const struct option_part *option_parts(const struct option *option, size_t *ret_n);
+
+/* Complains of a member that is no part of the option. */
+void option_unknown_part(struct reader *reader, enum option_id id, const struct node *node);
 
 /* Appends where it may stand, as "at the top or in a rule". */
 void option_add_where(const struct option *option, struct buf *buf);

@@ -84,6 +84,30 @@ def test_one_option_is_told_with_range_default_and_place():
     assert (told["default"], told["range"]) == ("1MiB", "0 to 1GiB")
 
 
+def test_an_option_with_parts_is_told_with_each_of_them():
+    text = explain("once")
+    assert re.findall(r"^    (\w+): .*\n      default  (.*)$", text, re.M) == [
+        ("key", "(required)"), ("ttl", "(the rule's ttl)"), ("duplicate", "reject"),
+        ("payload", "(what the rule compares)")]
+    assert "forever is allowed" in text and "reject | replay | ack" in text
+    told = json.loads(explain("--json", "once"))["parts"]
+    assert [one["name"] for one in told] == ["key", "ttl", "duplicate", "payload"]
+    assert told[0]["without"] == "(required)" and told[2]["default"] == "reject"
+    assert re.findall(r"^    (\w+): ", explain("cors"), re.M) == ["origins", "credentials"]
+    assert "parts" not in explain("ttl") and "parts" not in json.loads(explain("--json", "ttl"))
+
+
+def test_a_part_that_a_config_leaves_out_is_told_with_its_default(tmp_path):
+    path = tmp_path / "pawl.yaml"
+    path.write_text("upstream: http://127.0.0.1:9\ntenant: none\ncors: {origins: ['*']}\nrules:\n"
+                    "  - {name: a, match: POST /a, once: {key: '{body:/ref}', ttl: 7d}}\n")
+    assert bare(explain("-c", path, "once")) == [
+        "rules:", "  - name: a", '    once: {key: "{body:/ref}", ttl: 7d, duplicate: reject}']
+    told = json.loads(explain("-c", path, "--json"))
+    assert told["options"]["cors"]["value"] == {"origins": ["*"], "credentials": "false"}
+    assert told["rules"][0]["once"]["value"]["duplicate"] == "reject"
+
+
 def test_an_option_that_there_is_not_is_met_with_the_nearest():
     for more in ([], ["-c", ROOT / "examples/demo/pawl.yaml"]):
         ran = run("config", "explain", "tlt", *more)

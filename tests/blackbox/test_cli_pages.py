@@ -53,6 +53,9 @@ def test_the_manual_has_every_option_of_the_config_with_its_default():
         help_text = option["help"].replace("`", "")
         default = option.get("default", option.get("without"))
         assert f" {option['name']} {' '.join(help_text.split())}. Default {default}; " in text
+        for part in option.get("parts", []):
+            default = part.get("default", part.get("without"))
+            assert f" {part['name']}: {part['help']}. Default {default}. " in text
 
 
 def test_the_manuals_examples_are_commands_with_their_flags():
