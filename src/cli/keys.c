@@ -73,9 +73,8 @@ static int show(const struct keys_options *options)
     int code = keys_open_one(&session, options, &found, &row);
     if (code != EXIT_DONE)
         return code;
-    struct store_op op = {
-        .kind = STORE_LOOK, .key_hash = row->store.key_hash, .row_hint = row->store.id};
-    code = keys_run(&session, &op);
+    struct store_op op;
+    code = keys_look(&session, row, &op);
     if (code == EXIT_DONE && op.record.status == RECORD_ABSENT) {
         fprintf(stderr, "pawl %s: the record has just gone\n", options->command);
         code = EXIT_FINAL_ERROR;

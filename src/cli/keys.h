@@ -57,6 +57,9 @@ void keys_close(struct keys_session *session);
 /* Runs one operation to its end, within ten seconds. An exit code; anything but 0 was explained. */
 int keys_run(struct keys_session *session, struct store_op *op);
 
+/* Looks at one record, and unpacks its answer (ret_op->found, the caller's). */
+int keys_look(struct keys_session *session, const struct keys_row *row, struct store_op *ret_op);
+
 /* Lists at most `limit` records that fit the options. An exit code; what went wrong was said. */
 int keys_collect(struct keys_session *session, size_t limit, struct keys_found *ret_found);
 

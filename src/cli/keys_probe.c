@@ -316,6 +316,8 @@ static int happened(struct probe *probe)
         (void)doubt(probe);
         return complain(probe, "out of memory; still unknown");
     }
+    COMPRESS_AUTO struct compress compress = {0};
+    outcome_pack(outcome, &compress);
     struct store_op op = {.kind = STORE_FINISH,
                           .token = probe->attempt.token,
                           .final = RECORD_COMPLETE,

@@ -3,6 +3,8 @@
 #include "base/check.h"
 #include "base/mem.h"
 
+#define PACK_LEAST 1024 /* bytes; smaller bodies gain nothing (contract section 5) */
+
 static struct slice place(char *at, struct slice from)
 {
     if (from.len)
@@ -24,7 +26,77 @@ struct outcome *outcome_new(int status, bool failed, struct slice fields, struct
     outcome->fields = place(outcome->storage, fields);
     outcome->body = place(outcome->storage + fields.len, body);
     outcome->location = outcome_field(outcome->fields, SLICE("Location"));
+    mutex_init(&outcome->mutex);
+    outcome->packed = buf_make(OUTCOME_BODY_MAX);
+    outcome->unpacked = buf_make(OUTCOME_BODY_MAX);
     return outcome;
+}
+
+struct outcome *outcome_new_packed(int status, bool failed, struct slice fields,
+                                   struct slice packed)
+{
+    size_t size = outcome_unpacked_size(packed);
+    CHECK(size > 0);
+    struct outcome *outcome = outcome_new(status, failed, fields, slice_of(NULL));
+    if (!outcome)
+        return NULL;
+    outcome->body = slice_make(NULL, size);
+    buf_add_slice(&outcome->packed, packed);
+    if (buf_ok(&outcome->packed))
+        return outcome;
+    outcome_unref(outcome);
+    return NULL;
+}
+
+size_t outcome_unpacked_size(struct slice packed)
+{
+    uint64_t size = compress_size(packed);
+    return size <= OUTCOME_BODY_MAX ? (size_t)size : 0;
+}
+
+void outcome_pack(struct outcome *outcome, struct compress *compress)
+{
+    CHECK(atomic_load(&outcome->refs) == 1 && outcome->packed.len == 0);
+    bool smaller =
+        outcome->body.len > PACK_LEAST && compress_pack(compress, outcome->body, &outcome->packed);
+    if (!smaller)
+        buf_fini(&outcome->packed);
+}
+
+static bool is_unpacked(const struct outcome *outcome)
+{
+    return outcome->body.at || outcome->body.len == 0;
+}
+
+void outcome_drop_packed(struct outcome *outcome)
+{
+    mutex_lock(&outcome->mutex);
+    if (is_unpacked(outcome))
+        buf_fini(&outcome->packed);
+    mutex_unlock(&outcome->mutex);
+}
+
+static enum outcome_unpacked unpack(struct outcome *outcome, struct compress *compress)
+{
+    struct slice packed = buf_slice(&outcome->packed);
+    struct buf *unpacked = &outcome->unpacked;
+    if (compress_unpack(compress, packed, outcome->body.len, unpacked)) {
+        outcome->body.at = unpacked->at;
+        buf_fini(&outcome->packed);
+        return OUTCOME_UNPACKED;
+    }
+    bool damaged = buf_ok(unpacked);
+    buf_fini(unpacked);
+    return damaged ? OUTCOME_DAMAGED : OUTCOME_NO_MEMORY;
+}
+
+enum outcome_unpacked outcome_unpack(struct outcome *outcome, struct compress *compress)
+{
+    mutex_lock(&outcome->mutex);
+    enum outcome_unpacked result =
+        is_unpacked(outcome) ? OUTCOME_UNPACKED : unpack(outcome, compress);
+    mutex_unlock(&outcome->mutex);
+    return result;
 }
 
 struct outcome *outcome_ref(struct outcome *outcome)
@@ -40,8 +112,12 @@ void outcome_unref(struct outcome *outcome)
         return;
     int before = atomic_fetch_sub_explicit(&outcome->refs, 1, memory_order_acq_rel);
     CHECK(before > 0);
-    if (before == 1)
-        mem_free(outcome);
+    if (before > 1)
+        return;
+    buf_fini(&outcome->packed);
+    buf_fini(&outcome->unpacked);
+    mutex_fini(&outcome->mutex);
+    mem_free(outcome);
 }
 
 /* No count is taken back before it was added: until then its holder is not the last. */
@@ -61,9 +137,25 @@ void outcome_drop(struct outcome *outcome, atomic_ullong *held)
         atomic_fetch_sub(held, outcome_size(outcome));
 }
 
-bool outcome_eq(const struct outcome *a, const struct outcome *b)
+static bool same_body(const struct outcome *a, const struct outcome *b)
 {
-    return a->status == b->status && slice_eq(a->fields, b->fields) && slice_eq(a->body, b->body);
+    if (is_unpacked(a) && is_unpacked(b))
+        return slice_eq(a->body, b->body);
+    return slice_eq(buf_slice(&a->packed), buf_slice(&b->packed));
+}
+
+bool outcome_eq(struct outcome *a, struct outcome *b)
+{
+    if (a == b)
+        return true;
+    struct outcome *first = (uintptr_t)a < (uintptr_t)b ? a : b;
+    struct outcome *second = first == a ? b : a;
+    mutex_lock(&first->mutex);
+    mutex_lock(&second->mutex);
+    bool same = a->status == b->status && slice_eq(a->fields, b->fields) && same_body(a, b);
+    mutex_unlock(&second->mutex);
+    mutex_unlock(&first->mutex);
+    return same;
 }
 
 size_t outcome_size(const struct outcome *outcome)

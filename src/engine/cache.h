@@ -34,6 +34,7 @@ struct cache_key {
 /* What an entry holds of its record: store times. */
 struct cached {
     struct outcome *outcome;
+    int64_t row;
     int64_t attempts;
     int64_t created_at;
     int64_t completed_at;

@@ -109,6 +109,7 @@ static bool look_in_cache(struct engine *engine, struct attempt *attempt)
         return false;
     attempt->op = (struct store_op){
         .found = cached.outcome,
+        .row = cached.row,
         .store_now = now,
         .record = {.status = cached.outcome->failed ? RECORD_FAILED : RECORD_COMPLETE,
                    .attempts = cached.attempts,
@@ -126,9 +127,11 @@ static void keep_in_cache(struct engine *engine, const struct attempt *attempt,
 {
     if (attempt->uncached)
         return;
+    outcome_drop_packed(outcome);
     struct cache_key key = cache_key_of(attempt, attempt->record_hash);
     const struct record *record = &attempt->op.record;
     struct cached cached = {.outcome = outcome,
+                            .row = attempt->op.row,
                             .attempts = record->attempts,
                             .created_at = record->created_at,
                             .completed_at = record->completed_at,
@@ -245,6 +248,11 @@ enum engine_verdict engine_begin(struct engine *engine, struct attempt *attempt,
     if (verdict == ENGINE_REPLAY)
         keep_in_cache(engine, attempt, attempt->op.found);
     return verdict;
+}
+
+void engine_condemn(struct engine *engine, struct attempt *attempt, struct parker *parker)
+{
+    store_condemn(engine->store, attempt->op.row, parker);
 }
 
 bool engine_may_send(const struct attempt *attempt)

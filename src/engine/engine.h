@@ -75,7 +75,7 @@ struct attempt {
 enum engine_verdict {
     ENGINE_PROCEED, /* forward it under attempt->token and, where there is one, op.found_key */
     ENGINE_PROBE,   /* ask the upstream under the same; found_key is the caller's (mem_free) */
-    ENGINE_REPLAY,  /* attempt->op.found: a reference of the caller's */
+    ENGINE_REPLAY,  /* attempt->op.found: a reference of the caller's, who unpacks its body */
     ENGINE_MISMATCH,
     ENGINE_IN_PROGRESS,
     ENGINE_OUTCOME_UNKNOWN,
@@ -99,6 +99,9 @@ bool engine_has_copy(struct engine *engine, const struct attempt *attempt);
  * from the cache only its status, its times and that it is kept. */
 enum engine_verdict engine_begin(struct engine *engine, struct attempt *attempt,
                                  struct parker *parker, int64_t deadline_us);
+
+/* The body that a begin found is damaged: see store_condemn. */
+void engine_condemn(struct engine *engine, struct attempt *attempt, struct parker *parker);
 
 /* The send check (invariant 13): whether the first byte of a try may leave now. */
 bool engine_may_send(const struct attempt *attempt);

@@ -128,6 +128,8 @@ bool keys_make_outcome(const struct keys_answer *answer, struct buf *problem,
         buf_add_str(problem, "out of memory");
         return false;
     }
+    COMPRESS_AUTO struct compress compress = {0};
+    outcome_pack(outcome, &compress);
     *ret_outcome = outcome;
     return true;
 }

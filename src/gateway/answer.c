@@ -402,10 +402,12 @@ static void answer_duplicate(struct exchange *x, enum error not_kept)
     bool failed = x->attempt.op.record.status == RECORD_FAILED;
     switch (failed ? RULE_DUPLICATE_REPLAY : duplicate_policy(x)) {
     case RULE_DUPLICATE_REPLAY:
-        if (outcome)
+        if (!outcome)
+            answer_error(x, not_kept, slice_of(NULL), NULL);
+        else if (bodies_unpack_found(x))
             answer_outcome(x, outcome, true);
         else
-            answer_error(x, not_kept, slice_of(NULL), NULL);
+            answer_no_room(x);
         break;
     case RULE_DUPLICATE_REJECT:
         answer_error(x, ERROR_DUPLICATE, slice_of(NULL), NULL);

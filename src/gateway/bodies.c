@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The memory of bodies, counted over all loops against max_buffered (contract section 4). */
+#include "fiber/offload.h"
 #include "gateway/exchange.h"
 #include "gateway/stream.h"
 
@@ -61,6 +62,55 @@ void bodies_drop_found(struct exchange *x)
     op->found = NULL;
     op->holds = false;
 }
+
+/* ---- packed ---- */
+
+struct packing {
+    struct outcome *outcome;
+    struct compress *compress;
+    enum outcome_unpacked result;
+};
+
+static void pack(void *argument)
+{
+    struct packing *packing = argument;
+    outcome_pack(packing->outcome, packing->compress);
+}
+
+static void unpack(void *argument)
+{
+    struct packing *packing = argument;
+    packing->result = outcome_unpack(packing->outcome, packing->compress);
+}
+
+/* By a worker where it takes long. */
+static void run_packing(struct exchange *x, void (*run)(void *), struct packing *packing)
+{
+    COMPRESS_AUTO struct compress of_worker = {0};
+    packing->compress = &of_worker;
+    bool large = packing->outcome->body.len >= OFFLOAD_LEAST;
+    if (large && fiber_offload(x->server->config->workers, run, packing))
+        return;
+    packing->compress = &x->server->compress;
+    run(packing);
+}
+
+void bodies_pack(struct exchange *x, struct outcome *outcome)
+{
+    run_packing(x, pack, &(struct packing){.outcome = outcome});
+    bodies_count(x, outcome->packed.len); /* never refused: the effect has happened */
+}
+
+bool bodies_unpack_found(struct exchange *x)
+{
+    struct packing packing = {.outcome = x->attempt.op.found};
+    run_packing(x, unpack, &packing);
+    if (packing.result == OUTCOME_DAMAGED)
+        engine_condemn(x->server->config->engine, &x->attempt, fiber_parker());
+    return packing.result == OUTCOME_UNPACKED;
+}
+
+/* ---- as they come ---- */
 
 /* A buffer grows by what it holds, at the most by what may still come. */
 static uint64_t next_part(const struct exchange *x, uint64_t room)

@@ -212,6 +212,13 @@ void bodies_drop(struct exchange *x, struct outcome *outcome);
 enum engine_verdict bodies_hold_found(struct exchange *x, enum engine_verdict verdict);
 void bodies_drop_found(struct exchange *x);
 
+/* Packs the body of an outcome for the store (outcome_pack), and counts that until the bodies are
+ * counted next. */
+void bodies_pack(struct exchange *x, struct outcome *outcome);
+/* Unpacks the one that a begin found. False: it cannot be told, for want of memory; or it is
+ * damaged, and the store has stopped. */
+bool bodies_unpack_found(struct exchange *x);
+
 /* Reads the request's body into x->body, counting as it grows: a client that sends slowly, or
  * announces more than it sends, holds no more than came. `*ret_fits` false: there was no room for
  * all of it. */

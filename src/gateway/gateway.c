@@ -261,6 +261,7 @@ static void give_up(struct gateway *gateway)
         if (gateway->servers[i].listener.fd >= 0)
             close(gateway->servers[i].listener.fd);
         plan_unref(gateway->servers[i].plan);
+        compress_fini(&gateway->servers[i].compress);
     }
     peers_free(gateway->shared.peers);
     peers_free(gateway->shared.tenants);

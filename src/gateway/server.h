@@ -6,6 +6,7 @@
 #ifndef PAWL_GATEWAY_SERVER_H
 #define PAWL_GATEWAY_SERVER_H
 
+#include "base/compress.h"
 #include "core/errors.h"
 #include "gateway/peers.h"
 #include "gateway/reload.h"
@@ -55,6 +56,7 @@ struct server {
     size_t turned_away;      /* connections without a place that are being told so */
     struct parker *acceptor; /* the accept fiber's, to be woken by a drain; NULL: it has ended */
     struct loop_post drain;
+    struct compress compress; /* of small bodies */
 };
 
 struct gateway {

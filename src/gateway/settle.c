@@ -35,12 +35,15 @@ static struct engine_act act_of(const struct exchange *x, struct fate fate)
 }
 
 /* A live answer leaves only its tombstone. So does one for which there is no memory. */
-static struct outcome *outcome_of(const struct exchange *x, const struct engine_act *act)
+static struct outcome *outcome_of(struct exchange *x, const struct engine_act *act)
 {
     if (act->kind != STORE_FINISH || !x->answer.whole)
         return NULL;
-    return outcome_new(act->http_status, act->final == RECORD_FAILED, buf_slice(&x->answer.kept),
-                       buf_slice(&x->answer.body));
+    struct outcome *outcome = outcome_new(act->http_status, act->final == RECORD_FAILED,
+                                          buf_slice(&x->answer.kept), buf_slice(&x->answer.body));
+    if (outcome)
+        bodies_pack(x, outcome);
+    return outcome;
 }
 
 #define WRITE_GRACE_US (INT64_C(5) * CLOCK_US_PER_S)
@@ -96,6 +99,7 @@ static enum engine_written write_fate(struct exchange *x, struct fate fate)
     CRASH_POINT(after_outcome_commit);
     if (act.outcome)
         bodies_drop(x, act.outcome);
+    bodies_count(x, 0);
     return written;
 }
 

@@ -6,6 +6,7 @@
 #include "store/apply.h"
 #include "base/check.h"
 #include "base/mem.h"
+#include <stdio.h>
 
 static void count(struct backend_state *state, enum record_status status, int64_t delta)
 {
@@ -169,6 +170,7 @@ static enum record_write write_record(struct apply *apply, struct store_op *op,
     case STORE_LOOK:
     case STORE_LIST:
     case STORE_AUDIT:
+    case STORE_CONDEMN:
         break;
     }
     UNREACHABLE();
@@ -276,6 +278,14 @@ static enum backend_status apply_look(struct apply *apply, struct store_op *op)
     return BACKEND_OK;
 }
 
+enum backend_status backend_condemn(struct backend *backend, int64_t row)
+{
+    snprintf(backend->problem, sizeof backend->problem,
+             "%s: the kept body of row %lld of pawl_outcome is damaged; restore a backup",
+             backend->place, (long long)row);
+    return BACKEND_FATAL;
+}
+
 enum backend_status apply_op(struct apply *apply, struct store_op *op, bool *ret_touched)
 {
     *ret_touched = false;
@@ -291,6 +301,8 @@ enum backend_status apply_op(struct apply *apply, struct store_op *op, bool *ret
     case STORE_AUDIT:
         op->status = STORE_DONE;
         return apply->backend->ops->list_audits(apply->backend, op->audits);
+    case STORE_CONDEMN:
+        return backend_condemn(apply->backend, op->row_hint);
     default:
         return apply_write(apply, op, ret_touched);
     }

@@ -87,7 +87,8 @@ struct backend_ops {
     enum backend_status (*insert)(struct backend *backend, const struct store_row *row);
     /* A row that was pending or unknown and still is. */
     enum backend_status (*update)(struct backend *backend, const struct store_row *row);
-    /* A row that was pending or unknown becomes final; `outcome` NULL: nothing is kept. */
+    /* A row that was pending or unknown becomes final; `outcome` NULL: nothing is kept. A packed
+     * body is kept packed, and no other one is. */
     enum backend_status (*finish)(struct backend *backend, const struct store_row *row,
                                   const struct outcome *outcome);
     /* With all its names that still lead to it. */
@@ -104,8 +105,8 @@ struct backend_ops {
     enum backend_status (*bind)(struct backend *backend, const struct backend_bound *bound);
     /* A final row whose keys live longer (record_lengthen). */
     enum backend_status (*lengthen)(struct backend *backend, const struct store_row *row);
-    /* The kept answer of a final row: a new reference, and its outcome_size; one above `most` is
-     * not loaded, NULL. */
+    /* The kept answer of a final row, its body as it is kept: a new reference, and its
+     * outcome_size; one above `most` is not loaded, NULL. */
     enum backend_status (*outcome)(struct backend *backend, const struct store_row *row,
                                    uint64_t most, struct outcome **ret_outcome, uint64_t *ret_size);
 
@@ -142,6 +143,7 @@ struct backend_ops {
 
 struct backend {
     const struct backend_ops *ops;
+    const char *place; /* for messages: which store it is */
     unsigned char secret[DIGEST_SIZE];
     char problem[256];    /* what the last failure was, one line */
     uint64_t checkpoints; /* since it was opened */
@@ -165,6 +167,9 @@ void apply_fini(struct apply *apply);
 
 /* Gives back what was found for an operation of a batch that was not committed. */
 void apply_forget(struct store_op *op);
+
+/* The kept body of a row is not what was kept: says so, BACKEND_FATAL. */
+enum backend_status backend_condemn(struct backend *backend, int64_t row);
 
 /* Applies one operation to the open batch: core decides, the backend stores. Fills in the results
  * of `op`. `*ret_touched`: its record changed, so that who waits for its key decides again. */

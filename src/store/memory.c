@@ -389,6 +389,7 @@ static struct backend *new_backend(struct table *table)
     if (!memory)
         return NULL;
     memory->backend.ops = &memory_ops;
+    memory->backend.place = "the memory store";
     memory->backend.outcome_max = SIZE_MAX;
     memory->table = table;
     memcpy(memory->backend.secret, table->secret, sizeof table->secret);

@@ -324,8 +324,6 @@ static void sqlite_close(struct backend *backend)
     store_lock_close(&sqlite->lock);
     sqlite_keys_fini(&sqlite->keys);
     buf_fini(&sqlite->texts);
-    buf_fini(&sqlite->body);
-    compress_fini(&sqlite->compress);
     mem_free(sqlite->path);
     mem_free(sqlite);
 }

@@ -2,14 +2,13 @@
 /*
  * The SQLite backend, for its own files: sqlite_open.c, sqlite.c (transactions), sqlite_rows.c (one
  * record), sqlite_keys.c (which row a key names), sqlite_names.c (once values, bound keys),
- * sqlite_scan.c (many records), sqlite_body.c (kept bodies, packed), sqlite_audit.c (acts of
- * operators). Schema and the figures behind it: docs/decisions/0003-schema.md.
+ * sqlite_scan.c (many records), sqlite_audit.c (acts of operators). Schema and the figures behind
+ * it: docs/decisions/0003-schema.md.
  */
 #ifndef PAWL_STORE_SQLITE_H
 #define PAWL_STORE_SQLITE_H
 
 #include "base/buf.h"
-#include "base/compress.h"
 #include "store/backend.h"
 #include "store/key_filter.h"
 #include "store/key_run.h"
@@ -126,7 +125,6 @@ enum sqlite_statement {
 
 #define SQLITE_ROW_TEXT_MAX ((size_t)192 * 1024) /* all texts of one row: of a head, and origin */
 
-#define SQLITE_BODY_MAX ((size_t)1024 * 1024 * 1024) /* unpacked */
 /* SQLite's rows end at 1,000,000,000 bytes: the outcome, less what else stands in its row. */
 #define SQLITE_OUTCOME_MAX ((size_t)999000000)
 #define SQLITE_LOG_ENTRY_SIZE 24 /* 16 bytes of key hash, the row id in 8, big-endian */
@@ -169,9 +167,7 @@ struct sqlite_backend {
     bool wal_lost; /* its name leads elsewhere */
     sqlite3_stmt *statements[SQL_COUNT];
     struct sqlite_keys keys;
-    struct buf texts; /* of the row found last */
-    struct buf body;  /* packed or unpacked last */
-    struct compress compress;
+    struct buf texts;     /* of the row found last */
     int wal_pages;        /* in the WAL after the last commit */
     int checkpoint_pages; /* at which it is checkpointed */
     int64_t data_version; /* at the last look; 0: not yet */
@@ -281,14 +277,6 @@ enum backend_status sqlite_find_bound(struct sqlite_backend *sqlite, int64_t id,
 /* Takes away at most `max` bound keys whose time is over. */
 enum backend_status sqlite_sweep_bound(struct sqlite_backend *sqlite, int64_t now, size_t max,
                                        size_t *ret_steps);
-
-/* A body as its row holds it: packed (`*ret_packed`) where that makes it smaller. Valid until the
- * next call of either. */
-struct slice sqlite_pack_body(struct sqlite_backend *sqlite, struct slice body, bool *ret_packed);
-
-/* And back. BACKEND_FATAL: the body of row `id` is damaged. */
-enum backend_status sqlite_unpack_body(struct sqlite_backend *sqlite, int64_t id,
-                                       struct slice packed, struct slice *ret_body);
 
 /* Deletes acts that are older than STORE_AUDIT_KEEP_US: of the `max` oldest, however many there
  * are. `*ret_steps`: how many. */

@@ -251,7 +251,7 @@ struct backend *sqlite_backend_open(const struct store_config *config,
     sqlite->lock.fd = -1;
     sqlite->path = path;
     sqlite->texts = buf_make(SQLITE_ROW_TEXT_MAX);
-    sqlite->body = buf_make(SQLITE_BODY_MAX);
+    sqlite->backend.place = path;
     sqlite->lock_span_us = config->timeout_us;
     sqlite->checkpoint_pages =
         config->checkpoint_pages ? config->checkpoint_pages : CHECKPOINT_PAGES;

@@ -255,17 +255,16 @@ static enum backend_status delete_by_id(struct sqlite_backend *sqlite, enum sqli
 }
 
 /* result_ref, headers, body, packed; `outcome` NULL: none is kept. */
-static void bind_outcome(struct sqlite_backend *sqlite, struct sqlite_binding *binding,
-                         const struct outcome *outcome)
+static void bind_outcome(struct sqlite_binding *binding, const struct outcome *outcome)
 {
-    bool packed = false;
+    bool packed = outcome && outcome->packed.len > 0;
     if (outcome && outcome->location.len > 0)
         sqlite_bind_text(binding, outcome->location);
     else
         sqlite_bind_null(binding);
     if (outcome) {
         sqlite_bind_bytes(binding, outcome->fields);
-        sqlite_bind_bytes(binding, sqlite_pack_body(sqlite, outcome->body, &packed));
+        sqlite_bind_bytes(binding, packed ? buf_slice(&outcome->packed) : outcome->body);
     } else {
         sqlite_bind_null(binding);
         sqlite_bind_null(binding);
@@ -285,7 +284,7 @@ enum backend_status sqlite_finish(struct backend *backend, const struct store_ro
     sqlite_bind_number(&binding, row->record.status);
     sqlite_bind_number(&binding, strip_first ? record_body_until(&row->record)
                                              : record_row_until(&row->record));
-    bind_outcome(sqlite, &binding, outcome);
+    bind_outcome(&binding, outcome);
     bind_final(&binding, row);
     bind_identity(&binding, row);
     if (has_value)
@@ -310,13 +309,14 @@ enum backend_status sqlite_remove(struct backend *backend, const struct store_ro
     return delete_by_id(sqlite, SQL_OUTCOME_DELETE, row->id);
 }
 
-/* What the answer that a statement reads takes in memory. A packed body that names no size is
- * damaged, and found to be when it is unpacked. */
-static uint64_t kept_size(sqlite3_stmt *s)
+/* A packed body stays packed. NULL: no memory. */
+static struct outcome *read_outcome(sqlite3_stmt *s, bool packed)
 {
-    struct slice body = column_slice(s, 3);
-    uint64_t size = sqlite3_column_int(s, 4) ? compress_size(body) : body.len;
-    return sizeof(struct outcome) + column_slice(s, 2).len + size;
+    int status = sqlite3_column_int(s, 1);
+    bool failed = sqlite3_column_int(s, 0) == RECORD_FAILED;
+    struct slice fields = column_slice(s, 2), body = column_slice(s, 3);
+    return packed ? outcome_new_packed(status, failed, fields, body)
+                  : outcome_new(status, failed, fields, body);
 }
 
 enum backend_status sqlite_outcome(struct backend *backend, const struct store_row *row,
@@ -331,23 +331,17 @@ enum backend_status sqlite_outcome(struct backend *backend, const struct store_r
         sqlite3_reset(s);
         return sqlite_status(sqlite, code == SQLITE_DONE ? SQLITE_CORRUPT : code);
     }
-    *ret_outcome = NULL;
-    *ret_size = kept_size(s);
-    if (*ret_size > most) {
-        sqlite3_reset(s);
-        return BACKEND_OK;
-    }
     struct slice body = column_slice(s, 3);
-    enum backend_status status = BACKEND_OK;
-    if (sqlite3_column_int(s, 4) && sqlite3_column_type(s, 3) != SQLITE_NULL)
-        status = sqlite_unpack_body(sqlite, row->id, body, &body);
-    struct outcome *outcome = NULL;
-    if (status == BACKEND_OK)
-        outcome = outcome_new(sqlite3_column_int(s, 1), sqlite3_column_int(s, 0) == RECORD_FAILED,
-                              column_slice(s, 2), body);
+    bool packed = sqlite3_column_int(s, 4) && sqlite3_column_type(s, 3) != SQLITE_NULL;
+    size_t body_size = packed ? outcome_unpacked_size(body) : body.len;
+    bool damaged = packed && body_size == 0;
+    *ret_outcome = NULL;
+    *ret_size = sizeof(struct outcome) + column_slice(s, 2).len + body_size;
+    bool fits = !damaged && *ret_size <= most;
+    if (fits)
+        *ret_outcome = read_outcome(s, packed);
     sqlite3_reset(s);
-    if (!outcome)
-        return status == BACKEND_OK ? BACKEND_NO_MEMORY : status;
-    *ret_outcome = outcome;
-    return BACKEND_OK;
+    if (damaged)
+        return backend_condemn(backend, row->id);
+    return fits && !*ret_outcome ? BACKEND_NO_MEMORY : BACKEND_OK;
 }

@@ -158,6 +158,12 @@ void store_run_blocking(struct store *store, struct store_op *op, int64_t deadli
     mutex_unlock(&store->one_at_a_time);
 }
 
+void store_condemn(struct store *store, int64_t row, struct parker *parker)
+{
+    struct store_op op = {.kind = STORE_CONDEMN, .row_hint = row};
+    store_run(store, &op, parker, CLOCK_NEVER);
+}
+
 int64_t store_now(const struct store *store)
 {
     int64_t marked = atomic_load(&store->committer->offset) + clock_boot_us();

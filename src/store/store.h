@@ -98,6 +98,7 @@ enum store_op_kind {
     STORE_LOOK,    /* read one record, and its outcome */
     STORE_LIST,    /* read many: `list` is called for each, on the committer's thread */
     STORE_AUDIT,   /* read the acts of operators: `audits`, called the same way */
+    STORE_CONDEMN, /* the body that was found in the row `row_hint` is damaged: stop */
 };
 
 enum store_status {
@@ -237,7 +238,8 @@ struct store_op {
     int64_t wait_until;      /* begin: how long to wait on a live lease, boot time; 0: not at all */
     int64_t token;           /* all but begin, look, list; with forget 0: any */
     int64_t row_hint;        /* row id from an earlier op on this record; 0: not known */
-    struct outcome *outcome; /* finish, resolve: borrowed until ended; NULL: only http_status */
+    struct outcome *outcome; /* finish, resolve: borrowed until ended, and packed before
+                                (outcome_pack); NULL: only http_status */
     enum record_status final; /* finish */
     int http_status;          /* finish, resolve */
     bool kept;                /* finish: keep fields and body; ended: whether they could be */
@@ -262,7 +264,8 @@ struct store_op {
     int64_t row;                 /* row id; 0: none; list: the last one there is */
     int64_t forgets;             /* store_forgets when it was decided */
     int64_t decided_at;          /* boot time, not after the decision */
-    struct outcome *found;       /* replay, look: a reference of the caller's; NULL: none */
+    struct outcome *found;       /* replay, look: a reference of the caller's; NULL: none. Who tells
+                                    its body unpacks it (outcome_unpack) */
     bool holds;                  /* `found` is held in room, by its caller (outcome_hold) */
     char *found_recipe;          /* RECORD_OTHER_RECIPE: the record's; mem_free */
     char *found_key;             /* acquired under another key: the record's; mem_free */
@@ -304,6 +307,10 @@ void store_run(struct store *store, struct store_op *op, struct parker *parker,
 /* The same for a thread that has no parker which outlives the store: one such operation at a time.
  * (An operation that ended may still be waking its parker.) */
 void store_run_blocking(struct store *store, struct store_op *op, int64_t deadline_us);
+
+/* The body that was found in a row is damaged (OUTCOME_DAMAGED): the store stops as after any I/O
+ * error (invariant 8). Returns where config.fail_stop does. */
+void store_condemn(struct store *store, int64_t row, struct parker *parker);
 
 /* Store time now, without asking the store. */
 int64_t store_now(const struct store *store);

@@ -91,6 +91,30 @@ def test_one_answer_for_many_counts_once(pawl, upstream):
     assert admin.value("pawl_limited_total", reason="memory") == 0
 
 
+def test_a_large_response_that_packs_well_is_replayed_to_all_who_waited_and_later(pawl, upstream):
+    """found: D-B12: it was packed and unpacked while everybody else waited for the store."""
+    gateway, admin = with_admin(pawl, CONFIG)
+    gate = upstream.gate()
+    body = b'{"amount":100,"currency":"EUR"},' * 200_000
+    upstream.then(Reply(201, body, gate=gate))
+    first = Later(lambda: gateway.post("/refunds", {}, key="k1"))
+    gate.wait_for()
+    waiters = [Later(lambda: gateway.post("/refunds", {}, key="k1")) for _ in range(5)]
+    eventually(lambda: admin.value("pawl_waiting") == 5, "their wait")
+    gate.open()
+    assert first.result().body == body
+    for waiter in waiters:
+        answer = waiter.result()
+        assert answer["Idempotency-Status"] == "replayed" and answer.body == body
+    eventually(lambda: buffered(admin) == 0, "all of it")
+    size = os.path.getsize(gateway.store) + os.path.getsize(f"{gateway.store}-wal")
+    assert size < len(body) / 4
+    gateway.restart()
+    again = gateway.post("/refunds", {}, key="k1")
+    assert again["Idempotency-Status"] == "replayed" and again.body == body
+    assert upstream.effects() == 1
+
+
 def test_a_kept_answer_that_never_fits_is_413(pawl, upstream):
     """found: A-M8"""
     gateway = pawl(CONFIG)

@@ -121,7 +121,7 @@ static void tell_replay(struct sim *sim, struct actor *actor)
     SIM_CHECK(sim, body.len > 1 && slice_to_u64(slice_skip(body, 1), INT64_MAX, &row));
     shadow_told(sim, actor->rule, (int64_t)row, body);
     sim->reached[SIM_REPLAY]++;
-    sim->reached[SIM_CACHED] += actor->attempt.op.row == 0;
+    sim->reached[SIM_CACHED] += actor->attempt.op.decided_at == 0;
     sim->reached[SIM_WOKEN_REPLAY] += actor->attempt.op.waits;
     go_idle(actor);
 }
