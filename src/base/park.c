@@ -43,9 +43,35 @@ static void thread_wake(struct parker *parker)
     mutex_unlock(&self->mutex);
 }
 
+/* All of it under the lock: who sees the word, and comes to thread_parker_fini, finds it held. */
+static void thread_publish(struct parker *parker, atomic_int *word, int value)
+{
+    struct thread_parker *self = thread_parker_of(parker);
+    mutex_lock(&self->mutex);
+    atomic_store_explicit(word, value, memory_order_release);
+    self->woken = true;
+    cond_signal(&self->cond);
+    mutex_unlock(&self->mutex);
+}
+
+/* Its owner may free a parker that wraps another one as soon as it sees the word: whom to wake is
+ * read before. */
+void parker_publish(struct parker *parker, atomic_int *word, int value)
+{
+    struct parker *target = parker ? parker_target(parker) : NULL;
+    if (target && target->publish) {
+        target->publish(target, word, value);
+        return;
+    }
+    atomic_store_explicit(word, value, memory_order_release);
+    if (target)
+        target->wake(target);
+}
+
 void thread_parker_init(struct thread_parker *parker)
 {
-    parker->parker = (struct parker){.park = thread_park, .wake = thread_wake};
+    parker->parker =
+        (struct parker){.park = thread_park, .wake = thread_wake, .publish = thread_publish};
     mutex_init(&parker->mutex);
     cond_init(&parker->cond);
     parker->woken = false;
@@ -53,6 +79,8 @@ void thread_parker_init(struct thread_parker *parker)
 
 void thread_parker_fini(struct thread_parker *parker)
 {
+    mutex_lock(&parker->mutex);
+    mutex_unlock(&parker->mutex);
     cond_fini(&parker->cond);
     mutex_fini(&parker->mutex);
 }

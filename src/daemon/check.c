@@ -88,7 +88,10 @@ static int64_t look_at(struct store *store, struct lost *lost, int64_t after)
                               .each = note_name,
                               .argument = lost};
     struct store_op op = {.kind = STORE_LIST, .list = &list};
-    store_run_blocking(store, &op, clock_after(clock_boot_us(), PATIENCE_US));
+    struct thread_parker own;
+    thread_parker_init(&own);
+    store_run(store, &op, &own.parker, clock_after(clock_boot_us(), PATIENCE_US));
+    thread_parker_fini(&own);
     return op.status == STORE_DONE ? op.row : -1;
 }
 

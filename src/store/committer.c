@@ -27,14 +27,10 @@ static void queue_front(struct committer *c, struct op_list *front)
     list_prepend(&c->queue, front);
 }
 
-/* The owner may free the operation, and a parker that wraps another one, as soon as it reads
- * OP_ENDED: whom to wake is read before. */
+/* The owner may free the operation and its parker as soon as it reads OP_ENDED. */
 static void end_op(struct store_op *op)
 {
-    struct parker *target = op->parker ? parker_target(op->parker) : NULL;
-    atomic_store_explicit(&op->state, OP_ENDED, memory_order_release);
-    if (target)
-        target->wake(target);
+    parker_publish(op->parker, &op->state, OP_ENDED);
 }
 
 /* ---- one batch ---- */

@@ -10,8 +10,6 @@ struct store {
     struct committer *committer;
     struct thread thread;
     bool has_thread;
-    struct mutex one_at_a_time; /* of store_run_blocking */
-    struct thread_parker parker;
 };
 
 struct store_config store_config_default(void)
@@ -88,8 +86,6 @@ enum store_open_result store_open_over(const struct store_config *config, struct
         mem_free(store);
         return STORE_OPEN_FAILED;
     }
-    mutex_init(&store->one_at_a_time);
-    thread_parker_init(&store->parker);
     *ret_store = store;
     return STORE_OPENED;
 }
@@ -113,8 +109,6 @@ void store_close(struct store *store)
     else
         run_committer(store->committer);
     committer_free(store->committer);
-    thread_parker_fini(&store->parker);
-    mutex_fini(&store->one_at_a_time);
     mem_free(store);
 }
 
@@ -149,13 +143,6 @@ void store_run(struct store *store, struct store_op *op, struct parker *parker, 
         if (late)
             deadline = CLOCK_NEVER;
     }
-}
-
-void store_run_blocking(struct store *store, struct store_op *op, int64_t deadline_us)
-{
-    mutex_lock(&store->one_at_a_time);
-    store_run(store, op, &store->parker.parker, deadline_us);
-    mutex_unlock(&store->one_at_a_time);
 }
 
 void store_condemn(struct store *store, int64_t row, struct parker *parker)

@@ -304,10 +304,6 @@ bool store_withdraw(struct store *store, struct store_op *op);
 void store_run(struct store *store, struct store_op *op, struct parker *parker,
                int64_t deadline_us);
 
-/* The same for a thread that has no parker which outlives the store: one such operation at a time.
- * (An operation that ended may still be waking its parker.) */
-void store_run_blocking(struct store *store, struct store_op *op, int64_t deadline_us);
-
 /* The body that was found in a row is damaged (OUTCOME_DAMAGED): the store stops as after any I/O
  * error (invariant 8). Returns where config.fail_stop does. */
 void store_condemn(struct store *store, int64_t row, struct parker *parker);

@@ -2,6 +2,7 @@
 /* Who waits, many at once, two processes, and the passing of time, on every backend. */
 #include "store_bed.h"
 
+#include "base/check.h"
 #include "base/mem.h"
 
 /* ---- waiting ---- */
@@ -253,6 +254,41 @@ static void of_a_hundred_threads_on_one_key_exactly_one_proceeds(void **state)
     for (size_t i = 0; i < N; i++)
         thread_parker_fini(&racers[i].parker);
     mem_free(racers);
+}
+
+struct looker {
+    struct thread thread;
+    struct store *store;
+};
+
+/* Its parker is on its stack, and gone with each operation: a store that woke it then would write
+ * into what came after it. */
+static void look_often(void *argument)
+{
+    struct looker *looker = argument;
+    for (uint64_t i = 0; i < 200; i++) {
+        struct thread_parker own;
+        struct store_op op = {.kind = STORE_LOOK, .key_hash = key_of(i)};
+        thread_parker_init(&own);
+        store_run(looker->store, &op, &own.parker, i % 3 ? CLOCK_NEVER : clock_boot_us() + 50);
+        CHECK(op.status == STORE_DONE || op.status == STORE_WITHDRAWN);
+        thread_parker_fini(&own);
+        memset(&own, 0xff, sizeof own);
+        memset(&op, 0xff, sizeof op);
+    }
+}
+
+static void threads_that_wait_on_their_own_stacks_are_never_woken_after_they_went_on(void **state)
+{
+    struct bed *bed = *state;
+    enum { N = 16 };
+    struct looker lookers[N];
+    for (size_t i = 0; i < N; i++) {
+        lookers[i].store = bed->store;
+        assert_true(thread_start(&lookers[i].thread, "looker", look_often, &lookers[i]));
+    }
+    for (size_t i = 0; i < N; i++)
+        thread_join(&lookers[i].thread);
 }
 
 static void what_is_queued_together_is_committed_together(void **state)
@@ -521,6 +557,7 @@ int main(void)
         BED_TEST(what_is_queued_or_waits_can_be_withdrawn_and_was_not_applied),
         BED_TEST(close_ends_who_waits_as_in_progress),
         BED_TEST(of_a_hundred_threads_on_one_key_exactly_one_proceeds),
+        BED_TEST(threads_that_wait_on_their_own_stacks_are_never_woken_after_they_went_on),
         BED_TEST(what_is_queued_together_is_committed_together),
         BED_TEST(the_kept_counts_are_those_of_a_scan_after_any_acts),
         BED_TEST(two_processes_on_one_store_see_each_other_s_writes),

@@ -103,6 +103,52 @@ static void two_threads_park_and_wake_each_other_without_losing_a_wake(void **st
     thread_parker_fini(&relay.parkers[1]);
 }
 
+struct waiter {
+    struct parker *parker;
+    atomic_int word; /* 0: asked of the publisher; 1: published */
+};
+
+struct publisher {
+    _Atomic(struct waiter *) asks; /* whoever waits at this moment */
+    atomic_bool stop;
+};
+
+static void publish_for_all(void *argument)
+{
+    struct publisher *publisher = argument;
+    while (!atomic_load(&publisher->stop)) {
+        struct waiter *waiter = atomic_exchange(&publisher->asks, NULL);
+        if (waiter)
+            parker_publish(waiter->parker, &waiter->word, 1);
+    }
+}
+
+/* Whether the wait ended by a wake or by a look at the word, the parker is gone at once. */
+static void wait_once(struct publisher *publisher, bool looks)
+{
+    struct thread_parker own;
+    struct waiter waiter = {.parker = &own.parker};
+    thread_parker_init(&own);
+    atomic_store(&publisher->asks, &waiter);
+    while (atomic_load_explicit(&waiter.word, memory_order_acquire) == 0)
+        if (!looks)
+            own.parker.park(&own.parker, CLOCK_NEVER);
+    thread_parker_fini(&own);
+    memset(&own, 0xff, sizeof own);
+}
+
+static void a_parker_may_go_as_soon_as_its_owner_saw_what_was_published(void **state)
+{
+    struct publisher publisher = {.asks = NULL};
+    struct thread thread;
+    (void)state;
+    assert_true(thread_start(&thread, "publisher", publish_for_all, &publisher));
+    for (int i = 0; i < 20 * ROUNDS; i++)
+        wait_once(&publisher, i % 2);
+    atomic_store(&publisher.stop, true);
+    thread_join(&thread);
+}
+
 static void wakes_before_a_park_are_remembered_as_one(void **state)
 {
     struct thread_parker own;
@@ -213,6 +259,7 @@ int main(void)
         cmocka_unit_test(a_thread_has_its_name_and_its_own_loop_mark),
         cmocka_unit_test(a_condition_gives_up_when_its_time_passed),
         cmocka_unit_test(two_threads_park_and_wake_each_other_without_losing_a_wake),
+        cmocka_unit_test(a_parker_may_go_as_soon_as_its_owner_saw_what_was_published),
         cmocka_unit_test(wakes_before_a_park_are_remembered_as_one),
         cmocka_unit_test(deadlines_add_without_overflow),
         cmocka_unit_test(milliseconds_left_are_rounded_up_and_bounded),
