@@ -114,7 +114,7 @@ static void end_reads(struct committer *c)
     struct store_op *next = NULL;
     for (struct store_op *op = c->queue.first; op; op = next) {
         next = op->next;
-        if (!op_is_read(op))
+        if (!op_may_be_refused(op))
             continue;
         list_remove(&c->queue, op);
         op->status = STORE_DOWN;
@@ -169,7 +169,7 @@ static struct record_world world_of(struct committer *c, const struct backend_st
 /* Without space, begins (which may read) and outcomes (which must write) go in separate batches. */
 static bool eligible(const struct committer *c, const struct store_op *op, int64_t boot)
 {
-    return c->write_at == 0 || op_is_read(op) == committer_writes_wait(c, boot);
+    return c->write_at == 0 || op_may_be_refused(op) == committer_writes_wait(c, boot);
 }
 
 /* A lease that lapsed is everybody's who waits for it: the oldest decides first. */
@@ -264,7 +264,7 @@ static enum backend_status apply_ops(struct committer *c, struct batch *batch)
         bool touched = false;
         CRASH_POINT(inside_batch);
         enum backend_status status = apply_op(&batch->apply, op, &touched);
-        if (status == BACKEND_NO_MEMORY && op_is_read(op)) {
+        if (status == BACKEND_NO_MEMORY && op_may_be_refused(op)) {
             list_remove(&batch->ops, op);
             op->status = STORE_NO_MEMORY;
             end_op(op);

@@ -43,7 +43,7 @@ void committer_submit(struct committer *c, struct store_op *op)
         refuse(op, STORE_DEAD);
         return;
     }
-    if (op_is_read(op) && !committer_answers(c)) {
+    if (op_may_be_refused(op) && !committer_answers(c)) {
         refuse(op, STORE_DOWN);
         return;
     }
@@ -51,7 +51,7 @@ void committer_submit(struct committer *c, struct store_op *op)
     bool stopping = c->stopping;
     /* Looked at again: what is queued after end_all_dead would never end. */
     bool dead = atomic_load(&c->dead);
-    if (dead || (op_is_read(op) && (c->queue.n >= c->config.max_queued || stopping))) {
+    if (dead || (op_may_be_refused(op) && (c->queue.n >= c->config.max_queued || stopping))) {
         mutex_unlock(&c->mutex);
         refuse(op, dead ? STORE_DEAD : stopping ? STORE_DOWN : STORE_LIMITED);
         return;

@@ -3,16 +3,47 @@
 #ifndef PAWL_STORE_OP_LIST_H
 #define PAWL_STORE_OP_LIST_H
 
+#include "base/check.h"
 #include "store/store.h"
 
 /* Where an operation is; store.h draws it. */
 enum op_state { OP_NEW, OP_QUEUED, OP_TAKEN, OP_WAITING, OP_ENDED };
 
-/* What may be refused and retried by its owner; what is no read must be stored. */
-static inline bool op_is_read(const struct store_op *op)
+/* What an operation is to the committer. */
+enum store_class {
+    STORE_CLASS_BEGIN, /* asks, and may claim */
+    STORE_CLASS_WRITE, /* says what has happened: must be stored */
+    STORE_CLASS_READ,
+};
+
+static inline enum store_class op_class(const struct store_op *op)
 {
-    return op->kind == STORE_BEGIN || op->kind == STORE_LOOK || op->kind == STORE_LIST ||
-           op->kind == STORE_AUDIT;
+    switch (op->kind) {
+    case STORE_BEGIN:
+        return STORE_CLASS_BEGIN;
+    case STORE_LOOK:
+    case STORE_LIST:
+    case STORE_AUDIT:
+        return STORE_CLASS_READ;
+    case STORE_FINISH:
+    case STORE_RELEASE:
+    case STORE_RELEASE_SETTLED:
+    case STORE_DROP:
+    case STORE_DOUBT:
+    case STORE_ASK:
+    case STORE_EXTEND:
+    case STORE_RESOLVE:
+    case STORE_FORGET:
+    case STORE_CONDEMN:
+        return STORE_CLASS_WRITE;
+    }
+    UNREACHABLE();
+}
+
+/* Nothing has happened by it yet: its owner asks again. */
+static inline bool op_may_be_refused(const struct store_op *op)
+{
+    return op_class(op) != STORE_CLASS_WRITE;
 }
 
 struct op_list {
