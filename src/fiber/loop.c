@@ -273,8 +273,8 @@ static int loop_idle_ms(struct loop *loop)
     int ms = clock_ms_left(clock_boot_us(), next_us);
 #ifdef PAWL_HOOKS
     /* A test moves the clock without a word to the sleeping loop. */
-    if (ms > 20)
-        ms = 20;
+    if (ms > 5)
+        ms = 5;
 #endif
     return ms;
 }

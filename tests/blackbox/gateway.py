@@ -13,6 +13,7 @@ import signal
 import socket
 import subprocess
 import threading
+import time
 from pathlib import Path
 from typing import Any, Callable
 
@@ -24,6 +25,7 @@ READY = re.compile(r"^pawl: ready\b")
 # What no run may print, however it ends.
 ALARMS = re.compile(r"believed and wrong|AddressSanitizer|ThreadSanitizer|LeakSanitizer|"
                     r"runtime error:|MemorySanitizer|stack smashing")
+REST = 5.0  # how long a gateway is given to come to rest; one under load never does
 PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(ctypes.util.find_library("c"), use_errno=True)
 
@@ -51,18 +53,33 @@ def free_port() -> int:
                 continue
 
 
+def is_at_work(pid: int) -> bool:
+    """Whether a thread of it runs, would run, or waits for a disk."""
+    try:
+        stats = [(task / "stat").read_text("latin-1")
+                 for task in Path(f"/proc/{pid}/task").iterdir()]
+    except (FileNotFoundError, ProcessLookupError):
+        return False  # it ends
+    return any(stat.rpartition(")")[2].split()[0] in "RD" for stat in stats)
+
+
 class Clock:
-    """The time of builds with hooks: what all processes add to both their clocks."""
+    """The time of builds with hooks: what all processes add to both their clocks. It is moved while
+    the gateways rest: what they have begun takes them none of it, however slow the machine is."""
 
     def __init__(self, path: Path):
         path.write_bytes(bytes(8))
         self.path = path
+        self.processes: list[subprocess.Popen[str]] = []  # the gateways that go by it
         with path.open("r+b") as file:
             self._map = mmap.mmap(file.fileno(), 8)
         # A plain store of 8 aligned bytes: no reader sees half of it.
         self._offset_us = ctypes.c_int64.from_buffer(self._map)
 
     def advance(self, seconds: float) -> None:
+        end = time.monotonic() + REST
+        while time.monotonic() < end and any(is_at_work(one.pid) for one in self.processes):
+            time.sleep(0.001)
         self._offset_us.value += int(seconds * 1_000_000)
 
     def run_until(self, is_over: Callable[[], Any], step: float = 0.2) -> None:
@@ -122,6 +139,7 @@ class Gateway:
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace",
             cwd=self.directory, preexec_fn=die_with_the_test,
             env={**os.environ, "PAWL_TEST_CLOCK": str(self.clock.path), **environment})
+        self.clock.processes.append(self.process)
         for stream in (self.process.stdout, self.process.stderr):
             thread = threading.Thread(target=self._read, args=(stream,), daemon=True)
             thread.start()
@@ -145,6 +163,7 @@ class Gateway:
         for reader in self._readers:
             reader.join(PATIENCE)
         self._readers.clear()
+        self.clock.processes.remove(self.process)
         self.process = None
         return status
 
