@@ -391,7 +391,7 @@ def test_who_waits_holds_no_memory_for_what_the_service_said_of_it(pawl, upstrea
 
 
 def test_a_kept_connection_that_died_costs_no_refusal(pawl, upstream):
-    gateway = pawl(CONFIG + "threads: 1\n")
+    gateway = pawl(CONFIG + "threads: 1\nupstream_idle: 1h\n")
     upstream.then(Reply(204), Reply(201, b"first"))
     gateway.post("/refunds", {}, key="k1", headers=ALICE)
     with gateway.connect() as client:

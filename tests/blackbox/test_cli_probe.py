@@ -22,7 +22,7 @@ rules:
   - name: refunds.create
     match: POST /refunds
     settle: SETTLE
-    timeout: 5s
+    timeout: 1m
     UNKNOWN
 """
 BY_KEY = 'unknown: {probe: "GET /refunds/by-key/{key}?of={tenant}"}'

@@ -18,7 +18,7 @@ rules:
   - {name: photos, match: "POST /albums/{id}/photos"}
   - {name: rpc, match: POST /rpc, payload: {exclude: [/id, /params/_meta]}}
   - {name: transfers, match: POST /transfers, payload: {include: [/to, /amount]}}
-  - {name: short, match: POST /short, in_progress: {wait: 1s}, lease: 1h}
+  - {name: short, match: POST /short, in_progress: {wait: 1s}, timeout: 1h, lease: 1h}
   - {name: leased, match: POST /leased, in_progress: conflict, lease: 3s}
 retry_after: 10m
 """

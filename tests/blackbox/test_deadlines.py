@@ -18,7 +18,7 @@ tenant: none
 threads: 1
 cache: 0
 rules:
-  - {name: r, match: POST /refunds, in_progress: {wait: 1s}, lease: 10m}
+  - {name: r, match: POST /refunds, in_progress: {wait: 30s}, lease: 10m}
 """
 pytestmark = pytest.mark.hooks
 PATIENT = [("X-Request-Timeout", "1000")]

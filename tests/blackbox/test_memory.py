@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 
+from conftest import CONFIG
 from upstream import say
 
 
@@ -12,8 +13,9 @@ def peak_kib(pid: int) -> int:
         return next(int(line.split()[1]) for line in status if line.startswith("VmHWM:"))
 
 
-def test_bodies_that_are_costly_to_understand_are_not_held_understood(gateway, upstream):
+def test_bodies_that_are_costly_to_understand_are_not_held_understood(pawl, upstream):
     """One body of 1 MiB takes about 32 MiB as a JSON tree; forty wait here at once."""
+    gateway = pawl(CONFIG + "    timeout: 1h\n")
     gate = upstream.gate()
     upstream.then(*[say(201, {}, gate=gate) for _ in range(40)])
     body = b"[" + b"1," * 520_000 + b"1]"

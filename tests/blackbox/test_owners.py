@@ -307,7 +307,7 @@ tenant: none
 max_waiting_per_key: 3
 rules:
   - {name: refunds.create, match: POST /refunds, key: "{path:}", timeout: 20s, unknown: UNKNOWN,
-     in_progress: {wait: 30s}, ttl: 1h}
+     in_progress: {wait: 5m}, ttl: 1h}
 """.replace("{path:}", "{header:X-Click}{window:2s}")
 
 
@@ -329,9 +329,9 @@ def test_clicks_inside_a_window_that_ends_before_the_answer_have_one_effect(pawl
     assert first.result()["Idempotency-Status"] == "stored"
     assert {client.answer()["Idempotency-Status"] for client in others} == {"replayed"}
     # And a retry within the time that a client is told to wait: the longest is that of a duplicate.
-    clock.advance(29)
+    clock.advance(4 * 60)
     assert later(gateway, click)["Idempotency-Status"] == "replayed"
-    clock.advance(2)
+    clock.advance(61)
     assert later(gateway, click)["Idempotency-Status"] == "stored"
     assert upstream.effects() == 2
 
@@ -353,7 +353,7 @@ def test_a_ttl_shorter_than_the_answer_leaves_a_record_all_the_same(pawl, upstre
     gateway = pawl(CONFIG.replace("timeout: 1h", "timeout: 5m").replace("wait: 10m", "wait: 1s")
                    .replace("UNKNOWN", "unknown: hold"))
     assert ask(gateway)["Idempotency-Status"] == "stored"
-    clock.advance(299)
+    clock.advance(4 * 60)
     assert later(gateway, ask)["Idempotency-Status"] == "replayed"
-    clock.advance(2)
+    clock.advance(61)
     assert later(gateway, ask)["Idempotency-Status"] == "stored"

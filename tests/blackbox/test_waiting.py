@@ -45,12 +45,12 @@ def fill_the_places(gateway: Gateway, n: int, wanted: bytes = WANTED) -> list[Cl
 
 def is_full(gateway: Gateway) -> bool:
     """Asks with little patience: whoever finds a place leaves it soon. Its time may be over before
-    anything was decided (503): asked again."""
+    anything was decided (503, 504): asked again."""
     def asked() -> int | None:
         with gateway.connect() as client:
             client.send(WANTED.replace(b"Host", b"X-Request-Timeout: 100\r\nHost"))
             status = client.answer().status
-            return status if status != 503 else None
+            return status if status not in (503, 504) else None
 
     return eventually(asked, "a decision") == 429
 

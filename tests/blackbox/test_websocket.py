@@ -181,12 +181,14 @@ def has_ended(client: Client) -> bool:
         return False
 
 
-def test_a_tunnel_goes_on_in_a_drain_and_ends_with_it(tunnelling):
-    gateway = tunnelling("drain: 500ms\n")
+@hooks
+def test_a_tunnel_goes_on_in_a_drain_and_ends_with_it(tunnelling, clock):
+    gateway = tunnelling("drain: 10m\n")
     with opened(gateway) as client:
         gateway.signal(signal.SIGTERM)
         eventually(lambda: not gateway.is_listening, "the end of listening")
         assert echoes(client, b"still here")
+        clock.advance(601)
         assert gateway.wait() == 0
         assert client.is_closed()
 
