@@ -39,10 +39,12 @@ static bool decode(struct arena *arena, struct slice text, struct slice *ret_tex
     return at;
 }
 
-static bool read_status(struct slice value, enum record_status *ret_status)
+static bool read_status(struct slice value, enum keys_status *ret_status)
 {
-    for (enum record_status status = RECORD_PENDING; status <= RECORD_UNKNOWN; status++) {
-        if (!slice_eq(value, slice_of(record_status_name(status))))
+    struct slice rest = SLICE(KEYS_STATUS_NAMES), name;
+    for (enum keys_status status = KEYS_PENDING; rest.at; status++) {
+        rest = slice_cut(rest, '|', &name);
+        if (!slice_eq(value, name))
             continue;
         *ret_status = status;
         return true;
@@ -63,7 +65,9 @@ static const char *take_pair(struct keys_wanted *wanted, struct slice name, stru
     } else if (slice_eq(name, SLICE("once"))) {
         wanted->once = value;
     } else if (slice_eq(name, SLICE("status"))) {
-        return read_status(value, &wanted->status) ? NULL : "pending, complete, failed or unknown";
+        return read_status(value, &wanted->status)
+                   ? NULL
+                   : "pending, released, complete, failed or unknown";
     } else if (slice_eq(name, SLICE("lapsed"))) {
         wanted->lapsed = slice_eq(value, SLICE("true"));
         return wanted->lapsed || slice_eq(value, SLICE("false")) ? NULL : "true or false";

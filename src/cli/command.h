@@ -51,16 +51,18 @@
       "found again at the next start")                                                             \
     X(STORE, "store", 0, "PATH", NULL, 0, 0,                                                       \
       "the store (default: $PAWL_STORE, $XDG_STATE_HOME/pawl/pawl.db)")                            \
-    X(STATUS, "status", 0, "S", "pending|complete|failed|unknown", 0, 0, "of this status")         \
+    X(STATUS, "status", 0, "S", KEYS_STATUS_NAMES, 0, 0, "of this status")                         \
     X(LAPSED, "lapsed", 0, NULL, NULL, 0, 0, "pending, but the owner's lease is over")             \
     X(UNKNOWN, "unknown", 0, NULL, NULL, 0, 0,                                                     \
       "all of --rule in doubt: unknown, lapsed, or released in doubt")                             \
     X(BEFORE, "before", 0, "T", NULL, 0, 0,                                                        \
       "with --unknown: last tried before this time (2026-01-31T12:00:00Z)")                        \
-    X(TENANT, "tenant", 0, "T", NULL, 0, 0, "of this tenant (\"\": of none)")                      \
+    X(TENANT, "tenant", 0, "T", NULL, 0, 0,                                                        \
+      "of this tenant, or the tenant_hash of a log line (\"\": of none)")                          \
     X(RULE, "rule", 0, "R", NULL, 0, 0, "of this rule")                                            \
     X(KEY, "key", 0, "K", NULL, 0, 0, "with this key")                                             \
-    X(ONCE, "once", 0, "VALUE", NULL, 0, 0, "with this once value")                                \
+    X(ONCE, "once", 0, "VALUE", NULL, 0, 0,                                                        \
+      "with this once value, as the log has it or as its client wrote it")                         \
     X(LIMIT, "limit", 0, "N", NULL, 1, 1000000, "at most so many (default 1000)")                  \
     X(JSON, "json", 0, NULL, NULL, 0, 0, "as JSON, for programs")                                  \
     X(PRINT_BODY, "body", 0, NULL, NULL, 0, 0, "print the kept body, and nothing else")            \

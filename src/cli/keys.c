@@ -180,7 +180,7 @@ static int take(void *to, enum flag_id flag, const struct flag_value *value)
         options->released = true;
         break;
     case FLAG_STATUS:
-        options->status = (enum record_status)(RECORD_PENDING + value->choice);
+        options->status = (enum keys_status)(KEYS_PENDING + value->choice);
         break;
     case FLAG_LIMIT:
         options->limit = (size_t)value->number;

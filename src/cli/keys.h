@@ -22,7 +22,7 @@ struct keys_options {
     struct slice key;
     struct slice once;
     bool json;
-    enum record_status status; /* list; RECORD_ABSENT: any */
+    enum keys_status status; /* list */
     bool lapsed;
     size_t limit;
     bool print_body; /* show */

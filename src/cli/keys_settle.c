@@ -119,8 +119,8 @@ static int settle_many(const struct keys_options *options, const struct store_op
     struct keys_options wanted = *options;
     struct tally tally = {.seconds = 0};
     int code = keys_open(&session, &wanted);
-    static const enum record_status open[] = {RECORD_UNKNOWN, RECORD_PENDING};
-    for (size_t i = 0; i < 2 && code == EXIT_DONE; i++) {
+    static const enum keys_status open[] = {KEYS_UNKNOWN, KEYS_PENDING, KEYS_RELEASED};
+    for (size_t i = 0; i < 3 && code == EXIT_DONE; i++) {
         wanted.status = open[i];
         code = settle_status(&session, act, &tally);
     }

@@ -28,16 +28,21 @@ static char take_byte(struct slice *text, bool plus)
     return c;
 }
 
+bool query_text_is(struct slice spelled, bool plus, struct slice text)
+{
+    while (spelled.len > 0 && text.len > 0) {
+        if (take_byte(&spelled, plus) != text.at[0])
+            return false;
+        text = slice_skip(text, 1);
+    }
+    return spelled.len == 0 && text.len == 0;
+}
+
 bool query_names(struct slice pair, struct slice name)
 {
     struct slice sent;
     slice_cut(pair, '=', &sent);
-    while (sent.len > 0 && name.len > 0) {
-        if (take_byte(&sent, true) != name.at[0])
-            return false;
-        name = slice_skip(name, 1);
-    }
-    return sent.len == 0 && name.len == 0;
+    return query_text_is(sent, true, name);
 }
 
 int query_find(struct slice query, struct slice name, struct slice *ret_value)

@@ -11,6 +11,9 @@
 /* Takes the next non-empty pair off `query`; false: there is none. */
 bool query_take(struct slice *query, struct slice *ret_pair);
 
+/* Whether `spelled`, its %XX decoded, is `text`; with `plus` a '+' is a space. */
+bool query_text_is(struct slice spelled, bool plus, struct slice text);
+
 /* Whether the name of `pair`, decoded, is `name`. */
 bool query_names(struct slice pair, struct slice name);
 

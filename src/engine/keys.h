@@ -16,15 +16,28 @@
 
 /* ---- lists: keys_list.c ---- */
 
+/* What operators and store_counts call the status of a record. */
+enum keys_status {
+    KEYS_ANY,
+    KEYS_PENDING,  /* somebody runs it, or did until the lease lapsed */
+    KEYS_RELEASED, /* pending, and nobody runs it */
+    KEYS_COMPLETE,
+    KEYS_FAILED,
+    KEYS_UNKNOWN,
+};
+
+/* The words for them, from KEYS_PENDING on, divided by '|'. */
+#define KEYS_STATUS_NAMES "pending|released|complete|failed|unknown"
+
 /* Which records. Slices: `.at` NULL: any. */
 struct keys_wanted {
-    struct slice tenant;
+    struct slice tenant; /* or, where no record has it, the hash that log lines have for it */
     struct slice rule;
-    struct slice key; /* the record's, or one bound to it */
-    struct slice once;
-    enum record_status status; /* RECORD_ABSENT: any */
-    bool lapsed;               /* only those */
-    int64_t after;             /* row ids above this one */
+    struct slice key;  /* the record's, or one bound to it */
+    struct slice once; /* as stored; or with its %XX decoded, where none has it, or it has a '%' */
+    enum keys_status status;
+    bool lapsed;   /* only those */
+    int64_t after; /* row ids above this one */
     size_t limit;
     size_t scans; /* the store is asked at most so often, each time for a few milliseconds; 0: until
                      its end */
@@ -46,6 +59,9 @@ struct keys_found {
     int64_t after; /* the slice being listed has ids above this one */
     int64_t next;  /* row id after which to go on; 0: the end was reached */
     bool no_memory;
+    const struct keys_wanted *wanted; /* while listing */
+    struct slice secret;              /* of the store, to hash tenants with; `.at` NULL: it picks
+                                         tenant and once value itself */
 };
 #define KEYS_FOUND_AUTO __attribute__((cleanup(keys_found_fini)))
 

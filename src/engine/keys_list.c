@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/check.h"
+#include "core/query.h"
 #include "engine/keys.h"
 
 #define FOUND_MAX ((size_t)256 * 1024 * 1024)
 #define SLICE_ROWS 20000 /* looked at while the store is held: a few milliseconds */
+#define LOOSE_ROWS 2000  /* the same where each row is read and compared here */
 
 void keys_found_fini(struct keys_found *found)
 {
@@ -36,13 +38,45 @@ static void drop_slice(struct keys_found *found)
     *end = NULL;
 }
 
-/* Runs on the committer's thread inside its transaction, so it only copies. */
+/* ---- which rows ---- */
+
+static bool is_tenant(const struct keys_found *found, struct slice tenant)
+{
+    char hex[LOG_KEYED_SIZE];
+    struct slice wanted = found->wanted->tenant;
+    if (!wanted.at || slice_eq(wanted, tenant))
+        return true;
+    log_keyed_hex("tenant_hash", found->secret, tenant, hex);
+    return tenant.len > 0 && slice_eq(wanted, slice_of(hex));
+}
+
+static bool is_once(const struct keys_found *found, struct slice once)
+{
+    struct slice wanted = found->wanted->once;
+    return !wanted.at || slice_eq(wanted, once) || query_text_is(once, false, wanted);
+}
+
+/* What the store does not pick. */
+static bool is_wanted(const struct keys_found *found, const struct store_row *row)
+{
+    enum keys_status status = found->wanted->status;
+    if (status == KEYS_PENDING || status == KEYS_RELEASED)
+        if (record_is_released(&row->record) != (status == KEYS_RELEASED))
+            return false;
+    return !found->secret.at || (is_tenant(found, row->tenant) && is_once(found, row->once));
+}
+
+/* ---- listing ---- */
+
+/* Runs on the committer's thread inside its transaction, so it only picks and copies. */
 static void add_row(void *argument, const struct store_row *row, enum record_lease lease)
 {
     struct keys_found *found = argument;
     /* Ids ascend: one that does not belongs to a batch that is applied again from its start. */
     if (found->last && row->id <= found->last->store.id)
         drop_slice(found);
+    if (found->n == found->wanted->limit || !is_wanted(found, row))
+        return;
     struct keys_row *copy = arena_alloc(&found->arena, sizeof *copy);
     if (!copy) {
         found->no_memory = true;
@@ -65,12 +99,6 @@ static void add_row(void *argument, const struct store_row *row, enum record_lea
     found->n++;
 }
 
-/* The last id of a slice that begins above `after`, which may come from outside. */
-static int64_t slice_end(int64_t after)
-{
-    return after < INT64_MAX - SLICE_ROWS ? after + SLICE_ROWS : INT64_MAX;
-}
-
 /* The row of a record that is named in full; 0: none, or only a scan finds it, as the key of a
  * window shows more than it is looked up by. */
 static int64_t row_named(struct store *store, const struct keys_wanted *wanted,
@@ -86,39 +114,115 @@ static int64_t row_named(struct store *store, const struct keys_wanted *wanted,
     return op.status == STORE_DONE && op.record.status != RECORD_ABSENT ? op.row : 0;
 }
 
+/* What the store picks; the rest is picked row by row. */
+static struct store_list make_list(struct keys_found *found)
+{
+    static const enum record_status statuses[] = {
+        [KEYS_ANY] = RECORD_ABSENT,       [KEYS_PENDING] = RECORD_PENDING,
+        [KEYS_RELEASED] = RECORD_PENDING, [KEYS_COMPLETE] = RECORD_COMPLETE,
+        [KEYS_FAILED] = RECORD_FAILED,    [KEYS_UNKNOWN] = RECORD_UNKNOWN};
+    const struct keys_wanted *wanted = found->wanted;
+    bool loose = found->secret.at;
+    return (struct store_list){.tenant = loose ? slice_of(NULL) : wanted->tenant,
+                               .rule = wanted->rule,
+                               .key = wanted->key,
+                               .once = loose ? slice_of(NULL) : wanted->once,
+                               .status = statuses[wanted->status],
+                               .lapsed_only = wanted->lapsed,
+                               .each = add_row,
+                               .argument = found};
+}
+
+/* The ids from `after`, which may come from outside, up to those that one slice looks at. How many
+ * rows fit is said only where the store picks them all: else it would stop at ones that do not. */
+static void set_slice(const struct keys_found *found, int64_t after, struct store_list *list)
+{
+    bool picks = found->secret.at || found->wanted->status == KEYS_PENDING ||
+                 found->wanted->status == KEYS_RELEASED;
+    int64_t rows = found->secret.at ? LOOSE_ROWS : SLICE_ROWS;
+    list->after = after;
+    list->up_to = after < INT64_MAX - rows ? after + rows : INT64_MAX;
+    list->limit = picks ? (size_t)rows : found->wanted->limit - found->n;
+}
+
+static enum store_status list_slice(struct store *store, struct store_list *list,
+                                    struct parker *parker, int64_t *ret_last)
+{
+    struct store_op op = {.kind = STORE_LIST, .list = list};
+    store_run(store, &op, parker, clock_after(clock_boot_us(), KEYS_PATIENCE_US));
+    *ret_last = op.row;
+    return op.status;
+}
+
+static enum store_status list_slices(struct store *store, struct keys_found *found,
+                                     struct parker *parker)
+{
+    const struct keys_wanted *wanted = found->wanted;
+    struct store_list list = make_list(found);
+    int64_t last = INT64_MAX;
+    size_t scans = 0;
+    list.up_to = wanted->after;
+    while (list.up_to < last && found->n < wanted->limit &&
+           (wanted->scans == 0 || scans++ < wanted->scans)) {
+        found->after = list.up_to;
+        set_slice(found, list.up_to, &list);
+        enum store_status status = list_slice(store, &list, parker, &last);
+        if (status != STORE_DONE)
+            return status;
+    }
+    found->next = 0;
+    if (found->last && found->n == wanted->limit)
+        found->next = found->last->store.id;
+    else if (list.up_to < last)
+        found->next = list.up_to;
+    return STORE_DONE;
+}
+
+/* The one row of that id; it is the last of its list. */
+static enum store_status list_named(struct store *store, struct keys_found *found,
+                                    struct parker *parker, int64_t id)
+{
+    struct store_list list = make_list(found);
+    int64_t last;
+    found->after = list.after = id - 1;
+    list.up_to = id;
+    list.limit = 1;
+    return list_slice(store, &list, parker, &last);
+}
+
+static bool may_be_hash(struct slice tenant)
+{
+    for (size_t i = 0; i < tenant.len; i++)
+        if (hex_digit(tenant.at[i]) < 0)
+            return false;
+    return tenant.len == LOG_KEYED_SIZE - 1;
+}
+
+static enum store_status list_all(struct store *store, struct keys_found *found,
+                                  struct parker *parker)
+{
+    const struct keys_wanted *wanted = found->wanted;
+    int64_t named = row_named(store, wanted, parker);
+    enum store_status status = STORE_DONE;
+    if (named > 0)
+        return list_named(store, found, parker, named);
+    bool escaped = wanted->once.len > 0 && slice_find(wanted->once, '%') >= 0;
+    if (!escaped)
+        status = list_slices(store, found, parker);
+    if (status != STORE_DONE || found->n > 0 ||
+        !(wanted->once.len > 0 || may_be_hash(wanted->tenant)))
+        return status;
+    found->secret = store_secret(store);
+    return list_slices(store, found, parker);
+}
+
 enum store_status keys_list(struct store *store, const struct keys_wanted *wanted,
                             struct parker *parker, struct keys_found *ret_found)
 {
-    int64_t named = row_named(store, wanted, parker);
-    struct store_list list = {.tenant = wanted->tenant,
-                              .rule = wanted->rule,
-                              .key = wanted->key,
-                              .once = wanted->once,
-                              .status = wanted->status,
-                              .lapsed_only = wanted->lapsed,
-                              .up_to = named > 0 ? named - 1 : wanted->after,
-                              .each = add_row,
-                              .argument = ret_found};
-    struct store_op op = {.kind = STORE_LIST, .list = &list, .row = INT64_MAX};
-    size_t scans = 0;
-    *ret_found = (struct keys_found){.arena = arena_make(FOUND_MAX)};
-    while (list.up_to < op.row && ret_found->n < wanted->limit &&
-           (wanted->scans == 0 || scans++ < wanted->scans)) {
-        list.after = ret_found->after = list.up_to;
-        list.up_to = named > 0 ? named : slice_end(list.after);
-        list.limit = wanted->limit - ret_found->n;
-        op = (struct store_op){.kind = STORE_LIST, .list = &list};
-        store_run(store, &op, parker, clock_after(clock_boot_us(), KEYS_PATIENCE_US));
-        if (op.status != STORE_DONE)
-            return op.status;
-        if (named > 0)
-            return ret_found->no_memory ? STORE_NO_MEMORY : STORE_DONE;
-    }
-    if (ret_found->last && ret_found->n == wanted->limit)
-        ret_found->next = ret_found->last->store.id;
-    else if (list.up_to < op.row)
-        ret_found->next = list.up_to;
-    return ret_found->no_memory ? STORE_NO_MEMORY : STORE_DONE;
+    *ret_found = (struct keys_found){.arena = arena_make(FOUND_MAX), .wanted = wanted};
+    enum store_status status = list_all(store, ret_found, parker);
+    ret_found->wanted = NULL;
+    return status == STORE_DONE && ret_found->no_memory ? STORE_NO_MEMORY : status;
 }
 
 const char *keys_status_text(enum store_status status)
