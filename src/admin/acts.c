@@ -1,23 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Acts on records, by the rules of `pawl keys`: resolve and release name the token that a look at
- * the record told. */
+ * the record told; or a rule and a time, for all of its records that are in doubt. */
 #include "admin/session.h"
 #include "base/json.h"
+#include "base/timestamp.h"
 #include "engine/keys.h"
 
 #define ARENA_MAX ((size_t)128 * 1024 * 1024) /* understood JSON takes up to 64 times its text */
 #define TEXT_MAX ((size_t)1024)
+#define MANY_DEFAULT 100
+#define MANY_REPLY_FULL ((size_t)4 * 1024 * 1024) /* of ADMIN_REPLY_MAX: one more always fits */
+#define FORCE_HINT "send \"force\": true"
 
 /* What the body says. */
 struct act {
     struct session *session;
-    const char *name;
+    const char *name; /* NULL: there is no such act */
     enum store_op_kind kind;
     int64_t token; /* 0: none */
     bool force;
     bool released; /* resolve: it did not happen */
     struct keys_answer answer;
-    bool has_answer; /* status, headers or body */
+    bool has_answer;       /* status, headers or body */
+    bool is_many;          /* no record is named, but: */
+    struct keys_many many; /* its rule, tenant, before, after, limit */
 };
 
 /* ---- reading ---- */
@@ -77,11 +83,59 @@ static bool read_outcome(struct act *act, const struct json *member, const char 
     return member->type == JSON_STRING;
 }
 
+static bool read_text(const struct json *value, struct slice *ret_text)
+{
+    *ret_text = value->text;
+    return value->type == JSON_STRING;
+}
+
+/* Which records an act on many is for. `*ret_known`: the member is one of those. */
+static bool read_which(struct keys_many *many, const struct json *member, bool *ret_known,
+                       const char **ret_expected)
+{
+    struct slice name = member->name, text;
+    int64_t number = 0;
+    *ret_known = true;
+    *ret_expected = "a string";
+    if (slice_eq(name, SLICE("rule")))
+        return read_text(member, &many->rule);
+    if (slice_eq(name, SLICE("tenant")))
+        return read_text(member, &many->tenant);
+    if (slice_eq(name, SLICE("before"))) {
+        *ret_expected = "a time such as \"2026-01-31T12:00:00Z\"";
+        return read_text(member, &text) && timestamp_parse_short(text, &many->before) &&
+               many->before > 0;
+    }
+    if (slice_eq(name, SLICE("limit"))) {
+        *ret_expected = "1 to 1000";
+        bool good = read_integer(member, 1, KEYS_MANY_MOST, &number);
+        many->limit = (size_t)number;
+        return good;
+    }
+    *ret_expected = "the `next` of the response before";
+    *ret_known = slice_eq(name, SLICE("after"));
+    return *ret_known && read_integer(member, 1, INT64_MAX / 4, &many->after);
+}
+
+static const char *members_of(const struct act *act)
+{
+    bool resolves = act->kind == STORE_RESOLVE;
+    if (act->is_many)
+        return resolves ? "rule, before, tenant, limit, after, status, headers, body, released and "
+                          "force only"
+                        : "rule, before, tenant, limit, after and force only";
+    return resolves ? "token, status, headers, body, released and force only"
+                    : "token and force only";
+}
+
 static bool read_member(struct act *act, const struct json *member, const char **ret_expected)
 {
     struct slice name = member->name;
-    bool resolves = act->kind == STORE_RESOLVE;
-    if (slice_eq(name, SLICE("token"))) {
+    bool resolves = act->kind == STORE_RESOLVE, known = false;
+    bool good = act->is_many && read_which(&act->many, member, &known, ret_expected);
+    if (known)
+        return good;
+    if (!act->is_many && slice_eq(name, SLICE("token"))) {
         *ret_expected = "the token that the record shows";
         return read_integer(member, 1, KEYS_TOKEN_MOST, &act->token);
     }
@@ -93,15 +147,18 @@ static bool read_member(struct act *act, const struct json *member, const char *
     if (resolves && (slice_eq(name, SLICE("status")) || slice_eq(name, SLICE("headers")) ||
                      slice_eq(name, SLICE("body"))))
         return read_outcome(act, member, ret_expected);
-    *ret_expected =
-        resolves ? "token, status, headers, body, released and force only" : "token and force only";
+    *ret_expected = members_of(act);
     return false;
 }
 
 /* NULL: it can be done; else one sentence. */
 static const char *what_is_missing(const struct act *act)
 {
-    if (act->kind != STORE_FORGET && act->token == 0)
+    if (act->is_many && !act->many.rule.at)
+        return "`rule` is missing: the one whose records are meant";
+    if (act->is_many && act->many.before == 0)
+        return "`before` is missing: only records that were last tried before that time are meant";
+    if (!act->is_many && act->kind != STORE_FORGET && act->token == 0)
         return "`token` is missing: it is the token that GET of the record shows";
     if (act->kind == STORE_RESOLVE && act->released && act->has_answer)
         return "`released` has no status, headers or body";
@@ -142,48 +199,44 @@ static bool parse(struct act *act, struct arena *arena, struct slice body, struc
     return !missing;
 }
 
-/* ---- doing ---- */
+/* ---- one record ---- */
 
-static const char *const ends[] = {
-    [KEYS_DONE] = "done",   [KEYS_SAME] = "same",   [KEYS_LATE] = "late",
-    [KEYS_STALE] = "stale", [KEYS_EARLY] = "early", [KEYS_LIVE] = "live",
-};
-
-static void log_act(const struct act *act, const struct keys_row *row, const struct store_op *op,
-                    enum keys_end end)
+static void log_act(const struct session *session, const struct keys_act *act)
 {
-    const struct admin *admin = act->session->admin;
+    const struct admin *admin = session->admin;
     struct slice secret = store_secret(admin->config.store);
-    const struct store_row *store = &row->store;
+    const struct store_row *row = &act->row->store;
+    const struct store_op *op = &act->op;
     struct log_line line;
     log_line_start(&line, LOG_LEVEL_INFO, "act");
-    log_line_str(&line, "act", slice_of(act->name));
-    log_line_str(&line, "actor", op->actor);
-    log_line_str(&line, "rule", store->rule);
-    if (store->tenant.len > 0)
-        log_line_keyed(&line, "tenant_hash", secret, store->tenant);
+    log_line_str(&line, "act", slice_of(keys_act_name(act)));
+    log_line_str(&line, "actor", act->actor);
+    log_line_str(&line, "rule", row->rule);
+    if (row->tenant.len > 0)
+        log_line_keyed(&line, "tenant_hash", secret, row->tenant);
     if (atomic_load(&admin->log_keys_hashed))
-        log_line_keyed(&line, "idempotency_key", secret, store->key);
+        log_line_keyed(&line, "idempotency_key", secret, row->key);
     else
-        log_line_str(&line, "idempotency_key", store->key);
+        log_line_str(&line, "idempotency_key", row->key);
     log_line_i64(&line, "token", op->token);
     log_line_bool(&line, "force", op->force);
     if (op->http_status != 0)
         log_line_i64(&line, "status", op->http_status);
-    log_line_str(&line, "from_state", slice_of(record_status_name(store->record.status)));
+    log_line_str(&line, "from_state", slice_of(record_status_name(row->record.status)));
     log_line_str(&line, "to_state", slice_of(record_status_name(op->record.status)));
-    log_line_str(&line, "result", slice_of(ends[end]));
+    log_line_str(&line, "result", slice_of(keys_end_name(act->end)));
     log_line_end(admin->config.log, &line);
 }
 
-static void tell_done(const struct act *act, const struct keys_row *row, const struct store_op *op,
-                      struct slice what, struct reply *reply)
+static void tell_done(const struct session *session, const struct keys_act *act,
+                      struct reply *reply)
 {
-    struct slice secret = store_secret(act->session->admin->config.store);
-    struct keys_view view = {&row->store, &op->record, op->lease, op->store_now, NULL, secret};
+    struct slice secret = store_secret(session->admin->config.store);
+    const struct store_op *op = &act->op;
+    struct keys_view view = {&act->row->store, &op->record, op->lease, op->store_now, NULL, secret};
     reply->type = "application/json";
     buf_add_str(&reply->body, "{\"message\":");
-    json_add_string(&reply->body, what);
+    json_add_string(&reply->body, buf_slice(&act->what));
     json_add_bool(&reply->body, "changed", op->write == RECORD_WRITTEN);
     json_add_name(&reply->body, "key");
     if (op->record.status == RECORD_ABSENT)
@@ -193,64 +246,153 @@ static void tell_done(const struct act *act, const struct keys_row *row, const s
     buf_add_str(&reply->body, "}\n");
 }
 
-static void tell(const struct act *act, const struct keys_row *row, const struct store_op *op,
-                 struct reply *reply)
+static void tell(const struct session *session, const struct keys_act *act, struct reply *reply)
 {
-    BUF_AUTO struct buf what = buf_make(TEXT_MAX);
-    enum keys_end end = keys_describe(op, "send \"force\": true", &what);
-    log_act(act, row, op, end);
-    if (end == KEYS_DONE || end == KEYS_SAME) {
-        tell_done(act, row, op, buf_slice(&what), reply);
+    const struct store_op *op = &act->op;
+    log_act(session, act);
+    if (act->end == KEYS_DONE || act->end == KEYS_SAME) {
+        tell_done(session, act, reply);
         return;
     }
-    if (end == KEYS_EARLY)
+    if (act->end == KEYS_EARLY)
         reply_retry_after(reply, keys_seconds_left(op->store_now, op->record.quiet_at));
-    if (end == KEYS_LIVE)
+    if (act->end == KEYS_LIVE)
         reply_retry_after(reply, keys_seconds_left(0, op->lease_left_us));
-    reply_problem(reply, end == KEYS_EARLY ? 425 : 409, "%.*s", SLICE_ARG(buf_slice(&what)));
+    reply_problem(reply, act->end == KEYS_EARLY ? 425 : 409, "%.*s",
+                  SLICE_ARG(buf_slice(&act->what)));
 }
 
-static void apply(const struct act *act, const struct keys_row *row, struct outcome *outcome,
-                  struct reply *reply)
+/* `actor` and `outcome` (NULL: none) outlive it. */
+static struct keys_act make_act(const struct act *act, const struct buf *actor,
+                                struct outcome *outcome)
 {
-    BUF_AUTO struct buf actor = buf_make(STORE_ACTOR_MAX);
-    buf_printf(&actor, "admin:%s", act->session->peer);
-    struct store_op op = {
-        .kind = act->released ? STORE_RELEASE_SETTLED : act->kind,
-        .key_hash = row->store.key_hash,
-        .row_hint = row->store.id,
-        .token = act->token,
-        .force = act->force,
-        .http_status = act->answer.status,
-        .outcome = outcome,
-        .actor = buf_ok(&actor) ? buf_slice(&actor) : SLICE("admin"),
+    return (struct keys_act){
+        .op = {.kind = act->released ? STORE_RELEASE_SETTLED : act->kind,
+               .token = act->token,
+               .force = act->force,
+               .http_status = act->answer.status,
+               .outcome = outcome},
+        .actor = buf_ok(actor) ? buf_slice(actor) : SLICE("admin"),
+        .force = FORCE_HINT,
     };
-    store_run(act->session->admin->config.store, &op, fiber_parker(),
-              clock_after(clock_boot_us(), KEYS_PATIENCE_US));
-    if (op.status != STORE_DONE) {
-        keys_refused(reply, op.status);
-        return;
-    }
-    if (op.kind == STORE_FORGET && op.write == RECORD_WRITTEN)
-        fiber_sleep_until(clock_after(clock_boot_us(), KEYS_CACHES_US));
-    tell(act, row, &op, reply);
 }
 
-static void run(const struct act *act, int64_t id, struct reply *reply)
+static void run_one(struct session *session, int64_t id, struct keys_act *act, struct reply *reply)
 {
     KEYS_FOUND_AUTO struct keys_found found = {0};
-    BUF_AUTO struct buf problem = buf_make(TEXT_MAX);
     struct keys_row *row = NULL;
-    struct outcome *outcome = NULL;
-    if (!keys_find_row(act->session, id, &found, &row, reply))
+    if (!keys_find_row(session, id, &found, &row, reply))
         return;
+    act->row = row;
+    enum store_status status = keys_act(session->admin->config.store, act, fiber_parker());
+    if (status == STORE_DONE)
+        tell(session, act, reply);
+    else
+        keys_refused(reply, status);
+    keys_act_fini(act);
+}
+
+/* ---- many records ---- */
+
+struct many_reply {
+    const struct session *session;
+    struct buf keys; /* JSON objects */
+};
+
+static bool tell_one(void *argument, const struct keys_act *act)
+{
+    struct many_reply *many = argument;
+    log_act(many->session, act);
+    if (many->keys.len > 0)
+        buf_add_char(&many->keys, ',');
+    keys_add_act_json(&many->keys, act, store_secret(many->session->admin->config.store));
+    return many->keys.len < MANY_REPLY_FULL && !many->session->admin->stopping;
+}
+
+static void add_number(struct buf *body, const char *name, int64_t number)
+{
+    json_add_name(body, name);
+    if (number > 0)
+        buf_add_i64(body, number);
+    else
+        buf_add_str(body, "null");
+}
+
+static void tell_many(const struct many_reply *many, const struct keys_tally *tally,
+                      struct reply *reply)
+{
+    int64_t seconds = tally->too_early > 0 && tally->seconds == 0 ? 1 : tally->seconds;
+    reply->type = "application/json";
+    buf_add_char(&reply->body, '{');
+    json_add_i64(&reply->body, "settled", (int64_t)tally->settled);
+    json_add_i64(&reply->body, "too_early", (int64_t)tally->too_early);
+    json_add_i64(&reply->body, "changed", (int64_t)tally->changed);
+    add_number(&reply->body, "retry_after", seconds);
+    add_number(&reply->body, "next", tally->next);
+    json_add_name(&reply->body, "keys");
+    buf_add_char(&reply->body, '[');
+    buf_add_slice(&reply->body, buf_slice(&many->keys));
+    buf_add_str(&reply->body, "]}\n");
+    if (!buf_ok(&many->keys))
+        reply->body.failed = true;
+}
+
+/* False: the reply says why nothing is done. */
+static bool knows_rule(struct session *session, const struct keys_many *many, struct reply *reply)
+{
+    BUF_AUTO struct buf problem = buf_make(TEXT_MAX);
+    enum store_status status = keys_know_rule(session->admin->config.store, many->rule, many->scans,
+                                              fiber_parker(), &problem);
+    if (status != STORE_DONE)
+        keys_refused(reply, status);
+    else if (problem.len > 0)
+        reply_problem(reply, 404, "%.*s", SLICE_ARG(buf_slice(&problem)));
+    return status == STORE_DONE && problem.len == 0;
+}
+
+/* What was done before the store failed is told; the next call, from `next` on, says that it has.
+ */
+static void run_many(struct session *session, struct keys_many *many, struct reply *reply)
+{
+    struct many_reply told = {session, buf_make(ADMIN_REPLY_MAX)};
+    struct keys_tally tally = {0};
+    many->scans = KEYS_SCANS_MOST;
+    many->each = tell_one;
+    many->argument = &told;
+    if (!keys_enter(session, reply))
+        return;
+    if (knows_rule(session, many, reply)) {
+        enum store_status status =
+            keys_act_on_many(session->admin->config.store, many, fiber_parker(), &tally);
+        if (status == STORE_DONE || told.keys.len > 0)
+            tell_many(&told, &tally, reply);
+        else
+            keys_refused(reply, status);
+    }
+    keys_leave(session);
+    buf_fini(&told.keys);
+}
+
+static void run(struct act *act, int64_t id, struct reply *reply)
+{
+    BUF_AUTO struct buf actor = buf_make(STORE_ACTOR_MAX);
+    BUF_AUTO struct buf problem = buf_make(TEXT_MAX);
+    struct outcome *outcome = NULL;
+    buf_printf(&actor, "admin:%s", act->session->peer);
     if (act->has_answer && !keys_make_outcome(&act->answer, &problem, &outcome)) {
         reply_problem(reply, 400, "%.*s", SLICE_ARG(buf_slice(&problem)));
         return;
     }
-    apply(act, row, outcome, reply);
+    struct keys_act one = make_act(act, &actor, outcome);
+    act->many.act = one;
+    if (act->is_many)
+        run_many(act->session, &act->many, reply);
+    else
+        run_one(act->session, id, &one, reply);
     outcome_unref(outcome);
 }
+
+/* ---- requests ---- */
 
 bool acts_answer(struct session *session, int64_t id, struct slice name, struct reply *reply)
 {
@@ -266,7 +408,9 @@ bool acts_answer(struct session *session, int64_t id, struct slice name, struct 
         if (slice_eq(name, slice_of(acts[i].name)))
             act = acts[i];
     act.session = session;
-    if (!act.name)
+    act.is_many = id == ACTS_MANY;
+    act.many.limit = MANY_DEFAULT;
+    if (!act.name || (act.is_many && act.kind == STORE_FORGET))
         return false;
     if (!slice_eq(session->request.method, SLICE("POST"))) {
         buf_add_str(&reply->fields, "Allow: POST\r\n");

@@ -6,6 +6,7 @@
  *   GET /metrics                                Prometheus
  *   GET /keys, /keys/ID                         records
  *   POST /keys/ID/resolve | release | forget    acts on them, each with a log line
+ *   POST /keys/resolve | release                the same on all of a rule that are in doubt
  *
  * It has one thread, one loop and its own limits: whoever scrapes slowly, or means harm, takes
  * nothing from those who serve requests. The one thing it shares with them is the store, of which

@@ -7,7 +7,6 @@
 
 #define LIMIT_DEFAULT 100
 #define LIMIT_MOST 1000
-#define SCANS_MOST 50 /* slices of the store for one list: it goes on from `next` */
 #define QUERY_MAX ((size_t)64 * 1024)
 
 void keys_refused(struct reply *reply, enum store_status status)
@@ -106,8 +105,7 @@ static bool read_query(struct slice query, struct arena *arena, struct keys_want
 
 /* ---- answers ---- */
 
-/* Few at a time may ask the store. False: too many do. */
-static bool enter(struct session *session, struct reply *reply)
+bool keys_enter(struct session *session, struct reply *reply)
 {
     struct admin *admin = session->admin;
     if (admin->keys_busy < ADMIN_KEYS_AT_ONCE) {
@@ -115,8 +113,13 @@ static bool enter(struct session *session, struct reply *reply)
         return true;
     }
     reply_retry_after(reply, 1);
-    reply_problem(reply, 429, "others ask the store at this moment");
+    reply_problem(reply, 429, "too many requests are at the store; try again later");
     return false;
+}
+
+void keys_leave(struct session *session)
+{
+    session->admin->keys_busy--;
 }
 
 static void write_list(struct session *session, const struct keys_found *found, struct reply *reply)
@@ -143,12 +146,12 @@ void keys_answer_list(struct session *session, struct reply *reply)
 {
     ARENA_AUTO struct arena arena = arena_make(QUERY_MAX);
     KEYS_FOUND_AUTO struct keys_found found = {0};
-    struct keys_wanted wanted = {.limit = LIMIT_DEFAULT, .scans = SCANS_MOST};
-    if (!read_query(session->request.query, &arena, &wanted, reply) || !enter(session, reply))
+    struct keys_wanted wanted = {.limit = LIMIT_DEFAULT, .scans = KEYS_SCANS_MOST};
+    if (!read_query(session->request.query, &arena, &wanted, reply) || !keys_enter(session, reply))
         return;
     enum store_status status =
         keys_list(session->admin->config.store, &wanted, fiber_parker(), &found);
-    session->admin->keys_busy--;
+    keys_leave(session);
     if (status == STORE_DONE)
         write_list(session, &found, reply);
     else
@@ -159,14 +162,14 @@ bool keys_find_row(struct session *session, int64_t id, struct keys_found *ret_f
                    struct keys_row **ret_row, struct reply *reply)
 {
     struct keys_wanted wanted = {.after = id - 1, .limit = 1, .scans = 1};
-    if (id == 0 || !enter(session, reply)) {
+    if (id == 0 || !keys_enter(session, reply)) {
         if (id == 0)
             reply_problem(reply, 404, "there is no record 0");
         return false;
     }
     enum store_status status =
         keys_list(session->admin->config.store, &wanted, fiber_parker(), ret_found);
-    session->admin->keys_busy--;
+    keys_leave(session);
     if (status != STORE_DONE) {
         keys_refused(reply, status);
         return false;

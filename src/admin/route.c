@@ -63,16 +63,18 @@ static bool method_is(const struct session *session, bool act, struct reply *rep
 static void no_page(struct reply *reply)
 {
     reply_problem(reply, 404,
-                  "there are /livez, /readyz, /metrics, /keys, /keys/ID and "
-                  "/keys/ID/{resolve,release,forget}");
+                  "there are /livez, /readyz, /metrics, /keys, /keys/ID, "
+                  "/keys/ID/{resolve,release,forget} and /keys/{resolve,release}");
 }
 
-/* /keys/ID and /keys/ID/ACT */
+/* /keys/ID, /keys/ID/ACT and /keys/ACT */
 static void route_key(struct session *session, struct slice rest, struct reply *reply)
 {
     struct slice digits;
     uint64_t id = 0;
     struct slice act = slice_cut(rest, '/', &digits);
+    if (!act.at && acts_answer(session, ACTS_MANY, rest, reply))
+        return;
     if (!slice_to_u64(digits, ID_MOST, &id) || (act.at && act.len == 0)) {
         no_page(reply);
         return;

@@ -106,7 +106,16 @@ bool keys_find_row(struct session *session, int64_t id, struct keys_found *ret_f
 /* Makes the reply that of a store that did not do what was asked. */
 void keys_refused(struct reply *reply, enum store_status status);
 
-/* POST /keys/ID/NAME. False: there is no such act. */
+#define KEYS_SCANS_MOST 50 /* slices of the store for one list: it goes on from `next` */
+
+/* Few at a time may ask the store; who entered leaves. False: too many do, `reply` says so. */
+bool keys_enter(struct session *session, struct reply *reply);
+void keys_leave(struct session *session);
+
+#define ACTS_MANY (-1)
+
+/* POST /keys/ID/NAME; or, with ACTS_MANY for an id, POST /keys/NAME. False: there is no such act.
+ */
 bool acts_answer(struct session *session, int64_t id, struct slice name, struct reply *reply);
 
 #endif

@@ -85,3 +85,15 @@ bool timestamp_parse(struct slice text, int64_t *ret_us)
     *ret_us = seconds * CLOCK_US_PER_S + number_at(text, 20, 3) * CLOCK_US_PER_MS;
     return true;
 }
+
+bool timestamp_parse_short(struct slice text, int64_t *ret_us)
+{
+    static const char milliseconds[] = ".000Z";
+    char whole[TIMESTAMP_LEN];
+    size_t seconds = TIMESTAMP_LEN + 1 - sizeof milliseconds;
+    if (text.len != seconds + 1 || text.at[seconds] != 'Z')
+        return timestamp_parse(text, ret_us);
+    memcpy(whole, text.at, seconds);
+    memcpy(whole + seconds, milliseconds, sizeof milliseconds - 1);
+    return timestamp_parse(slice_make(whole, sizeof whole), ret_us);
+}

@@ -116,21 +116,6 @@ static int read_header(struct keys_options *options, const char *text)
     return EXIT_DONE;
 }
 
-/* As `pawl keys` shows times, or without their milliseconds. */
-static int read_before(struct keys_options *options, struct slice text)
-{
-    BUF_AUTO struct buf whole = buf_make(TIMESTAMP_LEN);
-    if (timestamp_parse(text, &options->before))
-        return EXIT_DONE;
-    if (text.len > 0)
-        buf_add_slice(&whole, slice_make(text.at, text.len - 1));
-    buf_add_str(&whole, ".000Z");
-    if (text.len > 0 && text.at[text.len - 1] == 'Z' && buf_ok(&whole) &&
-        timestamp_parse(buf_slice(&whole), &options->before))
-        return EXIT_DONE;
-    return command_misused(options->command, "--before wants a time: 2026-01-31T12:00:00Z");
-}
-
 static int take(void *to, enum flag_id flag, const struct flag_value *value)
 {
     struct keys_options *options = to;
@@ -166,7 +151,9 @@ static int take(void *to, enum flag_id flag, const struct flag_value *value)
         options->unknown = true;
         break;
     case FLAG_BEFORE:
-        return read_before(options, slice_of(value->text));
+        if (timestamp_parse_short(slice_of(value->text), &options->before))
+            break;
+        return command_misused(options->command, "--before wants a time: 2026-01-31T12:00:00Z");
     case FLAG_FORCE:
         options->force = true;
         break;

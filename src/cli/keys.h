@@ -60,6 +60,9 @@ int keys_run(struct keys_session *session, struct store_op *op);
 /* Looks at one record, and unpacks its answer (ret_op->found, the caller's). */
 int keys_look(struct keys_session *session, const struct keys_row *row, struct store_op *ret_op);
 
+/* An exit code; anything but 0 it explains. */
+int keys_complain(const struct keys_session *session, enum store_status status);
+
 /* Lists at most `limit` records that fit the options. An exit code; what went wrong was said. */
 int keys_collect(struct keys_session *session, size_t limit, struct keys_found *ret_found);
 
@@ -82,6 +85,9 @@ void keys_add_name(struct buf *buf, const struct store_row *row);
 /* One JSON object and a newline; `whole` adds what only `show` tells. False: no memory. */
 bool keys_print_json(const struct keys_view *view, bool whole);
 
+/* The same of an act on a record. */
+bool keys_print_act_json(const struct keys_act *act, struct slice secret);
+
 /* ---- keys_settle.c ---- */
 
 /* The acts. Each prints one line about what it did and returns an exit code. */
@@ -89,14 +95,15 @@ int keys_resolve(const struct keys_options *options);
 int keys_release(const struct keys_options *options);
 int keys_forget(const struct keys_options *options);
 
-/* One line, `RULE "KEY": WHAT`, on stdout when it was done and on stderr when not. Returns `code`.
- */
-int keys_say(const struct keys_options *options, const struct keys_row *row, int code,
+/* Says that nothing was done to a record, and why: `end` is the exit code's reason. One line,
+ * `RULE "KEY": WHAT`, on stderr, or on stdout where the code is 0; or as JSON. Returns the code. */
+int keys_say(struct keys_session *session, const struct keys_row *row, enum keys_end end,
              const char *what);
 
 /* Does `op` (kind, token and what belongs to them) to the record of an open session, under the name
- * of who runs the command, and says what came of it. */
-int keys_act(struct keys_session *session, const struct keys_row *row, struct store_op *op);
+ * of who runs the command, and says what came of it, as keys_say does. */
+int keys_settle(struct keys_session *session, const struct keys_row *row,
+                const struct store_op *op);
 
 /* ---- keys_probe.c ---- */
 

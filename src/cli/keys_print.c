@@ -282,12 +282,24 @@ void keys_add_name(struct buf *buf, const struct store_row *row)
     buf_add_char(buf, '"');
 }
 
+static bool print_object(struct buf *buf)
+{
+    buf_add_char(buf, '\n');
+    if (buf_ok(buf))
+        fwrite(buf->at, 1, buf->len, stdout);
+    return buf_ok(buf);
+}
+
 bool keys_print_json(const struct keys_view *view, bool whole)
 {
     BUF_AUTO struct buf buf = buf_make(SIZE_MAX);
     keys_add_json(&buf, view, whole);
-    buf_add_char(&buf, '\n');
-    if (buf_ok(&buf))
-        fwrite(buf.at, 1, buf.len, stdout);
-    return buf_ok(&buf);
+    return print_object(&buf);
+}
+
+bool keys_print_act_json(const struct keys_act *act, struct slice secret)
+{
+    BUF_AUTO struct buf buf = buf_make(SIZE_MAX);
+    keys_add_act_json(&buf, act, secret);
+    return print_object(&buf);
 }

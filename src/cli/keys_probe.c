@@ -95,7 +95,7 @@ static int settled_already(const struct probe *probe, const struct record *recor
     char what[128];
     snprintf(what, sizeof what, "is %s already, with HTTP status %d; there is nothing to ask",
              record_status_name(record->status), record->http_status);
-    return keys_say(probe->options, probe->row, EXIT_DONE, what);
+    return keys_say(probe->session, probe->row, KEYS_SAME, what);
 }
 
 static int judge_record(const struct probe *probe)
@@ -105,10 +105,10 @@ static int judge_record(const struct probe *probe)
     if (record->status == RECORD_COMPLETE || record->status == RECORD_FAILED)
         return settled_already(probe, record);
     if (record->status == RECORD_PENDING && probe->row->lease == RECORD_LEASE_NONE)
-        return keys_say(options, probe->row, EXIT_DONE,
+        return keys_say(probe->session, probe->row, KEYS_SAME,
                         "is released; the next attempt will do the operation");
     if (record->token != options->token)
-        return keys_say(options, probe->row, EXIT_FINAL_ERROR,
+        return keys_say(probe->session, probe->row, KEYS_STALE,
                         "the token is stale; run `pawl keys show` again; nothing "
                         "was changed");
     return EXIT_DONE;
@@ -222,7 +222,7 @@ static int give_back(struct probe *probe, struct engine *engine)
     engine_write(engine, &probe->attempt, &act, parker);
     if (!engine_wait(&probe->attempt, parker, clock_after(clock_boot_us(), KEYS_PATIENCE_US)))
         return complain(probe, "the store did not answer in time");
-    return keys_say(probe->options, probe->row, EXIT_DONE,
+    return keys_say(probe->session, probe->row, KEYS_SAME,
                     "is released; the next attempt will do the operation");
 }
 
@@ -239,7 +239,7 @@ static int acquire(struct probe *probe, struct engine *engine, bool *ret_acquire
     case ENGINE_PROCEED:
         return give_back(probe, engine);
     case ENGINE_IN_PROGRESS:
-        return keys_say(probe->options, probe->row, EXIT_TRY_AGAIN,
+        return keys_say(probe->session, probe->row, KEYS_LIVE,
                         "the record is in use; wait until its lease ends");
     case ENGINE_REPLAY:
         outcome_unref(attempt->op.found);
@@ -261,7 +261,7 @@ static int acquire(struct probe *probe, struct engine *engine, bool *ret_acquire
     case ENGINE_GONE:
         return complain(probe, "the store did not answer in time; nothing was changed");
     }
-    return keys_say(probe->options, probe->row, EXIT_FINAL_ERROR,
+    return keys_say(probe->session, probe->row, KEYS_STALE,
                     "the record has changed; run `pawl keys show` again; nothing was changed");
 }
 
@@ -302,8 +302,7 @@ static int stays_unknown(struct probe *probe)
     char what[160];
     describe_end(&probe->ask, what, sizeof what);
     int code = doubt(probe);
-    return code == EXIT_DONE ? keys_say(probe->options, probe->row, EXIT_OUTCOME_UNKNOWN, what)
-                             : code;
+    return code == EXIT_DONE ? keys_say(probe->session, probe->row, KEYS_OPEN, what) : code;
 }
 
 static int happened(struct probe *probe)
@@ -324,8 +323,7 @@ static int happened(struct probe *probe)
                           .http_status = status,
                           .kept = true,
                           .outcome = outcome};
-    int code = keys_act(probe->session, probe->row, &op);
-    outcome_unref(op.found);
+    int code = keys_settle(probe->session, probe->row, &op);
     outcome_unref(outcome);
     return code;
 }
@@ -335,7 +333,7 @@ static int did_not_happen(struct probe *probe)
     struct store_op op = {.kind = STORE_RELEASE_SETTLED,
                           .token = probe->attempt.token,
                           .looked_at = probe->attempt.asked_at};
-    int code = keys_act(probe->session, probe->row, &op);
+    int code = keys_settle(probe->session, probe->row, &op);
     if (code != EXIT_TRY_AGAIN)
         return code;
     int failed = doubt(probe);

@@ -5,126 +5,161 @@
 #include "cli/keys.h"
 #include "cli/print.h"
 #include "core/errors.h"
-#include <time.h>
 
 #define PROBLEM_MAX ((size_t)1024)
-#define MANY_MOST ((size_t)100000) /* of one status at once */
 
 /* ---- what came of it ---- */
 
-int keys_say(const struct keys_options *options, const struct keys_row *row, int code,
-             const char *what)
-{
-    BUF_AUTO struct buf line = buf_make(SIZE_MAX);
-    FILE *to = code == EXIT_DONE ? stdout : stderr;
-    if (code != EXIT_DONE)
-        buf_printf(&line, "pawl %s: ", options->command);
-    keys_add_name(&line, &row->store);
-    fprintf(to, "%.*s: %s\n", SLICE_ARG(buf_slice(&line)), what);
-    return code;
-}
-
 static const int codes[] = {
-    [KEYS_DONE] = EXIT_DONE,         [KEYS_SAME] = EXIT_DONE,       [KEYS_LATE] = EXIT_FINAL_ERROR,
-    [KEYS_STALE] = EXIT_FINAL_ERROR, [KEYS_EARLY] = EXIT_TRY_AGAIN, [KEYS_LIVE] = EXIT_TRY_AGAIN,
+    [KEYS_DONE] = EXIT_DONE,
+    [KEYS_SAME] = EXIT_DONE,
+    [KEYS_LATE] = EXIT_FINAL_ERROR,
+    [KEYS_STALE] = EXIT_FINAL_ERROR,
+    [KEYS_EARLY] = EXIT_TRY_AGAIN,
+    [KEYS_LIVE] = EXIT_TRY_AGAIN,
+    [KEYS_OPEN] = EXIT_OUTCOME_UNKNOWN,
 };
 
-static int explain(const struct keys_options *options, const struct keys_row *row,
-                   const struct store_op *op)
+static int tell_json(struct keys_session *session, const struct keys_act *act)
 {
-    BUF_AUTO struct buf what = buf_make(SIZE_MAX);
-    int code = codes[keys_describe(op, "use --force", &what)];
-    buf_add_char(&what, '\0');
-    return keys_say(options, row, code, buf_ok(&what) ? what.at : "done, but memory ran out");
+    if (keys_print_act_json(act, store_secret(session->store)))
+        return codes[act->end];
+    fprintf(stderr, "pawl %s: done, but memory ran out\n", session->options->command);
+    return EXIT_UNAVAILABLE;
 }
 
-static int run_act(struct keys_session *session, const struct keys_row *row, struct store_op *op)
+static int tell(struct keys_session *session, const struct keys_act *act)
 {
-    BUF_AUTO struct buf actor = buf_make(STORE_ACTOR_MAX);
-    op->key_hash = row->store.key_hash;
-    op->row_hint = row->store.id;
-    keys_add_actor(&actor);
-    op->actor = buf_ok(&actor) ? buf_slice(&actor) : SLICE("cli");
-    int code = keys_run(session, op);
-    op->actor = slice_of(NULL);
+    BUF_AUTO struct buf line = buf_make(SIZE_MAX);
+    int code = codes[act->end];
+    if (session->options->json)
+        return tell_json(session, act);
+    if (code != EXIT_DONE)
+        buf_printf(&line, "pawl %s: ", session->options->command);
+    keys_add_name(&line, &act->row->store);
+    fprintf(code == EXIT_DONE ? stdout : stderr, "%.*s: %.*s\n", SLICE_ARG(buf_slice(&line)),
+            SLICE_ARG(buf_slice(&act->what)));
     return code;
 }
 
-int keys_act(struct keys_session *session, const struct keys_row *row, struct store_op *op)
+int keys_say(struct keys_session *session, const struct keys_row *row, enum keys_end end,
+             const char *what)
 {
-    int code = run_act(session, row, op);
-    return code == EXIT_DONE ? explain(session->options, row, op) : code;
+    KEYS_ACT_AUTO struct keys_act act = {.row = row, .end = end, .what = buf_make(SIZE_MAX)};
+    struct store_op look = {
+        .kind = STORE_LOOK, .key_hash = row->store.key_hash, .row_hint = row->store.id};
+    int code = session->options->json ? keys_run(session, &look) : EXIT_DONE;
+    outcome_unref(look.found);
+    if (code != EXIT_DONE)
+        return code;
+    act.op = (struct store_op){.kind = STORE_RESOLVE,
+                               .write = RECORD_ALREADY,
+                               .record = look.record,
+                               .lease = look.lease,
+                               .store_now = look.store_now};
+    buf_add_str(&act.what, what);
+    return tell(session, &act);
+}
+
+static struct keys_act make_act(const struct store_op *op, const struct buf *actor)
+{
+    return (struct keys_act){.op = *op,
+                             .actor = buf_ok(actor) ? buf_slice(actor) : SLICE("cli"),
+                             .force = "use --force"};
+}
+
+int keys_settle(struct keys_session *session, const struct keys_row *row, const struct store_op *op)
+{
+    BUF_AUTO struct buf actor = buf_make(STORE_ACTOR_MAX);
+    keys_add_actor(&actor);
+    KEYS_ACT_AUTO struct keys_act act = make_act(op, &actor);
+    act.row = row;
+    int code = keys_complain(session, keys_act(session->store, &act, &session->parker.parker));
+    outcome_unref(act.op.found);
+    return code == EXIT_DONE ? tell(session, &act) : code;
 }
 
 /* ---- many at once ---- */
 
-/* What came of each, by enum keys_end. */
-struct tally {
-    size_t ends[KEYS_LIVE + 1];
-    int64_t seconds; /* the longest that one is too early by */
-};
-
-static int settle_row(struct keys_session *session, const struct keys_row *row,
-                      const struct store_op *act, struct tally *tally)
+static bool tell_one(void *argument, const struct keys_act *act)
 {
-    BUF_AUTO struct buf what = buf_make(SIZE_MAX);
-    bool meant = record_in_doubt(&row->store.record, row->lease) &&
-                 row->lease != RECORD_LEASE_LIVE &&
-                 row->store.record.started_at < session->options->before;
-    if (!meant)
-        return EXIT_DONE;
-    struct store_op op = *act;
-    op.token = row->store.record.token;
-    op.force = session->options->force;
-    int code = run_act(session, row, &op);
-    if (code != EXIT_DONE)
+    struct keys_session *session = argument;
+    return !session->options->json || tell_json(session, act) != EXIT_UNAVAILABLE;
+}
+
+static void add(struct keys_tally *sum, const struct keys_tally *tally)
+{
+    sum->settled += tally->settled;
+    sum->too_early += tally->too_early;
+    sum->changed += tally->changed;
+    sum->seconds = tally->seconds > sum->seconds ? tally->seconds : sum->seconds;
+    sum->next = tally->next;
+}
+
+static int sum_up(const struct keys_options *options, const struct keys_tally *tally)
+{
+    fprintf(options->json ? stderr : stdout, "%zu settled, %zu too early, %zu changed meanwhile\n",
+            tally->settled, tally->too_early, tally->changed);
+    if (tally->too_early > 0)
+        fprintf(stderr, "try again in %lld s\n",
+                (long long)(tally->seconds > 0 ? tally->seconds : 1));
+    return tally->too_early > 0 ? EXIT_TRY_AGAIN
+           : tally->changed > 0 ? EXIT_FINAL_ERROR
+                                : EXIT_DONE;
+}
+
+/* A rule that no record is of is a mistyped one. */
+static int know_rule(struct keys_session *session)
+{
+    BUF_AUTO struct buf problem = buf_make(PROBLEM_MAX);
+    const struct keys_options *options = session->options;
+    int code = keys_complain(session, keys_know_rule(session->store, options->rule, 0,
+                                                     &session->parker.parker, &problem));
+    if (code != EXIT_DONE || problem.len == 0)
         return code;
-    enum keys_end end = keys_describe(&op, "", &what);
-    tally->ends[end]++;
-    int64_t left = keys_seconds_left(op.store_now, op.record.quiet_at);
-    if (end == KEYS_EARLY && left > tally->seconds)
-        tally->seconds = left;
-    return EXIT_DONE;
+    fprintf(stderr, "pawl %s: %.*s\n", options->command, SLICE_ARG(buf_slice(&problem)));
+    return EXIT_FINAL_ERROR;
 }
 
-/* Those of one status; each is settled by the token that the list showed. */
-static int settle_status(struct keys_session *session, const struct store_op *act,
-                         struct tally *tally)
+static int settle_all(struct keys_session *session, const struct store_op *op)
 {
-    KEYS_FOUND_AUTO struct keys_found found = {0};
-    int code = keys_collect(session, MANY_MOST, &found);
-    for (const struct keys_row *row = found.first; row && code == EXIT_DONE; row = row->next)
-        code = settle_row(session, row, act, tally);
-    return code;
+    BUF_AUTO struct buf actor = buf_make(STORE_ACTOR_MAX);
+    const struct keys_options *options = session->options;
+    keys_add_actor(&actor);
+    struct keys_tally sum = {.next = 0}, tally;
+    struct keys_many many = {.rule = options->rule,
+                             .tenant = options->tenant,
+                             .before = options->before,
+                             .limit = KEYS_MANY_MOST,
+                             .act = make_act(op, &actor),
+                             .each = tell_one,
+                             .argument = session};
+    many.act.op.force = options->force;
+    do {
+        many.after = sum.next;
+        enum store_status status =
+            keys_act_on_many(session->store, &many, &session->parker.parker, &tally);
+        add(&sum, &tally);
+        int code = keys_complain(session, status);
+        if (code != EXIT_DONE) {
+            (void)sum_up(options, &sum);
+            return code;
+        }
+    } while (sum.next != 0 && !ferror(stdout));
+    return sum_up(options, &sum);
 }
 
-static int sum_up(const struct tally *tally)
-{
-    size_t later = tally->ends[KEYS_EARLY] + tally->ends[KEYS_LIVE];
-    size_t changed = tally->ends[KEYS_STALE] + tally->ends[KEYS_LATE];
-    printf("%zu settled, %zu too early, %zu changed meanwhile\n",
-           tally->ends[KEYS_DONE] + tally->ends[KEYS_SAME], later, changed);
-    if (later > 0)
-        fprintf(stderr, "try again in %lld s\n", (long long)(tally->seconds ? tally->seconds : 1));
-    return later > 0 ? EXIT_TRY_AGAIN : changed > 0 ? EXIT_FINAL_ERROR : EXIT_DONE;
-}
-
-static int settle_many(const struct keys_options *options, const struct store_op *act)
+static int settle_many(const struct keys_options *options, const struct store_op *op)
 {
     if (options->key.at || options->once.at || options->token || !options->rule.at ||
-        options->before == 0)
+        options->before <= 0)
         return command_misused(options->command,
                                "--unknown goes with --rule R and --before T, and no KEY or token");
     KEYS_SESSION_AUTO struct keys_session session = {0};
-    struct keys_options wanted = *options;
-    struct tally tally = {.seconds = 0};
-    int code = keys_open(&session, &wanted);
-    static const enum keys_status open[] = {KEYS_UNKNOWN, KEYS_PENDING, KEYS_RELEASED};
-    for (size_t i = 0; i < 3 && code == EXIT_DONE; i++) {
-        wanted.status = open[i];
-        code = settle_status(&session, act, &tally);
-    }
-    return code == EXIT_DONE ? sum_up(&tally) : code;
+    int code = keys_open(&session, options);
+    if (code == EXIT_DONE)
+        code = know_rule(&session);
+    return code == EXIT_DONE ? settle_all(&session, op) : code;
 }
 
 /* ---- one ---- */
@@ -142,7 +177,7 @@ static int settle(const struct keys_options *options, struct store_op *op)
         return code;
     op->token = options->token;
     op->force = options->force;
-    return keys_act(&session, row, op);
+    return keys_settle(&session, row, op);
 }
 
 /* ---- the outcome an operator writes ---- */
@@ -238,10 +273,5 @@ int keys_resolve(const struct keys_options *options)
 int keys_forget(const struct keys_options *options)
 {
     struct store_op op = {.kind = STORE_FORGET};
-    int code = settle(options, &op);
-    /* Who is told "forgotten" gets no replay any more, from whichever process. */
-    struct timespec left = {.tv_nsec = KEYS_CACHES_US * 1000};
-    while (code == EXIT_DONE && nanosleep(&left, &left) != 0)
-        continue;
-    return code;
+    return settle(options, &op);
 }

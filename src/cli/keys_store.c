@@ -35,7 +35,7 @@ void keys_close(struct keys_session *session)
     session->store = NULL;
 }
 
-static int complain(const struct keys_session *session, enum store_status status)
+int keys_complain(const struct keys_session *session, enum store_status status)
 {
     if (status == STORE_DONE)
         return EXIT_DONE;
@@ -47,7 +47,7 @@ int keys_run(struct keys_session *session, struct store_op *op)
 {
     store_run(session->store, op, &session->parker.parker,
               clock_after(clock_boot_us(), KEYS_PATIENCE_US));
-    return complain(session, op->status);
+    return keys_complain(session, op->status);
 }
 
 int keys_look(struct keys_session *session, const struct keys_row *row, struct store_op *ret_op)
@@ -63,7 +63,7 @@ int keys_look(struct keys_session *session, const struct keys_row *row, struct s
         return EXIT_DONE;
     if (unpacked == OUTCOME_DAMAGED)
         store_condemn(session->store, ret_op->row, &session->parker.parker);
-    return complain(session, STORE_NO_MEMORY);
+    return keys_complain(session, STORE_NO_MEMORY);
 }
 
 int keys_collect(struct keys_session *session, size_t limit, struct keys_found *ret_found)
@@ -79,7 +79,7 @@ int keys_collect(struct keys_session *session, size_t limit, struct keys_found *
     enum store_status status =
         keys_list(session->store, &wanted, &session->parker.parker, ret_found);
     if (!ret_found->no_memory)
-        return complain(session, status);
+        return keys_complain(session, status);
     fprintf(stderr, "pawl %s: too much to list at once; use --limit\n", options->command);
     return EXIT_UNAVAILABLE;
 }

@@ -36,8 +36,10 @@ struct keys_wanted {
     struct slice key;  /* the record's, or one bound to it */
     struct slice once; /* as stored; or with its %XX decoded, where none has it, or it has a '%' */
     enum keys_status status;
-    bool lapsed;   /* only those */
-    int64_t after; /* row ids above this one */
+    bool lapsed;            /* only those */
+    int64_t doubted_before; /* only those in doubt that nobody is at, last acquired before this; of
+                               KEYS_PENDING the released ones, too; 0: any */
+    int64_t after;          /* row ids above this one */
     size_t limit;
     size_t scans; /* the store is asked at most so often, each time for a few milliseconds; 0: until
                      its end */
@@ -122,10 +124,72 @@ enum keys_end {
     KEYS_STALE, /* the token is not the record's, or the record is gone */
     KEYS_EARLY, /* "it did not happen" cannot be known yet */
     KEYS_LIVE,  /* somebody is at it */
+    KEYS_OPEN,  /* a probe could not find out: still unknown */
 };
 
-/* Says which, and appends a sentence for a person; `force` says how to insist ("use --force"). */
-enum keys_end keys_describe(const struct store_op *op, const char *force, struct buf *what);
+/* As programs are told: "done", "same", ... */
+const char *keys_end_name(enum keys_end end);
+
+/* An act on one record, and what came of it. */
+struct keys_act {
+    const struct keys_row *row; /* the record as it was listed */
+    struct store_op op;         /* to fill in: kind, token, force and what belongs to the kind */
+    struct slice actor;         /* who does it, for the audit */
+    const char *force;          /* how to insist, for the sentence: "use --force" */
+    enum keys_end end;
+    struct buf what; /* a sentence for a person */
+};
+#define KEYS_ACT_AUTO __attribute__((cleanup(keys_act_fini)))
+
+/* Does it, within KEYS_PATIENCE_US. STORE_DONE: `end` and `what` say what came of it. Once it says
+ * that a record is forgotten, no gateway replays it from its cache any more. */
+enum store_status keys_act(struct store *store, struct keys_act *act, struct parker *parker);
+
+/* Gives `what` back. Accepts what is all zero. */
+void keys_act_fini(struct keys_act *act);
+
+/* "resolve", "release", "forget". */
+const char *keys_act_name(const struct keys_act *act);
+
+/* Appends one JSON object: the record as keys_add_json shows it, as it is afterwards (forgotten: as
+ * it was), and what came of the act. */
+void keys_add_act_json(struct buf *buf, const struct keys_act *act, struct slice secret);
+
+/* ---- acts on many records: keys_many.c ---- */
+
+#define KEYS_MANY_MOST 1000 /* acts of one call */
+
+/* All records of a rule that are in doubt, that nobody is at, and that were last acquired before a
+ * moment. Each is acted on by the token that the list shows, as if it were named alone. */
+struct keys_many {
+    struct slice rule;
+    struct slice tenant; /* as in keys_wanted; `.at` NULL: any */
+    int64_t before;
+    int64_t after;       /* `next` of the call before; 0: from the start */
+    size_t limit;        /* acts, at most KEYS_MANY_MOST */
+    size_t scans;        /* as in keys_wanted */
+    struct keys_act act; /* all but row and token */
+    /* Told of each. False: stop behind this one. */
+    bool (*each)(void *argument, const struct keys_act *act);
+    void *argument;
+};
+
+struct keys_tally {
+    size_t settled;
+    size_t too_early;
+    size_t changed;  /* meanwhile: somebody acquired or settled it */
+    int64_t seconds; /* until the last of those that are too early can be settled */
+    int64_t next;    /* to go on from, an opaque number; 0: the end was reached */
+};
+
+/* Acts on them, and counts. Whatever the status, what `*ret_tally` counts was done. */
+enum store_status keys_act_on_many(struct store *store, const struct keys_many *many,
+                                   struct parker *parker, struct keys_tally *ret_tally);
+
+/* Looks whether some record is of the rule, in at most so many scans (0: until the store's end).
+ * None is: `problem` gets a sentence, which names the rule that was probably meant. */
+enum store_status keys_know_rule(struct store *store, struct slice rule, size_t scans,
+                                 struct parker *parker, struct buf *problem);
 
 /* An outcome that an operator writes. */
 struct keys_answer {
@@ -138,9 +202,5 @@ struct keys_answer {
  * one sentence. */
 bool keys_make_outcome(const struct keys_answer *answer, struct buf *problem,
                        struct outcome **ret_outcome);
-
-/* How long after a forget a gateway may still answer from its cache: who tells "forgotten" waits
- * first. Microseconds. */
-#define KEYS_CACHES_US (100 * CLOCK_US_PER_MS)
 
 #endif

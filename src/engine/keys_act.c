@@ -3,6 +3,8 @@
 #include "base/json.h"
 #include "engine/keys.h"
 
+#define SENTENCE_MAX ((size_t)1024)
+#define CACHES_US (100 * CLOCK_US_PER_MS)
 #define FIELDS_MAX ((size_t)64 * 1024)
 #define ARENA_MAX ((size_t)640 * 1024 * 1024) /* understood JSON takes up to 32 times its text */
 
@@ -59,7 +61,8 @@ static void describe_early(const struct store_op *op, struct buf *what)
                (long long)(left > 0 ? left : 1));
 }
 
-enum keys_end keys_describe(const struct store_op *op, const char *force, struct buf *what)
+/* Appends a sentence for a person. */
+static enum keys_end describe(const struct store_op *op, const char *force, struct buf *what)
 {
     switch (op->write) {
     case RECORD_WRITTEN:
@@ -81,6 +84,55 @@ enum keys_end keys_describe(const struct store_op *op, const char *force, struct
         return KEYS_LIVE;
     }
     UNREACHABLE();
+}
+
+const char *keys_end_name(enum keys_end end)
+{
+    static const char *const names[] = {
+        [KEYS_DONE] = "done",    [KEYS_SAME] = "same",   [KEYS_LATE] = "late",
+        [KEYS_STALE] = "stale",  [KEYS_EARLY] = "early", [KEYS_LIVE] = "live",
+        [KEYS_OPEN] = "unknown",
+    };
+    return names[end];
+}
+
+/* ---- doing it ---- */
+
+/* So long a gateway may still answer from its cache. */
+static void await_caches(struct parker *parker)
+{
+    int64_t until = clock_after(clock_boot_us(), CACHES_US);
+    while (clock_boot_us() < until)
+        parker->park(parker, until);
+}
+
+enum store_status keys_act(struct store *store, struct keys_act *act, struct parker *parker)
+{
+    struct store_op *op = &act->op;
+    op->key_hash = act->row->store.key_hash;
+    op->row_hint = act->row->store.id;
+    op->actor = act->actor;
+    store_run(store, op, parker, clock_after(clock_boot_us(), KEYS_PATIENCE_US));
+    if (op->status != STORE_DONE)
+        return op->status;
+    if (op->kind == STORE_FORGET && op->write == RECORD_WRITTEN)
+        await_caches(parker);
+    act->what = buf_make(SENTENCE_MAX);
+    act->end = describe(op, act->force, &act->what);
+    return STORE_DONE;
+}
+
+void keys_act_fini(struct keys_act *act)
+{
+    buf_fini(&act->what);
+}
+
+const char *keys_act_name(const struct keys_act *act)
+{
+    if (act->op.kind == STORE_FORGET)
+        return store_act_name(STORE_ACT_FORGET);
+    return store_act_name(act->op.kind == STORE_RELEASE_SETTLED ? STORE_ACT_RELEASE
+                                                                : STORE_ACT_RESOLVE);
 }
 
 /* ---- the outcome an operator writes ---- */

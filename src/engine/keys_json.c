@@ -208,3 +208,24 @@ void keys_add_json(struct buf *buf, const struct keys_view *view, bool whole)
         add_rest(buf, view);
     buf_add_char(buf, '}');
 }
+
+void keys_add_act_json(struct buf *buf, const struct keys_act *act, struct slice secret)
+{
+    const struct store_op *op = &act->op;
+    struct store_row row = act->row->store;
+    bool gone = op->record.status == RECORD_ABSENT;
+    struct keys_view view = {.row = &row,
+                             .record = gone ? &row.record : &op->record,
+                             .lease = gone ? act->row->lease : op->lease,
+                             .now = op->store_now,
+                             .secret = secret};
+    if (op->write == RECORD_WRITTEN && op->outcome)
+        row.location = op->outcome->location;
+    buf_add_char(buf, '{');
+    add_row(buf, &view);
+    json_add_text(buf, "act", slice_of(keys_act_name(act)));
+    json_add_text(buf, "result", slice_of(keys_end_name(act->end)));
+    json_add_bool(buf, "changed", op->write == RECORD_WRITTEN);
+    json_add_text(buf, "message", buf_slice(&act->what));
+    buf_add_char(buf, '}');
+}

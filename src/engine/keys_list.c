@@ -56,13 +56,23 @@ static bool is_once(const struct keys_found *found, struct slice once)
     return !wanted.at || slice_eq(wanted, once) || query_text_is(once, false, wanted);
 }
 
-/* What the store does not pick. */
-static bool is_wanted(const struct keys_found *found, const struct store_row *row)
+/* Of two statuses that are one to the store. */
+static bool has_status(const struct record *record, enum keys_status status)
 {
-    enum keys_status status = found->wanted->status;
-    if (status == KEYS_PENDING || status == KEYS_RELEASED)
-        if (record_is_released(&row->record) != (status == KEYS_RELEASED))
-            return false;
+    bool released = record_is_released(record);
+    return status == KEYS_PENDING ? !released : status != KEYS_RELEASED || released;
+}
+
+/* What the store does not pick. */
+static bool is_wanted(const struct keys_found *found, const struct store_row *row,
+                      enum record_lease lease)
+{
+    const struct keys_wanted *wanted = found->wanted;
+    const struct record *record = &row->record;
+    bool doubted = record_in_doubt(record, lease) && lease != RECORD_LEASE_LIVE &&
+                   record->started_at < wanted->doubted_before;
+    if (wanted->doubted_before > 0 ? !doubted : !has_status(record, wanted->status))
+        return false;
     return !found->secret.at || (is_tenant(found, row->tenant) && is_once(found, row->once));
 }
 
@@ -75,7 +85,7 @@ static void add_row(void *argument, const struct store_row *row, enum record_lea
     /* Ids ascend: one that does not belongs to a batch that is applied again from its start. */
     if (found->last && row->id <= found->last->store.id)
         drop_slice(found);
-    if (found->n == found->wanted->limit || !is_wanted(found, row))
+    if (found->n == found->wanted->limit || !is_wanted(found, row, lease))
         return;
     struct keys_row *copy = arena_alloc(&found->arena, sizeof *copy);
     if (!copy) {
@@ -138,7 +148,7 @@ static struct store_list make_list(struct keys_found *found)
 static void set_slice(const struct keys_found *found, int64_t after, struct store_list *list)
 {
     bool picks = found->secret.at || found->wanted->status == KEYS_PENDING ||
-                 found->wanted->status == KEYS_RELEASED;
+                 found->wanted->status == KEYS_RELEASED || found->wanted->doubted_before > 0;
     int64_t rows = found->secret.at ? LOOSE_ROWS : SLICE_ROWS;
     list->after = after;
     list->up_to = after < INT64_MAX - rows ? after + rows : INT64_MAX;

@@ -560,7 +560,7 @@ def test_an_audit_of_many_acts_tells_every_one_once(gateway, upstream, keys):
      "Name: value"),
     (["resolve", "k1", "--token", "1", "--status", "200", "--header", "Content-Length: 1"],
      "not kept"),
-    (["forget", "k1", "--json"], "no option --json"),
+    (["forget", "k1", "--limit", "1"], "no option --limit"),
 ])
 def test_a_wrong_command_line_is_explained(arguments, said, tmp_path: Path):
     ran = run("keys", *arguments, env={**os.environ, "PAWL_STORE": str(tmp_path / "none")})

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Acts on all records of a rule that are in doubt. They are listed by status, in two walks in the
+ * order of their rows, so that finished records, of which there are many more, are not read. Where
+ * a call stopped is one number: the row, and which walk it was.
+ */
+#include "base/check.h"
+#include "base/nearest.h"
+#include "engine/keys.h"
+
+#define WALKS 2
+#define NAMES_MOST 1000 /* records looked at for a rule of a similar name */
+
+struct walk {
+    struct store *store;
+    const struct keys_many *many;
+    struct parker *parker;
+    struct keys_tally *tally;
+    int64_t number; /* which of WALKS */
+    size_t acts;
+    bool stopped; /* by the caller */
+};
+
+static void count(const struct keys_act *act, struct keys_tally *tally)
+{
+    int64_t left = keys_seconds_left(act->op.store_now, act->op.record.quiet_at);
+    switch (act->end) {
+    case KEYS_DONE:
+    case KEYS_SAME:
+        tally->settled++;
+        return;
+    case KEYS_EARLY:
+        tally->too_early++;
+        tally->seconds = left > tally->seconds ? left : tally->seconds;
+        return;
+    case KEYS_LIVE:
+    case KEYS_LATE:
+    case KEYS_STALE:
+    case KEYS_OPEN:
+        tally->changed++;
+        return;
+    }
+    UNREACHABLE();
+}
+
+static enum store_status act_on(struct walk *walk, const struct keys_row *row)
+{
+    KEYS_ACT_AUTO struct keys_act act = walk->many->act;
+    act.row = row;
+    act.op.token = row->store.record.token;
+    enum store_status status = keys_act(walk->store, &act, walk->parker);
+    if (status != STORE_DONE)
+        return status;
+    count(&act, walk->tally);
+    walk->acts++;
+    walk->tally->next = row->store.id * WALKS + walk->number;
+    walk->stopped = !walk->many->each(walk->many->argument, &act);
+    return STORE_DONE;
+}
+
+static enum store_status act_on_all(struct walk *walk, const struct keys_found *found)
+{
+    for (const struct keys_row *row = found->first; row && !walk->stopped; row = row->next) {
+        enum store_status status = act_on(walk, row);
+        if (status != STORE_DONE)
+            return status;
+    }
+    return STORE_DONE;
+}
+
+/* `*ret_ended`: it got to its end. */
+static enum store_status do_walk(struct walk *walk, bool *ret_ended)
+{
+    static const enum keys_status statuses[WALKS] = {KEYS_UNKNOWN, KEYS_PENDING};
+    KEYS_FOUND_AUTO struct keys_found found = {0};
+    struct keys_wanted wanted = {.tenant = walk->many->tenant,
+                                 .rule = walk->many->rule,
+                                 .status = statuses[walk->number],
+                                 .doubted_before = walk->many->before,
+                                 .after = walk->tally->next / WALKS,
+                                 .limit = walk->many->limit - walk->acts,
+                                 .scans = walk->many->scans};
+    enum store_status status = keys_list(walk->store, &wanted, walk->parker, &found);
+    if (status == STORE_DONE)
+        status = act_on_all(walk, &found);
+    if (status != STORE_DONE || walk->stopped)
+        return status;
+    *ret_ended = found.next == 0;
+    walk->tally->next = found.next * WALKS + walk->number;
+    return STORE_DONE;
+}
+
+enum store_status keys_act_on_many(struct store *store, const struct keys_many *many,
+                                   struct parker *parker, struct keys_tally *ret_tally)
+{
+    struct walk walk = {store, many, parker, ret_tally, many->after % WALKS, 0, false};
+    CHECK(many->limit > 0 && many->limit <= KEYS_MANY_MOST && many->before > 0);
+    *ret_tally = (struct keys_tally){.next = many->after};
+    while (walk.acts < many->limit && !walk.stopped) {
+        bool ended = false;
+        enum store_status status = do_walk(&walk, &ended);
+        if (status != STORE_DONE || !ended)
+            return status;
+        walk.number++;
+        ret_tally->next = walk.number < WALKS ? walk.number : 0;
+        if (ret_tally->next == 0)
+            break;
+    }
+    return STORE_DONE;
+}
+
+/* ---- the rule ---- */
+
+/* Of the oldest records' rules the one that is nearest; empty: none is near. */
+static struct slice nearest_rule(const struct keys_found *found, struct slice rule)
+{
+    size_t least = NEAREST_NAME_MAX;
+    struct slice best = slice_of(NULL);
+    for (const struct keys_row *row = found->first; row; row = row->next) {
+        size_t distance = nearest_distance(rule, row->store.rule);
+        if (distance >= least)
+            continue;
+        least = distance;
+        best = row->store.rule;
+    }
+    return nearest_is_near(rule, least) ? best : slice_of(NULL);
+}
+
+enum store_status keys_know_rule(struct store *store, struct slice rule, size_t scans,
+                                 struct parker *parker, struct buf *problem)
+{
+    KEYS_FOUND_AUTO struct keys_found of_rule = {0};
+    KEYS_FOUND_AUTO struct keys_found any = {0};
+    struct keys_wanted wanted = {.rule = rule, .limit = 1, .scans = scans};
+    enum store_status status = keys_list(store, &wanted, parker, &of_rule);
+    if (status != STORE_DONE || of_rule.n > 0 || of_rule.next != 0)
+        return status;
+    wanted = (struct keys_wanted){.limit = NAMES_MOST, .scans = scans};
+    status = keys_list(store, &wanted, parker, &any);
+    struct slice meant = nearest_rule(&any, rule);
+    buf_printf(problem, "no record is of the rule `%.*s`", SLICE_QUOTED(rule));
+    if (meant.len > 0)
+        buf_printf(problem, "; did you mean `%.*s`?", SLICE_QUOTED(meant));
+    return status;
+}
