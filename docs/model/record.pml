@@ -305,7 +305,7 @@ inline write(a) {
             rec.status = pending; rec.lease = none
         :: opk[a] == op_drop && (!rec.doubt || M == M_DROPDOUBT) -> /* a token is used up */
             bound[rec.life] = (rec.doubt -> bound[rec.life] : 0);
-            rec.next++; rec.token = rec.next; rec.serial = 0; rec.doubt = 0;
+            rec.next++; rec.token = rec.next; rec.serial = serial; rec.doubt = 0;
             rec.status = absent; rec.lease = none; rec.hash = 0; rec.outcome = 0
         :: opk[a] == op_lapse && rec.status == pending -> rec.lease = lapsed; doubter = a + 1
         :: opk[a] == op_lapse && rec.status == unknown -> skip
