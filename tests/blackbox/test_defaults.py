@@ -184,6 +184,21 @@ def test_default_policy_is_publish(gateway):
     assert (published.status, published.json["rules"][0]["name"]) == (200, "r")
 
 
+def test_default_once_rejects_a_duplicate(pawl, upstream):
+    gateway = pawl(RULE.replace("/refunds}", "/refunds, once: {key: '{body:/ref}'}}"))
+    assert mark(gateway.post("/refunds", {"ref": "a"}, key="k1")) == "stored"
+    other = gateway.post("/refunds", {"ref": "a"}, key="k2")
+    assert other.is_problem(409, "CONFLICT.idempotency.duplicate")
+    assert upstream.effects() == 1
+
+
+def test_default_cors_lets_pages_send_no_cookies(pawl):
+    gateway = pawl("cors: {origins: [https://shop.example]}\n" + RULE)
+    answer = gateway.post("/refunds", {}, headers=[("Origin", "https://shop.example")])
+    assert answer["Access-Control-Allow-Origin"] == "https://shop.example"
+    assert answer["Access-Control-Allow-Credentials"] is None
+
+
 def test_default_replay_cookies_is_false(gateway, upstream):
     upstream.then(say(201, {}, ("Set-Cookie", "s=1")))
     assert gateway.post("/refunds", {}, key="k1")["Set-Cookie"] == "s=1"
