@@ -41,9 +41,11 @@ def run(*arguments: str | Path, **more: Any) -> subprocess.CompletedProcess[str]
 
 
 def free_port() -> int:
-    """Below the range from which connections get theirs, so that none takes it during a restart."""
+    """Below the range from which connections get theirs, so that none takes it during a restart.
+    Processes of pytest-xdist, of which there are ten at most, have ranges of their own."""
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
     while True:
-        port = random.randint(10000, 32000)
+        port = 10000 + random.randrange(2200) * 10 + worker
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
