@@ -2,8 +2,8 @@
 /*
  * The SQLite backend, for its own files: sqlite_open.c, sqlite.c (transactions), sqlite_rows.c (one
  * record), sqlite_keys.c (which row a key names), sqlite_names.c (once values, bound keys),
- * sqlite_scan.c (many records), sqlite_audit.c (acts of operators). Schema and the figures behind
- * it: docs/decisions/0003-schema.md.
+ * sqlite_scan.c (many records), sqlite_audit.c (acts of operators), sqlite_vfs.c (how the
+ * write-ahead log is written). Schema and the figures behind it: docs/decisions/0003-schema.md.
  */
 #ifndef PAWL_STORE_SQLITE_H
 #define PAWL_STORE_SQLITE_H

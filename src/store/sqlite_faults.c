@@ -66,8 +66,11 @@ static int faults_read(sqlite3_file *file, void *to, int n, sqlite3_int64 at)
     return code ? code : behind(file)->pMethods->xRead(behind(file), to, n, at);
 }
 
+/* A process may die, and a disk fill up, in the midst of a write. */
 static int faults_write(sqlite3_file *file, const void *from, int n, sqlite3_int64 at)
 {
+    if (faults_of(file)->is_wal || faults_of(file)->is_main)
+        behind(file)->pMethods->xWrite(behind(file), from, n / 2, at);
     if (faults_of(file)->is_wal)
         CRASH_POINT(inside_commit);
     if (faults_of(file)->is_main)

@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "store/sqlite.h"
 #include "store/sqlite_faults.h"
+#include "store/sqlite_vfs.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -172,7 +173,7 @@ static bool connect(struct sqlite_backend *sqlite)
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
     int64_t format = 0;
     const char *problem = "out of memory";
-    if (sqlite3_open_v2(sqlite->path, &sqlite->db, flags, NULL) == SQLITE_OK) {
+    if (sqlite3_open_v2(sqlite->path, &sqlite->db, flags, sqlite_vfs_name()) == SQLITE_OK) {
         /* A start waits as long as a running store does. */
         int64_t busy_ms = sqlite->lock_span_us / CLOCK_US_PER_MS;
         sqlite3_busy_timeout(sqlite->db, busy_ms < INT_MAX ? (int)busy_ms : INT_MAX);
