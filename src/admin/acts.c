@@ -204,7 +204,7 @@ static bool parse(struct act *act, struct arena *arena, struct slice body, struc
 static void log_act(const struct session *session, const struct keys_act *act)
 {
     const struct admin *admin = session->admin;
-    struct slice secret = store_secret(admin->config.store);
+    const struct digest_key *key = store_digest_key(admin->config.store);
     const struct store_row *row = &act->row->store;
     const struct store_op *op = &act->op;
     struct log_line line;
@@ -213,9 +213,9 @@ static void log_act(const struct session *session, const struct keys_act *act)
     log_line_str(&line, "actor", act->actor);
     log_line_str(&line, "rule", row->rule);
     if (row->tenant.len > 0)
-        log_line_keyed(&line, "tenant_hash", secret, row->tenant);
+        log_line_keyed(&line, "tenant_hash", key, row->tenant);
     if (atomic_load(&admin->log_keys_hashed))
-        log_line_keyed(&line, "idempotency_key", secret, row->key);
+        log_line_keyed(&line, "idempotency_key", key, row->key);
     else
         log_line_str(&line, "idempotency_key", row->key);
     log_line_i64(&line, "token", op->token);
@@ -231,9 +231,9 @@ static void log_act(const struct session *session, const struct keys_act *act)
 static void tell_done(const struct session *session, const struct keys_act *act,
                       struct reply *reply)
 {
-    struct slice secret = store_secret(session->admin->config.store);
+    const struct digest_key *key = store_digest_key(session->admin->config.store);
     const struct store_op *op = &act->op;
-    struct keys_view view = {&act->row->store, &op->record, op->lease, op->store_now, NULL, secret};
+    struct keys_view view = {&act->row->store, &op->record, op->lease, op->store_now, NULL, key};
     reply->type = "application/json";
     buf_add_str(&reply->body, "{\"message\":");
     json_add_string(&reply->body, buf_slice(&act->what));
@@ -305,7 +305,7 @@ static bool tell_one(void *argument, const struct keys_act *act)
     log_act(many->session, act);
     if (many->keys.len > 0)
         buf_add_char(&many->keys, ',');
-    keys_add_act_json(&many->keys, act, store_secret(many->session->admin->config.store));
+    keys_add_act_json(&many->keys, act, store_digest_key(many->session->admin->config.store));
     return many->keys.len < MANY_REPLY_FULL && !many->session->admin->stopping;
 }
 

@@ -60,8 +60,9 @@ static bool presents_token(const struct session *session)
     if (!line || headers_count(headers, SLICE("Authorization")) != 1)
         return false;
     struct slice given = slice_trim(slice_cut(line->value, ' ', &scheme));
-    struct digest ours = digest_keyed(store_secret(config->store), &config->token, 1);
-    struct digest theirs = digest_keyed(store_secret(config->store), &given, 1);
+    const struct digest_key *key = store_digest_key(config->store);
+    struct digest ours = digest_keyed(key, &config->token, 1);
+    struct digest theirs = digest_keyed(key, &given, 1);
     return slice_eq_nocase(scheme, SLICE("Bearer")) && digest_eq(&ours, &theirs);
 }
 

@@ -125,11 +125,11 @@ void keys_leave(struct session *session)
 static void write_list(struct session *session, const struct keys_found *found, struct reply *reply)
 {
     int64_t now = store_now(session->admin->config.store);
-    struct slice secret = store_secret(session->admin->config.store);
+    const struct digest_key *key = store_digest_key(session->admin->config.store);
     reply->type = "application/json";
     buf_add_str(&reply->body, "{\"keys\":[");
     for (const struct keys_row *row = found->first; row; row = row->next) {
-        struct keys_view view = {&row->store, &row->store.record, row->lease, now, NULL, secret};
+        struct keys_view view = {&row->store, &row->store.record, row->lease, now, NULL, key};
         if (row != found->first)
             buf_add_char(&reply->body, ',');
         keys_add_json(&reply->body, &view, false);
@@ -196,8 +196,8 @@ void keys_answer_one(struct session *session, int64_t id, struct reply *reply)
     } else if (op.record.status == RECORD_ABSENT) {
         reply_problem(reply, 404, "the record has just gone");
     } else {
-        struct slice secret = store_secret(session->admin->config.store);
-        struct keys_view view = {&row->store, &op.record, op.lease, op.store_now, op.found, secret};
+        const struct digest_key *key = store_digest_key(session->admin->config.store);
+        struct keys_view view = {&row->store, &op.record, op.lease, op.store_now, op.found, key};
         reply->type = "application/json";
         keys_add_json(&reply->body, &view, true);
         buf_add_char(&reply->body, '\n');

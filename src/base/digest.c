@@ -59,33 +59,39 @@ struct digest digest_of(struct slice bytes)
     return digest_end(&stream);
 }
 
-/* RFC 2104: the key, padded to a block, each byte with `pad`. */
-static void start_padded(struct digest_stream *stream, struct slice key, unsigned char pad)
+/* RFC 2104: the secret, padded to a block, each byte with `pad`. */
+static void start_padded(struct digest_stream *stream, struct slice secret, unsigned char pad)
 {
     unsigned char block[BLOCK_SIZE] = {0};
-    if (key.len)
-        memcpy(block, key.at, key.len);
+    if (secret.len)
+        memcpy(block, secret.at, secret.len);
     for (size_t i = 0; i < sizeof(block); i++)
         block[i] ^= pad;
     digest_start(stream);
     digest_add(stream, slice_make(block, sizeof(block)));
 }
 
-struct digest digest_keyed(struct slice secret, const struct slice *parts, size_t n_parts)
+struct digest_key digest_key_of(struct slice secret)
 {
-    struct digest_stream stream;
-    struct digest short_key, inner;
+    struct digest_key key;
+    struct digest short_secret;
     if (secret.len > BLOCK_SIZE) {
-        short_key = digest_of(secret);
-        secret = slice_make(short_key.bytes, sizeof(short_key.bytes));
+        short_secret = digest_of(secret);
+        secret = slice_make(short_secret.bytes, sizeof(short_secret.bytes));
     }
-    start_padded(&stream, secret, 0x36);
+    start_padded(&key.inner, secret, 0x36);
+    start_padded(&key.outer, secret, 0x5c);
+    return key;
+}
+
+struct digest digest_keyed(const struct digest_key *key, const struct slice *parts, size_t n_parts)
+{
+    struct digest_stream inner = key->inner, outer = key->outer;
     for (size_t i = 0; i < n_parts; i++)
-        digest_add_sized(&stream, parts[i]);
-    inner = digest_end(&stream);
-    start_padded(&stream, secret, 0x5c);
-    digest_add(&stream, slice_make(inner.bytes, sizeof(inner.bytes)));
-    return digest_end(&stream);
+        digest_add_sized(&inner, parts[i]);
+    struct digest digest = digest_end(&inner);
+    digest_add(&outer, slice_make(digest.bytes, sizeof(digest.bytes)));
+    return digest_end(&outer);
 }
 
 void hex_encode(const void *bytes, size_t n, char *ret_text)

@@ -29,8 +29,15 @@ struct digest digest_end(struct digest_stream *stream);
 /* SHA-256 of `bytes`. */
 struct digest digest_of(struct slice bytes);
 
+/* A secret as HMAC takes it: made once, for all that is hashed with it. */
+struct digest_key {
+    struct digest_stream inner, outer;
+};
+
+struct digest_key digest_key_of(struct slice secret);
+
 /* HMAC over the parts, each after its 8-byte big-endian length. */
-struct digest digest_keyed(struct slice secret, const struct slice *parts, size_t n_parts);
+struct digest digest_keyed(const struct digest_key *key, const struct slice *parts, size_t n_parts);
 
 static inline bool digest_eq(const struct digest *a, const struct digest *b)
 {

@@ -2,7 +2,6 @@
 #include "base/log.h"
 #include "base/check.h"
 #include "base/clock.h"
-#include "base/digest.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/thread.h"
@@ -298,20 +297,20 @@ void log_line_hex(struct log_line *line, const char *name, const void *bytes, si
     buf_add_char(&line->buf, '"');
 }
 
-void log_line_keyed(struct log_line *line, const char *name, struct slice secret,
+void log_line_keyed(struct log_line *line, const char *name, const struct digest_key *key,
                     struct slice value)
 {
     char hex[LOG_KEYED_SIZE];
-    log_keyed_hex(name, secret, value, hex);
+    log_keyed_hex(name, key, value, hex);
     log_line_str(line, name, slice_of(hex));
 }
 
-void log_keyed_hex(const char *name, struct slice secret, struct slice value,
+void log_keyed_hex(const char *name, const struct digest_key *key, struct slice value,
                    char ret_hex[LOG_KEYED_SIZE])
 {
     _Static_assert(2 * KEYED_BYTES + 1 == LOG_KEYED_SIZE, "the text has room");
     const struct slice parts[] = {slice_of(name), value};
-    struct digest digest = digest_keyed(secret, parts, 2);
+    struct digest digest = digest_keyed(key, parts, 2);
     hex_encode(digest.bytes, KEYED_BYTES, ret_hex);
 }
 

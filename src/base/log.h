@@ -9,6 +9,7 @@
 #define PAWL_BASE_LOG_H
 
 #include "base/buf.h"
+#include "base/digest.h"
 
 #define LOG_LINE_MAX (16 * 1024)        /* bytes; a longer line is dropped and counted */
 #define LOG_FLUSH_US (INT64_C(2000000)) /* how long log_free waits for a slow reader */
@@ -62,12 +63,12 @@ void log_line_bool(struct log_line *line, const char *name, bool value);
 void log_line_hex(struct log_line *line, const char *name, const void *bytes, size_t n);
 /* A keyed hash in place of a value that the log must not show: 16 hex digits, by which lines about
  * the same value are found. */
-void log_line_keyed(struct log_line *line, const char *name, struct slice secret,
+void log_line_keyed(struct log_line *line, const char *name, const struct digest_key *key,
                     struct slice value);
 
 /* The same hash as text. */
 #define LOG_KEYED_SIZE 17
-void log_keyed_hex(const char *name, struct slice secret, struct slice value,
+void log_keyed_hex(const char *name, const struct digest_key *key, struct slice value,
                    char ret_hex[LOG_KEYED_SIZE]);
 
 /* Queues the line and frees it. */

@@ -25,8 +25,9 @@ static int list(const struct keys_options *options)
     if (!options->json)
         keys_print_table(stdout, &found, now);
     for (const struct keys_row *row = found.first; row && options->json; row = row->next) {
-        struct keys_view view = {&row->store, &row->store.record,         row->lease, now,
-                                 NULL,        store_secret(session.store)};
+        struct keys_view view = {&row->store, &row->store.record,
+                                 row->lease,  now,
+                                 NULL,        store_digest_key(session.store)};
         if (!keys_print_json(&view, false))
             return EXIT_UNAVAILABLE;
     }
@@ -80,7 +81,7 @@ static int show(const struct keys_options *options)
         code = EXIT_FINAL_ERROR;
     } else if (code == EXIT_DONE) {
         struct keys_view view = {&row->store,  &op.record, op.lease,
-                                 op.store_now, op.found,   store_secret(session.store)};
+                                 op.store_now, op.found,   store_digest_key(session.store)};
         code = print_shown(options, &view);
     }
     outcome_unref(op.found);

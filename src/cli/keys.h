@@ -86,7 +86,7 @@ void keys_add_name(struct buf *buf, const struct store_row *row);
 bool keys_print_json(const struct keys_view *view, bool whole);
 
 /* The same of an act on a record. */
-bool keys_print_act_json(const struct keys_act *act, struct slice secret);
+bool keys_print_act_json(const struct keys_act *act, const struct digest_key *key);
 
 /* ---- keys_settle.c ---- */
 

@@ -297,9 +297,9 @@ bool keys_print_json(const struct keys_view *view, bool whole)
     return print_object(&buf);
 }
 
-bool keys_print_act_json(const struct keys_act *act, struct slice secret)
+bool keys_print_act_json(const struct keys_act *act, const struct digest_key *key)
 {
     BUF_AUTO struct buf buf = buf_make(SIZE_MAX);
-    keys_add_act_json(&buf, act, secret);
+    keys_add_act_json(&buf, act, key);
     return print_object(&buf);
 }

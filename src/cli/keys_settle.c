@@ -22,7 +22,7 @@ static const int codes[] = {
 
 static int tell_json(struct keys_session *session, const struct keys_act *act)
 {
-    if (keys_print_act_json(act, store_secret(session->store)))
+    if (keys_print_act_json(act, store_digest_key(session->store)))
         return codes[act->end];
     fprintf(stderr, "pawl %s: done, but memory ran out\n", session->options->command);
     return EXIT_UNAVAILABLE;

@@ -51,19 +51,20 @@ struct digest engine_value_hash(const struct engine *engine, struct slice tenant
                                 struct slice text)
 {
     const struct slice parts[] = {SLICE("value"), tenant, rule, text};
-    return digest_keyed(store_secret(engine->store), parts, 4);
+    return digest_keyed(store_digest_key(engine->store), parts, 4);
 }
 
 void engine_name_once(const struct engine *engine, const struct attempt *attempt, struct slice text,
                       const struct slice *former, struct store_once *once)
 {
-    struct slice tenant = attempt->tenant, secret = store_secret(engine->store);
+    const struct digest_key *key = store_digest_key(engine->store);
+    struct slice tenant = attempt->tenant;
     once->text = text;
-    once->hash = store_once_hash(secret, tenant, attempt->rule, text);
+    once->hash = store_once_hash(key, tenant, attempt->rule, text);
     once->as_key = engine_key_hash(engine, tenant, attempt->rule, text);
     once->n_former = attempt->n_former;
     for (size_t i = 0; i < once->n_former; i++) {
-        once->former[i] = store_once_hash(secret, tenant, former[i], text);
+        once->former[i] = store_once_hash(key, tenant, former[i], text);
         once->former_as_key[i] = engine_key_hash(engine, tenant, former[i], text);
     }
 }

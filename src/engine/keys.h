@@ -62,8 +62,8 @@ struct keys_found {
     int64_t next;  /* row id after which to go on; 0: the end was reached */
     bool no_memory;
     const struct keys_wanted *wanted; /* while listing */
-    struct slice secret;              /* of the store, to hash tenants with; `.at` NULL: it picks
-                                         tenant and once value itself */
+    /* Of the store, to hash tenants with; NULL: it picks tenant and once value itself. */
+    const struct digest_key *digest_key;
 };
 #define KEYS_FOUND_AUTO __attribute__((cleanup(keys_found_fini)))
 
@@ -90,7 +90,7 @@ struct keys_view {
     enum record_lease lease;
     int64_t now;
     const struct outcome *outcome;
-    struct slice secret; /* of the store */
+    const struct digest_key *digest_key; /* of the store */
 };
 
 /* What log lines have in place of the tenant; empty without one. */
@@ -153,7 +153,7 @@ const char *keys_act_name(const struct keys_act *act);
 
 /* Appends one JSON object: the record as keys_add_json shows it, as it is afterwards (forgotten: as
  * it was), and what came of the act. */
-void keys_add_act_json(struct buf *buf, const struct keys_act *act, struct slice secret);
+void keys_add_act_json(struct buf *buf, const struct keys_act *act, const struct digest_key *key);
 
 /* ---- acts on many records: keys_many.c ---- */
 

@@ -84,7 +84,7 @@ struct slice keys_tenant_hash(const struct keys_view *view, char ret_hex[LOG_KEY
 {
     if (view->row->tenant.len == 0)
         return slice_of(NULL);
-    log_keyed_hex("tenant_hash", view->secret, view->row->tenant, ret_hex);
+    log_keyed_hex("tenant_hash", view->digest_key, view->row->tenant, ret_hex);
     return slice_of(ret_hex);
 }
 
@@ -209,7 +209,7 @@ void keys_add_json(struct buf *buf, const struct keys_view *view, bool whole)
     buf_add_char(buf, '}');
 }
 
-void keys_add_act_json(struct buf *buf, const struct keys_act *act, struct slice secret)
+void keys_add_act_json(struct buf *buf, const struct keys_act *act, const struct digest_key *key)
 {
     const struct store_op *op = &act->op;
     struct store_row row = act->row->store;
@@ -218,7 +218,7 @@ void keys_add_act_json(struct buf *buf, const struct keys_act *act, struct slice
                              .record = gone ? &row.record : &op->record,
                              .lease = gone ? act->row->lease : op->lease,
                              .now = op->store_now,
-                             .secret = secret};
+                             .digest_key = key};
     if (op->write == RECORD_WRITTEN && op->outcome)
         row.location = op->outcome->location;
     buf_add_char(buf, '{');

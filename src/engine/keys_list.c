@@ -46,7 +46,7 @@ static bool is_tenant(const struct keys_found *found, struct slice tenant)
     struct slice wanted = found->wanted->tenant;
     if (!wanted.at || slice_eq(wanted, tenant))
         return true;
-    log_keyed_hex("tenant_hash", found->secret, tenant, hex);
+    log_keyed_hex("tenant_hash", found->digest_key, tenant, hex);
     return tenant.len > 0 && slice_eq(wanted, slice_of(hex));
 }
 
@@ -73,7 +73,7 @@ static bool is_wanted(const struct keys_found *found, const struct store_row *ro
                    record->started_at < wanted->doubted_before;
     if (wanted->doubted_before > 0 ? !doubted : !has_status(record, wanted->status))
         return false;
-    return !found->secret.at || (is_tenant(found, row->tenant) && is_once(found, row->once));
+    return !found->digest_key || (is_tenant(found, row->tenant) && is_once(found, row->once));
 }
 
 /* ---- listing ---- */
@@ -132,7 +132,7 @@ static struct store_list make_list(struct keys_found *found)
         [KEYS_RELEASED] = RECORD_PENDING, [KEYS_COMPLETE] = RECORD_COMPLETE,
         [KEYS_FAILED] = RECORD_FAILED,    [KEYS_UNKNOWN] = RECORD_UNKNOWN};
     const struct keys_wanted *wanted = found->wanted;
-    bool loose = found->secret.at;
+    bool loose = found->digest_key;
     return (struct store_list){.tenant = loose ? slice_of(NULL) : wanted->tenant,
                                .rule = wanted->rule,
                                .key = wanted->key,
@@ -147,9 +147,9 @@ static struct store_list make_list(struct keys_found *found)
  * rows fit is said only where the store picks them all: else it would stop at ones that do not. */
 static void set_slice(const struct keys_found *found, int64_t after, struct store_list *list)
 {
-    bool picks = found->secret.at || found->wanted->status == KEYS_PENDING ||
+    bool picks = found->digest_key || found->wanted->status == KEYS_PENDING ||
                  found->wanted->status == KEYS_RELEASED || found->wanted->doubted_before > 0;
-    int64_t rows = found->secret.at ? LOOSE_ROWS : SLICE_ROWS;
+    int64_t rows = found->digest_key ? LOOSE_ROWS : SLICE_ROWS;
     list->after = after;
     list->up_to = after < INT64_MAX - rows ? after + rows : INT64_MAX;
     list->limit = picks ? (size_t)rows : found->wanted->limit - found->n;
@@ -222,7 +222,7 @@ static enum store_status list_all(struct store *store, struct keys_found *found,
     if (status != STORE_DONE || found->n > 0 ||
         !(wanted->once.len > 0 || may_be_hash(wanted->tenant)))
         return status;
-    found->secret = store_secret(store);
+    found->digest_key = store_digest_key(store);
     return list_slices(store, found, parker);
 }
 

@@ -335,21 +335,21 @@ static void add_ids(struct log_line *line, const struct client *client,
 /* `{payload}` may be the key, and of a short body the hash can be found by trying. */
 static void add_identity(struct log_line *line, const struct exchange *x)
 {
-    struct slice secret = store_secret(x->server->config->store);
+    const struct digest_key *key = store_digest_key(x->server->config->store);
     bool hashed = x->plan->settings.log_keys_hashed;
     log_line_str(line, "rule", x->rule->name);
     if (x->tenant.len > 0)
-        log_line_keyed(line, "tenant_hash", secret, buf_slice(&x->tenant));
+        log_line_keyed(line, "tenant_hash", key, buf_slice(&x->tenant));
     if (x->key.len > 0 && hashed)
-        log_line_keyed(line, "idempotency_key", secret, buf_slice(&x->key));
+        log_line_keyed(line, "idempotency_key", key, buf_slice(&x->key));
     else if (x->key.len > 0)
         log_line_str(line, "idempotency_key", buf_slice(&x->key));
     if (x->once.len > 0 && hashed)
-        log_line_keyed(line, "once", secret, buf_slice(&x->once));
+        log_line_keyed(line, "once", key, buf_slice(&x->once));
     else if (x->once.len > 0)
         log_line_str(line, "once", buf_slice(&x->once));
     if (x->payload_hex[0] && hashed)
-        log_line_keyed(line, "payload_hash", secret, slice_of(x->payload_hex));
+        log_line_keyed(line, "payload_hash", key, slice_of(x->payload_hex));
     else if (x->payload_hex[0])
         log_line_str(line, "payload_hash", slice_of(x->payload_hex));
 }

@@ -14,7 +14,7 @@ static bool has_shares(const struct exchange *x)
 static bool take_share(struct exchange *x, size_t limit)
 {
     struct slice tenant = buf_slice(&x->tenant);
-    struct digest digest = digest_keyed(store_secret(x->server->config->store), &tenant, 1);
+    struct digest digest = digest_keyed(store_digest_key(x->server->config->store), &tenant, 1);
     x->flight.tenant = peer_of_digest(&digest);
     x->flight.shares = peers_enter(x->server->shared->tenants, x->flight.tenant, limit);
     return x->flight.shares;

@@ -273,7 +273,7 @@ static void give_up(struct gateway *gateway)
 static void name_self(struct gateway *gateway)
 {
     struct slice purpose = SLICE("via");
-    struct digest digest = digest_keyed(store_secret(gateway->config.store), &purpose, 1);
+    struct digest digest = digest_keyed(store_digest_key(gateway->config.store), &purpose, 1);
     char hex[DIGEST_HEX_SIZE + 1];
     hex_encode(digest.bytes, DIGEST_SIZE, hex);
     snprintf(gateway->via, sizeof gateway->via, "pawl-%.8s", hex);

@@ -38,9 +38,9 @@ static void read_patience(struct exchange *x)
 /* A credential is never stored as it is: only its keyed hash (contract section 3). */
 static void hide_credential(struct exchange *x)
 {
-    struct slice secret = store_secret(x->server->config->store);
+    const struct digest_key *key = store_digest_key(x->server->config->store);
     struct slice shown = buf_slice(&x->tenant);
-    struct digest digest = digest_keyed(secret, &shown, 1);
+    struct digest digest = digest_keyed(key, &shown, 1);
     char hex[DIGEST_HEX_SIZE + 1];
     hex_encode(digest.bytes, DIGEST_SIZE, hex);
     buf_clear(&x->tenant);

@@ -66,8 +66,8 @@ enum backend_status memory_find_once(struct backend *backend, const struct diges
 
 static bool take_value(struct table *table, struct row *row)
 {
-    struct slice secret = slice_make((const char *)table->secret, sizeof table->secret);
-    row->once_hash = store_once_hash(secret, row->store.tenant, row->store.rule, row->store.once);
+    struct digest_key key = digest_key_of(slice_make(table->secret, sizeof table->secret));
+    row->once_hash = store_once_hash(&key, row->store.tenant, row->store.rule, row->store.once);
     struct row *before = find(table, (struct search){.once = &row->once_hash});
     if (before && !memory_log(table, UNDO_CHANGE, before))
         return false;

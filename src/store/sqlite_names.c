@@ -7,8 +7,8 @@
 
 static struct digest once_hash(const struct sqlite_backend *sqlite, const struct store_row *row)
 {
-    struct slice secret = slice_make((const char *)sqlite->backend.secret, DIGEST_SIZE);
-    return store_once_hash(secret, row->tenant, row->rule, row->once);
+    struct digest_key key = digest_key_of(slice_make(sqlite->backend.secret, DIGEST_SIZE));
+    return store_once_hash(&key, row->tenant, row->rule, row->once);
 }
 
 /* The name leads nowhere any more, if it led to `row`. */

@@ -10,6 +10,7 @@ struct store {
     struct committer *committer;
     struct thread thread;
     bool has_thread;
+    struct digest_key key;
 };
 
 struct store_config store_config_default(void)
@@ -23,12 +24,12 @@ struct store_config store_config_default(void)
     };
 }
 
-struct digest store_once_hash(struct slice secret, struct slice tenant, struct slice rule,
+struct digest store_once_hash(const struct digest_key *key, struct slice tenant, struct slice rule,
                               struct slice text)
 {
     /* A fourth part: no key has this hash. */
     const struct slice parts[] = {SLICE("once"), tenant, rule, text};
-    return digest_keyed(secret, parts, 4);
+    return digest_keyed(key, parts, 4);
 }
 
 static void run_committer(void *argument)
@@ -86,6 +87,7 @@ enum store_open_result store_open_over(const struct store_config *config, struct
         mem_free(store);
         return STORE_OPEN_FAILED;
     }
+    store->key = digest_key_of(store_secret(store));
     *ret_store = store;
     return STORE_OPENED;
 }
@@ -162,11 +164,16 @@ struct slice store_secret(const struct store *store)
     return slice_make(store->committer->backend->secret, DIGEST_SIZE);
 }
 
+const struct digest_key *store_digest_key(const struct store *store)
+{
+    return &store->key;
+}
+
 struct digest store_key_hash(const struct store *store, struct slice tenant, struct slice rule,
                              struct slice key)
 {
     const struct slice parts[] = {tenant, rule, key};
-    return digest_keyed(store_secret(store), parts, 3);
+    return digest_keyed(&store->key, parts, 3);
 }
 
 int64_t store_forgets(const struct store *store, int64_t *ret_seen_at)

@@ -213,8 +213,8 @@ struct store_once {
     bool keyless;     /* the client sent no key: the value is the record's name */
 };
 
-/* Names the holder of a once value: the secret is the store's. */
-struct digest store_once_hash(struct slice secret, struct slice tenant, struct slice rule,
+/* Names the holder of a once value: the key is the store's. */
+struct digest store_once_hash(const struct digest_key *key, struct slice tenant, struct slice rule,
                               struct slice text);
 
 /* A begin may bring the hashes of former names. When the record it names is gone, the first of them
@@ -313,6 +313,7 @@ int64_t store_now(const struct store *store);
 
 /* The secret that keys hashes of identities and credentials: 32 bytes, made with the store. */
 struct slice store_secret(const struct store *store);
+const struct digest_key *store_digest_key(const struct store *store);
 
 /* Which record: the keyed hash of (tenant, rule, key). */
 struct digest store_key_hash(const struct store *store, struct slice tenant, struct slice rule,

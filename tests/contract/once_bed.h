@@ -50,9 +50,9 @@ static inline const struct store_once *once_of(struct bed *bed, uint64_t value,
     static struct store_once once[HASHES];
     static size_t next;
     struct store_once *one = &once[next++ % HASHES];
-    struct slice secret = store_secret(bed->store);
+    const struct digest_key *key = store_digest_key(bed->store);
     *one = (struct store_once){.text = text_of(value),
-                               .hash = store_once_hash(secret, TENANT, RULE, text_of(value)),
+                               .hash = store_once_hash(key, TENANT, RULE, text_of(value)),
                                .as_key = key_of(1000 + value),
                                .reject = !sort->replay && !sort->acknowledge,
                                .acknowledge = sort->acknowledge,

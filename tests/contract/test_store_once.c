@@ -295,7 +295,7 @@ static void a_holder_under_a_former_name_of_the_rule_is_found(void **state)
     finish(bed, 1, take(bed, 1, 5, &rejects), "done");
     struct store_op op = begin(bed, 2, 5, &rejects);
     struct store_once renamed = *op.once;
-    renamed.hash = store_once_hash(store_secret(bed->store), TENANT, SLICE("new"), text_of(5));
+    renamed.hash = store_once_hash(store_digest_key(bed->store), TENANT, SLICE("new"), text_of(5));
     renamed.former[0] = op.once->hash;
     renamed.former_as_key[0] = key_of(1005);
     renamed.n_former = 1;

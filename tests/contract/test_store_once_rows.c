@@ -52,7 +52,7 @@ static struct store_op renamed(struct bed *bed, uint64_t key, uint64_t value,
 {
     struct store_op op = begin(bed, key, value, sort);
     struct store_once *once = (struct store_once *)(uintptr_t)op.once;
-    struct slice secret = store_secret(bed->store);
+    const struct digest_key *secret = store_digest_key(bed->store);
     once->former[0] = once->hash;
     once->former_as_key[0] = once->as_key;
     once->n_former = 1;
