@@ -3,6 +3,7 @@
 #include "base/slice.h"
 
 #include "base/check.h"
+#include "base/json_scan.h"
 #include "base/mem.h"
 #include "base/number.h"
 #include "base/utf8.h"
@@ -172,7 +173,11 @@ static bool scan_escape(struct reader *reader)
 static bool scan_string(struct reader *reader, bool *ret_escaped)
 {
     bool escaped = false;
-    while (reader->at < reader->end && *reader->at != '"') {
+    for (;;) {
+        struct slice rest = slice_make(reader->at, (size_t)(reader->end - reader->at));
+        reader->at += json_plain_length(rest);
+        if (reader->at == reader->end || *reader->at == '"')
+            break;
         unsigned char c = (unsigned char)*reader->at;
         if (c < 0x20)
             return fail(reader, JSON_SYNTAX);

@@ -92,7 +92,8 @@ void json_add_canonical_string(struct buf *buf, struct slice s);
  * that change the direction of writing. */
 bool json_is_legible(struct slice s);
 
-/* Appends `"name":` with a comma before it unless the last byte is '{' or '['. */
+/* Appends `"name":`, the name as it is (it is ours), with a comma before it unless the last byte is
+ * '{' or '['. */
 void json_add_name(struct buf *buf, const char *name);
 
 /* Appends a whole member: name and value. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/json.h"
+#include "base/json_scan.h"
 #include "base/utf8.h"
 
 /* The letter of a two-character escape, or '\0'. */
@@ -38,37 +39,20 @@ static void add_escape(struct buf *buf, char c)
     buf_add_char(buf, digits[(unsigned char)c & 0xF]);
 }
 
-static bool must_escape(char c)
-{
-    return (unsigned char)c < 0x20 || c == '"' || c == '\\';
-}
-
 void json_add_canonical_string(struct buf *buf, struct slice s)
 {
-    size_t plain = 0; /* where the run of unescaped bytes began */
     buf_add_char(buf, '"');
-    for (size_t i = 0; i < s.len; i++) {
-        if (!must_escape(s.at[i]))
-            continue;
-        buf_add(buf, s.at + plain, i - plain);
-        add_escape(buf, s.at[i]);
-        plain = i + 1;
+    while (s.len > 0) {
+        size_t n = json_unescaped_length(s);
+        if (n > 0)
+            buf_add(buf, s.at, n);
+        s = slice_skip(s, n);
+        if (s.len == 0)
+            break;
+        add_escape(buf, s.at[0]);
+        s = slice_skip(s, 1);
     }
-    if (s.len > plain)
-        buf_add(buf, s.at + plain, s.len - plain);
     buf_add_char(buf, '"');
-}
-
-/* How many bytes at the start stand for themselves: nearly always all of them. */
-static size_t plain_length(struct slice s)
-{
-    /* ASCII but for controls, '"' and the backslash. */
-    static const bool plain[256] = {
-        [0x20 ... 0x21] = true, [0x23 ... 0x5B] = true, [0x5D ... 0x7E] = true};
-    size_t n = 0;
-    while (n < s.len && plain[(unsigned char)s.at[n]])
-        n++;
-    return n;
 }
 
 /* The code point of two or three bytes of UTF-8; 0 of any other number. */
@@ -117,7 +101,7 @@ static size_t add_character(struct buf *buf, struct slice s)
         buf_add_str(buf, "\\ufffd");
     else if (misleads(code))
         buf_printf(buf, "\\u%04x", code);
-    else if (must_escape(s.at[0]) || s.at[0] == 0x7F)
+    else if (json_must_escape(s.at[0]) || s.at[0] == 0x7F)
         add_escape(buf, s.at[0]);
     else
         buf_add(buf, s.at, n);
@@ -128,7 +112,7 @@ void json_add_string(struct buf *buf, struct slice s)
 {
     buf_add_char(buf, '"');
     while (s.len > 0) {
-        size_t plain = plain_length(s);
+        size_t plain = json_plain_length(s);
         buf_add(buf, s.at, plain);
         s = slice_skip(s, plain);
         if (s.len > 0)
@@ -142,8 +126,9 @@ void json_add_name(struct buf *buf, const char *name)
     char last = buf->len > 0 ? buf->at[buf->len - 1] : '{';
     if (last != '{' && last != '[')
         buf_add_char(buf, ',');
-    json_add_string(buf, slice_of(name));
-    buf_add_char(buf, ':');
+    buf_add_char(buf, '"');
+    buf_add_str(buf, name);
+    buf_add_str(buf, "\":");
 }
 
 void json_add_text(struct buf *buf, const char *name, struct slice value)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/json.h"
+#include "base/json_scan.h"
 #include "base/utf8.h"
 
 #include <setjmp.h>
@@ -444,6 +445,34 @@ static void names_bring_their_commas(void **state)
     expect_text(buf_slice(&buf), SLICE("{\"a\":1,\"b\":{}}"));
 }
 
+/* Each byte at each place of a text, within words of eight and behind them. */
+static void every_byte_ends_a_run_or_not_wherever_it_stands(void **state)
+{
+    char text[] = "abcdefghijklmnopqrs";
+    const size_t len = sizeof text - 1;
+    (void)state;
+    for (size_t at = 0; at < len; at++) {
+        char before = text[at];
+        for (int byte = 0; byte < 256; byte++) {
+            bool escaped = byte < 0x20 || byte == '"' || byte == '\\';
+            text[at] = (char)byte;
+            struct slice s = slice_make(text, len);
+            assert_int_equal(json_unescaped_length(s), escaped ? at : len);
+            assert_int_equal(json_plain_length(s), escaped || byte >= 0x7F ? at : len);
+        }
+        text[at] = before;
+    }
+}
+
+/* The runs between escapes, and what follows the last one. */
+static void canonical_strings_keep_all_bytes_about_an_escape(void **state)
+{
+    BUF_AUTO struct buf buf = buf_make(4096);
+    (void)state;
+    json_add_canonical_string(&buf, SLICE("\"eight by\xC3\xA9te\\\\\n0123456789\x7F\""));
+    expect_text(buf_slice(&buf), SLICE("\"\\\"eight by\xC3\xA9te\\\\\\\\\\n0123456789\x7F\\\"\""));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -466,6 +495,8 @@ int main(void)
         cmocka_unit_test(written_strings_escape_what_they_must),
         cmocka_unit_test(what_a_terminal_obeys_or_shows_in_another_order_is_escaped),
         cmocka_unit_test(names_bring_their_commas),
+        cmocka_unit_test(every_byte_ends_a_run_or_not_wherever_it_stands),
+        cmocka_unit_test(canonical_strings_keep_all_bytes_about_an_escape),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
