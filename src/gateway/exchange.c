@@ -217,9 +217,10 @@ static void run(struct exchange *x, bool *ret_bypass)
 static struct exchange *exchange_new(struct client *client, const struct http_request *request,
                                      const struct rule_found *found)
 {
-    struct exchange *x = mem_zalloc(1, sizeof *x);
+    struct exchange *x = mem_alloc(sizeof *x);
     if (!x)
         return NULL;
+    memset(x, 0, offsetof(struct exchange, response.headers.hops));
     x->server = client->server;
     x->client = client;
     x->request = request;

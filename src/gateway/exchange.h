@@ -93,7 +93,6 @@ struct exchange {
     int64_t patience; /* boot time: until then the client waits; CLOCK_NEVER: its own affair */
     int64_t deadline; /* boot time: the exchange with the upstream ends */
     int64_t asked_us; /* what `authorize` took of the rule's timeout */
-    struct http_response response;
     struct http_conn *upstream; /* lent by the pool; NULL: none */
     struct answer answer;
     bool has_body;    /* it was read whole */
@@ -120,6 +119,7 @@ struct exchange {
     const char *outcome;    /* Idempotency-Status of the answer; NULL: none */
     bool acked;             /* it said no more than that it was done */
     const char *from_state; /* of the record when it was found; NULL: not looked at */
+    struct http_response response; /* last: the slots of its headers are not zeroed */
 };
 
 /* Runs a request that `found` says a rule covers. True: the connection may be used again. */
