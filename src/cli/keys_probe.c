@@ -217,7 +217,7 @@ static void fill_attempt(struct probe *probe)
 /* It was released between the look and this: as if it had not been acquired. */
 static int give_back(struct probe *probe, struct engine *engine)
 {
-    struct engine_act act = {.kind = STORE_RELEASE};
+    struct engine_act act = {.kind = ENGINE_RELEASE};
     struct parker *parker = &probe->session->parker.parker;
     engine_write(engine, &probe->attempt, &act, parker);
     if (!engine_wait(&probe->attempt, parker, clock_after(clock_boot_us(), KEYS_PATIENCE_US)))
@@ -242,13 +242,13 @@ static int acquire(struct probe *probe, struct engine *engine, bool *ret_acquire
         return keys_say(probe->session, probe->row, KEYS_LIVE,
                         "the record is in use; wait until its lease ends");
     case ENGINE_REPLAY:
-        outcome_unref(attempt->op.found);
-        return settled_already(probe, &attempt->op.record);
+        outcome_unref(attempt->result.found);
+        return settled_already(probe, &attempt->result.record);
     case ENGINE_RESULT_EXPIRED:
     case ENGINE_RESULT_NOT_KEPT:
-        return settled_already(probe, &attempt->op.record);
+        return settled_already(probe, &attempt->result.record);
     case ENGINE_OTHER_RECIPE:
-        mem_free(attempt->op.found_recipe);
+        mem_free(attempt->result.found_recipe);
         break;
     case ENGINE_MISMATCH:
     case ENGINE_OUTCOME_UNKNOWN:

@@ -101,16 +101,16 @@ bool engine_has_copy(struct engine *engine, const struct attempt *attempt)
     return found;
 }
 
-/* Fills what the store would say of the operation, as far as a copy can know. */
+/* Fills in what the store would say, as far as a copy can know. */
 static bool look_in_cache(struct engine *engine, struct attempt *attempt)
 {
     struct cached cached;
     int64_t now = store_now(engine->store);
     if (!get_copy(engine, attempt, now, &cached))
         return false;
-    attempt->op = (struct store_op){
+    attempt->op = (struct store_op){.row = cached.row};
+    attempt->result = (struct attempt_result){
         .found = cached.outcome,
-        .row = cached.row,
         .store_now = now,
         .record = {.status = cached.outcome->failed ? RECORD_FAILED : RECORD_COMPLETE,
                    .attempts = cached.attempts,
@@ -130,7 +130,7 @@ static void keep_in_cache(struct engine *engine, const struct attempt *attempt,
         return;
     outcome_drop_packed(outcome);
     struct cache_key key = cache_key_of(attempt, attempt->record_hash);
-    const struct record *record = &attempt->op.record;
+    const struct record *record = &attempt->result.record;
     struct cached cached = {.outcome = outcome,
                             .row = attempt->op.row,
                             .attempts = record->attempts,
@@ -143,12 +143,36 @@ static void keep_in_cache(struct engine *engine, const struct attempt *attempt,
 
 static void fill_op(struct attempt *attempt, enum store_op_kind kind)
 {
+    attempt->result = (struct attempt_result){0};
     attempt->op = (struct store_op){
         .kind = kind,
         .key_hash = attempt->record_hash,
         .row_hint = attempt->op.row,
         .token = attempt->token,
     };
+}
+
+/* Once it has ended. */
+static void take_result(struct attempt *attempt)
+{
+    struct store_op *op = &attempt->op;
+    attempt->result = (struct attempt_result){
+        .record = op->record,
+        .lease = op->lease,
+        .lease_left_us = op->lease_left_us,
+        .store_now = op->store_now,
+        .found = op->found,
+        .holds = op->holds,
+        .found_recipe = op->found_recipe,
+        .found_key = op->found_key,
+        .by_once = op->by_once,
+        .acknowledges = op->acknowledges,
+        .kept = op->kept,
+        .may_have_met = op->waits || op->status == STORE_NO_MEMORY,
+    };
+    op->found = NULL;
+    op->found_recipe = NULL;
+    op->found_key = NULL;
 }
 
 static void fill_begin(struct attempt *attempt, int64_t boot, int64_t deadline_us)
@@ -238,6 +262,7 @@ enum engine_verdict engine_begin(struct engine *engine, struct attempt *attempt,
 
     fill_begin(attempt, boot, deadline_us);
     store_run(engine->store, &attempt->op, parker, deadline_us);
+    take_result(attempt);
     if (attempt->op.status != STORE_DONE)
         return undecided(&attempt->op, parker);
 
@@ -247,8 +272,13 @@ enum engine_verdict engine_begin(struct engine *engine, struct attempt *attempt,
     if (verdict == ENGINE_PROCEED || verdict == ENGINE_PROBE)
         hold(attempt);
     if (verdict == ENGINE_REPLAY)
-        keep_in_cache(engine, attempt, attempt->op.found);
+        keep_in_cache(engine, attempt, attempt->result.found);
     return verdict;
+}
+
+bool engine_waits(const struct attempt *attempt)
+{
+    return store_op_waits(&attempt->op);
 }
 
 void engine_condemn(struct engine *engine, struct attempt *attempt, struct parker *parker)
@@ -262,12 +292,21 @@ bool engine_may_send(const struct attempt *attempt)
     return clock_boot_us() < attempt->send_by;
 }
 
+static const enum store_op_kind kinds[] = {
+    [ENGINE_FINISH] = STORE_FINISH,
+    [ENGINE_RELEASE] = STORE_RELEASE,
+    [ENGINE_RELEASE_SETTLED] = STORE_RELEASE_SETTLED,
+    [ENGINE_DROP] = STORE_DROP,
+    [ENGINE_DOUBT] = STORE_DOUBT,
+    [ENGINE_ASK] = STORE_ASK,
+};
+
 void engine_write(struct engine *engine, struct attempt *attempt, const struct engine_act *act,
                   struct parker *parker)
 {
     CHECK(attempt->token > 0);
-    fill_op(attempt, act->kind);
-    if (act->kind == STORE_ASK) {
+    fill_op(attempt, kinds[act->kind]);
+    if (act->kind == ENGINE_ASK) {
         random_bytes(attempt->begin.attempt_id, RECORD_ATTEMPT_ID_SIZE);
         attempt->op.begin = attempt->begin;
     }
@@ -299,7 +338,7 @@ static bool is_final(const struct record *record)
 /* Whether the doubt left the record unknown, and this attempt at it. */
 static enum engine_written asked(struct attempt *attempt)
 {
-    const struct record *record = &attempt->op.record;
+    const struct record *record = &attempt->result.record;
     if (!record_is_asking(record, &attempt->begin))
         return is_final(record) ? ENGINE_STALE : ENGINE_STORED;
     hold(attempt);
@@ -309,14 +348,16 @@ static enum engine_written asked(struct attempt *attempt)
 /* "Already" is our own write whose answer was lost, or somebody else's: the record says which. */
 static enum engine_written already(struct attempt *attempt)
 {
-    struct store_op *op = &attempt->op;
+    const struct store_op *op = &attempt->op;
+    struct attempt_result *result = &attempt->result;
+    const struct record *record = &result->record;
     if (op->kind != STORE_FINISH)
-        return is_final(&op->record) ? ENGINE_STALE : ENGINE_STORED;
-    bool same = op->record.http_status == op->http_status && op->record.kept == op->kept;
+        return is_final(record) ? ENGINE_STALE : ENGINE_STORED;
+    bool same = record->http_status == op->http_status && record->kept == op->kept;
     if (same && op->kept)
-        same = op->found && outcome_eq(op->found, op->outcome);
-    outcome_unref(op->found);
-    op->found = NULL;
+        same = result->found && outcome_eq(result->found, op->outcome);
+    outcome_unref(result->found);
+    result->found = NULL;
     return same ? ENGINE_STORED : ENGINE_STALE;
 }
 
@@ -324,6 +365,7 @@ enum engine_written engine_written(struct engine *engine, struct attempt *attemp
 {
     struct store_op *op = &attempt->op;
     CHECK(store_op_ended(op));
+    take_result(attempt);
     if (op->status != STORE_DONE)
         return ENGINE_LOST;
     if (op->kind == STORE_ASK && op->write != RECORD_STALE)

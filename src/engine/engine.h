@@ -11,7 +11,7 @@
  *                          |  stale: decide again                v
  *                          '-------------------- engine_write, engine_wait: stored
  *
- * With STORE_ASK the write is a new acquisition, for a probe (ENGINE_ASKS).
+ * With ENGINE_ASK the write is a new acquisition, for a probe (ENGINE_ASKS).
  *
  * engine_begin may be called again at any time after the attempt's last write ended: it is then a
  * new attempt id, as the protocol wants it.
@@ -45,6 +45,22 @@ void engine_name_once(const struct engine *engine, const struct attempt *attempt
 struct digest engine_value_hash(const struct engine *engine, struct slice tenant, struct slice rule,
                                 struct slice text);
 
+/* What a begin or an act came to: the record as it stands, and what belongs to it. */
+struct attempt_result {
+    struct record record;    /* RECORD_ABSENT: there is none */
+    enum record_lease lease; /* of that record, now */
+    int64_t lease_left_us;   /* of a live lease */
+    int64_t store_now;       /* when it was decided */
+    struct outcome *found;   /* a reference of the caller's, who unpacks its body; NULL: none */
+    bool holds;              /* `found` is held in attempt->room, by the caller (outcome_hold) */
+    char *found_recipe;      /* ENGINE_OTHER_RECIPE: the record's; mem_free */
+    char *found_key;         /* acquired under another key: the record's; mem_free */
+    bool by_once;            /* decided by the once value, not by the record of its own key */
+    bool acknowledges;       /* replay: its key was told no more than that it was done */
+    bool kept;               /* finish: its outcome could be kept */
+    bool may_have_met;       /* undecided: it has waited for a record, or may have met one */
+};
+
 /* One arrival. The caller's memory; texts and hashes are borrowed until it is done. */
 struct attempt {
     struct digest key_hash;
@@ -64,24 +80,27 @@ struct attempt {
     struct store_room room;    /* what an outcome to replay must fit into */
     int64_t wait_us;           /* how long to wait for a running first attempt; 0: not at all */
 
+    int64_t token;                /* after proceed and probe */
+    int64_t asked_at;             /* store time then: no probe looks earlier */
+    struct attempt_result result; /* of the last begin or act; all zero while one is under way */
+
+    /* the engine's own */
+    int64_t send_by;           /* boot time: the last moment at which a request may leave */
     bool uncached;             /* after a begin: the key alone does not say what it is told */
     struct digest record_hash; /* after a begin: names the record it was decided on */
-    int64_t token;             /* after proceed and probe */
-    int64_t asked_at;          /* store time then: no probe looks earlier */
-    int64_t send_by;           /* boot time: the last moment at which a request may leave */
-    struct store_op op;        /* the operation under way, and the results of the last one */
+    struct store_op op;        /* the last operation */
 };
 
 enum engine_verdict {
-    ENGINE_PROCEED, /* forward it under attempt->token and, where there is one, op.found_key */
-    ENGINE_PROBE,   /* ask the upstream under the same; found_key is the caller's (mem_free) */
-    ENGINE_REPLAY,  /* attempt->op.found: a reference of the caller's, who unpacks its body */
+    ENGINE_PROCEED, /* forward it under attempt->token and, where there is one, found_key */
+    ENGINE_PROBE,   /* ask the upstream under the same */
+    ENGINE_REPLAY,  /* tell result.found */
     ENGINE_MISMATCH,
     ENGINE_IN_PROGRESS,
     ENGINE_OUTCOME_UNKNOWN,
     ENGINE_RESULT_EXPIRED,
     ENGINE_RESULT_NOT_KEPT,
-    ENGINE_OTHER_RECIPE, /* attempt->op.found_recipe (mem_free): hash again, begin again */
+    ENGINE_OTHER_RECIPE, /* hash again by result.found_recipe, begin again */
     ENGINE_DUPLICATE,    /* another record holds the once value, and is complete */
     ENGINE_LIMITED,      /* too many wait, or are queued */
     ENGINE_NO_ROOM,      /* there is an outcome, which does not fit into attempt->room now */
@@ -94,11 +113,13 @@ enum engine_verdict {
 bool engine_has_copy(struct engine *engine, const struct attempt *attempt);
 
 /* Decides. Returns when decided, at `deadline_us` (boot time), or when the parker is interrupted;
- * what was being applied then is waited for, so that nothing is acquired unseen.
- * attempt->op.record, lease and lease_left_us describe the record as it stands; of a replay
- * from the cache only its status, its times and that it is kept. */
+ * what was being applied then is waited for, so that nothing is acquired unseen. Of a replay from
+ * the cache attempt->result.record has only its status, its times and that it is kept. */
 enum engine_verdict engine_begin(struct engine *engine, struct attempt *attempt,
                                  struct parker *parker, int64_t deadline_us);
+
+/* Whether a begin waits for another attempt at this moment. Its parker was woken then. */
+bool engine_waits(const struct attempt *attempt);
 
 /* The body that a begin found is damaged: see store_condemn. */
 void engine_condemn(struct engine *engine, struct attempt *attempt, struct parker *parker);
@@ -107,12 +128,22 @@ void engine_condemn(struct engine *engine, struct attempt *attempt, struct parke
 bool engine_may_send(const struct attempt *attempt);
 
 /* What an owner writes. */
+enum engine_act_kind {
+    ENGINE_FINISH,          /* its outcome */
+    ENGINE_RELEASE,         /* surely not done */
+    ENGINE_RELEASE_SETTLED, /* the same, found out by a probe: only once quiet */
+    ENGINE_DROP,            /* surely not done, and to be done elsewhere */
+    ENGINE_DOUBT,           /* nobody knows */
+    ENGINE_ASK,             /* the same, and acquires it for a probe */
+};
+
 struct engine_act {
-    enum store_op_kind kind;  /* STORE_FINISH, _RELEASE, _RELEASE_SETTLED, _DROP, _DOUBT, _ASK */
+    enum engine_act_kind kind;
     enum record_status final; /* finish */
     int http_status;          /* finish */
     int cause;                /* doubt: record_note_cause */
-    struct outcome *outcome;  /* finish: what is kept, borrowed until it ended; NULL: nothing is */
+    struct outcome *outcome;  /* finish: what is kept, packed (outcome_pack) and borrowed until it
+                                 ended; NULL: nothing is */
 };
 
 /* Submits the act under attempt->token. It is never refused and never given up while the process
@@ -125,9 +156,9 @@ bool engine_wait(struct attempt *attempt, struct parker *parker, int64_t deadlin
 
 enum engine_written {
     ENGINE_STORED, /* durable, or it was already so: it may be told */
-    ENGINE_ASKS,   /* STORE_ASK: the doubt is stored; probe under attempt->token, a new one */
+    ENGINE_ASKS,   /* ENGINE_ASK: the doubt is stored; probe under attempt->token, a new one */
     ENGINE_STALE,  /* the record says something else: decide again (invariant 12) */
-    ENGINE_EARLY,  /* "it did not happen" is not believed before attempt->op.record.quiet_at */
+    ENGINE_EARLY,  /* "it did not happen" is not believed before the record's quiet_at */
     ENGINE_LOST,   /* the store stopped: tell nothing */
 };
 

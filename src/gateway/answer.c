@@ -167,14 +167,14 @@ void answer_first(struct exchange *x, const struct answer *answer, const char *m
 /* What the record says of the first attempt. */
 static void tell_first(const struct exchange *x, struct problem *problem)
 {
-    const struct store_op *op = &x->attempt.op;
-    problem->first_status = op->record.http_status;
+    const struct attempt_result *result = &x->attempt.result;
+    problem->first_status = result->record.http_status;
     if (problem->error != ERROR_DUPLICATE)
         return;
-    if (op->found)
-        problem->first_location = op->found->location;
-    problem->first_at = op->record.created_at;
-    problem->window_ends_at = op->by_once ? op->record.once_until : op->record.gone_at;
+    if (result->found)
+        problem->first_location = result->found->location;
+    problem->first_at = result->record.created_at;
+    problem->window_ends_at = result->by_once ? result->record.once_until : result->record.gone_at;
 }
 
 static bool tells_first(enum error error)
@@ -190,10 +190,10 @@ static bool tells_operation(enum error error)
            error == ERROR_UPSTREAM_BROKE || error == ERROR_UPSTREAM_TIMEOUT;
 }
 
-static void tell_operation(const struct store_op *op, struct problem *problem)
+static void tell_operation(const struct attempt_result *result, struct problem *problem)
 {
-    const struct record *record = &op->record;
-    bool live = op->lease == RECORD_LEASE_LIVE;
+    const struct record *record = &result->record;
+    bool live = result->lease == RECORD_LEASE_LIVE;
     bool running =
         record->status == RECORD_PENDING && (live || problem->error == ERROR_IN_PROGRESS);
     if (!running && record->status != RECORD_UNKNOWN)
@@ -201,7 +201,7 @@ static void tell_operation(const struct store_op *op, struct problem *problem)
     problem->state = record_status_name(record->status);
     problem->attempt = record->attempts;
     problem->started_at = record->started_at;
-    problem->lease_left_ms = live ? op->lease_left_us / CLOCK_US_PER_MS : -1;
+    problem->lease_left_ms = live ? result->lease_left_us / CLOCK_US_PER_MS : -1;
 }
 
 /* Somebody is at the first request under this key, or nobody knows what it did. */
@@ -238,13 +238,13 @@ static void warn_of_derived_key(struct problem *problem)
 
 static void make_mismatch_exact(const struct exchange *x, struct problem *problem)
 {
-    enum record_status status = x->attempt.op.record.status;
+    enum record_status status = x->attempt.result.record.status;
     problem->status = x->rule->mismatch_status;
     if (status == RECORD_PENDING || status == RECORD_UNKNOWN)
         warn_of_open_first(problem);
     else if (!template_key_header(&x->rule->key))
         warn_of_derived_key(problem);
-    if (x->attempt.op.by_once)
+    if (x->attempt.result.by_once)
         warn_of_other_key(problem);
 }
 
@@ -253,7 +253,7 @@ static void make_mismatch_exact(const struct exchange *x, struct problem *proble
 static void make_unreached_exact(const struct exchange *x, struct problem *problem)
 {
     bool asked = x->owned && !x->unprotected;
-    if (asked && !x->at_store && !x->attempt.op.record.doubt)
+    if (asked && !x->at_store && !x->attempt.result.record.doubt)
         return;
     problem->safe_new_key = false;
     problem->hint = "This request did nothing, but an earlier one under the key may have. Retry "
@@ -263,7 +263,7 @@ static void make_unreached_exact(const struct exchange *x, struct problem *probl
 /* This exchange acquires nothing any more; its client's next request is another one. */
 static bool is_new_operation(const struct exchange *x)
 {
-    return x->attempt.begin.spent && x->attempt.op.record.status != RECORD_UNKNOWN;
+    return x->attempt.begin.spent && x->attempt.result.record.status != RECORD_UNKNOWN;
 }
 
 /* What the table says in general, the rule's policy and the record make exact. While an operation
@@ -289,14 +289,14 @@ static void make_exact(const struct exchange *x, struct problem *problem)
         problem_warn_unprotected(problem);
     if (tells_first(error))
         tell_first(x, problem);
-    if (tells_operation(error) && !x->unprotected && !x->at_store)
-        tell_operation(&x->attempt.op, problem);
+    if (tells_operation(error) && !x->unprotected)
+        tell_operation(&x->attempt.result, problem);
 }
 
 /* As the upstream sees it: with {window:} its begin stands behind it, once that is known. */
 static struct slice shown_key(struct exchange *x)
 {
-    bool known = !x->at_store && x->attempt.op.record.created_at > 0;
+    bool known = x->attempt.result.record.created_at > 0;
     return x->attempt.begin.window && known ? operation_key(x) : buf_slice(&x->key);
 }
 
@@ -308,17 +308,17 @@ static int64_t seconds_up(int64_t span_us)
 
 static void write_retry_after(struct exchange *x, enum error error, struct buf *head)
 {
-    const struct store_op *op = &x->attempt.op;
+    const struct attempt_result *result = &x->attempt.result;
     int64_t wait = x->plan->settings.retry_after_us;
     switch (error) {
     case ERROR_IN_PROGRESS:
-        if (op->lease_left_us > 0 && op->lease_left_us < wait)
-            wait = op->lease_left_us;
+        if (result->lease_left_us > 0 && result->lease_left_us < wait)
+            wait = result->lease_left_us;
         break;
     case ERROR_OUTCOME_UNKNOWN:
-        if (op->record.quiet_at <= op->store_now)
+        if (result->record.quiet_at <= result->store_now)
             return;
-        wait = op->record.quiet_at - op->store_now;
+        wait = result->record.quiet_at - result->store_now;
         break;
     case ERROR_UPSTREAM_UNAVAILABLE:
     case ERROR_STORE_UNAVAILABLE:
@@ -388,18 +388,18 @@ static void answer_gone(struct exchange *x)
 /* Who was told by the once value that it was done is told no more under its own key. */
 static enum rule_duplicate duplicate_policy(const struct exchange *x)
 {
-    const struct store_op *op = &x->attempt.op;
-    if (op->by_once)
+    const struct attempt_result *result = &x->attempt.result;
+    if (result->by_once)
         return x->rule->once.duplicate;
-    return op->acknowledges ? RULE_DUPLICATE_ACK : x->rule->duplicate;
+    return result->acknowledges ? RULE_DUPLICATE_ACK : x->rule->duplicate;
 }
 
 /* What a `failed` attempt was told is always told again: there is no effect to keep quiet about. To
  * reject or acknowledge a duplicate the first answer need not have been kept. */
 static void answer_duplicate(struct exchange *x, enum error not_kept)
 {
-    struct outcome *outcome = x->attempt.op.found;
-    bool failed = x->attempt.op.record.status == RECORD_FAILED;
+    struct outcome *outcome = x->attempt.result.found;
+    bool failed = x->attempt.result.record.status == RECORD_FAILED;
     switch (failed ? RULE_DUPLICATE_REPLAY : duplicate_policy(x)) {
     case RULE_DUPLICATE_REPLAY:
         if (!outcome)
@@ -434,11 +434,11 @@ static void add_difference(struct exchange *x, bool target, const char *lead, co
 
 static void answer_mismatch(struct exchange *x)
 {
-    const struct record *first = &x->attempt.op.record;
+    const struct record *first = &x->attempt.result.record;
     bool body = !digest_eq(&first->payload_hash, &x->attempt.begin.payload_hash);
     bool target = !digest_eq(&first->target_hash, &x->attempt.begin.target_hash);
     struct buf detail BUF_AUTO = buf_make(DETAIL_MAX);
-    if (x->attempt.op.by_once) {
+    if (x->attempt.result.by_once) {
         answer_error(
             x, ERROR_PAYLOAD_MISMATCH,
             SLICE("the operation was done before, by a request that differs from this one"), NULL);
@@ -483,7 +483,7 @@ void answer_verdict(struct exchange *x, enum engine_verdict verdict)
                      NULL);
         return;
     case ENGINE_RESULT_EXPIRED:
-        if (x->attempt.op.by_once || x->attempt.op.acknowledges)
+        if (x->attempt.result.by_once || x->attempt.result.acknowledges)
             answer_duplicate(x, ERROR_RESULT_EXPIRED);
         else
             answer_error(x, ERROR_RESULT_EXPIRED, slice_of(NULL), NULL);

@@ -45,9 +45,9 @@ void bodies_drop(struct exchange *x, struct outcome *outcome)
 
 enum engine_verdict bodies_hold_found(struct exchange *x, enum engine_verdict verdict)
 {
-    struct store_op *op = &x->attempt.op;
-    bool fits = !op->found || op->holds || bodies_hold(x, op->found);
-    op->holds = op->found;
+    struct attempt_result *result = &x->attempt.result;
+    bool fits = !result->found || result->holds || bodies_hold(x, result->found);
+    result->holds = result->found;
     if (fits)
         return verdict;
     bodies_drop_found(x);
@@ -56,11 +56,11 @@ enum engine_verdict bodies_hold_found(struct exchange *x, enum engine_verdict ve
 
 void bodies_drop_found(struct exchange *x)
 {
-    struct store_op *op = &x->attempt.op;
-    if (op->found)
-        bodies_drop(x, op->found);
-    op->found = NULL;
-    op->holds = false;
+    struct attempt_result *result = &x->attempt.result;
+    if (result->found)
+        bodies_drop(x, result->found);
+    result->found = NULL;
+    result->holds = false;
 }
 
 /* ---- packed ---- */
@@ -103,7 +103,7 @@ void bodies_pack(struct exchange *x, struct outcome *outcome)
 
 bool bodies_unpack_found(struct exchange *x)
 {
-    struct packing packing = {.outcome = x->attempt.op.found};
+    struct packing packing = {.outcome = x->attempt.result.found};
     run_packing(x, unpack, &packing);
     if (packing.result == OUTCOME_DAMAGED)
         engine_condemn(x->server->config->engine, &x->attempt, fiber_parker());

@@ -378,7 +378,7 @@ void exchange_note_origin(struct exchange *x)
 
 void exchange_note_state(struct exchange *x, enum engine_verdict verdict)
 {
-    const struct record *record = &x->attempt.op.record;
+    const struct record *record = &x->attempt.result.record;
     if (x->from_state)
         return;
     if (verdict == ENGINE_PROCEED)
@@ -391,7 +391,7 @@ void exchange_note_state(struct exchange *x, enum engine_verdict verdict)
 
 static void add_record(struct log_line *line, const struct exchange *x)
 {
-    const struct record *record = &x->attempt.op.record;
+    const struct record *record = &x->attempt.result.record;
     if (x->from_state)
         log_line_str(line, "from_state", slice_of(x->from_state));
     if (record->attempts > 0)

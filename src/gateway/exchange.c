@@ -33,7 +33,7 @@ static bool client_park(struct parker *parker, int64_t deadline_us)
 {
     struct exchange *x = ((struct client_parker *)parker)->exchange;
     struct fiber_source source = {&x->client->conn.io, FIBER_HANGUP};
-    if (store_op_waits(&x->attempt.op))
+    if (engine_waits(&x->attempt))
         flight_give_back(x);
     if (deadline_us == CLOCK_NEVER && clock_boot_us() >= x->parker.tell_at && !x->answered)
         tell_undecided(x);
@@ -58,8 +58,8 @@ void client_parker_init(struct client_parker *parker, struct exchange *x)
 
 static void take_holder_key(struct exchange *x)
 {
-    char *key MEM_AUTO = x->attempt.op.found_key;
-    x->attempt.op.found_key = NULL;
+    char *key MEM_AUTO = x->attempt.result.found_key;
+    x->attempt.result.found_key = NULL;
     x->holder_key = key ? arena_copy(&x->arena, slice_of(key)) : slice_of(NULL);
     x->holder_lost = key && !x->holder_key.at;
 }
@@ -101,8 +101,8 @@ static bool passes_by(const struct exchange *x, enum engine_verdict verdict)
 {
     bool in_time = !x->parker.parker.interrupted && clock_boot_us() < x->patience;
     bool undecided = verdict == ENGINE_STORE_DOWN || (verdict == ENGINE_GONE && in_time);
-    const struct store_op *op = &x->attempt.op;
-    bool met = x->owned || x->rehashed || op->waits || op->status == STORE_NO_MEMORY;
+    const struct attempt_result *result = &x->attempt.result;
+    bool met = x->owned || x->rehashed || result->may_have_met;
     bool open = !x->answered && !server_draining(x->server);
     return undecided && x->rule->store_down_pass && !met && open;
 }
@@ -120,7 +120,7 @@ static enum step act(struct exchange *x, enum engine_verdict verdict)
         take_holder_key(x);
         return own(x, probe_run);
     case ENGINE_OTHER_RECIPE: {
-        char *recipe MEM_AUTO = x->attempt.op.found_recipe;
+        char *recipe MEM_AUTO = x->attempt.result.found_recipe;
         x->rehashed = true;
         return identify_again(x, slice_of(recipe)) ? STEP_DECIDE : STEP_DONE;
     }

@@ -108,7 +108,7 @@ struct exchange {
     struct fate failure;
     struct answer failed;   /* with has_failure: the upstream's answer in doubt, if it gave one */
     bool goes_on;           /* the client was told before the exchange ended: it is recorded yet */
-    bool at_store;          /* attempt.op is the store's at this moment: its results are not read */
+    bool at_store;          /* its record is being decided on: what it was is not told */
     bool withdrawn;         /* the client was told that nothing was done: a claim is given back */
     bool answered;          /* the client has its answer, or is gone */
     bool keep_alive;        /* the client connection may go on afterwards */

@@ -10,7 +10,7 @@ static void write_head(struct exchange *x, struct buf *head)
         .ruled = true,
         .idempotency_key = upstream_key(x),
         .token = x->attempt.token,
-        .attempt = x->attempt.op.record.attempts,
+        .attempt = x->attempt.result.record.attempts,
         .has_length = true,
         .length = x->body.len,
     };
@@ -79,7 +79,7 @@ enum step forward_unprotected(struct exchange *x)
     x->unprotected = true;
     x->deadline = clock_after(clock_boot_us(), x->rule->timeout_us - x->asked_us);
     if (x->attempt.begin.window)
-        x->attempt.op.record.created_at = clock_wall_us(); /* its window is not known */
+        x->attempt.result.record.created_at = clock_wall_us(); /* its window is not known */
     write_head(x, &head);
     if (buf_ok(&head) && upstream_take(x, false, &end))
         end = upstream_exchange(x, x->request->method, buf_slice(&head), buf_slice(&x->body));

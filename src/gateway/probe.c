@@ -25,7 +25,7 @@ static bool write_head(struct exchange *x, struct buf *head)
         .ruled = true,
         .idempotency_key = upstream_key(x),
         .token = x->attempt.token,
-        .attempt = x->attempt.op.record.attempts,
+        .attempt = x->attempt.result.record.attempts,
     };
     head_write_request(head, method_get, buf_slice(&target), probe, &extra);
     return buf_ok(head);

@@ -17,16 +17,16 @@ static struct engine_act act_of(const struct exchange *x, struct fate fate)
     case FATE_COMPLETE:
     case FATE_FAIL:
         return (struct engine_act){
-            .kind = STORE_FINISH,
+            .kind = ENGINE_FINISH,
             .final = fate.write == FATE_FAIL ? RECORD_FAILED : RECORD_COMPLETE,
             .http_status = x->answer.status,
         };
     case FATE_RELEASE:
-        return (struct engine_act){.kind = x->probing ? STORE_RELEASE_SETTLED : STORE_RELEASE};
+        return (struct engine_act){.kind = x->probing ? ENGINE_RELEASE_SETTLED : ENGINE_RELEASE};
     case FATE_DROP:
-        return (struct engine_act){.kind = STORE_DROP};
+        return (struct engine_act){.kind = ENGINE_DROP};
     case FATE_DOUBT:
-        return (struct engine_act){.kind = asks_at_once(x, fate) ? STORE_ASK : STORE_DOUBT,
+        return (struct engine_act){.kind = asks_at_once(x, fate) ? ENGINE_ASK : ENGINE_DOUBT,
                                    .cause = x->cause};
     case FATE_NOTHING:
         break;
@@ -37,7 +37,7 @@ static struct engine_act act_of(const struct exchange *x, struct fate fate)
 /* A live answer leaves only its tombstone. So does one for which there is no memory. */
 static struct outcome *outcome_of(struct exchange *x, const struct engine_act *act)
 {
-    if (act->kind != STORE_FINISH || !x->answer.whole)
+    if (act->kind != ENGINE_FINISH || !x->answer.whole)
         return NULL;
     struct outcome *outcome = outcome_new(act->http_status, act->final == RECORD_FAILED,
                                           buf_slice(&x->answer.kept), buf_slice(&x->answer.body));
@@ -59,10 +59,10 @@ static int64_t client_deadline(const struct exchange *x)
 
 /* The store does not take the write in the client's time. Only where there is an outcome it is told
  * of one; else of what is true whatever becomes of the write. */
-static void tell_untaken(struct exchange *x, struct fate fate, enum store_op_kind kind)
+static void tell_untaken(struct exchange *x, struct fate fate, enum engine_act_kind kind)
 {
     struct slice store = SLICE("the outcome could not be written to the record store");
-    if (kind == STORE_FINISH) {
+    if (kind == ENGINE_FINISH) {
         answer_error(x, ERROR_OUTCOME_NOT_STORED, store, NULL);
     } else if (clock_boot_us() >= x->patience) {
         x->goes_on = true;
@@ -82,7 +82,7 @@ static enum engine_written write_fate(struct exchange *x, struct fate fate)
     x->kept = act.outcome != NULL;
     if (act.outcome)
         (void)bodies_hold(x, act.outcome); /* never refused: the effect has happened */
-    if (act.kind == STORE_FINISH)
+    if (act.kind == ENGINE_FINISH)
         CRASH_POINT(before_outcome_commit);
     else if (fate.write == FATE_DOUBT)
         CRASH_POINT(before_doubt_commit);
@@ -95,7 +95,7 @@ static enum engine_written write_fate(struct exchange *x, struct fate fate)
         tell_untaken(x, fate, act.kind);
     x->at_store = false;
     enum engine_written written = engine_written(x->server->config->engine, &x->attempt);
-    x->kept = x->kept && x->attempt.op.kept;
+    x->kept = x->kept && x->attempt.result.kept;
     CRASH_POINT(after_outcome_commit);
     if (act.outcome)
         bodies_drop(x, act.outcome);

@@ -24,7 +24,7 @@ static struct slice with_window(struct exchange *x, struct slice key)
         buf_add_slice(&x->shown_key, key);
         buf_add_char(&x->shown_key, ':');
     }
-    buf_add_i64(&x->shown_key, x->attempt.op.record.created_at);
+    buf_add_i64(&x->shown_key, x->attempt.result.record.created_at);
     return buf_slice(&x->shown_key);
 }
 

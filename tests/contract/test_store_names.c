@@ -192,11 +192,11 @@ static enum engine_verdict begin(struct bed *bed, struct engine *engine, struct 
 }
 
 static enum engine_written write_done(struct bed *bed, struct engine *engine,
-                                      struct attempt *attempt, enum store_op_kind kind)
+                                      struct attempt *attempt, enum engine_act_kind kind)
 {
     struct outcome *outcome = outcome_new(201, false, SLICE(""), SLICE("done"));
     struct engine_act act = {.kind = kind, .final = RECORD_COMPLETE, .http_status = 201};
-    act.outcome = kind == STORE_FINISH ? outcome : NULL;
+    act.outcome = kind == ENGINE_FINISH ? outcome : NULL;
     engine_write(engine, attempt, &act, &bed->parker.parker);
     assert_true(engine_wait(attempt, &bed->parker.parker, CLOCK_NEVER));
     enum engine_written written = engine_written(engine, attempt);
@@ -210,10 +210,10 @@ static void an_attempt_writes_to_the_record_it_was_decided_on(void **state)
     struct engine *engine = engine_new(bed->store, 65536);
     struct attempt old = attempt_of(engine, "old"), new = attempt_of(engine, "new");
     assert_int_equal(begin(bed, engine, &old), ENGINE_PROCEED);
-    assert_int_equal(write_done(bed, engine, &old, STORE_RELEASE), ENGINE_STORED);
+    assert_int_equal(write_done(bed, engine, &old, ENGINE_RELEASE), ENGINE_STORED);
     assert_int_equal(begin(bed, engine, &new), ENGINE_PROCEED);
     assert_true(digest_eq(&new.record_hash, &old.key_hash));
-    assert_int_equal(write_done(bed, engine, &new, STORE_FINISH), ENGINE_STORED);
+    assert_int_equal(write_done(bed, engine, &new, ENGINE_FINISH), ENGINE_STORED);
     assert_int_equal(begin(bed, engine, &old), ENGINE_REPLAY);
     outcome_unref(old.op.found);
     assert_int_equal(check_counts(bed), 1);
@@ -226,13 +226,13 @@ static void no_replay_of_a_former_name_s_answer_outlives_its_record(void **state
     struct engine *engine = engine_new(bed->store, 65536);
     struct attempt old = attempt_of(engine, "old"), new = attempt_of(engine, "new");
     assert_int_equal(begin(bed, engine, &old), ENGINE_PROCEED);
-    assert_int_equal(write_done(bed, engine, &old, STORE_FINISH), ENGINE_STORED);
+    assert_int_equal(write_done(bed, engine, &old, ENGINE_FINISH), ENGINE_STORED);
     assert_int_equal(begin(bed, engine, &new), ENGINE_REPLAY);
     outcome_unref(new.op.found);
     struct attempt alone = new;
     alone.n_former = 0;
     assert_int_equal(begin(bed, engine, &alone), ENGINE_PROCEED);
-    assert_int_equal(write_done(bed, engine, &alone, STORE_RELEASE), ENGINE_STORED);
+    assert_int_equal(write_done(bed, engine, &alone, ENGINE_RELEASE), ENGINE_STORED);
     struct store_op forget = {.kind = STORE_FORGET, .key_hash = old.key_hash};
     run(bed, &forget);
     assert_int_equal(forget.write, RECORD_WRITTEN);

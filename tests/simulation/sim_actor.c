@@ -216,6 +216,8 @@ static void begin_by_engine(struct sim *sim, struct actor *actor)
     enum engine_verdict verdict =
         engine_begin(sim->procs[actor->proc].engine, &actor->attempt, &actor->parker,
                      sim->boot + (int64_t)sim_below(sim, 400 * MS));
+    actor->attempt.op.found =
+        actor->attempt.result.found; /* where an operation of its own has it */
     if (verdict == ENGINE_PROCEED || verdict == ENGINE_PROBE)
         hold(sim, actor, verdict == ENGINE_PROBE);
     else if (verdict == ENGINE_REPLAY)
@@ -253,7 +255,7 @@ static void move_beginning(struct sim *sim, struct actor *actor)
 
 /* ---- the exchange and its write ---- */
 
-static void write_act(struct sim *sim, struct actor *actor, enum store_op_kind kind)
+static void write_act(struct sim *sim, struct actor *actor, enum engine_act_kind kind)
 {
     actor->act.kind = kind;
     actor->phase = ACTOR_WRITING;
@@ -272,7 +274,7 @@ static void write_outcome(struct sim *sim, struct actor *actor)
     sim->reached[SIM_PROBE_FOUND] += actor->probing;
     if (sim->mutant == SIM_MUTANT_TOLD_EARLY)
         shadow_told(sim, actor->rule, actor->row, actor->act.outcome->body);
-    write_act(sim, actor, STORE_FINISH);
+    write_act(sim, actor, ENGINE_FINISH);
 }
 
 static void move_holding(struct sim *sim, struct actor *actor, size_t at)
@@ -281,7 +283,7 @@ static void move_holding(struct sim *sim, struct actor *actor, size_t at)
         return;
     if (!engine_may_send(&actor->attempt) && sim->mutant != SIM_MUTANT_SEND_UNCHECKED) {
         sim->reached[SIM_SEND_CHECK]++;
-        write_act(sim, actor, actor->probing ? STORE_DOUBT : STORE_RELEASE);
+        write_act(sim, actor, actor->probing ? ENGINE_DOUBT : ENGINE_RELEASE);
         return;
     }
     actor->answer = ANSWER_NONE;
@@ -306,11 +308,11 @@ static bool releases(const struct sim *sim, const struct actor *actor)
 }
 
 /* The owner probes in the same commit, as a client that waits for it has it done. */
-static enum store_op_kind doubt(struct sim *sim, const struct actor *actor)
+static enum engine_act_kind doubt(struct sim *sim, const struct actor *actor)
 {
     bool asks = !actor->probing && actor->attempt.begin.unknown == RECORD_UNKNOWN_PROBE &&
                 sim->mutant != SIM_MUTANT_OWN_PROBE && sim_below(sim, 4) != 0;
-    return asks ? STORE_ASK : STORE_DOUBT;
+    return asks ? ENGINE_ASK : ENGINE_DOUBT;
 }
 
 static void answered(struct sim *sim, struct actor *actor)
@@ -321,16 +323,16 @@ static void answered(struct sim *sim, struct actor *actor)
         return;
     case ANSWER_NOT_DONE:
         actor->attempt.begin.spent = false;
-        write_act(sim, actor, STORE_RELEASE);
+        write_act(sim, actor, ENGINE_RELEASE);
         return;
     case ANSWER_ELSEWHERE:
         actor->attempt.begin.spent = false;
         sim->dropping[actor->rule] = true;
-        write_act(sim, actor, STORE_DROP);
+        write_act(sim, actor, ENGINE_DROP);
         return;
     case ANSWER_NOT_FOUND:
         misdate(sim, actor);
-        write_act(sim, actor, STORE_RELEASE_SETTLED);
+        write_act(sim, actor, ENGINE_RELEASE_SETTLED);
         return;
     case ANSWER_FENCED:
         actor->attempt.begin.spent &= actor->probing; /* says nothing of what was probed */
@@ -339,7 +341,7 @@ static void answered(struct sim *sim, struct actor *actor)
     case ANSWER_DOUBT:
     case ANSWER_NONE:
         sim->reached[SIM_INCONCLUSIVE] += actor->probing;
-        write_act(sim, actor, releases(sim, actor) ? STORE_RELEASE : doubt(sim, actor));
+        write_act(sim, actor, releases(sim, actor) ? ENGINE_RELEASE : doubt(sim, actor));
         return;
     }
 }
@@ -350,7 +352,7 @@ static void move_exchange(struct sim *sim, struct actor *actor)
         return;
     bool leaves = sim->mutant == SIM_MUTANT_CANCEL_RELEASES && !actor->probing;
     if (leaves && sim_below(sim, 20) == 0)
-        write_act(sim, actor, STORE_RELEASE);
+        write_act(sim, actor, ENGINE_RELEASE);
     else if (actor->answer != ANSWER_NONE || sim->boot >= actor->timeout)
         answered(sim, actor);
 }
@@ -368,25 +370,25 @@ static void stored(struct sim *sim, struct actor *actor)
 {
     bool again = false;
     switch (actor->act.kind) {
-    case STORE_FINISH:
+    case ENGINE_FINISH:
         shadow_told(sim, actor->rule, actor->row, actor->act.outcome->body);
         break;
-    case STORE_RELEASE_SETTLED:
+    case ENGINE_RELEASE_SETTLED:
         again = true;
         actor->attempt.begin.spent = false;
         sim->reached[SIM_SETTLED]++;
         break;
-    case STORE_DOUBT:
+    case ENGINE_DOUBT:
         again = sim->mutant == SIM_MUTANT_OWN_PROBE && !actor->probing &&
                 actor->attempt.begin.unknown == RECORD_UNKNOWN_PROBE;
         break;
-    case STORE_DROP:
+    case ENGINE_DROP:
         sim->reached[SIM_DROP_IN_DOUBT] += actor->attempt.op.record.doubt;
         break;
     default:
         again = sim_below(sim, 2);
     }
-    if (again && sim->mutant == SIM_MUTANT_OWN_PROBE && actor->act.kind == STORE_DOUBT)
+    if (again && sim->mutant == SIM_MUTANT_OWN_PROBE && actor->act.kind == ENGINE_DOUBT)
         probe_under_own_token(sim, actor);
     else if (again && actor->rounds < ROUNDS_MOST)
         begin(sim, actor);
@@ -399,13 +401,13 @@ static void give_up_on_error(struct sim *sim, struct actor *actor)
     const struct proc *proc = &sim->procs[actor->proc];
     if (proc->errors == actor->errors || !store_withdraw(proc->store, &actor->attempt.op))
         return;
-    write_act(sim, actor, STORE_RELEASE);
+    write_act(sim, actor, ENGINE_RELEASE);
 }
 
 /* A stale owner answers what the record says (invariant 12). */
 static void stale(struct sim *sim, struct actor *actor)
 {
-    bool finish = actor->act.kind == STORE_FINISH;
+    bool finish = actor->act.kind == ENGINE_FINISH;
     sim->reached[finish ? SIM_STALE_FINISH : SIM_STALE_OTHER]++;
     if (finish && sim->mutant == SIM_MUTANT_STALE_TELLS) {
         shadow_told(sim, actor->rule, actor->row, actor->act.outcome->body);
@@ -418,7 +420,7 @@ static void stale(struct sim *sim, struct actor *actor)
 static void move_writing(struct sim *sim, struct actor *actor)
 {
     struct store_op *op = &actor->attempt.op;
-    bool finish = actor->act.kind == STORE_FINISH;
+    bool finish = actor->act.kind == ENGINE_FINISH;
     if (!store_op_ended(op)) {
         if (finish && sim->mutant == SIM_MUTANT_ERROR_RELEASES)
             give_up_on_error(sim, actor);

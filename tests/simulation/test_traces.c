@@ -95,19 +95,19 @@ static enum engine_written writes(struct owner *owner, const struct engine_act *
 
 static enum engine_written doubts(struct owner *owner)
 {
-    return writes(owner, &(struct engine_act){.kind = STORE_DOUBT});
+    return writes(owner, &(struct engine_act){.kind = ENGINE_DOUBT});
 }
 
 static enum engine_written saw_nothing(struct owner *owner)
 {
-    return writes(owner, &(struct engine_act){.kind = STORE_RELEASE_SETTLED});
+    return writes(owner, &(struct engine_act){.kind = ENGINE_RELEASE_SETTLED});
 }
 
 static enum engine_written finishes(struct owner *owner, const char *body)
 {
     struct outcome *outcome = outcome_new(201, false, SLICE(""), slice_of(body));
     assert_non_null(outcome);
-    enum engine_written written = writes(owner, &(struct engine_act){.kind = STORE_FINISH,
+    enum engine_written written = writes(owner, &(struct engine_act){.kind = ENGINE_FINISH,
                                                                      .final = RECORD_COMPLETE,
                                                                      .http_status = 201,
                                                                      .outcome = outcome});
@@ -118,10 +118,10 @@ static enum engine_written finishes(struct owner *owner, const char *body)
 static void replays(struct owner *owner, const char *body)
 {
     assert_int_equal(begins(owner), ENGINE_REPLAY);
-    struct outcome *found = owner->attempt.op.found;
+    struct outcome *found = owner->attempt.result.found;
     assert_true(slice_eq(found->body, slice_of(body)));
     outcome_unref(found);
-    owner->attempt.op.found = NULL;
+    owner->attempt.result.found = NULL;
 }
 
 /* Under `token`, as seen when the operator looked. */
