@@ -13,7 +13,7 @@ enum column {
     COLUMN_STATUS,
     COLUMN_HTTP,
     COLUMN_TOKEN,
-    COLUMN_ATTEMPTS,
+    COLUMN_ACQUIRED,
     COLUMN_CREATED,
     COLUMN_TENANT,
     COLUMN_RULE,
@@ -65,7 +65,7 @@ static void add_cell(struct buf *cell, const struct keys_view *view, enum column
     case COLUMN_TOKEN:
         buf_add_i64(cell, view->record->token);
         return;
-    case COLUMN_ATTEMPTS:
+    case COLUMN_ACQUIRED:
         buf_add_i64(cell, view->record->attempts);
         return;
     case COLUMN_CREATED:
@@ -105,7 +105,7 @@ static void print_line(FILE *to, const struct keys_view *view, const size_t *wid
 
 void keys_print_table(FILE *to, const struct keys_found *found, int64_t now)
 {
-    static const char *const names[COLUMNS] = {"STATUS",  "HTTP",   "TOKEN", "TRIES",
+    static const char *const names[COLUMNS] = {"STATUS",  "HTTP",   "TOKEN", "ACQUIRED",
                                                "CREATED", "TENANT", "RULE",  "KEY"};
     size_t widths[COLUMNS];
     BUF_AUTO struct buf cell = buf_make(CELL_MAX);
@@ -253,7 +253,8 @@ void keys_print_record(const struct keys_view *view)
     print_fact("status:", slice_of(record_status_name(record->status)));
     print_lease(view);
     print_number("token:", record->token);
-    print_number("attempts:", record->attempts);
+    printf("%-14s%lld time%s, by attempts and probes\n", "acquired:", (long long)record->attempts,
+           record->attempts == 1 ? "" : "s");
     print_time("created:", record->created_at);
     print_time("started:", record->started_at);
     print_doubt(view);

@@ -102,8 +102,8 @@ def test_list_shows_what_the_store_holds_oldest_first(gateway, upstream, keys):
     assert rows[0]["token"] < rows[1]["token"] < rows[2]["token"]
     assert {row["lease"] for row in rows} == {None}
     heading, *lines = keys("list").stdout.splitlines()
-    assert heading.split() == ["STATUS", "HTTP", "TOKEN", "TRIES", "CREATED", "TENANT", "RULE",
-                               "KEY"]
+    assert heading.split() == ["STATUS", "HTTP", "TOKEN", "ACQUIRED", "CREATED", "TENANT",
+                               "RULE", "KEY"]
     assert [line.split()[0] for line in lines] == ["complete", "failed", "unknown"]
     assert [line.split()[-1] for line in lines] == ["k1", "k2", "k3"]
 
@@ -156,6 +156,21 @@ def test_a_record_and_its_log_line_name_the_tenant_by_one_hash(pawl):
     line = eventually(lambda: [line for line in gateway.log if line["event"] == "request"])[0]
     assert line["tenant_hash"] == shown["tenant_hash"]
     assert f"tenant hash:  {shown['tenant_hash']}" in Operator(gateway)("show", "k1").stdout
+
+
+def test_how_often_a_record_was_acquired_counts_probes_and_says_so(pawl, upstream):
+    gateway = pawl('''
+tenant: none
+rules:
+  - {name: a, match: POST /a, unknown: {probe: "GET /by/{key}"}}
+''')
+    upstream.then(closes(), say(500))
+    gateway.post("/a", {}, "k1")
+    keys = Operator(gateway)
+    assert keys.show("k1")["attempts"] == 2
+    assert "\nacquired:     2 times, by attempts and probes\n" in keys("show", "k1").stdout
+    heading, line = keys("list").stdout.splitlines()
+    assert line.split()[heading.split().index("ACQUIRED")] == "2"
 
 
 def test_a_known_outcome_names_no_policy_that_its_row_does_not_hold(pawl, upstream):
