@@ -70,7 +70,7 @@ bool guard_admits(const struct session *session, struct reply *reply)
 {
     const struct http_request *request = &session->request;
     if (headers_find(&request->headers, SLICE("Origin"))) {
-        reply_problem(reply, 403, "pages in browsers are not answered here");
+        reply_problem(reply, 403, "requests from web pages are refused here");
         return false;
     }
     if (session->admin->config.token.len > 0) {

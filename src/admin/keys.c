@@ -194,7 +194,7 @@ void keys_answer_one(struct session *session, int64_t id, struct reply *reply)
     if (op.status != STORE_DONE) {
         keys_refused(reply, op.status);
     } else if (op.record.status == RECORD_ABSENT) {
-        reply_problem(reply, 404, "the record has just gone");
+        reply_problem(reply, 404, "the record has just expired or been deleted");
     } else {
         const struct digest_key *key = store_digest_key(session->admin->config.store);
         struct keys_view view = {&row->store, &op.record, op.lease, op.store_now, op.found, key};

@@ -81,7 +81,7 @@ static bool send_reply(struct session *session, struct reply *reply)
     BUF_AUTO struct buf head = buf_make(HEAD_MAX);
     struct http_conn *conn = &session->conn;
     if (!buf_ok(&reply->body) || !buf_ok(&reply->fields))
-        reply_problem(reply, 500, "the answer is too large, or memory ran out");
+        reply_problem(reply, 500, "the response is too large, or memory ran out");
     bool keep = session->request.keep_alive && !reply->close && !session->admin->stopping &&
                 !http_conn_body_left(conn);
     write_head(&head, reply, keep);
@@ -114,7 +114,7 @@ bool session_read_body(struct session *session, struct buf *body, struct reply *
                       http_refusal_text(conn->refusal));
         return false;
     default:
-        reply_problem(reply, 408, "the body did not come in time");
+        reply_problem(reply, 408, "the body did not arrive in time");
         return false;
     }
 }
@@ -140,7 +140,7 @@ static bool serve_one(struct session *session)
                       http_refusal_text(conn->refusal));
     case HTTP_READ_TIMEOUT:
         session->request = (struct http_request){0};
-        return refuse(session, 408, "the head did not come in time");
+        return refuse(session, 408, "the request headers did not arrive in time");
     default:
         return false;
     }

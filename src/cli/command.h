@@ -52,41 +52,42 @@
     X(STORE, "store", 0, "PATH", NULL, 0, 0,                                                       \
       "the store (default: $PAWL_STORE, $XDG_STATE_HOME/pawl/pawl.db)")                            \
     X(STATUS, "status", 0, "S", KEYS_STATUS_NAMES, 0, 0, "of this status")                         \
-    X(LAPSED, "lapsed", 0, NULL, NULL, 0, 0, "pending, but the owner's lease is over")             \
+    X(LAPSED, "lapsed", 0, NULL, NULL, 0, 0, "pending, and the lease of its owner is over")        \
     X(UNKNOWN, "unknown", 0, NULL, NULL, 0, 0,                                                     \
       "all of --rule in doubt: unknown, lapsed, or released in doubt")                             \
     X(BEFORE, "before", 0, "T", NULL, 0, 0,                                                        \
-      "with --unknown: last tried before this time (2026-01-31T12:00:00Z)")                        \
+      "with --unknown: whose last attempt or probe began before this time (2026-01-31T12:00:00Z)") \
     X(TENANT, "tenant", 0, "T", NULL, 0, 0,                                                        \
-      "of this tenant, or the tenant_hash of a log line (\"\": of none)")                          \
+      "of this tenant, or of this tenant_hash of a log line (\"\": without a tenant)")             \
     X(RULE, "rule", 0, "R", NULL, 0, 0, "of this rule")                                            \
     X(KEY, "key", 0, "K", NULL, 0, 0, "with this key")                                             \
     X(ONCE, "once", 0, "VALUE", NULL, 0, 0,                                                        \
       "with this once value, as the log has it or as its client wrote it")                         \
-    X(LIMIT, "limit", 0, "N", NULL, 1, 1000000, "at most so many (default 1000)")                  \
+    X(LIMIT, "limit", 0, "N", NULL, 1, 1000000, "at most N of them (default 1000)")                \
     X(JSON, "json", 0, NULL, NULL, 0, 0, "as JSON, for programs")                                  \
     X(PRINT_BODY, "body", 0, NULL, NULL, 0, 0, "print the kept body, and nothing else")            \
     X(TOKEN, "token", 0, "N", NULL, 1, KEYS_TOKEN_MOST,                                            \
       "the token that `pawl keys show` printed; another one changes nothing")                      \
     X(FORCE, "force", 0, NULL, NULL, 0, 0,                                                         \
-      "even while the lease is live: its owner is surely dead")                                    \
-    X(HTTP_STATUS, "status", 0, "CODE", NULL, 200, 599, "it happened: the HTTP status")            \
+      "even if the record is in use: you are certain that its owner is dead")                      \
+    X(HTTP_STATUS, "status", 0, "CODE", NULL, 200, 599, "it happened, with this HTTP status")      \
     X(HEADER, "header", 'H', "H", NULL, 0, 0,                                                      \
-      "a header line, `Name: value`: of the answer (a JSON body has its Content-Type), or of the " \
+      "a header line, `Name: value`: of the response (a JSON body gets its Content-Type), or of "  \
+      "the "                                                                                       \
       "request that --probe sends")                                                                \
     X(BODY, "body", 0, "@FILE|TEXT", NULL, 0, 0,                                                   \
-      "the body of the answer; @FILE reads it from a file, @- from standard input")                \
+      "the body of the response; @FILE reads it from a file, @- from standard input")              \
     X(PROBE, "probe", 0, NULL, NULL, 0, 0,                                                         \
       "ask the service, by the probe of the record's rule in --config")                            \
     X(RELEASED, "released", 0, NULL, NULL, 0, 0, "it did not happen")                              \
     X(CANONICAL, "canonical", 'c', NULL, NULL, 0, 0,                                               \
       "print exactly the bytes that are hashed, and nothing more")                                 \
     X(CONTENT_TYPE, "content-type", 't', "TYPE", NULL, 0, 0,                                       \
-      "as the request would say (default application/json)")                                       \
+      "Content-Type of the body (default application/json)")                                       \
     X(HEADER_KEY, "key", 'k', "VALUE", NULL, 0, 0,                                                 \
       "print the key that this value of Idempotency-Key names")                                    \
     X(STRICT, "strict", 0, NULL, NULL, 0, 0,                                                       \
-      "only a quoted string is a key (`key_syntax: strict`)")                                      \
+      "take only a quoted string as a key (`key_syntax: strict`)")                                 \
     X(LISTEN, "listen", 0, "ADDRESS", NULL, 0, 0, "HOST:PORT (default 127.0.0.1:9000)")            \
     X(LEDGER, "ledger", 0, "FILE", NULL, 0, 0, "default ledger.jsonl")                             \
     X(FAULTS, "faults", 0, "LIST", NULL, 0, 0,                                                     \

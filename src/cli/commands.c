@@ -11,7 +11,7 @@
     }
 #define NOT_SETTLED                                                                                \
     {                                                                                              \
-        EXIT_FINAL_ERROR, "no such record, a stale token, or too late"                             \
+        EXIT_FINAL_ERROR, "no such record, a stale token, or it ended otherwise"                   \
     }
 #define WHICH_RECORD                                                                               \
     {                                                                                              \
@@ -19,11 +19,11 @@
     }
 #define NO_STORE                                                                                   \
     {                                                                                              \
-        EXIT_UNAVAILABLE, "no store"                                                               \
+        EXIT_UNAVAILABLE, "the store cannot be used"                                               \
     }
 #define NOT_YET                                                                                    \
     {                                                                                              \
-        EXIT_TRY_AGAIN, "not yet"                                                                  \
+        EXIT_TRY_AGAIN, "too early, or the record is in use"                                       \
     }
 
 static const struct command rows[COMMAND_COUNT] = {
@@ -33,8 +33,8 @@ static const struct command rows[COMMAND_COUNT] = {
          .synopsis = "-c FILE [-t] [--store PATH] [--demo]",
          .about =
              "Runs the gateway. SIGTERM and SIGINT stop accepting, let running requests end, and "
-             "exit 0; a second one ends it at once. SIGHUP reads the config again; a bad one "
-             "is refused, and the old one goes on.",
+             "exit 0; a second signal ends it at once. SIGHUP reads the config again; a bad "
+             "config is refused, and the old one stays in force.",
          .needs = FLAG_CONFIG,
          .flags = {FLAG_CONFIG, FLAG_TEST, FLAG_SERVE_STORE, FLAG_DEMO},
          .exits = {{EXIT_USAGE, NULL},
@@ -73,9 +73,9 @@ static const struct command rows[COMMAND_COUNT] = {
                      "KEY --token N --probe -c FILE [-H 'Authorization: ...']\n"
                      "--rule R --unknown --before T --status CODE | --released",
          .about =
-             "Settles a record whose outcome is unknown: with the answer that duplicates "
-             "shall get, or with \"it did not happen\", so that the next attempt does it.\n\n"
-             "--probe asks the service as a gateway would: 2xx is the answer, 404 says that it "
+             "Settles a record whose outcome is unknown: with the response that "
+             "duplicates get, or with \"it did not happen\", so that the next attempt does it.\n\n"
+             "--probe asks the service as a gateway would: 2xx is the response, 404 says that it "
              "did not happen, anything else leaves it unknown.",
          .operand = "KEY",
          .operands_most = 1,
@@ -93,8 +93,8 @@ static const struct command rows[COMMAND_COUNT] = {
          .synopsis = "KEY --token N [OPTIONS]\n--rule R --unknown --before T [OPTIONS]",
          .about =
              "Says that it did not happen, as `pawl keys resolve --released` does: the next "
-             "attempt does it. With --unknown all records of a rule that are in doubt, each by "
-             "its own token and once it is quiet; prints how many.",
+             "attempt does it. No record is released before its `quiet at`. With --unknown: "
+             "all records of a rule that are in doubt, each by its own token; prints how many.",
          .operand = "KEY",
          .operands_most = 1,
          .flags = {FLAG_TOKEN, FLAG_UNKNOWN, FLAG_BEFORE, FLAG_FORCE, WHICH, FLAG_JSON, FLAG_STORE},
@@ -103,9 +103,11 @@ static const struct command rows[COMMAND_COUNT] = {
         {.name = "keys forget",
          .summary = "delete a record",
          .synopsis = "KEY [OPTIONS]",
-         .about = "Deletes a record. Under its key the next request is a new operation. One whose "
-                  "outcome is open (pending, unknown) is forgotten by its token, and not before "
-                  "\"it did not happen\" can be known, as by `pawl keys release`; or with --force.",
+         .about =
+             "Deletes a record: the next request under its key is a new operation. A record "
+             "whose outcome is open (pending or unknown) needs its --token, and is not deleted "
+             "before its `quiet at`. --force deletes it all the same; its operation may then "
+             "happen twice.",
          .operand = "KEY",
          .operands_most = 1,
          .flags = {FLAG_TOKEN, FLAG_FORCE, WHICH, FLAG_JSON, FLAG_STORE},
@@ -139,14 +141,15 @@ static const struct command rows[COMMAND_COUNT] = {
          .exits = {{EXIT_FINAL_ERROR, "cannot write"},
                    {EXIT_USAGE, "usage, or FILE cannot be read"},
                    {EXIT_BAD_DATA, "not JSON, no key, or too large"}}},
-    [COMMAND_config] = {.name = "config",
-                        .summary = "explain the options of the config, or what one comes to",
-                        .synopsis = "SUBCOMMAND [OPTIONS]",
-                        .about = "What the options of the config mean, and what a config says.",
-                        .is_group = true},
+    [COMMAND_config] =
+        {.name = "config",
+         .summary = "describe options, or print the effective configuration",
+         .synopsis = "SUBCOMMAND [OPTIONS]",
+         .about = "Describes the options of the config, or prints the effective configuration.",
+         .is_group = true},
     [COMMAND_config_explain] =
         {.name = "config explain",
-         .summary = "every option with its default, or what a config makes of it",
+         .summary = "every option with its default, or the effective configuration",
          .synopsis = "[-c FILE] [--json] [OPTION]",
          .about = "Without FILE: every option with its default and what it is for, as YAML; or all "
                   "that there is to know of one OPTION.\n\n"
@@ -159,7 +162,7 @@ static const struct command rows[COMMAND_COUNT] = {
          .exits = {{EXIT_USAGE, NULL}}},
     [COMMAND_errors] =
         {.name = "errors",
-         .summary = "the errors that pawl answers with, and what to do about them",
+         .summary = "the errors that pawl responds with, and what to do about them",
          .synopsis = "[--json] [CODE]",
          .about = "Prints every `error_code`: its HTTP status, whether the same request under the "
                   "same key can end differently, whether a new key is safe, the exit code of "

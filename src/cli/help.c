@@ -119,7 +119,7 @@ void help_of_command(FILE *to, const struct command *command)
     fputc('\n', to);
     if (command->is_group) {
         print_commands(to, command);
-        fprintf(to, "\n`pawl help %s SUBCOMMAND` tells more.\n", command->name);
+        fprintf(to, "\n`pawl help %s SUBCOMMAND` says more.\n", command->name);
         return;
     }
     size_t column = flag_column(command);
@@ -135,7 +135,7 @@ void help_of_pawl(FILE *to)
           "answer.\n\nusage: pawl COMMAND [OPTIONS]\n\n",
           to);
     print_commands(to, NULL);
-    fputs("\n`pawl help COMMAND` tells more.\n", to);
+    fputs("\n`pawl help COMMAND` says more.\n", to);
 }
 
 /* The options that stand where a command does. */

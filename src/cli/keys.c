@@ -77,7 +77,7 @@ static int show(const struct keys_options *options)
     struct store_op op;
     code = keys_look(&session, row, &op);
     if (code == EXIT_DONE && op.record.status == RECORD_ABSENT) {
-        fprintf(stderr, "pawl %s: the record has just gone\n", options->command);
+        fprintf(stderr, "pawl %s: the record has just expired or been deleted\n", options->command);
         code = EXIT_FINAL_ERROR;
     } else if (code == EXIT_DONE) {
         struct keys_view view = {&row->store,  &op.record, op.lease,

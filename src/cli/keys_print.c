@@ -231,10 +231,10 @@ static void print_answer(const struct keys_view *view)
     print_time("completed:", record->completed_at);
     print_number("http status:", record->http_status);
     if (!view->outcome) {
-        print_fact("answer:", record->kept ? SLICE("expired") : SLICE("not kept"));
+        print_fact("response:", record->kept ? SLICE("expired") : SLICE("not kept"));
         return;
     }
-    printf("%-14s%zu bytes of body\n", "answer:", view->outcome->body.len);
+    printf("%-14s%zu bytes of body\n", "response:", view->outcome->body.len);
     print_fields(view->outcome->fields);
 }
 

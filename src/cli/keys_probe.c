@@ -272,17 +272,17 @@ static void describe_end(const struct ask *ask, char *what, size_t size)
 {
     static const char *const ends[] = {
         [EXCHANGE_NOT_SENT] = "the service could not be reached",
-        [EXCHANGE_BROKE] = "the service broke off its answer",
+        [EXCHANGE_BROKE] = "the service broke off its response",
         [EXCHANGE_TIMED_OUT] = "the service did not answer in time",
         [EXCHANGE_TOKEN_STALE] = "the service knows of a later attempt",
     };
     if (ask->end == EXCHANGE_ANSWERED && ask->status / 100 == 2)
         snprintf(what, size,
-                 "it happened, but its answer is larger than max_response_body; say "
+                 "it happened, but its response is larger than max_response_body; say "
                  "what it was by --status");
     else if (ask->end == EXCHANGE_ANSWERED)
         snprintf(what, size,
-                 "the service answered with HTTP status %d, which settles nothing; "
+                 "the service responded with HTTP status %d, which settles nothing; "
                  "still unknown",
                  ask->status);
     else

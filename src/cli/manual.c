@@ -285,7 +285,7 @@ void pages_config(struct buf *to, const char *date)
     add_paragraphs(to, "The config of `pawl serve` is one YAML file, without anchors, aliases, "
                        "merge keys and tags. `pawl serve -t -c FILE` says what is wrong with one, "
                        "and `pawl config explain -c FILE` what it comes to.\n\n"
-                       "A span of time is written as 150ms, 10s, 5m, 24h, 7d or forever; a size as "
+                       "A duration is written as 150ms, 10s, 5m, 24h, 7d or forever; a size as "
                        "512, 64KiB or 1MiB. Paths are relative to the file. ${NAME} in a value is "
                        "the environment's.\n\n"
                        "The first rule that matches a request is the one that holds for it. What "

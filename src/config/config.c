@@ -93,7 +93,7 @@ static void check_addresses(struct reader *reader)
     check_apart(reader, OPTION_upstream, &config->upstream, "admin", &config->admin);
     if (reader->token_readable)
         reader_warn(reader, WARNING_TOKEN_READABLE, reader->draft->set[OPTION_admin_token],
-                    "every user of this machine can read the file that it stands in (chmod o-r)");
+                    "every user of this machine can read the file that holds it (chmod o-r)");
 }
 
 /* Rules that protect ask for their own; where none does, the config says whose keys these are all

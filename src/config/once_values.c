@@ -4,7 +4,7 @@
 #include "config/reader.h"
 
 #define A_TEMPLATE "a template such as \"{body:/external_ref}\""
-#define AN_ONCE "{key: TEMPLATE, ttl: SPAN, duplicate: reject}"
+#define AN_ONCE "{key: TEMPLATE, ttl: DURATION, duplicate: reject}"
 
 static void read_once_key(struct reader *reader, const struct node *node, struct rule_once *once)
 {

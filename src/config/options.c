@@ -113,7 +113,7 @@ static void misplaced(struct reader *reader, const struct option *option, const 
     if (!buf_ok(&where))
         reader->scratch->failed = true;
     complaints_add(reader->errors, node->key_place, node->key,
-                   "does not belong here (it stands %.*s)", SLICE_ARG(buf_slice(&where)));
+                   "does not belong here (it belongs %.*s)", SLICE_ARG(buf_slice(&where)));
 }
 
 static void read_option(struct reader *reader, const struct option *option, const struct node *node)
@@ -176,8 +176,9 @@ static void print_options(struct buf *buf, unsigned where, unsigned not_where, c
 
 void config_options_print(struct buf *buf)
 {
-    buf_add_str(buf, "# Every option with its default. Spans: 150ms 10s 5m 24h 7d forever. Sizes: "
-                     "512 64KiB 1MiB.\n# ${NAME} in a value is the environment's.\n\n");
+    buf_add_str(buf,
+                "# Every option with its default. Durations: 150ms 10s 5m 24h 7d forever. Sizes: "
+                "512 64KiB 1MiB.\n# ${NAME} in a value is a variable of the environment.\n\n");
     print_options(buf, OPTION_TOP, 0, "");
     buf_add_str(buf, "\n# Of a rule, `name` and `match`, and `tenant` and `trust_tenant` where the "
                      "rule has its own:\n");

@@ -42,7 +42,7 @@
     X(log_keys, OPTION_TOP, config, log_keys_hashed, log_keys, 0, 0, "plain",                      \
       "idempotency keys in log lines: plain | hashed")                                             \
     X(tenant, OPTION_TOP | OPTION_RULE, rule_draft, rule.tenant, tenant, 0, 0, "(required)",       \
-      "template of whose keys these are; `none`: everybody shares them")                           \
+      "template of the tenant, whose keys never meet those of others; none: all clients are one")  \
     X(trust_tenant, OPTION_TOP | OPTION_RULE, rule_draft, rule.trust_tenant, bool, 0, 0, "false",  \
       "the layer in front of pawl sets the tenant, clients cannot")                                \
     X(secret, OPTION_TOP | OPTION_RULE, rule_draft, rule.secret, bool, 0, 0, "false",              \
@@ -53,18 +53,18 @@
       "[127.0.0.0/8, \"::1/128\"]",                                                                \
       "peers whose X-Forwarded-Proto, -Host, -Port and Forwarded are kept; others' are replaced")  \
     X(cors, OPTION_TOP, config, cors, cors, 0, 0, "(none)",                                        \
-      "browsers that may read the answers: {origins: [https://shop.example], credentials: false}") \
+      "origins whose pages may read the responses: {origins: [https://shop.example]}")             \
     X(policy, OPTION_TOP, config, policy_off, policy, 0, 0, "publish",                             \
-      "GET /.well-known/idempotency tells the rules: publish | off")                               \
+      "GET /.well-known/idempotency shows the rules: publish | off")                               \
     X(public_url, OPTION_TOP, config, public_url, public_url, 0, 0, "(none: relative)",            \
       "where clients find the gateway: links in its errors begin with it")                         \
     X(threads, OPTION_TOP, config, threads, count, 0, 256, "0", "loop threads; 0: one per core")   \
     X(drain_delay, OPTION_TOP, config, drain_delay_us, span, 0, HOUR, "0s",                        \
-      "after SIGTERM: serve on for so long, not ready, while balancers take notice")               \
+      "after SIGTERM: how long to serve on while /readyz fails, so that balancers notice")         \
     X(drain, OPTION_TOP, config, drain_us, span, 0, HOUR, "25s",                                   \
-      "after drain_delay: time that running exchanges have to end")                                \
+      "after drain_delay: how long running exchanges may take to end")                             \
     X(head_timeout, OPTION_TOP, config, head_timeout_us, span, MS, HOUR, "10s",                    \
-      "for a request's head, from its first byte")                                                 \
+      "for a request's header section, from its first byte")                                       \
     X(body_timeout, OPTION_TOP, config, body_timeout_us, span, MS, HOUR, "30s",                    \
       "for a ruled request's body; between two reads of any other")                                \
     X(idle_timeout, OPTION_TOP, config, idle_timeout_us, span, MS, DAY, "75s",                     \
@@ -72,7 +72,7 @@
     X(read_timeout, OPTION_TOP, config, read_timeout_us, span, MS, DAY, "75s",                     \
       "longest silence of the upstream without a rule, in a stream, and of a WebSocket")           \
     X(write_timeout, OPTION_TOP, config, write_timeout_us, span, MS, HOUR, "30s",                  \
-      "for a client to take its answer")                                                           \
+      "for a client to take its response")                                                         \
     X(connect_timeout, OPTION_TOP, config, connect_timeout_us, span, MS, HOUR, "5s",               \
       "to connect to the upstream")                                                                \
     X(upstream_idle, OPTION_TOP, config, upstream_idle_us, span, 0, HOUR, "1s",                    \
@@ -86,7 +86,7 @@
     X(max_connections_per_address, OPTION_TOP, config, max_per_address, count, 0, 1000000, "0",    \
       "client connections of one IPv4 address or IPv6 /64; 0: any number")                         \
     X(max_in_flight, OPTION_TOP, config, max_in_flight, count, 1, 1000000, "1024",                 \
-      "ruled requests in flight at one time; those that wait for their first do not count")        \
+      "ruled requests in flight at one time; waiting duplicates do not count")                     \
     X(max_in_flight_per_tenant, OPTION_TOP, config, max_per_tenant, count, 0, 1000000, "0",        \
       "ruled requests of one tenant in flight at one time; 0: any number")                         \
     X(max_waiting, OPTION_TOP, config, max_waiting, count, 0, 1000000, "10000",                    \
@@ -98,9 +98,9 @@
     X(cache, OPTION_TOP, config, cache, size, 0, 1024 * GIB, "32MiB",                              \
       "memory for recent outcomes; 0: off")                                                        \
     X(disk_reserve, OPTION_TOP, config, disk_reserve, disk_reserve, 1, 1024 * GIB, "auto",         \
-      "free space under which nothing new begins; auto: 64MiB, or 10 % of a small disk")           \
+      "free space below which no operation begins; auto: 64MiB, or 10 % of a small disk")          \
     X(allow, OPTION_TOP | OPTION_RULE, rule_draft, allowed, allow, 0, 0, "[]",                     \
-      "classes of warnings that are not shown: the names in brackets behind them")                 \
+      "classes of warnings that are not shown: each warning ends in its class, in brackets")       \
     X(defaults, OPTION_TOP, rule_draft, rule, defaults, 0, 0, "(none)",                            \
       "options that hold for every rule unless it says otherwise")                                 \
     X(rules, OPTION_TOP, config, rules, rules, 0, 0, "(none)",                                     \
@@ -115,10 +115,10 @@
     X(protect, SHARED, rule_draft, rule.protect, bool, 0, 0, "true",                               \
       "false: the route passes as if it had no rule")                                              \
     X(authorize, SHARED, rule_draft, rule.authorize, authorize, 0, 0, "(none)",                    \
-      "GET /path: asked with the caller's headers before anything begins; 2xx goes on")            \
+      "GET /path: sent with the caller's headers before anything begins; 2xx goes on")             \
     X(authorize_host, SHARED, rule_draft, rule.authorize_host, authority, 0, 0,                    \
       "(that of upstream:)",                                                                       \
-      "HOST[:PORT]: the Host under which authorize is asked, whatever the caller's was")           \
+      "HOST[:PORT]: the Host of authorize requests, whatever the caller's was")                    \
     X(key, SHARED, rule_draft, rule.key, key, 0, 0, "\"{header:Idempotency-Key}\"",                \
       "template of the key, such as \"{header:Idempotency-Key}\" or \"{body:/order_id}\"")         \
     X(require, SHARED, rule_draft, rule.require, bool, 0, 0, "true",                               \
@@ -131,29 +131,30 @@
       "(quoted under key_syntax: strict, else bare where it can be)",                              \
       "how the upstream gets a key, however it was sent: bare | quoted")                           \
     X(ttl, SHARED, rule_draft, rule.ttl_us, span, MS, CLOCK_NEVER, "24h",                          \
-      "how long an answer is kept, from its completion; forever is allowed")                       \
+      "how long a response is kept, from its completion; forever is allowed")                      \
     X(tombstone, SHARED, rule_draft, rule.tombstone_us, tombstone, 0, CLOCK_NEVER, "none",         \
-      "how much longer the record stays without its answer")                                       \
+      "how much longer the record stays, without its response")                                    \
     X(lease, SHARED, rule_draft, rule.lease_us, span, 100 * MS, HOUR, "30s",                       \
       "how long an attempt owns its record; renewed while it runs")                                \
     X(timeout, SHARED, rule_draft, rule.timeout_us, span, MS, HOUR, "30s",                         \
       "for the exchange with the upstream")                                                        \
     X(in_progress, SHARED, rule_draft, rule.in_progress_wait_us, in_progress, 0, HOUR,             \
-      "{wait: 10s}", "a duplicate of a running request: {wait: SPAN} | conflict")                  \
+      "{wait: 10s}", "a duplicate of a running request: {wait: DURATION} | conflict")              \
     X(unknown, SHARED, rule_draft, rule.unknown, unknown, 0, 0, "hold",                            \
       "outcome in doubt: hold | retry | {probe: \"GET /path/{key}\"}")                             \
     X(probe_status, SHARED, rule_draft, rule.probe_status, probe_status, 200, 299,                 \
-      "(the probe's own)", "status of an answer that a probe found")                               \
+      "(the probe's own)", "status of the kept response where a probe found that it was done")     \
     X(settle, SHARED, rule_draft, rule.settle_us, span, 0, DAY, "(the rule's timeout)",            \
       "how long to wait after the last possible send before trusting \"not found\"")               \
     X(remember, SHARED, rule_draft, remember, remember, 0, 0, "final",                             \
-      "which answers are the outcome: final | success | all")                                      \
+      "which responses are the outcome, kept and replayed: final | success | all")                 \
     X(not_done, SHARED, rule_draft, not_done, statuses, 0, 0, "[]",                                \
       "statuses that say it was surely not done: the key is released")                             \
     X(in_doubt, SHARED, rule_draft, in_doubt, statuses, 0, 0, "[]",                                \
       "statuses that leave it open whether it was done")                                           \
     X(once, OPTION_RULE, rule_draft, rule.once, once, 0, 0, "(none)",                              \
-      "what must happen once whatever key comes: {key: TEMPLATE, ttl: SPAN, duplicate: reject}")   \
+      "what must happen once whatever key comes: {key: TEMPLATE, ttl: DURATION, duplicate: "       \
+      "reject}")                                                                                   \
     X(duplicate, SHARED, rule_draft, rule.duplicate, duplicate, 0, 0, "replay",                    \
       "a repeat of what is complete: replay | reject | ack | {ack: 204}")                          \
     X(mismatch, SHARED, rule_draft, rule.mismatch_status, mismatch, 0, 0, "409",                   \
@@ -173,11 +174,11 @@
     X(max_request_body, SHARED, rule_draft, rule.max_request_body, size, 0, GIB, "1MiB",           \
       "a larger request is refused")                                                               \
     X(max_response_body, SHARED, rule_draft, rule.max_response_body, size, 0, GIB / 2, "1MiB",     \
-      "a larger answer passes and is not kept")                                                    \
+      "a larger response passes and is not kept")                                                  \
     X(keep_request, SHARED, rule_draft, rule.keep_request, size, 0, 16 * KIB, "0",                 \
       "how much of a request's body is stored until its outcome is known, for `pawl keys show`")   \
     X(stream, SHARED, rule_draft, rule.stream, bool, 0, 0, "false",                                \
-      "every answer passes live and none is kept: a duplicate gets 410")                           \
+      "every response passes as it comes and none is kept: a duplicate gets 410")                  \
     X(replay_cookies, SHARED, rule_draft, rule.replay_cookies, bool, 0, 0, "false",                \
       "keep Set-Cookie in replays")
 

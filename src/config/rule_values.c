@@ -72,7 +72,7 @@ OPTION_READER(in_progress)
 {
     size_t index;
     if (node->kind != NODE_MAP) {
-        if (reader_choice(reader, node, "conflict|{wait: SPAN}", &index))
+        if (reader_choice(reader, node, "conflict|{wait: DURATION}", &index))
             *(int64_t *)field = 0;
         return;
     }
@@ -115,7 +115,8 @@ OPTION_READER(authorize)
         return;
     rule->authorizes = !template_needs_body(&rule->authorize);
     if (!rule->authorizes)
-        complain(reader, node, SLICE("looks into the body"), "sources of the head, path or query");
+        complain(reader, node, SLICE("looks into the body"),
+                 "sources of the headers, path or query");
 }
 
 OPTION_READER(unknown)

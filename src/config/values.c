@@ -5,7 +5,7 @@
 
 #define RULE_NAME_MAX 100
 
-#define A_SPAN "a span of time such as 150ms, 10s, 24h or 7d"
+#define A_SPAN "a duration such as 150ms, 10s, 24h or 7d"
 #define A_SIZE "a size such as 512, 64KiB or 1MiB"
 
 static void add_size(struct buf *buf, uint64_t bytes)

@@ -85,10 +85,10 @@ const char *exit_code_text(enum exit_code code);
     X(UPSTREAM_UNAVAILABLE, "DEPENDENCY.unavailable", 503, "UNAVAILABLE", true, true, 69,          \
       "The service is not reachable", "Nothing was done. Retry with backoff under the same key.")  \
     X(UPSTREAM_BROKE, "TRANSIENT.upstream_broke", 502, "UPSTREAM_BROKE", true, false, 76,          \
-      "The service broke off its answer",                                                          \
+      "The service broke off its response",                                                        \
       "Repeat under the same key; do not start over under a new one.")                             \
     X(UPSTREAM_TIMEOUT, "DEPENDENCY.timeout", 504, "TIMEOUT", true, false, 124,                    \
-      "The service did not answer in time",                                                        \
+      "The service did not respond in time",                                                       \
       "Repeat under the same key; do not start over under a new one.")                             \
     X(OUTCOME_NOT_STORED, "DEPENDENCY.outcome_not_stored", 503, "OUTCOME_NOT_STORED", true, false, \
       69, "The outcome could not be stored yet",                                                   \
@@ -140,7 +140,7 @@ struct error_row {
 
 /* What the table says in general and a rule's policy makes exact: a note for readers of it. */
 #define PAWL_ERRORS_NOTE                                                                           \
-    "An answer is exact where this table is general. Under `unknown: hold` a request that broke "  \
+    "A response is exact where this table is general. Under `unknown: hold` a request that broke " \
     "off or\ntimed out after it was sent is not retryable; under a probe an unknown outcome is. "  \
     "While the first\nrequest under a key is not settled, no new key is safe."
 

@@ -313,7 +313,8 @@ static void append(struct builder *builder, struct fragment *whole, const struct
     whole->closed = whole->closed || next->closed;
 }
 
-static const char anchor_problem[] = "'^' stands only at the start of the pattern, '$' at its end";
+static const char anchor_problem[] =
+    "'^' is allowed only at the start of the pattern, '$' only at its end";
 
 static struct fragment read_branch(struct builder *builder, bool at_start)
 {

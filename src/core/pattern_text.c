@@ -44,7 +44,7 @@ static void scan_escape(struct scan *scan)
     if (c >= '1' && c <= '9')
         refuse(scan, "back-references are not taken");
     else if (!strchr(".[](){}*+?|^$\\/-", c) || c == '\0')
-        refuse(scan, "a backslash stands only before . [ ] ( ) { } * + ? | ^ $ / - and itself; "
+        refuse(scan, "a backslash is allowed only before . [ ] ( ) { } * + ? | ^ $ / - and itself; "
                      "write [0-9] for a digit, [A-Za-z0-9_] for a word character");
     else
         scan->rest = slice_skip(scan->rest, 2);

@@ -77,7 +77,7 @@ static bool read_method(struct match_compiler *compiler, struct slice method)
     if (SLICE_AMONG(method, safe))
         return complain(compiler, "GET, HEAD and OPTIONS need no rule: they always pass");
     if (SLICE_AMONG(method, refused))
-        return complain(compiler, "CONNECT and TRACE are always answered 405");
+        return complain(compiler, "CONNECT and TRACE always get 405");
     return complain(compiler,
                     "'%.*s' is not a method that a rule names (expected POST, PUT, PATCH, DELETE, "
                     "several of them as in POST,PUT /refunds, or * for every method that changes "

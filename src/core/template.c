@@ -194,7 +194,7 @@ static bool read_argument(struct compiler *compiler, const struct source_row *ro
         if (duration_parse(part->text, &part->window_us) && part->window_us > 0 &&
             part->window_us != CLOCK_NEVER)
             return true;
-        return complain(compiler, "\"%.*s\" is not a span of time such as 1h",
+        return complain(compiler, "\"%.*s\" is not a duration such as 1h",
                         SLICE_QUOTED(part->text));
     }
     return false;
@@ -223,7 +223,7 @@ static bool read_format(struct compiler *compiler, struct slice format, struct t
                 part->source == TEMPLATE_QUERY;
     if (!fits || compiler->use != TEMPLATE_FOR_KEY)
         return complain(compiler,
-                        "{%.*s}: a format stands only behind header, body, form, path "
+                        "{%.*s}: a format is allowed only behind header, body, form, path "
                         "or query in a key",
                         SLICE_QUOTED(part->written));
     if (slice_eq(name, SLICE("max")))
@@ -276,7 +276,7 @@ static bool literal_valid(struct compiler *compiler, struct slice text)
         if (c < ' ' || c > '~')
             return complain(compiler, "text outside braces is printable ASCII");
         if (probe && strchr(" \"#<>\\^`|", c))
-            return complain(compiler, "'%c' does not stand in a request target", c);
+            return complain(compiler, "'%c' is not allowed in a request target", c);
     }
     return true;
 }

@@ -77,7 +77,9 @@ static void explain(const struct config_address *address, int error, char **ret_
     buf_printf(&text, "cannot listen on %.*s:%u (`admin:`): ", SLICE_ARG(address->host),
                (unsigned)address->port);
     if (error == -EADDRINUSE)
-        buf_add_str(&text, "the address is in use; stop who uses it, or choose another `admin:`");
+        buf_add_str(
+            &text,
+            "the address is in use; stop the process that uses it, or choose another `admin:`");
     else if (error == -EACCES)
         buf_add_str(&text, "others can reach this address, or it is not ours; set `admin_token:`, "
                            "or choose one on loopback and a port above 1023");

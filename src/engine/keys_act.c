@@ -17,7 +17,7 @@ static void describe_done(const struct store_op *op, struct buf *what)
     else if (op->kind == STORE_RELEASE_SETTLED)
         buf_add_str(what, "released; the next attempt will do the operation");
     else
-        buf_printf(what, "resolved as %s with HTTP status %d; duplicates get this answer",
+        buf_printf(what, "resolved as %s with HTTP status %d; duplicates get this response",
                    record_status_name(op->record.status), op->http_status);
 }
 
@@ -39,7 +39,7 @@ static enum keys_end describe_already(const struct store_op *op, struct buf *wha
 static void describe_stale(const struct store_op *op, const char *force, struct buf *what)
 {
     if (record_is_gone(&op->record, op->store_now))
-        buf_add_str(what, "the record is gone; nothing was changed");
+        buf_add_str(what, "the record has expired or was deleted; nothing was changed");
     else if (op->token == 0)
         buf_printf(what,
                    "it is still %s: name its token, %lld, if you know that it did not happen, "
@@ -152,7 +152,7 @@ static bool make_fields(const struct keys_answer *answer, struct buf *problem, s
         outcome_keep_fields(&one, true, fields);
         if (!buf_ok(fields) || fields->len > before)
             continue;
-        buf_printf(problem, "%.*s is not kept with an answer", SLICE_ARG(one.at[0].name));
+        buf_printf(problem, "%.*s is not kept with a response", SLICE_ARG(one.at[0].name));
         return false;
     }
     if (answer->body.len > 0 && !headers_find(&answer->headers, SLICE("Content-Type")) &&
@@ -171,7 +171,7 @@ bool keys_make_outcome(const struct keys_answer *answer, struct buf *problem,
     if (!make_fields(answer, problem, &fields))
         return false;
     if (answer->body.len > 0 && (status == 204 || status == 304)) {
-        buf_printf(problem, "an answer with status %d has no body", status);
+        buf_printf(problem, "a response with status %d has no body", status);
         return false;
     }
     struct outcome *outcome =

@@ -243,7 +243,7 @@ const char *keys_status_text(enum store_status status)
     case STORE_NO_MEMORY:
         return "out of memory";
     case STORE_DEAD:
-        return "the store failed; look again what it holds";
+        return "the store failed; look again at what it holds";
     case STORE_DOWN:
     case STORE_FULL:
     case STORE_LIMITED:

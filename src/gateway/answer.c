@@ -209,7 +209,7 @@ static void warn_of_open_first(struct problem *problem)
 {
     problem->safe_new_key = false;
     problem->hint = "The first request under this key is not settled. Repeat it exactly, and start "
-                    "nothing new before its answer is known.";
+                    "nothing new before its response is known.";
 }
 
 /* Another key stands for the same operation, and it was done. */

@@ -60,7 +60,7 @@ static bool refuse_question(struct exchange *x, enum template_result result, str
     if (result != TEMPLATE_FORMAT)
         return refuse(x, ERROR_UPSTREAM_UNAVAILABLE,
                       "the request lacks what `authorize` asks with");
-    buf_add_str(&detail, "its value cannot stand in the path that `authorize` asks for: ");
+    buf_add_str(&detail, "its value cannot be written into the path of `authorize`: ");
     buf_add_slice(&detail, source);
     answer_error(x, ERROR_TENANT_MISSING, buf_slice(&detail), NULL);
     return false;

@@ -137,7 +137,7 @@ static bool refuse_look_alike(struct client *client, const struct http_request *
                               struct slice name)
 {
     BUF_AUTO struct buf detail = buf_make(DETAIL_MAX);
-    buf_add_str(&detail, "'_' stands in place of '-' in the name of a header that counts here: ");
+    buf_add_str(&detail, "a header that counts here is spelled with '_' in place of '-': ");
     buf_add_slice(&detail, slice_first(name, NAME_SHOWN));
     return refuse_request(client, request, ERROR_REQUEST_MALFORMED, buf_slice(&detail));
 }
@@ -248,8 +248,9 @@ static bool serve_head(struct client *client, struct http_request *request, stru
         refuse_malformed(client, request);
         return false;
     case HTTP_READ_TIMEOUT:
-        client_refuse(client, &(struct refusal){.error = ERROR_REQUEST_TIMEOUT,
-                                                .detail = SLICE("the head did not come in time")});
+        client_refuse(client, &(struct refusal){
+                                  .error = ERROR_REQUEST_TIMEOUT,
+                                  .detail = SLICE("the request headers did not arrive in time")});
         return false;
     default:
         if (client->makes_room)

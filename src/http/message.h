@@ -51,7 +51,7 @@ enum http_parse {
     X(FIELD_VALUE, 400, "a header field value holds a control byte or a misplaced tab")            \
     X(OBS_FOLD, 400, "a header field is folded over two lines")                                    \
     X(TOO_MANY_FIELDS, 431, "too many header fields")                                              \
-    X(HEAD_TOO_LARGE, 431, "the head of the message is too large")                                 \
+    X(HEAD_TOO_LARGE, 431, "the header section is too large")                                      \
     X(HOST, 400, "exactly one valid Host is required")                                             \
     X(CONTENT_LENGTH, 400, "Content-Length is not one decimal number")                             \
     X(TRANSFER_ENCODING, 400, "Transfer-Encoding is not exactly one `chunked`")                    \

@@ -23,7 +23,7 @@
     X(REQUESTS, "pawl_requests_total", COUNTER, "rule,outcome",                                    \
       "Answers to clients, each counted once, by rule and outcome.")                               \
     X(REQUEST_DURATION, "pawl_request_duration_seconds", HISTOGRAM, "rule",                        \
-      "From a request's head to its answer's head, waiting included.")                             \
+      "From a request's headers to its response's headers, waiting included.")                     \
     X(UPSTREAM_DURATION, "pawl_upstream_duration_seconds", HISTOGRAM, "rule",                      \
       "Of exchanges with the upstream, probes included.")                                          \
     X(UPSTREAM_RESPONSES, "pawl_upstream_responses_total", COUNTER, "class",                       \
@@ -44,7 +44,8 @@
       "Records past their time and still there, counted up to a bound.")                           \
     X(UNKNOWN_OLDEST, "pawl_unknown_oldest_seconds", GAUGE, "",                                    \
       "Age of the oldest record whose outcome is unknown; 0 without one.")                         \
-    X(STORE_UP, "pawl_store_up", GAUGE, "", "1 while the store takes new operations and answers.") \
+    X(STORE_UP, "pawl_store_up", GAUGE, "",                                                        \
+      "1 while the store takes new operations and responds.")                                      \
     X(STORE_QUEUED, "pawl_store_queued", GAUGE, "", "Operations that wait for the store.")         \
     X(STORE_FREE, "pawl_store_free_bytes", GAUGE, "",                                              \
       "Free space where the store lies; NaN where that is not known.")                             \
@@ -64,7 +65,7 @@
     X(LOG_DROPPED, "pawl_log_lines_dropped_total", COUNTER, "",                                    \
       "Log lines lost because the log's reader was too slow.")                                     \
     X(ADMIN_REFUSED, "pawl_admin_refused_total", COUNTER, "status",                                \
-      "Requests that the admin listener refused for who sent them.")                               \
+      "Requests that the admin listener refused because of their sender.")                         \
     X(RELOAD_OK, "pawl_config_last_reload_successful", GAUGE, "",                                  \
       "1 when the config as last read is the one in force.")                                       \
     X(RELOADS, "pawl_config_reloads_total", COUNTER, "result", "Reloads of the config.")           \

@@ -76,7 +76,7 @@ def test_the_reference_has_every_option_and_is_a_config(tmp_path):
 
 def test_one_option_is_told_with_range_default_and_place():
     text = explain("ttl")
-    assert text.startswith("ttl: how long an answer is kept")
+    assert text.startswith("ttl: how long a response is kept")
     assert re.findall(r"^  (\w+) +(.*)$", text, re.M) == [
         ("where", "in a rule or in defaults"), ("default", "24h"), ("range", "1ms to forever")]
     assert "range" not in explain("match") and "at the top" in explain("listen")

@@ -257,7 +257,7 @@ def test_a_record_whose_answer_expired_is_shown_until_its_tombstone_goes(gateway
     assert (shown["status"], shown["http_code"], shown["outcome"]) == ("complete", 201, None)
     assert shown["expires_at"] < shown["gone_at"]
     assert "complete,expired" in keys("list").stdout
-    assert "answer:       expired" in keys("show", "k1").stdout
+    assert "response:     expired" in keys("show", "k1").stdout
     gateway.clock.advance(3600)
     assert keys.list() == []
     assert keys("show", "k1").returncode == 1

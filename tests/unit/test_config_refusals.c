@@ -79,10 +79,10 @@ static void a_wrong_name_is_answered_with_the_nearest_right_one(void **state)
         {HEAD "unmatched: refus\n",
          "3:12: unmatched: ", "(did you mean 'refuse'? expected pass or refuse)"},
         {HEAD "defaults: {unknown: holdd}\n", "3:21: unknown: ", "did you mean 'hold'?"},
-        {HEAD "ttl: 5s\n", "3:1: ttl: ", "does not belong here (it stands in a rule or in "},
+        {HEAD "ttl: 5s\n", "3:1: ttl: ", "does not belong here (it belongs in a rule or in "},
         {HEAD "defaults: {name: a}\n",
-         "3:12: name: ", "does not belong here (it stands in a rule)"},
-        {HEAD "defaults: {drain: 1s}\n", "3:12: drain: ", "(it stands at the top)"},
+         "3:12: name: ", "does not belong here (it belongs in a rule)"},
+        {HEAD "defaults: {drain: 1s}\n", "3:12: drain: ", "(it belongs at the top)"},
         {HEAD "defaults: {tenant: none}\n", "3:12: tenant: ", "at the top or in a rule"},
     };
     (void)state;
@@ -92,11 +92,11 @@ static void a_wrong_name_is_answered_with_the_nearest_right_one(void **state)
 static void values_of_the_wrong_kind_or_size_are_refused(void **state)
 {
     static const struct bad cases[] = {
-        {HEAD "drain: 10\n", "3:8: drain: ", "'10' is not valid here (expected a span of time"},
+        {HEAD "drain: 10\n", "3:8: drain: ", "'10' is not valid here (expected a duration"},
         {HEAD "drain: 10\n", "3:8: drain: ", ": add the unit)"},
         {HEAD "drain: 2h\n", "3:8: drain: ", "'2h' is out of range (expected 0 to 1h)"},
-        {HEAD "drain: [1s]\n", "3:8: drain: ", "is a list (expected a span of time"},
-        {HEAD "drain:\n", "3:7: drain: ", "has no value (expected a span of time"},
+        {HEAD "drain: [1s]\n", "3:8: drain: ", "is a list (expected a duration"},
+        {HEAD "drain:\n", "3:7: drain: ", "has no value (expected a duration"},
         {HEAD "drain: forever\n", "3:8: drain: ", "out of range"},
         {HEAD "cache: 32MB\n", "3:8: cache: ", "(expected a size such as"},
         {HEAD "cache: 2000GiB\n", "3:8: cache: ", "out of range (expected 0 to 1024GiB)"},
@@ -161,7 +161,8 @@ static void rules_that_cannot_hold_are_refused(void **state)
         {HEAD "rules:\n- {name: a, match: POST /a, authorize: POST /me}\n", "4:40: authorize: ",
          "(expected a request such as \"GET /tenants/{tenant}/access\", or none)"},
         {HEAD "rules:\n- {name: a, match: POST /a, authorize: \"GET /me/{body:/x}\"}\n",
-         "4:40: authorize: ", "looks into the body (expected sources of the head, path or query)"},
+         "4:40: authorize: ",
+         "looks into the body (expected sources of the headers, path or query)"},
         {HEAD "rules:\n- {name: a, match: POST /a, authorize: \"GET /me/{path:id}\"}\n",
          "4:40: authorize: ", "the path of rule 'a' has no {id}"},
         {HEAD "rules:\n- {name: a, match: POST /a}\n- {name: a, match: POST /b}\n",
@@ -200,8 +201,9 @@ static void values_of_rules_are_checked_where_they_stand(void **state)
          "3:21: unknown: ", "holds 0 names (expected one: probe)"},
         {HEAD "defaults: {unknown: \"{probe: REQUEST}\"}\n",
          "3:21: unknown: ", "not a valid value"},
-        {HEAD "defaults: {in_progress: {wait: 10}}\n", "3:32: wait: ", "a span of time"},
-        {HEAD "defaults: {in_progress: wait}\n", "3:25: in_progress: ", "conflict or {wait: SPAN}"},
+        {HEAD "defaults: {in_progress: {wait: 10}}\n", "3:32: wait: ", "a duration"},
+        {HEAD "defaults: {in_progress: wait}\n",
+         "3:25: in_progress: ", "conflict or {wait: DURATION}"},
         {HEAD "defaults: {payload: {include: []}}\n", "3:31: include: ", "is empty"},
         {HEAD "defaults: {payload: {exclude: [a]}}\n", "3:32: exclude: ", "a JSON pointer"},
         {HEAD "defaults: {payload: {exclude: /a}}\n", "3:31: exclude: ", "not a list of at most"},
@@ -211,7 +213,7 @@ static void values_of_rules_are_checked_where_they_stand(void **state)
         {HEAD "defaults: {key_format: uuid44}\n", "3:24: key_format: ", "did you mean 'uuid4'?"},
         {HEAD "defaults: {probe_status: 404}\n", "3:26: probe_status: ", "200 to 299"},
         {HEAD "defaults: {ttl: 0}\n", "3:17: ttl: ", "(expected 1ms to forever)"},
-        {HEAD "defaults: {tombstone: never}\n", "3:23: tombstone: ", "a span of time"},
+        {HEAD "defaults: {tombstone: never}\n", "3:23: tombstone: ", "a duration"},
     };
     (void)state;
     CHECK_BAD(cases);
@@ -270,7 +272,7 @@ static void one_wrong_default_is_told_once_however_many_rules_take_it(void **sta
     static const struct bad cases[] = {
         {HEAD "defaults: {lease: 1}\nrules:\n- {name: a, match: POST /a}\n"
               "- {name: b, match: POST /b}\n",
-         "3:19: lease: ", "a span of time"},
+         "3:19: lease: ", "a duration"},
     };
     (void)state;
     CHECK_BAD(cases);

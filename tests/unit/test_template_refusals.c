@@ -59,9 +59,9 @@ static void what_is_no_template_is_refused_with_a_reason(void **state)
         {TEMPLATE_FOR_KEY, "{form:}", "name is missing"},
         {TEMPLATE_FOR_KEY, "{method:x}", "written {method}"},
         {TEMPLATE_FOR_KEY, "{window:1h}", "names nothing"},
-        {TEMPLATE_FOR_KEY, "{route}{window:0}", "span"},
-        {TEMPLATE_FOR_KEY, "{route}{window:forever}", "span"},
-        {TEMPLATE_FOR_KEY, "{route}{window:1x}", "span"},
+        {TEMPLATE_FOR_KEY, "{route}{window:0}", "duration"},
+        {TEMPLATE_FOR_KEY, "{route}{window:forever}", "duration"},
+        {TEMPLATE_FOR_KEY, "{route}{window:1x}", "duration"},
         {TEMPLATE_FOR_KEY, "{route}{window:1h}{window:2h}", "at most one"},
         {TEMPLATE_FOR_KEY, "{route}{window:1h}{hour}", "expected one of them"},
         {TEMPLATE_FOR_KEY, "{date:UTC}{window:1h}", "expected one of them"},
@@ -71,7 +71,7 @@ static void what_is_no_template_is_refused_with_a_reason(void **state)
         {TEMPLATE_FOR_KEY, "{date:../UTC}", "name of a time zone"},
         {TEMPLATE_FOR_KEY, "{date:Europe Berlin}", "name of a time zone"},
         {TEMPLATE_FOR_KEY, "{date:/a~2}", "JSON pointer"},
-        {TEMPLATE_FOR_KEY, "{hour|uuid}", "a format stands only behind"},
+        {TEMPLATE_FOR_KEY, "{hour|uuid}", "a format is allowed only behind"},
         {TEMPLATE_FOR_KEY, "{hours}", "nearest is {hour}"},
         {TEMPLATE_FOR_TENANT, "{hour}", "cannot be part of a tenant"},
         {TEMPLATE_FOR_PROBE, "/x/{date:UTC}", "cannot be part of a probe"},
@@ -112,8 +112,8 @@ static void formats_and_cookies_stand_where_they_mean_something(void **state)
         {TEMPLATE_FOR_KEY, "{body:/id|max:x}", "number of bytes"},
         {TEMPLATE_FOR_KEY, "{body:/id|regex:(a}", "not closed"},
         {TEMPLATE_FOR_KEY, "{body:/id|regex:[a-z]{3}", "not closed"},
-        {TEMPLATE_FOR_KEY, "{payload|uuid}", "format stands only behind"},
-        {TEMPLATE_FOR_TENANT, "{header:X|uuid}", "format stands only behind"},
+        {TEMPLATE_FOR_KEY, "{payload|uuid}", "format is allowed only behind"},
+        {TEMPLATE_FOR_TENANT, "{header:X|uuid}", "format is allowed only behind"},
     };
     (void)state;
     expect_refused(rows, sizeof(rows) / sizeof(rows[0]));
