@@ -55,13 +55,14 @@ def test_replays_that_are_not_read_are_bounded_and_given_back(pawl, upstream):
     """found: A-M8, D-B5: sixty of them took 509 MiB."""
     gateway, admin = with_admin(pawl, CONFIG)
     upstream.default = Reply(201, b"x" * (8 * MIB - 1000))
-    keys = [f"k{i}" for i in range(60)]
+    keys = [f"k{i}" for i in range(20 if is_sanitized(gateway) else 60)]
     for key in keys:
         assert gateway.post("/refunds", {}, key=key)["Idempotency-Status"] == "stored"
     eventually(lambda: buffered(admin) == 0, "all of it")
     before = rss(gateway)
     clients = ask_and_not_read(gateway, keys)
-    eventually(lambda: admin.value("pawl_limited_total", reason="memory") >= 56, "refusals")
+    eventually(lambda: admin.value("pawl_limited_total", reason="memory") >= len(keys) - 4,
+               "refusals")
     assert 0 < buffered(admin) <= 32 * MIB
     if not is_sanitized(gateway):
         assert rss(gateway) - before < 80 * MIB

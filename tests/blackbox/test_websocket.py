@@ -10,6 +10,7 @@ from typing import Callable, Iterator
 import pytest
 
 from gateway import Gateway
+from upstream import shut
 from wire import PATIENCE, Broken, Client, Reader, Request, at_once, eventually, request_bytes
 
 CONFIG = """
@@ -70,6 +71,7 @@ class Echo:
         sock.sendall(self.farewell)
 
     def stop(self) -> None:
+        shut(self._listener)  # else who accepts might go on, at the next one's descriptor
         self._listener.close()
         for sock in self.sockets:
             sock.close()

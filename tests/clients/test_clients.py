@@ -19,7 +19,7 @@ from wire import PATIENCE, Later, Request, eventually
 
 HERE = Path(__file__).resolve().parent
 MODULES = Path(os.environ.get("PAWL_CLIENTS", HERE.parents[1] / "build/clients")) / "node_modules"
-RETRIES = "4"
+RETRIES = "8"  # more than a slow machine needs
 
 CONFIG = """
 tenant: "{header:Authorization}"

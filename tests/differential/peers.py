@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Iterator
 
 from gateway import Clock, Gateway, die_with_the_test, free_port
+from upstream import shut
 from hostile_requests import Case
 from wire import PATIENCE, Broken, Headers, Reader, eventually
 
@@ -74,7 +75,7 @@ ADDED = {"idempotency-token", "idempotency-attempt", "via", "x-forwarded-for", "
 
 # The rest of a larger request may take the answer with it: the connection is reset.
 LARGE = 16_000
-QUIET = 0.2
+QUIET = 1.0
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 STATUS = re.compile(rb"HTTP/1\.[01] (\d{3})[ \r]")
@@ -130,6 +131,7 @@ class Recorder:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def close(self) -> None:
+        shut(self._listener)
         self._listener.close()
 
     def _accept(self) -> None:

@@ -20,6 +20,7 @@ from wire import PATIENCE, Answer, Later, eventually
 pytestmark = pytest.mark.hooks
 
 EXIT_FAIL_STOP = 74
+LETTING_GO = 10  # seconds
 FAULTS_MOST = 40  # of one sweep; it ends where no fault fires any more
 ROUND = ("a", "b", "c")  # the operations of one round: some ten syncs
 needs_strace = pytest.mark.strace
@@ -57,17 +58,24 @@ class Injection(Traced):
         super().__init__(gateway, call, "-e", f"inject={call}:{how}",
                          *(["-P", str(only)] if only else []))
         self._is_lethal = "ENOSPC" not in how
+        self._met_its_end = False
 
     def __exit__(self, *_: object) -> None:
-        """strace must not be asked to let go of a process that is dying: both would hang."""
+        """strace must not be asked to let go of a process that is dying: both would hang. Where it
+        begins to die just then, the end of strace frees it."""
         if not self._is_lethal or not self.fired:
             self.process.send_signal(signal.SIGINT)
-        self.process.wait(PATIENCE)
+        try:
+            self.process.wait(LETTING_GO)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait(PATIENCE)
+            self._met_its_end = self._is_lethal
 
     @property
     def fired(self) -> bool:
         text = self.log.read_text("utf-8")
-        return "(INJECTED)" in text or "+++ killed" in text
+        return self._met_its_end or "(INJECTED)" in text or "+++ killed" in text
 
 
 @pytest.fixture(params=BY_KEY)
@@ -103,6 +111,8 @@ def sweep(operations: Operations, call: str, how: str) -> int:
         with Injection(gateway, call, f"{how}:when={n}") as injection:
             one_round(operations, n)
         fired = injection.fired
+        if fired:  # its sockets end a moment before it does
+            eventually(lambda: died(gateway), "its end")
         if died(gateway):
             assert fired
             if "KILL" in how:
@@ -169,11 +179,13 @@ def test_without_space_begins_are_refused_replays_go_on_and_it_recovers_by_itsel
 def test_an_outcome_without_space_is_withheld_until_it_is_stored(operations):
     gateway = operations.gateway
     gate = operations.upstream.hold()
-    operations.sent["k0"] = ({"of": "k0"}, (("X-Request-Timeout", "1000"),))
+    operations.sent["k0"] = ({"of": "k0"}, (("X-Request-Timeout", "20000"),))
     first = Later(lambda: operations.retry("k0"))
     gate.wait_for()
-    with Injection(gateway, "pwrite64", "error=ENOSPC"):
+    with Injection(gateway, "pwrite64", "error=ENOSPC") as injection:
         gate.open()
+        eventually(lambda: injection.fired, "the outcome that finds no space")
+        operations.clock.run_until(lambda: first.is_done)
         withheld = first.result()
         assert withheld.status == 503, withheld.head
         assert withheld["Error-Code"] == "DEPENDENCY.outcome_not_stored"
@@ -257,8 +269,9 @@ def test_a_file_removed_or_replaced_in_use_fails_closed_until_it_is_back(operati
     if harm == "replace":
         sqlite3.connect(store).close()
         store.touch()
-    answer = gateway.post("/refunds", {}, key="k1")
-    assert answer.is_problem(503, "DEPENDENCY.store_unavailable")
+    waiting = Later(lambda: gateway.post("/refunds", {}, key="k1"))
+    operations.clock.run_until(lambda: waiting.is_done)
+    assert waiting.result().is_problem(503, "DEPENDENCY.store_unavailable")
     assert operations.effects("k1") == 0
     away.replace(store)
     assert operations.send("k0")["Idempotency-Status"] == "stored"
@@ -332,9 +345,11 @@ def test_a_write_lock_that_stays_refuses_begins_with_nothing_sent(operations):
     gateway = operations.gateway
     shell = sqlite3.connect(gateway.store, isolation_level=None)
     shell.execute("BEGIN IMMEDIATE")
-    operations.sent["k0"] = ({"of": "k0"}, (("X-Request-Timeout", "700"),))
+    operations.sent["k0"] = ({"of": "k0"}, (("X-Request-Timeout", "20000"),))
     body, headers = operations.sent["k0"]
-    refused = gateway.post("/refunds", body, key="k0", headers=headers)
+    waiting = Later(lambda: gateway.post("/refunds", body, key="k0", headers=headers))
+    operations.clock.run_until(lambda: waiting.is_done)
+    refused = waiting.result()
     assert refused.is_problem(503, "DEPENDENCY.store_unavailable")
     assert operations.effects("k0") == 0
     shell.execute("ROLLBACK")
