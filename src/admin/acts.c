@@ -16,7 +16,7 @@
 struct act {
     struct session *session;
     const char *name; /* NULL: there is no such act */
-    enum store_op_kind kind;
+    enum keys_act_kind kind;
     int64_t token; /* 0: none */
     bool force;
     bool released; /* resolve: it did not happen */
@@ -119,7 +119,7 @@ static bool read_which(struct keys_many *many, const struct json *member, bool *
 
 static const char *members_of(const struct act *act)
 {
-    bool resolves = act->kind == STORE_RESOLVE;
+    bool resolves = act->kind == KEYS_RESOLVE;
     if (act->is_many)
         return resolves ? "rule, before, tenant, limit, after, status, headers, body, released and "
                           "force only"
@@ -131,7 +131,7 @@ static const char *members_of(const struct act *act)
 static bool read_member(struct act *act, const struct json *member, const char **ret_expected)
 {
     struct slice name = member->name;
-    bool resolves = act->kind == STORE_RESOLVE, known = false;
+    bool resolves = act->kind == KEYS_RESOLVE, known = false;
     bool good = act->is_many && read_which(&act->many, member, &known, ret_expected);
     if (known)
         return good;
@@ -158,11 +158,11 @@ static const char *what_is_missing(const struct act *act)
         return "`rule` is missing: the one whose records are meant";
     if (act->is_many && act->many.before == 0)
         return "`before` is missing: only records that were last tried before that time are meant";
-    if (!act->is_many && act->kind != STORE_FORGET && act->token == 0)
+    if (!act->is_many && act->kind != KEYS_FORGET && act->token == 0)
         return "`token` is missing: it is the token that GET of the record shows";
-    if (act->kind == STORE_RESOLVE && act->released && act->has_answer)
+    if (act->kind == KEYS_RESOLVE && act->released && act->has_answer)
         return "`released` has no status, headers or body";
-    if (act->kind == STORE_RESOLVE && !act->released && act->answer.status == 0)
+    if (act->kind == KEYS_RESOLVE && !act->released && act->answer.status == 0)
         return "how did it end? give `status`, or `released`: true";
     return NULL;
 }
@@ -206,7 +206,6 @@ static void log_act(const struct session *session, const struct keys_act *act)
     const struct admin *admin = session->admin;
     const struct digest_key *key = store_digest_key(admin->config.store);
     const struct store_row *row = &act->row->store;
-    const struct store_op *op = &act->op;
     struct log_line line;
     log_line_start(&line, LOG_LEVEL_INFO, "act");
     log_line_str(&line, "act", slice_of(keys_act_name(act)));
@@ -218,12 +217,12 @@ static void log_act(const struct session *session, const struct keys_act *act)
         log_line_keyed(&line, "idempotency_key", key, row->key);
     else
         log_line_str(&line, "idempotency_key", row->key);
-    log_line_i64(&line, "token", op->token);
-    log_line_bool(&line, "force", op->force);
-    if (op->http_status != 0)
-        log_line_i64(&line, "status", op->http_status);
+    log_line_i64(&line, "token", act->token);
+    log_line_bool(&line, "force", act->force);
+    if (act->http_status != 0)
+        log_line_i64(&line, "status", act->http_status);
     log_line_str(&line, "from_state", slice_of(record_status_name(row->record.status)));
-    log_line_str(&line, "to_state", slice_of(record_status_name(op->record.status)));
+    log_line_str(&line, "to_state", slice_of(record_status_name(act->record.status)));
     log_line_str(&line, "result", slice_of(keys_end_name(act->end)));
     log_line_end(admin->config.log, &line);
 }
@@ -232,14 +231,13 @@ static void tell_done(const struct session *session, const struct keys_act *act,
                       struct reply *reply)
 {
     const struct digest_key *key = store_digest_key(session->admin->config.store);
-    const struct store_op *op = &act->op;
-    struct keys_view view = {&act->row->store, &op->record, op->lease, op->store_now, NULL, key};
+    struct keys_view view = {&act->row->store, &act->record, act->lease, act->now, NULL, key};
     reply->type = "application/json";
     buf_add_str(&reply->body, "{\"message\":");
     json_add_string(&reply->body, buf_slice(&act->what));
-    json_add_bool(&reply->body, "changed", op->write == RECORD_WRITTEN);
+    json_add_bool(&reply->body, "changed", act->changed);
     json_add_name(&reply->body, "key");
-    if (op->record.status == RECORD_ABSENT)
+    if (act->record.status == RECORD_ABSENT)
         buf_add_str(&reply->body, "null");
     else
         keys_add_json(&reply->body, &view, false);
@@ -248,16 +246,15 @@ static void tell_done(const struct session *session, const struct keys_act *act,
 
 static void tell(const struct session *session, const struct keys_act *act, struct reply *reply)
 {
-    const struct store_op *op = &act->op;
     log_act(session, act);
     if (act->end == KEYS_DONE || act->end == KEYS_SAME) {
         tell_done(session, act, reply);
         return;
     }
     if (act->end == KEYS_EARLY)
-        reply_retry_after(reply, keys_seconds_left(op->store_now, op->record.quiet_at));
+        reply_retry_after(reply, keys_seconds_left(act->now, act->record.quiet_at));
     if (act->end == KEYS_LIVE)
-        reply_retry_after(reply, keys_seconds_left(0, op->lease_left_us));
+        reply_retry_after(reply, keys_seconds_left(0, act->lease_left_us));
     reply_problem(reply, act->end == KEYS_EARLY ? 425 : 409, "%.*s",
                   SLICE_ARG(buf_slice(&act->what)));
 }
@@ -267,13 +264,13 @@ static struct keys_act make_act(const struct act *act, const struct buf *actor,
                                 struct outcome *outcome)
 {
     return (struct keys_act){
-        .op = {.kind = act->released ? STORE_RELEASE_SETTLED : act->kind,
-               .token = act->token,
-               .force = act->force,
-               .http_status = act->answer.status,
-               .outcome = outcome},
+        .kind = act->released ? KEYS_RELEASE : act->kind,
+        .token = act->token,
+        .force = act->force,
+        .http_status = act->answer.status,
+        .outcome = outcome,
         .actor = buf_ok(actor) ? buf_slice(actor) : SLICE("admin"),
-        .force = FORCE_HINT,
+        .insist = FORCE_HINT,
     };
 }
 
@@ -397,9 +394,9 @@ static void run(struct act *act, int64_t id, struct reply *reply)
 bool acts_answer(struct session *session, int64_t id, struct slice name, struct reply *reply)
 {
     static const struct act acts[] = {
-        {.name = "resolve", .kind = STORE_RESOLVE},
-        {.name = "release", .kind = STORE_RELEASE_SETTLED},
-        {.name = "forget", .kind = STORE_FORGET},
+        {.name = "resolve", .kind = KEYS_RESOLVE},
+        {.name = "release", .kind = KEYS_RELEASE},
+        {.name = "forget", .kind = KEYS_FORGET},
     };
     ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
     BUF_AUTO struct buf body = buf_make(ADMIN_BODY_MAX);
@@ -410,7 +407,7 @@ bool acts_answer(struct session *session, int64_t id, struct slice name, struct 
     act.session = session;
     act.is_many = id == ACTS_MANY;
     act.many.limit = MANY_DEFAULT;
-    if (!act.name || (act.is_many && act.kind == STORE_FORGET))
+    if (!act.name || (act.is_many && act.kind == KEYS_FORGET))
         return false;
     if (!slice_eq(session->request.method, SLICE("POST"))) {
         buf_add_str(&reply->fields, "Allow: POST\r\n");

@@ -187,20 +187,16 @@ void keys_answer_one(struct session *session, int64_t id, struct reply *reply)
     struct keys_row *row;
     if (!keys_find_row(session, id, &found, &row, reply))
         return;
-    struct store_op op = {
-        .kind = STORE_LOOK, .key_hash = row->store.key_hash, .row_hint = row->store.id};
-    store_run(session->admin->config.store, &op, fiber_parker(),
-              clock_after(clock_boot_us(), KEYS_PATIENCE_US));
-    if (op.status != STORE_DONE) {
-        keys_refused(reply, op.status);
-    } else if (op.record.status == RECORD_ABSENT) {
+    struct keys_view view = {0};
+    enum store_status status = keys_look(session->admin->config.store, row, fiber_parker(), &view);
+    if (status != STORE_DONE) {
+        keys_refused(reply, status);
+    } else if (view.record->status == RECORD_ABSENT) {
         reply_problem(reply, 404, "the record has just expired or been deleted");
     } else {
-        const struct digest_key *key = store_digest_key(session->admin->config.store);
-        struct keys_view view = {&row->store, &op.record, op.lease, op.store_now, op.found, key};
         reply->type = "application/json";
         keys_add_json(&reply->body, &view, true);
         buf_add_char(&reply->body, '\n');
     }
-    outcome_unref(op.found);
+    outcome_unref(view.outcome);
 }

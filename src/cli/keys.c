@@ -66,25 +66,38 @@ static int print_shown(const struct keys_options *options, const struct keys_vie
     return EXIT_DONE;
 }
 
+/* Only of an answer that is whole anything is told. */
+static enum store_status unpack(struct keys_session *session, const struct keys_view *view)
+{
+    COMPRESS_AUTO struct compress compress = {0};
+    if (!view->outcome)
+        return STORE_DONE;
+    enum outcome_unpacked unpacked = outcome_unpack(view->outcome, &compress);
+    if (unpacked == OUTCOME_DAMAGED)
+        store_condemn(session->store, view->row->id, &session->parker.parker);
+    return unpacked == OUTCOME_UNPACKED ? STORE_DONE : STORE_NO_MEMORY;
+}
+
 static int show(const struct keys_options *options)
 {
     KEYS_SESSION_AUTO struct keys_session session = {0};
     KEYS_FOUND_AUTO struct keys_found found = {0};
     struct keys_row *row = NULL;
+    struct keys_view view = {0};
     int code = keys_open_one(&session, options, &found, &row);
     if (code != EXIT_DONE)
         return code;
-    struct store_op op;
-    code = keys_look(&session, row, &op);
-    if (code == EXIT_DONE && op.record.status == RECORD_ABSENT) {
+    enum store_status status = keys_look(session.store, row, &session.parker.parker, &view);
+    if (status == STORE_DONE)
+        status = unpack(&session, &view);
+    code = keys_complain(&session, status);
+    if (code == EXIT_DONE && view.record->status == RECORD_ABSENT) {
         fprintf(stderr, "pawl %s: the record has just expired or been deleted\n", options->command);
         code = EXIT_FINAL_ERROR;
     } else if (code == EXIT_DONE) {
-        struct keys_view view = {&row->store,  &op.record, op.lease,
-                                 op.store_now, op.found,   store_digest_key(session.store)};
         code = print_shown(options, &view);
     }
-    outcome_unref(op.found);
+    outcome_unref(view.outcome);
     return code;
 }
 

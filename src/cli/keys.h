@@ -54,12 +54,6 @@ int keys_open(struct keys_session *session, const struct keys_options *options);
 /* Accepts a session that is all zero, or whose keys_open failed. */
 void keys_close(struct keys_session *session);
 
-/* Runs one operation to its end, within ten seconds. An exit code; anything but 0 was explained. */
-int keys_run(struct keys_session *session, struct store_op *op);
-
-/* Looks at one record, and unpacks its answer (ret_op->found, the caller's). */
-int keys_look(struct keys_session *session, const struct keys_row *row, struct store_op *ret_op);
-
 /* An exit code; anything but 0 it explains. */
 int keys_complain(const struct keys_session *session, enum store_status status);
 
@@ -100,10 +94,9 @@ int keys_forget(const struct keys_options *options);
 int keys_say(struct keys_session *session, const struct keys_row *row, enum keys_end end,
              const char *what);
 
-/* Does `op` (kind, token and what belongs to them) to the record of an open session, under the name
- * of who runs the command, and says what came of it, as keys_say does. */
-int keys_settle(struct keys_session *session, const struct keys_row *row,
-                const struct store_op *op);
+/* Acts on a record of an open session, under the name of who runs the command, and says what came
+ * of it, as keys_say does. */
+int keys_settle(struct keys_session *session, const struct keys_row *row, struct keys_act act);
 
 /* ---- keys_probe.c ---- */
 

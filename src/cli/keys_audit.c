@@ -62,8 +62,7 @@ static int read_piece(struct keys_session *session, struct piece *piece)
     piece->n = 0;
     struct store_audit_list list = {
         .after = piece->last, .limit = PIECE_MAX, .each = copy_act, .argument = piece};
-    struct store_op op = {.kind = STORE_AUDIT, .audits = &list};
-    int code = keys_run(session, &op);
+    int code = keys_complain(session, keys_audits(session->store, &list, &session->parker.parker));
     if (code == EXIT_DONE && piece->no_memory) {
         fprintf(stderr, "pawl %s: out of memory\n", session->options->command);
         return EXIT_UNAVAILABLE;

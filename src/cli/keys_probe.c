@@ -292,9 +292,10 @@ static void describe_end(const struct ask *ask, char *what, size_t size)
 /* Ends the lease: unknown, as it was. */
 static int doubt(struct probe *probe)
 {
-    struct store_op op = {
-        .kind = STORE_DOUBT, .key_hash = probe->attempt.record_hash, .token = probe->attempt.token};
-    return keys_run(probe->session, &op);
+    KEYS_ACT_AUTO struct keys_act act = {
+        .row = probe->row, .kind = KEYS_DOUBT, .token = probe->attempt.token};
+    struct keys_session *session = probe->session;
+    return keys_complain(session, keys_act(session->store, &act, &session->parker.parker));
 }
 
 static int stays_unknown(struct probe *probe)
@@ -317,23 +318,20 @@ static int happened(struct probe *probe)
     }
     COMPRESS_AUTO struct compress compress = {0};
     outcome_pack(outcome, &compress);
-    struct store_op op = {.kind = STORE_FINISH,
-                          .token = probe->attempt.token,
-                          .final = RECORD_COMPLETE,
-                          .http_status = status,
-                          .kept = true,
-                          .outcome = outcome};
-    int code = keys_settle(probe->session, probe->row, &op);
+    struct keys_act act = {.kind = KEYS_FINISH,
+                           .token = probe->attempt.token,
+                           .http_status = status,
+                           .outcome = outcome};
+    int code = keys_settle(probe->session, probe->row, act);
     outcome_unref(outcome);
     return code;
 }
 
 static int did_not_happen(struct probe *probe)
 {
-    struct store_op op = {.kind = STORE_RELEASE_SETTLED,
-                          .token = probe->attempt.token,
-                          .looked_at = probe->attempt.asked_at};
-    int code = keys_settle(probe->session, probe->row, &op);
+    struct keys_act act = {
+        .kind = KEYS_RELEASE, .token = probe->attempt.token, .looked_at = probe->attempt.asked_at};
+    int code = keys_settle(probe->session, probe->row, act);
     if (code != EXIT_TRY_AGAIN)
         return code;
     int failed = doubt(probe);

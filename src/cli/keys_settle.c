@@ -46,37 +46,38 @@ int keys_say(struct keys_session *session, const struct keys_row *row, enum keys
              const char *what)
 {
     KEYS_ACT_AUTO struct keys_act act = {.row = row, .end = end, .what = buf_make(SIZE_MAX)};
-    struct store_op look = {
-        .kind = STORE_LOOK, .key_hash = row->store.key_hash, .row_hint = row->store.id};
-    int code = session->options->json ? keys_run(session, &look) : EXIT_DONE;
-    outcome_unref(look.found);
-    if (code != EXIT_DONE)
-        return code;
-    act.op = (struct store_op){.kind = STORE_RESOLVE,
-                               .write = RECORD_ALREADY,
-                               .record = look.record,
-                               .lease = look.lease,
-                               .store_now = look.store_now};
+    struct keys_row present = *row;
+    struct keys_view view = {0};
+    enum store_status status =
+        session->options->json ? keys_look(session->store, &present, &session->parker.parker, &view)
+                               : STORE_DONE;
+    outcome_unref(view.outcome);
+    if (status != STORE_DONE)
+        return keys_complain(session, status);
+    act.record = present.store.record;
+    act.lease = present.lease;
+    act.now = view.now;
     buf_add_str(&act.what, what);
     return tell(session, &act);
 }
 
-static struct keys_act make_act(const struct store_op *op, const struct buf *actor)
+static void sign(struct keys_act *act, struct buf *actor)
 {
-    return (struct keys_act){.op = *op,
-                             .actor = buf_ok(actor) ? buf_slice(actor) : SLICE("cli"),
-                             .force = "use --force"};
+    keys_add_actor(actor);
+    act->actor = buf_ok(actor) ? buf_slice(actor) : SLICE("cli");
+    act->insist = "use --force";
 }
 
-int keys_settle(struct keys_session *session, const struct keys_row *row, const struct store_op *op)
+int keys_settle(struct keys_session *session, const struct keys_row *row, struct keys_act act)
 {
     BUF_AUTO struct buf actor = buf_make(STORE_ACTOR_MAX);
-    keys_add_actor(&actor);
-    KEYS_ACT_AUTO struct keys_act act = make_act(op, &actor);
+    sign(&act, &actor);
     act.row = row;
     int code = keys_complain(session, keys_act(session->store, &act, &session->parker.parker));
-    outcome_unref(act.op.found);
-    return code == EXIT_DONE ? tell(session, &act) : code;
+    if (code == EXIT_DONE)
+        code = tell(session, &act);
+    keys_act_fini(&act);
+    return code;
 }
 
 /* ---- many at once ---- */
@@ -121,20 +122,20 @@ static int know_rule(struct keys_session *session)
     return EXIT_FINAL_ERROR;
 }
 
-static int settle_all(struct keys_session *session, const struct store_op *op)
+static int settle_all(struct keys_session *session, struct keys_act act)
 {
     BUF_AUTO struct buf actor = buf_make(STORE_ACTOR_MAX);
     const struct keys_options *options = session->options;
-    keys_add_actor(&actor);
+    sign(&act, &actor);
+    act.force = options->force;
     struct keys_tally sum = {.next = 0}, tally;
     struct keys_many many = {.rule = options->rule,
                              .tenant = options->tenant,
                              .before = options->before,
                              .limit = KEYS_MANY_MOST,
-                             .act = make_act(op, &actor),
+                             .act = act,
                              .each = tell_one,
                              .argument = session};
-    many.act.op.force = options->force;
     do {
         many.after = sum.next;
         enum store_status status =
@@ -149,7 +150,7 @@ static int settle_all(struct keys_session *session, const struct store_op *op)
     return sum_up(options, &sum);
 }
 
-static int settle_many(const struct keys_options *options, const struct store_op *op)
+static int settle_many(const struct keys_options *options, struct keys_act act)
 {
     if (options->key.at || options->once.at || options->token || !options->rule.at ||
         options->before <= 0)
@@ -159,25 +160,25 @@ static int settle_many(const struct keys_options *options, const struct store_op
     int code = keys_open(&session, options);
     if (code == EXIT_DONE)
         code = know_rule(&session);
-    return code == EXIT_DONE ? settle_all(&session, op) : code;
+    return code == EXIT_DONE ? settle_all(&session, act) : code;
 }
 
 /* ---- one ---- */
 
-/* Finds the record and does `op` to it. */
-static int settle(const struct keys_options *options, struct store_op *op)
+/* Finds the record and acts on it. */
+static int settle(const struct keys_options *options, struct keys_act act)
 {
     if (options->unknown)
-        return settle_many(options, op);
+        return settle_many(options, act);
     KEYS_SESSION_AUTO struct keys_session session = {0};
     KEYS_FOUND_AUTO struct keys_found found = {0};
     struct keys_row *row = NULL;
     int code = keys_open_one(&session, options, &found, &row);
     if (code != EXIT_DONE)
         return code;
-    op->token = options->token;
-    op->force = options->force;
-    return keys_settle(&session, row, op);
+    act.token = options->token;
+    act.force = options->force;
+    return keys_settle(&session, row, act);
 }
 
 /* ---- the outcome an operator writes ---- */
@@ -224,8 +225,7 @@ int keys_release(const struct keys_options *options)
     int code = ask_for_token(options);
     if (code != EXIT_DONE)
         return code;
-    struct store_op op = {.kind = STORE_RELEASE_SETTLED};
-    return settle(options, &op);
+    return settle(options, (struct keys_act){.kind = KEYS_RELEASE});
 }
 
 /* Whether what was asked for fits together: one way to settle it. */
@@ -263,15 +263,14 @@ int keys_resolve(const struct keys_options *options)
     code = make_outcome(options, &outcome);
     if (code != EXIT_DONE)
         return code;
-    struct store_op op = {
-        .kind = STORE_RESOLVE, .http_status = options->http_status, .outcome = outcome};
-    code = settle(options, &op);
+    struct keys_act act = {
+        .kind = KEYS_RESOLVE, .http_status = options->http_status, .outcome = outcome};
+    code = settle(options, act);
     outcome_unref(outcome);
     return code;
 }
 
 int keys_forget(const struct keys_options *options)
 {
-    struct store_op op = {.kind = STORE_FORGET};
-    return settle(options, &op);
+    return settle(options, (struct keys_act){.kind = KEYS_FORGET});
 }

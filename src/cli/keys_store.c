@@ -43,29 +43,6 @@ int keys_complain(const struct keys_session *session, enum store_status status)
     return status == STORE_DEAD ? EXIT_FAIL_STOP : EXIT_UNAVAILABLE;
 }
 
-int keys_run(struct keys_session *session, struct store_op *op)
-{
-    store_run(session->store, op, &session->parker.parker,
-              clock_after(clock_boot_us(), KEYS_PATIENCE_US));
-    return keys_complain(session, op->status);
-}
-
-int keys_look(struct keys_session *session, const struct keys_row *row, struct store_op *ret_op)
-{
-    COMPRESS_AUTO struct compress compress = {0};
-    *ret_op = (struct store_op){
-        .kind = STORE_LOOK, .key_hash = row->store.key_hash, .row_hint = row->store.id};
-    int code = keys_run(session, ret_op);
-    if (code != EXIT_DONE || !ret_op->found)
-        return code;
-    enum outcome_unpacked unpacked = outcome_unpack(ret_op->found, &compress);
-    if (unpacked == OUTCOME_UNPACKED)
-        return EXIT_DONE;
-    if (unpacked == OUTCOME_DAMAGED)
-        store_condemn(session->store, ret_op->row, &session->parker.parker);
-    return keys_complain(session, STORE_NO_MEMORY);
-}
-
 int keys_collect(struct keys_session *session, size_t limit, struct keys_found *ret_found)
 {
     const struct keys_options *options = session->options;

@@ -7,6 +7,7 @@
 #include "daemon/limits.h"
 #include "daemon/resolve.h"
 #include "daemon/settings.h"
+#include "engine/keys.h"
 #include <errno.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -15,7 +16,6 @@
 #define LOOKED_AT 1000 /* records at either end of the store */
 #define LOST_MAX 8
 #define NAME_MAX_BYTES 128
-#define PATIENCE_US (5 * CLOCK_US_PER_S)
 
 /* ---- whether it could start ---- */
 
@@ -87,12 +87,12 @@ static int64_t look_at(struct store *store, struct lost *lost, int64_t after)
                               .limit = LOOKED_AT,
                               .each = note_name,
                               .argument = lost};
-    struct store_op op = {.kind = STORE_LIST, .list = &list};
+    int64_t last = -1;
     struct thread_parker own;
     thread_parker_init(&own);
-    store_run(store, &op, &own.parker, clock_after(clock_boot_us(), PATIENCE_US));
+    (void)keys_scan(store, &list, &own.parker, &last);
     thread_parker_fini(&own);
-    return op.status == STORE_DONE ? op.row : -1;
+    return last;
 }
 
 static void tell_lost(const struct lost *lost, void (*tell)(void *, struct slice), void *argument)

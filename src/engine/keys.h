@@ -78,6 +78,14 @@ void keys_found_cut(struct keys_found *found, size_t n);
 enum store_status keys_list(struct store *store, const struct keys_wanted *wanted,
                             struct parker *parker, struct keys_found *ret_found);
 
+/* One look: what `list` asks for, and in `*ret_last` the last row id there is. */
+enum store_status keys_scan(struct store *store, const struct store_list *list,
+                            struct parker *parker, int64_t *ret_last);
+
+/* The same of the acts of operators. */
+enum store_status keys_audits(struct store *store, const struct store_audit_list *list,
+                              struct parker *parker);
+
 /* What to say of an operation that was not applied; NULL: it was. */
 const char *keys_status_text(enum store_status status);
 
@@ -89,9 +97,14 @@ struct keys_view {
     const struct record *record;
     enum record_lease lease;
     int64_t now;
-    const struct outcome *outcome;
+    struct outcome *outcome;
     const struct digest_key *digest_key; /* of the store */
 };
+
+/* Looks at the record of a row again, which then says how it stands. ret_view->outcome is the
+ * caller's, and its body may be packed. */
+enum store_status keys_look(struct store *store, struct keys_row *row, struct parker *parker,
+                            struct keys_view *ret_view);
 
 /* What log lines have in place of the tenant; empty without one. */
 struct slice keys_tenant_hash(const struct keys_view *view, char ret_hex[LOG_KEYED_SIZE]);
@@ -116,7 +129,15 @@ void keys_add_json(struct buf *buf, const struct keys_view *view, bool whole);
 
 /* ---- acts: keys_act.c ---- */
 
-/* What became of a STORE_RESOLVE, STORE_RELEASE_SETTLED or STORE_FORGET that was applied. */
+enum keys_act_kind {
+    KEYS_RESOLVE,
+    KEYS_RELEASE, /* it did not happen: only once quiet */
+    KEYS_FORGET,
+    KEYS_FINISH, /* a resolve by what a probe found, which holds the record */
+    KEYS_DOUBT,  /* that probe found nothing out: it lets go; nobody's act */
+};
+
+/* What became of an act that was applied. */
 enum keys_end {
     KEYS_DONE,
     KEYS_SAME,  /* it was so already */
@@ -133,11 +154,22 @@ const char *keys_end_name(enum keys_end end);
 /* An act on one record, and what came of it. */
 struct keys_act {
     const struct keys_row *row; /* the record as it was listed */
-    struct store_op op;         /* to fill in: kind, token, force and what belongs to the kind */
-    struct slice actor;         /* who does it, for the audit */
-    const char *force;          /* how to insist, for the sentence: "use --force" */
+    enum keys_act_kind kind;
+    int64_t token; /* the record's; forget: 0: any */
+    bool force;
+    int http_status;         /* resolve, finish */
+    struct outcome *outcome; /* the same, packed (outcome_pack); NULL: only http_status */
+    int64_t looked_at;       /* release: store time before the look; 0: now */
+    struct slice actor;      /* who does it, for the audit */
+    const char *insist;      /* how to, for the sentence: "use --force" */
+
     enum keys_end end;
-    struct buf what; /* a sentence for a person */
+    struct buf what;      /* a sentence for a person */
+    bool changed;         /* the record, by this */
+    struct record record; /* as it stands afterwards */
+    enum record_lease lease;
+    int64_t lease_left_us;
+    int64_t now; /* store time */
 };
 #define KEYS_ACT_AUTO __attribute__((cleanup(keys_act_fini)))
 

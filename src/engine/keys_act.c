@@ -10,21 +10,21 @@
 
 /* ---- what came of it ---- */
 
-static void describe_done(const struct store_op *op, struct buf *what)
+static void describe_done(const struct keys_act *act, struct buf *what)
 {
-    if (op->kind == STORE_FORGET)
+    if (act->kind == KEYS_FORGET)
         buf_add_str(what, "forgotten; under this key the next request is a new operation");
-    else if (op->kind == STORE_RELEASE_SETTLED)
+    else if (act->kind == KEYS_RELEASE)
         buf_add_str(what, "released; the next attempt will do the operation");
     else
         buf_printf(what, "resolved as %s with HTTP status %d; duplicates get this response",
-                   record_status_name(op->record.status), op->http_status);
+                   record_status_name(act->record.status), act->http_status);
 }
 
 /* The same act again is done; another one came too late. */
-static enum keys_end describe_already(const struct store_op *op, struct buf *what)
+static enum keys_end describe_already(const struct keys_act *act, struct buf *what)
 {
-    const struct record *record = &op->record;
+    const struct record *record = &act->record;
     bool released = record->status == RECORD_PENDING;
     if (released) {
         buf_add_str(what, "is released already; nothing was changed");
@@ -32,29 +32,30 @@ static enum keys_end describe_already(const struct store_op *op, struct buf *wha
     }
     buf_printf(what, "is %s already, with HTTP status %d; nothing was changed",
                record_status_name(record->status), record->http_status);
-    bool same = op->kind == STORE_RESOLVE && record->http_status == op->http_status;
+    bool same = act->kind == KEYS_RESOLVE && record->http_status == act->http_status;
     return same ? KEYS_SAME : KEYS_LATE;
 }
 
-static void describe_stale(const struct store_op *op, const char *force, struct buf *what)
+static void describe_stale(const struct keys_act *act, struct buf *what)
 {
-    if (record_is_gone(&op->record, op->store_now))
+    if (record_is_gone(&act->record, act->now))
         buf_add_str(what, "the record has expired or was deleted; nothing was changed");
-    else if (op->token == 0)
+    else if (act->token == 0)
         buf_printf(what,
                    "it is still %s: name its token, %lld, if you know that it did not happen, "
                    "or %s; nothing was changed",
-                   record_status_name(op->record.status), (long long)op->record.token, force);
+                   record_status_name(act->record.status), (long long)act->record.token,
+                   act->insist);
     else
         buf_printf(what,
                    "token %lld is stale, the current one is %lld; run `pawl keys show` again; "
                    "nothing was changed",
-                   (long long)op->token, (long long)op->record.token);
+                   (long long)act->token, (long long)act->record.token);
 }
 
-static void describe_early(const struct store_op *op, struct buf *what)
+static void describe_early(const struct keys_act *act, struct buf *what)
 {
-    int64_t left = keys_seconds_left(op->store_now, op->record.quiet_at);
+    int64_t left = keys_seconds_left(act->now, act->record.quiet_at);
     buf_printf(what,
                "too early: a request may still be on its way, so that \"it did not happen\" cannot "
                "be known; try again in %lld s",
@@ -62,25 +63,25 @@ static void describe_early(const struct store_op *op, struct buf *what)
 }
 
 /* Appends a sentence for a person. */
-static enum keys_end describe(const struct store_op *op, const char *force, struct buf *what)
+static enum keys_end describe(const struct keys_act *act, enum record_write write, struct buf *what)
 {
-    switch (op->write) {
+    switch (write) {
     case RECORD_WRITTEN:
-        describe_done(op, what);
+        describe_done(act, what);
         return KEYS_DONE;
     case RECORD_ALREADY:
-        return describe_already(op, what);
+        return describe_already(act, what);
     case RECORD_STALE:
-        describe_stale(op, force, what);
+        describe_stale(act, what);
         return KEYS_STALE;
     case RECORD_EARLY:
-        describe_early(op, what);
+        describe_early(act, what);
         return KEYS_EARLY;
     case RECORD_LIVE:
         buf_printf(what,
                    "the record is in use (its lease ends in %lld s); wait, or %s if its owner "
                    "is surely dead",
-                   (long long)keys_seconds_left(0, op->lease_left_us), force);
+                   (long long)keys_seconds_left(0, act->lease_left_us), act->insist);
         return KEYS_LIVE;
     }
     UNREACHABLE();
@@ -106,19 +107,44 @@ static void await_caches(struct parker *parker)
         parker->park(parker, until);
 }
 
+static struct store_op op_of(const struct keys_act *act)
+{
+    static const enum store_op_kind kinds[] = {
+        [KEYS_RESOLVE] = STORE_RESOLVE, [KEYS_RELEASE] = STORE_RELEASE_SETTLED,
+        [KEYS_FORGET] = STORE_FORGET,   [KEYS_FINISH] = STORE_FINISH,
+        [KEYS_DOUBT] = STORE_DOUBT,
+    };
+    return (struct store_op){
+        .kind = kinds[act->kind],
+        .key_hash = act->row->store.key_hash,
+        .row_hint = act->row->store.id,
+        .token = act->token,
+        .force = act->force,
+        .final = RECORD_COMPLETE,
+        .http_status = act->http_status,
+        .outcome = act->outcome,
+        .kept = act->outcome,
+        .looked_at = act->looked_at,
+        .actor = act->actor,
+    };
+}
+
 enum store_status keys_act(struct store *store, struct keys_act *act, struct parker *parker)
 {
-    struct store_op *op = &act->op;
-    op->key_hash = act->row->store.key_hash;
-    op->row_hint = act->row->store.id;
-    op->actor = act->actor;
-    store_run(store, op, parker, clock_after(clock_boot_us(), KEYS_PATIENCE_US));
-    if (op->status != STORE_DONE)
-        return op->status;
-    if (op->kind == STORE_FORGET && op->write == RECORD_WRITTEN)
+    struct store_op op = op_of(act);
+    store_run(store, &op, parker, clock_after(clock_boot_us(), KEYS_PATIENCE_US));
+    outcome_unref(op.found);
+    if (op.status != STORE_DONE)
+        return op.status;
+    act->changed = op.write == RECORD_WRITTEN;
+    act->record = op.record;
+    act->lease = op.lease;
+    act->lease_left_us = op.lease_left_us;
+    act->now = op.store_now;
+    if (act->kind == KEYS_FORGET && act->changed)
         await_caches(parker);
     act->what = buf_make(SENTENCE_MAX);
-    act->end = describe(op, act->force, &act->what);
+    act->end = describe(act, op.write, &act->what);
     return STORE_DONE;
 }
 
@@ -129,10 +155,9 @@ void keys_act_fini(struct keys_act *act)
 
 const char *keys_act_name(const struct keys_act *act)
 {
-    if (act->op.kind == STORE_FORGET)
+    if (act->kind == KEYS_FORGET)
         return store_act_name(STORE_ACT_FORGET);
-    return store_act_name(act->op.kind == STORE_RELEASE_SETTLED ? STORE_ACT_RELEASE
-                                                                : STORE_ACT_RESOLVE);
+    return store_act_name(act->kind == KEYS_RELEASE ? STORE_ACT_RELEASE : STORE_ACT_RESOLVE);
 }
 
 /* ---- the outcome an operator writes ---- */

@@ -211,21 +211,20 @@ void keys_add_json(struct buf *buf, const struct keys_view *view, bool whole)
 
 void keys_add_act_json(struct buf *buf, const struct keys_act *act, const struct digest_key *key)
 {
-    const struct store_op *op = &act->op;
     struct store_row row = act->row->store;
-    bool gone = op->record.status == RECORD_ABSENT;
+    bool gone = act->record.status == RECORD_ABSENT;
     struct keys_view view = {.row = &row,
-                             .record = gone ? &row.record : &op->record,
-                             .lease = gone ? act->row->lease : op->lease,
-                             .now = op->store_now,
+                             .record = gone ? &row.record : &act->record,
+                             .lease = gone ? act->row->lease : act->lease,
+                             .now = act->now,
                              .digest_key = key};
-    if (op->write == RECORD_WRITTEN && op->outcome)
-        row.location = op->outcome->location;
+    if (act->changed && act->outcome)
+        row.location = act->outcome->location;
     buf_add_char(buf, '{');
     add_row(buf, &view);
     json_add_text(buf, "act", slice_of(keys_act_name(act)));
     json_add_text(buf, "result", slice_of(keys_end_name(act->end)));
-    json_add_bool(buf, "changed", op->write == RECORD_WRITTEN);
+    json_add_bool(buf, "changed", act->changed);
     json_add_text(buf, "message", buf_slice(&act->what));
     buf_add_char(buf, '}');
 }

@@ -109,6 +109,43 @@ static void add_row(void *argument, const struct store_row *row, enum record_lea
     found->n++;
 }
 
+static enum store_status run(struct store *store, struct store_op *op, struct parker *parker)
+{
+    store_run(store, op, parker, clock_after(clock_boot_us(), KEYS_PATIENCE_US));
+    return op->status;
+}
+
+enum store_status keys_scan(struct store *store, const struct store_list *list,
+                            struct parker *parker, int64_t *ret_last)
+{
+    struct store_op op = {.kind = STORE_LIST, .list = list};
+    enum store_status status = run(store, &op, parker);
+    if (status == STORE_DONE)
+        *ret_last = op.row;
+    return status;
+}
+
+enum store_status keys_audits(struct store *store, const struct store_audit_list *list,
+                              struct parker *parker)
+{
+    return run(store, &(struct store_op){.kind = STORE_AUDIT, .audits = list}, parker);
+}
+
+enum store_status keys_look(struct store *store, struct keys_row *row, struct parker *parker,
+                            struct keys_view *ret_view)
+{
+    struct store_op op = {
+        .kind = STORE_LOOK, .key_hash = row->store.key_hash, .row_hint = row->store.id};
+    enum store_status status = run(store, &op, parker);
+    if (status != STORE_DONE)
+        return status;
+    row->store.record = op.record;
+    row->lease = op.lease;
+    *ret_view = (struct keys_view){&row->store,  &row->store.record, op.lease,
+                                   op.store_now, op.found,           store_digest_key(store)};
+    return STORE_DONE;
+}
+
 /* The row of a record that is named in full; 0: none, or only a scan finds it, as the key of a
  * window shows more than it is looked up by. */
 static int64_t row_named(struct store *store, const struct keys_wanted *wanted,
@@ -119,7 +156,7 @@ static int64_t row_named(struct store *store, const struct keys_wanted *wanted,
     struct store_op op = {.kind = STORE_LOOK,
                           .key_hash =
                               store_key_hash(store, wanted->tenant, wanted->rule, wanted->key)};
-    store_run(store, &op, parker, clock_after(clock_boot_us(), KEYS_PATIENCE_US));
+    (void)run(store, &op, parker);
     outcome_unref(op.found);
     return op.status == STORE_DONE && op.record.status != RECORD_ABSENT ? op.row : 0;
 }
@@ -155,15 +192,6 @@ static void set_slice(const struct keys_found *found, int64_t after, struct stor
     list->limit = picks ? (size_t)rows : found->wanted->limit - found->n;
 }
 
-static enum store_status list_slice(struct store *store, struct store_list *list,
-                                    struct parker *parker, int64_t *ret_last)
-{
-    struct store_op op = {.kind = STORE_LIST, .list = list};
-    store_run(store, &op, parker, clock_after(clock_boot_us(), KEYS_PATIENCE_US));
-    *ret_last = op.row;
-    return op.status;
-}
-
 static enum store_status list_slices(struct store *store, struct keys_found *found,
                                      struct parker *parker)
 {
@@ -176,7 +204,7 @@ static enum store_status list_slices(struct store *store, struct keys_found *fou
            (wanted->scans == 0 || scans++ < wanted->scans)) {
         found->after = list.up_to;
         set_slice(found, list.up_to, &list);
-        enum store_status status = list_slice(store, &list, parker, &last);
+        enum store_status status = keys_scan(store, &list, parker, &last);
         if (status != STORE_DONE)
             return status;
     }
@@ -197,7 +225,7 @@ static enum store_status list_named(struct store *store, struct keys_found *foun
     found->after = list.after = id - 1;
     list.up_to = id;
     list.limit = 1;
-    return list_slice(store, &list, parker, &last);
+    return keys_scan(store, &list, parker, &last);
 }
 
 static bool may_be_hash(struct slice tenant)

@@ -23,7 +23,7 @@ struct walk {
 
 static void count(const struct keys_act *act, struct keys_tally *tally)
 {
-    int64_t left = keys_seconds_left(act->op.store_now, act->op.record.quiet_at);
+    int64_t left = keys_seconds_left(act->now, act->record.quiet_at);
     switch (act->end) {
     case KEYS_DONE:
     case KEYS_SAME:
@@ -47,7 +47,7 @@ static enum store_status act_on(struct walk *walk, const struct keys_row *row)
 {
     KEYS_ACT_AUTO struct keys_act act = walk->many->act;
     act.row = row;
-    act.op.token = row->store.record.token;
+    act.token = row->store.record.token;
     enum store_status status = keys_act(walk->store, &act, walk->parker);
     if (status != STORE_DONE)
         return status;
