@@ -3,11 +3,32 @@
 #include "base/check.h"
 #include "base/clock.h"
 
-#include <time.h>
-
 /* The years 0000 up to 10000 in seconds since 1970. */
 #define FIRST_S INT64_C(-62167219200)
 #define END_S INT64_C(253402300800)
+#define DAY_S 86400
+#define ERA_DAYS 146097 /* 400 years */
+#define MARCH_DAYS 60   /* before 1 March of the year 0000, which is a leap year */
+
+/* Years that begin with March, the leap day last in them, from one 400 years before 0000 on. Five
+ * of their months have 153 days, wherever one begins. */
+struct tm timestamp_fields(int64_t seconds)
+{
+    CHECK(seconds >= FIRST_S && seconds < END_S);
+    unsigned second = (unsigned)((seconds - FIRST_S) % DAY_S);
+    unsigned since = (unsigned)((seconds - FIRST_S) / DAY_S); /* 1 January 0000: a Saturday */
+    unsigned days = since + ERA_DAYS - MARCH_DAYS, era = days / ERA_DAYS, in_era = days % ERA_DAYS;
+    unsigned year = (in_era - in_era / 1460 + in_era / 36524 - in_era / (ERA_DAYS - 1)) / 365;
+    unsigned day = in_era - (365 * year + year / 4 - year / 100), month = (5 * day + 2) / 153;
+    bool next = month >= 10; /* January, February */
+    return (struct tm){.tm_year = (int)(era * 400 + year + next) - 400 - 1900,
+                       .tm_mon = (int)(next ? month - 10 : month + 2),
+                       .tm_mday = (int)(day - (153 * month + 2) / 5 + 1),
+                       .tm_wday = (int)((since + 6) % 7),
+                       .tm_hour = (int)(second / 3600),
+                       .tm_min = (int)(second / 60 % 60),
+                       .tm_sec = (int)(second % 60)};
+}
 
 static char *put_number(char *at, int value, int digits)
 {
@@ -36,9 +57,7 @@ bool timestamp_print(struct buf *buf, int64_t us)
     int64_t below = us % CLOCK_US_PER_S;
     if (below < 0)
         below += CLOCK_US_PER_S;
-    time_t seconds = (time_t)((us - below) / CLOCK_US_PER_S);
-    struct tm t;
-    CHECK(gmtime_r(&seconds, &t));
+    struct tm t = timestamp_fields((us - below) / CLOCK_US_PER_S);
     char text[TIMESTAMP_LEN];
     put_fields(text, &t, (int)(below / CLOCK_US_PER_MS));
     buf_add(buf, text, sizeof(text));

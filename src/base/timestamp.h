@@ -8,7 +8,13 @@
 
 #include "base/buf.h"
 
+#include <time.h>
+
 #define TIMESTAMP_LEN 24
+
+/* As gmtime_r, which takes the lock of the process's time zone, and ten times as long; for the
+ * years 0000 to 9999, without the day of the year. */
+struct tm timestamp_fields(int64_t seconds);
 
 /* Appends the time, what is below a millisecond cut off (towards the past). False, and nothing
  * appended: the year has not four digits. */

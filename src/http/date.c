@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "http/message.h"
 
-#include <time.h>
+#include "base/timestamp.h"
 
 /* The year has four digits in an IMF-fixdate. */
 #define SECONDS_MIN (INT64_C(-62167219200)) /* 0000-01-01T00:00:00Z */
@@ -17,7 +17,7 @@ static void put_digits(char *at, int value, int n)
         at[n - 1] = (char)('0' + value % 10);
 }
 
-static time_t whole_seconds(int64_t wall_us)
+static int64_t whole_seconds(int64_t wall_us)
 {
     int64_t seconds = wall_us / 1000000 - (wall_us % 1000000 < 0);
 
@@ -29,10 +29,8 @@ static time_t whole_seconds(int64_t wall_us)
 /* By hand, as strftime's names follow the locale. */
 void http_date(int64_t wall_us, char ret_text[30])
 {
-    time_t seconds = whole_seconds(wall_us);
-    struct tm tm;
+    struct tm tm = timestamp_fields(whole_seconds(wall_us));
 
-    gmtime_r(&seconds, &tm);
     memcpy(ret_text, "Sun, 00 Jan 0000 00:00:00 GMT", 30);
     memcpy(ret_text, days[tm.tm_wday], 3);
     put_digits(ret_text + 5, tm.tm_mday, 2);

@@ -133,6 +133,23 @@ static void timestamps_are_printed_and_read_back(void **state)
     }
 }
 
+/* Each day of some leap and other years, and one in each week of the rest. */
+static void days_are_those_of_the_c_library(void **state)
+{
+    const int64_t day = 86400, end = INT64_C(253402300800);
+    (void)state;
+    for (int64_t s = INT64_C(-62167219200), step = 0; s < end; s += day * step + 1) {
+        time_t seconds = s;
+        struct tm known, own = timestamp_fields(s);
+        assert_non_null(gmtime_r(&seconds, &known));
+        assert_true(own.tm_year == known.tm_year && own.tm_mon == known.tm_mon);
+        assert_true(own.tm_mday == known.tm_mday && own.tm_wday == known.tm_wday);
+        assert_true(own.tm_hour == known.tm_hour && own.tm_min == known.tm_min);
+        assert_int_equal(own.tm_sec, known.tm_sec);
+        step = known.tm_year % 100 < 5 ? 1 : 7;
+    }
+}
+
 static void microseconds_are_cut_towards_the_past(void **state)
 {
     BUF_AUTO struct buf buf = buf_make(100);
@@ -185,6 +202,7 @@ int main(void)
         cmocka_unit_test(durations_are_printed_in_the_largest_exact_unit),
         cmocka_unit_test(sizes_are_bytes_or_binary_units),
         cmocka_unit_test(timestamps_are_printed_and_read_back),
+        cmocka_unit_test(days_are_those_of_the_c_library),
         cmocka_unit_test(microseconds_are_cut_towards_the_past),
         cmocka_unit_test(times_outside_four_digit_years_are_not_printed),
         cmocka_unit_test(other_forms_and_impossible_dates_are_refused),
