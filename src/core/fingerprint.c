@@ -43,12 +43,11 @@ static void sip_word(struct sip *s, uint64_t word)
 {
     s->v[3] ^= word;
     sip_round(s);
-    sip_round(s);
     s->v[0] ^= word;
 }
 
-/* SipHash-2-4 (Aumasson, Bernstein 2012): a keyed hash that costs less than the leaf's parsing. The
- * secret is read in native byte order: hashes stay within one store. */
+/* SipHash-1-3 (Aumasson, Bernstein 2012, with the rounds that hash tables take): a keyed hash that
+ * costs less than the leaf's parsing. Read in native byte order: hashes stay within one store. */
 static uint64_t sip_hash(struct slice secret, struct slice text)
 {
     uint64_t key[2], word = 0;
@@ -66,7 +65,7 @@ static uint64_t sip_hash(struct slice secret, struct slice text)
         word |= (uint64_t)(unsigned char)text.at[i] << (8 * (i - whole));
     sip_word(&s, word);
     s.v[2] ^= 0xFF;
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 3; i++)
         sip_round(&s);
     return s.v[0] ^ s.v[1] ^ s.v[2] ^ s.v[3];
 }
