@@ -5,6 +5,8 @@
  * their value back into bounds. */
 #define EXPONENT_SATURATED INT64_C(1000000000000000)
 
+#define SHORT_DIGITS 15 /* written as they are */
+
 /* The value 0.DIGITS x 10^point; ECMA-262 calls the count of digits k and the point n. */
 struct decimal {
     bool negative;
@@ -119,14 +121,31 @@ static void add_laid_out(struct buf *buf, const struct decimal *decimal)
     }
 }
 
+/* As nearly all are: 12500. */
+static bool is_short_integer(struct slice literal)
+{
+    if (literal.len == 0 || literal.len > SHORT_DIGITS || literal.at[0] == '0')
+        return false;
+    for (size_t i = 0; i < literal.len; i++)
+        if (!is_digit(literal.at[i]))
+            return false;
+    return true;
+}
+
 bool number_is_bounded(struct slice literal)
 {
+    if (is_short_integer(literal))
+        return true;
     struct decimal decimal = decimal_read(literal);
     return is_bounded(&decimal);
 }
 
 bool number_add_canonical(struct buf *buf, struct slice literal)
 {
+    if (is_short_integer(literal)) {
+        buf_add_slice(buf, literal);
+        return true;
+    }
     struct decimal decimal = decimal_read(literal);
     if (!is_bounded(&decimal))
         return false;

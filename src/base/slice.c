@@ -7,12 +7,10 @@ static char lower(char c)
     return c >= 'A' && c <= 'Z' ? (char)(c + ('a' - 'A')) : c;
 }
 
-bool slice_eq_nocase(struct slice a, struct slice b)
+bool bytes_eq_nocase(const char *a, const char *b, size_t n)
 {
-    if (a.len != b.len)
-        return false;
-    for (size_t i = 0; i < a.len; i++)
-        if (lower(a.at[i]) != lower(b.at[i]))
+    for (size_t i = 0; i < n; i++)
+        if (a[i] != b[i] && lower(a[i]) != lower(b[i]))
             return false;
     return true;
 }

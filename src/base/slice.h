@@ -39,8 +39,15 @@ static inline bool slice_eq(struct slice a, struct slice b)
     return a.len == b.len && (a.len == 0 || memcmp(a.at, b.at, a.len) == 0);
 }
 
-/* As slice_eq, ASCII letters compared without case. */
-bool slice_eq_nocase(struct slice a, struct slice b);
+/* Whether they are the same, ASCII letters compared without case. */
+bool bytes_eq_nocase(const char *a, const char *b, size_t n);
+
+/* As slice_eq, ASCII letters compared without case. Inlined: a field is looked for among others,
+ * nearly all of which differ in their length. */
+static inline bool slice_eq_nocase(struct slice a, struct slice b)
+{
+    return a.len == b.len && bytes_eq_nocase(a.at, b.at, a.len);
+}
 
 /* Whether `s` is one of an array's slices, case ignored. */
 bool slice_is_among(struct slice s, const struct slice *list, size_t n);

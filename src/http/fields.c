@@ -2,6 +2,7 @@
 #include "http/fields.h"
 
 #include "base/check.h"
+#include "base/word.h"
 
 /* RFC 9110 5.6.2 tchar. */
 static const bool token_bytes[256] = {
@@ -24,6 +25,11 @@ const struct slice http_load_bearing[] = {
     {NULL, 0},
 };
 
+static bool has_control(uint64_t word)
+{
+    return word_below(word, ' ') | word_is(word, 0x7F);
+}
+
 bool http_is_token(struct slice s)
 {
     for (size_t i = 0; i < s.len; i++)
@@ -34,7 +40,10 @@ bool http_is_token(struct slice s)
 
 bool http_is_field_text(struct slice s)
 {
-    for (size_t i = 0; i < s.len; i++) {
+    size_t i = 0;
+    while (s.len - i >= WORD_SIZE && !has_control(word_load(s.at + i)))
+        i += WORD_SIZE;
+    for (; i < s.len; i++) {
         unsigned char c = (unsigned char)s.at[i];
         if ((c < ' ' && c != '\t') || c == 0x7F)
             return false;
@@ -50,6 +59,8 @@ static bool is_empty_line_at(const char *at, size_t lf)
 /* Where, from `i` on, the first byte stands that could be CR, LF or NUL. */
 static size_t skip_plain(const char *at, size_t i, size_t end)
 {
+    while (end - i >= WORD_SIZE && !word_below(word_load(at + i), '\r' + 1))
+        i += WORD_SIZE;
     while (i < end && (unsigned char)at[i] > '\r')
         i++;
     return i;

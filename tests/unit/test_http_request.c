@@ -553,6 +553,26 @@ static void every_refusal_has_a_status_and_a_text(void **state)
     assert_int_equal(http_refusal_status(HTTP_REFUSAL_TOO_MANY_FIELDS), 431);
 }
 
+/* Each byte at each place of a value, and of the head that is searched for its end. */
+static void a_control_in_a_value_is_found_wherever_it_stands(void **state)
+{
+    static const char form[] = "GET / HTTP/1.1\r\nHost: a\r\nX: abcdefghijklmnopqrstuv\r\n\r\n";
+    const size_t first = (size_t)(strstr(form, "abc") - form), len = strlen(form);
+    struct http_request request;
+    (void)state;
+    for (size_t at = first + 1; at < first + 21; at++) {
+        for (int byte = 0; byte < 256; byte++) {
+            char bytes[sizeof form];
+            size_t scan = 0;
+            bool control = (byte < ' ' && byte != '\t') || byte == 0x7F;
+            memcpy(bytes, form, sizeof form);
+            bytes[at] = (char)byte;
+            enum http_parse parse = http_parse_request(slice_make(bytes, len), &scan, &request);
+            assert_int_equal(parse, control ? HTTP_PARSE_REFUSED : HTTP_PARSE_DONE);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -567,6 +587,7 @@ int main(void)
         cmocka_unit_test(as_many_fields_as_fit_are_read_and_one_more_is_refused),
         cmocka_unit_test(a_refused_head_leaves_nothing_undefined),
         cmocka_unit_test(every_refusal_has_a_status_and_a_text),
+        cmocka_unit_test(a_control_in_a_value_is_found_wherever_it_stands),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
