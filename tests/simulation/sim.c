@@ -52,6 +52,11 @@ void sim_advance(struct sim *sim, int64_t span)
     clock_test_set(WALL_BASE + sim->boot - sim->wall_back, sim->boot);
 }
 
+const struct sim_rule *sim_rule(const struct sim *sim, int rule)
+{
+    return sim->once ? &sim_once_rules[rule / SIM_KEYS] : &sim_rules[rule];
+}
+
 struct digest sim_key(int rule)
 {
     struct digest key = {0};
@@ -189,6 +194,8 @@ struct sim *sim_new(const struct sim_config *config)
     sim->seed = config->seed;
     sim->mutant = config->mutant;
     sim->notes = config->notes;
+    sim->once = config->once;
+    sim->n_names = 1;
     sim->random = config->seed * UINT64_C(0x9e3779b97f4a7c15) | 1;
     sim->tokens = mem_zalloc(SIM_TOKENS, sizeof *sim->tokens);
     sim->keeper = memory_backend_open();
@@ -223,5 +230,7 @@ void sim_step(struct sim *sim)
     if (proc_runs(sim, proc) && sim_below(sim, 3) == 0)
         proc_step(sim, proc);
     operator_move(sim);
+    if (sim->once)
+        once_rename(sim);
     actor_move(sim, sim_below(sim, SIM_ACTORS));
 }

@@ -9,6 +9,7 @@
  *   sim_upstream.c  requests in flight, effects
  *   sim_actor.c     attempts: the gateway's protocol as a state machine
  *   sim_operator.c  an operator who looks, thinks, and acts
+ *   sim_once.c      rules with a second identity: several keys, one once value, renamed rules
  *
  * A mutant breaks one rule of the protocol on purpose (docs/model): then a property that does not
  * hold is noted instead of ending the program.
@@ -80,9 +81,31 @@
     X(FORGOTTEN_LIVE, "an operator forgot a live lease")                                           \
     X(CLOCK_BACK, "the wall clock went back")
 
+/* The same of a run whose rules have a second identity. */
+#define SIM_ONCE_RARE(X)                                                                           \
+    X(ONCE_DUPLICATE, "a value's duplicate was refused")                                           \
+    X(ONCE_REPLAY, "a value's duplicate was told the first answer, and bound")                     \
+    X(ONCE_ACKED, "a value's duplicate was told that it was done")                                 \
+    X(ONCE_BOUND, "a bound key was replayed")                                                      \
+    X(ONCE_BOUND_OWNER, "a bound key acquired")                                                    \
+    X(ONCE_WAITED, "waited for a record of another key")                                           \
+    X(ONCE_TAKEN_FAILED, "a value was taken over from a failed record")                            \
+    X(ONCE_TAKEN_RELEASED, "a value was taken over from a released record, which ended")           \
+    X(ONCE_CONTINUED, "went on in the record of another key")                                      \
+    X(ONCE_UNKNOWN, "a value's holder was in doubt")                                               \
+    X(ONCE_MISMATCH, "another request brought the value")                                          \
+    X(ONCE_KEY_FIRST, "a key expired before its value")                                            \
+    X(ONCE_VALUE_FIRST, "a value expired before its key")                                          \
+    X(ONCE_AGAIN, "a value had its effect in another life")                                        \
+    X(ONCE_FORGOTTEN, "a value's holder was forgotten")                                            \
+    X(ONCE_RENAMED, "a rule got another name")                                                     \
+    X(ONCE_FORMER_KEY, "a key was found under a former name")                                      \
+    X(ONCE_FORMER_VALUE, "a value was found under a former name")                                  \
+    X(ONCE_REFUSED, "the upstream refused for good")
+
 enum sim_rare {
 #define X(name, text) SIM_##name,
-    SIM_RARE(X)
+    SIM_RARE(X) SIM_ONCE_RARE(X)
 #undef X
         SIM_RARES
 };
@@ -102,7 +125,9 @@ enum sim_rare {
     X(ERROR_SENDS)     /* a store error on begin sends all the same (M_PASS) */                    \
     X(RESEND)          /* an exchange that has sent may acquire again (M_RESEND) */                \
     X(BORN_EXPIRED)    /* a record does not outlast those who wait for it (M_BORN) */              \
-    X(UNNAMED_TOKEN)   /* an operator acts on the key, not on what was seen (M_RESOLVE) */
+    X(UNNAMED_TOKEN)   /* an operator acts on the key, not on what was seen (M_RESOLVE) */         \
+    X(NO_VALUE)        /* a begin leaves its once value out, now and then */                       \
+    X(NO_FORMER)       /* a renamed rule forgets its former names */
 
 enum sim_mutant {
     SIM_NO_MUTANT,
@@ -119,12 +144,14 @@ enum sim_property {
     SIM_RELEASED = 8,    /* nothing comes of a token that was released */
     SIM_WAITED = 16,     /* (i) who waited for a record runs in no later life of its key */
     SIM_LEFT = 32,       /* nothing comes of a record that a redirect deleted */
+    SIM_ONE_HOLDER = 64, /* a name leads to one record, until that one has ended */
 };
 
 struct sim_config {
     uint64_t seed;
     enum sim_mutant mutant;
     bool notes; /* what does not hold is noted: true with a mutant */
+    bool once;  /* the rules have a second identity (sim_once.c) */
 };
 
 enum upstream_kind { UPSTREAM_PLAIN, UPSTREAM_DEDUPE, UPSTREAM_FENCE };
@@ -142,6 +169,11 @@ struct sim_rule {
 };
 #define SIM_RULES 6
 extern const struct sim_rule sim_rules[SIM_RULES];
+/* Of a run with once values: each rule has SIM_KEYS keys, which stand in place of rules. */
+#define SIM_KEYS 3
+#define SIM_VALUES (SIM_RULES / SIM_KEYS)
+#define SIM_NAMES 64 /* that one rule may have, one after the other */
+extern const struct sim_rule sim_once_rules[SIM_VALUES];
 
 struct proc {
     struct store *store;
@@ -156,7 +188,9 @@ struct proc {
 struct life {
     int64_t row;
     int effects;
-    bool dropped;  /* by a redirect */
+    bool dropped; /* by a redirect */
+    bool refused; /* for good: it has no effect */
+    bool forgotten;
     int64_t fence; /* highest token seen */
     char told[24]; /* the outcome clients were told; "": none yet */
 };
@@ -168,6 +202,7 @@ enum flight_fate {
     FLIGHT_LOST,
     FLIGHT_TRANSIENT,   /* surely not done, and says so */
     FLIGHT_ELSEWHERE,   /* a redirect: the same */
+    FLIGHT_REFUSED,     /* not done, and never will be */
     FLIGHT_BAD_GATEWAY, /* done, but the answer does not say so */
 };
 
@@ -189,6 +224,7 @@ enum answer {
     ANSWER_DONE,
     ANSWER_NOT_DONE,
     ANSWER_ELSEWHERE,
+    ANSWER_REFUSED,
     ANSWER_NOT_FOUND,
     ANSWER_DOUBT,
     ANSWER_FENCED
@@ -228,6 +264,12 @@ struct operator_act {
     struct store_op op;
 };
 
+/* A once value: the record under which it last had its effect, as it was last seen. */
+struct value {
+    int64_t row; /* 0: it has had none, or that one was forgotten */
+    struct record record;
+};
+
 struct token_use {
     int64_t token;
     unsigned char attempt_id[RECORD_ATTEMPT_ID_SIZE];
@@ -253,6 +295,10 @@ struct sim {
     struct flight flights[SIM_FLIGHTS];
     struct actor actors[SIM_ACTORS];
     struct operator_act operator;
+    bool once;
+    struct value values[SIM_VALUES];
+    int n_names; /* of each rule, the last one is its own */
+    int64_t renamed_at;
     struct token_use *tokens;
     uint64_t reached[SIM_RARES];
 };
@@ -289,8 +335,11 @@ bool proc_runs(const struct sim *sim, size_t proc);
 bool proc_step(struct sim *sim, size_t proc);
 
 struct digest sim_key(int rule);
+const struct sim_rule *sim_rule(const struct sim *sim, int rule);
 bool row_is_final(const struct store_row *row);
 bool row_is_held(const struct store_row *row);
+/* Of the key by which the row was found. */
+bool key_is_gone(const struct store_row *row, int64_t now);
 
 /* Reads what is durable and compares it with what was. */
 void shadow_check(struct sim *sim);
@@ -308,6 +357,21 @@ void upstream_move(struct sim *sim);
 void actor_move(struct sim *sim, size_t actor);
 /* Its process died: whatever it was doing is lost. */
 void actor_drop(struct sim *sim, size_t actor);
+
+/* ---- runs with once values: a rule is one of SIM_KEYS keys ---- */
+
+/* The name of the key under the rule's `name`. */
+struct digest once_key(int rule, int name);
+/* Names a begin that is about to be submitted: key, value, and both under former names. */
+void once_name(struct sim *sim, struct actor *actor);
+/* After every batch, over what was before it: invariants of both identities. */
+void once_check(struct sim *sim, const struct store_row *before, bool forgotten);
+void once_acquired(struct sim *sim, struct actor *actor);
+void once_effect(struct sim *sim, const struct flight *flight);
+/* Counts what a begin was told by its value. */
+void once_count(struct sim *sim, const struct actor *actor);
+/* Now and then all rules get a new name. */
+void once_rename(struct sim *sim);
 
 void operator_move(struct sim *sim);
 void operator_drop(struct sim *sim, size_t proc);

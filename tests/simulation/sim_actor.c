@@ -35,8 +35,10 @@ static void drop_found(struct store_op *op)
 {
     outcome_unref(op->found);
     mem_free(op->found_recipe);
+    mem_free(op->found_key);
     op->found = NULL;
     op->found_recipe = NULL;
+    op->found_key = NULL;
 }
 
 static void go_idle(struct actor *actor)
@@ -60,7 +62,7 @@ void actor_drop(struct sim *sim, size_t at)
 
 static void fill_attempt(struct sim *sim, struct actor *actor)
 {
-    const struct sim_rule *rule = &sim_rules[actor->rule];
+    const struct sim_rule *rule = sim_rule(sim, actor->rule);
     actor->attempt = (struct attempt){.key_hash = sim_key(actor->rule),
                                       .tenant = SLICE("t"),
                                       .rule = SLICE("r"),
@@ -93,11 +95,17 @@ static void begin(struct sim *sim, struct actor *actor)
     int64_t wait = sim_below(sim, 3) == 0 ? 0 : (int64_t)sim_below(sim, WAIT_MOST);
     for (size_t i = 0; i < RECORD_ATTEMPT_ID_SIZE; i++)
         attempt->begin.attempt_id[i] = (unsigned char)sim_below(sim, 256);
+    drop_found(&attempt->op);
+    if (sim->once)
+        once_name(sim, actor);
     attempt->token = 0;
     attempt->record_hash = attempt->key_hash;
     attempt->send_by = sim->boot + LEASE - LEASE / 10;
     attempt->op = (struct store_op){.kind = STORE_BEGIN,
                                     .key_hash = attempt->key_hash,
+                                    .former = attempt->former,
+                                    .n_former = attempt->n_former,
+                                    .once = attempt->has_once ? &attempt->once : NULL,
                                     .tenant = attempt->tenant,
                                     .rule = attempt->rule,
                                     .key = attempt->key,
@@ -130,7 +138,7 @@ static void tell_replay(struct sim *sim, struct actor *actor)
 static bool waited_in_vain(const struct sim *sim, const struct actor *actor)
 {
     const struct attempt *attempt = &actor->attempt;
-    return attempt->op.waits && attempt->op.record.attempts == 1 &&
+    return !sim->once && attempt->op.waits && attempt->op.record.attempts == 1 &&
            sim->boot <= actor->wait_until && actor->began_at > sim->deleted_at[actor->rule];
 }
 
@@ -139,6 +147,8 @@ static void hold(struct sim *sim, struct actor *actor, bool probing)
     SIM_HOLDS(sim, SIM_WAITED, !waited_in_vain(sim, actor));
     shadow_acquired(sim, &actor->attempt);
     actor->row = actor->attempt.op.row;
+    if (sim->once)
+        once_acquired(sim, actor);
     actor->probing = probing;
     actor->phase = ACTOR_HOLDING;
     /* Now and then it is slow: longer than its lease. */
@@ -178,6 +188,9 @@ static void decided(struct sim *sim, struct actor *actor)
         go_idle(actor);
         return;
     }
+    actor->attempt.record_hash = op->key_hash;
+    if (sim->once)
+        once_count(sim, actor);
     switch (op->verdict) {
     case RECORD_PROCEED:
     case RECORD_ASK:
@@ -195,6 +208,9 @@ static void decided(struct sim *sim, struct actor *actor)
     case RECORD_IN_PROGRESS:
         sim->reached[SIM_TIME_OVER] += op->waits;
         break;
+    case RECORD_DUPLICATE:
+        SIM_CHECK(sim, sim->once);
+        break;
     case RECORD_RESULT_EXPIRED:
         sim->reached[SIM_EXPIRED]++;
         break;
@@ -211,6 +227,8 @@ static void decided(struct sim *sim, struct actor *actor)
 /* The real engine_begin, with its cache, for an attempt that does not wait. */
 static void begin_by_engine(struct sim *sim, struct actor *actor)
 {
+    if (sim->once)
+        once_name(sim, actor);
     actor->attempt.wait_us = 0;
     actor->rounds++;
     enum engine_verdict verdict =
@@ -226,11 +244,22 @@ static void begin_by_engine(struct sim *sim, struct actor *actor)
         go_idle(actor);
 }
 
+/* The record of the key, or one that its value may wait for. */
+static bool is_held(const struct sim *sim, int rule)
+{
+    int first = sim->once ? rule - rule % SIM_KEYS : rule;
+    int last = sim->once ? first + SIM_KEYS - 1 : rule;
+    for (int i = first; i <= last; i++)
+        if (row_is_held(&sim->shadow[i]))
+            return true;
+    return false;
+}
+
 /* Who waits is woken soon after nobody holds the record any more: no wake-up is lost. */
 static void check_unwoken(struct sim *sim, struct actor *actor)
 {
     bool waits = actor->attempt.op.waits && store_counts(sim->procs[actor->proc].store).queued == 0;
-    if (!waits || row_is_held(&sim->shadow[actor->rule])) {
+    if (!waits || is_held(sim, actor->rule)) {
         actor->unwoken_at = 0;
         return;
     }
@@ -265,11 +294,15 @@ static void write_act(struct sim *sim, struct actor *actor, enum engine_act_kind
 
 static void write_outcome(struct sim *sim, struct actor *actor)
 {
+    bool refused = actor->answer == ANSWER_REFUSED;
+    int status = refused ? 422 : 201;
     char body[24];
-    snprintf(body, sizeof body, "%c%lld", actor->probing ? 'P' : 'E', (long long)actor->row);
-    actor->act = (struct engine_act){.final = RECORD_COMPLETE,
-                                     .http_status = 201,
-                                     .outcome = outcome_new(201, false, SLICE(""), slice_of(body))};
+    char first = refused ? 'F' : actor->probing ? 'P' : 'E';
+    snprintf(body, sizeof body, "%c%lld", first, (long long)actor->row);
+    actor->act =
+        (struct engine_act){.final = refused ? RECORD_FAILED : RECORD_COMPLETE,
+                            .http_status = status,
+                            .outcome = outcome_new(status, refused, SLICE(""), slice_of(body))};
     SIM_CHECK(sim, actor->act.outcome);
     sim->reached[SIM_PROBE_FOUND] += actor->probing;
     if (sim->mutant == SIM_MUTANT_TOLD_EARLY)
@@ -319,6 +352,7 @@ static void answered(struct sim *sim, struct actor *actor)
 {
     switch (actor->answer) {
     case ANSWER_DONE:
+    case ANSWER_REFUSED:
         write_outcome(sim, actor);
         return;
     case ANSWER_NOT_DONE:

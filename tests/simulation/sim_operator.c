@@ -11,7 +11,7 @@ static void plan(struct sim *sim, enum store_op_kind kind, bool force)
     bool slow = sim->mutant == SIM_MUTANT_UNNAMED_TOKEN;
     act->at = sim->boot + (int64_t)sim_below(sim, slow ? 20 * SECOND : 2 * SECOND);
     act->op = (struct store_op){.kind = kind,
-                                .key_hash = sim_key(act->rule),
+                                .key_hash = sim->shadow[act->rule].key_hash,
                                 .token = sim->shadow[act->rule].record.token,
                                 .http_status = 201,
                                 .force = force};
@@ -46,7 +46,7 @@ static void look(struct sim *sim)
         return;
     if (life_of(sim, act->rule, row->id)->effects > 0)
         plan(sim, STORE_RESOLVE, false);
-    else if (sim_rules[act->rule].upstream != UPSTREAM_FENCE &&
+    else if (sim_rule(sim, act->rule)->upstream != UPSTREAM_FENCE &&
              sim->state.time >= row->record.quiet_at)
         plan(sim, STORE_RELEASE_SETTLED, false);
 }

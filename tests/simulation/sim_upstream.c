@@ -3,7 +3,8 @@
 
 struct life *life_of(struct sim *sim, int rule, int64_t row)
 {
-    struct life *life = &sim->lives[rule][(uint64_t)row % SIM_LIVES];
+    int of = sim->once ? rule - rule % SIM_KEYS : rule; /* a record may have several keys */
+    struct life *life = &sim->lives[of][(uint64_t)row % SIM_LIVES];
     if (life->row != row)
         *life = (struct life){.row = row};
     return life;
@@ -20,6 +21,8 @@ static enum flight_fate draw_fate(struct sim *sim, bool probe)
         return FLIGHT_LOST;
     if (n < 91)
         return probe ? FLIGHT_LOST : FLIGHT_TRANSIENT;
+    if (n < 94 && sim->once)
+        return FLIGHT_REFUSED;
     if (n < 94)
         return probe ? FLIGHT_LOST : FLIGHT_ELSEWHERE;
     return FLIGHT_BAD_GATEWAY;
@@ -30,7 +33,7 @@ static int64_t draw_delay(struct sim *sim, int rule)
 {
     if (sim_below(sim, 10) < 7)
         return (int64_t)sim_below(sim, 60) * MS;
-    return (int64_t)sim_below(sim, (uint64_t)sim_rules[rule].delay_most);
+    return (int64_t)sim_below(sim, (uint64_t)sim_rule(sim, rule)->delay_most);
 }
 
 void upstream_send(struct sim *sim, size_t at)
@@ -60,18 +63,37 @@ void upstream_send(struct sim *sim, size_t at)
  * client request at most one effect, whatever becomes of its record. */
 static void execute(struct sim *sim, const struct flight *flight, struct life *life)
 {
-    if (sim_rules[flight->rule].upstream == UPSTREAM_DEDUPE && life->effects > 0) {
+    if (sim_rule(sim, flight->rule)->upstream == UPSTREAM_DEDUPE && life->effects > 0) {
         sim->reached[SIM_DEDUPED]++;
         return;
     }
     life->effects++;
     SIM_HOLDS(sim, SIM_LEFT, !life->dropped);
-    SIM_HOLDS(sim, SIM_ONE_EFFECT, life->effects == 1);
+    SIM_HOLDS(sim, SIM_ONE_EFFECT, life->effects == 1 && !life->refused);
+    if (sim->once)
+        once_effect(sim, flight);
     struct actor *actor = &sim->actors[flight->actor];
     if (actor->arrival != flight->arrival)
         return;
     actor->effects++;
     SIM_HOLDS(sim, SIM_ONE_EFFECT, actor->effects == 1);
+}
+
+/* Who dedupes remembers that it refused, and refuses nothing that is at work. */
+static bool is_refused(struct sim *sim, const struct flight *flight, struct life *life)
+{
+    if (life->refused)
+        return true;
+    if (flight->fate != FLIGHT_REFUSED || life->effects > 0)
+        return false;
+    for (size_t i = 0; i < SIM_FLIGHTS; i++) {
+        const struct flight *other = &sim->flights[i];
+        if (other->used && other->row == flight->row && !other->probe)
+            return false;
+    }
+    life->refused = true;
+    sim->reached[SIM_ONCE_REFUSED]++;
+    return true;
 }
 
 static enum answer serve_post(struct sim *sim, const struct flight *flight, struct life *life)
@@ -80,6 +102,8 @@ static enum answer serve_post(struct sim *sim, const struct flight *flight, stru
         return ANSWER_NOT_DONE;
     if (flight->fate == FLIGHT_ELSEWHERE)
         return ANSWER_ELSEWHERE;
+    if (is_refused(sim, flight, life))
+        return ANSWER_REFUSED;
     execute(sim, flight, life);
     return flight->fate == FLIGHT_BAD_GATEWAY ? ANSWER_DOUBT : ANSWER_DONE;
 }
@@ -94,7 +118,7 @@ static enum answer serve_get(const struct flight *flight, const struct life *lif
 static enum answer serve(struct sim *sim, const struct flight *flight)
 {
     struct life *life = life_of(sim, flight->rule, flight->row);
-    if (sim_rules[flight->rule].upstream == UPSTREAM_FENCE) {
+    if (sim_rule(sim, flight->rule)->upstream == UPSTREAM_FENCE) {
         if (flight->token < life->fence) {
             sim->reached[SIM_FENCED]++;
             return ANSWER_FENCED;

@@ -13,12 +13,12 @@
 #define SEEDS 20
 #define STEPS_EACH 300000
 
-static bool is_noticed(enum sim_mutant mutant, unsigned properties)
+static bool is_noticed_in(bool once, enum sim_mutant mutant, unsigned properties)
 {
     bool noticed = false;
     for (uint64_t seed = 1; seed <= SEEDS && !noticed; seed++) {
-        struct sim *sim =
-            sim_new(&(struct sim_config){.seed = seed, .mutant = mutant, .notes = true});
+        struct sim *sim = sim_new(
+            &(struct sim_config){.seed = seed, .mutant = mutant, .notes = true, .once = once});
         while (sim->step < STEPS_EACH && !(sim->broken & properties))
             sim_step(sim);
         noticed = sim->broken & properties;
@@ -29,11 +29,23 @@ static bool is_noticed(enum sim_mutant mutant, unsigned properties)
     return noticed;
 }
 
+static bool is_noticed(enum sim_mutant mutant, unsigned properties)
+{
+    return is_noticed_in(false, mutant, properties);
+}
+
+/* Where the rules have once values. */
+static bool is_noticed_by_value(enum sim_mutant mutant, unsigned properties)
+{
+    return is_noticed_in(true, mutant, properties);
+}
+
 /* The mutants' control. */
 static void without_a_mutant_nothing_is_noticed(void **state)
 {
     (void)state;
     assert_false(is_noticed(SIM_NO_MUTANT, ~0u));
+    assert_false(is_noticed_by_value(SIM_NO_MUTANT, ~0u));
 }
 
 static void a_dropped_send_check_is_noticed(void **state)
@@ -120,6 +132,26 @@ static void an_operator_who_does_not_name_the_token_is_noticed(void **state)
     assert_true(is_noticed(SIM_MUTANT_UNNAMED_TOKEN, SIM_ONE_EFFECT | SIM_ONE_OUTCOME));
 }
 
+static void a_value_that_a_begin_leaves_out_is_noticed(void **state)
+{
+    (void)state;
+    assert_true(is_noticed_by_value(SIM_MUTANT_NO_VALUE, SIM_ONE_EFFECT));
+    assert_true(is_noticed_by_value(SIM_MUTANT_NO_VALUE, SIM_ONE_HOLDER));
+}
+
+static void a_renamed_rule_that_forgets_its_former_names_is_noticed(void **state)
+{
+    (void)state;
+    assert_true(is_noticed_by_value(SIM_MUTANT_NO_FORMER, SIM_ONE_EFFECT));
+    assert_true(is_noticed_by_value(SIM_MUTANT_NO_FORMER, SIM_ONE_HOLDER));
+}
+
+static void a_value_given_away_on_a_doubtful_5xx_is_noticed(void **state)
+{
+    (void)state;
+    assert_true(is_noticed_by_value(SIM_MUTANT_DOUBT_RELEASES, SIM_ONE_EFFECT));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -138,6 +170,9 @@ int main(void)
         cmocka_unit_test(an_exchange_that_sends_once_more_under_a_new_record_is_noticed),
         cmocka_unit_test(a_record_that_is_gone_before_its_waiters_were_told_is_noticed),
         cmocka_unit_test(an_operator_who_does_not_name_the_token_is_noticed),
+        cmocka_unit_test(a_value_that_a_begin_leaves_out_is_noticed),
+        cmocka_unit_test(a_renamed_rule_that_forgets_its_former_names_is_noticed),
+        cmocka_unit_test(a_value_given_away_on_a_doubtful_5xx_is_noticed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
