@@ -5,8 +5,9 @@
  * SQLite's WAL-reset bug (to 3.51.2) strikes when two connections write or checkpoint at one
  * moment, so every pawl process holds the batch lock from BEGIN until after the checkpoint. Open
  * file description locks, bytes of the file:
- *   0 turnstile, 1 batch: take the turnstile, take the batch lock, free the turnstile; so that a
- *     second process is served between two batches of a saturated first one;
+ *   0 turnstile, 1 batch: take the turnstile, take the batch lock (both at once where both are
+ *     free), free the turnstile; so that a second process is served between two batches of a
+ *     saturated first one;
  *   2 life: a `serve` holds it until it ends. The holder writes its pid into the file.
  * Waiting is bounded polling: F_OFD_SETLKW has no timeout, and a stopped holder must not stop
  * everybody for ever.
