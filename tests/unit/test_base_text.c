@@ -194,6 +194,25 @@ static void other_forms_and_impossible_dates_are_refused(void **state)
     assert_int_equal(us, 5);
 }
 
+static void people_may_leave_the_milliseconds_of_a_time_out(void **state)
+{
+    static const char *const bad[] = {"",
+                                      "Z",
+                                      "2026-11-20T10:00:00",
+                                      "2026-11-20T10:00Z",
+                                      "2026-02-29T10:00:00Z",
+                                      "2026-11-20T10:00:00z"};
+    int64_t whole = 0, brief = 0;
+    (void)state;
+    assert_true(timestamp_parse(SLICE("2026-11-20T10:00:00.000Z"), &whole));
+    assert_true(timestamp_parse_short(SLICE("2026-11-20T10:00:00Z"), &brief));
+    assert_int_equal(brief, whole);
+    assert_true(timestamp_parse_short(SLICE("2026-11-20T10:00:00.123Z"), &brief));
+    assert_int_equal(brief, whole + 123 * CLOCK_US_PER_MS);
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        assert_false(timestamp_parse_short(slice_of(bad[i]), &brief));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -206,6 +225,7 @@ int main(void)
         cmocka_unit_test(microseconds_are_cut_towards_the_past),
         cmocka_unit_test(times_outside_four_digit_years_are_not_printed),
         cmocka_unit_test(other_forms_and_impossible_dates_are_refused),
+        cmocka_unit_test(people_may_leave_the_milliseconds_of_a_time_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
