@@ -261,7 +261,6 @@ static void give_up(struct gateway *gateway)
         if (gateway->servers[i].listener.fd >= 0)
             close(gateway->servers[i].listener.fd);
         plan_unref(gateway->servers[i].plan);
-        compress_fini(&gateway->servers[i].compress);
     }
     peers_free(gateway->shared.peers);
     peers_free(gateway->shared.tenants);
@@ -344,8 +343,10 @@ bool gateway_wait(struct gateway *gateway, int64_t deadline_us)
 void gateway_free(struct gateway *gateway)
 {
     CHECK(atomic_load(&gateway->shared.servers) == 0);
-    for (size_t i = 0; i < gateway->n_servers; i++)
+    for (size_t i = 0; i < gateway->n_servers; i++) {
         thread_join(&gateway->servers[i].thread);
+        compress_fini(&gateway->servers[i].compress);
+    }
     peers_free(gateway->shared.peers);
     peers_free(gateway->shared.tenants);
     mem_free(gateway);
