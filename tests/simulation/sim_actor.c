@@ -149,6 +149,7 @@ static void hold(struct sim *sim, struct actor *actor, bool probing)
     actor->row = actor->attempt.op.row;
     if (sim->once)
         once_acquired(sim, actor);
+    drop_found(&actor->attempt.op);
     actor->probing = probing;
     actor->phase = ACTOR_HOLDING;
     /* Now and then it is slow: longer than its lease. */
@@ -234,8 +235,10 @@ static void begin_by_engine(struct sim *sim, struct actor *actor)
     enum engine_verdict verdict =
         engine_begin(sim->procs[actor->proc].engine, &actor->attempt, &actor->parker,
                      sim->boot + (int64_t)sim_below(sim, 400 * MS));
-    actor->attempt.op.found =
-        actor->attempt.result.found; /* where an operation of its own has it */
+    /* Where an operation of its own has it. */
+    actor->attempt.op.found = actor->attempt.result.found;
+    actor->attempt.op.found_recipe = actor->attempt.result.found_recipe;
+    actor->attempt.op.found_key = actor->attempt.result.found_key;
     if (verdict == ENGINE_PROCEED || verdict == ENGINE_PROBE)
         hold(sim, actor, verdict == ENGINE_PROBE);
     else if (verdict == ENGINE_REPLAY)
