@@ -1,20 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/random.h"
 #include "base/check.h"
+#include "base/thread.h"
 
 #include <errno.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/types.h>
-#include <unistd.h>
 
 #define POOL_SIZE 512
 #define POOL_TAKES 24 /* at most: identifiers; what is secret comes from the kernel alone */
 
-/* One call to the kernel for many identifiers. A child that was forked has the bytes of its parent,
- * and must not give out the same ones. */
+/* One call to the kernel for many identifiers. */
 static _Thread_local struct {
-    pid_t owner;
     size_t left;
     unsigned char bytes[POOL_SIZE];
 } pool;
@@ -32,16 +29,26 @@ static void read_kernel(void *ret_bytes, size_t n)
     }
 }
 
+/* A child that was forked has the bytes of its parent, and must not give out the same ones. The
+ * thread that forked is its only one. */
+static void empty_pool(void)
+{
+    explicit_bzero(&pool, sizeof pool);
+}
+
+__attribute__((constructor)) static void watch_forks(void)
+{
+    thread_at_fork(empty_pool);
+}
+
 void random_bytes(void *ret_bytes, size_t n)
 {
     if (n > POOL_TAKES) {
         read_kernel(ret_bytes, n);
         return;
     }
-    pid_t self = getpid();
-    if (pool.owner != self || pool.left < n) {
+    if (pool.left < n) {
         read_kernel(pool.bytes, sizeof pool.bytes);
-        pool.owner = self;
         pool.left = sizeof pool.bytes;
     }
     pool.left -= n;

@@ -119,6 +119,11 @@ void thread_detach(struct thread *thread)
 
 static _Thread_local bool is_loop;
 
+void thread_at_fork(void (*in_child)(void))
+{
+    CHECK(pthread_atfork(NULL, NULL, in_child) == 0);
+}
+
 void thread_mark_loop(void)
 {
     is_loop = true;

@@ -41,6 +41,9 @@ void thread_join(struct thread *thread);
 /* Gives up on a thread that may never end; it runs on with what it holds. */
 void thread_detach(struct thread *thread);
 
+/* Calls `in_child` in every process that is forked from now on, before fork returns there. */
+void thread_at_fork(void (*in_child)(void));
+
 /* Loop threads mark themselves; code that may block asserts CHECK(!thread_is_loop()). */
 void thread_mark_loop(void);
 bool thread_is_loop(void);
