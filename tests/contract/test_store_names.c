@@ -215,7 +215,7 @@ static void an_attempt_writes_to_the_record_it_was_decided_on(void **state)
     assert_true(digest_eq(&new.record_hash, &old.key_hash));
     assert_int_equal(write_done(bed, engine, &new, ENGINE_FINISH), ENGINE_STORED);
     assert_int_equal(begin(bed, engine, &old), ENGINE_REPLAY);
-    outcome_unref(old.op.found);
+    outcome_unref(old.result.found);
     assert_int_equal(check_counts(bed), 1);
     engine_free(engine);
 }
@@ -228,7 +228,7 @@ static void no_replay_of_a_former_name_s_answer_outlives_its_record(void **state
     assert_int_equal(begin(bed, engine, &old), ENGINE_PROCEED);
     assert_int_equal(write_done(bed, engine, &old, ENGINE_FINISH), ENGINE_STORED);
     assert_int_equal(begin(bed, engine, &new), ENGINE_REPLAY);
-    outcome_unref(new.op.found);
+    outcome_unref(new.result.found);
     struct attempt alone = new;
     alone.n_former = 0;
     assert_int_equal(begin(bed, engine, &alone), ENGINE_PROCEED);
