@@ -5,7 +5,7 @@
 
 pawl's own store has written the first records (store_pairs); SQL copies them under other ids and
 other hashes, and enters all hashes into the index of keys. It knows this much of the schema
-(src/store/sqlite_schema.c): the tables and columns named here, and that an index of pawl_outcome
+(src/store/sqlite/schema.c): the tables and columns named here, and that an index of pawl_outcome
 may be made last. What it does not find stops it. The file is for measuring: no copy is the answer
 to any key.
 """

@@ -6,6 +6,7 @@
 #include "cli/store_path.h"
 
 #define CANDIDATES_MAX 20
+#define PROBLEM_MAX ((size_t)512)
 
 int keys_open(struct keys_session *session, const struct keys_options *options)
 {
@@ -39,7 +40,13 @@ int keys_complain(const struct keys_session *session, enum store_status status)
 {
     if (status == STORE_DONE)
         return EXIT_DONE;
-    fprintf(stderr, "pawl %s: %s\n", session->options->command, keys_status_text(status));
+    struct buf problem BUF_AUTO = buf_make(PROBLEM_MAX);
+    if (status == STORE_DEAD) {
+        store_problem(session->store, &problem);
+        buf_add_str(&problem, ": ");
+    }
+    fprintf(stderr, "pawl %s: %.*s%s\n", session->options->command, (int)problem.len,
+            problem.at ? problem.at : "", keys_status_text(status));
     return status == STORE_DEAD ? EXIT_FAIL_STOP : EXIT_UNAVAILABLE;
 }
 

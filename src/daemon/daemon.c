@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "core/errors.h"
 #include "daemon/check.h"
+#include "daemon/fail_stop.h"
 #include "daemon/limits.h"
 #include "daemon/notify.h"
 #include "daemon/operator.h"
@@ -91,15 +92,18 @@ static int open_store(struct parts *parts, const struct config *config, const ch
     wanted.max_waiting_per_key = config->max_waiting_per_key;
     wanted.timeout_us = config->store_timeout_us;
     wanted.disk_reserve = config->disk_reserve;
+    wanted.fail_stop = fail_stop;
+    wanted.fail_stop_argument = &parts->log;
     char *problem = NULL;
+    parts->log = log_new(STDERR_FILENO, LOG_RING_BYTES);
+    if (!parts->log)
+        return complain(NULL);
     if (open_when_free(parts, &wanted, &problem) != STORE_OPENED)
         return complain(problem);
     parts->engine = engine_new(parts->store, config->cache);
     parts->workers = workers_new(WORKER_THREADS, WORKER_QUEUE);
-    parts->log = log_new(STDERR_FILENO, LOG_RING_BYTES);
     parts->metrics = metrics_new();
-    return parts->engine && parts->workers && parts->log && parts->metrics ? EXIT_DONE
-                                                                           : complain(NULL);
+    return parts->engine && parts->workers && parts->metrics ? EXIT_DONE : complain(NULL);
 }
 
 static int start_gateway(struct parts *parts, const struct config *config)

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * backend: a place where records stand, for those who implement one. Included by backends, the
- * committer and apply.c alone.
+ * backend: where rows are kept, for those who implement one. Included by backends and the committer
+ * alone.
  *
- * A backend stores and finds; it never decides (core/record.h does, called from store/apply.c).
- * Plain blocking code, one caller at a time. The calls of one batch, in order:
+ * A backend loads and saves; it never decides (core/record.h does, called from
+ * store/committer/apply.c, on what a struct rowset holds). Plain blocking code, one caller at a
+ * time. The calls of one batch:
  *
- *      begin  { find | insert | update | finish | remove | outcome | heartbeat | sweep | list
- *             | add_audit | list_audits | gauge }*
- *      (commit rest) | rollback
+ *      load -> { outcome | list | list_audits } -> save -> rest
+ *                                              '-> abandon
  *
- * Every change between begin and commit is atomic and, once commit returned OK, durable.
+ * What one save writes is atomic and, once it returned OK, durable. `load` may leave the backend
+ * holding its lock: exactly one of save and abandon follows, and a save that fails has abandoned.
  */
 #ifndef PAWL_STORE_BACKEND_H
 #define PAWL_STORE_BACKEND_H
@@ -23,6 +24,7 @@ enum backend_status {
     BACKEND_FULL,      /* no space: the transaction is rolled back; try again later */
     BACKEND_NO_MEMORY, /* the transaction may go on */
     BACKEND_GONE,      /* the file was removed or replaced */
+    BACKEND_UNSURE,    /* save: whether it was committed nobody knows; it is applied again */
     BACKEND_FATAL,     /* I/O error, corruption: stop (invariant 8) */
 };
 
@@ -64,73 +66,98 @@ struct backend_bound {
     bool acknowledges;
 };
 
+/* A name of a record, and what load finds under it: rows and texts lie in the batch's arena. */
+struct backend_name {
+    struct digest hash;
+    bool is_once; /* store_once_hash; else the hash of a key */
+    int64_t hint; /* a row that may be the one meant; 0: none */
+
+    struct store_row *row;       /* NULL: it leads nowhere */
+    struct backend_bound *bound; /* the key is bound to that row; NULL: it is the row's own */
+    struct store_row *hinted;    /* the row of `hint`, if its key is this one */
+};
+
+/* One row as it is to be, or one of the others. */
+struct backend_change {
+    const struct store_row *row; /* RECORD_ABSENT: it goes, with all names that lead to it */
+    enum record_status before;   /* as it was loaded; RECORD_ABSENT: it is new */
+    bool was_released;           /* likewise */
+    bool holds;                  /* row->once is new, in place of: */
+    struct slice once_before;    /* may be empty */
+    struct outcome *outcome;     /* what is kept of a record that becomes final; NULL: nothing */
+
+    const struct backend_bound *bound; /* a key is bound */
+    const struct store_audit *audit;   /* an operator acted */
+    const struct backend_name *seen;   /* nothing changes, but it must lead to where it led */
+};
+
+enum group_result {
+    GROUP_OK,
+    GROUP_CONFLICT, /* a row is not what load said: decide again */
+    GROUP_LOCKED,   /* somebody's transaction holds a row: in progress */
+};
+
+/* Changes that are saved together or not at all. */
+struct backend_group {
+    struct backend_group *next;
+    struct backend_change *changes; /* rows that go come first */
+    size_t n;
+    enum group_result result; /* GROUP_OK before a save; of one that committed */
+
+    /* the rowset's own */
+    size_t room;
+    struct backend_group *joined; /* NULL, or the group that this one became part of: empty */
+};
+
+/* What is due beside operations. */
+struct backend_chores {
+    bool renew;        /* every lease of world.self: lease_until = max(lease_until, now + lease) */
+    size_t sweep_most; /* steps; 0: none: drops bodies past expires_at, rows past gone_at, released
+                          rows past expires_at, acts older than STORE_AUDIT_KEEP_US */
+    bool gauge;
+
+    size_t renewed; /* how many leases there are */
+    size_t swept;   /* steps that were taken */
+    struct backend_gauges gauges;
+};
+
+/* What a batch comes to. */
+struct backend_save {
+    struct backend_group *groups;
+    const struct record_world *world;
+    struct backend_chores chores;
+    struct backend_state state; /* with the counts before; afterwards with those after */
+    bool changed;               /* the state; afterwards: anything at all */
+};
+
+struct arena;
 struct backend;
 
 struct backend_ops {
-    /* Starts a transaction that may write, and reads the state. */
-    enum backend_status (*begin)(struct backend *backend, struct backend_state *ret_state);
-    /* Writes the state when `changed` says so, and commits; on anything but OK it is rolled back.
-     */
-    enum backend_status (*commit)(struct backend *backend, const struct backend_state *state,
-                                  bool changed);
-    void (*rollback)(struct backend *backend);
+    /* Reads the state, and what the names lead to. Each row and bound key is a copy in the arena,
+     * which decisions change; texts are there, too, or stay as they are until save or abandon. One
+     * row may be given several times, for several names. Anything but OK has abandoned already. */
+    enum backend_status (*load)(struct backend *backend, struct backend_name *names, size_t n,
+                                struct arena *arena, struct backend_state *ret_state);
+    /* Compares each group with what is there by now (only where load took no lock), writes those
+     * that fit and says so in their results, does the chores, writes the state where anything or
+     * `changed` says so, and commits. Anything but OK has abandoned. */
+    enum backend_status (*save)(struct backend *backend, struct backend_save *save);
+    void (*abandon)(struct backend *backend);
     /* After the owners of a committed batch were woken: what may wait (checkpoint, locks). */
     enum backend_status (*rest)(struct backend *backend);
 
-    /* Finds the row of a key, or the one that it is bound to; `hint` is a row id or 0.
-     * `ret_row->record.status` is RECORD_ABSENT when there is none. Slices are valid until the next
-     * call that finds or reads. */
-    enum backend_status (*find)(struct backend *backend, const struct digest *key, int64_t hint,
-                                struct store_row *ret_row);
-    /* A new row, pending; its key, and its once value, lead to it from now on. Copies all texts.
-     */
-    enum backend_status (*insert)(struct backend *backend, const struct store_row *row);
-    /* A row that was pending or unknown and still is. */
-    enum backend_status (*update)(struct backend *backend, const struct store_row *row);
-    /* A row that was pending or unknown becomes final; `outcome` NULL: nothing is kept. A packed
-     * body is kept packed, and no other one is. */
-    enum backend_status (*finish)(struct backend *backend, const struct store_row *row,
-                                  const struct outcome *outcome);
-    /* With all its names that still lead to it. */
-    enum backend_status (*remove)(struct backend *backend, const struct store_row *row);
-
-    /* Finds the row that a once value leads to; as find. */
-    enum backend_status (*find_once)(struct backend *backend, const struct digest *once,
-                                     struct store_row *ret_row);
-    /* A pending row gets its once value, in place of the one that it may have had: it leads to the
-     * row from now on, under the row's own rule name. Its times and template are for update. */
-    enum backend_status (*hold)(struct backend *backend, struct store_row *row,
-                                const struct store_once *once);
-    /* A key leads to the record of another one from now on. Copies all texts. */
-    enum backend_status (*bind)(struct backend *backend, const struct backend_bound *bound);
-    /* A final row whose keys live longer (record_lengthen). */
-    enum backend_status (*lengthen)(struct backend *backend, const struct store_row *row);
     /* The kept answer of a final row, its body as it is kept: a new reference, and its
      * outcome_size; one above `most` is not loaded, NULL. */
     enum backend_status (*outcome)(struct backend *backend, const struct store_row *row,
                                    uint64_t most, struct outcome **ret_outcome, uint64_t *ret_size);
 
-    /* Renews every lease of `owner` in one statement: lease_until = max(lease_until, now + its
-     * lease). `*ret_renewed`: how many there are. */
-    enum backend_status (*heartbeat)(struct backend *backend, int64_t owner, int64_t now,
-                                     size_t *ret_renewed);
-    /* Takes at most `max` steps: drops bodies past expires_at, rows past gone_at, released rows
-     * past expires_at, acts older than STORE_AUDIT_KEEP_US; keeps the counts of `state`.
-     * `*ret_steps`: how many. */
-    enum backend_status (*sweep)(struct backend *backend, int64_t now, size_t max,
-                                 struct backend_state *state, size_t *ret_steps);
     /* Calls `each` for rows that match, oldest first. Looks at no clock but `now`. */
     enum backend_status (*list)(struct backend *backend, const struct store_list *list,
                                 const struct record_world *world);
 
-    /* Keeps one act of an operator, under the id it comes with. Copies all texts. */
-    enum backend_status (*add_audit)(struct backend *backend, const struct store_audit *audit);
     enum backend_status (*list_audits)(struct backend *backend,
                                        const struct store_audit_list *list);
-
-    /* Looks at no more rows than store.h says (in memory: at all). */
-    enum backend_status (*gauge)(struct backend *backend, const struct record_world *world,
-                                 struct backend_gauges *ret_gauges);
 
     /* Outside a batch: `*ret_changed` when another process committed since the last look. */
     enum backend_status (*look)(struct backend *backend, bool *ret_changed);
@@ -150,30 +177,8 @@ struct backend {
     size_t outcome_max;   /* bytes of one outcome: a larger one is not kept */
 };
 
-/* What a batch is applied with. */
-struct apply {
-    struct backend *backend;
-    struct backend_state state;
-    struct record_world world;
-    int64_t boot;   /* boot time, read before world.now */
-    bool may_write; /* false: begins that would write are refused (disk reserve, outcomes wait) */
-    bool changed;   /* the state or a row changed */
-    struct outcome *shared; /* the kept answer read last: a thousand duplicates share one */
-    int64_t shared_row;
-};
-
-/* Drops what the batch shared. */
-void apply_fini(struct apply *apply);
-
-/* Gives back what was found for an operation of a batch that was not committed. */
-void apply_forget(struct store_op *op);
-
 /* The kept body of a row is not what was kept: says so, BACKEND_FATAL. */
 enum backend_status backend_condemn(struct backend *backend, int64_t row);
-
-/* Applies one operation to the open batch: core decides, the backend stores. Fills in the results
- * of `op`. `*ret_touched`: its record changed, so that who waits for its key decides again. */
-enum backend_status apply_op(struct apply *apply, struct store_op *op, bool *ret_touched);
 
 /* Opens the SQLite backend. NULL: config problem in `*ret_problem` (mem_free). */
 struct backend *sqlite_backend_open(const struct store_config *config,
@@ -182,8 +187,5 @@ struct backend *sqlite_backend_open(const struct store_config *config,
 /* A store over an open backend, which it takes over whatever the result; see store_open. */
 enum store_open_result store_open_over(const struct store_config *config, struct backend *backend,
                                        struct store **ret_store, char **ret_problem);
-
-/* The memory backend; NULL: no memory. */
-struct backend *memory_backend_open(void);
 
 #endif

@@ -3,7 +3,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
-#include "store/committer.h"
+#include "store/committer/committer.h"
 #include <stdio.h>
 
 struct store {
@@ -16,7 +16,6 @@ struct store {
 struct store_config store_config_default(void)
 {
     return (struct store_config){
-        .kind = STORE_SQLITE,
         .max_queued = 16384,
         .max_waiting = 10000,
         .max_waiting_per_key = 2000,
@@ -40,25 +39,12 @@ static void run_committer(void *argument)
             committer_wait(committer);
 }
 
-static struct backend *open_backend(const struct store_config *config,
-                                    enum store_open_result *ret_result, char **ret_problem)
-{
-    if (config->kind == STORE_SQLITE)
-        return sqlite_backend_open(config, ret_result, ret_problem);
-    *ret_result = STORE_OPEN_FAILED;
-    *ret_problem = NULL;
-    struct backend *backend = memory_backend_open();
-    if (backend)
-        *ret_result = STORE_OPENED;
-    return backend;
-}
-
 static bool start(struct store *store, const struct store_config *config, char **ret_problem)
 {
     struct committer *committer = store->committer;
     int64_t until = clock_after(clock_boot_us(), config->timeout_us);
     enum backend_status status = committer_register(committer);
-    while (status == BACKEND_BUSY && clock_boot_us() < until)
+    while ((status == BACKEND_BUSY || status == BACKEND_UNSURE) && clock_boot_us() < until)
         status = committer_register(committer);
     if (status != BACKEND_OK && status != BACKEND_FULL) {
         *ret_problem = mem_copy(committer->backend->problem, strlen(committer->backend->problem));
@@ -97,7 +83,7 @@ enum store_open_result store_open(const struct store_config *config, struct stor
 {
     CHECK(config->max_queued > 0 && config->timeout_us > 0);
     enum store_open_result result = STORE_OPEN_FAILED;
-    struct backend *backend = open_backend(config, &result, ret_problem);
+    struct backend *backend = sqlite_backend_open(config, &result, ret_problem);
     return backend ? store_open_over(config, backend, ret_store, ret_problem) : result;
 }
 
@@ -199,7 +185,7 @@ bool store_is_up(const struct store *store)
 
 bool store_is_dead(const struct store *store)
 {
-    return atomic_load(&store->committer->dead);
+    return committer_state(store->committer) == COMMITTER_DEAD;
 }
 
 void store_problem(struct store *store, struct buf *buf)

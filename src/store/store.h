@@ -27,15 +27,10 @@
 #include "core/record.h"
 #include "core/template.h"
 
+struct backend_group;
 struct store;
 
-enum store_kind {
-    STORE_SQLITE,
-    STORE_MEMORY, /* for tests: forgets everything at close */
-};
-
 struct store_config {
-    enum store_kind kind;
     const char *path;    /* of the SQLite file; created 0600 when absent */
     bool read_only_file; /* never create the file: commands that look */
     bool is_serve;       /* take the life lock: one `serve` a file */
@@ -48,8 +43,7 @@ struct store_config {
     int checkpoint_pages;  /* of the WAL, at which it is checkpointed; 0: 1000 */
     size_t key_run;        /* new keys that gather before they go into the index; 0: 65536 */
     /* Called on the committer's thread at the first I/O error of a write or sync (invariant 8).
-     * `what` is one line. NULL: prints it and ends the process with exit code 74. When it returns,
-     * the store answers STORE_DEAD to everything. */
+     * `what` is one line. When it returns, or is NULL, everything ends as STORE_DEAD. */
     void (*fail_stop)(void *argument, const char *what);
     void *fail_stop_argument;
 };
@@ -116,6 +110,7 @@ enum store_status {
 /* One row as STORE_LIST shows it; slices are valid during the call. */
 struct store_row {
     int64_t id;
+    int64_t version; /* the backend's: another one, another row */
     struct digest key_hash;
     struct slice tenant;
     struct slice rule;
@@ -280,7 +275,9 @@ struct store_op {
     struct store_op *prev;
     int64_t wake_at;
     size_t heap_index;
-    struct store_op *key_next; /* in the list of waiters of one key */
+    struct store_op *key_next;   /* in the list of waiters of one key */
+    struct backend_group *group; /* what it changed, in its batch */
+    bool unsure; /* under the mutex: it may have been committed: it is not taken back */
     bool waits;
 };
 

@@ -10,14 +10,13 @@
 
 #define SHELL_BUSY_MS 10000 /* a batch of the store under test may be under way */
 
-void bed_init(struct bed *bed, enum store_kind kind)
+void bed_init(struct bed *bed, enum bed_kind kind)
 {
     *bed = (struct bed){.kind = kind, .config = store_config_default()};
     thread_parker_init(&bed->parker);
     snprintf(bed->dir, sizeof bed->dir, "/tmp/pawl-contract-XXXXXX");
     assert_non_null(mkdtemp(bed->dir));
     snprintf(bed->path, sizeof bed->path, "%s/pawl.db", bed->dir);
-    bed->config.kind = kind;
     bed->config.path = bed->path;
     /* Tests move the clock by hours while a batch may be at rest. */
     bed->config.timeout_us = 1000 * TTL;
@@ -45,9 +44,9 @@ void bed_fini(struct bed *bed)
 
 static enum store_open_result open_it(struct bed *bed, char **ret_problem)
 {
-    if (bed->kind == STORE_SQLITE)
+    if (bed->kind == BED_SQLITE)
         return store_open(&bed->config, &bed->store, ret_problem);
-    struct backend *backend = bed->backend ? bed->backend : memory_backend_open();
+    struct backend *backend = bed->backend ? bed->backend : toy_open();
     assert_non_null(backend);
     bed->backend = backend;
     return store_open_over(&bed->config, backend, &bed->store, ret_problem);
@@ -80,11 +79,10 @@ void bed_share(struct bed *from, struct bed *ret_bed)
     *ret_bed = (struct bed){.kind = from->kind, .config = store_config_default()};
     thread_parker_init(&ret_bed->parker);
     memcpy(ret_bed->path, from->path, sizeof from->path);
-    ret_bed->config.kind = from->kind;
     ret_bed->config.path = from->path;
     ret_bed->config.timeout_us = from->config.timeout_us;
     if (from->backend)
-        ret_bed->backend = memory_backend_share(from->backend);
+        ret_bed->backend = toy_share(from->backend);
 }
 
 struct digest key_of(uint64_t key)
@@ -251,7 +249,7 @@ int bed_set_up(void **state)
 {
     struct bed *bed = mem_zalloc(1, sizeof *bed);
     assert_non_null(bed);
-    bed_init(bed, *(const enum store_kind *)*state);
+    bed_init(bed, *(const enum bed_kind *)*state);
     bed_open(bed);
     *state = bed;
     return 0;
@@ -266,12 +264,12 @@ int bed_tear_down(void **state)
 
 int bed_run(struct CMUnitTest *tests, size_t n)
 {
-    enum store_kind kinds[] = {STORE_MEMORY, STORE_SQLITE};
+    enum bed_kind kinds[] = {BED_TOY, BED_SQLITE};
     int failed = 0;
     for (size_t k = 0; k < 2; k++) {
         for (size_t i = 0; i < n; i++)
             tests[i].initial_state = &kinds[k];
-        const char *name = kinds[k] == STORE_SQLITE ? "sqlite" : "memory";
+        const char *name = kinds[k] == BED_SQLITE ? "sqlite" : "toy";
         failed += _cmocka_run_group_tests(name, tests, n, NULL, NULL);
     }
     return failed;

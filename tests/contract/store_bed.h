@@ -10,17 +10,19 @@
 
 #include <cmocka.h>
 
-#include "store/memory.h"
 #include "store/store.h"
+#include "toy/toy.h"
 
 #define SECOND CLOCK_US_PER_S
 #define LEASE (30 * SECOND)
 #define TTL (3600 * SECOND)
 
+enum bed_kind { BED_TOY, BED_SQLITE };
+
 struct bed {
-    enum store_kind kind;
+    enum bed_kind kind;
     struct store *store;
-    struct backend *backend; /* of a memory store */
+    struct backend *backend; /* of a toy store */
     struct thread_parker parker;
     struct store_config config;
     char dir[64];
@@ -28,7 +30,7 @@ struct bed {
 };
 
 /* A bed without a store yet. */
-void bed_init(struct bed *bed, enum store_kind kind);
+void bed_init(struct bed *bed, enum bed_kind kind);
 /* Closes the store and removes the directory. */
 void bed_fini(struct bed *bed);
 

@@ -219,15 +219,13 @@ static void acts_are_swept_after_their_time_and_no_sooner(void **state)
 static void an_act_whose_commit_failed_is_written_down_once(void **state)
 {
     struct bed *bed = *state;
-    if (bed->kind != STORE_MEMORY)
+    if (bed->kind != BED_TOY)
         return;
-    for (int how = MEMORY_COMMIT_FULL; how <= MEMORY_COMMIT_LOST_BUT_THERE; how++) {
-        if (how == MEMORY_COMMIT_FATAL)
-            continue;
-        int64_t token = proceed(bed, (uint64_t)how);
-        struct store_op op = by_hand((uint64_t)how, STORE_FORGET, token);
+    static const enum backend_status failures[] = {BACKEND_FULL, BACKEND_BUSY, BACKEND_UNSURE};
+    for (uint64_t i = 0; i < sizeof failures / sizeof *failures; i++) {
+        struct store_op op = by_hand(i, STORE_FORGET, proceed(bed, i));
         op.force = true;
-        atomic_store(&memory_backend_faults(bed->backend)->next_commit, how);
+        atomic_store(&toy_faults(bed->backend)->next_save, failures[i]);
         run(bed, &op);
         assert_int_equal(op.status, STORE_DONE);
     }
@@ -256,7 +254,7 @@ static void an_act_for_which_memory_ran_out_is_tried_again_and_written_down_once
         mem_fail_nth(0);
         assert_int_equal(op.write, RECORD_WRITTEN);
     }
-    assert_true(bed->kind == STORE_SQLITE || n > 1);
+    assert_true(bed->kind == BED_SQLITE || n > 1);
     struct walk walk = {0};
     struct store_audit_list list = {.limit = ALL, .each = step_on, .argument = &walk};
     run_list(bed, &list);

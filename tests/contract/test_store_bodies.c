@@ -118,7 +118,7 @@ static int64_t ask(struct bed *bed, const char *sql)
 static void the_file_holds_what_is_above_1_kib_packed_when_that_is_smaller(void **state)
 {
     struct bed *bed = *state;
-    if (bed->kind != STORE_SQLITE)
+    if (bed->kind != BED_SQLITE)
         return;
     static char at[65536];
     keep(bed, 1, body_of(at, 1024, false));
@@ -138,7 +138,7 @@ static void the_file_holds_what_is_above_1_kib_packed_when_that_is_smaller(void 
 static void a_store_keeps_a_body_as_it_is_given_and_gives_it_back_as_it_is_kept(void **state)
 {
     struct bed *bed = *state;
-    if (bed->kind != STORE_SQLITE)
+    if (bed->kind != BED_SQLITE)
         return;
     static char at[65536];
     struct slice body = body_of(at, sizeof at, false);
@@ -207,7 +207,7 @@ static void check_stopped(struct bed *bed, const char *why)
 static void a_damaged_body_stops_the_store_and_is_told_to_nobody(void **state)
 {
     struct bed *bed = *state;
-    if (bed->kind != STORE_SQLITE)
+    if (bed->kind != BED_SQLITE)
         return;
     char why[256] = "";
     keep_damaged(bed, why,
@@ -226,7 +226,7 @@ static void a_damaged_body_stops_the_store_and_is_told_to_nobody(void **state)
 static void a_body_whose_size_is_none_stops_the_store_at_once(void **state)
 {
     struct bed *bed = *state;
-    if (bed->kind != STORE_SQLITE)
+    if (bed->kind != BED_SQLITE)
         return;
     char why[256] = "";
     keep_damaged(bed, why, "UPDATE pawl_outcome SET body = x'00ff00' || substr(body, 4)");

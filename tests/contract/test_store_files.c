@@ -3,7 +3,7 @@
 #include "store_bed.h"
 
 #include "base/mem.h"
-#include "store/sqlite.h"
+#include "store/sqlite/sqlite.h"
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -12,7 +12,7 @@ static int set_up(void **state)
 {
     struct bed *bed = mem_zalloc(1, sizeof *bed);
     assert_non_null(bed);
-    bed_init(bed, STORE_SQLITE);
+    bed_init(bed, BED_SQLITE);
     *state = bed;
     return 0;
 }

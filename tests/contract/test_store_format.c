@@ -3,8 +3,8 @@
 #include "store_bed.h"
 
 #include "base/mem.h"
-#include "store/lock.h"
-#include "store/sqlite.h"
+#include "store/sqlite/lock.h"
+#include "store/sqlite/sqlite.h"
 #include <stdio.h>
 
 #define SQL_MAX ((size_t)64 * 1024)
@@ -13,7 +13,7 @@ static int set_up(void **state)
 {
     struct bed *bed = mem_zalloc(1, sizeof *bed);
     assert_non_null(bed);
-    bed_init(bed, STORE_SQLITE);
+    bed_init(bed, BED_SQLITE);
     *state = bed;
     return 0;
 }

@@ -117,10 +117,10 @@ static void released_records_are_counted_apart_from_running_ones(void **state)
 static void a_store_low_on_space_is_not_up_and_says_why_and_replays_go_on(void **state)
 {
     struct bed *bed = *state;
-    if (bed->kind != STORE_MEMORY)
+    if (bed->kind != BED_TOY)
         return;
     finish(bed, 1, proceed(bed, 1), "kept");
-    struct memory_faults *faults = memory_backend_faults(bed->backend);
+    struct toy_faults *faults = toy_faults(bed->backend);
     atomic_store(&faults->space_size, 1000000);
     atomic_store(&faults->space_free, 99999);
     struct store_counts counts = counts_after(bed, SECOND);
@@ -140,10 +140,10 @@ static void a_store_low_on_space_is_not_up_and_says_why_and_replays_go_on(void *
 static void a_store_whose_writes_found_no_space_is_not_up_until_one_does(void **state)
 {
     struct bed *bed = *state;
-    if (bed->kind != STORE_MEMORY)
+    if (bed->kind != BED_TOY)
         return;
     int64_t token = proceed(bed, 1);
-    atomic_store(&memory_backend_faults(bed->backend)->next_commit, MEMORY_COMMIT_FULL);
+    atomic_store(&toy_faults(bed->backend)->next_save, BACKEND_FULL);
     struct store_op op = write_on(1, STORE_RELEASE, token);
     submit(bed, &op);
     store_step(bed->store);
@@ -195,7 +195,7 @@ static void a_wall_clock_past_2200_is_not_believed_and_that_is_said(void **state
 static void a_store_whose_mark_is_past_2200_is_refused_with_a_way_out(void **state)
 {
     struct bed *bed = *state;
-    if (bed->kind != STORE_SQLITE)
+    if (bed->kind != BED_SQLITE)
         return;
     finish(bed, 1, proceed(bed, 1), "kept");
     bed_close(bed);
@@ -369,17 +369,17 @@ static void batches_are_counted_by_size_and_by_the_time_they_took(void **state)
 static void batches_that_were_undone_are_counted_by_their_reason(void **state)
 {
     struct bed *bed = *state;
-    if (bed->kind != STORE_MEMORY)
+    if (bed->kind != BED_TOY)
         return;
-    atomic_int *next = &memory_backend_faults(bed->backend)->next_commit;
-    atomic_store(next, MEMORY_COMMIT_LOST);
+    atomic_int *next = &toy_faults(bed->backend)->next_save;
+    atomic_store(next, BACKEND_BUSY);
     struct store_op op = begin_on(1);
     submit(bed, &op);
     store_step(bed->store);
     assert_int_equal(store_counts(bed->store).work.retries_busy, 1);
     set_clock(now + SECOND);
     await(bed, &op);
-    atomic_store(next, MEMORY_COMMIT_FULL);
+    atomic_store(next, BACKEND_FULL);
     struct store_op release = write_on(1, STORE_RELEASE, op.record.token);
     submit(bed, &release);
     store_step(bed->store);
@@ -392,7 +392,7 @@ static void batches_that_were_undone_are_counted_by_their_reason(void **state)
 static void checkpoints_are_counted(void **state)
 {
     struct bed *bed = *state;
-    if (bed->kind != STORE_SQLITE)
+    if (bed->kind != BED_SQLITE)
         return;
     bed_close(bed);
     bed->config.checkpoint_pages = 1;
@@ -410,13 +410,13 @@ static void an_idle_store_shows_each_second_that_it_answers(void **state)
         struct store_counts counts = counts_after(bed, SECOND);
         assert_int_equal(counts.last_ok_at, now);
     }
-    if (bed->kind != STORE_MEMORY)
+    if (bed->kind != BED_TOY)
         return;
     int64_t last = now;
-    atomic_store(&memory_backend_faults(bed->backend)->gone, true);
+    atomic_store(&toy_faults(bed->backend)->gone, true);
     for (int i = 0; i < 6; i++)
         assert_int_equal(counts_after(bed, SECOND).last_ok_at, last);
-    atomic_store(&memory_backend_faults(bed->backend)->gone, false);
+    atomic_store(&toy_faults(bed->backend)->gone, false);
     struct store_counts counts = counts_after(bed, SECOND);
     assert_int_equal(counts.last_ok_at, now);
 }
@@ -424,12 +424,12 @@ static void an_idle_store_shows_each_second_that_it_answers(void **state)
 static void free_space_is_told_as_it_was_last_seen(void **state)
 {
     struct bed *bed = *state;
-    if (bed->kind == STORE_SQLITE) {
+    if (bed->kind == BED_SQLITE) {
         assert_in_range(counts_after(bed, SECOND).space_free, 1, UINT64_MAX - 1);
         return;
     }
     assert_true(counts_after(bed, SECOND).space_free == UINT64_MAX);
-    struct memory_faults *faults = memory_backend_faults(bed->backend);
+    struct toy_faults *faults = toy_faults(bed->backend);
     atomic_store(&faults->space_free, 12345);
     atomic_store(&faults->space_size, 100000);
     assert_int_equal(counts_after(bed, SECOND).space_free, 12345);

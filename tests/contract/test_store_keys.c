@@ -13,7 +13,7 @@ static int set_up(void **state)
 {
     struct bed *bed = mem_zalloc(1, sizeof *bed);
     assert_non_null(bed);
-    bed_init(bed, STORE_SQLITE);
+    bed_init(bed, BED_SQLITE);
     bed->config.key_run = 7;
     *state = bed;
     return 0;

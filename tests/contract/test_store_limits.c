@@ -101,9 +101,9 @@ static void without_memory_the_limits_stay_as_they_were(void **state)
 static void a_new_disk_reserve_and_timeout_hold_from_the_next_look(void **state)
 {
     struct bed *bed = *state;
-    if (bed->kind != STORE_MEMORY)
+    if (bed->kind != BED_TOY)
         return;
-    struct memory_faults *faults = memory_backend_faults(bed->backend);
+    struct toy_faults *faults = toy_faults(bed->backend);
     atomic_store(&faults->space_free, 1000);
     atomic_store(&faults->space_size, 1000000);
     struct store_limits limits = limits_of(bed);
@@ -171,7 +171,7 @@ static void the_cache_of_an_engine_changes_its_size_while_it_is_used(void **stat
 static void an_outcome_that_the_store_cannot_hold_is_not_kept_and_that_is_told(void **state)
 {
     struct bed *bed = *state;
-    if (bed->kind != STORE_MEMORY)
+    if (bed->kind != BED_TOY)
         return;
     int64_t fitting = proceed(bed, 1), larger = proceed(bed, 2);
     struct outcome *outcome = outcome_new(201, false, SLICE(""), SLICE("a body"));

@@ -7,8 +7,8 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
-#include "store/sqlite_faults.h"
-#include "store/sqlite_vfs.h"
+#include "store/sqlite/faults.h"
+#include "store/sqlite/vfs.h"
 #include <sqlite3.h>
 #include <stdint.h>
 #include <stdio.h>

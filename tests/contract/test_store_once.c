@@ -322,11 +322,11 @@ static void forget_ends_a_record_under_all_its_names(void **state)
 static void a_batch_that_was_undone_binds_the_key_when_it_is_done_again(void **state)
 {
     struct bed *bed = *state;
-    if (bed->kind != STORE_MEMORY)
+    if (bed->kind != BED_TOY)
         return;
     finish(bed, 1, take(bed, 1, 5, &replays), "done");
-    struct memory_faults *faults = memory_backend_faults(bed->backend);
-    atomic_store(&faults->next_commit, MEMORY_COMMIT_LOST);
+    struct toy_faults *faults = toy_faults(bed->backend);
+    atomic_store(&faults->next_save, BACKEND_BUSY);
     assert_int_equal(ask(bed, 2, 5, &replays), RECORD_REPLAY);
     assert_int_equal(look(bed, 2).status, RECORD_COMPLETE);
     assert_int_equal(check_counts(bed), 1);

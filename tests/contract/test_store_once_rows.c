@@ -157,8 +157,8 @@ static void what_proceeds_again_holds_the_value_of_the_new_template(void **state
 {
     struct bed *bed = *state;
     act(bed, 1, STORE_RELEASE, take(bed, 1, 5, &rejects));
-    if (bed->kind == STORE_MEMORY) /* undone, and done again */
-        atomic_store(&memory_backend_faults(bed->backend)->next_commit, MEMORY_COMMIT_LOST);
+    if (bed->kind == BED_TOY) /* undone, and done again */
+        atomic_store(&toy_faults(bed->backend)->next_save, BACKEND_BUSY);
     struct store_op op = changed(bed, 1, 6);
     run(bed, &op);
     assert_int_equal(op.verdict, RECORD_PROCEED);
@@ -292,6 +292,33 @@ static void names_that_were_used_again_are_merged(void **state)
 
 #endif
 
+/* What the first came to is not in the store yet, and is told from what the batch knows. */
+static void a_duplicate_in_the_batch_of_the_outcome_is_told_where_the_result_is(void **state)
+{
+    struct bed *bed = *state;
+    bed_close(bed);
+    bed->config.no_thread = true;
+    bed_open(bed);
+    struct store_op first = begin(bed, 1, 5, &rejects);
+    run(bed, &first);
+    struct outcome *outcome =
+        outcome_new(201, false, SLICE("Location: /refunds/5\r\n"), SLICE("{}"));
+    assert_non_null(outcome);
+    struct store_op done = write_on(1, STORE_FINISH, first.record.token);
+    done.outcome = outcome;
+    done.kept = true;
+    struct store_op duplicate = begin(bed, 2, 5, &rejects);
+    submit(bed, &done);
+    submit(bed, &duplicate);
+    store_step(bed->store);
+    assert_true(store_op_ended(&done) && store_op_ended(&duplicate));
+    assert_int_equal(duplicate.verdict, RECORD_DUPLICATE);
+    assert_non_null(duplicate.found);
+    assert_true(slice_eq(duplicate.found->location, SLICE("/refunds/5")));
+    outcome_unref(duplicate.found);
+    outcome_unref(outcome);
+}
+
 int main(void)
 {
     struct CMUnitTest tests[] = {
@@ -299,6 +326,7 @@ int main(void)
         BED_TEST(a_record_of_the_old_rule_name_holds_its_value),
         BED_TEST(a_record_in_doubt_of_the_old_rule_name_goes_on_and_holds_its_value),
         BED_TEST(a_record_whose_value_is_taken_is_answered_by_the_value),
+        BED_TEST(a_duplicate_in_the_batch_of_the_outcome_is_told_where_the_result_is),
         BED_TEST(a_retry_is_not_compared_with_a_value_of_another_template),
         BED_TEST(what_proceeds_again_holds_the_value_of_the_new_template),
         BED_TEST(what_proceeds_again_takes_no_value_of_the_new_template_that_is_held),

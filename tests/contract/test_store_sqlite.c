@@ -21,7 +21,7 @@ static int set_up(void **state)
 {
     struct bed *bed = mem_zalloc(1, sizeof *bed);
     assert_non_null(bed);
-    bed_init(bed, STORE_SQLITE);
+    bed_init(bed, BED_SQLITE);
     *state = bed;
     return 0;
 }
@@ -376,7 +376,7 @@ static void a_store_opened_twice_by_one_process_is_still_one_to_others(void **st
 }
 
 #ifdef PAWL_HOOKS
-enum { BYTE_TURNSTILE, BYTE_BATCH }; /* of the lock file (store/lock.c) */
+enum { BYTE_TURNSTILE, BYTE_BATCH }; /* of the lock file (store/sqlite/lock.c) */
 
 static bool lock_byte(int fd, int command, short type, off_t byte)
 {

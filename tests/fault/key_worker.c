@@ -3,7 +3,7 @@
 
 #include "base/mem.h"
 #include "base/random.h"
-#include "store/sqlite_faults.h"
+#include "store/sqlite/faults.h"
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>

@@ -2,7 +2,7 @@
 /* Every I/O call of the store made to fail, one after the other. */
 #include "fault_bed.h"
 
-#include "store/sqlite_faults.h"
+#include "store/sqlite/faults.h"
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>

@@ -7,6 +7,7 @@
 
 #define WALL_BASE (INT64_C(1700000000) * SECOND)
 #define SETTLE (2 * SECOND)
+#define KILL_STEP (100 * MS) /* the store tries again after as much */
 
 /* What each needs so that an operation has its effect once: time to settle, an upstream that
  * dedupes, or one that fences (docs/model). */
@@ -76,20 +77,33 @@ static void proc_start(struct sim *sim, size_t at)
 {
     struct proc *proc = &sim->procs[at];
     struct store_config config = store_config_default();
-    config.kind = STORE_MEMORY;
     config.no_thread = true;
     config.is_serve = at == 0;
     config.max_waiting = 5;
     config.max_waiting_per_key = 3;
     config.fail_stop = note_fail_stop;
     config.fail_stop_argument = proc;
-    struct backend *backend = memory_backend_share(sim->keeper);
+    struct backend *backend = toy_share(sim->keeper);
     SIM_CHECK(sim, backend);
     char *problem = NULL;
-    *proc = (struct proc){.faults = memory_backend_faults(backend)};
+    *proc = (struct proc){.faults = toy_faults(backend)};
     SIM_CHECK(sim, store_open_over(&config, backend, &proc->store, &problem) == STORE_OPENED);
     proc->engine = engine_new(proc->store, 4096);
     SIM_CHECK(sim, proc->engine);
+}
+
+/* What may be committed is not taken back: it goes with the store that fails for good. */
+void proc_end(struct sim *sim, size_t at, struct store_op *op)
+{
+    struct proc *proc = &sim->procs[at];
+    if (store_op_ended(op) || store_withdraw(proc->store, op))
+        return;
+    SIM_CHECK(sim, op->unsure);
+    while (!store_op_ended(op)) {
+        atomic_store(&proc->faults->next_save, BACKEND_FATAL);
+        sim_advance(sim, KILL_STEP);
+        store_step(proc->store);
+    }
 }
 
 /* Nothing is left queued: closing a store then does no batch, as a kill would not. */
@@ -127,9 +141,9 @@ bool proc_step(struct sim *sim, size_t at)
     atomic_store(&proc->faults->serve_alive, serve_lives);
     struct store_row before[SIM_RULES];
     memcpy(before, sim->shadow, sizeof before);
-    int fault = atomic_load(&proc->faults->next_commit);
+    int fault = atomic_load(&proc->faults->next_save);
     bool worked = store_step(proc->store);
-    proc->errors += atomic_load(&proc->faults->next_commit) != fault;
+    proc->errors += atomic_load(&proc->faults->next_save) != fault;
     shadow_check(sim);
     shadow_count(sim, at, before);
     return worked;
@@ -140,13 +154,13 @@ bool proc_step(struct sim *sim, size_t at)
 static void fault_commit(struct sim *sim, struct proc *proc)
 {
     static const struct {
-        enum memory_commit commit;
+        enum backend_status save;
         enum sim_rare rare;
-    } kinds[] = {{MEMORY_COMMIT_FULL, SIM_COMMIT_FULL},
-                 {MEMORY_COMMIT_LOST, SIM_COMMIT_LOST},
-                 {MEMORY_COMMIT_LOST_BUT_THERE, SIM_COMMIT_AMBIGUOUS}};
+    } kinds[] = {{BACKEND_FULL, SIM_COMMIT_FULL},
+                 {BACKEND_BUSY, SIM_COMMIT_LOST},
+                 {BACKEND_UNSURE, SIM_COMMIT_AMBIGUOUS}};
     size_t kind = sim_below(sim, 3);
-    atomic_store(&proc->faults->next_commit, kinds[kind].commit);
+    atomic_store(&proc->faults->next_save, kinds[kind].save);
     sim->reached[kinds[kind].rare]++;
 }
 
@@ -171,7 +185,7 @@ static void fault_proc(struct sim *sim, size_t at)
     if (sim_chance(sim, 2000))
         fault_commit(sim, proc);
     if (sim_chance(sim, 20))
-        atomic_store(&proc->faults->next_commit, MEMORY_COMMIT_FATAL);
+        atomic_store(&proc->faults->next_save, BACKEND_FATAL);
 }
 
 /* Only steps back are played: a step forward by more than `settle` lets a lease lapse and a doubt
@@ -198,7 +212,7 @@ struct sim *sim_new(const struct sim_config *config)
     sim->n_names = 1;
     sim->random = config->seed * UINT64_C(0x9e3779b97f4a7c15) | 1;
     sim->tokens = mem_zalloc(SIM_TOKENS, sizeof *sim->tokens);
-    sim->keeper = memory_backend_open();
+    sim->keeper = toy_open();
     SIM_CHECK(sim, sim->tokens && sim->keeper);
     sim_advance(sim, SECOND);
     for (size_t i = 0; i < SIM_PROCS; i++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The simulation: two processes with the real store and engine over one memory table, a simulated
+ * The simulation: two processes with the real store and engine over one toy table, a simulated
  * upstream, clients, an operator, and faults, all moved by one seeded generator under a virtual
  * clock. One seed always gives one run.
  *
@@ -18,7 +18,7 @@
 #define PAWL_TESTS_SIM_H
 
 #include "engine/engine.h"
-#include "store/memory.h"
+#include "toy/toy.h"
 
 #define MS CLOCK_US_PER_MS
 #define SECOND CLOCK_US_PER_S
@@ -68,6 +68,7 @@
     X(LIMITED, "too many waited")                                                                  \
     X(FULL, "refused for want of space")                                                           \
     X(WITHDRAWN, "withdrawn")                                                                      \
+    X(UNSURE, "what may be committed was not taken back")                                          \
     X(CRASH_HOLDING, "a process was killed while it held a lease")                                 \
     X(STALL_HOLDING, "a process was stopped while it held a lease")                                \
     X(COMMIT_FULL, "a commit found no space")                                                      \
@@ -178,7 +179,7 @@ extern const struct sim_rule sim_once_rules[SIM_VALUES];
 struct proc {
     struct store *store;
     struct engine *engine;
-    struct memory_faults *faults;
+    struct toy_faults *faults;
     int64_t stalled_until;
     bool stopped;    /* by itself */
     uint64_t errors; /* commits that failed */
@@ -286,7 +287,7 @@ struct sim {
     int64_t wall_back;
     struct backend *keeper; /* keeps the table while no process lives */
     struct proc procs[SIM_PROCS];
-    struct store_row shadow[SIM_RULES]; /* durable, as of the last batch */
+    struct store_row shadow[SIM_RULES]; /* durable, as of the last batch; without its texts */
     struct backend_state state;
     int64_t deleted_at[SIM_RULES]; /* boot time: forgotten, or left by a redirect */
     bool dropping[SIM_RULES];      /* a redirect's write is under way, or was */
@@ -329,6 +330,9 @@ void sim_step(struct sim *sim);
 uint64_t sim_below(struct sim *sim, uint64_t n);
 bool sim_chance(struct sim *sim, unsigned per_million);
 void sim_advance(struct sim *sim, int64_t span);
+
+/* Ends an operation of a process that is being killed: nothing of it is written any more. */
+void proc_end(struct sim *sim, size_t proc, struct store_op *op);
 
 bool proc_runs(const struct sim *sim, size_t proc);
 /* One batch of a process, and what must hold after it. */

@@ -53,8 +53,8 @@ void actor_drop(struct sim *sim, size_t at)
 {
     struct actor *actor = &sim->actors[at];
     bool open = actor->phase == ACTOR_BEGINNING || actor->phase == ACTOR_WRITING;
-    if (open && !store_op_ended(&actor->attempt.op))
-        SIM_CHECK(sim, store_withdraw(sim->procs[actor->proc].store, &actor->attempt.op));
+    if (open)
+        proc_end(sim, actor->proc, &actor->attempt.op);
     go_idle(actor);
 }
 
@@ -281,8 +281,12 @@ static void move_beginning(struct sim *sim, struct actor *actor)
         check_unwoken(sim, actor);
         return;
     }
-    SIM_CHECK(sim, store_withdraw(sim->procs[actor->proc].store, &actor->attempt.op));
-    decided(sim, actor);
+    if (store_withdraw(sim->procs[actor->proc].store, &actor->attempt.op)) {
+        decided(sim, actor);
+        return;
+    }
+    SIM_CHECK(sim, actor->attempt.op.unsure);
+    sim->reached[SIM_UNSURE]++;
 }
 
 /* ---- the exchange and its write ---- */

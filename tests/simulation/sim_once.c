@@ -206,7 +206,10 @@ void once_effect(struct sim *sim, const struct flight *flight)
         return;
     SIM_HOLDS(sim, SIM_ONE_EFFECT, value->row == flight->row || is_over(sim, value));
     sim->reached[SIM_ONCE_AGAIN] += value->row != 0;
+    const struct store_row *row = &sim->shadow[flight->rule];
     *value = (struct value){.row = flight->row};
+    if (row->id == flight->row)
+        value->record = row->record;
 }
 
 void once_count(struct sim *sim, const struct actor *actor)

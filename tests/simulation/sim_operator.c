@@ -103,7 +103,6 @@ void operator_drop(struct sim *sim, size_t proc)
     struct operator_act *act = &sim->operator;
     if (!act->submitted || act->proc != proc)
         return;
-    if (!store_op_ended(&act->op))
-        SIM_CHECK(sim, store_withdraw(sim->procs[proc].store, &act->op));
+    proc_end(sim, proc, &act->op);
     forget_plan(act);
 }

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sim.h"
 
+#include "base/arena.h"
 #include <stdio.h>
+
+#define SIM_ROWS ((size_t)1 << 20) /* bytes of what is durable of all rules */
 
 bool row_is_final(const struct store_row *row)
 {
@@ -88,18 +91,49 @@ static void check_state(struct sim *sim, const struct backend_state *before,
     SIM_CHECK(sim, state->failed == counted->failed && state->unknown == counted->unknown);
 }
 
-/* The row of a key, under its rule's name or the first former one under which it lives. */
-static void find(struct sim *sim, int rule, struct store_row *ret_row)
+/* As a batch sees what a name leads to. */
+static struct store_row shown(const struct backend_name *name)
 {
-    struct backend *keeper = sim->keeper;
-    struct digest key = sim_key(rule);
-    SIM_CHECK(sim, keeper->ops->find(keeper, &key, 0, ret_row) == BACKEND_OK);
-    for (int name = sim->n_names - 1; sim->once && name >= 0; name--) {
-        key = once_key(rule, name);
-        SIM_CHECK(sim, keeper->ops->find(keeper, &key, 0, ret_row) == BACKEND_OK);
+    struct store_row row = {.record.status = RECORD_ABSENT};
+    if (!name->row)
+        return row;
+    row = *name->row;
+    if (!name->bound)
+        return row;
+    row.bound = name->bound->id;
+    row.bound_until = name->bound->expires_at;
+    row.bound_acknowledges = name->bound->acknowledges;
+    row.recipe = name->bound->recipe;
+    row.record.payload_hash = name->bound->payload_hash;
+    row.record.target_hash = name->bound->target_hash;
+    return row;
+}
+
+/* The row of a key, under its rule's name or the first former one under which it lives. `names`:
+ * those of one rule, the oldest last. */
+static void find(const struct sim *sim, const struct backend_name *names, size_t n,
+                 struct store_row *ret_row)
+{
+    for (size_t i = 0; i < n; i++) {
+        *ret_row = shown(&names[i]);
         if (!key_is_gone(ret_row, sim->state.time))
             return;
     }
+}
+
+static struct backend_name *load(struct sim *sim, size_t n, struct arena *arena)
+{
+    struct backend *keeper = sim->keeper;
+    struct backend_name *names = arena_alloc(arena, SIM_RULES * n * sizeof *names);
+    SIM_CHECK(sim, names);
+    for (size_t i = 0; i < SIM_RULES * n; i++) {
+        int rule = (int)(i / n), name = (int)(n - 1 - i % n);
+        names[i] = (struct backend_name){.hash = sim->once ? once_key(rule, name) : sim_key(rule)};
+    }
+    SIM_CHECK(sim,
+              keeper->ops->load(keeper, names, SIM_RULES * n, arena, &sim->state) == BACKEND_OK);
+    keeper->ops->abandon(keeper);
+    return names;
 }
 
 static void check_rows(struct sim *sim, const struct store_row *before, bool forgotten)
@@ -117,20 +151,20 @@ static void check_rows(struct sim *sim, const struct store_row *before, bool for
 
 void shadow_check(struct sim *sim)
 {
-    struct backend *keeper = sim->keeper;
     struct backend_state before = sim->state, counted = {0};
-    SIM_CHECK(sim, keeper->ops->begin(keeper, &sim->state) == BACKEND_OK);
+    struct arena arena ARENA_AUTO = arena_make(SIM_ROWS);
+    size_t n = sim->once ? (size_t)sim->n_names : 1;
+    const struct backend_name *names = load(sim, n, &arena);
     bool forgotten = sim->state.forgets != before.forgets;
     struct store_row rows[SIM_RULES];
     memcpy(rows, sim->shadow, sizeof rows);
     for (int rule = 0; rule < SIM_RULES; rule++) {
         struct store_row *now = &sim->shadow[rule];
-        find(sim, rule, now);
+        find(sim, names + (size_t)rule * n, n, now);
         count(&counted, now->record.status);
         record_check(&now->record);
         SIM_CHECK(sim, now->record.token <= sim->state.token);
     }
-    keeper->ops->rollback(keeper);
     check_rows(sim, rows, forgotten);
     if (sim->once)
         once_check(sim, rows, forgotten);
@@ -211,10 +245,7 @@ void shadow_told(struct sim *sim, int rule, int64_t row, struct slice body)
         return;
     struct outcome *stored = NULL;
     uint64_t size = 0;
-    struct backend_state state;
-    SIM_CHECK(sim, keeper->ops->begin(keeper, &state) == BACKEND_OK);
     SIM_CHECK(sim, keeper->ops->outcome(keeper, now, UINT64_MAX, &stored, &size) == BACKEND_OK);
-    keeper->ops->rollback(keeper);
     SIM_HOLDS(sim, SIM_ONE_OUTCOME, slice_eq(stored->body, body));
     outcome_unref(stored);
 }

@@ -8,8 +8,8 @@
 #include <cmocka.h>
 
 #include "base/digest.h"
-#include "store/key_filter.h"
-#include "store/key_run.h"
+#include "store/sqlite/key_filter.h"
+#include "store/sqlite/key_run.h"
 
 #define KEYS 200000
 

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
-#include "store/waiters.h"
+#include "store/committer/waiters.h"
 
 #define N 200
 

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "store/committer/apply.h"
+#include "base/check.h"
+#include "base/mem.h"
+#include <stdio.h>
+
+int64_t apply_next_token(const struct apply *apply)
+{
+    return record_next_token(apply->state.token, apply->world.now);
+}
+
+void apply_use_token(struct apply *apply, int64_t token)
+{
+    if (token > apply->state.token)
+        apply->state.token = token;
+}
+
+enum backend_status apply_kept(struct apply *apply, bool kept)
+{
+    apply->changed = true;
+    return kept ? BACKEND_OK : BACKEND_NO_MEMORY;
+}
+
+void apply_report(const struct apply *apply, struct store_op *op, const struct store_row *row)
+{
+    op->record = row->record;
+    op->row = row->id;
+    op->store_now = apply->world.now;
+    op->forgets = apply->state.forgets;
+    op->decided_at = apply->boot;
+    op->lease = record_lease(&row->record, &apply->world, NULL);
+    op->lease_left_us = 0;
+    if (op->lease == RECORD_LEASE_LIVE && row->record.lease_until > apply->world.now)
+        op->lease_left_us = row->record.lease_until - apply->world.now;
+}
+
+void apply_forget(struct store_op *op)
+{
+    if (op->holds)
+        outcome_drop(op->found, op->room.held);
+    outcome_unref(op->found);
+    mem_free(op->found_recipe);
+    mem_free(op->found_key);
+    op->holds = false;
+    op->found = NULL;
+    op->found_recipe = NULL;
+    op->found_key = NULL;
+}
+
+static enum backend_status load_outcome(struct apply *apply, struct store_op *op,
+                                        const struct store_row *row)
+{
+    const struct store_room *room = &op->room;
+    uint64_t held = room->held ? atomic_load(room->held) : 0;
+    uint64_t most = !room->held ? UINT64_MAX : held < room->most ? room->most - held : 0;
+    uint64_t size = 0;
+    struct outcome *outcome = NULL;
+    enum backend_status status =
+        apply->backend->ops->outcome(apply->backend, row, most, &outcome, &size);
+    if (status != BACKEND_OK)
+        return status;
+    if (!outcome) {
+        op->status = size > room->most ? STORE_TOO_LARGE : STORE_NO_ROOM;
+        return BACKEND_OK;
+    }
+    rowset_note_answer(apply->rows, row, outcome);
+    outcome_unref(outcome);
+    return BACKEND_OK;
+}
+
+enum backend_status apply_read_outcome(struct apply *apply, struct store_op *op,
+                                       const struct store_row *row)
+{
+    if (!rowset_answer(apply->rows, row)) {
+        enum backend_status status = load_outcome(apply, op, row);
+        if (status != BACKEND_OK || op->status != STORE_DONE)
+            return status;
+    }
+    op->found = outcome_ref(rowset_answer(apply->rows, row));
+    op->holds = op->room.held;
+    if (op->holds)
+        (void)outcome_hold(op->found, op->room.held);
+    return BACKEND_OK;
+}
+
+static enum record_write doubt(const struct apply *apply, const struct store_op *op,
+                               struct record *record)
+{
+    bool probing = record->probing;
+    enum record_write write = op->kind == STORE_ASK
+                                  ? record_doubt_and_ask(record, op->token, &op->begin,
+                                                         &apply->world, apply_next_token(apply))
+                                  : record_doubt(record, op->token, apply->world.now);
+    if (write == RECORD_WRITTEN && !probing)
+        record_note_cause(record, op->cause);
+    return write;
+}
+
+/* What the backend cannot hold is told to be not kept, and not replayed in part. */
+static bool fits(const struct apply *apply, const struct outcome *outcome)
+{
+    return !outcome || outcome_size(outcome) <= apply->backend->outcome_max;
+}
+
+static enum record_write write_record(struct apply *apply, struct store_op *op,
+                                      struct record *record)
+{
+    int64_t now = apply->world.now;
+    switch (op->kind) {
+    case STORE_FINISH:
+        return record_finish(record, op->token,
+                             &(struct record_final){op->final, op->http_status, op->kept}, now);
+    case STORE_RELEASE:
+        return record_release(record, op->token, now);
+    case STORE_RELEASE_SETTLED:
+        return record_release_settled(record, op->token, op->looked_at ? op->looked_at : now,
+                                      op->force, &apply->world);
+    case STORE_DROP:
+        return record_drop(record, op->token, now);
+    case STORE_DOUBT:
+    case STORE_ASK:
+        return doubt(apply, op, record);
+    case STORE_EXTEND:
+        return record_extend(record, op->token, now);
+    case STORE_RESOLVE:
+        return record_resolve(record, op->token, op->http_status, op->force, &apply->world);
+    case STORE_FORGET:
+        return record_forget(record, op->token, op->force, &apply->world);
+    case STORE_BEGIN:
+    case STORE_LOOK:
+    case STORE_LIST:
+    case STORE_AUDIT:
+    case STORE_CONDEMN:
+        break;
+    }
+    UNREACHABLE();
+}
+
+/* A token is used up: a later write of the old owner finds none that matches. */
+static enum backend_status end_life(struct apply *apply, const struct store_op *op,
+                                    const struct store_row *row)
+{
+    apply_use_token(apply, apply_next_token(apply));
+    apply->state.forgets += op->kind == STORE_FORGET;
+    return apply_kept(apply, rowset_remove(apply->rows, row));
+}
+
+static enum backend_status store_write(struct apply *apply, struct store_op *op,
+                                       struct store_row *row)
+{
+    const struct record *record = &row->record;
+    apply_use_token(apply, record->token);
+    if (record->status == RECORD_ABSENT)
+        return end_life(apply, op, row);
+    bool is_final = record->status == RECORD_COMPLETE || record->status == RECORD_FAILED;
+    /* Else the row would outlive its key, and nothing would lead to it. */
+    CHECK(row->once.len > 0 || record->once_until == 0);
+    struct outcome *outcome = is_final && record->kept ? op->outcome : NULL;
+    return apply_kept(apply, rowset_update(apply->rows, row, outcome));
+}
+
+/* A finish with an actor is an operator's probe that found the outcome. */
+static enum store_act act_of(enum store_op_kind kind)
+{
+    if (kind == STORE_RESOLVE || kind == STORE_FINISH)
+        return STORE_ACT_RESOLVE;
+    return kind == STORE_FORGET ? STORE_ACT_FORGET : STORE_ACT_RELEASE;
+}
+
+/* `before` is the record that the act met; `row` names it, and holds it as it is now. */
+static enum backend_status audit(struct apply *apply, const struct store_op *op,
+                                 const struct record *before, const struct store_row *row)
+{
+    struct slice actor = op->actor;
+    if (actor.len > STORE_ACTOR_MAX)
+        actor.len = STORE_ACTOR_MAX;
+    struct store_audit entry = {
+        .id = apply->state.next_row++,
+        .at = apply->world.now,
+        .actor = actor,
+        .act = act_of(op->kind),
+        .tenant = row->tenant,
+        .rule = row->rule,
+        .key = row->key,
+        .token = before->token,
+        .from = before->status,
+        .to = row->record.status,
+        .http_status = act_of(op->kind) == STORE_ACT_RESOLVE ? op->http_status : 0,
+        .force = op->force,
+    };
+    return apply_kept(apply, rowset_add_audit(apply->rows, &entry));
+}
+
+static enum backend_status apply_write(struct apply *apply, struct store_op *op, bool *ret_touched)
+{
+    struct store_row row;
+    rowset_find(apply->rows, &op->key_hash, op->row_hint, &row);
+    struct record before = row.record;
+    op->kept = op->kept && fits(apply, op->outcome);
+    op->write = write_record(apply, op, &row.record);
+    record_check(&row.record);
+    if (op->write == RECORD_WRITTEN || op->write == RECORD_EARLY) {
+        enum backend_status status = store_write(apply, op, &row);
+        if (status == BACKEND_OK && op->actor.len > 0 && op->write == RECORD_WRITTEN)
+            status = audit(apply, op, &before, &row);
+        if (status != BACKEND_OK)
+            return status;
+        *ret_touched = true;
+    }
+    apply_report(apply, op, &row);
+    op->status = STORE_DONE;
+    /* An operator or another life of this attempt was first: its owner compares. */
+    if (op->write == RECORD_ALREADY && op->kind == STORE_FINISH && row.record.kept)
+        return apply_read_outcome(apply, op, &row);
+    return BACKEND_OK;
+}
+
+static enum backend_status apply_look(struct apply *apply, struct store_op *op)
+{
+    struct store_row row;
+    rowset_find(apply->rows, &op->key_hash, op->row_hint, &row);
+    if (record_is_gone(&row.record, apply->world.now))
+        row.record.status = RECORD_ABSENT;
+    apply_report(apply, op, &row);
+    op->status = STORE_DONE;
+    bool is_final = row.record.status == RECORD_COMPLETE || row.record.status == RECORD_FAILED;
+    if (is_final && row.record.kept && apply->world.now < row.record.expires_at)
+        return apply_read_outcome(apply, op, &row);
+    return BACKEND_OK;
+}
+
+enum backend_status backend_condemn(struct backend *backend, int64_t row)
+{
+    snprintf(backend->problem, sizeof backend->problem,
+             "%s: the kept body of row %lld of pawl_outcome is damaged; restore a backup",
+             backend->place, (long long)row);
+    return BACKEND_FATAL;
+}
+
+enum backend_status apply_op(struct apply *apply, struct store_op *op, bool *ret_touched)
+{
+    *ret_touched = false;
+    switch (op->kind) {
+    case STORE_BEGIN:
+        return apply_begin(apply, op, ret_touched);
+    case STORE_LOOK:
+        return apply_look(apply, op);
+    case STORE_LIST:
+        op->status = STORE_DONE;
+        op->row = apply->state.next_row - 1;
+        return apply->backend->ops->list(apply->backend, op->list, &apply->world);
+    case STORE_AUDIT:
+        op->status = STORE_DONE;
+        return apply->backend->ops->list_audits(apply->backend, op->audits);
+    case STORE_CONDEMN:
+        return backend_condemn(apply->backend, op->row_hint);
+    default:
+        return apply_write(apply, op, ret_touched);
+    }
+}

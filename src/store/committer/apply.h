@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * apply: one operation on what its batch has loaded: core decides, the rowset keeps what changed.
+ * The same code for every backend, so that no backend decides. apply.c (writes, looks),
+ * apply_begin.c (begins, `once`).
+ */
+#ifndef PAWL_STORE_APPLY_H
+#define PAWL_STORE_APPLY_H
+
+#include "store/committer/rowset.h"
+
+/* What a batch is applied with. */
+struct apply {
+    struct backend *backend;
+    struct rowset *rows;
+    struct backend_state state;
+    struct record_world world;
+    int64_t boot;   /* boot time, read before world.now */
+    bool may_write; /* false: begins that would write are refused (disk reserve, outcomes wait) */
+    bool changed;   /* the state or a row changed */
+};
+
+/* Applies one operation, all of whose names are known to the rowset. Fills in the results of `op`.
+ * `*ret_touched`: its record changed, so that who waits for its key decides again. */
+enum backend_status apply_op(struct apply *apply, struct store_op *op, bool *ret_touched);
+
+/* Gives back what was found for an operation of a batch that was not committed. */
+void apply_forget(struct store_op *op);
+
+/* ---- for apply_begin.c ---- */
+
+/* The next token of the store; and one that is used up. */
+int64_t apply_next_token(const struct apply *apply);
+void apply_use_token(struct apply *apply, int64_t token);
+
+/* What the rowset could keep of a change: it is to be saved. */
+enum backend_status apply_kept(struct apply *apply, bool kept);
+
+/* Fills in what the owner of the operation learns of the record. */
+void apply_report(const struct apply *apply, struct store_op *op, const struct store_row *row);
+
+/* The kept answer, into op->found; with too little room for it op->status says so. */
+enum backend_status apply_read_outcome(struct apply *apply, struct store_op *op,
+                                       const struct store_row *row);
+
+/* A begin; see apply_op. */
+enum backend_status apply_begin(struct apply *apply, struct store_op *op, bool *ret_touched);
+
+#endif

@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A begin: on the record of its key and, where that one is gone, on the holder of its once value.
+ */
+#include "base/check.h"
+#include "base/mem.h"
+#include "store/committer/apply.h"
+
+/* ---- the record of a key ---- */
+
+/* For the key by which the row was found. */
+static bool is_gone(const struct store_row *row, int64_t now)
+{
+    bool over = row->bound != 0 && now >= row->bound_until;
+    return over || record_key_is_gone(&row->record, now);
+}
+
+/* Where the operation's record stands: under its own name or, with that one gone, under the first
+ * former one that lives. The row of a gone record is its own: a new life begins under it. */
+static void find_named(struct apply *apply, struct store_op *op, struct store_row *ret_row)
+{
+    int64_t now = apply->world.now;
+    op->key_hash = op->named;
+    rowset_find(apply->rows, &op->key_hash, op->row_hint, ret_row);
+    for (size_t i = 0; i < op->n_former; i++) {
+        if (!is_gone(ret_row, now))
+            return;
+        op->key_hash = op->former[i];
+        rowset_find(apply->rows, &op->key_hash, 0, ret_row);
+    }
+    if (op->n_former == 0 || !is_gone(ret_row, now))
+        return;
+    op->key_hash = op->named;
+    rowset_find(apply->rows, &op->key_hash, op->row_hint, ret_row);
+}
+
+/* A row that no name leads to makes room; one that its once value still leads to stays. */
+static enum backend_status make_room(struct apply *apply, struct store_row *old)
+{
+    bool goes =
+        old->record.status != RECORD_ABSENT && record_is_gone(&old->record, apply->world.now);
+    if (!goes)
+        return BACKEND_OK;
+    old->record.status = RECORD_ABSENT;
+    return apply_kept(apply, rowset_remove(apply->rows, old));
+}
+
+static enum backend_status insert(struct apply *apply, struct store_op *op, struct store_row *fresh)
+{
+    fresh->id = apply->state.next_row++;
+    fresh->key_hash = op->key_hash;
+    fresh->tenant = op->tenant;
+    fresh->rule = op->rule;
+    fresh->key = op->key;
+    fresh->recipe = op->recipe;
+    fresh->fingerprint = op->fingerprint ? slice_make(op->fingerprint->text, op->fingerprint->len)
+                                         : (struct slice){0};
+    fresh->origin = op->origin;
+    fresh->once = op->once ? op->once->text : (struct slice){0};
+    fresh->once_template = op->once ? op->once->template_id : 0;
+    fresh->bound = 0;
+    return apply_kept(apply, rowset_insert(apply->rows, fresh, op->once));
+}
+
+static enum backend_status store_begin(struct apply *apply, struct store_op *op,
+                                       struct store_row *old, struct store_row *row)
+{
+    CHECK(row->record.status == RECORD_PENDING || row->record.status == RECORD_UNKNOWN);
+    apply_use_token(apply, row->record.token);
+    if (record_key_is_gone(&old->record, apply->world.now)) {
+        enum backend_status status = make_room(apply, old);
+        return status == BACKEND_OK ? insert(apply, op, row) : status;
+    }
+    if (op->verdict == RECORD_PROCEED)
+        row->origin = op->origin;
+    return apply_kept(apply, rowset_update(apply->rows, row, NULL));
+}
+
+static char *copy_text(struct slice text)
+{
+    return mem_copy(text.at, text.len);
+}
+
+/* To say where the first answer's result is. */
+static bool tells_first(const struct apply *apply, const struct store_op *op,
+                        const struct store_row *row)
+{
+    return op->verdict == RECORD_DUPLICATE && row->location.len > 0 && row->record.kept &&
+           apply->world.now < record_body_until(&row->record);
+}
+
+/* To say in what the requests differ. */
+static void copy_fingerprint(struct store_op *op, const struct store_row *row)
+{
+    bool own = row->bound == 0 && !op->by_once;
+    bool asked = op->verdict == RECORD_MISMATCH && op->found_fingerprint;
+    if (!own || !asked || row->fingerprint.len > FINGERPRINT_MAX)
+        return;
+    op->found_fingerprint->len = row->fingerprint.len;
+    if (row->fingerprint.len > 0)
+        memcpy(op->found_fingerprint->text, row->fingerprint.at, row->fingerprint.len);
+}
+
+/* What the begin came to, on `row`. */
+static enum backend_status conclude(struct apply *apply, struct store_op *op,
+                                    const struct store_row *row)
+{
+    apply_report(apply, op, row);
+    copy_fingerprint(op, row);
+    op->status = STORE_DONE;
+    if (row->record.status != RECORD_ABSENT)
+        op->key_hash = row->key_hash;
+    op->by_bound = row->bound != 0;
+    op->acknowledges = row->bound_acknowledges;
+    bool acquired = op->verdict == RECORD_PROCEED || op->verdict == RECORD_ASK;
+    if (acquired && (row->bound != 0 || op->by_once))
+        op->found_key = copy_text(row->key);
+    if (op->verdict == RECORD_OTHER_RECIPE)
+        op->found_recipe = copy_text(row->recipe);
+    bool copied = (op->verdict != RECORD_OTHER_RECIPE || op->found_recipe) &&
+                  (!acquired || (row->bound == 0 && !op->by_once) || op->found_key);
+    if (!copied)
+        return BACKEND_NO_MEMORY;
+    if (op->verdict == RECORD_REPLAY)
+        return apply_read_outcome(apply, op, row);
+    if (!tells_first(apply, op, row))
+        return BACKEND_OK;
+    enum backend_status status = apply_read_outcome(apply, op, row);
+    op->status = STORE_DONE; /* without room it is told all the same that it is a duplicate */
+    return status;
+}
+
+/* ---- the holder of a once value ---- */
+
+/* The row that `once` leads to, or the record from before the rule had `once` whose key it is. */
+static void find_under(struct apply *apply, const struct digest *once, const struct digest *as_key,
+                       struct store_row *ret_row)
+{
+    int64_t now = apply->world.now;
+    rowset_find_once(apply->rows, once, ret_row);
+    if (!record_is_gone(&ret_row->record, now))
+        return;
+    rowset_find(apply->rows, as_key, 0, ret_row);
+    if (ret_row->once.len > 0 || ret_row->bound != 0 || record_key_is_gone(&ret_row->record, now))
+        *ret_row = (struct store_row){.record.status = RECORD_ABSENT};
+}
+
+static void find_holder(struct apply *apply, const struct store_once *once,
+                        struct store_row *ret_row)
+{
+    find_under(apply, &once->hash, &once->as_key, ret_row);
+    for (size_t i = 0; i < once->n_former && ret_row->record.status == RECORD_ABSENT; i++)
+        find_under(apply, &once->former[i], &once->former_as_key[i], ret_row);
+}
+
+static struct once_answer ask_holder(const struct apply *apply, const struct store_op *op,
+                                     struct store_row *holder)
+{
+    const struct record *record = &holder->record;
+    bool any = op->once->any_payload;
+    struct once_question question = {
+        .begin = &op->begin,
+        .world = &apply->world,
+        .next_token = apply_next_token(apply),
+        .same = any || (digest_eq(&record->payload_hash, &op->begin.payload_hash) &&
+                        digest_eq(&record->target_hash, &op->begin.target_hash)),
+        .recipe_differs = !any && !slice_eq(holder->recipe, op->recipe),
+        .reject = op->once->reject,
+    };
+    struct once_answer answer = once_decide(&holder->record, &question);
+    record_check(&holder->record);
+    return answer;
+}
+
+/* The key of this begin leads to the holder from now on. Without a key there is nothing to bind. */
+static enum backend_status bind_key(struct apply *apply, const struct store_op *op,
+                                    const struct store_row *holder, bool told)
+{
+    if (op->once->keyless)
+        return BACKEND_OK;
+    int64_t lives = clock_after(op->begin.ttl_us, op->begin.tombstone_us);
+    struct backend_bound bound = {
+        .id = apply->state.next_row++,
+        .holder = holder->id,
+        .expires_at = told ? clock_after(apply->world.now, lives) : CLOCK_NEVER,
+        .key_hash = op->named,
+        .key = op->key,
+        .recipe = op->recipe,
+        .payload_hash = op->begin.payload_hash,
+        .target_hash = op->begin.target_hash,
+        .acknowledges = told && op->once->acknowledge,
+    };
+    return apply_kept(apply, rowset_bind(apply->rows, &bound));
+}
+
+static enum backend_status start_life(struct apply *apply, struct store_op *op,
+                                      struct store_row *ret_row)
+{
+    bool changed = false;
+    *ret_row = (struct store_row){.record.status = RECORD_ABSENT};
+    op->key_hash = op->named;
+    op->by_once = false;
+    op->verdict = record_begin(&ret_row->record, &op->begin, &apply->world, apply_next_token(apply),
+                               &changed);
+    CHECK(changed && op->verdict == RECORD_PROCEED);
+    apply_use_token(apply, ret_row->record.token);
+    return insert(apply, op, ret_row);
+}
+
+/* A row without this value gets it, and its times. */
+static enum backend_status hold_value(struct apply *apply, const struct store_op *op,
+                                      struct store_row *row)
+{
+    row->record.once_ttl_us = op->begin.once_ttl_us;
+    row->record.once_window = op->begin.once_window;
+    row->record.once_replay = op->begin.once_replay;
+    return apply_kept(apply, rowset_hold(apply->rows, row, op->once));
+}
+
+/* Stores what was decided on the holder; `row` is the one that it ends on. */
+static enum backend_status store_answer(struct apply *apply, struct store_op *op,
+                                        const struct once_answer *answer, struct store_row *row)
+{
+    enum backend_status status = BACKEND_OK;
+    if (answer->act == ONCE_REPLACE)
+        status = apply_kept(apply, rowset_remove(apply->rows, row));
+    if (answer->act == ONCE_TAKE || answer->act == ONCE_REPLACE)
+        return status == BACKEND_OK ? start_life(apply, op, row) : status;
+    if (answer->act == ONCE_CONTINUE || answer->act == ONCE_BIND)
+        status = bind_key(apply, op, row, answer->act == ONCE_BIND);
+    if (status == BACKEND_OK && answer->act == ONCE_CONTINUE && row->once.len == 0)
+        status = hold_value(apply, op, row);
+    if (status != BACKEND_OK || !answer->changed)
+        return status;
+    apply_use_token(apply, row->record.token);
+    if (op->verdict == RECORD_PROCEED)
+        row->origin = op->origin;
+    if (answer->act == ONCE_BIND)
+        record_lengthen(&row->record, op->begin.ttl_us, op->begin.tombstone_us, apply->world.now);
+    return apply_kept(apply, rowset_update(apply->rows, row, NULL));
+}
+
+static enum backend_status begin_by_once(struct apply *apply, struct store_op *op,
+                                         struct store_row *own, bool *ret_touched)
+{
+    struct store_row row;
+    enum backend_status status = apply->may_write ? make_room(apply, own) : BACKEND_OK;
+    if (status != BACKEND_OK)
+        return status;
+    find_holder(apply, op->once, &row);
+    struct once_answer answer = ask_holder(apply, op, &row);
+    bool writes = answer.changed || answer.act != ONCE_NOTHING;
+    op->by_once = true;
+    op->verdict = answer.verdict;
+    if (writes && !apply->may_write) {
+        op->status = STORE_FULL;
+        return BACKEND_OK;
+    }
+    status = store_answer(apply, op, &answer, &row);
+    *ret_touched = writes;
+    return status == BACKEND_OK ? conclude(apply, op, &row) : status;
+}
+
+/* A record from before the rule had `once`, or had it as it is, is about to proceed: the value must
+ * be free for it.
+ * False with BACKEND_OK: it is not, and `row` is the holder's. */
+static enum backend_status take_value(struct apply *apply, struct store_op *op,
+                                      struct store_row *row, bool *ret_free)
+{
+    struct store_row holder;
+    enum backend_status status = BACKEND_OK;
+    find_holder(apply, op->once, &holder);
+    bool other = holder.record.status != RECORD_ABSENT && holder.id != row->id;
+    struct once_answer answer = {.act = ONCE_TAKE};
+    if (other)
+        answer = ask_holder(apply, op, &(struct store_row){.record = holder.record});
+    *ret_free = answer.act == ONCE_TAKE || answer.act == ONCE_REPLACE;
+    if (!*ret_free) {
+        bool told = answer.act == ONCE_NOTHING && answer.verdict != RECORD_OTHER_RECIPE;
+        op->verdict = told ? answer.verdict : RECORD_OUTCOME_UNKNOWN;
+        op->by_once = true;
+        *row = holder;
+        return BACKEND_OK;
+    }
+    if (answer.act == ONCE_REPLACE)
+        status = apply_kept(apply, rowset_remove(apply->rows, &holder));
+    return status == BACKEND_OK ? hold_value(apply, op, row) : status;
+}
+
+/* ---- one begin ---- */
+
+static void decide_own(struct apply *apply, struct store_op *op, struct store_row *row,
+                       bool *ret_changed)
+{
+    struct record_begin begin = op->begin;
+    begin.recipe_differs =
+        row->record.status != RECORD_ABSENT && !slice_eq(row->recipe, op->recipe);
+    op->verdict =
+        record_begin(&row->record, &begin, &apply->world, apply_next_token(apply), ret_changed);
+    record_check(&row->record);
+}
+
+/* No value, or one that the rule made by another template. */
+static bool lacks_value(const struct store_op *op, const struct store_row *row)
+{
+    return op->once && (row->once.len == 0 || row->once_template != op->once->template_id);
+}
+
+/* "Same" includes the once value, but for its date and hour: a retry may come after them, and the
+ * record keeps its own. */
+static bool has_other_value(const struct store_op *op, const struct store_row *row)
+{
+    return op->once && !lacks_value(op, row) &&
+           !template_same_but_clocks(row->once, op->once->text, &op->once->clocks);
+}
+
+static enum backend_status begin_own(struct apply *apply, struct store_op *op,
+                                     struct store_row *old, bool *ret_touched)
+{
+    struct store_row row = *old;
+    bool changed = false;
+    op->verdict = RECORD_MISMATCH;
+    if (!has_other_value(op, old))
+        decide_own(apply, op, &row, &changed);
+    if (changed && !apply->may_write) {
+        op->status = STORE_FULL;
+        return BACKEND_OK;
+    }
+    enum backend_status status = BACKEND_OK;
+    bool is_free = true;
+    if (changed && lacks_value(op, old) && op->verdict == RECORD_PROCEED)
+        status = take_value(apply, op, &row, &is_free);
+    if (changed && is_free && status == BACKEND_OK) {
+        status = store_begin(apply, op, old, &row);
+        *ret_touched = true;
+    }
+    return status == BACKEND_OK ? conclude(apply, op, &row) : status;
+}
+
+enum backend_status apply_begin(struct apply *apply, struct store_op *op, bool *ret_touched)
+{
+    struct store_row old = {.record.status = RECORD_ABSENT};
+    op->by_once = false;
+    if (op->once && op->once->keyless)
+        op->key_hash = op->named;
+    else
+        find_named(apply, op, &old);
+    bool gone = is_gone(&old, apply->world.now);
+    if (op->once && gone)
+        return begin_by_once(apply, op, &old, ret_touched);
+    if (gone && old.bound != 0)
+        old.record.status = RECORD_ABSENT;
+    return begin_own(apply, op, &old, ret_touched);
+}

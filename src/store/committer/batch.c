@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "store/committer/batch.h"
+
+#include "base/crash.h"
+
+#define BATCH_BYTES ((size_t)1024 * 1024) /* of outcomes in one transaction */
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* ---- operations ---- */
+
+void batch_queue_front(struct committer *c, struct op_list *front)
+{
+    for (struct store_op *op = front->first; op; op = op->next)
+        atomic_store_explicit(&op->state, OP_QUEUED, memory_order_relaxed);
+    list_prepend(&c->queue, front);
+}
+
+/* The owner may free the operation and its parker as soon as it reads OP_ENDED. */
+void batch_end_op(struct store_op *op)
+{
+    parker_publish(op->parker, &op->state, OP_ENDED);
+}
+
+/* ---- what is decided ---- */
+
+static struct record_world world_of(struct committer *c, const struct backend_state *state,
+                                    int64_t *ret_boot)
+{
+    int64_t now = committer_time(c, state, ret_boot);
+    bool alive = c->config.is_serve || c->backend->ops->serve_alive(c->backend);
+    return (struct record_world){
+        .now = now,
+        .self = c->self,
+        .serve = state->serve,
+        .serve_alive = alive,
+        .serve_dead_at = alive ? state->serve_since : now,
+    };
+}
+
+/* Without space, begins (which may read) and outcomes (which must write) go in separate batches. */
+static bool eligible(const struct committer *c, const struct store_op *op, int64_t boot)
+{
+    bool full = committer_state(c) == COMMITTER_FULL;
+    return !full || op_may_be_refused(op) == committer_writes_wait(c, boot);
+}
+
+/* A lease that lapsed is everybody's who waits for it: the oldest decides first. */
+static void take_due_waiters(struct committer *c, int64_t boot)
+{
+    struct op_list due = {0};
+    struct store_op *op;
+    while ((op = waiters_due(&c->waiters, boot))) {
+        if (op->wait_until <= boot) {
+            op->wait_until = 0;
+            waiters_remove(&c->waiters, op);
+            list_append(&due, op);
+            continue;
+        }
+        struct digest key = op->key_hash;
+        while ((op = waiters_take_key(&c->waiters, &key)))
+            list_append(&due, op);
+    }
+    batch_queue_front(c, &due);
+}
+
+/* Who waits for a record that an operation may change decides again in its batch: what they look at
+ * is loaded, too, as far as there is room. */
+static void want_waiters(struct committer *c, const struct store_op *op)
+{
+    const struct store_op *waiter = waiters_first(&c->waiters, &op->named);
+    while (waiter && rowset_want(&c->rows, waiter))
+        waiter = waiters_after(waiter);
+}
+
+/* Reads from the queue what is to be loaded. They are not taken yet. */
+static void want_names(struct committer *c, int64_t boot)
+{
+    size_t n = 0;
+    mutex_lock(&c->mutex);
+    take_due_waiters(c, boot);
+    for (const struct store_op *op = c->queue.first; op && n < COMMITTER_BATCH_MAX; op = op->next) {
+        if (!eligible(c, op, boot))
+            continue;
+        if (!rowset_want(&c->rows, op))
+            break;
+        want_waiters(c, op);
+        n++;
+    }
+    mutex_unlock(&c->mutex);
+}
+
+/* Outcomes go first and by row, so that rows are appended: nobody can tell, as none has ended. */
+static void take_ops(struct committer *c, struct batch *batch)
+{
+    size_t bytes = 0;
+    struct op_list outcomes = {0};
+    mutex_lock(&c->mutex);
+    struct store_op *next = NULL;
+    for (struct store_op *op = c->queue.first; op; op = next) {
+        next = op->next;
+        if (batch->ops.n + outcomes.n == COMMITTER_BATCH_MAX || bytes > BATCH_BYTES)
+            break;
+        if (!eligible(c, op, batch->boot))
+            continue;
+        if (!rowset_knows(&c->rows, op))
+            break;
+        list_remove(&c->queue, op);
+        atomic_store_explicit(&op->state, OP_TAKEN, memory_order_relaxed);
+        list_add_outcome(&outcomes, &batch->ops, op);
+        bytes += op->outcome ? outcome_size(op->outcome) : 0;
+    }
+    mutex_unlock(&c->mutex);
+    list_prepend(&batch->ops, &outcomes);
+}
+
+static void note_lease(struct committer *c, const struct store_op *op, int64_t boot)
+{
+    bool begun = op->kind == STORE_BEGIN && op->status == STORE_DONE &&
+                 (op->verdict == RECORD_PROCEED || op->verdict == RECORD_ASK);
+    bool acquired = begun || (op->kind == STORE_ASK && op->write == RECORD_WRITTEN);
+    if (!acquired)
+        return;
+    c->lease_least = least(c->lease_least, op->begin.lease_us);
+    c->due[DUE_RENEW] = least(c->due[DUE_RENEW], boot + c->lease_least / 3);
+}
+
+static bool may_wait(const struct store_op *op, int64_t boot)
+{
+    return op->kind == STORE_BEGIN && op->status == STORE_DONE &&
+           op->verdict == RECORD_IN_PROGRESS && op->wait_until > boot;
+}
+
+/* Who waits for a record that changed decides again, in the same batch and before whatever came
+ * later: the oldest waiter proceeds, and nobody overtakes it. One of whom the batch does not know
+ * all that it looks at comes first in the next. */
+static void wake_waiters(struct committer *c, struct batch *batch, const struct digest *key)
+{
+    struct op_list again = {0}, later = {0};
+    struct store_op *op;
+    mutex_lock(&c->mutex);
+    while ((op = waiters_take_key(&c->waiters, key))) {
+        bool known = rowset_knows(&c->rows, op);
+        atomic_store_explicit(&op->state, known ? OP_TAKEN : OP_QUEUED, memory_order_relaxed);
+        list_append(known ? &again : &later, op);
+    }
+    list_prepend(&c->queue, &later);
+    mutex_unlock(&c->mutex);
+    struct store_op *next = NULL;
+    for (op = batch->parked.first; op; op = next) {
+        next = op->next;
+        if (!digest_eq(&op->key_hash, key))
+            continue;
+        list_remove(&batch->parked, op);
+        list_append(&again, op);
+    }
+    list_prepend(&batch->ops, &again);
+}
+
+/* Applies what was taken. On anything but OK the transaction is to be rolled back. */
+static enum backend_status apply_ops(struct committer *c, struct batch *batch)
+{
+    struct store_op *op;
+    while ((op = batch->ops.first)) {
+        bool touched = false;
+        CRASH_POINT(inside_batch);
+        rowset_open(&c->rows);
+        enum backend_status status = apply_op(&batch->apply, op, &touched);
+        if (status == BACKEND_OK && !rowset_close(&c->rows, op))
+            status = BACKEND_NO_MEMORY;
+        if (status == BACKEND_NO_MEMORY && op_may_be_refused(op)) {
+            list_remove(&batch->ops, op);
+            op->status = STORE_NO_MEMORY;
+            batch_end_op(op);
+            return BACKEND_NO_MEMORY;
+        }
+        if (status != BACKEND_OK)
+            return status;
+        list_remove(&batch->ops, op);
+        op->begin.waited = may_wait(op, batch->boot);
+        list_append(op->begin.waited ? &batch->parked : &batch->decided, op);
+        if (touched)
+            wake_waiters(c, batch, &op->key_hash);
+        note_lease(c, op, batch->boot);
+    }
+    return BACKEND_OK;
+}
+
+static enum backend_status decide(struct committer *c, struct batch *batch)
+{
+    struct apply *apply = &batch->apply;
+    take_ops(c, batch);
+    committer_look_at_space(c, batch->boot);
+    apply->backend = c->backend;
+    apply->rows = &c->rows;
+    apply->boot = batch->boot;
+    apply->world = world_of(c, &apply->state, &batch->held);
+    apply->may_write = !atomic_load(&c->low_on_space) && committer_state(c) != COMMITTER_FULL &&
+                       (c->registered || !c->config.is_serve);
+    return apply_ops(c, batch);
+}
+
+/* Somebody's transaction holds what a begin would write: it is in progress there. */
+static void note_locked(struct store_op *op)
+{
+    op->status = STORE_DONE;
+    op->verdict = RECORD_IN_PROGRESS;
+    op->record = (struct record){.status = RECORD_PENDING};
+    op->lease = RECORD_LEASE_LIVE;
+    op->lease_left_us = COMMITTER_LOCKED_US;
+}
+
+/* A group may have become part of another one after its operation was decided. */
+static enum group_result result_of(const struct store_op *op)
+{
+    const struct backend_group *group = op->group;
+    while (group && group->joined)
+        group = group->joined;
+    return group ? group->result : GROUP_OK;
+}
+
+/* What was decided and not saved, by the result of its group: in progress, or decided again. */
+static void undo_op(struct batch *batch, struct op_list *from, struct store_op *op)
+{
+    bool locked = result_of(op) == GROUP_LOCKED && op->kind == STORE_BEGIN;
+    apply_forget(op);
+    op->group = NULL;
+    if (locked)
+        note_locked(op);
+    op->begin.waited = may_wait(op, batch->boot);
+    if (locked && !op->begin.waited)
+        return;
+    list_remove(from, op);
+    list_append(locked ? &batch->parked : &batch->ops, op);
+}
+
+static void undo_unsaved(struct batch *batch)
+{
+    struct op_list *const lists[] = {&batch->decided, &batch->parked};
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        struct store_op *next = NULL;
+        for (struct store_op *op = lists[i]->first; op; op = next) {
+            next = op->next;
+            if (result_of(op) != GROUP_OK)
+                undo_op(batch, lists[i], op);
+        }
+    }
+}
+
+static enum backend_status save(struct committer *c, struct batch *batch)
+{
+    struct apply *apply = &batch->apply;
+    struct backend_save *save = &batch->save;
+    save->world = &apply->world;
+    save->state = apply->state;
+    save->changed = apply->changed;
+    save->chores = committer_chores(c, batch->boot, batch->decided.n + batch->parked.n);
+    committer_mark_time(c, &save->state, apply->world.now, batch->held);
+    if (!rowset_groups(&c->rows, &save->groups)) {
+        c->backend->ops->abandon(c->backend);
+        return BACKEND_NO_MEMORY;
+    }
+    enum backend_status status = c->backend->ops->save(c->backend, save);
+    if (status == BACKEND_OK)
+        committer_chores_done(c, batch->boot, &save->chores);
+    return status;
+}
+
+static enum backend_status work(struct committer *c, struct batch *batch)
+{
+    struct apply *apply = &batch->apply;
+    want_names(c, batch->boot);
+    enum backend_status status = rowset_load(&c->rows, c->backend, &apply->state);
+    if (status != BACKEND_OK)
+        return status;
+    status = committer_may_go_on(c, &apply->state) ? decide(c, batch) : BACKEND_GONE;
+    if (status == BACKEND_OK)
+        return save(c, batch);
+    c->backend->ops->abandon(c->backend);
+    return status;
+}
+
+enum backend_status batch_run(struct committer *c, struct batch *batch)
+{
+    enum backend_status status = work(c, batch);
+    if (status == BACKEND_OK)
+        undo_unsaved(batch);
+    rowset_reset(&c->rows);
+    return status;
+}
+
+/* ---- afterwards ---- */
+
+/* Keeps a begin that met a live lease. A lease of this process ends by a write that passes here;
+ * one of another process may lapse unseen, so its waiter looks again then. */
+static bool keep_waiting(struct committer *c, struct store_op *op, int64_t boot)
+{
+    if (c->stopping)
+        return false;
+    bool own = op->record.owner == c->self;
+    int64_t lapse = own ? CLOCK_NEVER : clock_after(boot, op->lease_left_us + 1);
+    op->wake_at = least(op->wait_until, lapse);
+    if (!waiters_add(&c->waiters, op)) {
+        op->status = STORE_LIMITED;
+        return false;
+    }
+    op->waits = true;
+    atomic_store_explicit(&op->state, OP_WAITING, memory_order_release);
+    /* An owner that was interrupted before it waited gives its place back now. */
+    if (op->parker)
+        parker_wake(op->parker);
+    return true;
+}
+
+void batch_tell(struct committer *c, struct batch *batch)
+{
+    struct batch_sum sum = {.began = batch->boot,
+                            .ended = clock_boot_us(),
+                            .operations = batch->decided.n + batch->parked.n,
+                            .wrote = batch->save.changed};
+    mutex_lock(&c->mutex);
+    c->seen = batch->save.state;
+    c->gauges = batch->save.chores.gauges;
+    committer_note_batch(c, &sum);
+    batch_queue_front(c, &batch->ops);
+    struct store_op *op;
+    while ((op = list_pop(&batch->decided)))
+        batch_end_op(op);
+    while ((op = list_pop(&batch->parked))) {
+        op->unsure = false;
+        if (!keep_waiting(c, op, batch->boot))
+            batch_end_op(op);
+    }
+    mutex_unlock(&c->mutex);
+}
+
+/* ---- a batch that was not saved ---- */
+
+static void drop_found(struct op_list *ops)
+{
+    for (struct store_op *op = ops->first; op; op = op->next)
+        apply_forget(op);
+}
+
+void batch_end_dead(struct committer *c, struct batch *batch)
+{
+    drop_found(&batch->decided);
+    mutex_lock(&c->mutex);
+    batch_queue_front(c, &batch->ops);
+    batch_queue_front(c, &batch->parked);
+    batch_queue_front(c, &batch->decided);
+    struct store_op *op;
+    while ((op = waiters_take_any(&c->waiters)))
+        list_append(&c->queue, op);
+    while ((op = list_pop(&c->queue))) {
+        op->status = STORE_DEAD;
+        batch_end_op(op);
+    }
+    mutex_unlock(&c->mutex);
+}
+
+/* What may have been committed is not taken back before it was applied again. */
+static void note_unsure(struct op_list *ops)
+{
+    for (struct store_op *op = ops->first; op; op = op->next)
+        op->unsure = true;
+}
+
+void batch_undo(struct committer *c, struct batch *batch, bool unsure)
+{
+    drop_found(&batch->decided);
+    mutex_lock(&c->mutex);
+    if (unsure)
+        note_unsure(&batch->decided);
+    batch_queue_front(c, &batch->ops);
+    batch_queue_front(c, &batch->parked);
+    batch_queue_front(c, &batch->decided);
+    mutex_unlock(&c->mutex);
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * batch: the operations that are saved together.
+ *
+ *      read from the queue what they will look at -> load -> only then take them (while another
+ *      process holds the store they stay queued and can be withdrawn) -> decide -> save -> tell
+ *
+ * Who waits for a record that the batch changes decides again in it, oldest first, before whatever
+ * came later. For committer.c alone; everything here runs on its thread.
+ */
+#ifndef PAWL_STORE_COMMITTER_BATCH_H
+#define PAWL_STORE_COMMITTER_BATCH_H
+
+#include "store/committer/committer.h"
+
+struct batch {
+    struct apply apply;
+    struct op_list ops;     /* taken, in order */
+    struct op_list decided; /* applied, not told */
+    struct op_list parked;  /* begins that met a live lease and have time to wait */
+    int64_t boot;           /* when it began */
+    int64_t held;           /* when it held the store: boot time of world.now */
+    struct backend_save save;
+};
+
+/* Loads, decides and saves. On anything but OK nothing was saved, and everything it took is still
+ * its own. */
+enum backend_status batch_run(struct committer *committer, struct batch *batch);
+
+/* Once it is saved: ends its operations, or parks them, or queues them again by their results. */
+void batch_tell(struct committer *committer, struct batch *batch);
+
+/* It was not: its operations are queued again, in order; `unsure`: it may have been all the same.
+ * Or all end, with whatever else is queued or waits. */
+void batch_undo(struct committer *committer, struct batch *batch, bool unsure);
+void batch_end_dead(struct committer *committer, struct batch *batch);
+
+/* ---- one operation, for committer.c and batch.c ---- */
+
+/* Queues before everything else, in their own order. Under the mutex. */
+void batch_queue_front(struct committer *committer, struct op_list *front);
+
+/* Ends an operation and wakes its owner. */
+void batch_end_op(struct store_op *op);
+
+#endif

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the committer does in a batch of its own accord: leases renewed, expired rows deleted. */
+#include "store/committer/committer.h"
+
+/* A record takes two operations at least, a begin and what ends it, and two steps at most, its
+ * answer and its row. So with a step for each operation the sweep keeps up with any load, however
+ * slow the disk and however full the batches, and what is beyond that makes up for what was left.
+ */
+struct backend_chores committer_chores(const struct committer *c, int64_t boot, size_t operations)
+{
+    bool writes = !committer_writes_wait(c, boot);
+    bool sweeps = writes && (boot >= c->due[DUE_SWEEP] || c->backlog);
+    return (struct backend_chores){
+        .renew = writes && boot >= c->due[DUE_RENEW],
+        .sweep_most = sweeps ? COMMITTER_SWEEP_MAX + operations : 0,
+        .gauge = boot >= c->due[DUE_GAUGE],
+        .gauges = c->gauges, /* only this thread writes it */
+    };
+}
+
+/* A row that was renewed is a lease of this process: with none there is nothing to do until the
+ * next one is taken, so that an idle store writes nothing. */
+void committer_chores_done(struct committer *c, int64_t boot, const struct backend_chores *done)
+{
+    if (done->renew && done->renewed == 0)
+        c->lease_least = CLOCK_NEVER;
+    if (done->renew)
+        c->due[DUE_RENEW] = done->renewed > 0 ? clock_after(boot, c->lease_least / 3) : CLOCK_NEVER;
+    if (done->sweep_most > 0) {
+        c->backlog = done->swept == done->sweep_most;
+        c->due[DUE_SWEEP] = boot + COMMITTER_SWEEP_US;
+    }
+    if (done->gauge)
+        c->due[DUE_GAUGE] = boot + COMMITTER_GAUGE_US;
+}

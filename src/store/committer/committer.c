@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "store/committer/batch.h"
+
+#include "base/check.h"
+#include "base/crash.h"
+#include "base/mem.h"
+#include "base/random.h"
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static void publish_time(struct committer *c, int64_t store_time, int64_t boot)
+{
+    atomic_store(&c->offset, store_time - boot);
+}
+
+/* For whoever watches the store from another thread. */
+static void note_problem(struct committer *c, enum backend_status status)
+{
+    mutex_lock(&c->mutex);
+    committer_note_retry(c, status);
+    memcpy(c->problem, c->backend->problem, sizeof c->problem);
+    mutex_unlock(&c->mutex);
+}
+
+static void move(struct committer *c, enum committer_event event)
+{
+    atomic_store(&c->state, committer_next(committer_state(c), event));
+}
+
+static enum committer_event event_of(enum backend_status status)
+{
+    switch (status) {
+    case BACKEND_OK:
+        return COMMITTER_COMMITTED;
+    case BACKEND_FULL:
+        return COMMITTER_NO_SPACE;
+    case BACKEND_BUSY:
+    case BACKEND_NO_MEMORY:
+    case BACKEND_UNSURE:
+        return COMMITTER_HELD_UP;
+    case BACKEND_GONE:
+        return COMMITTER_LOST;
+    case BACKEND_FATAL:
+        return COMMITTER_FAILED;
+    }
+    UNREACHABLE();
+}
+
+/* A file that is gone does not come back by itself: whoever only asks is told so at once. */
+static void end_reads(struct committer *c)
+{
+    mutex_lock(&c->mutex);
+    struct store_op *next = NULL;
+    for (struct store_op *op = c->queue.first; op; op = next) {
+        next = op->next;
+        if (!op_may_be_refused(op) || op->unsure)
+            continue;
+        list_remove(&c->queue, op);
+        op->status = STORE_DOWN;
+        batch_end_op(op);
+    }
+    mutex_unlock(&c->mutex);
+}
+
+/* A batch that was not saved. Fail-stop: what was decided is told to nobody. */
+static void trouble(struct committer *c, struct batch *batch, enum backend_status status)
+{
+    CHECK(status != BACKEND_OK);
+    note_problem(c, status);
+    move(c, event_of(status));
+    switch (committer_state(c)) {
+    case COMMITTER_DEAD:
+        if (c->config.fail_stop)
+            c->config.fail_stop(c->config.fail_stop_argument, c->backend->problem);
+        batch_end_dead(c, batch);
+        return;
+    case COMMITTER_FULL:
+        c->due[DUE_WRITE] = batch->boot + COMMITTER_RETRY_US;
+        atomic_store(&c->full_until, batch->boot + COMMITTER_FULL_US);
+        break;
+    case COMMITTER_GONE:
+    case COMMITTER_HELD:
+        c->due[DUE_RETRY] = batch->boot + COMMITTER_RETRY_US;
+        break;
+    case COMMITTER_UP:
+    case COMMITTER_STATES:
+        UNREACHABLE();
+    }
+    batch_undo(c, batch, status == BACKEND_UNSURE);
+    if (committer_state(c) == COMMITTER_GONE)
+        end_reads(c);
+}
+
+/* Another process committed: everybody who waits decides again. How many they are. */
+static size_t wake_everybody(struct committer *c)
+{
+    struct op_list again = {0};
+    mutex_lock(&c->mutex);
+    struct store_op *op;
+    while ((op = waiters_take_any(&c->waiters)))
+        list_append(&again, op);
+    size_t n = again.n;
+    batch_queue_front(c, &again);
+    mutex_unlock(&c->mutex);
+    return n;
+}
+
+/* The next look keeps a distance from one that woke many: however often another process commits,
+ * most of the time is left for what arrives. */
+static bool look(struct committer *c, int64_t boot)
+{
+    bool changed = false;
+    c->due[DUE_LOOK] = boot + COMMITTER_LOOK_US;
+    enum backend_status status = c->backend->ops->look(c->backend, &changed);
+    if (status == BACKEND_OK && changed)
+        c->due[DUE_LOOK] += (int64_t)wake_everybody(c) * COMMITTER_WAKE_US;
+    return changed;
+}
+
+static void run_batch(struct committer *c, int64_t boot)
+{
+    struct batch batch = {.boot = boot};
+    if (atomic_load(&c->busy_since) == 0)
+        atomic_store(&c->busy_since, boot);
+    enum backend_status status = batch_run(c, &batch);
+    if (status != BACKEND_OK) {
+        trouble(c, &batch, status);
+        return;
+    }
+    CRASH_POINT(after_commit);
+    move(c, committer_writes_wait(c, boot) ? COMMITTER_READS : COMMITTER_COMMITTED);
+    if (batch.save.changed)
+        atomic_store(&c->full_until, 0);
+    publish_time(c, batch.apply.world.now, batch.held);
+    atomic_store(&c->forgets, batch.save.state.forgets);
+    atomic_store(&c->seen_at, boot);
+    batch_tell(c, &batch);
+    CRASH_POINT(after_wake_up);
+    status = c->backend->ops->rest(c->backend);
+    if (status == BACKEND_FATAL) {
+        trouble(c, &batch, status);
+        return;
+    }
+    atomic_store(&c->busy_since, 0);
+}
+
+/* ---- what is due, and when ---- */
+
+static bool has_waiters(struct committer *c, bool *ret_queued, int64_t *ret_next)
+{
+    mutex_lock(&c->mutex);
+    *ret_queued = c->queue.n > 0;
+    *ret_next = waiters_next(&c->waiters);
+    bool any = c->waiters.n > 0;
+    mutex_unlock(&c->mutex);
+    return any;
+}
+
+/* A serve that found no space to register at its start. False: no batch can go on. */
+static bool register_late(struct committer *c, int64_t boot)
+{
+    if (!c->config.is_serve || c->registered || committer_writes_wait(c, boot))
+        return true;
+    enum backend_status status = committer_register(c);
+    if (status == BACKEND_OK)
+        return true;
+    trouble(c, &(struct batch){.boot = boot}, status);
+    return status == BACKEND_FULL;
+}
+
+/* Nothing goes through, and it is not yet time to try again. */
+static bool is_held_up(const struct committer *c, int64_t boot)
+{
+    enum committer_state state = committer_state(c);
+    return (state == COMMITTER_HELD || state == COMMITTER_GONE) && boot < c->due[DUE_RETRY];
+}
+
+bool committer_step(struct committer *c)
+{
+    int64_t boot = clock_boot_us();
+    if (committer_state(c) == COMMITTER_DEAD || is_held_up(c, boot))
+        return false;
+    bool queued = false;
+    int64_t next = CLOCK_NEVER;
+    if (has_waiters(c, &queued, &next) && boot >= c->due[DUE_LOOK] && look(c, boot))
+        queued = true;
+    bool chores = boot >= c->due[DUE_RENEW] || boot >= c->due[DUE_SWEEP] || c->backlog;
+    bool stuck = committer_writes_wait(c, boot) && queued;
+    if (!queued && next > boot && (!chores || committer_writes_wait(c, boot)))
+        return false;
+    if (!register_late(c, boot))
+        return true;
+    run_batch(c, boot);
+    return !stuck;
+}
+
+/* When something may be due without a submit. Under the mutex. */
+static int64_t next_due(struct committer *c, int64_t now)
+{
+    int64_t next = least(c->due[DUE_RENEW], c->due[DUE_SWEEP]);
+    bool writes_wait = committer_writes_wait(c, now);
+    if (writes_wait && next < c->due[DUE_WRITE])
+        next = c->due[DUE_WRITE];
+    if (c->waiters.n > 0)
+        next = least(least(next, c->due[DUE_LOOK]), waiters_next(&c->waiters));
+    if (c->queue.n > 0)
+        next = writes_wait ? least(next, c->due[DUE_WRITE]) : now;
+    return is_held_up(c, now) && next < c->due[DUE_RETRY] ? c->due[DUE_RETRY] : next;
+}
+
+void committer_wait(struct committer *c)
+{
+    mutex_lock(&c->mutex);
+    int64_t now = clock_boot_us();
+    bool held_up = is_held_up(c, now) || committer_writes_wait(c, now);
+    bool idle = !c->stopping && (c->queue.n == 0 || held_up);
+    int64_t span = next_due(c, now) - now;
+    if (held_up && c->stopping)
+        span = COMMITTER_RETRY_US;
+    if ((idle || held_up) && span > 0) {
+        c->sleeping = true;
+        cond_wait_for(&c->cond, &c->mutex, least(span, COMMITTER_SWEEP_US));
+        c->sleeping = false;
+    }
+    mutex_unlock(&c->mutex);
+}
+
+void committer_stop(struct committer *c)
+{
+    mutex_lock(&c->mutex);
+    c->stopping = true;
+    c->stop_by = clock_after(clock_boot_us(), atomic_load(&c->timeout_us));
+    struct op_list again = {0};
+    struct store_op *op;
+    while ((op = waiters_take_any(&c->waiters))) {
+        op->wait_until = 0;
+        list_append(&again, op);
+    }
+    batch_queue_front(c, &again);
+    mutex_unlock(&c->mutex);
+    cond_signal(&c->cond);
+}
+
+bool committer_stopped(struct committer *c)
+{
+    mutex_lock(&c->mutex);
+    bool given_up = committer_state(c) == COMMITTER_DEAD || clock_boot_us() >= c->stop_by;
+    bool stopped = c->stopping && (c->queue.n == 0 || given_up);
+    mutex_unlock(&c->mutex);
+    return stopped;
+}
+
+/* ---- life ---- */
+
+struct committer *committer_new(const struct store_config *config, struct backend *backend)
+{
+    struct committer *c = mem_zalloc(1, sizeof *c);
+    if (!c)
+        return NULL;
+    if (!rowset_init(&c->rows) ||
+        !waiters_init(&c->waiters, config->max_waiting, config->max_waiting_per_key)) {
+        rowset_fini(&c->rows);
+        mem_free(c);
+        return NULL;
+    }
+    mutex_init(&c->mutex);
+    cond_init(&c->cond);
+    c->backend = backend;
+    c->config = *config;
+    atomic_init(&c->timeout_us, config->timeout_us);
+    atomic_init(&c->disk_reserve, config->disk_reserve);
+    c->boot_id = clock_boot_id();
+    c->self = (int64_t)(random_u64() >> 2) | 1;
+    c->due[DUE_RENEW] = CLOCK_NEVER;
+    c->lease_least = CLOCK_NEVER;
+    publish_time(c, 0, clock_boot_us());
+    return c;
+}
+
+void committer_free(struct committer *c)
+{
+    if (!c)
+        return;
+    struct store_op *op;
+    while ((op = list_pop(&c->queue))) {
+        op->status = STORE_DOWN;
+        batch_end_op(op);
+    }
+    waiters_fini(&c->waiters);
+    rowset_fini(&c->rows);
+    c->backend->ops->close(c->backend);
+    cond_fini(&c->cond);
+    mutex_fini(&c->mutex);
+    mem_free(c);
+}
+
+enum backend_status committer_register(struct committer *c)
+{
+    struct backend_state state;
+    enum backend_status status = rowset_load(&c->rows, c->backend, &state);
+    if (status != BACKEND_OK)
+        return status;
+    if (!committer_is_sane(c, &state)) {
+        c->backend->ops->abandon(c->backend);
+        return BACKEND_GONE;
+    }
+    int64_t boot;
+    int64_t now = committer_time(c, &state, &boot);
+    publish_time(c, now, boot);
+    struct record_world world = {.now = now, .self = c->self};
+    struct backend_save save = {.world = &world, .state = state, .changed = c->config.is_serve};
+    if (c->config.is_serve) {
+        save.state.serve = c->self;
+        save.state.serve_since = now;
+        committer_mark_time(c, &save.state, now, boot);
+    }
+    c->seen = save.state;
+    atomic_store(&c->forgets, state.forgets);
+    atomic_store(&c->seen_at, boot);
+    status = c->backend->ops->save(c->backend, &save);
+    if (status == BACKEND_FULL) {
+        move(c, COMMITTER_NO_SPACE);
+        c->due[DUE_WRITE] = clock_after(boot, COMMITTER_RETRY_US);
+    }
+    if (status != BACKEND_OK)
+        return status;
+    c->registered = c->config.is_serve;
+    return c->backend->ops->rest(c->backend);
+}

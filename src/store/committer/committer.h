@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The committer: turns queued operations into batches, one transaction and one sync each, and
+ * wakes their owners after the commit returned.
+ *
+ * A passive object: committer_step does one batch. The store's thread is a loop round it; the
+ * simulation calls it by hand. The mutex guards queue, waiters and what is marked so; everything
+ * else belongs to whoever steps.
+ *
+ * One batch is drawn in batch.h. What goes wrong with it:
+ *   full        outcomes stay queued and are tried again; meanwhile begins may read, not write
+ *   held, gone  everything stays queued; after `timeout_us` begins are refused at submit
+ *   dead        everything ends as STORE_DEAD (machine.h has the states)
+ */
+#ifndef PAWL_STORE_COMMITTER_H
+#define PAWL_STORE_COMMITTER_H
+
+#include "base/thread.h"
+#include "store/committer/apply.h"
+#include "store/committer/machine.h"
+#include "store/committer/op_list.h"
+#include "store/committer/waiters.h"
+
+#define COMMITTER_BATCH_MAX 256                   /* operations in one transaction */
+#define COMMITTER_SWEEP_MAX 64                    /* expired rows in one transaction, and one */
+                                                  /* more for each of its operations */
+#define COMMITTER_RETRY_US (INT64_C(100) * 1000)  /* after no space, busy, gone */
+#define COMMITTER_SWEEP_US (INT64_C(1000) * 1000) /* between two looks for expired rows */
+#define COMMITTER_LOOK_US (INT64_C(50) * 1000)    /* for other processes, while any waits */
+#define COMMITTER_WAKE_US INT64_C(10)             /* and more for each that such a look woke */
+#define COMMITTER_LOCKED_US                                                                        \
+    (INT64_C(100) * 1000)                         /* what a transaction holds is looked at again   \
+                                                   */
+#define COMMITTER_SPACE_US (INT64_C(1000) * 1000) /* between two looks at free space */
+#define COMMITTER_GAUGE_US (INT64_C(5000) * 1000) /* between two looks at the gauges */
+#define COMMITTER_FULL_US (INT64_C(2000) * 1000)  /* after no space it counts as full */
+
+/* What comes due by time. */
+enum committer_due {
+    DUE_RENEW, /* leases; CLOCK_NEVER: none is held */
+    DUE_SWEEP,
+    DUE_LOOK,  /* for other processes, while any waits */
+    DUE_SPACE, /* a look at free space */
+    DUE_GAUGE,
+    DUE_RETRY, /* held, gone: the next batch */
+    DUE_WRITE, /* full: the next batch that writes */
+    COMMITTER_DUES,
+};
+
+struct committer {
+    struct backend *backend;
+    struct rowset rows;         /* of the batch under way */
+    struct store_config config; /* its limits as they were at first */
+    int64_t self;               /* incarnation of this process */
+    int64_t boot_id;
+
+    struct mutex mutex;
+    struct cond cond;
+    struct op_list queue;         /* mutex */
+    struct waiters waiters;       /* mutex */
+    struct backend_state seen;    /* mutex: the state after the last batch */
+    struct backend_gauges gauges; /* mutex: at the last look */
+    struct store_work work;       /* mutex */
+    char problem[256];            /* mutex: what the last batch that failed met */
+    bool stopping;                /* mutex */
+    int64_t stop_by;              /* mutex: boot time; then what is queued is given up */
+    bool sleeping;                /* mutex: the thread waits on cond */
+
+    int64_t due[COMMITTER_DUES]; /* boot times */
+    int64_t lease_least;         /* shortest lease this process has taken */
+    bool backlog;                /* the last sweep found a full slice */
+    bool registered;             /* of a serve: the store names it as the last one */
+
+    atomic_llong timeout_us;    /* store_limits, as of now */
+    atomic_ullong disk_reserve; /* the same */
+
+    atomic_llong offset;     /* store time minus boot time, after the last batch */
+    atomic_llong busy_since; /* boot time at which the running or failing batch began; 0: idle */
+    atomic_llong forgets;
+    atomic_llong seen_at; /* boot time of the last batch that committed: `forgets` was read then */
+    atomic_ullong space_free;  /* store_counts */
+    atomic_ullong reserve;     /* the disk reserve as it was last reckoned; 0: not known */
+    atomic_bool low_on_space;  /* under it */
+    atomic_llong full_until;   /* boot time; until then a batch without space makes it full */
+    atomic_bool clock_refused; /* store_counts */
+    atomic_llong clock_jump;
+    atomic_ullong clock_jumps;
+    atomic_int state; /* enum committer_state */
+};
+
+static inline enum committer_state committer_state(const struct committer *committer)
+{
+    return (enum committer_state)atomic_load(&committer->state);
+}
+
+/* Takes over `backend`. NULL: no memory (the backend is the caller's still). */
+struct committer *committer_new(const struct store_config *config, struct backend *backend);
+/* Everything queued must have ended. Closes the backend. */
+void committer_free(struct committer *committer);
+
+/* Reads the store, and registers this process as its `serve`. BACKEND_OK or what failed. After
+ * BACKEND_FULL it may go on: it replays, and begins nothing until a later batch registered it. */
+enum backend_status committer_register(struct committer *committer);
+
+/* Does one batch if anything is due. False: nothing was. */
+bool committer_step(struct committer *committer);
+
+/* Waits until something may be due, or committer_stop. */
+void committer_wait(struct committer *committer);
+
+/* Ends all waiting begins, and lets the thread end once the queue is empty. */
+void committer_stop(struct committer *committer);
+bool committer_stopped(struct committer *committer);
+
+/* store.h's calls of the same names. */
+void committer_submit(struct committer *committer, struct store_op *op);
+/* `only_waiting`: not one that is queued. */
+bool committer_withdraw(struct committer *committer, struct store_op *op, bool only_waiting);
+bool committer_configure(struct committer *committer, const struct store_limits *limits);
+struct store_counts committer_counts(struct committer *committer);
+bool committer_is_up(const struct committer *committer);
+/* Whether it reads at least: what it holds is replayed also while there is no space. */
+bool committer_answers(const struct committer *committer);
+
+/* While there is no space a batch that writes fails, with all that only read in it. */
+static inline bool committer_writes_wait(const struct committer *committer, int64_t boot)
+{
+    return committer_state(committer) == COMMITTER_FULL && boot < committer->due[DUE_WRITE];
+}
+
+/* ---- committer_time.c, for committer.c ---- */
+
+/* Store time now, with the store held; `*ret_boot`: the boot time that goes with it. */
+int64_t committer_time(struct committer *committer, const struct backend_state *state,
+                       int64_t *ret_boot);
+void committer_mark_time(const struct committer *committer, struct backend_state *state,
+                         int64_t now, int64_t boot);
+
+/* Whether the state may be believed; and whether the store is still this process's. False: its
+ * backend says in `problem` what is wrong. */
+bool committer_is_sane(struct committer *committer, const struct backend_state *state);
+bool committer_may_go_on(struct committer *committer, const struct backend_state *state);
+
+/* ---- committer_chores.c, for committer.c: what is due beside operations ---- */
+
+/* What a batch of so many operations is to do; and what follows once it is saved. */
+struct backend_chores committer_chores(const struct committer *committer, int64_t boot,
+                                       size_t operations);
+void committer_chores_done(struct committer *committer, int64_t boot,
+                           const struct backend_chores *done);
+
+/* ---- committer_watch.c, for committer.c ---- */
+
+/* What a batch came to, once it has ended. */
+struct batch_sum {
+    int64_t began; /* boot time */
+    int64_t ended;
+    size_t operations;
+    bool wrote;
+};
+
+/* Counts a batch that committed. Under the mutex. */
+void committer_note_batch(struct committer *committer, const struct batch_sum *sum);
+/* And one that was undone and will be tried again. Under the mutex. */
+void committer_note_retry(struct committer *committer, enum backend_status status);
+
+/* Looks at free space when that is due: low_on_space, space_free, reserve. */
+void committer_look_at_space(struct committer *committer, int64_t boot);
+
+#endif

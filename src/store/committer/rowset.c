@@ -1,0 +1,515 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "store/committer/rowset.h"
+
+#include "base/check.h"
+#include "base/mem.h"
+
+#define INDEX_SIZE ((size_t)4 * ROWSET_NAMES_MAX)
+#define ARENA_MAX ((size_t)512 * 1024 * 1024)
+#define NAMES_MOST (3 + 3 * STORE_FORMER_MAX) /* that one operation brings */
+
+struct rowset_row {
+    struct rowset_row *next;
+    struct rowset_row *same_bucket;
+    struct store_row *row; /* as it is by now; RECORD_ABSENT: it goes */
+    struct backend_group *group;
+    enum record_status before; /* as it was loaded; RECORD_ABSENT: it is new */
+    bool was_released;
+    bool holds;
+    struct slice once_before;
+    struct outcome *outcome; /* with which it became final in this batch */
+    struct outcome *answer;  /* read in this batch: a reference */
+};
+
+struct rowset_name {
+    struct rowset_row *row;
+    struct rowset_row *hinted;
+    struct backend_bound *bound;
+    struct backend_group *group; /* by which it leads elsewhere than the store says */
+};
+
+/* Beside rows: a key that was bound, an act, a name that was looked at. */
+struct rowset_note {
+    struct rowset_note *next;
+    struct backend_group *group;
+    struct backend_bound *bound;
+    struct store_audit *audit;
+    const struct backend_name *seen;
+};
+
+/* ---- memory ---- */
+
+bool rowset_init(struct rowset *set)
+{
+    *set = (struct rowset){.arena = arena_make(ARENA_MAX)};
+    set->names = mem_alloc(ROWSET_NAMES_MAX * sizeof *set->names);
+    set->known = mem_alloc(ROWSET_NAMES_MAX * sizeof *set->known);
+    set->index = mem_zalloc(INDEX_SIZE, sizeof *set->index);
+    if (set->names && set->known && set->index)
+        return true;
+    rowset_fini(set);
+    return false;
+}
+
+static void drop_answers(struct rowset *set)
+{
+    for (struct rowset_row *row = set->rows; row; row = row->next)
+        outcome_unref(row->answer);
+}
+
+void rowset_fini(struct rowset *set)
+{
+    drop_answers(set);
+    arena_fini(&set->arena);
+    mem_free(set->names);
+    mem_free(set->known);
+    mem_free(set->index);
+    *set = (struct rowset){.arena = set->arena};
+}
+
+/* ---- names ---- */
+
+/* Where a hash is, or would go: hashes are evenly spread already. */
+static uint16_t *place(const struct rowset *set, const struct digest *hash)
+{
+    size_t at = 0;
+    memcpy(&at, hash->bytes, sizeof at);
+    for (at %= INDEX_SIZE;; at = (at + 1) % INDEX_SIZE) {
+        uint16_t *slot = &set->index[at];
+        if (*slot == 0 || digest_eq(&set->names[*slot - 1].hash, hash))
+            return slot;
+    }
+}
+
+static struct rowset_row **bucket(struct rowset *set, int64_t id)
+{
+    return &set->by_id[(uint64_t)id % ROWSET_BUCKETS];
+}
+
+void rowset_reset(struct rowset *set)
+{
+    drop_answers(set);
+    /* From the last: an open-addressing chain stays whole in front of what is taken out. */
+    while (set->n_names > 0) {
+        *place(set, &set->names[set->n_names - 1].hash) = 0;
+        set->n_names--;
+    }
+    for (struct rowset_row *row = set->rows; row; row = row->next)
+        *bucket(set, row->row->id) = NULL;
+    arena_reset(&set->arena);
+    set->rows = NULL;
+    set->notes = NULL;
+    set->groups = set->last_group = set->group = NULL;
+}
+
+static struct rowset_name *known(const struct rowset *set, const struct digest *hash)
+{
+    uint16_t slot = *place(set, hash);
+    return slot == 0 ? NULL : &set->known[slot - 1];
+}
+
+/* A name as an operation brings it. */
+struct brought {
+    const struct digest *hash;
+    int64_t hint;
+    bool is_once;
+};
+
+static size_t names_of(const struct store_op *op, struct brought *ret_names)
+{
+    size_t n = 0;
+    if (op->kind == STORE_LIST || op->kind == STORE_AUDIT || op->kind == STORE_CONDEMN)
+        return 0;
+    ret_names[n++] = (struct brought){.hash = &op->named, .hint = op->row_hint};
+    if (op->kind != STORE_BEGIN)
+        return n;
+    CHECK(op->n_former <= STORE_FORMER_MAX &&
+          (!op->once || op->once->n_former <= STORE_FORMER_MAX));
+    for (size_t i = 0; i < op->n_former; i++)
+        ret_names[n++].hash = &op->former[i];
+    const struct store_once *once = op->once;
+    if (!once)
+        return n;
+    ret_names[n++] = (struct brought){.hash = &once->hash, .is_once = true};
+    ret_names[n++].hash = &once->as_key;
+    for (size_t i = 0; i < once->n_former; i++) {
+        ret_names[n++] = (struct brought){.hash = &once->former[i], .is_once = true};
+        ret_names[n++].hash = &once->former_as_key[i];
+    }
+    return n;
+}
+
+static void want(struct rowset *set, const struct brought *brought)
+{
+    uint16_t *slot = place(set, brought->hash);
+    if (*slot == 0) {
+        CHECK(set->n_names < ROWSET_NAMES_MAX);
+        set->names[set->n_names] =
+            (struct backend_name){.hash = *brought->hash, .is_once = brought->is_once};
+        set->known[set->n_names] = (struct rowset_name){0};
+        *slot = (uint16_t)++set->n_names;
+    }
+    struct backend_name *name = &set->names[*slot - 1];
+    if (name->hint == 0)
+        name->hint = brought->hint;
+}
+
+bool rowset_want(struct rowset *set, const struct store_op *op)
+{
+    struct brought names[NAMES_MOST] = {0};
+    size_t n = names_of(op, names);
+    if (set->n_names + n > ROWSET_NAMES_MAX)
+        return false;
+    for (size_t i = 0; i < n; i++)
+        want(set, &names[i]);
+    return true;
+}
+
+/* A row that was not asked for is not known to be none. */
+bool rowset_knows(const struct rowset *set, const struct store_op *op)
+{
+    struct brought names[NAMES_MOST] = {0};
+    size_t n = names_of(op, names);
+    for (size_t i = 0; i < n; i++) {
+        uint16_t slot = *place(set, names[i].hash);
+        if (slot == 0 || (names[i].hint != 0 && set->names[slot - 1].hint != names[i].hint))
+            return false;
+    }
+    return true;
+}
+
+/* ---- rows ---- */
+
+static struct rowset_row *find_row(struct rowset *set, int64_t id)
+{
+    struct rowset_row *row = *bucket(set, id);
+    while (row && row->row->id != id)
+        row = row->same_bucket;
+    return row;
+}
+
+static struct rowset_row *add_row(struct rowset *set, struct store_row *row)
+{
+    struct rowset_row *added = arena_alloc(&set->arena, sizeof *added);
+    if (!added)
+        return NULL;
+    struct rowset_row **first = bucket(set, row->id);
+    *added = (struct rowset_row){.next = set->rows, .same_bucket = *first, .row = row};
+    *first = set->rows = added;
+    return added;
+}
+
+/* Two names may have led to it. */
+static bool take_row(struct rowset *set, struct store_row *row, struct rowset_row **ret_row)
+{
+    *ret_row = row ? find_row(set, row->id) : NULL;
+    if (!row || *ret_row)
+        return true;
+    CHECK(row->record.status != RECORD_ABSENT);
+    *ret_row = add_row(set, row);
+    if (!*ret_row)
+        return false;
+    (*ret_row)->before = row->record.status;
+    (*ret_row)->was_released = record_is_released(&row->record);
+    (*ret_row)->once_before = row->once;
+    return true;
+}
+
+enum backend_status rowset_load(struct rowset *set, struct backend *backend,
+                                struct backend_state *ret_state)
+{
+    enum backend_status status =
+        backend->ops->load(backend, set->names, set->n_names, &set->arena, ret_state);
+    for (size_t i = 0; status == BACKEND_OK && i < set->n_names; i++) {
+        const struct backend_name *name = &set->names[i];
+        set->known[i].bound = name->bound;
+        if (take_row(set, name->row, &set->known[i].row) &&
+            take_row(set, name->hinted, &set->known[i].hinted))
+            continue;
+        backend->ops->abandon(backend);
+        return BACKEND_NO_MEMORY;
+    }
+    return status;
+}
+
+/* ---- groups ---- */
+
+static struct backend_group *root_of(struct backend_group *group)
+{
+    while (group->joined)
+        group = group->joined;
+    return group;
+}
+
+/* The operation under way saw, or is about to change, what `*of` is changed with. */
+static bool join(struct rowset *set, struct backend_group **of, bool changes)
+{
+    if (*of)
+        *of = root_of(*of);
+    if (set->group)
+        set->group = root_of(set->group);
+    if (!*of && !changes)
+        return true;
+    if (!*of && !set->group) {
+        set->group = arena_alloc(&set->arena, sizeof *set->group);
+        if (!set->group)
+            return false;
+        *set->group = (struct backend_group){.n = 0};
+        *(set->last_group ? &set->last_group->next : &set->groups) = set->group;
+        set->last_group = set->group;
+    }
+    if (*of && set->group && *of != set->group)
+        set->group->joined = *of;
+    set->group = *of = *of ? *of : set->group;
+    return true;
+}
+
+static bool touch(struct rowset *set, struct rowset_row *row)
+{
+    return join(set, &row->group, true);
+}
+
+/* A name leads to `row` from now on; NULL: nowhere. One that nobody asked for is only saved. */
+static bool lead(struct rowset *set, const struct digest *hash, struct rowset_row *row)
+{
+    struct rowset_name *name = known(set, hash);
+    if (!name)
+        return true;
+    name->row = row;
+    name->bound = NULL;
+    return join(set, &name->group, true);
+}
+
+void rowset_open(struct rowset *set)
+{
+    set->group = NULL;
+}
+
+static struct rowset_note *add_note(struct rowset *set)
+{
+    struct rowset_note *note = arena_alloc(&set->arena, sizeof *note);
+    if (!note)
+        return NULL;
+    *note = (struct rowset_note){.next = set->notes};
+    set->notes = note;
+    return join(set, &note->group, true) ? note : NULL;
+}
+
+/* A name under which it found nothing may have been taken meanwhile, where load takes no lock. */
+static bool add_seen(struct rowset *set, const struct store_op *op)
+{
+    struct brought names[NAMES_MOST] = {0};
+    size_t n = names_of(op, names);
+    bool ok = true;
+    for (size_t i = 0; i < n && n > 1 && ok; i++) {
+        struct rowset_note *note = add_note(set);
+        ok = note;
+        if (ok)
+            note->seen = &set->names[*place(set, names[i].hash) - 1];
+    }
+    return ok;
+}
+
+bool rowset_close(struct rowset *set, struct store_op *op)
+{
+    bool ok = !set->group || add_seen(set, op);
+    op->group = set->group ? root_of(set->group) : NULL;
+    return ok;
+}
+
+/* ---- what decisions read ---- */
+
+static void show(struct rowset *set, struct rowset_name *name, struct rowset_row *row,
+                 struct store_row *ret_row)
+{
+    (void)join(set, &name->group, false);
+    *ret_row = (struct store_row){.record.status = RECORD_ABSENT};
+    if (!row || row->row->record.status == RECORD_ABSENT)
+        return;
+    (void)join(set, &row->group, false);
+    *ret_row = *row->row;
+    const struct backend_bound *bound = row == name->row ? name->bound : NULL;
+    if (!bound)
+        return;
+    ret_row->bound = bound->id;
+    ret_row->bound_until = bound->expires_at;
+    ret_row->bound_acknowledges = bound->acknowledges;
+    ret_row->recipe = bound->recipe;
+    ret_row->record.payload_hash = bound->payload_hash;
+    ret_row->record.target_hash = bound->target_hash;
+}
+
+void rowset_find(struct rowset *set, const struct digest *key, int64_t hint,
+                 struct store_row *ret_row)
+{
+    struct rowset_name *name = known(set, key);
+    CHECK(name);
+    bool hinted = hint != 0 && name->hinted && name->hinted->row->record.status != RECORD_ABSENT;
+    show(set, name, hinted ? name->hinted : name->row, ret_row);
+}
+
+void rowset_find_once(struct rowset *set, const struct digest *once, struct store_row *ret_row)
+{
+    struct rowset_name *name = known(set, once);
+    CHECK(name);
+    show(set, name, name->row, ret_row);
+}
+
+struct outcome *rowset_answer(struct rowset *set, const struct store_row *row)
+{
+    const struct rowset_row *found = find_row(set, row->id);
+    CHECK(found);
+    return found->answer ? found->answer : found->outcome;
+}
+
+void rowset_note_answer(struct rowset *set, const struct store_row *row, struct outcome *outcome)
+{
+    struct rowset_row *found = find_row(set, row->id);
+    CHECK(found && !found->answer);
+    found->answer = outcome_ref(outcome);
+}
+
+/* ---- what decisions change ---- */
+
+bool rowset_insert(struct rowset *set, const struct store_row *row, const struct store_once *once)
+{
+    struct store_row *copy = arena_alloc(&set->arena, sizeof *copy);
+    if (!copy)
+        return false;
+    *copy = *row;
+    struct rowset_row *added = add_row(set, copy);
+    return added && touch(set, added) && lead(set, &row->key_hash, added) &&
+           (!once || lead(set, &once->hash, added));
+}
+
+bool rowset_update(struct rowset *set, const struct store_row *row, struct outcome *outcome)
+{
+    struct rowset_row *found = find_row(set, row->id);
+    CHECK(found && row->record.status != RECORD_ABSENT);
+    struct record *record = &found->row->record;
+    /* It may have been compared by the hashes of a bound key; its own stay. */
+    struct digest payload_hash = record->payload_hash, target_hash = record->target_hash;
+    *record = row->record;
+    record->payload_hash = payload_hash;
+    record->target_hash = target_hash;
+    found->row->origin = row->origin;
+    if (outcome) {
+        found->outcome = outcome;
+        found->row->location = outcome->location;
+    }
+    return touch(set, found);
+}
+
+bool rowset_remove(struct rowset *set, const struct store_row *row)
+{
+    struct rowset_row *found = find_row(set, row->id);
+    CHECK(found);
+    found->row->record.status = RECORD_ABSENT;
+    bool ok = touch(set, found);
+    for (size_t i = 0; i < set->n_names && ok; i++)
+        if (set->known[i].row == found)
+            ok = lead(set, &set->names[i].hash, NULL);
+    return ok;
+}
+
+bool rowset_hold(struct rowset *set, const struct store_row *row, const struct store_once *once)
+{
+    struct rowset_row *found = find_row(set, row->id);
+    CHECK(found);
+    found->row->once = once->text;
+    found->row->once_template = once->template_id;
+    found->holds = true;
+    bool ok = touch(set, found);
+    for (size_t i = 0; i < set->n_names && ok; i++)
+        if (set->names[i].is_once && set->known[i].row == found)
+            ok = lead(set, &set->names[i].hash, NULL);
+    return ok && lead(set, &once->hash, found);
+}
+
+bool rowset_bind(struct rowset *set, const struct backend_bound *bound)
+{
+    struct rowset_note *note = add_note(set);
+    struct rowset_name *name = known(set, &bound->key_hash);
+    struct rowset_row *holder = find_row(set, bound->holder);
+    CHECK(name && holder);
+    if (note)
+        note->bound = arena_alloc(&set->arena, sizeof *note->bound);
+    if (!note || !note->bound || !lead(set, &bound->key_hash, holder) || !touch(set, holder))
+        return false;
+    *note->bound = *bound;
+    name->bound = note->bound;
+    return true;
+}
+
+bool rowset_add_audit(struct rowset *set, const struct store_audit *audit)
+{
+    struct rowset_note *note = add_note(set);
+    if (note)
+        note->audit = arena_alloc(&set->arena, sizeof *note->audit);
+    if (!note || !note->audit)
+        return false;
+    *note->audit = *audit;
+    return true;
+}
+
+/* ---- what is to be saved ---- */
+
+/* New and gone in one batch: nobody ever saw it. */
+static bool is_saved(const struct rowset_row *row)
+{
+    bool was = row->before != RECORD_ABSENT, is = row->row->record.status != RECORD_ABSENT;
+    return row->group && (was || is);
+}
+
+static bool make_room(struct rowset *set)
+{
+    for (struct rowset_row *row = set->rows; row; row = row->next)
+        if (is_saved(row))
+            root_of(row->group)->room++;
+    for (struct rowset_note *note = set->notes; note; note = note->next)
+        root_of(note->group)->room++;
+    for (struct backend_group *group = set->groups; group; group = group->next) {
+        if (group->room == 0)
+            continue;
+        group->changes = arena_alloc(&set->arena, group->room * sizeof *group->changes);
+        if (!group->changes)
+            return false;
+    }
+    return true;
+}
+
+static void add_rows(struct rowset *set, bool that_go)
+{
+    for (struct rowset_row *row = set->rows; row; row = row->next) {
+        bool goes = row->row->record.status == RECORD_ABSENT;
+        if (!is_saved(row) || goes != that_go)
+            continue;
+        struct backend_group *group = root_of(row->group);
+        group->changes[group->n++] = (struct backend_change){.row = row->row,
+                                                             .before = row->before,
+                                                             .was_released = row->was_released,
+                                                             .holds = row->holds,
+                                                             .once_before = row->once_before,
+                                                             .outcome = row->outcome};
+    }
+}
+
+static void add_notes(struct rowset *set)
+{
+    for (struct rowset_note *note = set->notes; note; note = note->next) {
+        struct backend_group *group = root_of(note->group);
+        group->changes[group->n++] =
+            (struct backend_change){.bound = note->bound, .audit = note->audit, .seen = note->seen};
+    }
+}
+
+bool rowset_groups(struct rowset *set, struct backend_group **ret_groups)
+{
+    if (!make_room(set))
+        return false;
+    add_rows(set, true);
+    add_rows(set, false);
+    add_notes(set);
+    *ret_groups = set->groups;
+    return true;
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * rowset: what one batch knows of the store: the names that its operations bring, the rows to which
+ * they lead as its operations left them so far, and what of that is to be saved.
+ *
+ *      rowset_want ... -> rowset_load -> { rowset_find | _insert | _update ... } -> rowset_groups
+ *
+ * Decisions are made in memory between one load and one save, so that a backend is asked twice a
+ * batch and not twice an operation. What two operations change in common belongs to one group,
+ * which is saved whole or not at all. Rows and texts lie in the arena, or are borrowed from
+ * operations of the batch: they are valid until rowset_reset, which comes before those end.
+ *
+ * Calls that return bool: false is "no memory", and the batch is to be abandoned.
+ */
+#ifndef PAWL_STORE_ROWSET_H
+#define PAWL_STORE_ROWSET_H
+
+#include "base/arena.h"
+#include "store/backend.h"
+
+#define ROWSET_NAMES_MAX 2048 /* in one batch: operations that bring more wait for the next */
+
+#define ROWSET_BUCKETS 1024
+
+struct rowset_row;
+struct rowset_name;
+struct rowset_note;
+
+struct rowset {
+    struct arena arena;
+    struct backend_name *names; /* ROWSET_NAMES_MAX: what is asked for, in order of arrival */
+    struct rowset_name *known;  /* the same, with what the batch made of it */
+    size_t n_names;
+    uint16_t *index; /* of names + 1 by hash, open addressing; 0: free */
+    struct rowset_row *rows;
+    struct rowset_row *by_id[ROWSET_BUCKETS];
+    struct rowset_note *notes; /* what is no row: bound keys, acts, names looked at */
+    struct backend_group *groups;
+    struct backend_group *last_group;
+    struct backend_group *group; /* of the operation being decided; NULL: it changed nothing yet */
+};
+
+/* Empty. False: no memory. */
+bool rowset_init(struct rowset *set);
+void rowset_fini(struct rowset *set);
+
+/* Forgets everything, for the next batch. */
+void rowset_reset(struct rowset *set);
+
+/* What an operation may look at: all its names, and those it may come to stand under. False: there
+ * is no room for them in this batch. */
+bool rowset_want(struct rowset *set, const struct store_op *op);
+/* Whether all of that is known. */
+bool rowset_knows(const struct rowset *set, const struct store_op *op);
+
+/* Loads what is wanted: what comes to be wanted after it is known to no one. */
+enum backend_status rowset_load(struct rowset *set, struct backend *backend,
+                                struct backend_state *ret_state);
+
+/* An operation is about to be decided; it has been: op->group is its group, NULL where it changed
+ * nothing, and saw nothing that another one changed. Behind an operation that failed it need not be
+ * called. */
+void rowset_open(struct rowset *set);
+bool rowset_close(struct rowset *set, struct store_op *op);
+
+/* The row to which a key leads, compared by the hashes of that key; with `hint` that row, if it is
+ * of this key. RECORD_ABSENT: none. Texts are valid until rowset_reset. */
+void rowset_find(struct rowset *set, const struct digest *key, int64_t hint,
+                 struct store_row *ret_row);
+/* The row to which a once value leads. */
+void rowset_find_once(struct rowset *set, const struct digest *once, struct store_row *ret_row);
+
+/* A new row: its key, and with `once` its value, lead to it from now on. Borrows all texts. */
+bool rowset_insert(struct rowset *set, const struct store_row *row, const struct store_once *once);
+/* The record of a row as it is now, and whence it came; of one that becomes final, with what is
+ * kept of its answer (borrowed; NULL: nothing). */
+bool rowset_update(struct rowset *set, const struct store_row *row, struct outcome *outcome);
+/* It goes, and with it all names that still lead to it. */
+bool rowset_remove(struct rowset *set, const struct store_row *row);
+/* A pending row gets its once value, in place of the one that it may have had: it leads to the row
+ * from now on, under the row's own rule name. */
+bool rowset_hold(struct rowset *set, const struct store_row *row, const struct store_once *once);
+/* A key leads to the row of another one from now on. Copies what `bound` points to. */
+bool rowset_bind(struct rowset *set, const struct backend_bound *bound);
+/* An act of an operator, kept with what it did. */
+bool rowset_add_audit(struct rowset *set, const struct store_audit *audit);
+
+/* The answer of a final row as this batch or an earlier operation of it came by it: borrowed; NULL:
+ * it is to be read. And what was read of it: a reference of the set's own. */
+struct outcome *rowset_answer(struct rowset *set, const struct store_row *row);
+void rowset_note_answer(struct rowset *set, const struct store_row *row, struct outcome *outcome);
+
+/* What is to be saved, in the order in which operations came to it; NULL: nothing. */
+bool rowset_groups(struct rowset *set, struct backend_group **ret_groups);
+
+#endif

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The committer's door: submit, withdraw, configure, from any thread. */
+#include "store/committer/committer.h"
+
+bool store_op_ended(const struct store_op *op)
+{
+    return atomic_load_explicit(&op->state, memory_order_acquire) == OP_ENDED;
+}
+
+bool store_op_waits(const struct store_op *op)
+{
+    return atomic_load_explicit(&op->state, memory_order_acquire) == OP_WAITING;
+}
+
+bool committer_is_up(const struct committer *c)
+{
+    return committer_answers(c) && !atomic_load(&c->low_on_space) &&
+           clock_boot_us() >= atomic_load(&c->full_until);
+}
+
+bool committer_answers(const struct committer *c)
+{
+    enum committer_state state = committer_state(c);
+    if (state == COMMITTER_DEAD || state == COMMITTER_GONE)
+        return false;
+    int64_t busy_since = atomic_load(&c->busy_since);
+    return busy_since == 0 || clock_boot_us() - busy_since < atomic_load(&c->timeout_us);
+}
+
+static void refuse(struct store_op *op, enum store_status status)
+{
+    op->status = status;
+    atomic_store_explicit(&op->state, OP_ENDED, memory_order_release);
+}
+
+void committer_submit(struct committer *c, struct store_op *op)
+{
+    op->named = op->key_hash;
+    op->waits = false;
+    op->unsure = false;
+    op->found = NULL;
+    op->found_recipe = NULL;
+    op->found_key = NULL;
+    if (committer_state(c) == COMMITTER_DEAD) {
+        refuse(op, STORE_DEAD);
+        return;
+    }
+    if (op_may_be_refused(op) && !committer_answers(c)) {
+        refuse(op, STORE_DOWN);
+        return;
+    }
+    mutex_lock(&c->mutex);
+    bool stopping = c->stopping;
+    /* Looked at again: what is queued after end_all_dead would never end. */
+    bool dead = committer_state(c) == COMMITTER_DEAD;
+    if (dead || (op_may_be_refused(op) && (c->queue.n >= c->config.max_queued || stopping))) {
+        mutex_unlock(&c->mutex);
+        refuse(op, dead ? STORE_DEAD : stopping ? STORE_DOWN : STORE_LIMITED);
+        return;
+    }
+    atomic_store_explicit(&op->state, OP_QUEUED, memory_order_relaxed);
+    list_append(&c->queue, op);
+    bool wake = c->sleeping;
+    c->sleeping = false;
+    mutex_unlock(&c->mutex);
+    if (wake)
+        cond_signal(&c->cond);
+}
+
+bool committer_withdraw(struct committer *c, struct store_op *op, bool only_waiting)
+{
+    mutex_lock(&c->mutex);
+    int state = atomic_load_explicit(&op->state, memory_order_relaxed);
+    if (state == OP_QUEUED && (only_waiting || op->unsure))
+        state = OP_TAKEN;
+    if (state == OP_QUEUED)
+        list_remove(&c->queue, op);
+    else if (state == OP_WAITING)
+        waiters_remove(&c->waiters, op);
+    mutex_unlock(&c->mutex);
+    if (state != OP_QUEUED && state != OP_WAITING)
+        return false;
+    op->status = STORE_WITHDRAWN;
+    atomic_store_explicit(&op->state, OP_ENDED, memory_order_relaxed);
+    return true;
+}
+
+bool committer_configure(struct committer *c, const struct store_limits *limits)
+{
+    mutex_lock(&c->mutex);
+    bool done = waiters_limit(&c->waiters, limits->max_waiting, limits->max_waiting_per_key);
+    mutex_unlock(&c->mutex);
+    if (!done)
+        return false;
+    atomic_store(&c->timeout_us, limits->timeout_us);
+    atomic_store(&c->disk_reserve, limits->disk_reserve);
+    return true;
+}

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "store/committer/waiters.h"
+
+#include "base/check.h"
+#include "base/mem.h"
+
+bool waiters_init(struct waiters *waiters, size_t max, size_t max_per_key)
+{
+    *waiters = (struct waiters){.room = max, .max = max, .max_per_key = max_per_key};
+    waiters->heap = mem_zalloc(max + 1, sizeof *waiters->heap);
+    return waiters->heap;
+}
+
+bool waiters_limit(struct waiters *waiters, size_t max, size_t max_per_key)
+{
+    if (max > waiters->room) {
+        struct store_op **heap = mem_realloc(waiters->heap, (max + 1) * sizeof *heap);
+        if (!heap)
+            return false;
+        waiters->heap = heap;
+        waiters->room = max;
+    }
+    waiters->max = max;
+    waiters->max_per_key = max_per_key;
+    return true;
+}
+
+void waiters_fini(struct waiters *waiters)
+{
+    CHECK(waiters->n == 0);
+    mem_free(waiters->heap);
+}
+
+static size_t bucket_of(const struct digest *key)
+{
+    uint64_t word;
+    memcpy(&word, key->bytes, sizeof word);
+    return word % WAITERS_BUCKETS;
+}
+
+static void heap_set(struct waiters *waiters, size_t at, struct store_op *op)
+{
+    waiters->heap[at] = op;
+    op->heap_index = at;
+}
+
+static void heap_up(struct waiters *waiters, size_t at)
+{
+    struct store_op *op = waiters->heap[at];
+    while (at > 0 && waiters->heap[(at - 1) / 2]->wake_at > op->wake_at) {
+        heap_set(waiters, at, waiters->heap[(at - 1) / 2]);
+        at = (at - 1) / 2;
+    }
+    heap_set(waiters, at, op);
+}
+
+static void heap_down(struct waiters *waiters, size_t at)
+{
+    struct store_op *op = waiters->heap[at];
+    for (;;) {
+        size_t child = 2 * at + 1;
+        if (child >= waiters->n)
+            break;
+        if (child + 1 < waiters->n &&
+            waiters->heap[child + 1]->wake_at < waiters->heap[child]->wake_at)
+            child++;
+        if (waiters->heap[child]->wake_at >= op->wake_at)
+            break;
+        heap_set(waiters, at, waiters->heap[child]);
+        at = child;
+    }
+    heap_set(waiters, at, op);
+}
+
+bool waiters_add(struct waiters *waiters, struct store_op *op)
+{
+    if (waiters->n >= waiters->max)
+        return false;
+    struct store_op **link = &waiters->buckets[bucket_of(&op->key_hash)];
+    size_t same_key = 0;
+    for (; *link; link = &(*link)->key_next)
+        same_key += digest_eq(&(*link)->key_hash, &op->key_hash);
+    if (same_key >= waiters->max_per_key)
+        return false;
+    *link = op;
+    op->key_next = NULL;
+    heap_set(waiters, waiters->n++, op);
+    heap_up(waiters, op->heap_index);
+    return true;
+}
+
+void waiters_remove(struct waiters *waiters, struct store_op *op)
+{
+    struct store_op **link = &waiters->buckets[bucket_of(&op->key_hash)];
+    while (*link != op) {
+        CHECK(*link);
+        link = &(*link)->key_next;
+    }
+    *link = op->key_next;
+
+    size_t at = op->heap_index;
+    CHECK(at < waiters->n && waiters->heap[at] == op);
+    struct store_op *last = waiters->heap[--waiters->n];
+    if (last == op)
+        return;
+    heap_set(waiters, at, last);
+    heap_up(waiters, at);
+    heap_down(waiters, last->heap_index);
+}
+
+static struct store_op *next_of_key(struct store_op *op, const struct digest *key)
+{
+    while (op && !digest_eq(&op->key_hash, key))
+        op = op->key_next;
+    return op;
+}
+
+const struct store_op *waiters_first(const struct waiters *waiters, const struct digest *key)
+{
+    return waiters->n == 0 ? NULL : next_of_key(waiters->buckets[bucket_of(key)], key);
+}
+
+const struct store_op *waiters_after(const struct store_op *op)
+{
+    return next_of_key(op->key_next, &op->key_hash);
+}
+
+struct store_op *waiters_take_key(struct waiters *waiters, const struct digest *key)
+{
+    struct store_op *op = next_of_key(waiters->buckets[bucket_of(key)], key);
+    if (op)
+        waiters_remove(waiters, op);
+    return op;
+}
+
+struct store_op *waiters_due(const struct waiters *waiters, int64_t now_us)
+{
+    bool any = waiters->n > 0 && waiters->heap[0]->wake_at <= now_us;
+    return any ? waiters->heap[0] : NULL;
+}
+
+struct store_op *waiters_take_any(struct waiters *waiters)
+{
+    return waiters->n > 0 ? waiters_take_key(waiters, &waiters->heap[0]->key_hash) : NULL;
+}
+
+int64_t waiters_next(const struct waiters *waiters)
+{
+    return waiters->n > 0 ? waiters->heap[0]->wake_at : CLOCK_NEVER;
+}

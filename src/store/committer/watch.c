@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the committer tells of itself: counts, gauges, free space. */
+#include "store/committer/committer.h"
+
+#include <stdio.h>
+
+#define RESERVE_MOST ((uint64_t)64 * 1024 * 1024)
+
+const int64_t store_commit_bounds_us[STORE_COMMIT_BUCKETS] = {
+    500, 1000, 2500, 5000, 10000, 25000, 50000, 100000, 500000, 2500000};
+const int64_t store_batch_bounds[STORE_BATCH_BUCKETS] = {1, 2, 4, 8, 16, 32, 64, 128, 256};
+
+static size_t bucket_of(const int64_t *bounds, size_t n, int64_t value)
+{
+    size_t i = 0;
+    while (i < n && value > bounds[i])
+        i++;
+    return i;
+}
+
+void committer_note_batch(struct committer *c, const struct batch_sum *sum)
+{
+    struct store_work *work = &c->work;
+    work->checkpoints = c->backend->checkpoints;
+    if (!sum->wrote) {
+        work->reads += sum->operations;
+        return;
+    }
+    int64_t span = sum->ended - sum->began;
+    work->batches++;
+    work->operations += sum->operations;
+    work->commit_us += (uint64_t)span;
+    work->commit_buckets[bucket_of(store_commit_bounds_us, STORE_COMMIT_BUCKETS, span)]++;
+    work->batch_buckets[bucket_of(store_batch_bounds, STORE_BATCH_BUCKETS,
+                                  (int64_t)sum->operations)]++;
+}
+
+void committer_note_retry(struct committer *c, enum backend_status status)
+{
+    if (status == BACKEND_FULL)
+        c->work.retries_full++;
+    else if (status == BACKEND_BUSY || status == BACKEND_GONE)
+        c->work.retries_busy++;
+}
+
+/* For store_problem: an outage that nobody's batch failed for. */
+static void explain_low(struct committer *c, uint64_t space, uint64_t reserve)
+{
+    mutex_lock(&c->mutex);
+    snprintf(c->problem, sizeof c->problem,
+             "low on space: %llu bytes are free where the store is, %llu are kept in reserve "
+             "(`disk_reserve`); make room",
+             (unsigned long long)space, (unsigned long long)reserve);
+    mutex_unlock(&c->mutex);
+}
+
+void committer_look_at_space(struct committer *c, int64_t boot)
+{
+    if (boot < c->due[DUE_SPACE])
+        return;
+    c->due[DUE_SPACE] = boot + COMMITTER_SPACE_US;
+    uint64_t space = UINT64_MAX, size = 0, reserve = 0;
+    if (c->backend->ops->space(c->backend, &space, &size)) {
+        reserve = atomic_load(&c->disk_reserve);
+        if (reserve == 0)
+            reserve = size / 10 < RESERVE_MOST ? size / 10 : RESERVE_MOST;
+    }
+    bool low = space < reserve;
+    if (low)
+        explain_low(c, space, reserve);
+    atomic_store(&c->low_on_space, low);
+    atomic_store(&c->space_free, space);
+    atomic_store(&c->reserve, reserve);
+}
+
+struct store_counts committer_counts(struct committer *c)
+{
+    mutex_lock(&c->mutex);
+    struct store_counts counts = {
+        .pending = c->seen.pending - c->seen.released,
+        .released = c->seen.released,
+        .complete = c->seen.complete,
+        .failed = c->seen.failed,
+        .unknown = c->seen.unknown,
+        .forgets = c->seen.forgets,
+        .stale = c->gauges.stale,
+        .unknown_oldest = c->gauges.unknown_oldest,
+        .expired = c->gauges.expired,
+        .expired_oldest = c->gauges.expired_oldest,
+        .queued = c->queue.n,
+        .waiting = c->waiters.n,
+        .last_ok_at = atomic_load(&c->seen_at),
+        .space_free = atomic_load(&c->space_free),
+        .disk_reserve = atomic_load(&c->reserve),
+        .clock_refused = atomic_load(&c->clock_refused),
+        .clock_jump_us = atomic_load(&c->clock_jump),
+        .clock_jumps = atomic_load(&c->clock_jumps),
+        .work = c->work,
+    };
+    mutex_unlock(&c->mutex);
+    return counts;
+}

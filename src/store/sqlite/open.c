@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Opening the SQLite backend: the file, its locks, its schema, its statements. */
+#include "base/check.h"
+#include "base/mem.h"
+#include "store/sqlite/faults.h"
+#include "store/sqlite/sqlite.h"
+#include "store/sqlite/vfs.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define BUSY_MS 200 /* one try, where a sqlite3 shell or a backup holds a write lock */
+#define LOCK_SPAN_US INT64_C(200000) /* one try, where another pawl process does */
+#define CHECKPOINT_PAGES 1000 /* of the WAL: field measurement, docs/decisions/0003-schema.md */
+
+static void explain(struct sqlite_backend *sqlite, const char *what)
+{
+    snprintf(sqlite->backend.problem, sizeof sqlite->backend.problem, "%s: %s", sqlite->path, what);
+}
+
+/* What is wrong with a path that leads to something other than a file, and what to do about it. */
+static const char *wrong_kind(mode_t mode)
+{
+    if (S_ISDIR(mode))
+        return "is a folder; name a file in it";
+    if (S_ISLNK(mode))
+        return "is a symbolic link; name the file that it leads to";
+    return "is not a regular file";
+}
+
+static bool check_file(struct sqlite_backend *sqlite)
+{
+    struct stat info;
+    bool there = lstat(sqlite->path, &info) == 0;
+    if (there && !S_ISREG(info.st_mode)) {
+        explain(sqlite, wrong_kind(info.st_mode));
+        return false;
+    }
+    if (there && faccessat(AT_FDCWD, sqlite->path, R_OK | W_OK, AT_EACCESS) == 0)
+        return true;
+    explain(sqlite, strerror(errno));
+    return false;
+}
+
+/* A file that is there is not opened here: to close it again would take away the locks of every
+ * SQLite connection that this process has on it (fcntl(2)), and with them the log in use. */
+static bool create_file(struct sqlite_backend *sqlite, const struct store_config *config)
+{
+    struct stat info;
+    if (lstat(sqlite->path, &info) == 0 || errno != ENOENT)
+        return check_file(sqlite);
+    if (config->read_only_file) {
+        explain(sqlite, "there is no store here");
+        return false;
+    }
+    int fd = open(sqlite->path, O_RDWR | O_CLOEXEC | O_CREAT | O_EXCL, 0600);
+    if (fd >= 0) {
+        close(fd);
+        return true;
+    }
+    if (errno == EEXIST)
+        return check_file(sqlite);
+    explain(sqlite, errno == ENOENT ? "its folder does not exist; make it, or choose another path"
+                                    : strerror(errno));
+    return false;
+}
+
+/* A look by root leaves nothing that the store's own user may not open. SQLite does the same with
+ * its files. */
+static void give_to_owner(const struct sqlite_backend *sqlite)
+{
+    struct stat database, lock;
+    if (geteuid() != 0 || stat(sqlite->path, &database) != 0 ||
+        fstat(sqlite->lock.fd, &lock) != 0 || lock.st_uid == database.st_uid)
+        return;
+    if (fchown(sqlite->lock.fd, database.st_uid, database.st_gid) != 0)
+        return; /* a file system without owners */
+}
+
+static bool open_lock(struct sqlite_backend *sqlite)
+{
+    struct buf name BUF_AUTO = buf_make(8192);
+    buf_add_str(&name, sqlite->path);
+    buf_add(&name, "-pawl", sizeof "-pawl");
+    if (!buf_ok(&name)) {
+        explain(sqlite, "out of memory");
+        return false;
+    }
+    int code = store_lock_open(&sqlite->lock, name.at);
+    if (code != 0) {
+        snprintf(sqlite->backend.problem, sizeof sqlite->backend.problem, "%s: %s", name.at,
+                 strerror(-code));
+        return false;
+    }
+    give_to_owner(sqlite);
+    return true;
+}
+
+static bool take_life(struct sqlite_backend *sqlite)
+{
+    int code = store_lock_life(&sqlite->lock);
+    if (code == 0)
+        return true;
+    if (code != -EAGAIN) {
+        explain(sqlite, strerror(-code));
+        return false;
+    }
+    snprintf(sqlite->backend.problem, sizeof sqlite->backend.problem,
+             "%s is in use by another `pawl serve` (pid %lld); stop it, or use another store",
+             sqlite->path, (long long)store_lock_holder(&sqlite->lock));
+    return false;
+}
+
+static bool pragmas(struct sqlite_backend *sqlite)
+{
+    static const char settings[] =
+        "PRAGMA page_size=4096; PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=0;"
+        "PRAGMA journal_size_limit=67108864; PRAGMA cache_size=-4096; PRAGMA mmap_size=0;"
+        "PRAGMA temp_store=MEMORY; PRAGMA foreign_keys=OFF; PRAGMA trusted_schema=OFF;";
+    if (sqlite3_exec(sqlite->db, settings, NULL, NULL, NULL) != SQLITE_OK)
+        return false;
+    sqlite3_stmt *s = NULL;
+    int code = sqlite3_prepare_v2(sqlite->db, "PRAGMA journal_mode=WAL", -1, &s, NULL);
+    if (code == SQLITE_OK)
+        code = sqlite3_step(s);
+    bool wal = code == SQLITE_ROW && strcmp((const char *)sqlite3_column_text(s, 0), "wal") == 0;
+    sqlite3_finalize(s);
+    return wal;
+}
+
+static bool install_schema(struct sqlite_backend *sqlite)
+{
+    if (sqlite3_exec(sqlite->db, "BEGIN IMMEDIATE", NULL, NULL, NULL) != SQLITE_OK) {
+        explain(sqlite, sqlite3_errmsg(sqlite->db));
+        return false;
+    }
+    const char *problem = sqlite_schema_install(sqlite);
+    if (problem)
+        explain(sqlite, problem);
+    const char *end = problem ? "ROLLBACK" : "COMMIT";
+    if (sqlite3_exec(sqlite->db, end, NULL, NULL, NULL) == SQLITE_OK)
+        return !problem;
+    if (!problem)
+        explain(sqlite, sqlite3_errmsg(sqlite->db));
+    return false;
+}
+
+static bool prepare(struct sqlite_backend *sqlite)
+{
+    static const char *const texts[SQL_COUNT] = {
+#define X(name, sql) [SQL_##name] = sql,
+        SQLITE_STATEMENTS(X)
+#undef X
+    };
+    for (int i = 0; i < SQL_COUNT; i++) {
+        int code = sqlite3_prepare_v3(sqlite->db, texts[i], -1, SQLITE_PREPARE_PERSISTENT,
+                                      &sqlite->statements[i], NULL);
+        if (code != SQLITE_OK) {
+            explain(sqlite, sqlite3_errmsg(sqlite->db));
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Looks before there is a lock file: nothing is left beside a file that is not a store. It only
+ * reads, as any reader of the store may without the lock. */
+static bool connect(struct sqlite_backend *sqlite)
+{
+    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
+    int64_t format = 0;
+    const char *problem = "out of memory";
+    if (sqlite3_open_v2(sqlite->path, &sqlite->db, flags, sqlite_vfs_name()) == SQLITE_OK) {
+        /* A start waits as long as a running store does. */
+        int64_t busy_ms = sqlite->lock_span_us / CLOCK_US_PER_MS;
+        sqlite3_busy_timeout(sqlite->db, busy_ms < INT_MAX ? (int)busy_ms : INT_MAX);
+        problem = sqlite_schema_check(sqlite->db, &format);
+    } else if (sqlite->db) {
+        problem = sqlite3_errmsg(sqlite->db);
+    }
+    if (problem)
+        explain(sqlite, problem);
+    return !problem;
+}
+
+static int note_wal_pages(void *argument, sqlite3 *db, const char *schema, int pages)
+{
+    (void)db, (void)schema;
+    ((struct sqlite_backend *)argument)->wal_pages = pages;
+    return SQLITE_OK;
+}
+
+/* Everything that writes the file happens under the batch lock. */
+static bool open_database(struct sqlite_backend *sqlite)
+{
+    if (!pragmas(sqlite)) {
+        explain(sqlite, sqlite3_errmsg(sqlite->db));
+        return false;
+    }
+    /* After the pragmas: wal_autocheckpoint takes the hook away. */
+    sqlite3_wal_hook(sqlite->db, note_wal_pages, sqlite);
+    if (!install_schema(sqlite) || !prepare(sqlite))
+        return false;
+    sqlite_note_wal(sqlite);
+    return true;
+}
+
+static bool open_all(struct sqlite_backend *sqlite, const struct store_config *config,
+                     enum store_open_result *ret_result)
+{
+    if (!create_file(sqlite, config) || !connect(sqlite) || !open_lock(sqlite))
+        return false;
+    if (config->is_serve && !take_life(sqlite)) {
+        *ret_result = STORE_OPEN_IN_USE;
+        return false;
+    }
+    if (store_lock_take(&sqlite->lock, sqlite->lock_span_us) != 0) {
+        explain(sqlite, "another pawl process holds the store and does not let go");
+        return false;
+    }
+    bool ok = open_database(sqlite);
+    store_lock_free(&sqlite->lock);
+    return ok;
+}
+
+struct backend *sqlite_backend_open(const struct store_config *config,
+                                    enum store_open_result *ret_result, char **ret_problem)
+{
+    *ret_result = STORE_OPEN_FAILED;
+    *ret_problem = NULL;
+    /* Nobody reads SQLite's memory statistics, and they cost a lock at every allocation. Has no
+     * effect once SQLite is in use. */
+    if (config->is_serve)
+        sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
+    size_t key_run = config->key_run;
+#ifdef PAWL_HOOKS
+    sqlite_faults_by_environment();
+    key_run = sqlite_faults_key_run(key_run);
+#endif
+    struct sqlite_backend *sqlite = mem_zalloc(1, sizeof *sqlite);
+    char *path = mem_copy(config->path, strlen(config->path));
+    if (!sqlite || !path || !sqlite_keys_init(&sqlite->keys, key_run)) {
+        mem_free(sqlite);
+        mem_free(path);
+        return NULL;
+    }
+    sqlite->backend.ops = &sqlite_ops;
+    sqlite->backend.outcome_max = SQLITE_OUTCOME_MAX;
+    sqlite->lock.fd = -1;
+    sqlite->path = path;
+    sqlite->texts = arena_make(SIZE_MAX);
+    sqlite->backend.place = path;
+    sqlite->lock_span_us = config->timeout_us;
+    sqlite->checkpoint_pages =
+        config->checkpoint_pages ? config->checkpoint_pages : CHECKPOINT_PAGES;
+    if (open_all(sqlite, config, ret_result)) {
+        sqlite->lock_span_us = LOCK_SPAN_US;
+        sqlite3_busy_timeout(sqlite->db, BUSY_MS);
+        *ret_result = STORE_OPENED;
+        return &sqlite->backend;
+    }
+    *ret_problem = mem_copy(sqlite->backend.problem, strlen(sqlite->backend.problem));
+    /* Whoever holds it is not waited for: there is nothing of ours to checkpoint. */
+    sqlite->lock_span_us = 0;
+    sqlite_ops.close(&sqlite->backend);
+    return NULL;
+}

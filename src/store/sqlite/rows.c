@@ -1,0 +1,466 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One record: its row in pawl_pending or pawl_outcome. */
+#include "base/check.h"
+#include "store/sqlite/sqlite.h"
+
+/* ---- columns and fields (sqlite_columns.h) ---- */
+
+#define BIND_INT(binding, value) sqlite_bind_number(binding, (int64_t)(value))
+#define BIND_BYTES(binding, value)                                                                 \
+    sqlite_bind_bytes(binding, slice_make((const char *)(value), sizeof(value)))
+#define BIND_TEXT(binding, value) sqlite_bind_text(binding, value)
+#define BIND_RARE(binding, value) bind_rare(binding, value)
+#define BIND(kind, column, field) BIND_##kind(binding, row->field);
+
+static void bind_rare(struct sqlite_binding *binding, struct slice text)
+{
+    if (text.len > 0)
+        sqlite_bind_text(binding, text);
+    else
+        sqlite_bind_null(binding);
+}
+
+static void bind_identity(struct sqlite_binding *binding, const struct store_row *row)
+{
+    SQLITE_IDENTITY(BIND)
+}
+
+static void bind_final(struct sqlite_binding *binding, const struct store_row *row)
+{
+    SQLITE_FINAL(BIND)
+}
+
+static void bind_final_once(struct sqlite_binding *binding, const struct store_row *row)
+{
+    sqlite_bind_text(binding, row->once);
+    SQLITE_FINAL_ONCE(BIND)
+}
+
+static void bind_claim_once(struct sqlite_binding *binding, const struct store_row *row)
+{
+    SQLITE_CLAIM_ONCE(BIND)
+}
+
+/* What PENDING_INSERT and PENDING_UPDATE have in common. */
+static void bind_claim(struct sqlite_binding *binding, const struct store_row *row)
+{
+    sqlite_bind_number(binding, row->record.status);
+    if (record_is_released(&row->record))
+        sqlite_bind_number(binding, row->record.expires_at);
+    else
+        sqlite_bind_null(binding);
+    SQLITE_CLAIM(BIND)
+}
+
+/* A row that is being read, column by column. */
+struct columns {
+    struct arena *texts;
+    sqlite3_stmt *statement;
+    int at;
+    bool ok;
+    bool lacks_memory;
+};
+
+static int64_t read_number(struct columns *columns)
+{
+    return sqlite3_column_int64(columns->statement, columns->at++);
+}
+
+/* By the value, and not by sqlite3_column_blob and _bytes, which each look the column up. The
+ * connection has no mutex, so its values need none. */
+static struct slice column_slice(sqlite3_stmt *s, int at)
+{
+    sqlite3_value *value = sqlite3_column_value(s, at);
+    const void *bytes = sqlite3_value_blob(value);
+    return slice_make(bytes, bytes ? (size_t)sqlite3_value_bytes(value) : 0);
+}
+
+static void read_bytes(struct columns *columns, void *ret_bytes, size_t n)
+{
+    struct slice bytes = column_slice(columns->statement, columns->at++);
+    columns->ok &= bytes.len == n;
+    if (columns->ok)
+        memcpy(ret_bytes, bytes.at, n);
+}
+
+static struct slice read_text(struct columns *columns)
+{
+    struct slice text = column_slice(columns->statement, columns->at++);
+    if (text.len == 0)
+        return (struct slice){0};
+    text = arena_copy(columns->texts, text);
+    columns->lacks_memory |= !text.at;
+    return text;
+}
+
+#define READ_INT(columns, ret) ret = (__typeof__(ret))read_number(columns)
+#define READ_BYTES(columns, ret) read_bytes(columns, ret, sizeof(ret))
+#define READ_TEXT(columns, ret) ret = read_text(columns)
+#define READ_RARE(columns, ret) READ_TEXT(columns, ret)
+#define READ(kind, column, field) READ_##kind(columns, row->field);
+
+/* The once value; false: none, and nothing stands behind it. */
+static bool read_once(struct columns *columns, struct store_row *row)
+{
+    if (sqlite3_column_type(columns->statement, columns->at) == SQLITE_NULL)
+        return false;
+    READ_TEXT(columns, row->once);
+    return true;
+}
+
+static bool read_pending(struct columns *columns, struct store_row *row)
+{
+    READ_INT(columns, row->record.status);
+    READ_INT(columns, row->record.expires_at);
+    SQLITE_CLAIM(READ)
+    SQLITE_IDENTITY(READ)
+    if (read_once(columns, row)) {
+        SQLITE_CLAIM_ONCE(READ)
+    }
+    enum record_status status = row->record.status;
+    return columns->ok && (status == RECORD_PENDING || status == RECORD_UNKNOWN);
+}
+
+static bool read_final(struct columns *columns, struct store_row *row)
+{
+    READ_INT(columns, row->record.status);
+    READ_TEXT(columns, row->location);
+    SQLITE_FINAL(READ)
+    SQLITE_IDENTITY(READ)
+    if (read_once(columns, row)) {
+        SQLITE_FINAL_ONCE(READ)
+    }
+    enum record_status status = row->record.status;
+    return columns->ok && (status == RECORD_COMPLETE || status == RECORD_FAILED);
+}
+
+/* ---- one row ---- */
+
+static enum backend_status read_row(struct sqlite_backend *sqlite, enum sqlite_statement name,
+                                    struct arena *texts, struct store_row *row)
+{
+    struct columns columns = {.texts = texts, .statement = sqlite_use(sqlite, name), .ok = true};
+    bool ok = name == SQL_PENDING_FIND ? read_pending(&columns, row) : read_final(&columns, row);
+    if (!ok)
+        return sqlite_status(sqlite, SQLITE_CORRUPT);
+    return columns.lacks_memory ? sqlite_status(sqlite, SQLITE_NOMEM) : BACKEND_OK;
+}
+
+static enum backend_status find_in(struct sqlite_backend *sqlite, enum sqlite_statement name,
+                                   struct arena *texts, struct store_row *row)
+{
+    struct sqlite_binding binding = sqlite_bind(sqlite, name);
+    sqlite_bind_number(&binding, row->id);
+    int code = sqlite_step(&binding);
+    enum backend_status status =
+        code == SQLITE_ROW ? read_row(sqlite, name, texts, row) : sqlite_status(sqlite, code);
+    sqlite3_reset(binding.statement);
+    return status;
+}
+
+enum backend_status sqlite_find_row(struct sqlite_backend *sqlite, int64_t id, struct arena *texts,
+                                    struct store_row *ret_row)
+{
+    *ret_row = (struct store_row){.id = id};
+    enum backend_status status = find_in(sqlite, SQL_PENDING_FIND, texts, ret_row);
+    if (status != BACKEND_OK || ret_row->record.status != RECORD_ABSENT)
+        return status;
+    return find_in(sqlite, SQL_OUTCOME_FIND, texts, ret_row);
+}
+
+static bool is_final(enum record_status status)
+{
+    return status == RECORD_COMPLETE || status == RECORD_FAILED;
+}
+
+static bool is_of(const struct store_row *row, const struct digest *key)
+{
+    return row->record.status != RECORD_ABSENT && digest_eq(&row->key_hash, key);
+}
+
+/* The row to which a name leads, by its key or by its value; or through a bound key. */
+static enum backend_status follow(struct sqlite_backend *sqlite, struct backend_name *name,
+                                  struct arena *arena)
+{
+    int64_t id = 0;
+    enum backend_status status = sqlite_keys_find(sqlite, &name->hash, &id);
+    if (status != BACKEND_OK || id == 0)
+        return status;
+    if (name->hinted && name->hinted->id == id) {
+        name->row = name->hinted;
+        return BACKEND_OK;
+    }
+    struct store_row *row = arena_alloc(arena, sizeof *row);
+    if (!row)
+        return sqlite_status(sqlite, SQLITE_NOMEM);
+    status = sqlite_find_row(sqlite, id, arena, row);
+    if (status != BACKEND_OK)
+        return status;
+    if (row->record.status == RECORD_ABSENT && !name->is_once)
+        return sqlite_find_bound(sqlite, id, arena, name);
+    bool same = name->is_once ? sqlite_is_named(sqlite, row, &name->hash) : is_of(row, &name->hash);
+    name->row = row;
+    return same ? BACKEND_OK : sqlite_status(sqlite, SQLITE_CORRUPT);
+}
+
+/* What is pending under a key is what the key leads to. A row that lives for its once value is
+ * there though its key leads elsewhere by now. */
+static enum backend_status try_hint(struct sqlite_backend *sqlite, struct backend_name *name,
+                                    struct arena *arena)
+{
+    struct store_row *row = arena_alloc(arena, sizeof *row);
+    if (!row)
+        return sqlite_status(sqlite, SQLITE_NOMEM);
+    enum backend_status status = sqlite_find_row(sqlite, name->hint, arena, row);
+    if (status != BACKEND_OK || !is_of(row, &name->hash))
+        return status;
+    name->hinted = row;
+    name->row = is_final(row->record.status) ? NULL : row;
+    return BACKEND_OK;
+}
+
+static enum backend_status find(struct sqlite_backend *sqlite, struct backend_name *name,
+                                struct arena *arena)
+{
+    name->row = name->hinted = NULL;
+    name->bound = NULL;
+    enum backend_status status = name->hint != 0 ? try_hint(sqlite, name, arena) : BACKEND_OK;
+    return status == BACKEND_OK && !name->row ? follow(sqlite, name, arena) : status;
+}
+
+enum backend_status sqlite_find(struct sqlite_backend *sqlite, struct backend_name *names, size_t n,
+                                struct arena *arena)
+{
+    enum backend_status status = BACKEND_OK;
+    for (size_t i = 0; i < n && status == BACKEND_OK; i++)
+        status = find(sqlite, &names[i], arena);
+    return status;
+}
+
+static enum backend_status insert_pending(struct sqlite_backend *sqlite,
+                                          const struct store_row *row)
+{
+    bool has_value = row->once.len > 0;
+    struct sqlite_binding binding =
+        sqlite_bind(sqlite, has_value ? SQL_PENDING_INSERT_ONCE : SQL_PENDING_INSERT);
+    bind_claim(&binding, row);
+    bind_identity(&binding, row);
+    if (has_value) {
+        sqlite_bind_text(&binding, row->once);
+        bind_claim_once(&binding, row);
+    }
+    sqlite_bind_number(&binding, row->id);
+    return sqlite_run_bound(sqlite, &binding);
+}
+
+static enum backend_status update_pending(struct sqlite_backend *sqlite,
+                                          const struct store_row *row)
+{
+    struct sqlite_binding binding = sqlite_bind(sqlite, SQL_PENDING_UPDATE);
+    bind_claim(&binding, row);
+    bind_claim_once(&binding, row);
+    sqlite_bind_number(&binding, row->id);
+    enum backend_status status = sqlite_run_bound(sqlite, &binding);
+    CHECK(status != BACKEND_OK || sqlite3_changes(sqlite->db) == 1);
+    return status;
+}
+
+static enum backend_status hold_pending(struct sqlite_backend *sqlite, const struct store_row *row)
+{
+    struct sqlite_binding binding = sqlite_bind(sqlite, SQL_PENDING_HOLD);
+    sqlite_bind_number(&binding, row->id);
+    sqlite_bind_text(&binding, row->once);
+    return sqlite_run_bound(sqlite, &binding);
+}
+
+static enum backend_status delete_by_id(struct sqlite_backend *sqlite, enum sqlite_statement name,
+                                        int64_t id)
+{
+    struct sqlite_binding binding = sqlite_bind(sqlite, name);
+    sqlite_bind_number(&binding, id);
+    return sqlite_run_bound(sqlite, &binding);
+}
+
+/* result_ref, headers, body, packed; `outcome` NULL: none is kept. */
+static void bind_outcome(struct sqlite_binding *binding, const struct outcome *outcome)
+{
+    bool packed = outcome && outcome->packed.len > 0;
+    if (outcome && outcome->location.len > 0)
+        sqlite_bind_text(binding, outcome->location);
+    else
+        sqlite_bind_null(binding);
+    if (outcome) {
+        sqlite_bind_bytes(binding, outcome->fields);
+        sqlite_bind_bytes(binding, packed ? buf_slice(&outcome->packed) : outcome->body);
+    } else {
+        sqlite_bind_null(binding);
+        sqlite_bind_null(binding);
+    }
+    sqlite_bind_number(binding, packed);
+}
+
+static enum backend_status insert_final(struct sqlite_backend *sqlite, const struct store_row *row,
+                                        const struct outcome *outcome)
+{
+    bool strip_first = outcome && record_body_until(&row->record) < record_row_until(&row->record);
+    bool has_value = row->once.len > 0;
+    struct sqlite_binding binding =
+        sqlite_bind(sqlite, has_value ? SQL_OUTCOME_INSERT_ONCE : SQL_OUTCOME_INSERT);
+    sqlite_bind_number(&binding, row->id);
+    sqlite_bind_number(&binding, row->record.status);
+    sqlite_bind_number(&binding, strip_first ? record_body_until(&row->record)
+                                             : record_row_until(&row->record));
+    bind_outcome(&binding, outcome);
+    bind_final(&binding, row);
+    bind_identity(&binding, row);
+    if (has_value)
+        bind_final_once(&binding, row);
+    return sqlite_run_bound(sqlite, &binding);
+}
+
+enum backend_status sqlite_remove(struct sqlite_backend *sqlite, const struct store_row *row)
+{
+    enum backend_status status = sqlite_unname_row(sqlite, row);
+    if (status != BACKEND_OK)
+        return status;
+    status = delete_by_id(sqlite, SQL_PENDING_DELETE, row->id);
+    if (status != BACKEND_OK || sqlite3_changes(sqlite->db) == 1)
+        return status;
+    return delete_by_id(sqlite, SQL_OUTCOME_DELETE, row->id);
+}
+
+/* Its answer may have been swept meanwhile, and does not come back. */
+static enum backend_status lengthen_final(struct sqlite_backend *sqlite,
+                                          const struct store_row *row)
+{
+    const struct record *record = &row->record;
+    int64_t body_until = record_body_until(record), row_until = record_row_until(record);
+    struct sqlite_binding binding = sqlite_bind(sqlite, SQL_OUTCOME_LENGTHEN);
+    sqlite_bind_number(&binding, record->kept && body_until < row_until ? body_until : row_until);
+    sqlite_bind_number(&binding, record->kept);
+    sqlite_bind_number(&binding, record->expires_at);
+    sqlite_bind_number(&binding, record->gone_at);
+    sqlite_bind_number(&binding, row->id);
+    return sqlite_run_bound(sqlite, &binding);
+}
+
+/* A new row gets its names, a row that holds a value anew that one. */
+static enum backend_status name_row(struct sqlite_backend *sqlite,
+                                    const struct backend_change *change)
+{
+    const struct store_row *row = change->row;
+    enum backend_status status = BACKEND_OK;
+    if (change->before == RECORD_ABSENT)
+        status = sqlite_keys_set(sqlite, &row->key_hash, row->id);
+    if (status == BACKEND_OK && change->holds && change->once_before.len > 0)
+        status = sqlite_drop_once(sqlite, row, change->once_before);
+    bool is_new = change->before == RECORD_ABSENT || change->holds;
+    if (status == BACKEND_OK && is_new && row->once.len > 0)
+        status = sqlite_name_once(sqlite, row);
+    return status;
+}
+
+static enum backend_status save_row(struct sqlite_backend *sqlite,
+                                    const struct backend_change *change)
+{
+    const struct store_row *row = change->row;
+    struct store_row gone = {.id = row->id, .key_hash = row->key_hash, .tenant = row->tenant};
+    gone.rule = row->rule;
+    gone.once = change->once_before;
+    if (row->record.status == RECORD_ABSENT)
+        return sqlite_remove(sqlite, &gone);
+    enum backend_status status = name_row(sqlite, change);
+    if (status != BACKEND_OK)
+        return status;
+    if (is_final(change->before))
+        return lengthen_final(sqlite, row);
+    bool finished = is_final(row->record.status);
+    if (change->before == RECORD_ABSENT)
+        return finished ? insert_final(sqlite, row, change->outcome) : insert_pending(sqlite, row);
+    if (!finished && change->holds)
+        status = hold_pending(sqlite, row);
+    if (!finished)
+        return status == BACKEND_OK ? update_pending(sqlite, row) : status;
+    status = insert_final(sqlite, row, change->outcome);
+    if (status == BACKEND_OK)
+        status = delete_by_id(sqlite, SQL_PENDING_DELETE, row->id);
+    CHECK(status != BACKEND_OK || sqlite3_changes(sqlite->db) == 1);
+    return status;
+}
+
+static enum backend_status save_change(struct sqlite_backend *sqlite,
+                                       const struct backend_change *change)
+{
+    if (change->seen)
+        return BACKEND_OK;
+    if (change->bound)
+        return sqlite_bind_key(sqlite, change->bound);
+    return change->audit ? sqlite_add_audit(sqlite, change->audit) : save_row(sqlite, change);
+}
+
+static void count(struct backend_state *state, enum record_status status, int64_t delta)
+{
+    state->pending += status == RECORD_PENDING ? delta : 0;
+    state->complete += status == RECORD_COMPLETE ? delta : 0;
+    state->failed += status == RECORD_FAILED ? delta : 0;
+    state->unknown += status == RECORD_UNKNOWN ? delta : 0;
+}
+
+static void count_change(struct backend_state *state, const struct backend_change *change)
+{
+    if (!change->row)
+        return;
+    const struct record *record = &change->row->record;
+    count(state, change->before, -1);
+    count(state, record->status, +1);
+    state->released += record_is_released(record) - change->was_released;
+}
+
+enum backend_status sqlite_save_groups(struct sqlite_backend *sqlite, struct backend_group *groups,
+                                       struct backend_state *state)
+{
+    enum backend_status status = BACKEND_OK;
+    for (struct backend_group *group = groups; group; group = group->next)
+        for (size_t i = 0; i < group->n && status == BACKEND_OK; i++) {
+            count_change(state, &group->changes[i]);
+            status = save_change(sqlite, &group->changes[i]);
+        }
+    return status;
+}
+
+/* A packed body stays packed. NULL: no memory. */
+static struct outcome *read_outcome(sqlite3_stmt *s, bool packed)
+{
+    int status = sqlite3_column_int(s, 1);
+    bool failed = sqlite3_column_int(s, 0) == RECORD_FAILED;
+    struct slice fields = column_slice(s, 2), body = column_slice(s, 3);
+    return packed ? outcome_new_packed(status, failed, fields, body)
+                  : outcome_new(status, failed, fields, body);
+}
+
+enum backend_status sqlite_outcome(struct backend *backend, const struct store_row *row,
+                                   uint64_t most, struct outcome **ret_outcome, uint64_t *ret_size)
+{
+    struct sqlite_backend *sqlite = sqlite_of(backend);
+    struct sqlite_binding binding = sqlite_bind(sqlite, SQL_OUTCOME_READ);
+    sqlite3_stmt *s = binding.statement;
+    sqlite_bind_number(&binding, row->id);
+    int code = sqlite_step(&binding);
+    if (code != SQLITE_ROW) {
+        sqlite3_reset(s);
+        return sqlite_status(sqlite, code == SQLITE_DONE ? SQLITE_CORRUPT : code);
+    }
+    struct slice body = column_slice(s, 3);
+    bool packed = sqlite3_column_int(s, 4) && sqlite3_column_type(s, 3) != SQLITE_NULL;
+    size_t body_size = packed ? outcome_unpacked_size(body) : body.len;
+    bool damaged = packed && body_size == 0;
+    *ret_outcome = NULL;
+    *ret_size = sizeof(struct outcome) + column_slice(s, 2).len + body_size;
+    bool fits = !damaged && *ret_size <= most;
+    if (fits)
+        *ret_outcome = read_outcome(s, packed);
+    sqlite3_reset(s);
+    if (damaged)
+        return backend_condemn(backend, row->id);
+    return fits && !*ret_outcome ? BACKEND_NO_MEMORY : BACKEND_OK;
+}

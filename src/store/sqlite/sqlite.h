@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The SQLite backend, for its own files: open.c, transaction.c, rows.c (one record), keys.c (which
+ * row a key names), names.c (once values, bound keys), scan.c (many records), audit.c (acts of
+ * operators), vfs.c (how the write-ahead log is written). Schema and the figures behind it:
+ * docs/decisions/0003-schema.md.
+ */
+#ifndef PAWL_STORE_SQLITE_H
+#define PAWL_STORE_SQLITE_H
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "store/backend.h"
+#include "store/sqlite/columns.h"
+#include "store/sqlite/key_filter.h"
+#include "store/sqlite/key_run.h"
+#include "store/sqlite/lock.h"
+#include <sqlite3.h>
+#include <sys/types.h>
+
+/* A record is found by its own key and by one bound to it, and by its once value. */
+#define LIST_NAMES                                                                                 \
+    " AND (?3 IS NULL OR key=?3 OR id IN (SELECT holder FROM pawl_bound WHERE key=?3))"            \
+    " AND (?7 IS NULL OR once=?7)"
+
+/* Every statement, prepared once: X(name, sql). */
+#define SQLITE_STATEMENTS(X)                                                                       \
+    X(BEGIN, "BEGIN IMMEDIATE")                                                                    \
+    X(COMMIT, "COMMIT")                                                                            \
+    X(ROLLBACK, "ROLLBACK")                                                                        \
+    X(DATA_VERSION, "PRAGMA data_version")                                                         \
+    X(STATE_READ, "SELECT token, time, next_row, forgets, serve, serve_since, pending, complete,"  \
+                  " failed, unknown, time_boot, boot_id, key_seq, key_closed, key_bucket,"         \
+                  " released"                                                                      \
+                  " FROM pawl_state")                                                              \
+    X(STATE_WRITE,                                                                                 \
+      "UPDATE pawl_state SET token=?1, time=?2, next_row=?3, forgets=?4, serve=?5,"                \
+      " serve_since=?6, pending=?7, complete=?8, failed=?9, unknown=?10, time_boot=?11,"           \
+      " boot_id=?12, key_seq=?13, key_closed=?14, key_bucket=?15, released=?16")                   \
+    X(KEY_FIND, "SELECT id FROM pawl_key_index WHERE k=?1")                                        \
+    X(KEY_ADD, "INSERT OR IGNORE INTO pawl_key_index(k, id) VALUES(?1, ?2)")                       \
+    X(KEY_SET, "INSERT OR REPLACE INTO pawl_key_index(k, id) VALUES(?1, ?2)")                      \
+    X(KEY_DELETE, "DELETE FROM pawl_key_index WHERE k=?1")                                         \
+    X(KEY_SCAN, "SELECT k FROM pawl_key_index WHERE k >= ?1 ORDER BY k LIMIT ?2")                  \
+    X(LOG_ADD, "INSERT INTO pawl_key_log(seq, keys) VALUES(?1, ?2)")                               \
+    X(LOG_READ, "SELECT seq, keys FROM pawl_key_log WHERE seq > ?1 ORDER BY seq")                  \
+    X(LOG_DROP, "DELETE FROM pawl_key_log WHERE seq <= ?1")                                        \
+    X(PENDING_FIND, "SELECT status, expires_at" CLAIM_NAMES IDENTITY_NAMES CLAIM_ONCE_NAMES        \
+                    " FROM pawl_pending WHERE id=?")                                               \
+    X(PENDING_INSERT, "INSERT INTO pawl_pending(status, expires_at" CLAIM_NAMES IDENTITY_NAMES     \
+                      ", id) VALUES(?, ?" CLAIM_PLACES IDENTITY_PLACES ", ?)")                     \
+    X(PENDING_INSERT_ONCE,                                                                         \
+      "INSERT INTO pawl_pending(status, expires_at" CLAIM_NAMES IDENTITY_NAMES CLAIM_ONCE_NAMES    \
+      ", id) VALUES(?, ?" CLAIM_PLACES IDENTITY_PLACES CLAIM_ONCE_PLACES ", ?)")                   \
+    X(PENDING_UPDATE,                                                                              \
+      "UPDATE pawl_pending SET status=?, expires_at=?" CLAIM_CHANGES CLAIM_ONCE_CHANGES            \
+      " WHERE id=?")                                                                               \
+    X(PENDING_HOLD, "UPDATE pawl_pending SET once=?2 WHERE id=?1")                                 \
+    X(PENDING_DELETE, "DELETE FROM pawl_pending WHERE id=?1")                                      \
+    X(PENDING_HEARTBEAT, "UPDATE pawl_pending SET lease_until=max(lease_until, ?2 + lease_us)"     \
+                         " WHERE owner=?1 AND lease_until > 0")                                    \
+    X(PENDING_EXPIRED, "SELECT id, key_hash, 1, 0, once FROM pawl_pending WHERE expires_at <= ?1"  \
+                       " AND expires_at IS NOT NULL ORDER BY expires_at LIMIT ?2")                 \
+    X(OUTCOME_FIND, "SELECT status, result_ref" FINAL_NAMES IDENTITY_NAMES FINAL_ONCE_NAMES        \
+                    " FROM pawl_outcome WHERE id=?")                                               \
+    X(OUTCOME_INSERT, "INSERT INTO pawl_outcome(id, status, sweep_at, result_ref, headers, body, " \
+                      "packed" FINAL_NAMES IDENTITY_NAMES                                          \
+                      ") VALUES(?, ?, ?, ?, ?, ?, ?" FINAL_PLACES IDENTITY_PLACES ")")             \
+    X(OUTCOME_INSERT_ONCE,                                                                         \
+      "INSERT INTO pawl_outcome(id, status, sweep_at, result_ref, headers, body, "                 \
+      "packed" FINAL_NAMES IDENTITY_NAMES FINAL_ONCE_NAMES                                         \
+      ") VALUES(?, ?, ?, ?, ?, ?, ?" FINAL_PLACES IDENTITY_PLACES FINAL_ONCE_PLACES ")")           \
+    X(OUTCOME_READ,                                                                                \
+      "SELECT status, http_code, headers, body, packed FROM pawl_outcome WHERE id=?1")             \
+    X(OUTCOME_DELETE, "DELETE FROM pawl_outcome WHERE id=?1")                                      \
+    X(OUTCOME_DUE, "SELECT id, key_hash, status, max(gone_at, once_until), once FROM pawl_outcome" \
+                   " WHERE sweep_at <= ?1 ORDER BY sweep_at LIMIT ?2")                             \
+    X(OUTCOME_STRIP,                                                                               \
+      "UPDATE pawl_outcome SET headers=NULL, body=NULL, sweep_at=max(gone_at, once_until)"         \
+      " WHERE id=?1")                                                                              \
+    X(OUTCOME_LENGTHEN,                                                                            \
+      "UPDATE pawl_outcome SET sweep_at=?, kept=?, expires_at=?, gone_at=? WHERE id=?")            \
+    X(BOUND_FIND, "SELECT holder, expires_at, acknowledges, key_hash, payload_hash, target_hash,"  \
+                  " recipe FROM pawl_bound WHERE id=?1")                                           \
+    X(BOUND_INSERT, "INSERT INTO pawl_bound(id, holder, expires_at, acknowledges, key_hash, key,"  \
+                    " recipe, payload_hash, target_hash) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)")       \
+    X(BOUND_OF, "SELECT id, key_hash FROM pawl_bound WHERE holder=?1 LIMIT 1")                     \
+    X(BOUND_DUE, "SELECT id, key_hash FROM pawl_bound WHERE expires_at <= ?1"                      \
+                 " ORDER BY expires_at LIMIT 1")                                                   \
+    X(BOUND_DELETE, "DELETE FROM pawl_bound WHERE id=?1")                                          \
+    X(LIST, "SELECT id FROM pawl_pending WHERE id > ?5 AND id <= ?6 AND (?1 IS NULL OR tenant=?1)" \
+            " AND (?2 IS NULL OR rule=?2) AND (?4=0 OR status=?4)" LIST_NAMES                      \
+            " UNION ALL SELECT id FROM pawl_outcome WHERE id > ?5 AND id <= ?6"                    \
+            " AND (?1 IS NULL OR tenant=?1) AND (?2 IS NULL OR rule=?2) AND (?4=0 OR "             \
+            "status=?4)" LIST_NAMES " ORDER BY id")                                                \
+    X(STALE_COUNT,                                                                                 \
+      "SELECT count(*) FROM"                                                                       \
+      " (SELECT * FROM (SELECT lease_until, owner, owner_is_serve FROM pawl_pending"               \
+      "   WHERE lease_until > 0 AND owner < ?1 LIMIT ?5)"                                          \
+      "  UNION ALL SELECT * FROM (SELECT lease_until, owner, owner_is_serve FROM pawl_pending"     \
+      "   WHERE lease_until > 0 AND owner > ?1 LIMIT ?5) LIMIT ?5)"                                \
+      " WHERE lease_until <= ?2 OR (owner_is_serve AND (owner <> ?3 OR NOT ?4))")                  \
+    X(UNKNOWN_OLDEST, "SELECT quiet_at - settle_us FROM pawl_pending WHERE status = 4"             \
+                      " AND expires_at IS NULL ORDER BY quiet_at - settle_us LIMIT 1")             \
+    X(EXPIRED_COUNT,                                                                               \
+      "SELECT count(*), min(at) FROM (SELECT * FROM"                                               \
+      " (SELECT sweep_at AS at FROM pawl_outcome WHERE sweep_at <= ?1"                             \
+      "  ORDER BY sweep_at LIMIT ?2)"                                                              \
+      " UNION ALL SELECT * FROM"                                                                   \
+      " (SELECT expires_at FROM pawl_pending WHERE expires_at <= ?1 AND expires_at IS NOT NULL"    \
+      "  ORDER BY expires_at LIMIT ?2) LIMIT ?2)")                                                 \
+    X(AUDIT_INSERT, "INSERT INTO pawl_audit(id, at, actor, act, tenant, rule, key, token,"         \
+                    " from_status, to_status, http_code, forced)"                                  \
+                    " VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12)")                             \
+    X(AUDIT_LIST, "SELECT id, at, actor, act, tenant, rule, key, token, from_status, to_status,"   \
+                  " http_code, forced FROM pawl_audit WHERE id > ?1 ORDER BY id LIMIT ?2")         \
+    X(AUDIT_SWEEP, "DELETE FROM pawl_audit WHERE at <= ?1 AND id IN"                               \
+                   " (SELECT id FROM pawl_audit ORDER BY id LIMIT ?2)")
+
+enum sqlite_statement {
+#define X(name, sql) SQL_##name,
+    SQLITE_STATEMENTS(X)
+#undef X
+        SQL_COUNT
+};
+
+/* SQLite's rows end at 1,000,000,000 bytes: the outcome, less what else stands in its row. */
+#define SQLITE_OUTCOME_MAX ((size_t)999000000)
+#define SQLITE_LOG_ENTRY_SIZE 24 /* 16 bytes of key hash, the row id in 8, big-endian */
+#define SQLITE_LOG_ENTRIES 512   /* in one row of the log */
+
+/* How far the log and its merge are, in pawl_state. */
+struct sqlite_key_marks {
+    int64_t seq;    /* of the last row of the log */
+    int64_t closed; /* rows up to this one are being merged into the index, or have been */
+    int64_t bucket; /* of that run: all before it are merged; KEY_RUN_BUCKETS: all are */
+};
+
+/* Which row a key names: what the log says, in memory, before what the index says. */
+struct sqlite_keys {
+    struct key_run newest; /* rows of the log after `closed` */
+    size_t newest_logged;  /* entries in those rows: a key that comes and goes has many */
+    struct key_run closed; /* those up to it; empty once merged */
+    struct sqlite_key_marks marks;
+    bool loaded;  /* the runs are what the log says */
+    bool touched; /* by this transaction */
+    unsigned char log[SQLITE_LOG_ENTRIES * SQLITE_LOG_ENTRY_SIZE]; /* not written yet */
+    size_t n_log;
+    struct key_filter filter;                  /* of the runs and the index */
+    int64_t filter_seq;                        /* rows of the log it has seen */
+    unsigned char scanned[KEY_RUN_KEY_SIZE];   /* the index up to this key, it has seen */
+    unsigned char scan_next[KEY_RUN_KEY_SIZE]; /* the same, once this transaction is committed */
+    bool scan_ended;                           /* likewise: there was no further key */
+    int64_t records;                           /* in the store */
+    size_t usual; /* keys at which a run is closed, or twice as many entries */
+};
+
+struct sqlite_backend {
+    struct backend backend; /* first: the two are cast into each other */
+    sqlite3 *db;
+    struct store_lock lock;
+    char *path;
+    const char *wal_path; /* SQLite's */
+    dev_t wal_device;     /* of the log that is open */
+    ino_t wal_inode;
+    bool wal_lost; /* its name leads elsewhere */
+    sqlite3_stmt *statements[SQL_COUNT];
+    struct sqlite_keys keys;
+    struct arena texts;   /* of the row that is swept or listed */
+    int wal_pages;        /* in the WAL after the last commit */
+    int checkpoint_pages; /* at which it is checkpointed */
+    int64_t data_version; /* at the last look; 0: not yet */
+    int64_t lock_span_us; /* how long to wait for other processes */
+};
+
+static inline struct sqlite_backend *sqlite_of(struct backend *backend)
+{
+    return (struct sqlite_backend *)backend;
+}
+
+/* The prepared statement. Whoever steps it resets it, and whoever uses it binds all its parameters:
+ * what stood in them before is not cleared. */
+sqlite3_stmt *sqlite_use(struct sqlite_backend *sqlite, enum sqlite_statement name);
+
+/* Steps a statement that returns no row, and resets it. */
+enum backend_status sqlite_run(struct sqlite_backend *sqlite, sqlite3_stmt *statement);
+
+/* A statement whose parameters are bound one after the other. What could not be bound stops it: a
+ * row with a NULL for want of memory or space would be found later. */
+struct sqlite_binding {
+    sqlite3_stmt *statement;
+    int at;   /* bound so far */
+    int code; /* the first failure */
+};
+
+struct sqlite_binding sqlite_bind(struct sqlite_backend *sqlite, enum sqlite_statement name);
+void sqlite_bind_number(struct sqlite_binding *binding, int64_t number);
+void sqlite_bind_null(struct sqlite_binding *binding);
+/* Borrowed until the statement has run. */
+void sqlite_bind_text(struct sqlite_binding *binding, struct slice text);
+void sqlite_bind_bytes(struct sqlite_binding *binding, struct slice bytes);
+
+/* As sqlite3_step and sqlite_run, if all of it is bound. */
+int sqlite_step(const struct sqlite_binding *binding);
+enum backend_status sqlite_run_bound(struct sqlite_backend *sqlite,
+                                     const struct sqlite_binding *binding);
+
+/* What an SQLite result code means, noted in backend.problem. */
+enum backend_status sqlite_status(struct sqlite_backend *sqlite, int code);
+
+/* Finds by row id; record.status is RECORD_ABSENT when there is none. Texts go into the arena. */
+enum backend_status sqlite_find_row(struct sqlite_backend *sqlite, int64_t id, struct arena *texts,
+                                    struct store_row *ret_row);
+/* Fills in what the names lead to. */
+enum backend_status sqlite_find(struct sqlite_backend *sqlite, struct backend_name *names, size_t n,
+                                struct arena *arena);
+/* Deletes a row, and with it all names that lead to it. */
+enum backend_status sqlite_remove(struct sqlite_backend *sqlite, const struct store_row *row);
+
+/* `usual`: keys at which a run is closed, at most KEY_RUN_USUAL; 0: that. False: no memory. */
+bool sqlite_keys_init(struct sqlite_keys *keys, size_t usual);
+void sqlite_keys_fini(struct sqlite_keys *keys);
+/* A transaction has begun: reads what the log holds that is not known yet. `records`: how many the
+ * store holds. */
+enum backend_status sqlite_keys_begin(struct sqlite_backend *sqlite,
+                                      const struct sqlite_key_marks *marks, int64_t records);
+/* Before its commit: writes the log, merges a slice. Then the marks are to be written, when
+ * `keys.touched` says so. */
+enum backend_status sqlite_keys_commit(struct sqlite_backend *sqlite);
+/* The commit returned OK. */
+void sqlite_keys_committed(struct sqlite_backend *sqlite);
+/* It was rolled back, or nobody knows. */
+void sqlite_keys_rollback(struct sqlite_backend *sqlite);
+/* The row that the key names; 0: none. */
+enum backend_status sqlite_keys_find(struct sqlite_backend *sqlite, const struct digest *key,
+                                     int64_t *ret_row);
+/* From now on it names `row`; 0: none. */
+enum backend_status sqlite_keys_set(struct sqlite_backend *sqlite, const struct digest *key,
+                                    int64_t row);
+
+/* sqlite.c; and what of it sqlite_open.c needs: remembers which log is open. */
+extern const struct backend_ops sqlite_ops;
+void sqlite_note_wal(struct sqlite_backend *sqlite);
+
+/* The operations of one row and of many (backend.h). */
+/* Writes what the groups say; the counts of the state follow. */
+enum backend_status sqlite_save_groups(struct sqlite_backend *sqlite, struct backend_group *groups,
+                                       struct backend_state *state);
+enum backend_status sqlite_outcome(struct backend *backend, const struct store_row *row,
+                                   uint64_t most, struct outcome **ret_outcome, uint64_t *ret_size);
+/* Does what is due, in the open transaction. */
+enum backend_status sqlite_do_chores(struct sqlite_backend *sqlite, struct backend_save *save);
+enum backend_status sqlite_list(struct backend *backend, const struct store_list *list,
+                                const struct record_world *world);
+enum backend_status sqlite_add_audit(struct sqlite_backend *sqlite,
+                                     const struct store_audit *audit);
+enum backend_status sqlite_list_audits(struct backend *backend,
+                                       const struct store_audit_list *list);
+
+/* Names beside the key (core/once.h): sqlite_names.c. */
+/* Whether a once value leads to this row. */
+bool sqlite_is_named(const struct sqlite_backend *sqlite, const struct store_row *row,
+                     const struct digest *once);
+/* The once value of a row leads to it; the value that it had before does no more. */
+enum backend_status sqlite_name_once(struct sqlite_backend *sqlite, const struct store_row *row);
+enum backend_status sqlite_drop_once(struct sqlite_backend *sqlite, const struct store_row *row,
+                                     struct slice once);
+/* A key leads to the record of another one. */
+enum backend_status sqlite_bind_key(struct sqlite_backend *sqlite,
+                                    const struct backend_bound *bound);
+/* Names that still lead to the row lead nowhere any more. */
+enum backend_status sqlite_unname_row(struct sqlite_backend *sqlite, const struct store_row *row);
+/* Finds the bound key `id`, and the row to which it leads. */
+enum backend_status sqlite_find_bound(struct sqlite_backend *sqlite, int64_t id,
+                                      struct arena *arena, struct backend_name *name);
+/* Takes away at most `max` bound keys whose time is over. */
+enum backend_status sqlite_sweep_bound(struct sqlite_backend *sqlite, int64_t now, size_t max,
+                                       size_t *ret_steps);
+
+/* Deletes acts that are older than STORE_AUDIT_KEEP_US: of the `max` oldest, however many there
+ * are. `*ret_steps`: how many. */
+enum backend_status sqlite_sweep_audits(struct sqlite_backend *sqlite, int64_t now, size_t max,
+                                        size_t *ret_steps);
+
+/* Whether the file is ours or new, before anything is changed in it. NULL: yes, with its format;
+ * else one line that says what is wrong. */
+const char *sqlite_schema_check(sqlite3 *db, int64_t *ret_format);
+
+/* The schema, and what brings an older file to it. Runs inside a transaction. NULL: done; else one
+ * line that says what is wrong with the file. */
+const char *sqlite_schema_install(struct sqlite_backend *sqlite);
+
+#define PAWL_APPLICATION_ID 0x7061776c /* "pawl" */
+#define PAWL_FORMAT 4                  /* user_version */
+
+#endif

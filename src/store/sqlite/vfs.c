@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "store/sqlite/vfs.h"
+
+#include "base/check.h"
+#include "base/mem.h"
+#include <sqlite3.h>
+#include <stdalign.h>
+#include <stdbool.h>
+#include <string.h>
+
+#define HELD_MAX ((size_t)124 * 1024) /* 30 frames; os_unix.c writes less than 128 KiB a call */
+#define WRITE_LOCK 0                  /* of the wal-index: WAL_WRITE_LOCK in wal.c */
+
+/* Stands behind the system's own file, in the same memory: a call that is not ours finds the file
+ * as the system left it. */
+struct held_file {
+    sqlite3_io_methods methods; /* the system's, with some of ours */
+    const sqlite3_io_methods *system;
+    struct held_file *partner; /* of a database: its log; and back. NULL: there is none */
+    unsigned char *bytes;      /* of a log alone */
+    size_t n;
+    sqlite3_int64 at; /* where they belong in the file */
+};
+
+static sqlite3_vfs *system_vfs; /* NULL: not registered yet */
+
+static size_t own_offset(void)
+{
+    size_t size = (size_t)system_vfs->szOsFile, unit = alignof(struct held_file);
+    return (size + unit - 1) / unit * unit;
+}
+
+static struct held_file *held_of(sqlite3_file *file)
+{
+    return (struct held_file *)(void *)((char *)file + own_offset());
+}
+
+/* ---- the log ---- */
+
+static int write_held(sqlite3_file *file)
+{
+    struct held_file *held = held_of(file);
+    if (held->n == 0)
+        return SQLITE_OK;
+    int code = held->system->xWrite(file, held->bytes, (int)held->n, held->at);
+    if (code == SQLITE_OK)
+        held->n = 0;
+    return code;
+}
+
+static int log_write(sqlite3_file *file, const void *from, int n, sqlite3_int64 at)
+{
+    struct held_file *held = held_of(file);
+    bool goes_on = at == held->at + (sqlite3_int64)held->n && held->n + (size_t)n <= HELD_MAX;
+    int code = goes_on ? SQLITE_OK : write_held(file);
+    if (code != SQLITE_OK)
+        return code;
+    if ((size_t)n > HELD_MAX)
+        return held->system->xWrite(file, from, n, at);
+    if (held->n == 0)
+        held->at = at;
+    memcpy(held->bytes + held->n, from, (size_t)n);
+    held->n += (size_t)n;
+    return SQLITE_OK;
+}
+
+static int log_read(sqlite3_file *file, void *to, int n, sqlite3_int64 at)
+{
+    struct held_file *held = held_of(file);
+    bool overlap = at < held->at + (sqlite3_int64)held->n && held->at < at + n;
+    int code = overlap ? write_held(file) : SQLITE_OK;
+    return code == SQLITE_OK ? held->system->xRead(file, to, n, at) : code;
+}
+
+static int log_sync(sqlite3_file *file, int flags)
+{
+    int code = write_held(file);
+    return code == SQLITE_OK ? held_of(file)->system->xSync(file, flags) : code;
+}
+
+static int log_truncate(sqlite3_file *file, sqlite3_int64 size)
+{
+    int code = write_held(file);
+    return code == SQLITE_OK ? held_of(file)->system->xTruncate(file, size) : code;
+}
+
+static int log_size(sqlite3_file *file, sqlite3_int64 *ret_size)
+{
+    int code = write_held(file);
+    return code == SQLITE_OK ? held_of(file)->system->xFileSize(file, ret_size) : code;
+}
+
+static int log_close(sqlite3_file *file)
+{
+    struct held_file *held = held_of(file);
+    mem_free(held->bytes);
+    held->partner->partner = NULL;
+    return held->system->xClose(file);
+}
+
+/* ---- the database: it has the locks of its log ---- */
+
+static int database_shm_lock(sqlite3_file *file, int first, int n, int flags)
+{
+    struct held_file *held = held_of(file);
+    bool ends_write = first == WRITE_LOCK && flags == (SQLITE_SHM_UNLOCK | SQLITE_SHM_EXCLUSIVE);
+    if (ends_write && held->partner)
+        held->partner->n = 0;
+    return held->system->xShmLock(file, first, n, flags);
+}
+
+static void database_shm_barrier(sqlite3_file *file)
+{
+    struct held_file *held = held_of(file);
+    CHECK(!held->partner || held->partner->n == 0);
+    held->system->xShmBarrier(file);
+}
+
+/* ---- opening ---- */
+
+static void take_over(sqlite3_file *file, struct held_file *held)
+{
+    held->system = file->pMethods;
+    held->methods = *file->pMethods;
+    file->pMethods = &held->methods;
+}
+
+static int open_database(const char *name, sqlite3_file *file, int flags, int *ret_flags)
+{
+    struct held_file *held = held_of(file);
+    int code = system_vfs->xOpen(system_vfs, name, file, flags, ret_flags);
+    if (code != SQLITE_OK)
+        return code;
+    *held = (struct held_file){0};
+    take_over(file, held);
+    held->methods.xShmLock = database_shm_lock;
+    held->methods.xShmBarrier = database_shm_barrier;
+    return SQLITE_OK;
+}
+
+static int open_log(const char *name, sqlite3_file *file, int flags, int *ret_flags)
+{
+    struct held_file *held = held_of(file);
+    unsigned char *bytes = mem_alloc(HELD_MAX);
+    int code = SQLITE_NOMEM;
+    if (bytes)
+        code = system_vfs->xOpen(system_vfs, name, file, flags, ret_flags);
+    if (code != SQLITE_OK) {
+        mem_free(bytes);
+        return code;
+    }
+    *held = (struct held_file){.bytes = bytes};
+    held->partner = held_of(sqlite3_database_file_object(name));
+    held->partner->partner = held;
+    take_over(file, held);
+    held->methods.xClose = log_close;
+    held->methods.xRead = log_read;
+    held->methods.xWrite = log_write;
+    held->methods.xTruncate = log_truncate;
+    held->methods.xSync = log_sync;
+    held->methods.xFileSize = log_size;
+    return SQLITE_OK;
+}
+
+static int vfs_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int flags,
+                    int *ret_flags)
+{
+    (void)vfs;
+    file->pMethods = NULL;
+    if (flags & SQLITE_OPEN_MAIN_DB)
+        return open_database(name, file, flags, ret_flags);
+    if (flags & SQLITE_OPEN_WAL)
+        return open_log(name, file, flags, ret_flags);
+    return system_vfs->xOpen(system_vfs, name, file, flags, ret_flags);
+}
+
+const char *sqlite_vfs_name(void)
+{
+    static sqlite3_vfs vfs;
+    if (vfs.zName)
+        return vfs.zName;
+    system_vfs = sqlite3_vfs_find(NULL);
+    CHECK(system_vfs);
+    vfs = *system_vfs;
+    vfs.szOsFile = (int)(own_offset() + sizeof(struct held_file));
+    vfs.pNext = NULL;
+    vfs.zName = "pawl";
+    vfs.xOpen = vfs_open;
+    CHECK(sqlite3_vfs_register(&vfs, 0) == SQLITE_OK);
+    return vfs.zName;
+}

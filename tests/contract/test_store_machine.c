@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Every arrow of store/committer/machine.h, walked by a committer over the toy backend. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/mem.h"
+#include "store/committer/committer.h"
+#include "store/committer/machine.h"
+#include "toy/toy.h"
+#include <stdio.h>
+
+#define SECOND CLOCK_US_PER_S
+
+struct stand {
+    struct committer *committer;
+    struct toy_faults *faults;
+    int64_t now;
+    uint64_t next_key;
+    struct store_op first; /* it proceeded */
+    int stops;
+};
+
+static void note_stop(void *argument, const char *what)
+{
+    ((struct stand *)argument)->stops++;
+    assert_non_null(what);
+}
+
+static void pass(struct stand *stand, int64_t span)
+{
+    stand->now += span;
+    clock_test_set(stand->now, stand->now);
+}
+
+static struct store_op begin(struct stand *stand)
+{
+    struct store_op op = {.kind = STORE_BEGIN,
+                          .tenant = SLICE("t"),
+                          .rule = SLICE("r"),
+                          .key = SLICE("k"),
+                          .recipe = SLICE("v"),
+                          .begin = {.lease_us = 30 * SECOND, .ttl_us = SECOND}};
+    stand->next_key++;
+    op.key_hash = digest_of(slice_make((const char *)&stand->next_key, sizeof stand->next_key));
+    op.begin.attempt_id[0] = (unsigned char)stand->next_key;
+    return op;
+}
+
+static void open_stand(struct stand *stand)
+{
+    struct store_config config = store_config_default();
+    config.no_thread = true;
+    config.fail_stop = note_stop;
+    config.fail_stop_argument = stand;
+    *stand = (struct stand){.now = clock_wall_us()};
+    pass(stand, 0);
+    struct backend *backend = toy_open();
+    assert_non_null(backend);
+    stand->faults = toy_faults(backend);
+    stand->committer = committer_new(&config, backend);
+    assert_non_null(stand->committer);
+    assert_int_equal(committer_register(stand->committer), BACKEND_OK);
+    stand->first = begin(stand);
+    committer_submit(stand->committer, &stand->first);
+    (void)committer_step(stand->committer);
+    assert_int_equal(stand->first.verdict, RECORD_PROCEED);
+}
+
+/* One batch with a begin in it, in which this happens; the begin ends at last or is taken back. */
+static void meet(struct stand *stand, enum committer_event event)
+{
+    static const enum backend_status saves[COMMITTER_EVENTS] = {
+        [COMMITTER_NO_SPACE] = BACKEND_FULL,
+        [COMMITTER_HELD_UP] = BACKEND_BUSY,
+        [COMMITTER_FAILED] = BACKEND_FATAL,
+    };
+    struct committer *c = stand->committer;
+    if (event != COMMITTER_READS)
+        pass(stand, SECOND);
+    atomic_store(&stand->faults->gone, event == COMMITTER_LOST);
+    atomic_store(&stand->faults->next_save, (int)saves[event]);
+    struct store_op op = begin(stand);
+    /* Without space begins wait while what must be written is tried; without the file they end. */
+    if (committer_state(c) != COMMITTER_UP && event != COMMITTER_READS)
+        op = (struct store_op){.kind = STORE_EXTEND,
+                               .key_hash = stand->first.key_hash,
+                               .token = stand->first.record.token};
+    committer_submit(c, &op);
+    (void)committer_step(c);
+    atomic_store(&stand->faults->next_save, BACKEND_OK);
+    bool ended = store_op_ended(&op) || committer_withdraw(c, &op, false);
+    assert_true(ended);
+}
+
+static void bring(struct stand *stand, enum committer_state state)
+{
+    static const enum committer_event ways[COMMITTER_STATES] = {
+        [COMMITTER_UP] = COMMITTER_COMMITTED, [COMMITTER_FULL] = COMMITTER_NO_SPACE,
+        [COMMITTER_HELD] = COMMITTER_HELD_UP, [COMMITTER_GONE] = COMMITTER_LOST,
+        [COMMITTER_DEAD] = COMMITTER_FAILED,
+    };
+    meet(stand, ways[state]);
+    assert_string_equal(committer_state_name(committer_state(stand->committer)),
+                        committer_state_name(state));
+}
+
+static void walk(enum committer_state from, enum committer_event event)
+{
+    struct stand stand;
+    open_stand(&stand);
+    bring(&stand, from);
+    enum committer_state wanted = committer_next(from, event);
+    meet(&stand, event);
+    assert_string_equal(committer_state_name(committer_state(stand.committer)),
+                        committer_state_name(wanted));
+    assert_int_equal(stand.stops, wanted == COMMITTER_DEAD);
+    committer_stop(stand.committer);
+    committer_free(stand.committer);
+    clock_test_set(0, 0);
+}
+
+static void a_batch_moves_the_committer_as_it_is_drawn(void **state)
+{
+    (void)state;
+    for (int from = COMMITTER_UP; from < COMMITTER_DEAD; from++)
+        for (int event = COMMITTER_READS; event < COMMITTER_EVENTS; event++)
+            if (event != COMMITTER_READS || from == COMMITTER_FULL)
+                walk((enum committer_state)from, (enum committer_event)event);
+}
+
+static void nothing_is_applied_any_more_once_it_is_dead(void **state)
+{
+    (void)state;
+    struct stand stand;
+    open_stand(&stand);
+    bring(&stand, COMMITTER_DEAD);
+    pass(&stand, 60 * SECOND);
+    struct store_op op = begin(&stand);
+    committer_submit(stand.committer, &op);
+    assert_int_equal(op.status, STORE_DEAD);
+    assert_false(committer_step(stand.committer));
+    committer_free(stand.committer);
+    clock_test_set(0, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_batch_moves_the_committer_as_it_is_drawn),
+        cmocka_unit_test(nothing_is_applied_any_more_once_it_is_dead),
+    };
+    return cmocka_run_group_tests_name("store_machine", tests, NULL, NULL);
+}

@@ -1,0 +1,550 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "toy.h"
+
+#include "base/arena.h"
+#include "base/check.h"
+#include "base/mem.h"
+#include "base/random.h"
+#include "base/thread.h"
+#include <stdlib.h>
+
+#define ROW_IDS 4096 /* that a load sets aside, so that no two batches draw the same */
+
+enum { BY_KEY, BY_ONCE, NAMES };
+static const struct digest NO_NAME;
+
+/* A record (store.id), a bound key (bound.id) or an act (act.id). */
+struct row {
+    struct row *next;
+    int64_t id;
+    struct digest names[NAMES]; /* that lead to it, and to no other; else NO_NAME */
+    struct store_row store;     /* of the others the version */
+    struct outcome *outcome;    /* kept answer; NULL: none */
+    struct backend_bound bound; /* for as long as its holder is there */
+    struct store_audit act;
+    char texts[];
+};
+
+struct table {
+    struct mutex mutex;
+    unsigned refs;
+    unsigned char secret[DIGEST_SIZE];
+    struct backend_state state;
+    int64_t version; /* of what was written last */
+    uint64_t commits;
+    struct row *rows; /* by id */
+};
+
+struct toy {
+    struct backend backend; /* first: the two are cast into each other */
+    struct toy_faults faults;
+    struct table *table;
+    bool loaded; /* and neither saved nor abandoned; then there was: */
+    struct backend_state state;
+    int64_t version;
+    int64_t foreign; /* writes of others, at the last look */
+};
+
+static struct table *lock(struct backend *backend)
+{
+    struct table *table = ((struct toy *)backend)->table;
+    mutex_lock(&table->mutex);
+    return table;
+}
+
+/* ---- rows ---- */
+
+static struct slice *text_of(struct row *row, size_t i)
+{
+    struct slice *texts[] = {&row->store.tenant,      &row->store.rule,     &row->store.key,
+                             &row->store.recipe,      &row->store.origin,   &row->store.once,
+                             &row->store.fingerprint, &row->store.location, &row->bound.key,
+                             &row->bound.recipe,      &row->act.tenant,     &row->act.rule,
+                             &row->act.key,           &row->act.actor};
+    return i < sizeof texts / sizeof *texts ? texts[i] : NULL;
+}
+
+/* With its texts behind it, in the arena or (NULL) on the heap. NULL: no row, or no memory. */
+static struct row *copy_row(struct row *from, struct arena *arena)
+{
+    struct slice *text = NULL;
+    size_t size = sizeof *from;
+    for (size_t i = 0; from && (text = text_of(from, i)); i++)
+        size += text->len;
+    struct row *row = !from ? NULL : arena ? arena_alloc(arena, size) : malloc(size);
+    if (!row)
+        return NULL;
+    *row = *from;
+    char *at = row->texts;
+    for (size_t i = 0; (text = text_of(row, i)); at += text->len, i++)
+        text->at = memcpy(at, text->len > 0 ? text->at : "", text->len);
+    return row;
+}
+
+/* What leads to the first row from this id on. */
+static struct row **place(struct table *table, int64_t id)
+{
+    struct row **link = &table->rows;
+    while (*link && (*link)->id < id)
+        link = &(*link)->next;
+    return link;
+}
+
+static struct row *find(struct table *table, int64_t id)
+{
+    struct row *row = *place(table, id);
+    return row && row->id == id ? row : NULL;
+}
+
+static struct row *find_named(const struct table *table, const struct digest *name)
+{
+    struct row *row = digest_eq(name, &NO_NAME) ? NULL : table->rows;
+    while (row && !digest_eq(&row->names[BY_KEY], name) && !digest_eq(&row->names[BY_ONCE], name))
+        row = row->next;
+    return row;
+}
+
+static void drop(struct row **link)
+{
+    struct row *row = *link;
+    *link = row->next;
+    outcome_unref(row->outcome);
+    free(row);
+}
+
+static void count(const struct table *table, struct backend_state *state)
+{
+    int64_t n[RECORD_UNKNOWN + 1] = {0};
+    state->released = 0;
+    for (const struct row *row = table->rows; row; row = row->next) {
+        n[row->store.record.status]++;
+        state->released += record_is_released(&row->store.record);
+    }
+    state->pending = n[RECORD_PENDING];
+    state->complete = n[RECORD_COMPLETE];
+    state->failed = n[RECORD_FAILED];
+    state->unknown = n[RECORD_UNKNOWN];
+}
+
+/* ---- load ---- */
+
+/* Ends what load began. Row ids from `next_row` on are free again, if nobody set more aside. */
+static void end(struct toy *toy, int64_t next_row)
+{
+    int64_t most = toy->state.next_row + ROW_IDS, *next = &toy->table->state.next_row;
+    CHECK(toy->loaded && next_row <= most);
+    *next = *next == most ? next_row : *next;
+    toy->loaded = false;
+}
+
+static void toy_abandon(struct backend *backend)
+{
+    struct table *table = lock(backend);
+    end((struct toy *)backend, ((struct toy *)backend)->state.next_row);
+    mutex_unlock(&table->mutex);
+}
+
+static void look_up(struct table *table, struct backend_name *name, struct arena *arena)
+{
+    struct row *row = find_named(table, &name->hash), *hinted = find(table, name->hint);
+    struct row *holder = row && row->bound.id != 0 ? find(table, row->bound.holder) : row;
+    struct row *bound = copy_row(holder && holder != row ? row : NULL, arena);
+    bool of_key = hinted && digest_eq(&hinted->store.key_hash, &name->hash);
+    hinted = copy_row(of_key ? hinted : NULL, arena);
+    holder = copy_row(holder, arena);
+    name->row = holder ? &holder->store : NULL;
+    name->bound = bound ? &bound->bound : NULL;
+    name->hinted = hinted ? &hinted->store : NULL;
+}
+
+static enum backend_status toy_load(struct backend *backend, struct backend_name *names, size_t n,
+                                    struct arena *arena, struct backend_state *ret_state)
+{
+    struct toy *toy = (struct toy *)backend;
+    CHECK(!toy->loaded);
+    if (atomic_load(&toy->faults.gone))
+        return BACKEND_GONE;
+    struct table *table = lock(backend);
+    count(table, &table->state);
+    *ret_state = toy->state = table->state;
+    table->state.next_row += ROW_IDS;
+    toy->version = table->version;
+    for (size_t i = 0; i < n; i++)
+        look_up(table, &names[i], arena);
+    mutex_unlock(&table->mutex);
+    toy->loaded = true;
+    void (*then)(void *) = toy->faults.loaded;
+    toy->faults.loaded = NULL;
+    if (then)
+        then(toy->faults.argument);
+    if (!arena->failed)
+        return BACKEND_OK;
+    toy_abandon(backend);
+    return BACKEND_NO_MEMORY;
+}
+
+static enum backend_status toy_outcome(struct backend *backend, const struct store_row *from,
+                                       uint64_t most, struct outcome **ret_outcome,
+                                       uint64_t *ret_size)
+{
+    struct table *table = lock(backend);
+    const struct row *row = find(table, from->id);
+    bool stands = row && row->store.version == from->version;
+    struct outcome *outcome = stands && row->outcome ? outcome_ref(row->outcome) : NULL;
+    mutex_unlock(&table->mutex);
+    bool failed = from->record.status == RECORD_FAILED;
+    if (stands && !outcome)
+        outcome = outcome_new(from->record.http_status, failed, SLICE(""), SLICE(""));
+    if (!outcome)
+        return stands ? BACKEND_NO_MEMORY : BACKEND_BUSY;
+    *ret_size = outcome_size(outcome);
+    *ret_outcome = *ret_size <= most ? outcome : NULL;
+    if (*ret_size > most)
+        outcome_unref(outcome);
+    return BACKEND_OK;
+}
+
+static bool passes(struct slice filter, struct slice value)
+{
+    return !filter.at || slice_eq(filter, value);
+}
+
+static bool is_listed(const struct table *table, const struct row *row,
+                      const struct store_list *list)
+{
+    const struct store_row *store = &row->store;
+    bool by_key = passes(list->key, store->key);
+    for (const struct row *other = table->rows; other && !by_key; other = other->next)
+        by_key = other->bound.holder == row->id && slice_eq(other->bound.key, list->key);
+    return by_key && passes(list->tenant, store->tenant) && passes(list->rule, store->rule) &&
+           passes(list->once, store->once) && (list->up_to == 0 || row->id <= list->up_to) &&
+           (list->status == RECORD_ABSENT || list->status == store->record.status);
+}
+
+static enum backend_status toy_list(struct backend *backend, const struct store_list *list,
+                                    const struct record_world *world)
+{
+    struct table *table = lock(backend);
+    struct row *row = *place(table, list->after + 1);
+    for (size_t n = 0; row && n < list->limit; row = row->next) {
+        enum record_lease lease = record_lease(&row->store.record, world, NULL);
+        if (record_is_gone(&row->store.record, world->now) || !is_listed(table, row, list) ||
+            (list->lapsed_only && lease != RECORD_LEASE_LAPSED))
+            continue;
+        list->each(list->argument, &row->store, lease);
+        n++;
+    }
+    mutex_unlock(&table->mutex);
+    return BACKEND_OK;
+}
+
+static enum backend_status toy_list_audits(struct backend *backend,
+                                           const struct store_audit_list *list)
+{
+    struct table *table = lock(backend);
+    struct row *row = *place(table, list->after + 1);
+    for (size_t n = 0; row && n < list->limit; n += row->act.id != 0, row = row->next)
+        if (row->act.id != 0)
+            list->each(list->argument, &row->act);
+    mutex_unlock(&table->mutex);
+    return BACKEND_OK;
+}
+
+/* ---- save: groups ---- */
+
+/* The names that lead to the changed row from now on. */
+static void name_row(const struct table *table, const struct backend_change *change,
+                     struct digest *ret_names)
+{
+    struct digest_key secret = digest_key_of(slice_make(table->secret, DIGEST_SIZE));
+    const struct store_row *row = change->row;
+    bool is_new = row && change->before == RECORD_ABSENT;
+    ret_names[BY_KEY] = change->bound ? change->bound->key_hash : is_new ? row->key_hash : NO_NAME;
+    ret_names[BY_ONCE] = NO_NAME;
+    if (row && (is_new || change->holds) && row->once.len > 0)
+        ret_names[BY_ONCE] = store_once_hash(&secret, row->tenant, row->rule, row->once);
+}
+
+/* The row is the one that was loaded, and its new names lead nowhere else since then. */
+static bool fits(struct toy *toy, const struct backend_change *change)
+{
+    struct digest names[NAMES];
+    if (change->seen) {
+        const struct row *named = find_named(toy->table, &change->seen->hash);
+        return named ? named->store.version <= toy->version : !change->seen->row;
+    }
+    name_row(toy->table, change, names);
+    for (size_t i = 0; i < NAMES; i++) {
+        const struct row *named = find_named(toy->table, &names[i]);
+        if (named && named->store.version > toy->version)
+            return false;
+    }
+    if (!change->row || change->before == RECORD_ABSENT)
+        return true;
+    const struct row *row = find(toy->table, change->row->id);
+    return row && row->store.version == change->row->version;
+}
+
+/* On the heap, in place of what it was before (NULL: nothing). */
+static struct row *make(const struct backend_change *change, const struct row *before)
+{
+    struct row row = before ? *before : (struct row){.next = NULL};
+    if (change->row)
+        row.store = *change->row;
+    if (change->bound)
+        row.bound = *change->bound;
+    if (change->audit)
+        row.act = *change->audit;
+    if (change->outcome) {
+        row.outcome = change->outcome;
+        row.store.location = change->outcome->location;
+    }
+    struct row *made = copy_row(&row, NULL);
+    CHECK(made);
+    if (made->outcome)
+        outcome_ref(made->outcome);
+    return made;
+}
+
+static void apply(struct table *table, const struct backend_change *change)
+{
+    const struct store_row *to = change->row;
+    if (change->seen)
+        return;
+    int64_t id = to ? to->id : change->bound ? change->bound->id : change->audit->id;
+    struct row *before = find(table, id), **link = place(table, id);
+    bool goes = to && to->record.status == RECORD_ABSENT;
+    struct row *row = goes ? NULL : make(change, before);
+    if (before)
+        drop(link);
+    if (goes)
+        return;
+    struct digest names[NAMES];
+    name_row(table, change, names);
+    for (size_t i = 0; i < NAMES; i++) {
+        struct row *named = find_named(table, &names[i]);
+        if (named)
+            named->names[i] = NO_NAME;
+        if (!digest_eq(&names[i], &NO_NAME))
+            row->names[i] = names[i];
+    }
+    row->id = id;
+    row->store.version = table->version;
+    row->next = *link;
+    *link = row;
+}
+
+/* ---- save: chores ---- */
+
+/* When a row, or what is kept of its answer, is to be swept. */
+static int64_t due_at(const struct row *row)
+{
+    const struct record *record = &row->store.record;
+    if (record->status == RECORD_ABSENT)
+        return row->act.id == 0 ? row->bound.expires_at : row->act.at + STORE_AUDIT_KEEP_US;
+    if (record->status != RECORD_COMPLETE && record->status != RECORD_FAILED)
+        return record_is_released(record) ? record->expires_at : CLOCK_NEVER;
+    int64_t body_until = record_body_until(record), row_until = record_row_until(record);
+    return row->outcome && body_until < row_until ? body_until : row_until;
+}
+
+static void lower(int64_t *least, int64_t value)
+{
+    *least = *least == 0 || value < *least ? value : *least;
+}
+
+static void do_chores(struct table *table, struct backend_save *save)
+{
+    struct backend_chores *chores = &save->chores;
+    int64_t now = save->world->now;
+    for (struct row **link = &table->rows, *row = *link; row; row = *link) {
+        struct record *record = &row->store.record;
+        bool own = record->owner == save->world->self && record->lease_until != 0;
+        bool due = chores->swept < chores->sweep_most && due_at(row) <= now;
+        chores->swept += due;
+        if (due && record_is_gone(record, now)) {
+            drop(link);
+            continue;
+        }
+        if (own && chores->renew && record->lease_until < clock_after(now, record->lease_us))
+            record->lease_until = clock_after(now, record->lease_us);
+        chores->renewed += own && chores->renew;
+        outcome_unref(due ? row->outcome : NULL);
+        row->outcome = due ? NULL : row->outcome;
+        row->store.version = due || (own && chores->renew) ? table->version : row->store.version;
+        link = &row->next;
+    }
+}
+
+static void gauge(const struct table *table, const struct record_world *world,
+                  struct backend_gauges *ret_gauges)
+{
+    *ret_gauges = (struct backend_gauges){0};
+    for (const struct row *row = table->rows; row; row = row->next) {
+        const struct record *record = &row->store.record;
+        bool lapsed = record_lease(record, world, NULL) == RECORD_LEASE_LAPSED;
+        bool expired = record->status != RECORD_ABSENT && due_at(row) <= world->now;
+        ret_gauges->stale += lapsed && ret_gauges->stale < STORE_GAUGE_MOST;
+        ret_gauges->expired += expired;
+        if (expired)
+            lower(&ret_gauges->expired_oldest, due_at(row));
+        if (record->status == RECORD_UNKNOWN)
+            lower(&ret_gauges->unknown_oldest, record_unknown_since(record));
+    }
+}
+
+/* ---- save ---- */
+
+/* What others wrote since the load stays. False: some of its tokens may be theirs, or its serve was
+ * replaced. */
+static bool merge(const struct toy *toy, const struct record_world *world,
+                  struct backend_state *state)
+{
+    const struct backend_state *now = &toy->table->state, *then = &toy->state;
+    bool both_drew = state->token != then->token && now->token != then->token;
+    bool stands = now->serve == then->serve && (!both_drew || world->now > now->token);
+    state->forgets += now->forgets - then->forgets;
+    state->next_row = now->next_row;
+    state->token = now->token > state->token ? now->token : state->token;
+    if (state->time < now->time) {
+        state->time = now->time;
+        state->time_boot = now->time_boot;
+        state->boot_id = now->boot_id;
+    }
+    if (state->serve == then->serve) {
+        state->serve = now->serve;
+        state->serve_since = now->serve_since;
+    }
+    return stands;
+}
+
+static void write_all(struct toy *toy, struct backend_save *save)
+{
+    struct table *table = toy->table;
+    struct backend_state state = save->state;
+    bool stands = merge(toy, save->world, &state);
+    table->version++;
+    for (struct backend_group *group = save->groups; group; group = group->next) {
+        bool fit = stands;
+        for (size_t i = 0; i < group->n && fit; i++)
+            fit = fits(toy, &group->changes[i]);
+        group->result = fit ? GROUP_OK : GROUP_CONFLICT;
+        for (size_t i = 0; i < group->n && fit; i++)
+            apply(table, &group->changes[i]);
+    }
+    do_chores(table, save);
+    save->changed = (save->changed && stands) || save->chores.renewed + save->chores.swept > 0;
+    if (save->changed && stands)
+        table->state = state;
+    table->commits += save->changed;
+    atomic_fetch_add(&toy->faults.commits, save->changed);
+    if (save->chores.gauge)
+        gauge(table, save->world, &save->chores.gauges);
+    count(table, &save->state);
+}
+
+static enum backend_status toy_save(struct backend *backend, struct backend_save *save)
+{
+    struct toy *toy = (struct toy *)backend;
+    enum backend_status status = BACKEND_OK;
+    if (save->changed || save->chores.renew)
+        status = (enum backend_status)atomic_exchange(&toy->faults.next_save, BACKEND_OK);
+    void *probe MEM_AUTO = mem_alloc(1); /* it runs out before anything is written, or not at all */
+    status = probe ? status : BACKEND_NO_MEMORY;
+    bool written = status == BACKEND_OK || status == BACKEND_UNSURE;
+    struct table *table = lock(backend);
+    end(toy, written ? save->state.next_row : toy->state.next_row);
+    if (written)
+        write_all(toy, save);
+    mutex_unlock(&table->mutex);
+    return status;
+}
+
+/* ---- the rest ---- */
+
+static enum backend_status toy_rest(struct backend *backend)
+{
+    (void)backend;
+    return BACKEND_OK;
+}
+
+static enum backend_status toy_look(struct backend *backend, bool *ret_changed)
+{
+    struct toy *toy = (struct toy *)backend;
+    if (atomic_load(&toy->faults.gone))
+        return BACKEND_GONE;
+    struct table *table = lock(backend);
+    int64_t foreign = (int64_t)(table->commits - atomic_load(&toy->faults.commits));
+    mutex_unlock(&table->mutex);
+    *ret_changed = atomic_exchange(&toy->faults.changed, false) || foreign != toy->foreign;
+    toy->foreign = foreign;
+    return BACKEND_OK;
+}
+
+static bool toy_serve_alive(struct backend *backend)
+{
+    return atomic_load(&toy_faults(backend)->serve_alive);
+}
+
+static bool toy_space(struct backend *backend, uint64_t *ret_free, uint64_t *ret_size)
+{
+    const struct toy_faults *faults = toy_faults(backend);
+    uint64_t size = atomic_load(&faults->space_size);
+    if (size == 0)
+        return false;
+    *ret_free = atomic_load(&faults->space_free);
+    *ret_size = size;
+    return true;
+}
+
+static void toy_close(struct backend *backend)
+{
+    struct table *table = lock(backend);
+    bool last = --table->refs == 0;
+    mutex_unlock(&table->mutex);
+    free(backend);
+    while (last && table->rows)
+        drop(&table->rows);
+    if (last)
+        mutex_fini(&table->mutex);
+    free(last ? table : NULL);
+}
+
+static const struct backend_ops toy_ops = {toy_load,        toy_save,  toy_abandon,     toy_rest,
+                                           toy_outcome,     toy_list,  toy_list_audits, toy_look,
+                                           toy_serve_alive, toy_space, toy_close};
+
+static struct table *make_table(void)
+{
+    struct table *table = calloc(1, sizeof *table);
+    CHECK(table);
+    mutex_init(&table->mutex);
+    random_bytes(table->secret, sizeof table->secret);
+    table->state.next_row = 1;
+    return table;
+}
+
+struct backend *toy_share(struct backend *with)
+{
+    struct toy *toy = calloc(1, sizeof *toy);
+    CHECK(toy);
+    toy->table = with ? ((struct toy *)with)->table : make_table();
+    toy->backend = (struct backend){
+        .ops = &toy_ops, .problem = "the toy store failed", .outcome_max = SIZE_MAX};
+    memcpy(toy->backend.secret, toy->table->secret, sizeof toy->table->secret);
+    struct table *table = lock(&toy->backend);
+    table->refs++;
+    toy->foreign = (int64_t)table->commits;
+    mutex_unlock(&table->mutex);
+    return &toy->backend;
+}
+
+struct backend *toy_open(void)
+{
+    return toy_share(NULL);
+}
+
+struct toy_faults *toy_faults(struct backend *backend)
+{
+    return &((struct toy *)backend)->faults;
+}
