@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import ctypes.util
+import itertools
 import json
 import mmap
 import os
@@ -40,12 +41,16 @@ def run(*arguments: str | Path, **more: Any) -> subprocess.CompletedProcess[str]
                           timeout=PATIENCE, check=False, **more)
 
 
+turns = itertools.count(random.randrange(2200))
+
+
 def free_port() -> int:
     """Below the range from which connections get theirs, so that none takes it during a restart.
-    Processes of pytest-xdist, of which there are ten at most, have ranges of their own."""
+    Processes of pytest-xdist, of which there are ten at most, have ranges of their own. One after
+    the other: what was given out may not be listened on yet."""
     worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-    while True:
-        port = 10000 + random.randrange(2200) * 10 + worker
+    for turn in turns:
+        port = 10000 + turn % 2200 * 10 + worker
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
