@@ -88,6 +88,24 @@ static void a_full_house_and_a_full_key_refuse(void **unused)
     free_waiters(waiters);
 }
 
+static void who_waited_before_comes_back_whatever_the_limits_are_by_now(void **unused)
+{
+    (void)unused;
+    struct waiters *waiters = new_waiters(2, 2);
+    struct store_op old[] = {op_on(0, 10), op_on(0, 20)}, fresh = op_on(1, 10);
+    for (size_t i = 0; i < 2; i++) {
+        assert_true(waiters_add(waiters, &old[i]));
+        old[i].waits = true;
+    }
+    assert_true(waiters_limit(waiters, 1, 1));
+    for (size_t i = 0; i < 2; i++)
+        assert_non_null(waiters_take_any(waiters));
+    for (size_t i = 0; i < 2; i++)
+        assert_true(waiters_add(waiters, &old[i]));
+    assert_false(waiters_add(waiters, &fresh));
+    free_waiters(waiters);
+}
+
 static void who_is_due_shows_only_once_the_time_has_come(void **unused)
 {
     (void)unused;
@@ -133,6 +151,7 @@ int main(void)
         cmocka_unit_test(the_oldest_of_a_key_leaves_first_whatever_its_time),
         cmocka_unit_test(taking_any_keeps_the_order_of_each_key),
         cmocka_unit_test(a_full_house_and_a_full_key_refuse),
+        cmocka_unit_test(who_waited_before_comes_back_whatever_the_limits_are_by_now),
         cmocka_unit_test(who_is_due_shows_only_once_the_time_has_come),
         cmocka_unit_test(times_come_in_order_after_any_removals),
     };

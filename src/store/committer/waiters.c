@@ -74,13 +74,13 @@ static void heap_down(struct waiters *waiters, size_t at)
 
 bool waiters_add(struct waiters *waiters, struct store_op *op)
 {
-    if (waiters->n >= waiters->max)
+    if (waiters->n >= (op->waits ? waiters->room : waiters->max))
         return false;
     struct store_op **link = &waiters->buckets[bucket_of(&op->key_hash)];
     size_t same_key = 0;
     for (; *link; link = &(*link)->key_next)
         same_key += digest_eq(&(*link)->key_hash, &op->key_hash);
-    if (same_key >= waiters->max_per_key)
+    if (!op->waits && same_key >= waiters->max_per_key)
         return false;
     *link = op;
     op->key_next = NULL;

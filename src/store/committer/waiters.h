@@ -26,7 +26,8 @@ void waiters_fini(struct waiters *waiters);
 /* Other limits from now on; who waits already stays. False: no memory, nothing changed. */
 bool waiters_limit(struct waiters *waiters, size_t max, size_t max_per_key);
 
-/* Adds `op` with op->wake_at. False: too many in all, or for its key. */
+/* Adds `op` with op->wake_at. False: too many in all, or for its key; one that waited before
+ * (op->waits) and was taken out comes back, whatever limits were set meanwhile. */
 bool waiters_add(struct waiters *waiters, struct store_op *op);
 
 /* Takes out one that waits. */
