@@ -292,13 +292,38 @@ static void names_that_were_used_again_are_merged(void **state)
 
 #endif
 
+static void step_by_hand(struct bed *bed)
+{
+    bed_close(bed);
+    bed->config.no_thread = true;
+    bed_open(bed);
+}
+
+/* Both in one batch: the name that the store has not seen yet goes with its record. */
+static void a_key_that_is_bound_beside_the_end_of_its_record_leads_nowhere(void **state)
+{
+    struct bed *bed = *state;
+    step_by_hand(bed);
+    finish(bed, 1, take(bed, 1, 5, &replays), "done");
+    struct store_op bound = begin(bed, 2, 5, &replays);
+    struct store_op forget = write_on(1, STORE_FORGET, 0);
+    submit(bed, &bound);
+    submit(bed, &forget);
+    store_step(bed->store);
+    assert_int_equal(bound.verdict, RECORD_REPLAY);
+    assert_int_equal(forget.write, RECORD_WRITTEN);
+    outcome_unref(bound.found);
+    struct store_op next = begin(bed, 2, 5, &replays);
+    run(bed, &next);
+    assert_int_equal(next.verdict, RECORD_PROCEED);
+    assert_int_equal(check_counts(bed), 1);
+}
+
 /* What the first came to is not in the store yet, and is told from what the batch knows. */
 static void a_duplicate_in_the_batch_of_the_outcome_is_told_where_the_result_is(void **state)
 {
     struct bed *bed = *state;
-    bed_close(bed);
-    bed->config.no_thread = true;
-    bed_open(bed);
+    step_by_hand(bed);
     struct store_op first = begin(bed, 1, 5, &rejects);
     run(bed, &first);
     struct outcome *outcome =
@@ -326,6 +351,7 @@ int main(void)
         BED_TEST(a_record_of_the_old_rule_name_holds_its_value),
         BED_TEST(a_record_in_doubt_of_the_old_rule_name_goes_on_and_holds_its_value),
         BED_TEST(a_record_whose_value_is_taken_is_answered_by_the_value),
+        BED_TEST(a_key_that_is_bound_beside_the_end_of_its_record_leads_nowhere),
         BED_TEST(a_duplicate_in_the_batch_of_the_outcome_is_told_where_the_result_is),
         BED_TEST(a_retry_is_not_compared_with_a_value_of_another_template),
         BED_TEST(what_proceeds_again_holds_the_value_of_the_new_template),

@@ -67,11 +67,12 @@ static void take_due_waiters(struct committer *c, int64_t boot)
     batch_queue_front(c, &due);
 }
 
-/* Who waits for a record that an operation may change decides again in its batch: what they look at
- * is loaded, too, as far as there is room. */
+/* Who waits for a record that a write is about to change decides again in its batch: what they look
+ * at is loaded, too, as far as there is room. */
 static void want_waiters(struct committer *c, const struct store_op *op)
 {
-    const struct store_op *waiter = waiters_first(&c->waiters, &op->named);
+    bool writes = op_class(op) == STORE_CLASS_WRITE;
+    const struct store_op *waiter = writes ? waiters_first(&c->waiters, &op->named) : NULL;
     while (waiter && rowset_want(&c->rows, waiter))
         waiter = waiters_after(waiter);
 }

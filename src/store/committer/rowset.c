@@ -406,6 +406,10 @@ bool rowset_remove(struct rowset *set, const struct store_row *row)
     CHECK(found);
     found->row->record.status = RECORD_ABSENT;
     bool ok = touch(set, found);
+    /* The backend takes away those that it has; these it has not seen. */
+    for (struct rowset_note *note = set->notes; note; note = note->next)
+        if (note->bound && note->bound->holder == row->id)
+            note->bound = NULL;
     for (size_t i = 0; i < set->n_names && ok; i++)
         if (set->known[i].row == found)
             ok = lead(set, &set->names[i].hash, NULL);
@@ -498,6 +502,8 @@ static void add_notes(struct rowset *set)
 {
     for (struct rowset_note *note = set->notes; note; note = note->next) {
         struct backend_group *group = root_of(note->group);
+        if (!note->bound && !note->audit && !note->seen)
+            continue;
         group->changes[group->n++] =
             (struct backend_change){.bound = note->bound, .audit = note->audit, .seen = note->seen};
     }
