@@ -47,9 +47,24 @@ void apply_forget(struct store_op *op)
     op->found_key = NULL;
 }
 
+/* The answer of a record that was resolved with a status alone. */
+static enum backend_status note_bare(struct apply *apply, const struct store_row *row)
+{
+    struct outcome *outcome =
+        outcome_new(row->record.http_status, row->record.status == RECORD_FAILED, (struct slice){0},
+                    (struct slice){0});
+    if (!outcome)
+        return BACKEND_NO_MEMORY;
+    rowset_note_answer(apply->rows, row, outcome);
+    outcome_unref(outcome);
+    return BACKEND_OK;
+}
+
 static enum backend_status load_outcome(struct apply *apply, struct store_op *op,
                                         const struct store_row *row)
 {
+    if (rowset_has_finished(apply->rows, row))
+        return note_bare(apply, row);
     const struct store_room *room = &op->room;
     uint64_t held = room->held ? atomic_load(room->held) : 0;
     uint64_t most = !room->held ? UINT64_MAX : held < room->most ? room->most - held : 0;
@@ -247,7 +262,7 @@ enum backend_status apply_op(struct apply *apply, struct store_op *op, bool *ret
         return apply_look(apply, op);
     case STORE_LIST:
         op->status = STORE_DONE;
-        op->row = apply->state.next_row - 1;
+        op->row = apply->last_row;
         return apply->backend->ops->list(apply->backend, op->list, &apply->world);
     case STORE_AUDIT:
         op->status = STORE_DONE;

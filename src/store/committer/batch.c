@@ -137,14 +137,15 @@ static bool may_wait(const struct store_op *op, int64_t boot)
 
 /* Who waits for a record that changed decides again, in the same batch and before whatever came
  * later: the oldest waiter proceeds, and nobody overtakes it. One of whom the batch does not know
- * all that it looks at comes first in the next. */
+ * all that it looks at comes first in the next, with those behind it. */
 static void wake_waiters(struct committer *c, struct batch *batch, const struct digest *key)
 {
     struct op_list again = {0}, later = {0};
     struct store_op *op;
+    bool known = true;
     mutex_lock(&c->mutex);
     while ((op = waiters_take_key(&c->waiters, key))) {
-        bool known = rowset_knows(&c->rows, op);
+        known = known && rowset_knows(&c->rows, op);
         atomic_store_explicit(&op->state, known ? OP_TAKEN : OP_QUEUED, memory_order_relaxed);
         list_append(known ? &again : &later, op);
     }
@@ -198,6 +199,7 @@ static enum backend_status decide(struct committer *c, struct batch *batch)
     apply->backend = c->backend;
     apply->rows = &c->rows;
     apply->boot = batch->boot;
+    apply->last_row = apply->state.next_row - 1;
     apply->world = world_of(c, &apply->state, &batch->held);
     apply->may_write = !atomic_load(&c->low_on_space) && committer_state(c) != COMMITTER_FULL &&
                        (c->registered || !c->config.is_serve);

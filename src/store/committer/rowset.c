@@ -97,8 +97,8 @@ void rowset_reset(struct rowset *set)
     for (struct rowset_row *row = set->rows; row; row = row->next)
         *bucket(set, row->row->id) = NULL;
     arena_reset(&set->arena);
-    set->rows = NULL;
-    set->notes = NULL;
+    set->rows = set->last_row = NULL;
+    set->notes = set->last_note = NULL;
     set->groups = set->last_group = set->group = NULL;
 }
 
@@ -194,8 +194,9 @@ static struct rowset_row *add_row(struct rowset *set, struct store_row *row)
     if (!added)
         return NULL;
     struct rowset_row **first = bucket(set, row->id);
-    *added = (struct rowset_row){.next = set->rows, .same_bucket = *first, .row = row};
-    *first = set->rows = added;
+    *added = (struct rowset_row){.same_bucket = *first, .row = row};
+    *(set->last_row ? &set->last_row->next : &set->rows) = added;
+    *first = set->last_row = added;
     return added;
 }
 
@@ -218,6 +219,7 @@ static bool take_row(struct rowset *set, struct store_row *row, struct rowset_ro
 enum backend_status rowset_load(struct rowset *set, struct backend *backend,
                                 struct backend_state *ret_state)
 {
+    set->backend = backend;
     enum backend_status status =
         backend->ops->load(backend, set->names, set->n_names, &set->arena, ret_state);
     for (size_t i = 0; status == BACKEND_OK && i < set->n_names; i++) {
@@ -290,8 +292,9 @@ static struct rowset_note *add_note(struct rowset *set)
     struct rowset_note *note = arena_alloc(&set->arena, sizeof *note);
     if (!note)
         return NULL;
-    *note = (struct rowset_note){.next = set->notes};
-    set->notes = note;
+    *note = (struct rowset_note){.next = NULL};
+    *(set->last_note ? &set->last_note->next : &set->notes) = note;
+    set->last_note = note;
     return join(set, &note->group, true) ? note : NULL;
 }
 
@@ -362,6 +365,18 @@ struct outcome *rowset_answer(struct rowset *set, const struct store_row *row)
     return found->answer ? found->answer : found->outcome;
 }
 
+static bool is_final(enum record_status status)
+{
+    return status == RECORD_COMPLETE || status == RECORD_FAILED;
+}
+
+bool rowset_has_finished(struct rowset *set, const struct store_row *row)
+{
+    const struct rowset_row *found = find_row(set, row->id);
+    CHECK(found);
+    return is_final(found->row->record.status) && !is_final(found->before);
+}
+
 void rowset_note_answer(struct rowset *set, const struct store_row *row, struct outcome *outcome)
 {
     struct rowset_row *found = find_row(set, row->id);
@@ -406,10 +421,6 @@ bool rowset_remove(struct rowset *set, const struct store_row *row)
     CHECK(found);
     found->row->record.status = RECORD_ABSENT;
     bool ok = touch(set, found);
-    /* The backend takes away those that it has; these it has not seen. */
-    for (struct rowset_note *note = set->notes; note; note = note->next)
-        if (note->bound && note->bound->holder == row->id)
-            note->bound = NULL;
     for (size_t i = 0; i < set->n_names && ok; i++)
         if (set->known[i].row == found)
             ok = lead(set, &set->names[i].hash, NULL);
@@ -420,6 +431,9 @@ bool rowset_hold(struct rowset *set, const struct store_row *row, const struct s
 {
     struct rowset_row *found = find_row(set, row->id);
     CHECK(found);
+    /* Under the name of the row's own rule, as it is saved. */
+    struct digest_key secret = digest_key_of(slice_make(set->backend->secret, DIGEST_SIZE));
+    struct digest name = store_once_hash(&secret, row->tenant, row->rule, once->text);
     found->row->once = once->text;
     found->row->once_template = once->template_id;
     found->holds = true;
@@ -427,7 +441,7 @@ bool rowset_hold(struct rowset *set, const struct store_row *row, const struct s
     for (size_t i = 0; i < set->n_names && ok; i++)
         if (set->names[i].is_once && set->known[i].row == found)
             ok = lead(set, &set->names[i].hash, NULL);
-    return ok && lead(set, &once->hash, found);
+    return ok && lead(set, &name, found);
 }
 
 bool rowset_bind(struct rowset *set, const struct backend_bound *bound)
@@ -502,7 +516,8 @@ static void add_notes(struct rowset *set)
 {
     for (struct rowset_note *note = set->notes; note; note = note->next) {
         struct backend_group *group = root_of(note->group);
-        if (!note->bound && !note->audit && !note->seen)
+        /* A key that was bound, and leads elsewhere or nowhere by the end of the batch. */
+        if (note->bound && known(set, &note->bound->key_hash)->bound != note->bound)
             continue;
         group->changes[group->n++] =
             (struct backend_change){.bound = note->bound, .audit = note->audit, .seen = note->seen};

@@ -31,10 +31,13 @@ struct rowset {
     struct backend_name *names; /* ROWSET_NAMES_MAX: what is asked for, in order of arrival */
     struct rowset_name *known;  /* the same, with what the batch made of it */
     size_t n_names;
-    uint16_t *index; /* of names + 1 by hash, open addressing; 0: free */
-    struct rowset_row *rows;
+    uint16_t *index;               /* of names + 1 by hash, open addressing; 0: free */
+    const struct backend *backend; /* from which it was loaded */
+    struct rowset_row *rows;       /* in order of arrival, as all here */
+    struct rowset_row *last_row;
     struct rowset_row *by_id[ROWSET_BUCKETS];
     struct rowset_note *notes; /* what is no row: bound keys, acts, names looked at */
+    struct rowset_note *last_note;
     struct backend_group *groups;
     struct backend_group *last_group;
     struct backend_group *group; /* of the operation being decided; NULL: it changed nothing yet */
@@ -89,6 +92,9 @@ bool rowset_add_audit(struct rowset *set, const struct store_audit *audit);
  * it is to be read. And what was read of it: a reference of the set's own. */
 struct outcome *rowset_answer(struct rowset *set, const struct store_row *row);
 void rowset_note_answer(struct rowset *set, const struct store_row *row, struct outcome *outcome);
+
+/* Whether it became final in this batch: what is kept of it is not there to be read yet. */
+bool rowset_has_finished(struct rowset *set, const struct store_row *row);
 
 /* What is to be saved, in the order in which operations came to it; NULL: nothing. */
 bool rowset_groups(struct rowset *set, struct backend_group **ret_groups);

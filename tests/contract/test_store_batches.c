@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What operations of one batch make of each other: decided in memory, they come to what they would
+ * come to one after the other. */
+#include "once_bed.h"
+
+#define NEW_RULE SLICE("new rule")
+
+static int set_up(void **state)
+{
+    int failed = bed_set_up(state);
+    struct bed *bed = *state;
+    bed_close(bed);
+    bed->config.no_thread = true;
+    bed_open(bed);
+    return failed;
+}
+
+static void in_one_batch(struct bed *bed, struct store_op *ops, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        submit(bed, &ops[i]);
+    store_step(bed->store);
+    for (size_t i = 0; i < n; i++) {
+        assert_true(store_op_ended(&ops[i]));
+        assert_int_equal(ops[i].status, STORE_DONE);
+    }
+}
+
+static void a_key_bound_to_a_record_that_is_forgotten_begins_a_life_of_its_own(void **state)
+{
+    struct bed *bed = *state;
+    int64_t token = take(bed, 1, 5, &replays);
+    finish(bed, 1, token, "done");
+    struct store_op ops[] = {begin(bed, 2, 5, &replays), write_on(1, STORE_FORGET, token),
+                             begin(bed, 2, 5, &replays)};
+    in_one_batch(bed, ops, 3);
+    assert_int_equal(ops[0].verdict, RECORD_REPLAY);
+    assert_int_equal(ops[2].verdict, RECORD_PROCEED);
+    drop(&ops[0]);
+    assert_int_equal(ask(bed, 2, 5, &replays), RECORD_IN_PROGRESS);
+    assert_int_equal(check_counts(bed), 1);
+}
+
+/* A rule was renamed; one configuration is old, the other new. */
+static void a_value_held_for_a_record_of_the_old_rule_name_is_seen_under_that_name(void **state)
+{
+    struct bed *bed = *state;
+    act(bed, 1, STORE_RELEASE, proceed(bed, 1));
+    const struct digest former[] = {key_of(1)};
+    struct store_op ops[] = {begin(bed, 3, 5, &rejects), begin(bed, 2, 5, &rejects)};
+    struct store_once *once = (struct store_once *)(uintptr_t)ops[0].once;
+    ops[0].rule = NEW_RULE;
+    ops[0].former = former;
+    ops[0].n_former = 1;
+    once->former[0] = once->hash;
+    once->former_as_key[0] = once->as_key;
+    once->n_former = 1;
+    once->hash = store_once_hash(store_digest_key(bed->store), TENANT, NEW_RULE, text_of(5));
+    once->as_key = key_of(2005);
+    in_one_batch(bed, ops, 2);
+    assert_int_equal(ops[0].verdict, RECORD_PROCEED);
+    assert_int_equal(ops[1].verdict, RECORD_IN_PROGRESS);
+    assert_int_equal(check_counts(bed), 1);
+}
+
+static void a_record_resolved_with_a_status_alone_is_replayed_in_its_batch(void **state)
+{
+    struct bed *bed = *state;
+    struct store_op ops[] = {write_on(1, STORE_RESOLVE, proceed(bed, 1)), begin_on(1)};
+    ops[0].force = true;
+    in_one_batch(bed, ops, 2);
+    assert_int_equal(ops[1].verdict, RECORD_REPLAY);
+    assert_int_equal(ops[1].found->status, 201);
+    drop(&ops[1]);
+}
+
+static void note_row(void *argument, const struct store_row *row, enum record_lease lease)
+{
+    (void)lease;
+    *(int64_t *)argument = row->id;
+}
+
+/* Else the next page would begin behind a row that was on none. */
+static void a_list_says_that_it_looked_no_further_than_it_did(void **state)
+{
+    struct bed *bed = *state;
+    int64_t seen = 0;
+    struct store_list list = {.limit = SIZE_MAX, .each = note_row, .argument = &seen};
+    proceed(bed, 1);
+    struct store_op ops[] = {begin_on(2), {.kind = STORE_LIST, .list = &list}};
+    in_one_batch(bed, ops, 2);
+    assert_int_equal(ops[1].row, seen);
+    assert_true(seen < ops[0].row);
+}
+
+#define T(name)                                                                                    \
+    {                                                                                              \
+#name, name, set_up, bed_tear_down, NULL                                                   \
+    }
+
+int main(void)
+{
+    struct CMUnitTest tests[] = {
+        T(a_key_bound_to_a_record_that_is_forgotten_begins_a_life_of_its_own),
+        T(a_value_held_for_a_record_of_the_old_rule_name_is_seen_under_that_name),
+        T(a_record_resolved_with_a_status_alone_is_replayed_in_its_batch),
+        T(a_list_says_that_it_looked_no_further_than_it_did),
+    };
+    return bed_run(tests, sizeof tests / sizeof *tests);
+}
