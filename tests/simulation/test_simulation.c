@@ -6,7 +6,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#ifdef PAWL_SANITIZED
+#define SEEDS 8
+#else
 #define SEEDS 20
+#endif
 #define STEPS_EACH UINT64_C(500000)
 
 static uint64_t from_environment(const char *name, uint64_t otherwise)

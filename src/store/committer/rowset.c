@@ -45,7 +45,8 @@ bool rowset_init(struct rowset *set)
     set->names = mem_alloc(ROWSET_NAMES_MAX * sizeof *set->names);
     set->known = mem_alloc(ROWSET_NAMES_MAX * sizeof *set->known);
     set->index = mem_zalloc(INDEX_SIZE, sizeof *set->index);
-    if (set->names && set->known && set->index)
+    set->by_id = mem_zalloc(ROWSET_BUCKETS, sizeof(struct rowset_row *));
+    if (set->names && set->known && set->index && set->by_id)
         return true;
     rowset_fini(set);
     return false;
@@ -64,6 +65,7 @@ void rowset_fini(struct rowset *set)
     mem_free(set->names);
     mem_free(set->known);
     mem_free(set->index);
+    mem_free(set->by_id);
     *set = (struct rowset){.arena = set->arena};
 }
 

@@ -35,7 +35,7 @@ struct rowset {
     const struct backend *backend; /* from which it was loaded */
     struct rowset_row *rows;       /* in order of arrival, as all here */
     struct rowset_row *last_row;
-    struct rowset_row *by_id[ROWSET_BUCKETS];
+    struct rowset_row **by_id; /* ROWSET_BUCKETS */
     struct rowset_note *notes; /* what is no row: bound keys, acts, names looked at */
     struct rowset_note *last_note;
     struct backend_group *groups;
