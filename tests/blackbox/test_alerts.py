@@ -147,6 +147,10 @@ def lines(gateway: Gateway, event: str) -> list[dict[str, Any]]:
     return [line for line in gateway.log if line["event"] == event]
 
 
+def turns(gateway: Gateway) -> list[str]:
+    return [line["event"] for line in gateway.log if line["event"] in ("store_down", "store_up")]
+
+
 def test_each_trouble_fires_its_alerts_and_they_clear_when_it_is_over(pawl, upstream, failing,
                                                                      tmp_path):
     """found: C-C3, C-H2"""
@@ -168,7 +172,7 @@ def test_each_trouble_fires_its_alerts_and_they_clear_when_it_is_over(pawl, upst
             prometheus.await_alerts(lambda name, alerts: TROUBLE[name] <= alerts)
             for name in ("full", "held"):
                 assert admins[name].get("/readyz").status == 503
-                assert len(lines(gateways[name], "store_down")) == 1
+                assert turns(gateways[name])[0] == "store_down"
             # Whichever comes first: a write that finds no room, or the look at what is left of it.
             problem = lines(full, "store_down")[0]["problem"]
             assert "full" in problem or "low on space" in problem
@@ -178,8 +182,10 @@ def test_each_trouble_fires_its_alerts_and_they_clear_when_it_is_over(pawl, upst
         prometheus.await_alerts(lambda name, alerts: not TROUBLE[name] & alerts)
         for name in ("full", "held"):
             assert admins[name].get("/readyz").status == 200
-            eventually(lambda: len(lines(gateways[name], "store_up")) == 1, "its line")
-            assert len(lines(gateways[name], "store_down")) == 1
+            eventually(lambda: turns(gateways[name])[-1] == "store_up", "its line")
+            told = turns(gateways[name])
+            # A machine that stands still for a second may see it go and come once more.
+            assert told == ["store_down", "store_up"] * (len(told) // 2)
     finally:
         traffic.stop()
         prometheus.stop()
