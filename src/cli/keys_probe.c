@@ -102,7 +102,7 @@ static int judge_record(const struct probe *probe)
 {
     const struct record *record = &probe->row->store.record;
     const struct keys_options *options = probe->options;
-    if (record->status == RECORD_COMPLETE || record->status == RECORD_FAILED)
+    if (record_is_final(record->status))
         return settled_already(probe, record);
     if (record->status == RECORD_PENDING && probe->row->lease == RECORD_LEASE_NONE)
         return keys_say(probe->session, probe->row, KEYS_SAME,
@@ -117,7 +117,7 @@ static int judge_record(const struct probe *probe)
 static bool has_ended(const struct probe *probe)
 {
     const struct record *record = &probe->row->store.record;
-    return record->status == RECORD_COMPLETE || record->status == RECORD_FAILED ||
+    return record_is_final(record->status) ||
            (record->status == RECORD_PENDING && probe->row->lease == RECORD_LEASE_NONE);
 }
 

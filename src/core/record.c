@@ -8,11 +8,6 @@ static int64_t max64(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-static bool is_final(const struct record *record)
-{
-    return record->status == RECORD_COMPLETE || record->status == RECORD_FAILED;
-}
-
 bool record_is_released(const struct record *record)
 {
     return record->status == RECORD_PENDING && record->lease_until == 0;
@@ -22,7 +17,7 @@ bool record_key_is_gone(const struct record *record, int64_t now)
 {
     if (record->status == RECORD_ABSENT)
         return true;
-    if (is_final(record))
+    if (record_is_final(record->status))
         return now >= record->gone_at;
     return record_is_released(record) && now >= record->expires_at;
 }
@@ -236,7 +231,7 @@ static enum record_verdict decide(struct record *record, const struct record_beg
     if (!digest_eq(&record->payload_hash, &begin->payload_hash) ||
         !digest_eq(&record->target_hash, &begin->target_hash))
         return RECORD_MISMATCH;
-    if (is_final(record))
+    if (record_is_final(record->status))
         return begin_final(record, world->now);
     if (record->status == RECORD_PENDING)
         return begin_pending(record, begin, world, next_token, ret_changed);
@@ -285,7 +280,7 @@ static void set_final(struct record *record, const struct record_final *final, i
 
 void record_lengthen(struct record *record, int64_t ttl_us, int64_t tombstone_us, int64_t now)
 {
-    CHECK(is_final(record));
+    CHECK(record_is_final(record->status));
     record->kept = record->kept && now < record_body_until(record);
     record->expires_at = max64(record->expires_at, clock_after(now, ttl_us));
     record->gone_at = max64(record->gone_at, clock_after(record->expires_at, tombstone_us));
@@ -295,7 +290,7 @@ enum record_write record_finish(struct record *record, int64_t token,
                                 const struct record_final *final, int64_t now)
 {
     CHECK(final->status == RECORD_COMPLETE || final->status == RECORD_FAILED);
-    if (is_final(record) && record->token == token)
+    if (record_is_final(record->status) && record->token == token)
         return RECORD_ALREADY;
     if (is_stale(record, token, now))
         return RECORD_STALE;
@@ -307,7 +302,7 @@ enum record_write record_release(struct record *record, int64_t token, int64_t n
 {
     if (is_stale(record, token, now))
         return RECORD_STALE;
-    if (is_final(record) || record_is_released(record))
+    if (record_is_final(record->status) || record_is_released(record))
         return RECORD_ALREADY;
     /* Who probes knows of its probe alone: that it was not sent says nothing of the operation. */
     if (record->probing)
@@ -322,7 +317,7 @@ enum record_write record_release_settled(struct record *record, int64_t token, i
 {
     if (is_stale(record, token, world->now))
         return RECORD_STALE;
-    if (is_final(record) || (record_is_released(record) && !record->doubt))
+    if (record_is_final(record->status) || (record_is_released(record) && !record->doubt))
         return RECORD_ALREADY;
     int64_t lapsed_at = 0;
     enum record_lease lease = record_lease(record, world, &lapsed_at);
@@ -342,7 +337,7 @@ enum record_write record_release_settled(struct record *record, int64_t token, i
 
 enum record_write record_drop(struct record *record, int64_t token, int64_t now)
 {
-    if (record->doubt || is_stale(record, token, now) || is_final(record))
+    if (record->doubt || is_stale(record, token, now) || record_is_final(record->status))
         return record_release(record, token, now);
     CHECK(!record->probing);
     *record = (struct record){.status = RECORD_ABSENT};
@@ -354,7 +349,7 @@ enum record_write record_doubt(struct record *record, int64_t token, int64_t now
     if (is_stale(record, token, now))
         return RECORD_STALE;
     bool doubted = record->doubt && record_is_released(record);
-    if (is_final(record) || record->status == RECORD_UNKNOWN || doubted)
+    if (record_is_final(record->status) || record->status == RECORD_UNKNOWN || doubted)
         return RECORD_ALREADY;
     record->doubt = true;
     note_silence(record, now);
@@ -398,7 +393,7 @@ enum record_write record_resolve(struct record *record, int64_t token, int http_
 {
     if (is_stale(record, token, world->now))
         return RECORD_STALE;
-    if (is_final(record))
+    if (record_is_final(record->status))
         return RECORD_ALREADY;
     if (record_lease(record, world, NULL) == RECORD_LEASE_LIVE && !force)
         return RECORD_LIVE;
@@ -422,7 +417,7 @@ enum record_write record_forget(struct record *record, int64_t token, bool force
 {
     if (record_is_gone(record, world->now) || (token != 0 && record->token != token))
         return RECORD_STALE;
-    bool guarded = !is_final(record) && !force;
+    bool guarded = !record_is_final(record->status) && !force;
     if (guarded && record_lease(record, world, NULL) == RECORD_LEASE_LIVE)
         return RECORD_LIVE;
     if (guarded && token == 0)
@@ -461,11 +456,11 @@ void record_check(const struct record *record)
     CHECK(record->token > 0 && record->attempts > 0);
     CHECK(record->lease_until == 0 || record->status == RECORD_PENDING);
     CHECK(!record->probing || record->lease_until != 0);
-    CHECK(!is_final(record) || record->gone_at >= record->expires_at);
+    CHECK(!record_is_final(record->status) || record->gone_at >= record->expires_at);
     CHECK(record->status != RECORD_UNKNOWN || record->unknown != RECORD_UNKNOWN_RETRY);
     CHECK(record->status != RECORD_UNKNOWN || record->doubt);
     CHECK(!record->probing || record->doubt);
-    CHECK(!is_final(record) || !record->doubt);
+    CHECK(!record_is_final(record->status) || !record->doubt);
 }
 
 void record_note_cause(struct record *record, int cause)

@@ -264,6 +264,12 @@ void record_note_cause(struct record *record, int cause);
 /* Appends what a cause is called: "timeout", "status 500"; nothing for none. */
 void record_cause_write(int cause, struct buf *buf);
 
+/* Complete or failed. */
+static inline bool record_is_final(enum record_status status)
+{
+    return status == RECORD_COMPLETE || status == RECORD_FAILED;
+}
+
 /* The name of a status as stores and logs show it; of a verdict. */
 const char *record_status_name(enum record_status status);
 const char *record_verdict_name(enum record_verdict verdict);

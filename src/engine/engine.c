@@ -330,17 +330,12 @@ bool engine_wait(struct attempt *attempt, struct parker *parker, int64_t deadlin
     return true;
 }
 
-static bool is_final(const struct record *record)
-{
-    return record->status == RECORD_COMPLETE || record->status == RECORD_FAILED;
-}
-
 /* Whether the doubt left the record unknown, and this attempt at it. */
 static enum engine_written asked(struct attempt *attempt)
 {
     const struct record *record = &attempt->result.record;
     if (!record_is_asking(record, &attempt->begin))
-        return is_final(record) ? ENGINE_STALE : ENGINE_STORED;
+        return record_is_final(record->status) ? ENGINE_STALE : ENGINE_STORED;
     hold(attempt);
     return ENGINE_ASKS;
 }
@@ -352,7 +347,7 @@ static enum engine_written already(struct attempt *attempt)
     struct attempt_result *result = &attempt->result;
     const struct record *record = &result->record;
     if (op->kind != STORE_FINISH)
-        return is_final(record) ? ENGINE_STALE : ENGINE_STORED;
+        return record_is_final(record->status) ? ENGINE_STALE : ENGINE_STORED;
     bool same = record->http_status == op->http_status && record->kept == op->kept;
     if (same && op->kept)
         same = result->found && outcome_eq(result->found, op->outcome);

@@ -60,11 +60,6 @@ static void add_digest(struct buf *buf, const char *name, const struct digest *d
     add_word(buf, name, hex);
 }
 
-static bool is_final(const struct record *record)
-{
-    return record->status == RECORD_COMPLETE || record->status == RECORD_FAILED;
-}
-
 /* A text that may be empty: then it is null. */
 static void add_known(struct buf *buf, const char *name, struct slice text)
 {
@@ -77,7 +72,7 @@ static void add_known(struct buf *buf, const char *name, struct slice text)
 
 bool keys_origin(const struct keys_view *view, struct origin *ret_origin)
 {
-    return !is_final(view->record) && origin_read(view->row->origin, ret_origin);
+    return !record_is_final(view->record->status) && origin_read(view->row->origin, ret_origin);
 }
 
 struct slice keys_tenant_hash(const struct keys_view *view, char ret_hex[LOG_KEYED_SIZE])
@@ -136,10 +131,10 @@ static void add_row(struct buf *buf, const struct keys_view *view)
     add_time(buf, "started_at", record->started_at);
     add_time(buf, "completed_at", record->completed_at);
     add_time(buf, "expires_at", record->expires_at);
-    add_time(buf, "quiet_at", is_final(record) ? 0 : record->quiet_at);
+    add_time(buf, "quiet_at", record_is_final(record->status) ? 0 : record->quiet_at);
     add_digest(buf, "payload_hash", &record->payload_hash);
     json_add_name(buf, "http_code");
-    if (is_final(record))
+    if (record_is_final(record->status))
         buf_add_i64(buf, record->http_status);
     else
         buf_add_str(buf, "null");
@@ -189,10 +184,13 @@ static void add_rest(struct buf *buf, const struct keys_view *view)
     add_digest(buf, "target_hash", &record->target_hash);
     json_add_text(buf, "recipe", view->row->recipe);
     /* Rows of known outcomes do not hold their policy any more. */
-    add_word(buf, "unknown", is_final(record) ? NULL : keys_policy_name(record->unknown));
+    add_word(buf, "unknown",
+             record_is_final(record->status) ? NULL : keys_policy_name(record->unknown));
     json_add_i64(buf, "settle_ms", record->settle_us / CLOCK_US_PER_MS);
     json_add_i64(buf, "quiet_in_ms",
-                 is_final(record) ? 0 : keys_left(view->now, record->quiet_at) / CLOCK_US_PER_MS);
+                 record_is_final(record->status)
+                     ? 0
+                     : keys_left(view->now, record->quiet_at) / CLOCK_US_PER_MS);
     json_add_bool(buf, "probing", record->probing);
     json_add_bool(buf, "kept", record->kept);
     add_time(buf, "gone_at", record->gone_at);

@@ -167,7 +167,7 @@ static enum backend_status store_write(struct apply *apply, struct store_op *op,
     apply_use_token(apply, record->token);
     if (record->status == RECORD_ABSENT)
         return end_life(apply, op, row);
-    bool is_final = record->status == RECORD_COMPLETE || record->status == RECORD_FAILED;
+    bool is_final = record_is_final(record->status);
     /* Else the row would outlive its key, and nothing would lead to it. */
     CHECK(row->once.len > 0 || record->once_until == 0);
     struct outcome *outcome = is_final && record->kept ? op->outcome : NULL;
@@ -238,7 +238,7 @@ static enum backend_status apply_look(struct apply *apply, struct store_op *op)
         row.record.status = RECORD_ABSENT;
     apply_report(apply, op, &row);
     op->status = STORE_DONE;
-    bool is_final = row.record.status == RECORD_COMPLETE || row.record.status == RECORD_FAILED;
+    bool is_final = record_is_final(row.record.status);
     if (is_final && row.record.kept && apply->world.now < row.record.expires_at)
         return apply_read_outcome(apply, op, &row);
     return BACKEND_OK;

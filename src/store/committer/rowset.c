@@ -128,15 +128,15 @@ static size_t names_of(const struct store_op *op, struct brought *ret_names)
     CHECK(op->n_former <= STORE_FORMER_MAX &&
           (!op->once || op->once->n_former <= STORE_FORMER_MAX));
     for (size_t i = 0; i < op->n_former; i++)
-        ret_names[n++].hash = &op->former[i];
+        ret_names[n++] = (struct brought){.hash = &op->former[i]};
     const struct store_once *once = op->once;
     if (!once)
         return n;
     ret_names[n++] = (struct brought){.hash = &once->hash, .is_once = true};
-    ret_names[n++].hash = &once->as_key;
+    ret_names[n++] = (struct brought){.hash = &once->as_key};
     for (size_t i = 0; i < once->n_former; i++) {
         ret_names[n++] = (struct brought){.hash = &once->former[i], .is_once = true};
-        ret_names[n++].hash = &once->former_as_key[i];
+        ret_names[n++] = (struct brought){.hash = &once->former_as_key[i]};
     }
     return n;
 }
@@ -158,7 +158,7 @@ static void want(struct rowset *set, const struct brought *brought)
 
 bool rowset_want(struct rowset *set, const struct store_op *op)
 {
-    struct brought names[NAMES_MOST] = {0};
+    struct brought names[NAMES_MOST];
     size_t n = names_of(op, names);
     if (set->n_names + n > ROWSET_NAMES_MAX)
         return false;
@@ -170,7 +170,7 @@ bool rowset_want(struct rowset *set, const struct store_op *op)
 /* A row that was not asked for is not known to be none. */
 bool rowset_knows(const struct rowset *set, const struct store_op *op)
 {
-    struct brought names[NAMES_MOST] = {0};
+    struct brought names[NAMES_MOST];
     size_t n = names_of(op, names);
     for (size_t i = 0; i < n; i++) {
         uint16_t slot = *place(set, names[i].hash);
@@ -303,7 +303,7 @@ static struct rowset_note *add_note(struct rowset *set)
 /* A name under which it found nothing may have been taken meanwhile, where load takes no lock. */
 static bool add_seen(struct rowset *set, const struct store_op *op)
 {
-    struct brought names[NAMES_MOST] = {0};
+    struct brought names[NAMES_MOST];
     size_t n = names_of(op, names);
     bool ok = true;
     for (size_t i = 0; i < n && n > 1 && ok; i++) {
@@ -328,9 +328,10 @@ static void show(struct rowset *set, struct rowset_name *name, struct rowset_row
                  struct store_row *ret_row)
 {
     (void)join(set, &name->group, false);
-    *ret_row = (struct store_row){.record.status = RECORD_ABSENT};
-    if (!row || row->row->record.status == RECORD_ABSENT)
+    if (!row || row->row->record.status == RECORD_ABSENT) {
+        *ret_row = (struct store_row){.record.status = RECORD_ABSENT};
         return;
+    }
     (void)join(set, &row->group, false);
     *ret_row = *row->row;
     const struct backend_bound *bound = row == name->row ? name->bound : NULL;
@@ -367,16 +368,11 @@ struct outcome *rowset_answer(struct rowset *set, const struct store_row *row)
     return found->answer ? found->answer : found->outcome;
 }
 
-static bool is_final(enum record_status status)
-{
-    return status == RECORD_COMPLETE || status == RECORD_FAILED;
-}
-
 bool rowset_has_finished(struct rowset *set, const struct store_row *row)
 {
     const struct rowset_row *found = find_row(set, row->id);
     CHECK(found);
-    return is_final(found->row->record.status) && !is_final(found->before);
+    return record_is_final(found->row->record.status) && !record_is_final(found->before);
 }
 
 void rowset_note_answer(struct rowset *set, const struct store_row *row, struct outcome *outcome)

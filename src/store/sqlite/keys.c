@@ -249,7 +249,7 @@ static enum backend_status refuse_entry(struct sqlite_backend *sqlite, const str
                                         const struct key_run_entry *entry)
 {
     enum record_status status = row->record.status;
-    bool is_final = status == RECORD_COMPLETE || status == RECORD_FAILED;
+    bool is_final = record_is_final(status);
     snprintf(sqlite->backend.problem, sizeof sqlite->backend.problem,
              "%s: records %lld and %lld have one key: it may have run twice; report this; to go on "
              "without the first, stop pawl and DELETE FROM %s WHERE id=%lld",

@@ -131,7 +131,7 @@ static bool read_final(struct columns *columns, struct store_row *row)
         SQLITE_FINAL_ONCE(READ)
     }
     enum record_status status = row->record.status;
-    return columns->ok && (status == RECORD_COMPLETE || status == RECORD_FAILED);
+    return columns->ok && record_is_final(status);
 }
 
 /* ---- one row ---- */
@@ -166,11 +166,6 @@ enum backend_status sqlite_find_row(struct sqlite_backend *sqlite, int64_t id, s
     if (status != BACKEND_OK || ret_row->record.status != RECORD_ABSENT)
         return status;
     return find_in(sqlite, SQL_OUTCOME_FIND, texts, ret_row);
-}
-
-static bool is_final(enum record_status status)
-{
-    return status == RECORD_COMPLETE || status == RECORD_FAILED;
 }
 
 static bool is_of(const struct store_row *row, const struct digest *key)
@@ -215,7 +210,7 @@ static enum backend_status try_hint(struct sqlite_backend *sqlite, struct backen
     if (status != BACKEND_OK || !is_of(row, &name->hash))
         return status;
     name->hinted = row;
-    name->row = is_final(row->record.status) ? NULL : row;
+    name->row = record_is_final(row->record.status) ? NULL : row;
     return BACKEND_OK;
 }
 
@@ -372,9 +367,9 @@ static enum backend_status save_row(struct sqlite_backend *sqlite,
     enum backend_status status = name_row(sqlite, change);
     if (status != BACKEND_OK)
         return status;
-    if (is_final(change->before))
+    if (record_is_final(change->before))
         return lengthen_final(sqlite, row);
-    bool finished = is_final(row->record.status);
+    bool finished = record_is_final(row->record.status);
     if (change->before == RECORD_ABSENT)
         return finished ? insert_final(sqlite, row, change->outcome) : insert_pending(sqlite, row);
     if (!finished && change->holds)
