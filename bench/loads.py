@@ -82,6 +82,7 @@ class Generator:
     def measure(self, server: Server, upstream: Server, load: Load, repeats_too: bool) -> dict:
         """CPU is that of all threads of the server, in microseconds a request. `repeats_too`: it
         sends on what it has sent before."""
+        os.sync()  # what the load before has written is not to be paid for in this one
         count, ticks, threads = upstream_count(upstream), server.ticks(), server.threads()
         figures = self.send(server.port, load)
         spent, after = server.ticks() - ticks, server.threads()

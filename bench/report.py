@@ -10,7 +10,8 @@ from loads import CONNECTIONS
 
 Loads = dict[str, list[dict]]
 FIRST, REPLAY, DISK, BIG = "pawl first", "pawl replay", "pawl replay, disk", "pawl first, big"
-HALF, NGINX_HALF = "pawl first, half", "nginx, that rate"
+MIX, HALF, NGINX_HALF = "pawl mix", "pawl first, half", "nginx, that rate"
+BESIDE = " (beside)"  # behind the name of a row: pawl of another version
 FIGURES = ("cpu_us", "per_s", "p50_us", "p99_us", "peak_mib")
 
 
@@ -43,8 +44,8 @@ def rows_of(loads: Loads) -> dict[str, dict]:
         row["cpu_least"] = min(load["cpu_us"] for load in of)
         row["cpu_most"] = max(load["cpu_us"] for load in of)
         row["peak_mib"] = max(load["peak_mib"] for load in of)
-        row["to_nginx"] = ratio(loads, name, NGINX_HALF if name in (HALF, NGINX_HALF) else "nginx",
-                                "cpu_us")
+        at_half = name.removesuffix(BESIDE) in (HALF, NGINX_HALF)
+        row["to_nginx"] = ratio(loads, name, NGINX_HALF if at_half else "nginx", "cpu_us")
         rows[name] = row
     return rows
 
@@ -53,7 +54,7 @@ def aims_of(loads: Loads, pairs: list[dict]) -> list[Aim]:
     rows = rows_of(loads)
     first = ratio(loads, FIRST, "nginx", "cpu_us")
     memory = max(rows[name]["peak_mib"] for name in rows
-                 if name.startswith("pawl") and name != BIG)
+                 if name.startswith("pawl") and name != BIG and not name.endswith(BESIDE))
     at_64 = next(pair["pairs_per_s"] for pair in pairs if pair["in_flight"] == CONNECTIONS)
     aims = [
         Aim("first attempt, CPU, times nginx's", first, 3),
@@ -111,6 +112,28 @@ def store_text(pairs: list[dict]) -> list[str]:
         finish = f"{pair['finish_p50_us'] / 1e3:.2f}/{pair['finish_p99_us'] / 1e3:.2f}"
         lines.append(f"{pair['in_flight']:>12} {pair['pairs_per_s']:>9.0f} "
                      f"{pair['cpu_us_per_pair']:>12.1f} {begin:>17} {finish:>18}")
+    return lines
+
+
+def beside_text(loads: Loads, pairs: list[dict], beside: list[dict]) -> list[str]:
+    """CPU and rate of this version as shares of the other's: the mean over all rounds, as who came
+    first in a round has an advantage, and half of the rounds each had it."""
+    def share(name: str, figure: str) -> float:
+        return statistics.geometric_mean(
+            load[figure] / other[figure]
+            for load, other in zip(loads[name], loads[name + BESIDE]))
+
+    lines = [f"{'beside the other version':<27} {'CPU us':>14} {'share':>8} {'requests/s':>11}"]
+    for name in (name for name in loads if name + BESIDE in loads):
+        cpu = [statistics.median(load["cpu_us"] for load in loads[each])
+               for each in (name, name + BESIDE)]
+        lines.append(f"{name:<27} {cpu[0]:>6.1f} : {cpu[1]:<5.1f} {share(name, 'cpu_us'):>8.3f} "
+                     f"{share(name, 'per_s'):>11.3f}")
+    for pair, other in zip(pairs, beside):
+        name = f"store, {pair['in_flight']} in flight"
+        cpu = [each["cpu_us_per_pair"] for each in (pair, other)]
+        lines.append(f"{name:<27} {cpu[0]:>6.1f} : {cpu[1]:<5.1f} {cpu[0] / cpu[1]:>8.3f} "
+                     f"{pair['pairs_per_s'] / other['pairs_per_s']:>11.3f}")
     return lines
 
 

@@ -16,7 +16,7 @@ from typing import Iterator
 ROOT = Path(__file__).resolve().parent.parent
 BENCH = ROOT / "bench"
 PEERS = ROOT / "build" / "peers"
-NAMES = ["upstream", "nginx", "haproxy", "pawl", "pawl_big", "redis", "plain",
+NAMES = ["upstream", "nginx", "haproxy", "pawl", "pawl_beside", "pawl_big", "redis", "plain",
          "express_idempotency", "node_idempotency"]
 
 
@@ -106,8 +106,9 @@ class Stage:
     """All that runs beside each other, and where it does. A pawl that the rounds start anew is one
     of the same port, with other words in its config."""
 
-    def __init__(self, place: Path, build: Path, big: Path | None, peers: bool):
-        self.place, self.build, self.big = place, build, big
+    def __init__(self, place: Path, build: Path, big: Path | None, beside: Path | None,
+                 peers: bool):
+        self.place, self.build, self.big, self.beside = place, build, big, beside
         self.ports = free_ports(NAMES)
         self.servers: dict[str, Server] = {}
         self.stack = contextlib.ExitStack()
@@ -148,9 +149,14 @@ class Stage:
             self.start(name, ["nginx", "-p", self.place, "-c", self.place / f"{name}.conf",
                               "-e", f"{name}.log"])
         self.start("haproxy", ["haproxy", "-db", "-f", self.place / "haproxy.cfg"])
-        self.start("pawl", self.pawl("pawl", self.place / "pawl.db", "32MiB"))
+        self.stores = {"pawl": (self.build, self.place / "pawl.db")}
+        if self.beside:
+            self.stores["pawl_beside"] = (self.beside, self.place / "beside.db")
+        for name in self.stores:
+            self.start(name, self.pawl(name, "32MiB"))
         if self.big:
-            self.start("pawl_big", self.pawl("pawl_big", self.big, "32MiB"))
+            self.stores["pawl_big"] = (self.build, self.big)
+            self.start("pawl_big", self.pawl("pawl_big", "32MiB"))
 
     def start_peers(self) -> None:
         redis = self.start("redis", ["redis-server", self.place / "redis.conf"])
@@ -160,12 +166,13 @@ class Stage:
             words += [redis.port] if beside else []
             self.start(kind, ["node", BENCH / "peers/server.js", *map(str, words)], beside)
 
-    def pawl(self, name: str, store: Path, cache: str) -> list:
+    def pawl(self, name: str, cache: str) -> list:
+        build, store = self.stores[name]
         config = f"{name}-cache-{cache}.yaml"
         self.write(BENCH / "pawl.yaml.in", config,
                    {"port": self.ports[name], "upstream": self.ports["upstream"], "store": store,
                     "cache": cache})
-        return [self.build / "pawl", "serve", "-c", self.place / config]
+        return [build / "pawl", "serve", "-c", self.place / config]
 
     @contextlib.contextmanager
     def without_cache(self) -> Iterator[None]:
@@ -177,6 +184,6 @@ class Stage:
             self.restart("32MiB")
 
     def restart(self, cache: str) -> None:
-        self.servers["pawl"].end()
-        command = self.pawl("pawl", self.place / "pawl.db", cache)
-        self.servers["pawl"] = Server("pawl", command, self.ports["pawl"], self.place)
+        for name in ("pawl", "pawl_beside") if self.beside else ("pawl",):
+            self.servers[name].end()
+            self.servers[name] = Server(name, self.pawl(name, cache), self.ports[name], self.place)
