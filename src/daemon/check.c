@@ -66,33 +66,31 @@ static bool is_known(const struct rule_set *rules, struct slice name)
 }
 
 /* Runs on the committer's thread, for a batch perhaps twice. */
-static void note_name(void *argument, const struct store_row *row, enum record_lease lease)
+static bool note_name(void *argument, const struct store_row *row, enum record_lease lease)
 {
     struct lost *lost = argument;
     (void)lease;
     for (size_t i = 0; i < lost->n; i++)
         if (slice_eq(slice_make(lost->names[i], lost->lens[i]), row->rule))
-            return;
-    if (lost->n == LOST_MAX || row->rule.len > NAME_MAX_BYTES || is_known(lost->rules, row->rule))
-        return;
+            return true;
+    if (row->rule.len > NAME_MAX_BYTES || is_known(lost->rules, row->rule))
+        return true;
     memcpy(lost->names[lost->n], row->rule.at, row->rule.len);
     lost->lens[lost->n++] = row->rule.len;
+    return lost->n < LOST_MAX;
 }
 
-/* The id of the last row; negative: the store did not answer. */
-static int64_t look_at(struct store *store, struct lost *lost, int64_t after)
+/* Whether there is more, at the other end. */
+static bool look_at(struct store *store, struct lost *lost, bool newest)
 {
-    struct store_list list = {.after = after,
-                              .up_to = after + LOOKED_AT,
-                              .limit = LOOKED_AT,
-                              .each = note_name,
-                              .argument = lost};
-    int64_t last = -1;
+    struct store_list list = {
+        .most = LOOKED_AT, .newest = newest, .each = note_name, .argument = lost};
+    int64_t seen = 0;
     struct thread_parker own;
     thread_parker_init(&own);
-    (void)keys_scan(store, &list, &own.parker, &last);
+    (void)keys_scan(store, &list, &own.parker, &seen);
     thread_parker_fini(&own);
-    return last;
+    return seen != 0 && lost->n < LOST_MAX;
 }
 
 static void tell_lost(const struct lost *lost, void (*tell)(void *, struct slice), void *argument)
@@ -116,9 +114,8 @@ void check_rules_known(struct store *store, const struct config *config,
     struct lost lost = {.rules = config->rules};
     if (warning_is_allowed(config->allowed, WARNING_RULE_RENAMED))
         return;
-    int64_t last = look_at(store, &lost, 0);
-    if (last > LOOKED_AT)
-        (void)look_at(store, &lost, last - LOOKED_AT);
+    if (look_at(store, &lost, false))
+        (void)look_at(store, &lost, true);
     tell_lost(&lost, tell, argument);
 }
 

@@ -78,9 +78,9 @@ void keys_found_cut(struct keys_found *found, size_t n);
 enum store_status keys_list(struct store *store, const struct keys_wanted *wanted,
                             struct parker *parker, struct keys_found *ret_found);
 
-/* One look: what `list` asks for, and in `*ret_last` the last row id there is. */
+/* One look: what `list` asks for; `*ret_seen`: up to which row id, 0: to the end. */
 enum store_status keys_scan(struct store *store, const struct store_list *list,
-                            struct parker *parker, int64_t *ret_last);
+                            struct parker *parker, int64_t *ret_seen);
 
 /* The same of the acts of operators. */
 enum store_status keys_audits(struct store *store, const struct store_audit_list *list,

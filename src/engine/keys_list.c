@@ -79,19 +79,18 @@ static bool is_wanted(const struct keys_found *found, const struct store_row *ro
 /* ---- listing ---- */
 
 /* Runs on the committer's thread inside its transaction, so it only picks and copies. */
-static void add_row(void *argument, const struct store_row *row, enum record_lease lease)
+static bool add_row(void *argument, const struct store_row *row, enum record_lease lease)
 {
     struct keys_found *found = argument;
     /* Ids ascend: one that does not belongs to a batch that is applied again from its start. */
     if (found->last && row->id <= found->last->store.id)
         drop_slice(found);
-    if (found->n == found->wanted->limit || !is_wanted(found, row, lease))
-        return;
+    if (!is_wanted(found, row, lease))
+        return true;
     struct keys_row *copy = arena_alloc(&found->arena, sizeof *copy);
-    if (!copy) {
-        found->no_memory = true;
-        return;
-    }
+    found->no_memory |= !copy;
+    if (!copy)
+        return false;
     *copy = (struct keys_row){.store = *row, .lease = lease};
     copy->store.tenant = keep(found, row->tenant);
     copy->store.rule = keep(found, row->rule);
@@ -106,7 +105,7 @@ static void add_row(void *argument, const struct store_row *row, enum record_lea
     else
         found->first = copy;
     found->last = copy;
-    found->n++;
+    return ++found->n < found->wanted->limit;
 }
 
 static enum store_status run(struct store *store, struct store_op *op, struct parker *parker)
@@ -116,12 +115,12 @@ static enum store_status run(struct store *store, struct store_op *op, struct pa
 }
 
 enum store_status keys_scan(struct store *store, const struct store_list *list,
-                            struct parker *parker, int64_t *ret_last)
+                            struct parker *parker, int64_t *ret_seen)
 {
     struct store_op op = {.kind = STORE_LIST, .list = list};
     enum store_status status = run(store, &op, parker);
     if (status == STORE_DONE)
-        *ret_last = op.row;
+        *ret_seen = op.row;
     return status;
 }
 
@@ -176,20 +175,9 @@ static struct store_list make_list(struct keys_found *found)
                                .once = loose ? slice_of(NULL) : wanted->once,
                                .status = statuses[wanted->status],
                                .lapsed_only = wanted->lapsed,
+                               .most = loose ? LOOSE_ROWS : SLICE_ROWS,
                                .each = add_row,
                                .argument = found};
-}
-
-/* The ids from `after`, which may come from outside, up to those that one slice looks at. How many
- * rows fit is said only where the store picks them all: else it would stop at ones that do not. */
-static void set_slice(const struct keys_found *found, int64_t after, struct store_list *list)
-{
-    bool picks = found->digest_key || found->wanted->status == KEYS_PENDING ||
-                 found->wanted->status == KEYS_RELEASED || found->wanted->doubted_before > 0;
-    int64_t rows = found->digest_key ? LOOSE_ROWS : SLICE_ROWS;
-    list->after = after;
-    list->up_to = after < INT64_MAX - rows ? after + rows : INT64_MAX;
-    list->limit = picks ? (size_t)rows : found->wanted->limit - found->n;
 }
 
 static enum store_status list_slices(struct store *store, struct keys_found *found,
@@ -197,22 +185,14 @@ static enum store_status list_slices(struct store *store, struct keys_found *fou
 {
     const struct keys_wanted *wanted = found->wanted;
     struct store_list list = make_list(found);
-    int64_t last = INT64_MAX;
     size_t scans = 0;
-    list.up_to = wanted->after;
-    while (list.up_to < last && found->n < wanted->limit &&
-           (wanted->scans == 0 || scans++ < wanted->scans)) {
-        found->after = list.up_to;
-        set_slice(found, list.up_to, &list);
-        enum store_status status = keys_scan(store, &list, parker, &last);
+    found->next = wanted->after;
+    do {
+        found->after = list.after = found->next;
+        enum store_status status = keys_scan(store, &list, parker, &found->next);
         if (status != STORE_DONE)
             return status;
-    }
-    found->next = 0;
-    if (found->last && found->n == wanted->limit)
-        found->next = found->last->store.id;
-    else if (list.up_to < last)
-        found->next = list.up_to;
+    } while (found->next != 0 && found->n < wanted->limit && ++scans != wanted->scans);
     return STORE_DONE;
 }
 
@@ -221,11 +201,10 @@ static enum store_status list_named(struct store *store, struct keys_found *foun
                                     struct parker *parker, int64_t id)
 {
     struct store_list list = make_list(found);
-    int64_t last;
+    int64_t seen;
     found->after = list.after = id - 1;
-    list.up_to = id;
-    list.limit = 1;
-    return keys_scan(store, &list, parker, &last);
+    list.most = 1;
+    return keys_scan(store, &list, parker, &seen);
 }
 
 static bool may_be_hash(struct slice tenant)

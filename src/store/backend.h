@@ -152,9 +152,10 @@ struct backend_ops {
     enum backend_status (*outcome)(struct backend *backend, const struct store_row *row,
                                    uint64_t most, struct outcome **ret_outcome, uint64_t *ret_size);
 
-    /* Calls `each` for rows that match, oldest first. Looks at no clock but `now`. */
+    /* Calls `each` for rows that match, oldest first. Looks at no clock but `now`. `*ret_seen`: up
+     * to which id it looked; 0: to the end. */
     enum backend_status (*list)(struct backend *backend, const struct store_list *list,
-                                const struct record_world *world);
+                                const struct record_world *world, int64_t *ret_seen);
 
     enum backend_status (*list_audits)(struct backend *backend,
                                        const struct store_audit_list *list);

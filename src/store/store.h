@@ -127,19 +127,21 @@ struct store_row {
     struct record record;
 };
 
-/* A batch holds the store against all other processes, so a long list is asked for in slices of row
- * ids: op.row is the last id there is. A batch that is tried again calls `each` anew. */
+/* A batch holds the store against all other processes, so a long list is asked for in slices:
+ * op.row says up to which id it looked, 0: to the end. A batch that is tried again calls `each`
+ * anew. */
 struct store_list {
     int64_t after;       /* row ids above this one */
-    int64_t up_to;       /* and not above this one; 0: all */
+    size_t most;         /* rows to look at, shown or not */
+    bool newest;         /* the last so many instead, in any order; op.row says nothing */
     struct slice tenant; /* `.at` NULL: any */
     struct slice rule;
     struct slice key; /* the record's, or one bound to it */
     struct slice once;
     enum record_status status; /* RECORD_ABSENT: any */
     bool lapsed_only;
-    size_t limit;
-    void (*each)(void *argument, const struct store_row *row, enum record_lease lease);
+    /* Shown a row. False: look no further. */
+    bool (*each)(void *argument, const struct store_row *row, enum record_lease lease);
     void *argument;
 };
 
@@ -256,7 +258,7 @@ struct store_op {
     enum record_lease lease;     /* of that record, now */
     int64_t lease_left_us;       /* of a live lease */
     int64_t store_now;           /* when it was decided */
-    int64_t row;                 /* row id; 0: none; list: the last one there is */
+    int64_t row;                 /* row id; 0: none; list: see struct store_list */
     int64_t forgets;             /* store_forgets when it was decided */
     int64_t decided_at;          /* boot time, not after the decision */
     struct outcome *found;       /* replay, look: a reference of the caller's; NULL: none. Who tells

@@ -197,18 +197,19 @@ struct record look(struct bed *bed, uint64_t key)
     return op.record;
 }
 
-static void tally(void *argument, const struct store_row *row, enum record_lease lease)
+static bool tally(void *argument, const struct store_row *row, enum record_lease lease)
 {
     (void)lease;
     int64_t *by_status = argument;
     by_status[record_is_released(&row->record) ? RECORD_ABSENT : row->record.status]++;
+    return true;
 }
 
 /* Records that expired are counted until they are swept: use it where none has. */
 size_t check_counts(struct bed *bed)
 {
     int64_t n[RECORD_UNKNOWN + 1] = {0};
-    struct store_list list = {.limit = SIZE_MAX, .each = tally, .argument = n};
+    struct store_list list = {.most = SIZE_MAX, .each = tally, .argument = n};
     struct store_op op = {.kind = STORE_LIST, .list = &list};
     run(bed, &op);
     assert_int_equal(op.status, STORE_DONE);

@@ -249,14 +249,15 @@ static void an_operator_needs_force_on_a_live_lease(void **state)
 /* ---- looking ---- */
 
 struct listed {
-    int64_t end; /* the last row id there is */
+    uint64_t most; /* to be shown; 0: all */
     uint64_t n;
+    int64_t seen; /* up to which row id it looked; 0: to the end */
     int64_t last;
     struct store_row row;
     char text[32];
 };
 
-static void note(void *argument, const struct store_row *row, enum record_lease lease)
+static bool note(void *argument, const struct store_row *row, enum record_lease lease)
 {
     (void)lease;
     struct listed *listed = argument;
@@ -266,40 +267,50 @@ static void note(void *argument, const struct store_row *row, enum record_lease 
     listed->row = *row;
     snprintf(listed->text, sizeof listed->text, "%.*s/%.*s/%.*s", SLICE_ARG(row->tenant),
              SLICE_ARG(row->rule), SLICE_ARG(row->key));
+    return listed->n != listed->most;
 }
 
-static struct listed list(struct bed *bed, struct store_list filter)
+static struct listed list_some(struct bed *bed, struct store_list filter, uint64_t most)
 {
-    struct listed listed = {0};
-    if (filter.limit == 0)
-        filter.limit = SIZE_MAX;
+    struct listed listed = {.most = most};
+    if (filter.most == 0)
+        filter.most = SIZE_MAX;
     filter.each = note;
     filter.argument = &listed;
     struct store_op op = {.kind = STORE_LIST, .list = &filter};
     run(bed, &op);
     assert_int_equal(op.status, STORE_DONE);
-    listed.end = op.row;
+    listed.seen = op.row;
     return listed;
 }
 
-static void a_list_shows_what_matches_oldest_first(void **state)
+static struct listed list(struct bed *bed, struct store_list filter)
 {
-    struct bed *bed = *state;
-    for (uint64_t i = 0; i < 12; i++) {
+    return list_some(bed, filter, 0);
+}
+
+#define LISTED 12
+
+static void begin_some(struct bed *bed, int64_t *ret_ids)
+{
+    for (uint64_t i = 0; i < LISTED; i++) {
         struct store_op op = begin_on(i);
         op.tenant = i % 2 ? SLICE("odd") : SLICE("even");
         op.rule = i % 3 ? SLICE("some") : SLICE("third");
         op.key = i == 6 ? SLICE("six") : SLICE("any");
         run(bed, &op);
+        ret_ids[i] = op.row;
         if (i < 4)
             finish(bed, i, op.record.token, "");
     }
-    assert_int_equal(list(bed, (struct store_list){0}).n, 12);
-    assert_int_equal(list(bed, (struct store_list){.limit = 5}).n, 5);
-    struct listed slice = list(bed, (struct store_list){.after = 3, .up_to = 7});
-    assert_int_equal(slice.n, 4);
-    assert_int_equal(slice.last, 7);
-    assert_int_equal(slice.end, 12);
+}
+
+static void a_list_shows_what_matches_oldest_first(void **state)
+{
+    struct bed *bed = *state;
+    int64_t ids[LISTED];
+    begin_some(bed, ids);
+    assert_int_equal(list(bed, (struct store_list){0}).n, LISTED);
     assert_int_equal(list(bed, (struct store_list){.tenant = SLICE("odd")}).n, 6);
     assert_int_equal(list(bed, (struct store_list){.status = RECORD_COMPLETE}).n, 4);
     assert_int_equal(list(bed, (struct store_list){.lapsed_only = true}).n, 0);
@@ -309,6 +320,58 @@ static void a_list_shows_what_matches_oldest_first(void **state)
     struct digest key = key_of(6);
     assert_true(digest_eq(&six.row.key_hash, &key));
     assert_int_equal(list(bed, (struct store_list){.tenant = SLICE("")}).n, 0);
+}
+
+static void a_list_looks_at_so_many_rows_and_says_up_to_which(void **state)
+{
+    struct bed *bed = *state;
+    int64_t ids[LISTED];
+    begin_some(bed, ids);
+    struct store_list wanted = {.after = ids[1], .most = 4};
+    struct listed slice = list(bed, wanted);
+    assert_int_equal(slice.n, 4);
+    assert_int_equal(slice.seen, ids[5]);
+    wanted.rule = SLICE("third");
+    slice = list(bed, wanted);
+    assert_int_equal(slice.last, ids[3]);
+    assert_int_equal(slice.seen, ids[5]);
+    wanted.tenant = SLICE("");
+    slice = list(bed, wanted);
+    assert_int_equal(slice.n, 0);
+    assert_int_equal(slice.seen, ids[5]);
+    wanted = (struct store_list){.after = ids[9], .most = 4};
+    slice = list(bed, wanted);
+    assert_int_equal(slice.n, 2);
+    assert_int_equal(slice.seen, 0);
+}
+
+static void a_list_looks_no_further_than_it_is_told(void **state)
+{
+    struct bed *bed = *state;
+    int64_t ids[LISTED];
+    begin_some(bed, ids);
+    struct listed some = list_some(bed, (struct store_list){0}, 5);
+    assert_int_equal(some.n, 5);
+    assert_int_equal(some.last, ids[4]);
+    assert_int_equal(some.seen, ids[4]);
+}
+
+static bool add_id(void *argument, const struct store_row *row, enum record_lease lease)
+{
+    (void)lease;
+    *(int64_t *)argument += row->id;
+    return true;
+}
+
+static void a_list_of_the_newest_shows_the_last_rows(void **state)
+{
+    struct bed *bed = *state;
+    int64_t ids[LISTED], sum = 0;
+    begin_some(bed, ids);
+    struct store_list newest = {.most = 3, .newest = true, .each = add_id, .argument = &sum};
+    struct store_op op = {.kind = STORE_LIST, .list = &newest};
+    run(bed, &op);
+    assert_int_equal(sum, ids[9] + ids[10] + ids[11]);
 }
 
 static void a_look_reads_the_record_and_its_answer_and_changes_nothing(void **state)
@@ -325,17 +388,18 @@ static void a_look_reads_the_record_and_its_answer_and_changes_nothing(void **st
     outcome_unref(op.found);
 }
 
-static void note_origin(void *argument, const struct store_row *row, enum record_lease lease)
+static bool note_origin(void *argument, const struct store_row *row, enum record_lease lease)
 {
     struct listed *listed = argument;
     (void)lease;
     snprintf(listed->text, sizeof listed->text, "%.*s %d", SLICE_ARG(row->origin),
              row->record.cause);
+    return true;
 }
 
 static const char *origin_of(struct bed *bed, struct listed *listed)
 {
-    struct store_list wanted = {.limit = 1, .each = note_origin, .argument = listed};
+    struct store_list wanted = {.most = 1, .each = note_origin, .argument = listed};
     struct store_op op = {.kind = STORE_LIST, .list = &wanted};
     run(bed, &op);
     return listed->text;
@@ -400,6 +464,9 @@ int main(void)
         BED_TEST(forget_makes_the_old_token_stale_and_moves_the_caches_epoch),
         BED_TEST(an_operator_needs_force_on_a_live_lease),
         BED_TEST(a_list_shows_what_matches_oldest_first),
+        BED_TEST(a_list_looks_at_so_many_rows_and_says_up_to_which),
+        BED_TEST(a_list_looks_no_further_than_it_is_told),
+        BED_TEST(a_list_of_the_newest_shows_the_last_rows),
         BED_TEST(a_claim_tells_which_request_made_it_last_and_why_its_outcome_is_in_doubt),
         BED_TEST(a_look_reads_the_record_and_its_answer_and_changes_nothing),
     };

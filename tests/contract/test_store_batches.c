@@ -74,10 +74,11 @@ static void a_record_resolved_with_a_status_alone_is_replayed_in_its_batch(void 
     drop(&ops[1]);
 }
 
-static void note_row(void *argument, const struct store_row *row, enum record_lease lease)
+static bool note_row(void *argument, const struct store_row *row, enum record_lease lease)
 {
     (void)lease;
     *(int64_t *)argument = row->id;
+    return true;
 }
 
 /* Else the next page would begin behind a row that was on none. */
@@ -85,11 +86,11 @@ static void a_list_says_that_it_looked_no_further_than_it_did(void **state)
 {
     struct bed *bed = *state;
     int64_t seen = 0;
-    struct store_list list = {.limit = SIZE_MAX, .each = note_row, .argument = &seen};
+    struct store_list list = {.most = 1, .each = note_row, .argument = &seen};
     proceed(bed, 1);
     struct store_op ops[] = {begin_on(2), {.kind = STORE_LIST, .list = &list}};
     in_one_batch(bed, ops, 2);
-    assert_int_equal(ops[1].row, seen);
+    assert_in_range(ops[1].row, 0, seen);
     assert_true(seen < ops[0].row);
 }
 

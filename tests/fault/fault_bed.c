@@ -281,17 +281,18 @@ static void check_whole(const struct fault_bed *bed)
     sqlite3_close(db);
 }
 
-static void tally(void *argument, const struct store_row *row, enum record_lease lease)
+static bool tally(void *argument, const struct store_row *row, enum record_lease lease)
 {
     (void)lease;
     int64_t *by_status = argument;
     by_status[record_is_released(&row->record) ? RECORD_ABSENT : row->record.status]++;
+    return true;
 }
 
 static void check_counts(struct fault_bed *bed)
 {
     int64_t n[RECORD_UNKNOWN + 1] = {0};
-    struct store_list list = {.limit = SIZE_MAX, .each = tally, .argument = n};
+    struct store_list list = {.most = SIZE_MAX, .each = tally, .argument = n};
     struct store_op op = {.kind = STORE_LIST, .list = &list};
     pass_time(bed, 5 * SECOND); /* what expired is counted until it was swept */
     fault_bed_run(bed, &op);

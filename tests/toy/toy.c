@@ -226,23 +226,28 @@ static bool is_listed(const struct table *table, const struct row *row,
     for (const struct row *other = table->rows; other && !by_key; other = other->next)
         by_key = other->bound.holder == row->id && slice_eq(other->bound.key, list->key);
     return by_key && passes(list->tenant, store->tenant) && passes(list->rule, store->rule) &&
-           passes(list->once, store->once) && (list->up_to == 0 || row->id <= list->up_to) &&
+           passes(list->once, store->once) &&
            (list->status == RECORD_ABSENT || list->status == store->record.status);
 }
 
 static enum backend_status toy_list(struct backend *backend, const struct store_list *list,
-                                    const struct record_world *world)
+                                    const struct record_world *world, int64_t *ret_seen)
 {
     struct table *table = lock(backend);
-    struct row *row = *place(table, list->after + 1);
-    for (size_t n = 0; row && n < list->limit; row = row->next) {
+    struct row *row = *place(table, list->newest ? 0 : list->after + 1), *behind = row;
+    bool more = true;
+    for (size_t n = 0; behind && n < list->most; n++)
+        behind = behind->next;
+    for (; behind && list->newest; behind = behind->next)
+        row = row->next;
+    for (; row != behind && more; row = row->next) {
         enum record_lease lease = record_lease(&row->store.record, world, NULL);
-        if (record_is_gone(&row->store.record, world->now) || !is_listed(table, row, list) ||
-            (list->lapsed_only && lease != RECORD_LEASE_LAPSED))
-            continue;
-        list->each(list->argument, &row->store, lease);
-        n++;
+        *ret_seen = row->id;
+        if (!record_is_gone(&row->store.record, world->now) && is_listed(table, row, list) &&
+            (!list->lapsed_only || lease == RECORD_LEASE_LAPSED))
+            more = list->each(list->argument, &row->store, lease);
     }
+    *ret_seen = more && !behind ? 0 : *ret_seen;
     mutex_unlock(&table->mutex);
     return BACKEND_OK;
 }

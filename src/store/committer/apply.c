@@ -262,8 +262,7 @@ enum backend_status apply_op(struct apply *apply, struct store_op *op, bool *ret
         return apply_look(apply, op);
     case STORE_LIST:
         op->status = STORE_DONE;
-        op->row = apply->last_row;
-        return apply->backend->ops->list(apply->backend, op->list, &apply->world);
+        return apply->backend->ops->list(apply->backend, op->list, &apply->world, &op->row);
     case STORE_AUDIT:
         op->status = STORE_DONE;
         return apply->backend->ops->list_audits(apply->backend, op->audits);

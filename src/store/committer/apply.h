@@ -15,10 +15,9 @@ struct apply {
     struct rowset *rows;
     struct backend_state state;
     struct record_world world;
-    int64_t last_row; /* that there is in the store: lists do not show what the batch adds */
-    int64_t boot;     /* boot time, read before world.now */
-    bool may_write;   /* false: begins that would write are refused (disk reserve, outcomes wait) */
-    bool changed;     /* the state or a row changed */
+    int64_t boot;   /* boot time, read before world.now */
+    bool may_write; /* false: begins that would write are refused (disk reserve, outcomes wait) */
+    bool changed;   /* the state or a row changed */
 };
 
 /* Applies one operation, all of whose names are known to the rowset. Fills in the results of `op`.

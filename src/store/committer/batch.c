@@ -199,7 +199,6 @@ static enum backend_status decide(struct committer *c, struct batch *batch)
     apply->backend = c->backend;
     apply->rows = &c->rows;
     apply->boot = batch->boot;
-    apply->last_row = apply->state.next_row - 1;
     apply->world = world_of(c, &apply->state, &batch->held);
     apply->may_write = !atomic_load(&c->low_on_space) && committer_state(c) != COMMITTER_FULL &&
                        (c->registered || !c->config.is_serve);

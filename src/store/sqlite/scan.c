@@ -137,7 +137,7 @@ static void bind_filter(struct sqlite_binding *binding, struct slice filter)
 }
 
 static enum backend_status list_row(struct sqlite_backend *sqlite, const struct store_list *list,
-                                    const struct record_world *world, int64_t id, size_t *listed)
+                                    const struct record_world *world, int64_t id, bool *ret_more)
 {
     struct store_row row;
     arena_reset(&sqlite->texts);
@@ -145,36 +145,44 @@ static enum backend_status list_row(struct sqlite_backend *sqlite, const struct 
     if (status != BACKEND_OK || record_is_gone(&row.record, world->now))
         return status;
     enum record_lease lease = record_lease(&row.record, world, NULL);
-    if (list->lapsed_only && lease != RECORD_LEASE_LAPSED)
-        return BACKEND_OK;
-    list->each(list->argument, &row, lease);
-    (*listed)++;
+    if (!list->lapsed_only || lease == RECORD_LEASE_LAPSED)
+        *ret_more = list->each(list->argument, &row, lease);
     return BACKEND_OK;
 }
 
-enum backend_status sqlite_list(struct backend *backend, const struct store_list *list,
-                                const struct record_world *world)
+static struct sqlite_binding bind_list(struct sqlite_backend *sqlite, const struct store_list *list)
 {
-    struct sqlite_backend *sqlite = sqlite_of(backend);
-    struct sqlite_binding binding = sqlite_bind(sqlite, SQL_LIST);
-    sqlite3_stmt *s = binding.statement;
+    struct sqlite_binding binding = sqlite_bind(sqlite, list->newest ? SQL_LIST_NEWEST : SQL_LIST);
     bind_filter(&binding, list->tenant);
     bind_filter(&binding, list->rule);
     bind_filter(&binding, list->key);
     sqlite_bind_number(&binding, list->status);
     sqlite_bind_number(&binding, list->after);
-    sqlite_bind_number(&binding, list->up_to > 0 ? list->up_to : INT64_MAX);
+    sqlite_bind_number(&binding, list->most < INT64_MAX ? (int64_t)list->most : INT64_MAX);
     bind_filter(&binding, list->once);
-    size_t listed = 0;
-    int code = SQLITE_DONE;
+    return binding;
+}
+
+enum backend_status sqlite_list(struct backend *backend, const struct store_list *list,
+                                const struct record_world *world, int64_t *ret_seen)
+{
+    struct sqlite_backend *sqlite = sqlite_of(backend);
+    struct sqlite_binding binding = bind_list(sqlite, list);
+    sqlite3_stmt *s = binding.statement;
     enum backend_status status = BACKEND_OK;
-    while (status == BACKEND_OK && listed < list->limit &&
-           (code = sqlite_step(&binding)) == SQLITE_ROW)
-        status = list_row(sqlite, list, world, sqlite3_column_int64(s, 0), &listed);
+    int64_t seen = 0;
+    size_t n = 0;
+    bool more = true;
+    int code = SQLITE_ROW;
+    while (status == BACKEND_OK && more && (code = sqlite_step(&binding)) == SQLITE_ROW) {
+        seen = sqlite3_column_int64(s, 0);
+        n++;
+        if (sqlite3_column_int(s, 1))
+            status = list_row(sqlite, list, world, seen, &more);
+    }
     sqlite3_reset(s);
-    if (status != BACKEND_OK || code == SQLITE_ROW || code == SQLITE_DONE)
-        return status;
-    return sqlite_status(sqlite, code);
+    *ret_seen = more && n < list->most ? 0 : seen;
+    return status == BACKEND_OK ? sqlite_status(sqlite, code) : status;
 }
 
 /* The numbers of one row, or 0 when there is none. */

@@ -18,10 +18,13 @@
 #include <sqlite3.h>
 #include <sys/types.h>
 
-/* A record is found by its own key and by one bound to it, and by its once value. */
-#define LIST_NAMES                                                                                 \
+/* Each row that is looked at, and whether it is wanted. A record is found by its own key and by one
+ * bound to it, and by its once value. */
+#define LIST_IN(table)                                                                             \
+    "SELECT id, CASE WHEN (?1 IS NULL OR tenant=?1) AND (?2 IS NULL OR rule=?2)"                   \
     " AND (?3 IS NULL OR key=?3 OR id IN (SELECT holder FROM pawl_bound WHERE key=?3))"            \
-    " AND (?7 IS NULL OR once=?7)"
+    " AND (?4=0 OR status=?4) AND (?7 IS NULL OR once=?7) THEN 1 END FROM " table " WHERE id > ?5"
+#define LIST_ALL LIST_IN("pawl_pending") " UNION ALL " LIST_IN("pawl_outcome")
 
 /* Every statement, prepared once: X(name, sql). */
 #define SQLITE_STATEMENTS(X)                                                                       \
@@ -88,11 +91,8 @@
     X(BOUND_DUE, "SELECT id, key_hash FROM pawl_bound WHERE expires_at <= ?1"                      \
                  " ORDER BY expires_at LIMIT 1")                                                   \
     X(BOUND_DELETE, "DELETE FROM pawl_bound WHERE id=?1")                                          \
-    X(LIST, "SELECT id FROM pawl_pending WHERE id > ?5 AND id <= ?6 AND (?1 IS NULL OR tenant=?1)" \
-            " AND (?2 IS NULL OR rule=?2) AND (?4=0 OR status=?4)" LIST_NAMES                      \
-            " UNION ALL SELECT id FROM pawl_outcome WHERE id > ?5 AND id <= ?6"                    \
-            " AND (?1 IS NULL OR tenant=?1) AND (?2 IS NULL OR rule=?2) AND (?4=0 OR "             \
-            "status=?4)" LIST_NAMES " ORDER BY id")                                                \
+    X(LIST, LIST_ALL " ORDER BY id LIMIT ?6")                                                      \
+    X(LIST_NEWEST, LIST_ALL " ORDER BY id DESC LIMIT ?6")                                          \
     X(STALE_COUNT,                                                                                 \
       "SELECT count(*) FROM"                                                                       \
       " (SELECT * FROM (SELECT lease_until, owner, owner_is_serve FROM pawl_pending"               \
@@ -251,7 +251,7 @@ enum backend_status sqlite_outcome(struct backend *backend, const struct store_r
 /* Does what is due, in the open transaction. */
 enum backend_status sqlite_do_chores(struct sqlite_backend *sqlite, struct backend_save *save);
 enum backend_status sqlite_list(struct backend *backend, const struct store_list *list,
-                                const struct record_world *world);
+                                const struct record_world *world, int64_t *ret_seen);
 enum backend_status sqlite_add_audit(struct sqlite_backend *sqlite,
                                      const struct store_audit *audit);
 enum backend_status sqlite_list_audits(struct backend *backend,
