@@ -43,17 +43,10 @@ enum record_lease record_lease(const struct record *record, const struct record_
 {
     if (record->status != RECORD_PENDING || record->lease_until == 0)
         return RECORD_LEASE_NONE;
-    if (record->owner == world->self)
-        return RECORD_LEASE_LIVE;
-
-    int64_t lapsed_at = record->lease_until;
-    bool dead = record->owner_is_serve && (record->owner != world->serve || !world->serve_alive);
-    if (dead && world->serve_dead_at < lapsed_at)
-        lapsed_at = world->serve_dead_at;
-    if (!dead && world->now < lapsed_at)
+    if (record->owner == world->self || record->lapsed_at == 0)
         return RECORD_LEASE_LIVE;
     if (ret_lapsed_at)
-        *ret_lapsed_at = lapsed_at;
+        *ret_lapsed_at = record->lapsed_at;
     return RECORD_LEASE_LAPSED;
 }
 
@@ -113,6 +106,7 @@ static void acquire(struct record *record, const struct record_begin *begin,
     record->started_at = world->now;
     record->lease_us = begin->lease_us;
     record->lease_until = clock_after(world->now, begin->lease_us);
+    record->lapsed_at = 0;
     record->owner = world->self;
     record->owner_is_serve = begin->is_serve;
     record->settle_us = max64(record->settle_us, begin->settle_us);
@@ -385,6 +379,7 @@ enum record_write record_extend(struct record *record, int64_t token, int64_t no
     if (record->status != RECORD_PENDING || record->lease_until == 0)
         return RECORD_ALREADY;
     record->lease_until = max64(record->lease_until, clock_after(now, record->lease_us));
+    record->lapsed_at = 0;
     return RECORD_WRITTEN;
 }
 

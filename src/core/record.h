@@ -62,6 +62,7 @@ struct record {
     int64_t started_at;                               /* last acquisition */
     int64_t lease_until;                              /* 0: no lease (released, unknown, final) */
     int64_t lease_us;
+    int64_t lapsed_at;   /* given with the row: since when its lease has lapsed; 0: it lives */
     int64_t owner;       /* incarnation of the process that acquired it */
     bool owner_is_serve; /* that process is a `pawl serve` of this embedded store */
     bool probing;        /* the current acquisition is a probe */
@@ -88,15 +89,10 @@ struct record {
     int http_status;      /* final */
 };
 
-/* What a decision needs to know of the processes. A record owned by `self` is never lapsed by the
- * clock; one owned by another `serve` of the same embedded store lapsed when that serve died. */
+/* What a decision needs to know beside the record. */
 struct record_world {
-    int64_t now;           /* store time */
-    int64_t self;          /* incarnation of the deciding process */
-    int64_t serve;         /* incarnation of the last `serve` of this store; 0: none */
-    bool serve_alive;      /* it holds its life lock */
-    int64_t serve_dead_at; /* !serve_alive: by then it was dead. serve_alive: its start, by when
-                              every earlier serve was dead. */
+    int64_t now;  /* store time */
+    int64_t self; /* incarnation of the deciding process: what it owns never lapses */
 };
 
 enum record_lease {

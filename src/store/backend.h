@@ -43,6 +43,11 @@ struct backend_state {
     int64_t failed;
     int64_t unknown;
     int64_t released; /* of the pending ones */
+
+    /* not kept: as load found it */
+    int64_t now;      /* store time */
+    int64_t boot;     /* the boot time that goes with it */
+    bool serve_alive; /* somebody holds the life lock of a `serve` */
 };
 
 /* See struct store_counts. */
@@ -134,9 +139,10 @@ struct arena;
 struct backend;
 
 struct backend_ops {
-    /* Reads the state, and what the names lead to. Each row and bound key is a copy in the arena,
-     * which decisions change; texts are there, too, or stay as they are until save or abandon. One
-     * row may be given several times, for several names. Anything but OK has abandoned already. */
+    /* Reads the state, and what the names lead to; of a leased row its `lapsed_at`, too. Each row
+     * and bound key is a copy in the arena, which decisions change; texts are there, too, or stay
+     * as they are until save or abandon. One row may be given several times, for several names.
+     * Anything but OK has abandoned already. */
     enum backend_status (*load)(struct backend *backend, struct backend_name *names, size_t n,
                                 struct arena *arena, struct backend_state *ret_state);
     /* Compares each group with what is there by now (only where load took no lock), writes those
@@ -162,11 +168,18 @@ struct backend_ops {
 
     /* Outside a batch: `*ret_changed` when another process committed since the last look. */
     enum backend_status (*look)(struct backend *backend, bool *ret_changed);
-    /* Whether a `serve` holds the life lock (this process or another). */
-    bool (*serve_alive)(struct backend *backend);
     /* Free bytes where it stands, and the size of that place. False: not known. */
     bool (*space)(struct backend *backend, uint64_t *ret_free, uint64_t *ret_size);
     void (*close)(struct backend *backend);
+};
+
+/* What a backend knows of time. */
+struct backend_clock {
+    int64_t boot_id; /* clock_boot_id; 0: not known */
+    int64_t offset;  /* store time minus boot time, at the last load */
+    bool refused;    /* struct store_counts */
+    int64_t jump_us;
+    uint64_t jumps;
 };
 
 struct backend {
@@ -176,7 +189,16 @@ struct backend {
     char problem[256];    /* what the last failure was, one line */
     uint64_t checkpoints; /* since it was opened */
     size_t outcome_max;   /* bytes of one outcome: a larger one is not kept */
+    struct backend_clock clock;
 };
+
+/* For backends: of a state that was read this moment, with the store held, and after whether a
+ * `serve` lives was looked at: the time that it is. */
+void backend_read_time(struct backend *backend, struct backend_state *state);
+
+/* For backends: whether the lease of a record has lapsed, as the state stands (lapsed_at). An owner
+ * that was a `serve` lapses when that serve died; any other by the clock. */
+void backend_judge_lease(struct record *record, const struct backend_state *state);
 
 /* The kept body of a row is not what was kept: says so, BACKEND_FATAL. */
 enum backend_status backend_condemn(struct backend *backend, int64_t row);

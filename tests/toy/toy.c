@@ -175,7 +175,11 @@ static enum backend_status toy_load(struct backend *backend, struct backend_name
         return BACKEND_GONE;
     struct table *table = lock(backend);
     count(table, &table->state);
+    table->state.serve_alive = atomic_load(&toy->faults.serve_alive);
+    backend_read_time(backend, &table->state);
     *ret_state = toy->state = table->state;
+    for (struct row *row = table->rows; row; row = row->next)
+        backend_judge_lease(&row->store.record, ret_state);
     table->state.next_row += ROW_IDS;
     toy->version = table->version;
     for (size_t i = 0; i < n; i++)
@@ -411,12 +415,11 @@ static void gauge(const struct table *table, const struct record_world *world,
 
 /* What others wrote since the load stays. False: some of its tokens may be theirs, or its serve was
  * replaced. */
-static bool merge(const struct toy *toy, const struct record_world *world,
-                  struct backend_state *state)
+static bool merge(const struct toy *toy, struct backend_state *state)
 {
     const struct backend_state *now = &toy->table->state, *then = &toy->state;
     bool both_drew = state->token != then->token && now->token != then->token;
-    bool stands = now->serve == then->serve && (!both_drew || world->now > now->token);
+    bool stands = now->serve == then->serve && (!both_drew || then->now > now->token);
     state->forgets += now->forgets - then->forgets;
     state->next_row = now->next_row;
     state->token = now->token > state->token ? now->token : state->token;
@@ -436,7 +439,7 @@ static void write_all(struct toy *toy, struct backend_save *save)
 {
     struct table *table = toy->table;
     struct backend_state state = save->state;
-    bool stands = merge(toy, save->world, &state);
+    bool stands = merge(toy, &state);
     table->version++;
     for (struct backend_group *group = save->groups; group; group = group->next) {
         bool fit = stands;
@@ -495,11 +498,6 @@ static enum backend_status toy_look(struct backend *backend, bool *ret_changed)
     return BACKEND_OK;
 }
 
-static bool toy_serve_alive(struct backend *backend)
-{
-    return atomic_load(&toy_faults(backend)->serve_alive);
-}
-
 static bool toy_space(struct backend *backend, uint64_t *ret_free, uint64_t *ret_size)
 {
     const struct toy_faults *faults = toy_faults(backend);
@@ -524,9 +522,9 @@ static void toy_close(struct backend *backend)
     free(last ? table : NULL);
 }
 
-static const struct backend_ops toy_ops = {toy_load,        toy_save,  toy_abandon,     toy_rest,
-                                           toy_outcome,     toy_list,  toy_list_audits, toy_look,
-                                           toy_serve_alive, toy_space, toy_close};
+static const struct backend_ops toy_ops = {toy_load,    toy_save, toy_abandon,     toy_rest,
+                                           toy_outcome, toy_list, toy_list_audits, toy_look,
+                                           toy_space,   toy_close};
 
 static struct table *make_table(void)
 {

@@ -148,6 +148,7 @@ static inline struct record make(enum state state, enum record_unknown unknown)
     case LAPSED:
     case LAPSED_PROBE:
         make_pending(&record, OTHER, NOW);
+        record.lapsed_at = NOW;
         break;
     case UNKNOWN:
         record.status = RECORD_UNKNOWN;

@@ -2,6 +2,8 @@
 /* Expiry, the settle time, leases, tokens and store time of one record. */
 #include "record_states.h"
 
+#include "store/backend.h"
+
 /* ---- expiry ---- */
 
 static struct record finished(int64_t ttl, int64_t tombstone, bool window, int64_t at)
@@ -255,8 +257,10 @@ static enum record_lease serve_lease(int64_t owner, int64_t serve, bool alive, i
     record.lease_until = NOW + LEASE;
     record.owner = owner;
     record.owner_is_serve = true;
-    struct record_world world = {
-        .now = NOW, .self = SELF, .serve = serve, .serve_alive = alive, .serve_dead_at = dead_at};
+    struct backend_state state = {
+        .now = NOW, .serve = serve, .serve_alive = alive, .serve_since = dead_at};
+    struct record_world world = world_now(NOW);
+    backend_judge_lease(&record, &state);
     return record_lease(&record, &world, ret_lapsed_at);
 }
 
@@ -277,9 +281,12 @@ static void a_lease_lapses_at_its_very_end(void **unused)
 {
     (void)unused;
     struct record record = make(LIVE, RECORD_UNKNOWN_HOLD);
-    struct record_world world = world_now(record.lease_until - 1);
+    struct backend_state state = {.now = record.lease_until - 1};
+    struct record_world world = world_now(state.now);
+    backend_judge_lease(&record, &state);
     assert_int_equal(record_lease(&record, &world, NULL), RECORD_LEASE_LIVE);
-    world.now++;
+    state.now = ++world.now;
+    backend_judge_lease(&record, &state);
     int64_t at = 0;
     assert_int_equal(record_lease(&record, &world, &at), RECORD_LEASE_LAPSED);
     assert_int_equal(at, record.lease_until);

@@ -27,20 +27,6 @@ void batch_end_op(struct store_op *op)
 
 /* ---- what is decided ---- */
 
-static struct record_world world_of(struct committer *c, const struct backend_state *state,
-                                    int64_t *ret_boot)
-{
-    int64_t now = committer_time(c, state, ret_boot);
-    bool alive = c->config.is_serve || c->backend->ops->serve_alive(c->backend);
-    return (struct record_world){
-        .now = now,
-        .self = c->self,
-        .serve = state->serve,
-        .serve_alive = alive,
-        .serve_dead_at = alive ? state->serve_since : now,
-    };
-}
-
 /* Without space, begins (which may read) and outcomes (which must write) go in separate batches. */
 static bool eligible(const struct committer *c, const struct store_op *op, int64_t boot)
 {
@@ -199,7 +185,7 @@ static enum backend_status decide(struct committer *c, struct batch *batch)
     apply->backend = c->backend;
     apply->rows = &c->rows;
     apply->boot = batch->boot;
-    apply->world = world_of(c, &apply->state, &batch->held);
+    apply->world = (struct record_world){.now = apply->state.now, .self = c->self};
     apply->may_write = !atomic_load(&c->low_on_space) && committer_state(c) != COMMITTER_FULL &&
                        (c->registered || !c->config.is_serve);
     return apply_ops(c, batch);
@@ -260,7 +246,7 @@ static enum backend_status save(struct committer *c, struct batch *batch)
     save->state = apply->state;
     save->changed = apply->changed;
     save->chores = committer_chores(c, batch->boot, batch->decided.n + batch->parked.n);
-    committer_mark_time(c, &save->state, apply->world.now, batch->held);
+    committer_mark_time(c, &save->state);
     if (!rowset_groups(&c->rows, &save->groups)) {
         c->backend->ops->abandon(c->backend);
         return BACKEND_NO_MEMORY;

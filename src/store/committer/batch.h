@@ -19,7 +19,6 @@ struct batch {
     struct op_list decided; /* applied, not told */
     struct op_list parked;  /* begins that met a live lease and have time to wait */
     int64_t boot;           /* when it began */
-    int64_t held;           /* when it held the store: boot time of world.now */
     struct backend_save save;
 };
 

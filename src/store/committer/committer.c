@@ -11,9 +11,9 @@ static int64_t least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-static void publish_time(struct committer *c, int64_t store_time, int64_t boot)
+static void publish_time(struct committer *c, const struct backend_state *state)
 {
-    atomic_store(&c->offset, store_time - boot);
+    atomic_store(&c->offset, state->now - state->boot);
 }
 
 /* For whoever watches the store from another thread. */
@@ -134,7 +134,7 @@ static void run_batch(struct committer *c, int64_t boot)
     move(c, committer_writes_wait(c, boot) ? COMMITTER_READS : COMMITTER_COMMITTED);
     if (batch.save.changed)
         atomic_store(&c->full_until, 0);
-    publish_time(c, batch.apply.world.now, batch.held);
+    publish_time(c, &batch.apply.state);
     atomic_store(&c->forgets, batch.save.state.forgets);
     atomic_store(&c->seen_at, boot);
     batch_tell(c, &batch);
@@ -272,11 +272,11 @@ struct committer *committer_new(const struct store_config *config, struct backen
     c->config = *config;
     atomic_init(&c->timeout_us, config->timeout_us);
     atomic_init(&c->disk_reserve, config->disk_reserve);
-    c->boot_id = clock_boot_id();
+    backend->clock.boot_id = clock_boot_id();
     c->self = (int64_t)(random_u64() >> 2) | 1;
     c->due[DUE_RENEW] = CLOCK_NEVER;
     c->lease_least = CLOCK_NEVER;
-    publish_time(c, 0, clock_boot_us());
+    publish_time(c, &(struct backend_state){.boot = clock_boot_us()});
     return c;
 }
 
@@ -307,23 +307,21 @@ enum backend_status committer_register(struct committer *c)
         c->backend->ops->abandon(c->backend);
         return BACKEND_GONE;
     }
-    int64_t boot;
-    int64_t now = committer_time(c, &state, &boot);
-    publish_time(c, now, boot);
-    struct record_world world = {.now = now, .self = c->self};
+    publish_time(c, &state);
+    struct record_world world = {.now = state.now, .self = c->self};
     struct backend_save save = {.world = &world, .state = state, .changed = c->config.is_serve};
     if (c->config.is_serve) {
         save.state.serve = c->self;
-        save.state.serve_since = now;
-        committer_mark_time(c, &save.state, now, boot);
+        save.state.serve_since = state.now;
+        committer_mark_time(c, &save.state);
     }
     c->seen = save.state;
     atomic_store(&c->forgets, state.forgets);
-    atomic_store(&c->seen_at, boot);
+    atomic_store(&c->seen_at, state.boot);
     status = c->backend->ops->save(c->backend, &save);
     if (status == BACKEND_FULL) {
         move(c, COMMITTER_NO_SPACE);
-        c->due[DUE_WRITE] = clock_after(boot, COMMITTER_RETRY_US);
+        c->due[DUE_WRITE] = clock_after(state.boot, COMMITTER_RETRY_US);
     }
     if (status != BACKEND_OK)
         return status;

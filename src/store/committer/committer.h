@@ -52,7 +52,6 @@ struct committer {
     struct rowset rows;         /* of the batch under way */
     struct store_config config; /* its limits as they were at first */
     int64_t self;               /* incarnation of this process */
-    int64_t boot_id;
 
     struct mutex mutex;
     struct cond cond;
@@ -61,6 +60,7 @@ struct committer {
     struct backend_state seen;    /* mutex: the state after the last batch */
     struct backend_gauges gauges; /* mutex: at the last look */
     struct store_work work;       /* mutex */
+    struct backend_clock clock;   /* mutex: after the last batch */
     char problem[256];            /* mutex: what the last batch that failed met */
     bool stopping;                /* mutex */
     int64_t stop_by;              /* mutex: boot time; then what is queued is given up */
@@ -78,14 +78,11 @@ struct committer {
     atomic_llong busy_since; /* boot time at which the running or failing batch began; 0: idle */
     atomic_llong forgets;
     atomic_llong seen_at; /* boot time of the last batch that committed: `forgets` was read then */
-    atomic_ullong space_free;  /* store_counts */
-    atomic_ullong reserve;     /* the disk reserve as it was last reckoned; 0: not known */
-    atomic_bool low_on_space;  /* under it */
-    atomic_llong full_until;   /* boot time; until then a batch without space makes it full */
-    atomic_bool clock_refused; /* store_counts */
-    atomic_llong clock_jump;
-    atomic_ullong clock_jumps;
-    atomic_int state; /* enum committer_state */
+    atomic_ullong space_free; /* store_counts */
+    atomic_ullong reserve;    /* the disk reserve as it was last reckoned; 0: not known */
+    atomic_bool low_on_space; /* under it */
+    atomic_llong full_until;  /* boot time; until then a batch without space makes it full */
+    atomic_int state;         /* enum committer_state */
 };
 
 static inline enum committer_state committer_state(const struct committer *committer)
@@ -128,13 +125,10 @@ static inline bool committer_writes_wait(const struct committer *committer, int6
     return committer_state(committer) == COMMITTER_FULL && boot < committer->due[DUE_WRITE];
 }
 
-/* ---- committer_time.c, for committer.c ---- */
+/* ---- time.c, for committer.c ---- */
 
-/* Store time now, with the store held; `*ret_boot`: the boot time that goes with it. */
-int64_t committer_time(struct committer *committer, const struct backend_state *state,
-                       int64_t *ret_boot);
-void committer_mark_time(const struct committer *committer, struct backend_state *state,
-                         int64_t now, int64_t boot);
+/* The high-water mark of a state that is to be saved: the time at which it was read. */
+void committer_mark_time(const struct committer *committer, struct backend_state *state);
 
 /* Whether the state may be believed; and whether the store is still this process's. False: its
  * backend says in `problem` what is wrong. */

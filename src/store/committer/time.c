@@ -10,31 +10,45 @@
 /* By what the store holds: every process of one boot comes to the same. Only while the store is
  * held, and the wall clock first: a boot time from before a wait would put that wait on top of the
  * store's time, and the next process adds its own. */
-int64_t committer_time(struct committer *c, const struct backend_state *state, int64_t *ret_boot)
+void backend_read_time(struct backend *backend, struct backend_state *state)
 {
+    struct backend_clock *clock = &backend->clock;
     int64_t wall = clock_wall_us();
     int64_t boot = clock_boot_us();
-    bool same_boot = c->boot_id != 0 && c->boot_id == state->boot_id && boot > state->time_boot;
+    bool same_boot =
+        clock->boot_id != 0 && clock->boot_id == state->boot_id && boot > state->time_boot;
     int64_t passed = same_boot ? boot - state->time_boot : 0;
     int64_t now = record_store_time(wall, state->time, passed);
-    int64_t own =
-        atomic_load(&c->offset) + boot; /* as of the last batch, which may not have written */
+    int64_t own = clock->offset + boot; /* as of the last load, which may have saved nothing */
     int64_t expected = state->time + passed > own ? state->time + passed : own;
-    *ret_boot = boot;
-    atomic_store(&c->clock_refused, wall > RECORD_TIME_MOST);
+    state->boot = boot;
+    state->now = now > own ? now : own;
+    clock->refused = wall > RECORD_TIME_MOST;
+    if (state->now <= RECORD_TIME_MOST)
+        clock->offset = state->now - boot;
     if (state->time != 0 && now - expected > JUMP_US) {
-        atomic_store(&c->clock_jump, now - expected);
-        atomic_fetch_add(&c->clock_jumps, 1);
+        clock->jump_us = now - expected;
+        clock->jumps++;
     }
-    return now > own ? now : own;
 }
 
-void committer_mark_time(const struct committer *c, struct backend_state *state, int64_t now,
-                         int64_t boot)
+void backend_judge_lease(struct record *record, const struct backend_state *state)
 {
-    state->time = now;
-    state->time_boot = boot;
-    state->boot_id = c->boot_id;
+    int64_t ends_at = record->lease_until;
+    bool of_dead = record->owner_is_serve && (record->owner != state->serve || !state->serve_alive);
+    /* By then it was dead: a later serve started. */
+    int64_t dead_at = state->serve_alive ? state->serve_since : state->now;
+    if (of_dead && dead_at < ends_at)
+        ends_at = dead_at;
+    bool lapsed = ends_at != 0 && (of_dead || state->now >= ends_at);
+    record->lapsed_at = lapsed ? ends_at : 0;
+}
+
+void committer_mark_time(const struct committer *c, struct backend_state *state)
+{
+    state->time = state->now;
+    state->time_boot = state->boot;
+    state->boot_id = c->backend->clock.boot_id;
 }
 
 /* A mark from a wall clock that was wrong once: time never goes back by itself, a person may. */

@@ -22,6 +22,7 @@ void committer_note_batch(struct committer *c, const struct batch_sum *sum)
 {
     struct store_work *work = &c->work;
     work->checkpoints = c->backend->checkpoints;
+    c->clock = c->backend->clock;
     if (!sum->wrote) {
         work->reads += sum->operations;
         return;
@@ -92,9 +93,9 @@ struct store_counts committer_counts(struct committer *c)
         .last_ok_at = atomic_load(&c->seen_at),
         .space_free = atomic_load(&c->space_free),
         .disk_reserve = atomic_load(&c->reserve),
-        .clock_refused = atomic_load(&c->clock_refused),
-        .clock_jump_us = atomic_load(&c->clock_jump),
-        .clock_jumps = atomic_load(&c->clock_jumps),
+        .clock_refused = c->clock.refused,
+        .clock_jump_us = c->clock.jump_us,
+        .clock_jumps = c->clock.jumps,
         .work = c->work,
     };
     mutex_unlock(&c->mutex);

@@ -143,6 +143,7 @@ static enum backend_status read_row(struct sqlite_backend *sqlite, enum sqlite_s
     bool ok = name == SQL_PENDING_FIND ? read_pending(&columns, row) : read_final(&columns, row);
     if (!ok)
         return sqlite_status(sqlite, SQLITE_CORRUPT);
+    backend_judge_lease(&row->record, &sqlite->state);
     return columns.lacks_memory ? sqlite_status(sqlite, SQLITE_NOMEM) : BACKEND_OK;
 }
 

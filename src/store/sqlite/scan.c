@@ -216,8 +216,8 @@ static enum backend_status gauge(struct sqlite_backend *sqlite, const struct rec
     struct sqlite_binding stale = sqlite_bind(sqlite, SQL_STALE_COUNT);
     sqlite_bind_number(&stale, world->self);
     sqlite_bind_number(&stale, world->now);
-    sqlite_bind_number(&stale, world->serve);
-    sqlite_bind_number(&stale, world->serve_alive);
+    sqlite_bind_number(&stale, sqlite->state.serve);
+    sqlite_bind_number(&stale, sqlite->state.serve_alive);
     sqlite_bind_number(&stale, STORE_GAUGE_MOST);
     int64_t *const count = &gauges.stale, *const since = &gauges.unknown_oldest;
     enum backend_status status = read_numbers(sqlite, &stale, &count, 1);

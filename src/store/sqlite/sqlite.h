@@ -166,11 +166,12 @@ struct sqlite_backend {
     bool wal_lost; /* its name leads elsewhere */
     sqlite3_stmt *statements[SQL_COUNT];
     struct sqlite_keys keys;
-    struct arena texts;   /* of the row that is swept or listed */
-    int wal_pages;        /* in the WAL after the last commit */
-    int checkpoint_pages; /* at which it is checkpointed */
-    int64_t data_version; /* at the last look; 0: not yet */
-    int64_t lock_span_us; /* how long to wait for other processes */
+    struct backend_state state; /* as this transaction found it */
+    struct arena texts;         /* of the row that is swept or listed */
+    int wal_pages;              /* in the WAL after the last commit */
+    int checkpoint_pages;       /* at which it is checkpointed */
+    int64_t data_version;       /* at the last look; 0: not yet */
+    int64_t lock_span_us;       /* how long to wait for other processes */
 };
 
 static inline struct sqlite_backend *sqlite_of(struct backend *backend)

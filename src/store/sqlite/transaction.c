@@ -117,6 +117,7 @@ static enum backend_status run(struct sqlite_backend *sqlite, enum sqlite_statem
 static enum backend_status read_state(struct sqlite_backend *sqlite,
                                       struct backend_state *ret_state)
 {
+    bool serve_alive = store_lock_life_held(&sqlite->lock);
     sqlite3_stmt *s = sqlite_use(sqlite, SQL_STATE_READ);
     int code = sqlite3_step(s);
     if (code != SQLITE_ROW) {
@@ -137,6 +138,7 @@ static enum backend_status read_state(struct sqlite_backend *sqlite,
         .time_boot = sqlite3_column_int64(s, 10),
         .boot_id = sqlite3_column_int64(s, 11),
         .released = sqlite3_column_int64(s, 15),
+        .serve_alive = serve_alive,
     };
     struct sqlite_key_marks marks = {
         .seq = sqlite3_column_int64(s, 12),
@@ -144,6 +146,8 @@ static enum backend_status read_state(struct sqlite_backend *sqlite,
         .bucket = sqlite3_column_int64(s, 14),
     };
     sqlite3_reset(s);
+    backend_read_time(&sqlite->backend, ret_state);
+    sqlite->state = *ret_state;
     int64_t records =
         ret_state->pending + ret_state->complete + ret_state->failed + ret_state->unknown;
     return sqlite_keys_begin(sqlite, &marks, records);
@@ -308,11 +312,6 @@ static enum backend_status sqlite_look(struct backend *backend, bool *ret_change
     return BACKEND_OK;
 }
 
-static bool sqlite_serve_alive(struct backend *backend)
-{
-    return store_lock_life_held(&sqlite_of(backend)->lock);
-}
-
 static bool sqlite_space(struct backend *backend, uint64_t *ret_free, uint64_t *ret_size)
 {
     struct statvfs space;
@@ -351,7 +350,6 @@ const struct backend_ops sqlite_ops = {
     .list = sqlite_list,
     .list_audits = sqlite_list_audits,
     .look = sqlite_look,
-    .serve_alive = sqlite_serve_alive,
     .space = sqlite_space,
     .close = sqlite_close,
 };
