@@ -16,7 +16,6 @@
 #include "store/sqlite/key_run.h"
 #include "store/sqlite/lock.h"
 #include <sqlite3.h>
-#include <sys/types.h>
 
 /* Each row that is looked at, and whether it is wanted. A record is found by its own key and by one
  * bound to it, and by its once value. */
@@ -155,15 +154,20 @@ struct sqlite_keys {
     size_t usual; /* keys at which a run is closed, or twice as many entries */
 };
 
+struct sqlite_file_id {
+    uint64_t inode;
+    uint32_t major; /* of its device */
+    uint32_t minor;
+};
+
 struct sqlite_backend {
     struct backend backend; /* first: the two are cast into each other */
     sqlite3 *db;
     struct store_lock lock;
     char *path;
-    const char *wal_path; /* SQLite's */
-    dev_t wal_device;     /* of the log that is open */
-    ino_t wal_inode;
-    bool wal_lost; /* its name leads elsewhere */
+    const char *wal_path;         /* SQLite's */
+    struct sqlite_file_id wal_id; /* of the log that is open */
+    bool wal_lost;                /* its name leads elsewhere */
     sqlite3_stmt *statements[SQL_COUNT];
     struct sqlite_keys keys;
     struct backend_state state; /* as this transaction found it */

@@ -189,23 +189,31 @@ static enum backend_status check_files(struct sqlite_backend *sqlite)
     return BACKEND_OK;
 }
 
+/* By which file the log's name leads to. Not by stat: it asks for the times too, and a file whose
+ * times were asked for writes its inode with the next sync (Linux 6.13 and later). */
+static bool find_wal(const struct sqlite_backend *sqlite, struct sqlite_file_id *ret_id)
+{
+    struct statx info = {0};
+    *ret_id = (struct sqlite_file_id){0};
+    if (statx(AT_FDCWD, sqlite->wal_path, 0, STATX_INO, &info) != 0)
+        return false;
+    *ret_id = (struct sqlite_file_id){info.stx_ino, info.stx_dev_major, info.stx_dev_minor};
+    return true;
+}
+
 void sqlite_note_wal(struct sqlite_backend *sqlite)
 {
-    struct stat info = {0};
     sqlite->wal_path = sqlite3_filename_wal(sqlite3_db_filename(sqlite->db, "main"));
-    if (stat(sqlite->wal_path, &info) == 0) {
-        sqlite->wal_device = info.st_dev;
-        sqlite->wal_inode = info.st_ino;
-    }
+    find_wal(sqlite, &sqlite->wal_id);
 }
 
 /* After a commit, before anybody is told: what stands in a log without a name is lost with this
  * process. While the name is free nobody has begun another log, and a checkpoint saves it all. */
 static enum backend_status check_wal(struct sqlite_backend *sqlite)
 {
-    struct stat info = {0};
-    bool there = stat(sqlite->wal_path, &info) == 0;
-    if (there && info.st_dev == sqlite->wal_device && info.st_ino == sqlite->wal_inode)
+    struct sqlite_file_id id, opened = sqlite->wal_id;
+    bool there = find_wal(sqlite, &id);
+    if (there && id.inode == opened.inode && id.major == opened.major && id.minor == opened.minor)
         return BACKEND_OK;
     sqlite->wal_lost = true;
     if (!there)
