@@ -8,7 +8,8 @@
  * How to run it: README.md.
  *
  *   pending --participant commits--> provisional --gateway fills in--> frozen
- *                                         `--- replay (lapsed, given up), release, doubt --^
+ *                                         `--- replay (lapsed), release, doubt ------------^
+ *   released --participant commits-----------------------------------> frozen
  */
 
 /* ---- what is checked: chosen with spin -D ---------------------------------------------------- */
@@ -198,7 +199,7 @@ end:
 #define open_for(t) (row.token == (t) && row.st == pending)
 
 /* The participant's transaction for the request of token t: lock, look at the token; effect and
- * outcome together, or nothing. */
+ * outcome together, or nothing. Where the gateway has given up nobody is left to fill it in. */
 proctype Participant(byte t) {
 end:
     do
@@ -212,8 +213,8 @@ end:
     :: d_step { net[t].st == inside ->
             effects++;
             assert(effects <= 1 || property_a);
-            row.st = complete; row.outcome = P + t; row.provisional = 1; changed();
-            lock = FREE; net[t].st = committed }
+            row.st = complete; row.outcome = P + t; row.provisional = (row.lease != none);
+            changed(); lock = FREE; net[t].st = committed }
     :: d_step { net[t].st == inside && faults > 0 ->                            /* rolled back */
             faults--; lock = FREE; net[t].st = ended }
     od

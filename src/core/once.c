@@ -6,10 +6,12 @@ static struct once_answer say(enum record_verdict verdict)
     return (struct once_answer){.act = ONCE_NOTHING, .verdict = verdict};
 }
 
-static struct once_answer decide_complete(const struct record *holder,
+static struct once_answer decide_complete(struct record *holder,
                                           const struct once_question *question)
 {
     int64_t now = question->world->now;
+    if (holder->provisional && record_lease(holder, question->world, NULL) == RECORD_LEASE_LIVE)
+        return say(RECORD_IN_PROGRESS);
     /* A record from before the rule had `once` blocks for as long as its keys live. */
     if (now >= (holder->once_ttl_us > 0 ? holder->once_until : holder->gone_at))
         return (struct once_answer){.act = ONCE_TAKE};
@@ -19,6 +21,7 @@ static struct once_answer decide_complete(const struct record *holder,
         return say(RECORD_OTHER_RECIPE);
     if (!question->same)
         return say(RECORD_MISMATCH);
+    record_freeze(holder, now);
     struct once_answer answer = {.act = ONCE_BIND, .verdict = RECORD_REPLAY, .changed = true};
     if (now >= record_body_until(holder))
         answer.verdict = RECORD_RESULT_EXPIRED;
@@ -48,7 +51,7 @@ static struct once_answer decide_in_doubt(struct record *holder,
 {
     enum record_unknown policy = record_policy(holder, question->begin->unknown);
     bool released = holder->status == RECORD_PENDING && lease == RECORD_LEASE_NONE;
-    if (released && policy != RECORD_UNKNOWN_RETRY)
+    if (released && !record_repeats(policy))
         return say(RECORD_OUTCOME_UNKNOWN);
     if (policy == RECORD_UNKNOWN_HOLD)
         return decide_as_own(holder, question);

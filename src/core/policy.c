@@ -227,6 +227,8 @@ static struct slice unknown_name(enum record_unknown unknown)
         return SLICE("retry");
     case RECORD_UNKNOWN_PROBE:
         return SLICE("probe");
+    case RECORD_UNKNOWN_PARTICIPANT:
+        return SLICE("participant");
     }
     UNREACHABLE();
 }

@@ -41,7 +41,7 @@ int64_t record_row_until(const struct record *record)
 enum record_lease record_lease(const struct record *record, const struct record_world *world,
                                int64_t *ret_lapsed_at)
 {
-    if (record->status != RECORD_PENDING || record->lease_until == 0)
+    if (record->lease_until == 0)
         return RECORD_LEASE_NONE;
     if (record->owner == world->self || record->lapsed_at == 0)
         return RECORD_LEASE_LIVE;
@@ -52,14 +52,15 @@ enum record_lease record_lease(const struct record *record, const struct record_
 
 bool record_in_doubt(const struct record *record, enum record_lease lease)
 {
-    return record->doubt || lease == RECORD_LEASE_LAPSED;
+    return record->doubt || (lease == RECORD_LEASE_LAPSED && !record->provisional);
 }
 
 /* "It did not happen" is believed only `settle` after the last moment somebody may have been
- * sending. A probe sends nothing that has an effect, and never moves that moment. */
+ * sending. A probe sends nothing that has an effect, and never moves that moment; nor does a
+ * request to a participant, which has none under a token that was replaced. */
 static void note_silence(struct record *record, int64_t since)
 {
-    if (!record->probing)
+    if (!record->probing && record->unknown != RECORD_UNKNOWN_PARTICIPANT)
         record->quiet_at = max64(record->quiet_at, clock_after(since, record->settle_us));
 }
 
@@ -130,15 +131,12 @@ static enum record_verdict proceed(struct record *record, const struct record_be
     return RECORD_PROCEED;
 }
 
-/* The record's policy goes through the probe unchanged, save that what was sent under `retry` is
- * now in question. */
+/* The record's policy goes through the probe unchanged. */
 static enum record_verdict ask(struct record *record, const struct record_begin *begin,
                                const struct record_world *world, int64_t token)
 {
     acquire(record, begin, world, token);
     record->probing = true;
-    if (record->unknown == RECORD_UNKNOWN_RETRY)
-        record->unknown = RECORD_UNKNOWN_PROBE;
     return RECORD_ASK;
 }
 
@@ -155,32 +153,30 @@ enum record_unknown record_policy(const struct record *record, enum record_unkno
 {
     if (of_rule == RECORD_UNKNOWN_PROBE)
         return RECORD_UNKNOWN_PROBE;
-    if (of_rule == RECORD_UNKNOWN_RETRY && record->unknown == RECORD_UNKNOWN_RETRY)
-        return RECORD_UNKNOWN_RETRY;
+    if (record_repeats(of_rule) && record_repeats(record->unknown))
+        return of_rule;
     return RECORD_UNKNOWN_HOLD;
 }
 
+/* What was sent to be repeated is now in question, where the policy of today is stricter. */
 static enum record_verdict begin_lapsed(struct record *record, const struct record_begin *begin,
                                         const struct record_world *world, int64_t token,
                                         int64_t lapsed_at)
 {
+    enum record_unknown policy = record_policy(record, begin->unknown);
     record->settle_us = max64(record->settle_us, begin->settle_us);
     record->doubt = true;
     if (!record->probing)
         record->cause = RECORD_CAUSE_LAPSED;
+    if (record_repeats(record->unknown) && !record_repeats(policy))
+        record->unknown = policy;
     note_silence(record, lapsed_at);
-    switch (record_policy(record, begin->unknown)) {
-    case RECORD_UNKNOWN_RETRY:
+    if (record_repeats(policy))
         return proceed(record, begin, world, token);
-    case RECORD_UNKNOWN_PROBE:
+    if (policy == RECORD_UNKNOWN_PROBE)
         return ask(record, begin, world, token);
-    case RECORD_UNKNOWN_HOLD:
-        if (record->unknown == RECORD_UNKNOWN_RETRY)
-            record->unknown = RECORD_UNKNOWN_HOLD;
-        set_unknown(record);
-        return RECORD_OUTCOME_UNKNOWN;
-    }
-    UNREACHABLE();
+    set_unknown(record);
+    return RECORD_OUTCOME_UNKNOWN;
 }
 
 static bool is_attempt(const struct record *record, const struct record_begin *begin)
@@ -204,9 +200,32 @@ static enum record_verdict begin_pending(struct record *record, const struct rec
     return begin_lapsed(record, begin, world, token, lapsed_at);
 }
 
-static enum record_verdict begin_final(const struct record *record, int64_t now)
+/* Of a final record, from now on. */
+static void set_times(struct record *record, int64_t now)
 {
-    if (now >= record->expires_at)
+    record->expires_at = expiry_from(record, now);
+    record->gone_at = clock_after(record->expires_at, record->tombstone_us);
+    if (record->status == RECORD_COMPLETE && record->once_ttl_us > 0)
+        record->once_until = end_of(record, record->once_ttl_us, record->once_window, now);
+}
+
+bool record_freeze(struct record *record, int64_t now)
+{
+    if (!record->provisional)
+        return false;
+    record->provisional = false;
+    record->lease_until = 0;
+    set_times(record, now);
+    return true;
+}
+
+static enum record_verdict begin_final(struct record *record, const struct record_world *world,
+                                       bool *ret_changed)
+{
+    if (record->provisional && record_lease(record, world, NULL) == RECORD_LEASE_LIVE)
+        return RECORD_IN_PROGRESS;
+    *ret_changed = record_freeze(record, world->now);
+    if (world->now >= record->expires_at)
         return RECORD_RESULT_EXPIRED;
     return record->kept ? RECORD_REPLAY : RECORD_RESULT_NOT_KEPT;
 }
@@ -226,7 +245,7 @@ static enum record_verdict decide(struct record *record, const struct record_beg
         !digest_eq(&record->target_hash, &begin->target_hash))
         return RECORD_MISMATCH;
     if (record_is_final(record->status))
-        return begin_final(record, world->now);
+        return begin_final(record, world, ret_changed);
     if (record->status == RECORD_PENDING)
         return begin_pending(record, begin, world, next_token, ret_changed);
     if (record_policy(record, begin->unknown) != RECORD_UNKNOWN_PROBE || begin->waited)
@@ -266,30 +285,64 @@ static void set_final(struct record *record, const struct record_final *final, i
     record->doubt = false;
     record->cause = RECORD_CAUSE_NONE;
     record->completed_at = now;
-    record->expires_at = expiry_from(record, now);
-    record->gone_at = clock_after(record->expires_at, record->tombstone_us);
-    if (final->status == RECORD_COMPLETE && record->once_ttl_us > 0)
-        record->once_until = end_of(record, record->once_ttl_us, record->once_window, now);
+    set_times(record, now);
 }
 
 void record_lengthen(struct record *record, int64_t ttl_us, int64_t tombstone_us, int64_t now)
 {
-    CHECK(record_is_final(record->status));
+    CHECK(record_is_final(record->status) && !record->provisional);
     record->kept = record->kept && now < record_body_until(record);
     record->expires_at = max64(record->expires_at, clock_after(now, ttl_us));
     record->gone_at = max64(record->gone_at, clock_after(record->expires_at, tombstone_us));
 }
 
+/* Nobody was told of what is provisional, but it has happened: its status stands. */
+static enum record_write fill_in(struct record *record, const struct record_final *final,
+                                 int64_t now)
+{
+    bool same = record->status == final->status && record->http_status == final->http_status;
+    if (!record_freeze(record, now) || !same)
+        return RECORD_ALREADY;
+    record->kept = final->kept;
+    return RECORD_WRITTEN;
+}
+
 enum record_write record_finish(struct record *record, int64_t token,
                                 const struct record_final *final, int64_t now)
 {
-    CHECK(final->status == RECORD_COMPLETE || final->status == RECORD_FAILED);
+    CHECK(record_is_final(final->status));
     if (record_is_final(record->status) && record->token == token)
-        return RECORD_ALREADY;
+        return fill_in(record, final, now);
     if (is_stale(record, token, now))
         return RECORD_STALE;
     set_final(record, final, now);
     return RECORD_WRITTEN;
+}
+
+enum record_write record_complete(struct record *record, int64_t token,
+                                  const struct record_final *final, int64_t now)
+{
+    CHECK(record_is_final(final->status));
+    if (record_is_final(record->status) && record->token == token)
+        return RECORD_ALREADY;
+    if (is_stale(record, token, now))
+        return RECORD_STALE;
+    int64_t lease_until = record->lease_until;
+    set_final(record, final, now);
+    if (lease_until == 0)
+        return RECORD_WRITTEN;
+    record->provisional = true;
+    record->lease_until = lease_until;
+    record->expires_at = record->gone_at = CLOCK_NEVER;
+    record->once_until = record->once_until > 0 ? CLOCK_NEVER : 0;
+    return RECORD_WRITTEN;
+}
+
+/* The owner has given up: what is provisional will not be filled in. */
+static enum record_write already(struct record *record, int64_t now)
+{
+    record_freeze(record, now);
+    return RECORD_ALREADY;
 }
 
 enum record_write record_release(struct record *record, int64_t token, int64_t now)
@@ -297,7 +350,7 @@ enum record_write record_release(struct record *record, int64_t token, int64_t n
     if (is_stale(record, token, now))
         return RECORD_STALE;
     if (record_is_final(record->status) || record_is_released(record))
-        return RECORD_ALREADY;
+        return already(record, now);
     /* Who probes knows of its probe alone: that it was not sent says nothing of the operation. */
     if (record->probing)
         set_unknown(record);
@@ -344,10 +397,10 @@ enum record_write record_doubt(struct record *record, int64_t token, int64_t now
         return RECORD_STALE;
     bool doubted = record->doubt && record_is_released(record);
     if (record_is_final(record->status) || record->status == RECORD_UNKNOWN || doubted)
-        return RECORD_ALREADY;
+        return already(record, now);
     record->doubt = true;
     note_silence(record, now);
-    if (record->unknown == RECORD_UNKNOWN_RETRY)
+    if (record_repeats(record->unknown))
         set_released(record, now);
     else
         set_unknown(record);
@@ -376,7 +429,7 @@ enum record_write record_extend(struct record *record, int64_t token, int64_t no
 {
     if (is_stale(record, token, now))
         return RECORD_STALE;
-    if (record->status != RECORD_PENDING || record->lease_until == 0)
+    if (record->lease_until == 0)
         return RECORD_ALREADY;
     record->lease_until = max64(record->lease_until, clock_after(now, record->lease_us));
     record->lapsed_at = 0;
@@ -412,9 +465,9 @@ enum record_write record_forget(struct record *record, int64_t token, bool force
 {
     if (record_is_gone(record, world->now) || (token != 0 && record->token != token))
         return RECORD_STALE;
-    bool guarded = !record_is_final(record->status) && !force;
-    if (guarded && record_lease(record, world, NULL) == RECORD_LEASE_LIVE)
+    if (!force && record_lease(record, world, NULL) == RECORD_LEASE_LIVE)
         return RECORD_LIVE;
+    bool guarded = !record_is_final(record->status) && !force;
     if (guarded && token == 0)
         return RECORD_STALE;
     if (guarded && !is_quiet(record, world))
@@ -449,10 +502,13 @@ void record_check(const struct record *record)
     if (record->status == RECORD_ABSENT)
         return;
     CHECK(record->token > 0 && record->attempts > 0);
-    CHECK(record->lease_until == 0 || record->status == RECORD_PENDING);
+    CHECK(record->lease_until == 0 || record->status == RECORD_PENDING || record->provisional);
+    CHECK(!record->provisional || (record_is_final(record->status) && record->lease_until != 0));
+    CHECK(!record->provisional ||
+          (record->expires_at == CLOCK_NEVER && record->gone_at == CLOCK_NEVER));
     CHECK(!record->probing || record->lease_until != 0);
     CHECK(!record_is_final(record->status) || record->gone_at >= record->expires_at);
-    CHECK(record->status != RECORD_UNKNOWN || record->unknown != RECORD_UNKNOWN_RETRY);
+    CHECK(record->status != RECORD_UNKNOWN || !record_repeats(record->unknown));
     CHECK(record->status != RECORD_UNKNOWN || record->doubt);
     CHECK(!record->probing || record->doubt);
     CHECK(!record_is_final(record->status) || !record->doubt);

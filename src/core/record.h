@@ -11,6 +11,13 @@
  *                                                                                        v
  *                                                                                     (absent)
  *
+ * A participant completes it inside its own transaction (`unknown: participant`). Its outcome is
+ * provisional: as long as nobody was told of it, the owner may fill in fields and body, once.
+ *
+ *    pending --participant--> provisional --owner fills in-----------------------> complete |
+ * failed
+ *                                   '-- replay (lease lapsed), release, doubt: as it is ---^
+ *
  * Pure: time, tokens and the state of other processes come as arguments. Each function looks at one
  * record (status RECORD_ABSENT for none), may change it in place, and says what happened. Backends
  * load a record, call one function, and store what changed in one atomic step; no backend decides.
@@ -36,6 +43,8 @@ enum record_unknown {
     RECORD_UNKNOWN_HOLD,
     RECORD_UNKNOWN_RETRY,
     RECORD_UNKNOWN_PROBE,
+    RECORD_UNKNOWN_PARTICIPANT, /* as retry: what is not complete did not happen, once its token was
+                                   replaced */
 };
 
 #define RECORD_ATTEMPT_ID_SIZE 16
@@ -71,6 +80,7 @@ struct record {
     int cause;   /* with doubt: enum record_cause, or the status of a response */
     bool window; /* expiry counts from created_at */
     bool kept;   /* final: the answer is kept; false: only that there was one */
+    bool provisional; /* final, by a participant: its lease goes on, and it does not expire */
     enum record_unknown unknown;
     int64_t settle_us;
     int64_t quiet_at;   /* from then on "it did not happen" can be believed; 0: no doubt yet */
@@ -158,8 +168,14 @@ enum record_verdict {
     RECORD_DUPLICATE,       /* another record holds the once value, and is complete */
 };
 
+/* Whether what is in doubt runs again unasked. */
+static inline bool record_repeats(enum record_unknown policy)
+{
+    return policy == RECORD_UNKNOWN_RETRY || policy == RECORD_UNKNOWN_PARTICIPANT;
+}
+
 /* The policy for this record's doubts: what the config says today may make its own stricter, never
- * laxer. Only what began under `retry` and still is runs again unasked. */
+ * laxer. Only what began under one that repeats and still is runs again unasked. */
 enum record_unknown record_policy(const struct record *record, enum record_unknown of_rule);
 
 /* The decision table (contract section 2). Where it says proceed or ask, a spent begin is told that
@@ -174,14 +190,16 @@ enum record_verdict record_begin(struct record *record, const struct record_begi
 enum record_write {
     RECORD_WRITTEN,
     RECORD_STALE,   /* the token is not the last one, or the record is gone: nothing changed */
-    RECORD_ALREADY, /* this token's act was stored before: nothing changed, the record says what */
+    RECORD_ALREADY, /* this token's act was stored before, and the record says what: nothing
+                       changed, but that what was provisional may have been frozen */
     RECORD_EARLY,   /* not before record->quiet_at: nothing but quiet_at changed */
     RECORD_LIVE,    /* its lease is live and `force` was not given: nothing changed */
 };
 
 /* Stores an outcome: COMPLETE or FAILED, with its HTTP status; `kept` as in struct record. Accepted
  * under the last token also when lapsed, unknown or released: a late answer is the truth. Repeated,
- * it is ALREADY for as long as the row is there, expired or not. */
+ * it is ALREADY for as long as the row is there, expired or not. What is provisional is filled in:
+ * WRITTEN; with another status the participant's outcome stands as it is: ALREADY. */
 struct record_final {
     enum record_status status;
     int http_status;
@@ -189,6 +207,14 @@ struct record_final {
 };
 enum record_write record_finish(struct record *record, int64_t token,
                                 const struct record_final *final, int64_t now);
+
+/* The same by a participant, in the transaction that holds the effect: provisional, unless its
+ * owner has given up. */
+enum record_write record_complete(struct record *record, int64_t token,
+                                  const struct record_final *final, int64_t now);
+
+/* What is provisional stays as it is from now on: done before it is told. Whether it was. */
+bool record_freeze(struct record *record, int64_t now);
 
 /* The owner's "surely not done": of its own try, so an earlier doubt stays. Of a probe it says only
  * that nothing was asked: unknown. */
@@ -217,7 +243,7 @@ enum record_write record_doubt_and_ask(struct record *record, int64_t token,
 /* Whether the record is held by the acquisition that this begin made, for a probe. */
 bool record_is_asking(const struct record *record, const struct record_begin *begin);
 
-/* Renews the lease of a pending record, lapsed or not. Changes nothing on other states. */
+/* Renews a lease, lapsed or not. Changes nothing where there is none. */
 enum record_write record_extend(struct record *record, int64_t token, int64_t now);
 
 /* Another key of a final record was told its answer: its keys live on for at least `ttl_us` from

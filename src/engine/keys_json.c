@@ -8,13 +8,13 @@
 
 const char *keys_policy_name(enum record_unknown policy)
 {
-    static const char *const names[] = {"hold", "retry", "probe"};
+    static const char *const names[] = {"hold", "retry", "probe", "participant"};
     return names[policy];
 }
 
 const char *keys_lease_name(const struct keys_view *view)
 {
-    if (view->record->status != RECORD_PENDING)
+    if (view->record->status != RECORD_PENDING && !view->record->provisional)
         return NULL;
     static const char *const names[] = {"released", "live", "lapsed"};
     return names[view->lease];

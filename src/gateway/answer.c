@@ -194,11 +194,11 @@ static void tell_operation(const struct attempt_result *result, struct problem *
 {
     const struct record *record = &result->record;
     bool live = result->lease == RECORD_LEASE_LIVE;
-    bool running =
-        record->status == RECORD_PENDING && (live || problem->error == ERROR_IN_PROGRESS);
+    bool open = record->status == RECORD_PENDING || record->provisional;
+    bool running = open && (live || problem->error == ERROR_IN_PROGRESS);
     if (!running && record->status != RECORD_UNKNOWN)
         return;
-    problem->state = record_status_name(record->status);
+    problem->state = record_status_name(running ? RECORD_PENDING : RECORD_UNKNOWN);
     problem->attempt = record->attempts;
     problem->started_at = record->started_at;
     problem->lease_left_ms = live ? result->lease_left_us / CLOCK_US_PER_MS : -1;

@@ -108,7 +108,7 @@ static const char *mark_of(const struct exchange *x, enum fate_write write)
     if (write == FATE_RELEASE || write == FATE_DROP)
         return "released";
     if (write == FATE_DOUBT)
-        return x->rule->unknown == RECORD_UNKNOWN_RETRY ? "released" : "unknown";
+        return record_repeats(x->rule->unknown) ? "released" : "unknown";
     return x->kept ? "stored" : "not-kept";
 }
 

@@ -39,15 +39,21 @@ enum state {
     OWN_PROBE,
     LAPSED_PROBE,
     RELEASED_IN_DOUBT,
+    PROVISIONAL,     /* of another process */
+    OWN_PROVISIONAL, /* of this process, its lease long past by the clock */
+    LAPSED_PROVISIONAL,
     STATES,
 };
 
 static inline const char *state_name(enum state state)
 {
     static const char *const names[STATES] = {
-        "absent",     "released",      "live",      "own",          "lapsed",
-        "unknown",    "complete",      "failed",    "not kept",     "tombstone",
-        "gone final", "gone released", "own probe", "lapsed probe", "released in doubt",
+        "absent",      "released",        "live",
+        "own",         "lapsed",          "unknown",
+        "complete",    "failed",          "not kept",
+        "tombstone",   "gone final",      "gone released",
+        "own probe",   "lapsed probe",    "released in doubt",
+        "provisional", "own provisional", "lapsed provisional",
     };
     return names[state];
 }
@@ -120,6 +126,16 @@ static inline void make_settled(struct record *record, enum state state)
     }
 }
 
+/* What a participant stored while its owner's lease lived. */
+static inline void make_provisional(struct record *record, int64_t owner, int64_t lease_until)
+{
+    make_final(record, RECORD_COMPLETE, CLOCK_NEVER, CLOCK_NEVER);
+    record->provisional = true;
+    record->owner = owner;
+    record->lease_until = lease_until;
+    record->lapsed_at = lease_until <= NOW ? lease_until : 0;
+}
+
 static inline struct record make(enum state state, enum record_unknown unknown)
 {
     struct record record = {0};
@@ -152,6 +168,15 @@ static inline struct record make(enum state state, enum record_unknown unknown)
         break;
     case UNKNOWN:
         record.status = RECORD_UNKNOWN;
+        break;
+    case PROVISIONAL:
+        make_provisional(&record, OTHER, NOW + 1);
+        break;
+    case OWN_PROVISIONAL:
+        make_provisional(&record, SELF, NOW - 5 * SECOND);
+        break;
+    case LAPSED_PROVISIONAL:
+        make_provisional(&record, OTHER, NOW);
         break;
     default:
         make_settled(&record, state);

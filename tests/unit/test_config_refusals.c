@@ -79,6 +79,7 @@ static void a_wrong_name_is_answered_with_the_nearest_right_one(void **state)
         {HEAD "unmatched: refus\n",
          "3:12: unmatched: ", "(did you mean 'refuse'? expected pass or refuse)"},
         {HEAD "defaults: {unknown: holdd}\n", "3:21: unknown: ", "did you mean 'hold'?"},
+        {HEAD "defaults: {unknown: participant}\n", "3:21: unknown: ", "a store at postgres://"},
         {HEAD "ttl: 5s\n", "3:1: ttl: ", "does not belong here (it belongs in a rule or in "},
         {HEAD "defaults: {name: a}\n",
          "3:12: name: ", "does not belong here (it belongs in a rule)"},

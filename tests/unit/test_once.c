@@ -46,6 +46,12 @@ static const struct expected settled[STATES][ARRIVALS] = {
     [GONE_FINAL] = {TAKES(TAKE), TAKES(TAKE), TAKES(TAKE), TAKES(TAKE), NOTHING(OUTCOME_UNKNOWN)},
     [GONE_RELEASED] = {TAKES(TAKE), TAKES(TAKE), TAKES(TAKE), TAKES(TAKE),
                        NOTHING(OUTCOME_UNKNOWN)},
+    [PROVISIONAL] = {NOTHING(IN_PROGRESS), NOTHING(IN_PROGRESS), NOTHING(IN_PROGRESS),
+                     NOTHING(IN_PROGRESS), NOTHING(IN_PROGRESS)},
+    [OWN_PROVISIONAL] = {NOTHING(IN_PROGRESS), NOTHING(IN_PROGRESS), NOTHING(IN_PROGRESS),
+                         NOTHING(IN_PROGRESS), NOTHING(IN_PROGRESS)},
+    [LAPSED_PROVISIONAL] = {BINDS(REPLAY), NOTHING(MISMATCH), NOTHING(OTHER_RECIPE),
+                            NOTHING(DUPLICATE), BINDS(REPLAY)},
 };
 
 static bool in_doubt(enum state state)
@@ -60,10 +66,9 @@ static struct expected expect_doubt(enum state state, enum arrival arrival,
 {
     const struct expected unknown = NOTHING(OUTCOME_UNKNOWN), recipe = NOTHING(OTHER_RECIPE);
     bool asks = policy == RECORD_UNKNOWN_PROBE && state != RELEASED_IN_DOUBT;
-    bool goes_on = policy == RECORD_UNKNOWN_RETRY && state != UNKNOWN;
+    bool goes_on = record_repeats(policy) && state != UNKNOWN;
     if (!asks && !goes_on)
-        return arrival == RECIPE && policy == RECORD_UNKNOWN_RETRY && state == UNKNOWN ? recipe
-                                                                                       : unknown;
+        return arrival == RECIPE && record_repeats(policy) && state == UNKNOWN ? recipe : unknown;
     if (arrival == RECIPE)
         return recipe;
     if (arrival == OTHER_PAYLOAD || arrival == SPENT)
@@ -74,7 +79,7 @@ static struct expected expect_doubt(enum state state, enum arrival arrival,
 static void decide_one(enum state state, enum arrival arrival, enum record_unknown policy)
 {
     /* Unknown under `retry` is no state: the record then has a stricter policy of its own. */
-    bool strict = state == UNKNOWN && policy == RECORD_UNKNOWN_RETRY;
+    bool strict = state == UNKNOWN && record_repeats(policy);
     struct record record = make(state, strict ? RECORD_UNKNOWN_HOLD : policy);
     struct record before = record;
     struct record_begin begin = a_begin(policy);
@@ -110,7 +115,7 @@ static void every_holder_gets_the_contracts_decision(void **state)
     (void)state;
     for (enum state s = ABSENT; s < STATES; s++)
         for (enum arrival arrival = SAME; arrival < ARRIVALS; arrival++)
-            for (enum record_unknown policy = 0; policy <= RECORD_UNKNOWN_PROBE; policy++)
+            for (enum record_unknown policy = 0; policy <= RECORD_UNKNOWN_PARTICIPANT; policy++)
                 decide_one(s, arrival, policy);
 }
 

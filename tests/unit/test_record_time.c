@@ -100,10 +100,11 @@ static void forever_never_expires_and_leased_or_unknown_records_neither(void **u
     (void)unused;
     struct record record = finished(CLOCK_NEVER, 50, false, NOW);
     assert_false(record_is_gone(&record, CLOCK_NEVER - 1));
-    const enum state lasting[] = {LIVE, OWN, LAPSED, UNKNOWN, OWN_PROBE, LAPSED_PROBE};
+    const enum state lasting[] = {LIVE,      OWN,          LAPSED,      UNKNOWN,
+                                  OWN_PROBE, LAPSED_PROBE, PROVISIONAL, LAPSED_PROVISIONAL};
     for (size_t i = 0; i < sizeof lasting / sizeof *lasting; i++) {
         record = make(lasting[i], RECORD_UNKNOWN_HOLD);
-        assert_false(record_is_gone(&record, CLOCK_NEVER));
+        assert_false(record_is_gone(&record, CLOCK_NEVER - 1));
     }
 }
 
