@@ -87,9 +87,11 @@ struct backend_change {
     const struct store_row *row; /* RECORD_ABSENT: it goes, with all names that lead to it */
     enum record_status before;   /* as it was loaded; RECORD_ABSENT: it is new */
     bool was_released;           /* likewise */
+    bool was_provisional;        /* likewise */
     bool holds;                  /* row->once is new, in place of: */
     struct slice once_before;    /* may be empty */
-    struct outcome *outcome;     /* what is kept of a record that becomes final; NULL: nothing */
+    struct outcome *outcome;     /* what is kept of a record that becomes final, or is filled in;
+                                    NULL: nothing new */
 
     const struct backend_bound *bound; /* a key is bound */
     const struct store_audit *audit;   /* an operator acted */

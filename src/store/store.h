@@ -81,6 +81,7 @@ bool store_configure(struct store *store, const struct store_limits *limits);
 enum store_op_kind {
     STORE_BEGIN,
     STORE_FINISH,          /* an outcome: `outcome` with `kept`, or only its status */
+    STORE_COMPLETE,        /* the same by a participant, inside its own transaction */
     STORE_RELEASE,         /* the owner: surely not done */
     STORE_RELEASE_SETTLED, /* found out by looking: only once quiet */
     STORE_DROP,            /* the owner: surely not done, and to be done elsewhere */
@@ -235,14 +236,14 @@ struct store_op {
     int64_t wait_until;      /* begin: how long to wait on a live lease, boot time; 0: not at all */
     int64_t token;           /* all but begin, look, list; with forget 0: any */
     int64_t row_hint;        /* row id from an earlier op on this record; 0: not known */
-    struct outcome *outcome; /* finish, resolve: borrowed until ended, and packed before
+    struct outcome *outcome; /* finish, complete, resolve: borrowed until ended, and packed before
                                 (outcome_pack); NULL: only http_status */
-    enum record_status final; /* finish */
-    int http_status;          /* finish, resolve */
-    bool kept;                /* finish: keep fields and body; ended: whether they could be */
-    int cause;                /* doubt: why; record_note_cause */
-    int64_t looked_at;        /* release_settled: store time before the look; 0: now */
-    bool force;               /* release_settled, resolve, forget */
+    enum record_status final; /* finish, complete */
+    int http_status;          /* finish, complete, resolve */
+    bool kept;          /* finish, complete: keep fields and body; ended: whether they could be */
+    int cause;          /* doubt: why; record_note_cause */
+    int64_t looked_at;  /* release_settled: store time before the look; 0: now */
+    bool force;         /* release_settled, resolve, forget */
     struct slice actor; /* resolve, release_settled, forget, and the finish of an operator's probe:
                            who does it, for the audit; empty: an owner, who is not audited */
     struct store_room room; /* begin: what its outcome must fit into; it is asked before a load */

@@ -100,6 +100,7 @@ static void a_store_of_format_3_keeps_all_it_holds_and_what_is_in_doubt(void **s
     bed_exec(bed, to_format_3);
     bed_open(bed);
     assert_int_equal(check_counts(bed), 5);
+    assert_int_equal(number(bed, "SELECT count(*) FROM idempotency_keys"), 5);
     assert_int_equal(verdict(bed, 1), RECORD_REPLAY);
     assert_false(look(bed, 2).doubt);
     assert_int_equal(finish(bed, 2, running, "late"), RECORD_WRITTEN);

@@ -125,6 +125,9 @@ static enum record_write write_record(struct apply *apply, struct store_op *op,
     case STORE_FINISH:
         return record_finish(record, op->token,
                              &(struct record_final){op->final, op->http_status, op->kept}, now);
+    case STORE_COMPLETE:
+        return record_complete(record, op->token,
+                               &(struct record_final){op->final, op->http_status, op->kept}, now);
     case STORE_RELEASE:
         return record_release(record, op->token, now);
     case STORE_RELEASE_SETTLED:
@@ -170,7 +173,8 @@ static enum backend_status store_write(struct apply *apply, struct store_op *op,
     bool is_final = record_is_final(record->status);
     /* Else the row would outlive its key, and nothing would lead to it. */
     CHECK(row->once.len > 0 || record->once_until == 0);
-    struct outcome *outcome = is_final && record->kept ? op->outcome : NULL;
+    bool written = is_final && record->kept && op->write == RECORD_WRITTEN;
+    struct outcome *outcome = written ? op->outcome : NULL;
     return apply_kept(apply, rowset_update(apply->rows, row, outcome));
 }
 
@@ -214,7 +218,8 @@ static enum backend_status apply_write(struct apply *apply, struct store_op *op,
     op->kept = op->kept && fits(apply, op->outcome);
     op->write = write_record(apply, op, &row.record);
     record_check(&row.record);
-    if (op->write == RECORD_WRITTEN || op->write == RECORD_EARLY) {
+    bool frozen = before.provisional && !row.record.provisional;
+    if (op->write == RECORD_WRITTEN || op->write == RECORD_EARLY || frozen) {
         enum backend_status status = store_write(apply, op, &row);
         if (status == BACKEND_OK && op->actor.len > 0 && op->write == RECORD_WRITTEN)
             status = audit(apply, op, &before, &row);

@@ -64,7 +64,7 @@ static enum backend_status insert(struct apply *apply, struct store_op *op, stru
 static enum backend_status store_begin(struct apply *apply, struct store_op *op,
                                        struct store_row *old, struct store_row *row)
 {
-    CHECK(row->record.status == RECORD_PENDING || row->record.status == RECORD_UNKNOWN);
+    CHECK(!row->record.provisional);
     apply_use_token(apply, row->record.token);
     if (record_key_is_gone(&old->record, apply->world.now)) {
         enum backend_status status = make_room(apply, old);
@@ -84,7 +84,8 @@ static char *copy_text(struct slice text)
 static bool tells_first(const struct apply *apply, const struct store_op *op,
                         const struct store_row *row)
 {
-    return op->verdict == RECORD_DUPLICATE && row->location.len > 0 && row->record.kept &&
+    bool settled = row->record.kept && !row->record.provisional;
+    return op->verdict == RECORD_DUPLICATE && row->location.len > 0 && settled &&
            apply->world.now < record_body_until(&row->record);
 }
 

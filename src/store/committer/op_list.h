@@ -26,6 +26,7 @@ static inline enum store_class op_class(const struct store_op *op)
     case STORE_AUDIT:
         return STORE_CLASS_READ;
     case STORE_FINISH:
+    case STORE_COMPLETE:
     case STORE_RELEASE:
     case STORE_RELEASE_SETTLED:
     case STORE_DROP:

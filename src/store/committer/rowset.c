@@ -15,6 +15,7 @@ struct rowset_row {
     struct backend_group *group;
     enum record_status before; /* as it was loaded; RECORD_ABSENT: it is new */
     bool was_released;
+    bool was_provisional;
     bool holds;
     struct slice once_before;
     struct outcome *outcome; /* with which it became final in this batch */
@@ -214,6 +215,7 @@ static bool take_row(struct rowset *set, struct store_row *row, struct rowset_ro
         return false;
     (*ret_row)->before = row->record.status;
     (*ret_row)->was_released = record_is_released(&row->record);
+    (*ret_row)->was_provisional = row->record.provisional;
     (*ret_row)->once_before = row->once;
     return true;
 }
@@ -407,6 +409,8 @@ bool rowset_update(struct rowset *set, const struct store_row *row, struct outco
     record->target_hash = target_hash;
     found->row->origin = row->origin;
     if (outcome) {
+        outcome_unref(found->answer);
+        found->answer = NULL;
         found->outcome = outcome;
         found->row->location = outcome->location;
     }
@@ -501,12 +505,14 @@ static void add_rows(struct rowset *set, bool that_go)
         if (!is_saved(row) || goes != that_go)
             continue;
         struct backend_group *group = root_of(row->group);
-        group->changes[group->n++] = (struct backend_change){.row = row->row,
-                                                             .before = row->before,
-                                                             .was_released = row->was_released,
-                                                             .holds = row->holds,
-                                                             .once_before = row->once_before,
-                                                             .outcome = row->outcome};
+        group->changes[group->n++] =
+            (struct backend_change){.row = row->row,
+                                    .before = row->before,
+                                    .was_released = row->was_released,
+                                    .was_provisional = row->was_provisional,
+                                    .holds = row->holds,
+                                    .once_before = row->once_before,
+                                    .outcome = row->outcome};
     }
 }
 

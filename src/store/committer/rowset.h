@@ -75,8 +75,8 @@ void rowset_find_once(struct rowset *set, const struct digest *once, struct stor
 
 /* A new row: its key, and with `once` its value, lead to it from now on. Borrows all texts. */
 bool rowset_insert(struct rowset *set, const struct store_row *row, const struct store_once *once);
-/* The record of a row as it is now, and whence it came; of one that becomes final, with what is
- * kept of its answer (borrowed; NULL: nothing). */
+/* The record of a row as it is now, and whence it came; of one that becomes final, or is filled in,
+ * with what is kept of its answer (borrowed; NULL: nothing new). */
 bool rowset_update(struct rowset *set, const struct store_row *row, struct outcome *outcome);
 /* It goes, and with it all names that still lead to it. */
 bool rowset_remove(struct rowset *set, const struct store_row *row);

@@ -117,8 +117,10 @@ static bool read_pending(struct columns *columns, struct store_row *row)
     if (read_once(columns, row)) {
         SQLITE_CLAIM_ONCE(READ)
     }
-    enum record_status status = row->record.status;
-    return columns->ok && (status == RECORD_PENDING || status == RECORD_UNKNOWN);
+    /* What is provisional stands in both tables. */
+    row->record.provisional = record_is_final(row->record.status);
+    return columns->ok && row->record.status > RECORD_ABSENT &&
+           row->record.status <= RECORD_UNKNOWN;
 }
 
 static bool read_final(struct columns *columns, struct store_row *row)
@@ -130,8 +132,7 @@ static bool read_final(struct columns *columns, struct store_row *row)
     if (read_once(columns, row)) {
         SQLITE_FINAL_ONCE(READ)
     }
-    enum record_status status = row->record.status;
-    return columns->ok && record_is_final(status);
+    return columns->ok && record_is_final(row->record.status);
 }
 
 /* ---- one row ---- */
@@ -164,9 +165,12 @@ enum backend_status sqlite_find_row(struct sqlite_backend *sqlite, int64_t id, s
 {
     *ret_row = (struct store_row){.id = id};
     enum backend_status status = find_in(sqlite, SQL_PENDING_FIND, texts, ret_row);
-    if (status != BACKEND_OK || ret_row->record.status != RECORD_ABSENT)
+    bool provisional = ret_row->record.provisional;
+    if (status != BACKEND_OK || (ret_row->record.status != RECORD_ABSENT && !provisional))
         return status;
-    return find_in(sqlite, SQL_OUTCOME_FIND, texts, ret_row);
+    status = find_in(sqlite, SQL_OUTCOME_FIND, texts, ret_row);
+    bool lacks_answer = provisional && ret_row->record.completed_at == 0;
+    return status == BACKEND_OK && lacks_answer ? sqlite_status(sqlite, SQLITE_CORRUPT) : status;
 }
 
 static bool is_of(const struct store_row *row, const struct digest *key)
@@ -314,18 +318,25 @@ static enum backend_status insert_final(struct sqlite_backend *sqlite, const str
     return sqlite_run_bound(sqlite, &binding);
 }
 
-enum backend_status sqlite_remove(struct sqlite_backend *sqlite, const struct store_row *row)
+static enum backend_status remove_row(struct sqlite_backend *sqlite, const struct store_row *row,
+                                      bool provisional)
 {
     enum backend_status status = sqlite_unname_row(sqlite, row);
     if (status != BACKEND_OK)
         return status;
     status = delete_by_id(sqlite, SQL_PENDING_DELETE, row->id);
-    if (status != BACKEND_OK || sqlite3_changes(sqlite->db) == 1)
+    if (status != BACKEND_OK || (!provisional && sqlite3_changes(sqlite->db) == 1))
         return status;
     return delete_by_id(sqlite, SQL_OUTCOME_DELETE, row->id);
 }
 
-/* Its answer may have been swept meanwhile, and does not come back. */
+enum backend_status sqlite_remove(struct sqlite_backend *sqlite, const struct store_row *row)
+{
+    return remove_row(sqlite, row, false);
+}
+
+/* Of what is frozen, or was told to another key: its answer may have been swept meanwhile, and does
+ * not come back. */
 static enum backend_status lengthen_final(struct sqlite_backend *sqlite,
                                           const struct store_row *row)
 {
@@ -336,8 +347,37 @@ static enum backend_status lengthen_final(struct sqlite_backend *sqlite,
     sqlite_bind_number(&binding, record->kept);
     sqlite_bind_number(&binding, record->expires_at);
     sqlite_bind_number(&binding, record->gone_at);
+    sqlite_bind_number(&binding, record->once_until);
     sqlite_bind_number(&binding, row->id);
     return sqlite_run_bound(sqlite, &binding);
+}
+
+/* It stands in both tables for as long as it is provisional. */
+static enum backend_status freeze(struct sqlite_backend *sqlite,
+                                  const struct backend_change *change)
+{
+    const struct store_row *row = change->row;
+    if (row->record.provisional)
+        return update_pending(sqlite, row);
+    enum backend_status status = delete_by_id(sqlite, SQL_PENDING_DELETE, row->id);
+    bool filled_in = change->outcome || !row->record.kept;
+    if (status != BACKEND_OK || !filled_in)
+        return status == BACKEND_OK ? lengthen_final(sqlite, row) : status;
+    status = delete_by_id(sqlite, SQL_OUTCOME_DELETE, row->id);
+    return status == BACKEND_OK ? insert_final(sqlite, row, change->outcome) : status;
+}
+
+static enum backend_status finish(struct sqlite_backend *sqlite,
+                                  const struct backend_change *change)
+{
+    const struct store_row *row = change->row;
+    enum backend_status status = insert_final(sqlite, row, change->outcome);
+    if (status == BACKEND_OK && row->record.provisional)
+        return update_pending(sqlite, row);
+    if (status == BACKEND_OK)
+        status = delete_by_id(sqlite, SQL_PENDING_DELETE, row->id);
+    CHECK(status != BACKEND_OK || sqlite3_changes(sqlite->db) == 1);
+    return status;
 }
 
 /* A new row gets its names, a row that holds a value anew that one. */
@@ -364,10 +404,12 @@ static enum backend_status save_row(struct sqlite_backend *sqlite,
     gone.rule = row->rule;
     gone.once = change->once_before;
     if (row->record.status == RECORD_ABSENT)
-        return sqlite_remove(sqlite, &gone);
+        return remove_row(sqlite, &gone, change->was_provisional);
     enum backend_status status = name_row(sqlite, change);
     if (status != BACKEND_OK)
         return status;
+    if (change->was_provisional)
+        return freeze(sqlite, change);
     if (record_is_final(change->before))
         return lengthen_final(sqlite, row);
     bool finished = record_is_final(row->record.status);
@@ -377,11 +419,7 @@ static enum backend_status save_row(struct sqlite_backend *sqlite,
         status = hold_pending(sqlite, row);
     if (!finished)
         return status == BACKEND_OK ? update_pending(sqlite, row) : status;
-    status = insert_final(sqlite, row, change->outcome);
-    if (status == BACKEND_OK)
-        status = delete_by_id(sqlite, SQL_PENDING_DELETE, row->id);
-    CHECK(status != BACKEND_OK || sqlite3_changes(sqlite->db) == 1);
-    return status;
+    return finish(sqlite, change);
 }
 
 static enum backend_status save_change(struct sqlite_backend *sqlite,

@@ -36,28 +36,7 @@ static const char schema_1[] =
     " completed_at INTEGER NOT NULL, expires_at INTEGER NOT NULL, gone_at INTEGER NOT NULL,"
     " sweep_at INTEGER NOT NULL, kept INTEGER NOT NULL, http_code INTEGER NOT NULL,"
     " result_ref TEXT, headers BLOB, body BLOB);"
-    "CREATE INDEX pawl_outcome_sweep ON pawl_outcome(sweep_at);"
-    "CREATE VIEW idempotency_keys AS"
-    " SELECT key, lower(hex(payload_hash)) AS payload_hash,"
-    "  CASE status WHEN 1 THEN 'pending' ELSE 'unknown' END AS status,"
-    "  NULL AS result_ref, NULL AS http_code,"
-    "  strftime('%Y-%m-%dT%H:%M:%f', created_at / 1e6, 'unixepoch') || 'Z' AS created_at,"
-    "  strftime('%Y-%m-%dT%H:%M:%f', CASE WHEN expires_at < 253402300799000000 THEN expires_at"
-    "   WHEN expires_at IS NULL AND ttl_us < 253402300799000000 - created_at"
-    "   THEN created_at + ttl_us END / 1e6, 'unixepoch') || 'Z' AS expires_at,"
-    "  tenant, rule, NULL AS completed_at, lower(hex(target_hash)) AS target_hash, token, attempts"
-    " FROM pawl_pending"
-    " WHERE expires_at IS NULL OR expires_at > CAST(strftime('%s', 'now') AS INTEGER) * 1000000"
-    " UNION ALL"
-    " SELECT key, lower(hex(payload_hash)),"
-    "  CASE status WHEN 2 THEN 'complete' ELSE 'failed' END, result_ref, http_code,"
-    "  strftime('%Y-%m-%dT%H:%M:%f', created_at / 1e6, 'unixepoch') || 'Z',"
-    "  CASE WHEN expires_at < 253402300799000000 THEN"
-    "   strftime('%Y-%m-%dT%H:%M:%f', expires_at / 1e6, 'unixepoch') || 'Z' END,"
-    "  tenant, rule, strftime('%Y-%m-%dT%H:%M:%f', completed_at / 1e6, 'unixepoch') || 'Z',"
-    "  lower(hex(target_hash)), token, attempts"
-    " FROM pawl_outcome"
-    " WHERE gone_at > CAST(strftime('%s', 'now') AS INTEGER) * 1000000;";
+    "CREATE INDEX pawl_outcome_sweep ON pawl_outcome(sweep_at);";
 
 /* pawl_audit: who did what to a record by hand; ids come from pawl_state.next_row. packed: the body
  * is one zstd frame. pawl_pending_idle: released ones by expiry, and before them the unknown ones
@@ -119,8 +98,35 @@ static const char schema_4[] =
     "CREATE INDEX pawl_bound_expires ON pawl_bound(expires_at);"
     "CREATE INDEX pawl_bound_key ON pawl_bound(key);";
 
+/* What is provisional stands in both tables, and is shown once. */
+static const char schema_5[] =
+    "DROP VIEW IF EXISTS idempotency_keys;"
+    "CREATE VIEW idempotency_keys AS"
+    " SELECT key, lower(hex(payload_hash)) AS payload_hash,"
+    "  CASE status WHEN 1 THEN 'pending' ELSE 'unknown' END AS status,"
+    "  NULL AS result_ref, NULL AS http_code,"
+    "  strftime('%Y-%m-%dT%H:%M:%f', created_at / 1e6, 'unixepoch') || 'Z' AS created_at,"
+    "  strftime('%Y-%m-%dT%H:%M:%f', CASE WHEN expires_at < 253402300799000000 THEN expires_at"
+    "   WHEN expires_at IS NULL AND ttl_us < 253402300799000000 - created_at"
+    "   THEN created_at + ttl_us END / 1e6, 'unixepoch') || 'Z' AS expires_at,"
+    "  tenant, rule, NULL AS completed_at, lower(hex(target_hash)) AS target_hash, token, attempts"
+    " FROM pawl_pending"
+    " WHERE status IN (1, 4) AND (expires_at IS NULL"
+    "  OR expires_at > CAST(strftime('%s', 'now') AS INTEGER) * 1000000)"
+    " UNION ALL"
+    " SELECT key, lower(hex(payload_hash)),"
+    "  CASE status WHEN 2 THEN 'complete' ELSE 'failed' END, result_ref, http_code,"
+    "  strftime('%Y-%m-%dT%H:%M:%f', created_at / 1e6, 'unixepoch') || 'Z',"
+    "  CASE WHEN expires_at < 253402300799000000 THEN"
+    "   strftime('%Y-%m-%dT%H:%M:%f', expires_at / 1e6, 'unixepoch') || 'Z' END,"
+    "  tenant, rule, strftime('%Y-%m-%dT%H:%M:%f', completed_at / 1e6, 'unixepoch') || 'Z',"
+    "  lower(hex(target_hash)), token, attempts"
+    " FROM pawl_outcome"
+    " WHERE gone_at > CAST(strftime('%s', 'now') AS INTEGER) * 1000000;";
+
 /* migrations[n] brings format n to n + 1. */
-static const char *const migrations[PAWL_FORMAT] = {schema_1, schema_2, schema_key_log, schema_4};
+static const char *const migrations[PAWL_FORMAT] = {schema_1, schema_2, schema_key_log, schema_4,
+                                                    schema_5};
 
 static int pragma_number(sqlite3 *db, const char *sql, int64_t *ret_value)
 {

@@ -18,12 +18,12 @@
 #include <sqlite3.h>
 
 /* Each row that is looked at, and whether it is wanted. A record is found by its own key and by one
- * bound to it, and by its once value. */
+ * bound to it, and by its once value; what stands in both tables, in the second. */
 #define LIST_IN(table)                                                                             \
     "SELECT id, CASE WHEN (?1 IS NULL OR tenant=?1) AND (?2 IS NULL OR rule=?2)"                   \
     " AND (?3 IS NULL OR key=?3 OR id IN (SELECT holder FROM pawl_bound WHERE key=?3))"            \
     " AND (?4=0 OR status=?4) AND (?7 IS NULL OR once=?7) THEN 1 END FROM " table " WHERE id > ?5"
-#define LIST_ALL LIST_IN("pawl_pending") " UNION ALL " LIST_IN("pawl_outcome")
+#define LIST_ALL LIST_IN("pawl_pending") " AND status IN (1, 4) UNION ALL " LIST_IN("pawl_outcome")
 
 /* Every statement, prepared once: X(name, sql). */
 #define SQLITE_STATEMENTS(X)                                                                       \
@@ -81,7 +81,8 @@
       "UPDATE pawl_outcome SET headers=NULL, body=NULL, sweep_at=max(gone_at, once_until)"         \
       " WHERE id=?1")                                                                              \
     X(OUTCOME_LENGTHEN,                                                                            \
-      "UPDATE pawl_outcome SET sweep_at=?, kept=?, expires_at=?, gone_at=? WHERE id=?")            \
+      "UPDATE pawl_outcome SET sweep_at=?, kept=?, expires_at=?, gone_at=?, once_until=?"          \
+      " WHERE id=?")                                                                               \
     X(BOUND_FIND, "SELECT holder, expires_at, acknowledges, key_hash, payload_hash, target_hash,"  \
                   " recipe FROM pawl_bound WHERE id=?1")                                           \
     X(BOUND_INSERT, "INSERT INTO pawl_bound(id, holder, expires_at, acknowledges, key_hash, key,"  \
@@ -296,6 +297,6 @@ const char *sqlite_schema_check(sqlite3 *db, int64_t *ret_format);
 const char *sqlite_schema_install(struct sqlite_backend *sqlite);
 
 #define PAWL_APPLICATION_ID 0x7061776c /* "pawl" */
-#define PAWL_FORMAT 4                  /* user_version */
+#define PAWL_FORMAT 5                  /* user_version */
 
 #endif

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A participant, which completes a record inside its own transaction: another process of the store.
+ * What it stores is provisional; the gateway fills it in, as long as nobody was told. */
+#include "once_bed.h"
+
+/* The processes of one store. */
+struct pair {
+    struct bed gateway;
+    struct bed other; /* the participant, and whoever comes after the gateway's death */
+};
+
+static int set_up(void **state)
+{
+    struct pair *pair = mem_zalloc(1, sizeof *pair);
+    assert_non_null(pair);
+    bed_init(&pair->gateway, *(const enum bed_kind *)*state);
+    pair->gateway.config.no_thread = true;
+    bed_open(&pair->gateway);
+    bed_share(&pair->gateway, &pair->other);
+    pair->other.config.no_thread = true;
+    bed_open(&pair->other);
+    *state = pair;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct pair *pair = *state;
+    bed_close(&pair->other);
+    thread_parker_fini(&pair->other.parker);
+    bed_fini(&pair->gateway);
+    mem_free(pair);
+    return 0;
+}
+
+/* Proceeds under `participant`; in the eyes of others its lease lives, or has lapsed. */
+static int64_t acquire(struct pair *pair, uint64_t key, bool lives)
+{
+    struct store_op op = begin_on(key);
+    op.begin.unknown = RECORD_UNKNOWN_PARTICIPANT;
+    op.begin.lease_us = lives ? LEASE : 1;
+    run(&pair->gateway, &op);
+    assert_int_equal(op.verdict, RECORD_PROCEED);
+    return op.record.token;
+}
+
+/* What an outcome came to; `*ret_body`, where it was stored before, says what is kept. */
+static enum record_write store_as(struct bed *bed, struct store_op op, const char *body,
+                                  struct buf *ret_body)
+{
+    struct outcome *outcome =
+        outcome_new(op.http_status, op.final == RECORD_FAILED, SLICE("A: b\r\n"), slice_of(body));
+    assert_non_null(outcome);
+    op.outcome = outcome;
+    op.kept = true;
+    run(bed, &op);
+    assert_int_equal(op.status, STORE_DONE);
+    buf_clear(ret_body);
+    if (op.found)
+        buf_add_slice(ret_body, op.found->body);
+    outcome_unref(op.found);
+    outcome_unref(outcome);
+    return op.write;
+}
+
+static enum record_write complete(struct pair *pair, uint64_t key, int64_t token)
+{
+    struct buf found BUF_AUTO = buf_make(64);
+    return store_as(&pair->other, write_on(key, STORE_COMPLETE, token), "participant's", &found);
+}
+
+/* Two answers to everybody: whoever asks, and asks again, in whichever process. */
+static void assert_told(struct pair *pair, uint64_t key, const char *body)
+{
+    for (int i = 0; i < 4; i++) {
+        struct store_op op = begin_on(key);
+        run(i % 2 ? &pair->gateway : &pair->other, &op);
+        assert_int_equal(op.verdict, RECORD_REPLAY);
+        assert_int_equal(op.record.http_status, 201);
+        assert_true(slice_eq(op.found->body, slice_of(body)));
+        outcome_unref(op.found);
+    }
+    assert_int_equal(check_counts(&pair->gateway), 1);
+}
+
+static void a_duplicate_waits_until_the_gateway_has_filled_it_in(void **state)
+{
+    struct pair *pair = *state;
+    int64_t token = acquire(pair, 1, true);
+    assert_int_equal(complete(pair, 1, token), RECORD_WRITTEN);
+    assert_int_equal(complete(pair, 1, token), RECORD_ALREADY);
+    assert_int_equal(verdict(&pair->other, 1), RECORD_IN_PROGRESS);
+    assert_int_equal(verdict(&pair->gateway, 1), RECORD_IN_PROGRESS);
+    struct record seen = look(&pair->gateway, 1);
+    assert_true(seen.provisional && seen.expires_at == CLOCK_NEVER);
+    assert_int_equal(check_counts(&pair->other), 1);
+    if (pair->other.kind == BED_SQLITE)
+        assert_int_equal(bed_number(&pair->other, "SELECT count(*) FROM idempotency_keys"), 1);
+    assert_int_equal(finish(&pair->gateway, 1, token, "the gateway's"), RECORD_WRITTEN);
+    assert_false(look(&pair->other, 1).provisional);
+    assert_told(pair, 1, "the gateway's");
+}
+
+static void a_waiter_is_told_what_was_filled_in(void **state)
+{
+    struct pair *pair = *state;
+    int64_t token = acquire(pair, 1, true);
+    struct store_op waiter = wait_on(1);
+    submit(&pair->gateway, &waiter);
+    assert_true(store_step(pair->gateway.store));
+    assert_true(store_op_waits(&waiter));
+    assert_int_equal(complete(pair, 1, token), RECORD_WRITTEN);
+    assert_int_equal(finish(&pair->gateway, 1, token, "the gateway's"), RECORD_WRITTEN);
+    await(&pair->gateway, &waiter);
+    assert_int_equal(waiter.verdict, RECORD_REPLAY);
+    assert_true(slice_eq(waiter.found->body, SLICE("the gateway's")));
+    outcome_unref(waiter.found);
+}
+
+static void once_somebody_was_told_a_fill_in_is_thrown_away(void **state)
+{
+    struct pair *pair = *state;
+    struct buf found BUF_AUTO = buf_make(64);
+    int64_t token = acquire(pair, 1, false);
+    assert_int_equal(complete(pair, 1, token), RECORD_WRITTEN);
+    assert_int_equal(verdict(&pair->other, 1), RECORD_REPLAY);
+    assert_false(look(&pair->other, 1).provisional);
+    struct store_op late = write_on(1, STORE_FINISH, token);
+    assert_int_equal(store_as(&pair->gateway, late, "the gateway's", &found), RECORD_ALREADY);
+    assert_true(slice_eq(buf_slice(&found), SLICE("participant's")));
+    assert_told(pair, 1, "participant's");
+}
+
+static void an_answer_of_another_status_is_thrown_away(void **state)
+{
+    struct pair *pair = *state;
+    struct buf found BUF_AUTO = buf_make(64);
+    int64_t token = acquire(pair, 1, true);
+    assert_int_equal(complete(pair, 1, token), RECORD_WRITTEN);
+    struct store_op other = write_on(1, STORE_FINISH, token);
+    other.http_status = 202;
+    assert_int_equal(store_as(&pair->gateway, other, "the gateway's", &found), RECORD_ALREADY);
+    assert_true(slice_eq(buf_slice(&found), SLICE("participant's")));
+    assert_told(pair, 1, "participant's");
+}
+
+static void what_the_gateway_gives_up_stands_as_it_is(void **state)
+{
+    struct pair *pair = *state;
+    const enum store_op_kind kinds[] = {STORE_RELEASE, STORE_DOUBT, STORE_DROP};
+    for (uint64_t key = 0; key < 3; key++) {
+        int64_t token = acquire(pair, key, true);
+        assert_int_equal(complete(pair, key, token), RECORD_WRITTEN);
+        assert_int_equal(act(&pair->gateway, key, kinds[key], token), RECORD_ALREADY);
+        assert_false(look(&pair->other, key).provisional);
+        assert_int_equal(verdict(&pair->other, key), RECORD_REPLAY);
+    }
+    assert_int_equal(check_counts(&pair->gateway), 3);
+}
+
+static void what_comes_after_the_gateway_gave_up_stands_as_it_is(void **state)
+{
+    struct pair *pair = *state;
+    int64_t token = acquire(pair, 1, true);
+    assert_int_equal(act(&pair->gateway, 1, STORE_DOUBT, token), RECORD_WRITTEN);
+    assert_int_equal(complete(pair, 1, token), RECORD_WRITTEN);
+    assert_told(pair, 1, "participant's");
+}
+
+static void a_participant_whose_token_was_replaced_rolls_back(void **state)
+{
+    struct pair *pair = *state;
+    int64_t token = acquire(pair, 1, false);
+    struct store_op next = begin_on(1);
+    next.begin.unknown = RECORD_UNKNOWN_PARTICIPANT;
+    run(&pair->other, &next);
+    assert_int_equal(next.verdict, RECORD_PROCEED);
+    assert_int_equal(complete(pair, 1, token), RECORD_STALE);
+    assert_int_equal(complete(pair, 1, next.record.token), RECORD_WRITTEN);
+    assert_int_equal(finish(&pair->gateway, 1, token, "late"), RECORD_STALE);
+    assert_int_equal(finish(&pair->other, 1, next.record.token, "the other's"), RECORD_WRITTEN);
+    assert_told(pair, 1, "the other's");
+}
+
+static void an_answer_that_is_not_kept_leaves_nothing_to_replay(void **state)
+{
+    struct pair *pair = *state;
+    int64_t token = acquire(pair, 1, true);
+    assert_int_equal(complete(pair, 1, token), RECORD_WRITTEN);
+    assert_int_equal(act(&pair->gateway, 1, STORE_FINISH, token), RECORD_WRITTEN);
+    assert_int_equal(verdict(&pair->other, 1), RECORD_RESULT_NOT_KEPT);
+    assert_int_equal(check_counts(&pair->gateway), 1);
+}
+
+static void a_provisional_record_is_forgotten_whole(void **state)
+{
+    struct pair *pair = *state;
+    int64_t token = acquire(pair, 1, true);
+    assert_int_equal(complete(pair, 1, token), RECORD_WRITTEN);
+    assert_int_equal(act(&pair->other, 1, STORE_FORGET, token), RECORD_LIVE);
+    struct store_op forget = write_on(1, STORE_FORGET, token);
+    forget.force = true;
+    run(&pair->gateway, &forget);
+    assert_int_equal(forget.write, RECORD_WRITTEN);
+    assert_int_equal(check_counts(&pair->gateway), 0);
+    assert_int_equal(finish(&pair->gateway, 1, token, "late"), RECORD_STALE);
+    assert_true(proceed(&pair->gateway, 1) > token);
+}
+
+static void an_operator_changes_nothing_of_what_a_participant_stored(void **state)
+{
+    struct pair *pair = *state;
+    int64_t token = acquire(pair, 1, false);
+    assert_int_equal(complete(pair, 1, token), RECORD_WRITTEN);
+    assert_int_equal(act(&pair->other, 1, STORE_RESOLVE, token), RECORD_ALREADY);
+    assert_int_equal(act(&pair->other, 1, STORE_RELEASE_SETTLED, token), RECORD_ALREADY);
+    assert_int_equal(act(&pair->gateway, 1, STORE_EXTEND, token), RECORD_WRITTEN);
+    assert_true(look(&pair->other, 1).provisional);
+    assert_told(pair, 1, "participant's");
+}
+
+static void what_one_batch_fills_in_and_replays_is_told_as_it_was_filled_in(void **state)
+{
+    struct pair *pair = *state;
+    int64_t token = acquire(pair, 1, true);
+    assert_int_equal(complete(pair, 1, token), RECORD_WRITTEN);
+    struct outcome *filled = outcome_new(201, false, SLICE(""), SLICE("the gateway's"));
+    struct store_op ops[] = {
+        {.kind = STORE_LOOK, .key_hash = key_of(1)}, write_on(1, STORE_FINISH, token), begin_on(1)};
+    ops[1].outcome = filled;
+    ops[1].kept = true;
+    for (size_t i = 0; i < 3; i++)
+        submit(&pair->gateway, &ops[i]);
+    for (size_t i = 0; i < 3; i++)
+        await(&pair->gateway, &ops[i]);
+    assert_int_equal(ops[1].write, RECORD_WRITTEN);
+    assert_int_equal(ops[2].verdict, RECORD_REPLAY);
+    assert_true(outcome_eq(ops[2].found, filled));
+    outcome_unref(ops[0].found);
+    outcome_unref(ops[2].found);
+    outcome_unref(filled);
+    assert_told(pair, 1, "the gateway's");
+}
+
+/* ---- its once value ---- */
+
+static void a_value_is_told_what_was_provisional_once_it_was_given_up(void **state)
+{
+    struct pair *pair = *state;
+    const struct sort sort = {.unknown = RECORD_UNKNOWN_PARTICIPANT, .replay = true};
+    struct store_op op = begin(&pair->gateway, 1, 5, &sort);
+    op.begin.lease_us = 1;
+    run(&pair->gateway, &op);
+    assert_int_equal(op.verdict, RECORD_PROCEED);
+    assert_int_equal(complete(pair, 1, op.record.token), RECORD_WRITTEN);
+    assert_int_equal(ask(&pair->gateway, 2, 5, &sort), RECORD_IN_PROGRESS);
+    assert_int_equal(ask(&pair->other, 2, 5, &rejects), RECORD_DUPLICATE);
+    assert_true(look(&pair->other, 1).provisional);
+    assert_int_equal(ask(&pair->other, 2, 5, &sort), RECORD_REPLAY);
+    assert_false(look(&pair->other, 1).provisional);
+    assert_int_equal(finish(&pair->gateway, 1, op.record.token, "late"), RECORD_ALREADY);
+    assert_int_equal(ask(&pair->gateway, 2, 5, &sort), RECORD_REPLAY);
+    assert_int_equal(check_counts(&pair->gateway), 1);
+}
+
+#define T(name)                                                                                    \
+    {                                                                                              \
+#name, name, set_up, tear_down, NULL                                                       \
+    }
+
+int main(void)
+{
+    struct CMUnitTest tests[] = {
+        T(a_duplicate_waits_until_the_gateway_has_filled_it_in),
+        T(a_waiter_is_told_what_was_filled_in),
+        T(once_somebody_was_told_a_fill_in_is_thrown_away),
+        T(an_answer_of_another_status_is_thrown_away),
+        T(what_the_gateway_gives_up_stands_as_it_is),
+        T(what_comes_after_the_gateway_gave_up_stands_as_it_is),
+        T(a_participant_whose_token_was_replaced_rolls_back),
+        T(an_answer_that_is_not_kept_leaves_nothing_to_replay),
+        T(a_provisional_record_is_forgotten_whole),
+        T(an_operator_changes_nothing_of_what_a_participant_stored),
+        T(what_one_batch_fills_in_and_replays_is_told_as_it_was_filled_in),
+        T(a_value_is_told_what_was_provisional_once_it_was_given_up),
+    };
+    return bed_run(tests, sizeof tests / sizeof *tests);
+}
