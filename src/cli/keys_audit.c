@@ -40,11 +40,12 @@ static struct slice keep(struct piece *piece, struct slice text)
 }
 
 /* Runs on the committer's thread inside its transaction, so it only copies. */
-static void copy_act(void *argument, const struct store_audit *audit)
+static void copy_act(void *argument, const struct table_row *row)
 {
     struct piece *piece = argument;
+    const struct store_audit *audit = (const struct store_audit *)row;
     /* Ids ascend: one that does not belongs to a batch that is applied again from its start. */
-    if (piece->n > 0 && audit->id <= piece->at[piece->n - 1].id)
+    if (piece->n > 0 && row->id <= piece->at[piece->n - 1].row.id)
         piece->n = 0;
     struct store_audit *copy = &piece->at[piece->n++];
     *copy = *audit;
@@ -60,15 +61,18 @@ static int read_piece(struct keys_session *session, struct piece *piece)
     arena_fini(&piece->arena);
     piece->arena = arena_make(PIECE_BYTES);
     piece->n = 0;
-    struct store_audit_list list = {
-        .after = piece->last, .limit = PIECE_MAX, .each = copy_act, .argument = piece};
-    int code = keys_complain(session, keys_audits(session->store, &list, &session->parker.parker));
+    struct table_query query = {.table = &audit_table,
+                                .after = piece->last,
+                                .limit = PIECE_MAX,
+                                .each = copy_act,
+                                .argument = piece};
+    int code = keys_complain(session, keys_query(session->store, &query, &session->parker.parker));
     if (code == EXIT_DONE && piece->no_memory) {
         fprintf(stderr, "pawl %s: out of memory\n", session->options->command);
         return EXIT_UNAVAILABLE;
     }
     if (piece->n > 0)
-        piece->last = piece->at[piece->n - 1].id;
+        piece->last = piece->at[piece->n - 1].row.id;
     return code;
 }
 
@@ -101,7 +105,7 @@ static void add_json(struct buf *line, const struct store_audit *audit)
     BUF_AUTO struct buf at = buf_make(TIMESTAMP_LEN);
     timestamp_print(&at, audit->at);
     buf_add_char(line, '{');
-    json_add_i64(line, "id", audit->id);
+    json_add_i64(line, "id", audit->row.id);
     json_add_text(line, "at", buf_slice(&at));
     json_add_text(line, "actor", audit->actor);
     json_add_text(line, "act", slice_of(store_act_name(audit->act)));

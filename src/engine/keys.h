@@ -82,9 +82,9 @@ enum store_status keys_list(struct store *store, const struct keys_wanted *wante
 enum store_status keys_scan(struct store *store, const struct store_list *list,
                             struct parker *parker, int64_t *ret_seen);
 
-/* The same of the acts of operators. */
-enum store_status keys_audits(struct store *store, const struct store_audit_list *list,
-                              struct parker *parker);
+/* The same of rows of a table. */
+enum store_status keys_query(struct store *store, const struct table_query *query,
+                             struct parker *parker);
 
 /* What to say of an operation that was not applied; NULL: it was. */
 const char *keys_status_text(enum store_status status);

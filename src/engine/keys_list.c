@@ -124,10 +124,10 @@ enum store_status keys_scan(struct store *store, const struct store_list *list,
     return status;
 }
 
-enum store_status keys_audits(struct store *store, const struct store_audit_list *list,
-                              struct parker *parker)
+enum store_status keys_query(struct store *store, const struct table_query *query,
+                             struct parker *parker)
 {
-    return run(store, &(struct store_op){.kind = STORE_AUDIT, .audits = list}, parker);
+    return run(store, &(struct store_op){.kind = STORE_QUERY, .query = query}, parker);
 }
 
 enum store_status keys_look(struct store *store, struct keys_row *row, struct parker *parker,
@@ -257,6 +257,7 @@ const char *keys_status_text(enum store_status status)
     case STORE_NO_ROOM:
     case STORE_TOO_LARGE:
     case STORE_WITHDRAWN:
+    case STORE_CONFLICT:
         return "the store did not answer in time; nothing was changed";
     }
     UNREACHABLE();

@@ -7,7 +7,7 @@
  * store/committer/apply.c, on what a struct rowset holds). Plain blocking code, one caller at a
  * time. The calls of one batch:
  *
- *      load -> { outcome | list | list_audits } -> save -> rest
+ *      load -> { outcome | list | query } -> save -> rest
  *                                              '-> abandon
  *
  * What one save writes is atomic and, once it returned OK, durable. `load` may leave the backend
@@ -94,7 +94,7 @@ struct backend_change {
                                     NULL: nothing new */
 
     const struct backend_bound *bound; /* a key is bound */
-    const struct store_audit *audit;   /* an operator acted */
+    struct table_change *brought;      /* a row of a table: what does not fit is marked */
     const struct backend_name *seen;   /* nothing changes, but it must lead to where it led */
 };
 
@@ -107,7 +107,7 @@ enum group_result {
 /* Changes that are saved together or not at all. */
 struct backend_group {
     struct backend_group *next;
-    struct backend_change *changes; /* rows that go come first */
+    struct backend_change *changes; /* those brought come first, then rows that go */
     size_t n;
     enum group_result result; /* GROUP_OK before a save; of one that committed */
 
@@ -120,7 +120,7 @@ struct backend_group {
 struct backend_chores {
     bool renew;        /* every lease of world.self: lease_until = max(lease_until, now + lease) */
     size_t sweep_most; /* steps; 0: none: drops bodies past expires_at, rows past gone_at, released
-                          rows past expires_at, acts older than STORE_AUDIT_KEEP_US */
+                          rows past expires_at, rows of tables past TABLE_GONE */
     bool gauge;
 
     size_t renewed; /* how many leases there are */
@@ -165,8 +165,10 @@ struct backend_ops {
     enum backend_status (*list)(struct backend *backend, const struct store_list *list,
                                 const struct record_world *world, int64_t *ret_seen);
 
-    enum backend_status (*list_audits)(struct backend *backend,
-                                       const struct store_audit_list *list);
+    /* The same with rows of a table. By due, `*ret_next`: when the first one is due that was left
+     * out, for its time or for the limit; CLOCK_NEVER: none. */
+    enum backend_status (*query)(struct backend *backend, const struct table_query *query,
+                                 int64_t now, int64_t *ret_next);
 
     /* Outside a batch: `*ret_changed` when another process committed since the last look. */
     enum backend_status (*look)(struct backend *backend, bool *ret_changed);

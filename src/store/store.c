@@ -20,6 +20,7 @@ struct store_config store_config_default(void)
         .max_waiting = 10000,
         .max_waiting_per_key = 2000,
         .timeout_us = 10 * CLOCK_US_PER_S,
+        .tables = store_tables,
     };
 }
 
@@ -167,15 +168,6 @@ int64_t store_forgets(const struct store *store, int64_t *ret_seen_at)
     /* The mark is read first: a newer count with an older mark only asks the store once more. */
     *ret_seen_at = atomic_load(&store->committer->seen_at);
     return atomic_load(&store->committer->forgets);
-}
-
-const char *store_act_name(enum store_act act)
-{
-    static const char *const names[] = {[STORE_ACT_RESOLVE] = "resolve",
-                                        [STORE_ACT_RELEASE] = "release",
-                                        [STORE_ACT_FORGET] = "forget"};
-    CHECK(act >= STORE_ACT_RESOLVE && act <= STORE_ACT_FORGET);
-    return names[act];
 }
 
 bool store_is_up(const struct store *store)

@@ -26,6 +26,8 @@
 #include "core/outcome.h"
 #include "core/record.h"
 #include "core/template.h"
+#include "store/audit.h"
+#include "store/table.h"
 
 struct backend_group;
 struct store;
@@ -38,10 +40,11 @@ struct store_config {
     size_t max_queued;
     size_t max_waiting;
     size_t max_waiting_per_key;
-    int64_t timeout_us;    /* a batch that takes longer makes the store count as down */
-    uint64_t disk_reserve; /* bytes to stay free; 0: the smaller of 64 MiB and 10 % */
-    int checkpoint_pages;  /* of the WAL, at which it is checkpointed; 0: 1000 */
-    size_t key_run;        /* new keys that gather before they go into the index; 0: 65536 */
+    int64_t timeout_us;                /* a batch that takes longer makes the store count as down */
+    uint64_t disk_reserve;             /* bytes to stay free; 0: the smaller of 64 MiB and 10 % */
+    int checkpoint_pages;              /* of the WAL, at which it is checkpointed; 0: 1000 */
+    const struct table *const *tables; /* NULL behind the last */
+    size_t key_run; /* new keys that gather before they go into the index; 0: 65536 */
     /* Called on the committer's thread at the first I/O error of a write or sync (invariant 8).
      * `what` is one line. When it returns, or is NULL, everything ends as STORE_DEAD. */
     void (*fail_stop)(void *argument, const char *what);
@@ -92,7 +95,8 @@ enum store_op_kind {
     STORE_FORGET,  /* an operator deletes the record */
     STORE_LOOK,    /* read one record, and its outcome */
     STORE_LIST,    /* read many: `list` is called for each, on the committer's thread */
-    STORE_AUDIT,   /* read the acts of operators: `audits`, called the same way */
+    STORE_QUERY,   /* read rows of a table: `query` */
+    STORE_ROWS,    /* write them: what it `brings`, alone */
     STORE_CONDEMN, /* the body that was found in the row `row_hint` is damaged: stop */
 };
 
@@ -106,6 +110,7 @@ enum store_status {
     STORE_TOO_LARGE, /* decided; its outcome would never fit */
     STORE_DEAD,      /* fail-stop: whether it was applied nobody knows */
     STORE_WITHDRAWN,
+    STORE_CONFLICT, /* not applied: what it brings did not fit (table_change.is_stale) */
 };
 
 /* One row as STORE_LIST shows it; slices are valid during the call. */
@@ -143,45 +148,6 @@ struct store_list {
     bool lapsed_only;
     /* Shown a row. False: look no further. */
     bool (*each)(void *argument, const struct store_row *row, enum record_lease lease);
-    void *argument;
-};
-
-#define STORE_ACTOR_MAX 256 /* bytes of an actor's name; the rest is cut off */
-#define STORE_AUDIT_KEEP_US (400 * INT64_C(86400) * CLOCK_US_PER_S) /* then an act is swept */
-
-/* What operators do; the store keeps these numbers. */
-enum store_act {
-    STORE_ACT_RESOLVE = 1,
-    STORE_ACT_RELEASE = 2,
-    STORE_ACT_FORGET = 3,
-};
-
-/* As commands and programs call it: "resolve". */
-const char *store_act_name(enum store_act act);
-
-/* One act of an operator, written in the transaction that did it. What changed nothing is not
- * among them. Slices are valid during the call. */
-struct store_audit {
-    int64_t id; /* ascending, never repeated */
-    int64_t at; /* store time */
-    struct slice actor;
-    enum store_act act;
-    struct slice tenant;
-    struct slice rule;
-    struct slice key;
-    int64_t token; /* the record's, before the act */
-    enum record_status from;
-    enum record_status to; /* RECORD_PENDING: released; RECORD_ABSENT: forgotten */
-    int http_status;       /* resolve; else 0 */
-    bool force;            /* `force` was given, needed or not */
-};
-
-/* At most `limit` of them with ids above `after`, oldest first. A batch that is tried again calls
- * `each` anew. */
-struct store_audit_list {
-    int64_t after;
-    size_t limit;
-    void (*each)(void *argument, const struct store_audit *audit);
     void *argument;
 };
 
@@ -248,7 +214,10 @@ struct store_op {
                            who does it, for the audit; empty: an owner, who is not audited */
     struct store_room room; /* begin: what its outcome must fit into; it is asked before a load */
     const struct store_list *list;
-    const struct store_audit_list *audits;
+    const struct table_query *query;
+    struct table_change *brings; /* rows, and writes on records: kept if the record was written;
+                                    borrowed until ended */
+    size_t n_brings;
     struct parker *parker; /* woken when it has ended */
 
     /* results, valid once ended */
@@ -260,6 +229,7 @@ struct store_op {
     int64_t lease_left_us;       /* of a live lease */
     int64_t store_now;           /* when it was decided */
     int64_t row;                 /* row id; 0: none; list: see struct store_list */
+    int64_t next_due;            /* query by due: when one that was left out is; CLOCK_NEVER */
     int64_t forgets;             /* store_forgets when it was decided */
     int64_t decided_at;          /* boot time, not after the decision */
     struct outcome *found;       /* replay, look: a reference of the caller's; NULL: none. Who tells

@@ -7,8 +7,9 @@
 
 #define ALL SIZE_MAX
 
-static void add_line(void *argument, const struct store_audit *audit)
+static void add_line(void *argument, const struct table_row *row)
 {
+    const struct store_audit *audit = (const struct store_audit *)row;
     struct buf *lines = argument;
     buf_printf(lines, "%.*s %s %.*s/%.*s/%.*s %s-%s %d%s\n", SLICE_ARG(audit->actor),
                store_act_name(audit->act), SLICE_ARG(audit->tenant), SLICE_ARG(audit->rule),
@@ -16,9 +17,9 @@ static void add_line(void *argument, const struct store_audit *audit)
                record_status_name(audit->to), audit->http_status, audit->force ? " forced" : "");
 }
 
-static void run_list(struct bed *bed, const struct store_audit_list *list)
+static void run_list(struct bed *bed, const struct table_query *query)
 {
-    struct store_op op = {.kind = STORE_AUDIT, .audits = list};
+    struct store_op op = {.kind = STORE_QUERY, .query = query};
     run(bed, &op);
     assert_int_equal(op.status, STORE_DONE);
 }
@@ -26,8 +27,9 @@ static void run_list(struct bed *bed, const struct store_audit_list *list)
 static void check_audit(struct bed *bed, const char *expected)
 {
     struct buf lines BUF_AUTO = buf_make(SIZE_MAX);
-    struct store_audit_list list = {.limit = ALL, .each = add_line, .argument = &lines};
-    run_list(bed, &list);
+    struct table_query query = {
+        .table = &audit_table, .limit = ALL, .each = add_line, .argument = &lines};
+    run_list(bed, &query);
     buf_add_char(&lines, 0);
     assert_string_equal(lines.at, expected);
 }
@@ -77,8 +79,9 @@ struct first {
     size_t n;
 };
 
-static void note_first(void *argument, const struct store_audit *audit)
+static void note_first(void *argument, const struct table_row *row)
 {
+    const struct store_audit *audit = (const struct store_audit *)row;
     struct first *first = argument;
     if (first->n++ == 0)
         first->audit = *audit;
@@ -93,8 +96,9 @@ static void an_act_tells_when_it_was_and_the_token_it_met(void **state)
     op.force = true;
     run(bed, &op);
     struct first first = {.n = 0};
-    struct store_audit_list list = {.limit = ALL, .each = note_first, .argument = &first};
-    run_list(bed, &list);
+    struct table_query query = {
+        .table = &audit_table, .limit = ALL, .each = note_first, .argument = &first};
+    run_list(bed, &query);
     assert_int_equal(first.n, 1);
     assert_int_equal(first.audit.token, token);
     assert_int_equal(first.audit.at, op.store_now);
@@ -134,8 +138,9 @@ static void a_very_long_actor_is_cut_off(void **state)
     op.force = true;
     assert_int_equal(act_by_hand(bed, op), RECORD_WRITTEN);
     struct buf lines BUF_AUTO = buf_make(SIZE_MAX);
-    struct store_audit_list list = {.limit = ALL, .each = add_line, .argument = &lines};
-    run_list(bed, &list);
+    struct table_query query = {
+        .table = &audit_table, .limit = ALL, .each = add_line, .argument = &lines};
+    run_list(bed, &query);
     assert_int_equal(strspn(lines.at, "x"), STORE_ACTOR_MAX);
 }
 
@@ -153,11 +158,12 @@ struct walk {
     size_t n;
 };
 
-static void step_on(void *argument, const struct store_audit *audit)
+static void step_on(void *argument, const struct table_row *row)
 {
+    const struct store_audit *audit = (const struct store_audit *)row;
     struct walk *walk = argument;
-    assert_true(audit->id > walk->last);
-    walk->last = audit->id;
+    assert_true(audit->row.id > walk->last);
+    walk->last = audit->row.id;
     walk->n++;
 }
 
@@ -167,9 +173,12 @@ static void acts_are_read_oldest_first_in_pieces(void **state)
     forget_some(bed, 10);
     struct walk walk = {0};
     for (size_t piece = 0; piece < 4; piece++) {
-        struct store_audit_list list = {
-            .after = walk.last, .limit = 4, .each = step_on, .argument = &walk};
-        run_list(bed, &list);
+        struct table_query query = {.table = &audit_table,
+                                    .after = walk.last,
+                                    .limit = 4,
+                                    .each = step_on,
+                                    .argument = &walk};
+        run_list(bed, &query);
     }
     assert_int_equal(walk.n, 10);
     assert_int_equal(check_counts(bed), 0);
@@ -199,15 +208,16 @@ static void acts_are_swept_after_their_time_and_no_sooner(void **state)
     forget_some(bed, 100);
     sweep_at(bed, now + STORE_AUDIT_KEEP_US - 1);
     struct walk walk = {0};
-    struct store_audit_list list = {.limit = ALL, .each = step_on, .argument = &walk};
-    run_list(bed, &list);
+    struct table_query query = {
+        .table = &audit_table, .limit = ALL, .each = step_on, .argument = &walk};
+    run_list(bed, &query);
     assert_int_equal(walk.n, 100);
     now += STORE_AUDIT_KEEP_US;
     clock_test_set(now, now);
     forget_some(bed, 1);
     sweep_at(bed, now + 2 * SECOND);
     walk = (struct walk){0};
-    run_list(bed, &list);
+    run_list(bed, &query);
     assert_int_equal(walk.n, 1);
     bed_close(bed);
     clock_test_set(0, 0);
@@ -256,8 +266,9 @@ static void an_act_for_which_memory_ran_out_is_tried_again_and_written_down_once
     }
     assert_true(bed->kind == BED_SQLITE || n > 1);
     struct walk walk = {0};
-    struct store_audit_list list = {.limit = ALL, .each = step_on, .argument = &walk};
-    run_list(bed, &list);
+    struct table_query query = {
+        .table = &audit_table, .limit = ALL, .each = step_on, .argument = &walk};
+    run_list(bed, &query);
     assert_int_equal(walk.n, n);
     bed_close(bed);
     clock_test_set(0, 0);

@@ -305,9 +305,9 @@ static void check_counts(struct fault_bed *bed)
     assert_int_equal(counts.unknown, n[RECORD_UNKNOWN]);
 }
 
-static void count_audit(void *argument, const struct store_audit *audit)
+static void count_audit(void *argument, const struct table_row *row)
 {
-    assert_int_equal(audit->act, STORE_ACT_FORGET);
+    assert_int_equal(((const struct store_audit *)row)->act, STORE_ACT_FORGET);
     (*(size_t *)argument)++;
 }
 
@@ -315,8 +315,9 @@ static void count_audit(void *argument, const struct store_audit *audit)
 static void check_audits(struct fault_bed *bed)
 {
     size_t n = 0;
-    struct store_audit_list list = {.limit = SIZE_MAX, .each = count_audit, .argument = &n};
-    struct store_op op = {.kind = STORE_AUDIT, .audits = &list};
+    struct table_query query = {
+        .table = &audit_table, .limit = SIZE_MAX, .each = count_audit, .argument = &n};
+    struct store_op op = {.kind = STORE_QUERY, .query = &query};
     fault_bed_run(bed, &op);
     assert_int_equal(op.status, STORE_DONE);
     assert_in_range(n, bed->audits_told, bed->audits_asked);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "toy.h"
+#include "shelf.h"
 
 #include "base/arena.h"
 #include "base/check.h"
@@ -13,7 +14,7 @@
 enum { BY_KEY, BY_ONCE, NAMES };
 static const struct digest NO_NAME;
 
-/* A record (store.id), a bound key (bound.id) or an act (act.id). */
+/* A record (store.id) or a bound key (bound.id). */
 struct row {
     struct row *next;
     int64_t id;
@@ -21,11 +22,10 @@ struct row {
     struct store_row store;     /* of the others the version */
     struct outcome *outcome;    /* kept answer; NULL: none */
     struct backend_bound bound; /* for as long as its holder is there */
-    struct store_audit act;
     char texts[];
 };
 
-struct table {
+struct shared {
     struct mutex mutex;
     unsigned refs;
     unsigned char secret[DIGEST_SIZE];
@@ -33,23 +33,24 @@ struct table {
     int64_t version; /* of what was written last */
     uint64_t commits;
     struct row *rows; /* by id */
+    struct shelf shelf;
 };
 
 struct toy {
     struct backend backend; /* first: the two are cast into each other */
     struct toy_faults faults;
-    struct table *table;
+    struct shared *shared;
     bool loaded; /* and neither saved nor abandoned; then there was: */
     struct backend_state state;
     int64_t version;
     int64_t foreign; /* writes of others, at the last look */
 };
 
-static struct table *lock(struct backend *backend)
+static struct shared *lock(struct backend *backend)
 {
-    struct table *table = ((struct toy *)backend)->table;
-    mutex_lock(&table->mutex);
-    return table;
+    struct shared *shared = ((struct toy *)backend)->shared;
+    mutex_lock(&shared->mutex);
+    return shared;
 }
 
 /* ---- rows ---- */
@@ -59,8 +60,7 @@ static struct slice *text_of(struct row *row, size_t i)
     struct slice *texts[] = {&row->store.tenant,      &row->store.rule,     &row->store.key,
                              &row->store.recipe,      &row->store.origin,   &row->store.once,
                              &row->store.fingerprint, &row->store.location, &row->bound.key,
-                             &row->bound.recipe,      &row->act.tenant,     &row->act.rule,
-                             &row->act.key,           &row->act.actor};
+                             &row->bound.recipe};
     return i < sizeof texts / sizeof *texts ? texts[i] : NULL;
 }
 
@@ -82,17 +82,17 @@ static struct row *copy_row(struct row *from, struct arena *arena)
 }
 
 /* What leads to the first row from this id on. */
-static struct row **place(struct table *table, int64_t id)
+static struct row **place(struct shared *shared, int64_t id)
 {
-    struct row **link = &table->rows;
+    struct row **link = &shared->rows;
     while (*link && (*link)->id < id)
         link = &(*link)->next;
     return link;
 }
 
-static struct row *find(struct table *table, int64_t id)
+static struct row *find(struct shared *shared, int64_t id)
 {
-    struct row *row = *place(table, id);
+    struct row *row = *place(shared, id);
     return row && row->id == id ? row : NULL;
 }
 
@@ -105,9 +105,9 @@ static bool is_named(const struct digest *a, const struct digest *b)
     return first[0] == first[1] && digest_eq(a, b);
 }
 
-static struct row *find_named(const struct table *table, const struct digest *name)
+static struct row *find_named(const struct shared *shared, const struct digest *name)
 {
-    struct row *row = digest_eq(name, &NO_NAME) ? NULL : table->rows;
+    struct row *row = digest_eq(name, &NO_NAME) ? NULL : shared->rows;
     while (row && !is_named(&row->names[BY_KEY], name) && !is_named(&row->names[BY_ONCE], name))
         row = row->next;
     return row;
@@ -121,11 +121,11 @@ static void drop(struct row **link)
     free(row);
 }
 
-static void count(const struct table *table, struct backend_state *state)
+static void count(const struct shared *shared, struct backend_state *state)
 {
     int64_t n[RECORD_UNKNOWN + 1] = {0};
     state->released = 0;
-    for (const struct row *row = table->rows; row; row = row->next) {
+    for (const struct row *row = shared->rows; row; row = row->next) {
         n[row->store.record.status]++;
         state->released += record_is_released(&row->store.record);
     }
@@ -140,7 +140,7 @@ static void count(const struct table *table, struct backend_state *state)
 /* Ends what load began. Row ids from `next_row` on are free again, if nobody set more aside. */
 static void end(struct toy *toy, int64_t next_row)
 {
-    int64_t most = toy->state.next_row + ROW_IDS, *next = &toy->table->state.next_row;
+    int64_t most = toy->state.next_row + ROW_IDS, *next = &toy->shared->state.next_row;
     CHECK(toy->loaded && next_row <= most);
     *next = *next == most ? next_row : *next;
     toy->loaded = false;
@@ -148,15 +148,15 @@ static void end(struct toy *toy, int64_t next_row)
 
 static void toy_abandon(struct backend *backend)
 {
-    struct table *table = lock(backend);
+    struct shared *shared = lock(backend);
     end((struct toy *)backend, ((struct toy *)backend)->state.next_row);
-    mutex_unlock(&table->mutex);
+    mutex_unlock(&shared->mutex);
 }
 
-static void look_up(struct table *table, struct backend_name *name, struct arena *arena)
+static void look_up(struct shared *shared, struct backend_name *name, struct arena *arena)
 {
-    struct row *row = find_named(table, &name->hash), *hinted = find(table, name->hint);
-    struct row *holder = row && row->bound.id != 0 ? find(table, row->bound.holder) : row;
+    struct row *row = find_named(shared, &name->hash), *hinted = find(shared, name->hint);
+    struct row *holder = row && row->bound.id != 0 ? find(shared, row->bound.holder) : row;
     struct row *bound = copy_row(holder && holder != row ? row : NULL, arena);
     bool of_key = hinted && digest_eq(&hinted->store.key_hash, &name->hash);
     hinted = copy_row(of_key ? hinted : NULL, arena);
@@ -173,18 +173,18 @@ static enum backend_status toy_load(struct backend *backend, struct backend_name
     CHECK(!toy->loaded);
     if (atomic_load(&toy->faults.gone))
         return BACKEND_GONE;
-    struct table *table = lock(backend);
-    count(table, &table->state);
-    table->state.serve_alive = atomic_load(&toy->faults.serve_alive);
-    backend_read_time(backend, &table->state);
-    *ret_state = toy->state = table->state;
-    for (struct row *row = table->rows; row; row = row->next)
+    struct shared *shared = lock(backend);
+    count(shared, &shared->state);
+    shared->state.serve_alive = atomic_load(&toy->faults.serve_alive);
+    backend_read_time(backend, &shared->state);
+    *ret_state = toy->state = shared->state;
+    for (struct row *row = shared->rows; row; row = row->next)
         backend_judge_lease(&row->store.record, ret_state);
-    table->state.next_row += ROW_IDS;
-    toy->version = table->version;
+    shared->state.next_row += ROW_IDS;
+    toy->version = shared->version;
     for (size_t i = 0; i < n; i++)
-        look_up(table, &names[i], arena);
-    mutex_unlock(&table->mutex);
+        look_up(shared, &names[i], arena);
+    mutex_unlock(&shared->mutex);
     toy->loaded = true;
     void (*then)(void *) = toy->faults.loaded;
     toy->faults.loaded = NULL;
@@ -200,11 +200,11 @@ static enum backend_status toy_outcome(struct backend *backend, const struct sto
                                        uint64_t most, struct outcome **ret_outcome,
                                        uint64_t *ret_size)
 {
-    struct table *table = lock(backend);
-    const struct row *row = find(table, from->id);
+    struct shared *shared = lock(backend);
+    const struct row *row = find(shared, from->id);
     bool stands = row && row->store.version == from->version;
     struct outcome *outcome = stands && row->outcome ? outcome_ref(row->outcome) : NULL;
-    mutex_unlock(&table->mutex);
+    mutex_unlock(&shared->mutex);
     bool failed = from->record.status == RECORD_FAILED;
     if (stands && !outcome)
         outcome = outcome_new(from->record.http_status, failed, SLICE(""), SLICE(""));
@@ -222,12 +222,12 @@ static bool passes(struct slice filter, struct slice value)
     return !filter.at || slice_eq(filter, value);
 }
 
-static bool is_listed(const struct table *table, const struct row *row,
+static bool is_listed(const struct shared *shared, const struct row *row,
                       const struct store_list *list)
 {
     const struct store_row *store = &row->store;
     bool by_key = passes(list->key, store->key);
-    for (const struct row *other = table->rows; other && !by_key; other = other->next)
+    for (const struct row *other = shared->rows; other && !by_key; other = other->next)
         by_key = other->bound.holder == row->id && slice_eq(other->bound.key, list->key);
     return by_key && passes(list->tenant, store->tenant) && passes(list->rule, store->rule) &&
            passes(list->once, store->once) &&
@@ -237,8 +237,8 @@ static bool is_listed(const struct table *table, const struct row *row,
 static enum backend_status toy_list(struct backend *backend, const struct store_list *list,
                                     const struct record_world *world, int64_t *ret_seen)
 {
-    struct table *table = lock(backend);
-    struct row *row = *place(table, list->newest ? 0 : list->after + 1), *behind = row;
+    struct shared *shared = lock(backend);
+    struct row *row = *place(shared, list->newest ? 0 : list->after + 1), *behind = row;
     bool more = true;
     for (size_t n = 0; behind && n < list->most; n++)
         behind = behind->next;
@@ -247,34 +247,31 @@ static enum backend_status toy_list(struct backend *backend, const struct store_
     for (; row != behind && more; row = row->next) {
         enum record_lease lease = record_lease(&row->store.record, world, NULL);
         *ret_seen = row->id;
-        if (!record_is_gone(&row->store.record, world->now) && is_listed(table, row, list) &&
+        if (!record_is_gone(&row->store.record, world->now) && is_listed(shared, row, list) &&
             (!list->lapsed_only || lease == RECORD_LEASE_LAPSED))
             more = list->each(list->argument, &row->store, lease);
     }
     *ret_seen = more && !behind ? 0 : *ret_seen;
-    mutex_unlock(&table->mutex);
+    mutex_unlock(&shared->mutex);
     return BACKEND_OK;
 }
 
-static enum backend_status toy_list_audits(struct backend *backend,
-                                           const struct store_audit_list *list)
+static enum backend_status toy_query(struct backend *backend, const struct table_query *query,
+                                     int64_t now, int64_t *ret_next)
 {
-    struct table *table = lock(backend);
-    struct row *row = *place(table, list->after + 1);
-    for (size_t n = 0; row && n < list->limit; n += row->act.id != 0, row = row->next)
-        if (row->act.id != 0)
-            list->each(list->argument, &row->act);
-    mutex_unlock(&table->mutex);
+    struct shared *shared = lock(backend);
+    shelf_query(&shared->shelf, query, now, ret_next);
+    mutex_unlock(&shared->mutex);
     return BACKEND_OK;
 }
 
 /* ---- save: groups ---- */
 
 /* The names that lead to the changed row from now on. */
-static void name_row(const struct table *table, const struct backend_change *change,
+static void name_row(const struct shared *shared, const struct backend_change *change,
                      struct digest *ret_names)
 {
-    struct digest_key secret = digest_key_of(slice_make(table->secret, DIGEST_SIZE));
+    struct digest_key secret = digest_key_of(slice_make(shared->secret, DIGEST_SIZE));
     const struct store_row *row = change->row;
     bool is_new = row && change->before == RECORD_ABSENT;
     ret_names[BY_KEY] = change->bound ? change->bound->key_hash : is_new ? row->key_hash : NO_NAME;
@@ -288,18 +285,18 @@ static bool fits(struct toy *toy, const struct backend_change *change)
 {
     struct digest names[NAMES];
     if (change->seen) {
-        const struct row *named = find_named(toy->table, &change->seen->hash);
+        const struct row *named = find_named(toy->shared, &change->seen->hash);
         return named ? named->store.version <= toy->version : !change->seen->row;
     }
-    name_row(toy->table, change, names);
+    name_row(toy->shared, change, names);
     for (size_t i = 0; i < NAMES; i++) {
-        const struct row *named = find_named(toy->table, &names[i]);
+        const struct row *named = find_named(toy->shared, &names[i]);
         if (named && named->store.version > toy->version)
             return false;
     }
     if (!change->row || change->before == RECORD_ABSENT)
         return true;
-    const struct row *row = find(toy->table, change->row->id);
+    const struct row *row = find(toy->shared, change->row->id);
     return row && row->store.version == change->row->version;
 }
 
@@ -311,8 +308,6 @@ static struct row *make(const struct backend_change *change, const struct row *b
         row.store = *change->row;
     if (change->bound)
         row.bound = *change->bound;
-    if (change->audit)
-        row.act = *change->audit;
     if (change->outcome) {
         row.outcome = change->outcome;
         row.store.location = change->outcome->location;
@@ -324,13 +319,13 @@ static struct row *make(const struct backend_change *change, const struct row *b
     return made;
 }
 
-static void apply(struct table *table, const struct backend_change *change)
+static void apply(struct shared *shared, const struct backend_change *change)
 {
     const struct store_row *to = change->row;
-    if (change->seen)
+    if (change->seen || change->brought)
         return;
-    int64_t id = to ? to->id : change->bound ? change->bound->id : change->audit->id;
-    struct row *before = find(table, id), **link = place(table, id);
+    int64_t id = to ? to->id : change->bound->id;
+    struct row *before = find(shared, id), **link = place(shared, id);
     bool goes = to && to->record.status == RECORD_ABSENT;
     struct row *row = goes ? NULL : make(change, before);
     if (before)
@@ -338,16 +333,16 @@ static void apply(struct table *table, const struct backend_change *change)
     if (goes)
         return;
     struct digest names[NAMES];
-    name_row(table, change, names);
+    name_row(shared, change, names);
     for (size_t i = 0; i < NAMES; i++) {
-        struct row *named = find_named(table, &names[i]);
+        struct row *named = find_named(shared, &names[i]);
         if (named)
             named->names[i] = NO_NAME;
         if (!digest_eq(&names[i], &NO_NAME))
             row->names[i] = names[i];
     }
     row->id = id;
-    row->store.version = table->version;
+    row->store.version = shared->version;
     row->next = *link;
     *link = row;
 }
@@ -359,7 +354,7 @@ static int64_t due_at(const struct row *row)
 {
     const struct record *record = &row->store.record;
     if (record->status == RECORD_ABSENT)
-        return row->act.id == 0 ? row->bound.expires_at : row->act.at + STORE_AUDIT_KEEP_US;
+        return row->bound.expires_at;
     if (record->status != RECORD_COMPLETE && record->status != RECORD_FAILED)
         return record_is_released(record) ? record->expires_at : CLOCK_NEVER;
     int64_t body_until = record_body_until(record), row_until = record_row_until(record);
@@ -371,11 +366,11 @@ static void lower(int64_t *least, int64_t value)
     *least = *least == 0 || value < *least ? value : *least;
 }
 
-static void do_chores(struct table *table, struct backend_save *save)
+static void do_chores(struct shared *shared, struct backend_save *save)
 {
     struct backend_chores *chores = &save->chores;
     int64_t now = save->world->now;
-    for (struct row **link = &table->rows, *row = *link; row; row = *link) {
+    for (struct row **link = &shared->rows, *row = *link; row; row = *link) {
         struct record *record = &row->store.record;
         bool own = record->owner == save->world->self && record->lease_until != 0;
         bool due = chores->swept < chores->sweep_most && due_at(row) <= now;
@@ -389,16 +384,16 @@ static void do_chores(struct table *table, struct backend_save *save)
         chores->renewed += own && chores->renew;
         outcome_unref(due ? row->outcome : NULL);
         row->outcome = due ? NULL : row->outcome;
-        row->store.version = due || (own && chores->renew) ? table->version : row->store.version;
+        row->store.version = due || (own && chores->renew) ? shared->version : row->store.version;
         link = &row->next;
     }
 }
 
-static void gauge(const struct table *table, const struct record_world *world,
+static void gauge(const struct shared *shared, const struct record_world *world,
                   struct backend_gauges *ret_gauges)
 {
     *ret_gauges = (struct backend_gauges){0};
-    for (const struct row *row = table->rows; row; row = row->next) {
+    for (const struct row *row = shared->rows; row; row = row->next) {
         const struct record *record = &row->store.record;
         bool lapsed = record_lease(record, world, NULL) == RECORD_LEASE_LAPSED;
         bool expired = record->status != RECORD_ABSENT && due_at(row) <= world->now;
@@ -417,7 +412,7 @@ static void gauge(const struct table *table, const struct record_world *world,
  * replaced. */
 static bool merge(const struct toy *toy, struct backend_state *state)
 {
-    const struct backend_state *now = &toy->table->state, *then = &toy->state;
+    const struct backend_state *now = &toy->shared->state, *then = &toy->state;
     bool both_drew = state->token != then->token && now->token != then->token;
     bool stands = now->serve == then->serve && (!both_drew || then->now > now->token);
     state->forgets += now->forgets - then->forgets;
@@ -435,29 +430,44 @@ static bool merge(const struct toy *toy, struct backend_state *state)
     return stands;
 }
 
+static void swap(struct shelf *a, struct shelf *b)
+{
+    struct shelf before = *a;
+    *a = *b;
+    *b = before;
+}
+
 static void write_all(struct toy *toy, struct backend_save *save)
 {
-    struct table *table = toy->table;
+    struct shared *shared = toy->shared;
     struct backend_state state = save->state;
     bool stands = merge(toy, &state);
-    table->version++;
+    shared->version++;
     for (struct backend_group *group = save->groups; group; group = group->next) {
-        bool fit = stands;
+        struct shelf shelf = {NULL};
+        bool brings = group->n > 0 && group->changes[0].brought;
+        bool fit = stands && (!brings || shelf_with(&shared->shelf, group, &shelf));
         for (size_t i = 0; i < group->n && fit; i++)
             fit = fits(toy, &group->changes[i]);
         group->result = fit ? GROUP_OK : GROUP_CONFLICT;
+        if (fit && brings)
+            swap(&shared->shelf, &shelf);
+        shelf_fini(&shelf);
         for (size_t i = 0; i < group->n && fit; i++)
-            apply(table, &group->changes[i]);
+            apply(shared, &group->changes[i]);
     }
-    do_chores(table, save);
+    do_chores(shared, save);
+    struct backend_chores *chores = &save->chores;
+    chores->swept +=
+        shelf_sweep(&shared->shelf, save->world->now, chores->sweep_most - chores->swept);
     save->changed = (save->changed && stands) || save->chores.renewed + save->chores.swept > 0;
     if (save->changed && stands)
-        table->state = state;
-    table->commits += save->changed;
+        shared->state = state;
+    shared->commits += save->changed;
     atomic_fetch_add(&toy->faults.commits, save->changed);
     if (save->chores.gauge)
-        gauge(table, save->world, &save->chores.gauges);
-    count(table, &save->state);
+        gauge(shared, save->world, &save->chores.gauges);
+    count(shared, &save->state);
 }
 
 static enum backend_status toy_save(struct backend *backend, struct backend_save *save)
@@ -469,11 +479,11 @@ static enum backend_status toy_save(struct backend *backend, struct backend_save
     void *probe MEM_AUTO = mem_alloc(1); /* it runs out before anything is written, or not at all */
     status = probe ? status : BACKEND_NO_MEMORY;
     bool written = status == BACKEND_OK || status == BACKEND_UNSURE;
-    struct table *table = lock(backend);
+    struct shared *shared = lock(backend);
     end(toy, written ? save->state.next_row : toy->state.next_row);
     if (written)
         write_all(toy, save);
-    mutex_unlock(&table->mutex);
+    mutex_unlock(&shared->mutex);
     return status;
 }
 
@@ -490,9 +500,9 @@ static enum backend_status toy_look(struct backend *backend, bool *ret_changed)
     struct toy *toy = (struct toy *)backend;
     if (atomic_load(&toy->faults.gone))
         return BACKEND_GONE;
-    struct table *table = lock(backend);
-    int64_t foreign = (int64_t)(table->commits - atomic_load(&toy->faults.commits));
-    mutex_unlock(&table->mutex);
+    struct shared *shared = lock(backend);
+    int64_t foreign = (int64_t)(shared->commits - atomic_load(&toy->faults.commits));
+    mutex_unlock(&shared->mutex);
     *ret_changed = atomic_exchange(&toy->faults.changed, false) || foreign != toy->foreign;
     toy->foreign = foreign;
     return BACKEND_OK;
@@ -511,43 +521,44 @@ static bool toy_space(struct backend *backend, uint64_t *ret_free, uint64_t *ret
 
 static void toy_close(struct backend *backend)
 {
-    struct table *table = lock(backend);
-    bool last = --table->refs == 0;
-    mutex_unlock(&table->mutex);
+    struct shared *shared = lock(backend);
+    bool last = --shared->refs == 0;
+    mutex_unlock(&shared->mutex);
     free(backend);
-    while (last && table->rows)
-        drop(&table->rows);
+    while (last && shared->rows)
+        drop(&shared->rows);
     if (last)
-        mutex_fini(&table->mutex);
-    free(last ? table : NULL);
+        shelf_fini(&shared->shelf);
+    if (last)
+        mutex_fini(&shared->mutex);
+    free(last ? shared : NULL);
 }
 
-static const struct backend_ops toy_ops = {toy_load,    toy_save, toy_abandon,     toy_rest,
-                                           toy_outcome, toy_list, toy_list_audits, toy_look,
-                                           toy_space,   toy_close};
+static const struct backend_ops toy_ops = {toy_load, toy_save,  toy_abandon, toy_rest,  toy_outcome,
+                                           toy_list, toy_query, toy_look,    toy_space, toy_close};
 
-static struct table *make_table(void)
+static struct shared *make_shared(void)
 {
-    struct table *table = calloc(1, sizeof *table);
-    CHECK(table);
-    mutex_init(&table->mutex);
-    random_bytes(table->secret, sizeof table->secret);
-    table->state.next_row = 1;
-    return table;
+    struct shared *shared = calloc(1, sizeof *shared);
+    CHECK(shared);
+    mutex_init(&shared->mutex);
+    random_bytes(shared->secret, sizeof shared->secret);
+    shared->state.next_row = 1;
+    return shared;
 }
 
 struct backend *toy_share(struct backend *with)
 {
     struct toy *toy = calloc(1, sizeof *toy);
     CHECK(toy);
-    toy->table = with ? ((struct toy *)with)->table : make_table();
+    toy->shared = with ? ((struct toy *)with)->shared : make_shared();
     toy->backend = (struct backend){
         .ops = &toy_ops, .problem = "the toy store failed", .outcome_max = SIZE_MAX};
-    memcpy(toy->backend.secret, toy->table->secret, sizeof toy->table->secret);
-    struct table *table = lock(&toy->backend);
-    table->refs++;
-    toy->foreign = (int64_t)table->commits;
-    mutex_unlock(&table->mutex);
+    memcpy(toy->backend.secret, toy->shared->secret, sizeof toy->shared->secret);
+    struct shared *shared = lock(&toy->backend);
+    shared->refs++;
+    toy->foreign = (int64_t)shared->commits;
+    mutex_unlock(&shared->mutex);
     return &toy->backend;
 }
 

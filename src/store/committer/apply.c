@@ -2,6 +2,7 @@
 #include "store/committer/apply.h"
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/random.h"
 #include <stdio.h>
 
 int64_t apply_next_token(const struct apply *apply)
@@ -147,7 +148,8 @@ static enum record_write write_record(struct apply *apply, struct store_op *op,
     case STORE_BEGIN:
     case STORE_LOOK:
     case STORE_LIST:
-    case STORE_AUDIT:
+    case STORE_QUERY:
+    case STORE_ROWS:
     case STORE_CONDEMN:
         break;
     }
@@ -186,17 +188,43 @@ static enum store_act act_of(enum store_op_kind kind)
     return kind == STORE_FORGET ? STORE_ACT_FORGET : STORE_ACT_RELEASE;
 }
 
+/* What was saved by a save that ended unsure is the same when it is saved again. */
+static enum backend_status bring(struct apply *apply, struct table_change *change, bool again)
+{
+    change->is_stale = false;
+    change->again = again;
+    int64_t *next = &apply->state.next_row;
+    if (!again && change->act == TABLE_INSERT)
+        change->row->id = *next;
+    if (change->act == TABLE_INSERT && *next <= change->row->id)
+        *next = change->row->id + 1;
+    if (!again)
+        change->version = (int64_t)(random_u64() >> 2) | 1;
+    return apply_kept(apply, rowset_bring(apply->rows, change));
+}
+
+static enum backend_status bring_all(struct apply *apply, const struct store_op *op)
+{
+    enum backend_status status = BACKEND_OK;
+    for (size_t i = 0; i < op->n_brings && status == BACKEND_OK; i++)
+        status = bring(apply, &op->brings[i], op->unsure && op->brings[i].version != 0);
+    return status;
+}
+
 /* `before` is the record that the act met; `row` names it, and holds it as it is now. */
 static enum backend_status audit(struct apply *apply, const struct store_op *op,
                                  const struct record *before, const struct store_row *row)
 {
-    struct slice actor = op->actor;
-    if (actor.len > STORE_ACTOR_MAX)
-        actor.len = STORE_ACTOR_MAX;
-    struct store_audit entry = {
-        .id = apply->state.next_row++,
+    struct act {
+        struct table_change change;
+        struct store_audit entry;
+    } *act = arena_alloc(&apply->rows->arena, sizeof *act);
+    if (!act)
+        return BACKEND_NO_MEMORY;
+    act->change = (struct table_change){.table = &audit_table, .row = &act->entry.row};
+    act->entry = (struct store_audit){
         .at = apply->world.now,
-        .actor = actor,
+        .actor = slice_first(op->actor, STORE_ACTOR_MAX),
         .act = act_of(op->kind),
         .tenant = row->tenant,
         .rule = row->rule,
@@ -207,7 +235,7 @@ static enum backend_status audit(struct apply *apply, const struct store_op *op,
         .http_status = act_of(op->kind) == STORE_ACT_RESOLVE ? op->http_status : 0,
         .force = op->force,
     };
-    return apply_kept(apply, rowset_add_audit(apply->rows, &entry));
+    return bring(apply, &act->change, false);
 }
 
 static enum backend_status apply_write(struct apply *apply, struct store_op *op, bool *ret_touched)
@@ -223,6 +251,8 @@ static enum backend_status apply_write(struct apply *apply, struct store_op *op,
         enum backend_status status = store_write(apply, op, &row);
         if (status == BACKEND_OK && op->actor.len > 0 && op->write == RECORD_WRITTEN)
             status = audit(apply, op, &before, &row);
+        if (status == BACKEND_OK && op->write == RECORD_WRITTEN)
+            status = bring_all(apply, op);
         if (status != BACKEND_OK)
             return status;
         *ret_touched = true;
@@ -249,6 +279,20 @@ static enum backend_status apply_look(struct apply *apply, struct store_op *op)
     return BACKEND_OK;
 }
 
+static enum backend_status apply_query(const struct apply *apply, struct store_op *op)
+{
+    op->status = STORE_DONE;
+    op->store_now = apply->world.now;
+    return apply->backend->ops->query(apply->backend, op->query, apply->world.now, &op->next_due);
+}
+
+static enum backend_status apply_rows(struct apply *apply, struct store_op *op)
+{
+    op->status = apply->may_write ? STORE_DONE : STORE_FULL;
+    op->store_now = apply->world.now;
+    return apply->may_write ? bring_all(apply, op) : BACKEND_OK;
+}
+
 enum backend_status backend_condemn(struct backend *backend, int64_t row)
 {
     snprintf(backend->problem, sizeof backend->problem,
@@ -268,9 +312,10 @@ enum backend_status apply_op(struct apply *apply, struct store_op *op, bool *ret
     case STORE_LIST:
         op->status = STORE_DONE;
         return apply->backend->ops->list(apply->backend, op->list, &apply->world, &op->row);
-    case STORE_AUDIT:
-        op->status = STORE_DONE;
-        return apply->backend->ops->list_audits(apply->backend, op->audits);
+    case STORE_QUERY:
+        return apply_query(apply, op);
+    case STORE_ROWS:
+        return apply_rows(apply, op);
     case STORE_CONDEMN:
         return backend_condemn(apply->backend, op->row_hint);
     default:

@@ -210,12 +210,26 @@ static enum group_result result_of(const struct store_op *op)
     return group ? group->result : GROUP_OK;
 }
 
-/* What was decided and not saved, by the result of its group: in progress, or decided again. */
+/* Nor would it be saved if it were decided again. */
+static bool brings_stale(const struct store_op *op)
+{
+    for (size_t i = 0; i < op->n_brings; i++)
+        if (op->brings[i].is_stale)
+            return true;
+    return false;
+}
+
+/* What was decided and not saved, by the result of its group: in progress, decided again, or told
+ * that what it brings did not fit. */
 static void undo_op(struct batch *batch, struct op_list *from, struct store_op *op)
 {
     bool locked = result_of(op) == GROUP_LOCKED && op->kind == STORE_BEGIN;
     apply_forget(op);
     op->group = NULL;
+    if (brings_stale(op)) {
+        op->status = STORE_CONFLICT;
+        return;
+    }
     if (locked)
         note_locked(op);
     op->begin.waited = may_wait(op, batch->boot);

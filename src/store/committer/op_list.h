@@ -20,10 +20,11 @@ static inline enum store_class op_class(const struct store_op *op)
 {
     switch (op->kind) {
     case STORE_BEGIN:
+    case STORE_ROWS:
         return STORE_CLASS_BEGIN;
     case STORE_LOOK:
     case STORE_LIST:
-    case STORE_AUDIT:
+    case STORE_QUERY:
         return STORE_CLASS_READ;
     case STORE_FINISH:
     case STORE_COMPLETE:

@@ -29,12 +29,12 @@ struct rowset_name {
     struct backend_group *group; /* by which it leads elsewhere than the store says */
 };
 
-/* Beside rows: a key that was bound, an act, a name that was looked at. */
+/* Beside rows: a key that was bound, a row of a table, a name that was looked at. */
 struct rowset_note {
     struct rowset_note *next;
     struct backend_group *group;
     struct backend_bound *bound;
-    struct store_audit *audit;
+    struct table_change *brought;
     const struct backend_name *seen;
 };
 
@@ -121,7 +121,8 @@ struct brought {
 static size_t names_of(const struct store_op *op, struct brought *ret_names)
 {
     size_t n = 0;
-    if (op->kind == STORE_LIST || op->kind == STORE_AUDIT || op->kind == STORE_CONDEMN)
+    if (op->kind == STORE_LIST || op->kind == STORE_QUERY || op->kind == STORE_ROWS ||
+        op->kind == STORE_CONDEMN)
         return 0;
     ret_names[n++] = (struct brought){.hash = &op->named, .hint = op->row_hint};
     if (op->kind != STORE_BEGIN)
@@ -461,15 +462,12 @@ bool rowset_bind(struct rowset *set, const struct backend_bound *bound)
     return true;
 }
 
-bool rowset_add_audit(struct rowset *set, const struct store_audit *audit)
+bool rowset_bring(struct rowset *set, struct table_change *change)
 {
     struct rowset_note *note = add_note(set);
     if (note)
-        note->audit = arena_alloc(&set->arena, sizeof *note->audit);
-    if (!note || !note->audit)
-        return false;
-    *note->audit = *audit;
-    return true;
+        note->brought = change;
+    return note;
 }
 
 /* ---- what is to be saved ---- */
@@ -516,15 +514,17 @@ static void add_rows(struct rowset *set, bool that_go)
     }
 }
 
-static void add_notes(struct rowset *set)
+static void add_notes(struct rowset *set, bool brought)
 {
     for (struct rowset_note *note = set->notes; note; note = note->next) {
         struct backend_group *group = root_of(note->group);
+        if (brought != (note->brought != NULL))
+            continue;
         /* A key that was bound, and leads elsewhere or nowhere by the end of the batch. */
         if (note->bound && known(set, &note->bound->key_hash)->bound != note->bound)
             continue;
-        group->changes[group->n++] =
-            (struct backend_change){.bound = note->bound, .audit = note->audit, .seen = note->seen};
+        group->changes[group->n++] = (struct backend_change){
+            .bound = note->bound, .brought = note->brought, .seen = note->seen};
     }
 }
 
@@ -532,9 +532,10 @@ bool rowset_groups(struct rowset *set, struct backend_group **ret_groups)
 {
     if (!make_room(set))
         return false;
+    add_notes(set, true);
     add_rows(set, true);
     add_rows(set, false);
-    add_notes(set);
+    add_notes(set, false);
     *ret_groups = set->groups;
     return true;
 }

@@ -36,7 +36,7 @@ struct rowset {
     struct rowset_row *rows;       /* in order of arrival, as all here */
     struct rowset_row *last_row;
     struct rowset_row **by_id; /* ROWSET_BUCKETS */
-    struct rowset_note *notes; /* what is no row: bound keys, acts, names looked at */
+    struct rowset_note *notes; /* what is no record: bound keys, rows of tables, names looked at */
     struct rowset_note *last_note;
     struct backend_group *groups;
     struct backend_group *last_group;
@@ -85,8 +85,8 @@ bool rowset_remove(struct rowset *set, const struct store_row *row);
 bool rowset_hold(struct rowset *set, const struct store_row *row, const struct store_once *once);
 /* A key leads to the row of another one from now on. Copies what `bound` points to. */
 bool rowset_bind(struct rowset *set, const struct backend_bound *bound);
-/* An act of an operator, kept with what it did. */
-bool rowset_add_audit(struct rowset *set, const struct store_audit *audit);
+/* A row of a table, saved with what else the operation under way changes; borrowed. */
+bool rowset_bring(struct rowset *set, struct table_change *change);
 
 /* The answer of a final row as this batch or an earlier operation of it came by it: borrowed; NULL:
  * it is to be read. And what was read of it: a reference of the set's own. */

@@ -41,6 +41,8 @@ void committer_submit(struct committer *c, struct store_op *op)
     op->found = NULL;
     op->found_recipe = NULL;
     op->found_key = NULL;
+    for (size_t i = 0; i < op->n_brings; i++)
+        op->brings[i].version = 0;
     if (committer_state(c) == COMMITTER_DEAD) {
         refuse(op, STORE_DEAD);
         return;

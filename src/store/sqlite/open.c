@@ -131,13 +131,13 @@ static bool pragmas(struct sqlite_backend *sqlite)
     return wal;
 }
 
-static bool install_schema(struct sqlite_backend *sqlite)
+static bool install_schema(struct sqlite_backend *sqlite, const struct table *const *tables)
 {
     if (sqlite3_exec(sqlite->db, "BEGIN IMMEDIATE", NULL, NULL, NULL) != SQLITE_OK) {
         explain(sqlite, sqlite3_errmsg(sqlite->db));
         return false;
     }
-    const char *problem = sqlite_schema_install(sqlite);
+    const char *problem = sqlite_schema_install(sqlite, tables);
     if (problem)
         explain(sqlite, problem);
     const char *end = problem ? "ROLLBACK" : "COMMIT";
@@ -194,7 +194,7 @@ static int note_wal_pages(void *argument, sqlite3 *db, const char *schema, int p
 }
 
 /* Everything that writes the file happens under the batch lock. */
-static bool open_database(struct sqlite_backend *sqlite)
+static bool open_database(struct sqlite_backend *sqlite, const struct table *const *tables)
 {
     if (!pragmas(sqlite)) {
         explain(sqlite, sqlite3_errmsg(sqlite->db));
@@ -202,7 +202,7 @@ static bool open_database(struct sqlite_backend *sqlite)
     }
     /* After the pragmas: wal_autocheckpoint takes the hook away. */
     sqlite3_wal_hook(sqlite->db, note_wal_pages, sqlite);
-    if (!install_schema(sqlite) || !prepare(sqlite))
+    if (!install_schema(sqlite, tables) || !prepare(sqlite))
         return false;
     sqlite_note_wal(sqlite);
     return true;
@@ -221,7 +221,7 @@ static bool open_all(struct sqlite_backend *sqlite, const struct store_config *c
         explain(sqlite, "another pawl process holds the store and does not let go");
         return false;
     }
-    bool ok = open_database(sqlite);
+    bool ok = open_database(sqlite, config->tables);
     store_lock_free(&sqlite->lock);
     return ok;
 }

@@ -427,9 +427,7 @@ static enum backend_status save_change(struct sqlite_backend *sqlite,
 {
     if (change->seen)
         return BACKEND_OK;
-    if (change->bound)
-        return sqlite_bind_key(sqlite, change->bound);
-    return change->audit ? sqlite_add_audit(sqlite, change->audit) : save_row(sqlite, change);
+    return change->bound ? sqlite_bind_key(sqlite, change->bound) : save_row(sqlite, change);
 }
 
 static void count(struct backend_state *state, enum record_status status, int64_t delta)
@@ -450,15 +448,29 @@ static void count_change(struct backend_state *state, const struct backend_chang
     state->released += record_is_released(record) - change->was_released;
 }
 
+/* Rows of modules alone may not fit: the records are what load said, as it holds the lock. */
+static enum backend_status save_group(struct sqlite_backend *sqlite, struct backend_group *group,
+                                      struct backend_state *state)
+{
+    enum backend_status status = BACKEND_OK;
+    size_t i = 0;
+    if (group->n > 0 && group->changes[0].brought)
+        status = sqlite_write_rows(sqlite, group, &i);
+    if (group->result != GROUP_OK)
+        return status;
+    for (; i < group->n && status == BACKEND_OK; i++) {
+        count_change(state, &group->changes[i]);
+        status = save_change(sqlite, &group->changes[i]);
+    }
+    return status;
+}
+
 enum backend_status sqlite_save_groups(struct sqlite_backend *sqlite, struct backend_group *groups,
                                        struct backend_state *state)
 {
     enum backend_status status = BACKEND_OK;
-    for (struct backend_group *group = groups; group; group = group->next)
-        for (size_t i = 0; i < group->n && status == BACKEND_OK; i++) {
-            count_change(state, &group->changes[i]);
-            status = save_change(sqlite, &group->changes[i]);
-        }
+    for (struct backend_group *group = groups; group && status == BACKEND_OK; group = group->next)
+        status = save_group(sqlite, group, state);
     return status;
 }
 

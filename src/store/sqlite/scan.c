@@ -117,14 +117,14 @@ static enum backend_status sweep(struct sqlite_backend *sqlite, int64_t now, siz
     struct slice_of_work released = {SQL_PENDING_EXPIRED, now, max - steps};
     if (status == BACKEND_OK && steps < max)
         status = sweep_table(sqlite, released, state, &steps);
-    size_t bound = 0, audits = 0;
+    size_t bound = 0, rows = 0;
     if (status == BACKEND_OK && steps < max)
         status = sqlite_sweep_bound(sqlite, now, max - steps, &bound);
     steps += bound;
     if (status == BACKEND_OK && steps < max)
-        status = sqlite_sweep_audits(sqlite, now, max - steps, &audits);
+        status = sqlite_sweep_tables(sqlite, now, max - steps, &rows);
     if (status == BACKEND_OK)
-        *ret_steps = steps + audits;
+        *ret_steps = steps + rows;
     return status;
 }
 

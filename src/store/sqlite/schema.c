@@ -187,7 +187,7 @@ static int read_secret(struct sqlite_backend *sqlite)
     return code == SQLITE_ROW ? SQLITE_OK : code;
 }
 
-const char *sqlite_schema_install(struct sqlite_backend *sqlite)
+const char *sqlite_schema_install(struct sqlite_backend *sqlite, const struct table *const *tables)
 {
     int64_t format = 0;
     const char *problem = sqlite_schema_check(sqlite->db, &format);
@@ -208,6 +208,8 @@ const char *sqlite_schema_install(struct sqlite_backend *sqlite)
             insert_secret(sqlite) != SQLITE_OK)
             return sqlite3_errmsg(sqlite->db);
     }
+    if (sqlite_tables_install(sqlite, tables) != SQLITE_OK)
+        return sqlite3_errmsg(sqlite->db);
     if (read_secret(sqlite) != SQLITE_OK)
         return "its secret is missing or damaged; restore a backup";
     return NULL;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The SQLite backend, for its own files: open.c, transaction.c, rows.c (one record), keys.c (which
- * row a key names), names.c (once values, bound keys), scan.c (many records), audit.c (acts of
- * operators), vfs.c (how the write-ahead log is written). Schema and the figures behind it:
+ * row a key names), names.c (once values, bound keys), scan.c (many records), tables.c (rows of
+ * modules), vfs.c (how the write-ahead log is written). Schema and the figures behind it:
  * docs/decisions/0003-schema.md.
  */
 #ifndef PAWL_STORE_SQLITE_H
@@ -30,6 +30,9 @@
     X(BEGIN, "BEGIN IMMEDIATE")                                                                    \
     X(COMMIT, "COMMIT")                                                                            \
     X(ROLLBACK, "ROLLBACK")                                                                        \
+    X(SAVEPOINT, "SAVEPOINT rows")                                                                 \
+    X(ROLLBACK_TO, "ROLLBACK TO rows")                                                             \
+    X(RELEASE, "RELEASE rows")                                                                     \
     X(DATA_VERSION, "PRAGMA data_version")                                                         \
     X(STATE_READ, "SELECT token, time, next_row, forgets, serve, serve_since, pending, complete,"  \
                   " failed, unknown, time_boot, boot_id, key_seq, key_closed, key_bucket,"         \
@@ -108,14 +111,7 @@
       "  ORDER BY sweep_at LIMIT ?2)"                                                              \
       " UNION ALL SELECT * FROM"                                                                   \
       " (SELECT expires_at FROM pawl_pending WHERE expires_at <= ?1 AND expires_at IS NOT NULL"    \
-      "  ORDER BY expires_at LIMIT ?2) LIMIT ?2)")                                                 \
-    X(AUDIT_INSERT, "INSERT INTO pawl_audit(id, at, actor, act, tenant, rule, key, token,"         \
-                    " from_status, to_status, http_code, forced)"                                  \
-                    " VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12)")                             \
-    X(AUDIT_LIST, "SELECT id, at, actor, act, tenant, rule, key, token, from_status, to_status,"   \
-                  " http_code, forced FROM pawl_audit WHERE id > ?1 ORDER BY id LIMIT ?2")         \
-    X(AUDIT_SWEEP, "DELETE FROM pawl_audit WHERE at <= ?1 AND id IN"                               \
-                   " (SELECT id FROM pawl_audit ORDER BY id LIMIT ?2)")
+      "  ORDER BY expires_at LIMIT ?2) LIMIT ?2)")
 
 enum sqlite_statement {
 #define X(name, sql) SQL_##name,
@@ -161,6 +157,24 @@ struct sqlite_file_id {
     uint32_t minor;
 };
 
+#define SQLITE_TABLES_MAX 16
+
+enum sqlite_table_statement {
+    TABLE_SQL_INSERT,
+    TABLE_SQL_UPDATE,
+    TABLE_SQL_REMOVE,
+    TABLE_SQL_LIST,
+    TABLE_SQL_FIND,
+    TABLE_SQL_DUE,
+    TABLE_SQL_SWEEP,
+    TABLE_SQL_COUNT
+};
+
+struct sqlite_table {
+    const struct table *table;
+    sqlite3_stmt *statements[TABLE_SQL_COUNT]; /* NULL: not used yet */
+};
+
 struct sqlite_backend {
     struct backend backend; /* first: the two are cast into each other */
     sqlite3 *db;
@@ -170,6 +184,8 @@ struct sqlite_backend {
     struct sqlite_file_id wal_id; /* of the log that is open */
     bool wal_lost;                /* its name leads elsewhere */
     sqlite3_stmt *statements[SQL_COUNT];
+    struct sqlite_table tables[SQLITE_TABLES_MAX];
+    size_t n_tables;
     struct sqlite_keys keys;
     struct backend_state state; /* as this transaction found it */
     struct arena texts;         /* of the row that is swept or listed */
@@ -258,10 +274,6 @@ enum backend_status sqlite_outcome(struct backend *backend, const struct store_r
 enum backend_status sqlite_do_chores(struct sqlite_backend *sqlite, struct backend_save *save);
 enum backend_status sqlite_list(struct backend *backend, const struct store_list *list,
                                 const struct record_world *world, int64_t *ret_seen);
-enum backend_status sqlite_add_audit(struct sqlite_backend *sqlite,
-                                     const struct store_audit *audit);
-enum backend_status sqlite_list_audits(struct backend *backend,
-                                       const struct store_audit_list *list);
 
 /* Names beside the key (core/once.h): sqlite_names.c. */
 /* Whether a once value leads to this row. */
@@ -283,9 +295,17 @@ enum backend_status sqlite_find_bound(struct sqlite_backend *sqlite, int64_t id,
 enum backend_status sqlite_sweep_bound(struct sqlite_backend *sqlite, int64_t now, size_t max,
                                        size_t *ret_steps);
 
-/* Deletes acts that are older than STORE_AUDIT_KEEP_US: of the `max` oldest, however many there
- * are. `*ret_steps`: how many. */
-enum backend_status sqlite_sweep_audits(struct sqlite_backend *sqlite, int64_t now, size_t max,
+/* Rows of modules: tables.c. Makes what is not there yet; an SQLite result code. */
+int sqlite_tables_install(struct sqlite_backend *sqlite, const struct table *const *tables);
+void sqlite_tables_fini(struct sqlite_backend *sqlite);
+/* Writes the rows that a group brings, which stand first in it (`*ret_n`), or with GROUP_CONFLICT
+ * none of them. */
+enum backend_status sqlite_write_rows(struct sqlite_backend *sqlite, struct backend_group *group,
+                                      size_t *ret_n);
+enum backend_status sqlite_query(struct backend *backend, const struct table_query *query,
+                                 int64_t now, int64_t *ret_next);
+/* Deletes at most `max` rows whose time is past, of all tables. */
+enum backend_status sqlite_sweep_tables(struct sqlite_backend *sqlite, int64_t now, size_t max,
                                         size_t *ret_steps);
 
 /* Whether the file is ours or new, before anything is changed in it. NULL: yes, with its format;
@@ -294,7 +314,7 @@ const char *sqlite_schema_check(sqlite3 *db, int64_t *ret_format);
 
 /* The schema, and what brings an older file to it. Runs inside a transaction. NULL: done; else one
  * line that says what is wrong with the file. */
-const char *sqlite_schema_install(struct sqlite_backend *sqlite);
+const char *sqlite_schema_install(struct sqlite_backend *sqlite, const struct table *const *tables);
 
 #define PAWL_APPLICATION_ID 0x7061776c /* "pawl" */
 #define PAWL_FORMAT 5                  /* user_version */

@@ -335,6 +335,7 @@ static void sqlite_close(struct backend *backend)
     struct sqlite_backend *sqlite = sqlite_of(backend);
     for (int i = 0; i < SQL_COUNT; i++)
         sqlite3_finalize(sqlite->statements[i]);
+    sqlite_tables_fini(sqlite);
     /* Closing may checkpoint: never beside another process that writes. */
     bool locked = sqlite->lock.fd >= 0 && store_lock_take(&sqlite->lock, sqlite->lock_span_us) == 0;
     if (sqlite->db && !locked)
@@ -356,7 +357,7 @@ const struct backend_ops sqlite_ops = {
     .rest = sqlite_rest,
     .outcome = sqlite_outcome,
     .list = sqlite_list,
-    .list_audits = sqlite_list_audits,
+    .query = sqlite_query,
     .look = sqlite_look,
     .space = sqlite_space,
     .close = sqlite_close,

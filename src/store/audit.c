@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "store/audit.h"
+
+#include "base/check.h"
+
+#define COLUMN(kind, role, field, name) TABLE_COLUMN(struct store_audit, kind, role, field, name)
+
+static const struct table_column columns[] = {
+    COLUMN(INT, GONE, at, "at"),         COLUMN(TEXT, PLAIN, actor, "actor"),
+    COLUMN(INT, PLAIN, act, "act"),      COLUMN(TEXT, PLAIN, tenant, "tenant"),
+    COLUMN(TEXT, PLAIN, rule, "rule"),   COLUMN(TEXT, PLAIN, key, "key"),
+    COLUMN(INT, PLAIN, token, "token"),  COLUMN(INT, PLAIN, from, "from_status"),
+    COLUMN(INT, PLAIN, to, "to_status"), COLUMN(INT, PLAIN, http_status, "http_code"),
+    COLUMN(INT, PLAIN, force, "forced"),
+};
+
+static bool is_status(enum record_status status)
+{
+    return (unsigned)status <= RECORD_UNKNOWN;
+}
+
+static bool is_sound(const void *row)
+{
+    const struct store_audit *audit = row;
+    return audit->act >= STORE_ACT_RESOLVE && audit->act <= STORE_ACT_FORGET &&
+           is_status(audit->from) && is_status(audit->to);
+}
+
+const struct table audit_table = {
+    .name = "pawl_audit",
+    .columns = columns,
+    .n_columns = sizeof columns / sizeof *columns,
+    .row_size = sizeof(struct store_audit),
+    .keep_us = STORE_AUDIT_KEEP_US,
+    .is_log = true,
+    .is_sound = is_sound,
+};
+
+const char *store_act_name(enum store_act act)
+{
+    static const char *const names[] = {[STORE_ACT_RESOLVE] = "resolve",
+                                        [STORE_ACT_RELEASE] = "release",
+                                        [STORE_ACT_FORGET] = "forget"};
+    CHECK(act >= STORE_ACT_RESOLVE && act <= STORE_ACT_FORGET);
+    return names[act];
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* audit: what operators did to records by hand, each act written in the transaction that did it.
+ * What changed nothing is not among them. */
+#ifndef PAWL_STORE_AUDIT_H
+#define PAWL_STORE_AUDIT_H
+
+#include "core/record.h"
+#include "store/table.h"
+
+#define STORE_ACTOR_MAX 256 /* bytes of an actor's name; the rest is cut off */
+#define STORE_AUDIT_KEEP_US (400 * INT64_C(86400) * CLOCK_US_PER_S) /* then an act is swept */
+
+/* What operators do; the store keeps these numbers. */
+enum store_act {
+    STORE_ACT_RESOLVE = 1,
+    STORE_ACT_RELEASE = 2,
+    STORE_ACT_FORGET = 3,
+};
+
+/* As commands and programs call it: "resolve". */
+const char *store_act_name(enum store_act act);
+
+struct store_audit {
+    struct table_row row; /* first */
+    int64_t at;           /* store time */
+    struct slice actor;
+    enum store_act act;
+    struct slice tenant;
+    struct slice rule;
+    struct slice key;
+    int64_t token; /* the record's, before the act */
+    enum record_status from;
+    enum record_status to; /* RECORD_PENDING: released; RECORD_ABSENT: forgotten */
+    int http_status;       /* resolve; else 0 */
+    bool force;            /* `force` was given, needed or not */
+};
+
+/* Its rows are struct store_audit. */
+extern const struct table audit_table;
+
+#endif
