@@ -24,7 +24,8 @@ AIMS = ["first attempt, CPU, times nginx's", "the same, stretch",
 @pytest.fixture(scope="module")
 def out(tmp_path_factory):
     place = tmp_path_factory.mktemp("bench")
-    command = [ROOT / "scripts/bench", "--smoke", "--build", PAWL.parent, "--out", place]
+    command = [ROOT / "scripts/bench", "--smoke", "--build", PAWL.parent, "--beside",
+               PAWL.parent, "--out", place]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert ran.stdout == (place / "results.txt").read_text()
@@ -46,6 +47,14 @@ def test_each_aim_stands_beside_what_was_measured(out, aim):
     assert len(found) == 1
     assert found[0].endswith((" met", " MISSED")) and (" at most " in found[0] or
                                                       " at least " in found[0])
+
+
+def test_another_version_is_measured_turn_by_turn(out):
+    lines = (out / "results.txt").read_text().splitlines()
+    shares = lines[1 + next(i for i, line in enumerate(lines) if line.startswith("beside")):]
+    assert [line[:27].rstrip() for line in shares[:5]] == [
+        row for row in ROWS if row.startswith("pawl") and row != "pawl first, big"]
+    assert all(float(line.split()[-2]) > 0 < float(line.split()[-1]) for line in shares if line)
 
 
 def test_no_load_s_answers_were_wrong_or_its_run_would_have_failed(out):
