@@ -1,25 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gateway/head.h"
 
-#include "base/clock.h"
 #include "core/cors.h"
 #include "gateway/server.h"
-
-void head_write_field(struct buf *buf, const char *name, struct slice value)
-{
-    buf_add_str(buf, name);
-    buf_add(buf, ": ", 2);
-    buf_add_slice(buf, value);
-    buf_add(buf, "\r\n", 2);
-}
-
-void head_write_number(struct buf *buf, const char *name, uint64_t value)
-{
-    buf_add_str(buf, name);
-    buf_add(buf, ": ", 2);
-    buf_add_u64(buf, value);
-    buf_add(buf, "\r\n", 2);
-}
 
 void head_write_upgrade(struct buf *buf)
 {
@@ -209,25 +192,4 @@ void head_copy_answer_fields(struct buf *buf, const struct headers *headers, uns
         if (!dropped && !framing && !headers_is_hop_by_hop(headers, line->name))
             copy_line(buf, line);
     }
-}
-
-void head_write_status(struct buf *buf, int status, struct slice reason)
-{
-    buf_add_str(buf, "HTTP/1.1 ");
-    buf_add_i64(buf, status);
-    buf_add_char(buf, ' ');
-    buf_add_slice(buf, reason.len > 0 ? reason : slice_of(http_reason(status)));
-    buf_add(buf, "\r\n", 2);
-}
-
-void head_write_date(struct buf *buf)
-{
-    char text[30];
-    http_date(clock_wall_us(), text);
-    head_write_field(buf, "Date", slice_of(text));
-}
-
-bool head_has_body(int status)
-{
-    return status >= 200 && status != 204 && status != 304;
 }

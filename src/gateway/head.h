@@ -6,8 +6,7 @@
 #ifndef PAWL_GATEWAY_HEAD_H
 #define PAWL_GATEWAY_HEAD_H
 
-#include "base/buf.h"
-#include "http/message.h"
+#include "http/head.h"
 
 struct client;
 
@@ -40,20 +39,7 @@ void head_write_request(struct buf *buf, struct slice method, struct slice targe
 /* Appends the end-to-end lines of an upstream's answer, without what `drops` names. */
 void head_copy_answer_fields(struct buf *buf, const struct headers *headers, unsigned drops);
 
-/* Appends a status line. */
-void head_write_status(struct buf *buf, int status, struct slice reason);
-
-/* Appends `name: value` CR LF. */
-void head_write_field(struct buf *buf, const char *name, struct slice value);
-void head_write_number(struct buf *buf, const char *name, uint64_t value);
-
 /* Appends the two fields that change the protocol. */
 void head_write_upgrade(struct buf *buf);
-
-/* Appends Date now. */
-void head_write_date(struct buf *buf);
-
-/* Whether an answer with this status has a body at all (RFC 9110 6.4.1). */
-bool head_has_body(int status);
 
 #endif

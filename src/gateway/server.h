@@ -8,8 +8,8 @@
 
 #include "base/compress.h"
 #include "core/errors.h"
-#include "gateway/peers.h"
 #include "gateway/reload.h"
+#include "http/peers.h"
 
 #define PLACES_SPARE ((size_t)64) /* connections above max_connections, on their way out */
 #define TURNED_AWAY_MAX                                                                            \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/thread.h"
-#include "gateway/peers.h"
+#include "http/peers.h"
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <setjmp.h>

@@ -4,8 +4,8 @@
  * in flight of a tenant. IPv4 counts whole; of IPv6 the first 64 bits, as that is the least that
  * one client is given; of a tenant 64 bits of its keyed hash.
  */
-#ifndef PAWL_GATEWAY_PEERS_H
-#define PAWL_GATEWAY_PEERS_H
+#ifndef PAWL_HTTP_PEERS_H
+#define PAWL_HTTP_PEERS_H
 
 #include "base/digest.h"
 #include <stdbool.h>

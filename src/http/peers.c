@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A table of lists under one lock: it is held for a few steps, and only when one comes or goes. The
  * hash is seeded, so that nobody can choose addresses that share a list. */
-#include "gateway/peers.h"
+#include "http/peers.h"
 
 #include "base/check.h"
 #include "base/mem.h"

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Heads as they leave, line by line, at the end of a buf: a sticky failure is looked at once. */
+#ifndef PAWL_HTTP_HEAD_H
+#define PAWL_HTTP_HEAD_H
+
+#include "base/buf.h"
+#include "http/message.h"
+
+/* Appends a status line; `reason` empty: the standard phrase. */
+void head_write_status(struct buf *buf, int status, struct slice reason);
+
+/* Appends `name: value` CR LF. */
+void head_write_field(struct buf *buf, const char *name, struct slice value);
+void head_write_number(struct buf *buf, const char *name, uint64_t value);
+
+/* Appends Date now. */
+void head_write_date(struct buf *buf);
+
+/* Appends what the head of an answer ends with: Connection where it is needed, the empty line.
+ * `request` NULL: it could not be read. */
+void head_end_answer(struct buf *buf, const struct http_request *request, bool keep_alive);
+
+/* Whether an answer with this status has a body at all (RFC 9110 6.4.1). */
+bool head_has_body(int status);
+
+#endif
