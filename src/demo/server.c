@@ -1,88 +1,60 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fibers: one waits for signals, one accepts, one for each connection. Entries are written on the
- * loop (into the page cache), so they stand in the order of their ids, and are forced to the disk
- * by workers, several at a time. A signal ends the accepting fiber and stops the sessions; the
- * loop returns when the last has ended.
+ * Entries are written on the loop (into the page cache), so they stand in the order of their ids,
+ * and are forced to the disk by workers, several at a time. The main thread waits for a signal.
  */
 #include "demo/server.h"
 
 #include "base/clock.h"
-#include "demo/listen.h"
 #include "demo/session.h"
-#include <errno.h>
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 #define CONNECTIONS_MAX ((size_t)1024)
-#define OTHER_FIBERS ((size_t)2) /* accept, signals */
 #define WORKERS ((size_t)4)
-#define ACCEPT_PAUSE_US (100 * CLOCK_US_PER_MS)
+#define DRAIN_US (2 * CLOCK_US_PER_S) /* for who is in the middle of a request or an answer */
 
-struct server {
+struct demo_server {
     struct demo demo;
-    struct loop *loop;
-    int listen_fd;
-    int signal_fd;
-    struct parker *accepting; /* NULL: that fiber does not run */
-    bool failed;              /* no resources to go on with */
+    struct http_server *http;
 };
 
-/* ---- fibers ---- */
+/* ---- where it listens ---- */
 
-static void accept_one(struct server *server, struct fiber_io *listener)
+/* A host on loopback, or `localhost`. */
+static bool read_host(struct slice host, struct sockaddr_storage *address)
 {
-    int fd = fiber_accept(listener, NULL, 0);
-    if (fd >= 0)
-        session_start(&server->demo, server->loop, fd);
-    else if (fd != -ETIMEDOUT)
-        fiber_sleep_until(clock_after(clock_boot_us(), ACCEPT_PAUSE_US));
-}
-
-static void stop(struct server *server)
-{
-    sessions_stop(&server->demo);
-    if (server->accepting != NULL)
-        server->accepting->wake(server->accepting);
-}
-
-static void run_signals(void *argument)
-{
-    struct server *server = argument;
-    struct signalfd_siginfo info;
-    struct fiber_io signals;
-    server->failed = !fiber_io_open(&signals, server->signal_fd);
-    if (!server->failed) {
-        (void)fiber_read(&signals, &info, sizeof info, CLOCK_NEVER);
-        fiber_io_detach(&signals);
+    char text[ADDRESS_HOST_SIZE] = "127.0.0.1";
+    bool brackets = host.len > 2 && host.at[0] == '[' && host.at[host.len - 1] == ']';
+    if (brackets)
+        host = slice_make(host.at + 1, host.len - 2);
+    if (host.len == 0 || host.len >= sizeof text)
+        return false;
+    if (brackets || !slice_eq(host, SLICE("localhost"))) {
+        memcpy(text, host.at, host.len);
+        text[host.len] = '\0';
     }
-    stop(server);
+    void *bytes = brackets ? (void *)&((struct sockaddr_in6 *)address)->sin6_addr
+                           : (void *)&((struct sockaddr_in *)address)->sin_addr;
+    address->ss_family = brackets ? AF_INET6 : AF_INET;
+    return inet_pton(address->ss_family, text, bytes) == 1 && address_is_loopback(address);
 }
 
-static void accept_until_stopped(struct server *server, struct fiber_io *listener)
+static bool read_address(struct slice text, struct sockaddr_storage *address)
 {
-    struct fiber_source source = {listener, FIBER_READ};
-    server->accepting = fiber_parker();
-    while (!server->demo.stopping)
-        if (fiber_wait(&source, 1, CLOCK_NEVER) == FIBER_READY)
-            accept_one(server, listener);
-    server->accepting = NULL;
-}
-
-static void run_accept(void *argument)
-{
-    struct server *server = argument;
-    struct fiber_io listener;
-    server->failed = !fiber_io_open(&listener, server->listen_fd);
-    if (server->failed)
-        return;
-    if (fiber_spawn(server->loop, "signals", run_signals, server))
-        accept_until_stopped(server, &listener);
-    else
-        server->failed = true;
-    fiber_io_detach(&listener);
+    size_t colon = text.len;
+    while (colon > 0 && text.at[colon - 1] != ':')
+        colon--;
+    uint64_t port;
+    if (colon == 0 || !slice_to_u64(slice_skip(text, colon), 65535, &port) ||
+        !read_host(slice_make(text.at, colon - 1), address))
+        return false;
+    /* In both families the port stands at the same place. */
+    ((struct sockaddr_in *)address)->sin_port = htons((uint16_t)port);
+    return true;
 }
 
 /* ---- start and end ---- */
@@ -93,76 +65,82 @@ static bool complain(const char *what, const char *why)
     return false;
 }
 
-static bool open_listener(struct server *server, const char *address, struct buf *text)
+static bool open_server(struct demo_server *server, const char *listen)
 {
-    server->listen_fd = listen_on_loopback(slice_of(address), text);
-    if (server->listen_fd >= 0 && buf_ok(text))
-        return true;
-    fprintf(stderr, "pawl demo: cannot listen on %s: %.*s\n", address, SLICE_ARG(buf_slice(text)));
-    return false;
+    struct http_server_config config = {
+        .service = &demo_service,
+        .name = "pawl-demo",
+        .loops = 1,
+        .max_connections = CONNECTIONS_MAX,
+        .data = &server->demo,
+    };
+    const char *why = "not a loopback address and port";
+    int error = 0;
+    if (read_address(slice_of(listen), &config.address)) {
+        server->http = http_server_start(&config, &error);
+        why = strerror(-error);
+    }
+    if (!server->http)
+        fprintf(stderr, "pawl demo: cannot listen on %s: %s\n", listen, why);
+    return server->http != NULL;
 }
 
-static bool open_ledger(struct server *server, const char *path)
+static bool open_ledger(struct demo *demo, const char *path)
 {
     BUF_AUTO struct buf problem = buf_make(1024);
-    server->demo.ledger = ledger_open(path, &problem);
-    if (server->demo.ledger != NULL)
+    demo->ledger = ledger_open(path, &problem);
+    if (demo->ledger != NULL)
         return true;
     fprintf(stderr, "pawl demo: ledger %s: %.*s\n", path, SLICE_ARG(buf_slice(&problem)));
     return false;
 }
 
-static bool open_loop(struct server *server)
-{
-    server->demo.workers = workers_new(WORKERS, CONNECTIONS_MAX);
-    server->loop = loop_new(CONNECTIONS_MAX + OTHER_FIBERS);
-    return (server->demo.workers != NULL && server->loop != NULL) ||
-           complain("cannot start", "no resources");
-}
-
-static bool start(struct server *server, const struct demo_config *config, const sigset_t *signals)
+static bool start(struct demo_server *server, const struct demo_config *config)
 {
     BUF_AUTO struct buf address = buf_make(1024);
-    struct slice faults = slice_of(config->faults);
-    if (!demo_faults_read(faults, &server->demo.faults))
+    struct demo *demo = &server->demo;
+    if (!demo_faults_read(slice_of(config->faults), &demo->faults))
         return complain("not a list of faults", config->faults);
-    if (!open_ledger(server, config->ledger) || !open_listener(server, config->listen, &address) ||
-        !open_loop(server))
+    if (!open_ledger(demo, config->ledger))
         return false;
-    server->signal_fd = signalfd(-1, signals, SFD_CLOEXEC | SFD_NONBLOCK);
-    if (server->signal_fd < 0 || !fiber_spawn(server->loop, "accept", run_accept, server))
+    demo->workers = workers_new(WORKERS, CONNECTIONS_MAX);
+    if (demo->workers == NULL)
         return complain("cannot start", "no resources");
+    if (!open_server(server, config->listen))
+        return false;
+    address_write(&address, http_server_address(server->http));
     fprintf(stderr, "pawl demo: listening on %.*s, ledger %s, pid %ld\n",
             SLICE_ARG(buf_slice(&address)), config->ledger, (long)getpid());
     return true;
 }
 
-static void finish(struct server *server)
+static void stop(struct demo_server *server)
 {
-    workers_free(server->demo.workers);
-    loop_free(server->loop);
-    ledger_close(server->demo.ledger);
-    if (server->listen_fd >= 0)
-        close(server->listen_fd);
-    if (server->signal_fd >= 0)
-        close(server->signal_fd);
+    http_server_drain(server->http);
+    if (http_server_wait(server->http, clock_after(clock_boot_us(), DRAIN_US)))
+        return;
+    http_server_cut(server->http);
+    (void)http_server_wait(server->http, CLOCK_NEVER);
 }
 
 int demo_run(const struct demo_config *config)
 {
-    struct server server = {.listen_fd = -1, .signal_fd = -1};
+    struct demo_server server = {0};
     sigset_t signals, before;
+    int signal;
     sigemptyset(&signals);
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGINT);
-    /* Before the workers start, so that none of them takes a signal. */
+    /* Before the threads start, so that none of them takes a signal. */
     sigprocmask(SIG_BLOCK, &signals, &before);
-    bool started = start(&server, config, &signals);
+    bool started = start(&server, config);
     if (started) {
-        loop_stop(server.loop);
-        loop_run(server.loop);
+        sigwait(&signals, &signal);
+        stop(&server);
     }
-    finish(&server);
+    workers_free(server.demo.workers);
+    http_server_free(server.http);
+    ledger_close(server.demo.ledger);
     sigprocmask(SIG_SETMASK, &before, NULL);
-    return started && !server.failed ? 0 : 1;
+    return started ? 0 : 1;
 }

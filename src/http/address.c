@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "http/address.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
+void address_write_host(char text[ADDRESS_HOST_SIZE], const struct sockaddr_storage *address)
+{
+    const struct in_addr *v4 = &((const struct sockaddr_in *)address)->sin_addr;
+    const struct in6_addr *v6 = &((const struct sockaddr_in6 *)address)->sin6_addr;
+    bool is_v6 = address->ss_family == AF_INET6;
+    if (!inet_ntop(address->ss_family, is_v6 ? (const void *)v6 : v4, text, ADDRESS_HOST_SIZE))
+        memcpy(text, "unknown", sizeof "unknown");
+}
+
+/* In both families the port stands at the same place. */
+void address_write(struct buf *text, const struct sockaddr_storage *address)
+{
+    char host[ADDRESS_HOST_SIZE];
+    address_write_host(host, address);
+    buf_printf(text, address->ss_family == AF_INET6 ? "[%s]:%u" : "%s:%u", host,
+               (unsigned)ntohs(((const struct sockaddr_in *)address)->sin_port));
+}
+
+bool address_is_loopback(const struct sockaddr_storage *address)
+{
+    const struct in6_addr *v6 = &((const struct sockaddr_in6 *)address)->sin6_addr;
+    if (address->ss_family == AF_INET)
+        return ntohl(((const struct sockaddr_in *)address)->sin_addr.s_addr) >> 24 ==
+               IN_LOOPBACKNET;
+    return address->ss_family == AF_INET6 &&
+           (IN6_IS_ADDR_LOOPBACK(v6) ||
+            (IN6_IS_ADDR_V4MAPPED(v6) && v6->s6_addr[12] == IN_LOOPBACKNET));
+}

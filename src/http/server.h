@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * server: listens on one address and serves what connects, on one or more loops. It owns listeners,
+ * loops and threads, and all that is the same whatever is served: who may connect, how long a
+ * client may take, what becomes of a connection behind an answer, and how everything ends. What is
+ * served is a service: a few functions, called in the connection's fiber.
+ *
+ * A connection is a session. Its states:
+ *
+ *             accepted          first byte             whole head
+ *      (NEW) ----------> IDLE -------------> READING -------------> BUSY
+ *                        |  ^                   |                    | |
+ *                        |  '-------------------|--- answered, ------' | answered: the last one
+ *                        |                      |    body read away    |
+ *                        | idle too long,       | refused, too late    |
+ *                        | drained              |                      |
+ *                        '----------------> ENDING <-------------------'
+ *                                           |   ^
+ *                   what is still sent must |   | it closed, was silent, or its time is over
+ *                   not reset the answer    v   |
+ *                                         LINGERING
+ *
+ * Places: there are max_connections over all loops. When they are taken, whoever is idle, has not
+ * sent a whole head or lingers makes room for a newcomer, the longest first; so whoever sends
+ * nothing, or a head byte by byte, keeps nobody out. A newcomer for whom there is no place is told
+ * so (HTTP_FULL). All times are microseconds, all deadlines absolute on the boot clock.
+ */
+#ifndef PAWL_HTTP_SERVER_H
+#define PAWL_HTTP_SERVER_H
+
+#include "base/arena.h"
+#include "http/address.h"
+#include "http/conn.h"
+#include "http/peers.h"
+#include <sys/socket.h>
+
+struct http_server;
+struct http_door; /* one loop's listener, and what came in by it */
+
+#define HTTP_PLACES_SPARE ((size_t)64)    /* connections above max_connections, on their way out */
+#define HTTP_TURNED_AWAY_MAX ((size_t)32) /* a loop: those that are told that they may not stay */
+
+enum http_session_state {
+    HTTP_SESSION_NEW,
+    HTTP_SESSION_IDLE,
+    HTTP_SESSION_READING,
+    HTTP_SESSION_BUSY,
+    HTTP_SESSION_ENDING,
+    HTTP_SESSION_LINGERING,
+};
+
+/* The first member of the service's own struct of a connection, which begins as zeros. */
+struct http_session {
+    struct http_conn conn;
+    void *data; /* its loop's, see http_server_config */
+    char peer[ADDRESS_HOST_SIZE];
+    int64_t began_us;     /* boot time: the head of the request under way was read */
+    uint64_t sent_before; /* conn.sent then */
+    /* The service's to set: */
+    struct parker
+        *waiting; /* its fiber waits for what a drain is to interrupt; NULL: it does not */
+    bool cut_off; /* an answer that ends with the connection was not whole: closed by RST, no FIN */
+    /* The server's own: */
+    struct http_door *door;
+    struct http_session *next; /* among all of its loop */
+    struct http_session *prev;
+    struct http_session *older; /* among those that can make room */
+    struct http_session *newer;
+    enum http_session_state state;
+    struct peer address;
+    bool counted;    /* among its address's */
+    bool leaving;    /* it makes room for another: closed behind the request under way */
+    bool makes_room; /* it is waited for */
+};
+
+/* Limits of one connection, asked for when they are needed. */
+struct http_limits {
+    size_t max_per_address; /* connections of one address; 0: any number */
+    int64_t idle_us;        /* between two requests */
+    int64_t head_us;        /* a request's head */
+    int64_t body_us;        /* its body, where the server reads it */
+    int64_t write_us;       /* an answer */
+};
+
+/* Why there is no request to serve. */
+enum http_refused {
+    HTTP_MALFORMED,    /* session->conn.refusal */
+    HTTP_LATE,         /* its head did not come in time */
+    HTTP_ADDRESS_FULL, /* max_per_address */
+    HTTP_FULL,         /* max_connections, or it has to make room */
+};
+
+/* What to answer then, as far as the server can tell. */
+struct http_complaint {
+    enum http_refused why;
+    int status;                         /* 0: nobody is left who could be answered */
+    const char *text;                   /* for a person */
+    const struct http_request *request; /* MALFORMED: as far as it was understood; else NULL */
+};
+
+/* Called in the connection's fiber, but `open` and a refusal of FULL or ADDRESS_FULL, which are in
+ * the fiber that accepts. */
+struct http_service {
+    size_t session_size; /* of the struct that begins with a struct http_session */
+    struct http_limits (*limits)(const struct http_session *session);
+    /* A connection was accepted; may be NULL. Nothing is to be undone at its end. */
+    void (*open)(struct http_session *session, const struct sockaddr_storage *peer);
+    /* Answers a request. True: the answer let the connection live on (http_session_may_go_on); what
+     * is left of the body is read away. `arena` is the request's. */
+    bool (*serve)(struct http_session *session, const struct http_request *request,
+                  struct arena *arena);
+    /* Answers what is no request; the connection ends behind it. */
+    void (*refuse)(struct http_session *session, const struct http_complaint *complaint);
+};
+
+struct http_server_config {
+    const struct http_service *service;
+    struct sockaddr_storage address; /* port 0: any free one, with one loop */
+    const char *name;                /* of the threads; at most 15 bytes */
+    size_t loops; /* >= 1, each a thread; with more than one the port is shared among them */
+    size_t max_connections;
+    bool cut_busy; /* when no place is free and nobody idle, the oldest connection of all goes */
+    void *data;    /* an array of `loops` elements of `data_size` bytes, ready for requests: the */
+    size_t data_size; /* one of its loop is each session's `data` */
+};
+
+/* Binds, starts the threads, serves. NULL: `*ret_error` is the negative errno; -EADDRINUSE also
+ * when another process shares the port among its loops. */
+struct http_server *http_server_start(const struct http_server_config *config, int *ret_error);
+
+/* The address it listens on, its port known. */
+const struct sockaddr_storage *http_server_address(const struct http_server *server);
+
+/* The i-th loop, for loop_post. */
+struct loop *http_server_loop(const struct http_server *server, size_t i);
+
+/* How many connections there are, with those on their way out. From any thread. */
+size_t http_server_connections(const struct http_server *server);
+
+/* Begins to drain: accepts until the queue is empty and no more, closes what is idle or lingers,
+ * interrupts who waits, lets the others end. From any thread; again: no effect. */
+void http_server_drain(struct http_server *server);
+bool http_server_is_draining(const struct http_server *server);
+
+/* Drains, and closes every connection: what was not answered by then is not. */
+void http_server_cut(struct http_server *server);
+
+/* Waits until all connections and threads have ended, at most until `deadline_us`. True: ended. */
+bool http_server_wait(const struct http_server *server, int64_t deadline_us);
+
+/* Only after http_server_wait said true, and once nobody can wake a fiber of its loops any more
+ * (fiber/fiber.h). Accepts NULL. */
+void http_server_free(struct http_server *server);
+
+/* ---- for a service ---- */
+
+/* Whether the server drains: answers say Connection: close. */
+bool http_session_is_draining(const struct http_session *session);
+
+/* Whether the connection can serve another request after an answer to this one: nobody drains, it
+ * need not make room, and what is left of its body is small enough to be read and dropped. */
+bool http_session_may_go_on(const struct http_session *session, const struct http_request *request);
+
+/* Sends 100 Continue where the client waits for it before its body. False: it did not go out. */
+bool http_session_ask_for_body(struct http_session *session, const struct http_request *request);
+
+/* Reads the request's body whole, up to the bytes that `body` may hold, asking for it first. False:
+ * `*ret_complaint` (MALFORMED or LATE) says what to answer; the connection must end behind it. */
+bool http_session_read_body(struct http_session *session, const struct http_request *request,
+                            struct buf *body, struct http_complaint *ret_complaint);
+
+/* Writes an answer; without its body to a HEAD (`request` NULL: none). False: not all of it left,
+ * and nothing may follow. */
+bool http_session_write(struct http_session *session, const struct http_request *request,
+                        const struct buf *head, struct slice body);
+
+#endif

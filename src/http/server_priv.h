@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What server.c, session.c and places.c share. Internal to http; users include server.h. */
+#ifndef PAWL_HTTP_SERVER_PRIV_H
+#define PAWL_HTTP_SERVER_PRIV_H
+
+#include "base/thread.h"
+#include "http/server.h"
+#include <stdatomic.h>
+
+#define HTTP_LEAVING_MAX 8 /* connections of a loop that make room at one time */
+
+/* Sessions that can make room for others. */
+struct http_idle {
+    struct http_session *oldest;
+    struct http_session *newest;
+    atomic_size_t n;            /* in the list; other loops look at it */
+    size_t n_leaving;           /* taken out of the list to make room, and not gone yet */
+    atomic_bool asked;          /* `make_room` is posted and was not run yet */
+    struct loop_post make_room; /* another loop needs a place */
+};
+
+struct http_door {
+    struct http_server *server;
+    struct loop *loop;
+    struct thread thread;
+    struct fiber_io listener;
+    void *data;
+    struct http_session *sessions; /* all of this loop, the newest first */
+    struct http_idle idle;
+    size_t turned_away;      /* connections without a place that are being told so */
+    struct parker *acceptor; /* the accepting fiber's, to be woken by a drain; NULL: it has ended */
+    struct loop_post drain;
+    struct loop_post cut;
+};
+
+struct http_server {
+    struct http_server_config config;
+    struct peers *peers; /* connections of each address */
+    atomic_size_t connections;
+    atomic_size_t leaving; /* those among them that are about to make room, or asked to */
+    atomic_size_t running; /* loops that have not ended */
+    atomic_bool draining;
+    atomic_bool cutting;
+    size_t n_doors;
+    struct http_door doors[];
+};
+
+static inline struct http_limits http_session_limits(const struct http_session *session)
+{
+    return session->door->server->config.service->limits(session);
+}
+
+/* ---- server.c ---- */
+
+/* Closes the connection and frees it with its place. */
+void http_session_end(struct http_session *session);
+
+/* ---- session.c ---- */
+
+/* Serves a connection to its end; the fiber's function, argument a struct http_session. */
+void http_session_run(void *argument);
+
+/* Lets the service answer that there is nothing to serve. */
+void http_session_refuse(struct http_session *session, enum http_refused why,
+                         const struct http_request *request);
+
+/* ---- places.c: who may hold a connection ---- */
+
+void http_places_init(struct http_door *door);
+
+/* Takes a place; from the fiber that accepts. False: all are taken, and nobody is idle. Until the
+ * one that makes room is gone there is one connection more, HTTP_PLACES_SPARE at the most. */
+bool http_places_take(struct http_door *door);
+/* Gives the session's place back. */
+void http_places_leave(struct http_session *session);
+
+/* Before accepting: waits while HTTP_LEAVING_MAX are about to go. */
+void http_places_wait(const struct http_door *door);
+
+/* The session's next state, and with it whether it may make room for another. */
+void http_places_move(struct http_session *session, enum http_session_state next);
+
+#endif

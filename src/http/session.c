@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One connection: request after request, in order, until one side ends it. */
+#include "http/server_priv.h"
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include <sys/uio.h>
+
+#define DROP_MAX ((uint64_t)64 * 1024) /* of a body nobody wanted */
+#define ARENA_MAX ((size_t)256 * 1024) /* what is derived from one head */
+/* A client that still sends after its answer is listened to for as long as nginx does. */
+#define LINGER_IDLE_US (INT64_C(5) * CLOCK_US_PER_S)
+#define LINGER_US (INT64_C(30) * CLOCK_US_PER_S)
+#define LINGER_DRAIN_US (INT64_C(1) * CLOCK_US_PER_S)
+
+static int64_t within(int64_t span_us)
+{
+    return clock_after(clock_boot_us(), span_us);
+}
+
+static struct http_complaint malformed(const struct http_conn *conn,
+                                       const struct http_request *request)
+{
+    return (struct http_complaint){HTTP_MALFORMED, http_refusal_status(conn->refusal),
+                                   http_refusal_text(conn->refusal), request};
+}
+
+/* ---- for a service ---- */
+
+bool http_session_is_draining(const struct http_session *session)
+{
+    return http_server_is_draining(session->door->server);
+}
+
+bool http_session_may_go_on(const struct http_session *session, const struct http_request *request)
+{
+    const struct http_conn *conn = &session->conn;
+    if (http_session_is_draining(session) || session->leaving)
+        return false;
+    if (!http_conn_body_left(conn))
+        return true;
+    return conn->framing == HTTP_FRAMING_LENGTH && conn->left <= DROP_MAX &&
+           !request->expect_continue;
+}
+
+bool http_session_ask_for_body(struct http_session *session, const struct http_request *request)
+{
+    static const char text[] = "HTTP/1.1 100 Continue\r\n\r\n";
+    if (!request->expect_continue || !http_conn_body_left(&session->conn))
+        return true;
+    struct iovec part = {(void *)(uintptr_t)text, sizeof text - 1};
+    int64_t deadline = within(http_session_limits(session).write_us);
+    return http_conn_write(&session->conn, &part, 1, deadline) == 0;
+}
+
+bool http_session_read_body(struct http_session *session, const struct http_request *request,
+                            struct buf *body, struct http_complaint *ret_complaint)
+{
+    static const struct http_complaint complaints[] = {
+        [HTTP_READ_TIMEOUT] = {HTTP_LATE, 408, "the body did not arrive in time", NULL},
+        [HTTP_READ_TOO_LARGE] = {HTTP_MALFORMED, 413, "the body is too large", NULL},
+        [HTTP_READ_NO_MEMORY] = {HTTP_FULL, 503, "out of memory", NULL},
+    };
+    struct http_conn *conn = &session->conn;
+    enum http_read read = HTTP_READ_BROKEN;
+    int64_t deadline = within(http_session_limits(session).body_us);
+    if (http_session_ask_for_body(session, request))
+        read = http_conn_read_body(conn, body->max, deadline, body);
+    if (read == HTTP_READ_OK)
+        return true;
+    if (read == HTTP_READ_REFUSED)
+        *ret_complaint = malformed(conn, request);
+    else
+        *ret_complaint = complaints[read];
+    return false;
+}
+
+bool http_session_write(struct http_session *session, const struct http_request *request,
+                        const struct buf *head, struct slice body)
+{
+    bool silent = body.len == 0 || (request && slice_eq(request->method, SLICE("HEAD")));
+    struct iovec parts[2] = {{head->at, head->len}, {(void *)(uintptr_t)body.at, body.len}};
+    int64_t deadline = within(http_session_limits(session).write_us);
+    return buf_ok(head) && http_conn_write(&session->conn, parts, silent ? 1 : 2, deadline) == 0;
+}
+
+/* ---- one request ---- */
+
+void http_session_refuse(struct http_session *session, enum http_refused why,
+                         const struct http_request *request)
+{
+    static const struct http_complaint complaints[] = {
+        [HTTP_LATE] = {HTTP_LATE, 408, "the request headers did not arrive in time", NULL},
+        [HTTP_ADDRESS_FULL] = {HTTP_ADDRESS_FULL, 429, "too many connections from this address",
+                               NULL},
+        [HTTP_FULL] = {HTTP_FULL, 503, "all connections are in use", NULL},
+    };
+    struct http_complaint complaint = complaints[why];
+    if (why == HTTP_MALFORMED)
+        complaint = malformed(&session->conn, request);
+    session->door->server->config.service->refuse(session, &complaint);
+}
+
+/* What a client still sends of a body that was refused. */
+static bool drop_body(struct http_session *session)
+{
+    if (!http_conn_body_left(&session->conn))
+        return true;
+    int64_t deadline = within(http_session_limits(session).body_us);
+    while (http_conn_body_left(&session->conn)) {
+        struct slice data;
+        if (http_conn_read_some(&session->conn, deadline, &data) != HTTP_READ_OK)
+            return false;
+    }
+    return true;
+}
+
+static bool read_head(struct http_session *session, struct http_request *request)
+{
+    struct http_conn *conn = &session->conn;
+    int64_t deadline = within(http_session_limits(session).head_us);
+    enum http_read read = http_conn_read_request(conn, deadline, request);
+    http_places_move(session, read == HTTP_READ_OK ? HTTP_SESSION_BUSY : HTTP_SESSION_ENDING);
+    session->began_us = clock_boot_us();
+    session->sent_before = conn->sent;
+    if (read == HTTP_READ_REFUSED)
+        http_session_refuse(session, HTTP_MALFORMED, request);
+    else if (read == HTTP_READ_TIMEOUT)
+        http_session_refuse(session, HTTP_LATE, NULL);
+    else if (read != HTTP_READ_OK && session->makes_room)
+        http_session_refuse(session, HTTP_FULL, NULL);
+    return read == HTTP_READ_OK;
+}
+
+static bool has_request(struct http_session *session)
+{
+    int64_t until = within(http_session_limits(session).idle_us);
+    return !http_session_is_draining(session) && !session->leaving &&
+           http_conn_wait(&session->conn, until) == HTTP_READ_OK;
+}
+
+/* True: the connection is as if it had just been accepted. */
+static bool serve_one(struct http_session *session)
+{
+    const struct http_service *service = session->door->server->config.service;
+    if (!has_request(session))
+        return false;
+    struct arena arena ARENA_AUTO = arena_make(ARENA_MAX);
+    struct http_request *request = arena_alloc(&arena, sizeof *request);
+    http_places_move(session, request ? HTTP_SESSION_READING : HTTP_SESSION_ENDING);
+    if (!request || !read_head(session, request) || !service->serve(session, request, &arena) ||
+        !drop_body(session))
+        return false;
+    http_conn_next(&session->conn);
+    http_places_move(session, HTTP_SESSION_IDLE);
+    return true;
+}
+
+/* ---- its life ---- */
+
+/* It has its answer: when somebody else needs its place, or the server drains, it goes at once. */
+static void linger(struct http_session *session)
+{
+    if (session->leaving) {
+        http_conn_linger(&session->conn, 0, 0);
+        return;
+    }
+    int64_t most = http_session_is_draining(session) ? LINGER_DRAIN_US : LINGER_US;
+    http_places_move(session, HTTP_SESSION_LINGERING);
+    http_conn_linger(&session->conn, LINGER_IDLE_US, within(most));
+    http_places_move(session, HTTP_SESSION_ENDING);
+}
+
+void http_session_run(void *argument)
+{
+    struct http_session *session = argument;
+    const struct http_conn *conn = &session->conn;
+    while (serve_one(session))
+        ;
+    if (session->state != HTTP_SESSION_ENDING)
+        http_places_move(session, HTTP_SESSION_ENDING);
+    if (session->cut_off)
+        http_conn_abort(&session->conn);
+    else if (conn->head_len > 0 || conn->refusal != HTTP_REFUSAL_NONE)
+        linger(session);
+    http_session_end(session);
+}
