@@ -152,7 +152,7 @@ struct backend_ops {
      * `changed` says so, and commits. Anything but OK has abandoned. */
     enum backend_status (*save)(struct backend *backend, struct backend_save *save);
     void (*abandon)(struct backend *backend);
-    /* After the owners of a committed batch were woken: what may wait (checkpoint, locks). */
+    /* After the owners of a committed batch were woken: what may wait. NULL: nothing does. */
     enum backend_status (*rest)(struct backend *backend);
 
     /* The kept answer of a final row, its body as it is kept: a new reference, and its
@@ -172,8 +172,6 @@ struct backend_ops {
 
     /* Outside a batch: `*ret_changed` when another process committed since the last look. */
     enum backend_status (*look)(struct backend *backend, bool *ret_changed);
-    /* Free bytes where it stands, and the size of that place. False: not known. */
-    bool (*space)(struct backend *backend, uint64_t *ret_free, uint64_t *ret_size);
     void (*close)(struct backend *backend);
 };
 
@@ -186,6 +184,12 @@ struct backend_clock {
     uint64_t jumps;
 };
 
+/* Where it stands, in bytes, as load last saw it. */
+struct backend_space {
+    uint64_t free; /* UINT64_MAX: not known */
+    uint64_t size; /* 0: not known */
+};
+
 struct backend {
     const struct backend_ops *ops;
     const char *place; /* for messages: which store it is */
@@ -194,6 +198,7 @@ struct backend {
     uint64_t checkpoints; /* since it was opened */
     size_t outcome_max;   /* bytes of one outcome: a larger one is not kept */
     struct backend_clock clock;
+    struct backend_space space;
 };
 
 /* For backends: of a state that was read this moment, with the store held, and after whether a

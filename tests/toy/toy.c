@@ -173,6 +173,9 @@ static enum backend_status toy_load(struct backend *backend, struct backend_name
     CHECK(!toy->loaded);
     if (atomic_load(&toy->faults.gone))
         return BACKEND_GONE;
+    uint64_t size = atomic_load(&toy->faults.space_size);
+    backend->space = (struct backend_space){
+        .free = size > 0 ? atomic_load(&toy->faults.space_free) : UINT64_MAX, .size = size};
     struct shared *shared = lock(backend);
     count(shared, &shared->state);
     shared->state.serve_alive = atomic_load(&toy->faults.serve_alive);
@@ -489,12 +492,6 @@ static enum backend_status toy_save(struct backend *backend, struct backend_save
 
 /* ---- the rest ---- */
 
-static enum backend_status toy_rest(struct backend *backend)
-{
-    (void)backend;
-    return BACKEND_OK;
-}
-
 static enum backend_status toy_look(struct backend *backend, bool *ret_changed)
 {
     struct toy *toy = (struct toy *)backend;
@@ -506,17 +503,6 @@ static enum backend_status toy_look(struct backend *backend, bool *ret_changed)
     *ret_changed = atomic_exchange(&toy->faults.changed, false) || foreign != toy->foreign;
     toy->foreign = foreign;
     return BACKEND_OK;
-}
-
-static bool toy_space(struct backend *backend, uint64_t *ret_free, uint64_t *ret_size)
-{
-    const struct toy_faults *faults = toy_faults(backend);
-    uint64_t size = atomic_load(&faults->space_size);
-    if (size == 0)
-        return false;
-    *ret_free = atomic_load(&faults->space_free);
-    *ret_size = size;
-    return true;
 }
 
 static void toy_close(struct backend *backend)
@@ -534,8 +520,16 @@ static void toy_close(struct backend *backend)
     free(last ? shared : NULL);
 }
 
-static const struct backend_ops toy_ops = {toy_load, toy_save,  toy_abandon, toy_rest,  toy_outcome,
-                                           toy_list, toy_query, toy_look,    toy_space, toy_close};
+static const struct backend_ops toy_ops = {
+    .load = toy_load,
+    .save = toy_save,
+    .abandon = toy_abandon,
+    .outcome = toy_outcome,
+    .list = toy_list,
+    .query = toy_query,
+    .look = toy_look,
+    .close = toy_close,
+};
 
 static struct shared *make_shared(void)
 {

@@ -181,7 +181,7 @@ static enum backend_status decide(struct committer *c, struct batch *batch)
 {
     struct apply *apply = &batch->apply;
     take_ops(c, batch);
-    committer_look_at_space(c, batch->boot);
+    committer_note_space(c);
     apply->backend = c->backend;
     apply->rows = &c->rows;
     apply->boot = batch->boot;

@@ -120,6 +120,11 @@ static bool look(struct committer *c, int64_t boot)
     return changed;
 }
 
+static enum backend_status rest(const struct committer *c)
+{
+    return c->backend->ops->rest ? c->backend->ops->rest(c->backend) : BACKEND_OK;
+}
+
 static void run_batch(struct committer *c, int64_t boot)
 {
     struct batch batch = {.boot = boot};
@@ -139,7 +144,7 @@ static void run_batch(struct committer *c, int64_t boot)
     atomic_store(&c->seen_at, boot);
     batch_tell(c, &batch);
     CRASH_POINT(after_wake_up);
-    status = c->backend->ops->rest(c->backend);
+    status = rest(c);
     if (status == BACKEND_FATAL) {
         trouble(c, &batch, status);
         return;
@@ -326,5 +331,5 @@ enum backend_status committer_register(struct committer *c)
     if (status != BACKEND_OK)
         return status;
     c->registered = c->config.is_serve;
-    return c->backend->ops->rest(c->backend);
+    return rest(c);
 }

@@ -31,7 +31,6 @@
 #define COMMITTER_LOCKED_US                                                                        \
     (INT64_C(100) * 1000)                         /* what a transaction holds is looked at again   \
                                                    */
-#define COMMITTER_SPACE_US (INT64_C(1000) * 1000) /* between two looks at free space */
 #define COMMITTER_GAUGE_US (INT64_C(5000) * 1000) /* between two looks at the gauges */
 #define COMMITTER_FULL_US (INT64_C(2000) * 1000)  /* after no space it counts as full */
 
@@ -39,8 +38,7 @@
 enum committer_due {
     DUE_RENEW, /* leases; CLOCK_NEVER: none is held */
     DUE_SWEEP,
-    DUE_LOOK,  /* for other processes, while any waits */
-    DUE_SPACE, /* a look at free space */
+    DUE_LOOK, /* for other processes, while any waits */
     DUE_GAUGE,
     DUE_RETRY, /* held, gone: the next batch */
     DUE_WRITE, /* full: the next batch that writes */
@@ -158,7 +156,7 @@ void committer_note_batch(struct committer *committer, const struct batch_sum *s
 /* And one that was undone and will be tried again. Under the mutex. */
 void committer_note_retry(struct committer *committer, enum backend_status status);
 
-/* Looks at free space when that is due: low_on_space, space_free, reserve. */
-void committer_look_at_space(struct committer *committer, int64_t boot);
+/* What the backend last saw of free space: low_on_space, space_free, reserve. */
+void committer_note_space(struct committer *committer);
 
 #endif

@@ -55,22 +55,17 @@ static void explain_low(struct committer *c, uint64_t space, uint64_t reserve)
     mutex_unlock(&c->mutex);
 }
 
-void committer_look_at_space(struct committer *c, int64_t boot)
+void committer_note_space(struct committer *c)
 {
-    if (boot < c->due[DUE_SPACE])
-        return;
-    c->due[DUE_SPACE] = boot + COMMITTER_SPACE_US;
-    uint64_t space = UINT64_MAX, size = 0, reserve = 0;
-    if (c->backend->ops->space(c->backend, &space, &size)) {
-        reserve = atomic_load(&c->disk_reserve);
-        if (reserve == 0)
-            reserve = size / 10 < RESERVE_MOST ? size / 10 : RESERVE_MOST;
-    }
-    bool low = space < reserve;
+    const struct backend_space *space = &c->backend->space;
+    uint64_t reserve = space->size > 0 ? atomic_load(&c->disk_reserve) : 0;
+    if (space->size > 0 && reserve == 0)
+        reserve = space->size / 10 < RESERVE_MOST ? space->size / 10 : RESERVE_MOST;
+    bool low = space->free < reserve;
     if (low)
-        explain_low(c, space, reserve);
+        explain_low(c, space->free, reserve);
     atomic_store(&c->low_on_space, low);
-    atomic_store(&c->space_free, space);
+    atomic_store(&c->space_free, space->free);
     atomic_store(&c->reserve, reserve);
 }
 

@@ -191,6 +191,7 @@ struct sqlite_backend {
     struct arena texts;         /* of the row that is swept or listed */
     int wal_pages;              /* in the WAL after the last commit */
     int checkpoint_pages;       /* at which it is checkpointed */
+    int64_t space_due;          /* boot time of the next look at free space */
     int64_t data_version;       /* at the last look; 0: not yet */
     int64_t lock_span_us;       /* how long to wait for other processes */
 };

@@ -13,6 +13,8 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#define SPACE_US CLOCK_US_PER_S /* between two looks at free space */
+
 /* A file that could not grow, for a reason that passes. Not a failed sync: what it was to make
  * durable may be lost (contract section 2, invariant 8). */
 static bool lacks_space(int code)
@@ -221,6 +223,19 @@ static enum backend_status check_wal(struct sqlite_backend *sqlite)
     return check_files(sqlite);
 }
 
+static void look_at_space(struct sqlite_backend *sqlite, int64_t boot)
+{
+    struct statvfs space;
+    if (boot < sqlite->space_due)
+        return;
+    sqlite->space_due = boot + SPACE_US;
+    sqlite->backend.space = (struct backend_space){.free = UINT64_MAX};
+    if (statvfs(sqlite->path, &space) == 0)
+        sqlite->backend.space =
+            (struct backend_space){.free = (uint64_t)space.f_bavail * space.f_frsize,
+                                   .size = (uint64_t)space.f_blocks * space.f_frsize};
+}
+
 static enum backend_status sqlite_load(struct backend *backend, struct backend_name *names,
                                        size_t n, struct arena *arena,
                                        struct backend_state *ret_state)
@@ -242,6 +257,8 @@ static enum backend_status sqlite_load(struct backend *backend, struct backend_n
         status = sqlite_find(sqlite, names, n, arena);
     if (status != BACKEND_OK)
         backend->ops->abandon(backend);
+    else
+        look_at_space(sqlite, ret_state->boot);
     return status;
 }
 
@@ -320,16 +337,6 @@ static enum backend_status sqlite_look(struct backend *backend, bool *ret_change
     return BACKEND_OK;
 }
 
-static bool sqlite_space(struct backend *backend, uint64_t *ret_free, uint64_t *ret_size)
-{
-    struct statvfs space;
-    if (statvfs(sqlite_of(backend)->path, &space) != 0)
-        return false;
-    *ret_free = (uint64_t)space.f_bavail * space.f_frsize;
-    *ret_size = (uint64_t)space.f_blocks * space.f_frsize;
-    return true;
-}
-
 static void sqlite_close(struct backend *backend)
 {
     struct sqlite_backend *sqlite = sqlite_of(backend);
@@ -359,6 +366,5 @@ const struct backend_ops sqlite_ops = {
     .list = sqlite_list,
     .query = sqlite_query,
     .look = sqlite_look,
-    .space = sqlite_space,
     .close = sqlite_close,
 };
