@@ -4,7 +4,7 @@
 #include "admin/session.h"
 #include "base/json.h"
 #include "base/timestamp.h"
-#include "engine/keys.h"
+#include "operator/keys.h"
 
 #define ARENA_MAX ((size_t)128 * 1024 * 1024) /* understood JSON takes up to 64 times its text */
 #define TEXT_MAX ((size_t)1024)

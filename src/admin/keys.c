@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Records, in the JSON of `pawl keys --json`. */
-#include "engine/keys.h"
+#include "operator/keys.h"
 #include "admin/session.h"
 #include "base/json.h"
 #include "core/query.h"

@@ -2,7 +2,7 @@
 #include "base/check.h"
 #include "base/slice.h"
 #include "cli/command.h"
-#include "engine/keys.h"
+#include "operator/keys.h"
 
 #define WHICH FLAG_TENANT, FLAG_RULE, FLAG_ONCE
 #define NO_RECORD                                                                                  \

@@ -10,7 +10,7 @@
 #define PAWL_CLI_KEYS_H
 
 #include "base/headers.h"
-#include "engine/keys.h"
+#include "operator/keys.h"
 #include <stdio.h>
 
 /* What the command line of a subcommand said. */

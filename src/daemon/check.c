@@ -7,7 +7,7 @@
 #include "daemon/limits.h"
 #include "daemon/resolve.h"
 #include "daemon/settings.h"
-#include "engine/keys.h"
+#include "operator/keys.h"
 #include <errno.h>
 #include <stdio.h>
 #include <unistd.h>

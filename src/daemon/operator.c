@@ -2,7 +2,7 @@
 #include "daemon/operator.h"
 
 #include "daemon/resolve.h"
-#include "engine/keys.h"
+#include "operator/keys.h"
 #include <errno.h>
 #include <math.h>
 

@@ -3,7 +3,7 @@
 #include "store_bed.h"
 
 #include "base/mem.h"
-#include "engine/keys.h"
+#include "operator/keys.h"
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/check.h"
 #include "core/query.h"
-#include "engine/keys.h"
+#include "operator/keys.h"
 
 #define FOUND_MAX ((size_t)256 * 1024 * 1024)
 #define SLICE_ROWS 20000 /* looked at while the store is held: a few milliseconds */

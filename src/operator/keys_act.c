@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/check.h"
 #include "base/json.h"
-#include "engine/keys.h"
+#include "operator/keys.h"
 
 #define SENTENCE_MAX ((size_t)1024)
 #define CACHES_US (100 * CLOCK_US_PER_MS)

@@ -6,7 +6,7 @@
  */
 #include "base/check.h"
 #include "base/nearest.h"
-#include "engine/keys.h"
+#include "operator/keys.h"
 
 #define WALKS 2
 #define NAMES_MOST 1000 /* records looked at for a rule of a similar name */

@@ -3,8 +3,8 @@
  * keys: records as operators look at them and settle them, for `pawl keys` and the admin listener
  * alike: lists, JSON, and what came of an act. core/record.h decides whether an act may be done.
  */
-#ifndef PAWL_ENGINE_KEYS_H
-#define PAWL_ENGINE_KEYS_H
+#ifndef PAWL_OPERATOR_KEYS_H
+#define PAWL_OPERATOR_KEYS_H
 
 #include "base/arena.h"
 #include "base/log.h"

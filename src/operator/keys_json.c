@@ -2,7 +2,7 @@
 /* Records for programs: one JSON object; what does not apply is null. */
 #include "base/json.h"
 #include "base/timestamp.h"
-#include "engine/keys.h"
+#include "operator/keys.h"
 
 #define CAUSE_MAX ((size_t)64)
 
