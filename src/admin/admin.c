@@ -125,7 +125,7 @@ static int listen_on(const struct admin_config *config)
     if (fd < 0)
         return -errno;
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (bind(fd, (const struct sockaddr *)&config->listen, config->listen_len) == 0 &&
+    if (bind(fd, (const struct sockaddr *)&config->listen, sizeof config->listen) == 0 &&
         listen(fd, BACKLOG) == 0)
         return fd;
     int failed = -errno;

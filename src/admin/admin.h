@@ -28,7 +28,6 @@ struct admin;
 /* Everything pointed to outlives the listener. */
 struct admin_config {
     struct sockaddr_storage listen;
-    unsigned listen_len;
     struct slice token; /* empty: none, and the address must be loopback */
     struct store *store;
     struct metrics *metrics;

@@ -37,11 +37,10 @@ bool check_start(const struct config *config, const char *store_path, char **ret
 {
     struct gateway_settings settings;
     struct sockaddr_storage address;
-    unsigned len;
     return limits_fit(config, loop_threads(config), ret_problem) &&
-           resolve_address(&config->listen, &address, &len, ret_problem) &&
+           resolve_address(&config->listen, &address, ret_problem) &&
            (config->admin.host.len == 0 ||
-            resolve_address(&config->admin, &address, &len, ret_problem)) &&
+            resolve_address(&config->admin, &address, ret_problem)) &&
            settings_of(config, -1, &settings, ret_problem) &&
            (!store_path || folder_is_there(store_path, ret_problem));
 }

@@ -119,7 +119,7 @@ static int start_gateway(struct parts *parts, const struct config *config)
     };
     struct gateway_settings settings;
     char *problem = NULL;
-    if (!resolve_address(&config->listen, &wanted.listen, &wanted.listen_len, &problem) ||
+    if (!resolve_address(&config->listen, &wanted.listen, &problem) ||
         !settings_of(config, -1, &settings, &problem))
         return complain(problem);
     parts->gateway = gateway_start(&wanted, &settings, &problem);
@@ -318,15 +318,15 @@ static bool drain(struct parts *parts)
     return true;
 }
 
-/* The committer may still wake fibers: it ends before their loops are freed. */
+/* The committer and the workers may still wake fibers: they end before the loops are freed. */
 static void free_parts(struct parts *parts)
 {
     admin_stop(parts->admin);
     store_close(parts->store);
     admin_free(parts->admin);
+    workers_free(parts->workers);
     if (parts->gateway)
         gateway_free(parts->gateway);
-    workers_free(parts->workers);
     log_free(parts->log);
     metrics_free(parts->metrics);
     config_free(parts->reloaded);

@@ -2,7 +2,7 @@
 #include "daemon/limits.h"
 
 #include "gateway/plan.h"
-#include "gateway/server.h"
+#include "http/server.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #define DESCRIPTORS_OTHER 128   /* store, log, signals, admin listener, libraries */
 #define MAPPINGS_OTHER 2048     /* the program, its libraries, allocators */
 #define MAPPINGS_OF_A_FIBER 2   /* stack and guard page */
-#define FIBERS_OF_A_LOOP (16 + TURNED_AWAY_MAX)
+#define FIBERS_OF_A_LOOP (16 + HTTP_TURNED_AWAY_MAX)
 #define MAP_COUNT "/proc/sys/vm/max_map_count"
 #define PROBLEM_MAX ((size_t)512)
 
@@ -27,8 +27,8 @@ static bool complain(char **ret_problem, size_t needed, uint64_t given, const ch
 static bool descriptors_fit(const struct config *config, size_t threads, char **ret_problem)
 {
     struct rlimit limit;
-    size_t needed = config->max_connections + PLACES_SPARE + config->max_in_flight +
-                    threads * (PLAN_IDLE_MAX + DESCRIPTORS_OF_A_LOOP + TURNED_AWAY_MAX) +
+    size_t needed = config->max_connections + HTTP_PLACES_SPARE + config->max_in_flight +
+                    threads * (PLAN_IDLE_MAX + DESCRIPTORS_OF_A_LOOP + HTTP_TURNED_AWAY_MAX) +
                     DESCRIPTORS_OTHER;
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
         return true;
@@ -57,7 +57,7 @@ static unsigned long long mappings_allowed(void)
 static bool mappings_fit(const struct config *config, size_t threads, char **ret_problem)
 {
     unsigned long long allowed = mappings_allowed();
-    size_t fibers = config->max_connections + PLACES_SPARE + threads * FIBERS_OF_A_LOOP;
+    size_t fibers = config->max_connections + HTTP_PLACES_SPARE + threads * FIBERS_OF_A_LOOP;
     size_t needed = fibers * MAPPINGS_OF_A_FIBER + MAPPINGS_OTHER;
     if (allowed == 0 || needed <= allowed)
         return true;

@@ -105,7 +105,7 @@ bool operator_listen(const struct config *config, struct operator_view *view,
     *ret_admin = NULL;
     if (config->admin.host.len == 0)
         return true;
-    if (!resolve_address(&config->admin, &wanted.listen, &wanted.listen_len, ret_problem))
+    if (!resolve_address(&config->admin, &wanted.listen, ret_problem))
         return false;
     *ret_admin = admin_start(&wanted, &error);
     if (!*ret_admin)

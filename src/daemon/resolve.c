@@ -38,13 +38,12 @@ static struct addrinfo *look_up(const struct config_address *address, bool passi
 }
 
 bool resolve_address(const struct config_address *address, struct sockaddr_storage *ret_address,
-                     unsigned *ret_len, char **ret_problem)
+                     char **ret_problem)
 {
     struct addrinfo *found = look_up(address, true, ret_problem);
     if (!found)
         return false;
     memcpy(ret_address, found->ai_addr, found->ai_addrlen);
-    *ret_len = found->ai_addrlen;
     freeaddrinfo(found);
     return true;
 }

@@ -10,7 +10,7 @@
  * one line that says why.
  */
 bool resolve_address(const struct config_address *address, struct sockaddr_storage *ret_address,
-                     unsigned *ret_len, char **ret_problem);
+                     char **ret_problem);
 
 /* Resolves host and port to connect to, its first two addresses. As resolve_address. */
 bool resolve_upstream(const struct config_address *address, struct http_upstream *ret_upstream,

@@ -20,14 +20,14 @@ static bool begin_answer(struct exchange *x, int status, const char *mark)
     x->answered = true;
     x->status = status;
     x->outcome = mark;
-    if (!client_may_go_on(x->client, x->request))
+    if (!http_session_may_go_on(&x->client->session, x->request))
         x->keep_alive = false;
     return true;
 }
 
 static void end_head(struct exchange *x, struct buf *head)
 {
-    client_end_head(x->request, x->keep_alive, head);
+    head_end_answer(head, x->request, x->keep_alive);
 }
 
 /* A HEAD that an override header makes another method is answered as a HEAD all the same: its
@@ -40,14 +40,9 @@ static bool reads_body(const struct exchange *x)
 /* False: not all of it left; nothing may follow. */
 static bool write_out(struct exchange *x, const struct buf *head, struct slice body)
 {
-    if (!reads_body(x))
-        body = slice_of(NULL);
-    int64_t deadline = clock_boot_us() + x->plan->settings.write_timeout_us;
-    struct iovec parts[2] = {{head->at, head->len}, {(void *)(uintptr_t)body.at, body.len}};
     exchange_count(x);
     CRASH_POINT(before_answer_write);
-    bool left = buf_ok(head) &&
-                http_conn_write(&x->client->conn, parts, body.len > 0 ? 2 : 1, deadline) == 0;
+    bool left = http_session_write(&x->client->session, x->request, head, body);
     if (!left)
         x->keep_alive = false;
     CRASH_POINT(after_answer_write);
@@ -120,7 +115,7 @@ static void write_live(struct exchange *x, const struct answer *answer, struct b
 {
     struct stream stream = {
         .from = x->upstream,
-        .to = &x->client->conn,
+        .to = &x->client->session.conn,
         .stall_us = x->plan->settings.read_timeout_us,
         .write_timeout_us = x->plan->settings.write_timeout_us,
         .begun = buf_slice(&answer->body),
@@ -137,7 +132,7 @@ static void write_live(struct exchange *x, const struct answer *answer, struct b
     if (write_out(x, head, slice_of(NULL)) && (!reads_body(x) || stream_run(&stream)))
         return;
     x->keep_alive = false;
-    x->client->cut_off = !sized && !stream.chunked;
+    x->client->session.cut_off = !sized && !stream.chunked;
 }
 
 void answer_first(struct exchange *x, const struct answer *answer, const char *mark)
@@ -372,7 +367,7 @@ void answer_no_room(struct exchange *x)
 /* Nothing was acquired: the client left, the gateway drains, or the store did not decide. */
 static void answer_gone(struct exchange *x)
 {
-    if (server_draining(x->server)) {
+    if (http_session_is_draining(&x->client->session)) {
         answer_error(x, ERROR_UPSTREAM_UNAVAILABLE, SLICE("the gateway is shutting down"), NULL);
         return;
     }
@@ -470,7 +465,7 @@ void answer_verdict(struct exchange *x, enum engine_verdict verdict)
         answer_mismatch(x);
         return;
     case ENGINE_IN_PROGRESS:
-        if (server_draining(x->server) && x->rule->in_progress_wait_us > 0)
+        if (http_session_is_draining(&x->client->session) && x->rule->in_progress_wait_us > 0)
             answer_gone(x);
         else
             answer_error(x, ERROR_IN_PROGRESS, slice_of(NULL), NULL);

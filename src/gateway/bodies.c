@@ -115,7 +115,7 @@ bool bodies_unpack_found(struct exchange *x)
 /* A buffer grows by what it holds, at the most by what may still come. */
 static uint64_t next_part(const struct exchange *x, uint64_t room)
 {
-    const struct http_conn *conn = &x->client->conn;
+    const struct http_conn *conn = &x->client->session.conn;
     uint64_t left = conn->framing == HTTP_FRAMING_LENGTH ? conn->left : room;
     uint64_t part = x->body.len > PART_LEAST ? x->body.len : PART_LEAST;
     return left < part ? left : part;
@@ -144,15 +144,15 @@ enum http_read bodies_read_request(struct exchange *x, int64_t deadline_us, bool
     enum http_read read = HTTP_READ_OK;
     struct window window = {clock_after(clock_boot_us(), WINDOW_US), 0};
     *ret_fits = true;
-    while (read == HTTP_READ_OK && http_conn_body_left(&x->client->conn)) {
+    while (read == HTTP_READ_OK && http_conn_body_left(&x->client->session.conn)) {
         uint64_t room = x->rule->max_request_body - x->body.len;
         uint64_t part = next_part(x, room);
         *ret_fits = bodies_count(x, part);
         if (!*ret_fits)
             break;
         int64_t until = deadline_us < window.until ? deadline_us : window.until;
-        read =
-            http_conn_read_body_part(&x->client->conn, room, part > 0 ? part : 1, until, &x->body);
+        read = http_conn_read_body_part(&x->client->session.conn, room, part > 0 ? part : 1, until,
+                                        &x->body);
         if (read == HTTP_READ_TIMEOUT && clock_boot_us() < deadline_us && next_window(x, &window))
             read = HTTP_READ_OK;
     }

@@ -1,22 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One client connection: request after request, in order, until one side ends it. */
+/* What a client connection is served by: which way a request takes, and refusals outside of one. */
 #include "base/check.h"
-#include "base/mem.h"
 #include "base/random.h"
 #include "gateway/events.h"
 #include "gateway/head.h"
 #include "gateway/pass.h"
-#include "gateway/places.h"
 #include "gateway/well_known.h"
+#include <netinet/in.h>
 #include <stdio.h>
-#include <sys/uio.h>
 
-#define DROP_MAX ((uint64_t)64 * 1024) /* of a body nobody wanted */
-/* A client that still sends after its answer is listened to for as long as nginx does. */
-#define LINGER_IDLE_US (INT64_C(5) * CLOCK_US_PER_S)
-#define LINGER_US (INT64_C(30) * CLOCK_US_PER_S)
-#define LINGER_DRAIN_US (INT64_C(1) * CLOCK_US_PER_S)
-#define CLIENT_ARENA_MAX ((size_t)256 * 1024) /* paths and parameters of one head */
 #define PROBLEM_MAX ((size_t)8 * 1024)
 #define DETAIL_MAX ((size_t)256)
 #define NAME_SHOWN ((size_t)64)
@@ -36,42 +28,12 @@ const char *client_instance(struct client *client)
     return client->instance;
 }
 
-bool client_may_go_on(const struct client *client, const struct http_request *request)
-{
-    const struct http_conn *conn = &client->conn;
-    if (server_draining(client->server) || client->leaving)
-        return false;
-    if (!http_conn_body_left(conn))
-        return true;
-    return conn->framing == HTTP_FRAMING_LENGTH && conn->left <= DROP_MAX &&
-           !request->expect_continue;
-}
-
 void client_write_cors(const struct client *client, const struct http_request *request,
                        struct buf *head)
 {
     const struct header *line = request ? headers_find(&request->headers, SLICE("Origin")) : NULL;
     cors_write_fields(&client->plan->settings.cors, line ? line->value : slice_of(NULL),
                       slice_of(NULL), head);
-}
-
-void client_end_head(const struct http_request *request, bool keep_alive, struct buf *head)
-{
-    if (!keep_alive)
-        head_write_field(head, "Connection", SLICE("close"));
-    else if (request && request->minor_version == 0)
-        head_write_field(head, "Connection", SLICE("keep-alive"));
-    buf_add(head, "\r\n", 2);
-}
-
-bool client_ask_for_body(struct client *client, const struct http_request *request)
-{
-    static const char text[] = "HTTP/1.1 100 Continue\r\n\r\n";
-    if (!request->expect_continue || !http_conn_body_left(&client->conn))
-        return true;
-    struct iovec part = {(void *)(uintptr_t)text, sizeof text - 1};
-    int64_t deadline = clock_after(clock_boot_us(), client->plan->settings.write_timeout_us);
-    return http_conn_write(&client->conn, &part, 1, deadline) == 0;
 }
 
 void client_refuse(struct client *client, const struct refusal *refusal)
@@ -97,12 +59,9 @@ void client_refuse(struct client *client, const struct refusal *refusal)
         head_write_number(&head, "Retry-After", 1);
     client_write_cors(client, refusal->request, &head);
     head_write_number(&head, "Content-Length", body.len);
-    client_end_head(refusal->request, refusal->keep_alive, &head);
-    bool silent = refusal->request && slice_eq(refusal->request->method, SLICE("HEAD"));
-    struct iovec parts[2] = {{head.at, head.len}, {body.at, body.len}};
-    int64_t deadline = clock_boot_us() + client->plan->settings.write_timeout_us;
-    if (buf_ok(&head) && buf_ok(&body))
-        (void)http_conn_write(&client->conn, parts, silent ? 1 : 2, deadline);
+    head_end_answer(&head, refusal->request, refusal->keep_alive);
+    if (buf_ok(&body))
+        (void)http_session_write(&client->session, refusal->request, &head, buf_slice(&body));
 }
 
 /* ---- one request ---- */
@@ -114,7 +73,7 @@ static bool refuse_request(struct client *client, const struct http_request *req
         .request = request,
         .error = error,
         .detail = detail,
-        .keep_alive = request->keep_alive && client_may_go_on(client, request),
+        .keep_alive = request->keep_alive && http_session_may_go_on(&client->session, request),
     };
     client_refuse(client, &refusal);
     return refusal.keep_alive;
@@ -188,142 +147,104 @@ static bool route(struct client *client, const struct http_request *request, str
     UNREACHABLE();
 }
 
-/* What a client still sends of a body that was refused. */
-static bool drop_body(struct client *client)
-{
-    int64_t deadline = clock_boot_us() + client->plan->settings.body_timeout_us;
-    while (http_conn_body_left(&client->conn)) {
-        struct slice data;
-        if (http_conn_read_some(&client->conn, deadline, &data) != HTTP_READ_OK)
-            return false;
-    }
-    return true;
-}
+/* ---- the service ---- */
 
-static void refuse_malformed(struct client *client, const struct http_request *request)
+static void begin(struct client *client)
 {
-    enum http_refusal why = client->conn.refusal;
-    struct slice field = http_refused_field(request, why);
-    struct buf detail BUF_AUTO = buf_make(HTTP_HEAD_MAX);
-    buf_printf(&detail, "%s%s%.*s", http_refusal_text(why), field.len > 0 ? ": " : "",
-               SLICE_ARG(field));
-    struct refusal refusal = {
-        .error = ERROR_REQUEST_MALFORMED,
-        .status = http_refusal_status(why) >= 500 && http_refusal_status(why) != 505
-                      ? 400
-                      : http_refusal_status(why),
-        .detail = buf_ok(&detail) ? buf_slice(&detail) : slice_of(http_refusal_text(why)),
-    };
-    client_refuse(client, &refusal);
-}
-
-void client_refuse_crowd(struct client *client)
-{
-    limit_count(client->server, METRICS_LIMIT_CONNECTIONS);
-    client_refuse(client, &(struct refusal){
-                              .error = ERROR_LIMITED,
-                              .status = 503,
-                              .detail = SLICE("all client connections of this gateway are in use"),
-                          });
-}
-
-/* Whoever has not sent a whole head makes room for others, the oldest head first. */
-static enum http_read read_head(struct client *client, struct http_request *request)
-{
-    int64_t deadline = clock_boot_us() + client->plan->settings.head_timeout_us;
-    places_newest(client);
-    enum http_read read = http_conn_read_request(&client->conn, deadline, request);
-    places_busy(client, read == HTTP_READ_OK);
-    client->began = clock_boot_us();
-    client->sent_before = client->conn.sent;
-    return read;
-}
-
-static bool serve_head(struct client *client, struct http_request *request, struct arena *arena)
-{
-    switch (read_head(client, request)) {
-    case HTTP_READ_OK:
-        break;
-    case HTTP_READ_REFUSED:
-        refuse_malformed(client, request);
-        return false;
-    case HTTP_READ_TIMEOUT:
-        client_refuse(client, &(struct refusal){
-                                  .error = ERROR_REQUEST_TIMEOUT,
-                                  .detail = SLICE("the request headers did not arrive in time")});
-        return false;
-    default:
-        if (client->makes_room)
-            client_refuse_crowd(client);
-        return false;
-    }
-    return route(client, request, arena) && drop_body(client);
-}
-
-static bool serve_one(struct client *client)
-{
-    client->state = CLIENT_IDLE;
-    plan_replace(&client->plan, client->server->plan);
-    int64_t idle_until = clock_boot_us() + client->plan->settings.idle_timeout_us;
-    places_idle(client);
-    bool came = !server_draining(client->server) && !client->leaving &&
-                http_conn_wait(&client->conn, idle_until) == HTTP_READ_OK;
-    if (!came) {
-        places_busy(client, false);
-        return false;
-    }
-    client->state = CLIENT_BUSY;
+    client->plan = plan_ref(client->server->plan);
     client->instance[0] = '\0';
     client->let_by = slice_of(NULL);
-
-    struct arena arena ARENA_AUTO = arena_make(CLIENT_ARENA_MAX);
-    struct http_request *request = arena_alloc(&arena, sizeof *request);
-    if (!request)
-        places_busy(client, false);
-    if (!request || !serve_head(client, request, &arena))
-        return false;
-    http_conn_next(&client->conn);
-    return true;
 }
 
-/* ---- its life ---- */
-
-static void unlink_client(struct client *client)
+static void end(struct client *client)
 {
-    *(client->prev ? &client->prev->next : &client->server->clients) = client->next;
-    if (client->next)
-        client->next->prev = client->prev;
-}
-
-/* It has its answer: when somebody else needs its place, or the gateway drains, it goes at once. */
-static void linger(struct client *client)
-{
-    if (client->leaving) {
-        http_conn_linger(&client->conn, 0, 0);
-        return;
-    }
-    int64_t most = server_draining(client->server) ? LINGER_DRAIN_US : LINGER_US;
-    client->state = CLIENT_LINGERING;
-    places_idle(client);
-    http_conn_linger(&client->conn, LINGER_IDLE_US, clock_after(clock_boot_us(), most));
-    places_busy(client, false);
-}
-
-void client_run(void *argument)
-{
-    struct client *client = argument;
-    while (serve_one(client) && !client->leaving)
-        ;
-    client->state = CLIENT_BUSY;
-    if (client->cut_off)
-        http_conn_abort(&client->conn);
-    else if (client->conn.head_len > 0 || client->conn.refusal != HTTP_REFUSAL_NONE)
-        linger(client);
-    http_conn_close(&client->conn);
-    unlink_client(client);
     plan_unref(client->plan);
-    if (client->counted)
-        peers_leave(client->server->shared->peers, client->peer);
-    places_leave(client);
-    mem_free(client);
+    client->plan = NULL;
 }
+
+static void open_client(struct http_session *session, const struct sockaddr_storage *peer)
+{
+    struct client *client = (struct client *)session;
+    client->server = session->data;
+    client->address = slice_of(session->peer);
+    if (peer->ss_family == AF_INET)
+        client->network = network_address_v4(&((const struct sockaddr_in *)peer)->sin_addr);
+    else if (peer->ss_family == AF_INET6)
+        memcpy(client->network.bytes, &((const struct sockaddr_in6 *)peer)->sin6_addr,
+               sizeof client->network.bytes);
+}
+
+static struct http_limits limits(const struct http_session *session)
+{
+    const struct client *client = (const struct client *)session;
+    const struct plan *plan = client->plan ? client->plan : client->server->plan;
+    const struct gateway_settings *settings = &plan->settings;
+    return (struct http_limits){
+        .max_per_address = settings->max_per_address,
+        .idle_us = settings->idle_timeout_us,
+        .head_us = settings->head_timeout_us,
+        .body_us = settings->body_timeout_us,
+        .write_us = settings->write_timeout_us,
+    };
+}
+
+static bool serve(struct http_session *session, const struct http_request *request,
+                  struct arena *arena)
+{
+    struct client *client = (struct client *)session;
+    begin(client);
+    bool goes_on = route(client, request, arena);
+    end(client);
+    return goes_on;
+}
+
+/* What a limit turned away is counted. */
+static struct refusal turn_away(const struct client *client, enum metrics_limit limit,
+                                struct slice detail)
+{
+    limit_count(client->server, limit);
+    return (struct refusal){.error = ERROR_LIMITED, .detail = detail};
+}
+
+static struct refusal refusal_of(const struct client *client,
+                                 const struct http_complaint *complaint, struct buf *detail)
+{
+    struct slice field;
+    switch (complaint->why) {
+    case HTTP_MALFORMED:
+        field = http_refused_field(complaint->request, client->session.conn.refusal);
+        buf_printf(detail, "%s%s%.*s", complaint->text, field.len > 0 ? ": " : "",
+                   SLICE_ARG(field));
+        return (struct refusal){.error = ERROR_REQUEST_MALFORMED,
+                                .detail =
+                                    buf_ok(detail) ? buf_slice(detail) : slice_of(complaint->text)};
+    case HTTP_LATE:
+        return (struct refusal){.error = ERROR_REQUEST_TIMEOUT,
+                                .detail = slice_of(complaint->text)};
+    case HTTP_ADDRESS_FULL:
+        return turn_away(client, METRICS_LIMIT_ADDRESS, slice_of(complaint->text));
+    case HTTP_FULL:
+        return turn_away(client, METRICS_LIMIT_CONNECTIONS,
+                         SLICE("all client connections of this gateway are in use"));
+    }
+    UNREACHABLE();
+}
+
+static void refuse(struct http_session *session, const struct http_complaint *complaint)
+{
+    struct client *client = (struct client *)session;
+    struct buf detail BUF_AUTO = buf_make(HTTP_HEAD_MAX);
+    begin(client);
+    struct refusal refusal = refusal_of(client, complaint, &detail);
+    refusal.status = complaint->status;
+    client_refuse(client, &refusal);
+    end(client);
+}
+
+const struct http_service client_service = {
+    .session_size = sizeof(struct client),
+    .limits = limits,
+    .open = open_client,
+    .serve = serve,
+    .refuse = refuse,
+};

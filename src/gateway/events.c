@@ -73,7 +73,7 @@ static enum metrics_outcome outcome_of(const struct exchange *x)
         return METRICS_ACKED;
     if (x->outcome)
         return outcome_of_mark(x->outcome);
-    if (x->error == ERROR_UPSTREAM_UNAVAILABLE && server_draining(x->server))
+    if (x->error == ERROR_UPSTREAM_UNAVAILABLE && http_session_is_draining(&x->client->session))
         return METRICS_LIMITED;
     if (x->authorizing && is_upstreams(x->error))
         return METRICS_RELEASED; /* nothing has begun */
@@ -128,7 +128,7 @@ static void count_unruled(const struct client *client, enum metrics_outcome outc
 {
     struct metrics_rule *rule = counters(client->server, client->let_by);
     metrics_count(rule, outcome);
-    metrics_request_took(rule, clock_boot_us() - client->began);
+    metrics_request_took(rule, clock_boot_us() - client->session.began_us);
 }
 
 void pass_count(const struct client *client, const char *mark)
@@ -445,9 +445,10 @@ void pass_log(const struct client *client, const struct http_request *request, i
     log_line_i64(&line, "status", status);
     if (mark)
         log_line_str(&line, "idempotency_status", slice_of(mark));
-    log_line_i64(&line, "bytes", (int64_t)(client->conn.sent - client->sent_before));
+    log_line_i64(&line, "bytes",
+                 (int64_t)(client->session.conn.sent - client->session.sent_before));
     add_ids(&line, client, &request->headers, NULL);
-    log_line_i64(&line, "duration_us", clock_boot_us() - client->began);
+    log_line_i64(&line, "duration_us", clock_boot_us() - client->session.began_us);
     log_line_end(log, &line);
 }
 

@@ -32,7 +32,7 @@ static void tell_undecided(struct exchange *x)
 static bool client_park(struct parker *parker, int64_t deadline_us)
 {
     struct exchange *x = ((struct client_parker *)parker)->exchange;
-    struct fiber_source source = {&x->client->conn.io, FIBER_HANGUP};
+    struct fiber_source source = {&x->client->session.conn.io, FIBER_HANGUP};
     if (engine_waits(&x->attempt))
         flight_give_back(x);
     if (deadline_us == CLOCK_NEVER && clock_boot_us() >= x->parker.tell_at && !x->answered)
@@ -73,17 +73,15 @@ static enum engine_verdict decide(struct exchange *x)
     int64_t until = limit < x->patience ? limit : x->patience;
     client_parker_init(&x->parker, x);
     x->parker.tell_at = clock_after(until, BEGIN_GRACE_US);
-    if (server_draining(x->server))
+    if (http_session_is_draining(&x->client->session))
         x->attempt.wait_us = 0; /* who waits was told so before: it would not be woken */
-    client->state = CLIENT_WAITING;
-    client->waiting = &x->parker.parker;
+    client->session.waiting = &x->parker.parker;
     CRASH_POINT(before_begin);
     x->at_store = true;
     enum engine_verdict verdict =
         engine_begin(x->server->config->engine, &x->attempt, &x->parker.parker, until);
     x->at_store = false;
-    client->state = CLIENT_BUSY;
-    client->waiting = NULL;
+    client->session.waiting = NULL;
     exchange_note_state(x, verdict);
     return bodies_hold_found(x, verdict);
 }
@@ -103,7 +101,7 @@ static bool passes_by(const struct exchange *x, enum engine_verdict verdict)
     bool undecided = verdict == ENGINE_STORE_DOWN || (verdict == ENGINE_GONE && in_time);
     const struct attempt_result *result = &x->attempt.result;
     bool met = x->owned || x->rehashed || result->may_have_met;
-    bool open = !x->answered && !server_draining(x->server);
+    bool open = !x->answered && !http_session_is_draining(&x->client->session);
     return undecided && x->rule->store_down_pass && !met && open;
 }
 

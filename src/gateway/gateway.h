@@ -2,9 +2,9 @@
 /*
  * gateway: the reverse proxy that puts the Idempotency-Key contract before a service.
  *
- * Listens on one address with one loop a thread (SO_REUSEPORT), each with its own fibers and its
- * own pool of upstream connections. A client connection is a fiber; a ruled request is one call of
- * exchange_run (exchange.h) in it, any other one call of pass_run (pass.h).
+ * Listens on one address with a number of loops (http/server.h), each with its own pool of upstream
+ * connections. A client connection is a fiber; a ruled request is one call of exchange_run
+ * (exchange.h) in it, any other one call of pass_run (pass.h).
  */
 #ifndef PAWL_GATEWAY_GATEWAY_H
 #define PAWL_GATEWAY_GATEWAY_H
@@ -47,7 +47,6 @@ struct gateway_settings {
 /* What stays as it is while the gateway runs. Everything pointed to outlives it. */
 struct gateway_config {
     struct sockaddr_storage listen;
-    unsigned listen_len;
     struct store *store;
     struct engine *engine;
     struct log *log;         /* NULL: no log */
@@ -83,7 +82,8 @@ void gateway_drain(struct gateway *gateway);
 /* Waits until every connection has ended, at most until `deadline_us` (boot time). True: ended. */
 bool gateway_wait(struct gateway *gateway, int64_t deadline_us);
 
-/* Joins the loops and frees everything; only after gateway_wait said true. */
+/* Frees everything; only after gateway_wait said true, and once neither the store nor the workers
+ * can wake a fiber any more. */
 void gateway_free(struct gateway *gateway);
 
 #endif

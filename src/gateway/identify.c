@@ -179,7 +179,7 @@ static bool read_body(struct exchange *x)
 {
     CRASH_POINT(request_head_read);
     int64_t deadline = clock_boot_us() + x->plan->settings.body_timeout_us;
-    if (!client_ask_for_body(x->client, x->request)) {
+    if (!http_session_ask_for_body(&x->client->session, x->request)) {
         x->answered = true;
         x->keep_alive = false;
         return false;
@@ -195,8 +195,8 @@ static bool read_body(struct exchange *x)
     case HTTP_READ_TOO_LARGE:
         return refuse_large(x, "the body");
     case HTTP_READ_REFUSED:
-        return refuse(x, ERROR_REQUEST_MALFORMED, http_refusal_text(x->client->conn.refusal),
-                      slice_of(NULL));
+        return refuse(x, ERROR_REQUEST_MALFORMED,
+                      http_refusal_text(x->client->session.conn.refusal), slice_of(NULL));
     case HTTP_READ_TIMEOUT:
         return refuse(x, ERROR_REQUEST_TIMEOUT, "the body did not come in time", slice_of(NULL));
     case HTTP_READ_NO_MEMORY:

@@ -37,7 +37,8 @@ static bool refuse(const struct pass *pass, enum error error)
     struct refusal refusal = {
         .request = pass->request,
         .error = error,
-        .keep_alive = pass->request->keep_alive && client_may_go_on(pass->client, pass->request),
+        .keep_alive = pass->request->keep_alive &&
+                      http_session_may_go_on(&pass->client->session, pass->request),
         .mark = mark_of(pass),
         .unreached = pass->unreached,
     };
@@ -55,7 +56,7 @@ static bool refuse_body(const struct pass *pass)
         .request = pass->request,
         .error = late ? ERROR_REQUEST_TIMEOUT : ERROR_REQUEST_MALFORMED,
         .detail = late ? SLICE("the body did not come in time")
-                       : slice_of(http_refusal_text(pass->client->conn.refusal)),
+                       : slice_of(http_refusal_text(pass->client->session.conn.refusal)),
         .mark = mark_of(pass),
     };
     client_refuse(pass->client, &refusal);
@@ -94,7 +95,7 @@ static int send_head(struct pass *pass)
 static bool send_body(struct pass *pass)
 {
     struct stream stream = {
-        .from = &pass->client->conn,
+        .from = &pass->client->session.conn,
         .to = pass->upstream,
         .chunked = pass->request->framing == HTTP_FRAMING_CHUNKED,
         .to_upstream = true,
@@ -102,7 +103,7 @@ static bool send_body(struct pass *pass)
         .paced = pass->request->framing == HTTP_FRAMING_LENGTH,
         .write_timeout_us = pass->settings->write_timeout_us,
     };
-    pass->unsent = http_conn_body_left(&pass->client->conn) && !stream_run(&stream);
+    pass->unsent = http_conn_body_left(&pass->client->session.conn) && !stream_run(&stream);
     pass->body_end = stream.read;
     return pass->body_end == HTTP_READ_OK;
 }
@@ -146,14 +147,15 @@ static bool answer(struct pass *pass)
     struct buf head BUF_AUTO = buf_make(HEAD_OUT_MAX);
     struct stream stream = {
         .from = pass->upstream,
-        .to = &client->conn,
+        .to = &client->session.conn,
         .stall_us = pass->settings->read_timeout_us,
         .write_timeout_us = pass->settings->write_timeout_us,
     };
     bool open_end =
         response->framing == HTTP_FRAMING_CHUNKED || response->framing == HTTP_FRAMING_CLOSE;
     stream.chunked = open_end && pass->request->minor_version == 1;
-    bool keep = pass->request->keep_alive && client_may_go_on(client, pass->request) &&
+    bool keep = pass->request->keep_alive &&
+                http_session_may_go_on(&client->session, pass->request) &&
                 (!open_end || stream.chunked);
 
     head_write_status(&head, response->status, response->reason);
@@ -166,15 +168,15 @@ static bool answer(struct pass *pass)
         head_write_number(&head, "Content-Length", response->content_length);
     else if (response->framing == HTTP_FRAMING_NONE)
         write_announced_length(pass, &head);
-    client_end_head(pass->request, keep, &head);
+    head_end_answer(&head, pass->request, keep);
 
     struct iovec part = {head.at, head.len};
     int64_t deadline = clock_after(clock_boot_us(), pass->settings->write_timeout_us);
     pass_count(client, mark_of(pass));
-    if (!buf_ok(&head) || http_conn_write(&client->conn, &part, 1, deadline) != 0)
+    if (!buf_ok(&head) || http_conn_write(&client->session.conn, &part, 1, deadline) != 0)
         return false;
     bool whole = http_conn_body_left(pass->upstream) ? stream_run(&stream) : true;
-    client->cut_off = !whole && open_end && !stream.chunked;
+    client->session.cut_off = !whole && open_end && !stream.chunked;
     pass->reusable = whole && response->keep_alive && !pass->unsent && !pass->tunnel &&
                      !is_ignorable(pass->request);
     return whole && keep;
@@ -195,10 +197,11 @@ static void answer_switch(struct pass *pass)
     struct iovec part = {head.at, head.len};
     int64_t deadline = clock_after(clock_boot_us(), pass->settings->write_timeout_us);
     pass_count(client, mark_of(pass));
-    if (!buf_ok(&head) || http_conn_write(&client->conn, &part, 1, deadline) != 0)
+    if (!buf_ok(&head) || http_conn_write(&client->session.conn, &part, 1, deadline) != 0)
         return;
-    client->cut_off = !tunnel_run(&client->conn, pass->upstream, pass->settings->read_timeout_us);
-    if (client->cut_off)
+    client->session.cut_off =
+        !tunnel_run(&client->session.conn, pass->upstream, pass->settings->read_timeout_us);
+    if (client->session.cut_off)
         http_conn_abort(pass->upstream);
 }
 
@@ -221,7 +224,7 @@ static enum attempt_end exchange_once(struct pass *pass)
 {
     uint64_t received = pass->upstream->received;
     int sent = send_head(pass);
-    if (sent == 0 && !client_ask_for_body(pass->client, pass->request))
+    if (sent == 0 && !http_session_ask_for_body(&pass->client->session, pass->request))
         return ATTEMPT_CLIENT_GONE;
     if (sent == 0 && !send_body(pass))
         return ATTEMPT_CLIENT_GONE;

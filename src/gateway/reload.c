@@ -19,7 +19,6 @@ static void hold_server(void *argument)
     atomic_store(&server->reload.done, true);
 }
 
-/* Idle connections go on with the new plan; busy ones keep theirs to the end of their request. */
 static void change_server(void *argument)
 {
     struct server *server = argument;
@@ -27,9 +26,6 @@ static void change_server(void *argument)
     plan_inherit(plan, server->plan);
     plan_replace(&server->plan, plan);
     plan_unref(plan);
-    for (struct client *client = server->clients; client; client = client->next)
-        if (client->state == CLIENT_IDLE)
-            plan_replace(&client->plan, server->plan);
     server->reload.next = NULL;
     server->reload.held = false;
     atomic_store(&server->reload.done, true);
@@ -49,10 +45,10 @@ void reload_init(struct server *server)
 
 /* ---- on the main thread ---- */
 
-static void post(struct server *server, struct loop_post *what)
+static void post(struct gateway *gateway, size_t i, struct loop_post *what)
 {
-    atomic_store(&server->reload.done, false);
-    loop_post(server->loop, what);
+    atomic_store(&gateway->servers[i].reload.done, false);
+    loop_post(http_server_loop(gateway->http, i), what);
 }
 
 static void wait_for(const struct gateway *gateway)
@@ -81,17 +77,17 @@ static bool make_plans(struct gateway *gateway, const struct gateway_settings *s
 
 bool gateway_reload(struct gateway *gateway, const struct gateway_settings *settings)
 {
-    CHECK(!atomic_load(&gateway->shared.draining));
+    CHECK(!http_server_is_draining(gateway->http));
     if (!make_plans(gateway, settings))
         return false;
     rules_count_from_zero(&gateway->config, settings->rules);
     CRASH_POINT(before_reload);
     for (size_t i = 0; i < gateway->n_servers; i++)
-        post(&gateway->servers[i], &gateway->servers[i].reload.hold);
+        post(gateway, i, &gateway->servers[i].reload.hold);
     wait_for(gateway);
     CRASH_POINT(inside_reload);
     for (size_t i = 0; i < gateway->n_servers; i++)
-        post(&gateway->servers[i], &gateway->servers[i].reload.change);
+        post(gateway, i, &gateway->servers[i].reload.change);
     wait_for(gateway);
     CRASH_POINT(after_reload);
     return true;

@@ -4,7 +4,6 @@
 #include "core/problem.h"
 #include "gateway/events.h"
 #include "gateway/head.h"
-#include <sys/uio.h>
 
 #define FRESH "max-age=60" /* a reload shows within a minute */
 
@@ -40,7 +39,7 @@ bool well_known_answer(struct client *client, const struct http_request *request
     const struct plan *plan = client->plan;
     struct slice tag = slice_of(plan->policy_tag);
     int status = has_it(request, tag) ? 304 : 200;
-    bool keep = request->keep_alive && client_may_go_on(client, request);
+    bool keep = request->keep_alive && http_session_may_go_on(&client->session, request);
     struct buf head BUF_AUTO = buf_make(HEAD_OUT_MAX);
     head_write_status(&head, status, slice_of(NULL));
     head_write_date(&head);
@@ -51,14 +50,11 @@ bool well_known_answer(struct client *client, const struct http_request *request
     client_write_cors(client, request, &head);
     if (status == 200)
         head_write_number(&head, "Content-Length", plan->policy.len);
-    client_end_head(request, keep, &head);
+    head_end_answer(&head, request, keep);
 
-    bool silent = status == 304 || slice_eq(request->method, SLICE("HEAD"));
-    struct iovec parts[2] = {{head.at, head.len}, {plan->policy.at, plan->policy.len}};
-    int64_t deadline = clock_after(clock_boot_us(), plan->settings.write_timeout_us);
+    struct slice body = status == 200 ? buf_slice(&plan->policy) : slice_of(NULL);
     pass_count(client, NULL);
-    bool left =
-        buf_ok(&head) && http_conn_write(&client->conn, parts, silent ? 1 : 2, deadline) == 0;
+    bool left = http_session_write(&client->session, request, &head, body);
     pass_log(client, request, status, NULL);
     return left && keep;
 }
