@@ -54,8 +54,10 @@ def enter_keys(db: sqlite3.Connection, index: str) -> None:
 
 
 def count(db: sqlite3.Connection) -> None:
+    # Ids are tokens since format 5; before, they had a counter of their own.
+    last = "next_row" if "next_row" in columns(db, "pawl_state") else "token"
     db.execute("UPDATE pawl_state SET complete = (SELECT count(*) FROM pawl_outcome), "
-               "next_row = (SELECT max(id) + 1 FROM pawl_outcome)")
+               f"{last} = max({last}, (SELECT max(id) + 1 FROM pawl_outcome))")
 
 
 def grow(store: Path, records: int) -> None:

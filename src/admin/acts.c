@@ -114,7 +114,7 @@ static bool read_which(struct keys_many *many, const struct json *member, bool *
     }
     *ret_expected = "the `next` of the response before";
     *ret_known = slice_eq(name, SLICE("after"));
-    return *ret_known && read_integer(member, 1, INT64_MAX / 4, &many->after);
+    return *ret_known && read_integer(member, 1, KEYS_TOKEN_MOST, &many->after);
 }
 
 static const char *members_of(const struct act *act)

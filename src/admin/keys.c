@@ -75,7 +75,7 @@ static const char *take_pair(struct keys_wanted *wanted, struct slice name, stru
             return "1 to 1000";
         wanted->limit = (size_t)number;
     } else if (slice_eq(name, SLICE("after"))) {
-        if (!slice_to_u64(value, INT64_MAX / 2, &number))
+        if (!slice_to_u64(value, KEYS_TOKEN_MOST, &number))
             return "a row id";
         wanted->after = (int64_t)number;
     } else {

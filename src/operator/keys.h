@@ -37,8 +37,8 @@ struct keys_wanted {
     struct slice once; /* as stored; or with its %XX decoded, where none has it, or it has a '%' */
     enum keys_status status;
     bool lapsed;            /* only those */
-    int64_t doubted_before; /* only those in doubt that nobody is at, last acquired before this; of
-                               KEYS_PENDING the released ones, too; 0: any */
+    int64_t doubted_before; /* only those in doubt that nobody is at, last acquired before this,
+                               whatever `status` says; 0: any */
     int64_t after;          /* row ids above this one */
     size_t limit;
     size_t scans; /* the store is asked at most so often, each time for a few milliseconds; 0: until
@@ -211,7 +211,7 @@ struct keys_tally {
     size_t too_early;
     size_t changed;  /* meanwhile: somebody acquired or settled it */
     int64_t seconds; /* until the last of those that are too early can be settled */
-    int64_t next;    /* to go on from, an opaque number; 0: the end was reached */
+    int64_t next;    /* row id after which to go on; 0: the end was reached */
 };
 
 /* Acts on them, and counts. Whatever the status, what `*ret_tally` counts was done. */

@@ -163,17 +163,20 @@ static int64_t row_named(struct store *store, const struct keys_wanted *wanted,
 /* What the store picks; the rest is picked row by row. */
 static struct store_list make_list(struct keys_found *found)
 {
-    static const enum record_status statuses[] = {
-        [KEYS_ANY] = RECORD_ABSENT,       [KEYS_PENDING] = RECORD_PENDING,
-        [KEYS_RELEASED] = RECORD_PENDING, [KEYS_COMPLETE] = RECORD_COMPLETE,
-        [KEYS_FAILED] = RECORD_FAILED,    [KEYS_UNKNOWN] = RECORD_UNKNOWN};
+    static const unsigned statuses[] = {[KEYS_PENDING] = 1U << RECORD_PENDING,
+                                        [KEYS_RELEASED] = 1U << RECORD_PENDING,
+                                        [KEYS_COMPLETE] = 1U << RECORD_COMPLETE,
+                                        [KEYS_FAILED] = 1U << RECORD_FAILED,
+                                        [KEYS_UNKNOWN] = 1U << RECORD_UNKNOWN};
+    const unsigned in_doubt = 1U << RECORD_PENDING | 1U << RECORD_UNKNOWN;
     const struct keys_wanted *wanted = found->wanted;
     bool loose = found->digest_key;
     return (struct store_list){.tenant = loose ? slice_of(NULL) : wanted->tenant,
                                .rule = wanted->rule,
                                .key = wanted->key,
                                .once = loose ? slice_of(NULL) : wanted->once,
-                               .status = statuses[wanted->status],
+                               .statuses =
+                                   wanted->doubted_before > 0 ? in_doubt : statuses[wanted->status],
                                .lapsed_only = wanted->lapsed,
                                .most = loose ? LOOSE_ROWS : SLICE_ROWS,
                                .each = add_row,

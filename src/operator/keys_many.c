@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Acts on all records of a rule that are in doubt. They are listed by status, in two walks in the
- * order of their rows, so that finished records, of which there are many more, are not read. Where
- * a call stopped is one number: the row, and which walk it was.
- */
+/* Acts on all records of a rule that are in doubt, in the order of their rows. */
 #include "base/check.h"
 #include "base/nearest.h"
 #include "operator/keys.h"
 
-#define WALKS 2
 #define NAMES_MOST 1000 /* records looked at for a rule of a similar name */
 
 struct walk {
@@ -16,8 +11,6 @@ struct walk {
     const struct keys_many *many;
     struct parker *parker;
     struct keys_tally *tally;
-    int64_t number; /* which of WALKS */
-    size_t acts;
     bool stopped; /* by the caller */
 };
 
@@ -52,61 +45,31 @@ static enum store_status act_on(struct walk *walk, const struct keys_row *row)
     if (status != STORE_DONE)
         return status;
     count(&act, walk->tally);
-    walk->acts++;
-    walk->tally->next = row->store.id * WALKS + walk->number;
+    walk->tally->next = row->store.id;
     walk->stopped = !walk->many->each(walk->many->argument, &act);
-    return STORE_DONE;
-}
-
-static enum store_status act_on_all(struct walk *walk, const struct keys_found *found)
-{
-    for (const struct keys_row *row = found->first; row && !walk->stopped; row = row->next) {
-        enum store_status status = act_on(walk, row);
-        if (status != STORE_DONE)
-            return status;
-    }
-    return STORE_DONE;
-}
-
-/* `*ret_ended`: it got to its end. */
-static enum store_status do_walk(struct walk *walk, bool *ret_ended)
-{
-    static const enum keys_status statuses[WALKS] = {KEYS_UNKNOWN, KEYS_PENDING};
-    KEYS_FOUND_AUTO struct keys_found found = {0};
-    struct keys_wanted wanted = {.tenant = walk->many->tenant,
-                                 .rule = walk->many->rule,
-                                 .status = statuses[walk->number],
-                                 .doubted_before = walk->many->before,
-                                 .after = walk->tally->next / WALKS,
-                                 .limit = walk->many->limit - walk->acts,
-                                 .scans = walk->many->scans};
-    enum store_status status = keys_list(walk->store, &wanted, walk->parker, &found);
-    if (status == STORE_DONE)
-        status = act_on_all(walk, &found);
-    if (status != STORE_DONE || walk->stopped)
-        return status;
-    *ret_ended = found.next == 0;
-    walk->tally->next = found.next * WALKS + walk->number;
     return STORE_DONE;
 }
 
 enum store_status keys_act_on_many(struct store *store, const struct keys_many *many,
                                    struct parker *parker, struct keys_tally *ret_tally)
 {
-    struct walk walk = {store, many, parker, ret_tally, many->after % WALKS, 0, false};
+    KEYS_FOUND_AUTO struct keys_found found = {0};
+    struct walk walk = {store, many, parker, ret_tally, false};
+    struct keys_wanted wanted = {.tenant = many->tenant,
+                                 .rule = many->rule,
+                                 .doubted_before = many->before,
+                                 .after = many->after,
+                                 .limit = many->limit,
+                                 .scans = many->scans};
     CHECK(many->limit > 0 && many->limit <= KEYS_MANY_MOST && many->before > 0);
     *ret_tally = (struct keys_tally){.next = many->after};
-    while (walk.acts < many->limit && !walk.stopped) {
-        bool ended = false;
-        enum store_status status = do_walk(&walk, &ended);
-        if (status != STORE_DONE || !ended)
-            return status;
-        walk.number++;
-        ret_tally->next = walk.number < WALKS ? walk.number : 0;
-        if (ret_tally->next == 0)
-            break;
-    }
-    return STORE_DONE;
+    enum store_status status = keys_list(store, &wanted, parker, &found);
+    const struct keys_row *row = found.first;
+    for (; row && status == STORE_DONE && !walk.stopped; row = row->next)
+        status = act_on(&walk, row);
+    if (status == STORE_DONE && !walk.stopped)
+        ret_tally->next = found.next;
+    return status;
 }
 
 /* ---- the rule ---- */

@@ -34,7 +34,6 @@ struct backend_state {
     int64_t time;      /* high-water mark of store time */
     int64_t time_boot; /* boot time when it was marked, in the boot `boot_id` */
     int64_t boot_id;   /* clock_boot_id */
-    int64_t next_row;  /* row ids never repeat */
     int64_t forgets;
     int64_t serve;       /* incarnation of the last `serve`; 0: none yet */
     int64_t serve_since; /* store time at which it took the life lock */
@@ -60,7 +59,7 @@ struct backend_gauges {
 
 /* A key that was bound to the record of another one (core/once.h). */
 struct backend_bound {
-    int64_t id; /* of the same numbers as rows */
+    int64_t id; /* a token of its own */
     int64_t holder;
     int64_t expires_at; /* CLOCK_NEVER: with its holder */
     struct digest key_hash;

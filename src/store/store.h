@@ -115,7 +115,7 @@ enum store_status {
 
 /* One row as STORE_LIST shows it; slices are valid during the call. */
 struct store_row {
-    int64_t id;
+    int64_t id;      /* its first token; one from before format 5: a smaller number */
     int64_t version; /* the backend's: another one, another row */
     struct digest key_hash;
     struct slice tenant;
@@ -144,7 +144,7 @@ struct store_list {
     struct slice rule;
     struct slice key; /* the record's, or one bound to it */
     struct slice once;
-    enum record_status status; /* RECORD_ABSENT: any */
+    unsigned statuses; /* 1 << each enum record_status that is wanted; 0: any */
     bool lapsed_only;
     /* Shown a row. False: look no further. */
     bool (*each)(void *argument, const struct store_row *row, enum record_lease lease);

@@ -41,7 +41,7 @@ struct table_column {
 
 /* What every row begins with. */
 struct table_row {
-    int64_t id;      /* ascending, never repeated */
+    int64_t id;      /* a token of its own: ascending, never repeated */
     int64_t version; /* another one after each change; of a log 0 */
 };
 

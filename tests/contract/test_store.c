@@ -199,6 +199,19 @@ static void a_write_repeated_reports_what_is_stored(void **state)
     assert_int_equal(act(bed, 1, STORE_RELEASE, token), RECORD_ALREADY);
 }
 
+static void a_record_is_named_by_its_first_token(void **state)
+{
+    struct bed *bed = *state;
+    struct store_op first = begin_on(1), second = begin_on(1);
+    run(bed, &first);
+    assert_int_equal(first.row, first.record.token);
+    act(bed, 1, STORE_RELEASE, first.record.token);
+    run(bed, &second);
+    assert_int_equal(second.verdict, RECORD_PROCEED);
+    assert_int_equal(second.row, first.record.token);
+    assert_true(second.record.token > first.record.token);
+}
+
 static void a_wrong_row_hint_finds_the_right_record(void **state)
 {
     struct bed *bed = *state;
@@ -312,7 +325,7 @@ static void a_list_shows_what_matches_oldest_first(void **state)
     begin_some(bed, ids);
     assert_int_equal(list(bed, (struct store_list){0}).n, LISTED);
     assert_int_equal(list(bed, (struct store_list){.tenant = SLICE("odd")}).n, 6);
-    assert_int_equal(list(bed, (struct store_list){.status = RECORD_COMPLETE}).n, 4);
+    assert_int_equal(list(bed, (struct store_list){.statuses = 1U << RECORD_COMPLETE}).n, 4);
     assert_int_equal(list(bed, (struct store_list){.lapsed_only = true}).n, 0);
     struct listed six = list(bed, (struct store_list){.key = SLICE("six")});
     assert_int_equal(six.n, 1);
@@ -460,6 +473,7 @@ int main(void)
         BED_TEST(a_late_answer_counts_while_nobody_acquired_since),
         BED_TEST(a_stale_token_changes_nothing_by_any_write),
         BED_TEST(a_write_repeated_reports_what_is_stored),
+        BED_TEST(a_record_is_named_by_its_first_token),
         BED_TEST(a_wrong_row_hint_finds_the_right_record),
         BED_TEST(forget_makes_the_old_token_stale_and_moves_the_caches_epoch),
         BED_TEST(an_operator_needs_force_on_a_live_lease),

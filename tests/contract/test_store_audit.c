@@ -153,6 +153,18 @@ static void forget_some(struct bed *bed, size_t n)
     }
 }
 
+static void an_act_has_a_token_of_its_own_for_an_id(void **state)
+{
+    struct bed *bed = *state;
+    forget_some(bed, 1);
+    struct first first = {.n = 0};
+    struct table_query query = {
+        .table = &audit_table, .limit = ALL, .each = note_first, .argument = &first};
+    run_list(bed, &query);
+    assert_true(first.audit.row.id > first.audit.token);
+    assert_true(proceed(bed, 1) > first.audit.row.id);
+}
+
 struct walk {
     int64_t last;
     size_t n;
@@ -284,6 +296,7 @@ int main(void)
         BED_TEST(what_changed_nothing_and_what_owners_do_is_not_written_down),
         BED_TEST(a_look_before_it_is_quiet_is_no_act),
         BED_TEST(a_very_long_actor_is_cut_off),
+        BED_TEST(an_act_has_a_token_of_its_own_for_an_id),
         BED_TEST(acts_are_read_oldest_first_in_pieces),
 #ifdef PAWL_HOOKS
         BED_TEST(acts_are_swept_after_their_time_and_no_sooner),

@@ -67,6 +67,7 @@ static void a_store_of_format_1_is_brought_forward_with_all_it_holds(void **stat
     outcome_unref(replay.found);
     assert_int_equal(verdict(bed, 2), RECORD_OUTCOME_UNKNOWN);
     assert_int_equal(verdict(bed, 4), RECORD_RESULT_NOT_KEPT);
+    assert_int_equal(number(bed, "SELECT max(id) FROM pawl_outcome"), 4);
     assert_true(proceed(bed, 3) > look(bed, 2).token);
     finish(bed, 5, proceed(bed, 5), "new");
     struct store_op forget = {
@@ -76,7 +77,7 @@ static void a_store_of_format_1_is_brought_forward_with_all_it_holds(void **stat
     assert_int_equal(number(bed, "SELECT count(*) FROM pawl_audit WHERE actor='me'"), 1);
 }
 
-static const char to_format_3[] = BED_TO_FORMAT_3 "PRAGMA user_version=3;";
+static const char to_format_3[] = BED_TO_FORMAT_4 BED_TO_FORMAT_3 "PRAGMA user_version=3;";
 
 /* Under `retry`, ended as `kind`: released, surely not done or in doubt. */
 static void leave(struct bed *bed, uint64_t key, enum store_op_kind kind)
@@ -110,6 +111,29 @@ static void a_store_of_format_3_keeps_all_it_holds_and_what_is_in_doubt(void **s
     assert_false(look(bed, 5).doubt);
 }
 
+/* Where no clock ever told the time, tokens are small numbers, too. */
+static const char to_format_4[] =
+    BED_TO_FORMAT_4 "UPDATE pawl_state SET next_row = token + 10 * 86400000000;"
+                    "PRAGMA user_version=4;";
+
+static void rows_of_before_format_5_keep_their_ids_and_new_ones_never_meet_them(void **state)
+{
+    struct bed *bed = *state;
+    bed_open(bed);
+    int64_t running = proceed(bed, 1);
+    bed_close(bed);
+    bed_exec(bed, to_format_4);
+    int64_t next_row = bed_number(bed, "SELECT next_row FROM pawl_state");
+    bed_open(bed);
+    struct store_op op = begin_on(2);
+    run(bed, &op);
+    assert_int_equal(op.verdict, RECORD_PROCEED);
+    assert_true(op.row > next_row);
+    assert_int_equal(op.row, op.record.token);
+    assert_int_equal(finish(bed, 1, running, "late"), RECORD_WRITTEN);
+    assert_int_equal(check_counts(bed), 2);
+}
+
 static void a_store_that_an_older_serve_runs_on_is_left_as_it_is(void **state)
 {
     struct bed *bed = *state;
@@ -136,6 +160,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(a_store_of_format_1_is_brought_forward_with_all_it_holds),
         T(a_store_of_format_3_keeps_all_it_holds_and_what_is_in_doubt),
+        T(rows_of_before_format_5_keep_their_ids_and_new_ones_never_meet_them),
         T(a_store_that_an_older_serve_runs_on_is_left_as_it_is),
     };
     return cmocka_run_group_tests_name("store_format", tests, NULL, NULL);

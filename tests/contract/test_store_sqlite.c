@@ -180,7 +180,6 @@ static void a_record_named_in_full_is_found_without_a_scan(void **state)
     op.key_hash = store_key_hash(bed->store, op.tenant, op.rule, op.key);
     run(bed, &op);
     assert_int_equal(op.verdict, RECORD_PROCEED);
-    bed_exec(bed, "UPDATE pawl_state SET next_row = 1000000000");
     struct keys_wanted wanted = {.tenant = op.tenant, .rule = op.rule, .key = op.key, .limit = 2};
     struct keys_found found = {0};
     uint64_t before = store_counts(bed->store).work.reads;

@@ -292,7 +292,8 @@ struct sim {
     int64_t deleted_at[SIM_RULES]; /* boot time: forgotten, or left by a redirect */
     bool dropping[SIM_RULES];      /* a redirect's write is under way, or was */
     int64_t lapsed_at[SIM_RULES];  /* store time of the batch that last found a lease lapsed */
-    struct life lives[SIM_RULES][SIM_LIVES];
+    struct life lives[SIM_RULES][SIM_LIVES]; /* the last ones */
+    size_t newest_life[SIM_RULES];
     struct flight flights[SIM_FLIGHTS];
     struct actor actors[SIM_ACTORS];
     struct operator_act operator;

@@ -4,9 +4,13 @@
 struct life *life_of(struct sim *sim, int rule, int64_t row)
 {
     int of = sim->once ? rule - rule % SIM_KEYS : rule; /* a record may have several keys */
-    struct life *life = &sim->lives[of][(uint64_t)row % SIM_LIVES];
-    if (life->row != row)
-        *life = (struct life){.row = row};
+    struct life *lives = sim->lives[of];
+    size_t newest = sim->newest_life[of];
+    for (size_t i = 0; i < SIM_LIVES; i++)
+        if (lives[(newest - i) % SIM_LIVES].row == row)
+            return &lives[(newest - i) % SIM_LIVES];
+    struct life *life = &lives[++sim->newest_life[of] % SIM_LIVES];
+    *life = (struct life){.row = row};
     return life;
 }
 

@@ -9,8 +9,6 @@
 #include "base/thread.h"
 #include <stdlib.h>
 
-#define ROW_IDS 4096 /* that a load sets aside, so that no two batches draw the same */
-
 enum { BY_KEY, BY_ONCE, NAMES };
 static const struct digest NO_NAME;
 
@@ -137,20 +135,11 @@ static void count(const struct shared *shared, struct backend_state *state)
 
 /* ---- load ---- */
 
-/* Ends what load began. Row ids from `next_row` on are free again, if nobody set more aside. */
-static void end(struct toy *toy, int64_t next_row)
-{
-    int64_t most = toy->state.next_row + ROW_IDS, *next = &toy->shared->state.next_row;
-    CHECK(toy->loaded && next_row <= most);
-    *next = *next == most ? next_row : *next;
-    toy->loaded = false;
-}
-
 static void toy_abandon(struct backend *backend)
 {
-    struct shared *shared = lock(backend);
-    end((struct toy *)backend, ((struct toy *)backend)->state.next_row);
-    mutex_unlock(&shared->mutex);
+    struct toy *toy = (struct toy *)backend;
+    CHECK(toy->loaded);
+    toy->loaded = false;
 }
 
 static void look_up(struct shared *shared, struct backend_name *name, struct arena *arena)
@@ -183,7 +172,6 @@ static enum backend_status toy_load(struct backend *backend, struct backend_name
     *ret_state = toy->state = shared->state;
     for (struct row *row = shared->rows; row; row = row->next)
         backend_judge_lease(&row->store.record, ret_state);
-    shared->state.next_row += ROW_IDS;
     toy->version = shared->version;
     for (size_t i = 0; i < n; i++)
         look_up(shared, &names[i], arena);
@@ -234,7 +222,7 @@ static bool is_listed(const struct shared *shared, const struct row *row,
         by_key = other->bound.holder == row->id && slice_eq(other->bound.key, list->key);
     return by_key && passes(list->tenant, store->tenant) && passes(list->rule, store->rule) &&
            passes(list->once, store->once) &&
-           (list->status == RECORD_ABSENT || list->status == store->record.status);
+           (list->statuses == 0 || list->statuses >> store->record.status & 1);
 }
 
 static enum backend_status toy_list(struct backend *backend, const struct store_list *list,
@@ -419,7 +407,6 @@ static bool merge(const struct toy *toy, struct backend_state *state)
     bool both_drew = state->token != then->token && now->token != then->token;
     bool stands = now->serve == then->serve && (!both_drew || then->now > now->token);
     state->forgets += now->forgets - then->forgets;
-    state->next_row = now->next_row;
     state->token = now->token > state->token ? now->token : state->token;
     if (state->time < now->time) {
         state->time = now->time;
@@ -483,7 +470,7 @@ static enum backend_status toy_save(struct backend *backend, struct backend_save
     status = probe ? status : BACKEND_NO_MEMORY;
     bool written = status == BACKEND_OK || status == BACKEND_UNSURE;
     struct shared *shared = lock(backend);
-    end(toy, written ? save->state.next_row : toy->state.next_row);
+    toy_abandon(backend);
     if (written)
         write_all(toy, save);
     mutex_unlock(&shared->mutex);
@@ -537,7 +524,6 @@ static struct shared *make_shared(void)
     CHECK(shared);
     mutex_init(&shared->mutex);
     random_bytes(shared->secret, sizeof shared->secret);
-    shared->state.next_row = 1;
     return shared;
 }
 

@@ -16,6 +16,13 @@ void apply_use_token(struct apply *apply, int64_t token)
         apply->state.token = token;
 }
 
+int64_t apply_take_token(struct apply *apply)
+{
+    int64_t token = apply_next_token(apply);
+    apply_use_token(apply, token);
+    return token;
+}
+
 enum backend_status apply_kept(struct apply *apply, bool kept)
 {
     apply->changed = true;
@@ -160,7 +167,7 @@ static enum record_write write_record(struct apply *apply, struct store_op *op,
 static enum backend_status end_life(struct apply *apply, const struct store_op *op,
                                     const struct store_row *row)
 {
-    apply_use_token(apply, apply_next_token(apply));
+    (void)apply_take_token(apply);
     apply->state.forgets += op->kind == STORE_FORGET;
     return apply_kept(apply, rowset_remove(apply->rows, row));
 }
@@ -193,11 +200,10 @@ static enum backend_status bring(struct apply *apply, struct table_change *chang
 {
     change->is_stale = false;
     change->again = again;
-    int64_t *next = &apply->state.next_row;
     if (!again && change->act == TABLE_INSERT)
-        change->row->id = *next;
-    if (change->act == TABLE_INSERT && *next <= change->row->id)
-        *next = change->row->id + 1;
+        change->row->id = apply_next_token(apply);
+    if (change->act == TABLE_INSERT)
+        apply_use_token(apply, change->row->id);
     if (!again)
         change->version = (int64_t)(random_u64() >> 2) | 1;
     return apply_kept(apply, rowset_bring(apply->rows, change));

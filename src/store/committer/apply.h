@@ -29,9 +29,11 @@ void apply_forget(struct store_op *op);
 
 /* ---- for apply_begin.c ---- */
 
-/* The next token of the store; and one that is used up. */
+/* The next token of the store, one that is used up, and the first as the second. A record's first
+ * token is its row id; what has no token of its own (acts, bound keys) takes one for an id. */
 int64_t apply_next_token(const struct apply *apply);
 void apply_use_token(struct apply *apply, int64_t token);
+int64_t apply_take_token(struct apply *apply);
 
 /* What the rowset could keep of a change: it is to be saved. */
 enum backend_status apply_kept(struct apply *apply, bool kept);

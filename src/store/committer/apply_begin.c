@@ -46,7 +46,7 @@ static enum backend_status make_room(struct apply *apply, struct store_row *old)
 
 static enum backend_status insert(struct apply *apply, struct store_op *op, struct store_row *fresh)
 {
-    fresh->id = apply->state.next_row++;
+    fresh->id = fresh->record.token;
     fresh->key_hash = op->key_hash;
     fresh->tenant = op->tenant;
     fresh->rule = op->rule;
@@ -180,7 +180,7 @@ static enum backend_status bind_key(struct apply *apply, const struct store_op *
         return BACKEND_OK;
     int64_t lives = clock_after(op->begin.ttl_us, op->begin.tombstone_us);
     struct backend_bound bound = {
-        .id = apply->state.next_row++,
+        .id = apply_take_token(apply),
         .holder = holder->id,
         .expires_at = told ? clock_after(apply->world.now, lives) : CLOCK_NEVER,
         .key_hash = op->named,
@@ -222,6 +222,7 @@ static enum backend_status store_answer(struct apply *apply, struct store_op *op
                                         const struct once_answer *answer, struct store_row *row)
 {
     enum backend_status status = BACKEND_OK;
+    apply_use_token(apply, row->record.token);
     if (answer->act == ONCE_REPLACE)
         status = apply_kept(apply, rowset_remove(apply->rows, row));
     if (answer->act == ONCE_TAKE || answer->act == ONCE_REPLACE)
@@ -232,7 +233,6 @@ static enum backend_status store_answer(struct apply *apply, struct store_op *op
         status = hold_value(apply, op, row);
     if (status != BACKEND_OK || !answer->changed)
         return status;
-    apply_use_token(apply, row->record.token);
     if (op->verdict == RECORD_PROCEED)
         row->origin = op->origin;
     if (answer->act == ONCE_BIND)

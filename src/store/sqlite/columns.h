@@ -73,6 +73,24 @@
     X(INT, kept, record.kept)                                                                      \
     X(INT, http_code, record.http_status)
 
+/* pawl_state, its one row, beside token: fields of a struct backend_state and of a struct
+ * sqlite_key_marks. */
+#define SQLITE_STATE(X)                                                                            \
+    X(INT, time, state->time)                                                                      \
+    X(INT, forgets, state->forgets)                                                                \
+    X(INT, serve, state->serve)                                                                    \
+    X(INT, serve_since, state->serve_since)                                                        \
+    X(INT, pending, state->pending)                                                                \
+    X(INT, complete, state->complete)                                                              \
+    X(INT, failed, state->failed)                                                                  \
+    X(INT, unknown, state->unknown)                                                                \
+    X(INT, released, state->released)                                                              \
+    X(INT, time_boot, state->time_boot)                                                            \
+    X(INT, boot_id, state->boot_id)                                                                \
+    X(INT, key_seq, marks->seq)                                                                    \
+    X(INT, key_closed, marks->closed)                                                              \
+    X(INT, key_bucket, marks->bucket)
+
 /* In SQL, behind a first column: its name, its place, its change. */
 #define SQLITE_NAME(kind, column, field) ", " #column
 #define SQLITE_PLACE(kind, column, field) ", ?"
@@ -90,5 +108,7 @@
 #define CLAIM_ONCE_CHANGES SQLITE_CLAIM_ONCE(SQLITE_SET)
 #define FINAL_ONCE_NAMES ", once" SQLITE_FINAL_ONCE(SQLITE_NAME)
 #define FINAL_ONCE_PLACES ", ?" SQLITE_FINAL_ONCE(SQLITE_PLACE)
+#define STATE_NAMES SQLITE_STATE(SQLITE_NAME)
+#define STATE_CHANGES SQLITE_STATE(SQLITE_SET)
 
 #endif

@@ -156,7 +156,7 @@ static struct sqlite_binding bind_list(struct sqlite_backend *sqlite, const stru
     bind_filter(&binding, list->tenant);
     bind_filter(&binding, list->rule);
     bind_filter(&binding, list->key);
-    sqlite_bind_number(&binding, list->status);
+    sqlite_bind_number(&binding, list->statuses);
     sqlite_bind_number(&binding, list->after);
     sqlite_bind_number(&binding, list->most < INT64_MAX ? (int64_t)list->most : INT64_MAX);
     bind_filter(&binding, list->once);

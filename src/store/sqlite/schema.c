@@ -38,7 +38,7 @@ static const char schema_1[] =
     " result_ref TEXT, headers BLOB, body BLOB);"
     "CREATE INDEX pawl_outcome_sweep ON pawl_outcome(sweep_at);";
 
-/* pawl_audit: who did what to a record by hand; ids come from pawl_state.next_row. packed: the body
+/* pawl_audit: who did what to a record by hand. packed: the body
  * is one zstd frame. pawl_pending_idle: released ones by expiry, and before them the unknown ones
  * by the moment since when; one index for both, because each costs every claim. */
 static const char schema_2[] =
@@ -98,8 +98,12 @@ static const char schema_4[] =
     "CREATE INDEX pawl_bound_expires ON pawl_bound(expires_at);"
     "CREATE INDEX pawl_bound_key ON pawl_bound(key);";
 
-/* What is provisional stands in both tables, and is shown once. */
+/* Row ids are tokens. Those of older rows are small numbers of a counter; tokens are times in
+ * microseconds since 1970, and past that counter even where no clock ever told the time.
+ * idempotency_keys: what is provisional stands in both tables, and is shown once. */
 static const char schema_5[] =
+    "UPDATE pawl_state SET token = max(token, next_row);"
+    "ALTER TABLE pawl_state DROP COLUMN next_row;"
     "DROP VIEW IF EXISTS idempotency_keys;"
     "CREATE VIEW idempotency_keys AS"
     " SELECT key, lower(hex(payload_hash)) AS payload_hash,"

@@ -17,13 +17,19 @@
 #include "store/sqlite/lock.h"
 #include <sqlite3.h>
 
+#define PENDING_STATUSES "18" /* 1 << each of them */
+#define FINAL_STATUSES "12"
+
 /* Each row that is looked at, and whether it is wanted. A record is found by its own key and by one
  * bound to it, and by its once value; what stands in both tables, in the second. */
-#define LIST_IN(table)                                                                             \
+#define LIST_IN(table, statuses)                                                                   \
     "SELECT id, CASE WHEN (?1 IS NULL OR tenant=?1) AND (?2 IS NULL OR rule=?2)"                   \
     " AND (?3 IS NULL OR key=?3 OR id IN (SELECT holder FROM pawl_bound WHERE key=?3))"            \
-    " AND (?4=0 OR status=?4) AND (?7 IS NULL OR once=?7) THEN 1 END FROM " table " WHERE id > ?5"
-#define LIST_ALL LIST_IN("pawl_pending") " AND status IN (1, 4) UNION ALL " LIST_IN("pawl_outcome")
+    " AND (?4=0 OR ?4 >> status & 1) AND (?7 IS NULL OR once=?7) THEN 1 END FROM " table           \
+    " WHERE id > ?5 AND (?4=0 OR ?4 & " statuses ")"
+#define LIST_ALL                                                                                   \
+    LIST_IN("pawl_pending", PENDING_STATUSES)                                                      \
+    " AND status IN (1, 4) UNION ALL " LIST_IN("pawl_outcome", FINAL_STATUSES)
 
 /* Every statement, prepared once: X(name, sql). */
 #define SQLITE_STATEMENTS(X)                                                                       \
@@ -34,14 +40,8 @@
     X(ROLLBACK_TO, "ROLLBACK TO rows")                                                             \
     X(RELEASE, "RELEASE rows")                                                                     \
     X(DATA_VERSION, "PRAGMA data_version")                                                         \
-    X(STATE_READ, "SELECT token, time, next_row, forgets, serve, serve_since, pending, complete,"  \
-                  " failed, unknown, time_boot, boot_id, key_seq, key_closed, key_bucket,"         \
-                  " released"                                                                      \
-                  " FROM pawl_state")                                                              \
-    X(STATE_WRITE,                                                                                 \
-      "UPDATE pawl_state SET token=?1, time=?2, next_row=?3, forgets=?4, serve=?5,"                \
-      " serve_since=?6, pending=?7, complete=?8, failed=?9, unknown=?10, time_boot=?11,"           \
-      " boot_id=?12, key_seq=?13, key_closed=?14, key_bucket=?15, released=?16")                   \
+    X(STATE_READ, "SELECT token" STATE_NAMES " FROM pawl_state")                                   \
+    X(STATE_WRITE, "UPDATE pawl_state SET token=?" STATE_CHANGES)                                  \
     X(KEY_FIND, "SELECT id FROM pawl_key_index WHERE k=?1")                                        \
     X(KEY_ADD, "INSERT OR IGNORE INTO pawl_key_index(k, id) VALUES(?1, ?2)")                       \
     X(KEY_SET, "INSERT OR REPLACE INTO pawl_key_index(k, id) VALUES(?1, ?2)")                      \

@@ -116,43 +116,27 @@ static enum backend_status run(struct sqlite_backend *sqlite, enum sqlite_statem
     return sqlite_run(sqlite, sqlite_use(sqlite, name));
 }
 
-static enum backend_status read_state(struct sqlite_backend *sqlite,
-                                      struct backend_state *ret_state)
+#define READ_STATE(kind, column, field) field = sqlite3_column_int64(s, at++);
+#define BIND_STATE(kind, column, field) sqlite_bind_number(&binding, field);
+
+static enum backend_status read_state(struct sqlite_backend *sqlite, struct backend_state *state)
 {
     bool serve_alive = store_lock_life_held(&sqlite->lock);
     sqlite3_stmt *s = sqlite_use(sqlite, SQL_STATE_READ);
-    int code = sqlite3_step(s);
-    if (code != SQLITE_ROW) {
-        sqlite3_reset(s);
-        return sqlite_status(sqlite, code == SQLITE_DONE ? SQLITE_CORRUPT : code);
+    struct sqlite_key_marks read, *marks = &read;
+    int code = sqlite3_step(s), at = 0;
+    if (code == SQLITE_ROW) {
+        state->token = sqlite3_column_int64(s, at++);
+        SQLITE_STATE(READ_STATE)
     }
-    *ret_state = (struct backend_state){
-        .token = sqlite3_column_int64(s, 0),
-        .time = sqlite3_column_int64(s, 1),
-        .next_row = sqlite3_column_int64(s, 2),
-        .forgets = sqlite3_column_int64(s, 3),
-        .serve = sqlite3_column_int64(s, 4),
-        .serve_since = sqlite3_column_int64(s, 5),
-        .pending = sqlite3_column_int64(s, 6),
-        .complete = sqlite3_column_int64(s, 7),
-        .failed = sqlite3_column_int64(s, 8),
-        .unknown = sqlite3_column_int64(s, 9),
-        .time_boot = sqlite3_column_int64(s, 10),
-        .boot_id = sqlite3_column_int64(s, 11),
-        .released = sqlite3_column_int64(s, 15),
-        .serve_alive = serve_alive,
-    };
-    struct sqlite_key_marks marks = {
-        .seq = sqlite3_column_int64(s, 12),
-        .closed = sqlite3_column_int64(s, 13),
-        .bucket = sqlite3_column_int64(s, 14),
-    };
     sqlite3_reset(s);
-    backend_read_time(&sqlite->backend, ret_state);
-    sqlite->state = *ret_state;
-    int64_t records =
-        ret_state->pending + ret_state->complete + ret_state->failed + ret_state->unknown;
-    return sqlite_keys_begin(sqlite, &marks, records);
+    if (code != SQLITE_ROW)
+        return sqlite_status(sqlite, code == SQLITE_DONE ? SQLITE_CORRUPT : code);
+    state->serve_alive = serve_alive;
+    backend_read_time(&sqlite->backend, state);
+    sqlite->state = *state;
+    return sqlite_keys_begin(sqlite, marks,
+                             state->pending + state->complete + state->failed + state->unknown);
 }
 
 static enum backend_status write_state(struct sqlite_backend *sqlite,
@@ -160,12 +144,8 @@ static enum backend_status write_state(struct sqlite_backend *sqlite,
 {
     struct sqlite_binding binding = sqlite_bind(sqlite, SQL_STATE_WRITE);
     const struct sqlite_key_marks *marks = &sqlite->keys.marks;
-    const int64_t values[] = {state->token,  state->time,        state->next_row,  state->forgets,
-                              state->serve,  state->serve_since, state->pending,   state->complete,
-                              state->failed, state->unknown,     state->time_boot, state->boot_id,
-                              marks->seq,    marks->closed,      marks->bucket,    state->released};
-    for (size_t i = 0; i < sizeof values / sizeof *values; i++)
-        sqlite_bind_number(&binding, values[i]);
+    sqlite_bind_number(&binding, state->token);
+    SQLITE_STATE(BIND_STATE)
     return sqlite_run_bound(sqlite, &binding);
 }
 
