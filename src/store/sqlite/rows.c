@@ -163,6 +163,10 @@ static enum backend_status find_in(struct sqlite_backend *sqlite, enum sqlite_st
 enum backend_status sqlite_find_row(struct sqlite_backend *sqlite, int64_t id, struct arena *texts,
                                     struct store_row *ret_row)
 {
+    if (sqlite_recent_find(sqlite, id, texts, ret_row)) {
+        backend_judge_lease(&ret_row->record, &sqlite->state);
+        return BACKEND_OK;
+    }
     *ret_row = (struct store_row){.id = id};
     enum backend_status status = find_in(sqlite, SQL_PENDING_FIND, texts, ret_row);
     bool provisional = ret_row->record.provisional;
@@ -250,12 +254,14 @@ static enum backend_status insert_pending(struct sqlite_backend *sqlite,
         bind_claim_once(&binding, row);
     }
     sqlite_bind_number(&binding, row->id);
+    sqlite_recent_add(sqlite, row);
     return sqlite_run_bound(sqlite, &binding);
 }
 
 static enum backend_status update_pending(struct sqlite_backend *sqlite,
                                           const struct store_row *row)
 {
+    sqlite_recent_drop(sqlite, row->id);
     struct sqlite_binding binding = sqlite_bind(sqlite, SQL_PENDING_UPDATE);
     bind_claim(&binding, row);
     bind_claim_once(&binding, row);
@@ -276,6 +282,7 @@ static enum backend_status hold_pending(struct sqlite_backend *sqlite, const str
 static enum backend_status delete_by_id(struct sqlite_backend *sqlite, enum sqlite_statement name,
                                         int64_t id)
 {
+    sqlite_recent_drop(sqlite, id);
     struct sqlite_binding binding = sqlite_bind(sqlite, name);
     sqlite_bind_number(&binding, id);
     return sqlite_run_bound(sqlite, &binding);

@@ -28,6 +28,7 @@ static enum backend_status renew(struct sqlite_backend *sqlite, int64_t owner, i
     sqlite_bind_number(&binding, owner);
     sqlite_bind_number(&binding, now);
     enum backend_status status = sqlite_run_bound(sqlite, &binding);
+    sqlite_recent_clear(sqlite);
     *ret_renewed = status == BACKEND_OK ? (size_t)sqlite3_changes(sqlite->db) : 0;
     return status;
 }

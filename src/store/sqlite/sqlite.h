@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The SQLite backend, for its own files: open.c, transaction.c, rows.c (one record), keys.c (which
- * row a key names), names.c (once values, bound keys), scan.c (many records), tables.c (rows of
- * modules), vfs.c (how the write-ahead log is written). Schema and the figures behind it:
- * docs/decisions/0003-schema.md.
+ * The SQLite backend, for its own files: open.c, transaction.c, rows.c (one record), recent.c
+ * (those that this process wrote last), keys.c (which row a key names), names.c (once values, bound
+ * keys), scan.c (many records), tables.c (rows of modules), vfs.c (how the write-ahead log is
+ * written). Schema and the figures behind it: docs/decisions/0003-schema.md.
  */
 #ifndef PAWL_STORE_SQLITE_H
 #define PAWL_STORE_SQLITE_H
@@ -151,6 +151,11 @@ struct sqlite_keys {
     size_t usual; /* keys at which a run is closed, or twice as many entries */
 };
 
+/* Claims that are remembered: one a row id, the later of two that share a place. */
+#define SQLITE_RECENT 1024
+
+struct sqlite_recent;
+
 struct sqlite_file_id {
     uint64_t inode;
     uint32_t major; /* of its device */
@@ -187,13 +192,15 @@ struct sqlite_backend {
     struct sqlite_table tables[SQLITE_TABLES_MAX];
     size_t n_tables;
     struct sqlite_keys keys;
-    struct backend_state state; /* as this transaction found it */
-    struct arena texts;         /* of the row that is swept or listed */
-    int wal_pages;              /* in the WAL after the last commit */
-    int checkpoint_pages;       /* at which it is checkpointed */
-    int64_t space_due;          /* boot time of the next look at free space */
-    int64_t data_version;       /* at the last look; 0: not yet */
-    int64_t lock_span_us;       /* how long to wait for other processes */
+    struct sqlite_recent *recent[SQLITE_RECENT]; /* by row id */
+    unsigned recent_version;                     /* of the file that they are of */
+    struct backend_state state;                  /* as this transaction found it */
+    struct arena texts;                          /* of the row that is swept or listed */
+    int wal_pages;                               /* in the WAL after the last commit */
+    int checkpoint_pages;                        /* at which it is checkpointed */
+    int64_t space_due;                           /* boot time of the next look at free space */
+    int64_t data_version;                        /* at the last look; 0: not yet */
+    int64_t lock_span_us;                        /* how long to wait for other processes */
 };
 
 static inline struct sqlite_backend *sqlite_of(struct backend *backend)
@@ -239,6 +246,18 @@ enum backend_status sqlite_find(struct sqlite_backend *sqlite, struct backend_na
                                 struct arena *arena);
 /* Deletes a row, and with it all names that lead to it. */
 enum backend_status sqlite_remove(struct sqlite_backend *sqlite, const struct store_row *row);
+
+/* Remembers a row of pawl_pending as it is being written; whoever changes it drops it. */
+void sqlite_recent_add(struct sqlite_backend *sqlite, const struct store_row *row);
+void sqlite_recent_drop(struct sqlite_backend *sqlite, int64_t id);
+/* Texts go into the arena. False: it is to be read. */
+bool sqlite_recent_find(struct sqlite_backend *sqlite, int64_t id, struct arena *texts,
+                        struct store_row *ret_row);
+/* A transaction has begun: forgets all if somebody else wrote; it was committed. */
+void sqlite_recent_begin(struct sqlite_backend *sqlite);
+void sqlite_recent_committed(struct sqlite_backend *sqlite);
+/* It was rolled back, or many rows changed. */
+void sqlite_recent_clear(struct sqlite_backend *sqlite);
 
 /* `usual`: keys at which a run is closed, at most KEY_RUN_USUAL; 0: that. False: no memory. */
 bool sqlite_keys_init(struct sqlite_keys *keys, size_t usual);

@@ -234,6 +234,8 @@ static enum backend_status sqlite_load(struct backend *backend, struct backend_n
     if (status == BACKEND_OK)
         status = read_state(sqlite, ret_state);
     if (status == BACKEND_OK)
+        sqlite_recent_begin(sqlite);
+    if (status == BACKEND_OK)
         status = sqlite_find(sqlite, names, n, arena);
     if (status != BACKEND_OK)
         backend->ops->abandon(backend);
@@ -248,6 +250,7 @@ static void sqlite_abandon(struct backend *backend)
     if (!sqlite3_get_autocommit(sqlite->db))
         run(sqlite, SQL_ROLLBACK);
     sqlite_keys_rollback(sqlite);
+    sqlite_recent_clear(sqlite);
     store_lock_free(&sqlite->lock);
 }
 
@@ -274,11 +277,13 @@ static enum backend_status sqlite_save(struct backend *backend, struct backend_s
     save->changed |= save->groups || save->chores.renewed > 0 || save->chores.swept > 0;
     if (status == BACKEND_OK)
         status = commit(sqlite, save);
-    if (status == BACKEND_OK)
-        sqlite_keys_committed(sqlite);
-    else
+    if (status != BACKEND_OK) {
         sqlite_abandon(backend);
-    return status;
+        return status;
+    }
+    sqlite_keys_committed(sqlite);
+    sqlite_recent_committed(sqlite);
+    return BACKEND_OK;
 }
 
 /* Checkpoints by hand: SQLite's own automatic checkpoint swallows a failed sync. */
@@ -332,6 +337,7 @@ static void sqlite_close(struct backend *backend)
         store_lock_free(&sqlite->lock);
     store_lock_close(&sqlite->lock);
     sqlite_keys_fini(&sqlite->keys);
+    sqlite_recent_clear(sqlite);
     arena_fini(&sqlite->texts);
     mem_free(sqlite->path);
     mem_free(sqlite);

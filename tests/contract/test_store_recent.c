@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The SQLite store does not read again what it wrote itself: what it shows is what the file says.
+ */
+#include "store_bed.h"
+
+#include "base/buf.h"
+#include "base/mem.h"
+#include "store/sqlite/columns.h"
+
+static int set_up(void **state)
+{
+    struct bed *bed = mem_zalloc(1, sizeof *bed);
+    assert_non_null(bed);
+    bed_init(bed, BED_SQLITE);
+    bed_open(bed);
+    *state = bed;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    bed_fini(*state);
+    mem_free(*state);
+    return 0;
+}
+
+/* All that a claim may hold, each field another one. */
+static struct store_op full_begin(const struct store_once *once, const struct fingerprint *print)
+{
+    struct store_op op = begin_on(1);
+    op.fingerprint = print;
+    op.once = once;
+    op.origin = SLICE("10.0.0.1 trace");
+    op.begin = (struct record_begin){.payload_hash = key_of(2),
+                                     .target_hash = key_of(3),
+                                     .attempt_id = "an attempt's id",
+                                     .lease_us = LEASE,
+                                     .ttl_us = TTL,
+                                     .least_us = 11,
+                                     .doubted_us = 12,
+                                     .tombstone_us = 13,
+                                     .settle_us = 14,
+                                     .window = true,
+                                     .once_ttl_us = once ? 15 : 0,
+                                     .once_window = once,
+                                     .once_replay = once,
+                                     .is_serve = true,
+                                     .unknown = RECORD_UNKNOWN_PROBE};
+    return op;
+}
+
+#define SHOW_INT(field) buf_printf(text, "%lld ", (long long)row->field);
+#define SHOW_BYTES(field) buf_add(text, row->field, sizeof(row->field));
+#define SHOW_TEXT(field) buf_printf(text, "'%.*s' ", (int)row->field.len, row->field.at);
+#define SHOW_RARE(field) SHOW_TEXT(field)
+#define SHOW(kind, column, field) SHOW_##kind(field)
+
+static bool show(void *argument, const struct store_row *row, enum record_lease lease)
+{
+    struct buf *text = argument;
+    (void)lease; /* an owner's own is live */
+    SHOW_INT(id)
+    SHOW_INT(record.status)
+    SQLITE_IDENTITY(SHOW)
+    SQLITE_CLAIM(SHOW)
+    SHOW_TEXT(once)
+    SQLITE_CLAIM_ONCE(SHOW)
+    SHOW_TEXT(location)
+    SHOW_INT(bound)
+    SHOW_INT(record.kept)
+    SHOW_INT(record.provisional)
+    SHOW_INT(record.completed_at)
+    SHOW_INT(record.expires_at)
+    SHOW_INT(record.gone_at)
+    SHOW_INT(record.once_until)
+    SHOW_INT(record.http_status)
+    return true;
+}
+
+static void list(struct bed *bed, struct buf *text)
+{
+    const struct store_list all = {.most = 100, .each = show, .argument = text};
+    struct store_op op = {.kind = STORE_LIST, .list = &all};
+    run(bed, &op);
+    assert_true(buf_ok(text) && text->len > 0);
+}
+
+static void check_shown_as_the_file_says(struct bed *bed)
+{
+    struct buf own BUF_AUTO = buf_make(65536);
+    struct buf read BUF_AUTO = buf_make(65536);
+    struct bed other;
+    bed_share(bed, &other);
+    bed_open(&other);
+    list(bed, &own);
+    list(&other, &read);
+    assert_true(slice_eq(buf_slice(&own), buf_slice(&read)));
+    bed_close(&other);
+    thread_parker_fini(&other.parker);
+}
+
+static void a_claim_is_shown_as_the_file_has_it(void **state)
+{
+    struct bed *bed = *state;
+    struct fingerprint print = {.len = 5, .text = "print"};
+    struct store_op op = full_begin(NULL, &print);
+    run(bed, &op);
+    assert_int_equal(op.verdict, RECORD_PROCEED);
+    check_shown_as_the_file_says(bed);
+    /* And once more after it was changed. */
+    struct store_op doubt = write_on(1, STORE_DOUBT, op.record.token);
+    doubt.row_hint = op.row;
+    run(bed, &doubt);
+    assert_int_equal(doubt.write, RECORD_WRITTEN);
+    check_shown_as_the_file_says(bed);
+}
+
+static void a_claim_with_a_once_value_is_shown_as_the_file_has_it(void **state)
+{
+    struct bed *bed = *state;
+    struct digest_key secret = *store_digest_key(bed->store);
+    struct store_once once = {.text = SLICE("order 7"), .template_id = 16, .as_key = key_of(4)};
+    once.hash = store_once_hash(&secret, SLICE("tenant"), SLICE("rule"), once.text);
+    struct store_op op = full_begin(&once, NULL);
+    run(bed, &op);
+    assert_int_equal(op.verdict, RECORD_PROCEED);
+    check_shown_as_the_file_says(bed);
+}
+
+static void what_somebody_else_wrote_of_a_claim_is_read(void **state)
+{
+    struct bed *bed = *state;
+    proceed(bed, 1);
+    assert_int_equal(look(bed, 1).attempts, 1);
+    bed_exec(bed, "UPDATE pawl_pending SET attempts=7");
+    assert_int_equal(look(bed, 1).attempts, 7);
+    proceed(bed, 2);
+    bed_exec(bed, "UPDATE pawl_pending SET attempts=8");
+    assert_int_equal(look(bed, 2).attempts, 8);
+}
+
+static void a_claim_whose_place_another_took_is_read(void **state)
+{
+    struct bed *bed = *state;
+    int64_t token = proceed(bed, 1);
+    for (uint64_t key = 2; key < 1100; key++)
+        proceed(bed, key);
+    assert_int_equal(look(bed, 1).token, token);
+    assert_int_equal(finish(bed, 1, token, "kept"), RECORD_WRITTEN);
+    assert_int_equal(check_counts(bed), 1099);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+        TEST(a_claim_is_shown_as_the_file_has_it),
+        TEST(a_claim_with_a_once_value_is_shown_as_the_file_has_it),
+        TEST(what_somebody_else_wrote_of_a_claim_is_read),
+        TEST(a_claim_whose_place_another_took_is_read),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
