@@ -32,6 +32,12 @@ static inline int64_t clock_after(int64_t base_us, int64_t span_us)
     return base_us > CLOCK_NEVER - span_us ? CLOCK_NEVER : base_us + span_us;
 }
 
+/* Whichever comes first. */
+static inline int64_t clock_first(int64_t a_us, int64_t b_us)
+{
+    return a_us < b_us ? a_us : b_us;
+}
+
 /* Milliseconds from `now_us` until `deadline_us` for poll-like calls: 0 when passed, -1 for never,
  * rounded up, at most one day. */
 int clock_ms_left(int64_t now_us, int64_t deadline_us);

@@ -124,9 +124,9 @@ void thread_at_fork(void (*in_child)(void))
     CHECK(pthread_atfork(NULL, NULL, in_child) == 0);
 }
 
-void thread_mark_loop(void)
+void thread_mark_loop(bool runs)
 {
-    is_loop = true;
+    is_loop = runs;
 }
 
 bool thread_is_loop(void)

@@ -44,8 +44,9 @@ void thread_detach(struct thread *thread);
 /* Calls `in_child` in every process that is forked from now on, before fork returns there. */
 void thread_at_fork(void (*in_child)(void));
 
-/* Loop threads mark themselves; code that may block asserts CHECK(!thread_is_loop()). */
-void thread_mark_loop(void);
+/* Threads mark themselves while they run a loop; code that may block asserts
+ * CHECK(!thread_is_loop()). */
+void thread_mark_loop(bool runs);
 bool thread_is_loop(void);
 
 #endif

@@ -5,15 +5,16 @@
  * only while nobody has acquired since.
  */
 #include "base/mem.h"
-#include "cli/ask.h"
 #include "cli/command.h"
 #include "cli/keys.h"
 #include "cli/print.h"
 #include "config/config.h"
 #include "daemon/resolve.h"
+#include "gateway/exchange.h"
 
 #define HEAD_MAX ((size_t)96 * 1024)
 #define ARENA_MAX ((size_t)1024 * 1024)
+#define FIELDS_MAX ((size_t)64 * 1024)
 
 struct probe {
     const struct keys_options *options;
@@ -22,7 +23,14 @@ struct probe {
     const struct keys_row *row;
     struct keys_session *session;
     struct attempt attempt;
-    struct ask ask;
+    struct http_upstream upstream;
+    struct slice head; /* of the request, as it is sent */
+    /* what came of it */
+    enum exchange_end end;
+    int status;        /* with EXCHANGE_ANSWERED */
+    bool whole;        /* the body did not pass max_response_body */
+    struct buf fields; /* as an outcome keeps them */
+    struct buf body;
 };
 
 /* ---- whether there is something to ask, and somebody ---- */
@@ -265,10 +273,70 @@ static int acquire(struct probe *probe, struct engine *engine, bool *ret_acquire
                     "the record has changed; run `pawl keys show` again; nothing was changed");
 }
 
+/* ---- the exchange ---- */
+
+static enum http_call_result read_answer(struct probe *probe, struct http_call *call,
+                                         int64_t deadline, bool *ret_stale)
+{
+    enum http_call_result result = http_call_receive(call, deadline);
+    if (result != HTTP_CALL_DONE)
+        return result;
+    probe->status = call->response.status;
+    outcome_keep_fields(&call->response.headers, probe->rule->replay_cookies, &probe->fields);
+    *ret_stale = fate_token_is_stale(probe->status, &call->response.headers);
+    if (*ret_stale)
+        return result;
+    uint64_t max = probe->rule->max_response_body;
+    result = http_call_read_body(call, max, UINT64_MAX, deadline, &probe->body);
+    probe->whole = result == HTTP_CALL_DONE && buf_ok(&probe->fields);
+    return result;
+}
+
+static enum exchange_end exchange(struct probe *probe, struct http_call *call)
+{
+    bool stale = false;
+    int64_t now = clock_boot_us(), deadline = clock_after(now, probe->rule->timeout_us);
+    int64_t connect_by = clock_after(now, probe->config->connect_timeout_us);
+    connect_by = clock_first(clock_first(connect_by, deadline), call->first_by);
+    enum http_call_result result = http_call_connect(call, connect_by);
+    if (result == HTTP_CALL_DONE)
+        result = http_call_send(call, deadline);
+    if (result == HTTP_CALL_DONE)
+        result = read_answer(probe, call, deadline, &stale);
+    http_call_close(call);
+    return upstream_end_of(call, result, stale);
+}
+
+static void run_fiber(void *argument)
+{
+    struct probe *probe = argument;
+    struct http_call *call MEM_AUTO = mem_zalloc(1, sizeof *call);
+    struct http_pool *pool = http_pool_new(&probe->upstream, 0, 0);
+    if (call && pool) {
+        call->pool = pool;
+        call->method = SLICE("GET");
+        call->head = probe->head;
+        call->first_by = probe->attempt.send_by;
+        probe->end = exchange(probe, call);
+    }
+    http_pool_unref(pool);
+}
+
+/* Without memory nothing is sent. */
+static void ask(struct probe *probe)
+{
+    struct loop *loop = loop_new(1);
+    if (loop && fiber_spawn(loop, "probe", run_fiber, probe)) {
+        loop_stop(loop);
+        loop_run(loop);
+    }
+    loop_free(loop);
+}
+
 /* ---- settling ---- */
 
 /* What is told of a probe that settled nothing. */
-static void describe_end(const struct ask *ask, char *what, size_t size)
+static void describe_end(const struct probe *probe, char *what, size_t size)
 {
     static const char *const ends[] = {
         [EXCHANGE_NOT_SENT] = "the service could not be reached",
@@ -276,17 +344,17 @@ static void describe_end(const struct ask *ask, char *what, size_t size)
         [EXCHANGE_TIMED_OUT] = "the service did not answer in time",
         [EXCHANGE_TOKEN_STALE] = "the service knows of a later attempt",
     };
-    if (ask->end == EXCHANGE_ANSWERED && ask->status / 100 == 2)
+    if (probe->end == EXCHANGE_ANSWERED && probe->status / 100 == 2)
         snprintf(what, size,
                  "it happened, but its response is larger than max_response_body; say "
                  "what it was by --status");
-    else if (ask->end == EXCHANGE_ANSWERED)
+    else if (probe->end == EXCHANGE_ANSWERED)
         snprintf(what, size,
                  "the service responded with HTTP status %d, which settles nothing; "
                  "still unknown",
-                 ask->status);
+                 probe->status);
     else
-        snprintf(what, size, "%s; still unknown", ends[ask->end]);
+        snprintf(what, size, "%s; still unknown", ends[probe->end]);
 }
 
 /* Ends the lease: unknown, as it was. */
@@ -301,17 +369,16 @@ static int doubt(struct probe *probe)
 static int stays_unknown(struct probe *probe)
 {
     char what[160];
-    describe_end(&probe->ask, what, sizeof what);
+    describe_end(probe, what, sizeof what);
     int code = doubt(probe);
     return code == EXIT_DONE ? keys_say(probe->session, probe->row, KEYS_OPEN, what) : code;
 }
 
 static int happened(struct probe *probe)
 {
-    const struct ask *ask = &probe->ask;
-    int status = probe->rule->probe_status != 0 ? probe->rule->probe_status : ask->status;
+    int status = probe->rule->probe_status != 0 ? probe->rule->probe_status : probe->status;
     struct outcome *outcome =
-        outcome_new(status, false, buf_slice(&ask->fields), buf_slice(&ask->body));
+        outcome_new(status, false, buf_slice(&probe->fields), buf_slice(&probe->body));
     if (!outcome) {
         (void)doubt(probe);
         return complain(probe, "out of memory; still unknown");
@@ -338,12 +405,12 @@ static int did_not_happen(struct probe *probe)
     return failed == EXIT_DONE ? code : failed;
 }
 
-static int settle(struct probe *probe)
+static int settle_by_answer(struct probe *probe)
 {
-    switch (fate_of_probe(probe->ask.end, probe->ask.status).write) {
+    switch (fate_of_probe(probe->end, probe->status).write) {
     case FATE_COMPLETE:
     case FATE_FAIL:
-        if (probe->ask.whole)
+        if (probe->whole)
             return happened(probe);
         return stays_unknown(probe);
     case FATE_RELEASE:
@@ -359,20 +426,16 @@ static int settle(struct probe *probe)
 static int ask_and_settle(struct probe *probe)
 {
     BUF_AUTO struct buf head = buf_make(HEAD_MAX);
-    probe->ask.attempt = &probe->attempt;
-    probe->ask.connect_us = probe->config->connect_timeout_us;
-    probe->ask.timeout_us = probe->rule->timeout_us;
-    probe->ask.body_max = probe->rule->max_response_body;
-    probe->ask.keep_cookies = probe->rule->replay_cookies;
+    probe->end = EXCHANGE_NOT_SENT;
+    probe->fields = buf_make(FIELDS_MAX);
+    probe->body = buf_make(SIZE_MAX);
     if (write_head(probe, &head)) {
-        probe->ask.head = buf_slice(&head);
-        ask_run(&probe->ask);
-    } else {
-        probe->ask.end = EXCHANGE_NOT_SENT;
+        probe->head = buf_slice(&head);
+        ask(probe);
     }
-    int code = settle(probe);
-    buf_fini(&probe->ask.fields);
-    buf_fini(&probe->ask.body);
+    int code = settle_by_answer(probe);
+    buf_fini(&probe->fields);
+    buf_fini(&probe->body);
     return code;
 }
 
@@ -386,7 +449,7 @@ static int run(struct probe *probe)
     code = judge_rule(probe);
     if (code != EXIT_DONE)
         return code;
-    if (!resolve_upstream(&probe->config->upstream, &probe->ask.upstream, &problem))
+    if (!resolve_upstream(&probe->config->upstream, &probe->upstream, &problem))
         return complain(probe, problem ? problem : "out of memory");
     struct engine *engine = engine_new(probe->session->store, 0);
     code = engine ? acquire(probe, engine, &acquired) : complain(probe, "out of memory");

@@ -105,6 +105,13 @@ struct fate fate_of_exchange(enum exchange_end end, int status, bool provider_du
     UNREACHABLE();
 }
 
+bool fate_token_is_stale(int status, const struct headers *headers)
+{
+    const struct header *code = headers_find(headers, SLICE("Error-Code"));
+    return status >= 400 && status < 500 && code &&
+           slice_eq(code->value, SLICE("CONFLICT.idempotency.token_stale"));
+}
+
 struct fate fate_of_probe(enum exchange_end end, int status)
 {
     bool answered = end == EXCHANGE_ANSWERED;

@@ -6,6 +6,7 @@
 #ifndef PAWL_CORE_FATE_H
 #define PAWL_CORE_FATE_H
 
+#include "base/headers.h"
 #include "core/errors.h"
 #include "core/record.h"
 
@@ -77,6 +78,10 @@ struct fate {
  * Error-Code: PROVIDER.duplicate, which makes it final. */
 struct fate fate_of_exchange(enum exchange_end end, int status, bool provider_duplicate,
                              enum record_unknown unknown, const struct fate_policy *policy);
+
+/* Whether an answer says in the one way there is that our token is old (invariant 12): whatever
+ * else it says is about an older state. */
+bool fate_token_is_stale(int status, const struct headers *headers);
 
 /* Of a probe: 2xx completes, 404 releases (if settled), all else leaves it in doubt. */
 struct fate fate_of_probe(enum exchange_end end, int status);

@@ -299,7 +299,7 @@ static void loop_poll(struct loop *loop)
 void loop_run(struct loop *loop)
 {
     CHECK(loop_of_thread == NULL && !loop->entered);
-    thread_mark_loop();
+    thread_mark_loop(true);
     loop_of_thread = loop;
     loop->entered = true;
     guard_stack_use(loop->signal_stack);
@@ -315,4 +315,5 @@ void loop_run(struct loop *loop)
     guard_stack_leave();
     loop->entered = false;
     loop_of_thread = NULL;
+    thread_mark_loop(false);
 }

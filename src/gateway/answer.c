@@ -114,16 +114,16 @@ static void answer_ack(struct exchange *x)
 static void write_live(struct exchange *x, const struct answer *answer, struct buf *head)
 {
     struct stream stream = {
-        .from = x->upstream,
+        .from = x->call.conn,
         .to = &x->client->session.conn,
         .stall_us = x->plan->settings.read_timeout_us,
         .write_timeout_us = x->plan->settings.write_timeout_us,
         .begun = buf_slice(&answer->body),
     };
-    bool sized = x->response.framing == HTTP_FRAMING_LENGTH;
+    bool sized = x->call.response.framing == HTTP_FRAMING_LENGTH;
     stream.chunked = !sized && x->request->minor_version == 1;
     if (sized)
-        head_write_number(head, "Content-Length", x->response.content_length);
+        head_write_number(head, "Content-Length", x->call.response.content_length);
     else if (stream.chunked)
         head_write_field(head, "Transfer-Encoding", SLICE("chunked"));
     else

@@ -32,21 +32,6 @@ static enum template_result write_head(struct exchange *x, struct buf *head,
     return buf_ok(head) ? TEMPLATE_OK : TEMPLATE_NO_MEMORY;
 }
 
-/* A kept connection may have died unused: a GET may go out once more, on a new one. */
-static enum exchange_end ask(struct exchange *x, struct slice head, bool fresh)
-{
-    enum exchange_end end = EXCHANGE_NOT_SENT;
-    if (!upstream_take(x, fresh, &end))
-        return end;
-    uint64_t before = x->upstream->received;
-    end = upstream_exchange(x, SLICE("GET"), head, slice_of(NULL));
-    bool unused = before > 0 && x->upstream->received == before;
-    if (fresh || !unused || end == EXCHANGE_ANSWERED || end == EXCHANGE_TIMED_OUT)
-        return end;
-    upstream_give(x);
-    return ask(x, head, true);
-}
-
 static bool refuse(struct exchange *x, enum error error, const char *detail)
 {
     answer_error(x, error, slice_of(detail), NULL);
@@ -73,7 +58,7 @@ static bool may_act(struct exchange *x)
     enum template_result result = write_head(x, &head, &missing);
     if (result != TEMPLATE_OK)
         return refuse_question(x, result, missing);
-    enum exchange_end end = ask(x, buf_slice(&head), false);
+    enum exchange_end end = upstream_exchange(x, SLICE("GET"), buf_slice(&head), slice_of(NULL));
     if (clock_boot_us() >= x->deadline)
         return refuse(x, ERROR_UPSTREAM_TIMEOUT, "the service was still asked who may do this");
     if (end != EXCHANGE_ANSWERED || x->answer.status >= 500)
@@ -104,7 +89,7 @@ bool authorize(struct exchange *x)
     x->authorizing = true;
     bool goes_on = may_act(x);
     x->authorizing = false;
-    upstream_give(x);
+    http_call_close(&x->call);
     if (goes_on)
         drop_answer(x);
     x->asked_us += clock_boot_us() - began;

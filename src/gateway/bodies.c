@@ -160,14 +160,14 @@ enum http_read bodies_read_request(struct exchange *x, int64_t deadline_us, bool
     return read;
 }
 
-enum http_read bodies_read_answer(struct exchange *x, int64_t deadline_us)
+enum http_call_result bodies_read_answer(struct exchange *x, int64_t deadline_us)
 {
-    enum http_read read = HTTP_READ_OK;
-    while (read == HTTP_READ_OK && http_conn_body_left(x->upstream)) {
-        uint64_t room = x->rule->max_response_body - x->answer.body.len;
-        read =
-            http_conn_read_body_part(x->upstream, room, PART_LEAST, deadline_us, &x->answer.body);
+    enum http_call_result result = HTTP_CALL_DONE;
+    struct buf *body = &x->answer.body;
+    while (result == HTTP_CALL_DONE && http_conn_body_left(x->call.conn)) {
+        uint64_t room = x->rule->max_response_body - body->len;
+        result = http_call_read_body(&x->call, room, PART_LEAST, deadline_us, body);
         bodies_count(x, 0);
     }
-    return read;
+    return result;
 }

@@ -92,9 +92,9 @@ void exchange_count(const struct exchange *x)
     metrics_request_took(rule, clock_boot_us() - x->started);
 }
 
-void upstream_count(const struct server *server, struct slice rule, int64_t began_us)
+void upstream_took(const struct server *server, struct slice rule, const struct http_call *call)
 {
-    metrics_upstream_took(counters(server, rule), clock_boot_us() - began_us);
+    metrics_upstream_took(counters(server, rule), clock_boot_us() - call->connected_us);
 }
 
 void limit_count(const struct server *server, enum metrics_limit limit)
@@ -102,26 +102,22 @@ void limit_count(const struct server *server, enum metrics_limit limit)
     metrics_limited(server->config->metrics, limit);
 }
 
-void upstream_responded(const struct server *server, int status)
+void upstream_ended(const struct server *server, const struct http_call *call,
+                    enum http_call_result result)
 {
-    metrics_upstream_responded(server->config->metrics, status);
-}
-
-void upstream_unreached(const struct server *server, int error)
-{
-    enum metrics_failure failure = error == ECONNREFUSED ? METRICS_FAILURE_REFUSED
-                                   : error == ECONNRESET ? METRICS_FAILURE_RESET
-                                   : error == ETIMEDOUT  ? METRICS_FAILURE_TIMEOUT
-                                                         : METRICS_FAILURE_UNREACHABLE;
-    metrics_upstream_failed(server->config->metrics, failure);
-}
-
-void upstream_broke(const struct server *server, const struct http_conn *conn, bool timed_out)
-{
-    enum metrics_failure failure = timed_out                            ? METRICS_FAILURE_TIMEOUT
-                                   : conn->refusal != HTTP_REFUSAL_NONE ? METRICS_FAILURE_MALFORMED
-                                                                        : METRICS_FAILURE_RESET;
-    metrics_upstream_failed(server->config->metrics, failure);
+    static const enum metrics_failure failures[HTTP_CALL_RESULT_COUNT] = {
+        [HTTP_CALL_TIMEOUT] = METRICS_FAILURE_TIMEOUT,
+        [HTTP_CALL_LATE] = METRICS_FAILURE_RESET,
+        [HTTP_CALL_REFUSED] = METRICS_FAILURE_REFUSED,
+        [HTTP_CALL_UNREACHABLE] = METRICS_FAILURE_UNREACHABLE,
+        [HTTP_CALL_BROKEN] = METRICS_FAILURE_RESET,
+        [HTTP_CALL_MALFORMED] = METRICS_FAILURE_MALFORMED,
+        [HTTP_CALL_NO_MEMORY] = METRICS_FAILURE_RESET,
+    };
+    if (result == HTTP_CALL_DONE || result == HTTP_CALL_TOO_LARGE)
+        metrics_upstream_responded(server->config->metrics, call->response.status);
+    else
+        metrics_upstream_failed(server->config->metrics, failures[result]);
 }
 
 static void count_unruled(const struct client *client, enum metrics_outcome outcome)
@@ -424,7 +420,7 @@ void exchange_log(const struct exchange *x)
     add_record(&line, x);
     if (x->error != ERROR_NONE)
         log_line_str(&line, "error_code", slice_of(error_row(x->error)->code));
-    add_unreached(&line, x->unreached);
+    add_unreached(&line, x->call.unreached);
     add_ids(&line, x->client, &x->request->headers, x);
     log_line_i64(&line, "duration_us", clock_boot_us() - x->started);
     log_line_end(log, &line);

@@ -27,14 +27,12 @@ void limit_count(const struct server *server, enum metrics_limit limit);
 
 /* ---- the upstream ---- */
 
-/* Counts an exchange with the upstream, for the rule of that name ("": none). */
-void upstream_count(const struct server *server, struct slice rule, int64_t began_us);
+/* Counts how long an exchange took, for the rule of that name ("": none). */
+void upstream_took(const struct server *server, struct slice rule, const struct http_call *call);
 
-/* Counts what it came to: a response, a connection that could not be had (an errno), or one that
- * gave no complete response. */
-void upstream_responded(const struct server *server, int status);
-void upstream_unreached(const struct server *server, int error);
-void upstream_broke(const struct server *server, const struct http_conn *conn, bool timed_out);
+/* Counts what it came to: a response, or why there was none. */
+void upstream_ended(const struct server *server, const struct http_call *call,
+                    enum http_call_result result);
 
 /* ---- requests without one ---- */
 

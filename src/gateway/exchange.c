@@ -218,7 +218,7 @@ static struct exchange *exchange_new(struct client *client, const struct http_re
     struct exchange *x = mem_alloc(sizeof *x);
     if (!x)
         return NULL;
-    memset(x, 0, offsetof(struct exchange, response.headers.hops));
+    memset(x, 0, offsetof(struct exchange, call) + HTTP_CALL_ZEROED);
     x->server = client->server;
     x->client = client;
     x->request = request;
@@ -241,7 +241,7 @@ static struct exchange *exchange_new(struct client *client, const struct http_re
 
 static void exchange_free(struct exchange *x)
 {
-    CHECK(!x->upstream);
+    CHECK(x->call.state == HTTP_CALL_CLOSED);
     flight_give_back(x);
     bodies_release(x);
     answer_fini(&x->failed);

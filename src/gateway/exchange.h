@@ -21,6 +21,7 @@
 #include "core/fingerprint.h"
 #include "core/problem.h"
 #include "gateway/server.h"
+#include "http/call.h"
 
 #define EXCHANGE_TURNS 32                            /* decisions for one request */
 #define EXCHANGE_ARENA_MAX ((size_t)8 * 1024 * 1024) /* values of key sources, paths */
@@ -52,6 +53,7 @@ struct answer {
     struct buf kept;   /* for the record: outcome_keep_fields */
     struct buf body;
     bool whole; /* false: too large or a stream; the rest is still to be read */
+    bool stale; /* it refuses the token: no more of it was read */
 };
 
 /* What comes next. */
@@ -93,15 +95,12 @@ struct exchange {
     int64_t patience; /* boot time: until then the client waits; CLOCK_NEVER: its own affair */
     int64_t deadline; /* boot time: the exchange with the upstream ends */
     int64_t asked_us; /* what `authorize` took of the rule's timeout */
-    struct http_conn *upstream; /* lent by the pool; NULL: none */
     struct answer answer;
     bool has_body;    /* it was read whole */
     bool owned;       /* a request or a probe went upstream, or was about to */
     bool rehashed;    /* by the recipe of a record that was found */
     bool unprotected; /* the store cannot decide, and the rule says pass */
     bool kept;        /* the outcome that was stored holds the answer */
-    bool unsent;      /* the upstream may lack part of the request: its connection is used up */
-    bool ignorable;   /* its body may be taken for a request: likewise */
     bool authorizing; /* it is asked whether the caller may act as this tenant */
     bool probing;     /* what is under way upstream is a probe */
     bool has_failure; /* a probe follows a failure: what to answer if it settles nothing */
@@ -115,11 +114,10 @@ struct exchange {
     int status;             /* what was answered; for the log */
     enum error error;       /* with it */
     int cause;              /* of the last try: record_note_cause */
-    int unreached;          /* why there was no connection to the upstream: an errno, or 0 */
     const char *outcome;    /* Idempotency-Status of the answer; NULL: none */
     bool acked;             /* it said no more than that it was done */
     const char *from_state; /* of the record when it was found; NULL: not looked at */
-    struct http_response response; /* last: the slots of its headers are not zeroed */
+    struct http_call call;  /* to the upstream; last: not all of it is zeroed */
 };
 
 /* Runs a request that `found` says a rule covers. True: the connection may be used again. */
@@ -184,15 +182,14 @@ struct slice holder_key(struct exchange *x);
  * method: the head of a GET of pawl's own. In x->arena; NULL: no memory. */
 const struct http_request *upstream_get_request(struct exchange *x);
 
-/* Lends a connection to the upstream, with `fresh` a new one; false with *ret_end: it could not be
- * had. */
-bool upstream_take(struct exchange *x, bool fresh, enum exchange_end *ret_end);
-/* Gives it back, and the head of what it answered with it: x->answer alone outlives this. */
-void upstream_give(struct exchange *x);
-/* Sends a head and a body (may be empty), and reads the answer to `method`: its head and, unless it
- * is too large or a stream, its body into x->answer. */
+/* Sends a head and a body (may be empty) upstream, and reads the answer to `method`: its head and,
+ * unless it is too large or a stream, its body into x->answer. x->call holds the connection, and
+ * the head of what it answered with it, until it is closed. */
 enum exchange_end upstream_exchange(struct exchange *x, struct slice method, struct slice head,
                                     struct slice body);
+/* What a call's last result means for the operation. `stale`: the answer refuses the token. */
+enum exchange_end upstream_end_of(const struct http_call *call, enum http_call_result result,
+                                  bool stale);
 
 /* ---- memory of bodies ---- */
 
@@ -226,12 +223,12 @@ enum http_read bodies_read_request(struct exchange *x, int64_t deadline_us, bool
 
 /* Reads the upstream's body into x->answer. Counted too, but never refused: the effect has
  * happened, and its answer is not to be lost. New requests are, meanwhile. */
-enum http_read bodies_read_answer(struct exchange *x, int64_t deadline_us);
+enum http_call_result bodies_read_answer(struct exchange *x, int64_t deadline_us);
 
 /* ---- answers ---- */
 
 /* Writes an upstream's answer as the first one. `mark`: Idempotency-Status. One that is not whole
- * is read on from x->upstream and passed live. */
+ * is read on from x->call and passed live. */
 void answer_first(struct exchange *x, const struct answer *answer, const char *mark);
 
 /* Writes a kept outcome; `replayed`: not for the first time. */

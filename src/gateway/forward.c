@@ -19,7 +19,7 @@ static void write_head(struct exchange *x, struct buf *head)
 
 static bool says_duplicate(const struct exchange *x)
 {
-    const struct header *code = headers_find(&x->response.headers, SLICE("Error-Code"));
+    const struct header *code = headers_find(&x->call.response.headers, SLICE("Error-Code"));
     return code && slice_eq(code->value, SLICE("PROVIDER.duplicate"));
 }
 
@@ -32,7 +32,7 @@ static struct fate fate_of(const struct exchange *x, enum exchange_end end)
 /* Nothing was sent under this token: the next begin is a new attempt (invariant 13). */
 enum step forward_give_back(struct exchange *x)
 {
-    upstream_give(x);
+    http_call_close(&x->call);
     return settle(x, (struct fate){.write = FATE_RELEASE, .tell = FATE_DECIDE});
 }
 
@@ -43,10 +43,10 @@ enum step forward_run(struct exchange *x)
     x->probing = false;
     x->deadline = clock_after(clock_boot_us(), x->rule->timeout_us - x->asked_us);
     write_head(x, &head);
-    if (!buf_ok(&head) || x->holder_lost || !upstream_take(x, false, &end))
+    if (buf_ok(&head) && !x->holder_lost)
+        end = upstream_exchange(x, x->request->method, buf_slice(&head), buf_slice(&x->body));
+    if (x->call.state == HTTP_CALL_CLOSED)
         return settle(x, fate_of(x, EXCHANGE_NOT_SENT));
-
-    end = upstream_exchange(x, x->request->method, buf_slice(&head), buf_slice(&x->body));
     if (end == EXCHANGE_NOT_SENT && !engine_may_send(&x->attempt))
         return forward_give_back(x);
     bool live = end == EXCHANGE_ANSWERED && !x->answer.whole;
@@ -54,7 +54,7 @@ enum step forward_run(struct exchange *x)
     bool not_done = fate.write == FATE_RELEASE || fate.write == FATE_DROP;
     x->attempt.begin.spent = !not_done && end != EXCHANGE_TOKEN_STALE;
     if (!live)
-        upstream_give(x);
+        http_call_close(&x->call);
     return settle(x, fate);
 }
 
@@ -81,9 +81,9 @@ enum step forward_unprotected(struct exchange *x)
     if (x->attempt.begin.window)
         x->attempt.result.record.created_at = clock_wall_us(); /* its window is not known */
     write_head(x, &head);
-    if (buf_ok(&head) && upstream_take(x, false, &end))
+    if (buf_ok(&head))
         end = upstream_exchange(x, x->request->method, buf_slice(&head), buf_slice(&x->body));
     tell_unprotected(x, end);
-    upstream_give(x);
+    http_call_close(&x->call);
     return STEP_DONE;
 }

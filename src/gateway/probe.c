@@ -38,13 +38,12 @@ enum step probe_run(struct exchange *x)
     x->probing = true;
     x->deadline = clock_after(clock_boot_us(), x->rule->timeout_us);
     CRASH_POINT(before_probe);
-    if (!write_head(x, &head) || !upstream_take(x, false, &end))
-        return settle(x, fate_of_probe(EXCHANGE_NOT_SENT, 0));
-    end = upstream_exchange(x, method_get, buf_slice(&head), slice_of(NULL));
+    if (write_head(x, &head))
+        end = upstream_exchange(x, method_get, buf_slice(&head), slice_of(NULL));
     CRASH_POINT(after_probe_answer);
     bool live = end == EXCHANGE_ANSWERED && !x->answer.whole;
     if (!live)
-        upstream_give(x);
+        http_call_close(&x->call);
     if (end == EXCHANGE_ANSWERED && x->rule->probe_status != 0 && x->answer.status / 100 == 2)
         x->answer.status = x->rule->probe_status;
     return settle(x, fate_of_probe(end, x->answer.status));

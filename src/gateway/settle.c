@@ -142,7 +142,7 @@ static enum step ask_next(struct exchange *x, struct fate fate)
         swap_answer(&x->answer, &x->failed);
     else if (fate.error == ERROR_NONE)
         x->failure.error = ERROR_UPSTREAM_BROKE; /* too large an answer to be held meanwhile */
-    upstream_give(x);
+    http_call_close(&x->call);
     return STEP_PROBE;
 }
 
@@ -224,7 +224,7 @@ static struct fate contradicted(void)
 enum step settle(struct exchange *x, struct fate fate)
 {
     enum step step = settle_once(x, fate.write == FATE_NOTHING ? contradicted() : fate);
-    upstream_give(x);
+    http_call_close(&x->call);
     /* Nobody is left to answer: whoever comes next decides. What was acquired is used. */
     return x->answered && step != STEP_PROBE ? STEP_DONE : step;
 }

@@ -51,7 +51,7 @@ static enum moved read_some(struct direction *d)
     char *at = buf_room(&d->bytes, READ_MOST);
     if (!at)
         return MOVED_BROKE;
-    ptrdiff_t got = fiber_read(&d->from->io, at, READ_MOST, 0);
+    ptrdiff_t got = http_conn_receive(d->from, at, READ_MOST, 0);
     if (got == -ETIMEDOUT)
         return MOVED_NOTHING;
     if (got < 0)

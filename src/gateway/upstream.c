@@ -4,16 +4,6 @@
 #include "base/crash.h"
 #include "gateway/events.h"
 #include "gateway/head.h"
-#include <errno.h>
-#include <sys/uio.h>
-
-#define INTERIM_MAX 16                      /* 1xx answers before the final one */
-#define WRITE_FIRST_MAX ((size_t)64 * 1024) /* of a body, in the first write with the head */
-
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
 
 static struct slice with_window(struct exchange *x, struct slice key)
 {
@@ -111,123 +101,42 @@ static bool out_of_time(struct exchange *x)
 
 static int64_t next_deadline(const struct exchange *x)
 {
-    return x->answered ? x->deadline : least(x->patience, x->deadline);
+    return x->answered ? x->deadline : clock_first(x->patience, x->deadline);
 }
 
-bool upstream_take(struct exchange *x, bool fresh, enum exchange_end *ret_end)
+/* Whether to take the same step again. */
+static bool again(struct exchange *x, enum http_call_result result)
 {
-    CHECK(!x->upstream);
-    int64_t deadline = clock_after(clock_boot_us(), x->plan->settings.connect_timeout_us);
-    deadline = least(deadline, x->deadline);
-    if (x->attempt.token > 0)
-        deadline = least(deadline, x->attempt.send_by);
+    return result == HTTP_CALL_TIMEOUT && !out_of_time(x);
+}
+
+static enum http_call_result take_step(struct exchange *x,
+                                       enum http_call_result (*step)(struct http_call *, int64_t))
+{
+    enum http_call_result result;
+    do
+        result = step(&x->call, next_deadline(x));
+    while (again(x, result));
+    return result;
+}
+
+static enum http_call_result reach(struct exchange *x)
+{
+    enum http_call_result result;
+    int64_t by = clock_after(clock_boot_us(), x->plan->settings.connect_timeout_us);
+    by = clock_first(by, x->deadline);
+    if (x->call.first_by > 0)
+        by = clock_first(by, x->call.first_by);
     CRASH_POINT(before_connect);
     do
-        x->unreached = -http_pool_take(x->plan->ruled_pool, fresh,
-                                       least(deadline, next_deadline(x)), &x->upstream);
-    while (x->unreached == ETIMEDOUT && !out_of_time(x) && clock_boot_us() < deadline);
-    if (x->unreached == 0)
-        return true;
-    upstream_unreached(x->server, x->unreached);
-    x->upstream = NULL;
-    *ret_end = EXCHANGE_NOT_SENT;
-    return false;
-}
-
-void upstream_give(struct exchange *x)
-{
-    if (!x->upstream)
-        return;
-    bool reusable = x->response.keep_alive && x->upstream->head_len > 0 && !x->unsent &&
-                    !x->ignorable && !http_conn_body_left(x->upstream);
-    http_pool_give(x->plan->ruled_pool, x->upstream, reusable);
-    x->upstream = NULL;
-    headers_clear(&x->response.headers); /* they lay in the connection's buffer */
-}
-
-static enum exchange_end end_of(enum http_read read)
-{
-    return read == HTTP_READ_TIMEOUT ? EXCHANGE_TIMED_OUT : EXCHANGE_BROKE;
-}
-
-/* ---- sending ---- */
-
-/* Of a try under a token, until its first byte has left: while its own clock says that the lease
- * runs (invariant 13). `authorize` asks under no token. */
-static int64_t first_byte_by(const struct exchange *x)
-{
-    bool owned = x->attempt.token > 0 && !x->authorizing;
-    return owned ? x->attempt.send_by : CLOCK_NEVER;
-}
-
-/* The send check is the last act before the write. */
-static enum exchange_end write_parts(struct exchange *x, struct iovec *parts, size_t n,
-                                     int64_t first_by)
-{
-    for (;;) {
-        x->unsent = true;
-        if (clock_boot_us() >= first_by)
-            return EXCHANGE_NOT_SENT;
-        uint64_t before = x->upstream->sent;
-        int failed = http_conn_send(x->upstream, parts, n, least(first_by, next_deadline(x)));
-        first_by = x->upstream->sent > before ? CLOCK_NEVER : first_by;
-        x->unsent = failed != 0;
-        if (failed == 0 || failed == -EALREADY)
-            return EXCHANGE_ANSWERED;
-        if (failed != -ETIMEDOUT)
-            return x->upstream->sent > 0 ? EXCHANGE_BROKE : EXCHANGE_NOT_SENT;
-        if (out_of_time(x))
-            return EXCHANGE_TIMED_OUT;
-    }
-}
-
-/* A write that failed may have left an answer behind: an upstream that refuses a body early. */
-static enum exchange_end send_request(struct exchange *x, struct slice head, struct slice body)
-{
-    size_t first = body.len < WRITE_FIRST_MAX ? body.len : WRITE_FIRST_MAX;
-    struct slice rest = slice_skip(body, first);
-    struct iovec parts[2] = {{(void *)(uintptr_t)head.at, head.len},
-                             {(void *)(uintptr_t)body.at, first}};
-    uint64_t before = x->upstream->sent;
-    CRASH_POINT(before_request_write);
-    enum exchange_end end = write_parts(x, parts, first > 0 ? 2 : 1, first_byte_by(x));
-    if (!x->unsent && rest.len > 0) {
-        CRASH_POINT(between_request_writes);
-        struct iovec more = {(void *)(uintptr_t)rest.at, rest.len};
-        end = write_parts(x, &more, 1, CLOCK_NEVER);
-    }
-    CRASH_POINT(after_request_write);
-    if (x->upstream->sent == before)
-        return EXCHANGE_NOT_SENT;
-    return end == EXCHANGE_TIMED_OUT ? end : EXCHANGE_ANSWERED;
-}
-
-/* ---- reading ---- */
-
-static enum exchange_end read_head(struct exchange *x, struct slice method)
-{
-    for (int interim = 0; interim < INTERIM_MAX;) {
-        enum http_read read =
-            http_conn_read_response(x->upstream, method, next_deadline(x), &x->response);
-        if (read == HTTP_READ_TIMEOUT && !out_of_time(x))
-            continue;
-        if (read != HTTP_READ_OK)
-            return end_of(read);
-        if (x->response.status >= 200)
-            return EXCHANGE_ANSWERED;
-        if (x->response.status == 101) {
-            x->response.keep_alive = false; /* it speaks another protocol now */
-            return EXCHANGE_BROKE;
-        }
-        http_conn_next(x->upstream);
-        interim++;
-    }
-    return EXCHANGE_BROKE;
+        result = http_call_connect(&x->call, clock_first(by, next_deadline(x)));
+    while (again(x, result) && clock_boot_us() < by);
+    return result;
 }
 
 static bool is_stream(const struct exchange *x)
 {
-    const struct header *type = headers_find(&x->response.headers, SLICE("Content-Type"));
+    const struct header *type = headers_find(&x->call.response.headers, SLICE("Content-Type"));
     struct slice media = {0};
     if (x->rule->stream && !x->authorizing)
         return true;
@@ -237,91 +146,114 @@ static bool is_stream(const struct exchange *x)
     return slice_eq_nocase(slice_trim(media), SLICE("text/event-stream"));
 }
 
-static enum exchange_end read_body(struct exchange *x)
+static enum http_call_result read_body(struct exchange *x)
 {
+    enum http_call_result result = HTTP_CALL_DONE;
     /* An answer that cannot have a body is whole, whatever its type says. */
-    while (!http_conn_body_left(x->upstream) || !is_stream(x)) {
-        enum http_read read = bodies_read_answer(x, next_deadline(x));
-        if (read == HTTP_READ_TIMEOUT && !out_of_time(x))
-            continue;
-        x->answer.whole = read == HTTP_READ_OK;
-        if (read == HTTP_READ_OK || read == HTTP_READ_TOO_LARGE)
-            return EXCHANGE_ANSWERED;
-        return end_of(read);
-    }
-    return EXCHANGE_ANSWERED;
+    bool live = http_conn_body_left(x->call.conn) && is_stream(x);
+    do
+        result = live ? HTTP_CALL_DONE : bodies_read_answer(x, next_deadline(x));
+    while (again(x, result));
+    x->answer.whole = !live && result == HTTP_CALL_DONE;
+    CRASH_POINT(after_answer_body);
+    return result;
 }
 
 static void read_fields(struct exchange *x)
 {
     struct answer *answer = &x->answer;
-    answer->status = x->response.status;
+    answer->status = x->call.response.status;
     bool cors = cors_is_on(&x->plan->settings.cors);
-    head_copy_answer_fields(&answer->fields, &x->response.headers,
+    head_copy_answer_fields(&answer->fields, &x->call.response.headers,
                             HEAD_DROPS_OWN | (cors ? HEAD_DROPS_CORS : 0));
-    outcome_keep_fields(&x->response.headers, x->rule->replay_cookies, &answer->kept);
+    outcome_keep_fields(&x->call.response.headers, x->rule->replay_cookies, &answer->kept);
 }
 
-/* A participant that refuses our token says so in one way only (invariant 12). */
-static bool token_is_stale(const struct http_response *response)
+static enum http_call_result read_answer(struct exchange *x)
 {
-    const struct header *code = headers_find(&response->headers, SLICE("Error-Code"));
-    return response->status >= 400 && response->status < 500 && code &&
-           slice_eq(code->value, SLICE("CONFLICT.idempotency.token_stale"));
-}
-
-static enum exchange_end send_and_read(struct exchange *x, struct slice method, struct slice head,
-                                       struct slice body)
-{
-    buf_clear(&x->answer.fields);
-    buf_clear(&x->answer.kept);
-    buf_clear(&x->answer.body);
-    x->answer.whole = false;
-    x->ignorable = body.len > 0 && http_body_may_be_ignored(method);
-    enum exchange_end end = send_request(x, head, body);
-    if (end == EXCHANGE_ANSWERED)
-        end = read_head(x, method);
-    if (end != EXCHANGE_ANSWERED)
-        return end;
+    enum http_call_result result = take_step(x, http_call_receive);
+    if (result != HTTP_CALL_DONE)
+        return result;
     CRASH_POINT(after_answer_head);
-    if (token_is_stale(&x->response))
-        return EXCHANGE_TOKEN_STALE;
+    x->answer.stale = fate_token_is_stale(x->call.response.status, &x->call.response.headers);
+    if (x->answer.stale)
+        return result;
     read_fields(x);
-    end = read_body(x);
-    CRASH_POINT(after_answer_body);
+    result = read_body(x);
     bool fits = buf_ok(&x->answer.fields) && buf_ok(&x->answer.kept);
-    return fits ? end : EXCHANGE_BROKE;
+    return fits ? result : HTTP_CALL_NO_MEMORY;
+}
+
+/* ---- all of it ---- */
+
+static void answer_clear(struct answer *answer)
+{
+    buf_clear(&answer->fields);
+    buf_clear(&answer->kept);
+    buf_clear(&answer->body);
+    answer->whole = answer->stale = false;
+}
+
+static enum http_call_result run_call(struct exchange *x)
+{
+    enum http_call_result result = reach(x);
+    if (result != HTTP_CALL_DONE) {
+        upstream_ended(x->server, &x->call, result);
+        return result;
+    }
+    answer_clear(&x->answer);
+    CRASH_POINT(before_request_write);
+    result = take_step(x, http_call_send);
+    CRASH_POINT(after_request_write);
+    if (result == HTTP_CALL_DONE)
+        result = read_answer(x);
+    upstream_took(x->server, x->rule->name, &x->call);
+    upstream_ended(x->server, &x->call, result);
+    return result;
+}
+
+enum exchange_end upstream_end_of(const struct http_call *call, enum http_call_result result,
+                                  bool stale)
+{
+    if (call->sent == 0)
+        return EXCHANGE_NOT_SENT;
+    if (result == HTTP_CALL_TIMEOUT)
+        return EXCHANGE_TIMED_OUT;
+    if (result != HTTP_CALL_DONE && result != HTTP_CALL_TOO_LARGE)
+        return EXCHANGE_BROKE;
+    return stale ? EXCHANGE_TOKEN_STALE : EXCHANGE_ANSWERED;
 }
 
 /* Why the operation is in doubt, if that end leaves it so. */
-static int cause_of(const struct exchange *x, enum exchange_end end)
+static int cause_of(const struct exchange *x, enum exchange_end end, enum http_call_result result)
 {
-    switch (end) {
-    case EXCHANGE_ANSWERED:
-        return x->response.status;
-    case EXCHANGE_BROKE:
-        return x->upstream->refusal != HTTP_REFUSAL_NONE ? RECORD_CAUSE_MALFORMED
-                                                         : RECORD_CAUSE_RESET;
-    case EXCHANGE_TIMED_OUT:
-        return RECORD_CAUSE_TIMEOUT;
-    case EXCHANGE_TOKEN_STALE:
-        return RECORD_CAUSE_REFUSED;
-    case EXCHANGE_NOT_SENT:
-        return RECORD_CAUSE_NONE;
-    }
-    UNREACHABLE();
+    return end == EXCHANGE_ANSWERED        ? x->call.response.status
+           : end == EXCHANGE_NOT_SENT      ? RECORD_CAUSE_NONE
+           : end == EXCHANGE_TIMED_OUT     ? RECORD_CAUSE_TIMEOUT
+           : end == EXCHANGE_TOKEN_STALE   ? RECORD_CAUSE_REFUSED
+           : result == HTTP_CALL_MALFORMED ? RECORD_CAUSE_MALFORMED
+                                           : RECORD_CAUSE_RESET;
 }
 
+/* Under a token, a first byte leaves while its own clock says that the lease runs (invariant 13).
+ * `authorize` asks under none, and may ask twice. */
 enum exchange_end upstream_exchange(struct exchange *x, struct slice method, struct slice head,
                                     struct slice body)
 {
-    int64_t began = clock_boot_us();
-    enum exchange_end end = send_and_read(x, method, head, body);
-    upstream_count(x->server, x->rule->name, began);
-    x->cause = cause_of(x, end);
-    if (end == EXCHANGE_ANSWERED || end == EXCHANGE_TOKEN_STALE)
-        upstream_responded(x->server, x->response.status);
-    else
-        upstream_broke(x->server, x->upstream, end == EXCHANGE_TIMED_OUT);
+    CHECK(x->call.state == HTTP_CALL_CLOSED);
+    bool owned = x->attempt.token > 0 && !x->authorizing;
+    memset(&x->call, 0, HTTP_CALL_ZEROED);
+    x->call.pool = x->plan->ruled_pool;
+    x->call.method = method;
+    x->call.head = head;
+    x->call.body = body;
+    x->call.first_by = owned ? x->attempt.send_by : 0;
+    enum http_call_result result = run_call(x);
+    if (x->authorizing && http_call_died_unused(&x->call, result)) {
+        http_call_again(&x->call);
+        result = run_call(x);
+    }
+    enum exchange_end end = upstream_end_of(&x->call, result, x->answer.stale);
+    x->cause = cause_of(x, end, result);
     return end;
 }

@@ -10,7 +10,7 @@
  * Slices of the head point into the buffer, so from the moment a head was read until http_conn_next
  * the buffer neither moves nor grows: there is room for WINDOW_MIN bytes behind the head by then.
  */
-#include "http/conn_priv.h"
+#include "http/conn.h"
 
 #include "base/check.h"
 #include "base/clock.h"
@@ -87,6 +87,15 @@ void http_conn_linger(struct http_conn *conn, int64_t idle_us, int64_t deadline_
                                 idle_until < deadline_us ? idle_until : deadline_us);
     }
     http_conn_close(conn);
+}
+
+bool http_conn_is_silent(const struct http_conn *conn)
+{
+    char byte;
+    if (conn->io.hung_up)
+        return false;
+    ssize_t got = recv(conn->io.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    return got < 0 && errno == EAGAIN;
 }
 
 /* ---- reading heads ---- */
@@ -310,9 +319,7 @@ static bool peer_spoke(struct http_conn *conn)
 int http_conn_send(struct http_conn *conn, struct iovec *parts, size_t n_parts, int64_t deadline_us)
 {
     for (;;) {
-        size_t sent = 0;
-        int failed = fiber_write(&conn->io, parts, n_parts, 0, &sent);
-        conn->sent += sent;
+        int failed = http_conn_write(conn, parts, n_parts, 0);
         if (failed != -ETIMEDOUT)
             return failed;
         struct fiber_source source = {&conn->io, FIBER_READ | FIBER_WRITE};

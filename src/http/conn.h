@@ -98,6 +98,16 @@ struct slice http_conn_take_rest(struct http_conn *conn);
  * must have been read to its end. */
 void http_conn_next(struct http_conn *conn);
 
+/* ---- bytes: what a connection reads and writes goes through these, and open and close ---- */
+
+/* Whether the peer neither closed nor sent what nobody asked for (it would be taken for the next
+ * answer). The kernel is asked too, as the loop may not have seen the latest events yet. */
+bool http_conn_is_silent(const struct http_conn *conn);
+
+/* Reads at most `n` bytes to `at` and counts them. As fiber_read: > 0 bytes, 0 end of stream,
+ * -ETIMEDOUT, -errno. For who speaks another protocol, and http itself. */
+ptrdiff_t http_conn_receive(struct http_conn *conn, char *at, size_t n, int64_t deadline_us);
+
 /* Writes all parts. 0 done, -ETIMEDOUT, -errno. conn->sent tells how many bytes may have left. */
 int http_conn_write(struct http_conn *conn, struct iovec *parts, size_t n_parts,
                     int64_t deadline_us);

@@ -5,7 +5,7 @@
  * the peer ends by closing, are received straight into the caller's buffer. A body of a known
  * length is never read past its end, so what follows it stays in the kernel.
  */
-#include "http/conn_priv.h"
+#include "http/conn.h"
 
 #include "base/check.h"
 #include "base/crash.h"

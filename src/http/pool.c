@@ -104,31 +104,20 @@ void http_pool_unref(struct http_pool *pool)
 
 /* ---- take and give ---- */
 
-/* Whether the upstream neither closed nor sent what nobody asked for (it would be taken for the
- * next answer). The kernel is asked too, as the loop may not have seen the latest events yet. */
-static bool is_silent(const struct http_conn *conn)
-{
-    char byte;
-    if (conn->io.hung_up)
-        return false;
-    ssize_t got = recv(conn->io.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-    return got < 0 && errno == EAGAIN;
-}
-
 static struct member *take_kept(struct http_pool *pool)
 {
     close_expired(pool);
     while (pool->newest != NULL) {
         struct member *member = unlink_member(pool, pool->newest);
-        if (is_silent(&member->conn))
+        if (http_conn_is_silent(&member->conn))
             return member;
         member_close(member);
     }
     return NULL;
 }
 
-int http_upstream_connect(const struct http_upstream *upstream, struct http_conn *conn,
-                          int64_t deadline_us)
+static int connect_upstream(const struct http_upstream *upstream, struct http_conn *conn,
+                            int64_t deadline_us)
 {
     int failed = http_conn_connect(conn, (const struct sockaddr *)&upstream->address,
                                    upstream->address_len, deadline_us);
@@ -145,7 +134,7 @@ static int connect_new(struct http_pool *pool, int64_t deadline_us, struct membe
     struct member *member = mem_zalloc(1, sizeof *member);
     if (member == NULL)
         return -ENOMEM;
-    int failed = http_upstream_connect(&pool->upstream, &member->conn, deadline_us);
+    int failed = connect_upstream(&pool->upstream, &member->conn, deadline_us);
     if (failed != 0) {
         mem_free(member);
         return failed;

@@ -24,11 +24,6 @@ struct http_upstream {
     unsigned other_len;            /* 0: there is none */
 };
 
-/* Connects to the first address that takes it: 0, -ETIMEDOUT, -errno of the first (conn is closed).
- * Both share the deadline. */
-int http_upstream_connect(const struct http_upstream *upstream, struct http_conn *conn,
-                          int64_t deadline_us);
-
 /* At most `max_idle` kept connections: the one idle longest makes way. None is lent after
  * `idle_us`; such are closed at the next take or give. NULL: no memory. */
 struct http_pool *http_pool_new(const struct http_upstream *upstream, size_t max_idle,

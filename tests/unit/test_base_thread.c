@@ -20,6 +20,7 @@
 struct seen {
     char name[16];
     bool loop_before;
+    bool loop_within;
     bool loop_after;
 };
 
@@ -28,7 +29,9 @@ static void look(void *argument)
     struct seen *seen = argument;
     pthread_getname_np(pthread_self(), seen->name, sizeof(seen->name));
     seen->loop_before = thread_is_loop();
-    thread_mark_loop();
+    thread_mark_loop(true);
+    seen->loop_within = thread_is_loop();
+    thread_mark_loop(false);
     seen->loop_after = thread_is_loop();
 }
 
@@ -41,7 +44,8 @@ static void a_thread_has_its_name_and_its_own_loop_mark(void **state)
     thread_join(&thread);
     assert_string_equal(seen.name, "fifteen-letters");
     assert_false(seen.loop_before);
-    assert_true(seen.loop_after);
+    assert_true(seen.loop_within);
+    assert_false(seen.loop_after);
     assert_false(thread_is_loop());
 }
 

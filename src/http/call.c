@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "http/call.h"
+
+#include "base/check.h"
+#include "base/crash.h"
+#include <errno.h>
+#include <sys/uio.h>
+
+#define INTERIM_MAX 16                      /* 1xx responses before the final one */
+#define WRITE_FIRST_MAX ((size_t)64 * 1024) /* of a body, in the first write with the head */
+
+const char *http_call_result_name(enum http_call_result result)
+{
+    static const char *const names[] = {
+#define X(name, text) [HTTP_CALL_##name] = (text),
+        HTTP_CALL_RESULTS(X)
+#undef X
+    };
+    CHECK(result < HTTP_CALL_RESULT_COUNT);
+    return names[result];
+}
+
+/* ---- connecting ---- */
+
+static enum http_call_result result_of_connect(int error)
+{
+    return error == 0              ? HTTP_CALL_DONE
+           : error == ETIMEDOUT    ? HTTP_CALL_TIMEOUT
+           : error == ECONNREFUSED ? HTTP_CALL_REFUSED
+           : error == ECONNRESET   ? HTTP_CALL_BROKEN
+                                   : HTTP_CALL_UNREACHABLE;
+}
+
+enum http_call_result http_call_connect(struct http_call *call, int64_t until_us)
+{
+    CHECK(call->state == HTTP_CALL_CLOSED && call->sent == 0);
+    struct http_conn *conn = NULL;
+    call->unreached = -http_pool_take(call->pool, call->fresh, until_us, &conn);
+    if (call->unreached == 0) {
+        call->state = HTTP_CALL_OPEN;
+        call->conn = conn;
+        call->received = conn->received;
+        call->connected_us = clock_boot_us();
+        call->unsent = true;
+    }
+    return result_of_connect(call->unreached);
+}
+
+/* ---- sending ---- */
+
+static struct iovec part_of(struct slice bytes)
+{
+    return (struct iovec){(void *)(uintptr_t)bytes.at, bytes.len};
+}
+
+/* Writes on behind what has left, in the first write no more than a part of a large body. */
+static int write_on(struct http_call *call, int64_t until_us)
+{
+    size_t of_head = call->sent < call->head.len ? call->sent : call->head.len;
+    struct slice body = slice_skip(call->body, call->sent - of_head);
+    if (call->sent == 0 && body.len > WRITE_FIRST_MAX)
+        body.len = WRITE_FIRST_MAX;
+    struct iovec parts[2] = {part_of(slice_skip(call->head, of_head)), part_of(body)};
+    uint64_t before = call->conn->sent;
+    int failed = http_conn_send(call->conn, parts, body.len > 0 ? 2 : 1, until_us);
+    call->sent += call->conn->sent - before;
+    return failed;
+}
+
+static int64_t first_by(const struct http_call *call)
+{
+    return call->first_by > 0 && call->sent == 0 ? call->first_by : CLOCK_NEVER;
+}
+
+/* A write that failed may have left an answer behind: a peer that refuses a body early. */
+static enum http_call_result stop_sending(struct http_call *call)
+{
+    if (call->sent == 0)
+        return HTTP_CALL_BROKEN;
+    call->state = HTTP_CALL_SENT;
+    return HTTP_CALL_DONE;
+}
+
+enum http_call_result http_call_send(struct http_call *call, int64_t until_us)
+{
+    CHECK(call->state == HTTP_CALL_OPEN && call->head.len > 0);
+    while (call->sent < call->head.len + call->body.len) {
+        if (clock_boot_us() >= first_by(call)) /* the last act before the write */
+            return HTTP_CALL_LATE;
+        int failed = write_on(call, clock_first(first_by(call), until_us));
+        if (failed == -ETIMEDOUT && clock_boot_us() >= until_us)
+            return HTTP_CALL_TIMEOUT;
+        if (failed != 0 && failed != -ETIMEDOUT)
+            return stop_sending(call);
+        if (call->sent < call->head.len + call->body.len)
+            CRASH_POINT(between_request_writes);
+    }
+    call->unsent = false;
+    return stop_sending(call);
+}
+
+/* ---- receiving ---- */
+
+static enum http_call_result result_of_read(enum http_read read)
+{
+    static const enum http_call_result results[] = {
+        [HTTP_READ_OK] = HTTP_CALL_DONE,
+        [HTTP_READ_CLOSED] = HTTP_CALL_BROKEN,
+        [HTTP_READ_BROKEN] = HTTP_CALL_BROKEN,
+        [HTTP_READ_TIMEOUT] = HTTP_CALL_TIMEOUT,
+        [HTTP_READ_REFUSED] = HTTP_CALL_MALFORMED,
+        [HTTP_READ_TOO_LARGE] = HTTP_CALL_TOO_LARGE,
+        [HTTP_READ_NO_MEMORY] = HTTP_CALL_NO_MEMORY,
+    };
+    return results[read];
+}
+
+enum http_call_result http_call_receive(struct http_call *call, int64_t until_us)
+{
+    CHECK(call->state == HTTP_CALL_SENT);
+    for (; call->interims < INTERIM_MAX; call->interims++) {
+        enum http_read read =
+            http_conn_read_response(call->conn, call->method, until_us, &call->response);
+        if (read != HTTP_READ_OK)
+            return result_of_read(read);
+        bool switched = call->response.status == 101;
+        if (switched && !call->upgrades)
+            return HTTP_CALL_BROKEN;
+        if (switched || call->response.status >= 200) {
+            call->state = HTTP_CALL_ANSWERED;
+            return HTTP_CALL_DONE;
+        }
+        http_conn_next(call->conn);
+    }
+    return HTTP_CALL_BROKEN;
+}
+
+enum http_call_result http_call_read_body(struct http_call *call, uint64_t max, uint64_t part,
+                                          int64_t until_us, struct buf *body)
+{
+    CHECK(call->state == HTTP_CALL_ANSWERED);
+    return result_of_read(http_conn_read_body_part(call->conn, max, part, until_us, body));
+}
+
+/* ---- the end ---- */
+
+bool http_call_died_unused(const struct http_call *call, enum http_call_result result)
+{
+    return result == HTTP_CALL_BROKEN && call->state != HTTP_CALL_CLOSED && call->received > 0 &&
+           call->conn->received == call->received;
+}
+
+/* Whether the next message on the connection can be nothing but the answer to the next request. */
+static bool is_reusable(const struct http_call *call)
+{
+    bool has_body = call->streams || call->body.len > 0;
+    return call->state == HTTP_CALL_ANSWERED && call->response.keep_alive && !call->unsent &&
+           !call->upgrades && !http_conn_body_left(call->conn) &&
+           !(has_body && http_body_may_be_ignored(call->method));
+}
+
+void http_call_close(struct http_call *call)
+{
+    if (call->state == HTTP_CALL_CLOSED)
+        return;
+    http_pool_give(call->pool, call->conn, is_reusable(call));
+    headers_clear(&call->response.headers); /* they lay in the connection's buffer */
+    call->conn = NULL;
+    call->state = HTTP_CALL_CLOSED;
+}
+
+void http_call_again(struct http_call *call)
+{
+    http_call_close(call);
+    call->fresh = true;
+    call->sent = 0;
+    call->interims = 0;
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One outgoing HTTP/1.1 exchange (RFC 9110, 9112), in a fiber: a connection, kept or new, a request
+ * once, its response. Each step reads as a blocking call:
+ *
+ *           http_call_connect         http_call_send          http_call_receive
+ *   CLOSED -----------------> OPEN ------------------> SENT --------------------> ANSWERED
+ *     ^                        |   nothing has left      |   call->sent bytes have   |
+ *     '---- http_call_close ---+-------------------------+---------------------------'
+ *
+ * A body that is not in memory (`streams`) is written to call->conn by http_conn_send while SENT.
+ * The response's body is read by http_call_read_body, or by http_conn_read_some on call->conn; its
+ * head lies in the connection's buffer until the call is closed.
+ *
+ * A step waits until a moment of the boot clock. HTTP_CALL_TIMEOUT loses nothing: the same step may
+ * be taken again, with a later moment, and goes on where it stopped. Any other failure ends the
+ * exchange. Nothing is ever sent twice here: a kept connection that died may have carried the
+ * request to its end. Who may ask twice does so by http_call_died_unused and http_call_again.
+ *
+ * The struct is the caller's memory, zeroed as far as HTTP_CALL_ZEROED, and about 3 KiB large: it
+ * does not belong on a fiber's stack. `method`, `head`, `body` and the pool must outlive the call.
+ */
+#ifndef PAWL_HTTP_CALL_H
+#define PAWL_HTTP_CALL_H
+
+#include "base/clock.h"
+#include "http/pool.h"
+
+/* What came of a step. One table; the names are for people. */
+#define HTTP_CALL_RESULTS(X)                                                                       \
+    X(DONE, "done")                                                                                \
+    X(TIMEOUT, "timeout")         /* the moment passed, or the kernel gave up connecting */        \
+    X(LATE, "late")               /* `first_by` passed: nothing has left, and nothing may */       \
+    X(REFUSED, "refused")         /* nobody listens there */                                       \
+    X(UNREACHABLE, "unreachable") /* no connection for another cause: call->unreached */           \
+    X(BROKEN, "broken")           /* closed or reset, or it speaks another protocol now */         \
+    X(MALFORMED, "malformed")     /* what it sent is not HTTP: call->conn->refusal */              \
+    X(TOO_LARGE, "too large")     /* the body is longer than `max`: the rest may be streamed */    \
+    X(NO_MEMORY, "no memory")
+
+enum http_call_result {
+#define X(name, text) HTTP_CALL_##name,
+    HTTP_CALL_RESULTS(X)
+#undef X
+        HTTP_CALL_RESULT_COUNT
+};
+const char *http_call_result_name(enum http_call_result result);
+
+enum http_call_state {
+    HTTP_CALL_CLOSED,   /* no connection is held */
+    HTTP_CALL_OPEN,     /* one is; of the request call->sent bytes have left */
+    HTTP_CALL_SENT,     /* what is in memory has left, or as much as the peer would take */
+    HTTP_CALL_ANSWERED, /* call->response is the head of the final response */
+};
+
+struct http_call {
+    /* The caller's, set before http_call_connect. */
+    struct http_pool *pool;
+    bool fresh; /* on a new connection */
+    struct slice method;
+    struct slice head; /* of the request, its empty line included */
+    struct slice body; /* behind it; may be empty */
+    bool streams;      /* instead: a body follows, by the caller */
+    bool upgrades;     /* a 101 is a final response; the connection is never kept */
+    int64_t first_by;  /* from this moment on no first byte leaves; 0: it may at any time */
+
+    /* The call's. */
+    enum http_call_state state;
+    struct http_conn *conn; /* lent while not CLOSED */
+    bool unsent;            /* the peer may lack part of the request; also set by who streams it */
+    int unreached;          /* why there is no connection: an errno, or 0 */
+    int interims;           /* 1xx responses that were dropped */
+    uint64_t sent;        /* bytes of head and body that may have left; outlives http_call_close */
+    uint64_t received;    /* by conn, when it was lent */
+    int64_t connected_us; /* boot time: since when it is lent */
+    struct http_response response; /* last: the slots of its headers are not zeroed */
+};
+
+#define HTTP_CALL_ZEROED offsetof(struct http_call, response.headers.hops)
+
+/* CLOSED to OPEN. TIMEOUT, REFUSED, UNREACHABLE, BROKEN: no connection, nothing sent. */
+enum http_call_result http_call_connect(struct http_call *call, int64_t until_us);
+
+/* OPEN to SENT: head and body, as much of them as the peer takes: one that answers or closes early
+ * has its answer read. TIMEOUT, LATE, BROKEN; call->sent says whether a byte may have left, and
+ * with LATE and BROKEN none has. */
+enum http_call_result http_call_send(struct http_call *call, int64_t until_us);
+
+/* SENT to ANSWERED: drops interim responses. TIMEOUT, BROKEN, MALFORMED, NO_MEMORY. */
+enum http_call_result http_call_receive(struct http_call *call, int64_t until_us);
+
+/* ANSWERED: appends the response's body, or at least `part` bytes more of it, to `body`
+ * (http_conn_body_left). TOO_LARGE as soon as it is known to pass `max`, and as in receive. */
+enum http_call_result http_call_read_body(struct http_call *call, uint64_t max, uint64_t part,
+                                          int64_t until_us, struct buf *body);
+
+/* Whether that failure means that a kept connection had died before it was used: no byte of an
+ * answer came. Then a request that may be repeated goes out once more: */
+bool http_call_died_unused(const struct http_call *call, enum http_call_result result);
+
+/* Closes the call and makes it ready to be connected again, to a new connection. */
+void http_call_again(struct http_call *call);
+
+/* Gives the connection back, kept if nothing of this exchange can be left on it. Accepts a CLOSED
+ * one. */
+void http_call_close(struct http_call *call);
+
+#endif
