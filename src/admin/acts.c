@@ -169,7 +169,7 @@ static const char *what_is_missing(const struct act *act)
 
 static bool is_json(const struct session *session)
 {
-    const struct header *type = headers_find(&session->request.headers, SLICE("Content-Type"));
+    const struct header *type = headers_find(&session->request->headers, SLICE("Content-Type"));
     struct slice media = {0};
     if (type)
         slice_cut(type->value, ';', &media);
@@ -303,7 +303,7 @@ static bool tell_one(void *argument, const struct keys_act *act)
     if (many->keys.len > 0)
         buf_add_char(&many->keys, ',');
     keys_add_act_json(&many->keys, act, store_digest_key(many->session->admin->config.store));
-    return many->keys.len < MANY_REPLY_FULL && !many->session->admin->stopping;
+    return many->keys.len < MANY_REPLY_FULL && !http_session_is_draining(&many->session->http);
 }
 
 static void add_number(struct buf *body, const char *name, int64_t number)
@@ -375,7 +375,7 @@ static void run(struct act *act, int64_t id, struct reply *reply)
     BUF_AUTO struct buf actor = buf_make(STORE_ACTOR_MAX);
     BUF_AUTO struct buf problem = buf_make(TEXT_MAX);
     struct outcome *outcome = NULL;
-    buf_printf(&actor, "admin:%s", act->session->peer);
+    buf_printf(&actor, "admin:%s", act->session->http.peer);
     if (act->has_answer && !keys_make_outcome(&act->answer, &problem, &outcome)) {
         reply_problem(reply, 400, "%.*s", SLICE_ARG(buf_slice(&problem)));
         return;
@@ -409,7 +409,7 @@ bool acts_answer(struct session *session, int64_t id, struct slice name, struct 
     act.many.limit = MANY_DEFAULT;
     if (!act.name || (act.is_many && act.kind == KEYS_FORGET))
         return false;
-    if (!slice_eq(session->request.method, SLICE("POST"))) {
+    if (!slice_eq(session->request->method, SLICE("POST"))) {
         buf_add_str(&reply->fields, "Allow: POST\r\n");
         reply_problem(reply, 405, "use POST here");
     } else if (!is_json(session)) {

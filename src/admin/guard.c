@@ -3,58 +3,21 @@
  * or, where its host was made to resolve here (DNS rebinding), by its Host. */
 #include "admin/session.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-
-#define HOST_MAX 64
-
-static bool is_loopback_v4(const struct in_addr *address)
-{
-    return ntohl(address->s_addr) >> 24 == IN_LOOPBACKNET;
-}
-
-static bool is_loopback_v6(const struct in6_addr *address)
-{
-    return IN6_IS_ADDR_LOOPBACK(address) ||
-           (IN6_IS_ADDR_V4MAPPED(address) && address->s6_addr[12] == IN_LOOPBACKNET);
-}
-
-bool guard_is_loopback(const struct sockaddr_storage *address)
-{
-    if (address->ss_family == AF_INET)
-        return is_loopback_v4(&((const struct sockaddr_in *)address)->sin_addr);
-    return address->ss_family == AF_INET6 &&
-           is_loopback_v6(&((const struct sockaddr_in6 *)address)->sin6_addr);
-}
-
 /* HOST or HOST:PORT of the request, as a name that no resolver was asked for. */
 static bool names_loopback(struct slice authority)
 {
-    char text[HOST_MAX];
-    struct in_addr v4;
-    struct in6_addr v6;
-    struct slice host = authority;
-    bool bracketed = authority.len > 0 && authority.at[0] == '[';
-    if (bracketed)
-        slice_cut(slice_skip(authority, 1), ']', &host);
-    else
+    struct sockaddr_storage address = {0};
+    struct slice host = slice_first(authority, (size_t)(slice_find(authority, ']') + 1));
+    if (host.len == 0)
         slice_cut(authority, ':', &host);
-    if (slice_eq_nocase(host, SLICE("localhost")))
-        return true;
-    if (host.len == 0 || host.len >= sizeof text)
-        return false;
-    memcpy(text, host.at, host.len);
-    text[host.len] = '\0';
-    if (bracketed)
-        return inet_pton(AF_INET6, text, &v6) == 1 && is_loopback_v6(&v6);
-    return inet_pton(AF_INET, text, &v4) == 1 && is_loopback_v4(&v4);
+    return address_read_host(host, &address) && address_is_loopback(&address);
 }
 
 /* Compared by their keyed hashes: how long that takes tells nothing of the token. */
 static bool presents_token(const struct session *session)
 {
     const struct admin_config *config = &session->admin->config;
-    const struct headers *headers = &session->request.headers;
+    const struct headers *headers = &session->request->headers;
     const struct header *line = headers_find(headers, SLICE("Authorization"));
     struct slice scheme;
     if (!line || headers_count(headers, SLICE("Authorization")) != 1)
@@ -68,7 +31,7 @@ static bool presents_token(const struct session *session)
 
 bool guard_admits(const struct session *session, struct reply *reply)
 {
-    const struct http_request *request = &session->request;
+    const struct http_request *request = session->request;
     if (headers_find(&request->headers, SLICE("Origin"))) {
         reply_problem(reply, 403, "requests from web pages are refused here");
         return false;

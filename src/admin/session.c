@@ -1,27 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One connection: request after request, each read whole and answered whole. */
+/* Requests, each read whole and answered whole. */
 #include "admin/session.h"
 
 #include "base/json.h"
-#include "base/mem.h"
+#include "http/head.h"
 #include <stdarg.h>
 #include <stdio.h>
-#include <sys/uio.h>
-#include <unistd.h>
 
 #define IDLE_US (30 * CLOCK_US_PER_S) /* two scrapes of a minute open two connections */
 #define HEAD_US (5 * CLOCK_US_PER_S)
 #define BODY_US (30 * CLOCK_US_PER_S)
 #define WRITE_US (30 * CLOCK_US_PER_S)
-#define LINGER_US (1 * CLOCK_US_PER_S)
 #define FIELDS_MAX ((size_t)1024)
 #define HEAD_MAX ((size_t)4 * 1024)
 #define DETAIL_MAX 1024
-
-static int64_t within(int64_t span_us)
-{
-    return clock_after(clock_boot_us(), span_us);
-}
 
 /* ---- replies ---- */
 
@@ -63,116 +55,75 @@ void reply_retry_after(struct reply *reply, int64_t seconds)
     buf_printf(&reply->fields, "Retry-After: %lld\r\n", (long long)(seconds > 0 ? seconds : 1));
 }
 
-static void write_head(struct buf *head, const struct reply *reply, bool keep)
-{
-    char date[30];
-    http_date(clock_wall_us(), date);
-    buf_printf(head, "HTTP/1.1 %d %s\r\nDate: %s\r\n", reply->status, http_reason(reply->status),
-               date);
-    buf_printf(head, "Content-Type: %s\r\nContent-Length: %zu\r\n", reply->type, reply->body.len);
-    buf_add_str(head, "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n");
-    buf_add_slice(head, buf_slice(&reply->fields));
-    buf_add_str(head, keep ? "Connection: keep-alive\r\n\r\n" : "Connection: close\r\n\r\n");
-}
-
 /* True: the connection may be used again. */
 static bool send_reply(struct session *session, struct reply *reply)
 {
+    const struct http_request *request = session->request;
     BUF_AUTO struct buf head = buf_make(HEAD_MAX);
-    struct http_conn *conn = &session->conn;
     if (!buf_ok(&reply->body) || !buf_ok(&reply->fields))
         reply_problem(reply, 500, "the response is too large, or memory ran out");
-    bool keep = session->request.keep_alive && !reply->close && !session->admin->stopping &&
-                !http_conn_body_left(conn);
-    write_head(&head, reply, keep);
-    bool bare = slice_eq(session->request.method, SLICE("HEAD"));
-    struct iovec parts[] = {{head.at, head.len}, {reply->body.at, reply->body.len}};
-    bool left = buf_ok(&head) && http_conn_write(conn, parts, bare ? 1 : 2, within(WRITE_US)) == 0;
-    return left && keep;
+    bool keep = request && request->keep_alive && !reply->close &&
+                http_session_may_go_on(&session->http, request);
+    head_write_status(&head, reply->status, slice_of(NULL));
+    head_write_date(&head);
+    head_write_field(&head, "Content-Type", slice_of(reply->type));
+    head_write_number(&head, "Content-Length", reply->body.len);
+    head_write_field(&head, "Cache-Control", SLICE("no-store"));
+    head_write_field(&head, "X-Content-Type-Options", SLICE("nosniff"));
+    buf_add_slice(&head, buf_slice(&reply->fields));
+    head_end_answer(&head, request, keep);
+    return http_session_write(&session->http, request, &head, buf_slice(&reply->body)) && keep;
 }
 
-/* ---- one request ---- */
+/* ---- the service ---- */
 
 bool session_read_body(struct session *session, struct buf *body, struct reply *reply)
 {
-    static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
-    struct http_conn *conn = &session->conn;
-    struct iovec part = {(void *)(uintptr_t)go_on, sizeof go_on - 1};
-    reply->close = true;
-    if (session->request.expect_continue && http_conn_body_left(conn) &&
-        http_conn_write(conn, &part, 1, within(WRITE_US)) != 0)
-        return false;
-    switch (http_conn_read_body(conn, ADMIN_BODY_MAX, within(BODY_US), body)) {
-    case HTTP_READ_OK:
-        reply->close = false;
+    struct http_complaint complaint;
+    if (http_session_read_body(&session->http, session->request, body, &complaint))
         return true;
-    case HTTP_READ_TOO_LARGE:
-        reply_problem(reply, 413, "the body is larger than %d bytes", (int)ADMIN_BODY_MAX);
-        return false;
-    case HTTP_READ_REFUSED:
-        reply_problem(reply, http_refusal_status(conn->refusal), "%s",
-                      http_refusal_text(conn->refusal));
-        return false;
-    default:
-        reply_problem(reply, 408, "the body did not arrive in time");
-        return false;
-    }
+    reply->close = true;
+    reply_problem(reply, complaint.status, "%s", complaint.text);
+    return false;
 }
 
-static bool refuse(struct session *session, int status, const char *why)
+static void open_session(struct http_session *http, const struct sockaddr_storage *peer)
 {
+    (void)peer;
+    ((struct session *)http)->admin = http->data;
+}
+
+static struct http_limits limits(const struct http_session *http)
+{
+    (void)http;
+    return (struct http_limits){
+        .idle_us = IDLE_US, .head_us = HEAD_US, .body_us = BODY_US, .write_us = WRITE_US};
+}
+
+static bool serve(struct http_session *http, const struct http_request *request,
+                  struct arena *arena)
+{
+    struct session *session = (struct session *)http;
     REPLY_AUTO struct reply reply = reply_make();
-    reply.close = true;
-    reply_problem(&reply, status, "%s", why);
+    (void)arena;
+    session->request = request;
+    route(session, &reply);
     return send_reply(session, &reply);
 }
 
-static bool serve_one(struct session *session)
+static void refuse(struct http_session *http, const struct http_complaint *complaint)
 {
-    struct http_conn *conn = &session->conn;
-    if (session->admin->stopping || http_conn_wait(conn, within(IDLE_US)) != HTTP_READ_OK)
-        return false;
-    switch (http_conn_read_request(conn, within(HEAD_US), &session->request)) {
-    case HTTP_READ_OK:
-        break;
-    case HTTP_READ_REFUSED:
-        return refuse(session, http_refusal_status(conn->refusal),
-                      http_refusal_text(conn->refusal));
-    case HTTP_READ_TIMEOUT:
-        session->request = (struct http_request){0};
-        return refuse(session, 408, "the request headers did not arrive in time");
-    default:
-        return false;
-    }
+    struct session *session = (struct session *)http;
     REPLY_AUTO struct reply reply = reply_make();
-    route(session, &reply);
-    if (!send_reply(session, &reply))
-        return false;
-    http_conn_next(conn);
-    return true;
+    session->request = NULL;
+    reply_problem(&reply, complaint->status, "%s", complaint->text);
+    (void)send_reply(session, &reply);
 }
 
-static void session_end(struct session *session)
-{
-    struct admin *admin = session->admin;
-    *(session->prev ? &session->prev->next : &admin->sessions) = session->next;
-    if (session->next)
-        session->next->prev = session->prev;
-    admin->n_sessions--;
-    mem_free(session);
-}
-
-void session_run(void *argument)
-{
-    struct session *session = argument;
-    int fd = session->fd;
-    if (http_conn_open(&session->conn, fd)) {
-        session->fd = -1;
-        while (serve_one(session))
-            ;
-        if (!session->admin->stopping && session->conn.received > 0)
-            http_conn_linger(&session->conn, LINGER_US, within(LINGER_US));
-        http_conn_close(&session->conn);
-    }
-    session_end(session);
-}
+const struct http_service admin_service = {
+    .session_size = sizeof(struct session),
+    .limits = limits,
+    .open = open_session,
+    .serve = serve,
+    .refuse = refuse,
+};

@@ -7,45 +7,30 @@
 #define PAWL_ADMIN_SESSION_H
 
 #include "admin/admin.h"
-#include "base/thread.h"
 #include "fiber/fiber.h"
-#include "http/conn.h"
+#include "http/server.h"
 #include <stdatomic.h>
 
 #define ADMIN_CONNECTIONS_MAX ((size_t)32) /* one more, and the oldest is cut off */
-#define ADMIN_SESSIONS_MAX ((size_t)64)    /* with those that are still ending */
 #define ADMIN_KEYS_AT_ONCE 2               /* requests that ask the store */
-#define ADMIN_BODY_MAX ((uint64_t)2 * 1024 * 1024)
+#define ADMIN_BODY_MAX ((size_t)2 * 1024 * 1024)
 #define ADMIN_REPLY_MAX ((size_t)8 * 1024 * 1024)
 #define ADMIN_TOKEN_MAX 512
 
-struct session;
-
 struct admin {
     struct admin_config config;
-    struct loop *loop;
-    struct thread thread;
-    struct fiber_io listener;
-    struct parker *acceptor; /* NULL: that fiber has ended */
-    struct loop_post stop;
-    struct session *sessions;
-    size_t n_sessions;
+    struct http_server *http;
     size_t keys_busy;
     int64_t refused; /* callers, since the last line about them */
     int64_t refused_line_at;
-    bool stopping;
     atomic_bool log_keys_hashed;
     char token[ADMIN_TOKEN_MAX];
 };
 
 struct session {
+    struct http_session http; /* first: the two are cast into each other */
     struct admin *admin;
-    struct session *next;
-    struct session *prev;
-    int fd; /* until conn has it */
-    struct http_conn conn;
-    struct http_request request;
-    char peer[64]; /* address, as text */
+    const struct http_request *request; /* under way; NULL: it could not be read */
 };
 
 struct reply {
@@ -56,10 +41,10 @@ struct reply {
     bool close; /* what follows on the connection cannot be trusted or was not read */
 };
 
-/* Serves a connection to its end; the fiber's function, argument a struct session. */
-void session_run(void *argument);
+/* What a connection is served by. */
+extern const struct http_service admin_service;
 
-/* Reads the request's body. False: `reply` says why not. */
+/* Reads the request's body, up to what `body` may hold. False: `reply` says why not. */
 bool session_read_body(struct session *session, struct buf *body, struct reply *reply);
 
 /* Makes the reply a problem (RFC 9457): its title is the status's own phrase, `detail` one sentence
@@ -79,9 +64,6 @@ void route(struct session *session, struct reply *reply);
 
 /* Whether the request may be answered. False: `reply` says why not. */
 bool guard_admits(const struct session *session, struct reply *reply);
-
-/* Whether nobody beyond this machine can reach the address. */
-bool guard_is_loopback(const struct sockaddr_storage *address);
 
 /* ---- health.c ---- */
 

@@ -7,7 +7,6 @@
 
 #include "base/clock.h"
 #include "demo/session.h"
-#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
@@ -24,25 +23,6 @@ struct demo_server {
 
 /* ---- where it listens ---- */
 
-/* A host on loopback, or `localhost`. */
-static bool read_host(struct slice host, struct sockaddr_storage *address)
-{
-    char text[ADDRESS_HOST_SIZE] = "127.0.0.1";
-    bool brackets = host.len > 2 && host.at[0] == '[' && host.at[host.len - 1] == ']';
-    if (brackets)
-        host = slice_make(host.at + 1, host.len - 2);
-    if (host.len == 0 || host.len >= sizeof text)
-        return false;
-    if (brackets || !slice_eq(host, SLICE("localhost"))) {
-        memcpy(text, host.at, host.len);
-        text[host.len] = '\0';
-    }
-    void *bytes = brackets ? (void *)&((struct sockaddr_in6 *)address)->sin6_addr
-                           : (void *)&((struct sockaddr_in *)address)->sin_addr;
-    address->ss_family = brackets ? AF_INET6 : AF_INET;
-    return inet_pton(address->ss_family, text, bytes) == 1 && address_is_loopback(address);
-}
-
 static bool read_address(struct slice text, struct sockaddr_storage *address)
 {
     size_t colon = text.len;
@@ -50,7 +30,8 @@ static bool read_address(struct slice text, struct sockaddr_storage *address)
         colon--;
     uint64_t port;
     if (colon == 0 || !slice_to_u64(slice_skip(text, colon), 65535, &port) ||
-        !read_host(slice_make(text.at, colon - 1), address))
+        !address_read_host(slice_make(text.at, colon - 1), address) ||
+        !address_is_loopback(address))
         return false;
     /* In both families the port stands at the same place. */
     ((struct sockaddr_in *)address)->sin_port = htons((uint16_t)port);

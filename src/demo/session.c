@@ -45,8 +45,7 @@ static void refuse(struct http_session *session, const struct http_complaint *co
 {
     ANSWER_AUTO struct service_answer answer = service_answer_make();
     service_refuse(&answer, complaint->status, complaint->text);
-    if (complaint->status != 0)
-        (void)send_answer(session, NULL, &answer, false);
+    (void)send_answer(session, NULL, &answer, false);
 }
 
 /* ---- one request ---- */

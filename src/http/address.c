@@ -22,6 +22,28 @@ void address_write(struct buf *text, const struct sockaddr_storage *address)
                (unsigned)ntohs(((const struct sockaddr_in *)address)->sin_port));
 }
 
+bool address_read_host(struct slice host, struct sockaddr_storage *ret_address)
+{
+    char text[ADDRESS_HOST_SIZE];
+    struct sockaddr_storage address = {.ss_family = AF_INET};
+    void *bytes = &((struct sockaddr_in *)&address)->sin_addr;
+    if (slice_eq_nocase(host, SLICE("localhost")))
+        host = SLICE("127.0.0.1");
+    if (host.len > 2 && host.at[0] == '[' && host.at[host.len - 1] == ']') {
+        host = slice_make(host.at + 1, host.len - 2);
+        address.ss_family = AF_INET6;
+        bytes = &((struct sockaddr_in6 *)&address)->sin6_addr;
+    }
+    if (host.len == 0 || host.len >= sizeof text)
+        return false;
+    memcpy(text, host.at, host.len);
+    text[host.len] = '\0';
+    if (inet_pton(address.ss_family, text, bytes) != 1)
+        return false;
+    *ret_address = address;
+    return true;
+}
+
 bool address_is_loopback(const struct sockaddr_storage *address)
 {
     const struct in6_addr *v6 = &((const struct sockaddr_in6 *)address)->sin6_addr;

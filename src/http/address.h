@@ -13,6 +13,10 @@ void address_write(struct buf *text, const struct sockaddr_storage *address);
 #define ADDRESS_HOST_SIZE 46
 void address_write_host(char text[ADDRESS_HOST_SIZE], const struct sockaddr_storage *address);
 
+/* Reads `127.0.0.1`, `[::1]` or `localhost`, which is 127.0.0.1; no resolver is asked. False: it is
+ * none of these. */
+bool address_read_host(struct slice host, struct sockaddr_storage *ret_address);
+
 /* Whether nobody beyond this machine can reach it. */
 bool address_is_loopback(const struct sockaddr_storage *address);
 

@@ -93,7 +93,7 @@ enum http_refused {
 /* What to answer then, as far as the server can tell. */
 struct http_complaint {
     enum http_refused why;
-    int status;                         /* 0: nobody is left who could be answered */
+    int status;
     const char *text;                   /* for a person */
     const struct http_request *request; /* MALFORMED: as far as it was understood; else NULL */
 };
@@ -165,7 +165,7 @@ bool http_session_may_go_on(const struct http_session *session, const struct htt
 bool http_session_ask_for_body(struct http_session *session, const struct http_request *request);
 
 /* Reads the request's body whole, up to the bytes that `body` may hold, asking for it first. False:
- * `*ret_complaint` (MALFORMED or LATE) says what to answer; the connection must end behind it. */
+ * `*ret_complaint` says what to answer; the connection must end behind it. */
 bool http_session_read_body(struct http_session *session, const struct http_request *request,
                             struct buf *body, struct http_complaint *ret_complaint);
 

@@ -57,11 +57,10 @@ bool http_session_ask_for_body(struct http_session *session, const struct http_r
 bool http_session_read_body(struct http_session *session, const struct http_request *request,
                             struct buf *body, struct http_complaint *ret_complaint)
 {
-    static const struct http_complaint complaints[] = {
-        [HTTP_READ_TIMEOUT] = {HTTP_LATE, 408, "the body did not arrive in time", NULL},
-        [HTTP_READ_TOO_LARGE] = {HTTP_MALFORMED, 413, "the body is too large", NULL},
-        [HTTP_READ_NO_MEMORY] = {HTTP_FULL, 503, "out of memory", NULL},
-    };
+    static const struct http_complaint large = {HTTP_MALFORMED, 413, "the body is too large", NULL};
+    static const struct http_complaint no_memory = {HTTP_FULL, 503, "out of memory", NULL};
+    static const struct http_complaint late = {HTTP_LATE, 408, "the body did not arrive in time",
+                                               NULL};
     struct http_conn *conn = &session->conn;
     enum http_read read = HTTP_READ_BROKEN;
     int64_t deadline = within(http_session_limits(session).body_us);
@@ -71,8 +70,10 @@ bool http_session_read_body(struct http_session *session, const struct http_requ
         return true;
     if (read == HTTP_READ_REFUSED)
         *ret_complaint = malformed(conn, request);
+    else if (read == HTTP_READ_TOO_LARGE)
+        *ret_complaint = large;
     else
-        *ret_complaint = complaints[read];
+        *ret_complaint = read == HTTP_READ_NO_MEMORY ? no_memory : late;
     return false;
 }
 
