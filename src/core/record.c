@@ -269,6 +269,16 @@ enum record_verdict record_begin(struct record *record, const struct record_begi
     return RECORD_OUTCOME_UNKNOWN;
 }
 
+enum record_verdict record_begin_locked(struct record *ret_record, int64_t now)
+{
+    *ret_record = (struct record){.status = RECORD_PENDING,
+                                  .attempts = 1,
+                                  .created_at = now,
+                                  .started_at = now,
+                                  .lease_until = clock_after(now, RECORD_LOCKED_US)};
+    return RECORD_IN_PROGRESS;
+}
+
 /* Invariant 2: an old token changes nothing. */
 static bool is_stale(const struct record *record, int64_t token, int64_t now)
 {

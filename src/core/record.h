@@ -187,6 +187,12 @@ enum record_verdict record_begin(struct record *record, const struct record_begi
                                  const struct record_world *world, int64_t next_token,
                                  bool *ret_changed);
 
+/* Somebody's open transaction holds the record, and nothing of what was decided on it was saved: a
+ * begin is told that it is in progress there, whatever was read of it, and who writes tries again.
+ * Both look again after so long. Fills in the record that is told. */
+#define RECORD_LOCKED_US (INT64_C(100) * CLOCK_US_PER_MS)
+enum record_verdict record_begin_locked(struct record *ret_record, int64_t now);
+
 enum record_write {
     RECORD_WRITTEN,
     RECORD_STALE,   /* the token is not the last one, or the record is gone: nothing changed */

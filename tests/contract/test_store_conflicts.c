@@ -166,6 +166,172 @@ static void of_what_is_saved_together_nobody_is_told_what_was_not_saved(void **s
     assert_int_equal(check_counts(&pair->first), 1);
 }
 
+/* ---- what somebody's transaction holds ---- */
+
+#ifdef PAWL_HOOKS
+
+#define LOCKED RECORD_LOCKED_US
+
+static void hold(struct pair *pair, uint64_t key)
+{
+    now = clock_wall_us();
+    clock_test_set(now, now);
+    struct digest name = key_of(key);
+    toy_hold(pair->first.backend, &name, true);
+}
+
+static void let_go(struct pair *pair, uint64_t key)
+{
+    struct digest name = key_of(key);
+    toy_hold(pair->first.backend, &name, false);
+}
+
+/* Whether anything was due. */
+static bool step_after(struct pair *pair, int64_t span)
+{
+    now += span;
+    clock_test_set(now, now);
+    return store_step(pair->first.store);
+}
+
+/* Until nothing is due. */
+static void settle(struct pair *pair)
+{
+    while (store_step(pair->first.store))
+        ;
+}
+
+static void a_begin_on_what_a_transaction_holds_is_in_progress(void **state)
+{
+    struct pair *pair = *state;
+    hold(pair, 1);
+    struct store_op op = begin_on(1);
+    run(&pair->first, &op);
+    assert_int_equal(op.verdict, RECORD_IN_PROGRESS);
+    assert_int_equal(op.record.status, RECORD_PENDING);
+    assert_int_equal(op.lease, RECORD_LEASE_LIVE);
+    assert_int_equal(op.lease_left_us, LOCKED);
+    assert_int_equal(check_counts(&pair->first), 0);
+    assert_int_equal(verdict(&pair->first, 2), RECORD_PROCEED);
+    let_go(pair, 1);
+    assert_int_equal(verdict(&pair->first, 1), RECORD_PROCEED);
+}
+
+static void who_waits_for_a_transaction_looks_again_and_proceeds_when_it_is_over(void **state)
+{
+    struct pair *pair = *state;
+    hold(pair, 1);
+    struct store_op op = wait_on(1);
+    submit(&pair->first, &op);
+    settle(pair);
+    assert_true(store_op_waits(&op));
+    step_after(pair, LOCKED + 1);
+    settle(pair);
+    assert_true(store_op_waits(&op));
+    let_go(pair, 1);
+    step_after(pair, LOCKED + 1);
+    assert_true(store_op_ended(&op));
+    assert_int_equal(op.verdict, RECORD_PROCEED);
+}
+
+static void an_owner_tries_again_to_write_what_a_transaction_holds_but_not_all_the_time(
+    void **state)
+{
+    struct pair *pair = *state;
+    int64_t token = proceed(&pair->first, 1);
+    hold(pair, 1);
+    struct store_op op = write_on(1, STORE_DOUBT, token);
+    submit(&pair->first, &op);
+    assert_true(store_step(pair->first.store));
+    assert_false(store_step(pair->first.store));
+    assert_false(step_after(pair, LOCKED - 1));
+    assert_true(step_after(pair, 1));
+    assert_false(store_op_ended(&op));
+    let_go(pair, 1);
+    assert_true(step_after(pair, LOCKED));
+    assert_true(store_op_ended(&op));
+    assert_int_equal(op.write, RECORD_WRITTEN);
+}
+
+static void a_write_on_what_a_transaction_holds_can_be_taken_back(void **state)
+{
+    struct pair *pair = *state;
+    int64_t token = proceed(&pair->first, 1);
+    hold(pair, 1);
+    struct store_op op = write_on(1, STORE_RELEASE, token);
+    submit(&pair->first, &op);
+    assert_true(store_step(pair->first.store));
+    assert_true(store_withdraw(pair->first.store, &op));
+    let_go(pair, 1);
+    step_after(pair, LOCKED);
+    assert_int_equal(look(&pair->first, 1).lease_until != 0, true);
+}
+
+/* Its claim may have been saved, and be saved still: somebody must look after it. */
+static void a_begin_that_may_have_begun_is_not_told_that_another_is_at_it(void **state)
+{
+    struct pair *pair = *state;
+    struct store_op op = begin_on(1), forget = write_on(1, STORE_FORGET, 0);
+    atomic_store(&toy_faults(pair->first.backend)->next_save, BACKEND_UNSURE);
+    submit(&pair->first, &op);
+    assert_true(store_step(pair->first.store));
+    forget.force = true;
+    run(&pair->second, &forget);
+    assert_int_equal(forget.write, RECORD_WRITTEN);
+    hold(pair, 1);
+    step_after(pair, SECOND);
+    settle(pair);
+    assert_false(store_op_ended(&op));
+    assert_false(store_withdraw(pair->first.store, &op));
+    let_go(pair, 1);
+    step_after(pair, LOCKED);
+    assert_true(store_op_ended(&op));
+    assert_int_equal(op.verdict, RECORD_PROCEED);
+}
+
+static void a_store_that_closes_waits_for_what_a_transaction_holds(void **state)
+{
+    struct pair *pair = *state;
+    int64_t token = proceed(&pair->first, 1);
+    struct digest name = key_of(1);
+    toy_hold(pair->first.backend, &name, true);
+    struct store_op op = write_on(1, STORE_RELEASE, token);
+    submit(&pair->first, &op);
+    assert_true(store_step(pair->first.store));
+    toy_hold(pair->second.backend, &name, false);
+    bed_close(&pair->first);
+    assert_true(store_op_ended(&op));
+    assert_int_equal(op.write, RECORD_WRITTEN);
+    assert_int_equal(look(&pair->second, 1).lease_until, 0);
+}
+
+#endif
+
+static void an_extend_that_does_not_fit_is_no_renewal(void **state)
+{
+    struct pair *pair = *state;
+    int64_t token = proceed(&pair->first, 1);
+    struct store_op forget = write_on(1, STORE_FORGET, token);
+    forget.force = true;
+    meanwhile(pair, forget);
+    struct store_op op = write_on(1, STORE_EXTEND, token);
+    run(&pair->first, &op);
+    assert_int_equal(pair->between.write, RECORD_WRITTEN);
+    assert_int_equal(op.write, RECORD_STALE);
+}
+
+static void an_extend_that_does_not_fit_is_loaded_again(void **state)
+{
+    struct pair *pair = *state;
+    int64_t token = proceed(&pair->first, 1);
+    meanwhile(pair, write_on(1, STORE_EXTEND, token));
+    struct store_op op = write_on(1, STORE_EXTEND, token);
+    run(&pair->first, &op);
+    assert_int_equal(pair->between.write, RECORD_WRITTEN);
+    assert_int_equal(op.write, RECORD_WRITTEN);
+    assert_true(op.record.lease_until >= pair->between.record.lease_until);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -179,6 +345,16 @@ int main(void)
         T(an_outcome_that_another_process_stored_first_is_told_as_it_is),
         T(what_does_not_fit_leaves_the_rest_of_its_batch_as_it_is),
         T(of_what_is_saved_together_nobody_is_told_what_was_not_saved),
+        T(an_extend_that_does_not_fit_is_no_renewal),
+        T(an_extend_that_does_not_fit_is_loaded_again),
+#ifdef PAWL_HOOKS
+        T(a_begin_on_what_a_transaction_holds_is_in_progress),
+        T(who_waits_for_a_transaction_looks_again_and_proceeds_when_it_is_over),
+        T(an_owner_tries_again_to_write_what_a_transaction_holds_but_not_all_the_time),
+        T(a_write_on_what_a_transaction_holds_can_be_taken_back),
+        T(a_begin_that_may_have_begun_is_not_told_that_another_is_at_it),
+        T(a_store_that_closes_waits_for_what_a_transaction_holds),
+#endif
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,6 +9,8 @@
 #include "base/thread.h"
 #include <stdlib.h>
 
+#define HELD_MAX 64 /* keys that transactions hold */
+
 enum { BY_KEY, BY_ONCE, NAMES };
 static const struct digest NO_NAME;
 
@@ -32,6 +34,7 @@ struct shared {
     uint64_t commits;
     struct row *rows; /* by id */
     struct shelf shelf;
+    struct digest held[HELD_MAX]; /* keys; NO_NAME: free */
 };
 
 struct toy {
@@ -256,6 +259,39 @@ static enum backend_status toy_query(struct backend *backend, const struct table
     return BACKEND_OK;
 }
 
+/* ---- what transactions hold ---- */
+
+static struct digest *slot_of(struct shared *shared, const struct digest *key)
+{
+    for (size_t i = 0; i < HELD_MAX; i++)
+        if (digest_eq(&shared->held[i], key))
+            return &shared->held[i];
+    return NULL;
+}
+
+void toy_hold(struct backend *backend, const struct digest *key, bool held)
+{
+    struct shared *shared = lock(backend);
+    struct digest *slot = slot_of(shared, held ? &NO_NAME : key);
+    CHECK(slot);
+    *slot = held ? *key : NO_NAME;
+    mutex_unlock(&shared->mutex);
+}
+
+static bool is_locked(struct shared *shared, const struct backend_group *group)
+{
+    for (size_t i = 0; i < group->n; i++) {
+        const struct backend_change *change = &group->changes[i];
+        const struct digest *key = change->row     ? &change->row->key_hash
+                                   : change->seen  ? &change->seen->hash
+                                   : change->bound ? &change->bound->key_hash
+                                                   : NULL;
+        if (key && slot_of(shared, key))
+            return true;
+    }
+    return false;
+}
+
 /* ---- save: groups ---- */
 
 /* The names that lead to the changed row from now on. */
@@ -276,8 +312,12 @@ static bool fits(struct toy *toy, const struct backend_change *change)
 {
     struct digest names[NAMES];
     if (change->seen) {
-        const struct row *named = find_named(toy->shared, &change->seen->hash);
-        return named ? named->store.version <= toy->version : !change->seen->row;
+        const struct backend_name *seen = change->seen;
+        const struct row *named = find_named(toy->shared, &seen->hash);
+        int64_t id = seen->bound ? seen->bound->id : seen->row ? seen->row->id : 0;
+        /* What is bound to a record that is gone leads nowhere. */
+        bool same = named && (named->id == id || (id == 0 && named->bound.id != 0));
+        return named ? same && named->store.version <= toy->version : id == 0;
     }
     name_row(toy->shared, change, names);
     for (size_t i = 0; i < NAMES; i++) {
@@ -364,7 +404,8 @@ static void do_chores(struct shared *shared, struct backend_save *save)
     for (struct row **link = &shared->rows, *row = *link; row; row = *link) {
         struct record *record = &row->store.record;
         bool own = record->owner == save->world->self && record->lease_until != 0;
-        bool due = chores->swept < chores->sweep_most && due_at(row) <= now;
+        bool due = chores->swept < chores->sweep_most && due_at(row) <= now &&
+                   !slot_of(shared, &row->store.key_hash);
         chores->swept += due;
         if (due && record_is_gone(record, now)) {
             drop(link);
@@ -439,7 +480,10 @@ static void write_all(struct toy *toy, struct backend_save *save)
         bool fit = stands && (!brings || shelf_with(&shared->shelf, group, &shelf));
         for (size_t i = 0; i < group->n && fit; i++)
             fit = fits(toy, &group->changes[i]);
-        group->result = fit ? GROUP_OK : GROUP_CONFLICT;
+        bool locked = is_locked(shared, group);
+        atomic_fetch_add(&toy->faults.locked, locked);
+        fit = fit && !locked;
+        group->result = locked ? GROUP_LOCKED : fit ? GROUP_OK : GROUP_CONFLICT;
         if (fit && brings)
             swap(&shared->shelf, &shelf);
         shelf_fini(&shelf);

@@ -20,6 +20,7 @@ struct toy_faults {
     atomic_ullong space_free; /* bytes, with space_size */
     atomic_ullong space_size; /* 0: not known */
     atomic_ullong commits;    /* how many wrote so far; only read it */
+    atomic_ullong locked;     /* groups that met what a transaction holds; likewise */
     void (*loaded)(void *argument); /* by the caller's thread, behind the next load: what another
                                        process does before the save */
     void *argument;
@@ -32,5 +33,9 @@ struct backend *toy_open(void);
 struct backend *toy_share(struct backend *with);
 
 struct toy_faults *toy_faults(struct backend *backend);
+
+/* Somebody's transaction holds a key, and its row, or lets them go: meanwhile whatever would change
+ * them, or saw them, is locked. */
+void toy_hold(struct backend *backend, const struct digest *key, bool held);
 
 #endif

@@ -191,14 +191,17 @@ static enum backend_status decide(struct committer *c, struct batch *batch)
     return apply_ops(c, batch);
 }
 
-/* Somebody's transaction holds what a begin would write: it is in progress there. */
-static void note_locked(struct store_op *op)
+/* Not one that may have begun already, by a save of which nobody knows: it goes on until it is
+ * sure. */
+static bool tell_locked(const struct apply *apply, struct store_op *op)
 {
+    if (op->kind != STORE_BEGIN || op->unsure)
+        return false;
+    struct store_row row = {.id = 0};
     op->status = STORE_DONE;
-    op->verdict = RECORD_IN_PROGRESS;
-    op->record = (struct record){.status = RECORD_PENDING};
-    op->lease = RECORD_LEASE_LIVE;
-    op->lease_left_us = COMMITTER_LOCKED_US;
+    op->verdict = record_begin_locked(&row.record, apply->state.now);
+    apply_report(apply, op, &row);
+    return true;
 }
 
 /* A group may have become part of another one after its operation was decided. */
@@ -223,20 +226,19 @@ static bool brings_stale(const struct store_op *op)
  * that what it brings did not fit. */
 static void undo_op(struct batch *batch, struct op_list *from, struct store_op *op)
 {
-    bool locked = result_of(op) == GROUP_LOCKED && op->kind == STORE_BEGIN;
+    bool locked = result_of(op) == GROUP_LOCKED;
     apply_forget(op);
     op->group = NULL;
     if (brings_stale(op)) {
         op->status = STORE_CONFLICT;
         return;
     }
-    if (locked)
-        note_locked(op);
+    bool told = locked && tell_locked(&batch->apply, op);
     op->begin.waited = may_wait(op, batch->boot);
-    if (locked && !op->begin.waited)
+    if (told && !op->begin.waited)
         return;
     list_remove(from, op);
-    list_append(locked ? &batch->parked : &batch->ops, op);
+    list_append(told ? &batch->parked : locked ? &batch->locked : &batch->ops, op);
 }
 
 static void undo_unsaved(struct batch *batch)
@@ -317,6 +319,15 @@ static bool keep_waiting(struct committer *c, struct store_op *op, int64_t boot)
     return true;
 }
 
+/* To be tried again later, and not again and again until the transaction ends that holds it. */
+static void keep_locked(struct committer *c, struct store_op *op, int64_t boot)
+{
+    if (c->locked.n == 0)
+        c->due[DUE_LOCKED] = clock_after(boot, RECORD_LOCKED_US);
+    list_append(&c->locked, op);
+    atomic_store_explicit(&op->state, OP_LOCKED, memory_order_relaxed);
+}
+
 void batch_tell(struct committer *c, struct batch *batch)
 {
     struct batch_sum sum = {.began = batch->boot,
@@ -331,6 +342,8 @@ void batch_tell(struct committer *c, struct batch *batch)
     struct store_op *op;
     while ((op = list_pop(&batch->decided)))
         batch_end_op(op);
+    while ((op = list_pop(&batch->locked)))
+        keep_locked(c, op, batch->boot);
     while ((op = list_pop(&batch->parked))) {
         op->unsure = false;
         if (!keep_waiting(c, op, batch->boot))
@@ -354,6 +367,7 @@ void batch_end_dead(struct committer *c, struct batch *batch)
     batch_queue_front(c, &batch->ops);
     batch_queue_front(c, &batch->parked);
     batch_queue_front(c, &batch->decided);
+    batch_queue_front(c, &c->locked);
     struct store_op *op;
     while ((op = waiters_take_any(&c->waiters)))
         list_append(&c->queue, op);

@@ -154,9 +154,11 @@ static void run_batch(struct committer *c, int64_t boot)
 
 /* ---- what is due, and when ---- */
 
-static bool has_waiters(struct committer *c, bool *ret_queued, int64_t *ret_next)
+static bool has_waiters(struct committer *c, int64_t boot, bool *ret_queued, int64_t *ret_next)
 {
     mutex_lock(&c->mutex);
+    if (c->locked.n > 0 && boot >= c->due[DUE_LOCKED])
+        batch_queue_front(c, &c->locked);
     *ret_queued = c->queue.n > 0;
     *ret_next = waiters_next(&c->waiters);
     bool any = c->waiters.n > 0;
@@ -190,7 +192,7 @@ bool committer_step(struct committer *c)
         return false;
     bool queued = false;
     int64_t next = CLOCK_NEVER;
-    if (has_waiters(c, &queued, &next) && boot >= c->due[DUE_LOOK] && look(c, boot))
+    if (has_waiters(c, boot, &queued, &next) && boot >= c->due[DUE_LOOK] && look(c, boot))
         queued = true;
     bool chores = boot >= c->due[DUE_RENEW] || boot >= c->due[DUE_SWEEP] || c->backlog;
     bool stuck = committer_writes_wait(c, boot) && queued;
@@ -211,6 +213,8 @@ static int64_t next_due(struct committer *c, int64_t now)
         next = c->due[DUE_WRITE];
     if (c->waiters.n > 0)
         next = least(least(next, c->due[DUE_LOOK]), waiters_next(&c->waiters));
+    if (c->locked.n > 0)
+        next = least(next, c->due[DUE_LOCKED]);
     if (c->queue.n > 0)
         next = writes_wait ? least(next, c->due[DUE_WRITE]) : now;
     return is_held_up(c, now) && next < c->due[DUE_RETRY] ? c->due[DUE_RETRY] : next;
@@ -221,7 +225,7 @@ void committer_wait(struct committer *c)
     mutex_lock(&c->mutex);
     int64_t now = clock_boot_us();
     bool held_up = is_held_up(c, now) || committer_writes_wait(c, now);
-    bool idle = !c->stopping && (c->queue.n == 0 || held_up);
+    bool idle = c->queue.n == 0 ? !c->stopping || c->locked.n > 0 : held_up && !c->stopping;
     int64_t span = next_due(c, now) - now;
     if (held_up && c->stopping)
         span = COMMITTER_RETRY_US;
@@ -253,7 +257,7 @@ bool committer_stopped(struct committer *c)
 {
     mutex_lock(&c->mutex);
     bool given_up = committer_state(c) == COMMITTER_DEAD || clock_boot_us() >= c->stop_by;
-    bool stopped = c->stopping && (c->queue.n == 0 || given_up);
+    bool stopped = c->stopping && (c->queue.n + c->locked.n == 0 || given_up);
     mutex_unlock(&c->mutex);
     return stopped;
 }
@@ -290,6 +294,7 @@ void committer_free(struct committer *c)
     if (!c)
         return;
     struct store_op *op;
+    batch_queue_front(c, &c->locked);
     while ((op = list_pop(&c->queue))) {
         op->status = STORE_DOWN;
         batch_end_op(op);

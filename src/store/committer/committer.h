@@ -28,9 +28,6 @@
 #define COMMITTER_SWEEP_US (INT64_C(1000) * 1000) /* between two looks for expired rows */
 #define COMMITTER_LOOK_US (INT64_C(50) * 1000)    /* for other processes, while any waits */
 #define COMMITTER_WAKE_US INT64_C(10)             /* and more for each that such a look woke */
-#define COMMITTER_LOCKED_US                                                                        \
-    (INT64_C(100) * 1000)                         /* what a transaction holds is looked at again   \
-                                                   */
 #define COMMITTER_GAUGE_US (INT64_C(5000) * 1000) /* between two looks at the gauges */
 #define COMMITTER_FULL_US (INT64_C(2000) * 1000)  /* after no space it counts as full */
 
@@ -38,7 +35,8 @@
 enum committer_due {
     DUE_RENEW, /* leases; CLOCK_NEVER: none is held */
     DUE_SWEEP,
-    DUE_LOOK, /* for other processes, while any waits */
+    DUE_LOOK,   /* for other processes, while any waits */
+    DUE_LOCKED, /* those of `locked`, together */
     DUE_GAUGE,
     DUE_RETRY, /* held, gone: the next batch */
     DUE_WRITE, /* full: the next batch that writes */
@@ -55,6 +53,7 @@ struct committer {
     struct cond cond;
     struct op_list queue;         /* mutex */
     struct waiters waiters;       /* mutex */
+    struct op_list locked;        /* mutex: writes on what somebody's transaction holds */
     struct backend_state seen;    /* mutex: the state after the last batch */
     struct backend_gauges gauges; /* mutex: at the last look */
     struct store_work work;       /* mutex */

@@ -7,7 +7,7 @@
 #include "store/store.h"
 
 /* Where an operation is; store.h draws it. */
-enum op_state { OP_NEW, OP_QUEUED, OP_TAKEN, OP_WAITING, OP_ENDED };
+enum op_state { OP_NEW, OP_QUEUED, OP_TAKEN, OP_WAITING, OP_LOCKED, OP_ENDED };
 
 /* What an operation is to the committer. */
 enum store_class {

@@ -73,14 +73,16 @@ bool committer_withdraw(struct committer *c, struct store_op *op, bool only_wait
 {
     mutex_lock(&c->mutex);
     int state = atomic_load_explicit(&op->state, memory_order_relaxed);
-    if (state == OP_QUEUED && (only_waiting || op->unsure))
+    if ((state == OP_QUEUED || state == OP_LOCKED) && (only_waiting || op->unsure))
         state = OP_TAKEN;
     if (state == OP_QUEUED)
         list_remove(&c->queue, op);
+    else if (state == OP_LOCKED)
+        list_remove(&c->locked, op);
     else if (state == OP_WAITING)
         waiters_remove(&c->waiters, op);
     mutex_unlock(&c->mutex);
-    if (state != OP_QUEUED && state != OP_WAITING)
+    if (state == OP_TAKEN || state == OP_ENDED)
         return false;
     op->status = STORE_WITHDRAWN;
     atomic_store_explicit(&op->state, OP_ENDED, memory_order_relaxed);
