@@ -4,12 +4,16 @@
 #include "base/mem.h"
 #include <errno.h>
 
+#define HEAD_US (5 * CLOCK_US_PER_S)
+#define LONG_US (30 * CLOCK_US_PER_S) /* all else; two scrapes of a minute open two connections */
+
 static int listen_on(struct admin *admin)
 {
     struct http_server_config config = {
         .service = &admin_service,
         .address = admin->config.listen,
         .name = "pawl-admin",
+        .limits = {.idle_us = LONG_US, .head_us = HEAD_US, .body_us = LONG_US, .write_us = LONG_US},
         .loops = 1,
         .max_connections = ADMIN_CONNECTIONS_MAX,
         .cut_busy = true, /* a crowd must not keep out the one who asks whether the gateway lives */

@@ -7,10 +7,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#define IDLE_US (30 * CLOCK_US_PER_S) /* two scrapes of a minute open two connections */
-#define HEAD_US (5 * CLOCK_US_PER_S)
-#define BODY_US (30 * CLOCK_US_PER_S)
-#define WRITE_US (30 * CLOCK_US_PER_S)
 #define FIELDS_MAX ((size_t)1024)
 #define HEAD_MAX ((size_t)4 * 1024)
 #define DETAIL_MAX 1024
@@ -93,13 +89,6 @@ static void open_session(struct http_session *http, const struct sockaddr_storag
     ((struct session *)http)->admin = http->data;
 }
 
-static struct http_limits limits(const struct http_session *http)
-{
-    (void)http;
-    return (struct http_limits){
-        .idle_us = IDLE_US, .head_us = HEAD_US, .body_us = BODY_US, .write_us = WRITE_US};
-}
-
 static bool serve(struct http_session *http, const struct http_request *request,
                   struct arena *arena)
 {
@@ -122,7 +111,6 @@ static void refuse(struct http_session *http, const struct http_complaint *compl
 
 const struct http_service admin_service = {
     .session_size = sizeof(struct session),
-    .limits = limits,
     .open = open_session,
     .serve = serve,
     .refuse = refuse,

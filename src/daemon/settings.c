@@ -27,15 +27,18 @@ bool settings_of(const struct config *config, int stop_fd, struct gateway_settin
 {
     struct gateway_settings settings = {
         .rules = config->rules,
-        .max_per_address = config->max_per_address,
+        .limits =
+            {
+                .max_per_address = config->max_per_address,
+                .idle_us = config->idle_timeout_us,
+                .head_us = config->head_timeout_us,
+                .body_us = config->body_timeout_us,
+                .write_us = config->write_timeout_us,
+            },
         .max_in_flight = config->max_in_flight,
         .max_in_flight_per_tenant = config->max_per_tenant,
         .max_buffered = config->max_buffered,
-        .head_timeout_us = config->head_timeout_us,
-        .body_timeout_us = config->body_timeout_us,
-        .idle_timeout_us = config->idle_timeout_us,
         .read_timeout_us = config->read_timeout_us,
-        .write_timeout_us = config->write_timeout_us,
         .connect_timeout_us = config->connect_timeout_us,
         .upstream_idle_us = config->upstream_idle_us,
         .retry_after_us = config->retry_after_us,

@@ -6,19 +6,154 @@
 #include "demo/server.h"
 
 #include "base/clock.h"
-#include "demo/session.h"
+#include "demo/faults.h"
+#include "demo/service.h"
+#include "fiber/offload.h"
+#include "http/head.h"
+#include "http/server.h"
 #include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
 
 #define CONNECTIONS_MAX ((size_t)1024)
+#define IDLE_US (300 * CLOCK_US_PER_S)
+#define LONG_US (30 * CLOCK_US_PER_S) /* a head, a body, an answer */
+#define REQUEST_BODY_MAX ((size_t)64 * 1024)
+#define HEAD_MAX ((size_t)8 * 1024)
+#define ARENA_MAX ((size_t)8 * 1024 * 1024)
 #define WORKERS ((size_t)4)
 #define DRAIN_US (2 * CLOCK_US_PER_S) /* for who is in the middle of a request or an answer */
 
-struct demo_server {
-    struct demo demo;
+struct demo {
+    struct ledger *ledger;     /* on the loop's thread */
+    struct workers *workers;   /* for ledger_sync */
+    struct demo_faults faults; /* of POSTs that name none */
     struct http_server *http;
+};
+
+/* ---- answers ---- */
+
+static void answer_fini(struct service_answer *answer)
+{
+    buf_fini(&answer->fields);
+    buf_fini(&answer->body);
+}
+#define ANSWER_AUTO __attribute__((cleanup(answer_fini)))
+
+/* `half`: the head and half of the body. */
+static bool send_answer(struct http_session *session, const struct http_request *request,
+                        const struct service_answer *answer, bool half)
+{
+    bool keep = request && request->keep_alive && !half && http_session_may_go_on(session, request);
+    BUF_AUTO struct buf head = buf_make(HEAD_MAX);
+    head_write_status(&head, answer->status, slice_of(NULL));
+    head_write_date(&head);
+    head_write_field(&head, "Content-Type", SLICE("application/json"));
+    head_write_number(&head, "Content-Length", answer->body.len);
+    buf_add_slice(&head, buf_slice(&answer->fields));
+    head_end_answer(&head, request, keep);
+    struct slice body = slice_first(buf_slice(&answer->body), answer->body.len / (half ? 2 : 1));
+    return buf_ok(&answer->fields) && buf_ok(&answer->body) &&
+           http_session_write(session, request, &head, body) && keep;
+}
+
+static void refuse(struct http_session *session, const struct http_complaint *complaint)
+{
+    ANSWER_AUTO struct service_answer answer = service_answer_make();
+    service_refuse(&answer, complaint->status, complaint->text);
+    (void)send_answer(session, NULL, &answer, false);
+}
+
+/* ---- one request ---- */
+
+/* A gateway that asks what became of a lost answer sends its client's headers along: questions
+ * are answered. False: the header asks for something that does not exist. */
+static bool choose_faults(const struct demo *demo, const struct http_request *request,
+                          struct demo_faults *ret_faults)
+{
+    if (!slice_eq(request->method, SLICE("POST")))
+        return true;
+    const struct header *header = headers_find(&request->headers, SLICE("Demo-Fault"));
+    if (header != NULL)
+        return demo_faults_read(header->value, ret_faults);
+    *ret_faults = demo->faults;
+    return true;
+}
+
+/* False: the demo stops. */
+static bool delay(struct http_session *session, int64_t delay_ms)
+{
+    struct parker parker = {.waker = fiber_parker()};
+    int64_t deadline_us = clock_after(clock_boot_us(), delay_ms * CLOCK_US_PER_MS);
+    bool over = false;
+    session->waiting = &parker;
+    while (!over && !parker.interrupted && !http_session_is_draining(session))
+        over = fiber_wait(NULL, 0, deadline_us) == FIBER_DEADLINE;
+    session->waiting = NULL;
+    return over;
+}
+
+struct sync_job {
+    const struct ledger *ledger;
+    bool done;
+};
+
+static void run_sync(void *argument)
+{
+    struct sync_job *job = argument;
+    job->done = ledger_sync(job->ledger);
+}
+
+static bool sync_ledger(const struct demo *demo)
+{
+    struct sync_job job = {.ledger = demo->ledger};
+    return fiber_offload(demo->workers, run_sync, &job) && job.done;
+}
+
+/* Acts on the request. False: nothing is to be answered. */
+static bool act(struct http_session *session, const struct http_request *request, struct slice body,
+                const struct demo_faults *faults, struct service_answer *answer)
+{
+    ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
+    struct demo *demo = session->data;
+    if ((faults->delay_ms > 0 && !delay(session, faults->delay_ms)) || faults->lose_before)
+        return false;
+    if (faults->status != 0) {
+        service_refuse(answer, faults->status, "a fault was asked for");
+        return true;
+    }
+    service_handle(demo->ledger, request, body, &arena, answer);
+    if (answer->effect && !sync_ledger(demo))
+        service_refuse(answer, 500, "the entry may be lost: the disk did not take it");
+    return !faults->lose;
+}
+
+static bool serve(struct http_session *session, const struct http_request *request,
+                  struct arena *arena)
+{
+    ANSWER_AUTO struct service_answer answer = service_answer_make();
+    BUF_AUTO struct buf body = buf_make(REQUEST_BODY_MAX);
+    struct demo_faults faults = {0};
+    struct http_complaint complaint;
+    (void)arena; /* smaller than what a body takes to be read */
+    if (!http_session_read_body(session, request, &body, &complaint)) {
+        refuse(session, &complaint);
+        return false;
+    }
+    if (!choose_faults(session->data, request, &faults))
+        service_refuse(&answer, 400,
+                       "Demo-Fault: delay=MS, status=400..599, lose, lose-before, "
+                       "half");
+    else if (!act(session, request, buf_slice(&body), &faults, &answer))
+        return false;
+    return send_answer(session, request, &answer, faults.half);
+}
+
+static const struct http_service demo_service = {
+    .session_size = sizeof(struct http_session),
+    .serve = serve,
+    .refuse = refuse,
 };
 
 /* ---- where it listens ---- */
@@ -46,24 +181,25 @@ static bool complain(const char *what, const char *why)
     return false;
 }
 
-static bool open_server(struct demo_server *server, const char *listen)
+static bool open_server(struct demo *demo, const char *listen)
 {
     struct http_server_config config = {
         .service = &demo_service,
         .name = "pawl-demo",
+        .limits = {.idle_us = IDLE_US, .head_us = LONG_US, .body_us = LONG_US, .write_us = LONG_US},
         .loops = 1,
         .max_connections = CONNECTIONS_MAX,
-        .data = &server->demo,
+        .data = demo,
     };
     const char *why = "not a loopback address and port";
     int error = 0;
     if (read_address(slice_of(listen), &config.address)) {
-        server->http = http_server_start(&config, &error);
+        demo->http = http_server_start(&config, &error);
         why = strerror(-error);
     }
-    if (!server->http)
+    if (!demo->http)
         fprintf(stderr, "pawl demo: cannot listen on %s: %s\n", listen, why);
-    return server->http != NULL;
+    return demo->http != NULL;
 }
 
 static bool open_ledger(struct demo *demo, const char *path)
@@ -76,10 +212,9 @@ static bool open_ledger(struct demo *demo, const char *path)
     return false;
 }
 
-static bool start(struct demo_server *server, const struct demo_config *config)
+static bool start(struct demo *demo, const struct demo_config *config)
 {
     BUF_AUTO struct buf address = buf_make(1024);
-    struct demo *demo = &server->demo;
     if (!demo_faults_read(slice_of(config->faults), &demo->faults))
         return complain("not a list of faults", config->faults);
     if (!open_ledger(demo, config->ledger))
@@ -87,26 +222,26 @@ static bool start(struct demo_server *server, const struct demo_config *config)
     demo->workers = workers_new(WORKERS, CONNECTIONS_MAX);
     if (demo->workers == NULL)
         return complain("cannot start", "no resources");
-    if (!open_server(server, config->listen))
+    if (!open_server(demo, config->listen))
         return false;
-    address_write(&address, http_server_address(server->http));
+    address_write(&address, http_server_address(demo->http));
     fprintf(stderr, "pawl demo: listening on %.*s, ledger %s, pid %ld\n",
             SLICE_ARG(buf_slice(&address)), config->ledger, (long)getpid());
     return true;
 }
 
-static void stop(struct demo_server *server)
+static void stop(struct demo *demo)
 {
-    http_server_drain(server->http);
-    if (http_server_wait(server->http, clock_after(clock_boot_us(), DRAIN_US)))
+    http_server_drain(demo->http);
+    if (http_server_wait(demo->http, clock_after(clock_boot_us(), DRAIN_US)))
         return;
-    http_server_cut(server->http);
-    (void)http_server_wait(server->http, CLOCK_NEVER);
+    http_server_cut(demo->http);
+    (void)http_server_wait(demo->http, CLOCK_NEVER);
 }
 
 int demo_run(const struct demo_config *config)
 {
-    struct demo_server server = {0};
+    struct demo demo = {0};
     sigset_t signals, before;
     int signal;
     sigemptyset(&signals);
@@ -114,14 +249,14 @@ int demo_run(const struct demo_config *config)
     sigaddset(&signals, SIGINT);
     /* Before the threads start, so that none of them takes a signal. */
     sigprocmask(SIG_BLOCK, &signals, &before);
-    bool started = start(&server, config);
+    bool started = start(&demo, config);
     if (started) {
         sigwait(&signals, &signal);
-        stop(&server);
+        stop(&demo);
     }
-    workers_free(server.demo.workers);
-    http_server_free(server.http);
-    ledger_close(server.demo.ledger);
+    workers_free(demo.workers);
+    http_server_free(demo.http);
+    ledger_close(demo.ledger);
     sigprocmask(SIG_SETMASK, &before, NULL);
     return started ? 0 : 1;
 }

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "http/head.h"
 
 #define FIELDS_MAX ((size_t)4096)
 #define BODY_MAX (2 * LEDGER_FILE_MAX)
@@ -186,8 +187,8 @@ static bool allows(const struct call *call, const char *method)
     bool reads = slice_eq(asked, SLICE("GET")) || slice_eq(asked, SLICE("HEAD"));
     if (slice_eq(asked, slice_of(method)) || (reads && slice_eq(slice_of(method), SLICE("GET"))))
         return true;
-    call->answer->allow = method;
     service_refuse(call->answer, 405, "this method is not for this path");
+    head_write_field(&call->answer->fields, "Allow", slice_of(method));
     return false;
 }
 

@@ -19,7 +19,6 @@
 
 struct service_answer {
     int status;
-    const char *allow; /* with 405 */
     struct buf fields; /* field lines beyond the usual ones */
     struct buf body;   /* JSON */
     bool effect;       /* an entry was appended: sync before answering */

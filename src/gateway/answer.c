@@ -117,7 +117,7 @@ static void write_live(struct exchange *x, const struct answer *answer, struct b
         .from = x->call.conn,
         .to = &x->client->session.conn,
         .stall_us = x->plan->settings.read_timeout_us,
-        .write_timeout_us = x->plan->settings.write_timeout_us,
+        .write_timeout_us = x->plan->settings.limits.write_us,
         .begun = buf_slice(&answer->body),
     };
     bool sized = x->call.response.framing == HTTP_FRAMING_LENGTH;

@@ -174,20 +174,6 @@ static void open_client(struct http_session *session, const struct sockaddr_stor
                sizeof client->network.bytes);
 }
 
-static struct http_limits limits(const struct http_session *session)
-{
-    const struct client *client = (const struct client *)session;
-    const struct plan *plan = client->plan ? client->plan : client->server->plan;
-    const struct gateway_settings *settings = &plan->settings;
-    return (struct http_limits){
-        .max_per_address = settings->max_per_address,
-        .idle_us = settings->idle_timeout_us,
-        .head_us = settings->head_timeout_us,
-        .body_us = settings->body_timeout_us,
-        .write_us = settings->write_timeout_us,
-    };
-}
-
 static bool serve(struct http_session *session, const struct http_request *request,
                   struct arena *arena)
 {
@@ -209,25 +195,22 @@ static struct refusal turn_away(const struct client *client, enum metrics_limit 
 static struct refusal refusal_of(const struct client *client,
                                  const struct http_complaint *complaint, struct buf *detail)
 {
-    struct slice field;
+    struct slice text = slice_of(complaint->text), field;
     switch (complaint->why) {
     case HTTP_MALFORMED:
         field = http_refused_field(complaint->request, client->session.conn.refusal);
         buf_printf(detail, "%s%s%.*s", complaint->text, field.len > 0 ? ": " : "",
                    SLICE_ARG(field));
         return (struct refusal){.error = ERROR_REQUEST_MALFORMED,
-                                .detail =
-                                    buf_ok(detail) ? buf_slice(detail) : slice_of(complaint->text)};
-    case HTTP_LATE:
-        return (struct refusal){.error = ERROR_REQUEST_TIMEOUT,
-                                .detail = slice_of(complaint->text)};
+                                .detail = buf_ok(detail) ? buf_slice(detail) : text};
     case HTTP_ADDRESS_FULL:
-        return turn_away(client, METRICS_LIMIT_ADDRESS, slice_of(complaint->text));
+        return turn_away(client, METRICS_LIMIT_ADDRESS, text);
     case HTTP_FULL:
         return turn_away(client, METRICS_LIMIT_CONNECTIONS,
                          SLICE("all client connections of this gateway are in use"));
+    default:
+        return (struct refusal){.error = ERROR_REQUEST_TIMEOUT, .detail = text};
     }
-    UNREACHABLE();
 }
 
 static void refuse(struct http_session *session, const struct http_complaint *complaint)
@@ -243,7 +226,6 @@ static void refuse(struct http_session *session, const struct http_complaint *co
 
 const struct http_service client_service = {
     .session_size = sizeof(struct client),
-    .limits = limits,
     .open = open_client,
     .serve = serve,
     .refuse = refuse,

@@ -48,6 +48,7 @@ static int listen_on(struct gateway *gateway)
         .service = &client_service,
         .address = gateway->config.listen,
         .name = "pawl-loop",
+        .limits = gateway->servers[0].plan->settings.limits,
         .loops = gateway->n_servers,
         .max_connections = gateway->config.max_connections,
         .data = gateway->servers,

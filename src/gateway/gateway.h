@@ -16,6 +16,7 @@
 #include "engine/engine.h"
 #include "fiber/offload.h"
 #include "http/pool.h"
+#include "http/server.h"
 #include "observe/metrics.h"
 
 struct gateway;
@@ -24,15 +25,11 @@ struct gateway;
 struct gateway_settings {
     struct http_upstream upstream;
     struct rule_set *rules;          /* the gateway takes references of its own */
-    size_t max_per_address;          /* client connections of one address; 0: any number */
+    struct http_limits limits;       /* of a client connection; body_us: of a ruled request's */
     size_t max_in_flight;            /* ruled exchanges with the upstream */
     size_t max_in_flight_per_tenant; /* of them, one tenant's; 0: any number */
     uint64_t max_buffered;           /* bytes of ruled requests' and answers' bodies */
-    int64_t head_timeout_us;         /* absolute: a request's head */
-    int64_t body_timeout_us;         /* absolute: a ruled request's body */
-    int64_t idle_timeout_us;         /* a kept-alive client connection */
     int64_t read_timeout_us;         /* between two reads of an upstream that no rule bounds */
-    int64_t write_timeout_us;        /* absolute: an answer to a client */
     int64_t connect_timeout_us;
     int64_t upstream_idle_us;
     int64_t retry_after_us; /* Retry-After on "in progress" */

@@ -178,7 +178,7 @@ static bool has_one_coding(struct exchange *x)
 static bool read_body(struct exchange *x)
 {
     CRASH_POINT(request_head_read);
-    int64_t deadline = clock_boot_us() + x->plan->settings.body_timeout_us;
+    int64_t deadline = clock_boot_us() + x->plan->settings.limits.body_us;
     if (!http_session_ask_for_body(&x->client->session, x->request)) {
         x->answered = true;
         x->keep_alive = false;

@@ -7,7 +7,6 @@
 #include "gateway/stream.h"
 #include "gateway/tunnel.h"
 #include "http/call.h"
-#include <sys/uio.h>
 
 struct pass {
     struct client *client;
@@ -79,9 +78,9 @@ static bool send_body(struct pass *pass)
         .to = pass->call.conn,
         .chunked = pass->request->framing == HTTP_FRAMING_CHUNKED,
         .to_upstream = true,
-        .stall_us = pass->settings->body_timeout_us,
+        .stall_us = pass->settings->limits.body_us,
         .paced = pass->request->framing == HTTP_FRAMING_LENGTH,
-        .write_timeout_us = pass->settings->write_timeout_us,
+        .write_timeout_us = pass->settings->limits.write_us,
     };
     pass->call.unsent = http_conn_body_left(&pass->client->session.conn) && !stream_run(&stream);
     pass->body_end = stream.read;
@@ -109,7 +108,7 @@ static bool answer(struct pass *pass)
         .from = pass->call.conn,
         .to = &client->session.conn,
         .stall_us = pass->settings->read_timeout_us,
-        .write_timeout_us = pass->settings->write_timeout_us,
+        .write_timeout_us = pass->settings->limits.write_us,
     };
     bool open_end =
         response->framing == HTTP_FRAMING_CHUNKED || response->framing == HTTP_FRAMING_CLOSE;
@@ -130,10 +129,8 @@ static bool answer(struct pass *pass)
         write_announced_length(pass, &head);
     head_end_answer(&head, pass->request, keep);
 
-    struct iovec part = {head.at, head.len};
-    int64_t deadline = clock_after(clock_boot_us(), pass->settings->write_timeout_us);
     pass_count(client, mark_of(pass));
-    if (!buf_ok(&head) || http_conn_write(&client->session.conn, &part, 1, deadline) != 0)
+    if (!http_session_write(&client->session, pass->request, &head, slice_of(NULL)))
         return false;
     bool whole = http_conn_body_left(pass->call.conn) ? stream_run(&stream) : true;
     client->session.cut_off = !whole && open_end && !stream.chunked;
@@ -152,10 +149,8 @@ static void answer_switch(struct pass *pass)
     head_write_upgrade(&head);
     buf_add(&head, "\r\n", 2);
 
-    struct iovec part = {head.at, head.len};
-    int64_t deadline = clock_after(clock_boot_us(), pass->settings->write_timeout_us);
     pass_count(client, mark_of(pass));
-    if (!buf_ok(&head) || http_conn_write(&client->session.conn, &part, 1, deadline) != 0)
+    if (!http_session_write(&client->session, pass->request, &head, slice_of(NULL)))
         return;
     client->session.cut_off =
         !tunnel_run(&client->session.conn, pass->call.conn, pass->settings->read_timeout_us);
@@ -175,7 +170,7 @@ static enum http_call_result exchange_once(struct pass *pass, bool *ret_gone)
     enum http_call_result result =
         http_call_connect(call, after(pass->settings->connect_timeout_us));
     if (result == HTTP_CALL_DONE)
-        result = http_call_send(call, after(pass->settings->write_timeout_us));
+        result = http_call_send(call, after(pass->settings->limits.write_us));
     if (result != HTTP_CALL_DONE)
         return result;
     *ret_gone =

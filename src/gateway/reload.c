@@ -26,6 +26,8 @@ static void change_server(void *argument)
     plan_inherit(plan, server->plan);
     plan_replace(&server->plan, plan);
     plan_unref(plan);
+    http_server_set_limits(server->gateway->http, (size_t)(server - server->gateway->servers),
+                           &server->plan->settings.limits);
     server->reload.next = NULL;
     server->reload.held = false;
     atomic_store(&server->reload.done, true);

@@ -59,7 +59,7 @@ static void leave_address(const struct http_session *session)
 static bool may_stay(struct http_session *session, const struct sockaddr_storage *peer)
 {
     struct http_door *door = session->door;
-    size_t limit = http_session_limits(session).max_per_address;
+    size_t limit = door->limits.max_per_address;
     session->address = peer_of(peer);
     session->counted = limit > 0 && peers_enter(door->server->peers, session->address, limit);
     if (limit > 0 && !session->counted) {
@@ -216,6 +216,7 @@ static int open_door(struct http_server *server, size_t i)
     struct http_door *door = &server->doors[i];
     *door = (struct http_door){.server = server,
                                .listener = {.fd = bind_to(config, config->loops > 1, true)},
+                               .limits = config->limits,
                                .data = (char *)config->data + i * config->data_size,
                                .drain = {.run = drain_door, .argument = door},
                                .cut = {.run = cut_door, .argument = door}};
@@ -287,6 +288,12 @@ struct loop *http_server_loop(const struct http_server *server, size_t i)
 {
     CHECK(i < server->n_doors);
     return server->doors[i].loop;
+}
+
+void http_server_set_limits(struct http_server *server, size_t i, const struct http_limits *limits)
+{
+    CHECK(i < server->n_doors && loop_current() == server->doors[i].loop);
+    server->doors[i].limits = *limits;
 }
 
 size_t http_server_connections(const struct http_server *server)

@@ -57,8 +57,7 @@ struct http_session {
     int64_t began_us;     /* boot time: the head of the request under way was read */
     uint64_t sent_before; /* conn.sent then */
     /* The service's to set: */
-    struct parker
-        *waiting; /* its fiber waits for what a drain is to interrupt; NULL: it does not */
+    struct parker *waiting; /* by which a drain interrupts what its fiber waits for; may be NULL */
     bool cut_off; /* an answer that ends with the connection was not whole: closed by RST, no FIN */
     /* The server's own: */
     struct http_door *door;
@@ -73,7 +72,7 @@ struct http_session {
     bool makes_room; /* it is waited for */
 };
 
-/* Limits of one connection, asked for when they are needed. */
+/* Limits of one connection. */
 struct http_limits {
     size_t max_per_address; /* connections of one address; 0: any number */
     int64_t idle_us;        /* between two requests */
@@ -82,27 +81,34 @@ struct http_limits {
     int64_t write_us;       /* an answer */
 };
 
-/* Why there is no request to serve. */
+/* Why there is no request to serve, or none with its body: what to answer, and a text for a person.
+ * MALFORMED: session->conn.refusal knows both. */
+#define HTTP_REFUSED(X)                                                                            \
+    X(MALFORMED, 400, "")                                                                          \
+    X(LATE, 408, "the request headers did not arrive in time")                                     \
+    X(ADDRESS_FULL, 429, "too many connections from this address")                                 \
+    X(FULL, 503, "all connections are in use")                                                     \
+    X(BODY_LATE, 408, "the body did not arrive in time")                                           \
+    X(BODY_LARGE, 413, "the body is too large")                                                    \
+    X(NO_MEMORY, 503, "out of memory")
+
 enum http_refused {
-    HTTP_MALFORMED,    /* session->conn.refusal */
-    HTTP_LATE,         /* its head did not come in time */
-    HTTP_ADDRESS_FULL, /* max_per_address */
-    HTTP_FULL,         /* max_connections, or it has to make room */
+#define X(name, status, text) HTTP_##name,
+    HTTP_REFUSED(X)
+#undef X
 };
 
-/* What to answer then, as far as the server can tell. */
 struct http_complaint {
     enum http_refused why;
     int status;
-    const char *text;                   /* for a person */
-    const struct http_request *request; /* MALFORMED: as far as it was understood; else NULL */
+    const char *text;
+    const struct http_request *request; /* as far as it was understood; NULL: not at all */
 };
 
 /* Called in the connection's fiber, but `open` and a refusal of FULL or ADDRESS_FULL, which are in
  * the fiber that accepts. */
 struct http_service {
     size_t session_size; /* of the struct that begins with a struct http_session */
-    struct http_limits (*limits)(const struct http_session *session);
     /* A connection was accepted; may be NULL. Nothing is to be undone at its end. */
     void (*open)(struct http_session *session, const struct sockaddr_storage *peer);
     /* Answers a request. True: the answer let the connection live on (http_session_may_go_on); what
@@ -117,6 +123,7 @@ struct http_server_config {
     const struct http_service *service;
     struct sockaddr_storage address; /* port 0: any free one, with one loop */
     const char *name;                /* of the threads; at most 15 bytes */
+    struct http_limits limits;
     size_t loops; /* >= 1, each a thread; with more than one the port is shared among them */
     size_t max_connections;
     bool cut_busy; /* when no place is free and nobody idle, the oldest connection of all goes */
@@ -131,8 +138,9 @@ struct http_server *http_server_start(const struct http_server_config *config, i
 /* The address it listens on, its port known. */
 const struct sockaddr_storage *http_server_address(const struct http_server *server);
 
-/* The i-th loop, for loop_post. */
+/* The i-th loop, for loop_post; and, on that loop's thread, other limits for its connections. */
 struct loop *http_server_loop(const struct http_server *server, size_t i);
+void http_server_set_limits(struct http_server *server, size_t i, const struct http_limits *limits);
 
 /* How many connections there are, with those on their way out. From any thread. */
 size_t http_server_connections(const struct http_server *server);

@@ -24,6 +24,7 @@ struct http_door {
     struct loop *loop;
     struct thread thread;
     struct fiber_io listener;
+    struct http_limits limits;
     void *data;
     struct http_session *sessions; /* all of this loop, the newest first */
     struct http_idle idle;
@@ -44,11 +45,6 @@ struct http_server {
     size_t n_doors;
     struct http_door doors[];
 };
-
-static inline struct http_limits http_session_limits(const struct http_session *session)
-{
-    return session->door->server->config.service->limits(session);
-}
 
 /* ---- server.c ---- */
 

@@ -19,11 +19,19 @@ static int64_t within(int64_t span_us)
     return clock_after(clock_boot_us(), span_us);
 }
 
-static struct http_complaint malformed(const struct http_conn *conn,
-                                       const struct http_request *request)
+static struct http_complaint complain(const struct http_session *session, enum http_refused why,
+                                      const struct http_request *request)
 {
-    return (struct http_complaint){HTTP_MALFORMED, http_refusal_status(conn->refusal),
-                                   http_refusal_text(conn->refusal), request};
+#define X(name, status, text) {HTTP_##name, status, text, NULL},
+    static const struct http_complaint rows[] = {HTTP_REFUSED(X)};
+#undef X
+    struct http_complaint complaint = rows[why];
+    complaint.request = request;
+    if (why == HTTP_MALFORMED) {
+        complaint.status = http_refusal_status(session->conn.refusal);
+        complaint.text = http_refusal_text(session->conn.refusal);
+    }
+    return complaint;
 }
 
 /* ---- for a service ---- */
@@ -50,31 +58,25 @@ bool http_session_ask_for_body(struct http_session *session, const struct http_r
     if (!request->expect_continue || !http_conn_body_left(&session->conn))
         return true;
     struct iovec part = {(void *)(uintptr_t)text, sizeof text - 1};
-    int64_t deadline = within(http_session_limits(session).write_us);
+    int64_t deadline = within(session->door->limits.write_us);
     return http_conn_write(&session->conn, &part, 1, deadline) == 0;
 }
 
 bool http_session_read_body(struct http_session *session, const struct http_request *request,
                             struct buf *body, struct http_complaint *ret_complaint)
 {
-    static const struct http_complaint large = {HTTP_MALFORMED, 413, "the body is too large", NULL};
-    static const struct http_complaint no_memory = {HTTP_FULL, 503, "out of memory", NULL};
-    static const struct http_complaint late = {HTTP_LATE, 408, "the body did not arrive in time",
-                                               NULL};
-    struct http_conn *conn = &session->conn;
+    static const enum http_refused whys[] = {
+        [HTTP_READ_CLOSED] = HTTP_BODY_LATE,     [HTTP_READ_BROKEN] = HTTP_BODY_LATE,
+        [HTTP_READ_TIMEOUT] = HTTP_BODY_LATE,    [HTTP_READ_REFUSED] = HTTP_MALFORMED,
+        [HTTP_READ_TOO_LARGE] = HTTP_BODY_LARGE, [HTTP_READ_NO_MEMORY] = HTTP_NO_MEMORY,
+    };
     enum http_read read = HTTP_READ_BROKEN;
-    int64_t deadline = within(http_session_limits(session).body_us);
+    int64_t deadline = within(session->door->limits.body_us);
     if (http_session_ask_for_body(session, request))
-        read = http_conn_read_body(conn, body->max, deadline, body);
-    if (read == HTTP_READ_OK)
-        return true;
-    if (read == HTTP_READ_REFUSED)
-        *ret_complaint = malformed(conn, request);
-    else if (read == HTTP_READ_TOO_LARGE)
-        *ret_complaint = large;
-    else
-        *ret_complaint = read == HTTP_READ_NO_MEMORY ? no_memory : late;
-    return false;
+        read = http_conn_read_body(&session->conn, body->max, deadline, body);
+    if (read != HTTP_READ_OK)
+        *ret_complaint = complain(session, whys[read], request);
+    return read == HTTP_READ_OK;
 }
 
 bool http_session_write(struct http_session *session, const struct http_request *request,
@@ -82,7 +84,7 @@ bool http_session_write(struct http_session *session, const struct http_request 
 {
     bool silent = body.len == 0 || (request && slice_eq(request->method, SLICE("HEAD")));
     struct iovec parts[2] = {{head->at, head->len}, {(void *)(uintptr_t)body.at, body.len}};
-    int64_t deadline = within(http_session_limits(session).write_us);
+    int64_t deadline = within(session->door->limits.write_us);
     return buf_ok(head) && http_conn_write(&session->conn, parts, silent ? 1 : 2, deadline) == 0;
 }
 
@@ -91,15 +93,7 @@ bool http_session_write(struct http_session *session, const struct http_request 
 void http_session_refuse(struct http_session *session, enum http_refused why,
                          const struct http_request *request)
 {
-    static const struct http_complaint complaints[] = {
-        [HTTP_LATE] = {HTTP_LATE, 408, "the request headers did not arrive in time", NULL},
-        [HTTP_ADDRESS_FULL] = {HTTP_ADDRESS_FULL, 429, "too many connections from this address",
-                               NULL},
-        [HTTP_FULL] = {HTTP_FULL, 503, "all connections are in use", NULL},
-    };
-    struct http_complaint complaint = complaints[why];
-    if (why == HTTP_MALFORMED)
-        complaint = malformed(&session->conn, request);
+    struct http_complaint complaint = complain(session, why, request);
     session->door->server->config.service->refuse(session, &complaint);
 }
 
@@ -108,7 +102,7 @@ static bool drop_body(struct http_session *session)
 {
     if (!http_conn_body_left(&session->conn))
         return true;
-    int64_t deadline = within(http_session_limits(session).body_us);
+    int64_t deadline = within(session->door->limits.body_us);
     while (http_conn_body_left(&session->conn)) {
         struct slice data;
         if (http_conn_read_some(&session->conn, deadline, &data) != HTTP_READ_OK)
@@ -120,7 +114,7 @@ static bool drop_body(struct http_session *session)
 static bool read_head(struct http_session *session, struct http_request *request)
 {
     struct http_conn *conn = &session->conn;
-    int64_t deadline = within(http_session_limits(session).head_us);
+    int64_t deadline = within(session->door->limits.head_us);
     enum http_read read = http_conn_read_request(conn, deadline, request);
     http_places_move(session, read == HTTP_READ_OK ? HTTP_SESSION_BUSY : HTTP_SESSION_ENDING);
     session->began_us = clock_boot_us();
@@ -136,7 +130,7 @@ static bool read_head(struct http_session *session, struct http_request *request
 
 static bool has_request(struct http_session *session)
 {
-    int64_t until = within(http_session_limits(session).idle_us);
+    int64_t until = within(session->door->limits.idle_us);
     return !http_session_is_draining(session) && !session->leaving &&
            http_conn_wait(&session->conn, until) == HTTP_READ_OK;
 }

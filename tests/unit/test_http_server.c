@@ -31,11 +31,6 @@ struct stage {
     atomic_int parked; /* requests for /park, which stay until a drain */
 };
 
-static struct http_limits limits(const struct http_session *session)
-{
-    return ((const struct stage *)session->data)->limits;
-}
-
 static void note_open(struct http_session *session, const struct sockaddr_storage *peer)
 {
     struct stage *stage = session->data;
@@ -89,7 +84,6 @@ static void refuse(struct http_session *session, const struct http_complaint *co
 
 static const struct http_service service = {
     .session_size = sizeof(struct http_session),
-    .limits = limits,
     .open = note_open,
     .serve = serve,
     .refuse = refuse,
@@ -108,6 +102,7 @@ static struct http_server_config config_for(struct stage *stage, size_t places)
     struct http_server_config config = {
         .service = &service,
         .name = "server",
+        .limits = stage->limits,
         .loops = 1,
         .max_connections = places,
         .data = stage,
