@@ -3,6 +3,8 @@
  * come to one after the other. */
 #include "once_bed.h"
 
+#include <stdio.h>
+
 #define NEW_RULE SLICE("new rule")
 
 static int set_up(void **state)
@@ -94,6 +96,37 @@ static void a_list_says_that_it_looked_no_further_than_it_did(void **state)
     assert_true(seen < ops[0].row);
 }
 
+/* More of them than one statement takes, and some by another one. */
+static void each_of_many_rows_of_one_batch_is_kept_as_it_is(void **state)
+{
+    struct bed *bed = *state;
+    enum { MANY = 21 };
+    static struct store_op ops[MANY];
+    for (int i = 0; i < MANY; i++)
+        ops[i] = i % 5 == 4 ? begin(bed, (uint64_t)i, i, &replays) : begin_on((uint64_t)i);
+    in_one_batch(bed, ops, MANY);
+    assert_int_equal(check_counts(bed), MANY);
+    for (int i = 0; i < MANY; i++) {
+        char body[16];
+        snprintf(body, sizeof body, "answer %d", i);
+        assert_int_equal(ops[i].verdict, RECORD_PROCEED);
+        ops[i] = write_on((uint64_t)i, STORE_FINISH, ops[i].record.token);
+        ops[i].outcome = outcome_new(201, false, SLICE("A: b\r\n"), slice_of(body));
+        ops[i].kept = true;
+    }
+    in_one_batch(bed, ops, MANY);
+    assert_int_equal(check_counts(bed), MANY);
+    for (int i = 0; i < MANY; i++) {
+        struct store_op shown = write_on((uint64_t)i, STORE_LOOK, 0);
+        run(bed, &shown);
+        assert_int_equal(shown.record.status, RECORD_COMPLETE);
+        assert_int_equal(shown.record.token, ops[i].token);
+        assert_true(slice_eq(shown.found->body, ops[i].outcome->body));
+        outcome_unref(shown.found);
+        outcome_unref(ops[i].outcome);
+    }
+}
+
 #define T(name)                                                                                    \
     {                                                                                              \
 #name, name, set_up, bed_tear_down, NULL                                                   \
@@ -106,6 +139,7 @@ int main(void)
         T(a_value_held_for_a_record_of_the_old_rule_name_is_seen_under_that_name),
         T(a_record_resolved_with_a_status_alone_is_replayed_in_its_batch),
         T(a_list_says_that_it_looked_no_further_than_it_did),
+        T(each_of_many_rows_of_one_batch_is_kept_as_it_is),
     };
     return bed_run(tests, sizeof tests / sizeof *tests);
 }

@@ -241,22 +241,105 @@ enum backend_status sqlite_find(struct sqlite_backend *sqlite, struct backend_na
     return status;
 }
 
-static enum backend_status insert_pending(struct sqlite_backend *sqlite,
-                                          const struct store_row *row)
+/* ---- new rows ---- */
+
+static void bind_new_claim(struct sqlite_binding *binding, const struct backend_change *change)
 {
-    bool has_value = row->once.len > 0;
-    struct sqlite_binding binding =
-        sqlite_bind(sqlite, has_value ? SQL_PENDING_INSERT_ONCE : SQL_PENDING_INSERT);
-    bind_claim(&binding, row);
-    bind_identity(&binding, row);
-    if (has_value) {
-        sqlite_bind_text(&binding, row->once);
-        bind_claim_once(&binding, row);
+    sqlite_bind_number(binding, change->row->id);
+    bind_claim(binding, change->row);
+    bind_identity(binding, change->row);
+}
+
+/* result_ref, headers, body, packed; `outcome` NULL: none is kept. */
+static void bind_outcome(struct sqlite_binding *binding, const struct outcome *outcome)
+{
+    bool packed = outcome && outcome->packed.len > 0;
+    if (outcome && outcome->location.len > 0)
+        sqlite_bind_text(binding, outcome->location);
+    else
+        sqlite_bind_null(binding);
+    if (outcome) {
+        sqlite_bind_bytes(binding, outcome->fields);
+        sqlite_bind_bytes(binding, packed ? buf_slice(&outcome->packed) : outcome->body);
+    } else {
+        sqlite_bind_null(binding);
+        sqlite_bind_null(binding);
     }
-    sqlite_bind_number(&binding, row->id);
+    sqlite_bind_number(binding, packed);
+}
+
+static void bind_new_final(struct sqlite_binding *binding, const struct backend_change *change)
+{
+    const struct store_row *row = change->row;
+    int64_t body_until = record_body_until(&row->record);
+    int64_t row_until = record_row_until(&row->record);
+    bool strip_first = change->outcome && body_until < row_until;
+    sqlite_bind_number(binding, row->id);
+    sqlite_bind_number(binding, row->record.status);
+    sqlite_bind_number(binding, strip_first ? body_until : row_until);
+    bind_outcome(binding, change->outcome);
+    bind_final(binding, row);
+    bind_identity(binding, row);
+}
+
+typedef void insert_bind(struct sqlite_binding *binding, const struct backend_change *change);
+
+/* All that there are: `statement` takes one row, the one behind it SQLITE_ROWS. */
+static enum backend_status insert_all(struct sqlite_backend *sqlite, struct sqlite_inserts *inserts,
+                                      enum sqlite_statement statement, insert_bind *bind)
+{
+    const size_t n = inserts->n, at_once = n == SQLITE_ROWS ? n : 1;
+    enum backend_status status = BACKEND_OK;
+    inserts->n = 0;
+    for (size_t i = 0; i < n && status == BACKEND_OK;) {
+        struct sqlite_binding binding = sqlite_bind(sqlite, statement + (at_once > 1));
+        for (size_t last = i + at_once; i < last; i++)
+            bind(&binding, inserts->changes[i]);
+        status = sqlite_run_bound(sqlite, &binding);
+    }
+    return status;
+}
+
+static enum backend_status insert_claims(struct sqlite_backend *sqlite)
+{
+    return insert_all(sqlite, &sqlite->claims, SQL_PENDING_INSERT, bind_new_claim);
+}
+
+static enum backend_status insert_finals(struct sqlite_backend *sqlite)
+{
+    return insert_all(sqlite, &sqlite->finals, SQL_OUTCOME_INSERT, bind_new_final);
+}
+
+static enum backend_status insert_pending(struct sqlite_backend *sqlite,
+                                          const struct backend_change *change)
+{
+    const struct store_row *row = change->row;
     sqlite_recent_add(sqlite, row);
+    if (row->once.len == 0) {
+        sqlite->claims.changes[sqlite->claims.n++] = change;
+        return sqlite->claims.n == SQLITE_ROWS ? insert_claims(sqlite) : BACKEND_OK;
+    }
+    struct sqlite_binding binding = sqlite_bind(sqlite, SQL_PENDING_INSERT_ONCE);
+    bind_new_claim(&binding, change);
+    sqlite_bind_text(&binding, row->once);
+    bind_claim_once(&binding, row);
     return sqlite_run_bound(sqlite, &binding);
 }
+
+static enum backend_status insert_final(struct sqlite_backend *sqlite,
+                                        const struct backend_change *change)
+{
+    if (change->row->once.len == 0) {
+        sqlite->finals.changes[sqlite->finals.n++] = change;
+        return sqlite->finals.n == SQLITE_ROWS ? insert_finals(sqlite) : BACKEND_OK;
+    }
+    struct sqlite_binding binding = sqlite_bind(sqlite, SQL_OUTCOME_INSERT_ONCE);
+    bind_new_final(&binding, change);
+    bind_final_once(&binding, change->row);
+    return sqlite_run_bound(sqlite, &binding);
+}
+
+/* ---- changes ---- */
 
 static enum backend_status update_pending(struct sqlite_backend *sqlite,
                                           const struct store_row *row)
@@ -285,43 +368,6 @@ static enum backend_status delete_by_id(struct sqlite_backend *sqlite, enum sqli
     sqlite_recent_drop(sqlite, id);
     struct sqlite_binding binding = sqlite_bind(sqlite, name);
     sqlite_bind_number(&binding, id);
-    return sqlite_run_bound(sqlite, &binding);
-}
-
-/* result_ref, headers, body, packed; `outcome` NULL: none is kept. */
-static void bind_outcome(struct sqlite_binding *binding, const struct outcome *outcome)
-{
-    bool packed = outcome && outcome->packed.len > 0;
-    if (outcome && outcome->location.len > 0)
-        sqlite_bind_text(binding, outcome->location);
-    else
-        sqlite_bind_null(binding);
-    if (outcome) {
-        sqlite_bind_bytes(binding, outcome->fields);
-        sqlite_bind_bytes(binding, packed ? buf_slice(&outcome->packed) : outcome->body);
-    } else {
-        sqlite_bind_null(binding);
-        sqlite_bind_null(binding);
-    }
-    sqlite_bind_number(binding, packed);
-}
-
-static enum backend_status insert_final(struct sqlite_backend *sqlite, const struct store_row *row,
-                                        const struct outcome *outcome)
-{
-    bool strip_first = outcome && record_body_until(&row->record) < record_row_until(&row->record);
-    bool has_value = row->once.len > 0;
-    struct sqlite_binding binding =
-        sqlite_bind(sqlite, has_value ? SQL_OUTCOME_INSERT_ONCE : SQL_OUTCOME_INSERT);
-    sqlite_bind_number(&binding, row->id);
-    sqlite_bind_number(&binding, row->record.status);
-    sqlite_bind_number(&binding, strip_first ? record_body_until(&row->record)
-                                             : record_row_until(&row->record));
-    bind_outcome(&binding, outcome);
-    bind_final(&binding, row);
-    bind_identity(&binding, row);
-    if (has_value)
-        bind_final_once(&binding, row);
     return sqlite_run_bound(sqlite, &binding);
 }
 
@@ -371,14 +417,14 @@ static enum backend_status freeze(struct sqlite_backend *sqlite,
     if (status != BACKEND_OK || !filled_in)
         return status == BACKEND_OK ? lengthen_final(sqlite, row) : status;
     status = delete_by_id(sqlite, SQL_OUTCOME_DELETE, row->id);
-    return status == BACKEND_OK ? insert_final(sqlite, row, change->outcome) : status;
+    return status == BACKEND_OK ? insert_final(sqlite, change) : status;
 }
 
 static enum backend_status finish(struct sqlite_backend *sqlite,
                                   const struct backend_change *change)
 {
     const struct store_row *row = change->row;
-    enum backend_status status = insert_final(sqlite, row, change->outcome);
+    enum backend_status status = insert_final(sqlite, change);
     if (status == BACKEND_OK && row->record.provisional)
         return update_pending(sqlite, row);
     if (status == BACKEND_OK)
@@ -421,7 +467,7 @@ static enum backend_status save_row(struct sqlite_backend *sqlite,
         return lengthen_final(sqlite, row);
     bool finished = record_is_final(row->record.status);
     if (change->before == RECORD_ABSENT)
-        return finished ? insert_final(sqlite, row, change->outcome) : insert_pending(sqlite, row);
+        return finished ? insert_final(sqlite, change) : insert_pending(sqlite, change);
     if (!finished && change->holds)
         status = hold_pending(sqlite, row);
     if (!finished)
@@ -476,9 +522,12 @@ enum backend_status sqlite_save_groups(struct sqlite_backend *sqlite, struct bac
                                        struct backend_state *state)
 {
     enum backend_status status = BACKEND_OK;
+    sqlite->claims.n = sqlite->finals.n = 0; /* of a save that failed */
     for (struct backend_group *group = groups; group && status == BACKEND_OK; group = group->next)
         status = save_group(sqlite, group, state);
-    return status;
+    if (status == BACKEND_OK)
+        status = insert_claims(sqlite);
+    return status == BACKEND_OK ? insert_finals(sqlite) : status;
 }
 
 /* A packed body stays packed. NULL: no memory. */

@@ -31,6 +31,19 @@
     LIST_IN("pawl_pending", PENDING_STATUSES)                                                      \
     " AND status IN (1, 4) UNION ALL " LIST_IN("pawl_outcome", FINAL_STATUSES)
 
+/* Not OR ABORT, which copies each page before the second row. Whatever fails ends the save. */
+#define PENDING_NEW                                                                                \
+    "INSERT OR ROLLBACK INTO pawl_pending(id, status, expires_at" CLAIM_NAMES IDENTITY_NAMES
+#define PENDING_PLACES "(?, ?, ?" CLAIM_PLACES IDENTITY_PLACES ")"
+#define OUTCOME_NEW                                                                                \
+    "INSERT OR ROLLBACK INTO pawl_outcome(id, status, sweep_at, result_ref, headers, body, "       \
+    "packed" FINAL_NAMES IDENTITY_NAMES
+#define OUTCOME_PLACES "(?, ?, ?, ?, ?, ?, ?" FINAL_PLACES IDENTITY_PLACES ")"
+
+/* As many rows as one statement inserts: it opens tables and indexes once for all of them. */
+#define SQLITE_ROWS 8
+#define ROWS(row) row "," row "," row "," row "," row "," row "," row "," row
+
 /* Every statement, prepared once: X(name, sql). */
 #define SQLITE_STATEMENTS(X)                                                                       \
     X(BEGIN, "BEGIN IMMEDIATE")                                                                    \
@@ -52,11 +65,10 @@
     X(LOG_DROP, "DELETE FROM pawl_key_log WHERE seq <= ?1")                                        \
     X(PENDING_FIND, "SELECT status, expires_at" CLAIM_NAMES IDENTITY_NAMES CLAIM_ONCE_NAMES        \
                     " FROM pawl_pending WHERE id=?")                                               \
-    X(PENDING_INSERT, "INSERT INTO pawl_pending(status, expires_at" CLAIM_NAMES IDENTITY_NAMES     \
-                      ", id) VALUES(?, ?" CLAIM_PLACES IDENTITY_PLACES ", ?)")                     \
-    X(PENDING_INSERT_ONCE,                                                                         \
-      "INSERT INTO pawl_pending(status, expires_at" CLAIM_NAMES IDENTITY_NAMES CLAIM_ONCE_NAMES    \
-      ", id) VALUES(?, ?" CLAIM_PLACES IDENTITY_PLACES CLAIM_ONCE_PLACES ", ?)")                   \
+    X(PENDING_INSERT, PENDING_NEW ") VALUES" PENDING_PLACES)                                       \
+    X(PENDING_INSERT_ROWS, PENDING_NEW ") VALUES" ROWS(PENDING_PLACES))                            \
+    X(PENDING_INSERT_ONCE, PENDING_NEW CLAIM_ONCE_NAMES                                            \
+      ") VALUES(?, ?, ?" CLAIM_PLACES IDENTITY_PLACES CLAIM_ONCE_PLACES ")")                       \
     X(PENDING_UPDATE,                                                                              \
       "UPDATE pawl_pending SET status=?, expires_at=?" CLAIM_CHANGES CLAIM_ONCE_CHANGES            \
       " WHERE id=?")                                                                               \
@@ -68,12 +80,9 @@
                        " AND expires_at IS NOT NULL ORDER BY expires_at LIMIT ?2")                 \
     X(OUTCOME_FIND, "SELECT status, result_ref" FINAL_NAMES IDENTITY_NAMES FINAL_ONCE_NAMES        \
                     " FROM pawl_outcome WHERE id=?")                                               \
-    X(OUTCOME_INSERT, "INSERT INTO pawl_outcome(id, status, sweep_at, result_ref, headers, body, " \
-                      "packed" FINAL_NAMES IDENTITY_NAMES                                          \
-                      ") VALUES(?, ?, ?, ?, ?, ?, ?" FINAL_PLACES IDENTITY_PLACES ")")             \
-    X(OUTCOME_INSERT_ONCE,                                                                         \
-      "INSERT INTO pawl_outcome(id, status, sweep_at, result_ref, headers, body, "                 \
-      "packed" FINAL_NAMES IDENTITY_NAMES FINAL_ONCE_NAMES                                         \
+    X(OUTCOME_INSERT, OUTCOME_NEW ") VALUES" OUTCOME_PLACES)                                       \
+    X(OUTCOME_INSERT_ROWS, OUTCOME_NEW ") VALUES" ROWS(OUTCOME_PLACES))                            \
+    X(OUTCOME_INSERT_ONCE, OUTCOME_NEW FINAL_ONCE_NAMES                                            \
       ") VALUES(?, ?, ?, ?, ?, ?, ?" FINAL_PLACES IDENTITY_PLACES FINAL_ONCE_PLACES ")")           \
     X(OUTCOME_READ,                                                                                \
       "SELECT status, http_code, headers, body, packed FROM pawl_outcome WHERE id=?1")             \
@@ -180,6 +189,12 @@ struct sqlite_table {
     sqlite3_stmt *statements[TABLE_SQL_COUNT]; /* NULL: not used yet */
 };
 
+/* New rows that are to be inserted together. */
+struct sqlite_inserts {
+    const struct backend_change *changes[SQLITE_ROWS];
+    size_t n;
+};
+
 struct sqlite_backend {
     struct backend backend; /* first: the two are cast into each other */
     sqlite3 *db;
@@ -192,6 +207,8 @@ struct sqlite_backend {
     struct sqlite_table tables[SQLITE_TABLES_MAX];
     size_t n_tables;
     struct sqlite_keys keys;
+    struct sqlite_inserts claims; /* of the save under way */
+    struct sqlite_inserts finals;
     struct sqlite_recent *recent[SQLITE_RECENT]; /* by row id */
     unsigned recent_version;                     /* of the file that they are of */
     struct backend_state state;                  /* as this transaction found it */
