@@ -169,7 +169,8 @@ static const char *what_is_missing(const struct act *act)
 
 static bool is_json(const struct session *session)
 {
-    const struct header *type = headers_find(&session->request->headers, SLICE("Content-Type"));
+    const struct header *type =
+        headers_find(&session->http.request->headers, SLICE("Content-Type"));
     struct slice media = {0};
     if (type)
         slice_cut(type->value, ';', &media);
@@ -409,7 +410,7 @@ bool acts_answer(struct session *session, int64_t id, struct slice name, struct 
     act.many.limit = MANY_DEFAULT;
     if (!act.name || (act.is_many && act.kind == KEYS_FORGET))
         return false;
-    if (!slice_eq(session->request->method, SLICE("POST"))) {
+    if (!slice_eq(session->http.request->method, SLICE("POST"))) {
         buf_add_str(&reply->fields, "Allow: POST\r\n");
         reply_problem(reply, 405, "use POST here");
     } else if (!is_json(session)) {

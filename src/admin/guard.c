@@ -17,7 +17,7 @@ static bool names_loopback(struct slice authority)
 static bool presents_token(const struct session *session)
 {
     const struct admin_config *config = &session->admin->config;
-    const struct headers *headers = &session->request->headers;
+    const struct headers *headers = &session->http.request->headers;
     const struct header *line = headers_find(headers, SLICE("Authorization"));
     struct slice scheme;
     if (!line || headers_count(headers, SLICE("Authorization")) != 1)
@@ -31,7 +31,7 @@ static bool presents_token(const struct session *session)
 
 bool guard_admits(const struct session *session, struct reply *reply)
 {
-    const struct http_request *request = session->request;
+    const struct http_request *request = session->http.request;
     if (headers_find(&request->headers, SLICE("Origin"))) {
         reply_problem(reply, 403, "requests from web pages are refused here");
         return false;

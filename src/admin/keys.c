@@ -147,7 +147,8 @@ void keys_answer_list(struct session *session, struct reply *reply)
     ARENA_AUTO struct arena arena = arena_make(QUERY_MAX);
     KEYS_FOUND_AUTO struct keys_found found = {0};
     struct keys_wanted wanted = {.limit = LIMIT_DEFAULT, .scans = KEYS_SCANS_MOST};
-    if (!read_query(session->request->query, &arena, &wanted, reply) || !keys_enter(session, reply))
+    if (!read_query(session->http.request->query, &arena, &wanted, reply) ||
+        !keys_enter(session, reply))
         return;
     enum store_status status =
         keys_list(session->admin->config.store, &wanted, fiber_parker(), &found);

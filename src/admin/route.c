@@ -32,7 +32,7 @@ static void note_refused(struct session *session, const struct reply *reply)
 {
     struct admin *admin = session->admin;
     int64_t now = clock_boot_us();
-    struct slice path = session->request->path;
+    struct slice path = session->http.request->path;
     metrics_admin_refused(admin->config.metrics, reply->status);
     admin->refused++;
     if (now < admin->refused_line_at)
@@ -51,7 +51,7 @@ static void note_refused(struct session *session, const struct reply *reply)
 /* False: the reply says which methods there are. */
 static bool method_is(const struct session *session, bool act, struct reply *reply)
 {
-    struct slice method = session->request->method;
+    struct slice method = session->http.request->method;
     bool reads = slice_eq(method, SLICE("GET")) || slice_eq(method, SLICE("HEAD"));
     if (act ? slice_eq(method, SLICE("POST")) : reads)
         return true;
@@ -87,7 +87,7 @@ static void route_key(struct session *session, struct slice rest, struct reply *
 
 void route(struct session *session, struct reply *reply)
 {
-    struct slice path = session->request->path;
+    struct slice path = session->http.request->path;
     const struct page *page = NULL;
     for (size_t i = 0; i < sizeof pages / sizeof *pages; i++)
         if (slice_eq(path, pages[i].path))

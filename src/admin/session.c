@@ -54,12 +54,10 @@ void reply_retry_after(struct reply *reply, int64_t seconds)
 /* True: the connection may be used again. */
 static bool send_reply(struct session *session, struct reply *reply)
 {
-    const struct http_request *request = session->request;
     BUF_AUTO struct buf head = buf_make(HEAD_MAX);
     if (!buf_ok(&reply->body) || !buf_ok(&reply->fields))
         reply_problem(reply, 500, "the response is too large, or memory ran out");
-    bool keep = request && request->keep_alive && !reply->close &&
-                http_session_may_go_on(&session->http, request);
+    bool keep = !reply->close && http_session_may_go_on(&session->http);
     head_write_status(&head, reply->status, slice_of(NULL));
     head_write_date(&head);
     head_write_field(&head, "Content-Type", slice_of(reply->type));
@@ -67,8 +65,8 @@ static bool send_reply(struct session *session, struct reply *reply)
     head_write_field(&head, "Cache-Control", SLICE("no-store"));
     head_write_field(&head, "X-Content-Type-Options", SLICE("nosniff"));
     buf_add_slice(&head, buf_slice(&reply->fields));
-    head_end_answer(&head, request, keep);
-    return http_session_write(&session->http, request, &head, buf_slice(&reply->body)) && keep;
+    head_end_answer(&head, session->http.request, keep);
+    return http_session_write(&session->http, &head, buf_slice(&reply->body)) && keep;
 }
 
 /* ---- the service ---- */
@@ -76,7 +74,7 @@ static bool send_reply(struct session *session, struct reply *reply)
 bool session_read_body(struct session *session, struct buf *body, struct reply *reply)
 {
     struct http_complaint complaint;
-    if (http_session_read_body(&session->http, session->request, body, &complaint))
+    if (http_session_read_body(&session->http, body, &complaint))
         return true;
     reply->close = true;
     reply_problem(reply, complaint.status, "%s", complaint.text);
@@ -89,13 +87,11 @@ static void open_session(struct http_session *http, const struct sockaddr_storag
     ((struct session *)http)->admin = http->data;
 }
 
-static bool serve(struct http_session *http, const struct http_request *request,
-                  struct arena *arena)
+static bool serve(struct http_session *http, struct arena *arena)
 {
     struct session *session = (struct session *)http;
     REPLY_AUTO struct reply reply = reply_make();
     (void)arena;
-    session->request = request;
     route(session, &reply);
     return send_reply(session, &reply);
 }
@@ -104,7 +100,6 @@ static void refuse(struct http_session *http, const struct http_complaint *compl
 {
     struct session *session = (struct session *)http;
     REPLY_AUTO struct reply reply = reply_make();
-    session->request = NULL;
     reply_problem(&reply, complaint->status, "%s", complaint->text);
     (void)send_reply(session, &reply);
 }

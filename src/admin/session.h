@@ -30,7 +30,6 @@ struct admin {
 struct session {
     struct http_session http; /* first: the two are cast into each other */
     struct admin *admin;
-    const struct http_request *request; /* under way; NULL: it could not be read */
 };
 
 struct reply {

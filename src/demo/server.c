@@ -42,36 +42,37 @@ static void answer_fini(struct service_answer *answer)
 #define ANSWER_AUTO __attribute__((cleanup(answer_fini)))
 
 /* `half`: the head and half of the body. */
-static bool send_answer(struct http_session *session, const struct http_request *request,
-                        const struct service_answer *answer, bool half)
+static bool send_answer(struct http_session *session, const struct service_answer *answer,
+                        bool half)
 {
-    bool keep = request && request->keep_alive && !half && http_session_may_go_on(session, request);
+    bool keep = !half && http_session_may_go_on(session);
     BUF_AUTO struct buf head = buf_make(HEAD_MAX);
     head_write_status(&head, answer->status, slice_of(NULL));
     head_write_date(&head);
     head_write_field(&head, "Content-Type", SLICE("application/json"));
     head_write_number(&head, "Content-Length", answer->body.len);
     buf_add_slice(&head, buf_slice(&answer->fields));
-    head_end_answer(&head, request, keep);
+    head_end_answer(&head, session->request, keep);
     struct slice body = slice_first(buf_slice(&answer->body), answer->body.len / (half ? 2 : 1));
     return buf_ok(&answer->fields) && buf_ok(&answer->body) &&
-           http_session_write(session, request, &head, body) && keep;
+           http_session_write(session, &head, body) && keep;
 }
 
 static void refuse(struct http_session *session, const struct http_complaint *complaint)
 {
     ANSWER_AUTO struct service_answer answer = service_answer_make();
     service_refuse(&answer, complaint->status, complaint->text);
-    (void)send_answer(session, NULL, &answer, false);
+    (void)send_answer(session, &answer, false);
 }
 
 /* ---- one request ---- */
 
 /* A gateway that asks what became of a lost answer sends its client's headers along: questions
  * are answered. False: the header asks for something that does not exist. */
-static bool choose_faults(const struct demo *demo, const struct http_request *request,
-                          struct demo_faults *ret_faults)
+static bool choose_faults(const struct http_session *session, struct demo_faults *ret_faults)
 {
+    const struct http_request *request = session->request;
+    const struct demo *demo = session->data;
     if (!slice_eq(request->method, SLICE("POST")))
         return true;
     const struct header *header = headers_find(&request->headers, SLICE("Demo-Fault"));
@@ -112,8 +113,8 @@ static bool sync_ledger(const struct demo *demo)
 }
 
 /* Acts on the request. False: nothing is to be answered. */
-static bool act(struct http_session *session, const struct http_request *request, struct slice body,
-                const struct demo_faults *faults, struct service_answer *answer)
+static bool act(struct http_session *session, struct slice body, const struct demo_faults *faults,
+                struct service_answer *answer)
 {
     ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
     struct demo *demo = session->data;
@@ -123,31 +124,30 @@ static bool act(struct http_session *session, const struct http_request *request
         service_refuse(answer, faults->status, "a fault was asked for");
         return true;
     }
-    service_handle(demo->ledger, request, body, &arena, answer);
+    service_handle(demo->ledger, session->request, body, &arena, answer);
     if (answer->effect && !sync_ledger(demo))
         service_refuse(answer, 500, "the entry may be lost: the disk did not take it");
     return !faults->lose;
 }
 
-static bool serve(struct http_session *session, const struct http_request *request,
-                  struct arena *arena)
+static bool serve(struct http_session *session, struct arena *arena)
 {
     ANSWER_AUTO struct service_answer answer = service_answer_make();
     BUF_AUTO struct buf body = buf_make(REQUEST_BODY_MAX);
     struct demo_faults faults = {0};
     struct http_complaint complaint;
     (void)arena; /* smaller than what a body takes to be read */
-    if (!http_session_read_body(session, request, &body, &complaint)) {
+    if (!http_session_read_body(session, &body, &complaint)) {
         refuse(session, &complaint);
         return false;
     }
-    if (!choose_faults(session->data, request, &faults))
+    if (!choose_faults(session, &faults))
         service_refuse(&answer, 400,
                        "Demo-Fault: delay=MS, status=400..599, lose, lose-before, "
                        "half");
-    else if (!act(session, request, buf_slice(&body), &faults, &answer))
+    else if (!act(session, buf_slice(&body), &faults, &answer))
         return false;
-    return send_answer(session, request, &answer, faults.half);
+    return send_answer(session, &answer, faults.half);
 }
 
 static const struct http_service demo_service = {

@@ -20,7 +20,7 @@ static bool begin_answer(struct exchange *x, int status, const char *mark)
     x->answered = true;
     x->status = status;
     x->outcome = mark;
-    if (!http_session_may_go_on(&x->client->session, x->request))
+    if (!http_session_may_go_on(&x->client->session))
         x->keep_alive = false;
     return true;
 }
@@ -42,11 +42,20 @@ static bool write_out(struct exchange *x, const struct buf *head, struct slice b
 {
     exchange_count(x);
     CRASH_POINT(before_answer_write);
-    bool left = http_session_write(&x->client->session, x->request, head, body);
+    bool left = http_session_write(&x->client->session, head, body);
     if (!left)
         x->keep_alive = false;
     CRASH_POINT(after_answer_write);
     return left;
+}
+
+static void write_whole(struct exchange *x, struct buf *head, struct slice body)
+{
+    bool has_body = head_has_body(x->status);
+    if (has_body)
+        head_write_number(head, "Content-Length", body.len);
+    end_head(x, head);
+    write_out(x, head, has_body ? body : slice_of(NULL));
 }
 
 /* What a browser needs to let its page read the answer. `fields`: those it has already. */
@@ -81,11 +90,7 @@ void answer_outcome(struct exchange *x, const struct outcome *outcome, bool repl
     write_mark(&head, x->outcome);
     if (replayed)
         head_write_field(&head, "Idempotent-Replayed", SLICE("true"));
-    bool has_body = head_has_body(outcome->status);
-    if (has_body)
-        head_write_number(&head, "Content-Length", outcome->body.len);
-    end_head(x, &head);
-    write_out(x, &head, has_body ? outcome->body : slice_of(NULL));
+    write_whole(x, &head, outcome->body);
 }
 
 /* `duplicate: ack`: that it was done is all this client wants to know. */
@@ -103,10 +108,7 @@ static void answer_ack(struct exchange *x)
     write_cors(x, slice_of(NULL), &head);
     write_mark(&head, x->outcome);
     head_write_field(&head, "Idempotent-Replayed", SLICE("true"));
-    if (head_has_body(status))
-        head_write_number(&head, "Content-Length", 0);
-    end_head(x, &head);
-    write_out(x, &head, slice_of(NULL));
+    write_whole(x, &head, slice_of(NULL));
 }
 
 /* ---- the first answer ---- */
@@ -146,15 +148,10 @@ void answer_first(struct exchange *x, const struct answer *answer, const char *m
         head_write_date(&head);
     write_cors(x, buf_slice(&answer->fields), &head);
     write_mark(&head, mark);
-    bool has_body = head_has_body(answer->status);
-    if (!answer->whole && has_body) {
+    if (answer->whole || !head_has_body(answer->status))
+        write_whole(x, &head, buf_slice(&answer->body));
+    else
         write_live(x, answer, &head);
-        return;
-    }
-    if (has_body)
-        head_write_number(&head, "Content-Length", answer->body.len);
-    end_head(x, &head);
-    write_out(x, &head, has_body ? buf_slice(&answer->body) : slice_of(NULL));
 }
 
 /* ---- pawl's own errors ---- */
@@ -351,9 +348,7 @@ void answer_error(struct exchange *x, enum error error, struct slice detail, con
     if (error == ERROR_OUTCOME_NOT_STORED || error == ERROR_REQUEST_TIMEOUT ||
         error == ERROR_REQUEST_MALFORMED)
         x->keep_alive = false;
-    head_write_number(&head, "Content-Length", body.len);
-    end_head(x, &head);
-    write_out(x, &head, buf_slice(&body));
+    write_whole(x, &head, buf_slice(&body));
 }
 
 void answer_no_room(struct exchange *x)

@@ -28,9 +28,9 @@ const char *client_instance(struct client *client)
     return client->instance;
 }
 
-void client_write_cors(const struct client *client, const struct http_request *request,
-                       struct buf *head)
+void client_write_cors(const struct client *client, struct buf *head)
 {
+    const struct http_request *request = client->session.request;
     const struct header *line = request ? headers_find(&request->headers, SLICE("Origin")) : NULL;
     cors_write_fields(&client->plan->settings.cors, line ? line->value : slice_of(NULL),
                       slice_of(NULL), head);
@@ -57,23 +57,21 @@ void client_refuse(struct client *client, const struct refusal *refusal)
         head_write_field(&head, "Idempotency-Status", slice_of(refusal->mark));
     if (refusal->error == ERROR_UPSTREAM_UNAVAILABLE || refusal->error == ERROR_LIMITED)
         head_write_number(&head, "Retry-After", 1);
-    client_write_cors(client, refusal->request, &head);
+    client_write_cors(client, &head);
     head_write_number(&head, "Content-Length", body.len);
-    head_end_answer(&head, refusal->request, refusal->keep_alive);
+    head_end_answer(&head, client->session.request, refusal->keep_alive);
     if (buf_ok(&body))
-        (void)http_session_write(&client->session, refusal->request, &head, buf_slice(&body));
+        (void)http_session_write(&client->session, &head, buf_slice(&body));
 }
 
 /* ---- one request ---- */
 
-static bool refuse_request(struct client *client, const struct http_request *request,
-                           enum error error, struct slice detail)
+static bool refuse_request(struct client *client, enum error error, struct slice detail)
 {
     struct refusal refusal = {
-        .request = request,
         .error = error,
         .detail = detail,
-        .keep_alive = request->keep_alive && http_session_may_go_on(&client->session, request),
+        .keep_alive = http_session_may_go_on(&client->session),
     };
     client_refuse(client, &refusal);
     return refusal.keep_alive;
@@ -92,13 +90,12 @@ static bool is_looping(const struct client *client, const struct http_request *r
 }
 
 /* Applications that take '_' for '-' would see another value than the one the rule judges by. */
-static bool refuse_look_alike(struct client *client, const struct http_request *request,
-                              struct slice name)
+static bool refuse_look_alike(struct client *client, struct slice name)
 {
     BUF_AUTO struct buf detail = buf_make(DETAIL_MAX);
     buf_add_str(&detail, "a header that counts here is spelled with '_' in place of '-': ");
     buf_add_slice(&detail, slice_first(name, NAME_SHOWN));
-    return refuse_request(client, request, ERROR_REQUEST_MALFORMED, buf_slice(&detail));
+    return refuse_request(client, ERROR_REQUEST_MALFORMED, buf_slice(&detail));
 }
 
 static bool run_rule(struct client *client, const struct http_request *request,
@@ -110,7 +107,7 @@ static bool run_rule(struct client *client, const struct http_request *request,
     }
     const struct header *look_alike = rule_look_alike(found->rule, &request->headers);
     if (look_alike)
-        return refuse_look_alike(client, request, look_alike->name);
+        return refuse_look_alike(client, look_alike->name);
     return exchange_run(client, request, found);
 }
 
@@ -122,7 +119,7 @@ static bool route(struct client *client, const struct http_request *request, str
     if (!found)
         return false;
     if (is_looping(client, request))
-        return refuse_request(client, request, ERROR_LOOP, slice_of(NULL));
+        return refuse_request(client, ERROR_LOOP, slice_of(NULL));
     if (well_known_asked(client, request))
         return well_known_answer(client, request);
     switch (rule_find_request(settings->rules, &wanted, arena, found)) {
@@ -130,17 +127,17 @@ static bool route(struct client *client, const struct http_request *request, str
         return run_rule(client, request, found);
     case RULE_NONE:
         if (settings->unmatched_refuse && !rule_request_is_safe(&request->headers, request->method))
-            return refuse_request(client, request, ERROR_ROUTE_UNKNOWN, slice_of(NULL));
+            return refuse_request(client, ERROR_ROUTE_UNKNOWN, slice_of(NULL));
         return pass_run(client, request);
     case RULE_PATH_AMBIGUOUS:
-        return refuse_request(client, request, ERROR_PATH_AMBIGUOUS,
+        return refuse_request(client, ERROR_PATH_AMBIGUOUS,
                               SLICE("servers read this path in different ways"));
     case RULE_METHOD_AMBIGUOUS:
-        return refuse_request(client, request, ERROR_METHOD_AMBIGUOUS,
+        return refuse_request(client, ERROR_METHOD_AMBIGUOUS,
                               SLICE("a method-override header names a method that another rule, "
                                     "or none, takes"));
     case RULE_METHOD_REFUSED:
-        return refuse_request(client, request, ERROR_METHOD_NOT_ALLOWED, slice_of(NULL));
+        return refuse_request(client, ERROR_METHOD_NOT_ALLOWED, slice_of(NULL));
     case RULE_NO_MEMORY:
         return false;
     }
@@ -174,12 +171,11 @@ static void open_client(struct http_session *session, const struct sockaddr_stor
                sizeof client->network.bytes);
 }
 
-static bool serve(struct http_session *session, const struct http_request *request,
-                  struct arena *arena)
+static bool serve(struct http_session *session, struct arena *arena)
 {
     struct client *client = (struct client *)session;
     begin(client);
-    bool goes_on = route(client, request, arena);
+    bool goes_on = route(client, session->request, arena);
     end(client);
     return goes_on;
 }
@@ -198,7 +194,7 @@ static struct refusal refusal_of(const struct client *client,
     struct slice text = slice_of(complaint->text), field;
     switch (complaint->why) {
     case HTTP_MALFORMED:
-        field = http_refused_field(complaint->request, client->session.conn.refusal);
+        field = http_refused_field(complaint->malformed, client->session.conn.refusal);
         buf_printf(detail, "%s%s%.*s", complaint->text, field.len > 0 ? ": " : "",
                    SLICE_ARG(field));
         return (struct refusal){.error = ERROR_REQUEST_MALFORMED,

@@ -450,6 +450,7 @@ void pass_log(const struct client *client, const struct http_request *request, i
 
 void refusal_report(const struct client *client, const struct refusal *refusal, int status)
 {
+    const struct http_request *request = client->session.request;
     struct log *log = client->server->config->log;
     bool upstreams = is_upstreams(refusal->error);
     if (refusal->mark || upstreams)
@@ -460,15 +461,15 @@ void refusal_report(const struct client *client, const struct refusal *refusal, 
         return;
     struct log_line line;
     log_line_start(&line, level_of(status), upstreams ? "pass" : "refuse");
-    add_client(&line, client, refusal->request ? &refusal->request->headers : NULL);
-    if (refusal->request)
-        add_target(&line, client, refusal->request);
+    add_client(&line, client, request ? &request->headers : NULL);
+    if (request)
+        add_target(&line, client, request);
     log_line_i64(&line, "status", status);
     if (refusal->mark)
         log_line_str(&line, "idempotency_status", slice_of(refusal->mark));
     log_line_str(&line, "error_code", slice_of(error_row(refusal->error)->code));
     add_unreached(&line, refusal->unreached);
-    if (refusal->request)
-        add_ids(&line, client, &refusal->request->headers, NULL);
+    if (request)
+        add_ids(&line, client, &request->headers, NULL);
     log_line_end(log, &line);
 }

@@ -179,7 +179,7 @@ static bool read_body(struct exchange *x)
 {
     CRASH_POINT(request_head_read);
     int64_t deadline = clock_boot_us() + x->plan->settings.limits.body_us;
-    if (!http_session_ask_for_body(&x->client->session, x->request)) {
+    if (!http_session_ask_for_body(&x->client->session)) {
         x->answered = true;
         x->keep_alive = false;
         return false;

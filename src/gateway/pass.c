@@ -28,10 +28,8 @@ static const char *mark_of(const struct pass *pass)
 static bool refuse(const struct pass *pass, enum error error)
 {
     struct refusal refusal = {
-        .request = pass->request,
         .error = error,
-        .keep_alive = pass->request->keep_alive &&
-                      http_session_may_go_on(&pass->client->session, pass->request),
+        .keep_alive = http_session_may_go_on(&pass->client->session),
         .mark = mark_of(pass),
         .unreached = pass->call.unreached,
     };
@@ -46,7 +44,6 @@ static bool refuse_body(const struct pass *pass)
     if (!late && pass->body_end != HTTP_READ_REFUSED)
         return false;
     struct refusal refusal = {
-        .request = pass->request,
         .error = late ? ERROR_REQUEST_TIMEOUT : ERROR_REQUEST_MALFORMED,
         .detail = late ? SLICE("the body did not come in time")
                        : slice_of(http_refusal_text(pass->client->session.conn.refusal)),
@@ -113,9 +110,7 @@ static bool answer(struct pass *pass)
     bool open_end =
         response->framing == HTTP_FRAMING_CHUNKED || response->framing == HTTP_FRAMING_CLOSE;
     stream.chunked = open_end && pass->request->minor_version == 1;
-    bool keep = pass->request->keep_alive &&
-                http_session_may_go_on(&client->session, pass->request) &&
-                (!open_end || stream.chunked);
+    bool keep = http_session_may_go_on(&client->session) && (!open_end || stream.chunked);
 
     head_write_status(&head, response->status, response->reason);
     head_copy_answer_fields(&head, &response->headers, 0);
@@ -130,7 +125,7 @@ static bool answer(struct pass *pass)
     head_end_answer(&head, pass->request, keep);
 
     pass_count(client, mark_of(pass));
-    if (!http_session_write(&client->session, pass->request, &head, slice_of(NULL)))
+    if (!http_session_write(&client->session, &head, slice_of(NULL)))
         return false;
     bool whole = http_conn_body_left(pass->call.conn) ? stream_run(&stream) : true;
     client->session.cut_off = !whole && open_end && !stream.chunked;
@@ -150,7 +145,7 @@ static void answer_switch(struct pass *pass)
     buf_add(&head, "\r\n", 2);
 
     pass_count(client, mark_of(pass));
-    if (!http_session_write(&client->session, pass->request, &head, slice_of(NULL)))
+    if (!http_session_write(&client->session, &head, slice_of(NULL)))
         return;
     client->session.cut_off =
         !tunnel_run(&client->session.conn, pass->call.conn, pass->settings->read_timeout_us);
@@ -174,8 +169,7 @@ static enum http_call_result exchange_once(struct pass *pass, bool *ret_gone)
     if (result != HTTP_CALL_DONE)
         return result;
     *ret_gone =
-        !call->unsent &&
-        !(http_session_ask_for_body(&pass->client->session, pass->request) && send_body(pass));
+        !call->unsent && !(http_session_ask_for_body(&pass->client->session) && send_body(pass));
     if (*ret_gone)
         return result;
     result = http_call_receive(call, after(pass->settings->read_timeout_us));

@@ -53,17 +53,14 @@ struct client {
 /* What a client connection is served by. */
 extern const struct http_service client_service;
 
-/* Appends the lines for browsers of an answer of pawl's own. `request` NULL: its head could not be
- * read. */
-void client_write_cors(const struct client *client, const struct http_request *request,
-                       struct buf *head);
+/* Appends the lines for browsers of an answer of pawl's own. */
+void client_write_cors(const struct client *client, struct buf *head);
 
 /* The URI of this occurrence, for a problem and its log line (RFC 9457): made once a request. */
 const char *client_instance(struct client *client);
 
 /* Writes pawl's own error outside an exchange. */
 struct refusal {
-    const struct http_request *request; /* NULL: its head could not be read */
     enum error error;
     int status;          /* 0: the table's */
     struct slice detail; /* may be empty */

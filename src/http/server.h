@@ -54,8 +54,9 @@ struct http_session {
     struct http_conn conn;
     void *data; /* its loop's, see http_server_config */
     char peer[ADDRESS_HOST_SIZE];
-    int64_t began_us;     /* boot time: the head of the request under way was read */
-    uint64_t sent_before; /* conn.sent then */
+    const struct http_request *request; /* under way; NULL: none that could be read */
+    int64_t began_us;                   /* boot time: its head was read */
+    uint64_t sent_before;               /* conn.sent then */
     /* The service's to set: */
     struct parker *waiting; /* by which a drain interrupts what its fiber waits for; may be NULL */
     bool cut_off; /* an answer that ends with the connection was not whole: closed by RST, no FIN */
@@ -102,7 +103,7 @@ struct http_complaint {
     enum http_refused why;
     int status;
     const char *text;
-    const struct http_request *request; /* as far as it was understood; NULL: not at all */
+    const struct http_request *malformed; /* as far as it was understood; NULL: not at all */
 };
 
 /* Called in the connection's fiber, but `open` and a refusal of FULL or ADDRESS_FULL, which are in
@@ -113,8 +114,7 @@ struct http_service {
     void (*open)(struct http_session *session, const struct sockaddr_storage *peer);
     /* Answers a request. True: the answer let the connection live on (http_session_may_go_on); what
      * is left of the body is read away. `arena` is the request's. */
-    bool (*serve)(struct http_session *session, const struct http_request *request,
-                  struct arena *arena);
+    bool (*serve)(struct http_session *session, struct arena *arena);
     /* Answers what is no request; the connection ends behind it. */
     void (*refuse)(struct http_session *session, const struct http_complaint *complaint);
 };
@@ -165,21 +165,21 @@ void http_server_free(struct http_server *server);
 /* Whether the server drains: answers say Connection: close. */
 bool http_session_is_draining(const struct http_session *session);
 
-/* Whether the connection can serve another request after an answer to this one: nobody drains, it
- * need not make room, and what is left of its body is small enough to be read and dropped. */
-bool http_session_may_go_on(const struct http_session *session, const struct http_request *request);
+/* Whether the connection can serve another request after an answer to this one: the client lets it,
+ * nobody drains, it need not make room, and what is left of the body is small enough to be read and
+ * dropped. */
+bool http_session_may_go_on(const struct http_session *session);
 
 /* Sends 100 Continue where the client waits for it before its body. False: it did not go out. */
-bool http_session_ask_for_body(struct http_session *session, const struct http_request *request);
+bool http_session_ask_for_body(struct http_session *session);
 
 /* Reads the request's body whole, up to the bytes that `body` may hold, asking for it first. False:
  * `*ret_complaint` says what to answer; the connection must end behind it. */
-bool http_session_read_body(struct http_session *session, const struct http_request *request,
-                            struct buf *body, struct http_complaint *ret_complaint);
+bool http_session_read_body(struct http_session *session, struct buf *body,
+                            struct http_complaint *ret_complaint);
 
-/* Writes an answer; without its body to a HEAD (`request` NULL: none). False: not all of it left,
- * and nothing may follow. */
-bool http_session_write(struct http_session *session, const struct http_request *request,
-                        const struct buf *head, struct slice body);
+/* Writes an answer; without its body to a HEAD. False: not all of it left, and nothing may follow.
+ */
+bool http_session_write(struct http_session *session, const struct buf *head, struct slice body);
 
 #endif

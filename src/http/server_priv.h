@@ -58,7 +58,7 @@ void http_session_run(void *argument);
 
 /* Lets the service answer that there is nothing to serve. */
 void http_session_refuse(struct http_session *session, enum http_refused why,
-                         const struct http_request *request);
+                         const struct http_request *malformed);
 
 /* ---- places.c: who may hold a connection ---- */
 

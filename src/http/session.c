@@ -19,14 +19,12 @@ static int64_t within(int64_t span_us)
     return clock_after(clock_boot_us(), span_us);
 }
 
-static struct http_complaint complain(const struct http_session *session, enum http_refused why,
-                                      const struct http_request *request)
+static struct http_complaint complain(const struct http_session *session, enum http_refused why)
 {
 #define X(name, status, text) {HTTP_##name, status, text, NULL},
     static const struct http_complaint rows[] = {HTTP_REFUSED(X)};
 #undef X
     struct http_complaint complaint = rows[why];
-    complaint.request = request;
     if (why == HTTP_MALFORMED) {
         complaint.status = http_refusal_status(session->conn.refusal);
         complaint.text = http_refusal_text(session->conn.refusal);
@@ -41,29 +39,31 @@ bool http_session_is_draining(const struct http_session *session)
     return http_server_is_draining(session->door->server);
 }
 
-bool http_session_may_go_on(const struct http_session *session, const struct http_request *request)
+bool http_session_may_go_on(const struct http_session *session)
 {
     const struct http_conn *conn = &session->conn;
+    if (!session->request || !session->request->keep_alive)
+        return false;
     if (http_session_is_draining(session) || session->leaving)
         return false;
     if (!http_conn_body_left(conn))
         return true;
     return conn->framing == HTTP_FRAMING_LENGTH && conn->left <= DROP_MAX &&
-           !request->expect_continue;
+           !session->request->expect_continue;
 }
 
-bool http_session_ask_for_body(struct http_session *session, const struct http_request *request)
+bool http_session_ask_for_body(struct http_session *session)
 {
     static const char text[] = "HTTP/1.1 100 Continue\r\n\r\n";
-    if (!request->expect_continue || !http_conn_body_left(&session->conn))
+    if (!session->request->expect_continue || !http_conn_body_left(&session->conn))
         return true;
     struct iovec part = {(void *)(uintptr_t)text, sizeof text - 1};
     int64_t deadline = within(session->door->limits.write_us);
     return http_conn_write(&session->conn, &part, 1, deadline) == 0;
 }
 
-bool http_session_read_body(struct http_session *session, const struct http_request *request,
-                            struct buf *body, struct http_complaint *ret_complaint)
+bool http_session_read_body(struct http_session *session, struct buf *body,
+                            struct http_complaint *ret_complaint)
 {
     static const enum http_refused whys[] = {
         [HTTP_READ_CLOSED] = HTTP_BODY_LATE,     [HTTP_READ_BROKEN] = HTTP_BODY_LATE,
@@ -72,16 +72,16 @@ bool http_session_read_body(struct http_session *session, const struct http_requ
     };
     enum http_read read = HTTP_READ_BROKEN;
     int64_t deadline = within(session->door->limits.body_us);
-    if (http_session_ask_for_body(session, request))
+    if (http_session_ask_for_body(session))
         read = http_conn_read_body(&session->conn, body->max, deadline, body);
     if (read != HTTP_READ_OK)
-        *ret_complaint = complain(session, whys[read], request);
+        *ret_complaint = complain(session, whys[read]);
     return read == HTTP_READ_OK;
 }
 
-bool http_session_write(struct http_session *session, const struct http_request *request,
-                        const struct buf *head, struct slice body)
+bool http_session_write(struct http_session *session, const struct buf *head, struct slice body)
 {
+    const struct http_request *request = session->request;
     bool silent = body.len == 0 || (request && slice_eq(request->method, SLICE("HEAD")));
     struct iovec parts[2] = {{head->at, head->len}, {(void *)(uintptr_t)body.at, body.len}};
     int64_t deadline = within(session->door->limits.write_us);
@@ -91,9 +91,10 @@ bool http_session_write(struct http_session *session, const struct http_request 
 /* ---- one request ---- */
 
 void http_session_refuse(struct http_session *session, enum http_refused why,
-                         const struct http_request *request)
+                         const struct http_request *malformed)
 {
-    struct http_complaint complaint = complain(session, why, request);
+    struct http_complaint complaint = complain(session, why);
+    complaint.malformed = malformed;
     session->door->server->config.service->refuse(session, &complaint);
 }
 
@@ -144,8 +145,12 @@ static bool serve_one(struct http_session *session)
     struct arena arena ARENA_AUTO = arena_make(ARENA_MAX);
     struct http_request *request = arena_alloc(&arena, sizeof *request);
     http_places_move(session, request ? HTTP_SESSION_READING : HTTP_SESSION_ENDING);
-    if (!request || !read_head(session, request) || !service->serve(session, request, &arena) ||
-        !drop_body(session))
+    if (!request || !read_head(session, request))
+        return false;
+    session->request = request;
+    bool goes_on = service->serve(session, &arena) && drop_body(session);
+    session->request = NULL;
+    if (!goes_on)
         return false;
     http_conn_next(&session->conn);
     http_places_move(session, HTTP_SESSION_IDLE);

@@ -38,15 +38,14 @@ static void note_open(struct http_session *session, const struct sockaddr_storag
     stage->opened++;
 }
 
-static bool answer(struct http_session *session, const struct http_request *request, int status,
-                   struct slice body)
+static bool answer(struct http_session *session, int status, struct slice body)
 {
-    bool keep = request && request->keep_alive && http_session_may_go_on(session, request);
+    bool keep = http_session_may_go_on(session);
     BUF_AUTO struct buf head = buf_make(HEAD_MAX);
     head_write_status(&head, status, slice_of(NULL));
     head_write_number(&head, "Content-Length", body.len);
-    head_end_answer(&head, request, keep);
-    return http_session_write(session, request, &head, body) && keep;
+    head_end_answer(&head, session->request, keep);
+    return http_session_write(session, &head, body) && keep;
 }
 
 static void park_until_drained(struct http_session *session)
@@ -60,26 +59,26 @@ static void park_until_drained(struct http_session *session)
     session->waiting = NULL;
 }
 
-static bool serve(struct http_session *session, const struct http_request *request,
-                  struct arena *arena)
+static bool serve(struct http_session *session, struct arena *arena)
 {
+    struct slice path = session->request->path;
     BUF_AUTO struct buf body = buf_make(BODY_MAX);
     struct http_complaint complaint;
     (void)arena;
-    if (slice_eq(request->path, SLICE("/park")))
+    if (slice_eq(path, SLICE("/park")))
         park_until_drained(session);
-    if (slice_eq(request->path, SLICE("/unread")))
-        return answer(session, request, 200, SLICE("unread"));
-    if (!http_session_read_body(session, request, &body, &complaint)) {
-        answer(session, NULL, complaint.status, slice_of(complaint.text));
+    if (slice_eq(path, SLICE("/unread")))
+        return answer(session, 200, SLICE("unread"));
+    if (!http_session_read_body(session, &body, &complaint)) {
+        answer(session, complaint.status, slice_of(complaint.text));
         return false;
     }
-    return answer(session, request, 200, body.len > 0 ? buf_slice(&body) : request->path);
+    return answer(session, 200, body.len > 0 ? buf_slice(&body) : path);
 }
 
 static void refuse(struct http_session *session, const struct http_complaint *complaint)
 {
-    answer(session, NULL, complaint->status, slice_of(complaint->text));
+    answer(session, complaint->status, slice_of(complaint->text));
 }
 
 static const struct http_service service = {
