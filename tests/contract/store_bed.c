@@ -3,6 +3,7 @@
 
 #include "base/mem.h"
 #include "base/random.h"
+#include "toy/hostile.h"
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,10 +43,29 @@ void bed_fini(struct bed *bed)
     rmdir(bed->dir);
 }
 
+/* Another one each time, the same in each run; PAWL_SEED begins elsewhere. */
+static uint64_t next_seed(void)
+{
+    static uint64_t seed;
+    const char *from = getenv("PAWL_SEED");
+    if (seed == 0)
+        seed = from ? strtoull(from, NULL, 10) : 1;
+    seed += UINT64_C(0x9e3779b97f4a7c15);
+    return seed | 1;
+}
+
 static enum store_open_result open_it(struct bed *bed, char **ret_problem)
 {
+    enum store_open_result result = STORE_OPENED;
     if (bed->kind == BED_SQLITE)
         return store_open(&bed->config, &bed->store, ret_problem);
+    if (bed->kind == BED_HOSTILE) {
+        struct backend *behind = sqlite_backend_open(&bed->config, &result, ret_problem);
+        return behind ? store_open_over(&bed->config,
+                                        hostile_over(behind, next_seed(), !bed->config.no_thread),
+                                        &bed->store, ret_problem)
+                      : result;
+    }
     struct backend *backend = bed->backend ? bed->backend : toy_open();
     assert_non_null(backend);
     bed->backend = backend;
@@ -263,15 +283,24 @@ int bed_tear_down(void **state)
     return 0;
 }
 
-int bed_run(struct CMUnitTest *tests, size_t n)
+static int run_on(struct CMUnitTest *tests, size_t n, enum bed_kind last)
 {
-    enum bed_kind kinds[] = {BED_TOY, BED_SQLITE};
+    static const char *const names[] = {"toy", "sqlite", "hostile"};
     int failed = 0;
-    for (size_t k = 0; k < 2; k++) {
+    for (enum bed_kind kind = BED_TOY; kind <= last; kind++) {
         for (size_t i = 0; i < n; i++)
-            tests[i].initial_state = &kinds[k];
-        const char *name = kinds[k] == BED_SQLITE ? "sqlite" : "toy";
-        failed += _cmocka_run_group_tests(name, tests, n, NULL, NULL);
+            tests[i].initial_state = &kind;
+        failed += _cmocka_run_group_tests(names[kind], tests, n, NULL, NULL);
     }
     return failed;
+}
+
+int bed_run(struct CMUnitTest *tests, size_t n)
+{
+    return run_on(tests, n, BED_HOSTILE);
+}
+
+int bed_run_in_peace(struct CMUnitTest *tests, size_t n)
+{
+    return run_on(tests, n, BED_SQLITE);
 }

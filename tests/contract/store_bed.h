@@ -17,7 +17,7 @@
 #define LEASE (30 * SECOND)
 #define TTL (3600 * SECOND)
 
-enum bed_kind { BED_TOY, BED_SQLITE };
+enum bed_kind { BED_TOY, BED_SQLITE, BED_HOSTILE /* in front of SQLite */ };
 
 struct bed {
     enum bed_kind kind;
@@ -95,6 +95,8 @@ int64_t bed_number(const struct bed *bed, const char *sql);
 
 /* Runs the tests on every backend, each with a bed (`*state`) that is open. */
 int bed_run(struct CMUnitTest *tests, size_t n);
+/* The same but for the hostile one: of tests that say what a single batch does. */
+int bed_run_in_peace(struct CMUnitTest *tests, size_t n);
 int bed_set_up(void **state);
 int bed_tear_down(void **state);
 #define BED_TEST(name)                                                                             \

@@ -239,7 +239,9 @@ static void forget_makes_the_old_token_stale_and_moves_the_caches_epoch(void **s
     run(bed, &op);
     assert_int_equal(op.write, RECORD_WRITTEN);
     assert_int_equal(op.record.status, RECORD_ABSENT);
-    assert_int_equal(store_forgets(bed->store, &seen_at), forgets + 1);
+    /* One that was decided twice may be counted twice: caches only ask once more. */
+    int64_t moved = store_forgets(bed->store, &seen_at) - forgets;
+    assert_true(moved == 1 || (bed->kind == BED_HOSTILE && moved > 1));
     assert_int_equal(finish(bed, 1, token, "late"), RECORD_STALE);
     assert_int_equal(check_counts(bed), 0);
     assert_true(proceed(bed, 1) > token + 1);

@@ -141,5 +141,5 @@ int main(void)
         T(a_list_says_that_it_looked_no_further_than_it_did),
         T(each_of_many_rows_of_one_batch_is_kept_as_it_is),
     };
-    return bed_run(tests, sizeof tests / sizeof *tests);
+    return bed_run_in_peace(tests, sizeof tests / sizeof *tests);
 }

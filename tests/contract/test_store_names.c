@@ -142,9 +142,10 @@ static void of_the_old_and_the_new_name_in_one_batch_one_proceeds(void **state)
     bed->config.no_thread = true;
     bed_open(bed);
     struct store_op old = begin_on(OLD_NAME), new = renamed();
-    store_submit(bed->store, &old);
-    store_submit(bed->store, &new);
-    store_step(bed->store);
+    submit(bed, &old);
+    submit(bed, &new);
+    await(bed, &old);
+    await(bed, &new);
     assert_int_equal(old.verdict, RECORD_PROCEED);
     assert_int_equal(new.verdict, RECORD_IN_PROGRESS);
     assert_int_equal(check_counts(bed), 1);

@@ -309,7 +309,8 @@ static void a_key_that_is_bound_beside_the_end_of_its_record_leads_nowhere(void 
     struct store_op forget = write_on(1, STORE_FORGET, 0);
     submit(bed, &bound);
     submit(bed, &forget);
-    store_step(bed->store);
+    await(bed, &bound);
+    await(bed, &forget);
     assert_int_equal(bound.verdict, RECORD_REPLAY);
     assert_int_equal(forget.write, RECORD_WRITTEN);
     outcome_unref(bound.found);
@@ -335,8 +336,8 @@ static void a_duplicate_in_the_batch_of_the_outcome_is_told_where_the_result_is(
     struct store_op duplicate = begin(bed, 2, 5, &rejects);
     submit(bed, &done);
     submit(bed, &duplicate);
-    store_step(bed->store);
-    assert_true(store_op_ended(&done) && store_op_ended(&duplicate));
+    await(bed, &done);
+    await(bed, &duplicate);
     assert_int_equal(duplicate.verdict, RECORD_DUPLICATE);
     assert_non_null(duplicate.found);
     assert_true(slice_eq(duplicate.found->location, SLICE("/refunds/5")));

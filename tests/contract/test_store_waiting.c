@@ -570,5 +570,5 @@ int main(void)
         BED_TEST(the_heartbeat_keeps_a_lease_alive_in_the_eyes_of_another_process),
 #endif
     };
-    return bed_run(tests, sizeof tests / sizeof *tests);
+    return bed_run_in_peace(tests, sizeof tests / sizeof *tests);
 }
