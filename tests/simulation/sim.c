@@ -55,7 +55,9 @@ void sim_advance(struct sim *sim, int64_t span)
 
 const struct sim_rule *sim_rule(const struct sim *sim, int rule)
 {
-    return sim->once ? &sim_once_rules[rule / SIM_KEYS] : &sim_rules[rule];
+    if (sim->once)
+        return &sim_once_rules[rule / SIM_KEYS];
+    return sim->participant ? &sim_participant_rules[rule] : &sim_rules[rule];
 }
 
 struct digest sim_key(int rule)
@@ -90,6 +92,17 @@ static void proc_start(struct sim *sim, size_t at)
     SIM_CHECK(sim, store_open_over(&config, backend, &proc->store, &problem) == STORE_OPENED);
     proc->engine = engine_new(proc->store, 4096);
     SIM_CHECK(sim, proc->engine);
+}
+
+static struct store *open_participant(struct sim *sim)
+{
+    struct store_config config = store_config_default();
+    struct store *store = NULL;
+    char *problem = NULL;
+    config.no_thread = true;
+    struct backend *backend = toy_share(sim->keeper);
+    SIM_CHECK(sim, store_open_over(&config, backend, &store, &problem) == STORE_OPENED);
+    return store;
 }
 
 /* What may be committed is not taken back: it goes with the store that fails for good. */
@@ -144,6 +157,7 @@ bool proc_step(struct sim *sim, size_t at)
     int fault = atomic_load(&proc->faults->next_save);
     bool worked = store_step(proc->store);
     proc->errors += atomic_load(&proc->faults->next_save) != fault;
+    sim->reached[SIM_LOCKED] += atomic_exchange(&proc->faults->locked, 0);
     shadow_check(sim);
     shadow_count(sim, at, before);
     return worked;
@@ -215,6 +229,8 @@ struct sim *sim_new(const struct sim_config *config)
     sim->keeper = toy_open();
     SIM_CHECK(sim, sim->tokens && sim->keeper);
     sim_advance(sim, SECOND);
+    if (config->participants)
+        sim->participant = open_participant(sim);
     for (size_t i = 0; i < SIM_PROCS; i++)
         proc_start(sim, i);
     shadow_check(sim);
@@ -226,6 +242,7 @@ void sim_free(struct sim *sim)
     for (size_t i = 0; i < SIM_PROCS; i++)
         if (sim->procs[i].store)
             proc_kill(sim, i);
+    store_close(sim->participant);
     outcome_unref(sim->operator.op.outcome);
     sim->keeper->ops->close(sim->keeper);
     mem_free(sim->tokens);

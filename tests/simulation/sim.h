@@ -10,6 +10,7 @@
  *   sim_actor.c     attempts: the gateway's protocol as a state machine
  *   sim_operator.c  an operator who looks, thinks, and acts
  *   sim_once.c      rules with a second identity: several keys, one once value, renamed rules
+ *   sim_participant.c  upstreams that complete records in their own transactions
  *
  * A mutant breaks one rule of the protocol on purpose (docs/model): then a property that does not
  * hold is noted instead of ending the program.
@@ -104,31 +105,47 @@
     X(ONCE_FORMER_VALUE, "a value was found under a former name")                                  \
     X(ONCE_REFUSED, "the upstream refused for good")
 
+/* The same of a run whose upstreams are participants. */
+#define SIM_PARTICIPANT_RARE(X)                                                                    \
+    X(FILLED_IN, "filled in what a participant had stored")                                        \
+    X(FILLED_LATE, "a fill-in came too late")                                                      \
+    X(STATUS_DIFFERED, "a participant's status was another one")                                   \
+    X(OWN_ANSWER, "a participant's own answer was replayed")                                       \
+    X(FROZEN_BY_OWNER, "a release or a doubt froze what was provisional")                          \
+    X(LAPSED_PROVISIONAL, "a lease lapsed before the fill-in")                                     \
+    X(WOKEN_PROVISIONAL, "a waiter replayed what was filled in")                                   \
+    X(PARTICIPANT_STALE, "a participant's token was replaced: it rolled back")                     \
+    X(PARTICIPANT_ROLLED_BACK, "a participant rolled back")                                        \
+    X(LOCKED, "met what a transaction held")                                                       \
+    X(LOCKED_BEGIN, "a begin was told of a transaction")
+
 enum sim_rare {
 #define X(name, text) SIM_##name,
-    SIM_RARE(X) SIM_ONCE_RARE(X)
+    SIM_RARE(X) SIM_ONCE_RARE(X) SIM_PARTICIPANT_RARE(X)
 #undef X
         SIM_RARES
 };
 
 /* Rules of the model that attempts and operators can break: X(name). */
 #define SIM_MUTANTS_OF(X)                                                                          \
-    X(SEND_UNCHECKED)  /* S: sends after its lease */                                              \
-    X(DOUBT_RELEASES)  /* L: a 5xx that does not say "nothing was done" releases */                \
-    X(NOT_FOUND_FINAL) /* Q: a 404 is believed at once */                                          \
-    X(NO_SETTLE_TIME)  /* Q: records settle at once */                                             \
-    X(LOOK_MISDATED)   /* Q: a look counts from its answer, not from before it */                  \
-    X(OWN_PROBE)       /* P: probes under the token of its own request (M_OWNPROBE) */             \
-    X(STALE_TELLS)     /* a stale owner tells its own answer (M_STALETELL) */                      \
-    X(TOLD_EARLY)      /* told before the commit (M_EARLY) */                                      \
-    X(CANCEL_RELEASES) /* a disconnect releases the record (M_CANCEL) */                           \
-    X(ERROR_RELEASES)  /* a store error on complete releases (M_ERRFREE) */                        \
-    X(ERROR_SENDS)     /* a store error on begin sends all the same (M_PASS) */                    \
-    X(RESEND)          /* an exchange that has sent may acquire again (M_RESEND) */                \
-    X(BORN_EXPIRED)    /* a record does not outlast those who wait for it (M_BORN) */              \
-    X(UNNAMED_TOKEN)   /* an operator acts on the key, not on what was seen (M_RESOLVE) */         \
-    X(NO_VALUE)        /* a begin leaves its once value out, now and then */                       \
-    X(NO_FORMER)       /* a renamed rule forgets its former names */
+    X(SEND_UNCHECKED)       /* S: sends after its lease */                                         \
+    X(DOUBT_RELEASES)       /* L: a 5xx that does not say "nothing was done" releases */           \
+    X(NOT_FOUND_FINAL)      /* Q: a 404 is believed at once */                                     \
+    X(NO_SETTLE_TIME)       /* Q: records settle at once */                                        \
+    X(LOOK_MISDATED)        /* Q: a look counts from its answer, not from before it */             \
+    X(OWN_PROBE)            /* P: probes under the token of its own request (M_OWNPROBE) */        \
+    X(STALE_TELLS)          /* a stale owner tells its own answer (M_STALETELL) */                 \
+    X(TOLD_EARLY)           /* told before the commit (M_EARLY) */                                 \
+    X(CANCEL_RELEASES)      /* a disconnect releases the record (M_CANCEL) */                      \
+    X(ERROR_RELEASES)       /* a store error on complete releases (M_ERRFREE) */                   \
+    X(ERROR_SENDS)          /* a store error on begin sends all the same (M_PASS) */               \
+    X(RESEND)               /* an exchange that has sent may acquire again (M_RESEND) */           \
+    X(BORN_EXPIRED)         /* a record does not outlast those who wait for it (M_BORN) */         \
+    X(UNNAMED_TOKEN)        /* an operator acts on the key, not on what was seen (M_RESOLVE) */    \
+    X(NO_VALUE)             /* a begin leaves its once value out, now and then */                  \
+    X(NO_FORMER)            /* a renamed rule forgets its former names */                          \
+    X(PARTICIPANT_UNLOCKED) /* looks at its token before it locks the row (M_CHECK) */             \
+    X(PARTICIPANT_APART)    /* commits its effect before its outcome */
 
 enum sim_mutant {
     SIM_NO_MUTANT,
@@ -151,11 +168,12 @@ enum sim_property {
 struct sim_config {
     uint64_t seed;
     enum sim_mutant mutant;
-    bool notes; /* what does not hold is noted: true with a mutant */
-    bool once;  /* the rules have a second identity (sim_once.c) */
+    bool notes;        /* what does not hold is noted: true with a mutant */
+    bool once;         /* the rules have a second identity (sim_once.c) */
+    bool participants; /* the upstreams complete records (sim_participant.c) */
 };
 
-enum upstream_kind { UPSTREAM_PLAIN, UPSTREAM_DEDUPE, UPSTREAM_FENCE };
+enum upstream_kind { UPSTREAM_PLAIN, UPSTREAM_DEDUPE, UPSTREAM_FENCE, UPSTREAM_PARTICIPANT };
 
 /* A rule with one key. */
 struct sim_rule {
@@ -170,6 +188,7 @@ struct sim_rule {
 };
 #define SIM_RULES 6
 extern const struct sim_rule sim_rules[SIM_RULES];
+extern const struct sim_rule sim_participant_rules[SIM_RULES];
 /* Of a run with once values: each rule has SIM_KEYS keys, which stand in place of rules. */
 #define SIM_KEYS 3
 #define SIM_VALUES (SIM_RULES / SIM_KEYS)
@@ -210,6 +229,7 @@ enum flight_fate {
 struct flight {
     bool used;
     bool probe;
+    bool inside; /* its participant's transaction is open */
     enum flight_fate fate;
     int rule;
     int64_t row;
@@ -223,6 +243,7 @@ struct flight {
 enum answer {
     ANSWER_NONE,
     ANSWER_DONE,
+    ANSWER_OTHER, /* done, with another status than the participant's */
     ANSWER_NOT_DONE,
     ANSWER_ELSEWHERE,
     ANSWER_REFUSED,
@@ -286,6 +307,8 @@ struct sim {
     int64_t boot;
     int64_t wall_back;
     struct backend *keeper; /* keeps the table while no process lives */
+    struct store
+        *participant; /* by which transactions of participants write; NULL: there is none */
     struct proc procs[SIM_PROCS];
     struct store_row shadow[SIM_RULES]; /* durable, as of the last batch; without its texts */
     struct backend_state state;
@@ -358,6 +381,15 @@ void shadow_told(struct sim *sim, int rule, int64_t row, struct slice body);
 struct life *life_of(struct sim *sim, int rule, int64_t row);
 void upstream_send(struct sim *sim, size_t actor);
 void upstream_move(struct sim *sim);
+/* The effect of a request that has arrived. */
+void upstream_execute(struct sim *sim, const struct flight *flight);
+/* How long a request is on its way, or a transaction open. */
+int64_t upstream_delay(struct sim *sim, int rule);
+
+/* A request arrived at a participant, or its transaction ends. False: it comes back later. */
+bool participant_serve(struct sim *sim, struct flight *flight, enum answer *ret_answer);
+/* Whether a transaction holds the key. */
+bool participant_holds(const struct sim *sim, int rule);
 
 void actor_move(struct sim *sim, size_t actor);
 /* Its process died: whatever it was doing is lost. */

@@ -28,6 +28,8 @@ static bool park(struct parker *parker, int64_t deadline_us)
         if (parker == &sim->actors[i].parker)
             proc_step(sim, sim->actors[i].proc);
     sim_advance(sim, MS);
+    if (sim->participant)
+        upstream_move(sim); /* what it waits for may be a transaction */
     return sim->boot < deadline_us;
 }
 
@@ -131,6 +133,9 @@ static void tell_replay(struct sim *sim, struct actor *actor)
     sim->reached[SIM_REPLAY]++;
     sim->reached[SIM_CACHED] += actor->attempt.op.decided_at == 0;
     sim->reached[SIM_WOKEN_REPLAY] += actor->attempt.op.waits;
+    sim->reached[SIM_OWN_ANSWER] += body.at[0] == 'C';
+    sim->reached[SIM_WOKEN_PROVISIONAL] +=
+        actor->attempt.op.waits && sim->participant && body.at[0] == 'E';
     go_idle(actor);
 }
 
@@ -208,6 +213,7 @@ static void decided(struct sim *sim, struct actor *actor)
         break;
     case RECORD_IN_PROGRESS:
         sim->reached[SIM_TIME_OVER] += op->waits;
+        sim->reached[SIM_LOCKED_BEGIN] += op->record.token == 0;
         break;
     case RECORD_DUPLICATE:
         SIM_CHECK(sim, sim->once);
@@ -262,7 +268,7 @@ static bool is_held(const struct sim *sim, int rule)
 static void check_unwoken(struct sim *sim, struct actor *actor)
 {
     bool waits = actor->attempt.op.waits && store_counts(sim->procs[actor->proc].store).queued == 0;
-    if (!waits || is_held(sim, actor->rule)) {
+    if (!waits || is_held(sim, actor->rule) || participant_holds(sim, actor->rule)) {
         actor->unwoken_at = 0;
         return;
     }
@@ -302,7 +308,7 @@ static void write_act(struct sim *sim, struct actor *actor, enum engine_act_kind
 static void write_outcome(struct sim *sim, struct actor *actor)
 {
     bool refused = actor->answer == ANSWER_REFUSED;
-    int status = refused ? 422 : 201;
+    int status = refused ? 422 : actor->answer == ANSWER_OTHER ? 202 : 201;
     char body[24];
     char first = refused ? 'F' : actor->probing ? 'P' : 'E';
     snprintf(body, sizeof body, "%c%lld", first, (long long)actor->row);
@@ -359,6 +365,7 @@ static void answered(struct sim *sim, struct actor *actor)
 {
     switch (actor->answer) {
     case ANSWER_DONE:
+    case ANSWER_OTHER:
     case ANSWER_REFUSED:
         write_outcome(sim, actor);
         return;
@@ -412,6 +419,8 @@ static void stored(struct sim *sim, struct actor *actor)
     bool again = false;
     switch (actor->act.kind) {
     case ENGINE_FINISH:
+        sim->reached[SIM_FILLED_IN] +=
+            actor->attempt.result.record.unknown == RECORD_UNKNOWN_PARTICIPANT;
         shadow_told(sim, actor->rule, actor->row, actor->act.outcome->body);
         break;
     case ENGINE_RELEASE_SETTLED:
@@ -445,11 +454,22 @@ static void give_up_on_error(struct sim *sim, struct actor *actor)
     write_act(sim, actor, ENGINE_RELEASE);
 }
 
+/* What a participant stored stands. */
+static void count_given_up(struct sim *sim, const struct actor *actor, bool finish)
+{
+    bool already = sim->participant && actor->attempt.op.write == RECORD_ALREADY;
+    bool differs = finish && actor->act.http_status != actor->attempt.result.record.http_status;
+    sim->reached[SIM_STATUS_DIFFERED] += already && differs;
+    sim->reached[SIM_FILLED_LATE] += already && finish && !differs;
+    sim->reached[SIM_FROZEN_BY_OWNER] += already && !finish;
+}
+
 /* A stale owner answers what the record says (invariant 12). */
 static void stale(struct sim *sim, struct actor *actor)
 {
     bool finish = actor->act.kind == ENGINE_FINISH;
     sim->reached[finish ? SIM_STALE_FINISH : SIM_STALE_OTHER]++;
+    count_given_up(sim, actor, finish);
     if (finish && sim->mutant == SIM_MUTANT_STALE_TELLS) {
         shadow_told(sim, actor->rule, actor->row, actor->act.outcome->body);
         go_idle(actor);

@@ -13,7 +13,7 @@ bool row_is_final(const struct store_row *row)
 
 bool row_is_held(const struct store_row *row)
 {
-    return row->record.status == RECORD_PENDING && row->record.lease_until != 0;
+    return row->record.lease_until != 0;
 }
 
 bool key_is_gone(const struct store_row *row, int64_t now)
@@ -164,6 +164,8 @@ void shadow_check(struct sim *sim)
         count(&counted, now->record.status);
         record_check(&now->record);
         SIM_CHECK(sim, now->record.token <= sim->state.token);
+        sim->reached[SIM_LAPSED_PROVISIONAL] +=
+            now->record.provisional && now->record.lapsed_at != 0;
     }
     check_rows(sim, rows, forgotten);
     if (sim->once)
@@ -203,7 +205,8 @@ static void count_row(struct sim *sim, int rule, size_t proc, const struct store
         return;
     sim->reached[SIM_LATE_UNKNOWN] += was->record.status == RECORD_UNKNOWN;
     /* Who is released has settled, and then no answer comes: the rules exclude it. */
-    SIM_HOLDS(sim, SIM_RELEASED, was->record.status != RECORD_PENDING || row_is_held(was));
+    SIM_HOLDS(sim, SIM_RELEASED,
+              was->record.status != RECORD_PENDING || row_is_held(was) || sim->participant);
 }
 
 void shadow_count(struct sim *sim, size_t proc, const struct store_row *before)
@@ -239,7 +242,7 @@ void shadow_told(struct sim *sim, int rule, int64_t row, struct slice body)
     const struct store_row *now = &sim->shadow[rule];
     if (now->record.status == RECORD_ABSENT || now->id != row)
         return;
-    SIM_HOLDS(sim, SIM_DURABLE, row_is_final(now));
+    SIM_HOLDS(sim, SIM_DURABLE, row_is_final(now) && !now->record.provisional);
     if (!row_is_final(now) || !now->record.kept || record_is_gone(&now->record, sim->state.time) ||
         sim->state.time >= now->record.expires_at)
         return;

@@ -33,7 +33,7 @@ static enum flight_fate draw_fate(struct sim *sim, bool probe)
 }
 
 /* Most requests are quick; some take as long as the rule's settle time allows for. */
-static int64_t draw_delay(struct sim *sim, int rule)
+int64_t upstream_delay(struct sim *sim, int rule)
 {
     if (sim_below(sim, 10) < 7)
         return (int64_t)sim_below(sim, 60) * MS;
@@ -55,7 +55,7 @@ void upstream_send(struct sim *sim, size_t at)
                               .rule = actor->rule,
                               .row = actor->row,
                               .token = token,
-                              .arrive_at = sim->boot + draw_delay(sim, actor->rule),
+                              .arrive_at = sim->boot + upstream_delay(sim, actor->rule),
                               .actor = at,
                               .serial = ++actor->serial,
                               .arrival = actor->arrival};
@@ -65,8 +65,9 @@ void upstream_send(struct sim *sim, size_t at)
 
 /* Invariants (a) and (h): an operation has its effect at most once in a life of its key, and one
  * client request at most one effect, whatever becomes of its record. */
-static void execute(struct sim *sim, const struct flight *flight, struct life *life)
+void upstream_execute(struct sim *sim, const struct flight *flight)
 {
+    struct life *life = life_of(sim, flight->rule, flight->row);
     if (sim_rule(sim, flight->rule)->upstream == UPSTREAM_DEDUPE && life->effects > 0) {
         sim->reached[SIM_DEDUPED]++;
         return;
@@ -108,7 +109,7 @@ static enum answer serve_post(struct sim *sim, const struct flight *flight, stru
         return ANSWER_ELSEWHERE;
     if (is_refused(sim, flight, life))
         return ANSWER_REFUSED;
-    execute(sim, flight, life);
+    upstream_execute(sim, flight);
     return flight->fate == FLIGHT_BAD_GATEWAY ? ANSWER_DOUBT : ANSWER_DONE;
 }
 
@@ -132,12 +133,22 @@ static enum answer serve(struct sim *sim, const struct flight *flight)
     return flight->probe ? serve_get(flight, life) : serve_post(sim, flight, life);
 }
 
+static bool goes_to_participant(const struct sim *sim, const struct flight *flight)
+{
+    return sim->participant && flight->fate != FLIGHT_TRANSIENT && flight->fate != FLIGHT_ELSEWHERE;
+}
+
 static void arrive(struct sim *sim, struct flight *flight)
 {
-    flight->used = false;
-    if (flight->fate == FLIGHT_LOST)
+    enum answer answer = ANSWER_NONE;
+    bool lost = flight->fate == FLIGHT_LOST;
+    if (!lost && goes_to_participant(sim, flight) && !participant_serve(sim, flight, &answer))
         return;
-    enum answer answer = serve(sim, flight);
+    flight->used = false;
+    if (lost)
+        return;
+    if (answer == ANSWER_NONE)
+        answer = serve(sim, flight);
     struct actor *actor = &sim->actors[flight->actor];
     bool awaited = actor->phase == ACTOR_EXCHANGE && actor->serial == flight->serial;
     if (!awaited && !flight->probe)

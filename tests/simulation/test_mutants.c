@@ -13,12 +13,14 @@
 #define SEEDS 20
 #define STEPS_EACH 300000
 
-static bool is_noticed_in(bool once, enum sim_mutant mutant, unsigned properties)
+static bool is_noticed_in(struct sim_config config, enum sim_mutant mutant, unsigned properties)
 {
     bool noticed = false;
+    config.mutant = mutant;
+    config.notes = true;
     for (uint64_t seed = 1; seed <= SEEDS && !noticed; seed++) {
-        struct sim *sim = sim_new(
-            &(struct sim_config){.seed = seed, .mutant = mutant, .notes = true, .once = once});
+        config.seed = seed;
+        struct sim *sim = sim_new(&config);
         while (sim->step < STEPS_EACH && !(sim->broken & properties))
             sim_step(sim);
         noticed = sim->broken & properties;
@@ -31,13 +33,19 @@ static bool is_noticed_in(bool once, enum sim_mutant mutant, unsigned properties
 
 static bool is_noticed(enum sim_mutant mutant, unsigned properties)
 {
-    return is_noticed_in(false, mutant, properties);
+    return is_noticed_in((struct sim_config){.once = false}, mutant, properties);
 }
 
 /* Where the rules have once values. */
 static bool is_noticed_by_value(enum sim_mutant mutant, unsigned properties)
 {
-    return is_noticed_in(true, mutant, properties);
+    return is_noticed_in((struct sim_config){.once = true}, mutant, properties);
+}
+
+/* Where the upstreams are participants. */
+static bool is_noticed_by_participant(enum sim_mutant mutant, unsigned properties)
+{
+    return is_noticed_in((struct sim_config){.participants = true}, mutant, properties);
 }
 
 /* The mutants' control. */
@@ -46,6 +54,7 @@ static void without_a_mutant_nothing_is_noticed(void **state)
     (void)state;
     assert_false(is_noticed(SIM_NO_MUTANT, ~0u));
     assert_false(is_noticed_by_value(SIM_NO_MUTANT, ~0u));
+    assert_false(is_noticed_by_participant(SIM_NO_MUTANT, ~0u));
 }
 
 static void a_dropped_send_check_is_noticed(void **state)
@@ -152,6 +161,24 @@ static void a_value_given_away_on_a_doubtful_5xx_is_noticed(void **state)
     assert_true(is_noticed_by_value(SIM_MUTANT_DOUBT_RELEASES, SIM_ONE_EFFECT));
 }
 
+static void a_participant_that_looks_at_its_token_without_a_lock_is_noticed(void **state)
+{
+    (void)state;
+    assert_true(is_noticed_by_participant(SIM_MUTANT_PARTICIPANT_UNLOCKED, SIM_ONE_EFFECT));
+}
+
+static void a_participant_that_commits_its_effect_before_its_outcome_is_noticed(void **state)
+{
+    (void)state;
+    assert_true(is_noticed_by_participant(SIM_MUTANT_PARTICIPANT_APART, SIM_ONE_EFFECT));
+}
+
+static void an_owner_that_tells_its_own_answer_beside_the_participants_is_noticed(void **state)
+{
+    (void)state;
+    assert_true(is_noticed_by_participant(SIM_MUTANT_STALE_TELLS, SIM_ONE_OUTCOME));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -173,6 +200,9 @@ int main(void)
         cmocka_unit_test(a_value_that_a_begin_leaves_out_is_noticed),
         cmocka_unit_test(a_renamed_rule_that_forgets_its_former_names_is_noticed),
         cmocka_unit_test(a_value_given_away_on_a_doubtful_5xx_is_noticed),
+        cmocka_unit_test(a_participant_that_looks_at_its_token_without_a_lock_is_noticed),
+        cmocka_unit_test(a_participant_that_commits_its_effect_before_its_outcome_is_noticed),
+        cmocka_unit_test(an_owner_that_tells_its_own_answer_beside_the_participants_is_noticed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,9 +19,9 @@ static uint64_t from_environment(const char *name, uint64_t otherwise)
     return text ? strtoull(text, NULL, 10) : otherwise;
 }
 
-static void run(uint64_t seed, uint64_t steps, bool once, uint64_t *reached)
+static void run(const struct sim_config *config, uint64_t steps, uint64_t *reached)
 {
-    struct sim *sim = sim_new(&(struct sim_config){.seed = seed, .once = once});
+    struct sim *sim = sim_new(config);
     while (sim->step < steps)
         sim_step(sim);
     for (int i = 0; i < SIM_RARES; i++)
@@ -33,7 +33,7 @@ int main(void)
 {
     static const char *const names[SIM_RARES] = {
 #define X(name, text) text,
-        SIM_RARE(X) SIM_ONCE_RARE(X)
+        SIM_RARE(X) SIM_ONCE_RARE(X) SIM_PARTICIPANT_RARE(X)
 #undef X
     };
     uint64_t reached[SIM_RARES] = {0};
@@ -41,8 +41,10 @@ int main(void)
     uint64_t first = from_environment("SIM_SEED", 1);
     uint64_t last = getenv("SIM_SEED") ? first : from_environment("SIM_SEEDS", SEEDS);
     for (uint64_t seed = first; seed <= last; seed++) {
-        run(seed, steps, false, reached);
-        run(seed, steps, true, reached);
+        run(&(struct sim_config){.seed = seed}, steps, reached);
+        run(&(struct sim_config){.seed = seed, .once = true}, steps, reached);
+        if (seed % 4 == 0)
+            run(&(struct sim_config){.seed = seed, .participants = true}, steps, reached);
     }
     int missing = 0;
     for (int i = 0; i < SIM_RARES; i++) {
