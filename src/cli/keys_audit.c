@@ -50,6 +50,7 @@ static void copy_act(void *argument, const struct table_row *row)
     struct store_audit *copy = &piece->at[piece->n++];
     *copy = *audit;
     copy->actor = keep(piece, audit->actor);
+    copy->attempt_id = (struct slice){0};
     copy->tenant = keep(piece, audit->tenant);
     copy->rule = keep(piece, audit->rule);
     copy->key = keep(piece, audit->key);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/check.h"
 #include "base/json.h"
+#include "base/random.h"
 #include "operator/keys.h"
 
 #define SENTENCE_MAX ((size_t)1024)
@@ -132,6 +133,7 @@ static struct store_op op_of(const struct keys_act *act)
 enum store_status keys_act(struct store *store, struct keys_act *act, struct parker *parker)
 {
     struct store_op op = op_of(act);
+    random_bytes(op.begin.attempt_id, RECORD_ATTEMPT_ID_SIZE);
     store_run(store, &op, parker, clock_after(clock_boot_us(), KEYS_PATIENCE_US));
     outcome_unref(op.found);
     if (op.status != STORE_DONE)

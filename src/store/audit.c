@@ -11,7 +11,7 @@ static const struct table_column columns[] = {
     COLUMN(TEXT, PLAIN, rule, "rule"),   COLUMN(TEXT, PLAIN, key, "key"),
     COLUMN(INT, PLAIN, token, "token"),  COLUMN(INT, PLAIN, from, "from_status"),
     COLUMN(INT, PLAIN, to, "to_status"), COLUMN(INT, PLAIN, http_status, "http_code"),
-    COLUMN(INT, PLAIN, force, "forced"),
+    COLUMN(INT, PLAIN, force, "forced"), COLUMN(BYTES, PLAIN, attempt_id, "attempt_id"),
 };
 
 static bool is_status(enum record_status status)

@@ -30,9 +30,10 @@ struct store_audit {
     struct slice key;
     int64_t token; /* the record's, before the act */
     enum record_status from;
-    enum record_status to; /* RECORD_PENDING: released; RECORD_ABSENT: forgotten */
-    int http_status;       /* resolve; else 0 */
-    bool force;            /* `force` was given, needed or not */
+    enum record_status to;   /* RECORD_PENDING: released; RECORD_ABSENT: forgotten */
+    int http_status;         /* resolve; else 0 */
+    bool force;              /* `force` was given, needed or not */
+    struct slice attempt_id; /* which call did it; empty: from before format 5 */
 };
 
 /* Its rows are struct store_audit. */

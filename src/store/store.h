@@ -198,7 +198,7 @@ struct store_op {
     struct fingerprint *found_fingerprint; /* begin, NULL: not asked for: gets the record's, with
                                               a mismatch under its own key */
     struct slice origin;                   /* core/origin.h; with begin */
-    struct record_begin begin;             /* with begin and ask */
+    struct record_begin begin;             /* with begin and ask; of an act its attempt id */
     int64_t wait_until;      /* begin: how long to wait on a live lease, boot time; 0: not at all */
     int64_t token;           /* all but begin, look, list; with forget 0: any */
     int64_t row_hint;        /* row id from an earlier op on this record; 0: not known */
@@ -250,6 +250,7 @@ struct store_op {
     size_t heap_index;
     struct store_op *key_next;   /* in the list of waiters of one key */
     struct backend_group *group; /* what it changed, in its batch */
+    int64_t act; /* the row of the audit that says that it was done; 0: it was not tried yet */
     bool unsure; /* under the mutex: it may have been committed: it is not taken back */
     bool waits;
 };

@@ -75,7 +75,9 @@ void bed_exec(const struct bed *bed, const char *sql);
 int64_t bed_number(const struct bed *bed, const char *sql);
 
 /* What takes away from a file all that format 5 brought, and then format 4. */
-#define BED_TO_FORMAT_4 "ALTER TABLE pawl_state ADD COLUMN next_row INTEGER NOT NULL DEFAULT 1;"
+#define BED_TO_FORMAT_4                                                                            \
+    "ALTER TABLE pawl_audit DROP COLUMN attempt_id;"                                               \
+    "ALTER TABLE pawl_state ADD COLUMN next_row INTEGER NOT NULL DEFAULT 1;"
 #define BED_TO_FORMAT_3                                                                            \
     "ALTER TABLE pawl_pending DROP COLUMN least_us;"                                               \
     "ALTER TABLE pawl_pending DROP COLUMN doubted_us;"                                             \

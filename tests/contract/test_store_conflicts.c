@@ -289,6 +289,29 @@ static void a_begin_that_may_have_begun_is_not_told_that_another_is_at_it(void *
     assert_int_equal(op.verdict, RECORD_PROCEED);
 }
 
+/* Found by its attempt id: done again it would hit the next record of the key. */
+static void an_act_that_may_be_done_is_not_done_to_the_next_record(void **state)
+{
+    struct pair *pair = *state;
+    now = clock_wall_us();
+    clock_test_set(now, now);
+    finish(&pair->first, 1, proceed(&pair->first, 1), "old");
+    struct store_op op = write_on(1, STORE_FORGET, 0);
+    op.actor = SLICE("me");
+    op.begin.attempt_id[0] = 7;
+    atomic_store(&toy_faults(pair->first.backend)->next_save, BACKEND_UNSURE);
+    submit(&pair->first, &op);
+    assert_true(store_step(pair->first.store));
+    assert_false(store_op_ended(&op));
+    finish(&pair->second, 1, proceed(&pair->second, 1), "new");
+    step_after(pair, SECOND);
+    settle(pair);
+    assert_true(store_op_ended(&op));
+    assert_int_equal(op.write, RECORD_WRITTEN);
+    assert_int_equal(op.record.status, RECORD_ABSENT);
+    assert_int_equal(verdict(&pair->second, 1), RECORD_REPLAY);
+}
+
 static void a_store_that_closes_waits_for_what_a_transaction_holds(void **state)
 {
     struct pair *pair = *state;
@@ -353,6 +376,7 @@ int main(void)
         T(an_owner_tries_again_to_write_what_a_transaction_holds_but_not_all_the_time),
         T(a_write_on_what_a_transaction_holds_can_be_taken_back),
         T(a_begin_that_may_have_begun_is_not_told_that_another_is_at_it),
+        T(an_act_that_may_be_done_is_not_done_to_the_next_record),
         T(a_store_that_closes_waits_for_what_a_transaction_holds),
 #endif
     };

@@ -217,8 +217,13 @@ static enum backend_status bring_all(struct apply *apply, const struct store_op 
     return status;
 }
 
+static struct slice attempt_id_of(const struct store_op *op)
+{
+    return slice_make((const char *)op->begin.attempt_id, RECORD_ATTEMPT_ID_SIZE);
+}
+
 /* `before` is the record that the act met; `row` names it, and holds it as it is now. */
-static enum backend_status audit(struct apply *apply, const struct store_op *op,
+static enum backend_status audit(struct apply *apply, struct store_op *op,
                                  const struct record *before, const struct store_row *row)
 {
     struct act {
@@ -240,14 +245,67 @@ static enum backend_status audit(struct apply *apply, const struct store_op *op,
         .to = row->record.status,
         .http_status = act_of(op->kind) == STORE_ACT_RESOLVE ? op->http_status : 0,
         .force = op->force,
+        .attempt_id = attempt_id_of(op),
     };
-    return bring(apply, &act->change, false);
+    enum backend_status status = bring(apply, &act->change, false);
+    op->act = act->entry.row.id;
+    return status;
+}
+
+struct sought {
+    const struct store_op *op;
+    bool found;
+};
+
+static void compare(void *argument, const struct table_row *row)
+{
+    struct sought *sought = argument;
+    const struct store_audit *audit = (const struct store_audit *)row;
+    sought->found =
+        row->id == sought->op->act && slice_eq(audit->attempt_id, attempt_id_of(sought->op));
+}
+
+/* Whether an act was done by a save that ended unsure: one that names no token would be done to the
+ * next record of the key. */
+static enum backend_status find_act(const struct apply *apply, const struct store_op *op,
+                                    bool *ret_done)
+{
+    *ret_done = false;
+    if (!op->unsure || op->act == 0)
+        return BACKEND_OK;
+    int64_t next_due;
+    struct sought sought = {.op = op};
+    struct table_query query = {.table = &audit_table,
+                                .after = op->act - 1,
+                                .limit = 1,
+                                .each = compare,
+                                .argument = &sought};
+    enum backend_status status =
+        apply->backend->ops->query(apply->backend, &query, apply->world.now, &next_due);
+    *ret_done = sought.found;
+    return status;
+}
+
+/* As the record stands by now, which may have moved on. */
+static enum backend_status tell_done(const struct apply *apply, struct store_op *op,
+                                     struct store_row *row)
+{
+    if (op->kind == STORE_FORGET)
+        *row = (struct store_row){.record.status = RECORD_ABSENT};
+    op->status = STORE_DONE;
+    op->write = RECORD_WRITTEN;
+    apply_report(apply, op, row);
+    return BACKEND_OK;
 }
 
 static enum backend_status apply_write(struct apply *apply, struct store_op *op, bool *ret_touched)
 {
     struct store_row row;
+    bool done = false;
     rowset_find(apply->rows, &op->key_hash, op->row_hint, &row);
+    enum backend_status found = find_act(apply, op, &done);
+    if (found != BACKEND_OK || done)
+        return done ? tell_done(apply, op, &row) : found;
     struct record before = row.record;
     op->kept = op->kept && fits(apply, op->outcome);
     op->write = write_record(apply, op, &row.record);

@@ -38,6 +38,7 @@ void committer_submit(struct committer *c, struct store_op *op)
     op->named = op->key_hash;
     op->waits = false;
     op->unsure = false;
+    op->act = 0;
     op->found = NULL;
     op->found_recipe = NULL;
     op->found_key = NULL;

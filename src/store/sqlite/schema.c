@@ -104,6 +104,7 @@ static const char schema_4[] =
 static const char schema_5[] =
     "UPDATE pawl_state SET token = max(token, next_row);"
     "ALTER TABLE pawl_state DROP COLUMN next_row;"
+    "ALTER TABLE pawl_audit ADD COLUMN attempt_id BLOB NOT NULL DEFAULT x'';"
     "DROP VIEW IF EXISTS idempotency_keys;"
     "CREATE VIEW idempotency_keys AS"
     " SELECT key, lower(hex(payload_hash)) AS payload_hash,"
