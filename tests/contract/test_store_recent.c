@@ -127,6 +127,24 @@ static void a_claim_with_a_once_value_is_shown_as_the_file_has_it(void **state)
     check_shown_as_the_file_says(bed);
 }
 
+static void a_claim_shows_nothing_of_the_life_before_it(void **state)
+{
+    struct bed *bed = *state;
+    struct outcome *outcome =
+        outcome_new(201, false, SLICE("Location: /refunds/5\r\n"), SLICE("{}"));
+    struct store_op first = begin_on(1);
+    first.begin.ttl_us = 1; /* gone by the next batch, and not swept yet */
+    run(bed, &first);
+    struct store_op done = write_on(1, STORE_FINISH, first.record.token);
+    done.outcome = outcome;
+    done.kept = true;
+    run(bed, &done);
+    assert_int_equal(done.write, RECORD_WRITTEN);
+    outcome_unref(outcome);
+    assert_int_not_equal(proceed(bed, 1), first.record.token);
+    check_shown_as_the_file_says(bed);
+}
+
 static void what_somebody_else_wrote_of_a_claim_is_read(void **state)
 {
     struct bed *bed = *state;
@@ -156,6 +174,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
         TEST(a_claim_is_shown_as_the_file_has_it),
         TEST(a_claim_with_a_once_value_is_shown_as_the_file_has_it),
+        TEST(a_claim_shows_nothing_of_the_life_before_it),
         TEST(what_somebody_else_wrote_of_a_claim_is_read),
         TEST(a_claim_whose_place_another_took_is_read),
     };

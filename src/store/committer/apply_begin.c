@@ -44,20 +44,24 @@ static enum backend_status make_room(struct apply *apply, struct store_row *old)
     return apply_kept(apply, rowset_remove(apply->rows, old));
 }
 
+/* Of the row that it was made from, which may be of an earlier life, it has nothing but the record.
+ */
 static enum backend_status insert(struct apply *apply, struct store_op *op, struct store_row *fresh)
 {
-    fresh->id = fresh->record.token;
-    fresh->key_hash = op->key_hash;
-    fresh->tenant = op->tenant;
-    fresh->rule = op->rule;
-    fresh->key = op->key;
-    fresh->recipe = op->recipe;
-    fresh->fingerprint = op->fingerprint ? slice_make(op->fingerprint->text, op->fingerprint->len)
-                                         : (struct slice){0};
-    fresh->origin = op->origin;
-    fresh->once = op->once ? op->once->text : (struct slice){0};
-    fresh->once_template = op->once ? op->once->template_id : 0;
-    fresh->bound = 0;
+    *fresh = (struct store_row){
+        .id = fresh->record.token,
+        .key_hash = op->key_hash,
+        .tenant = op->tenant,
+        .rule = op->rule,
+        .key = op->key,
+        .recipe = op->recipe,
+        .fingerprint = op->fingerprint ? slice_make(op->fingerprint->text, op->fingerprint->len)
+                                       : (struct slice){0},
+        .origin = op->origin,
+        .once = op->once ? op->once->text : (struct slice){0},
+        .once_template = op->once ? op->once->template_id : 0,
+        .record = fresh->record,
+    };
     return apply_kept(apply, rowset_insert(apply->rows, fresh, op->once));
 }
 
