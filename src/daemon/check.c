@@ -72,8 +72,8 @@ static bool note_name(void *argument, const struct store_row *row, enum record_l
     for (size_t i = 0; i < lost->n; i++)
         if (slice_eq(slice_make(lost->names[i], lost->lens[i]), row->rule))
             return true;
-    if (row->rule.len > NAME_MAX_BYTES || is_known(lost->rules, row->rule))
-        return true;
+    if (lost->n == LOST_MAX || row->rule.len > NAME_MAX_BYTES || is_known(lost->rules, row->rule))
+        return lost->n < LOST_MAX;
     memcpy(lost->names[lost->n], row->rule.at, row->rule.len);
     lost->lens[lost->n++] = row->rule.len;
     return lost->n < LOST_MAX;

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which rules of a store's records a config does not know (daemon/check.h). */
+#include "store_bed.h"
+
+#include "daemon/check.h"
+#include <stdio.h>
+#include <unistd.h>
+
+#define RULES 12 /* more than are told */
+#define TOLD 8
+
+static void count_line(void *argument, struct slice line)
+{
+    size_t *n = argument;
+    assert_true(slice_find(line, '\'') > 0);
+    ++*n;
+}
+
+/* Until the list is queued as well, so that one batch takes both. */
+static void await_list(void *argument)
+{
+    while (store_counts(((struct bed *)argument)->store).queued < 2)
+        usleep(500);
+}
+
+static void of_a_batch_that_is_tried_again_no_more_rules_are_told(void **state)
+{
+    struct bed *bed = *state;
+    char names[RULES][8];
+    for (uint64_t i = 0; i < RULES; i++) {
+        struct store_op op = begin_on(i);
+        snprintf(names[i], sizeof names[i], "rule%d", (int)i);
+        op.rule = slice_of(names[i]);
+        run(bed, &op);
+    }
+    struct rule_set rules = {.n = 0};
+    struct config config = {.rules = &rules};
+    size_t told = 0;
+    struct store_op another = begin_on(RULES);
+    struct toy_faults *faults = toy_faults(bed->backend);
+    faults->argument = bed;
+    faults->loaded = await_list;
+    atomic_store(&faults->next_save, BACKEND_BUSY);
+    submit(bed, &another);
+    check_rules_known(bed->store, &config, count_line, &told);
+    await(bed, &another);
+    assert_int_equal(told, TOLD);
+}
+
+static int set_up(void **state)
+{
+    static struct bed bed;
+    bed_init(&bed, BED_TOY);
+    bed_open(&bed);
+    *state = &bed;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    bed_fini(*state);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(of_a_batch_that_is_tried_again_no_more_rules_are_told,
+                                        set_up, tear_down),
+    };
+    return cmocka_run_group_tests_name("rules_known", tests, NULL, NULL);
+}
