@@ -39,10 +39,10 @@ int command_demo(int argc, char **argv)
     return code == EXIT_DONE ? demo_run(&config) : command_end(COMMAND_demo, code);
 }
 
-static bool is_listening(const struct sockaddr_storage *address, unsigned len)
+static bool is_listening(const struct sockaddr_storage *address)
 {
     int fd = socket(address->ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    bool listening = fd >= 0 && connect(fd, (const struct sockaddr *)address, len) == 0;
+    bool listening = fd >= 0 && connect(fd, (const struct sockaddr *)address, sizeof *address) == 0;
     if (fd >= 0)
         close(fd);
     return listening;
@@ -68,10 +68,10 @@ static bool spawn(const char *listen, const char *ledger)
     return failed == 0;
 }
 
-static bool wait_until_listening(const struct sockaddr_storage *address, unsigned len)
+static bool wait_until_listening(const struct sockaddr_storage *address)
 {
     int64_t deadline = clock_boot_us() + START_US;
-    while (!is_listening(address, len)) {
+    while (!is_listening(address)) {
         if (clock_boot_us() >= deadline)
             return false;
         nanosleep(&(struct timespec){.tv_nsec = POLL_NS}, NULL);
@@ -83,11 +83,11 @@ bool demo_ensure(const struct config_address *address, const char *store_path)
 {
     struct http_upstream where;
     char *problem MEM_AUTO = NULL;
-    if (!resolve_upstream(address, &where, &problem)) {
+    if (!resolve_upstream(address, -1, &where, &problem)) {
         fprintf(stderr, "pawl serve: %s\n", problem ? problem : "out of memory");
         return false;
     }
-    if (is_listening(&where.address, where.address_len)) {
+    if (is_listening(&where.address)) {
         fprintf(stderr, "pawl serve: %.*s:%u is served already; no other demo is started\n",
                 SLICE_ARG(address->host), (unsigned)address->port);
         return true;
@@ -99,7 +99,7 @@ bool demo_ensure(const struct config_address *address, const char *store_path)
     buf_add_str(&ledger, store_path);
     buf_add(&ledger, ".ledger", sizeof ".ledger");
     bool started = buf_ok(&listen) && buf_ok(&ledger) && spawn(listen.at, ledger.at) &&
-                   wait_until_listening(&where.address, where.address_len);
+                   wait_until_listening(&where.address);
     if (!started)
         fputs("pawl serve: the demo upstream did not start\n", stderr);
     return started;

@@ -24,10 +24,9 @@ struct probe {
     struct keys_session *session;
     struct attempt attempt;
     struct http_upstream upstream;
-    struct slice head; /* of the request, as it is sent */
+    struct http_call call;
     /* what came of it */
     enum exchange_end end;
-    int status;        /* with EXCHANGE_ANSWERED */
     bool whole;        /* the body did not pass max_response_body */
     struct buf fields; /* as an outcome keeps them */
     struct buf body;
@@ -35,19 +34,13 @@ struct probe {
 
 /* ---- whether there is something to ask, and somebody ---- */
 
-static bool is_named(const struct rule *rule, struct slice name)
-{
-    bool named = slice_eq(rule->name, name);
-    for (size_t i = 0; i < rule->n_formerly; i++)
-        named = named || slice_eq(rule->formerly[i], name);
-    return named;
-}
-
 static const struct rule *find_rule(const struct config *config, struct slice name)
 {
-    for (size_t i = 0; i < config->rules->n; i++)
-        if (is_named(&config->rules->rules[i], name))
-            return &config->rules->rules[i];
+    for (size_t i = 0; i < config->rules->n; i++) {
+        const struct rule *rule = &config->rules->rules[i];
+        if (slice_eq(rule->name, name) || slice_is_among(name, rule->formerly, rule->n_formerly))
+            return rule;
+    }
     return NULL;
 }
 
@@ -275,15 +268,15 @@ static int acquire(struct probe *probe, struct engine *engine, bool *ret_acquire
 
 /* ---- the exchange ---- */
 
-static enum http_call_result read_answer(struct probe *probe, struct http_call *call,
-                                         int64_t deadline, bool *ret_stale)
+static enum http_call_result read_answer(struct probe *probe, int64_t deadline, bool *ret_stale)
 {
+    struct http_call *call = &probe->call;
+    const struct headers *headers = &call->response.headers;
     enum http_call_result result = http_call_receive(call, deadline);
     if (result != HTTP_CALL_DONE)
         return result;
-    probe->status = call->response.status;
-    outcome_keep_fields(&call->response.headers, probe->rule->replay_cookies, &probe->fields);
-    *ret_stale = fate_token_is_stale(probe->status, &call->response.headers);
+    outcome_keep_fields(headers, probe->rule->replay_cookies, &probe->fields);
+    *ret_stale = fate_token_is_stale(call->response.status, headers);
     if (*ret_stale)
         return result;
     uint64_t max = probe->rule->max_response_body;
@@ -292,8 +285,10 @@ static enum http_call_result read_answer(struct probe *probe, struct http_call *
     return result;
 }
 
-static enum exchange_end exchange(struct probe *probe, struct http_call *call)
+static void exchange(void *argument)
 {
+    struct probe *probe = argument;
+    struct http_call *call = &probe->call;
     bool stale = false;
     int64_t now = clock_boot_us(), deadline = clock_after(now, probe->rule->timeout_us);
     int64_t connect_by = clock_after(now, probe->config->connect_timeout_us);
@@ -302,34 +297,24 @@ static enum exchange_end exchange(struct probe *probe, struct http_call *call)
     if (result == HTTP_CALL_DONE)
         result = http_call_send(call, deadline);
     if (result == HTTP_CALL_DONE)
-        result = read_answer(probe, call, deadline, &stale);
+        result = read_answer(probe, deadline, &stale);
     http_call_close(call);
-    return upstream_end_of(call, result, stale);
-}
-
-static void run_fiber(void *argument)
-{
-    struct probe *probe = argument;
-    struct http_call *call MEM_AUTO = mem_zalloc(1, sizeof *call);
-    struct http_pool *pool = http_pool_new(&probe->upstream, 0, 0);
-    if (call && pool) {
-        call->pool = pool;
-        call->method = SLICE("GET");
-        call->head = probe->head;
-        call->first_by = probe->attempt.send_by;
-        probe->end = exchange(probe, call);
-    }
-    http_pool_unref(pool);
+    probe->end = upstream_end_of(call, result, stale);
 }
 
 /* Without memory nothing is sent. */
-static void ask(struct probe *probe)
+static void ask(struct probe *probe, struct slice head)
 {
     struct loop *loop = loop_new(1);
-    if (loop && fiber_spawn(loop, "probe", run_fiber, probe)) {
+    probe->call.pool = http_pool_new(&probe->upstream, 0, 0);
+    probe->call.method = SLICE("GET");
+    probe->call.head = head;
+    probe->call.first_by = probe->attempt.send_by;
+    if (probe->call.pool && loop && fiber_spawn(loop, "probe", exchange, probe)) {
         loop_stop(loop);
         loop_run(loop);
     }
+    http_pool_unref(probe->call.pool);
     loop_free(loop);
 }
 
@@ -344,7 +329,7 @@ static void describe_end(const struct probe *probe, char *what, size_t size)
         [EXCHANGE_TIMED_OUT] = "the service did not answer in time",
         [EXCHANGE_TOKEN_STALE] = "the service knows of a later attempt",
     };
-    if (probe->end == EXCHANGE_ANSWERED && probe->status / 100 == 2)
+    if (probe->end == EXCHANGE_ANSWERED && probe->call.response.status / 100 == 2)
         snprintf(what, size,
                  "it happened, but its response is larger than max_response_body; say "
                  "what it was by --status");
@@ -352,7 +337,7 @@ static void describe_end(const struct probe *probe, char *what, size_t size)
         snprintf(what, size,
                  "the service responded with HTTP status %d, which settles nothing; "
                  "still unknown",
-                 probe->status);
+                 probe->call.response.status);
     else
         snprintf(what, size, "%s; still unknown", ends[probe->end]);
 }
@@ -376,7 +361,8 @@ static int stays_unknown(struct probe *probe)
 
 static int happened(struct probe *probe)
 {
-    int status = probe->rule->probe_status != 0 ? probe->rule->probe_status : probe->status;
+    int status =
+        probe->rule->probe_status != 0 ? probe->rule->probe_status : probe->call.response.status;
     struct outcome *outcome =
         outcome_new(status, false, buf_slice(&probe->fields), buf_slice(&probe->body));
     if (!outcome) {
@@ -407,7 +393,7 @@ static int did_not_happen(struct probe *probe)
 
 static int settle_by_answer(struct probe *probe)
 {
-    switch (fate_of_probe(probe->end, probe->status).write) {
+    switch (fate_of_probe(probe->end, probe->call.response.status).write) {
     case FATE_COMPLETE:
     case FATE_FAIL:
         if (probe->whole)
@@ -429,10 +415,8 @@ static int ask_and_settle(struct probe *probe)
     probe->end = EXCHANGE_NOT_SENT;
     probe->fields = buf_make(FIELDS_MAX);
     probe->body = buf_make(SIZE_MAX);
-    if (write_head(probe, &head)) {
-        probe->head = buf_slice(&head);
-        ask(probe);
-    }
+    if (write_head(probe, &head))
+        ask(probe, buf_slice(&head));
     int code = settle_by_answer(probe);
     buf_fini(&probe->fields);
     buf_fini(&probe->body);
@@ -449,7 +433,7 @@ static int run(struct probe *probe)
     code = judge_rule(probe);
     if (code != EXIT_DONE)
         return code;
-    if (!resolve_upstream(&probe->config->upstream, &probe->upstream, &problem))
+    if (!resolve_upstream(&probe->config->upstream, -1, &probe->upstream, &problem))
         return complain(probe, problem ? problem : "out of memory");
     struct engine *engine = engine_new(probe->session->store, 0);
     code = engine ? acquire(probe, engine, &acquired) : complain(probe, "out of memory");

@@ -48,37 +48,16 @@ bool resolve_address(const struct config_address *address, struct sockaddr_stora
     return true;
 }
 
-static void take(struct addrinfo *found, struct http_upstream *ret_upstream)
-{
-    struct http_upstream upstream = {.address_len = found->ai_addrlen};
-    memcpy(&upstream.address, found->ai_addr, found->ai_addrlen);
-    if (found->ai_next) {
-        upstream.other_len = found->ai_next->ai_addrlen;
-        memcpy(&upstream.other, found->ai_next->ai_addr, upstream.other_len);
-    }
-    freeaddrinfo(found);
-    *ret_upstream = upstream;
-}
-
-bool resolve_upstream(const struct config_address *address, struct http_upstream *ret_upstream,
-                      char **ret_problem)
-{
-    struct addrinfo *found = look_up(address, false, ret_problem);
-    if (found)
-        take(found, ret_upstream);
-    return found;
-}
-
 /* ---- on a thread of its own ---- */
 
 /* Belongs to two threads, whichever of them ends last. */
 struct look_up {
     atomic_int refs;
-    struct config_address address; /* its host is the job's own copy */
-    char *host;
+    struct config_address address;
     struct addrinfo *found; /* with `done`, as the problem */
     char *problem;
-    int done; /* eventfd */
+    int done;    /* eventfd */
+    char host[]; /* the address's */
 };
 
 static void look_up_unref(struct look_up *job)
@@ -87,10 +66,8 @@ static void look_up_unref(struct look_up *job)
         return;
     if (job->found)
         freeaddrinfo(job->found);
-    if (job->done >= 0)
-        close(job->done);
+    close(job->done);
     mem_free(job->problem);
-    mem_free(job->host);
     mem_free(job);
 }
 
@@ -106,19 +83,16 @@ static void run_look_up(void *argument)
 
 static struct look_up *look_up_new(const struct config_address *address)
 {
-    struct look_up *job = mem_zalloc(1, sizeof *job);
-    if (!job)
+    size_t host_len = address->host.len;
+    struct look_up *job = mem_zalloc(1, sizeof *job + host_len);
+    if (!job || (job->done = eventfd(0, EFD_CLOEXEC)) < 0) {
+        mem_free(job);
         return NULL;
-    atomic_init(&job->refs, 1);
-    job->address = *address;
-    job->host = mem_copy(address->host.at, address->host.len);
-    job->done = eventfd(0, EFD_CLOEXEC);
-    if (job->host && job->done >= 0) {
-        job->address.host = slice_make(job->host, address->host.len);
-        return job;
     }
-    look_up_unref(job);
-    return NULL;
+    atomic_init(&job->refs, 2);
+    job->address = *address;
+    job->address.host = slice_make(memcpy(job->host, address->host.at, host_len), host_len);
+    return job;
 }
 
 /* Whether it ended before `stop_fd` had something to say. */
@@ -132,15 +106,23 @@ static bool await(const struct look_up *job, int stop_fd)
     return (ends[0].revents & POLLIN) && read(job->done, &count, sizeof count) == sizeof count;
 }
 
-bool resolve_upstream_until(const struct config_address *address, int stop_fd,
-                            struct http_upstream *ret_upstream, char **ret_problem)
+static struct http_upstream first_two(const struct addrinfo *found)
+{
+    struct http_upstream upstream = {0};
+    memcpy(&upstream.address, found->ai_addr, found->ai_addrlen);
+    if (found->ai_next)
+        memcpy(&upstream.other, found->ai_next->ai_addr, found->ai_next->ai_addrlen);
+    return upstream;
+}
+
+bool resolve_upstream(const struct config_address *address, int stop_fd,
+                      struct http_upstream *ret_upstream, char **ret_problem)
 {
     static const char left[] = "a signal came while the name of `upstream:` was looked up";
     struct thread thread;
     struct look_up *job = look_up_new(address);
     if (!job)
         return false;
-    atomic_store(&job->refs, 2);
     if (!thread_start(&thread, "pawl-resolve", run_look_up, job)) {
         look_up_unref(job);
         look_up_unref(job);
@@ -149,14 +131,11 @@ bool resolve_upstream_until(const struct config_address *address, int stop_fd,
     thread_detach(&thread);
     bool ended = await(job, stop_fd);
     bool found = ended && job->found;
+    const char *problem = ended ? job->problem : left;
     if (found)
-        take(job->found, ret_upstream);
-    else
-        *ret_problem = ended ? job->problem : mem_copy(left, strlen(left));
-    if (ended) {
-        job->found = NULL;
-        job->problem = NULL;
-    }
+        *ret_upstream = first_two(job->found);
+    else if (problem)
+        *ret_problem = mem_copy(problem, strlen(problem));
     look_up_unref(job);
     return found;
 }

@@ -12,13 +12,10 @@
 bool resolve_address(const struct config_address *address, struct sockaddr_storage *ret_address,
                      char **ret_problem);
 
-/* Resolves host and port to connect to, its first two addresses. As resolve_address. */
-bool resolve_upstream(const struct config_address *address, struct http_upstream *ret_upstream,
-                      char **ret_problem);
-
-/* The same on a thread of its own, which is left alone, and false, as soon as `stop_fd` is
- * readable: a resolver that does not answer holds up nothing else. */
-bool resolve_upstream_until(const struct config_address *address, int stop_fd,
-                            struct http_upstream *ret_upstream, char **ret_problem);
+/* Resolves host and port to connect to, its first two addresses, on a thread of its own. That is
+ * left alone, and false, as soon as `stop_fd` (-1: none) is readable: a resolver that does not
+ * answer holds up nothing else. */
+bool resolve_upstream(const struct config_address *address, int stop_fd,
+                      struct http_upstream *ret_upstream, char **ret_problem);
 
 #endif

@@ -49,11 +49,7 @@ bool settings_of(const struct config *config, int stop_fd, struct gateway_settin
         .cors = config->cors,
         .public_url = config->public_url,
     };
-    struct http_upstream *upstream = &settings.upstream;
-    bool known = stop_fd < 0
-                     ? resolve_upstream(&config->upstream, upstream, ret_problem)
-                     : resolve_upstream_until(&config->upstream, stop_fd, upstream, ret_problem);
-    if (!known)
+    if (!resolve_upstream(&config->upstream, stop_fd, &settings.upstream, ret_problem))
         return false;
     *ret_settings = settings;
     return true;

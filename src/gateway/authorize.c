@@ -84,8 +84,7 @@ bool authorize(struct exchange *x)
         return true;
     CHECK(x->attempt.token == 0);
     int64_t began = clock_boot_us();
-    int64_t limit = clock_after(began, x->rule->timeout_us);
-    x->deadline = limit < x->patience ? limit : x->patience;
+    x->deadline = clock_first(clock_after(began, x->rule->timeout_us), x->patience);
     x->authorizing = true;
     bool goes_on = may_act(x);
     x->authorizing = false;

@@ -105,7 +105,7 @@ void limit_count(const struct server *server, enum metrics_limit limit)
 void upstream_ended(const struct server *server, const struct http_call *call,
                     enum http_call_result result)
 {
-    static const enum metrics_failure failures[HTTP_CALL_RESULT_COUNT] = {
+    static const enum metrics_failure failures[] = {
         [HTTP_CALL_TIMEOUT] = METRICS_FAILURE_TIMEOUT,
         [HTTP_CALL_LATE] = METRICS_FAILURE_RESET,
         [HTTP_CALL_REFUSED] = METRICS_FAILURE_REFUSED,

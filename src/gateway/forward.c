@@ -62,14 +62,13 @@ enum step forward_run(struct exchange *x)
 
 static void tell_unprotected(struct exchange *x, enum exchange_end end)
 {
+    enum error error = end == EXCHANGE_NOT_SENT    ? ERROR_UPSTREAM_UNAVAILABLE
+                       : end == EXCHANGE_TIMED_OUT ? ERROR_UPSTREAM_TIMEOUT
+                                                   : ERROR_UPSTREAM_BROKE;
     if (end == EXCHANGE_ANSWERED)
         answer_first(x, &x->answer, "bypassed");
-    else if (end == EXCHANGE_NOT_SENT)
-        answer_error(x, ERROR_UPSTREAM_UNAVAILABLE, slice_of(NULL), "bypassed");
-    else if (end == EXCHANGE_TIMED_OUT)
-        answer_error(x, ERROR_UPSTREAM_TIMEOUT, slice_of(NULL), "bypassed");
     else
-        answer_error(x, ERROR_UPSTREAM_BROKE, slice_of(NULL), "bypassed");
+        answer_error(x, error, slice_of(NULL), "bypassed");
 }
 
 enum step forward_unprotected(struct exchange *x)

@@ -72,9 +72,8 @@ static bool send_body(struct pass *pass)
 {
     struct stream stream = {
         .from = &pass->client->session.conn,
-        .to = pass->call.conn,
+        .call = &pass->call,
         .chunked = pass->request->framing == HTTP_FRAMING_CHUNKED,
-        .to_upstream = true,
         .stall_us = pass->settings->limits.body_us,
         .paced = pass->request->framing == HTTP_FRAMING_LENGTH,
         .write_timeout_us = pass->settings->limits.write_us,
@@ -173,8 +172,8 @@ static enum http_call_result exchange_once(struct pass *pass, bool *ret_gone)
     if (*ret_gone)
         return result;
     result = http_call_receive(call, after(pass->settings->read_timeout_us));
-    bool switched = result == HTTP_CALL_DONE && call->response.status == 101;
-    return switched && !tunnel_agreed(&call->response) ? HTTP_CALL_BROKEN : result;
+    bool agreed = call->response.status != 101 || tunnel_agreed(&call->response);
+    return result == HTTP_CALL_DONE && !agreed ? HTTP_CALL_BROKEN : result;
 }
 
 /* A safe request without a body may go out once more. */
@@ -184,9 +183,8 @@ static enum http_call_result exchange(struct pass *pass, bool *ret_gone)
     const struct server *server = pass->client->server;
     enum http_call_result result = exchange_once(pass, ret_gone);
     bool repeats = pass->safe && pass->request->framing == HTTP_FRAMING_NONE;
-    if (repeats && http_call_died_unused(call, result)) {
+    if (repeats && http_call_again(call, result)) {
         upstream_took(server, slice_of(NULL), call);
-        http_call_again(call);
         result = exchange_once(pass, ret_gone);
     }
     if (call->state != HTTP_CALL_CLOSED)

@@ -5,8 +5,6 @@
 #include "gateway/exchange.h"
 #include "gateway/head.h"
 
-static const struct slice method_get = {"GET", 3};
-
 static bool write_head(struct exchange *x, struct buf *head)
 {
     struct buf target BUF_AUTO = buf_make(HTTP_HEAD_MAX);
@@ -27,7 +25,7 @@ static bool write_head(struct exchange *x, struct buf *head)
         .token = x->attempt.token,
         .attempt = x->attempt.result.record.attempts,
     };
-    head_write_request(head, method_get, buf_slice(&target), probe, &extra);
+    head_write_request(head, SLICE("GET"), buf_slice(&target), probe, &extra);
     return buf_ok(head);
 }
 
@@ -39,7 +37,7 @@ enum step probe_run(struct exchange *x)
     x->deadline = clock_after(clock_boot_us(), x->rule->timeout_us);
     CRASH_POINT(before_probe);
     if (write_head(x, &head))
-        end = upstream_exchange(x, method_get, buf_slice(&head), slice_of(NULL));
+        end = upstream_exchange(x, SLICE("GET"), buf_slice(&head), slice_of(NULL));
     CRASH_POINT(after_probe_answer);
     bool live = end == EXCHANGE_ANSWERED && !x->answer.whole;
     if (!live)

@@ -11,8 +11,8 @@
 static bool write_parts(struct stream *stream, struct iovec *parts, size_t n)
 {
     int64_t deadline = clock_after(clock_boot_us(), stream->write_timeout_us);
-    if (stream->to_upstream)
-        return http_conn_send(stream->to, parts, n, deadline) == 0;
+    if (stream->call)
+        return http_call_write(stream->call, parts, n, deadline);
     return http_conn_write(stream->to, parts, n, deadline) == 0;
 }
 

@@ -4,8 +4,7 @@
 #ifndef PAWL_GATEWAY_STREAM_H
 #define PAWL_GATEWAY_STREAM_H
 
-#include "base/clock.h"
-#include "http/conn.h"
+#include "http/call.h"
 
 #define STREAM_RATE_LEAST 1024 /* bytes a second, of a body whose end is known */
 
@@ -13,7 +12,7 @@ struct stream {
     struct http_conn *from;
     struct http_conn *to;
     bool chunked;             /* write it chunked; else as it is */
-    bool to_upstream;         /* stop where it would wait for an upstream that has answered */
+    struct http_call *call;   /* instead of `to`: as the body of that request */
     struct slice begun;       /* bytes of the body that were read already */
     int64_t stall_us;         /* how long `from` may send nothing */
     bool paced;               /* and, that over, it must have sent STREAM_RATE_LEAST on average */

@@ -249,10 +249,8 @@ enum exchange_end upstream_exchange(struct exchange *x, struct slice method, str
     x->call.body = body;
     x->call.first_by = owned ? x->attempt.send_by : 0;
     enum http_call_result result = run_call(x);
-    if (x->authorizing && http_call_died_unused(&x->call, result)) {
-        http_call_again(&x->call);
+    if (x->authorizing && http_call_again(&x->call, result))
         result = run_call(x);
-    }
     enum exchange_end end = upstream_end_of(&x->call, result, x->answer.stale);
     x->cause = cause_of(x, end, result);
     return end;

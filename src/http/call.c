@@ -9,17 +9,6 @@
 #define INTERIM_MAX 16                      /* 1xx responses before the final one */
 #define WRITE_FIRST_MAX ((size_t)64 * 1024) /* of a body, in the first write with the head */
 
-const char *http_call_result_name(enum http_call_result result)
-{
-    static const char *const names[] = {
-#define X(name, text) [HTTP_CALL_##name] = (text),
-        HTTP_CALL_RESULTS(X)
-#undef X
-    };
-    CHECK(result < HTTP_CALL_RESULT_COUNT);
-    return names[result];
-}
-
 /* ---- connecting ---- */
 
 static enum http_call_result result_of_connect(int error)
@@ -46,11 +35,75 @@ enum http_call_result http_call_connect(struct http_call *call, int64_t until_us
     return result_of_connect(call->unreached);
 }
 
+/* ---- receiving ---- */
+
+static enum http_call_result result_of_read(enum http_read read)
+{
+    static const enum http_call_result results[] = {
+        [HTTP_READ_OK] = HTTP_CALL_DONE,
+        [HTTP_READ_CLOSED] = HTTP_CALL_BROKEN,
+        [HTTP_READ_BROKEN] = HTTP_CALL_BROKEN,
+        [HTTP_READ_TIMEOUT] = HTTP_CALL_TIMEOUT,
+        [HTTP_READ_REFUSED] = HTTP_CALL_MALFORMED,
+        [HTTP_READ_TOO_LARGE] = HTTP_CALL_TOO_LARGE,
+        [HTTP_READ_NO_MEMORY] = HTTP_CALL_NO_MEMORY,
+    };
+    return results[read];
+}
+
+/* Reads up to the head of the final response. Interim ones that come while the peer still waits for
+ * the rest of the request do not count. */
+static enum http_call_result read_head(struct http_call *call, int64_t until_us)
+{
+    while (call->interims < INTERIM_MAX) {
+        enum http_read read =
+            http_conn_read_response(call->conn, call->method, until_us, &call->response);
+        if (read != HTTP_READ_OK)
+            return result_of_read(read);
+        int status = call->response.status;
+        if (status >= 200 || (status == 101 && call->upgrades)) {
+            call->state = HTTP_CALL_ANSWERED;
+            return HTTP_CALL_DONE;
+        }
+        if (status == 101)
+            call->interims = INTERIM_MAX; /* what follows is not HTTP: it is broken for good */
+        else
+            http_conn_next(call->conn);
+        call->interims += until_us > 0;
+    }
+    return HTTP_CALL_BROKEN;
+}
+
+enum http_call_result http_call_receive(struct http_call *call, int64_t until_us)
+{
+    CHECK(call->state >= HTTP_CALL_SENT);
+    return call->state == HTTP_CALL_ANSWERED ? HTTP_CALL_DONE : read_head(call, until_us);
+}
+
+enum http_call_result http_call_read_body(struct http_call *call, uint64_t max, uint64_t part,
+                                          int64_t until_us, struct buf *body)
+{
+    CHECK(call->state == HTTP_CALL_ANSWERED);
+    return result_of_read(http_conn_read_body_part(call->conn, max, part, until_us, body));
+}
+
 /* ---- sending ---- */
 
 static struct iovec part_of(struct slice bytes)
 {
     return (struct iovec){(void *)(uintptr_t)bytes.at, bytes.len};
+}
+
+/* Stops where the peer has answered, or is gone. */
+static int write_parts(struct http_call *call, struct iovec *parts, size_t n, int64_t until_us)
+{
+    int failed = 0;
+    do {
+        uint64_t before = call->conn->sent;
+        failed = http_conn_send(call->conn, parts, n, until_us);
+        call->sent += call->conn->sent - before;
+    } while (failed == -EALREADY && read_head(call, 0) == HTTP_CALL_TIMEOUT);
+    return failed;
 }
 
 /* Writes on behind what has left, in the first write no more than a part of a large body. */
@@ -61,10 +114,7 @@ static int write_on(struct http_call *call, int64_t until_us)
     if (call->sent == 0 && body.len > WRITE_FIRST_MAX)
         body.len = WRITE_FIRST_MAX;
     struct iovec parts[2] = {part_of(slice_skip(call->head, of_head)), part_of(body)};
-    uint64_t before = call->conn->sent;
-    int failed = http_conn_send(call->conn, parts, body.len > 0 ? 2 : 1, until_us);
-    call->sent += call->conn->sent - before;
-    return failed;
+    return write_parts(call, parts, body.len > 0 ? 2 : 1, until_us);
 }
 
 static int64_t first_by(const struct http_call *call)
@@ -77,8 +127,15 @@ static enum http_call_result stop_sending(struct http_call *call)
 {
     if (call->sent == 0)
         return HTTP_CALL_BROKEN;
-    call->state = HTTP_CALL_SENT;
+    if (call->state == HTTP_CALL_OPEN)
+        call->state = HTTP_CALL_SENT;
     return HTTP_CALL_DONE;
+}
+
+bool http_call_write(struct http_call *call, struct iovec *parts, size_t n, int64_t until_us)
+{
+    CHECK(call->state >= HTTP_CALL_SENT);
+    return call->state == HTTP_CALL_SENT && write_parts(call, parts, n, until_us) == 0;
 }
 
 enum http_call_result http_call_send(struct http_call *call, int64_t until_us)
@@ -99,56 +156,7 @@ enum http_call_result http_call_send(struct http_call *call, int64_t until_us)
     return stop_sending(call);
 }
 
-/* ---- receiving ---- */
-
-static enum http_call_result result_of_read(enum http_read read)
-{
-    static const enum http_call_result results[] = {
-        [HTTP_READ_OK] = HTTP_CALL_DONE,
-        [HTTP_READ_CLOSED] = HTTP_CALL_BROKEN,
-        [HTTP_READ_BROKEN] = HTTP_CALL_BROKEN,
-        [HTTP_READ_TIMEOUT] = HTTP_CALL_TIMEOUT,
-        [HTTP_READ_REFUSED] = HTTP_CALL_MALFORMED,
-        [HTTP_READ_TOO_LARGE] = HTTP_CALL_TOO_LARGE,
-        [HTTP_READ_NO_MEMORY] = HTTP_CALL_NO_MEMORY,
-    };
-    return results[read];
-}
-
-enum http_call_result http_call_receive(struct http_call *call, int64_t until_us)
-{
-    CHECK(call->state == HTTP_CALL_SENT);
-    for (; call->interims < INTERIM_MAX; call->interims++) {
-        enum http_read read =
-            http_conn_read_response(call->conn, call->method, until_us, &call->response);
-        if (read != HTTP_READ_OK)
-            return result_of_read(read);
-        bool switched = call->response.status == 101;
-        if (switched && !call->upgrades)
-            return HTTP_CALL_BROKEN;
-        if (switched || call->response.status >= 200) {
-            call->state = HTTP_CALL_ANSWERED;
-            return HTTP_CALL_DONE;
-        }
-        http_conn_next(call->conn);
-    }
-    return HTTP_CALL_BROKEN;
-}
-
-enum http_call_result http_call_read_body(struct http_call *call, uint64_t max, uint64_t part,
-                                          int64_t until_us, struct buf *body)
-{
-    CHECK(call->state == HTTP_CALL_ANSWERED);
-    return result_of_read(http_conn_read_body_part(call->conn, max, part, until_us, body));
-}
-
 /* ---- the end ---- */
-
-bool http_call_died_unused(const struct http_call *call, enum http_call_result result)
-{
-    return result == HTTP_CALL_BROKEN && call->state != HTTP_CALL_CLOSED && call->received > 0 &&
-           call->conn->received == call->received;
-}
 
 /* Whether the next message on the connection can be nothing but the answer to the next request. */
 static bool is_reusable(const struct http_call *call)
@@ -169,10 +177,14 @@ void http_call_close(struct http_call *call)
     call->state = HTTP_CALL_CLOSED;
 }
 
-void http_call_again(struct http_call *call)
+bool http_call_again(struct http_call *call, enum http_call_result result)
 {
+    if (result != HTTP_CALL_BROKEN || call->state == HTTP_CALL_CLOSED || call->received == 0 ||
+        call->conn->received > call->received)
+        return false;
     http_call_close(call);
     call->fresh = true;
     call->sent = 0;
     call->interims = 0;
+    return true;
 }

@@ -8,17 +8,18 @@
  *     ^                        |   nothing has left      |   call->sent bytes have   |
  *     '---- http_call_close ---+-------------------------+---------------------------'
  *
- * A body that is not in memory (`streams`) is written to call->conn by http_conn_send while SENT.
- * The response's body is read by http_call_read_body, or by http_conn_read_some on call->conn; its
- * head lies in the connection's buffer until the call is closed.
+ * A body that is not in memory (`streams`) is written by http_call_write while SENT. A peer may
+ * answer before it has all of the request: then it is ANSWERED from there on. The response's body
+ * is read by http_call_read_body, or by http_conn_read_some on call->conn; its head lies in the
+ * connection's buffer until the call is closed.
  *
  * A step waits until a moment of the boot clock. HTTP_CALL_TIMEOUT loses nothing: the same step may
  * be taken again, with a later moment, and goes on where it stopped. Any other failure ends the
  * exchange. Nothing is ever sent twice here: a kept connection that died may have carried the
- * request to its end. Who may ask twice does so by http_call_died_unused and http_call_again.
+ * request to its end. Who may ask twice does so by http_call_again.
  *
- * The struct is the caller's memory, zeroed as far as HTTP_CALL_ZEROED, and about 3 KiB large: it
- * does not belong on a fiber's stack. `method`, `head`, `body` and the pool must outlive the call.
+ * The struct is the caller's memory, zeroed as far as HTTP_CALL_ZEROED, and too large for a fiber's
+ * stack. `method`, `head`, `body` and the pool must outlive the call.
  */
 #ifndef PAWL_HTTP_CALL_H
 #define PAWL_HTTP_CALL_H
@@ -42,9 +43,7 @@ enum http_call_result {
 #define X(name, text) HTTP_CALL_##name,
     HTTP_CALL_RESULTS(X)
 #undef X
-        HTTP_CALL_RESULT_COUNT
 };
-const char *http_call_result_name(enum http_call_result result);
 
 enum http_call_state {
     HTTP_CALL_CLOSED,   /* no connection is held */
@@ -69,7 +68,7 @@ struct http_call {
     struct http_conn *conn; /* lent while not CLOSED */
     bool unsent;            /* the peer may lack part of the request; also set by who streams it */
     int unreached;          /* why there is no connection: an errno, or 0 */
-    int interims;           /* 1xx responses that were dropped */
+    int interims;           /* 1xx responses since the request was sent */
     uint64_t sent;        /* bytes of head and body that may have left; outlives http_call_close */
     uint64_t received;    /* by conn, when it was lent */
     int64_t connected_us; /* boot time: since when it is lent */
@@ -82,9 +81,12 @@ struct http_call {
 enum http_call_result http_call_connect(struct http_call *call, int64_t until_us);
 
 /* OPEN to SENT: head and body, as much of them as the peer takes: one that answers or closes early
- * has its answer read. TIMEOUT, LATE, BROKEN; call->sent says whether a byte may have left, and
- * with LATE and BROKEN none has. */
+ * has its answer read. TIMEOUT; LATE and BROKEN: no byte has left. */
 enum http_call_result http_call_send(struct http_call *call, int64_t until_us);
+
+/* Writes more of the request, with `streams`. False: the peer took no more of it in time, answered
+ * or is gone: receive. */
+bool http_call_write(struct http_call *call, struct iovec *parts, size_t n, int64_t until_us);
 
 /* SENT to ANSWERED: drops interim responses. TIMEOUT, BROKEN, MALFORMED, NO_MEMORY. */
 enum http_call_result http_call_receive(struct http_call *call, int64_t until_us);
@@ -94,15 +96,11 @@ enum http_call_result http_call_receive(struct http_call *call, int64_t until_us
 enum http_call_result http_call_read_body(struct http_call *call, uint64_t max, uint64_t part,
                                           int64_t until_us, struct buf *body);
 
-/* Whether that failure means that a kept connection had died before it was used: no byte of an
- * answer came. Then a request that may be repeated goes out once more: */
-bool http_call_died_unused(const struct http_call *call, enum http_call_result result);
+/* Whether that failure means that a kept connection had died unused: no byte of an answer came.
+ * Then the call can be connected again, to a new one, if its request may be repeated. */
+bool http_call_again(struct http_call *call, enum http_call_result result);
 
-/* Closes the call and makes it ready to be connected again, to a new connection. */
-void http_call_again(struct http_call *call);
-
-/* Gives the connection back, kept if nothing of this exchange can be left on it. Accepts a CLOSED
- * one. */
+/* Gives the connection back; kept if nothing can be left on it. Accepts a CLOSED call. */
 void http_call_close(struct http_call *call);
 
 #endif

@@ -51,11 +51,12 @@ bool http_conn_open(struct http_conn *conn, int fd)
     return true;
 }
 
-int http_conn_connect(struct http_conn *conn, const struct sockaddr *address, unsigned address_len,
+int http_conn_connect(struct http_conn *conn, const struct sockaddr_storage *address,
                       int64_t deadline_us)
 {
     *conn = conn_make();
-    int failed = fiber_connect(&conn->io, address, address_len, deadline_us);
+    int failed =
+        fiber_connect(&conn->io, (const struct sockaddr *)address, sizeof *address, deadline_us);
     if (failed != 0)
         return failed;
     send_at_once(conn->io.fd);
@@ -273,49 +274,6 @@ int http_conn_write(struct http_conn *conn, struct iovec *parts, size_t n_parts,
     return failed;
 }
 
-/* Whether it is how an interim answer begins. A 101 is none: who sent it says no more in HTTP. */
-static bool begins_interim(struct slice bytes)
-{
-    static const struct slice start = {"HTTP/1.1 1", 10};
-    if (slice_starts(bytes, SLICE("HTTP/1.1 101")))
-        return false;
-    return memcmp(bytes.at, start.at, bytes.len < start.len ? bytes.len : start.len) == 0;
-}
-
-/* Drops the interim answers that came whole. False: there is something else. */
-static bool drop_interims(struct buf *in)
-{
-    while (in->len > 0 && begins_interim(buf_slice(in))) {
-        const char *end = memmem(in->at, in->len, "\r\n\r\n", 4);
-        if (end == NULL)
-            return true;
-        buf_drop(in, (size_t)(end - in->at) + 4);
-    }
-    return in->len == 0;
-}
-
-/* Whether the peer has sent the beginning of a final answer, or has gone. After interim answers it
- * still waits for the rest of the request: they are read and dropped, however long they are. */
-static bool peer_spoke(struct http_conn *conn)
-{
-    struct buf *in = &conn->in;
-    CHECK(conn->head_len == 0);
-    while (drop_interims(in)) {
-        char *at = buf_room(in, in->len > 0 ? 1 : INPUT_FIRST);
-        ptrdiff_t got = at != NULL ? http_conn_receive(conn, at, in->cap - in->len, 0) : -ENOMEM;
-        if (got > 0)
-            buf_added(in, (size_t)got);
-        else if (got != -ETIMEDOUT)
-            return true;
-        else {
-            if (in->len == 0)
-                buf_fini(in);
-            return false;
-        }
-    }
-    return true;
-}
-
 int http_conn_send(struct http_conn *conn, struct iovec *parts, size_t n_parts, int64_t deadline_us)
 {
     for (;;) {
@@ -325,7 +283,7 @@ int http_conn_send(struct http_conn *conn, struct iovec *parts, size_t n_parts, 
         struct fiber_source source = {&conn->io, FIBER_READ | FIBER_WRITE};
         if (fiber_wait(&source, 1, deadline_us) == FIBER_DEADLINE)
             return -ETIMEDOUT;
-        if (conn->io.readable && peer_spoke(conn))
+        if (conn->io.readable)
             return -EALREADY;
     }
 }

@@ -36,7 +36,7 @@ struct http_conn {
 bool http_conn_open(struct http_conn *conn, int fd);
 
 /* Connects to `address`: 0, -ETIMEDOUT, -errno (then conn is closed). */
-int http_conn_connect(struct http_conn *conn, const struct sockaddr *address, unsigned address_len,
+int http_conn_connect(struct http_conn *conn, const struct sockaddr_storage *address,
                       int64_t deadline_us);
 
 /* Closes with FIN (bytes already given to the kernel still go out). Accepts a closed one. */
@@ -112,9 +112,8 @@ ptrdiff_t http_conn_receive(struct http_conn *conn, char *at, size_t n, int64_t 
 int http_conn_write(struct http_conn *conn, struct iovec *parts, size_t n_parts,
                     int64_t deadline_us);
 
-/* As http_conn_write, for requests: stops with -EALREADY as soon as it would have to wait and the
- * peer has answered already (or closed), so that an early refusal of a large body is read. Interim
- * answers (1xx) do not count. */
+/* As http_conn_write, for requests: stops with -EALREADY where it would have to wait and the peer
+ * has something to say already (or closed), so that an early refusal of a large body is read. */
 int http_conn_send(struct http_conn *conn, struct iovec *parts, size_t n_parts,
                    int64_t deadline_us);
 

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The kept connections are a list by age: `newest` is lent first, as it is the least likely to be
- * closed by the upstream at that moment; `oldest` is closed first.
- */
 #include "http/pool.h"
 
 #include "base/check.h"
@@ -12,9 +8,7 @@
 
 struct member {
     struct http_conn conn; /* first: the two are cast into each other */
-    struct member *newer;
-    struct member *older;
-    int64_t since_us; /* idle since */
+    int64_t since_us;      /* idle since */
 };
 
 struct http_pool {
@@ -22,16 +16,17 @@ struct http_pool {
     struct http_upstream upstream;
     size_t max_idle;
     int64_t idle_us;
-    struct member *newest;
-    struct member *oldest;
-    size_t n_idle;
     size_t n_lent;
+    size_t n_idle;
+    /* By age: the last is lent first, as it is the least likely to be closed by the upstream at
+     * that moment; the first is closed first. */
+    struct member *idle[];
 };
 
 struct http_pool *http_pool_new(const struct http_upstream *upstream, size_t max_idle,
                                 int64_t idle_us)
 {
-    struct http_pool *pool = mem_zalloc(1, sizeof *pool);
+    struct http_pool *pool = mem_zalloc(1, sizeof *pool + max_idle * sizeof *pool->idle);
     if (pool == NULL)
         return NULL;
     pool->refs = 1;
@@ -47,31 +42,24 @@ static void member_close(struct member *member)
     mem_free(member);
 }
 
-/* ---- the list ---- */
-
-static void keep(struct http_pool *pool, struct member *member)
+static void close_oldest(struct http_pool *pool, size_t n)
 {
-    member->since_us = clock_boot_us();
-    member->newer = NULL;
-    member->older = pool->newest;
-    *(pool->newest != NULL ? &pool->newest->newer : &pool->oldest) = member;
-    pool->newest = member;
-    pool->n_idle++;
+    for (size_t i = 0; i < n; i++)
+        member_close(pool->idle[i]);
+    pool->n_idle -= n;
+    if (n > 0)
+        memmove(pool->idle, pool->idle + n, pool->n_idle * sizeof *pool->idle);
 }
 
-static struct member *unlink_member(struct http_pool *pool, struct member *member)
-{
-    *(member->newer != NULL ? &member->newer->older : &pool->newest) = member->older;
-    *(member->older != NULL ? &member->older->newer : &pool->oldest) = member->newer;
-    pool->n_idle--;
-    return member;
-}
-
-static void close_expired(struct http_pool *pool)
+/* Gives what the time is. */
+static int64_t close_expired(struct http_pool *pool)
 {
     int64_t now_us = clock_boot_us();
-    while (pool->oldest != NULL && now_us >= clock_after(pool->oldest->since_us, pool->idle_us))
-        member_close(unlink_member(pool, pool->oldest));
+    size_t n = 0;
+    while (n < pool->n_idle && now_us >= clock_after(pool->idle[n]->since_us, pool->idle_us))
+        n++;
+    close_oldest(pool, n);
+    return now_us;
 }
 
 struct http_pool *http_pool_ref(struct http_pool *pool)
@@ -84,11 +72,7 @@ struct http_pool *http_pool_ref(struct http_pool *pool)
 bool http_pool_serves(const struct http_pool *pool, const struct http_upstream *upstream,
                       int64_t idle_us)
 {
-    const struct http_upstream *own = &pool->upstream;
-    return pool->idle_us == idle_us && own->address_len == upstream->address_len &&
-           memcmp(&own->address, &upstream->address, own->address_len) == 0 &&
-           own->other_len == upstream->other_len &&
-           memcmp(&own->other, &upstream->other, own->other_len) == 0;
+    return pool->idle_us == idle_us && memcmp(&pool->upstream, upstream, sizeof *upstream) == 0;
 }
 
 void http_pool_unref(struct http_pool *pool)
@@ -96,9 +80,7 @@ void http_pool_unref(struct http_pool *pool)
     if (pool == NULL || --pool->refs > 0)
         return;
     CHECK(pool->n_lent == 0);
-    while (pool->oldest != NULL)
-        member_close(unlink_member(pool, pool->oldest));
-    CHECK(pool->n_idle == 0);
+    close_oldest(pool, pool->n_idle);
     mem_free(pool);
 }
 
@@ -107,8 +89,8 @@ void http_pool_unref(struct http_pool *pool)
 static struct member *take_kept(struct http_pool *pool)
 {
     close_expired(pool);
-    while (pool->newest != NULL) {
-        struct member *member = unlink_member(pool, pool->newest);
+    while (pool->n_idle > 0) {
+        struct member *member = pool->idle[--pool->n_idle];
         if (http_conn_is_silent(&member->conn))
             return member;
         member_close(member);
@@ -119,14 +101,11 @@ static struct member *take_kept(struct http_pool *pool)
 static int connect_upstream(const struct http_upstream *upstream, struct http_conn *conn,
                             int64_t deadline_us)
 {
-    int failed = http_conn_connect(conn, (const struct sockaddr *)&upstream->address,
-                                   upstream->address_len, deadline_us);
-    if (failed == 0 || upstream->other_len == 0 || clock_boot_us() >= deadline_us)
+    int failed = http_conn_connect(conn, &upstream->address, deadline_us);
+    bool another = upstream->other.ss_family != AF_UNSPEC && clock_boot_us() < deadline_us;
+    if (failed == 0 || !another)
         return failed;
-    return http_conn_connect(conn, (const struct sockaddr *)&upstream->other, upstream->other_len,
-                             deadline_us) == 0
-               ? 0
-               : failed;
+    return http_conn_connect(conn, &upstream->other, deadline_us) == 0 ? 0 : failed;
 }
 
 static int connect_new(struct http_pool *pool, int64_t deadline_us, struct member **ret_member)
@@ -163,7 +142,7 @@ void http_pool_give(struct http_pool *pool, struct http_conn *conn, bool reusabl
     struct member *member = (struct member *)conn;
     CHECK(pool->n_lent > 0);
     pool->n_lent--;
-    close_expired(pool);
+    member->since_us = close_expired(pool);
     reusable = reusable && conn->io.fd >= 0 && !http_conn_body_left(conn) && pool->max_idle > 0;
     if (reusable)
         http_conn_next(conn);
@@ -172,6 +151,6 @@ void http_pool_give(struct http_pool *pool, struct http_conn *conn, bool reusabl
         return;
     }
     if (pool->n_idle == pool->max_idle)
-        member_close(unlink_member(pool, pool->oldest));
-    keep(pool, member);
+        close_oldest(pool, 1);
+    pool->idle[pool->n_idle++] = member;
 }

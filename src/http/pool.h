@@ -19,9 +19,8 @@ struct http_pool;
  * family, and a service that listens on only one of them. */
 struct http_upstream {
     struct sockaddr_storage address;
-    unsigned address_len;
-    struct sockaddr_storage other; /* asked where `address` cannot be connected to */
-    unsigned other_len;            /* 0: there is none */
+    struct sockaddr_storage
+        other; /* asked where `address` cannot be connected to; family 0: none */
 };
 
 /* At most `max_idle` kept connections: the one idle longest makes way. None is lent after

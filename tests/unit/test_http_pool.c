@@ -107,7 +107,6 @@ static void play(struct stage *stage, size_t max_idle, int64_t idle_us)
     assert_int_equal(listen(stage->listener, PEERS_MAX), 0);
     assert_int_equal(getsockname(stage->listener, (struct sockaddr *)&address, &size), 0);
     memcpy(&stage->upstream.address, &address, size);
-    stage->upstream.address_len = size;
     stage->pool = http_pool_new(&stage->upstream, max_idle, idle_us);
     assert_non_null(stage->pool);
     struct loop *loop = loop_new(2);
@@ -289,14 +288,12 @@ static int nobodys(struct http_upstream *upstream)
     bool bound = bind(fd, (struct sockaddr *)&address, size) == 0 &&
                  getsockname(fd, (struct sockaddr *)&address, &size) == 0;
     memcpy(&upstream->address, &address, size);
-    upstream->address_len = bound ? size : 0;
-    return fd;
+    return bound ? fd : -1;
 }
 
 static void connect_to_the_other(struct stage *stage)
 {
-    struct http_upstream both = {.other = stage->upstream.address,
-                                 .other_len = stage->upstream.address_len};
+    struct http_upstream both = {.other = stage->upstream.address};
     int silent = nobodys(&both);
     stage->held[0] = !http_pool_serves(stage->pool, &both, LONG_US);
     http_pool_unref(stage->pool);
@@ -305,7 +302,7 @@ static void connect_to_the_other(struct stage *stage)
     take_new(stage, 0);
     exchange(stage, 0, "");
     give(stage, 0, true);
-    both.other_len = 0;
+    both.other.ss_family = AF_UNSPEC;
     stage->held[2] = !http_pool_serves(stage->pool, &both, LONG_US);
     http_pool_unref(stage->pool);
     close(silent);
