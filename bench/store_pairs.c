@@ -146,7 +146,6 @@ static void submit_begin(struct pair *pair)
         .recipe = SLICE("1 all"),
         .begin = {.payload_hash = hash,
                   .target_hash = hash,
-                  .is_serve = true,
                   .lease_us = LEASE_US,
                   .ttl_us = TTL_US},
     };

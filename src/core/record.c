@@ -13,6 +13,12 @@ bool record_is_released(const struct record *record)
     return record->status == RECORD_PENDING && record->lease_until == 0;
 }
 
+int64_t record_holder(const struct record *record)
+{
+    bool held = record->status != RECORD_ABSENT && record->lease_until != 0;
+    return held ? record->owner : 0;
+}
+
 bool record_key_is_gone(const struct record *record, int64_t now)
 {
     if (record->status == RECORD_ABSENT)
@@ -109,7 +115,6 @@ static void acquire(struct record *record, const struct record_begin *begin,
     record->lease_until = clock_after(world->now, begin->lease_us);
     record->lapsed_at = 0;
     record->owner = world->self;
-    record->owner_is_serve = begin->is_serve;
     record->settle_us = max64(record->settle_us, begin->settle_us);
 }
 

@@ -69,12 +69,12 @@ struct record {
     int64_t attempts;                                 /* acquisitions in this life of the key */
     int64_t created_at;                               /* first begin of this life */
     int64_t started_at;                               /* last acquisition */
-    int64_t lease_until;                              /* 0: no lease (released, unknown, final) */
+    int64_t lease_until; /* 0: no lease (released, unknown, final). Given with the row: its end by
+                            what its owner's process has said of itself, too */
     int64_t lease_us;
-    int64_t lapsed_at;   /* given with the row: since when its lease has lapsed; 0: it lives */
-    int64_t owner;       /* incarnation of the process that acquired it */
-    bool owner_is_serve; /* that process is a `pawl serve` of this embedded store */
-    bool probing;        /* the current acquisition is a probe */
+    int64_t lapsed_at; /* given with the row: since when its lease has lapsed; 0: it lives */
+    int64_t owner;     /* incarnation of the process that acquired it */
+    bool probing;      /* the current acquisition is a probe */
     bool doubt;  /* an earlier try may have had its effect: until an outcome, a settled look or a
                     person clears it. A later not-done answer says nothing of the earlier try. */
     int cause;   /* with doubt: enum record_cause, or the status of a response */
@@ -121,6 +121,8 @@ bool record_in_doubt(const struct record *record, enum record_lease lease);
 
 /* Pending, and nobody runs it. */
 bool record_is_released(const struct record *record);
+/* The owner of its lease; 0: it has none. */
+int64_t record_holder(const struct record *record);
 
 /* Absent, or expired so that it counts as absent whether or not the sweeper came by: no name leads
  * to it any more. */
@@ -148,10 +150,9 @@ struct record_begin {
     int64_t once_ttl_us; /* as in struct record */
     bool once_window;
     bool once_replay;
-    bool is_serve; /* the caller is a `pawl serve` */
-    bool spent;    /* bytes of this exchange went out, and no probe or not-done answer cleared them:
-                      it acquires nothing (contract section 2, invariant 12) */
-    bool waited;   /* it was parked on a live lease: it does not probe what it wakes up to */
+    bool spent;  /* bytes of this exchange went out, and no probe or not-done answer cleared them:
+                    it acquires nothing (contract section 2, invariant 12) */
+    bool waited; /* it was parked on a live lease: it does not probe what it wakes up to */
     enum record_unknown unknown; /* the rule's policy of today */
 };
 

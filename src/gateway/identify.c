@@ -493,7 +493,6 @@ static void fill_attempt(struct exchange *x)
     attempt->begin.tombstone_us = rule->tombstone_us;
     attempt->begin.settle_us = rule->settle_us;
     attempt->begin.unknown = rule->unknown;
-    attempt->begin.is_serve = true;
     if (rule->once.on)
         fill_once(x);
 }

@@ -39,7 +39,7 @@
     X(BUFFERED, "pawl_buffered_bytes", GAUGE, "", "Memory reserved for bodies of ruled requests.") \
     X(RECORDS, "pawl_records", GAUGE, "status", "Records in the store, by status.")                \
     X(STALE, "pawl_stale_records", GAUGE, "",                                                      \
-      "Pending records whose lease has lapsed, counted up to a bound.")                            \
+      "Pending records whose owner has died, and with it its lease.")                              \
     X(EXPIRED, "pawl_expired_records", GAUGE, "",                                                  \
       "Records past their time and still there, counted up to a bound.")                           \
     X(UNKNOWN_OLDEST, "pawl_unknown_oldest_seconds", GAUGE, "",                                    \

@@ -87,6 +87,7 @@ struct backend_change {
     enum record_status before;   /* as it was loaded; RECORD_ABSENT: it is new */
     bool was_released;           /* likewise */
     bool was_provisional;        /* likewise */
+    int64_t held_by;             /* likewise: the owner of its lease; 0: it had none */
     bool holds;                  /* row->once is new, in place of: */
     struct slice once_before;    /* may be empty */
     struct outcome *outcome;     /* what is kept of a record that becomes final, or is filled in;
@@ -117,13 +118,13 @@ struct backend_group {
 
 /* What is due beside operations. */
 struct backend_chores {
-    bool renew;        /* every lease of world.self: lease_until = max(lease_until, now + lease) */
+    bool beat;         /* this process lives: where it holds leases, its row says so */
     size_t sweep_most; /* steps; 0: none: drops bodies past expires_at, rows past gone_at, released
                           rows past expires_at, rows of tables past TABLE_GONE */
     bool gauge;
 
-    size_t renewed; /* how many leases there are */
-    size_t swept;   /* steps that were taken */
+    bool beaten;  /* it holds leases, and its row says so */
+    size_t swept; /* steps that were taken */
     struct backend_gauges gauges;
 };
 
@@ -174,6 +175,13 @@ struct backend_ops {
     void (*close)(struct backend *backend);
 };
 
+/* A process that holds leases: what it last said of itself. */
+struct backend_owner {
+    int64_t incarnation;
+    bool is_serve;   /* it has a life lock, by which its death is known */
+    int64_t beat_at; /* store time; 0: it did not beat yet */
+};
+
 /* What a backend knows of time. */
 struct backend_clock {
     int64_t boot_id; /* clock_boot_id; 0: not known */
@@ -193,9 +201,10 @@ struct backend {
     const struct backend_ops *ops;
     const char *place; /* for messages: which store it is */
     unsigned char secret[DIGEST_SIZE];
-    char problem[256];    /* what the last failure was, one line */
-    uint64_t checkpoints; /* since it was opened */
-    size_t outcome_max;   /* bytes of one outcome: a larger one is not kept */
+    char problem[256];         /* what the last failure was, one line */
+    uint64_t checkpoints;      /* since it was opened */
+    size_t outcome_max;        /* bytes of one outcome: a larger one is not kept */
+    struct backend_owner self; /* this process; beat_at: the backend's */
     struct backend_clock clock;
     struct backend_space space;
 };
@@ -204,9 +213,10 @@ struct backend {
  * `serve` lives was looked at: the time that it is. */
 void backend_read_time(struct backend *backend, struct backend_state *state);
 
-/* For backends: whether the lease of a record has lapsed, as the state stands (lapsed_at). An owner
- * that was a `serve` lapses when that serve died; any other by the clock. */
-void backend_judge_lease(struct record *record, const struct backend_state *state);
+/* For backends: how long the lease of a record lasts (lease_until), and whether it has lapsed
+ * (lapsed_at). It ends a lease after its owner's last beat, that of a `serve` when it died. */
+void backend_judge_lease(struct record *record, const struct backend_owner *owner,
+                         const struct backend_state *state);
 
 /* The kept body of a row is not what was kept: says so, BACKEND_FATAL. */
 enum backend_status backend_condemn(struct backend *backend, int64_t row);

@@ -325,13 +325,12 @@ struct store_work {
     uint64_t retries_busy; /* undone because another process held it, or it was gone */
 };
 
-#define STORE_GAUGE_MOST 1000    /* rows that one look at a gauge may touch */
-#define STORE_EXPIRED_MOST 10000 /* the same of `expired`, which reads an index alone */
+#define STORE_EXPIRED_MOST 10000 /* rows that one look at `expired` may touch */
 
 /* Of the store and of this process's work on it, from any thread; never by scanning. The counts by
- * status are kept with each batch. The gauges are looked up every five seconds by an index: `stale`
- * among the first STORE_GAUGE_MOST leases that other processes hold, `expired` up to
- * STORE_EXPIRED_MOST. */
+ * status are kept with each batch. The gauges are looked up every five seconds: `stale` by owner
+ * (of a process that does not beat any more all its leases, once the longest has lapsed), the
+ * others by an index, `expired` up to STORE_EXPIRED_MOST. */
 struct store_counts {
     int64_t pending;  /* somebody runs it, or ran it until the lease lapsed */
     int64_t released; /* pending, and nobody runs it */

@@ -226,6 +226,20 @@ static bool tally(void *argument, const struct store_row *row, enum record_lease
 }
 
 /* Records that expired are counted until they are swept: use it where none has. */
+/* Each has a row for as long as it holds leases, with their number. */
+static void check_owners(const struct bed *bed)
+{
+    static const char differ[] =
+        "SELECT count(*) FROM (SELECT incarnation, leases FROM pawl_owner EXCEPT"
+        " SELECT owner, count(*) FROM pawl_pending WHERE lease_until > 0 GROUP BY owner)";
+    if (bed->kind == BED_TOY)
+        return;
+    assert_int_equal(bed_number(bed, differ), 0);
+    assert_int_equal(bed_number(bed, "SELECT count(DISTINCT owner) FROM pawl_pending"
+                                     " WHERE lease_until > 0"),
+                     bed_number(bed, "SELECT count(*) FROM pawl_owner"));
+}
+
 size_t check_counts(struct bed *bed)
 {
     int64_t n[RECORD_UNKNOWN + 1] = {0};
@@ -239,6 +253,7 @@ size_t check_counts(struct bed *bed)
     assert_int_equal(counts.complete, n[RECORD_COMPLETE]);
     assert_int_equal(counts.failed, n[RECORD_FAILED]);
     assert_int_equal(counts.unknown, n[RECORD_UNKNOWN]);
+    check_owners(bed);
     return (size_t)(counts.pending + counts.released + counts.complete + counts.failed +
                     counts.unknown);
 }

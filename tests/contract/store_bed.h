@@ -77,7 +77,10 @@ int64_t bed_number(const struct bed *bed, const char *sql);
 /* What takes away from a file all that format 5 brought, and then format 4. */
 #define BED_TO_FORMAT_4                                                                            \
     "ALTER TABLE pawl_audit DROP COLUMN attempt_id;"                                               \
-    "ALTER TABLE pawl_state ADD COLUMN next_row INTEGER NOT NULL DEFAULT 1;"
+    "ALTER TABLE pawl_state ADD COLUMN next_row INTEGER NOT NULL DEFAULT 1;"                       \
+    "DROP TABLE pawl_owner;"                                                                       \
+    "ALTER TABLE pawl_pending ADD COLUMN owner_is_serve INTEGER NOT NULL DEFAULT 0;"               \
+    "CREATE INDEX pawl_pending_live ON pawl_pending(owner) WHERE lease_until > 0;"
 #define BED_TO_FORMAT_3                                                                            \
     "ALTER TABLE pawl_pending DROP COLUMN least_us;"                                               \
     "ALTER TABLE pawl_pending DROP COLUMN doubted_us;"                                             \

@@ -134,6 +134,39 @@ static void rows_of_before_format_5_keep_their_ids_and_new_ones_never_meet_them(
     assert_int_equal(check_counts(bed), 2);
 }
 
+#ifdef PAWL_HOOKS
+static const char leases_to_format_4[] =
+    BED_TO_FORMAT_4 "UPDATE pawl_pending SET owner = owner + 2, owner_is_serve = 1 WHERE id ="
+                    " (SELECT id FROM pawl_pending ORDER BY id LIMIT 1 OFFSET 1);"
+                    "UPDATE pawl_pending SET lease_until = lease_until + 15000000 WHERE id ="
+                    " (SELECT min(id) FROM pawl_pending); PRAGMA user_version=4;";
+
+/* One of a process that renewed it half a lease later, one of a `serve` that has died. */
+static void a_store_of_format_4_keeps_what_runs_to_the_end_of_its_lease(void **state)
+{
+    struct bed *bed = *state;
+    int64_t now = clock_wall_us();
+    clock_test_set(now, now);
+    bed_open(bed);
+    proceed(bed, 1);
+    proceed(bed, 2);
+    int64_t released = proceed(bed, 3);
+    act(bed, 3, STORE_RELEASE, released);
+    bed_close(bed);
+    bed_exec(bed, leases_to_format_4);
+    bed_open(bed);
+    assert_int_equal(number(bed, "SELECT sum(leases) FROM pawl_owner"), 2);
+    assert_int_equal(check_counts(bed), 3);
+    assert_int_equal(verdict(bed, 2), RECORD_OUTCOME_UNKNOWN);
+    clock_test_set(now + LEASE * 3 / 2 - 1, now + LEASE * 3 / 2 - 1);
+    assert_int_equal(verdict(bed, 1), RECORD_IN_PROGRESS);
+    clock_test_set(now + LEASE * 3 / 2, now + LEASE * 3 / 2);
+    assert_int_equal(verdict(bed, 1), RECORD_OUTCOME_UNKNOWN);
+    assert_int_equal(number(bed, "SELECT count(*) FROM pawl_owner"), 0);
+    clock_test_set(0, 0);
+}
+#endif
+
 static void a_store_that_an_older_serve_runs_on_is_left_as_it_is(void **state)
 {
     struct bed *bed = *state;
@@ -161,6 +194,9 @@ int main(void)
         T(a_store_of_format_1_is_brought_forward_with_all_it_holds),
         T(a_store_of_format_3_keeps_all_it_holds_and_what_is_in_doubt),
         T(rows_of_before_format_5_keep_their_ids_and_new_ones_never_meet_them),
+#ifdef PAWL_HOOKS
+        T(a_store_of_format_4_keeps_what_runs_to_the_end_of_its_lease),
+#endif
         T(a_store_that_an_older_serve_runs_on_is_left_as_it_is),
     };
     return cmocka_run_group_tests_name("store_format", tests, NULL, NULL);

@@ -44,7 +44,6 @@ static struct store_op full_begin(const struct store_once *once, const struct fi
                                      .once_ttl_us = once ? 15 : 0,
                                      .once_window = once,
                                      .once_replay = once,
-                                     .is_serve = true,
                                      .unknown = RECORD_UNKNOWN_PROBE};
     return op;
 }

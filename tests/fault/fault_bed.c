@@ -118,7 +118,7 @@ static struct store_op begin_on(uint64_t key, int64_t ttl_us)
                           .rule = SLICE("rule"),
                           .key = SLICE("key"),
                           .recipe = SLICE("recipe"),
-                          .begin = {.lease_us = LEASE, .ttl_us = ttl_us, .is_serve = true}};
+                          .begin = {.lease_us = LEASE, .ttl_us = ttl_us}};
     random_bytes(op.begin.attempt_id, sizeof op.begin.attempt_id);
     return op;
 }

@@ -154,7 +154,7 @@ static void a_claim_that_reappears_after_a_failed_sync_is_in_doubt(void **state)
                               .rule = SLICE("r"),
                               .key = SLICE("k"),
                               .recipe = SLICE("recipe"),
-                              .begin = {.lease_us = LEASE, .ttl_us = TTL, .is_serve = true}};
+                              .begin = {.lease_us = LEASE, .ttl_us = TTL}};
         sqlite_faults_arm(SQLITE_FAULT_SYNC, SQLITE_IOERR, n);
         fault_bed_run(&bed, &op);
         bool fired = sqlite_faults_fired();

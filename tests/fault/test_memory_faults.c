@@ -108,7 +108,7 @@ static struct attempt attempt_on(const struct engine *engine, struct slice key)
         .rule = SLICE("r"),
         .key = key,
         .recipe = SLICE("recipe"),
-        .begin = {.lease_us = LEASE, .ttl_us = TTL, .is_serve = true},
+        .begin = {.lease_us = LEASE, .ttl_us = TTL},
     };
     attempt.key_hash = engine_key_hash(engine, attempt.tenant, attempt.rule, key);
     return attempt;

@@ -90,6 +90,7 @@ static void proc_start(struct sim *sim, size_t at)
     char *problem = NULL;
     *proc = (struct proc){.faults = toy_faults(backend)};
     SIM_CHECK(sim, store_open_over(&config, backend, &proc->store, &problem) == STORE_OPENED);
+    proc->self = backend->self.incarnation;
     proc->engine = engine_new(proc->store, 4096);
     SIM_CHECK(sim, proc->engine);
 }
@@ -155,10 +156,13 @@ bool proc_step(struct sim *sim, size_t at)
     struct store_row before[SIM_RULES];
     memcpy(before, sim->shadow, sizeof before);
     int fault = atomic_load(&proc->faults->next_save);
+    uint64_t beats = atomic_load(&proc->faults->beats);
     bool worked = store_step(proc->store);
     proc->errors += atomic_load(&proc->faults->next_save) != fault;
     sim->reached[SIM_LOCKED] += atomic_exchange(&proc->faults->locked, 0);
     shadow_check(sim);
+    if (atomic_load(&proc->faults->beats) != beats)
+        shadow_beat(sim, at, before);
     shadow_count(sim, at, before);
     return worked;
 }

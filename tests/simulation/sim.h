@@ -81,6 +81,10 @@
     X(OPERATOR_STALE, "an operator was too late")                                                  \
     X(FORGOTTEN, "an operator forgot")                                                             \
     X(FORGOTTEN_LIVE, "an operator forgot a live lease")                                           \
+    X(BEAT_LATE, "a beat came late, and its lease lived again")                                    \
+    X(BEAT_TAKEN, "an owner beat after its record was taken over")                                 \
+    X(TAKEN_BETWEEN, "a lease that beats had kept was taken over between two of them")             \
+    X(SERVE_AGAIN, "a dead serve's lease lapsed under the next serve")                             \
     X(CLOCK_BACK, "the wall clock went back")
 
 /* The same of a run whose rules have a second identity. */
@@ -199,6 +203,9 @@ struct proc {
     struct store *store;
     struct engine *engine;
     struct toy_faults *faults;
+    int64_t self;    /* its incarnation */
+    int64_t beat_at; /* store time of its last beat; 0: none yet */
+    bool robbed;     /* a record of its own was taken over */
     int64_t stalled_until;
     bool stopped;    /* by itself */
     uint64_t errors; /* commits that failed */
@@ -297,6 +304,12 @@ struct token_use {
     unsigned char attempt_id[RECORD_ATTEMPT_ID_SIZE];
 };
 
+/* The last record that was seen without its owner. */
+struct orphan {
+    int64_t token;
+    int64_t since; /* store time */
+};
+
 struct sim {
     uint64_t seed;
     enum sim_mutant mutant;
@@ -315,6 +328,7 @@ struct sim {
     int64_t deleted_at[SIM_RULES]; /* boot time: forgotten, or left by a redirect */
     bool dropping[SIM_RULES];      /* a redirect's write is under way, or was */
     int64_t lapsed_at[SIM_RULES];  /* store time of the batch that last found a lease lapsed */
+    struct orphan orphans[SIM_RULES];
     struct life lives[SIM_RULES][SIM_LIVES]; /* the last ones */
     size_t newest_life[SIM_RULES];
     struct flight flights[SIM_FLIGHTS];
@@ -371,6 +385,8 @@ bool key_is_gone(const struct store_row *row, int64_t now);
 
 /* Reads what is durable and compares it with what was. */
 void shadow_check(struct sim *sim);
+/* Process `proc` has just beaten. */
+void shadow_beat(struct sim *sim, size_t proc, const struct store_row *before);
 /* Counts what the batch that process `proc` just did has changed since `before`. */
 void shadow_count(struct sim *sim, size_t proc, const struct store_row *before);
 /* Every acquisition: a token is one attempt's. */

@@ -77,7 +77,6 @@ static void fill_attempt(struct sim *sim, struct actor *actor)
                                                 .window = rule->window,
                                                 .tombstone_us = rule->tombstone,
                                                 .settle_us = rule->settle,
-                                                .is_serve = actor->proc == 0,
                                                 .unknown = rule->unknown}};
     if (sim->mutant == SIM_MUTANT_NO_SETTLE_TIME)
         actor->attempt.begin.settle_us = 0;

@@ -149,6 +149,27 @@ static void check_rows(struct sim *sim, const struct store_row *before, bool for
     }
 }
 
+static struct proc *owner_of(struct sim *sim, const struct store_row *row)
+{
+    for (size_t i = 0; i < SIM_PROCS; i++)
+        if (sim->procs[i].store && sim->procs[i].self == row->record.owner)
+            return &sim->procs[i];
+    return NULL;
+}
+
+/* Property (l): a lease ends at most one lease after its owner's death. */
+static void check_orphan(struct sim *sim, int rule)
+{
+    const struct store_row *row = &sim->shadow[rule];
+    struct orphan *orphan = &sim->orphans[rule];
+    if (!row_is_held(row) || owner_of(sim, row))
+        return;
+    if (orphan->token != row->record.token)
+        *orphan = (struct orphan){.token = row->record.token, .since = sim->state.now};
+    SIM_CHECK(sim,
+              row->record.lapsed_at != 0 || sim->state.now < orphan->since + row->record.lease_us);
+}
+
 void shadow_check(struct sim *sim)
 {
     struct backend_state before = sim->state, counted = {0};
@@ -167,16 +188,42 @@ void shadow_check(struct sim *sim)
         sim->reached[SIM_LAPSED_PROVISIONAL] +=
             now->record.provisional && now->record.lapsed_at != 0;
     }
+    for (int rule = 0; rule < SIM_RULES; rule++)
+        check_orphan(sim, rule);
     check_rows(sim, rows, forgotten);
     if (sim->once)
         once_check(sim, rows, forgotten);
     check_state(sim, &before, &counted);
 }
 
-/* The lease of another process was found lapsed. */
+void shadow_beat(struct sim *sim, size_t at, const struct store_row *before)
+{
+    struct proc *proc = &sim->procs[at];
+    proc->beat_at = sim->state.time;
+    sim->reached[SIM_BEAT_TAKEN] += proc->robbed;
+    for (int rule = 0; rule < SIM_RULES; rule++) {
+        const struct record *was = &before[rule].record, *now = &sim->shadow[rule].record;
+        bool kept =
+            was->owner == proc->self && now->token == was->token && row_is_held(&before[rule]);
+        sim->reached[SIM_BEAT_LATE] +=
+            kept && was->lapsed_at != 0 && now->lapsed_at == 0 && now->lease_until != 0;
+    }
+}
+
+/* The lease of another process was found lapsed. Property (m): who beats in time keeps it. */
 static void count_lapse(struct sim *sim, int rule, const struct store_row *was,
                         const struct store_row *now)
 {
+    const struct record *record = &was->record;
+    struct proc *owner = owner_of(sim, was);
+    if (owner) {
+        int64_t last = owner->beat_at > record->started_at ? owner->beat_at : record->started_at;
+        SIM_CHECK(sim, sim->state.time >= last + record->lease_us);
+        owner->robbed = true;
+        sim->reached[SIM_TAKEN_BETWEEN] += owner->beat_at > record->started_at;
+    } else if (record->lease_until > sim->state.time) {
+        sim->reached[SIM_SERVE_AGAIN] += sim->procs[0].self == sim->state.serve;
+    }
     sim->lapsed_at[rule] = sim->state.time;
     sim->reached[SIM_HELD] += now->record.status == RECORD_UNKNOWN;
     sim->reached[SIM_TAKEOVER] += row_is_held(now) && !now->record.probing;
@@ -195,7 +242,7 @@ static void count_row(struct sim *sim, int rule, size_t proc, const struct store
     sim->reached[SIM_OUTLIVED] += row_is_final(now) && !row_is_final(was) &&
                                   sim_rule(sim, rule)->window &&
                                   now->record.expires_at > now->record.created_at + SECOND;
-    bool foreign = was->record.owner_is_serve != (proc == 0);
+    bool foreign = was->record.owner != sim->procs[proc].self;
     bool lost = now->record.status == RECORD_UNKNOWN || (row_is_held(now) && !same_token);
     if (row_is_held(was) && foreign && lost)
         count_lapse(sim, rule, was, now);

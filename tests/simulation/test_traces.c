@@ -50,7 +50,6 @@ static struct owner owner_of(struct sim *sim, size_t proc, int rule)
                                       .begin = {.lease_us = LEASE,
                                                 .ttl_us = r->ttl,
                                                 .settle_us = r->settle,
-                                                .is_serve = proc == 0,
                                                 .unknown = r->unknown}}};
     return owner;
 }

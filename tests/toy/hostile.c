@@ -16,6 +16,8 @@ static struct backend *enter(struct backend *backend)
 {
     struct backend *behind = ((struct hostile *)backend)->behind;
     behind->clock.boot_id = backend->clock.boot_id;
+    behind->self.incarnation = backend->self.incarnation;
+    behind->self.is_serve = backend->self.is_serve;
     return behind;
 }
 

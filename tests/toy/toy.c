@@ -20,6 +20,7 @@ struct row {
     int64_t id;
     struct digest names[NAMES]; /* that lead to it, and to no other; else NO_NAME */
     struct store_row store;     /* of the others the version */
+    struct backend_owner owner; /* of its lease, as it said last */
     struct outcome *outcome;    /* kept answer; NULL: none */
     struct backend_bound bound; /* for as long as its holder is there */
     char texts[];
@@ -136,6 +137,14 @@ static void count(const struct shared *shared, struct backend_state *state)
     state->unknown = n[RECORD_UNKNOWN];
 }
 
+/* A copy of a row as load and list show it. */
+static struct store_row *judge(const struct toy *toy, struct row *row)
+{
+    if (row && record_holder(&row->store.record) != 0)
+        backend_judge_lease(&row->store.record, &row->owner, &toy->state);
+    return row ? &row->store : NULL;
+}
+
 /* ---- load ---- */
 
 static void toy_abandon(struct backend *backend)
@@ -145,17 +154,18 @@ static void toy_abandon(struct backend *backend)
     toy->loaded = false;
 }
 
-static void look_up(struct shared *shared, struct backend_name *name, struct arena *arena)
+static void look_up(const struct toy *toy, struct backend_name *name, struct arena *arena)
 {
+    struct shared *shared = toy->shared;
     struct row *row = find_named(shared, &name->hash), *hinted = find(shared, name->hint);
     struct row *holder = row && row->bound.id != 0 ? find(shared, row->bound.holder) : row;
     struct row *bound = copy_row(holder && holder != row ? row : NULL, arena);
     bool of_key = hinted && digest_eq(&hinted->store.key_hash, &name->hash);
     hinted = copy_row(of_key ? hinted : NULL, arena);
     holder = copy_row(holder, arena);
-    name->row = holder ? &holder->store : NULL;
+    name->row = judge(toy, holder);
     name->bound = bound ? &bound->bound : NULL;
-    name->hinted = hinted ? &hinted->store : NULL;
+    name->hinted = judge(toy, hinted);
 }
 
 static enum backend_status toy_load(struct backend *backend, struct backend_name *names, size_t n,
@@ -173,11 +183,9 @@ static enum backend_status toy_load(struct backend *backend, struct backend_name
     shared->state.serve_alive = atomic_load(&toy->faults.serve_alive);
     backend_read_time(backend, &shared->state);
     *ret_state = toy->state = shared->state;
-    for (struct row *row = shared->rows; row; row = row->next)
-        backend_judge_lease(&row->store.record, ret_state);
     toy->version = shared->version;
     for (size_t i = 0; i < n; i++)
-        look_up(shared, &names[i], arena);
+        look_up(toy, &names[i], arena);
     mutex_unlock(&shared->mutex);
     toy->loaded = true;
     void (*then)(void *) = toy->faults.loaded;
@@ -239,11 +247,13 @@ static enum backend_status toy_list(struct backend *backend, const struct store_
     for (; behind && list->newest; behind = behind->next)
         row = row->next;
     for (; row != behind && more; row = row->next) {
-        enum record_lease lease = record_lease(&row->store.record, world, NULL);
+        struct row shown = *row;
+        const struct record *record = &judge((struct toy *)backend, &shown)->record;
+        enum record_lease lease = record_lease(record, world, NULL);
         *ret_seen = row->id;
-        if (!record_is_gone(&row->store.record, world->now) && is_listed(shared, row, list) &&
+        if (!record_is_gone(record, world->now) && is_listed(shared, row, list) &&
             (!list->lapsed_only || lease == RECORD_LEASE_LAPSED))
-            more = list->each(list->argument, &row->store, lease);
+            more = list->each(list->argument, &shown.store, lease);
     }
     *ret_seen = more && !behind ? 0 : *ret_seen;
     mutex_unlock(&shared->mutex);
@@ -350,8 +360,9 @@ static struct row *make(const struct backend_change *change, const struct row *b
     return made;
 }
 
-static void apply(struct shared *shared, const struct backend_change *change)
+static void apply(const struct toy *toy, const struct backend_change *change)
 {
+    struct shared *shared = toy->shared;
     const struct store_row *to = change->row;
     if (change->seen || change->brought)
         return;
@@ -373,6 +384,8 @@ static void apply(struct shared *shared, const struct backend_change *change)
             row->names[i] = names[i];
     }
     row->id = id;
+    if (record_holder(&row->store.record) != row->owner.incarnation)
+        row->owner = toy->backend.self;
     row->store.version = shared->version;
     row->next = *link;
     *link = row;
@@ -397,13 +410,14 @@ static void lower(int64_t *least, int64_t value)
     *least = *least == 0 || value < *least ? value : *least;
 }
 
-static void do_chores(struct shared *shared, struct backend_save *save)
+static void do_chores(struct toy *toy, struct backend_save *save)
 {
+    struct shared *shared = toy->shared;
     struct backend_chores *chores = &save->chores;
     int64_t now = save->world->now;
     for (struct row **link = &shared->rows, *row = *link; row; row = *link) {
         struct record *record = &row->store.record;
-        bool own = record->owner == save->world->self && record->lease_until != 0;
+        bool beats = chores->beat && record_holder(record) == save->world->self;
         bool due = chores->swept < chores->sweep_most && due_at(row) <= now &&
                    !slot_of(shared, &row->store.key_hash);
         chores->swept += due;
@@ -411,30 +425,31 @@ static void do_chores(struct shared *shared, struct backend_save *save)
             drop(link);
             continue;
         }
-        if (own && chores->renew && record->lease_until < clock_after(now, record->lease_us))
-            record->lease_until = clock_after(now, record->lease_us);
-        chores->renewed += own && chores->renew;
+        chores->beaten |= beats;
+        row->owner.beat_at = beats ? now : row->owner.beat_at;
         outcome_unref(due ? row->outcome : NULL);
         row->outcome = due ? NULL : row->outcome;
-        row->store.version = due || (own && chores->renew) ? shared->version : row->store.version;
+        row->store.version = due ? shared->version : row->store.version;
         link = &row->next;
     }
+    atomic_fetch_add(&toy->faults.beats, chores->beaten);
+    chores->swept += shelf_sweep(&shared->shelf, now, chores->sweep_most - chores->swept);
 }
 
-static void gauge(const struct shared *shared, const struct record_world *world,
+static void gauge(const struct toy *toy, const struct record_world *world,
                   struct backend_gauges *ret_gauges)
 {
     *ret_gauges = (struct backend_gauges){0};
-    for (const struct row *row = shared->rows; row; row = row->next) {
-        const struct record *record = &row->store.record;
-        bool lapsed = record_lease(record, world, NULL) == RECORD_LEASE_LAPSED;
-        bool expired = record->status != RECORD_ABSENT && due_at(row) <= world->now;
-        ret_gauges->stale += lapsed && ret_gauges->stale < STORE_GAUGE_MOST;
-        ret_gauges->expired += expired;
-        if (expired)
-            lower(&ret_gauges->expired_oldest, due_at(row));
+    for (const struct row *row = toy->shared->rows; row; row = row->next) {
+        struct row shown = *row;
+        const struct record *record = &judge(toy, &shown)->record;
+        ret_gauges->stale += record_lease(record, world, NULL) == RECORD_LEASE_LAPSED;
         if (record->status == RECORD_UNKNOWN)
             lower(&ret_gauges->unknown_oldest, record_unknown_since(record));
+        if (record->status == RECORD_ABSENT || due_at(row) > world->now)
+            continue;
+        ret_gauges->expired++;
+        lower(&ret_gauges->expired_oldest, due_at(row));
     }
 }
 
@@ -461,13 +476,6 @@ static bool merge(const struct toy *toy, struct backend_state *state)
     return stands;
 }
 
-static void swap(struct shelf *a, struct shelf *b)
-{
-    struct shelf before = *a;
-    *a = *b;
-    *b = before;
-}
-
 static void write_all(struct toy *toy, struct backend_save *save)
 {
     struct shared *shared = toy->shared;
@@ -484,23 +492,20 @@ static void write_all(struct toy *toy, struct backend_save *save)
         atomic_fetch_add(&toy->faults.locked, locked);
         fit = fit && !locked;
         group->result = locked ? GROUP_LOCKED : fit ? GROUP_OK : GROUP_CONFLICT;
-        if (fit && brings)
-            swap(&shared->shelf, &shelf);
-        shelf_fini(&shelf);
+        struct shelf left = fit && brings ? shared->shelf : shelf;
+        shared->shelf = fit && brings ? shelf : shared->shelf;
+        shelf_fini(&left);
         for (size_t i = 0; i < group->n && fit; i++)
-            apply(shared, &group->changes[i]);
+            apply(toy, &group->changes[i]);
     }
-    do_chores(shared, save);
-    struct backend_chores *chores = &save->chores;
-    chores->swept +=
-        shelf_sweep(&shared->shelf, save->world->now, chores->sweep_most - chores->swept);
-    save->changed = (save->changed && stands) || save->chores.renewed + save->chores.swept > 0;
+    do_chores(toy, save);
+    save->changed = (save->changed && stands) || save->chores.beaten + save->chores.swept > 0;
     if (save->changed && stands)
         shared->state = state;
     shared->commits += save->changed;
     atomic_fetch_add(&toy->faults.commits, save->changed);
     if (save->chores.gauge)
-        gauge(shared, save->world, &save->chores.gauges);
+        gauge(toy, save->world, &save->chores.gauges);
     count(shared, &save->state);
 }
 
@@ -508,14 +513,13 @@ static enum backend_status toy_save(struct backend *backend, struct backend_save
 {
     struct toy *toy = (struct toy *)backend;
     enum backend_status status = BACKEND_OK;
-    if (save->changed || save->chores.renew)
+    if (save->changed || save->chores.beat)
         status = (enum backend_status)atomic_exchange(&toy->faults.next_save, BACKEND_OK);
     void *probe MEM_AUTO = mem_alloc(1); /* it runs out before anything is written, or not at all */
     status = probe ? status : BACKEND_NO_MEMORY;
-    bool written = status == BACKEND_OK || status == BACKEND_UNSURE;
     struct shared *shared = lock(backend);
     toy_abandon(backend);
-    if (written)
+    if (status == BACKEND_OK || status == BACKEND_UNSURE)
         write_all(toy, save);
     mutex_unlock(&shared->mutex);
     return status;
@@ -542,13 +546,13 @@ static void toy_close(struct backend *backend)
     bool last = --shared->refs == 0;
     mutex_unlock(&shared->mutex);
     free(backend);
-    while (last && shared->rows)
+    if (!last)
+        return;
+    while (shared->rows)
         drop(&shared->rows);
-    if (last)
-        shelf_fini(&shared->shelf);
-    if (last)
-        mutex_fini(&shared->mutex);
-    free(last ? shared : NULL);
+    shelf_fini(&shared->shelf);
+    mutex_fini(&shared->mutex);
+    free(shared);
 }
 
 static const struct backend_ops toy_ops = {
@@ -584,11 +588,6 @@ struct backend *toy_share(struct backend *with)
     toy->foreign = (int64_t)shared->commits;
     mutex_unlock(&shared->mutex);
     return &toy->backend;
-}
-
-struct backend *toy_open(void)
-{
-    return toy_share(NULL);
 }
 
 struct toy_faults *toy_faults(struct backend *backend)

@@ -21,16 +21,18 @@ struct toy_faults {
     atomic_ullong space_size; /* 0: not known */
     atomic_ullong commits;    /* how many wrote so far; only read it */
     atomic_ullong locked;     /* groups that met what a transaction holds; likewise */
+    atomic_ullong beats;      /* likewise: how often it said that it lives */
     void (*loaded)(void *argument); /* by the caller's thread, behind the next load: what another
                                        process does before the save */
     void *argument;
 };
 
-/* Over a table of its own. */
-struct backend *toy_open(void);
-
-/* Another backend over the table of `with`. */
+/* Another backend over the table of `with`; NULL: over one of its own. */
 struct backend *toy_share(struct backend *with);
+static inline struct backend *toy_open(void)
+{
+    return toy_share(NULL);
+}
 
 struct toy_faults *toy_faults(struct backend *backend);
 

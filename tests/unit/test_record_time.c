@@ -257,11 +257,11 @@ static enum record_lease serve_lease(int64_t owner, int64_t serve, bool alive, i
     struct record record = make(LIVE, RECORD_UNKNOWN_HOLD);
     record.lease_until = NOW + LEASE;
     record.owner = owner;
-    record.owner_is_serve = true;
+    struct backend_owner of = {.incarnation = owner, .is_serve = true};
     struct backend_state state = {
         .now = NOW, .serve = serve, .serve_alive = alive, .serve_since = dead_at};
     struct record_world world = world_now(NOW);
-    backend_judge_lease(&record, &state);
+    backend_judge_lease(&record, &of, &state);
     return record_lease(&record, &world, ret_lapsed_at);
 }
 
@@ -282,12 +282,13 @@ static void a_lease_lapses_at_its_very_end(void **unused)
 {
     (void)unused;
     struct record record = make(LIVE, RECORD_UNKNOWN_HOLD);
+    struct backend_owner owner = {.incarnation = OTHER};
     struct backend_state state = {.now = record.lease_until - 1};
     struct record_world world = world_now(state.now);
-    backend_judge_lease(&record, &state);
+    backend_judge_lease(&record, &owner, &state);
     assert_int_equal(record_lease(&record, &world, NULL), RECORD_LEASE_LIVE);
     state.now = ++world.now;
-    backend_judge_lease(&record, &state);
+    backend_judge_lease(&record, &owner, &state);
     int64_t at = 0;
     assert_int_equal(record_lease(&record, &world, &at), RECORD_LEASE_LAPSED);
     assert_int_equal(at, record.lease_until);

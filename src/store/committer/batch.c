@@ -112,7 +112,7 @@ static void note_lease(struct committer *c, const struct store_op *op, int64_t b
     if (!acquired)
         return;
     c->lease_least = least(c->lease_least, op->begin.lease_us);
-    c->due[DUE_RENEW] = least(c->due[DUE_RENEW], boot + c->lease_least / 3);
+    c->due[DUE_BEAT] = least(c->due[DUE_BEAT], boot + c->lease_least / 3);
 }
 
 static bool may_wait(const struct store_op *op, int64_t boot)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the committer does in a batch of its own accord: leases renewed, expired rows deleted. */
+/* What the committer does in a batch of its own accord: a beat, expired rows deleted. */
 #include "store/committer/committer.h"
 
 /* A record takes two operations at least, a begin and what ends it, and two steps at most, its
@@ -11,21 +11,21 @@ struct backend_chores committer_chores(const struct committer *c, int64_t boot, 
     bool writes = !committer_writes_wait(c, boot);
     bool sweeps = writes && (boot >= c->due[DUE_SWEEP] || c->backlog);
     return (struct backend_chores){
-        .renew = writes && boot >= c->due[DUE_RENEW],
+        .beat = writes && boot >= c->due[DUE_BEAT],
         .sweep_most = sweeps ? COMMITTER_SWEEP_MAX + operations : 0,
         .gauge = boot >= c->due[DUE_GAUGE],
         .gauges = c->gauges, /* only this thread writes it */
     };
 }
 
-/* A row that was renewed is a lease of this process: with none there is nothing to do until the
- * next one is taken, so that an idle store writes nothing. */
+/* Who holds no lease does not beat until it takes the next one, so that an idle store writes
+ * nothing. */
 void committer_chores_done(struct committer *c, int64_t boot, const struct backend_chores *done)
 {
-    if (done->renew && done->renewed == 0)
+    if (done->beat && !done->beaten)
         c->lease_least = CLOCK_NEVER;
-    if (done->renew)
-        c->due[DUE_RENEW] = done->renewed > 0 ? clock_after(boot, c->lease_least / 3) : CLOCK_NEVER;
+    if (done->beat)
+        c->due[DUE_BEAT] = done->beaten ? clock_after(boot, c->lease_least / 3) : CLOCK_NEVER;
     if (done->sweep_most > 0) {
         c->backlog = done->swept == done->sweep_most;
         c->due[DUE_SWEEP] = boot + COMMITTER_SWEEP_US;

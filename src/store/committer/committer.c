@@ -194,7 +194,7 @@ bool committer_step(struct committer *c)
     int64_t next = CLOCK_NEVER;
     if (has_waiters(c, boot, &queued, &next) && boot >= c->due[DUE_LOOK] && look(c, boot))
         queued = true;
-    bool chores = boot >= c->due[DUE_RENEW] || boot >= c->due[DUE_SWEEP] || c->backlog;
+    bool chores = boot >= c->due[DUE_BEAT] || boot >= c->due[DUE_SWEEP] || c->backlog;
     bool stuck = committer_writes_wait(c, boot) && queued;
     if (!queued && next > boot && (!chores || committer_writes_wait(c, boot)))
         return false;
@@ -207,7 +207,7 @@ bool committer_step(struct committer *c)
 /* When something may be due without a submit. Under the mutex. */
 static int64_t next_due(struct committer *c, int64_t now)
 {
-    int64_t next = least(c->due[DUE_RENEW], c->due[DUE_SWEEP]);
+    int64_t next = least(c->due[DUE_BEAT], c->due[DUE_SWEEP]);
     bool writes_wait = committer_writes_wait(c, now);
     if (writes_wait && next < c->due[DUE_WRITE])
         next = c->due[DUE_WRITE];
@@ -283,7 +283,8 @@ struct committer *committer_new(const struct store_config *config, struct backen
     atomic_init(&c->disk_reserve, config->disk_reserve);
     backend->clock.boot_id = clock_boot_id();
     c->self = (int64_t)(random_u64() >> 2) | 1;
-    c->due[DUE_RENEW] = CLOCK_NEVER;
+    backend->self = (struct backend_owner){.incarnation = c->self, .is_serve = config->is_serve};
+    c->due[DUE_BEAT] = CLOCK_NEVER;
     c->lease_least = CLOCK_NEVER;
     publish_time(c, &(struct backend_state){.boot = clock_boot_us()});
     return c;

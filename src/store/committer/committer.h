@@ -33,7 +33,7 @@
 
 /* What comes due by time. */
 enum committer_due {
-    DUE_RENEW, /* leases; CLOCK_NEVER: none is held */
+    DUE_BEAT, /* CLOCK_NEVER: no lease is held */
     DUE_SWEEP,
     DUE_LOOK,   /* for other processes, while any waits */
     DUE_LOCKED, /* those of `locked`, together */

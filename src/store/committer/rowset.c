@@ -16,6 +16,7 @@ struct rowset_row {
     enum record_status before; /* as it was loaded; RECORD_ABSENT: it is new */
     bool was_released;
     bool was_provisional;
+    int64_t held_by;
     bool holds;
     struct slice once_before;
     struct outcome *outcome; /* with which it became final in this batch */
@@ -217,6 +218,7 @@ static bool take_row(struct rowset *set, struct store_row *row, struct rowset_ro
     (*ret_row)->before = row->record.status;
     (*ret_row)->was_released = record_is_released(&row->record);
     (*ret_row)->was_provisional = row->record.provisional;
+    (*ret_row)->held_by = record_holder(&row->record);
     (*ret_row)->once_before = row->once;
     return true;
 }
@@ -508,6 +510,7 @@ static void add_rows(struct rowset *set, bool that_go)
                                     .before = row->before,
                                     .was_released = row->was_released,
                                     .was_provisional = row->was_provisional,
+                                    .held_by = row->held_by,
                                     .holds = row->holds,
                                     .once_before = row->once_before,
                                     .outcome = row->outcome};

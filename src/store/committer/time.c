@@ -32,16 +32,17 @@ void backend_read_time(struct backend *backend, struct backend_state *state)
     }
 }
 
-void backend_judge_lease(struct record *record, const struct backend_state *state)
+void backend_judge_lease(struct record *record, const struct backend_owner *owner,
+                         const struct backend_state *state)
 {
-    int64_t ends_at = record->lease_until;
-    bool of_dead = record->owner_is_serve && (record->owner != state->serve || !state->serve_alive);
+    int64_t beaten = owner->beat_at != 0 ? clock_after(owner->beat_at, record->lease_us) : 0;
+    bool dead = owner->is_serve && (owner->incarnation != state->serve || !state->serve_alive);
     /* By then it was dead: a later serve started. */
     int64_t dead_at = state->serve_alive ? state->serve_since : state->now;
-    if (of_dead && dead_at < ends_at)
-        ends_at = dead_at;
-    bool lapsed = ends_at != 0 && (of_dead || state->now >= ends_at);
-    record->lapsed_at = lapsed ? ends_at : 0;
+    if (record->lease_until < beaten)
+        record->lease_until = beaten;
+    int64_t ends_at = dead && dead_at < record->lease_until ? dead_at : record->lease_until;
+    record->lapsed_at = dead || state->now >= ends_at ? ends_at : 0;
 }
 
 void committer_mark_time(const struct committer *c, struct backend_state *state)

@@ -35,7 +35,6 @@
     X(INT, lease_until, record.lease_until)                                                        \
     X(INT, lease_us, record.lease_us)                                                              \
     X(INT, owner, record.owner)                                                                    \
-    X(INT, owner_is_serve, record.owner_is_serve)                                                  \
     X(INT, probing, record.probing)                                                                \
     X(INT, windowed, record.window)                                                                \
     X(INT, unknown, record.unknown)                                                                \

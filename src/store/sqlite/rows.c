@@ -144,8 +144,9 @@ static enum backend_status read_row(struct sqlite_backend *sqlite, enum sqlite_s
     bool ok = name == SQL_PENDING_FIND ? read_pending(&columns, row) : read_final(&columns, row);
     if (!ok)
         return sqlite_status(sqlite, SQLITE_CORRUPT);
-    backend_judge_lease(&row->record, &sqlite->state);
-    return columns.lacks_memory ? sqlite_status(sqlite, SQLITE_NOMEM) : BACKEND_OK;
+    if (columns.lacks_memory)
+        return sqlite_status(sqlite, SQLITE_NOMEM);
+    return sqlite_judge_lease(sqlite, &row->record);
 }
 
 static enum backend_status find_in(struct sqlite_backend *sqlite, enum sqlite_statement name,
@@ -163,10 +164,8 @@ static enum backend_status find_in(struct sqlite_backend *sqlite, enum sqlite_st
 enum backend_status sqlite_find_row(struct sqlite_backend *sqlite, int64_t id, struct arena *texts,
                                     struct store_row *ret_row)
 {
-    if (sqlite_recent_find(sqlite, id, texts, ret_row)) {
-        backend_judge_lease(&ret_row->record, &sqlite->state);
-        return BACKEND_OK;
-    }
+    if (sqlite_recent_find(sqlite, id, texts, ret_row))
+        return sqlite_judge_lease(sqlite, &ret_row->record);
     *ret_row = (struct store_row){.id = id};
     enum backend_status status = find_in(sqlite, SQL_PENDING_FIND, texts, ret_row);
     bool provisional = ret_row->record.provisional;
@@ -503,7 +502,7 @@ static void count_change(struct backend_state *state, const struct backend_chang
 
 /* Rows of modules alone may not fit: the records are what load said, as it holds the lock. */
 static enum backend_status save_group(struct sqlite_backend *sqlite, struct backend_group *group,
-                                      struct backend_state *state)
+                                      struct backend_state *state, struct sqlite_leases *own)
 {
     enum backend_status status = BACKEND_OK;
     size_t i = 0;
@@ -512,8 +511,12 @@ static enum backend_status save_group(struct sqlite_backend *sqlite, struct back
     if (group->result != GROUP_OK)
         return status;
     for (; i < group->n && status == BACKEND_OK; i++) {
-        count_change(state, &group->changes[i]);
-        status = save_change(sqlite, &group->changes[i]);
+        const struct backend_change *change = &group->changes[i];
+        count_change(state, change);
+        if (change->row)
+            status = sqlite_count_lease(sqlite, own, change);
+        if (status == BACKEND_OK)
+            status = save_change(sqlite, change);
     }
     return status;
 }
@@ -522,12 +525,15 @@ enum backend_status sqlite_save_groups(struct sqlite_backend *sqlite, struct bac
                                        struct backend_state *state)
 {
     enum backend_status status = BACKEND_OK;
+    struct sqlite_leases own = {0};
     sqlite->claims.n = sqlite->finals.n = 0; /* of a save that failed */
     for (struct backend_group *group = groups; group && status == BACKEND_OK; group = group->next)
-        status = save_group(sqlite, group, state);
+        status = save_group(sqlite, group, state, &own);
     if (status == BACKEND_OK)
         status = insert_claims(sqlite);
-    return status == BACKEND_OK ? insert_finals(sqlite) : status;
+    if (status == BACKEND_OK)
+        status = insert_finals(sqlite);
+    return status == BACKEND_OK ? sqlite_save_leases(sqlite, &own) : status;
 }
 
 /* A packed body stays packed. NULL: no memory. */

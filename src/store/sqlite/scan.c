@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Many records at once: heartbeat, expiry in small slices, listing, gauges. */
+/* Many records at once: expiry in small slices, listing, gauges. */
 #include "base/check.h"
 #include "base/crash.h"
 #include "store/sqlite/sqlite.h"
@@ -20,18 +20,6 @@ struct slice_of_work {
     int64_t now;
     size_t max;
 };
-
-static enum backend_status renew(struct sqlite_backend *sqlite, int64_t owner, int64_t now,
-                                 size_t *ret_renewed)
-{
-    struct sqlite_binding binding = sqlite_bind(sqlite, SQL_PENDING_HEARTBEAT);
-    sqlite_bind_number(&binding, owner);
-    sqlite_bind_number(&binding, now);
-    enum backend_status status = sqlite_run_bound(sqlite, &binding);
-    sqlite_recent_clear(sqlite);
-    *ret_renewed = status == BACKEND_OK ? (size_t)sqlite3_changes(sqlite->db) : 0;
-    return status;
-}
 
 /* Reads at most SWEEP_MAX due rows; deleting while reading would disturb the cursor. */
 static enum backend_status collect(struct sqlite_backend *sqlite, const struct slice_of_work *work,
@@ -208,7 +196,7 @@ static enum backend_status count_expired(struct sqlite_backend *sqlite, int64_t 
     return read_numbers(sqlite, &binding, numbers, 2);
 }
 
-/* A lease of our own is never lapsed, so only those of other owners are looked at (record_lease).
+/* Leases are counted by owner: of another process once its longest has lapsed, or as a dead serve.
  */
 static enum backend_status gauge(struct sqlite_backend *sqlite, const struct record_world *world,
                                  struct backend_gauges *ret_gauges)
@@ -219,7 +207,6 @@ static enum backend_status gauge(struct sqlite_backend *sqlite, const struct rec
     sqlite_bind_number(&stale, world->now);
     sqlite_bind_number(&stale, sqlite->state.serve);
     sqlite_bind_number(&stale, sqlite->state.serve_alive);
-    sqlite_bind_number(&stale, STORE_GAUGE_MOST);
     int64_t *const count = &gauges.stale, *const since = &gauges.unknown_oldest;
     enum backend_status status = read_numbers(sqlite, &stale, &count, 1);
     struct sqlite_binding oldest = sqlite_bind(sqlite, SQL_UNKNOWN_OLDEST);
@@ -237,8 +224,8 @@ enum backend_status sqlite_do_chores(struct sqlite_backend *sqlite, struct backe
     struct backend_chores *chores = &save->chores;
     const struct record_world *world = save->world;
     enum backend_status status = BACKEND_OK;
-    if (chores->renew)
-        status = renew(sqlite, world->self, world->now, &chores->renewed);
+    if (chores->beat)
+        status = sqlite_beat(sqlite, &chores->beaten);
     if (status == BACKEND_OK && chores->sweep_most > 0)
         status = sweep(sqlite, world->now, chores->sweep_most, &save->state, &chores->swept);
     if (status == BACKEND_OK && chores->gauge)

@@ -100,11 +100,22 @@ static const char schema_4[] =
 
 /* Row ids are tokens. Those of older rows are small numbers of a counter; tokens are times in
  * microseconds since 1970, and past that counter even where no clock ever told the time.
+ * pawl_owner: the processes that hold leases, and how many; lease_us: the longest. What is brought
+ * forward lives to the end of its lease, as it was renewed. An older pawl that still has the file
+ * open knows nothing of this: without owner_is_serve its statements fail, and it stops.
  * idempotency_keys: what is provisional stands in both tables, and is shown once. */
 static const char schema_5[] =
     "UPDATE pawl_state SET token = max(token, next_row);"
     "ALTER TABLE pawl_state DROP COLUMN next_row;"
     "ALTER TABLE pawl_audit ADD COLUMN attempt_id BLOB NOT NULL DEFAULT x'';"
+    "CREATE TABLE pawl_owner("
+    " incarnation INTEGER PRIMARY KEY, is_serve INTEGER NOT NULL, beat_at INTEGER NOT NULL,"
+    " lease_us INTEGER NOT NULL, leases INTEGER NOT NULL);"
+    "INSERT INTO pawl_owner(incarnation, is_serve, beat_at, lease_us, leases)"
+    " SELECT owner, max(owner_is_serve), max(lease_until - lease_us), max(lease_us), count(*)"
+    " FROM pawl_pending WHERE lease_until > 0 GROUP BY owner;"
+    "DROP INDEX pawl_pending_live;"
+    "ALTER TABLE pawl_pending DROP COLUMN owner_is_serve;"
     "DROP VIEW IF EXISTS idempotency_keys;"
     "CREATE VIEW idempotency_keys AS"
     " SELECT key, lower(hex(payload_hash)) AS payload_hash,"

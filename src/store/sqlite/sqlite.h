@@ -74,8 +74,13 @@
       " WHERE id=?")                                                                               \
     X(PENDING_HOLD, "UPDATE pawl_pending SET once=?2 WHERE id=?1")                                 \
     X(PENDING_DELETE, "DELETE FROM pawl_pending WHERE id=?1")                                      \
-    X(PENDING_HEARTBEAT, "UPDATE pawl_pending SET lease_until=max(lease_until, ?2 + lease_us)"     \
-                         " WHERE owner=?1 AND lease_until > 0")                                    \
+    X(OWNER_FIND, "SELECT is_serve, beat_at FROM pawl_owner WHERE incarnation=?1")                 \
+    X(OWNER_BEAT, "UPDATE pawl_owner SET beat_at=?2 WHERE incarnation=?1")                         \
+    X(OWNER_MORE, "INSERT INTO pawl_owner(incarnation, is_serve, beat_at, lease_us, leases)"       \
+                  " VALUES(?1, ?2, ?3, ?4, ?5) ON CONFLICT(incarnation) DO UPDATE SET"             \
+                  " beat_at=?3, lease_us=max(lease_us, ?4), leases=leases+?5")                     \
+    X(OWNER_FEWER, "UPDATE pawl_owner SET leases=leases-?2 WHERE incarnation=?1")                  \
+    X(OWNER_DROP, "DELETE FROM pawl_owner WHERE incarnation=?1 AND leases<=?2")                    \
     X(PENDING_EXPIRED, "SELECT id, key_hash, 1, 0, once FROM pawl_pending WHERE expires_at <= ?1"  \
                        " AND expires_at IS NOT NULL ORDER BY expires_at LIMIT ?2")                 \
     X(OUTCOME_FIND, "SELECT status, result_ref" FINAL_NAMES IDENTITY_NAMES FINAL_ONCE_NAMES        \
@@ -105,13 +110,8 @@
     X(BOUND_DELETE, "DELETE FROM pawl_bound WHERE id=?1")                                          \
     X(LIST, LIST_ALL " ORDER BY id LIMIT ?6")                                                      \
     X(LIST_NEWEST, LIST_ALL " ORDER BY id DESC LIMIT ?6")                                          \
-    X(STALE_COUNT,                                                                                 \
-      "SELECT count(*) FROM"                                                                       \
-      " (SELECT * FROM (SELECT lease_until, owner, owner_is_serve FROM pawl_pending"               \
-      "   WHERE lease_until > 0 AND owner < ?1 LIMIT ?5)"                                          \
-      "  UNION ALL SELECT * FROM (SELECT lease_until, owner, owner_is_serve FROM pawl_pending"     \
-      "   WHERE lease_until > 0 AND owner > ?1 LIMIT ?5) LIMIT ?5)"                                \
-      " WHERE lease_until <= ?2 OR (owner_is_serve AND (owner <> ?3 OR NOT ?4))")                  \
+    X(STALE_COUNT, "SELECT sum(leases) FROM pawl_owner WHERE incarnation<>?1 AND"                  \
+                   " (beat_at + lease_us <= ?2 OR (is_serve AND (incarnation<>?3 OR NOT ?4)))")    \
     X(UNKNOWN_OLDEST, "SELECT quiet_at - settle_us FROM pawl_pending WHERE status = 4"             \
                       " AND expires_at IS NULL ORDER BY quiet_at - settle_us LIMIT 1")             \
     X(EXPIRED_COUNT,                                                                               \
@@ -212,12 +212,13 @@ struct sqlite_backend {
     struct sqlite_recent *recent[SQLITE_RECENT]; /* by row id */
     unsigned recent_version;                     /* of the file that they are of */
     struct backend_state state;                  /* as this transaction found it */
-    struct arena texts;                          /* of the row that is swept or listed */
-    int wal_pages;                               /* in the WAL after the last commit */
-    int checkpoint_pages;                        /* at which it is checkpointed */
-    int64_t space_due;                           /* boot time of the next look at free space */
-    int64_t data_version;                        /* at the last look; 0: not yet */
-    int64_t lock_span_us;                        /* how long to wait for other processes */
+    struct backend_owner owner; /* likewise: the last one that was looked up, not this process */
+    struct arena texts;         /* of the row that is swept or listed */
+    int wal_pages;              /* in the WAL after the last commit */
+    int checkpoint_pages;       /* at which it is checkpointed */
+    int64_t space_due;          /* boot time of the next look at free space */
+    int64_t data_version;       /* at the last look; 0: not yet */
+    int64_t lock_span_us;       /* how long to wait for other processes */
 };
 
 static inline struct sqlite_backend *sqlite_of(struct backend *backend)
@@ -311,6 +312,24 @@ enum backend_status sqlite_outcome(struct backend *backend, const struct store_r
 enum backend_status sqlite_do_chores(struct sqlite_backend *sqlite, struct backend_save *save);
 enum backend_status sqlite_list(struct backend *backend, const struct store_list *list,
                                 const struct record_world *world, int64_t *ret_seen);
+
+/* Which processes hold leases: owners.c. */
+/* Leases of this process that a save begins and ends. */
+struct sqlite_leases {
+    int64_t taken;
+    int64_t ended;
+    int64_t longest_us; /* of those taken */
+};
+/* How long the lease of a record lasts, and whether it has lapsed. */
+enum backend_status sqlite_judge_lease(struct sqlite_backend *sqlite, struct record *record);
+/* Counts what a change of a row does to leases: those of others at once, its own in `own`, which is
+ * saved behind the last one. */
+enum backend_status sqlite_count_lease(struct sqlite_backend *sqlite, struct sqlite_leases *own,
+                                       const struct backend_change *change);
+enum backend_status sqlite_save_leases(struct sqlite_backend *sqlite,
+                                       const struct sqlite_leases *own);
+/* This process lives. `*ret_beaten`: it holds leases, else nothing is written. */
+enum backend_status sqlite_beat(struct sqlite_backend *sqlite, bool *ret_beaten);
 
 /* Names beside the key (core/once.h): sqlite_names.c. */
 /* Whether a once value leads to this row. */

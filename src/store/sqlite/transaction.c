@@ -135,6 +135,7 @@ static enum backend_status read_state(struct sqlite_backend *sqlite, struct back
     state->serve_alive = serve_alive;
     backend_read_time(&sqlite->backend, state);
     sqlite->state = *state;
+    sqlite->owner = (struct backend_owner){.incarnation = 0};
     return sqlite_keys_begin(sqlite, marks,
                              state->pending + state->complete + state->failed + state->unknown);
 }
@@ -274,7 +275,7 @@ static enum backend_status sqlite_save(struct backend *backend, struct backend_s
     enum backend_status status = sqlite_save_groups(sqlite, save->groups, &save->state);
     if (status == BACKEND_OK)
         status = sqlite_do_chores(sqlite, save);
-    save->changed |= save->groups || save->chores.renewed > 0 || save->chores.swept > 0;
+    save->changed |= save->groups || save->chores.beaten || save->chores.swept > 0;
     if (status == BACKEND_OK)
         status = commit(sqlite, save);
     if (status != BACKEND_OK) {

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which processes hold leases: a row each, in which it says that it lives and how many they are.
+ * Whoever takes a lease or ends one counts it, so that nobody looks for leases among the records.
+ */
+#include "store/sqlite/sqlite.h"
+
+static enum backend_status find(struct sqlite_backend *sqlite, int64_t incarnation)
+{
+    struct sqlite_binding binding = sqlite_bind(sqlite, SQL_OWNER_FIND);
+    sqlite_bind_number(&binding, incarnation);
+    int code = sqlite_step(&binding);
+    sqlite->owner = (struct backend_owner){.incarnation = incarnation};
+    if (code == SQLITE_ROW) {
+        sqlite->owner.is_serve = sqlite3_column_int(binding.statement, 0);
+        sqlite->owner.beat_at = sqlite3_column_int64(binding.statement, 1);
+    }
+    sqlite3_reset(binding.statement);
+    return sqlite_status(sqlite, code);
+}
+
+enum backend_status sqlite_judge_lease(struct sqlite_backend *sqlite, struct record *record)
+{
+    int64_t holder = record_holder(record);
+    if (holder == 0)
+        return BACKEND_OK;
+    const struct backend_owner *self = &sqlite->backend.self;
+    bool own = holder == self->incarnation;
+    bool known = own || holder == sqlite->owner.incarnation;
+    enum backend_status status = known ? BACKEND_OK : find(sqlite, holder);
+    if (status == BACKEND_OK)
+        backend_judge_lease(record, own ? self : &sqlite->owner, &sqlite->state);
+    return status;
+}
+
+/* So many leases fewer; with the last one its row goes. */
+static enum backend_status end_leases(struct sqlite_backend *sqlite, int64_t holder, int64_t n)
+{
+    static const enum sqlite_statement one_of[] = {SQL_OWNER_DROP, SQL_OWNER_FEWER};
+    enum backend_status status = BACKEND_OK;
+    for (size_t i = 0; i < sizeof one_of / sizeof *one_of && status == BACKEND_OK; i++) {
+        struct sqlite_binding binding = sqlite_bind(sqlite, one_of[i]);
+        sqlite_bind_number(&binding, holder);
+        sqlite_bind_number(&binding, n);
+        status = sqlite_run_bound(sqlite, &binding);
+        if (status == BACKEND_OK && sqlite3_changes(sqlite->db) == 1)
+            break;
+    }
+    return status;
+}
+
+enum backend_status sqlite_count_lease(struct sqlite_backend *sqlite, struct sqlite_leases *own,
+                                       const struct backend_change *change)
+{
+    const struct record *record = &change->row->record;
+    int64_t self = sqlite->backend.self.incarnation, holder = record_holder(record);
+    if (holder == change->held_by)
+        return BACKEND_OK;
+    own->taken += holder == self;
+    own->ended += change->held_by == self;
+    if (holder == self && own->longest_us < record->lease_us)
+        own->longest_us = record->lease_us;
+    bool of_other = change->held_by != 0 && change->held_by != self;
+    return of_other ? end_leases(sqlite, change->held_by, 1) : BACKEND_OK;
+}
+
+/* Who takes a lease lives, too. What is remembered of that is shown to this process alone, which
+ * never takes itself for dead: it may be of a transaction that is rolled back. */
+enum backend_status sqlite_save_leases(struct sqlite_backend *sqlite,
+                                       const struct sqlite_leases *own)
+{
+    struct backend_owner *self = &sqlite->backend.self;
+    enum backend_status status = BACKEND_OK;
+    if (own->taken > 0) {
+        struct sqlite_binding more = sqlite_bind(sqlite, SQL_OWNER_MORE);
+        sqlite_bind_number(&more, self->incarnation);
+        sqlite_bind_number(&more, self->is_serve);
+        sqlite_bind_number(&more, self->beat_at = sqlite->state.now);
+        sqlite_bind_number(&more, own->longest_us);
+        sqlite_bind_number(&more, own->taken);
+        status = sqlite_run_bound(sqlite, &more);
+    }
+    bool ends = status == BACKEND_OK && own->ended > 0;
+    return ends ? end_leases(sqlite, self->incarnation, own->ended) : status;
+}
+
+enum backend_status sqlite_beat(struct sqlite_backend *sqlite, bool *ret_beaten)
+{
+    struct sqlite_binding binding = sqlite_bind(sqlite, SQL_OWNER_BEAT);
+    sqlite_bind_number(&binding, sqlite->backend.self.incarnation);
+    sqlite_bind_number(&binding, sqlite->state.now);
+    enum backend_status status = sqlite_run_bound(sqlite, &binding);
+    *ret_beaten = status == BACKEND_OK && sqlite3_changes(sqlite->db) == 1;
+    sqlite->backend.self.beat_at = sqlite->state.now;
+    return status;
+}

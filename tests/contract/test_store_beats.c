@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How long a lease lasts where its owner's process says that it lives in a row of its own
+ * (docs/model/beats.pml), on every backend. Stepped by hand under a clock of its own. */
+#include "store_bed.h"
+
+#ifdef PAWL_HOOKS
+static int64_t now;
+
+static void set_clock(int64_t to)
+{
+    now = to;
+    clock_test_set(now, now);
+}
+
+static int set_up(void **state)
+{
+    bed_set_up(state);
+    struct bed *bed = *state;
+    bed_close(bed);
+    set_clock(clock_wall_us());
+    bed->config.no_thread = true;
+    bed_open(bed);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    clock_test_set(0, 0);
+    return bed_tear_down(state);
+}
+
+/* Another process on the same data. */
+static void open_other(struct bed *bed, struct bed *other)
+{
+    bed_share(bed, other);
+    other->config.no_thread = true;
+    bed_open(other);
+}
+
+static void close_other(struct bed *other)
+{
+    bed_close(other);
+    thread_parker_fini(&other->parker);
+}
+
+static void after(struct bed *bed, int64_t span_us)
+{
+    set_clock(now + span_us);
+    while (store_step(bed->store))
+        ;
+}
+
+static int64_t proceed_again(struct bed *bed, uint64_t key)
+{
+    struct store_op op = begin_on(key);
+    op.begin.unknown = RECORD_UNKNOWN_RETRY;
+    run(bed, &op);
+    assert_int_equal(op.verdict, RECORD_PROCEED);
+    return op.record.token;
+}
+
+static void a_beat_writes_one_row_and_no_record(void **state)
+{
+    struct bed *bed = *state;
+    enum { N = 50 };
+    for (uint64_t key = 0; key < N; key++)
+        proceed(bed, key);
+    after(bed, LEASE / 3);
+    assert_int_equal(check_counts(bed), N);
+    if (bed->kind != BED_SQLITE)
+        return;
+    assert_int_equal(bed_number(bed, "SELECT count(*) FROM pawl_pending"
+                                     " WHERE lease_until <> started_at + lease_us"),
+                     0);
+    assert_int_equal(bed_number(bed, "SELECT beat_at FROM pawl_owner"), now);
+}
+
+static void a_lease_that_began_behind_the_last_beat_lasts_its_own_time(void **state)
+{
+    struct bed *bed = *state, other;
+    open_other(bed, &other);
+    proceed(&other, 1);
+    after(&other, LEASE / 3);
+    set_clock(now + LEASE / 4);
+    proceed(&other, 2);
+    close_other(&other);
+    set_clock(now + LEASE - 1);
+    assert_int_equal(verdict(bed, 2), RECORD_IN_PROGRESS);
+    set_clock(now + 1);
+    assert_int_equal(verdict(bed, 2), RECORD_OUTCOME_UNKNOWN);
+}
+
+static void a_late_beat_keeps_what_nobody_took_and_not_what_was_taken_over(void **state)
+{
+    struct bed *bed = *state, first, second;
+    open_other(bed, &first);
+    open_other(bed, &second);
+    int64_t taken = proceed_again(&first, 1);
+    proceed(&first, 2);
+    set_clock(now + LEASE);
+    proceed_again(&second, 1);
+    after(&first, 0);
+    assert_int_equal(act(&first, 1, STORE_EXTEND, taken), RECORD_STALE);
+    assert_int_equal(verdict(bed, 2), RECORD_IN_PROGRESS);
+    close_other(&second);
+    for (int i = 0; i < 3; i++)
+        after(&first, LEASE / 3);
+    assert_int_equal(verdict(bed, 1), RECORD_OUTCOME_UNKNOWN);
+    assert_int_equal(verdict(bed, 2), RECORD_IN_PROGRESS);
+    assert_int_equal(check_counts(bed), 2);
+    close_other(&first);
+}
+
+static void the_lease_of_an_owner_that_died_ends_a_lease_after_its_last_beat(void **state)
+{
+    struct bed *bed = *state, other;
+    open_other(bed, &other);
+    proceed(&other, 1);
+    after(&other, LEASE / 2);
+    int64_t beaten = now;
+    after(&other, LEASE / 4);
+    close_other(&other);
+    struct record seen = look(bed, 1);
+    assert_int_equal(seen.lease_until, beaten + LEASE);
+    assert_int_equal(seen.lapsed_at, 0);
+    set_clock(beaten + LEASE + SECOND);
+    assert_int_equal(look(bed, 1).lapsed_at, beaten + LEASE);
+    struct store_op op = begin_on(1);
+    op.begin.settle_us = SECOND;
+    run(bed, &op);
+    assert_int_equal(op.record.quiet_at, beaten + LEASE + SECOND);
+}
+
+/* check_counts compares the rows of owners with what they hold. */
+static void an_owner_has_a_row_for_as_long_as_it_holds_a_lease(void **state)
+{
+    struct bed *bed = *state, other;
+    open_other(bed, &other);
+    int64_t tokens[6];
+    for (uint64_t key = 0; key < 6; key++)
+        tokens[key] = proceed_again(&other, key);
+    finish(&other, 0, tokens[0], "done");
+    act(&other, 1, STORE_RELEASE, tokens[1]);
+    act(&other, 2, STORE_DROP, tokens[2]);
+    assert_int_equal(check_counts(bed), 5);
+    struct store_op forget = write_on(3, STORE_FORGET, tokens[3]);
+    forget.force = true;
+    run(bed, &forget);
+    set_clock(now + LEASE);
+    tokens[4] = proceed_again(bed, 4);
+    assert_int_equal(check_counts(bed), 4);
+    act(bed, 4, STORE_DOUBT, tokens[4]);
+    finish(&other, 5, tokens[5], "late");
+    assert_int_equal(check_counts(bed), 4);
+    if (bed->kind == BED_SQLITE)
+        assert_int_equal(bed_number(bed, "SELECT count(*) FROM pawl_owner"), 0);
+    close_other(&other);
+}
+
+#define T(name)                                                                                    \
+    {                                                                                              \
+#name, name, set_up, tear_down, NULL                                                       \
+    }
+
+int main(void)
+{
+    struct CMUnitTest tests[] = {
+        T(a_beat_writes_one_row_and_no_record),
+        T(a_lease_that_began_behind_the_last_beat_lasts_its_own_time),
+        T(a_late_beat_keeps_what_nobody_took_and_not_what_was_taken_over),
+        T(the_lease_of_an_owner_that_died_ends_a_lease_after_its_last_beat),
+        T(an_owner_has_a_row_for_as_long_as_it_holds_a_lease),
+    };
+    return bed_run_in_peace(tests, sizeof tests / sizeof *tests);
+}
+#else
+/* Without the test clock nothing here can be shown. */
+int main(void)
+{
+    return 0;
+}
+#endif
