@@ -240,11 +240,14 @@ static enum engine_verdict undecided(const struct store_op *op, const struct par
 }
 
 /* The attempt's own clock starts before the decision, and not before the wait for it: who waited
- * long for a first attempt has a whole lease all the same. */
+ * long for a first attempt has a whole lease all the same. What its process said of itself since
+ * allows no send: a begin that is applied again has what is left of its own lease. */
 static void hold(struct attempt *attempt)
 {
     const struct store_op *op = &attempt->op;
-    int64_t lease = op->record.lease_until - op->store_now;
+    int64_t lease = clock_after(op->record.started_at, op->record.lease_us) - op->store_now;
+    if (lease < 0)
+        lease = 0;
     int64_t margin = lease / 10 < MARGIN_MOST_US ? lease / 10 : MARGIN_MOST_US;
     attempt->token = op->record.token;
     attempt->asked_at = op->store_now;

@@ -20,13 +20,20 @@ struct owner {
     struct sim *sim;
     size_t proc;
     int rule;
+    int unsure; /* so many batches more end unsure, half a lease one after the other */
     struct attempt attempt;
 };
 
 static bool park(struct parker *parker, int64_t deadline_us)
 {
     struct owner *owner = (struct owner *)parker;
+    bool unsure = owner->unsure > 0;
+    if (unsure) {
+        owner->unsure--;
+        atomic_store(&owner->sim->procs[owner->proc].faults->next_save, BACKEND_UNSURE);
+    }
     proc_step(owner->sim, owner->proc);
+    sim_advance(owner->sim, unsure ? LEASE / 2 : 0);
     return owner->sim->boot < deadline_us;
 }
 
@@ -248,6 +255,17 @@ static void an_owner_overtaken_by_a_probe_answers_what_the_probe_found(void **st
     replays(&first, "P");
 }
 
+/* Its process beat meanwhile, so that it holds its lease still: that allows no send. */
+static void a_begin_that_was_unsure_for_longer_than_its_lease_sends_nothing(void **state)
+{
+    struct sim *sim = *state;
+    struct owner owner = owner_of(sim, 0, HOLD), other = owner_of(sim, 1, HOLD);
+    owner.unsure = 3;
+    assert_int_equal(begins(&owner), ENGINE_PROCEED);
+    assert_int_equal(begins(&other), ENGINE_IN_PROGRESS);
+    assert_false(engine_may_send(&owner.attempt));
+}
+
 /* Resolve names its token. */
 static void an_operator_s_old_look_settles_no_newer_acquisition(void **state)
 {
@@ -276,6 +294,7 @@ int main(void)
         T(a_late_answer_settles_an_unknown_record),
         T(an_owner_overtaken_by_a_probe_answers_what_the_probe_found),
         T(an_operator_s_old_look_settles_no_newer_acquisition),
+        T(a_begin_that_was_unsure_for_longer_than_its_lease_sends_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
