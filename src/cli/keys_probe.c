@@ -451,12 +451,15 @@ static int run_on(const struct keys_options *options, const struct config *confi
     int code = keys_open_one(&session, options, &found, &row);
     if (code != EXIT_DONE)
         return code;
-    struct probe probe = {.options = options,
-                          .config = config,
-                          .rule = find_rule(config, row->store.rule),
-                          .row = row,
-                          .session = &session};
-    return run(&probe);
+    struct probe *probe MEM_AUTO = mem_zalloc(1, sizeof *probe); /* too large for a stack */
+    if (!probe)
+        return EXIT_UNAVAILABLE;
+    probe->options = options;
+    probe->config = config;
+    probe->rule = find_rule(config, row->store.rule);
+    probe->row = row;
+    probe->session = &session;
+    return run(probe);
 }
 
 int keys_probe(const struct keys_options *options)
