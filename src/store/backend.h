@@ -28,25 +28,31 @@ enum backend_status {
     BACKEND_FATAL,     /* I/O error, corruption: stop (invariant 8) */
 };
 
-/* What every batch reads first and writes last. */
-struct backend_state {
-    int64_t token;     /* last one given out */
-    int64_t time;      /* high-water mark of store time */
-    int64_t time_boot; /* boot time when it was marked, in the boot `boot_id` */
-    int64_t boot_id;   /* clock_boot_id */
-    int64_t forgets;
-    int64_t serve;       /* incarnation of the last `serve`; 0: none yet */
-    int64_t serve_since; /* store time at which it took the life lock */
-    int64_t pending;     /* released ones included */
+/* What a load tells beside rows. */
+struct backend_read {
+    int64_t now;      /* store time: it never goes back */
+    int64_t boot;     /* the boot time that goes with it */
+    int64_t token;    /* the first of a block of tokens that nobody else draws, drawn after the rows
+                         were read */
+    int64_t n_tokens; /* of the block: a batch that uses them up goes on in the next one */
+    int64_t forgets;  /* a number that moves with each record that was forgotten */
+};
+
+/* How many records there are. */
+struct backend_counts {
+    int64_t pending; /* released ones included */
     int64_t complete;
     int64_t failed;
     int64_t unknown;
     int64_t released; /* of the pending ones */
+};
 
-    /* not kept: as load found it */
-    int64_t now;      /* store time */
-    int64_t boot;     /* the boot time that goes with it */
-    bool serve_alive; /* somebody holds the life lock of a `serve` */
+/* By what a lease is judged. */
+struct backend_state {
+    int64_t now;
+    int64_t serve;       /* incarnation of the last `serve`; 0: none yet */
+    int64_t serve_since; /* store time at which it took the life lock */
+    bool serve_alive;    /* somebody holds that lock */
 };
 
 /* See struct store_counts. */
@@ -100,7 +106,7 @@ struct backend_change {
 
 enum group_result {
     GROUP_OK,
-    GROUP_CONFLICT, /* a row is not what load said: decide again */
+    GROUP_CONFLICT, /* a row is not what load said, the id of a new one is taken: decide again */
     GROUP_LOCKED,   /* somebody's transaction holds a row: in progress */
 };
 
@@ -133,23 +139,28 @@ struct backend_save {
     struct backend_group *groups;
     const struct record_world *world;
     struct backend_chores chores;
-    struct backend_state state; /* with the counts before; afterwards with those after */
-    bool changed;               /* the state; afterwards: anything at all */
+    int64_t drawn;   /* tokens of the block */
+    int64_t forgets; /* how many records were forgotten */
+    bool registers;  /* this process, world.self, is the store's `serve` from now on */
+
+    struct backend_counts counts; /* afterwards */
+    bool changed;                 /* afterwards: anything was written */
 };
 
 struct arena;
 struct backend;
 
 struct backend_ops {
-    /* Reads the state, and what the names lead to; of a leased row its `lapsed_at`, too. Each row
+    /* Reads the time, draws tokens, finds what the names lead to; of a leased row its `lapsed_at`,
+     * too. BACKEND_GONE also where the store is another `serve`'s by now. Each row
      * and bound key is a copy in the arena, which decisions change; texts are there, too, or stay
      * as they are until save or abandon. One row may be given several times, for several names.
      * Anything but OK has abandoned already. */
     enum backend_status (*load)(struct backend *backend, struct backend_name *names, size_t n,
-                                struct arena *arena, struct backend_state *ret_state);
+                                struct arena *arena, struct backend_read *ret_read);
     /* Compares each group with what is there by now (only where load took no lock), writes those
-     * that fit and says so in their results, does the chores, writes the state where anything or
-     * `changed` says so, and commits. Anything but OK has abandoned. */
+     * that fit and says so in their results, does the chores, and commits. Anything but OK has
+     * abandoned. */
     enum backend_status (*save)(struct backend *backend, struct backend_save *save);
     void (*abandon)(struct backend *backend);
     /* After the owners of a committed batch were woken: what may wait. NULL: nothing does. */
@@ -182,11 +193,9 @@ struct backend_owner {
     int64_t beat_at; /* store time; 0: it did not beat yet */
 };
 
-/* What a backend knows of time. */
+/* What is odd about its clock: see struct store_counts. */
 struct backend_clock {
-    int64_t boot_id; /* clock_boot_id; 0: not known */
-    int64_t offset;  /* store time minus boot time, at the last load */
-    bool refused;    /* struct store_counts */
+    bool refused;
     int64_t jump_us;
     uint64_t jumps;
 };
@@ -208,10 +217,6 @@ struct backend {
     struct backend_clock clock;
     struct backend_space space;
 };
-
-/* For backends: of a state that was read this moment, with the store held, and after whether a
- * `serve` lives was looked at: the time that it is. */
-void backend_read_time(struct backend *backend, struct backend_state *state);
 
 /* For backends: how long the lease of a record lasts (lease_until), and whether it has lapsed
  * (lapsed_at). It ends a lease after its owner's last beat, that of a `serve` when it died. */

@@ -355,6 +355,72 @@ static void an_extend_that_does_not_fit_is_loaded_again(void **state)
     assert_true(op.record.lease_until >= pair->between.record.lease_until);
 }
 
+/* ---- tokens ---- */
+
+/* A restore or a failover may make a store draw what it drew before. */
+static void a_token_that_is_not_above_the_record_s_is_not_taken(void **state)
+{
+    struct pair *pair = *state;
+    struct bed *bed = &pair->first;
+    int64_t token = proceed(bed, 1);
+    act(bed, 1, STORE_RELEASE, token);
+    for (int64_t i = 0; i < 2; i++) {
+        struct store_op op = begin_on(1);
+        atomic_store(&toy_faults(bed->backend)->token, token - i);
+        run(bed, &op);
+        assert_int_equal(op.verdict, RECORD_PROCEED);
+        assert_true(op.record.token > token);
+        assert_int_equal(act(bed, 1, STORE_DOUBT, token), RECORD_STALE);
+        token = op.record.token;
+        act(bed, 1, STORE_RELEASE, token);
+    }
+}
+
+static void a_probe_under_such_a_token_is_not_begun(void **state)
+{
+    struct pair *pair = *state;
+    struct bed *bed = &pair->first;
+    struct store_op op = write_on(1, STORE_ASK, proceed(bed, 1));
+    op.begin = begin_on(1).begin;
+    atomic_store(&toy_faults(bed->backend)->token, op.token);
+    run(bed, &op);
+    assert_int_equal(op.write, RECORD_WRITTEN);
+    assert_true(op.record.token > op.token && op.record.probing);
+}
+
+static void a_record_under_a_token_that_names_another_one_is_decided_again(void **state)
+{
+    struct pair *pair = *state;
+    int64_t token = proceed(&pair->first, 1);
+    atomic_store(&toy_faults(pair->first.backend)->token, token);
+    struct store_op op = begin_on(2);
+    run(&pair->first, &op);
+    assert_int_equal(op.verdict, RECORD_PROCEED);
+    assert_true(op.row > token);
+    assert_int_equal(look(&pair->second, 1).token, token);
+    assert_int_equal(check_counts(&pair->first), 2);
+}
+
+static void a_batch_that_used_up_its_tokens_goes_on_in_the_next(void **state)
+{
+    enum { BEGINS = 20 };
+    struct pair *pair = *state;
+    struct bed *bed = &pair->first;
+    static struct store_op ops[BEGINS];
+    atomic_store(&toy_faults(bed->backend)->n_tokens, 8);
+    for (uint64_t i = 0; i < BEGINS; i++) {
+        ops[i] = begin_on(i);
+        submit(bed, &ops[i]);
+    }
+    for (size_t i = 0; i < BEGINS; i++) {
+        await(bed, &ops[i]);
+        assert_int_equal(ops[i].verdict, RECORD_PROCEED);
+        assert_true(i == 0 || ops[i].record.token > ops[i - 1].record.token);
+    }
+    assert_in_range(store_counts(bed->store).work.batches, 4, BEGINS);
+    assert_int_equal(check_counts(bed), BEGINS);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -379,6 +445,10 @@ int main(void)
         T(an_act_that_may_be_done_is_not_done_to_the_next_record),
         T(a_store_that_closes_waits_for_what_a_transaction_holds),
 #endif
+        T(a_token_that_is_not_above_the_record_s_is_not_taken),
+        T(a_probe_under_such_a_token_is_not_begun),
+        T(a_record_under_a_token_that_names_another_one_is_decided_again),
+        T(a_batch_that_used_up_its_tokens_goes_on_in_the_next),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

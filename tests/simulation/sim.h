@@ -324,10 +324,10 @@ struct sim {
         *participant; /* by which transactions of participants write; NULL: there is none */
     struct proc procs[SIM_PROCS];
     struct store_row shadow[SIM_RULES]; /* durable, as of the last batch; without its texts */
-    struct backend_state state;
-    int64_t deleted_at[SIM_RULES]; /* boot time: forgotten, or left by a redirect */
-    bool dropping[SIM_RULES];      /* a redirect's write is under way, or was */
-    int64_t lapsed_at[SIM_RULES];  /* store time of the batch that last found a lease lapsed */
+    struct backend_read read;           /* as of the last look */
+    int64_t deleted_at[SIM_RULES];      /* boot time: forgotten, or left by a redirect */
+    bool dropping[SIM_RULES];           /* a redirect's write is under way, or was */
+    int64_t lapsed_at[SIM_RULES];       /* store time of the batch that last found a lease lapsed */
     struct orphan orphans[SIM_RULES];
     struct life lives[SIM_RULES][SIM_LIVES]; /* the last ones */
     size_t newest_life[SIM_RULES];

@@ -89,7 +89,7 @@ void once_rename(struct sim *sim)
 static bool is_over(const struct sim *sim, const struct value *value)
 {
     return value->row == 0 ||
-           (value->record.status == RECORD_COMPLETE && sim->state.time >= value->record.once_until);
+           (value->record.status == RECORD_COMPLETE && sim->read.now >= value->record.once_until);
 }
 
 /* Nobody else may run an operation with its value. */
@@ -97,7 +97,7 @@ static bool blocks(const struct sim *sim, const struct store_row *row)
 {
     const struct record *record = &row->record;
     bool doubted = record->status == RECORD_PENDING && record->doubt;
-    bool complete = record->status == RECORD_COMPLETE && sim->state.time < record->once_until;
+    bool complete = record->status == RECORD_COMPLETE && sim->read.now < record->once_until;
     return row_is_held(row) || record->status == RECORD_UNKNOWN || doubted || complete;
 }
 
@@ -119,7 +119,7 @@ static void check_left(struct sim *sim, int rule, const struct store_row *was, b
 {
     const struct life *life = life_of(sim, rule, was->id);
     bool lost = !row_is_final(was) && life->effects == 0;
-    SIM_HOLDS(sim, SIM_ONE_HOLDER, key_is_gone(was, sim->state.time) || lost || forgotten);
+    SIM_HOLDS(sim, SIM_ONE_HOLDER, key_is_gone(was, sim->read.now) || lost || forgotten);
 }
 
 /* A record may be forgotten when no key leads to it any more, but its value. */
@@ -140,7 +140,7 @@ static void note_forgotten(struct sim *sim, const struct store_row *before)
 
 static void count_expiry(struct sim *sim, const struct store_row *row)
 {
-    int64_t now = sim->state.time;
+    int64_t now = sim->read.now;
     if (row->record.status != RECORD_COMPLETE)
         return;
     bool key = key_is_gone(row, now), value = now >= row->record.once_until;
@@ -159,7 +159,7 @@ static void count_taken(struct sim *sim, int taker, const struct store_row *befo
         sim->reached[SIM_ONCE_TAKEN_RELEASED] +=
             record_is_released(&was->record) && now->record.status == RECORD_ABSENT;
         sim->reached[SIM_ONCE_TAKEN_FAILED] +=
-            was->record.status == RECORD_FAILED && !key_is_gone(was, sim->state.time);
+            was->record.status == RECORD_FAILED && !key_is_gone(was, sim->read.now);
     }
 }
 

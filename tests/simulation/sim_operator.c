@@ -47,7 +47,7 @@ static void look(struct sim *sim)
     if (life_of(sim, act->rule, row->id)->effects > 0)
         plan(sim, STORE_RESOLVE, false);
     else if (sim_rule(sim, act->rule)->upstream != UPSTREAM_FENCE &&
-             sim->state.time >= row->record.quiet_at)
+             sim->read.now >= row->record.quiet_at)
         plan(sim, STORE_RELEASE_SETTLED, false);
 }
 

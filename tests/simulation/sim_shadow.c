@@ -47,15 +47,14 @@ static void check_same_life(struct sim *sim, const struct store_row *was,
 static void check_end_of_life(struct sim *sim, const struct store_row *was,
                               const struct store_row *now, bool forgotten, bool dropped)
 {
-    SIM_HOLDS(sim, SIM_WAITED,
-              forgotten || dropped || record_is_gone(&was->record, sim->state.time));
+    SIM_HOLDS(sim, SIM_WAITED, forgotten || dropped || record_is_gone(&was->record, sim->read.now));
     if (now->record.status != RECORD_ABSENT)
         SIM_CHECK(sim, now->id > was->id && now->record.token > was->record.token);
 }
 
 static void end_life(struct sim *sim, int rule, const struct store_row *was, bool forgotten)
 {
-    bool gone = record_is_gone(&was->record, sim->state.time);
+    bool gone = record_is_gone(&was->record, sim->read.now);
     bool dropped = !gone && !forgotten && sim->dropping[rule];
     check_end_of_life(sim, was, &sim->shadow[rule], forgotten, dropped);
     if (!gone)
@@ -67,28 +66,8 @@ static void end_life(struct sim *sim, int rule, const struct store_row *was, boo
     struct life *life = life_of(sim, rule, was->id);
     life->dropped = true;
     /* Once quiet, the doubt may have been settled earlier in the same batch. */
-    bool doubted = was->record.doubt && sim->state.time < was->record.quiet_at;
+    bool doubted = was->record.doubt && sim->read.now < was->record.quiet_at;
     SIM_HOLDS(sim, SIM_LEFT, !doubted && life->effects == 0);
-}
-
-static void count(struct backend_state *state, enum record_status status)
-{
-    state->pending += status == RECORD_PENDING;
-    state->complete += status == RECORD_COMPLETE;
-    state->failed += status == RECORD_FAILED;
-    state->unknown += status == RECORD_UNKNOWN;
-}
-
-static void check_state(struct sim *sim, const struct backend_state *before,
-                        const struct backend_state *counted)
-{
-    const struct backend_state *state = &sim->state;
-    SIM_CHECK(sim, state->token >= before->token && state->time >= before->time);
-    SIM_CHECK(sim, state->forgets >= before->forgets);
-    if (sim->once) /* one record is found by several keys, and some by none any more */
-        return;
-    SIM_CHECK(sim, state->pending == counted->pending && state->complete == counted->complete);
-    SIM_CHECK(sim, state->failed == counted->failed && state->unknown == counted->unknown);
 }
 
 /* As a batch sees what a name leads to. */
@@ -116,7 +95,7 @@ static void find(const struct sim *sim, const struct backend_name *names, size_t
 {
     for (size_t i = 0; i < n; i++) {
         *ret_row = shown(&names[i]);
-        if (!key_is_gone(ret_row, sim->state.time))
+        if (!key_is_gone(ret_row, sim->read.now))
             return;
     }
 }
@@ -131,7 +110,7 @@ static struct backend_name *load(struct sim *sim, size_t n, struct arena *arena)
         names[i] = (struct backend_name){.hash = sim->once ? once_key(rule, name) : sim_key(rule)};
     }
     SIM_CHECK(sim,
-              keeper->ops->load(keeper, names, SIM_RULES * n, arena, &sim->state) == BACKEND_OK);
+              keeper->ops->load(keeper, names, SIM_RULES * n, arena, &sim->read) == BACKEND_OK);
     keeper->ops->abandon(keeper);
     return names;
 }
@@ -165,26 +144,25 @@ static void check_orphan(struct sim *sim, int rule)
     if (!row_is_held(row) || owner_of(sim, row))
         return;
     if (orphan->token != row->record.token)
-        *orphan = (struct orphan){.token = row->record.token, .since = sim->state.now};
+        *orphan = (struct orphan){.token = row->record.token, .since = sim->read.now};
     SIM_CHECK(sim,
-              row->record.lapsed_at != 0 || sim->state.now < orphan->since + row->record.lease_us);
+              row->record.lapsed_at != 0 || sim->read.now < orphan->since + row->record.lease_us);
 }
 
 void shadow_check(struct sim *sim)
 {
-    struct backend_state before = sim->state, counted = {0};
+    struct backend_read before = sim->read;
     struct arena arena ARENA_AUTO = arena_make(SIM_ROWS);
     size_t n = sim->once ? (size_t)sim->n_names : 1;
     const struct backend_name *names = load(sim, n, &arena);
-    bool forgotten = sim->state.forgets != before.forgets;
+    bool forgotten = sim->read.forgets != before.forgets;
     struct store_row rows[SIM_RULES];
     memcpy(rows, sim->shadow, sizeof rows);
     for (int rule = 0; rule < SIM_RULES; rule++) {
         struct store_row *now = &sim->shadow[rule];
         find(sim, names + (size_t)rule * n, n, now);
-        count(&counted, now->record.status);
         record_check(&now->record);
-        SIM_CHECK(sim, now->record.token <= sim->state.token);
+        SIM_CHECK(sim, now->record.token < sim->read.token);
         sim->reached[SIM_LAPSED_PROVISIONAL] +=
             now->record.provisional && now->record.lapsed_at != 0;
     }
@@ -193,13 +171,14 @@ void shadow_check(struct sim *sim)
     check_rows(sim, rows, forgotten);
     if (sim->once)
         once_check(sim, rows, forgotten);
-    check_state(sim, &before, &counted);
+    SIM_CHECK(sim, sim->read.token > before.token && sim->read.now >= before.now);
+    SIM_CHECK(sim, sim->read.forgets >= before.forgets);
 }
 
 void shadow_beat(struct sim *sim, size_t at, const struct store_row *before)
 {
     struct proc *proc = &sim->procs[at];
-    proc->beat_at = sim->state.time;
+    proc->beat_at = sim->read.now;
     sim->reached[SIM_BEAT_TAKEN] += proc->robbed;
     for (int rule = 0; rule < SIM_RULES; rule++) {
         const struct record *was = &before[rule].record, *now = &sim->shadow[rule].record;
@@ -218,17 +197,17 @@ static void count_lapse(struct sim *sim, int rule, const struct store_row *was,
     struct proc *owner = owner_of(sim, was);
     if (owner) {
         int64_t last = owner->beat_at > record->started_at ? owner->beat_at : record->started_at;
-        SIM_CHECK(sim, sim->state.time >= last + record->lease_us);
+        SIM_CHECK(sim, sim->read.now >= last + record->lease_us);
         owner->robbed = true;
         sim->reached[SIM_TAKEN_BETWEEN] += owner->beat_at > record->started_at;
-    } else if (record->lease_until > sim->state.time) {
-        sim->reached[SIM_SERVE_AGAIN] += sim->procs[0].self == sim->state.serve;
+    } else if (record->lease_until > sim->read.now) {
+        sim->reached[SIM_SERVE_AGAIN] += sim->procs[0].store != NULL;
     }
-    sim->lapsed_at[rule] = sim->state.time;
+    sim->lapsed_at[rule] = sim->read.now;
     sim->reached[SIM_HELD] += now->record.status == RECORD_UNKNOWN;
     sim->reached[SIM_TAKEOVER] += row_is_held(now) && !now->record.probing;
     sim->reached[SIM_ASK_LAPSED] += was->record.probing && now->record.probing;
-    sim->reached[SIM_DEAD_SERVE] += was->record.lease_until > sim->state.time;
+    sim->reached[SIM_DEAD_SERVE] += was->record.lease_until > sim->read.now;
 }
 
 static void count_row(struct sim *sim, int rule, size_t proc, const struct store_row *was)
@@ -290,8 +269,8 @@ void shadow_told(struct sim *sim, int rule, int64_t row, struct slice body)
     if (now->record.status == RECORD_ABSENT || now->id != row)
         return;
     SIM_HOLDS(sim, SIM_DURABLE, row_is_final(now) && !now->record.provisional);
-    if (!row_is_final(now) || !now->record.kept || record_is_gone(&now->record, sim->state.time) ||
-        sim->state.time >= now->record.expires_at)
+    if (!row_is_final(now) || !now->record.kept || record_is_gone(&now->record, sim->read.now) ||
+        sim->read.now >= now->record.expires_at)
         return;
     struct outcome *stored = NULL;
     uint64_t size = 0;

@@ -48,7 +48,7 @@ void upstream_send(struct sim *sim, size_t at)
         flight++;
     SIM_CHECK(sim, flight < sim->flights + SIM_FLIGHTS);
     int64_t token = actor->attempt.token;
-    SIM_HOLDS(sim, SIM_DURABLE, token > 0 && token <= sim->state.token);
+    SIM_HOLDS(sim, SIM_DURABLE, token > 0 && token < sim->read.token);
     *flight = (struct flight){.used = true,
                               .probe = actor->probing,
                               .fate = draw_fate(sim, actor->probing),

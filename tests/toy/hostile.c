@@ -11,16 +11,15 @@ struct hostile {
     bool waits;
 };
 
-/* The committer reads and sets these itself. */
 static struct backend *enter(struct backend *backend)
 {
     struct backend *behind = ((struct hostile *)backend)->behind;
-    behind->clock.boot_id = backend->clock.boot_id;
     behind->self.incarnation = backend->self.incarnation;
     behind->self.is_serve = backend->self.is_serve;
     return behind;
 }
 
+/* The committer reads these itself. */
 static enum backend_status leave(struct backend *backend, enum backend_status status)
 {
     const struct backend *behind = ((struct hostile *)backend)->behind;
@@ -92,7 +91,8 @@ static enum backend_status hostile_save(struct backend *backend, struct backend_
 {
     struct hostile *hostile = (struct hostile *)backend;
     struct backend *behind = enter(backend);
-    if (save->changed && hostile->waits && happens(hostile, 8)) {
+    bool writes = save->groups || save->registers;
+    if (writes && hostile->waits && happens(hostile, 8)) {
         behind->ops->abandon(behind);
         return leave(backend, BACKEND_UNSURE);
     }
@@ -106,10 +106,10 @@ static enum backend_status hostile_save(struct backend *backend, struct backend_
 
 static enum backend_status hostile_load(struct backend *backend, struct backend_name *names,
                                         size_t n, struct arena *arena,
-                                        struct backend_state *ret_state)
+                                        struct backend_read *ret_read)
 {
     struct backend *behind = enter(backend);
-    return leave(backend, behind->ops->load(behind, names, n, arena, ret_state));
+    return leave(backend, behind->ops->load(behind, names, n, arena, ret_read));
 }
 
 static void hostile_abandon(struct backend *backend)

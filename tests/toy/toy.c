@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #define HELD_MAX 64 /* keys that transactions hold */
+#define TOKENS 4096 /* of one load */
 
 enum { BY_KEY, BY_ONCE, NAMES };
 static const struct digest NO_NAME;
@@ -31,6 +32,9 @@ struct shared {
     unsigned refs;
     unsigned char secret[DIGEST_SIZE];
     struct backend_state state;
+    int64_t ahead; /* of store time to boot time */
+    int64_t token; /* the last one that was given out */
+    int64_t forgets;
     int64_t version; /* of what was written last */
     uint64_t commits;
     struct row *rows; /* by id */
@@ -42,9 +46,9 @@ struct toy {
     struct backend backend; /* first: the two are cast into each other */
     struct toy_faults faults;
     struct shared *shared;
-    bool loaded; /* and neither saved nor abandoned; then there was: */
+    bool loaded; /* and neither saved nor abandoned; then it was so: */
     struct backend_state state;
-    int64_t version;
+    int64_t version; /* as it was then */
     int64_t foreign; /* writes of others, at the last look */
 };
 
@@ -123,18 +127,18 @@ static void drop(struct row **link)
     free(row);
 }
 
-static void count(const struct shared *shared, struct backend_state *state)
+static void count(const struct shared *shared, struct backend_counts *counts)
 {
     int64_t n[RECORD_UNKNOWN + 1] = {0};
-    state->released = 0;
+    counts->released = 0;
     for (const struct row *row = shared->rows; row; row = row->next) {
         n[row->store.record.status]++;
-        state->released += record_is_released(&row->store.record);
+        counts->released += record_is_released(&row->store.record);
     }
-    state->pending = n[RECORD_PENDING];
-    state->complete = n[RECORD_COMPLETE];
-    state->failed = n[RECORD_FAILED];
-    state->unknown = n[RECORD_UNKNOWN];
+    counts->pending = n[RECORD_PENDING];
+    counts->complete = n[RECORD_COMPLETE];
+    counts->failed = n[RECORD_FAILED];
+    counts->unknown = n[RECORD_UNKNOWN];
 }
 
 /* A copy of a row as load and list show it. */
@@ -169,7 +173,7 @@ static void look_up(const struct toy *toy, struct backend_name *name, struct are
 }
 
 static enum backend_status toy_load(struct backend *backend, struct backend_name *names, size_t n,
-                                    struct arena *arena, struct backend_state *ret_state)
+                                    struct arena *arena, struct backend_read *ret_read)
 {
     struct toy *toy = (struct toy *)backend;
     CHECK(!toy->loaded);
@@ -179,10 +183,15 @@ static enum backend_status toy_load(struct backend *backend, struct backend_name
     backend->space = (struct backend_space){
         .free = size > 0 ? atomic_load(&toy->faults.space_free) : UINT64_MAX, .size = size};
     struct shared *shared = lock(backend);
-    count(shared, &shared->state);
-    shared->state.serve_alive = atomic_load(&toy->faults.serve_alive);
-    backend_read_time(backend, &shared->state);
-    *ret_state = toy->state = shared->state;
+    int64_t boot = clock_boot_us(), n_tokens = atomic_load(&toy->faults.n_tokens);
+    int64_t again = atomic_exchange(&toy->faults.token, 0);
+    struct backend_state *state = &shared->state;
+    state->now = boot + shared->ahead > state->now ? boot + shared->ahead : state->now;
+    state->serve_alive = atomic_load(&toy->faults.serve_alive);
+    toy->state = *state;
+    *ret_read = (struct backend_read){state->now, boot, again > 0 ? again : shared->token + 1,
+                                      n_tokens, shared->forgets};
+    shared->token += n_tokens;
     toy->version = shared->version;
     for (size_t i = 0; i < n; i++)
         look_up(toy, &names[i], arena);
@@ -335,10 +344,11 @@ static bool fits(struct toy *toy, const struct backend_change *change)
         if (named && named->store.version > toy->version)
             return false;
     }
-    if (!change->row || change->before == RECORD_ABSENT)
+    if (!change->row)
         return true;
     const struct row *row = find(toy->shared, change->row->id);
-    return row && row->store.version == change->row->version;
+    return change->before == RECORD_ABSENT ? !row
+                                           : row && row->store.version == change->row->version;
 }
 
 /* On the heap, in place of what it was before (NULL: nothing). */
@@ -455,37 +465,14 @@ static void gauge(const struct toy *toy, const struct record_world *world,
 
 /* ---- save ---- */
 
-/* What others wrote since the load stays. False: some of its tokens may be theirs, or its serve was
- * replaced. */
-static bool merge(const struct toy *toy, struct backend_state *state)
-{
-    const struct backend_state *now = &toy->shared->state, *then = &toy->state;
-    bool both_drew = state->token != then->token && now->token != then->token;
-    bool stands = now->serve == then->serve && (!both_drew || then->now > now->token);
-    state->forgets += now->forgets - then->forgets;
-    state->token = now->token > state->token ? now->token : state->token;
-    if (state->time < now->time) {
-        state->time = now->time;
-        state->time_boot = now->time_boot;
-        state->boot_id = now->boot_id;
-    }
-    if (state->serve == then->serve) {
-        state->serve = now->serve;
-        state->serve_since = now->serve_since;
-    }
-    return stands;
-}
-
 static void write_all(struct toy *toy, struct backend_save *save)
 {
     struct shared *shared = toy->shared;
-    struct backend_state state = save->state;
-    bool stands = merge(toy, &state);
     shared->version++;
     for (struct backend_group *group = save->groups; group; group = group->next) {
         struct shelf shelf = {NULL};
         bool brings = group->n > 0 && group->changes[0].brought;
-        bool fit = stands && (!brings || shelf_with(&shared->shelf, group, &shelf));
+        bool fit = !brings || shelf_with(&shared->shelf, group, &shelf);
         for (size_t i = 0; i < group->n && fit; i++)
             fit = fits(toy, &group->changes[i]);
         bool locked = is_locked(shared, group);
@@ -499,21 +486,25 @@ static void write_all(struct toy *toy, struct backend_save *save)
             apply(toy, &group->changes[i]);
     }
     do_chores(toy, save);
-    save->changed = (save->changed && stands) || save->chores.beaten + save->chores.swept > 0;
-    if (save->changed && stands)
-        shared->state = state;
+    struct backend_chores *chores = &save->chores;
+    save->changed = save->registers || save->groups || chores->beaten + chores->swept > 0;
+    shared->forgets += save->forgets;
+    if (save->registers)
+        shared->state.serve = save->world->self;
+    if (save->registers)
+        shared->state.serve_since = shared->state.now;
     shared->commits += save->changed;
     atomic_fetch_add(&toy->faults.commits, save->changed);
     if (save->chores.gauge)
         gauge(toy, save->world, &save->chores.gauges);
-    count(shared, &save->state);
+    count(shared, &save->counts);
 }
 
 static enum backend_status toy_save(struct backend *backend, struct backend_save *save)
 {
     struct toy *toy = (struct toy *)backend;
     enum backend_status status = BACKEND_OK;
-    if (save->changed || save->chores.beat)
+    if (save->groups || save->registers || save->chores.beat)
         status = (enum backend_status)atomic_exchange(&toy->faults.next_save, BACKEND_OK);
     void *probe MEM_AUTO = mem_alloc(1); /* it runs out before anything is written, or not at all */
     status = probe ? status : BACKEND_NO_MEMORY;
@@ -572,6 +563,7 @@ static struct shared *make_shared(void)
     CHECK(shared);
     mutex_init(&shared->mutex);
     random_bytes(shared->secret, sizeof shared->secret);
+    shared->ahead = clock_wall_us() - clock_boot_us();
     return shared;
 }
 
@@ -582,6 +574,7 @@ struct backend *toy_share(struct backend *with)
     toy->shared = with ? ((struct toy *)with)->shared : make_shared();
     toy->backend = (struct backend){
         .ops = &toy_ops, .problem = "the toy store failed", .outcome_max = SIZE_MAX};
+    atomic_init(&toy->faults.n_tokens, TOKENS);
     memcpy(toy->backend.secret, toy->shared->secret, sizeof toy->shared->secret);
     struct shared *shared = lock(&toy->backend);
     shared->refs++;

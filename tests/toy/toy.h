@@ -16,6 +16,8 @@ struct toy_faults {
                                  comes to; UNSURE: it was written. Afterwards OK again */
     atomic_bool gone;         /* every load: the file was removed */
     atomic_bool serve_alive;  /* some `serve` of this table lives */
+    atomic_llong n_tokens;    /* of each load from now on */
+    atomic_llong token;       /* the next load draws from here on; 0: from what was not drawn yet */
     atomic_bool changed;      /* the next look says that another process committed */
     atomic_ullong space_free; /* bytes, with space_size */
     atomic_ullong space_size; /* 0: not known */

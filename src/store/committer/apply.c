@@ -5,15 +5,18 @@
 #include "base/random.h"
 #include <stdio.h>
 
+#define TOKENS_OF_OP 4 /* at most: a record's, a second life's, a bound key's, an act's */
+
 int64_t apply_next_token(const struct apply *apply)
 {
-    return record_next_token(apply->state.token, apply->world.now);
+    return apply->read.token + apply->drawn;
 }
 
 void apply_use_token(struct apply *apply, int64_t token)
 {
-    if (token > apply->state.token)
-        apply->state.token = token;
+    int64_t drawn = token - apply->read.token + 1;
+    if (drawn > apply->drawn && drawn <= apply->read.n_tokens)
+        apply->drawn = drawn;
 }
 
 int64_t apply_take_token(struct apply *apply)
@@ -23,9 +26,27 @@ int64_t apply_take_token(struct apply *apply)
     return token;
 }
 
-enum backend_status apply_kept(struct apply *apply, bool kept)
+bool apply_may_go_on(const struct apply *apply, const struct store_op *op)
 {
-    apply->changed = true;
+    int64_t most = TOKENS_OF_OP + (int64_t)op->n_brings;
+    return apply->drawn == 0 || apply->drawn + most <= apply->read.n_tokens;
+}
+
+int64_t apply_token_above(const struct apply *apply, const struct record *record)
+{
+    int64_t next = apply_next_token(apply);
+    return next > record->token ? next : record->token + 1;
+}
+
+bool apply_lags(struct apply *apply, const struct record *before, const struct record *after)
+{
+    bool acquired = after->token > before->token;
+    apply->lags = acquired && after->token != apply_next_token(apply);
+    return apply->lags;
+}
+
+enum backend_status apply_kept(bool kept)
+{
     return kept ? BACKEND_OK : BACKEND_NO_MEMORY;
 }
 
@@ -34,7 +55,7 @@ void apply_report(const struct apply *apply, struct store_op *op, const struct s
     op->record = row->record;
     op->row = row->id;
     op->store_now = apply->world.now;
-    op->forgets = apply->state.forgets;
+    op->forgets = apply->read.forgets + apply->forgets;
     op->decided_at = apply->boot;
     op->lease = record_lease(&row->record, &apply->world, NULL);
     op->lease_left_us = 0;
@@ -110,10 +131,10 @@ static enum record_write doubt(const struct apply *apply, const struct store_op 
                                struct record *record)
 {
     bool probing = record->probing;
-    enum record_write write = op->kind == STORE_ASK
-                                  ? record_doubt_and_ask(record, op->token, &op->begin,
-                                                         &apply->world, apply_next_token(apply))
-                                  : record_doubt(record, op->token, apply->world.now);
+    enum record_write write =
+        op->kind == STORE_ASK ? record_doubt_and_ask(record, op->token, &op->begin, &apply->world,
+                                                     apply_token_above(apply, record))
+                              : record_doubt(record, op->token, apply->world.now);
     if (write == RECORD_WRITTEN && !probing)
         record_note_cause(record, op->cause);
     return write;
@@ -168,8 +189,8 @@ static enum backend_status end_life(struct apply *apply, const struct store_op *
                                     const struct store_row *row)
 {
     (void)apply_take_token(apply);
-    apply->state.forgets += op->kind == STORE_FORGET;
-    return apply_kept(apply, rowset_remove(apply->rows, row));
+    apply->forgets += op->kind == STORE_FORGET;
+    return apply_kept(rowset_remove(apply->rows, row));
 }
 
 static enum backend_status store_write(struct apply *apply, struct store_op *op,
@@ -184,7 +205,7 @@ static enum backend_status store_write(struct apply *apply, struct store_op *op,
     CHECK(row->once.len > 0 || record->once_until == 0);
     bool written = is_final && record->kept && op->write == RECORD_WRITTEN;
     struct outcome *outcome = written ? op->outcome : NULL;
-    return apply_kept(apply, rowset_update(apply->rows, row, outcome));
+    return apply_kept(rowset_update(apply->rows, row, outcome));
 }
 
 /* A finish with an actor is an operator's probe that found the outcome. */
@@ -206,7 +227,7 @@ static enum backend_status bring(struct apply *apply, struct table_change *chang
         apply_use_token(apply, change->row->id);
     if (!again)
         change->version = (int64_t)(random_u64() >> 2) | 1;
-    return apply_kept(apply, rowset_bring(apply->rows, change));
+    return apply_kept(rowset_bring(apply->rows, change));
 }
 
 static enum backend_status bring_all(struct apply *apply, const struct store_op *op)
@@ -310,6 +331,8 @@ static enum backend_status apply_write(struct apply *apply, struct store_op *op,
     op->kept = op->kept && fits(apply, op->outcome);
     op->write = write_record(apply, op, &row.record);
     record_check(&row.record);
+    if (apply_lags(apply, &before, &row.record))
+        return BACKEND_OK;
     bool frozen = before.provisional && !row.record.provisional;
     if (op->write == RECORD_WRITTEN || op->write == RECORD_EARLY || frozen) {
         enum backend_status status = store_write(apply, op, &row);
@@ -368,6 +391,7 @@ enum backend_status backend_condemn(struct backend *backend, int64_t row)
 enum backend_status apply_op(struct apply *apply, struct store_op *op, bool *ret_touched)
 {
     *ret_touched = false;
+    apply->lags = false;
     switch (op->kind) {
     case STORE_BEGIN:
         return apply_begin(apply, op, ret_touched);

@@ -13,12 +13,17 @@
 struct apply {
     struct backend *backend;
     struct rowset *rows;
-    struct backend_state state;
+    struct backend_read read;
+    int64_t drawn;   /* tokens of its block */
+    int64_t forgets; /* records that were forgotten */
     struct record_world world;
     int64_t boot;   /* boot time, read before world.now */
     bool may_write; /* false: begins that would write are refused (disk reserve, outcomes wait) */
-    bool changed;   /* the state or a row changed */
+    bool lags;      /* the last operation changed nothing, for want of a token above its record's */
 };
+
+/* Whether there are tokens for one more operation. */
+bool apply_may_go_on(const struct apply *apply, const struct store_op *op);
 
 /* Applies one operation, all of whose names are known to the rowset. Fills in the results of `op`.
  * `*ret_touched`: its record changed, so that who waits for its key decides again. */
@@ -35,8 +40,14 @@ int64_t apply_next_token(const struct apply *apply);
 void apply_use_token(struct apply *apply, int64_t token);
 int64_t apply_take_token(struct apply *apply);
 
-/* What the rowset could keep of a change: it is to be saved. */
-enum backend_status apply_kept(struct apply *apply, bool kept);
+/* What to decide on a record with: the next token or, where that one is not above the record's,
+ * one that is for nobody. Whoever finds that the record was acquired with that one changes nothing:
+ * `lags`. */
+int64_t apply_token_above(const struct apply *apply, const struct record *record);
+bool apply_lags(struct apply *apply, const struct record *before, const struct record *after);
+
+/* Of what the rowset could keep. */
+enum backend_status apply_kept(bool kept);
 
 /* Fills in what the owner of the operation learns of the record. */
 void apply_report(const struct apply *apply, struct store_op *op, const struct store_row *row);

@@ -41,7 +41,7 @@ static enum backend_status make_room(struct apply *apply, struct store_row *old)
     if (!goes)
         return BACKEND_OK;
     old->record.status = RECORD_ABSENT;
-    return apply_kept(apply, rowset_remove(apply->rows, old));
+    return apply_kept(rowset_remove(apply->rows, old));
 }
 
 /* Of the row that it was made from, which may be of an earlier life, it has nothing but the record.
@@ -62,7 +62,7 @@ static enum backend_status insert(struct apply *apply, struct store_op *op, stru
         .once_template = op->once ? op->once->template_id : 0,
         .record = fresh->record,
     };
-    return apply_kept(apply, rowset_insert(apply->rows, fresh, op->once));
+    return apply_kept(rowset_insert(apply->rows, fresh, op->once));
 }
 
 static enum backend_status store_begin(struct apply *apply, struct store_op *op,
@@ -76,7 +76,7 @@ static enum backend_status store_begin(struct apply *apply, struct store_op *op,
     }
     if (op->verdict == RECORD_PROCEED)
         row->origin = op->origin;
-    return apply_kept(apply, rowset_update(apply->rows, row, NULL));
+    return apply_kept(rowset_update(apply->rows, row, NULL));
 }
 
 static char *copy_text(struct slice text)
@@ -165,7 +165,7 @@ static struct once_answer ask_holder(const struct apply *apply, const struct sto
     struct once_question question = {
         .begin = &op->begin,
         .world = &apply->world,
-        .next_token = apply_next_token(apply),
+        .next_token = apply_token_above(apply, &holder->record),
         .same = any || (digest_eq(&record->payload_hash, &op->begin.payload_hash) &&
                         digest_eq(&record->target_hash, &op->begin.target_hash)),
         .recipe_differs = !any && !slice_eq(holder->recipe, op->recipe),
@@ -194,7 +194,7 @@ static enum backend_status bind_key(struct apply *apply, const struct store_op *
         .target_hash = op->begin.target_hash,
         .acknowledges = told && op->once->acknowledge,
     };
-    return apply_kept(apply, rowset_bind(apply->rows, &bound));
+    return apply_kept(rowset_bind(apply->rows, &bound));
 }
 
 static enum backend_status start_life(struct apply *apply, struct store_op *op,
@@ -218,7 +218,7 @@ static enum backend_status hold_value(struct apply *apply, const struct store_op
     row->record.once_ttl_us = op->begin.once_ttl_us;
     row->record.once_window = op->begin.once_window;
     row->record.once_replay = op->begin.once_replay;
-    return apply_kept(apply, rowset_hold(apply->rows, row, op->once));
+    return apply_kept(rowset_hold(apply->rows, row, op->once));
 }
 
 /* Stores what was decided on the holder; `row` is the one that it ends on. */
@@ -228,7 +228,7 @@ static enum backend_status store_answer(struct apply *apply, struct store_op *op
     enum backend_status status = BACKEND_OK;
     apply_use_token(apply, row->record.token);
     if (answer->act == ONCE_REPLACE)
-        status = apply_kept(apply, rowset_remove(apply->rows, row));
+        status = apply_kept(rowset_remove(apply->rows, row));
     if (answer->act == ONCE_TAKE || answer->act == ONCE_REPLACE)
         return status == BACKEND_OK ? start_life(apply, op, row) : status;
     if (answer->act == ONCE_CONTINUE || answer->act == ONCE_BIND)
@@ -241,7 +241,7 @@ static enum backend_status store_answer(struct apply *apply, struct store_op *op
         row->origin = op->origin;
     if (answer->act == ONCE_BIND)
         record_lengthen(&row->record, op->begin.ttl_us, op->begin.tombstone_us, apply->world.now);
-    return apply_kept(apply, rowset_update(apply->rows, row, NULL));
+    return apply_kept(rowset_update(apply->rows, row, NULL));
 }
 
 static enum backend_status begin_by_once(struct apply *apply, struct store_op *op,
@@ -252,7 +252,10 @@ static enum backend_status begin_by_once(struct apply *apply, struct store_op *o
     if (status != BACKEND_OK)
         return status;
     find_holder(apply, op->once, &row);
+    struct record before = row.record;
     struct once_answer answer = ask_holder(apply, op, &row);
+    if (apply_lags(apply, &before, &row.record))
+        return BACKEND_OK;
     bool writes = answer.changed || answer.act != ONCE_NOTHING;
     op->by_once = true;
     op->verdict = answer.verdict;
@@ -287,7 +290,7 @@ static enum backend_status take_value(struct apply *apply, struct store_op *op,
         return BACKEND_OK;
     }
     if (answer.act == ONCE_REPLACE)
-        status = apply_kept(apply, rowset_remove(apply->rows, &holder));
+        status = apply_kept(rowset_remove(apply->rows, &holder));
     return status == BACKEND_OK ? hold_value(apply, op, row) : status;
 }
 
@@ -299,8 +302,8 @@ static void decide_own(struct apply *apply, struct store_op *op, struct store_ro
     struct record_begin begin = op->begin;
     begin.recipe_differs =
         row->record.status != RECORD_ABSENT && !slice_eq(row->recipe, op->recipe);
-    op->verdict =
-        record_begin(&row->record, &begin, &apply->world, apply_next_token(apply), ret_changed);
+    op->verdict = record_begin(&row->record, &begin, &apply->world,
+                               apply_token_above(apply, &row->record), ret_changed);
     record_check(&row->record);
 }
 
@@ -326,6 +329,8 @@ static enum backend_status begin_own(struct apply *apply, struct store_op *op,
     op->verdict = RECORD_MISMATCH;
     if (!has_other_value(op, old))
         decide_own(apply, op, &row, &changed);
+    if (apply_lags(apply, &old->record, &row.record))
+        return BACKEND_OK;
     if (changed && !apply->may_write) {
         op->status = STORE_FULL;
         return BACKEND_OK;

@@ -148,33 +148,49 @@ static void wake_waiters(struct committer *c, struct batch *batch, const struct 
     list_prepend(&batch->ops, &again);
 }
 
-/* Applies what was taken. On anything but OK the transaction is to be rolled back. */
+/* The next one. `later`: those to be decided with later tokens. */
+static enum backend_status apply_next(struct committer *c, struct batch *batch,
+                                      struct op_list *later)
+{
+    struct store_op *op = batch->ops.first;
+    bool touched = false;
+    CRASH_POINT(inside_batch);
+    rowset_open(&c->rows);
+    enum backend_status status = apply_op(&batch->apply, op, &touched);
+    if (status == BACKEND_OK && !rowset_close(&c->rows, op))
+        status = BACKEND_NO_MEMORY;
+    if (status == BACKEND_NO_MEMORY && op_may_be_refused(op)) {
+        list_remove(&batch->ops, op);
+        op->status = STORE_NO_MEMORY;
+        batch_end_op(op);
+        return BACKEND_NO_MEMORY;
+    }
+    if (status != BACKEND_OK)
+        return status;
+    list_remove(&batch->ops, op);
+    op->begin.waited = !batch->apply.lags && may_wait(op, batch->boot);
+    list_append(batch->apply.lags  ? later
+                : op->begin.waited ? &batch->parked
+                                   : &batch->decided,
+                op);
+    if (touched)
+        wake_waiters(c, batch, &op->key_hash);
+    if (!batch->apply.lags)
+        note_lease(c, op, batch->boot);
+    return BACKEND_OK;
+}
+
+/* Applies what was taken, for as long as there are tokens: the rest comes first in the next batch.
+ * On anything but OK the transaction is to be rolled back. */
 static enum backend_status apply_ops(struct committer *c, struct batch *batch)
 {
-    struct store_op *op;
-    while ((op = batch->ops.first)) {
-        bool touched = false;
-        CRASH_POINT(inside_batch);
-        rowset_open(&c->rows);
-        enum backend_status status = apply_op(&batch->apply, op, &touched);
-        if (status == BACKEND_OK && !rowset_close(&c->rows, op))
-            status = BACKEND_NO_MEMORY;
-        if (status == BACKEND_NO_MEMORY && op_may_be_refused(op)) {
-            list_remove(&batch->ops, op);
-            op->status = STORE_NO_MEMORY;
-            batch_end_op(op);
-            return BACKEND_NO_MEMORY;
-        }
-        if (status != BACKEND_OK)
-            return status;
-        list_remove(&batch->ops, op);
-        op->begin.waited = may_wait(op, batch->boot);
-        list_append(op->begin.waited ? &batch->parked : &batch->decided, op);
-        if (touched)
-            wake_waiters(c, batch, &op->key_hash);
-        note_lease(c, op, batch->boot);
-    }
-    return BACKEND_OK;
+    struct op_list later = {0};
+    enum backend_status status = BACKEND_OK;
+    while (status == BACKEND_OK && batch->ops.n > 0 &&
+           apply_may_go_on(&batch->apply, batch->ops.first))
+        status = apply_next(c, batch, &later);
+    list_prepend(&batch->ops, &later);
+    return status;
 }
 
 static enum backend_status decide(struct committer *c, struct batch *batch)
@@ -185,7 +201,7 @@ static enum backend_status decide(struct committer *c, struct batch *batch)
     apply->backend = c->backend;
     apply->rows = &c->rows;
     apply->boot = batch->boot;
-    apply->world = (struct record_world){.now = apply->state.now, .self = c->self};
+    apply->world = (struct record_world){.now = apply->read.now, .self = c->self};
     apply->may_write = !atomic_load(&c->low_on_space) && committer_state(c) != COMMITTER_FULL &&
                        (c->registered || !c->config.is_serve);
     return apply_ops(c, batch);
@@ -199,7 +215,7 @@ static bool tell_locked(const struct apply *apply, struct store_op *op)
         return false;
     struct store_row row = {.id = 0};
     op->status = STORE_DONE;
-    op->verdict = record_begin_locked(&row.record, apply->state.now);
+    op->verdict = record_begin_locked(&row.record, apply->read.now);
     apply_report(apply, op, &row);
     return true;
 }
@@ -259,10 +275,9 @@ static enum backend_status save(struct committer *c, struct batch *batch)
     struct apply *apply = &batch->apply;
     struct backend_save *save = &batch->save;
     save->world = &apply->world;
-    save->state = apply->state;
-    save->changed = apply->changed;
+    save->drawn = apply->drawn;
+    save->forgets = apply->forgets;
     save->chores = committer_chores(c, batch->boot, batch->decided.n + batch->parked.n);
-    committer_mark_time(c, &save->state);
     if (!rowset_groups(&c->rows, &save->groups)) {
         c->backend->ops->abandon(c->backend);
         return BACKEND_NO_MEMORY;
@@ -277,10 +292,10 @@ static enum backend_status work(struct committer *c, struct batch *batch)
 {
     struct apply *apply = &batch->apply;
     want_names(c, batch->boot);
-    enum backend_status status = rowset_load(&c->rows, c->backend, &apply->state);
+    enum backend_status status = rowset_load(&c->rows, c->backend, &apply->read);
     if (status != BACKEND_OK)
         return status;
-    status = committer_may_go_on(c, &apply->state) ? decide(c, batch) : BACKEND_GONE;
+    status = decide(c, batch);
     if (status == BACKEND_OK)
         return save(c, batch);
     c->backend->ops->abandon(c->backend);
@@ -335,7 +350,7 @@ void batch_tell(struct committer *c, struct batch *batch)
                             .operations = batch->decided.n + batch->parked.n,
                             .wrote = batch->save.changed};
     mutex_lock(&c->mutex);
-    c->seen = batch->save.state;
+    c->counts = batch->save.counts;
     c->gauges = batch->save.chores.gauges;
     committer_note_batch(c, &sum);
     batch_queue_front(c, &batch->ops);

@@ -11,9 +11,9 @@ static int64_t least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-static void publish_time(struct committer *c, const struct backend_state *state)
+static void publish_time(struct committer *c, const struct backend_read *read)
 {
-    atomic_store(&c->offset, state->now - state->boot);
+    atomic_store(&c->offset, read->now - read->boot);
 }
 
 /* For whoever watches the store from another thread. */
@@ -139,8 +139,8 @@ static void run_batch(struct committer *c, int64_t boot)
     move(c, committer_writes_wait(c, boot) ? COMMITTER_READS : COMMITTER_COMMITTED);
     if (batch.save.changed)
         atomic_store(&c->full_until, 0);
-    publish_time(c, &batch.apply.state);
-    atomic_store(&c->forgets, batch.save.state.forgets);
+    publish_time(c, &batch.apply.read);
+    atomic_store(&c->forgets, batch.apply.read.forgets + batch.apply.forgets);
     atomic_store(&c->seen_at, boot);
     batch_tell(c, &batch);
     CRASH_POINT(after_wake_up);
@@ -281,12 +281,11 @@ struct committer *committer_new(const struct store_config *config, struct backen
     c->config = *config;
     atomic_init(&c->timeout_us, config->timeout_us);
     atomic_init(&c->disk_reserve, config->disk_reserve);
-    backend->clock.boot_id = clock_boot_id();
     c->self = (int64_t)(random_u64() >> 2) | 1;
     backend->self = (struct backend_owner){.incarnation = c->self, .is_serve = config->is_serve};
     c->due[DUE_BEAT] = CLOCK_NEVER;
     c->lease_least = CLOCK_NEVER;
-    publish_time(c, &(struct backend_state){.boot = clock_boot_us()});
+    publish_time(c, &(struct backend_read){.boot = clock_boot_us()});
     return c;
 }
 
@@ -310,29 +309,20 @@ void committer_free(struct committer *c)
 
 enum backend_status committer_register(struct committer *c)
 {
-    struct backend_state state;
-    enum backend_status status = rowset_load(&c->rows, c->backend, &state);
+    struct backend_read read;
+    enum backend_status status = rowset_load(&c->rows, c->backend, &read);
     if (status != BACKEND_OK)
         return status;
-    if (!committer_is_sane(c, &state)) {
-        c->backend->ops->abandon(c->backend);
-        return BACKEND_GONE;
-    }
-    publish_time(c, &state);
-    struct record_world world = {.now = state.now, .self = c->self};
-    struct backend_save save = {.world = &world, .state = state, .changed = c->config.is_serve};
-    if (c->config.is_serve) {
-        save.state.serve = c->self;
-        save.state.serve_since = state.now;
-        committer_mark_time(c, &save.state);
-    }
-    c->seen = save.state;
-    atomic_store(&c->forgets, state.forgets);
-    atomic_store(&c->seen_at, state.boot);
+    publish_time(c, &read);
+    struct record_world world = {.now = read.now, .self = c->self};
+    struct backend_save save = {.world = &world, .registers = c->config.is_serve};
+    atomic_store(&c->forgets, read.forgets);
+    atomic_store(&c->seen_at, read.boot);
     status = c->backend->ops->save(c->backend, &save);
+    c->counts = save.counts;
     if (status == BACKEND_FULL) {
         move(c, COMMITTER_NO_SPACE);
-        c->due[DUE_WRITE] = clock_after(state.boot, COMMITTER_RETRY_US);
+        c->due[DUE_WRITE] = clock_after(read.boot, COMMITTER_RETRY_US);
     }
     if (status != BACKEND_OK)
         return status;

@@ -54,7 +54,7 @@ struct committer {
     struct op_list queue;         /* mutex */
     struct waiters waiters;       /* mutex */
     struct op_list locked;        /* mutex: writes on what somebody's transaction holds */
-    struct backend_state seen;    /* mutex: the state after the last batch */
+    struct backend_counts counts; /* mutex: after the last batch */
     struct backend_gauges gauges; /* mutex: at the last look */
     struct store_work work;       /* mutex */
     struct backend_clock clock;   /* mutex: after the last batch */
@@ -121,16 +121,6 @@ static inline bool committer_writes_wait(const struct committer *committer, int6
 {
     return committer_state(committer) == COMMITTER_FULL && boot < committer->due[DUE_WRITE];
 }
-
-/* ---- time.c, for committer.c ---- */
-
-/* The high-water mark of a state that is to be saved: the time at which it was read. */
-void committer_mark_time(const struct committer *committer, struct backend_state *state);
-
-/* Whether the state may be believed; and whether the store is still this process's. False: its
- * backend says in `problem` what is wrong. */
-bool committer_is_sane(struct committer *committer, const struct backend_state *state);
-bool committer_may_go_on(struct committer *committer, const struct backend_state *state);
 
 /* ---- committer_chores.c, for committer.c: what is due beside operations ---- */
 

@@ -224,11 +224,11 @@ static bool take_row(struct rowset *set, struct store_row *row, struct rowset_ro
 }
 
 enum backend_status rowset_load(struct rowset *set, struct backend *backend,
-                                struct backend_state *ret_state)
+                                struct backend_read *ret_read)
 {
     set->backend = backend;
     enum backend_status status =
-        backend->ops->load(backend, set->names, set->n_names, &set->arena, ret_state);
+        backend->ops->load(backend, set->names, set->n_names, &set->arena, ret_read);
     for (size_t i = 0; status == BACKEND_OK && i < set->n_names; i++) {
         const struct backend_name *name = &set->names[i];
         set->known[i].bound = name->bound;

@@ -58,7 +58,7 @@ bool rowset_knows(const struct rowset *set, const struct store_op *op);
 
 /* Loads what is wanted: what comes to be wanted after it is known to no one. */
 enum backend_status rowset_load(struct rowset *set, struct backend *backend,
-                                struct backend_state *ret_state);
+                                struct backend_read *ret_read);
 
 /* An operation is about to be decided; it has been: op->group is its group, NULL where it changed
  * nothing, and saw nothing that another one changed. Behind an operation that failed it need not be

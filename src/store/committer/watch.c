@@ -73,12 +73,12 @@ struct store_counts committer_counts(struct committer *c)
 {
     mutex_lock(&c->mutex);
     struct store_counts counts = {
-        .pending = c->seen.pending - c->seen.released,
-        .released = c->seen.released,
-        .complete = c->seen.complete,
-        .failed = c->seen.failed,
-        .unknown = c->seen.unknown,
-        .forgets = c->seen.forgets,
+        .pending = c->counts.pending - c->counts.released,
+        .released = c->counts.released,
+        .complete = c->counts.complete,
+        .failed = c->counts.failed,
+        .unknown = c->counts.unknown,
+        .forgets = atomic_load(&c->forgets),
         .stale = c->gauges.stale,
         .unknown_oldest = c->gauges.unknown_oldest,
         .expired = c->gauges.expired,

@@ -72,18 +72,18 @@
     X(INT, kept, record.kept)                                                                      \
     X(INT, http_code, record.http_status)
 
-/* pawl_state, its one row, beside token: fields of a struct backend_state and of a struct
+/* pawl_state, its one row, beside token: fields of a struct sqlite_state and of a struct
  * sqlite_key_marks. */
 #define SQLITE_STATE(X)                                                                            \
     X(INT, time, state->time)                                                                      \
     X(INT, forgets, state->forgets)                                                                \
-    X(INT, serve, state->serve)                                                                    \
-    X(INT, serve_since, state->serve_since)                                                        \
-    X(INT, pending, state->pending)                                                                \
-    X(INT, complete, state->complete)                                                              \
-    X(INT, failed, state->failed)                                                                  \
-    X(INT, unknown, state->unknown)                                                                \
-    X(INT, released, state->released)                                                              \
+    X(INT, serve, state->judge.serve)                                                              \
+    X(INT, serve_since, state->judge.serve_since)                                                  \
+    X(INT, pending, state->counts.pending)                                                         \
+    X(INT, complete, state->counts.complete)                                                       \
+    X(INT, failed, state->counts.failed)                                                           \
+    X(INT, unknown, state->counts.unknown)                                                         \
+    X(INT, released, state->counts.released)                                                       \
     X(INT, time_boot, state->time_boot)                                                            \
     X(INT, boot_id, state->boot_id)                                                                \
     X(INT, key_seq, marks->seq)                                                                    \

@@ -253,6 +253,7 @@ struct backend *sqlite_backend_open(const struct store_config *config,
     sqlite->path = path;
     sqlite->texts = arena_make(SIZE_MAX);
     sqlite->backend.place = path;
+    sqlite->boot_id = clock_boot_id();
     sqlite->lock_span_us = config->timeout_us;
     sqlite->checkpoint_pages =
         config->checkpoint_pages ? config->checkpoint_pages : CHECKPOINT_PAGES;

@@ -28,7 +28,7 @@ enum backend_status sqlite_judge_lease(struct sqlite_backend *sqlite, struct rec
     bool known = own || holder == sqlite->owner.incarnation;
     enum backend_status status = known ? BACKEND_OK : find(sqlite, holder);
     if (status == BACKEND_OK)
-        backend_judge_lease(record, own ? self : &sqlite->owner, &sqlite->state);
+        backend_judge_lease(record, own ? self : &sqlite->owner, &sqlite->state.judge);
     return status;
 }
 
@@ -74,7 +74,7 @@ enum backend_status sqlite_save_leases(struct sqlite_backend *sqlite,
         struct sqlite_binding more = sqlite_bind(sqlite, SQL_OWNER_MORE);
         sqlite_bind_number(&more, self->incarnation);
         sqlite_bind_number(&more, self->is_serve);
-        sqlite_bind_number(&more, self->beat_at = sqlite->state.now);
+        sqlite_bind_number(&more, self->beat_at = sqlite->state.judge.now);
         sqlite_bind_number(&more, own->longest_us);
         sqlite_bind_number(&more, own->taken);
         status = sqlite_run_bound(sqlite, &more);
@@ -87,9 +87,9 @@ enum backend_status sqlite_beat(struct sqlite_backend *sqlite, bool *ret_beaten)
 {
     struct sqlite_binding binding = sqlite_bind(sqlite, SQL_OWNER_BEAT);
     sqlite_bind_number(&binding, sqlite->backend.self.incarnation);
-    sqlite_bind_number(&binding, sqlite->state.now);
+    sqlite_bind_number(&binding, sqlite->state.judge.now);
     enum backend_status status = sqlite_run_bound(sqlite, &binding);
     *ret_beaten = status == BACKEND_OK && sqlite3_changes(sqlite->db) == 1;
-    sqlite->backend.self.beat_at = sqlite->state.now;
+    sqlite->backend.self.beat_at = sqlite->state.judge.now;
     return status;
 }

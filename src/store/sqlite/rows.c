@@ -482,27 +482,27 @@ static enum backend_status save_change(struct sqlite_backend *sqlite,
     return change->bound ? sqlite_bind_key(sqlite, change->bound) : save_row(sqlite, change);
 }
 
-static void count(struct backend_state *state, enum record_status status, int64_t delta)
+static void count(struct backend_counts *counts, enum record_status status, int64_t delta)
 {
-    state->pending += status == RECORD_PENDING ? delta : 0;
-    state->complete += status == RECORD_COMPLETE ? delta : 0;
-    state->failed += status == RECORD_FAILED ? delta : 0;
-    state->unknown += status == RECORD_UNKNOWN ? delta : 0;
+    counts->pending += status == RECORD_PENDING ? delta : 0;
+    counts->complete += status == RECORD_COMPLETE ? delta : 0;
+    counts->failed += status == RECORD_FAILED ? delta : 0;
+    counts->unknown += status == RECORD_UNKNOWN ? delta : 0;
 }
 
-static void count_change(struct backend_state *state, const struct backend_change *change)
+static void count_change(struct backend_counts *counts, const struct backend_change *change)
 {
     if (!change->row)
         return;
     const struct record *record = &change->row->record;
-    count(state, change->before, -1);
-    count(state, record->status, +1);
-    state->released += record_is_released(record) - change->was_released;
+    count(counts, change->before, -1);
+    count(counts, record->status, +1);
+    counts->released += record_is_released(record) - change->was_released;
 }
 
 /* Rows of modules alone may not fit: the records are what load said, as it holds the lock. */
 static enum backend_status save_group(struct sqlite_backend *sqlite, struct backend_group *group,
-                                      struct backend_state *state, struct sqlite_leases *own)
+                                      struct sqlite_leases *own)
 {
     enum backend_status status = BACKEND_OK;
     size_t i = 0;
@@ -512,7 +512,7 @@ static enum backend_status save_group(struct sqlite_backend *sqlite, struct back
         return status;
     for (; i < group->n && status == BACKEND_OK; i++) {
         const struct backend_change *change = &group->changes[i];
-        count_change(state, change);
+        count_change(&sqlite->state.counts, change);
         if (change->row)
             status = sqlite_count_lease(sqlite, own, change);
         if (status == BACKEND_OK)
@@ -521,14 +521,13 @@ static enum backend_status save_group(struct sqlite_backend *sqlite, struct back
     return status;
 }
 
-enum backend_status sqlite_save_groups(struct sqlite_backend *sqlite, struct backend_group *groups,
-                                       struct backend_state *state)
+enum backend_status sqlite_save_groups(struct sqlite_backend *sqlite, struct backend_group *groups)
 {
     enum backend_status status = BACKEND_OK;
     struct sqlite_leases own = {0};
     sqlite->claims.n = sqlite->finals.n = 0; /* of a save that failed */
     for (struct backend_group *group = groups; group && status == BACKEND_OK; group = group->next)
-        status = save_group(sqlite, group, state, &own);
+        status = save_group(sqlite, group, &own);
     if (status == BACKEND_OK)
         status = insert_claims(sqlite);
     if (status == BACKEND_OK)

@@ -49,17 +49,18 @@ static enum backend_status collect(struct sqlite_backend *sqlite, const struct s
 }
 
 static enum backend_status sweep_row(struct sqlite_backend *sqlite, const struct due *due,
-                                     int64_t now, struct backend_state *state)
+                                     int64_t now)
 {
+    struct backend_counts *counts = &sqlite->state.counts;
     if (due->gone_at > now) {
         struct sqlite_binding binding = sqlite_bind(sqlite, SQL_OUTCOME_STRIP);
         sqlite_bind_number(&binding, due->id);
         return sqlite_run_bound(sqlite, &binding);
     }
-    state->pending -= due->status == RECORD_PENDING;
-    state->released -= due->status == RECORD_PENDING;
-    state->complete -= due->status == RECORD_COMPLETE;
-    state->failed -= due->status == RECORD_FAILED;
+    counts->pending -= due->status == RECORD_PENDING;
+    counts->released -= due->status == RECORD_PENDING;
+    counts->complete -= due->status == RECORD_COMPLETE;
+    counts->failed -= due->status == RECORD_FAILED;
     struct store_row row = {.id = due->id, .key_hash = due->key_hash};
     arena_reset(&sqlite->texts);
     enum backend_status status =
@@ -69,28 +70,27 @@ static enum backend_status sweep_row(struct sqlite_backend *sqlite, const struct
 
 /* `*ret_n`: how many there were. */
 static enum backend_status sweep_slice(struct sqlite_backend *sqlite,
-                                       const struct slice_of_work *work,
-                                       struct backend_state *state, size_t *ret_n)
+                                       const struct slice_of_work *work, size_t *ret_n)
 {
     struct due due[SWEEP_MAX];
     enum backend_status status = collect(sqlite, work, due, ret_n);
     for (size_t i = 0; i < *ret_n && status == BACKEND_OK; i++) {
         CRASH_POINT(inside_sweep);
-        status = sweep_row(sqlite, &due[i], work->now, state);
+        status = sweep_row(sqlite, &due[i], work->now);
     }
     return status;
 }
 
 /* `max` rows, or all that are due. */
 static enum backend_status sweep_table(struct sqlite_backend *sqlite, struct slice_of_work work,
-                                       struct backend_state *state, size_t *steps)
+                                       size_t *steps)
 {
     const size_t most = work.max;
     size_t n = 0, done = 0;
     enum backend_status status = BACKEND_OK;
     do {
         work.max = most - done < SWEEP_MAX ? most - done : SWEEP_MAX;
-        status = sweep_slice(sqlite, &work, state, &n);
+        status = sweep_slice(sqlite, &work, &n);
         done += n;
     } while (status == BACKEND_OK && n == work.max && done < most);
     *steps += done;
@@ -98,14 +98,14 @@ static enum backend_status sweep_table(struct sqlite_backend *sqlite, struct sli
 }
 
 static enum backend_status sweep(struct sqlite_backend *sqlite, int64_t now, size_t max,
-                                 struct backend_state *state, size_t *ret_steps)
+                                 size_t *ret_steps)
 {
     size_t steps = 0;
     struct slice_of_work finals = {SQL_OUTCOME_DUE, now, max};
-    enum backend_status status = sweep_table(sqlite, finals, state, &steps);
+    enum backend_status status = sweep_table(sqlite, finals, &steps);
     struct slice_of_work released = {SQL_PENDING_EXPIRED, now, max - steps};
     if (status == BACKEND_OK && steps < max)
-        status = sweep_table(sqlite, released, state, &steps);
+        status = sweep_table(sqlite, released, &steps);
     size_t bound = 0, rows = 0;
     if (status == BACKEND_OK && steps < max)
         status = sqlite_sweep_bound(sqlite, now, max - steps, &bound);
@@ -205,8 +205,8 @@ static enum backend_status gauge(struct sqlite_backend *sqlite, const struct rec
     struct sqlite_binding stale = sqlite_bind(sqlite, SQL_STALE_COUNT);
     sqlite_bind_number(&stale, world->self);
     sqlite_bind_number(&stale, world->now);
-    sqlite_bind_number(&stale, sqlite->state.serve);
-    sqlite_bind_number(&stale, sqlite->state.serve_alive);
+    sqlite_bind_number(&stale, sqlite->state.judge.serve);
+    sqlite_bind_number(&stale, sqlite->state.judge.serve_alive);
     int64_t *const count = &gauges.stale, *const since = &gauges.unknown_oldest;
     enum backend_status status = read_numbers(sqlite, &stale, &count, 1);
     struct sqlite_binding oldest = sqlite_bind(sqlite, SQL_UNKNOWN_OLDEST);
@@ -227,7 +227,7 @@ enum backend_status sqlite_do_chores(struct sqlite_backend *sqlite, struct backe
     if (chores->beat)
         status = sqlite_beat(sqlite, &chores->beaten);
     if (status == BACKEND_OK && chores->sweep_most > 0)
-        status = sweep(sqlite, world->now, chores->sweep_most, &save->state, &chores->swept);
+        status = sweep(sqlite, world->now, chores->sweep_most, &chores->swept);
     if (status == BACKEND_OK && chores->gauge)
         status = gauge(sqlite, world, &chores->gauges);
     return status;

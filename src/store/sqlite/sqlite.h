@@ -134,6 +134,19 @@ enum sqlite_statement {
 #define SQLITE_LOG_ENTRY_SIZE 24 /* 16 bytes of key hash, the row id in 8, big-endian */
 #define SQLITE_LOG_ENTRIES 512   /* in one row of the log */
 
+/* What the file says of the whole store, in pawl_state. */
+struct sqlite_state {
+    int64_t token;     /* last one given out */
+    int64_t time;      /* high-water mark of store time */
+    int64_t time_boot; /* boot time when it was marked, in the boot `boot_id` */
+    int64_t boot_id;   /* clock_boot_id */
+    int64_t forgets;
+    struct backend_counts counts;
+
+    struct backend_state judge; /* `serve` and `serve_since` are kept */
+    int64_t boot;               /* boot time of judge.now; not kept */
+};
+
 /* How far the log and its merge are, in pawl_state. */
 struct sqlite_key_marks {
     int64_t seq;    /* of the last row of the log */
@@ -211,8 +224,11 @@ struct sqlite_backend {
     struct sqlite_inserts finals;
     struct sqlite_recent *recent[SQLITE_RECENT]; /* by row id */
     unsigned recent_version;                     /* of the file that they are of */
-    struct backend_state state;                  /* as this transaction found it */
-    struct backend_owner owner; /* likewise: the last one that was looked up, not this process */
+    struct sqlite_state state;                   /* as this transaction leaves it */
+    int64_t boot_id;                             /* clock_boot_id; 0: not known */
+    int64_t clock_offset;                        /* store time minus boot time, at the last load */
+    int64_t serve;                               /* this process, once it is the store's; else 0 */
+    struct backend_owner owner; /* the last one that was looked up, not this process */
     struct arena texts;         /* of the row that is swept or listed */
     int wal_pages;              /* in the WAL after the last commit */
     int checkpoint_pages;       /* at which it is checkpointed */
@@ -259,6 +275,16 @@ enum backend_status sqlite_status(struct sqlite_backend *sqlite, int code);
 /* Finds by row id; record.status is RECORD_ABSENT when there is none. Texts go into the arena. */
 enum backend_status sqlite_find_row(struct sqlite_backend *sqlite, int64_t id, struct arena *texts,
                                     struct store_row *ret_row);
+/* Reads the state, and the time that it is. BACKEND_GONE: it is not to be believed, or another
+ * `serve`'s. What it comes to once the rows are loaded; and with what is saved: its row is written,
+ * and then committed. */
+enum backend_status sqlite_read_state(struct sqlite_backend *sqlite);
+void sqlite_tell_state(struct sqlite_backend *sqlite, const struct backend_name *names, size_t n,
+                       struct backend_read *ret_read);
+enum backend_status sqlite_write_state(struct sqlite_backend *sqlite,
+                                       const struct backend_save *save);
+void sqlite_state_committed(struct sqlite_backend *sqlite, struct backend_save *save);
+
 /* Fills in what the names lead to. */
 enum backend_status sqlite_find(struct sqlite_backend *sqlite, struct backend_name *names, size_t n,
                                 struct arena *arena);
@@ -304,8 +330,7 @@ void sqlite_note_wal(struct sqlite_backend *sqlite);
 
 /* The operations of one row and of many (backend.h). */
 /* Writes what the groups say; the counts of the state follow. */
-enum backend_status sqlite_save_groups(struct sqlite_backend *sqlite, struct backend_group *groups,
-                                       struct backend_state *state);
+enum backend_status sqlite_save_groups(struct sqlite_backend *sqlite, struct backend_group *groups);
 enum backend_status sqlite_outcome(struct backend *backend, const struct store_row *row,
                                    uint64_t most, struct outcome **ret_outcome, uint64_t *ret_size);
 /* Does what is due, in the open transaction. */

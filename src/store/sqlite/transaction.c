@@ -116,40 +116,6 @@ static enum backend_status run(struct sqlite_backend *sqlite, enum sqlite_statem
     return sqlite_run(sqlite, sqlite_use(sqlite, name));
 }
 
-#define READ_STATE(kind, column, field) field = sqlite3_column_int64(s, at++);
-#define BIND_STATE(kind, column, field) sqlite_bind_number(&binding, field);
-
-static enum backend_status read_state(struct sqlite_backend *sqlite, struct backend_state *state)
-{
-    bool serve_alive = store_lock_life_held(&sqlite->lock);
-    sqlite3_stmt *s = sqlite_use(sqlite, SQL_STATE_READ);
-    struct sqlite_key_marks read, *marks = &read;
-    int code = sqlite3_step(s), at = 0;
-    if (code == SQLITE_ROW) {
-        state->token = sqlite3_column_int64(s, at++);
-        SQLITE_STATE(READ_STATE)
-    }
-    sqlite3_reset(s);
-    if (code != SQLITE_ROW)
-        return sqlite_status(sqlite, code == SQLITE_DONE ? SQLITE_CORRUPT : code);
-    state->serve_alive = serve_alive;
-    backend_read_time(&sqlite->backend, state);
-    sqlite->state = *state;
-    sqlite->owner = (struct backend_owner){.incarnation = 0};
-    return sqlite_keys_begin(sqlite, marks,
-                             state->pending + state->complete + state->failed + state->unknown);
-}
-
-static enum backend_status write_state(struct sqlite_backend *sqlite,
-                                       const struct backend_state *state)
-{
-    struct sqlite_binding binding = sqlite_bind(sqlite, SQL_STATE_WRITE);
-    const struct sqlite_key_marks *marks = &sqlite->keys.marks;
-    sqlite_bind_number(&binding, state->token);
-    SQLITE_STATE(BIND_STATE)
-    return sqlite_run_bound(sqlite, &binding);
-}
-
 static enum backend_status lost(struct sqlite_backend *sqlite, const char *suffix,
                                 const char *advice)
 {
@@ -218,8 +184,7 @@ static void look_at_space(struct sqlite_backend *sqlite, int64_t boot)
 }
 
 static enum backend_status sqlite_load(struct backend *backend, struct backend_name *names,
-                                       size_t n, struct arena *arena,
-                                       struct backend_state *ret_state)
+                                       size_t n, struct arena *arena, struct backend_read *ret_read)
 {
     struct sqlite_backend *sqlite = sqlite_of(backend);
     enum backend_status status = check_files(sqlite);
@@ -233,16 +198,18 @@ static enum backend_status sqlite_load(struct backend *backend, struct backend_n
     }
     status = run(sqlite, SQL_BEGIN);
     if (status == BACKEND_OK)
-        status = read_state(sqlite, ret_state);
+        status = sqlite_read_state(sqlite);
     if (status == BACKEND_OK)
         sqlite_recent_begin(sqlite);
     if (status == BACKEND_OK)
         status = sqlite_find(sqlite, names, n, arena);
-    if (status != BACKEND_OK)
+    if (status != BACKEND_OK) {
         backend->ops->abandon(backend);
-    else
-        look_at_space(sqlite, ret_state->boot);
-    return status;
+        return status;
+    }
+    sqlite_tell_state(sqlite, names, n, ret_read);
+    look_at_space(sqlite, ret_read->boot);
+    return BACKEND_OK;
 }
 
 static void sqlite_abandon(struct backend *backend)
@@ -260,7 +227,7 @@ static enum backend_status commit(struct sqlite_backend *sqlite, const struct ba
     CHECK(save->changed || !sqlite->keys.touched);
     enum backend_status status = sqlite_keys_commit(sqlite);
     if (save->changed && status == BACKEND_OK)
-        status = write_state(sqlite, &save->state);
+        status = sqlite_write_state(sqlite, save);
     CRASH_POINT(before_commit);
     if (status == BACKEND_OK)
         status = run(sqlite, SQL_COMMIT);
@@ -272,16 +239,18 @@ static enum backend_status commit(struct sqlite_backend *sqlite, const struct ba
 static enum backend_status sqlite_save(struct backend *backend, struct backend_save *save)
 {
     struct sqlite_backend *sqlite = sqlite_of(backend);
-    enum backend_status status = sqlite_save_groups(sqlite, save->groups, &save->state);
+    enum backend_status status = sqlite_save_groups(sqlite, save->groups);
     if (status == BACKEND_OK)
         status = sqlite_do_chores(sqlite, save);
-    save->changed |= save->groups || save->chores.beaten || save->chores.swept > 0;
+    save->changed =
+        save->registers || save->groups || save->chores.beaten || save->chores.swept > 0;
     if (status == BACKEND_OK)
         status = commit(sqlite, save);
     if (status != BACKEND_OK) {
         sqlite_abandon(backend);
         return status;
     }
+    sqlite_state_committed(sqlite, save);
     sqlite_keys_committed(sqlite);
     sqlite_recent_committed(sqlite);
     return BACKEND_OK;

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the file says of the whole store, in the one row of pawl_state: store time, the last token,
+ * which `serve` has it, how many records there are. */
+#include "store/sqlite/sqlite.h"
+#include <stdio.h>
+
+/* Ahead of the mark by more than this: the wall clock was set, or the store was left alone. */
+#define JUMP_US (7 * INT64_C(86400) * CLOCK_US_PER_S)
+
+/* By what the store holds: every process of one boot comes to the same. Only while the store is
+ * held, and the wall clock first: a boot time from before a wait would put that wait on top of the
+ * store's time, and the next process adds its own. */
+static void read_time(struct sqlite_backend *sqlite)
+{
+    struct sqlite_state *state = &sqlite->state;
+    struct backend_clock *clock = &sqlite->backend.clock;
+    int64_t wall = clock_wall_us();
+    int64_t boot = clock_boot_us();
+    bool same_boot =
+        sqlite->boot_id != 0 && sqlite->boot_id == state->boot_id && boot > state->time_boot;
+    int64_t passed = same_boot ? boot - state->time_boot : 0;
+    int64_t now = record_store_time(wall, state->time, passed);
+    int64_t own =
+        sqlite->clock_offset + boot; /* as of the last load, which may have saved nothing */
+    int64_t expected = state->time + passed > own ? state->time + passed : own;
+    state->boot = boot;
+    state->judge.now = now > own ? now : own;
+    sqlite->clock_offset = state->judge.now - boot;
+    clock->refused = wall > RECORD_TIME_MOST;
+    if (state->time != 0 && now - expected > JUMP_US) {
+        clock->jump_us = now - expected;
+        clock->jumps++;
+    }
+}
+
+/* A mark from a wall clock that was wrong once: time never goes back by itself, a person may. And
+ * the life lock may have been got round (its file was removed, the file system does not keep
+ * locks): whoever took the store took the records that run here for orphans. */
+static enum backend_status check_state(struct sqlite_backend *sqlite)
+{
+    const struct sqlite_state *state = &sqlite->state;
+    char *problem = sqlite->backend.problem;
+    bool sane = state->time >= 0 && state->time <= RECORD_TIME_MOST && state->token >= 0 &&
+                state->token < RECORD_TOKEN_MOST;
+    bool taken = sqlite->serve != 0 && state->judge.serve != sqlite->serve;
+    if (!sane)
+        snprintf(problem, sizeof sqlite->backend.problem,
+                 "%s: its store time is past the year 2200, a wall clock was wrong once; "
+                 "docs/guide/operating.md, \"The clock was wrong\", says how to set it back",
+                 sqlite->path);
+    else if (taken)
+        snprintf(
+            problem, sizeof sqlite->backend.problem,
+            "another `pawl serve` took this store; stop one of the two, and restart the other");
+    return sane && !taken ? BACKEND_OK : BACKEND_GONE;
+}
+
+#define READ_STATE(kind, column, field) field = sqlite3_column_int64(s, at++);
+#define BIND_STATE(kind, column, field) sqlite_bind_number(&binding, field);
+
+enum backend_status sqlite_read_state(struct sqlite_backend *sqlite)
+{
+    sqlite3_stmt *s = sqlite_use(sqlite, SQL_STATE_READ);
+    struct sqlite_state *state = &sqlite->state;
+    struct sqlite_key_marks read, *marks = &read;
+    const struct backend_counts *counts = &state->counts;
+    state->judge.serve_alive = store_lock_life_held(&sqlite->lock);
+    int code = sqlite3_step(s), at = 0;
+    if (code == SQLITE_ROW) {
+        state->token = sqlite3_column_int64(s, at++);
+        SQLITE_STATE(READ_STATE)
+    }
+    sqlite3_reset(s);
+    if (code != SQLITE_ROW)
+        return sqlite_status(sqlite, code == SQLITE_DONE ? SQLITE_CORRUPT : code);
+    enum backend_status status = check_state(sqlite);
+    if (status != BACKEND_OK)
+        return status;
+    read_time(sqlite);
+    sqlite->owner = (struct backend_owner){.incarnation = 0};
+    return sqlite_keys_begin(sqlite, marks,
+                             counts->pending + counts->complete + counts->failed + counts->unknown);
+}
+
+/* No row is above the last token, unless somebody wrote into the file by hand. */
+static void lift_token(struct sqlite_state *state, const struct store_row *row)
+{
+    if (row && row->record.token > state->token)
+        state->token = row->record.token;
+}
+
+void sqlite_tell_state(struct sqlite_backend *sqlite, const struct backend_name *names, size_t n,
+                       struct backend_read *ret_read)
+{
+    struct sqlite_state *state = &sqlite->state;
+    for (size_t i = 0; i < n; i++) {
+        lift_token(state, names[i].row);
+        lift_token(state, names[i].hinted);
+    }
+    int64_t token = record_next_token(state->token, state->judge.now);
+    *ret_read = (struct backend_read){.now = state->judge.now,
+                                      .boot = state->boot,
+                                      .token = token,
+                                      .n_tokens = RECORD_TOKEN_MOST - token,
+                                      .forgets = state->forgets};
+}
+
+enum backend_status sqlite_write_state(struct sqlite_backend *sqlite,
+                                       const struct backend_save *save)
+{
+    struct sqlite_binding binding = sqlite_bind(sqlite, SQL_STATE_WRITE);
+    struct sqlite_state *state = &sqlite->state;
+    const struct sqlite_key_marks *marks = &sqlite->keys.marks;
+    if (save->drawn > 0)
+        state->token = record_next_token(state->token, state->judge.now) + save->drawn - 1;
+    state->time = state->judge.now;
+    state->time_boot = state->boot;
+    state->boot_id = sqlite->boot_id;
+    state->forgets += save->forgets;
+    if (save->registers) {
+        state->judge.serve = save->world->self;
+        state->judge.serve_since = state->judge.now;
+    }
+    sqlite_bind_number(&binding, state->token);
+    SQLITE_STATE(BIND_STATE)
+    return sqlite_run_bound(sqlite, &binding);
+}
+
+void sqlite_state_committed(struct sqlite_backend *sqlite, struct backend_save *save)
+{
+    if (save->registers)
+        sqlite->serve = save->world->self;
+    save->counts = sqlite->state.counts;
+}
