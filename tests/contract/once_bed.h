@@ -33,6 +33,7 @@ static inline struct slice text_of(uint64_t value)
 {
     static const char *const texts[] = {"pay_0", "pay_1", "pay_2", "pay_3", "pay_4",
                                         "pay_5", "pay_6", "pay_7", "pay_8", "pay_9"};
+    assert_true(value < sizeof texts / sizeof *texts);
     return slice_of(texts[value]);
 }
 

@@ -103,7 +103,7 @@ static void each_of_many_rows_of_one_batch_is_kept_as_it_is(void **state)
     enum { MANY = 21 };
     static struct store_op ops[MANY];
     for (int i = 0; i < MANY; i++)
-        ops[i] = i % 5 == 4 ? begin(bed, (uint64_t)i, i, &replays) : begin_on((uint64_t)i);
+        ops[i] = i % 5 == 4 ? begin(bed, (uint64_t)i, i / 5, &replays) : begin_on((uint64_t)i);
     in_one_batch(bed, ops, MANY);
     assert_int_equal(check_counts(bed), MANY);
     for (int i = 0; i < MANY; i++) {
