@@ -39,14 +39,17 @@ static struct slice keep(struct piece *piece, struct slice text)
     return copy;
 }
 
+static void start_piece(void *argument)
+{
+    struct piece *piece = argument;
+    piece->n = 0;
+}
+
 /* Runs on the committer's thread inside its transaction, so it only copies. */
 static void copy_act(void *argument, const struct table_row *row)
 {
     struct piece *piece = argument;
     const struct store_audit *audit = (const struct store_audit *)row;
-    /* Ids ascend: one that does not belongs to a batch that is applied again from its start. */
-    if (piece->n > 0 && row->id <= piece->at[piece->n - 1].row.id)
-        piece->n = 0;
     struct store_audit *copy = &piece->at[piece->n++];
     *copy = *audit;
     copy->actor = keep(piece, audit->actor);
@@ -61,10 +64,10 @@ static int read_piece(struct keys_session *session, struct piece *piece)
 {
     arena_fini(&piece->arena);
     piece->arena = arena_make(PIECE_BYTES);
-    piece->n = 0;
     struct table_query query = {.table = &audit_table,
                                 .after = piece->last,
                                 .limit = PIECE_MAX,
+                                .restart = start_piece,
                                 .each = copy_act,
                                 .argument = piece};
     int code = keys_complain(session, keys_query(session->store, &query, &session->parker.parker));

@@ -58,9 +58,10 @@ struct keys_found {
     struct keys_row *first;
     struct keys_row *last;
     size_t n;
-    int64_t after; /* the slice being listed has ids above this one */
-    int64_t next;  /* row id after which to go on; 0: the end was reached */
+    int64_t next; /* row id after which to go on; 0: the end was reached */
     bool no_memory;
+    struct keys_row *before; /* the last one of earlier slices; NULL: none */
+    size_t n_before;
     const struct keys_wanted *wanted; /* while listing */
     /* Of the store, to hash tenants with; NULL: it picks tenant and once value itself. */
     const struct digest_key *digest_key;

@@ -27,15 +27,12 @@ static struct slice keep(struct keys_found *found, struct slice text)
     return copy;
 }
 
-static void drop_slice(struct keys_found *found)
+static void restart_slice(void *argument)
 {
-    struct keys_row **end = &found->first;
-    found->last = NULL;
-    for (found->n = 0; *end && (*end)->store.id <= found->after; found->n++) {
-        found->last = *end;
-        end = &(*end)->next;
-    }
-    *end = NULL;
+    struct keys_found *found = argument;
+    *(found->before ? &found->before->next : &found->first) = NULL;
+    found->last = found->before;
+    found->n = found->n_before;
 }
 
 /* ---- which rows ---- */
@@ -82,9 +79,6 @@ static bool is_wanted(const struct keys_found *found, const struct store_row *ro
 static bool add_row(void *argument, const struct store_row *row, enum record_lease lease)
 {
     struct keys_found *found = argument;
-    /* Ids ascend: one that does not belongs to a batch that is applied again from its start. */
-    if (found->last && row->id <= found->last->store.id)
-        drop_slice(found);
     if (!is_wanted(found, row, lease))
         return true;
     struct keys_row *copy = arena_alloc(&found->arena, sizeof *copy);
@@ -179,6 +173,7 @@ static struct store_list make_list(struct keys_found *found)
                                    wanted->doubted_before > 0 ? in_doubt : statuses[wanted->status],
                                .lapsed_only = wanted->lapsed,
                                .most = loose ? LOOSE_ROWS : SLICE_ROWS,
+                               .restart = restart_slice,
                                .each = add_row,
                                .argument = found};
 }
@@ -191,7 +186,9 @@ static enum store_status list_slices(struct store *store, struct keys_found *fou
     size_t scans = 0;
     found->next = wanted->after;
     do {
-        found->after = list.after = found->next;
+        list.after = found->next;
+        found->before = found->last;
+        found->n_before = found->n;
         enum store_status status = keys_scan(store, &list, parker, &found->next);
         if (status != STORE_DONE)
             return status;
@@ -205,7 +202,7 @@ static enum store_status list_named(struct store *store, struct keys_found *foun
 {
     struct store_list list = make_list(found);
     int64_t seen;
-    found->after = list.after = id - 1;
+    list.after = id - 1;
     list.most = 1;
     return keys_scan(store, &list, parker, &seen);
 }

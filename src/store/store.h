@@ -134,8 +134,8 @@ struct store_row {
 };
 
 /* A batch holds the store against all other processes, so a long list is asked for in slices:
- * op.row says up to which id it looked, 0: to the end. A batch that is tried again calls `each`
- * anew. */
+ * op.row says up to which id it looked, 0: to the end. A batch may be tried again: what was shown
+ * before `restart` counts no more. */
 struct store_list {
     int64_t after;       /* row ids above this one */
     size_t most;         /* rows to look at, shown or not */
@@ -146,6 +146,7 @@ struct store_list {
     struct slice once;
     unsigned statuses; /* 1 << each enum record_status that is wanted; 0: any */
     bool lapsed_only;
+    void (*restart)(void *argument); /* before the first row of each try; NULL: not told */
     /* Shown a row. False: look no further. */
     bool (*each)(void *argument, const struct store_row *row, enum record_lease lease);
     void *argument;

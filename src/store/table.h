@@ -91,8 +91,9 @@ enum table_order {
     TABLE_BY_DUE, /* rows whose time has come, by that and then by id */
 };
 
-/* At most `limit` rows behind `after` (its id; by due also its time), in order. A batch that is
- * tried again calls `each` anew, on the committer's thread; texts are valid during the call. */
+/* At most `limit` rows behind `after` (its id; by due also its time), in order, on the committer's
+ * thread; texts are valid during the call. A batch may be tried again: what was shown before
+ * `restart` counts no more. */
 struct table_query {
     const struct table *table;
     enum table_order by;
@@ -100,6 +101,7 @@ struct table_query {
     int64_t after;
     int64_t after_due;
     size_t limit;
+    void (*restart)(void *argument); /* before the first row of each try; NULL: not told */
     void (*each)(void *argument, const struct table_row *row);
     void *argument;
 };

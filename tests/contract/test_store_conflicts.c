@@ -421,11 +421,56 @@ static void a_batch_that_used_up_its_tokens_goes_on_in_the_next(void **state)
     assert_int_equal(check_counts(bed), BEGINS);
 }
 
+struct shown {
+    size_t rows;
+    size_t tries;
+};
+
+static void begin_to_show(void *argument)
+{
+    struct shown *shown = argument;
+    shown->rows = 0;
+    shown->tries++;
+}
+
+static bool show(void *argument, const struct store_row *row, enum record_lease lease)
+{
+    (void)row;
+    (void)lease;
+    return ++((struct shown *)argument)->rows > 0;
+}
+
+static void a_list_that_is_tried_again_says_that_it_starts_anew(void **state)
+{
+    struct pair *pair = *state;
+    (void)proceed(&pair->first, 1);
+    int64_t token = proceed(&pair->first, 2);
+    struct shown shown = {0};
+    struct store_list all = {
+        .most = 10, .restart = begin_to_show, .each = show, .argument = &shown};
+    struct store_op list = {.kind = STORE_LIST, .list = &all};
+    struct store_op forget = write_on(2, STORE_FORGET, token), begin = begin_on(3);
+    atomic_store(&toy_faults(pair->first.backend)->next_save, BACKEND_BUSY);
+    submit(&pair->first, &list);
+    submit(&pair->first, &begin);
+    assert_true(store_step(pair->first.store));
+    assert_false(store_op_ended(&list));
+    assert_int_equal(shown.rows, 2);
+    forget.force = true;
+    run(&pair->second, &forget);
+    assert_int_equal(forget.write, RECORD_WRITTEN);
+    await(&pair->first, &list);
+    assert_int_equal(shown.tries, 2);
+    assert_int_equal(shown.rows, 1);
+    await(&pair->first, &begin);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        T(a_list_that_is_tried_again_says_that_it_starts_anew),
         T(of_two_begins_on_one_key_one_proceeds),
         T(two_begins_on_two_keys_proceed_under_two_tokens),
         T(of_two_begins_with_one_value_one_proceeds),

@@ -366,10 +366,21 @@ static enum backend_status apply_look(struct apply *apply, struct store_op *op)
     return BACKEND_OK;
 }
 
+static enum backend_status apply_list(const struct apply *apply, struct store_op *op)
+{
+    const struct store_list *list = op->list;
+    op->status = STORE_DONE;
+    if (list->restart)
+        list->restart(list->argument);
+    return apply->backend->ops->list(apply->backend, list, &apply->world, &op->row);
+}
+
 static enum backend_status apply_query(const struct apply *apply, struct store_op *op)
 {
     op->status = STORE_DONE;
     op->store_now = apply->world.now;
+    if (op->query->restart)
+        op->query->restart(op->query->argument);
     return apply->backend->ops->query(apply->backend, op->query, apply->world.now, &op->next_due);
 }
 
@@ -398,8 +409,7 @@ enum backend_status apply_op(struct apply *apply, struct store_op *op, bool *ret
     case STORE_LOOK:
         return apply_look(apply, op);
     case STORE_LIST:
-        op->status = STORE_DONE;
-        return apply->backend->ops->list(apply->backend, op->list, &apply->world, &op->row);
+        return apply_list(apply, op);
     case STORE_QUERY:
         return apply_query(apply, op);
     case STORE_ROWS:
