@@ -3,7 +3,6 @@
 
 #include "base/mem.h"
 #include "base/random.h"
-#include "toy/hostile.h"
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,7 +65,7 @@ static enum store_open_result open_it(struct bed *bed, char **ret_problem)
                                         &bed->store, ret_problem)
                       : result;
     }
-    struct backend *backend = bed->backend ? bed->backend : toy_open();
+    struct backend *backend = bed->backend ? bed->backend : hostile_toy(NULL);
     assert_non_null(backend);
     bed->backend = backend;
     return store_open_over(&bed->config, backend, &bed->store, ret_problem);
@@ -102,7 +101,7 @@ void bed_share(struct bed *from, struct bed *ret_bed)
     ret_bed->config.path = from->path;
     ret_bed->config.timeout_us = from->config.timeout_us;
     if (from->backend)
-        ret_bed->backend = toy_share(from->backend);
+        ret_bed->backend = hostile_toy(from->backend);
 }
 
 struct digest key_of(uint64_t key)

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "store/store.h"
-#include "toy/toy.h"
+#include "toy/hostile.h"
 
 #define SECOND CLOCK_US_PER_S
 #define LEASE (30 * SECOND)

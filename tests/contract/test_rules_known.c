@@ -37,7 +37,7 @@ static void of_a_batch_that_is_tried_again_no_more_rules_are_told(void **state)
     struct config config = {.rules = &rules};
     size_t told = 0;
     struct store_op another = begin_on(RULES);
-    struct toy_faults *faults = toy_faults(bed->backend);
+    struct hostile_faults *faults = hostile_faults(bed->backend);
     faults->argument = bed;
     faults->loaded = await_list;
     atomic_store(&faults->next_save, BACKEND_BUSY);

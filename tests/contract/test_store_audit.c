@@ -247,7 +247,7 @@ static void an_act_whose_commit_failed_is_written_down_once(void **state)
     for (uint64_t i = 0; i < sizeof failures / sizeof *failures; i++) {
         struct store_op op = by_hand(i, STORE_FORGET, proceed(bed, i));
         op.force = true;
-        atomic_store(&toy_faults(bed->backend)->next_save, failures[i]);
+        atomic_store(&hostile_faults(bed->backend)->next_save, failures[i]);
         run(bed, &op);
         assert_int_equal(op.status, STORE_DONE);
     }

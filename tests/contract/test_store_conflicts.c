@@ -44,7 +44,7 @@ static void run_between(void *argument)
 
 static void meanwhile(struct pair *pair, struct store_op op)
 {
-    struct toy_faults *faults = toy_faults(pair->first.backend);
+    struct hostile_faults *faults = hostile_faults(pair->first.backend);
     pair->between = op;
     faults->loaded = run_between;
     faults->argument = pair;
@@ -177,13 +177,13 @@ static void hold(struct pair *pair, uint64_t key)
     now = clock_wall_us();
     clock_test_set(now, now);
     struct digest name = key_of(key);
-    toy_hold(pair->first.backend, &name, true);
+    hostile_hold(pair->first.backend, &name, true);
 }
 
 static void let_go(struct pair *pair, uint64_t key)
 {
     struct digest name = key_of(key);
-    toy_hold(pair->first.backend, &name, false);
+    hostile_hold(pair->first.backend, &name, false);
 }
 
 /* Whether anything was due. */
@@ -272,7 +272,7 @@ static void a_begin_that_may_have_begun_is_not_told_that_another_is_at_it(void *
 {
     struct pair *pair = *state;
     struct store_op op = begin_on(1), forget = write_on(1, STORE_FORGET, 0);
-    atomic_store(&toy_faults(pair->first.backend)->next_save, BACKEND_UNSURE);
+    atomic_store(&hostile_faults(pair->first.backend)->next_save, BACKEND_UNSURE);
     submit(&pair->first, &op);
     assert_true(store_step(pair->first.store));
     forget.force = true;
@@ -299,7 +299,7 @@ static void an_act_that_may_be_done_is_not_done_to_the_next_record(void **state)
     struct store_op op = write_on(1, STORE_FORGET, 0);
     op.actor = SLICE("me");
     op.begin.attempt_id[0] = 7;
-    atomic_store(&toy_faults(pair->first.backend)->next_save, BACKEND_UNSURE);
+    atomic_store(&hostile_faults(pair->first.backend)->next_save, BACKEND_UNSURE);
     submit(&pair->first, &op);
     assert_true(store_step(pair->first.store));
     assert_false(store_op_ended(&op));
@@ -317,11 +317,11 @@ static void a_store_that_closes_waits_for_what_a_transaction_holds(void **state)
     struct pair *pair = *state;
     int64_t token = proceed(&pair->first, 1);
     struct digest name = key_of(1);
-    toy_hold(pair->first.backend, &name, true);
+    hostile_hold(pair->first.backend, &name, true);
     struct store_op op = write_on(1, STORE_RELEASE, token);
     submit(&pair->first, &op);
     assert_true(store_step(pair->first.store));
-    toy_hold(pair->second.backend, &name, false);
+    hostile_hold(pair->second.backend, &name, false);
     bed_close(&pair->first);
     assert_true(store_op_ended(&op));
     assert_int_equal(op.write, RECORD_WRITTEN);
@@ -366,7 +366,7 @@ static void a_token_that_is_not_above_the_record_s_is_not_taken(void **state)
     act(bed, 1, STORE_RELEASE, token);
     for (int64_t i = 0; i < 2; i++) {
         struct store_op op = begin_on(1);
-        atomic_store(&toy_faults(bed->backend)->token, token - i);
+        atomic_store(&hostile_faults(bed->backend)->token, token - i);
         run(bed, &op);
         assert_int_equal(op.verdict, RECORD_PROCEED);
         assert_true(op.record.token > token);
@@ -382,7 +382,7 @@ static void a_probe_under_such_a_token_is_not_begun(void **state)
     struct bed *bed = &pair->first;
     struct store_op op = write_on(1, STORE_ASK, proceed(bed, 1));
     op.begin = begin_on(1).begin;
-    atomic_store(&toy_faults(bed->backend)->token, op.token);
+    atomic_store(&hostile_faults(bed->backend)->token, op.token);
     run(bed, &op);
     assert_int_equal(op.write, RECORD_WRITTEN);
     assert_true(op.record.token > op.token && op.record.probing);
@@ -392,7 +392,7 @@ static void a_record_under_a_token_that_names_another_one_is_decided_again(void 
 {
     struct pair *pair = *state;
     int64_t token = proceed(&pair->first, 1);
-    atomic_store(&toy_faults(pair->first.backend)->token, token);
+    atomic_store(&hostile_faults(pair->first.backend)->token, token);
     struct store_op op = begin_on(2);
     run(&pair->first, &op);
     assert_int_equal(op.verdict, RECORD_PROCEED);
@@ -407,7 +407,7 @@ static void a_batch_that_used_up_its_tokens_goes_on_in_the_next(void **state)
     struct pair *pair = *state;
     struct bed *bed = &pair->first;
     static struct store_op ops[BEGINS];
-    atomic_store(&toy_faults(bed->backend)->n_tokens, 8);
+    atomic_store(&hostile_faults(bed->backend)->n_tokens, 8);
     for (uint64_t i = 0; i < BEGINS; i++) {
         ops[i] = begin_on(i);
         submit(bed, &ops[i]);
@@ -450,7 +450,7 @@ static void a_list_that_is_tried_again_says_that_it_starts_anew(void **state)
         .most = 10, .restart = begin_to_show, .each = show, .argument = &shown};
     struct store_op list = {.kind = STORE_LIST, .list = &all};
     struct store_op forget = write_on(2, STORE_FORGET, token), begin = begin_on(3);
-    atomic_store(&toy_faults(pair->first.backend)->next_save, BACKEND_BUSY);
+    atomic_store(&hostile_faults(pair->first.backend)->next_save, BACKEND_BUSY);
     submit(&pair->first, &list);
     submit(&pair->first, &begin);
     assert_true(store_step(pair->first.store));

@@ -24,7 +24,7 @@ static int tear_down(void **state)
 
 static void fail_next(struct bed *bed, enum backend_status how)
 {
-    atomic_store(&toy_faults(bed->backend)->next_save, how);
+    atomic_store(&hostile_faults(bed->backend)->next_save, how);
 }
 
 static void a_commit_that_failed_is_tried_again_and_tells_once(void **state)
@@ -126,17 +126,17 @@ static void under_the_disk_reserve_begins_are_refused_and_outcomes_stored(void *
     struct bed *bed = *state;
     bed_close(bed);
     bed->config.disk_reserve = 1000;
-    struct backend *backend = toy_open();
-    atomic_store(&toy_faults(backend)->space_size, 100000);
-    atomic_store(&toy_faults(backend)->space_free, 1000);
-    struct backend *other = toy_share(backend);
+    struct backend *backend = hostile_toy(NULL);
+    atomic_store(&hostile_faults(backend)->space_size, 100000);
+    atomic_store(&hostile_faults(backend)->space_free, 1000);
+    struct backend *other = hostile_toy(backend);
     bed->backend = backend;
     bed_open(bed);
     int64_t done = proceed(bed, 1), held = proceed(bed, 2);
     finish(bed, 1, done, "x");
     bed_close(bed);
-    atomic_store(&toy_faults(other)->space_size, 100000);
-    atomic_store(&toy_faults(other)->space_free, 999);
+    atomic_store(&hostile_faults(other)->space_size, 100000);
+    atomic_store(&hostile_faults(other)->space_free, 999);
     bed->backend = other;
     bed_open(bed);
     struct store_op op = begin_on(3);
@@ -152,7 +152,7 @@ static void a_serve_that_starts_on_a_full_disk_replays_and_begins_once_there_is_
     struct bed *bed = *state;
     int64_t done = proceed(bed, 1);
     finish(bed, 1, done, "kept");
-    struct backend *backend = toy_share(bed->backend);
+    struct backend *backend = hostile_toy(bed->backend);
     bed_close(bed);
     bed->backend = backend;
     bed->config.is_serve = true;
@@ -224,12 +224,12 @@ static void who_waited_when_the_store_went_is_told_so(void **state)
     fail_next(bed, BACKEND_BUSY);
     struct store_op done = write_on(1, STORE_FINISH, first.record.token);
     step_all(bed, (struct store_op *[]){&done, &fresh}, 2);
-    atomic_store(&toy_faults(bed->backend)->gone, true);
+    atomic_store(&hostile_faults(bed->backend)->gone, true);
     while (!store_op_ended(&waiter))
         store_step(bed->store);
     assert_true(waiter.status == STORE_DOWN && waiter.waits);
     assert_true(fresh.status == STORE_DOWN && !fresh.waits);
-    atomic_store(&toy_faults(bed->backend)->gone, false);
+    atomic_store(&hostile_faults(bed->backend)->gone, false);
     while (!store_op_ended(&done))
         store_step(bed->store);
     assert_int_equal(done.write, RECORD_WRITTEN);
@@ -242,7 +242,7 @@ static void a_store_that_is_gone_refuses_begins_and_keeps_outcomes_until_it_is_b
     bed->config.timeout_us = 20 * CLOCK_US_PER_MS;
     bed_open(bed);
     int64_t token = proceed(bed, 1);
-    atomic_bool *gone = &toy_faults(bed->backend)->gone;
+    atomic_bool *gone = &hostile_faults(bed->backend)->gone;
     atomic_store(gone, true);
     struct store_op op = write_on(1, STORE_FINISH, token);
     submit(bed, &op);

@@ -120,7 +120,7 @@ static void a_store_low_on_space_is_not_up_and_says_why_and_replays_go_on(void *
     if (bed->kind != BED_TOY)
         return;
     finish(bed, 1, proceed(bed, 1), "kept");
-    struct toy_faults *faults = toy_faults(bed->backend);
+    struct hostile_faults *faults = hostile_faults(bed->backend);
     atomic_store(&faults->space_size, 1000000);
     atomic_store(&faults->space_free, 99999);
     struct store_counts counts = counts_after(bed, SECOND);
@@ -143,7 +143,7 @@ static void a_store_whose_writes_found_no_space_is_not_up_until_one_does(void **
     if (bed->kind != BED_TOY)
         return;
     int64_t token = proceed(bed, 1);
-    atomic_store(&toy_faults(bed->backend)->next_save, BACKEND_FULL);
+    atomic_store(&hostile_faults(bed->backend)->next_save, BACKEND_FULL);
     struct store_op op = write_on(1, STORE_RELEASE, token);
     submit(bed, &op);
     store_step(bed->store);
@@ -375,7 +375,7 @@ static void batches_that_were_undone_are_counted_by_their_reason(void **state)
     struct bed *bed = *state;
     if (bed->kind != BED_TOY)
         return;
-    atomic_int *next = &toy_faults(bed->backend)->next_save;
+    atomic_int *next = &hostile_faults(bed->backend)->next_save;
     atomic_store(next, BACKEND_BUSY);
     struct store_op op = begin_on(1);
     submit(bed, &op);
@@ -417,10 +417,10 @@ static void an_idle_store_shows_each_second_that_it_answers(void **state)
     if (bed->kind != BED_TOY)
         return;
     int64_t last = now;
-    atomic_store(&toy_faults(bed->backend)->gone, true);
+    atomic_store(&hostile_faults(bed->backend)->gone, true);
     for (int i = 0; i < 6; i++)
         assert_int_equal(counts_after(bed, SECOND).last_ok_at, last);
-    atomic_store(&toy_faults(bed->backend)->gone, false);
+    atomic_store(&hostile_faults(bed->backend)->gone, false);
     struct store_counts counts = counts_after(bed, SECOND);
     assert_int_equal(counts.last_ok_at, now);
 }
@@ -433,7 +433,7 @@ static void free_space_is_told_as_it_was_last_seen(void **state)
         return;
     }
     assert_true(counts_after(bed, SECOND).space_free == UINT64_MAX);
-    struct toy_faults *faults = toy_faults(bed->backend);
+    struct hostile_faults *faults = hostile_faults(bed->backend);
     atomic_store(&faults->space_free, 12345);
     atomic_store(&faults->space_size, 100000);
     assert_int_equal(counts_after(bed, SECOND).space_free, 12345);

@@ -103,7 +103,7 @@ static void a_new_disk_reserve_and_timeout_hold_from_the_next_look(void **state)
     struct bed *bed = *state;
     if (bed->kind != BED_TOY)
         return;
-    struct toy_faults *faults = toy_faults(bed->backend);
+    struct hostile_faults *faults = hostile_faults(bed->backend);
     atomic_store(&faults->space_free, 1000);
     atomic_store(&faults->space_size, 1000000);
     struct store_limits limits = limits_of(bed);

@@ -10,14 +10,14 @@
 #include "base/mem.h"
 #include "store/committer/committer.h"
 #include "store/committer/machine.h"
-#include "toy/toy.h"
+#include "toy/hostile.h"
 #include <stdio.h>
 
 #define SECOND CLOCK_US_PER_S
 
 struct stand {
     struct committer *committer;
-    struct toy_faults *faults;
+    struct hostile_faults *faults;
     int64_t now;
     uint64_t next_key;
     struct store_op first; /* it proceeded */
@@ -58,9 +58,9 @@ static void open_stand(struct stand *stand)
     config.fail_stop_argument = stand;
     *stand = (struct stand){.now = clock_wall_us()};
     pass(stand, 0);
-    struct backend *backend = toy_open();
+    struct backend *backend = hostile_toy(NULL);
     assert_non_null(backend);
-    stand->faults = toy_faults(backend);
+    stand->faults = hostile_faults(backend);
     stand->committer = committer_new(&config, backend);
     assert_non_null(stand->committer);
     assert_int_equal(committer_register(stand->committer), BACKEND_OK);

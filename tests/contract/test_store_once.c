@@ -325,7 +325,7 @@ static void a_batch_that_was_undone_binds_the_key_when_it_is_done_again(void **s
     if (bed->kind != BED_TOY)
         return;
     finish(bed, 1, take(bed, 1, 5, &replays), "done");
-    struct toy_faults *faults = toy_faults(bed->backend);
+    struct hostile_faults *faults = hostile_faults(bed->backend);
     atomic_store(&faults->next_save, BACKEND_BUSY);
     assert_int_equal(ask(bed, 2, 5, &replays), RECORD_REPLAY);
     assert_int_equal(look(bed, 2).status, RECORD_COMPLETE);

@@ -158,7 +158,7 @@ static void what_proceeds_again_holds_the_value_of_the_new_template(void **state
     struct bed *bed = *state;
     act(bed, 1, STORE_RELEASE, take(bed, 1, 5, &rejects));
     if (bed->kind == BED_TOY) /* undone, and done again */
-        atomic_store(&toy_faults(bed->backend)->next_save, BACKEND_BUSY);
+        atomic_store(&hostile_faults(bed->backend)->next_save, BACKEND_BUSY);
     struct store_op op = changed(bed, 1, 6);
     run(bed, &op);
     assert_int_equal(op.verdict, RECORD_PROCEED);

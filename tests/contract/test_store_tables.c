@@ -428,7 +428,7 @@ static void a_row_whose_commit_failed_is_written_once(void **state)
     set_tables(bed, false);
     static const enum backend_status failures[] = {BACKEND_FULL, BACKEND_BUSY, BACKEND_UNSURE};
     for (int64_t i = 0; i < 3; i++) {
-        atomic_int *next = &toy_faults(bed->backend)->next_save;
+        atomic_int *next = &hostile_faults(bed->backend)->next_save;
         struct job job = job_of(i);
         atomic_store(next, failures[i]);
         enum store_status status = write_one(bed, TABLE_INSERT, &job);

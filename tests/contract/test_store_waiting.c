@@ -304,7 +304,7 @@ static void what_is_queued_together_is_committed_together(void **state)
         ops[i] = begin_on(i);
         store_submit(bed->store, &ops[i]);
     }
-    uint64_t before = bed->backend ? toy_faults(bed->backend)->commits : 0;
+    uint64_t before = bed->backend ? hostile_faults(bed->backend)->commits : 0;
     assert_true(store_step(bed->store));
     for (size_t i = 0; i < N; i++) {
         assert_true(store_op_ended(&ops[i]));
@@ -312,7 +312,7 @@ static void what_is_queued_together_is_committed_together(void **state)
         assert_true(i == 0 || ops[i].record.token > ops[i - 1].record.token);
     }
     if (bed->backend)
-        assert_int_equal(toy_faults(bed->backend)->commits, before + 1);
+        assert_int_equal(hostile_faults(bed->backend)->commits, before + 1);
     mem_free(ops);
 }
 

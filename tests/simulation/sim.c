@@ -85,10 +85,10 @@ static void proc_start(struct sim *sim, size_t at)
     config.max_waiting_per_key = 3;
     config.fail_stop = note_fail_stop;
     config.fail_stop_argument = proc;
-    struct backend *backend = toy_share(sim->keeper);
+    struct backend *backend = hostile_toy(sim->keeper);
     SIM_CHECK(sim, backend);
     char *problem = NULL;
-    *proc = (struct proc){.faults = toy_faults(backend)};
+    *proc = (struct proc){.faults = hostile_faults(backend)};
     SIM_CHECK(sim, store_open_over(&config, backend, &proc->store, &problem) == STORE_OPENED);
     proc->self = backend->self.incarnation;
     proc->engine = engine_new(proc->store, 4096);
@@ -101,7 +101,7 @@ static struct store *open_participant(struct sim *sim)
     struct store *store = NULL;
     char *problem = NULL;
     config.no_thread = true;
-    struct backend *backend = toy_share(sim->keeper);
+    struct backend *backend = hostile_toy(sim->keeper);
     SIM_CHECK(sim, store_open_over(&config, backend, &store, &problem) == STORE_OPENED);
     return store;
 }
@@ -130,8 +130,6 @@ static void proc_kill(struct sim *sim, size_t at)
     engine_free(sim->procs[at].engine);
     store_close(sim->procs[at].store);
     sim->procs[at] = (struct proc){0};
-    if (at == 0 && sim->procs[1].store)
-        atomic_store(&sim->procs[1].faults->serve_alive, false);
 }
 
 static bool holds(const struct sim *sim, size_t proc)
@@ -151,8 +149,6 @@ bool proc_runs(const struct sim *sim, size_t proc)
 bool proc_step(struct sim *sim, size_t at)
 {
     struct proc *proc = &sim->procs[at];
-    bool serve_lives = sim->procs[0].store;
-    atomic_store(&proc->faults->serve_alive, serve_lives);
     struct store_row before[SIM_RULES];
     memcpy(before, sim->shadow, sizeof before);
     int fault = atomic_load(&proc->faults->next_save);
@@ -230,7 +226,7 @@ struct sim *sim_new(const struct sim_config *config)
     sim->n_names = 1;
     sim->random = config->seed * UINT64_C(0x9e3779b97f4a7c15) | 1;
     sim->tokens = mem_zalloc(SIM_TOKENS, sizeof *sim->tokens);
-    sim->keeper = toy_open();
+    sim->keeper = hostile_toy(NULL);
     SIM_CHECK(sim, sim->tokens && sim->keeper);
     sim_advance(sim, SECOND);
     if (config->participants)

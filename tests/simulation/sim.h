@@ -19,7 +19,7 @@
 #define PAWL_TESTS_SIM_H
 
 #include "engine/engine.h"
-#include "toy/toy.h"
+#include "toy/hostile.h"
 
 #define MS CLOCK_US_PER_MS
 #define SECOND CLOCK_US_PER_S
@@ -202,7 +202,7 @@ extern const struct sim_rule sim_once_rules[SIM_VALUES];
 struct proc {
     struct store *store;
     struct engine *engine;
-    struct toy_faults *faults;
+    struct hostile_faults *faults;
     int64_t self;    /* its incarnation */
     int64_t beat_at; /* store time of its last beat; 0: none yet */
     bool robbed;     /* a record of its own was taken over */

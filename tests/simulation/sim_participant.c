@@ -71,7 +71,7 @@ static bool open_transaction(struct sim *sim, struct flight *flight, enum answer
     }
     struct digest key = sim_key(flight->rule);
     if (!is_unlocked(sim))
-        toy_hold(sim->keeper, &key, true);
+        hostile_hold(sim->keeper, &key, true);
     if (is_apart(sim))
         upstream_execute(sim, flight);
     flight->inside = true;
@@ -103,7 +103,7 @@ static enum answer end_transaction(struct sim *sim, struct flight *flight)
     flight->inside = false;
     sim->deleted_at[flight->rule] = sim->boot; /* who waited for it waited for no record */
     if (!is_unlocked(sim))
-        toy_hold(sim->keeper, &key, false);
+        hostile_hold(sim->keeper, &key, false);
     if (sim_below(sim, 8) == 0) {
         sim->reached[SIM_PARTICIPANT_ROLLED_BACK]++;
         return ANSWER_DOUBT;

@@ -2,13 +2,27 @@
 #include "hostile.h"
 
 #include "base/check.h"
+#include "base/mem.h"
+#include "base/thread.h"
+#include "toy.h"
 #include <stdlib.h>
+
+#define HELD_MAX 64 /* keys that transactions hold */
+
+struct holds {
+    struct mutex mutex;
+    unsigned refs;
+    size_t n;
+    struct digest keys[HELD_MAX];
+};
 
 struct hostile {
     struct backend backend; /* first: the two are cast into each other */
     struct backend *behind;
     uint64_t random;
     bool waits;
+    struct hostile_faults faults;
+    struct holds *holds;
 };
 
 static struct backend *enter(struct backend *backend)
@@ -22,9 +36,13 @@ static struct backend *enter(struct backend *backend)
 /* The committer reads these itself. */
 static enum backend_status leave(struct backend *backend, enum backend_status status)
 {
-    const struct backend *behind = ((struct hostile *)backend)->behind;
+    struct hostile *hostile = (struct hostile *)backend;
+    const struct backend *behind = hostile->behind;
     backend->clock = behind->clock;
     backend->space = behind->space;
+    uint64_t size = atomic_load(&hostile->faults.space_size);
+    if (size > 0)
+        backend->space = (struct backend_space){atomic_load(&hostile->faults.space_free), size};
     backend->checkpoints = behind->checkpoints;
     memcpy(backend->problem, behind->problem, sizeof backend->problem);
     return status;
@@ -37,7 +55,51 @@ static bool happens(struct hostile *hostile, uint64_t n)
     *random ^= *random << 13;
     *random ^= *random >> 7;
     *random ^= *random << 17;
-    return *random % n == 0;
+    return *random != 0 && *random % n == 0;
+}
+
+/* ---- what transactions hold ---- */
+
+static struct holds *lock_holds(struct hostile *hostile)
+{
+    mutex_lock(&hostile->holds->mutex);
+    return hostile->holds;
+}
+
+static size_t find_held(const struct holds *holds, const struct digest *key)
+{
+    size_t at = 0;
+    while (at < holds->n && !digest_eq(&holds->keys[at], key))
+        at++;
+    return at;
+}
+
+void hostile_hold(struct backend *backend, const struct digest *key, bool held)
+{
+    struct holds *holds = lock_holds((struct hostile *)backend);
+    size_t at = find_held(holds, key);
+    if (held) {
+        CHECK(holds->n < HELD_MAX);
+        holds->keys[holds->n++] = *key;
+    } else {
+        CHECK(at < holds->n);
+        holds->keys[at] = holds->keys[--holds->n];
+    }
+    mutex_unlock(&holds->mutex);
+}
+
+static bool meets_hold(const struct holds *holds, const struct backend_group *group)
+{
+    for (size_t i = 0; i < group->n && holds->n > 0; i++) {
+        const struct backend_change *change = &group->changes[i];
+        const struct digest *key = change->row     ? &change->row->key_hash
+                                   : change->seen  ? &change->seen->hash
+                                   : change->bound ? &change->bound->key_hash
+                                                   : NULL;
+        if (key && find_held(holds, key) < holds->n)
+            return true;
+    }
+    return false;
 }
 
 /* ---- save ---- */
@@ -73,43 +135,93 @@ static bool may_repeat(const struct backend_group *group)
     return true;
 }
 
-/* Takes some groups out of what is saved. */
+/* Takes some groups out of what is saved. While anything is held nothing is swept. */
 static void refuse_some(struct hostile *hostile, struct backend_save *save)
 {
+    const struct holds *holds = lock_holds(hostile);
     for (struct backend_group **link = &save->groups, *group = *link; group; group = *link) {
-        bool locks = hostile->waits && may_lock(group) && happens(hostile, 6);
+        bool held = meets_hold(holds, group);
+        bool locks = held || (hostile->waits && may_lock(group) && happens(hostile, 6));
         bool refused = locks || happens(hostile, 6);
         group->result = locks ? GROUP_LOCKED : refused ? GROUP_CONFLICT : GROUP_OK;
+        atomic_fetch_add(&hostile->faults.locked, held);
         if (refused)
             *link = group->next;
         else
             link = &group->next;
     }
+    save->chores.sweep_most = holds->n > 0 ? 0 : save->chores.sweep_most;
+    mutex_unlock(&hostile->holds->mutex);
+}
+
+/* What it was told that this save comes to. */
+static enum backend_status told(struct hostile *hostile, const struct backend_save *save)
+{
+    enum backend_status status = BACKEND_OK;
+    if (save->groups || save->registers || save->chores.beat)
+        status = (enum backend_status)atomic_exchange(&hostile->faults.next_save, BACKEND_OK);
+    void *probe MEM_AUTO = mem_alloc(1); /* it runs out before anything is written, or not at all */
+    return probe ? status : BACKEND_NO_MEMORY;
+}
+
+/* Refuses the save, or what it is then to come to instead of OK. */
+static bool refuse_all(struct hostile *hostile, const struct backend_save *save,
+                       enum backend_status *ret_status)
+{
+    *ret_status = told(hostile, save);
+    if (*ret_status != BACKEND_OK)
+        return *ret_status != BACKEND_UNSURE;
+    bool writes = save->groups || save->registers;
+    bool lost = writes && hostile->waits && happens(hostile, 8);
+    bool unsure =
+        lost || (hostile->waits && save->groups && may_repeat(save->groups) && happens(hostile, 8));
+    *ret_status = unsure ? BACKEND_UNSURE : BACKEND_OK;
+    return lost;
 }
 
 static enum backend_status hostile_save(struct backend *backend, struct backend_save *save)
 {
     struct hostile *hostile = (struct hostile *)backend;
+    struct hostile_faults *faults = &hostile->faults;
     struct backend *behind = enter(backend);
-    bool writes = save->groups || save->registers;
-    if (writes && hostile->waits && happens(hostile, 8)) {
+    enum backend_status instead;
+    if (refuse_all(hostile, save, &instead)) {
         behind->ops->abandon(behind);
-        return leave(backend, BACKEND_UNSURE);
+        return leave(backend, instead);
     }
-    bool unsure = hostile->waits && save->groups && may_repeat(save->groups) && happens(hostile, 8);
+    size_t sweep_most = save->chores.sweep_most;
     refuse_some(hostile, save);
     enum backend_status status = leave(backend, behind->ops->save(behind, save));
-    return status == BACKEND_OK && save->changed && unsure ? BACKEND_UNSURE : status;
+    save->chores.sweep_most = sweep_most;
+    if (status != BACKEND_OK)
+        return status;
+    atomic_fetch_add(&faults->commits, save->changed);
+    atomic_fetch_add(&faults->beats, save->chores.beaten);
+    return instead;
 }
 
-/* ---- all else as it is ---- */
+/* ---- all else ---- */
 
 static enum backend_status hostile_load(struct backend *backend, struct backend_name *names,
                                         size_t n, struct arena *arena,
                                         struct backend_read *ret_read)
 {
+    struct hostile_faults *faults = hostile_faults(backend);
+    if (atomic_load(&faults->gone))
+        return BACKEND_GONE;
     struct backend *behind = enter(backend);
-    return leave(backend, behind->ops->load(behind, names, n, arena, ret_read));
+    enum backend_status status =
+        leave(backend, behind->ops->load(behind, names, n, arena, ret_read));
+    if (status != BACKEND_OK)
+        return status;
+    int64_t token = atomic_exchange(&faults->token, 0), most = atomic_load(&faults->n_tokens);
+    ret_read->token = token > 0 ? token : ret_read->token;
+    ret_read->n_tokens = most > 0 ? most : ret_read->n_tokens;
+    void (*then)(void *) = faults->loaded;
+    faults->loaded = NULL;
+    if (then)
+        then(faults->argument);
+    return BACKEND_OK;
 }
 
 static void hostile_abandon(struct backend *backend)
@@ -148,6 +260,8 @@ static enum backend_status hostile_query(struct backend *backend, const struct t
 
 static enum backend_status hostile_look(struct backend *backend, bool *ret_changed)
 {
+    if (atomic_load(&hostile_faults(backend)->gone))
+        return BACKEND_GONE;
     struct backend *behind = enter(backend);
     return leave(backend, behind->ops->look(behind, ret_changed));
 }
@@ -156,7 +270,14 @@ static void hostile_close(struct backend *backend)
 {
     struct backend *behind = enter(backend);
     behind->ops->close(behind);
+    struct holds *holds = lock_holds((struct hostile *)backend);
+    bool last = --holds->refs == 0;
+    mutex_unlock(&holds->mutex);
     free(backend);
+    if (!last)
+        return;
+    mutex_fini(&holds->mutex);
+    free(holds);
 }
 
 static const struct backend_ops hostile_ops = {
@@ -171,12 +292,43 @@ static const struct backend_ops hostile_ops = {
     .close = hostile_close,
 };
 
-struct backend *hostile_over(struct backend *behind, uint64_t seed, bool waits)
+static struct holds *make_holds(void)
+{
+    struct holds *holds = calloc(1, sizeof *holds);
+    CHECK(holds);
+    mutex_init(&holds->mutex);
+    return holds;
+}
+
+static struct backend *open_over(struct backend *behind, struct holds *holds)
 {
     struct hostile *hostile = calloc(1, sizeof *hostile);
     CHECK(hostile);
-    *hostile =
-        (struct hostile){.backend = *behind, .behind = behind, .random = seed, .waits = waits};
+    hostile->backend = *behind;
     hostile->backend.ops = &hostile_ops;
+    hostile->behind = behind;
+    hostile->holds = holds;
+    mutex_lock(&holds->mutex);
+    holds->refs++;
+    mutex_unlock(&holds->mutex);
     return &hostile->backend;
+}
+
+struct backend *hostile_over(struct backend *behind, uint64_t seed, bool waits)
+{
+    struct hostile *hostile = (struct hostile *)open_over(behind, make_holds());
+    hostile->random = seed;
+    hostile->waits = waits;
+    return &hostile->backend;
+}
+
+struct backend *hostile_toy(struct backend *with)
+{
+    const struct hostile *other = (const struct hostile *)with;
+    return open_over(toy_open(with ? other->behind : NULL), with ? other->holds : make_holds());
+}
+
+struct hostile_faults *hostile_faults(struct backend *backend)
+{
+    return &((struct hostile *)backend)->faults;
 }

@@ -7,9 +7,37 @@
 #define PAWL_TESTS_HOSTILE_H
 
 #include "store/backend.h"
+#include <stdatomic.h>
 
-/* Takes over `behind`. `waits`: what is tried again after a while happens, too, and not only
- * conflicts; a store that stands still would not get on. */
+/* Of one backend; any thread may turn them. */
+struct hostile_faults {
+    atomic_int next_save;     /* enum backend_status: what the next one of operations or leases
+                                 comes to; UNSURE: it was written. Afterwards OK again */
+    atomic_bool gone;         /* every load: the file was removed */
+    atomic_llong n_tokens;    /* of each load from now on; 0: as it comes */
+    atomic_llong token;       /* the next load draws from here on; 0: as it comes */
+    atomic_ullong space_free; /* bytes, with space_size */
+    atomic_ullong space_size; /* 0: as it comes */
+    atomic_ullong commits;    /* how many wrote so far; only read it */
+    atomic_ullong locked;     /* groups that met what a transaction holds; likewise */
+    atomic_ullong beats;      /* likewise: how often it said that it lives */
+    void (*loaded)(void *argument); /* by the caller's thread, behind the next load: what another
+                                       process does before the save */
+    void *argument;
+};
+
+/* Takes over `behind`. A seed of 0: only what it is told happens. `waits`: what is tried again
+ * after a while happens, too, and not only conflicts; a store that stands still would not get on.
+ */
 struct backend *hostile_over(struct backend *behind, uint64_t seed, bool waits);
+
+/* In front of a toy, as it is told; of the same array as `with`, which came from here. */
+struct backend *hostile_toy(struct backend *with);
+
+struct hostile_faults *hostile_faults(struct backend *backend);
+
+/* Somebody's transaction holds a key, and its row, or lets them go: meanwhile whatever would change
+ * them, or saw them, is locked. So it is in front of all toys with this array. */
+void hostile_hold(struct backend *backend, const struct digest *key, bool held);
 
 #endif

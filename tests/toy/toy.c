@@ -1,30 +1,42 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "toy.h"
-#include "shelf.h"
 
 #include "base/arena.h"
 #include "base/check.h"
-#include "base/mem.h"
 #include "base/random.h"
 #include "base/thread.h"
 #include <stdlib.h>
 
-#define HELD_MAX 64 /* keys that transactions hold */
 #define TOKENS 4096 /* of one load */
 
-enum { BY_KEY, BY_ONCE, NAMES };
-static const struct digest NO_NAME;
-
-/* A record (store.id) or a bound key (bound.id). */
-struct row {
-    struct row *next;
-    int64_t id;
-    struct digest names[NAMES]; /* that lead to it, and to no other; else NO_NAME */
-    struct store_row store;     /* of the others the version */
+/* A record, or a key that was bound to one (bound.id), as a row of a table. */
+struct kept {
+    struct table_row row;
+    struct digest names[2]; /* that lead to it, and to no other: key, once value; else NO_NAME */
+    struct store_row store;
     struct backend_owner owner; /* of its lease, as it said last */
     struct outcome *outcome;    /* kept answer; NULL: none */
     struct backend_bound bound; /* for as long as its holder is there */
-    char texts[];
+};
+
+static const struct digest NO_NAME;
+
+#define TEXT_AT(field) TABLE_COLUMN(struct kept, TEXT, PLAIN, field, #field)
+static const struct table_column texts[] = {
+    TEXT_AT(store.tenant),      TEXT_AT(store.rule),    TEXT_AT(store.key),  TEXT_AT(store.recipe),
+    TEXT_AT(store.fingerprint), TEXT_AT(store.origin),  TEXT_AT(store.once), TEXT_AT(bound.key),
+    TEXT_AT(bound.recipe),      TEXT_AT(store.location)};
+static const struct table records = {
+    .columns = texts, .n_columns = sizeof texts / sizeof *texts, .row_size = sizeof(struct kept)};
+
+struct slot {
+    const struct table *table; /* `records`, or a module's */
+    struct table_row *row;
+};
+
+struct rows {
+    struct slot *at; /* by id */
+    size_t n;
 };
 
 struct shared {
@@ -36,20 +48,17 @@ struct shared {
     int64_t token; /* the last one that was given out */
     int64_t forgets;
     int64_t version; /* of what was written last */
-    uint64_t commits;
-    struct row *rows; /* by id */
-    struct shelf shelf;
-    struct digest held[HELD_MAX]; /* keys; NO_NAME: free */
+    int64_t commits;
+    struct rows rows;
 };
 
 struct toy {
     struct backend backend; /* first: the two are cast into each other */
-    struct toy_faults faults;
     struct shared *shared;
     bool loaded; /* and neither saved nor abandoned; then it was so: */
     struct backend_state state;
-    int64_t version; /* as it was then */
-    int64_t foreign; /* writes of others, at the last look */
+    int64_t version;
+    int64_t commits; /* its own, and those of others that it saw */
 };
 
 static struct shared *lock(struct backend *backend)
@@ -61,92 +70,85 @@ static struct shared *lock(struct backend *backend)
 
 /* ---- rows ---- */
 
-static struct slice *text_of(struct row *row, size_t i)
+static size_t place(const struct rows *rows, int64_t id)
 {
-    struct slice *texts[] = {&row->store.tenant,      &row->store.rule,     &row->store.key,
-                             &row->store.recipe,      &row->store.origin,   &row->store.once,
-                             &row->store.fingerprint, &row->store.location, &row->bound.key,
-                             &row->bound.recipe};
-    return i < sizeof texts / sizeof *texts ? texts[i] : NULL;
+    size_t at = rows->n;
+    while (at > 0 && rows->at[at - 1].row->id >= id)
+        at--;
+    return at;
 }
 
-/* With its texts behind it, in the arena or (NULL) on the heap. NULL: no row, or no memory. */
-static struct row *copy_row(struct row *from, struct arena *arena)
+static void *find(const struct rows *rows, const struct table *table, int64_t id)
 {
-    struct slice *text = NULL;
-    size_t size = sizeof *from;
-    for (size_t i = 0; from && (text = text_of(from, i)); i++)
-        size += text->len;
-    struct row *row = !from ? NULL : arena ? arena_alloc(arena, size) : malloc(size);
-    if (!row)
-        return NULL;
-    *row = *from;
-    char *at = row->texts;
-    for (size_t i = 0; (text = text_of(row, i)); at += text->len, i++)
-        text->at = memcpy(at, text->len > 0 ? text->at : "", text->len);
-    return row;
+    size_t at = place(rows, id);
+    bool found = at < rows->n && rows->at[at].row->id == id && rows->at[at].table == table;
+    return found ? rows->at[at].row : NULL;
 }
 
-/* What leads to the first row from this id on. */
-static struct row **place(struct shared *shared, int64_t id)
+/* NULL: it is a row of a module. */
+static struct kept *kept_at(const struct rows *rows, size_t at)
 {
-    struct row **link = &shared->rows;
-    while (*link && (*link)->id < id)
-        link = &(*link)->next;
-    return link;
+    return rows->at[at].table == &records ? (struct kept *)rows->at[at].row : NULL;
 }
 
-static struct row *find(struct shared *shared, int64_t id)
+static struct kept *named(const struct rows *rows, const struct digest *name)
 {
-    struct row *row = *place(shared, id);
-    return row && row->id == id ? row : NULL;
-}
-
-/* By their first bytes first: a call for each row is most of what a sanitizer takes. */
-static bool is_named(const struct digest *a, const struct digest *b)
-{
-    uint64_t first[2];
-    memcpy(&first[0], a->bytes, sizeof first[0]);
-    memcpy(&first[1], b->bytes, sizeof first[1]);
-    return first[0] == first[1] && digest_eq(a, b);
-}
-
-static struct row *find_named(const struct shared *shared, const struct digest *name)
-{
-    struct row *row = digest_eq(name, &NO_NAME) ? NULL : shared->rows;
-    while (row && !is_named(&row->names[BY_KEY], name) && !is_named(&row->names[BY_ONCE], name))
-        row = row->next;
-    return row;
-}
-
-static void drop(struct row **link)
-{
-    struct row *row = *link;
-    *link = row->next;
-    outcome_unref(row->outcome);
-    free(row);
-}
-
-static void count(const struct shared *shared, struct backend_counts *counts)
-{
-    int64_t n[RECORD_UNKNOWN + 1] = {0};
-    counts->released = 0;
-    for (const struct row *row = shared->rows; row; row = row->next) {
-        n[row->store.record.status]++;
-        counts->released += record_is_released(&row->store.record);
+    for (size_t i = digest_eq(name, &NO_NAME) ? rows->n : 0; i < rows->n; i++) {
+        struct kept *kept = kept_at(rows, i);
+        for (size_t k = 0; kept && k < 2; k++) /* under a sanitizer to compare is a call */
+            if (kept->names[k].bytes[0] == name->bytes[0] && digest_eq(&kept->names[k], name))
+                return kept;
     }
-    counts->pending = n[RECORD_PENDING];
-    counts->complete = n[RECORD_COMPLETE];
-    counts->failed = n[RECORD_FAILED];
-    counts->unknown = n[RECORD_UNKNOWN];
+    return NULL;
 }
 
-/* A copy of a row as load and list show it. */
-static struct store_row *judge(const struct toy *toy, struct row *row)
+/* With its texts behind it, in the arena or (NULL) on the heap. NULL: of nothing, or no memory. */
+static void *copy(const struct table *table, const void *from, struct arena *arena)
 {
-    if (row && record_holder(&row->store.record) != 0)
-        backend_judge_lease(&row->store.record, &row->owner, &toy->state);
-    return row ? &row->store : NULL;
+    size_t size = table->row_size, n = from ? table->n_columns : 0;
+    for (size_t i = 0; i < n; i++)
+        size += table->columns[i].kind == TABLE_INT ? 0 : table_text(&table->columns[i], from).len;
+    char *made = !from ? NULL : arena ? arena_alloc(arena, size) : malloc(size);
+    CHECK(made || !from || arena);
+    if (!made)
+        return NULL;
+    memcpy(made, from, table->row_size);
+    for (size_t i = 0, at = table->row_size; i < n; i++) {
+        const struct table_column *column = &table->columns[i];
+        struct slice text = column->kind == TABLE_INT ? SLICE("") : table_text(column, from);
+        if (text.len > 0)
+            table_set_text(column, made,
+                           slice_make(memcpy(made + at, text.at, text.len), text.len));
+        at += text.len;
+    }
+    return made;
+}
+
+/* What has this id from now on: takes over a copy. NULL: nothing. */
+static void set(struct rows *rows, const struct table *table, int64_t id, void *row)
+{
+    size_t at = place(rows, id), size = sizeof *rows->at;
+    if (row && table == &records && ((struct kept *)row)->outcome)
+        outcome_ref(((struct kept *)row)->outcome);
+    if (find(rows, table, id)) {
+        outcome_unref(table == &records ? kept_at(rows, at)->outcome : NULL);
+        free(rows->at[at].row);
+        memmove(&rows->at[at], &rows->at[at + 1], (--rows->n - at) * size);
+    }
+    if (!row)
+        return;
+    rows->at = realloc(rows->at, (rows->n + 1) * size);
+    CHECK(rows->at);
+    memmove(&rows->at[at + 1], &rows->at[at], (rows->n++ - at) * size);
+    rows->at[at] = (struct slot){table, row};
+}
+
+static void clear(struct rows *rows)
+{
+    while (rows->n > 0)
+        set(rows, rows->at[rows->n - 1].table, rows->at[rows->n - 1].row->id, NULL);
+    free(rows->at);
+    rows->at = NULL;
 }
 
 /* ---- load ---- */
@@ -158,18 +160,27 @@ static void toy_abandon(struct backend *backend)
     toy->loaded = false;
 }
 
+/* A copy of a row as it is shown. */
+static struct store_row *judge(const struct toy *toy, struct kept *kept)
+{
+    if (kept)
+        kept->store.version = kept->row.version;
+    if (kept && record_holder(&kept->store.record) != 0)
+        backend_judge_lease(&kept->store.record, &kept->owner, &toy->state);
+    return kept ? &kept->store : NULL;
+}
+
 static void look_up(const struct toy *toy, struct backend_name *name, struct arena *arena)
 {
-    struct shared *shared = toy->shared;
-    struct row *row = find_named(shared, &name->hash), *hinted = find(shared, name->hint);
-    struct row *holder = row && row->bound.id != 0 ? find(shared, row->bound.holder) : row;
-    struct row *bound = copy_row(holder && holder != row ? row : NULL, arena);
+    const struct rows *rows = &toy->shared->rows;
+    struct kept *row = named(rows, &name->hash), *hinted = find(rows, &records, name->hint);
+    bool is_bound = row && row->bound.id != 0;
+    struct kept *holder = is_bound ? find(rows, &records, row->bound.holder) : row;
+    struct kept *bound = copy(&records, is_bound && holder ? row : NULL, arena);
     bool of_key = hinted && digest_eq(&hinted->store.key_hash, &name->hash);
-    hinted = copy_row(of_key ? hinted : NULL, arena);
-    holder = copy_row(holder, arena);
-    name->row = judge(toy, holder);
+    name->row = judge(toy, copy(&records, holder, arena));
     name->bound = bound ? &bound->bound : NULL;
-    name->hinted = judge(toy, hinted);
+    name->hinted = judge(toy, copy(&records, of_key ? hinted : NULL, arena));
 }
 
 static enum backend_status toy_load(struct backend *backend, struct backend_name *names, size_t n,
@@ -177,34 +188,19 @@ static enum backend_status toy_load(struct backend *backend, struct backend_name
 {
     struct toy *toy = (struct toy *)backend;
     CHECK(!toy->loaded);
-    if (atomic_load(&toy->faults.gone))
-        return BACKEND_GONE;
-    uint64_t size = atomic_load(&toy->faults.space_size);
-    backend->space = (struct backend_space){
-        .free = size > 0 ? atomic_load(&toy->faults.space_free) : UINT64_MAX, .size = size};
     struct shared *shared = lock(backend);
-    int64_t boot = clock_boot_us(), n_tokens = atomic_load(&toy->faults.n_tokens);
-    int64_t again = atomic_exchange(&toy->faults.token, 0);
     struct backend_state *state = &shared->state;
-    state->now = boot + shared->ahead > state->now ? boot + shared->ahead : state->now;
-    state->serve_alive = atomic_load(&toy->faults.serve_alive);
+    int64_t boot = clock_boot_us(), now = boot + shared->ahead;
+    state->now = now > state->now ? now : state->now;
+    *ret_read = (struct backend_read){state->now, boot, shared->token + 1, TOKENS, shared->forgets};
+    shared->token += TOKENS;
     toy->state = *state;
-    *ret_read = (struct backend_read){state->now, boot, again > 0 ? again : shared->token + 1,
-                                      n_tokens, shared->forgets};
-    shared->token += n_tokens;
     toy->version = shared->version;
     for (size_t i = 0; i < n; i++)
         look_up(toy, &names[i], arena);
     mutex_unlock(&shared->mutex);
-    toy->loaded = true;
-    void (*then)(void *) = toy->faults.loaded;
-    toy->faults.loaded = NULL;
-    if (then)
-        then(toy->faults.argument);
-    if (!arena->failed)
-        return BACKEND_OK;
-    toy_abandon(backend);
-    return BACKEND_NO_MEMORY;
+    toy->loaded = !arena->failed;
+    return toy->loaded ? BACKEND_OK : BACKEND_NO_MEMORY;
 }
 
 static enum backend_status toy_outcome(struct backend *backend, const struct store_row *from,
@@ -212,13 +208,13 @@ static enum backend_status toy_outcome(struct backend *backend, const struct sto
                                        uint64_t *ret_size)
 {
     struct shared *shared = lock(backend);
-    const struct row *row = find(shared, from->id);
-    bool stands = row && row->store.version == from->version;
-    struct outcome *outcome = stands && row->outcome ? outcome_ref(row->outcome) : NULL;
+    const struct kept *kept = find(&shared->rows, &records, from->id);
+    bool stands = kept && kept->row.version == from->version;
+    struct outcome *outcome = stands && kept->outcome ? outcome_ref(kept->outcome) : NULL;
     mutex_unlock(&shared->mutex);
-    bool failed = from->record.status == RECORD_FAILED;
     if (stands && !outcome)
-        outcome = outcome_new(from->record.http_status, failed, SLICE(""), SLICE(""));
+        outcome = outcome_new(from->record.http_status, from->record.status == RECORD_FAILED,
+                              SLICE(""), SLICE(""));
     if (!outcome)
         return stands ? BACKEND_NO_MEMORY : BACKEND_BUSY;
     *ret_size = outcome_size(outcome);
@@ -228,191 +224,259 @@ static enum backend_status toy_outcome(struct backend *backend, const struct sto
     return BACKEND_OK;
 }
 
-static bool passes(struct slice filter, struct slice value)
+static bool passes(struct slice wanted, struct slice value)
 {
-    return !filter.at || slice_eq(filter, value);
+    return !wanted.at || slice_eq(wanted, value);
 }
 
-static bool is_listed(const struct shared *shared, const struct row *row,
+static bool is_listed(const struct rows *rows, const struct store_row *row,
                       const struct store_list *list)
 {
-    const struct store_row *store = &row->store;
-    bool by_key = passes(list->key, store->key);
-    for (const struct row *other = shared->rows; other && !by_key; other = other->next)
-        by_key = other->bound.holder == row->id && slice_eq(other->bound.key, list->key);
-    return by_key && passes(list->tenant, store->tenant) && passes(list->rule, store->rule) &&
-           passes(list->once, store->once) &&
-           (list->statuses == 0 || list->statuses >> store->record.status & 1);
+    bool by_key = passes(list->key, row->key);
+    for (size_t i = 0; i < rows->n && !by_key; i++) {
+        const struct kept *other = kept_at(rows, i);
+        by_key = other && other->bound.holder == row->id && slice_eq(other->bound.key, list->key);
+    }
+    return by_key && passes(list->tenant, row->tenant) && passes(list->rule, row->rule) &&
+           passes(list->once, row->once) &&
+           (list->statuses == 0 || list->statuses >> row->record.status & 1);
 }
 
 static enum backend_status toy_list(struct backend *backend, const struct store_list *list,
                                     const struct record_world *world, int64_t *ret_seen)
 {
     struct shared *shared = lock(backend);
-    struct row *row = *place(shared, list->newest ? 0 : list->after + 1), *behind = row;
+    const struct rows *rows = &shared->rows;
+    size_t at = list->newest ? rows->n : place(rows, list->after + 1), n = 0;
+    for (; at > 0 && list->newest && n < list->most; at--)
+        n += kept_at(rows, at - 1) != NULL;
     bool more = true;
-    for (size_t n = 0; behind && n < list->most; n++)
-        behind = behind->next;
-    for (; behind && list->newest; behind = behind->next)
-        row = row->next;
-    for (; row != behind && more; row = row->next) {
-        struct row shown = *row;
-        const struct record *record = &judge((struct toy *)backend, &shown)->record;
-        enum record_lease lease = record_lease(record, world, NULL);
+    for (n = 0; at < rows->n && more; at++) {
+        const struct kept *kept = kept_at(rows, at);
+        if (kept && n++ == list->most)
+            break;
+        if (!kept)
+            continue;
+        struct kept shown = *kept;
+        struct store_row *row = judge((struct toy *)backend, &shown);
+        enum record_lease lease = record_lease(&row->record, world, NULL);
         *ret_seen = row->id;
-        if (!record_is_gone(record, world->now) && is_listed(shared, row, list) &&
+        if (!record_is_gone(&row->record, world->now) && is_listed(rows, row, list) &&
             (!list->lapsed_only || lease == RECORD_LEASE_LAPSED))
-            more = list->each(list->argument, &shown.store, lease);
+            more = list->each(list->argument, row, lease);
     }
-    *ret_seen = more && !behind ? 0 : *ret_seen;
+    *ret_seen = more && at == rows->n ? 0 : *ret_seen;
     mutex_unlock(&shared->mutex);
     return BACKEND_OK;
+}
+
+/* ---- rows of modules ---- */
+
+static const struct table_row *find_key(const struct rows *rows, const struct table *table,
+                                        const struct table_row *like)
+{
+    for (size_t i = 0; i < rows->n; i++) {
+        const struct table_row *row = rows->at[i].row;
+        bool same = rows->at[i].table == table && table_column_of(table, TABLE_KEY);
+        for (size_t k = 0; k < table->n_columns && same; k++) {
+            const struct table_column *column = &table->columns[k];
+            if (column->role == TABLE_KEY && column->kind == TABLE_INT)
+                same = table_number(column, row) == table_number(column, like);
+            else if (column->role == TABLE_KEY)
+                same = slice_eq(table_text(column, row), table_text(column, like));
+        }
+        if (same)
+            return row;
+    }
+    return NULL;
+}
+
+/* True: it is what its bringer read, and is written. */
+static bool bring(struct rows *rows, struct table_change *change)
+{
+    const struct table *table = change->table;
+    struct table_row *row = find(rows, table, change->row->id), *made = NULL;
+    bool inserts = change->act == TABLE_INSERT, removes = change->act == TABLE_REMOVE;
+    bool is_same = row && row->version == change->row->version && !inserts;
+    bool fit = row       ? is_same || row->version == change->version
+               : inserts ? !find_key(rows, table, change->row)
+                         : removes && change->again;
+    change->is_stale = !fit;
+    if (fit && !removes) {
+        made = copy(table, change->row, NULL);
+        made->version = table->is_log ? 0 : change->version;
+    }
+    if (fit)
+        set(rows, table, change->row->id, made);
+    return fit;
+}
+
+/* By what a query orders, before the id. */
+static int64_t due_of(const struct table_query *query, const struct table_row *row)
+{
+    bool by_due = query->by == TABLE_BY_DUE;
+    return by_due ? table_number(table_column_of(query->table, TABLE_DUE), row) : 0;
+}
+
+/* The first row behind that place; NULL: none. */
+static const struct table_row *next_row(const struct rows *rows, const struct table_query *query,
+                                        int64_t due, int64_t id)
+{
+    const struct table_row *next = NULL;
+    for (size_t i = 0; i < rows->n; i++) {
+        const struct table_row *row = rows->at[i].row;
+        int64_t at = rows->at[i].table == query->table ? due_of(query, row) : -1;
+        if ((at > due || (at == due && row->id > id)) && (!next || at < due_of(query, next)))
+            next = row;
+    }
+    return next;
 }
 
 static enum backend_status toy_query(struct backend *backend, const struct table_query *query,
                                      int64_t now, int64_t *ret_next)
 {
     struct shared *shared = lock(backend);
-    shelf_query(&shared->shelf, query, now, ret_next);
+    const struct rows *rows = &shared->rows;
+    bool by_key = query->by == TABLE_BY_KEY, by_due = query->by == TABLE_BY_DUE;
+    const struct table_row *row = by_key ? find_key(rows, query->table, query->like)
+                                         : next_row(rows, query, query->after_due, query->after);
+    *ret_next = CLOCK_NEVER;
+    for (size_t n = 0; row; n++) {
+        int64_t due = due_of(query, row);
+        if (due > now || (n == query->limit && !by_key)) {
+            *ret_next = by_due ? due : CLOCK_NEVER;
+            break;
+        }
+        query->each(query->argument, row);
+        row = by_key ? NULL : next_row(rows, query, due, row->id);
+    }
     mutex_unlock(&shared->mutex);
     return BACKEND_OK;
 }
 
-/* ---- what transactions hold ---- */
+/* ---- save ---- */
 
-static struct digest *slot_of(struct shared *shared, const struct digest *key)
-{
-    for (size_t i = 0; i < HELD_MAX; i++)
-        if (digest_eq(&shared->held[i], key))
-            return &shared->held[i];
-    return NULL;
-}
-
-void toy_hold(struct backend *backend, const struct digest *key, bool held)
-{
-    struct shared *shared = lock(backend);
-    struct digest *slot = slot_of(shared, held ? &NO_NAME : key);
-    CHECK(slot);
-    *slot = held ? *key : NO_NAME;
-    mutex_unlock(&shared->mutex);
-}
-
-static bool is_locked(struct shared *shared, const struct backend_group *group)
-{
-    for (size_t i = 0; i < group->n; i++) {
-        const struct backend_change *change = &group->changes[i];
-        const struct digest *key = change->row     ? &change->row->key_hash
-                                   : change->seen  ? &change->seen->hash
-                                   : change->bound ? &change->bound->key_hash
-                                                   : NULL;
-        if (key && slot_of(shared, key))
-            return true;
-    }
-    return false;
-}
-
-/* ---- save: groups ---- */
-
-/* The names that lead to the changed row from now on. */
-static void name_row(const struct shared *shared, const struct backend_change *change,
+/* What is to lead to the changed row, or was looked at. */
+static void names_of(const struct shared *shared, const struct backend_change *change,
                      struct digest *ret_names)
 {
-    struct digest_key secret = digest_key_of(slice_make(shared->secret, DIGEST_SIZE));
     const struct store_row *row = change->row;
     bool is_new = row && change->before == RECORD_ABSENT;
-    ret_names[BY_KEY] = change->bound ? change->bound->key_hash : is_new ? row->key_hash : NO_NAME;
-    ret_names[BY_ONCE] = NO_NAME;
-    if (row && (is_new || change->holds) && row->once.len > 0)
-        ret_names[BY_ONCE] = store_once_hash(&secret, row->tenant, row->rule, row->once);
+    ret_names[0] = change->seen    ? change->seen->hash
+                   : change->bound ? change->bound->key_hash
+                   : is_new        ? row->key_hash
+                                   : NO_NAME;
+    ret_names[1] = NO_NAME;
+    if (!row || row->once.len == 0 || (!is_new && !change->holds))
+        return;
+    struct digest_key secret = digest_key_of(slice_make(shared->secret, DIGEST_SIZE));
+    ret_names[1] = store_once_hash(&secret, row->tenant, row->rule, row->once);
 }
 
-/* The row is the one that was loaded, and its new names lead nowhere else since then. */
-static bool fits(struct toy *toy, const struct backend_change *change)
+/* The row is the one that was loaded, and its names lead where they led then. */
+static bool fits(const struct toy *toy, const struct backend_change *change)
 {
-    struct digest names[NAMES];
-    if (change->seen) {
-        const struct backend_name *seen = change->seen;
-        const struct row *named = find_named(toy->shared, &seen->hash);
-        int64_t id = seen->bound ? seen->bound->id : seen->row ? seen->row->id : 0;
-        /* What is bound to a record that is gone leads nowhere. */
-        bool same = named && (named->id == id || (id == 0 && named->bound.id != 0));
-        return named ? same && named->store.version <= toy->version : id == 0;
-    }
-    name_row(toy->shared, change, names);
-    for (size_t i = 0; i < NAMES; i++) {
-        const struct row *named = find_named(toy->shared, &names[i]);
-        if (named && named->store.version > toy->version)
+    const struct rows *rows = &toy->shared->rows;
+    const struct store_row *to = change->row;
+    const struct kept *row = to ? find(rows, &records, to->id) : NULL;
+    bool is_new = change->before == RECORD_ABSENT;
+    if (to && (is_new ? row != NULL : !row || row->row.version != to->version))
+        return false;
+    struct digest names[2];
+    names_of(toy->shared, change, names);
+    for (size_t i = 0; i < 2; i++) {
+        const struct kept *other = named(rows, &names[i]);
+        if (other && other->row.version > toy->version)
             return false;
     }
-    if (!change->row)
-        return true;
-    const struct row *row = find(toy->shared, change->row->id);
-    return change->before == RECORD_ABSENT ? !row
-                                           : row && row->store.version == change->row->version;
-}
-
-/* On the heap, in place of what it was before (NULL: nothing). */
-static struct row *make(const struct backend_change *change, const struct row *before)
-{
-    struct row row = before ? *before : (struct row){.next = NULL};
-    if (change->row)
-        row.store = *change->row;
-    if (change->bound)
-        row.bound = *change->bound;
-    if (change->outcome) {
-        row.outcome = change->outcome;
-        row.store.location = change->outcome->location;
-    }
-    struct row *made = copy_row(&row, NULL);
-    CHECK(made);
-    if (made->outcome)
-        outcome_ref(made->outcome);
-    return made;
+    return !change->seen || !change->seen->row || named(rows, names);
 }
 
 static void apply(const struct toy *toy, const struct backend_change *change)
 {
-    struct shared *shared = toy->shared;
+    struct rows *rows = &toy->shared->rows;
     const struct store_row *to = change->row;
-    if (change->seen || change->brought)
-        return;
     int64_t id = to ? to->id : change->bound->id;
-    struct row *before = find(shared, id), **link = place(shared, id);
+    const struct kept *before = find(rows, &records, id);
+    struct kept row = before ? *before : (struct kept){.row.id = id};
+    row.row.version = toy->shared->version;
+    row.store = to ? *to : row.store;
+    row.bound = change->bound ? *change->bound : row.bound;
+    row.outcome = change->outcome ? change->outcome : row.outcome;
+    row.store.location = change->outcome ? change->outcome->location : row.store.location;
+    if (record_holder(&row.store.record) != row.owner.incarnation)
+        row.owner = toy->backend.self;
     bool goes = to && to->record.status == RECORD_ABSENT;
-    struct row *row = goes ? NULL : make(change, before);
-    if (before)
-        drop(link);
-    if (goes)
-        return;
-    struct digest names[NAMES];
-    name_row(shared, change, names);
-    for (size_t i = 0; i < NAMES; i++) {
-        struct row *named = find_named(shared, &names[i]);
-        if (named)
-            named->names[i] = NO_NAME;
-        if (!digest_eq(&names[i], &NO_NAME))
-            row->names[i] = names[i];
+    struct digest names[2];
+    names_of(toy->shared, change, names);
+    for (size_t i = 0; i < 2 && !goes; i++) {
+        struct kept *other = named(rows, &names[i]);
+        if (other)
+            other->names[i] = NO_NAME;
+        row.names[i] = digest_eq(&names[i], &NO_NAME) ? row.names[i] : names[i];
     }
-    row->id = id;
-    if (record_holder(&row->store.record) != row->owner.incarnation)
-        row->owner = toy->backend.self;
-    row->store.version = shared->version;
-    row->next = *link;
-    *link = row;
+    set(rows, &records, id, goes ? NULL : copy(&records, &row, NULL));
 }
 
-/* ---- save: chores ---- */
+/* Of rows of modules that do not fit none stays written. */
+static void write_group(const struct toy *toy, struct backend_group *group)
+{
+    struct rows *rows = &toy->shared->rows, spare = {NULL};
+    bool brings = group->n > 0 && group->changes[0].brought, fit = true;
+    for (size_t i = 0; i < rows->n && brings; i++)
+        set(&spare, rows->at[i].table, rows->at[i].row->id,
+            copy(rows->at[i].table, rows->at[i].row, NULL));
+    for (size_t i = 0; i < group->n && fit; i++) {
+        const struct backend_change *change = &group->changes[i];
+        fit = change->brought ? bring(rows, change->brought) : fits(toy, change);
+    }
+    for (size_t i = 0; i < group->n && fit; i++)
+        if (!group->changes[i].brought && !group->changes[i].seen)
+            apply(toy, &group->changes[i]);
+    group->result = fit ? GROUP_OK : GROUP_CONFLICT;
+    struct rows left = brings && !fit ? *rows : spare;
+    *rows = brings && !fit ? spare : *rows;
+    clear(&left);
+}
 
 /* When a row, or what is kept of its answer, is to be swept. */
-static int64_t due_at(const struct row *row)
+static int64_t due_at(const struct slot *slot, const struct kept *kept)
 {
-    const struct record *record = &row->store.record;
+    const struct table_column *gone = table_column_of(slot->table, TABLE_GONE);
+    if (!kept)
+        return gone ? clock_after(table_number(gone, slot->row), slot->table->keep_us)
+                    : CLOCK_NEVER;
+    const struct record *record = &kept->store.record;
     if (record->status == RECORD_ABSENT)
-        return row->bound.expires_at;
-    if (record->status != RECORD_COMPLETE && record->status != RECORD_FAILED)
+        return kept->bound.expires_at;
+    if (!record_is_final(record->status))
         return record_is_released(record) ? record->expires_at : CLOCK_NEVER;
-    int64_t body_until = record_body_until(record), row_until = record_row_until(record);
-    return row->outcome && body_until < row_until ? body_until : row_until;
+    int64_t row_until = record_row_until(record);
+    return kept->outcome ? clock_first(record_body_until(record), row_until) : row_until;
+}
+
+static void do_chores(const struct toy *toy, struct backend_save *save)
+{
+    struct rows *rows = &toy->shared->rows;
+    struct backend_chores *chores = &save->chores;
+    int64_t now = save->world->now;
+    for (size_t i = rows->n; i-- > 0;) {
+        struct kept *kept = kept_at(rows, i);
+        bool due = chores->swept < chores->sweep_most && due_at(&rows->at[i], kept) <= now;
+        bool beats =
+            chores->beat && kept && record_holder(&kept->store.record) == save->world->self;
+        chores->swept += due;
+        chores->beaten |= beats;
+        if (beats)
+            kept->owner.beat_at = now;
+        if (due && (!kept || record_is_gone(&kept->store.record, now))) {
+            set(rows, rows->at[i].table, rows->at[i].row->id, NULL);
+        } else if (due) {
+            outcome_unref(kept->outcome);
+            kept->outcome = NULL;
+            kept->row.version = toy->shared->version;
+        }
+    }
 }
 
 static void lower(int64_t *least, int64_t value)
@@ -420,100 +484,55 @@ static void lower(int64_t *least, int64_t value)
     *least = *least == 0 || value < *least ? value : *least;
 }
 
-static void do_chores(struct toy *toy, struct backend_save *save)
+static void measure(const struct toy *toy, struct backend_save *save)
 {
-    struct shared *shared = toy->shared;
-    struct backend_chores *chores = &save->chores;
-    int64_t now = save->world->now;
-    for (struct row **link = &shared->rows, *row = *link; row; row = *link) {
-        struct record *record = &row->store.record;
-        bool beats = chores->beat && record_holder(record) == save->world->self;
-        bool due = chores->swept < chores->sweep_most && due_at(row) <= now &&
-                   !slot_of(shared, &row->store.key_hash);
-        chores->swept += due;
-        if (due && record_is_gone(record, now)) {
-            drop(link);
+    const struct rows *rows = &toy->shared->rows;
+    int64_t n[RECORD_UNKNOWN + 1] = {0}, released = 0;
+    struct backend_gauges gauges = {0};
+    for (size_t i = 0; i < rows->n; i++) {
+        const struct kept *kept = kept_at(rows, i);
+        if (!kept || kept->bound.id != 0)
             continue;
-        }
-        chores->beaten |= beats;
-        row->owner.beat_at = beats ? now : row->owner.beat_at;
-        outcome_unref(due ? row->outcome : NULL);
-        row->outcome = due ? NULL : row->outcome;
-        row->store.version = due ? shared->version : row->store.version;
-        link = &row->next;
-    }
-    atomic_fetch_add(&toy->faults.beats, chores->beaten);
-    chores->swept += shelf_sweep(&shared->shelf, now, chores->sweep_most - chores->swept);
-}
-
-static void gauge(const struct toy *toy, const struct record_world *world,
-                  struct backend_gauges *ret_gauges)
-{
-    *ret_gauges = (struct backend_gauges){0};
-    for (const struct row *row = toy->shared->rows; row; row = row->next) {
-        struct row shown = *row;
+        n[kept->store.record.status]++;
+        released += record_is_released(&kept->store.record);
+        if (!save->chores.gauge)
+            continue;
+        struct kept shown = *kept;
         const struct record *record = &judge(toy, &shown)->record;
-        ret_gauges->stale += record_lease(record, world, NULL) == RECORD_LEASE_LAPSED;
+        gauges.stale += record_lease(record, save->world, NULL) == RECORD_LEASE_LAPSED;
         if (record->status == RECORD_UNKNOWN)
-            lower(&ret_gauges->unknown_oldest, record_unknown_since(record));
-        if (record->status == RECORD_ABSENT || due_at(row) > world->now)
+            lower(&gauges.unknown_oldest, record_unknown_since(record));
+        if (due_at(&rows->at[i], kept) > save->world->now)
             continue;
-        ret_gauges->expired++;
-        lower(&ret_gauges->expired_oldest, due_at(row));
+        gauges.expired++;
+        lower(&gauges.expired_oldest, due_at(&rows->at[i], kept));
     }
-}
-
-/* ---- save ---- */
-
-static void write_all(struct toy *toy, struct backend_save *save)
-{
-    struct shared *shared = toy->shared;
-    shared->version++;
-    for (struct backend_group *group = save->groups; group; group = group->next) {
-        struct shelf shelf = {NULL};
-        bool brings = group->n > 0 && group->changes[0].brought;
-        bool fit = !brings || shelf_with(&shared->shelf, group, &shelf);
-        for (size_t i = 0; i < group->n && fit; i++)
-            fit = fits(toy, &group->changes[i]);
-        bool locked = is_locked(shared, group);
-        atomic_fetch_add(&toy->faults.locked, locked);
-        fit = fit && !locked;
-        group->result = locked ? GROUP_LOCKED : fit ? GROUP_OK : GROUP_CONFLICT;
-        struct shelf left = fit && brings ? shared->shelf : shelf;
-        shared->shelf = fit && brings ? shelf : shared->shelf;
-        shelf_fini(&left);
-        for (size_t i = 0; i < group->n && fit; i++)
-            apply(toy, &group->changes[i]);
-    }
-    do_chores(toy, save);
-    struct backend_chores *chores = &save->chores;
-    save->changed = save->registers || save->groups || chores->beaten + chores->swept > 0;
-    shared->forgets += save->forgets;
-    if (save->registers)
-        shared->state.serve = save->world->self;
-    if (save->registers)
-        shared->state.serve_since = shared->state.now;
-    shared->commits += save->changed;
-    atomic_fetch_add(&toy->faults.commits, save->changed);
-    if (save->chores.gauge)
-        gauge(toy, save->world, &save->chores.gauges);
-    count(shared, &save->counts);
+    save->counts = (struct backend_counts){n[RECORD_PENDING], n[RECORD_COMPLETE], n[RECORD_FAILED],
+                                           n[RECORD_UNKNOWN], released};
+    save->chores.gauges = save->chores.gauge ? gauges : save->chores.gauges;
 }
 
 static enum backend_status toy_save(struct backend *backend, struct backend_save *save)
 {
     struct toy *toy = (struct toy *)backend;
-    enum backend_status status = BACKEND_OK;
-    if (save->groups || save->registers || save->chores.beat)
-        status = (enum backend_status)atomic_exchange(&toy->faults.next_save, BACKEND_OK);
-    void *probe MEM_AUTO = mem_alloc(1); /* it runs out before anything is written, or not at all */
-    status = probe ? status : BACKEND_NO_MEMORY;
     struct shared *shared = lock(backend);
     toy_abandon(backend);
-    if (status == BACKEND_OK || status == BACKEND_UNSURE)
-        write_all(toy, save);
+    shared->version++;
+    for (struct backend_group *group = save->groups; group; group = group->next)
+        write_group(toy, group);
+    do_chores(toy, save);
+    if (save->registers)
+        shared->state = (struct backend_state){.now = shared->state.now,
+                                               .serve = save->world->self,
+                                               .serve_since = shared->state.now,
+                                               .serve_alive = true};
+    save->changed = save->registers || save->groups || save->chores.beaten + save->chores.swept > 0;
+    shared->forgets += save->forgets;
+    shared->commits += save->changed;
+    toy->commits += save->changed;
+    measure(toy, save);
     mutex_unlock(&shared->mutex);
-    return status;
+    return BACKEND_OK;
 }
 
 /* ---- the rest ---- */
@@ -521,13 +540,10 @@ static enum backend_status toy_save(struct backend *backend, struct backend_save
 static enum backend_status toy_look(struct backend *backend, bool *ret_changed)
 {
     struct toy *toy = (struct toy *)backend;
-    if (atomic_load(&toy->faults.gone))
-        return BACKEND_GONE;
     struct shared *shared = lock(backend);
-    int64_t foreign = (int64_t)(shared->commits - atomic_load(&toy->faults.commits));
+    *ret_changed = toy->commits != shared->commits;
+    toy->commits = shared->commits;
     mutex_unlock(&shared->mutex);
-    *ret_changed = atomic_exchange(&toy->faults.changed, false) || foreign != toy->foreign;
-    toy->foreign = foreign;
     return BACKEND_OK;
 }
 
@@ -535,55 +551,44 @@ static void toy_close(struct backend *backend)
 {
     struct shared *shared = lock(backend);
     bool last = --shared->refs == 0;
+    if (shared->state.serve == backend->self.incarnation)
+        shared->state.serve_alive = false;
     mutex_unlock(&shared->mutex);
     free(backend);
     if (!last)
         return;
-    while (shared->rows)
-        drop(&shared->rows);
-    shelf_fini(&shared->shelf);
+    clear(&shared->rows);
     mutex_fini(&shared->mutex);
     free(shared);
 }
 
-static const struct backend_ops toy_ops = {
-    .load = toy_load,
-    .save = toy_save,
-    .abandon = toy_abandon,
-    .outcome = toy_outcome,
-    .list = toy_list,
-    .query = toy_query,
-    .look = toy_look,
-    .close = toy_close,
-};
-
-static struct shared *make_shared(void)
+struct backend *toy_open(struct backend *with)
 {
-    struct shared *shared = calloc(1, sizeof *shared);
-    CHECK(shared);
-    mutex_init(&shared->mutex);
-    random_bytes(shared->secret, sizeof shared->secret);
-    shared->ahead = clock_wall_us() - clock_boot_us();
-    return shared;
-}
-
-struct backend *toy_share(struct backend *with)
-{
+    static const struct backend_ops ops = {.load = toy_load,
+                                           .save = toy_save,
+                                           .abandon = toy_abandon,
+                                           .outcome = toy_outcome,
+                                           .list = toy_list,
+                                           .query = toy_query,
+                                           .look = toy_look,
+                                           .close = toy_close};
     struct toy *toy = calloc(1, sizeof *toy);
-    CHECK(toy);
-    toy->shared = with ? ((struct toy *)with)->shared : make_shared();
-    toy->backend = (struct backend){
-        .ops = &toy_ops, .problem = "the toy store failed", .outcome_max = SIZE_MAX};
-    atomic_init(&toy->faults.n_tokens, TOKENS);
-    memcpy(toy->backend.secret, toy->shared->secret, sizeof toy->shared->secret);
-    struct shared *shared = lock(&toy->backend);
+    struct shared *shared = with ? ((struct toy *)with)->shared : calloc(1, sizeof *shared);
+    CHECK(toy && shared);
+    if (!with) {
+        mutex_init(&shared->mutex);
+        random_bytes(shared->secret, sizeof shared->secret);
+        shared->ahead = clock_wall_us() - clock_boot_us();
+    }
+    toy->shared = shared;
+    toy->backend = (struct backend){.ops = &ops,
+                                    .problem = "the toy store failed",
+                                    .outcome_max = SIZE_MAX,
+                                    .space.free = UINT64_MAX};
+    memcpy(toy->backend.secret, shared->secret, sizeof shared->secret);
+    (void)lock(&toy->backend);
     shared->refs++;
-    toy->foreign = (int64_t)shared->commits;
+    toy->commits = shared->commits;
     mutex_unlock(&shared->mutex);
     return &toy->backend;
-}
-
-struct toy_faults *toy_faults(struct backend *backend)
-{
-    return &((struct toy *)backend)->faults;
 }
