@@ -14,9 +14,8 @@
  * A participant completes it inside its own transaction (`unknown: participant`). Its outcome is
  * provisional: as long as nobody was told of it, the owner may fill in fields and body, once.
  *
- *    pending --participant--> provisional --owner fills in-----------------------> complete |
- * failed
- *                                   '-- replay (lease lapsed), release, doubt: as it is ---^
+ *    pending --participant--> provisional --- owner fills in ------------> complete | failed
+ *                                   '--- replay (lapsed), release, doubt: as it is ---^
  *
  * Pure: time, tokens and the state of other processes come as arguments. Each function looks at one
  * record (status RECORD_ABSENT for none), may change it in place, and says what happened. Backends

@@ -283,11 +283,11 @@ static void bind_new_final(struct sqlite_binding *binding, const struct backend_
 
 typedef void insert_bind(struct sqlite_binding *binding, const struct backend_change *change);
 
-/* All that there are: `statement` takes one row, the one behind it SQLITE_ROWS. */
+/* All that there are: `statement` takes one row, the one behind it INSERT_ROWS. */
 static enum backend_status insert_all(struct sqlite_backend *sqlite, struct sqlite_inserts *inserts,
                                       enum sqlite_statement statement, insert_bind *bind)
 {
-    const size_t n = inserts->n, at_once = n == SQLITE_ROWS ? n : 1;
+    const size_t n = inserts->n, at_once = n == INSERT_ROWS ? n : 1;
     enum backend_status status = BACKEND_OK;
     inserts->n = 0;
     for (size_t i = 0; i < n && status == BACKEND_OK;) {
@@ -316,7 +316,7 @@ static enum backend_status insert_pending(struct sqlite_backend *sqlite,
     sqlite_recent_add(sqlite, row);
     if (row->once.len == 0) {
         sqlite->claims.changes[sqlite->claims.n++] = change;
-        return sqlite->claims.n == SQLITE_ROWS ? insert_claims(sqlite) : BACKEND_OK;
+        return sqlite->claims.n == INSERT_ROWS ? insert_claims(sqlite) : BACKEND_OK;
     }
     struct sqlite_binding binding = sqlite_bind(sqlite, SQL_PENDING_INSERT_ONCE);
     bind_new_claim(&binding, change);
@@ -330,7 +330,7 @@ static enum backend_status insert_final(struct sqlite_backend *sqlite,
 {
     if (change->row->once.len == 0) {
         sqlite->finals.changes[sqlite->finals.n++] = change;
-        return sqlite->finals.n == SQLITE_ROWS ? insert_finals(sqlite) : BACKEND_OK;
+        return sqlite->finals.n == INSERT_ROWS ? insert_finals(sqlite) : BACKEND_OK;
     }
     struct sqlite_binding binding = sqlite_bind(sqlite, SQL_OUTCOME_INSERT_ONCE);
     bind_new_final(&binding, change);

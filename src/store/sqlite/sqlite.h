@@ -41,7 +41,7 @@
 #define OUTCOME_PLACES "(?, ?, ?, ?, ?, ?, ?" FINAL_PLACES IDENTITY_PLACES ")"
 
 /* As many rows as one statement inserts: it opens tables and indexes once for all of them. */
-#define SQLITE_ROWS 8
+#define INSERT_ROWS 8
 #define ROWS(row) row "," row "," row "," row "," row "," row "," row "," row
 
 /* Every statement, prepared once: X(name, sql). */
@@ -204,7 +204,7 @@ struct sqlite_table {
 
 /* New rows that are to be inserted together. */
 struct sqlite_inserts {
-    const struct backend_change *changes[SQLITE_ROWS];
+    const struct backend_change *changes[INSERT_ROWS];
     size_t n;
 };
 
