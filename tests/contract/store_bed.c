@@ -280,14 +280,19 @@ int64_t bed_number(const struct bed *bed, const char *sql)
     return number;
 }
 
-int bed_set_up(void **state)
+int bed_set_up_on(void **state, enum bed_kind kind)
 {
     struct bed *bed = mem_zalloc(1, sizeof *bed);
     assert_non_null(bed);
-    bed_init(bed, *(const enum bed_kind *)*state);
+    bed_init(bed, kind);
     bed_open(bed);
     *state = bed;
     return 0;
+}
+
+int bed_set_up(void **state)
+{
+    return bed_set_up_on(state, *(const enum bed_kind *)*state);
 }
 
 int bed_tear_down(void **state)

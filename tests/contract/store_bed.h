@@ -103,6 +103,8 @@ int bed_run(struct CMUnitTest *tests, size_t n);
 /* The same but for the hostile one: of tests that say what a single batch does. */
 int bed_run_in_peace(struct CMUnitTest *tests, size_t n);
 int bed_set_up(void **state);
+/* For programs that run on one backend alone. */
+int bed_set_up_on(void **state, enum bed_kind kind);
 int bed_tear_down(void **state);
 #define BED_TEST(name)                                                                             \
     {                                                                                              \

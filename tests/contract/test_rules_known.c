@@ -49,24 +49,14 @@ static void of_a_batch_that_is_tried_again_no_more_rules_are_told(void **state)
 
 static int set_up(void **state)
 {
-    static struct bed bed;
-    bed_init(&bed, BED_TOY);
-    bed_open(&bed);
-    *state = &bed;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    bed_fini(*state);
-    return 0;
+    return bed_set_up_on(state, BED_TOY);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(of_a_batch_that_is_tried_again_no_more_rules_are_told,
-                                        set_up, tear_down),
+                                        set_up, bed_tear_down),
     };
     return cmocka_run_group_tests_name("rules_known", tests, NULL, NULL);
 }

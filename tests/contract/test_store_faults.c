@@ -2,24 +2,11 @@
 /* Commits that fail in every way: what is retried, what is refused, and what nobody is told. */
 #include "store_bed.h"
 
-#include "base/mem.h"
 #include <sched.h>
 
 static int set_up(void **state)
 {
-    struct bed *bed = mem_zalloc(1, sizeof *bed);
-    assert_non_null(bed);
-    bed_init(bed, BED_TOY);
-    bed_open(bed);
-    *state = bed;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    bed_fini(*state);
-    mem_free(*state);
-    return 0;
+    return bed_set_up_on(state, BED_TOY);
 }
 
 static void fail_next(struct bed *bed, enum backend_status how)
@@ -287,7 +274,7 @@ static void what_a_failed_batch_found_is_dropped_when_it_is_withdrawn(void **sta
     outcome_unref(outcome);
 }
 
-#define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define T(name) cmocka_unit_test_setup_teardown(name, set_up, bed_tear_down)
 
 int main(void)
 {

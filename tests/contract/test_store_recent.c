@@ -4,24 +4,11 @@
 #include "store_bed.h"
 
 #include "base/buf.h"
-#include "base/mem.h"
 #include "store/sqlite/columns.h"
 
 static int set_up(void **state)
 {
-    struct bed *bed = mem_zalloc(1, sizeof *bed);
-    assert_non_null(bed);
-    bed_init(bed, BED_SQLITE);
-    bed_open(bed);
-    *state = bed;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    bed_fini(*state);
-    mem_free(*state);
-    return 0;
+    return bed_set_up_on(state, BED_SQLITE);
 }
 
 /* All that a claim may hold, each field another one. */
@@ -170,7 +157,7 @@ static void a_claim_whose_place_another_took_is_read(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, bed_tear_down)
         TEST(a_claim_is_shown_as_the_file_has_it),
         TEST(a_claim_with_a_once_value_is_shown_as_the_file_has_it),
         TEST(a_claim_shows_nothing_of_the_life_before_it),
