@@ -4,7 +4,7 @@
 #include "base/random.h"
 #include "gateway/events.h"
 #include "gateway/head.h"
-#include "gateway/pass.h"
+#include "gateway/pass/pass.h"
 #include "gateway/well_known.h"
 #include <netinet/in.h>
 #include <stdio.h>

@@ -6,7 +6,7 @@
 #ifndef PAWL_GATEWAY_EVENTS_H
 #define PAWL_GATEWAY_EVENTS_H
 
-#include "gateway/exchange.h"
+#include "gateway/exchange/exchange.h"
 
 /* ---- requests with a rule ---- */
 

@@ -3,7 +3,7 @@
  * begins cannot pass the limit together; given back by who waits, and by who turns out not to own
  * the operation. Who owns after a wait takes one beyond the limit: what was admitted runs. */
 #include "gateway/events.h"
-#include "gateway/exchange.h"
+#include "gateway/exchange/exchange.h"
 
 static bool has_shares(const struct exchange *x)
 {

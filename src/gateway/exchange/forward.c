@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The first attempt: the request goes upstream, once, under the token that was acquired. */
-#include "gateway/exchange.h"
+#include "gateway/exchange/exchange.h"
 #include "gateway/head.h"
 
 static void write_head(struct exchange *x, struct buf *head)

@@ -9,7 +9,7 @@
  * several virtual hosts the caller would choose one that says 200 to anything.
  */
 #include "base/check.h"
-#include "gateway/exchange.h"
+#include "gateway/exchange/exchange.h"
 #include "gateway/head.h"
 
 static enum template_result write_head(struct exchange *x, struct buf *head,

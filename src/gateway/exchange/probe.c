@@ -2,7 +2,7 @@
 /* `unknown: probe`: asks the upstream what became of an operation (contract section 5). A probe is
  * an acquisition of its own, and only a GET. */
 #include "base/crash.h"
-#include "gateway/exchange.h"
+#include "gateway/exchange/exchange.h"
 #include "gateway/head.h"
 
 static bool write_head(struct exchange *x, struct buf *head)

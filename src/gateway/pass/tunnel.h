@@ -6,8 +6,8 @@
  * What has arrived and not left yet is bounded by TUNNEL_ROOM bytes a direction; a tunnel in which
  * nothing moves holds no buffer.
  */
-#ifndef PAWL_GATEWAY_TUNNEL_H
-#define PAWL_GATEWAY_TUNNEL_H
+#ifndef PAWL_GATEWAY_PASS_TUNNEL_H
+#define PAWL_GATEWAY_PASS_TUNNEL_H
 
 #include "http/conn.h"
 

@@ -14,8 +14,8 @@
  * A step returns what comes next. The client's socket is not read while the exchange runs: a client
  * that leaves changes nothing (contract section 2, invariant 4).
  */
-#ifndef PAWL_GATEWAY_EXCHANGE_H
-#define PAWL_GATEWAY_EXCHANGE_H
+#ifndef PAWL_GATEWAY_EXCHANGE_EXCHANGE_H
+#define PAWL_GATEWAY_EXCHANGE_EXCHANGE_H
 
 #include "core/fate.h"
 #include "core/fingerprint.h"

@@ -3,7 +3,7 @@
  * the head is judged before the body is asked for. */
 #include "base/check.h"
 #include "base/crash.h"
-#include "gateway/exchange.h"
+#include "gateway/exchange/exchange.h"
 #include "gateway/head.h"
 #include <inttypes.h>
 

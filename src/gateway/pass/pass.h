@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What no rule covers goes through as it is, both bodies streaming; unsafe verbs, and requests with
  * a key, are marked `bypassed`. */
-#ifndef PAWL_GATEWAY_PASS_H
-#define PAWL_GATEWAY_PASS_H
+#ifndef PAWL_GATEWAY_PASS_PASS_H
+#define PAWL_GATEWAY_PASS_PASS_H
 
 #include "gateway/server.h"
 

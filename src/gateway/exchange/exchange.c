@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gateway/exchange.h"
+#include "gateway/exchange/exchange.h"
 
 #include "base/check.h"
 #include "base/crash.h"
 #include "base/mem.h"
 #include "gateway/events.h"
-#include "gateway/pass.h"
+#include "gateway/pass/pass.h"
 
 #define BEGIN_SLACK_US (INT64_C(1) * CLOCK_US_PER_S)    /* a begin's time beyond its wait */
 #define BEGIN_GRACE_US (INT64_C(250) * CLOCK_US_PER_MS) /* at most, of a healthy store */

@@ -3,7 +3,7 @@
  * 12). Once bytes went out the write is repeated until it is stored or stale. */
 #include "base/check.h"
 #include "base/crash.h"
-#include "gateway/exchange.h"
+#include "gateway/exchange/exchange.h"
 
 /* A first failure, and a client who waits: it is probed at once, and nobody comes before that. */
 static bool asks_at_once(const struct exchange *x, struct fate fate)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gateway/tunnel.h"
+#include "gateway/pass/tunnel.h"
 
 #include "base/clock.h"
 #include <errno.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gateway/pass.h"
+#include "gateway/pass/pass.h"
 
 #include "base/mem.h"
 #include "gateway/events.h"
 #include "gateway/head.h"
+#include "gateway/pass/tunnel.h"
 #include "gateway/stream.h"
-#include "gateway/tunnel.h"
 #include "http/call.h"
 
 struct pass {
