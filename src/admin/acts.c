@@ -103,8 +103,7 @@ static bool read_which(struct keys_many *many, const struct json *member, bool *
         return read_text(member, &many->tenant);
     if (slice_eq(name, SLICE("before"))) {
         *ret_expected = "a time such as \"2026-01-31T12:00:00Z\"";
-        return read_text(member, &text) && timestamp_parse_short(text, &many->before) &&
-               many->before > 0;
+        return read_text(member, &text) && timestamp_parse(text, &many->before) && many->before > 0;
     }
     if (slice_eq(name, SLICE("limit"))) {
         *ret_expected = "1 to 1000";

@@ -285,18 +285,6 @@ void log_line_bool(struct log_line *line, const char *name, bool value)
     json_add_bool(&line->buf, name, value);
 }
 
-void log_line_hex(struct log_line *line, const char *name, const void *bytes, size_t n)
-{
-    json_add_name(&line->buf, name);
-    buf_add_char(&line->buf, '"');
-    char *room = buf_room(&line->buf, n < LOG_LINE_MAX ? 2 * n + 1 : SIZE_MAX);
-    if (room) {
-        hex_encode(bytes, n, room);
-        buf_added(&line->buf, 2 * n);
-    }
-    buf_add_char(&line->buf, '"');
-}
-
 void log_line_keyed(struct log_line *line, const char *name, const struct digest_key *key,
                     struct slice value)
 {

@@ -60,7 +60,6 @@ void log_line_start(struct log_line *line, enum log_level level, const char *eve
 void log_line_str(struct log_line *line, const char *name, struct slice value);
 void log_line_i64(struct log_line *line, const char *name, int64_t value);
 void log_line_bool(struct log_line *line, const char *name, bool value);
-void log_line_hex(struct log_line *line, const char *name, const void *bytes, size_t n);
 /* A keyed hash in place of a value that the log must not show: 16 hex digits, by which lines about
  * the same value are found. */
 void log_line_keyed(struct log_line *line, const char *name, const struct digest_key *key,

@@ -86,7 +86,7 @@ static bool has_form(struct slice text)
     return true;
 }
 
-bool timestamp_parse(struct slice text, int64_t *ret_us)
+static bool parse_whole(struct slice text, int64_t *ret_us)
 {
     if (!has_form(text))
         return false;
@@ -105,14 +105,14 @@ bool timestamp_parse(struct slice text, int64_t *ret_us)
     return true;
 }
 
-bool timestamp_parse_short(struct slice text, int64_t *ret_us)
+bool timestamp_parse(struct slice text, int64_t *ret_us)
 {
     static const char milliseconds[] = ".000Z";
     char whole[TIMESTAMP_LEN];
     size_t seconds = TIMESTAMP_LEN + 1 - sizeof milliseconds;
     if (text.len != seconds + 1 || text.at[seconds] != 'Z')
-        return timestamp_parse(text, ret_us);
+        return parse_whole(text, ret_us);
     memcpy(whole, text.at, seconds);
     memcpy(whole + seconds, milliseconds, sizeof milliseconds - 1);
-    return timestamp_parse(slice_make(whole, sizeof whole), ret_us);
+    return parse_whole(slice_make(whole, sizeof whole), ret_us);
 }

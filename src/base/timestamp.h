@@ -20,10 +20,8 @@ struct tm timestamp_fields(int64_t seconds);
  * appended: the year has not four digits. */
 bool timestamp_print(struct buf *buf, int64_t us);
 
-/* Reads exactly that form; false for anything else, dates that do not exist included. */
+/* Reads exactly that form, or the same without its milliseconds, as people write it:
+ * `2026-11-20T10:00:00Z`. False for anything else, dates that do not exist included. */
 bool timestamp_parse(struct slice text, int64_t *ret_us);
-
-/* The same, or without its milliseconds, as people write it: `2026-11-20T10:00:00Z`. */
-bool timestamp_parse_short(struct slice text, int64_t *ret_us);
 
 #endif

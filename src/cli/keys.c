@@ -165,7 +165,7 @@ static int take(void *to, enum flag_id flag, const struct flag_value *value)
         options->unknown = true;
         break;
     case FLAG_BEFORE:
-        if (timestamp_parse_short(slice_of(value->text), &options->before))
+        if (timestamp_parse(slice_of(value->text), &options->before))
             break;
         return command_misused(options->command, "--before wants a time: 2026-01-31T12:00:00Z");
     case FLAG_FORCE:

@@ -53,14 +53,9 @@ static bool is_redirect(int status)
     return false;
 }
 
-enum record_status fate_final_status(int http_status)
-{
-    return http_status >= 400 && http_status < 500 ? RECORD_FAILED : RECORD_COMPLETE;
-}
-
 static enum fate_write write_of_final(int status)
 {
-    return fate_final_status(status) == RECORD_FAILED ? FATE_FAIL : FATE_COMPLETE;
+    return status >= 400 && status < 500 ? FATE_FAIL : FATE_COMPLETE;
 }
 
 /* `error` is ERROR_NONE where there is an upstream's answer to tell. */

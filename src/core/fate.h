@@ -86,7 +86,4 @@ bool fate_token_is_stale(int status, const struct headers *headers);
 /* Of a probe: 2xx completes, 404 releases (if settled), all else leaves it in doubt. */
 struct fate fate_of_probe(enum exchange_end end, int status);
 
-/* How a final answer is kept: 4xx as failed, all else as complete. */
-enum record_status fate_final_status(int http_status);
-
 #endif

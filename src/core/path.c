@@ -358,14 +358,3 @@ size_t path_read(struct slice normalised, unsigned reading, char *ret_text)
         reader.len--;
     return reader.len;
 }
-
-struct slice path_resolve(struct slice path, struct arena *arena)
-{
-    struct slice normal = path_normalise(path, arena);
-    char *text = normal.at ? arena_alloc(arena, normal.len + 1) : NULL;
-    if (!text)
-        return slice_make(NULL, 0);
-    unsigned eager = PATH_SLASH_ESCAPE | PATH_BACKSLASH | PATH_MERGE | PATH_DOTS | PATH_PARAMETERS |
-                     PATH_NUL_ENDS;
-    return slice_make(text, path_read(normal, eager, text));
-}

@@ -241,11 +241,6 @@ unsigned payload_labels(const struct payload *payload, const struct payload_sele
            (payload->coding_unknown ? PAYLOAD_LABEL_CODING : 0);
 }
 
-bool payload_add_number(struct buf *buf, struct slice literal)
-{
-    return number_add_canonical(buf, literal);
-}
-
 struct slice payload_form_value(const struct payload *payload, struct arena *arena,
                                 struct slice name)
 {

@@ -124,10 +124,6 @@ enum {
 };
 unsigned payload_labels(const struct payload *payload, const struct payload_selection *selection);
 
-/* Appends the canonical form of a number literal; false: it has none (too many digits, exponent
- * too large), the raw bytes of the body count. */
-bool payload_add_number(struct buf *buf, struct slice literal);
-
 /* The decoded value of form field `name` (the first one), allocated in `arena`; `.at` NULL: absent
  * or not a form. */
 struct slice payload_form_value(const struct payload *payload, struct arena *arena,

@@ -506,11 +506,6 @@ int64_t record_store_time(int64_t wall_us, int64_t high_water, int64_t boot_sinc
     return max64(wall_us, high_water + boot_since_mark_us);
 }
 
-int64_t record_unknown_since(const struct record *record)
-{
-    return record->quiet_at - record->settle_us;
-}
-
 void record_check(const struct record *record)
 {
     CHECK(record->status <= RECORD_UNKNOWN);
@@ -553,13 +548,4 @@ const char *record_status_name(enum record_status status)
     static const char *const names[] = {"absent", "pending", "complete", "failed", "unknown"};
     CHECK(status <= RECORD_UNKNOWN);
     return names[status];
-}
-
-const char *record_verdict_name(enum record_verdict verdict)
-{
-    static const char *const names[] = {
-        "proceed",         "probe",          "replay",          "mismatch",     "in_progress",
-        "outcome_unknown", "result_expired", "result_not_kept", "other_recipe", "duplicate"};
-    CHECK(verdict <= RECORD_DUPLICATE);
-    return names[verdict];
 }

@@ -279,10 +279,6 @@ int64_t record_next_token(int64_t last_token, int64_t now);
  * since it was read. */
 int64_t record_store_time(int64_t wall_us, int64_t high_water, int64_t boot_since_mark_us);
 
-/* Of an unknown record: since when nobody knows, in store time. A probe that asks with a longer
- * settle time makes it look older, by the difference. */
-int64_t record_unknown_since(const struct record *record);
-
 /* Asserts what must hold of any record, whoever wrote it. */
 void record_check(const struct record *record);
 
@@ -298,8 +294,7 @@ static inline bool record_is_final(enum record_status status)
     return status == RECORD_COMPLETE || status == RECORD_FAILED;
 }
 
-/* The name of a status as stores and logs show it; of a verdict. */
+/* The name of a status as stores and logs show it. */
 const char *record_status_name(enum record_status status);
-const char *record_verdict_name(enum record_verdict verdict);
 
 #endif

@@ -172,10 +172,6 @@ struct slice path_normalise(struct slice path, struct arena *arena);
  * with ;parameters, too), '//', '\', %2F, %5C, %00 or NUL. */
 bool path_is_ambiguous(struct slice path);
 
-/* The path with all of that resolved, and without ";parameters", as the most eager server would; in
- * `arena`. */
-struct slice path_resolve(struct slice path, struct arena *arena);
-
 /* ---- which rule ---- */
 
 enum rule_find {
@@ -223,10 +219,6 @@ enum rule_find rule_find_request(const struct rule_set *set, const struct rule_r
 
 /* Whether a header of this name says another method than the request line. */
 bool rule_is_override(struct slice name);
-
-/* What counts as the method where one answer is needed (logs, labels): the first known method that
- * an override header names, in upper case, else `method`. Not for finding rules. */
-struct slice rule_method(const struct headers *headers, struct slice method);
 
 /* Whether the request is GET, HEAD or OPTIONS in every reading: what is not and meets no rule is
  * marked bypassed. */

@@ -32,11 +32,10 @@ bool rule_is_override(struct slice name)
 
 /* The methods of a request: the sent one, and those that overrides name. */
 struct said {
-    size_t n_lines;     /* of overrides */
-    struct slice first; /* the first known method that one names; `.at` NULL: none */
-    unsigned ruled;     /* RULE_POST and so on */
-    bool safe;          /* one of them is GET, HEAD or OPTIONS */
-    bool refused;       /* one of them is CONNECT or TRACE */
+    size_t n_lines; /* of overrides */
+    unsigned ruled; /* RULE_POST and so on */
+    bool safe;      /* one of them is GET, HEAD or OPTIONS */
+    bool refused;   /* one of them is CONNECT or TRACE */
 };
 
 static unsigned rule_bit(size_t method)
@@ -63,12 +62,8 @@ static void add_line(struct said *said, struct slice value)
         struct slice element;
         rest = slice_cut(rest, ',', &element);
         element = slice_trim(element);
-        size_t i = known_method(element);
-        if (element.len == 0)
-            continue;
-        add_method(said, i);
-        if (i < N_KNOWN && !said->first.at)
-            said->first = known[i];
+        if (element.len > 0)
+            add_method(said, known_method(element));
     }
 }
 
@@ -79,12 +74,6 @@ static struct said read_overrides(const struct headers *headers)
         if (rule_is_override(headers->at[i].name))
             add_line(&said, headers->at[i].value);
     return said;
-}
-
-struct slice rule_method(const struct headers *headers, struct slice method)
-{
-    struct said said = read_overrides(headers);
-    return said.first.at ? said.first : method;
 }
 
 bool rule_request_is_safe(const struct headers *headers, struct slice method)

@@ -498,11 +498,6 @@ bool template_needs_body(const struct template *template)
     return count_parts(template, TEMPLATE_BODY) + count_parts(template, TEMPLATE_FORM) > 0;
 }
 
-bool template_needs_hash(const struct template *template)
-{
-    return count_parts(template, TEMPLATE_PAYLOAD) > 0;
-}
-
 int64_t template_window_us(const struct template *template)
 {
     for (size_t i = 0; i < template->n; i++)

@@ -111,10 +111,8 @@ const struct template_part *template_key_header(const struct template *template)
 void template_describe_format(const struct template *template, struct slice source,
                               const struct key_format *rules, struct buf *buf);
 
-/* Whether any part needs the body understood (body, form, a pointer to a zone), or its hash
- * (payload). */
+/* Whether any part needs the body understood (body, form, a pointer to a zone). */
 bool template_needs_body(const struct template *template);
-bool template_needs_hash(const struct template *template);
 
 /* The window's length, 0 without {window:}. */
 int64_t template_window_us(const struct template *template);

@@ -57,9 +57,6 @@ void loop_post(struct loop *loop, struct loop_post *post);
 /* The loop of the calling thread, NULL outside loop_run. */
 struct loop *loop_current(void);
 
-/* How many fibers live. On the loop's own thread. */
-size_t loop_fibers(const struct loop *loop);
-
 /* Starts a fiber that runs `run(argument)`. On the loop's thread, or before loop_run. `name` is a
  * literal. False: too many fibers, or no memory for a stack. The fiber runs later, not within. */
 bool fiber_spawn(struct loop *loop, const char *name, void (*run)(void *), void *argument);
@@ -97,9 +94,6 @@ bool fiber_io_open(struct fiber_io *io, int fd);
 
 /* Closes the descriptor; nothing may wait on it. Accepts a closed one. */
 void fiber_io_close(struct fiber_io *io);
-
-/* Takes the descriptor out of the loop's watch and gives it to the caller. */
-int fiber_io_detach(struct fiber_io *io);
 
 /* What a fiber may wait for. At most two sources; each asks for any of read, write, hang-up. */
 enum {

@@ -67,19 +67,14 @@ bool fiber_io_open(struct fiber_io *io, int fd)
 
 /* Not left to close(): a child between fork and exec may hold the same open file, and epoll would
  * go on reporting it into memory that is the owner's again. */
-int fiber_io_detach(struct fiber_io *io)
-{
-    int fd = io->fd;
-    CHECK(fd >= 0 && io->waiter == NULL);
-    CHECK(epoll_ctl(io->loop->epoll_fd, EPOLL_CTL_DEL, fd, NULL) == 0);
-    *io = (struct fiber_io){.fd = -1};
-    return fd;
-}
-
 void fiber_io_close(struct fiber_io *io)
 {
-    if (io->fd >= 0)
-        close(fiber_io_detach(io));
+    if (io->fd < 0)
+        return;
+    CHECK(io->waiter == NULL);
+    CHECK(epoll_ctl(io->loop->epoll_fd, EPOLL_CTL_DEL, io->fd, NULL) == 0);
+    close(io->fd);
+    *io = (struct fiber_io){.fd = -1};
 }
 
 /* ---- trying and waiting ---- */

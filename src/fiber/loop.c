@@ -31,11 +31,6 @@ struct fiber *fiber_self(void)
     return loop_of_thread == NULL ? NULL : loop_of_thread->running;
 }
 
-size_t loop_fibers(const struct loop *loop)
-{
-    return loop->n_live;
-}
-
 /* ---- birth and death ---- */
 
 static bool loop_watch(struct loop *loop)

@@ -5,8 +5,8 @@
  * path passes by: when the eager reading of a path meets a rule, the search finds the rule or calls
  * the path ambiguous. The first line is the path of a rule, the second the path of a request.
  */
+#include "../unit/eager_path.h"
 #include "base/check.h"
-#include "core/rule.h"
 #include "fuzz.h"
 
 /* Nothing in it is left for the eager reading to resolve. */

@@ -501,7 +501,7 @@ static void measure(const struct toy *toy, struct backend_save *save)
         const struct record *record = &judge(toy, &shown)->record;
         gauges.stale += record_lease(record, save->world, NULL) == RECORD_LEASE_LAPSED;
         if (record->status == RECORD_UNKNOWN)
-            lower(&gauges.unknown_oldest, record_unknown_since(record));
+            lower(&gauges.unknown_oldest, record->quiet_at - record->settle_us);
         if (due_at(&rows->at[i], kept) > save->world->now)
             continue;
         gauges.expired++;

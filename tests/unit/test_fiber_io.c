@@ -368,27 +368,6 @@ static void test_a_socket_that_never_runs_dry_does_not_starve_other_fibers(void 
     run_fibers(read_without_end, end_the_reads, &pairs);
 }
 
-static void detach_one(void *argument)
-{
-    (void)argument;
-    struct fiber_io a, b, again;
-    open_pair(&a, &b);
-    int fd = fiber_io_detach(&a);
-    CHECK(a.fd == -1 && fd >= 0);
-    memset(&a, 0x5a, sizeof a);
-    CHECK(write_text(&b, "kept") == 0);
-    fiber_sleep_until(clock_boot_us());
-    CHECK(fiber_io_open(&again, fd));
-    CHECK(reads_text(&again, "kept"));
-    close_pair(&again, &b);
-}
-
-static void test_a_detached_descriptor_is_watched_no_longer_and_lives_on(void **state)
-{
-    (void)state;
-    run_fibers(detach_one, NULL, NULL);
-}
-
 /* As a child does between fork and exec, the copy keeps the open file alive. */
 static void close_one_of_two_copies(void *argument)
 {
@@ -533,7 +512,6 @@ int main(void)
         cmocka_unit_test(test_a_wait_for_two_ends_with_what_either_asked_for),
         cmocka_unit_test(test_a_wake_during_a_read_is_left_to_the_next_wait),
         cmocka_unit_test(test_a_socket_that_never_runs_dry_does_not_starve_other_fibers),
-        cmocka_unit_test(test_a_detached_descriptor_is_watched_no_longer_and_lives_on),
         cmocka_unit_test(test_a_closed_descriptor_is_watched_no_longer_even_if_a_copy_lives),
         cmocka_unit_test(test_a_refused_connection_is_told_and_leaves_nothing_open),
         cmocka_unit_test(test_a_connection_that_nobody_answers_ends_at_its_deadline),

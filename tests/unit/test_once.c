@@ -100,8 +100,8 @@ static void decide_one(enum state state, enum arrival arrival, enum record_unkno
                  (int)answer.act);
     bool told = answer.act != ONCE_TAKE && answer.act != ONCE_REPLACE;
     if (told && answer.verdict != expected.verdict)
-        fail_msg("%s, arrival %d, policy %d: %s", state_name(state), (int)arrival, (int)policy,
-                 record_verdict_name(answer.verdict));
+        fail_msg("%s, arrival %d, policy %d: verdict %d", state_name(state), (int)arrival,
+                 (int)policy, (int)answer.verdict);
     if (!answer.changed && memcmp(&record, &before, sizeof record) != 0)
         fail_msg("%s was changed unsaid", state_name(state));
     if (answer.act == ONCE_CONTINUE)

@@ -73,8 +73,8 @@ static void decide_one(enum state state, enum hashes hashes, enum record_unknown
     bool changed = !want.changed;
     enum record_verdict verdict = record_begin(&record, &begin, &world, NEXT, &changed);
     if (verdict != want.verdict || changed != want.changed)
-        fail_msg("%s, hashes %d, policy %d, today %d: %s", state_name((enum state)state),
-                 (int)hashes, (int)mine, (int)today, record_verdict_name(verdict));
+        fail_msg("%s, hashes %d, policy %d, today %d: verdict %d", state_name((enum state)state),
+                 (int)hashes, (int)mine, (int)today, (int)verdict);
     record_check(&record);
     bool acquired = verdict == RECORD_PROCEED || verdict == RECORD_ASK;
     if (acquired)

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
+#include "eager_path.h"
 #include "rules_made.h"
 #include <stdio.h>
 
@@ -452,8 +453,6 @@ static void a_request_is_safe_only_when_every_reading_is(void **state)
     assert_false(rule_request_is_safe(&post, SLICE("GET")));
     assert_false(rule_request_is_safe(&head, SLICE("POST")));
     assert_false(rule_request_is_safe(&none, SLICE("PURGE")));
-    assert_true(slice_eq(rule_method(&none, SLICE("PURGE")), SLICE("PURGE")));
-    assert_true(slice_eq(rule_method(&head, SLICE("GET")), SLICE("HEAD")));
 }
 
 /* ---- memory ---- */

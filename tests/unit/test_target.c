@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "core/rule.h"
+#include "eager_path.h"
 
 #define ARENA_MAX (1024 * 1024)
 

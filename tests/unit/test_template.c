@@ -358,14 +358,12 @@ static void templates_say_what_they_need(void **state)
     compile(&request, TEMPLATE_FOR_KEY, "{header:Idempotency-Key}", &template);
     assert_true(template_is_plain_header(&template));
     assert_false(template_needs_body(&template));
-    assert_false(template_needs_hash(&template));
     compile(&request, TEMPLATE_FOR_KEY, "{header:A}{body:/a}", &template);
     assert_false(template_is_plain_header(&template));
     assert_true(template_needs_body(&template));
     compile(&request, TEMPLATE_FOR_KEY, "{form:a}", &template);
     assert_true(template_needs_body(&template));
     compile(&request, TEMPLATE_FOR_KEY, "k:{payload}", &template);
-    assert_true(template_needs_hash(&template));
     assert_false(template_needs_body(&template));
 }
 

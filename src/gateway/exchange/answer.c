@@ -76,7 +76,8 @@ static void write_mark(struct buf *head, const char *mark)
         head_write_field(head, "Idempotency-Status", slice_of(mark));
 }
 
-void answer_outcome(struct exchange *x, const struct outcome *outcome, bool replayed)
+/* Writes a kept outcome; `replayed`: not for the first time. */
+static void answer_outcome(struct exchange *x, const struct outcome *outcome, bool replayed)
 {
     if (!begin_answer(x, outcome->status, replayed ? "replayed" : "stored"))
         return;

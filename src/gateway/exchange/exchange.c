@@ -46,7 +46,7 @@ static bool client_park(struct parker *parker, int64_t deadline_us)
     return wake == FIBER_WOKEN;
 }
 
-void client_parker_init(struct client_parker *parker, struct exchange *x)
+static void client_parker_init(struct client_parker *parker, struct exchange *x)
 {
     *parker = (struct client_parker){
         .parker = {.park = client_park, .waker = fiber_parker()},

@@ -231,9 +231,6 @@ enum http_call_result bodies_read_answer(struct exchange *x, int64_t deadline_us
  * is read on from x->call and passed live. */
 void answer_first(struct exchange *x, const struct answer *answer, const char *mark);
 
-/* Writes a kept outcome; `replayed`: not for the first time. */
-void answer_outcome(struct exchange *x, const struct outcome *outcome, bool replayed);
-
 /* Writes pawl's own error; `detail` (may be empty) is a sentence about this case. */
 void answer_error(struct exchange *x, enum error error, struct slice detail, const char *mark);
 
@@ -250,8 +247,5 @@ bool flight_take(struct exchange *x);
 /* An owner that gave its place back while it waited takes one, whatever the limit. */
 void flight_take_beyond(struct exchange *x);
 void flight_give_back(struct exchange *x);
-
-/* ---- the parker of a begin ---- */
-void client_parker_init(struct client_parker *parker, struct exchange *x);
 
 #endif

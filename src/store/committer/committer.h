@@ -113,8 +113,6 @@ bool committer_withdraw(struct committer *committer, struct store_op *op, bool o
 bool committer_configure(struct committer *committer, const struct store_limits *limits);
 struct store_counts committer_counts(struct committer *committer);
 bool committer_is_up(const struct committer *committer);
-/* Whether it reads at least: what it holds is replayed also while there is no space. */
-bool committer_answers(const struct committer *committer);
 
 /* While there is no space a batch that writes fails, with all that only read in it. */
 static inline bool committer_writes_wait(const struct committer *committer, int64_t boot)

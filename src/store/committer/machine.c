@@ -23,10 +23,3 @@ enum committer_state committer_next(enum committer_state state, enum committer_e
     CHECK(next != NEVER);
     return next;
 }
-
-const char *committer_state_name(enum committer_state state)
-{
-    static const char *const names[] = {"up", "full", "held", "gone", "dead"};
-    CHECK(state < COMMITTER_STATES);
-    return names[state];
-}

@@ -45,7 +45,4 @@ enum committer_event {
 /* Where the event leads. Asserts that it can happen in this state. */
 enum committer_state committer_next(enum committer_state state, enum committer_event event);
 
-/* "up", for assertions, tests and debuggers. */
-const char *committer_state_name(enum committer_state state);
-
 #endif

@@ -12,19 +12,20 @@ bool store_op_waits(const struct store_op *op)
     return atomic_load_explicit(&op->state, memory_order_acquire) == OP_WAITING;
 }
 
-bool committer_is_up(const struct committer *c)
-{
-    return committer_answers(c) && !atomic_load(&c->low_on_space) &&
-           clock_boot_us() >= atomic_load(&c->full_until);
-}
-
-bool committer_answers(const struct committer *c)
+/* Whether it reads at least: what it holds is replayed also while there is no space. */
+static bool committer_answers(const struct committer *c)
 {
     enum committer_state state = committer_state(c);
     if (state == COMMITTER_DEAD || state == COMMITTER_GONE)
         return false;
     int64_t busy_since = atomic_load(&c->busy_since);
     return busy_since == 0 || clock_boot_us() - busy_since < atomic_load(&c->timeout_us);
+}
+
+bool committer_is_up(const struct committer *c)
+{
+    return committer_answers(c) && !atomic_load(&c->low_on_space) &&
+           clock_boot_us() >= atomic_load(&c->full_until);
 }
 
 static void refuse(struct store_op *op, enum store_status status)
