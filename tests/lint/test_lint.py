@@ -27,6 +27,12 @@ ARCHITECTURE = """
 |---|---|
 | bytes | `src/base/bytes.h`, `base/bytes.c` |
 """
+FOR_TESTS = """
+## Exports that only tests call
+| export | why |
+|---|---|
+| `bytes_made` | bytes without a source |
+"""
 GOOD = {
     "ARCHITECTURE.md": ARCHITECTURE,
     "src/base/bytes.h": SPDX + """
@@ -51,10 +57,19 @@ int bytes_sum(int first)
     return first + mem_free(text);
 }
 """,
-    "src/cli/main.c": SPDX + '#include "base/bytes.h"\n#include "core/rule.h"\n',
+    "src/cli/main.c": SPDX + """#include "base/bytes.h"
+#include "core/rule.h"
+
+int main(void)
+{
+    return bytes_sum(1);
+}
+""",
     "src/core/rule.h": SPDX + '#include "base/bytes.h"\n',
 }
 LONG = "    first++;\n"
+SUM = GOOD["src/base/bytes.c"]
+MADE = SUM + "int bytes_made(void)\n{\n}\n"
 
 
 def body_of(lines: int) -> str:
@@ -88,6 +103,14 @@ BAD = [
     ("banned-calls", "src/base/bytes.c", SPDX + "int a = atoi (b);\n", "atoi()"),
     ("allocation", "src/base/bytes.c", SPDX + "void *a = (char *)malloc(1);\n", "malloc()"),
     ("allocation", "src/core/rule.c", SPDX + "void a(void)\n{\n    free(b);\n}\n", "free()"),
+    ("exports", "src/base/bytes.c", MADE, "bytes_made: nobody uses it"),
+    ("exports", "src/base/bytes.c", SUM + "struct table bytes_table[N] = {{1, f(2)}};\n",
+     "bytes_table: nobody uses it"),
+    ("exports", "src/base/bytes.c", MADE + "static int a(void)\n{\n    bytes_made();\n}\n",
+     "bytes_made: used in this file alone: make it static"),
+    ("exports", "ARCHITECTURE.md", ARCHITECTURE + FOR_TESTS, "bytes_made does not exist"),
+    ("exports", "ARCHITECTURE.md", ARCHITECTURE + FOR_TESTS.replace("made", "sum"),
+     "bytes_sum is not for tests alone"),
     ("names", "src/base/string_utils.c", SPDX, "string_utils says nothing"),
     ("where-a-change-goes", "ARCHITECTURE.md", ARCHITECTURE.replace("bytes.c", "gone.c"),
      "base/gone.c does not exist"),
@@ -102,6 +125,10 @@ FINE = [
     ("allocation", "src/base/mem.c", SPDX + "void *a = malloc(1);\n"),
     ("documented-headers", "src/base/bytes.h", SPDX + "/* both */\nint a(void);\nint b(void);\n"),
 ]
+
+
+TESTED = {"src/base/bytes.c": MADE, "tests/unit/made.c": SPDX + "int a = bytes_made();\n"}
+HOOKED = "#ifdef PAWL_HOOKS\nint bytes_made(void);\n#endif\n"
 
 
 def lint(root: Path, *arguments: str) -> tuple[int, str]:
@@ -142,6 +169,26 @@ def test_a_breach_is_found_and_fails(tree, rule, path, text, expected):
 def test_what_just_keeps_a_rule_passes(tree, rule, path, text):
     put(tree, path, text)
     assert lint(tree, rule) == (0, "1 passed, 0 failed\n")
+
+
+def test_an_export_for_tests_alone_needs_a_row_or_the_hooks(tree):
+    for path, text in TESTED.items():
+        put(tree, path, text)
+    status, printed = lint(tree, "exports")
+    assert status == 1 and "bytes_made: only tests use it" in printed
+    put(tree, "ARCHITECTURE.md", ARCHITECTURE + FOR_TESTS)
+    assert lint(tree, "exports") == (0, "1 passed, 0 failed\n")
+    put(tree, "ARCHITECTURE.md", ARCHITECTURE)
+    put(tree, "src/base/bytes.h", GOOD["src/base/bytes.h"] + HOOKED)
+    assert lint(tree, "exports") == (0, "1 passed, 0 failed\n")
+
+
+@pytest.mark.parametrize("header", ["#define BYTES_MADE() bytes_made()\n",
+                                    "static inline int a(void)\n{\n    bytes_made();\n}\n"])
+def test_a_header_uses_an_export_by_a_macro_or_a_body(tree, header):
+    put(tree, "src/base/bytes.c", MADE)
+    put(tree, "src/base/bytes.h", GOOD["src/base/bytes.h"] + "int bytes_made(void);\n" + header)
+    assert lint(tree, "exports") == (0, "1 passed, 0 failed\n")
 
 
 def test_every_rule_has_a_breach_here(tree):
