@@ -174,7 +174,6 @@ static void times_outside_four_digit_years_are_not_printed(void **state)
 static void other_forms_and_impossible_dates_are_refused(void **state)
 {
     static const char *const bad[] = {"",
-                                      "2026-11-20T10:00:00Z",
                                       "2026-11-20T10:00:00.123",
                                       "2026-11-20 10:00:00.123Z",
                                       "2026-11-20T10:00:00.123z",
