@@ -3,6 +3,7 @@
 #include "operator/keys.h"
 #include "admin/session.h"
 #include "base/json.h"
+#include "base/percent.h"
 #include "core/query.h"
 
 #define LIMIT_DEFAULT 100
@@ -17,40 +18,6 @@ void keys_refused(struct reply *reply, enum store_status status)
 
 /* ---- what is wanted ---- */
 
-/* %XX and '+'. False: a '%' without two digits behind it. */
-static bool decode(struct arena *arena, struct slice text, struct slice *ret_text)
-{
-    char *at = arena_alloc(arena, text.len + 1);
-    size_t n = 0;
-    for (size_t i = 0; at && i < text.len; i++) {
-        char c = text.at[i] == '+' ? ' ' : text.at[i];
-        if (c == '%') {
-            int high = i + 2 < text.len ? hex_digit(text.at[i + 1]) : -1;
-            int low = high >= 0 ? hex_digit(text.at[i + 2]) : -1;
-            if (low < 0)
-                return false;
-            c = (char)(high << 4 | low);
-            i += 2;
-        }
-        at[n++] = c;
-    }
-    *ret_text = slice_make(at, n);
-    return at;
-}
-
-static bool read_status(struct slice value, enum keys_status *ret_status)
-{
-    struct slice rest = SLICE(KEYS_STATUS_NAMES), name;
-    for (enum keys_status status = KEYS_PENDING; rest.at; status++) {
-        rest = slice_cut(rest, '|', &name);
-        if (!slice_eq(value, name))
-            continue;
-        *ret_status = status;
-        return true;
-    }
-    return false;
-}
-
 /* NULL: taken; else what was expected. */
 static const char *take_pair(struct keys_wanted *wanted, struct slice name, struct slice value)
 {
@@ -64,9 +31,9 @@ static const char *take_pair(struct keys_wanted *wanted, struct slice name, stru
     } else if (slice_eq(name, SLICE("once"))) {
         wanted->once = value;
     } else if (slice_eq(name, SLICE("status"))) {
-        return read_status(value, &wanted->status)
-                   ? NULL
-                   : "pending, released, complete, failed or unknown";
+        ptrdiff_t status = slice_item(SLICE(KEYS_STATUS_NAMES), '|', value);
+        wanted->status = (enum keys_status)(KEYS_PENDING + status);
+        return status >= 0 ? NULL : "pending, released, complete, failed or unknown";
     } else if (slice_eq(name, SLICE("lapsed"))) {
         wanted->lapsed = slice_eq(value, SLICE("true"));
         return wanted->lapsed || slice_eq(value, SLICE("false")) ? NULL : "true or false";
@@ -90,7 +57,8 @@ static bool read_query(struct slice query, struct arena *arena, struct keys_want
     struct slice pair, name, value, raw;
     while (query_take(&query, &pair)) {
         raw = slice_cut(pair, '=', &name);
-        if (!decode(arena, raw, &value)) {
+        value = percent_decode(raw, true, arena);
+        if (!percent_is_valid(raw) || !value.at) {
             reply_problem(reply, 400, "the query is not well-formed");
             return false;
         }

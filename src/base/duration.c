@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/duration.h"
+#include "base/ascii.h"
 #include "base/check.h"
 #include "base/clock.h"
 
@@ -29,7 +30,7 @@ static const struct unit size_units[] = {
 static struct slice leading_digits(struct slice text)
 {
     size_t n = 0;
-    while (n < text.len && text.at[n] >= '0' && text.at[n] <= '9')
+    while (n < text.len && ascii_is_digit(text.at[n]))
         n++;
     return slice_make(text.at, n);
 }

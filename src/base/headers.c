@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/headers.h"
+#include "base/ascii.h"
 #include "base/check.h"
 
 /* RFC 9110 5.6.1.2: empty elements are passed over, but not in any number. */
 static bool add_hops(struct headers *headers, struct slice list)
 {
     size_t room = HEADERS_HOPS_MAX - headers->n_hops;
-    while (list.at) {
-        struct slice element;
-        list = slice_cut(list, ',', &element);
+    struct slice element;
+    while (slice_next(&list, ',', &element)) {
         element = slice_trim(element);
         if (room-- == 0)
             return false;
@@ -59,12 +59,10 @@ size_t headers_count(const struct headers *headers, struct slice name)
 /* RFC 9110 5.6.1.2: empty elements are passed over, as no token is empty. */
 static bool list_has(struct slice list, struct slice token)
 {
-    while (list.at) {
-        struct slice element;
-        list = slice_cut(list, ',', &element);
+    struct slice element;
+    while (slice_next(&list, ',', &element))
         if (slice_eq_nocase(slice_trim(element), token))
             return true;
-    }
     return false;
 }
 
@@ -112,17 +110,8 @@ bool headers_is_dashed(struct slice name, struct slice wanted)
 
 bool header_is_valid(struct slice name, struct slice value)
 {
-    static const char marks[] = "!#$%&'*+-.^_`|~";
-    bool good = name.len > 0;
-    for (size_t i = 0; i < name.len; i++) {
-        char c = name.at[i];
-        bool alphanumeric =
-            (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
-        good = good && (alphanumeric || strchr(marks, c));
-    }
-    for (size_t i = 0; i < value.len; i++) {
-        unsigned char c = (unsigned char)value.at[i];
-        good = good && (c == '\t' || (c >= 0x20 && c != 0x7F));
-    }
-    return good;
+    for (size_t i = 0; i < value.len; i++)
+        if (value.at[i] != '\t' && ascii_is_control(value.at[i]))
+            return false;
+    return slice_is_word(name, SLICE_TOKEN_MARKS);
 }

@@ -2,6 +2,7 @@
 #include "base/json.h"
 #include "base/slice.h"
 
+#include "base/ascii.h"
 #include "base/check.h"
 #include "base/json_scan.h"
 #include "base/mem.h"
@@ -259,7 +260,7 @@ static bool read_string(struct reader *reader, struct slice *ret_text)
 static size_t skip_digits(struct reader *reader)
 {
     const char *from = reader->at;
-    while (reader->at < reader->end && *reader->at >= '0' && *reader->at <= '9')
+    while (reader->at < reader->end && ascii_is_digit(*reader->at))
         reader->at++;
     return (size_t)(reader->at - from);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/number.h"
+#include "base/ascii.h"
 
 /* Exponents beyond this are as good as endless: no literal in memory has digits enough to bring
  * their value back into bounds. */
@@ -16,18 +17,13 @@ struct decimal {
     int64_t point;
 };
 
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
 /* What follows 'e' or 'E'. */
 static int64_t read_exponent(struct slice text)
 {
     bool negative = text.len > 0 && text.at[0] == '-';
     int64_t value = 0;
     for (size_t i = 0; i < text.len; i++) {
-        if (is_digit(text.at[i]) && value < EXPONENT_SATURATED)
+        if (ascii_is_digit(text.at[i]) && value < EXPONENT_SATURATED)
             value = value * 10 + (text.at[i] - '0');
     }
     return negative ? -value : value;
@@ -44,7 +40,7 @@ static void measure(struct decimal *decimal, int64_t exponent)
         char c = decimal->mantissa.at[i];
         if (c == '.')
             whole = seen;
-        if (!is_digit(c))
+        if (!ascii_is_digit(c))
             continue;
         if (c != '0') {
             decimal->skipped = found ? decimal->skipped : seen;
@@ -87,7 +83,7 @@ static void add_digits(struct buf *buf, const struct decimal *decimal, size_t wh
     size_t end = decimal->skipped + decimal->count;
     for (size_t i = 0; seen < end; i++) {
         char c = decimal->mantissa.at[i];
-        if (!is_digit(c))
+        if (!ascii_is_digit(c))
             continue;
         if (whole > 0 && seen == decimal->skipped + whole)
             buf_add_char(buf, '.');
@@ -127,7 +123,7 @@ static bool is_short_integer(struct slice literal)
     if (literal.len == 0 || literal.len > SHORT_DIGITS || literal.at[0] == '0')
         return false;
     for (size_t i = 0; i < literal.len; i++)
-        if (!is_digit(literal.at[i]))
+        if (!ascii_is_digit(literal.at[i]))
             return false;
     return true;
 }

@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/slice.h"
+#include "base/ascii.h"
 #include "base/check.h"
-
-static char lower(char c)
-{
-    return c >= 'A' && c <= 'Z' ? (char)(c + ('a' - 'A')) : c;
-}
 
 bool bytes_eq_nocase(const char *a, const char *b, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        if (a[i] != b[i] && lower(a[i]) != lower(b[i]))
+        if (a[i] != b[i] && ascii_lower(a[i]) != ascii_lower(b[i]))
             return false;
     return true;
 }
@@ -62,13 +58,44 @@ struct slice slice_cut(struct slice s, char c, struct slice *ret_head)
     return slice_skip(s, (size_t)found + 1);
 }
 
+bool slice_next(struct slice *list, char c, struct slice *ret_item)
+{
+    if (!list->at)
+        return false;
+    *list = slice_cut(*list, c, ret_item);
+    return true;
+}
+
+ptrdiff_t slice_item(struct slice list, char c, struct slice item)
+{
+    struct slice one;
+    for (ptrdiff_t i = 0; slice_next(&list, c, &one); i++)
+        if (slice_eq(one, item))
+            return i;
+    return -1;
+}
+
+size_t slice_span(struct slice s, const char *marks)
+{
+    size_t n = 0;
+    while (n < s.len && s.at[n] != '\0' &&
+           (ascii_is_digit(s.at[n]) || ascii_is_letter(s.at[n]) || strchr(marks, s.at[n])))
+        n++;
+    return n;
+}
+
+bool slice_is_word(struct slice s, const char *marks)
+{
+    return s.len > 0 && slice_span(s, marks) == s.len;
+}
+
 bool slice_to_u64(struct slice s, uint64_t max, uint64_t *ret_value)
 {
     uint64_t value = 0; /* 19 digits always fit */
     if (s.len < 1 || s.len > 19)
         return false;
     for (size_t i = 0; i < s.len; i++) {
-        if (s.at[i] < '0' || s.at[i] > '9')
+        if (!ascii_is_digit(s.at[i]))
             return false;
         value = value * 10 + (uint64_t)(s.at[i] - '0');
     }
@@ -80,13 +107,10 @@ bool slice_to_u64(struct slice s, uint64_t max, uint64_t *ret_value)
 
 int hex_digit(char c)
 {
-    if (c >= '0' && c <= '9')
+    char lower = ascii_lower(c);
+    if (ascii_is_digit(c))
         return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
+    return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
 }
 
 bool slice_is_among(struct slice s, const struct slice *list, size_t n)

@@ -72,8 +72,25 @@ ptrdiff_t slice_find(struct slice s, char c);
  * Without `c`, head is everything and the result is empty with `at` == NULL. */
 struct slice slice_cut(struct slice s, char c, struct slice *ret_head);
 
+/* Takes the next of the items that `c` divides off the front of `list`: false when there is none,
+ * with `list->at` NULL. An empty list whose `at` is not NULL is one empty item. */
+bool slice_next(struct slice *list, char c, struct slice *ret_item);
+
+/* Which of these items, from 0, `item` is; -1: none of them. */
+ptrdiff_t slice_item(struct slice list, char c, struct slice item);
+
 /* The value of a hexadecimal digit of either case; -1: it is none. */
 int hex_digit(char c);
+
+/* How many bytes at its start are ASCII letters, digits or among `marks`. */
+size_t slice_span(struct slice s, const char *marks);
+
+/* Whether it is made of these alone, and not empty. */
+bool slice_is_word(struct slice s, const char *marks);
+
+/* The marks of a token (RFC 9110 5.6.2), and of what no URL escapes (RFC 3986 2.3). */
+#define SLICE_TOKEN_MARKS "!#$%&'*+-.^_`|~"
+#define SLICE_URL_MARKS "-._~"
 
 /* Reads decimal digits only, all of `s` (1 to 19 of them), not above `max`. */
 bool slice_to_u64(struct slice s, uint64_t max, uint64_t *ret_value);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/timestamp.h"
+#include "base/ascii.h"
 #include "base/check.h"
 #include "base/clock.h"
 
@@ -79,7 +80,7 @@ static bool has_form(struct slice text)
     if (text.len != TIMESTAMP_LEN)
         return false;
     for (size_t i = 0; i < TIMESTAMP_LEN; i++) {
-        bool digit = text.at[i] >= '0' && text.at[i] <= '9';
+        bool digit = ascii_is_digit(text.at[i]);
         if (form[i] == 'd' ? !digit : text.at[i] != form[i])
             return false;
     }

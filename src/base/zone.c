@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/zone.h"
+#include "base/ascii.h"
 #include "base/check.h"
 
 #include <time.h>
@@ -22,17 +23,9 @@ bool zone_name_valid(struct slice name)
     slice_cut(name, '/', &word);
     if (name.len > ZONE_NAME_MAX || SLICE_AMONG(word, others))
         return false;
-    for (struct slice rest = name; rest.at;) {
-        rest = slice_cut(rest, '/', &word);
-        for (size_t i = 0; i < word.len; i++) {
-            char c = word.at[i];
-            if (!(c >= '0' && c <= '9') && !(c >= 'A' && c <= 'Z') && !(c >= 'a' && c <= 'z') &&
-                c != '_' && c != '+' && c != '-')
-                return false;
-        }
-        if (word.len == 0)
+    for (struct slice rest = name; slice_next(&rest, '/', &word);)
+        if (!slice_is_word(word, "_+-"))
             return false;
-    }
     return name.len > 0;
 }
 
@@ -122,7 +115,7 @@ static bool take_number(struct slice *rest, int least, int most, int *ret)
 {
     size_t n = 0;
     int value = 0;
-    for (; n < rest->len && n < 3 && rest->at[n] >= '0' && rest->at[n] <= '9'; n++)
+    for (; n < rest->len && n < 3 && ascii_is_digit(rest->at[n]); n++)
         value = value * 10 + (rest->at[n] - '0');
     *rest = slice_skip(*rest, n);
     *ret = value;
@@ -140,8 +133,7 @@ static bool take_name(struct slice *rest)
         *rest = slice_skip(*rest, (size_t)end + 1);
         return true;
     }
-    while (n < rest->len && ((rest->at[n] >= 'A' && rest->at[n] <= 'Z') ||
-                             (rest->at[n] >= 'a' && rest->at[n] <= 'z')))
+    while (n < rest->len && ascii_is_letter(rest->at[n]))
         n++;
     *rest = slice_skip(*rest, n);
     return n >= 3;

@@ -133,19 +133,6 @@ static int refuse_operands(const struct grammar *grammar, const struct operands 
 
 /* ---- reading ---- */
 
-static bool find_choice(const char *values, const char *text, size_t *ret_choice)
-{
-    struct slice rest = slice_of(values), one;
-    for (size_t i = 0; rest.at; i++) {
-        rest = slice_cut(rest, '|', &one);
-        if (slice_eq(one, slice_of(text))) {
-            *ret_choice = i;
-            return true;
-        }
-    }
-    return false;
-}
-
 /* Of two values all but header lines could count only one. */
 static bool may_repeat(enum flag_id flag)
 {
@@ -157,8 +144,11 @@ static bool read_value(const struct flag *flag, const char *text, struct flag_va
 {
     uint64_t number = 0;
     *ret_value = (struct flag_value){.text = flag->argument ? text : NULL};
-    if (flag->values)
-        return find_choice(flag->values, text, &ret_value->choice);
+    if (flag->values) {
+        ptrdiff_t choice = slice_item(slice_of(flag->values), '|', slice_of(text));
+        ret_value->choice = (size_t)choice;
+        return choice >= 0;
+    }
     if (flag->most == 0)
         return true;
     if (!slice_to_u64(slice_of(text), (uint64_t)flag->most, &number))

@@ -219,8 +219,7 @@ const struct flag *flag_at(enum flag_id id)
 void flag_add_values(const struct flag *flag, struct buf *buf)
 {
     struct slice rest = slice_of(flag->values), one;
-    for (bool first = true; rest.at; first = false) {
-        rest = slice_cut(rest, '|', &one);
+    for (bool first = true; slice_next(&rest, '|', &one); first = false) {
         buf_add_str(buf, first ? "" : rest.at ? ", " : " or ");
         buf_add_slice(buf, one);
     }

@@ -34,12 +34,9 @@ static void print_wrapped(FILE *to, const char *text, size_t indent, size_t colu
 {
     struct page page = {to, indent, column};
     struct slice rest = slice_of(text), line, word;
-    while (rest.at) {
-        rest = slice_cut(rest, '\n', &line);
-        while (line.at && line.len > 0) {
-            line = slice_cut(line, ' ', &word);
+    while (slice_next(&rest, '\n', &line)) {
+        while (line.len > 0 && slice_next(&line, ' ', &word))
             print_word(&page, word);
-        }
         fputc('\n', to);
         page.column = 0;
     }
@@ -48,10 +45,8 @@ static void print_wrapped(FILE *to, const char *text, size_t indent, size_t colu
 static void print_usage(FILE *to, const struct command *command)
 {
     struct slice rest = slice_of(command->synopsis), form;
-    for (const char *before = "usage:"; rest.at; before = "      ") {
-        rest = slice_cut(rest, '\n', &form);
+    for (const char *before = "usage:"; slice_next(&rest, '\n', &form); before = "      ")
         fprintf(to, "%s pawl %s %.*s\n", before, command->name, SLICE_ARG(form));
-    }
 }
 
 static size_t flag_text(const struct flag *flag, char text[FLAG_TEXT_MAX])

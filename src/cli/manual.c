@@ -71,8 +71,7 @@ static void add_text(struct buf *to, const char *text)
 static void add_paragraphs(struct buf *to, const char *text)
 {
     struct slice rest = slice_of(text), line;
-    while (rest.at) {
-        rest = slice_cut(rest, '\n', &line);
+    while (slice_next(&rest, '\n', &line)) {
         if (line.len == 0)
             buf_add_str(to, ".PP");
         add_slice(to, line);
@@ -97,8 +96,7 @@ static void add_title(struct buf *to, const char *name, int section, const char 
 static void add_forms(struct buf *to, const struct command *command)
 {
     struct slice rest = slice_of(command->synopsis), form;
-    for (bool first = true; rest.at; first = false) {
-        rest = slice_cut(rest, '\n', &form);
+    for (bool first = true; slice_next(&rest, '\n', &form); first = false) {
         buf_printf(to, "%s\\fBpawl %s\\fR ", first ? "" : ".br\n", command->name);
         add_slice(to, form);
         buf_add_char(to, '\n');

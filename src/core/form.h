@@ -16,14 +16,8 @@
 
 #include "core/canonical.h"
 
-/* Whether every '%' starts an escape. */
-bool form_valid(struct slice bytes);
-
-/* Adds the canonical form of a valid form. False: no memory, or buf's max. */
+/* Adds the canonical form of a valid form, in which every '%' starts an escape. False: no memory,
+ * or buf's max. */
 bool form_add_canonical(struct canonical *canonical, struct slice bytes);
-
-/* The decoded value of the first pair of that name, in `arena`; `.at` NULL: absent or no memory
- * (then `arena->failed`). A name without '=' has the empty value. */
-struct slice form_value(struct slice bytes, struct slice name, struct arena *arena);
 
 #endif

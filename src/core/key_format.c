@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `key_format:`; declared in core/key_header.h. */
+#include "base/ascii.h"
 #include "base/check.h"
 #include "core/key_header.h"
 #include "core/pattern.h"
@@ -43,19 +44,13 @@ void key_format_describe(const struct key_format *format, struct buf *buf)
 
 /* ---- matching ---- */
 
-static char lower(char c)
-{
-    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
-}
-
 static bool is_uuid(struct slice key)
 {
     if (key.len != 36)
         return false;
     for (size_t i = 0; i < key.len; i++) {
-        char c = lower(key.at[i]);
         bool dash = i == 8 || i == 13 || i == 18 || i == 23;
-        if (dash ? c != '-' : !((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f')))
+        if (dash ? key.at[i] != '-' : hex_digit(key.at[i]) < 0)
             return false;
     }
     return true;
@@ -64,7 +59,7 @@ static bool is_uuid(struct slice key)
 /* RFC 9562 4.1, 5.4: the variant 10 and version 4. */
 static bool is_version4(struct slice uuid)
 {
-    return uuid.at[14] == '4' && strchr("89ab", lower(uuid.at[19]));
+    return uuid.at[14] == '4' && strchr("89ab", ascii_lower(uuid.at[19]));
 }
 
 static bool match_uuid(const struct key_format *format, struct slice key, struct arena *arena,
@@ -74,7 +69,7 @@ static bool match_uuid(const struct key_format *format, struct slice key, struct
         return false;
     char *folded = arena_alloc(arena, key.len);
     for (size_t i = 0; folded && i < key.len; i++)
-        folded[i] = lower(key.at[i]);
+        folded[i] = ascii_lower(key.at[i]);
     if (folded)
         *ret_key = slice_make(folded, key.len);
     return folded;

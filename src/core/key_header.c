@@ -80,17 +80,6 @@ void key_value_explain(struct slice value, enum key_syntax syntax, struct buf *b
         buf_add_str(buf, ", which only a quoted string may hold");
 }
 
-static bool is_plain(struct slice text)
-{
-    for (size_t i = 0; i < text.len; i++) {
-        char c = text.at[i];
-        bool word = (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
-        if (!word && (c == '\0' || !strchr("._~/@+:%-", c)))
-            return false;
-    }
-    return text.len > 0;
-}
-
 static bool goes_bare(struct slice text, enum key_forward forward, enum key_syntax syntax)
 {
     struct slice same;
@@ -98,7 +87,7 @@ static bool goes_bare(struct slice text, enum key_forward forward, enum key_synt
     case KEY_FORWARD_BARE:
         return text.len > 0 && read_bare(text, &same) == KEY_HEADER_OK;
     case KEY_FORWARD_BY_SYNTAX:
-        return syntax == KEY_SYNTAX_LENIENT && is_plain(text);
+        return syntax == KEY_SYNTAX_LENIENT && slice_is_word(text, "._~/@+:%-");
     case KEY_FORWARD_QUOTED:
         break;
     }

@@ -21,22 +21,10 @@ enum step {
 
 /* ---- Content-Type parameters (RFC 9110 5.6.6) ---- */
 
-static bool is_boundary_char(char c)
-{
-    return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
-           (c != '\0' && strchr("'()+_,-./:=? ", c));
-}
-
 static bool boundary_valid(struct slice boundary)
 {
-    if (boundary.len == 0 || boundary.len > MULTIPART_BOUNDARY_MAX ||
-        boundary.at[boundary.len - 1] == ' ')
-        return false;
-    for (size_t i = 0; i < boundary.len; i++) {
-        if (!is_boundary_char(boundary.at[i]))
-            return false;
-    }
-    return true;
+    return slice_is_word(boundary, "'()+_,-./:=? ") && boundary.len <= MULTIPART_BOUNDARY_MAX &&
+           boundary.at[boundary.len - 1] != ' ';
 }
 
 /* Takes a parameter's value: up to ';', or a quoted string. No boundary holds a backslash, so

@@ -1,18 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/path.h"
-#include "base/check.h"
+#include "base/ascii.h"
 #include "base/digest.h"
+#include "base/percent.h"
 #include "core/rule.h"
 
 static bool is_unreserved(char c)
 {
-    return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '.' ||
-           c == '_' || c == '~' || c == '-';
-}
-
-static char upper(char c)
-{
-    return c >= 'a' && c <= 'z' ? (char)(c - 'a' + 'A') : c;
+    return slice_is_word(slice_make(&c, 1), SLICE_URL_MARKS);
 }
 
 /* One byte of a path, as sent or behind an escape. */
@@ -25,11 +20,9 @@ struct path_byte {
 static struct path_byte byte_at(struct slice path, size_t at)
 {
     struct path_byte byte = {.c = path.at[at], .size = 1};
-    if (byte.c == '%' && path.len - at >= 3 &&
-        hex_decode(slice_make(path.at + at + 1, 2), &byte.c, 1)) {
-        byte.escaped = true;
-        byte.size = 3;
-    }
+    byte.escaped = percent_starts(slice_skip(path, at), &byte.c);
+    if (byte.escaped)
+        byte.size = PERCENT_SIZE;
     return byte;
 }
 
@@ -43,9 +36,8 @@ static size_t normalise(struct slice path, char *text)
     for (size_t at = 0; at < path.len;) {
         struct path_byte byte = byte_at(path, at);
         if (byte.escaped && !is_unreserved(byte.c)) {
-            text[len++] = '%';
-            text[len++] = upper(path.at[at + 1]);
-            text[len++] = upper(path.at[at + 2]);
+            percent_write(byte.c, text + len);
+            len += PERCENT_SIZE;
         } else {
             text[len++] = byte.c;
             if (byte.c == '%') {
@@ -99,10 +91,9 @@ bool path_is_ambiguous(struct slice path)
             return true;
         at += byte.size;
     }
-    for (struct slice rest = path; rest.at;) {
-        struct slice segment;
-        bool first = rest.at == path.at;
-        rest = slice_cut(rest, '/', &segment);
+    struct slice rest = path, segment;
+    while (slice_next(&rest, '/', &segment)) {
+        bool first = segment.at == path.at;
         if (is_dot_segment(segment) || (segment.len == 0 && !first && rest.at))
             return true;
     }
@@ -113,11 +104,6 @@ bool path_is_ambiguous(struct slice path)
 static bool is_end(struct path_byte byte)
 {
     return byte.escaped && (byte.c == '?' || byte.c == '#');
-}
-
-static bool is_control(char c)
-{
-    return (unsigned char)c < 0x20 || c == 0x7f;
 }
 
 /* The choices that a byte gives; those that leave empty or dot segments behind give more. */
@@ -133,7 +119,7 @@ static unsigned choices_of(struct path_byte byte, char after)
         return PATH_NUL_ENDS | PATH_NUL_DROPS;
     if (is_end(byte))
         return PATH_QUERY_ENDS | PATH_DOTS | PATH_MERGE;
-    if (byte.escaped && (is_control(byte.c) || byte.c == ' '))
+    if (byte.escaped && (ascii_is_control(byte.c) || byte.c == ' '))
         return PATH_DROP | PATH_MERGE | PATH_DOTS;
     return byte.c == '.' && (after == '/' || after == '\0' || after == ';') ? PATH_DROP : 0;
 }
@@ -153,7 +139,7 @@ unsigned path_choices(struct slice normalised)
 static bool is_unclean(struct path_byte byte, bool first, bool last, char after)
 {
     bool space = byte.escaped && byte.c == ' ';
-    if (byte.c == ';' || is_end(byte) || (byte.escaped && is_control(byte.c)))
+    if (byte.c == ';' || is_end(byte) || (byte.escaped && ascii_is_control(byte.c)))
         return true;
     if (byte.escaped && byte.c == '%')
         return after == 'u' || after == 'U';
@@ -226,14 +212,6 @@ static bool is_decoded_again(struct slice path, size_t at, char *ret_c, size_t *
            (is_nested(path, at, ret_c, ret_size) || is_overlong(path, at, ret_c, ret_size));
 }
 
-static void add_escaped(char *text, size_t *len, char c)
-{
-    static const char digits[] = "0123456789ABCDEF";
-    text[(*len)++] = '%';
-    text[(*len)++] = digits[(unsigned char)c >> 4];
-    text[(*len)++] = digits[(unsigned char)c & 15];
-}
-
 struct slice path_decode_again(struct slice normalised, struct arena *arena)
 {
     char c;
@@ -248,7 +226,8 @@ struct slice path_decode_again(struct slice normalised, struct arena *arena)
     for (at = 0; at < normalised.len; at += size) {
         size = byte_at(normalised, at).size;
         if (is_decoded_again(normalised, at, &c, &size)) {
-            add_escaped(text, &len, c);
+            percent_write(c, text + len);
+            len += PERCENT_SIZE;
         } else {
             memcpy(text + len, normalised.at + at, size);
             len += size;
@@ -323,7 +302,7 @@ static bool is_dropped(unsigned reading, struct path_byte byte)
 {
     if (byte.c == '\0')
         return reading & PATH_NUL_DROPS;
-    return byte.escaped && reading & PATH_DROP && (is_control(byte.c) || byte.c == ' ');
+    return byte.escaped && reading & PATH_DROP && (ascii_is_control(byte.c) || byte.c == ' ');
 }
 
 static void read_byte(struct reader *reader, struct path_byte byte, const char *sent)

@@ -3,27 +3,13 @@
 
 #include "base/check.h"
 #include "base/inflate.h"
-#include "base/number.h"
+#include "base/percent.h"
 #include "core/canonical.h"
 #include "core/form.h"
 #include "core/multipart.h"
+#include "core/query.h"
 
 /* ---- reading ---- */
-
-static bool is_token_char(char c)
-{
-    return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
-           (c != '\0' && strchr("!#$%&'*+-.^_`|~", c));
-}
-
-static bool is_token(struct slice s)
-{
-    for (size_t i = 0; i < s.len; i++) {
-        if (!is_token_char(s.at[i]))
-            return false;
-    }
-    return s.len > 0;
-}
 
 /* RFC 6839 3.1: the structured syntax suffix +json. */
 static bool is_json_type(struct slice type)
@@ -31,7 +17,7 @@ static bool is_json_type(struct slice type)
     struct slice suffix = SLICE("+json");
     struct slice major;
     struct slice minor = slice_cut(type, '/', &major);
-    if (!is_token(major) || !is_token(minor))
+    if (!slice_is_word(major, SLICE_TOKEN_MARKS) || !slice_is_word(minor, SLICE_TOKEN_MARKS))
         return false;
     return slice_eq_nocase(type, SLICE("application/json")) ||
            (minor.len > suffix.len &&
@@ -57,7 +43,7 @@ static enum payload_error read_json(struct arena *arena, struct payload *payload
 
 static void read_form(struct payload *payload)
 {
-    payload->malformed_form = !form_valid(payload->bytes);
+    payload->malformed_form = !percent_is_valid(payload->bytes);
     if (!payload->malformed_form)
         payload->kind = PAYLOAD_IS_FORM;
 }
@@ -244,7 +230,9 @@ unsigned payload_labels(const struct payload *payload, const struct payload_sele
 struct slice payload_form_value(const struct payload *payload, struct arena *arena,
                                 struct slice name)
 {
-    if (payload->kind != PAYLOAD_IS_FORM)
-        return slice_make(NULL, 0);
-    return form_value(payload->bytes, name, arena);
+    struct slice pairs = payload->bytes, pair, sent;
+    while (payload->kind == PAYLOAD_IS_FORM && query_take(&pairs, &pair))
+        if (query_names(pair, name))
+            return percent_decode(slice_cut(pair, '=', &sent), true, arena);
+    return slice_make(NULL, 0);
 }

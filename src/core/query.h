@@ -6,22 +6,15 @@
 #ifndef PAWL_CORE_QUERY_H
 #define PAWL_CORE_QUERY_H
 
-#include "base/arena.h"
+#include "base/slice.h"
 
 /* Takes the next non-empty pair off `query`; false: there is none. */
 bool query_take(struct slice *query, struct slice *ret_pair);
-
-/* Whether `spelled`, its %XX decoded, is `text`; with `plus` a '+' is a space. */
-bool query_text_is(struct slice spelled, bool plus, struct slice text);
 
 /* Whether the name of `pair`, decoded, is `name`. */
 bool query_names(struct slice pair, struct slice name);
 
 /* The raw value of the only pair of that name: how many pairs have it (2: or more). */
 int query_find(struct slice query, struct slice name, struct slice *ret_value);
-
-/* A percent-encoded text decoded, in `arena`; a '%' that starts no escape is itself, and `plus`: a
- * '+' is a space. `.at` NULL: no memory. */
-struct slice query_decode(struct slice text, bool plus, struct arena *arena);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The recipe of a payload hash as text; declared in core/payload.h. */
 #include "base/check.h"
+#include "base/percent.h"
 #include "core/payload.h"
 
 #define RECIPE_VERSION "2"
@@ -45,27 +46,16 @@ void payload_recipe_write(const struct payload_selection *selection, struct buf 
 /* `word` decoded, in `arena`; `.at` NULL: no pointer, or no memory. */
 static struct slice read_pointer(struct slice word, struct arena *arena)
 {
-    struct slice none = slice_make(NULL, 0);
-    char *text = arena_alloc(arena, word.len);
-    size_t len = 0;
-    for (size_t i = 0; text && i < word.len; i++) {
-        text[len] = word.at[i];
-        if (word.at[i] == '%') {
-            if (word.len - i < 3 || !hex_decode(slice_make(word.at + i + 1, 2), text + len, 1))
-                return none;
-            i += 2;
-        }
-        len++;
-    }
-    return text && json_pointer_valid(slice_make(text, len)) ? slice_make(text, len) : none;
+    struct slice pointer = percent_decode(word, false, arena);
+    bool valid = percent_is_valid(word) && json_pointer_valid(pointer);
+    return valid ? pointer : slice_make(NULL, 0);
 }
 
 static bool read_pointers(struct slice words, struct arena *arena,
                           struct payload_selection *selection)
 {
-    while (words.at) {
-        struct slice word;
-        words = slice_cut(words, ' ', &word);
+    struct slice word;
+    while (slice_next(&words, ' ', &word)) {
         struct slice pointer = read_pointer(word, arena);
         if (!pointer.at || selection->n_pointers == PAYLOAD_POINTERS_MAX)
             return false;

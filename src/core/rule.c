@@ -91,19 +91,11 @@ static bool read_methods(struct match_compiler *compiler, struct slice list)
         compiler->match.methods = RULE_EVERY;
         return true;
     }
-    for (struct slice rest = list; rest.at;) {
-        struct slice method;
-        rest = slice_cut(rest, ',', &method);
+    struct slice method;
+    while (slice_next(&list, ',', &method))
         if (!read_method(compiler, slice_trim(method)))
             return false;
-    }
     return true;
-}
-
-static bool is_word(char c)
-{
-    return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_' ||
-           c == '-';
 }
 
 static bool has_param(const struct rule_match *match, struct slice name)
@@ -118,10 +110,9 @@ static bool read_param(struct match_compiler *compiler, struct slice name)
 {
     if (name.len == 0)
         return complain(compiler, "a path parameter needs a name, as in {id}");
-    for (size_t i = 0; i < name.len; i++)
-        if (!is_word(name.at[i]))
-            return complain(compiler, "a path parameter is a whole segment, and its name is made "
-                                      "of letters, digits, '_' and '-', as in /matches/{id}");
+    if (!slice_is_word(name, "_-"))
+        return complain(compiler, "a path parameter is a whole segment, and its name is made "
+                                  "of letters, digits, '_' and '-', as in /matches/{id}");
     if (has_param(&compiler->match, name))
         return complain(compiler, "two path parameters have one name");
     return true;

@@ -58,9 +58,8 @@ static void add_method(struct said *said, size_t method)
 static void add_line(struct said *said, struct slice value)
 {
     said->n_lines++;
-    for (struct slice rest = value; rest.at;) {
-        struct slice element;
-        rest = slice_cut(rest, ',', &element);
+    struct slice element;
+    while (slice_next(&value, ',', &element)) {
         element = slice_trim(element);
         if (element.len > 0)
             add_method(said, known_method(element));

@@ -1,27 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/structured.h"
-#include "base/digest.h"
+#include "base/ascii.h"
+#include "base/percent.h"
 #include "base/utf8.h"
-
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
-static bool is_lower(char c)
-{
-    return c >= 'a' && c <= 'z';
-}
-
-static bool is_alpha(char c)
-{
-    return is_lower(c) || (c >= 'A' && c <= 'Z');
-}
-
-static bool is_one_of(char c, const char *set)
-{
-    return c != '\0' && strchr(set, c);
-}
 
 /* The byte at the front, or NUL, which stands nowhere in a well-formed field. */
 static char front(struct slice rest)
@@ -40,7 +21,7 @@ static bool take(struct slice *rest, char c)
 static size_t take_digits(struct slice *rest)
 {
     size_t n = 0;
-    while (n < rest->len && is_digit(rest->at[n]))
+    while (n < rest->len && ascii_is_digit(rest->at[n]))
         n++;
     *rest = slice_skip(*rest, n);
     return n;
@@ -62,7 +43,7 @@ bool structured_string(struct slice *rest, struct slice *ret_inside, bool *ret_e
         if (c == '\\') {
             escaped = true;
             i++;
-            if (i == rest->len || !is_one_of(rest->at[i], "\"\\"))
+            if (i == rest->len || (rest->at[i] != '"' && rest->at[i] != '\\'))
                 return false;
         } else if (c < 0x20 || c > 0x7E) {
             return false;
@@ -98,21 +79,15 @@ static bool take_number(struct slice *rest, bool integer_only)
 
 static bool take_token(struct slice *rest)
 {
-    size_t n = 0;
-    while (n < rest->len && (is_alpha(rest->at[n]) || is_digit(rest->at[n]) ||
-                             is_one_of(rest->at[n], "!#$%&'*+-.^_`|~:/")))
-        n++;
+    size_t n = slice_span(*rest, SLICE_TOKEN_MARKS ":/");
     *rest = slice_skip(*rest, n);
     return n > 0;
 }
 
 static bool take_bytes(struct slice *rest)
 {
-    size_t n = 1;
-    while (n < rest->len &&
-           (is_alpha(rest->at[n]) || is_digit(rest->at[n]) || is_one_of(rest->at[n], "+/=")))
-        n++;
-    *rest = slice_skip(*rest, n);
+    *rest = slice_skip(*rest, 1);
+    *rest = slice_skip(*rest, slice_span(*rest, "+/="));
     return take(rest, ':');
 }
 
@@ -129,11 +104,10 @@ static bool take_display(struct slice *rest)
         if (c < 0x20 || c > 0x7E)
             return false;
         if (c == '%') {
-            if (rest->len < 3 || !hex_decode(slice_make(rest->at + 1, 2), &c, 1) ||
-                (is_alpha(rest->at[1]) && !is_lower(rest->at[1])) ||
-                (is_alpha(rest->at[2]) && !is_lower(rest->at[2])))
+            if (!percent_starts(*rest, &c) || ascii_is_upper(rest->at[1]) ||
+                ascii_is_upper(rest->at[2]))
                 return false;
-            taken = 3;
+            taken = PERCENT_SIZE;
         }
         held[n++] = c;
         if (utf8_length(slice_make(held, n)) == n)
@@ -152,9 +126,9 @@ static bool take_item(struct slice *rest)
     char c = front(*rest);
     if (c == '"')
         return structured_string(rest, &inside, &escaped);
-    if (c == '-' || is_digit(c))
+    if (c == '-' || ascii_is_digit(c))
         return take_number(rest, false);
-    if (c == '*' || is_alpha(c))
+    if (c == '*' || ascii_is_letter(c))
         return take_token(rest);
     if (c == ':')
         return take_bytes(rest);
@@ -167,11 +141,10 @@ static bool take_item(struct slice *rest)
 
 static bool take_key(struct slice *rest)
 {
-    size_t n = 0;
-    if (!is_lower(front(*rest)) && front(*rest) != '*')
+    size_t n = 0, most = slice_span(*rest, "_-.*");
+    if (!ascii_is_lower(front(*rest)) && front(*rest) != '*')
         return false;
-    while (n < rest->len &&
-           (is_lower(rest->at[n]) || is_digit(rest->at[n]) || is_one_of(rest->at[n], "_-.*")))
+    while (n < most && !ascii_is_upper(rest->at[n]))
         n++;
     *rest = slice_skip(*rest, n);
     return true;

@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* target_hash (contract section 4); declared in core/rule.h. */
+#include "base/ascii.h"
 #include "core/query.h"
 #include "core/rule.h"
-
-static char lower(char c)
-{
-    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
-}
 
 /* Lines of a header that the upstream sees. */
 static const struct header *next_line(const struct headers *headers, struct slice name, size_t *at)
@@ -24,7 +20,7 @@ static size_t write_type(struct slice content_type, bool with_boundary, char *re
     slice_cut(content_type, ';', &type);
     type = slice_trim(type);
     for (; len < type.len; len++)
-        ret_text[len] = lower(type.at[len]);
+        ret_text[len] = ascii_lower(type.at[len]);
     struct slice whole = slice_trim(content_type);
     if (!with_boundary || !slice_starts(slice_make(ret_text, len), SLICE("multipart/")))
         return len;
@@ -62,7 +58,7 @@ static bool add_coding(struct digest_stream *stream, const struct headers *heade
     struct slice coding = line ? slice_trim(line->value) : slice_make("", 0);
     char *text = arena_alloc(arena, coding.len);
     for (size_t i = 0; text && i < coding.len; i++)
-        text[i] = lower(coding.at[i]);
+        text[i] = ascii_lower(coding.at[i]);
     if (text)
         digest_add_sized(stream, slice_make(text, coding.len));
     return text;

@@ -97,27 +97,11 @@ static const struct source_row *find_source(struct slice name)
     return NULL;
 }
 
-/* RFC 9110 5.6.2. */
-static bool is_token(struct slice text)
-{
-    static const char marks[] = "!#$%&'*+-.^_`|~";
-    for (size_t i = 0; i < text.len; i++) {
-        char c = text.at[i];
-        bool word = (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
-        if (!word && !memchr(marks, c, sizeof(marks) - 1))
-            return false;
-    }
-    return text.len > 0;
-}
-
 static bool is_credential(struct slice header)
 {
-    static const char *const names[] = {"Authorization", "Proxy-Authorization", "Cookie",
-                                        "X-Api-Key"};
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-        if (slice_eq_nocase(header, slice_of(names[i])))
-            return true;
-    return false;
+    static const struct slice names[] = {
+        {"Authorization", 13}, {"Proxy-Authorization", 19}, {"Cookie", 6}, {"X-Api-Key", 9}};
+    return SLICE_AMONG(header, names);
 }
 
 static bool read_header(struct compiler *compiler, struct template_part *part)
@@ -128,7 +112,7 @@ static bool read_header(struct compiler *compiler, struct template_part *part)
         part->optional = true;
         name.len--;
     }
-    if (!is_token(name))
+    if (!slice_is_word(name, SLICE_TOKEN_MARKS))
         return complain(compiler, "\"%.*s\" is not a header name", SLICE_QUOTED(name));
     if (headers_is_hop_by_hop(&none, name))
         return complain(compiler, "%.*s ends at this hop: the upstream does not see it",
@@ -188,7 +172,7 @@ static bool read_argument(struct compiler *compiler, const struct source_row *ro
     case ARGUMENT_NAME:
         return part->text.len > 0 || complain(compiler, "a name is missing: %s", row->form);
     case ARGUMENT_COOKIE:
-        return is_token(part->text) ||
+        return slice_is_word(part->text, SLICE_TOKEN_MARKS) ||
                complain(compiler, "\"%.*s\" is not the name of a cookie", SLICE_QUOTED(part->text));
     case ARGUMENT_SPAN:
         if (duration_parse(part->text, &part->window_us) && part->window_us > 0 &&

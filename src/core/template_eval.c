@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Evaluating templates: first every source's value, then the text. */
+#include "base/ascii.h"
 #include "base/check.h"
 #include "base/number.h"
+#include "base/percent.h"
 #include "core/query.h"
 #include "core/rule.h"
 #include "core/template_clock.h"
@@ -102,29 +104,19 @@ static enum template_result body_value(const struct evaluation *evaluation, stru
     return TEMPLATE_MISSING;
 }
 
-/* Looks at the pairs one by one: a name that comes twice is read one way here, another there. */
+/* A name that comes twice is read one way here, another there. */
 static enum template_result form_value_of(const struct evaluation *evaluation, struct slice name,
                                           struct slice *ret_value)
 {
     const struct payload *payload = evaluation->facts->payload;
-    struct slice found = {NULL, 0};
-    if (!payload || payload->kind != PAYLOAD_IS_FORM)
+    struct slice sent;
+    if (!payload || payload->kind != PAYLOAD_IS_FORM ||
+        query_find(payload->bytes, name, &sent) != 1)
         return TEMPLATE_MISSING;
-    struct payload one = *payload;
-    struct slice rest = payload->bytes;
-    while (query_take(&rest, &one.bytes)) {
-        struct slice value = payload_form_value(&one, evaluation->arena, name);
-        if (!value.at && evaluation->arena->failed)
-            return TEMPLATE_NO_MEMORY;
-        if (value.at && found.at)
-            return TEMPLATE_MISSING;
-        if (value.at)
-            found = value;
-    }
-    if (found.len == 0)
-        return TEMPLATE_MISSING;
-    *ret_value = found;
-    return TEMPLATE_OK;
+    *ret_value = payload_form_value(payload, evaluation->arena, name);
+    if (!ret_value->at)
+        return TEMPLATE_NO_MEMORY;
+    return ret_value->len > 0 ? TEMPLATE_OK : TEMPLATE_MISSING;
 }
 
 /* One cookie of its name (RFC 6265 4.2.1), as it was sent. */
@@ -138,9 +130,7 @@ static enum template_result cookie_value(const struct headers *headers, struct s
     if (!headers || headers_is_hop_by_hop(headers, cookie))
         return TEMPLATE_MISSING;
     while ((line = headers_next(headers, cookie, &at)))
-        for (struct slice rest = line->value; rest.at;) {
-            struct slice pair, sent;
-            rest = slice_cut(rest, ';', &pair);
+        for (struct slice rest = line->value, pair, sent; slice_next(&rest, ';', &pair);) {
             struct slice value = slice_cut(pair, '=', &sent);
             if (!value.at || !slice_eq(slice_trim(sent), name))
                 continue;
@@ -205,7 +195,7 @@ static enum template_result decode(const struct evaluation *evaluation,
     bool query = part->source == TEMPLATE_QUERY;
     if (evaluation->url || (!query && part->source != TEMPLATE_PATH))
         return TEMPLATE_OK;
-    *value = query_decode(*value, query, evaluation->arena);
+    *value = percent_decode(*value, query, evaluation->arena);
     return value->at ? TEMPLATE_OK : TEMPLATE_NO_MEMORY;
 }
 
@@ -506,7 +496,7 @@ static bool is_shown_as_sent(const struct template_part *part, struct slice valu
 {
     bool decoded = part->source == TEMPLATE_QUERY || part->source == TEMPLATE_PATH;
     for (size_t i = 0; decoded && i < value.len; i++)
-        if ((unsigned char)value.at[i] < ' ' || value.at[i] == 0x7F)
+        if (ascii_is_control(value.at[i]))
             return false;
     return true;
 }

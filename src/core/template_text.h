@@ -3,7 +3,7 @@
 #ifndef PAWL_CORE_TEMPLATE_TEXT_H
 #define PAWL_CORE_TEMPLATE_TEXT_H
 
-#include "base/slice.h"
+#include "base/percent.h"
 
 enum template_spelling {
     TEMPLATE_SPELL_KEY,   /* A-Za-z0-9._~/@+- stay */
@@ -15,11 +15,8 @@ enum template_spelling {
 /* Whether a literal holds what no spelled value holds. */
 bool template_text_separates(struct slice literal, bool url);
 
-/* The most a byte can become. */
-#define TEMPLATE_SPELLED_MAX 3
-
 /* Spells from the front of `*value` into `ret_text` until that is full or the value used up; takes
- * off what was spelled, returns how much was written. `room` >= TEMPLATE_SPELLED_MAX. */
+ * off what was spelled, returns how much was written. `room` >= PERCENT_SIZE. */
 size_t template_text_spell(enum template_spelling spelling, struct slice *value, char *ret_text,
                            size_t room);
 

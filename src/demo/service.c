@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/percent.h"
 #include "http/head.h"
 
 #define FIELDS_MAX ((size_t)4096)
@@ -56,26 +57,6 @@ static struct slice read_key(const struct http_request *request, struct arena *a
 {
     const struct header *key = headers_find(&request->headers, SLICE("Idempotency-Key"));
     return key != NULL ? unquote(key->value, arena) : slice_make(NULL, 0);
-}
-
-/* RFC 3986 2.1. `at` is NULL for a broken escape, or without memory. */
-static struct slice percent_decode(struct slice text, struct arena *arena)
-{
-    char *decoded = arena_alloc(arena, text.len + 1);
-    size_t n = 0;
-    for (size_t i = 0; decoded != NULL && i < text.len; i++) {
-        decoded[n] = text.at[i];
-        if (text.at[i] == '%') {
-            int high = i + 2 < text.len ? hex_digit(text.at[i + 1]) : -1;
-            int low = high >= 0 ? hex_digit(text.at[i + 2]) : -1;
-            if (low < 0)
-                return slice_make(NULL, 0);
-            decoded[n] = (char)(high << 4 | low);
-            i += 2;
-        }
-        n++;
-    }
-    return slice_make(decoded, n);
 }
 
 /* ---- effects ---- */
@@ -152,8 +133,8 @@ static void create(const struct call *call, enum ledger_kind kind, struct slice 
 
 static void show_by_key(const struct call *call, enum ledger_kind kind, struct slice text)
 {
-    struct slice key = percent_decode(text, call->arena);
-    if (key.at == NULL)
+    struct slice key = percent_decode(text, false, call->arena);
+    if (key.at == NULL || !percent_is_valid(text))
         service_refuse(call->answer, 400, "broken percent-encoding");
     else
         answer_entry(call->answer, 200, ledger_by_key(call->ledger, kind, key));

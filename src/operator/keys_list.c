@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/check.h"
-#include "core/query.h"
+#include "base/percent.h"
 #include "operator/keys.h"
 
 #define FOUND_MAX ((size_t)256 * 1024 * 1024)
@@ -50,7 +50,7 @@ static bool is_tenant(const struct keys_found *found, struct slice tenant)
 static bool is_once(const struct keys_found *found, struct slice once)
 {
     struct slice wanted = found->wanted->once;
-    return !wanted.at || slice_eq(wanted, once) || query_text_is(once, false, wanted);
+    return !wanted.at || slice_eq(wanted, once) || percent_spells(once, false, wanted);
 }
 
 /* Of two statuses that are one to the store. */

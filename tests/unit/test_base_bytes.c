@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* slice, buf, arena, mem, headers, digest */
+/* slice, percent, buf, arena, mem, headers, digest */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,6 +12,7 @@
 #include "base/digest.h"
 #include "base/headers.h"
 #include "base/mem.h"
+#include "base/percent.h"
 
 #define assert_slice(s, literal) assert_true(slice_eq((s), SLICE(literal)))
 
@@ -26,6 +27,43 @@ static void slices_compare_with_and_without_case(void **state)
     /* Only letters have a case: these pairs differ in the same bit. */
     assert_false(slice_eq_nocase(SLICE("@["), SLICE("`{")));
     assert_false(slice_eq_nocase(SLICE("\xC4"), SLICE("\xE4")));
+}
+
+static void a_list_is_taken_item_by_item_and_its_words_are_spelled_by_marks(void **state)
+{
+    struct slice list = SLICE("a,,b"), item;
+    (void)state;
+    assert_true(slice_next(&list, ',', &item));
+    assert_slice(item, "a");
+    assert_true(slice_next(&list, ',', &item));
+    assert_slice(item, "");
+    assert_true(slice_next(&list, ',', &item));
+    assert_slice(item, "b");
+    assert_false(slice_next(&list, ',', &item));
+    assert_int_equal(slice_item(SLICE("hold|retry"), '|', SLICE("retry")), 1);
+    assert_int_equal(slice_item(SLICE("hold|retry"), '|', SLICE("")), -1);
+    assert_int_equal(slice_span(SLICE("aZ09-_ b"), "-_"), 6);
+    assert_int_equal(slice_span(slice_make("a\0b", 3), "-"), 1);
+    assert_true(slice_is_word(SLICE("X-Id"), SLICE_TOKEN_MARKS));
+    assert_false(slice_is_word(SLICE(""), SLICE_TOKEN_MARKS));
+    assert_false(slice_is_word(SLICE("X Id"), SLICE_TOKEN_MARKS));
+}
+
+static void percent_encoding_is_read_leniently_and_judged_strictly(void **state)
+{
+    ARENA_AUTO struct arena arena = arena_make(100);
+    char escape[PERCENT_SIZE];
+    (void)state;
+    assert_slice(percent_decode(SLICE("a+b%2f%C3%a9%zz%4"), false, &arena), "a+b/\xC3\xA9%zz%4");
+    assert_slice(percent_decode(SLICE("a+b"), true, &arena), "a b");
+    assert_true(percent_is_valid(SLICE("%00%fF+")));
+    assert_false(percent_is_valid(SLICE("a%4")));
+    assert_false(percent_is_valid(SLICE("%%41")));
+    assert_true(percent_spells(SLICE("%61%2Bb"), true, SLICE("a+b")));
+    assert_false(percent_spells(SLICE("a%2"), true, SLICE("a")));
+    percent_write('\xAF', escape);
+    assert_slice(slice_make(escape, sizeof escape), "%AF");
+    assert_null(percent_decode(SLICE("a"), false, &(struct arena){.max = 0}).at);
 }
 
 static void slices_are_cut_trimmed_and_searched(void **state)
@@ -418,6 +456,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slices_compare_with_and_without_case),
         cmocka_unit_test(slices_are_cut_trimmed_and_searched),
+        cmocka_unit_test(a_list_is_taken_item_by_item_and_its_words_are_spelled_by_marks),
+        cmocka_unit_test(percent_encoding_is_read_leniently_and_judged_strictly),
         cmocka_unit_test(numbers_are_digits_only_and_bounded),
         cmocka_unit_test(a_buffer_grows_and_keeps_what_it_holds),
         cmocka_unit_test(a_buffer_writes_numbers_and_formats),
