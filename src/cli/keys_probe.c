@@ -36,8 +36,8 @@ struct probe {
 
 static const struct rule *find_rule(const struct config *config, struct slice name)
 {
-    for (size_t i = 0; i < config->rules->n; i++) {
-        const struct rule *rule = &config->rules->rules[i];
+    for (size_t i = 0; i < config->gateway.rules->n; i++) {
+        const struct rule *rule = &config->gateway.rules->rules[i];
         if (slice_eq(rule->name, name) || slice_is_among(name, rule->formerly, rule->n_formerly))
             return rule;
     }
@@ -291,7 +291,7 @@ static void exchange(void *argument)
     struct http_call *call = &probe->call;
     bool stale = false;
     int64_t now = clock_boot_us(), deadline = clock_after(now, probe->rule->timeout_us);
-    int64_t connect_by = clock_after(now, probe->config->connect_timeout_us);
+    int64_t connect_by = clock_after(now, probe->config->gateway.connect_timeout_us);
     connect_by = clock_first(clock_first(connect_by, deadline), call->first_by);
     enum http_call_result result = http_call_connect(call, connect_by);
     if (result == HTTP_CALL_DONE)

@@ -101,7 +101,7 @@ static void check_addresses(struct reader *reader)
 static void check_tenant(struct reader *reader, const struct node *root,
                          const struct rule_draft *base)
 {
-    const struct rule_set *set = reader->config->rules;
+    const struct rule_set *set = reader->config->gateway.rules;
     for (size_t i = 0; i < set->n; i++)
         if (set->rules[i].protect)
             return;
@@ -131,9 +131,9 @@ static void check_policy(struct reader *reader)
 {
     const struct node *node = reader->draft->set[OPTION_rules];
     BUF_AUTO struct buf page = buf_make(POLICY_MAX);
-    if (!node || reader->config->policy_off || reader->errors->n > 0)
+    if (!node || reader->config->gateway.policy_off || reader->errors->n > 0)
         return;
-    policy_write(reader->config->rules, &page);
+    policy_write(reader->config->gateway.rules, &page);
     if (page.too_large)
         complaints_add(reader->errors, node->place, node->key,
                        "takes more than 8MiB to publish (expected fewer or shorter rules, or "
@@ -170,8 +170,8 @@ static struct config *config_new(void)
     if (!config)
         return NULL;
     config->arena = arena_make(TEXTS_MAX);
-    config->rules = rule_set_new(RULES_SIZE_MAX);
-    if (config->rules)
+    config->gateway.rules = rule_set_new(RULES_SIZE_MAX);
+    if (config->gateway.rules)
         return config;
     config_free(config);
     return NULL;
@@ -181,7 +181,7 @@ void config_free(struct config *config)
 {
     if (!config)
         return;
-    rule_set_unref(config->rules);
+    rule_set_unref(config->gateway.rules);
     arena_fini(&config->arena);
     mem_free(config);
 }
@@ -189,7 +189,7 @@ void config_free(struct config *config)
 static bool ran_out(const struct reader *reader)
 {
     return reader->scratch->failed || reader->config->arena.failed ||
-           reader->config->rules->arena.failed;
+           reader->config->gateway.rules->arena.failed;
 }
 
 /* What to tell, and whether the config counts. */

@@ -63,6 +63,25 @@ bool option_is_value(const char *fallback)
     return fallback[0] != '(';
 }
 
+/* By the readers of the options that need it. */
+static bool is_same(const struct option *option, const void *a, const void *b)
+{
+    const struct config_address *one = a, *other = b;
+    if (option->read == read_count)
+        return *(const size_t *)a == *(const size_t *)b;
+    if (option->read == read_listen)
+        return one->port == other->port && slice_eq(one->host, other->host);
+    CHECK(option->read == read_store || option->read == read_token);
+    return slice_eq(*(const struct slice *)a, *(const struct slice *)b);
+}
+
+bool option_needs_restart(enum option_id id, const struct config *old, const struct config *new)
+{
+    const struct option *option = option_at(id);
+    return option->where & OPTION_RESTART &&
+           !is_same(option, (const char *)old + option->offset, (const char *)new + option->offset);
+}
+
 static const struct option *find(struct slice name)
 {
     for (size_t i = 0; i < OPTION_COUNT; i++)
@@ -96,7 +115,8 @@ void option_add_where(const struct option *option, struct buf *buf)
         const char *words;
     } places[] = {
         {OPTION_TOP, "at the top"}, {OPTION_RULE, "in a rule"}, {OPTION_DEFAULTS, "in defaults"}};
-    int n = 0, all = __builtin_popcount(option->where);
+    int n = 0,
+        all = __builtin_popcount(option->where & (OPTION_TOP | OPTION_DEFAULTS | OPTION_RULE));
     for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
         if (!(option->where & places[i].where))
             continue;

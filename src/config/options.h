@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The one table of options: parser, defaults, suggestions and the printed reference come from it.
- * A new option is a line here, a field in config.h or core/rule.h, and, where no reader of values.h
- * fits, a reader.
+ * A new option is a line here, a field where it is used (core/rule.h, a module's header of values
+ * that config.h embeds), and, where no reader fits, a reader.
  *
  * X(name, where it may stand, owner, field, reader, lowest, highest, default, help)
  *   owner, field: what the reader fills, `config` or `rule_draft`
@@ -21,8 +21,10 @@
 #define OPTION_TOP 1u
 #define OPTION_DEFAULTS 2u
 #define OPTION_RULE 4u
+#define OPTION_RESTART 8u /* beside these: it counts at a start only, a reload says so */
 
 #define SHARED (OPTION_DEFAULTS | OPTION_RULE)
+#define AT_START (OPTION_TOP | OPTION_RESTART)
 #define MS CLOCK_US_PER_MS
 #define HOUR (3600 * CLOCK_US_PER_S)
 #define DAY (24 * HOUR)
@@ -30,16 +32,16 @@
 #define GIB (INT64_C(1) << 30)
 
 #define CONFIG_OPTIONS(X)                                                                          \
-    X(listen, OPTION_TOP, config, listen, listen, 0, 0, "127.0.0.1:8080", "where clients connect") \
+    X(listen, AT_START, config, listen, listen, 0, 0, "127.0.0.1:8080", "where clients connect")   \
     X(upstream, OPTION_TOP, config, upstream, upstream, 0, 0, "(required)",                        \
       "http://HOST:PORT of the service behind the gateway")                                        \
-    X(store, OPTION_TOP, config, store, store, 0, 0, "(--store, else $PAWL_STORE, else XDG)",      \
+    X(store, AT_START, config, store, store, 0, 0, "(--store, else $PAWL_STORE, else XDG)",        \
       "sqlite:PATH, relative to this file")                                                        \
-    X(admin, OPTION_TOP, config, admin, listen, 0, 0, "(off)",                                     \
+    X(admin, AT_START, config, admin, listen, 0, 0, "(off)",                                       \
       "HOST:PORT for metrics, health and the API of keys; off loopback it needs admin_token")      \
-    X(admin_token, OPTION_TOP, config, admin_token, token, 0, 0, "(none)",                         \
+    X(admin_token, AT_START, config, admin_token, token, 0, 0, "(none)",                           \
       "what `Authorization: Bearer` must carry at admin; file:PATH reads it from there")           \
-    X(log_keys, OPTION_TOP, config, log_keys_hashed, log_keys, 0, 0, "plain",                      \
+    X(log_keys, OPTION_TOP, config, gateway.log_keys_hashed, log_keys, 0, 0, "plain",              \
       "idempotency keys in log lines: plain | hashed")                                             \
     X(tenant, OPTION_TOP | OPTION_RULE, rule_draft, rule.tenant, tenant, 0, 0, "(required)",       \
       "template of the tenant, whose keys never meet those of others; none: all clients are one")  \
@@ -47,63 +49,64 @@
       "the layer in front of pawl sets the tenant, clients cannot")                                \
     X(secret, OPTION_TOP | OPTION_RULE, rule_draft, rule.secret, bool, 0, 0, "false",              \
       "the tenant is a credential: only its keyed hash is stored")                                 \
-    X(unmatched, OPTION_TOP, config, unmatched_refuse, unmatched, 0, 0, "pass",                    \
+    X(unmatched, OPTION_TOP, config, gateway.unmatched_refuse, unmatched, 0, 0, "pass",            \
       "what no rule matches: pass | refuse")                                                       \
-    X(trust_forwarded, OPTION_TOP, config, trust_forwarded, networks, 0, 0,                        \
+    X(trust_forwarded, OPTION_TOP, config, gateway.trust_forwarded, networks, 0, 0,                \
       "[127.0.0.0/8, \"::1/128\"]",                                                                \
       "peers whose X-Forwarded-Proto, -Host, -Port and Forwarded are kept; others' are replaced")  \
-    X(cors, OPTION_TOP, config, cors, cors, 0, 0, "(none)",                                        \
+    X(cors, OPTION_TOP, config, gateway.cors, cors, 0, 0, "(none)",                                \
       "origins whose pages may read the responses: {origins: [https://shop.example]}")             \
-    X(policy, OPTION_TOP, config, policy_off, policy, 0, 0, "publish",                             \
+    X(policy, OPTION_TOP, config, gateway.policy_off, policy, 0, 0, "publish",                     \
       "GET /.well-known/idempotency shows the rules: publish | off")                               \
-    X(public_url, OPTION_TOP, config, public_url, public_url, 0, 0, "(none: relative)",            \
+    X(public_url, OPTION_TOP, config, gateway.public_url, public_url, 0, 0, "(none: relative)",    \
       "where clients find the gateway: links in its errors begin with it")                         \
-    X(threads, OPTION_TOP, config, threads, count, 0, 256, "0", "loop threads; 0: one per core")   \
+    X(threads, AT_START, config, gateway.threads, count, 0, 256, "0",                              \
+      "loop threads; 0: one per core")                                                             \
     X(drain_delay, OPTION_TOP, config, drain_delay_us, span, 0, HOUR, "0s",                        \
       "after SIGTERM: how long to serve on while /readyz fails, so that balancers notice")         \
     X(drain, OPTION_TOP, config, drain_us, span, 0, HOUR, "25s",                                   \
       "after drain_delay: how long running exchanges may take to end")                             \
-    X(head_timeout, OPTION_TOP, config, head_timeout_us, span, MS, HOUR, "10s",                    \
+    X(head_timeout, OPTION_TOP, config, gateway.limits.head_us, span, MS, HOUR, "10s",             \
       "for a request's header section, from its first byte")                                       \
-    X(body_timeout, OPTION_TOP, config, body_timeout_us, span, MS, HOUR, "30s",                    \
+    X(body_timeout, OPTION_TOP, config, gateway.limits.body_us, span, MS, HOUR, "30s",             \
       "for a ruled request's body; between two reads of any other")                                \
-    X(idle_timeout, OPTION_TOP, config, idle_timeout_us, span, MS, DAY, "75s",                     \
+    X(idle_timeout, OPTION_TOP, config, gateway.limits.idle_us, span, MS, DAY, "75s",              \
       "how long a client connection is kept between two requests")                                 \
-    X(read_timeout, OPTION_TOP, config, read_timeout_us, span, MS, DAY, "75s",                     \
+    X(read_timeout, OPTION_TOP, config, gateway.read_timeout_us, span, MS, DAY, "75s",             \
       "longest silence of the upstream without a rule, in a stream, and of a WebSocket")           \
-    X(write_timeout, OPTION_TOP, config, write_timeout_us, span, MS, HOUR, "30s",                  \
+    X(write_timeout, OPTION_TOP, config, gateway.limits.write_us, span, MS, HOUR, "30s",           \
       "for a client to take its response")                                                         \
-    X(connect_timeout, OPTION_TOP, config, connect_timeout_us, span, MS, HOUR, "5s",               \
+    X(connect_timeout, OPTION_TOP, config, gateway.connect_timeout_us, span, MS, HOUR, "5s",       \
       "to connect to the upstream")                                                                \
-    X(upstream_idle, OPTION_TOP, config, upstream_idle_us, span, 0, HOUR, "1s",                    \
+    X(upstream_idle, OPTION_TOP, config, gateway.upstream_idle_us, span, 0, HOUR, "1s",            \
       "an upstream connection idle for longer carries no ruled request")                           \
-    X(store_timeout, OPTION_TOP, config, store_timeout_us, span, MS, HOUR, "10s",                  \
+    X(store_timeout, OPTION_TOP, config, store_limits.timeout_us, span, MS, HOUR, "10s",           \
       "a batch that takes longer makes the store count as down")                                   \
-    X(retry_after, OPTION_TOP, config, retry_after_us, span, 0, HOUR, "1s",                        \
+    X(retry_after, OPTION_TOP, config, gateway.retry_after_us, span, 0, HOUR, "1s",                \
       "Retry-After of `in progress`")                                                              \
-    X(max_connections, OPTION_TOP, config, max_connections, count, 1, 1000000, "4096",             \
+    X(max_connections, AT_START, config, gateway.max_connections, count, 1, 1000000, "4096",       \
       "client connections in all")                                                                 \
-    X(max_connections_per_address, OPTION_TOP, config, max_per_address, count, 0, 1000000, "0",    \
-      "client connections of one IPv4 address or IPv6 /64; 0: any number")                         \
-    X(max_in_flight, OPTION_TOP, config, max_in_flight, count, 1, 1000000, "1024",                 \
+    X(max_connections_per_address, OPTION_TOP, config, gateway.limits.max_per_address, count, 0,   \
+      1000000, "0", "client connections of one IPv4 address or IPv6 /64; 0: any number")           \
+    X(max_in_flight, OPTION_TOP, config, gateway.max_in_flight, count, 1, 1000000, "1024",         \
       "ruled requests in flight at one time; waiting duplicates do not count")                     \
-    X(max_in_flight_per_tenant, OPTION_TOP, config, max_per_tenant, count, 0, 1000000, "0",        \
-      "ruled requests of one tenant in flight at one time; 0: any number")                         \
-    X(max_waiting, OPTION_TOP, config, max_waiting, count, 0, 1000000, "10000",                    \
+    X(max_in_flight_per_tenant, OPTION_TOP, config, gateway.max_in_flight_per_tenant, count, 0,    \
+      1000000, "0", "ruled requests of one tenant in flight at one time; 0: any number")           \
+    X(max_waiting, OPTION_TOP, config, store_limits.max_waiting, count, 0, 1000000, "10000",       \
       "duplicates waiting for their first, in all")                                                \
-    X(max_waiting_per_key, OPTION_TOP, config, max_waiting_per_key, count, 0, 1000000, "2000",     \
-      "duplicates waiting for one key")                                                            \
-    X(max_buffered, OPTION_TOP, config, max_buffered, size, 1, 1024 * GIB, "256MiB",               \
+    X(max_waiting_per_key, OPTION_TOP, config, store_limits.max_waiting_per_key, count, 0,         \
+      1000000, "2000", "duplicates waiting for one key")                                           \
+    X(max_buffered, OPTION_TOP, config, gateway.max_buffered, size, 1, 1024 * GIB, "256MiB",       \
       "memory for bodies and replays on ruled routes; above it new requests get 429")              \
     X(cache, OPTION_TOP, config, cache, size, 0, 1024 * GIB, "32MiB",                              \
       "memory for recent outcomes; 0: off")                                                        \
-    X(disk_reserve, OPTION_TOP, config, disk_reserve, disk_reserve, 1, 1024 * GIB, "auto",         \
-      "free space below which no operation begins; auto: 64MiB, or 10 % of a small disk")          \
+    X(disk_reserve, OPTION_TOP, config, store_limits.disk_reserve, disk_reserve, 1, 1024 * GIB,    \
+      "auto", "free space below which no operation begins; auto: 64MiB, or 10 % of a small disk")  \
     X(allow, OPTION_TOP | OPTION_RULE, rule_draft, allowed, allow, 0, 0, "[]",                     \
       "classes of warnings that are not shown: each warning ends in its class, in brackets")       \
     X(defaults, OPTION_TOP, rule_draft, rule, defaults, 0, 0, "(none)",                            \
       "options that hold for every rule unless it says otherwise")                                 \
-    X(rules, OPTION_TOP, config, rules, rules, 0, 0, "(none)",                                     \
+    X(rules, OPTION_TOP, config, gateway.rules, rules, 0, 0, "(none)",                             \
       "the contract of each route; the first that matches wins")                                   \
     X(name, OPTION_RULE, rule_draft, rule.name, name, 0, 0, "(required)",                          \
       "part of a record's identity; a rule that is renamed says so in `formerly`")                 \
@@ -238,6 +241,9 @@ const struct option_part *option_parts(const struct option *option, size_t *ret_
 
 /* Complains of a member that is no part of the option. */
 void option_unknown_part(struct reader *reader, enum option_id id, const struct node *node);
+
+/* Whether a process that was started with `old` must be started again for what `new` says. */
+bool option_needs_restart(enum option_id id, const struct config *old, const struct config *new);
 
 /* Appends where it may stand, as "at the top or in a rule". */
 void option_add_where(const struct option *option, struct buf *buf);

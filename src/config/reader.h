@@ -41,7 +41,7 @@ struct reader {
 /* Texts that the finished rules point to live here. */
 static inline struct arena *reader_rule_texts(struct reader *reader)
 {
-    return &reader->config->rules->arena;
+    return &reader->config->gateway.rules->arena;
 }
 
 /* Complains `KEY: 'VALUE' is wrong (expected EXPECTED)`. */

@@ -230,7 +230,7 @@ static void warn_of_times(struct reader *reader, const struct rule_draft *draft)
 static void check_limit(struct reader *reader, const struct rule_draft *draft, enum option_id id,
                         uint64_t limit)
 {
-    uint64_t all = reader->config->max_buffered;
+    uint64_t all = reader->config->gateway.max_buffered;
     const struct node *buffered = reader->base->set[OPTION_max_buffered];
     const struct node *node = draft->set[id] ? draft->set[id] : buffered;
     if (node && limit > all)

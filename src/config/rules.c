@@ -178,7 +178,7 @@ static void finish(struct reader *reader, struct rule_draft *draft)
 
 static void build(struct reader *reader, struct rule_draft *const *drafts, size_t n)
 {
-    struct rule_set *set = reader->config->rules;
+    struct rule_set *set = reader->config->gateway.rules;
     set->rules = arena_alloc(&set->arena, n * sizeof(*set->rules));
     if (!set->rules)
         return;

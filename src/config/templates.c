@@ -6,7 +6,7 @@
 /* Read when the first template asks for one. NULL: no memory. */
 static struct zones *zones_of(struct reader *reader)
 {
-    struct rule_set *set = reader->config->rules;
+    struct rule_set *set = reader->config->gateway.rules;
     if (set->zones)
         return set->zones;
     set->zones = arena_alloc(&set->arena, sizeof(*set->zones));

@@ -6,7 +6,6 @@
 #include "config/warnings.h"
 #include "daemon/limits.h"
 #include "daemon/resolve.h"
-#include "daemon/settings.h"
 #include "operator/keys.h"
 #include <errno.h>
 #include <stdio.h>
@@ -35,13 +34,13 @@ static bool folder_is_there(const char *path, char **ret_problem)
 
 bool check_start(const struct config *config, const char *store_path, char **ret_problem)
 {
-    struct gateway_settings settings;
+    struct http_upstream upstream;
     struct sockaddr_storage address;
-    return limits_fit(config, loop_threads(config), ret_problem) &&
+    return limits_fit(config, ret_problem) &&
            resolve_address(&config->listen, &address, ret_problem) &&
            (config->admin.host.len == 0 ||
             resolve_address(&config->admin, &address, ret_problem)) &&
-           settings_of(config, -1, &settings, ret_problem) &&
+           resolve_upstream(&config->upstream, -1, &upstream, ret_problem) &&
            (!store_path || folder_is_there(store_path, ret_problem));
 }
 
@@ -110,7 +109,7 @@ static void tell_lost(const struct lost *lost, void (*tell)(void *, struct slice
 void check_rules_known(struct store *store, const struct config *config,
                        void (*tell)(void *argument, struct slice line), void *argument)
 {
-    struct lost lost = {.rules = config->rules};
+    struct lost lost = {.rules = config->gateway.rules};
     if (warning_is_allowed(config->allowed, WARNING_RULE_RENAMED))
         return;
     if (look_at(store, &lost, false))

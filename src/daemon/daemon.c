@@ -11,7 +11,6 @@
 #include "daemon/operator.h"
 #include "daemon/reread.h"
 #include "daemon/resolve.h"
-#include "daemon/settings.h"
 #include "engine/engine.h"
 #include "fiber/fiber.h"
 #include "gateway/gateway.h"
@@ -88,10 +87,7 @@ static int open_store(struct parts *parts, const struct config *config, const ch
     struct store_config wanted = store_config_default();
     wanted.path = path;
     wanted.is_serve = true;
-    wanted.max_waiting = config->max_waiting;
-    wanted.max_waiting_per_key = config->max_waiting_per_key;
-    wanted.timeout_us = config->store_timeout_us;
-    wanted.disk_reserve = config->disk_reserve;
+    wanted.limits = config->store_limits;
     wanted.fail_stop = fail_stop;
     wanted.fail_stop_argument = &parts->log;
     char *problem = NULL;
@@ -114,15 +110,13 @@ static int start_gateway(struct parts *parts, const struct config *config)
         .log = parts->log,
         .metrics = parts->metrics,
         .workers = parts->workers,
-        .threads = loop_threads(config),
-        .max_connections = config->max_connections,
     };
-    struct gateway_settings settings;
+    struct http_upstream upstream;
     char *problem = NULL;
     if (!resolve_address(&config->listen, &wanted.listen, &problem) ||
-        !settings_of(config, -1, &settings, &problem))
+        !resolve_upstream(&config->upstream, -1, &upstream, &problem))
         return complain(problem);
-    parts->gateway = gateway_start(&wanted, &settings, &problem);
+    parts->gateway = gateway_start(&wanted, &config->gateway, &upstream, &problem);
     return parts->gateway ? EXIT_DONE : complain(problem);
 }
 
@@ -161,7 +155,8 @@ static void say_ready(const struct parts *parts, const struct config *config, co
         buf_printf(&line, ", admin on %.*s:%d", SLICE_ARG(config->admin.host), config->admin.port);
     buf_printf(&line, ", upstream %.*s:%d, store %s (%lld record%s), %zu rule%s",
                SLICE_ARG(config->upstream.host), config->upstream.port, path, (long long)records,
-               records == 1 ? "" : "s", config->rules->n, config->rules->n == 1 ? "" : "s");
+               records == 1 ? "" : "s", config->gateway.rules->n,
+               config->gateway.rules->n == 1 ? "" : "s");
     /* At once: the log's thread may write meanwhile. */
     fprintf(stderr, "pawl: ready, %.*s\n", SLICE_ARG(buf_slice(&line)));
 }
@@ -226,7 +221,6 @@ static void reload(struct parts *parts)
     const struct reread reread = {
         .path = parts->options->config_path,
         .started = parts->options->config,
-        .threads = loop_threads(parts->options->config),
         .signals = parts->signals,
         .store = parts->store,
         .engine = parts->engine,
@@ -240,7 +234,7 @@ static void reload(struct parts *parts)
         config_free(parts->reloaded);
         parts->reloaded = config;
         if (parts->admin)
-            admin_set_log_keys(parts->admin, config->log_keys_hashed);
+            admin_set_log_keys(parts->admin, config->gateway.log_keys_hashed);
     }
     notify_manager("READY=1");
 }
@@ -338,7 +332,7 @@ static int serve(struct parts *parts)
     const struct config *config = parts->options->config;
     const char *store_path = parts->options->store_path;
     char *problem = NULL;
-    if (!limits_fit(config, loop_threads(config), &problem)) {
+    if (!limits_fit(config, &problem)) {
         complain(problem);
         return EXIT_USAGE;
     }

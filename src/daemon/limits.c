@@ -24,12 +24,14 @@ static bool complain(char **ret_problem, size_t needed, uint64_t given, const ch
     return false;
 }
 
-static bool descriptors_fit(const struct config *config, size_t threads, char **ret_problem)
+static bool descriptors_fit(const struct config *config, char **ret_problem)
 {
     struct rlimit limit;
-    size_t needed = config->max_connections + HTTP_PLACES_SPARE + config->max_in_flight +
-                    threads * (PLAN_IDLE_MAX + DESCRIPTORS_OF_A_LOOP + HTTP_TURNED_AWAY_MAX) +
-                    DESCRIPTORS_OTHER;
+    const struct gateway_settings *gateway = &config->gateway;
+    size_t needed =
+        gateway->max_connections + HTTP_PLACES_SPARE + gateway->max_in_flight +
+        gateway_loops(gateway) * (PLAN_IDLE_MAX + DESCRIPTORS_OF_A_LOOP + HTTP_TURNED_AWAY_MAX) +
+        DESCRIPTORS_OTHER;
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
         return true;
     limit.rlim_cur = limit.rlim_max;
@@ -54,10 +56,11 @@ static unsigned long long mappings_allowed(void)
     return got ? strtoull(text, NULL, 10) : 0;
 }
 
-static bool mappings_fit(const struct config *config, size_t threads, char **ret_problem)
+static bool mappings_fit(const struct config *config, char **ret_problem)
 {
     unsigned long long allowed = mappings_allowed();
-    size_t fibers = config->max_connections + HTTP_PLACES_SPARE + threads * FIBERS_OF_A_LOOP;
+    size_t fibers = config->gateway.max_connections + HTTP_PLACES_SPARE +
+                    gateway_loops(&config->gateway) * FIBERS_OF_A_LOOP;
     size_t needed = fibers * MAPPINGS_OF_A_FIBER + MAPPINGS_OTHER;
     if (allowed == 0 || needed <= allowed)
         return true;
@@ -66,8 +69,7 @@ static bool mappings_fit(const struct config *config, size_t threads, char **ret
                     "(lower it, or raise `sysctl vm.max_map_count`)");
 }
 
-bool limits_fit(const struct config *config, size_t threads, char **ret_problem)
+bool limits_fit(const struct config *config, char **ret_problem)
 {
-    return mappings_fit(config, threads, ret_problem) &&
-           descriptors_fit(config, threads, ret_problem);
+    return mappings_fit(config, ret_problem) && descriptors_fit(config, ret_problem);
 }

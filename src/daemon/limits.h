@@ -15,6 +15,6 @@
 
 /* Raises the soft limit of descriptors to the hard one, and checks both. False: `*ret_problem`
  * (mem_free) is one line that says what does not fit, and what to change. */
-bool limits_fit(const struct config *config, size_t threads, char **ret_problem);
+bool limits_fit(const struct config *config, char **ret_problem);
 
 #endif

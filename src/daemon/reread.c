@@ -2,9 +2,10 @@
 #include "daemon/reread.h"
 
 #include "base/mem.h"
+#include "config/options.h"
 #include "daemon/check.h"
 #include "daemon/limits.h"
-#include "daemon/settings.h"
+#include "daemon/resolve.h"
 
 static void tell(const struct reread *reread, enum log_level level, const char *event,
                  struct slice problem)
@@ -28,39 +29,24 @@ static void tell_lines(const struct reread *reread, enum log_level level, const 
     }
 }
 
-static bool same_address(const struct config_address *a, const struct config_address *b)
-{
-    return a->port == b->port && slice_eq(a->host, b->host);
-}
-
 /* What this process has opened by it stays open. */
 static void tell_what_needs_a_restart(const struct reread *reread, const struct config *config)
 {
-    const struct config *old = reread->started;
-    const struct {
-        const char *option;
-        bool same;
-    } fixed[] = {
-        {"listen", same_address(&old->listen, &config->listen)},
-        {"admin", same_address(&old->admin, &config->admin)},
-        {"admin_token", slice_eq(old->admin_token, config->admin_token)},
-        {"store", slice_eq(old->store, config->store)},
-        {"threads", old->threads == config->threads},
-        {"max_connections", old->max_connections == config->max_connections},
-    };
-    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
-        if (!fixed[i].same)
-            tell(reread, LOG_LEVEL_WARN, "config_needs_restart", slice_of(fixed[i].option));
+    for (enum option_id id = 0; id < OPTION_COUNT; id++)
+        if (option_needs_restart(id, reread->started, config))
+            tell(reread, LOG_LEVEL_WARN, "config_needs_restart", option_at(id)->name);
 }
 
 static bool apply(const struct reread *reread, const struct config *config)
 {
-    struct gateway_settings settings;
-    struct store_limits limits = limits_of(config);
+    struct http_upstream upstream;
     char *problem MEM_AUTO = NULL;
-    if (limits_fit(config, reread->threads, &problem) &&
-        settings_of(config, reread->signals, &settings, &problem) &&
-        store_configure(reread->store, &limits) && gateway_reload(reread->gateway, &settings)) {
+    if (limits_fit(config, &problem) &&
+        resolve_upstream(&config->upstream, reread->signals, &upstream, &problem) &&
+        store_make_room(reread->store, &config->store_limits) &&
+        gateway_prepare(reread->gateway, &config->gateway, &upstream)) {
+        store_configure(reread->store, &config->store_limits);
+        gateway_reload(reread->gateway);
         engine_set_cache(reread->engine, config->cache);
         return true;
     }

@@ -15,7 +15,6 @@
 struct reread {
     const char *path;             /* of the config */
     const struct config *started; /* what this process was started with */
-    size_t threads;               /* its loops */
     int signals;                  /* readable once a signal came: a look-up of names gives way */
     struct store *store;
     struct engine *engine;

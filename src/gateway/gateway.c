@@ -6,6 +6,7 @@
 #include "gateway/events.h"
 #include <errno.h>
 #include <stdio.h>
+#include <unistd.h>
 
 static void explain(const struct gateway_config *config, int failed, char **ret_problem)
 {
@@ -31,26 +32,27 @@ static void name_self(struct gateway *gateway)
     snprintf(gateway->via, sizeof gateway->via, "pawl-%.8s", hex);
 }
 
-static int init_server(struct gateway *gateway, struct server *server,
-                       const struct gateway_settings *settings)
+static bool init_server(struct gateway *gateway, struct server *server,
+                        const struct gateway_settings *settings,
+                        const struct http_upstream *upstream)
 {
     server->gateway = gateway;
     server->config = &gateway->config;
     server->shared = &gateway->shared;
-    server->plan = plan_new(settings);
+    server->plan = plan_new(settings, upstream);
     reload_init(server);
-    return server->plan ? 0 : -ENOMEM;
+    return server->plan;
 }
 
-static int listen_on(struct gateway *gateway)
+static int listen_on(struct gateway *gateway, const struct gateway_settings *settings)
 {
     struct http_server_config config = {
         .service = &client_service,
         .address = gateway->config.listen,
         .name = "pawl-loop",
-        .limits = gateway->servers[0].plan->settings.limits,
+        .limits = settings->limits,
         .loops = gateway->n_servers,
-        .max_connections = gateway->config.max_connections,
+        .max_connections = settings->max_connections,
         .data = gateway->servers,
         .data_size = sizeof gateway->servers[0],
     };
@@ -59,24 +61,32 @@ static int listen_on(struct gateway *gateway)
     return failed;
 }
 
-struct gateway *gateway_start(const struct gateway_config *config,
-                              const struct gateway_settings *settings, char **ret_problem)
+size_t gateway_loops(const struct gateway_settings *settings)
 {
-    CHECK(config->threads >= 1);
-    struct gateway *gateway =
-        mem_zalloc(1, sizeof *gateway + config->threads * sizeof gateway->servers[0]);
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    if (settings->threads > 0)
+        return settings->threads;
+    return cores > 0 ? (size_t)cores : 1;
+}
+
+struct gateway *gateway_start(const struct gateway_config *config,
+                              const struct gateway_settings *settings,
+                              const struct http_upstream *upstream, char **ret_problem)
+{
+    size_t loops = gateway_loops(settings);
+    struct gateway *gateway = mem_zalloc(1, sizeof *gateway + loops * sizeof gateway->servers[0]);
     if (!gateway)
         return NULL;
     gateway->config = *config;
-    gateway->n_servers = config->threads;
+    gateway->n_servers = loops;
     name_self(gateway);
     rules_count_from_zero(config, settings->rules);
     gateway->shared.tenants = peers_new(settings->max_in_flight);
     int failed = gateway->shared.tenants ? 0 : -ENOMEM;
-    for (size_t i = 0; i < gateway->n_servers && failed == 0; i++)
-        failed = init_server(gateway, &gateway->servers[i], settings);
+    for (size_t i = 0; i < loops && failed == 0; i++)
+        failed = init_server(gateway, &gateway->servers[i], settings, upstream) ? 0 : -ENOMEM;
     if (failed == 0)
-        failed = listen_on(gateway);
+        failed = listen_on(gateway, settings);
     if (failed == 0)
         return gateway;
     explain(config, failed, ret_problem);

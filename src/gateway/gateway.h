@@ -10,36 +10,14 @@
 #define PAWL_GATEWAY_GATEWAY_H
 
 #include "base/log.h"
-#include "core/cors.h"
-#include "core/networks.h"
-#include "core/rule.h"
 #include "engine/engine.h"
 #include "fiber/offload.h"
+#include "gateway/settings.h"
 #include "http/pool.h"
 #include "http/server.h"
 #include "observe/metrics.h"
 
 struct gateway;
-
-/* What a reload may change. Spans are microseconds. */
-struct gateway_settings {
-    struct http_upstream upstream;
-    struct rule_set *rules;          /* the gateway takes references of its own */
-    struct http_limits limits;       /* of a client connection; body_us: of a ruled request's */
-    size_t max_in_flight;            /* ruled exchanges with the upstream */
-    size_t max_in_flight_per_tenant; /* of them, one tenant's; 0: any number */
-    uint64_t max_buffered;           /* bytes of ruled requests' and answers' bodies */
-    int64_t read_timeout_us;         /* between two reads of an upstream that no rule bounds */
-    int64_t connect_timeout_us;
-    int64_t upstream_idle_us;
-    int64_t retry_after_us; /* Retry-After on "in progress" */
-    bool unmatched_refuse;  /* no rule: 404 instead of passing on */
-    bool log_keys_hashed;   /* log lines have keyed hashes of keys */
-    bool policy_off;        /* /.well-known/idempotency is the upstream's */
-    struct networks trust_forwarded;
-    struct cors_policy cors;
-    struct slice public_url; /* texts of both belong to `rules` */
-};
 
 /* What stays as it is while the gateway runs. Everything pointed to outlives it. */
 struct gateway_config {
@@ -49,19 +27,24 @@ struct gateway_config {
     struct log *log;         /* NULL: no log */
     struct metrics *metrics; /* where answers are counted */
     struct workers *workers; /* for what takes long */
-    size_t threads;          /* >= 1 */
-    size_t max_connections;  /* in all */
 };
 
 /* Binds and starts the loops. NULL: `*ret_problem` (mem_free) is one line that says why. A second
  * gateway on the same address is refused. */
 struct gateway *gateway_start(const struct gateway_config *config,
-                              const struct gateway_settings *settings, char **ret_problem);
+                              const struct gateway_settings *settings,
+                              const struct http_upstream *upstream, char **ret_problem);
 
-/* Serves by other settings from now on; when it returns, every loop does. A request whose operation
- * has begun ends under the rule it began with; one that is still being read is judged anew. From
- * the main thread, not once it drains. False: no memory, nothing changed. */
-bool gateway_reload(struct gateway *gateway, const struct gateway_settings *settings);
+/* How many loops it has by these settings. */
+size_t gateway_loops(const struct gateway_settings *settings);
+
+/* A reload, from the main thread, not once it drains: makes all that is needed to serve by other
+ * settings, and nothing else yet. False: no memory. */
+bool gateway_prepare(struct gateway *gateway, const struct gateway_settings *settings,
+                     const struct http_upstream *upstream);
+/* Serves by what was prepared; when it returns, every loop does. A request whose operation has
+ * begun ends under the rule it began with; one that is still being read is judged anew. */
+void gateway_reload(struct gateway *gateway);
 
 /* What it does at this moment. From any thread. */
 struct gateway_load {

@@ -20,16 +20,16 @@ static bool write_policy(struct plan *plan)
     return buf_ok(&plan->policy);
 }
 
-struct plan *plan_new(const struct gateway_settings *settings)
+struct plan *plan_new(const struct gateway_settings *settings, const struct http_upstream *upstream)
 {
     struct plan *plan = mem_zalloc(1, sizeof *plan);
     if (!plan)
         return NULL;
     plan->refs = 1;
     plan->settings = *settings;
-    plan->pool = http_pool_new(&settings->upstream, PLAN_IDLE_MAX, settings->upstream_idle_us);
-    plan->ruled_pool =
-        http_pool_new(&settings->upstream, PLAN_IDLE_MAX, settings->upstream_idle_us);
+    plan->upstream = *upstream;
+    plan->pool = http_pool_new(upstream, PLAN_IDLE_MAX, settings->upstream_idle_us);
+    plan->ruled_pool = http_pool_new(upstream, PLAN_IDLE_MAX, settings->upstream_idle_us);
     if (!plan->pool || !plan->ruled_pool || !write_policy(plan)) {
         http_pool_unref(plan->pool);
         http_pool_unref(plan->ruled_pool);
@@ -61,8 +61,7 @@ void plan_unref(struct plan *plan)
 
 void plan_inherit(struct plan *plan, const struct plan *old)
 {
-    const struct gateway_settings *settings = &plan->settings;
-    if (!http_pool_serves(old->pool, &settings->upstream, settings->upstream_idle_us))
+    if (!http_pool_serves(old->pool, &plan->upstream, plan->settings.upstream_idle_us))
         return;
     http_pool_unref(plan->pool);
     http_pool_unref(plan->ruled_pool);

@@ -14,6 +14,7 @@
 struct plan {
     size_t refs;
     struct gateway_settings settings; /* with a reference to its rules */
+    struct http_upstream upstream;
     struct http_pool *pool;
     struct http_pool *ruled_pool; /* what others did to a connection never meets a ruled request */
     struct buf policy;            /* the published document; empty: not published */
@@ -21,7 +22,8 @@ struct plan {
 };
 
 /* One reference is the caller's. NULL: no memory. */
-struct plan *plan_new(const struct gateway_settings *settings);
+struct plan *plan_new(const struct gateway_settings *settings,
+                      const struct http_upstream *upstream);
 struct plan *plan_ref(struct plan *plan);
 /* Accepts NULL. */
 void plan_unref(struct plan *plan);

@@ -60,29 +60,34 @@ static void wait_for(const struct gateway *gateway)
             nanosleep(&(struct timespec){.tv_nsec = STEP_NS}, NULL);
 }
 
-static bool make_plans(struct gateway *gateway, const struct gateway_settings *settings)
+static void forget(struct gateway *gateway)
 {
     for (size_t i = 0; i < gateway->n_servers; i++) {
-        struct server *server = &gateway->servers[i];
-        CHECK(!server->reload.next);
-        server->reload.next = plan_new(settings);
-        if (server->reload.next)
-            continue;
-        for (size_t made = 0; made < i; made++) {
-            plan_unref(gateway->servers[made].reload.next);
-            gateway->servers[made].reload.next = NULL;
-        }
-        return false;
+        plan_unref(gateway->servers[i].reload.next);
+        gateway->servers[i].reload.next = NULL;
     }
-    return true;
 }
 
-bool gateway_reload(struct gateway *gateway, const struct gateway_settings *settings)
+bool gateway_prepare(struct gateway *gateway, const struct gateway_settings *settings,
+                     const struct http_upstream *upstream)
 {
     CHECK(!http_server_is_draining(gateway->http));
-    if (!make_plans(gateway, settings))
-        return false;
-    rules_count_from_zero(&gateway->config, settings->rules);
+    bool made = true;
+    for (size_t i = 0; i < gateway->n_servers && made; i++) {
+        struct reload *reload = &gateway->servers[i].reload;
+        CHECK(!reload->next);
+        reload->next = plan_new(settings, upstream);
+        made = reload->next;
+    }
+    if (!made)
+        forget(gateway);
+    return made;
+}
+
+void gateway_reload(struct gateway *gateway)
+{
+    CHECK(gateway->servers[0].reload.next);
+    rules_count_from_zero(&gateway->config, gateway->servers[0].reload.next->settings.rules);
     CRASH_POINT(before_reload);
     for (size_t i = 0; i < gateway->n_servers; i++)
         post(gateway, i, &gateway->servers[i].reload.hold);
@@ -92,5 +97,4 @@ bool gateway_reload(struct gateway *gateway, const struct gateway_settings *sett
         post(gateway, i, &gateway->servers[i].reload.change);
     wait_for(gateway);
     CRASH_POINT(after_reload);
-    return true;
 }

@@ -17,7 +17,7 @@
 struct reload {
     struct loop_post hold;
     struct loop_post change;
-    struct plan *next; /* main's until `change` is posted, then the loop's */
+    struct plan *next; /* prepared; main's until `change` is posted, then the loop's */
     atomic_bool done;  /* the last post was called */
     bool held;         /* the loop's */
 };

@@ -32,6 +32,7 @@
 #include "http/address.h"
 #include "http/conn.h"
 #include "http/peers.h"
+#include "http/settings.h"
 #include <sys/socket.h>
 
 struct http_server;
@@ -71,15 +72,6 @@ struct http_session {
     bool counted;    /* among its address's */
     bool leaving;    /* it makes room for another: closed behind the request under way */
     bool makes_room; /* it is waited for */
-};
-
-/* Limits of one connection. */
-struct http_limits {
-    size_t max_per_address; /* connections of one address; 0: any number */
-    int64_t idle_us;        /* between two requests */
-    int64_t head_us;        /* a request's head */
-    int64_t body_us;        /* its body, where the server reads it */
-    int64_t write_us;       /* an answer */
 };
 
 /* Why there is no request to serve, or none with its body: what to answer, and a text for a person.

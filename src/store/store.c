@@ -17,9 +17,9 @@ struct store_config store_config_default(void)
 {
     return (struct store_config){
         .max_queued = 16384,
-        .max_waiting = 10000,
-        .max_waiting_per_key = 2000,
-        .timeout_us = 10 * CLOCK_US_PER_S,
+        .limits = {.max_waiting = 10000,
+                   .max_waiting_per_key = 2000,
+                   .timeout_us = 10 * CLOCK_US_PER_S},
         .tables = store_tables,
     };
 }
@@ -43,7 +43,7 @@ static void run_committer(void *argument)
 static bool start(struct store *store, const struct store_config *config, char **ret_problem)
 {
     struct committer *committer = store->committer;
-    int64_t until = clock_after(clock_boot_us(), config->timeout_us);
+    int64_t until = clock_after(clock_boot_us(), config->limits.timeout_us);
     enum backend_status status = committer_register(committer);
     while ((status == BACKEND_BUSY || status == BACKEND_UNSURE) && clock_boot_us() < until)
         status = committer_register(committer);
@@ -82,7 +82,7 @@ enum store_open_result store_open_over(const struct store_config *config, struct
 enum store_open_result store_open(const struct store_config *config, struct store **ret_store,
                                   char **ret_problem)
 {
-    CHECK(config->max_queued > 0 && config->timeout_us > 0);
+    CHECK(config->max_queued > 0 && config->limits.timeout_us > 0);
     enum store_open_result result = STORE_OPEN_FAILED;
     struct backend *backend = sqlite_backend_open(config, &result, ret_problem);
     return backend ? store_open_over(config, backend, ret_store, ret_problem) : result;
@@ -101,10 +101,15 @@ void store_close(struct store *store)
     mem_free(store);
 }
 
-bool store_configure(struct store *store, const struct store_limits *limits)
+bool store_make_room(struct store *store, const struct store_limits *limits)
+{
+    return committer_make_room(store->committer, limits);
+}
+
+void store_configure(struct store *store, const struct store_limits *limits)
 {
     CHECK(limits->timeout_us > 0);
-    return committer_configure(store->committer, limits);
+    committer_configure(store->committer, limits);
 }
 
 void store_submit(struct store *store, struct store_op *op)

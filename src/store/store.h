@@ -27,6 +27,7 @@
 #include "core/record.h"
 #include "core/template.h"
 #include "store/audit.h"
+#include "store/settings.h"
 #include "store/table.h"
 
 struct backend_group;
@@ -38,10 +39,7 @@ struct store_config {
     bool is_serve;       /* take the life lock: one `serve` a file */
     bool no_thread;      /* the caller steps the committer by hand (simulation) */
     size_t max_queued;
-    size_t max_waiting;
-    size_t max_waiting_per_key;
-    int64_t timeout_us;                /* a batch that takes longer makes the store count as down */
-    uint64_t disk_reserve;             /* bytes to stay free; 0: the smaller of 64 MiB and 10 % */
+    struct store_limits limits;
     int checkpoint_pages;              /* of the WAL, at which it is checkpointed; 0: 1000 */
     const struct table *const *tables; /* NULL behind the last */
     size_t key_run; /* new keys that gather before they go into the index; 0: 65536 */
@@ -69,17 +67,12 @@ enum store_open_result store_open(const struct store_config *config, struct stor
  * NULL. No operation may be submitted any more. */
 void store_close(struct store *store);
 
-/* What may change while a store is open; as in struct store_config. */
-struct store_limits {
-    size_t max_waiting;
-    size_t max_waiting_per_key;
-    int64_t timeout_us;
-    uint64_t disk_reserve;
-};
+/* Takes the memory that other limits need; it is never given back. False: there is none. */
+bool store_make_room(struct store *store, const struct store_limits *limits);
 
-/* New limits from now on, from any thread; begins that wait already go on waiting. False: no
- * memory, nothing changed. */
-bool store_configure(struct store *store, const struct store_limits *limits);
+/* New limits from now on, for which room was made, from any thread; begins that wait already go on
+ * waiting. */
+void store_configure(struct store *store, const struct store_limits *limits);
 
 enum store_op_kind {
     STORE_BEGIN,

@@ -19,7 +19,7 @@ void bed_init(struct bed *bed, enum bed_kind kind)
     snprintf(bed->path, sizeof bed->path, "%s/pawl.db", bed->dir);
     bed->config.path = bed->path;
     /* Tests move the clock by hours while a batch may be at rest. */
-    bed->config.timeout_us = 1000 * TTL;
+    bed->config.limits.timeout_us = 1000 * TTL;
 }
 
 static void remove_file(const struct bed *bed, const char *suffix)
@@ -99,7 +99,7 @@ void bed_share(struct bed *from, struct bed *ret_bed)
     thread_parker_init(&ret_bed->parker);
     memcpy(ret_bed->path, from->path, sizeof from->path);
     ret_bed->config.path = from->path;
-    ret_bed->config.timeout_us = from->config.timeout_us;
+    ret_bed->config.limits.timeout_us = from->config.limits.timeout_us;
     if (from->backend)
         ret_bed->backend = hostile_toy(from->backend);
 }

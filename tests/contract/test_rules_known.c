@@ -34,7 +34,7 @@ static void of_a_batch_that_is_tried_again_no_more_rules_are_told(void **state)
         run(bed, &op);
     }
     struct rule_set rules = {.n = 0};
-    struct config config = {.rules = &rules};
+    struct config config = {.gateway.rules = &rules};
     size_t told = 0;
     struct store_op another = begin_on(RULES);
     struct hostile_faults *faults = hostile_faults(bed->backend);

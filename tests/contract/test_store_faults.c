@@ -112,7 +112,7 @@ static void under_the_disk_reserve_begins_are_refused_and_outcomes_stored(void *
 {
     struct bed *bed = *state;
     bed_close(bed);
-    bed->config.disk_reserve = 1000;
+    bed->config.limits.disk_reserve = 1000;
     struct backend *backend = hostile_toy(NULL);
     atomic_store(&hostile_faults(backend)->space_size, 100000);
     atomic_store(&hostile_faults(backend)->space_free, 1000);
@@ -226,7 +226,7 @@ static void a_store_that_is_gone_refuses_begins_and_keeps_outcomes_until_it_is_b
 {
     struct bed *bed = *state;
     bed_close(bed);
-    bed->config.timeout_us = 20 * CLOCK_US_PER_MS;
+    bed->config.limits.timeout_us = 20 * CLOCK_US_PER_MS;
     bed_open(bed);
     int64_t token = proceed(bed, 1);
     atomic_bool *gone = &hostile_faults(bed->backend)->gone;

@@ -27,7 +27,7 @@ static int tear_down(void **state)
 static void a_file_removed_while_in_use_takes_the_store_down(void **state)
 {
     struct bed *bed = *state;
-    bed->config.timeout_us = 300 * CLOCK_US_PER_MS;
+    bed->config.limits.timeout_us = 300 * CLOCK_US_PER_MS;
     bed_open(bed);
     proceed(bed, 1);
     assert_true(store_is_up(bed->store));
@@ -71,7 +71,7 @@ static void a_log_removed_while_in_use_takes_the_store_down_and_loses_nothing_to
     snprintf(wal, sizeof wal, "%s-wal", bed->path);
     snprintf(copy, sizeof copy, "%s-copy", bed->path);
     for (int replaced = 0; replaced < 2; replaced++) {
-        bed->config.timeout_us = 300 * CLOCK_US_PER_MS;
+        bed->config.limits.timeout_us = 300 * CLOCK_US_PER_MS;
         bed_open(bed);
         uint64_t kept = 10 + (uint64_t)replaced;
         if (!replaced)
@@ -94,7 +94,7 @@ static void a_second_serve_beside_a_lost_lock_file_is_noticed_by_the_first(void 
 {
     struct bed *bed = *state, second;
     bed->config.is_serve = true;
-    bed->config.timeout_us = 300 * CLOCK_US_PER_MS;
+    bed->config.limits.timeout_us = 300 * CLOCK_US_PER_MS;
     bed_open(bed);
     proceed(bed, 1);
     bed_share(bed, &second);
@@ -119,7 +119,7 @@ static void a_second_serve_beside_a_lost_lock_file_is_noticed_by_the_first(void 
 static void a_lock_file_removed_while_in_use_takes_the_store_down(void **state)
 {
     struct bed *bed = *state;
-    bed->config.timeout_us = 300 * CLOCK_US_PER_MS;
+    bed->config.limits.timeout_us = 300 * CLOCK_US_PER_MS;
     bed_open(bed);
     proceed(bed, 1);
     char lock[128];
@@ -154,7 +154,7 @@ static void a_start_waits_for_a_foreign_write_lock_as_a_running_store_does(void 
     bed_close(bed);
     assert_int_equal(sqlite3_open(bed->path, &db), SQLITE_OK);
     assert_int_equal(sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
-    bed->config.timeout_us = 300 * CLOCK_US_PER_MS;
+    bed->config.limits.timeout_us = 300 * CLOCK_US_PER_MS;
     enum store_open_result result;
     char *problem MEM_AUTO = bed_refusal(bed, &result);
     assert_non_null(strstr(problem, "database is locked"));

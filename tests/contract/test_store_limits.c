@@ -7,12 +7,10 @@
 #include "store/backend.h"
 #include <sched.h>
 
-static struct store_limits limits_of(const struct bed *bed)
+static void configure(struct bed *bed, const struct store_limits *limits)
 {
-    return (struct store_limits){.max_waiting = bed->config.max_waiting,
-                                 .max_waiting_per_key = bed->config.max_waiting_per_key,
-                                 .timeout_us = bed->config.timeout_us,
-                                 .disk_reserve = bed->config.disk_reserve};
+    assert_true(store_make_room(bed->store, limits));
+    store_configure(bed->store, limits);
 }
 
 static void check_refused(struct bed *bed, uint64_t key)
@@ -27,10 +25,10 @@ static void more_may_wait_once_the_limits_are_raised(void **state)
     struct bed *bed = *state;
     enum { N = 12 };
     static struct store_op waiters[N];
-    struct store_limits limits = limits_of(bed);
+    struct store_limits limits = bed->config.limits;
     limits.max_waiting = 3;
     limits.max_waiting_per_key = 2;
-    assert_true(store_configure(bed->store, &limits));
+    configure(bed, &limits);
     int64_t token = proceed(bed, 1);
     for (size_t i = 0; i < 2; i++) {
         waiters[i] = wait_on(1);
@@ -40,7 +38,7 @@ static void more_may_wait_once_the_limits_are_raised(void **state)
     check_refused(bed, 1);
     limits.max_waiting = 20000;
     limits.max_waiting_per_key = N;
-    assert_true(store_configure(bed->store, &limits));
+    configure(bed, &limits);
     for (size_t i = 2; i < N; i++) {
         waiters[i] = wait_on(1);
         submit(bed, &waiters[i]);
@@ -65,9 +63,9 @@ static void who_waits_already_stays_when_the_limits_are_lowered(void **state)
         submit(bed, &waiters[i]);
     }
     await_waiting(bed, 3);
-    struct store_limits limits = limits_of(bed);
+    struct store_limits limits = bed->config.limits;
     limits.max_waiting = 1;
-    assert_true(store_configure(bed->store, &limits));
+    configure(bed, &limits);
     proceed(bed, 2);
     check_refused(bed, 2);
     finish(bed, 1, token, "done");
@@ -82,11 +80,11 @@ static void without_memory_the_limits_stay_as_they_were(void **state)
 {
 #ifdef PAWL_HOOKS
     struct bed *bed = *state;
-    struct store_limits limits = limits_of(bed);
+    struct store_limits limits = bed->config.limits;
     limits.max_waiting = 1000000;
     limits.max_waiting_per_key = 0;
     mem_fail_nth(1);
-    assert_false(store_configure(bed->store, &limits));
+    assert_false(store_make_room(bed->store, &limits));
     mem_fail_nth(0);
     proceed(bed, 1);
     struct store_op waiter = wait_on(1);
@@ -106,9 +104,9 @@ static void a_new_disk_reserve_and_timeout_hold_from_the_next_look(void **state)
     struct hostile_faults *faults = hostile_faults(bed->backend);
     atomic_store(&faults->space_free, 1000);
     atomic_store(&faults->space_size, 1000000);
-    struct store_limits limits = limits_of(bed);
+    struct store_limits limits = bed->config.limits;
     limits.disk_reserve = 2000;
-    assert_true(store_configure(bed->store, &limits));
+    configure(bed, &limits);
     struct store_op op;
     uint64_t key = 1;
     do {
@@ -117,14 +115,14 @@ static void a_new_disk_reserve_and_timeout_hold_from_the_next_look(void **state)
     } while (op.status == STORE_DONE);
     assert_int_equal(op.status, STORE_FULL);
     limits.disk_reserve = 500;
-    assert_true(store_configure(bed->store, &limits));
+    configure(bed, &limits);
     do {
         op = begin_on(key++);
         run(bed, &op);
     } while (op.status == STORE_FULL);
     assert_int_equal(op.verdict, RECORD_PROCEED);
     limits.timeout_us = 10 * CLOCK_US_PER_MS;
-    assert_true(store_configure(bed->store, &limits));
+    configure(bed, &limits);
     atomic_store(&faults->gone, true);
     struct store_op done = write_on(key - 1, STORE_RELEASE, op.record.token);
     submit(bed, &done);

@@ -127,8 +127,8 @@ static void waiters_are_limited_for_a_key_and_in_all(void **state)
 {
     struct bed *bed = *state;
     bed_close(bed);
-    bed->config.max_waiting = 3;
-    bed->config.max_waiting_per_key = 2;
+    bed->config.limits.max_waiting = 3;
+    bed->config.limits.max_waiting_per_key = 2;
     bed_open(bed);
     proceed(bed, 1);
     proceed(bed, 2);

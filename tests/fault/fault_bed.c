@@ -55,7 +55,7 @@ void fault_bed_init(struct fault_bed *bed)
     bed->config.path = bed->path;
     bed->config.is_serve = true;
     bed->config.no_thread = true;
-    bed->config.disk_reserve = 1;
+    bed->config.limits.disk_reserve = 1;
     bed->config.checkpoint_pages = 24;
     bed->config.key_run = 3;
     bed->config.fail_stop = stop;

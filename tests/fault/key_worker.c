@@ -107,7 +107,7 @@ static void open_store(struct hand *hand, const struct desk *desk, const char *p
     struct store_config config = store_config_default();
     config.path = path;
     config.no_thread = true;
-    config.disk_reserve = 1;
+    config.limits.disk_reserve = 1;
     config.checkpoint_pages = 24;
     config.key_run = desk->key_run;
     config.fail_stop = stop;

@@ -79,13 +79,13 @@ static void check_published(const struct config *config)
     ARENA_AUTO struct arena arena = arena_make(64 * ROOM);
     BUF_AUTO struct buf page = buf_make(POLICY_MAX);
     struct json *root;
-    policy_write(config->rules, &page);
-    CHECK(config->policy_off || buf_ok(&page));
+    policy_write(config->gateway.rules, &page);
+    CHECK(config->gateway.policy_off || buf_ok(&page));
     CHECK(!buf_ok(&page) || json_parse(&arena, buf_slice(&page), &root, NULL) == JSON_OK);
-    for (size_t i = 0; i < config->public_url.len; i++)
-        CHECK(config->public_url.at[i] > ' ' && config->public_url.at[i] <= '~');
-    for (size_t i = 0; i < config->cors.n; i++)
-        CHECK(config->cors.any || cors_is_origin(config->cors.origins[i]));
+    for (size_t i = 0; i < config->gateway.public_url.len; i++)
+        CHECK(config->gateway.public_url.at[i] > ' ' && config->gateway.public_url.at[i] <= '~');
+    for (size_t i = 0; i < config->gateway.cors.n; i++)
+        CHECK(config->gateway.cors.any || cors_is_origin(config->gateway.cors.origins[i]));
 }
 
 /* Tells what `text` comes to; what is told must be short enough to be a config. */
@@ -118,8 +118,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
     CHECK(complaints);
     CHECK(config || complaints[0]);
     check_complaints(complaints, count_lines(bytes, n));
-    for (size_t i = 0; config && i < config->rules->n; i++)
-        check_rule(&config->rules->rules[i]);
+    for (size_t i = 0; config && i < config->gateway.rules->n; i++)
+        check_rule(&config->gateway.rules->rules[i]);
     if (config)
         check_published(config);
     if (config)

@@ -81,8 +81,8 @@ static void proc_start(struct sim *sim, size_t at)
     struct store_config config = store_config_default();
     config.no_thread = true;
     config.is_serve = at == 0;
-    config.max_waiting = 5;
-    config.max_waiting_per_key = 3;
+    config.limits.max_waiting = 5;
+    config.limits.max_waiting_per_key = 3;
     config.fail_stop = note_fail_stop;
     config.fail_stop_argument = proc;
     struct backend *backend = hostile_toy(sim->keeper);

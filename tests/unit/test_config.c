@@ -51,12 +51,12 @@ static void the_contracts_example_means_what_it_says(void **state)
 {
     (void)state;
     struct config *config = good(example);
-    const struct rule *rules = config->rules->rules;
+    const struct rule *rules = config->gateway.rules->rules;
     assert_slice(config->listen.host, "127.0.0.1");
     assert_int_equal(config->admin.port, 8081);
     assert_int_equal(config->upstream.port, 9000);
     assert_slice(config->store, "./pawl.db");
-    assert_int_equal(config->rules->n, 6);
+    assert_int_equal(config->gateway.rules->n, 6);
     assert_slice(rules[0].name, "refunds.create");
     assert_int_equal(rules[0].match.methods, RULE_POST);
     assert_int_equal(rules[0].ttl_us, 72 * 3600 * S);
@@ -87,16 +87,16 @@ static void what_is_not_written_is_the_contracts_default(void **state)
 {
     (void)state;
     struct config *config = good(HEAD "rules: [{name: a, match: POST /a}]\n");
-    const struct rule *rule = &config->rules->rules[0];
+    const struct rule *rule = &config->gateway.rules->rules[0];
     assert_int_equal(config->listen.port, 8080);
     assert_int_equal(config->store.len, 0);
     assert_int_equal(config->drain_us, 25 * S);
-    assert_int_equal(config->store_timeout_us, 10 * S);
-    assert_int_equal(config->max_waiting, 10000);
-    assert_int_equal(config->max_waiting_per_key, 2000);
-    assert_int_equal(config->max_buffered, 256 << 20);
+    assert_int_equal(config->store_limits.timeout_us, 10 * S);
+    assert_int_equal(config->store_limits.max_waiting, 10000);
+    assert_int_equal(config->store_limits.max_waiting_per_key, 2000);
+    assert_int_equal(config->gateway.max_buffered, 256 << 20);
     assert_int_equal(config->cache, 32 << 20);
-    assert_false(config->unmatched_refuse);
+    assert_false(config->gateway.unmatched_refuse);
     assert_true(rule->require && rule->protect && rule->tenant_none);
     assert_true(template_is_plain_header(&rule->key));
     assert_int_equal(rule->ttl_us, 24 * 3600 * S);
@@ -144,7 +144,7 @@ static void every_option_of_a_rule_can_be_set(void **state)
                                       "  max_request_body: 64KiB\n"
                                       "  max_response_body: 0\n"
                                       "  replay_cookies: true\n");
-    const struct rule *rule = &config->rules->rules[0];
+    const struct rule *rule = &config->gateway.rules->rules[0];
     assert_true(rule->trust_tenant && rule->replay_cookies);
     assert_false(rule->require || rule->tenant_none);
     assert_true(template_is_credential(&rule->tenant));
@@ -171,7 +171,7 @@ static void a_rule_overrides_the_defaults_wherever_they_stand(void **state)
              "- {name: b, match: POST /b, tenant: \"{header:Cookie}\"}\n"
              "defaults: {ttl: 2h, timeout: 7s, payload: {include: [/x]}, key_format: {regex: a+}}\n"
              "tenant: none\nupstream: http://h\n");
-    const struct rule *rules = config->rules->rules;
+    const struct rule *rules = config->gateway.rules->rules;
     assert_int_equal(rules[0].ttl_us, 3600 * S);
     assert_slice(rules[0].recipe, "2 all");
     assert_true(rules[0].tenant_none);
@@ -193,8 +193,8 @@ static void a_probe_may_be_a_map_or_one_text(void **state)
         snprintf(text, sizeof(text), HEAD "rules:\n- name: a\n  match: POST /a\n  unknown: %s\n",
                  forms[i]);
         struct config *config = good(text);
-        assert_int_equal(config->rules->rules[0].unknown, RECORD_UNKNOWN_PROBE);
-        assert_true(config->rules->rules[0].probe.n > 0);
+        assert_int_equal(config->gateway.rules->rules[0].unknown, RECORD_UNKNOWN_PROBE);
+        assert_true(config->gateway.rules->rules[0].probe.n > 0);
         config_free(config);
     }
 }
@@ -207,7 +207,7 @@ static void rules_may_be_missing_or_empty(void **state)
         char text[256];
         snprintf(text, sizeof(text), HEAD "%s", forms[i]);
         struct config *config = good(text);
-        assert_int_equal(config->rules->n, 0);
+        assert_int_equal(config->gateway.rules->n, 0);
         config_free(config);
     }
 }
@@ -257,7 +257,7 @@ static void the_environment_fills_values_and_adds_no_structure(void **state)
                                  "threads: '1${PAWL_T_PORT}'\n");
     assert_slice(config->upstream.host, "api");
     assert_int_equal(config->upstream.port, 81);
-    assert_int_equal(config->threads, 181);
+    assert_int_equal(config->gateway.threads, 181);
     config_free(config);
     char *complaints = refused(HEAD "rules: [{name: \"${PAWL_T_NAME}\", match: POST /a}]\n");
     assert_string_equal(complaints, "pawl.yaml:3:16: name: '${PAWL_T_NAME}' is not valid here "
@@ -408,22 +408,28 @@ static void describe(const struct config *config, struct buf *buf)
 {
     buf_printf(buf, "%.*s:%u %.*s:%u %.*s %zu\n", SLICE_ARG(config->listen.host),
                config->listen.port, SLICE_ARG(config->upstream.host), config->upstream.port,
-               SLICE_ARG(config->store), config->threads);
-    const int64_t spans[] = {config->drain_us,         config->head_timeout_us,
-                             config->body_timeout_us,  config->idle_timeout_us,
-                             config->write_timeout_us, config->connect_timeout_us,
-                             config->upstream_idle_us, config->store_timeout_us,
-                             config->retry_after_us,   config->read_timeout_us};
+               SLICE_ARG(config->store), config->gateway.threads);
+    const int64_t spans[] = {config->drain_us,
+                             config->gateway.limits.head_us,
+                             config->gateway.limits.body_us,
+                             config->gateway.limits.idle_us,
+                             config->gateway.limits.write_us,
+                             config->gateway.connect_timeout_us,
+                             config->gateway.upstream_idle_us,
+                             config->store_limits.timeout_us,
+                             config->gateway.retry_after_us,
+                             config->gateway.read_timeout_us};
     for (size_t i = 0; i < sizeof(spans) / sizeof(spans[0]); i++)
         buf_printf(buf, "%jd ", (intmax_t)spans[i]);
-    buf_printf(buf, "\n%zu %zu %zu %zu %ju %ju %ju %d\n", config->max_connections,
-               config->max_in_flight, config->max_waiting, config->max_waiting_per_key,
-               (uintmax_t)config->max_buffered, (uintmax_t)config->cache,
-               (uintmax_t)config->disk_reserve, config->unmatched_refuse);
-    buf_printf(buf, "%d %zu %.*s\n", config->policy_off, config->cors.n,
-               SLICE_ARG(config->public_url));
-    for (size_t i = 0; i < config->rules->n; i++)
-        describe_rule(&config->rules->rules[i], buf);
+    buf_printf(buf, "\n%zu %zu %zu %zu %ju %ju %ju %d\n", config->gateway.max_connections,
+               config->gateway.max_in_flight, config->store_limits.max_waiting,
+               config->store_limits.max_waiting_per_key, (uintmax_t)config->gateway.max_buffered,
+               (uintmax_t)config->cache, (uintmax_t)config->store_limits.disk_reserve,
+               config->gateway.unmatched_refuse);
+    buf_printf(buf, "%d %zu %.*s\n", config->gateway.policy_off, config->gateway.cors.n,
+               SLICE_ARG(config->gateway.public_url));
+    for (size_t i = 0; i < config->gateway.rules->n; i++)
+        describe_rule(&config->gateway.rules->rules[i], buf);
 }
 
 static void the_printed_options_are_a_config_that_changes_nothing(void **state)

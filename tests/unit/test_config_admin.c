@@ -12,7 +12,7 @@ static void without_a_word_there_is_no_admin_listener(void **state)
     struct config *config = good(HEAD);
     assert_slice(config->admin.host, "");
     assert_slice(config->admin_token, "");
-    assert_false(config->log_keys_hashed);
+    assert_false(config->gateway.log_keys_hashed);
     config_free(config);
 }
 
@@ -100,7 +100,7 @@ static void keys_in_logs_are_plain_or_hashed(void **state)
 {
     (void)state;
     struct config *config = good(HEAD "log_keys: hashed\n");
-    assert_true(config->log_keys_hashed);
+    assert_true(config->gateway.log_keys_hashed);
     config_free(config);
     char *complaints = refused(HEAD "log_keys: none\n");
     assert_holds(complaints, "pawl.yaml:3:11: log_keys: ");

@@ -15,22 +15,22 @@ static struct config *with(const char *option)
 
 static void assert_sort(const struct config *config, int status, enum fate_sort sort)
 {
-    assert_int_equal(fate_policy_sort(&config->rules->rules[0].answers, status), sort);
+    assert_int_equal(fate_policy_sort(&config->gateway.rules->rules[0].answers, status), sort);
 }
 
 static void what_is_not_written_about_answers_is_the_contracts_default(void **state)
 {
     (void)state;
     struct config *config = good(RULE);
-    const struct rule *rule = &config->rules->rules[0];
+    const struct rule *rule = &config->gateway.rules->rules[0];
     struct fate_policy wanted = fate_policy_of(FATE_REMEMBER_FINAL);
     assert_memory_equal(&rule->answers, &wanted, sizeof(wanted));
     assert_int_equal(rule->duplicate, RULE_DUPLICATE_REPLAY);
     assert_int_equal(rule->mismatch_status, 409);
     assert_int_equal(rule->n_formerly, 0);
-    assert_false(rule->secret || rule->store_down_pass || config->policy_off);
-    assert_false(cors_is_on(&config->cors));
-    assert_int_equal(config->public_url.len, 0);
+    assert_false(rule->secret || rule->store_down_pass || config->gateway.policy_off);
+    assert_false(cors_is_on(&config->gateway.cors));
+    assert_int_equal(config->gateway.public_url.len, 0);
     config_free(config);
 }
 
@@ -93,8 +93,8 @@ static void a_duplicate_is_replayed_rejected_or_acknowledged(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct config *config = with(cases[i].option);
-        assert_int_equal(config->rules->rules[0].duplicate, cases[i].duplicate);
-        assert_int_equal(config->rules->rules[0].ack_status, cases[i].status);
+        assert_int_equal(config->gateway.rules->rules[0].duplicate, cases[i].duplicate);
+        assert_int_equal(config->gateway.rules->rules[0].ack_status, cases[i].status);
         config_free(config);
     }
 }
@@ -104,7 +104,7 @@ static void the_other_options_of_a_rule_mean_what_they_say(void **state)
     (void)state;
     struct config *config = with("mismatch: 422\n  store_down: pass\n  secret: true\n"
                                  "  tenant: \"{header:X-T}\"\n  formerly: [old.name, older]");
-    const struct rule *rule = &config->rules->rules[0];
+    const struct rule *rule = &config->gateway.rules->rules[0];
     assert_int_equal(rule->mismatch_status, 422);
     assert_true(rule->store_down_pass && rule->secret && rule_hides_tenant(rule));
     assert_int_equal(rule->n_formerly, 2);
@@ -120,9 +120,9 @@ static void a_secret_at_the_top_holds_for_every_tenant_and_for_no_none(void **st
                                  "rules:\n- {name: a, match: POST /a}\n"
                                  "- {name: b, match: POST /b, tenant: none}\n"
                                  "- {name: c, match: POST /c, secret: false}\n");
-    assert_true(rule_hides_tenant(&config->rules->rules[0]));
-    assert_false(rule_hides_tenant(&config->rules->rules[1]));
-    assert_false(rule_hides_tenant(&config->rules->rules[2]));
+    assert_true(rule_hides_tenant(&config->gateway.rules->rules[0]));
+    assert_false(rule_hides_tenant(&config->gateway.rules->rules[1]));
+    assert_false(rule_hides_tenant(&config->gateway.rules->rules[2]));
     config_free(config);
 }
 
@@ -132,13 +132,14 @@ static void origins_url_and_policy_are_read(void **state)
     struct config *config =
         good(HEAD "cors: {origins: [https://a.example, http://localhost:3000], credentials: true}\n"
                   "public_url: https://api.example/v1/\npolicy: off\n");
-    assert_int_equal(config->cors.n, 2);
-    assert_slice(config->cors.origins[1], "http://localhost:3000");
-    assert_true(config->cors.credentials && !config->cors.any && config->policy_off);
-    assert_slice(config->public_url, "https://api.example/v1");
+    assert_int_equal(config->gateway.cors.n, 2);
+    assert_slice(config->gateway.cors.origins[1], "http://localhost:3000");
+    assert_true(config->gateway.cors.credentials && !config->gateway.cors.any &&
+                config->gateway.policy_off);
+    assert_slice(config->gateway.public_url, "https://api.example/v1");
     config_free(config);
     config = good(HEAD "cors: {origins: [\"*\"]}\n");
-    assert_true(config->cors.any && cors_is_on(&config->cors));
+    assert_true(config->gateway.cors.any && cors_is_on(&config->gateway.cors));
     config_free(config);
 }
 
@@ -260,7 +261,7 @@ static char *noted(const char *more, bool *ret_held)
     char text[1024];
     snprintf(text, sizeof(text), RULE "%s", more);
     struct config *config = good(text);
-    const struct rule *rule = &config->rules->rules[0];
+    const struct rule *rule = &config->gateway.rules->rules[0];
     char *lines = mem_copy(config->notes.at, config->notes.len);
     *ret_held = rule->protect && rule->unknown == RECORD_UNKNOWN_HOLD &&
                 fate_policy_sort(&rule->answers, 500) == FATE_SORT_IN_DOUBT;

@@ -10,7 +10,7 @@ static char *published(const char *text)
 {
     struct config *config = good(text);
     struct buf buf = buf_make(POLICY_MAX);
-    policy_write(config->rules, &buf);
+    policy_write(config->gateway.rules, &buf);
     config_free(config);
     char *document = buf_take(&buf);
     assert_non_null(document);
@@ -120,7 +120,7 @@ static void what_does_not_fit_fails_and_is_not_cut(void **state)
     (void)state;
     struct config *config = good(HEAD "rules: [{name: a, match: POST /a}]\n");
     BUF_AUTO struct buf buf = buf_make(300);
-    policy_write(config->rules, &buf);
+    policy_write(config->gateway.rules, &buf);
     assert_false(buf_ok(&buf));
     config_free(config);
 }

@@ -269,8 +269,8 @@ struct committer *committer_new(const struct store_config *config, struct backen
     struct committer *c = mem_zalloc(1, sizeof *c);
     if (!c)
         return NULL;
-    if (!rowset_init(&c->rows) ||
-        !waiters_init(&c->waiters, config->max_waiting, config->max_waiting_per_key)) {
+    if (!rowset_init(&c->rows) || !waiters_init(&c->waiters, config->limits.max_waiting,
+                                                config->limits.max_waiting_per_key)) {
         rowset_fini(&c->rows);
         mem_free(c);
         return NULL;
@@ -279,8 +279,8 @@ struct committer *committer_new(const struct store_config *config, struct backen
     cond_init(&c->cond);
     c->backend = backend;
     c->config = *config;
-    atomic_init(&c->timeout_us, config->timeout_us);
-    atomic_init(&c->disk_reserve, config->disk_reserve);
+    atomic_init(&c->timeout_us, config->limits.timeout_us);
+    atomic_init(&c->disk_reserve, config->limits.disk_reserve);
     c->self = (int64_t)(random_u64() >> 2) | 1;
     backend->self = (struct backend_owner){.incarnation = c->self, .is_serve = config->is_serve};
     c->due[DUE_BEAT] = CLOCK_NEVER;

@@ -110,7 +110,8 @@ bool committer_stopped(struct committer *committer);
 void committer_submit(struct committer *committer, struct store_op *op);
 /* `only_waiting`: not one that is queued. */
 bool committer_withdraw(struct committer *committer, struct store_op *op, bool only_waiting);
-bool committer_configure(struct committer *committer, const struct store_limits *limits);
+bool committer_make_room(struct committer *committer, const struct store_limits *limits);
+void committer_configure(struct committer *committer, const struct store_limits *limits);
 struct store_counts committer_counts(struct committer *committer);
 bool committer_is_up(const struct committer *committer);
 

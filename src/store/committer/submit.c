@@ -91,14 +91,19 @@ bool committer_withdraw(struct committer *c, struct store_op *op, bool only_wait
     return true;
 }
 
-bool committer_configure(struct committer *c, const struct store_limits *limits)
+bool committer_make_room(struct committer *c, const struct store_limits *limits)
 {
     mutex_lock(&c->mutex);
-    bool done = waiters_limit(&c->waiters, limits->max_waiting, limits->max_waiting_per_key);
+    bool made = waiters_make_room(&c->waiters, limits->max_waiting);
     mutex_unlock(&c->mutex);
-    if (!done)
-        return false;
+    return made;
+}
+
+void committer_configure(struct committer *c, const struct store_limits *limits)
+{
+    mutex_lock(&c->mutex);
+    waiters_limit(&c->waiters, limits->max_waiting, limits->max_waiting_per_key);
+    mutex_unlock(&c->mutex);
     atomic_store(&c->timeout_us, limits->timeout_us);
     atomic_store(&c->disk_reserve, limits->disk_reserve);
-    return true;
 }

@@ -6,23 +6,27 @@
 
 bool waiters_init(struct waiters *waiters, size_t max, size_t max_per_key)
 {
-    *waiters = (struct waiters){.room = max, .max = max, .max_per_key = max_per_key};
-    waiters->heap = mem_zalloc(max + 1, sizeof *waiters->heap);
-    return waiters->heap;
+    *waiters = (struct waiters){.max = max, .max_per_key = max_per_key};
+    return waiters_make_room(waiters, max);
 }
 
-bool waiters_limit(struct waiters *waiters, size_t max, size_t max_per_key)
+bool waiters_make_room(struct waiters *waiters, size_t max)
 {
-    if (max > waiters->room) {
-        struct store_op **heap = mem_realloc(waiters->heap, (max + 1) * sizeof *heap);
-        if (!heap)
-            return false;
-        waiters->heap = heap;
-        waiters->room = max;
-    }
+    if (waiters->heap && max <= waiters->room)
+        return true;
+    struct store_op **heap = mem_realloc(waiters->heap, (max + 1) * sizeof *heap);
+    if (!heap)
+        return false;
+    waiters->heap = heap;
+    waiters->room = max;
+    return true;
+}
+
+void waiters_limit(struct waiters *waiters, size_t max, size_t max_per_key)
+{
+    CHECK(max <= waiters->room);
     waiters->max = max;
     waiters->max_per_key = max_per_key;
-    return true;
 }
 
 void waiters_fini(struct waiters *waiters)

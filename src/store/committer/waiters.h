@@ -23,8 +23,11 @@ struct waiters {
 bool waiters_init(struct waiters *waiters, size_t max, size_t max_per_key);
 void waiters_fini(struct waiters *waiters);
 
-/* Other limits from now on; who waits already stays. False: no memory, nothing changed. */
-bool waiters_limit(struct waiters *waiters, size_t max, size_t max_per_key);
+/* Room for as many, which never shrinks. False: no memory. */
+bool waiters_make_room(struct waiters *waiters, size_t max);
+
+/* Other limits from now on, for which there is room; who waits already stays. */
+void waiters_limit(struct waiters *waiters, size_t max, size_t max_per_key);
 
 /* Adds `op` with op->wake_at. False: too many in all, or for its key; one that waited before
  * (op->waits) and was taken out comes back, whatever limits were set meanwhile. */

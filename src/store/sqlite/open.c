@@ -254,7 +254,7 @@ struct backend *sqlite_backend_open(const struct store_config *config,
     sqlite->texts = arena_make(SIZE_MAX);
     sqlite->backend.place = path;
     sqlite->boot_id = clock_boot_id();
-    sqlite->lock_span_us = config->timeout_us;
+    sqlite->lock_span_us = config->limits.timeout_us;
     sqlite->checkpoint_pages =
         config->checkpoint_pages ? config->checkpoint_pages : CHECKPOINT_PAGES;
     if (open_all(sqlite, config, ret_result)) {
