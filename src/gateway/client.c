@@ -1,68 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a client connection is served by: which way a request takes, and refusals outside of one. */
+#include "gateway/client.h"
+
 #include "base/check.h"
-#include "base/random.h"
 #include "gateway/events.h"
-#include "gateway/head.h"
+#include "gateway/exchange/exchange.h"
 #include "gateway/pass/pass.h"
+#include "gateway/response.h"
 #include "gateway/well_known.h"
 #include <netinet/in.h>
-#include <stdio.h>
 
-#define PROBLEM_MAX ((size_t)8 * 1024)
 #define DETAIL_MAX ((size_t)256)
 #define NAME_SHOWN ((size_t)64)
-
-const char *client_instance(struct client *client)
-{
-    unsigned char id[16];
-    char hex[2 * sizeof id + 1];
-    if (client->instance[0])
-        return client->instance;
-    random_bytes(id, sizeof id);
-    id[6] = (id[6] & 0x0F) | 0x40; /* UUID version 4, RFC 9562 */
-    id[8] = (id[8] & 0x3F) | 0x80;
-    hex_encode(id, sizeof id, hex);
-    snprintf(client->instance, sizeof client->instance, "urn:uuid:%.8s-%.4s-%.4s-%.4s-%.12s", hex,
-             hex + 8, hex + 12, hex + 16, hex + 20);
-    return client->instance;
-}
-
-void client_write_cors(const struct client *client, struct buf *head)
-{
-    const struct http_request *request = client->session.request;
-    const struct header *line = request ? headers_find(&request->headers, SLICE("Origin")) : NULL;
-    cors_write_fields(&client->plan->settings.cors, line ? line->value : slice_of(NULL),
-                      slice_of(NULL), head);
-}
-
-void client_refuse(struct client *client, const struct refusal *refusal)
-{
-    struct problem problem = problem_of(refusal->error);
-    if (refusal->status != 0)
-        problem.status = refusal->status;
-    problem.detail = refusal->detail;
-    problem.instance = client_instance(client);
-    if (refusal->mark)
-        problem_warn_unprotected(&problem);
-    refusal_report(client, refusal, problem.status);
-    problem.base = client->plan->settings.public_url;
-    struct buf body BUF_AUTO = buf_make(PROBLEM_MAX);
-    struct buf head BUF_AUTO = buf_make(HEAD_OUT_MAX);
-    problem_write(&problem, &body);
-    head_write_status(&head, problem.status, slice_of(NULL));
-    head_write_date(&head);
-    problem_write_fields(&problem, &head);
-    if (refusal->mark)
-        head_write_field(&head, "Idempotency-Status", slice_of(refusal->mark));
-    if (refusal->error == ERROR_UPSTREAM_UNAVAILABLE || refusal->error == ERROR_LIMITED)
-        head_write_number(&head, "Retry-After", 1);
-    client_write_cors(client, &head);
-    head_write_number(&head, "Content-Length", body.len);
-    head_end_answer(&head, client->session.request, refusal->keep_alive);
-    if (buf_ok(&body))
-        (void)http_session_write(&client->session, &head, buf_slice(&body));
-}
 
 /* ---- one request ---- */
 
@@ -71,9 +19,10 @@ static bool refuse_request(struct client *client, enum error error, struct slice
     struct refusal refusal = {
         .error = error,
         .detail = detail,
+        .result = result_of_error(error),
         .keep_alive = http_session_may_go_on(&client->session),
     };
-    client_refuse(client, &refusal);
+    response_refuse(client, &refusal);
     return refusal.keep_alive;
 }
 
@@ -102,7 +51,7 @@ static bool run_rule(struct client *client, const struct http_request *request,
                      const struct rule_found *found)
 {
     if (!found->rule->protect) {
-        client->let_by = found->rule->name;
+        client->rule = found->rule->name;
         return pass_run(client, request);
     }
     const struct header *look_alike = rule_look_alike(found->rule, &request->headers);
@@ -150,7 +99,7 @@ static void begin(struct client *client)
 {
     client->plan = plan_ref(client->server->plan);
     client->instance[0] = '\0';
-    client->let_by = slice_of(NULL);
+    client->rule = slice_of(NULL);
 }
 
 static void end(struct client *client)
@@ -216,7 +165,8 @@ static void refuse(struct http_session *session, const struct http_complaint *co
     begin(client);
     struct refusal refusal = refusal_of(client, complaint, &detail);
     refusal.status = complaint->status;
-    client_refuse(client, &refusal);
+    refusal.result = result_of_error(refusal.error);
+    response_refuse(client, &refusal);
     end(client);
 }
 

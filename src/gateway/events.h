@@ -1,54 +1,65 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * events: each answer is counted once, where it is written, and each request has one log line when
- * it has ended (contract section 10; docs/decisions/0007 says what counts as what).
+ * events: each response is counted once, where it is written, and each request has one log line
+ * when it has ended (contract section 10; docs/decisions/0007 says what counts as what).
  */
 #ifndef PAWL_GATEWAY_EVENTS_H
 #define PAWL_GATEWAY_EVENTS_H
 
-#include "gateway/exchange/exchange.h"
+#include "gateway/result.h"
+#include "gateway/server.h"
+#include "http/call.h"
 
-/* ---- requests with a rule ---- */
+#define METHOD_SHOWN 64 /* bytes of what has no limit but the head's: no line is too long */
+#define PATH_SHOWN 2048
 
-/* Counts the answer that is about to leave, and how long it took. */
-void exchange_count(const struct exchange *x);
+/* ---- counting ---- */
 
-/* Remembers the state in which the record was found, at the first decision. */
-void exchange_note_state(struct exchange *x, enum engine_verdict verdict);
-
-/* Makes attempt.origin: which request this is, for the person who finds its record unknown. */
-void exchange_note_origin(struct exchange *x);
-
-/* One line about how it ended. */
-void exchange_log(const struct exchange *x);
+/* Counts the response that is about to leave under client->rule, and how long it took. */
+void request_count(const struct client *client, enum result result);
 
 /* Counts a refusal for want of what a limit bounds. */
 void limit_count(const struct server *server, enum metrics_limit limit);
 
-/* ---- the upstream ---- */
-
-/* Counts how long an exchange took, for the rule of that name ("": none). */
+/* Counts how long an exchange with the upstream took, for the rule of that name ("": none). */
 void upstream_took(const struct server *server, struct slice rule, const struct http_call *call);
 
 /* Counts what it came to: a response, or why there was none. */
 void upstream_ended(const struct server *server, const struct http_call *call,
                     enum http_call_result result);
 
-/* ---- requests without one ---- */
-
-/* Counts an answer of the upstream that passes. */
-void pass_count(const struct client *client, const char *mark);
-
-/* One line about a request that passed; status 0: it had no answer. */
-void pass_log(const struct client *client, const struct http_request *request, int status,
-              const char *mark);
-
-/* Counts pawl's own error and writes its line. */
-void refusal_report(const struct client *client, const struct refusal *refusal, int status);
-
-/* ---- all ---- */
-
 /* Gives the series of these rules their zeros. */
 void rules_count_from_zero(const struct gateway_config *config, const struct rule_set *rules);
+
+/* ---- log lines ---- */
+
+/* How a request ended. */
+struct event {
+    int status; /* 0: it had no response */
+    enum result result;
+    enum error error;       /* ERROR_NONE: the response was no error of pawl's own */
+    int unreached;          /* why there was no connection to the upstream: an errno, or 0 */
+    struct slice key, once; /* what the log may have to hide; `.at` NULL: not known */
+};
+
+/* Begins the line of a request (log_line_str adds to it), and ends it. False: there is no log. */
+bool event_start(struct log_line *line, const struct client *client, const char *name,
+                 const struct event *event);
+void event_end(struct log_line *line, const struct client *client, const struct event *event);
+
+/* The whole line of a request that has no exchange. */
+void request_log(const struct client *client, const struct event *event);
+
+/* ---- what a request says of its sender ---- */
+
+/* The first address of X-Forwarded-For where a trusted proxy says one, else the peer. */
+struct slice request_sender(const struct client *client);
+
+/* The trace's id, where the line has the form that it should have; else empty. */
+struct slice request_trace_id(const struct headers *headers);
+
+/* The client's own id of the request, and (unless NULL) the header that it came in; `.at` NULL:
+ * none. */
+struct slice request_correlation_id(const struct headers *headers, struct slice *ret_header);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "gateway/client.h"
 #include "gateway/events.h"
 #include <errno.h>
 #include <stdio.h>

@@ -7,7 +7,6 @@
 #define PAWL_GATEWAY_SERVER_H
 
 #include "base/compress.h"
-#include "core/errors.h"
 #include "gateway/reload.h"
 #include "http/peers.h"
 #include "http/server.h"
@@ -45,29 +44,9 @@ struct client {
     struct server *server;
     struct plan *plan;    /* one reference, of the request under way; NULL between two */
     struct slice address; /* of the peer, as text */
-    struct slice let_by;  /* the rule that says that this request passes; empty: none says so */
+    struct slice rule;    /* by which the request is counted; empty: none */
     char instance[46];    /* `instance` of the problem that it was answered with; "": none */
     struct network_address network;
 };
-
-/* What a client connection is served by. */
-extern const struct http_service client_service;
-
-/* Appends the lines for browsers of an answer of pawl's own. */
-void client_write_cors(const struct client *client, struct buf *head);
-
-/* The URI of this occurrence, for a problem and its log line (RFC 9457): made once a request. */
-const char *client_instance(struct client *client);
-
-/* Writes pawl's own error outside an exchange. */
-struct refusal {
-    enum error error;
-    int status;          /* 0: the table's */
-    struct slice detail; /* may be empty */
-    bool keep_alive;
-    const char *mark; /* Idempotency-Status; NULL: none */
-    int unreached;    /* why there was no connection to the upstream: an errno, or 0 */
-};
-void client_refuse(struct client *client, const struct refusal *refusal);
 
 #endif

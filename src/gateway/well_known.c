@@ -3,7 +3,7 @@
 
 #include "core/problem.h"
 #include "gateway/events.h"
-#include "gateway/head.h"
+#include "gateway/response.h"
 
 #define FRESH "max-age=60" /* a reload shows within a minute */
 
@@ -38,23 +38,14 @@ bool well_known_answer(struct client *client, const struct http_request *request
 {
     const struct plan *plan = client->plan;
     struct slice tag = slice_of(plan->policy_tag);
-    int status = has_it(request, tag) ? 304 : 200;
-    bool keep = http_session_may_go_on(&client->session);
-    struct buf head BUF_AUTO = buf_make(HEAD_OUT_MAX);
-    head_write_status(&head, status, slice_of(NULL));
-    head_write_date(&head);
-    if (status == 200)
-        head_write_field(&head, "Content-Type", SLICE("application/json"));
-    head_write_field(&head, "ETag", tag);
-    head_write_field(&head, "Cache-Control", SLICE(FRESH));
-    client_write_cors(client, &head);
-    if (status == 200)
-        head_write_number(&head, "Content-Length", plan->policy.len);
-    head_end_answer(&head, request, keep);
-
-    struct slice body = status == 200 ? buf_slice(&plan->policy) : slice_of(NULL);
-    pass_count(client, NULL);
-    bool left = http_session_write(&client->session, &head, body);
-    pass_log(client, request, status, NULL);
-    return left && keep;
+    bool fresh = has_it(request, tag);
+    struct response response RESPONSE_AUTO =
+        response_make(client, fresh ? 304 : 200, slice_of(NULL), RESULT_PASSED);
+    if (!fresh)
+        head_write_field(&response.head, "Content-Type", SLICE("application/json"));
+    head_write_field(&response.head, "ETag", tag);
+    head_write_field(&response.head, "Cache-Control", SLICE(FRESH));
+    bool goes_on = response_write(&response, buf_slice(&plan->policy));
+    request_log(client, &(struct event){.status = response.status, .result = response.result});
+    return goes_on;
 }

@@ -1,97 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the client gets (contract section 5). Each request is answered once. */
 #include "base/check.h"
-#include "base/crash.h"
-#include "base/mem.h"
 #include "gateway/events.h"
-#include "gateway/head.h"
-#include "gateway/stream.h"
-#include <sys/uio.h>
+#include "gateway/exchange/exchange.h"
+#include "gateway/response.h"
 
-#define PROBLEM_MAX ((size_t)16 * 1024)
 #define DETAIL_MAX ((size_t)2 * 1024)
 
-/* ---- writing ---- */
-
-static bool begin_answer(struct exchange *x, int status, const char *mark)
+/* False: it was answered before. */
+static bool begin_answer(struct exchange *x, int status, enum result result)
 {
     if (x->answered)
         return false;
     x->answered = true;
     x->status = status;
-    x->outcome = mark;
-    if (!http_session_may_go_on(&x->client->session))
-        x->keep_alive = false;
+    x->result = result;
     return true;
 }
 
-static void end_head(struct exchange *x, struct buf *head)
+/* Writes a kept outcome. */
+static void answer_outcome(struct exchange *x, const struct outcome *outcome, enum result result)
 {
-    head_end_answer(head, x->request, x->keep_alive);
-}
-
-/* A HEAD that an override header makes another method is answered as a HEAD all the same: its
- * client reads no body, and would take one for the next answer. */
-static bool reads_body(const struct exchange *x)
-{
-    return !slice_eq(x->request->method, SLICE("HEAD"));
-}
-
-/* False: not all of it left; nothing may follow. */
-static bool write_out(struct exchange *x, const struct buf *head, struct slice body)
-{
-    exchange_count(x);
-    CRASH_POINT(before_answer_write);
-    bool left = http_session_write(&x->client->session, head, body);
-    if (!left)
-        x->keep_alive = false;
-    CRASH_POINT(after_answer_write);
-    return left;
-}
-
-static void write_whole(struct exchange *x, struct buf *head, struct slice body)
-{
-    bool has_body = head_has_body(x->status);
-    if (has_body)
-        head_write_number(head, "Content-Length", body.len);
-    end_head(x, head);
-    write_out(x, head, has_body ? body : slice_of(NULL));
-}
-
-/* What a browser needs to let its page read the answer. `fields`: those it has already. */
-static void write_cors(struct exchange *x, struct slice fields, struct buf *head)
-{
-    if (!cors_is_on(&x->plan->settings.cors))
+    if (!begin_answer(x, outcome->status, result))
         return;
-    const struct header *origin = headers_find(&x->request->headers, SLICE("Origin"));
-    cors_write_fields(&x->plan->settings.cors, origin ? origin->value : slice_of(NULL), fields,
-                      head);
-}
-
-/* ---- kept answers ---- */
-
-static void write_mark(struct buf *head, const char *mark)
-{
-    if (mark)
-        head_write_field(head, "Idempotency-Status", slice_of(mark));
-}
-
-/* Writes a kept outcome; `replayed`: not for the first time. */
-static void answer_outcome(struct exchange *x, const struct outcome *outcome, bool replayed)
-{
-    if (!begin_answer(x, outcome->status, replayed ? "replayed" : "stored"))
-        return;
-    struct buf head BUF_AUTO = buf_make(HEAD_OUT_MAX);
-    head_write_status(&head, outcome->status, slice_of(NULL));
-    buf_add_slice(&head, outcome->fields);
-    head_write_date(&head);
+    struct response response RESPONSE_AUTO =
+        response_make(x->client, x->status, slice_of(NULL), result);
+    buf_add_slice(&response.head, outcome->fields);
     if (!outcome_field(outcome->fields, SLICE("Cache-Control")).at)
-        head_write_field(&head, "Cache-Control", SLICE("no-store"));
-    write_cors(x, outcome->fields, &head);
-    write_mark(&head, x->outcome);
-    if (replayed)
-        head_write_field(&head, "Idempotent-Replayed", SLICE("true"));
-    write_whole(x, &head, outcome->body);
+        head_write_field(&response.head, "Cache-Control", SLICE("no-store"));
+    x->keep_alive = response_write(&response, outcome->body);
 }
 
 /* `duplicate: ack`: that it was done is all this client wants to know. */
@@ -99,60 +36,19 @@ static void answer_ack(struct exchange *x)
 {
     bool by_own = x->rule->duplicate == RULE_DUPLICATE_ACK;
     int status = by_own ? x->rule->ack_status : x->rule->once.ack_status;
-    if (!begin_answer(x, status, "replayed"))
-        return;
-    x->acked = true;
-    struct buf head BUF_AUTO = buf_make(HEAD_OUT_MAX);
-    head_write_status(&head, status, slice_of(NULL));
-    head_write_date(&head);
-    head_write_field(&head, "Cache-Control", SLICE("no-store"));
-    write_cors(x, slice_of(NULL), &head);
-    write_mark(&head, x->outcome);
-    head_write_field(&head, "Idempotent-Replayed", SLICE("true"));
-    write_whole(x, &head, slice_of(NULL));
+    answer_outcome(x, &(struct outcome){.status = status}, RESULT_ACKED);
 }
 
-/* ---- the first answer ---- */
-
-static void write_live(struct exchange *x, const struct answer *answer, struct buf *head)
+void answer_first(struct exchange *x, const struct answer *answer, enum result result)
 {
-    struct stream stream = {
-        .from = x->call.conn,
-        .to = &x->client->session.conn,
-        .stall_us = x->plan->settings.read_timeout_us,
-        .write_timeout_us = x->plan->settings.limits.write_us,
-        .begun = buf_slice(&answer->body),
-    };
-    bool sized = x->call.response.framing == HTTP_FRAMING_LENGTH;
-    stream.chunked = !sized && x->request->minor_version == 1;
-    if (sized)
-        head_write_number(head, "Content-Length", x->call.response.content_length);
-    else if (stream.chunked)
-        head_write_field(head, "Transfer-Encoding", SLICE("chunked"));
-    else
-        x->keep_alive = false;
-    end_head(x, head);
-    if (write_out(x, head, slice_of(NULL)) && (!reads_body(x) || stream_run(&stream)))
+    if (!begin_answer(x, answer->status, result))
         return;
-    x->keep_alive = false;
-    x->client->session.cut_off = !sized && !stream.chunked;
-}
-
-void answer_first(struct exchange *x, const struct answer *answer, const char *mark)
-{
-    if (!begin_answer(x, answer->status, mark))
-        return;
-    struct buf head BUF_AUTO = buf_make(HEAD_OUT_MAX);
-    head_write_status(&head, answer->status, slice_of(NULL));
-    buf_add_slice(&head, buf_slice(&answer->fields));
-    if (!outcome_field(buf_slice(&answer->fields), SLICE("Date")).at)
-        head_write_date(&head);
-    write_cors(x, buf_slice(&answer->fields), &head);
-    write_mark(&head, mark);
-    if (answer->whole || !head_has_body(answer->status))
-        write_whole(x, &head, buf_slice(&answer->body));
-    else
-        write_live(x, answer, &head);
+    struct response response RESPONSE_AUTO =
+        response_make(x->client, x->status, slice_of(NULL), result);
+    buf_add_slice(&response.head, buf_slice(&answer->fields));
+    bool live = !answer->whole && head_has_body(answer->status);
+    x->keep_alive = live ? response_stream(&response, &x->call, buf_slice(&answer->body))
+                         : response_write(&response, buf_slice(&answer->body));
 }
 
 /* ---- pawl's own errors ---- */
@@ -299,7 +195,8 @@ static int64_t seconds_up(int64_t span_us)
     return seconds > 0 ? seconds : 1;
 }
 
-static void write_retry_after(struct exchange *x, enum error error, struct buf *head)
+/* Seconds; 0: not said. */
+static uint64_t retry_after(const struct exchange *x, enum error error)
 {
     const struct attempt_result *result = &x->attempt.result;
     int64_t wait = x->plan->settings.retry_after_us;
@@ -310,7 +207,7 @@ static void write_retry_after(struct exchange *x, enum error error, struct buf *
         break;
     case ERROR_OUTCOME_UNKNOWN:
         if (result->record.quiet_at <= result->store_now)
-            return;
+            return 0;
         wait = result->record.quiet_at - result->store_now;
         break;
     case ERROR_UPSTREAM_UNAVAILABLE:
@@ -319,43 +216,42 @@ static void write_retry_after(struct exchange *x, enum error error, struct buf *
     case ERROR_LIMITED:
         break;
     default:
-        return;
+        return 0;
     }
-    head_write_number(head, "Retry-After", (uint64_t)seconds_up(wait));
+    return (uint64_t)seconds_up(wait);
 }
 
-void answer_error(struct exchange *x, enum error error, struct slice detail, const char *mark)
+static bool ends_connection(enum error error)
+{
+    return error == ERROR_OUTCOME_NOT_STORED || error == ERROR_REQUEST_TIMEOUT ||
+           error == ERROR_REQUEST_MALFORMED;
+}
+
+void answer_result(struct exchange *x, enum error error, struct slice detail, enum result result)
 {
     struct problem problem = problem_of(error);
     make_exact(x, &problem);
-    if (!begin_answer(x, problem.status, mark))
+    if (!begin_answer(x, problem.status, result))
         return;
     x->error = error;
     problem.detail = detail;
-    problem.instance = client_instance(x->client);
-    problem.base = x->plan->settings.public_url;
     if (x->key.len > 0)
         problem.key = shown_key(x);
+    struct response response RESPONSE_AUTO =
+        response_make(x->client, x->status, slice_of(NULL), result);
+    response.keep_alive = response.keep_alive && !ends_connection(error);
+    x->keep_alive = response_write_problem(&response, &problem, retry_after(x, error));
+}
 
-    struct buf body BUF_AUTO = buf_make(PROBLEM_MAX);
-    struct buf head BUF_AUTO = buf_make(HEAD_OUT_MAX);
-    problem_write(&problem, &body);
-    head_write_status(&head, problem.status, slice_of(NULL));
-    head_write_date(&head);
-    problem_write_fields(&problem, &head);
-    write_retry_after(x, error, &head);
-    write_cors(x, slice_of(NULL), &head);
-    write_mark(&head, mark);
-    if (error == ERROR_OUTCOME_NOT_STORED || error == ERROR_REQUEST_TIMEOUT ||
-        error == ERROR_REQUEST_MALFORMED)
-        x->keep_alive = false;
-    write_whole(x, &head, buf_slice(&body));
+void answer_error(struct exchange *x, enum error error, struct slice detail)
+{
+    answer_result(x, error, detail, result_of_error(error));
 }
 
 void answer_no_room(struct exchange *x)
 {
     limit_count(x->server, METRICS_LIMIT_MEMORY);
-    answer_error(x, ERROR_LIMITED, SLICE("too many bodies are held in memory"), NULL);
+    answer_error(x, ERROR_LIMITED, SLICE("too many bodies are held in memory"));
 }
 
 /* ---- verdicts ---- */
@@ -364,7 +260,8 @@ void answer_no_room(struct exchange *x)
 static void answer_gone(struct exchange *x)
 {
     if (http_session_is_draining(&x->client->session)) {
-        answer_error(x, ERROR_UPSTREAM_UNAVAILABLE, SLICE("the gateway is shutting down"), NULL);
+        answer_result(x, ERROR_UPSTREAM_UNAVAILABLE, SLICE("the gateway is shutting down"),
+                      RESULT_LIMITED);
         return;
     }
     if (x->parker.parker.interrupted) {
@@ -372,8 +269,7 @@ static void answer_gone(struct exchange *x)
         x->keep_alive = false;
         return;
     }
-    answer_error(x, ERROR_STORE_UNAVAILABLE, SLICE("the record store did not decide in time"),
-                 NULL);
+    answer_error(x, ERROR_STORE_UNAVAILABLE, SLICE("the record store did not decide in time"));
 }
 
 /* Who was told by the once value that it was done is told no more under its own key. */
@@ -394,14 +290,14 @@ static void answer_duplicate(struct exchange *x, enum error not_kept)
     switch (failed ? RULE_DUPLICATE_REPLAY : duplicate_policy(x)) {
     case RULE_DUPLICATE_REPLAY:
         if (!outcome)
-            answer_error(x, not_kept, slice_of(NULL), NULL);
+            answer_error(x, not_kept, slice_of(NULL));
         else if (bodies_unpack_found(x))
-            answer_outcome(x, outcome, true);
+            answer_outcome(x, outcome, RESULT_REPLAYED);
         else
             answer_no_room(x);
         break;
     case RULE_DUPLICATE_REJECT:
-        answer_error(x, ERROR_DUPLICATE, slice_of(NULL), NULL);
+        answer_error(x, ERROR_DUPLICATE, slice_of(NULL));
         break;
     case RULE_DUPLICATE_ACK:
         answer_ack(x);
@@ -432,7 +328,7 @@ static void answer_mismatch(struct exchange *x)
     if (x->attempt.result.by_once) {
         answer_error(
             x, ERROR_PAYLOAD_MISMATCH,
-            SLICE("the operation was done before, by a request that differs from this one"), NULL);
+            SLICE("the operation was done before, by a request that differs from this one"));
         return;
     }
     buf_add_str(&detail, "the key was first used with another ");
@@ -444,7 +340,7 @@ static void answer_mismatch(struct exchange *x)
         add_difference(x, true, "target: ", "method, path, query, media type or compared header",
                        &detail);
     struct slice said = body || target ? buf_slice(&detail) : slice_of(NULL);
-    answer_error(x, ERROR_PAYLOAD_MISMATCH, buf_ok(&detail) ? said : slice_of(NULL), NULL);
+    answer_error(x, ERROR_PAYLOAD_MISMATCH, buf_ok(&detail) ? said : slice_of(NULL));
 }
 
 void answer_verdict(struct exchange *x, enum engine_verdict verdict)
@@ -464,34 +360,33 @@ void answer_verdict(struct exchange *x, enum engine_verdict verdict)
         if (http_session_is_draining(&x->client->session) && x->rule->in_progress_wait_us > 0)
             answer_gone(x);
         else
-            answer_error(x, ERROR_IN_PROGRESS, slice_of(NULL), NULL);
+            answer_error(x, ERROR_IN_PROGRESS, slice_of(NULL));
         return;
     case ENGINE_OUTCOME_UNKNOWN:
         answer_error(x, ERROR_OUTCOME_UNKNOWN,
                      is_new_operation(x) ? SLICE("this request went to the service, and its record "
                                                  "was released or is gone")
-                                         : slice_of(NULL),
-                     NULL);
+                                         : slice_of(NULL));
         return;
     case ENGINE_RESULT_EXPIRED:
         if (x->attempt.result.by_once || x->attempt.result.acknowledges)
             answer_duplicate(x, ERROR_RESULT_EXPIRED);
         else
-            answer_error(x, ERROR_RESULT_EXPIRED, slice_of(NULL), NULL);
+            answer_error(x, ERROR_RESULT_EXPIRED, slice_of(NULL));
         return;
     case ENGINE_LIMITED:
         limit_count(x->server, METRICS_LIMIT_WAITING);
-        answer_error(x, ERROR_LIMITED, SLICE("too many requests wait"), NULL);
+        answer_error(x, ERROR_LIMITED, SLICE("too many requests wait"));
         return;
     case ENGINE_NO_ROOM:
         answer_no_room(x);
         return;
     case ENGINE_TOO_LARGE:
         answer_error(x, ERROR_BODY_TOO_LARGE,
-                     SLICE("the kept response is larger than max_buffered of this gateway"), NULL);
+                     SLICE("the kept response is larger than max_buffered of this gateway"));
         return;
     case ENGINE_STORE_DOWN:
-        answer_error(x, ERROR_STORE_UNAVAILABLE, slice_of(NULL), NULL);
+        answer_error(x, ERROR_STORE_UNAVAILABLE, slice_of(NULL));
         return;
     case ENGINE_GONE:
         answer_gone(x);

@@ -32,9 +32,10 @@ static enum template_result write_head(struct exchange *x, struct buf *head,
     return buf_ok(head) ? TEMPLATE_OK : TEMPLATE_NO_MEMORY;
 }
 
+/* Nothing has begun. */
 static bool refuse(struct exchange *x, enum error error, const char *detail)
 {
-    answer_error(x, error, slice_of(detail), NULL);
+    answer_result(x, error, slice_of(detail), RESULT_UNSENT);
     return false;
 }
 
@@ -47,7 +48,7 @@ static bool refuse_question(struct exchange *x, enum template_result result, str
                       "the request lacks what `authorize` asks with");
     buf_add_str(&detail, "its value cannot be written into the path of `authorize`: ");
     buf_add_slice(&detail, source);
-    answer_error(x, ERROR_TENANT_MISSING, buf_slice(&detail), NULL);
+    answer_error(x, ERROR_TENANT_MISSING, buf_slice(&detail));
     return false;
 }
 
@@ -66,7 +67,7 @@ static bool may_act(struct exchange *x)
                       "the service did not say whether this caller may act as this tenant");
     if (x->answer.status / 100 == 2)
         return true;
-    answer_first(x, &x->answer, NULL);
+    answer_first(x, &x->answer, RESULT_INVALID);
     return false;
 }
 

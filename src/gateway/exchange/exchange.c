@@ -4,7 +4,7 @@
 #include "base/check.h"
 #include "base/crash.h"
 #include "base/mem.h"
-#include "gateway/events.h"
+#include "gateway/exchange/log.h"
 #include "gateway/pass/pass.h"
 
 #define BEGIN_SLACK_US (INT64_C(1) * CLOCK_US_PER_S)    /* a begin's time beyond its wait */
@@ -19,12 +19,11 @@ static void tell_undecided(struct exchange *x)
 {
     if (clock_boot_us() >= x->patience) {
         x->goes_on = true;
-        answer_error(x, ERROR_UPSTREAM_TIMEOUT, SLICE("X-Request-Timeout passed"), "unknown");
+        answer_result(x, ERROR_UPSTREAM_TIMEOUT, SLICE("X-Request-Timeout passed"), RESULT_UNKNOWN);
         return;
     }
     x->withdrawn = true;
-    answer_error(x, ERROR_STORE_UNAVAILABLE, SLICE("the record store did not decide in time"),
-                 NULL);
+    answer_error(x, ERROR_STORE_UNAVAILABLE, SLICE("the record store did not decide in time"));
 }
 
 /* The store wakes it when it begins to wait: a duplicate that waits is not in flight. Without a
@@ -138,7 +137,7 @@ static void decide_until_done(struct exchange *x)
     if (step == STEP_DONE)
         return;
     if (!x->answered)
-        answer_error(x, ERROR_IN_PROGRESS, SLICE("the record changed hands too often"), NULL);
+        answer_error(x, ERROR_IN_PROGRESS, SLICE("the record changed hands too often"));
 }
 
 static struct answer answer_make(const struct rule *rule)
@@ -177,6 +176,7 @@ static bool take_present_rule(struct exchange *x)
     plan_replace(&x->plan, plan);
     x->found = found;
     x->rule = found.rule;
+    x->client->rule = found.rule->name;
     x->client_key = slice_of(NULL);
     buf_clear(&x->tenant);
     buf_clear(&x->key);
@@ -196,7 +196,7 @@ static bool judge_anew(struct exchange *x)
         bool bypass = false;
         if (!identify(x, &bypass)) {
             if (bypass)
-                answer_error(x, ERROR_LIMITED, SLICE("the config changed meanwhile"), NULL);
+                answer_error(x, ERROR_LIMITED, SLICE("the config changed meanwhile"));
             return false;
         }
         if (!authorize(x))
@@ -262,13 +262,13 @@ bool exchange_run(struct client *client, const struct http_request *request,
                   const struct rule_found *found)
 {
     struct exchange *x = exchange_new(client, request, found);
+    client->rule = found->rule->name;
     if (!x)
         return false;
     bool bypass = false;
     run(x, &bypass);
     bool keep = x->keep_alive;
     if (bypass) {
-        client->let_by = x->rule->name;
         keep = pass_run(client, request);
     } else
         exchange_log(x);

@@ -20,6 +20,7 @@
 #include "core/fate.h"
 #include "core/fingerprint.h"
 #include "core/problem.h"
+#include "gateway/result.h"
 #include "gateway/server.h"
 #include "http/call.h"
 
@@ -114,8 +115,7 @@ struct exchange {
     int status;             /* what was answered; for the log */
     enum error error;       /* with it */
     int cause;              /* of the last try: record_note_cause */
-    const char *outcome;    /* Idempotency-Status of the answer; NULL: none */
-    bool acked;             /* it said no more than that it was done */
+    enum result result;     /* and what the request came to */
     const char *from_state; /* of the record when it was found; NULL: not looked at */
     struct http_call call;  /* to the upstream; last: not all of it is zeroed */
 };
@@ -227,12 +227,13 @@ enum http_call_result bodies_read_answer(struct exchange *x, int64_t deadline_us
 
 /* ---- answers ---- */
 
-/* Writes an upstream's answer as the first one. `mark`: Idempotency-Status. One that is not whole
- * is read on from x->call and passed live. */
-void answer_first(struct exchange *x, const struct answer *answer, const char *mark);
+/* Writes an upstream's answer as the first one. One that is not whole is read on from x->call and
+ * passed live. */
+void answer_first(struct exchange *x, const struct answer *answer, enum result result);
 
 /* Writes pawl's own error; `detail` (may be empty) is a sentence about this case. */
-void answer_error(struct exchange *x, enum error error, struct slice detail, const char *mark);
+void answer_error(struct exchange *x, enum error error, struct slice detail);
+void answer_result(struct exchange *x, enum error error, struct slice detail, enum result result);
 
 /* The same where max_buffered leaves no room for a body. */
 void answer_no_room(struct exchange *x);

@@ -23,7 +23,7 @@ static bool take_share(struct exchange *x, size_t limit)
 static bool refuse(struct exchange *x, enum metrics_limit limit, struct slice detail)
 {
     limit_count(x->server, limit);
-    answer_error(x, ERROR_LIMITED, detail, NULL);
+    answer_error(x, ERROR_LIMITED, detail);
     return false;
 }
 

@@ -66,9 +66,9 @@ static void tell_unprotected(struct exchange *x, enum exchange_end end)
                        : end == EXCHANGE_TIMED_OUT ? ERROR_UPSTREAM_TIMEOUT
                                                    : ERROR_UPSTREAM_BROKE;
     if (end == EXCHANGE_ANSWERED)
-        answer_first(x, &x->answer, "bypassed");
+        answer_first(x, &x->answer, RESULT_BYPASSED);
     else
-        answer_error(x, error, slice_of(NULL), "bypassed");
+        answer_result(x, error, slice_of(NULL), RESULT_BYPASSED);
 }
 
 enum step forward_unprotected(struct exchange *x)

@@ -15,7 +15,7 @@ static bool refuse(struct exchange *x, enum error error, const char *what, struc
     struct buf detail BUF_AUTO = buf_make(DETAIL_MAX);
     buf_add_str(&detail, what);
     buf_add_slice(&detail, name);
-    answer_error(x, error, buf_ok(&detail) ? buf_slice(&detail) : slice_of(what), NULL);
+    answer_error(x, error, buf_ok(&detail) ? buf_slice(&detail) : slice_of(what));
     return false;
 }
 

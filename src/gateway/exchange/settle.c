@@ -63,15 +63,15 @@ static void tell_untaken(struct exchange *x, struct fate fate, enum engine_act_k
 {
     struct slice store = SLICE("the outcome could not be written to the record store");
     if (kind == ENGINE_FINISH) {
-        answer_error(x, ERROR_OUTCOME_NOT_STORED, store, NULL);
+        answer_error(x, ERROR_OUTCOME_NOT_STORED, store);
     } else if (clock_boot_us() >= x->patience) {
         x->goes_on = true;
-        answer_error(x, ERROR_UPSTREAM_TIMEOUT, SLICE("X-Request-Timeout passed"), "unknown");
+        answer_result(x, ERROR_UPSTREAM_TIMEOUT, SLICE("X-Request-Timeout passed"), RESULT_UNKNOWN);
     } else if (fate.write == FATE_RELEASE) {
         bool told = fate.tell == FATE_TELL_ERROR;
-        answer_error(x, told ? fate.error : ERROR_STORE_UNAVAILABLE, slice_of(NULL), NULL);
+        answer_error(x, told ? fate.error : ERROR_STORE_UNAVAILABLE, slice_of(NULL));
     } else {
-        answer_error(x, ERROR_OUTCOME_NOT_STORED, store, NULL);
+        answer_error(x, ERROR_OUTCOME_NOT_STORED, store);
     }
 }
 
@@ -103,13 +103,13 @@ static enum engine_written write_fate(struct exchange *x, struct fate fate)
     return written;
 }
 
-static const char *mark_of(const struct exchange *x, enum fate_write write)
+static enum result result_of(const struct exchange *x, enum fate_write write)
 {
     if (write == FATE_RELEASE || write == FATE_DROP)
-        return "released";
+        return RESULT_RELEASED;
     if (write == FATE_DOUBT)
-        return record_repeats(x->rule->unknown) ? "released" : "unknown";
-    return x->kept ? "stored" : "not-kept";
+        return record_repeats(x->rule->unknown) ? RESULT_RELEASED : RESULT_UNKNOWN;
+    return x->kept ? RESULT_STORED : RESULT_NOT_KEPT;
 }
 
 /* The failure that a probe was to clear up. An answer of the upstream that is in doubt goes to the
@@ -117,11 +117,11 @@ static const char *mark_of(const struct exchange *x, enum fate_write write)
 static enum step tell_failure(struct exchange *x)
 {
     if (x->failed.status != 0)
-        answer_first(x, &x->failed, "unknown");
+        answer_first(x, &x->failed, RESULT_UNKNOWN);
     else if (x->has_failure)
-        answer_error(x, x->failure.error, SLICE("the probe was inconclusive"), "unknown");
+        answer_result(x, x->failure.error, SLICE("the probe was inconclusive"), RESULT_UNKNOWN);
     else
-        answer_error(x, ERROR_OUTCOME_UNKNOWN, SLICE("the probe was inconclusive"), NULL);
+        answer_error(x, ERROR_OUTCOME_UNKNOWN, SLICE("the probe was inconclusive"));
     return STEP_DONE;
 }
 
@@ -152,9 +152,9 @@ static enum step ask_next(struct exchange *x, struct fate fate)
 static enum step tell_doubt(struct exchange *x, struct fate fate)
 {
     if (fate.error == ERROR_NONE)
-        answer_first(x, &x->answer, mark_of(x, fate.write));
+        answer_first(x, &x->answer, result_of(x, fate.write));
     else
-        answer_error(x, fate.error, slice_of(NULL), mark_of(x, fate.write));
+        answer_result(x, fate.error, slice_of(NULL), result_of(x, fate.write));
     return STEP_DONE;
 }
 
@@ -162,12 +162,12 @@ static enum step tell(struct exchange *x, struct fate fate)
 {
     switch (fate.tell) {
     case FATE_TELL_ANSWER:
-        answer_first(x, &x->answer, mark_of(x, fate.write));
+        answer_first(x, &x->answer, result_of(x, fate.write));
         return STEP_DONE;
     case FATE_TELL_ERROR:
         if (x->probing)
             return tell_failure(x);
-        answer_error(x, fate.error, slice_of(NULL), mark_of(x, fate.write));
+        answer_result(x, fate.error, slice_of(NULL), result_of(x, fate.write));
         return STEP_DONE;
     case FATE_PROBE:
         return tell_doubt(x, fate);

@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/crash.h"
 #include "gateway/events.h"
+#include "gateway/exchange/exchange.h"
 #include "gateway/head.h"
 
 static struct slice with_window(struct exchange *x, struct slice key)
@@ -91,10 +92,10 @@ static bool out_of_time(struct exchange *x)
     int64_t now = clock_boot_us();
     if (!x->answered && now >= x->patience) {
         x->goes_on = now < x->deadline;
-        answer_error(x, ERROR_UPSTREAM_TIMEOUT, SLICE("X-Request-Timeout passed"),
-                     x->authorizing   ? NULL
-                     : x->unprotected ? "bypassed"
-                                      : "unknown");
+        answer_result(x, ERROR_UPSTREAM_TIMEOUT, SLICE("X-Request-Timeout passed"),
+                      x->authorizing   ? RESULT_UNSENT
+                      : x->unprotected ? RESULT_BYPASSED
+                                       : RESULT_UNKNOWN);
     }
     return now >= x->deadline;
 }

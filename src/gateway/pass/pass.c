@@ -3,37 +3,30 @@
 
 #include "base/mem.h"
 #include "gateway/events.h"
-#include "gateway/head.h"
 #include "gateway/pass/tunnel.h"
+#include "gateway/response.h"
 #include "gateway/stream.h"
-#include "http/call.h"
 
 struct pass {
     struct client *client;
     const struct gateway_settings *settings;
     const struct http_request *request;
-    bool tunnel;             /* the client asks for a WebSocket */
+    bool tunnel; /* the client asks for a WebSocket */
+    enum result result;
     bool safe;               /* GET, HEAD, OPTIONS in every reading */
     enum http_read body_end; /* OK, or how the client broke off in its body */
     struct http_call call;   /* to the upstream */
 };
-
-/* Idempotency-Status; NULL: none. */
-static const char *mark_of(const struct pass *pass)
-{
-    bool bypassed = !pass->safe || headers_find(&pass->request->headers, SLICE("Idempotency-Key"));
-    return bypassed ? "bypassed" : NULL;
-}
 
 static bool refuse(const struct pass *pass, enum error error)
 {
     struct refusal refusal = {
         .error = error,
         .keep_alive = http_session_may_go_on(&pass->client->session),
-        .mark = mark_of(pass),
+        .result = pass->result,
         .unreached = pass->call.unreached,
     };
-    client_refuse(pass->client, &refusal);
+    response_refuse(pass->client, &refusal);
     return refusal.keep_alive;
 }
 
@@ -43,13 +36,14 @@ static bool refuse_body(const struct pass *pass)
     bool late = pass->body_end == HTTP_READ_TIMEOUT;
     if (!late && pass->body_end != HTTP_READ_REFUSED)
         return false;
+    bool marked = pass->result != RESULT_PASSED;
     struct refusal refusal = {
         .error = late ? ERROR_REQUEST_TIMEOUT : ERROR_REQUEST_MALFORMED,
         .detail = late ? SLICE("the body did not come in time")
                        : slice_of(http_refusal_text(pass->client->session.conn.refusal)),
-        .mark = mark_of(pass),
+        .result = marked ? pass->result : RESULT_INVALID,
     };
-    client_refuse(pass->client, &refusal);
+    response_refuse(pass->client, &refusal);
     return true;
 }
 
@@ -83,73 +77,24 @@ static bool send_body(struct pass *pass)
     return pass->body_end == HTTP_READ_OK;
 }
 
-/* HEAD and 304 announce the length of a body that does not come. */
-static void write_announced_length(const struct pass *pass, struct buf *head)
-{
-    const struct header *length =
-        headers_find(&pass->call.response.headers, SLICE("Content-Length"));
-    bool head_answer = slice_eq(pass->request->method, SLICE("HEAD"));
-    if (length && (head_answer || pass->call.response.status == 304))
-        head_write_field(head, "Content-Length", length->value);
-    else if (!head_answer && head_has_body(pass->call.response.status))
-        head_write_number(head, "Content-Length", 0);
-}
-
+/* Where it switches protocols, that is the end of HTTP on both connections. */
 static bool answer(struct pass *pass)
 {
-    struct http_response *response = &pass->call.response;
+    const struct http_response *upstreams = &pass->call.response;
     struct client *client = pass->client;
-    struct buf head BUF_AUTO = buf_make(HEAD_OUT_MAX);
-    struct stream stream = {
-        .from = pass->call.conn,
-        .to = &client->session.conn,
-        .stall_us = pass->settings->read_timeout_us,
-        .write_timeout_us = pass->settings->limits.write_us,
-    };
-    bool open_end =
-        response->framing == HTTP_FRAMING_CHUNKED || response->framing == HTTP_FRAMING_CLOSE;
-    stream.chunked = open_end && pass->request->minor_version == 1;
-    bool keep = http_session_may_go_on(&client->session) && (!open_end || stream.chunked);
-
-    head_write_status(&head, response->status, response->reason);
-    head_copy_answer_fields(&head, &response->headers, 0);
-    if (mark_of(pass))
-        head_write_field(&head, "Idempotency-Status", slice_of(mark_of(pass)));
-    if (stream.chunked)
-        head_write_field(&head, "Transfer-Encoding", SLICE("chunked"));
-    else if (response->framing == HTTP_FRAMING_LENGTH)
-        head_write_number(&head, "Content-Length", response->content_length);
-    else if (response->framing == HTTP_FRAMING_NONE)
-        write_announced_length(pass, &head);
-    head_end_answer(&head, pass->request, keep);
-
-    pass_count(client, mark_of(pass));
-    if (!http_session_write(&client->session, &head, slice_of(NULL)))
+    struct response response RESPONSE_AUTO =
+        response_make(client, upstreams->status, upstreams->reason, pass->result);
+    response.as_is = true;
+    head_copy_answer_fields(&response.head, &upstreams->headers, 0);
+    if (upstreams->status != 101)
+        return response_stream(&response, &pass->call, slice_of(NULL));
+    if (!response_switch(&response))
         return false;
-    bool whole = http_conn_body_left(pass->call.conn) ? stream_run(&stream) : true;
-    client->session.cut_off = !whole && open_end && !stream.chunked;
-    return whole && keep;
-}
-
-/* The end of HTTP on both connections. */
-static void answer_switch(struct pass *pass)
-{
-    struct client *client = pass->client;
-    struct buf head BUF_AUTO = buf_make(HEAD_OUT_MAX);
-    head_write_status(&head, pass->call.response.status, pass->call.response.reason);
-    head_copy_answer_fields(&head, &pass->call.response.headers, 0);
-    if (mark_of(pass))
-        head_write_field(&head, "Idempotency-Status", slice_of(mark_of(pass)));
-    head_write_upgrade(&head);
-    buf_add(&head, "\r\n", 2);
-
-    pass_count(client, mark_of(pass));
-    if (!http_session_write(&client->session, &head, slice_of(NULL)))
-        return;
     client->session.cut_off =
         !tunnel_run(&client->session.conn, pass->call.conn, pass->settings->read_timeout_us);
     if (client->session.cut_off)
         http_conn_abort(pass->call.conn);
+    return false;
 }
 
 static int64_t after(int64_t span_us)
@@ -213,15 +158,22 @@ static bool pass_on(struct pass *pass)
     enum http_call_result result = exchange(pass, &gone);
     if (result != HTTP_CALL_DONE)
         return refuse_call(pass, result);
-    int status = gone ? 0 : pass->call.response.status;
-    if (status == 101)
-        answer_switch(pass);
-    else if (!gone)
+    struct event event = {.result = pass->result};
+    if (!gone) {
+        event.status = pass->call.response.status;
         keep = answer(pass);
+    }
     if (!gone || !refuse_body(pass))
-        pass_log(pass->client, pass->request, status, mark_of(pass));
+        request_log(pass->client, &event);
     http_call_close(&pass->call);
     return keep;
+}
+
+static enum result result_of(const struct pass *pass)
+{
+    if (pass->safe && !headers_find(&pass->request->headers, SLICE("Idempotency-Key")))
+        return RESULT_PASSED;
+    return pass->client->rule.len > 0 ? RESULT_LET_BY : RESULT_BYPASSED;
 }
 
 bool pass_run(struct client *client, const struct http_request *request)
@@ -233,6 +185,7 @@ bool pass_run(struct client *client, const struct http_request *request)
     pass->settings = &client->plan->settings;
     pass->request = request;
     pass->safe = rule_request_is_safe(&request->headers, request->method);
+    pass->result = result_of(pass);
     pass->tunnel = tunnel_asked_for(request);
     pass->call.pool = client->plan->pool;
     pass->call.method = request->method;

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gateway/exchange/log.h"
+
+#include "base/timestamp.h"
+#include "core/origin.h"
+#include "gateway/events.h"
+
+#define MATCH_MAX ((size_t)64 * 1024)
+
+static bool path_has_tenant(const struct rule *rule)
+{
+    for (size_t i = 0; i < rule->tenant.n; i++)
+        if (rule->tenant.parts[i].source == TEMPLATE_PATH)
+            return true;
+    return false;
+}
+
+/* A path that holds a credential is not stored. Without memory there is none: nothing depends on
+ * it. */
+void exchange_note_origin(struct exchange *x)
+{
+    BUF_AUTO struct buf text = buf_make(ORIGIN_MAX);
+    const struct headers *headers = &x->request->headers;
+    bool hidden = rule_hides_tenant(x->rule) && path_has_tenant(x->rule);
+    struct origin origin = {
+        .method = slice_first(x->request->method, METHOD_SHOWN),
+        .path = hidden ? slice_of(NULL) : slice_first(x->request->path, PATH_SHOWN),
+        .client = request_sender(x->client),
+        .correlation_id = request_correlation_id(headers, NULL),
+        .trace_id = request_trace_id(headers),
+        .body = slice_first(buf_slice(&x->body), x->rule->keep_request),
+    };
+    origin_write(&origin, &text);
+    x->attempt.origin = buf_ok(&text) ? arena_copy(&x->arena, buf_slice(&text)) : slice_of(NULL);
+}
+
+void exchange_note_state(struct exchange *x, enum engine_verdict verdict)
+{
+    const struct record *record = &x->attempt.result.record;
+    if (x->from_state)
+        return;
+    if (verdict == ENGINE_PROCEED)
+        x->from_state = record_status_name(record->attempts > 1 ? RECORD_PENDING : RECORD_ABSENT);
+    else if (verdict == ENGINE_PROBE)
+        x->from_state = record_status_name(RECORD_UNKNOWN);
+    else if (record->status != RECORD_ABSENT)
+        x->from_state = record_status_name(record->status);
+}
+
+static void add_record(struct log_line *line, const struct exchange *x)
+{
+    const struct record *record = &x->attempt.result.record;
+    if (x->from_state)
+        log_line_str(line, "from_state", slice_of(x->from_state));
+    if (record->attempts > 0)
+        log_line_i64(line, "attempt", record->attempts);
+    if (record->status != RECORD_ABSENT)
+        log_line_str(line, "to_state", slice_of(record_status_name(record->status)));
+    BUF_AUTO struct buf first = buf_make(TIMESTAMP_LEN);
+    if (record->created_at > 0 && timestamp_print(&first, record->created_at))
+        log_line_str(line, "first_at", buf_slice(&first));
+}
+
+/* ---- its line ---- */
+
+/* The pattern of the rule's path; and the path itself, where that says more and no parameter of it
+ * is to be kept out of the log. */
+static void add_route(struct log_line *line, const struct exchange *x)
+{
+    BUF_AUTO struct buf match = buf_make(MATCH_MAX);
+    struct slice method;
+    rule_match_write(&x->rule->match, &match);
+    struct slice route = slice_cut(buf_slice(&match), ' ', &method);
+    bool open = !x->plan->settings.log_keys_hashed && !path_has_tenant(x->rule);
+    log_line_str(line, "method", slice_first(x->request->method, METHOD_SHOWN));
+    log_line_str(line, "route", route);
+    if (open && !slice_eq(route, x->request->path))
+        log_line_str(line, "path", slice_first(x->request->path, PATH_SHOWN));
+}
+
+/* `{payload}` may be the key, and of a short body the hash can be found by trying. */
+static void add_identity(struct log_line *line, const struct exchange *x)
+{
+    const struct digest_key *key = store_digest_key(x->server->config->store);
+    bool hashed = x->plan->settings.log_keys_hashed;
+    log_line_str(line, "rule", x->rule->name);
+    if (x->tenant.len > 0)
+        log_line_keyed(line, "tenant_hash", key, buf_slice(&x->tenant));
+    if (x->key.len > 0 && hashed)
+        log_line_keyed(line, "idempotency_key", key, buf_slice(&x->key));
+    else if (x->key.len > 0)
+        log_line_str(line, "idempotency_key", buf_slice(&x->key));
+    if (x->once.len > 0 && hashed)
+        log_line_keyed(line, "once", key, buf_slice(&x->once));
+    else if (x->once.len > 0)
+        log_line_str(line, "once", buf_slice(&x->once));
+    if (x->payload_hex[0] && hashed)
+        log_line_keyed(line, "payload_hash", key, slice_of(x->payload_hex));
+    else if (x->payload_hex[0])
+        log_line_str(line, "payload_hash", slice_of(x->payload_hex));
+}
+
+void exchange_log(const struct exchange *x)
+{
+    struct log_line line;
+    struct event event = {
+        .status = x->status,
+        .result = x->result,
+        .error = x->error,
+        .unreached = x->call.unreached,
+        .key = buf_slice(&x->key),
+        .once = buf_slice(&x->once),
+    };
+    if (!event_start(&line, x->client, "request", &event))
+        return;
+    add_route(&line, x);
+    add_identity(&line, x);
+    add_record(&line, x);
+    event_end(&line, x->client, &event);
+}

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gateway/response.h"
+
+#include "base/check.h"
+#include "base/crash.h"
+#include "base/random.h"
+#include "core/outcome.h"
+#include "gateway/events.h"
+#include "gateway/stream.h"
+#include <stdio.h>
+
+#define PROBLEM_MAX ((size_t)16 * 1024)
+
+struct response response_make(struct client *client, int status, struct slice reason,
+                              enum result result)
+{
+    CHECK(client->plan);
+    struct response response = {
+        .client = client,
+        .status = status,
+        .result = result,
+        .keep_alive = http_session_may_go_on(&client->session),
+        .head = buf_make(HEAD_OUT_MAX),
+    };
+    head_write_status(&response.head, status, reason);
+    return response;
+}
+
+void response_fini(struct response *response)
+{
+    buf_fini(&response->head);
+}
+
+/* ---- the lines of pawl's own ---- */
+
+/* What a browser needs to let its page read the response. */
+static void write_cors(struct response *r)
+{
+    const struct http_request *request = r->client->session.request;
+    const struct header *origin = request ? headers_find(&request->headers, SLICE("Origin")) : NULL;
+    cors_write_fields(&r->client->plan->settings.cors, origin ? origin->value : slice_of(NULL),
+                      buf_slice(&r->head), &r->head);
+}
+
+static void write_own_fields(struct response *r)
+{
+    const char *status = result_status(r->result);
+    if (!r->as_is && !outcome_field(buf_slice(&r->head), SLICE("Date")).at)
+        head_write_date(&r->head);
+    if (!r->as_is)
+        write_cors(r);
+    if (status)
+        head_write_field(&r->head, "Idempotency-Status", slice_of(status));
+    if (r->result == RESULT_REPLAYED || r->result == RESULT_ACKED)
+        head_write_field(&r->head, "Idempotent-Replayed", SLICE("true"));
+}
+
+/* ---- writing ---- */
+
+/* A HEAD that an override header makes another method is answered as a HEAD all the same: its
+ * client reads no body, and would take one for the next response. */
+static bool reads_body(const struct client *client)
+{
+    const struct http_request *request = client->session.request;
+    return !request || !slice_eq(request->method, SLICE("HEAD"));
+}
+
+static bool write_out(struct response *r, struct slice body)
+{
+    request_count(r->client, r->result);
+    CRASH_POINT(before_answer_write);
+    bool left = http_session_write(&r->client->session, &r->head, body);
+    CRASH_POINT(after_answer_write);
+    buf_fini(&r->head);
+    return left;
+}
+
+static void end_head(struct response *r)
+{
+    head_end_answer(&r->head, r->client->session.request, r->keep_alive);
+}
+
+bool response_write(struct response *r, struct slice body)
+{
+    bool has_body = head_has_body(r->status);
+    write_own_fields(r);
+    if (has_body)
+        head_write_number(&r->head, "Content-Length", body.len);
+    end_head(r);
+    return write_out(r, has_body ? body : slice_of(NULL)) && r->keep_alive;
+}
+
+/* HEAD and 304 announce the length of a body that does not come. */
+static void write_announced_length(struct response *r, const struct http_response *upstreams)
+{
+    const struct header *length = headers_find(&upstreams->headers, SLICE("Content-Length"));
+    bool reads = reads_body(r->client);
+    if (length && (!reads || upstreams->status == 304))
+        head_write_field(&r->head, "Content-Length", length->value);
+    else if (reads && head_has_body(upstreams->status))
+        head_write_number(&r->head, "Content-Length", 0);
+}
+
+bool response_stream(struct response *r, const struct http_call *call, struct slice begun)
+{
+    CHECK(call->state == HTTP_CALL_ANSWERED);
+    struct http_session *session = &r->client->session;
+    enum http_framing framing = call->response.framing;
+    bool open_end = framing == HTTP_FRAMING_CHUNKED || framing == HTTP_FRAMING_CLOSE;
+    struct stream stream = {
+        .from = call->conn,
+        .to = &session->conn,
+        .chunked = open_end && session->request->minor_version == 1,
+        .begun = begun,
+        .stall_us = r->client->plan->settings.read_timeout_us,
+        .write_timeout_us = r->client->plan->settings.limits.write_us,
+    };
+    write_own_fields(r);
+    if (stream.chunked)
+        head_write_field(&r->head, "Transfer-Encoding", SLICE("chunked"));
+    else if (framing == HTTP_FRAMING_LENGTH)
+        head_write_number(&r->head, "Content-Length", call->response.content_length);
+    else if (framing == HTTP_FRAMING_NONE)
+        write_announced_length(r, &call->response);
+    else
+        r->keep_alive = false;
+    end_head(r);
+    if (!write_out(r, slice_of(NULL)))
+        return false;
+    bool whole = !reads_body(r->client) || stream_run(&stream);
+    session->cut_off = !whole && open_end && !stream.chunked;
+    return whole && r->keep_alive;
+}
+
+bool response_switch(struct response *r)
+{
+    write_own_fields(r);
+    head_write_upgrade(&r->head);
+    buf_add(&r->head, "\r\n", 2);
+    return write_out(r, slice_of(NULL));
+}
+
+/* ---- pawl's own errors ---- */
+
+/* The URI of this occurrence, for the problem and its log line (RFC 9457): made once a request. */
+static const char *instance_of(struct client *client)
+{
+    unsigned char id[16];
+    char hex[2 * sizeof id + 1];
+    if (client->instance[0])
+        return client->instance;
+    random_bytes(id, sizeof id);
+    id[6] = (id[6] & 0x0F) | 0x40; /* UUID version 4, RFC 9562 */
+    id[8] = (id[8] & 0x3F) | 0x80;
+    hex_encode(id, sizeof id, hex);
+    snprintf(client->instance, sizeof client->instance, "urn:uuid:%.8s-%.4s-%.4s-%.4s-%.12s", hex,
+             hex + 8, hex + 12, hex + 16, hex + 20);
+    return client->instance;
+}
+
+bool response_write_problem(struct response *r, struct problem *problem, uint64_t retry_after)
+{
+    struct buf body BUF_AUTO = buf_make(PROBLEM_MAX);
+    problem->instance = instance_of(r->client);
+    problem->base = r->client->plan->settings.public_url;
+    problem_write(problem, &body);
+    problem_write_fields(problem, &r->head);
+    if (retry_after > 0)
+        head_write_number(&r->head, "Retry-After", retry_after);
+    return response_write(r, buf_ok(&body) ? buf_slice(&body) : slice_of(NULL));
+}
+
+void response_refuse(struct client *client, const struct refusal *refusal)
+{
+    struct problem problem = problem_of(refusal->error);
+    bool again = refusal->error == ERROR_UPSTREAM_UNAVAILABLE || refusal->error == ERROR_LIMITED;
+    if (refusal->status != 0)
+        problem.status = refusal->status;
+    problem.detail = refusal->detail;
+    if (result_status(refusal->result))
+        problem_warn_unprotected(&problem);
+    struct response response RESPONSE_AUTO =
+        response_make(client, problem.status, slice_of(NULL), refusal->result);
+    response.keep_alive = refusal->keep_alive;
+    (void)response_write_problem(&response, &problem, again ? 1 : 0);
+    request_log(client, &(struct event){.status = problem.status,
+                                        .result = refusal->result,
+                                        .error = refusal->error,
+                                        .unreached = refusal->unreached});
+}

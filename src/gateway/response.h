@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * response: how every response leaves, of whatever way through the gateway: its head is made line
+ * by line in `head`, and one of the calls below ends it, counts it (once, before its first byte
+ * leaves) and writes it.
+ *
+ *      response_make -> head_write_field(&response.head, ..) -> response_write | _stream | _switch
+ *                                                                         | _write_problem
+ */
+#ifndef PAWL_GATEWAY_RESPONSE_H
+#define PAWL_GATEWAY_RESPONSE_H
+
+#include "core/problem.h"
+#include "gateway/head.h"
+#include "gateway/result.h"
+#include "gateway/server.h"
+#include "http/call.h"
+
+struct response {
+    struct client *client;
+    int status;
+    enum result result;
+    bool as_is;      /* an upstream's that passes: no Date and no lines for browsers are added */
+    bool keep_alive; /* the connection may go on behind it; made false where it may not */
+    struct buf head;
+};
+
+#define RESPONSE_AUTO __attribute__((cleanup(response_fini)))
+
+/* Begins one with its status line; `reason` empty: the standard phrase. */
+struct response response_make(struct client *client, int status, struct slice reason,
+                              enum result result);
+void response_fini(struct response *response);
+
+/* With a body from memory, where its status has one. True: the connection may go on. */
+bool response_write(struct response *response, struct slice body);
+
+/* With the body of the upstream's response that `call` is at, as it comes, behind what was read of
+ * it before. True: the connection may go on. */
+bool response_stream(struct response *response, const struct http_call *call, struct slice begun);
+
+/* The end of HTTP on this connection: 101. False: not all of it left. */
+bool response_switch(struct response *response);
+
+/* pawl's own error; `retry_after` seconds, 0: not said. True: the connection may go on. */
+bool response_write_problem(struct response *response, struct problem *problem,
+                            uint64_t retry_after);
+
+/* pawl's own error outside an exchange. */
+struct refusal {
+    enum error error;
+    int status;          /* 0: the table's */
+    struct slice detail; /* may be empty */
+    bool keep_alive;
+    enum result result;
+    int unreached; /* why there was no connection to the upstream: an errno, or 0 */
+};
+
+/* Answers with it, and writes its log line. */
+void response_refuse(struct client *client, const struct refusal *refusal);
+
+#endif
