@@ -39,6 +39,7 @@
 #define M_NEWID     6    /* applied again under a new attempt id */
 #define M_EXPIRED   7    /* a finish that is repeated after the record expired is stale */
 #define M_ACT       8    /* an operator's act carries no attempt id */
+#define M_SWEEP     9    /* what has expired is swept while a save of it is unsure */
 
 #define NONE  2                 /* nobody's */
 #define OPER  2                 /* the operator, among the attempts */
@@ -80,6 +81,7 @@ byte forgets = FORGETS;
 bit forget_open;                /* the operator's act was unsure */
 byte forgot;                    /* ghost: what it has forgotten */
 bit audited;                    /* its attempt id stands in the audit */
+byte swept = NONE;              /* ghost: whose expired record was */
 
 #define gone_ (row.st == absent || row.gone)
 #define my_token (row.id == i && row.renewed == act[i].token)
@@ -145,7 +147,7 @@ proctype Attempt(byte i) {
     :: d_step { act[i].phase == finishes && my_token && row.st == complete &&
             !(M == M_EXPIRED && row.gone) -> end_() }                           /* already: told */
     :: d_step { act[i].phase == finishes && (!my_token || (M == M_EXPIRED && row.gone)) ->
-            assert(!(my_token && act[i].stored) || property_q);
+            assert(!((my_token || swept == i) && act[i].stored) || property_q);
             end_() }                                                            /* stale */
 
     /* ---- whose client has left gives back what it holds under its own attempt id ---- */
@@ -218,6 +220,8 @@ end:
     do
     :: d_step { stalls > 0 && row.st == live -> stalls--; row.st = lapsed; touched() }
     :: d_step { expires > 0 && row.st == complete && !row.gone -> expires--; row.gone = 1 }
+    :: d_step { row.gone && row.st == complete && ((!act[0].open && !act[1].open) || M == M_SWEEP) ->
+            swept = row.id; row.st = absent; row.id = NONE; row.gone = 0; touched() }
     :: d_step { (forgot > 0 || row.gone) && gone_ && row.renewed < 6 ->
             row.st = complete; row.id = NONE; row.gone = 0; row.renewed++; touched() }
     :: atomic { forgets > 0 && row.st == complete && !row.gone &&

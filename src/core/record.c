@@ -41,7 +41,8 @@ int64_t record_body_until(const struct record *record)
 
 int64_t record_row_until(const struct record *record)
 {
-    return max64(record->gone_at, record->once_until);
+    int64_t least = clock_after(record->completed_at, RECORD_ROW_LEAST_US);
+    return max64(least, max64(record->gone_at, record->once_until));
 }
 
 enum record_lease record_lease(const struct record *record, const struct record_world *world,

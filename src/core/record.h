@@ -129,6 +129,10 @@ bool record_is_gone(const struct record *record, int64_t now);
 /* The same for its keys alone: its once value may live longer. */
 bool record_key_is_gone(const struct record *record, int64_t now);
 
+/* Longer than a save may stay unsure, as far as anybody can say: an owner who stores his outcome
+ * again finds that it was stored, however short its ttl. */
+#define RECORD_ROW_LEAST_US 60000000 /* a plain number: it stands in SQL, too */
+
 /* Of a final record: until when its answer may be replayed, and when its row is to go. */
 int64_t record_body_until(const struct record *record);
 int64_t record_row_until(const struct record *record);

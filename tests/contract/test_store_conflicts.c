@@ -327,6 +327,31 @@ static void a_store_that_closes_waits_for_what_a_transaction_holds(void **state)
     assert_int_equal(op.write, RECORD_WRITTEN);
     assert_int_equal(look(&pair->second, 1).lease_until, 0);
 }
+/* Else its owner would be told that he came too late with what is stored. */
+static void an_outcome_that_may_be_stored_is_found_however_short_it_lives(void **state)
+{
+    struct pair *pair = *state;
+    now = clock_wall_us();
+    clock_test_set(now, now);
+    struct store_op begun = begin_on(1);
+    begun.begin.ttl_us = 1;
+    run(&pair->first, &begun);
+    struct store_op op = write_on(1, STORE_FINISH, begun.record.token);
+    atomic_store(&hostile_faults(pair->first.backend)->next_save, BACKEND_UNSURE);
+    submit(&pair->first, &op);
+    assert_true(store_step(pair->first.store));
+    now += 30 * SECOND;
+    clock_test_set(now, now);
+    while (store_step(pair->second.store))
+        ;
+    settle(pair);
+    assert_true(store_op_ended(&op));
+    assert_int_equal(op.write, RECORD_ALREADY);
+    step_after(pair, RECORD_ROW_LEAST_US);
+    settle(pair);
+    assert_int_equal(check_counts(&pair->first), 0);
+}
+
 
 #endif
 
@@ -497,3 +522,4 @@ int main(void)
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
+        T(an_outcome_that_may_be_stored_is_found_however_short_it_lives),

@@ -232,7 +232,7 @@ static void live(struct bed *bed, struct lives *lives, int64_t *now)
         bool favourite = lives->favourites > 0 && i % 2;
         unsigned key = draw(&lives->model, favourite ? lives->favourites : lives->keys);
         lives->ops[i] = begin_on(key);
-        lives->ops[i].begin.ttl_us = SECOND / 5;
+        lives->ops[i].begin.ttl_us = RECORD_ROW_LEAST_US;
         store_submit(bed->store, &lives->ops[i]);
     }
     store_step(bed->store);
@@ -249,7 +249,7 @@ static void live(struct bed *bed, struct lives *lives, int64_t *now)
         store_submit(bed->store, op);
     }
     store_step(bed->store);
-    *now += SECOND / 4;
+    *now += INT64_C(5) * RECORD_ROW_LEAST_US / 4;
     clock_test_set(*now, *now);
 }
 

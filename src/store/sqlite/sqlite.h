@@ -40,6 +40,11 @@
     "packed" FINAL_NAMES IDENTITY_NAMES
 #define OUTCOME_PLACES "(?, ?, ?, ?, ?, ?, ?" FINAL_PLACES IDENTITY_PLACES ")"
 
+/* record_row_until. */
+#define TEXT_OF(number) #number
+#define ROW_UNTIL_WITH(least) "max(gone_at, once_until, completed_at + " TEXT_OF(least) ")"
+#define ROW_UNTIL ROW_UNTIL_WITH(RECORD_ROW_LEAST_US)
+
 /* As many rows as one statement inserts: it opens tables and indexes once for all of them. */
 #define INSERT_ROWS 8
 #define ROWS(row) row "," row "," row "," row "," row "," row "," row "," row
@@ -92,11 +97,10 @@
     X(OUTCOME_READ,                                                                                \
       "SELECT status, http_code, headers, body, packed FROM pawl_outcome WHERE id=?1")             \
     X(OUTCOME_DELETE, "DELETE FROM pawl_outcome WHERE id=?1")                                      \
-    X(OUTCOME_DUE, "SELECT id, key_hash, status, max(gone_at, once_until), once FROM pawl_outcome" \
+    X(OUTCOME_DUE, "SELECT id, key_hash, status, " ROW_UNTIL ", once FROM pawl_outcome"            \
                    " WHERE sweep_at <= ?1 ORDER BY sweep_at LIMIT ?2")                             \
     X(OUTCOME_STRIP,                                                                               \
-      "UPDATE pawl_outcome SET headers=NULL, body=NULL, sweep_at=max(gone_at, once_until)"         \
-      " WHERE id=?1")                                                                              \
+      "UPDATE pawl_outcome SET headers=NULL, body=NULL, sweep_at=" ROW_UNTIL " WHERE id=?1")       \
     X(OUTCOME_LENGTHEN,                                                                            \
       "UPDATE pawl_outcome SET sweep_at=?, kept=?, expires_at=?, gone_at=?, once_until=?"          \
       " WHERE id=?")                                                                               \
