@@ -35,24 +35,24 @@ struct backend_read {
     int64_t token;    /* the first of a block of tokens that nobody else draws, drawn after the rows
                          were read */
     int64_t n_tokens; /* of the block: a batch that uses them up goes on in the next one */
-    int64_t forgets;  /* a number that moves with each record that was forgotten */
+    int64_t forgets;  /* backend_counts.forgets */
 };
 
-/* How many records there are. */
+/* How many records there are, and how many were forgotten since the store was made. */
 struct backend_counts {
     int64_t pending; /* released ones included */
     int64_t complete;
     int64_t failed;
     int64_t unknown;
     int64_t released; /* of the pending ones */
+    int64_t forgets;
 };
 
-/* By what a lease is judged. */
-struct backend_state {
-    int64_t now;
-    int64_t serve;       /* incarnation of the last `serve`; 0: none yet */
-    int64_t serve_since; /* store time at which it took the life lock */
-    bool serve_alive;    /* somebody holds that lock */
+/* The store's last `serve`. */
+struct backend_serve {
+    int64_t incarnation; /* 0: none yet */
+    int64_t since;       /* store time at which it took the life lock */
+    bool alive;          /* somebody holds that lock */
 };
 
 /* See struct store_counts. */
@@ -89,11 +89,13 @@ struct backend_name {
 
 /* One row as it is to be, or one of the others. */
 struct backend_change {
+    struct backend_change *next; /* of its group */
     const struct store_row *row; /* RECORD_ABSENT: it goes, with all names that lead to it */
     enum record_status before;   /* as it was loaded; RECORD_ABSENT: it is new */
     bool was_released;           /* likewise */
     bool was_provisional;        /* likewise */
     int64_t held_by;             /* likewise: the owner of its lease; 0: it had none */
+    bool forgotten;              /* it goes because a person said so */
     bool holds;                  /* row->once is new, in place of: */
     struct slice once_before;    /* may be empty */
     struct outcome *outcome;     /* what is kept of a record that becomes final, or is filled in;
@@ -114,11 +116,10 @@ enum group_result {
 struct backend_group {
     struct backend_group *next;
     struct backend_change *changes; /* those brought come first, then rows that go */
-    size_t n;
-    enum group_result result; /* GROUP_OK before a save; of one that committed */
+    enum group_result result;       /* GROUP_OK before a save; of one that committed */
 
     /* the rowset's own */
-    size_t room;
+    struct backend_change *last;
     struct backend_group *joined; /* NULL, or the group that this one became part of: empty */
 };
 
@@ -139,9 +140,8 @@ struct backend_save {
     struct backend_group *groups;
     const struct record_world *world;
     struct backend_chores chores;
-    int64_t drawn;   /* tokens of the block */
-    int64_t forgets; /* how many records were forgotten */
-    bool registers;  /* this process, world.self, is the store's `serve` from now on */
+    int64_t drawn;  /* tokens of the block */
+    bool registers; /* this process, world.self, is the store's `serve` from now on */
 
     struct backend_counts counts; /* afterwards */
     bool changed;                 /* afterwards: anything was written */
@@ -221,7 +221,11 @@ struct backend {
 /* For backends: how long the lease of a record lasts (lease_until), and whether it has lapsed
  * (lapsed_at). It ends a lease after its owner's last beat, that of a `serve` when it died. */
 void backend_judge_lease(struct record *record, const struct backend_owner *owner,
-                         const struct backend_state *state);
+                         const struct backend_serve *serve, int64_t now);
+
+/* For backends: a change that was saved; a record that was swept. */
+void backend_count(struct backend_counts *counts, const struct backend_change *change);
+void backend_count_swept(struct backend_counts *counts, enum record_status status);
 
 /* The kept body of a row is not what was kept: says so, BACKEND_FATAL. */
 enum backend_status backend_condemn(struct backend *backend, int64_t row);

@@ -224,7 +224,7 @@ struct store_op {
     int64_t store_now;           /* when it was decided */
     int64_t row;                 /* row id; 0: none; list: see struct store_list */
     int64_t next_due;            /* query by due: when one that was left out is; CLOCK_NEVER */
-    int64_t forgets;             /* store_forgets when it was decided */
+    int64_t forgets;             /* store_forgets before its batch */
     int64_t decided_at;          /* boot time, not after the decision */
     struct outcome *found;       /* replay, look: a reference of the caller's; NULL: none. Who tells
                                     its body unpacks it (outcome_unpack) */

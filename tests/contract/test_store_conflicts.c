@@ -166,6 +166,21 @@ static void of_what_is_saved_together_nobody_is_told_what_was_not_saved(void **s
     assert_int_equal(check_counts(&pair->first), 1);
 }
 
+/* What is decided again is counted once: caches compare the number. */
+static void a_forget_that_does_not_fit_is_counted_once(void **state)
+{
+    struct pair *pair = *state;
+    int64_t before = store_counts(pair->first.store).forgets;
+    struct store_op forget = write_on(2, STORE_FORGET, proceed(&pair->first, 2));
+    forget.force = true;
+    meanwhile(pair, write_on(2, STORE_EXTEND, forget.token));
+    run(&pair->first, &forget);
+    assert_int_equal(forget.write, RECORD_WRITTEN);
+    assert_int_equal(store_counts(pair->first.store).forgets, before + 1);
+    assert_int_equal(look(&pair->second, 2).status, RECORD_ABSENT);
+    assert_int_equal(store_counts(pair->second.store).forgets, before + 1);
+}
+
 /* ---- what somebody's transaction holds ---- */
 
 #ifdef PAWL_HOOKS
@@ -312,21 +327,6 @@ static void an_act_that_may_be_done_is_not_done_to_the_next_record(void **state)
     assert_int_equal(verdict(&pair->second, 1), RECORD_REPLAY);
 }
 
-static void a_store_that_closes_waits_for_what_a_transaction_holds(void **state)
-{
-    struct pair *pair = *state;
-    int64_t token = proceed(&pair->first, 1);
-    struct digest name = key_of(1);
-    hostile_hold(pair->first.backend, &name, true);
-    struct store_op op = write_on(1, STORE_RELEASE, token);
-    submit(&pair->first, &op);
-    assert_true(store_step(pair->first.store));
-    hostile_hold(pair->second.backend, &name, false);
-    bed_close(&pair->first);
-    assert_true(store_op_ended(&op));
-    assert_int_equal(op.write, RECORD_WRITTEN);
-    assert_int_equal(look(&pair->second, 1).lease_until, 0);
-}
 /* Else its owner would be told that he came too late with what is stored. */
 static void an_outcome_that_may_be_stored_is_found_however_short_it_lives(void **state)
 {
@@ -352,6 +352,21 @@ static void an_outcome_that_may_be_stored_is_found_however_short_it_lives(void *
     assert_int_equal(check_counts(&pair->first), 0);
 }
 
+static void a_store_that_closes_waits_for_what_a_transaction_holds(void **state)
+{
+    struct pair *pair = *state;
+    int64_t token = proceed(&pair->first, 1);
+    struct digest name = key_of(1);
+    hostile_hold(pair->first.backend, &name, true);
+    struct store_op op = write_on(1, STORE_RELEASE, token);
+    submit(&pair->first, &op);
+    assert_true(store_step(pair->first.store));
+    hostile_hold(pair->second.backend, &name, false);
+    bed_close(&pair->first);
+    assert_true(store_op_ended(&op));
+    assert_int_equal(op.write, RECORD_WRITTEN);
+    assert_int_equal(look(&pair->second, 1).lease_until, 0);
+}
 
 #endif
 
@@ -504,6 +519,7 @@ int main(void)
         T(an_outcome_that_another_process_stored_first_is_told_as_it_is),
         T(what_does_not_fit_leaves_the_rest_of_its_batch_as_it_is),
         T(of_what_is_saved_together_nobody_is_told_what_was_not_saved),
+        T(a_forget_that_does_not_fit_is_counted_once),
         T(an_extend_that_does_not_fit_is_no_renewal),
         T(an_extend_that_does_not_fit_is_loaded_again),
 #ifdef PAWL_HOOKS
@@ -513,6 +529,7 @@ int main(void)
         T(a_write_on_what_a_transaction_holds_can_be_taken_back),
         T(a_begin_that_may_have_begun_is_not_told_that_another_is_at_it),
         T(an_act_that_may_be_done_is_not_done_to_the_next_record),
+        T(an_outcome_that_may_be_stored_is_found_however_short_it_lives),
         T(a_store_that_closes_waits_for_what_a_transaction_holds),
 #endif
         T(a_token_that_is_not_above_the_record_s_is_not_taken),
@@ -522,4 +539,3 @@ int main(void)
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
-        T(an_outcome_that_may_be_stored_is_found_however_short_it_lives),

@@ -64,6 +64,23 @@ static void everything_is_there_after_a_reopen(void **state)
     assert_int_equal(check_counts(bed), 4);
 }
 
+static void a_serve_counts_leases_anew_that_a_person_deleted(void **state)
+{
+    struct bed *bed = *state;
+    bed_open(bed);
+    proceed(bed, 1);
+    proceed(bed, 2);
+    bed_exec(bed, "DELETE FROM pawl_pending WHERE id = (SELECT min(id) FROM pawl_pending)");
+    bed_close(bed);
+    bed->config.is_serve = true;
+    bed_open(bed);
+    assert_int_equal(bed_number(bed, "SELECT leases FROM pawl_owner"), 1);
+    bed_close(bed);
+    bed_exec(bed, "DELETE FROM pawl_pending");
+    bed_open(bed);
+    assert_int_equal(bed_number(bed, "SELECT count(*) FROM pawl_owner"), 0);
+}
+
 static void the_file_and_its_lock_are_private(void **state)
 {
     struct bed *bed = *state;
@@ -497,6 +514,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         T(everything_is_there_after_a_reopen),
+        T(a_serve_counts_leases_anew_that_a_person_deleted),
         T(the_file_and_its_lock_are_private),
         T(a_command_that_looks_never_creates_a_store),
         T(another_program_s_database_is_refused_unchanged),

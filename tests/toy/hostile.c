@@ -90,8 +90,8 @@ void hostile_hold(struct backend *backend, const struct digest *key, bool held)
 
 static bool meets_hold(const struct holds *holds, const struct backend_group *group)
 {
-    for (size_t i = 0; i < group->n && holds->n > 0; i++) {
-        const struct backend_change *change = &group->changes[i];
+    const struct backend_change *change = holds->n > 0 ? group->changes : NULL;
+    for (; change; change = change->next) {
         const struct digest *key = change->row     ? &change->row->key_hash
                                    : change->seen  ? &change->seen->hash
                                    : change->bound ? &change->bound->key_hash
@@ -113,8 +113,7 @@ static bool is_begin(const struct backend_change *change)
 /* A begin that is locked is told to be in progress, which is not what it is: of writes alone. */
 static bool may_lock(const struct backend_group *group)
 {
-    for (size_t i = 0; i < group->n; i++) {
-        const struct backend_change *change = &group->changes[i];
+    for (const struct backend_change *change = group->changes; change; change = change->next) {
         bool frozen = change->row && record_is_final(change->before);
         if (change->bound || change->seen || is_begin(change) || frozen)
             return false;
@@ -127,11 +126,9 @@ static bool may_lock(const struct backend_group *group)
 static bool may_repeat(const struct backend_group *group)
 {
     for (; group; group = group->next)
-        for (size_t i = 0; i < group->n; i++) {
-            const struct backend_change *change = &group->changes[i];
+        for (const struct backend_change *change = group->changes; change; change = change->next)
             if (!is_begin(change) && !change->brought && !change->seen)
                 return false;
-        }
     return true;
 }
 

@@ -43,10 +43,11 @@ struct shared {
     struct mutex mutex;
     unsigned refs;
     unsigned char secret[DIGEST_SIZE];
-    struct backend_state state;
-    int64_t ahead; /* of store time to boot time */
-    int64_t token; /* the last one that was given out */
-    int64_t forgets;
+    struct backend_serve serve;
+    struct backend_counts counts;
+    int64_t now;
+    int64_t ahead;   /* of store time to boot time */
+    int64_t token;   /* the last one that was given out */
     int64_t version; /* of what was written last */
     int64_t commits;
     struct rows rows;
@@ -56,7 +57,8 @@ struct toy {
     struct backend backend; /* first: the two are cast into each other */
     struct shared *shared;
     bool loaded; /* and neither saved nor abandoned; then it was so: */
-    struct backend_state state;
+    struct backend_serve serve;
+    int64_t now;
     int64_t version;
     int64_t commits; /* its own, and those of others that it saw */
 };
@@ -166,7 +168,7 @@ static struct store_row *judge(const struct toy *toy, struct kept *kept)
     if (kept)
         kept->store.version = kept->row.version;
     if (kept && record_holder(&kept->store.record) != 0)
-        backend_judge_lease(&kept->store.record, &kept->owner, &toy->state);
+        backend_judge_lease(&kept->store.record, &kept->owner, &toy->serve, toy->now);
     return kept ? &kept->store : NULL;
 }
 
@@ -189,12 +191,12 @@ static enum backend_status toy_load(struct backend *backend, struct backend_name
     struct toy *toy = (struct toy *)backend;
     CHECK(!toy->loaded);
     struct shared *shared = lock(backend);
-    struct backend_state *state = &shared->state;
     int64_t boot = clock_boot_us(), now = boot + shared->ahead;
-    state->now = now > state->now ? now : state->now;
-    *ret_read = (struct backend_read){state->now, boot, shared->token + 1, TOKENS, shared->forgets};
+    shared->now = toy->now = now > shared->now ? now : shared->now;
+    *ret_read =
+        (struct backend_read){shared->now, boot, shared->token + 1, TOKENS, shared->counts.forgets};
     shared->token += TOKENS;
-    toy->state = *state;
+    toy->serve = shared->serve;
     toy->version = shared->version;
     for (size_t i = 0; i < n; i++)
         look_up(toy, &names[i], arena);
@@ -416,23 +418,23 @@ static void apply(const struct toy *toy, const struct backend_change *change)
         row.names[i] = digest_eq(&names[i], &NO_NAME) ? row.names[i] : names[i];
     }
     set(rows, &records, id, goes ? NULL : copy(&records, &row, NULL));
+    backend_count(&toy->shared->counts, change);
 }
 
 /* Of rows of modules that do not fit none stays written. */
 static void write_group(const struct toy *toy, struct backend_group *group)
 {
     struct rows *rows = &toy->shared->rows, spare = {NULL};
-    bool brings = group->n > 0 && group->changes[0].brought, fit = true;
+    struct backend_change *first = group->changes;
+    bool brings = first && first->brought, fit = true;
     for (size_t i = 0; i < rows->n && brings; i++)
         set(&spare, rows->at[i].table, rows->at[i].row->id,
             copy(rows->at[i].table, rows->at[i].row, NULL));
-    for (size_t i = 0; i < group->n && fit; i++) {
-        const struct backend_change *change = &group->changes[i];
+    for (const struct backend_change *change = first; change && fit; change = change->next)
         fit = change->brought ? bring(rows, change->brought) : fits(toy, change);
-    }
-    for (size_t i = 0; i < group->n && fit; i++)
-        if (!group->changes[i].brought && !group->changes[i].seen)
-            apply(toy, &group->changes[i]);
+    for (const struct backend_change *change = first; change && fit; change = change->next)
+        if (!change->brought && !change->seen)
+            apply(toy, change);
     group->result = fit ? GROUP_OK : GROUP_CONFLICT;
     struct rows left = brings && !fit ? *rows : spare;
     *rows = brings && !fit ? spare : *rows;
@@ -470,6 +472,8 @@ static void do_chores(const struct toy *toy, struct backend_save *save)
         if (beats)
             kept->owner.beat_at = now;
         if (due && (!kept || record_is_gone(&kept->store.record, now))) {
+            if (kept && kept->bound.id == 0)
+                backend_count_swept(&toy->shared->counts, kept->store.record.status);
             set(rows, rows->at[i].table, rows->at[i].row->id, NULL);
         } else if (due) {
             outcome_unref(kept->outcome);
@@ -487,15 +491,10 @@ static void lower(int64_t *least, int64_t value)
 static void measure(const struct toy *toy, struct backend_save *save)
 {
     const struct rows *rows = &toy->shared->rows;
-    int64_t n[RECORD_UNKNOWN + 1] = {0}, released = 0;
     struct backend_gauges gauges = {0};
-    for (size_t i = 0; i < rows->n; i++) {
+    for (size_t i = save->chores.gauge ? 0 : rows->n; i < rows->n; i++) {
         const struct kept *kept = kept_at(rows, i);
         if (!kept || kept->bound.id != 0)
-            continue;
-        n[kept->store.record.status]++;
-        released += record_is_released(&kept->store.record);
-        if (!save->chores.gauge)
             continue;
         struct kept shown = *kept;
         const struct record *record = &judge(toy, &shown)->record;
@@ -507,8 +506,7 @@ static void measure(const struct toy *toy, struct backend_save *save)
         gauges.expired++;
         lower(&gauges.expired_oldest, due_at(&rows->at[i], kept));
     }
-    save->counts = (struct backend_counts){n[RECORD_PENDING], n[RECORD_COMPLETE], n[RECORD_FAILED],
-                                           n[RECORD_UNKNOWN], released};
+    save->counts = toy->shared->counts;
     save->chores.gauges = save->chores.gauge ? gauges : save->chores.gauges;
 }
 
@@ -522,12 +520,8 @@ static enum backend_status toy_save(struct backend *backend, struct backend_save
         write_group(toy, group);
     do_chores(toy, save);
     if (save->registers)
-        shared->state = (struct backend_state){.now = shared->state.now,
-                                               .serve = save->world->self,
-                                               .serve_since = shared->state.now,
-                                               .serve_alive = true};
+        shared->serve = (struct backend_serve){save->world->self, shared->now, true};
     save->changed = save->registers || save->groups || save->chores.beaten + save->chores.swept > 0;
-    shared->forgets += save->forgets;
     shared->commits += save->changed;
     toy->commits += save->changed;
     measure(toy, save);
@@ -551,8 +545,8 @@ static void toy_close(struct backend *backend)
 {
     struct shared *shared = lock(backend);
     bool last = --shared->refs == 0;
-    if (shared->state.serve == backend->self.incarnation)
-        shared->state.serve_alive = false;
+    if (shared->serve.incarnation == backend->self.incarnation)
+        shared->serve.alive = false;
     mutex_unlock(&shared->mutex);
     free(backend);
     if (!last)

@@ -151,6 +151,8 @@ static void its_answer_stays_while_one_of_them_may_replay_it(void **state)
     struct record replays = complete(10, 20, true), rejects = complete(10, 20, false);
     assert_int_equal(record_body_until(&replays), NOW + 20);
     assert_int_equal(record_body_until(&rejects), NOW + 10);
+    assert_int_equal(record_row_until(&rejects), NOW + RECORD_ROW_LEAST_US);
+    rejects.completed_at = NOW - RECORD_ROW_LEAST_US;
     assert_int_equal(record_row_until(&rejects), NOW + 20);
     record_lengthen(&rejects, 10, 0, NOW + 5);
     assert_true(rejects.kept);

@@ -258,10 +258,9 @@ static enum record_lease serve_lease(int64_t owner, int64_t serve, bool alive, i
     record.lease_until = NOW + LEASE;
     record.owner = owner;
     struct backend_owner of = {.incarnation = owner, .is_serve = true};
-    struct backend_state state = {
-        .now = NOW, .serve = serve, .serve_alive = alive, .serve_since = dead_at};
+    struct backend_serve last = {.incarnation = serve, .since = dead_at, .alive = alive};
     struct record_world world = world_now(NOW);
-    backend_judge_lease(&record, &of, &state);
+    backend_judge_lease(&record, &of, &last, NOW);
     return record_lease(&record, &world, ret_lapsed_at);
 }
 
@@ -283,12 +282,12 @@ static void a_lease_lapses_at_its_very_end(void **unused)
     (void)unused;
     struct record record = make(LIVE, RECORD_UNKNOWN_HOLD);
     struct backend_owner owner = {.incarnation = OTHER};
-    struct backend_state state = {.now = record.lease_until - 1};
-    struct record_world world = world_now(state.now);
-    backend_judge_lease(&record, &owner, &state);
+    struct backend_serve none = {.incarnation = 0};
+    struct record_world world = world_now(record.lease_until - 1);
+    backend_judge_lease(&record, &owner, &none, world.now);
     assert_int_equal(record_lease(&record, &world, NULL), RECORD_LEASE_LIVE);
-    state.now = ++world.now;
-    backend_judge_lease(&record, &owner, &state);
+    world.now++;
+    backend_judge_lease(&record, &owner, &none, world.now);
     int64_t at = 0;
     assert_int_equal(record_lease(&record, &world, &at), RECORD_LEASE_LAPSED);
     assert_int_equal(at, record.lease_until);

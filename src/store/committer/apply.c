@@ -3,7 +3,6 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "base/random.h"
-#include <stdio.h>
 
 #define TOKENS_OF_OP 4 /* at most: a record's, a second life's, a bound key's, an act's */
 
@@ -55,7 +54,7 @@ void apply_report(const struct apply *apply, struct store_op *op, const struct s
     op->record = row->record;
     op->row = row->id;
     op->store_now = apply->world.now;
-    op->forgets = apply->read.forgets + apply->forgets;
+    op->forgets = apply->read.forgets;
     op->decided_at = apply->boot;
     op->lease = record_lease(&row->record, &apply->world, NULL);
     op->lease_left_us = 0;
@@ -189,8 +188,8 @@ static enum backend_status end_life(struct apply *apply, const struct store_op *
                                     const struct store_row *row)
 {
     (void)apply_take_token(apply);
-    apply->forgets += op->kind == STORE_FORGET;
-    return apply_kept(rowset_remove(apply->rows, row));
+    bool forgotten = op->kind == STORE_FORGET;
+    return apply_kept(rowset_remove(apply->rows, row, forgotten));
 }
 
 static enum backend_status store_write(struct apply *apply, struct store_op *op,
@@ -389,14 +388,6 @@ static enum backend_status apply_rows(struct apply *apply, struct store_op *op)
     op->status = apply->may_write ? STORE_DONE : STORE_FULL;
     op->store_now = apply->world.now;
     return apply->may_write ? bring_all(apply, op) : BACKEND_OK;
-}
-
-enum backend_status backend_condemn(struct backend *backend, int64_t row)
-{
-    snprintf(backend->problem, sizeof backend->problem,
-             "%s: the kept body of row %lld of pawl_outcome is damaged; restore a backup",
-             backend->place, (long long)row);
-    return BACKEND_FATAL;
 }
 
 enum backend_status apply_op(struct apply *apply, struct store_op *op, bool *ret_touched)

@@ -14,8 +14,7 @@ struct apply {
     struct backend *backend;
     struct rowset *rows;
     struct backend_read read;
-    int64_t drawn;   /* tokens of its block */
-    int64_t forgets; /* records that were forgotten */
+    int64_t drawn; /* tokens of its block */
     struct record_world world;
     int64_t boot;   /* boot time, read before world.now */
     bool may_write; /* false: begins that would write are refused (disk reserve, outcomes wait) */

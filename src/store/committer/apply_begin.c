@@ -41,7 +41,7 @@ static enum backend_status make_room(struct apply *apply, struct store_row *old)
     if (!goes)
         return BACKEND_OK;
     old->record.status = RECORD_ABSENT;
-    return apply_kept(rowset_remove(apply->rows, old));
+    return apply_kept(rowset_remove(apply->rows, old, false));
 }
 
 /* Of the row that it was made from, which may be of an earlier life, it has nothing but the record.
@@ -228,7 +228,7 @@ static enum backend_status store_answer(struct apply *apply, struct store_op *op
     enum backend_status status = BACKEND_OK;
     apply_use_token(apply, row->record.token);
     if (answer->act == ONCE_REPLACE)
-        status = apply_kept(rowset_remove(apply->rows, row));
+        status = apply_kept(rowset_remove(apply->rows, row, false));
     if (answer->act == ONCE_TAKE || answer->act == ONCE_REPLACE)
         return status == BACKEND_OK ? start_life(apply, op, row) : status;
     if (answer->act == ONCE_CONTINUE || answer->act == ONCE_BIND)
@@ -290,7 +290,7 @@ static enum backend_status take_value(struct apply *apply, struct store_op *op,
         return BACKEND_OK;
     }
     if (answer.act == ONCE_REPLACE)
-        status = apply_kept(rowset_remove(apply->rows, &holder));
+        status = apply_kept(rowset_remove(apply->rows, &holder, false));
     return status == BACKEND_OK ? hold_value(apply, op, row) : status;
 }
 

@@ -276,12 +276,8 @@ static enum backend_status save(struct committer *c, struct batch *batch)
     struct backend_save *save = &batch->save;
     save->world = &apply->world;
     save->drawn = apply->drawn;
-    save->forgets = apply->forgets;
     save->chores = committer_chores(c, batch->boot, batch->decided.n + batch->parked.n);
-    if (!rowset_groups(&c->rows, &save->groups)) {
-        c->backend->ops->abandon(c->backend);
-        return BACKEND_NO_MEMORY;
-    }
+    save->groups = rowset_groups(&c->rows);
     enum backend_status status = c->backend->ops->save(c->backend, save);
     if (status == BACKEND_OK)
         committer_chores_done(c, batch->boot, &save->chores);

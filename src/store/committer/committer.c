@@ -140,7 +140,7 @@ static void run_batch(struct committer *c, int64_t boot)
     if (batch.save.changed)
         atomic_store(&c->full_until, 0);
     publish_time(c, &batch.apply.read);
-    atomic_store(&c->forgets, batch.apply.read.forgets + batch.apply.forgets);
+    atomic_store(&c->forgets, batch.save.counts.forgets);
     atomic_store(&c->seen_at, boot);
     batch_tell(c, &batch);
     CRASH_POINT(after_wake_up);

@@ -11,16 +11,10 @@
 struct rowset_row {
     struct rowset_row *next;
     struct rowset_row *same_bucket;
-    struct store_row *row; /* as it is by now; RECORD_ABSENT: it goes */
-    struct backend_group *group;
-    enum record_status before; /* as it was loaded; RECORD_ABSENT: it is new */
-    bool was_released;
-    bool was_provisional;
-    int64_t held_by;
-    bool holds;
-    struct slice once_before;
-    struct outcome *outcome; /* with which it became final in this batch */
-    struct outcome *answer;  /* read in this batch: a reference */
+    struct store_row *row;       /* as it is by now; RECORD_ABSENT: it goes */
+    struct backend_group *group; /* NULL: it is not changed */
+    struct backend_change change;
+    struct outcome *answer; /* read in this batch: a reference */
 };
 
 struct rowset_name {
@@ -34,9 +28,7 @@ struct rowset_name {
 struct rowset_note {
     struct rowset_note *next;
     struct backend_group *group;
-    struct backend_bound *bound;
-    struct table_change *brought;
-    const struct backend_name *seen;
+    struct backend_change change;
 };
 
 /* ---- memory ---- */
@@ -199,7 +191,7 @@ static struct rowset_row *add_row(struct rowset *set, struct store_row *row)
     if (!added)
         return NULL;
     struct rowset_row **first = bucket(set, row->id);
-    *added = (struct rowset_row){.same_bucket = *first, .row = row};
+    *added = (struct rowset_row){.same_bucket = *first, .row = row, .change.row = row};
     *(set->last_row ? &set->last_row->next : &set->rows) = added;
     *first = set->last_row = added;
     return added;
@@ -215,11 +207,14 @@ static bool take_row(struct rowset *set, struct store_row *row, struct rowset_ro
     *ret_row = add_row(set, row);
     if (!*ret_row)
         return false;
-    (*ret_row)->before = row->record.status;
-    (*ret_row)->was_released = record_is_released(&row->record);
-    (*ret_row)->was_provisional = row->record.provisional;
-    (*ret_row)->held_by = record_holder(&row->record);
-    (*ret_row)->once_before = row->once;
+    (*ret_row)->change = (struct backend_change){
+        .row = row,
+        .before = row->record.status,
+        .was_released = record_is_released(&row->record),
+        .was_provisional = row->record.provisional,
+        .held_by = record_holder(&row->record),
+        .once_before = row->once,
+    };
     return true;
 }
 
@@ -263,7 +258,7 @@ static bool join(struct rowset *set, struct backend_group **of, bool changes)
         set->group = arena_alloc(&set->arena, sizeof *set->group);
         if (!set->group)
             return false;
-        *set->group = (struct backend_group){.n = 0};
+        *set->group = (struct backend_group){.result = GROUP_OK};
         *(set->last_group ? &set->last_group->next : &set->groups) = set->group;
         set->last_group = set->group;
     }
@@ -315,7 +310,7 @@ static bool add_seen(struct rowset *set, const struct store_op *op)
         struct rowset_note *note = add_note(set);
         ok = note;
         if (ok)
-            note->seen = &set->names[*place(set, names[i].hash) - 1];
+            note->change.seen = &set->names[*place(set, names[i].hash) - 1];
     }
     return ok;
 }
@@ -370,14 +365,14 @@ struct outcome *rowset_answer(struct rowset *set, const struct store_row *row)
 {
     const struct rowset_row *found = find_row(set, row->id);
     CHECK(found);
-    return found->answer ? found->answer : found->outcome;
+    return found->answer ? found->answer : found->change.outcome;
 }
 
 bool rowset_has_finished(struct rowset *set, const struct store_row *row)
 {
     const struct rowset_row *found = find_row(set, row->id);
     CHECK(found);
-    return record_is_final(found->row->record.status) && !record_is_final(found->before);
+    return record_is_final(found->row->record.status) && !record_is_final(found->change.before);
 }
 
 void rowset_note_answer(struct rowset *set, const struct store_row *row, struct outcome *outcome)
@@ -414,17 +409,18 @@ bool rowset_update(struct rowset *set, const struct store_row *row, struct outco
     if (outcome) {
         outcome_unref(found->answer);
         found->answer = NULL;
-        found->outcome = outcome;
+        found->change.outcome = outcome;
         found->row->location = outcome->location;
     }
     return touch(set, found);
 }
 
-bool rowset_remove(struct rowset *set, const struct store_row *row)
+bool rowset_remove(struct rowset *set, const struct store_row *row, bool forgotten)
 {
     struct rowset_row *found = find_row(set, row->id);
     CHECK(found);
     found->row->record.status = RECORD_ABSENT;
+    found->change.forgotten = forgotten;
     bool ok = touch(set, found);
     for (size_t i = 0; i < set->n_names && ok; i++)
         if (set->known[i].row == found)
@@ -441,7 +437,7 @@ bool rowset_hold(struct rowset *set, const struct store_row *row, const struct s
     struct digest name = store_once_hash(&secret, row->tenant, row->rule, once->text);
     found->row->once = once->text;
     found->row->once_template = once->template_id;
-    found->holds = true;
+    found->change.holds = true;
     bool ok = touch(set, found);
     for (size_t i = 0; i < set->n_names && ok; i++)
         if (set->names[i].is_once && set->known[i].row == found)
@@ -455,12 +451,11 @@ bool rowset_bind(struct rowset *set, const struct backend_bound *bound)
     struct rowset_name *name = known(set, &bound->key_hash);
     struct rowset_row *holder = find_row(set, bound->holder);
     CHECK(name && holder);
-    if (note)
-        note->bound = arena_alloc(&set->arena, sizeof *note->bound);
-    if (!note || !note->bound || !lead(set, &bound->key_hash, holder) || !touch(set, holder))
+    struct backend_bound *copy = arena_alloc(&set->arena, sizeof *copy);
+    if (!note || !copy || !lead(set, &bound->key_hash, holder) || !touch(set, holder))
         return false;
-    *note->bound = *bound;
-    name->bound = note->bound;
+    *copy = *bound;
+    note->change.bound = name->bound = copy;
     return true;
 }
 
@@ -468,7 +463,7 @@ bool rowset_bring(struct rowset *set, struct table_change *change)
 {
     struct rowset_note *note = add_note(set);
     if (note)
-        note->brought = change;
+        note->change.brought = change;
     return note;
 }
 
@@ -477,68 +472,42 @@ bool rowset_bring(struct rowset *set, struct table_change *change)
 /* New and gone in one batch: nobody ever saw it. */
 static bool is_saved(const struct rowset_row *row)
 {
-    bool was = row->before != RECORD_ABSENT, is = row->row->record.status != RECORD_ABSENT;
+    bool was = row->change.before != RECORD_ABSENT, is = row->row->record.status != RECORD_ABSENT;
     return row->group && (was || is);
 }
 
-static bool make_room(struct rowset *set)
+static void add(struct backend_group *group, struct backend_change *change)
 {
-    for (struct rowset_row *row = set->rows; row; row = row->next)
-        if (is_saved(row))
-            root_of(row->group)->room++;
-    for (struct rowset_note *note = set->notes; note; note = note->next)
-        root_of(note->group)->room++;
-    for (struct backend_group *group = set->groups; group; group = group->next) {
-        if (group->room == 0)
-            continue;
-        group->changes = arena_alloc(&set->arena, group->room * sizeof *group->changes);
-        if (!group->changes)
-            return false;
-    }
-    return true;
+    struct backend_group *root = root_of(group);
+    *(root->last ? &root->last->next : &root->changes) = change;
+    root->last = change;
 }
 
 static void add_rows(struct rowset *set, bool that_go)
 {
     for (struct rowset_row *row = set->rows; row; row = row->next) {
         bool goes = row->row->record.status == RECORD_ABSENT;
-        if (!is_saved(row) || goes != that_go)
-            continue;
-        struct backend_group *group = root_of(row->group);
-        group->changes[group->n++] =
-            (struct backend_change){.row = row->row,
-                                    .before = row->before,
-                                    .was_released = row->was_released,
-                                    .was_provisional = row->was_provisional,
-                                    .held_by = row->held_by,
-                                    .holds = row->holds,
-                                    .once_before = row->once_before,
-                                    .outcome = row->outcome};
+        if (is_saved(row) && goes == that_go)
+            add(row->group, &row->change);
     }
 }
 
 static void add_notes(struct rowset *set, bool brought)
 {
     for (struct rowset_note *note = set->notes; note; note = note->next) {
-        struct backend_group *group = root_of(note->group);
-        if (brought != (note->brought != NULL))
-            continue;
+        const struct backend_bound *bound = note->change.bound;
         /* A key that was bound, and leads elsewhere or nowhere by the end of the batch. */
-        if (note->bound && known(set, &note->bound->key_hash)->bound != note->bound)
-            continue;
-        group->changes[group->n++] = (struct backend_change){
-            .bound = note->bound, .brought = note->brought, .seen = note->seen};
+        bool over = bound && known(set, &bound->key_hash)->bound != bound;
+        if (!over && brought == (note->change.brought != NULL))
+            add(note->group, &note->change);
     }
 }
 
-bool rowset_groups(struct rowset *set, struct backend_group **ret_groups)
+struct backend_group *rowset_groups(struct rowset *set)
 {
-    if (!make_room(set))
-        return false;
     add_notes(set, true);
     add_rows(set, true);
     add_rows(set, false);
     add_notes(set, false);
-    *ret_groups = set->groups;
-    return true;
+    return set->groups;
 }

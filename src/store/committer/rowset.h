@@ -78,8 +78,8 @@ bool rowset_insert(struct rowset *set, const struct store_row *row, const struct
 /* The record of a row as it is now, and whence it came; of one that becomes final, or is filled in,
  * with what is kept of its answer (borrowed; NULL: nothing new). */
 bool rowset_update(struct rowset *set, const struct store_row *row, struct outcome *outcome);
-/* It goes, and with it all names that still lead to it. */
-bool rowset_remove(struct rowset *set, const struct store_row *row);
+/* It goes, and with it all names that still lead to it. `forgotten`: because a person said so. */
+bool rowset_remove(struct rowset *set, const struct store_row *row, bool forgotten);
 /* A pending row gets its once value, in place of the one that it may have had: it leads to the row
  * from now on, under the row's own rule name. */
 bool rowset_hold(struct rowset *set, const struct store_row *row, const struct store_once *once);
@@ -97,6 +97,6 @@ void rowset_note_answer(struct rowset *set, const struct store_row *row, struct 
 bool rowset_has_finished(struct rowset *set, const struct store_row *row);
 
 /* What is to be saved, in the order in which operations came to it; NULL: nothing. */
-bool rowset_groups(struct rowset *set, struct backend_group **ret_groups);
+struct backend_group *rowset_groups(struct rowset *set);
 
 #endif

@@ -76,9 +76,9 @@
  * sqlite_key_marks. */
 #define SQLITE_STATE(X)                                                                            \
     X(INT, time, state->time)                                                                      \
-    X(INT, forgets, state->forgets)                                                                \
-    X(INT, serve, state->judge.serve)                                                              \
-    X(INT, serve_since, state->judge.serve_since)                                                  \
+    X(INT, forgets, state->counts.forgets)                                                         \
+    X(INT, serve, state->serve.incarnation)                                                        \
+    X(INT, serve_since, state->serve.since)                                                        \
     X(INT, pending, state->counts.pending)                                                         \
     X(INT, complete, state->counts.complete)                                                       \
     X(INT, failed, state->counts.failed)                                                           \

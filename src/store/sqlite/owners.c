@@ -28,7 +28,8 @@ enum backend_status sqlite_judge_lease(struct sqlite_backend *sqlite, struct rec
     bool known = own || holder == sqlite->owner.incarnation;
     enum backend_status status = known ? BACKEND_OK : find(sqlite, holder);
     if (status == BACKEND_OK)
-        backend_judge_lease(record, own ? self : &sqlite->owner, &sqlite->state.judge);
+        backend_judge_lease(record, own ? self : &sqlite->owner, &sqlite->state.serve,
+                            sqlite->state.now);
     return status;
 }
 
@@ -74,7 +75,7 @@ enum backend_status sqlite_save_leases(struct sqlite_backend *sqlite,
         struct sqlite_binding more = sqlite_bind(sqlite, SQL_OWNER_MORE);
         sqlite_bind_number(&more, self->incarnation);
         sqlite_bind_number(&more, self->is_serve);
-        sqlite_bind_number(&more, self->beat_at = sqlite->state.judge.now);
+        sqlite_bind_number(&more, self->beat_at = sqlite->state.now);
         sqlite_bind_number(&more, own->longest_us);
         sqlite_bind_number(&more, own->taken);
         status = sqlite_run_bound(sqlite, &more);
@@ -83,13 +84,25 @@ enum backend_status sqlite_save_leases(struct sqlite_backend *sqlite,
     return ends ? end_leases(sqlite, self->incarnation, own->ended) : status;
 }
 
+enum backend_status sqlite_recount_owners(struct sqlite_backend *sqlite)
+{
+    static const char sql[] =
+        "DELETE FROM pawl_owner WHERE incarnation NOT IN"
+        " (SELECT owner FROM pawl_pending WHERE lease_until > 0);"
+        "INSERT INTO pawl_owner(incarnation, is_serve, beat_at, lease_us, leases)"
+        " SELECT owner, 0, 0, max(lease_us), count(*) FROM pawl_pending WHERE lease_until > 0"
+        " GROUP BY owner ON CONFLICT(incarnation) DO UPDATE SET leases=excluded.leases"
+        " WHERE leases<>excluded.leases";
+    return sqlite_status(sqlite, sqlite3_exec(sqlite->db, sql, NULL, NULL, NULL));
+}
+
 enum backend_status sqlite_beat(struct sqlite_backend *sqlite, bool *ret_beaten)
 {
     struct sqlite_binding binding = sqlite_bind(sqlite, SQL_OWNER_BEAT);
     sqlite_bind_number(&binding, sqlite->backend.self.incarnation);
-    sqlite_bind_number(&binding, sqlite->state.judge.now);
+    sqlite_bind_number(&binding, sqlite->state.now);
     enum backend_status status = sqlite_run_bound(sqlite, &binding);
     *ret_beaten = status == BACKEND_OK && sqlite3_changes(sqlite->db) == 1;
-    sqlite->backend.self.beat_at = sqlite->state.judge.now;
+    sqlite->backend.self.beat_at = sqlite->state.now;
     return status;
 }

@@ -482,37 +482,18 @@ static enum backend_status save_change(struct sqlite_backend *sqlite,
     return change->bound ? sqlite_bind_key(sqlite, change->bound) : save_row(sqlite, change);
 }
 
-static void count(struct backend_counts *counts, enum record_status status, int64_t delta)
-{
-    counts->pending += status == RECORD_PENDING ? delta : 0;
-    counts->complete += status == RECORD_COMPLETE ? delta : 0;
-    counts->failed += status == RECORD_FAILED ? delta : 0;
-    counts->unknown += status == RECORD_UNKNOWN ? delta : 0;
-}
-
-static void count_change(struct backend_counts *counts, const struct backend_change *change)
-{
-    if (!change->row)
-        return;
-    const struct record *record = &change->row->record;
-    count(counts, change->before, -1);
-    count(counts, record->status, +1);
-    counts->released += record_is_released(record) - change->was_released;
-}
-
 /* Rows of modules alone may not fit: the records are what load said, as it holds the lock. */
 static enum backend_status save_group(struct sqlite_backend *sqlite, struct backend_group *group,
                                       struct sqlite_leases *own)
 {
     enum backend_status status = BACKEND_OK;
-    size_t i = 0;
-    if (group->n > 0 && group->changes[0].brought)
-        status = sqlite_write_rows(sqlite, group, &i);
+    const struct backend_change *change = group->changes;
+    if (change && change->brought)
+        status = sqlite_write_rows(sqlite, group, &change);
     if (group->result != GROUP_OK)
         return status;
-    for (; i < group->n && status == BACKEND_OK; i++) {
-        const struct backend_change *change = &group->changes[i];
-        count_change(&sqlite->state.counts, change);
+    for (; change && status == BACKEND_OK; change = change->next) {
+        backend_count(&sqlite->state.counts, change);
         if (change->row)
             status = sqlite_count_lease(sqlite, own, change);
         if (status == BACKEND_OK)

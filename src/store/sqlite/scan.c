@@ -51,16 +51,12 @@ static enum backend_status collect(struct sqlite_backend *sqlite, const struct s
 static enum backend_status sweep_row(struct sqlite_backend *sqlite, const struct due *due,
                                      int64_t now)
 {
-    struct backend_counts *counts = &sqlite->state.counts;
     if (due->gone_at > now) {
         struct sqlite_binding binding = sqlite_bind(sqlite, SQL_OUTCOME_STRIP);
         sqlite_bind_number(&binding, due->id);
         return sqlite_run_bound(sqlite, &binding);
     }
-    counts->pending -= due->status == RECORD_PENDING;
-    counts->released -= due->status == RECORD_PENDING;
-    counts->complete -= due->status == RECORD_COMPLETE;
-    counts->failed -= due->status == RECORD_FAILED;
+    backend_count_swept(&sqlite->state.counts, due->status);
     struct store_row row = {.id = due->id, .key_hash = due->key_hash};
     arena_reset(&sqlite->texts);
     enum backend_status status =
@@ -205,8 +201,8 @@ static enum backend_status gauge(struct sqlite_backend *sqlite, const struct rec
     struct sqlite_binding stale = sqlite_bind(sqlite, SQL_STALE_COUNT);
     sqlite_bind_number(&stale, world->self);
     sqlite_bind_number(&stale, world->now);
-    sqlite_bind_number(&stale, sqlite->state.judge.serve);
-    sqlite_bind_number(&stale, sqlite->state.judge.serve_alive);
+    sqlite_bind_number(&stale, sqlite->state.serve.incarnation);
+    sqlite_bind_number(&stale, sqlite->state.serve.alive);
     int64_t *const count = &gauges.stale, *const since = &gauges.unknown_oldest;
     enum backend_status status = read_numbers(sqlite, &stale, &count, 1);
     struct sqlite_binding oldest = sqlite_bind(sqlite, SQL_UNKNOWN_OLDEST);

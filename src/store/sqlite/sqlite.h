@@ -144,11 +144,11 @@ struct sqlite_state {
     int64_t time;      /* high-water mark of store time */
     int64_t time_boot; /* boot time when it was marked, in the boot `boot_id` */
     int64_t boot_id;   /* clock_boot_id */
-    int64_t forgets;
     struct backend_counts counts;
+    struct backend_serve serve;
 
-    struct backend_state judge; /* `serve` and `serve_since` are kept */
-    int64_t boot;               /* boot time of judge.now; not kept */
+    int64_t now;  /* store time of this transaction; not kept */
+    int64_t boot; /* its boot time; not kept */
 };
 
 /* How far the log and its merge are, in pawl_state. */
@@ -357,6 +357,8 @@ enum backend_status sqlite_count_lease(struct sqlite_backend *sqlite, struct sql
                                        const struct backend_change *change);
 enum backend_status sqlite_save_leases(struct sqlite_backend *sqlite,
                                        const struct sqlite_leases *own);
+/* As the records say, which a person may have deleted: at the start of a `serve`. */
+enum backend_status sqlite_recount_owners(struct sqlite_backend *sqlite);
 /* This process lives. `*ret_beaten`: it holds leases, else nothing is written. */
 enum backend_status sqlite_beat(struct sqlite_backend *sqlite, bool *ret_beaten);
 
@@ -383,10 +385,10 @@ enum backend_status sqlite_sweep_bound(struct sqlite_backend *sqlite, int64_t no
 /* Rows of modules: tables.c. Makes what is not there yet; an SQLite result code. */
 int sqlite_tables_install(struct sqlite_backend *sqlite, const struct table *const *tables);
 void sqlite_tables_fini(struct sqlite_backend *sqlite);
-/* Writes the rows that a group brings, which stand first in it (`*ret_n`), or with GROUP_CONFLICT
- * none of them. */
+/* Writes the rows that a group brings, which stand first in it, up to `*ret_next`; or with
+ * GROUP_CONFLICT none of them. */
 enum backend_status sqlite_write_rows(struct sqlite_backend *sqlite, struct backend_group *group,
-                                      size_t *ret_n);
+                                      const struct backend_change **ret_next);
 enum backend_status sqlite_query(struct backend *backend, const struct table_query *query,
                                  int64_t now, int64_t *ret_next);
 /* Deletes at most `max` rows whose time is past, of all tables. */

@@ -24,8 +24,8 @@ static void read_time(struct sqlite_backend *sqlite)
         sqlite->clock_offset + boot; /* as of the last load, which may have saved nothing */
     int64_t expected = state->time + passed > own ? state->time + passed : own;
     state->boot = boot;
-    state->judge.now = now > own ? now : own;
-    sqlite->clock_offset = state->judge.now - boot;
+    state->now = now > own ? now : own;
+    sqlite->clock_offset = state->now - boot;
     clock->refused = wall > RECORD_TIME_MOST;
     if (state->time != 0 && now - expected > JUMP_US) {
         clock->jump_us = now - expected;
@@ -42,7 +42,7 @@ static enum backend_status check_state(struct sqlite_backend *sqlite)
     char *problem = sqlite->backend.problem;
     bool sane = state->time >= 0 && state->time <= RECORD_TIME_MOST && state->token >= 0 &&
                 state->token < RECORD_TOKEN_MOST;
-    bool taken = sqlite->serve != 0 && state->judge.serve != sqlite->serve;
+    bool taken = sqlite->serve != 0 && state->serve.incarnation != sqlite->serve;
     if (!sane)
         snprintf(problem, sizeof sqlite->backend.problem,
                  "%s: its store time is past the year 2200, a wall clock was wrong once; "
@@ -64,7 +64,7 @@ enum backend_status sqlite_read_state(struct sqlite_backend *sqlite)
     struct sqlite_state *state = &sqlite->state;
     struct sqlite_key_marks read, *marks = &read;
     const struct backend_counts *counts = &state->counts;
-    state->judge.serve_alive = store_lock_life_held(&sqlite->lock);
+    state->serve.alive = store_lock_life_held(&sqlite->lock);
     int code = sqlite3_step(s), at = 0;
     if (code == SQLITE_ROW) {
         state->token = sqlite3_column_int64(s, at++);
@@ -97,12 +97,12 @@ void sqlite_tell_state(struct sqlite_backend *sqlite, const struct backend_name 
         lift_token(state, names[i].row);
         lift_token(state, names[i].hinted);
     }
-    int64_t token = record_next_token(state->token, state->judge.now);
-    *ret_read = (struct backend_read){.now = state->judge.now,
+    int64_t token = record_next_token(state->token, state->now);
+    *ret_read = (struct backend_read){.now = state->now,
                                       .boot = state->boot,
                                       .token = token,
                                       .n_tokens = RECORD_TOKEN_MOST - token,
-                                      .forgets = state->forgets};
+                                      .forgets = state->counts.forgets};
 }
 
 enum backend_status sqlite_write_state(struct sqlite_backend *sqlite,
@@ -112,14 +112,13 @@ enum backend_status sqlite_write_state(struct sqlite_backend *sqlite,
     struct sqlite_state *state = &sqlite->state;
     const struct sqlite_key_marks *marks = &sqlite->keys.marks;
     if (save->drawn > 0)
-        state->token = record_next_token(state->token, state->judge.now) + save->drawn - 1;
-    state->time = state->judge.now;
+        state->token = record_next_token(state->token, state->now) + save->drawn - 1;
+    state->time = state->now;
     state->time_boot = state->boot;
     state->boot_id = sqlite->boot_id;
-    state->forgets += save->forgets;
     if (save->registers) {
-        state->judge.serve = save->world->self;
-        state->judge.serve_since = state->judge.now;
+        state->serve.incarnation = save->world->self;
+        state->serve.since = state->now;
     }
     sqlite_bind_number(&binding, state->token);
     SQLITE_STATE(BIND_STATE)

@@ -242,13 +242,13 @@ static enum backend_status write_row(struct sqlite_backend *sqlite, struct table
 }
 
 enum backend_status sqlite_write_rows(struct sqlite_backend *sqlite, struct backend_group *group,
-                                      size_t *ret_n)
+                                      const struct backend_change **ret_next)
 {
-    size_t n = 0;
+    const struct backend_change *change = group->changes;
     enum backend_status status = sqlite_run(sqlite, sqlite_use(sqlite, SQL_SAVEPOINT));
-    for (; status == BACKEND_OK && n < group->n && group->changes[n].brought; n++) {
-        status = write_row(sqlite, group->changes[n].brought);
-        if (status == BACKEND_OK && group->changes[n].brought->is_stale) {
+    for (; status == BACKEND_OK && change && change->brought; change = change->next) {
+        status = write_row(sqlite, change->brought);
+        if (status == BACKEND_OK && change->brought->is_stale) {
             group->result = GROUP_CONFLICT;
             break;
         }
@@ -257,7 +257,7 @@ enum backend_status sqlite_write_rows(struct sqlite_backend *sqlite, struct back
         status = sqlite_run(sqlite, sqlite_use(sqlite, SQL_ROLLBACK_TO));
     if (status == BACKEND_OK)
         status = sqlite_run(sqlite, sqlite_use(sqlite, SQL_RELEASE));
-    *ret_n = n;
+    *ret_next = change;
     return status;
 }
 

@@ -239,7 +239,9 @@ static enum backend_status commit(struct sqlite_backend *sqlite, const struct ba
 static enum backend_status sqlite_save(struct backend *backend, struct backend_save *save)
 {
     struct sqlite_backend *sqlite = sqlite_of(backend);
-    enum backend_status status = sqlite_save_groups(sqlite, save->groups);
+    enum backend_status status = save->registers ? sqlite_recount_owners(sqlite) : BACKEND_OK;
+    if (status == BACKEND_OK)
+        status = sqlite_save_groups(sqlite, save->groups);
     if (status == BACKEND_OK)
         status = sqlite_do_chores(sqlite, save);
     save->changed =

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What backends have in common. */
+#include "store/backend.h"
+
+#include <stdio.h>
+
+void backend_judge_lease(struct record *record, const struct backend_owner *owner,
+                         const struct backend_serve *serve, int64_t now)
+{
+    int64_t beaten = owner->beat_at != 0 ? clock_after(owner->beat_at, record->lease_us) : 0;
+    bool dead = owner->is_serve && (owner->incarnation != serve->incarnation || !serve->alive);
+    /* By then it was dead: a later serve started. */
+    int64_t dead_at = serve->alive ? serve->since : now;
+    if (record->lease_until < beaten)
+        record->lease_until = beaten;
+    int64_t ends_at = dead && dead_at < record->lease_until ? dead_at : record->lease_until;
+    record->lapsed_at = dead || now >= ends_at ? ends_at : 0;
+}
+
+static void count(struct backend_counts *counts, enum record_status status, int64_t delta)
+{
+    counts->pending += status == RECORD_PENDING ? delta : 0;
+    counts->complete += status == RECORD_COMPLETE ? delta : 0;
+    counts->failed += status == RECORD_FAILED ? delta : 0;
+    counts->unknown += status == RECORD_UNKNOWN ? delta : 0;
+}
+
+void backend_count(struct backend_counts *counts, const struct backend_change *change)
+{
+    if (!change->row)
+        return;
+    const struct record *record = &change->row->record;
+    count(counts, change->before, -1);
+    count(counts, record->status, +1);
+    counts->released += record_is_released(record) - change->was_released;
+    counts->forgets += change->forgotten;
+}
+
+/* Of the pending ones only what is released is ever swept. */
+void backend_count_swept(struct backend_counts *counts, enum record_status status)
+{
+    count(counts, status, -1);
+    counts->released -= status == RECORD_PENDING;
+}
+
+enum backend_status backend_condemn(struct backend *backend, int64_t row)
+{
+    snprintf(backend->problem, sizeof backend->problem,
+             "%s: the kept body of row %lld of pawl_outcome is damaged; restore a backup",
+             backend->place, (long long)row);
+    return BACKEND_FATAL;
+}
