@@ -34,3 +34,18 @@ bool nearest_is_near(struct slice given, size_t distance)
     size_t allowed = given.len < 4 ? 1 : given.len < 8 ? 2 : 3;
     return distance <= allowed && distance < given.len;
 }
+
+void nearest_try(struct nearest *nearest, struct slice name)
+{
+    size_t distance = nearest_distance(nearest->given, name);
+    if (nearest->best.at && distance >= nearest->distance)
+        return;
+    nearest->best = name;
+    nearest->distance = distance;
+}
+
+struct slice nearest_name(const struct nearest *nearest)
+{
+    bool near = nearest->best.at && nearest_is_near(nearest->given, nearest->distance);
+    return near ? nearest->best : slice_make(NULL, 0);
+}

@@ -13,4 +13,17 @@ size_t nearest_distance(struct slice a, struct slice b);
 /* Whether a name that differs from `given` in so many letters is worth a question. */
 bool nearest_is_near(struct slice given, size_t distance);
 
+/* Of several names the nearest to `given`: each is tried, then it is asked which it is. All zero
+ * but `given` at first. */
+struct nearest {
+    struct slice given;
+    struct slice best; /* `at` NULL: none was tried */
+    size_t distance;
+};
+
+void nearest_try(struct nearest *nearest, struct slice name);
+
+/* The nearest one of them; `.at` NULL: none is near enough to be worth a question. */
+struct slice nearest_name(const struct nearest *nearest);
+
 #endif

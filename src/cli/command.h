@@ -4,9 +4,9 @@
  * of command lines, `-h`, `pawl help`, the man page and the completion of bash; nothing of it is
  * written a second time.
  *
- * A new command is a line of COMMANDS, a row of commands.c and a function `command_NAME`, which
- * gets what stands behind its name (argv[0] is its last word) and returns an exit code of
- * core/errors.h. Help goes to stdout, complaints to stderr.
+ * A new command is a line of COMMANDS, a row of commands.c and a command_run, which gets what
+ * stands behind its name (at.at[0] is its last word) and returns an exit code of core/errors.h.
+ * Help goes to stdout, complaints to stderr.
  */
 #ifndef PAWL_CLI_COMMAND_H
 #define PAWL_CLI_COMMAND_H
@@ -14,24 +14,24 @@
 #include "base/buf.h"
 #include "core/errors.h"
 
-/* COMMAND(name), GROUP(name): a group stands before its commands. */
+/* COMMAND(name, run), GROUP(name): a group stands before its commands. */
 #define COMMANDS(COMMAND, GROUP)                                                                   \
-    COMMAND(serve)                                                                                 \
+    COMMAND(serve, command_serve)                                                                  \
     GROUP(keys)                                                                                    \
-    COMMAND(keys_list)                                                                             \
-    COMMAND(keys_show)                                                                             \
-    COMMAND(keys_resolve)                                                                          \
-    COMMAND(keys_release)                                                                          \
-    COMMAND(keys_forget)                                                                           \
-    COMMAND(keys_stats)                                                                            \
-    COMMAND(keys_audit)                                                                            \
-    COMMAND(hash)                                                                                  \
+    COMMAND(keys_list, command_keys)                                                               \
+    COMMAND(keys_show, command_keys)                                                               \
+    COMMAND(keys_resolve, command_keys)                                                            \
+    COMMAND(keys_release, command_keys)                                                            \
+    COMMAND(keys_forget, command_keys)                                                             \
+    COMMAND(keys_stats, command_keys)                                                              \
+    COMMAND(keys_audit, command_keys)                                                              \
+    COMMAND(hash, command_hash)                                                                    \
     GROUP(config)                                                                                  \
-    COMMAND(config_explain)                                                                        \
-    COMMAND(errors)                                                                                \
-    COMMAND(demo)                                                                                  \
-    COMMAND(help)                                                                                  \
-    COMMAND(version)
+    COMMAND(config_explain, command_config_explain)                                                \
+    COMMAND(errors, command_errors)                                                                \
+    COMMAND(demo, command_demo)                                                                    \
+    COMMAND(help, command_help)                                                                    \
+    COMMAND(version, command_version)
 
 /*
  * X(id, name, letter, argument, values, least, most, help)
@@ -95,7 +95,7 @@
     X(HELP, "help", 'h', NULL, NULL, 0, 0, "this text")
 
 enum command_id {
-#define X(name) COMMAND_##name,
+#define X(name, ...) COMMAND_##name,
     COMMANDS(X, X)
 #undef X
         COMMAND_COUNT
@@ -161,23 +161,6 @@ bool command_is_in(const struct command *command, const struct command *group);
 /* Its last word. */
 const char *command_word(const struct command *command);
 
-#define X(name) int command_##name(int argc, char **argv);
-#define GROUP(name)
-COMMANDS(X, GROUP)
-#undef GROUP
-#undef X
-
-/* ---- command lines ---- */
-
-struct flag_value {
-    const char *text; /* NULL: it takes none */
-    int64_t number;   /* of a flag with a range */
-    size_t choice;    /* of a flag with values: which, from 0 */
-};
-
-/* Takes a flag of the command line into `to`; an exit code, anything but 0 was explained. */
-typedef int command_take(void *to, enum flag_id flag, const struct flag_value *value);
-
 struct operands {
     int n;
     char **at;
@@ -185,13 +168,56 @@ struct operands {
 
 #define COMMAND_ENDED (-1)
 
-/* Reads the command line of a command by the table: each flag goes to `take`, in order; `at` gets
- * what is no flag. An exit code, anything but 0 was explained; COMMAND_ENDED: help was asked for
- * and printed. */
-int command_read(enum command_id id, struct operands *at, command_take *take, void *to);
+/* Runs a command; an exit code, or COMMAND_ENDED: help was asked for and printed. */
+typedef int command_run(enum command_id id, struct operands at);
 
-/* What a command returns that command_read ended with `code`, which is not 0. */
-int command_end(enum command_id id, int code);
+#define X(name, run) command_run run;
+#define GROUP(name)
+COMMANDS(X, GROUP)
+#undef GROUP
+#undef X
+
+/* ---- command lines ---- */
+
+/* What a member that takes a flag's value is. */
+enum flag_kind {
+    FLAG_IS_NOWHERE, /* the command has no such flag */
+    FLAG_IS_TAKEN,   /* by a function */
+    FLAG_IS_SET,     /* bool */
+    FLAG_IS_TEXT,    /* const char * */
+    FLAG_IS_SLICE,   /* struct slice */
+    FLAG_IS_INT,     /* int; of a flag with a range, as the next two */
+    FLAG_IS_I64,     /* int64_t */
+    FLAG_IS_SIZE,    /* size_t */
+    FLAG_IS_CHOICE,  /* enum: of a flag with values which one, from 1 */
+};
+#define FLAG_KIND(member)                                                                          \
+    _Generic((member),                                                                             \
+        bool: FLAG_IS_SET,                                                                         \
+        const char *: FLAG_IS_TEXT,                                                                \
+        struct slice: FLAG_IS_SLICE,                                                               \
+        int: FLAG_IS_INT,                                                                          \
+        int64_t: FLAG_IS_I64,                                                                      \
+        size_t: FLAG_IS_SIZE,                                                                      \
+        unsigned: FLAG_IS_CHOICE)
+
+/* Which member of a command's options takes the value of a flag. */
+struct flag_place {
+    enum flag_kind kind;
+    size_t offset;
+    /* With FLAG_IS_TAKEN; an exit code, anything but 0 was explained. */
+    int (*take)(void *options, const char *text);
+};
+#define FLAG_PLACE(options, member)                                                                \
+    {                                                                                              \
+        FLAG_KIND(((options *)0)->member), offsetof(options, member), NULL                         \
+    }
+
+/* Reads the command line of a command by the table into its `options`, in order; `places` is an
+ * array by flag, or NULL where it has none. `at` gets what is no flag. An exit code, anything but 0
+ * was explained; COMMAND_ENDED: help was asked for and printed. */
+int command_read(enum command_id id, struct operands *at, const struct flag_place *places,
+                 void *options);
 
 /* Prints `pawl COMMAND: what` and a hint at -h to stderr; returns exit code 2. */
 int command_misused(const char *command, const char *format, ...)

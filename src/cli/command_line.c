@@ -4,7 +4,6 @@
 #include "base/nearest.h"
 #include "cli/command.h"
 #include "cli/help.h"
-#include "cli/print.h"
 #include <getopt.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -71,22 +70,21 @@ int command_misused(const char *command, const char *format, ...)
 static int no_such_flag(const struct grammar *grammar, const char *text)
 {
     struct slice name;
-    const char *best = NULL;
-    size_t least = NEAREST_NAME_MAX, prefixed = 0;
+    size_t prefixed = 0;
     slice_cut(slice_of(text + 2), '=', &name);
+    struct nearest nearest = {.given = name};
     for (const struct option *option = grammar->longs; option->name; option++) {
-        size_t distance = nearest_distance(name, slice_of(option->name));
+        nearest_try(&nearest, slice_of(option->name));
         prefixed += slice_starts(slice_of(option->name), name);
-        best = distance < least ? option->name : best;
-        least = distance < least ? distance : least;
     }
     if (prefixed > 1)
         return command_misused(grammar->command->name, "--%.*s is the beginning of several options",
                                SLICE_ARG(name));
-    if (best && nearest_is_near(name, least))
+    struct slice meant = nearest_name(&nearest);
+    if (meant.at)
         return command_misused(grammar->command->name,
-                               "there is no option --%.*s; did you mean --%s?", SLICE_ARG(name),
-                               best);
+                               "there is no option --%.*s; did you mean --%.*s?", SLICE_ARG(name),
+                               SLICE_ARG(meant));
     return command_misused(grammar->command->name, "there is no option --%.*s", SLICE_ARG(name));
 }
 
@@ -139,22 +137,60 @@ static bool may_repeat(enum flag_id flag)
     return !flag_at(flag)->argument || flag == FLAG_HEADER;
 }
 
-/* Whether the flag may have this value. */
-static bool read_value(const struct flag *flag, const char *text, struct flag_value *ret_value)
+/* What the text comes to where the flag takes a number, or words: which of them, from 1. */
+static bool read_number(const struct flag *flag, const char *text, uint64_t *ret_number)
 {
-    uint64_t number = 0;
-    *ret_value = (struct flag_value){.text = flag->argument ? text : NULL};
+    *ret_number = 0;
     if (flag->values) {
-        ptrdiff_t choice = slice_item(slice_of(flag->values), '|', slice_of(text));
-        ret_value->choice = (size_t)choice;
-        return choice >= 0;
+        *ret_number = (uint64_t)(slice_item(slice_of(flag->values), '|', slice_of(text)) + 1);
+        return *ret_number > 0;
     }
-    if (flag->most == 0)
-        return true;
-    if (!slice_to_u64(slice_of(text), (uint64_t)flag->most, &number))
-        return false;
-    ret_value->number = (int64_t)number;
-    return ret_value->number >= flag->least;
+    return flag->most == 0 || (slice_to_u64(slice_of(text), (uint64_t)flag->most, ret_number) &&
+                               (int64_t)*ret_number >= flag->least);
+}
+
+static void put_value(enum flag_kind kind, const char *text, uint64_t number, void *to)
+{
+    switch (kind) {
+    case FLAG_IS_NOWHERE:
+    case FLAG_IS_TAKEN:
+        break;
+    case FLAG_IS_SET:
+        *(bool *)to = true;
+        return;
+    case FLAG_IS_TEXT:
+        *(const char **)to = text;
+        return;
+    case FLAG_IS_SLICE:
+        *(struct slice *)to = slice_of(text);
+        return;
+    case FLAG_IS_INT:
+        *(int *)to = (int)number;
+        return;
+    case FLAG_IS_I64:
+        *(int64_t *)to = (int64_t)number;
+        return;
+    case FLAG_IS_SIZE:
+        *(size_t *)to = (size_t)number;
+        return;
+    case FLAG_IS_CHOICE:
+        *(unsigned *)to = (unsigned)number;
+        return;
+    }
+    UNREACHABLE();
+}
+
+/* Takes the value of a flag to its place. */
+static int take_value(const struct grammar *grammar, enum flag_id id,
+                      const struct flag_place *place, void *options)
+{
+    uint64_t number;
+    if (place->kind == FLAG_IS_TAKEN)
+        return place->take(options, optarg);
+    if (!read_number(flag_at(id), optarg, &number))
+        return refuse_value(grammar, flag_at(id), optarg);
+    put_value(place->kind, optarg, number, (char *)options + place->offset);
+    return EXIT_DONE;
 }
 
 /* What is complained of once all of the line was read. */
@@ -170,7 +206,8 @@ static int review(const struct grammar *grammar, bool has_needed, const struct o
                            needed->help);
 }
 
-int command_read(enum command_id id, struct operands *at, command_take *take, void *to)
+int command_read(enum command_id id, struct operands *at, const struct flag_place *places,
+                 void *options)
 {
     struct grammar grammar;
     bool seen[FLAG_COUNT] = {[FLAG_NONE] = true};
@@ -178,7 +215,6 @@ int command_read(enum command_id id, struct operands *at, command_take *take, vo
     make_grammar(command_at(id), &grammar);
     opterr = 0;
     while ((c = getopt_long(at->n, at->at, grammar.letters, grammar.longs, NULL)) != -1) {
-        struct flag_value value;
         if (c == '?' || c == ':')
             return refuse_flag(&grammar, c, at->at);
         enum flag_id flag = flag_of(&grammar, c);
@@ -191,17 +227,10 @@ int command_read(enum command_id id, struct operands *at, command_take *take, vo
                                    "--%s is given twice, and only one can count",
                                    flag_at(flag)->name);
         seen[flag] = true;
-        if (!read_value(flag_at(flag), optarg, &value))
-            return refuse_value(&grammar, flag_at(flag), optarg);
-        int code = take(to, flag, &value);
+        int code = take_value(&grammar, flag, &places[flag], options);
         if (code != EXIT_DONE)
             return code;
     }
     *at = (struct operands){at->n - optind, at->at + optind};
     return review(&grammar, seen[command_at(id)->needs], at);
-}
-
-int command_end(enum command_id id, int code)
-{
-    return code == COMMAND_ENDED ? print_flush(command_at(id)->name, EXIT_DONE) : code;
 }

@@ -2,7 +2,6 @@
 /* `pawl config explain`: the table of options, or what a config makes of it. */
 #include "base/mem.h"
 #include "cli/command.h"
-#include "cli/print.h"
 #include "config/explain.h"
 #include <stdio.h>
 
@@ -12,16 +11,6 @@ struct explain_options {
     const char *config;
     bool json;
 };
-
-static int take(void *to, enum flag_id flag, const struct flag_value *value)
-{
-    struct explain_options *options = to;
-    if (flag == FLAG_CONFIG)
-        options->config = value->text;
-    else
-        options->json = true;
-    return EXIT_DONE;
-}
 
 static int find(const char *name, const struct option **ret_option)
 {
@@ -60,17 +49,16 @@ static int run(const struct explain_options *options, const struct option *optio
     return good ? print(&explain) : EXIT_USAGE;
 }
 
-int command_config_explain(int argc, char **argv)
+int command_config_explain(enum command_id id, struct operands at)
 {
-    struct operands at = {argc, argv};
+    static const struct flag_place places[FLAG_COUNT] = {
+        [FLAG_CONFIG] = FLAG_PLACE(struct explain_options, config),
+        [FLAG_JSON] = FLAG_PLACE(struct explain_options, json),
+    };
     struct explain_options options = {0};
     const struct option *option = NULL;
-    int code = command_read(COMMAND_config_explain, &at, take, &options);
-    if (code != EXIT_DONE)
-        return command_end(COMMAND_config_explain, code);
-    if (at.n > 0)
+    int code = command_read(id, &at, places, &options);
+    if (code == EXIT_DONE && at.n > 0)
         code = find(at.at[0], &option);
-    if (code == EXIT_DONE)
-        code = run(&options, option);
-    return print_flush("config explain", code);
+    return code == EXIT_DONE ? run(&options, option) : code;
 }

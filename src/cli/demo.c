@@ -19,24 +19,16 @@
 
 extern char **environ;
 
-static int take(void *to, enum flag_id flag, const struct flag_value *value)
+int command_demo(enum command_id id, struct operands at)
 {
-    struct demo_config *config = to;
-    if (flag == FLAG_LISTEN)
-        config->listen = value->text;
-    else if (flag == FLAG_LEDGER)
-        config->ledger = value->text;
-    else
-        config->faults = value->text;
-    return EXIT_DONE;
-}
-
-int command_demo(int argc, char **argv)
-{
-    struct operands at = {argc, argv};
+    static const struct flag_place places[FLAG_COUNT] = {
+        [FLAG_LISTEN] = FLAG_PLACE(struct demo_config, listen),
+        [FLAG_LEDGER] = FLAG_PLACE(struct demo_config, ledger),
+        [FLAG_FAULTS] = FLAG_PLACE(struct demo_config, faults),
+    };
     struct demo_config config = {.listen = "127.0.0.1:9000", .ledger = "ledger.jsonl"};
-    int code = command_read(COMMAND_demo, &at, take, &config);
-    return code == EXIT_DONE ? demo_run(&config) : command_end(COMMAND_demo, code);
+    int code = command_read(id, &at, places, &config);
+    return code == EXIT_DONE ? demo_run(&config) : code;
 }
 
 static bool is_listening(const struct sockaddr_storage *address)

@@ -2,7 +2,6 @@
 /* `pawl errors`: the table of core/errors.h, for people and programs. */
 #include "base/json.h"
 #include "cli/command.h"
-#include "cli/print.h"
 #include <stdio.h>
 
 #define ROW_MAX ((size_t)4096)
@@ -97,22 +96,15 @@ static int print_one(const char *code, bool json)
     return EXIT_DONE;
 }
 
-static int take(void *to, enum flag_id flag, const struct flag_value *value)
+int command_errors(enum command_id id, struct operands at)
 {
-    (void)flag, (void)value;
-    *(bool *)to = true;
-    return EXIT_DONE;
-}
-
-int command_errors(int argc, char **argv)
-{
-    struct operands at = {argc, argv};
+    static const struct flag_place places[FLAG_COUNT] = {[FLAG_JSON] = {FLAG_IS_SET}};
     bool json = false;
-    int code = command_read(COMMAND_errors, &at, take, &json);
+    int code = command_read(id, &at, places, &json);
     if (code != EXIT_DONE)
-        return command_end(COMMAND_errors, code);
+        return code;
     if (at.n > 0)
-        return print_flush("errors", print_one(at.at[0], json));
+        return print_one(at.at[0], json);
     print_all(json);
-    return print_flush("errors", EXIT_DONE);
+    return EXIT_DONE;
 }

@@ -3,9 +3,9 @@
 #include "base/json.h"
 #include "cli/command.h"
 #include "cli/input.h"
-#include "cli/print.h"
 #include "core/key_header.h"
 #include "core/payload.h"
+#include <stdio.h>
 
 /* JSON takes up to 32 times its size to read (base/json.h). */
 #define HASH_ARENA_MAX (INPUT_MAX * 40)
@@ -129,42 +129,24 @@ static int review(const struct hash_options *options)
     return EXIT_DONE;
 }
 
-static int take(void *to, enum flag_id flag, const struct flag_value *value)
-{
-    struct hash_options *options = to;
-    switch (flag) {
-    case FLAG_CANONICAL:
-        options->canonical = true;
-        break;
-    case FLAG_CONTENT_TYPE:
-        options->content_type = value->text;
-        break;
-    case FLAG_HEADER_KEY:
-        options->key = value->text;
-        break;
-    case FLAG_STRICT:
-        options->strict = true;
-        break;
-    case FLAG_JSON:
-        options->json = true;
-        break;
-    default:
-        break;
-    }
-    return EXIT_DONE;
-}
+static const struct flag_place places[FLAG_COUNT] = {
+    [FLAG_CANONICAL] = FLAG_PLACE(struct hash_options, canonical),
+    [FLAG_CONTENT_TYPE] = FLAG_PLACE(struct hash_options, content_type),
+    [FLAG_HEADER_KEY] = FLAG_PLACE(struct hash_options, key),
+    [FLAG_STRICT] = FLAG_PLACE(struct hash_options, strict),
+    [FLAG_JSON] = FLAG_PLACE(struct hash_options, json),
+};
 
-int command_hash(int argc, char **argv)
+int command_hash(enum command_id id, struct operands at)
 {
-    struct operands at = {argc, argv};
     struct hash_options options = {0};
-    int code = command_read(COMMAND_hash, &at, take, &options);
+    int code = command_read(id, &at, places, &options);
     options.file = at.n > 0 ? at.at[0] : NULL;
     if (code == EXIT_DONE)
         code = review(&options);
     if (code != EXIT_DONE)
-        return command_end(COMMAND_hash, code);
+        return code;
     if (!options.content_type)
         options.content_type = "application/json";
-    return print_flush("hash", options.key ? hash_key(&options) : hash_body(&options));
+    return options.key ? hash_key(&options) : hash_body(&options);
 }

@@ -137,13 +137,13 @@ void help_of_pawl(FILE *to)
 static int no_such_option(const char *word)
 {
     static const char *const names[] = {"--help", "--version"};
-    const char *near = NULL;
+    struct nearest nearest = {.given = slice_of(word)};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (nearest_is_near(slice_of(word), nearest_distance(slice_of(word), slice_of(names[i]))))
-            near = names[i];
+        nearest_try(&nearest, slice_of(names[i]));
+    struct slice meant = nearest_name(&nearest);
     fprintf(stderr, "pawl: there is no option %s", word);
-    if (near)
-        fprintf(stderr, "; did you mean %s? See `pawl help`\n", near);
+    if (meant.at)
+        fprintf(stderr, "; did you mean %.*s? See `pawl help`\n", SLICE_ARG(meant));
     else
         fputs("; see `pawl help`\n", stderr);
     return EXIT_USAGE;
@@ -151,22 +151,19 @@ static int no_such_option(const char *word)
 
 int help_no_such_command(const struct command *group, const char *word)
 {
-    const char *of = group ? group->name : "", *space = group ? " " : "", *best = NULL;
-    size_t least = NEAREST_NAME_MAX;
+    const char *of = group ? group->name : "", *space = group ? " " : "";
+    struct nearest nearest = {.given = slice_of(word)};
     if (!group && *word == '-')
         return no_such_option(word);
     for (size_t i = 0; i < COMMAND_COUNT; i++) {
         const struct command *command = command_at((enum command_id)i);
-        size_t distance = nearest_distance(slice_of(word), slice_of(command_word(command)));
-        if (!command_is_in(command, group) || distance >= least)
-            continue;
-        least = distance;
-        best = command_word(command);
+        if (command_is_in(command, group))
+            nearest_try(&nearest, slice_of(command_word(command)));
     }
+    struct slice meant = nearest_name(&nearest);
     fprintf(stderr, "pawl%s%s: there is no command `%s`", space, of, word);
-    bool near = best && nearest_is_near(slice_of(word), least);
-    if (near)
-        fprintf(stderr, "; did you mean `%s`?", best);
-    fprintf(stderr, "%s `pawl help%s%s`\n", near ? " See" : "; see", space, of);
+    if (meant.at)
+        fprintf(stderr, "; did you mean `%.*s`?", SLICE_ARG(meant));
+    fprintf(stderr, "%s `pawl help%s%s`\n", meant.at ? " See" : "; see", space, of);
     return EXIT_USAGE;
 }

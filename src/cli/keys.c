@@ -119,8 +119,9 @@ static int stats(const struct keys_options *options)
 
 /* ---- the command line ---- */
 
-static int read_header(struct keys_options *options, const char *text)
+static int read_header(void *to, const char *text)
 {
+    struct keys_options *options = to;
     struct slice name;
     struct slice value = slice_cut(slice_of(text), ':', &name);
     if (!value.at || !header_is_valid(name, value))
@@ -130,118 +131,55 @@ static int read_header(struct keys_options *options, const char *text)
     return EXIT_DONE;
 }
 
-static int take(void *to, enum flag_id flag, const struct flag_value *value)
+static int read_before(void *to, const char *text)
 {
     struct keys_options *options = to;
-    switch (flag) {
-    case FLAG_STORE:
-        options->store = value->text;
-        break;
-    case FLAG_TENANT:
-        options->tenant = slice_of(value->text);
-        break;
-    case FLAG_RULE:
-        options->rule = slice_of(value->text);
-        break;
-    case FLAG_KEY:
-        options->key = slice_of(value->text);
-        break;
-    case FLAG_ONCE:
-        options->once = slice_of(value->text);
-        break;
-    case FLAG_BODY:
-        options->body = value->text;
-        break;
-    case FLAG_JSON:
-        options->json = true;
-        break;
-    case FLAG_LAPSED:
-        options->lapsed = true;
-        break;
-    case FLAG_PRINT_BODY:
-        options->print_body = true;
-        break;
-    case FLAG_UNKNOWN:
-        options->unknown = true;
-        break;
-    case FLAG_BEFORE:
-        if (timestamp_parse(slice_of(value->text), &options->before))
-            break;
-        return command_misused(options->command, "--before wants a time: 2026-01-31T12:00:00Z");
-    case FLAG_FORCE:
-        options->force = true;
-        break;
-    case FLAG_PROBE:
-        options->probe = true;
-        break;
-    case FLAG_CONFIG:
-        options->config = value->text;
-        break;
-    case FLAG_RELEASED:
-        options->released = true;
-        break;
-    case FLAG_STATUS:
-        options->status = (enum keys_status)(KEYS_PENDING + value->choice);
-        break;
-    case FLAG_LIMIT:
-        options->limit = (size_t)value->number;
-        break;
-    case FLAG_TOKEN:
-        options->token = value->number;
-        break;
-    case FLAG_HTTP_STATUS:
-        options->http_status = (int)value->number;
-        break;
-    case FLAG_HEADER:
-        return read_header(options, value->text);
-    default:
-        break;
-    }
-    return EXIT_DONE;
+    if (timestamp_parse(slice_of(text), &options->before))
+        return EXIT_DONE;
+    return command_misused(options->command, "--before wants a time: 2026-01-31T12:00:00Z");
 }
 
-static int run(enum command_id id, struct operands at, int (*act)(const struct keys_options *))
+#define PLACE(member) FLAG_PLACE(struct keys_options, member)
+static const struct flag_place places[FLAG_COUNT] = {
+    [FLAG_STORE] = PLACE(store),
+    [FLAG_TENANT] = PLACE(tenant),
+    [FLAG_RULE] = PLACE(rule),
+    [FLAG_KEY] = PLACE(key),
+    [FLAG_ONCE] = PLACE(once),
+    [FLAG_JSON] = PLACE(json),
+    [FLAG_STATUS] = PLACE(status),
+    [FLAG_LAPSED] = PLACE(lapsed),
+    [FLAG_LIMIT] = PLACE(limit),
+    [FLAG_PRINT_BODY] = PLACE(print_body),
+    [FLAG_TOKEN] = PLACE(token),
+    [FLAG_UNKNOWN] = PLACE(unknown),
+    [FLAG_BEFORE] = {FLAG_IS_TAKEN, .take = read_before},
+    [FLAG_FORCE] = PLACE(force),
+    [FLAG_RELEASED] = PLACE(released),
+    [FLAG_PROBE] = PLACE(probe),
+    [FLAG_CONFIG] = PLACE(config),
+    [FLAG_HTTP_STATUS] = PLACE(http_status),
+    [FLAG_BODY] = PLACE(body),
+    [FLAG_HEADER] = {FLAG_IS_TAKEN, .take = read_header},
+};
+
+static int (*const acts[COMMAND_COUNT])(const struct keys_options *options) = {
+    [COMMAND_keys_list] = list,
+    [COMMAND_keys_show] = show,
+    [COMMAND_keys_resolve] = keys_resolve,
+    [COMMAND_keys_release] = keys_release,
+    [COMMAND_keys_forget] = keys_forget,
+    [COMMAND_keys_stats] = stats,
+    [COMMAND_keys_audit] = keys_audit,
+};
+
+int command_keys(enum command_id id, struct operands at)
 {
     struct keys_options options = {.command = command_at(id)->name, .limit = LIMIT_DEFAULT};
-    int code = command_read(id, &at, take, &options);
+    int code = command_read(id, &at, places, &options);
     if (code != EXIT_DONE)
-        return command_end(id, code);
+        return code;
     if (at.n > 0)
         options.key = slice_of(at.at[0]);
-    return print_flush(options.command, act(&options));
-}
-
-int command_keys_list(int argc, char **argv)
-{
-    return run(COMMAND_keys_list, (struct operands){argc, argv}, list);
-}
-
-int command_keys_show(int argc, char **argv)
-{
-    return run(COMMAND_keys_show, (struct operands){argc, argv}, show);
-}
-
-int command_keys_resolve(int argc, char **argv)
-{
-    return run(COMMAND_keys_resolve, (struct operands){argc, argv}, keys_resolve);
-}
-
-int command_keys_release(int argc, char **argv)
-{
-    return run(COMMAND_keys_release, (struct operands){argc, argv}, keys_release);
-}
-
-int command_keys_forget(int argc, char **argv)
-{
-    return run(COMMAND_keys_forget, (struct operands){argc, argv}, keys_forget);
-}
-
-int command_keys_stats(int argc, char **argv)
-{
-    return run(COMMAND_keys_stats, (struct operands){argc, argv}, stats);
-}
-
-int command_keys_audit(int argc, char **argv)
-{
-    return run(COMMAND_keys_audit, (struct operands){argc, argv}, keys_audit);
+    return acts[id](&options);
 }

@@ -1,34 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/json.h"
 #include "cli/command.h"
 #include "cli/help.h"
-#include "cli/print.h"
+#include <errno.h>
 #include <stdio.h>
 
-#define WORDS_MOST 2 /* of a command's name */
-
-static int (*const runs[COMMAND_COUNT])(int argc, char **argv) = {
-#define X(name) [COMMAND_##name] = command_##name,
+static command_run *const runs[COMMAND_COUNT] = {
+#define X(name, run) [COMMAND_##name] = run,
 #define GROUP(name)
     COMMANDS(X, GROUP)
 #undef GROUP
 #undef X
 };
 
-/* Of commands that take no flag but --help. */
-static int take_nothing(void *to, enum flag_id flag, const struct flag_value *value)
+int command_help(enum command_id id, struct operands at)
 {
-    (void)to, (void)flag, (void)value;
-    return EXIT_DONE;
-}
-
-int command_help(int argc, char **argv)
-{
-    struct operands at = {argc, argv};
     size_t words = 0;
-    int code = command_read(COMMAND_help, &at, take_nothing, NULL);
+    int code = command_read(id, &at, NULL, NULL);
     if (code != EXIT_DONE)
-        return command_end(COMMAND_help, code);
+        return code;
     const struct command *command = command_find(at.at, (size_t)at.n, &words);
     if (words < (size_t)at.n && (!command || command->is_group))
         return help_no_such_command(command, at.at[words]);
@@ -38,7 +27,7 @@ int command_help(int argc, char **argv)
         help_of_command(stdout, command);
     else
         help_of_pawl(stdout);
-    return print_flush("help", EXIT_DONE);
+    return EXIT_DONE;
 }
 
 #ifdef PAWL_HOOKS
@@ -47,48 +36,51 @@ int command_help(int argc, char **argv)
 #define HAS_HOOKS false
 #endif
 
-static int take_json(void *to, enum flag_id flag, const struct flag_value *value)
+int command_version(enum command_id id, struct operands at)
 {
-    (void)flag, (void)value;
-    *(bool *)to = true;
-    return EXIT_DONE;
-}
-
-int command_version(int argc, char **argv)
-{
-    struct operands at = {argc, argv};
+    static const struct flag_place places[FLAG_COUNT] = {[FLAG_JSON] = {FLAG_IS_SET}};
     bool json = false;
-    int code = command_read(COMMAND_version, &at, take_json, &json);
+    int code = command_read(id, &at, places, &json);
     if (code != EXIT_DONE)
-        return command_end(COMMAND_version, code);
+        return code;
     if (json)
         printf("{\"version\":\"%s\",\"hooks\":%s}\n", PAWL_VERSION, HAS_HOOKS ? "true" : "false");
     else
         printf("pawl %s%s\n", PAWL_VERSION, HAS_HOOKS ? " +hooks" : "");
-    return print_flush("version", EXIT_DONE);
+    return EXIT_DONE;
 }
 
 /* `pawl GROUP`, without a command of the group. */
-static int run_group(const struct command *group, int argc, char **argv)
+static int run_group(const struct command *group, struct operands at)
 {
-    if (argc < 2) {
+    if (at.n < 2) {
         help_of_command(stderr, group);
         return EXIT_USAGE;
     }
-    if (strcmp(argv[1], "-h") != 0 && strcmp(argv[1], "--help") != 0)
-        return help_no_such_command(group, argv[1]);
+    if (strcmp(at.at[1], "-h") != 0 && strcmp(at.at[1], "--help") != 0)
+        return help_no_such_command(group, at.at[1]);
     help_of_command(stdout, group);
-    return print_flush(group->name, EXIT_DONE);
+    return EXIT_DONE;
+}
+
+/* Runs it and sends standard output off, which may fail as late as now. */
+static int run(enum command_id id, struct operands at)
+{
+    int code = runs[id] ? runs[id](id, at) : run_group(command_at(id), at);
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return code == COMMAND_ENDED ? EXIT_DONE : code;
+    fprintf(stderr, "pawl %s: cannot write: %s\n", command_at(id)->name, strerror(errno));
+    return EXIT_FINAL_ERROR;
 }
 
 /* The options that stand where a command does. */
 static int run_alone(char *word)
 {
-    char *argv[] = {word, NULL};
+    struct operands at = {1, &word};
     if (strcmp(word, "-h") == 0 || strcmp(word, "--help") == 0)
-        return command_help(1, argv);
+        return run(COMMAND_help, at);
     if (strcmp(word, "-V") == 0 || strcmp(word, "--version") == 0)
-        return command_version(1, argv);
+        return run(COMMAND_version, at);
     return help_no_such_command(NULL, word);
 }
 
@@ -102,10 +94,6 @@ int main(int argc, char **argv)
     const struct command *command = command_find(argv + 1, (size_t)argc - 1, &words);
     if (!command)
         return run_alone(argv[1]);
-    argc -= (int)words;
-    argv += words;
-    for (size_t i = 0; i < COMMAND_COUNT; i++)
-        if (command == command_at((enum command_id)i) && runs[i])
-            return runs[i](argc, argv);
-    return run_group(command, argc, argv);
+    struct operands at = {argc - (int)words, argv + words};
+    return run((enum command_id)(command - command_at(0)), at);
 }

@@ -2,9 +2,6 @@
 #include "cli/print.h"
 
 #include "base/utf8.h"
-#include "core/errors.h"
-#include <errno.h>
-#include <string.h>
 
 /* What no terminal acts on: neither C0, DEL, C1, nor the marks that reorder text or are not seen
  * (U+200B-200F, U+2028-202E, U+2060-206F, U+FEFF). */
@@ -39,12 +36,4 @@ void print_escaped(struct buf *buf, struct slice text)
                 buf_printf(buf, "\\x%02x", (unsigned char)character.at[i]);
         }
     }
-}
-
-int print_flush(const char *command, int code)
-{
-    if (fflush(stdout) == 0 && !ferror(stdout))
-        return code;
-    fprintf(stderr, "pawl %s: cannot write: %s\n", command, strerror(errno));
-    return EXIT_FINAL_ERROR;
 }

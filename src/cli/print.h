@@ -4,13 +4,9 @@
 #define PAWL_CLI_PRINT_H
 
 #include "base/buf.h"
-#include <stdio.h>
 
 /* Appends `text` on one line: control characters, characters that reorder or hide text, and bytes
  * that are not UTF-8 become \xNN for each byte, a backslash two. */
 void print_escaped(struct buf *buf, struct slice text);
-
-/* Sends standard output off. Returns `code`, or 1 with a complaint when that is not possible. */
-int print_flush(const char *command, int code);
 
 #endif

@@ -2,7 +2,6 @@
 #include "base/mem.h"
 #include "cli/command.h"
 #include "cli/demo.h"
-#include "cli/print.h"
 #include "cli/store_path.h"
 #include "daemon/check.h"
 #include "daemon/daemon.h"
@@ -16,27 +15,12 @@ struct options {
     bool demo;
 };
 
-static int take(void *to, enum flag_id flag, const struct flag_value *value)
-{
-    struct options *options = to;
-    switch (flag) {
-    case FLAG_CONFIG:
-        options->config = value->text;
-        break;
-    case FLAG_TEST:
-        options->test = true;
-        break;
-    case FLAG_SERVE_STORE:
-        options->store = value->text;
-        break;
-    case FLAG_DEMO:
-        options->demo = true;
-        break;
-    default:
-        break;
-    }
-    return EXIT_DONE;
-}
+static const struct flag_place places[FLAG_COUNT] = {
+    [FLAG_CONFIG] = FLAG_PLACE(struct options, config),
+    [FLAG_TEST] = FLAG_PLACE(struct options, test),
+    [FLAG_SERVE_STORE] = FLAG_PLACE(struct options, store),
+    [FLAG_DEMO] = FLAG_PLACE(struct options, demo),
+};
 
 /* NULL: no home directory, or no memory. */
 static char *store_path(const struct options *options, const struct config *config)
@@ -82,13 +66,12 @@ static int test(const struct options *options, const struct config *config)
     return EXIT_DONE;
 }
 
-int command_serve(int argc, char **argv)
+int command_serve(enum command_id id, struct operands at)
 {
-    struct operands at = {argc, argv};
     struct options options = {0};
-    int code = command_read(COMMAND_serve, &at, take, &options);
+    int code = command_read(id, &at, places, &options);
     if (code != EXIT_DONE)
-        return command_end(COMMAND_serve, code);
+        return code;
     char *complaints MEM_AUTO = NULL;
     struct config *config = config_read(options.config, &complaints);
     if (complaints && *complaints)
@@ -97,5 +80,5 @@ int command_serve(int argc, char **argv)
         return EXIT_USAGE;
     code = options.test ? test(&options, config) : run(&options, config);
     config_free(config);
-    return print_flush("serve", code);
+    return code;
 }

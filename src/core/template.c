@@ -71,24 +71,6 @@ complain(struct compiler *compiler, const char *format, ...)
     return false;
 }
 
-static const struct source_row *nearest_source(struct slice name, unsigned use)
-{
-    const struct source_row *nearest = &sources[0];
-    size_t best = SIZE_MAX;
-    for (size_t i = 0; i < N_SOURCES; i++) {
-        if (!(sources[i].uses & use))
-            continue;
-        size_t n = nearest_distance(name, slice_of(sources[i].name));
-        if (n < best) {
-            best = n;
-            nearest = &sources[i];
-        }
-    }
-    return nearest;
-}
-
-/* ---- one source ---- */
-
 static const struct source_row *find_source(struct slice name)
 {
     for (size_t i = 0; i < N_SOURCES; i++)
@@ -96,6 +78,17 @@ static const struct source_row *find_source(struct slice name)
             return &sources[i];
     return NULL;
 }
+
+static const struct source_row *nearest_source(struct slice name, unsigned use)
+{
+    struct nearest nearest = {.given = name};
+    for (size_t i = 0; i < N_SOURCES; i++)
+        if (sources[i].uses & use)
+            nearest_try(&nearest, slice_of(sources[i].name));
+    return find_source(nearest.best);
+}
+
+/* ---- one source ---- */
 
 static bool is_credential(struct slice header)
 {

@@ -77,16 +77,10 @@ enum store_status keys_act_on_many(struct store *store, const struct keys_many *
 /* Of the oldest records' rules the one that is nearest; empty: none is near. */
 static struct slice nearest_rule(const struct keys_found *found, struct slice rule)
 {
-    size_t least = NEAREST_NAME_MAX;
-    struct slice best = slice_of(NULL);
-    for (const struct keys_row *row = found->first; row; row = row->next) {
-        size_t distance = nearest_distance(rule, row->store.rule);
-        if (distance >= least)
-            continue;
-        least = distance;
-        best = row->store.rule;
-    }
-    return nearest_is_near(rule, least) ? best : slice_of(NULL);
+    struct nearest nearest = {.given = rule};
+    for (const struct keys_row *row = found->first; row; row = row->next)
+        nearest_try(&nearest, row->store.rule);
+    return nearest_name(&nearest);
 }
 
 enum store_status keys_know_rule(struct store *store, struct slice rule, size_t scans,
