@@ -7,10 +7,8 @@
 #include <stdio.h>
 
 #define SENTENCE_SIZE 320 /* with its NUL */
-#define BLOCK_FIRST 2048
-#define BLOCK_LARGEST (64 * 1024)
-/* What one idle owner may keep: a block above this is given back by arena_reset. */
-#define BLOCK_KEPT (16 * 1024)
+#define BLOCK_FIRST (MEM_BLOCK_ARENA_SIZE - sizeof(struct arena_block))
+#define BLOCK_LARGEST ((size_t)64 * 1024)
 
 struct arena_block {
     struct arena_block *next;
@@ -33,7 +31,10 @@ static void block_free(struct arena *arena, struct arena_block *block)
     arena->held -= sizeof(*block) + block->size;
     if (arena->counted)
         atomic_fetch_sub(arena->counted, sizeof(*block) + block->size);
-    mem_free(block);
+    if (block->size == BLOCK_FIRST)
+        mem_block_free(MEM_BLOCK_ARENA, block);
+    else
+        mem_free(block);
 }
 
 void arena_fini(struct arena *arena)
@@ -52,7 +53,7 @@ void arena_reset(struct arena *arena)
     struct arena_block *kept = NULL;
 #ifndef PAWL_SANITIZED
     kept = arena->blocks;
-    if (kept && kept->size <= BLOCK_KEPT)
+    if (kept && kept->size <= BLOCK_FIRST)
         arena->blocks = kept->next;
     else
         kept = NULL;
@@ -72,7 +73,8 @@ static struct arena_block *block_add(struct arena *arena, size_t size)
         return NULL;
     if (!count(arena, sizeof(struct arena_block) + size))
         return NULL;
-    struct arena_block *block = mem_alloc(sizeof(*block) + size);
+    struct arena_block *block =
+        size == BLOCK_FIRST ? mem_block_new(MEM_BLOCK_ARENA) : mem_alloc(sizeof(*block) + size);
     if (!block) {
         if (arena->counted)
             atomic_fetch_sub(arena->counted, sizeof(*block) + size);
@@ -93,12 +95,15 @@ static void *take(struct arena *arena, size_t size)
     return block ? block->bytes : NULL;
 }
 #else
+/* With room to spare, unless that room is what others may still need. */
 static size_t block_size(const struct arena *arena, size_t need)
 {
     size_t size = arena->blocks ? arena->blocks->size * 2 : BLOCK_FIRST;
     if (size > BLOCK_LARGEST)
         size = BLOCK_LARGEST;
-    return size < need ? need : size;
+    bool tight = arena->counted &&
+                 atomic_load(arena->counted) + sizeof(struct arena_block) + size > arena->most;
+    return size < need || tight ? need : size;
 }
 
 static void *take(struct arena *arena, size_t size)

@@ -12,7 +12,8 @@
 
 void buf_fini(struct buf *buf)
 {
-    mem_free(buf->at);
+    if (!buf->lent)
+        mem_free(buf->at);
     *buf = buf_make(buf->max);
 }
 
@@ -33,6 +34,14 @@ static size_t next_cap(const struct buf *buf, size_t need)
     return cap > buf->max ? buf->max : cap;
 }
 
+static char *resize(const struct buf *buf, size_t size)
+{
+    char *at = buf->lent ? mem_alloc(size) : mem_realloc(buf->at, size);
+    if (at && buf->lent && buf->len)
+        memcpy(at, buf->at, buf->len);
+    return at;
+}
+
 static bool grow(struct buf *buf, size_t n)
 {
     if (n > buf->max - buf->len) {
@@ -40,13 +49,14 @@ static bool grow(struct buf *buf, size_t n)
         return false;
     }
     size_t cap = next_cap(buf, buf->len + n);
-    char *at = cap < SIZE_MAX ? mem_realloc(buf->at, cap + 1) : NULL;
+    char *at = cap < SIZE_MAX ? resize(buf, cap + 1) : NULL;
     if (!at) {
         buf->failed = true;
         return false;
     }
     buf->at = at;
     buf->cap = cap;
+    buf->lent = false;
     return true;
 }
 
@@ -126,7 +136,9 @@ void buf_cut(struct buf *buf, size_t len)
 char *buf_take(struct buf *buf)
 {
     char *taken = buf_room(buf, 0);
-    if (taken) {
+    if (taken && buf->lent) {
+        taken = mem_copy(buf->at, buf->len);
+    } else if (taken) {
         *taken = '\0';
         taken = buf->at;
         buf->at = NULL;

@@ -2,7 +2,8 @@
 /*
  * buf: growing bytes with a named maximum. Errors are sticky: after an append that did not fit
  * (`max`) or found no memory, `failed` is set, nothing more is added, and the caller looks once at
- * the end (buf_ok). Storage is the buf's own until buf_fini or buf_take.
+ * the end (buf_ok). Storage is the buf's own until buf_fini or buf_take, or (buf_on) begins as
+ * somebody else's.
  */
 #ifndef PAWL_BASE_BUF_H
 #define PAWL_BASE_BUF_H
@@ -14,6 +15,7 @@ struct buf {
     size_t len;
     size_t cap;
     size_t max;     /* bytes; appends beyond it fail */
+    bool lent;      /* `at` is the room of buf_on */
     bool failed;    /* something did not fit, or memory ran out */
     bool too_large; /* it failed for `max`, not for memory */
 };
@@ -24,6 +26,14 @@ struct buf {
 static inline struct buf buf_make(size_t max)
 {
     return (struct buf){.max = max};
+}
+
+/* The same, whose first `size` bytes (one is for a NUL) lie in `room`, the caller's memory, which
+ * must outlive its use. `room` NULL: buf_make. */
+static inline struct buf buf_on(void *room, size_t size, size_t max)
+{
+    size_t cap = size - 1 < max ? size - 1 : max;
+    return (struct buf){.at = room, .cap = room ? cap : 0, .max = max, .lent = room};
 }
 
 void buf_fini(struct buf *buf);

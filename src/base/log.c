@@ -20,7 +20,6 @@
  * and a write for each would cost more than all else about a line. */
 #define GATHER_US (INT64_C(5) * CLOCK_US_PER_MS)
 #define GATHER_BYTES ((size_t)64 * 1024)
-#define LINE_FIRST ((size_t)1024) /* bytes: most lines never grow */
 #define POLL_MS 50
 #define KEYED_BYTES 8 /* of a keyed hash: told apart, not stood for */
 /* What log_free waits beyond the flush for a thread that a terminal or another writer holds. */
@@ -261,8 +260,7 @@ static const char *level_text(enum log_level level)
 
 void log_line_start(struct log_line *line, enum log_level level, const char *event)
 {
-    line->buf = buf_make(LOG_LINE_MAX);
-    (void)buf_room(&line->buf, LINE_FIRST);
+    line->buf = buf_on(line->room, sizeof line->room, LOG_LINE_MAX);
     buf_add_str(&line->buf, "{\"time\":\"");
     CHECK(timestamp_print(&line->buf, clock_wall_us()));
     buf_add_char(&line->buf, '"');

@@ -50,6 +50,7 @@ uint64_t log_dropped(struct log *log);
 
 struct log_line {
     struct buf buf;
+    char room[1024]; /* its first bytes: most lines never grow */
 };
 
 /* Begins {"time":"...","level":"...","event":"..."; `event` and all names are literals. Every

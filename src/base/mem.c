@@ -71,6 +71,60 @@ void mem_free(void *at)
     free(at);
 }
 
+struct spare {
+    struct spare *next;
+};
+
+static _Thread_local struct {
+    struct spare *first;
+    size_t n;
+} spares[MEM_BLOCK_KINDS];
+
+/* Sanitizers are to see who uses a block that was freed. */
+#ifdef PAWL_SANITIZED
+static const size_t spares_max = 0;
+#else
+static const size_t spares_max = MEM_SPARES_MAX;
+#endif
+
+void *mem_block_new(enum mem_block kind)
+{
+    static const size_t sizes[] = {
+        [MEM_BLOCK_INPUT] = MEM_BLOCK_INPUT_SIZE,
+        [MEM_BLOCK_ARENA] = MEM_BLOCK_ARENA_SIZE,
+    };
+    struct spare *block = spares[kind].first;
+    if (!block || must_fail())
+        return block ? NULL : mem_alloc(sizes[kind]);
+    spares[kind].first = block->next;
+    spares[kind].n--;
+    return block;
+}
+
+void mem_block_free(enum mem_block kind, void *block)
+{
+    struct spare *spare = block;
+    if (!block || spares[kind].n >= spares_max) {
+        free(block);
+        return;
+    }
+    spare->next = spares[kind].first;
+    spares[kind].first = spare;
+    spares[kind].n++;
+}
+
+void mem_thread_end(void)
+{
+    for (size_t kind = 0; kind < MEM_BLOCK_KINDS; kind++) {
+        while (spares[kind].first) {
+            struct spare *spare = spares[kind].first;
+            spares[kind].first = spare->next;
+            free(spare);
+        }
+        spares[kind].n = 0;
+    }
+}
+
 void mem_trim(void)
 {
     (void)malloc_trim(0);

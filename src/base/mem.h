@@ -23,6 +23,27 @@ char *mem_copy(const void *from, size_t len);
 
 void mem_free(void *at);
 
+/* ---- blocks: what comes and goes with each request ---- */
+
+/* A thread keeps the MEM_SPARES_MAX of a kind that it gave back last for its next ones, the warmest
+ * first: malloc keeps seven of a size, and none so large. Any thread may free them. */
+enum mem_block {
+    MEM_BLOCK_INPUT, /* what a connection reads */
+    MEM_BLOCK_ARENA, /* the first of an arena */
+    MEM_BLOCK_KINDS,
+};
+#define MEM_BLOCK_INPUT_SIZE ((size_t)8 * 1024)
+#define MEM_BLOCK_ARENA_SIZE ((size_t)24 * 1024) /* a ruled request takes some 18 KiB */
+#define MEM_SPARES_MAX 32
+
+/* A block of that kind, uninitialised, or NULL. */
+void *mem_block_new(enum mem_block kind);
+/* Accepts NULL. */
+void mem_block_free(enum mem_block kind, void *block);
+
+/* The calling thread ends: frees what it keeps. */
+void mem_thread_end(void);
+
 /* Gives memory that was freed back to the system; takes a while. */
 void mem_trim(void);
 

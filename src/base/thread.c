@@ -89,6 +89,7 @@ static void *thread_main(void *given)
     /* A name is for people who look at the process: without one it runs as well. */
     (void)pthread_setname_np(pthread_self(), start.name);
     start.run(start.argument);
+    mem_thread_end();
     return NULL;
 }
 

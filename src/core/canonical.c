@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/canonical.h"
 
+#include "base/arena.h"
 #include "base/check.h"
-#include "base/mem.h"
 #include "base/number.h"
 
 /* Bytes gathered before the digest sees them. */
@@ -20,6 +20,7 @@ struct level {
 
 struct writer {
     struct canonical *canonical;
+    struct arena *arena; /* of the levels and members */
     struct json_set without;
     struct level *levels; /* JSON_DEPTH_MAX of them; nothing on the stack grows with depth */
     size_t depth;
@@ -74,9 +75,11 @@ static bool reserve_members(struct writer *writer, size_t n)
     if (need <= writer->cap_members)
         return true;
     size_t cap = need + need / 2;
-    const struct json **members = mem_realloc(writer->members, cap * sizeof(*members));
+    const struct json **members = arena_alloc(writer->arena, cap * sizeof(*members));
     if (!members)
         return false;
+    if (writer->n_members > 0)
+        memcpy(members, writer->members, writer->n_members * sizeof(*members));
     writer->members = members;
     writer->cap_members = cap;
     return true;
@@ -193,11 +196,8 @@ bool canonical_add_json(struct canonical *canonical, const struct json *root,
 {
     if (has(without, root))
         return true;
-    MEM_AUTO struct level *levels = mem_alloc(JSON_DEPTH_MAX * sizeof(*levels));
-    if (!levels)
-        return false;
-    struct writer writer = {.canonical = canonical, .without = without, .levels = levels};
-    bool added = add_tree(&writer, root);
-    mem_free(writer.members);
-    return added;
+    ARENA_AUTO struct arena arena = arena_make(SIZE_MAX);
+    struct writer writer = {.canonical = canonical, .arena = &arena, .without = without};
+    writer.levels = arena_alloc(&arena, JSON_DEPTH_MAX * sizeof(*writer.levels));
+    return writer.levels && add_tree(&writer, root);
 }

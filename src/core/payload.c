@@ -207,7 +207,8 @@ bool payload_canonical(const struct payload *payload, const struct payload_selec
 bool payload_hash(const struct payload *payload, const struct payload_selection *selection,
                   struct digest *ret_hash)
 {
-    BUF_AUTO struct buf gathered = buf_make(SIZE_MAX);
+    char room[1024];
+    BUF_AUTO struct buf gathered = buf_on(room, sizeof room, SIZE_MAX);
     struct digest_stream stream;
     struct canonical canonical = {.buf = &gathered, .digest = &stream};
     digest_start(&stream);

@@ -14,6 +14,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/mem.h"
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -21,8 +22,7 @@
 #include <unistd.h>
 
 #define WINDOW_MIN ((size_t)4 * 1024)
-#define INPUT_FIRST ((size_t)8 * 1024 - 1) /* storage of a buf is one byte longer */
-#define LINGER_PART ((size_t)16 * 1024)    /* read at once of what is dropped */
+#define LINGER_PART ((size_t)16 * 1024) /* read at once of what is dropped */
 #define INPUT_MAX (HTTP_HEAD_MAX + WINDOW_MIN)
 
 /* ---- open and close ---- */
@@ -63,10 +63,17 @@ int http_conn_connect(struct http_conn *conn, const struct sockaddr_storage *add
     return 0;
 }
 
+static void input_free(struct http_conn *conn)
+{
+    buf_fini(&conn->in);
+    mem_block_free(MEM_BLOCK_INPUT, conn->block);
+    conn->block = NULL;
+}
+
 void http_conn_close(struct http_conn *conn)
 {
     fiber_io_close(&conn->io);
-    buf_fini(&conn->in);
+    input_free(conn);
 }
 
 void http_conn_abort(struct http_conn *conn)
@@ -123,14 +130,16 @@ ptrdiff_t http_conn_receive(struct http_conn *conn, char *at, size_t n, int64_t 
 /* Takes what has arrived. The buffer is given back when that was nothing. */
 static ptrdiff_t receive_first(struct http_conn *conn)
 {
-    char *at = buf_room(&conn->in, INPUT_FIRST);
-    if (at == NULL)
+    CHECK(conn->in.at == NULL);
+    conn->block = mem_block_new(MEM_BLOCK_INPUT);
+    if (conn->block == NULL)
         return -ENOMEM;
-    ptrdiff_t got = http_conn_receive(conn, at, conn->in.cap, 0);
+    conn->in = buf_on(conn->block, MEM_BLOCK_INPUT_SIZE, INPUT_MAX);
+    ptrdiff_t got = http_conn_receive(conn, conn->in.at, conn->in.cap, 0);
     if (got > 0)
         buf_added(&conn->in, (size_t)got);
     else
-        buf_fini(&conn->in);
+        input_free(conn);
     return got;
 }
 
@@ -262,7 +271,7 @@ void http_conn_next(struct http_conn *conn)
     buf_drop(&conn->in, conn->used);
     conn->head_len = conn->used = conn->scan = 0;
     if (conn->in.len == 0)
-        buf_fini(&conn->in);
+        input_free(conn);
 }
 
 int http_conn_write(struct http_conn *conn, struct iovec *parts, size_t n_parts,

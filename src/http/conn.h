@@ -20,6 +20,7 @@
 struct http_conn {
     struct fiber_io io;
     struct buf in;
+    void *block;     /* where `in` begins: MEM_BLOCK_INPUT; NULL: it holds nothing */
     size_t scan;     /* how far the end of the current head was searched */
     size_t head_len; /* bytes of the current head at the start of `in`; 0: none read yet */
     size_t used;     /* bytes of `in` that the current message has consumed (>= head_len) */

@@ -183,6 +183,48 @@ static void a_buffer_is_dropped_from_cut_and_taken(void **state)
     assert_string_equal(empty, "");
 }
 
+static void a_buffer_leaves_the_room_that_it_was_lent_when_it_grows(void **state)
+{
+    char room[8] = "ooooooo";
+    struct buf buf = buf_on(room, sizeof room, 100);
+    (void)state;
+    buf_add_str(&buf, "1234567");
+    assert_ptr_equal(buf.at, room);
+    buf_add_char(&buf, '8');
+    assert_ptr_not_equal(buf.at, room);
+    assert_true(slice_eq(buf_slice(&buf), SLICE("12345678")));
+    buf_fini(&buf);
+    buf = buf_on(room, sizeof room, 3);
+    buf_add_str(&buf, "1234");
+    assert_true(buf.too_large);
+    buf = buf_on(room, sizeof room, 100);
+    buf_add_str(&buf, "abc");
+    MEM_AUTO char *taken = buf_take(&buf);
+    assert_ptr_not_equal(taken, room);
+    assert_string_equal(taken, "abc");
+    buf = buf_on(NULL, 8, 100);
+    buf_add_str(&buf, "abc");
+    assert_int_equal(buf.len, 3);
+    buf_fini(&buf);
+}
+
+#ifndef PAWL_SANITIZED
+static void a_thread_uses_the_block_again_that_it_gave_back_last(void **state)
+{
+    void *blocks[MEM_SPARES_MAX + 2];
+    (void)state;
+    for (size_t i = 0; i < MEM_SPARES_MAX + 2; i++)
+        assert_non_null(blocks[i] = mem_block_new(MEM_BLOCK_ARENA));
+    for (size_t i = 0; i < MEM_SPARES_MAX + 2; i++)
+        mem_block_free(MEM_BLOCK_ARENA, blocks[i]); /* two of them go back to malloc */
+    for (size_t i = MEM_SPARES_MAX; i-- > 0;)
+        assert_ptr_equal(mem_block_new(MEM_BLOCK_ARENA), blocks[i]);
+    for (size_t i = 0; i < MEM_SPARES_MAX; i++)
+        mem_block_free(MEM_BLOCK_ARENA, blocks[i]);
+    mem_thread_end();
+}
+#endif
+
 static void an_arena_hands_out_aligned_memory_that_stays(void **state)
 {
     ARENA_AUTO struct arena arena = arena_make(1 << 20);
@@ -464,6 +506,10 @@ int main(void)
         cmocka_unit_test(a_buffer_takes_its_maximum_and_not_a_byte_more),
         cmocka_unit_test(a_buffer_refuses_sizes_that_overflow),
         cmocka_unit_test(a_buffer_is_dropped_from_cut_and_taken),
+        cmocka_unit_test(a_buffer_leaves_the_room_that_it_was_lent_when_it_grows),
+#ifndef PAWL_SANITIZED
+        cmocka_unit_test(a_thread_uses_the_block_again_that_it_gave_back_last),
+#endif
         cmocka_unit_test(an_arena_hands_out_aligned_memory_that_stays),
         cmocka_unit_test(an_arena_fails_at_its_maximum_until_reset),
         cmocka_unit_test(an_arena_is_used_again_after_small_and_large_rounds),

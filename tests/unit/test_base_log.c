@@ -214,9 +214,11 @@ static void no_log_discards(void **state)
 static void a_log_without_memory_is_not_made_and_a_line_without_is_counted(void **state)
 {
     struct pipe pipe = pipe_open();
+    static char value[2 * sizeof(((struct log_line *)NULL)->room)]; /* a line that has to grow */
     struct log_line line;
     BUF_AUTO struct buf out = buf_make(1 << 20);
     (void)state;
+    memset(value, 'v', sizeof value);
     for (long n = 1; n <= 2; n++) {
         mem_fail_nth(n);
         assert_null(log_new(pipe.writer, RING));
@@ -226,6 +228,7 @@ static void a_log_without_memory_is_not_made_and_a_line_without_is_counted(void 
     struct log *log = log_new(pipe.writer, RING);
     mem_fail_nth(1);
     log_line_start(&line, LOG_LEVEL_ERROR, "x");
+    log_line_str(&line, "value", slice_make(value, sizeof value));
     log_line_end(log, &line);
     mem_fail_nth(0);
     assert_int_equal(log_dropped(log), 1);

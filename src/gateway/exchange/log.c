@@ -19,7 +19,8 @@ static bool path_has_tenant(const struct rule *rule)
  * it. */
 void exchange_note_origin(struct exchange *x)
 {
-    BUF_AUTO struct buf text = buf_make(ORIGIN_MAX);
+    char room[1024];
+    BUF_AUTO struct buf text = buf_on(room, sizeof room, ORIGIN_MAX);
     const struct headers *headers = &x->request->headers;
     bool hidden = rule_hides_tenant(x->rule) && path_has_tenant(x->rule);
     struct origin origin = {
@@ -56,7 +57,8 @@ static void add_record(struct log_line *line, const struct exchange *x)
         log_line_i64(line, "attempt", record->attempts);
     if (record->status != RECORD_ABSENT)
         log_line_str(line, "to_state", slice_of(record_status_name(record->status)));
-    BUF_AUTO struct buf first = buf_make(TIMESTAMP_LEN);
+    char room[TIMESTAMP_LEN + 1];
+    BUF_AUTO struct buf first = buf_on(room, sizeof room, TIMESTAMP_LEN);
     if (record->created_at > 0 && timestamp_print(&first, record->created_at))
         log_line_str(line, "first_at", buf_slice(&first));
 }
@@ -67,7 +69,8 @@ static void add_record(struct log_line *line, const struct exchange *x)
  * is to be kept out of the log. */
 static void add_route(struct log_line *line, const struct exchange *x)
 {
-    BUF_AUTO struct buf match = buf_make(MATCH_MAX);
+    char room[256];
+    BUF_AUTO struct buf match = buf_on(room, sizeof room, MATCH_MAX);
     struct slice method;
     rule_match_write(&x->rule->match, &match);
     struct slice route = slice_cut(buf_slice(&match), ' ', &method);
