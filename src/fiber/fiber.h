@@ -95,7 +95,7 @@ bool fiber_io_open(struct fiber_io *io, int fd);
 /* Closes the descriptor; nothing may wait on it. Accepts a closed one. */
 void fiber_io_close(struct fiber_io *io);
 
-/* What a fiber may wait for. At most two sources; each asks for any of read, write, hang-up. */
+/* What a fiber may wait for. At most four sources; each asks for any of read, write, hang-up. */
 enum {
     FIBER_READ = 1,   /* io->readable */
     FIBER_WRITE = 2,  /* io->writable */

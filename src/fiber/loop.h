@@ -27,7 +27,7 @@
 /* Events taken from the kernel at once. */
 #define LOOP_TURN_EVENTS 128
 /* Sources one fiber waits for. */
-#define FIBER_SOURCES_MAX 2
+#define FIBER_SOURCES_MAX 4
 /* Reads, writes and accepts of a fiber whose descriptors never run dry before it gives way. */
 #define FIBER_TURN_CALLS 64
 
