@@ -7,7 +7,7 @@
 #include "cli/command.h"
 #include "daemon/resolve.h"
 #include "demo/server.h"
-#include <spawn.h>
+#include "fiber/child.h"
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -16,8 +16,6 @@
 #define START_US (INT64_C(10) * CLOCK_US_PER_S)
 #define POLL_NS 20000000L
 #define TEXT_MAX ((size_t)8192)
-
-extern char **environ;
 
 int command_demo(enum command_id id, struct operands at)
 {
@@ -40,24 +38,19 @@ static bool is_listening(const struct sockaddr_storage *address)
     return listening;
 }
 
-/* In a session of its own: it outlives a killed gateway, and its terminal. */
+/* It outlives a killed gateway, and its terminal. */
 static bool spawn(const char *listen, const char *ledger)
 {
-    char *argv[] = {(char *)(uintptr_t) "pawl",
-                    (char *)(uintptr_t) "demo",
-                    (char *)(uintptr_t) "--listen",
-                    (char *)(uintptr_t)listen,
-                    (char *)(uintptr_t) "--ledger",
-                    (char *)(uintptr_t)ledger,
-                    NULL};
-    posix_spawnattr_t attributes;
-    pid_t pid = 0;
-    if (posix_spawnattr_init(&attributes) != 0)
-        return false;
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);
-    int failed = posix_spawn(&pid, "/proc/self/exe", NULL, &attributes, argv, environ);
-    posix_spawnattr_destroy(&attributes);
-    return failed == 0;
+    struct child_spec spec = {
+        .program = "/proc/self/exe",
+        .argv = (const char *const[]){"pawl", "demo", "--listen", listen, "--ledger", ledger, NULL},
+        .input = CHILD_INPUT_NONE,
+    };
+    char *problem MEM_AUTO = NULL;
+    bool spawned = child_spawn_detached(&spec, &problem);
+    if (!spawned)
+        fprintf(stderr, "pawl serve: %s\n", problem ? problem : "out of memory");
+    return spawned;
 }
 
 static bool wait_until_listening(const struct sockaddr_storage *address)
