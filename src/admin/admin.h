@@ -34,19 +34,14 @@ struct admin_config {
     struct log *log;
     bool log_keys_hashed; /* log lines have keyed hashes of keys */
     /* Called on the listener's thread. */
-    void (*read)(void *argument, struct metrics_reading *reading); /* fills in the gauges */
-    const char *(*unready)(void *argument); /* why no traffic should come; NULL: it may */
+    bool (*is_ready)(void *argument, struct buf *why); /* whether traffic should come */
+    void (*write_metrics)(void *argument, struct buf *page);
     void *argument;
 };
 
 /* Binds and starts. NULL: `*ret_error` is the negative errno; -EACCES: off loopback it needs a
  * token, -EADDRINUSE: somebody else has the address. */
 struct admin *admin_start(const struct admin_config *config, int *ret_error);
-
-/* Whether the store takes new operations, has its reserve of space and answered within five
- * seconds: what readiness, the gauge and the log line mean by "up". False: `why` (may be NULL) gets
- * one line. */
-bool admin_store_is_ready(struct store *store, struct buf *why);
 
 /* How keys are logged from now on. From any thread. */
 void admin_set_log_keys(struct admin *admin, bool hashed);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "admin/session.h"
+#include "observe/page.h"
 
 #define ID_MOST ((uint64_t)INT64_MAX)
 #define PATH_SHOWN ((size_t)256)
@@ -8,11 +9,8 @@
 static void answer_metrics(struct session *session, struct reply *reply)
 {
     const struct admin_config *config = &session->admin->config;
-    struct metrics_reading reading = {0};
-    config->read(config->argument, &reading);
-    metrics_read_process(&reading);
-    reply->type = METRICS_CONTENT_TYPE;
-    metrics_write(config->metrics, &reading, &reply->body);
+    reply->type = PAGE_CONTENT_TYPE;
+    config->write_metrics(config->argument, &reply->body);
 }
 
 static const struct page {

@@ -5,6 +5,7 @@
 #include "cli/store_path.h"
 #include "daemon/check.h"
 #include "daemon/daemon.h"
+#include "daemon/parts/parts.h"
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -20,6 +21,13 @@ static const struct flag_place places[FLAG_COUNT] = {
     [FLAG_TEST] = FLAG_PLACE(struct options, test),
     [FLAG_SERVE_STORE] = FLAG_PLACE(struct options, store),
     [FLAG_DEMO] = FLAG_PLACE(struct options, demo),
+};
+
+static const struct part *const parts[] = {
+#define X(name) &name##_part,
+    DAEMON_PARTS(X)
+#undef X
+        NULL,
 };
 
 /* NULL: no home directory, or no memory. */
@@ -40,7 +48,7 @@ static int run(const struct options *options, const struct config *config)
         return EXIT_UNAVAILABLE;
     if (options->demo)
         demo_print_lines(&config->listen);
-    return daemon_run(&(struct daemon_options){options->config, config, path});
+    return daemon_run(&(struct daemon_options){parts, options->config, config, path});
 }
 
 static void warn_of_store(void *argument, struct slice line)

@@ -1,20 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * daemon: wires store, engine and gateway together as the config says, and runs them until a
- * signal ends them. The main thread does nothing else: start, reload, drain, stop.
+ * daemon: runs parts (part.h) as the config says until a signal ends them. The main thread does
+ * nothing else: start, reload, drain, stop. Signals come here alone, and only by next_signal.
  *
  *      start ---> serving --- SIGTERM, SIGINT ---> leaving --- drain_delay ---> draining ---> end
  *                  |   ^                           serves on,                   exchanges end, for
  *                  '---'                           not ready                    `drain` at most
  *                 SIGHUP
+ *
+ * SIGHUP reads the config again. When all parts can serve by it, they do; a bad one is refused as a
+ * whole, and the old one goes on. Either is told in the log, by lines `config_reloaded`,
+ * `config_warning`, `config_needs_restart` (an option that counts only at a start was changed) and
+ * `config_refused` (one a complaint, with file, line and column).
  */
 #ifndef PAWL_DAEMON_DAEMON_H
 #define PAWL_DAEMON_DAEMON_H
 
 #include "config/config.h"
 
+struct part;
+
 struct daemon_options {
-    const char *config_path; /* read again on SIGHUP */
+    const struct part *const *parts; /* in the order in which they start; NULL behind the last */
+    const char *config_path;         /* read again on SIGHUP */
     const struct config *config;
     const char *store_path;
 };

@@ -48,6 +48,22 @@ bool resolve_address(const struct config_address *address, struct sockaddr_stora
     return true;
 }
 
+char *listen_problem(const char *option, const struct config_address *address, int error,
+                     const char *denied)
+{
+    struct buf text = buf_make(PROBLEM_MAX);
+    buf_printf(&text, "cannot listen on %.*s:%u (`%s:`): ", SLICE_ARG(address->host),
+               (unsigned)address->port, option);
+    if (error == -EADDRINUSE)
+        buf_printf(&text,
+                   "the address is in use; stop the process that uses it (perhaps another pawl), "
+                   "or choose another `%s:`",
+                   option);
+    else
+        buf_add_str(&text, error == -EACCES && denied ? denied : strerror(-error));
+    return buf_take(&text);
+}
+
 /* ---- on a thread of its own ---- */
 
 /* Belongs to two threads, whichever of them ends last. */

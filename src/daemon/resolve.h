@@ -12,6 +12,11 @@
 bool resolve_address(const struct config_address *address, struct sockaddr_storage *ret_address,
                      char **ret_problem);
 
+/* Why nobody could listen on the address of the option: one line (mem_free), or NULL. `error`: a
+ * negative errno; `denied` says what to do about -EACCES, NULL: nothing. */
+char *listen_problem(const char *option, const struct config_address *address, int error,
+                     const char *denied);
+
 /* Resolves host and port to connect to, its first two addresses, on a thread of its own. That is
  * left alone, and false, as soon as `stop_fd` (-1: none) is readable: a resolver that does not
  * answer holds up nothing else. */

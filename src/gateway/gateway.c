@@ -9,19 +9,6 @@
 #include <stdio.h>
 #include <unistd.h>
 
-static void explain(const struct gateway_config *config, int failed, char **ret_problem)
-{
-    struct buf text = buf_make(512);
-    buf_add_str(&text, "cannot listen on ");
-    address_write(&text, &config->listen);
-    buf_add_str(&text, ": ");
-    buf_add_str(&text, failed == -EADDRINUSE
-                           ? "the address is in use, perhaps by another pawl; stop it, or choose "
-                             "another `listen:`"
-                           : strerror(-failed));
-    *ret_problem = buf_take(&text);
-}
-
 /* From the store's secret, not by chance: it must be known again by who has another process of the
  * same store behind it. */
 static void name_self(struct gateway *gateway)
@@ -72,10 +59,11 @@ size_t gateway_loops(const struct gateway_settings *settings)
 
 struct gateway *gateway_start(const struct gateway_config *config,
                               const struct gateway_settings *settings,
-                              const struct http_upstream *upstream, char **ret_problem)
+                              const struct http_upstream *upstream, int *ret_error)
 {
     size_t loops = gateway_loops(settings);
     struct gateway *gateway = mem_zalloc(1, sizeof *gateway + loops * sizeof gateway->servers[0]);
+    *ret_error = -ENOMEM;
     if (!gateway)
         return NULL;
     gateway->config = *config;
@@ -90,8 +78,8 @@ struct gateway *gateway_start(const struct gateway_config *config,
         failed = listen_on(gateway, settings);
     if (failed == 0)
         return gateway;
-    explain(config, failed, ret_problem);
     gateway_free(gateway);
+    *ret_error = failed;
     return NULL;
 }
 

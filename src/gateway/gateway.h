@@ -29,11 +29,11 @@ struct gateway_config {
     struct workers *workers; /* for what takes long */
 };
 
-/* Binds and starts the loops. NULL: `*ret_problem` (mem_free) is one line that says why. A second
- * gateway on the same address is refused. */
+/* Binds and starts the loops. NULL: `*ret_error` is the negative errno; a second gateway on the
+ * same address is refused (-EADDRINUSE). */
 struct gateway *gateway_start(const struct gateway_config *config,
                               const struct gateway_settings *settings,
-                              const struct http_upstream *upstream, char **ret_problem);
+                              const struct http_upstream *upstream, int *ret_error);
 
 /* How many loops it has by these settings. */
 size_t gateway_loops(const struct gateway_settings *settings);
@@ -45,6 +45,8 @@ bool gateway_prepare(struct gateway *gateway, const struct gateway_settings *set
 /* Serves by what was prepared; when it returns, every loop does. A request whose operation has
  * begun ends under the rule it began with; one that is still being read is judged anew. */
 void gateway_reload(struct gateway *gateway);
+/* Or does not, after all: frees what was prepared. */
+void gateway_forget(struct gateway *gateway);
 
 /* What it does at this moment. From any thread. */
 struct gateway_load {

@@ -60,7 +60,7 @@ static void wait_for(const struct gateway *gateway)
             nanosleep(&(struct timespec){.tv_nsec = STEP_NS}, NULL);
 }
 
-static void forget(struct gateway *gateway)
+void gateway_forget(struct gateway *gateway)
 {
     for (size_t i = 0; i < gateway->n_servers; i++) {
         plan_unref(gateway->servers[i].reload.next);
@@ -80,7 +80,7 @@ bool gateway_prepare(struct gateway *gateway, const struct gateway_settings *set
         made = reload->next;
     }
     if (!made)
-        forget(gateway);
+        gateway_forget(gateway);
     return made;
 }
 

@@ -7,18 +7,16 @@
  * rule's name, so they survive a reload; the first METRICS_RULES_MAX names have series of their
  * own, all later ones share rule="(other)". What passes without a rule is rule="".
  *
- * Gauges are not kept here: who writes the page brings a struct metrics_reading with them.
+ * Gauges are not kept here: whoever knows their value writes them on the page (page.h).
  */
 #ifndef PAWL_OBSERVE_METRICS_H
 #define PAWL_OBSERVE_METRICS_H
 
 #include "base/buf.h"
 
-#define METRICS_RULES_MAX 256                      /* names with series of their own */
-#define METRICS_PAGE_MAX ((size_t)8 * 1024 * 1024) /* bytes: above 256 rules' worth of lines */
-#define METRICS_CONTENT_TYPE "text/plain; version=0.0.4; charset=utf-8"
+#define METRICS_RULES_MAX 256 /* names with series of their own */
 
-/* X(NAME, series, type, labels, help): a single value without labels comes from the reading. */
+/* X(NAME, series, type, labels, help) */
 #define METRICS(X)                                                                                 \
     X(REQUESTS, "pawl_requests_total", COUNTER, "rule,outcome",                                    \
       "Answers to clients, each counted once, by rule and outcome.")                               \
@@ -189,36 +187,5 @@ void metrics_admin_refused(struct metrics *metrics, int status);
 
 /* Counts a reload of the config. From any thread. */
 void metrics_reloaded(struct metrics *metrics, bool successful);
-
-/* A histogram that somebody else counts. */
-#define METRICS_STEPS_MAX 16
-struct metrics_steps {
-    size_t n;                                /* bounds, at most METRICS_STEPS_MAX */
-    const int64_t *bounds;                   /* each bucket up to and with its bound */
-    uint64_t buckets[METRICS_STEPS_MAX + 1]; /* not cumulated; the last one takes the rest */
-    uint64_t sum;
-};
-
-/* What is true at this moment, and what others count. */
-struct metrics_reading {
-    double value[METRIC_COUNT]; /* of the series without labels */
-    int64_t pending;            /* records by status */
-    int64_t released;
-    int64_t complete;
-    int64_t failed;
-    int64_t unknown;
-    uint64_t store_writes; /* operations, by whether their transaction wrote */
-    uint64_t store_reads;
-    uint64_t store_full; /* transactions tried again, by reason */
-    uint64_t store_busy;
-    struct metrics_steps store_commit; /* microseconds */
-    struct metrics_steps store_batch;  /* operations */
-};
-
-/* Fills in the process_* series: from /proc, without blocking. What cannot be read stays 0. */
-void metrics_read_process(struct metrics_reading *reading);
-
-/* Appends the page. RELOAD_OK, RELOADS and BUILD_INFO need nothing in the reading. */
-void metrics_write(struct metrics *metrics, const struct metrics_reading *reading, struct buf *buf);
 
 #endif

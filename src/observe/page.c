@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The page that Prometheus reads: text format 0.0.4. */
-#include "base/check.h"
+#include "observe/page.h"
 #include "base/clock.h"
 #include "observe/metrics_priv.h"
 
-static const struct row {
-    const char *name;
-    const char *type;
-    const char *help;
-} rows[METRIC_COUNT] = {
+const struct page_series page_series[METRIC_COUNT] = {
 #define COUNTER "counter"
 #define GAUGE "gauge"
 #define HISTOGRAM "histogram"
@@ -48,6 +43,42 @@ static number load(const atomic_ullong *counter)
     return atomic_load_explicit(counter, memory_order_relaxed);
 }
 
+void page_begin(struct buf *page, const struct page_series *series)
+{
+    buf_printf(page, "# HELP %s %s\n# TYPE %s %s\n", series->name, series->help, series->name,
+               series->type);
+}
+
+void page_value(struct buf *page, const struct page_series *series, double value)
+{
+    page_begin(page, series);
+    buf_printf(page, "%s %.15g\n", series->name, value);
+}
+
+void page_sample(struct buf *page, const struct page_series *series, const char *label,
+                 const char *value, uint64_t count)
+{
+    buf_printf(page, "%s{%s=\"%s\"} %llu\n", series->name, label, value, (number)count);
+}
+
+void page_histogram(struct buf *page, const struct page_series *series,
+                    const struct page_histogram *histogram)
+{
+    number so_far = 0;
+    page_begin(page, series);
+    for (size_t i = 0; i < histogram->n; i++) {
+        so_far += histogram->buckets[i];
+        buf_printf(page, "%s_bucket{le=\"%.15g\"} %llu\n", series->name,
+                   (double)histogram->bounds[i] / histogram->unit, so_far);
+    }
+    so_far += histogram->buckets[histogram->n];
+    buf_printf(page, "%s_bucket{le=\"+Inf\"} %llu\n%s_sum %.15g\n%s_count %llu\n", series->name,
+               so_far, series->name, (double)histogram->sum / histogram->unit, series->name,
+               so_far);
+}
+
+/* ---- what was counted ---- */
+
 /* `name="value"`; the value as the format wants it escaped. */
 static void add_label(struct buf *buf, const char *name, struct slice value)
 {
@@ -65,180 +96,87 @@ static void add_label(struct buf *buf, const char *name, struct slice value)
 }
 
 /* NAME[SUFFIX]{rule="RULE" - and the brace stays open. */
-static void start_rule(struct buf *buf, enum metric metric, const char *suffix,
+static void start_rule(struct buf *buf, const struct page_series *series, const char *suffix,
                        const struct metrics_rule *rule)
 {
-    buf_add_str(buf, rows[metric].name);
+    buf_add_str(buf, series->name);
     buf_add_str(buf, suffix);
     buf_add_char(buf, '{');
     add_label(buf, "rule", rule->name);
 }
 
-static void add_outcomes(struct buf *buf, enum metric metric, const struct metrics_rule *rule)
+static void add_outcomes(struct buf *buf, const struct page_series *series,
+                         const struct metrics_rule *rule)
 {
     for (size_t i = 0; i < METRICS_OUTCOME_COUNT; i++) {
-        start_rule(buf, metric, "", rule);
+        start_rule(buf, series, "", rule);
         buf_printf(buf, ",outcome=\"%s\"} %llu\n", outcomes[i], load(&rule->outcomes[i]));
     }
 }
 
-static void add_histogram(struct buf *buf, enum metric metric, const struct metrics_rule *rule)
+static void add_histogram(struct buf *buf, const struct page_series *series,
+                          const struct metrics_rule *rule)
 {
     const struct histogram *histogram =
-        metric == METRIC_REQUEST_DURATION ? &rule->request : &rule->upstream;
+        series == SERIES(REQUEST_DURATION) ? &rule->request : &rule->upstream;
     number sum_us = load(&histogram->sum_us), so_far = 0;
     for (size_t i = 0; i <= METRICS_BUCKET_COUNT; i++) {
         so_far += load(&histogram->bucket[i]);
-        start_rule(buf, metric, "_bucket", rule);
+        start_rule(buf, series, "_bucket", rule);
         buf_printf(buf, ",le=\"%s\"} %llu\n", i < METRICS_BUCKET_COUNT ? bounds[i] : "+Inf",
                    so_far);
     }
-    start_rule(buf, metric, "_sum", rule);
+    start_rule(buf, series, "_sum", rule);
     buf_printf(buf, "} %llu.%06llu\n", sum_us / CLOCK_US_PER_S, sum_us % CLOCK_US_PER_S);
-    start_rule(buf, metric, "_count", rule);
+    start_rule(buf, series, "_count", rule);
     buf_printf(buf, "} %llu\n", so_far);
 }
 
-static void add_rules(struct buf *buf, struct metrics *metrics, enum metric metric,
-                      void (*add)(struct buf *, enum metric, const struct metrics_rule *))
+static void write_rules(struct buf *buf, struct metrics *metrics, const struct page_series *series,
+                        void (*add)(struct buf *, const struct page_series *,
+                                    const struct metrics_rule *))
 {
     size_t n = atomic_load(&metrics->n_named);
-    add(buf, metric, metrics->unruled);
+    page_begin(buf, series);
+    add(buf, series, metrics->unruled);
     for (size_t i = 0; i < n; i++)
-        add(buf, metric, atomic_load(&metrics->named[i]));
+        add(buf, series, atomic_load(&metrics->named[i]));
     if (n == METRICS_RULES_MAX)
-        add(buf, metric, metrics->other);
+        add(buf, series, metrics->other);
 }
 
-static void add_records(struct buf *buf, const struct metrics_reading *reading)
+/* One count for each value of a label. */
+struct counts {
+    size_t n;
+    const char *label;
+    const char *const *values;
+    const atomic_ullong *counts;
+};
+
+static void write_counts(struct buf *buf, const struct page_series *series, struct counts counts)
 {
-    const char *name = rows[METRIC_RECORDS].name;
-    buf_printf(buf, "%s{status=\"pending\"} %lld\n", name, (long long)reading->pending);
-    buf_printf(buf, "%s{status=\"released\"} %lld\n", name, (long long)reading->released);
-    buf_printf(buf, "%s{status=\"complete\"} %lld\n", name, (long long)reading->complete);
-    buf_printf(buf, "%s{status=\"failed\"} %lld\n", name, (long long)reading->failed);
-    buf_printf(buf, "%s{status=\"unknown\"} %lld\n", name, (long long)reading->unknown);
+    page_begin(buf, series);
+    for (size_t i = 0; i < counts.n; i++)
+        page_sample(buf, series, counts.label, counts.values[i], load(&counts.counts[i]));
 }
 
-/* `unit`: how many of what was counted are one of what the series tells. */
-static void add_steps(struct buf *buf, enum metric metric, const struct metrics_steps *steps,
-                      double unit)
+void page_metrics(struct buf *page, struct metrics *metrics)
 {
-    const char *name = rows[metric].name;
-    number so_far = 0;
-    CHECK(steps->n <= METRICS_STEPS_MAX);
-    for (size_t i = 0; i < steps->n; i++) {
-        so_far += steps->buckets[i];
-        buf_printf(buf, "%s_bucket{le=\"%.15g\"} %llu\n", name, (double)steps->bounds[i] / unit,
-                   so_far);
-    }
-    so_far += steps->buckets[steps->n];
-    buf_printf(buf, "%s_bucket{le=\"+Inf\"} %llu\n", name, so_far);
-    buf_printf(buf, "%s_sum %.15g\n%s_count %llu\n", name, (double)steps->sum / unit, name, so_far);
-}
-
-/* A series with one label of two values. */
-static void add_pair(struct buf *buf, enum metric metric, const char *const labels[2],
-                     const uint64_t values[2])
-{
-    for (size_t i = 0; i < 2; i++)
-        buf_printf(buf, "%s{%s} %llu\n", rows[metric].name, labels[i], (number)values[i]);
-}
-
-static void add_store(struct buf *buf, const struct metrics_reading *reading, enum metric metric)
-{
-    static const char *const kinds[] = {"kind=\"write\"", "kind=\"read\""};
-    static const char *const reasons[] = {"reason=\"full\"", "reason=\"busy\""};
-    if (metric == METRIC_STORE_COMMIT)
-        add_steps(buf, metric, &reading->store_commit, (double)CLOCK_US_PER_S);
-    else if (metric == METRIC_STORE_BATCH)
-        add_steps(buf, metric, &reading->store_batch, 1);
-    else if (metric == METRIC_STORE_OPERATIONS)
-        add_pair(buf, metric, kinds, (uint64_t[]){reading->store_writes, reading->store_reads});
-    else
-        add_pair(buf, metric, reasons, (uint64_t[]){reading->store_full, reading->store_busy});
-}
-
-static void add_upstream(struct buf *buf, const struct metrics *metrics)
-{
-    const char *name = rows[METRIC_UPSTREAM_RESPONSES].name;
-    for (size_t i = 0; i < METRICS_CLASSES; i++)
-        buf_printf(buf, "%s{class=\"%zuxx\"} %llu\n", name, i + 1, load(&metrics->responses[i]));
-}
-
-static void add_reasons(struct buf *buf, enum metric metric, const char *const *reasons,
-                        const atomic_ullong *counts, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        buf_printf(buf, "%s{reason=\"%s\"} %llu\n", rows[metric].name, reasons[i],
-                   load(&counts[i]));
-}
-
-static void add_admin_refused(struct buf *buf, const struct metrics *metrics)
-{
-    const char *name = rows[METRIC_ADMIN_REFUSED].name;
-    buf_printf(buf, "%s{status=\"401\"} %llu\n", name, load(&metrics->admin_refused[0]));
-    buf_printf(buf, "%s{status=\"403\"} %llu\n", name, load(&metrics->admin_refused[1]));
-}
-
-static void add_reloads(struct buf *buf, struct metrics *metrics)
-{
-    const char *name = rows[METRIC_RELOADS].name;
-    buf_printf(buf, "%s{result=\"success\"} %llu\n", name, load(&metrics->reloads[1]));
-    buf_printf(buf, "%s{result=\"failure\"} %llu\n", name, load(&metrics->reloads[0]));
-}
-
-static void add_samples(struct buf *buf, struct metrics *metrics,
-                        const struct metrics_reading *reading, enum metric metric)
-{
-    switch (metric) {
-    case METRIC_REQUESTS:
-        add_rules(buf, metrics, metric, add_outcomes);
-        return;
-    case METRIC_REQUEST_DURATION:
-    case METRIC_UPSTREAM_DURATION:
-        add_rules(buf, metrics, metric, add_histogram);
-        return;
-    case METRIC_UPSTREAM_RESPONSES:
-        add_upstream(buf, metrics);
-        return;
-    case METRIC_UPSTREAM_ERRORS:
-        add_reasons(buf, metric, failures, metrics->failures, METRICS_FAILURE_COUNT);
-        return;
-    case METRIC_LIMITED:
-        add_reasons(buf, metric, limits, metrics->limits, METRICS_LIMIT_COUNT);
-        return;
-    case METRIC_RECORDS:
-        add_records(buf, reading);
-        return;
-    case METRIC_STORE_COMMIT:
-    case METRIC_STORE_BATCH:
-    case METRIC_STORE_OPERATIONS:
-    case METRIC_STORE_RETRIES:
-        add_store(buf, reading, metric);
-        return;
-    case METRIC_ADMIN_REFUSED:
-        add_admin_refused(buf, metrics);
-        return;
-    case METRIC_RELOADS:
-        add_reloads(buf, metrics);
-        return;
-    case METRIC_BUILD_INFO:
-        buf_printf(buf, "%s{version=\"" PAWL_VERSION "\"} 1\n", rows[metric].name);
-        return;
-    case METRIC_RELOAD_OK:
-        buf_printf(buf, "%s %d\n", rows[metric].name, !atomic_load(&metrics->reload_failed));
-        return;
-    default:
-        buf_printf(buf, "%s %.15g\n", rows[metric].name, reading->value[metric]);
-    }
-}
-
-void metrics_write(struct metrics *metrics, const struct metrics_reading *reading, struct buf *buf)
-{
-    for (enum metric metric = 0; metric < METRIC_COUNT; metric++) {
-        const struct row *row = &rows[metric];
-        buf_printf(buf, "# HELP %s %s\n# TYPE %s %s\n", row->name, row->help, row->name, row->type);
-        add_samples(buf, metrics, reading, metric);
-    }
+    static const char *const classes[METRICS_CLASSES] = {"1xx", "2xx", "3xx", "4xx", "5xx"};
+    static const char *const refused[] = {"401", "403"}, *const results[] = {"failure", "success"};
+    write_rules(page, metrics, SERIES(REQUESTS), add_outcomes);
+    write_rules(page, metrics, SERIES(REQUEST_DURATION), add_histogram);
+    write_rules(page, metrics, SERIES(UPSTREAM_DURATION), add_histogram);
+    write_counts(page, SERIES(UPSTREAM_RESPONSES),
+                 (struct counts){METRICS_CLASSES, "class", classes, metrics->responses});
+    write_counts(page, SERIES(UPSTREAM_ERRORS),
+                 (struct counts){METRICS_FAILURE_COUNT, "reason", failures, metrics->failures});
+    write_counts(page, SERIES(LIMITED),
+                 (struct counts){METRICS_LIMIT_COUNT, "reason", limits, metrics->limits});
+    write_counts(page, SERIES(ADMIN_REFUSED),
+                 (struct counts){2, "status", refused, metrics->admin_refused});
+    write_counts(page, SERIES(RELOADS), (struct counts){2, "result", results, metrics->reloads});
+    page_value(page, SERIES(RELOAD_OK), !atomic_load(&metrics->reload_failed));
+    page_begin(page, SERIES(BUILD_INFO));
+    page_sample(page, SERIES(BUILD_INFO), "version", PAWL_VERSION, 1);
 }

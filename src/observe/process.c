@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The process_* series that every Prometheus client library has. /proc is memory: no read waits. */
-#include "observe/metrics.h"
+#include "observe/page.h"
 
 #include <dirent.h>
 #include <stdio.h>
@@ -66,20 +66,20 @@ static double seconds_of(struct timeval time)
     return (double)time.tv_sec + (double)time.tv_usec / 1e6;
 }
 
-void metrics_read_process(struct metrics_reading *reading)
+void page_process(struct buf *page)
 {
     unsigned long long stat[FIELD_RESIDENT + 1] = {0};
-    struct rusage usage;
-    struct rlimit limit;
-    if (getrusage(RUSAGE_SELF, &usage) == 0)
-        reading->value[METRIC_CPU] = seconds_of(usage.ru_utime) + seconds_of(usage.ru_stime);
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0)
-        reading->value[METRIC_MAX_FDS] = (double)limit.rlim_cur;
-    reading->value[METRIC_OPEN_FDS] = count_descriptors();
-    if (!read_stat(stat))
-        return;
-    reading->value[METRIC_VIRTUAL] = (double)stat[FIELD_VIRTUAL];
-    reading->value[METRIC_RESIDENT] = (double)stat[FIELD_RESIDENT] * (double)sysconf(_SC_PAGESIZE);
-    reading->value[METRIC_START_TIME] =
-        boot_time() + (double)stat[FIELD_START_TIME] / (double)sysconf(_SC_CLK_TCK);
+    struct rusage usage = {0};
+    struct rlimit limit = {0};
+    (void)getrusage(RUSAGE_SELF, &usage);
+    (void)getrlimit(RLIMIT_NOFILE, &limit);
+    bool read = read_stat(stat);
+    double started = (double)stat[FIELD_START_TIME] / (double)sysconf(_SC_CLK_TCK);
+    page_value(page, SERIES(CPU), seconds_of(usage.ru_utime) + seconds_of(usage.ru_stime));
+    page_value(page, SERIES(RESIDENT),
+               (double)stat[FIELD_RESIDENT] * (double)sysconf(_SC_PAGESIZE));
+    page_value(page, SERIES(VIRTUAL), (double)stat[FIELD_VIRTUAL]);
+    page_value(page, SERIES(OPEN_FDS), count_descriptors());
+    page_value(page, SERIES(MAX_FDS), (double)limit.rlim_cur);
+    page_value(page, SERIES(START_TIME), read ? boot_time() + started : 0);
 }

@@ -7,15 +7,16 @@
 #include <cmocka.h>
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/mem.h"
 #include "base/thread.h"
-#include "observe/metrics.h"
+#include "observe/page.h"
 
-static char *page_of(struct metrics *metrics, const struct metrics_reading *reading)
+static char *page_of(struct metrics *metrics)
 {
-    struct buf buf = buf_make(METRICS_PAGE_MAX);
-    metrics_write(metrics, reading, &buf);
+    struct buf buf = buf_make(PAGE_MAX);
+    page_metrics(&buf, metrics);
     assert_true(buf_ok(&buf));
     return buf_take(&buf);
 }
@@ -23,8 +24,7 @@ static char *page_of(struct metrics *metrics, const struct metrics_reading *read
 /* Whether `line` is one of the page's lines. */
 static bool has_line(struct metrics *metrics, const char *line)
 {
-    static const struct metrics_reading none;
-    char *page MEM_AUTO = page_of(metrics, &none);
+    char *page MEM_AUTO = page_of(metrics);
     struct slice rest = slice_of(page), found;
     while (rest.len > 0) {
         rest = slice_cut(rest, '\n', &found);
@@ -129,16 +129,28 @@ static void reloads_are_counted_and_the_last_one_told(void **state)
     metrics_free(metrics);
 }
 
+/* The value of a series without labels; it is on the page once. */
+static double value_of(const char *page, const struct page_series *series)
+{
+    char start[128];
+    snprintf(start, sizeof start, "\n%s ", series->name);
+    const char *at = strstr(page, start);
+    assert_non_null(at);
+    assert_null(strstr(at + 1, start));
+    return strtod(at + strlen(start), NULL);
+}
+
 static void what_the_process_uses_is_read(void **state)
 {
     (void)state;
-    struct metrics_reading reading = {0};
-    metrics_read_process(&reading);
-    assert_true(reading.value[METRIC_RESIDENT] > 64 * 1024);
-    assert_true(reading.value[METRIC_VIRTUAL] > reading.value[METRIC_RESIDENT]);
-    assert_true(reading.value[METRIC_OPEN_FDS] >= 3);
-    assert_true(reading.value[METRIC_MAX_FDS] >= reading.value[METRIC_OPEN_FDS]);
-    assert_true(reading.value[METRIC_START_TIME] > 1.6e9);
+    struct buf buf = buf_make(PAGE_MAX);
+    page_process(&buf);
+    char *page MEM_AUTO = buf_take(&buf);
+    assert_true(value_of(page, SERIES(RESIDENT)) > 64 * 1024);
+    assert_true(value_of(page, SERIES(VIRTUAL)) > value_of(page, SERIES(RESIDENT)));
+    assert_true(value_of(page, SERIES(OPEN_FDS)) >= 3);
+    assert_true(value_of(page, SERIES(MAX_FDS)) >= value_of(page, SERIES(OPEN_FDS)));
+    assert_true(value_of(page, SERIES(START_TIME)) > 1.6e9);
 }
 
 #define THREADS 4
@@ -165,8 +177,7 @@ static void threads_that_count_at_once_lose_nothing(void **state)
         assert_true(thread_start(&threads[i], "count", count_much, metrics));
     for (int i = 0; i < THREADS; i++)
         thread_join(&threads[i]);
-    static const struct metrics_reading none;
-    char *page MEM_AUTO = page_of(metrics, &none);
+    char *page MEM_AUTO = page_of(metrics);
     unsigned long long n = 0;
     for (const char *at = page; (at = strstr(at, "outcome=\"replayed\"} ")); at++) {
         uint64_t value;

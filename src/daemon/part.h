@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * part: what the process is made of. A part is a file that defines `NAME_part` and a row of a table
+ * (parts/parts.h has the product's); the process does the same with each, in the table's order:
+ *
+ *      start    each, in order; where one cannot, those before it stop, and the process ends
+ *      serving  SIGHUP: all prepare; if all could, all reload, else those that could forget it, and
+ *               nothing has changed
+ *               every second: watch; at any time, from the admin listener's thread: ready, metrics
+ *      draining SIGTERM, SIGINT: `drain_delay` later, in reverse order, each drains until it says
+ *               that it is done, all of them under one deadline; then, or at a second signal, what
+ *               still runs is left behind by the process's end
+ *      stopped  in reverse order: of its own accord a part calls nobody and wakes nobody any more
+ *      freed    in reverse order, once all have stopped: the committer and the workers may wake
+ *               fibers until they end, so that no loop is freed before
+ *
+ * So a part relies on those of the rows above its own, from its start to its end. The admin
+ * listener shows all others, and comes last.
+ *
+ * All but `name` and `start` may be NULL: there is nothing to do. All are called on the main
+ * thread, but for `ready` and `metrics`. What a part says in `ret_problem` (mem_free; NULL: out of
+ * memory) is one line.
+ */
+#ifndef PAWL_DAEMON_PART_H
+#define PAWL_DAEMON_PART_H
+
+#include "base/log.h"
+#include "daemon/daemon.h"
+#include "engine/engine.h"
+#include "fiber/offload.h"
+#include "observe/page.h"
+#include <stdatomic.h>
+
+#define PARTS_MAX 16
+
+struct daemon;
+
+struct part {
+    const char *name;
+    size_t size; /* of what it keeps, zeroed, in the process's memory: `self` */
+    /* False: it could not start, and left nothing behind. */
+    bool (*start)(void *self, struct daemon *daemon, char **ret_problem);
+    /* Makes what it needs to serve by `config`, and changes nothing yet. False: it cannot. */
+    bool (*prepare)(void *self, const struct config *config, char **ret_problem);
+    /* Serves by what was prepared; with NULL forgets it. */
+    void (*reload)(void *self, const struct config *config);
+    void (*watch)(void *self);
+    /* Whether more work should come. False: `why` says why not. Never blocks. */
+    bool (*ready)(void *self, struct buf *why);
+    /* Writes its series. Never blocks. */
+    void (*metrics)(void *self, struct buf *page);
+    /* Takes no new work, lets what runs end. True: it has ended; called again until then. */
+    bool (*drain)(void *self);
+    void (*stop)(void *self);
+    void (*free)(void *self);
+};
+
+/* The process, as its parts see it. */
+struct daemon {
+    const struct daemon_options *options;
+    const struct config *config; /* in force */
+    int signals;                 /* signalfd: readable when a signal waits */
+    struct log *log;
+    struct metrics *metrics;
+    struct workers *workers;
+    struct store *store; /* the store's part opens both */
+    struct engine *engine;
+    /* daemon.c's own */
+    struct config *reloaded; /* `config`, when it is not the one of the start */
+    atomic_bool leaving;     /* a signal to end came: no new work should */
+    atomic_size_t n_started;
+    void *selves[PARTS_MAX]; /* of the parts that have started */
+};
+
+/* Whether work should come to the process: all parts are ready, and it is not about to end. False:
+ * `why` says why not. From any thread. */
+bool daemon_is_ready(struct daemon *daemon, struct buf *why);
+
+/* Writes the page of metrics: the process's, and each part's. From any thread. */
+void daemon_write_metrics(struct daemon *daemon, struct buf *page);
+
+#endif

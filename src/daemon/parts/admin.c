@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The admin listener, if the config wants one. */
+#include "admin/admin.h"
+#include "daemon/parts/parts.h"
+#include "daemon/resolve.h"
+#include <errno.h>
+
+struct admin_part {
+    struct admin *admin; /* NULL: none */
+};
+
+static bool is_ready(void *daemon, struct buf *why)
+{
+    return daemon_is_ready(daemon, why);
+}
+
+static void write_metrics(void *daemon, struct buf *page)
+{
+    daemon_write_metrics(daemon, page);
+}
+
+static bool start(void *self, struct daemon *daemon, char **ret_problem)
+{
+    struct admin_part *part = self;
+    const struct config *config = daemon->config;
+    struct admin_config wanted = {
+        .token = config->admin_token,
+        .store = daemon->store,
+        .metrics = daemon->metrics,
+        .log = daemon->log,
+        .log_keys_hashed = config->gateway.log_keys_hashed,
+        .is_ready = is_ready,
+        .write_metrics = write_metrics,
+        .argument = daemon,
+    };
+    int error = 0;
+    if (config->admin.host.len == 0)
+        return true;
+    if (!resolve_address(&config->admin, &wanted.listen, ret_problem))
+        return false;
+    part->admin = admin_start(&wanted, &error);
+    if (!part->admin)
+        *ret_problem = listen_problem(
+            "admin", &config->admin, error,
+            "others can reach this address, or it is not ours; set `admin_token:`, or choose one "
+            "on loopback and a port above 1023");
+    return part->admin;
+}
+
+static void reload(void *self, const struct config *config)
+{
+    struct admin_part *part = self;
+    if (config && part->admin)
+        admin_set_log_keys(part->admin, config->gateway.log_keys_hashed);
+}
+
+static void stop(void *self)
+{
+    admin_stop(((struct admin_part *)self)->admin);
+}
+
+static void free_admin(void *self)
+{
+    admin_free(((struct admin_part *)self)->admin);
+}
+
+const struct part admin_part = {
+    .name = "admin",
+    .size = sizeof(struct admin_part),
+    .start = start,
+    .reload = reload,
+    .stop = stop,
+    .free = free_admin,
+};

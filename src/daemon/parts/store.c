@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The store, and the engine upon it. */
+#include "store/store.h"
+#include "base/mem.h"
+#include "daemon/fail_stop.h"
+#include "daemon/parts/parts.h"
+#include "operator/keys.h"
+#include <math.h>
+#include <time.h>
+
+#define ANSWER_US (5 * CLOCK_US_PER_S) /* a store that was silent for so long is not ready */
+#define IN_USE_TURNS 20                /* tries to open a store that another serve holds, and */
+#define IN_USE_NS 50000000L            /* what lies between two of them */
+#define PROBLEM_MAX ((size_t)1024)
+
+/* What the log has been told, so that each change is told once. */
+struct store_part {
+    struct daemon *daemon;
+    bool down;
+    bool clock_refused;
+    uint64_t clock_jumps;
+};
+
+/* ---- life ---- */
+
+/* Whoever holds it may be at its end: a process that was killed lets go a moment later. */
+static bool open_when_free(struct daemon *daemon, const struct store_config *wanted,
+                           char **ret_problem)
+{
+    enum store_open_result result = store_open(wanted, &daemon->store, ret_problem);
+    for (int turn = 0; turn < IN_USE_TURNS && result == STORE_OPEN_IN_USE; turn++) {
+        nanosleep(&(struct timespec){.tv_nsec = IN_USE_NS}, NULL);
+        mem_free(*ret_problem);
+        *ret_problem = NULL;
+        result = store_open(wanted, &daemon->store, ret_problem);
+    }
+    return result == STORE_OPENED;
+}
+
+static bool start(void *self, struct daemon *daemon, char **ret_problem)
+{
+    struct store_config wanted = store_config_default();
+    wanted.path = daemon->options->store_path;
+    wanted.is_serve = true;
+    wanted.limits = daemon->config->store_limits;
+    wanted.fail_stop = fail_stop;
+    wanted.fail_stop_argument = &daemon->log;
+    if (!open_when_free(daemon, &wanted, ret_problem))
+        return false;
+    ((struct store_part *)self)->daemon = daemon;
+    daemon->engine = engine_new(daemon->store, daemon->config->cache);
+    if (!daemon->engine)
+        store_close(daemon->store);
+    return daemon->engine;
+}
+
+static bool prepare(void *self, const struct config *config, char **ret_problem)
+{
+    (void)ret_problem;
+    return store_make_room(((struct store_part *)self)->daemon->store, &config->store_limits);
+}
+
+static void reload(void *self, const struct config *config)
+{
+    const struct daemon *daemon = ((struct store_part *)self)->daemon;
+    if (!config)
+        return;
+    store_configure(daemon->store, &config->store_limits);
+    engine_set_cache(daemon->engine, config->cache);
+}
+
+static void stop(void *self)
+{
+    store_close(((struct store_part *)self)->daemon->store);
+}
+
+static void free_store(void *self)
+{
+    engine_free(((struct store_part *)self)->daemon->engine);
+}
+
+/* ---- what is told of it ---- */
+
+/* Whether it takes new operations, has its reserve of space and answered lately: what readiness,
+ * the gauge and the log line mean by "up". */
+static bool is_up(struct store *store, struct buf *why)
+{
+    bool answers = clock_after(store_counts(store).last_ok_at, ANSWER_US) >= clock_boot_us();
+    if (!store_is_up(store))
+        store_problem(store, why);
+    else if (!answers)
+        buf_printf(why, "the store has not answered for %d seconds",
+                   (int)(ANSWER_US / CLOCK_US_PER_S));
+    return store_is_up(store) && answers;
+}
+
+static bool is_ready(void *self, struct buf *why)
+{
+    size_t before = why->len;
+    buf_add_str(why, "the store takes no new operations: ");
+    if (!is_up(((struct store_part *)self)->daemon->store, why))
+        return false;
+    buf_cut(why, before);
+    return true;
+}
+
+static void log_store(struct store_part *part)
+{
+    struct log_line line;
+    struct buf problem BUF_AUTO = buf_make(PROBLEM_MAX);
+    bool up = is_up(part->daemon->store, &problem);
+    if (up != part->down)
+        return;
+    part->down = !up;
+    log_line_start(&line, up ? LOG_LEVEL_INFO : LOG_LEVEL_ERROR, up ? "store_up" : "store_down");
+    if (!up)
+        log_line_str(&line, "problem", buf_slice(&problem));
+    log_line_end(part->daemon->log, &line);
+}
+
+/* Records that expired by a wrong clock stay so: store time never goes back. */
+static void log_clock(struct store_part *part)
+{
+    struct store_counts counts = store_counts(part->daemon->store);
+    struct log_line line;
+    if (counts.clock_jumps != part->clock_jumps) {
+        log_line_start(&line, LOG_LEVEL_ERROR, "clock_jumped");
+        log_line_i64(&line, "ahead_s", counts.clock_jump_us / CLOCK_US_PER_S);
+        log_line_end(part->daemon->log, &line);
+    }
+    if (counts.clock_refused != part->clock_refused) {
+        log_line_start(&line, counts.clock_refused ? LOG_LEVEL_ERROR : LOG_LEVEL_INFO,
+                       counts.clock_refused ? "clock_refused" : "clock_believed");
+        log_line_end(part->daemon->log, &line);
+    }
+    part->clock_jumps = counts.clock_jumps;
+    part->clock_refused = counts.clock_refused;
+}
+
+static void watch(void *self)
+{
+    log_store(self);
+    log_clock(self);
+}
+
+/* ---- metrics ---- */
+
+static void write_records(struct buf *page, const struct store_counts *counts, int64_t now)
+{
+    const struct page_series *records = SERIES(RECORDS);
+    int64_t oldest = counts->unknown_oldest ? keys_left(counts->unknown_oldest, now) : 0;
+    page_begin(page, records);
+    page_sample(page, records, "status", "pending", (uint64_t)counts->pending);
+    page_sample(page, records, "status", "released", (uint64_t)counts->released);
+    page_sample(page, records, "status", "complete", (uint64_t)counts->complete);
+    page_sample(page, records, "status", "failed", (uint64_t)counts->failed);
+    page_sample(page, records, "status", "unknown", (uint64_t)counts->unknown);
+    page_value(page, SERIES(WAITING), (double)counts->waiting);
+    page_value(page, SERIES(STALE), (double)counts->stale);
+    page_value(page, SERIES(EXPIRED), (double)counts->expired);
+    page_value(page, SERIES(UNKNOWN_OLDEST), (double)oldest / (double)CLOCK_US_PER_S);
+}
+
+static void write_space(struct buf *page, const struct store_counts *counts)
+{
+    bool known = counts->space_free != UINT64_MAX;
+    page_value(page, SERIES(STORE_FREE), known ? (double)counts->space_free : NAN);
+    page_value(page, SERIES(STORE_RESERVE), (double)counts->disk_reserve);
+}
+
+static void write_work(struct buf *page, const struct store_work *work)
+{
+    const struct page_series *operations = SERIES(STORE_OPERATIONS), *tries = SERIES(STORE_RETRIES);
+    page_value(page, SERIES(STORE_BATCHES), (double)work->batches);
+    page_begin(page, operations);
+    page_sample(page, operations, "kind", "write", work->operations);
+    page_sample(page, operations, "kind", "read", work->reads);
+    page_histogram(page, SERIES(STORE_COMMIT),
+                   &(struct page_histogram){STORE_COMMIT_BUCKETS, store_commit_bounds_us,
+                                            work->commit_buckets, work->commit_us,
+                                            (double)CLOCK_US_PER_S});
+    page_histogram(page, SERIES(STORE_BATCH),
+                   &(struct page_histogram){STORE_BATCH_BUCKETS, store_batch_bounds,
+                                            work->batch_buckets, work->operations, 1});
+    page_value(page, SERIES(STORE_CHECKPOINTS), (double)work->checkpoints);
+    page_begin(page, tries);
+    page_sample(page, tries, "reason", "full", work->retries_full);
+    page_sample(page, tries, "reason", "busy", work->retries_busy);
+}
+
+static void write_metrics(void *self, struct buf *page)
+{
+    struct store *store = ((struct store_part *)self)->daemon->store;
+    struct store_counts counts = store_counts(store);
+    struct buf why BUF_AUTO = buf_make(PROBLEM_MAX);
+    write_records(page, &counts, store_now(store));
+    page_value(page, SERIES(STORE_UP), is_up(store, &why));
+    page_value(page, SERIES(STORE_QUEUED), (double)counts.queued);
+    write_space(page, &counts);
+    write_work(page, &counts.work);
+}
+
+const struct part store_part = {
+    .name = "store",
+    .size = sizeof(struct store_part),
+    .start = start,
+    .prepare = prepare,
+    .reload = reload,
+    .watch = watch,
+    .ready = is_ready,
+    .metrics = write_metrics,
+    .stop = stop,
+    .free = free_store,
+};
