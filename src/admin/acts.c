@@ -233,14 +233,15 @@ static void tell_done(const struct session *session, const struct keys_act *act,
     const struct digest_key *key = store_digest_key(session->admin->config.store);
     struct keys_view view = {&act->row->store, &act->record, act->lease, act->now, NULL, key};
     reply->type = "application/json";
-    buf_add_str(&reply->body, "{\"message\":");
-    json_add_string(&reply->body, buf_slice(&act->what));
+    buf_add_char(&reply->body, '{');
+    json_add_text(&reply->body, "message", buf_slice(&act->what));
     json_add_bool(&reply->body, "changed", act->changed);
-    json_add_name(&reply->body, "key");
-    if (act->record.status == RECORD_ABSENT)
-        buf_add_str(&reply->body, "null");
-    else
+    if (act->record.status == RECORD_ABSENT) {
+        json_add_null(&reply->body, "key");
+    } else {
+        json_add_name(&reply->body, "key");
         keys_add_json(&reply->body, &view, false);
+    }
     buf_add_str(&reply->body, "}\n");
 }
 
@@ -306,15 +307,6 @@ static bool tell_one(void *argument, const struct keys_act *act)
     return many->keys.len < MANY_REPLY_FULL && !http_session_is_draining(&many->session->http);
 }
 
-static void add_number(struct buf *body, const char *name, int64_t number)
-{
-    json_add_name(body, name);
-    if (number > 0)
-        buf_add_i64(body, number);
-    else
-        buf_add_str(body, "null");
-}
-
 static void tell_many(const struct many_reply *many, const struct keys_tally *tally,
                       struct reply *reply)
 {
@@ -324,10 +316,9 @@ static void tell_many(const struct many_reply *many, const struct keys_tally *ta
     json_add_i64(&reply->body, "settled", (int64_t)tally->settled);
     json_add_i64(&reply->body, "too_early", (int64_t)tally->too_early);
     json_add_i64(&reply->body, "changed", (int64_t)tally->changed);
-    add_number(&reply->body, "retry_after", seconds);
-    add_number(&reply->body, "next", tally->next);
-    json_add_name(&reply->body, "keys");
-    buf_add_char(&reply->body, '[');
+    json_add_known_i64(&reply->body, "retry_after", seconds);
+    json_add_known_i64(&reply->body, "next", tally->next);
+    json_open(&reply->body, "keys", '[');
     buf_add_slice(&reply->body, buf_slice(&many->keys));
     buf_add_str(&reply->body, "]}\n");
     if (!buf_ok(&many->keys))

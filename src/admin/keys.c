@@ -98,15 +98,11 @@ static void write_list(struct session *session, const struct keys_found *found, 
     buf_add_str(&reply->body, "{\"keys\":[");
     for (const struct keys_row *row = found->first; row; row = row->next) {
         struct keys_view view = {&row->store, &row->store.record, row->lease, now, NULL, key};
-        if (row != found->first)
-            buf_add_char(&reply->body, ',');
+        json_next_item(&reply->body);
         keys_add_json(&reply->body, &view, false);
     }
-    buf_add_str(&reply->body, "],\"next\":");
-    if (found->next != 0)
-        buf_add_i64(&reply->body, found->next);
-    else
-        buf_add_str(&reply->body, "null");
+    buf_add_char(&reply->body, ']');
+    json_add_known_i64(&reply->body, "next", found->next);
     buf_add_str(&reply->body, "}\n");
 }
 

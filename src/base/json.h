@@ -96,9 +96,22 @@ bool json_is_legible(struct slice s);
  * '{' or '['. */
 void json_add_name(struct buf *buf, const char *name);
 
+/* The same, and the '{', '[' or '"' that opens its value. */
+void json_open(struct buf *buf, const char *name, char bracket);
+
+/* Appends the comma before a list's next item, unless it is the first. */
+void json_next_item(struct buf *buf);
+
 /* Appends a whole member: name and value. */
+void json_add_null(struct buf *buf, const char *name);
 void json_add_text(struct buf *buf, const char *name, struct slice value);
 void json_add_i64(struct buf *buf, const char *name, int64_t value);
 void json_add_bool(struct buf *buf, const char *name, bool value);
+
+/* The same of what is null where it is not known: an empty text, 0; a moment that is 0 or that no
+ * calendar has, as ISO 8601 (base/timestamp.h). */
+void json_add_known_text(struct buf *buf, const char *name, struct slice value);
+void json_add_known_i64(struct buf *buf, const char *name, int64_t value);
+void json_add_time(struct buf *buf, const char *name, int64_t us);
 
 #endif

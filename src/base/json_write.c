@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/ascii.h"
 #include "base/json.h"
 #include "base/json_scan.h"
+#include "base/timestamp.h"
 #include "base/utf8.h"
 
 /* The letter of a two-character escape, or '\0'. */
@@ -55,37 +57,20 @@ void json_add_canonical_string(struct buf *buf, struct slice s)
     buf_add_char(buf, '"');
 }
 
-/* The code point of two or three bytes of UTF-8; 0 of any other number. */
-static unsigned code_point(const char *at, size_t n)
-{
-    unsigned first = (unsigned char)at[0];
-    if (n == 2)
-        return (first & 0x1F) << 6 | ((unsigned char)at[1] & 0x3F);
-    if (n != 3)
-        return 0;
-    return (first & 0x0F) << 12 | ((unsigned)at[1] & 0x3F) << 6 | ((unsigned)at[2] & 0x3F);
-}
-
 /* What a terminal obeys, or shows so that a line reads otherwise than it is: C1 controls, line and
  * paragraph separators, marks that change the direction of writing. */
-static bool misleads(unsigned code)
+static bool misleads(uint32_t code)
 {
-    static const struct {
-        unsigned first, last;
-    } ranges[] = {
+    static const struct utf8_range ranges[] = {
         {0x80, 0x9F}, {0x61C, 0x61C}, {0x200E, 0x200F}, {0x2028, 0x202E}, {0x2066, 0x2069}};
-    for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
-        if (code >= ranges[i].first && code <= ranges[i].last)
-            return true;
-    return false;
+    return UTF8_IS_IN(code, ranges);
 }
 
 bool json_is_legible(struct slice s)
 {
     while (s.len > 0) {
         size_t n = utf8_length(s);
-        bool control = (unsigned char)s.at[0] < ' ' || s.at[0] == 0x7F;
-        if (n == 0 || control || (n > 1 && misleads(code_point(s.at, n))))
+        if (n == 0 || ascii_is_control(s.at[0]) || misleads(utf8_code(s.at, n)))
             return false;
         s = slice_skip(s, n);
     }
@@ -96,7 +81,7 @@ bool json_is_legible(struct slice s)
 static size_t add_character(struct buf *buf, struct slice s)
 {
     size_t n = utf8_length(s);
-    unsigned code = n > 1 ? code_point(s.at, n) : 0;
+    uint32_t code = n > 0 ? utf8_code(s.at, n) : 0;
     if (n == 0)
         buf_add_str(buf, "\\ufffd");
     else if (misleads(code))
@@ -121,14 +106,31 @@ void json_add_string(struct buf *buf, struct slice s)
     buf_add_char(buf, '"');
 }
 
-void json_add_name(struct buf *buf, const char *name)
+void json_next_item(struct buf *buf)
 {
     char last = buf->len > 0 ? buf->at[buf->len - 1] : '{';
     if (last != '{' && last != '[')
         buf_add_char(buf, ',');
+}
+
+void json_add_name(struct buf *buf, const char *name)
+{
+    json_next_item(buf);
     buf_add_char(buf, '"');
     buf_add_str(buf, name);
     buf_add_str(buf, "\":");
+}
+
+void json_open(struct buf *buf, const char *name, char bracket)
+{
+    json_add_name(buf, name);
+    buf_add_char(buf, bracket);
+}
+
+void json_add_null(struct buf *buf, const char *name)
+{
+    json_add_name(buf, name);
+    buf_add_str(buf, "null");
 }
 
 void json_add_text(struct buf *buf, const char *name, struct slice value)
@@ -147,4 +149,31 @@ void json_add_bool(struct buf *buf, const char *name, bool value)
 {
     json_add_name(buf, name);
     buf_add_str(buf, value ? "true" : "false");
+}
+
+void json_add_known_text(struct buf *buf, const char *name, struct slice value)
+{
+    if (value.len > 0)
+        json_add_text(buf, name, value);
+    else
+        json_add_null(buf, name);
+}
+
+void json_add_known_i64(struct buf *buf, const char *name, int64_t value)
+{
+    if (value != 0)
+        json_add_i64(buf, name, value);
+    else
+        json_add_null(buf, name);
+}
+
+void json_add_time(struct buf *buf, const char *name, int64_t us)
+{
+    json_open(buf, name, '"');
+    if (us != 0 && timestamp_print(buf, us)) {
+        buf_add_char(buf, '"');
+        return;
+    }
+    buf_cut(buf, buf_ok(buf) ? buf->len - 1 : buf->len);
+    buf_add_str(buf, "null");
 }

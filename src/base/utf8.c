@@ -54,6 +54,22 @@ bool utf8_valid(struct slice s)
     return true;
 }
 
+uint32_t utf8_code(const char *at, size_t n)
+{
+    uint32_t code = (unsigned char)at[0] & (n == 1 ? 0x7F : 0x7F >> n);
+    for (size_t i = 1; i < n; i++)
+        code = code << 6 | ((unsigned char)at[i] & 0x3F);
+    return code;
+}
+
+bool utf8_is_in(uint32_t code, const struct utf8_range *ranges, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (code >= ranges[i].first && code <= ranges[i].last)
+            return true;
+    return false;
+}
+
 size_t utf8_encode(uint32_t code, char ret_bytes[UTF8_LENGTH_MAX])
 {
     CHECK(code <= 0x10FFFF);

@@ -16,6 +16,18 @@ size_t utf8_length(struct slice s);
 /* Whether all of `s` is well-formed. */
 bool utf8_valid(struct slice s);
 
+/* The code point of a well-formed character of `n` bytes. */
+uint32_t utf8_code(const char *at, size_t n);
+
+/* Code points from one to another. */
+struct utf8_range {
+    uint32_t first, last;
+};
+
+/* Whether `code` is in one of an array's ranges. */
+bool utf8_is_in(uint32_t code, const struct utf8_range *ranges, size_t n);
+#define UTF8_IS_IN(code, ranges) utf8_is_in(code, ranges, sizeof(ranges) / sizeof(ranges)[0])
+
 /* Writes `code` (at most U+10FFFF; a surrogate is written like any other) and returns its length.
  */
 size_t utf8_encode(uint32_t code, char ret_bytes[UTF8_LENGTH_MAX]);

@@ -106,11 +106,9 @@ static void add_text(struct buf *line, const struct store_audit *audit)
 
 static void add_json(struct buf *line, const struct store_audit *audit)
 {
-    BUF_AUTO struct buf at = buf_make(TIMESTAMP_LEN);
-    timestamp_print(&at, audit->at);
     buf_add_char(line, '{');
     json_add_i64(line, "id", audit->row.id);
-    json_add_text(line, "at", buf_slice(&at));
+    json_add_time(line, "at", audit->at);
     json_add_text(line, "actor", audit->actor);
     json_add_text(line, "act", slice_of(store_act_name(audit->act)));
     json_add_text(line, "key", audit->key);
@@ -119,11 +117,7 @@ static void add_json(struct buf *line, const struct store_audit *audit)
     json_add_i64(line, "token", audit->token);
     json_add_text(line, "from", slice_of(record_status_name(audit->from)));
     json_add_text(line, "to", slice_of(result_name(audit)));
-    json_add_name(line, "http_code");
-    if (audit->http_status > 0)
-        buf_add_i64(line, audit->http_status);
-    else
-        buf_add_str(line, "null");
+    json_add_known_i64(line, "http_code", audit->http_status);
     json_add_bool(line, "forced", audit->force);
     buf_add_str(line, "}\n");
 }

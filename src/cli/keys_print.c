@@ -50,82 +50,65 @@ static void add_text(struct buf *cell, struct slice text)
     print_escaped(cell, text);
 }
 
-static void add_cell(struct buf *cell, const struct keys_view *view, enum column column)
-{
-    switch (column) {
-    case COLUMN_STATUS:
-        add_status(cell, view);
-        return;
-    case COLUMN_HTTP:
-        if (view->record->http_status == 0)
-            buf_add_char(cell, '-');
-        else
-            buf_add_i64(cell, view->record->http_status);
-        return;
-    case COLUMN_TOKEN:
-        buf_add_i64(cell, view->record->token);
-        return;
-    case COLUMN_ACQUIRED:
-        buf_add_i64(cell, view->record->attempts);
-        return;
-    case COLUMN_CREATED:
-        add_time(cell, view->record->created_at);
-        return;
-    case COLUMN_TENANT:
-        add_text(cell, view->row->tenant);
-        return;
-    case COLUMN_RULE:
-        add_text(cell, view->row->rule);
-        return;
-    case COLUMN_KEY:
-        add_text(cell, view->row->key);
-        return;
-    case COLUMNS:
-        return;
-    }
-}
+/* One line of the table: the text of each column, and what is known of how wide they are. */
+struct line {
+    struct buf cells[COLUMNS];
+    size_t widths[COLUMNS];
+};
 
-static struct keys_view view_of(const struct keys_row *row, int64_t now)
+static void fill_line(struct line *line, const struct keys_row *row, int64_t now)
 {
-    return (struct keys_view){
+    struct keys_view view = {
         .row = &row->store, .record = &row->store.record, .lease = row->lease, .now = now};
+    struct buf *cells = line->cells;
+    for (enum column column = 0; column < COLUMNS; column++)
+        buf_clear(&cells[column]);
+    add_status(&cells[COLUMN_STATUS], &view);
+    if (view.record->http_status == 0)
+        buf_add_char(&cells[COLUMN_HTTP], '-');
+    else
+        buf_add_i64(&cells[COLUMN_HTTP], view.record->http_status);
+    buf_add_i64(&cells[COLUMN_TOKEN], view.record->token);
+    buf_add_i64(&cells[COLUMN_ACQUIRED], view.record->attempts);
+    add_time(&cells[COLUMN_CREATED], view.record->created_at);
+    add_text(&cells[COLUMN_TENANT], view.row->tenant);
+    add_text(&cells[COLUMN_RULE], view.row->rule);
+    add_text(&cells[COLUMN_KEY], view.row->key);
 }
 
-static void print_line(FILE *to, const struct keys_view *view, const size_t *widths)
+static void print_cell(FILE *to, const struct line *line, enum column column, struct slice text)
 {
-    BUF_AUTO struct buf cell = buf_make(CELL_MAX);
-    for (enum column column = 0; column < COLUMNS; column++) {
-        buf_clear(&cell);
-        add_cell(&cell, view, column);
-        bool last = column + 1 == COLUMNS;
-        int width = last ? 0 : (int)widths[column];
-        fprintf(to, "%-*.*s%s", width, SLICE_ARG(buf_slice(&cell)), last ? "\n" : "  ");
-    }
+    bool last = column + 1 == COLUMNS;
+    fprintf(to, "%-*.*s%s", last ? 0 : (int)line->widths[column], SLICE_ARG(text),
+            last ? "\n" : "  ");
 }
 
 void keys_print_table(FILE *to, const struct keys_found *found, int64_t now)
 {
     static const char *const names[COLUMNS] = {"STATUS",  "HTTP",   "TOKEN", "ACQUIRED",
                                                "CREATED", "TENANT", "RULE",  "KEY"};
-    size_t widths[COLUMNS];
-    BUF_AUTO struct buf cell = buf_make(CELL_MAX);
+    struct line line;
     for (enum column column = 0; column < COLUMNS; column++) {
-        widths[column] = strlen(names[column]);
-        for (const struct keys_row *row = found->first; row; row = row->next) {
-            struct keys_view view = view_of(row, now);
-            buf_clear(&cell);
-            add_cell(&cell, &view, column);
-            if (cell.len > widths[column] && cell.len <= COLUMN_MOST)
-                widths[column] = cell.len;
+        line.cells[column] = buf_make(CELL_MAX);
+        line.widths[column] = strlen(names[column]);
+    }
+    for (const struct keys_row *row = found->first; row; row = row->next) {
+        fill_line(&line, row, now);
+        for (enum column column = 0; column < COLUMNS; column++) {
+            size_t width = line.cells[column].len;
+            if (width > line.widths[column] && width <= COLUMN_MOST)
+                line.widths[column] = width;
         }
     }
-    for (enum column column = 0; column + 1 < COLUMNS; column++)
-        fprintf(to, "%-*s  ", (int)widths[column], names[column]);
-    fprintf(to, "%s\n", names[COLUMN_KEY]);
+    for (enum column column = 0; column < COLUMNS; column++)
+        print_cell(to, &line, column, slice_of(names[column]));
     for (const struct keys_row *row = found->first; row; row = row->next) {
-        struct keys_view view = view_of(row, now);
-        print_line(to, &view, widths);
+        fill_line(&line, row, now);
+        for (enum column column = 0; column < COLUMNS; column++)
+            print_cell(to, &line, column, buf_slice(&line.cells[column]));
     }
+    for (enum column column = 0; column < COLUMNS; column++)
+        buf_fini(&line.cells[column]);
 }
 
 /* ---- one record ---- */
@@ -180,7 +163,7 @@ static void print_doubt(const struct keys_view *view)
     print_fact("in doubt:", record_in_doubt(record, view->lease)
                                 ? SLICE("yes, it may have happened")
                                 : SLICE("no"));
-    print_fact("unknown:", slice_of(keys_policy_name(record->unknown)));
+    print_fact("unknown:", slice_of(record_unknown_name(record->unknown)));
     print_number("settle [s]:", (record->settle_us + CLOCK_US_PER_S - 1) / CLOCK_US_PER_S);
     print_time("quiet at:", record->quiet_at);
     if (record->quiet_at > view->now)

@@ -3,22 +3,13 @@
 
 #include "base/utf8.h"
 
-/* What no terminal acts on: neither C0, DEL, C1, nor the marks that reorder text or are not seen
- * (U+200B-200F, U+2028-202E, U+2060-206F, U+FEFF). */
-static bool is_plain(struct slice character)
+/* What a terminal acts on: C0, DEL, C1, and the marks that reorder text or are not seen. */
+static bool is_hidden(struct slice character)
 {
-    const unsigned char *at = (const unsigned char *)character.at;
-    if (character.len == 1)
-        return at[0] >= 0x20 && at[0] < 0x7F;
-    if (character.len == 2)
-        return at[0] != 0xC2 || at[1] >= 0xA0;
-    if (character.len != 3)
-        return true;
-    bool joined = at[0] == 0xE2 && at[1] == 0x80 &&
-                  ((at[2] >= 0x8B && at[2] <= 0x8F) || (at[2] >= 0xA8 && at[2] <= 0xAE));
-    bool hidden = at[0] == 0xE2 && at[1] == 0x81 && at[2] >= 0xA0 && at[2] <= 0xAF;
-    bool mark = at[0] == 0xEF && at[1] == 0xBB && at[2] == 0xBF;
-    return !joined && !hidden && !mark;
+    static const struct utf8_range ranges[] = {{0, 0x1F},        {0x7F, 0x9F},
+                                               {0x200B, 0x200F}, {0x2028, 0x202E},
+                                               {0x2060, 0x206F}, {0xFEFF, 0xFEFF}};
+    return UTF8_IS_IN(utf8_code(character.at, character.len), ranges);
 }
 
 void print_escaped(struct buf *buf, struct slice text)
@@ -29,7 +20,7 @@ void print_escaped(struct buf *buf, struct slice text)
         text = slice_skip(text, character.len);
         if (character.at[0] == '\\') {
             buf_add_str(buf, "\\\\");
-        } else if (length > 0 && is_plain(character)) {
+        } else if (length > 0 && !is_hidden(character)) {
             buf_add_slice(buf, character);
         } else {
             for (size_t i = 0; i < character.len; i++)

@@ -52,6 +52,9 @@ struct payload_selection {
     struct slice pointers[PAYLOAD_POINTERS_MAX];
 };
 
+/* "all", "include", "exclude", "raw", "ignore". */
+const char *payload_mode_name(enum payload_mode mode);
+
 /* The recipe: version and selection as one line of text, stored with a record so that a later
  * attempt is hashed the same way, whatever the config says by then. "2 all", "2 raw", "2 ignore",
  * "2 include /a /b" (in pointers '%', space and control bytes percent-encoded); "2 json all" where

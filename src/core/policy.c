@@ -1,36 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/policy.h"
-#include "base/check.h"
 #include "base/duration.h"
 #include "base/json.h"
 
-/* ---- JSON ---- */
-
-static void open_object(struct buf *buf, const char *name)
-{
-    json_add_name(buf, name);
-    buf_add_char(buf, '{');
-}
-
-static void close_object(struct buf *buf)
-{
-    buf_add_char(buf, '}');
-}
-
-/* A comma, unless it is the list's first item. */
-static void next_item(struct buf *buf)
-{
-    char last = buf->len > 0 ? buf->at[buf->len - 1] : '[';
-    if (last != '[')
-        buf_add_char(buf, ',');
-}
+/* ---- values ---- */
 
 static void add_list(struct buf *buf, const char *name, const struct slice *items, size_t n)
 {
-    json_add_name(buf, name);
-    buf_add_char(buf, '[');
+    json_open(buf, name, '[');
     for (size_t i = 0; i < n; i++) {
-        next_item(buf);
+        json_next_item(buf);
         json_add_string(buf, items[i]);
     }
     buf_add_char(buf, ']');
@@ -55,87 +34,58 @@ static void add_template(struct buf *buf, const char *name, const struct templat
 
 /* ---- one rule ---- */
 
-static const char *format_name(enum key_format_kind kind)
-{
-    switch (kind) {
-    case KEY_FORMAT_ANY:
-        return "any";
-    case KEY_FORMAT_UUID:
-        return "uuid";
-    case KEY_FORMAT_UUID4:
-        return "uuid4";
-    case KEY_FORMAT_REGEX:
-        return "regex";
-    }
-    UNREACHABLE();
-}
-
 static void add_key(struct buf *buf, const struct rule *rule)
 {
-    open_object(buf, "key");
+    static const char *const formats[] = {[KEY_FORMAT_ANY] = "any",
+                                          [KEY_FORMAT_UUID] = "uuid",
+                                          [KEY_FORMAT_UUID4] = "uuid4",
+                                          [KEY_FORMAT_REGEX] = "regex"};
+    json_open(buf, "key", '{');
     add_template(buf, "template", &rule->key);
     json_add_bool(buf, "required", rule->require);
     json_add_text(buf, "syntax",
                   slice_of(rule->key_syntax == KEY_SYNTAX_STRICT ? "strict" : "lenient"));
-    json_add_text(buf, "format", slice_of(format_name(rule->key_format_kind)));
+    json_add_text(buf, "format", slice_of(formats[rule->key_format_kind]));
     if (rule->key_format_kind == KEY_FORMAT_REGEX)
         json_add_text(buf, "pattern", rule->key_pattern);
-    close_object(buf);
+    buf_add_char(buf, '}');
 }
 
 /* Keys of two tenants never meet; where there is no tenant, everybody's do. */
 static void add_tenant(struct buf *buf, const struct rule *rule)
 {
     if (rule->tenant_none) {
-        json_add_name(buf, "tenant");
-        buf_add_str(buf, "null");
+        json_add_null(buf, "tenant");
         return;
     }
-    open_object(buf, "tenant");
+    json_open(buf, "tenant", '{');
     add_template(buf, "template", &rule->tenant);
     json_add_bool(buf, "credential", rule_hides_tenant(rule));
     json_add_bool(buf, "authorized", rule->authorizes);
-    close_object(buf);
+    buf_add_char(buf, '}');
 }
 
 static void add_lifetime(struct buf *buf, const struct rule *rule)
 {
     int64_t window = template_window_us(&rule->key);
-    open_object(buf, "lifetime");
+    json_open(buf, "lifetime", '{');
     if (window > 0)
         add_span(buf, "window", window);
     else
         add_span(buf, "ttl", rule->ttl_us);
     add_span(buf, "tombstone", rule->tombstone_us);
-    close_object(buf);
-}
-
-static const char *payload_name(enum payload_mode mode)
-{
-    switch (mode) {
-    case PAYLOAD_ALL:
-        return "all";
-    case PAYLOAD_INCLUDE:
-        return "include";
-    case PAYLOAD_EXCLUDE:
-        return "exclude";
-    case PAYLOAD_RAW:
-        return "raw";
-    case PAYLOAD_IGNORE:
-        return "ignore";
-    }
-    UNREACHABLE();
+    buf_add_char(buf, '}');
 }
 
 static void add_compared(struct buf *buf, const struct rule *rule)
 {
     const struct payload_selection *payload = &rule->payload;
-    const char *mode = payload_name(payload->mode);
-    open_object(buf, "compared");
+    const char *mode = payload_mode_name(payload->mode);
+    json_open(buf, "compared", '{');
     if (payload->mode == PAYLOAD_INCLUDE || payload->mode == PAYLOAD_EXCLUDE) {
-        open_object(buf, "payload");
+        json_open(buf, "payload", '{');
         add_list(buf, mode, payload->pointers, payload->n_pointers);
-        close_object(buf);
+        buf_add_char(buf, '}');
     } else {
         json_add_text(buf, "payload", slice_of(mode));
     }
@@ -145,22 +95,21 @@ static void add_compared(struct buf *buf, const struct rule *rule)
     else
         json_add_text(buf, "query", slice_of(rule->query == RULE_QUERY_ALL ? "all" : "none"));
     add_list(buf, "headers", rule->headers, rule->n_headers);
-    close_object(buf);
+    buf_add_char(buf, '}');
 }
 
 /* The statuses of one sort, neighbours as a range: ["401", "403", "407-408"]. */
 static void add_sort(struct buf *buf, const char *name, const struct rule *rule,
                      enum fate_sort sort)
 {
-    json_add_name(buf, name);
-    buf_add_char(buf, '[');
+    json_open(buf, name, '[');
     for (int first = FATE_STATUS_LEAST; first <= FATE_STATUS_MOST; first++) {
         int last = first;
         if (fate_policy_sort(&rule->answers, first) != sort)
             continue;
         while (last < FATE_STATUS_MOST && fate_policy_sort(&rule->answers, last + 1) == sort)
             last++;
-        next_item(buf);
+        json_next_item(buf);
         if (first == last)
             buf_printf(buf, "\"%d\"", first);
         else
@@ -172,14 +121,14 @@ static void add_sort(struct buf *buf, const char *name, const struct rule *rule,
 
 static void add_kept(struct buf *buf, const struct rule *rule)
 {
-    open_object(buf, "kept");
+    json_open(buf, "kept", '{');
     add_sort(buf, "final", rule, FATE_SORT_FINAL);
     add_sort(buf, "not_done", rule, FATE_SORT_NOT_DONE);
     add_sort(buf, "in_doubt", rule, FATE_SORT_IN_DOUBT);
     json_add_i64(buf, "max_response_body", (int64_t)rule->max_response_body);
     json_add_bool(buf, "cookies", rule->replay_cookies);
     json_add_bool(buf, "streamed", rule->stream);
-    close_object(buf);
+    buf_add_char(buf, '}');
 }
 
 static void add_in_progress(struct buf *buf, const struct rule *rule)
@@ -188,9 +137,9 @@ static void add_in_progress(struct buf *buf, const struct rule *rule)
         json_add_text(buf, "in_progress", SLICE("conflict"));
         return;
     }
-    open_object(buf, "in_progress");
+    json_open(buf, "in_progress", '{');
     add_span(buf, "wait", rule->in_progress_wait_us);
-    close_object(buf);
+    buf_add_char(buf, '}');
 }
 
 static void add_duplicate(struct buf *buf, enum rule_duplicate duplicate, int ack_status)
@@ -201,36 +150,21 @@ static void add_duplicate(struct buf *buf, enum rule_duplicate duplicate, int ac
         json_add_text(buf, "duplicate", slice_of(names[duplicate]));
         return;
     }
-    open_object(buf, "duplicate");
+    json_open(buf, "duplicate", '{');
     json_add_i64(buf, "ack", ack_status);
-    close_object(buf);
+    buf_add_char(buf, '}');
 }
 
 static void add_once(struct buf *buf, const struct rule_once *once)
 {
     if (!once->on)
         return;
-    open_object(buf, "once");
+    json_open(buf, "once", '{');
     add_template(buf, "template", &once->key);
     add_span(buf, template_window_us(&once->key) > 0 ? "window" : "ttl", once->ttl_us);
     add_duplicate(buf, once->duplicate, once->ack_status);
     json_add_text(buf, "payload", slice_of(once->any_payload ? "ignore" : "same"));
-    close_object(buf);
-}
-
-static struct slice unknown_name(enum record_unknown unknown)
-{
-    switch (unknown) {
-    case RECORD_UNKNOWN_HOLD:
-        return SLICE("hold");
-    case RECORD_UNKNOWN_RETRY:
-        return SLICE("retry");
-    case RECORD_UNKNOWN_PROBE:
-        return SLICE("probe");
-    case RECORD_UNKNOWN_PARTICIPANT:
-        return SLICE("participant");
-    }
-    UNREACHABLE();
+    buf_add_char(buf, '}');
 }
 
 static void add_policy(struct buf *buf, const struct rule *rule)
@@ -245,7 +179,7 @@ static void add_policy(struct buf *buf, const struct rule *rule)
     json_add_bool(buf, "authorized", rule->authorizes);
     json_add_i64(buf, "mismatch_status", rule->mismatch_status);
     add_in_progress(buf, rule);
-    json_add_text(buf, "unknown", unknown_name(rule->unknown));
+    json_add_text(buf, "unknown", slice_of(record_unknown_name(rule->unknown)));
     json_add_text(buf, "retry", SLICE("none"));
     json_add_text(buf, "store_down", slice_of(rule->store_down_pass ? "pass" : "refuse"));
     json_add_i64(buf, "max_request_body", (int64_t)rule->max_request_body);
@@ -255,14 +189,14 @@ static void add_rule(struct buf *buf, const struct rule *rule)
 {
     BUF_AUTO struct buf match = buf_make(buf->max);
     rule_match_write(&rule->match, &match);
-    next_item(buf);
+    json_next_item(buf);
     buf_add_char(buf, '{');
     json_add_text(buf, "name", rule->name);
     json_add_text(buf, "match", buf_slice(&match));
     json_add_bool(buf, "protected", rule->protect);
     if (rule->protect)
         add_policy(buf, rule);
-    close_object(buf);
+    buf_add_char(buf, '}');
     if (!buf_ok(&match))
         buf->failed = true;
 }
@@ -271,13 +205,13 @@ static void add_rule(struct buf *buf, const struct rule *rule)
 
 static void add_error(struct buf *buf, const struct error_row *row)
 {
-    open_object(buf, row->code);
+    json_open(buf, row->code, '{');
     json_add_i64(buf, "status", row->status);
     json_add_text(buf, "title", slice_of(row->title));
     json_add_bool(buf, "retryable", row->retryable);
     json_add_bool(buf, "safe_new_key", row->safe_new_key);
     json_add_text(buf, "hint", slice_of(row->hint));
-    close_object(buf);
+    buf_add_char(buf, '}');
 }
 
 void policy_write(const struct rule_set *rules, struct buf *buf)
@@ -286,7 +220,7 @@ void policy_write(const struct rule_set *rules, struct buf *buf)
     for (size_t i = 0; i < rules->n; i++)
         add_rule(buf, &rules->rules[i]);
     buf_add_char(buf, ']');
-    open_object(buf, "errors");
+    json_open(buf, "errors", '{');
     for (int error = ERROR_NONE + 1; error < ERROR_COUNT; error++)
         add_error(buf, error_row((enum error)error));
     buf_add_str(buf, "}}\n");

@@ -2,7 +2,6 @@
 #include "core/problem.h"
 #include "base/check.h"
 #include "base/json.h"
-#include "base/timestamp.h"
 
 struct problem problem_of(enum error error)
 {
@@ -39,39 +38,23 @@ void problem_name_once(struct problem *problem)
             : "Send a well-formed once value.";
 }
 
-/* null where the calendar has no such moment: `forever`, and what is as good as that. */
-static void add_moment(struct buf *buf, const char *name, int64_t wall_us)
-{
-    BUF_AUTO struct buf text = buf_make(TIMESTAMP_LEN);
-    bool printed = timestamp_print(&text, wall_us) && buf_ok(&text);
-    if (printed) {
-        json_add_text(buf, name, buf_slice(&text));
-        return;
-    }
-    json_add_name(buf, name);
-    buf_add_str(buf, "null");
-}
-
 static void add_operation(struct buf *buf, const struct problem *problem)
 {
-    json_add_name(buf, "operation");
-    buf_add_char(buf, '{');
+    json_open(buf, "operation", '{');
     json_add_text(buf, "state", slice_of(problem->state));
     json_add_i64(buf, "attempt", problem->attempt);
-    add_moment(buf, "started_at", problem->started_at);
-    json_add_name(buf, "lease_left_ms");
+    json_add_time(buf, "started_at", problem->started_at);
     if (problem->lease_left_ms < 0)
-        buf_add_str(buf, "null");
+        json_add_null(buf, "lease_left_ms");
     else
-        buf_add_i64(buf, problem->lease_left_ms);
+        json_add_i64(buf, "lease_left_ms", problem->lease_left_ms);
     buf_add_char(buf, '}');
 }
 
 /* stripe-node takes a 409 without an `error` member for success (contract section 5). */
 static void add_error_object(struct buf *buf, const char *code, struct slice message)
 {
-    json_add_name(buf, "error");
-    buf_add_char(buf, '{');
+    json_open(buf, "error", '{');
     json_add_text(buf, "type", SLICE("idempotency_error"));
     json_add_text(buf, "code", slice_of(code));
     json_add_text(buf, "message", message);
@@ -80,13 +63,12 @@ static void add_error_object(struct buf *buf, const char *code, struct slice mes
 
 static void add_first(struct buf *buf, const struct problem *problem)
 {
-    json_add_name(buf, "first");
-    buf_add_char(buf, '{');
+    json_open(buf, "first", '{');
     json_add_i64(buf, "status", problem->first_status);
     if (problem->first_location.len > 0)
         json_add_text(buf, "location", problem->first_location);
     if (problem->first_at > 0)
-        add_moment(buf, "at", problem->first_at);
+        json_add_time(buf, "at", problem->first_at);
     buf_add_char(buf, '}');
 }
 
@@ -100,8 +82,7 @@ static void add_link(struct buf *buf, const struct problem *problem)
 
 static void add_type(struct buf *buf, const struct problem *problem)
 {
-    json_add_name(buf, "type");
-    buf_add_char(buf, '"');
+    json_open(buf, "type", '"');
     add_link(buf, problem);
     buf_add_char(buf, '"');
 }
@@ -129,7 +110,7 @@ void problem_write(const struct problem *problem, struct buf *buf)
     if (problem->first_status)
         add_first(buf, problem);
     if (problem->window_ends_at)
-        add_moment(buf, "window_ends_at", problem->window_ends_at);
+        json_add_time(buf, "window_ends_at", problem->window_ends_at);
     add_error_object(buf, row->short_code, detail);
     buf_add_str(buf, "}\n");
 }

@@ -30,13 +30,18 @@ static void add_pointer(struct buf *buf, struct slice pointer)
     }
 }
 
+const char *payload_mode_name(enum payload_mode mode)
+{
+    CHECK(mode < N_MODES && modes[mode].mode == mode);
+    return modes[mode].word.at;
+}
+
 void payload_recipe_write(const struct payload_selection *selection, struct buf *buf)
 {
     CHECK(selection->n_pointers <= PAYLOAD_POINTERS_MAX);
-    CHECK(selection->mode < N_MODES && modes[selection->mode].mode == selection->mode);
     buf_add_str(buf, selection->version == 1 ? RECIPE_OLD " " : RECIPE_VERSION " ");
     buf_add_str(buf, selection->as_json ? "json " : "");
-    buf_add_slice(buf, modes[selection->mode].word);
+    buf_add_str(buf, payload_mode_name(selection->mode));
     for (size_t i = 0; modes[selection->mode].has_pointers && i < selection->n_pointers; i++) {
         buf_add_char(buf, ' ');
         add_pointer(buf, selection->pointers[i]);

@@ -544,6 +544,13 @@ void record_cause_write(int cause, struct buf *buf)
         buf_add_str(buf, names[cause]);
 }
 
+const char *record_unknown_name(enum record_unknown policy)
+{
+    static const char *const names[] = {"hold", "retry", "probe", "participant"};
+    CHECK(policy <= RECORD_UNKNOWN_PARTICIPANT);
+    return names[policy];
+}
+
 const char *record_status_name(enum record_status status)
 {
     static const char *const names[] = {"absent", "pending", "complete", "failed", "unknown"};

@@ -298,6 +298,9 @@ static inline bool record_is_final(enum record_status status)
     return status == RECORD_COMPLETE || status == RECORD_FAILED;
 }
 
+/* As the config calls it: "hold", "retry", "probe", "participant". */
+const char *record_unknown_name(enum record_unknown policy);
+
 /* The name of a status as stores and logs show it. */
 const char *record_status_name(enum record_status status);
 

@@ -4,7 +4,6 @@
 #include "base/check.h"
 #include "base/json.h"
 #include "base/mem.h"
-#include "base/timestamp.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -251,21 +250,16 @@ static void write_json(struct buf *buf, const struct ledger_order *order, uint64
 {
     buf_add_str(buf, "{\"id\":\"");
     ledger_add_id(buf, order->kind, number);
-    buf_add_str(buf, "\",\"kind\":");
-    json_add_string(buf, kinds[order->kind].name);
-    json_add_name(buf, "key");
-    if (order->key.at != NULL)
-        json_add_string(buf, order->key);
-    else
-        buf_add_str(buf, "null");
-    json_add_name(buf, kinds[order->kind].subject);
-    json_add_string(buf, order->subject);
-    json_add_name(buf, "amount");
-    buf_add_u64(buf, order->amount);
-    json_add_name(buf, "at");
     buf_add_char(buf, '"');
-    timestamp_print(buf, order->at_us);
-    buf_add_str(buf, "\"}\n");
+    json_add_text(buf, "kind", kinds[order->kind].name);
+    if (order->key.at != NULL)
+        json_add_text(buf, "key", order->key);
+    else
+        json_add_null(buf, "key");
+    json_add_text(buf, kinds[order->kind].subject, order->subject);
+    json_add_i64(buf, "amount", (int64_t)order->amount);
+    json_add_time(buf, "at", order->at_us);
+    buf_add_str(buf, "}\n");
 }
 
 /* All of the line or nothing. */

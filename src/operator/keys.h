@@ -116,9 +116,6 @@ bool keys_origin(const struct keys_view *view, struct origin *ret_origin);
 /* A pending record's "live", "lapsed" or "released"; of others NULL. */
 const char *keys_lease_name(const struct keys_view *view);
 
-/* As the config calls it: "hold", "retry", "probe". */
-const char *keys_policy_name(enum record_unknown policy);
-
 /* Microseconds from `now` until `then`, not below 0. */
 int64_t keys_left(int64_t now, int64_t then);
 

@@ -1,16 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Records for programs: one JSON object; what does not apply is null. */
 #include "base/json.h"
-#include "base/timestamp.h"
 #include "operator/keys.h"
 
 #define CAUSE_MAX ((size_t)64)
-
-const char *keys_policy_name(enum record_unknown policy)
-{
-    static const char *const names[] = {"hold", "retry", "probe", "participant"};
-    return names[policy];
-}
 
 const char *keys_lease_name(const struct keys_view *view)
 {
@@ -31,43 +24,11 @@ int64_t keys_seconds_left(int64_t now, int64_t then)
     return left / CLOCK_US_PER_S + (left % CLOCK_US_PER_S > 0);
 }
 
-/* An absent text (NULL) is null. */
-static void add_word(struct buf *buf, const char *name, const char *word)
-{
-    json_add_name(buf, name);
-    if (word)
-        json_add_string(buf, slice_of(word));
-    else
-        buf_add_str(buf, "null");
-}
-
-/* A moment that never came or never comes (`forever`) is null. */
-static void add_time(struct buf *buf, const char *name, int64_t us)
-{
-    BUF_AUTO struct buf text = buf_make(TIMESTAMP_LEN);
-    bool known = us != 0 && us != CLOCK_NEVER && timestamp_print(&text, us);
-    json_add_name(buf, name);
-    if (known)
-        json_add_string(buf, buf_slice(&text));
-    else
-        buf_add_str(buf, "null");
-}
-
 static void add_digest(struct buf *buf, const char *name, const struct digest *digest)
 {
     char hex[DIGEST_HEX_SIZE + 1];
     hex_encode(digest->bytes, DIGEST_SIZE, hex);
-    add_word(buf, name, hex);
-}
-
-/* A text that may be empty: then it is null. */
-static void add_known(struct buf *buf, const char *name, struct slice text)
-{
-    json_add_name(buf, name);
-    if (text.len > 0)
-        json_add_string(buf, text);
-    else
-        buf_add_str(buf, "null");
+    json_add_text(buf, name, slice_of(hex));
 }
 
 bool keys_origin(const struct keys_view *view, struct origin *ret_origin)
@@ -89,19 +50,18 @@ static void add_origin(struct buf *buf, const struct keys_view *view)
     BUF_AUTO struct buf cause = buf_make(CAUSE_MAX);
     struct origin origin;
     record_cause_write(view->record->cause, &cause);
-    add_known(buf, "cause", buf_slice(&cause));
-    json_add_name(buf, "origin");
+    json_add_known_text(buf, "cause", buf_slice(&cause));
     if (!keys_origin(view, &origin)) {
-        buf_add_str(buf, "null");
+        json_add_null(buf, "origin");
         return;
     }
-    buf_add_char(buf, '{');
-    add_known(buf, "method", origin.method);
-    add_known(buf, "path", origin.path);
-    add_known(buf, "client", origin.client);
-    add_known(buf, "correlation_id", origin.correlation_id);
-    add_known(buf, "trace_id", origin.trace_id);
-    add_known(buf, "body", origin.body);
+    json_open(buf, "origin", '{');
+    json_add_known_text(buf, "method", origin.method);
+    json_add_known_text(buf, "path", origin.path);
+    json_add_known_text(buf, "client", origin.client);
+    json_add_known_text(buf, "correlation_id", origin.correlation_id);
+    json_add_known_text(buf, "trace_id", origin.trace_id);
+    json_add_known_text(buf, "body", origin.body);
     buf_add_char(buf, '}');
 }
 
@@ -113,65 +73,54 @@ static void add_row(struct buf *buf, const struct keys_view *view)
     json_add_text(buf, "key", view->row->key);
     json_add_text(buf, "tenant", view->row->tenant);
     char hash[LOG_KEYED_SIZE];
-    add_known(buf, "tenant_hash", keys_tenant_hash(view, hash));
+    json_add_known_text(buf, "tenant_hash", keys_tenant_hash(view, hash));
     json_add_text(buf, "rule", view->row->rule);
-    json_add_name(buf, "once");
-    if (view->row->once.len > 0)
-        json_add_string(buf, view->row->once);
-    else
-        buf_add_str(buf, "null");
-    add_word(buf, "status", record_status_name(record->status));
-    add_word(buf, "lease", keys_lease_name(view));
+    json_add_known_text(buf, "once", view->row->once);
+    json_add_known_text(buf, "status", slice_of(record_status_name(record->status)));
+    json_add_known_text(buf, "lease", slice_of(keys_lease_name(view)));
     json_add_i64(buf, "lease_left_ms",
                  live ? keys_left(view->now, record->lease_until) / CLOCK_US_PER_MS : 0);
     json_add_bool(buf, "in_doubt", record_in_doubt(record, view->lease));
     json_add_i64(buf, "token", record->token);
     json_add_i64(buf, "attempts", record->attempts);
-    add_time(buf, "created_at", record->created_at);
-    add_time(buf, "started_at", record->started_at);
-    add_time(buf, "completed_at", record->completed_at);
-    add_time(buf, "expires_at", record->expires_at);
-    add_time(buf, "quiet_at", record_is_final(record->status) ? 0 : record->quiet_at);
+    json_add_time(buf, "created_at", record->created_at);
+    json_add_time(buf, "started_at", record->started_at);
+    json_add_time(buf, "completed_at", record->completed_at);
+    json_add_time(buf, "expires_at", record->expires_at);
+    json_add_time(buf, "quiet_at", record_is_final(record->status) ? 0 : record->quiet_at);
     add_digest(buf, "payload_hash", &record->payload_hash);
-    json_add_name(buf, "http_code");
-    if (record_is_final(record->status))
-        buf_add_i64(buf, record->http_status);
-    else
-        buf_add_str(buf, "null");
-    add_known(buf, "result_ref", view->row->location);
+    json_add_known_i64(buf, "http_code", record_is_final(record->status) ? record->http_status : 0);
+    json_add_known_text(buf, "result_ref", view->row->location);
     add_origin(buf, view);
 }
 
 /* The answer's header lines, as [name, value] pairs in their order. */
 static void add_headers(struct buf *buf, struct slice fields)
 {
-    json_add_name(buf, "headers");
-    buf_add_char(buf, '[');
-    const char *separator = "[";
+    json_open(buf, "headers", '[');
     while (fields.len > 0) {
         struct slice line, name;
         fields = slice_cut(fields, '\n', &line);
         struct slice value = slice_cut(line, ':', &name);
         if (value.len > 0 && value.at[value.len - 1] == '\r')
             value.len--;
-        buf_add_str(buf, separator);
+        json_next_item(buf);
+        buf_add_char(buf, '[');
         json_add_string(buf, name);
         buf_add_char(buf, ',');
         json_add_string(buf, slice_trim(value));
         buf_add_char(buf, ']');
-        separator = ",[";
     }
     buf_add_char(buf, ']');
 }
 
 static void add_outcome(struct buf *buf, const struct outcome *outcome)
 {
-    json_add_name(buf, "outcome");
     if (!outcome) {
-        buf_add_str(buf, "null");
+        json_add_null(buf, "outcome");
         return;
     }
-    buf_add_char(buf, '{');
+    json_open(buf, "outcome", '{');
     json_add_i64(buf, "status", outcome->status);
     add_headers(buf, outcome->fields);
     json_add_i64(buf, "body_bytes", (int64_t)outcome->body.len);
@@ -181,20 +130,19 @@ static void add_outcome(struct buf *buf, const struct outcome *outcome)
 static void add_rest(struct buf *buf, const struct keys_view *view)
 {
     const struct record *record = view->record;
+    bool ended = record_is_final(record->status);
+    int64_t quiet_us = ended ? 0 : keys_left(view->now, record->quiet_at);
     add_digest(buf, "target_hash", &record->target_hash);
     json_add_text(buf, "recipe", view->row->recipe);
     /* Rows of known outcomes do not hold their policy any more. */
-    add_word(buf, "unknown",
-             record_is_final(record->status) ? NULL : keys_policy_name(record->unknown));
+    json_add_known_text(buf, "unknown",
+                        slice_of(ended ? NULL : record_unknown_name(record->unknown)));
     json_add_i64(buf, "settle_ms", record->settle_us / CLOCK_US_PER_MS);
-    json_add_i64(buf, "quiet_in_ms",
-                 record_is_final(record->status)
-                     ? 0
-                     : keys_left(view->now, record->quiet_at) / CLOCK_US_PER_MS);
+    json_add_i64(buf, "quiet_in_ms", quiet_us / CLOCK_US_PER_MS);
     json_add_bool(buf, "probing", record->probing);
     json_add_bool(buf, "kept", record->kept);
-    add_time(buf, "gone_at", record->gone_at);
-    add_time(buf, "once_until", record->once_until);
+    json_add_time(buf, "gone_at", record->gone_at);
+    json_add_time(buf, "once_until", record->once_until);
     add_outcome(buf, view->outcome);
 }
 

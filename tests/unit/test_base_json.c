@@ -135,6 +135,28 @@ static const char *const not_json[] = {
     "\xFF",
 };
 
+static void what_is_not_known_is_written_as_null(void **state)
+{
+    BUF_AUTO struct buf buf = buf_make(1000);
+    (void)state;
+    buf_add_char(&buf, '{');
+    json_add_time(&buf, "a", 1);
+    json_add_time(&buf, "b", 0);
+    json_add_time(&buf, "c", INT64_MAX);
+    json_open(&buf, "d", '[');
+    json_next_item(&buf);
+    buf_add_char(&buf, '1');
+    json_next_item(&buf);
+    buf_add_str(&buf, "2]");
+    json_add_known_text(&buf, "e", SLICE(""));
+    json_add_known_text(&buf, "f", SLICE("x"));
+    json_add_known_i64(&buf, "g", 0);
+    json_add_known_i64(&buf, "h", -1);
+    assert_true(
+        slice_eq(buf_slice(&buf), SLICE("{\"a\":\"1970-01-01T00:00:00.000Z\",\"b\":null,\"c\":null,"
+                                        "\"d\":[1,2],\"e\":null,\"f\":\"x\",\"g\":null,\"h\":-1")));
+}
+
 static void what_is_not_json_is_refused(void **state)
 {
     (void)state;
@@ -477,6 +499,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_kind_of_value_is_accepted),
+        cmocka_unit_test(what_is_not_known_is_written_as_null),
         cmocka_unit_test(what_is_not_json_is_refused),
         cmocka_unit_test(invalid_utf8_is_told_from_bad_syntax),
         cmocka_unit_test(lone_surrogates_are_refused),
