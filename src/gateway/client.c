@@ -60,18 +60,18 @@ static bool run_rule(struct client *client, const struct http_request *request,
     return exchange_run(client, request, found);
 }
 
-static bool route(struct client *client, const struct http_request *request, struct arena *arena)
+static bool route(struct client *client, const struct http_request *request)
 {
     const struct gateway_settings *settings = &client->plan->settings;
     struct rule_request wanted = {request->method, request->path, &request->headers};
-    struct rule_found *found = arena_alloc(arena, sizeof *found);
+    struct rule_found *found = arena_alloc(client->arena, sizeof *found);
     if (!found)
         return false;
     if (is_looping(client, request))
         return refuse_request(client, ERROR_LOOP, slice_of(NULL));
     if (well_known_asked(client, request))
         return well_known_answer(client, request);
-    switch (rule_find_request(settings->rules, &wanted, arena, found)) {
+    switch (rule_find_request(settings->rules, &wanted, client->arena, found)) {
     case RULE_FOUND:
         return run_rule(client, request, found);
     case RULE_NONE:
@@ -95,9 +95,10 @@ static bool route(struct client *client, const struct http_request *request, str
 
 /* ---- the service ---- */
 
-static void begin(struct client *client)
+static void begin(struct client *client, struct arena *arena)
 {
     client->plan = plan_ref(client->server->plan);
+    client->arena = arena;
     client->instance[0] = '\0';
     client->rule = slice_of(NULL);
 }
@@ -106,6 +107,7 @@ static void end(struct client *client)
 {
     plan_unref(client->plan);
     client->plan = NULL;
+    client->arena = NULL;
 }
 
 static void open_client(struct http_session *session, const struct sockaddr_storage *peer)
@@ -123,8 +125,8 @@ static void open_client(struct http_session *session, const struct sockaddr_stor
 static bool serve(struct http_session *session, struct arena *arena)
 {
     struct client *client = (struct client *)session;
-    begin(client);
-    bool goes_on = route(client, session->request, arena);
+    begin(client, arena);
+    bool goes_on = route(client, session->request);
     end(client);
     return goes_on;
 }
@@ -162,7 +164,7 @@ static void refuse(struct http_session *session, const struct http_complaint *co
 {
     struct client *client = (struct client *)session;
     struct buf detail BUF_AUTO = buf_make(HTTP_HEAD_MAX);
-    begin(client);
+    begin(client, NULL);
     struct refusal refusal = refusal_of(client, complaint, &detail);
     refusal.status = complaint->status;
     refusal.result = result_of_error(refusal.error);

@@ -10,6 +10,7 @@
 
 struct client;
 
+#define HEAD_OUT_FIRST ((size_t)1024) /* what most take */
 #define HEAD_OUT_MAX ((size_t)96 * 1024)
 
 /* What a request gets on its way to the upstream. */

@@ -20,8 +20,9 @@ struct response response_make(struct client *client, int status, struct slice re
         .status = status,
         .result = result,
         .keep_alive = http_session_may_go_on(&client->session),
-        .head = buf_make(HEAD_OUT_MAX),
     };
+    void *room = client->arena ? arena_alloc(client->arena, HEAD_OUT_FIRST) : NULL;
+    response.head = buf_on(room, HEAD_OUT_FIRST, HEAD_OUT_MAX);
     head_write_status(&response.head, status, reason);
     return response;
 }

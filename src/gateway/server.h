@@ -43,6 +43,7 @@ struct client {
     struct http_session session; /* first: the two are cast into each other */
     struct server *server;
     struct plan *plan;    /* one reference, of the request under way; NULL between two */
+    struct arena *arena;  /* of the request under way; NULL: there is none */
     struct slice address; /* of the peer, as text */
     struct slice rule;    /* by which the request is counted; empty: none */
     char instance[46];    /* `instance` of the problem that it was answered with; "": none */

@@ -7,8 +7,8 @@
 #include "base/mem.h"
 #include <sys/uio.h>
 
-#define DROP_MAX ((uint64_t)64 * 1024) /* of a body nobody wanted */
-#define ARENA_MAX ((size_t)256 * 1024) /* what is derived from one head */
+#define DROP_MAX ((uint64_t)64 * 1024)      /* of a body nobody wanted */
+#define ARENA_MAX ((size_t)8 * 1024 * 1024) /* what is derived from one request */
 /* A client that still sends after its answer is listened to for as long as nginx does. */
 #define LINGER_IDLE_US (INT64_C(5) * CLOCK_US_PER_S)
 #define LINGER_US (INT64_C(30) * CLOCK_US_PER_S)

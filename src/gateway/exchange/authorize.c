@@ -18,7 +18,7 @@ static enum template_result write_head(struct exchange *x, struct buf *head,
     struct buf target BUF_AUTO = buf_make(HTTP_HEAD_MAX);
     const struct http_request *request = upstream_get_request(x);
     enum template_result result =
-        template_probe(&x->rule->authorize, &x->found.facts, &x->arena, &target, ret_missing);
+        template_probe(&x->rule->authorize, &x->found.facts, x->arena, &target, ret_missing);
     if (result != TEMPLATE_OK)
         return result;
     if (!request || !buf_ok(&target))

@@ -10,6 +10,11 @@
 #define BEGIN_SLACK_US (INT64_C(1) * CLOCK_US_PER_S)    /* a begin's time beyond its wait */
 #define BEGIN_GRACE_US (INT64_C(250) * CLOCK_US_PER_MS) /* at most, of a healthy store */
 
+/* Bytes that hold what is usual; more comes from malloc. */
+#define KEY_FIRST ((size_t)128)
+#define FIELDS_FIRST ((size_t)512)
+#define BODY_FIRST ((size_t)1024)
+
 /* ---- the parker of a begin ---- */
 
 /* The begin is being applied, the client's time is over, and when the disk answers nobody knows. A
@@ -59,7 +64,7 @@ static void take_holder_key(struct exchange *x)
 {
     char *key MEM_AUTO = x->attempt.result.found_key;
     x->attempt.result.found_key = NULL;
-    x->holder_key = key ? arena_copy(&x->arena, slice_of(key)) : slice_of(NULL);
+    x->holder_key = key ? arena_copy(x->arena, slice_of(key)) : slice_of(NULL);
     x->holder_lost = key && !x->holder_key.at;
 }
 
@@ -140,13 +145,9 @@ static void decide_until_done(struct exchange *x)
         answer_error(x, ERROR_IN_PROGRESS, SLICE("the record changed hands too often"));
 }
 
-static struct answer answer_make(const struct rule *rule)
+struct buf exchange_buf(struct exchange *x, size_t size, size_t max)
 {
-    return (struct answer){
-        .fields = buf_make(ANSWER_FIELDS_MAX),
-        .kept = buf_make(ANSWER_FIELDS_MAX),
-        .body = buf_make(rule->max_response_body),
-    };
+    return buf_on(arena_alloc(x->arena, size), size, max);
 }
 
 static void answer_fini(struct answer *answer)
@@ -160,8 +161,12 @@ static void make_answers(struct exchange *x)
 {
     answer_fini(&x->answer);
     answer_fini(&x->failed);
-    x->answer = answer_make(x->rule);
-    x->failed = answer_make(x->rule);
+    x->answer.fields = exchange_buf(x, FIELDS_FIRST, ANSWER_FIELDS_MAX);
+    x->answer.kept = exchange_buf(x, FIELDS_FIRST, ANSWER_FIELDS_MAX);
+    x->answer.body = exchange_buf(x, BODY_FIRST, x->rule->max_response_body);
+    x->failed.fields = buf_make(ANSWER_FIELDS_MAX);
+    x->failed.kept = buf_make(ANSWER_FIELDS_MAX);
+    x->failed.body = buf_make(x->rule->max_response_body);
 }
 
 /* Takes the rule of the present plan; false: it has none for this request. */
@@ -170,7 +175,7 @@ static bool take_present_rule(struct exchange *x)
     struct plan *plan = x->server->plan;
     struct rule_request wanted = {x->request->method, x->request->path, &x->request->headers};
     struct rule_found found;
-    if (rule_find_request(plan->settings.rules, &wanted, &x->arena, &found) != RULE_FOUND ||
+    if (rule_find_request(plan->settings.rules, &wanted, x->arena, &found) != RULE_FOUND ||
         !found.rule->protect)
         return false;
     plan_replace(&x->plan, plan);
@@ -212,10 +217,20 @@ static void run(struct exchange *x, bool *ret_bypass)
         decide_until_done(x);
 }
 
+/* A body of known and usual size has its room at once. */
+static struct buf body_make(struct exchange *x)
+{
+    const struct http_request *request = x->request;
+    bool small = request->framing == HTTP_FRAMING_LENGTH && request->content_length <= BODY_FIRST;
+    size_t max = x->rule->max_request_body;
+    return small ? exchange_buf(x, request->content_length + 1, max) : buf_make(max);
+}
+
+/* With all that most requests need, in one arena. */
 static struct exchange *exchange_new(struct client *client, const struct http_request *request,
                                      const struct rule_found *found)
 {
-    struct exchange *x = mem_alloc(sizeof *x);
+    struct exchange *x = arena_alloc(client->arena, sizeof *x);
     if (!x)
         return NULL;
     memset(x, 0, offsetof(struct exchange, call) + HTTP_CALL_ZEROED);
@@ -225,14 +240,14 @@ static struct exchange *exchange_new(struct client *client, const struct http_re
     x->plan = plan_ref(client->plan);
     x->found = *found;
     x->rule = found->rule;
-    x->arena = arena_make(EXCHANGE_ARENA_MAX);
+    x->arena = client->arena;
     x->payload_arena = arena_make(PAYLOAD_ARENA_MAX);
-    x->body = buf_make(found->rule->max_request_body);
-    x->tenant = buf_make(HTTP_HEAD_MAX);
-    x->key = buf_make(HTTP_HEAD_MAX);
+    x->body = body_make(x);
+    x->tenant = exchange_buf(x, KEY_FIRST, HTTP_HEAD_MAX);
+    x->key = exchange_buf(x, KEY_FIRST, HTTP_HEAD_MAX);
     x->once = buf_make(HTTP_HEAD_MAX);
     x->shown_key = buf_make(HTTP_HEAD_MAX);
-    x->sent_key = buf_make(HTTP_HEAD_MAX);
+    x->sent_key = exchange_buf(x, KEY_FIRST, HTTP_HEAD_MAX);
     make_answers(x);
     x->started = clock_boot_us();
     x->keep_alive = request->keep_alive;
@@ -253,9 +268,7 @@ static void exchange_free(struct exchange *x)
     buf_fini(&x->tenant);
     buf_fini(&x->body);
     arena_fini(&x->payload_arena);
-    arena_fini(&x->arena);
     plan_unref(x->plan);
-    mem_free(x);
 }
 
 bool exchange_run(struct client *client, const struct http_request *request,

@@ -24,8 +24,7 @@
 #include "gateway/server.h"
 #include "http/call.h"
 
-#define EXCHANGE_TURNS 32                            /* decisions for one request */
-#define EXCHANGE_ARENA_MAX ((size_t)8 * 1024 * 1024) /* values of key sources, paths */
+#define EXCHANGE_TURNS 32 /* decisions for one request */
 #define PAYLOAD_ARENA_MAX                                                                          \
     ((size_t)256 * 1024 * 1024)           /* understood JSON takes up to 32 times its text */
 #define OFFLOAD_LEAST ((size_t)64 * 1024) /* bytes of a body that a worker hashes */
@@ -71,7 +70,7 @@ struct exchange {
     struct plan *plan; /* one reference: what it began with */
     const struct rule *rule;
     struct rule_found found;
-    struct arena arena;
+    struct arena *arena;        /* the request's: this struct lies in it, too */
     struct buf body;            /* the request's, as sent */
     uint64_t held;              /* of shared->buffered */
     struct arena payload_arena; /* of the understood body; empty but between open and close */
@@ -119,6 +118,9 @@ struct exchange {
     const char *from_state; /* of the record when it was found; NULL: not looked at */
     struct http_call call;  /* to the upstream; last: not all of it is zeroed */
 };
+
+/* An empty buffer whose first `size` bytes lie in the request's arena. */
+struct buf exchange_buf(struct exchange *x, size_t size, size_t max);
 
 /* Runs a request that `found` says a rule covers. True: the connection may be used again. */
 bool exchange_run(struct client *client, const struct http_request *request,

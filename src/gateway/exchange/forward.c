@@ -38,7 +38,7 @@ enum step forward_give_back(struct exchange *x)
 
 enum step forward_run(struct exchange *x)
 {
-    struct buf head BUF_AUTO = buf_make(HEAD_OUT_MAX);
+    struct buf head BUF_AUTO = exchange_buf(x, HEAD_OUT_FIRST, HEAD_OUT_MAX);
     enum exchange_end end = EXCHANGE_NOT_SENT;
     x->probing = false;
     x->deadline = clock_after(clock_boot_us(), x->rule->timeout_us - x->asked_us);
@@ -73,7 +73,7 @@ static void tell_unprotected(struct exchange *x, enum exchange_end end)
 
 enum step forward_unprotected(struct exchange *x)
 {
-    struct buf head BUF_AUTO = buf_make(HEAD_OUT_MAX);
+    struct buf head BUF_AUTO = exchange_buf(x, HEAD_OUT_FIRST, HEAD_OUT_MAX);
     enum exchange_end end = EXCHANGE_NOT_SENT;
     x->unprotected = true;
     x->deadline = clock_after(clock_boot_us(), x->rule->timeout_us - x->asked_us);

@@ -65,7 +65,7 @@ static bool read_tenant(struct exchange *x)
     if (x->rule->tenant_none)
         return true;
     struct slice missing = {0};
-    switch (template_tenant(&x->rule->tenant, &x->found.facts, &x->arena, &x->tenant, &missing)) {
+    switch (template_tenant(&x->rule->tenant, &x->found.facts, x->arena, &x->tenant, &missing)) {
     case TEMPLATE_OK:
         break;
     case TEMPLATE_FORMAT: /* tenants have none */
@@ -102,7 +102,7 @@ static bool refuse_key(struct exchange *x, struct slice name, enum key_header re
 
 static bool judge_key(struct exchange *x, const struct template_part *part, struct slice key)
 {
-    switch (template_judge_key(&x->rule->key, &x->found.facts, &x->arena, &key)) {
+    switch (template_judge_key(&x->rule->key, &x->found.facts, x->arena, &key)) {
     case TEMPLATE_OK:
         break;
     case TEMPLATE_MISSING:
@@ -126,7 +126,7 @@ static bool read_header_key(struct exchange *x, const struct template_part *part
                    slice_eq_nocase(part->text, SLICE("Idempotency-Key"));
     struct slice key = {0};
     enum key_header read =
-        key_header_read(&x->request->headers, part->text, x->rule->key_syntax, &x->arena, &key);
+        key_header_read(&x->request->headers, part->text, x->rule->key_syntax, x->arena, &key);
     switch (read) {
     case KEY_HEADER_OK:
         return !is_item || judge_key(x, part, key);
@@ -342,7 +342,7 @@ static bool hash(struct exchange *x, const struct payload_selection *selection, 
     if (!h.hashed)
         return no_memory(x);
     hex_encode(x->attempt.begin.payload_hash.bytes, DIGEST_SIZE, x->payload_hex);
-    return rule_target_hash(x->rule, &x->found.facts, x->found.path, &x->arena,
+    return rule_target_hash(x->rule, &x->found.facts, x->found.path, x->arena,
                             &x->attempt.begin.target_hash) ||
            no_memory(x);
 }
@@ -390,7 +390,7 @@ static bool read_template_key(struct exchange *x)
     struct buf text BUF_AUTO = buf_make(HTTP_HEAD_MAX);
     struct slice missing = {0};
     enum template_result result =
-        template_key(&x->rule->key, &x->found.facts, &x->arena, &text, &missing);
+        template_key(&x->rule->key, &x->found.facts, x->arena, &text, &missing);
     switch (result) {
     case TEMPLATE_OK:
         buf_add_slice(&x->key, buf_slice(&text));
@@ -411,7 +411,7 @@ static bool read_once(struct exchange *x)
     struct template_text text = {.buf = &x->once};
     struct slice missing = {0};
     enum template_result result =
-        template_value(template, &x->found.facts, &x->arena, &text, &missing);
+        template_value(template, &x->found.facts, x->arena, &text, &missing);
     x->attempt.once.clocks = text.clocks;
     if (result == TEMPLATE_OK && buf_ok(&x->once))
         return true;
@@ -532,10 +532,10 @@ bool identify(struct exchange *x, bool *ret_bypass)
 bool identify_again(struct exchange *x, struct slice recipe)
 {
     struct payload_selection selection;
-    struct slice kept = arena_copy(&x->arena, recipe);
+    struct slice kept = arena_copy(x->arena, recipe);
     if (!kept.at)
         return no_memory(x);
-    if (!payload_recipe_read(kept, &x->arena, &selection))
+    if (!payload_recipe_read(kept, x->arena, &selection))
         return refuse(x, ERROR_PAYLOAD_MISMATCH,
                       "the first request was hashed by a newer version of pawl", slice_of(NULL));
     x->attempt.recipe = kept;
@@ -550,7 +550,7 @@ void identify_difference(struct exchange *x, bool target, struct buf *buf)
     struct payload_selection selection;
     const struct fingerprint *first = &x->found_fingerprint;
     struct slice stored = slice_make(first->text, first->len);
-    if (!payload_recipe_read(x->attempt.recipe, &x->arena, &selection))
+    if (!payload_recipe_read(x->attempt.recipe, x->arena, &selection))
         return;
     struct fingerprint_of of = fingerprint_of(x, &selection);
     if (target) {

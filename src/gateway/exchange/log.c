@@ -32,7 +32,7 @@ void exchange_note_origin(struct exchange *x)
         .body = slice_first(buf_slice(&x->body), x->rule->keep_request),
     };
     origin_write(&origin, &text);
-    x->attempt.origin = buf_ok(&text) ? arena_copy(&x->arena, buf_slice(&text)) : slice_of(NULL);
+    x->attempt.origin = buf_ok(&text) ? arena_copy(x->arena, buf_slice(&text)) : slice_of(NULL);
 }
 
 void exchange_note_state(struct exchange *x, enum engine_verdict verdict)

@@ -14,7 +14,7 @@ static bool write_head(struct exchange *x, struct buf *head)
     bool opened =
         !template_needs_body(&x->rule->probe) || payload_open(x, x->rule->body_json) == PAYLOAD_OK;
     enum template_result result =
-        template_probe(&x->rule->probe, &x->found.facts, &x->arena, &target, &missing);
+        template_probe(&x->rule->probe, &x->found.facts, x->arena, &target, &missing);
     payload_close(x);
     if (!opened || !probe || x->holder_lost || result != TEMPLATE_OK || !buf_ok(&target))
         return false;

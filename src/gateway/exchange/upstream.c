@@ -75,7 +75,7 @@ static bool speaks_of_request(struct slice name)
 
 const struct http_request *upstream_get_request(struct exchange *x)
 {
-    struct http_request *request = arena_alloc(&x->arena, sizeof *request);
+    struct http_request *request = arena_alloc(x->arena, sizeof *request);
     if (!request)
         return NULL;
     *request = *x->request;
