@@ -64,11 +64,16 @@ static bool wait_until_listening(const struct sockaddr_storage *address)
     return true;
 }
 
-bool demo_ensure(const struct config_address *address, const char *store_path)
+bool demo_ensure(const struct config *config, const char *store_path)
 {
-    struct http_upstream where;
+    const struct config_address *address = &config->upstream;
+    struct http_upstream where HTTP_UPSTREAM_AUTO = {0};
     char *problem MEM_AUTO = NULL;
-    if (!resolve_upstream(address, -1, &where, &problem)) {
+    if (config->upstream_tls.on) {
+        fputs("pawl serve: the demo upstream speaks no TLS (give `upstream: http://`)\n", stderr);
+        return false;
+    }
+    if (!resolve_upstream(config, -1, &where, &problem)) {
         fprintf(stderr, "pawl serve: %s\n", problem ? problem : "out of memory");
         return false;
     }

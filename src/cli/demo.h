@@ -8,7 +8,7 @@
 /* Sees to a demo at `address`: one that listens already is used again, else one is started in a
  * session of its own, with its ledger beside the store. False: it did not come up; said on stderr.
  */
-bool demo_ensure(const struct config_address *address, const char *store_path);
+bool demo_ensure(const struct config *config, const char *store_path);
 
 /* Prints the curl lines to try against the gateway at `listen`. */
 void demo_print_lines(const struct config_address *listen);

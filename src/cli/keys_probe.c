@@ -433,7 +433,7 @@ static int run(struct probe *probe)
     code = judge_rule(probe);
     if (code != EXIT_DONE)
         return code;
-    if (!resolve_upstream(&probe->config->upstream, -1, &probe->upstream, &problem))
+    if (!resolve_upstream(probe->config, -1, &probe->upstream, &problem))
         return complain(probe, problem ? problem : "out of memory");
     struct engine *engine = engine_new(probe->session->store, 0);
     code = engine ? acquire(probe, engine, &acquired) : complain(probe, "out of memory");
@@ -459,7 +459,9 @@ static int run_on(const struct keys_options *options, const struct config *confi
     probe->rule = find_rule(config, row->store.rule);
     probe->row = row;
     probe->session = &session;
-    return run(probe);
+    code = run(probe);
+    http_upstream_drop(&probe->upstream);
+    return code;
 }
 
 int keys_probe(const struct keys_options *options)

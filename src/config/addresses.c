@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Readers of what lies outside: listen, admin_token, upstream, store. */
+/* Readers of what lies outside: listen, admin_token, upstream, upstream_tls, store. */
 #include "config/reader.h"
 
 #include <errno.h>
@@ -8,10 +8,12 @@
 
 #define HOST_MAX 253
 #define AN_ADDRESS "HOST:PORT, such as 127.0.0.1:8080 or [::1]:8080"
-#define AN_UPSTREAM "http://HOST:PORT, such as http://127.0.0.1:9000"
+#define AN_UPSTREAM "http://HOST:PORT or https://HOST:PORT, such as http://127.0.0.1:9000"
+#define TLS_PARTS "{ca: FILE, cert: FILE, key: FILE, server_name: NAME}"
 #define AN_AUTHORITY "HOST or HOST:PORT, such as api.example.com"
 #define A_NETWORK "an address or a block of them, such as 10.0.0.0/8 or fd00::/8"
 #define A_TOKEN "16 to 512 visible ASCII characters, ${NAME} or file:PATH"
+#define PLACE_MAX ((size_t)4096 + 64)
 #define TOKEN_LEAST 16
 #define TOKEN_MOST 512
 #define A_STORE "sqlite:PATH, such as sqlite:./pawl.db"
@@ -76,22 +78,20 @@ OPTION_READER(upstream)
     (void)option;
     if (!reader_scalar(reader, node, AN_UPSTREAM, &text))
         return;
-    if (slice_starts(text, SLICE("https://"))) {
-        complaints_add(reader->errors, node->place, node->key,
-                       "https is not in this version (expected " AN_UPSTREAM ")");
-        return;
-    }
-    bool good = slice_starts(text, SLICE("http://"));
+    bool tls = slice_starts(text, SLICE("https://"));
+    bool good = tls || slice_starts(text, SLICE("http://"));
     if (good) {
-        text = slice_skip(text, 7);
+        text = slice_skip(text, tls ? 8 : 7);
         if (text.len && text.at[text.len - 1] == '/')
             text.len--;
-        good = address_read(text, 80, &address) && address.port != 0;
+        good = address_read(text, tls ? 443 : 80, &address) && address.port != 0;
     }
-    if (good)
-        keep_address(reader, address, field);
-    else
+    if (!good) {
         reader_expected(reader, node, AN_UPSTREAM);
+        return;
+    }
+    keep_address(reader, address, field);
+    reader->config->upstream_tls.on = tls;
 }
 
 OPTION_READER(authority)
@@ -145,6 +145,63 @@ static struct slice resolve(struct reader *reader, struct slice path)
     memcpy(at + folder.len, path.at, path.len);
     at[folder.len + path.len] = '\0';
     return slice_make(at, folder.len + path.len);
+}
+
+/* ---- upstream_tls ---- */
+
+static void read_file(struct reader *reader, const struct node *node, struct config_file *ret_file)
+{
+    BUF_AUTO struct buf at = buf_make(PLACE_MAX);
+    struct slice text;
+    if (!reader_scalar(reader, node, "the path of a PEM file", &text))
+        return;
+    if (text.len == 0) {
+        reader_expected(reader, node, "the path of a PEM file");
+        return;
+    }
+    buf_printf(&at, "%s:%zu:%zu", reader->errors->path, node->place.line, node->place.column);
+    ret_file->path = resolve(reader, text);
+    ret_file->at = arena_copy(&reader->config->arena, buf_slice(&at));
+}
+
+static void read_server_name(struct reader *reader, const struct node *node, struct slice *ret_name)
+{
+    static const char expected[] = "a host name or an address, such as api.example.com";
+    struct slice text;
+    if (!reader_scalar(reader, node, expected, &text))
+        return;
+    if (is_host(text, slice_find(text, ':') >= 0))
+        *ret_name = arena_copy(&reader->config->arena, text);
+    else
+        reader_expected(reader, node, expected);
+}
+
+OPTION_READER(upstream_tls)
+{
+    struct config_tls *tls = field;
+    const struct {
+        struct slice name;
+        struct config_file *file;
+    } files[] = {{SLICE("ca"), &tls->ca}, {SLICE("cert"), &tls->cert}, {SLICE("key"), &tls->key}};
+    (void)option;
+    if (node->kind != NODE_MAP) {
+        reader_expected(reader, node, TLS_PARTS);
+        return;
+    }
+    for (const struct node *member = node->first; member; member = member->next) {
+        size_t i = 0, n = sizeof files / sizeof *files;
+        while (i < n && !slice_eq(member->key, files[i].name))
+            i++;
+        if (i < n)
+            read_file(reader, member, files[i].file);
+        else if (slice_eq(member->key, SLICE("server_name")))
+            read_server_name(reader, member, &tls->server_name);
+        else
+            option_unknown_part(reader, OPTION_upstream_tls, member);
+    }
+    if (reader->errors->n == 0 && !tls->cert.path.at != !tls->key.path.at)
+        complaints_add(reader->errors, node->place, node->key,
+                       "a certificate and its key go together (expected " TLS_PARTS ")");
 }
 
 static bool is_other_store(struct slice text)

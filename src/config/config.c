@@ -91,6 +91,10 @@ static void check_addresses(struct reader *reader)
     check_apart(reader, OPTION_admin, &config->admin, "listen", &config->listen);
     check_apart(reader, OPTION_upstream, &config->upstream, "listen", &config->listen);
     check_apart(reader, OPTION_upstream, &config->upstream, "admin", &config->admin);
+    if (!config->upstream_tls.on && reader->draft->set[OPTION_upstream_tls])
+        complaints_add(reader->errors, reader->draft->set[OPTION_upstream_tls]->place,
+                       SLICE("upstream_tls"),
+                       "upstream: is not https (expected https://HOST:PORT)");
     if (reader->token_readable)
         reader_warn(reader, WARNING_TOKEN_READABLE, reader->draft->set[OPTION_admin_token],
                     "every user of this machine can read the file that holds it (chmod o-r)");

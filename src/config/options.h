@@ -34,7 +34,9 @@
 #define CONFIG_OPTIONS(X)                                                                          \
     X(listen, AT_START, config, listen, listen, 0, 0, "127.0.0.1:8080", "where clients connect")   \
     X(upstream, OPTION_TOP, config, upstream, upstream, 0, 0, "(required)",                        \
-      "http://HOST:PORT of the service behind the gateway")                                        \
+      "http://HOST:PORT or https://HOST:PORT of the service behind the gateway")                   \
+    X(upstream_tls, OPTION_TOP, config, upstream_tls, upstream_tls, 0, 0, "(the system's roots)",  \
+      "how an https upstream is verified: {ca: FILE, cert: FILE, key: FILE, server_name: NAME}")   \
     X(store, AT_START, config, store, store, 0, 0, "(--store, else $PAWL_STORE, else XDG)",        \
       "sqlite:PATH, relative to this file")                                                        \
     X(admin, AT_START, config, admin, listen, 0, 0, "(off)",                                       \
@@ -186,6 +188,12 @@
       "keep Set-Cookie in replays")
 
 #define CONFIG_PARTS(X)                                                                            \
+    X(upstream_tls, ca, "(the system's roots)",                                                    \
+      "PEM file of the certificates that are trusted instead: a CA's, or the service's own")       \
+    X(upstream_tls, cert, "(none)", "PEM file of the client certificate, its chain behind it")     \
+    X(upstream_tls, key, "(none)", "PEM file of the client certificate's key, without a password") \
+    X(upstream_tls, server_name, "(the host of upstream:)",                                        \
+      "the name or address that the service's certificate must carry; a name is sent as SNI")      \
     X(once, key, "(required)", "template of the once value, such as \"{body:/external_ref}\"")     \
     X(once, ttl, "(the rule's ttl)",                                                               \
       "how long a value is held, from completion; forever is allowed")                             \

@@ -126,6 +126,7 @@ OPTION_READER(tombstone);
 OPTION_READER(unknown);
 OPTION_READER(unmatched);
 OPTION_READER(upstream);
+OPTION_READER(upstream_tls);
 
 /* Compiles what the scalar at `node` says, and reads the time zones that it needs. False: it
  * complained, or there is no memory. */

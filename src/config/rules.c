@@ -156,7 +156,7 @@ static struct slice upstream_authority(struct reader *reader)
     const struct config_address *upstream = &reader->config->upstream;
     bool bracketed = slice_find(upstream->host, ':') >= 0;
     buf_printf(&text, bracketed ? "[%.*s]" : "%.*s", SLICE_ARG(upstream->host));
-    if (upstream->port != 80)
+    if (upstream->port != (reader->config->upstream_tls.on ? 443 : 80))
         buf_printf(&text, ":%u", (unsigned)upstream->port);
     if (!buf_ok(&text))
         fail(reader);

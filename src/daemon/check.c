@@ -34,13 +34,13 @@ static bool folder_is_there(const char *path, char **ret_problem)
 
 bool check_start(const struct config *config, const char *store_path, char **ret_problem)
 {
-    struct http_upstream upstream;
+    struct http_upstream upstream HTTP_UPSTREAM_AUTO = {0};
     struct sockaddr_storage address;
     return limits_fit(config, ret_problem) &&
            resolve_address(&config->listen, &address, ret_problem) &&
            (config->admin.host.len == 0 ||
             resolve_address(&config->admin, &address, ret_problem)) &&
-           resolve_upstream(&config->upstream, -1, &upstream, ret_problem) &&
+           resolve_upstream(config, -1, &upstream, ret_problem) &&
            (!store_path || folder_is_there(store_path, ret_problem));
 }
 

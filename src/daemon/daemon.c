@@ -124,9 +124,10 @@ static void say_ready(const struct daemon *daemon)
     buf_printf(&line, "listening on %.*s:%d", SLICE_ARG(config->listen.host), config->listen.port);
     if (config->admin.host.len > 0)
         buf_printf(&line, ", admin on %.*s:%d", SLICE_ARG(config->admin.host), config->admin.port);
-    buf_printf(&line, ", upstream %.*s:%d, store %s (%lld record%s), %zu rule%s",
-               SLICE_ARG(config->upstream.host), config->upstream.port, daemon->options->store_path,
-               (long long)records, records == 1 ? "" : "s", config->gateway.rules->n,
+    buf_printf(&line, ", upstream %s%.*s:%d, store %s (%lld record%s), %zu rule%s",
+               config->upstream_tls.on ? "https://" : "", SLICE_ARG(config->upstream.host),
+               config->upstream.port, daemon->options->store_path, (long long)records,
+               records == 1 ? "" : "s", config->gateway.rules->n,
                config->gateway.rules->n == 1 ? "" : "s");
     /* At once: the log's thread may write meanwhile. */
     fprintf(stderr, "pawl: ready, %.*s\n", SLICE_ARG(buf_slice(&line)));

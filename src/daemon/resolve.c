@@ -14,7 +14,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define PROBLEM_MAX ((size_t)1024)
+#define PROBLEM_MAX ((size_t)16 * 1024) /* two paths */
 
 /* NULL: `*ret_problem` says why; freeaddrinfo. */
 static struct addrinfo *look_up(const struct config_address *address, bool passive,
@@ -131,12 +131,34 @@ static struct http_upstream first_two(const struct addrinfo *found)
     return upstream;
 }
 
-bool resolve_upstream(const struct config_address *address, int stop_fd,
-                      struct http_upstream *ret_upstream, char **ret_problem)
+/* A file that is no good is told as the config's own complaints are. */
+static bool secure(const struct config *config, struct http_upstream *upstream, char **ret_problem)
+{
+    const struct config_tls *tls = &config->upstream_tls;
+    const struct config_file *files[] = {&tls->ca, &tls->cert, &tls->key};
+    struct slice server = tls->server_name.len > 0 ? tls->server_name : config->upstream.host;
+    struct tls_config wanted = {server.at, tls->ca.path.at, tls->cert.path.at, tls->key.path.at};
+    struct tls_complaint complaint;
+    upstream->tls = tls->on ? tls_client_new(&wanted, &complaint) : NULL;
+    if (!tls->on || upstream->tls)
+        return true;
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        if (!complaint.file || files[i]->path.at != complaint.file)
+            continue;
+        struct buf text = buf_make(PROBLEM_MAX);
+        buf_printf(&text, "%.*s: upstream_tls: %s: %s", SLICE_ARG(files[i]->at), complaint.file,
+                   complaint.text);
+        *ret_problem = buf_take(&text);
+    }
+    return false;
+}
+
+bool resolve_upstream(const struct config *config, int stop_fd, struct http_upstream *ret_upstream,
+                      char **ret_problem)
 {
     static const char left[] = "a signal came while the name of `upstream:` was looked up";
     struct thread thread;
-    struct look_up *job = look_up_new(address);
+    struct look_up *job = look_up_new(&config->upstream);
     if (!job)
         return false;
     if (!thread_start(&thread, "pawl-resolve", run_look_up, job)) {
@@ -153,5 +175,5 @@ bool resolve_upstream(const struct config_address *address, int stop_fd,
     else if (problem)
         *ret_problem = mem_copy(problem, strlen(problem));
     look_up_unref(job);
-    return found;
+    return found && secure(config, ret_upstream, ret_problem);
 }

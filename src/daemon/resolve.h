@@ -17,10 +17,10 @@ bool resolve_address(const struct config_address *address, struct sockaddr_stora
 char *listen_problem(const char *option, const struct config_address *address, int error,
                      const char *denied);
 
-/* Resolves host and port to connect to, its first two addresses, on a thread of its own. That is
- * left alone, and false, as soon as `stop_fd` (-1: none) is readable: a resolver that does not
- * answer holds up nothing else. */
-bool resolve_upstream(const struct config_address *address, int stop_fd,
-                      struct http_upstream *ret_upstream, char **ret_problem);
+/* Resolves host and port of `upstream`, its first two addresses, on a thread of its own, and reads
+ * the files of `upstream_tls`. The thread is left alone, and false, as soon as `stop_fd` (-1: none)
+ * is readable: a resolver that does not answer holds up nothing else. */
+bool resolve_upstream(const struct config *config, int stop_fd, struct http_upstream *ret_upstream,
+                      char **ret_problem);
 
 #endif

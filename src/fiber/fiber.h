@@ -128,6 +128,9 @@ struct iovec;
 int fiber_write(struct fiber_io *io, struct iovec *parts, size_t n_parts, int64_t deadline_us,
                 size_t *ret_sent);
 
+/* Takes `n` bytes, and what is empty, off the front of the parts. */
+void fiber_parts_advance(struct iovec **parts, size_t *n_parts, size_t n);
+
 /* Accepts one connection (close-on-exec, non-blocking): its descriptor, -ETIMEDOUT, -errno.
  * -EMFILE, -ENFILE, -ENOBUFS, -ENOMEM leave the connection in the queue: sleep before trying again.
  * `ret_peer` may be NULL. */

@@ -137,8 +137,7 @@ ptrdiff_t fiber_read(struct fiber_io *io, void *ret_bytes, size_t n, int64_t dea
     }
 }
 
-/* Takes `n` bytes off the front of the parts. */
-static void parts_advance(struct iovec **parts, size_t *n_parts, size_t n)
+void fiber_parts_advance(struct iovec **parts, size_t *n_parts, size_t n)
 {
     while (*n_parts > 0 && n >= (*parts)->iov_len) {
         n -= (*parts)->iov_len;
@@ -167,7 +166,7 @@ int fiber_write(struct fiber_io *io, struct iovec *parts, size_t n_parts, int64_
 {
     size_t sent = 0;
     int failed = 0;
-    parts_advance(&parts, &n_parts, 0);
+    fiber_parts_advance(&parts, &n_parts, 0);
     while (n_parts > 0 && failed == 0) {
         failed = io_ready(io, FIBER_WRITE, deadline_us);
         if (failed != 0)
@@ -175,7 +174,7 @@ int fiber_write(struct fiber_io *io, struct iovec *parts, size_t n_parts, int64_
         ssize_t took = write_parts(io, parts, n_parts);
         if (took >= 0) {
             sent += (size_t)took;
-            parts_advance(&parts, &n_parts, (size_t)took);
+            fiber_parts_advance(&parts, &n_parts, (size_t)took);
         } else if (errno == EAGAIN) {
             io->writable = false;
         } else if (errno != EINTR) {

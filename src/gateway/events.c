@@ -46,6 +46,7 @@ void upstream_ended(const struct server *server, const struct http_call *call,
         [HTTP_CALL_LATE] = METRICS_FAILURE_RESET,
         [HTTP_CALL_REFUSED] = METRICS_FAILURE_REFUSED,
         [HTTP_CALL_UNREACHABLE] = METRICS_FAILURE_UNREACHABLE,
+        [HTTP_CALL_TLS] = METRICS_FAILURE_TLS,
         [HTTP_CALL_BROKEN] = METRICS_FAILURE_RESET,
         [HTTP_CALL_MALFORMED] = METRICS_FAILURE_MALFORMED,
         [HTTP_CALL_NO_MEMORY] = METRICS_FAILURE_RESET,
@@ -186,8 +187,8 @@ void event_end(struct log_line *line, const struct client *client, const struct 
         log_line_str(line, "idempotency_status", slice_of(result_status(event->result)));
     if (event->error != ERROR_NONE)
         log_line_str(line, "error_code", slice_of(error_row(event->error)->code));
-    if (event->unreached != 0)
-        log_line_str(line, "problem", slice_of(strerrordesc_np(event->unreached)));
+    if (event->unreached)
+        log_line_str(line, "problem", slice_of(event->unreached));
     if (client->session.request)
         add_ids(line, client, event);
     log_line_i64(line, "duration_us", took(client));

@@ -38,7 +38,7 @@ struct event {
     int status; /* 0: it had no response */
     enum result result;
     enum error error;       /* ERROR_NONE: the response was no error of pawl's own */
-    int unreached;          /* why there was no connection to the upstream: an errno, or 0 */
+    const char *unreached;  /* why there was no connection to the upstream; NULL: there was one */
     struct slice key, once; /* what the log may have to hide; `.at` NULL: not known */
 };
 

@@ -53,7 +53,7 @@ struct refusal {
     struct slice detail; /* may be empty */
     bool keep_alive;
     enum result result;
-    int unreached; /* why there was no connection to the upstream: an errno, or 0 */
+    const char *unreached; /* why there was no connection to the upstream; NULL: there was one */
 };
 
 /* Answers with it, and writes its log line. */

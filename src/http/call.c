@@ -11,10 +11,11 @@
 
 /* ---- connecting ---- */
 
-static enum http_call_result result_of_connect(int error)
+static enum http_call_result result_of_connect(int error, const char *tls_problem)
 {
     return error == 0              ? HTTP_CALL_DONE
            : error == ETIMEDOUT    ? HTTP_CALL_TIMEOUT
+           : tls_problem != NULL   ? HTTP_CALL_TLS
            : error == ECONNREFUSED ? HTTP_CALL_REFUSED
            : error == ECONNRESET   ? HTTP_CALL_BROKEN
                                    : HTTP_CALL_UNREACHABLE;
@@ -24,15 +25,19 @@ enum http_call_result http_call_connect(struct http_call *call, int64_t until_us
 {
     CHECK(call->state == HTTP_CALL_CLOSED && call->sent == 0);
     struct http_conn *conn = NULL;
-    call->unreached = -http_pool_take(call->pool, call->fresh, until_us, &conn);
-    if (call->unreached == 0) {
+    call->tls_problem = NULL;
+    int error = -http_pool_take(call->pool, call->fresh, until_us, &conn, &call->tls_problem);
+    call->unreached = call->tls_problem != NULL ? call->tls_problem
+                      : error != 0              ? strerrordesc_np(error)
+                                                : NULL;
+    if (error == 0) {
         call->state = HTTP_CALL_OPEN;
         call->conn = conn;
         call->received = conn->received;
         call->connected_us = clock_boot_us();
         call->unsent = true;
     }
-    return result_of_connect(call->unreached);
+    return result_of_connect(error, call->tls_problem);
 }
 
 /* ---- receiving ---- */
@@ -51,6 +56,18 @@ static enum http_call_result result_of_read(enum http_read read)
     return results[read];
 }
 
+/* A server that judges the client's certificate last may do so when the request is under way, which
+ * then nobody behind it has seen. */
+static enum http_call_result result_of_head(struct http_call *call, enum http_read read)
+{
+    const char *refusal = call->conn->tls != NULL ? tls_refusal(call->conn->tls) : NULL;
+    if (refusal == NULL)
+        return result_of_read(read);
+    call->unreached = call->tls_problem = refusal;
+    call->sent = 0;
+    return HTTP_CALL_TLS;
+}
+
 /* Reads up to the head of the final response. Interim ones that come while the peer still waits for
  * the rest of the request do not count. */
 static enum http_call_result read_head(struct http_call *call, int64_t until_us)
@@ -59,7 +76,7 @@ static enum http_call_result read_head(struct http_call *call, int64_t until_us)
         enum http_read read =
             http_conn_read_response(call->conn, call->method, until_us, &call->response);
         if (read != HTTP_READ_OK)
-            return result_of_read(read);
+            return result_of_head(call, read);
         int status = call->response.status;
         if (status >= 200 || (status == 101 && call->upgrades)) {
             call->state = HTTP_CALL_ANSWERED;
@@ -125,8 +142,9 @@ static int64_t first_by(const struct http_call *call)
 /* A write that failed may have left an answer behind: a peer that refuses a body early. */
 static enum http_call_result stop_sending(struct http_call *call)
 {
-    if (call->sent == 0)
-        return HTTP_CALL_BROKEN;
+    if (call->sent == 0) /* under TLS the peer may have said why */
+        return call->conn->tls != NULL && read_head(call, 0) == HTTP_CALL_TLS ? HTTP_CALL_TLS
+                                                                              : HTTP_CALL_BROKEN;
     if (call->state == HTTP_CALL_OPEN)
         call->state = HTTP_CALL_SENT;
     return HTTP_CALL_DONE;

@@ -34,6 +34,7 @@
     X(LATE, "late")               /* `first_by` passed: nothing has left, and nothing may */       \
     X(REFUSED, "refused")         /* nobody listens there */                                       \
     X(UNREACHABLE, "unreachable") /* no connection for another cause: call->unreached */           \
+    X(TLS, "tls")                 /* no handshake: call->tls_problem */                            \
     X(BROKEN, "broken")           /* closed or reset, or it speaks another protocol now */         \
     X(MALFORMED, "malformed")     /* what it sent is not HTTP: call->conn->refusal */              \
     X(TOO_LARGE, "too large")     /* the body is longer than `max`: the rest may be streamed */    \
@@ -65,10 +66,11 @@ struct http_call {
 
     /* The call's. */
     enum http_call_state state;
-    struct http_conn *conn; /* lent while not CLOSED */
-    bool unsent;            /* the peer may lack part of the request; also set by who streams it */
-    int unreached;          /* why there is no connection: an errno, or 0 */
-    int interims;           /* 1xx responses since the request was sent */
+    struct http_conn *conn;  /* lent while not CLOSED */
+    bool unsent;             /* the peer may lack part of the request; also set by who streams it */
+    const char *unreached;   /* why there is no connection, a literal; NULL: there is one */
+    const char *tls_problem; /* the same, where the handshake failed */
+    int interims;            /* 1xx responses since the request was sent */
     uint64_t sent;        /* bytes of head and body that may have left; outlives http_call_close */
     uint64_t received;    /* by conn, when it was lent */
     int64_t connected_us; /* boot time: since when it is lent */
@@ -77,7 +79,7 @@ struct http_call {
 
 #define HTTP_CALL_ZEROED offsetof(struct http_call, response.headers.hops)
 
-/* CLOSED to OPEN. TIMEOUT, REFUSED, UNREACHABLE, BROKEN: no connection, nothing sent. */
+/* CLOSED to OPEN. TIMEOUT, REFUSED, UNREACHABLE, TLS, BROKEN: no connection, nothing sent. */
 enum http_call_result http_call_connect(struct http_call *call, int64_t until_us);
 
 /* OPEN to SENT: head and body, as much of them as the peer takes: one that answers or closes early
@@ -88,7 +90,8 @@ enum http_call_result http_call_send(struct http_call *call, int64_t until_us);
  * or is gone: receive. */
 bool http_call_write(struct http_call *call, struct iovec *parts, size_t n, int64_t until_us);
 
-/* SENT to ANSWERED: drops interim responses. TIMEOUT, BROKEN, MALFORMED, NO_MEMORY. */
+/* SENT to ANSWERED: drops interim responses. TIMEOUT, BROKEN, MALFORMED, NO_MEMORY. TLS: the peer
+ * refused the connection after all (tls_refusal), so nothing counts as sent. */
 enum http_call_result http_call_receive(struct http_call *call, int64_t until_us);
 
 /* ANSWERED: appends the response's body, or at least `part` bytes more of it, to `body`

@@ -70,8 +70,28 @@ static void input_free(struct http_conn *conn)
     conn->block = NULL;
 }
 
+int http_conn_secure(struct http_conn *conn, struct tls_client *client, int64_t deadline_us,
+                     const char **ret_problem)
+{
+    int failed = tls_connect(client, &conn->io, deadline_us, &conn->tls, ret_problem);
+    if (failed != 0)
+        http_conn_close(conn);
+    return failed;
+}
+
+bool http_conn_end(struct http_conn *conn)
+{
+    if (conn->tls != NULL)
+        tls_end(conn->tls);
+    return shutdown(conn->io.fd, SHUT_WR) == 0;
+}
+
 void http_conn_close(struct http_conn *conn)
 {
+    if (conn->tls != NULL)
+        tls_end(conn->tls);
+    tls_free(conn->tls);
+    conn->tls = NULL;
     fiber_io_close(&conn->io);
     input_free(conn);
 }
@@ -79,6 +99,8 @@ void http_conn_close(struct http_conn *conn)
 void http_conn_abort(struct http_conn *conn)
 {
     struct linger at_once = {.l_onoff = 1};
+    tls_free(conn->tls);
+    conn->tls = NULL;
     if (conn->io.fd >= 0)
         (void)setsockopt(conn->io.fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
     http_conn_close(conn);
@@ -87,7 +109,7 @@ void http_conn_abort(struct http_conn *conn)
 void http_conn_linger(struct http_conn *conn, int64_t idle_us, int64_t deadline_us)
 {
     buf_clear(&conn->in);
-    char *at = shutdown(conn->io.fd, SHUT_WR) == 0 ? buf_room(&conn->in, LINGER_PART) : NULL;
+    char *at = http_conn_end(conn) ? buf_room(&conn->in, LINGER_PART) : NULL;
     ptrdiff_t got = at != NULL;
     while (got > 0) {
         int64_t idle_until = clock_after(clock_boot_us(), idle_us);
@@ -97,11 +119,13 @@ void http_conn_linger(struct http_conn *conn, int64_t idle_us, int64_t deadline_
     http_conn_close(conn);
 }
 
-bool http_conn_is_silent(const struct http_conn *conn)
+bool http_conn_is_silent(struct http_conn *conn)
 {
     char byte;
     if (conn->io.hung_up)
         return false;
+    if (conn->tls != NULL)
+        return tls_is_silent(conn->tls);
     ssize_t got = recv(conn->io.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
     return got < 0 && errno == EAGAIN;
 }
@@ -121,7 +145,8 @@ ptrdiff_t http_conn_receive(struct http_conn *conn, char *at, size_t n, int64_t 
 {
     if (!conn->io.readable) /* it will wait, in the middle of a message */
         acknowledge_at_once(conn->io.fd);
-    ptrdiff_t got = fiber_read(&conn->io, at, n, deadline_us);
+    ptrdiff_t got = conn->tls == NULL ? fiber_read(&conn->io, at, n, deadline_us)
+                                      : tls_read(conn->tls, at, n, deadline_us);
     if (got > 0)
         conn->received += (uint64_t)got;
     return got;
@@ -278,7 +303,8 @@ int http_conn_write(struct http_conn *conn, struct iovec *parts, size_t n_parts,
                     int64_t deadline_us)
 {
     size_t sent = 0;
-    int failed = fiber_write(&conn->io, parts, n_parts, deadline_us, &sent);
+    int failed = conn->tls == NULL ? fiber_write(&conn->io, parts, n_parts, deadline_us, &sent)
+                                   : tls_write(conn->tls, parts, n_parts, deadline_us, &sent);
     conn->sent += sent;
     return failed;
 }

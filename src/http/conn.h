@@ -16,9 +16,11 @@
 #include "base/buf.h"
 #include "fiber/fiber.h"
 #include "http/message.h"
+#include "http/tls.h"
 
 struct http_conn {
     struct fiber_io io;
+    struct tls *tls; /* NULL: plain text */
     struct buf in;
     void *block;     /* where `in` begins: MEM_BLOCK_INPUT; NULL: it holds nothing */
     size_t scan;     /* how far the end of the current head was searched */
@@ -28,8 +30,8 @@ struct http_conn {
     uint64_t left;             /* body bytes left, with HTTP_FRAMING_LENGTH */
     struct http_chunks chunks; /* with HTTP_FRAMING_CHUNKED */
     bool body_done;            /* the current message was read to its end */
-    uint64_t received;         /* bytes read from the socket, ever */
-    uint64_t sent;             /* bytes handed to the kernel, ever */
+    uint64_t received;         /* bytes read, ever */
+    uint64_t sent;             /* bytes handed to the kernel, ever; with TLS as in http/tls.h */
     enum http_refusal refusal; /* with HTTP_READ_REFUSED */
 };
 
@@ -39,6 +41,13 @@ bool http_conn_open(struct http_conn *conn, int fd);
 /* Connects to `address`: 0, -ETIMEDOUT, -errno (then conn is closed). */
 int http_conn_connect(struct http_conn *conn, const struct sockaddr_storage *address,
                       int64_t deadline_us);
+
+/* Goes on under TLS, from the client's side: as tls_connect (on failure conn is closed). */
+int http_conn_secure(struct http_conn *conn, struct tls_client *client, int64_t deadline_us,
+                     const char **ret_problem);
+
+/* Ends this side's direction; the other goes on. False: the connection is lost. */
+bool http_conn_end(struct http_conn *conn);
 
 /* Closes with FIN (bytes already given to the kernel still go out). Accepts a closed one. */
 void http_conn_close(struct http_conn *conn);
@@ -103,7 +112,7 @@ void http_conn_next(struct http_conn *conn);
 
 /* Whether the peer neither closed nor sent what nobody asked for (it would be taken for the next
  * answer). The kernel is asked too, as the loop may not have seen the latest events yet. */
-bool http_conn_is_silent(const struct http_conn *conn);
+bool http_conn_is_silent(struct http_conn *conn);
 
 /* Reads at most `n` bytes to `at` and counts them. As fiber_read: > 0 bytes, 0 end of stream,
  * -ETIMEDOUT, -errno. For who speaks another protocol, and http itself. */

@@ -31,6 +31,7 @@ struct http_pool *http_pool_new(const struct http_upstream *upstream, size_t max
         return NULL;
     pool->refs = 1;
     pool->upstream = *upstream;
+    tls_client_ref(upstream->tls);
     pool->max_idle = max_idle;
     pool->idle_us = idle_us;
     return pool;
@@ -81,6 +82,7 @@ void http_pool_unref(struct http_pool *pool)
         return;
     CHECK(pool->n_lent == 0);
     close_oldest(pool, pool->n_idle);
+    tls_client_unref(pool->upstream.tls);
     mem_free(pool);
 }
 
@@ -98,8 +100,8 @@ static struct member *take_kept(struct http_pool *pool)
     return NULL;
 }
 
-static int connect_upstream(const struct http_upstream *upstream, struct http_conn *conn,
-                            int64_t deadline_us)
+static int connect_socket(const struct http_upstream *upstream, struct http_conn *conn,
+                          int64_t deadline_us)
 {
     int failed = http_conn_connect(conn, &upstream->address, deadline_us);
     bool another = upstream->other.ss_family != AF_UNSPEC && clock_boot_us() < deadline_us;
@@ -108,12 +110,22 @@ static int connect_upstream(const struct http_upstream *upstream, struct http_co
     return http_conn_connect(conn, &upstream->other, deadline_us) == 0 ? 0 : failed;
 }
 
-static int connect_new(struct http_pool *pool, int64_t deadline_us, struct member **ret_member)
+static int connect_upstream(const struct http_upstream *upstream, struct http_conn *conn,
+                            int64_t deadline_us, const char **ret_problem)
+{
+    int failed = connect_socket(upstream, conn, deadline_us);
+    if (failed != 0 || upstream->tls == NULL)
+        return failed;
+    return http_conn_secure(conn, upstream->tls, deadline_us, ret_problem);
+}
+
+static int connect_new(struct http_pool *pool, int64_t deadline_us, struct member **ret_member,
+                       const char **ret_problem)
 {
     struct member *member = mem_zalloc(1, sizeof *member);
     if (member == NULL)
         return -ENOMEM;
-    int failed = connect_upstream(&pool->upstream, &member->conn, deadline_us);
+    int failed = connect_upstream(&pool->upstream, &member->conn, deadline_us, ret_problem);
     if (failed != 0) {
         mem_free(member);
         return failed;
@@ -123,12 +135,12 @@ static int connect_new(struct http_pool *pool, int64_t deadline_us, struct membe
 }
 
 int http_pool_take(struct http_pool *pool, bool fresh, int64_t deadline_us,
-                   struct http_conn **ret_conn)
+                   struct http_conn **ret_conn, const char **ret_problem)
 {
-    struct member *member = fresh ? NULL : take_kept(pool);
-    /* Counted before it may park: a fiber that connects uses the pool. */
+    /* Counted before it may park: a fiber that looks or connects uses the pool. */
     pool->n_lent++;
-    int failed = member != NULL ? 0 : connect_new(pool, deadline_us, &member);
+    struct member *member = fresh ? NULL : take_kept(pool);
+    int failed = member != NULL ? 0 : connect_new(pool, deadline_us, &member, ret_problem);
     if (failed != 0) {
         pool->n_lent--;
         return failed;

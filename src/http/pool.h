@@ -20,11 +20,19 @@ struct http_pool;
 struct http_upstream {
     struct sockaddr_storage address;
     struct sockaddr_storage
-        other; /* asked where `address` cannot be connected to; family 0: none */
+        other;              /* asked where `address` cannot be connected to; family 0: none */
+    struct tls_client *tls; /* NULL: plain text; one reference */
 };
 
-/* At most `max_idle` kept connections: the one idle longest makes way. None is lent after
- * `idle_us`; such are closed at the next take or give. NULL: no memory. */
+static inline void http_upstream_drop(struct http_upstream *upstream)
+{
+    tls_client_unref(upstream->tls);
+}
+#define HTTP_UPSTREAM_AUTO __attribute__((cleanup(http_upstream_drop)))
+
+/* Takes a reference to its TLS client. At most `max_idle` kept connections: the one idle longest
+ * makes way. None is lent after `idle_us`; such are closed at the next take or give. NULL: no
+ * memory. */
 struct http_pool *http_pool_new(const struct http_upstream *upstream, size_t max_idle,
                                 int64_t idle_us);
 struct http_pool *http_pool_ref(struct http_pool *pool);
@@ -36,9 +44,10 @@ bool http_pool_serves(const struct http_pool *pool, const struct http_upstream *
                       int64_t idle_us);
 
 /* A connection: the kept one used last, or with `fresh` or none kept a new one. `*ret_conn` is lent
- * until http_pool_give. 0, -ETIMEDOUT, -errno (nothing was sent). */
+ * until http_pool_give. 0, -ETIMEDOUT, -errno (nothing of a message was sent); `*ret_problem`: a
+ * literal, where TLS failed. */
 int http_pool_take(struct http_pool *pool, bool fresh, int64_t deadline_us,
-                   struct http_conn **ret_conn);
+                   struct http_conn **ret_conn, const char **ret_problem);
 
 /* Gives a connection back: kept when `reusable` (its last message was read to its end and both
  * sides agreed to keep it) and no byte follows that message, closed otherwise. */

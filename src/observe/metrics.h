@@ -111,6 +111,7 @@ enum metrics_outcome {
 #define METRICS_FAILURES(X)                                                                        \
     X(REFUSED, "refused")         /* it refused the connection */                                  \
     X(UNREACHABLE, "unreachable") /* no connection for another cause: no route, no descriptor */   \
+    X(TLS, "tls")                 /* no TLS handshake, so nothing was sent */                      \
     X(TIMEOUT, "timeout")         /* no connection, or no response, in time */                     \
     X(RESET, "reset")         /* it closed or reset the connection before its response ended */    \
     X(MALFORMED, "malformed") /* what it sent is not HTTP */

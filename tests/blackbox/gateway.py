@@ -110,6 +110,7 @@ class Gateway:
         self.config = directory / "pawl.yaml"
         self.clock = clock
         self.upstream_port = upstream_port
+        self.upstream_host = "http://127.0.0.1"
         self.wrapper: list[str] = []  # a command that runs it, and becomes it
         self.printed: list[str] = []  # stdout and stderr, of all its lives
         self.process: subprocess.Popen[str] | None = None
@@ -120,7 +121,7 @@ class Gateway:
         """Writes the config; addresses and store are put before it."""
         self._config_text = config
         self.config.write_text(f"listen: 127.0.0.1:{self.port}\n"
-                               f"upstream: http://127.0.0.1:{self.upstream_port}\n"
+                               f"upstream: {self.upstream_host}:{self.upstream_port}\n"
                                f"store: sqlite:{self.store}\n{config}")
 
     # ---- its life ----

@@ -117,7 +117,8 @@ static void values_of_the_wrong_kind_or_size_are_refused(void **state)
 static void addresses_and_stores_that_cannot_be_are_refused(void **state)
 {
     static const struct bad cases[] = {
-        {"upstream: https://h\n", "1:11: upstream: ", "https is not in this version"},
+        {"upstream: ftp://h\n", "1:11: upstream: ", "expected http://HOST:PORT or https://"},
+        {HEAD "upstream_tls: {ca: a}\n", "3:15: upstream_tls: ", "upstream: is not https"},
         {"upstream: h:80\n", "1:11: upstream: ", "(expected http://HOST:PORT"},
         {"upstream: http://h/api\n", "1:11: upstream: ", "(expected http://HOST:PORT"},
         {"upstream: http://u@h\n", "1:11: upstream: ", "(expected http://HOST:PORT"},

@@ -185,7 +185,9 @@ static void reach_nobody(struct stage *stage)
     begin(stage, SLICE("GET"), slice_make(NULL, 0));
     reach(stage);
     say_sent(stage);
-    say(stage, stage->call->unreached == ECONNREFUSED ? "refused" : "another error");
+    say(stage, strcmp(stage->call->unreached, strerrordesc_np(ECONNREFUSED)) == 0
+                   ? "refused"
+                   : "another error");
 }
 
 static void reach_nowhere(struct stage *stage)

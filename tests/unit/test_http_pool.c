@@ -30,6 +30,7 @@ struct stage {
     int peers[PEERS_MAX]; /* the upstream's end of each */
     struct http_response answer;
     bool held[PEERS_MAX]; /* what the run found out, compared when it is over */
+    const char *problem;
     int failed;
 };
 
@@ -40,7 +41,7 @@ static int64_t later(void)
 
 static void take(struct stage *stage, int i, bool fresh)
 {
-    if (http_pool_take(stage->pool, fresh, later(), &stage->conns[i]) != 0)
+    if (http_pool_take(stage->pool, fresh, later(), &stage->conns[i], &stage->problem) != 0)
         stage->failed++;
 }
 
@@ -266,7 +267,8 @@ static void connect_to_nobody(struct stage *stage)
     close(stage->listener);
     stage->listener = -1;
     struct http_conn *conn = NULL;
-    stage->held[0] = http_pool_take(stage->pool, false, later(), &conn) == -ECONNREFUSED;
+    stage->held[0] =
+        http_pool_take(stage->pool, false, later(), &conn, &stage->problem) == -ECONNREFUSED;
     stage->held[1] = conn == NULL;
     http_pool_unref(stage->pool);
 }

@@ -17,7 +17,7 @@ static bool start(void *self, struct daemon *daemon, char **ret_problem)
 {
     struct gateway_part *part = self;
     const struct config *config = daemon->config;
-    struct http_upstream upstream;
+    struct http_upstream upstream HTTP_UPSTREAM_AUTO = {0};
     struct gateway_config wanted = {
         .store = daemon->store,
         .engine = daemon->engine,
@@ -27,7 +27,7 @@ static bool start(void *self, struct daemon *daemon, char **ret_problem)
     };
     int error = 0;
     if (!resolve_address(&config->listen, &wanted.listen, ret_problem) ||
-        !resolve_upstream(&config->upstream, -1, &upstream, ret_problem))
+        !resolve_upstream(config, -1, &upstream, ret_problem))
         return false;
     part->daemon = daemon;
     part->gateway = gateway_start(&wanted, &config->gateway, &upstream, &error);
@@ -39,8 +39,8 @@ static bool start(void *self, struct daemon *daemon, char **ret_problem)
 static bool prepare(void *self, const struct config *config, char **ret_problem)
 {
     struct gateway_part *part = self;
-    struct http_upstream upstream;
-    return resolve_upstream(&config->upstream, part->daemon->signals, &upstream, ret_problem) &&
+    struct http_upstream upstream HTTP_UPSTREAM_AUTO = {0};
+    return resolve_upstream(config, part->daemon->signals, &upstream, ret_problem) &&
            gateway_prepare(part->gateway, &config->gateway, &upstream);
 }
 

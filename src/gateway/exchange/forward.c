@@ -68,7 +68,7 @@ static void tell_unprotected(struct exchange *x, enum exchange_end end)
     if (end == EXCHANGE_ANSWERED)
         answer_first(x, &x->answer, RESULT_BYPASSED);
     else
-        answer_result(x, error, slice_of(NULL), RESULT_BYPASSED);
+        answer_result(x, error, slice_of(x->call.tls_problem), RESULT_BYPASSED);
 }
 
 enum step forward_unprotected(struct exchange *x)

@@ -154,7 +154,7 @@ static enum step tell_doubt(struct exchange *x, struct fate fate)
     if (fate.error == ERROR_NONE)
         answer_first(x, &x->answer, result_of(x, fate.write));
     else
-        answer_result(x, fate.error, slice_of(NULL), result_of(x, fate.write));
+        answer_result(x, fate.error, slice_of(x->call.tls_problem), result_of(x, fate.write));
     return STEP_DONE;
 }
 
@@ -167,7 +167,7 @@ static enum step tell(struct exchange *x, struct fate fate)
     case FATE_TELL_ERROR:
         if (x->probing)
             return tell_failure(x);
-        answer_result(x, fate.error, slice_of(NULL), result_of(x, fate.write));
+        answer_result(x, fate.error, slice_of(x->call.tls_problem), result_of(x, fate.write));
         return STEP_DONE;
     case FATE_PROBE:
         return tell_doubt(x, fate);

@@ -22,6 +22,7 @@ static bool refuse(const struct pass *pass, enum error error)
 {
     struct refusal refusal = {
         .error = error,
+        .detail = slice_of(pass->call.tls_problem),
         .keep_alive = http_session_may_go_on(&pass->client->session),
         .result = pass->result,
         .unreached = pass->call.unreached,

@@ -3,7 +3,6 @@
 
 #include "base/clock.h"
 #include <errno.h>
-#include <sys/socket.h>
 #include <sys/uio.h>
 
 /* ---- the handshake ---- */
@@ -75,7 +74,7 @@ static enum moved write_some(struct direction *d)
 static enum moved end(struct direction *d)
 {
     d->shut = true;
-    return shutdown(d->to->io.fd, SHUT_WR) == 0 ? MOVED_SOME : MOVED_BROKE;
+    return http_conn_end(d->to) ? MOVED_SOME : MOVED_BROKE;
 }
 
 /* One step, as far as it goes without waiting. */
