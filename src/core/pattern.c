@@ -4,12 +4,15 @@
 
 #include "base/check.h"
 #include "base/mem.h"
-#include "core/pattern_text.h"
 
 /* ---- sets of positions ---- */
 
 #define WORD_BITS 64
 #define WORDS_MAX (PATTERN_POSITIONS_MAX / WORD_BITS)
+#define DEPTH_MAX 16
+#define BOUND_MAX 255
+/* What all bounds of a pattern may come to: each repetition is written out. */
+#define REPEATS_MAX 320
 
 struct set {
     uint64_t words[WORDS_MAX];
@@ -41,6 +44,7 @@ struct byte_class {
 /* A part of the pattern: where a match of it may begin and end. */
 struct fragment {
     bool nullable;
+    bool repeats;  /* holds a quantifier */
     bool anchored; /* holds a '^' or '$' */
     bool closed;   /* ends in a '$' */
     struct set first;
@@ -51,6 +55,8 @@ struct fragment {
 struct builder {
     struct slice rest;
     const char *problem; /* NULL: none yet */
+    size_t depth;        /* of open groups */
+    uint64_t bounds;     /* sum of the bounds so far */
     size_t n;
     struct byte_class classes[PATTERN_POSITIONS_MAX];
     struct set follow[PATTERN_POSITIONS_MAX]; /* what may come next */
@@ -61,6 +67,22 @@ static void fail(struct builder *builder, const char *problem)
     if (!builder->problem)
         builder->problem = problem;
     builder->rest = slice_make(NULL, 0);
+}
+
+/* The byte at the front; NUL, which stands in no pattern: its end. */
+static char front(const struct builder *builder)
+{
+    return builder->rest.len > 0 ? builder->rest.at[0] : '\0';
+}
+
+/* Passes `c`, which is at the front, or else it is a problem; NULL: it can only be one that was
+ * found before. */
+static void pass(struct builder *builder, char c, const char *problem)
+{
+    if (builder->rest.len > 0 && front(builder) == c)
+        builder->rest = slice_skip(builder->rest, 1);
+    else
+        fail(builder, problem);
 }
 
 static struct fragment one_position(struct builder *builder, struct byte_class class)
@@ -86,16 +108,6 @@ static void connect(struct builder *builder, const struct set *from, const struc
 
 /* ---- bracket expressions (POSIX 9.3.5, in the C locale) ---- */
 
-static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
-static const char digits[] = "0123456789";
-static const char punctuation[] = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~";
-
-static void add_bytes(struct byte_class *class, const char *bytes, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        bit_set(class->words, (unsigned char)bytes[i]);
-}
-
 static void add_range(struct byte_class *class, unsigned char from, unsigned char to)
 {
     for (unsigned c = from; c <= to; c++)
@@ -106,48 +118,46 @@ static bool add_named_class(struct byte_class *class, struct slice name)
 {
     static const struct {
         struct slice name;
-        const char *bytes;
-        const char *more;
+        const char *ranges; /* first and last of each */
     } rows[] = {
-        {{"alpha", 5}, letters, ""},
-        {{"digit", 5}, digits, ""},
-        {{"alnum", 5}, letters, digits},
-        {{"punct", 5}, punctuation, ""},
-        {{"space", 5}, " \t\n\v\f\r", ""},
-        {{"blank", 5}, " \t", ""},
-        {{"xdigit", 6}, digits, "abcdefABCDEF"},
+        {{"alpha", 5}, "azAZ"},     {{"digit", 5}, "09"},     {{"alnum", 5}, "azAZ09"},
+        {{"lower", 5}, "az"},       {{"upper", 5}, "AZ"},     {{"xdigit", 6}, "09afAF"},
+        {{"punct", 5}, "!/:@[`{~"}, {{"graph", 5}, "!~"},     {{"print", 5}, " ~"},
+        {{"space", 5}, "\t\r  "},   {{"blank", 5}, "\t\t  "}, {{"cntrl", 5}, "\x01\x1F\x7F\x7F"},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         if (!slice_eq(name, rows[i].name))
             continue;
-        add_bytes(class, rows[i].bytes, strlen(rows[i].bytes));
-        add_bytes(class, rows[i].more, strlen(rows[i].more));
+        for (const char *range = rows[i].ranges; *range; range += 2)
+            add_range(class, (unsigned char)range[0], (unsigned char)range[1]);
         return true;
     }
-    if (slice_eq(name, SLICE("lower")))
-        add_range(class, 'a', 'z');
-    else if (slice_eq(name, SLICE("upper")))
-        add_range(class, 'A', 'Z');
-    else if (slice_eq(name, SLICE("graph")))
-        add_range(class, '!', '~');
-    else if (slice_eq(name, SLICE("print")))
-        add_range(class, ' ', '~');
-    else if (slice_eq(name, SLICE("cntrl"))) {
-        add_range(class, 1, 0x1F);
-        bit_set(class->words, 0x7F);
-    } else
-        return false;
-    return true;
+    return false;
 }
 
-/* One end of a range, or an element alone: a byte, [.x.] or [=x=]. False: it is none. */
-static bool take_element(struct slice *rest, unsigned char *ret_byte)
+/* How long the [:class:], [.x.] or [=x=] at the front is; 0: it is none. */
+static size_t class_length(struct builder *builder)
 {
-    size_t length = pattern_class_length(*rest);
-    if (length > 0 && (length != 5 || rest->at[1] == ':'))
+    struct slice rest = builder->rest;
+    if (rest.len < 2 || rest.at[0] != '[' || !strchr(":.=", rest.at[1]))
+        return 0;
+    for (size_t i = 2; i + 1 < rest.len; i++)
+        if (rest.at[i] == rest.at[1] && rest.at[i + 1] == ']')
+            return i + 2;
+    fail(builder, "a [: in a bracket expression is not closed with :]");
+    return 0;
+}
+
+/* One end of a range, or an element alone: a byte, [.x.] or, alone, [=x=]. False: it is none. */
+static bool take_element(struct builder *builder, bool alone, unsigned char *ret_byte)
+{
+    size_t length = class_length(builder);
+    struct slice rest = builder->rest;
+    if (rest.len == 0 || (length > 0 && (length != 5 || rest.at[1] == ':')) ||
+        (length > 0 && rest.at[1] == '=' && !alone))
         return false;
-    *ret_byte = (unsigned char)rest->at[length > 0 ? 2 : 0];
-    *rest = slice_skip(*rest, length > 0 ? length : 1);
+    *ret_byte = (unsigned char)rest.at[length > 0 ? 2 : 0];
+    builder->rest = slice_skip(rest, length > 0 ? length : 1);
     return true;
 }
 
@@ -157,47 +167,46 @@ static bool starts_range(struct slice rest)
 }
 
 /* Adds the element or range at the front; false: it means nothing. */
-static bool take_members(struct slice *rest, bool at_start, struct byte_class *class)
+static bool take_members(struct builder *builder, bool at_start, struct byte_class *class)
 {
     unsigned char from, to;
-    size_t length = pattern_class_length(*rest);
+    struct slice *rest = &builder->rest;
+    size_t length = class_length(builder);
     if (length > 0 && rest->at[1] == ':') {
         struct slice name = slice_make(rest->at + 2, length - 4);
         *rest = slice_skip(*rest, length);
         return add_named_class(class, name) && !starts_range(*rest);
     }
-    bool equivalence = length > 0 && rest->at[1] == '=';
-    bool is_hyphen = length == 0 && rest->at[0] == '-';
-    if (!take_element(rest, &from) ||
+    bool is_class = length > 0 && rest->at[1] == '=';
+    bool is_hyphen = length == 0 && front(builder) == '-';
+    if (!take_element(builder, true, &from) ||
         (is_hyphen && !at_start && rest->len > 0 && rest->at[0] != ']'))
         return false;
     to = from;
     if (starts_range(*rest)) {
         *rest = slice_skip(*rest, 1);
-        if (equivalence || (pattern_class_length(*rest) > 0 && rest->at[1] == '=') ||
-            !take_element(rest, &to))
+        if (is_class || !take_element(builder, false, &to))
             return false;
     }
     add_range(class, from, to);
     return from <= to;
 }
 
+/* POSIX 9.3.5: a ']' that comes first stands for itself. */
 static struct fragment read_bracket(struct builder *builder)
 {
     struct byte_class class = {0};
-    struct slice *rest = &builder->rest;
-    *rest = slice_skip(*rest, 1);
-    bool negated = rest->len > 0 && rest->at[0] == '^';
+    pass(builder, '[', NULL);
+    bool negated = front(builder) == '^';
     if (negated)
-        *rest = slice_skip(*rest, 1);
-    for (bool start = true; rest->len > 0 && (start || rest->at[0] != ']'); start = false)
-        if (!take_members(rest, start, &class)) {
+        pass(builder, '^', NULL);
+    for (bool start = true; builder->rest.len > 0 && (start || front(builder) != ']');
+         start = false)
+        if (!take_members(builder, start, &class))
             fail(builder, "a bracket expression holds a class, range or element that POSIX lacks");
-            return (struct fragment){0};
-        }
     for (size_t i = 0; negated && i < 4; i++)
         class.words[i] = ~class.words[i];
-    *rest = slice_skip(*rest, rest->len > 0 ? 1 : 0);
+    pass(builder, ']', "a bracket expression is not closed");
     return one_position(builder, class);
 }
 
@@ -205,25 +214,54 @@ static struct fragment read_bracket(struct builder *builder)
 
 static struct fragment read_choice(struct builder *builder, bool at_start);
 
+static struct fragment read_group(struct builder *builder, bool at_start)
+{
+    if (builder->depth == DEPTH_MAX)
+        fail(builder, "groups are nested deeper than 16");
+    pass(builder, '(', NULL);
+    builder->depth++;
+    struct fragment group = read_choice(builder, at_start);
+    builder->depth--;
+    pass(builder, ')', "a '(' is not closed");
+    return group;
+}
+
+/* A backslash, and the character that it makes an ordinary one. */
+static void pass_backslash(struct builder *builder)
+{
+    pass(builder, '\\', NULL);
+    char c = front(builder);
+    if (c == '\0')
+        fail(builder, "the pattern ends in a backslash");
+    else if (c >= '1' && c <= '9')
+        fail(builder, "back-references are not taken");
+    else if (!strchr(".[](){}*+?|^$\\/-", c))
+        fail(builder,
+             "a backslash is allowed only before . [ ] ( ) { } * + ? | ^ $ / - and itself; "
+             "write [0-9] for a digit, [A-Za-z0-9_] for a word character");
+}
+
+static bool is_quantifier(char c)
+{
+    return c == '*' || c == '+' || c == '?' || c == '{';
+}
+
 static struct fragment read_atom(struct builder *builder, bool at_start)
 {
     struct byte_class class = {0};
-    struct slice *rest = &builder->rest;
-    char c = rest->at[0];
+    char c = front(builder);
     if (c == '[')
         return read_bracket(builder);
-    if (c == '(') {
-        *rest = slice_skip(*rest, 1);
-        struct fragment group = read_choice(builder, at_start);
-        *rest = slice_skip(*rest, rest->len > 0 ? 1 : 0);
-        return group;
-    }
+    if (c == '(')
+        return read_group(builder, at_start);
+    if (is_quantifier(c))
+        fail(builder, "a quantifier follows nothing that it could repeat");
     if (c == '\\')
-        *rest = slice_skip(*rest, 1);
-    add_bytes(&class, rest->at, 1);
+        pass_backslash(builder);
+    bit_set(class.words, (unsigned char)front(builder));
     if (c == '.')
         memset(&class, 0xFF, sizeof(class));
-    *rest = slice_skip(*rest, 1);
+    pass(builder, front(builder), NULL);
     return one_position(builder, class);
 }
 
@@ -232,31 +270,41 @@ struct repeat {
     uint64_t most; /* UINT64_MAX: any number */
 };
 
-/* The quantifier at the front, or {1,1} where there is none. */
-static struct repeat take_quantifier(struct slice *rest)
+/* What stands inside {n}, {n,} or {n,m}. */
+static bool read_bound(struct slice inside, struct repeat *repeat)
 {
-    struct repeat repeat = {1, 1};
-    size_t length = 1;
-    switch (rest->len > 0 ? rest->at[0] : '\0') {
-    case '*':
-        repeat = (struct repeat){0, UINT64_MAX};
-        break;
-    case '+':
-        repeat = (struct repeat){1, UINT64_MAX};
-        break;
-    case '?':
-        repeat = (struct repeat){0, 1};
-        break;
-    case '{': {
-        length = (size_t)slice_find(*rest, '}') + 1;
-        struct slice inside = slice_make(rest->at + 1, length - 2);
-        pattern_read_bound(inside, &repeat.least, &repeat.most);
-        break;
+    struct slice least;
+    struct slice most = slice_cut(inside, ',', &least);
+    if (!slice_to_u64(least, BOUND_MAX, &repeat->least))
+        return false;
+    repeat->most = most.at ? UINT64_MAX : repeat->least;
+    return most.len == 0 ||
+           (slice_to_u64(most, BOUND_MAX, &repeat->most) && repeat->most >= repeat->least);
+}
+
+static void take_bound(struct builder *builder, struct repeat *repeat)
+{
+    struct slice inside;
+    struct slice after = slice_cut(slice_skip(builder->rest, 1), '}', &inside);
+    if (!after.at || !read_bound(inside, repeat)) {
+        fail(builder, "a bound is {n}, {n,} or {n,m} with numbers up to 255");
+        return;
     }
-    default:
-        length = 0;
-    }
-    *rest = slice_skip(*rest, length);
+    builder->rest = after;
+    builder->bounds += repeat->most == UINT64_MAX ? repeat->least : repeat->most;
+    if (builder->bounds > REPEATS_MAX)
+        fail(builder, "all bounds together come to more than 320");
+}
+
+/* The quantifier at the front. */
+static struct repeat take_quantifier(struct builder *builder)
+{
+    char c = front(builder);
+    struct repeat repeat = {c == '+', c == '?' ? 1 : UINT64_MAX};
+    if (c == '{')
+        take_bound(builder, &repeat);
+    else
+        pass(builder, c, NULL);
     return repeat;
 }
 
@@ -292,11 +340,24 @@ static struct fragment read_repeated(struct builder *builder, bool at_start)
 {
     struct slice atom = builder->rest;
     struct fragment fragment = read_atom(builder, at_start);
-    struct slice written = builder->rest;
-    struct repeat repeat = take_quantifier(&builder->rest);
-    if (builder->rest.len != written.len && fragment.anchored)
+    if (!is_quantifier(front(builder)))
+        return fragment;
+    if (fragment.anchored)
         fail(builder, "a group with '^' or '$' in it is not repeated");
-    return write_out(builder, atom, fragment, &repeat);
+    if (fragment.repeats)
+        fail(builder, "nested repeats are not taken");
+    struct repeat repeat = take_quantifier(builder);
+    fragment = write_out(builder, atom, fragment, &repeat);
+    fragment.repeats = true;
+    return fragment;
+}
+
+/* What a fragment holds that is not about sets. */
+static void note_parts(struct fragment *whole, const struct fragment *part)
+{
+    whole->repeats = whole->repeats || part->repeats;
+    whole->anchored = whole->anchored || part->anchored;
+    whole->closed = whole->closed || part->closed;
 }
 
 static void append(struct builder *builder, struct fragment *whole, const struct fragment *next)
@@ -309,8 +370,7 @@ static void append(struct builder *builder, struct fragment *whole, const struct
     else
         set_join(&whole->last, &next->last);
     whole->nullable = whole->nullable && next->nullable;
-    whole->anchored = whole->anchored || next->anchored;
-    whole->closed = whole->closed || next->closed;
+    note_parts(whole, next);
 }
 
 static const char anchor_problem[] =
@@ -319,8 +379,7 @@ static const char anchor_problem[] =
 static struct fragment read_branch(struct builder *builder, bool at_start)
 {
     struct fragment whole = {.nullable = true};
-    while (builder->rest.len > 0 && builder->rest.at[0] != '|' && builder->rest.at[0] != ')') {
-        char c = builder->rest.at[0];
+    for (char c; (c = front(builder)) != '\0' && c != '|' && c != ')';) {
         if (c != '^' && c != '$') {
             if (whole.closed)
                 fail(builder, anchor_problem);
@@ -335,7 +394,7 @@ static struct fragment read_branch(struct builder *builder, bool at_start)
             fail(builder, anchor_problem);
         whole.anchored = true;
         whole.closed = whole.closed || c == '$';
-        builder->rest = slice_skip(builder->rest, builder->rest.len > 0 ? 1 : 0);
+        pass(builder, c, NULL);
     }
     return whole;
 }
@@ -343,14 +402,13 @@ static struct fragment read_branch(struct builder *builder, bool at_start)
 static struct fragment read_choice(struct builder *builder, bool at_start)
 {
     struct fragment whole = read_branch(builder, at_start);
-    while (builder->rest.len > 0 && builder->rest.at[0] == '|') {
-        builder->rest = slice_skip(builder->rest, 1);
+    while (front(builder) == '|') {
+        pass(builder, '|', NULL);
         struct fragment next = read_branch(builder, at_start);
         set_join(&whole.first, &next.first);
         set_join(&whole.last, &next.last);
         whole.nullable = whole.nullable || next.nullable;
-        whole.anchored = whole.anchored || next.anchored;
-        whole.closed = whole.closed || next.closed;
+        note_parts(&whole, &next);
     }
     return whole;
 }
@@ -460,23 +518,25 @@ static const struct pattern *make(struct builder *builder, const struct fragment
 const struct pattern *pattern_compile(struct slice text, struct arena *arena,
                                       struct slice *ret_problem)
 {
-    struct slice problem = pattern_text_problem(text);
-    if (problem.len > 0) {
-        *ret_problem = problem;
-        return NULL;
-    }
     struct builder *builder MEM_AUTO = mem_zalloc(1, sizeof(*builder));
     *ret_problem = SLICE("out of memory");
     if (!builder)
         return NULL;
     builder->rest = text;
+    if (text.len == 0)
+        fail(builder, "the pattern is empty");
+    if (text.len > PATTERN_MAX)
+        fail(builder, "the pattern is longer than 256 bytes");
+    if (slice_find(text, '\0') >= 0)
+        fail(builder, "the pattern holds a NUL");
     struct fragment whole = read_choice(builder, true);
-    if (builder->problem) {
-        *ret_problem = slice_of(builder->problem);
-        return NULL;
-    }
+    if (front(builder) == ')')
+        fail(builder, "a ')' closes nothing");
     CHECK(builder->rest.len == 0);
-    return make(builder, &whole, arena);
+    if (!builder->problem)
+        return make(builder, &whole, arena);
+    *ret_problem = slice_of(builder->problem);
+    return NULL;
 }
 
 /* ---- matching ---- */
