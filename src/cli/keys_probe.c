@@ -10,7 +10,7 @@
 #include "cli/print.h"
 #include "config/config.h"
 #include "daemon/resolve.h"
-#include "gateway/exchange/exchange.h"
+#include "gateway/exchange/upstream.h"
 
 #define HEAD_MAX ((size_t)96 * 1024)
 #define ARENA_MAX ((size_t)1024 * 1024)

@@ -3,7 +3,7 @@
 
 #include "base/check.h"
 #include "gateway/events.h"
-#include "gateway/exchange/exchange.h"
+#include "gateway/exchange/run.h"
 #include "gateway/pass/pass.h"
 #include "gateway/response.h"
 #include "gateway/well_known.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The memory of bodies, counted over all loops against max_buffered (contract section 4). */
+#include "gateway/exchange/bodies.h"
+
+#include "base/check.h"
 #include "fiber/offload.h"
-#include "gateway/exchange/exchange.h"
 #include "gateway/stream.h"
 
 #define PART_LEAST ((size_t)64 * 1024) /* of a body, counted before it is read */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Places of max_in_flight and of a tenant's share of it: taken before begin, so that simultaneous
- * begins cannot pass the limit together; given back by who waits, and by who turns out not to own
- * the operation. Who owns after a wait takes one beyond the limit: what was admitted runs. */
+#include "gateway/exchange/flight.h"
+
+#include "base/check.h"
 #include "gateway/events.h"
-#include "gateway/exchange/exchange.h"
+#include "gateway/exchange/reply.h"
 
 static bool has_shares(const struct exchange *x)
 {
@@ -20,24 +20,25 @@ static bool take_share(struct exchange *x, size_t limit)
     return x->flight.shares;
 }
 
-static bool refuse(struct exchange *x, enum metrics_limit limit, struct slice detail)
+static enum exchange_step refuse(struct exchange *x, enum metrics_limit limit, const char *detail)
 {
     limit_count(x->server, limit);
-    answer_error(x, ERROR_LIMITED, detail);
-    return false;
+    return reply_error(x, ERROR_LIMITED, detail);
 }
 
-bool flight_take(struct exchange *x)
+enum exchange_step flight_admit(struct exchange *x)
 {
+    CHECK(x->attempt.token == 0);
     atomic_size_t *in_flight = &x->server->shared->in_flight;
+    if (x->flight.taken)
+        return EXCHANGE_AUTHORIZE; /* before a reload */
     if (has_shares(x) && !take_share(x, x->plan->settings.max_in_flight_per_tenant))
-        return refuse(x, METRICS_LIMIT_TENANT,
-                      SLICE("too many requests of this tenant are in flight"));
+        return refuse(x, METRICS_LIMIT_TENANT, "too many requests of this tenant are in flight");
     x->flight.taken = true;
     if (atomic_fetch_add(in_flight, 1) < x->plan->settings.max_in_flight)
-        return true;
+        return EXCHANGE_AUTHORIZE;
     flight_give_back(x);
-    return refuse(x, METRICS_LIMIT_IN_FLIGHT, SLICE("too many requests are in flight"));
+    return refuse(x, METRICS_LIMIT_IN_FLIGHT, "too many requests are in flight");
 }
 
 void flight_take_beyond(struct exchange *x)

@@ -1,21 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The first attempt: the request goes upstream, once, under the token that was acquired. */
-#include "gateway/exchange/exchange.h"
-#include "gateway/head.h"
+#include "gateway/exchange/forward.h"
 
-static void write_head(struct exchange *x, struct buf *head)
-{
-    struct head_extra extra = {
-        .client = x->client,
-        .ruled = true,
-        .idempotency_key = upstream_key(x),
-        .token = x->attempt.token,
-        .attempt = x->attempt.result.record.attempts,
-        .has_length = true,
-        .length = x->body.len,
-    };
-    head_write_request(head, x->request->method, slice_of(NULL), x->request, &extra);
-}
+#include "base/check.h"
+#include "base/crash.h"
+#include "gateway/exchange/identify.h"
+#include "gateway/exchange/key.h"
+#include "gateway/exchange/reply.h"
+#include "gateway/exchange/upstream.h"
 
 static bool says_duplicate(const struct exchange *x)
 {
@@ -29,60 +20,81 @@ static struct fate fate_of(const struct exchange *x, enum exchange_end end)
     return fate_of_exchange(end, x->answer.status, duplicate, x->rule->unknown, &x->rule->answers);
 }
 
-/* Nothing was sent under this token: the next begin is a new attempt (invariant 13). */
-enum step forward_give_back(struct exchange *x)
+/* The rest of a response that is passed live is still to be read. */
+static void close_unless_live(struct exchange *x, enum exchange_end end)
 {
-    http_call_close(&x->call);
-    return settle(x, (struct fate){.write = FATE_RELEASE, .tell = FATE_DECIDE});
+    if (end != EXCHANGE_ANSWERED || x->answer.whole)
+        http_call_close(&x->call);
 }
 
-enum step forward_run(struct exchange *x)
+enum exchange_step forward_request(struct exchange *x)
 {
-    struct buf head BUF_AUTO = exchange_buf(x, HEAD_OUT_FIRST, HEAD_OUT_MAX);
-    enum exchange_end end = EXCHANGE_NOT_SENT;
-    x->probing = false;
+    CHECK(x->attempt.token > 0 && x->has_body && x->told != CLIENT_TOLD_UNDONE);
+    CHECK(!x->attempt.begin.spent);
     x->deadline = clock_after(clock_boot_us(), x->rule->timeout_us - x->asked_us);
-    write_head(x, &head);
-    if (buf_ok(&head) && !x->holder_lost)
-        end = upstream_exchange(x, x->request->method, buf_slice(&head), buf_slice(&x->body));
+    enum exchange_end end = upstream_exchange(x, slice_of(NULL));
+    x->fate = fate_of(x, end); /* the answer's head goes with its connection */
     if (x->call.state == HTTP_CALL_CLOSED)
-        return settle(x, fate_of(x, EXCHANGE_NOT_SENT));
+        return EXCHANGE_SETTLE;
+    bool not_done = x->fate.write == FATE_RELEASE || x->fate.write == FATE_DROP;
+    close_unless_live(x, end);
     if (end == EXCHANGE_NOT_SENT && !engine_may_send(&x->attempt))
         return forward_give_back(x);
-    bool live = end == EXCHANGE_ANSWERED && !x->answer.whole;
-    struct fate fate = fate_of(x, end); /* the answer's head goes with its connection */
-    bool not_done = fate.write == FATE_RELEASE || fate.write == FATE_DROP;
     x->attempt.begin.spent = !not_done && end != EXCHANGE_TOKEN_STALE;
-    if (!live)
-        http_call_close(&x->call);
-    return settle(x, fate);
+    return EXCHANGE_SETTLE;
+}
+
+enum exchange_step forward_give_back(struct exchange *x)
+{
+    CHECK(x->attempt.token > 0 && x->call.state == HTTP_CALL_CLOSED);
+    x->fate = (struct fate){.write = FATE_RELEASE, .tell = FATE_DECIDE};
+    return EXCHANGE_SETTLE;
+}
+
+/* ---- a probe ---- */
+
+static bool write_target(struct exchange *x, struct buf *target)
+{
+    struct slice missing = {0};
+    x->found.facts.key = holder_key(x);
+    bool opened =
+        !template_needs_body(&x->rule->probe) || payload_open(x, x->rule->body_json) == PAYLOAD_OK;
+    enum template_result result =
+        template_probe(&x->rule->probe, &x->found.facts, x->arena, target, &missing);
+    payload_close(x);
+    return opened && result == TEMPLATE_OK && buf_ok(target);
+}
+
+enum exchange_step forward_probe(struct exchange *x)
+{
+    CHECK(x->attempt.token > 0 && x->has_body);
+    struct buf target BUF_AUTO = buf_make(HTTP_HEAD_MAX);
+    enum exchange_end end = EXCHANGE_NOT_SENT;
+    x->deadline = clock_after(clock_boot_us(), x->rule->timeout_us);
+    CRASH_POINT(before_probe);
+    if (write_target(x, &target))
+        end = upstream_exchange(x, buf_slice(&target));
+    CRASH_POINT(after_probe_answer);
+    close_unless_live(x, end);
+    if (end == EXCHANGE_ANSWERED && x->rule->probe_status != 0 && x->answer.status / 100 == 2)
+        x->answer.status = x->rule->probe_status;
+    x->fate = fate_of_probe(end, x->answer.status);
+    return EXCHANGE_SETTLE;
 }
 
 /* ---- without a record ---- */
 
-static void tell_unprotected(struct exchange *x, enum exchange_end end)
+enum exchange_step forward_unprotected(struct exchange *x)
 {
-    enum error error = end == EXCHANGE_NOT_SENT    ? ERROR_UPSTREAM_UNAVAILABLE
-                       : end == EXCHANGE_TIMED_OUT ? ERROR_UPSTREAM_TIMEOUT
-                                                   : ERROR_UPSTREAM_BROKE;
-    if (end == EXCHANGE_ANSWERED)
-        answer_first(x, &x->answer, RESULT_BYPASSED);
-    else
-        answer_result(x, error, slice_of(x->call.tls_problem), RESULT_BYPASSED);
-}
-
-enum step forward_unprotected(struct exchange *x)
-{
-    struct buf head BUF_AUTO = exchange_buf(x, HEAD_OUT_FIRST, HEAD_OUT_MAX);
-    enum exchange_end end = EXCHANGE_NOT_SENT;
-    x->unprotected = true;
+    CHECK(x->rule->store_down_pass && !x->met);
     x->deadline = clock_after(clock_boot_us(), x->rule->timeout_us - x->asked_us);
     if (x->attempt.begin.window)
         x->attempt.result.record.created_at = clock_wall_us(); /* its window is not known */
-    write_head(x, &head);
-    if (buf_ok(&head))
-        end = upstream_exchange(x, x->request->method, buf_slice(&head), buf_slice(&x->body));
-    tell_unprotected(x, end);
-    http_call_close(&x->call);
-    return STEP_DONE;
+    enum exchange_end end = upstream_exchange(x, slice_of(NULL));
+    if (end == EXCHANGE_ANSWERED)
+        return reply_upstream(x, &x->answer, RESULT_BYPASSED);
+    enum error error = end == EXCHANGE_NOT_SENT    ? ERROR_UPSTREAM_UNAVAILABLE
+                       : end == EXCHANGE_TIMED_OUT ? ERROR_UPSTREAM_TIMEOUT
+                                                   : ERROR_UPSTREAM_BROKE;
+    return reply_result(x, error, x->call.tls_problem, RESULT_BYPASSED);
 }

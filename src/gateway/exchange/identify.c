@@ -1,21 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who asks for what: tenant, key, body, hashes (contract sections 3 and 4). What can be judged by
- * the head is judged before the body is asked for. */
+#include "gateway/exchange/identify.h"
+
 #include "base/check.h"
 #include "base/crash.h"
-#include "gateway/exchange/exchange.h"
-#include "gateway/head.h"
+#include "base/mem.h"
+#include "gateway/exchange/bodies.h"
+#include "gateway/exchange/reply.h"
 #include <inttypes.h>
 
 #define TIMEOUT_MS_MAX UINT64_C(86400000)
-#define DETAIL_MAX ((size_t)512)
+#define PAYLOAD_ARENA_MAX                                                                          \
+    ((size_t)256 * 1024 * 1024) /* understood JSON takes up to 32 times its text */
+
+/* ---- why it does not go on: x->reply says so ---- */
 
 static bool refuse(struct exchange *x, enum error error, const char *what, struct slice name)
 {
-    struct buf detail BUF_AUTO = buf_make(DETAIL_MAX);
-    buf_add_str(&detail, what);
-    buf_add_slice(&detail, name);
-    answer_error(x, error, buf_ok(&detail) ? buf_slice(&detail) : slice_of(what));
+    buf_add_str(&x->detail, what);
+    buf_add_slice(&x->detail, name);
+    (void)reply_error(x, error, NULL);
     return false;
 }
 
@@ -23,6 +26,27 @@ static bool no_memory(struct exchange *x)
 {
     return refuse(x, ERROR_LIMITED, "out of memory for this request", slice_of(NULL));
 }
+
+static bool too_many_bodies(struct exchange *x)
+{
+    (void)reply_no_room(x);
+    return false;
+}
+
+static bool refuse_large(struct exchange *x, const char *what)
+{
+    buf_printf(&x->detail, "%s is above the %" PRIu64 " bytes that this route takes", what,
+               x->rule->max_request_body);
+    return refuse(x, ERROR_BODY_TOO_LARGE, "", slice_of(NULL));
+}
+
+static bool client_left(struct exchange *x)
+{
+    (void)reply_nothing(x);
+    return false;
+}
+
+/* ---- the client and its tenant ---- */
 
 /* X-Request-Timeout: how long this client waits, in milliseconds. Two lines say nothing. */
 static void read_patience(struct exchange *x)
@@ -51,13 +75,12 @@ static void hide_credential(struct exchange *x)
 static bool refuse_missing(struct exchange *x, const struct template *template, enum error error,
                            const char *what, struct slice missing)
 {
-    const char *name = error == ERROR_TENANT_MISSING ? "tenant"
-                       : x->once_lacking             ? "once value"
-                                                     : "key";
-    struct buf detail BUF_AUTO = buf_make(DETAIL_MAX);
-    buf_printf(&detail, "%s where the %s comes from: %.*s", what, name, SLICE_ARG(missing));
-    template_explain_missing(template, &x->found.facts, missing, &detail);
-    return refuse(x, error, "", buf_ok(&detail) ? buf_slice(&detail) : slice_of(what));
+    const char *name = error == ERROR_TENANT_MISSING    ? "tenant"
+                       : template == &x->rule->once.key ? "once value"
+                                                        : "key";
+    buf_printf(&x->detail, "%s where the %s comes from: %.*s", what, name, SLICE_ARG(missing));
+    template_explain_missing(template, &x->found.facts, missing, &x->detail);
+    return refuse(x, error, "", slice_of(NULL));
 }
 
 static bool read_tenant(struct exchange *x)
@@ -85,19 +108,17 @@ static bool read_tenant(struct exchange *x)
 
 static bool no_format(struct exchange *x, const struct template *template, struct slice source)
 {
-    struct buf detail BUF_AUTO = buf_make(DETAIL_MAX);
-    template_describe_format(template, source, x->rule->key_format, &detail);
-    return refuse(x, ERROR_KEY_MALFORMED, "", buf_slice(&detail));
+    template_describe_format(template, source, x->rule->key_format, &x->detail);
+    return refuse(x, ERROR_KEY_MALFORMED, "", slice_of(NULL));
 }
 
 static bool refuse_key(struct exchange *x, struct slice name, enum key_header read)
 {
     const struct header *line = headers_find(&x->request->headers, name);
-    struct buf detail BUF_AUTO = buf_make(DETAIL_MAX);
-    buf_printf(&detail, "%.*s: %s", SLICE_ARG(name), key_header_text(read));
+    buf_printf(&x->detail, "%.*s: %s", SLICE_ARG(name), key_header_text(read));
     if (read == KEY_HEADER_MALFORMED && line)
-        key_value_explain(line->value, x->rule->key_syntax, &detail);
-    return refuse(x, ERROR_KEY_MALFORMED, "", buf_slice(&detail));
+        key_value_explain(line->value, x->rule->key_syntax, &x->detail);
+    return refuse(x, ERROR_KEY_MALFORMED, "", slice_of(NULL));
 }
 
 static bool judge_key(struct exchange *x, const struct template_part *part, struct slice key)
@@ -144,22 +165,8 @@ static bool read_header_key(struct exchange *x, const struct template_part *part
     }
 }
 
-static bool too_many_bodies(struct exchange *x)
-{
-    answer_no_room(x);
-    return false;
-}
-
-static bool refuse_large(struct exchange *x, const char *what)
-{
-    struct buf detail BUF_AUTO = buf_make(DETAIL_MAX);
-    buf_printf(&detail, "%s is above the %" PRIu64 " bytes that this route takes", what,
-               x->rule->max_request_body);
-    return refuse(x, ERROR_BODY_TOO_LARGE, "", buf_slice(&detail));
-}
-
 /* What is announced is judged before it is asked for, but takes no room before it comes. */
-static bool may_send_body(struct exchange *x)
+static bool judge_announced(struct exchange *x)
 {
     uint64_t announced = x->request->content_length;
     if (announced > x->rule->max_request_body)
@@ -167,23 +174,12 @@ static bool may_send_body(struct exchange *x)
     return bodies_would_fit(x, announced) || too_many_bodies(x);
 }
 
-/* Of two lines nobody knows which one the upstream decodes by. */
-static bool has_one_coding(struct exchange *x)
-{
-    return headers_count(&x->request->headers, SLICE("Content-Encoding")) <= 1 ||
-           refuse(x, ERROR_REQUEST_MALFORMED,
-                  "came in more than one line: ", SLICE("Content-Encoding"));
-}
-
 static bool read_body(struct exchange *x)
 {
     CRASH_POINT(request_head_read);
     int64_t deadline = clock_boot_us() + x->plan->settings.limits.body_us;
-    if (!http_session_ask_for_body(&x->client->session)) {
-        x->answered = true;
-        x->keep_alive = false;
-        return false;
-    }
+    if (!http_session_ask_for_body(&x->client->session))
+        return client_left(x);
     bool fits = true;
     switch (bodies_read_request(x, deadline, &fits)) {
     case HTTP_READ_OK:
@@ -203,18 +199,16 @@ static bool read_body(struct exchange *x)
         return no_memory(x);
     case HTTP_READ_CLOSED:
     case HTTP_READ_BROKEN:
-        break;
+        return client_left(x);
     }
-    x->answered = true;
-    x->keep_alive = false;
-    return false;
+    UNREACHABLE();
 }
 
 /* After a reload it is there, and was read under another limit. */
 static bool take_body(struct exchange *x)
 {
     if (!x->has_body)
-        return may_send_body(x) && read_body(x);
+        return judge_announced(x) && read_body(x);
     return x->body.len <= x->rule->max_request_body || refuse_large(x, "the body");
 }
 
@@ -415,13 +409,14 @@ static bool read_once(struct exchange *x)
     x->attempt.once.clocks = text.clocks;
     if (result == TEMPLATE_OK && buf_ok(&x->once))
         return true;
-    x->once_lacking = result == TEMPLATE_MISSING || result == TEMPLATE_FORMAT;
     if (result == TEMPLATE_MISSING)
-        (void)refuse_source(x, template, missing); /* it says what the body has there */
-    payload_close(x);
-    if (result == TEMPLATE_FORMAT)
-        return no_format(x, template, missing);
-    return result != TEMPLATE_MISSING && no_memory(x);
+        (void)refuse_source(x, template, missing);
+    else if (result == TEMPLATE_FORMAT)
+        (void)no_format(x, template, missing);
+    else
+        return no_memory(x);
+    x->reply.of_once = true;
+    return false;
 }
 
 /* The value, and where the client sent no key the record's name made of it. */
@@ -497,22 +492,27 @@ static void fill_attempt(struct exchange *x)
         fill_once(x);
 }
 
-bool identify(struct exchange *x, bool *ret_bypass)
+static void gather_facts(struct exchange *x)
 {
-    *ret_bypass = false;
-    read_patience(x);
-    x->found.facts.query = x->request->query;
-    x->found.facts.headers = &x->request->headers;
-    x->found.facts.key_syntax = x->rule->key_syntax;
-    x->found.facts.key_format = x->rule->key_format;
-    x->found.facts.zones = x->plan->settings.rules->zones;
-    x->found.facts.now_us = clock_wall_us();
+    struct template_facts *facts = &x->found.facts;
+    facts->query = x->request->query;
+    facts->headers = &x->request->headers;
+    facts->key_syntax = x->rule->key_syntax;
+    facts->key_format = x->rule->key_format;
+    facts->zones = x->plan->settings.rules->zones;
+    facts->now_us = clock_wall_us();
+}
+
+static bool identify(struct exchange *x, bool *ret_bypass)
+{
     const struct template_part *header = template_key_header(&x->rule->key);
     if (header && !read_header_key(x, header, ret_bypass))
         return false;
-    if (!has_one_coding(x) || !read_tenant(x) || !take_body(x))
-        return false;
-    if (!read_payload(x))
+    /* Of two lines nobody knows which one the upstream decodes by. */
+    if (headers_count(&x->request->headers, SLICE("Content-Encoding")) > 1)
+        return refuse(x, ERROR_REQUEST_MALFORMED,
+                      "came in more than one line: ", SLICE("Content-Encoding"));
+    if (!read_tenant(x) || !take_body(x) || !read_payload(x))
         return false;
     if (x->rule->once.on && !read_once(x))
         return false;
@@ -525,23 +525,44 @@ bool identify(struct exchange *x, bool *ret_bypass)
     /* Only a new record keeps it: a copy of an answer is told without. */
     if (!takes_long(x) && !engine_has_copy(x->server->config->engine, &x->attempt))
         write_fingerprint(x, &x->rule->payload);
-    payload_close(x);
     return true;
 }
 
-bool identify_again(struct exchange *x, struct slice recipe)
+enum exchange_step identify_request(struct exchange *x)
+{
+    CHECK(x->told == CLIENT_WAITS && x->attempt.token == 0);
+    bool bypass = false;
+    read_patience(x);
+    gather_facts(x);
+    bool identified = identify(x, &bypass);
+    payload_close(x);
+    CHECK(!identified || (x->has_body && x->attempt.rule.at));
+    if (bypass)
+        return x->has_body ? reply_error(x, ERROR_LIMITED, "the config changed meanwhile")
+                           : EXCHANGE_BYPASS;
+    return identified ? EXCHANGE_ADMIT : EXCHANGE_ANSWER;
+}
+
+static bool hash_again(struct exchange *x, struct slice recipe)
 {
     struct payload_selection selection;
-    struct slice kept = arena_copy(x->arena, recipe);
-    if (!kept.at)
+    if (!recipe.at)
         return no_memory(x);
-    if (!payload_recipe_read(kept, x->arena, &selection))
+    if (!payload_recipe_read(recipe, x->arena, &selection))
         return refuse(x, ERROR_PAYLOAD_MISMATCH,
                       "the first request was hashed by a newer version of pawl", slice_of(NULL));
-    x->attempt.recipe = kept;
-    bool hashed = hash(x, &selection, true);
+    x->attempt.recipe = recipe;
+    return hash(x, &selection, true);
+}
+
+enum exchange_step identify_again(struct exchange *x)
+{
+    char *recipe MEM_AUTO = x->attempt.result.found_recipe;
+    CHECK(recipe && x->has_body);
+    x->attempt.result.found_recipe = NULL;
+    bool hashed = hash_again(x, arena_copy(x->arena, slice_of(recipe)));
     payload_close(x);
-    return hashed;
+    return hashed ? EXCHANGE_DECIDE : EXCHANGE_ANSWER;
 }
 
 /* A body that took long to understand is not understood again for a sentence. */

@@ -1,42 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One exchange with the upstream: connect, send, read. What may have left is never sent again. */
+#include "gateway/exchange/upstream.h"
+
 #include "base/check.h"
 #include "base/crash.h"
 #include "gateway/events.h"
-#include "gateway/exchange/exchange.h"
+#include "gateway/exchange/bodies.h"
+#include "gateway/exchange/key.h"
+#include "gateway/exchange/reply.h"
 #include "gateway/head.h"
-
-static struct slice with_window(struct exchange *x, struct slice key)
-{
-    if (!x->attempt.begin.window)
-        return key;
-    buf_clear(&x->shown_key);
-    if (key.len > 0) {
-        buf_add_slice(&x->shown_key, key);
-        buf_add_char(&x->shown_key, ':');
-    }
-    buf_add_i64(&x->shown_key, x->attempt.result.record.created_at);
-    return buf_slice(&x->shown_key);
-}
-
-struct slice operation_key(struct exchange *x)
-{
-    return with_window(x, buf_slice(&x->key));
-}
-
-struct slice holder_key(struct exchange *x)
-{
-    return x->holder_key.at ? with_window(x, x->holder_key) : operation_key(x);
-}
-
-struct slice upstream_key(struct exchange *x)
-{
-    if (payload_recipe_is_old(x->attempt.recipe) && !x->holder_key.at)
-        return x->client_key.at ? x->client_key : operation_key(x);
-    buf_clear(&x->sent_key);
-    key_value_write(holder_key(x), x->rule->forward_key, x->rule->key_syntax, &x->sent_key);
-    return buf_slice(&x->sent_key);
-}
 
 static bool starts_nocase(struct slice name, struct slice prefix)
 {
@@ -73,7 +44,7 @@ static bool speaks_of_request(struct slice name)
            starts_nocase(name, SLICE("Content-")) || starts_nocase(name, SLICE("Idempotency-"));
 }
 
-const struct http_request *upstream_get_request(struct exchange *x)
+static const struct http_request *get_request(struct exchange *x)
 {
     struct http_request *request = arena_alloc(x->arena, sizeof *request);
     if (!request)
@@ -86,23 +57,44 @@ const struct http_request *upstream_get_request(struct exchange *x)
     return request;
 }
 
+/* The head of the request; with `target` that of a GET of pawl's own. `authorize` is asked without
+ * a key, and under a host of its own. */
+static bool write_head(struct exchange *x, struct slice target)
+{
+    const struct http_request *request = target.at ? get_request(x) : x->request;
+    struct head_extra extra = {
+        .client = x->client,
+        .ruled = true,
+        .has_length = !target.at,
+        .length = x->body.len,
+    };
+    if (x->step == EXCHANGE_AUTHORIZE) {
+        extra.host = x->rule->authorize_host;
+    } else {
+        extra.idempotency_key = upstream_key(x);
+        extra.token = x->attempt.token;
+        extra.attempt = x->attempt.result.record.attempts;
+    }
+    if (x->head.max == 0)
+        x->head = exchange_buf(x, HEAD_OUT_FIRST, HEAD_OUT_MAX);
+    buf_clear(&x->head);
+    if (request)
+        head_write_request(&x->head, x->call.method, target, request, &extra);
+    return request && buf_ok(&x->head);
+}
+
 /* The client's patience may end before the exchange does: it is told, and the exchange goes on. */
 static bool out_of_time(struct exchange *x)
 {
-    int64_t now = clock_boot_us();
-    if (!x->answered && now >= x->patience) {
-        x->goes_on = now < x->deadline;
-        answer_result(x, ERROR_UPSTREAM_TIMEOUT, SLICE("X-Request-Timeout passed"),
-                      x->authorizing   ? RESULT_UNSENT
-                      : x->unprotected ? RESULT_BYPASSED
-                                       : RESULT_UNKNOWN);
-    }
-    return now >= x->deadline;
+    bool over = clock_boot_us() >= x->deadline;
+    if (x->told == CLIENT_WAITS)
+        (void)reply_late(x, !over);
+    return over;
 }
 
 static int64_t next_deadline(const struct exchange *x)
 {
-    return x->answered ? x->deadline : clock_first(x->patience, x->deadline);
+    return x->told != CLIENT_WAITS ? x->deadline : clock_first(x->patience, x->deadline);
 }
 
 /* Whether to take the same step again. */
@@ -139,7 +131,7 @@ static bool is_stream(const struct exchange *x)
 {
     const struct header *type = headers_find(&x->call.response.headers, SLICE("Content-Type"));
     struct slice media = {0};
-    if (x->rule->stream && !x->authorizing)
+    if (x->rule->stream && x->step != EXCHANGE_AUTHORIZE)
         return true;
     if (!type)
         return false;
@@ -238,19 +230,22 @@ static int cause_of(const struct exchange *x, enum exchange_end end, enum http_c
 
 /* Under a token, a first byte leaves while its own clock says that the lease runs (invariant 13).
  * `authorize` asks under none, and may ask twice. */
-enum exchange_end upstream_exchange(struct exchange *x, struct slice method, struct slice head,
-                                    struct slice body)
+enum exchange_end upstream_exchange(struct exchange *x, struct slice target)
 {
     CHECK(x->call.state == HTTP_CALL_CLOSED);
-    bool owned = x->attempt.token > 0 && !x->authorizing;
+    bool authorizes = x->step == EXCHANGE_AUTHORIZE;
+    CHECK(authorizes || x->step == EXCHANGE_UNPROTECTED || x->attempt.token > 0);
     memset(&x->call, 0, HTTP_CALL_ZEROED);
+    x->cause = RECORD_CAUSE_NONE;
     x->call.pool = x->plan->ruled_pool;
-    x->call.method = method;
-    x->call.head = head;
-    x->call.body = body;
-    x->call.first_by = owned ? x->attempt.send_by : 0;
+    x->call.method = target.at ? SLICE("GET") : x->request->method;
+    if (!write_head(x, target))
+        return EXCHANGE_NOT_SENT;
+    x->call.head = buf_slice(&x->head);
+    x->call.body = target.at ? slice_of(NULL) : buf_slice(&x->body);
+    x->call.first_by = x->attempt.token > 0 && !authorizes ? x->attempt.send_by : 0;
     enum http_call_result result = run_call(x);
-    if (x->authorizing && http_call_again(&x->call, result))
+    if (authorizes && http_call_again(&x->call, result))
         result = run_call(x);
     enum exchange_end end = upstream_end_of(&x->call, result, x->answer.stale);
     x->cause = cause_of(x, end, result);

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gateway/exchange/decide.h"
+
+#include "base/check.h"
+#include "base/crash.h"
+#include "base/mem.h"
+#include "gateway/events.h"
+#include "gateway/exchange/bodies.h"
+#include "gateway/exchange/flight.h"
+#include "gateway/exchange/forward.h"
+#include "gateway/exchange/identify.h"
+#include "gateway/exchange/log.h"
+#include "gateway/exchange/reply.h"
+
+#define TURNS_MAX 32                                    /* decisions for one request */
+#define NAMES_MAX ((size_t)2 * 1024)                    /* of what differs */
+#define BEGIN_SLACK_US (INT64_C(1) * CLOCK_US_PER_S)    /* a begin's time beyond its wait */
+#define BEGIN_GRACE_US (INT64_C(250) * CLOCK_US_PER_MS) /* at most, of a healthy store */
+
+/* ---- the parker of a begin ---- */
+
+/* The begin is being applied, the client's time is over, and when the disk answers nobody knows. A
+ * client that named its own time has only left early; any other is told that nothing was done, and
+ * so it will be. */
+static void tell_undecided(struct exchange *x)
+{
+    if (reply_late(x, true))
+        return;
+    reply_early(x, ERROR_STORE_UNAVAILABLE, "the record store did not decide in time");
+    x->told = CLIENT_TOLD_UNDONE;
+}
+
+/* The store wakes it when it begins to wait: a duplicate that waits is not in flight. Without a
+ * deadline it parks for a begin that can no longer be withdrawn. */
+static bool client_park(struct parker *parker, int64_t deadline_us)
+{
+    struct exchange *x = ((struct client_parker *)parker)->exchange;
+    CHECK(x->step == EXCHANGE_DECIDE);
+    struct fiber_source source = {&x->client->session.conn.io, FIBER_HANGUP};
+    if (engine_waits(&x->attempt))
+        flight_give_back(x);
+    if (deadline_us == CLOCK_NEVER && x->told == CLIENT_WAITS) {
+        if (clock_boot_us() >= x->parker.tell_at)
+            tell_undecided(x);
+        else
+            deadline_us = x->parker.tell_at;
+    }
+    size_t n = parker->interrupted ? 0 : 1;
+    enum fiber_wake wake = fiber_wait(&source, n, deadline_us);
+    if (wake == FIBER_READY)
+        parker->interrupted = true;
+    return wake == FIBER_WOKEN;
+}
+
+/* ---- asking ---- */
+
+static enum engine_verdict begin(struct exchange *x)
+{
+    struct http_session *session = &x->client->session;
+    int64_t limit = clock_after(clock_boot_us(), x->attempt.wait_us + BEGIN_SLACK_US +
+                                                     x->plan->settings.connect_timeout_us);
+    int64_t until = clock_first(limit, x->patience);
+    x->parker = (struct client_parker){
+        .parker = {.park = client_park, .waker = fiber_parker()},
+        .exchange = x,
+        .tell_at = clock_after(until, BEGIN_GRACE_US),
+    };
+    if (http_session_is_draining(session))
+        x->attempt.wait_us = 0; /* who waits was told so before: it would not be woken */
+    session->waiting = &x->parker.parker;
+    CRASH_POINT(before_begin);
+    enum engine_verdict verdict =
+        engine_begin(x->server->config->engine, &x->attempt, &x->parker.parker, until);
+    session->waiting = NULL;
+    exchange_note_state(x, verdict);
+    return bodies_hold_found(x, verdict);
+}
+
+/* `store_down: pass`. Not once this exchange has met a record, its own or another's: what was sent
+ * then may have happened, and would happen again. Who lacks memory may just have met one. */
+static bool passes_by(const struct exchange *x, enum engine_verdict verdict)
+{
+    bool in_time = !x->parker.parker.interrupted && clock_boot_us() < x->patience;
+    bool undecided = verdict == ENGINE_STORE_DOWN || (verdict == ENGINE_GONE && in_time);
+    bool met = x->met || x->attempt.result.may_have_met;
+    bool open = x->told == CLIENT_WAITS && !http_session_is_draining(&x->client->session);
+    return undecided && x->rule->store_down_pass && !met && open;
+}
+
+static void own(struct exchange *x)
+{
+    CHECK(x->attempt.token > 0);
+    x->met = true;
+    mem_free(x->holder_key);
+    x->holder_key = x->attempt.result.found_key;
+    x->attempt.result.found_key = NULL;
+    flight_take_beyond(x);
+}
+
+/* ---- what ends it ---- */
+
+/* Nothing was acquired: the client left, the gateway drains, or the store did not decide. */
+static enum exchange_step refuse_gone(struct exchange *x)
+{
+    if (http_session_is_draining(&x->client->session))
+        return reply_result(x, ERROR_UPSTREAM_UNAVAILABLE, "the gateway is shutting down",
+                            RESULT_LIMITED);
+    if (x->parker.parker.interrupted)
+        return reply_nothing(x);
+    return reply_error(x, ERROR_STORE_UNAVAILABLE, "the record store did not decide in time");
+}
+
+/* Who was told by the once value that it was done is told no more under its own key. */
+static enum rule_duplicate duplicate_policy(const struct exchange *x)
+{
+    const struct attempt_result *result = &x->attempt.result;
+    if (result->by_once)
+        return x->rule->once.duplicate;
+    return result->acknowledges ? RULE_DUPLICATE_ACK : x->rule->duplicate;
+}
+
+/* What a `failed` attempt was told is always told again: there is no effect to keep quiet about. To
+ * reject or acknowledge a duplicate the first answer need not have been kept. */
+static enum exchange_step answer_duplicate(struct exchange *x, enum error not_kept)
+{
+    bool failed = x->attempt.result.record.status == RECORD_FAILED;
+    switch (failed ? RULE_DUPLICATE_REPLAY : duplicate_policy(x)) {
+    case RULE_DUPLICATE_REPLAY:
+        if (!x->attempt.result.found)
+            return reply_error(x, not_kept, NULL);
+        return bodies_unpack_found(x) ? reply_found(x, RESULT_REPLAYED) : reply_no_room(x);
+    case RULE_DUPLICATE_REJECT:
+        return reply_error(x, ERROR_DUPLICATE, NULL);
+    case RULE_DUPLICATE_ACK:
+        return reply_found(x, RESULT_ACKED);
+    }
+    UNREACHABLE();
+}
+
+/* A client that finds its own bug needs to know where to look. A stranger would find with it what
+ * another one's request held, member by member. */
+static void add_difference(struct exchange *x, bool target, const char *lead, const char *general)
+{
+    struct buf names BUF_AUTO = buf_make(NAMES_MAX);
+    if (rule_names_callers(x->rule))
+        identify_difference(x, target, &names);
+    bool named = buf_ok(&names) && names.len > 0;
+    buf_add_str(&x->detail, named ? lead : general);
+    buf_add_slice(&x->detail, named ? buf_slice(&names) : slice_of(NULL));
+}
+
+static enum exchange_step refuse_mismatch(struct exchange *x)
+{
+    const struct record *first = &x->attempt.result.record;
+    bool body = !digest_eq(&first->payload_hash, &x->attempt.begin.payload_hash);
+    bool target = !digest_eq(&first->target_hash, &x->attempt.begin.target_hash);
+    if (x->attempt.result.by_once)
+        return reply_error(
+            x, ERROR_PAYLOAD_MISMATCH,
+            "the operation was done before, by a request that differs from this one");
+    if (body || target)
+        buf_add_str(&x->detail, "the key was first used with another ");
+    if (body)
+        add_difference(x, false, "body: it differs at ", "body");
+    if (body && target)
+        buf_add_str(&x->detail, "; and with another ");
+    if (target)
+        add_difference(x, true, "target: ", "method, path, query, media type or compared header");
+    return reply_error(x, ERROR_PAYLOAD_MISMATCH, NULL);
+}
+
+static enum exchange_step answer_verdict(struct exchange *x, enum engine_verdict verdict)
+{
+    const struct attempt_result *result = &x->attempt.result;
+    bool drains = http_session_is_draining(&x->client->session);
+    switch (verdict) {
+    case ENGINE_REPLAY:
+    case ENGINE_RESULT_NOT_KEPT:
+        return answer_duplicate(x, ERROR_RESULT_NOT_KEPT);
+    case ENGINE_DUPLICATE:
+        return answer_duplicate(x, ERROR_DUPLICATE);
+    case ENGINE_MISMATCH:
+        return refuse_mismatch(x);
+    case ENGINE_IN_PROGRESS:
+        return drains && x->rule->in_progress_wait_us > 0 ? refuse_gone(x)
+                                                          : reply_error(x, ERROR_IN_PROGRESS, NULL);
+    case ENGINE_OUTCOME_UNKNOWN:
+        return reply_error(x, ERROR_OUTCOME_UNKNOWN,
+                           exchange_is_spent(x) ? "this request went to the service, and its "
+                                                  "record was released or is gone"
+                                                : "");
+    case ENGINE_RESULT_EXPIRED:
+        return result->by_once || result->acknowledges ? answer_duplicate(x, ERROR_RESULT_EXPIRED)
+                                                       : reply_error(x, ERROR_RESULT_EXPIRED, NULL);
+    case ENGINE_LIMITED:
+        limit_count(x->server, METRICS_LIMIT_WAITING);
+        return reply_error(x, ERROR_LIMITED, "too many requests wait");
+    case ENGINE_NO_ROOM:
+        return reply_no_room(x);
+    case ENGINE_TOO_LARGE:
+        return reply_error(x, ERROR_BODY_TOO_LARGE,
+                           "the kept response is larger than max_buffered of this gateway");
+    case ENGINE_STORE_DOWN:
+        return reply_error(x, ERROR_STORE_UNAVAILABLE, NULL);
+    case ENGINE_GONE:
+        return refuse_gone(x);
+    case ENGINE_PROCEED:
+    case ENGINE_PROBE:
+    case ENGINE_OTHER_RECIPE:
+        break;
+    }
+    UNREACHABLE();
+}
+
+/* ---- the step ---- */
+
+enum exchange_step decide_attempt(struct exchange *x)
+{
+    CHECK(x->call.state == HTTP_CALL_CLOSED && x->attempt.rule.at && !x->attempt.result.found);
+    if (x->turns == 0)
+        exchange_note_origin(x);
+    if (x->turns++ == TURNS_MAX)
+        return reply_error(x, ERROR_IN_PROGRESS, "the record changed hands too often");
+    enum engine_verdict verdict = begin(x);
+    if (passes_by(x, verdict)) {
+        flight_take_beyond(x);
+        return EXCHANGE_UNPROTECTED;
+    }
+    switch (verdict) {
+    case ENGINE_PROCEED:
+        CRASH_POINT(after_claim_commit);
+        own(x);
+        return x->told == CLIENT_TOLD_UNDONE ? forward_give_back(x) : EXCHANGE_FORWARD;
+    case ENGINE_PROBE:
+        own(x);
+        return EXCHANGE_PROBE;
+    case ENGINE_OTHER_RECIPE:
+        x->met = true;
+        return identify_again(x);
+    default:
+        flight_give_back(x);
+        return answer_verdict(x, verdict);
+    }
+}

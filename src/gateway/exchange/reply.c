@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the client gets (contract section 5). Each request is answered once. */
+#include "gateway/exchange/reply.h"
+
+#include "base/check.h"
+#include "gateway/events.h"
+#include "gateway/exchange/bodies.h"
+#include "gateway/exchange/key.h"
+#include "gateway/response.h"
+
+/* ---- what it is to be ---- */
+
+static enum exchange_step reply(struct exchange *x, struct reply reply)
+{
+    CHECK(!reply.answer || reply.error == ERROR_NONE);
+    x->reply = reply;
+    x->reply.step = x->step;
+    return EXCHANGE_ANSWER;
+}
+
+enum exchange_step reply_result(struct exchange *x, enum error error, const char *detail,
+                                enum result result)
+{
+    CHECK(error != ERROR_NONE);
+    buf_add_slice(&x->detail, slice_of(detail));
+    return reply(x, (struct reply){.error = error, .result = result});
+}
+
+enum exchange_step reply_error(struct exchange *x, enum error error, const char *detail)
+{
+    return reply_result(x, error, detail, result_of_error(error));
+}
+
+enum exchange_step reply_no_room(struct exchange *x)
+{
+    limit_count(x->server, METRICS_LIMIT_MEMORY);
+    return reply_error(x, ERROR_LIMITED, "too many bodies are held in memory");
+}
+
+enum exchange_step reply_upstream(struct exchange *x, const struct answer *answer,
+                                  enum result result)
+{
+    CHECK(answer->status >= 200 && !answer->stale);
+    return reply(x, (struct reply){.answer = answer, .result = result});
+}
+
+enum exchange_step reply_found(struct exchange *x, enum result result)
+{
+    CHECK(result == RESULT_ACKED || x->attempt.result.found);
+    return reply(x, (struct reply){.result = result});
+}
+
+enum exchange_step reply_nothing(struct exchange *x)
+{
+    if (x->told == CLIENT_WAITS)
+        x->told = CLIENT_GONE;
+    x->keep_alive = false;
+    return EXCHANGE_ANSWER;
+}
+
+/* ---- pawl's own errors, made exact ---- */
+
+/* What the record says of the first attempt. */
+static void tell_first(const struct exchange *x, struct problem *problem)
+{
+    const struct attempt_result *result = &x->attempt.result;
+    problem->first_status = result->record.http_status;
+    if (problem->error != ERROR_DUPLICATE)
+        return;
+    if (result->found)
+        problem->first_location = result->found->location;
+    problem->first_at = result->record.created_at;
+    problem->window_ends_at = result->by_once ? result->record.once_until : result->record.gone_at;
+}
+
+static bool tells_first(enum error error)
+{
+    return error == ERROR_RESULT_EXPIRED || error == ERROR_RESULT_NOT_KEPT ||
+           error == ERROR_DUPLICATE;
+}
+
+/* Nobody knows the outcome. */
+static bool is_in_doubt(enum error error)
+{
+    return error == ERROR_OUTCOME_UNKNOWN || error == ERROR_UPSTREAM_BROKE ||
+           error == ERROR_UPSTREAM_TIMEOUT;
+}
+
+static void tell_operation(const struct attempt_result *result, struct problem *problem)
+{
+    const struct record *record = &result->record;
+    bool live = result->lease == RECORD_LEASE_LIVE;
+    bool open = record->status == RECORD_PENDING || record->provisional;
+    bool running = open && (live || problem->error == ERROR_IN_PROGRESS);
+    if (!running && record->status != RECORD_UNKNOWN)
+        return;
+    problem->state = record_status_name(running ? RECORD_PENDING : RECORD_UNKNOWN);
+    problem->attempt = record->attempts;
+    problem->started_at = record->started_at;
+    problem->lease_left_ms = live ? result->lease_left_us / CLOCK_US_PER_MS : -1;
+}
+
+/* Somebody is at the first request under this key, or nobody knows what it did. */
+static void warn_of_open_first(struct problem *problem)
+{
+    problem->safe_new_key = false;
+    problem->hint = "The first request under this key is not settled. Repeat it exactly, and start "
+                    "nothing new before its response is known.";
+}
+
+/* Another key stands for the same operation, and it was done. */
+static void warn_of_other_key(struct problem *problem)
+{
+    problem->safe_new_key = false;
+    problem->hint = "The operation that this request names was done before, by another request. Do "
+                    "not send it again, under whatever key.";
+}
+
+/* No more than the table says where no repeat under the key finds out more. */
+static void make_unretryable(struct problem *problem)
+{
+    problem->retryable = false;
+    problem->hint = error_row(ERROR_OUTCOME_UNKNOWN)->hint;
+}
+
+/* The operation is named by what the request says: no new key makes it another one, and what the
+ * record holds may have happened. */
+static void warn_of_derived_key(struct problem *problem)
+{
+    problem->safe_new_key = false;
+    problem->hint = "This route builds the key from the request, and an operation of that name "
+                    "exists. Repeat the first request exactly to retry it.";
+}
+
+static void make_mismatch_exact(const struct exchange *x, struct problem *problem)
+{
+    enum record_status status = x->attempt.result.record.status;
+    problem->status = x->rule->mismatch_status;
+    if (status == RECORD_PENDING || status == RECORD_UNKNOWN)
+        warn_of_open_first(problem);
+    else if (!template_key_header(&x->rule->key))
+        warn_of_derived_key(problem);
+    if (x->attempt.result.by_once)
+        warn_of_other_key(problem);
+}
+
+/* Nothing was done by this request. What an earlier one under the key did is another matter, where
+ * the record was not asked, or holds a doubt. */
+static void make_unreached_exact(const struct exchange *x, struct problem *problem)
+{
+    bool asked = x->reply.step == EXCHANGE_SETTLE && !x->reply.early;
+    if (asked && !x->attempt.result.record.doubt)
+        return;
+    problem->safe_new_key = false;
+    problem->hint = "This request did nothing, but an earlier one under the key may have. Retry "
+                    "with backoff under the same key.";
+}
+
+/* What a doubt comes to by the rule's policy: `error` is one that leaves the operation in doubt. */
+static void make_doubt_exact(const struct exchange *x, struct problem *problem)
+{
+    if (problem->error == ERROR_OUTCOME_UNKNOWN)
+        problem->retryable = x->rule->unknown == RECORD_UNKNOWN_PROBE || exchange_is_spent(x);
+    else if (x->rule->unknown == RECORD_UNKNOWN_HOLD && !x->reply.early)
+        make_unretryable(problem);
+}
+
+/* What the table says in general, the rule's policy and the record make exact. While an operation
+ * is the store's, so is the record, which is not looked at then. */
+static void make_exact(const struct exchange *x, struct problem *problem)
+{
+    enum error error = problem->error;
+    if (error == ERROR_PAYLOAD_MISMATCH)
+        make_mismatch_exact(x, problem);
+    if (error == ERROR_UPSTREAM_UNAVAILABLE)
+        make_unreached_exact(x, problem);
+    if (x->reply.of_once)
+        problem_name_once(problem);
+    if (x->reply.step == EXCHANGE_AUTHORIZE)
+        return; /* no record was looked at */
+    if (x->reply.step == EXCHANGE_UNPROTECTED) {
+        problem_warn_unprotected(problem);
+        return;
+    }
+    if (is_in_doubt(error))
+        make_doubt_exact(x, problem);
+    if (tells_first(error))
+        tell_first(x, problem);
+    if (is_in_doubt(error) || error == ERROR_IN_PROGRESS)
+        tell_operation(&x->attempt.result, problem);
+}
+
+/* As the upstream sees it: with {window:} its begin stands behind it, once that is known. */
+static struct slice shown_key(struct exchange *x)
+{
+    bool known = x->attempt.result.record.created_at > 0;
+    return x->attempt.begin.window && known ? operation_key(x) : buf_slice(&x->key);
+}
+
+static int64_t seconds_up(int64_t span_us)
+{
+    int64_t seconds = (span_us + CLOCK_US_PER_S - 1) / CLOCK_US_PER_S;
+    return seconds > 0 ? seconds : 1;
+}
+
+/* Seconds; 0: not said. */
+static uint64_t retry_after(const struct exchange *x, enum error error)
+{
+    const struct attempt_result *result = &x->attempt.result;
+    int64_t wait = x->plan->settings.retry_after_us;
+    switch (error) {
+    case ERROR_IN_PROGRESS:
+        if (result->lease_left_us > 0 && result->lease_left_us < wait)
+            wait = result->lease_left_us;
+        break;
+    case ERROR_OUTCOME_UNKNOWN:
+        if (result->record.quiet_at <= result->store_now)
+            return 0;
+        wait = result->record.quiet_at - result->store_now;
+        break;
+    case ERROR_UPSTREAM_UNAVAILABLE:
+    case ERROR_STORE_UNAVAILABLE:
+    case ERROR_OUTCOME_NOT_STORED:
+    case ERROR_LIMITED:
+        break;
+    default:
+        return 0;
+    }
+    return (uint64_t)seconds_up(wait);
+}
+
+static bool ends_connection(enum error error)
+{
+    return error == ERROR_OUTCOME_NOT_STORED || error == ERROR_REQUEST_TIMEOUT ||
+           error == ERROR_REQUEST_MALFORMED;
+}
+
+/* ---- writing ---- */
+
+static struct response respond(struct exchange *x, int status)
+{
+    x->status = status;
+    return response_make(x->client, status, slice_of(NULL), x->reply.result);
+}
+
+static bool write_error(struct exchange *x)
+{
+    enum error error = x->reply.error;
+    struct problem problem = problem_of(error);
+    make_exact(x, &problem);
+    problem.detail = buf_ok(&x->detail) ? buf_slice(&x->detail) : slice_of(NULL);
+    if (x->key.len > 0)
+        problem.key = shown_key(x);
+    struct response response RESPONSE_AUTO = respond(x, problem.status);
+    response.keep_alive = response.keep_alive && !ends_connection(error);
+    return response_write_problem(&response, &problem, retry_after(x, error));
+}
+
+static bool write_upstreams(struct exchange *x, const struct answer *answer)
+{
+    struct response response RESPONSE_AUTO = respond(x, answer->status);
+    buf_add_slice(&response.head, buf_slice(&answer->fields));
+    bool live = !answer->whole && head_has_body(answer->status);
+    return live ? response_stream(&response, &x->call, buf_slice(&answer->body))
+                : response_write(&response, buf_slice(&answer->body));
+}
+
+/* `duplicate: ack`: that it was done is all this client wants to know. */
+static bool write_found(struct exchange *x)
+{
+    bool by_own = x->rule->duplicate == RULE_DUPLICATE_ACK;
+    struct outcome ack = {.status = by_own ? x->rule->ack_status : x->rule->once.ack_status};
+    const struct outcome *outcome =
+        x->reply.result == RESULT_ACKED ? &ack : x->attempt.result.found;
+    struct response response RESPONSE_AUTO = respond(x, outcome->status);
+    buf_add_slice(&response.head, outcome->fields);
+    if (!outcome_field(outcome->fields, SLICE("Cache-Control")).at)
+        head_write_field(&response.head, "Cache-Control", SLICE("no-store"));
+    return response_write(&response, outcome->body);
+}
+
+static void tell(struct exchange *x)
+{
+    CHECK(x->told == CLIENT_WAITS);
+    x->told = CLIENT_TOLD;
+    x->error = x->reply.error;
+    x->result = x->reply.result;
+    x->keep_alive = x->error != ERROR_NONE ? write_error(x)
+                    : x->reply.answer      ? write_upstreams(x, x->reply.answer)
+                                           : write_found(x);
+    buf_clear(&x->detail);
+}
+
+void reply_early(struct exchange *x, enum error error, const char *detail)
+{
+    (void)reply_error(x, error, detail);
+    x->reply.early = true;
+    tell(x);
+}
+
+bool reply_late(struct exchange *x, bool goes_on)
+{
+    if (clock_boot_us() < x->patience)
+        return false;
+    enum result result = x->step == EXCHANGE_AUTHORIZE     ? RESULT_UNSENT
+                         : x->step == EXCHANGE_UNPROTECTED ? RESULT_BYPASSED
+                                                           : RESULT_UNKNOWN;
+    (void)reply_result(x, ERROR_UPSTREAM_TIMEOUT, "X-Request-Timeout passed", result);
+    x->reply.early = goes_on;
+    tell(x);
+    return true;
+}
+
+enum exchange_step reply_write(struct exchange *x)
+{
+    if (x->told == CLIENT_WAITS)
+        tell(x);
+    http_call_close(&x->call);
+    bodies_drop_found(x);
+    return EXCHANGE_DONE;
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A ruled request from top to bottom: the steps that exchange.h draws. */
+#include "gateway/exchange/run.h"
+
+#include "base/check.h"
+#include "gateway/exchange/authorize.h"
+#include "gateway/exchange/bodies.h"
+#include "gateway/exchange/decide.h"
+#include "gateway/exchange/flight.h"
+#include "gateway/exchange/forward.h"
+#include "gateway/exchange/identify.h"
+#include "gateway/exchange/log.h"
+#include "gateway/exchange/reply.h"
+#include "gateway/exchange/settle.h"
+#include "gateway/pass/pass.h"
+
+static enum exchange_step take_step(struct exchange *x)
+{
+    switch (x->step) {
+    case EXCHANGE_IDENTIFY:
+        return identify_request(x); /* tenant, key, body, hashes */
+    case EXCHANGE_ADMIT:
+        return flight_admit(x); /* one of max_in_flight */
+    case EXCHANGE_AUTHORIZE:
+        return authorize_caller(x); /* may it act as this tenant? */
+    case EXCHANGE_JUDGE:
+        return exchange_judge_anew(x); /* by the rules of now, after a reload */
+    case EXCHANGE_DECIDE:
+        return decide_attempt(x); /* engine_begin, and then one of: */
+    case EXCHANGE_FORWARD:
+        return forward_request(x); /* send once, read */
+    case EXCHANGE_PROBE:
+        return forward_probe(x); /* ask what became of it */
+    case EXCHANGE_UNPROTECTED:
+        return forward_unprotected(x); /* `store_down: pass` */
+    case EXCHANGE_SETTLE:
+        return settle_fate(x); /* store what became of it */
+    case EXCHANGE_ANSWER:
+        return reply_write(x); /* tell what is then true */
+    case EXCHANGE_BYPASS:
+    case EXCHANGE_DONE:
+        break;
+    }
+    UNREACHABLE();
+}
+
+bool exchange_run(struct client *client, const struct http_request *request,
+                  const struct rule_found *found)
+{
+    struct exchange *x = exchange_new(client, request, found);
+    if (!x)
+        return false;
+    while (x->step != EXCHANGE_DONE && x->step != EXCHANGE_BYPASS)
+        exchange_move(x, take_step(x));
+    bool bypass = x->step == EXCHANGE_BYPASS;
+    bool keep = x->keep_alive;
+    if (!bypass)
+        exchange_log(x);
+    flight_give_back(x);
+    bodies_release(x);
+    exchange_free(x);
+    return bypass ? pass_run(client, request) : keep;
+}
