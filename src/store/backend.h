@@ -7,11 +7,13 @@
  * store/committer/apply.c, on what a struct rowset holds). Plain blocking code, one caller at a
  * time. The calls of one batch:
  *
- *      load -> { outcome | list | query } -> save -> rest
- *                                              '-> abandon
+ *      [maintain ->] load -> { outcome | list | query } -> save -> rest
+ *                                                            '-> abandon
  *
  * What one save writes is atomic and, once it returned OK, durable. `load` may leave the backend
  * holding its lock: exactly one of save and abandon follows, and a save that fails has abandoned.
+ * Whether maintain has a connection and a transaction of its own or those of its batch is the
+ * backend's affair.
  */
 #ifndef PAWL_STORE_BACKEND_H
 #define PAWL_STORE_BACKEND_H
@@ -130,6 +132,7 @@ struct backend_chores {
                           rows past expires_at, rows of tables past TABLE_GONE */
     bool gauge;
 
+    /* results, once the batch is saved */
     bool beaten;  /* it holds leases, and its row says so */
     size_t swept; /* steps that were taken */
     struct backend_gauges gauges;
@@ -138,13 +141,19 @@ struct backend_chores {
 /* What a batch comes to. */
 struct backend_save {
     struct backend_group *groups;
-    const struct record_world *world;
-    struct backend_chores chores;
     int64_t drawn;  /* tokens of the block */
-    bool registers; /* this process, world.self, is the store's `serve` from now on */
+    bool registers; /* this process is the store's `serve` from now on */
 
     struct backend_counts counts; /* afterwards */
-    bool changed;                 /* afterwards: anything was written */
+    bool changed;                 /* afterwards: anything was written, by its maintain or by it */
+};
+
+/* An acquisition whose end is waited for. */
+struct backend_watch {
+    struct digest key;
+    int64_t row;
+    int64_t token;
+    bool ended; /* it does not hold the row any more, or its lease has lapsed */
 };
 
 struct arena;
@@ -158,9 +167,12 @@ struct backend_ops {
      * Anything but OK has abandoned already. */
     enum backend_status (*load)(struct backend *backend, struct backend_name *names, size_t n,
                                 struct arena *arena, struct backend_read *ret_read);
+    /* What is due beside operations; the load of its batch follows, and finds what this left. A
+     * backend that holds its lock from load to save takes it here, and undoes with the batch what
+     * was done. Anything but OK has abandoned. */
+    enum backend_status (*maintain)(struct backend *backend, struct backend_chores *chores);
     /* Compares each group with what is there by now (only where load took no lock), writes those
-     * that fit and says so in their results, does the chores, and commits. Anything but OK has
-     * abandoned. */
+     * that fit and says so in their results, and commits. Anything but OK has abandoned. */
     enum backend_status (*save)(struct backend *backend, struct backend_save *save);
     void (*abandon)(struct backend *backend);
     /* After the owners of a committed batch were woken: what may wait. NULL: nothing does. */
@@ -181,8 +193,9 @@ struct backend_ops {
     enum backend_status (*query)(struct backend *backend, const struct table_query *query,
                                  int64_t now, int64_t *ret_next);
 
-    /* Outside a batch: `*ret_changed` when another process committed since the last look. */
-    enum backend_status (*look)(struct backend *backend, bool *ret_changed);
+    /* Outside a batch: which of these acquisitions have ended, by whomever, in one question for all
+     * of them. It may leave out what was committed by this process. */
+    enum backend_status (*look)(struct backend *backend, struct backend_watch *watches, size_t n);
     void (*close)(struct backend *backend);
 };
 

@@ -75,6 +75,32 @@ static void a_beat_writes_one_row_and_no_record(void **state)
     assert_int_equal(bed_number(bed, "SELECT beat_at FROM pawl_owner"), now);
 }
 
+/* Long before the end of its lease. */
+static void who_waits_for_a_serve_that_died_is_woken_by_the_next_one(void **state)
+{
+    struct bed *bed = *state, waiting, next;
+    bed_close(bed);
+    bed->config.is_serve = true;
+    bed_open(bed);
+    open_other(bed, &waiting);
+    proceed_again(bed, 1);
+    struct store_op op = wait_on(1);
+    op.begin.unknown = RECORD_UNKNOWN_RETRY;
+    submit(&waiting, &op);
+    after(&waiting, SECOND);
+    assert_true(store_op_waits(&op));
+    bed_close(bed);
+    bed_share(&waiting, &next);
+    next.config.no_thread = true;
+    next.config.is_serve = true;
+    bed_open(&next);
+    after(&waiting, SECOND);
+    assert_true(store_op_ended(&op));
+    assert_int_equal(op.verdict, RECORD_PROCEED);
+    close_other(&next);
+    close_other(&waiting);
+}
+
 static void a_lease_that_began_behind_the_last_beat_lasts_its_own_time(void **state)
 {
     struct bed *bed = *state, other;
@@ -166,6 +192,7 @@ int main(void)
 {
     struct CMUnitTest tests[] = {
         T(a_beat_writes_one_row_and_no_record),
+        T(who_waits_for_a_serve_that_died_is_woken_by_the_next_one),
         T(a_lease_that_began_behind_the_last_beat_lasts_its_own_time),
         T(a_late_beat_keeps_what_nobody_took_and_not_what_was_taken_over),
         T(the_lease_of_an_owner_that_died_ends_a_lease_after_its_last_beat),

@@ -21,6 +21,7 @@ struct hostile {
     struct backend *behind;
     uint64_t random;
     bool waits;
+    bool beats; /* the batch under way */
     struct hostile_faults faults;
     struct holds *holds;
 };
@@ -132,7 +133,7 @@ static bool may_repeat(const struct backend_group *group)
     return true;
 }
 
-/* Takes some groups out of what is saved. While anything is held nothing is swept. */
+/* Takes some groups out of what is saved. */
 static void refuse_some(struct hostile *hostile, struct backend_save *save)
 {
     const struct holds *holds = lock_holds(hostile);
@@ -147,7 +148,6 @@ static void refuse_some(struct hostile *hostile, struct backend_save *save)
         else
             link = &group->next;
     }
-    save->chores.sweep_most = holds->n > 0 ? 0 : save->chores.sweep_most;
     mutex_unlock(&hostile->holds->mutex);
 }
 
@@ -155,7 +155,7 @@ static void refuse_some(struct hostile *hostile, struct backend_save *save)
 static enum backend_status told(struct hostile *hostile, const struct backend_save *save)
 {
     enum backend_status status = BACKEND_OK;
-    if (save->groups || save->registers || save->chores.beat)
+    if (save->groups || save->registers || hostile->beats)
         status = (enum backend_status)atomic_exchange(&hostile->faults.next_save, BACKEND_OK);
     void *probe MEM_AUTO = mem_alloc(1); /* it runs out before anything is written, or not at all */
     return probe ? status : BACKEND_NO_MEMORY;
@@ -166,6 +166,7 @@ static bool refuse_all(struct hostile *hostile, const struct backend_save *save,
                        enum backend_status *ret_status)
 {
     *ret_status = told(hostile, save);
+    hostile->beats = false;
     if (*ret_status != BACKEND_OK)
         return *ret_status != BACKEND_UNSURE;
     bool writes = save->groups || save->registers;
@@ -186,18 +187,32 @@ static enum backend_status hostile_save(struct backend *backend, struct backend_
         behind->ops->abandon(behind);
         return leave(backend, instead);
     }
-    size_t sweep_most = save->chores.sweep_most;
     refuse_some(hostile, save);
     enum backend_status status = leave(backend, behind->ops->save(behind, save));
-    save->chores.sweep_most = sweep_most;
     if (status != BACKEND_OK)
         return status;
     atomic_fetch_add(&faults->commits, save->changed);
-    atomic_fetch_add(&faults->beats, save->chores.beaten);
     return instead;
 }
 
 /* ---- all else ---- */
+
+/* While anything is held nothing is swept. */
+static enum backend_status hostile_maintain(struct backend *backend, struct backend_chores *chores)
+{
+    struct hostile *hostile = (struct hostile *)backend;
+    struct backend *behind = enter(backend);
+    if (atomic_load(&hostile->faults.gone))
+        return BACKEND_GONE;
+    size_t sweep_most = chores->sweep_most;
+    chores->sweep_most = lock_holds(hostile)->n > 0 ? 0 : sweep_most;
+    mutex_unlock(&hostile->holds->mutex);
+    enum backend_status status = leave(backend, behind->ops->maintain(behind, chores));
+    chores->sweep_most = sweep_most;
+    hostile->beats = chores->beat;
+    atomic_fetch_add(&hostile->faults.beats, chores->beaten);
+    return status;
+}
 
 static enum backend_status hostile_load(struct backend *backend, struct backend_name *names,
                                         size_t n, struct arena *arena,
@@ -255,12 +270,13 @@ static enum backend_status hostile_query(struct backend *backend, const struct t
     return leave(backend, behind->ops->query(behind, query, now, ret_next));
 }
 
-static enum backend_status hostile_look(struct backend *backend, bool *ret_changed)
+static enum backend_status hostile_look(struct backend *backend, struct backend_watch *watches,
+                                        size_t n)
 {
     if (atomic_load(&hostile_faults(backend)->gone))
         return BACKEND_GONE;
     struct backend *behind = enter(backend);
-    return leave(backend, behind->ops->look(behind, ret_changed));
+    return leave(backend, behind->ops->look(behind, watches, n));
 }
 
 static void hostile_close(struct backend *backend)
@@ -279,6 +295,7 @@ static void hostile_close(struct backend *backend)
 
 static const struct backend_ops hostile_ops = {
     .load = hostile_load,
+    .maintain = hostile_maintain,
     .save = hostile_save,
     .abandon = hostile_abandon,
     .rest = hostile_rest,

@@ -45,11 +45,11 @@ struct shared {
     unsigned char secret[DIGEST_SIZE];
     struct backend_serve serve;
     struct backend_counts counts;
-    int64_t now;
+    int64_t boot;    /* when it was locked last */
+    int64_t now;     /* and its store time */
     int64_t ahead;   /* of store time to boot time */
     int64_t token;   /* the last one that was given out */
     int64_t version; /* of what was written last */
-    int64_t commits;
     struct rows rows;
 };
 
@@ -57,16 +57,17 @@ struct toy {
     struct backend backend; /* first: the two are cast into each other */
     struct shared *shared;
     bool loaded; /* and neither saved nor abandoned; then it was so: */
-    struct backend_serve serve;
-    int64_t now;
     int64_t version;
-    int64_t commits; /* its own, and those of others that it saw */
+    bool maintained; /* since it saved last: something was written */
 };
 
 static struct shared *lock(struct backend *backend)
 {
     struct shared *shared = ((struct toy *)backend)->shared;
     mutex_lock(&shared->mutex);
+    int64_t boot = clock_boot_us(), now = boot + shared->ahead;
+    shared->boot = boot;
+    shared->now = now > shared->now ? now : shared->now;
     return shared;
 }
 
@@ -163,12 +164,12 @@ static void toy_abandon(struct backend *backend)
 }
 
 /* A copy of a row as it is shown. */
-static struct store_row *judge(const struct toy *toy, struct kept *kept)
+static struct store_row *judge(const struct shared *shared, struct kept *kept)
 {
     if (kept)
         kept->store.version = kept->row.version;
     if (kept && record_holder(&kept->store.record) != 0)
-        backend_judge_lease(&kept->store.record, &kept->owner, &toy->serve, toy->now);
+        backend_judge_lease(&kept->store.record, &kept->owner, &shared->serve, shared->now);
     return kept ? &kept->store : NULL;
 }
 
@@ -180,9 +181,9 @@ static void look_up(const struct toy *toy, struct backend_name *name, struct are
     struct kept *holder = is_bound ? find(rows, &records, row->bound.holder) : row;
     struct kept *bound = copy(&records, is_bound && holder ? row : NULL, arena);
     bool of_key = hinted && digest_eq(&hinted->store.key_hash, &name->hash);
-    name->row = judge(toy, copy(&records, holder, arena));
+    name->row = judge(toy->shared, copy(&records, holder, arena));
     name->bound = bound ? &bound->bound : NULL;
-    name->hinted = judge(toy, copy(&records, of_key ? hinted : NULL, arena));
+    name->hinted = judge(toy->shared, copy(&records, of_key ? hinted : NULL, arena));
 }
 
 static enum backend_status toy_load(struct backend *backend, struct backend_name *names, size_t n,
@@ -191,12 +192,9 @@ static enum backend_status toy_load(struct backend *backend, struct backend_name
     struct toy *toy = (struct toy *)backend;
     CHECK(!toy->loaded);
     struct shared *shared = lock(backend);
-    int64_t boot = clock_boot_us(), now = boot + shared->ahead;
-    shared->now = toy->now = now > shared->now ? now : shared->now;
-    *ret_read =
-        (struct backend_read){shared->now, boot, shared->token + 1, TOKENS, shared->counts.forgets};
+    *ret_read = (struct backend_read){shared->now, shared->boot, shared->token + 1, TOKENS,
+                                      shared->counts.forgets};
     shared->token += TOKENS;
-    toy->serve = shared->serve;
     toy->version = shared->version;
     for (size_t i = 0; i < n; i++)
         look_up(toy, &names[i], arena);
@@ -260,7 +258,7 @@ static enum backend_status toy_list(struct backend *backend, const struct store_
         if (!kept)
             continue;
         struct kept shown = *kept;
-        struct store_row *row = judge((struct toy *)backend, &shown);
+        struct store_row *row = judge(shared, &shown);
         enum record_lease lease = record_lease(&row->record, world, NULL);
         *ret_seen = row->id;
         if (!record_is_gone(&row->record, world->now) && is_listed(rows, row, list) &&
@@ -457,57 +455,73 @@ static int64_t due_at(const struct slot *slot, const struct kept *kept)
     return kept->outcome ? clock_first(record_body_until(record), row_until) : row_until;
 }
 
-static void do_chores(const struct toy *toy, struct backend_save *save)
-{
-    struct rows *rows = &toy->shared->rows;
-    struct backend_chores *chores = &save->chores;
-    int64_t now = save->world->now;
-    for (size_t i = rows->n; i-- > 0;) {
-        struct kept *kept = kept_at(rows, i);
-        bool due = chores->swept < chores->sweep_most && due_at(&rows->at[i], kept) <= now;
-        bool beats =
-            chores->beat && kept && record_holder(&kept->store.record) == save->world->self;
-        chores->swept += due;
-        chores->beaten |= beats;
-        if (beats)
-            kept->owner.beat_at = now;
-        if (due && (!kept || record_is_gone(&kept->store.record, now))) {
-            if (kept && kept->bound.id == 0)
-                backend_count_swept(&toy->shared->counts, kept->store.record.status);
-            set(rows, rows->at[i].table, rows->at[i].row->id, NULL);
-        } else if (due) {
-            outcome_unref(kept->outcome);
-            kept->outcome = NULL;
-            kept->row.version = toy->shared->version;
-        }
-    }
-}
-
 static void lower(int64_t *least, int64_t value)
 {
     *least = *least == 0 || value < *least ? value : *least;
 }
 
-static void measure(const struct toy *toy, struct backend_save *save)
+static void gauge(const struct toy *toy, struct backend_gauges *ret_gauges)
 {
-    const struct rows *rows = &toy->shared->rows;
+    const struct shared *shared = toy->shared;
+    const struct rows *rows = &shared->rows;
+    struct record_world world = {.now = shared->now, .self = toy->backend.self.incarnation};
     struct backend_gauges gauges = {0};
-    for (size_t i = save->chores.gauge ? 0 : rows->n; i < rows->n; i++) {
+    for (size_t i = 0; i < rows->n; i++) {
         const struct kept *kept = kept_at(rows, i);
         if (!kept || kept->bound.id != 0)
             continue;
         struct kept shown = *kept;
-        const struct record *record = &judge(toy, &shown)->record;
-        gauges.stale += record_lease(record, save->world, NULL) == RECORD_LEASE_LAPSED;
+        const struct record *record = &judge(shared, &shown)->record;
+        gauges.stale += record_lease(record, &world, NULL) == RECORD_LEASE_LAPSED;
         if (record->status == RECORD_UNKNOWN)
             lower(&gauges.unknown_oldest, record->quiet_at - record->settle_us);
-        if (due_at(&rows->at[i], kept) > save->world->now)
+        if (due_at(&rows->at[i], kept) > shared->now)
             continue;
         gauges.expired++;
         lower(&gauges.expired_oldest, due_at(&rows->at[i], kept));
     }
-    save->counts = toy->shared->counts;
-    save->chores.gauges = save->chores.gauge ? gauges : save->chores.gauges;
+    *ret_gauges = gauges;
+}
+
+static void sweep(struct shared *shared, size_t at)
+{
+    struct rows *rows = &shared->rows;
+    struct kept *kept = kept_at(rows, at);
+    if (kept && !record_is_gone(&kept->store.record, shared->now)) {
+        outcome_unref(kept->outcome);
+        kept->outcome = NULL;
+        kept->row.version = shared->version;
+        return;
+    }
+    if (kept && kept->bound.id == 0)
+        backend_count_swept(&shared->counts, kept->store.record.status);
+    set(rows, rows->at[at].table, rows->at[at].row->id, NULL);
+}
+
+/* What it does stands by itself, whatever becomes of its batch. */
+static enum backend_status toy_maintain(struct backend *backend, struct backend_chores *chores)
+{
+    struct toy *toy = (struct toy *)backend;
+    struct shared *shared = lock(backend);
+    struct rows *rows = &shared->rows;
+    shared->version++;
+    for (size_t i = rows->n; i-- > 0;) {
+        struct kept *kept = kept_at(rows, i);
+        bool beats =
+            chores->beat && kept && record_holder(&kept->store.record) == backend->self.incarnation;
+        bool due = chores->swept < chores->sweep_most && due_at(&rows->at[i], kept) <= shared->now;
+        chores->beaten |= beats;
+        chores->swept += due;
+        if (beats)
+            kept->owner.beat_at = shared->now;
+        if (due)
+            sweep(shared, i);
+    }
+    if (chores->gauge)
+        gauge(toy, &chores->gauges);
+    toy->maintained = chores->beaten || chores->swept > 0;
+    mutex_unlock(&shared->mutex);
+    return BACKEND_OK;
 }
 
 static enum backend_status toy_save(struct backend *backend, struct backend_save *save)
@@ -518,25 +532,29 @@ static enum backend_status toy_save(struct backend *backend, struct backend_save
     shared->version++;
     for (struct backend_group *group = save->groups; group; group = group->next)
         write_group(toy, group);
-    do_chores(toy, save);
     if (save->registers)
-        shared->serve = (struct backend_serve){save->world->self, shared->now, true};
-    save->changed = save->registers || save->groups || save->chores.beaten + save->chores.swept > 0;
-    shared->commits += save->changed;
-    toy->commits += save->changed;
-    measure(toy, save);
+        shared->serve = (struct backend_serve){backend->self.incarnation, shared->now, true};
+    save->changed = save->registers || save->groups || toy->maintained;
+    save->counts = shared->counts;
+    toy->maintained = false;
     mutex_unlock(&shared->mutex);
     return BACKEND_OK;
 }
 
 /* ---- the rest ---- */
 
-static enum backend_status toy_look(struct backend *backend, bool *ret_changed)
+static enum backend_status toy_look(struct backend *backend, struct backend_watch *watches,
+                                    size_t n)
 {
-    struct toy *toy = (struct toy *)backend;
     struct shared *shared = lock(backend);
-    *ret_changed = toy->commits != shared->commits;
-    toy->commits = shared->commits;
+    for (size_t i = 0; i < n; i++) {
+        const struct kept *kept = find(&shared->rows, &records, watches[i].row);
+        struct kept shown = kept ? *kept : (struct kept){.row.id = 0};
+        const struct record *record = &judge(shared, &shown)->record;
+        bool own = record->owner == backend->self.incarnation;
+        bool held = record->token == watches[i].token && record_holder(record) != 0;
+        watches[i].ended = !held || (record->lapsed_at != 0 && !own);
+    }
     mutex_unlock(&shared->mutex);
     return BACKEND_OK;
 }
@@ -559,6 +577,7 @@ static void toy_close(struct backend *backend)
 struct backend *toy_open(struct backend *with)
 {
     static const struct backend_ops ops = {.load = toy_load,
+                                           .maintain = toy_maintain,
                                            .save = toy_save,
                                            .abandon = toy_abandon,
                                            .outcome = toy_outcome,
@@ -580,9 +599,8 @@ struct backend *toy_open(struct backend *with)
                                     .outcome_max = SIZE_MAX,
                                     .space.free = UINT64_MAX};
     memcpy(toy->backend.secret, shared->secret, sizeof shared->secret);
-    (void)lock(&toy->backend);
+    mutex_lock(&shared->mutex); /* and no look at the clock yet */
     shared->refs++;
-    toy->commits = shared->commits;
     mutex_unlock(&shared->mutex);
     return &toy->backend;
 }

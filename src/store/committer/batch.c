@@ -63,8 +63,8 @@ static void want_waiters(struct committer *c, const struct store_op *op)
         waiter = waiters_after(waiter);
 }
 
-/* Reads from the queue what is to be loaded. They are not taken yet. */
-static void want_names(struct committer *c, int64_t boot)
+/* Reads from the queue what is to be loaded. They are not taken yet. How many they are. */
+static size_t want_names(struct committer *c, int64_t boot)
 {
     size_t n = 0;
     mutex_lock(&c->mutex);
@@ -78,6 +78,7 @@ static void want_names(struct committer *c, int64_t boot)
         n++;
     }
     mutex_unlock(&c->mutex);
+    return n;
 }
 
 /* Outcomes go first and by row, so that rows are appended: nobody can tell, as none has ended. */
@@ -274,21 +275,29 @@ static enum backend_status save(struct committer *c, struct batch *batch)
 {
     struct apply *apply = &batch->apply;
     struct backend_save *save = &batch->save;
-    save->world = &apply->world;
     save->drawn = apply->drawn;
-    save->chores = committer_chores(c, batch->boot, batch->decided.n + batch->parked.n);
     save->groups = rowset_groups(&c->rows);
     enum backend_status status = c->backend->ops->save(c->backend, save);
     if (status == BACKEND_OK)
-        committer_chores_done(c, batch->boot, &save->chores);
+        committer_chores_done(c, batch->boot, &batch->chores);
     return status;
+}
+
+static enum backend_status maintain(struct committer *c, struct batch *batch, size_t operations)
+{
+    struct backend_chores *chores = &batch->chores;
+    *chores = committer_chores(c, batch->boot, operations);
+    bool any = chores->beat || chores->sweep_most > 0 || chores->gauge;
+    return any ? c->backend->ops->maintain(c->backend, chores) : BACKEND_OK;
 }
 
 static enum backend_status work(struct committer *c, struct batch *batch)
 {
     struct apply *apply = &batch->apply;
-    want_names(c, batch->boot);
-    enum backend_status status = rowset_load(&c->rows, c->backend, &apply->read);
+    size_t n = want_names(c, batch->boot);
+    enum backend_status status = maintain(c, batch, n);
+    if (status == BACKEND_OK)
+        status = rowset_load(&c->rows, c->backend, &apply->read);
     if (status != BACKEND_OK)
         return status;
     status = decide(c, batch);
@@ -347,7 +356,7 @@ void batch_tell(struct committer *c, struct batch *batch)
                             .wrote = batch->save.changed};
     mutex_lock(&c->mutex);
     c->counts = batch->save.counts;
-    c->gauges = batch->save.chores.gauges;
+    c->gauges = batch->chores.gauges;
     committer_note_batch(c, &sum);
     batch_queue_front(c, &batch->ops);
     struct store_op *op;

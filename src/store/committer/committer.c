@@ -94,30 +94,44 @@ static void trouble(struct committer *c, struct batch *batch, enum backend_statu
         end_reads(c);
 }
 
-/* Another process committed: everybody who waits decides again. How many they are. */
-static size_t wake_everybody(struct committer *c)
+/* NULL: nobody waits, or there is no memory for it now. */
+static struct backend_watch *watches_of(struct committer *c, size_t *ret_n)
+{
+    mutex_lock(&c->mutex);
+    size_t n = c->waiters.n;
+    struct backend_watch *watches = n > 0 ? mem_alloc(n * sizeof *watches) : NULL;
+    *ret_n = watches ? waiters_watch(&c->waiters, watches, n) : 0;
+    mutex_unlock(&c->mutex);
+    return watches;
+}
+
+/* Who waits for what has ended decides again. How many they are. */
+static size_t wake_ended(struct committer *c, const struct backend_watch *watches, size_t n)
 {
     struct op_list again = {0};
     mutex_lock(&c->mutex);
-    struct store_op *op;
-    while ((op = waiters_take_any(&c->waiters)))
-        list_append(&again, op);
-    size_t n = again.n;
+    for (size_t i = 0; i < n; i++) {
+        struct store_op *op = NULL;
+        while (watches[i].ended && (op = waiters_take_key(&c->waiters, &watches[i].key)))
+            list_append(&again, op);
+    }
+    size_t woken = again.n;
     batch_queue_front(c, &again);
     mutex_unlock(&c->mutex);
-    return n;
+    return woken;
 }
 
 /* The next look keeps a distance from one that woke many: however often another process commits,
- * most of the time is left for what arrives. */
+ * most of the time is left for what arrives. Whether anybody was woken. */
 static bool look(struct committer *c, int64_t boot)
 {
-    bool changed = false;
+    size_t n = 0, woken = 0;
+    struct backend_watch *watches MEM_AUTO = watches_of(c, &n);
     c->due[DUE_LOOK] = boot + COMMITTER_LOOK_US;
-    enum backend_status status = c->backend->ops->look(c->backend, &changed);
-    if (status == BACKEND_OK && changed)
-        c->due[DUE_LOOK] += (int64_t)wake_everybody(c) * COMMITTER_WAKE_US;
-    return changed;
+    if (n > 0 && c->backend->ops->look(c->backend, watches, n) == BACKEND_OK)
+        woken = wake_ended(c, watches, n);
+    c->due[DUE_LOOK] += (int64_t)woken * COMMITTER_WAKE_US;
+    return woken > 0;
 }
 
 static enum backend_status rest(const struct committer *c)
@@ -314,8 +328,7 @@ enum backend_status committer_register(struct committer *c)
     if (status != BACKEND_OK)
         return status;
     publish_time(c, &read);
-    struct record_world world = {.now = read.now, .self = c->self};
-    struct backend_save save = {.world = &world, .registers = c->config.is_serve};
+    struct backend_save save = {.registers = c->config.is_serve};
     atomic_store(&c->forgets, read.forgets);
     atomic_store(&c->seen_at, read.boot);
     status = c->backend->ops->save(c->backend, &save);

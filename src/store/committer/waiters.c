@@ -129,6 +129,19 @@ const struct store_op *waiters_after(const struct store_op *op)
     return next_of_key(op->key_next, &op->key_hash);
 }
 
+/* What is held by somebody's transaction has no row to look at. */
+size_t waiters_watch(const struct waiters *waiters, struct backend_watch *ret_watches, size_t most)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < waiters->n && n < most; i++) {
+        const struct store_op *op = waiters->heap[i];
+        if (op->row != 0 && waiters_first(waiters, &op->key_hash) == op)
+            ret_watches[n++] = (struct backend_watch){
+                .key = op->key_hash, .row = op->row, .token = op->record.token};
+    }
+    return n;
+}
+
 struct store_op *waiters_take_key(struct waiters *waiters, const struct digest *key)
 {
     struct store_op *op = next_of_key(waiters->buckets[bucket_of(key)], key);

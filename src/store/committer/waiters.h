@@ -6,7 +6,7 @@
 #ifndef PAWL_STORE_WAITERS_H
 #define PAWL_STORE_WAITERS_H
 
-#include "store/store.h"
+#include "store/backend.h"
 
 #define WAITERS_BUCKETS 4096
 
@@ -35,6 +35,9 @@ bool waiters_add(struct waiters *waiters, struct store_op *op);
 
 /* Takes out one that waits. */
 void waiters_remove(struct waiters *waiters, struct store_op *op);
+
+/* What they wait for, once a key: as many as fit into `most`. */
+size_t waiters_watch(const struct waiters *waiters, struct backend_watch *ret_watches, size_t most);
 
 /* The oldest waiter of a key, which stays in, and the one after another of its key; NULL: none. */
 const struct store_op *waiters_first(const struct waiters *waiters, const struct digest *key);

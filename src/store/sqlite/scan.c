@@ -194,13 +194,13 @@ static enum backend_status count_expired(struct sqlite_backend *sqlite, int64_t 
 
 /* Leases are counted by owner: of another process once its longest has lapsed, or as a dead serve.
  */
-static enum backend_status gauge(struct sqlite_backend *sqlite, const struct record_world *world,
-                                 struct backend_gauges *ret_gauges)
+static enum backend_status gauge(struct sqlite_backend *sqlite, struct backend_gauges *ret_gauges)
 {
+    const int64_t now = sqlite->state.now;
     struct backend_gauges gauges = {0};
     struct sqlite_binding stale = sqlite_bind(sqlite, SQL_STALE_COUNT);
-    sqlite_bind_number(&stale, world->self);
-    sqlite_bind_number(&stale, world->now);
+    sqlite_bind_number(&stale, sqlite->backend.self.incarnation);
+    sqlite_bind_number(&stale, now);
     sqlite_bind_number(&stale, sqlite->state.serve.incarnation);
     sqlite_bind_number(&stale, sqlite->state.serve.alive);
     int64_t *const count = &gauges.stale, *const since = &gauges.unknown_oldest;
@@ -209,22 +209,20 @@ static enum backend_status gauge(struct sqlite_backend *sqlite, const struct rec
     if (status == BACKEND_OK)
         status = read_numbers(sqlite, &oldest, &since, 1);
     if (status == BACKEND_OK)
-        status = count_expired(sqlite, world->now, &gauges);
+        status = count_expired(sqlite, now, &gauges);
     if (status == BACKEND_OK)
         *ret_gauges = gauges;
     return status;
 }
 
-enum backend_status sqlite_do_chores(struct sqlite_backend *sqlite, struct backend_save *save)
+enum backend_status sqlite_do_chores(struct sqlite_backend *sqlite, struct backend_chores *chores)
 {
-    struct backend_chores *chores = &save->chores;
-    const struct record_world *world = save->world;
     enum backend_status status = BACKEND_OK;
     if (chores->beat)
         status = sqlite_beat(sqlite, &chores->beaten);
     if (status == BACKEND_OK && chores->sweep_most > 0)
-        status = sweep(sqlite, world->now, chores->sweep_most, &chores->swept);
+        status = sweep(sqlite, sqlite->state.now, chores->sweep_most, &chores->swept);
     if (status == BACKEND_OK && chores->gauge)
-        status = gauge(sqlite, world, &chores->gauges);
+        status = gauge(sqlite, &chores->gauges);
     return status;
 }

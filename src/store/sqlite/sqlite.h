@@ -51,6 +51,7 @@
 
 /* Every statement, prepared once: X(name, sql). */
 #define SQLITE_STATEMENTS(X)                                                                       \
+    X(READ, "BEGIN")                                                                               \
     X(BEGIN, "BEGIN IMMEDIATE")                                                                    \
     X(COMMIT, "COMMIT")                                                                            \
     X(ROLLBACK, "ROLLBACK")                                                                        \
@@ -86,6 +87,9 @@
                   " beat_at=?3, lease_us=max(lease_us, ?4), leases=leases+?5")                     \
     X(OWNER_FEWER, "UPDATE pawl_owner SET leases=leases-?2 WHERE incarnation=?1")                  \
     X(OWNER_DROP, "DELETE FROM pawl_owner WHERE incarnation=?1 AND leases<=?2")                    \
+    X(WATCH, "SELECT 1 FROM pawl_pending LEFT JOIN pawl_owner ON incarnation = owner"              \
+             " WHERE id=?1 AND token=?2 AND lease_until > 0 AND NOT (coalesce(is_serve, 0) AND"    \
+             " (?3 = 0 OR owner <> (SELECT serve FROM pawl_state)))")                              \
     X(PENDING_EXPIRED, "SELECT id, key_hash, 1, 0, once FROM pawl_pending WHERE expires_at <= ?1"  \
                        " AND expires_at IS NOT NULL ORDER BY expires_at LIMIT ?2")                 \
     X(OUTCOME_FIND, "SELECT status, result_ref" FINAL_NAMES IDENTITY_NAMES FINAL_ONCE_NAMES        \
@@ -238,6 +242,7 @@ struct sqlite_backend {
     int checkpoint_pages;       /* at which it is checkpointed */
     int64_t space_due;          /* boot time of the next look at free space */
     int64_t data_version;       /* at the last look; 0: not yet */
+    bool maintained;            /* by this transaction: something was written */
     int64_t lock_span_us;       /* how long to wait for other processes */
 };
 
@@ -338,7 +343,7 @@ enum backend_status sqlite_save_groups(struct sqlite_backend *sqlite, struct bac
 enum backend_status sqlite_outcome(struct backend *backend, const struct store_row *row,
                                    uint64_t most, struct outcome **ret_outcome, uint64_t *ret_size);
 /* Does what is due, in the open transaction. */
-enum backend_status sqlite_do_chores(struct sqlite_backend *sqlite, struct backend_save *save);
+enum backend_status sqlite_do_chores(struct sqlite_backend *sqlite, struct backend_chores *chores);
 enum backend_status sqlite_list(struct backend *backend, const struct store_list *list,
                                 const struct record_world *world, int64_t *ret_seen);
 

@@ -117,7 +117,7 @@ enum backend_status sqlite_write_state(struct sqlite_backend *sqlite,
     state->time_boot = state->boot;
     state->boot_id = sqlite->boot_id;
     if (save->registers) {
-        state->serve.incarnation = save->world->self;
+        state->serve.incarnation = sqlite->backend.self.incarnation;
         state->serve.since = state->now;
     }
     sqlite_bind_number(&binding, state->token);
@@ -128,6 +128,6 @@ enum backend_status sqlite_write_state(struct sqlite_backend *sqlite,
 void sqlite_state_committed(struct sqlite_backend *sqlite, struct backend_save *save)
 {
     if (save->registers)
-        sqlite->serve = save->world->self;
+        sqlite->serve = sqlite->backend.self.incarnation;
     save->counts = sqlite->state.counts;
 }

@@ -183,35 +183,6 @@ static void look_at_space(struct sqlite_backend *sqlite, int64_t boot)
                                    .size = (uint64_t)space.f_blocks * space.f_frsize};
 }
 
-static enum backend_status sqlite_load(struct backend *backend, struct backend_name *names,
-                                       size_t n, struct arena *arena, struct backend_read *ret_read)
-{
-    struct sqlite_backend *sqlite = sqlite_of(backend);
-    enum backend_status status = check_files(sqlite);
-    if (status != BACKEND_OK)
-        return status;
-    int locked = store_lock_take(&sqlite->lock, sqlite->lock_span_us);
-    if (locked != 0) {
-        snprintf(backend->problem, sizeof backend->problem,
-                 "%s-pawl: another pawl process holds the store", sqlite->path);
-        return locked == -EAGAIN ? BACKEND_BUSY : BACKEND_FATAL;
-    }
-    status = run(sqlite, SQL_BEGIN);
-    if (status == BACKEND_OK)
-        status = sqlite_read_state(sqlite);
-    if (status == BACKEND_OK)
-        sqlite_recent_begin(sqlite);
-    if (status == BACKEND_OK)
-        status = sqlite_find(sqlite, names, n, arena);
-    if (status != BACKEND_OK) {
-        backend->ops->abandon(backend);
-        return status;
-    }
-    sqlite_tell_state(sqlite, names, n, ret_read);
-    look_at_space(sqlite, ret_read->boot);
-    return BACKEND_OK;
-}
-
 static void sqlite_abandon(struct backend *backend)
 {
     struct sqlite_backend *sqlite = sqlite_of(backend);
@@ -220,6 +191,62 @@ static void sqlite_abandon(struct backend *backend)
     sqlite_keys_rollback(sqlite);
     sqlite_recent_clear(sqlite);
     store_lock_free(&sqlite->lock);
+}
+
+/* Takes the locks, and begins. */
+static enum backend_status enter(struct sqlite_backend *sqlite)
+{
+    enum backend_status status = check_files(sqlite);
+    if (status != BACKEND_OK)
+        return status;
+    int locked = store_lock_take(&sqlite->lock, sqlite->lock_span_us);
+    if (locked != 0) {
+        snprintf(sqlite->backend.problem, sizeof sqlite->backend.problem,
+                 "%s-pawl: another pawl process holds the store", sqlite->path);
+        return locked == -EAGAIN ? BACKEND_BUSY : BACKEND_FATAL;
+    }
+    status = run(sqlite, SQL_BEGIN);
+    if (status == BACKEND_OK)
+        status = sqlite_read_state(sqlite);
+    if (status == BACKEND_OK)
+        sqlite_recent_begin(sqlite);
+    else
+        sqlite_abandon(&sqlite->backend);
+    sqlite->maintained = false;
+    return status;
+}
+
+/* On the connection of its batch: beside a second one that writes or checkpoints some versions of
+ * SQLite lose what is in the log. So it costs no sync of its own. */
+static enum backend_status sqlite_maintain(struct backend *backend, struct backend_chores *chores)
+{
+    struct sqlite_backend *sqlite = sqlite_of(backend);
+    enum backend_status status = enter(sqlite);
+    if (status != BACKEND_OK)
+        return status;
+    status = sqlite_do_chores(sqlite, chores);
+    sqlite->maintained = chores->beaten || chores->swept > 0;
+    if (status != BACKEND_OK)
+        sqlite_abandon(backend);
+    return status;
+}
+
+static enum backend_status sqlite_load(struct backend *backend, struct backend_name *names,
+                                       size_t n, struct arena *arena, struct backend_read *ret_read)
+{
+    struct sqlite_backend *sqlite = sqlite_of(backend);
+    bool entered = !sqlite3_get_autocommit(sqlite->db); /* by maintain */
+    enum backend_status status = entered ? BACKEND_OK : enter(sqlite);
+    if (status != BACKEND_OK)
+        return status;
+    status = sqlite_find(sqlite, names, n, arena);
+    if (status != BACKEND_OK) {
+        sqlite_abandon(backend);
+        return status;
+    }
+    sqlite_tell_state(sqlite, names, n, ret_read);
+    look_at_space(sqlite, ret_read->boot);
+    return BACKEND_OK;
 }
 
 static enum backend_status commit(struct sqlite_backend *sqlite, const struct backend_save *save)
@@ -242,10 +269,7 @@ static enum backend_status sqlite_save(struct backend *backend, struct backend_s
     enum backend_status status = save->registers ? sqlite_recount_owners(sqlite) : BACKEND_OK;
     if (status == BACKEND_OK)
         status = sqlite_save_groups(sqlite, save->groups);
-    if (status == BACKEND_OK)
-        status = sqlite_do_chores(sqlite, save);
-    save->changed =
-        save->registers || save->groups || save->chores.beaten || save->chores.swept > 0;
+    save->changed = save->registers || save->groups || sqlite->maintained;
     if (status == BACKEND_OK)
         status = commit(sqlite, save);
     if (status != BACKEND_OK) {
@@ -277,21 +301,50 @@ static enum backend_status sqlite_rest(struct backend *backend)
     return status;
 }
 
-static enum backend_status sqlite_look(struct backend *backend, bool *ret_changed)
+/* Whether another process committed since the last look. */
+static enum backend_status has_changed(struct sqlite_backend *sqlite, bool *ret_changed)
 {
-    struct sqlite_backend *sqlite = sqlite_of(backend);
-    enum backend_status status = check_files(sqlite);
-    if (status != BACKEND_OK)
-        return status;
     sqlite3_stmt *s = sqlite_use(sqlite, SQL_DATA_VERSION);
     int code = sqlite3_step(s);
     int64_t version = code == SQLITE_ROW ? sqlite3_column_int64(s, 0) : 0;
     sqlite3_reset(s);
-    if (code != SQLITE_ROW)
-        return sqlite_status(sqlite, code);
-    *ret_changed = version != sqlite->data_version;
+    *ret_changed = code == SQLITE_ROW && version != sqlite->data_version;
     sqlite->data_version = version;
-    return BACKEND_OK;
+    return sqlite_status(sqlite, code);
+}
+
+static enum backend_status watch(struct sqlite_backend *sqlite, bool serve_alive,
+                                 struct backend_watch *watched)
+{
+    struct sqlite_binding binding = sqlite_bind(sqlite, SQL_WATCH);
+    sqlite_bind_number(&binding, watched->row);
+    sqlite_bind_number(&binding, watched->token);
+    sqlite_bind_number(&binding, serve_alive);
+    int code = sqlite_step(&binding);
+    sqlite3_reset(binding.statement);
+    watched->ended = code == SQLITE_DONE;
+    return sqlite_status(sqlite, code);
+}
+
+static enum backend_status sqlite_look(struct backend *backend, struct backend_watch *watches,
+                                       size_t n)
+{
+    struct sqlite_backend *sqlite = sqlite_of(backend);
+    bool changed = false;
+    enum backend_status status = check_files(sqlite);
+    if (status == BACKEND_OK)
+        status = has_changed(sqlite, &changed);
+    if (status != BACKEND_OK || !changed)
+        return status;
+    bool serve_alive = store_lock_life_held(&sqlite->lock);
+    status = run(sqlite, SQL_READ);
+    for (size_t i = 0; i < n && status == BACKEND_OK; i++)
+        status = watch(sqlite, serve_alive, &watches[i]);
+    if (!sqlite3_get_autocommit(sqlite->db))
+        run(sqlite, SQL_ROLLBACK);
+    if (status != BACKEND_OK)
+        sqlite->data_version = 0; /* to be looked at again */
+    return status;
 }
 
 static void sqlite_close(struct backend *backend)
@@ -317,6 +370,7 @@ static void sqlite_close(struct backend *backend)
 
 const struct backend_ops sqlite_ops = {
     .load = sqlite_load,
+    .maintain = sqlite_maintain,
     .save = sqlite_save,
     .abandon = sqlite_abandon,
     .rest = sqlite_rest,
