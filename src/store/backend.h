@@ -98,8 +98,8 @@ struct backend_change {
     bool was_provisional;        /* likewise */
     int64_t held_by;             /* likewise: the owner of its lease; 0: it had none */
     bool forgotten;              /* it goes because a person said so */
-    bool holds;                  /* row->once is new, in place of: */
-    struct slice once_before;    /* may be empty */
+    struct digest once_name;     /* by which row->once leads to it from now on; 0: none is new */
+    struct slice once_before;    /* the value in place of which that one is; may be empty */
     struct outcome *outcome;     /* what is kept of a record that becomes final, or is filled in;
                                     NULL: nothing new */
 
@@ -179,7 +179,8 @@ struct backend_ops {
     enum backend_status (*rest)(struct backend *backend);
 
     /* The kept answer of a final row, its body as it is kept: a new reference, and its
-     * outcome_size; one above `most` is not loaded, NULL. */
+     * outcome_size; one above `most` is not loaded, NULL. None is kept: NULL, and 0; or an empty
+     * one. BACKEND_BUSY: the row is another one by now. */
     enum backend_status (*outcome)(struct backend *backend, const struct store_row *row,
                                    uint64_t most, struct outcome **ret_outcome, uint64_t *ret_size);
 

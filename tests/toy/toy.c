@@ -210,18 +210,11 @@ static enum backend_status toy_outcome(struct backend *backend, const struct sto
     struct shared *shared = lock(backend);
     const struct kept *kept = find(&shared->rows, &records, from->id);
     bool stands = kept && kept->row.version == from->version;
-    struct outcome *outcome = stands && kept->outcome ? outcome_ref(kept->outcome) : NULL;
+    struct outcome *outcome = stands ? kept->outcome : NULL;
+    *ret_size = outcome ? outcome_size(outcome) : 0;
+    *ret_outcome = outcome && *ret_size <= most ? outcome_ref(outcome) : NULL;
     mutex_unlock(&shared->mutex);
-    if (stands && !outcome)
-        outcome = outcome_new(from->record.http_status, from->record.status == RECORD_FAILED,
-                              SLICE(""), SLICE(""));
-    if (!outcome)
-        return stands ? BACKEND_NO_MEMORY : BACKEND_BUSY;
-    *ret_size = outcome_size(outcome);
-    *ret_outcome = *ret_size <= most ? outcome : NULL;
-    if (*ret_size > most)
-        outcome_unref(outcome);
-    return BACKEND_OK;
+    return stands ? BACKEND_OK : BACKEND_BUSY;
 }
 
 static bool passes(struct slice wanted, struct slice value)
@@ -357,20 +350,14 @@ static enum backend_status toy_query(struct backend *backend, const struct table
 /* ---- save ---- */
 
 /* What is to lead to the changed row, or was looked at. */
-static void names_of(const struct shared *shared, const struct backend_change *change,
-                     struct digest *ret_names)
+static void names_of(const struct backend_change *change, struct digest *ret_names)
 {
-    const struct store_row *row = change->row;
-    bool is_new = row && change->before == RECORD_ABSENT;
+    bool is_new = change->row && change->before == RECORD_ABSENT;
     ret_names[0] = change->seen    ? change->seen->hash
                    : change->bound ? change->bound->key_hash
-                   : is_new        ? row->key_hash
+                   : is_new        ? change->row->key_hash
                                    : NO_NAME;
-    ret_names[1] = NO_NAME;
-    if (!row || row->once.len == 0 || (!is_new && !change->holds))
-        return;
-    struct digest_key secret = digest_key_of(slice_make(shared->secret, DIGEST_SIZE));
-    ret_names[1] = store_once_hash(&secret, row->tenant, row->rule, row->once);
+    ret_names[1] = change->once_name;
 }
 
 /* The row is the one that was loaded, and its names lead where they led then. */
@@ -383,7 +370,7 @@ static bool fits(const struct toy *toy, const struct backend_change *change)
     if (to && (is_new ? row != NULL : !row || row->row.version != to->version))
         return false;
     struct digest names[2];
-    names_of(toy->shared, change, names);
+    names_of(change, names);
     for (size_t i = 0; i < 2; i++) {
         const struct kept *other = named(rows, &names[i]);
         if (other && other->row.version > toy->version)
@@ -408,7 +395,7 @@ static void apply(const struct toy *toy, const struct backend_change *change)
         row.owner = toy->backend.self;
     bool goes = to && to->record.status == RECORD_ABSENT;
     struct digest names[2];
-    names_of(toy->shared, change, names);
+    names_of(change, names);
     for (size_t i = 0; i < 2 && !goes; i++) {
         struct kept *other = named(rows, &names[i]);
         if (other)

@@ -102,6 +102,8 @@ static enum backend_status load_outcome(struct apply *apply, struct store_op *op
         apply->backend->ops->outcome(apply->backend, row, most, &outcome, &size);
     if (status != BACKEND_OK)
         return status;
+    if (!outcome && size == 0)
+        return note_bare(apply, row);
     if (!outcome) {
         op->status = size > room->most ? STORE_TOO_LARGE : STORE_NO_ROOM;
         return BACKEND_OK;

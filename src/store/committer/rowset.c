@@ -391,6 +391,8 @@ bool rowset_insert(struct rowset *set, const struct store_row *row, const struct
         return false;
     *copy = *row;
     struct rowset_row *added = add_row(set, copy);
+    if (added && once)
+        added->change.once_name = once->hash;
     return added && touch(set, added) && lead(set, &row->key_hash, added) &&
            (!once || lead(set, &once->hash, added));
 }
@@ -437,7 +439,7 @@ bool rowset_hold(struct rowset *set, const struct store_row *row, const struct s
     struct digest name = store_once_hash(&secret, row->tenant, row->rule, once->text);
     found->row->once = once->text;
     found->row->once_template = once->template_id;
-    found->change.holds = true;
+    found->change.once_name = name;
     bool ok = touch(set, found);
     for (size_t i = 0; i < set->n_names && ok; i++)
         if (set->names[i].is_once && set->known[i].row == found)

@@ -30,12 +30,6 @@ bool sqlite_is_named(const struct sqlite_backend *sqlite, const struct store_row
     return row->record.status != RECORD_ABSENT && digest_eq(&hash, once);
 }
 
-enum backend_status sqlite_name_once(struct sqlite_backend *sqlite, const struct store_row *row)
-{
-    struct digest hash = once_hash(sqlite, row, row->once);
-    return sqlite_keys_set(sqlite, &hash, row->id);
-}
-
 enum backend_status sqlite_drop_once(struct sqlite_backend *sqlite, const struct store_row *row,
                                      struct slice once)
 {

@@ -432,6 +432,12 @@ static enum backend_status finish(struct sqlite_backend *sqlite,
     return status;
 }
 
+static bool has_new_value(const struct backend_change *change)
+{
+    static const struct digest none;
+    return !digest_eq(&change->once_name, &none);
+}
+
 /* A new row gets its names, a row that holds a value anew that one. */
 static enum backend_status name_row(struct sqlite_backend *sqlite,
                                     const struct backend_change *change)
@@ -440,12 +446,11 @@ static enum backend_status name_row(struct sqlite_backend *sqlite,
     enum backend_status status = BACKEND_OK;
     if (change->before == RECORD_ABSENT)
         status = sqlite_keys_set(sqlite, &row->key_hash, row->id);
-    if (status == BACKEND_OK && change->holds && change->once_before.len > 0)
+    if (status != BACKEND_OK || !has_new_value(change))
+        return status;
+    if (change->once_before.len > 0)
         status = sqlite_drop_once(sqlite, row, change->once_before);
-    bool is_new = change->before == RECORD_ABSENT || change->holds;
-    if (status == BACKEND_OK && is_new && row->once.len > 0)
-        status = sqlite_name_once(sqlite, row);
-    return status;
+    return status == BACKEND_OK ? sqlite_keys_set(sqlite, &change->once_name, row->id) : status;
 }
 
 static enum backend_status save_row(struct sqlite_backend *sqlite,
@@ -467,7 +472,7 @@ static enum backend_status save_row(struct sqlite_backend *sqlite,
     bool finished = record_is_final(row->record.status);
     if (change->before == RECORD_ABSENT)
         return finished ? insert_final(sqlite, change) : insert_pending(sqlite, change);
-    if (!finished && change->holds)
+    if (!finished && has_new_value(change))
         status = hold_pending(sqlite, row);
     if (!finished)
         return status == BACKEND_OK ? update_pending(sqlite, row) : status;

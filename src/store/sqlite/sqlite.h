@@ -371,8 +371,7 @@ enum backend_status sqlite_beat(struct sqlite_backend *sqlite, bool *ret_beaten)
 /* Whether a once value leads to this row. */
 bool sqlite_is_named(const struct sqlite_backend *sqlite, const struct store_row *row,
                      const struct digest *once);
-/* The once value of a row leads to it; the value that it had before does no more. */
-enum backend_status sqlite_name_once(struct sqlite_backend *sqlite, const struct store_row *row);
+/* A once value that the row had before leads to it no more. */
 enum backend_status sqlite_drop_once(struct sqlite_backend *sqlite, const struct store_row *row,
                                      struct slice once);
 /* A key leads to the record of another one. */
