@@ -138,24 +138,10 @@ static bool scan_unicode_escape(struct reader *reader)
 /* What the letter after a backslash stands for; -1: no such escape. */
 static int short_escape(char letter)
 {
-    switch (letter) {
-    case '"':
-    case '\\':
-    case '/':
-        return letter;
-    case 'b':
-        return '\b';
-    case 'f':
-        return '\f';
-    case 'n':
-        return '\n';
-    case 'r':
-        return '\r';
-    case 't':
-        return '\t';
-    default:
-        return -1;
-    }
+    for (size_t i = 0; i < JSON_N_ESCAPES; i++)
+        if (json_escapes[i][0] == letter)
+            return json_escapes[i][1];
+    return -1;
 }
 
 static bool scan_escape(struct reader *reader)

@@ -71,6 +71,9 @@ const char *json_error_text(enum json_error error);
 /* The value a JSON pointer names (RFC 6901), or NULL. "" is the root. */
 const struct json *json_at(const struct json *root, struct slice pointer);
 
+/* The same, or NULL where the value is of another type. */
+const struct json *json_at_as(const struct json *root, struct slice pointer, enum json_type type);
+
 /* Whether `pointer` is "" or well-formed (RFC 6901 section 3). */
 bool json_pointer_valid(struct slice pointer);
 

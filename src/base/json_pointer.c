@@ -67,3 +67,9 @@ const struct json *json_at(const struct json *root, struct slice pointer)
     }
     return value;
 }
+
+const struct json *json_at_as(const struct json *root, struct slice pointer, enum json_type type)
+{
+    const struct json *value = json_at(root, pointer);
+    return value && value->type == type ? value : NULL;
+}

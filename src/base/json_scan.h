@@ -14,6 +14,11 @@ static inline uint64_t json_marks(uint64_t word)
     return word_below(word, 0x20) | word_is(word, '"') | word_is(word, '\\');
 }
 
+/* Escapes of two characters: the letter behind the backslash, and what it stands for. */
+static const char json_escapes[][2] = {{'"', '"'},  {'\\', '\\'}, {'/', '/'},  {'b', '\b'},
+                                       {'f', '\f'}, {'n', '\n'},  {'r', '\r'}, {'t', '\t'}};
+#define JSON_N_ESCAPES (sizeof(json_escapes) / sizeof(json_escapes[0]))
+
 static inline bool json_must_escape(char c)
 {
     return (unsigned char)c < 0x20 || c == '"' || c == '\\';

@@ -8,23 +8,10 @@
 /* The letter of a two-character escape, or '\0'. */
 static char escape_letter(char c)
 {
-    switch (c) {
-    case '"':
-    case '\\':
-        return c;
-    case '\b':
-        return 'b';
-    case '\t':
-        return 't';
-    case '\n':
-        return 'n';
-    case '\f':
-        return 'f';
-    case '\r':
-        return 'r';
-    default:
-        return '\0';
-    }
+    for (size_t i = 0; i < JSON_N_ESCAPES; i++)
+        if (json_escapes[i][1] == c)
+            return json_escapes[i][0];
+    return '\0';
 }
 
 static void add_escape(struct buf *buf, char c)

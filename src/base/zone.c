@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/zone.h"
 #include "base/ascii.h"
-#include "base/check.h"
-
-#include <time.h>
+#include "base/timestamp.h"
 
 #define HEADER_SIZE 44
 #define KIND_SIZE 6
@@ -237,9 +235,7 @@ static int64_t month_s(int year, int month)
 static int64_t day_of_week_s(const struct zone_turn *turn, int year)
 {
     int64_t first = month_s(year, turn->month), next = month_s(year, turn->month + 1);
-    time_t seconds = (time_t)first;
-    struct tm t;
-    CHECK(gmtime_r(&seconds, &t));
+    struct tm t = timestamp_fields(first);
     int64_t at = first + ((turn->day - t.tm_wday + 7) % 7 + (turn->week - 1) * 7) * INT64_C(86400);
     return at < next ? at : at - INT64_C(7) * DAY_S;
 }
@@ -256,11 +252,9 @@ static int64_t turn_s(const struct zone_turn *turn, int year)
 
 static int32_t offset_by_rule(const struct zone_rule *rule, int64_t at_s)
 {
-    time_t local = (time_t)(at_s + rule->standard_s);
-    struct tm t;
     if (!rule->has_summer)
         return rule->standard_s;
-    CHECK(gmtime_r(&local, &t));
+    struct tm t = timestamp_fields(at_s + rule->standard_s);
     int64_t begin = turn_s(&rule->begin, t.tm_year + 1900) - rule->standard_s;
     int64_t end = turn_s(&rule->end, t.tm_year + 1900) - rule->summer_s;
     bool summer = begin < end ? at_s >= begin && at_s < end : at_s >= begin || at_s < end;

@@ -5,26 +5,11 @@
 #include "operator/keys.h"
 
 #define WHICH FLAG_TENANT, FLAG_RULE, FLAG_ONCE
-#define NO_RECORD                                                                                  \
-    {                                                                                              \
-        EXIT_FINAL_ERROR, "there is no such record"                                                \
-    }
-#define NOT_SETTLED                                                                                \
-    {                                                                                              \
-        EXIT_FINAL_ERROR, "no such record, a stale token, or it ended otherwise"                   \
-    }
-#define WHICH_RECORD                                                                               \
-    {                                                                                              \
-        EXIT_USAGE, "usage, or a key that several records have"                                    \
-    }
-#define NO_STORE                                                                                   \
-    {                                                                                              \
-        EXIT_UNAVAILABLE, "the store cannot be used"                                               \
-    }
-#define NOT_YET                                                                                    \
-    {                                                                                              \
-        EXIT_TRY_AGAIN, "too early, or the record is in use"                                       \
-    }
+#define NO_RECORD EXIT_FINAL_ERROR, "there is no such record"
+#define NOT_SETTLED EXIT_FINAL_ERROR, "no such record, a stale token, or it ended otherwise"
+#define WHICH_RECORD EXIT_USAGE, "usage, or a key that several records have"
+#define NO_STORE EXIT_UNAVAILABLE, "the store cannot be used"
+#define NOT_YET EXIT_TRY_AGAIN, "too early, or the record is in use"
 
 static const struct command rows[COMMAND_COUNT] = {
     [COMMAND_serve] =
@@ -54,7 +39,7 @@ static const struct command rows[COMMAND_COUNT] = {
                                "an object on a line of its own.",
                            .flags = {FLAG_STATUS, FLAG_LAPSED, WHICH, FLAG_KEY, FLAG_LIMIT,
                                      FLAG_JSON, FLAG_STORE},
-                           .exits = {{EXIT_USAGE, NULL}, NO_STORE}},
+                           .exits = {{EXIT_USAGE, NULL}, {NO_STORE}}},
     [COMMAND_keys_show] =
         {.name = "keys show",
          .summary = "all of one record, its token too",
@@ -64,7 +49,7 @@ static const struct command rows[COMMAND_COUNT] = {
          .operand = "KEY",
          .operands_most = 1,
          .flags = {WHICH, FLAG_PRINT_BODY, FLAG_JSON, FLAG_STORE},
-         .exits = {NO_RECORD, WHICH_RECORD, NO_STORE}},
+         .exits = {{NO_RECORD}, {WHICH_RECORD}, {NO_STORE}}},
     [COMMAND_keys_resolve] =
         {.name = "keys resolve",
          .summary = "say how an unknown operation ended",
@@ -82,10 +67,10 @@ static const struct command rows[COMMAND_COUNT] = {
          .flags = {FLAG_TOKEN, FLAG_UNKNOWN, FLAG_BEFORE, FLAG_HTTP_STATUS, FLAG_HEADER, FLAG_BODY,
                    FLAG_RELEASED, FLAG_PROBE, FLAG_CONFIG, FLAG_FORCE, WHICH, FLAG_JSON,
                    FLAG_STORE},
-         .exits = {NOT_SETTLED,
-                   WHICH_RECORD,
-                   NO_STORE,
-                   NOT_YET,
+         .exits = {{NOT_SETTLED},
+                   {WHICH_RECORD},
+                   {NO_STORE},
+                   {NOT_YET},
                    {EXIT_OUTCOME_UNKNOWN, "the probe was inconclusive"}}},
     [COMMAND_keys_release] =
         {.name = "keys release",
@@ -98,7 +83,7 @@ static const struct command rows[COMMAND_COUNT] = {
          .operand = "KEY",
          .operands_most = 1,
          .flags = {FLAG_TOKEN, FLAG_UNKNOWN, FLAG_BEFORE, FLAG_FORCE, WHICH, FLAG_JSON, FLAG_STORE},
-         .exits = {NOT_SETTLED, WHICH_RECORD, NO_STORE, NOT_YET}},
+         .exits = {{NOT_SETTLED}, {WHICH_RECORD}, {NO_STORE}, {NOT_YET}}},
     [COMMAND_keys_forget] =
         {.name = "keys forget",
          .summary = "delete a record",
@@ -111,13 +96,13 @@ static const struct command rows[COMMAND_COUNT] = {
          .operand = "KEY",
          .operands_most = 1,
          .flags = {FLAG_TOKEN, FLAG_FORCE, WHICH, FLAG_JSON, FLAG_STORE},
-         .exits = {NOT_SETTLED, WHICH_RECORD, NO_STORE, NOT_YET}},
+         .exits = {{NOT_SETTLED}, {WHICH_RECORD}, {NO_STORE}, {NOT_YET}}},
     [COMMAND_keys_stats] = {.name = "keys stats",
                             .summary = "how many records there are",
                             .synopsis = "[OPTIONS]",
                             .about = "Prints how many records there are, by status.",
                             .flags = {FLAG_JSON, FLAG_STORE},
-                            .exits = {{EXIT_USAGE, NULL}, NO_STORE}},
+                            .exits = {{EXIT_USAGE, NULL}, {NO_STORE}}},
     [COMMAND_keys_audit] =
         {.name = "keys audit",
          .summary = "who settled or deleted records by hand",
@@ -127,7 +112,7 @@ static const struct command rows[COMMAND_COUNT] = {
              "than --limit, the last ones. Each act is kept for 400 days. As JSON each act is an "
              "object on a line of its own.",
          .flags = {FLAG_LIMIT, FLAG_JSON, FLAG_STORE},
-         .exits = {{EXIT_USAGE, NULL}, NO_STORE}},
+         .exits = {{EXIT_USAGE, NULL}, {NO_STORE}}},
     [COMMAND_hash] =
         {.name = "hash",
          .summary = "print the payload hash of a body, or the key in a header value",

@@ -29,15 +29,7 @@ struct piece {
     struct store_audit at[PIECE_MAX];
     size_t n;
     int64_t last; /* id; 0: none yet */
-    bool no_memory;
 };
-
-static struct slice keep(struct piece *piece, struct slice text)
-{
-    struct slice copy = arena_copy(&piece->arena, text);
-    piece->no_memory |= !copy.at;
-    return copy;
-}
 
 static void start_piece(void *argument)
 {
@@ -52,11 +44,11 @@ static void copy_act(void *argument, const struct table_row *row)
     const struct store_audit *audit = (const struct store_audit *)row;
     struct store_audit *copy = &piece->at[piece->n++];
     *copy = *audit;
-    copy->actor = keep(piece, audit->actor);
+    copy->actor = arena_copy(&piece->arena, audit->actor);
     copy->attempt_id = (struct slice){0};
-    copy->tenant = keep(piece, audit->tenant);
-    copy->rule = keep(piece, audit->rule);
-    copy->key = keep(piece, audit->key);
+    copy->tenant = arena_copy(&piece->arena, audit->tenant);
+    copy->rule = arena_copy(&piece->arena, audit->rule);
+    copy->key = arena_copy(&piece->arena, audit->key);
 }
 
 /* The acts after piece->last. An exit code; what went wrong was said. */
@@ -71,7 +63,7 @@ static int read_piece(struct keys_session *session, struct piece *piece)
                                 .each = copy_act,
                                 .argument = piece};
     int code = keys_complain(session, keys_query(session->store, &query, &session->parker.parker));
-    if (code == EXIT_DONE && piece->no_memory) {
+    if (code == EXIT_DONE && piece->arena.failed) {
         fprintf(stderr, "pawl %s: out of memory\n", session->options->command);
         return EXIT_UNAVAILABLE;
     }

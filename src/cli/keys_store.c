@@ -62,7 +62,7 @@ int keys_collect(struct keys_session *session, size_t limit, struct keys_found *
                                  .limit = limit};
     enum store_status status =
         keys_list(session->store, &wanted, &session->parker.parker, ret_found);
-    if (!ret_found->no_memory)
+    if (!ret_found->arena.failed)
         return keys_complain(session, status);
     fprintf(stderr, "pawl %s: too much to list at once; use --limit\n", options->command);
     return EXIT_UNAVAILABLE;

@@ -2,10 +2,10 @@
 #include "core/template_clock.h"
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/timestamp.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 /* The years 1 to 9998: four digits, in every zone. */
 #define FIRST_S INT64_C(-62135596800)
@@ -68,14 +68,12 @@ enum template_result template_clock_value(const struct template_facts *facts,
                                           struct slice *ret_value)
 {
     char text[TEXT_SIZE];
-    struct tm t;
     int64_t now_s = seconds_of(facts->now_us);
     const struct zone *zone = part->text.len > 0 ? zone_of(facts, part) : NULL;
     if ((part->text.len > 0 && !zone) || now_s < FIRST_S || now_s >= END_S)
         return TEMPLATE_MISSING;
     int32_t offset_s = zone ? zone_offset_s(zone, now_s) : 0;
-    time_t local = (time_t)(now_s + offset_s);
-    CHECK(gmtime_r(&local, &t));
+    struct tm t = timestamp_fields(now_s + offset_s);
     *ret_value = arena_copy(arena, slice_make(text, write_clock(part, &t, offset_s, text)));
     return ret_value->at ? TEMPLATE_OK : TEMPLATE_NO_MEMORY;
 }

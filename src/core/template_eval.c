@@ -156,38 +156,6 @@ static struct slice query_value(const struct template_facts *facts, struct slice
     return query_find(facts->query, name, &value) == 1 ? value : slice_make(NULL, 0);
 }
 
-/* A source that is a slice at hand; empty: missing. */
-static struct slice plain_value(const struct template_facts *facts,
-                                const struct template_part *part)
-{
-    switch (part->source) {
-    case TEMPLATE_PATH:
-        return path_value(facts, part->text);
-    case TEMPLATE_QUERY:
-        return query_value(facts, part->text);
-    case TEMPLATE_METHOD:
-        return facts->method;
-    case TEMPLATE_ROUTE:
-        return facts->route;
-    case TEMPLATE_TENANT:
-        return facts->tenant;
-    case TEMPLATE_PAYLOAD:
-        return facts->payload_hex;
-    case TEMPLATE_KEY:
-        return facts->key;
-    case TEMPLATE_LITERAL:
-    case TEMPLATE_HEADER:
-    case TEMPLATE_BODY:
-    case TEMPLATE_FORM:
-    case TEMPLATE_WINDOW:
-    case TEMPLATE_COOKIE:
-    case TEMPLATE_DATE:
-    case TEMPLATE_HOUR:
-        break;
-    }
-    UNREACHABLE();
-}
-
 /* Values of the request line are percent-encoded, and '+' is a space in queries alone. */
 static enum template_result decode(const struct evaluation *evaluation,
                                    const struct template_part *part, struct slice *value)
@@ -217,6 +185,7 @@ static enum template_result check_format(const struct evaluation *evaluation,
 static enum template_result value_of(const struct evaluation *evaluation,
                                      const struct template_part *part, struct slice *ret_value)
 {
+    const struct template_facts *facts = evaluation->facts;
     switch (part->source) {
     case TEMPLATE_LITERAL:
     case TEMPLATE_WINDOW:
@@ -228,14 +197,33 @@ static enum template_result value_of(const struct evaluation *evaluation,
     case TEMPLATE_FORM:
         return form_value_of(evaluation, part->text, ret_value);
     case TEMPLATE_COOKIE:
-        return cookie_value(evaluation->facts->headers, part->text, ret_value);
+        return cookie_value(facts->headers, part->text, ret_value);
     case TEMPLATE_DATE:
     case TEMPLATE_HOUR:
-        return template_clock_value(evaluation->facts, part, evaluation->arena, ret_value);
-    default:
-        *ret_value = plain_value(evaluation->facts, part);
-        return ret_value->len > 0 ? decode(evaluation, part, ret_value) : TEMPLATE_MISSING;
+        return template_clock_value(facts, part, evaluation->arena, ret_value);
+    case TEMPLATE_PATH:
+        *ret_value = path_value(facts, part->text);
+        break;
+    case TEMPLATE_QUERY:
+        *ret_value = query_value(facts, part->text);
+        break;
+    case TEMPLATE_METHOD:
+        *ret_value = facts->method;
+        break;
+    case TEMPLATE_ROUTE:
+        *ret_value = facts->route;
+        break;
+    case TEMPLATE_TENANT:
+        *ret_value = facts->tenant;
+        break;
+    case TEMPLATE_PAYLOAD:
+        *ret_value = facts->payload_hex;
+        break;
+    case TEMPLATE_KEY:
+        *ret_value = facts->key;
+        break;
     }
+    return ret_value->len > 0 ? decode(evaluation, part, ret_value) : TEMPLATE_MISSING;
 }
 
 /* Fills `values`: of every part that is a source. */

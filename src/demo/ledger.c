@@ -39,9 +39,9 @@ struct ledger {
     uint64_t last[KIND_COUNT]; /* number given out */
 };
 
-const char *ledger_subject_name(enum ledger_kind kind)
+struct slice ledger_subject(enum ledger_kind kind)
 {
-    return kinds[kind].subject;
+    return slice_of(kinds[kind].subject);
 }
 
 /* ---- ids ---- */
@@ -105,16 +105,9 @@ static void enter(struct ledger *ledger, struct ledger_entry *entry)
 
 /* ---- reading the file ---- */
 
-static const struct json *member(const struct json *object, struct slice pointer,
-                                 enum json_type type)
-{
-    const struct json *found = json_at(object, pointer);
-    return found != NULL && found->type == type ? found : NULL;
-}
-
 static bool read_kind(const struct json *root, enum ledger_kind *ret_kind)
 {
-    const struct json *kind = member(root, SLICE("/kind"), JSON_STRING);
+    const struct json *kind = json_at_as(root, SLICE("/kind"), JSON_STRING);
     for (int i = 0; kind != NULL && i < KIND_COUNT; i++) {
         if (slice_eq(kind->text, kinds[i].name)) {
             *ret_kind = (enum ledger_kind)i;
@@ -131,7 +124,7 @@ static bool read_line(struct slice line, struct arena *arena, struct ledger_entr
     if (json_parse(arena, line, &root, NULL) != JSON_OK)
         return false;
     struct ledger_entry entry = {.line = line};
-    const struct json *id = member(root, SLICE("/id"), JSON_STRING);
+    const struct json *id = json_at_as(root, SLICE("/id"), JSON_STRING);
     const struct json *key = json_at(root, SLICE("/key"));
     if (id == NULL || key == NULL || !read_kind(root, &entry.kind) ||
         !ledger_read_id(entry.kind, id->text, &entry.number))
@@ -256,7 +249,7 @@ static void write_json(struct buf *buf, const struct ledger_order *order, uint64
         json_add_text(buf, "key", order->key);
     else
         json_add_null(buf, "key");
-    json_add_text(buf, kinds[order->kind].subject, order->subject);
+    json_add_text(buf, kinds[order->kind].subject + 1, order->subject);
     json_add_i64(buf, "amount", (int64_t)order->amount);
     json_add_time(buf, "at", order->at_us);
     buf_add_str(buf, "}\n");

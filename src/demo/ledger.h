@@ -17,10 +17,10 @@
 #define LEDGER_FILE_MAX ((size_t)512 * 1024 * 1024)
 #define LEDGER_AMOUNT_MAX (UINT64_C(1) << 53)
 
-/* Kind, its name in the file, what its ids start with, whom it is about. */
+/* Kind, its name in the file, what its ids start with, where it says what it is about. */
 #define LEDGER_KINDS(X)                                                                            \
-    X(REFUND, "refund", "rf_", "charge_id")                                                        \
-    X(PAYMENT, "payment", "py_", "order_id")
+    X(REFUND, "refund", "rf_", "/charge_id")                                                       \
+    X(PAYMENT, "payment", "py_", "/order_id")
 
 enum ledger_kind {
 #define X(name, text, prefix, subject) LEDGER_##name,
@@ -44,8 +44,8 @@ struct ledger *ledger_open(const char *path, struct buf *problem);
 /* Accepts NULL. */
 void ledger_close(struct ledger *ledger);
 
-/* The name of the member that says what an effect of that kind is about. */
-const char *ledger_subject_name(enum ledger_kind kind);
+/* Points at the member that says what an effect of that kind is about. */
+struct slice ledger_subject(enum ledger_kind kind);
 
 /* Appends the id text of a number, such as rf_000001. */
 void ledger_add_id(struct buf *buf, enum ledger_kind kind, uint64_t number);

@@ -61,21 +61,13 @@ static struct slice read_key(const struct http_request *request, struct arena *a
 
 /* ---- effects ---- */
 
-static const struct json *find(const struct json *root, const char *name, enum json_type type)
-{
-    for (const struct json *at = root->first; at != NULL; at = at->next)
-        if (at->type == type && slice_eq(at->name, slice_of(name)))
-            return at;
-    return NULL;
-}
-
 /* What is wrong with an order, or NULL. */
 static const char *read_order(const struct json *root, struct ledger_order *order)
 {
     if (root->type != JSON_OBJECT)
         return "the body is not an object";
-    const struct json *subject = find(root, ledger_subject_name(order->kind), JSON_STRING);
-    const struct json *amount = find(root, "amount", JSON_NUMBER);
+    const struct json *subject = json_at_as(root, ledger_subject(order->kind), JSON_STRING);
+    const struct json *amount = json_at_as(root, SLICE("/amount"), JSON_NUMBER);
     if (subject == NULL || subject->text.len == 0)
         return order->kind == LEDGER_REFUND ? "charge_id must be a string, not empty"
                                             : "order_id must be a string, not empty";

@@ -54,12 +54,11 @@ struct keys_row {
 
 /* Records as listed, oldest first. */
 struct keys_found {
-    struct arena arena;
+    struct arena arena; /* failed: there is too much to list */
     struct keys_row *first;
     struct keys_row *last;
     size_t n;
-    int64_t next; /* row id after which to go on; 0: the end was reached */
-    bool no_memory;
+    int64_t next;            /* row id after which to go on; 0: the end was reached */
     struct keys_row *before; /* the last one of earlier slices; NULL: none */
     size_t n_before;
     const struct keys_wanted *wanted; /* while listing */

@@ -20,13 +20,6 @@ void keys_found_cut(struct keys_found *found, size_t n)
     *end = NULL;
 }
 
-static struct slice keep(struct keys_found *found, struct slice text)
-{
-    struct slice copy = arena_copy(&found->arena, text);
-    found->no_memory |= !copy.at;
-    return copy;
-}
-
 static void restart_slice(void *argument)
 {
     struct keys_found *found = argument;
@@ -82,18 +75,17 @@ static bool add_row(void *argument, const struct store_row *row, enum record_lea
     if (!is_wanted(found, row, lease))
         return true;
     struct keys_row *copy = arena_alloc(&found->arena, sizeof *copy);
-    found->no_memory |= !copy;
     if (!copy)
         return false;
     *copy = (struct keys_row){.store = *row, .lease = lease};
-    copy->store.tenant = keep(found, row->tenant);
-    copy->store.rule = keep(found, row->rule);
-    copy->store.key = keep(found, row->key);
-    copy->store.recipe = keep(found, row->recipe);
-    copy->store.fingerprint = keep(found, row->fingerprint);
-    copy->store.origin = keep(found, row->origin);
-    copy->store.once = keep(found, row->once);
-    copy->store.location = keep(found, row->location);
+    copy->store.tenant = arena_copy(&found->arena, row->tenant);
+    copy->store.rule = arena_copy(&found->arena, row->rule);
+    copy->store.key = arena_copy(&found->arena, row->key);
+    copy->store.recipe = arena_copy(&found->arena, row->recipe);
+    copy->store.fingerprint = arena_copy(&found->arena, row->fingerprint);
+    copy->store.origin = arena_copy(&found->arena, row->origin);
+    copy->store.once = arena_copy(&found->arena, row->once);
+    copy->store.location = arena_copy(&found->arena, row->location);
     if (found->last)
         found->last->next = copy;
     else
@@ -239,7 +231,7 @@ enum store_status keys_list(struct store *store, const struct keys_wanted *wante
     *ret_found = (struct keys_found){.arena = arena_make(FOUND_MAX), .wanted = wanted};
     enum store_status status = list_all(store, ret_found, parker);
     ret_found->wanted = NULL;
-    return status == STORE_DONE && ret_found->no_memory ? STORE_NO_MEMORY : status;
+    return status == STORE_DONE && ret_found->arena.failed ? STORE_NO_MEMORY : status;
 }
 
 const char *keys_status_text(enum store_status status)
