@@ -2,6 +2,8 @@
 /*
  * Inside of the admin folder: the listener, one connection, and what its requests are answered
  * with. All of it lives on the one thread of the loop.
+ *
+ * route.c finds what is asked for, guard.c says who may ask; health.c, keys.c and acts.c respond.
  */
 #ifndef PAWL_ADMIN_SESSION_H
 #define PAWL_ADMIN_SESSION_H

@@ -7,6 +7,9 @@
  * A new command is a line of COMMANDS, a row of commands.c and a command_run, which gets what
  * stands behind its name (at.at[0] is its last word) and returns an exit code of core/errors.h.
  * Help goes to stdout, complaints to stderr.
+ *
+ * Those that need no more than a file stand in config_explain.c, demo.c, errors.c, hash.c, serve.c
+ * and main.c; the group `keys` in keys.c.
  */
 #ifndef PAWL_CLI_COMMAND_H
 #define PAWL_CLI_COMMAND_H

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tables of commands and options as files that are installed: manual pages, completion. */
+/*
+ * The tables of commands and options as files that are installed: manual pages, completion.
+ *
+ * manual.c, completion.c.
+ */
 #ifndef PAWL_CLI_PAGES_H
 #define PAWL_CLI_PAGES_H
 

@@ -10,6 +10,8 @@
  *   default: YAML, read by the same reader; in parentheses: words, there is no value to read
  *
  * CONFIG_PARTS: the members of an option that is a map, in the same terms
+ *
+ * How values of each kind look is in values.c.
  */
 #ifndef PAWL_CONFIG_OPTIONS_H
 #define PAWL_CONFIG_OPTIONS_H

@@ -2,6 +2,9 @@
 /*
  * reader: a config while it is read, and the readers of option values. A reader that does not like
  * its value complains and leaves the field as it was; the config is refused in the end.
+ *
+ * Beside reader.c: templates.c (templates and patterns), rules.c (from the draft of a rule to the
+ * rule), review.c and risks.c (what holds of all rules, and of one).
  */
 #ifndef PAWL_CONFIG_READER_H
 #define PAWL_CONFIG_READER_H

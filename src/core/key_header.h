@@ -2,6 +2,8 @@
 /*
  * The Idempotency-Key header: an RFC 9651 Item that is a String ("k", parameters ignored), or under
  * lenient syntax a bare value (0x21-0x7E without '"' and comma). Both give one key. Pure.
+ *
+ * Which values are keys at all (`key_format:`) is in key_format.c.
  */
 #ifndef PAWL_CORE_KEY_HEADER_H
 #define PAWL_CORE_KEY_HEADER_H

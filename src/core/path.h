@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * path: in how many ways servers read one path. For the search of a rule: a path that some server
- * would read so that it meets a rule must not pass by. The plain functions are in core/rule.h.
+ * path: the path of a request, normalised (contract section 3), and in how many ways servers read
+ * one: a path that some server would read so that it meets a rule must not pass by.
  */
 #ifndef PAWL_CORE_PATH_H
 #define PAWL_CORE_PATH_H
@@ -22,6 +22,15 @@ enum path_reading {
     PATH_QUERY_ENDS = 256, /* the path ends at %3F or %23, as at '?' and '#' */
     PATH_READINGS = 512,
 };
+
+/* The path as rules see and hashes count it: unreserved percent-escapes decoded, other escapes in
+ * upper case, a '%' that starts no escape as %25, one trailing slash dropped; "/" when empty. Twice
+ * is the same as once, save of '//' at the end. In `arena`; `.at` NULL: no memory. */
+struct slice path_normalise(struct slice path, struct arena *arena);
+
+/* Whether the path holds what servers read in different ways: a '.' or '..' segment (escaped, or
+ * with ;parameters, too), '//', '\', %2F, %5C, %00 or NUL. */
+bool path_is_ambiguous(struct slice path);
 
 /* The choices in which readings of this normalised path can differ; a reading that makes others is
  * the same as another one. */

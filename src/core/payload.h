@@ -26,6 +26,8 @@
  * types the target hash tells them apart; across recipes nothing is compared, as a record keeps its
  * own. A body in an unknown coding has the canonical bytes of its encoded bytes sent plain: the
  * target hash tells them apart.
+ *
+ * How a recipe is stored with its record is in recipe.c.
  */
 #ifndef PAWL_CORE_PAYLOAD_H
 #define PAWL_CORE_PAYLOAD_H

@@ -3,6 +3,7 @@
 #include "core/rule.h"
 #include "base/check.h"
 #include "base/mem.h"
+#include "core/path.h"
 
 #include <stdarg.h>
 

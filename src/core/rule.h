@@ -2,6 +2,8 @@
 /*
  * rule: the contract of one route, compiled from the config; rule_set: all of them, immutable and
  * reference-counted, so that an exchange ends under the rules it began with. Pure.
+ *
+ * The target hash is in target.c.
  */
 #ifndef PAWL_CORE_RULE_H
 #define PAWL_CORE_RULE_H
@@ -160,17 +162,6 @@ const struct header *rule_look_alike(const struct rule *rule, const struct heade
 
 /* The first {path:NAME} in `template` that `match` has no parameter for; `.at` NULL: none. */
 struct slice rule_match_lacks(const struct rule_match *match, const struct template *template);
-
-/* ---- paths (contract section 3) ---- */
-
-/* The path as rules see and hashes count it: unreserved percent-escapes decoded, other escapes in
- * upper case, a '%' that starts no escape as %25, one trailing slash dropped; "/" when empty. Twice
- * is the same as once, save of '//' at the end. In `arena`; `.at` NULL: no memory. */
-struct slice path_normalise(struct slice path, struct arena *arena);
-
-/* Whether the path holds what servers read in different ways: a '.' or '..' segment (escaped, or
- * with ;parameters, too), '//', '\', %2F, %5C, %00 or NUL. */
-bool path_is_ambiguous(struct slice path);
 
 /* ---- which rule ---- */
 

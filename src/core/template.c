@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "base/duration.h"
 #include "base/nearest.h"
-#include "core/rule.h"
+#include "core/path.h"
 #include "core/template_text.h"
 
 #include <stdarg.h>

@@ -4,8 +4,8 @@
 #include "base/check.h"
 #include "base/number.h"
 #include "base/percent.h"
+#include "core/path.h"
 #include "core/query.h"
-#include "core/rule.h"
 #include "core/template_clock.h"
 #include "core/template_text.h"
 

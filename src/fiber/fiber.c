@@ -3,7 +3,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
-#include "fiber/loop.h"
+#include "fiber/fiber_priv.h"
 
 static struct fiber *fiber_running(void)
 {

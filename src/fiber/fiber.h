@@ -13,9 +13,11 @@
  *                           |
  *                           '-- its function returns --> (stack goes back to the pool)
  *
- * Limits: `max_fibers` per loop (spawn fails beyond it). Stacks are FIBER_STACK bytes and a guard
- * page; a handler on an alternate stack names a fiber that runs into it.
+ * Limits: `max_fibers` per loop (spawn fails beyond it). Stacks are 64 KiB (256 under
+ * sanitizers) and a guard page; a handler on an alternate stack names a fiber that runs into it.
  * Times are microseconds on the boot clock (base/clock.h).
+ *
+ * loop.c is the loop; io.c reads, writes, accepts and connects; guard.c is that handler.
  */
 #ifndef PAWL_FIBER_FIBER_H
 #define PAWL_FIBER_FIBER_H
@@ -25,10 +27,6 @@
 
 struct loop;
 struct fiber;
-
-/* Bytes of stack. Sanitizers need more. */
-#define FIBER_STACK_PLAIN ((size_t)64 * 1024)
-#define FIBER_STACK_SANITIZED ((size_t)256 * 1024)
 
 /* A loop of at most `max_fibers` fibers at a time; NULL: no memory or descriptors. */
 struct loop *loop_new(size_t max_fibers);

@@ -6,7 +6,7 @@
  */
 #include "base/check.h"
 #include "base/mem.h"
-#include "fiber/loop.h"
+#include "fiber/fiber_priv.h"
 #include <signal.h>
 #include <string.h>
 #include <sys/uio.h>

@@ -6,7 +6,7 @@
  */
 #include "base/check.h"
 #include "base/clock.h"
-#include "fiber/loop.h"
+#include "fiber/fiber_priv.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>

@@ -9,7 +9,7 @@
  * sequentially consistent, so one of the two sees the other. The eventfd is watched by edge, so it
  * is never read: each write is an edge of its own.
  */
-#include "fiber/loop.h"
+#include "fiber/fiber_priv.h"
 
 #include "base/check.h"
 #include "base/clock.h"

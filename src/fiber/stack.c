@@ -2,16 +2,15 @@
 #include "fiber/stack.h"
 
 #include "base/check.h"
-#include "fiber/fiber.h"
 #include "fiber/sanitizer.h"
 #include <stdint.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #ifdef PAWL_SANITIZED
-#define STACK_BYTES FIBER_STACK_SANITIZED
+#define STACK_BYTES ((size_t)256 * 1024)
 #else
-#define STACK_BYTES FIBER_STACK_PLAIN
+#define STACK_BYTES ((size_t)64 * 1024)
 #endif
 
 static size_t page_size(void)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gateway/events.h"
+#include "core/path.h"
 
 #include <errno.h>
 

@@ -21,6 +21,9 @@
  *   names with dashes.
  * A host is letters, digits and `-._~`, or an IP literal in brackets; a port has 1 to 5 digits.
  * Bytes 0x80-0xFF in field values are passed on unchanged (obs-text).
+ *
+ * request.c and response.c parse, chunks.c reads bodies in chunks, status.c names statuses and
+ * refusals; fields.c and date.c read and write single values.
  */
 #ifndef PAWL_HTTP_MESSAGE_H
 #define PAWL_HTTP_MESSAGE_H

@@ -24,6 +24,8 @@
  * sent a whole head or lingers makes room for a newcomer, the longest first; so whoever sends
  * nothing, or a head byte by byte, keeps nobody out. A newcomer for whom there is no place is told
  * so (HTTP_FULL). All times are microseconds, all deadlines absolute on the boot clock.
+ *
+ * The life of a session is in session.c.
  */
 #ifndef PAWL_HTTP_SERVER_H
 #define PAWL_HTTP_SERVER_H

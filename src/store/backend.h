@@ -14,6 +14,9 @@
  * holding its lock: exactly one of save and abandon follows, and a save that fails has abandoned.
  * Whether maintain has a connection and a transaction of its own or those of its batch is the
  * backend's affair.
+ *
+ * What backends may call of the committer is in committer/backend.c; sqlite/open.c opens the one of
+ * this product, and store.c a store over any.
  */
 #ifndef PAWL_STORE_BACKEND_H
 #define PAWL_STORE_BACKEND_H

@@ -16,6 +16,9 @@
  * Limits: `max_queued` begins (finish, release, doubt are never refused: a begin that was admitted
  * reserved their place), `max_waiting` waiting begins, `max_waiting_per_key` for one key.
  * Deadlines are boot time; what records hold is store time (both microseconds).
+ *
+ * What callers see of an operation comes from committer/submit.c, the bounds of its histograms
+ * from committer/watch.c.
  */
 #ifndef PAWL_STORE_STORE_H
 #define PAWL_STORE_STORE_H

@@ -11,6 +11,9 @@
  *   full        outcomes stay queued and are tried again; meanwhile begins may read, not write
  *   held, gone  everything stays queued; after `timeout_us` begins are refused at submit
  *   dead        everything ends as STORE_DEAD (machine.h has the states)
+ *
+ * submit.c is its door for other threads; chores.c does what is due without an operation; watch.c
+ * counts, and looks after space and retries.
  */
 #ifndef PAWL_STORE_COMMITTER_H
 #define PAWL_STORE_COMMITTER_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which column holds which field of a struct store_row, once: the statements of sqlite.h, and what
- * binds and reads them in sqlite_rows.c, follow these lists. X(kind, column, field).
+ * binds and reads them in rows.c, follow these lists. X(kind, column, field).
  *
  *      INT      a number, an enum, a bool
  *      BYTES    an array of fixed size
@@ -9,7 +9,7 @@
  *      RARE     a slice, NULL where it is empty: SQLite allocates for each text that it reads
  *
  * A new column is a line here, its field in struct store_row or struct record, and its ALTER in
- * sqlite_schema.c.
+ * schema.c.
  */
 #ifndef PAWL_STORE_SQLITE_COLUMNS_H
 #define PAWL_STORE_SQLITE_COLUMNS_H

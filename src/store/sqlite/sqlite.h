@@ -2,8 +2,9 @@
 /*
  * The SQLite backend, for its own files: open.c, transaction.c, rows.c (one record), recent.c
  * (those that this process wrote last), keys.c (which row a key names), names.c (once values, bound
- * keys), scan.c (many records), tables.c (rows of modules), vfs.c (how the write-ahead log is
- * written). Schema and the figures behind it: docs/decisions/0003-schema.md.
+ * keys), owners.c (leases, and whose they are), state.c (the one row of counts and marks), scan.c
+ * (many records), tables.c (rows of modules), vfs.c (how the write-ahead log is written), schema.c
+ * (with the figures behind it in docs/decisions/0003-schema.md).
  */
 #ifndef PAWL_STORE_SQLITE_H
 #define PAWL_STORE_SQLITE_H

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inside of the fiber folder: what a loop and a fiber are made of. Users include fiber/fiber.h.
+ * Inside of the fiber folder: what a loop (loop.c) and a fiber are made of, what the kernel says of
+ * descriptors (io.c), and the stack of the guard handler (guard.c). Users include fiber/fiber.h.
  *
  * States of a fiber, asserted at every move:
  *
@@ -12,8 +13,8 @@
  *    '------------- ENDED <-----------------------'      loop_ready
  *       its loop left its stack
  */
-#ifndef PAWL_FIBER_LOOP_H
-#define PAWL_FIBER_LOOP_H
+#ifndef PAWL_FIBER_FIBER_PRIV_H
+#define PAWL_FIBER_FIBER_PRIV_H
 
 #include "fiber/fiber.h"
 #include "fiber/stack.h"
