@@ -15,7 +15,7 @@
  *               fibers until they end, so that no loop is freed before
  *
  * So a part relies on those of the rows above its own, from its start to its end. The admin
- * listener shows all others, and comes last.
+ * listener shows all others, and comes last. daemon.c walks the table.
  *
  * All but `name` and `start` may be NULL: there is nothing to do. All are called on the main
  * thread, but for `ready` and `metrics`. What a part says in `ret_problem` (mem_free; NULL: out of

@@ -2,7 +2,7 @@
 /*
  * page: what Prometheus reads, in its text format (0.0.4), one series behind the other. Each part
  * of the process writes its own, and each series is written by one call, or by one page_begin and
- * the samples that follow it.
+ * the samples that follow it. The process's own come from process.c.
  */
 #ifndef PAWL_OBSERVE_PAGE_H
 #define PAWL_OBSERVE_PAGE_H

@@ -108,6 +108,11 @@ BAD = [
     ("banned-calls", "src/base/bytes.c", SPDX + "int a = atoi (b);\n", "atoi()"),
     ("allocation", "src/base/bytes.c", SPDX + "void *a = (char *)malloc(1);\n", "malloc()"),
     ("allocation", "src/core/rule.c", SPDX + "void a(void)\n{\n    free(b);\n}\n", "free()"),
+    ("homes", "src/base/bytes.c", MADE, "bytes_made is not declared in its own header"),
+    ("homes", "src/base/bytes.c", SUM + "int bytes_table[] = {1};\n",
+     "bytes_table is not declared in its own header"),
+    ("homes", "src/base/made.c", SPDX + "int bytes_sum(int first)\n{\n}\n",
+     "bytes_sum is not declared in its own header"),
     ("exports", "src/base/bytes.c", MADE, "bytes_made: nobody uses it"),
     ("exports", "src/base/bytes.c", SUM + "struct table bytes_table[N] = {{1, f(2)}};\n",
      "bytes_table: nobody uses it"),
@@ -128,6 +133,7 @@ FINE = [
     ("header-owners", "src/base/store_rows.c", SPDX + "#include <sqlite3.h>\n"),
     ("promises", "src/base/bytes.c", SPDX + "/* TO" "DO (#12): later */\n"),
     ("allocation", "src/base/mem.c", SPDX + "void *a = malloc(1);\n"),
+    ("homes", "src/base/bytes_sum.c", SUM),
     ("documented-headers", "src/base/bytes.h", SPDX + "/* both */\nint a(void);\nint b(void);\n"),
 ]
 
@@ -186,6 +192,19 @@ def test_an_export_for_tests_alone_needs_a_row_or_the_hooks(tree):
     put(tree, "ARCHITECTURE.md", ARCHITECTURE)
     put(tree, "src/base/bytes.h", GOOD["src/base/bytes.h"] + HOOKED)
     assert lint(tree, "exports") == (0, "1 passed, 0 failed\n")
+
+
+@pytest.mark.parametrize("path, head", [
+    ("src/base/bytes.c", "/* Inside of bytes. */\n"),
+    ("src/base/made.c", "/* Made in made.c. */\n"),
+    ("src/base/bytes.c", "/* A table. */\n#define X(name) int name##_made(void);\nX(bytes)\n"),
+])
+def test_a_private_header_and_one_that_names_its_sources_are_homes(tree, path, head):
+    put(tree, path, MADE)
+    assert lint(tree, "homes")[0] == 1
+    put(tree, "src/base/bytes_priv.h", SPDX + head + "#ifndef A\nint bytes_made(void);\n#endif\n")
+    put(tree, "src/base/made.h", SPDX + "int bytes_sum(int first);\n")
+    assert lint(tree, "homes") == (0, "1 passed, 0 failed\n")
 
 
 @pytest.mark.parametrize("header", ["#define BYTES_MADE() bytes_made()\n",
