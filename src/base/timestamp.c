@@ -31,24 +31,23 @@ struct tm timestamp_fields(int64_t seconds)
                        .tm_sec = (int)(second % 60)};
 }
 
-static char *put_number(char *at, int value, int digits)
+static inline void put_number(char *at, int value, int digits)
 {
     for (int i = digits - 1; i >= 0; i--, value /= 10)
         at[i] = (char)('0' + value % 10);
-    return at + digits;
 }
 
 /* By hand: every log line has one, and printf takes ten times as long. */
 static void put_fields(char *at, const struct tm *t, int milliseconds)
 {
-    const int values[] = {t->tm_year + 1900, t->tm_mon + 1, t->tm_mday,  t->tm_hour,
-                          t->tm_min,         t->tm_sec,     milliseconds};
-    static const char ends[] = "--T::.Z";
-    static const int digits[] = {4, 2, 2, 2, 2, 2, 3};
-    for (size_t i = 0; i < sizeof(digits) / sizeof(digits[0]); i++) {
-        at = put_number(at, values[i], digits[i]);
-        *at++ = ends[i];
-    }
+    memcpy(at, "0000-00-00T00:00:00.000Z", TIMESTAMP_LEN);
+    put_number(at, t->tm_year + 1900, 4);
+    put_number(at + 5, t->tm_mon + 1, 2);
+    put_number(at + 8, t->tm_mday, 2);
+    put_number(at + 11, t->tm_hour, 2);
+    put_number(at + 14, t->tm_min, 2);
+    put_number(at + 17, t->tm_sec, 2);
+    put_number(at + 20, milliseconds, 3);
 }
 
 bool timestamp_print(struct buf *buf, int64_t us)

@@ -79,15 +79,17 @@ static struct cache_key cache_key_of(const struct attempt *attempt, struct diges
 
 /* Only under its own name: what stands under a former one is the store's to say, and so is a once
  * value. */
-static bool get_copy(struct engine *engine, const struct attempt *attempt, int64_t now,
+static bool get_copy(struct engine *engine, const struct attempt *attempt, int64_t *ret_now,
                      struct cached *ret_cached)
 {
     int64_t seen_at = 0;
     if (attempt->has_once)
         return false;
     int64_t forgets = store_forgets(engine->store, &seen_at);
-    if (clock_boot_us() - seen_at > CACHE_TRUST_US)
+    int64_t boot = clock_boot_us();
+    if (boot - seen_at > CACHE_TRUST_US)
         return false;
+    int64_t now = *ret_now = store_now_at(engine->store, boot);
     struct cache_key key = cache_key_of(attempt, attempt->key_hash);
     return cache_get(engine->cache, &key, now, forgets, ret_cached);
 }
@@ -95,7 +97,8 @@ static bool get_copy(struct engine *engine, const struct attempt *attempt, int64
 bool engine_has_copy(struct engine *engine, const struct attempt *attempt)
 {
     struct cached cached;
-    bool found = get_copy(engine, attempt, store_now(engine->store), &cached);
+    int64_t now = 0;
+    bool found = get_copy(engine, attempt, &now, &cached);
     if (found)
         outcome_unref(cached.outcome);
     return found;
@@ -105,8 +108,8 @@ bool engine_has_copy(struct engine *engine, const struct attempt *attempt)
 static bool look_in_cache(struct engine *engine, struct attempt *attempt)
 {
     struct cached cached;
-    int64_t now = store_now(engine->store);
-    if (!get_copy(engine, attempt, now, &cached))
+    int64_t now = 0;
+    if (!get_copy(engine, attempt, &now, &cached))
         return false;
     attempt->op = (struct store_op){.row = cached.row};
     attempt->result = (struct attempt_result){

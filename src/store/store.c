@@ -147,7 +147,12 @@ void store_condemn(struct store *store, int64_t row, struct parker *parker)
 
 int64_t store_now(const struct store *store)
 {
-    int64_t marked = atomic_load(&store->committer->offset) + clock_boot_us();
+    return store_now_at(store, clock_boot_us());
+}
+
+int64_t store_now_at(const struct store *store, int64_t boot_us)
+{
+    int64_t marked = atomic_load(&store->committer->offset) + boot_us;
     return record_store_time(clock_wall_us(), marked, 0);
 }
 

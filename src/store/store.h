@@ -278,6 +278,8 @@ void store_condemn(struct store *store, int64_t row, struct parker *parker);
 
 /* Store time now, without asking the store. */
 int64_t store_now(const struct store *store);
+/* The same at that moment of the boot clock, which was just read. */
+int64_t store_now_at(const struct store *store, int64_t boot_us);
 
 /* The secret that keys hashes of identities and credentials: 32 bytes, made with the store. */
 struct slice store_secret(const struct store *store);

@@ -143,7 +143,7 @@ static bool next_window(const struct exchange *x, struct window *window)
 enum http_read bodies_read_request(struct exchange *x, int64_t deadline_us, bool *ret_fits)
 {
     enum http_read read = HTTP_READ_OK;
-    struct window window = {clock_after(clock_boot_us(), WINDOW_US), 0};
+    struct window window = {clock_after(x->started, WINDOW_US), 0};
     *ret_fits = true;
     while (read == HTTP_READ_OK && http_conn_body_left(&x->client->session.conn)) {
         uint64_t room = x->rule->max_request_body - x->body.len;

@@ -86,7 +86,7 @@ struct exchange *exchange_new(struct client *client, const struct http_request *
     x->shown_key = buf_make(HTTP_HEAD_MAX);
     x->sent_key = exchange_buf(x, KEY_FIRST, HTTP_HEAD_MAX);
     x->detail = buf_make(DETAIL_MAX);
-    x->started = clock_boot_us();
+    x->started = client->session.began_us;
     x->keep_alive = request->keep_alive;
     return x;
 }

@@ -177,7 +177,7 @@ static bool judge_announced(struct exchange *x)
 static bool read_body(struct exchange *x)
 {
     CRASH_POINT(request_head_read);
-    int64_t deadline = clock_boot_us() + x->plan->settings.limits.body_us;
+    int64_t deadline = clock_after(x->started, x->plan->settings.limits.body_us);
     if (!http_session_ask_for_body(&x->client->session))
         return client_left(x);
     bool fits = true;
