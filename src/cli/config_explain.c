@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "cli/command.h"
 #include "config/explain.h"
+#include "daemon/parts/parts.h"
 #include <stdio.h>
 
 #define TEXT_MAX ((size_t)64 * 1024 * 1024)
@@ -14,8 +15,9 @@ struct explain_options {
 
 static int find(const char *name, const struct option **ret_option)
 {
+    struct config_sections sections = part_sections(product_parts);
     const struct option *nearest = NULL;
-    *ret_option = explain_find(slice_of(name), &nearest);
+    *ret_option = explain_find(&sections, slice_of(name), &nearest);
     if (*ret_option)
         return EXIT_DONE;
     if (nearest)
@@ -38,7 +40,10 @@ static int run(const struct explain_options *options, const struct option *optio
 {
     BUF_AUTO struct buf text = buf_make(TEXT_MAX);
     char *complaints MEM_AUTO = NULL;
-    struct explain explain = {.option = option, .json = options->json, .to = &text};
+    struct explain explain = {.option = option,
+                              .sections = part_sections(product_parts),
+                              .json = options->json,
+                              .to = &text};
     if (!options->config) {
         explain_reference(&explain);
         return print(&explain);

@@ -9,6 +9,7 @@
 #include "cli/keys.h"
 #include "cli/print.h"
 #include "config/config.h"
+#include "daemon/parts/parts.h"
 #include "daemon/resolve.h"
 #include "gateway/exchange/upstream.h"
 
@@ -468,7 +469,8 @@ int keys_probe(const struct keys_options *options)
 {
     char *complaints MEM_AUTO = NULL;
     struct keys_options *with_store MEM_AUTO = mem_alloc(sizeof *with_store);
-    struct config *config = config_read(options->config, &complaints);
+    struct config_sections sections = part_sections(product_parts);
+    struct config *config = config_read(options->config, &sections, &complaints);
     if (!config || !with_store) {
         fputs(!config && complaints ? complaints : "out of memory\n", stderr);
         config_free(config);

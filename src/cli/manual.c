@@ -221,7 +221,7 @@ void pages_commands(struct buf *to, const char *date)
 static void add_parts(struct buf *to, const struct option *option)
 {
     size_t n;
-    const struct option_part *part = option_parts(option, &n);
+    const struct option *part = option_parts(option, &n);
     for (size_t i = 0; i < n; i++) {
         buf_add_str(to, ".br\n\\fB");
         add_slice(to, part[i].name);

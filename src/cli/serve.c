@@ -23,13 +23,6 @@ static const struct flag_place places[FLAG_COUNT] = {
     [FLAG_DEMO] = FLAG_PLACE(struct options, demo),
 };
 
-static const struct part *const parts[] = {
-#define X(name) &name##_part,
-    DAEMON_PARTS(X)
-#undef X
-        NULL,
-};
-
 /* NULL: no home directory, or no memory. */
 static char *store_path(const struct options *options, const struct config *config)
 {
@@ -48,7 +41,7 @@ static int run(const struct options *options, const struct config *config)
         return EXIT_UNAVAILABLE;
     if (options->demo)
         demo_print_lines(&config->listen);
-    return daemon_run(&(struct daemon_options){parts, options->config, config, path});
+    return daemon_run(&(struct daemon_options){product_parts, options->config, config, path});
 }
 
 static void warn_of_store(void *argument, struct slice line)
@@ -81,7 +74,8 @@ int command_serve(enum command_id id, struct operands at)
     if (code != EXIT_DONE)
         return code;
     char *complaints MEM_AUTO = NULL;
-    struct config *config = config_read(options.config, &complaints);
+    struct config_sections sections = part_sections(product_parts);
+    struct config *config = config_read(options.config, &sections, &complaints);
     if (complaints && *complaints)
         fprintf(stderr, "%s%s", config ? "pawl serve: warnings:\n" : "", complaints);
     if (!config)

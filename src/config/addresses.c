@@ -149,10 +149,12 @@ static struct slice resolve(struct reader *reader, struct slice path)
 
 /* ---- upstream_tls ---- */
 
-static void read_file(struct reader *reader, const struct node *node, struct config_file *ret_file)
+OPTION_READER(pem_file)
 {
+    struct config_file *file = field;
     BUF_AUTO struct buf at = buf_make(PLACE_MAX);
     struct slice text;
+    (void)option;
     if (!reader_scalar(reader, node, "the path of a PEM file", &text))
         return;
     if (text.len == 0) {
@@ -160,45 +162,33 @@ static void read_file(struct reader *reader, const struct node *node, struct con
         return;
     }
     buf_printf(&at, "%s:%zu:%zu", reader->errors->path, node->place.line, node->place.column);
-    ret_file->path = resolve(reader, text);
-    ret_file->at = arena_copy(&reader->config->arena, buf_slice(&at));
+    file->path = resolve(reader, text);
+    file->at = arena_copy(&reader->config->arena, buf_slice(&at));
 }
 
-static void read_server_name(struct reader *reader, const struct node *node, struct slice *ret_name)
+OPTION_READER(server_name)
 {
     static const char expected[] = "a host name or an address, such as api.example.com";
     struct slice text;
+    (void)option;
     if (!reader_scalar(reader, node, expected, &text))
         return;
     if (is_host(text, slice_find(text, ':') >= 0))
-        *ret_name = arena_copy(&reader->config->arena, text);
+        *(struct slice *)field = arena_copy(&reader->config->arena, text);
     else
         reader_expected(reader, node, expected);
 }
 
 OPTION_READER(upstream_tls)
 {
-    struct config_tls *tls = field;
-    const struct {
-        struct slice name;
-        struct config_file *file;
-    } files[] = {{SLICE("ca"), &tls->ca}, {SLICE("cert"), &tls->cert}, {SLICE("key"), &tls->key}};
-    (void)option;
+    const struct config_tls *tls = field;
+    size_t n;
+    const struct option *parts = option_parts(option, &n);
     if (node->kind != NODE_MAP) {
         reader_expected(reader, node, TLS_PARTS);
         return;
     }
-    for (const struct node *member = node->first; member; member = member->next) {
-        size_t i = 0, n = sizeof files / sizeof *files;
-        while (i < n && !slice_eq(member->key, files[i].name))
-            i++;
-        if (i < n)
-            read_file(reader, member, files[i].file);
-        else if (slice_eq(member->key, SLICE("server_name")))
-            read_server_name(reader, member, &tls->server_name);
-        else
-            option_unknown_part(reader, OPTION_upstream_tls, member);
-    }
+    options_read_members(reader, node, parts, n, field);
     if (reader->errors->n == 0 && !tls->cert.path.at != !tls->key.path.at)
         complaints_add(reader->errors, node->place, node->key,
                        "a certificate and its key go together (expected " TLS_PARTS ")");

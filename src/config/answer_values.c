@@ -117,9 +117,11 @@ static bool is_origin_or_any(struct slice text)
 }
 
 /* `*` among others makes the others needless. */
-static void read_origins(struct reader *reader, const struct node *node, struct cors_policy *cors)
+OPTION_READER(origins)
 {
+    struct cors_policy *cors = READER_STRUCT(field, cors_policy, origins);
     struct reader_texts texts = {.max = CORS_ORIGINS_MAX, .at = cors->origins};
+    (void)option;
     if (!reader_list(reader, node, is_origin_or_any, AN_ORIGIN, &texts))
         return;
     cors->n = texts.n;
@@ -128,29 +130,16 @@ static void read_origins(struct reader *reader, const struct node *node, struct 
             cors->any = true;
 }
 
-static void read_cors_member(struct reader *reader, const struct node *node,
-                             struct cors_policy *cors)
-{
-    size_t index;
-    if (slice_eq(node->key, SLICE("origins")))
-        read_origins(reader, node, cors);
-    else if (!slice_eq(node->key, SLICE("credentials")))
-        option_unknown_part(reader, OPTION_cors, node);
-    else if (reader_choice(reader, node, "false|true", &index))
-        cors->credentials = index == 1;
-}
-
 OPTION_READER(cors)
 {
     struct cors_policy cors = {0};
-    size_t errors = reader->errors->n;
-    (void)option;
+    size_t errors = reader->errors->n, n;
+    const struct option *parts = option_parts(option, &n);
     if (node->kind != NODE_MAP) {
         reader_expected(reader, node, "{origins: [https://shop.example], credentials: false}");
         return;
     }
-    for (const struct node *member = node->first; member; member = member->next)
-        read_cors_member(reader, member, &cors);
+    options_read_members(reader, node, parts, n, &cors);
     if (errors == reader->errors->n && !cors_is_on(&cors))
         complaints_add(reader->errors, node->place, node->key,
                        "names no origins (expected origins: [" AN_ORIGIN "])");

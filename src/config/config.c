@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "config/config.h"
+#include "base/check.h"
 #include "base/mem.h"
 #include "config/explain.h"
 #include "config/reader.h"
@@ -168,17 +169,28 @@ static void read_text(struct reader *reader, struct slice text)
     check_policy(reader);
 }
 
-static struct config *config_new(void)
+static struct config *config_new(const struct config_sections *sections)
 {
     struct config *config = mem_zalloc(1, sizeof(*config));
     if (!config)
         return NULL;
+    if (sections)
+        config->sections = *sections;
     config->arena = arena_make(TEXTS_MAX);
     config->gateway.rules = rule_set_new(RULES_SIZE_MAX);
     if (config->gateway.rules)
         return config;
     config_free(config);
     return NULL;
+}
+
+const void *config_section(const struct config *config, const struct option *section)
+{
+    size_t i = 0;
+    while (i < config->sections.n && config->sections.at[i] != section)
+        i++;
+    CHECK(i < config->sections.n);
+    return config->section_values[i];
 }
 
 void config_free(struct config *config)
@@ -221,12 +233,13 @@ static void keep_notes(struct reader *reader)
 }
 
 /* `explain`: what to tell of it while its nodes are there, or NULL. */
-static struct config *parse(const char *path, struct slice text, const struct explain *explain,
+static struct config *parse(const char *path, struct slice text,
+                            const struct config_sections *sections, const struct explain *explain,
                             char **ret_complaints)
 {
     ARENA_AUTO struct arena scratch = arena_make(SCRATCH_MAX);
     struct complaints errors, warnings, notes;
-    struct config *config = config_new();
+    struct config *config = config_new(sections);
     *ret_complaints = NULL;
     if (!config)
         return NULL;
@@ -254,7 +267,7 @@ static struct config *parse(const char *path, struct slice text, const struct ex
 
 struct config *config_parse(const char *path, struct slice text, char **ret_complaints)
 {
-    return parse(path, text, NULL, ret_complaints);
+    return parse(path, text, NULL, NULL, ret_complaints);
 }
 
 /* All of the file, as far as a config may be long, and a byte more. */
@@ -276,34 +289,35 @@ static bool read_file(const char *path, struct buf *buf)
     return error == 0;
 }
 
-static struct config *read_and_parse(const char *path, const struct explain *explain,
-                                     char **ret_complaints)
+static struct config *read_and_parse(const char *path, const struct config_sections *sections,
+                                     const struct explain *explain, char **ret_complaints)
 {
     BUF_AUTO struct buf text = buf_make(NODE_TEXT_MAX + 64 * 1024);
     if (read_file(path, &text))
-        return parse(path, buf_slice(&text), explain, ret_complaints);
+        return parse(path, buf_slice(&text), sections, explain, ret_complaints);
     struct buf why = buf_make(FILE_COMPLAINT_MAX);
     buf_printf(&why, "%s: cannot be read: %s\n", path, strerrordesc_np(errno));
     *ret_complaints = buf_take(&why);
     return NULL;
 }
 
-struct config *config_read(const char *path, char **ret_complaints)
+struct config *config_read(const char *path, const struct config_sections *sections,
+                           char **ret_complaints)
 {
-    return read_and_parse(path, NULL, ret_complaints);
+    return read_and_parse(path, sections, NULL, ret_complaints);
 }
 
 bool explain_text(const struct explain *explain, const char *path, struct slice text,
                   char **ret_complaints)
 {
-    struct config *config = parse(path, text, explain, ret_complaints);
+    struct config *config = parse(path, text, NULL, explain, ret_complaints);
     config_free(config);
     return config != NULL;
 }
 
 bool explain_config(const struct explain *explain, const char *path, char **ret_complaints)
 {
-    struct config *config = read_and_parse(path, explain, ret_complaints);
+    struct config *config = read_and_parse(path, &explain->sections, explain, ret_complaints);
     config_free(config);
     return config != NULL;
 }

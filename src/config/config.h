@@ -31,6 +31,15 @@ struct config_tls {
     struct slice server_name; /* empty: the host of `upstream` */
 };
 
+/* Maps at the top of the config that are not the table's, but of parts of the process (options.h).
+ */
+#define CONFIG_SECTIONS_MAX 16
+struct option;
+struct config_sections {
+    size_t n;
+    const struct option *at[CONFIG_SECTIONS_MAX];
+};
+
 struct config {
     struct gateway_settings gateway; /* with one reference to its rules */
     struct store_limits store_limits;
@@ -46,17 +55,23 @@ struct config {
     int64_t drain_us;            /* and how long that may take */
     unsigned allowed;            /* classes of warnings that the top allows (warnings.h) */
     struct slice notes;          /* lines as the warnings', of what to know; may be empty */
-    struct arena arena;          /* owns the texts above that the rules do not */
+    struct config_sections sections;
+    void *section_values[CONFIG_SECTIONS_MAX]; /* what each fills */
+    struct arena arena;                        /* owns the texts above that the rules do not */
 };
 
 /* Reads `path`. NULL: `*ret_complaints` (NUL-terminated, mem_free) holds one or more lines
  * `FILE:LINE:COLUMN: key: what is wrong (what was expected)` in the file's order, or one of the
  * file itself, `FILE: cannot be read: why`, or is NULL where memory ran out for them. On success it
  * holds the warnings (perhaps "": each a line of the same form). */
-struct config *config_read(const char *path, char **ret_complaints);
+struct config *config_read(const char *path, const struct config_sections *sections,
+                           char **ret_complaints);
 
-/* The same from memory; `path` is for messages and for relative paths. */
+/* The same from memory, without sections; `path` is for messages and for relative paths. */
 struct config *config_parse(const char *path, struct slice text, char **ret_complaints);
+
+/* The values of one of its sections. */
+const void *config_section(const struct config *config, const struct option *section);
 
 /* Accepts NULL. */
 void config_free(struct config *config);

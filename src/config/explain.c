@@ -13,12 +13,20 @@
 
 /* ---- the reference ---- */
 
-const struct option *explain_find(struct slice name, const struct option **ret_nearest)
+/* The i-th of the table's options and the sections behind them; NULL: there are no more. */
+static const struct option *nth(const struct config_sections *sections, size_t i)
 {
-    const struct option *best = NULL;
+    if (i < OPTION_COUNT)
+        return option_at((enum option_id)i);
+    return i - OPTION_COUNT < sections->n ? sections->at[i - OPTION_COUNT] : NULL;
+}
+
+const struct option *explain_find(const struct config_sections *sections, struct slice name,
+                                  const struct option **ret_nearest)
+{
+    const struct option *option, *best = NULL;
     size_t least = NEAREST_NAME_MAX;
-    for (int i = 0; i < OPTION_COUNT; i++) {
-        const struct option *option = option_at((enum option_id)i);
+    for (size_t i = 0; (option = nth(sections, i)); i++) {
         size_t distance = nearest_distance(name, option->name);
         if (slice_eq(name, option->name))
             return option;
@@ -32,7 +40,7 @@ const struct option *explain_find(struct slice name, const struct option **ret_n
 static void describe_parts(const struct option *option, struct buf *buf)
 {
     size_t n;
-    const struct option_part *part = option_parts(option, &n);
+    const struct option *part = option_parts(option, &n);
     buf_add_str(buf, n > 0 ? "  parts\n" : "");
     for (size_t i = 0; i < n; i++)
         buf_printf(buf, "    %s: %s\n      default  %s\n", part[i].name.at, part[i].help,
@@ -63,7 +71,7 @@ static void add_default(const char *fallback, struct buf *buf)
 static void describe_parts_json(const struct option *option, struct buf *buf)
 {
     size_t n;
-    const struct option_part *part = option_parts(option, &n);
+    const struct option *part = option_parts(option, &n);
     if (n == 0)
         return;
     json_add_name(buf, "parts");
@@ -100,13 +108,14 @@ void explain_reference(const struct explain *explain)
     else if (explain->option)
         describe(explain->option, explain->to);
     else if (!explain->json)
-        config_options_print(explain->to);
+        config_options_print(&explain->sections, explain->to);
     if (explain->option || !explain->json)
         return;
+    const struct option *option;
     buf_add_str(explain->to, "{\"options\":[");
-    for (int i = 0; i < OPTION_COUNT; i++) {
+    for (size_t i = 0; (option = nth(&explain->sections, i)); i++) {
         buf_add_str(explain->to, i > 0 ? "," : "");
-        describe_json(option_at((enum option_id)i), explain->to);
+        describe_json(option, explain->to);
     }
     buf_add_str(explain->to, "]}");
 }
@@ -173,7 +182,7 @@ static void add_left_out(const struct explain *explain, const struct option *opt
                          const struct node *map)
 {
     size_t n;
-    const struct option_part *part = option_parts(option, &n);
+    const struct option *part = option_parts(option, &n);
     for (size_t i = 0; i < n; i++) {
         if (!option_is_value(part[i].fallback) || has_member(map, part[i].name))
             continue;
@@ -354,17 +363,12 @@ static void add_origin(struct buf *to, size_t start, struct origin origin, bool 
 
 /* A line that would be refused, or holds no value, is a comment. */
 static void add_yaml(const struct explain *explain, const struct reader *reader,
-                     const struct rule_draft *draft, enum option_id id)
+                     const struct option *option, struct origin origin, const char *indent)
 {
     struct buf *to = explain->to;
-    const struct option *option = option_at(id);
-    struct origin origin = origin_of(reader, draft, id);
-    bool in_rule = draft != reader->base;
     bool is_words = !origin.node && !option_is_value(option->fallback);
-    bool counts = !is_words && (!in_rule || option_counts(draft, id));
     size_t start = to->len;
-    buf_add_str(to, !in_rule ? "" : id == OPTION_name ? "  - " : "    ");
-    buf_printf(to, "%s%s: ", counts ? "" : "# ", option->name.at);
+    buf_printf(to, "%s%s%s: ", indent, is_words ? "# " : "", option->name.at);
     if (is_words)
         buf_printf(to, "%s\n", option->fallback);
     else if (!origin.node)
@@ -372,7 +376,7 @@ static void add_yaml(const struct explain *explain, const struct reader *reader,
     else
         add_set(explain, reader, option, origin.node);
     if (!is_words)
-        add_origin(to, start, origin, !in_rule || strcmp(origin.from, "rule") == 0);
+        add_origin(to, start, origin, !*indent || strcmp(origin.from, "rule") == 0);
 }
 
 static bool is_wanted(const struct explain *explain, enum option_id id)
@@ -385,10 +389,15 @@ static bool is_wanted(const struct explain *explain, enum option_id id)
 static void add_option(const struct explain *explain, const struct reader *reader,
                        const struct rule_draft *draft, enum option_id id)
 {
+    bool in_rule = draft != reader->base;
+    struct origin origin = origin_of(reader, draft, id);
+    const char *indent = !in_rule ? "" : id == OPTION_name ? "  - " : "    ";
     if (explain->json)
-        add_json(explain, reader, option_at(id), origin_of(reader, draft, id));
+        add_json(explain, reader, option_at(id), origin);
+    else if (in_rule && origin.node && !option_counts(draft, id))
+        add_yaml(explain, reader, option_at(id), origin, "    # ");
     else
-        add_yaml(explain, reader, draft, id);
+        add_yaml(explain, reader, option_at(id), origin, indent);
 }
 
 static void add_options(const struct explain *explain, const struct reader *reader,
@@ -399,12 +408,28 @@ static void add_options(const struct explain *explain, const struct reader *read
             add_option(explain, reader, draft, (enum option_id)i);
 }
 
+static void add_sections(const struct explain *explain, const struct reader *reader)
+{
+    for (size_t i = 0; i < explain->sections.n; i++) {
+        const struct option *section = explain->sections.at[i];
+        const struct node *node = reader->section_nodes[i];
+        struct origin origin = {node ? "top" : "default", node};
+        if (explain->option && explain->option != section)
+            continue;
+        if (explain->json)
+            add_json(explain, reader, section, origin);
+        else
+            add_yaml(explain, reader, section, origin, "");
+    }
+}
+
 void explain_read(const struct explain *explain, const struct reader *reader)
 {
     struct buf *to = explain->to;
     if (explain->json)
         buf_add_str(to, "{\"options\":{");
     add_options(explain, reader, reader->base, OPTION_TOP);
+    add_sections(explain, reader);
     buf_add_str(to, explain->json ? "},\"rules\":[" : reader->n_drafts > 0 ? "rules:\n" : "");
     for (size_t i = 0; i < reader->n_drafts; i++) {
         buf_add_str(to, explain->json ? i > 0 ? ",{" : "{" : "");

@@ -11,13 +11,15 @@
 
 struct explain {
     const struct option *option; /* NULL: all of them */
+    struct config_sections sections;
     bool json;
     struct buf *to;
 };
 
-/* The option of that name; NULL: there is none, and `*ret_nearest` is the one probably meant, or
- * NULL. */
-const struct option *explain_find(struct slice name, const struct option **ret_nearest);
+/* The option or section of that name; NULL: there is none, and `*ret_nearest` is the one probably
+ * meant, or NULL. */
+const struct option *explain_find(const struct config_sections *sections, struct slice name,
+                                  const struct option **ret_nearest);
 
 /* Appends what there is to know of the option, or of all: default, range, place, help. */
 void explain_reference(const struct explain *explain);

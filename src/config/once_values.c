@@ -6,9 +6,11 @@
 #define A_TEMPLATE "a template such as \"{body:/external_ref}\""
 #define AN_ONCE "{key: TEMPLATE, ttl: DURATION, duplicate: reject}"
 
-static void read_once_key(struct reader *reader, const struct node *node, struct rule_once *once)
+OPTION_READER(once_key)
 {
+    struct rule_once *once = READER_STRUCT(field, rule_once, key);
     struct slice text;
+    (void)option;
     if (!reader_scalar(reader, node, A_TEMPLATE, &text))
         return;
     (void)reader_template(reader, node, text, TEMPLATE_FOR_KEY, &once->key);
@@ -16,32 +18,31 @@ static void read_once_key(struct reader *reader, const struct node *node, struct
     memcpy(&once->template_id, digest.bytes, sizeof once->template_id);
 }
 
-static void read_member(struct reader *reader, const struct node *node, struct rule_once *once)
+OPTION_READER(once_duplicate)
+{
+    struct rule_once *once = READER_STRUCT(field, rule_once, duplicate);
+    (void)option;
+    reader_duplicate(reader, node, &once->duplicate, &once->ack_status);
+}
+
+OPTION_READER(once_payload)
 {
     size_t index;
-    if (slice_eq(node->key, SLICE("key")))
-        read_once_key(reader, node, once);
-    else if (slice_eq(node->key, SLICE("ttl")))
-        read_span(reader, option_at(OPTION_ttl), node, &once->ttl_us);
-    else if (slice_eq(node->key, SLICE("duplicate")))
-        reader_duplicate(reader, node, &once->duplicate, &once->ack_status);
-    else if (!slice_eq(node->key, SLICE("payload")))
-        option_unknown_part(reader, OPTION_once, node);
-    else if (reader_choice(reader, node, "ignore", &index))
-        once->any_payload = true;
+    (void)option;
+    if (reader_choice(reader, node, "ignore", &index))
+        *(bool *)field = true;
 }
 
 OPTION_READER(once)
 {
-    struct rule_once once = {.duplicate = RULE_DUPLICATE_REJECT, .ack_status = 200};
-    size_t errors = reader->errors->n;
-    (void)option;
+    struct rule_once once = {0};
+    size_t errors = reader->errors->n, n;
+    const struct option *parts = option_parts(option, &n);
     if (node->kind != NODE_MAP) {
         reader_expected(reader, node, AN_ONCE);
         return;
     }
-    for (const struct node *member = node->first; member; member = member->next)
-        read_member(reader, member, &once);
+    options_read_members(reader, node, parts, n, &once);
     once.on = once.key.n > 0;
     if (!once.on && errors == reader->errors->n)
         complaints_add(reader->errors, node->place, node->key,

@@ -4,7 +4,6 @@
 #include "base/clock.h"
 #include "config/reader.h"
 
-#define FALLBACKS_MAX (16 * 1024)
 #define WHERE_MAX 64
 
 enum { OWNER_config, OWNER_rule_draft };
@@ -30,32 +29,27 @@ const struct option *option_at(enum option_id id)
     return &options[id];
 }
 
-static const struct option_part parts[] = {
-#define X(of, name, fallback, help) {OPTION_##of, SLICE(#name), fallback, help},
+static const struct option parts[] = {
+#define X(of, name, owner, field, reader, lowest, highest, fallback, help)                         \
+    {SLICE(#name), 0,        OPTION_##of, offsetof(struct owner, field), read_##reader, lowest,    \
+     highest,      fallback, help},
     CONFIG_PARTS(X)
 #undef X
 };
 #define N_PARTS (sizeof parts / sizeof *parts)
 
-const struct option_part *option_parts(const struct option *option, size_t *ret_n)
+const struct option *option_parts(const struct option *option, size_t *ret_n)
 {
     size_t first = 0, n = 0;
-    while (first < N_PARTS && option_at(parts[first].of) != option)
+    *ret_n = option->n_members;
+    if (option->members)
+        return option->members;
+    while (first < N_PARTS && option_at(parts[first].owner) != option)
         first++;
-    while (first + n < N_PARTS && option_at(parts[first + n].of) == option)
+    while (first + n < N_PARTS && option_at(parts[first + n].owner) == option)
         n++;
     *ret_n = n;
     return parts + first;
-}
-
-void option_unknown_part(struct reader *reader, enum option_id id, const struct node *node)
-{
-    struct slice names[N_PARTS];
-    size_t n;
-    const struct option_part *part = option_parts(option_at(id), &n);
-    for (size_t i = 0; i < n; i++)
-        names[i] = part[i].name;
-    reader_unknown_name(reader, node, names, n);
 }
 
 bool option_is_value(const char *fallback)
@@ -82,11 +76,11 @@ bool option_needs_restart(enum option_id id, const struct config *old, const str
            !is_same(option, (const char *)old + option->offset, (const char *)new + option->offset);
 }
 
-static const struct option *find(struct slice name)
+static const struct option *find(const struct option *rows, size_t n, struct slice name)
 {
-    for (size_t i = 0; i < OPTION_COUNT; i++)
-        if (slice_eq(options[i].name, name))
-            return &options[i];
+    for (size_t i = 0; i < n; i++)
+        if (slice_eq(rows[i].name, name))
+            return &rows[i];
     return NULL;
 }
 
@@ -100,11 +94,13 @@ static bool is_later(struct slice name)
 
 static void unknown_option(struct reader *reader, const struct node *node, unsigned where)
 {
-    struct slice names[OPTION_COUNT];
+    struct slice names[OPTION_COUNT + CONFIG_SECTIONS_MAX];
     size_t n = 0;
     for (size_t i = 0; i < OPTION_COUNT; i++)
         if (options[i].where & where)
             names[n++] = options[i].name;
+    for (size_t i = 0; i < reader->config->sections.n && where & OPTION_TOP; i++)
+        names[n++] = reader->config->sections.at[i]->name;
     reader_unknown_name(reader, node, names, n);
 }
 
@@ -136,25 +132,92 @@ static void misplaced(struct reader *reader, const struct option *option, const 
                    "does not belong here (it belongs %.*s)", SLICE_ARG(buf_slice(&where)));
 }
 
-static void read_option(struct reader *reader, const struct option *option, const struct node *node)
+static void *field_of(const struct reader *reader, const struct option *option)
 {
     char *owner =
         option->owner == OWNER_rule_draft ? (char *)reader->draft : (char *)reader->config;
-    reader->draft->set[option - options] = node;
-    option->read(reader, option, node, owner + option->offset);
+    return owner + option->offset;
 }
+
+/* ---- sections ---- */
+
+/* The default of the table. */
+static void read_fallback(struct reader *reader, const struct option *option, void *field)
+{
+    const struct node *node;
+    if (!option_is_value(option->fallback))
+        return;
+    node = node_read(slice_of(option->fallback), reader->scratch, reader->errors);
+    if (node)
+        option->read(reader, option, node, field);
+    else
+        reader->scratch->failed = true;
+}
+
+static void fill_defaults(struct reader *reader, const struct option *members, size_t n, void *into)
+{
+    for (size_t i = 0; i < n; i++)
+        read_fallback(reader, &members[i], (char *)into + members[i].offset);
+}
+
+static void unknown_member(struct reader *reader, const struct node *node,
+                           const struct option *members, size_t n)
+{
+    struct slice names[CONFIG_MEMBERS_MAX];
+    CHECK(n <= CONFIG_MEMBERS_MAX);
+    for (size_t i = 0; i < n; i++)
+        names[i] = members[i].name;
+    reader_unknown_name(reader, node, names, n);
+}
+
+void options_read_members(struct reader *reader, const struct node *node,
+                          const struct option *members, size_t n, void *into)
+{
+    fill_defaults(reader, members, n, into);
+    for (const struct node *one = node->first; one; one = one->next) {
+        const struct option *member = find(members, n, one->key);
+        if (member)
+            member->read(reader, member, one, (char *)into + member->offset);
+        else
+            unknown_member(reader, one, members, n);
+    }
+}
+
+/* False: no section has that name. */
+static bool read_section(struct reader *reader, const struct node *node)
+{
+    struct config_sections *sections = &reader->config->sections;
+    size_t i = 0;
+    while (i < sections->n && !slice_eq(sections->at[i]->name, node->key))
+        i++;
+    if (i == sections->n)
+        return false;
+    const struct option *section = sections->at[i];
+    reader->section_nodes[i] = node;
+    if (node->kind == NODE_MAP)
+        options_read_members(reader, node, section->members, section->n_members,
+                             reader->config->section_values[i]);
+    else
+        reader_expected(reader, node, "a map of options");
+    return true;
+}
+
+/* ---- maps ---- */
 
 static void read_member(struct reader *reader, const struct node *node, unsigned where)
 {
-    const struct option *option = find(node->key);
-    if (option && option->where & where)
-        read_option(reader, option, node);
-    else if (option)
+    const struct option *option = find(options, OPTION_COUNT, node->key);
+    if (option && option->where & where) {
+        reader->draft->set[option - options] = node;
+        option->read(reader, option, node, field_of(reader, option));
+    } else if (option) {
         misplaced(reader, option, node);
-    else if (is_later(node->key))
+    } else if (is_later(node->key)) {
         complaints_add(reader->errors, node->key_place, node->key, "not in this version of pawl");
-    else if (!slice_eq(node->key, SLICE("<<")))
+    } else if (!slice_eq(node->key, SLICE("<<")) &&
+               !(where & OPTION_TOP && read_section(reader, node))) {
         unknown_option(reader, node, where);
+    }
 }
 
 void options_read_map(struct reader *reader, const struct node *map, unsigned where)
@@ -165,19 +228,17 @@ void options_read_map(struct reader *reader, const struct node *map, unsigned wh
 
 void options_read_fallbacks(struct reader *reader)
 {
-    BUF_AUTO struct buf buf = buf_make(FALLBACKS_MAX);
+    struct config *config = reader->config;
     for (size_t i = 0; i < OPTION_COUNT; i++)
-        if (option_is_value(options[i].fallback))
-            buf_printf(&buf, "%s: %s\n", options[i].name.at, options[i].fallback);
-    const struct node *map = NULL;
-    if (buf_ok(&buf))
-        map = node_read(buf_slice(&buf), reader->scratch, reader->errors);
-    if (!map) {
-        reader->scratch->failed = true;
-        return;
+        read_fallback(reader, &options[i], field_of(reader, &options[i]));
+    for (size_t i = 0; i < config->sections.n; i++) {
+        const struct option *section = config->sections.at[i];
+        config->section_values[i] = arena_alloc(&config->arena, section->size);
+        if (!config->section_values[i])
+            return;
+        memset(config->section_values[i], 0, section->size);
+        fill_defaults(reader, section->members, section->n_members, config->section_values[i]);
     }
-    options_read_map(reader, map, ~0u);
-    memset(reader->draft->set, 0, sizeof(reader->draft->set));
 }
 
 static void print_option(struct buf *buf, const struct option *option, const char *indent)
@@ -194,12 +255,14 @@ static void print_options(struct buf *buf, unsigned where, unsigned not_where, c
             print_option(buf, &options[i], indent);
 }
 
-void config_options_print(struct buf *buf)
+void config_options_print(const struct config_sections *sections, struct buf *buf)
 {
     buf_add_str(buf,
                 "# Every option with its default. Durations: 150ms 10s 5m 24h 7d forever. Sizes: "
                 "512 64KiB 1MiB.\n# ${NAME} in a value is a variable of the environment.\n\n");
     print_options(buf, OPTION_TOP, 0, "");
+    for (size_t i = 0; i < sections->n; i++)
+        print_option(buf, sections->at[i], "");
     buf_add_str(buf, "\n# Of a rule, `name` and `match`, and `tenant` and `trust_tenant` where the "
                      "rule has its own:\n");
     print_options(buf, OPTION_RULE, OPTION_TOP | OPTION_DEFAULTS, "");

@@ -9,7 +9,9 @@
  *   lowest, highest: of numbers, sizes (bytes) and spans (microseconds)
  *   default: YAML, read by the same reader; in parentheses: words, there is no value to read
  *
- * CONFIG_PARTS: the members of an option that is a map, in the same terms
+ * CONFIG_PARTS: the members of an option that is a map, in the same terms, of the struct it fills
+ *
+ * A part of the process may bring a map of its own (struct config_sections).
  *
  * How values of each kind look is in values.c.
  */
@@ -26,7 +28,7 @@
 #define OPTION_RESTART 8u /* beside these: it counts at a start only, a reload says so */
 
 #define SHARED (OPTION_DEFAULTS | OPTION_RULE)
-#define AT_START (OPTION_TOP | OPTION_RESTART)
+#define OPTION_AT_START (OPTION_TOP | OPTION_RESTART)
 #define MS CLOCK_US_PER_MS
 #define HOUR (3600 * CLOCK_US_PER_S)
 #define DAY (24 * HOUR)
@@ -34,16 +36,17 @@
 #define GIB (INT64_C(1) << 30)
 
 #define CONFIG_OPTIONS(X)                                                                          \
-    X(listen, AT_START, config, listen, listen, 0, 0, "127.0.0.1:8080", "where clients connect")   \
+    X(listen, OPTION_AT_START, config, listen, listen, 0, 0, "127.0.0.1:8080",                     \
+      "where clients connect")                                                                     \
     X(upstream, OPTION_TOP, config, upstream, upstream, 0, 0, "(required)",                        \
       "http://HOST:PORT or https://HOST:PORT of the service behind the gateway")                   \
     X(upstream_tls, OPTION_TOP, config, upstream_tls, upstream_tls, 0, 0, "(the system's roots)",  \
       "how an https upstream is verified: {ca: FILE, cert: FILE, key: FILE, server_name: NAME}")   \
-    X(store, AT_START, config, store, store, 0, 0, "(--store, else $PAWL_STORE, else XDG)",        \
+    X(store, OPTION_AT_START, config, store, store, 0, 0, "(--store, else $PAWL_STORE, else XDG)", \
       "sqlite:PATH, relative to this file")                                                        \
-    X(admin, AT_START, config, admin, listen, 0, 0, "(off)",                                       \
+    X(admin, OPTION_AT_START, config, admin, listen, 0, 0, "(off)",                                \
       "HOST:PORT for metrics, health and the API of keys; off loopback it needs admin_token")      \
-    X(admin_token, AT_START, config, admin_token, token, 0, 0, "(none)",                           \
+    X(admin_token, OPTION_AT_START, config, admin_token, token, 0, 0, "(none)",                    \
       "what `Authorization: Bearer` must carry at admin; file:PATH reads it from there")           \
     X(log_keys, OPTION_TOP, config, gateway.log_keys_hashed, log_keys, 0, 0, "plain",              \
       "idempotency keys in log lines: plain | hashed")                                             \
@@ -64,7 +67,7 @@
       "GET /.well-known/idempotency shows the rules: publish | off")                               \
     X(public_url, OPTION_TOP, config, gateway.public_url, public_url, 0, 0, "(none: relative)",    \
       "where clients find the gateway: links in its errors begin with it")                         \
-    X(threads, AT_START, config, gateway.threads, count, 0, 256, "0",                              \
+    X(threads, OPTION_AT_START, config, gateway.threads, count, 0, 256, "0",                       \
       "loop threads; 0: one per core")                                                             \
     X(drain_delay, OPTION_TOP, config, drain_delay_us, span, 0, HOUR, "0s",                        \
       "after SIGTERM: how long to serve on while /readyz fails, so that balancers notice")         \
@@ -88,8 +91,8 @@
       "a batch that takes longer makes the store count as down")                                   \
     X(retry_after, OPTION_TOP, config, gateway.retry_after_us, span, 0, HOUR, "1s",                \
       "Retry-After of `in progress`")                                                              \
-    X(max_connections, AT_START, config, gateway.max_connections, count, 1, 1000000, "4096",       \
-      "client connections in all")                                                                 \
+    X(max_connections, OPTION_AT_START, config, gateway.max_connections, count, 1, 1000000,        \
+      "4096", "client connections in all")                                                         \
     X(max_connections_per_address, OPTION_TOP, config, gateway.limits.max_per_address, count, 0,   \
       1000000, "0", "client connections of one IPv4 address or IPv6 /64; 0: any number")           \
     X(max_in_flight, OPTION_TOP, config, gateway.max_in_flight, count, 1, 1000000, "1024",         \
@@ -190,21 +193,27 @@
       "keep Set-Cookie in replays")
 
 #define CONFIG_PARTS(X)                                                                            \
-    X(upstream_tls, ca, "(the system's roots)",                                                    \
+    X(upstream_tls, ca, config_tls, ca, pem_file, 0, 0, "(the system's roots)",                    \
       "PEM file of the certificates that are trusted instead: a CA's, or the service's own")       \
-    X(upstream_tls, cert, "(none)", "PEM file of the client certificate, its chain behind it")     \
-    X(upstream_tls, key, "(none)", "PEM file of the client certificate's key, without a password") \
-    X(upstream_tls, server_name, "(the host of upstream:)",                                        \
+    X(upstream_tls, cert, config_tls, cert, pem_file, 0, 0, "(none)",                              \
+      "PEM file of the client certificate, its chain behind it")                                   \
+    X(upstream_tls, key, config_tls, key, pem_file, 0, 0, "(none)",                                \
+      "PEM file of the client certificate's key, without a password")                              \
+    X(upstream_tls, server_name, config_tls, server_name, server_name, 0, 0,                       \
+      "(the host of upstream:)",                                                                   \
       "the name or address that the service's certificate must carry; a name is sent as SNI")      \
-    X(once, key, "(required)", "template of the once value, such as \"{body:/external_ref}\"")     \
-    X(once, ttl, "(the rule's ttl)",                                                               \
+    X(once, key, rule_once, key, once_key, 0, 0, "(required)",                                     \
+      "template of the once value, such as \"{body:/external_ref}\"")                              \
+    X(once, ttl, rule_once, ttl_us, span, MS, CLOCK_NEVER, "(the rule's ttl)",                     \
       "how long a value is held, from completion; forever is allowed")                             \
-    X(once, duplicate, "reject",                                                                   \
+    X(once, duplicate, rule_once, duplicate, once_duplicate, 0, 0, "reject",                       \
       "a repeat of what is complete, under another key: reject | replay | ack | {ack: 204}")       \
-    X(once, payload, "(what the rule compares)",                                                   \
+    X(once, payload, rule_once, any_payload, once_payload, 0, 0, "(what the rule compares)",       \
       "ignore: all requests with the value count as the same, whatever else they say")             \
-    X(cors, origins, "(required)", "scheme and host of the pages, or \"*\" for all")               \
-    X(cors, credentials, "false", "true: pages may send cookies; not with \"*\"")
+    X(cors, origins, cors_policy, origins, origins, 0, 0, "(required)",                            \
+      "scheme and host of the pages, or \"*\" for all")                                            \
+    X(cors, credentials, cors_policy, credentials, bool, 0, 0, "false",                            \
+      "true: pages may send cookies; not with \"*\"")
 
 /* Options of the contract that this version does not have: refused, never passed over. */
 #define CONFIG_LATER(X)                                                                            \
@@ -223,8 +232,8 @@ struct reader;
 struct option {
     struct slice name;
     unsigned where;
-    int owner;     /* of the field: the config or the rule draft */
-    size_t offset; /* of the field */
+    unsigned owner; /* of the field: the config or the rule draft; of a member: its map's id */
+    size_t offset;  /* of the field */
     /* Fills `field` from `node`, or complains and leaves it. */
     void (*read)(struct reader *reader, const struct option *option, const struct node *node,
                  void *field);
@@ -232,25 +241,32 @@ struct option {
     int64_t highest;
     const char *fallback;
     const char *help;
+    /* A section: a map at the top of the config that a part of the process brings. */
+    const struct option *members;
+    size_t n_members;
+    size_t size; /* of the struct that they fill (config_section) */
 };
 
 const struct option *option_at(enum option_id id);
 
-struct option_part {
-    enum option_id of;
-    struct slice name;
-    const char *fallback;
-    const char *help;
-};
+#define CONFIG_MEMBERS_MAX 16 /* of one map */
+
+/* A member of a section: the struct it is in, then as in CONFIG_OPTIONS. */
+#define CONFIG_MEMBER(name, owner, field, reader, lowest, highest, fallback, help)                 \
+    {                                                                                              \
+        SLICE(#name), 0, 0, offsetof(struct owner, field), read_##reader, lowest, highest,         \
+            fallback, help                                                                         \
+    }
 
 /* Whether a default of the table is a value, and not words about it. */
 bool option_is_value(const char *fallback);
 
-/* The parts of an option, in a row; `*ret_n` 0: it has none. */
-const struct option_part *option_parts(const struct option *option, size_t *ret_n);
+/* The members of an option that is a map, in a row; `*ret_n` 0: it is none. */
+const struct option *option_parts(const struct option *option, size_t *ret_n);
 
-/* Complains of a member that is no part of the option. */
-void option_unknown_part(struct reader *reader, enum option_id id, const struct node *node);
+/* Fills what `members` are of, from their defaults and then from the map `node`. */
+void options_read_members(struct reader *reader, const struct node *node,
+                          const struct option *members, size_t n, void *into);
 
 /* Whether a process that was started with `old` must be started again for what `new` says. */
 bool option_needs_restart(enum option_id id, const struct config *old, const struct config *new);
@@ -269,6 +285,6 @@ void options_read_fallbacks(struct reader *reader);
 
 /* Appends every option with its default and one line of help, as YAML: a config that begins with it
  * and adds what is required means the same as one without it. */
-void config_options_print(struct buf *buf);
+void config_options_print(const struct config_sections *sections, struct buf *buf);
 
 #endif

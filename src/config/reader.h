@@ -32,9 +32,10 @@ struct reader {
     struct rule_draft *draft; /* what is filled now */
     struct complaints *errors;
     struct complaints *warnings;
-    struct complaints *notes; /* what to know, even of a good config */
-    bool token_readable;      /* by every user of this machine */
-    struct arena *scratch;    /* lives as long as the reading */
+    struct complaints *notes;                              /* what to know, even of a good config */
+    bool token_readable;                                   /* by every user of this machine */
+    struct arena *scratch;                                 /* lives as long as the reading */
+    const struct node *section_nodes[CONFIG_SECTIONS_MAX]; /* NULL: it is not in the file */
     /* What `config explain` shows, once all was read. */
     const struct rule_draft *base; /* the top and `defaults` */
     struct rule_draft *const *drafts;
@@ -86,6 +87,10 @@ void reader_warn(struct reader *reader, enum warning warning, const struct node 
     void read_##name(struct reader *reader, const struct option *option, const struct node *node,  \
                      void *field)
 
+/* The struct that holds the member which `field` is: for a reader that fills more than that. */
+#define READER_STRUCT(field, owner, member)                                                        \
+    ((struct owner *)(void *)((char *)(field)-offsetof(struct owner, member)))
+
 OPTION_READER(allow);
 OPTION_READER(authority);
 OPTION_READER(authorize);
@@ -110,7 +115,12 @@ OPTION_READER(mismatch);
 OPTION_READER(name);
 OPTION_READER(networks);
 OPTION_READER(once);
+OPTION_READER(once_duplicate);
+OPTION_READER(once_key);
+OPTION_READER(once_payload);
+OPTION_READER(origins);
 OPTION_READER(payload);
+OPTION_READER(pem_file);
 OPTION_READER(policy);
 OPTION_READER(probe_status);
 OPTION_READER(public_url);
@@ -118,6 +128,7 @@ OPTION_READER(query);
 OPTION_READER(remember);
 OPTION_READER(retry);
 OPTION_READER(rules);
+OPTION_READER(server_name);
 OPTION_READER(size);
 OPTION_READER(span);
 OPTION_READER(statuses);

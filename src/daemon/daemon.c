@@ -41,6 +41,15 @@ static int block_signals(void)
 
 /* ---- parts ---- */
 
+struct config_sections part_sections(const struct part *const *parts)
+{
+    struct config_sections sections = {0};
+    for (; *parts; parts++)
+        if ((*parts)->section)
+            sections.at[sections.n++] = (*parts)->section;
+    return sections;
+}
+
 /* False: `*ret_problem` says why, or is NULL; what started is still to be stopped. */
 static bool start_parts(struct daemon *daemon, char **ret_problem)
 {
@@ -213,7 +222,8 @@ static void log_warning(void *daemon, struct slice line)
 static struct config *reload_config(struct daemon *daemon)
 {
     char *complaints MEM_AUTO = NULL;
-    struct config *config = config_read(daemon->options->config_path, &complaints);
+    struct config_sections sections = part_sections(daemon->options->parts);
+    struct config *config = config_read(daemon->options->config_path, &sections, &complaints);
     if (!config) {
         tell_lines(daemon, LOG_LEVEL_ERROR, "config_refused",
                    complaints ? complaints : "out of memory");

@@ -31,13 +31,14 @@
 #include "observe/page.h"
 #include <stdatomic.h>
 
-#define PARTS_MAX 16
+#define PARTS_MAX CONFIG_SECTIONS_MAX
 
 struct daemon;
 
 struct part {
     const char *name;
-    size_t size; /* of what it keeps, zeroed, in the process's memory: `self` */
+    const struct option *section; /* of the config (options.h); NULL: it brings none of its own */
+    size_t size;                  /* of what it keeps, zeroed, in the process's memory: `self` */
     /* False: it could not start, and left nothing behind. */
     bool (*start)(void *self, struct daemon *daemon, char **ret_problem);
     /* Makes what it needs to serve by `config`, and changes nothing yet. False: it cannot. */
@@ -54,6 +55,9 @@ struct part {
     void (*stop)(void *self);
     void (*free)(void *self);
 };
+
+/* The sections of a table of parts, by which a config is read for them. */
+struct config_sections part_sections(const struct part *const *parts);
 
 /* The process, as its parts see it. */
 struct daemon {

@@ -111,6 +111,7 @@ class Gateway:
         self.clock = clock
         self.upstream_port = upstream_port
         self.upstream_host = "http://127.0.0.1"
+        self.binary = PAWL
         self.wrapper: list[str] = []  # a command that runs it, and becomes it
         self.printed: list[str] = []  # stdout and stderr, of all its lives
         self.process: subprocess.Popen[str] | None = None
@@ -128,7 +129,7 @@ class Gateway:
 
     def start(self, **environment: str) -> Gateway:
         """Until it is ready; fails with what it printed when it is not."""
-        assert PAWL.exists(), f"{PAWL} is not built"
+        assert self.binary.exists(), f"{self.binary} is not built"
         for _ in range(5):
             begin = len(self.printed)
             self._spawn(environment)
@@ -143,9 +144,9 @@ class Gateway:
     def _spawn(self, environment: dict[str, str]) -> None:
         assert self.process is None, "it runs already"
         self.process = subprocess.Popen(
-            [*self.wrapper, str(PAWL), "serve", "-c", str(self.config)], stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace",
-            cwd=self.directory, preexec_fn=die_with_the_test,
+            [*self.wrapper, str(self.binary), "serve", "-c", str(self.config)],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            errors="replace", cwd=self.directory, preexec_fn=die_with_the_test,
             env={**os.environ, "PAWL_TEST_CLOCK": str(self.clock.path), **environment})
         self.clock.processes.append(self.process)
         for stream in (self.process.stdout, self.process.stderr):

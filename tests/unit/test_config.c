@@ -374,7 +374,7 @@ static void every_option_is_printed_with_its_help(void **state)
 {
     BUF_AUTO struct buf printed = buf_make(1 << 20);
     (void)state;
-    config_options_print(&printed);
+    config_options_print(&(struct config_sections){0}, &printed);
     buf_add_char(&printed, '\0');
     assert_true(buf_ok(&printed));
     for (int i = 0; i < OPTION_COUNT; i++) {
@@ -439,7 +439,7 @@ static void the_printed_options_are_a_config_that_changes_nothing(void **state)
     BUF_AUTO struct buf one = buf_make(1 << 16);
     BUF_AUTO struct buf other = buf_make(1 << 16);
     (void)state;
-    config_options_print(&printed);
+    config_options_print(&(struct config_sections){0}, &printed);
     buf_add_str(&printed, least);
     buf_add_char(&printed, '\0');
     assert_true(buf_ok(&printed));
@@ -476,13 +476,13 @@ static void a_file_is_read_and_named_in_its_complaints(void **state)
     int fd = mkstemp(path);
     assert_true(fd >= 0);
     assert_int_equal(write(fd, HEAD, strlen(HEAD)), strlen(HEAD));
-    struct config *config = config_read(path, &complaints);
+    struct config *config = config_read(path, NULL, &complaints);
     assert_non_null(config);
     assert_string_equal(complaints, "");
     mem_free(complaints);
     config_free(config);
     assert_int_equal(write(fd, "x: 1\n", 5), 5);
-    assert_null(config_read(path, &complaints));
+    assert_null(config_read(path, NULL, &complaints));
     assert_true(strncmp(complaints, path, strlen(path)) == 0);
     assert_holds(complaints, ":3:1: x: unknown option");
     mem_free(complaints);
@@ -494,11 +494,11 @@ static void a_file_that_cannot_be_read_is_told_with_the_reason(void **state)
 {
     char *complaints;
     (void)state;
-    assert_null(config_read("/nonexistent/pawl.yaml", &complaints));
+    assert_null(config_read("/nonexistent/pawl.yaml", NULL, &complaints));
     assert_string_equal(complaints,
                         "/nonexistent/pawl.yaml: cannot be read: No such file or directory\n");
     mem_free(complaints);
-    assert_null(config_read("/tmp", &complaints));
+    assert_null(config_read("/tmp", NULL, &complaints));
     assert_holds(complaints, "Is a directory");
     mem_free(complaints);
 }

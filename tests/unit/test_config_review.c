@@ -270,7 +270,7 @@ static char *written_with(mode_t mode, const char *token, char *path)
     fputs(text, file);
     fclose(file);
     assert_int_equal(chmod(path, mode), 0);
-    struct config *config = config_read(path, &complaints);
+    struct config *config = config_read(path, NULL, &complaints);
     if (!config)
         fail_msg("%s", complaints);
     config_free(config);

@@ -14,4 +14,7 @@
 DAEMON_PARTS(X)
 #undef X
 
+/* NULL behind the last. */
+extern const struct part *const product_parts[];
+
 #endif
