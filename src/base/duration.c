@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/duration.h"
-#include "base/ascii.h"
 #include "base/check.h"
 #include "base/clock.h"
 
@@ -27,19 +26,11 @@ static const struct unit size_units[] = {
 };
 #define N_SIZE_UNITS (sizeof(size_units) / sizeof(size_units[0]))
 
-static struct slice leading_digits(struct slice text)
-{
-    size_t n = 0;
-    while (n < text.len && ascii_is_digit(text.at[n]))
-        n++;
-    return slice_make(text.at, n);
-}
-
 /* Reads a number and one of `units`; the product is at most `max`. */
 static bool parse(struct slice text, const struct unit *units, size_t n_units, uint64_t max,
                   uint64_t *ret_value)
 {
-    struct slice digits = leading_digits(text);
+    struct slice digits = slice_first(text, slice_digits(text));
     struct slice name = slice_skip(text, digits.len);
     uint64_t number;
     if (digits.len > 1 && digits.at[0] == '0')

@@ -36,27 +36,19 @@ struct reader {
 
 const char *json_error_text(enum json_error error)
 {
-    switch (error) {
-    case JSON_OK:
-        return "no error";
-    case JSON_SYNTAX:
-        return "not JSON";
-    case JSON_UTF8:
-        return "invalid UTF-8";
-    case JSON_TRAILING:
-        return "something after the JSON value";
-    case JSON_DEPTH:
-        return "nested too deeply";
-    case JSON_SURROGATE:
-        return "lone surrogate in a string";
-    case JSON_DUPLICATE:
-        return "duplicate member name";
-    case JSON_RANGE:
-        return "number with too many digits or too large an exponent";
-    case JSON_NO_MEMORY:
-        return "out of memory";
-    }
-    UNREACHABLE();
+    static const char *const texts[] = {
+        [JSON_OK] = "no error",
+        [JSON_SYNTAX] = "not JSON",
+        [JSON_UTF8] = "invalid UTF-8",
+        [JSON_TRAILING] = "something after the JSON value",
+        [JSON_DEPTH] = "nested too deeply",
+        [JSON_SURROGATE] = "lone surrogate in a string",
+        [JSON_DUPLICATE] = "duplicate member name",
+        [JSON_RANGE] = "number with too many digits or too large an exponent",
+        [JSON_NO_MEMORY] = "out of memory",
+    };
+    CHECK(error <= JSON_NO_MEMORY);
+    return texts[error];
 }
 
 static bool fail(struct reader *reader, enum json_error error)

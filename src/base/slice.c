@@ -75,6 +75,22 @@ ptrdiff_t slice_item(struct slice list, char c, struct slice item)
     return -1;
 }
 
+bool slice_take(struct slice *rest, char c)
+{
+    if (rest->len == 0 || rest->at[0] != c)
+        return false;
+    *rest = slice_skip(*rest, 1);
+    return true;
+}
+
+size_t slice_digits(struct slice s)
+{
+    size_t n = 0;
+    while (n < s.len && ascii_is_digit(s.at[n]))
+        n++;
+    return n;
+}
+
 size_t slice_span(struct slice s, const char *marks)
 {
     size_t n = 0;

@@ -82,6 +82,12 @@ ptrdiff_t slice_item(struct slice list, char c, struct slice item);
 /* The value of a hexadecimal digit of either case; -1: it is none. */
 int hex_digit(char c);
 
+/* Takes `c` off the front; false: it does not stand there. */
+bool slice_take(struct slice *rest, char c);
+
+/* How many digits stand at its start. */
+size_t slice_digits(struct slice s);
+
 /* How many bytes at its start are ASCII letters, digits or among `marks`. */
 size_t slice_span(struct slice s, const char *marks);
 

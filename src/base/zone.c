@@ -101,14 +101,6 @@ static bool read_offsets(const struct counts *counts, struct slice rest, struct 
 
 /* ---- the TZ string at its end ---- */
 
-static bool take(struct slice *rest, char c)
-{
-    if (rest->len == 0 || rest->at[0] != c)
-        return false;
-    *rest = slice_skip(*rest, 1);
-    return true;
-}
-
 static bool take_number(struct slice *rest, int least, int most, int *ret)
 {
     size_t n = 0;
@@ -124,7 +116,7 @@ static bool take_number(struct slice *rest, int least, int most, int *ret)
 static bool take_name(struct slice *rest)
 {
     size_t n = 0;
-    if (take(rest, '<')) {
+    if (slice_take(rest, '<')) {
         ptrdiff_t end = slice_find(*rest, '>');
         if (end < 3)
             return false;
@@ -141,15 +133,15 @@ static bool take_name(struct slice *rest)
 static bool take_time(struct slice *rest, int most_hours, int32_t *ret_s)
 {
     int hours, minutes = 0, seconds = 0;
-    bool negative = take(rest, '-');
+    bool negative = slice_take(rest, '-');
     if (!negative)
-        take(rest, '+');
+        slice_take(rest, '+');
     if (!take_number(rest, 0, most_hours, &hours))
         return false;
-    if (take(rest, ':')) {
+    if (slice_take(rest, ':')) {
         if (!take_number(rest, 0, 59, &minutes))
             return false;
-        if (take(rest, ':') && !take_number(rest, 0, 59, &seconds))
+        if (slice_take(rest, ':') && !take_number(rest, 0, 59, &seconds))
             return false;
     }
     int32_t all = hours * 3600 + minutes * 60 + seconds;
@@ -162,20 +154,20 @@ static bool take_turn(struct slice *rest, struct zone_turn *ret)
 {
     bool good;
     *ret = (struct zone_turn){.form = 'n', .time_s = 2 * 3600};
-    if (!take(rest, ','))
+    if (!slice_take(rest, ','))
         return false;
-    if (take(rest, 'M')) {
+    if (slice_take(rest, 'M')) {
         ret->form = 'M';
-        good = take_number(rest, 1, 12, &ret->month) && take(rest, '.') &&
-               take_number(rest, 1, 5, &ret->week) && take(rest, '.') &&
+        good = take_number(rest, 1, 12, &ret->month) && slice_take(rest, '.') &&
+               take_number(rest, 1, 5, &ret->week) && slice_take(rest, '.') &&
                take_number(rest, 0, 6, &ret->day);
-    } else if (take(rest, 'J')) {
+    } else if (slice_take(rest, 'J')) {
         ret->form = 'J';
         good = take_number(rest, 1, 365, &ret->day);
     } else {
         good = take_number(rest, 0, 365, &ret->day);
     }
-    return good && (!take(rest, '/') || take_time(rest, 167, &ret->time_s));
+    return good && (!slice_take(rest, '/') || take_time(rest, 167, &ret->time_s));
 }
 
 static bool read_rule(struct slice text, struct zone_rule *ret)
@@ -204,7 +196,8 @@ static bool read_rule(struct slice text, struct zone_rule *ret)
 /* A line between two ends of line, and no more. */
 static bool read_footer(struct slice rest, struct zone_rule *ret)
 {
-    if (!take(&rest, '\n') || rest.len == 0 || slice_find(rest, '\n') != (ptrdiff_t)rest.len - 1)
+    if (!slice_take(&rest, '\n') || rest.len == 0 ||
+        slice_find(rest, '\n') != (ptrdiff_t)rest.len - 1)
         return false;
     return read_rule(slice_make(rest.at, rest.len - 1), ret);
 }

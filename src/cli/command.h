@@ -222,6 +222,10 @@ struct flag_place {
 int command_read(enum command_id id, struct operands *at, const struct flag_place *places,
                  void *options);
 
+/* Prints `pawl COMMAND: what` to stderr; returns `code`. */
+int command_failed(const char *command, enum exit_code code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
 /* Prints `pawl COMMAND: what` and a hint at -h to stderr; returns exit code 2. */
 int command_misused(const char *command, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

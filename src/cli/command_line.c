@@ -55,6 +55,17 @@ static enum flag_id flag_of(const struct grammar *grammar, int c)
 
 /* ---- complaints ---- */
 
+int command_failed(const char *command, enum exit_code code, const char *format, ...)
+{
+    va_list arguments;
+    fprintf(stderr, "pawl %s: ", command);
+    va_start(arguments, format);
+    vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    fputc('\n', stderr);
+    return (int)code;
+}
+
 int command_misused(const char *command, const char *format, ...)
 {
     va_list arguments;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The completion of bash: three functions that are tables, and one that reads them. */
+/* The completion of bash: three functions that are tables, for those of packaging/pawl.bash. */
 #include "cli/command.h"
 #include "cli/pages.h"
 #include "config/options.h"
@@ -68,7 +68,7 @@ static void add_value(struct buf *to, const struct command *command, const struc
     buf_add_str(to, "' ;;\n");
 }
 
-static void add_tables(struct buf *to)
+void pages_completion(struct buf *to)
 {
     buf_add_str(to, "_pawl_is_command()\n{\n    case $1 in\n    ");
     for (size_t i = 0; i < COMMAND_COUNT; i++)
@@ -87,53 +87,4 @@ static void add_tables(struct buf *to)
         for (const enum flag_id *id = command_at((enum command_id)i)->flags; *id != FLAG_NONE; id++)
             add_value(to, command_at((enum command_id)i), flag_at(*id));
     buf_add_str(to, "    *) return 1 ;;\n    esac\n}\n\n");
-}
-
-static const char before[] = "# bash completion of pawl, generated from its tables; do not edit.\n"
-                             "\n"
-                             "_pawl_words()\n"
-                             "{\n"
-                             "    mapfile -t COMPREPLY < <(compgen -W \"$1\" -- \"$current\")\n"
-                             "}\n"
-                             "\n"
-                             "_pawl_files()\n"
-                             "{\n"
-                             "    local files\n"
-                             "    mapfile -t files < <(compgen -f -- \"$current\")\n"
-                             "    COMPREPLY+=(\"${files[@]}\")\n"
-                             "    compopt -o filenames 2>/dev/null\n"
-                             "    return 0\n"
-                             "}\n"
-                             "\n";
-
-static const char after[] =
-    "_pawl()\n"
-    "{\n"
-    "    local current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}\n"
-    "    local command='' longer at\n"
-    "    COMPREPLY=()\n"
-    "    # `--flag=value` comes as three words.\n"
-    "    if [ \"$current\" = = ]; then\n"
-    "        current=''\n"
-    "    elif [ \"$before\" = = ]; then\n"
-    "        before=${COMP_WORDS[COMP_CWORD - 2]}\n"
-    "    fi\n"
-    "    for ((at = 1; at < COMP_CWORD; at++)); do\n"
-    "        longer=${command:+$command }${COMP_WORDS[at]}\n"
-    "        _pawl_is_command \"$longer\" || break\n"
-    "        command=$longer\n"
-    "        # A command follows `help`.\n"
-    "        if [ \"$command\" = help ] && ((at + 1 < COMP_CWORD)); then\n"
-    "            command=''\n"
-    "        fi\n"
-    "    done\n"
-    "    _pawl_value \"$command $before\" || _pawl_next \"$command\"\n"
-    "}\n"
-    "complete -F _pawl pawl\n";
-
-void pages_completion(struct buf *to)
-{
-    buf_add_str(to, before);
-    add_tables(to);
-    buf_add_str(to, after);
 }

@@ -28,10 +28,8 @@ static int find(const char *name, const struct option **ret_option)
 
 static int print(const struct explain *explain)
 {
-    if (!buf_ok(explain->to)) {
-        fputs("pawl config explain: out of memory\n", stderr);
-        return EXIT_UNAVAILABLE;
-    }
+    if (!buf_ok(explain->to))
+        return command_failed("config explain", EXIT_UNAVAILABLE, "out of memory");
     printf("%.*s%s", SLICE_ARG(buf_slice(explain->to)), explain->json ? "\n" : "");
     return EXIT_DONE;
 }

@@ -21,8 +21,7 @@ struct hash_options {
 
 static int no_memory(void)
 {
-    fputs("pawl hash: out of memory\n", stderr);
-    return EXIT_UNAVAILABLE;
+    return command_failed("hash", EXIT_UNAVAILABLE, "out of memory");
 }
 
 /* A line, or a JSON object whose only member is `name`. */

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/input.h"
 
-#include "core/errors.h"
+#include "cli/command.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -38,15 +37,12 @@ int input_read(const char *command, const char *path, struct buf *ret_bytes)
     if (is_file && fd >= 0)
         close(fd);
     const char *name = is_file ? path : "standard input";
-    if (error != 0) {
-        fprintf(stderr, "pawl %s: cannot read %s: %s\n", command, name, strerror(-error));
-        return EXIT_USAGE;
-    }
-    if (bytes.len > INPUT_MAX) {
-        fprintf(stderr, "pawl %s: %s holds more than %zu MiB, which is the limit here\n", command,
-                name, INPUT_MAX / (1024 * 1024));
-        return EXIT_BAD_DATA;
-    }
+    if (error != 0)
+        return command_failed(command, EXIT_USAGE, "cannot read %s: %s", name, strerror(-error));
+    if (bytes.len > INPUT_MAX)
+        return command_failed(command, EXIT_BAD_DATA,
+                              "%s holds more than %zu MiB, which is the limit here", name,
+                              INPUT_MAX / (1024 * 1024));
     *ret_bytes = bytes;
     bytes = buf_make(0);
     return EXIT_DONE;

@@ -40,10 +40,8 @@ static int list(const struct keys_options *options)
 /* The kept body as it is; on a terminal without what would steer it. */
 static int print_body(const struct keys_options *options, const struct outcome *outcome)
 {
-    if (!outcome) {
-        fprintf(stderr, "pawl %s: no body is kept\n", options->command);
-        return EXIT_FINAL_ERROR;
-    }
+    if (!outcome)
+        return command_failed(options->command, EXIT_FINAL_ERROR, "no body is kept");
     BUF_AUTO struct buf escaped = buf_make(SIZE_MAX);
     struct slice body = outcome->body;
     if (isatty(STDOUT_FILENO)) {
@@ -91,12 +89,11 @@ static int show(const struct keys_options *options)
     if (status == STORE_DONE)
         status = unpack(&session, &view);
     code = keys_complain(&session, status);
-    if (code == EXIT_DONE && view.record->status == RECORD_ABSENT) {
-        fprintf(stderr, "pawl %s: the record has just expired or been deleted\n", options->command);
-        code = EXIT_FINAL_ERROR;
-    } else if (code == EXIT_DONE) {
+    if (code == EXIT_DONE && view.record->status == RECORD_ABSENT)
+        code = command_failed(options->command, EXIT_FINAL_ERROR,
+                              "the record has just expired or been deleted");
+    else if (code == EXIT_DONE)
         code = print_shown(options, &view);
-    }
     outcome_unref(view.outcome);
     return code;
 }

@@ -3,9 +3,9 @@
 #include "base/arena.h"
 #include "base/json.h"
 #include "base/timestamp.h"
+#include "cli/command.h"
 #include "cli/keys.h"
 #include "cli/print.h"
-#include "core/errors.h"
 #include <pwd.h>
 #include <unistd.h>
 
@@ -63,10 +63,8 @@ static int read_piece(struct keys_session *session, struct piece *piece)
                                 .each = copy_act,
                                 .argument = piece};
     int code = keys_complain(session, keys_query(session->store, &query, &session->parker.parker));
-    if (code == EXIT_DONE && piece->arena.failed) {
-        fprintf(stderr, "pawl %s: out of memory\n", session->options->command);
-        return EXIT_UNAVAILABLE;
-    }
+    if (code == EXIT_DONE && piece->arena.failed)
+        return command_failed(session->options->command, EXIT_UNAVAILABLE, "out of memory");
     if (piece->n > 0)
         piece->last = piece->at[piece->n - 1].row.id;
     return code;

@@ -185,12 +185,6 @@ static bool write_head(const struct probe *probe, struct buf *head)
     return buf_ok(head);
 }
 
-static int complain(const struct probe *probe, const char *what)
-{
-    fprintf(stderr, "pawl %s: %s\n", probe->options->command, what);
-    return EXIT_UNAVAILABLE;
-}
-
 /* ---- acquiring ---- */
 
 static void fill_attempt(struct probe *probe)
@@ -223,7 +217,8 @@ static int give_back(struct probe *probe, struct engine *engine)
     struct parker *parker = &probe->session->parker.parker;
     engine_write(engine, &probe->attempt, &act, parker);
     if (!engine_wait(&probe->attempt, parker, clock_after(clock_boot_us(), KEYS_PATIENCE_US)))
-        return complain(probe, "the store did not answer in time");
+        return command_failed(probe->options->command, EXIT_UNAVAILABLE,
+                              "the store did not answer in time");
     return keys_say(probe->session, probe->row, KEYS_SAME,
                     "is released; the next attempt will do the operation");
 }
@@ -261,7 +256,8 @@ static int acquire(struct probe *probe, struct engine *engine, bool *ret_acquire
     case ENGINE_LIMITED:
     case ENGINE_STORE_DOWN:
     case ENGINE_GONE:
-        return complain(probe, "the store did not answer in time; nothing was changed");
+        return command_failed(probe->options->command, EXIT_UNAVAILABLE,
+                              "the store did not answer in time; nothing was changed");
     }
     return keys_say(probe->session, probe->row, KEYS_STALE,
                     "the record has changed; run `pawl keys show` again; nothing was changed");
@@ -368,7 +364,8 @@ static int happened(struct probe *probe)
         outcome_new(status, false, buf_slice(&probe->fields), buf_slice(&probe->body));
     if (!outcome) {
         (void)doubt(probe);
-        return complain(probe, "out of memory; still unknown");
+        return command_failed(probe->options->command, EXIT_UNAVAILABLE,
+                              "out of memory; still unknown");
     }
     COMPRESS_AUTO struct compress compress = {0};
     outcome_pack(outcome, &compress);
@@ -435,9 +432,11 @@ static int run(struct probe *probe)
     if (code != EXIT_DONE)
         return code;
     if (!resolve_upstream(probe->config, -1, &probe->upstream, &problem))
-        return complain(probe, problem ? problem : "out of memory");
+        return command_failed(probe->options->command, EXIT_UNAVAILABLE, "%s",
+                              problem ? problem : "out of memory");
     struct engine *engine = engine_new(probe->session->store, 0);
-    code = engine ? acquire(probe, engine, &acquired) : complain(probe, "out of memory");
+    code = engine ? acquire(probe, engine, &acquired)
+                  : command_failed(probe->options->command, EXIT_UNAVAILABLE, "out of memory");
     if (acquired)
         code = ask_and_settle(probe);
     engine_free(engine);

@@ -24,8 +24,7 @@ static int tell_json(struct keys_session *session, const struct keys_act *act)
 {
     if (keys_print_act_json(act, store_digest_key(session->store)))
         return codes[act->end];
-    fprintf(stderr, "pawl %s: done, but memory ran out\n", session->options->command);
-    return EXIT_UNAVAILABLE;
+    return command_failed(session->options->command, EXIT_UNAVAILABLE, "done, but memory ran out");
 }
 
 static int tell(struct keys_session *session, const struct keys_act *act)
@@ -118,8 +117,8 @@ static int know_rule(struct keys_session *session)
                                                      &session->parker.parker, &problem));
     if (code != EXIT_DONE || problem.len == 0)
         return code;
-    fprintf(stderr, "pawl %s: %.*s\n", options->command, SLICE_ARG(buf_slice(&problem)));
-    return EXIT_FINAL_ERROR;
+    return command_failed(options->command, EXIT_FINAL_ERROR, "%.*s",
+                          SLICE_ARG(buf_slice(&problem)));
 }
 
 static int settle_all(struct keys_session *session, struct keys_act act)

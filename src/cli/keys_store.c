@@ -19,9 +19,9 @@ int keys_open(struct keys_session *session, const struct keys_options *options)
     config.path = path;
     config.read_only_file = true;
     if (store_open(&config, &session->store, &problem) != STORE_OPENED) {
-        fprintf(stderr, "pawl %s: %s\n", options->command, problem ? problem : "out of memory");
         session->store = NULL;
-        return EXIT_UNAVAILABLE;
+        return command_failed(options->command, EXIT_UNAVAILABLE, "%s",
+                              problem ? problem : "out of memory");
     }
     thread_parker_init(&session->parker);
     return EXIT_DONE;
@@ -45,9 +45,9 @@ int keys_complain(const struct keys_session *session, enum store_status status)
         store_problem(session->store, &problem);
         buf_add_str(&problem, ": ");
     }
-    fprintf(stderr, "pawl %s: %.*s%s\n", session->options->command, (int)problem.len,
-            problem.at ? problem.at : "", keys_status_text(status));
-    return status == STORE_DEAD ? EXIT_FAIL_STOP : EXIT_UNAVAILABLE;
+    return command_failed(session->options->command,
+                          status == STORE_DEAD ? EXIT_FAIL_STOP : EXIT_UNAVAILABLE, "%.*s%s",
+                          SLICE_ARG(buf_slice(&problem)), keys_status_text(status));
 }
 
 int keys_collect(struct keys_session *session, size_t limit, struct keys_found *ret_found)
@@ -64,8 +64,8 @@ int keys_collect(struct keys_session *session, size_t limit, struct keys_found *
         keys_list(session->store, &wanted, &session->parker.parker, ret_found);
     if (!ret_found->arena.failed)
         return keys_complain(session, status);
-    fprintf(stderr, "pawl %s: too much to list at once; use --limit\n", options->command);
-    return EXIT_UNAVAILABLE;
+    return command_failed(options->command, EXIT_UNAVAILABLE,
+                          "too much to list at once; use --limit");
 }
 
 static int not_found(const struct keys_options *options)
@@ -73,10 +73,9 @@ static int not_found(const struct keys_options *options)
     BUF_AUTO struct buf key = buf_make(SIZE_MAX);
     print_escaped(&key, options->key.at ? options->key : options->once);
     bool narrowed = options->tenant.at || options->rule.at;
-    fprintf(stderr, "pawl %s: there is no record of %s \"%.*s\"%s\n", options->command,
-            options->key.at ? "key" : "once value", SLICE_ARG(buf_slice(&key)),
-            narrowed ? " under that tenant and rule" : "");
-    return EXIT_FINAL_ERROR;
+    return command_failed(options->command, EXIT_FINAL_ERROR, "there is no record of %s \"%.*s\"%s",
+                          options->key.at ? "key" : "once value", SLICE_ARG(buf_slice(&key)),
+                          narrowed ? " under that tenant and rule" : "");
 }
 
 static int find(struct keys_session *session, struct keys_found *found, struct keys_row **ret_row)

@@ -15,7 +15,7 @@ void pages_commands(struct buf *to, const char *date);
 /* pawl.yaml(5): every option of the config. */
 void pages_config(struct buf *to, const char *date);
 
-/* The completion of bash, which needs nothing but bash. */
+/* The tables that packaging/pawl.bash completes by: functions of bash, which need nothing else. */
 void pages_completion(struct buf *to);
 
 #endif

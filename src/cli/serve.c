@@ -56,10 +56,8 @@ static int test(const struct options *options, const struct config *config)
     bool named = options->store || config->store.len > 0 || getenv("PAWL_STORE");
     char *path MEM_AUTO = named ? store_path(options, config) : NULL;
     char *problem MEM_AUTO = NULL;
-    if ((named && !path) || !check_start(config, path, &problem)) {
-        fprintf(stderr, "pawl serve: %s\n", problem ? problem : "out of memory");
-        return EXIT_UNAVAILABLE;
-    }
+    if ((named && !path) || !check_start(config, path, &problem))
+        return command_failed("serve", EXIT_UNAVAILABLE, "%s", problem ? problem : "out of memory");
     if (path)
         check_rules_known_of(path, config, warn_of_store, NULL);
     daemon_say_notes(config);

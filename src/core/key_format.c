@@ -26,20 +26,13 @@ const struct key_format *key_format_new(enum key_format_kind kind, struct slice 
 
 void key_format_describe(const struct key_format *format, struct buf *buf)
 {
-    switch (format->kind) {
-    case KEY_FORMAT_ANY:
-        buf_add_str(buf, "anything");
-        break;
-    case KEY_FORMAT_UUID:
-        buf_add_str(buf, "a UUID, such as 8e03978e-40d5-43e8-bc93-6894a57f9324");
-        break;
-    case KEY_FORMAT_UUID4:
-        buf_add_str(buf, "a UUID of version 4, such as 8e03978e-40d5-43e8-bc93-6894a57f9324");
-        break;
-    case KEY_FORMAT_REGEX:
-        buf_printf(buf, "what the regular expression %.*s matches", SLICE_ARG(format->text));
-        break;
-    }
+    static const char *const texts[] = {
+        [KEY_FORMAT_ANY] = "anything",
+        [KEY_FORMAT_UUID] = "a UUID, such as 8e03978e-40d5-43e8-bc93-6894a57f9324",
+        [KEY_FORMAT_UUID4] = "a UUID of version 4, such as 8e03978e-40d5-43e8-bc93-6894a57f9324",
+        [KEY_FORMAT_REGEX] = "what the regular expression %.*s matches",
+    };
+    buf_printf(buf, texts[format->kind], SLICE_ARG(format->text));
 }
 
 /* ---- matching ---- */

@@ -10,19 +10,9 @@ static char front(struct slice rest)
     return rest.len > 0 ? rest.at[0] : '\0';
 }
 
-static bool take(struct slice *rest, char c)
-{
-    if (front(*rest) != c || c == '\0')
-        return false;
-    *rest = slice_skip(*rest, 1);
-    return true;
-}
-
 static size_t take_digits(struct slice *rest)
 {
-    size_t n = 0;
-    while (n < rest->len && ascii_is_digit(rest->at[n]))
-        n++;
+    size_t n = slice_digits(*rest);
     *rest = slice_skip(*rest, n);
     return n;
 }
@@ -67,11 +57,11 @@ struct slice structured_unescape(struct slice inside, struct arena *arena)
 /* 4.2.4: at most 15 digits, or 12 and a fraction of 1 to 3. */
 static bool take_number(struct slice *rest, bool integer_only)
 {
-    take(rest, '-');
+    slice_take(rest, '-');
     size_t whole = take_digits(rest);
     if (whole == 0 || whole > 15)
         return false;
-    if (integer_only || !take(rest, '.'))
+    if (integer_only || !slice_take(rest, '.'))
         return true;
     size_t fraction = take_digits(rest);
     return whole <= 12 && fraction >= 1 && fraction <= 3;
@@ -88,7 +78,7 @@ static bool take_bytes(struct slice *rest)
 {
     *rest = slice_skip(*rest, 1);
     *rest = slice_skip(*rest, slice_span(*rest, "+/="));
-    return take(rest, ':');
+    return slice_take(rest, ':');
 }
 
 /* 4.2.10: %"...", UTF-8 behind lower-case escapes; `rest` stands behind the '%'. */
@@ -96,7 +86,7 @@ static bool take_display(struct slice *rest)
 {
     char held[UTF8_LENGTH_MAX];
     size_t n = 0;
-    if (!take(rest, '"'))
+    if (!slice_take(rest, '"'))
         return false;
     while (rest->len > 0 && front(*rest) != '"') {
         char c = front(*rest);
@@ -116,7 +106,7 @@ static bool take_display(struct slice *rest)
             return false;
         *rest = slice_skip(*rest, taken);
     }
-    return n == 0 && take(rest, '"');
+    return n == 0 && slice_take(rest, '"');
 }
 
 static bool take_item(struct slice *rest)
@@ -132,11 +122,11 @@ static bool take_item(struct slice *rest)
         return take_token(rest);
     if (c == ':')
         return take_bytes(rest);
-    if (take(rest, '?'))
-        return take(rest, '0') || take(rest, '1');
-    if (take(rest, '@'))
+    if (slice_take(rest, '?'))
+        return slice_take(rest, '0') || slice_take(rest, '1');
+    if (slice_take(rest, '@'))
         return take_number(rest, true);
-    return take(rest, '%') && take_display(rest);
+    return slice_take(rest, '%') && take_display(rest);
 }
 
 static bool take_key(struct slice *rest)
@@ -153,10 +143,10 @@ static bool take_key(struct slice *rest)
 bool structured_parameters(struct slice *rest)
 {
     struct slice at = *rest;
-    while (take(&at, ';')) {
-        while (take(&at, ' '))
+    while (slice_take(&at, ';')) {
+        while (slice_take(&at, ' '))
             ;
-        if (!take_key(&at) || (take(&at, '=') && !take_item(&at)))
+        if (!take_key(&at) || (slice_take(&at, '=') && !take_item(&at)))
             return false;
     }
     *rest = at;

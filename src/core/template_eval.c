@@ -344,10 +344,6 @@ static void sink_add_clock(struct sink *sink, struct slice text)
 static void sink_spell(struct sink *sink, enum template_spelling spelling, struct slice value)
 {
     char text[192];
-    if (!sink->buf && !sink->stream) {
-        sink->len += template_text_length(spelling, value);
-        return;
-    }
     while (value.len > 0) {
         size_t n = template_text_spell(spelling, &value, text, sizeof(text));
         sink_add(sink, slice_make(text, n));

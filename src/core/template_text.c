@@ -45,14 +45,3 @@ size_t template_text_spell(enum template_spelling spelling, struct slice *value,
     }
     return n;
 }
-
-size_t template_text_length(enum template_spelling spelling, struct slice value)
-{
-    size_t n = 0;
-    while (value.len > 0) {
-        size_t same = stays(spelling, value);
-        n += same ? same : PERCENT_SIZE;
-        value = slice_skip(value, same ? same : 1);
-    }
-    return n;
-}

@@ -20,7 +20,4 @@ bool template_text_separates(struct slice literal, bool url);
 size_t template_text_spell(enum template_spelling spelling, struct slice *value, char *ret_text,
                            size_t room);
 
-/* How long all of `value` becomes. */
-size_t template_text_length(enum template_spelling spelling, struct slice value);
-
 #endif
