@@ -63,7 +63,7 @@ def bare(text: str) -> list[str]:
 
 def test_the_reference_has_every_option_and_is_a_config(tmp_path):
     text = explain()
-    names = re.findall(r"^    X\((\w+), (?:OPTION|SHARED)",
+    names = re.findall(r"^    X\((\w+), (?:OPTION|SHARED|AT_START)",
                        (ROOT / "src/config/options.h").read_text("utf-8"), re.M)
     assert len(names) > 40
     assert all(re.search(rf"^ *(# )?{name}: ", text, re.M) for name in names)
