@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/limits.h"
 
+#include "gateway/gateway.h"
 #include "gateway/plan.h"
 #include "http/server.h"
 #include <errno.h>

@@ -28,7 +28,6 @@ static bool init_server(struct gateway *gateway, struct server *server,
     server->config = &gateway->config;
     server->shared = &gateway->shared;
     server->plan = plan_new(settings, upstream);
-    reload_init(server);
     return server->plan;
 }
 

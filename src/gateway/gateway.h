@@ -11,25 +11,11 @@
 #ifndef PAWL_GATEWAY_GATEWAY_H
 #define PAWL_GATEWAY_GATEWAY_H
 
-#include "base/log.h"
-#include "engine/engine.h"
-#include "fiber/offload.h"
+#include "gateway/config.h"
 #include "gateway/settings.h"
 #include "http/pool.h"
-#include "http/server.h"
-#include "observe/metrics.h"
 
 struct gateway;
-
-/* What stays as it is while the gateway runs. Everything pointed to outlives it. */
-struct gateway_config {
-    struct sockaddr_storage listen;
-    struct store *store;
-    struct engine *engine;
-    struct log *log;         /* NULL: no log */
-    struct metrics *metrics; /* where answers are counted */
-    struct workers *workers; /* for what takes long */
-};
 
 /* Binds and starts the loops. NULL: `*ret_error` is the negative errno; a second gateway on the
  * same address is refused (-EADDRINUSE). */

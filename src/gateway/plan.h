@@ -7,7 +7,9 @@
 #ifndef PAWL_GATEWAY_PLAN_H
 #define PAWL_GATEWAY_PLAN_H
 
-#include "gateway/gateway.h"
+#include "base/buf.h"
+#include "gateway/settings.h"
+#include "http/pool.h"
 
 #define PLAN_IDLE_MAX 256 /* kept upstream connections a loop */
 

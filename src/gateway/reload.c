@@ -1,20 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gateway/reload.h"
-
+/*
+ * A new plan for every loop, in two steps, so that no two loops begin operations by different rules
+ * at one moment (a rule renamed with `formerly:` would have an operation twice):
+ *
+ *      hold    every loop holds requests back that are about to begin; main waits for all of them
+ *      change  every loop takes its new plan and lets them go on, each judged anew
+ */
 #include "base/check.h"
 #include "base/crash.h"
 #include "gateway/events.h"
+#include "gateway/gateway.h"
 #include <time.h>
 
 #define STEP_NS 500000L /* between two of main's looks at the loops */
-#define HELD_US                                                                                    \
-    (INT64_C(1) * CLOCK_US_PER_MS) /* between two looks of a request that is held back */
 
 /* ---- on the loop's thread ---- */
 
 static void hold_server(void *argument)
 {
     struct server *server = argument;
+    CHECK(!server->reload.held && server->reload.next);
     server->reload.held = true;
     atomic_store(&server->reload.done, true);
 }
@@ -23,6 +28,7 @@ static void change_server(void *argument)
 {
     struct server *server = argument;
     struct plan *plan = server->reload.next;
+    CHECK(server->reload.held && plan);
     plan_inherit(plan, server->plan);
     plan_replace(&server->plan, plan);
     plan_unref(plan);
@@ -33,28 +39,17 @@ static void change_server(void *argument)
     atomic_store(&server->reload.done, true);
 }
 
-void reload_wait(const struct server *server)
-{
-    while (server->reload.held)
-        fiber_sleep_until(clock_boot_us() + HELD_US);
-}
-
-void reload_init(struct server *server)
-{
-    server->reload.hold = (struct loop_post){.run = hold_server, .argument = server};
-    server->reload.change = (struct loop_post){.run = change_server, .argument = server};
-}
-
 /* ---- on the main thread ---- */
 
-static void post(struct gateway *gateway, size_t i, struct loop_post *what)
+/* On every loop; returns when all have done it. */
+static void run_on_all(struct gateway *gateway, void (*run)(void *))
 {
-    atomic_store(&gateway->servers[i].reload.done, false);
-    loop_post(http_server_loop(gateway->http, i), what);
-}
-
-static void wait_for(const struct gateway *gateway)
-{
+    for (size_t i = 0; i < gateway->n_servers; i++) {
+        struct server *server = &gateway->servers[i];
+        server->reload.post = (struct loop_post){.run = run, .argument = server};
+        atomic_store(&server->reload.done, false);
+        loop_post(http_server_loop(gateway->http, i), &server->reload.post);
+    }
     for (size_t i = 0; i < gateway->n_servers; i++)
         while (!atomic_load(&gateway->servers[i].reload.done))
             nanosleep(&(struct timespec){.tv_nsec = STEP_NS}, NULL);
@@ -89,12 +84,8 @@ void gateway_reload(struct gateway *gateway)
     CHECK(gateway->servers[0].reload.next);
     rules_count_from_zero(&gateway->config, gateway->servers[0].reload.next->settings.rules);
     CRASH_POINT(before_reload);
-    for (size_t i = 0; i < gateway->n_servers; i++)
-        post(gateway, i, &gateway->servers[i].reload.hold);
-    wait_for(gateway);
+    run_on_all(gateway, hold_server);
     CRASH_POINT(inside_reload);
-    for (size_t i = 0; i < gateway->n_servers; i++)
-        post(gateway, i, &gateway->servers[i].reload.change);
-    wait_for(gateway);
+    run_on_all(gateway, change_server);
     CRASH_POINT(after_reload);
 }

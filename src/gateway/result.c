@@ -28,28 +28,20 @@ enum metrics_outcome result_outcome(enum result result)
 
 enum result result_of_error(enum error error)
 {
-    switch (error) {
-    case ERROR_PAYLOAD_MISMATCH:
-        return RESULT_MISMATCH;
-    case ERROR_IN_PROGRESS:
-        return RESULT_IN_PROGRESS;
-    case ERROR_DUPLICATE:
-        return RESULT_REJECTED;
-    case ERROR_OUTCOME_UNKNOWN:
-    case ERROR_UPSTREAM_BROKE:
-    case ERROR_UPSTREAM_TIMEOUT:
-        return RESULT_IN_DOUBT;
-    case ERROR_UPSTREAM_UNAVAILABLE:
-        return RESULT_UNSENT;
-    case ERROR_RESULT_EXPIRED:
-    case ERROR_RESULT_NOT_KEPT:
-        return RESULT_EXPIRED;
-    case ERROR_LIMITED:
-        return RESULT_LIMITED;
-    case ERROR_STORE_UNAVAILABLE:
-    case ERROR_OUTCOME_NOT_STORED:
-        return RESULT_STORE_DOWN;
-    default:
-        return RESULT_INVALID;
-    }
+    static const enum result results[] = {
+        [ERROR_PAYLOAD_MISMATCH] = RESULT_MISMATCH,
+        [ERROR_IN_PROGRESS] = RESULT_IN_PROGRESS,
+        [ERROR_DUPLICATE] = RESULT_REJECTED,
+        [ERROR_OUTCOME_UNKNOWN] = RESULT_IN_DOUBT,
+        [ERROR_UPSTREAM_BROKE] = RESULT_IN_DOUBT,
+        [ERROR_UPSTREAM_TIMEOUT] = RESULT_IN_DOUBT,
+        [ERROR_UPSTREAM_UNAVAILABLE] = RESULT_UNSENT,
+        [ERROR_RESULT_EXPIRED] = RESULT_EXPIRED,
+        [ERROR_RESULT_NOT_KEPT] = RESULT_EXPIRED,
+        [ERROR_LIMITED] = RESULT_LIMITED,
+        [ERROR_STORE_UNAVAILABLE] = RESULT_STORE_DOWN,
+        [ERROR_OUTCOME_NOT_STORED] = RESULT_STORE_DOWN,
+    };
+    CHECK(error != ERROR_NONE);
+    return (size_t)error < sizeof results / sizeof *results ? results[error] : RESULT_INVALID;
 }

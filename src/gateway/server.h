@@ -7,9 +7,11 @@
 #define PAWL_GATEWAY_SERVER_H
 
 #include "base/compress.h"
-#include "gateway/reload.h"
+#include "gateway/config.h"
+#include "gateway/plan.h"
 #include "http/peers.h"
 #include "http/server.h"
+#include <stdatomic.h>
 
 #define VIA_SIZE sizeof "pawl-01234567"
 
@@ -18,6 +20,14 @@ struct gateway_shared {
     atomic_size_t in_flight;
     atomic_ullong buffered; /* bytes of bodies on ruled routes */
     struct peers *tenants;  /* requests in flight of each tenant */
+};
+
+/* A loop's part in a reload (reload.c). */
+struct reload {
+    struct loop_post post;
+    struct plan *next; /* prepared; main's until it is taken, then the loop's */
+    atomic_bool done;  /* the last post was called */
+    bool held;         /* the loop's: requests that are about to begin are held back */
 };
 
 /* The `data` of its loop's sessions. */

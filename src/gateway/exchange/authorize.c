@@ -8,11 +8,10 @@
  * remembered: a session ends between two requests. It is asked under a Host of pawl's own: of
  * several virtual hosts the caller would choose one that says 200 to anything.
  */
-#include "gateway/exchange/authorize.h"
-
 #include "base/check.h"
 #include "gateway/exchange/bodies.h"
 #include "gateway/exchange/reply.h"
+#include "gateway/exchange/steps.h"
 #include "gateway/exchange/upstream.h"
 
 /* Nothing has begun. */

@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gateway/exchange/decide.h"
-
 #include "base/check.h"
 #include "base/crash.h"
 #include "base/mem.h"
 #include "gateway/events.h"
 #include "gateway/exchange/bodies.h"
 #include "gateway/exchange/flight.h"
-#include "gateway/exchange/forward.h"
-#include "gateway/exchange/identify.h"
-#include "gateway/exchange/log.h"
 #include "gateway/exchange/reply.h"
+#include "gateway/exchange/steps.h"
 
 #define TURNS_MAX 32                                    /* decisions for one request */
 #define NAMES_MAX ((size_t)2 * 1024)                    /* of what differs */

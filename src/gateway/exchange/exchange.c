@@ -9,6 +9,7 @@
 #define KEY_FIRST ((size_t)128)
 #define FIELDS_FIRST ((size_t)512)
 #define BODY_FIRST ((size_t)1024)
+#define HELD_US (INT64_C(1) * CLOCK_US_PER_MS) /* between two looks of who is held back */
 #define ANSWER_FIELDS_MAX ((size_t)64 * 1024)
 #define DETAIL_MAX ((size_t)8 * 1024)
 
@@ -136,8 +137,43 @@ static bool take_present_rule(struct exchange *x)
 enum exchange_step exchange_judge_anew(struct exchange *x)
 {
     CHECK(x->flight.taken && x->attempt.token == 0 && !x->met);
-    reload_wait(x->server);
+    while (x->server->reload.held)
+        fiber_sleep_until(clock_boot_us() + HELD_US);
     if (x->plan != x->server->plan && take_present_rule(x))
         return EXCHANGE_IDENTIFY;
     return EXCHANGE_DECIDE;
+}
+
+/* ---- its key ---- */
+
+static struct slice with_window(struct exchange *x, struct slice key)
+{
+    if (!x->attempt.begin.window)
+        return key;
+    buf_clear(&x->shown_key);
+    if (key.len > 0) {
+        buf_add_slice(&x->shown_key, key);
+        buf_add_char(&x->shown_key, ':');
+    }
+    buf_add_i64(&x->shown_key, x->attempt.result.record.created_at);
+    return buf_slice(&x->shown_key);
+}
+
+struct slice operation_key(struct exchange *x)
+{
+    return with_window(x, buf_slice(&x->key));
+}
+
+struct slice holder_key(struct exchange *x)
+{
+    return x->holder_key ? with_window(x, slice_of(x->holder_key)) : operation_key(x);
+}
+
+struct slice upstream_key(struct exchange *x)
+{
+    if (payload_recipe_is_old(x->attempt.recipe) && !x->holder_key)
+        return x->client_key.at ? x->client_key : operation_key(x);
+    buf_clear(&x->sent_key);
+    key_value_write(holder_key(x), x->rule->forward_key, x->rule->key_syntax, &x->sent_key);
+    return buf_slice(&x->sent_key);
 }

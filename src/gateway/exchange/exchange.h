@@ -15,7 +15,7 @@
  * that this is a move of the table in exchange.c. What the client is to be told is decided by a
  * step (reply.h) and written by ANSWER alone, once; the client of a step that takes longer than it
  * waits is told by reply_early, and the exchange goes on: what the client does changes nothing
- * (contract section 2, invariant 4).
+ * (contract section 2, invariant 4). What is told of it to those who look later is in log.c.
  */
 #ifndef PAWL_GATEWAY_EXCHANGE_EXCHANGE_H
 #define PAWL_GATEWAY_EXCHANGE_EXCHANGE_H
@@ -163,7 +163,31 @@ static inline bool exchange_is_spent(const struct exchange *x)
     return x->attempt.begin.spent && x->attempt.result.record.status != RECORD_UNKNOWN;
 }
 
+/* The key as it is shown, and as probes ask by it: the key text; with {window:} the window's begin
+ * behind it, so that two windows are two keys to the upstream, too. */
+struct slice operation_key(struct exchange *x);
+
+/* The key of the record that the exchange owns, with its window: this client's or, where it goes on
+ * in another one's record, that one's, which no client is told. */
+struct slice holder_key(struct exchange *x);
+
+/* The Idempotency-Key line for the upstream: holder_key in the rule's one spelling. Of a record
+ * from before there was one (its recipe says so) it is as the client wrote it: so the upstream
+ * knows an operation that is in doubt. */
+struct slice upstream_key(struct exchange *x);
+
 /* Moves on; asserts that the table has this move. */
 void exchange_move(struct exchange *x, enum exchange_step next);
+
+/* ---- log.c: what is told of it to those who look later ---- */
+
+/* Remembers the state in which the record was found, at the first decision. */
+void exchange_note_state(struct exchange *x, enum engine_verdict verdict);
+
+/* Makes attempt.origin: which request this is, for the person who finds its record unknown. */
+void exchange_note_origin(struct exchange *x);
+
+/* One log line about how it ended. */
+void exchange_log(const struct exchange *x);
 
 #endif

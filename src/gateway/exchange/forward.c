@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gateway/exchange/forward.h"
-
 #include "base/check.h"
 #include "base/crash.h"
-#include "gateway/exchange/identify.h"
-#include "gateway/exchange/key.h"
 #include "gateway/exchange/reply.h"
+#include "gateway/exchange/steps.h"
 #include "gateway/exchange/upstream.h"
 
 static bool says_duplicate(const struct exchange *x)
@@ -57,11 +54,11 @@ static bool write_target(struct exchange *x, struct buf *target)
 {
     struct slice missing = {0};
     x->found.facts.key = holder_key(x);
-    bool opened =
-        !template_needs_body(&x->rule->probe) || payload_open(x, x->rule->body_json) == PAYLOAD_OK;
+    bool opened = !template_needs_body(&x->rule->probe) ||
+                  identify_open_payload(x, x->rule->body_json) == PAYLOAD_OK;
     enum template_result result =
         template_probe(&x->rule->probe, &x->found.facts, x->arena, target, &missing);
-    payload_close(x);
+    identify_close_payload(x);
     return opened && result == TEMPLATE_OK && buf_ok(target);
 }
 

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gateway/exchange/identify.h"
-
 #include "base/check.h"
 #include "base/crash.h"
 #include "base/mem.h"
 #include "gateway/exchange/bodies.h"
 #include "gateway/exchange/reply.h"
+#include "gateway/exchange/steps.h"
 #include <inttypes.h>
 
 #define TIMEOUT_MS_MAX UINT64_C(86400000)
@@ -16,7 +15,7 @@
 
 static bool refuse(struct exchange *x, enum error error, const char *what, struct slice name)
 {
-    buf_add_str(&x->detail, what);
+    buf_add_slice(&x->detail, slice_of(what));
     buf_add_slice(&x->detail, name);
     (void)reply_error(x, error, NULL);
     return false;
@@ -37,7 +36,7 @@ static bool refuse_large(struct exchange *x, const char *what)
 {
     buf_printf(&x->detail, "%s is above the %" PRIu64 " bytes that this route takes", what,
                x->rule->max_request_body);
-    return refuse(x, ERROR_BODY_TOO_LARGE, "", slice_of(NULL));
+    return refuse(x, ERROR_BODY_TOO_LARGE, NULL, slice_of(NULL));
 }
 
 static bool client_left(struct exchange *x)
@@ -72,15 +71,51 @@ static void hide_credential(struct exchange *x)
     buf_add_str(&x->tenant, hex);
 }
 
-static bool refuse_missing(struct exchange *x, const struct template *template, enum error error,
-                           const char *what, struct slice missing)
+/* What the sender can mend: the body's syntax, its type, or its content. */
+static const char *what_lacks(const struct exchange *x, struct slice source)
 {
-    const char *name = error == ERROR_TENANT_MISSING    ? "tenant"
-                       : template == &x->rule->once.key ? "once value"
-                                                        : "key";
-    buf_printf(&x->detail, "%s where the %s comes from: %.*s", what, name, SLICE_ARG(missing));
-    template_explain_missing(template, &x->found.facts, missing, &x->detail);
-    return refuse(x, error, "", slice_of(NULL));
+    const struct payload *payload = &x->payload;
+    bool in_json = slice_starts(source, SLICE("body:")) || slice_starts(source, SLICE("date:")) ||
+                   slice_starts(source, SLICE("hour:"));
+    bool in_form = slice_starts(source, SLICE("form:"));
+    if (in_json && payload->problem != JSON_OK)
+        return "the body is not sound JSON,";
+    if (in_json && payload->kind != PAYLOAD_IS_JSON)
+        return "Content-Type does not say that the body is JSON,";
+    if (in_form && payload->malformed_form)
+        return "the form holds a '%' that begins no escape,";
+    if (in_form && payload->kind != PAYLOAD_IS_FORM)
+        return "the body is no form by its Content-Type,";
+    return "this request has no value";
+}
+
+/* What a template of the rule came to, whose `source` has no value, or no good one. */
+static bool judge_result(struct exchange *x, const struct template *template,
+                         enum template_result result, struct slice source)
+{
+    bool of_tenant = template == &x->rule->tenant, of_once = template == &x->rule->once.key;
+    switch (result) {
+    case TEMPLATE_OK:
+        return true;
+    case TEMPLATE_NO_MEMORY:
+        return no_memory(x);
+    case TEMPLATE_FORMAT:
+        template_describe_format(template, source, x->rule->key_format, &x->detail);
+        (void)reply_error(x, ERROR_KEY_MALFORMED, NULL);
+        break;
+    case TEMPLATE_MISSING:
+        buf_printf(&x->detail, "%s where the %s comes from: %.*s",
+                   of_tenant ? "this request has no value" : what_lacks(x, source),
+                   of_tenant ? "tenant"
+                   : of_once ? "once value"
+                             : "key",
+                   SLICE_ARG(source));
+        template_explain_missing(template, &x->found.facts, source, &x->detail);
+        (void)reply_error(x, of_tenant ? ERROR_TENANT_MISSING : ERROR_KEY_SOURCE_MISSING, NULL);
+        break;
+    }
+    x->reply.of_once = of_once;
+    return false;
 }
 
 static bool read_tenant(struct exchange *x)
@@ -88,16 +123,10 @@ static bool read_tenant(struct exchange *x)
     if (x->rule->tenant_none)
         return true;
     struct slice missing = {0};
-    switch (template_tenant(&x->rule->tenant, &x->found.facts, x->arena, &x->tenant, &missing)) {
-    case TEMPLATE_OK:
-        break;
-    case TEMPLATE_FORMAT: /* tenants have none */
-    case TEMPLATE_MISSING:
-        return refuse_missing(x, &x->rule->tenant, ERROR_TENANT_MISSING,
-                              "this request has no value", missing);
-    case TEMPLATE_NO_MEMORY:
-        return no_memory(x);
-    }
+    enum template_result result =
+        template_tenant(&x->rule->tenant, &x->found.facts, x->arena, &x->tenant, &missing);
+    if (!judge_result(x, &x->rule->tenant, result, missing))
+        return false;
     if (rule_hides_tenant(x->rule))
         hide_credential(x);
     x->found.facts.tenant = buf_slice(&x->tenant);
@@ -106,32 +135,23 @@ static bool read_tenant(struct exchange *x)
 
 /* ---- the key ---- */
 
-static bool no_format(struct exchange *x, const struct template *template, struct slice source)
-{
-    template_describe_format(template, source, x->rule->key_format, &x->detail);
-    return refuse(x, ERROR_KEY_MALFORMED, "", slice_of(NULL));
-}
-
 static bool refuse_key(struct exchange *x, struct slice name, enum key_header read)
 {
     const struct header *line = headers_find(&x->request->headers, name);
     buf_printf(&x->detail, "%.*s: %s", SLICE_ARG(name), key_header_text(read));
     if (read == KEY_HEADER_MALFORMED && line)
         key_value_explain(line->value, x->rule->key_syntax, &x->detail);
-    return refuse(x, ERROR_KEY_MALFORMED, "", slice_of(NULL));
+    return refuse(x, ERROR_KEY_MALFORMED, NULL, slice_of(NULL));
 }
 
 static bool judge_key(struct exchange *x, const struct template_part *part, struct slice key)
 {
-    switch (template_judge_key(&x->rule->key, &x->found.facts, x->arena, &key)) {
-    case TEMPLATE_OK:
-        break;
-    case TEMPLATE_MISSING:
-    case TEMPLATE_FORMAT:
-        return no_format(x, &x->rule->key, part->written);
-    case TEMPLATE_NO_MEMORY:
-        return no_memory(x);
-    }
+    enum template_result result =
+        template_judge_key(&x->rule->key, &x->found.facts, x->arena, &key);
+    if (result == TEMPLATE_MISSING)
+        result = TEMPLATE_FORMAT; /* it is there, and no good */
+    if (!judge_result(x, &x->rule->key, result, part->written))
+        return false;
     if (!template_is_plain_header(&x->rule->key))
         return true;
     buf_add_slice(&x->key, key);
@@ -218,7 +238,7 @@ static struct slice header_value(const struct exchange *x, struct slice name)
     return line ? line->value : slice_of(NULL);
 }
 
-enum payload_error payload_open(struct exchange *x, bool as_json)
+enum payload_error identify_open_payload(struct exchange *x, bool as_json)
 {
     if (x->found.facts.payload)
         return PAYLOAD_OK;
@@ -238,7 +258,7 @@ enum payload_error payload_open(struct exchange *x, bool as_json)
     return error;
 }
 
-void payload_close(struct exchange *x)
+void identify_close_payload(struct exchange *x)
 {
     x->found.facts.payload = NULL;
     arena_fini(&x->payload_arena);
@@ -281,7 +301,7 @@ static void hash_body(void *argument)
 {
     struct hashing *h = argument;
     struct exchange *x = h->x;
-    h->error = payload_open(x, h->selection->as_json);
+    h->error = identify_open_payload(x, h->selection->as_json);
     if (h->error == PAYLOAD_OK)
         h->hashed = payload_hash(&x->payload, h->selection, &x->attempt.begin.payload_hash);
     if (!h->hashed)
@@ -321,7 +341,7 @@ static bool hash(struct exchange *x, const struct payload_selection *selection, 
         hash_body(&h);
     struct arena tried = x->payload_arena; /* for its figures alone */
     if (h.error != PAYLOAD_OK || !h.hashed)
-        payload_close(x);
+        identify_close_payload(x);
     switch (h.error) {
     case PAYLOAD_OK:
         break;
@@ -360,43 +380,16 @@ static bool read_payload(struct exchange *x)
     return true;
 }
 
-/* What the sender can mend: the body's syntax, its type, or its content. */
-static bool refuse_source(struct exchange *x, const struct template *template, struct slice missing)
-{
-    const struct payload *payload = &x->payload;
-    bool in_json = slice_starts(missing, SLICE("body:")) || slice_starts(missing, SLICE("date:")) ||
-                   slice_starts(missing, SLICE("hour:"));
-    bool in_form = slice_starts(missing, SLICE("form:"));
-    const char *what = "this request has no value";
-    if (in_json && payload->problem != JSON_OK)
-        what = "the body is not sound JSON,";
-    else if (in_json && payload->kind != PAYLOAD_IS_JSON)
-        what = "Content-Type does not say that the body is JSON,";
-    else if (in_form && payload->malformed_form)
-        what = "the form holds a '%' that begins no escape,";
-    else if (in_form && payload->kind != PAYLOAD_IS_FORM)
-        what = "the body is no form by its Content-Type,";
-    return refuse_missing(x, template, ERROR_KEY_SOURCE_MISSING, what, missing);
-}
-
 static bool read_template_key(struct exchange *x)
 {
     struct buf text BUF_AUTO = buf_make(HTTP_HEAD_MAX);
     struct slice missing = {0};
     enum template_result result =
         template_key(&x->rule->key, &x->found.facts, x->arena, &text, &missing);
-    switch (result) {
-    case TEMPLATE_OK:
-        buf_add_slice(&x->key, buf_slice(&text));
-        return buf_ok(&x->key) || no_memory(x);
-    case TEMPLATE_MISSING:
-        return refuse_source(x, &x->rule->key, missing);
-    case TEMPLATE_FORMAT:
-        return no_format(x, &x->rule->key, missing);
-    case TEMPLATE_NO_MEMORY:
-        break;
-    }
-    return no_memory(x);
+    if (!judge_result(x, &x->rule->key, result, missing))
+        return false;
+    buf_add_slice(&x->key, buf_slice(&text));
+    return buf_ok(&x->key) || no_memory(x);
 }
 
 static bool read_once(struct exchange *x)
@@ -407,16 +400,7 @@ static bool read_once(struct exchange *x)
     enum template_result result =
         template_value(template, &x->found.facts, x->arena, &text, &missing);
     x->attempt.once.clocks = text.clocks;
-    if (result == TEMPLATE_OK && buf_ok(&x->once))
-        return true;
-    if (result == TEMPLATE_MISSING)
-        (void)refuse_source(x, template, missing);
-    else if (result == TEMPLATE_FORMAT)
-        (void)no_format(x, template, missing);
-    else
-        return no_memory(x);
-    x->reply.of_once = true;
-    return false;
+    return judge_result(x, template, result, missing) && (buf_ok(&x->once) || no_memory(x));
 }
 
 /* The value, and where the client sent no key the record's name made of it. */
@@ -535,7 +519,7 @@ enum exchange_step identify_request(struct exchange *x)
     read_patience(x);
     gather_facts(x);
     bool identified = identify(x, &bypass);
-    payload_close(x);
+    identify_close_payload(x);
     CHECK(!identified || (x->has_body && x->attempt.rule.at));
     if (bypass)
         return x->has_body ? reply_error(x, ERROR_LIMITED, "the config changed meanwhile")
@@ -561,7 +545,7 @@ enum exchange_step identify_again(struct exchange *x)
     CHECK(recipe && x->has_body);
     x->attempt.result.found_recipe = NULL;
     bool hashed = hash_again(x, arena_copy(x->arena, slice_of(recipe)));
-    payload_close(x);
+    identify_close_payload(x);
     return hashed ? EXCHANGE_DECIDE : EXCHANGE_ANSWER;
 }
 
@@ -578,7 +562,7 @@ void identify_difference(struct exchange *x, bool target, struct buf *buf)
         fingerprint_explain_target(&of, stored, buf);
         return;
     }
-    if (!takes_long(x) && payload_open(x, selection.as_json) == PAYLOAD_OK)
+    if (!takes_long(x) && identify_open_payload(x, selection.as_json) == PAYLOAD_OK)
         fingerprint_explain_body(&of, stored, buf);
-    payload_close(x);
+    identify_close_payload(x);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gateway/exchange/log.h"
+#include "gateway/exchange/exchange.h"
 
 #include "base/timestamp.h"
 #include "core/origin.h"

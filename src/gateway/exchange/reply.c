@@ -5,7 +5,6 @@
 #include "base/check.h"
 #include "gateway/events.h"
 #include "gateway/exchange/bodies.h"
-#include "gateway/exchange/key.h"
 #include "gateway/response.h"
 
 /* ---- what it is to be ---- */

@@ -3,15 +3,10 @@
 #include "gateway/exchange/run.h"
 
 #include "base/check.h"
-#include "gateway/exchange/authorize.h"
 #include "gateway/exchange/bodies.h"
-#include "gateway/exchange/decide.h"
 #include "gateway/exchange/flight.h"
-#include "gateway/exchange/forward.h"
-#include "gateway/exchange/identify.h"
-#include "gateway/exchange/log.h"
 #include "gateway/exchange/reply.h"
-#include "gateway/exchange/settle.h"
+#include "gateway/exchange/steps.h"
 #include "gateway/pass/pass.h"
 
 static enum exchange_step take_step(struct exchange *x)

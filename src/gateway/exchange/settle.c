@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Once bytes went out the write is repeated until it is stored or stale. */
-#include "gateway/exchange/settle.h"
-
 #include "base/check.h"
 #include "base/crash.h"
 #include "gateway/exchange/bodies.h"
 #include "gateway/exchange/reply.h"
+#include "gateway/exchange/steps.h"
 
 #define WRITE_GRACE_US (INT64_C(5) * CLOCK_US_PER_S)
 

@@ -5,7 +5,6 @@
 #include "base/crash.h"
 #include "gateway/events.h"
 #include "gateway/exchange/bodies.h"
-#include "gateway/exchange/key.h"
 #include "gateway/exchange/reply.h"
 #include "gateway/head.h"
 

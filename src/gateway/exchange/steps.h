@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The steps of an exchange, each in the source of its name: identify.c, authorize.c, decide.c,
+ * forward.c, settle.c. They return the next; ADMIT is in flight.h, JUDGE in exchange.h, ANSWER in
+ * reply.h.
+ */
+#ifndef PAWL_GATEWAY_EXCHANGE_STEPS_H
+#define PAWL_GATEWAY_EXCHANGE_STEPS_H
+
+#include "gateway/exchange/exchange.h"
+
+/* IDENTIFY: who asks for what: tenant, key, body, hashes (contract sections 3 and 4): fills
+ * x->attempt. What can be judged by the head is judged before the body is asked for. */
+enum exchange_step identify_request(struct exchange *x);
+/* Hashes again by the recipe of the record that was found, and decides again. */
+enum exchange_step identify_again(struct exchange *x);
+/* Appends in what this request differs from the first one under its key, for the answer to a
+ * mismatch of the target, or of the body. */
+void identify_difference(struct exchange *x, bool target, struct buf *buf);
+
+/* Understands the request's body (found.facts.payload; `as_json`: whatever its type), and lets go
+ * of that again: understood JSON takes up to 32 times its text, so it is held for as long as it is
+ * looked at, and no wait. */
+enum payload_error identify_open_payload(struct exchange *x, bool as_json);
+void identify_close_payload(struct exchange *x);
+
+/* AUTHORIZE: asks the upstream, where the rule says so, whether this caller may act as its tenant.
+ */
+enum exchange_step authorize_caller(struct exchange *x);
+
+/* DECIDE: engine_begin, waiting where it is to wait, and the step that its verdict means. */
+enum exchange_step decide_attempt(struct exchange *x);
+
+/* FORWARD: sends the request, once, under the attempt's token, and reads what becomes of it. */
+enum exchange_step forward_request(struct exchange *x);
+/* Nothing was sent under this token: it is released, and the next begin is a new attempt (invariant
+ * 13). */
+enum exchange_step forward_give_back(struct exchange *x);
+/* PROBE: asks the upstream what became of the operation (contract section 5, `unknown: probe`). A
+ * probe is an acquisition of its own, and only a GET. */
+enum exchange_step forward_probe(struct exchange *x);
+/* UNPROTECTED: sends the request without any record: `store_down: pass`. */
+enum exchange_step forward_unprotected(struct exchange *x);
+
+/* SETTLE: stores x->fate, what became of it, under the attempt's token; only then it may be told
+ * (invariants 3, 7 and 12). */
+enum exchange_step settle_fate(struct exchange *x);
+
+#endif
