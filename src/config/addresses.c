@@ -62,7 +62,6 @@ OPTION_READER(listen)
 {
     struct slice text;
     struct config_address address;
-    (void)option;
     if (!reader_scalar(reader, node, AN_ADDRESS, &text))
         return;
     if (address_read(text, -1, &address))
@@ -75,7 +74,6 @@ OPTION_READER(upstream)
 {
     struct slice text;
     struct config_address address;
-    (void)option;
     if (!reader_scalar(reader, node, AN_UPSTREAM, &text))
         return;
     bool tls = slice_starts(text, SLICE("https://"));
@@ -98,7 +96,6 @@ OPTION_READER(authority)
 {
     struct slice text;
     struct config_address address;
-    (void)option;
     if (!reader_scalar(reader, node, AN_AUTHORITY, &text))
         return;
     if (address_read(text, 80, &address))
@@ -120,7 +117,6 @@ OPTION_READER(networks)
     struct slice items[NETWORKS_MAX];
     struct reader_texts texts = {.max = NETWORKS_MAX, .at = items};
     struct networks networks = {0};
-    (void)option;
     if (!reader_list(reader, node, is_network, A_NETWORK, &texts))
         return;
     for (size_t i = 0; i < texts.n; i++) /* a text that no memory was there for is empty */
@@ -154,7 +150,6 @@ OPTION_READER(pem_file)
     struct config_file *file = field;
     BUF_AUTO struct buf at = buf_make(PLACE_MAX);
     struct slice text;
-    (void)option;
     if (!reader_scalar(reader, node, "the path of a PEM file", &text))
         return;
     if (text.len == 0) {
@@ -170,7 +165,6 @@ OPTION_READER(server_name)
 {
     static const char expected[] = "a host name or an address, such as api.example.com";
     struct slice text;
-    (void)option;
     if (!reader_scalar(reader, node, expected, &text))
         return;
     if (is_host(text, slice_find(text, ':') >= 0))
@@ -182,16 +176,10 @@ OPTION_READER(server_name)
 OPTION_READER(upstream_tls)
 {
     const struct config_tls *tls = field;
-    size_t n;
-    const struct option *parts = option_parts(option, &n);
-    if (node->kind != NODE_MAP) {
-        reader_expected(reader, node, TLS_PARTS);
-        return;
-    }
-    options_read_members(reader, node, parts, n, field);
-    if (reader->errors->n == 0 && !tls->cert.path.at != !tls->key.path.at)
-        complaints_add(reader->errors, node->place, node->key,
-                       "a certificate and its key go together (expected " TLS_PARTS ")");
+    if (options_read_members(reader, option, node, TLS_PARTS, field) && reader->errors->n == 0 &&
+        !tls->cert.path.at != !tls->key.path.at)
+        reader_complain(reader, node,
+                        "a certificate and its key go together (expected " TLS_PARTS ")");
 }
 
 static bool is_other_store(struct slice text)
@@ -203,12 +191,10 @@ static bool is_other_store(struct slice text)
 OPTION_READER(store)
 {
     struct slice text;
-    (void)option;
     if (!reader_scalar(reader, node, A_STORE, &text))
         return;
     if (is_other_store(text))
-        complaints_add(reader->errors, node->place, node->key,
-                       "this store is not in this version (expected " A_STORE ")");
+        reader_complain(reader, node, "this store is not in this version (expected " A_STORE ")");
     else if (!slice_starts(text, SLICE("sqlite:")) || text.len == strlen("sqlite:"))
         reader_expected(reader, node, A_STORE);
     else
@@ -222,10 +208,10 @@ static bool read_line(struct reader *reader, const struct node *node, struct sli
     FILE *file = path.at ? fopen(path.at, "re") : NULL;
     bool read = file && fgets(ret_line, TOKEN_MOST + 2, file);
     if (!file)
-        complaints_add(reader->errors, node->place, node->key, "%.*s cannot be read: %s",
-                       SLICE_ARG(path), strerrordesc_np(errno));
+        reader_complain(reader, node, "%.*s cannot be read: %s", SLICE_ARG(path),
+                        strerrordesc_np(errno));
     else if (!read)
-        complaints_add(reader->errors, node->place, node->key, "%.*s is empty", SLICE_ARG(path));
+        reader_complain(reader, node, "%.*s is empty", SLICE_ARG(path));
     if (file)
         fclose(file);
     return read;
@@ -251,7 +237,6 @@ OPTION_READER(token)
 {
     struct slice text;
     char line[TOKEN_MOST + 2];
-    (void)option;
     if (!reader_scalar(reader, node, A_TOKEN, &text))
         return;
     if (slice_starts(text, SLICE("file:")) && text.len > strlen("file:")) {
@@ -266,6 +251,5 @@ OPTION_READER(token)
     if (is_token(text))
         *(struct slice *)field = arena_copy(&reader->config->arena, text);
     else
-        complaints_add(reader->errors, node->place, node->key,
-                       "is no token (expected " A_TOKEN ")");
+        reader_complain(reader, node, "is no token (expected " A_TOKEN ")");
 }

@@ -8,16 +8,6 @@
     "usual port, or *"
 #define A_PUBLIC_URL "http://HOST or https://HOST, such as https://api.shop.example"
 
-OPTION_READER(remember)
-{
-    static const enum fate_remember all[] = {FATE_REMEMBER_FINAL, FATE_REMEMBER_SUCCESS,
-                                             FATE_REMEMBER_ALL};
-    size_t index;
-    (void)option;
-    if (reader_choice(reader, node, "final|success|all", &index))
-        *(enum fate_remember *)field = all[index];
-}
-
 static bool is_listed(const struct draft_statuses *list, int status)
 {
     for (size_t i = 0; i < list->n; i++)
@@ -43,10 +33,9 @@ static bool read_status(struct reader *reader, const struct node *node, int *ret
 OPTION_READER(statuses)
 {
     struct draft_statuses list = {0};
-    (void)option;
     if (node->kind != NODE_LIST || node->count > DRAFT_STATUSES_MAX) {
-        complaints_add(reader->errors, node->place, node->key,
-                       "not a list of at most %d (each " A_STATUS ")", DRAFT_STATUSES_MAX);
+        reader_complain(reader, node, "not a list of at most %d (each " A_STATUS ")",
+                        DRAFT_STATUSES_MAX);
         return;
     }
     for (const struct node *item = node->first; item; item = item->next) {
@@ -80,33 +69,7 @@ bool reader_duplicate(struct reader *reader, const struct node *node,
 
 OPTION_READER(duplicate)
 {
-    (void)option;
     reader_duplicate(reader, node, field, &reader->draft->rule.ack_status);
-}
-
-OPTION_READER(mismatch)
-{
-    static const int all[] = {409, 422, 400};
-    size_t index;
-    (void)option;
-    if (reader_choice(reader, node, "409|422|400", &index))
-        *(int *)field = all[index];
-}
-
-OPTION_READER(store_down)
-{
-    size_t index;
-    (void)option;
-    if (reader_choice(reader, node, "refuse|pass", &index))
-        *(bool *)field = index == 1;
-}
-
-OPTION_READER(policy)
-{
-    size_t index;
-    (void)option;
-    if (reader_choice(reader, node, "publish|off", &index))
-        *(bool *)field = index == 1;
 }
 
 /* ---- cors ---- */
@@ -121,7 +84,6 @@ OPTION_READER(origins)
 {
     struct cors_policy *cors = READER_STRUCT(field, cors_policy, origins);
     struct reader_texts texts = {.max = CORS_ORIGINS_MAX, .at = cors->origins};
-    (void)option;
     if (!reader_list(reader, node, is_origin_or_any, AN_ORIGIN, &texts))
         return;
     cors->n = texts.n;
@@ -133,19 +95,15 @@ OPTION_READER(origins)
 OPTION_READER(cors)
 {
     struct cors_policy cors = {0};
-    size_t errors = reader->errors->n, n;
-    const struct option *parts = option_parts(option, &n);
-    if (node->kind != NODE_MAP) {
-        reader_expected(reader, node, "{origins: [https://shop.example], credentials: false}");
+    size_t errors = reader->errors->n;
+    static const char expected[] = "{origins: [https://shop.example], credentials: false}";
+    if (!options_read_members(reader, option, node, expected, &cors))
         return;
-    }
-    options_read_members(reader, node, parts, n, &cors);
     if (errors == reader->errors->n && !cors_is_on(&cors))
-        complaints_add(reader->errors, node->place, node->key,
-                       "names no origins (expected origins: [" AN_ORIGIN "])");
+        reader_complain(reader, node, "names no origins (expected origins: [" AN_ORIGIN "])");
     else if (cors.any && cors.credentials)
-        complaints_add(reader->errors, node->place, node->key,
-                       "browsers refuse credentials for every origin (expected origins by name)");
+        reader_complain(reader, node,
+                        "browsers refuse credentials for every origin (expected origins by name)");
     else
         *(struct cors_policy *)field = cors;
 }
@@ -163,7 +121,6 @@ static bool is_url_text(struct slice text)
 OPTION_READER(public_url)
 {
     struct slice text, rest;
-    (void)option;
     if (!reader_scalar(reader, node, A_PUBLIC_URL, &text))
         return;
     while (text.len > 0 && text.at[text.len - 1] == '/')

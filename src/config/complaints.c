@@ -2,7 +2,6 @@
 #include "config/complaints.h"
 #include "base/buf.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -54,23 +53,29 @@ static void add(struct complaints *complaints, struct place place, struct slice 
         (struct complaint){place, arena_copy(&complaints->arena, text)};
 }
 
-void complaints_add(struct complaints *complaints, struct place place, struct slice key,
-                    const char *format, ...)
+void complaints_add_list(struct complaints *complaints, struct place place, struct slice key,
+                         const char *format, va_list args)
 {
     char text[TEXT_MAX];
-    va_list args;
     if (key.len == 0)
         key = SLICE("(no name)");
     size_t n = key.len < KEY_SHOWN_MAX ? key.len : KEY_SHOWN_MAX;
     memcpy(text, key.at, n); /* not by printf: it may hold a NUL */
     memcpy(text + n, ": ", 2);
     n += 2;
-    va_start(args, format);
     n += (size_t)vsnprintf(text + n, sizeof(text) - n, format, args);
-    va_end(args);
     size_t len = n < sizeof(text) ? n : sizeof(text) - 1;
     make_printable(text, len);
     add(complaints, place, slice_make(text, len));
+}
+
+void complaints_add(struct complaints *complaints, struct place place, struct slice key,
+                    const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    complaints_add_list(complaints, place, key, format, args);
+    va_end(args);
 }
 
 static int by_place(const void *left, const void *right)

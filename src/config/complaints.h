@@ -7,6 +7,7 @@
 #define PAWL_CONFIG_COMPLAINTS_H
 
 #include "base/arena.h"
+#include <stdarg.h>
 
 #define COMPLAINTS_MAX 20
 
@@ -33,6 +34,8 @@ void complaints_fini(struct complaints *complaints);
 /* Adds `key: TEXT`; the same text at the same place counts once. */
 void complaints_add(struct complaints *complaints, struct place place, struct slice key,
                     const char *format, ...) __attribute__((format(printf, 4, 5)));
+void complaints_add_list(struct complaints *complaints, struct place place, struct slice key,
+                         const char *format, va_list args);
 
 /* Lines `FILE:LINE:COLUMN: key: text`, in the file's order; "" without any. NULL: no memory. The
  * caller frees it with mem_free. */

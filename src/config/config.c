@@ -20,20 +20,16 @@ static void check_section(struct reader *reader, const struct node *node, enum n
 {
     bool is_empty = node->kind == NODE_SCALAR && node->is_null;
     if (node->kind != kind && node->kind != NODE_BAD && !is_empty)
-        complaints_add(reader->errors, node->place, node->key, "expected %s", expected);
+        reader_complain(reader, node, "expected %s", expected);
 }
 
 OPTION_READER(rules)
 {
-    (void)option;
-    (void)field;
     check_section(reader, node, NODE_LIST, "a list of rules");
 }
 
 OPTION_READER(defaults)
 {
-    (void)option;
-    (void)field;
     check_section(reader, node, NODE_MAP, "a map of options");
 }
 
@@ -49,9 +45,9 @@ static void check_admin(struct reader *reader, const struct node *node)
     const struct config *config = reader->config;
     if (node && config->admin.host.len > 0 && !is_loopback(config->admin.host) &&
         !reader->draft->set[OPTION_admin_token])
-        complaints_add(reader->errors, node->place, node->key,
-                       "others can reach it (expected admin_token: with it, or a loopback address "
-                       "such as 127.0.0.1:8081)");
+        reader_complain(reader, node,
+                        "others can reach it (expected admin_token: with it, or a loopback address "
+                        "such as 127.0.0.1:8081)");
 }
 
 static bool is_any(struct slice host)
@@ -81,8 +77,7 @@ static void check_apart(struct reader *reader, enum option_id id,
 {
     const struct node *node = reader->draft->set[id];
     if (node && theirs->host.len > 0 && may_meet(address, theirs))
-        complaints_add(reader->errors, node->place, node->key,
-                       "the same address as `%s` (expected another)", other);
+        reader_complain(reader, node, "the same address as `%s` (expected another)", other);
 }
 
 static void check_addresses(struct reader *reader)
@@ -140,9 +135,9 @@ static void check_policy(struct reader *reader)
         return;
     policy_write(reader->config->gateway.rules, &page);
     if (page.too_large)
-        complaints_add(reader->errors, node->place, node->key,
-                       "takes more than 8MiB to publish (expected fewer or shorter rules, or "
-                       "`policy: off`)");
+        reader_complain(reader, node,
+                        "takes more than 8MiB to publish (expected fewer or shorter rules, or "
+                        "`policy: off`)");
     else if (!buf_ok(&page))
         reader->scratch->failed = true;
 }

@@ -10,7 +10,6 @@ OPTION_READER(once_key)
 {
     struct rule_once *once = READER_STRUCT(field, rule_once, key);
     struct slice text;
-    (void)option;
     if (!reader_scalar(reader, node, A_TEMPLATE, &text))
         return;
     (void)reader_template(reader, node, text, TEMPLATE_FOR_KEY, &once->key);
@@ -21,32 +20,18 @@ OPTION_READER(once_key)
 OPTION_READER(once_duplicate)
 {
     struct rule_once *once = READER_STRUCT(field, rule_once, duplicate);
-    (void)option;
     reader_duplicate(reader, node, &once->duplicate, &once->ack_status);
-}
-
-OPTION_READER(once_payload)
-{
-    size_t index;
-    (void)option;
-    if (reader_choice(reader, node, "ignore", &index))
-        *(bool *)field = true;
 }
 
 OPTION_READER(once)
 {
     struct rule_once once = {0};
-    size_t errors = reader->errors->n, n;
-    const struct option *parts = option_parts(option, &n);
-    if (node->kind != NODE_MAP) {
-        reader_expected(reader, node, AN_ONCE);
+    size_t errors = reader->errors->n;
+    if (!options_read_members(reader, option, node, AN_ONCE, &once))
         return;
-    }
-    options_read_members(reader, node, parts, n, &once);
     once.on = once.key.n > 0;
     if (!once.on && errors == reader->errors->n)
-        complaints_add(reader->errors, node->place, node->key,
-                       "names no key (expected " AN_ONCE ")");
+        reader_complain(reader, node, "names no key (expected " AN_ONCE ")");
     *(struct rule_once *)field = once;
 }
 
@@ -97,8 +82,9 @@ void once_review(struct reader *reader, struct rule_draft *draft)
         return;
     int64_t window = template_window_us(&once->key);
     if (window > 0 && once->ttl_us > 0)
-        complaints_add(reader->errors, node->place, node->key,
-                       "has a ttl beside {window:..} (expected one of them: a window is the time)");
+        reader_complain(
+            reader, node,
+            "has a ttl beside {window:..} (expected one of them: a window is the time)");
     if (rule->duplicate != RULE_DUPLICATE_REPLAY)
         complaints_add(
             reader->errors, node->place, node->key,
@@ -106,10 +92,10 @@ void once_review(struct reader *reader, struct rule_draft *draft)
             "the rule)");
     const struct template_part *part = key_in_payload(rule);
     if (once->duplicate != RULE_DUPLICATE_REJECT && !once->any_payload && part)
-        complaints_add(reader->errors, node->place, node->key,
-                       "two keys can never have the same payload, which holds the key's {%.*s} "
-                       "(expected `payload: {exclude: [%.*s]}`, or `once: {payload: ignore}`)",
-                       SLICE_ARG(part->written), SLICE_ARG(part->text));
+        reader_complain(reader, node,
+                        "two keys can never have the same payload, which holds the key's {%.*s} "
+                        "(expected `payload: {exclude: [%.*s]}`, or `once: {payload: ignore}`)",
+                        SLICE_ARG(part->written), SLICE_ARG(part->text));
     if (window > 0 || once->ttl_us == 0)
         once->ttl_us = window > 0 ? window : rule->ttl_us;
 }

@@ -154,33 +154,44 @@ static void read_fallback(struct reader *reader, const struct option *option, vo
         reader->scratch->failed = true;
 }
 
-static void fill_defaults(struct reader *reader, const struct option *members, size_t n, void *into)
+static void fill_defaults(struct reader *reader, const struct option *option, void *into)
 {
+    size_t n;
+    const struct option *members = option_parts(option, &n);
     for (size_t i = 0; i < n; i++)
         read_fallback(reader, &members[i], (char *)into + members[i].offset);
 }
 
-static void unknown_member(struct reader *reader, const struct node *node,
-                           const struct option *members, size_t n)
+static void unknown_member(struct reader *reader, const struct option *option,
+                           const struct node *node)
 {
     struct slice names[CONFIG_MEMBERS_MAX];
+    size_t n;
+    const struct option *members = option_parts(option, &n);
     CHECK(n <= CONFIG_MEMBERS_MAX);
     for (size_t i = 0; i < n; i++)
         names[i] = members[i].name;
     reader_unknown_name(reader, node, names, n);
 }
 
-void options_read_members(struct reader *reader, const struct node *node,
-                          const struct option *members, size_t n, void *into)
+bool options_read_members(struct reader *reader, const struct option *option,
+                          const struct node *node, const char *expected, void *into)
 {
-    fill_defaults(reader, members, n, into);
+    size_t n;
+    const struct option *members = option_parts(option, &n);
+    if (node->kind != NODE_MAP) {
+        reader_expected(reader, node, expected);
+        return false;
+    }
+    fill_defaults(reader, option, into);
     for (const struct node *one = node->first; one; one = one->next) {
         const struct option *member = find(members, n, one->key);
         if (member)
             member->read(reader, member, one, (char *)into + member->offset);
         else
-            unknown_member(reader, one, members, n);
+            unknown_member(reader, option, one);
     }
+    return true;
 }
 
 /* False: no section has that name. */
@@ -192,13 +203,9 @@ static bool read_section(struct reader *reader, const struct node *node)
         i++;
     if (i == sections->n)
         return false;
-    const struct option *section = sections->at[i];
     reader->section_nodes[i] = node;
-    if (node->kind == NODE_MAP)
-        options_read_members(reader, node, section->members, section->n_members,
-                             reader->config->section_values[i]);
-    else
-        reader_expected(reader, node, "a map of options");
+    (void)options_read_members(reader, sections->at[i], node, "a map of options",
+                               reader->config->section_values[i]);
     return true;
 }
 
@@ -237,7 +244,7 @@ void options_read_fallbacks(struct reader *reader)
         if (!config->section_values[i])
             return;
         memset(config->section_values[i], 0, section->size);
-        fill_defaults(reader, section->members, section->n_members, config->section_values[i]);
+        fill_defaults(reader, section, config->section_values[i]);
     }
 }
 

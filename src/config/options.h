@@ -264,9 +264,10 @@ bool option_is_value(const char *fallback);
 /* The members of an option that is a map, in a row; `*ret_n` 0: it is none. */
 const struct option *option_parts(const struct option *option, size_t *ret_n);
 
-/* Fills what `members` are of, from their defaults and then from the map `node`. */
-void options_read_members(struct reader *reader, const struct node *node,
-                          const struct option *members, size_t n, void *into);
+/* Fills what the members of `option` are of, from their defaults and then from the map `node`.
+ * False: it is no map, which was complained about. */
+bool options_read_members(struct reader *reader, const struct option *option,
+                          const struct node *node, const char *expected, void *into);
 
 /* Whether a process that was started with `old` must be started again for what `new` says. */
 bool option_needs_restart(enum option_id id, const struct config *old, const struct config *new);

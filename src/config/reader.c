@@ -13,10 +13,18 @@ static struct slice shown(const struct node *node)
     return text.len > VALUE_SHOWN_MAX ? slice_make(text.at, VALUE_SHOWN_MAX) : text;
 }
 
+void reader_complain(struct reader *reader, const struct node *node, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    complaints_add_list(reader->errors, node->place, node->key, format, args);
+    va_end(args);
+}
+
 void reader_expected(struct reader *reader, const struct node *node, const char *expected)
 {
-    complaints_add(reader->errors, node->place, node->key, "'%.*s' is not valid here (expected %s)",
-                   SLICE_ARG(shown(node)), expected);
+    reader_complain(reader, node, "'%.*s' is not valid here (expected %s)", SLICE_ARG(shown(node)),
+                    expected);
 }
 
 /* `{header:X}` without quotes is a YAML map with one name and no value. */
@@ -36,15 +44,13 @@ bool reader_scalar(struct reader *reader, const struct node *node, const char *e
         return true;
     }
     if (is_bare_template(node))
-        complaints_add(reader->errors, node->place, node->key,
-                       "a template is written in quotes (expected \"{%.*s}\")",
-                       SLICE_ARG(node->first->key));
+        reader_complain(reader, node, "a template is written in quotes (expected \"{%.*s}\")",
+                        SLICE_ARG(node->first->key));
     else if (node->kind == NODE_SCALAR)
-        complaints_add(reader->errors, node->place, node->key, "has no value (expected %s)",
-                       expected);
+        reader_complain(reader, node, "has no value (expected %s)", expected);
     else
-        complaints_add(reader->errors, node->place, node->key, "is a %s (expected %s)",
-                       node->kind == NODE_LIST ? "list" : "map", expected);
+        reader_complain(reader, node, "is a %s (expected %s)",
+                        node->kind == NODE_LIST ? "list" : "map", expected);
     return false;
 }
 
@@ -162,8 +168,7 @@ bool reader_list(struct reader *reader, const struct node *node, bool (*is_good)
                  const char *expected, struct reader_texts *texts)
 {
     if (node->kind != NODE_LIST || node->count > texts->max) {
-        complaints_add(reader->errors, node->place, node->key,
-                       "not a list of at most %zu (each %s)", texts->max, expected);
+        reader_complain(reader, node, "not a list of at most %zu (each %s)", texts->max, expected);
         return false;
     }
     for (const struct node *item = node->first; item; item = item->next) {

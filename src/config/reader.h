@@ -48,6 +48,10 @@ static inline struct arena *reader_rule_texts(struct reader *reader)
     return &reader->config->gateway.rules->arena;
 }
 
+/* Complains `KEY: TEXT` at the node. */
+void reader_complain(struct reader *reader, const struct node *node, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
 /* Complains `KEY: 'VALUE' is wrong (expected EXPECTED)`. */
 void reader_expected(struct reader *reader, const struct node *node, const char *expected);
 
@@ -83,64 +87,22 @@ void reader_unknown_name(struct reader *reader, const struct node *node, const s
 void reader_warn(struct reader *reader, enum warning warning, const struct node *node,
                  const char *format, ...) __attribute__((format(printf, 4, 5)));
 
-#define OPTION_READER(name)                                                                        \
-    void read_##name(struct reader *reader, const struct option *option, const struct node *node,  \
-                     void *field)
+#define READER_UNUSED __attribute__((unused))
+#define READER_NAMED(function)                                                                     \
+    void function(struct reader *reader READER_UNUSED, const struct option *option READER_UNUSED,  \
+                  const struct node *node READER_UNUSED, void *field READER_UNUSED)
+#define OPTION_READER(name) READER_NAMED(read_##name)
+
+#define X(name, where, owner, field, reader, ...) READER_NAMED(read_##reader);
+CONFIG_OPTIONS(X)
+CONFIG_PARTS(X)
+#undef X
 
 /* The struct that holds the member which `field` is: for a reader that fills more than that. */
 #define READER_STRUCT(field, owner, member)                                                        \
     ((struct owner *)(void *)((char *)(field)-offsetof(struct owner, member)))
 
-OPTION_READER(allow);
-OPTION_READER(authority);
-OPTION_READER(authorize);
-OPTION_READER(bool);
-OPTION_READER(cors);
-OPTION_READER(count);
-OPTION_READER(defaults);
-OPTION_READER(disk_reserve);
-OPTION_READER(duplicate);
-OPTION_READER(formerly);
-OPTION_READER(headers);
-OPTION_READER(in_progress);
-OPTION_READER(key);
-OPTION_READER(key_format);
-OPTION_READER(key_syntax);
-OPTION_READER(forward_key);
-OPTION_READER(body);
-OPTION_READER(listen);
-OPTION_READER(log_keys);
-OPTION_READER(match);
-OPTION_READER(mismatch);
 OPTION_READER(name);
-OPTION_READER(networks);
-OPTION_READER(once);
-OPTION_READER(once_duplicate);
-OPTION_READER(once_key);
-OPTION_READER(once_payload);
-OPTION_READER(origins);
-OPTION_READER(payload);
-OPTION_READER(pem_file);
-OPTION_READER(policy);
-OPTION_READER(probe_status);
-OPTION_READER(public_url);
-OPTION_READER(query);
-OPTION_READER(remember);
-OPTION_READER(retry);
-OPTION_READER(rules);
-OPTION_READER(server_name);
-OPTION_READER(size);
-OPTION_READER(span);
-OPTION_READER(statuses);
-OPTION_READER(store);
-OPTION_READER(store_down);
-OPTION_READER(tenant);
-OPTION_READER(token);
-OPTION_READER(tombstone);
-OPTION_READER(unknown);
-OPTION_READER(unmatched);
-OPTION_READER(upstream);
-OPTION_READER(upstream_tls);
 
 /* Compiles what the scalar at `node` says, and reads the time zones that it needs. False: it
  * complained, or there is no memory. */

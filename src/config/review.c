@@ -26,10 +26,9 @@ static void check_reached(struct reader *reader, struct rule_draft *const *draft
         taken |= covered;
         if (taken != match->methods || !name)
             continue;
-        complaints_add(reader->errors, node->place, node->key,
-                       "never reached: rule '%.*s' (line %zu) matches %s first",
-                       SLICE_ARG(name->text), drafts[i]->set[OPTION_match]->place.line,
-                       covered == match->methods ? "all of it" : "the last of its methods");
+        reader_complain(reader, node, "never reached: rule '%.*s' (line %zu) matches %s first",
+                        SLICE_ARG(name->text), drafts[i]->set[OPTION_match]->place.line,
+                        covered == match->methods ? "all of it" : "the last of its methods");
         return;
     }
 }
@@ -50,12 +49,11 @@ static void check_former(struct reader *reader, const struct rule_draft *draft,
     for (size_t i = 0; i < draft->rule.n_formerly; i++) {
         struct slice former = draft->rule.formerly[i];
         if (name && slice_eq(former, other->rule.name))
-            complaints_add(reader->errors, node->place, node->key,
-                           "'%.*s' is the present name of the rule in line %zu", SLICE_ARG(former),
-                           name->place.line);
+            reader_complain(reader, node, "'%.*s' is the present name of the rule in line %zu",
+                            SLICE_ARG(former), name->place.line);
         if (draft != other && was_called(&other->rule, former))
-            complaints_add(reader->errors, node->place, node->key,
-                           "'%.*s' is an earlier name of another rule, too", SLICE_ARG(former));
+            reader_complain(reader, node, "'%.*s' is an earlier name of another rule, too",
+                            SLICE_ARG(former));
     }
 }
 

@@ -95,14 +95,14 @@ static void check_target(struct reader *reader, const struct rule_draft *draft,
         return;
     bool named = names_tenant(target, &rule->tenant, &lacks);
     if (rule_hides_tenant(rule) && template_uses(target, TEMPLATE_TENANT))
-        complaints_add(reader->errors, node->place, node->key,
-                       "{tenant} of a credential is a hash that the service does not know (leave "
-                       "it out: the caller's headers go along)");
+        reader_complain(reader, node,
+                        "{tenant} of a credential is a hash that the service does not know (leave "
+                        "it out: the caller's headers go along)");
     else if (lacks)
-        complaints_add(reader->errors, node->place, node->key,
-                       "the tenant of rule '%.*s' comes from {%.*s}, which this request does not "
-                       "carry (expected {tenant} in it)",
-                       SLICE_ARG(rule->name), SLICE_ARG(lacks->written));
+        reader_complain(reader, node,
+                        "the tenant of rule '%.*s' comes from {%.*s}, which this request does not "
+                        "carry (expected {tenant} in it)",
+                        SLICE_ARG(rule->name), SLICE_ARG(lacks->written));
     else if (!named && !rule_hides_tenant(rule) && (authorizes || !rule->trust_tenant))
         reader_warn(reader, authorizes ? WARNING_AUTHORIZE_TENANT : WARNING_PROBE_TENANT, node,
                     authorizes ? "names no {tenant}: the service must judge by the headers whether "
@@ -143,10 +143,10 @@ static void check_probe(struct reader *reader, const struct rule_draft *draft)
         return;
     check_target(reader, draft, &rule->probe, OPTION_unknown);
     if (!names_operation(&rule->probe))
-        complaints_add(reader->errors, node->place, node->key,
-                       "the probe names no operation: its answer would count as that of any "
-                       "(expected {key}, or a source of the body or path, as in GET "
-                       "/refunds/by-key/{key})");
+        reader_complain(reader, node,
+                        "the probe names no operation: its answer would count as that of any "
+                        "(expected {key}, or a source of the body or path, as in GET "
+                        "/refunds/by-key/{key})");
     else if (has_query(&rule->probe))
         reader_warn(reader, WARNING_PROBE_QUERY, node,
                     "a search that answers 200 with an empty list reads as `it happened` (expected "
@@ -172,10 +172,11 @@ static void check_key(struct reader *reader, const struct rule_draft *draft)
 {
     const struct node *node = draft->set[OPTION_key];
     if (node && is_constant(&draft->rule))
-        complaints_add(reader->errors, node->place, node->key,
-                       "is the same for every request of the rule (expected a source that tells "
-                       "operations apart, such as {header:Idempotency-Key} or {body:/id}; {tenant} "
-                       "for one operation of each tenant)");
+        reader_complain(
+            reader, node,
+            "is the same for every request of the rule (expected a source that tells "
+            "operations apart, such as {header:Idempotency-Key} or {body:/id}; {tenant} "
+            "for one operation of each tenant)");
 }
 
 static const struct node *first_set(const struct rule_draft *draft, enum option_id a,
@@ -234,10 +235,10 @@ static void check_limit(struct reader *reader, const struct rule_draft *draft, e
     const struct node *buffered = reader->base->set[OPTION_max_buffered];
     const struct node *node = draft->set[id] ? draft->set[id] : buffered;
     if (node && limit > all)
-        complaints_add(reader->errors, node->place, node->key,
-                       "%s of rule '%.*s' is %" PRIu64 " bytes, and max_buffered, the memory for "
-                       "all bodies, %" PRIu64 ": what is as large could never pass",
-                       option_at(id)->name.at, SLICE_ARG(draft->rule.name), limit, all);
+        reader_complain(reader, node,
+                        "%s of rule '%.*s' is %" PRIu64 " bytes, and max_buffered, the memory for "
+                        "all bodies, %" PRIu64 ": what is as large could never pass",
+                        option_at(id)->name.at, SLICE_ARG(draft->rule.name), limit, all);
 }
 
 static void check_limits(struct reader *reader, const struct rule_draft *draft)

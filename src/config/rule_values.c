@@ -16,8 +16,7 @@
 static void complain(struct reader *reader, const struct node *node, struct slice problem,
                      const char *expected)
 {
-    complaints_add(reader->errors, node->place, node->key, "%.*s (expected %s)", SLICE_ARG(problem),
-                   expected);
+    reader_complain(reader, node, "%.*s (expected %s)", SLICE_ARG(problem), expected);
 }
 
 /* There is nothing to fill: the client retries, or nobody. */
@@ -26,12 +25,10 @@ OPTION_READER(retry)
     static const struct slice profiles[] = {
         {"user_facing", 11}, {"api", 3}, {"background", 10}, {"scheduled", 9}, {"webhook", 7}};
     size_t index;
-    (void)option;
-    (void)field;
     if (node->kind == NODE_SCALAR && SLICE_AMONG(node->text, profiles))
-        complaints_add(reader->errors, node->place, node->key,
-                       "the profile '%.*s' is not in this version of pawl (expected none)",
-                       SLICE_ARG(node->written));
+        reader_complain(reader, node,
+                        "the profile '%.*s' is not in this version of pawl (expected none)",
+                        SLICE_ARG(node->written));
     else
         (void)reader_choice(reader, node, "none", &index);
 }
@@ -39,18 +36,16 @@ OPTION_READER(retry)
 OPTION_READER(match)
 {
     struct slice text, problem = {NULL, 0};
-    (void)option;
     if (!reader_scalar(reader, node, A_MATCH, &text))
         return;
     text = arena_copy(reader_rule_texts(reader), text);
     if (!rule_match_compile(text, reader_rule_texts(reader), field, &problem))
-        complaints_add(reader->errors, node->place, node->key, "%.*s", SLICE_ARG(problem));
+        reader_complain(reader, node, "%.*s", SLICE_ARG(problem));
 }
 
 OPTION_READER(key)
 {
     struct slice text;
-    (void)option;
     if (reader_scalar(reader, node, A_TEMPLATE, &text))
         (void)reader_template(reader, node, text, TEMPLATE_FOR_KEY, field);
 }
@@ -59,7 +54,6 @@ OPTION_READER(tenant)
 {
     struct slice text;
     struct rule_draft *draft = reader->draft;
-    (void)option;
     draft->has_tenant = true; /* well or badly: it is not missing */
     if (!reader_scalar(reader, node, A_TENANT, &text))
         return;
@@ -107,7 +101,6 @@ OPTION_READER(authorize)
 {
     struct slice text;
     struct rule *rule = &reader->draft->rule;
-    (void)option;
     if (!reader_scalar(reader, node, AN_AUTHORIZE, &text))
         return;
     rule->authorizes = false;
@@ -123,7 +116,6 @@ OPTION_READER(unknown)
 {
     size_t index;
     struct slice text;
-    (void)option;
     if (node->kind == NODE_MAP) {
         const struct node *probe = reader_only_member(reader, node, "probe", &index);
         if (probe && reader_scalar(reader, probe, A_PROBE, &text))
@@ -154,7 +146,6 @@ OPTION_READER(payload)
     static const enum payload_mode scalars[] = {PAYLOAD_ALL, PAYLOAD_RAW, PAYLOAD_IGNORE};
     struct payload_selection *selection = field;
     size_t index;
-    (void)option;
     if (node->kind != NODE_MAP) {
         if (reader_choice(reader, node, "all|raw|ignore|{include: [..]}|{exclude: [..]}", &index))
             *selection = (struct payload_selection){.mode = scalars[index]};
@@ -182,7 +173,6 @@ OPTION_READER(query)
     struct rule *rule = &reader->draft->rule;
     struct reader_texts texts = {.max = RULE_LIST_MAX, .at = rule->query_names};
     size_t index;
-    (void)option;
     if (node->kind != NODE_LIST) {
         if (reader_choice(reader, node, "all|none|[NAMES]", &index))
             *(enum rule_query *)field = index == 0 ? RULE_QUERY_ALL : RULE_QUERY_NONE;
@@ -216,7 +206,6 @@ OPTION_READER(headers)
 {
     struct rule *rule = &reader->draft->rule;
     struct reader_texts texts = {.max = RULE_LIST_MAX, .at = field};
-    (void)option;
     if (reader_list(reader, node, is_end_to_end, "the name of a header that the upstream sees",
                     &texts))
         rule->n_headers = texts.n;
@@ -243,8 +232,6 @@ OPTION_READER(key_format)
     static const enum key_format_kind kinds[] = {KEY_FORMAT_ANY, KEY_FORMAT_UUID, KEY_FORMAT_UUID4};
     struct slice pattern = {NULL, 0};
     size_t index;
-    (void)option;
-    (void)field;
     if (node->kind != NODE_MAP) {
         if (reader_choice(reader, node, "any|uuid|uuid4|{regex: PATTERN}", &index))
             set_format(reader, node, kinds[index], pattern);

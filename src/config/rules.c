@@ -62,9 +62,8 @@ static void check_answers(struct reader *reader)
     for (size_t i = 0; i < draft->in_doubt.n; i++)
         for (size_t j = 0; j < draft->not_done.n; j++)
             if (draft->in_doubt.at[i] == draft->not_done.at[j])
-                complaints_add(reader->errors, node->place, node->key,
-                               "%d is in not_done, too (expected it in one of them)",
-                               draft->in_doubt.at[i]);
+                reader_complain(reader, node, "%d is in not_done, too (expected it in one of them)",
+                                draft->in_doubt.at[i]);
 }
 
 static void compile_answers(struct rule_draft *draft)
@@ -85,9 +84,9 @@ static void check_format(struct reader *reader, const struct rule_draft *base)
     const struct node *node = draft->set[OPTION_key_format];
     if (node && node != base->set[OPTION_key_format] &&
         draft->rule.key_format_kind != KEY_FORMAT_ANY && !template_key_header(&draft->rule.key))
-        complaints_add(reader->errors, node->place, node->key,
-                       "judges what clients send as their key, and this key has no header in it "
-                       "(expected a format at its source, as in {body:/id|uuid4})");
+        reader_complain(reader, node,
+                        "judges what clients send as their key, and this key has no header in it "
+                        "(expected a format at its source, as in {body:/id|uuid4})");
 }
 
 static void check_form(struct reader *reader)
@@ -95,8 +94,8 @@ static void check_form(struct reader *reader)
     const struct rule_draft *draft = reader->draft;
     const struct node *node = draft->set[OPTION_key];
     if (node && draft->rule.body_json && template_uses(&draft->rule.key, TEMPLATE_FORM))
-        complaints_add(reader->errors, node->place, node->key,
-                       "{form:..} finds nothing where body: json reads every body as JSON");
+        reader_complain(reader, node,
+                        "{form:..} finds nothing where body: json reads every body as JSON");
 }
 
 static void check_rule(struct reader *reader, const struct node *node,
@@ -196,7 +195,7 @@ void rules_compile(struct reader *reader, const struct node *node, const struct 
     if (!node || node->kind != NODE_LIST)
         return;
     if (node->count > RULES_MAX) {
-        complaints_add(reader->errors, node->place, node->key, "more than %d rules", RULES_MAX);
+        reader_complain(reader, node, "more than %d rules", RULES_MAX);
         return;
     }
     struct rule_draft **drafts = arena_alloc(reader->scratch, (node->count + 1) * sizeof(*drafts));

@@ -27,9 +27,9 @@ static void complain_of_zone(struct reader *reader, const struct node *node, str
             nearest = zones->at[i]->name;
         best = distance < best ? distance : best;
     }
-    complaints_add(reader->errors, node->place, node->key,
-                   "there is no time zone \"%.*s\" in " ZONE_FOLDER "; the nearest is %.*s",
-                   SLICE_ARG(name), SLICE_ARG(nearest));
+    reader_complain(reader, node,
+                    "there is no time zone \"%.*s\" in " ZONE_FOLDER "; the nearest is %.*s",
+                    SLICE_ARG(name), SLICE_ARG(nearest));
 }
 
 /* Those that requests name are all there are: none is read while they wait. */
@@ -48,9 +48,9 @@ static bool add_zone(struct reader *reader, const struct node *node,
     }
     zones_add_all(zones, reader_rule_texts(reader));
     if (zones->n == 0)
-        complaints_add(reader->errors, node->place, node->key,
-                       "there are no time zones in " ZONE_FOLDER " (expected those of the package "
-                       "tzdata)");
+        reader_complain(reader, node,
+                        "there are no time zones in " ZONE_FOLDER " (expected those of the package "
+                        "tzdata)");
     return zones->n > 0;
 }
 
@@ -60,7 +60,7 @@ bool reader_template(struct reader *reader, const struct node *node, struct slic
     struct slice problem = {NULL, 0};
     struct slice copy = arena_copy(reader_rule_texts(reader), text);
     if (!template_compile(copy, use, reader_rule_texts(reader), ret_template, &problem)) {
-        complaints_add(reader->errors, node->place, node->key, "%.*s", SLICE_ARG(problem));
+        reader_complain(reader, node, "%.*s", SLICE_ARG(problem));
         return false;
     }
     for (size_t i = 0; i < ret_template->n; i++) {

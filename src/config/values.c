@@ -56,8 +56,8 @@ static void out_of_range(struct reader *reader, const struct option *option,
     add_range(option, add, &range);
     if (!buf_ok(&range))
         reader->scratch->failed = true;
-    complaints_add(reader->errors, node->place, node->key, "'%.*s' is out of range (expected %.*s)",
-                   SLICE_ARG(node->written), SLICE_ARG(buf_slice(&range)));
+    reader_complain(reader, node, "'%.*s' is out of range (expected %.*s)",
+                    SLICE_ARG(node->written), SLICE_ARG(buf_slice(&range)));
 }
 
 OPTION_READER(span)
@@ -141,54 +141,32 @@ OPTION_READER(probe_status)
         *(int *)field = (int)value;
 }
 
-/* YAML 1.1's yes, no, on and off read like words; only these two are taken. */
-OPTION_READER(bool)
-{
-    size_t index;
-    (void)option;
-    if (reader_choice(reader, node, "false|true", &index))
-        *(bool *)field = index == 1;
-}
+/* X(reader, type of the field, words, what each of them puts there). YAML 1.1's yes, no, on and off
+ * read like words; `bool` takes only these two. */
+#define CHOICES(X)                                                                                 \
+    X(bool, bool, "false|true", false, true)                                                       \
+    X(unmatched, bool, "pass|refuse", false, true)                                                 \
+    X(store_down, bool, "refuse|pass", false, true)                                                \
+    X(policy, bool, "publish|off", false, true)                                                    \
+    X(log_keys, bool, "plain|hashed", false, true)                                                 \
+    X(body, bool, "auto|json", false, true)                                                        \
+    X(once_payload, bool, "ignore", true)                                                          \
+    X(key_syntax, enum key_syntax, "lenient|strict", KEY_SYNTAX_LENIENT, KEY_SYNTAX_STRICT)        \
+    X(forward_key, enum key_forward, "bare|quoted", KEY_FORWARD_BARE, KEY_FORWARD_QUOTED)          \
+    X(mismatch, int, "409|422|400", 409, 422, 400)                                                 \
+    X(remember, enum fate_remember, "final|success|all", FATE_REMEMBER_FINAL,                      \
+      FATE_REMEMBER_SUCCESS, FATE_REMEMBER_ALL)
 
-OPTION_READER(unmatched)
-{
-    size_t index;
-    (void)option;
-    if (reader_choice(reader, node, "pass|refuse", &index))
-        *(bool *)field = index == 1;
-}
-
-OPTION_READER(log_keys)
-{
-    size_t index;
-    (void)option;
-    if (reader_choice(reader, node, "plain|hashed", &index))
-        *(bool *)field = index == 1;
-}
-
-OPTION_READER(key_syntax)
-{
-    size_t index;
-    (void)option;
-    if (reader_choice(reader, node, "lenient|strict", &index))
-        *(enum key_syntax *)field = index == 1 ? KEY_SYNTAX_STRICT : KEY_SYNTAX_LENIENT;
-}
-
-OPTION_READER(forward_key)
-{
-    size_t index;
-    (void)option;
-    if (reader_choice(reader, node, "bare|quoted", &index))
-        *(enum key_forward *)field = index == 1 ? KEY_FORWARD_QUOTED : KEY_FORWARD_BARE;
-}
-
-OPTION_READER(body)
-{
-    size_t index;
-    (void)option;
-    if (reader_choice(reader, node, "auto|json", &index))
-        *(bool *)field = index == 1;
-}
+#define X(name, type, words, ...)                                                                  \
+    READER_NAMED(read_##name)                                                                      \
+    {                                                                                              \
+        static const type values[] = {__VA_ARGS__};                                                \
+        size_t index;                                                                              \
+        if (reader_choice(reader, node, words, &index))                                            \
+            *(type *)field = values[index];                                                        \
+    }
+CHOICES(X)
+#undef X
 
 static bool is_name(struct slice text)
 {
@@ -204,7 +182,6 @@ static bool is_name(struct slice text)
 OPTION_READER(name)
 {
     struct slice text;
-    (void)option;
     if (!reader_scalar(reader, node, "a name such as refunds.create", &text))
         return;
     if (is_name(text))
@@ -217,7 +194,6 @@ OPTION_READER(formerly)
 {
     struct rule *rule = &reader->draft->rule;
     struct reader_texts texts = {.max = RULE_FORMERLY_MAX, .at = field};
-    (void)option;
     if (reader_list(reader, node, is_name, "an earlier name of the rule", &texts))
         rule->n_formerly = texts.n;
 }

@@ -27,10 +27,9 @@ const char *warning_name(enum warning warning)
 /* What the top allows is allowed in each rule. */
 OPTION_READER(allow)
 {
-    (void)option;
     if (node->kind != NODE_LIST) {
-        complaints_add(reader->errors, node->place, node->key,
-                       "not a list (expected classes of warnings such as [%s])", names[0]);
+        reader_complain(reader, node, "not a list (expected classes of warnings such as [%s])",
+                        names[0]);
         return;
     }
     for (const struct node *item = node->first; item; item = item->next) {
