@@ -2,6 +2,7 @@
 """`upstream: https://`: who answers is proven, and a connection that fails has sent nothing."""
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -12,10 +13,11 @@ from typing import Any, Callable, Iterator
 
 import pytest
 
+from admin import Admin
 from certificates import Certificate, SecureUpstream, issue, served_by
-from gateway import PAWL, Gateway, run
-from upstream import Reply, Upstream, say, shut
-from wire import Client, Later, at_once, eventually, request_bytes
+from gateway import Gateway, free_port, run
+from upstream import Reply, Upstream, closes, say, shut
+from wire import Later, at_once, eventually, request_bytes
 
 CONFIG = """
 tenant: none
@@ -312,8 +314,7 @@ def test_a_connection_is_used_again_and_its_handshake_saved(secured, upstream):
 
 
 @pytest.mark.parametrize("polite", [True, False])
-def test_a_kept_connection_that_was_closed_carries_no_request(secured, upstream, context, polite,
-                                                              request):
+def test_a_kept_connection_that_was_closed_carries_no_request(secured, upstream, context, polite):
     if not polite:
         context.sslsocket_class = ssl.SSLSocket
     gateway = secured(config=CONFIG + "upstream_idle: 1h\n")
@@ -354,6 +355,49 @@ def test_a_websocket_goes_through(secured, upstream):
         assert client.reader.take(len(data)) == data
         client.sock.shutdown(socket.SHUT_WR)
         assert client.is_closed()
+
+
+# ---- pawl's own requests ----
+
+
+@pytest.fixture
+def asking(secured: Callable[..., Gateway], upstream: Upstream) -> Gateway:
+    """One that asks the service who may act, and what became of an operation."""
+    upstream.on("GET", "/access", say(204))
+    return secured(config=CONFIG.replace("match: POST /refunds", "match: POST /refunds, "
+                                         "authorize: GET /access, settle: 0s, "
+                                         "unknown: {probe: 'GET /refunds/by-key/{key}'}"))
+
+
+def test_authorize_and_probes_go_the_same_way(asking, upstream):
+    upstream.on("GET", "/refunds/by-key/k", say(200, {"id": 1}))
+    upstream.on("POST", "/refunds", closes())
+    answer = asking.post("/refunds", {}, key="k")
+    assert (answer.status, answer.json) == (200, {"id": 1})
+    assert [request.target for request in upstream.requests] == ["/access", "/refunds",
+                                                                "/refunds/by-key/k"]
+
+
+def test_the_operators_probe_goes_the_same_way(asking, upstream):
+    upstream.on("GET", "/refunds/by-key/k", say(500))
+    upstream.on("POST", "/refunds", closes())
+    assert asking.post("/refunds", {}, key="k")["Idempotency-Status"] == "unknown"
+    upstream.on("GET", "/refunds/by-key/k", say(200, {"id": 1}))
+    environment = {**os.environ, "PAWL_TEST_CLOCK": str(asking.clock.path)}
+    shown = json.loads(run("keys", "show", "k", "--json", "--store", asking.store,
+                           env=environment).stdout)
+    ran = run("keys", "resolve", "k", "--token", shown["token"], "--probe", "-c", asking.config,
+              env=environment)
+    assert ran.returncode == 0, ran.stderr
+    assert asking.post("/refunds", {}, key="k").json == {"id": 1}
+    assert upstream.effects() == 1
+
+
+def test_a_failed_handshake_is_counted_by_its_name(secured, stranger):
+    port = free_port()
+    gateway = secured(ca=stranger.ca.cert_file, config=CONFIG + f"admin: 127.0.0.1:{port}\n")
+    gateway.post("/refunds", {}, key="k")
+    assert Admin(port).value("pawl_upstream_errors_total", reason="tls") == 1
 
 
 # ---- the config ----
