@@ -77,7 +77,7 @@ bool demo_ensure(const struct config *config, const char *store_path)
         fprintf(stderr, "pawl serve: %s\n", problem ? problem : "out of memory");
         return false;
     }
-    if (is_listening(&where.address)) {
+    if (is_listening(&where.addresses.at[0])) {
         fprintf(stderr, "pawl serve: %.*s:%u is served already; no other demo is started\n",
                 SLICE_ARG(address->host), (unsigned)address->port);
         return true;
@@ -89,7 +89,7 @@ bool demo_ensure(const struct config *config, const char *store_path)
     buf_add_str(&ledger, store_path);
     buf_add(&ledger, ".ledger", sizeof ".ledger");
     bool started = buf_ok(&listen) && buf_ok(&ledger) && spawn(listen.at, ledger.at) &&
-                   wait_until_listening(&where.address);
+                   wait_until_listening(&where.addresses.at[0]);
     if (!started)
         fputs("pawl serve: the demo upstream did not start\n", stderr);
     return started;

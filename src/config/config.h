@@ -46,6 +46,7 @@ struct config {
     struct config_address listen;   /* default 127.0.0.1:8080 */
     struct config_address upstream; /* of `upstream: http://host[:port]` */
     struct config_tls upstream_tls;
+    int64_t resolve_us;          /* how long the addresses of its name hold */
     struct config_address admin; /* empty host: no admin listener */
     struct slice admin_token;    /* empty: none */
     struct slice store;          /* path of the SQLite file, resolved against the config file;

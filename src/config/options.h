@@ -42,6 +42,8 @@
       "http://HOST:PORT or https://HOST:PORT of the service behind the gateway")                   \
     X(upstream_tls, OPTION_TOP, config, upstream_tls, upstream_tls, 0, 0, "(the system's roots)",  \
       "how an https upstream is verified: {ca: FILE, cert: FILE, key: FILE, server_name: NAME}")   \
+    X(resolve, OPTION_TOP, config, resolve_us, span, CLOCK_US_PER_S, DAY, "30s",                   \
+      "how old the addresses of the upstream's name may be when a connection is made")             \
     X(store, OPTION_AT_START, config, store, store, 0, 0, "(--store, else $PAWL_STORE, else XDG)", \
       "sqlite:PATH, relative to this file")                                                        \
     X(admin, OPTION_AT_START, config, admin, listen, 0, 0, "(off)",                                \

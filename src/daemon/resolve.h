@@ -17,9 +17,8 @@ bool resolve_address(const struct config_address *address, struct sockaddr_stora
 char *listen_problem(const char *option, const struct config_address *address, int error,
                      const char *denied);
 
-/* Resolves host and port of `upstream`, its first two addresses, on a thread of its own, and reads
- * the files of `upstream_tls`. The thread is left alone, and false, as soon as `stop_fd` (-1: none)
- * is readable: a resolver that does not answer holds up nothing else. */
+/* Looks up the name of `upstream`, as http_name_find does, and reads the files of `upstream_tls`.
+ * Fills a zeroed `*ret_upstream`, in part also where it gives false. */
 bool resolve_upstream(const struct config *config, int stop_fd, struct http_upstream *ret_upstream,
                       char **ret_problem);
 

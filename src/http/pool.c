@@ -23,6 +23,12 @@ struct http_pool {
     struct member *idle[];
 };
 
+void http_upstream_drop(struct http_upstream *upstream)
+{
+    http_name_unref(upstream->name);
+    tls_client_unref(upstream->tls);
+}
+
 struct http_pool *http_pool_new(const struct http_upstream *upstream, size_t max_idle,
                                 int64_t idle_us)
 {
@@ -31,6 +37,7 @@ struct http_pool *http_pool_new(const struct http_upstream *upstream, size_t max
         return NULL;
     pool->refs = 1;
     pool->upstream = *upstream;
+    http_name_ref(upstream->name);
     tls_client_ref(upstream->tls);
     pool->max_idle = max_idle;
     pool->idle_us = idle_us;
@@ -73,7 +80,10 @@ struct http_pool *http_pool_ref(struct http_pool *pool)
 bool http_pool_serves(const struct http_pool *pool, const struct http_upstream *upstream,
                       int64_t idle_us)
 {
-    return pool->idle_us == idle_us && memcmp(&pool->upstream, upstream, sizeof *upstream) == 0;
+    const struct http_addresses *ours = &pool->upstream.addresses, *theirs = &upstream->addresses;
+    return pool->idle_us == idle_us && pool->upstream.tls == upstream->tls &&
+           http_name_equals(pool->upstream.name, upstream->name) && ours->n == theirs->n &&
+           memcmp(ours->at, theirs->at, ours->n * sizeof *ours->at) == 0;
 }
 
 void http_pool_unref(struct http_pool *pool)
@@ -82,7 +92,7 @@ void http_pool_unref(struct http_pool *pool)
         return;
     CHECK(pool->n_lent == 0);
     close_oldest(pool, pool->n_idle);
-    tls_client_unref(pool->upstream.tls);
+    http_upstream_drop(&pool->upstream);
     mem_free(pool);
 }
 
@@ -100,14 +110,37 @@ static struct member *take_kept(struct http_pool *pool)
     return NULL;
 }
 
+/* Each address has its share of the time, so that one that does not answer leaves some to others.
+ * The first is tried in any case: what takes no time may succeed. */
+static int connect_any(const struct http_addresses *addresses, struct http_conn *conn,
+                       int64_t deadline_us)
+{
+    int first = -ETIMEDOUT;
+    for (size_t i = 0; i < addresses->n; i++) {
+        int64_t now_us = clock_boot_us();
+        if (i > 0 && now_us >= deadline_us)
+            break;
+        int64_t share_us = (deadline_us - now_us) / (int64_t)(addresses->n - i);
+        int failed = http_conn_connect(conn, &addresses->at[i], now_us + share_us);
+        if (failed == 0)
+            return 0;
+        if (i == 0)
+            first = failed;
+    }
+    return first;
+}
+
 static int connect_socket(const struct http_upstream *upstream, struct http_conn *conn,
                           int64_t deadline_us)
 {
-    int failed = http_conn_connect(conn, &upstream->address, deadline_us);
-    bool another = upstream->other.ss_family != AF_UNSPEC && clock_boot_us() < deadline_us;
-    if (failed == 0 || !another)
-        return failed;
-    return http_conn_connect(conn, &upstream->other, deadline_us) == 0 ? 0 : failed;
+    struct http_addresses now;
+    if (upstream->name == NULL)
+        return connect_any(&upstream->addresses, conn, deadline_us);
+    http_name_addresses(upstream->name, &now);
+    int failed = connect_any(&now, conn, deadline_us);
+    if (failed != 0)
+        http_name_failed(upstream->name);
+    return failed;
 }
 
 static int connect_upstream(const struct http_upstream *upstream, struct http_conn *conn,

@@ -11,26 +11,24 @@
 #define PAWL_HTTP_POOL_H
 
 #include "http/conn.h"
-#include <sys/socket.h>
+#include "http/name.h"
 
 struct http_pool;
 
-/* Resolved when the config was read. A name such as `localhost` often has an address of each
- * family, and a service that listens on only one of them. */
+/* Where connections go. A name such as `localhost` often has an address of each family, and a
+ * service that listens on only one of them. */
 struct http_upstream {
-    struct sockaddr_storage address;
-    struct sockaddr_storage
-        other;              /* asked where `address` cannot be connected to; family 0: none */
+    struct http_addresses addresses;
+    struct http_name *name; /* NULL: the addresses never change; else they are those it had at
+                               first. One reference */
     struct tls_client *tls; /* NULL: plain text; one reference */
 };
 
-static inline void http_upstream_drop(struct http_upstream *upstream)
-{
-    tls_client_unref(upstream->tls);
-}
+/* Gives its references back. */
+void http_upstream_drop(struct http_upstream *upstream);
 #define HTTP_UPSTREAM_AUTO __attribute__((cleanup(http_upstream_drop)))
 
-/* Takes a reference to its TLS client. At most `max_idle` kept connections: the one idle longest
+/* Takes references of its own. At most `max_idle` kept connections: the one idle longest
  * makes way. None is lent after `idle_us`; such are closed at the next take or give. NULL: no
  * memory. */
 struct http_pool *http_pool_new(const struct http_upstream *upstream, size_t max_idle,

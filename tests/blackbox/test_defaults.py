@@ -212,7 +212,7 @@ def test_default_replay_cookies_is_false(gateway, upstream):
     ("max_response_body", "1MiB"), ("max_waiting", "10000"), ("max_waiting_per_key", "2000"),
     ("retry_after", "1s"), ("disk_reserve", "auto"), ("threads", "0"), ("head_timeout", "10s"),
     ("body_timeout", "30s"), ("idle_timeout", "75s"), ("write_timeout", "30s"),
-    ("read_timeout", "75s"),
+    ("read_timeout", "75s"), ("resolve", "30s"),
     ("connect_timeout", "5s"), ("max_connections", "4096"), ("max_connections_per_address", "0"),
     ("max_in_flight", "1024"), ("log_keys", "plain"), ("listen", "127.0.0.1:8080"),
     ("trust_forwarded", '[127.0.0.0/8, "::1/128"]'),

@@ -105,7 +105,7 @@ def resets(**more: Any) -> Reply:
 class Upstream:
     """Listens on `port` from start to stop; a thread a connection."""
 
-    def __init__(self) -> None:
+    def __init__(self, host: str = "127.0.0.1", port: int = 0) -> None:
         self.requests: list[Request] = []  # all that arrived whole, in order
         self.done: list[Request] = []  # those whose effect happened
         self.broken: list[Broken] = []  # connections that ended inside a request
@@ -116,7 +116,8 @@ class Upstream:
         self._lock = threading.Lock()
         self._sockets: dict[socket.socket, Request | None] = {}  # and what came last on it
         self._ended: list[Request | None] = []
-        self._listener = socket.create_server(("127.0.0.1", 0), backlog=256)
+        self.host = host
+        self._listener = socket.create_server((host, port), backlog=256)
         self.port = self._listener.getsockname()[1]
         self._accept()
 
@@ -196,7 +197,7 @@ class Upstream:
 
     def start(self) -> None:
         """Listens again, on the same port."""
-        self._listener = socket.create_server(("127.0.0.1", self.port), backlog=256)
+        self._listener = socket.create_server((self.host, self.port), backlog=256)
         self._accept()
 
     # ---- serving ----

@@ -151,7 +151,8 @@ static void set_stage(struct stage *stage)
     assert_int_equal(bind(stage->listener, (struct sockaddr *)&address, size), 0);
     assert_int_equal(listen(stage->listener, 0), 0);
     assert_int_equal(getsockname(stage->listener, (struct sockaddr *)&address, &size), 0);
-    memcpy(&stage->upstream.address, &address, size);
+    stage->upstream.addresses.n = 1;
+    memcpy(&stage->upstream.addresses.at[0], &address, size);
     stage->pool = http_pool_new(&stage->upstream, 2, LONG_US);
     stage->call = mem_zalloc(1, sizeof *stage->call);
     stage->body = buf_make(1 << 20);
@@ -192,7 +193,7 @@ static void reach_nobody(struct stage *stage)
 
 static void reach_nowhere(struct stage *stage)
 {
-    struct sockaddr_in *address = (struct sockaddr_in *)&stage->upstream.address;
+    struct sockaddr_in *address = (struct sockaddr_in *)&stage->upstream.addresses.at[0];
     address->sin_addr.s_addr = htonl(INADDR_BROADCAST);
     http_pool_unref(stage->pool);
     stage->pool = http_pool_new(&stage->upstream, 2, LONG_US);
@@ -207,8 +208,8 @@ static void reach_in_no_time(struct stage *stage)
     int crowd[4];
     for (int i = 0; i < 4; i++) {
         crowd[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
-        (void)!connect(crowd[i], (struct sockaddr *)&stage->upstream.address,
-                       sizeof stage->upstream.address);
+        (void)!connect(crowd[i], (struct sockaddr *)&stage->upstream.addresses.at[0],
+                       sizeof stage->upstream.addresses.at[0]);
     }
     begin(stage, SLICE("GET"), slice_make(NULL, 0));
     note(stage, http_call_connect(stage->call, clock_boot_us()));

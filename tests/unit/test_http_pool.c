@@ -107,7 +107,8 @@ static void play(struct stage *stage, size_t max_idle, int64_t idle_us)
     assert_int_equal(bind(stage->listener, (struct sockaddr *)&address, size), 0);
     assert_int_equal(listen(stage->listener, PEERS_MAX), 0);
     assert_int_equal(getsockname(stage->listener, (struct sockaddr *)&address, &size), 0);
-    memcpy(&stage->upstream.address, &address, size);
+    stage->upstream.addresses.n = 1;
+    memcpy(&stage->upstream.addresses.at[0], &address, size);
     stage->pool = http_pool_new(&stage->upstream, max_idle, idle_us);
     assert_non_null(stage->pool);
     struct loop *loop = loop_new(2);
@@ -289,13 +290,14 @@ static int nobodys(struct http_upstream *upstream)
     int fd = socket(AF_INET, SOCK_STREAM, 0);
     bool bound = bind(fd, (struct sockaddr *)&address, size) == 0 &&
                  getsockname(fd, (struct sockaddr *)&address, &size) == 0;
-    memcpy(&upstream->address, &address, size);
+    upstream->addresses.n = 2;
+    memcpy(&upstream->addresses.at[0], &address, size);
     return bound ? fd : -1;
 }
 
 static void connect_to_the_other(struct stage *stage)
 {
-    struct http_upstream both = {.other = stage->upstream.address};
+    struct http_upstream both = {.addresses.at[1] = stage->upstream.addresses.at[0]};
     int silent = nobodys(&both);
     stage->held[0] = !http_pool_serves(stage->pool, &both, LONG_US);
     http_pool_unref(stage->pool);
@@ -304,7 +306,7 @@ static void connect_to_the_other(struct stage *stage)
     take_new(stage, 0);
     exchange(stage, 0, "");
     give(stage, 0, true);
-    both.other.ss_family = AF_UNSPEC;
+    both.addresses.n = 1;
     stage->held[2] = !http_pool_serves(stage->pool, &both, LONG_US);
     http_pool_unref(stage->pool);
     close(silent);

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "http/name.h"
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/crash.h"
+#include "base/mem.h"
+#include "base/thread.h"
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <poll.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#define APART_US CLOCK_US_PER_S /* two look-ups */
+
+/* Belongs to whoever connects by it and to the thread that looks it up. */
+struct http_name {
+    atomic_int refs;
+    int64_t fresh_us;
+    int ended; /* eventfd: a look-up has ended */
+    struct mutex mutex;
+    bool under_way;   /* a look-up */
+    int64_t begun_us; /* the last one */
+    int error;        /* of the last one, of netdb.h */
+    struct http_addresses addresses;
+    char port[8];
+    char host[];
+};
+
+/* ---- looking up ---- */
+
+static int ask(const struct http_name *name, struct http_addresses *ret_found)
+{
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found = NULL;
+    int error = getaddrinfo(name->host, name->port, &hints, &found);
+    ret_found->n = 0;
+    for (struct addrinfo *at = found; at && ret_found->n < HTTP_ADDRESSES_MAX; at = at->ai_next)
+        memcpy(&ret_found->at[ret_found->n++], at->ai_addr, at->ai_addrlen);
+    if (found)
+        freeaddrinfo(found);
+    return error;
+}
+
+static void look_up(void *argument)
+{
+    struct http_name *name = argument;
+    struct http_addresses found = {0};
+    uint64_t one = 1;
+    CRASH_POINT(inside_look_up);
+    int error = ask(name, &found);
+    mutex_lock(&name->mutex);
+    name->error = error;
+    name->under_way = false;
+    if (error == 0)
+        name->addresses = found;
+    mutex_unlock(&name->mutex);
+    CHECK(write(name->ended, &one, sizeof one) == sizeof one);
+    http_name_unref(name);
+}
+
+/* Under the lock. False: one is under way, or there is no thread for it. */
+static bool begin_look_up(struct http_name *name, int64_t now_us)
+{
+    struct thread thread;
+    if (name->under_way)
+        return false;
+    name->begun_us = now_us;
+    name->under_way = thread_start(&thread, "pawl-resolve", look_up, http_name_ref(name));
+    if (name->under_way)
+        thread_detach(&thread);
+    else
+        http_name_unref(name);
+    return name->under_way;
+}
+
+/* Under the lock. An address stays what it is. */
+static void look_again(struct http_name *name, int64_t age_us)
+{
+    unsigned char bytes[sizeof(struct in6_addr)];
+    int64_t now_us = clock_boot_us();
+    if (now_us >= clock_after(name->begun_us, age_us) &&
+        inet_pton(AF_INET, name->host, bytes) != 1 && inet_pton(AF_INET6, name->host, bytes) != 1)
+        (void)begin_look_up(name, now_us);
+}
+
+void http_name_addresses(struct http_name *name, struct http_addresses *ret_addresses)
+{
+    mutex_lock(&name->mutex);
+    look_again(name, name->fresh_us);
+    *ret_addresses = name->addresses;
+    mutex_unlock(&name->mutex);
+}
+
+void http_name_failed(struct http_name *name)
+{
+    mutex_lock(&name->mutex);
+    look_again(name, APART_US);
+    mutex_unlock(&name->mutex);
+}
+
+/* ---- birth and death ---- */
+
+static struct http_name *name_new(struct slice host, uint16_t port, int64_t fresh_us)
+{
+    struct http_name *name = mem_zalloc(1, sizeof *name + host.len + 1);
+    if (!name || (name->ended = eventfd(0, EFD_CLOEXEC)) < 0) {
+        mem_free(name);
+        return NULL;
+    }
+    atomic_init(&name->refs, 1);
+    mutex_init(&name->mutex);
+    name->fresh_us = fresh_us > APART_US ? fresh_us : APART_US;
+    snprintf(name->port, sizeof name->port, "%u", (unsigned)port);
+    memcpy(name->host, host.at, host.len);
+    return name;
+}
+
+/* Whether the look-up ended before `stop_fd` had something to say. */
+static bool await(const struct http_name *name, int stop_fd)
+{
+    struct pollfd ends[2] = {{.fd = name->ended, .events = POLLIN},
+                             {.fd = stop_fd, .events = POLLIN}};
+    while (poll(ends, 2, -1) < 0 && errno == EINTR)
+        ;
+    return (ends[0].revents & POLLIN) != 0;
+}
+
+/* The first time. */
+static bool find(struct http_name *name, int stop_fd, const char **ret_problem)
+{
+    mutex_lock(&name->mutex);
+    bool begun = begin_look_up(name, clock_boot_us());
+    mutex_unlock(&name->mutex);
+    if (begun && !await(name, stop_fd)) {
+        *ret_problem = "a signal came meanwhile";
+        return false;
+    }
+    mutex_lock(&name->mutex);
+    bool found = name->addresses.n > 0;
+    if (name->error != 0)
+        *ret_problem = gai_strerror(name->error);
+    mutex_unlock(&name->mutex);
+    return found;
+}
+
+struct http_name *http_name_find(struct slice host, uint16_t port, int64_t fresh_us, int stop_fd,
+                                 const char **ret_problem)
+{
+    struct http_name *name = name_new(host, port, fresh_us);
+    *ret_problem = NULL;
+    if (!name || find(name, stop_fd, ret_problem))
+        return name;
+    http_name_unref(name);
+    return NULL;
+}
+
+struct http_name *http_name_ref(struct http_name *name)
+{
+    if (name)
+        CHECK(atomic_fetch_add(&name->refs, 1) > 0);
+    return name;
+}
+
+void http_name_unref(struct http_name *name)
+{
+    if (!name || atomic_fetch_sub(&name->refs, 1) > 1)
+        return;
+    close(name->ended);
+    mutex_fini(&name->mutex);
+    mem_free(name);
+}
+
+bool http_name_equals(const struct http_name *a, const struct http_name *b)
+{
+    if (!a || !b)
+        return a == b;
+    return strcmp(a->host, b->host) == 0 && strcmp(a->port, b->port) == 0 &&
+           a->fresh_us == b->fresh_us;
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * name: a host and its addresses, which may change while a process runs. It is looked up when it is
+ * found, later when a connection is to be made and the addresses are older than their time, and
+ * when none could be made. Later look-ups run on a thread of their own: meanwhile, and when they
+ * find nothing, the addresses of before go on. Shared by threads.
+ */
+#ifndef PAWL_HTTP_NAME_H
+#define PAWL_HTTP_NAME_H
+
+#include "base/slice.h"
+#include <sys/socket.h>
+
+#define HTTP_ADDRESSES_MAX 8 /* more are left out */
+
+/* In the order in which they are to be tried. */
+struct http_addresses {
+    size_t n;
+    struct sockaddr_storage at[HTTP_ADDRESSES_MAX];
+};
+
+struct http_name;
+
+/* Looks it up, also on a thread of its own, which is left alone as soon as `stop_fd` (-1: none) is
+ * readable: a resolver that does not answer holds up nothing else. `fresh_us`: how long addresses
+ * count as those of now. NULL: `*ret_problem` is a literal that says why; NULL: no memory. */
+struct http_name *http_name_find(struct slice host, uint16_t port, int64_t fresh_us, int stop_fd,
+                                 const char **ret_problem);
+/* Both accept NULL. */
+struct http_name *http_name_ref(struct http_name *name);
+void http_name_unref(struct http_name *name);
+
+/* Whether both say the same of the same host and port. Accepts NULL. */
+bool http_name_equals(const struct http_name *a, const struct http_name *b);
+
+/* The addresses as far as they are known. Never blocks on a resolver. */
+void http_name_addresses(struct http_name *name, struct http_addresses *ret_addresses);
+
+/* Says that none of them could be connected to: it is looked up again at once, but for the second
+ * after the last time. */
+void http_name_failed(struct http_name *name);
+
+#endif
