@@ -6,13 +6,6 @@
 #include "store/committer/committer.h"
 #include <stdio.h>
 
-struct store {
-    struct committer *committer;
-    struct thread thread;
-    bool has_thread;
-    struct digest_key key;
-};
-
 struct store_config store_config_default(void)
 {
     return (struct store_config){
@@ -34,26 +27,25 @@ struct digest store_once_hash(const struct digest_key *key, struct slice tenant,
 
 static void run_committer(void *argument)
 {
-    struct committer *committer = argument;
-    while (!committer_stopped(committer))
-        if (!committer_step(committer))
-            committer_wait(committer);
+    struct store *store = argument;
+    while (!committer_stopped(store))
+        if (!committer_step(store))
+            committer_wait(store);
 }
 
 static bool start(struct store *store, const struct store_config *config, char **ret_problem)
 {
-    struct committer *committer = store->committer;
     int64_t until = clock_after(clock_boot_us(), config->limits.timeout_us);
-    enum backend_status status = committer_register(committer);
+    enum backend_status status = committer_register(store);
     while ((status == BACKEND_BUSY || status == BACKEND_UNSURE) && clock_boot_us() < until)
-        status = committer_register(committer);
+        status = committer_register(store);
     if (status != BACKEND_OK && status != BACKEND_FULL) {
-        *ret_problem = mem_copy(committer->backend->problem, strlen(committer->backend->problem));
+        *ret_problem = mem_copy(store->backend->problem, strlen(store->backend->problem));
         return false;
     }
     if (config->no_thread)
         return true;
-    store->has_thread = thread_start(&store->thread, "pawl-store", run_committer, committer);
+    store->has_thread = thread_start(&store->thread, "pawl-store", run_committer, store);
     return store->has_thread;
 }
 
@@ -61,17 +53,11 @@ enum store_open_result store_open_over(const struct store_config *config, struct
                                        struct store **ret_store, char **ret_problem)
 {
     *ret_problem = NULL;
-    struct store *store = mem_zalloc(1, sizeof *store);
-    if (store)
-        store->committer = committer_new(config, backend);
-    if (!store || !store->committer) {
+    struct store *store = committer_new(config, backend);
+    if (!store)
         backend->ops->close(backend);
-        mem_free(store);
-        return STORE_OPEN_FAILED;
-    }
-    if (!start(store, config, ret_problem)) {
-        committer_free(store->committer);
-        mem_free(store);
+    if (!store || !start(store, config, ret_problem)) {
+        committer_free(store);
         return STORE_OPEN_FAILED;
     }
     store->key = digest_key_of(store_secret(store));
@@ -92,34 +78,17 @@ void store_close(struct store *store)
 {
     if (!store)
         return;
-    committer_stop(store->committer);
+    committer_stop(store);
     if (store->has_thread)
         thread_join(&store->thread);
     else
-        run_committer(store->committer);
-    committer_free(store->committer);
-    mem_free(store);
-}
-
-bool store_make_room(struct store *store, const struct store_limits *limits)
-{
-    return committer_make_room(store->committer, limits);
-}
-
-void store_configure(struct store *store, const struct store_limits *limits)
-{
-    CHECK(limits->timeout_us > 0);
-    committer_configure(store->committer, limits);
-}
-
-void store_submit(struct store *store, struct store_op *op)
-{
-    committer_submit(store->committer, op);
+        run_committer(store);
+    committer_free(store);
 }
 
 bool store_withdraw(struct store *store, struct store_op *op)
 {
-    return committer_withdraw(store->committer, op, false);
+    return committer_withdraw(store, op, false);
 }
 
 void store_run(struct store *store, struct store_op *op, struct parker *parker, int64_t deadline_us)
@@ -132,7 +101,7 @@ void store_run(struct store *store, struct store_op *op, struct parker *parker, 
         if (store_op_ended(op))
             return;
         bool late = clock_boot_us() >= deadline;
-        if ((late || parker->interrupted) && committer_withdraw(store->committer, op, !late))
+        if ((late || parker->interrupted) && committer_withdraw(store, op, !late))
             return;
         if (late)
             deadline = CLOCK_NEVER;
@@ -152,13 +121,13 @@ int64_t store_now(const struct store *store)
 
 int64_t store_now_at(const struct store *store, int64_t boot_us)
 {
-    int64_t marked = atomic_load(&store->committer->offset) + boot_us;
+    int64_t marked = atomic_load(&store->offset) + boot_us;
     return record_store_time(clock_wall_us(), marked, 0);
 }
 
 struct slice store_secret(const struct store *store)
 {
-    return slice_make(store->committer->backend->secret, DIGEST_SIZE);
+    return slice_make(store->backend->secret, DIGEST_SIZE);
 }
 
 const struct digest_key *store_digest_key(const struct store *store)
@@ -176,34 +145,23 @@ struct digest store_key_hash(const struct store *store, struct slice tenant, str
 int64_t store_forgets(const struct store *store, int64_t *ret_seen_at)
 {
     /* The mark is read first: a newer count with an older mark only asks the store once more. */
-    *ret_seen_at = atomic_load(&store->committer->seen_at);
-    return atomic_load(&store->committer->forgets);
-}
-
-bool store_is_up(const struct store *store)
-{
-    return committer_is_up(store->committer);
+    *ret_seen_at = atomic_load(&store->seen_at);
+    return atomic_load(&store->forgets);
 }
 
 bool store_is_dead(const struct store *store)
 {
-    return committer_state(store->committer) == COMMITTER_DEAD;
+    return committer_state(store) == COMMITTER_DEAD;
 }
 
 void store_problem(struct store *store, struct buf *buf)
 {
-    struct committer *c = store->committer;
-    mutex_lock(&c->mutex);
-    buf_add_str(buf, c->problem);
-    mutex_unlock(&c->mutex);
-}
-
-struct store_counts store_counts(struct store *store)
-{
-    return committer_counts(store->committer);
+    mutex_lock(&store->mutex);
+    buf_add_str(buf, store->problem);
+    mutex_unlock(&store->mutex);
 }
 
 bool store_step(struct store *store)
 {
-    return committer_step(store->committer);
+    return committer_step(store);
 }

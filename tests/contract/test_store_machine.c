@@ -16,7 +16,7 @@
 #define SECOND CLOCK_US_PER_S
 
 struct stand {
-    struct committer *committer;
+    struct store *store;
     struct hostile_faults *faults;
     int64_t now;
     uint64_t next_key;
@@ -61,12 +61,12 @@ static void open_stand(struct stand *stand)
     struct backend *backend = hostile_toy(NULL);
     assert_non_null(backend);
     stand->faults = hostile_faults(backend);
-    stand->committer = committer_new(&config, backend);
-    assert_non_null(stand->committer);
-    assert_int_equal(committer_register(stand->committer), BACKEND_OK);
+    stand->store = committer_new(&config, backend);
+    assert_non_null(stand->store);
+    assert_int_equal(committer_register(stand->store), BACKEND_OK);
     stand->first = begin(stand);
-    committer_submit(stand->committer, &stand->first);
-    (void)committer_step(stand->committer);
+    store_submit(stand->store, &stand->first);
+    (void)store_step(stand->store);
     assert_int_equal(stand->first.verdict, RECORD_PROCEED);
 }
 
@@ -78,7 +78,7 @@ static void meet(struct stand *stand, enum committer_event event)
         [COMMITTER_HELD_UP] = BACKEND_BUSY,
         [COMMITTER_FAILED] = BACKEND_FATAL,
     };
-    struct committer *c = stand->committer;
+    struct store *c = stand->store;
     if (event != COMMITTER_READS)
         pass(stand, SECOND);
     atomic_store(&stand->faults->gone, event == COMMITTER_LOST);
@@ -89,8 +89,8 @@ static void meet(struct stand *stand, enum committer_event event)
         op = (struct store_op){.kind = STORE_EXTEND,
                                .key_hash = stand->first.key_hash,
                                .token = stand->first.record.token};
-    committer_submit(c, &op);
-    (void)committer_step(c);
+    store_submit(c, &op);
+    (void)store_step(c);
     atomic_store(&stand->faults->next_save, BACKEND_OK);
     bool ended = store_op_ended(&op) || committer_withdraw(c, &op, false);
     assert_true(ended);
@@ -104,7 +104,7 @@ static void bring(struct stand *stand, enum committer_state state)
         [COMMITTER_DEAD] = COMMITTER_FAILED,
     };
     meet(stand, ways[state]);
-    assert_int_equal(committer_state(stand->committer), state);
+    assert_int_equal(committer_state(stand->store), state);
 }
 
 static void walk(enum committer_state from, enum committer_event event)
@@ -114,10 +114,10 @@ static void walk(enum committer_state from, enum committer_event event)
     bring(&stand, from);
     enum committer_state wanted = committer_next(from, event);
     meet(&stand, event);
-    assert_int_equal(committer_state(stand.committer), wanted);
+    assert_int_equal(committer_state(stand.store), wanted);
     assert_int_equal(stand.stops, wanted == COMMITTER_DEAD);
-    committer_stop(stand.committer);
-    committer_free(stand.committer);
+    committer_stop(stand.store);
+    committer_free(stand.store);
     clock_test_set(0, 0);
 }
 
@@ -138,10 +138,10 @@ static void nothing_is_applied_any_more_once_it_is_dead(void **state)
     bring(&stand, COMMITTER_DEAD);
     pass(&stand, 60 * SECOND);
     struct store_op op = begin(&stand);
-    committer_submit(stand.committer, &op);
+    store_submit(stand.store, &op);
     assert_int_equal(op.status, STORE_DEAD);
-    assert_false(committer_step(stand.committer));
-    committer_free(stand.committer);
+    assert_false(store_step(stand.store));
+    committer_free(stand.store);
     clock_test_set(0, 0);
 }
 

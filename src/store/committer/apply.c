@@ -44,11 +44,6 @@ bool apply_lags(struct apply *apply, const struct record *before, const struct r
     return apply->lags;
 }
 
-enum backend_status apply_kept(bool kept)
-{
-    return kept ? BACKEND_OK : BACKEND_NO_MEMORY;
-}
-
 void apply_report(const struct apply *apply, struct store_op *op, const struct store_row *row)
 {
     op->record = row->record;
@@ -186,27 +181,25 @@ static enum record_write write_record(struct apply *apply, struct store_op *op,
 }
 
 /* A token is used up: a later write of the old owner finds none that matches. */
-static enum backend_status end_life(struct apply *apply, const struct store_op *op,
-                                    const struct store_row *row)
+static void end_life(struct apply *apply, const struct store_op *op, const struct store_row *row)
 {
     (void)apply_take_token(apply);
-    bool forgotten = op->kind == STORE_FORGET;
-    return apply_kept(rowset_remove(apply->rows, row, forgotten));
+    rowset_remove(apply->rows, row, op->kind == STORE_FORGET);
 }
 
-static enum backend_status store_write(struct apply *apply, struct store_op *op,
-                                       struct store_row *row)
+static void store_write(struct apply *apply, const struct store_op *op, const struct store_row *row)
 {
     const struct record *record = &row->record;
     apply_use_token(apply, record->token);
-    if (record->status == RECORD_ABSENT)
-        return end_life(apply, op, row);
+    if (record->status == RECORD_ABSENT) {
+        end_life(apply, op, row);
+        return;
+    }
     bool is_final = record_is_final(record->status);
     /* Else the row would outlive its key, and nothing would lead to it. */
     CHECK(row->once.len > 0 || record->once_until == 0);
     bool written = is_final && record->kept && op->write == RECORD_WRITTEN;
-    struct outcome *outcome = written ? op->outcome : NULL;
-    return apply_kept(rowset_update(apply->rows, row, outcome));
+    rowset_update(apply->rows, row, written ? op->outcome : NULL);
 }
 
 /* A finish with an actor is an operator's probe that found the outcome. */
@@ -218,7 +211,7 @@ static enum store_act act_of(enum store_op_kind kind)
 }
 
 /* What was saved by a save that ended unsure is the same when it is saved again. */
-static enum backend_status bring(struct apply *apply, struct table_change *change, bool again)
+static void bring(struct apply *apply, struct table_change *change, bool again)
 {
     change->is_stale = false;
     change->again = again;
@@ -228,15 +221,13 @@ static enum backend_status bring(struct apply *apply, struct table_change *chang
         apply_use_token(apply, change->row->id);
     if (!again)
         change->version = (int64_t)(random_u64() >> 2) | 1;
-    return apply_kept(rowset_bring(apply->rows, change));
+    rowset_bring(apply->rows, change);
 }
 
-static enum backend_status bring_all(struct apply *apply, const struct store_op *op)
+static void bring_all(struct apply *apply, const struct store_op *op)
 {
-    enum backend_status status = BACKEND_OK;
-    for (size_t i = 0; i < op->n_brings && status == BACKEND_OK; i++)
-        status = bring(apply, &op->brings[i], op->unsure && op->brings[i].version != 0);
-    return status;
+    for (size_t i = 0; i < op->n_brings; i++)
+        bring(apply, &op->brings[i], op->unsure && op->brings[i].version != 0);
 }
 
 static struct slice attempt_id_of(const struct store_op *op)
@@ -245,15 +236,15 @@ static struct slice attempt_id_of(const struct store_op *op)
 }
 
 /* `before` is the record that the act met; `row` names it, and holds it as it is now. */
-static enum backend_status audit(struct apply *apply, struct store_op *op,
-                                 const struct record *before, const struct store_row *row)
+static void audit(struct apply *apply, struct store_op *op, const struct record *before,
+                  const struct store_row *row)
 {
     struct act {
         struct table_change change;
         struct store_audit entry;
     } *act = arena_alloc(&apply->rows->arena, sizeof *act);
     if (!act)
-        return BACKEND_NO_MEMORY;
+        return;
     act->change = (struct table_change){.table = &audit_table, .row = &act->entry.row};
     act->entry = (struct store_audit){
         .at = apply->world.now,
@@ -269,9 +260,8 @@ static enum backend_status audit(struct apply *apply, struct store_op *op,
         .force = op->force,
         .attempt_id = attempt_id_of(op),
     };
-    enum backend_status status = bring(apply, &act->change, false);
+    bring(apply, &act->change, false);
     op->act = act->entry.row.id;
-    return status;
 }
 
 struct sought {
@@ -336,15 +326,13 @@ static enum backend_status apply_write(struct apply *apply, struct store_op *op,
         return BACKEND_OK;
     bool frozen = before.provisional && !row.record.provisional;
     if (op->write == RECORD_WRITTEN || op->write == RECORD_EARLY || frozen) {
-        enum backend_status status = store_write(apply, op, &row);
-        if (status == BACKEND_OK && op->actor.len > 0 && op->write == RECORD_WRITTEN)
-            status = audit(apply, op, &before, &row);
-        if (status == BACKEND_OK && op->write == RECORD_WRITTEN)
-            status = bring_all(apply, op);
-        if (status != BACKEND_OK)
-            return status;
+        store_write(apply, op, &row);
         *ret_touched = true;
     }
+    if (op->write == RECORD_WRITTEN && op->actor.len > 0)
+        audit(apply, op, &before, &row);
+    if (op->write == RECORD_WRITTEN)
+        bring_all(apply, op);
     apply_report(apply, op, &row);
     op->status = STORE_DONE;
     /* An operator or another life of this attempt was first: its owner compares. */
@@ -389,7 +377,9 @@ static enum backend_status apply_rows(struct apply *apply, struct store_op *op)
 {
     op->status = apply->may_write ? STORE_DONE : STORE_FULL;
     op->store_now = apply->world.now;
-    return apply->may_write ? bring_all(apply, op) : BACKEND_OK;
+    if (apply->may_write)
+        bring_all(apply, op);
+    return BACKEND_OK;
 }
 
 enum backend_status apply_op(struct apply *apply, struct store_op *op, bool *ret_touched)

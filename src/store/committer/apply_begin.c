@@ -34,19 +34,17 @@ static void find_named(struct apply *apply, struct store_op *op, struct store_ro
 }
 
 /* A row that no name leads to makes room; one that its once value still leads to stays. */
-static enum backend_status make_room(struct apply *apply, struct store_row *old)
+static void make_room(struct apply *apply, const struct store_row *old)
 {
     bool goes =
         old->record.status != RECORD_ABSENT && record_is_gone(&old->record, apply->world.now);
-    if (!goes)
-        return BACKEND_OK;
-    old->record.status = RECORD_ABSENT;
-    return apply_kept(rowset_remove(apply->rows, old, false));
+    if (goes)
+        rowset_remove(apply->rows, old, false);
 }
 
 /* Of the row that it was made from, which may be of an earlier life, it has nothing but the record.
  */
-static enum backend_status insert(struct apply *apply, struct store_op *op, struct store_row *fresh)
+static void insert(struct apply *apply, struct store_op *op, struct store_row *fresh)
 {
     *fresh = (struct store_row){
         .id = fresh->record.token,
@@ -62,21 +60,22 @@ static enum backend_status insert(struct apply *apply, struct store_op *op, stru
         .once_template = op->once ? op->once->template_id : 0,
         .record = fresh->record,
     };
-    return apply_kept(rowset_insert(apply->rows, fresh, op->once));
+    rowset_insert(apply->rows, fresh, op->once);
 }
 
-static enum backend_status store_begin(struct apply *apply, struct store_op *op,
-                                       struct store_row *old, struct store_row *row)
+static void store_begin(struct apply *apply, struct store_op *op, const struct store_row *old,
+                        struct store_row *row)
 {
     CHECK(!row->record.provisional);
     apply_use_token(apply, row->record.token);
     if (record_key_is_gone(&old->record, apply->world.now)) {
-        enum backend_status status = make_room(apply, old);
-        return status == BACKEND_OK ? insert(apply, op, row) : status;
+        make_room(apply, old);
+        insert(apply, op, row);
+        return;
     }
     if (op->verdict == RECORD_PROCEED)
         row->origin = op->origin;
-    return apply_kept(rowset_update(apply->rows, row, NULL));
+    rowset_update(apply->rows, row, NULL);
 }
 
 static char *copy_text(struct slice text)
@@ -177,11 +176,11 @@ static struct once_answer ask_holder(const struct apply *apply, const struct sto
 }
 
 /* The key of this begin leads to the holder from now on. Without a key there is nothing to bind. */
-static enum backend_status bind_key(struct apply *apply, const struct store_op *op,
-                                    const struct store_row *holder, bool told)
+static void bind_key(struct apply *apply, const struct store_op *op, const struct store_row *holder,
+                     bool told)
 {
     if (op->once->keyless)
-        return BACKEND_OK;
+        return;
     int64_t lives = clock_after(op->begin.ttl_us, op->begin.tombstone_us);
     struct backend_bound bound = {
         .id = apply_take_token(apply),
@@ -194,11 +193,10 @@ static enum backend_status bind_key(struct apply *apply, const struct store_op *
         .target_hash = op->begin.target_hash,
         .acknowledges = told && op->once->acknowledge,
     };
-    return apply_kept(rowset_bind(apply->rows, &bound));
+    rowset_bind(apply->rows, &bound);
 }
 
-static enum backend_status start_life(struct apply *apply, struct store_op *op,
-                                      struct store_row *ret_row)
+static void start_life(struct apply *apply, struct store_op *op, struct store_row *ret_row)
 {
     bool changed = false;
     *ret_row = (struct store_row){.record.status = RECORD_ABSENT};
@@ -208,49 +206,48 @@ static enum backend_status start_life(struct apply *apply, struct store_op *op,
                                &changed);
     CHECK(changed && op->verdict == RECORD_PROCEED);
     apply_use_token(apply, ret_row->record.token);
-    return insert(apply, op, ret_row);
+    insert(apply, op, ret_row);
 }
 
 /* A row without this value gets it, and its times. */
-static enum backend_status hold_value(struct apply *apply, const struct store_op *op,
-                                      struct store_row *row)
+static void hold_value(struct apply *apply, const struct store_op *op, struct store_row *row)
 {
     row->record.once_ttl_us = op->begin.once_ttl_us;
     row->record.once_window = op->begin.once_window;
     row->record.once_replay = op->begin.once_replay;
-    return apply_kept(rowset_hold(apply->rows, row, op->once));
+    rowset_hold(apply->rows, row, op->once);
 }
 
 /* Stores what was decided on the holder; `row` is the one that it ends on. */
-static enum backend_status store_answer(struct apply *apply, struct store_op *op,
-                                        const struct once_answer *answer, struct store_row *row)
+static void store_answer(struct apply *apply, struct store_op *op, const struct once_answer *answer,
+                         struct store_row *row)
 {
-    enum backend_status status = BACKEND_OK;
     apply_use_token(apply, row->record.token);
     if (answer->act == ONCE_REPLACE)
-        status = apply_kept(rowset_remove(apply->rows, row, false));
-    if (answer->act == ONCE_TAKE || answer->act == ONCE_REPLACE)
-        return status == BACKEND_OK ? start_life(apply, op, row) : status;
+        rowset_remove(apply->rows, row, false);
+    if (answer->act == ONCE_TAKE || answer->act == ONCE_REPLACE) {
+        start_life(apply, op, row);
+        return;
+    }
     if (answer->act == ONCE_CONTINUE || answer->act == ONCE_BIND)
-        status = bind_key(apply, op, row, answer->act == ONCE_BIND);
-    if (status == BACKEND_OK && answer->act == ONCE_CONTINUE && row->once.len == 0)
-        status = hold_value(apply, op, row);
-    if (status != BACKEND_OK || !answer->changed)
-        return status;
+        bind_key(apply, op, row, answer->act == ONCE_BIND);
+    if (answer->act == ONCE_CONTINUE && row->once.len == 0)
+        hold_value(apply, op, row);
+    if (!answer->changed)
+        return;
     if (op->verdict == RECORD_PROCEED)
         row->origin = op->origin;
     if (answer->act == ONCE_BIND)
         record_lengthen(&row->record, op->begin.ttl_us, op->begin.tombstone_us, apply->world.now);
-    return apply_kept(rowset_update(apply->rows, row, NULL));
+    rowset_update(apply->rows, row, NULL);
 }
 
 static enum backend_status begin_by_once(struct apply *apply, struct store_op *op,
-                                         struct store_row *own, bool *ret_touched)
+                                         const struct store_row *own, bool *ret_touched)
 {
     struct store_row row;
-    enum backend_status status = apply->may_write ? make_room(apply, own) : BACKEND_OK;
-    if (status != BACKEND_OK)
-        return status;
+    if (apply->may_write)
+        make_room(apply, own);
     find_holder(apply, op->once, &row);
     struct record before = row.record;
     struct once_answer answer = ask_holder(apply, op, &row);
@@ -263,35 +260,33 @@ static enum backend_status begin_by_once(struct apply *apply, struct store_op *o
         op->status = STORE_FULL;
         return BACKEND_OK;
     }
-    status = store_answer(apply, op, &answer, &row);
+    store_answer(apply, op, &answer, &row);
     *ret_touched = writes;
-    return status == BACKEND_OK ? conclude(apply, op, &row) : status;
+    return conclude(apply, op, &row);
 }
 
 /* A record from before the rule had `once`, or had it as it is, is about to proceed: the value must
  * be free for it.
- * False with BACKEND_OK: it is not, and `row` is the holder's. */
-static enum backend_status take_value(struct apply *apply, struct store_op *op,
-                                      struct store_row *row, bool *ret_free)
+ * False: it is not, and `row` is the holder's. */
+static bool take_value(struct apply *apply, struct store_op *op, struct store_row *row)
 {
     struct store_row holder;
-    enum backend_status status = BACKEND_OK;
     find_holder(apply, op->once, &holder);
     bool other = holder.record.status != RECORD_ABSENT && holder.id != row->id;
     struct once_answer answer = {.act = ONCE_TAKE};
     if (other)
         answer = ask_holder(apply, op, &(struct store_row){.record = holder.record});
-    *ret_free = answer.act == ONCE_TAKE || answer.act == ONCE_REPLACE;
-    if (!*ret_free) {
+    if (answer.act != ONCE_TAKE && answer.act != ONCE_REPLACE) {
         bool told = answer.act == ONCE_NOTHING && answer.verdict != RECORD_OTHER_RECIPE;
         op->verdict = told ? answer.verdict : RECORD_OUTCOME_UNKNOWN;
         op->by_once = true;
         *row = holder;
-        return BACKEND_OK;
+        return false;
     }
     if (answer.act == ONCE_REPLACE)
-        status = apply_kept(rowset_remove(apply->rows, &holder, false));
-    return status == BACKEND_OK ? hold_value(apply, op, row) : status;
+        rowset_remove(apply->rows, &holder, false);
+    hold_value(apply, op, row);
+    return true;
 }
 
 /* ---- one begin ---- */
@@ -322,7 +317,7 @@ static bool has_other_value(const struct store_op *op, const struct store_row *r
 }
 
 static enum backend_status begin_own(struct apply *apply, struct store_op *op,
-                                     struct store_row *old, bool *ret_touched)
+                                     const struct store_row *old, bool *ret_touched)
 {
     struct store_row row = *old;
     bool changed = false;
@@ -335,15 +330,12 @@ static enum backend_status begin_own(struct apply *apply, struct store_op *op,
         op->status = STORE_FULL;
         return BACKEND_OK;
     }
-    enum backend_status status = BACKEND_OK;
-    bool is_free = true;
-    if (changed && lacks_value(op, old) && op->verdict == RECORD_PROCEED)
-        status = take_value(apply, op, &row, &is_free);
-    if (changed && is_free && status == BACKEND_OK) {
-        status = store_begin(apply, op, old, &row);
+    bool lacks = changed && lacks_value(op, old) && op->verdict == RECORD_PROCEED;
+    if (changed && (!lacks || take_value(apply, op, &row))) {
+        store_begin(apply, op, old, &row);
         *ret_touched = true;
     }
-    return status == BACKEND_OK ? conclude(apply, op, &row) : status;
+    return conclude(apply, op, &row);
 }
 
 enum backend_status apply_begin(struct apply *apply, struct store_op *op, bool *ret_touched)

@@ -5,14 +5,9 @@
 
 #define BATCH_BYTES ((size_t)1024 * 1024) /* of outcomes in one transaction */
 
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* ---- operations ---- */
 
-void batch_queue_front(struct committer *c, struct op_list *front)
+void batch_queue_front(struct store *c, struct op_list *front)
 {
     for (struct store_op *op = front->first; op; op = op->next)
         atomic_store_explicit(&op->state, OP_QUEUED, memory_order_relaxed);
@@ -28,14 +23,14 @@ void batch_end_op(struct store_op *op)
 /* ---- what is decided ---- */
 
 /* Without space, begins (which may read) and outcomes (which must write) go in separate batches. */
-static bool eligible(const struct committer *c, const struct store_op *op, int64_t boot)
+static bool eligible(const struct store *c, const struct store_op *op, int64_t boot)
 {
     bool full = committer_state(c) == COMMITTER_FULL;
     return !full || op_may_be_refused(op) == committer_writes_wait(c, boot);
 }
 
 /* A lease that lapsed is everybody's who waits for it: the oldest decides first. */
-static void take_due_waiters(struct committer *c, int64_t boot)
+static void take_due_waiters(struct store *c, int64_t boot)
 {
     struct op_list due = {0};
     struct store_op *op;
@@ -55,7 +50,7 @@ static void take_due_waiters(struct committer *c, int64_t boot)
 
 /* Who waits for a record that a write is about to change decides again in its batch: what they look
  * at is loaded, too, as far as there is room. */
-static void want_waiters(struct committer *c, const struct store_op *op)
+static void want_waiters(struct store *c, const struct store_op *op)
 {
     bool writes = op_class(op) == STORE_CLASS_WRITE;
     const struct store_op *waiter = writes ? waiters_first(&c->waiters, &op->named) : NULL;
@@ -64,7 +59,7 @@ static void want_waiters(struct committer *c, const struct store_op *op)
 }
 
 /* Reads from the queue what is to be loaded. They are not taken yet. How many they are. */
-static size_t want_names(struct committer *c, int64_t boot)
+static size_t want_names(struct store *c, int64_t boot)
 {
     size_t n = 0;
     mutex_lock(&c->mutex);
@@ -82,7 +77,7 @@ static size_t want_names(struct committer *c, int64_t boot)
 }
 
 /* Outcomes go first and by row, so that rows are appended: nobody can tell, as none has ended. */
-static void take_ops(struct committer *c, struct batch *batch)
+static void take_ops(struct store *c, struct batch *batch)
 {
     size_t bytes = 0;
     struct op_list outcomes = {0};
@@ -105,15 +100,15 @@ static void take_ops(struct committer *c, struct batch *batch)
     list_prepend(&batch->ops, &outcomes);
 }
 
-static void note_lease(struct committer *c, const struct store_op *op, int64_t boot)
+static void note_lease(struct store *c, const struct store_op *op, int64_t boot)
 {
     bool begun = op->kind == STORE_BEGIN && op->status == STORE_DONE &&
                  (op->verdict == RECORD_PROCEED || op->verdict == RECORD_ASK);
     bool acquired = begun || (op->kind == STORE_ASK && op->write == RECORD_WRITTEN);
     if (!acquired)
         return;
-    c->lease_least = least(c->lease_least, op->begin.lease_us);
-    c->due[DUE_BEAT] = least(c->due[DUE_BEAT], boot + c->lease_least / 3);
+    c->lease_least = clock_first(c->lease_least, op->begin.lease_us);
+    c->due[DUE_BEAT] = clock_first(c->due[DUE_BEAT], boot + c->lease_least / 3);
 }
 
 static bool may_wait(const struct store_op *op, int64_t boot)
@@ -125,7 +120,7 @@ static bool may_wait(const struct store_op *op, int64_t boot)
 /* Who waits for a record that changed decides again, in the same batch and before whatever came
  * later: the oldest waiter proceeds, and nobody overtakes it. One of whom the batch does not know
  * all that it looks at comes first in the next, with those behind it. */
-static void wake_waiters(struct committer *c, struct batch *batch, const struct digest *key)
+static void wake_waiters(struct store *c, struct batch *batch, const struct digest *key)
 {
     struct op_list again = {0}, later = {0};
     struct store_op *op;
@@ -150,8 +145,7 @@ static void wake_waiters(struct committer *c, struct batch *batch, const struct 
 }
 
 /* The next one. `later`: those to be decided with later tokens. */
-static enum backend_status apply_next(struct committer *c, struct batch *batch,
-                                      struct op_list *later)
+static enum backend_status apply_next(struct store *c, struct batch *batch, struct op_list *later)
 {
     struct store_op *op = batch->ops.first;
     bool touched = false;
@@ -160,6 +154,8 @@ static enum backend_status apply_next(struct committer *c, struct batch *batch,
     enum backend_status status = apply_op(&batch->apply, op, &touched);
     if (status == BACKEND_OK && !rowset_close(&c->rows, op))
         status = BACKEND_NO_MEMORY;
+    if (status != BACKEND_OK)
+        apply_forget(op);
     if (status == BACKEND_NO_MEMORY && op_may_be_refused(op)) {
         list_remove(&batch->ops, op);
         op->status = STORE_NO_MEMORY;
@@ -183,7 +179,7 @@ static enum backend_status apply_next(struct committer *c, struct batch *batch,
 
 /* Applies what was taken, for as long as there are tokens: the rest comes first in the next batch.
  * On anything but OK the transaction is to be rolled back. */
-static enum backend_status apply_ops(struct committer *c, struct batch *batch)
+static enum backend_status apply_ops(struct store *c, struct batch *batch)
 {
     struct op_list later = {0};
     enum backend_status status = BACKEND_OK;
@@ -194,7 +190,7 @@ static enum backend_status apply_ops(struct committer *c, struct batch *batch)
     return status;
 }
 
-static enum backend_status decide(struct committer *c, struct batch *batch)
+static enum backend_status decide(struct store *c, struct batch *batch)
 {
     struct apply *apply = &batch->apply;
     take_ops(c, batch);
@@ -271,7 +267,7 @@ static void undo_unsaved(struct batch *batch)
     }
 }
 
-static enum backend_status save(struct committer *c, struct batch *batch)
+static enum backend_status save(struct store *c, struct batch *batch)
 {
     struct apply *apply = &batch->apply;
     struct backend_save *save = &batch->save;
@@ -283,7 +279,7 @@ static enum backend_status save(struct committer *c, struct batch *batch)
     return status;
 }
 
-static enum backend_status maintain(struct committer *c, struct batch *batch, size_t operations)
+static enum backend_status maintain(struct store *c, struct batch *batch, size_t operations)
 {
     struct backend_chores *chores = &batch->chores;
     *chores = committer_chores(c, batch->boot, operations);
@@ -291,7 +287,7 @@ static enum backend_status maintain(struct committer *c, struct batch *batch, si
     return any ? c->backend->ops->maintain(c->backend, chores) : BACKEND_OK;
 }
 
-static enum backend_status work(struct committer *c, struct batch *batch)
+static enum backend_status work(struct store *c, struct batch *batch)
 {
     struct apply *apply = &batch->apply;
     size_t n = want_names(c, batch->boot);
@@ -307,7 +303,7 @@ static enum backend_status work(struct committer *c, struct batch *batch)
     return status;
 }
 
-enum backend_status batch_run(struct committer *c, struct batch *batch)
+enum backend_status batch_run(struct store *c, struct batch *batch)
 {
     enum backend_status status = work(c, batch);
     if (status == BACKEND_OK)
@@ -320,13 +316,13 @@ enum backend_status batch_run(struct committer *c, struct batch *batch)
 
 /* Keeps a begin that met a live lease. A lease of this process ends by a write that passes here;
  * one of another process may lapse unseen, so its waiter looks again then. */
-static bool keep_waiting(struct committer *c, struct store_op *op, int64_t boot)
+static bool keep_waiting(struct store *c, struct store_op *op, int64_t boot)
 {
     if (c->stopping)
         return false;
     bool own = op->record.owner == c->self;
     int64_t lapse = own ? CLOCK_NEVER : clock_after(boot, op->lease_left_us + 1);
-    op->wake_at = least(op->wait_until, lapse);
+    op->wake_at = clock_first(op->wait_until, lapse);
     if (!waiters_add(&c->waiters, op)) {
         op->status = STORE_LIMITED;
         return false;
@@ -340,7 +336,7 @@ static bool keep_waiting(struct committer *c, struct store_op *op, int64_t boot)
 }
 
 /* To be tried again later, and not again and again until the transaction ends that holds it. */
-static void keep_locked(struct committer *c, struct store_op *op, int64_t boot)
+static void keep_locked(struct store *c, struct store_op *op, int64_t boot)
 {
     if (c->locked.n == 0)
         c->due[DUE_LOCKED] = clock_after(boot, RECORD_LOCKED_US);
@@ -348,16 +344,10 @@ static void keep_locked(struct committer *c, struct store_op *op, int64_t boot)
     atomic_store_explicit(&op->state, OP_LOCKED, memory_order_relaxed);
 }
 
-void batch_tell(struct committer *c, struct batch *batch)
+void batch_tell(struct store *c, struct batch *batch)
 {
-    struct batch_sum sum = {.began = batch->boot,
-                            .ended = clock_boot_us(),
-                            .operations = batch->decided.n + batch->parked.n,
-                            .wrote = batch->save.changed};
     mutex_lock(&c->mutex);
-    c->counts = batch->save.counts;
-    c->gauges = batch->chores.gauges;
-    committer_note_batch(c, &sum);
+    committer_note_batch(c, batch);
     batch_queue_front(c, &batch->ops);
     struct store_op *op;
     while ((op = list_pop(&batch->decided)))
@@ -380,7 +370,7 @@ static void drop_found(struct op_list *ops)
         apply_forget(op);
 }
 
-void batch_end_dead(struct committer *c, struct batch *batch)
+void batch_end_dead(struct store *c, struct batch *batch)
 {
     drop_found(&batch->decided);
     mutex_lock(&c->mutex);
@@ -405,7 +395,7 @@ static void note_unsure(struct op_list *ops)
         op->unsure = true;
 }
 
-void batch_undo(struct committer *c, struct batch *batch, bool unsure)
+void batch_undo(struct store *c, struct batch *batch, bool unsure)
 {
     drop_found(&batch->decided);
     mutex_lock(&c->mutex);

@@ -26,20 +26,20 @@ struct batch {
 
 /* Loads, decides and saves. On anything but OK nothing was saved, and everything it took is still
  * its own. */
-enum backend_status batch_run(struct committer *committer, struct batch *batch);
+enum backend_status batch_run(struct store *store, struct batch *batch);
 
 /* Once it is saved: ends its operations, or parks them, or queues them again by their results. */
-void batch_tell(struct committer *committer, struct batch *batch);
+void batch_tell(struct store *store, struct batch *batch);
 
 /* It was not: its operations are queued again, in order; `unsure`: it may have been all the same.
  * Or all end, with whatever else is queued or waits. */
-void batch_undo(struct committer *committer, struct batch *batch, bool unsure);
-void batch_end_dead(struct committer *committer, struct batch *batch);
+void batch_undo(struct store *store, struct batch *batch, bool unsure);
+void batch_end_dead(struct store *store, struct batch *batch);
 
 /* ---- one operation, for committer.c and batch.c ---- */
 
 /* Queues before everything else, in their own order. Under the mutex. */
-void batch_queue_front(struct committer *committer, struct op_list *front);
+void batch_queue_front(struct store *store, struct op_list *front);
 
 /* Ends an operation and wakes its owner. */
 void batch_end_op(struct store_op *op);

@@ -6,7 +6,7 @@
  * answer and its row. So with a step for each operation the sweep keeps up with any load, however
  * slow the disk and however full the batches, and what is beyond that makes up for what was left.
  */
-struct backend_chores committer_chores(const struct committer *c, int64_t boot, size_t operations)
+struct backend_chores committer_chores(const struct store *c, int64_t boot, size_t operations)
 {
     bool writes = !committer_writes_wait(c, boot);
     bool sweeps = writes && (boot >= c->due[DUE_SWEEP] || c->backlog);
@@ -20,7 +20,7 @@ struct backend_chores committer_chores(const struct committer *c, int64_t boot, 
 
 /* Who holds no lease does not beat until it takes the next one, so that an idle store writes
  * nothing. */
-void committer_chores_done(struct committer *c, int64_t boot, const struct backend_chores *done)
+void committer_chores_done(struct store *c, int64_t boot, const struct backend_chores *done)
 {
     if (done->beat && !done->beaten)
         c->lease_least = CLOCK_NEVER;

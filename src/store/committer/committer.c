@@ -6,18 +6,13 @@
 #include "base/mem.h"
 #include "base/random.h"
 
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static void publish_time(struct committer *c, const struct backend_read *read)
+static void publish_time(struct store *c, const struct backend_read *read)
 {
     atomic_store(&c->offset, read->now - read->boot);
 }
 
 /* For whoever watches the store from another thread. */
-static void note_problem(struct committer *c, enum backend_status status)
+static void note_problem(struct store *c, enum backend_status status)
 {
     mutex_lock(&c->mutex);
     committer_note_retry(c, status);
@@ -25,7 +20,7 @@ static void note_problem(struct committer *c, enum backend_status status)
     mutex_unlock(&c->mutex);
 }
 
-static void move(struct committer *c, enum committer_event event)
+static void move(struct store *c, enum committer_event event)
 {
     atomic_store(&c->state, committer_next(committer_state(c), event));
 }
@@ -50,7 +45,7 @@ static enum committer_event event_of(enum backend_status status)
 }
 
 /* A file that is gone does not come back by itself: whoever only asks is told so at once. */
-static void end_reads(struct committer *c)
+static void end_reads(struct store *c)
 {
     mutex_lock(&c->mutex);
     struct store_op *next = NULL;
@@ -66,7 +61,7 @@ static void end_reads(struct committer *c)
 }
 
 /* A batch that was not saved. Fail-stop: what was decided is told to nobody. */
-static void trouble(struct committer *c, struct batch *batch, enum backend_status status)
+static void trouble(struct store *c, struct batch *batch, enum backend_status status)
 {
     CHECK(status != BACKEND_OK);
     note_problem(c, status);
@@ -95,7 +90,7 @@ static void trouble(struct committer *c, struct batch *batch, enum backend_statu
 }
 
 /* NULL: nobody waits, or there is no memory for it now. */
-static struct backend_watch *watches_of(struct committer *c, size_t *ret_n)
+static struct backend_watch *watches_of(struct store *c, size_t *ret_n)
 {
     mutex_lock(&c->mutex);
     size_t n = c->waiters.n;
@@ -106,7 +101,7 @@ static struct backend_watch *watches_of(struct committer *c, size_t *ret_n)
 }
 
 /* Who waits for what has ended decides again. How many they are. */
-static size_t wake_ended(struct committer *c, const struct backend_watch *watches, size_t n)
+static size_t wake_ended(struct store *c, const struct backend_watch *watches, size_t n)
 {
     struct op_list again = {0};
     mutex_lock(&c->mutex);
@@ -123,7 +118,7 @@ static size_t wake_ended(struct committer *c, const struct backend_watch *watche
 
 /* The next look keeps a distance from one that woke many: however often another process commits,
  * most of the time is left for what arrives. Whether anybody was woken. */
-static bool look(struct committer *c, int64_t boot)
+static bool look(struct store *c, int64_t boot)
 {
     size_t n = 0, woken = 0;
     struct backend_watch *watches MEM_AUTO = watches_of(c, &n);
@@ -134,12 +129,12 @@ static bool look(struct committer *c, int64_t boot)
     return woken > 0;
 }
 
-static enum backend_status rest(const struct committer *c)
+static enum backend_status rest(const struct store *c)
 {
     return c->backend->ops->rest ? c->backend->ops->rest(c->backend) : BACKEND_OK;
 }
 
-static void run_batch(struct committer *c, int64_t boot)
+static void run_batch(struct store *c, int64_t boot)
 {
     struct batch batch = {.boot = boot};
     if (atomic_load(&c->busy_since) == 0)
@@ -168,7 +163,7 @@ static void run_batch(struct committer *c, int64_t boot)
 
 /* ---- what is due, and when ---- */
 
-static bool has_waiters(struct committer *c, int64_t boot, bool *ret_queued, int64_t *ret_next)
+static bool has_waiters(struct store *c, int64_t boot, bool *ret_queued, int64_t *ret_next)
 {
     mutex_lock(&c->mutex);
     if (c->locked.n > 0 && boot >= c->due[DUE_LOCKED])
@@ -181,7 +176,7 @@ static bool has_waiters(struct committer *c, int64_t boot, bool *ret_queued, int
 }
 
 /* A serve that found no space to register at its start. False: no batch can go on. */
-static bool register_late(struct committer *c, int64_t boot)
+static bool register_late(struct store *c, int64_t boot)
 {
     if (!c->config.is_serve || c->registered || committer_writes_wait(c, boot))
         return true;
@@ -193,13 +188,13 @@ static bool register_late(struct committer *c, int64_t boot)
 }
 
 /* Nothing goes through, and it is not yet time to try again. */
-static bool is_held_up(const struct committer *c, int64_t boot)
+static bool is_held_up(const struct store *c, int64_t boot)
 {
     enum committer_state state = committer_state(c);
     return (state == COMMITTER_HELD || state == COMMITTER_GONE) && boot < c->due[DUE_RETRY];
 }
 
-bool committer_step(struct committer *c)
+bool committer_step(struct store *c)
 {
     int64_t boot = clock_boot_us();
     if (committer_state(c) == COMMITTER_DEAD || is_held_up(c, boot))
@@ -219,22 +214,22 @@ bool committer_step(struct committer *c)
 }
 
 /* When something may be due without a submit. Under the mutex. */
-static int64_t next_due(struct committer *c, int64_t now)
+static int64_t next_due(struct store *c, int64_t now)
 {
-    int64_t next = least(c->due[DUE_BEAT], c->due[DUE_SWEEP]);
+    int64_t next = clock_first(c->due[DUE_BEAT], c->due[DUE_SWEEP]);
     bool writes_wait = committer_writes_wait(c, now);
     if (writes_wait && next < c->due[DUE_WRITE])
         next = c->due[DUE_WRITE];
     if (c->waiters.n > 0)
-        next = least(least(next, c->due[DUE_LOOK]), waiters_next(&c->waiters));
+        next = clock_first(clock_first(next, c->due[DUE_LOOK]), waiters_next(&c->waiters));
     if (c->locked.n > 0)
-        next = least(next, c->due[DUE_LOCKED]);
+        next = clock_first(next, c->due[DUE_LOCKED]);
     if (c->queue.n > 0)
-        next = writes_wait ? least(next, c->due[DUE_WRITE]) : now;
+        next = writes_wait ? clock_first(next, c->due[DUE_WRITE]) : now;
     return is_held_up(c, now) && next < c->due[DUE_RETRY] ? c->due[DUE_RETRY] : next;
 }
 
-void committer_wait(struct committer *c)
+void committer_wait(struct store *c)
 {
     mutex_lock(&c->mutex);
     int64_t now = clock_boot_us();
@@ -245,13 +240,13 @@ void committer_wait(struct committer *c)
         span = COMMITTER_RETRY_US;
     if ((idle || held_up) && span > 0) {
         c->sleeping = true;
-        cond_wait_for(&c->cond, &c->mutex, least(span, COMMITTER_SWEEP_US));
+        cond_wait_for(&c->cond, &c->mutex, clock_first(span, COMMITTER_SWEEP_US));
         c->sleeping = false;
     }
     mutex_unlock(&c->mutex);
 }
 
-void committer_stop(struct committer *c)
+void committer_stop(struct store *c)
 {
     mutex_lock(&c->mutex);
     c->stopping = true;
@@ -267,7 +262,7 @@ void committer_stop(struct committer *c)
     cond_signal(&c->cond);
 }
 
-bool committer_stopped(struct committer *c)
+bool committer_stopped(struct store *c)
 {
     mutex_lock(&c->mutex);
     bool given_up = committer_state(c) == COMMITTER_DEAD || clock_boot_us() >= c->stop_by;
@@ -278,9 +273,9 @@ bool committer_stopped(struct committer *c)
 
 /* ---- life ---- */
 
-struct committer *committer_new(const struct store_config *config, struct backend *backend)
+struct store *committer_new(const struct store_config *config, struct backend *backend)
 {
-    struct committer *c = mem_zalloc(1, sizeof *c);
+    struct store *c = mem_zalloc(1, sizeof *c);
     if (!c)
         return NULL;
     if (!rowset_init(&c->rows) || !waiters_init(&c->waiters, config->limits.max_waiting,
@@ -303,7 +298,7 @@ struct committer *committer_new(const struct store_config *config, struct backen
     return c;
 }
 
-void committer_free(struct committer *c)
+void committer_free(struct store *c)
 {
     if (!c)
         return;
@@ -321,7 +316,7 @@ void committer_free(struct committer *c)
     mem_free(c);
 }
 
-enum backend_status committer_register(struct committer *c)
+enum backend_status committer_register(struct store *c)
 {
     struct backend_read read;
     enum backend_status status = rowset_load(&c->rows, c->backend, &read);

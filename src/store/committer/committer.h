@@ -46,8 +46,11 @@ enum committer_due {
     COMMITTER_DUES,
 };
 
-struct committer {
+struct store {
     struct backend *backend;
+    struct thread thread;
+    bool has_thread;
+    struct digest_key key;
     struct rowset rows;         /* of the batch under way */
     struct store_config config; /* its limits as they were at first */
     int64_t self;               /* incarnation of this process */
@@ -85,69 +88,55 @@ struct committer {
     atomic_int state;         /* enum committer_state */
 };
 
-static inline enum committer_state committer_state(const struct committer *committer)
+static inline enum committer_state committer_state(const struct store *store)
 {
-    return (enum committer_state)atomic_load(&committer->state);
+    return (enum committer_state)atomic_load(&store->state);
 }
 
 /* Takes over `backend`. NULL: no memory (the backend is the caller's still). */
-struct committer *committer_new(const struct store_config *config, struct backend *backend);
+struct store *committer_new(const struct store_config *config, struct backend *backend);
 /* Everything queued must have ended. Closes the backend. */
-void committer_free(struct committer *committer);
+void committer_free(struct store *store);
 
 /* Reads the store, and registers this process as its `serve`. BACKEND_OK or what failed. After
  * BACKEND_FULL it may go on: it replays, and begins nothing until a later batch registered it. */
-enum backend_status committer_register(struct committer *committer);
+enum backend_status committer_register(struct store *store);
 
 /* Does one batch if anything is due. False: nothing was. */
-bool committer_step(struct committer *committer);
+bool committer_step(struct store *store);
 
 /* Waits until something may be due, or committer_stop. */
-void committer_wait(struct committer *committer);
+void committer_wait(struct store *store);
 
 /* Ends all waiting begins, and lets the thread end once the queue is empty. */
-void committer_stop(struct committer *committer);
-bool committer_stopped(struct committer *committer);
+void committer_stop(struct store *store);
+bool committer_stopped(struct store *store);
 
-/* store.h's calls of the same names. */
-void committer_submit(struct committer *committer, struct store_op *op);
 /* `only_waiting`: not one that is queued. */
-bool committer_withdraw(struct committer *committer, struct store_op *op, bool only_waiting);
-bool committer_make_room(struct committer *committer, const struct store_limits *limits);
-void committer_configure(struct committer *committer, const struct store_limits *limits);
-struct store_counts committer_counts(struct committer *committer);
-bool committer_is_up(const struct committer *committer);
+bool committer_withdraw(struct store *store, struct store_op *op, bool only_waiting);
 
 /* While there is no space a batch that writes fails, with all that only read in it. */
-static inline bool committer_writes_wait(const struct committer *committer, int64_t boot)
+static inline bool committer_writes_wait(const struct store *store, int64_t boot)
 {
-    return committer_state(committer) == COMMITTER_FULL && boot < committer->due[DUE_WRITE];
+    return committer_state(store) == COMMITTER_FULL && boot < store->due[DUE_WRITE];
 }
 
 /* ---- committer_chores.c, for committer.c: what is due beside operations ---- */
 
 /* What a batch of so many operations is to do; and what follows once it is saved. */
-struct backend_chores committer_chores(const struct committer *committer, int64_t boot,
-                                       size_t operations);
-void committer_chores_done(struct committer *committer, int64_t boot,
-                           const struct backend_chores *done);
+struct backend_chores committer_chores(const struct store *store, int64_t boot, size_t operations);
+void committer_chores_done(struct store *store, int64_t boot, const struct backend_chores *done);
 
 /* ---- committer_watch.c, for committer.c ---- */
 
-/* What a batch came to, once it has ended. */
-struct batch_sum {
-    int64_t began; /* boot time */
-    int64_t ended;
-    size_t operations;
-    bool wrote;
-};
+struct batch;
 
 /* Counts a batch that committed. Under the mutex. */
-void committer_note_batch(struct committer *committer, const struct batch_sum *sum);
+void committer_note_batch(struct store *store, const struct batch *batch);
 /* And one that was undone and will be tried again. Under the mutex. */
-void committer_note_retry(struct committer *committer, enum backend_status status);
+void committer_note_retry(struct store *store, enum backend_status status);
 
 /* What the backend last saw of free space: low_on_space, space_free, reserve. */
-void committer_note_space(struct committer *committer);
+void committer_note_space(struct store *store);
 
 #endif

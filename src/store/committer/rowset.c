@@ -246,18 +246,18 @@ static struct backend_group *root_of(struct backend_group *group)
 }
 
 /* The operation under way saw, or is about to change, what `*of` is changed with. */
-static bool join(struct rowset *set, struct backend_group **of, bool changes)
+static void join(struct rowset *set, struct backend_group **of, bool changes)
 {
     if (*of)
         *of = root_of(*of);
     if (set->group)
         set->group = root_of(set->group);
     if (!*of && !changes)
-        return true;
+        return;
     if (!*of && !set->group) {
         set->group = arena_alloc(&set->arena, sizeof *set->group);
         if (!set->group)
-            return false;
+            return;
         *set->group = (struct backend_group){.result = GROUP_OK};
         *(set->last_group ? &set->last_group->next : &set->groups) = set->group;
         set->last_group = set->group;
@@ -265,23 +265,22 @@ static bool join(struct rowset *set, struct backend_group **of, bool changes)
     if (*of && set->group && *of != set->group)
         set->group->joined = *of;
     set->group = *of = *of ? *of : set->group;
-    return true;
 }
 
-static bool touch(struct rowset *set, struct rowset_row *row)
+static void touch(struct rowset *set, struct rowset_row *row)
 {
-    return join(set, &row->group, true);
+    join(set, &row->group, true);
 }
 
 /* A name leads to `row` from now on; NULL: nowhere. One that nobody asked for is only saved. */
-static bool lead(struct rowset *set, const struct digest *hash, struct rowset_row *row)
+static void lead(struct rowset *set, const struct digest *hash, struct rowset_row *row)
 {
     struct rowset_name *name = known(set, hash);
     if (!name)
-        return true;
+        return;
     name->row = row;
     name->bound = NULL;
-    return join(set, &name->group, true);
+    join(set, &name->group, true);
 }
 
 void rowset_open(struct rowset *set)
@@ -297,29 +296,28 @@ static struct rowset_note *add_note(struct rowset *set)
     *note = (struct rowset_note){.next = NULL};
     *(set->last_note ? &set->last_note->next : &set->notes) = note;
     set->last_note = note;
-    return join(set, &note->group, true) ? note : NULL;
+    join(set, &note->group, true);
+    return note;
 }
 
 /* A name under which it found nothing may have been taken meanwhile, where load takes no lock. */
-static bool add_seen(struct rowset *set, const struct store_op *op)
+static void add_seen(struct rowset *set, const struct store_op *op)
 {
     struct brought names[NAMES_MOST];
     size_t n = names_of(op, names);
-    bool ok = true;
-    for (size_t i = 0; i < n && n > 1 && ok; i++) {
+    for (size_t i = 0; i < n && n > 1; i++) {
         struct rowset_note *note = add_note(set);
-        ok = note;
-        if (ok)
+        if (note)
             note->change.seen = &set->names[*place(set, names[i].hash) - 1];
     }
-    return ok;
 }
 
 bool rowset_close(struct rowset *set, struct store_op *op)
 {
-    bool ok = !set->group || add_seen(set, op);
+    if (set->group)
+        add_seen(set, op);
     op->group = set->group ? root_of(set->group) : NULL;
-    return ok;
+    return !set->arena.failed;
 }
 
 /* ---- what decisions read ---- */
@@ -327,12 +325,12 @@ bool rowset_close(struct rowset *set, struct store_op *op)
 static void show(struct rowset *set, struct rowset_name *name, struct rowset_row *row,
                  struct store_row *ret_row)
 {
-    (void)join(set, &name->group, false);
+    join(set, &name->group, false);
     if (!row || row->row->record.status == RECORD_ABSENT) {
         *ret_row = (struct store_row){.record.status = RECORD_ABSENT};
         return;
     }
-    (void)join(set, &row->group, false);
+    join(set, &row->group, false);
     *ret_row = *row->row;
     const struct backend_bound *bound = row == name->row ? name->bound : NULL;
     if (!bound)
@@ -384,20 +382,23 @@ void rowset_note_answer(struct rowset *set, const struct store_row *row, struct 
 
 /* ---- what decisions change ---- */
 
-bool rowset_insert(struct rowset *set, const struct store_row *row, const struct store_once *once)
+void rowset_insert(struct rowset *set, const struct store_row *row, const struct store_once *once)
 {
     struct store_row *copy = arena_alloc(&set->arena, sizeof *copy);
-    if (!copy)
-        return false;
-    *copy = *row;
-    struct rowset_row *added = add_row(set, copy);
-    if (added && once)
-        added->change.once_name = once->hash;
-    return added && touch(set, added) && lead(set, &row->key_hash, added) &&
-           (!once || lead(set, &once->hash, added));
+    if (copy)
+        *copy = *row;
+    struct rowset_row *added = copy ? add_row(set, copy) : NULL;
+    if (!added)
+        return;
+    touch(set, added);
+    lead(set, &row->key_hash, added);
+    if (!once)
+        return;
+    added->change.once_name = once->hash;
+    lead(set, &once->hash, added);
 }
 
-bool rowset_update(struct rowset *set, const struct store_row *row, struct outcome *outcome)
+void rowset_update(struct rowset *set, const struct store_row *row, struct outcome *outcome)
 {
     struct rowset_row *found = find_row(set, row->id);
     CHECK(found && row->record.status != RECORD_ABSENT);
@@ -414,23 +415,22 @@ bool rowset_update(struct rowset *set, const struct store_row *row, struct outco
         found->change.outcome = outcome;
         found->row->location = outcome->location;
     }
-    return touch(set, found);
+    touch(set, found);
 }
 
-bool rowset_remove(struct rowset *set, const struct store_row *row, bool forgotten)
+void rowset_remove(struct rowset *set, const struct store_row *row, bool forgotten)
 {
     struct rowset_row *found = find_row(set, row->id);
     CHECK(found);
     found->row->record.status = RECORD_ABSENT;
     found->change.forgotten = forgotten;
-    bool ok = touch(set, found);
-    for (size_t i = 0; i < set->n_names && ok; i++)
+    touch(set, found);
+    for (size_t i = 0; i < set->n_names; i++)
         if (set->known[i].row == found)
-            ok = lead(set, &set->names[i].hash, NULL);
-    return ok;
+            lead(set, &set->names[i].hash, NULL);
 }
 
-bool rowset_hold(struct rowset *set, const struct store_row *row, const struct store_once *once)
+void rowset_hold(struct rowset *set, const struct store_row *row, const struct store_once *once)
 {
     struct rowset_row *found = find_row(set, row->id);
     CHECK(found);
@@ -440,33 +440,33 @@ bool rowset_hold(struct rowset *set, const struct store_row *row, const struct s
     found->row->once = once->text;
     found->row->once_template = once->template_id;
     found->change.once_name = name;
-    bool ok = touch(set, found);
-    for (size_t i = 0; i < set->n_names && ok; i++)
+    touch(set, found);
+    for (size_t i = 0; i < set->n_names; i++)
         if (set->names[i].is_once && set->known[i].row == found)
-            ok = lead(set, &set->names[i].hash, NULL);
-    return ok && lead(set, &name, found);
+            lead(set, &set->names[i].hash, NULL);
+    lead(set, &name, found);
 }
 
-bool rowset_bind(struct rowset *set, const struct backend_bound *bound)
+void rowset_bind(struct rowset *set, const struct backend_bound *bound)
 {
     struct rowset_note *note = add_note(set);
     struct rowset_name *name = known(set, &bound->key_hash);
     struct rowset_row *holder = find_row(set, bound->holder);
     CHECK(name && holder);
     struct backend_bound *copy = arena_alloc(&set->arena, sizeof *copy);
-    if (!note || !copy || !lead(set, &bound->key_hash, holder) || !touch(set, holder))
-        return false;
+    if (!note || !copy)
+        return;
+    lead(set, &bound->key_hash, holder);
+    touch(set, holder);
     *copy = *bound;
     note->change.bound = name->bound = copy;
-    return true;
 }
 
-bool rowset_bring(struct rowset *set, struct table_change *change)
+void rowset_bring(struct rowset *set, struct table_change *change)
 {
     struct rowset_note *note = add_note(set);
     if (note)
         note->change.brought = change;
-    return note;
 }
 
 /* ---- what is to be saved ---- */

@@ -10,7 +10,7 @@
  * which is saved whole or not at all. Rows and texts lie in the arena, or are borrowed from
  * operations of the batch: they are valid until rowset_reset, which comes before those end.
  *
- * Calls that return bool: false is "no memory", and the batch is to be abandoned.
+ * Without memory nothing more is kept: rowset_close says so, and the batch is to be abandoned.
  */
 #ifndef PAWL_STORE_ROWSET_H
 #define PAWL_STORE_ROWSET_H
@@ -61,8 +61,8 @@ enum backend_status rowset_load(struct rowset *set, struct backend *backend,
                                 struct backend_read *ret_read);
 
 /* An operation is about to be decided; it has been: op->group is its group, NULL where it changed
- * nothing, and saw nothing that another one changed. Behind an operation that failed it need not be
- * called. */
+ * nothing, and saw nothing that another one changed. False: no memory, for whatever it changed.
+ * Behind an operation that failed it need not be called. */
 void rowset_open(struct rowset *set);
 bool rowset_close(struct rowset *set, struct store_op *op);
 
@@ -74,19 +74,19 @@ void rowset_find(struct rowset *set, const struct digest *key, int64_t hint,
 void rowset_find_once(struct rowset *set, const struct digest *once, struct store_row *ret_row);
 
 /* A new row: its key, and with `once` its value, lead to it from now on. Borrows all texts. */
-bool rowset_insert(struct rowset *set, const struct store_row *row, const struct store_once *once);
+void rowset_insert(struct rowset *set, const struct store_row *row, const struct store_once *once);
 /* The record of a row as it is now, and whence it came; of one that becomes final, or is filled in,
  * with what is kept of its answer (borrowed; NULL: nothing new). */
-bool rowset_update(struct rowset *set, const struct store_row *row, struct outcome *outcome);
+void rowset_update(struct rowset *set, const struct store_row *row, struct outcome *outcome);
 /* It goes, and with it all names that still lead to it. `forgotten`: because a person said so. */
-bool rowset_remove(struct rowset *set, const struct store_row *row, bool forgotten);
+void rowset_remove(struct rowset *set, const struct store_row *row, bool forgotten);
 /* A pending row gets its once value, in place of the one that it may have had: it leads to the row
  * from now on, under the row's own rule name. */
-bool rowset_hold(struct rowset *set, const struct store_row *row, const struct store_once *once);
+void rowset_hold(struct rowset *set, const struct store_row *row, const struct store_once *once);
 /* A key leads to the row of another one from now on. Copies what `bound` points to. */
-bool rowset_bind(struct rowset *set, const struct backend_bound *bound);
+void rowset_bind(struct rowset *set, const struct backend_bound *bound);
 /* A row of a table, saved with what else the operation under way changes; borrowed. */
-bool rowset_bring(struct rowset *set, struct table_change *change);
+void rowset_bring(struct rowset *set, struct table_change *change);
 
 /* The answer of a final row as this batch or an earlier operation of it came by it: borrowed; NULL:
  * it is to be read. And what was read of it: a reference of the set's own. */

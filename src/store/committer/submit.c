@@ -13,7 +13,7 @@ bool store_op_waits(const struct store_op *op)
 }
 
 /* Whether it reads at least: what it holds is replayed also while there is no space. */
-static bool committer_answers(const struct committer *c)
+static bool committer_answers(const struct store *c)
 {
     enum committer_state state = committer_state(c);
     if (state == COMMITTER_DEAD || state == COMMITTER_GONE)
@@ -22,7 +22,7 @@ static bool committer_answers(const struct committer *c)
     return busy_since == 0 || clock_boot_us() - busy_since < atomic_load(&c->timeout_us);
 }
 
-bool committer_is_up(const struct committer *c)
+bool store_is_up(const struct store *c)
 {
     return committer_answers(c) && !atomic_load(&c->low_on_space) &&
            clock_boot_us() >= atomic_load(&c->full_until);
@@ -34,7 +34,7 @@ static void refuse(struct store_op *op, enum store_status status)
     atomic_store_explicit(&op->state, OP_ENDED, memory_order_release);
 }
 
-void committer_submit(struct committer *c, struct store_op *op)
+void store_submit(struct store *c, struct store_op *op)
 {
     op->named = op->key_hash;
     op->waits = false;
@@ -71,7 +71,7 @@ void committer_submit(struct committer *c, struct store_op *op)
         cond_signal(&c->cond);
 }
 
-bool committer_withdraw(struct committer *c, struct store_op *op, bool only_waiting)
+bool committer_withdraw(struct store *c, struct store_op *op, bool only_waiting)
 {
     mutex_lock(&c->mutex);
     int state = atomic_load_explicit(&op->state, memory_order_relaxed);
@@ -91,7 +91,7 @@ bool committer_withdraw(struct committer *c, struct store_op *op, bool only_wait
     return true;
 }
 
-bool committer_make_room(struct committer *c, const struct store_limits *limits)
+bool store_make_room(struct store *c, const struct store_limits *limits)
 {
     mutex_lock(&c->mutex);
     bool made = waiters_make_room(&c->waiters, limits->max_waiting);
@@ -99,7 +99,7 @@ bool committer_make_room(struct committer *c, const struct store_limits *limits)
     return made;
 }
 
-void committer_configure(struct committer *c, const struct store_limits *limits)
+void store_configure(struct store *c, const struct store_limits *limits)
 {
     mutex_lock(&c->mutex);
     waiters_limit(&c->waiters, limits->max_waiting, limits->max_waiting_per_key);

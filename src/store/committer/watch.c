@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the committer tells of itself: counts, gauges, free space. */
-#include "store/committer/committer.h"
+#include "store/committer/batch.h"
 
 #include <stdio.h>
 
@@ -18,25 +18,27 @@ static size_t bucket_of(const int64_t *bounds, size_t n, int64_t value)
     return i;
 }
 
-void committer_note_batch(struct committer *c, const struct batch_sum *sum)
+void committer_note_batch(struct store *c, const struct batch *batch)
 {
+    size_t operations = batch->decided.n + batch->parked.n;
     struct store_work *work = &c->work;
     work->checkpoints = c->backend->checkpoints;
     c->clock = c->backend->clock;
-    if (!sum->wrote) {
-        work->reads += sum->operations;
+    c->counts = batch->save.counts;
+    c->gauges = batch->chores.gauges;
+    if (!batch->save.changed) {
+        work->reads += operations;
         return;
     }
-    int64_t span = sum->ended - sum->began;
+    int64_t span = clock_boot_us() - batch->boot;
     work->batches++;
-    work->operations += sum->operations;
+    work->operations += operations;
     work->commit_us += (uint64_t)span;
     work->commit_buckets[bucket_of(store_commit_bounds_us, STORE_COMMIT_BUCKETS, span)]++;
-    work->batch_buckets[bucket_of(store_batch_bounds, STORE_BATCH_BUCKETS,
-                                  (int64_t)sum->operations)]++;
+    work->batch_buckets[bucket_of(store_batch_bounds, STORE_BATCH_BUCKETS, (int64_t)operations)]++;
 }
 
-void committer_note_retry(struct committer *c, enum backend_status status)
+void committer_note_retry(struct store *c, enum backend_status status)
 {
     if (status == BACKEND_FULL)
         c->work.retries_full++;
@@ -45,7 +47,7 @@ void committer_note_retry(struct committer *c, enum backend_status status)
 }
 
 /* For store_problem: an outage that nobody's batch failed for. */
-static void explain_low(struct committer *c, uint64_t space, uint64_t reserve)
+static void explain_low(struct store *c, uint64_t space, uint64_t reserve)
 {
     mutex_lock(&c->mutex);
     snprintf(c->problem, sizeof c->problem,
@@ -55,7 +57,7 @@ static void explain_low(struct committer *c, uint64_t space, uint64_t reserve)
     mutex_unlock(&c->mutex);
 }
 
-void committer_note_space(struct committer *c)
+void committer_note_space(struct store *c)
 {
     const struct backend_space *space = &c->backend->space;
     uint64_t reserve = space->size > 0 ? atomic_load(&c->disk_reserve) : 0;
@@ -69,7 +71,7 @@ void committer_note_space(struct committer *c)
     atomic_store(&c->reserve, reserve);
 }
 
-struct store_counts committer_counts(struct committer *c)
+struct store_counts store_counts(struct store *c)
 {
     mutex_lock(&c->mutex);
     struct store_counts counts = {

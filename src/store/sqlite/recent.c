@@ -10,42 +10,34 @@ struct sqlite_recent {
     char texts[];
 };
 
-static void measure(size_t *size, const struct slice *text)
+/* Where the texts are that stand in pawl_pending. */
+#define OFFSET_INT(field)
+#define OFFSET_BYTES(field)
+#define OFFSET_TEXT(field) offsetof(struct store_row, field),
+#define OFFSET_RARE(field) OFFSET_TEXT(field)
+#define OFFSET(kind, column, field) OFFSET_##kind(field)
+static const size_t offsets[] = {SQLITE_IDENTITY(OFFSET) SQLITE_CLAIM(OFFSET)
+                                     offsetof(struct store_row, once)};
+#define N_TEXTS (sizeof offsets / sizeof *offsets)
+
+static struct slice *text_of(struct store_row *row, size_t i)
 {
-    *size += text->len;
+    return (struct slice *)((char *)row + offsets[i]);
 }
 
-static void move(char **to, struct slice *text)
+/* To where their bytes are from now on; NULL: they stay. How many they are. */
+static size_t move_texts(struct store_row *row, char *to)
 {
-    if (text->len > 0)
-        memcpy(*to, text->at, text->len);
-    *text = text->len > 0 ? slice_make(*to, text->len) : (struct slice){0};
-    *to += text->len;
-}
-
-/* The texts that stand in pawl_pending. */
-#define TEXT_INT(call, field)
-#define TEXT_BYTES(call, field)
-#define TEXT_TEXT(call, field) call(to, &row->field);
-#define TEXT_RARE(call, field) TEXT_TEXT(call, field)
-#define MEASURE(kind, column, field) TEXT_##kind(measure, field)
-#define MOVE(kind, column, field) TEXT_##kind(move, field)
-
-static size_t size_of_texts(const struct store_row *row)
-{
-    size_t size = 0, *to = &size;
-    SQLITE_IDENTITY(MEASURE)
-    SQLITE_CLAIM(MEASURE)
-    measure(to, &row->once);
+    size_t size = 0;
+    for (size_t i = 0; i < N_TEXTS; i++) {
+        struct slice *text = text_of(row, i);
+        if (to && text->len > 0)
+            text->at = memcpy(to + size, text->at, text->len);
+        else if (to)
+            text->at = NULL;
+        size += text->len;
+    }
     return size;
-}
-
-static void move_texts(struct store_row *row, char *at)
-{
-    char **to = &at;
-    SQLITE_IDENTITY(MOVE)
-    SQLITE_CLAIM(MOVE)
-    move(to, &row->once);
 }
 
 static struct sqlite_recent **place(struct sqlite_backend *sqlite, int64_t id)
@@ -56,12 +48,13 @@ static struct sqlite_recent **place(struct sqlite_backend *sqlite, int64_t id)
 void sqlite_recent_add(struct sqlite_backend *sqlite, const struct store_row *row)
 {
     struct sqlite_recent **slot = place(sqlite, row->id);
-    size_t size = size_of_texts(row);
+    struct store_row copy = *row;
+    size_t size = move_texts(&copy, NULL);
     mem_free(*slot);
     *slot = mem_alloc(sizeof **slot + size);
     if (!*slot)
         return;
-    (*slot)->row = *row;
+    (*slot)->row = copy;
     (*slot)->size = size;
     move_texts(&(*slot)->row, (*slot)->texts);
 }
