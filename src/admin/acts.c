@@ -2,6 +2,7 @@
 /* Acts on records, by the rules of `pawl keys`: resolve and release name the token that a look at
  * the record told; or a rule and a time, for all of its records that are in doubt. */
 #include "admin/session.h"
+#include "base/check.h"
 #include "base/json.h"
 #include "base/timestamp.h"
 #include "operator/keys.h"
@@ -19,7 +20,9 @@ struct act {
     enum keys_act_kind kind;
     int64_t token; /* 0: none */
     bool force;
-    bool released; /* resolve: it did not happen */
+    bool released;  /* resolve: it did not happen */
+    int64_t status; /* of its answer */
+    int64_t limit;  /* of the many */
     struct keys_answer answer;
     bool has_answer;       /* status, headers or body */
     bool is_many;          /* no record is named, but: */
@@ -27,23 +30,6 @@ struct act {
 };
 
 /* ---- reading ---- */
-
-static bool read_bool(const struct json *value, bool *ret_value)
-{
-    *ret_value = value->type == JSON_TRUE;
-    return value->type == JSON_TRUE || value->type == JSON_FALSE;
-}
-
-static bool read_integer(const struct json *value, int64_t lowest, int64_t highest,
-                         int64_t *ret_value)
-{
-    uint64_t number;
-    if (value->type != JSON_NUMBER || !slice_to_u64(value->text, (uint64_t)highest, &number) ||
-        (int64_t)number < lowest)
-        return false;
-    *ret_value = (int64_t)number;
-    return true;
-}
 
 /* {"Name": "value"} or [["Name", "value"]], the form in which a record shows them. */
 static bool read_headers(const struct json *value, struct headers *ret_headers)
@@ -64,89 +50,91 @@ static bool read_headers(const struct json *value, struct headers *ret_headers)
     return true;
 }
 
-static bool read_outcome(struct act *act, const struct json *member, const char **ret_expected)
+/* Of which acts a member is. */
+enum when { ALWAYS, OF_ONE, OF_MANY, TO_RESOLVE };
+enum value { TEXT, TRUTH, NUMBER, TIME, HEADERS };
+
+static const struct member {
+    const char *name;
+    enum when when;
+    enum value value;
+    size_t offset; /* in struct act */
+    int64_t least, most;
+    const char *expected;
+} members[] = {
+#define AT(member) offsetof(struct act, member)
+    {"token", OF_ONE, NUMBER, AT(token), 1, KEYS_TOKEN_MOST, "the token that the record shows"},
+    {"rule", OF_MANY, TEXT, AT(many.rule), 0, 0, "a string"},
+    {"before", OF_MANY, TIME, AT(many.before), 0, 0, "a time such as \"2026-01-31T12:00:00Z\""},
+    {"tenant", OF_MANY, TEXT, AT(many.tenant), 0, 0, "a string"},
+    {"limit", OF_MANY, NUMBER, AT(limit), 1, KEYS_MANY_MOST, "1 to 1000"},
+    {"after", OF_MANY, NUMBER, AT(many.after), 1, KEYS_TOKEN_MOST,
+     "the `next` of the response before"},
+    {"status", TO_RESOLVE, NUMBER, AT(status), 200, 599, "200 to 599"},
+    {"headers", TO_RESOLVE, HEADERS, AT(answer.headers), 0, 0,
+     "an object of header names and values"},
+    {"body", TO_RESOLVE, TEXT, AT(answer.body), 0, 0, "a string"},
+    {"released", TO_RESOLVE, TRUTH, AT(released), 0, 0, "true or false"},
+    {"force", ALWAYS, TRUTH, AT(force), 0, 0, "true or false"},
+#undef AT
+};
+#define N_MEMBERS (sizeof members / sizeof *members)
+
+static bool is_of(const struct act *act, const struct member *member)
 {
-    int64_t number = 0;
-    act->has_answer = true;
-    if (slice_eq(member->name, SLICE("status"))) {
-        *ret_expected = "200 to 599";
-        bool good = read_integer(member, 200, 599, &number);
-        act->answer.status = (int)number;
-        return good;
-    }
-    if (slice_eq(member->name, SLICE("headers"))) {
-        *ret_expected = "an object of header names and values";
-        return read_headers(member, &act->answer.headers);
-    }
-    *ret_expected = "a string";
-    act->answer.body = member->text;
-    return member->type == JSON_STRING;
+    return member->when == ALWAYS || (member->when == OF_ONE && !act->is_many) ||
+           (member->when == OF_MANY && act->is_many) ||
+           (member->when == TO_RESOLVE && act->kind == KEYS_RESOLVE);
 }
 
-static bool read_text(const struct json *value, struct slice *ret_text)
+static bool read_value(const struct member *member, const struct json *value, void *to)
 {
-    *ret_text = value->text;
-    return value->type == JSON_STRING;
+    uint64_t number;
+    switch (member->value) {
+    case TEXT:
+        *(struct slice *)to = value->text;
+        return value->type == JSON_STRING;
+    case TRUTH:
+        *(bool *)to = value->type == JSON_TRUE;
+        return value->type == JSON_TRUE || value->type == JSON_FALSE;
+    case NUMBER:
+        if (value->type != JSON_NUMBER ||
+            !slice_to_u64(value->text, (uint64_t)member->most, &number))
+            return false;
+        *(int64_t *)to = (int64_t)number;
+        return (int64_t)number >= member->least;
+    case TIME:
+        return value->type == JSON_STRING && timestamp_parse(value->text, to) && *(int64_t *)to > 0;
+    case HEADERS:
+        return read_headers(value, to);
+    }
+    UNREACHABLE();
 }
 
-/* Which records an act on many is for. `*ret_known`: the member is one of those. */
-static bool read_which(struct keys_many *many, const struct json *member, bool *ret_known,
-                       const char **ret_expected)
+/* Appends "token, force only". */
+static void add_names(const struct act *act, struct buf *to)
 {
-    struct slice name = member->name, text;
-    int64_t number = 0;
-    *ret_known = true;
-    *ret_expected = "a string";
-    if (slice_eq(name, SLICE("rule")))
-        return read_text(member, &many->rule);
-    if (slice_eq(name, SLICE("tenant")))
-        return read_text(member, &many->tenant);
-    if (slice_eq(name, SLICE("before"))) {
-        *ret_expected = "a time such as \"2026-01-31T12:00:00Z\"";
-        return read_text(member, &text) && timestamp_parse(text, &many->before) && many->before > 0;
+    const char *separator = "";
+    for (const struct member *member = members; member < members + N_MEMBERS; member++) {
+        if (!is_of(act, member))
+            continue;
+        buf_printf(to, "%s%s", member->when == ALWAYS ? " and " : separator, member->name);
+        separator = ", ";
     }
-    if (slice_eq(name, SLICE("limit"))) {
-        *ret_expected = "1 to 1000";
-        bool good = read_integer(member, 1, KEYS_MANY_MOST, &number);
-        many->limit = (size_t)number;
-        return good;
-    }
-    *ret_expected = "the `next` of the response before";
-    *ret_known = slice_eq(name, SLICE("after"));
-    return *ret_known && read_integer(member, 1, KEYS_TOKEN_MOST, &many->after);
+    buf_add_str(to, " only");
 }
 
-static const char *members_of(const struct act *act)
+/* False: `expected` gets what is. */
+static bool read_member(struct act *act, const struct json *value, struct buf *expected)
 {
-    bool resolves = act->kind == KEYS_RESOLVE;
-    if (act->is_many)
-        return resolves ? "rule, before, tenant, limit, after, status, headers, body, released and "
-                          "force only"
-                        : "rule, before, tenant, limit, after and force only";
-    return resolves ? "token, status, headers, body, released and force only"
-                    : "token and force only";
-}
-
-static bool read_member(struct act *act, const struct json *member, const char **ret_expected)
-{
-    struct slice name = member->name;
-    bool resolves = act->kind == KEYS_RESOLVE, known = false;
-    bool good = act->is_many && read_which(&act->many, member, &known, ret_expected);
-    if (known)
-        return good;
-    if (!act->is_many && slice_eq(name, SLICE("token"))) {
-        *ret_expected = "the token that the record shows";
-        return read_integer(member, 1, KEYS_TOKEN_MOST, &act->token);
+    for (const struct member *member = members; member < members + N_MEMBERS; member++) {
+        if (!slice_eq(value->name, slice_of(member->name)) || !is_of(act, member))
+            continue;
+        act->has_answer |= member->when == TO_RESOLVE && member->value != TRUTH;
+        buf_add_str(expected, member->expected);
+        return read_value(member, value, (char *)act + member->offset);
     }
-    *ret_expected = "true or false";
-    if (slice_eq(name, SLICE("force")))
-        return read_bool(member, &act->force);
-    if (resolves && slice_eq(name, SLICE("released")))
-        return read_bool(member, &act->released);
-    if (resolves && (slice_eq(name, SLICE("status")) || slice_eq(name, SLICE("headers")) ||
-                     slice_eq(name, SLICE("body"))))
-        return read_outcome(act, member, ret_expected);
-    *ret_expected = members_of(act);
+    add_names(act, expected);
     return false;
 }
 
@@ -161,7 +149,7 @@ static const char *what_is_missing(const struct act *act)
         return "`token` is missing: it is the token that GET of the record shows";
     if (act->kind == KEYS_RESOLVE && act->released && act->has_answer)
         return "`released` has no status, headers or body";
-    if (act->kind == KEYS_RESOLVE && !act->released && act->answer.status == 0)
+    if (act->kind == KEYS_RESOLVE && !act->released && act->status == 0)
         return "how did it end? give `status`, or `released`: true";
     return NULL;
 }
@@ -179,7 +167,6 @@ static bool is_json(const struct session *session)
 static bool parse(struct act *act, struct arena *arena, struct slice body, struct reply *reply)
 {
     struct json *root = NULL;
-    const char *expected = NULL;
     enum json_error error = json_parse(arena, body, &root, NULL);
     if (error != JSON_OK || root->type != JSON_OBJECT) {
         reply_problem(reply, 400, "the body is not a JSON object%s%s", error ? ": " : "",
@@ -187,10 +174,11 @@ static bool parse(struct act *act, struct arena *arena, struct slice body, struc
         return false;
     }
     for (const struct json *member = root->first; member; member = member->next) {
+        BUF_AUTO struct buf expected = buf_make(TEXT_MAX);
         if (read_member(act, member, &expected))
             continue;
-        reply_problem(reply, 400, "`%.*s` in the body: expected %s", SLICE_ARG(member->name),
-                      expected);
+        reply_problem(reply, 400, "`%.*s` in the body: expected %.*s", SLICE_ARG(member->name),
+                      SLICE_ARG(buf_slice(&expected)));
         return false;
     }
     const char *missing = what_is_missing(act);
@@ -268,7 +256,7 @@ static struct keys_act make_act(const struct act *act, const struct buf *actor,
         .kind = act->released ? KEYS_RELEASE : act->kind,
         .token = act->token,
         .force = act->force,
-        .http_status = act->answer.status,
+        .http_status = (int)act->status,
         .outcome = outcome,
         .actor = buf_ok(actor) ? buf_slice(actor) : SLICE("admin"),
         .insist = FORCE_HINT,
@@ -367,6 +355,8 @@ static void run(struct act *act, int64_t id, struct reply *reply)
     BUF_AUTO struct buf problem = buf_make(TEXT_MAX);
     struct outcome *outcome = NULL;
     buf_printf(&actor, "admin:%s", act->session->http.peer);
+    act->answer.status = (int)act->status;
+    act->many.limit = (size_t)act->limit;
     if (act->has_answer && !keys_make_outcome(&act->answer, &problem, &outcome)) {
         reply_problem(reply, 400, "%.*s", SLICE_ARG(buf_slice(&problem)));
         return;
@@ -397,7 +387,7 @@ bool acts_answer(struct session *session, int64_t id, struct slice name, struct 
             act = acts[i];
     act.session = session;
     act.is_many = id == ACTS_MANY;
-    act.many.limit = MANY_DEFAULT;
+    act.limit = MANY_DEFAULT;
     if (!act.name || (act.is_many && act.kind == KEYS_FORGET))
         return false;
     if (!slice_eq(session->http.request->method, SLICE("POST"))) {

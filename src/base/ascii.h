@@ -35,9 +35,4 @@ static inline char ascii_lower(char c)
     return ascii_is_upper(c) ? (char)(c - 'A' + 'a') : c;
 }
 
-static inline char ascii_upper(char c)
-{
-    return ascii_is_lower(c) ? (char)(c - 'a' + 'A') : c;
-}
-
 #endif

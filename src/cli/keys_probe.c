@@ -100,27 +100,21 @@ static int settled_already(const struct probe *probe, const struct record *recor
     return keys_say(probe->session, probe->row, KEYS_SAME, what);
 }
 
-static int judge_record(const struct probe *probe)
+/* Whether the record waits for an answer under the token that was given. False: said why not. */
+static bool is_open(const struct probe *probe, int *ret_code)
 {
     const struct record *record = &probe->row->store.record;
-    const struct keys_options *options = probe->options;
     if (record_is_final(record->status))
-        return settled_already(probe, record);
-    if (record->status == RECORD_PENDING && probe->row->lease == RECORD_LEASE_NONE)
-        return keys_say(probe->session, probe->row, KEYS_SAME,
-                        "is released; the next attempt will do the operation");
-    if (record->token != options->token)
-        return keys_say(probe->session, probe->row, KEYS_STALE,
-                        "the token is stale; run `pawl keys show` again; nothing "
-                        "was changed");
-    return EXIT_DONE;
-}
-
-static bool has_ended(const struct probe *probe)
-{
-    const struct record *record = &probe->row->store.record;
-    return record_is_final(record->status) ||
-           (record->status == RECORD_PENDING && probe->row->lease == RECORD_LEASE_NONE);
+        *ret_code = settled_already(probe, record);
+    else if (record_is_released(record))
+        *ret_code = keys_say(probe->session, probe->row, KEYS_SAME,
+                             "is released; the next attempt will do the operation");
+    else if (record->token != probe->options->token)
+        *ret_code = keys_say(probe->session, probe->row, KEYS_STALE,
+                             "the token is stale; run `pawl keys show` again; nothing was changed");
+    else
+        return true;
+    return false;
 }
 
 /* ---- asking ---- */
@@ -425,8 +419,8 @@ static int run(struct probe *probe)
 {
     char *problem MEM_AUTO = NULL;
     bool acquired = false;
-    int code = judge_record(probe);
-    if (code != EXIT_DONE || has_ended(probe))
+    int code;
+    if (!is_open(probe, &code))
         return code;
     code = judge_rule(probe);
     if (code != EXIT_DONE)

@@ -6,7 +6,6 @@
 #include "base/duration.h"
 #include "base/nearest.h"
 #include "core/path.h"
-#include "core/template_text.h"
 
 #include <stdarg.h>
 
@@ -321,11 +320,12 @@ static bool check_separation(struct compiler *compiler)
     bool after_source = false;
     struct slice between = {NULL, 0};
     bool separates = false;
+    const char *in_values = probe ? SLICE_URL_MARKS "+%" : SLICE_URL_MARKS "/@+%";
     for (size_t i = 0; i < compiler->template.n; i++) {
         const struct template_part *part = &compiler->template.parts[i];
         if (part->source == TEMPLATE_LITERAL) {
             between = part->text;
-            separates = separates || template_text_separates(part->text, probe);
+            separates = separates || slice_span(part->text, in_values) < part->text.len;
         } else if (part->source != TEMPLATE_WINDOW) {
             if (after_source && !separates && (probe || between.at))
                 return complain(compiler,

@@ -7,7 +7,6 @@
 #include "core/path.h"
 #include "core/query.h"
 #include "core/template_clock.h"
-#include "core/template_text.h"
 
 #define NUMBER_TEXT_MAX 2048
 
@@ -341,22 +340,49 @@ static void sink_add_clock(struct sink *sink, struct slice text)
     sink->timeless = timeless;
 }
 
-static void sink_spell(struct sink *sink, enum template_spelling spelling, struct slice value)
+/* How values are spelled. */
+enum spelling {
+    SPELL_KEY,   /* A-Za-z0-9._~/@+- stay */
+    SPELL_URL,   /* A-Za-z0-9._~- stay */
+    SPELL_PATH,  /* of a URL already: escapes stay too */
+    SPELL_QUERY, /* of a query already: escapes and '+' stay too */
+};
+
+/* How many bytes at the front of `rest` stay as they are; 0: the first is encoded. */
+static size_t stays(enum spelling spelling, struct slice rest)
 {
-    char text[192];
+    static const char *const marks[] = {
+        [SPELL_KEY] = SLICE_URL_MARKS "/@+",
+        [SPELL_URL] = SLICE_URL_MARKS,
+        [SPELL_PATH] = SLICE_URL_MARKS,
+        [SPELL_QUERY] = SLICE_URL_MARKS "+",
+    };
+    char decoded;
+    bool is_url = spelling == SPELL_PATH || spelling == SPELL_QUERY;
+    if (is_url && percent_starts(rest, &decoded))
+        return PERCENT_SIZE;
+    return slice_span(rest, marks[spelling]);
+}
+
+static void sink_spell(struct sink *sink, enum spelling spelling, struct slice value)
+{
+    char escape[PERCENT_SIZE];
     while (value.len > 0) {
-        size_t n = template_text_spell(spelling, &value, text, sizeof(text));
-        sink_add(sink, slice_make(text, n));
+        size_t same = stays(spelling, value);
+        if (same == 0)
+            percent_write(value.at[0], escape);
+        sink_add(sink, same > 0 ? slice_first(value, same) : slice_make(escape, sizeof escape));
+        value = slice_skip(value, same > 0 ? same : 1);
     }
 }
 
-static enum template_spelling spelling_of(const struct template_part *part, bool url)
+static enum spelling spelling_of(const struct template_part *part, bool url)
 {
     if (!url)
-        return TEMPLATE_SPELL_KEY;
+        return SPELL_KEY;
     if (part->source == TEMPLATE_PATH)
-        return TEMPLATE_SPELL_PATH;
-    return part->source == TEMPLATE_QUERY ? TEMPLATE_SPELL_QUERY : TEMPLATE_SPELL_URL;
+        return SPELL_PATH;
+    return part->source == TEMPLATE_QUERY ? SPELL_QUERY : SPELL_URL;
 }
 
 static void write_text(const struct evaluation *evaluation, bool url, struct sink *sink)
