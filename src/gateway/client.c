@@ -97,6 +97,7 @@ static bool route(struct client *client, const struct http_request *request)
 
 static void begin(struct client *client, struct arena *arena)
 {
+    CHECK(!client->plan && !client->arena);
     client->plan = plan_ref(client->server->plan);
     client->arena = arena;
     client->instance[0] = '\0';
@@ -105,6 +106,7 @@ static void begin(struct client *client, struct arena *arena)
 
 static void end(struct client *client)
 {
+    CHECK(client->plan);
     plan_unref(client->plan);
     client->plan = NULL;
     client->arena = NULL;

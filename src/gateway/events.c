@@ -2,6 +2,7 @@
 #include "gateway/events.h"
 #include "core/path.h"
 
+#include "base/check.h"
 #include <errno.h>
 
 #define CORRELATION_SHOWN 128 /* bytes of a client's own id that are logged */
@@ -173,6 +174,7 @@ static void add_ids(struct log_line *line, const struct client *client, const st
 bool event_start(struct log_line *line, const struct client *client, const char *name,
                  const struct event *event)
 {
+    CHECK(client->plan);
     if (!client->server->config->log)
         return false;
     bool warns = event->status >= 500 || event->error == ERROR_IN_PROGRESS;

@@ -66,6 +66,7 @@ struct gateway *gateway_start(const struct gateway_config *config,
     if (!gateway)
         return NULL;
     gateway->config = *config;
+    CHECK(loops > 0 && config->store && config->engine && config->metrics && config->workers);
     gateway->n_servers = loops;
     name_self(gateway);
     rules_count_from_zero(config, settings->rules);

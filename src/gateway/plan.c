@@ -50,6 +50,7 @@ struct plan *plan_ref(struct plan *plan)
 
 void plan_unref(struct plan *plan)
 {
+    CHECK(!plan || plan->refs > 0);
     if (!plan || --plan->refs > 0)
         return;
     http_pool_unref(plan->pool);
@@ -71,6 +72,7 @@ void plan_inherit(struct plan *plan, const struct plan *old)
 
 void plan_replace(struct plan **at, struct plan *plan)
 {
+    CHECK(plan);
     struct plan *old = *at;
     *at = plan_ref(plan);
     plan_unref(old);

@@ -135,6 +135,7 @@ bool response_stream(struct response *r, const struct http_call *call, struct sl
 
 bool response_switch(struct response *r)
 {
+    CHECK(r->status == 101 && r->as_is);
     write_own_fields(r);
     head_write_upgrade(&r->head);
     buf_add(&r->head, "\r\n", 2);
@@ -162,6 +163,7 @@ static const char *instance_of(struct client *client)
 bool response_write_problem(struct response *r, struct problem *problem, uint64_t retry_after)
 {
     struct buf body BUF_AUTO = buf_make(PROBLEM_MAX);
+    CHECK(problem->status == r->status && !r->as_is);
     problem->instance = instance_of(r->client);
     problem->base = r->client->plan->settings.public_url;
     problem_write(problem, &body);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gateway/stream.h"
 
+#include "base/check.h"
 #include "base/crash.h"
 #include <stdio.h>
 #include <sys/uio.h>
@@ -50,6 +51,7 @@ static int64_t time_left(const struct stream *stream, uint64_t passed, int64_t w
 
 bool stream_run(struct stream *stream)
 {
+    CHECK(stream->from && !stream->to == !!stream->call);
     uint64_t passed = 0;
     int64_t waited = 0;
     if (stream->begun.len > 0 && !write_run(stream, stream->begun))

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gateway/well_known.h"
 
+#include "base/check.h"
 #include "core/problem.h"
 #include "gateway/events.h"
 #include "gateway/response.h"
@@ -38,6 +39,7 @@ bool well_known_answer(struct client *client, const struct http_request *request
 {
     const struct plan *plan = client->plan;
     struct slice tag = slice_of(plan->policy_tag);
+    CHECK(plan->policy.len > 0 && tag.len > 0);
     bool fresh = has_it(request, tag);
     struct response response RESPONSE_AUTO =
         response_make(client, fresh ? 304 : 200, slice_of(NULL), RESULT_PASSED);

@@ -27,7 +27,8 @@ bool bodies_would_fit(const struct exchange *x, uint64_t more)
 
 void bodies_release(struct exchange *x)
 {
-    atomic_fetch_sub(&x->server->shared->buffered, x->held);
+    unsigned long long all = atomic_fetch_sub(&x->server->shared->buffered, x->held);
+    CHECK(all >= x->held);
     x->held = 0;
 }
 
@@ -47,6 +48,7 @@ void bodies_drop(struct exchange *x, struct outcome *outcome)
 enum engine_verdict bodies_hold_found(struct exchange *x, enum engine_verdict verdict)
 {
     struct attempt_result *result = &x->attempt.result;
+    CHECK(x->step == EXCHANGE_DECIDE && (result->found || !result->holds));
     bool fits = !result->found || result->holds || bodies_hold(x, result->found);
     result->holds = result->found;
     if (fits)
@@ -98,6 +100,7 @@ static void run_packing(struct exchange *x, void (*run)(void *), struct packing 
 
 void bodies_pack(struct exchange *x, struct outcome *outcome)
 {
+    CHECK(x->step == EXCHANGE_SETTLE && outcome);
     run_packing(x, pack, &(struct packing){.outcome = outcome});
     bodies_count(x, outcome->packed.len); /* never refused: the effect has happened */
 }
@@ -105,6 +108,7 @@ void bodies_pack(struct exchange *x, struct outcome *outcome)
 bool bodies_unpack_found(struct exchange *x)
 {
     struct packing packing = {.outcome = x->attempt.result.found};
+    CHECK(x->step == EXCHANGE_DECIDE && packing.outcome && x->attempt.result.holds);
     run_packing(x, unpack, &packing);
     if (packing.result == OUTCOME_DAMAGED)
         engine_condemn(x->server->config->engine, &x->attempt, fiber_parker());
@@ -142,6 +146,7 @@ static bool next_window(const struct exchange *x, struct window *window)
 
 enum http_read bodies_read_request(struct exchange *x, int64_t deadline_us, bool *ret_fits)
 {
+    CHECK(x->step == EXCHANGE_IDENTIFY && !x->has_body && x->body.len == 0);
     enum http_read read = HTTP_READ_OK;
     struct window window = {clock_after(x->started, WINDOW_US), 0};
     *ret_fits = true;
@@ -163,6 +168,7 @@ enum http_read bodies_read_request(struct exchange *x, int64_t deadline_us, bool
 
 enum http_call_result bodies_read_answer(struct exchange *x, int64_t deadline_us)
 {
+    CHECK(x->call.state == HTTP_CALL_ANSWERED && !x->answer.stale);
     enum http_call_result result = HTTP_CALL_DONE;
     struct buf *body = &x->answer.body;
     while (result == HTTP_CALL_DONE && http_conn_body_left(x->call.conn)) {

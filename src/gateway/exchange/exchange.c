@@ -24,6 +24,7 @@ void exchange_move(struct exchange *x, enum exchange_step next)
         EXCHANGE_STEPS(X)
 #undef X
     };
+    CHECK(x->step < sizeof moves / sizeof *moves);
     CHECK(moves[x->step] & (1U << next));
     x->before = x->step;
     x->step = next;
@@ -70,6 +71,7 @@ static struct buf body_make(struct exchange *x)
 struct exchange *exchange_new(struct client *client, const struct http_request *request,
                               const struct rule_found *found)
 {
+    CHECK(client->plan && client->session.request == request && found->rule->protect);
     struct exchange *x = arena_alloc(client->arena, sizeof *x);
     if (!x)
         return NULL;
@@ -150,6 +152,7 @@ static struct slice with_window(struct exchange *x, struct slice key)
 {
     if (!x->attempt.begin.window)
         return key;
+    CHECK(x->attempt.result.record.created_at > 0);
     buf_clear(&x->shown_key);
     if (key.len > 0) {
         buf_add_slice(&x->shown_key, key);

@@ -13,6 +13,7 @@ static bool has_shares(const struct exchange *x)
 /* By a keyed hash, so that nobody can choose tenants that are counted as one. */
 static bool take_share(struct exchange *x, size_t limit)
 {
+    CHECK(!x->flight.shares);
     struct slice tenant = buf_slice(&x->tenant);
     struct digest digest = digest_keyed(store_digest_key(x->server->config->store), &tenant, 1);
     x->flight.tenant = peer_of_digest(&digest);
@@ -43,6 +44,7 @@ enum exchange_step flight_admit(struct exchange *x)
 
 void flight_take_beyond(struct exchange *x)
 {
+    CHECK(x->step == EXCHANGE_DECIDE);
     if (x->flight.taken)
         return;
     atomic_fetch_add(&x->server->shared->in_flight, 1);
@@ -53,8 +55,9 @@ void flight_take_beyond(struct exchange *x)
 
 void flight_give_back(struct exchange *x)
 {
-    if (x->flight.taken)
-        atomic_fetch_sub(&x->server->shared->in_flight, 1);
+    CHECK(x->flight.taken || !x->flight.shares);
+    size_t before = x->flight.taken ? atomic_fetch_sub(&x->server->shared->in_flight, 1) : 1;
+    CHECK(before > 0);
     if (x->flight.shares)
         peers_leave(x->server->shared->tenants, x->flight.tenant);
     x->flight.taken = x->flight.shares = false;

@@ -196,6 +196,7 @@ static bool judge_announced(struct exchange *x)
 
 static bool read_body(struct exchange *x)
 {
+    CHECK(!x->flight.taken && !x->met);
     CRASH_POINT(request_head_read);
     int64_t deadline = clock_after(x->started, x->plan->settings.limits.body_us);
     if (!http_session_ask_for_body(&x->client->session))
@@ -429,6 +430,7 @@ static void fill_once(struct exchange *x)
 
 static void name_by_once(struct exchange *x)
 {
+    CHECK(x->rule->once.on && x->key.len == 0);
     buf_add_str(&x->key, "once:");
     buf_add_slice(&x->key, buf_slice(&x->once));
 }
@@ -446,6 +448,7 @@ static int64_t longest_wait(const struct exchange *x)
 
 static void fill_attempt(struct exchange *x)
 {
+    CHECK(x->has_body && x->attempt.token == 0);
     const struct rule *rule = x->rule;
     struct attempt *attempt = &x->attempt;
     int64_t window = template_window_us(&rule->key);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gateway/exchange/exchange.h"
 
+#include "base/check.h"
 #include "base/timestamp.h"
 #include "core/origin.h"
 #include "gateway/events.h"
@@ -19,6 +20,7 @@ static bool path_has_tenant(const struct rule *rule)
  * it. */
 void exchange_note_origin(struct exchange *x)
 {
+    CHECK(x->turns == 0 && x->has_body);
     char room[1024];
     BUF_AUTO struct buf text = buf_on(room, sizeof room, ORIGIN_MAX);
     const struct headers *headers = &x->request->headers;
@@ -105,6 +107,7 @@ static void add_identity(struct log_line *line, const struct exchange *x)
 
 void exchange_log(const struct exchange *x)
 {
+    CHECK(x->step == EXCHANGE_DONE);
     struct log_line line;
     struct event event = {
         .status = x->status,

@@ -292,6 +292,7 @@ static void tell(struct exchange *x)
 
 void reply_early(struct exchange *x, enum error error, const char *detail)
 {
+    CHECK(x->step == EXCHANGE_DECIDE || x->step == EXCHANGE_SETTLE);
     (void)reply_error(x, error, detail);
     x->reply.early = true;
     tell(x);
@@ -312,6 +313,7 @@ bool reply_late(struct exchange *x, bool goes_on)
 
 enum exchange_step reply_write(struct exchange *x)
 {
+    CHECK(x->told != CLIENT_WAITS || x->reply.step == x->before);
     if (x->told == CLIENT_WAITS)
         tell(x);
     http_call_close(&x->call);

@@ -48,6 +48,7 @@ bool exchange_run(struct client *client, const struct http_request *request,
     while (x->step != EXCHANGE_DONE && x->step != EXCHANGE_BYPASS)
         exchange_move(x, take_step(x));
     bool bypass = x->step == EXCHANGE_BYPASS;
+    CHECK(bypass ? x->told == CLIENT_WAITS : x->told != CLIENT_WAITS);
     bool keep = x->keep_alive;
     if (!bypass)
         exchange_log(x);

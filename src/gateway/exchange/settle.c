@@ -95,6 +95,7 @@ static void reach_crash_point(enum fate_write write)
 
 static enum engine_written write_fate(struct exchange *x, struct fate fate)
 {
+    CHECK(fate.write != FATE_NOTHING && x->attempt.token > 0);
     struct engine *engine = x->server->config->engine;
     struct engine_act act = act_of(x, fate);
     act.outcome = outcome_of(x, &act);
@@ -159,6 +160,7 @@ static enum exchange_step ask_next(struct exchange *x, struct fate fate)
  * failed again. Asking on would send without end, and without a pause, for one request. */
 static enum exchange_step tell_fate(struct exchange *x, struct fate fate)
 {
+    CHECK(fate.tell != FATE_TELL_ERROR || fate.error != ERROR_NONE);
     if (fate.tell == FATE_DECIDE)
         return EXCHANGE_DECIDE;
     if (fate.tell == FATE_TELL_ERROR && is_probe(x))

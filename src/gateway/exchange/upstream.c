@@ -154,6 +154,7 @@ static enum http_call_result read_body(struct exchange *x)
 static void read_fields(struct exchange *x)
 {
     struct answer *answer = &x->answer;
+    CHECK(x->call.state == HTTP_CALL_ANSWERED && answer->fields.len == 0);
     answer->status = x->call.response.status;
     bool cors = cors_is_on(&x->plan->settings.cors);
     head_copy_answer_fields(&answer->fields, &x->call.response.headers,
@@ -188,6 +189,7 @@ static void answer_clear(struct answer *answer)
 
 static enum http_call_result run_call(struct exchange *x)
 {
+    CHECK(x->call.head.len > 0 && x->deadline > 0);
     enum http_call_result result = reach(x);
     if (result != HTTP_CALL_DONE) {
         upstream_ended(x->server, &x->call, result);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gateway/pass/pass.h"
 
+#include "base/check.h"
 #include "base/mem.h"
 #include "gateway/events.h"
 #include "gateway/pass/tunnel.h"
@@ -83,6 +84,7 @@ static bool answer(struct pass *pass)
 {
     const struct http_response *upstreams = &pass->call.response;
     struct client *client = pass->client;
+    CHECK(pass->call.state == HTTP_CALL_ANSWERED);
     struct response response RESPONSE_AUTO =
         response_make(client, upstreams->status, upstreams->reason, pass->result);
     response.as_is = true;
@@ -179,6 +181,7 @@ static enum result result_of(const struct pass *pass)
 
 bool pass_run(struct client *client, const struct http_request *request)
 {
+    CHECK(client->plan && client->session.request == request);
     struct pass *pass = mem_zalloc(1, sizeof *pass);
     if (!pass)
         return false;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gateway/pass/tunnel.h"
 
+#include "base/check.h"
 #include "base/clock.h"
 #include <errno.h>
 #include <sys/uio.h>
@@ -138,6 +139,7 @@ static struct direction direction_make(struct http_conn *from, struct http_conn 
 
 bool tunnel_run(struct http_conn *client, struct http_conn *upstream, int64_t idle_us)
 {
+    CHECK(client != upstream);
     struct direction out = direction_make(client, upstream);
     struct direction in = direction_make(upstream, client);
     bool well = buf_ok(&out.bytes) && buf_ok(&in.bytes) && pass_bytes(&out, &in, idle_us);
