@@ -193,30 +193,6 @@ static void add_left_out(const struct explain *explain, const struct option *opt
     }
 }
 
-/* A value as it is written, in one line. `option`: whose it is; NULL: part of one. Recursion is
- * bounded by NODE_DEPTH_MAX. */
-static void add_value(const struct explain *explain, const struct option *option,
-                      const struct node *node)
-{
-    bool is_map = node->kind == NODE_MAP;
-    if (node->kind == NODE_SCALAR) {
-        add_scalar(explain, node->written, node->is_null);
-        return;
-    }
-    buf_add_char(explain->to, is_map ? '{' : '[');
-    for (const struct node *one = node->first; one; one = one->next) {
-        if (is_map) {
-            add_scalar(explain, one->key, false);
-            buf_add_str(explain->to, ": ");
-        }
-        add_value(explain, NULL, one);
-        buf_add_str(explain->to, one->next ? ", " : "");
-    }
-    if (is_map && option)
-        add_left_out(explain, option, node);
-    buf_add_char(explain->to, is_map ? '}' : ']');
-}
-
 /* Appends the folder of `path` by its shortest way from the root. False: it is not there. */
 static bool add_real_folder(struct buf *buf, struct slice path)
 {
@@ -254,25 +230,61 @@ static bool add_absolute(const struct reader *reader, struct slice path, struct 
     return true;
 }
 
-/* A value that names a file beside the config names it from everywhere. False: it names none. */
+/* False: the path is absolute, or that cannot be said. */
+static bool add_file(const struct explain *explain, const struct reader *reader,
+                     struct slice prefix, struct slice path)
+{
+    BUF_AUTO struct buf whole = buf_make(TEXT_MAX);
+    buf_add_slice(&whole, prefix);
+    bool made = !slice_starts(path, SLICE("/")) && add_absolute(reader, path, &whole);
+    explain->to->failed |= !buf_ok(&whole);
+    if (made)
+        add_scalar(explain, buf_slice(&whole), false);
+    return made;
+}
+
+/* A value that names a file beside the config names it from everywhere. False: it names none.
+ * `option`: whose part it is, or NULL. */
 static bool add_path(const struct explain *explain, const struct reader *reader,
-                     const struct node *node)
+                     const struct option *option, const struct node *node)
 {
     static const struct slice prefixes[] = {{"sqlite:", 7}, {"file:", 5}};
-    BUF_AUTO struct buf whole = buf_make(TEXT_MAX);
-    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
-        if (node->kind != NODE_SCALAR || !slice_starts(node->written, prefixes[i]))
-            continue;
-        struct slice path = slice_skip(node->written, prefixes[i].len);
-        buf_add_slice(&whole, prefixes[i]);
-        bool made = !slice_starts(path, SLICE("/")) && add_absolute(reader, path, &whole);
-        explain->to->failed |= !buf_ok(&whole);
-        if (!made)
-            return false;
-        add_scalar(explain, buf_slice(&whole), false);
-        return true;
-    }
+    if (node->kind != NODE_SCALAR)
+        return false;
+    if (option)
+        return option == option_at(OPTION_upstream_tls) &&
+               !slice_eq(node->key, SLICE("server_name")) &&
+               add_file(explain, reader, SLICE(""), node->written);
+    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
+        if (slice_starts(node->written, prefixes[i]))
+            return add_file(explain, reader, prefixes[i],
+                            slice_skip(node->written, prefixes[i].len));
     return false;
+}
+
+/* A value as it is written, in one line. `option`: whose it is; NULL: part of one. Recursion is
+ * bounded by NODE_DEPTH_MAX. */
+static void add_value(const struct explain *explain, const struct reader *reader,
+                      const struct option *option, const struct node *node)
+{
+    bool is_map = node->kind == NODE_MAP;
+    if (node->kind == NODE_SCALAR) {
+        add_scalar(explain, node->written, node->is_null);
+        return;
+    }
+    buf_add_char(explain->to, is_map ? '{' : '[');
+    for (const struct node *one = node->first; one; one = one->next) {
+        if (is_map) {
+            add_scalar(explain, one->key, false);
+            buf_add_str(explain->to, ": ");
+        }
+        if (!option || !add_path(explain, reader, option, one))
+            add_value(explain, reader, NULL, one);
+        buf_add_str(explain->to, one->next ? ", " : "");
+    }
+    if (is_map && option)
+        add_left_out(explain, option, node);
+    buf_add_char(explain->to, is_map ? '}' : ']');
 }
 
 /* ---- a config ---- */
@@ -305,7 +317,7 @@ static void add_fallback(const struct explain *explain, const struct option *opt
     const struct node *node = node_read(slice_of(option->fallback), &arena, &none);
     complaints_fini(&none);
     if (node)
-        add_value(explain, NULL, node);
+        add_value(explain, NULL, NULL, node);
     else
         explain->to->failed = true;
 }
@@ -323,8 +335,8 @@ static void add_set(const struct explain *explain, const struct reader *reader,
 {
     if (is_secret(option, node))
         add_scalar(explain, SLICE("(hidden)"), false);
-    else if (!add_path(explain, reader, node))
-        add_value(explain, option, node);
+    else if (!add_path(explain, reader, NULL, node))
+        add_value(explain, reader, option, node);
 }
 
 static void add_json(const struct explain *explain, const struct reader *reader,

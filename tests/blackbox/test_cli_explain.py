@@ -139,6 +139,14 @@ def test_what_is_told_is_a_config_that_means_the_same(config, tmp_path):
     assert f'store: "sqlite:{tmp_path}/pawl.db"' in again.read_text("utf-8")
 
 
+def test_the_files_of_a_part_are_named_from_everywhere_too(tmp_path):
+    config = tmp_path / "pawl.yaml"
+    config.write_text("upstream: https://h\ntenant: none\n"
+                      "upstream_tls: {ca: ca.pem, cert: ./c.pem, key: /k.pem, server_name: n}\n")
+    assert options_of(explain("-c", config))["upstream_tls"][0] == (
+        f'{{ca: "{tmp_path}/ca.pem", cert: "{tmp_path}/c.pem", key: "/k.pem", server_name: n}}')
+
+
 def test_a_config_of_a_thousand_rules_is_told_as_a_config(tmp_path):
     path, again = tmp_path / "pawl.yaml", tmp_path / "again.yaml"
     rules = "".join(f"  - {{name: rule.{i}, match: POST /path/{i}}}\n" for i in range(1000))
