@@ -36,8 +36,8 @@ bool http_name_equals(const struct http_name *a, const struct http_name *b);
 /* The addresses as far as they are known. Never blocks on a resolver. */
 void http_name_addresses(struct http_name *name, struct http_addresses *ret_addresses);
 
-/* Says that none of them could be connected to: it is looked up again at once, but for the second
- * after the last time. */
+/* Reports that no connection could be made: the name is looked up again at once, but at most once a
+ * second. */
 void http_name_failed(struct http_name *name);
 
 #endif

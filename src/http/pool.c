@@ -130,26 +130,26 @@ static int connect_any(const struct http_addresses *addresses, struct http_conn 
     return first;
 }
 
-static int connect_socket(const struct http_upstream *upstream, struct http_conn *conn,
-                          int64_t deadline_us)
+static int connect_now(const struct http_upstream *upstream, struct http_conn *conn,
+                       int64_t deadline_us, const char **ret_problem)
 {
-    struct http_addresses now;
-    if (upstream->name == NULL)
-        return connect_any(&upstream->addresses, conn, deadline_us);
-    http_name_addresses(upstream->name, &now);
+    struct http_addresses now = upstream->addresses;
+    if (upstream->name != NULL)
+        http_name_addresses(upstream->name, &now);
     int failed = connect_any(&now, conn, deadline_us);
-    if (failed != 0)
-        http_name_failed(upstream->name);
-    return failed;
-}
-
-static int connect_upstream(const struct http_upstream *upstream, struct http_conn *conn,
-                            int64_t deadline_us, const char **ret_problem)
-{
-    int failed = connect_socket(upstream, conn, deadline_us);
     if (failed != 0 || upstream->tls == NULL)
         return failed;
     return http_conn_secure(conn, upstream->tls, deadline_us, ret_problem);
+}
+
+/* An old address may belong to another host by now. */
+static int connect_upstream(const struct http_upstream *upstream, struct http_conn *conn,
+                            int64_t deadline_us, const char **ret_problem)
+{
+    int failed = connect_now(upstream, conn, deadline_us, ret_problem);
+    if (failed != 0 && upstream->name != NULL)
+        http_name_failed(upstream->name);
+    return failed;
 }
 
 static int connect_new(struct http_pool *pool, int64_t deadline_us, struct member **ret_member,

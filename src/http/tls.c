@@ -211,7 +211,7 @@ static bool complain(struct tls_complaint *complaint, const char *file, const ch
     return false;
 }
 
-/* Without a CA of one's own: the system's roots. Who is in the own file is trusted, root or not. */
+/* Without a CA file: the system's roots. What the file holds is trusted, root or not. */
 static bool read_roots(SSL_CTX *context, const char *ca, struct tls_complaint *complaint)
 {
     if (!ca)

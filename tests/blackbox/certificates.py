@@ -83,13 +83,13 @@ def served_by(certificate: Certificate, polite: bool = True) -> ssl.SSLContext:
 class SecureUpstream(Upstream):
     """Its connections are under TLS by `context`; `refused` has what its handshakes failed at."""
 
-    def __init__(self, context: ssl.SSLContext):
+    def __init__(self, context: ssl.SSLContext, host: str = "127.0.0.1", port: int = 0):
         self.context = context
         self.versions: list[str | None] = []
         self.names: list[str | None] = []  # what clients asked for (SNI)
         self.refused: list[OSError] = []
         context.sni_callback = lambda sock, name, _: self.names.append(name)
-        super().__init__()
+        super().__init__(host, port)
 
     def _connection(self, sock: socket.socket) -> None:
         try:

@@ -12,7 +12,7 @@ from typing import Any, Callable, Iterator
 
 import pytest
 
-from gateway import PAWL, ROOT, free_port
+from gateway import PAWL, ROOT, free_port, run
 from wire import PATIENCE, eventually
 
 DEMO_PID = re.compile(r"^pawl demo: listening on .*, pid (\d+)$", re.M)
@@ -100,6 +100,13 @@ def test_the_lines_that_are_printed_are_those_of_the_readme(demo):
 
 
 @curl
+def test_there_is_no_demo_behind_https(tmp_path):
+    config = tmp_path / "pawl.yaml"
+    config.write_text("upstream: https://127.0.0.1:9\ntenant: none\nstore: sqlite:pawl.db\n")
+    ran = run("serve", "--demo", "-c", config)
+    assert ran.returncode != 0 and "the demo upstream speaks no TLS" in ran.stderr
+
+
 def test_the_demo_outlives_a_killed_gateway_and_its_ledger_counts_on(demo):
     told = demo.run(LINES[0])
     demo.kill9()

@@ -7,6 +7,7 @@ from typing import Callable, Iterator
 
 import pytest
 
+from certificates import SecureUpstream, issue, served_by
 from gateway import Gateway
 from upstream import Upstream
 from wire import eventually
@@ -51,11 +52,13 @@ def hosts(tmp_path: Path) -> Hosts:
 @pytest.fixture
 def named(pawl: Callable[..., Gateway], hosts: Hosts) -> Callable[..., Gateway]:
     """Makes gateways that know the upstream by its name."""
-    def make(config: str = CONFIG) -> Gateway:
+    def make(config: str = CONFIG, url: str = "") -> Gateway:
         gateway = pawl(started=False)
         gateway.wrapper = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c",
                            'mount --bind "$0" /etc/hosts && exec "$@"', str(hosts.file)]
-        gateway.upstream_host = "http://service.test"
+        gateway.upstream_host, _, port = (
+            url or f"http://service.test:{gateway.upstream_port}").rpartition(":")
+        gateway.upstream_port = int(port)
         gateway.configure(config)
         return gateway.start()
 
@@ -97,6 +100,27 @@ def test_a_connection_that_fails_has_the_name_looked_up_at_once(named, hosts, up
     assert gateway.post("/refunds", {}, key="k").status == 503
     eventually(lambda: gateway.post("/refunds", {}, key="k").status == 201, "the other")
     assert other.effects() == 1
+
+
+@hooks
+def test_an_address_that_is_somebody_elses_now_is_looked_up_again(named, hosts, clock, tmp_path):
+    someone = issue(tmp_path, "someone", names=("someone.test",))
+    service = issue(tmp_path, "service", names=("service.test",))
+    former = SecureUpstream(served_by(someone))
+    other = SecureUpstream(served_by(service), "127.0.0.2", former.port)
+    try:
+        both = tmp_path / "both.pem"
+        both.write_bytes(someone.cert_file.read_bytes() + service.cert_file.read_bytes())
+        gateway = named(CONFIG + f"resolve: 1h\nupstream_tls: {{ca: {both}}}\n",
+                        f"https://service.test:{former.port}")
+        hosts.say("127.0.0.2")
+        clock.advance(1)
+        assert gateway.post("/refunds", {}, key="k").status == 503
+        eventually(lambda: gateway.post("/refunds", {}, key="k").status == 201, "the service")
+        assert (former.requests, other.effects()) == ([], 1)
+    finally:
+        former.stop()
+        other.stop()
 
 
 def test_all_addresses_are_tried(named, hosts, upstream):
