@@ -215,8 +215,8 @@ static void log_act(const struct session *session, const struct keys_act *act)
     log_line_end(admin->config.log, &line);
 }
 
-static void tell_done(const struct session *session, const struct keys_act *act,
-                      struct reply *reply)
+static void reply_done(const struct session *session, const struct keys_act *act,
+                       struct reply *reply)
 {
     const struct digest_key *key = store_digest_key(session->admin->config.store);
     struct keys_view view = {&act->row->store, &act->record, act->lease, act->now, NULL, key};
@@ -233,11 +233,12 @@ static void tell_done(const struct session *session, const struct keys_act *act,
     buf_add_str(&reply->body, "}\n");
 }
 
-static void tell(const struct session *session, const struct keys_act *act, struct reply *reply)
+static void reply_act(const struct session *session, const struct keys_act *act,
+                      struct reply *reply)
 {
     log_act(session, act);
     if (act->end == KEYS_DONE || act->end == KEYS_SAME) {
-        tell_done(session, act, reply);
+        reply_done(session, act, reply);
         return;
     }
     if (act->end == KEYS_EARLY)
@@ -272,7 +273,7 @@ static void run_one(struct session *session, int64_t id, struct keys_act *act, s
     act->row = row;
     enum store_status status = keys_act(session->admin->config.store, act, fiber_parker());
     if (status == STORE_DONE)
-        tell(session, act, reply);
+        reply_act(session, act, reply);
     else
         keys_refused(reply, status);
     keys_act_fini(act);
@@ -295,8 +296,8 @@ static bool tell_one(void *argument, const struct keys_act *act)
     return many->keys.len < MANY_REPLY_FULL && !http_session_is_draining(&many->session->http);
 }
 
-static void tell_many(const struct many_reply *many, const struct keys_tally *tally,
-                      struct reply *reply)
+static void reply_many(const struct many_reply *many, const struct keys_tally *tally,
+                       struct reply *reply)
 {
     int64_t seconds = tally->too_early > 0 && tally->seconds == 0 ? 1 : tally->seconds;
     reply->type = "application/json";
@@ -341,7 +342,7 @@ static void run_many(struct session *session, struct keys_many *many, struct rep
         enum store_status status =
             keys_act_on_many(session->admin->config.store, many, fiber_parker(), &tally);
         if (status == STORE_DONE || told.keys.len > 0)
-            tell_many(&told, &tally, reply);
+            reply_many(&told, &tally, reply);
         else
             keys_refused(reply, status);
     }

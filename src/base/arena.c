@@ -89,7 +89,7 @@ static struct arena_block *block_add(struct arena *arena, size_t size)
 }
 
 #ifdef PAWL_SANITIZED
-static void *take(struct arena *arena, size_t size)
+static void *take_bytes(struct arena *arena, size_t size)
 {
     struct arena_block *block = block_add(arena, size);
     return block ? block->bytes : NULL;
@@ -106,7 +106,7 @@ static size_t block_size(const struct arena *arena, size_t need)
     return size < need || tight ? need : size;
 }
 
-static void *take(struct arena *arena, size_t size)
+static void *take_bytes(struct arena *arena, size_t size)
 {
     struct arena_block *block = arena->blocks;
     size_t aligned = (size + alignof(max_align_t) - 1) & ~(alignof(max_align_t) - 1);
@@ -130,7 +130,7 @@ void *arena_alloc(struct arena *arena, size_t size)
     if (!arena->failed && size > arena->max - arena->used)
         arena->too_large = true;
     else if (!arena->failed)
-        at = take(arena, size);
+        at = take_bytes(arena, size);
     if (!at) {
         arena->failed = true;
         return NULL;

@@ -58,7 +58,7 @@ static bool fail(struct reader *reader, enum json_error error)
     return false;
 }
 
-static void refuse(struct reader *reader, enum json_error refusal, const char *at)
+static void note_refusal(struct reader *reader, enum json_error refusal, const char *at)
 {
     if (reader->refusal != JSON_OK)
         return;
@@ -123,7 +123,7 @@ static bool scan_unicode_escape(struct reader *reader)
     if (is_high_surrogate(unit) && is_low_surrogate(code_unit(reader->at, reader->end)))
         reader->at += 6;
     else if (is_high_surrogate(unit) || is_low_surrogate(unit))
-        refuse(reader, JSON_SURROGATE, at);
+        note_refusal(reader, JSON_SURROGATE, at);
     return true;
 }
 
@@ -268,7 +268,7 @@ static bool read_number(struct reader *reader, struct json *value)
     value->type = JSON_NUMBER;
     value->text = slice_make(from, (size_t)(reader->at - from));
     if (!number_is_bounded(value->text))
-        refuse(reader, JSON_RANGE, from);
+        note_refusal(reader, JSON_RANGE, from);
     return true;
 }
 
@@ -346,7 +346,7 @@ static bool refuse_duplicates(struct reader *reader, const struct json *object)
     else if (!many_have_duplicate(object, &duplicate))
         return fail(reader, JSON_NO_MEMORY);
     if (duplicate)
-        refuse(reader, JSON_DUPLICATE, reader->at);
+        note_refusal(reader, JSON_DUPLICATE, reader->at);
     return true;
 }
 

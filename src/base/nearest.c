@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/nearest.h"
 
+#define NAME_MAX_LETTERS 32 /* longer ones are near to nothing */
+
 static size_t least(size_t a, size_t b, size_t c)
 {
     size_t ab = a < b ? a : b;
     return ab < c ? ab : c;
 }
 
-/* Optimal string alignment: three rows of the edit matrix are enough to see swapped neighbours. */
-size_t nearest_distance(struct slice a, struct slice b)
+/* How many letters differ. Optimal string alignment: three rows of the edit matrix are enough to
+ * see swapped neighbours. */
+static size_t distance_of(struct slice a, struct slice b)
 {
-    size_t rows[3][NEAREST_NAME_MAX + 1];
-    if (a.len > NEAREST_NAME_MAX || b.len > NEAREST_NAME_MAX)
-        return NEAREST_NAME_MAX;
+    size_t rows[3][NAME_MAX_LETTERS + 1];
+    if (a.len > NAME_MAX_LETTERS || b.len > NAME_MAX_LETTERS)
+        return NAME_MAX_LETTERS;
     for (size_t j = 0; j <= b.len; j++)
         rows[0][j] = j;
     for (size_t i = 1; i <= a.len; i++) {
@@ -29,7 +32,8 @@ size_t nearest_distance(struct slice a, struct slice b)
     return rows[a.len % 3][b.len];
 }
 
-bool nearest_is_near(struct slice given, size_t distance)
+/* Whether a name that differs in so many letters is worth a question. */
+static bool is_near(struct slice given, size_t distance)
 {
     size_t allowed = given.len < 4 ? 1 : given.len < 8 ? 2 : 3;
     return distance <= allowed && distance < given.len;
@@ -37,7 +41,7 @@ bool nearest_is_near(struct slice given, size_t distance)
 
 void nearest_try(struct nearest *nearest, struct slice name)
 {
-    size_t distance = nearest_distance(nearest->given, name);
+    size_t distance = distance_of(nearest->given, name);
     if (nearest->best.at && distance >= nearest->distance)
         return;
     nearest->best = name;
@@ -46,6 +50,6 @@ void nearest_try(struct nearest *nearest, struct slice name)
 
 struct slice nearest_name(const struct nearest *nearest)
 {
-    bool near = nearest->best.at && nearest_is_near(nearest->given, nearest->distance);
+    bool near = nearest->best.at && is_near(nearest->given, nearest->distance);
     return near ? nearest->best : slice_make(NULL, 0);
 }

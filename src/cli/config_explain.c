@@ -13,16 +13,16 @@ struct explain_options {
     bool json;
 };
 
-static int find(const char *name, const struct option **ret_option)
+static int find_option(const char *name, const struct option **ret_option)
 {
     struct config_sections sections = part_sections(product_parts);
-    const struct option *nearest = NULL;
+    struct slice nearest = {NULL, 0};
     *ret_option = explain_find(&sections, slice_of(name), &nearest);
     if (*ret_option)
         return EXIT_DONE;
-    if (nearest)
-        return command_misused("config explain", "there is no option `%s`; did you mean `%s`?",
-                               name, nearest->name.at);
+    if (nearest.at)
+        return command_misused("config explain", "there is no option `%s`; did you mean `%.*s`?",
+                               name, SLICE_ARG(nearest));
     return command_misused("config explain", "there is no option `%s`", name);
 }
 
@@ -62,6 +62,6 @@ int command_config_explain(enum command_id id, struct operands at)
     const struct option *option = NULL;
     int code = command_read(id, &at, places, &options);
     if (code == EXIT_DONE && at.n > 0)
-        code = find(at.at[0], &option);
+        code = find_option(at.at[0], &option);
     return code == EXIT_DONE ? run(&options, option) : code;
 }

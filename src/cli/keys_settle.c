@@ -20,19 +20,19 @@ static const int codes[] = {
     [KEYS_OPEN] = EXIT_OUTCOME_UNKNOWN,
 };
 
-static int tell_json(struct keys_session *session, const struct keys_act *act)
+static int report_act_json(struct keys_session *session, const struct keys_act *act)
 {
     if (keys_print_act_json(act, store_digest_key(session->store)))
         return codes[act->end];
     return command_failed(session->options->command, EXIT_UNAVAILABLE, "done, but memory ran out");
 }
 
-static int tell(struct keys_session *session, const struct keys_act *act)
+static int report_act(struct keys_session *session, const struct keys_act *act)
 {
     BUF_AUTO struct buf line = buf_make(SIZE_MAX);
     int code = codes[act->end];
     if (session->options->json)
-        return tell_json(session, act);
+        return report_act_json(session, act);
     if (code != EXIT_DONE)
         buf_printf(&line, "pawl %s: ", session->options->command);
     keys_add_name(&line, &act->row->store);
@@ -57,7 +57,7 @@ int keys_say(struct keys_session *session, const struct keys_row *row, enum keys
     act.lease = present.lease;
     act.now = view.now;
     buf_add_str(&act.what, what);
-    return tell(session, &act);
+    return report_act(session, &act);
 }
 
 static void sign(struct keys_act *act, struct buf *actor)
@@ -74,7 +74,7 @@ int keys_settle(struct keys_session *session, const struct keys_row *row, struct
     act.row = row;
     int code = keys_complain(session, keys_act(session->store, &act, &session->parker.parker));
     if (code == EXIT_DONE)
-        code = tell(session, &act);
+        code = report_act(session, &act);
     keys_act_fini(&act);
     return code;
 }
@@ -84,7 +84,7 @@ int keys_settle(struct keys_session *session, const struct keys_row *row, struct
 static bool tell_one(void *argument, const struct keys_act *act)
 {
     struct keys_session *session = argument;
-    return !session->options->json || tell_json(session, act) != EXIT_UNAVAILABLE;
+    return !session->options->json || report_act_json(session, act) != EXIT_UNAVAILABLE;
 }
 
 static void add(struct keys_tally *sum, const struct keys_tally *tally)

@@ -78,7 +78,8 @@ static int not_found(const struct keys_options *options)
                           narrowed ? " under that tenant and rule" : "");
 }
 
-static int find(struct keys_session *session, struct keys_found *found, struct keys_row **ret_row)
+static int find_one(struct keys_session *session, struct keys_found *found,
+                    struct keys_row **ret_row)
 {
     int code = keys_collect(session, CANDIDATES_MAX + 1, found);
     if (code != EXIT_DONE)
@@ -101,5 +102,5 @@ int keys_open_one(struct keys_session *session, const struct keys_options *optio
     if (!options->key.at && !options->once.at)
         return command_misused(options->command, "needs a KEY or --once VALUE");
     int code = keys_open(session, options);
-    return code == EXIT_DONE ? find(session, found, ret_row) : code;
+    return code == EXIT_DONE ? find_one(session, found, ret_row) : code;
 }

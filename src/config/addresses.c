@@ -20,14 +20,7 @@
 
 static bool is_host(struct slice host, bool bracketed)
 {
-    for (size_t i = 0; i < host.len; i++) {
-        char c = host.at[i];
-        bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-        bool mark = bracketed ? c == ':' || c == '.' || c == '%' : c == '-' || c == '.' || c == '_';
-        if (!letter && !mark && !(c >= '0' && c <= '9'))
-            return false;
-    }
-    return host.len >= 1 && host.len <= HOST_MAX;
+    return slice_is_word(host, bracketed ? ":.%" : "-._") && host.len <= HOST_MAX;
 }
 
 /* HOST[:PORT]; without a port it is `port_else`, if that is not negative. */

@@ -22,18 +22,16 @@ static const struct option *nth(const struct config_sections *sections, size_t i
 }
 
 const struct option *explain_find(const struct config_sections *sections, struct slice name,
-                                  const struct option **ret_nearest)
+                                  struct slice *ret_nearest)
 {
-    const struct option *option, *best = NULL;
-    size_t least = NEAREST_NAME_MAX;
+    const struct option *option;
+    struct nearest nearest = {.given = name};
     for (size_t i = 0; (option = nth(sections, i)); i++) {
-        size_t distance = nearest_distance(name, option->name);
         if (slice_eq(name, option->name))
             return option;
-        best = distance < least ? option : best;
-        least = distance < least ? distance : least;
+        nearest_try(&nearest, option->name);
     }
-    *ret_nearest = best && nearest_is_near(name, least) ? best : NULL;
+    *ret_nearest = nearest_name(&nearest);
     return NULL;
 }
 
@@ -125,14 +123,8 @@ void explain_reference(const struct explain *explain)
 /* What needs no quotes, wherever it stands. */
 static bool is_plain(struct slice text)
 {
-    static const char marks[] = "._/-";
-    for (size_t i = 0; i < text.len; i++) {
-        char c = text.at[i];
-        bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-        if (!letter && (i == 0 || !strchr(marks, c)))
-            return false;
-    }
-    return text.len > 0 && !slice_eq(text, SLICE("null"));
+    bool starts = slice_is_word(slice_first(text, 1), "");
+    return starts && slice_is_word(text, "._/-") && !slice_eq(text, SLICE("null"));
 }
 
 /* Characters that YAML does not take as they are, or takes for the end of a line. */

@@ -17,9 +17,9 @@ struct explain {
 };
 
 /* The option or section of that name; NULL: there is none, and `*ret_nearest` is the one probably
- * meant, or NULL. */
+ * meant, or its `.at` NULL. */
 const struct option *explain_find(const struct config_sections *sections, struct slice name,
-                                  const struct option **ret_nearest);
+                                  struct slice *ret_nearest);
 
 /* Appends what there is to know of the option, or of all: default, range, place, help. */
 void explain_reference(const struct explain *explain);

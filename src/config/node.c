@@ -53,21 +53,14 @@ static bool has_control(struct slice text)
     return false;
 }
 
-static bool is_name_byte(char c)
-{
-    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
-}
-
 /* The NAME of a text that begins with `${NAME}`; empty: it does not. */
 static struct slice variable_at(struct slice text)
 {
-    size_t n = 2;
     if (!slice_starts(text, SLICE("${")))
         return slice_make(NULL, 0);
-    while (n < text.len && is_name_byte(text.at[n]))
-        n++;
-    bool closed = n < text.len && text.at[n] == '}';
-    return slice_make(text.at + 2, closed ? n - 2 : 0);
+    struct slice rest = slice_skip(text, 2);
+    size_t n = slice_span(rest, "_");
+    return slice_first(rest, n < rest.len && rest.at[n] == '}' ? n : 0);
 }
 
 /* Puts the variables of `node` in; false: it complained. */

@@ -63,23 +63,9 @@ static size_t split(const char *choices, struct slice *ret_names)
 {
     struct slice rest = slice_of(choices);
     size_t n = 0;
-    while (rest.at && n < NAMES_MAX)
-        rest = slice_cut(rest, '|', &ret_names[n++]);
+    while (n < NAMES_MAX && slice_next(&rest, '|', &ret_names[n]))
+        n++;
     return n;
-}
-
-static const struct slice *nearest(struct slice given, const struct slice *names, size_t n)
-{
-    const struct slice *best = NULL;
-    size_t least = NEAREST_NAME_MAX;
-    for (size_t i = 0; i < n; i++) {
-        size_t distance = nearest_distance(given, names[i]);
-        if (distance < least && nearest_is_near(given, distance)) {
-            best = &names[i];
-            least = distance;
-        }
-    }
-    return best;
 }
 
 static void add_list(struct buf *buf, const struct slice *names, size_t n)
@@ -97,12 +83,15 @@ static void complain_of_name(struct reader *reader, struct complaint problem, st
                              struct slice given, const struct names *names)
 {
     BUF_AUTO struct buf buf = buf_make(HINT_MAX);
-    const struct slice *near = nearest(given, names->at, names->n);
-    if (near)
-        buf_printf(&buf, "did you mean '%.*s'?", SLICE_ARG(*near));
-    if (near && names->n <= SHORT_LIST)
+    struct nearest nearest = {.given = given};
+    for (size_t i = 0; i < names->n; i++)
+        nearest_try(&nearest, names->at[i]);
+    struct slice near = nearest_name(&nearest);
+    if (near.at)
+        buf_printf(&buf, "did you mean '%.*s'?", SLICE_ARG(near));
+    if (near.at && names->n <= SHORT_LIST)
         buf_add_char(&buf, ' ');
-    if (!near || names->n <= SHORT_LIST)
+    if (!near.at || names->n <= SHORT_LIST)
         add_list(&buf, names->at, names->n);
     if (!buf_ok(&buf))
         reader->scratch->failed = true;

@@ -2,6 +2,7 @@
 /* Readers of what only rules have. */
 #include "config/reader.h"
 
+#define HEADER_NAME_MAX 128
 #define A_MATCH "METHOD[,METHOD] /path/{param}, such as POST /refunds or * /**"
 #define A_TEMPLATE "a template such as \"{header:Idempotency-Key}\" or \"{body:/id}\""
 #define A_TENANT "a template such as \"{header:X-Merchant-Id}\", or none"
@@ -184,22 +185,11 @@ OPTION_READER(query)
     }
 }
 
-/* RFC 9110 5.6.2. */
-static bool is_token(struct slice text)
-{
-    for (size_t i = 0; i < text.len; i++) {
-        char c = text.at[i];
-        bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-        if (!letter && !(c >= '0' && c <= '9') && !strchr("!#$%&'*+-.^_`|~", c))
-            return false;
-    }
-    return text.len > 0 && text.len <= 128;
-}
-
 static bool is_end_to_end(struct slice name)
 {
     static const struct headers none;
-    return is_token(name) && !headers_is_hop_by_hop(&none, name);
+    return slice_is_word(name, SLICE_TOKEN_MARKS) && name.len <= HEADER_NAME_MAX &&
+           !headers_is_hop_by_hop(&none, name);
 }
 
 OPTION_READER(headers)

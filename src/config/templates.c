@@ -18,18 +18,13 @@ static struct zones *zones_of(struct reader *reader)
 static void complain_of_zone(struct reader *reader, const struct node *node, struct slice name,
                              struct zones *zones)
 {
-    struct slice nearest = SLICE("UTC");
-    size_t best = SIZE_MAX;
+    struct nearest nearest = {.given = name};
     zones_add_all(zones, reader_rule_texts(reader));
-    for (size_t i = 0; i < zones->n; i++) {
-        size_t distance = nearest_distance(name, zones->at[i]->name);
-        if (distance < best)
-            nearest = zones->at[i]->name;
-        best = distance < best ? distance : best;
-    }
+    for (size_t i = 0; i < zones->n; i++)
+        nearest_try(&nearest, zones->at[i]->name);
     reader_complain(reader, node,
                     "there is no time zone \"%.*s\" in " ZONE_FOLDER "; the nearest is %.*s",
-                    SLICE_ARG(name), SLICE_ARG(nearest));
+                    SLICE_ARG(name), SLICE_ARG(zones->n > 0 ? nearest.best : SLICE("UTC")));
 }
 
 /* Those that requests name are all there are: none is read while they wait. */

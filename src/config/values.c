@@ -170,13 +170,7 @@ CHOICES(X)
 
 static bool is_name(struct slice text)
 {
-    for (size_t i = 0; i < text.len; i++) {
-        char c = text.at[i];
-        bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-        if (!letter && !(c >= '0' && c <= '9') && c != '.' && c != '_' && c != '-')
-            return false;
-    }
-    return text.len >= 1 && text.len <= RULE_NAME_MAX;
+    return slice_is_word(text, "._-") && text.len <= RULE_NAME_MAX;
 }
 
 OPTION_READER(name)

@@ -57,7 +57,7 @@ bool canonical_step(struct canonical *canonical)
     return buf_ok(canonical->buf);
 }
 
-static bool has(struct json_set set, const struct json *value)
+static bool is_in(struct json_set set, const struct json *value)
 {
     for (size_t i = 0; i < set.n; i++) {
         if (set.at[i] == value)
@@ -92,7 +92,7 @@ static bool sort_object(struct writer *writer, struct level *level, const struct
     const struct json **members = writer->members + writer->n_members;
     size_t n = 0;
     for (const struct json *member = object->first; member; member = member->next) {
-        if (!has(writer->without, member))
+        if (!is_in(writer->without, member))
             members[n++] = member;
     }
     json_sort_members(members, n, members + n);
@@ -123,7 +123,7 @@ static const struct json *next_child(const struct writer *writer, struct level *
 {
     if (level->object)
         return level->at < level->end ? writer->members[level->at++] : NULL;
-    while (level->next && has(writer->without, level->next))
+    while (level->next && is_in(writer->without, level->next))
         level->next = level->next->next;
     const struct json *child = level->next;
     if (child)
@@ -194,7 +194,7 @@ static bool add_tree(struct writer *writer, const struct json *root)
 bool canonical_add_json(struct canonical *canonical, const struct json *root,
                         struct json_set without)
 {
-    if (has(without, root))
+    if (is_in(without, root))
         return true;
     ARENA_AUTO struct arena arena = arena_make(SIZE_MAX);
     struct writer writer = {.canonical = canonical, .arena = &arena, .without = without};

@@ -45,7 +45,7 @@ struct match_compiler {
 };
 
 static bool __attribute__((format(printf, 2, 3)))
-complain(struct match_compiler *compiler, const char *format, ...)
+refuse_match(struct match_compiler *compiler, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -76,14 +76,15 @@ static bool read_method(struct match_compiler *compiler, struct slice method)
         }
     }
     if (SLICE_AMONG(method, safe))
-        return complain(compiler, "GET, HEAD and OPTIONS need no rule: they always pass");
+        return refuse_match(compiler, "GET, HEAD and OPTIONS need no rule: they always pass");
     if (SLICE_AMONG(method, refused))
-        return complain(compiler, "CONNECT and TRACE always get 405");
-    return complain(compiler,
-                    "'%.*s' is not a method that a rule names (expected POST, PUT, PATCH, DELETE, "
-                    "several of them as in POST,PUT /refunds, or * for every method that changes "
-                    "something)",
-                    SLICE_QUOTED(method));
+        return refuse_match(compiler, "CONNECT and TRACE always get 405");
+    return refuse_match(
+        compiler,
+        "'%.*s' is not a method that a rule names (expected POST, PUT, PATCH, DELETE, "
+        "several of them as in POST,PUT /refunds, or * for every method that changes "
+        "something)",
+        SLICE_QUOTED(method));
 }
 
 static bool read_methods(struct match_compiler *compiler, struct slice list)
@@ -110,12 +111,12 @@ static bool has_param(const struct rule_match *match, struct slice name)
 static bool read_param(struct match_compiler *compiler, struct slice name)
 {
     if (name.len == 0)
-        return complain(compiler, "a path parameter needs a name, as in {id}");
+        return refuse_match(compiler, "a path parameter needs a name, as in {id}");
     if (!slice_is_word(name, "_-"))
-        return complain(compiler, "a path parameter is a whole segment, and its name is made "
-                                  "of letters, digits, '_' and '-', as in /matches/{id}");
+        return refuse_match(compiler, "a path parameter is a whole segment, and its name is made "
+                                      "of letters, digits, '_' and '-', as in /matches/{id}");
     if (has_param(&compiler->match, name))
-        return complain(compiler, "two path parameters have one name");
+        return refuse_match(compiler, "two path parameters have one name");
     return true;
 }
 
@@ -124,18 +125,18 @@ static bool check_pattern(struct match_compiler *compiler, struct slice text)
 {
     static const char advice[] = "write {name} for one segment, /** at the end for any rest";
     if (slice_find(text, '*') >= 0)
-        return complain(compiler, "'%.*s' is not a pattern of pawl (%s)", SLICE_QUOTED(text),
-                        advice);
+        return refuse_match(compiler, "'%.*s' is not a pattern of pawl (%s)", SLICE_QUOTED(text),
+                            advice);
     if (text.at[0] == ':')
-        return complain(compiler, "':%.*s' is written {%.*s}", SLICE_QUOTED(slice_skip(text, 1)),
-                        SLICE_QUOTED(slice_skip(text, 1)));
+        return refuse_match(compiler, "':%.*s' is written {%.*s}",
+                            SLICE_QUOTED(slice_skip(text, 1)), SLICE_QUOTED(slice_skip(text, 1)));
     for (size_t i = 0; i < text.len; i++)
         if (strchr("^|[]\\<>", text.at[i]) || (text.at[i] == '$' && i + 1 == text.len) ||
             (text.at[i] == '.' && i + 1 < text.len && text.at[i + 1] == '+'))
-            return complain(compiler,
-                            "'%.*s' looks like a regular expression, which pawl does not "
-                            "take (%s)",
-                            SLICE_QUOTED(text), advice);
+            return refuse_match(compiler,
+                                "'%.*s' looks like a regular expression, which pawl does not "
+                                "take (%s)",
+                                SLICE_QUOTED(text), advice);
     return true;
 }
 
@@ -144,13 +145,13 @@ static bool read_segment(struct match_compiler *compiler, struct slice text)
     struct rule_segment segment = {.text = text};
     size_t end = text.len - 1;
     if (compiler->match.n_segments == TEMPLATE_PATH_PARAMS_MAX)
-        return complain(compiler, "a path has at most 16 segments");
+        return refuse_match(compiler, "a path has at most 16 segments");
     if (text.at[0] == '{' && text.at[end] == '}') {
         segment = (struct rule_segment){slice_make(text.at + 1, end - 1), true};
         if (!read_param(compiler, segment.text))
             return false;
     } else if (slice_find(text, '{') >= 0 || slice_find(text, '}') >= 0) {
-        return complain(compiler, "a path parameter is a whole segment, as in /matches/{id}");
+        return refuse_match(compiler, "a path parameter is a whole segment, as in /matches/{id}");
     }
     compiler->match.segments[compiler->match.n_segments++] = segment;
     return true;
@@ -188,17 +189,19 @@ static struct slice cut_rest(struct match_compiler *compiler, struct slice path)
 static bool read_path(struct match_compiler *compiler, struct slice path)
 {
     if (!is_path_text(path))
-        return complain(compiler, "a path starts with '/' and has no space, '?', '#' or ';', and "
-                                  "nothing that must be percent-encoded");
+        return refuse_match(compiler,
+                            "a path starts with '/' and has no space, '?', '#' or ';', and "
+                            "nothing that must be percent-encoded");
     path = cut_rest(compiler, path);
     if (!check_patterns(compiler, path))
         return false;
     if (path_is_ambiguous(path))
-        return complain(compiler, "servers read this path in different ways: it has a '.' or '..' "
-                                  "segment, '//', %%2F, %%5C or %%00");
+        return refuse_match(compiler,
+                            "servers read this path in different ways: it has a '.' or '..' "
+                            "segment, '//', %%2F, %%5C or %%00");
     struct slice normal = path_normalise(path, compiler->arena);
     if (!normal.at)
-        return complain(compiler, "out of memory");
+        return refuse_match(compiler, "out of memory");
     for (struct slice rest = slice_skip(normal, 1); rest.len > 0;) {
         struct slice segment;
         rest = slice_cut(rest, '/', &segment);
@@ -217,8 +220,8 @@ bool rule_match_compile(struct slice text, struct arena *arena, struct rule_matc
     size_t split = slash < 0 ? text.len : (size_t)slash;
     struct slice list = slice_make(text.at, split);
     if (slash <= 0 || list.at[split - 1] != ' ')
-        return complain(&compiler, "expected METHOD[,METHOD] /path, such as POST /refunds, "
-                                   "PUT,PATCH /refunds/{id} or * /**");
+        return refuse_match(&compiler, "expected METHOD[,METHOD] /path, such as POST /refunds, "
+                                       "PUT,PATCH /refunds/{id} or * /**");
     if (!read_methods(&compiler, slice_trim(list)) ||
         !read_path(&compiler, slice_skip(text, split)))
         return false;

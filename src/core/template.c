@@ -61,7 +61,7 @@ struct compiler {
 
 /* Says what is wrong; the result is always false. */
 static bool __attribute__((format(printf, 2, 3)))
-complain(struct compiler *compiler, const char *format, ...)
+refuse_template(struct compiler *compiler, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -105,23 +105,25 @@ static bool read_header(struct compiler *compiler, struct template_part *part)
         name.len--;
     }
     if (!slice_is_word(name, SLICE_TOKEN_MARKS))
-        return complain(compiler, "\"%.*s\" is not a header name", SLICE_QUOTED(name));
+        return refuse_template(compiler, "\"%.*s\" is not a header name", SLICE_QUOTED(name));
     if (headers_is_hop_by_hop(&none, name))
-        return complain(compiler, "%.*s ends at this hop: the upstream does not see it",
-                        SLICE_QUOTED(name));
+        return refuse_template(compiler, "%.*s ends at this hop: the upstream does not see it",
+                               SLICE_QUOTED(name));
     if (compiler->use != TEMPLATE_FOR_TENANT && is_credential(name))
-        return complain(compiler,
-                        "%.*s is a credential and would be stored or logged as it is; "
-                        "use {tenant}",
-                        SLICE_QUOTED(name));
+        return refuse_template(compiler,
+                               "%.*s is a credential and would be stored or logged as it is; "
+                               "use {tenant}",
+                               SLICE_QUOTED(name));
     if (compiler->use == TEMPLATE_FOR_KEY && part->optional)
-        return complain(compiler,
-                        "a key has no {%.*s} that may be absent: all who do not send it would "
-                        "share one key (require: false passes them)",
-                        SLICE_QUOTED(part->written));
+        return refuse_template(
+            compiler,
+            "a key has no {%.*s} that may be absent: all who do not send it would "
+            "share one key (require: false passes them)",
+            SLICE_QUOTED(part->written));
     if (compiler->use == TEMPLATE_FOR_PROBE && part->optional)
-        return complain(compiler, "{%.*s} may be absent, and the target would name something else",
-                        SLICE_QUOTED(part->written));
+        return refuse_template(compiler,
+                               "{%.*s} may be absent, and the target would name something else",
+                               SLICE_QUOTED(part->written));
     part->text = name;
     return true;
 }
@@ -130,8 +132,8 @@ static bool read_pointer(struct compiler *compiler, struct slice pointer)
 {
     if (pointer.len > 0 && json_pointer_valid(pointer))
         return true;
-    return complain(compiler, "\"%.*s\" is not a JSON pointer (RFC 6901), such as /order/id",
-                    SLICE_QUOTED(pointer));
+    return refuse_template(compiler, "\"%.*s\" is not a JSON pointer (RFC 6901), such as /order/id",
+                           SLICE_QUOTED(pointer));
 }
 
 /* Whether there is such a zone is the config's to look up: this is pure. */
@@ -141,10 +143,11 @@ static bool read_zone(struct compiler *compiler, struct slice zone)
         return read_pointer(compiler, zone);
     if (zone_name_valid(zone))
         return true;
-    return complain(compiler,
-                    "\"%.*s\" is neither the name of a time zone, such as Europe/Berlin, nor a "
-                    "JSON pointer to one, such as /zone",
-                    SLICE_QUOTED(zone));
+    return refuse_template(
+        compiler,
+        "\"%.*s\" is neither the name of a time zone, such as Europe/Berlin, nor a "
+        "JSON pointer to one, such as /zone",
+        SLICE_QUOTED(zone));
 }
 
 static bool read_argument(struct compiler *compiler, const struct source_row *row,
@@ -162,16 +165,17 @@ static bool read_argument(struct compiler *compiler, const struct source_row *ro
     case ARGUMENT_ZONE_OR_NONE:
         return !part->text.at || read_zone(compiler, part->text);
     case ARGUMENT_NAME:
-        return part->text.len > 0 || complain(compiler, "a name is missing: %s", row->form);
+        return part->text.len > 0 || refuse_template(compiler, "a name is missing: %s", row->form);
     case ARGUMENT_COOKIE:
         return slice_is_word(part->text, SLICE_TOKEN_MARKS) ||
-               complain(compiler, "\"%.*s\" is not the name of a cookie", SLICE_QUOTED(part->text));
+               refuse_template(compiler, "\"%.*s\" is not the name of a cookie",
+                               SLICE_QUOTED(part->text));
     case ARGUMENT_SPAN:
         if (duration_parse(part->text, &part->window_us) && part->window_us > 0 &&
             part->window_us != CLOCK_NEVER)
             return true;
-        return complain(compiler, "\"%.*s\" is not a duration such as 1h",
-                        SLICE_QUOTED(part->text));
+        return refuse_template(compiler, "\"%.*s\" is not a duration such as 1h",
+                               SLICE_QUOTED(part->text));
     }
     return false;
 }
@@ -182,8 +186,8 @@ static bool read_longest(struct compiler *compiler, struct slice text, struct te
 {
     uint64_t longest;
     if (!slice_to_u64(text, LONGEST_MAX, &longest) || longest == 0)
-        return complain(compiler, "\"%.*s\" is not a number of bytes, as in |max:255",
-                        SLICE_QUOTED(text));
+        return refuse_template(compiler, "\"%.*s\" is not a number of bytes, as in |max:255",
+                               SLICE_QUOTED(text));
     part->longest = (size_t)longest;
     return true;
 }
@@ -198,10 +202,10 @@ static bool read_format(struct compiler *compiler, struct slice format, struct t
                 part->source == TEMPLATE_FORM || part->source == TEMPLATE_PATH ||
                 part->source == TEMPLATE_QUERY;
     if (!fits || compiler->use != TEMPLATE_FOR_KEY)
-        return complain(compiler,
-                        "{%.*s}: a format is allowed only behind header, body, form, path "
-                        "or query in a key",
-                        SLICE_QUOTED(part->written));
+        return refuse_template(compiler,
+                               "{%.*s}: a format is allowed only behind header, body, form, path "
+                               "or query in a key",
+                               SLICE_QUOTED(part->written));
     if (slice_eq(name, SLICE("max")))
         return read_longest(compiler, argument, part);
     if (slice_eq(format, SLICE("uuid")))
@@ -209,13 +213,13 @@ static bool read_format(struct compiler *compiler, struct slice format, struct t
     else if (slice_eq(format, SLICE("uuid4")))
         kind = KEY_FORMAT_UUID4;
     else if (!slice_eq(name, SLICE("regex")))
-        return complain(compiler,
-                        "there is no format \"%.*s\" (expected |uuid, |uuid4, |max:255 "
-                        "or |regex:PATTERN)",
-                        SLICE_QUOTED(format));
+        return refuse_template(compiler,
+                               "there is no format \"%.*s\" (expected |uuid, |uuid4, |max:255 "
+                               "or |regex:PATTERN)",
+                               SLICE_QUOTED(format));
     part->format = key_format_new(kind, argument, compiler->arena, &problem);
-    return part->format ||
-           complain(compiler, "{%.*s}: %.*s", SLICE_QUOTED(part->written), SLICE_ARG(problem));
+    return part->format || refuse_template(compiler, "{%.*s}: %.*s", SLICE_QUOTED(part->written),
+                                           SLICE_ARG(problem));
 }
 
 static bool read_source(struct compiler *compiler, struct slice written,
@@ -228,13 +232,13 @@ static bool read_source(struct compiler *compiler, struct slice written,
     struct slice argument = slice_cut(source, ':', &name);
     const struct source_row *row = find_source(name);
     if (!row)
-        return complain(compiler, "there is no source \"%.*s\"; the nearest is %s",
-                        SLICE_QUOTED(name), nearest_source(name, use)->form);
+        return refuse_template(compiler, "there is no source \"%.*s\"; the nearest is %s",
+                               SLICE_QUOTED(name), nearest_source(name, use)->form);
     if (!(row->uses & use))
-        return complain(compiler, "%s cannot be part of %s", row->form, uses[compiler->use]);
+        return refuse_template(compiler, "%s cannot be part of %s", row->form, uses[compiler->use]);
     bool may_lack = row->argument == ARGUMENT_NONE || row->argument == ARGUMENT_ZONE_OR_NONE;
     if (argument.at ? row->argument == ARGUMENT_NONE : !may_lack)
-        return complain(compiler, "{%.*s} is written %s", SLICE_QUOTED(written), row->form);
+        return refuse_template(compiler, "{%.*s} is written %s", SLICE_QUOTED(written), row->form);
     *ret_part = (struct template_part){.source = row->source, .text = argument, .written = written};
     return read_argument(compiler, row, ret_part) &&
            (!format.at || read_format(compiler, format, ret_part));
@@ -248,11 +252,11 @@ static bool literal_valid(struct compiler *compiler, struct slice text)
     for (size_t i = 0; i < text.len; i++) {
         char c = text.at[i];
         if (c == '}')
-            return complain(compiler, "a '}' closes nothing");
+            return refuse_template(compiler, "a '}' closes nothing");
         if (c < ' ' || c > '~')
-            return complain(compiler, "text outside braces is printable ASCII");
+            return refuse_template(compiler, "text outside braces is printable ASCII");
         if (probe && strchr(" \"#<>\\^`|", c))
-            return complain(compiler, "'%c' is not allowed in a request target", c);
+            return refuse_template(compiler, "'%c' is not allowed in a request target", c);
     }
     return true;
 }
@@ -278,7 +282,7 @@ static bool read_part(struct compiler *compiler, struct slice *rest, struct temp
     if (rest->at[0] == '{') {
         ptrdiff_t end = closing_brace(*rest);
         if (end < 0)
-            return complain(compiler, "a '{' is not closed");
+            return refuse_template(compiler, "a '{' is not closed");
         struct slice written = slice_make(rest->at + 1, (size_t)end - 1);
         *rest = slice_skip(*rest, (size_t)end + 1);
         return read_source(compiler, written, ret_part);
@@ -298,7 +302,7 @@ static bool read_parts(struct compiler *compiler, struct slice text)
         if (!read_part(compiler, &text, &part))
             return false;
         if (compiler->template.n == TEMPLATE_PARTS_MAX)
-            return complain(compiler, "a template has at most %d parts", TEMPLATE_PARTS_MAX);
+            return refuse_template(compiler, "a template has at most %d parts", TEMPLATE_PARTS_MAX);
         compiler->template.parts[compiler->template.n++] = part;
     }
     return true;
@@ -328,11 +332,11 @@ static bool check_separation(struct compiler *compiler)
             separates = separates || slice_span(part->text, in_values) < part->text.len;
         } else if (part->source != TEMPLATE_WINDOW) {
             if (after_source && !separates && (probe || between.at))
-                return complain(compiler,
-                                "the text \"%.*s\" between two sources must hold a character "
-                                "outside %s, such as ':', or two requests could look the same",
-                                SLICE_QUOTED(between),
-                                probe ? "A-Za-z0-9._~+%-" : "A-Za-z0-9._~/@+%-");
+                return refuse_template(
+                    compiler,
+                    "the text \"%.*s\" between two sources must hold a character "
+                    "outside %s, such as ':', or two requests could look the same",
+                    SLICE_QUOTED(between), probe ? "A-Za-z0-9._~+%-" : "A-Za-z0-9._~/@+%-");
             after_source = true;
             separates = false;
             between = slice_make(NULL, 0);
@@ -345,14 +349,14 @@ static bool check_key(struct compiler *compiler)
 {
     const struct template *template = &compiler->template;
     if (count_parts(template, TEMPLATE_WINDOW) > 1)
-        return complain(compiler, "a key has at most one {window:...}");
+        return refuse_template(compiler, "a key has at most one {window:...}");
     if (template->n == count_parts(template, TEMPLATE_WINDOW))
-        return complain(compiler, "a window alone names nothing");
+        return refuse_template(compiler, "a window alone names nothing");
     if (template_uses(template, TEMPLATE_WINDOW) &&
         (template_uses(template, TEMPLATE_DATE) || template_uses(template, TEMPLATE_HOUR)))
-        return complain(compiler,
-                        "a {window:...} beside {date:..} or {hour} would end with the day or hour "
-                        "(expected one of them)");
+        return refuse_template(
+            compiler, "a {window:...} beside {date:..} or {hour} would end with the day or hour "
+                      "(expected one of them)");
     return true;
 }
 
@@ -361,15 +365,15 @@ static bool check_probe(struct compiler *compiler)
     const struct template *template = &compiler->template;
     const struct template_part *first = &template->parts[0];
     if (first->source != TEMPLATE_LITERAL || first->text.at[0] != '/')
-        return complain(compiler, "a probe's target starts with '/'");
+        return refuse_template(compiler, "a probe's target starts with '/'");
     for (size_t i = 0; i < template->n; i++) {
         struct slice path;
         if (template->parts[i].source != TEMPLATE_LITERAL)
             continue;
         bool in_query = slice_cut(template->parts[i].text, '?', &path).at;
         if (path_is_ambiguous(path))
-            return complain(compiler, "servers read \"%.*s\" in different ways",
-                            SLICE_QUOTED(path));
+            return refuse_template(compiler, "servers read \"%.*s\" in different ways",
+                                   SLICE_QUOTED(path));
         if (in_query)
             break;
     }
@@ -379,7 +383,7 @@ static bool check_probe(struct compiler *compiler)
 static bool check_whole(struct compiler *compiler)
 {
     if (compiler->template.n == 0)
-        return complain(compiler, "the template is empty");
+        return refuse_template(compiler, "the template is empty");
     if (!check_separation(compiler))
         return false;
     switch (compiler->use) {
@@ -399,7 +403,7 @@ bool template_compile(struct slice text, enum template_use use, struct arena *ar
     struct compiler compiler = {.use = use, .arena = arena};
     struct slice kept = arena_copy(arena, text);
     bool done = kept.at ? read_parts(&compiler, kept) && check_whole(&compiler)
-                        : complain(&compiler, "out of memory");
+                        : refuse_template(&compiler, "out of memory");
     if (done)
         *ret_template = compiler.template;
     else

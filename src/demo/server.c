@@ -58,7 +58,7 @@ static bool send_answer(struct http_session *session, const struct service_answe
            http_session_write(session, &head, body) && keep;
 }
 
-static void refuse(struct http_session *session, const struct http_complaint *complaint)
+static void refuse_request(struct http_session *session, const struct http_complaint *complaint)
 {
     ANSWER_AUTO struct service_answer answer = service_answer_make();
     service_refuse(&answer, complaint->status, complaint->text);
@@ -138,7 +138,7 @@ static bool serve(struct http_session *session, struct arena *arena)
     struct http_complaint complaint;
     (void)arena; /* smaller than what a body takes to be read */
     if (!http_session_read_body(session, &body, &complaint)) {
-        refuse(session, &complaint);
+        refuse_request(session, &complaint);
         return false;
     }
     if (!choose_faults(session, &faults))
@@ -153,7 +153,7 @@ static bool serve(struct http_session *session, struct arena *arena)
 static const struct http_service demo_service = {
     .session_size = sizeof(struct http_session),
     .serve = serve,
-    .refuse = refuse,
+    .refuse = refuse_request,
 };
 
 /* ---- where it listens ---- */
@@ -175,7 +175,7 @@ static bool read_address(struct slice text, struct sockaddr_storage *address)
 
 /* ---- start and end ---- */
 
-static bool complain(const char *what, const char *why)
+static bool report_failure(const char *what, const char *why)
 {
     fprintf(stderr, "pawl demo: %s: %s\n", what, why);
     return false;
@@ -216,12 +216,12 @@ static bool start(struct demo *demo, const struct demo_config *config)
 {
     BUF_AUTO struct buf address = buf_make(1024);
     if (!demo_faults_read(slice_of(config->faults), &demo->faults))
-        return complain("not a list of faults", config->faults);
+        return report_failure("not a list of faults", config->faults);
     if (!open_ledger(demo, config->ledger))
         return false;
     demo->workers = workers_new(WORKERS, CONNECTIONS_MAX);
     if (demo->workers == NULL)
-        return complain("cannot start", "no resources");
+        return report_failure("cannot start", "no resources");
     if (!open_server(demo, config->listen))
         return false;
     address_write(&address, http_server_address(demo->http));

@@ -453,18 +453,32 @@ static void the_printed_options_are_a_config_that_changes_nothing(void **state)
     config_free(long_one);
 }
 
+/* In how many letters they differ; 0: too many to ask whether `right` was meant. */
+static size_t nearness(const char *given, const char *right)
+{
+    struct nearest nearest = {.given = slice_of(given)};
+    nearest_try(&nearest, slice_of(right));
+    return nearest_name(&nearest).at ? nearest.distance : 0;
+}
+
 static void near_names_differ_in_few_letters(void **state)
 {
+    struct nearest nearest = {.given = SLICE("tlt")};
     (void)state;
-    assert_int_equal(nearest_distance(SLICE("ttl"), SLICE("ttl")), 0);
-    assert_int_equal(nearest_distance(SLICE("tlt"), SLICE("ttl")), 1);
-    assert_int_equal(nearest_distance(SLICE("kitten"), SLICE("sitting")), 3);
-    assert_int_equal(nearest_distance(SLICE(""), SLICE("abc")), 3);
-    assert_int_equal(nearest_distance(SLICE("abcdefghijklmnopqrstuvwxyz1234567"), SLICE("a")),
-                     NEAREST_NAME_MAX);
-    assert_true(nearest_is_near(SLICE("tenat"), 1));
-    assert_false(nearest_is_near(SLICE("x"), 1));
-    assert_false(nearest_is_near(SLICE("abc"), 2));
+    assert_int_equal(nearness("tlt", "ttl"), 1);
+    assert_int_equal(nearness("tenat", "tenant"), 1);
+    assert_int_equal(nearness("forwrad_keys", "forward_key"), 2);
+    assert_int_equal(nearness("abcdefgh", "sxcdxfgh"), 3);
+    assert_int_equal(nearness("kitten", "sitting"), 0);
+    assert_int_equal(nearness("", "abc"), 0);
+    assert_int_equal(nearness("x", "y"), 0);
+    assert_int_equal(nearness("abc", "ax"), 0);
+    assert_int_equal(nearness("abcdefghijklmnopqrstuvwxyz1234567", "a"), 0);
+    assert_null(nearest_name(&nearest).at);
+    nearest_try(&nearest, SLICE("ttx"));
+    nearest_try(&nearest, SLICE("ttl"));
+    nearest_try(&nearest, SLICE("key"));
+    assert_true(slice_eq(nearest_name(&nearest), SLICE("ttl")));
 }
 
 /* ---- files and memory ---- */
