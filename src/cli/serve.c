@@ -44,12 +44,6 @@ static int run(const struct options *options, const struct config *config)
     return daemon_run(&(struct daemon_options){product_parts, options->config, config, path});
 }
 
-static void warn_of_store(void *argument, struct slice line)
-{
-    (void)argument;
-    fprintf(stderr, "pawl serve: warning: %.*s\n", SLICE_ARG(line));
-}
-
 /* All that can be said without starting. The store of no name is made by whoever starts. */
 static int test(const struct options *options, const struct config *config)
 {
@@ -59,7 +53,7 @@ static int test(const struct options *options, const struct config *config)
     if ((named && !path) || !check_start(config, path, &problem))
         return command_failed("serve", EXIT_UNAVAILABLE, "%s", problem ? problem : "out of memory");
     if (path)
-        check_rules_known_of(path, config, warn_of_store, NULL);
+        check_rules_known_of(path, config, daemon_say_warning, NULL);
     daemon_say_notes(config);
     printf("%s: configuration OK\n", options->config);
     return EXIT_DONE;

@@ -33,14 +33,6 @@ static void check_reached(struct reader *reader, struct rule_draft *const *draft
     }
 }
 
-static bool was_called(const struct rule *rule, struct slice name)
-{
-    for (size_t i = 0; i < rule->n_formerly; i++)
-        if (slice_eq(rule->formerly[i], name))
-            return true;
-    return false;
-}
-
 /* Records are found by name: each name, old or present, leads to one rule. */
 static void check_former(struct reader *reader, const struct rule_draft *draft,
                          const struct rule_draft *other)
@@ -51,7 +43,7 @@ static void check_former(struct reader *reader, const struct rule_draft *draft,
         if (name && slice_eq(former, other->rule.name))
             reader_complain(reader, node, "'%.*s' is the present name of the rule in line %zu",
                             SLICE_ARG(former), name->place.line);
-        if (draft != other && was_called(&other->rule, former))
+        if (draft != other && slice_is_among(former, other->rule.formerly, other->rule.n_formerly))
             reader_complain(reader, node, "'%.*s' is an earlier name of another rule, too",
                             SLICE_ARG(former));
     }

@@ -117,7 +117,7 @@ void daemon_say_notes(const struct config *config)
         fprintf(stderr, "pawl serve: note:\n%.*s", SLICE_ARG(config->notes));
 }
 
-static void warn_of_store(void *argument, struct slice line)
+void daemon_say_warning(void *argument, struct slice line)
 {
     (void)argument;
     fprintf(stderr, "pawl serve: warning: %.*s\n", SLICE_ARG(line));
@@ -338,7 +338,7 @@ static int serve(struct daemon *daemon)
     if (!start(daemon, &problem))
         return complain(problem, EXIT_UNAVAILABLE);
     say_ready(daemon);
-    check_rules_known(daemon->store, daemon->config, warn_of_store, NULL);
+    check_rules_known(daemon->store, daemon->config, daemon_say_warning, NULL);
     daemon_say_notes(daemon->config);
     notify_manager("READY=1");
     serve_on(daemon);

@@ -31,6 +31,9 @@ struct daemon_options {
  * these ends it at once. Complaints are lines on stderr, the log is JSON lines there. */
 int daemon_run(const struct daemon_options *options);
 
+/* For check_rules_known: writes the line to stderr. */
+void daemon_say_warning(void *argument, struct slice line);
+
 /* Writes the notes on a config to stderr, as daemon_run does once it is ready. */
 void daemon_say_notes(const struct config *config);
 
