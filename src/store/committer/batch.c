@@ -52,8 +52,8 @@ static void take_due_waiters(struct store *c, int64_t boot)
  * at is loaded, too, as far as there is room. */
 static void want_waiters(struct store *c, const struct store_op *op)
 {
-    bool writes = op_class(op) == STORE_CLASS_WRITE;
-    const struct store_op *waiter = writes ? waiters_first(&c->waiters, &op->named) : NULL;
+    bool asks = op_may_be_refused(op);
+    const struct store_op *waiter = asks ? NULL : waiters_first(&c->waiters, &op->named);
     while (waiter && rowset_want(&c->rows, waiter))
         waiter = waiters_after(waiter);
 }

@@ -9,43 +9,13 @@
 /* Where an operation is; store.h draws it. */
 enum op_state { OP_NEW, OP_QUEUED, OP_TAKEN, OP_WAITING, OP_LOCKED, OP_ENDED };
 
-/* What an operation is to the committer. */
-enum store_class {
-    STORE_CLASS_BEGIN, /* asks, and may claim */
-    STORE_CLASS_WRITE, /* says what has happened: must be stored */
-    STORE_CLASS_READ,
-};
-
-static inline enum store_class op_class(const struct store_op *op)
-{
-    switch (op->kind) {
-    case STORE_BEGIN:
-    case STORE_ROWS:
-        return STORE_CLASS_BEGIN;
-    case STORE_LOOK:
-    case STORE_LIST:
-    case STORE_QUERY:
-        return STORE_CLASS_READ;
-    case STORE_FINISH:
-    case STORE_COMPLETE:
-    case STORE_RELEASE:
-    case STORE_RELEASE_SETTLED:
-    case STORE_DROP:
-    case STORE_DOUBT:
-    case STORE_ASK:
-    case STORE_EXTEND:
-    case STORE_RESOLVE:
-    case STORE_FORGET:
-    case STORE_CONDEMN:
-        return STORE_CLASS_WRITE;
-    }
-    UNREACHABLE();
-}
-
-/* Nothing has happened by it yet: its owner asks again. */
+/* Asks, or may claim: nothing has happened by it yet, and its owner asks again. All others say what
+ * has happened, and must be stored. */
 static inline bool op_may_be_refused(const struct store_op *op)
 {
-    return op_class(op) != STORE_CLASS_WRITE;
+    static const unsigned asks = 1U << STORE_BEGIN | 1U << STORE_ROWS | 1U << STORE_LOOK |
+                                 1U << STORE_LIST | 1U << STORE_QUERY;
+    return asks >> op->kind & 1;
 }
 
 struct op_list {
