@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/key_header.h"
 #include "core/structured.h"
-#include "core/template.h"
 
 /* RFC 9651 4.2: an Item, of which the parameters are checked and left behind. */
 static enum key_header read_string(struct slice value, struct arena *arena, struct slice *ret_key)

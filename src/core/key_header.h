@@ -12,6 +12,8 @@
 #include "base/buf.h"
 #include "base/headers.h"
 
+#define KEY_TEXT_MAX 255 /* bytes of a key */
+
 enum key_syntax {
     KEY_SYNTAX_LENIENT,
     KEY_SYNTAX_STRICT, /* String only */

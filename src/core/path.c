@@ -3,7 +3,6 @@
 #include "base/ascii.h"
 #include "base/digest.h"
 #include "base/percent.h"
-#include "core/rule.h"
 
 static bool is_unreserved(char c)
 {

@@ -45,7 +45,6 @@
 
 #define TEMPLATE_PARTS_MAX 16
 #define TEMPLATE_PATH_PARAMS_MAX 16
-#define KEY_TEXT_MAX 255
 
 enum template_source {
     TEMPLATE_LITERAL,
