@@ -4,7 +4,7 @@
 #include "base/check.h"
 #include "base/crash.h"
 #include "base/mem.h"
-#include "config/options.h"
+#include "config/option.h"
 #include "core/errors.h"
 #include "daemon/check.h"
 #include "daemon/limits.h"
@@ -40,15 +40,6 @@ static int block_signals(void)
 }
 
 /* ---- parts ---- */
-
-struct config_sections part_sections(const struct part *const *parts)
-{
-    struct config_sections sections = {0};
-    for (; *parts; parts++)
-        if ((*parts)->section)
-            sections.at[sections.n++] = (*parts)->section;
-    return sections;
-}
 
 /* False: `*ret_problem` says why, or is NULL; what started is still to be stopped. */
 static bool start_parts(struct daemon *daemon, char **ret_problem)

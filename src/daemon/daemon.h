@@ -16,16 +16,7 @@
 #ifndef PAWL_DAEMON_DAEMON_H
 #define PAWL_DAEMON_DAEMON_H
 
-#include "config/config.h"
-
-struct part;
-
-struct daemon_options {
-    const struct part *const *parts; /* in the order in which they start; NULL behind the last */
-    const char *config_path;         /* read again on SIGHUP */
-    const struct config *config;
-    const char *store_path;
-};
+#include "daemon/part.h"
 
 /* Serves until SIGTERM or SIGINT, drains, and returns an exit code (core/errors.h). A second one of
  * these ends it at once. Complaints are lines on stderr, the log is JSON lines there. */
@@ -36,5 +27,12 @@ void daemon_say_warning(void *argument, struct slice line);
 
 /* Writes the notes on a config to stderr, as daemon_run does once it is ready. */
 void daemon_say_notes(const struct config *config);
+
+/* Whether work should come to the process: all parts are ready, and it is not about to end. False:
+ * `why` says why not. From any thread. */
+bool daemon_is_ready(struct daemon *daemon, struct buf *why);
+
+/* Writes the page of metrics: the process's, and each part's. From any thread. */
+void daemon_write_metrics(struct daemon *daemon, struct buf *page);
 
 #endif

@@ -15,7 +15,7 @@
  *               fibers until they end, so that no loop is freed before
  *
  * So a part relies on those of the rows above its own, from its start to its end. The admin
- * listener shows all others, and comes last. daemon.c walks the table.
+ * listener shows all others, and comes last.
  *
  * All but `name` and `start` may be NULL: there is nothing to do. All are called on the main
  * thread, but for `ready` and `metrics`. What a part says in `ret_problem` (mem_free; NULL: out of
@@ -25,7 +25,7 @@
 #define PAWL_DAEMON_PART_H
 
 #include "base/log.h"
-#include "daemon/daemon.h"
+#include "config/config.h"
 #include "engine/engine.h"
 #include "fiber/offload.h"
 #include "observe/page.h"
@@ -59,6 +59,13 @@ struct part {
 /* The sections of a table of parts, by which a config is read for them. */
 struct config_sections part_sections(const struct part *const *parts);
 
+struct daemon_options {
+    const struct part *const *parts; /* in the order in which they start; NULL behind the last */
+    const char *config_path;         /* read again on SIGHUP */
+    const struct config *config;
+    const char *store_path;
+};
+
 /* The process, as its parts see it. */
 struct daemon {
     const struct daemon_options *options;
@@ -75,12 +82,5 @@ struct daemon {
     atomic_size_t n_started;
     void *selves[PARTS_MAX]; /* of the parts that have started */
 };
-
-/* Whether work should come to the process: all parts are ready, and it is not about to end. False:
- * `why` says why not. From any thread. */
-bool daemon_is_ready(struct daemon *daemon, struct buf *why);
-
-/* Writes the page of metrics: the process's, and each part's. From any thread. */
-void daemon_write_metrics(struct daemon *daemon, struct buf *page);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The admin listener, if the config wants one. */
 #include "admin/admin.h"
+#include "daemon/daemon.h"
 #include "daemon/parts/parts.h"
 #include "daemon/resolve.h"
 #include <errno.h>

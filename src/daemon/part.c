@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/part.h"
+
+struct config_sections part_sections(const struct part *const *parts)
+{
+    struct config_sections sections = {0};
+    for (; *parts; parts++)
+        if ((*parts)->section)
+            sections.at[sections.n++] = (*parts)->section;
+    return sections;
+}
