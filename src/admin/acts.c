@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Acts on records, by the rules of `pawl keys`: resolve and release name the token that a look at
  * the record told; or a rule and a time, for all of its records that are in doubt. */
-#include "admin/session.h"
+#include "admin/admin_priv.h"
 #include "base/check.h"
 #include "base/json.h"
 #include "base/timestamp.h"

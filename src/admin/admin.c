@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "admin/session.h"
+#include "admin/admin_priv.h"
 #include "base/check.h"
 #include "base/mem.h"
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who may ask. A page in a browser on this machine can reach loopback, too: it shows by its Origin,
  * or, where its host was made to resolve here (DNS rebinding), by its Host. */
-#include "admin/session.h"
+#include "admin/admin_priv.h"
 
 /* HOST or HOST:PORT of the request, as a name that no resolver was asked for. */
 static bool names_loopback(struct slice authority)

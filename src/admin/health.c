@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "admin/session.h"
+#include "admin/admin_priv.h"
 
 #define PROBLEM_MAX ((size_t)512)
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Records, in the JSON of `pawl keys --json`. */
 #include "operator/keys.h"
-#include "admin/session.h"
+#include "admin/admin_priv.h"
 #include "base/json.h"
 #include "base/percent.h"
 #include "core/query.h"

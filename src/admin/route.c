@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "admin/session.h"
+#include "admin/admin_priv.h"
 #include "observe/page.h"
 
 #define ID_MOST ((uint64_t)INT64_MAX)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Requests, each read whole and answered whole. */
-#include "admin/session.h"
+#include "admin/admin_priv.h"
 
 #include "base/json.h"
 #include "http/head.h"

@@ -3,10 +3,11 @@
  * Inside of the admin folder: the listener, one connection, and what its requests are answered
  * with. All of it lives on the one thread of the loop.
  *
- * route.c finds what is asked for, guard.c says who may ask; health.c, keys.c and acts.c respond.
+ * session.c serves a connection, route.c finds what is asked for, guard.c says who may ask;
+ * health.c, keys.c and acts.c respond.
  */
-#ifndef PAWL_ADMIN_SESSION_H
-#define PAWL_ADMIN_SESSION_H
+#ifndef PAWL_ADMIN_ADMIN_PRIV_H
+#define PAWL_ADMIN_ADMIN_PRIV_H
 
 #include "admin/admin.h"
 #include "fiber/fiber.h"
