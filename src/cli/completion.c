@@ -2,6 +2,7 @@
 /* The completion of bash: three functions that are tables, for those of packaging/pawl.bash. */
 #include "cli/command.h"
 #include "cli/pages.h"
+#include "config/option.h"
 #include "config/options.h"
 
 /* What may stand where no flag does. */

@@ -2,7 +2,7 @@
 /* Manual pages, in the man macros of roff. */
 #include "cli/command.h"
 #include "cli/pages.h"
-#include "config/options.h"
+#include "config/option.h"
 
 #define TEXT_MAX ((size_t)4096)
 #define LINE_ENOUGH 60 /* the next word goes to a new line */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Readers of what lies outside: listen, admin_token, upstream, upstream_tls, store. */
+#include "config/option.h"
 #include "config/reader.h"
 
 #include <errno.h>

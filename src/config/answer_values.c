@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Readers of what decides on answers: which are kept, what a duplicate gets, who may read them. */
+#include "config/option.h"
 #include "config/reader.h"
 
 #define A_STATUS "a status from 200 to 599"

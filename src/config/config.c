@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "config/explain.h"
+#include "config/option.h"
 #include "config/reader.h"
 #include "core/policy.h"
 

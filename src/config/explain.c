@@ -3,6 +3,7 @@
 
 #include "base/json.h"
 #include "base/nearest.h"
+#include "config/option.h"
 #include "config/reader.h"
 #include <limits.h>
 #include <stdlib.h>

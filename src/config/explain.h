@@ -7,6 +7,7 @@
 #define PAWL_CONFIG_EXPLAIN_H
 
 #include "base/buf.h"
+#include "config/contents.h"
 #include "config/options.h"
 
 struct explain {

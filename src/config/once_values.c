@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `once:`, the second identity of a rule (contract section 3). */
 #include "base/digest.h"
+#include "config/option.h"
 #include "config/reader.h"
 
 #define A_TEMPLATE "a template such as \"{body:/external_ref}\""

@@ -12,13 +12,10 @@
  * CONFIG_PARTS: the members of an option that is a map, in the same terms, of the struct it fills
  *
  * A part of the process may bring a map of its own (struct config_sections).
- *
- * How values of each kind look is in values.c.
  */
 #ifndef PAWL_CONFIG_OPTIONS_H
 #define PAWL_CONFIG_OPTIONS_H
 
-#include "config/config.h"
 #include "config/node.h"
 
 /* Where an option may stand. */
@@ -249,8 +246,6 @@ struct option {
     size_t size; /* of the struct that they fill (config_section) */
 };
 
-const struct option *option_at(enum option_id id);
-
 #define CONFIG_MEMBERS_MAX 16 /* of one map */
 
 /* A member of a section: the struct it is in, then as in CONFIG_OPTIONS. */
@@ -259,35 +254,5 @@ const struct option *option_at(enum option_id id);
         SLICE(#name), 0, 0, offsetof(struct owner, field), read_##reader, lowest, highest,         \
             fallback, help                                                                         \
     }
-
-/* Whether a default of the table is a value, and not words about it. */
-bool option_is_value(const char *fallback);
-
-/* The members of an option that is a map, in a row; `*ret_n` 0: it is none. */
-const struct option *option_parts(const struct option *option, size_t *ret_n);
-
-/* Fills what the members of `option` are of, from their defaults and then from the map `node`.
- * False: it is no map, which was complained about. */
-bool options_read_members(struct reader *reader, const struct option *option,
-                          const struct node *node, const char *expected, void *into);
-
-/* Whether a process that was started with `old` must be started again for what `new` says. */
-bool option_needs_restart(enum option_id id, const struct config *old, const struct config *new);
-
-/* Appends where it may stand, as "at the top or in a rule". */
-void option_add_where(const struct option *option, struct buf *buf);
-
-/* Appends the bounds of its value, as "1ms to 1h". False: it has none. */
-bool option_add_range(const struct option *option, struct buf *buf);
-
-/* Reads what a map holds of the options that may stand there. */
-void options_read_map(struct reader *reader, const struct node *map, unsigned where);
-
-/* Reads the table's own defaults. */
-void options_read_fallbacks(struct reader *reader);
-
-/* Appends every option with its default and one line of help, as YAML: a config that begins with it
- * and adds what is required means the same as one without it. */
-void config_options_print(const struct config_sections *sections, struct buf *buf);
 
 #endif

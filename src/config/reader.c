@@ -2,10 +2,14 @@
 #include "config/reader.h"
 #include "base/nearest.h"
 
+#include <stdarg.h>
+#include <stdio.h>
+
 #define NAMES_MAX 32
 #define SHORT_LIST 8
 #define HINT_MAX 2048
 #define VALUE_SHOWN_MAX 60
+#define WARNING_MAX 768
 
 static struct slice shown(const struct node *node)
 {
@@ -171,4 +175,45 @@ bool reader_list(struct reader *reader, const struct node *node, bool (*is_good)
         texts->at[texts->n++] = arena_copy(reader_rule_texts(reader), text);
     }
     return true;
+}
+
+/* ---- warnings ---- */
+
+static const char choices[] =
+#define X(name, text) "|" text
+    CONFIG_WARNINGS(X);
+#undef X
+
+/* What the top allows is allowed in each rule. */
+OPTION_READER(allow)
+{
+    if (node->kind != NODE_LIST) {
+        reader_complain(reader, node, "not a list (expected classes of warnings such as [%s])",
+                        warning_name((enum warning)0));
+        return;
+    }
+    for (const struct node *item = node->first; item; item = item->next) {
+        size_t index;
+        if (reader_choice(reader, item, choices + 1, &index))
+            *(unsigned *)field |= 1U << index;
+    }
+}
+
+static void add(struct complaints *to, enum warning warning, const struct node *node,
+                const char *text)
+{
+    complaints_add(to, node->place, node->key, "%s [%s]", text, warning_name(warning));
+}
+
+void reader_warn(struct reader *reader, enum warning warning, const struct node *node,
+                 const char *format, ...)
+{
+    char text[WARNING_MAX];
+    va_list arguments;
+    if (!node || warning_is_allowed(reader->draft->allowed, warning))
+        return;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    add(warning == WARNING_HELD_500 ? reader->notes : reader->warnings, warning, node, text);
 }

@@ -9,6 +9,8 @@
 #ifndef PAWL_CONFIG_READER_H
 #define PAWL_CONFIG_READER_H
 
+#include "config/contents.h"
+#include "config/node.h"
 #include "config/options.h"
 #include "config/warnings.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What one rule may say and yet cannot mean (errors), or seldom means (warnings). */
+#include "config/option.h"
 #include "config/reader.h"
 
 #include <inttypes.h>

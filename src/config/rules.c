@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From the rules of the file to the rule set. */
 #include "base/buf.h"
+#include "config/option.h"
 #include "config/reader.h"
 
 #define RULES_MAX 1000

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Readers of plain values: spans, sizes, numbers, choices. */
 #include "base/duration.h"
+#include "config/option.h"
 #include "config/reader.h"
 
 #define RULE_NAME_MAX 100

@@ -6,8 +6,7 @@
 #ifndef PAWL_CONFIG_WARNINGS_H
 #define PAWL_CONFIG_WARNINGS_H
 
-#include "config/config.h"
-#include "config/node.h"
+#include <stdbool.h>
 
 /* X(identifier, name) */
 #define CONFIG_WARNINGS(X)                                                                         \

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/nearest.h"
+#include "config/option.h"
 #include "config/options.h"
 
 #define S CLOCK_US_PER_S

@@ -2,6 +2,7 @@
 /* What `config explain` tells. */
 #include "base/mem.h"
 #include "config/explain.h"
+#include "config/option.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

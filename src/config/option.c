@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "config/options.h"
+#include "config/option.h"
 #include "base/check.h"
 #include "base/clock.h"
 #include "config/reader.h"

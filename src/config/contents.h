@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a config says. */
+#ifndef PAWL_CONFIG_CONTENTS_H
+#define PAWL_CONFIG_CONTENTS_H
+
+#include "gateway/settings.h"
+#include "store/settings.h"
+
+struct config_address {
+    struct slice host; /* as written; IPv6 without brackets */
+    uint16_t port;
+};
+
+struct config_file {
+    struct slice path; /* resolved against the config file; `.at` NULL: none */
+    struct slice at;   /* FILE:LINE:COLUMN, for who finds that it is no good */
+};
+
+struct config_tls {
+    bool on; /* `upstream: https://` */
+    struct config_file ca;
+    struct config_file cert; /* both or none */
+    struct config_file key;
+    struct slice server_name; /* empty: the host of `upstream` */
+};
+
+/* Maps at the top of the config that are not the table's, but of parts of the process (options.h).
+ */
+#define CONFIG_SECTIONS_MAX 16
+struct option;
+struct config_sections {
+    size_t n;
+    const struct option *at[CONFIG_SECTIONS_MAX];
+};
+
+struct config {
+    struct gateway_settings gateway; /* with one reference to its rules */
+    struct store_limits store_limits;
+    struct config_address listen;   /* default 127.0.0.1:8080 */
+    struct config_address upstream; /* of `upstream: http://host[:port]` */
+    struct config_tls upstream_tls;
+    int64_t resolve_us;          /* how long the addresses of its name hold */
+    struct config_address admin; /* empty host: no admin listener */
+    struct slice admin_token;    /* empty: none */
+    struct slice store;          /* path of the SQLite file, resolved against the config file;
+                                    empty: not in the config */
+    uint64_t cache;              /* bytes of outcomes; 0: off */
+    int64_t drain_delay_us;      /* from SIGTERM until the drain begins */
+    int64_t drain_us;            /* and how long that may take */
+    unsigned allowed;            /* classes of warnings that the top allows (warnings.h) */
+    struct slice notes;          /* lines as the warnings', of what to know; may be empty */
+    struct config_sections sections;
+    void *section_values[CONFIG_SECTIONS_MAX]; /* what each fills */
+    struct arena arena;                        /* owns the texts above that the rules do not */
+};
+
+#endif
