@@ -16,12 +16,13 @@
  * backend's affair.
  *
  * What backends may call of the committer is in committer/backend.c; sqlite/open.c opens the one of
- * this product, and store.c a store over any.
+ * this product.
  */
 #ifndef PAWL_STORE_BACKEND_H
 #define PAWL_STORE_BACKEND_H
 
-#include "store/store.h"
+#include "store/op.h"
+#include "store/settings.h"
 
 enum backend_status {
     BACKEND_OK,
@@ -250,9 +251,5 @@ enum backend_status backend_condemn(struct backend *backend, int64_t row);
 /* Opens the SQLite backend. NULL: config problem in `*ret_problem` (mem_free). */
 struct backend *sqlite_backend_open(const struct store_config *config,
                                     enum store_open_result *ret_result, char **ret_problem);
-
-/* A store over an open backend, which it takes over whatever the result; see store_open. */
-enum store_open_result store_open_over(const struct store_config *config, struct backend *backend,
-                                       struct store **ret_store, char **ret_problem);
 
 #endif

@@ -14,4 +14,28 @@ struct store_limits {
     uint64_t disk_reserve;      /* bytes to stay free; 0: the smaller of 64 MiB and 10 % */
 };
 
+struct table;
+
+struct store_config {
+    const char *path;    /* of the SQLite file; created 0600 when absent */
+    bool read_only_file; /* never create the file: commands that look */
+    bool is_serve;       /* take the life lock: one `serve` a file */
+    bool no_thread;      /* the caller steps the committer by hand (simulation) */
+    size_t max_queued;
+    struct store_limits limits;
+    int checkpoint_pages;              /* of the WAL, at which it is checkpointed; 0: 1000 */
+    const struct table *const *tables; /* NULL behind the last */
+    size_t key_run; /* new keys that gather before they go into the index; 0: 65536 */
+    /* Called on the committer's thread at the first I/O error of a write or sync (invariant 8).
+     * `what` is one line. When it returns, or is NULL, everything ends as STORE_DEAD. */
+    void (*fail_stop)(void *argument, const char *what);
+    void *fail_stop_argument;
+};
+
+enum store_open_result {
+    STORE_OPENED,
+    STORE_OPEN_FAILED, /* cannot be opened, foreign, newer, corrupt, locked, read-only */
+    STORE_OPEN_IN_USE, /* another `serve` holds it */
+};
+
 #endif

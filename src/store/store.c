@@ -6,6 +6,9 @@
 #include "store/committer/committer.h"
 #include <stdio.h>
 
+/* Those of all modules, NULL behind the last. */
+static const struct table *const tables[] = {&audit_table, NULL};
+
 struct store_config store_config_default(void)
 {
     return (struct store_config){
@@ -13,16 +16,8 @@ struct store_config store_config_default(void)
         .limits = {.max_waiting = 10000,
                    .max_waiting_per_key = 2000,
                    .timeout_us = 10 * CLOCK_US_PER_S},
-        .tables = store_tables,
+        .tables = tables,
     };
-}
-
-struct digest store_once_hash(const struct digest_key *key, struct slice tenant, struct slice rule,
-                              struct slice text)
-{
-    /* A fourth part: no key has this hash. */
-    const struct slice parts[] = {SLICE("once"), tenant, rule, text};
-    return digest_keyed(key, parts, 4);
 }
 
 static void run_committer(void *argument)

@@ -17,54 +17,30 @@
  * reserved their place), `max_waiting` waiting begins, `max_waiting_per_key` for one key.
  * Deadlines are boot time; what records hold is store time (both microseconds).
  *
- * What callers see of an operation comes from committer/submit.c, the bounds of its histograms
- * from committer/watch.c.
+ * Beside store.c: committer/submit.c (the calls that any thread makes), committer/watch.c (counts).
  */
 #ifndef PAWL_STORE_STORE_H
 #define PAWL_STORE_STORE_H
 
-#include "base/park.h"
-#include "core/fingerprint.h"
-#include "core/once.h"
-#include "core/outcome.h"
-#include "core/record.h"
-#include "core/template.h"
 #include "store/audit.h"
+#include "store/counts.h"
+#include "store/op.h"
 #include "store/settings.h"
-#include "store/table.h"
 
-struct backend_group;
+struct backend;
 struct store;
-
-struct store_config {
-    const char *path;    /* of the SQLite file; created 0600 when absent */
-    bool read_only_file; /* never create the file: commands that look */
-    bool is_serve;       /* take the life lock: one `serve` a file */
-    bool no_thread;      /* the caller steps the committer by hand (simulation) */
-    size_t max_queued;
-    struct store_limits limits;
-    int checkpoint_pages;              /* of the WAL, at which it is checkpointed; 0: 1000 */
-    const struct table *const *tables; /* NULL behind the last */
-    size_t key_run; /* new keys that gather before they go into the index; 0: 65536 */
-    /* Called on the committer's thread at the first I/O error of a write or sync (invariant 8).
-     * `what` is one line. When it returns, or is NULL, everything ends as STORE_DEAD. */
-    void (*fail_stop)(void *argument, const char *what);
-    void *fail_stop_argument;
-};
 
 /* Defaults for everything but path and is_serve. */
 struct store_config store_config_default(void);
-
-enum store_open_result {
-    STORE_OPENED,
-    STORE_OPEN_FAILED, /* cannot be opened, foreign, newer, corrupt, locked, read-only */
-    STORE_OPEN_IN_USE, /* another `serve` holds it */
-};
 
 /* Opens (creates, migrates forward) a store and starts its committer. On failure `*ret_problem`
  * (mem_free) is one line: what was wrong with which file, and what to do. */
 enum store_open_result store_open(const struct store_config *config, struct store **ret_store,
                                   char **ret_problem);
+
+/* A store over an open backend, which it takes over whatever the result; see store_open. */
+enum store_open_result store_open_over(const struct store_config *config, struct backend *backend,
+                                       struct store **ret_store, char **ret_problem);
 
 /* Ends the committer after everything queued; waiting begins end as RECORD_IN_PROGRESS. Accepts
  * NULL. No operation may be submitted any more. */
@@ -77,190 +53,9 @@ bool store_make_room(struct store *store, const struct store_limits *limits);
  * waiting. */
 void store_configure(struct store *store, const struct store_limits *limits);
 
-enum store_op_kind {
-    STORE_BEGIN,
-    STORE_FINISH,          /* an outcome: `outcome` with `kept`, or only its status */
-    STORE_COMPLETE,        /* the same by a participant, inside its own transaction */
-    STORE_RELEASE,         /* the owner: surely not done */
-    STORE_RELEASE_SETTLED, /* found out by looking: only once quiet */
-    STORE_DROP,            /* the owner: surely not done, and to be done elsewhere */
-    STORE_DOUBT,           /* the owner: nobody knows */
-    STORE_ASK,             /* the same, and acquires it for a probe under `begin` */
-    STORE_EXTEND,
-    STORE_RESOLVE, /* an operator's outcome */
-    STORE_FORGET,  /* an operator deletes the record */
-    STORE_LOOK,    /* read one record, and its outcome */
-    STORE_LIST,    /* read many: `list` is called for each, on the committer's thread */
-    STORE_QUERY,   /* read rows of a table: `query` */
-    STORE_ROWS,    /* write them: what it `brings`, alone */
-    STORE_CONDEMN, /* the body that was found in the row `row_hint` is damaged: stop */
-};
-
-enum store_status {
-    STORE_DONE,    /* decided and durable: verdict or write says what */
-    STORE_DOWN,    /* not applied: the store cannot be written in time, or is gone */
-    STORE_FULL,    /* not applied: no space for what begin would write */
-    STORE_LIMITED, /* not applied: too many queued or waiting */
-    STORE_NO_MEMORY,
-    STORE_NO_ROOM,   /* decided; its outcome would not fit into op.room now */
-    STORE_TOO_LARGE, /* decided; its outcome would never fit */
-    STORE_DEAD,      /* fail-stop: whether it was applied nobody knows */
-    STORE_WITHDRAWN,
-    STORE_CONFLICT, /* not applied: what it brings did not fit (table_change.is_stale) */
-};
-
-/* One row as STORE_LIST shows it; slices are valid during the call. */
-struct store_row {
-    int64_t id;      /* its first token; one from before format 5: a smaller number */
-    int64_t version; /* the backend's: another one, another row */
-    struct digest key_hash;
-    struct slice tenant;
-    struct slice rule;
-    struct slice key;
-    struct slice recipe;
-    struct slice fingerprint; /* core/fingerprint.h; may be empty */
-    struct slice origin;   /* pending, unknown: of the last attempt (core/origin.h); may be empty */
-    struct slice location; /* result_ref of a final record */
-    struct slice once;     /* its once value; empty: it has none */
-    int64_t once_template; /* by which it was made (struct store_once) */
-    int64_t bound;         /* found by a bound key: that one's id, and its hashes; else 0 */
-    int64_t bound_until;   /* of that key: then it is gone */
-    bool bound_acknowledges; /* of that key: it was told that it was done, and no more */
-    struct record record;
-};
-
-/* A batch holds the store against all other processes, so a long list is asked for in slices:
- * op.row says up to which id it looked, 0: to the end. A batch may be tried again: what was shown
- * before `restart` counts no more. */
-struct store_list {
-    int64_t after;       /* row ids above this one */
-    size_t most;         /* rows to look at, shown or not */
-    bool newest;         /* the last so many instead, in any order; op.row says nothing */
-    struct slice tenant; /* `.at` NULL: any */
-    struct slice rule;
-    struct slice key; /* the record's, or one bound to it */
-    struct slice once;
-    unsigned statuses; /* 1 << each enum record_status that is wanted; 0: any */
-    bool lapsed_only;
-    void (*restart)(void *argument); /* before the first row of each try; NULL: not told */
-    /* Shown a row. False: look no further. */
-    bool (*each)(void *argument, const struct store_row *row, enum record_lease lease);
-    void *argument;
-};
-
-/* Memory that outcomes are loaded into: `held` counts what is in use, by all threads; NULL: not
- * counted. */
-struct store_room {
-    atomic_ullong *held;
-    uint64_t most;
-};
-
-#define STORE_FORMER_MAX 4 /* former names of one rule */
-
-/* The once value that a begin brings (core/once.h). A record from before its rule had `once` is
- * found by the value as a key text, if it has no value of its own. */
-struct store_once {
-    struct slice text;
-    int64_t template_id; /* a retry is not compared with a value that another template made */
-    struct template_clocks clocks; /* of the text: for the record's own key they do not count */
-    struct digest hash;            /* store_once_hash */
-    struct digest as_key;          /* of the text as a key */
-    struct digest former[STORE_FORMER_MAX]; /* the same under former names of the rule */
-    struct digest former_as_key[STORE_FORMER_MAX];
-    size_t n_former;
-    bool reject;      /* what becomes of a duplicate: 409; else the first answer, or that */
-    bool acknowledge; /* it was done, and no more */
-    bool any_payload; /* every request with the value has the same hashes */
-    bool keyless;     /* the client sent no key: the value is the record's name */
-};
-
-/* Names the holder of a once value: the key is the store's. */
-struct digest store_once_hash(const struct digest_key *key, struct slice tenant, struct slice rule,
-                              struct slice text);
-
-/* A begin may bring the hashes of former names. When the record it names is gone, the first of them
- * under which a record lives is the operation's: it is decided on that one, waits for that one, and
- * `key_hash` says so once it has ended. A begin under an old name knows nothing of the new one. */
-struct store_op {
-    enum store_op_kind kind;
-    struct digest key_hash; /* engine_key_hash: names the record; ended begin: where it stands */
-    const struct digest *former; /* begin: at most STORE_FORMER_MAX, borrowed until ended */
-    size_t n_former;
-    const struct store_once *once; /* begin: borrowed until ended; NULL: none */
-    struct slice tenant;           /* as shown; with begin */
-    struct slice rule;
-    struct slice key;
-    struct slice recipe;                   /* of the hashes; with begin */
-    const struct fingerprint *fingerprint; /* begin: kept with a new record; NULL: none */
-    struct fingerprint *found_fingerprint; /* begin, NULL: not asked for: gets the record's, with
-                                              a mismatch under its own key */
-    struct slice origin;                   /* core/origin.h; with begin */
-    struct record_begin begin;             /* with begin and ask; of an act its attempt id */
-    int64_t wait_until;      /* begin: how long to wait on a live lease, boot time; 0: not at all */
-    int64_t token;           /* all but begin, look, list; with forget 0: any */
-    int64_t row_hint;        /* row id from an earlier op on this record; 0: not known */
-    struct outcome *outcome; /* finish, complete, resolve: borrowed until ended, and packed before
-                                (outcome_pack); NULL: only http_status */
-    enum record_status final; /* finish, complete */
-    int http_status;          /* finish, complete, resolve */
-    bool kept;          /* finish, complete: keep fields and body; ended: whether they could be */
-    int cause;          /* doubt: why; record_note_cause */
-    int64_t looked_at;  /* release_settled: store time before the look; 0: now */
-    bool force;         /* release_settled, resolve, forget */
-    struct slice actor; /* resolve, release_settled, forget, and the finish of an operator's probe:
-                           who does it, for the audit; empty: an owner, who is not audited */
-    struct store_room room; /* begin: what its outcome must fit into; it is asked before a load */
-    const struct store_list *list;
-    const struct table_query *query;
-    struct table_change *brings; /* rows, and writes on records: kept if the record was written;
-                                    borrowed until ended */
-    size_t n_brings;
-    struct parker *parker; /* woken when it has ended */
-
-    /* results, valid once ended */
-    enum store_status status;
-    enum record_verdict verdict; /* begin */
-    enum record_write write;     /* all others that write */
-    struct record record;        /* as it stands afterwards; RECORD_ABSENT: none */
-    enum record_lease lease;     /* of that record, now */
-    int64_t lease_left_us;       /* of a live lease */
-    int64_t store_now;           /* when it was decided */
-    int64_t row;                 /* row id; 0: none; list: see struct store_list */
-    int64_t next_due;            /* query by due: when one that was left out is; CLOCK_NEVER */
-    int64_t forgets;             /* store_forgets before its batch */
-    int64_t decided_at;          /* boot time, not after the decision */
-    struct outcome *found;       /* replay, look: a reference of the caller's; NULL: none. Who tells
-                                    its body unpacks it (outcome_unpack) */
-    bool holds;                  /* `found` is held in room, by its caller (outcome_hold) */
-    char *found_recipe;          /* RECORD_OTHER_RECIPE: the record's; mem_free */
-    char *found_key;             /* acquired under another key: the record's; mem_free */
-    bool by_bound;               /* found by a key that is bound to it */
-    bool by_once;                /* decided by the once value, not by the record of its own key */
-    bool acknowledges;           /* replay: its key was told no more than that it was done */
-
-    /* the committer's own */
-    struct digest named; /* key_hash as it was submitted */
-    atomic_int state;
-    struct store_op *next;
-    struct store_op *prev;
-    int64_t wake_at;
-    size_t heap_index;
-    struct store_op *key_next;   /* in the list of waiters of one key */
-    struct backend_group *group; /* what it changed, in its batch */
-    int64_t act; /* the row of the audit that says that it was done; 0: it was not tried yet */
-    bool unsure; /* under the mutex: it may have been committed: it is not taken back */
-    bool waits;
-};
-
 /* Hands it over. Always ends: perhaps at once, with a refusal as status. From any thread; never
  * blocks. */
 void store_submit(struct store *store, struct store_op *op);
-
-/* Whether it has ended (acquire: results may be read). */
-bool store_op_ended(const struct store_op *op);
-
-/* Whether it is a begin that waits for another attempt at this moment. Its owner was woken then. */
-bool store_op_waits(const struct store_op *op);
 
 /* Takes a queued or waiting operation back: it has ended as STORE_WITHDRAWN, and was not applied.
  * False: it is being applied or has ended; its owner waits until it ended. */
@@ -303,55 +98,7 @@ bool store_is_dead(const struct store *store);
 /* Why it is not, or was not last: one line, for people, appended to `buf`. */
 void store_problem(struct store *store, struct buf *buf);
 
-/* Upper bounds of the buckets below, each up to and with its bound; one more takes the rest. */
-#define STORE_COMMIT_BUCKETS 10
-#define STORE_BATCH_BUCKETS 9
-extern const int64_t store_commit_bounds_us[STORE_COMMIT_BUCKETS];
-extern const int64_t store_batch_bounds[STORE_BATCH_BUCKETS];
-
-/* What this process has done with the store since it opened it. */
-struct store_work {
-    uint64_t batches;    /* committed ones that wrote */
-    uint64_t operations; /* in them */
-    uint64_t reads;      /* operations in batches that wrote nothing */
-    uint64_t commit_buckets[STORE_COMMIT_BUCKETS + 1]; /* of those that wrote, not cumulated: from
-                                                          the wish to begin until the commit
-                                                          returned */
-    uint64_t commit_us;                                /* their sum */
-    uint64_t batch_buckets[STORE_BATCH_BUCKETS + 1];   /* the same batches by their operations */
-    uint64_t checkpoints;                              /* of the WAL */
-    uint64_t retries_full;                             /* batches undone for want of space */
-    uint64_t retries_busy; /* undone because another process held it, or it was gone */
-};
-
-#define STORE_EXPIRED_MOST 10000 /* rows that one look at `expired` may touch */
-
-/* Of the store and of this process's work on it, from any thread; never by scanning. The counts by
- * status are kept with each batch. The gauges are looked up every five seconds: `stale` by owner
- * (of a process that does not beat any more all its leases, once the longest has lapsed), the
- * others by an index, `expired` up to STORE_EXPIRED_MOST. */
-struct store_counts {
-    int64_t pending;  /* somebody runs it, or ran it until the lease lapsed */
-    int64_t released; /* pending, and nobody runs it */
-    int64_t complete;
-    int64_t failed;
-    int64_t unknown;
-    int64_t forgets;        /* since the store was made */
-    int64_t stale;          /* pending, and the lease has lapsed */
-    int64_t unknown_oldest; /* store time: since when the oldest unknown one is; 0: there is none */
-    int64_t expired;        /* past their time and still there: records, kept answers */
-    int64_t expired_oldest; /* store time at which the first of them was due; 0: there is none */
-    size_t queued;
-    size_t waiting;
-    int64_t last_ok_at;    /* boot time of the last batch that committed; an idle store has one a
-                              second, so that it shows that it answers */
-    uint64_t space_free;   /* bytes, at the last look (one a second); UINT64_MAX: not known */
-    uint64_t disk_reserve; /* bytes below which no new operation begins; 0: not known */
-    bool clock_refused;    /* the wall clock is past the year 2200, and is not believed */
-    uint64_t clock_jumps;  /* how often store time went ahead by more than a week at once, */
-    int64_t clock_jump_us; /* and by how much the last time */
-    struct store_work work;
-};
+/* What it holds, and what was done with it. From any thread. */
 struct store_counts store_counts(struct store *store);
 
 /* With no_thread: does one batch, wakes its owners; false when there was nothing to do. */

@@ -2,9 +2,6 @@
 #include "store/table.h"
 
 #include "base/check.h"
-#include "store/audit.h"
-
-const struct table *const store_tables[] = {&audit_table, NULL};
 
 static const char *field(const struct table_column *column, const void *row)
 {

@@ -3,7 +3,7 @@
  * table: rows of modules, kept beside the records.
  *
  * A module declares its table once: a struct that begins with a struct table_row, a list of its
- * columns, and a line in `store_tables` (table.c). Each backend keeps such rows by the declaration
+ * columns, and a line in `tables` of store.c. Each backend keeps such rows by the declaration
  * alone: it inserts, updates and removes them if they are still what their bringer read (struct
  * table_change, brought by an operation), reads them (struct table_query), and sweeps those whose
  * time is past.
@@ -56,9 +56,6 @@ struct table {
 };
 
 #define TABLE_ROW_MAX 1024
-
-/* All tables, NULL behind the last. */
-extern const struct table *const store_tables[];
 
 /* The value of a column. */
 int64_t table_number(const struct table_column *column, const void *row);

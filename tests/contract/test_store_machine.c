@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "store/committer/committer.h"
 #include "store/committer/machine.h"
+#include "store/store.h"
 #include "toy/hostile.h"
 #include <stdio.h>
 

@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "base/random.h"
+#include "store/audit.h"
 
 #define TOKENS_OF_OP 4 /* at most: a record's, a second life's, a bound key's, an act's */
 

@@ -11,7 +11,7 @@
 #ifndef PAWL_STORE_COMMITTER_BATCH_H
 #define PAWL_STORE_COMMITTER_BATCH_H
 
-#include "store/committer/committer.h"
+#include "store/committer/state.h"
 
 struct batch {
     struct apply apply;

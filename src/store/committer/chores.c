@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the committer does in a batch of its own accord: a beat, expired rows deleted. */
-#include "store/committer/committer.h"
+#include "store/committer/state.h"
 
 /* A record takes two operations at least, a begin and what ends it, and two steps at most, its
  * answer and its row. So with a step for each operation the sweep keeps up with any load, however

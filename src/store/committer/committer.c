@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "store/committer/batch.h"
+#include "store/committer/committer.h"
 
 #include "base/check.h"
 #include "base/crash.h"
 #include "base/mem.h"
 #include "base/random.h"
+#include "store/committer/batch.h"
 
 static void publish_time(struct store *c, const struct backend_read *read)
 {

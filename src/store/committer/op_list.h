@@ -4,7 +4,7 @@
 #define PAWL_STORE_OP_LIST_H
 
 #include "base/check.h"
-#include "store/store.h"
+#include "store/op.h"
 
 /* Where an operation is; store.h draws it. */
 enum op_state { OP_NEW, OP_QUEUED, OP_TAKEN, OP_WAITING, OP_LOCKED, OP_ENDED };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The committer's door: submit, withdraw, configure, from any thread. */
 #include "store/committer/committer.h"
+#include "store/store.h"
 
 bool store_op_ended(const struct store_op *op)
 {

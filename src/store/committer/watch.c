@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the committer tells of itself: counts, gauges, free space. */
 #include "store/committer/batch.h"
+#include "store/store.h"
 
 #include <stdio.h>
 

@@ -2,6 +2,7 @@
 /* Many records at once: expiry in small slices, listing, gauges. */
 #include "base/check.h"
 #include "base/crash.h"
+#include "store/counts.h"
 #include "store/sqlite/sqlite.h"
 
 #define SWEEP_MAX 64 /* rows a slice */

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * state: what the committer knows between two batches, and what of it committer.c and batch.c
+ * share: chores.c does what is due without an operation; watch.c counts, and looks after space and
+ * retries.
+ */
+#ifndef PAWL_STORE_COMMITTER_STATE_H
+#define PAWL_STORE_COMMITTER_STATE_H
+
+#include "base/thread.h"
+#include "store/committer/apply.h"
+#include "store/committer/machine.h"
+#include "store/committer/op_list.h"
+#include "store/committer/waiters.h"
+#include "store/counts.h"
+
+#define COMMITTER_BATCH_MAX 256                   /* operations in one transaction */
+#define COMMITTER_SWEEP_MAX 64                    /* expired rows in one transaction, and one */
+                                                  /* more for each of its operations */
+#define COMMITTER_RETRY_US (INT64_C(100) * 1000)  /* after no space, busy, gone */
+#define COMMITTER_SWEEP_US (INT64_C(1000) * 1000) /* between two looks for expired rows */
+#define COMMITTER_LOOK_US (INT64_C(50) * 1000)    /* for other processes, while any waits */
+#define COMMITTER_WAKE_US INT64_C(10)             /* and more for each that such a look woke */
+#define COMMITTER_GAUGE_US (INT64_C(5000) * 1000) /* between two looks at the gauges */
+#define COMMITTER_FULL_US (INT64_C(2000) * 1000)  /* after no space it counts as full */
+
+/* What comes due by time. */
+enum committer_due {
+    DUE_BEAT, /* CLOCK_NEVER: no lease is held */
+    DUE_SWEEP,
+    DUE_LOOK,   /* for other processes, while any waits */
+    DUE_LOCKED, /* those of `locked`, together */
+    DUE_GAUGE,
+    DUE_RETRY, /* held, gone: the next batch */
+    DUE_WRITE, /* full: the next batch that writes */
+    COMMITTER_DUES,
+};
+
+struct store {
+    struct backend *backend;
+    struct thread thread;
+    bool has_thread;
+    struct digest_key key;
+    struct rowset rows;         /* of the batch under way */
+    struct store_config config; /* its limits as they were at first */
+    int64_t self;               /* incarnation of this process */
+
+    struct mutex mutex;
+    struct cond cond;
+    struct op_list queue;         /* mutex */
+    struct waiters waiters;       /* mutex */
+    struct op_list locked;        /* mutex: writes on what somebody's transaction holds */
+    struct backend_counts counts; /* mutex: after the last batch */
+    struct backend_gauges gauges; /* mutex: at the last look */
+    struct store_work work;       /* mutex */
+    struct backend_clock clock;   /* mutex: after the last batch */
+    char problem[256];            /* mutex: what the last batch that failed met */
+    bool stopping;                /* mutex */
+    int64_t stop_by;              /* mutex: boot time; then what is queued is given up */
+    bool sleeping;                /* mutex: the thread waits on cond */
+
+    int64_t due[COMMITTER_DUES]; /* boot times */
+    int64_t lease_least;         /* shortest lease this process has taken */
+    bool backlog;                /* the last sweep found a full slice */
+    bool registered;             /* of a serve: the store names it as the last one */
+
+    atomic_llong timeout_us;    /* store_limits, as of now */
+    atomic_ullong disk_reserve; /* the same */
+
+    atomic_llong offset;     /* store time minus boot time, after the last batch */
+    atomic_llong busy_since; /* boot time at which the running or failing batch began; 0: idle */
+    atomic_llong forgets;
+    atomic_llong seen_at; /* boot time of the last batch that committed: `forgets` was read then */
+    atomic_ullong space_free; /* store_counts */
+    atomic_ullong reserve;    /* the disk reserve as it was last reckoned; 0: not known */
+    atomic_bool low_on_space; /* under it */
+    atomic_llong full_until;  /* boot time; until then a batch without space makes it full */
+    atomic_int state;         /* enum committer_state */
+};
+
+static inline enum committer_state committer_state(const struct store *store)
+{
+    return (enum committer_state)atomic_load(&store->state);
+}
+
+/* While there is no space a batch that writes fails, with all that only read in it. */
+static inline bool committer_writes_wait(const struct store *store, int64_t boot)
+{
+    return committer_state(store) == COMMITTER_FULL && boot < store->due[DUE_WRITE];
+}
+
+/* ---- chores.c: what is due beside operations ---- */
+
+/* What a batch of so many operations is to do; and what follows once it is saved. */
+struct backend_chores committer_chores(const struct store *store, int64_t boot, size_t operations);
+void committer_chores_done(struct store *store, int64_t boot, const struct backend_chores *done);
+
+/* ---- watch.c: counts, space and retries ---- */
+
+struct batch;
+
+/* Counts a batch that committed. Under the mutex. */
+void committer_note_batch(struct store *store, const struct batch *batch);
+/* And one that was undone and will be tried again. Under the mutex. */
+void committer_note_retry(struct store *store, enum backend_status status);
+
+/* What the backend last saw of free space: low_on_space, space_free, reserve. */
+void committer_note_space(struct store *store);
+
+#endif
