@@ -66,7 +66,8 @@ int main(void)
     return bytes_sum(1);
 }
 """,
-    "src/core/rule.h": SPDX + '#include "base/bytes.h"\n',
+    "src/core/rule.h": SPDX + '#include "base/bytes.h"\n#include "core/set.h"\n',
+    "src/core/set.h": SPDX,
     "src/core/key.h": SPDX,
     "src/shell/shell.c": SPDX + '#include "core/rule.h"\n',
 }
@@ -88,6 +89,8 @@ BAD = [
     ("layers", "ARCHITECTURE.md", "# nothing\n", "no table"),
     ("include-cycles", "src/base/bytes.h", SPDX + '#include "base/bytes.h"\n', "include cycle"),
     ("include-cycles", "src/base/bytes.h", SPDX + '#include "core/rule.h"\n', "include cycle"),
+    ("module-cycles", "src/core/set.c", SPDX + '#include "core/rule.h"\n',
+     "include cycle: src/core/rule -> src/core/set -> src/core/rule"),
     ("header-owners", "src/base/bytes.c", SPDX + "#include <sqlite3.h>\n", "sqlite3.h belongs to"),
     ("header-owners", "src/base/bytes.c", SPDX + "#include <curl/curl.h>\n", "has no owner"),
     ("header-owners", "src/cli/main.c", SPDX + '#include "base/inner.h"\n', "belongs to"),
@@ -192,6 +195,13 @@ def test_an_export_for_tests_alone_needs_a_row_or_the_hooks(tree):
     put(tree, "ARCHITECTURE.md", ARCHITECTURE)
     put(tree, "src/base/bytes.h", GOOD["src/base/bytes.h"] + HOOKED)
     assert lint(tree, "exports") == (0, "1 passed, 0 failed\n")
+
+
+def test_a_private_header_belongs_to_its_module(tree):
+    put(tree, "src/core/rule_priv.h", SPDX)
+    put(tree, "src/core/set.c", SPDX + '#include "core/rule_priv.h"\n')
+    status, printed = lint(tree, "module-cycles")
+    assert status == 1 and "src/core/rule -> src/core/set -> src/core/rule" in printed
 
 
 @pytest.mark.parametrize("path, head", [
