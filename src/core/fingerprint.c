@@ -162,7 +162,8 @@ static bool add_token(struct walk *walk, struct slice token)
 
 static uint64_t hash_value(const struct walk *walk, const struct json *leaf)
 {
-    BUF_AUTO struct buf number = buf_make(NUMBER_MAX);
+    char room[NUMBER_MAX + 1];
+    BUF_AUTO struct buf number = buf_on(room, sizeof room, NUMBER_MAX);
     struct slice text = leaf->text;
     if (leaf->type == JSON_NUMBER && number_add_canonical(&number, leaf->text) && buf_ok(&number))
         text = buf_slice(&number);
