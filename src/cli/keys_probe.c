@@ -385,20 +385,10 @@ static int did_not_happen(struct probe *probe)
 
 static int settle_by_answer(struct probe *probe)
 {
-    switch (fate_of_probe(probe->end, probe->call.response.status).write) {
-    case FATE_COMPLETE:
-    case FATE_FAIL:
-        if (probe->whole)
-            return happened(probe);
-        return stays_unknown(probe);
-    case FATE_RELEASE:
-        return did_not_happen(probe);
-    case FATE_DROP:
-    case FATE_DOUBT:
-    case FATE_NOTHING:
-        break;
-    }
-    return stays_unknown(probe);
+    enum fate_write write = fate_of_probe(probe->end, probe->call.response.status).write;
+    if (write == FATE_COMPLETE && probe->whole)
+        return happened(probe);
+    return write == FATE_RELEASE ? did_not_happen(probe) : stays_unknown(probe);
 }
 
 static int ask_and_settle(struct probe *probe)

@@ -157,16 +157,14 @@ static const struct json *next_value(struct writer *writer)
 
 static bool add_value(struct writer *writer, const struct json *value)
 {
+    static const char *const words[] = {
+        [JSON_NULL] = "null", [JSON_FALSE] = "false", [JSON_TRUE] = "true"};
     struct buf *buf = writer->canonical->buf;
     switch (value->type) {
     case JSON_NULL:
-        buf_add_str(buf, "null");
-        return true;
     case JSON_FALSE:
-        buf_add_str(buf, "false");
-        return true;
     case JSON_TRUE:
-        buf_add_str(buf, "true");
+        buf_add_str(buf, words[value->type]);
         return true;
     case JSON_NUMBER:
         /* The reader refuses what is not bounded. */

@@ -187,18 +187,9 @@ static bool is_listed(const struct walk *walk)
 
 static bool counts(const struct walk *walk)
 {
-    switch (walk->of->selection->mode) {
-    case PAYLOAD_ALL:
-        return true;
-    case PAYLOAD_INCLUDE:
-        return is_listed(walk);
-    case PAYLOAD_EXCLUDE:
-        return !is_listed(walk);
-    case PAYLOAD_RAW:
-    case PAYLOAD_IGNORE:
-        break;
-    }
-    return false;
+    enum payload_mode mode = walk->of->selection->mode;
+    return mode == PAYLOAD_ALL || (mode == PAYLOAD_INCLUDE && is_listed(walk)) ||
+           (mode == PAYLOAD_EXCLUDE && !is_listed(walk));
 }
 
 static void take_leaf(struct walk *walk, const struct json *leaf)

@@ -82,15 +82,10 @@ void key_value_explain(struct slice value, enum key_syntax syntax, struct buf *b
 static bool goes_bare(struct slice text, enum key_forward forward, enum key_syntax syntax)
 {
     struct slice same;
-    switch (forward) {
-    case KEY_FORWARD_BARE:
+    if (forward == KEY_FORWARD_BARE)
         return text.len > 0 && read_bare(text, &same) == KEY_HEADER_OK;
-    case KEY_FORWARD_BY_SYNTAX:
-        return syntax == KEY_SYNTAX_LENIENT && slice_is_word(text, "._~/@+:%-");
-    case KEY_FORWARD_QUOTED:
-        break;
-    }
-    return false;
+    return forward == KEY_FORWARD_BY_SYNTAX && syntax == KEY_SYNTAX_LENIENT &&
+           slice_is_word(text, "._~/@+:%-");
 }
 
 void key_value_write(struct slice text, enum key_forward forward, enum key_syntax syntax,

@@ -384,17 +384,9 @@ static bool check_whole(struct compiler *compiler)
 {
     if (compiler->template.n == 0)
         return refuse_template(compiler, "the template is empty");
-    if (!check_separation(compiler))
-        return false;
-    switch (compiler->use) {
-    case TEMPLATE_FOR_KEY:
-        return check_key(compiler);
-    case TEMPLATE_FOR_PROBE:
-        return check_probe(compiler);
-    case TEMPLATE_FOR_TENANT:
-        break;
-    }
-    return true;
+    return check_separation(compiler) &&
+           (compiler->use != TEMPLATE_FOR_KEY || check_key(compiler)) &&
+           (compiler->use != TEMPLATE_FOR_PROBE || check_probe(compiler));
 }
 
 bool template_compile(struct slice text, enum template_use use, struct arena *arena,

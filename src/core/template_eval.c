@@ -83,24 +83,13 @@ static enum template_result body_value(const struct evaluation *evaluation, stru
         json = json_at(payload->json, pointer);
     if (!json)
         return TEMPLATE_MISSING;
-    switch (json->type) {
-    case JSON_STRING:
-        *ret_value = json->text;
-        return json->text.len > 0 ? TEMPLATE_OK : TEMPLATE_MISSING;
-    case JSON_NUMBER:
+    if (json->type == JSON_NUMBER)
         return number_value(json->text, evaluation->arena, ret_value);
-    case JSON_TRUE:
-        *ret_value = SLICE("true");
-        return TEMPLATE_OK;
-    case JSON_FALSE:
-        *ret_value = SLICE("false");
-        return TEMPLATE_OK;
-    case JSON_NULL:
-    case JSON_ARRAY:
-    case JSON_OBJECT:
-        break;
-    }
-    return TEMPLATE_MISSING;
+    if (json->type == JSON_TRUE || json->type == JSON_FALSE)
+        *ret_value = json->type == JSON_TRUE ? SLICE("true") : SLICE("false");
+    else
+        *ret_value = json->text; /* empty of null, objects and arrays */
+    return ret_value->len > 0 ? TEMPLATE_OK : TEMPLATE_MISSING;
 }
 
 /* A name that comes twice is read one way here, another there. */

@@ -17,23 +17,14 @@ struct walk {
 static void count(const struct keys_act *act, struct keys_tally *tally)
 {
     int64_t left = keys_seconds_left(act->now, act->record.quiet_at);
-    switch (act->end) {
-    case KEYS_DONE:
-    case KEYS_SAME:
+    if (act->end == KEYS_DONE || act->end == KEYS_SAME) {
         tally->settled++;
-        return;
-    case KEYS_EARLY:
+    } else if (act->end == KEYS_EARLY) {
         tally->too_early++;
         tally->seconds = left > tally->seconds ? left : tally->seconds;
-        return;
-    case KEYS_LIVE:
-    case KEYS_LATE:
-    case KEYS_STALE:
-    case KEYS_OPEN:
+    } else {
         tally->changed++;
-        return;
     }
-    UNREACHABLE();
 }
 
 static enum store_status act_on(struct walk *walk, const struct keys_row *row)
