@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 
 import pytest
 
 from gateway import run
 from operations import BY_KEY, CONFIGS
-from wire import Later
+from wire import Later, eventually
 
 pytestmark = pytest.mark.hooks
 
@@ -33,3 +34,22 @@ def test_an_owner_whose_token_is_stale_never_tells_its_own_answer(pawl, upstream
     assert late["Idempotency-Status"] == "replayed"
     assert late.kept == second.kept
     assert gateway.post("/refunds", {}, key="k1").kept == second.kept
+
+
+def test_an_owner_that_lost_its_record_during_a_drain_says_that_no_new_key_is_safe(pawl, upstream):
+    gateway = pawl("tenant: none\nrules:\n  - {name: r, match: POST /refunds}\n")
+    gates = upstream.hold(), upstream.hold()
+    first = Later(lambda: gateway.post("/refunds", {}, key="k1"))
+    gates[0].wait_for()
+    forget(gateway, "k1")
+    second = Later(lambda: gateway.post("/refunds", {}, key="k1"))
+    gates[1].wait_for()
+    gateway.signal(signal.SIGTERM)
+    eventually(lambda: not gateway.is_listening, "the end of listening")
+    gates[0].open()
+    told = first.result()
+    assert told.is_problem(503, "DEPENDENCY.unavailable")
+    assert told.json["safe_new_key"] is False, "both were done"
+    gates[1].open()
+    assert second.result()["Idempotency-Status"] == "stored"
+    assert gateway.wait() == 0
