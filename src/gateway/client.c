@@ -16,14 +16,8 @@
 
 static bool refuse_request(struct client *client, enum error error, struct slice detail)
 {
-    struct refusal refusal = {
-        .error = error,
-        .detail = detail,
-        .result = result_of_error(error),
-        .keep_alive = http_session_may_go_on(&client->session),
-    };
-    response_refuse(client, &refusal);
-    return refusal.keep_alive;
+    struct event event = {.error = error, .result = result_of_error(error)};
+    return response_refuse(client, event, detail, true);
 }
 
 /* Whether it went through this gateway before: its upstream is, in the end, itself. */
@@ -134,32 +128,14 @@ static bool serve(struct http_session *session, struct arena *arena)
 }
 
 /* What a limit turned away is counted. */
-static struct refusal turn_away(const struct client *client, enum metrics_limit limit,
-                                struct slice detail)
+static enum error error_of(const struct client *client, enum http_refused why)
 {
-    limit_count(client->server, limit);
-    return (struct refusal){.error = ERROR_LIMITED, .detail = detail};
-}
-
-static struct refusal refusal_of(const struct client *client,
-                                 const struct http_complaint *complaint, struct buf *detail)
-{
-    struct slice text = slice_of(complaint->text), field;
-    switch (complaint->why) {
-    case HTTP_MALFORMED:
-        field = http_refused_field(complaint->malformed, client->session.conn.refusal);
-        buf_printf(detail, "%s%s%.*s", complaint->text, field.len > 0 ? ": " : "",
-                   SLICE_ARG(field));
-        return (struct refusal){.error = ERROR_REQUEST_MALFORMED,
-                                .detail = buf_ok(detail) ? buf_slice(detail) : text};
-    case HTTP_ADDRESS_FULL:
-        return turn_away(client, METRICS_LIMIT_ADDRESS, text);
-    case HTTP_FULL:
-        return turn_away(client, METRICS_LIMIT_CONNECTIONS,
-                         SLICE("all client connections of this gateway are in use"));
-    default:
-        return (struct refusal){.error = ERROR_REQUEST_TIMEOUT, .detail = text};
-    }
+    if (why == HTTP_ADDRESS_FULL || why == HTTP_FULL)
+        limit_count(client->server,
+                    why == HTTP_FULL ? METRICS_LIMIT_CONNECTIONS : METRICS_LIMIT_ADDRESS);
+    return why == HTTP_MALFORMED                          ? ERROR_REQUEST_MALFORMED
+           : why == HTTP_ADDRESS_FULL || why == HTTP_FULL ? ERROR_LIMITED
+                                                          : ERROR_REQUEST_TIMEOUT;
 }
 
 static void refuse(struct http_session *session, const struct http_complaint *complaint)
@@ -167,10 +143,20 @@ static void refuse(struct http_session *session, const struct http_complaint *co
     struct client *client = (struct client *)session;
     struct buf detail BUF_AUTO = buf_make(HTTP_HEAD_MAX);
     begin(client, NULL);
-    struct refusal refusal = refusal_of(client, complaint, &detail);
-    refusal.status = complaint->status;
-    refusal.result = result_of_error(refusal.error);
-    response_refuse(client, &refusal);
+    struct event event = {
+        .status = complaint->status,
+        .error = error_of(client, complaint->why),
+    };
+    event.result = result_of_error(event.error);
+    buf_add_str(&detail, complaint->why == HTTP_FULL
+                             ? "all client connections of this gateway are in use"
+                             : complaint->text);
+    if (complaint->why == HTTP_MALFORMED) {
+        struct slice field = http_refused_field(complaint->malformed, session->conn.refusal);
+        buf_add_str(&detail, field.len > 0 ? ": " : "");
+        buf_add_slice(&detail, field);
+    }
+    (void)response_refuse(client, event, buf_slice(&detail), false);
     end(client);
 }
 

@@ -5,7 +5,6 @@
 #include "base/crash.h"
 #include "base/random.h"
 #include "core/outcome.h"
-#include "gateway/events.h"
 #include "gateway/stream.h"
 #include <stdio.h>
 
@@ -173,21 +172,21 @@ bool response_write_problem(struct response *r, struct problem *problem, uint64_
     return response_write(r, buf_ok(&body) ? buf_slice(&body) : slice_of(NULL));
 }
 
-void response_refuse(struct client *client, const struct refusal *refusal)
+bool response_refuse(struct client *client, struct event event, struct slice detail,
+                     bool keep_alive)
 {
-    struct problem problem = problem_of(refusal->error);
-    bool again = refusal->error == ERROR_UPSTREAM_UNAVAILABLE || refusal->error == ERROR_LIMITED;
-    if (refusal->status != 0)
-        problem.status = refusal->status;
-    problem.detail = refusal->detail;
-    if (result_status(refusal->result))
+    struct problem problem = problem_of(event.error);
+    bool again = event.error == ERROR_UPSTREAM_UNAVAILABLE || event.error == ERROR_LIMITED;
+    if (event.status != 0)
+        problem.status = event.status;
+    event.status = problem.status;
+    problem.detail = detail;
+    if (result_status(event.result))
         problem_warn_unprotected(&problem);
     struct response response RESPONSE_AUTO =
-        response_make(client, problem.status, slice_of(NULL), refusal->result);
-    response.keep_alive = refusal->keep_alive;
-    (void)response_write_problem(&response, &problem, again ? 1 : 0);
-    request_log(client, &(struct event){.status = problem.status,
-                                        .result = refusal->result,
-                                        .error = refusal->error,
-                                        .unreached = refusal->unreached});
+        response_make(client, problem.status, slice_of(NULL), event.result);
+    response.keep_alive = response.keep_alive && keep_alive;
+    bool goes_on = response_write_problem(&response, &problem, again ? 1 : 0);
+    request_log(client, &event);
+    return goes_on;
 }

@@ -11,6 +11,7 @@
 #define PAWL_GATEWAY_RESPONSE_H
 
 #include "core/problem.h"
+#include "gateway/events.h"
 #include "gateway/head.h"
 #include "gateway/result.h"
 #include "gateway/server.h"
@@ -46,17 +47,9 @@ bool response_switch(struct response *response);
 bool response_write_problem(struct response *response, struct problem *problem,
                             uint64_t retry_after);
 
-/* pawl's own error outside an exchange. */
-struct refusal {
-    enum error error;
-    int status;          /* 0: the table's */
-    struct slice detail; /* may be empty */
-    bool keep_alive;
-    enum result result;
-    const char *unreached; /* why there was no connection to the upstream; NULL: there was one */
-};
-
-/* Answers with it, and writes its log line. */
-void response_refuse(struct client *client, const struct refusal *refusal);
+/* Answers with pawl's own error outside an exchange (status 0: the table's), and writes its log
+ * line. `detail` may be empty. True: the connection may go on, if `keep_alive` lets it. */
+bool response_refuse(struct client *client, struct event event, struct slice detail,
+                     bool keep_alive);
 
 #endif

@@ -30,16 +30,16 @@ static void tell_undecided(struct exchange *x)
  * deadline it parks for a begin that can no longer be withdrawn. */
 static bool client_park(struct parker *parker, int64_t deadline_us)
 {
-    struct exchange *x = ((struct client_parker *)parker)->exchange;
+    struct exchange *x = (struct exchange *)parker;
     CHECK(x->step == EXCHANGE_DECIDE);
     struct fiber_source source = {&x->client->session.conn.io, FIBER_HANGUP};
     if (engine_waits(&x->attempt))
         flight_give_back(x);
     if (deadline_us == CLOCK_NEVER && x->told == CLIENT_WAITS) {
-        if (clock_boot_us() >= x->parker.tell_at)
+        if (clock_boot_us() >= x->tell_at)
             tell_undecided(x);
         else
-            deadline_us = x->parker.tell_at;
+            deadline_us = x->tell_at;
     }
     size_t n = parker->interrupted ? 0 : 1;
     enum fiber_wake wake = fiber_wait(&source, n, deadline_us);
@@ -56,17 +56,14 @@ static enum engine_verdict begin(struct exchange *x)
     int64_t limit = clock_after(clock_boot_us(), x->attempt.wait_us + BEGIN_SLACK_US +
                                                      x->plan->settings.connect_timeout_us);
     int64_t until = clock_first(limit, x->patience);
-    x->parker = (struct client_parker){
-        .parker = {.park = client_park, .waker = fiber_parker()},
-        .exchange = x,
-        .tell_at = clock_after(until, BEGIN_GRACE_US),
-    };
+    x->parker = (struct parker){.park = client_park, .waker = fiber_parker()};
+    x->tell_at = clock_after(until, BEGIN_GRACE_US);
     if (http_session_is_draining(session))
         x->attempt.wait_us = 0; /* who waits was told so before: it would not be woken */
-    session->waiting = &x->parker.parker;
+    session->waiting = &x->parker;
     CRASH_POINT(before_begin);
     enum engine_verdict verdict =
-        engine_begin(x->server->config->engine, &x->attempt, &x->parker.parker, until);
+        engine_begin(x->server->config->engine, &x->attempt, &x->parker, until);
     session->waiting = NULL;
     exchange_note_state(x, verdict);
     return bodies_hold_found(x, verdict);
@@ -76,7 +73,7 @@ static enum engine_verdict begin(struct exchange *x)
  * then may have happened, and would happen again. Who lacks memory may just have met one. */
 static bool passes_by(const struct exchange *x, enum engine_verdict verdict)
 {
-    bool in_time = !x->parker.parker.interrupted && clock_boot_us() < x->patience;
+    bool in_time = !x->parker.interrupted && clock_boot_us() < x->patience;
     bool undecided = verdict == ENGINE_STORE_DOWN || (verdict == ENGINE_GONE && in_time);
     bool met = x->met || x->attempt.result.may_have_met;
     bool open = x->told == CLIENT_WAITS && !http_session_is_draining(&x->client->session);
@@ -101,7 +98,7 @@ static enum exchange_step refuse_gone(struct exchange *x)
     if (http_session_is_draining(&x->client->session))
         return reply_result(x, ERROR_UPSTREAM_UNAVAILABLE, "the gateway is shutting down",
                             RESULT_LIMITED);
-    if (x->parker.parker.interrupted)
+    if (x->parker.interrupted)
         return reply_nothing(x);
     return reply_error(x, ERROR_STORE_UNAVAILABLE, "the record store did not decide in time");
 }

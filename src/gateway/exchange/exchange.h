@@ -67,13 +67,6 @@ struct reply {
     bool of_once;            /* what it refuses is the once value, not the key */
 };
 
-/* The parker of a begin: woken by the store, by its client leaving, by a drain. */
-struct client_parker {
-    struct parker parker; /* first: the two are cast into each other */
-    struct exchange *exchange;
-    int64_t tell_at; /* boot time: a client whose begin is still being applied is told so */
-};
-
 /* What it has of the limits on requests in flight. */
 struct flight {
     bool taken;         /* a place of max_in_flight */
@@ -92,6 +85,9 @@ struct answer {
 };
 
 struct exchange {
+    struct parker parker; /* of a begin: woken by the store, by its client leaving, by a drain;
+                             first: the two are cast into each other */
+    int64_t tell_at;      /* boot time: a client whose begin is still being applied is told so */
     enum exchange_step step;
     enum exchange_step before; /* it came from there */
     int turns;                 /* decisions so far */
@@ -124,7 +120,6 @@ struct exchange {
     struct fingerprint found_fingerprint; /* with a mismatch: of the first request */
     struct attempt attempt;
     bool met; /* a record, its own or another's: what it would send may have happened */
-    struct client_parker parker;
     struct flight flight;
     int64_t started;      /* boot time */
     int64_t patience;     /* boot time: until then the client waits; CLOCK_NEVER: its own affair */

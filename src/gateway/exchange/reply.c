@@ -99,20 +99,10 @@ static void tell_operation(const struct attempt_result *result, struct problem *
     problem->lease_left_ms = live ? result->lease_left_us / CLOCK_US_PER_MS : -1;
 }
 
-/* Somebody is at the first request under this key, or nobody knows what it did. */
-static void warn_of_open_first(struct problem *problem)
+static void warn_of_new_key(struct problem *problem, const char *hint)
 {
     problem->safe_new_key = false;
-    problem->hint = "The first request under this key is not settled. Repeat it exactly, and start "
-                    "nothing new before its response is known.";
-}
-
-/* Another key stands for the same operation, and it was done. */
-static void warn_of_other_key(struct problem *problem)
-{
-    problem->safe_new_key = false;
-    problem->hint = "The operation that this request names was done before, by another request. Do "
-                    "not send it again, under whatever key.";
+    problem->hint = hint;
 }
 
 /* No more than the table says where no repeat under the key finds out more. */
@@ -122,25 +112,20 @@ static void make_unretryable(struct problem *problem)
     problem->hint = error_row(ERROR_OUTCOME_UNKNOWN)->hint;
 }
 
-/* The operation is named by what the request says: no new key makes it another one, and what the
- * record holds may have happened. */
-static void warn_of_derived_key(struct problem *problem)
-{
-    problem->safe_new_key = false;
-    problem->hint = "This route builds the key from the request, and an operation of that name "
-                    "exists. Repeat the first request exactly to retry it.";
-}
-
 static void make_mismatch_exact(const struct exchange *x, struct problem *problem)
 {
     enum record_status status = x->attempt.result.record.status;
     problem->status = x->rule->mismatch_status;
-    if (status == RECORD_PENDING || status == RECORD_UNKNOWN)
-        warn_of_open_first(problem);
-    else if (!template_key_header(&x->rule->key))
-        warn_of_derived_key(problem);
-    if (x->attempt.result.by_once)
-        warn_of_other_key(problem);
+    if (x->attempt.result.by_once) /* another key stands for the same operation, and it was done */
+        warn_of_new_key(problem, "The operation that this request names was done before, by "
+                                 "another request. Do not send it again, under whatever key.");
+    else if (status == RECORD_PENDING || status == RECORD_UNKNOWN)
+        warn_of_new_key(problem, "The first request under this key is not settled. Repeat it "
+                                 "exactly, and start nothing new before its response is known.");
+    else if (!template_key_header(&x->rule->key)) /* no new key makes it another operation */
+        warn_of_new_key(problem,
+                        "This route builds the key from the request, and an operation of that "
+                        "name exists. Repeat the first request exactly to retry it.");
 }
 
 /* Nothing was done by this request. What an earlier one under the key did is another matter, where
@@ -150,9 +135,8 @@ static void make_unreached_exact(const struct exchange *x, struct problem *probl
     bool asked = x->reply.step == EXCHANGE_SETTLE && !x->reply.early;
     if (asked && !x->attempt.result.record.doubt)
         return;
-    problem->safe_new_key = false;
-    problem->hint = "This request did nothing, but an earlier one under the key may have. Retry "
-                    "with backoff under the same key.";
+    warn_of_new_key(problem, "This request did nothing, but an earlier one under the key may have. "
+                             "Retry with backoff under the same key.");
 }
 
 /* What a doubt comes to by the rule's policy: `error` is one that leaves the operation in doubt. */

@@ -21,15 +21,12 @@ struct pass {
 
 static bool refuse(const struct pass *pass, enum error error)
 {
-    struct refusal refusal = {
+    struct event event = {
         .error = error,
-        .detail = slice_of(pass->call.tls_problem),
-        .keep_alive = http_session_may_go_on(&pass->client->session),
         .result = pass->result,
         .unreached = pass->call.unreached,
     };
-    response_refuse(pass->client, &refusal);
-    return refusal.keep_alive;
+    return response_refuse(pass->client, event, slice_of(pass->call.tls_problem), true);
 }
 
 /* The client is told of its malformed or late body, which the upstream did not get whole. */
@@ -38,14 +35,13 @@ static bool refuse_body(const struct pass *pass)
     bool late = pass->body_end == HTTP_READ_TIMEOUT;
     if (!late && pass->body_end != HTTP_READ_REFUSED)
         return false;
-    bool marked = pass->result != RESULT_PASSED;
-    struct refusal refusal = {
+    struct event event = {
         .error = late ? ERROR_REQUEST_TIMEOUT : ERROR_REQUEST_MALFORMED,
-        .detail = late ? SLICE("the body did not come in time")
-                       : slice_of(http_refusal_text(pass->client->session.conn.refusal)),
-        .result = marked ? pass->result : RESULT_INVALID,
+        .result = pass->result == RESULT_PASSED ? RESULT_INVALID : pass->result,
     };
-    response_refuse(pass->client, &refusal);
+    const char *what = http_refusal_text(pass->client->session.conn.refusal);
+    (void)response_refuse(pass->client, event,
+                          slice_of(late ? "the body did not come in time" : what), false);
     return true;
 }
 
