@@ -164,6 +164,17 @@ class Source:
         return [name if name.startswith("src/") else f"{folder}/{name}" for name in names]
 
     @cached_property
+    def beliefs(self) -> int:
+        """How many the file asserts: each part of a CHECK that `&&` joins is one."""
+        found = len(re.findall(r"\b(UNREACHABLE|\w+_check)\(", self.code))
+        for check in re.finditer(r"\bCHECK\(", self.code):
+            inside = self.code[check.end():closing(self.code, check.end() - 1)]
+            while (flat := re.sub(r"\([^()]*\)", " ", inside)) != inside:
+                inside = flat
+            found += 1 + inside.count("&&")
+        return found
+
+    @cached_property
     def words(self) -> Counter[str]:
         """How often each name occurs outside comments and literals."""
         return Counter(re.findall(r"[A-Za-z_]\w*", self.code))

@@ -71,6 +71,12 @@ int main(void)
     "src/core/key.h": SPDX,
     "src/shell/shell.c": SPDX + '#include "core/rule.h"\n',
 }
+ASSERTED = """
+## Assertions
+| folder | beliefs a hundred exports |
+|---|---|
+| `src/base` | {} |
+"""
 LONG = "    first++;\n"
 SUM = GOOD["src/base/bytes.c"]
 MADE = SUM + "int bytes_made(void)\n{\n}\n"
@@ -111,6 +117,10 @@ BAD = [
     ("banned-calls", "src/base/bytes.c", SPDX + "int a = atoi (b);\n", "atoi()"),
     ("allocation", "src/base/bytes.c", SPDX + "void *a = (char *)malloc(1);\n", "malloc()"),
     ("allocation", "src/core/rule.c", SPDX + "void a(void)\n{\n    free(b);\n}\n", "free()"),
+    ("assertions", "ARCHITECTURE.md", ARCHITECTURE + ASSERTED.format(200),
+     "src/base asserts 0 beliefs in 1 exported functions, and wants 200"),
+    ("assertions", "ARCHITECTURE.md", ARCHITECTURE + ASSERTED.format(1).replace("base", "gone"),
+     "src/gone asserts 0 beliefs in 0 exported functions"),
     ("homes", "src/base/bytes.c", MADE, "bytes_made is not declared in its own header"),
     ("homes", "src/base/bytes.c", SUM + "int bytes_table[] = {1};\n",
      "bytes_table is not declared in its own header"),
@@ -183,6 +193,15 @@ def test_a_breach_is_found_and_fails(tree, rule, path, text, expected):
 def test_what_just_keeps_a_rule_passes(tree, rule, path, text):
     put(tree, path, text)
     assert lint(tree, rule) == (0, "1 passed, 0 failed\n")
+
+
+def test_each_part_of_an_assertion_is_a_belief(tree):
+    put(tree, "ARCHITECTURE.md", ARCHITECTURE + ASSERTED.format(300))
+    put(tree, "src/base/bytes.c", SUM.replace("    object.", "    CHECK(a && b(c && d));\n    o."))
+    assert lint(tree, "assertions")[0] == 1
+    put(tree, "src/base/bytes.c",
+        SUM.replace("    object.", "    CHECK(a && (b || c));\n    CHECK(d);\n    object."))
+    assert lint(tree, "assertions") == (0, "1 passed, 0 failed\n")
 
 
 def test_an_export_for_tests_alone_needs_a_row_or_the_hooks(tree):
