@@ -248,14 +248,13 @@ uint64_t log_dropped(struct log *log)
 
 static const char *level_text(enum log_level level)
 {
-    switch (level) {
-#define X(name, text)                                                                              \
-    case LOG_LEVEL_##name:                                                                         \
-        return text;
+    static const char *const texts[] = {
+#define X(name, text) [LOG_LEVEL_##name] = text,
         LOG_LEVELS(X)
 #undef X
-    }
-    UNREACHABLE();
+    };
+    CHECK(level < sizeof texts / sizeof *texts);
+    return texts[level];
 }
 
 void log_line_start(struct log_line *line, enum log_level level, const char *event)

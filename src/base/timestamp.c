@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/timestamp.h"
-#include "base/ascii.h"
 #include "base/check.h"
 #include "base/clock.h"
 
@@ -64,55 +63,42 @@ bool timestamp_print(struct buf *buf, int64_t us)
     return true;
 }
 
-/* The digits of `text` from `at` on, already known to be digits. */
-static int number_at(struct slice text, size_t at, size_t n)
-{
-    int value = 0;
-    for (size_t i = at; i < at + n; i++)
-        value = value * 10 + (text.at[i] - '0');
-    return value;
-}
+enum { YEAR, MONTH, DAY, HOUR, MINUTE, SECOND, MILLISECOND, N_FIELDS };
 
-static bool has_form(struct slice text)
+/* The numbers of the text's fields. False: it has another form. */
+static bool read_fields(struct slice text, uint64_t ret_values[N_FIELDS])
 {
-    static const char form[TIMESTAMP_LEN + 1] = "dddd-dd-ddTdd:dd:dd.dddZ";
-    if (text.len != TIMESTAMP_LEN)
-        return false;
-    for (size_t i = 0; i < TIMESTAMP_LEN; i++) {
-        bool digit = ascii_is_digit(text.at[i]);
-        if (form[i] == 'd' ? !digit : text.at[i] != form[i])
+    static const unsigned char digits[N_FIELDS] = {4, 2, 2, 2, 2, 2, 3};
+    static const char ends[] = "--T::.Z";
+    for (size_t i = 0; i < N_FIELDS; i++) {
+        struct slice field = slice_first(text, digits[i]);
+        if (field.len < digits[i] || !slice_to_u64(field, 9999, &ret_values[i]))
+            return false;
+        text = slice_skip(text, field.len);
+        if (i == SECOND && slice_take(&text, 'Z'))
+            break;
+        if (!slice_take(&text, ends[i]))
             return false;
     }
-    return true;
+    return text.len == 0;
 }
 
-static bool parse_whole(struct slice text, int64_t *ret_us)
+bool timestamp_parse(struct slice text, int64_t *ret_us)
 {
-    if (!has_form(text))
+    uint64_t values[N_FIELDS] = {0};
+    if (!read_fields(text, values))
         return false;
-    struct tm t = {.tm_year = number_at(text, 0, 4) - 1900,
-                   .tm_mon = number_at(text, 5, 2) - 1,
-                   .tm_mday = number_at(text, 8, 2),
-                   .tm_hour = number_at(text, 11, 2),
-                   .tm_min = number_at(text, 14, 2),
-                   .tm_sec = number_at(text, 17, 2)};
+    struct tm t = {.tm_year = (int)values[YEAR] - 1900,
+                   .tm_mon = (int)values[MONTH] - 1,
+                   .tm_mday = (int)values[DAY],
+                   .tm_hour = (int)values[HOUR],
+                   .tm_min = (int)values[MINUTE],
+                   .tm_sec = (int)values[SECOND]};
     struct tm given = t;
     int64_t seconds = timegm(&t); /* carries 30 February over into March: seen below */
     if (t.tm_mon != given.tm_mon || t.tm_mday != given.tm_mday || t.tm_hour != given.tm_hour ||
         t.tm_min != given.tm_min || t.tm_sec != given.tm_sec)
         return false;
-    *ret_us = seconds * CLOCK_US_PER_S + number_at(text, 20, 3) * CLOCK_US_PER_MS;
+    *ret_us = seconds * CLOCK_US_PER_S + (int64_t)values[MILLISECOND] * CLOCK_US_PER_MS;
     return true;
-}
-
-bool timestamp_parse(struct slice text, int64_t *ret_us)
-{
-    static const char milliseconds[] = ".000Z";
-    char whole[TIMESTAMP_LEN];
-    size_t seconds = TIMESTAMP_LEN + 1 - sizeof milliseconds;
-    if (text.len != seconds + 1 || text.at[seconds] != 'Z')
-        return parse_whole(text, ret_us);
-    memcpy(whole, text.at, seconds);
-    memcpy(whole + seconds, milliseconds, sizeof milliseconds - 1);
-    return parse_whole(slice_make(whole, sizeof whole), ret_us);
 }

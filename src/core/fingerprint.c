@@ -4,10 +4,11 @@
 #include "base/check.h"
 #include "base/number.h"
 #include "core/rule.h"
+#include <stdio.h>
 
 #define POINTER_MAX 256 /* a longer one is passed over */
 #define NUMBER_MAX 64
-#define INDEX_CHARS 20 /* of a size_t */
+#define INDEX_SIZE 21 /* of a size_t, with its NUL */
 #define TOLD_MAX 3
 #define N_PARTS 5
 #define HASH_CHARS 3
@@ -206,15 +207,6 @@ static void take_leaf(struct walk *walk, const struct json *leaf)
     walk->take(walk, hashes);
 }
 
-static struct slice index_token(size_t index, char digits[INDEX_CHARS])
-{
-    size_t at = INDEX_CHARS;
-    do
-        digits[--at] = (char)('0' + index % 10);
-    while (index /= 10);
-    return slice_make(digits + at, INDEX_CHARS - at);
-}
-
 /* At most JSON_DEPTH_MAX deep. */
 static void walk_value(struct walk *walk, const struct json *value)
 {
@@ -225,8 +217,10 @@ static void walk_value(struct walk *walk, const struct json *value)
     }
     for (const struct json *child = value->first; child && !walk->full;
          child = child->next, index++) {
-        char digits[INDEX_CHARS];
-        struct slice token = value->type == JSON_OBJECT ? child->name : index_token(index, digits);
+        char digits[INDEX_SIZE];
+        struct slice token = child->name;
+        if (value->type == JSON_ARRAY)
+            token = slice_make(digits, (size_t)snprintf(digits, sizeof digits, "%zu", index));
         if (add_token(walk, token))
             walk_value(walk, child);
         else
