@@ -84,21 +84,19 @@ static const struct option *find(const struct option *rows, size_t n, struct sli
     return NULL;
 }
 
-static bool is_later(struct slice name)
+static size_t add_names(const struct option *rows, size_t n, unsigned where, struct slice *names)
 {
-    for (size_t i = 0; i < sizeof(later) / sizeof(later[0]); i++)
-        if (slice_eq(later[i], name))
-            return true;
-    return false;
+    size_t added = 0;
+    for (size_t i = 0; i < n; i++)
+        if (!where || rows[i].where & where)
+            names[added++] = rows[i].name;
+    return added;
 }
 
 static void unknown_option(struct reader *reader, const struct node *node, unsigned where)
 {
     struct slice names[OPTION_COUNT + CONFIG_SECTIONS_MAX];
-    size_t n = 0;
-    for (size_t i = 0; i < OPTION_COUNT; i++)
-        if (options[i].where & where)
-            names[n++] = options[i].name;
+    size_t n = add_names(options, OPTION_COUNT, where, names);
     for (size_t i = 0; i < reader->config->sections.n && where & OPTION_TOP; i++)
         names[n++] = reader->config->sections.at[i]->name;
     reader_unknown_name(reader, node, names, n);
@@ -154,42 +152,30 @@ static void read_fallback(struct reader *reader, const struct option *option, vo
         reader->scratch->failed = true;
 }
 
-static void fill_defaults(struct reader *reader, const struct option *option, void *into)
+static void fill_defaults(struct reader *reader, const struct option *rows, size_t n, void *into)
 {
-    size_t n;
-    const struct option *members = option_parts(option, &n);
     for (size_t i = 0; i < n; i++)
-        read_fallback(reader, &members[i], (char *)into + members[i].offset);
-}
-
-static void unknown_member(struct reader *reader, const struct option *option,
-                           const struct node *node)
-{
-    struct slice names[CONFIG_MEMBERS_MAX];
-    size_t n;
-    const struct option *members = option_parts(option, &n);
-    CHECK(n <= CONFIG_MEMBERS_MAX);
-    for (size_t i = 0; i < n; i++)
-        names[i] = members[i].name;
-    reader_unknown_name(reader, node, names, n);
+        read_fallback(reader, &rows[i], (char *)into + rows[i].offset);
 }
 
 bool options_read_members(struct reader *reader, const struct option *option,
                           const struct node *node, const char *expected, void *into)
 {
+    struct slice names[CONFIG_MEMBERS_MAX];
     size_t n;
     const struct option *members = option_parts(option, &n);
+    CHECK(n <= CONFIG_MEMBERS_MAX);
     if (node->kind != NODE_MAP) {
         reader_expected(reader, node, expected);
         return false;
     }
-    fill_defaults(reader, option, into);
+    fill_defaults(reader, members, n, into);
     for (const struct node *one = node->first; one; one = one->next) {
         const struct option *member = find(members, n, one->key);
         if (member)
             member->read(reader, member, one, (char *)into + member->offset);
         else
-            unknown_member(reader, option, one);
+            reader_unknown_name(reader, one, names, add_names(members, n, 0, names));
     }
     return true;
 }
@@ -219,7 +205,7 @@ static void read_member(struct reader *reader, const struct node *node, unsigned
         option->read(reader, option, node, field_of(reader, option));
     } else if (option) {
         misplaced(reader, option, node);
-    } else if (is_later(node->key)) {
+    } else if (SLICE_AMONG(node->key, later)) {
         complaints_add(reader->errors, node->key_place, node->key, "not in this version of pawl");
     } else if (!slice_eq(node->key, SLICE("<<")) &&
                !(where & OPTION_TOP && read_section(reader, node))) {
@@ -244,7 +230,7 @@ void options_read_fallbacks(struct reader *reader)
         if (!config->section_values[i])
             return;
         memset(config->section_values[i], 0, section->size);
-        fill_defaults(reader, section, config->section_values[i]);
+        fill_defaults(reader, section->members, section->n_members, config->section_values[i]);
     }
 }
 

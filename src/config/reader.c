@@ -199,12 +199,6 @@ OPTION_READER(allow)
     }
 }
 
-static void add(struct complaints *to, enum warning warning, const struct node *node,
-                const char *text)
-{
-    complaints_add(to, node->place, node->key, "%s [%s]", text, warning_name(warning));
-}
-
 void reader_warn(struct reader *reader, enum warning warning, const struct node *node,
                  const char *format, ...)
 {
@@ -215,5 +209,6 @@ void reader_warn(struct reader *reader, enum warning warning, const struct node 
     va_start(arguments, format);
     vsnprintf(text, sizeof(text), format, arguments);
     va_end(arguments);
-    add(warning == WARNING_HELD_500 ? reader->notes : reader->warnings, warning, node, text);
+    complaints_add(reader->warnings, node->place, node->key, "%s [%s]", text,
+                   warning_name(warning));
 }
