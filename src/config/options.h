@@ -2,7 +2,7 @@
 /*
  * The one table of options: parser, defaults, suggestions and the printed reference come from it.
  * A new option is a line here, a field where it is used (core/rule.h, a module's header of values
- * that config.h embeds), and, where no reader fits, a reader.
+ * that contents.h embeds), and, where no reader fits, a reader.
  *
  * X(name, where it may stand, owner, field, reader, lowest, highest, default, help)
  *   owner, field: what the reader fills, `config` or `rule_draft`
