@@ -142,9 +142,10 @@ static int64_t first_by(const struct http_call *call)
 /* A write that failed may have left an answer behind: a peer that refuses a body early. */
 static enum http_call_result stop_sending(struct http_call *call)
 {
-    if (call->sent == 0) /* under TLS the peer may have said why */
-        return call->conn->tls != NULL && read_head(call, 0) == HTTP_CALL_TLS ? HTTP_CALL_TLS
-                                                                              : HTTP_CALL_BROKEN;
+    if (call->sent == 0) { /* under TLS the peer may have said why */
+        bool asks = call->conn->tls != NULL && call->state == HTTP_CALL_OPEN;
+        return asks && read_head(call, 0) == HTTP_CALL_TLS ? HTTP_CALL_TLS : HTTP_CALL_BROKEN;
+    }
     if (call->state == HTTP_CALL_OPEN)
         call->state = HTTP_CALL_SENT;
     return HTTP_CALL_DONE;

@@ -181,6 +181,9 @@ enum http_read http_conn_wait(struct http_conn *conn, int64_t idle_deadline_us)
             return HTTP_READ_NO_MEMORY;
         if (got <= 0 && got != -ETIMEDOUT)
             return HTTP_READ_CLOSED;
+        /* Under TLS a peer can send without end what is no message. */
+        if (got == -ETIMEDOUT && clock_boot_us() >= idle_deadline_us)
+            return HTTP_READ_TIMEOUT;
     }
     return HTTP_READ_OK;
 }

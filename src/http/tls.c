@@ -3,6 +3,7 @@
 
 #include "base/buf.h"
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/mem.h"
 #include <errno.h>
 #include <openssl/err.h>
@@ -14,6 +15,7 @@
 #define READ_AT_ONCE ((size_t)SSL3_RT_MAX_PACKET_SIZE)
 #define WRITE_AT_ONCE ((size_t)64 * 1024) /* of the parts, before the kernel is asked */
 #define BYTES_MAX ((size_t)1024 * 1024)   /* of either buffer; never reached */
+#define LOOKS_MAX 8 /* at what a silent server sends: tickets, new keys; one may only give way */
 
 struct tls_client {
     atomic_int refs;
@@ -320,9 +322,10 @@ static void note_refusal(struct tls *tls)
         tls->refusal = refusal_of(ERR_peek_error());
 }
 
+/* What comes may be no byte for the reader, without end: the deadline counts between two reads. */
 ptrdiff_t tls_read(struct tls *tls, void *ret_bytes, size_t n, int64_t deadline_us)
 {
-    for (;;) {
+    for (bool again = false;; again = true) {
         size_t got = 0;
         ERR_clear_error();
         int error = SSL_get_error(tls->ssl, SSL_read_ex(tls->ssl, ret_bytes, n, &got));
@@ -336,6 +339,8 @@ ptrdiff_t tls_read(struct tls *tls, void *ret_bytes, size_t n, int64_t deadline_
         }
         if (error != SSL_ERROR_WANT_READ)
             return error == SSL_ERROR_ZERO_RETURN ? 0 : -EPROTO;
+        if (again && clock_boot_us() >= deadline_us)
+            return -ETIMEDOUT;
         ptrdiff_t filled = fill(tls, deadline_us);
         if (filled <= 0)
             return filled == 0 ? -ECONNRESET : filled;
@@ -447,12 +452,11 @@ int tls_connect(struct tls_client *client, struct fiber_io *io, int64_t deadline
 bool tls_is_silent(struct tls *tls)
 {
     char byte;
-    ptrdiff_t got;
+    ptrdiff_t got = -ETIMEDOUT;
     tls->io->readable = true; /* the loop may not have seen the latest bytes yet */
-    do
+    for (int i = 0; i < LOOKS_MAX && got == -ETIMEDOUT && tls->io->readable; i++)
         got = tls_read(tls, &byte, 1, 0);
-    while (got == -ETIMEDOUT && tls->io->readable); /* it gave way, and has not asked the kernel */
-    return got == -ETIMEDOUT;
+    return got == -ETIMEDOUT && !tls->io->readable;
 }
 
 const char *tls_refusal(const struct tls *tls)
