@@ -2,28 +2,20 @@
 /* The head of a request: RFC 9112 sections 3 and 6, without anything optional. */
 #include "http/fields.h"
 
-/* Host names as people use them: RFC 3986 unreserved. Its sub-delims and percent-escapes are legal
- * in a registered name, but no two implementations agree on a comma or a `%` there. */
-static const bool host_bytes[256] = {
-    ['-'] = true,         ['.'] = true,         ['_'] = true,         ['~'] = true,
-    ['0' ... '9'] = true, ['A' ... 'Z'] = true, ['a' ... 'z'] = true,
-};
-
 /* Between the brackets of an IPv6 literal. */
-static const bool literal_bytes[256] = {
-    ['.'] = true,
-    ['0' ... ':'] = true,
-    ['A' ... 'F'] = true,
-    ['a' ... 'f'] = true,
-};
-
-static size_t span(struct slice s, const bool bytes[256])
+static size_t literal_len(struct slice s)
 {
     size_t n = 0;
-
-    while (n < s.len && bytes[(unsigned char)s.at[n]])
+    while (n < s.len && (hex_digit(s.at[n]) >= 0 || s.at[n] == ':' || s.at[n] == '.'))
         n++;
     return n;
+}
+
+/* Host names as people use them: RFC 3986 unreserved. Its sub-delims and percent-escapes are legal
+ * in a registered name, but no two implementations agree on a comma or a `%` there. */
+static size_t name_len(struct slice s)
+{
+    return slice_span(s, "-._~");
 }
 
 /* Bytes of the host at the start of `s`; 0 when there is none. */
@@ -32,8 +24,8 @@ static size_t host_len(struct slice s)
     size_t n;
 
     if (s.len == 0 || s.at[0] != '[')
-        return span(s, host_bytes);
-    n = span(slice_skip(s, 1), literal_bytes);
+        return name_len(s);
+    n = literal_len(slice_skip(s, 1));
     return n > 0 && n + 1 < s.len && s.at[n + 1] == ']' ? n + 2 : 0;
 }
 
@@ -166,12 +158,12 @@ static bool is_load_bearing(struct slice name)
 }
 
 /* `Connection: Host` would have the next hop drop what this one judged by. */
-static enum http_refusal check_connection(const struct headers *headers)
+static struct slice load_bearing_hop(const struct headers *headers)
 {
     for (size_t i = 0; i < headers->n_hops; i++)
         if (is_load_bearing(headers->hops[i]))
-            return HTTP_REFUSAL_CONNECTION;
-    return HTTP_REFUSAL_NONE;
+            return headers->hops[i];
+    return slice_make(NULL, 0);
 }
 
 /* CGI, WSGI and Rack give applications `Content_Length` and `Content-Length` under one name. */
@@ -184,23 +176,20 @@ static bool looks_dashed(struct slice name)
                                           headers_is_dashed(name, SLICE("Idempotency-Attempt")));
 }
 
-static enum http_refusal check_names(const struct headers *headers)
+static struct slice dashed_name(const struct headers *headers)
 {
     for (size_t i = 0; i < headers->n; i++)
         if (looks_dashed(headers->at[i].name))
-            return HTTP_REFUSAL_FIELD_NAME;
-    return HTTP_REFUSAL_NONE;
+            return headers->at[i].name;
+    return slice_make(NULL, 0);
 }
 
 struct slice http_refused_field(const struct http_request *request, enum http_refusal refusal)
 {
-    const struct headers *headers = &request->headers;
-    for (size_t i = 0; refusal == HTTP_REFUSAL_CONNECTION && i < headers->n_hops; i++)
-        if (is_load_bearing(headers->hops[i]))
-            return headers->hops[i];
-    for (size_t i = 0; refusal == HTTP_REFUSAL_FIELD_NAME && i < headers->n; i++)
-        if (looks_dashed(headers->at[i].name))
-            return headers->at[i].name;
+    if (refusal == HTTP_REFUSAL_CONNECTION)
+        return load_bearing_hop(&request->headers);
+    if (refusal == HTTP_REFUSAL_FIELD_NAME)
+        return dashed_name(&request->headers);
     return slice_make(NULL, 0);
 }
 
@@ -224,15 +213,15 @@ static enum http_refusal read_head(struct slice head, struct http_request *reque
         refusal = http_fields_read(head, &request->headers);
     if (!refusal && request->headers.n > HTTP_REQUEST_FIELDS_MAX)
         refusal = HTTP_REFUSAL_TOO_MANY_FIELDS;
-    if (!refusal)
-        refusal = check_names(&request->headers);
+    if (!refusal && dashed_name(&request->headers).at)
+        refusal = HTTP_REFUSAL_FIELD_NAME;
     if (!refusal)
         refusal = read_host(request);
     if (!refusal)
         refusal = http_framing_read(&request->headers, request->minor_version, &request->framing,
                                     &request->content_length);
-    if (!refusal)
-        refusal = check_connection(&request->headers);
+    if (!refusal && load_bearing_hop(&request->headers).at)
+        refusal = HTTP_REFUSAL_CONNECTION;
     return refusal;
 }
 
