@@ -37,9 +37,11 @@ void response_fini(struct response *response)
 static void write_cors(struct response *r)
 {
     const struct http_request *request = r->client->session.request;
+    const struct cors_policy *cors = &r->client->plan->settings.cors;
+    if (!cors_is_on(cors))
+        return;
     const struct header *origin = request ? headers_find(&request->headers, SLICE("Origin")) : NULL;
-    cors_write_fields(&r->client->plan->settings.cors, origin ? origin->value : slice_of(NULL),
-                      buf_slice(&r->head), &r->head);
+    cors_write_fields(cors, origin ? origin->value : slice_of(NULL), buf_slice(&r->head), &r->head);
 }
 
 static void write_own_fields(struct response *r)
