@@ -197,6 +197,35 @@ static void without_descriptors_nothing_is_started(void **state)
     mem_free(bed.problem);
 }
 
+static void restore_limit(void *before)
+{
+    CHECK(setrlimit(RLIMIT_NOFILE, before) == 0);
+}
+
+static void a_child_that_no_descriptor_is_left_to_watch_by_is_not_lost(void **state)
+{
+    struct bed bed = bed_of(SHELL("exit 8"));
+    struct rlimit before, low;
+    (void)state;
+    bed.spec.input = CHILD_INPUT_INHERIT;
+    bed.spec.output_max = 0;
+    struct loop *loop = loop_new(2);
+    assert_true(fiber_spawn(loop, "child", run_child, &bed));
+    assert_true(fiber_spawn(loop, "limit", restore_limit, &before));
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    low = before;
+    int lowest = dup(STDIN_FILENO);
+    close(lowest);
+    low.rlim_cur = (rlim_t)lowest;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
+    loop_stop(loop);
+    loop_run(loop);
+    loop_free(loop);
+    assert_exited(&bed, 8);
+    assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+    child_result_fini(&bed.result);
+}
+
 /* ---- what a child gets ---- */
 
 static void a_child_gets_its_arguments_environment_and_folder(void **state)
@@ -543,6 +572,7 @@ int main(void)
         cmocka_unit_test(an_exit_code_comes_back_also_where_sigchld_was_ignored),
         cmocka_unit_test(what_cannot_be_started_is_told_in_the_systems_words),
         cmocka_unit_test(without_descriptors_nothing_is_started),
+        cmocka_unit_test(a_child_that_no_descriptor_is_left_to_watch_by_is_not_lost),
         cmocka_unit_test(a_child_gets_its_arguments_environment_and_folder),
         cmocka_unit_test(a_child_has_no_descriptor_but_its_streams),
         cmocka_unit_test(streams_arrive_also_where_this_process_has_none),
