@@ -21,15 +21,11 @@ void keys_refused(struct reply *reply, enum store_status status)
 /* NULL: taken; else what was expected. */
 static const char *take_pair(struct keys_wanted *wanted, struct slice name, struct slice value)
 {
+    struct slice *const texts[] = {&wanted->tenant, &wanted->rule, &wanted->key, &wanted->once};
+    ptrdiff_t text = slice_item(SLICE("tenant|rule|key|once"), '|', name);
     uint64_t number = 0;
-    if (slice_eq(name, SLICE("tenant"))) {
-        wanted->tenant = value;
-    } else if (slice_eq(name, SLICE("rule"))) {
-        wanted->rule = value;
-    } else if (slice_eq(name, SLICE("key"))) {
-        wanted->key = value;
-    } else if (slice_eq(name, SLICE("once"))) {
-        wanted->once = value;
+    if (text >= 0) {
+        *texts[text] = value;
     } else if (slice_eq(name, SLICE("status"))) {
         ptrdiff_t status = slice_item(SLICE(KEYS_STATUS_NAMES), '|', value);
         wanted->status = (enum keys_status)(KEYS_PENDING + status);
