@@ -389,14 +389,19 @@ def test_a_member_that_does_not_count_is_not_named(shared):
 
 
 def test_of_many_members_none_is_named_that_may_have_been_there(shared):
-    """found: B-B5: only the first ones are known."""
-    members = {f"m{i}": i for i in range(50)}
-    shared.post("/mine", members, key="many", headers=[ME])
-    told = shared.post("/mine", dict(reversed({**members, "m3": "x"}.items())), key="many",
-                       headers=[ME])
-    assert mark(told) == MISMATCH and "/m49" not in told.json["detail"]
-    told = shared.post("/mine", {**members, "m3": "x"}, key="many", headers=[ME])
-    assert told.json["detail"].endswith("differs at /m3")
+    """found: B-B5: only the first ones are known. In one of 500 stores the few bits that are kept of
+    two names are equal, and the detail says less: so three sets of names."""
+    def is_told(letter):
+        members = {f"{letter}{i}": i for i in range(50)}
+        changed = {**members, f"{letter}3": "x"}
+        shared.post("/mine", members, key=f"many-{letter}", headers=[ME])
+        turned, in_order = (shared.post("/mine", body, key=f"many-{letter}", headers=[ME])
+                            for body in (dict(reversed(changed.items())), changed))
+        assert mark(turned) == mark(in_order) == MISMATCH
+        return (f"/{letter}49" not in turned.json["detail"]
+                and in_order.json["detail"].endswith(f"differs at /{letter}3"))
+
+    assert any([is_told(letter) for letter in "mno"])
 
 
 def test_a_record_without_a_fingerprint_tells_what_it_can(pawl):
