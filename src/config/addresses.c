@@ -19,9 +19,11 @@
 #define TOKEN_MOST 512
 #define A_STORE "sqlite:PATH, such as sqlite:./pawl.db"
 
+/* A certificate's check would take a name that begins with a dot for all names below it. */
 static bool is_host(struct slice host, bool bracketed)
 {
-    return slice_is_word(host, bracketed ? ":.%" : "-._") && host.len <= HOST_MAX;
+    return slice_is_word(host, bracketed ? ":.%" : "-._") && host.len <= HOST_MAX &&
+           host.at[0] != '.';
 }
 
 /* HOST[:PORT]; without a port it is `port_else`, if that is not negative. */

@@ -448,6 +448,7 @@ def tested(directory: Path, text: str) -> str:
      ": upstream_tls: {server}: holds no PEM private key without a password"),
     ("verify: none", "verify"),
     ("server_name: a/b", "expected a host name or an address"),
+    ("server_name: .example.com", "expected a host name or an address"),
 ])
 def test_what_is_wrong_with_the_files_is_said_with_its_place(trusted, tmp_path, parts, complaint):
     names = {"server": trusted.server.cert_file, "key": trusted.server.key_file,
