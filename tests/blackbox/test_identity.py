@@ -389,8 +389,8 @@ def test_a_member_that_does_not_count_is_not_named(shared):
 
 
 def test_of_many_members_none_is_named_that_may_have_been_there(shared):
-    """found: B-B5: only the first ones are known. In one of 500 stores the few bits that are kept of
-    two names are equal, and the detail says less: so three sets of names."""
+    """found: B-B5: only the first ones are known. In one of 500 stores the few bits that are kept
+    of two names are equal, and the detail says less: so three sets of names."""
     def is_told(letter):
         members = {f"{letter}{i}": i for i in range(50)}
         changed = {**members, f"{letter}3": "x"}
