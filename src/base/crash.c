@@ -55,7 +55,7 @@ __attribute__((constructor)) static void crash_arm(void)
 static void hang(void)
 {
     const char *path = getenv("PAWL_HANG_WHILE");
-    while (path && access(path, F_OK) == 0)
+    while (path && truncate(path, 1) == 0)
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 }
 

@@ -6,7 +6,7 @@
  *     PAWL_CRASH_AT=name[:N]   SIGKILL at the N-th pass (default 1), all threads counted together
  *     PAWL_STOP_AT=name[:N]    SIGSTOP instead; SIGCONT lets it go on, and it stops no more
  *     PAWL_HANG_AT=name        that thread alone waits, at every pass, while the file
- *                              $PAWL_HANG_WHILE exists
+ *                              $PAWL_HANG_WHILE exists, and makes it one byte long
  *
  * A name that is not in the table ends the process at start: a misspelt test must not pass.
  */

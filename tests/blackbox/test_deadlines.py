@@ -37,9 +37,11 @@ def hung(pawl, tmp_path: Path):
     (tmp_path / "hang").unlink(missing_ok=True)
 
 
-def in_time(clock, client: Later, most: float) -> Answer:
-    """The answer, for which the clock moves on by no more than `most`."""
+def in_time(clock, client: Later, most: float, hangs: Path | None = None) -> Answer:
+    """The answer, for which the clock moves on by no more than `most`, once a thread hangs."""
     passed = 0.0
+    if hangs:
+        eventually(lambda: hangs.stat().st_size > 0, "a thread that hangs")
 
     def moved() -> bool:
         nonlocal passed
@@ -58,7 +60,7 @@ def test_a_begin_under_a_hung_disk_is_answered_in_the_client_s_time_and_goes_on(
     gateway, disk = hung("inside_batch")
     disk.touch()
     client = Later(lambda: gateway.post("/refunds", {}, key="k1", headers=PATIENT))
-    answer = in_time(clock, client, 3)
+    answer = in_time(clock, client, 3, disk)
     assert answer.is_problem(504, "DEPENDENCY.timeout") and answer.json["retryable"]
     assert not answer.json["safe_new_key"] and upstream.effects() == 0
     disk.unlink()
@@ -74,7 +76,7 @@ def test_a_begin_under_a_hung_disk_without_a_timeout_is_refused_and_does_nothing
     gateway, disk = hung("inside_batch")
     disk.touch()
     client = Later(lambda: gateway.post("/refunds", {}, key="k1"))
-    answer = in_time(clock, client, 60)
+    answer = in_time(clock, client, 60, disk)
     assert answer.is_problem(503, "DEPENDENCY.store_unavailable")
     disk.unlink()
     eventually(lambda: any(line["event"] == "request" for line in gateway.log), "its end")
@@ -121,7 +123,7 @@ def test_a_release_that_the_store_does_not_take_tells_of_no_effect(hung, upstrea
     gate.wait_for()
     disk.touch()
     gate.open()
-    answer = in_time(clock, client, 60)
+    answer = in_time(clock, client, 60, disk)
     assert answer.is_problem(503, "DEPENDENCY.store_unavailable")
     assert not answer.json["safe_new_key"]
     disk.unlink()
@@ -135,7 +137,7 @@ def test_an_outcome_that_the_store_does_not_take_tells_of_one(hung, upstream, cl
     gate.wait_for()
     disk.touch()
     gate.open()
-    answer = in_time(clock, client, 60)
+    answer = in_time(clock, client, 60, disk)
     assert answer.is_problem(503, "DEPENDENCY.outcome_not_stored")
     disk.unlink()
     again = gateway.post_up("/refunds", {}, key="k1")
