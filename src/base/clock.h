@@ -26,10 +26,10 @@ void clock_test_set(int64_t wall_us, int64_t boot_us);
 /* Which boot of which machine boot time counts in; 0: not known. */
 int64_t clock_boot_id(void);
 
-/* base + span without overflow; CLOCK_NEVER stays never. span >= 0. */
+/* base + span without overflow; CLOCK_NEVER stays never. A negative span is over already. */
 static inline int64_t clock_after(int64_t base_us, int64_t span_us)
 {
-    return base_us > CLOCK_NEVER - span_us ? CLOCK_NEVER : base_us + span_us;
+    return span_us > 0 && base_us > CLOCK_NEVER - span_us ? CLOCK_NEVER : base_us + span_us;
 }
 
 /* Whichever comes first. */

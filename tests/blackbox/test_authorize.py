@@ -363,6 +363,27 @@ def test_a_reload_while_it_is_asked_has_it_asked_by_the_new_rule(pawl, upstream)
                                                                  "/refunds"]
 
 
+@hooks
+def test_what_was_asked_by_the_old_rule_takes_nothing_of_the_new_rules_timeout(pawl, upstream,
+                                                                               clock):
+    gateway = pawl(CONFIG)
+    gates = [upstream.hold() for _ in range(3)]
+    late = Later(lambda: gateway.post("/refunds", {}, key="k1", headers=ALICE))
+    gates[0].wait_for()
+    clock.advance(20)
+    gateway.configure(CONFIG.replace("defaults: {", "defaults: {timeout: 5s, "))
+    gateway.signal(signal.SIGHUP)
+    eventually(lambda: any(line["event"] == "config_reloaded" for line in gateway.log))
+    gates[0].open()
+    gates[1].wait_for()
+    gates[1].open()
+    gates[2].wait_for()
+    assert not late.is_done
+    clock.advance(6)
+    answer = late.result()
+    assert (answer.status, answer["Idempotency-Status"]) == (504, "unknown")
+
+
 def test_a_body_that_the_new_rule_takes_no_more_is_refused_after_a_reload(pawl, upstream):
     gateway = pawl(CONFIG)
     gate = upstream.hold()

@@ -132,6 +132,7 @@ static bool take_present_rule(struct exchange *x)
     buf_clear(&x->key);
     buf_clear(&x->once);
     x->keyless = false;
+    x->asked_us = 0;
     x->attempt = (struct attempt){0};
     return true;
 }
