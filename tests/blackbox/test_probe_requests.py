@@ -47,3 +47,25 @@ def test_one_request_goes_out_at_most_once_more_after_a_probe(pawl, upstream, re
     answer = gateway.request("PUT", "/files/a", [("Idempotency-Key", "k1")], b"{}")
     assert (answer.status, answer["Idempotency-Status"]) == (502, "unknown")
     assert [r.method for r in upstream.requests] == ["PUT", "GET", "PUT"]
+
+
+def test_a_probe_has_the_key_as_the_request_had_it_and_its_target_has_it_bare(pawl, upstream):
+    """Which docs/guide/probes.md warns of."""
+    gateway = pawl(LOST)
+    upstream.then(closes(), say(200, {}))
+    sent = [("Idempotency-Key", '"order,1"')]
+    assert gateway.request("PUT", "/files/a", sent, b"{}").status == 200
+    put, probe = upstream.requests
+    assert put["Idempotency-Key"] == probe["Idempotency-Key"] == '"order,1"'
+    assert probe.target == "/files/by-key/order%2C1"
+    assert int(probe["Idempotency-Token"]) > int(put["Idempotency-Token"])
+
+
+@pytest.mark.parametrize("key", ["a/b", '"a\\\\b"', "..", "."])
+def test_a_key_that_makes_the_target_ambiguous_is_not_probed(pawl, upstream, key):
+    """Which docs/guide/probes.md warns of."""
+    gateway = pawl(LOST)
+    upstream.then(closes())
+    answer = gateway.request("PUT", "/files/a", [("Idempotency-Key", key)], b"{}")
+    assert (answer.status, answer["Idempotency-Status"]) == (502, "unknown")
+    assert [r.method for r in upstream.requests] == ["PUT"]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every command of the guide is run, page by page, as a reader would type it: one shell a page, in
 an empty folder, with the binary ($PAWL_BIN) as `pawl`. What a page shows under a command must come
-out of it, line by line; `…` stands for anything. A YAML block that begins with `# NAME.yaml` is
-that file."""
+out of it, line by line; `…` stands for anything. A block of YAML, SQL or Python is the file that
+its first line names."""
 from __future__ import annotations
 
 import os
@@ -25,8 +25,8 @@ sys.path.insert(0, str(ROOT / "tests/blackbox"))
 from gateway import PAWL, free_port  # noqa: E402
 
 PAGES = sorted((ROOT / "docs/guide").glob("*.md"))
-BLOCK = re.compile(r"^```(console|yaml)\n(.*?)^```$", re.M | re.S)
-FILE = re.compile(r"# ([\w.-]+\.yaml)\n")
+BLOCK = re.compile(r"^```(console|yaml|sql|python)\n(.*?)^```$", re.M | re.S)
+FILE = re.compile(r"(?:#|--) ([\w.-]+\.(?:yaml|sql|py))\n")
 PORTS = ("8080", "8081", "9000")
 PATIENCE = 60
 END = "\001"
@@ -117,7 +117,7 @@ class Shell:
                                       if not KILLED.match(line)]
 
     def _wait_until_it_listens(self, command: str) -> None:
-        port = self.ports["9000" if "pawl demo" in command else "8080"]
+        port = self.ports["8080" if "pawl serve" in command else "9000"]
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
             with socket.socket() as probe:
@@ -137,9 +137,9 @@ def test_every_command_of_the_guide_does_what_is_shown(page, tmp_path):
     shell = Shell(tmp_path)
     try:
         for kind, block in BLOCK.findall(page.read_text("utf-8")):
-            if kind == "yaml":
+            if kind != "console":
                 name = FILE.match(block)
-                assert name, f"a YAML block without the name of its file:\n{block}"
+                assert name, f"a block without the name of its file:\n{block}"
                 (shell.folder / name[1]).write_text(shell.place(block))
                 continue
             steps = list(commands(block))
