@@ -120,3 +120,20 @@ def test_every_class_of_warnings_is_in_the_guide():
     assert len(names) > 10
     assert names == re.findall(r"^\| `([a-z0-9-]+)` \|", guide.split("## Check a config")[1]
                                .split("\n## ")[0], re.M)
+
+
+def test_the_changelog_has_what_is_to_come_and_then_this_version():
+    text = (ROOT / "CHANGELOG.md").read_text("utf-8")
+    version = re.search(r"version: '([\d.]+)'", (ROOT / "meson.build").read_text("utf-8"))[1]
+    headings = re.findall(r"^## \[([^]]+)\](?: - \d{4}-\d\d-\d\d)?$", text, re.M)
+    assert headings[:2] == ["Unreleased", version]
+    sections = set(re.findall(r"^### (.*)$", text, re.M))
+    assert sections <= {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
+
+
+def test_the_page_on_security_names_every_header_that_counts_as_a_credential():
+    source = (ROOT / "src/core/template.c").read_text("utf-8")
+    function = source.partition("static bool is_credential(")[2].partition("\n}")[0]
+    names = re.findall(r'\{"([\w-]+)", \d+\}', function)
+    page = (ROOT / "docs/security.md").read_text("utf-8")
+    assert len(names) == 4 and all(f"`{name}`" in page for name in names)
