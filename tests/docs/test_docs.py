@@ -21,7 +21,7 @@ NAMED = re.compile(r"(?<![\w/.-])((?:scripts|docs|examples|src|tests|bench|model
 FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```", re.M | re.S)
 HEADING = re.compile(r"^#+ +(.*)$", re.M)
 TEST = re.compile(r"\b(\w+/test_\w+\.(?:py|c))::(\w+)")
-PROMISES = (ROOT / "docs/promises.md").read_text("utf-8")
+PROMISES = (ROOT / "tests/promises.md").read_text("utf-8")
 LISTEN = re.compile(r"^(listen|upstream|rules):", re.M)
 
 
