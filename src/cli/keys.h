@@ -4,7 +4,7 @@
  * What the parts of the command share: keys.c (command line, list, show, stats), keys_settle.c
  * (resolve, release, forget), keys_probe.c (resolve by asking), keys_store.c (the store),
  * keys_print.c (output), keys_audit.c (who did what). What programs read, and what is said of an
- * act, is engine/keys.h: the admin listener says the same.
+ * act, is operator/keys.h: the admin listener says the same.
  */
 #ifndef PAWL_CLI_KEYS_H
 #define PAWL_CLI_KEYS_H

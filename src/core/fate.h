@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fate: what becomes of an attempt after its exchange with the upstream (contract sections 2.12 and
- * 5: `remember`, `unknown`, the answer table). Pure.
+ * fate: what becomes of an attempt after its exchange with the upstream (contract section 2,
+ * invariant 12, and contract section 5: `remember`, `unknown`, the table of responses). Pure.
  */
 #ifndef PAWL_CORE_FATE_H
 #define PAWL_CORE_FATE_H
