@@ -59,6 +59,25 @@ def test_make_install_puts_everything_below_prefix_and_destdir(installed):
         assert {f"opt/pawl/share/pawl/{folder}/{name}" for name in shipped} <= files
 
 
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+FENCE = re.compile(r"^```.*?^```", re.M | re.S)
+
+
+def test_the_guide_is_installed_and_every_link_in_what_is_installed_resolves(installed):
+    documents = installed / "opt/pawl/share/doc/pawl"
+    pages = {str(path.relative_to(documents)): FENCE.sub("", path.read_text("utf-8"))
+             for path in documents.rglob("*.md")}
+    shipped = {f"docs/{name}" for name in below(ROOT / "docs")}
+    assert {"README.md", "CHANGELOG.md", "docs/guide/README.md"} <= set(pages)
+    assert shipped <= below(documents)
+    links = [(page, link.partition("#")[0]) for page, text in pages.items()
+             for link in LINK.findall(text) if not re.match(r"[a-z]+:|#", link)]
+    assert len(links) > 50
+    assert not [link for link in links if not (documents / link[0]).parent.joinpath(
+        link[1]).exists()]
+    assert "[guide](docs/guide/README.md)" in pages["README.md"]
+
+
 # ---- the unit ----
 
 
