@@ -77,6 +77,14 @@ class Proxy:
             client.send(request_bytes("POST", path, fields, body))
             return client.answer()
 
+    def post_up(self, path: str, key: str) -> Answer:
+        """post(), once the store is up, as Gateway.post_up()."""
+        def answered() -> Answer | None:
+            answer = self.post(path, key)
+            return None if answer["Error-Code"] == "DEPENDENCY.store_unavailable" else answer
+
+        return eventually(answered, "the store")
+
     def listens(self) -> bool:
         try:
             TlsClient(self.port, self.certificate).sock.close()
@@ -183,7 +191,7 @@ def test_a_timeout_does_not_become_a_second_post(before_pawl, upstream, clock):
     upstream.wait_for(1)
     clock.run_until(lambda: first.is_done, step=5)
     assert first.result().is_problem(504, "DEPENDENCY.timeout")
-    assert proxy.post("/refunds", "k1").is_problem(409, "CONFLICT.idempotency.outcome_unknown")
+    assert proxy.post_up("/refunds", "k1").is_problem(409, "CONFLICT.idempotency.outcome_unknown")
     assert len(upstream.requests) == 1
 
 
