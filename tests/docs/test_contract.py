@@ -119,6 +119,13 @@ def test_the_exit_codes_are_those_of_the_code():
     assert [row for row in rows("7") if row[0].isdigit()] == there
 
 
+def test_the_outcomes_are_those_of_the_code():
+    table = macro("src/observe/metrics.h", "METRICS_OUTCOMES")
+    shown = re.search(r"the\s+outcomes\s+are\s+(.*?)\.\n", CONTRACT, re.S)
+    assert shown
+    assert sorted(re.findall(r"`(\w+)`", shown[1])) == sorted(re.findall(r'X\(\w+, "(\w+)"', table))
+
+
 def test_the_defaults_are_those_of_the_code():
     table = macro("src/config/options.h", "CONFIG_OPTIONS")
     shown = [pair for row in rows("11")[2:] for pair in (row[:2], row[2:])]
