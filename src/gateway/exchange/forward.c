@@ -24,11 +24,17 @@ static void close_unless_live(struct exchange *x, enum exchange_end end)
         http_call_close(&x->call);
 }
 
+/* What `authorize` took is part of the rule's timeout. */
+static int64_t deadline_from_now(const struct exchange *x)
+{
+    return clock_after(clock_boot_us(), x->rule->timeout_us - x->asked_us);
+}
+
 enum exchange_step forward_request(struct exchange *x)
 {
     CHECK(x->attempt.token > 0 && x->has_body && x->told != CLIENT_TOLD_UNDONE);
     CHECK(!x->attempt.begin.spent);
-    x->deadline = clock_after(clock_boot_us(), x->rule->timeout_us - x->asked_us);
+    x->deadline = deadline_from_now(x);
     enum exchange_end end = upstream_exchange(x, slice_of(NULL));
     x->fate = fate_of(x, end); /* the answer's head goes with its connection */
     if (x->call.state == HTTP_CALL_CLOSED)
@@ -84,7 +90,7 @@ enum exchange_step forward_probe(struct exchange *x)
 enum exchange_step forward_unprotected(struct exchange *x)
 {
     CHECK(x->rule->store_down_pass && !x->met);
-    x->deadline = clock_after(clock_boot_us(), x->rule->timeout_us - x->asked_us);
+    x->deadline = deadline_from_now(x);
     if (x->attempt.begin.window)
         x->attempt.result.record.created_at = clock_wall_us(); /* its window is not known */
     enum exchange_end end = upstream_exchange(x, slice_of(NULL));
