@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every command of the guide is run, page by page, as a reader would type it: one shell a page, in
-an empty folder, with the binary ($PAWL_BIN) as `pawl`. What a page shows under a command must come
-out of it, line by line; `…` stands for anything. A block of YAML, SQL or Python is the file that
-its first line names."""
+"""Every command of the guide and of the README is run, page by page, as a reader would type it:
+one shell a page, in an empty folder, with the binary ($PAWL_BIN) as `pawl` and `build/pawl`. What a
+page shows under a command must come out of it, line by line; `…` is anything. A block of YAML, SQL
+or Python is the file that its first line names. The README's lines for curl: test_demo.py."""
 from __future__ import annotations
 
 import os
@@ -44,7 +44,7 @@ def commands(block: str) -> Iterator[tuple[str, list[str]]]:
         elif line.startswith("> "):
             command += "\n" + line[2:]
         else:
-            assert command, f"{line!r} stands under no command"
+            assert command, f"{line!r} is under no command"
             shown.append(line)
     yield command, shown
 
@@ -75,7 +75,8 @@ class Shell:
         (folder / "bin").mkdir()
         (folder / "bin/pawl").symlink_to(PAWL.resolve())
         self.folder = folder / "work"
-        self.folder.mkdir()
+        (self.folder / "build").mkdir(parents=True)
+        (self.folder / "build/pawl").symlink_to(PAWL.resolve())
         self.ports = {port: str(free_port()) for port in PORTS}
         home = {"HOME": str(folder), "XDG_STATE_HOME": str(folder / "state")}
         self.process = subprocess.Popen(
@@ -132,7 +133,8 @@ class Shell:
         self.process.wait(PATIENCE)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES],
+                         ids=lambda path: str(path.relative_to(ROOT)))
 def test_every_command_of_the_guide_does_what_is_shown(page, tmp_path):
     shell = Shell(tmp_path)
     try:
