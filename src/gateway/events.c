@@ -67,16 +67,36 @@ void rules_count_from_zero(const struct gateway_config *config, const struct rul
 
 /* ---- who sent it ---- */
 
+/* From its end, as each proxy appends: what a trusted one names is the sender, and if that is a
+ * trusted one, it has named another. True: it is not. */
+static bool find_sender(const struct networks *trusted, struct slice list, struct slice *sender)
+{
+    while (list.len > 0) {
+        const char *comma = memrchr(list.at, ',', list.len);
+        size_t before = comma ? (size_t)(comma - list.at) : 0;
+        struct slice named = slice_trim(slice_skip(list, comma ? before + 1 : 0));
+        struct network network;
+        list = slice_first(list, before);
+        if (named.len == 0)
+            continue;
+        *sender = slice_first(named, CLIENT_SHOWN);
+        if (!network_read(named, &network) || !networks_hold(trusted, &network.address))
+            return true;
+    }
+    return false;
+}
+
 struct slice request_sender(const struct client *client)
 {
     const struct http_request *request = client->session.request;
-    const struct header *line =
-        request ? headers_find(&request->headers, SLICE("X-Forwarded-For")) : NULL;
-    struct slice first = slice_of(NULL);
-    if (line && networks_hold(&client->plan->settings.trust_forwarded, &client->network))
-        slice_cut(line->value, ',', &first);
-    first = slice_first(slice_trim(first), CLIENT_SHOWN);
-    return first.len > 0 ? first : client->address;
+    const struct networks *trusted = &client->plan->settings.trust_forwarded;
+    struct slice sender = client->address;
+    size_t n = request && networks_hold(trusted, &client->network) ? request->headers.n : 0;
+    while (n-- > 0)
+        if (slice_eq_nocase(request->headers.at[n].name, SLICE("X-Forwarded-For")) &&
+            find_sender(trusted, request->headers.at[n].value, &sender))
+            break;
+    return sender;
 }
 
 static void add_client(struct log_line *line, const struct client *client)

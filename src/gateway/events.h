@@ -52,7 +52,8 @@ void request_log(const struct client *client, const struct event *event);
 
 /* ---- what a request says of its sender ---- */
 
-/* The first address of X-Forwarded-For where a trusted proxy says one, else the peer. */
+/* The last address of X-Forwarded-For that no trusted proxy has, where the peer is one; else the
+ * peer. */
 struct slice request_sender(const struct client *client);
 
 /* The trace's id, where the line has the form that it should have; else empty. */

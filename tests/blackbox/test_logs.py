@@ -188,13 +188,18 @@ rules:
     assert not any("s3cret" in line or "merchant-77" in line for line in gateway.printed)
 
 
-FORWARDED = [("X-Forwarded-For", "192.0.2.7, 10.0.0.1")]
+FORWARDED = [("X-Forwarded-For", "198.51.100.1, unknown ,192.0.2.7"),
+             ("X-Forwarded-For", ""), ("X-Forwarded-For", "fd00::1,, 10.0.0.1 ,")]
 
 
 @pytest.mark.parametrize("trusted, client, peer", [
-    ("[127.0.0.0/8]", "192.0.2.7", "127.0.0.1"), ("[10.0.0.0/8]", "127.0.0.1", None)])
-def test_the_client_is_whom_a_trusted_proxy_names_else_the_peer(pawl, trusted, client, peer):
-    """found: C-H3"""
+    ("[10.0.0.0/8, 192.0.2.7]", "127.0.0.1", None),
+    ("[127.0.0.0/8]", "10.0.0.1", "127.0.0.1"),
+    ("[127.0.0.0/8, 10.0.0.0/8]", "fd00::1", "127.0.0.1"),
+    ("[127.0.0.0/8, 10.0.0.0/8, 'fd00::/8']", "192.0.2.7", "127.0.0.1"),
+    ("[0.0.0.0/0, 'fd00::/8']", "unknown", "127.0.0.1")])
+def test_the_client_is_the_last_that_no_trusted_proxy_has(pawl, trusted, client, peer):
+    """A client writes whatever it likes before what its proxies append. found: C-H3"""
     gateway = pawl(f"trust_forwarded: {trusted}\n{CONFIG}")
     gateway.post("/refunds", {}, "k1", FORWARDED)
     gateway.request("GET", "/other", FORWARDED)
