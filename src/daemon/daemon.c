@@ -22,8 +22,8 @@
 #define WORKER_THREADS 2
 #define WORKER_QUEUE 256
 #define LOG_RING_BYTES ((size_t)2 * 1024 * 1024)
-#define DRAIN_POLL_MS 50
-#define WATCH_MS 1000
+#define WATCH_US CLOCK_US_PER_S
+#define OTHER_READY (-1)         /* instead of a signal */
 #define READY_MAX ((size_t)8192) /* a path and three hosts */
 
 /* Before any thread starts, so that all of them leave the signals to the main thread. */
@@ -135,14 +135,21 @@ static void say_ready(const struct daemon *daemon)
 
 /* ---- signals ---- */
 
-/* The signal that came within `ms`, or 0. */
-static int next_signal(const struct daemon *daemon, int ms)
+/* The signal that came; OTHER_READY: `other` is readable (-1: there is none); 0: the deadline has
+ * passed. */
+static int next_signal(const struct daemon *daemon, int other, int64_t deadline_us)
 {
     struct signalfd_siginfo info;
-    struct pollfd signals = {.fd = daemon->signals, .events = POLLIN};
-    if (poll(&signals, 1, ms) <= 0 || read(daemon->signals, &info, sizeof info) != sizeof info)
-        return 0;
-    return (int)info.ssi_signo;
+    struct pollfd fds[] = {{.fd = daemon->signals, .events = POLLIN},
+                           {.fd = other, .events = POLLIN}};
+    do {
+        int n = poll(fds, 2, clock_poll_ms(deadline_us));
+        if (n > 0 && fds[1].revents)
+            return OTHER_READY;
+        if (n > 0 && read(daemon->signals, &info, sizeof info) == sizeof info)
+            return (int)info.ssi_signo;
+    } while (clock_boot_us() < deadline_us);
+    return 0;
 }
 
 /* ---- reload ---- */
@@ -252,19 +259,17 @@ static void serve_on(struct daemon *daemon)
         if (signal == SIGHUP)
             reload(daemon);
         watch_parts(daemon);
-        signal = next_signal(daemon, WATCH_MS);
+        signal = next_signal(daemon, -1, clock_after(clock_boot_us(), WATCH_US));
     }
 }
 
-/* False: SIGTERM or SIGINT came a second time. */
-static bool wait_while_leaving(const struct daemon *daemon, int64_t until_us)
+/* As next_signal, but for SIGHUP: nothing is reloaded any more. */
+static int wait_while_leaving(const struct daemon *daemon, int other, int64_t deadline_us)
 {
-    while (clock_boot_us() < until_us) {
-        int signal = next_signal(daemon, DRAIN_POLL_MS);
-        if (signal != 0 && signal != SIGHUP)
-            return false;
-    }
-    return true;
+    int signal = SIGHUP;
+    while (signal == SIGHUP)
+        signal = next_signal(daemon, other, deadline_us);
+    return signal;
 }
 
 static void log_stopping(const struct daemon *daemon)
@@ -280,12 +285,8 @@ static void log_stopping(const struct daemon *daemon)
 static bool drain_part(const struct daemon *daemon, size_t i, int64_t deadline_us)
 {
     const struct part *part = daemon->options->parts[i];
-    while (part->drain && !part->drain(daemon->selves[i])) {
-        int64_t step = clock_after(clock_boot_us(), DRAIN_POLL_MS * CLOCK_US_PER_MS);
-        if (!wait_while_leaving(daemon, step) || clock_boot_us() >= deadline_us)
-            return false;
-    }
-    return true;
+    return !part->drain ||
+           wait_while_leaving(daemon, part->drain(daemon->selves[i]), deadline_us) == OTHER_READY;
 }
 
 /* True: everything ended. False: the time for it is over, or a second signal came. */
@@ -295,7 +296,7 @@ static bool drain(struct daemon *daemon)
     atomic_store(&daemon->leaving, true);
     log_stopping(daemon);
     notify_manager("STOPPING=1");
-    if (!wait_while_leaving(daemon, drain_at))
+    if (wait_while_leaving(daemon, -1, drain_at) != 0)
         return false;
     int64_t deadline = clock_after(clock_boot_us(), daemon->config->drain_us);
     CRASH_POINT(before_drain);

@@ -260,27 +260,13 @@ static bool loop_done(struct loop *loop)
     return loop->n_live == 0 && atomic_load(&loop->stopping) && atomic_load(&loop->inbox) == NULL;
 }
 
-static int loop_idle_ms(struct loop *loop)
-{
-    int64_t next_us = timers_next(&loop->timers);
-    if (next_us == CLOCK_NEVER)
-        return -1;
-    int ms = clock_ms_left(clock_boot_us(), next_us);
-#ifdef PAWL_HOOKS
-    /* A test moves the clock without a word to the sleeping loop. */
-    if (ms > 5)
-        ms = 5;
-#endif
-    return ms;
-}
-
 static void loop_poll(struct loop *loop)
 {
     int timeout_ms = 0;
     if (loop->runnable == NULL) {
         atomic_store(&loop->sleeping, true);
         if (atomic_load(&loop->inbox) == NULL && !loop_done(loop))
-            timeout_ms = loop_idle_ms(loop);
+            timeout_ms = clock_poll_ms(timers_next(&loop->timers));
     }
     int n = epoll_wait(loop->epoll_fd, loop->events, LOOP_TURN_EVENTS, timeout_ms);
     CHECK(n >= 0 || errno == EINTR);

@@ -68,6 +68,7 @@ struct gateway *gateway_start(const struct gateway_config *config,
     gateway->config = *config;
     CHECK(loops > 0 && config->store && config->engine && config->metrics && config->workers);
     gateway->n_servers = loops;
+    thread_parker_init(&gateway->reloaded);
     name_self(gateway);
     rules_count_from_zero(config, settings->rules);
     gateway->shared.tenants = peers_new(settings->max_in_flight);
@@ -94,14 +95,16 @@ struct gateway_load gateway_load(const struct gateway *gateway)
     };
 }
 
-void gateway_drain(struct gateway *gateway)
+int gateway_drain(struct gateway *gateway)
 {
     http_server_drain(gateway->http);
+    return http_server_ended(gateway->http);
 }
 
-bool gateway_wait(struct gateway *gateway, int64_t deadline_us)
+void gateway_stop(struct gateway *gateway)
 {
-    return http_server_wait(gateway->http, deadline_us);
+    http_server_drain(gateway->http);
+    (void)http_server_wait(gateway->http, CLOCK_NEVER);
 }
 
 void gateway_free(struct gateway *gateway)
@@ -111,6 +114,7 @@ void gateway_free(struct gateway *gateway)
         compress_fini(&gateway->servers[i].compress);
     }
     http_server_free(gateway->http);
+    thread_parker_fini(&gateway->reloaded);
     peers_free(gateway->shared.tenants);
     mem_free(gateway);
 }

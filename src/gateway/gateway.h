@@ -46,14 +46,14 @@ struct gateway_load {
 struct gateway_load gateway_load(const struct gateway *gateway);
 
 /* Begins to drain: accepts no more, closes idle connections, gives waiting duplicates 503, lets
- * exchanges end. From the main thread. */
-void gateway_drain(struct gateway *gateway);
+ * exchanges end. From the main thread. A descriptor that is readable once all have ended. */
+int gateway_drain(struct gateway *gateway);
 
-/* Waits until every connection has ended, at most until `deadline_us` (boot time). True: ended. */
-bool gateway_wait(struct gateway *gateway, int64_t deadline_us);
+/* Drains, and waits until all connections have ended. */
+void gateway_stop(struct gateway *gateway);
 
-/* Frees everything; only after gateway_wait said true, and once neither the store nor the workers
- * can wake a fiber any more. */
+/* Frees everything; only after gateway_stop, and once neither the store nor the workers can wake a
+ * fiber any more. */
 void gateway_free(struct gateway *gateway);
 
 #endif

@@ -10,18 +10,21 @@
 #include "base/crash.h"
 #include "gateway/events.h"
 #include "gateway/gateway.h"
-#include <time.h>
-
-#define STEP_NS 500000L /* between two of main's looks at the loops */
 
 /* ---- on the loop's thread ---- */
+
+static void report_done(struct gateway *gateway)
+{
+    if (atomic_fetch_sub(&gateway->reloading, 1) == 1)
+        parker_wake(&gateway->reloaded.parker);
+}
 
 static void hold_server(void *argument)
 {
     struct server *server = argument;
     CHECK(!server->reload.held && server->reload.next);
     server->reload.held = true;
-    atomic_store(&server->reload.done, true);
+    report_done(server->gateway);
 }
 
 static void change_server(void *argument)
@@ -36,7 +39,7 @@ static void change_server(void *argument)
                            &server->plan->settings.limits);
     server->reload.next = NULL;
     server->reload.held = false;
-    atomic_store(&server->reload.done, true);
+    report_done(server->gateway);
 }
 
 /* ---- on the main thread ---- */
@@ -44,15 +47,14 @@ static void change_server(void *argument)
 /* On every loop; returns when all have done it. */
 static void run_on_all(struct gateway *gateway, void (*run)(void *))
 {
+    atomic_store(&gateway->reloading, gateway->n_servers);
     for (size_t i = 0; i < gateway->n_servers; i++) {
         struct server *server = &gateway->servers[i];
         server->reload.post = (struct loop_post){.run = run, .argument = server};
-        atomic_store(&server->reload.done, false);
         loop_post(http_server_loop(gateway->http, i), &server->reload.post);
     }
-    for (size_t i = 0; i < gateway->n_servers; i++)
-        while (!atomic_load(&gateway->servers[i].reload.done))
-            nanosleep(&(struct timespec){.tv_nsec = STEP_NS}, NULL);
+    while (atomic_load(&gateway->reloading) > 0)
+        gateway->reloaded.parker.park(&gateway->reloaded.parker, CLOCK_NEVER);
 }
 
 void gateway_forget(struct gateway *gateway)

@@ -26,7 +26,6 @@ struct gateway_shared {
 struct reload {
     struct loop_post post;
     struct plan *next; /* prepared; main's until it is taken, then the loop's */
-    atomic_bool done;  /* the last post was called */
     bool held;         /* the loop's: requests that are about to begin are held back */
 };
 
@@ -45,6 +44,8 @@ struct gateway {
     char via[VIA_SIZE]; /* what it calls itself in Via: the same for all that share its store */
     struct gateway_shared shared;
     struct http_server *http;
+    atomic_size_t reloading;       /* loops whose last post was not called yet */
+    struct thread_parker reloaded; /* the main thread's: none is left */
     size_t n_servers;
     struct server servers[];
 };

@@ -6,8 +6,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 
-#define LEAVING_US (INT64_C(1) * CLOCK_US_PER_MS) /* between two looks at those who leave */
-#define LOOKS_MAX 20                              /* for a place that another loop makes */
+#define PLACE_US (20 * CLOCK_US_PER_MS) /* to wait for a place that another loop makes */
 
 /* ---- moves ---- */
 
@@ -45,6 +44,14 @@ static void take_out(struct http_session *session)
     *(session->older ? &session->older->newer : &idle->oldest) = session->newer;
 }
 
+/* The loops that wait for a place try again. */
+static void wake_waiting(struct http_server *server)
+{
+    for (size_t i = 0; i < server->n_doors && atomic_load(&server->needs_place) > 0; i++)
+        if (atomic_load(&server->doors[i].needs_place))
+            parker_wake(server->doors[i].acceptor);
+}
+
 /* It is waited for no longer: it is gone, or a request came at the last moment. */
 static void stop_leaving(struct http_session *session)
 {
@@ -53,6 +60,8 @@ static void stop_leaving(struct http_session *session)
     session->makes_room = false;
     door->idle.n_leaving--;
     atomic_fetch_sub(&door->server->leaving, 1);
+    parker_wake(door->acceptor);
+    wake_waiting(door->server);
 }
 
 void http_places_move(struct http_session *session, enum http_session_state next)
@@ -74,9 +83,11 @@ void http_places_move(struct http_session *session, enum http_session_state next
 
 void http_places_leave(struct http_session *session)
 {
+    struct http_server *server = session->door->server;
     if (session->makes_room)
         stop_leaving(session);
-    atomic_fetch_sub(&session->door->server->connections, 1);
+    atomic_fetch_sub(&server->connections, 1);
+    wake_waiting(server);
 }
 
 /* ---- making room ---- */
@@ -84,7 +95,7 @@ void http_places_leave(struct http_session *session)
 void http_places_wait(const struct http_door *door)
 {
     while (door->idle.n_leaving >= HTTP_LEAVING_MAX)
-        fiber_sleep_until(clock_boot_us() + LEAVING_US);
+        door->acceptor->park(door->acceptor, CLOCK_NEVER);
 }
 
 static struct http_session *oldest_busy(const struct http_door *door)
@@ -119,8 +130,10 @@ static void make_room_here(void *argument)
 {
     struct http_door *door = argument;
     atomic_store(&door->idle.asked, false);
-    if (door->idle.n_leaving >= HTTP_LEAVING_MAX || !make_room(door))
-        atomic_fetch_sub(&door->server->leaving, 1);
+    if (door->idle.n_leaving < HTTP_LEAVING_MAX && make_room(door))
+        return;
+    atomic_fetch_sub(&door->server->leaving, 1);
+    wake_waiting(door->server);
 }
 
 void http_places_init(struct http_door *door)
@@ -170,14 +183,22 @@ static bool take(struct http_door *door)
     return false;
 }
 
+/* It says that it waits before it looks: a place that comes free in between wakes it. */
+static bool wait_for_place(struct http_door *door)
+{
+    int64_t deadline = clock_after(clock_boot_us(), PLACE_US);
+    bool taken;
+    atomic_store(&door->needs_place, true);
+    atomic_fetch_add(&door->server->needs_place, 1);
+    while (!(taken = take(door)) && is_coming(door))
+        if (!door->acceptor->park(door->acceptor, deadline))
+            break;
+    atomic_fetch_sub(&door->server->needs_place, 1);
+    atomic_store(&door->needs_place, false);
+    return taken;
+}
+
 bool http_places_take(struct http_door *door)
 {
-    for (int look = 0; look < LOOKS_MAX; look++) {
-        if (take(door))
-            return true;
-        if (!is_coming(door))
-            break;
-        fiber_sleep_until(clock_boot_us() + LEAVING_US);
-    }
-    return false;
+    return take(door) || wait_for_place(door);
 }

@@ -7,12 +7,12 @@
 #include "base/mem.h"
 #include "http/address.h"
 #include <errno.h>
-#include <time.h>
+#include <poll.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #define BACKLOG 1024
 #define NO_DESCRIPTORS_US (INT64_C(20) * 1000) /* rest after accept found none free */
-#define WAIT_STEP_NS 2000000L                  /* between two looks at a drain */
 #define FIBERS_SPARE (16 + HTTP_PLACES_SPARE + HTTP_TURNED_AWAY_MAX) /* beside the connections' */
 #define TURNED_AWAY_US (INT64_C(1) * CLOCK_US_PER_S) /* a connection that may not stay is heard */
 
@@ -141,7 +141,6 @@ static void run_accept(void *argument)
         fiber_wait(&source, 1, CLOCK_NEVER);
         accept_all(door);
     }
-    door->acceptor = NULL;
     fiber_io_close(&door->listener);
 }
 
@@ -177,9 +176,11 @@ static void cut_door(void *argument)
 
 static void run_door(void *argument)
 {
-    struct http_door *door = argument;
+    const struct http_door *door = argument;
+    uint64_t one = 1;
     loop_run(door->loop);
-    atomic_fetch_sub(&door->server->running, 1);
+    if (atomic_fetch_sub(&door->server->running, 1) == 1)
+        CHECK(write(door->server->ended, &one, sizeof one) == sizeof one);
 }
 
 /* `shared`: by several listeners of this process. A socket that is only bound finds out whether
@@ -232,12 +233,21 @@ static int open_doors(struct http_server *server)
 {
     const struct http_server_config *config = &server->config;
     server->peers = peers_new(config->max_connections);
-    int failed = server->peers ? 0 : -ENOMEM;
+    server->ended = eventfd(0, EFD_CLOEXEC);
+    int failed = !server->peers ? -ENOMEM : server->ended < 0 ? -errno : 0;
     if (failed == 0 && config->loops > 1)
         failed = probe_address(config);
     for (; server->n_doors < config->loops && failed == 0; server->n_doors++)
         failed = open_door(server, server->n_doors);
     return failed;
+}
+
+static void server_free(struct http_server *server)
+{
+    if (server->ended >= 0)
+        close(server->ended);
+    peers_free(server->peers);
+    mem_free(server);
 }
 
 /* A loop whose thread did not start holds a fiber that cannot be taken back: the process ends. */
@@ -246,8 +256,7 @@ static void give_up(struct http_server *server)
     for (size_t i = 0; i < server->n_doors; i++)
         if (server->doors[i].listener.fd >= 0)
             close(server->doors[i].listener.fd);
-    peers_free(server->peers);
-    mem_free(server);
+    server_free(server);
 }
 
 static void start_threads(struct http_server *server)
@@ -325,13 +334,17 @@ void http_server_cut(struct http_server *server)
         loop_post(server->doors[i].loop, &server->doors[i].cut);
 }
 
+int http_server_ended(const struct http_server *server)
+{
+    return server->ended;
+}
+
 bool http_server_wait(const struct http_server *server, int64_t deadline_us)
 {
-    while (atomic_load(&server->running) > 0) {
+    struct pollfd ended = {.fd = server->ended, .events = POLLIN};
+    while (poll(&ended, 1, clock_poll_ms(deadline_us)) <= 0)
         if (clock_boot_us() >= deadline_us)
             return false;
-        nanosleep(&(struct timespec){.tv_nsec = WAIT_STEP_NS}, NULL);
-    }
     return true;
 }
 
@@ -344,6 +357,5 @@ void http_server_free(struct http_server *server)
         thread_join(&server->doors[i].thread);
         loop_free(server->doors[i].loop);
     }
-    peers_free(server->peers);
-    mem_free(server);
+    server_free(server);
 }

@@ -147,7 +147,9 @@ bool http_server_is_draining(const struct http_server *server);
 /* Drains, and closes every connection: what was not answered by then is not. */
 void http_server_cut(struct http_server *server);
 
-/* Waits until all connections and threads have ended, at most until `deadline_us`. True: ended. */
+/* A descriptor for poll, the server's: readable once all connections and loops have ended. */
+int http_server_ended(const struct http_server *server);
+/* Waits for that, at most until `deadline_us`. False: it has not ended. */
 bool http_server_wait(const struct http_server *server, int64_t deadline_us);
 
 /* Only after http_server_wait said true, and once nobody can wake a fiber of its loops any more

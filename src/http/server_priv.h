@@ -29,7 +29,8 @@ struct http_door {
     struct http_session *sessions; /* all of this loop, the newest first */
     struct http_idle idle;
     size_t turned_away;      /* connections without a place that are being told so */
-    struct parker *acceptor; /* the accepting fiber's, to be woken by a drain; NULL: it has ended */
+    struct parker *acceptor; /* of the fiber that accepts; NULL: it has not begun */
+    atomic_bool needs_place; /* it waits for one that another loop makes */
     struct loop_post drain;
     struct loop_post cut;
 };
@@ -38,8 +39,10 @@ struct http_server {
     struct http_server_config config;
     struct peers *peers; /* connections of each address */
     atomic_size_t connections;
-    atomic_size_t leaving; /* those among them that are about to make room, or asked to */
-    atomic_size_t running; /* loops that have not ended */
+    atomic_size_t leaving;     /* those among them that are about to make room, or asked to */
+    atomic_size_t needs_place; /* loops that wait for a place */
+    atomic_size_t running;     /* loops that have not ended */
+    int ended;                 /* eventfd: readable once none runs */
     atomic_bool draining;
     atomic_bool cutting;
     size_t n_doors;

@@ -75,18 +75,14 @@ static void write_metrics(void *self, struct buf *page)
     page_value(page, SERIES(BUFFERED), (double)load.buffered);
 }
 
-static bool drain(void *self)
+static int drain(void *self)
 {
-    struct gateway_part *part = self;
-    gateway_drain(part->gateway);
-    return gateway_wait(part->gateway, clock_boot_us());
+    return gateway_drain(((struct gateway_part *)self)->gateway);
 }
 
 static void stop(void *self)
 {
-    struct gateway_part *part = self;
-    gateway_drain(part->gateway);
-    (void)gateway_wait(part->gateway, CLOCK_NEVER);
+    gateway_stop(((struct gateway_part *)self)->gateway);
 }
 
 static void free_gateway(void *self)
