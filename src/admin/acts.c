@@ -142,15 +142,15 @@ static bool read_member(struct act *act, const struct json *value, struct buf *e
 static const char *what_is_missing(const struct act *act)
 {
     if (act->is_many && !act->many.rule.at)
-        return "`rule` is missing: the one whose records are meant";
+        return "`rule` is missing: name the rule whose records to settle";
     if (act->is_many && act->many.before == 0)
-        return "`before` is missing: only records that were last tried before that time are meant";
+        return "`before` is missing: only records last tried before that time are settled";
     if (!act->is_many && act->kind != KEYS_FORGET && act->token == 0)
-        return "`token` is missing: it is the token that GET of the record shows";
+        return "`token` is missing: GET of the record shows it";
     if (act->kind == KEYS_RESOLVE && act->released && act->has_answer)
-        return "`released` has no status, headers or body";
+        return "`released` takes no status, headers or body";
     if (act->kind == KEYS_RESOLVE && !act->released && act->status == 0)
-        return "how did it end? give `status`, or `released`: true";
+        return "`status`, or `released`: true, is missing: how did it end?";
     return NULL;
 }
 

@@ -47,7 +47,7 @@ bool guard_admits(const struct session *session, struct reply *reply)
     if (request->authority.len == 0 || names_loopback(request->authority))
         return true;
     reply_problem(reply, 403,
-                  "this listener is called localhost, 127.0.0.1 or [::1]; to reach it by another "
-                  "name, set admin_token");
+                  "Host must be localhost, 127.0.0.1 or [::1]; to use another name, set "
+                  "admin_token");
     return false;
 }

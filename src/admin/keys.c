@@ -77,7 +77,7 @@ bool keys_enter(struct session *session, struct reply *reply)
         return true;
     }
     reply_retry_after(reply, 1);
-    reply_problem(reply, 429, "too many requests are at the store; try again later");
+    reply_problem(reply, 429, "too many concurrent store queries; try again later");
     return false;
 }
 

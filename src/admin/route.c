@@ -61,7 +61,7 @@ static bool method_is(const struct session *session, bool act, struct reply *rep
 static void no_page(struct reply *reply)
 {
     reply_problem(reply, 404,
-                  "there are /livez, /readyz, /metrics, /keys, /keys/ID, "
+                  "not found; this listener serves /livez, /readyz, /metrics, /keys, /keys/ID, "
                   "/keys/ID/{resolve,release,forget} and /keys/{resolve,release}");
 }
 

@@ -6,6 +6,6 @@
 
 void check_failed(const char *file, int line, const char *belief)
 {
-    fprintf(stderr, "pawl: %s:%d: believed and wrong: %s\n", file, line, belief);
+    fprintf(stderr, "pawl: %s:%d: assertion failed: %s\n", file, line, belief);
     abort();
 }

@@ -41,7 +41,7 @@ const char *json_error_text(enum json_error error)
         [JSON_SYNTAX] = "not JSON",
         [JSON_UTF8] = "invalid UTF-8",
         [JSON_TRAILING] = "something after the JSON value",
-        [JSON_DEPTH] = "nested too deeply",
+        [JSON_DEPTH] = "nested too deeplyly",
         [JSON_SURROGATE] = "lone surrogate in a string",
         [JSON_DUPLICATE] = "duplicate member name",
         [JSON_RANGE] = "number with too many digits or too large an exponent",

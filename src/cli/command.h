@@ -50,51 +50,49 @@
       "the SQLite file of the records (default: store: of the config, $PAWL_STORE, "               \
       "$XDG_STATE_HOME/pawl/pawl.db)")                                                             \
     X(DEMO, "demo", 0, NULL, NULL, 0, 0,                                                           \
-      "also start `pawl demo` at the config's upstream address; it outlives the gateway and is "   \
-      "found again at the next start")                                                             \
+      "also start `pawl demo` at the config's upstream address; it outlives the gateway, and "     \
+      "the next start uses it")                                                                    \
     X(STORE, "store", 0, "PATH", NULL, 0, 0,                                                       \
       "the store (default: $PAWL_STORE, $XDG_STATE_HOME/pawl/pawl.db)")                            \
     X(STATUS, "status", 0, "S", KEYS_STATUS_NAMES, 0, 0, "of this status")                         \
-    X(LAPSED, "lapsed", 0, NULL, NULL, 0, 0, "pending, and the lease of its owner is over")        \
+    X(LAPSED, "lapsed", 0, NULL, NULL, 0, 0, "pending with a lapsed lease: the owner died")        \
     X(UNKNOWN, "unknown", 0, NULL, NULL, 0, 0,                                                     \
-      "all of --rule in doubt: unknown, lapsed, or released in doubt")                             \
+      "all records of --rule in doubt: unknown, lapsed, or released in doubt")                     \
     X(BEFORE, "before", 0, "T", NULL, 0, 0,                                                        \
-      "with --unknown: whose last attempt or probe began before this time (2026-01-31T12:00:00Z)") \
+      "with --unknown: last tried or probed before T (2026-01-31T12:00:00Z)")                      \
     X(TENANT, "tenant", 0, "T", NULL, 0, 0,                                                        \
-      "of this tenant, or of this tenant_hash of a log line (\"\": without a tenant)")             \
+      "of this tenant, or of the tenant with this tenant_hash in the log (\"\": no tenant)")       \
     X(RULE, "rule", 0, "R", NULL, 0, 0, "of this rule")                                            \
     X(KEY, "key", 0, "K", NULL, 0, 0, "with this key")                                             \
     X(ONCE, "once", 0, "VALUE", NULL, 0, 0,                                                        \
-      "with this once value, as the log has it or as its client wrote it")                         \
-    X(LIMIT, "limit", 0, "N", NULL, 1, 1000000, "at most N of them (default 1000)")                \
-    X(JSON, "json", 0, NULL, NULL, 0, 0, "as JSON, for programs")                                  \
-    X(PRINT_BODY, "body", 0, NULL, NULL, 0, 0, "print the kept body, and nothing else")            \
+      "with this once value, as the log shows it or as the client sent it")                        \
+    X(LIMIT, "limit", 0, "N", NULL, 1, 1000000, "at most N rows (default 1000)")                   \
+    X(JSON, "json", 0, NULL, NULL, 0, 0, "print JSON")                                             \
+    X(PRINT_BODY, "body", 0, NULL, NULL, 0, 0, "print only the stored response body")              \
     X(TOKEN, "token", 0, "N", NULL, 1, KEYS_TOKEN_MOST,                                            \
-      "the token that `pawl keys show` printed; another one changes nothing")                      \
+      "the record's token, from `pawl keys show`; a stale one changes nothing")                    \
     X(FORCE, "force", 0, NULL, NULL, 0, 0,                                                         \
-      "even if the record is in use: you are certain that its owner is dead")                      \
+      "even if the record is in use; only if you are certain that its owner is dead")              \
     X(HTTP_STATUS, "status", 0, "CODE", NULL, 200, 599, "it happened, with this HTTP status")      \
     X(HEADER, "header", 'H', "H", NULL, 0, 0,                                                      \
-      "a header line, `Name: value`: of the response (a JSON body gets its Content-Type), or of "  \
-      "the "                                                                                       \
-      "request that --probe sends")                                                                \
+      "a header, `Name: value`, of the response, or with --probe of the request")                  \
     X(BODY, "body", 0, "@FILE|TEXT", NULL, 0, 0,                                                   \
-      "the body of the response; @FILE reads it from a file, @- from standard input")              \
+      "the response body; @FILE reads it from a file, @- from standard input")                     \
     X(PROBE, "probe", 0, NULL, NULL, 0, 0,                                                         \
-      "ask the service, by the probe of the record's rule in --config")                            \
+      "query the service by the probe of the record's rule in --config")                           \
     X(RELEASED, "released", 0, NULL, NULL, 0, 0, "it did not happen")                              \
-    X(CANONICAL, "canonical", 'c', NULL, NULL, 0, 0,                                               \
-      "print exactly the bytes that are hashed, and nothing more")                                 \
+    X(CANONICAL, "canonical", 'c', NULL, NULL, 0, 0, "print the bytes that are hashed")            \
     X(CONTENT_TYPE, "content-type", 't', "TYPE", NULL, 0, 0,                                       \
       "Content-Type of the body (default application/json)")                                       \
     X(HEADER_KEY, "key", 'k', "VALUE", NULL, 0, 0,                                                 \
-      "print the key that this value of Idempotency-Key names")                                    \
+      "print the key in this value of an Idempotency-Key header")                                  \
     X(STRICT, "strict", 0, NULL, NULL, 0, 0,                                                       \
-      "take only a quoted string as a key (`key_syntax: strict`)")                                 \
+      "accept only a quoted string as a key (`key_syntax: strict`)")                               \
     X(LISTEN, "listen", 0, "ADDRESS", NULL, 0, 0, "HOST:PORT (default 127.0.0.1:9000)")            \
     X(LEDGER, "ledger", 0, "FILE", NULL, 0, 0, "default ledger.jsonl")                             \
     X(FAULTS, "faults", 0, "LIST", NULL, 0, 0,                                                     \
-      "as the Demo-Fault header, for every POST: delay=MS, status=CODE, lose, lose-before, half")  \
+      "faults of every POST, as in the Demo-Fault header: delay=MS, status=CODE, lose, "           \
+      "lose-before, half")                                                                         \
     X(HELP, "help", 'h', NULL, NULL, 0, 0, "this text")
 
 enum command_id {

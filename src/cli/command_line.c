@@ -89,8 +89,7 @@ static int no_such_flag(const struct grammar *grammar, const char *text)
         prefixed += slice_starts(slice_of(option->name), name);
     }
     if (prefixed > 1)
-        return command_misused(grammar->command->name, "--%.*s is the beginning of several options",
-                               SLICE_ARG(name));
+        return command_misused(grammar->command->name, "--%.*s is ambiguous", SLICE_ARG(name));
     struct slice meant = nearest_name(&nearest);
     if (meant.at)
         return command_misused(grammar->command->name,
@@ -120,11 +119,11 @@ static int refuse_value(const struct grammar *grammar, const struct flag *flag, 
     const char *command = grammar->command->name;
     BUF_AUTO struct buf values = buf_make(VALUES_MAX);
     if (!flag->values)
-        return command_misused(command, "--%s is %lld to %lld, not `%s`", flag->name,
+        return command_misused(command, "--%s must be %lld to %lld, not `%s`", flag->name,
                                (long long)flag->least, (long long)flag->most, text);
     flag_add_values(flag, &values);
     buf_add_char(&values, '\0');
-    return command_misused(command, "--%s is %s, not `%s`", flag->name,
+    return command_misused(command, "--%s must be %s, not `%s`", flag->name,
                            buf_ok(&values) ? values.at : "another word", text);
 }
 
@@ -133,10 +132,7 @@ static int refuse_operands(const struct grammar *grammar, const struct operands 
     const struct command *command = grammar->command;
     if (at->n < command->operands_least)
         return command_misused(command->name, "needs a %s", command->operand);
-    if (command->operands_most == 0)
-        return command_misused(command->name, "takes no argument `%s`", at->at[0]);
-    return command_misused(command->name, "takes at most %d %s: `%s` is too much",
-                           command->operands_most, command->operand,
+    return command_misused(command->name, "unexpected argument `%s`",
                            at->at[command->operands_most]);
 }
 
@@ -234,8 +230,7 @@ int command_read(enum command_id id, struct operands *at, const struct flag_plac
             return COMMAND_ENDED;
         }
         if (seen[flag] && !may_repeat(flag))
-            return command_misused(command_at(id)->name,
-                                   "--%s is given twice, and only one can count",
+            return command_misused(command_at(id)->name, "--%s is given twice",
                                    flag_at(flag)->name);
         seen[flag] = true;
         int code = take_value(&grammar, flag, &places[flag], options);

@@ -5,63 +5,64 @@
 #include "operator/keys.h"
 
 #define WHICH FLAG_TENANT, FLAG_RULE, FLAG_ONCE
-#define NO_RECORD EXIT_FINAL_ERROR, "there is no such record"
-#define NOT_SETTLED EXIT_FINAL_ERROR, "no such record, a stale token, or it ended otherwise"
-#define WHICH_RECORD EXIT_USAGE, "usage, or a key that several records have"
+#define NO_RECORD EXIT_FINAL_ERROR, "no such record"
+#define NOT_SETTLED EXIT_FINAL_ERROR, "no such record, a stale token, or settled otherwise"
+#define WHICH_RECORD EXIT_USAGE, "usage, or several records match"
 #define NO_STORE EXIT_UNAVAILABLE, "the store cannot be used"
 #define NOT_YET EXIT_TRY_AGAIN, "too early, or the record is in use"
 
 static const struct command rows[COMMAND_COUNT] = {
     [COMMAND_serve] =
         {.name = "serve",
-         .summary = "the gateway: a reverse proxy that makes retried requests happen once",
+         .summary = "run the gateway, a reverse proxy that makes retried requests happen once",
          .synopsis = "-c FILE [-t] [--store PATH] [--demo]",
          .about =
-             "Runs the gateway. SIGTERM and SIGINT stop accepting, let running requests end, and "
-             "exit 0; a second signal ends it at once. SIGHUP reads the config again; a bad "
-             "config is refused, and the old one stays in force.",
+             "Runs the gateway. On SIGTERM or SIGINT it stops accepting connections, waits for "
+             "running requests and exits with 0; on a second signal it exits at once. On "
+             "SIGHUP it reloads the config; if the new one is bad, the old one stays in force.",
          .needs = FLAG_CONFIG,
          .flags = {FLAG_CONFIG, FLAG_TEST, FLAG_SERVE_STORE, FLAG_DEMO},
          .exits = {{EXIT_USAGE, NULL},
-                   {EXIT_UNAVAILABLE, "store or address not available"},
+                   {EXIT_UNAVAILABLE, "the store or an address is not available"},
                    {EXIT_FAIL_STOP, NULL}}},
-    [COMMAND_keys] =
-        {.name = "keys",
-         .summary = "look into a store, and settle records whose outcome is unknown",
-         .synopsis = "SUBCOMMAND [OPTIONS]",
-         .about = "Looks into a store, also while a gateway runs on it, and settles records.",
-         .is_group = true},
+    [COMMAND_keys] = {.name = "keys",
+                      .summary = "inspect a store, and settle records whose outcome is unknown",
+                      .synopsis = "SUBCOMMAND [OPTIONS]",
+                      .about =
+                          "Inspects a store, even while a gateway runs on it, and settles records.",
+                      .is_group = true},
     [COMMAND_keys_list] = {.name = "keys list",
-                           .summary = "records, by status, tenant, rule or key",
+                           .summary = "list records, by status, tenant, rule or key",
                            .synopsis = "[OPTIONS]",
-                           .about =
-                               "Lists the records of a store, oldest first. As JSON each record is "
-                               "an object on a line of its own.",
+                           .about = "Lists the records of a store, oldest first. With --json each "
+                                    "record is an object on a line of its own.",
                            .flags = {FLAG_STATUS, FLAG_LAPSED, WHICH, FLAG_KEY, FLAG_LIMIT,
                                      FLAG_JSON, FLAG_STORE},
                            .exits = {{EXIT_USAGE, NULL}, {NO_STORE}}},
     [COMMAND_keys_show] =
         {.name = "keys show",
-         .summary = "all of one record, its token too",
+         .summary = "print one record with its token",
          .synopsis = "KEY [OPTIONS]\n--once VALUE [OPTIONS]",
-         .about = "Prints all that is known of one record: the one that the key leads to, or that "
-                  "has the once value. Where several have it, --tenant and --rule say which.",
+         .about = "Prints everything about one record, which is found by its key or its once "
+                  "value. If several records match, --tenant and --rule select one.",
          .operand = "KEY",
          .operands_most = 1,
          .flags = {WHICH, FLAG_PRINT_BODY, FLAG_JSON, FLAG_STORE},
          .exits = {{NO_RECORD}, {WHICH_RECORD}, {NO_STORE}}},
     [COMMAND_keys_resolve] =
         {.name = "keys resolve",
-         .summary = "say how an unknown operation ended",
+         .summary = "settle a record, with the response or as not done",
          .synopsis = "KEY --token N --status CODE [--header H]... [--body @FILE|TEXT]\n"
                      "KEY --token N --released\n"
                      "KEY --token N --probe -c FILE [-H 'Authorization: ...']\n"
                      "--rule R --unknown --before T --status CODE | --released",
          .about =
-             "Settles a record whose outcome is unknown: with the response that "
-             "duplicates get, or with \"it did not happen\", so that the next attempt does it.\n\n"
-             "--probe asks the service as a gateway would: 2xx is the response, 404 says that it "
-             "did not happen, anything else leaves it unknown.",
+             "Settles a record whose outcome is unknown: either with the response that "
+             "duplicates will get, or as not done, so that the next attempt runs the "
+             "operation.\n\n"
+             "--probe queries the service as the gateway would: a 2xx becomes "
+             "the response, a 404 means that it did not happen, anything else leaves the record "
+             "unknown.",
          .operand = "KEY",
          .operands_most = 1,
          .flags = {FLAG_TOKEN, FLAG_UNKNOWN, FLAG_BEFORE, FLAG_HTTP_STATUS, FLAG_HEADER, FLAG_BODY,
@@ -74,12 +75,12 @@ static const struct command rows[COMMAND_COUNT] = {
                    {EXIT_OUTCOME_UNKNOWN, "the probe was inconclusive"}}},
     [COMMAND_keys_release] =
         {.name = "keys release",
-         .summary = "say that it did not happen",
+         .summary = "settle a record as not done",
          .synopsis = "KEY --token N [OPTIONS]\n--rule R --unknown --before T [OPTIONS]",
-         .about =
-             "Says that it did not happen, as `pawl keys resolve --released` does: the next "
-             "attempt does it. No record is released before its `quiet at`. With --unknown: "
-             "all records of a rule that are in doubt, each by its own token; prints how many.",
+         .about = "Settles a record as not done, as `pawl keys resolve --released` does: the next "
+                  "attempt runs the operation. No record is released before its `quiet at`. With "
+                  "--unknown it releases all records of a rule that are in doubt, and prints how "
+                  "many.",
          .operand = "KEY",
          .operands_most = 1,
          .flags = {FLAG_TOKEN, FLAG_UNKNOWN, FLAG_BEFORE, FLAG_FORCE, WHICH, FLAG_JSON, FLAG_STORE},
@@ -90,27 +91,27 @@ static const struct command rows[COMMAND_COUNT] = {
          .synopsis = "KEY [OPTIONS]",
          .about =
              "Deletes a record: the next request under its key is a new operation. A record "
-             "whose outcome is open (pending or unknown) needs its --token, and is not deleted "
-             "before its `quiet at`. --force deletes it all the same; its operation may then "
+             "whose outcome is not settled (pending or unknown) needs its --token, and is not "
+             "deleted before its `quiet at`. --force deletes it anyway; its operation may then "
              "happen twice.",
          .operand = "KEY",
          .operands_most = 1,
          .flags = {FLAG_TOKEN, FLAG_FORCE, WHICH, FLAG_JSON, FLAG_STORE},
          .exits = {{NOT_SETTLED}, {WHICH_RECORD}, {NO_STORE}, {NOT_YET}}},
     [COMMAND_keys_stats] = {.name = "keys stats",
-                            .summary = "how many records there are",
+                            .summary = "count records by status",
                             .synopsis = "[OPTIONS]",
-                            .about = "Prints how many records there are, by status.",
+                            .about = "Prints the number of records, by status.",
                             .flags = {FLAG_JSON, FLAG_STORE},
                             .exits = {{EXIT_USAGE, NULL}, {NO_STORE}}},
     [COMMAND_keys_audit] =
         {.name = "keys audit",
-         .summary = "who settled or deleted records by hand",
+         .summary = "list who settled or deleted records by hand",
          .synopsis = "[OPTIONS]",
          .about =
-             "Prints who resolved, released or forgot which record, oldest first; of more acts "
-             "than --limit, the last ones. Each act is kept for 400 days. As JSON each act is an "
-             "object on a line of its own.",
+             "Prints who resolved, released or forgot which record, oldest first; if there are "
+             "more acts than --limit, the last ones. Acts are kept for 400 days. With --json "
+             "each act is an object on a line of its own.",
          .flags = {FLAG_LIMIT, FLAG_JSON, FLAG_STORE},
          .exits = {{EXIT_USAGE, NULL}, {NO_STORE}}},
     [COMMAND_hash] =
@@ -118,8 +119,9 @@ static const struct command rows[COMMAND_COUNT] = {
          .summary = "print the payload hash of a body, or the key in a header value",
          .synopsis = "[--canonical] [--content-type TYPE] [--json] [FILE]\n"
                      "--key VALUE [--strict] [--json]",
-         .about = "Prints the payload hash of a body: SHA-256 of its canonical form, 64 hex "
-                  "digits. Reads standard input without FILE, or where it is `-`; at most 64 MiB.",
+         .about = "Prints the payload hash of a body: SHA-256 of its canonical form, as 64 hex "
+                  "digits. Reads FILE, or standard input if FILE is missing or `-`; at most 64 "
+                  "MiB.",
          .operand = "FILE",
          .operands_most = 1,
          .flags = {FLAG_CANONICAL, FLAG_CONTENT_TYPE, FLAG_HEADER_KEY, FLAG_STRICT, FLAG_JSON},
@@ -134,43 +136,45 @@ static const struct command rows[COMMAND_COUNT] = {
          .is_group = true},
     [COMMAND_config_explain] =
         {.name = "config explain",
-         .summary = "every option with its default, or the effective configuration",
+         .summary = "describe options, or print the effective configuration",
          .synopsis = "[-c FILE] [--json] [OPTION]",
-         .about = "Without FILE: every option with its default and what it is for, as YAML; or all "
-                  "that there is to know of one OPTION.\n\n"
-                  "With FILE: every option with the value that counts, for each rule, and the line "
-                  "that says so, as YAML that means the same as FILE. What the environment puts in "
-                  "is shown as it is written, ${NAME}.",
+         .about = "Without FILE: prints every option with its default and description, as YAML, "
+                  "or everything about one OPTION.\n\n"
+                  "With FILE: prints the effective value of "
+                  "every option, for each rule, and the line that sets it, as YAML that means "
+                  "the same as FILE. Variables of the environment stay as they are written, "
+                  "${NAME}.",
          .operand = "OPTION",
          .operands_most = 1,
          .flags = {FLAG_CONFIG, FLAG_JSON},
          .exits = {{EXIT_USAGE, NULL}}},
     [COMMAND_errors] =
         {.name = "errors",
-         .summary = "the errors that pawl responds with, and what to do about them",
+         .summary = "list the errors that pawl responds with, and what to do about them",
          .synopsis = "[--json] [CODE]",
-         .about = "Prints every `error_code`: its HTTP status, whether the same request under the "
-                  "same key can end differently, whether a new key is safe, the exit code of "
-                  "commands, and what the caller does about it. A code that ends in `.*` stands "
-                  "for all of its family that have no row of their own. As JSON each error is an "
-                  "object on a line of its own.",
+         .about = "Prints every `error_code`: its HTTP status, whether a retry under the same "
+                  "key can end differently, whether a new key is safe, the exit code of "
+                  "commands, and what the caller can do. A code that ends in `.*` stands for the "
+                  "codes of its family that have no row of their own. With --json each error is "
+                  "an object on a line of its own.",
          .operand = "CODE",
          .operands_most = 1,
          .flags = {FLAG_JSON},
-         .exits = {{EXIT_FINAL_ERROR, "there is no such error"}, {EXIT_USAGE, NULL}}},
+         .exits = {{EXIT_FINAL_ERROR, "no such error"}, {EXIT_USAGE, NULL}}},
     [COMMAND_demo] =
         {.name = "demo",
-         .summary = "a small refund service to try the gateway with",
+         .summary = "run a small refund service to try the gateway with",
          .synopsis = "[--listen ADDRESS] [--ledger FILE] [--faults LIST]",
-         .about = "A small refund and payment service on loopback, to try the gateway with. It "
-                  "does not dedupe: its ledger counts how often something really happened.",
+         .about = "Runs a small refund and payment service on loopback, to try the gateway with. "
+                  "It does not deduplicate: its ledger counts how often something really "
+                  "happened.",
          .flags = {FLAG_LISTEN, FLAG_LEDGER, FLAG_FAULTS},
          .exits = {{EXIT_FINAL_ERROR, "no ledger or address"}, {EXIT_USAGE, NULL}}},
     [COMMAND_help] = {.name = "help",
-                      .summary = "what a command does and takes",
+                      .summary = "describe a command and its options",
                       .synopsis = "[COMMAND [SUBCOMMAND]]",
-                      .about = "Prints the help of a command, as its --help does; without one, the "
-                               "list of commands.",
+                      .about = "Prints the help of a command, as its --help does; without "
+                               "COMMAND, the list of commands.",
                       .operand = "COMMAND",
                       .operands_most = 2,
                       .exits = {{EXIT_USAGE, NULL}}},

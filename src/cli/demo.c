@@ -70,7 +70,8 @@ bool demo_ensure(const struct config *config, const char *store_path)
     struct http_upstream where HTTP_UPSTREAM_AUTO = {0};
     char *problem MEM_AUTO = NULL;
     if (config->upstream_tls.on) {
-        fputs("pawl serve: the demo upstream speaks no TLS (give `upstream: http://`)\n", stderr);
+        fputs("pawl serve: the demo upstream does not support TLS; use `upstream: http://`\n",
+              stderr);
         return false;
     }
     if (!resolve_upstream(config, -1, &where, &problem)) {
@@ -78,7 +79,7 @@ bool demo_ensure(const struct config *config, const char *store_path)
         return false;
     }
     if (is_listening(&where.addresses.at[0])) {
-        fprintf(stderr, "pawl serve: %.*s:%u is served already; no other demo is started\n",
+        fprintf(stderr, "pawl serve: %.*s:%u is in use; no demo upstream is started\n",
                 SLICE_ARG(address->host), (unsigned)address->port);
         return true;
     }

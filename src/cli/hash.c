@@ -52,7 +52,7 @@ static int hash_key(const struct hash_options *options)
     }
     bool unquoted = options->strict && result == KEY_HEADER_MALFORMED && options->key[0] != '"';
     fprintf(stderr, "pawl hash: %s%s\n", key_header_text(result),
-            unquoted ? "; strict syntax wants it in double quotes" : "");
+            unquoted ? "; the strict syntax requires double quotes" : "");
     return result == KEY_HEADER_NO_MEMORY ? EXIT_UNAVAILABLE : EXIT_BAD_DATA;
 }
 
@@ -60,12 +60,12 @@ static int hash_key(const struct hash_options *options)
 static int judge(const struct payload *payload)
 {
     if (payload->malformed_form || payload->malformed_multipart)
-        fprintf(stderr, "pawl hash: note: not a well-formed %s: the raw bytes count\n",
+        fprintf(stderr, "pawl hash: note: not a well-formed %s: hashing the raw bytes\n",
                 payload->malformed_form ? "form" : "multipart body");
     if (payload->problem == JSON_OK)
         return EXIT_DONE;
     if (json_error_is_refusal(payload->problem)) {
-        fprintf(stderr, "pawl hash: note: %s at byte %zu: the raw bytes count\n",
+        fprintf(stderr, "pawl hash: note: %s at byte %zu: hashing the raw bytes\n",
                 json_error_text(payload->problem), payload->problem_offset);
         return EXIT_DONE;
     }
@@ -120,11 +120,11 @@ static int hash_body(const struct hash_options *options)
 static int review(const struct hash_options *options)
 {
     if (options->strict && !options->key)
-        return command_misused("hash", "--strict goes with --key");
+        return command_misused("hash", "--strict needs --key");
     if (options->key && (options->file || options->canonical || options->content_type))
-        return command_misused("hash", "--key reads no body: no FILE, no --canonical, no type");
+        return command_misused("hash", "--key takes no FILE, --canonical or --content-type");
     if (options->canonical && options->json)
-        return command_misused("hash", "--canonical prints bytes, not --json");
+        return command_misused("hash", "--canonical and --json exclude each other");
     return EXIT_DONE;
 }
 

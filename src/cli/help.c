@@ -114,7 +114,7 @@ void help_of_command(FILE *to, const struct command *command)
     fputc('\n', to);
     if (command->is_group) {
         print_commands(to, command);
-        fprintf(to, "\n`pawl help %s SUBCOMMAND` says more.\n", command->name);
+        fprintf(to, "\n`pawl help %s SUBCOMMAND` describes a command.\n", command->name);
         return;
     }
     size_t column = flag_column(command);
@@ -127,10 +127,10 @@ void help_of_command(FILE *to, const struct command *command)
 void help_of_pawl(FILE *to)
 {
     fputs("pawl makes operations happen once: retries, double clicks and replays get the first "
-          "answer.\n\nusage: pawl COMMAND [OPTIONS]\n\n",
+          "response.\n\nusage: pawl COMMAND [OPTIONS]\n\n",
           to);
     print_commands(to, NULL);
-    fputs("\n`pawl help COMMAND` says more.\n", to);
+    fputs("\n`pawl help COMMAND` describes a command.\n", to);
 }
 
 /* The options that stand where a command does. */

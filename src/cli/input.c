@@ -40,9 +40,8 @@ int input_read(const char *command, const char *path, struct buf *ret_bytes)
     if (error != 0)
         return command_failed(command, EXIT_USAGE, "cannot read %s: %s", name, strerror(-error));
     if (bytes.len > INPUT_MAX)
-        return command_failed(command, EXIT_BAD_DATA,
-                              "%s holds more than %zu MiB, which is the limit here", name,
-                              INPUT_MAX / (1024 * 1024));
+        return command_failed(command, EXIT_BAD_DATA, "%s is larger than the limit of %zu MiB",
+                              name, INPUT_MAX / (1024 * 1024));
     *ret_bytes = bytes;
     bytes = buf_make(0);
     return EXIT_DONE;

@@ -32,7 +32,7 @@ static int list(const struct keys_options *options)
             return EXIT_UNAVAILABLE;
     }
     if (more)
-        fprintf(stderr, "pawl keys list: there are more than these %zu; see --limit\n",
+        fprintf(stderr, "pawl keys list: only the first %zu are shown; see --limit\n",
                 options->limit);
     return EXIT_DONE;
 }

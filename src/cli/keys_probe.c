@@ -77,17 +77,17 @@ static int judge_rule(const struct probe *probe)
     if (!probe->rule)
         return command_misused(command, "the config has no rule `%.*s`", SLICE_ARG(name));
     if (probe->rule->unknown != RECORD_UNKNOWN_PROBE)
-        return command_misused(command, "the rule `%.*s` has no probe to ask by", SLICE_ARG(name));
+        return command_misused(command, "the rule `%.*s` has no probe", SLICE_ARG(name));
     const struct header *line = not_theirs(&probe->options->headers);
     if (line)
-        return command_misused(command, "--header %.*s cannot go with a probe",
+        return command_misused(command, "a probe cannot carry --header %.*s",
                                SLICE_ARG(line->name));
     const struct template_part *part = not_kept(&probe->rule->probe);
     if (part)
         return command_misused(command,
-                               "the probe of `%.*s` needs {%.*s} of the request, which is not kept "
-                               "with the record; ask the service yourself, then use --status or "
-                               "--released",
+                               "the probe of `%.*s` needs {%.*s} of the request, which is not "
+                               "kept with the record; query the service yourself, then use "
+                               "--status or --released",
                                SLICE_ARG(name), SLICE_ARG(part->written));
     return EXIT_DONE;
 }
@@ -95,7 +95,7 @@ static int judge_rule(const struct probe *probe)
 static int settled_already(const struct probe *probe, const struct record *record)
 {
     char what[128];
-    snprintf(what, sizeof what, "is %s already, with HTTP status %d; there is nothing to ask",
+    snprintf(what, sizeof what, "is %s already, with HTTP status %d; there is nothing to probe",
              record_status_name(record->status), record->http_status);
     return keys_say(probe->session, probe->row, KEYS_SAME, what);
 }
@@ -212,7 +212,7 @@ static int give_back(struct probe *probe, struct engine *engine)
     engine_write(engine, &probe->attempt, &act, parker);
     if (!engine_wait(&probe->attempt, parker, clock_after(clock_boot_us(), KEYS_PATIENCE_US)))
         return command_failed(probe->options->command, EXIT_UNAVAILABLE,
-                              "the store did not answer in time");
+                              "the store did not respond in time");
     return keys_say(probe->session, probe->row, KEYS_SAME,
                     "is released; the next attempt will do the operation");
 }
@@ -251,7 +251,7 @@ static int acquire(struct probe *probe, struct engine *engine, bool *ret_acquire
     case ENGINE_STORE_DOWN:
     case ENGINE_GONE:
         return command_failed(probe->options->command, EXIT_UNAVAILABLE,
-                              "the store did not answer in time; nothing was changed");
+                              "the store did not respond in time; nothing was changed");
     }
     return keys_say(probe->session, probe->row, KEYS_STALE,
                     "the record has changed; run `pawl keys show` again; nothing was changed");
@@ -317,20 +317,20 @@ static void describe_end(const struct probe *probe, char *what, size_t size)
     static const char *const ends[] = {
         [EXCHANGE_NOT_SENT] = "the service could not be reached",
         [EXCHANGE_BROKE] = "the service broke off its response",
-        [EXCHANGE_TIMED_OUT] = "the service did not answer in time",
+        [EXCHANGE_TIMED_OUT] = "the service did not respond in time",
         [EXCHANGE_TOKEN_STALE] = "the service knows of a later attempt",
     };
     if (probe->end == EXCHANGE_ANSWERED && probe->call.response.status / 100 == 2)
         snprintf(what, size,
-                 "it happened, but its response is larger than max_response_body; say "
-                 "what it was by --status");
+                 "it happened, but its response is larger than max_response_body; use --status "
+                 "CODE");
     else if (probe->end == EXCHANGE_ANSWERED)
         snprintf(what, size,
-                 "the service responded with HTTP status %d, which settles nothing; "
-                 "still unknown",
+                 "the service responded with HTTP status %d, which is inconclusive; the outcome "
+                 "is still unknown",
                  probe->call.response.status);
     else
-        snprintf(what, size, "%s; still unknown", ends[probe->end]);
+        snprintf(what, size, "%s; the outcome is still unknown", ends[probe->end]);
 }
 
 /* Ends the lease: unknown, as it was. */
@@ -359,7 +359,7 @@ static int happened(struct probe *probe)
     if (!outcome) {
         (void)doubt(probe);
         return command_failed(probe->options->command, EXIT_UNAVAILABLE,
-                              "out of memory; still unknown");
+                              "out of memory; the outcome is still unknown");
     }
     COMPRESS_AUTO struct compress compress = {0};
     outcome_pack(outcome, &compress);

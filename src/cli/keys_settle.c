@@ -24,7 +24,7 @@ static int report_act_json(struct keys_session *session, const struct keys_act *
 {
     if (keys_print_act_json(act, store_digest_key(session->store)))
         return codes[act->end];
-    return command_failed(session->options->command, EXIT_UNAVAILABLE, "done, but memory ran out");
+    return command_failed(session->options->command, EXIT_UNAVAILABLE, "done, but out of memory");
 }
 
 static int report_act(struct keys_session *session, const struct keys_act *act)
@@ -154,7 +154,7 @@ static int settle_many(const struct keys_options *options, struct keys_act act)
     if (options->key.at || options->once.at || options->token || !options->rule.at ||
         options->before <= 0)
         return command_misused(options->command,
-                               "--unknown goes with --rule R and --before T, and no KEY or token");
+                               "--unknown needs --rule and --before, and takes no KEY or --token");
     KEYS_SESSION_AUTO struct keys_session session = {0};
     int code = keys_open(&session, options);
     if (code == EXIT_DONE)
@@ -215,8 +215,7 @@ static int ask_for_token(const struct keys_options *options)
 {
     if (options->token > 0 || options->unknown)
         return EXIT_DONE;
-    return command_misused(options->command,
-                           "needs --token N, the one that `pawl keys show` prints");
+    return command_misused(options->command, "needs --token N; `pawl keys show` prints it");
 }
 
 int keys_release(const struct keys_options *options)
@@ -235,17 +234,17 @@ static int review(const struct keys_options *options)
     if (code != EXIT_DONE)
         return code;
     if (options->probe && options->unknown)
-        return command_misused(options->command, "--probe settles one record, named by its KEY");
+        return command_misused(options->command, "--probe needs the KEY of one record");
     if (options->released && (has_answer || options->headers.n > 0))
-        return command_misused(options->command, "--released has no status, header or body");
+        return command_misused(options->command, "--released takes no --status, --header, --body");
     if (options->probe && (has_answer || options->released || options->force))
-        return command_misused(options->command, "--probe finds out by itself: no --status, "
-                                                 "--body, --released or --force");
+        return command_misused(options->command, "--probe takes no --status, --body, --released, "
+                                                 "--force");
     if (options->probe != (options->config != NULL))
         return command_misused(options->command, "--probe and --config FILE go together");
     if (!options->released && !options->probe && options->http_status == 0)
         return command_misused(options->command,
-                               "how did it end? give --status N or --released, or --probe");
+                               "needs --status CODE, --released or --probe: how did it end?");
     return EXIT_DONE;
 }
 

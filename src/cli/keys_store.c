@@ -14,7 +14,7 @@ int keys_open(struct keys_session *session, const struct keys_options *options)
     char *problem MEM_AUTO = NULL;
     session->options = options;
     if (!path)
-        return command_misused(options->command, "which store? give --store or $PAWL_STORE");
+        return command_misused(options->command, "no store: use --store or $PAWL_STORE");
     struct store_config config = store_config_default();
     config.path = path;
     config.read_only_file = true;
@@ -65,7 +65,7 @@ int keys_collect(struct keys_session *session, size_t limit, struct keys_found *
     if (!ret_found->arena.failed)
         return keys_complain(session, status);
     return command_failed(options->command, EXIT_UNAVAILABLE,
-                          "too much to list at once; use --limit");
+                          "too many records to list at once; use --limit");
 }
 
 static int not_found(const struct keys_options *options)
@@ -92,7 +92,7 @@ static int find_one(struct keys_session *session, struct keys_found *found,
     }
     keys_print_table(stderr, found, store_now(session->store));
     return command_misused(session->options->command,
-                           "%s%zu records have this name; say which with --tenant and --rule",
+                           "%s%zu records match; select one with --tenant and --rule",
                            found->n > CANDIDATES_MAX ? "at least " : "", found->n);
 }
 

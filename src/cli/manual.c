@@ -182,10 +182,9 @@ static void add_examples(struct buf *to)
     } examples[] = {
         {"Check a config, and run the gateway with it:",
          {"pawl serve --test -c pawl.yaml", "pawl serve -c pawl.yaml"}},
-        {"Which operations of the store in PAWL_STORE wait for a person, and all that is known "
-         "of one:",
+        {"List the operations in the store PAWL_STORE that need a person, and show one:",
          {"pawl keys list --status unknown", "pawl keys show KEY"}},
-        {"Say that it happened, or that it did not, with the token that was shown:",
+        {"Settle it as done or not done, with the token that was shown:",
          {"pawl keys resolve KEY --token N --status 201 --body @a.json",
           "pawl keys release KEY --token N"}},
     };
@@ -204,9 +203,9 @@ void pages_commands(struct buf *to, const char *date)
     buf_add_str(to, ".SH NAME\npawl \\- make operations happen once\n"
                     ".SH SYNOPSIS\n.B pawl\n.I COMMAND\n.RI [ OPTIONS ]\n.SH DESCRIPTION\n");
     add_line(to, "pawl is a reverse proxy before an HTTP service. A request with an "
-                 "`Idempotency-Key` runs the first time and is remembered; a retry, a double click "
-                 "or a replay gets the same answer, byte for byte; a key that comes back with "
-                 "another request is refused.");
+                 "`Idempotency-Key` runs the first time and is remembered; a retry, a double "
+                 "click or a replay gets the same response, byte for byte; a key that comes back "
+                 "with another request is refused.");
     buf_add_str(to, ".PP\nEvery command takes \\fB\\-h\\fR, \\fB\\-\\-help\\fR.\n.SH COMMANDS\n");
     for (size_t i = 0; i < COMMAND_COUNT; i++)
         add_command(to, command_at((enum command_id)i));
@@ -281,13 +280,13 @@ void pages_config(struct buf *to, const char *date)
     add_title(to, "PAWL.YAML", 5, date);
     buf_add_str(to, ".SH NAME\npawl.yaml \\- the config of pawl\n.SH DESCRIPTION\n");
     add_paragraphs(to, "The config of `pawl serve` is one YAML file, without anchors, aliases, "
-                       "merge keys and tags. `pawl serve -t -c FILE` says what is wrong with one, "
-                       "and `pawl config explain -c FILE` what it comes to.\n\n"
-                       "A duration is written as 150ms, 10s, 5m, 24h, 7d or forever; a size as "
-                       "512, 64KiB or 1MiB. Paths are relative to the file. ${NAME} in a value is "
-                       "the environment's.\n\n"
-                       "The first rule that matches a request is the one that holds for it. What "
-                       "may stand in `defaults` holds for every rule that does not say otherwise.");
+                       "merge keys and tags. `pawl serve -t -c FILE` reports what is wrong with "
+                       "one, and `pawl config explain -c FILE` prints its effective values.\n\nA "
+                       "duration is written as 150ms, 10s, 5m, 24h, 7d or forever; a size as "
+                       "512, 64KiB or 1MiB. Paths are relative to the file. ${NAME} in a value "
+                       "is the environment's.\n\nThe first rule that matches a request applies "
+                       "to it. An option in `defaults` applies to every rule that does not set "
+                       "it.");
     buf_add_str(to, ".SH OPTIONS AT THE TOP\n");
     add_options(to, OPTION_TOP, 0);
     buf_add_str(to, ".SH OPTIONS OF A RULE\n");

@@ -36,7 +36,7 @@ static int run(const struct options *options, const struct config *config)
 {
     char *path MEM_AUTO = store_path(options, config);
     if (!path)
-        return command_misused("serve", "no place for the store: give --store or $PAWL_STORE");
+        return command_misused("serve", "no store: use --store or $PAWL_STORE");
     if (options->demo && !demo_ensure(config, path))
         return EXIT_UNAVAILABLE;
     if (options->demo)

@@ -247,5 +247,5 @@ OPTION_READER(token)
     if (is_token(text))
         *(struct slice *)field = arena_copy(&reader->config->arena, text);
     else
-        reader_complain(reader, node, "is no token (expected " A_TOKEN ")");
+        reader_complain(reader, node, "is not a valid token (expected " A_TOKEN ")");
 }

@@ -101,7 +101,7 @@ OPTION_READER(cors)
     if (!options_read_members(reader, option, node, expected, &cors))
         return;
     if (errors == reader->errors->n && !cors_is_on(&cors))
-        reader_complain(reader, node, "names no origins (expected origins: [" AN_ORIGIN "])");
+        reader_complain(reader, node, "has no origins (expected origins: [" AN_ORIGIN "])");
     else if (cors.any && cors.credentials)
         reader_complain(reader, node,
                         "browsers refuse credentials for every origin (expected origins by name)");

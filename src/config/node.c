@@ -195,7 +195,7 @@ static void on_open(struct tree *tree, enum node_kind kind, const yaml_event_t *
         return;
     }
     if (tree->depth == NODE_DEPTH_MAX) {
-        stop(tree, place, name_here(tree), "nested too deep");
+        stop(tree, place, name_here(tree), "nested too deeply");
         return;
     }
     struct node *node = add_node(tree, kind, event->start_mark);

@@ -32,7 +32,7 @@ OPTION_READER(once)
         return;
     once.on = once.key.n > 0;
     if (!once.on && errors == reader->errors->n)
-        reader_complain(reader, node, "names no key (expected " AN_ONCE ")");
+        reader_complain(reader, node, "has no key (expected " AN_ONCE ")");
     *(struct rule_once *)field = once;
 }
 
@@ -85,7 +85,7 @@ void once_review(struct reader *reader, struct rule_draft *draft)
     if (window > 0 && once->ttl_us > 0)
         reader_complain(
             reader, node,
-            "has a ttl beside {window:..} (expected one of them: a window is the time)");
+            "has both a ttl and a {window:..} (expected one of them: a window is the time)");
     if (rule->duplicate != RULE_DUPLICATE_REPLAY)
         complaints_add(
             reader->errors, node->place, node->key,
@@ -94,8 +94,9 @@ void once_review(struct reader *reader, struct rule_draft *draft)
     const struct template_part *part = key_in_payload(rule);
     if (once->duplicate != RULE_DUPLICATE_REJECT && !once->any_payload && part)
         reader_complain(reader, node,
-                        "two keys can never have the same payload, which holds the key's {%.*s} "
-                        "(expected `payload: {exclude: [%.*s]}`, or `once: {payload: ignore}`)",
+                        "requests under two keys never have the same payload, which contains the "
+                        "key's {%.*s} (expected `payload: {exclude: [%.*s]}`, or `once: "
+                        "{payload: ignore}`)",
                         SLICE_ARG(part->written), SLICE_ARG(part->text));
     if (window > 0 || once->ttl_us == 0)
         once->ttl_us = window > 0 ? window : rule->ttl_us;

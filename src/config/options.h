@@ -34,183 +34,184 @@
 
 #define CONFIG_OPTIONS(X)                                                                          \
     X(listen, OPTION_AT_START, config, listen, listen, 0, 0, "127.0.0.1:8080",                     \
-      "where clients connect")                                                                     \
+      "HOST:PORT where clients connect")                                                           \
     X(upstream, OPTION_TOP, config, upstream, upstream, 0, 0, "(required)",                        \
       "http://HOST:PORT or https://HOST:PORT of the service behind the gateway")                   \
     X(upstream_tls, OPTION_TOP, config, upstream_tls, upstream_tls, 0, 0, "(the system's roots)",  \
-      "how an https upstream is verified: {ca: FILE, cert: FILE, key: FILE, server_name: NAME}")   \
+      "TLS to an https upstream: {ca: FILE, cert: FILE, key: FILE, server_name: NAME}")            \
     X(resolve, OPTION_TOP, config, resolve_us, span, CLOCK_US_PER_S, DAY, "30s",                   \
-      "how old the addresses of the upstream's name may be when a connection is made")             \
+      "maximum age of the upstream's resolved addresses when pawl opens a connection")             \
     X(store, OPTION_AT_START, config, store, store, 0, 0, "(--store, else $PAWL_STORE, else XDG)", \
       "sqlite:PATH, relative to this file")                                                        \
     X(admin, OPTION_AT_START, config, admin, listen, 0, 0, "(off)",                                \
-      "HOST:PORT for metrics, health and the API of keys; off loopback it needs admin_token")      \
+      "HOST:PORT for metrics, health and the keys API; off loopback it needs admin_token")         \
     X(admin_token, OPTION_AT_START, config, admin_token, token, 0, 0, "(none)",                    \
-      "what `Authorization: Bearer` must carry at admin; file:PATH reads it from there")           \
+      "bearer token that the admin listener requires; file:PATH reads it from a file")             \
     X(log_keys, OPTION_TOP, config, gateway.log_keys_hashed, log_keys, 0, 0, "plain",              \
-      "idempotency keys in log lines: plain | hashed")                                             \
+      "how log lines show idempotency keys: plain | hashed")                                       \
     X(tenant, OPTION_TOP | OPTION_RULE, rule_draft, rule.tenant, tenant, 0, 0, "(required)",       \
-      "template of the tenant, whose keys never meet those of others; none: all clients are one")  \
+      "template of the tenant, which owns a set of keys; none: all clients share one set")         \
     X(trust_tenant, OPTION_TOP | OPTION_RULE, rule_draft, rule.trust_tenant, bool, 0, 0, "false",  \
-      "the layer in front of pawl sets the tenant, clients cannot")                                \
+      "true: the layer in front of pawl sets the tenant, and clients cannot")                      \
     X(secret, OPTION_TOP | OPTION_RULE, rule_draft, rule.secret, bool, 0, 0, "false",              \
-      "the tenant is a credential: only its keyed hash is stored")                                 \
+      "true: the tenant is a credential; only its keyed hash is stored")                           \
     X(unmatched, OPTION_TOP, config, gateway.unmatched_refuse, unmatched, 0, 0, "pass",            \
-      "what no rule matches: pass | refuse")                                                       \
+      "requests that match no rule: pass | refuse")                                                \
     X(trust_forwarded, OPTION_TOP, config, gateway.trust_forwarded, networks, 0, 0,                \
       "[127.0.0.0/8, \"::1/128\"]",                                                                \
       "peers whose X-Forwarded-Proto, -Host, -Port and Forwarded are kept; others' are replaced")  \
     X(cors, OPTION_TOP, config, gateway.cors, cors, 0, 0, "(none)",                                \
       "origins whose pages may read the responses: {origins: [https://shop.example]}")             \
     X(policy, OPTION_TOP, config, gateway.policy_off, policy, 0, 0, "publish",                     \
-      "GET /.well-known/idempotency shows the rules: publish | off")                               \
+      "whether GET /.well-known/idempotency shows the rules: publish | off")                       \
     X(public_url, OPTION_TOP, config, gateway.public_url, public_url, 0, 0, "(none: relative)",    \
-      "where clients find the gateway: links in its errors begin with it")                         \
+      "URL at which clients reach the gateway; links in its errors begin with it")                 \
     X(threads, OPTION_AT_START, config, gateway.threads, count, 0, 256, "0",                       \
-      "loop threads; 0: one per core")                                                             \
+      "number of event loop threads; 0: one per core")                                             \
     X(drain_delay, OPTION_TOP, config, drain_delay_us, span, 0, HOUR, "0s",                        \
-      "after SIGTERM: how long to serve on while /readyz fails, so that balancers notice")         \
+      "after SIGTERM, how long to keep serving while /readyz fails, so that balancers notice")     \
     X(drain, OPTION_TOP, config, drain_us, span, 0, HOUR, "25s",                                   \
-      "after drain_delay: how long running exchanges may take to end")                             \
+      "after drain_delay, how long running exchanges may take to end")                             \
     X(head_timeout, OPTION_TOP, config, gateway.limits.head_us, span, MS, HOUR, "10s",             \
-      "for a request's header section, from its first byte")                                       \
+      "time to receive a request's header section, from its first byte")                           \
     X(body_timeout, OPTION_TOP, config, gateway.limits.body_us, span, MS, HOUR, "30s",             \
-      "for a ruled request's body; between two reads of any other")                                \
+      "time to receive a ruled request's body; of any other, time between two reads")              \
     X(idle_timeout, OPTION_TOP, config, gateway.limits.idle_us, span, MS, DAY, "75s",              \
       "how long a client connection is kept between two requests")                                 \
     X(read_timeout, OPTION_TOP, config, gateway.read_timeout_us, span, MS, DAY, "75s",             \
-      "longest silence of the upstream without a rule, in a stream, and of a WebSocket")           \
+      "longest silence of the upstream: without a rule, in a stream, in a WebSocket")              \
     X(write_timeout, OPTION_TOP, config, gateway.limits.write_us, span, MS, HOUR, "30s",           \
-      "for a client to take its response")                                                         \
+      "time for a client to receive its response")                                                 \
     X(connect_timeout, OPTION_TOP, config, gateway.connect_timeout_us, span, MS, HOUR, "5s",       \
-      "to connect to the upstream")                                                                \
+      "time to connect to the upstream")                                                           \
     X(upstream_idle, OPTION_TOP, config, gateway.upstream_idle_us, span, 0, HOUR, "1s",            \
       "an upstream connection idle for longer carries no ruled request")                           \
     X(store_timeout, OPTION_TOP, config, store_limits.timeout_us, span, MS, HOUR, "10s",           \
-      "a batch that takes longer makes the store count as down")                                   \
+      "while a transaction of the store takes longer, the store counts as down")                   \
     X(retry_after, OPTION_TOP, config, gateway.retry_after_us, span, 0, HOUR, "1s",                \
-      "Retry-After of `in progress`")                                                              \
+      "Retry-After of the error `in_progress`")                                                    \
     X(max_connections, OPTION_AT_START, config, gateway.max_connections, count, 1, 1000000,        \
-      "4096", "client connections in all")                                                         \
+      "4096", "maximum number of client connections")                                              \
     X(max_connections_per_address, OPTION_TOP, config, gateway.limits.max_per_address, count, 0,   \
-      1000000, "0", "client connections of one IPv4 address or IPv6 /64; 0: any number")           \
+      1000000, "0", "maximum number from one IPv4 address or IPv6 /64; 0: no limit")               \
     X(max_in_flight, OPTION_TOP, config, gateway.max_in_flight, count, 1, 1000000, "1024",         \
-      "ruled requests in flight at one time; waiting duplicates do not count")                     \
+      "maximum number of ruled requests in flight; waiting duplicates do not count")               \
     X(max_in_flight_per_tenant, OPTION_TOP, config, gateway.max_in_flight_per_tenant, count, 0,    \
-      1000000, "0", "ruled requests of one tenant in flight at one time; 0: any number")           \
+      1000000, "0", "maximum number of ruled requests in flight of one tenant; 0: no limit")       \
     X(max_waiting, OPTION_TOP, config, store_limits.max_waiting, count, 0, 1000000, "10000",       \
-      "duplicates waiting for their first, in all")                                                \
+      "maximum number of duplicates that wait for a first request")                                \
     X(max_waiting_per_key, OPTION_TOP, config, store_limits.max_waiting_per_key, count, 0,         \
-      1000000, "2000", "duplicates waiting for one key")                                           \
+      1000000, "2000", "maximum number of duplicates that wait for one key")                       \
     X(max_buffered, OPTION_TOP, config, gateway.max_buffered, size, 1, 1024 * GIB, "256MiB",       \
-      "memory for bodies and replays on ruled routes; above it new requests get 429")              \
+      "memory for bodies and replays on ruled routes; above it, new requests get 429")             \
     X(cache, OPTION_TOP, config, cache, size, 0, 1024 * GIB, "32MiB",                              \
-      "memory for recent outcomes; 0: off")                                                        \
+      "memory for the cache of recent outcomes; 0: no cache")                                      \
     X(disk_reserve, OPTION_TOP, config, store_limits.disk_reserve, disk_reserve, 1, 1024 * GIB,    \
       "auto", "free space below which no operation begins; auto: 64MiB, or 10 % of a small disk")  \
     X(allow, OPTION_TOP | OPTION_RULE, rule_draft, allowed, allow, 0, 0, "[]",                     \
-      "classes of warnings that are not shown: each warning ends in its class, in brackets")       \
+      "classes of warnings to suppress; each warning ends with its class in brackets")             \
     X(defaults, OPTION_TOP, rule_draft, rule, defaults, 0, 0, "(none)",                            \
-      "options that hold for every rule unless it says otherwise")                                 \
+      "options for every rule that does not set them itself")                                      \
     X(rules, OPTION_TOP, config, gateway.rules, rules, 0, 0, "(none)",                             \
-      "the contract of each route; the first that matches wins")                                   \
+      "the policy of each route; the first rule that matches a request applies")                   \
     X(name, OPTION_RULE, rule_draft, rule.name, name, 0, 0, "(required)",                          \
-      "part of a record's identity; a rule that is renamed says so in `formerly`")                 \
+      "part of a record's identity; to rename a rule, add its old name to `formerly`")             \
     X(formerly, OPTION_RULE, rule_draft, rule.formerly, formerly, 0, 0, "(none)",                  \
-      "earlier names of the rule, whose records are still found")                                  \
+      "earlier names of the rule, under which its records are still found")                        \
     X(match, OPTION_RULE, rule_draft, rule.match, match, 0, 0, "(required)",                       \
-      "METHOD[,METHOD] /path/{param}; * for every method that changes something, /** for any "     \
-      "rest")                                                                                      \
+      "METHOD[,METHOD] /path/{param}; * is every method that changes something, /** any rest "     \
+      "of a path")                                                                                 \
     X(protect, SHARED, rule_draft, rule.protect, bool, 0, 0, "true",                               \
-      "false: the route passes as if it had no rule")                                              \
+      "false: requests pass as if the route had no rule")                                          \
     X(authorize, SHARED, rule_draft, rule.authorize, authorize, 0, 0, "(none)",                    \
-      "GET /path: sent with the caller's headers before anything begins; 2xx goes on")             \
+      "GET /path to send first, with the caller's headers; only after a 2xx pawl goes on")         \
     X(authorize_host, SHARED, rule_draft, rule.authorize_host, authority, 0, 0,                    \
-      "(that of upstream:)",                                                                       \
-      "HOST[:PORT]: the Host of authorize requests, whatever the caller's was")                    \
+      "(that of upstream:)", "HOST[:PORT] to send as Host of authorize requests")                  \
     X(key, SHARED, rule_draft, rule.key, key, 0, 0, "\"{header:Idempotency-Key}\"",                \
       "template of the key, such as \"{header:Idempotency-Key}\" or \"{body:/order_id}\"")         \
     X(require, SHARED, rule_draft, rule.require, bool, 0, 0, "true",                               \
-      "a request without a key is refused; false: it passes unprotected")                          \
+      "true: a request without a key is refused; false: it passes unprotected")                    \
     X(key_syntax, SHARED, rule_draft, rule.key_syntax, key_syntax, 0, 0, "lenient",                \
       "lenient: k or \"k\"; strict: \"k\" only (RFC 9651 String)")                                 \
     X(key_format, SHARED, rule_draft, rule.key_format, key_format, 0, 0, "any",                    \
-      "any | uuid | uuid4 | {regex: PATTERN}")                                                     \
+      "what a key must look like: any | uuid | uuid4 | {regex: PATTERN}")                          \
     X(forward_key, SHARED, rule_draft, rule.forward_key, forward_key, 0, 0,                        \
       "(quoted under key_syntax: strict, else bare where it can be)",                              \
-      "how the upstream gets a key, however it was sent: bare | quoted")                           \
+      "how the key is sent to the upstream, however the client sent it: bare | quoted")            \
     X(ttl, SHARED, rule_draft, rule.ttl_us, span, MS, CLOCK_NEVER, "24h",                          \
-      "how long a response is kept, from its completion; forever is allowed")                      \
+      "how long a response is kept after its completion; forever is allowed")                      \
     X(tombstone, SHARED, rule_draft, rule.tombstone_us, tombstone, 0, CLOCK_NEVER, "none",         \
-      "how much longer the record stays, without its response")                                    \
+      "how much longer the record is kept without its response")                                   \
     X(lease, SHARED, rule_draft, rule.lease_us, span, 100 * MS, HOUR, "30s",                       \
-      "how long an attempt owns its record; renewed while it runs")                                \
+      "how long an attempt owns its record; renewed while the attempt runs")                       \
     X(timeout, SHARED, rule_draft, rule.timeout_us, span, MS, HOUR, "30s",                         \
-      "for the exchange with the upstream")                                                        \
+      "time for the whole exchange with the upstream")                                             \
     X(in_progress, SHARED, rule_draft, rule.in_progress_wait_us, in_progress, 0, HOUR,             \
-      "{wait: 10s}", "a duplicate of a running request: {wait: DURATION} | conflict")              \
+      "{wait: 10s}", "a duplicate while the first request runs: {wait: DURATION} | conflict")      \
     X(unknown, SHARED, rule_draft, rule.unknown, unknown, 0, 0, "hold",                            \
-      "outcome in doubt: hold | retry | {probe: \"GET /path/{key}\"}")                             \
+      "what happens when the outcome is in doubt: hold | retry | {probe: \"GET /path/{key}\"}")    \
     X(probe_status, SHARED, rule_draft, rule.probe_status, probe_status, 200, 299,                 \
-      "(the probe's own)", "status of the kept response where a probe found that it was done")     \
+      "(the probe's own)", "status of the stored response when a probe finds the operation done")  \
     X(settle, SHARED, rule_draft, rule.settle_us, span, 0, DAY, "(the rule's timeout)",            \
       "how long to wait after the last possible send before trusting \"not found\"")               \
     X(remember, SHARED, rule_draft, remember, remember, 0, 0, "final",                             \
-      "which responses are the outcome, kept and replayed: final | success | all")                 \
+      "which responses are kept as the outcome and replayed: final | success | all")               \
     X(not_done, SHARED, rule_draft, not_done, statuses, 0, 0, "[]",                                \
-      "statuses that say it was surely not done: the key is released")                             \
+      "statuses that mean the operation was surely not done; the key is released")                 \
     X(in_doubt, SHARED, rule_draft, in_doubt, statuses, 0, 0, "[]",                                \
-      "statuses that leave it open whether it was done")                                           \
+      "statuses that leave it in doubt whether the operation was done")                            \
     X(once, OPTION_RULE, rule_draft, rule.once, once, 0, 0, "(none)",                              \
-      "what must happen once whatever key comes: {key: TEMPLATE, ttl: DURATION, duplicate: "       \
+      "what must happen once whatever the key is: {key: TEMPLATE, ttl: DURATION, duplicate: "      \
       "reject}")                                                                                   \
     X(duplicate, SHARED, rule_draft, rule.duplicate, duplicate, 0, 0, "replay",                    \
-      "a repeat of what is complete: replay | reject | ack | {ack: 204}")                          \
+      "response to a duplicate of a complete operation: replay | reject | ack | {ack: 204}")       \
     X(mismatch, SHARED, rule_draft, rule.mismatch_status, mismatch, 0, 0, "409",                   \
-      "status for a key reused with another request: 409 | 422 | 400")                             \
+      "status when a key is reused with another request: 409 | 422 | 400")                         \
     X(retry, SHARED, rule_draft, rule, retry, 0, 0, "none",                                        \
-      "what the gateway sends again by itself: none; profiles are not in this version")            \
+      "retries by the gateway itself: none; profiles are not in this version")                     \
     X(store_down, SHARED, rule_draft, rule.store_down_pass, store_down, 0, 0, "refuse",            \
       "while the record store is down: refuse | pass (unprotected)")                               \
     X(body, SHARED, rule_draft, rule.body_json, body, 0, 0, "auto",                                \
-      "auto: Content-Type says what a body is; json: it is JSON whatever that says")               \
+      "auto: read a body by its Content-Type; json: read every body as JSON")                      \
     X(payload, SHARED, rule_draft, rule.payload, payload, 0, 0, "all",                             \
-      "what of the body counts: all | raw | ignore | {include: [/a]} | {exclude: [/b]}")           \
+      "which part of the body is compared with the first request's: all | raw | ignore | "         \
+      "{include: [/a]} | {exclude: [/b]}")                                                         \
     X(query, SHARED, rule_draft, rule.query, query, 0, 0, "all",                                   \
-      "what of the query counts: all | none | [names]")                                            \
+      "which query parameters are compared: all | none | [names]")                                 \
     X(headers, SHARED, rule_draft, rule.headers, headers, 0, 0, "[If-Match]",                      \
-      "headers that count")                                                                        \
+      "which request headers are compared")                                                        \
     X(max_request_body, SHARED, rule_draft, rule.max_request_body, size, 0, GIB, "1MiB",           \
-      "a larger request is refused")                                                               \
+      "a larger request body is refused")                                                          \
     X(max_response_body, SHARED, rule_draft, rule.max_response_body, size, 0, GIB / 2, "1MiB",     \
-      "a larger response passes and is not kept")                                                  \
+      "a larger response is passed on and not kept")                                               \
     X(keep_request, SHARED, rule_draft, rule.keep_request, size, 0, 16 * KIB, "0",                 \
-      "how much of a request's body is stored until its outcome is known, for `pawl keys show`")   \
+      "how much of a request body is stored until its outcome is known, for `pawl keys show`")     \
     X(stream, SHARED, rule_draft, rule.stream, bool, 0, 0, "false",                                \
-      "every response passes as it comes and none is kept: a duplicate gets 410")                  \
+      "true: responses are passed on as they come and not kept; a duplicate gets 410")             \
     X(replay_cookies, SHARED, rule_draft, rule.replay_cookies, bool, 0, 0, "false",                \
-      "keep Set-Cookie in replays")
+      "true: replays contain Set-Cookie")
 
 #define CONFIG_PARTS(X)                                                                            \
     X(upstream_tls, ca, config_tls, ca, pem_file, 0, 0, "(the system's roots)",                    \
-      "PEM file of the certificates that are trusted instead: a CA's, or the service's own")       \
+      "PEM file of the certificates to trust instead: of a CA, or the service's own")              \
     X(upstream_tls, cert, config_tls, cert, pem_file, 0, 0, "(none)",                              \
-      "PEM file of the client certificate, its chain behind it")                                   \
+      "PEM file of the client certificate, followed by its chain")                                 \
     X(upstream_tls, key, config_tls, key, pem_file, 0, 0, "(none)",                                \
-      "PEM file of the client certificate's key, without a password")                              \
+      "PEM file of the client certificate's private key, without a password")                      \
     X(upstream_tls, server_name, config_tls, server_name, server_name, 0, 0,                       \
       "(the host of upstream:)",                                                                   \
       "the name or address that the service's certificate must carry; a name is sent as SNI")      \
     X(once, key, rule_once, key, once_key, 0, 0, "(required)",                                     \
       "template of the once value, such as \"{body:/external_ref}\"")                              \
     X(once, ttl, rule_once, ttl_us, span, MS, CLOCK_NEVER, "(the rule's ttl)",                     \
-      "how long a value is held, from completion; forever is allowed")                             \
+      "how long a value is held after completion; forever is allowed")                             \
     X(once, duplicate, rule_once, duplicate, once_duplicate, 0, 0, "reject",                       \
-      "a repeat of what is complete, under another key: reject | replay | ack | {ack: 204}")       \
+      "response to another key with the value of a complete operation: reject | replay | ack | "   \
+      "{ack: 204}")                                                                                \
     X(once, payload, rule_once, any_payload, once_payload, 0, 0, "(what the rule compares)",       \
-      "ignore: all requests with the value count as the same, whatever else they say")             \
+      "ignore: requests with the same value count as the same, whatever else differs")             \
     X(cors, origins, cors_policy, origins, origins, 0, 0, "(required)",                            \
-      "scheme and host of the pages, or \"*\" for all")                                            \
+      "origins (scheme and host) of the pages, or \"*\" for all")                                  \
     X(cors, credentials, cors_policy, credentials, bool, 0, 0, "false",                            \
       "true: pages may send cookies; not with \"*\"")
 

@@ -41,7 +41,7 @@ static void check_former(struct reader *reader, const struct rule_draft *draft,
     for (size_t i = 0; i < draft->rule.n_formerly; i++) {
         struct slice former = draft->rule.formerly[i];
         if (name && slice_eq(former, other->rule.name))
-            reader_complain(reader, node, "'%.*s' is the present name of the rule in line %zu",
+            reader_complain(reader, node, "'%.*s' is the current name of the rule on line %zu",
                             SLICE_ARG(former), name->place.line);
         if (draft != other && slice_is_among(former, other->rule.formerly, other->rule.n_formerly))
             reader_complain(reader, node, "'%.*s' is an earlier name of another rule, too",

@@ -37,17 +37,17 @@ static void warn_of_tenant(struct reader *reader, const struct rule_draft *draft
     if (names_header(&rule->tenant, SLICE("Cookie")))
         reader_warn(reader, WARNING_TENANT_COOKIE, node,
                     "any cookie that is added or changed makes a new tenant, so its retries run "
-                    "again; use {cookie:NAME} for the one that names the session");
+                    "again; use {cookie:NAME} with the session's cookie");
     if (is_optional(&rule->tenant))
         reader_warn(reader, WARNING_TENANT_OPTIONAL, node,
-                    "callers without it are all one tenant and share their records");
+                    "all callers without it are one tenant and share their records");
     if (!rule->trust_tenant && !rule->authorizes && !rule_hides_tenant(rule))
         reader_warn(
             reader, WARNING_TENANT_OPEN, node,
             "any client that can set this value can read that tenant's stored responses "
-            "(`authorize: GET /tenants/{tenant}/access` asks the service first, which "
-            "must answer 2xx only where this caller may act as this tenant; "
-            "`trust_tenant: true` says that the layer in front sets it and clients cannot)");
+            "(`authorize: GET /tenants/{tenant}/access` asks the service first, which must "
+            "respond with 2xx only if this caller may act as this tenant; `trust_tenant: true` "
+            "declares that the layer in front sets it and clients cannot)");
 }
 
 static bool holds_part(const struct template *template, const struct template_part *wanted)
@@ -97,8 +97,8 @@ static void check_target(struct reader *reader, const struct rule_draft *draft,
     bool named = names_tenant(target, &rule->tenant, &lacks);
     if (rule_hides_tenant(rule) && template_uses(target, TEMPLATE_TENANT))
         reader_complain(reader, node,
-                        "{tenant} of a credential is a hash that the service does not know (leave "
-                        "it out: the caller's headers go along)");
+                        "{tenant} of a credential is a hash that the service does not know "
+                        "(remove it: the caller's headers are sent too)");
     else if (lacks)
         reader_complain(reader, node,
                         "the tenant of rule '%.*s' comes from {%.*s}, which this request does not "
@@ -109,8 +109,8 @@ static void check_target(struct reader *reader, const struct rule_draft *draft,
                     authorizes ? "names no {tenant}: the service must judge by the headers whether "
                                  "this caller may act as this tenant (better GET "
                                  "/tenants/{tenant}/access)"
-                               : "names no {tenant}: the service must tell by the caller's headers "
-                                 "whose operation is asked for, or one tenant gets another's "
+                               : "names no {tenant}: the service must see from the caller's "
+                                 "headers whose operation is meant, or one tenant gets another's "
                                  "outcome");
 }
 
@@ -145,13 +145,13 @@ static void check_probe(struct reader *reader, const struct rule_draft *draft)
     check_target(reader, draft, &rule->probe, OPTION_unknown);
     if (!names_operation(&rule->probe))
         reader_complain(reader, node,
-                        "the probe names no operation: its answer would count as that of any "
+                        "the probe names no operation, so its response would settle every one "
                         "(expected {key}, or a source of the body or path, as in GET "
                         "/refunds/by-key/{key})");
     else if (has_query(&rule->probe))
         reader_warn(reader, WARNING_PROBE_QUERY, node,
-                    "a search that answers 200 with an empty list reads as `it happened` (expected "
-                    "a path that answers 404 for a key that the service does not know)");
+                    "a search that returns 200 with an empty list means `it happened` to pawl "
+                    "(expected a path that returns 404 for a key that the service does not know)");
 }
 
 /* ---- keys and what is compared ---- */
@@ -175,9 +175,9 @@ static void check_key(struct reader *reader, const struct rule_draft *draft)
     if (node && is_constant(&draft->rule))
         reader_complain(
             reader, node,
-            "is the same for every request of the rule (expected a source that tells "
-            "operations apart, such as {header:Idempotency-Key} or {body:/id}; {tenant} "
-            "for one operation of each tenant)");
+            "is the same for every request of the rule (expected a source that distinguishes "
+            "operations, such as {header:Idempotency-Key} or {body:/id}; {tenant} for one "
+            "operation of each tenant)");
 }
 
 static const struct node *first_set(const struct rule_draft *draft, enum option_id a,
@@ -193,12 +193,12 @@ static void warn_of_comparison(struct reader *reader, const struct rule_draft *d
         rule->n_headers == 0)
         reader_warn(reader, WARNING_NOTHING_COMPARED,
                     first_set(draft, OPTION_payload, OPTION_query),
-                    "with query: none and headers: [] nothing of two requests is compared but "
-                    "method and path: another request under the same key gets the first response");
+                    "with query: none and headers: [] only method and path are compared: a "
+                    "different request under the same key gets the first response");
     if (rule->replay_cookies && rule->tenant_none)
         reader_warn(reader, WARNING_COOKIES_SHARED, draft->set[OPTION_replay_cookies],
-                    "under tenant: none whoever repeats the key gets the cookies of the first "
-                    "caller");
+                    "under tenant: none any client that repeats the key gets the first client's "
+                    "cookies");
 }
 
 /* ---- times ---- */
@@ -218,9 +218,9 @@ static void warn_of_times(struct reader *reader, const struct rule_draft *draft)
                     "runs");
     if (template_key_header(&rule->key) && has_clock(&rule->key))
         reader_warn(reader, WARNING_KEY_BY_CLOCK, draft->set[OPTION_key],
-                    "a client's retry after the end of the day or hour is another key, and is done "
-                    "again (expected {window:..}, which begins with the first request, or the date "
-                    "in `once`)");
+                    "a client's retry after the end of the day or hour has another key and runs "
+                    "again (expected {window:..}, which begins with the first request, or the "
+                    "date in `once`)");
     if (window == 0 && rule->ttl_us < rule->timeout_us)
         reader_warn(reader, WARNING_TTL_SHORT, first_set(draft, OPTION_ttl, OPTION_timeout),
                     "`ttl` is shorter than `timeout`: a retry after a lost response may come too "
@@ -238,7 +238,7 @@ static void check_limit(struct reader *reader, const struct rule_draft *draft, e
     if (node && limit > all)
         reader_complain(reader, node,
                         "%s of rule '%.*s' is %" PRIu64 " bytes, and max_buffered, the memory for "
-                        "all bodies, %" PRIu64 ": what is as large could never pass",
+                        "all bodies, %" PRIu64 ": a body that large could never pass",
                         option_at(id)->name.at, SLICE_ARG(draft->rule.name), limit, all);
 }
 
@@ -256,12 +256,12 @@ static void warn_of_promises(struct reader *reader, const struct rule_draft *dra
 {
     if (draft->rule.unknown == RECORD_UNKNOWN_RETRY)
         reader_warn(reader, WARNING_UPSTREAM_REMEMBERS, draft->set[OPTION_unknown],
-                    "under retry the upstream itself must know a repeated key, for longer than "
-                    "ttl + timeout");
+                    "under retry the upstream itself must recognize a repeated key, for longer "
+                    "than ttl + timeout");
     if (draft->rule.store_down_pass)
         reader_warn(reader, WARNING_STORE_DOWN_PASS, draft->set[OPTION_store_down],
-                    "while the record store is down requests pass unprotected: a retry may "
-                    "happen twice");
+                    "while the record store is down, requests pass unprotected: a retry may run "
+                    "twice");
 }
 
 void rule_review(struct reader *reader, struct rule_draft *draft)

@@ -109,8 +109,7 @@ OPTION_READER(authorize)
         return;
     rule->authorizes = !template_needs_body(&rule->authorize);
     if (!rule->authorizes)
-        complain(reader, node, SLICE("looks into the body"),
-                 "sources of the headers, path or query");
+        complain(reader, node, SLICE("reads the body"), "sources of the headers, path or query");
 }
 
 OPTION_READER(unknown)

@@ -52,7 +52,7 @@ static void check_probe(struct reader *reader, const struct rule_draft *base)
     if (status && status != base->set[OPTION_probe_status] &&
         !option_counts(draft, OPTION_probe_status))
         complaints_add(reader->errors, status->place, status->key,
-                       "counts only with a probe (expected `unknown: {probe: ..}`)");
+                       "has an effect only with a probe (expected `unknown: {probe: ..}`)");
 }
 
 /* A status has one sort. */
@@ -86,7 +86,7 @@ static void check_format(struct reader *reader, const struct rule_draft *base)
     if (node && node != base->set[OPTION_key_format] &&
         draft->rule.key_format_kind != KEY_FORMAT_ANY && !template_key_header(&draft->rule.key))
         reader_complain(reader, node,
-                        "judges what clients send as their key, and this key has no header in it "
+                        "checks the key that clients send in a header, and this key reads none "
                         "(expected a format at its source, as in {body:/id|uuid4})");
 }
 

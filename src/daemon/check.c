@@ -98,8 +98,8 @@ static void tell_lost(const struct lost *lost, void (*tell)(void *, struct slice
         struct slice name = slice_make(lost->names[i], lost->lens[i]);
         buf_printf(
             &line,
-            "the store holds records of a rule '%.*s', which no rule is named: their retries "
-            "run again (if it was renamed, say formerly: [%.*s] in the rule) [%s]",
+            "the store holds records of a rule '%.*s', which is not in the config: their retries "
+            "run again (if you renamed it, add formerly: [%.*s] to the rule) [%s]",
             SLICE_ARG(name), SLICE_ARG(name), warning_name(WARNING_RULE_RENAMED));
         if (buf_ok(&line))
             tell(argument, buf_slice(&line));

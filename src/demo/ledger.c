@@ -176,7 +176,7 @@ static bool read_entries(struct ledger *ledger, size_t size, struct buf *problem
         struct slice line;
         rest = slice_cut(rest, '\n', &line);
         if (!take_line(ledger, line)) {
-            buf_printf(problem, "line %zu is not an entry of a ledger (or there is no memory)", n);
+            buf_printf(problem, "line %zu is not an entry of a ledger, or out of memory", n);
             return false;
         }
     }
@@ -215,7 +215,7 @@ struct ledger *ledger_open(const char *path, struct buf *problem)
     size_t size = 0;
     struct ledger *ledger = mem_zalloc(1, sizeof *ledger);
     if (ledger == NULL) {
-        buf_add_str(problem, "no memory");
+        buf_add_str(problem, "out of memory");
         return NULL;
     }
     if (!open_file(ledger, path, &size, problem) || !read_entries(ledger, size, problem)) {

@@ -121,12 +121,12 @@ static bool act(struct http_session *session, struct slice body, const struct de
     if ((faults->delay_ms > 0 && !delay(session, faults->delay_ms)) || faults->lose_before)
         return false;
     if (faults->status != 0) {
-        service_refuse(answer, faults->status, "a fault was asked for");
+        service_refuse(answer, faults->status, "the request asked for this fault");
         return true;
     }
     service_handle(demo->ledger, session->request, body, &arena, answer);
     if (answer->effect && !sync_ledger(demo))
-        service_refuse(answer, 500, "the entry may be lost: the disk did not take it");
+        service_refuse(answer, 500, "the entry may be lost: it could not be written to disk");
     return !faults->lose;
 }
 

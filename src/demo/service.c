@@ -113,7 +113,7 @@ static void create(const struct call *call, enum ledger_kind kind, struct slice 
     }
     const struct ledger_entry *entry = ledger_append(call->ledger, &order);
     if (entry == NULL) {
-        service_refuse(call->answer, 507, "the ledger takes no more entries");
+        service_refuse(call->answer, 507, "the ledger is full");
         return;
     }
     call->answer->effect = true;
@@ -160,7 +160,7 @@ static bool allows(const struct call *call, const char *method)
     bool reads = slice_eq(asked, SLICE("GET")) || slice_eq(asked, SLICE("HEAD"));
     if (slice_eq(asked, slice_of(method)) || (reads && slice_eq(slice_of(method), SLICE("GET"))))
         return true;
-    service_refuse(call->answer, 405, "this method is not for this path");
+    service_refuse(call->answer, 405, "method not allowed on this path");
     head_write_field(&call->answer->fields, "Allow", slice_of(method));
     return false;
 }

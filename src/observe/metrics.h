@@ -19,53 +19,53 @@
 /* X(NAME, series, type, labels, help) */
 #define METRICS(X)                                                                                 \
     X(REQUESTS, "pawl_requests_total", COUNTER, "rule,outcome",                                    \
-      "Answers to clients, each counted once, by rule and outcome.")                               \
+      "Responses to clients, each counted once, by rule and outcome.")                             \
     X(REQUEST_DURATION, "pawl_request_duration_seconds", HISTOGRAM, "rule",                        \
-      "From a request's headers to its response's headers, waiting included.")                     \
+      "Time from a request's headers to its response's headers, waiting included.")                \
     X(UPSTREAM_DURATION, "pawl_upstream_duration_seconds", HISTOGRAM, "rule",                      \
-      "Of exchanges with the upstream, probes included.")                                          \
+      "Duration of exchanges with the upstream, probes included.")                                 \
     X(UPSTREAM_RESPONSES, "pawl_upstream_responses_total", COUNTER, "class",                       \
-      "Responses of the upstream, on ruled and other routes, by class of their status.")           \
+      "Responses of the upstream, on ruled and other routes, by status class.")                    \
     X(UPSTREAM_ERRORS, "pawl_upstream_errors_total", COUNTER, "reason",                            \
       "Requests to which the upstream gave no complete response, by reason.")                      \
     X(LIMITED, "pawl_limited_total", COUNTER, "reason",                                            \
-      "Requests and connections refused by a limit of the gateway, by which one.")                 \
+      "Requests and connections refused by a limit of the gateway, by limit.")                     \
     X(IN_FLIGHT, "pawl_in_flight", GAUGE, "",                                                      \
-      "Ruled requests that own an operation, or are being decided.")                               \
+      "Ruled requests that own an operation or wait for the store's decision.")                    \
     X(WAITING, "pawl_waiting", GAUGE, "", "Duplicates that wait for their first request.")         \
     X(CONNECTIONS, "pawl_connections", GAUGE, "", "Client connections.")                           \
     X(BUFFERED, "pawl_buffered_bytes", GAUGE, "", "Memory reserved for bodies of ruled requests.") \
     X(RECORDS, "pawl_records", GAUGE, "status", "Records in the store, by status.")                \
     X(STALE, "pawl_stale_records", GAUGE, "",                                                      \
-      "Pending records whose owner has died, and with it its lease.")                              \
+      "Pending records whose lease has lapsed because their owner died.")                          \
     X(EXPIRED, "pawl_expired_records", GAUGE, "",                                                  \
-      "Records past their time and still there, counted up to a bound.")                           \
+      "Expired records that are not deleted yet, counted up to a bound.")                          \
     X(UNKNOWN_OLDEST, "pawl_unknown_oldest_seconds", GAUGE, "",                                    \
-      "Age of the oldest record whose outcome is unknown; 0 without one.")                         \
+      "Age of the oldest record whose outcome is unknown; 0 if there is none.")                    \
     X(STORE_UP, "pawl_store_up", GAUGE, "",                                                        \
-      "1 while the store takes new operations and responds.")                                      \
+      "1 while the store takes new operations and responds in time.")                              \
     X(STORE_QUEUED, "pawl_store_queued", GAUGE, "", "Operations that wait for the store.")         \
     X(STORE_FREE, "pawl_store_free_bytes", GAUGE, "",                                              \
-      "Free space where the store lies; NaN where that is not known.")                             \
+      "Free space on the store's file system; NaN if unknown.")                                    \
     X(STORE_RESERVE, "pawl_store_reserve_bytes", GAUGE, "",                                        \
-      "Free space below which no new operation begins; 0 where that is not known.")                \
+      "Free space below which no new operation begins; 0 if unknown.")                             \
     X(STORE_BATCHES, "pawl_store_batches_total", COUNTER, "",                                      \
       "Transactions that wrote; each is one sync of the disk.")                                    \
     X(STORE_OPERATIONS, "pawl_store_operations_total", COUNTER, "kind",                            \
-      "Operations that the store did, by whether their transaction wrote.")                        \
+      "Operations of the store, by whether their transaction wrote.")                              \
     X(STORE_COMMIT, "pawl_store_commit_duration_seconds", HISTOGRAM, "",                           \
-      "Of transactions that wrote, from the wish to begin to the return of the commit.")           \
+      "Duration of transactions that wrote, from the first try to begin to the commit's return.")  \
     X(STORE_BATCH, "pawl_store_batch_operations", HISTOGRAM, "",                                   \
       "Operations in a transaction that wrote.")                                                   \
     X(STORE_CHECKPOINTS, "pawl_store_checkpoints_total", COUNTER, "", "Checkpoints of the WAL.")   \
     X(STORE_RETRIES, "pawl_store_retries_total", COUNTER, "reason",                                \
-      "Transactions undone and tried again: no space, or another process held the store.")         \
+      "Transactions rolled back and tried again: disk full, or store locked by another process.")  \
     X(LOG_DROPPED, "pawl_log_lines_dropped_total", COUNTER, "",                                    \
-      "Log lines lost because the log's reader was too slow.")                                     \
+      "Log lines dropped because whatever reads the log was too slow.")                            \
     X(ADMIN_REFUSED, "pawl_admin_refused_total", COUNTER, "status",                                \
       "Requests that the admin listener refused because of their sender.")                         \
     X(RELOAD_OK, "pawl_config_last_reload_successful", GAUGE, "",                                  \
-      "1 when the config as last read is the one in force.")                                       \
+      "1 if the last reload of the config succeeded.")                                             \
     X(RELOADS, "pawl_config_reloads_total", COUNTER, "result", "Reloads of the config.")           \
     X(BUILD_INFO, "pawl_build_info", GAUGE, "version", "Always 1.")                                \
     X(CPU, "process_cpu_seconds_total", COUNTER, "", "User and system CPU time.")                  \

@@ -43,8 +43,8 @@ static void describe_stale(const struct keys_act *act, struct buf *what)
         buf_add_str(what, "the record has expired or was deleted; nothing was changed");
     else if (act->token == 0)
         buf_printf(what,
-                   "it is still %s: name its token, %lld, if you know that it did not happen, "
-                   "or %s; nothing was changed",
+                   "it is still %s: give its token, %lld, if you know that it did not happen, or "
+                   "%s; nothing was changed",
                    record_status_name(act->record.status), (long long)act->record.token,
                    act->insist);
     else
@@ -58,8 +58,8 @@ static void describe_early(const struct keys_act *act, struct buf *what)
 {
     int64_t left = keys_seconds_left(act->now, act->record.quiet_at);
     buf_printf(what,
-               "too early: a request may still be on its way, so that \"it did not happen\" cannot "
-               "be known; try again in %lld s",
+               "too early: a request may still be on its way and be done later; try again in "
+               "%lld s",
                (long long)(left > 0 ? left : 1));
 }
 
@@ -80,8 +80,8 @@ static enum keys_end describe(const struct keys_act *act, enum record_write writ
         return KEYS_EARLY;
     case RECORD_LIVE:
         buf_printf(what,
-                   "the record is in use (its lease ends in %lld s); wait, or %s if its owner "
-                   "is surely dead",
+                   "the record is in use (its lease expires in %lld s); wait, or %s if you are "
+                   "certain that its owner is dead",
                    (long long)keys_seconds_left(0, act->lease_left_us), act->insist);
         return KEYS_LIVE;
     }

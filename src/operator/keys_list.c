@@ -239,6 +239,6 @@ const char *keys_status_text(enum store_status status)
         return NULL;
     if (status == STORE_NO_MEMORY)
         return "out of memory";
-    return status == STORE_DEAD ? "the store failed; look again at what it holds"
-                                : "the store did not answer in time; nothing was changed";
+    return status == STORE_DEAD ? "the store failed; check whether the change was stored"
+                                : "the store did not respond in time; nothing was changed";
 }

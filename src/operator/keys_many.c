@@ -86,7 +86,7 @@ enum store_status keys_know_rule(struct store *store, struct slice rule, size_t 
     wanted = (struct keys_wanted){.limit = NAMES_MOST, .scans = scans};
     status = keys_list(store, &wanted, parker, &any);
     struct slice meant = nearest_rule(&any, rule);
-    buf_printf(problem, "no record is of the rule `%.*s`", SLICE_QUOTED(rule));
+    buf_printf(problem, "no record belongs to the rule `%.*s`", SLICE_QUOTED(rule));
     if (meant.len > 0)
         buf_printf(problem, "; did you mean `%.*s`?", SLICE_QUOTED(meant));
     return status;

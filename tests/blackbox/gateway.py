@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAWL = Path(os.environ.get("PAWL_BIN", ROOT / "build" / "pawl"))
 READY = re.compile(r"^pawl: ready\b")
 # What no run may print, however it ends.
-ALARMS = re.compile(r"believed and wrong|AddressSanitizer|ThreadSanitizer|LeakSanitizer|"
+ALARMS = re.compile(r"assertion failed|AddressSanitizer|ThreadSanitizer|LeakSanitizer|"
                     r"runtime error:|MemorySanitizer|stack smashing")
 REST = 5.0  # how long a gateway is given to come to rest; one under load never does
 PR_SET_PDEATHSIG = 1

@@ -75,7 +75,7 @@ def test_an_option_that_counts_once_is_refused_when_it_is_given_twice(words, fla
     ran = run(*words)
     assert (ran.returncode, ran.stdout) == (2, "")
     assert ran.stderr == (f"pawl {' '.join(words[:1 + (words[0] in GROUPS)])}: {flag} is given "
-                          f"twice, and only one can count; see `pawl "
+                          f"twice; see `pawl "
                           f"{' '.join(words[:1 + (words[0] in GROUPS)])} -h`\n")
 
 

@@ -84,7 +84,7 @@ def test_a_page_of_released_records_is_followed_by_the_rest(both, upstream, keys
         page = admin.get(f"/keys?status=released&limit=2&after={page['next']}").json
     assert found == names(keys.list("--status", "released")) == ["k0", "k1", "k2", "k3", "k4"]
     ran = keys("list", "--json", "--status", "released", "--limit", "2")
-    assert len(ran.stdout.splitlines()) == 2 and "more than these 2" in ran.stderr
+    assert len(ran.stdout.splitlines()) == 2 and "only the first 2" in ran.stderr
 
 
 def test_a_tenant_is_found_by_the_hash_that_its_log_lines_show(both, keys):

@@ -215,7 +215,7 @@ def test_list_takes_filters_and_a_limit_and_says_when_there_is_more(gateway, ups
     assert listed("--key", "k1") == ["k1"]
     assert listed("--lapsed") == []
     ran = keys("list", "--json", "--limit", "2")
-    assert len(ran.stdout.splitlines()) == 2 and "more than these 2" in ran.stderr
+    assert len(ran.stdout.splitlines()) == 2 and "only the first 2" in ran.stderr
     ran = keys("list", "--json", "--limit", "3")
     assert len(ran.stdout.splitlines()) == 3 and ran.stderr == ""
 
@@ -505,7 +505,7 @@ def test_what_may_have_happened_is_forgotten_as_it_is_released(gateway, upstream
     token = keys.token("k1")
     ran = keys("forget", "k1")
     assert (ran.returncode, ran.stdout) == (1, "")
-    assert f"name its token, {token}," in ran.stderr and "--force" in ran.stderr
+    assert f"give its token, {token}," in ran.stderr and "--force" in ran.stderr
     ran = keys("forget", "k1", "--token", token)
     assert ran.returncode == 75 and "too early" in ran.stderr
     assert post(gateway, "k1", "/slow").status == 409
@@ -563,12 +563,12 @@ def test_an_audit_of_many_acts_tells_every_one_once(gateway, upstream, keys):
 @pytest.mark.parametrize("arguments, said", [
     ([], "usage: pawl keys"), (["lst"], "did you mean `list`?"), (["zzz"], "no command `zzz`"),
     (["list", "--statsu", "x"], "did you mean --status?"), (["list", "--status", "x"], "pending"),
-    (["list", "--limit", "0"], "--limit is 1 to"), (["list", "k1"], "argument `k1`"),
+    (["list", "--limit", "0"], "--limit must be 1 to"), (["list", "k1"], "argument `k1`"),
     (["show"], "needs a KEY"), (["resolve", "k1", "--released"], "needs --token"),
-    (["resolve", "k1", "--token", "x"], "--token is 1 to 9007199254740991"),
-    (["resolve", "k1", "--token", "1"], "--status N or --released"),
+    (["resolve", "k1", "--token", "x"], "--token must be 1 to 9007199254740991"),
+    (["resolve", "k1", "--token", "1"], "--status CODE, --released or"),
     (["resolve", "k1", "--token", "1", "--status", "99"], "200 to 599"),
-    (["resolve", "k1", "--token", "1", "--released", "--status", "201"], "--released has no"),
+    (["resolve", "k1", "--token", "1", "--released", "--status", "201"], "--released takes no"),
     (["resolve", "k1", "--token", "1", "--status", "204", "--body", "x"], "has no body"),
     (["resolve", "k1", "--token", "1", "--status", "200", "--header", "a b: c"], "Name: value"),
     (["resolve", "k1", "--token", "1", "--status", "200", "--header", "A: b\r\nC: d"],

@@ -208,8 +208,8 @@ def test_a_probe_that_needs_more_than_is_kept_is_refused(asked, upstream, source
 
 @pytest.mark.parametrize("arguments, said", [
     (["--probe"], "go together"), (["-c", "x"], "go together"),
-    (["--probe", "-c", "x", "--status", "200"], "finds out by itself"),
-    (["--probe", "-c", "x", "--force"], "finds out by itself"),
+    (["--probe", "-c", "x", "--status", "200"], "--probe takes no"),
+    (["--probe", "-c", "x", "--force"], "--probe takes no"),
     (["--probe", "-c", "/none.yaml"], "/none.yaml: cannot be read"),
 ])
 def test_a_wrong_command_line_is_explained(arguments, said):
@@ -218,11 +218,11 @@ def test_a_wrong_command_line_is_explained(arguments, said):
 
 
 @pytest.mark.parametrize("change, more, said", [
-    (lambda a: a.configure("unknown: hold"), [], "no probe to ask by"),
+    (lambda a: a.configure("unknown: hold"), [], "has no probe"),
     (lambda a: a.file.write_text(a.file.read_text().replace("refunds.create", "other")), [],
      "no rule `refunds.create`"),
-    (lambda a: None, ["-H", "Content-Length: 3"], "cannot go with a probe"),
-    (lambda a: None, ["-H", "Connection: x"], "cannot go with a probe"),
+    (lambda a: None, ["-H", "Content-Length: 3"], "a probe cannot carry"),
+    (lambda a: None, ["-H", "Connection: x"], "a probe cannot carry"),
 ], ids=["hold", "no-rule", "length", "connection"])
 def test_a_config_or_header_that_cannot_ask_is_refused(asked, upstream, change, more, said):
     seen = len(upstream.requests)

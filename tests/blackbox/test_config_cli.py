@@ -110,7 +110,7 @@ def test_a_rule_that_was_renamed_is_told_while_its_records_live(pawl, upstream):
     """found: C-M9: at a test, a reload and a start; `formerly` or `allow` ends it."""
     gateway = pawl()
     gateway.post("/refunds", BODY, key="k1")
-    told = "records of a rule 'refunds.create', which no rule is named"
+    told = "records of a rule 'refunds.create', which is not in the config"
     renamed = CONFIG.replace("name: refunds.create", "name: refunds.make")
     for text, is_told in ((renamed, True), (CONFIG, False),
                           (renamed + "    formerly: [refunds.create]\n", False),

@@ -174,10 +174,10 @@ def test_a_rule_that_no_record_is_of_is_probably_mistyped(both, upstream, keys):
     leave(gateway, upstream, "k1")
     answer = act(admin, "release", rule="heldd", before=EVER)
     assert answer.status == 404
-    assert answer.json["detail"] == "no record is of the rule `heldd`; did you mean `held`?"
+    assert answer.json["detail"] == "no record belongs to the rule `heldd`; did you mean `held`?"
     ran = keys("release", "--rule", "heldd", "--unknown", "--before", EVER)
     assert (ran.returncode, ran.stdout) == (1, "")
-    assert ran.stderr == ("pawl keys release: no record is of the rule `heldd`; "
+    assert ran.stderr == ("pawl keys release: no record belongs to the rule `heldd`; "
                           "did you mean `held`?\n")
     ran = keys("resolve", "--rule", "nothing", "--unknown", "--before", EVER, "--released")
     assert (ran.returncode, ran.stdout) == (1, "") and ran.stderr.endswith("rule `nothing`\n")
@@ -286,7 +286,7 @@ def test_a_probe_that_settles_nothing_is_told_to_programs(both, upstream, keys, 
     one, = objects(ran)
     assert (one["key"], one["status"], one["result"], one["changed"]) == ("k1", "unknown",
                                                                           "unknown", False)
-    assert one["token"] == keys.token("k1") and "settles nothing" in one["message"]
+    assert one["token"] == keys.token("k1") and "inconclusive" in one["message"]
 
 
 def test_help_of_acts_names_json():

@@ -352,14 +352,14 @@ def test_the_log_and_the_policy_tell_of_the_second_identity(pawl, upstream):
 
 
 @pytest.mark.parametrize("once, more, said", [
-    ('{ttl: 1h}', "", "names no key"),
+    ('{ttl: 1h}', "", "has no key"),
     ('now', "", "expected {key: TEMPLATE"),
     ('{key: "{body:/ref}", tll: 1h}', "", "ttl"),
     ('{key: "{body:/ref}", payload: all}', "", "expected ignore"),
-    ('{key: "{body:/ref}{window:1h}", ttl: 1h}', "", "beside {window"),
+    ('{key: "{body:/ref}{window:1h}", ttl: 1h}', "", "a ttl and a {window"),
     ('{key: "{path:id}"}', "", "has no {id}"),
     ('{key: "{body:/ref}"}', "duplicate: reject", "a `duplicate` of its own"),
-    ('{key: "{body:/ref}", duplicate: replay}', 'key: "{body:/id}"', "can never have the same"),
+    ('{key: "{body:/ref}", duplicate: replay}', 'key: "{body:/id}"', "never have the same payload"),
 ])
 def test_what_does_not_fit_is_refused(pawl, once, more, said):
     gateway = pawl(CONFIG.replace('{key: "{body:/ref}", ttl: 48h, duplicate: reject}', once)

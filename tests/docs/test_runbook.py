@@ -19,7 +19,7 @@ ENTRIES = dict(re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", PAGE, re.M | re.S))
 SHELL = re.compile(r"^```sh\n(.*?)^```$", re.M | re.S)
 COMMANDS = [line for block in SHELL.findall(PAGE) for line in block.splitlines()]
 SOURCES = "".join(path.read_text("utf-8") for path in sorted((ROOT / "src").rglob("*.[ch]")))
-FOUND = (0, 1)  # it did what it was told, or there is no such record
+FOUND = (0, 1)  # it did what it was told, or no such record
 CONFIG = """upstream: http://127.0.0.1:9
 tenant: none
 rules:

@@ -173,8 +173,8 @@ static void wrong_values_are_refused_where_they_stand(void **state)
         {HEAD "public_url: https://a b\n", "3:13: public_url: ", "such as https://"},
         {HEAD "public_url: https://a?x\n", "3:13: public_url: ", "such as https://"},
         {HEAD "cors: true\n", "3:7: cors: ", "{origins: ["},
-        {HEAD "cors: {}\n", "3:7: cors: ", "names no origins"},
-        {HEAD "cors: {origins: []}\n", "3:7: cors: ", "names no origins"},
+        {HEAD "cors: {}\n", "3:7: cors: ", "has no origins"},
+        {HEAD "cors: {origins: []}\n", "3:7: cors: ", "has no origins"},
         {HEAD "cors: {origin: [\"*\"]}\n", "3:8: origin: ", "did you mean 'origins'?"},
         {HEAD "cors: {origins: [https://a/]}\n", "3:18: origins: ", "as browsers send it"},
         {HEAD "cors: {origins: [\"*\"], credentials: true}\n",
@@ -217,8 +217,8 @@ static void an_earlier_name_leads_to_one_rule(void **state)
     static const struct {
         const char *a, *b, *part;
     } cases[] = {
-        {"[b]", "[]", "4:39: formerly: 'b' is the present name of the rule in line 5"},
-        {"[a]", "[]", "4:39: formerly: 'a' is the present name of the rule in line 4"},
+        {"[b]", "[]", "4:39: formerly: 'b' is the current name of the rule on line 5"},
+        {"[a]", "[]", "4:39: formerly: 'a' is the current name of the rule on line 4"},
         {"[x]", "[y, x]", "formerly: 'x' is an earlier name of another rule, too"},
         {"[a b]", "[]", "4:40: formerly: 'a b' is not valid here"},
         {"[1, 2, 3, 4, 5]", "[]", "4:39: formerly: not a list of at most 4"},

@@ -38,7 +38,7 @@ static void broken_yaml_is_refused_where_it_breaks(void **state)
         {"x\n", "1:1: config: ", "not a map"},
         {HEAD "--- \n" HEAD, "3:1: config: ", "a second document"},
         {HEAD "? [a]\n: b\n", "3:3: config: ", "a name must be a single word"},
-        {HEAD "x: [[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]\n", "3:19: x: ", "nested too deep"},
+        {HEAD "x: [[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]\n", "3:19: x: ", "nested too deeply"},
     };
     (void)state;
     CHECK_BAD(cases);
@@ -159,12 +159,11 @@ static void rules_that_cannot_hold_are_refused(void **state)
         {HEAD "rules:\n- {name: a, match: POST /a, key: {body:/x}}\n",
          "4:34: key: ", "a template is written in quotes (expected \"{body:/x}\")"},
         {HEAD "rules:\n- {name: a, match: POST /a, probe_status: 201}\n",
-         "4:43: probe_status: ", "counts only with a probe"},
+         "4:43: probe_status: ", "has an effect only with a probe"},
         {HEAD "rules:\n- {name: a, match: POST /a, authorize: POST /me}\n", "4:40: authorize: ",
          "(expected a request such as \"GET /tenants/{tenant}/access\", or none)"},
         {HEAD "rules:\n- {name: a, match: POST /a, authorize: \"GET /me/{body:/x}\"}\n",
-         "4:40: authorize: ",
-         "looks into the body (expected sources of the headers, path or query)"},
+         "4:40: authorize: ", "reads the body (expected sources of the headers, path or query)"},
         {HEAD "rules:\n- {name: a, match: POST /a, authorize: \"GET /me/{path:id}\"}\n",
          "4:40: authorize: ", "the path of rule 'a' has no {id}"},
         {HEAD "rules:\n- {name: a, match: POST /a}\n- {name: a, match: POST /b}\n",

@@ -43,8 +43,7 @@ static bool start(void *self, struct daemon *daemon, char **ret_problem)
     if (!part->admin)
         *ret_problem = listen_problem(
             "admin", &config->admin, error,
-            "others can reach this address, or it is not ours; set `admin_token:`, or choose one "
-            "on loopback and a port above 1023");
+            "an address off loopback needs `admin_token:`, and a port below 1024 needs privileges");
     return part->admin;
 }
 

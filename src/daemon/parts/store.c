@@ -89,7 +89,7 @@ static bool is_up(struct store *store, struct buf *why)
     if (!store_is_up(store))
         store_problem(store, why);
     else if (!answers)
-        buf_printf(why, "the store has not answered for %d seconds",
+        buf_printf(why, "the store has not responded for %d seconds",
                    (int)(ANSWER_US / CLOCK_US_PER_S));
     return store_is_up(store) && answers;
 }
