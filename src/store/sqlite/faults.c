@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "base/crash.h"
 #include "base/slice.h"
+#include "store/sqlite/vfs.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -16,9 +17,9 @@ static atomic_int armed_error;
 static atomic_long calls_left;
 static atomic_bool has_fired;
 
-/* What SQLite sees; the system's own file stands behind it in the same memory. */
 struct faults_file {
-    sqlite3_file file;
+    sqlite3_io_methods methods; /* the system's, with some of ours */
+    const sqlite3_io_methods *system;
     bool is_main;
     bool is_wal;
 };
@@ -32,14 +33,9 @@ static sqlite3_vfs *system_vfs(void)
     return found;
 }
 
-static sqlite3_file *behind(sqlite3_file *file)
-{
-    return (sqlite3_file *)(void *)((struct faults_file *)(void *)file + 1);
-}
-
 static struct faults_file *faults_of(sqlite3_file *file)
 {
-    return (struct faults_file *)(void *)file;
+    return sqlite_vfs_beside(system_vfs(), file);
 }
 
 /* SQLITE_OK: the call may go on; `code` is what its kind of I/O error is called. */
@@ -55,79 +51,41 @@ static int pass(enum sqlite_fault_calls call, int code)
 
 /* ---- a file ---- */
 
-static int faults_close(sqlite3_file *file)
-{
-    return behind(file)->pMethods->xClose(behind(file));
-}
-
 static int faults_read(sqlite3_file *file, void *to, int n, sqlite3_int64 at)
 {
     int code = pass(SQLITE_FAULT_READ, SQLITE_IOERR_READ);
-    return code ? code : behind(file)->pMethods->xRead(behind(file), to, n, at);
+    return code ? code : faults_of(file)->system->xRead(file, to, n, at);
 }
 
 /* A process may die, and a disk fill up, in the midst of a write. */
 static int faults_write(sqlite3_file *file, const void *from, int n, sqlite3_int64 at)
 {
-    if (faults_of(file)->is_wal || faults_of(file)->is_main)
-        behind(file)->pMethods->xWrite(behind(file), from, n / 2, at);
-    if (faults_of(file)->is_wal)
+    const struct faults_file *faults = faults_of(file);
+    if (faults->is_wal || faults->is_main)
+        faults->system->xWrite(file, from, n / 2, at);
+    if (faults->is_wal)
         CRASH_POINT(inside_commit);
-    if (faults_of(file)->is_main)
+    if (faults->is_main)
         CRASH_POINT(inside_checkpoint);
     int code = pass(SQLITE_FAULT_WRITE, SQLITE_IOERR_WRITE);
-    return code ? code : behind(file)->pMethods->xWrite(behind(file), from, n, at);
+    return code ? code : faults->system->xWrite(file, from, n, at);
 }
 
 static int faults_truncate(sqlite3_file *file, sqlite3_int64 size)
 {
     int code = pass(SQLITE_FAULT_TRUNCATE, SQLITE_IOERR_TRUNCATE);
-    return code ? code : behind(file)->pMethods->xTruncate(behind(file), size);
+    return code ? code : faults_of(file)->system->xTruncate(file, size);
 }
 
 static int faults_sync(sqlite3_file *file, int flags)
 {
-    if (faults_of(file)->is_wal)
+    const struct faults_file *faults = faults_of(file);
+    if (faults->is_wal)
         CRASH_POINT(before_commit_sync);
-    if (faults_of(file)->is_main)
+    if (faults->is_main)
         CRASH_POINT(before_checkpoint_sync);
     int code = pass(SQLITE_FAULT_SYNC, SQLITE_IOERR_FSYNC);
-    return code ? code : behind(file)->pMethods->xSync(behind(file), flags);
-}
-
-static int faults_size(sqlite3_file *file, sqlite3_int64 *ret_size)
-{
-    return behind(file)->pMethods->xFileSize(behind(file), ret_size);
-}
-
-static int faults_lock(sqlite3_file *file, int level)
-{
-    return behind(file)->pMethods->xLock(behind(file), level);
-}
-
-static int faults_unlock(sqlite3_file *file, int level)
-{
-    return behind(file)->pMethods->xUnlock(behind(file), level);
-}
-
-static int faults_reserved(sqlite3_file *file, int *ret_reserved)
-{
-    return behind(file)->pMethods->xCheckReservedLock(behind(file), ret_reserved);
-}
-
-static int faults_control(sqlite3_file *file, int what, void *argument)
-{
-    return behind(file)->pMethods->xFileControl(behind(file), what, argument);
-}
-
-static int faults_sector(sqlite3_file *file)
-{
-    return behind(file)->pMethods->xSectorSize(behind(file));
-}
-
-static int faults_traits(sqlite3_file *file)
-{
-    return behind(file)->pMethods->xDeviceCharacteristics(behind(file));
+    return code ? code : faults->system->xSync(file, flags);
 }
 
 static int faults_shm_map(sqlite3_file *file, int page, int size, int extend,
@@ -136,44 +94,8 @@ static int faults_shm_map(sqlite3_file *file, int page, int size, int extend,
     int code = pass(SQLITE_FAULT_READ, SQLITE_IOERR_SHMMAP);
     if (extend && page > 0 && code == SQLITE_OK)
         code = pass(SQLITE_FAULT_WRITE, SQLITE_IOERR_SHMSIZE);
-    return code ? code : behind(file)->pMethods->xShmMap(behind(file), page, size, extend, ret_at);
+    return code ? code : faults_of(file)->system->xShmMap(file, page, size, extend, ret_at);
 }
-
-static int faults_shm_lock(sqlite3_file *file, int offset, int n, int flags)
-{
-    return behind(file)->pMethods->xShmLock(behind(file), offset, n, flags);
-}
-
-static void faults_shm_barrier(sqlite3_file *file)
-{
-    behind(file)->pMethods->xShmBarrier(behind(file));
-}
-
-static int faults_shm_unmap(sqlite3_file *file, int remove)
-{
-    return behind(file)->pMethods->xShmUnmap(behind(file), remove);
-}
-
-/* Version 2: nothing is read through mmap, so that every read passes here. */
-static const sqlite3_io_methods faults_methods = {
-    .iVersion = 2,
-    .xClose = faults_close,
-    .xRead = faults_read,
-    .xWrite = faults_write,
-    .xTruncate = faults_truncate,
-    .xSync = faults_sync,
-    .xFileSize = faults_size,
-    .xLock = faults_lock,
-    .xUnlock = faults_unlock,
-    .xCheckReservedLock = faults_reserved,
-    .xFileControl = faults_control,
-    .xSectorSize = faults_sector,
-    .xDeviceCharacteristics = faults_traits,
-    .xShmMap = faults_shm_map,
-    .xShmLock = faults_shm_lock,
-    .xShmBarrier = faults_shm_barrier,
-    .xShmUnmap = faults_shm_unmap,
-};
 
 /* ---- the VFS ---- */
 
@@ -181,17 +103,25 @@ static int faults_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, i
                        int *ret_flags)
 {
     (void)vfs;
-    struct faults_file *self = faults_of(file);
-    *self = (struct faults_file){
-        .is_main = flags & SQLITE_OPEN_MAIN_DB,
-        .is_wal = flags & SQLITE_OPEN_WAL,
-    };
+    file->pMethods = NULL;
     int code = pass(SQLITE_FAULT_READ, SQLITE_CANTOPEN);
     if (code == SQLITE_OK)
-        code = system_vfs()->xOpen(system_vfs(), name, behind(file), flags, ret_flags);
-    if (code == SQLITE_OK)
-        self->file.pMethods = &faults_methods;
-    return code;
+        code = system_vfs()->xOpen(system_vfs(), name, file, flags, ret_flags);
+    if (code != SQLITE_OK)
+        return code;
+    struct faults_file *faults = faults_of(file);
+    *faults = (struct faults_file){.methods = *file->pMethods,
+                                   .system = file->pMethods,
+                                   .is_main = flags & SQLITE_OPEN_MAIN_DB,
+                                   .is_wal = flags & SQLITE_OPEN_WAL};
+    faults->methods.iVersion = 2; /* nothing is read through mmap: every read passes here */
+    faults->methods.xRead = faults_read;
+    faults->methods.xWrite = faults_write;
+    faults->methods.xTruncate = faults_truncate;
+    faults->methods.xSync = faults_sync;
+    faults->methods.xShmMap = faults_shm_map;
+    file->pMethods = &faults->methods;
+    return SQLITE_OK;
 }
 
 void sqlite_faults_install(void)
@@ -201,7 +131,7 @@ void sqlite_faults_install(void)
         return;
     vfs = *system_vfs();
     vfs.zName = "pawl-faults";
-    vfs.szOsFile += (int)sizeof(struct faults_file);
+    vfs.szOsFile = (int)(sqlite_vfs_offset(&vfs) + sizeof(struct faults_file));
     vfs.pNext = NULL;
     vfs.xOpen = faults_open;
     CHECK(sqlite3_vfs_register(&vfs, 1) == SQLITE_OK);

@@ -3,16 +3,12 @@
 
 #include "base/check.h"
 #include "base/mem.h"
-#include <sqlite3.h>
-#include <stdalign.h>
 #include <stdbool.h>
 #include <string.h>
 
 #define HELD_MAX ((size_t)124 * 1024) /* 30 frames; os_unix.c writes less than 128 KiB a call */
 #define WRITE_LOCK 0                  /* of the wal-index: WAL_WRITE_LOCK in wal.c */
 
-/* Stands behind the system's own file, in the same memory: a call that is not ours finds the file
- * as the system left it. */
 struct held_file {
     sqlite3_io_methods methods; /* the system's, with some of ours */
     const sqlite3_io_methods *system;
@@ -24,15 +20,9 @@ struct held_file {
 
 static sqlite3_vfs *system_vfs; /* NULL: not registered yet */
 
-static size_t own_offset(void)
-{
-    size_t size = (size_t)system_vfs->szOsFile, unit = alignof(struct held_file);
-    return (size + unit - 1) / unit * unit;
-}
-
 static struct held_file *held_of(sqlite3_file *file)
 {
-    return (struct held_file *)(void *)((char *)file + own_offset());
+    return sqlite_vfs_beside(system_vfs, file);
 }
 
 /* ---- the log ---- */
@@ -182,7 +172,7 @@ const char *sqlite_vfs_name(void)
     system_vfs = sqlite3_vfs_find(NULL);
     CHECK(system_vfs);
     vfs = *system_vfs;
-    vfs.szOsFile = (int)(own_offset() + sizeof(struct held_file));
+    vfs.szOsFile = (int)(sqlite_vfs_offset(system_vfs) + sizeof(struct held_file));
     vfs.pNext = NULL;
     vfs.zName = "pawl";
     vfs.xOpen = vfs_open;

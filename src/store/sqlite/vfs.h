@@ -38,6 +38,22 @@
 #ifndef PAWL_STORE_SQLITE_VFS_H
 #define PAWL_STORE_SQLITE_VFS_H
 
+#include <sqlite3.h>
+#include <stddef.h>
+
+/* What a VFS over `system` keeps of a file is in the same memory, behind the system's own file: a
+ * call that is not overridden finds the file as the system left it. Where it begins; of a file. */
+static inline size_t sqlite_vfs_offset(const sqlite3_vfs *system)
+{
+    size_t size = (size_t)system->szOsFile, unit = _Alignof(max_align_t);
+    return (size + unit - 1) / unit * unit;
+}
+
+static inline void *sqlite_vfs_beside(const sqlite3_vfs *system, sqlite3_file *file)
+{
+    return (char *)file + sqlite_vfs_offset(system);
+}
+
 /* Its name, for sqlite3_open_v2; the first call registers it, over what is the default then. To be
  * called beside no other thread that opens a store. */
 const char *sqlite_vfs_name(void);
