@@ -201,32 +201,18 @@ static void fill_begin(struct attempt *attempt, int64_t boot, int64_t deadline_u
         attempt->op.wait_until = wait_until < deadline_us ? wait_until : deadline_us;
 }
 
-static enum engine_verdict verdict_of(enum record_verdict verdict)
-{
-    switch (verdict) {
-    case RECORD_PROCEED:
-        return ENGINE_PROCEED;
-    case RECORD_ASK:
-        return ENGINE_PROBE;
-    case RECORD_REPLAY:
-        return ENGINE_REPLAY;
-    case RECORD_MISMATCH:
-        return ENGINE_MISMATCH;
-    case RECORD_IN_PROGRESS:
-        return ENGINE_IN_PROGRESS;
-    case RECORD_OUTCOME_UNKNOWN:
-        return ENGINE_OUTCOME_UNKNOWN;
-    case RECORD_RESULT_EXPIRED:
-        return ENGINE_RESULT_EXPIRED;
-    case RECORD_RESULT_NOT_KEPT:
-        return ENGINE_RESULT_NOT_KEPT;
-    case RECORD_OTHER_RECIPE:
-        return ENGINE_OTHER_RECIPE;
-    case RECORD_DUPLICATE:
-        return ENGINE_DUPLICATE;
-    }
-    UNREACHABLE();
-}
+static const enum engine_verdict verdicts[] = {
+    [RECORD_PROCEED] = ENGINE_PROCEED,
+    [RECORD_ASK] = ENGINE_PROBE,
+    [RECORD_REPLAY] = ENGINE_REPLAY,
+    [RECORD_MISMATCH] = ENGINE_MISMATCH,
+    [RECORD_IN_PROGRESS] = ENGINE_IN_PROGRESS,
+    [RECORD_OUTCOME_UNKNOWN] = ENGINE_OUTCOME_UNKNOWN,
+    [RECORD_RESULT_EXPIRED] = ENGINE_RESULT_EXPIRED,
+    [RECORD_RESULT_NOT_KEPT] = ENGINE_RESULT_NOT_KEPT,
+    [RECORD_OTHER_RECIPE] = ENGINE_OTHER_RECIPE,
+    [RECORD_DUPLICATE] = ENGINE_DUPLICATE,
+};
 
 static enum engine_verdict undecided(const struct store_op *op, const struct parker *parker)
 {
@@ -274,7 +260,7 @@ enum engine_verdict engine_begin(struct engine *engine, struct attempt *attempt,
 
     attempt->record_hash = attempt->op.key_hash;
     attempt->uncached = attempt->has_once || attempt->op.by_bound;
-    enum engine_verdict verdict = verdict_of(attempt->op.verdict);
+    enum engine_verdict verdict = verdicts[attempt->op.verdict];
     if (verdict == ENGINE_PROCEED || verdict == ENGINE_PROBE)
         hold(attempt);
     if (verdict == ENGINE_REPLAY)

@@ -241,6 +241,9 @@ struct backend {
 void backend_judge_lease(struct record *record, const struct backend_owner *owner,
                          const struct backend_serve *serve, int64_t now);
 
+/* For backends: when the row of a final record, or before it its kept answer, is to be swept. */
+int64_t backend_sweep_at(const struct record *record, bool has_answer);
+
 /* For backends: a change that was saved; a record that was swept. */
 void backend_count(struct backend_counts *counts, const struct backend_change *change);
 void backend_count_swept(struct backend_counts *counts, enum record_status status);

@@ -163,27 +163,36 @@ static void toy_abandon(struct backend *backend)
     toy->loaded = false;
 }
 
-/* A copy of a row as it is shown. */
-static struct store_row *judge(const struct shared *shared, struct kept *kept)
+/* A record as it is by now; RECORD_ABSENT: there is none. */
+static struct store_row shown(const struct shared *shared, const struct kept *kept)
 {
-    if (kept)
-        kept->store.version = kept->row.version;
-    if (kept && record_holder(&kept->store.record) != 0)
-        backend_judge_lease(&kept->store.record, &kept->owner, &shared->serve, shared->now);
-    return kept ? &kept->store : NULL;
+    struct store_row row = kept ? kept->store : (struct store_row){.id = 0};
+    row.version = kept ? kept->row.version : 0;
+    if (record_holder(&row.record) != 0)
+        backend_judge_lease(&row.record, &kept->owner, &shared->serve, shared->now);
+    return row;
 }
 
-static void look_up(const struct toy *toy, struct backend_name *name, struct arena *arena)
+static struct store_row *show(const struct shared *shared, const struct kept *kept,
+                              struct arena *arena)
 {
-    const struct rows *rows = &toy->shared->rows;
-    struct kept *row = named(rows, &name->hash), *hinted = find(rows, &records, name->hint);
+    struct kept *made = copy(&records, kept, arena);
+    if (made)
+        made->store = shown(shared, made);
+    return made ? &made->store : NULL;
+}
+
+static void look_up(const struct shared *shared, struct backend_name *name, struct arena *arena)
+{
+    const struct rows *rows = &shared->rows;
+    const struct kept *row = named(rows, &name->hash), *hinted = find(rows, &records, name->hint);
     bool is_bound = row && row->bound.id != 0;
-    struct kept *holder = is_bound ? find(rows, &records, row->bound.holder) : row;
+    const struct kept *holder = is_bound ? find(rows, &records, row->bound.holder) : row;
     struct kept *bound = copy(&records, is_bound && holder ? row : NULL, arena);
     bool of_key = hinted && digest_eq(&hinted->store.key_hash, &name->hash);
-    name->row = judge(toy->shared, copy(&records, holder, arena));
+    name->row = show(shared, holder, arena);
     name->bound = bound ? &bound->bound : NULL;
-    name->hinted = judge(toy->shared, copy(&records, of_key ? hinted : NULL, arena));
+    name->hinted = show(shared, of_key ? hinted : NULL, arena);
 }
 
 static enum backend_status toy_load(struct backend *backend, struct backend_name *names, size_t n,
@@ -197,7 +206,7 @@ static enum backend_status toy_load(struct backend *backend, struct backend_name
     shared->token += TOKENS;
     toy->version = shared->version;
     for (size_t i = 0; i < n; i++)
-        look_up(toy, &names[i], arena);
+        look_up(shared, &names[i], arena);
     mutex_unlock(&shared->mutex);
     toy->loaded = !arena->failed;
     return toy->loaded ? BACKEND_OK : BACKEND_NO_MEMORY;
@@ -240,23 +249,20 @@ static enum backend_status toy_list(struct backend *backend, const struct store_
 {
     struct shared *shared = lock(backend);
     const struct rows *rows = &shared->rows;
-    size_t at = list->newest ? rows->n : place(rows, list->after + 1), n = 0;
-    for (; at > 0 && list->newest && n < list->most; at--)
-        n += kept_at(rows, at - 1) != NULL;
+    size_t n = 0, at = 0;
     bool more = true;
-    for (n = 0; at < rows->n && more; at++) {
-        const struct kept *kept = kept_at(rows, at);
-        if (kept && n++ == list->most)
-            break;
-        if (!kept)
+    for (; at < rows->n && more; at++) {
+        const struct kept *kept = kept_at(rows, list->newest ? rows->n - 1 - at : at);
+        if (!kept || (kept->row.id <= list->after && !list->newest))
             continue;
-        struct kept shown = *kept;
-        struct store_row *row = judge(shared, &shown);
-        enum record_lease lease = record_lease(&row->record, world, NULL);
-        *ret_seen = row->id;
-        if (!record_is_gone(&row->record, world->now) && is_listed(rows, row, list) &&
+        if (n++ == list->most)
+            break;
+        struct store_row row = shown(shared, kept);
+        enum record_lease lease = record_lease(&row.record, world, NULL);
+        *ret_seen = row.id;
+        if (!record_is_gone(&row.record, world->now) && is_listed(rows, &row, list) &&
             (!list->lapsed_only || lease == RECORD_LEASE_LAPSED))
-            more = list->each(list->argument, row, lease);
+            more = list->each(list->argument, &row, lease);
     }
     *ret_seen = more && at == rows->n ? 0 : *ret_seen;
     mutex_unlock(&shared->mutex);
@@ -265,43 +271,18 @@ static enum backend_status toy_list(struct backend *backend, const struct store_
 
 /* ---- rows of modules ---- */
 
-static const struct table_row *find_key(const struct rows *rows, const struct table *table,
-                                        const struct table_row *like)
+static bool has_key(const struct table *table, const struct table_row *row,
+                    const struct table_row *like)
 {
-    for (size_t i = 0; i < rows->n; i++) {
-        const struct table_row *row = rows->at[i].row;
-        bool same = rows->at[i].table == table && table_column_of(table, TABLE_KEY);
-        for (size_t k = 0; k < table->n_columns && same; k++) {
-            const struct table_column *column = &table->columns[k];
-            if (column->role == TABLE_KEY && column->kind == TABLE_INT)
-                same = table_number(column, row) == table_number(column, like);
-            else if (column->role == TABLE_KEY)
-                same = slice_eq(table_text(column, row), table_text(column, like));
-        }
-        if (same)
-            return row;
+    bool same = table_column_of(table, TABLE_KEY) != NULL;
+    for (size_t i = 0; i < table->n_columns && same; i++) {
+        const struct table_column *column = &table->columns[i];
+        if (column->role == TABLE_KEY && column->kind == TABLE_INT)
+            same = table_number(column, row) == table_number(column, like);
+        else if (column->role == TABLE_KEY)
+            same = slice_eq(table_text(column, row), table_text(column, like));
     }
-    return NULL;
-}
-
-/* True: it is what its bringer read, and is written. */
-static bool bring(struct rows *rows, struct table_change *change)
-{
-    const struct table *table = change->table;
-    struct table_row *row = find(rows, table, change->row->id), *made = NULL;
-    bool inserts = change->act == TABLE_INSERT, removes = change->act == TABLE_REMOVE;
-    bool is_same = row && row->version == change->row->version && !inserts;
-    bool fit = row       ? is_same || row->version == change->version
-               : inserts ? !find_key(rows, table, change->row)
-                         : removes && change->again;
-    change->is_stale = !fit;
-    if (fit && !removes) {
-        made = copy(table, change->row, NULL);
-        made->version = table->is_log ? 0 : change->version;
-    }
-    if (fit)
-        set(rows, table, change->row->id, made);
-    return fit;
+    return same;
 }
 
 /* By what a query orders, before the id. */
@@ -318,7 +299,9 @@ static const struct table_row *next_row(const struct rows *rows, const struct ta
     const struct table_row *next = NULL;
     for (size_t i = 0; i < rows->n; i++) {
         const struct table_row *row = rows->at[i].row;
-        int64_t at = rows->at[i].table == query->table ? due_of(query, row) : -1;
+        bool wanted = rows->at[i].table == query->table &&
+                      (query->by != TABLE_BY_KEY || has_key(query->table, row, query->like));
+        int64_t at = wanted ? due_of(query, row) : -1;
         if ((at > due || (at == due && row->id > id)) && (!next || at < due_of(query, next)))
             next = row;
     }
@@ -330,21 +313,37 @@ static enum backend_status toy_query(struct backend *backend, const struct table
 {
     struct shared *shared = lock(backend);
     const struct rows *rows = &shared->rows;
-    bool by_key = query->by == TABLE_BY_KEY, by_due = query->by == TABLE_BY_DUE;
-    const struct table_row *row = by_key ? find_key(rows, query->table, query->like)
-                                         : next_row(rows, query, query->after_due, query->after);
-    *ret_next = CLOCK_NEVER;
-    for (size_t n = 0; row; n++) {
-        int64_t due = due_of(query, row);
-        if (due > now || (n == query->limit && !by_key)) {
-            *ret_next = by_due ? due : CLOCK_NEVER;
-            break;
-        }
+    bool by_key = query->by == TABLE_BY_KEY;
+    size_t left = by_key ? 1 : query->limit;
+    const struct table_row *row = next_row(rows, query, query->after_due, query->after);
+    for (; row && due_of(query, row) <= now && left > 0; left--) {
         query->each(query->argument, row);
-        row = by_key ? NULL : next_row(rows, query, due, row->id);
+        row = next_row(rows, query, due_of(query, row), row->id);
     }
+    *ret_next = row && query->by == TABLE_BY_DUE ? due_of(query, row) : CLOCK_NEVER;
     mutex_unlock(&shared->mutex);
     return BACKEND_OK;
+}
+
+/* True: it is what its bringer read, and is written. */
+static bool bring(struct rows *rows, struct table_change *change)
+{
+    const struct table *table = change->table;
+    struct table_query same_key = {.table = table, .by = TABLE_BY_KEY, .like = change->row};
+    struct table_row *row = find(rows, table, change->row->id), *made = NULL;
+    bool inserts = change->act == TABLE_INSERT, removes = change->act == TABLE_REMOVE;
+    bool is_same = row && row->version == change->row->version && !inserts;
+    bool fit = row       ? is_same || row->version == change->version
+               : inserts ? !next_row(rows, &same_key, 0, 0)
+                         : removes && change->again;
+    change->is_stale = !fit;
+    if (fit && !removes) {
+        made = copy(table, change->row, NULL);
+        made->version = table->is_log ? 0 : change->version;
+    }
+    if (fit)
+        set(rows, table, change->row->id, made);
+    return fit;
 }
 
 /* ---- save ---- */
@@ -438,8 +437,7 @@ static int64_t due_at(const struct slot *slot, const struct kept *kept)
         return kept->bound.expires_at;
     if (!record_is_final(record->status))
         return record_is_released(record) ? record->expires_at : CLOCK_NEVER;
-    int64_t row_until = record_row_until(record);
-    return kept->outcome ? clock_first(record_body_until(record), row_until) : row_until;
+    return backend_sweep_at(record, kept->outcome);
 }
 
 static void lower(int64_t *least, int64_t value)
@@ -457,11 +455,10 @@ static void gauge(const struct toy *toy, struct backend_gauges *ret_gauges)
         const struct kept *kept = kept_at(rows, i);
         if (!kept || kept->bound.id != 0)
             continue;
-        struct kept shown = *kept;
-        const struct record *record = &judge(shared, &shown)->record;
-        gauges.stale += record_lease(record, &world, NULL) == RECORD_LEASE_LAPSED;
-        if (record->status == RECORD_UNKNOWN)
-            lower(&gauges.unknown_oldest, record->quiet_at - record->settle_us);
+        struct record record = shown(shared, kept).record;
+        gauges.stale += record_lease(&record, &world, NULL) == RECORD_LEASE_LAPSED;
+        if (record.status == RECORD_UNKNOWN)
+            lower(&gauges.unknown_oldest, record.quiet_at - record.settle_us);
         if (due_at(&rows->at[i], kept) > shared->now)
             continue;
         gauges.expired++;
@@ -535,12 +532,10 @@ static enum backend_status toy_look(struct backend *backend, struct backend_watc
 {
     struct shared *shared = lock(backend);
     for (size_t i = 0; i < n; i++) {
-        const struct kept *kept = find(&shared->rows, &records, watches[i].row);
-        struct kept shown = kept ? *kept : (struct kept){.row.id = 0};
-        const struct record *record = &judge(shared, &shown)->record;
-        bool own = record->owner == backend->self.incarnation;
-        bool held = record->token == watches[i].token && record_holder(record) != 0;
-        watches[i].ended = !held || (record->lapsed_at != 0 && !own);
+        struct record record = shown(shared, find(&shared->rows, &records, watches[i].row)).record;
+        bool own = record.owner == backend->self.incarnation;
+        bool held = record.token == watches[i].token && record_holder(&record) != 0;
+        watches[i].ended = !held || (record.lapsed_at != 0 && !own);
     }
     mutex_unlock(&shared->mutex);
     return BACKEND_OK;

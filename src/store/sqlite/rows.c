@@ -270,12 +270,9 @@ static void bind_outcome(struct sqlite_binding *binding, const struct outcome *o
 static void bind_new_final(struct sqlite_binding *binding, const struct backend_change *change)
 {
     const struct store_row *row = change->row;
-    int64_t body_until = record_body_until(&row->record);
-    int64_t row_until = record_row_until(&row->record);
-    bool strip_first = change->outcome && body_until < row_until;
     sqlite_bind_number(binding, row->id);
     sqlite_bind_number(binding, row->record.status);
-    sqlite_bind_number(binding, strip_first ? body_until : row_until);
+    sqlite_bind_number(binding, backend_sweep_at(&row->record, change->outcome));
     bind_outcome(binding, change->outcome);
     bind_final(binding, row);
     bind_identity(binding, row);
@@ -393,9 +390,8 @@ static enum backend_status lengthen_final(struct sqlite_backend *sqlite,
                                           const struct store_row *row)
 {
     const struct record *record = &row->record;
-    int64_t body_until = record_body_until(record), row_until = record_row_until(record);
     struct sqlite_binding binding = sqlite_bind(sqlite, SQL_OUTCOME_LENGTHEN);
-    sqlite_bind_number(&binding, record->kept && body_until < row_until ? body_until : row_until);
+    sqlite_bind_number(&binding, backend_sweep_at(record, record->kept));
     sqlite_bind_number(&binding, record->kept);
     sqlite_bind_number(&binding, record->expires_at);
     sqlite_bind_number(&binding, record->gone_at);
