@@ -22,6 +22,9 @@
 #define PLAIN 0                 /* executes whatever arrives */
 #define DEDUP 1                 /* executes once per key */
 #define FENCE 2                /* refuses a token lower than one it saw (in a request or a probe) */
+#ifndef CHANGE                  /* with POLICY=RETRY: HOLD or PROBE, which the rule says at some */
+#define CHANGE 0                /* begins instead, as its config changes */
+#endif
 #ifndef UPSTREAM
 #define UPSTREAM PLAIN
 #endif
@@ -35,7 +38,7 @@
 #ifndef FORGET
 #define FORGET 0                /* 1: `keys forget` may hit the record once, whatever its state */
 #endif
-#if POLICY == PROBE             /* T: more than the acquisitions that can happen; at most 9 */
+#if POLICY == PROBE || CHANGE == PROBE  /* T: more than the acquisitions there can be; at most 9 */
 #define T (2 * F + 3 + 2 * FORGET)
 #else
 #define T (F + 3 + FORGET)
@@ -118,6 +121,8 @@
 #define M_TWOCOMMIT 23          /* the doubt is stored first, and the probe acquired after it */
 #define M_DROPDOUBT 24          /* a redirect deletes the record although an earlier try is in doubt */
 #define M_BORN      25          /* a record may be expired when it is completed */
+#define M_LAXAGAIN  26          /* what was released in doubt is run again under any policy */
+#define M_DOUBTWASH 27          /* a release clears the doubt of an earlier try */
 #define in_memory (M == M_MEMCLAIM || M == M_MEMRANGE)
 
 #define gw(a) ((a) & 1)         /* the gateway an attempt arrives at */
@@ -135,7 +140,8 @@ mtype = { proceed, probe, mismatch, replay, in_progress, outcome_unknown, ok, st
 typedef Record {
     mtype status; mtype lease; bit hash; byte token; byte outcome;
     byte next;                  /* the store's token counter */
-    bit doubt;                  /* an earlier try may have had its effect; 0 without redirects */
+    bit doubt;                  /* an earlier try may have had its effect; 0 unless DOUBTS */
+    bit strict;                 /* its own policy is CHANGE's */
     byte serial;                /* ghost: which acquisition this really is; never repeats */
     bit life                    /* ghost: life of the key, before or after expiry or `forget` */
 }
@@ -143,6 +149,7 @@ Record dur;                     /* what a crash leaves */
 Record rec;                 /* what the open batch has made of it; equal to dur when none is open */
 byte batch = NOBODY;            /* the gateway whose transaction holds the row */
 #define settled(r) (r.status == complete || r.status == failed)
+#define DOUBTS (REDIRECT || CHANGE != 0)
 
 mtype opst[N] = idle; mtype opk[N] = op_begin; mtype res[N] = ok;
 byte opout[N];                  /* outcome written, or replayed */
@@ -150,6 +157,7 @@ byte tok[N];                    /* token the attempt presents */
 byte own[N];                  /* acquisition the attempt lives on, 0: none (ghost, and heartbeat) */
 byte claim[N];               /* acquisition this very begin made: stands for the attempt id in it */
 bit asks[N];                    /* that claim was for a probe */
+bit strict[N];                  /* the rule says CHANGE at this begin */
 bit spent[N];                   /* bytes of this exchange went out, and nothing cleared them */
 bit ran[N];                     /* ghost: a request of this exchange had its effect */
 bit waits[N];                   /* a duplicate that waits, */
@@ -168,6 +176,7 @@ mtype = { unsent, flying, gone };
 mtype net[T] = unsent;          /* request of acquisition s */
 byte who[T]; byte rtok[T];      /* its attempt, and the Idempotency-Token it carries */
 bit rlife[T];                   /* life it was sent in */
+bit stern[T];                   /* acquired under CHANGE */
 bit mine[T];                    /* ghost: of the exchange that its attempt is in now */
 byte ans[T];                    /* its answer, 0: none */
 #define PROBED    16       /* the probe's representation of an outcome differs from the first one */
@@ -177,6 +186,7 @@ byte ans[T];                    /* its answer, 0: none */
 #define REFUSED   201           /* token too old (participant, fence) */
 #define ELSEWHERE 202           /* 301, 307, 308 */
 byte effects[2]; byte first[2]; /* per life: effect counter; outcome of the first effect */
+bit sternly[2];                 /* per life: a request acquired under CHANGE had its effect */
 byte memory;                    /* DEDUP: the outcome kept under the key */
 byte flights;                   /* how many are flying */
 byte seen;                      /* FENCE: highest token seen */
@@ -190,17 +200,24 @@ inline spend() { faults > 0 -> faults-- }
 inline persist() {              /* dur = rec */
     dur.status = rec.status; dur.lease = rec.lease; dur.hash = rec.hash; dur.token = rec.token;
     dur.outcome = rec.outcome; dur.next = rec.next; dur.serial = rec.serial; dur.life = rec.life;
-    dur.doubt = rec.doubt
+    dur.doubt = rec.doubt; dur.strict = rec.strict
 }
 inline rollback() {             /* rec = dur */
     rec.status = dur.status; rec.lease = dur.lease; rec.hash = dur.hash; rec.token = dur.token;
     rec.outcome = dur.outcome; rec.next = dur.next; rec.serial = dur.serial; rec.life = dur.life;
-    rec.doubt = dur.doubt
+    rec.doubt = dur.doubt; rec.strict = dur.strict
 }
 
 /* The record lives on the claim that this same begin, with this attempt id, made before. */
 #define claimed(a) (claim[a] != 0 && rec.serial == claim[a] && rec.status == pending && \
                     rec.lease != none)
+
+/* The stricter one of the record's policy and of the rule's at this begin. */
+#define repeats(a) ((POLICY == RETRY || POLICY == PART) && !strict[a] && !rec.strict)
+#define probes(a) (POLICY == PROBE || (CHANGE == PROBE && strict[a]))
+#define holds(a) (!repeats(a) && !probes(a))
+/* Whether a begin that meets what was released asks first. */
+#define in_question(a) (CHANGE != 0 && rec.doubt && !repeats(a) && M != M_LAXAGAIN)
 
 /* Every acquisition takes a new token ("Words"). */
 inline acquire(a, verdict) {
@@ -208,7 +225,8 @@ inline acquire(a, verdict) {
     assert(verdict != proceed || !waits[a] || waitlife[a] == rec.life || forgotten);     /* (i) */
     assert(verdict != probe || doubter == 0 || doubter == a + 1);                        /* (j) */
     doubter = (doubter == a + 1 -> 0 : doubter);
-    rec.doubt = (rec.lease == lapsed || verdict == probe -> REDIRECT : rec.doubt);
+    rec.doubt = (rec.lease == lapsed || verdict == probe -> DOUBTS : rec.doubt);
+    rec.strict = (verdict == proceed -> strict[a] : rec.strict || strict[a]);
     serial++;
     assert(serial < T);
     if
@@ -255,20 +273,23 @@ inline decide(a) {
             :: rec.status == failed && M == M_FAILFREE -> acquire(a, proceed)
             :: settled(rec) && !(rec.status == failed && M == M_FAILFREE) ->
                 res[a] = replay; opout[a] = rec.outcome
-            :: rec.status == unknown -> res[a] = outcome_unknown
+            :: rec.status == unknown && !(probes(a) && !is_spent(a)) -> res[a] = outcome_unknown
+            :: rec.status == unknown && probes(a) && !is_spent(a) -> acquire(a, probe)
             :: rec.status == pending && rec.lease == live ->
                 assert(!claimed(a));                             /* (g): it would wait for itself */
                 res[a] = in_progress
-            :: rec.status == pending && rec.lease != live && is_spent(a) && POLICY != HOLD ->
+            :: rec.status == pending && rec.lease != live && is_spent(a) &&
+               !(holds(a) && (rec.lease == lapsed || in_question(a))) ->
                 res[a] = outcome_unknown
-            :: rec.status == pending && rec.lease == none && POLICY == HOLD && is_spent(a) ->
-                res[a] = outcome_unknown
-            :: rec.status == pending && rec.lease == none && !is_spent(a) -> acquire(a, proceed)
-            :: rec.status == pending && rec.lease == lapsed && (!is_spent(a) || POLICY == HOLD) ->
+            :: rec.status == pending && rec.lease == none && !in_question(a) && !is_spent(a) ->
+                acquire(a, proceed)
+            :: rec.status == pending && (rec.lease == lapsed ||
+                                         (rec.lease == none && in_question(a))) &&
+               (!is_spent(a) || holds(a)) ->
                 if
-                :: POLICY == RETRY || POLICY == PART -> acquire(a, proceed)
-                :: POLICY == PROBE -> acquire(a, probe)
-                :: POLICY == HOLD -> rec.doubt = REDIRECT;
+                :: repeats(a) -> acquire(a, proceed)
+                :: probes(a) -> acquire(a, probe)
+                :: holds(a) -> rec.strict = (rec.strict || strict[a]);
                     rec.status = unknown; rec.lease = none; res[a] = outcome_unknown
                 fi
             fi
@@ -297,16 +318,19 @@ inline write(a) {
         if
         :: opk[a] == op_complete -> rec.lease = none; rec.outcome = opout[a]; rec.doubt = 0;
             rec.status = ((opout[a] & FAILED) -> failed : complete)
-        :: opk[a] == op_release -> rec.status = pending; rec.lease = none
+        :: opk[a] == op_release -> rec.status = pending; rec.lease = none;
+            rec.doubt = (M == M_DOUBTWASH -> 0 : rec.doubt)
         :: opk[a] == op_settle -> rec.status = pending; rec.lease = none; rec.doubt = 0
-        :: opk[a] == op_doubt -> rec.status = pending; rec.lease = none; rec.doubt = REDIRECT
-        :: opk[a] == op_hold -> rec.status = unknown; rec.lease = none; rec.doubt = REDIRECT
+        :: opk[a] == op_doubt && rec.status != unknown ->
+            rec.status = pending; rec.lease = none; rec.doubt = DOUBTS
+        :: opk[a] == op_doubt && rec.status == unknown -> rec.doubt = DOUBTS
+        :: opk[a] == op_hold -> rec.status = unknown; rec.lease = none; rec.doubt = DOUBTS
         :: opk[a] == op_drop && rec.doubt && M != M_DROPDOUBT ->
             rec.status = pending; rec.lease = none
         :: opk[a] == op_drop && (!rec.doubt || M == M_DROPDOUBT) -> /* a token is used up */
             bound[rec.life] = (rec.doubt -> bound[rec.life] : 0);
             rec.next++; rec.token = rec.next; rec.serial = serial; rec.doubt = 0;
-            rec.status = absent; rec.lease = none; rec.hash = 0; rec.outcome = 0
+            rec.strict = 0; rec.status = absent; rec.lease = none; rec.hash = 0; rec.outcome = 0
         :: opk[a] == op_lapse && rec.status == pending -> rec.lease = lapsed; doubter = a + 1
         :: opk[a] == op_lapse && rec.status == unknown -> skip
         :: opk[a] == op_extend && rec.lease == lapsed -> rec.lease = live
@@ -418,7 +442,7 @@ end:
         :: else
         fi;
         rec.status = absent; rec.lease = none; rec.hash = 0; rec.outcome = 0;
-        rec.token = 0; rec.doubt = 0; persist()
+        rec.token = 0; rec.doubt = 0; rec.strict = 0; persist()
        }
     od
 }
@@ -487,6 +511,11 @@ inline begun(a) {
 }
 inline forgets(a) {             /* all that an attempt knows */
     own[a] = 0; tok[a] = 0; opout[a] = 0; trusts[a] = 0; asks[a] = 0; busy[a] = false;
+    strict[a] = 0;
+    if
+    :: CHANGE != 0 -> strict[a] = 1                             /* the rule that it comes under */
+    :: skip
+    fi;
     if
     :: M == M_SAMEID
     :: else -> claim[a] = 0
@@ -552,6 +581,7 @@ again:
             assert(dur.life != lifeof[a] || dur.serial >= own[a] || in_memory);         /* (f) */
             assert(bound[lifeof[a]] == 0 || bound[lifeof[a]] == pay[a] + 1);            /* (d) */
             bound[lifeof[a]] = pay[a] + 1; trusts[a] = 0; rlife[own[a]] = lifeof[a];
+            stern[own[a]] = strict[a];
             net[own[a]] = flying; flights++; who[own[a]] = a; rtok[own[a]] = tok[a];
             spent[a] = 1; mine[own[a]] = 1 }
         :: SENDCHECK == 1 && !lease_is_mine(a) -> goto give_back /* nothing was sent */
@@ -580,9 +610,10 @@ again:
         :: doubtful(o) ->
             o = 0;
             if
-            :: POLICY == RETRY || POLICY == PART -> submit(a, op_doubt, 0)
-            :: POLICY == HOLD -> submit(a, op_hold, 0)
-            :: POLICY == PROBE && M != M_OWNPROBE && M != M_TWOCOMMIT -> submit(a, op_ask, tok[a])
+            :: (POLICY == RETRY || POLICY == PART) && !strict[a] -> submit(a, op_doubt, 0)
+            :: POLICY == HOLD || (CHANGE == HOLD && strict[a]) -> submit(a, op_hold, 0)
+            :: (POLICY == PROBE && M != M_OWNPROBE && M != M_TWOCOMMIT) ||
+               (CHANGE == PROBE && strict[a]) -> submit(a, op_ask, tok[a])
             :: POLICY == PROBE && M == M_OWNPROBE -> goto ask
             :: POLICY == PROBE && M == M_TWOCOMMIT -> submit(a, op_lapse, 0)
             fi;
@@ -637,7 +668,8 @@ again:
         fi
     } unless { atomic { dead[a] -> dead[a] = false; new_exchange(a); goto again } };
 stop:
-    atomic { forgets(a); claim[a] = 0; o = 0; dead[a] = false; new_exchange(a); finished++ }
+    atomic { forgets(a); strict[a] = 0; claim[a] = 0; o = 0; dead[a] = false; new_exchange(a);
+             finished++ }
 }
 
 /* ---- the upstream ---------------------------------------------------------------------------- */
@@ -646,6 +678,8 @@ stop:
 #define of(s) (forgotten -> rlife[s] : lifeof[who[s]])
 inline effect(s) {
     effects[of(s)]++;
+    sternly[of(s)] = sternly[of(s)] || stern[s];
+    assert(effects[of(s)] <= 1 || !sternly[of(s)]);                                      /* (w) */
     assert(!ONCE || (effects[of(s)] <= 1 && !(told[of(s)] & FAILED)));                  /* (a) */
     assert(!ONCE || !mine[s] || !ran[who[s]]);                                           /* (h) */
     ran[who[s]] = (mine[s] -> 1 : ran[who[s]]);
@@ -740,7 +774,7 @@ inline forget() {
     :: M == M_REUSE -> rec.token = 0
     :: M != M_KEEPTOKEN && M != M_REUSE -> rec.next++; rec.token = rec.next
     fi;
-    rec.serial = 0; rec.life = 1; rec.doubt = 0;
+    rec.serial = 0; rec.life = 1; rec.doubt = 0; rec.strict = 0;
     rec.status = absent; rec.lease = none; rec.hash = 0; rec.outcome = 0; persist()
 }
 proctype Operator()
