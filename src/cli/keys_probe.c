@@ -106,7 +106,7 @@ static bool is_open(const struct probe *probe, int *ret_code)
     const struct record *record = &probe->row->store.record;
     if (record_is_final(record->status))
         *ret_code = settled_already(probe, record);
-    else if (record_is_released(record))
+    else if (record_is_released(record) && !record->doubt)
         *ret_code = keys_say(probe->session, probe->row, KEYS_SAME,
                              "is released; the next attempt will do the operation");
     else if (record->token != probe->options->token)

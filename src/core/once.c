@@ -46,14 +46,9 @@ static struct once_answer decide_as_own(struct record *holder, const struct once
 
 /* Lapsed, unknown, or released in doubt: it may have happened, under the holder's key. */
 static struct once_answer decide_in_doubt(struct record *holder,
-                                          const struct once_question *question,
-                                          enum record_lease lease)
+                                          const struct once_question *question)
 {
-    enum record_unknown policy = record_policy(holder, question->begin->unknown);
-    bool released = holder->status == RECORD_PENDING && lease == RECORD_LEASE_NONE;
-    if (released && !record_repeats(policy))
-        return say(RECORD_OUTCOME_UNKNOWN);
-    if (policy == RECORD_UNKNOWN_HOLD)
+    if (record_policy(holder, question->begin->unknown) == RECORD_UNKNOWN_HOLD)
         return decide_as_own(holder, question);
     if (question->recipe_differs)
         return say(RECORD_OTHER_RECIPE);
@@ -73,8 +68,8 @@ static struct once_answer decide(struct record *holder, const struct once_questi
         return say(holder->probing ? RECORD_ASK : RECORD_PROCEED);
     if (lease == RECORD_LEASE_LIVE)
         return say(RECORD_IN_PROGRESS);
-    if (holder->status == RECORD_UNKNOWN || record_in_doubt(holder, lease))
-        return decide_in_doubt(holder, question, lease);
+    if (record_in_doubt(holder, lease))
+        return decide_in_doubt(holder, question);
     return (struct once_answer){.act = ONCE_REPLACE};
 }
 

@@ -59,7 +59,8 @@ enum record_lease record_lease(const struct record *record, const struct record_
 
 bool record_in_doubt(const struct record *record, enum record_lease lease)
 {
-    return record->doubt || (lease == RECORD_LEASE_LAPSED && !record->provisional);
+    bool open = record->status == RECORD_PENDING && lease == RECORD_LEASE_LAPSED;
+    return record->doubt || record->status == RECORD_UNKNOWN || open;
 }
 
 /* "It did not happen" is believed only `settle` after the last moment somebody may have been
@@ -100,6 +101,7 @@ static void set_unknown(struct record *record)
 {
     record->status = RECORD_UNKNOWN;
     record->lease_until = 0;
+    record->expires_at = 0;
     record->probing = false;
 }
 
@@ -115,6 +117,7 @@ static void acquire(struct record *record, const struct record_begin *begin,
     record->lease_us = begin->lease_us;
     record->lease_until = clock_after(world->now, begin->lease_us);
     record->lapsed_at = 0;
+    record->expires_at = 0;
     record->owner = world->self;
     record->settle_us = max64(record->settle_us, begin->settle_us);
 }
@@ -133,7 +136,6 @@ static enum record_verdict proceed(struct record *record, const struct record_be
     record->once_ttl_us = begin->once_ttl_us;
     record->once_window = begin->once_window;
     record->once_replay = begin->once_replay;
-    record->expires_at = 0;
     return RECORD_PROCEED;
 }
 
@@ -143,6 +145,7 @@ static enum record_verdict ask(struct record *record, const struct record_begin 
 {
     acquire(record, begin, world, token);
     record->probing = true;
+    record->doubt = true;
     return RECORD_ASK;
 }
 
@@ -164,25 +167,45 @@ enum record_unknown record_policy(const struct record *record, enum record_unkno
     return RECORD_UNKNOWN_HOLD;
 }
 
-/* What was sent to be repeated is now in question, where the policy of today is stricter. */
+/* What was sent to be repeated is now in question, where the policy of today is stricter. Nobody
+ * sends since `silent_at`. */
+static enum record_verdict begin_in_doubt(struct record *record, const struct record_begin *begin,
+                                          const struct record_world *world, int64_t token,
+                                          int64_t silent_at)
+{
+    enum record_unknown policy = record_policy(record, begin->unknown);
+    record->settle_us = max64(record->settle_us, begin->settle_us);
+    if (record_repeats(record->unknown) && !record_repeats(policy))
+        record->unknown = policy;
+    note_silence(record, silent_at);
+    if (policy == RECORD_UNKNOWN_PROBE)
+        return ask(record, begin, world, token);
+    if (policy == RECORD_UNKNOWN_HOLD) {
+        set_unknown(record);
+        return RECORD_OUTCOME_UNKNOWN;
+    }
+    record->doubt = true;
+    return proceed(record, begin, world, token);
+}
+
 static enum record_verdict begin_lapsed(struct record *record, const struct record_begin *begin,
                                         const struct record_world *world, int64_t token,
                                         int64_t lapsed_at)
 {
-    enum record_unknown policy = record_policy(record, begin->unknown);
-    record->settle_us = max64(record->settle_us, begin->settle_us);
-    record->doubt = true;
     if (!record->probing)
         record->cause = RECORD_CAUSE_LAPSED;
-    if (record_repeats(record->unknown) && !record_repeats(policy))
-        record->unknown = policy;
-    note_silence(record, lapsed_at);
-    if (record_repeats(policy))
+    return begin_in_doubt(record, begin, world, token, lapsed_at);
+}
+
+/* Its last owner gave up in doubt: when, its quiet_at says, which a participant has none of. */
+static enum record_verdict begin_released(struct record *record, const struct record_begin *begin,
+                                          const struct record_world *world, int64_t token)
+{
+    if (!record->doubt || record_repeats(record_policy(record, begin->unknown)))
         return proceed(record, begin, world, token);
-    if (policy == RECORD_UNKNOWN_PROBE)
-        return ask(record, begin, world, token);
-    set_unknown(record);
-    return RECORD_OUTCOME_UNKNOWN;
+    bool noted = record->quiet_at > 0;
+    int64_t silent_at = noted ? record->quiet_at - record->settle_us : world->now;
+    return begin_in_doubt(record, begin, world, token, silent_at);
 }
 
 static bool is_attempt(const struct record *record, const struct record_begin *begin)
@@ -202,7 +225,7 @@ static enum record_verdict begin_pending(struct record *record, const struct rec
         return RECORD_IN_PROGRESS;
     *ret_changed = true;
     if (lease == RECORD_LEASE_NONE)
-        return proceed(record, begin, world, token);
+        return begin_released(record, begin, world, token);
     return begin_lapsed(record, begin, world, token, lapsed_at);
 }
 
@@ -411,8 +434,8 @@ enum record_write record_doubt(struct record *record, int64_t token, int64_t now
 {
     if (is_stale(record, token, now))
         return RECORD_STALE;
-    bool doubted = record->doubt && record_is_released(record);
-    if (record_is_final(record->status) || record->status == RECORD_UNKNOWN || doubted)
+    bool doubted = record->doubt && record->lease_until == 0;
+    if (record_is_final(record->status) || doubted)
         return already(record, now);
     record->doubt = true;
     note_silence(record, now);
@@ -520,7 +543,6 @@ void record_check(const struct record *record)
     CHECK(!record->probing || record->lease_until != 0);
     CHECK(!record_is_final(record->status) || record->gone_at >= record->expires_at);
     CHECK(record->status != RECORD_UNKNOWN || !record_repeats(record->unknown));
-    CHECK(record->status != RECORD_UNKNOWN || record->doubt);
     CHECK(!record->probing || record->doubt);
     CHECK(!record_is_final(record->status) || !record->doubt);
 }

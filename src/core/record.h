@@ -75,7 +75,8 @@ struct record {
     int64_t owner;     /* incarnation of the process that acquired it */
     bool probing;      /* the current acquisition is a probe */
     bool doubt;  /* an earlier try may have had its effect: until an outcome, a settled look or a
-                    person clears it. A later not-done answer says nothing of the earlier try. */
+                    person clears it. A later not-done answer says nothing of the earlier try. The
+                    try of this token: once its owner has given up, or was overtaken. */
     int cause;   /* with doubt: enum record_cause, or the status of a response */
     bool window; /* expiry counts from created_at */
     bool kept;   /* final: the answer is kept; false: only that there was one */
@@ -115,7 +116,7 @@ enum record_lease record_lease(const struct record *record, const struct record_
                                int64_t *ret_lapsed_at);
 
 /* Whether the operation may have happened although no outcome is known: a try ended in doubt, or
- * its lease (of now) has lapsed. */
+ * its lease (of now) has lapsed, whether or not that made it unknown. */
 bool record_in_doubt(const struct record *record, enum record_lease lease);
 
 /* Pending, and nobody runs it. */
@@ -179,7 +180,8 @@ static inline bool record_repeats(enum record_unknown policy)
 }
 
 /* The policy for this record's doubts: what the config says today may make its own stricter, never
- * laxer. Only what began under one that repeats and still is runs again unasked. */
+ * laxer. What lapsed or was released in doubt runs again unasked only if it began under one that
+ * repeats, and still is. */
 enum record_unknown record_policy(const struct record *record, enum record_unknown of_rule);
 
 /* The decision table (contract section 2). Where it says proceed or ask, a spent begin is told that

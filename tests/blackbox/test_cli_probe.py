@@ -107,6 +107,18 @@ def test_what_the_service_does_not_know_is_done_by_the_next_attempt(pawl, upstre
     assert upstream.effects() == 1
 
 
+def test_what_was_released_in_doubt_is_asked_about_too(pawl, upstream):
+    gateway = pawl(config(unknown="unknown: retry"))
+    upstream.then(closes())
+    asked = Asked(gateway, BY_KEY, "0s")
+    assert asked.post()["Idempotency-Status"] == "released"
+    upstream.on("GET", TARGET, say(200, {"id": 1}))
+    assert asked.probe().returncode == 0
+    answer = asked.post()
+    assert (answer["Idempotency-Status"], answer.json) == ("replayed", {"id": 1})
+    assert upstream.effects() == 1
+
+
 @hooks
 @pytest.mark.parametrize("asked", ["60s"], indirect=True)
 def test_not_found_is_believed_only_when_nobody_can_still_send(asked, upstream):

@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from gateway import Gateway
-from upstream import Upstream
+from upstream import Upstream, closes, say
 from wire import eventually, request_bytes
 
 ONE_RULE = "tenant: none\nrules:\n  - {name: refunds.create, match: POST /refunds}\n"
@@ -171,3 +171,83 @@ def test_limits_of_waiting_duplicates_follow_a_reload(gateway, upstream):
         assert second.answer().is_problem(429, "RATE_LIMIT.exceeded")
         gate.open()
         assert first.answer().status == 201
+
+
+# ---- another policy for what is in doubt ----
+
+POLICY = "tenant: none\nrules:\n  - {name: refunds.create, match: POST /refunds%s}\n"
+RETRY = POLICY % ", unknown: retry"
+HOLD = POLICY % ""
+PROBE = POLICY % ', settle: 60s, unknown: {probe: "GET /refunds/by-key/{key}"}'
+FOUND = "/refunds/by-key/k1"
+UNKNOWN = "CONFLICT.idempotency.outcome_unknown"
+
+
+def released_in_doubt(pawl, upstream) -> Gateway:
+    """Under `retry`, after the operation was done and its answer lost."""
+    gateway = pawl(RETRY)
+    upstream.then(closes())
+    first = gateway.post("/refunds", {}, key="k1")
+    assert (first.status, first["Idempotency-Status"]) == (502, "released")
+    assert upstream.effects() == 1
+    return gateway
+
+
+def test_what_was_released_in_doubt_is_held_once_the_rule_says_hold(pawl, upstream):
+    gateway = released_in_doubt(pawl, upstream)
+    reload(gateway, HOLD)
+    for _ in range(2):
+        again = gateway.post("/refunds", {}, key="k1")
+        assert again.is_problem(409, UNKNOWN)
+        assert (again.json["retryable"], again.json["safe_new_key"]) == (False, False)
+    assert again.json["operation"]["state"] == "unknown"
+    reload(gateway, RETRY)
+    assert gateway.post("/refunds", {}, key="k1").is_problem(409, UNKNOWN)
+    assert upstream.effects() == len(upstream.requests) == 1
+
+
+def test_what_was_released_in_doubt_is_found_once_the_rule_says_probe(pawl, upstream):
+    gateway = released_in_doubt(pawl, upstream)
+    upstream.on("GET", FOUND, say(200, {"id": 1}))
+    reload(gateway, PROBE)
+    again = gateway.post("/refunds", {}, key="k1")
+    assert (again.status, again["Idempotency-Status"], again.json) == (200, "stored", {"id": 1})
+    assert [each.method for each in upstream.requests] == ["POST", "GET"]
+
+
+@pytest.mark.hooks
+def test_a_404_counts_only_settle_after_the_try_that_ended_in_doubt(pawl, upstream, clock):
+    gateway = released_in_doubt(pawl, upstream)
+    upstream.on("GET", FOUND, say(404))
+    clock.advance(5)
+    reload(gateway, PROBE)
+    early = gateway.post("/refunds", {}, key="k1")
+    assert early.is_problem(409, UNKNOWN)
+    assert 45 < int(early["Retry-After"]) <= 55
+    assert upstream.effects() == 1
+    clock.advance(56)
+    again = gateway.post("/refunds", {}, key="k1")
+    assert (again.status, again["Idempotency-Status"]) == (201, "stored")
+    assert [each.method for each in upstream.requests] == ["POST", "GET", "GET", "POST"]
+
+
+@pytest.mark.parametrize("config", [HOLD, PROBE], ids=["hold", "probe"])
+def test_what_was_surely_not_done_runs_under_another_policy_too(pawl, upstream, config):
+    gateway = pawl(RETRY)
+    upstream.then(say(503, effect=False))
+    assert gateway.post("/refunds", {}, key="k1")["Idempotency-Status"] == "released"
+    reload(gateway, config)
+    again = gateway.post("/refunds", {}, key="k1")
+    assert (again.status, again["Idempotency-Status"]) == (201, "stored")
+    assert upstream.effects() == 1
+
+
+def test_a_once_value_in_doubt_is_held_for_another_key_too(pawl, upstream):
+    once = HOLD.replace("}", ', once: {key: "{body:/invoice}", ttl: 1d, duplicate: reject}}')
+    gateway = pawl(once.replace("/refunds", "/refunds, unknown: retry"))
+    upstream.then(closes())
+    assert gateway.post("/refunds", {"invoice": 7}, key="k1").status == 502
+    reload(gateway, once)
+    for key in ("k2", "k1"):
+        assert gateway.post("/refunds", {"invoice": 7}, key=key).is_problem(409, UNKNOWN)
+    assert upstream.effects() == len(upstream.requests) == 1

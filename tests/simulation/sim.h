@@ -63,6 +63,9 @@
     X(MISMATCH, "a mismatch")                                                                      \
     X(EXPIRED, "a tombstone answered")                                                             \
     X(NEW_LIFE, "a key started another life")                                                      \
+    X(HELD_RELEASED, "what was released in doubt was held under a stricter rule")                  \
+    X(ASK_RELEASED, "what was released in doubt was asked about under a stricter rule")            \
+    X(FREED_LATE, "a late release freed what was unknown")                                         \
     X(OUTLIVED, "a record outlived its window")                                                    \
     X(DROPPED, "a redirect deleted the record")                                                    \
     X(DROP_IN_DOUBT, "a redirect released what was in doubt")                                      \
@@ -187,7 +190,7 @@ struct sim_rule {
     int64_t ttl;
     int64_t tombstone;
     int64_t delay_most; /* of a request on its way */
-    bool changes;       /* the config changes between this policy and hold */
+    bool changes;       /* the config changes between this policy, hold and probe */
     bool window;        /* ttl is a window's */
 };
 #define SIM_RULES 6
@@ -217,6 +220,7 @@ struct life {
     int effects;
     bool dropped; /* by a redirect */
     bool refused; /* for good: it has no effect */
+    bool strict;  /* it had its effect under hold or probe */
     bool forgotten;
     int64_t fence; /* highest token seen */
     char told[24]; /* the outcome clients were told; "": none yet */
@@ -237,6 +241,7 @@ struct flight {
     bool used;
     bool probe;
     bool inside; /* its participant's transaction is open */
+    bool strict; /* sent under hold or probe */
     enum flight_fate fate;
     int rule;
     int64_t row;

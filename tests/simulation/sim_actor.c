@@ -62,6 +62,14 @@ void actor_drop(struct sim *sim, size_t at)
 
 /* ---- begin ---- */
 
+/* Today's policy of a rule whose config changes. Participants are not probed. */
+static enum record_unknown draw_policy(struct sim *sim, const struct sim_rule *rule)
+{
+    const enum record_unknown policies[] = {rule->unknown, RECORD_UNKNOWN_HOLD,
+                                            RECORD_UNKNOWN_PROBE};
+    return policies[sim_below(sim, sim->participant ? 2 : 3)];
+}
+
 static void fill_attempt(struct sim *sim, struct actor *actor)
 {
     const struct sim_rule *rule = sim_rule(sim, actor->rule);
@@ -82,8 +90,8 @@ static void fill_attempt(struct sim *sim, struct actor *actor)
         actor->attempt.begin.settle_us = 0;
     if (sim->mutant == SIM_MUTANT_BORN_EXPIRED)
         actor->attempt.begin.least_us = 0;
-    if (rule->changes && sim_below(sim, 2))
-        actor->attempt.begin.unknown = RECORD_UNKNOWN_HOLD;
+    if (rule->changes)
+        actor->attempt.begin.unknown = draw_policy(sim, rule);
     if (sim_below(sim, 30) == 0)
         actor->attempt.begin.payload_hash.bytes[0] = 1;
     actor->parker = (struct parker){.park = park, .wake = wake};

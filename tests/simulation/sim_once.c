@@ -10,7 +10,7 @@
 /* One refuses duplicates of the value, the other tells them the first answer. */
 const struct sim_rule sim_once_rules[SIM_VALUES] = {
     {RECORD_UNKNOWN_HOLD, UPSTREAM_PLAIN, 2 * SECOND, 2 * SECOND, SECOND / 2, 2 * SECOND - 1},
-    {RECORD_UNKNOWN_RETRY, UPSTREAM_DEDUPE, 2 * SECOND, 2 * SECOND, 0, 4 * SECOND},
+    {RECORD_UNKNOWN_RETRY, UPSTREAM_DEDUPE, 2 * SECOND, 2 * SECOND, 0, 2 * SECOND - 1, true},
 };
 
 static int value_of(int rule)

@@ -210,6 +210,16 @@ static void count_lapse(struct sim *sim, int rule, const struct store_row *was,
     sim->reached[SIM_DEAD_SERVE] += was->record.lease_until > sim->read.now;
 }
 
+/* What was released in doubt, or is. */
+static void count_doubt(struct sim *sim, const struct record *was, const struct record *now)
+{
+    bool released = record_is_released(was) && was->doubt;
+    sim->reached[SIM_HELD_RELEASED] += released && now->status == RECORD_UNKNOWN;
+    sim->reached[SIM_ASK_RELEASED] += released && now->probing;
+    bool late = was->status == RECORD_UNKNOWN && !was->doubt && now->token == was->token;
+    sim->reached[SIM_FREED_LATE] += late && record_is_released(now);
+}
+
 static void count_row(struct sim *sim, int rule, size_t proc, const struct store_row *was)
 {
     const struct store_row *now = &sim->shadow[rule];
@@ -221,6 +231,7 @@ static void count_row(struct sim *sim, int rule, size_t proc, const struct store
     sim->reached[SIM_OUTLIVED] += row_is_final(now) && !row_is_final(was) &&
                                   sim_rule(sim, rule)->window &&
                                   now->record.expires_at > now->record.created_at + SECOND;
+    count_doubt(sim, &was->record, &now->record);
     bool foreign = was->record.owner != sim->procs[proc].self;
     bool lost = now->record.status == RECORD_UNKNOWN || (row_is_held(now) && !same_token);
     if (row_is_held(was) && foreign && lost)

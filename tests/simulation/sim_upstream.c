@@ -55,6 +55,7 @@ void upstream_send(struct sim *sim, size_t at)
                               .rule = actor->rule,
                               .row = actor->row,
                               .token = token,
+                              .strict = !record_repeats(actor->attempt.begin.unknown),
                               .arrive_at = sim->boot + upstream_delay(sim, actor->rule),
                               .actor = at,
                               .serial = ++actor->serial,
@@ -64,10 +65,13 @@ void upstream_send(struct sim *sim, size_t at)
 }
 
 /* Invariants (a) and (h): an operation has its effect at most once in a life of its key, and one
- * client request at most one effect, whatever becomes of its record. */
+ * client request at most one effect, whatever becomes of its record. (w): what was sent under hold
+ * or probe leans on no upstream that dedupes. */
 void upstream_execute(struct sim *sim, const struct flight *flight)
 {
     struct life *life = life_of(sim, flight->rule, flight->row);
+    life->strict |= flight->strict;
+    SIM_HOLDS(sim, SIM_ONE_EFFECT, life->effects == 0 || !life->strict);
     if (sim_rule(sim, flight->rule)->upstream == UPSTREAM_DEDUPE && life->effects > 0) {
         sim->reached[SIM_DEDUPED]++;
         return;

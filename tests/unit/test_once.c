@@ -65,7 +65,7 @@ static struct expected expect_doubt(enum state state, enum arrival arrival,
                                     enum record_unknown policy)
 {
     const struct expected unknown = NOTHING(OUTCOME_UNKNOWN), recipe = NOTHING(OTHER_RECIPE);
-    bool asks = policy == RECORD_UNKNOWN_PROBE && state != RELEASED_IN_DOUBT;
+    bool asks = policy == RECORD_UNKNOWN_PROBE;
     bool goes_on = record_repeats(policy) && state != UNKNOWN;
     if (!asks && !goes_on)
         return arrival == RECIPE && record_repeats(policy) && state == UNKNOWN ? recipe : unknown;

@@ -15,7 +15,6 @@ struct decision {
 static const struct decision fixed[STATES] = {
     [ABSENT] = {RECORD_PROCEED, true},
     [RELEASED] = {RECORD_PROCEED, true},
-    [RELEASED_IN_DOUBT] = {RECORD_PROCEED, true},
     [LIVE] = {RECORD_IN_PROGRESS, false},
     [OWN] = {RECORD_IN_PROGRESS, false},
     [COMPLETE] = {RECORD_REPLAY, false},
@@ -30,10 +29,11 @@ static const struct decision fixed[STATES] = {
     [LAPSED_PROVISIONAL] = {RECORD_REPLAY, true},
 };
 
-/* A lapsed record, by the record's own policy (row) and the rule's of today (column). */
+/* What lapsed or was released in doubt, by the record's own policy (row) and the rule's of today
+ * (column). */
 #define POLICIES 4
 #define HELD RECORD_OUTCOME_UNKNOWN
-static const enum record_verdict lapsed[POLICIES][POLICIES] = {
+static const enum record_verdict in_doubt[POLICIES][POLICIES] = {
     [RECORD_UNKNOWN_HOLD] = {HELD, HELD, RECORD_ASK, HELD},
     [RECORD_UNKNOWN_RETRY] = {HELD, RECORD_PROCEED, RECORD_ASK, RECORD_PROCEED},
     [RECORD_UNKNOWN_PROBE] = {HELD, HELD, RECORD_ASK, HELD},
@@ -48,8 +48,8 @@ static struct decision expected(enum state state, enum hashes hashes, enum recor
         return (struct decision){RECORD_OTHER_RECIPE, false};
     if (lives && hashes != SAME)
         return (struct decision){RECORD_MISMATCH, false};
-    if (state == LAPSED || state == LAPSED_PROBE)
-        return (struct decision){lapsed[mine][today], true};
+    if (state == LAPSED || state == LAPSED_PROBE || state == RELEASED_IN_DOUBT)
+        return (struct decision){in_doubt[mine][today], true};
     if (state == UNKNOWN && today == RECORD_UNKNOWN_PROBE)
         return (struct decision){RECORD_ASK, true};
     if (state == UNKNOWN)
@@ -424,8 +424,99 @@ static void a_lapse_that_a_begin_meets_leaves_a_doubt(void **unused)
         assert_false(record.doubt);
         assert_true(record_in_doubt(&record, RECORD_LEASE_LAPSED));
         record_begin(&record, &begin, &world, NEXT, &changed);
-        assert_true(record.doubt);
+        assert_true(record_in_doubt(&record, RECORD_LEASE_NONE));
     }
+}
+
+static void what_was_released_in_doubt_is_in_question_once_its_rule_is_stricter(void **unused)
+{
+    (void)unused;
+    struct record_world world = world_now(NOW + SECOND);
+    const enum record_unknown stricter[] = {RECORD_UNKNOWN_HOLD, RECORD_UNKNOWN_PROBE};
+    for (size_t i = 0; i < 2; i++) {
+        struct record record = make(LIVE, RECORD_UNKNOWN_RETRY);
+        record.settle_us = SETTLE;
+        struct record_begin begin = a_begin(stricter[i]);
+        begin.settle_us = 2 * SETTLE;
+        bool changed = false;
+        assert_int_equal(record_doubt(&record, TOKEN, NOW), RECORD_WRITTEN);
+        record_note_cause(&record, RECORD_CAUSE_TIMEOUT);
+        enum record_verdict verdict = record_begin(&record, &begin, &world, NEXT, &changed);
+        assert_int_equal(verdict, i == 0 ? RECORD_OUTCOME_UNKNOWN : RECORD_ASK);
+        assert_true(changed && record.doubt);
+        assert_int_equal(record.quiet_at, NOW + 2 * SETTLE);
+        assert_int_equal(record.unknown, stricter[i]);
+        assert_int_equal(record.cause, RECORD_CAUSE_TIMEOUT);
+        assert_int_equal(record.expires_at, 0);
+        /* Not under a laxer one either, once it is back. */
+        struct record_begin again = a_begin(RECORD_UNKNOWN_RETRY);
+        if (verdict == RECORD_OUTCOME_UNKNOWN)
+            assert_int_equal(record_begin(&record, &again, &world, NEXT, &changed),
+                             RECORD_OUTCOME_UNKNOWN);
+    }
+}
+
+/* When its request may last have been on its way is not noted. */
+static void a_participants_doubt_settles_from_the_begin_that_puts_it_in_question(void **unused)
+{
+    (void)unused;
+    struct record_world world = world_now(NOW + SECOND);
+    struct record record = make(LIVE, RECORD_UNKNOWN_PARTICIPANT);
+    struct record_begin begin = a_begin(RECORD_UNKNOWN_PROBE);
+    begin.settle_us = SETTLE;
+    bool changed = false;
+    assert_int_equal(record_doubt(&record, TOKEN, NOW), RECORD_WRITTEN);
+    assert_int_equal(record.quiet_at, 0);
+    assert_int_equal(record_begin(&record, &begin, &world, NEXT, &changed), RECORD_ASK);
+    assert_int_equal(record.quiet_at, NOW + SECOND + SETTLE);
+}
+
+static void what_a_person_or_a_settled_look_cleared_proceeds_under_any_policy(void **unused)
+{
+    (void)unused;
+    struct record_world world = world_now(NOW);
+    for (int policy = 0; policy < POLICIES; policy++) {
+        struct record record = make(RELEASED_IN_DOUBT, RECORD_UNKNOWN_RETRY);
+        struct record_begin begin = a_begin((enum record_unknown)policy);
+        bool changed = false;
+        assert_int_equal(record_release_settled(&record, TOKEN, NOW, false, &world),
+                         RECORD_WRITTEN);
+        assert_int_equal(record_begin(&record, &begin, &world, NEXT, &changed), RECORD_PROCEED);
+    }
+}
+
+/* Its lease lapsed, and a begin that met it under `hold` has made it unknown: of its own try its
+ * owner knows, and nobody has acquired since. */
+static void a_late_release_clears_what_was_in_question_only_since_its_lease_lapsed(void **unused)
+{
+    (void)unused;
+    struct record_world world = world_now(NOW);
+    for (int earlier = 0; earlier < 2; earlier++) {
+        struct record record = make(LAPSED, RECORD_UNKNOWN_HOLD);
+        struct record_begin begin = a_begin(RECORD_UNKNOWN_HOLD);
+        bool changed = false;
+        record.doubt = earlier;
+        assert_int_equal(record_begin(&record, &begin, &world, NEXT, &changed),
+                         RECORD_OUTCOME_UNKNOWN);
+        assert_int_equal(record_release(&record, TOKEN, NOW), RECORD_WRITTEN);
+        assert_int_equal(record_begin(&record, &begin, &world, NEXT, &changed),
+                         earlier ? RECORD_OUTCOME_UNKNOWN : RECORD_PROCEED);
+    }
+}
+
+static void an_owner_that_doubts_late_leaves_a_doubt(void **unused)
+{
+    (void)unused;
+    struct record_world world = world_now(NOW);
+    struct record record = make(LAPSED, RECORD_UNKNOWN_HOLD);
+    struct record_begin begin = a_begin(RECORD_UNKNOWN_HOLD);
+    bool changed = false;
+    record.settle_us = SETTLE;
+    record_begin(&record, &begin, &world, NEXT, &changed);
+    assert_int_equal(record_doubt(&record, TOKEN, NOW + SECOND), RECORD_WRITTEN);
+    assert_true(record.doubt);
+    assert_int_equal(record.quiet_at, NOW + SECOND + SETTLE);
+    assert_int_equal(record_doubt(&record, TOKEN, NOW + TTL), RECORD_ALREADY);
 }
 
 static void an_operators_status_says_whether_it_failed(void **unused)
@@ -474,6 +565,11 @@ int main(void)
         cmocka_unit_test(doubt_is_unknown_under_hold_and_probe_and_released_under_retry),
         cmocka_unit_test(a_doubt_lasts_until_an_outcome_a_settled_look_or_a_person_clears_it),
         cmocka_unit_test(a_lapse_that_a_begin_meets_leaves_a_doubt),
+        cmocka_unit_test(what_was_released_in_doubt_is_in_question_once_its_rule_is_stricter),
+        cmocka_unit_test(a_participants_doubt_settles_from_the_begin_that_puts_it_in_question),
+        cmocka_unit_test(what_a_person_or_a_settled_look_cleared_proceeds_under_any_policy),
+        cmocka_unit_test(a_late_release_clears_what_was_in_question_only_since_its_lease_lapsed),
+        cmocka_unit_test(an_owner_that_doubts_late_leaves_a_doubt),
         cmocka_unit_test(an_operators_status_says_whether_it_failed),
         cmocka_unit_test(extend_never_shortens_a_lease_and_renews_a_lapsed_one),
     };
