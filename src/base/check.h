@@ -16,6 +16,6 @@ _Noreturn void check_failed(const char *file, int line, const char *belief);
             check_failed(__FILE__, __LINE__, #belief);                                             \
     } while (0)
 
-#define UNREACHABLE() check_failed(__FILE__, __LINE__, "this place is never reached")
+#define UNREACHABLE() check_failed(__FILE__, __LINE__, "unreachable code")
 
 #endif

@@ -40,18 +40,18 @@ enum http_parse {
 #define HTTP_REFUSALS(X)                                                                           \
     X(REQUEST_LINE, 400, "malformed request line")                                                 \
     X(METHOD, 400, "the method is not an upper-case token")                                        \
-    X(TLS, 400, "this looks like TLS, and this port speaks plain HTTP: end TLS before pawl")       \
+    X(TLS, 400, "this looks like TLS, but this port speaks plain HTTP: terminate TLS before pawl") \
     X(TARGET, 400, "the request target is neither a /path nor an http:// URL")                     \
     X(TARGET_HTTPS, 400, "the request target is an https:// URL; http:// or a /path is served")    \
     X(TARGET_BYTE, 400,                                                                            \
-      "the request target holds a byte outside printable ASCII; percent-encode it")                \
-    X(TARGET_FRAGMENT, 400, "the request target holds a #; percent-encode it")                     \
+      "the request target contains a byte outside printable ASCII; percent-encode it")             \
+    X(TARGET_FRAGMENT, 400, "the request target contains a #; percent-encode it")                  \
     X(VERSION, 505, "only HTTP/1.0 and HTTP/1.1 are served")                                       \
     X(HTTP2, 505, "this is HTTP/2; only HTTP/1.0 and HTTP/1.1 are served")                         \
     X(STATUS_LINE, 502, "malformed status line")                                                   \
-    X(LINE_END, 400, "a line does not end with CR LF, or holds a bare CR or NUL")                  \
+    X(LINE_END, 400, "a line does not end with CR LF, or contains a bare CR or NUL")               \
     X(FIELD_NAME, 400, "a header field name is not a token, or has _ in place of -")               \
-    X(FIELD_VALUE, 400, "a header field value holds a control byte or a misplaced tab")            \
+    X(FIELD_VALUE, 400, "a header field value contains a control byte or a misplaced tab")         \
     X(OBS_FOLD, 400, "a header field is folded over two lines")                                    \
     X(TOO_MANY_FIELDS, 431, "too many header fields")                                              \
     X(HEAD_TOO_LARGE, 431, "the header section is too large")                                      \

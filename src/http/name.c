@@ -136,7 +136,7 @@ static bool find(struct http_name *name, int stop_fd, const char **ret_problem)
     bool begun = begin_look_up(name, clock_boot_us());
     mutex_unlock(&name->mutex);
     if (begun && !await(name, stop_fd)) {
-        *ret_problem = "a signal came meanwhile";
+        *ret_problem = "interrupted by a signal";
         return false;
     }
     mutex_lock(&name->mutex);

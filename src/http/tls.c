@@ -44,7 +44,7 @@ struct cause {
 };
 
 #define UNKNOWN_CA "TLS: the service's certificate is from an unknown CA"
-#define OTHER_NAME "TLS: the service's certificate is for another name"
+#define OTHER_NAME "TLS: the service's certificate is for another host name"
 #define TOO_OLD "TLS: the service speaks neither TLS 1.2 nor TLS 1.3"
 #define CLIENT_REFUSED "TLS: the service refused the client certificate"
 #define CLOSED "TLS: the service closed the connection in the handshake"
@@ -71,7 +71,7 @@ static const struct cause reasons[] = {
 /* Alerts of a handshake by which a server refuses a client certificate, or that there is none (RFC
  * 8446 6.2). */
 static const struct cause refusals[] = {
-    {SSL_AD_CERTIFICATE_REQUIRED, "TLS: the service wants a client certificate"},
+    {SSL_AD_CERTIFICATE_REQUIRED, "TLS: the service requires a client certificate"},
     {SSL_AD_BAD_CERTIFICATE, CLIENT_REFUSED},
     {SSL_AD_UNSUPPORTED_CERTIFICATE, CLIENT_REFUSED},
     {SSL_AD_CERTIFICATE_REVOKED, CLIENT_REFUSED},
@@ -220,7 +220,7 @@ static bool read_roots(SSL_CTX *context, const char *ca, struct tls_complaint *c
         return SSL_CTX_set_default_verify_paths(context) == 1;
     X509_VERIFY_PARAM_set_flags(SSL_CTX_get0_param(context), X509_V_FLAG_PARTIAL_CHAIN);
     return SSL_CTX_load_verify_file(context, ca) == 1 ||
-           complain(complaint, ca, "holds no PEM certificate");
+           complain(complaint, ca, "contains no PEM certificate");
 }
 
 static bool read_identity(SSL_CTX *context, const struct tls_config *config,
@@ -229,14 +229,14 @@ static bool read_identity(SSL_CTX *context, const struct tls_config *config,
     if (!config->cert)
         return true;
     if (SSL_CTX_use_certificate_chain_file(context, config->cert) != 1)
-        return complain(complaint, config->cert, "holds no PEM certificate");
+        return complain(complaint, config->cert, "contains no PEM certificate");
     if (SSL_CTX_use_PrivateKey_file(context, config->key, SSL_FILETYPE_PEM) == 1)
         return true;
     bool misfit = ERR_GET_REASON(ERR_peek_last_error()) == X509_R_KEY_VALUES_MISMATCH ||
                   ERR_GET_REASON(ERR_peek_last_error()) == X509_R_KEY_TYPE_MISMATCH;
     return complain(complaint, config->key,
-                    misfit ? "is not the key of the certificate"
-                           : "holds no PEM private key without a password");
+                    misfit ? "does not match the certificate"
+                           : "contains no unencrypted PEM private key");
 }
 
 struct tls_client *tls_client_new(const struct tls_config *config,

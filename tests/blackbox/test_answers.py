@@ -142,13 +142,13 @@ def test_a_bare_key_is_400_where_the_syntax_is_strict(shared, behind):
 def test_a_key_source_that_is_not_in_the_body_is_400_and_names_the_pointer(shared, behind):
     answer = shared.post("/by-body", {"other": 1})
     assert is_problem(answer, 400, "VALIDATION.idempotency.key_source_missing", False, True)
-    assert "no value where the key comes from: body:/id" in answer.json["detail"]
+    assert "no value; the key is read from body:/id" in answer.json["detail"]
     assert not behind.requests
 
 
 @pytest.mark.parametrize("content_type, body, told", [
-    ("application/json", b'{"id":', "not sound JSON, where the key comes from: body:/id"),
-    ("application/json", b'{"id":1,"id":2}', "not sound JSON, where the key comes from: body:/id"),
+    ("application/json", b'{"id":', "not valid JSON; the key is read from body:/id"),
+    ("application/json", b'{"id":1,"id":2}', "not valid JSON; the key is read from body:/id"),
     ("text/plain", b'{"id":1}', "does not say that the body is JSON"),
 ])
 def test_why_the_body_gave_no_key_is_told(shared, behind, content_type, body, told):
@@ -194,7 +194,7 @@ def test_a_body_over_the_limit_is_413(shared, behind, key, how):
         body = gzip.compress(body)
     answer = shared.request("POST", "/small", headers, body)
     assert is_problem(answer, 413, "VALIDATION.body_too_large", False, True)
-    assert "above the 1024 bytes that this route takes" in answer.json["detail"]
+    assert "exceeds the 1024 bytes that this route accepts" in answer.json["detail"]
     assert not behind.requests
 
 

@@ -203,9 +203,9 @@ def test_without_a_key_the_value_is_the_records_name(pawl, upstream):
 
 @pytest.mark.parametrize("body, kind, detail", [
     ({"amount": 5}, JSON,
-     "this request has no value where the once value comes from: body:/ref"),
+     "this request has no value; the once value is read from body:/ref"),
     ({"ref": "pay_77"}, ("Content-Type", "text/plain"),
-     "Content-Type does not say that the body is JSON, where the once value comes from: body:/ref"),
+     "Content-Type does not say that the body is JSON; the once value is read from body:/ref"),
 ])
 def test_a_once_value_that_is_missing_is_not_called_a_key(pawl, upstream, body, kind, detail):
     gateway = pawl(config())

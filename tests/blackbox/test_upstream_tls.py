@@ -145,8 +145,8 @@ BAD = {
     "early": ({"names": ("localhost",), "begin": 1, "end": 2},
               "TLS: the service's certificate is not valid yet"),
     "other": ({"names": ("api.example.com", "127.0.0.1")},
-              "TLS: the service's certificate is for another name"),
-    "localhost": ({}, "TLS: the service's certificate is for another name"),  # by its subject only
+              "TLS: the service's certificate is for another host name"),
+    "localhost": ({}, "TLS: the service's certificate is for another host name"),  # by its subject only
 }
 
 
@@ -209,7 +209,7 @@ def test_a_wanted_client_certificate_is_named(secured, upstream, context, truste
     context.load_verify_locations(trusted.ca.cert_file)
     gateway = secured()
     assert gateway.post("/refunds", {}, key="k").json["detail"].endswith(
-        "TLS: the service wants a client certificate")
+        "TLS: the service requires a client certificate")
 
 
 # ---- handshakes that do not end ----
@@ -422,7 +422,7 @@ def test_a_reload_reads_the_files_again(secured, upstream, trusted, stranger, tm
     assert gateway.post("/refunds", {}, key="k").status == 201
     ca.write_text("nothing\n")
     assert reload("config_refused")[0]["problem"].endswith(
-        f": upstream_tls: {ca}: holds no PEM certificate")
+        f": upstream_tls: {ca}: contains no PEM certificate")
     assert gateway.post("/refunds", {}, key="k2").status == 201
     ca.unlink()
     assert reload("config_refused")[0]["problem"].endswith("No such file or directory")
@@ -442,12 +442,12 @@ def tested(directory: Path, text: str) -> str:
 @pytest.mark.parametrize("parts, complaint", [
     ("cert: {server}", "a certificate and its key go together"),
     ("ca: {missing}", ":3:20: upstream_tls: {missing}: No such file or directory"),
-    ("ca: {key}", ":3:20: upstream_tls: {key}: holds no PEM certificate"),
+    ("ca: {key}", ":3:20: upstream_tls: {key}: contains no PEM certificate"),
     ("cert: {server}, key: {ca_key}",
-     ": upstream_tls: {ca_key}: is not the key of the certificate"),
-    ("cert: {key}, key: {key}", ": upstream_tls: {key}: holds no PEM certificate"),
+     ": upstream_tls: {ca_key}: does not match the certificate"),
+    ("cert: {key}, key: {key}", ": upstream_tls: {key}: contains no PEM certificate"),
     ("cert: {server}, key: {server}",
-     ": upstream_tls: {server}: holds no PEM private key without a password"),
+     ": upstream_tls: {server}: contains no unencrypted PEM private key"),
     ("verify: none", "verify"),
     ("server_name: a/b", "expected a host name or an address"),
     ("server_name: .example.com", "expected a host name or an address"),

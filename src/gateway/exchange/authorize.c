@@ -26,7 +26,7 @@ static enum exchange_step refuse_question(struct exchange *x, enum template_resu
 {
     if (result != TEMPLATE_FORMAT)
         return refuse(x, ERROR_UPSTREAM_UNAVAILABLE,
-                      "the request lacks what `authorize` asks with");
+                      "the request lacks a value that `authorize` needs");
     buf_printf(&x->detail, "its value cannot be written into the path of `authorize`: %.*s",
                SLICE_ARG(source));
     return reply_error(x, ERROR_TENANT_MISSING, NULL);
@@ -44,7 +44,8 @@ static enum exchange_step ask(struct exchange *x)
         return refuse_question(x, result, missing);
     enum exchange_end end = upstream_exchange(x, buf_slice(&target));
     if (clock_boot_us() >= x->deadline)
-        return refuse(x, ERROR_UPSTREAM_TIMEOUT, "the service was still asked who may do this");
+        return refuse(x, ERROR_UPSTREAM_TIMEOUT,
+                      "the service did not answer the authorization request in time");
     if (end != EXCHANGE_ANSWERED || x->answer.status >= 500)
         return refuse(x, ERROR_UPSTREAM_UNAVAILABLE,
                       "the service did not say whether this caller may act as this tenant");

@@ -179,20 +179,20 @@ static enum exchange_step answer_verdict(struct exchange *x, enum engine_verdict
                                                           : reply_error(x, ERROR_IN_PROGRESS, NULL);
     case ENGINE_OUTCOME_UNKNOWN:
         return reply_error(x, ERROR_OUTCOME_UNKNOWN,
-                           exchange_is_spent(x) ? "this request went to the service, and its "
-                                                  "record was released or is gone"
+                           exchange_is_spent(x) ? "this request was sent to the service, and its "
+                                                  "record has since been released or deleted"
                                                 : "");
     case ENGINE_RESULT_EXPIRED:
         return result->by_once || result->acknowledges ? answer_duplicate(x, ERROR_RESULT_EXPIRED)
                                                        : reply_error(x, ERROR_RESULT_EXPIRED, NULL);
     case ENGINE_LIMITED:
         limit_count(x->server, METRICS_LIMIT_WAITING);
-        return reply_error(x, ERROR_LIMITED, "too many requests wait");
+        return reply_error(x, ERROR_LIMITED, "too many requests are waiting");
     case ENGINE_NO_ROOM:
         return reply_no_room(x);
     case ENGINE_TOO_LARGE:
         return reply_error(x, ERROR_BODY_TOO_LARGE,
-                           "the kept response is larger than max_buffered of this gateway");
+                           "the stored response is larger than this gateway's max_buffered");
     case ENGINE_STORE_DOWN:
         return reply_error(x, ERROR_STORE_UNAVAILABLE, NULL);
     case ENGINE_GONE:
@@ -213,7 +213,7 @@ enum exchange_step decide_attempt(struct exchange *x)
     if (x->turns == 0)
         exchange_note_origin(x);
     if (x->turns++ == TURNS_MAX)
-        return reply_error(x, ERROR_IN_PROGRESS, "the record changed hands too often");
+        return reply_error(x, ERROR_IN_PROGRESS, "the record changed owners too often");
     enum engine_verdict verdict = begin(x);
     if (passes_by(x, verdict)) {
         flight_take_beyond(x);

@@ -34,7 +34,7 @@ static bool too_many_bodies(struct exchange *x)
 
 static bool refuse_large(struct exchange *x, const char *what)
 {
-    buf_printf(&x->detail, "%s is above the %" PRIu64 " bytes that this route takes", what,
+    buf_printf(&x->detail, "%s exceeds the %" PRIu64 " bytes that this route accepts", what,
                x->rule->max_request_body);
     return refuse(x, ERROR_BODY_TOO_LARGE, NULL, slice_of(NULL));
 }
@@ -79,13 +79,13 @@ static const char *what_lacks(const struct exchange *x, struct slice source)
                    slice_starts(source, SLICE("hour:"));
     bool in_form = slice_starts(source, SLICE("form:"));
     if (in_json && payload->problem != JSON_OK)
-        return "the body is not sound JSON,";
+        return "the body is not valid JSON";
     if (in_json && payload->kind != PAYLOAD_IS_JSON)
-        return "Content-Type does not say that the body is JSON,";
+        return "Content-Type does not say that the body is JSON";
     if (in_form && payload->malformed_form)
-        return "the form holds a '%' that begins no escape,";
+        return "the form has a '%' that begins no escape";
     if (in_form && payload->kind != PAYLOAD_IS_FORM)
-        return "the body is no form by its Content-Type,";
+        return "Content-Type does not say that the body is a form";
     return "this request has no value";
 }
 
@@ -104,7 +104,7 @@ static bool judge_result(struct exchange *x, const struct template *template,
         (void)reply_error(x, ERROR_KEY_MALFORMED, NULL);
         break;
     case TEMPLATE_MISSING:
-        buf_printf(&x->detail, "%s where the %s comes from: %.*s",
+        buf_printf(&x->detail, "%s; the %s is read from %.*s",
                    of_tenant ? "this request has no value" : what_lacks(x, source),
                    of_tenant ? "tenant"
                    : of_once ? "once value"
@@ -215,7 +215,7 @@ static bool read_body(struct exchange *x)
         return refuse(x, ERROR_REQUEST_MALFORMED,
                       http_refusal_text(x->client->session.conn.refusal), slice_of(NULL));
     case HTTP_READ_TIMEOUT:
-        return refuse(x, ERROR_REQUEST_TIMEOUT, "the body did not come in time", slice_of(NULL));
+        return refuse(x, ERROR_REQUEST_TIMEOUT, "the body did not arrive in time", slice_of(NULL));
     case HTTP_READ_NO_MEMORY:
         return no_memory(x);
     case HTTP_READ_CLOSED:
@@ -331,8 +331,7 @@ static bool refuse_costly(struct exchange *x, const struct arena *tried)
     if (!tried->too_large && !tried->crowded)
         return no_memory(x);
     return refuse(x, ERROR_BODY_TOO_LARGE,
-                  "understanding this body takes more memory than one body may have",
-                  slice_of(NULL));
+                  "parsing this body needs more memory than one body may use", slice_of(NULL));
 }
 
 static bool hash(struct exchange *x, const struct payload_selection *selection, bool marks)
@@ -349,7 +348,7 @@ static bool hash(struct exchange *x, const struct payload_selection *selection, 
     case PAYLOAD_TOO_LARGE:
         return refuse_large(x, "the decoded body");
     case PAYLOAD_BAD_CODING:
-        return refuse(x, ERROR_REQUEST_MALFORMED, "the body is not what Content-Encoding says",
+        return refuse(x, ERROR_REQUEST_MALFORMED, "the body does not match its Content-Encoding",
                       slice_of(NULL));
     case PAYLOAD_NO_MEMORY:
         return refuse_costly(x, &tried);
@@ -497,8 +496,8 @@ static bool identify(struct exchange *x, bool *ret_bypass)
         return false;
     /* Of two lines nobody knows which one the upstream decodes by. */
     if (headers_count(&x->request->headers, SLICE("Content-Encoding")) > 1)
-        return refuse(x, ERROR_REQUEST_MALFORMED,
-                      "came in more than one line: ", SLICE("Content-Encoding"));
+        return refuse(x, ERROR_REQUEST_MALFORMED, "more than one line of ",
+                      SLICE("Content-Encoding"));
     if (!read_tenant(x) || !take_body(x) || !read_payload(x))
         return false;
     if (x->rule->once.on && !read_once(x))
@@ -525,7 +524,8 @@ enum exchange_step identify_request(struct exchange *x)
     identify_close_payload(x);
     CHECK(!identified || (x->has_body && x->attempt.rule.at));
     if (bypass)
-        return x->has_body ? reply_error(x, ERROR_LIMITED, "the config changed meanwhile")
+        return x->has_body ? reply_error(x, ERROR_LIMITED,
+                                         "the config was reloaded while this request arrived")
                            : EXCHANGE_BYPASS;
     return identified ? EXCHANGE_ADMIT : EXCHANGE_ANSWER;
 }

@@ -41,7 +41,7 @@ static bool refuse_body(const struct pass *pass)
     };
     const char *what = http_refusal_text(pass->client->session.conn.refusal);
     (void)response_refuse(pass->client, event,
-                          slice_of(late ? "the body did not come in time" : what), false);
+                          slice_of(late ? "the body did not arrive in time" : what), false);
     return true;
 }
 
