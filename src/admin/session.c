@@ -65,7 +65,7 @@ static bool send_reply(struct session *session, struct reply *reply)
     head_write_field(&head, "Cache-Control", SLICE("no-store"));
     head_write_field(&head, "X-Content-Type-Options", SLICE("nosniff"));
     buf_add_slice(&head, buf_slice(&reply->fields));
-    head_end_answer(&head, session->http.request, keep);
+    head_end_response(&head, session->http.request, keep);
     return http_session_write(&session->http, &head, buf_slice(&reply->body)) && keep;
 }
 

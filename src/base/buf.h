@@ -54,7 +54,7 @@ static inline struct slice buf_slice(const struct buf *buf)
 /* Makes room for `n` more bytes and returns where they go (write, then buf_added); NULL: failed. */
 char *buf_room(struct buf *buf, size_t n);
 
-/* Says that `n` bytes were written at the place buf_room returned. */
+/* Says that `n` bytes were written at what buf_room returned. */
 void buf_added(struct buf *buf, size_t n);
 
 /* As buf_add, where the storage has to grow or the buf has failed. */

@@ -34,7 +34,7 @@ static ZSTD_DCtx *unpacker_of(struct compress *compress)
     return compress->unpacker;
 }
 
-/* Takes what zstd wrote at buf_room's place; out of memory becomes the buf's failure. */
+/* Takes what zstd wrote at what buf_room returned; out of memory becomes the buf's failure. */
 static bool take_result(struct buf *out, size_t result)
 {
     if (!ZSTD_isError(result)) {

@@ -27,7 +27,7 @@ bool compress_pack(struct compress *compress, struct slice body, struct buf *out
 uint64_t compress_size(struct slice packed);
 
 /* Appends what was packed, at most `max` bytes. False: `out` is as it was and buf_ok when `packed`
- * is damaged, is no such frame or holds more; it has failed for want of memory or of room. */
+ * is damaged, is no such frame or holds more; it has failed when out of memory or of room. */
 bool compress_unpack(struct compress *compress, struct slice packed, size_t max, struct buf *out);
 
 #endif

@@ -7,7 +7,7 @@
 #define PAWL_BASE_CRASH_POINTS_H
 
 #define CRASH_POINTS(X)                                                                            \
-    X(request_head_read)                                                                           \
+    X(request_headers_read)                                                                        \
     X(inside_body)                                                                                 \
     X(request_body_read)                                                                           \
     X(before_begin)                                                                                \
@@ -16,13 +16,13 @@
     X(before_request_write)                                                                        \
     X(between_request_writes)                                                                      \
     X(after_request_write)                                                                         \
-    X(after_answer_head)                                                                           \
-    X(after_answer_body)                                                                           \
+    X(after_response_headers)                                                                      \
+    X(after_response_body)                                                                         \
     X(before_outcome_commit)                                                                       \
     X(after_outcome_commit)                                                                        \
-    X(before_answer_write)                                                                         \
-    X(between_answer_writes)                                                                       \
-    X(after_answer_write)                                                                          \
+    X(before_response_write)                                                                       \
+    X(between_response_writes)                                                                     \
+    X(after_response_write)                                                                        \
     X(inside_batch)                                                                                \
     X(before_commit)                                                                               \
     X(inside_commit)                                                                               \
@@ -36,7 +36,7 @@
     X(inside_merge)                                                                                \
     X(inside_sweep)                                                                                \
     X(before_probe)                                                                                \
-    X(after_probe_answer)                                                                          \
+    X(after_probe_response)                                                                        \
     X(before_release_commit)                                                                       \
     X(before_doubt_commit)                                                                         \
     X(inside_look_up)                                                                              \

@@ -435,18 +435,18 @@ static bool read_start(struct reader *reader, struct json *value)
     }
 }
 
-/* One value at the innermost open place, with its name when that is an object. */
+/* One value at the innermost open level, with its name when that is an object. */
 static bool read_value(struct reader *reader)
 {
-    struct level *place = reader->level;
+    struct level *level = reader->level;
     struct json *value = arena_alloc(reader->arena, sizeof(*value));
     if (!value)
         return fail(reader, JSON_NO_MEMORY);
     *value = (struct json){.type = JSON_NULL};
-    if (place->container && place->container->type == JSON_OBJECT &&
+    if (level->container && level->container->type == JSON_OBJECT &&
         !read_name(reader, &value->name))
         return false;
-    append(place, value);
+    append(level, value);
     return read_start(reader, value);
 }
 

@@ -150,10 +150,10 @@ static bool take_time(struct slice *rest, int most_hours, int32_t *ret_s)
 }
 
 /* ,M3.5.0/2 */
-static bool take_turn(struct slice *rest, struct zone_turn *ret)
+static bool take_turn(struct slice *rest, struct zone_transition *ret)
 {
     bool good;
-    *ret = (struct zone_turn){.form = 'n', .time_s = 2 * 3600};
+    *ret = (struct zone_transition){.form = 'n', .time_s = 2 * 3600};
     if (!slice_take(rest, ','))
         return false;
     if (slice_take(rest, 'M')) {
@@ -225,22 +225,24 @@ static int64_t month_s(int year, int month)
     return timegm(&first);
 }
 
-static int64_t day_of_week_s(const struct zone_turn *turn, int year)
+static int64_t day_of_week_s(const struct zone_transition *transition, int year)
 {
-    int64_t first = month_s(year, turn->month), next = month_s(year, turn->month + 1);
+    int64_t first = month_s(year, transition->month), next = month_s(year, transition->month + 1);
     struct tm t = timestamp_fields(first);
-    int64_t at = first + ((turn->day - t.tm_wday + 7) % 7 + (turn->week - 1) * 7) * INT64_C(86400);
+    int64_t at = first + ((transition->day - t.tm_wday + 7) % 7 + (transition->week - 1) * 7) *
+                             INT64_C(86400);
     return at < next ? at : at - INT64_C(7) * DAY_S;
 }
 
 /* By the clock on the wall. */
-static int64_t turn_s(const struct zone_turn *turn, int year)
+static int64_t transition_s(const struct zone_transition *transition, int year)
 {
     bool leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-    if (turn->form == 'M')
-        return day_of_week_s(turn, year) + turn->time_s;
-    int day = turn->form == 'n' ? turn->day : turn->day - 1 + (leap && turn->day >= 60);
-    return month_s(year, 1) + day * INT64_C(86400) + turn->time_s;
+    if (transition->form == 'M')
+        return day_of_week_s(transition, year) + transition->time_s;
+    int day = transition->form == 'n' ? transition->day
+                                      : transition->day - 1 + (leap && transition->day >= 60);
+    return month_s(year, 1) + day * INT64_C(86400) + transition->time_s;
 }
 
 static int32_t offset_by_rule(const struct zone_rule *rule, int64_t at_s)
@@ -248,8 +250,8 @@ static int32_t offset_by_rule(const struct zone_rule *rule, int64_t at_s)
     if (!rule->has_summer)
         return rule->standard_s;
     struct tm t = timestamp_fields(at_s + rule->standard_s);
-    int64_t begin = turn_s(&rule->begin, t.tm_year + 1900) - rule->standard_s;
-    int64_t end = turn_s(&rule->end, t.tm_year + 1900) - rule->summer_s;
+    int64_t begin = transition_s(&rule->begin, t.tm_year + 1900) - rule->standard_s;
+    int64_t end = transition_s(&rule->end, t.tm_year + 1900) - rule->summer_s;
     bool summer = begin < end ? at_s >= begin && at_s < end : at_s >= begin || at_s < end;
     return summer ? rule->summer_s : rule->standard_s;
 }

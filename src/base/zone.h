@@ -14,7 +14,7 @@
 #define ZONE_NAME_MAX 64
 
 /* A day of each year and a time of it, as a TZ string says them. */
-struct zone_turn {
+struct zone_transition {
     char form;            /* 'M': day of a week of a month; 'J': 1 to 365; 'n': 0 to 365 */
     int month, week, day; /* `day` alone in the forms 'J' and 'n' */
     int32_t time_s;       /* of that day, perhaps of another */
@@ -26,7 +26,7 @@ struct zone_rule {
     bool has_summer;
     int32_t standard_s; /* east of UTC */
     int32_t summer_s;
-    struct zone_turn begin, end; /* of summer time */
+    struct zone_transition begin, end; /* of summer time */
 };
 
 struct zone {

@@ -18,7 +18,7 @@ static int compare(struct slice a, struct slice b)
 }
 
 /* Where the name stands, or would. */
-static size_t place_of(const struct zones *zones, struct slice name)
+static size_t index_of(const struct zones *zones, struct slice name)
 {
     size_t low = 0, high = zones->n;
     while (low < high) {
@@ -35,9 +35,9 @@ const struct zone *zones_find(const struct zones *zones, struct slice name)
 {
     if (name.len == 0)
         return NULL;
-    size_t place = place_of(zones, name);
-    bool found = place < zones->n && slice_eq(zones->at[place]->name, name);
-    return found ? zones->at[place] : NULL;
+    size_t index = index_of(zones, name);
+    bool found = index < zones->n && slice_eq(zones->at[index]->name, name);
+    return found ? zones->at[index] : NULL;
 }
 
 static void path_of(struct slice name, char path[PATH_SIZE])
@@ -67,8 +67,8 @@ bool zones_add(struct zones *zones, struct slice name, struct arena *arena)
     char path[PATH_SIZE];
     if (!zone_name_valid(name))
         return false;
-    size_t place = place_of(zones, name);
-    if (place < zones->n && slice_eq(zones->at[place]->name, name))
+    size_t index = index_of(zones, name);
+    if (index < zones->n && slice_eq(zones->at[index]->name, name))
         return true;
     path_of(name, path);
     bool read = zones->n < ZONES_MAX && read_file(path, &bytes);
@@ -79,8 +79,8 @@ bool zones_add(struct zones *zones, struct slice name, struct arena *arena)
     if (!zone || !zone_read(buf_slice(&bytes), arena, zone))
         return false;
     zone->name = arena_copy(arena, name);
-    memmove(&zones->at[place + 1], &zones->at[place], (zones->n - place) * sizeof(zones->at[0]));
-    zones->at[place] = zone;
+    memmove(&zones->at[index + 1], &zones->at[index], (zones->n - index) * sizeof(zones->at[0]));
+    zones->at[index] = zone;
     zones->n++;
     return zone->name.at;
 }

@@ -320,11 +320,11 @@ static void describe_end(const struct probe *probe, char *what, size_t size)
         [EXCHANGE_TIMED_OUT] = "the service did not respond in time",
         [EXCHANGE_TOKEN_STALE] = "the service knows of a later attempt",
     };
-    if (probe->end == EXCHANGE_ANSWERED && probe->call.response.status / 100 == 2)
+    if (probe->end == EXCHANGE_RESPONDED && probe->call.response.status / 100 == 2)
         snprintf(what, size,
                  "it happened, but its response is larger than max_response_body; use --status "
                  "CODE");
-    else if (probe->end == EXCHANGE_ANSWERED)
+    else if (probe->end == EXCHANGE_RESPONDED)
         snprintf(what, size,
                  "the service responded with HTTP status %d, which is inconclusive; the outcome "
                  "is still unknown",

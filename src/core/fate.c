@@ -86,7 +86,7 @@ struct fate fate_of_exchange(enum exchange_end end, int status, bool provider_du
 {
     enum fate_sort sort = provider_duplicate ? FATE_SORT_FINAL : fate_policy_sort(policy, status);
     switch (end) {
-    case EXCHANGE_ANSWERED:
+    case EXCHANGE_RESPONDED:
         return fate_of_answer(status, sort, unknown);
     case EXCHANGE_NOT_SENT:
         return (struct fate){FATE_RELEASE, FATE_TELL_ERROR, ERROR_UPSTREAM_UNAVAILABLE};
@@ -109,7 +109,7 @@ bool fate_token_is_stale(int status, const struct headers *headers)
 
 struct fate fate_of_probe(enum exchange_end end, int status)
 {
-    bool answered = end == EXCHANGE_ANSWERED;
+    bool answered = end == EXCHANGE_RESPONDED;
     if (answered && status >= 200 && status < 300)
         return (struct fate){FATE_COMPLETE, FATE_TELL_ANSWER, ERROR_NONE};
     if (answered && status == 404)

@@ -45,7 +45,7 @@ enum fate_sort fate_policy_sort(const struct fate_policy *policy, int status);
 
 /* How an exchange with the upstream ended. */
 enum exchange_end {
-    EXCHANGE_ANSWERED,    /* a complete, well-formed final answer */
+    EXCHANGE_RESPONDED,   /* a complete, well-formed final answer */
     EXCHANGE_NOT_SENT,    /* no byte of the request may have left: connect refused, name unknown */
     EXCHANGE_BROKE,       /* reset, closed early, malformed or truncated after bytes went out */
     EXCHANGE_TIMED_OUT,   /* no complete answer by the deadline, after bytes went out */
@@ -74,7 +74,7 @@ struct fate {
     enum error error; /* with FATE_TELL_ERROR, and what to answer when a probe settles nothing */
 };
 
-/* `status` counts with EXCHANGE_ANSWERED. `provider_duplicate`: the answer carries
+/* `status` counts with EXCHANGE_RESPONDED. `provider_duplicate`: the answer carries
  * Error-Code: PROVIDER.duplicate, which makes it final. */
 struct fate fate_of_exchange(enum exchange_end end, int status, bool provider_duplicate,
                              enum record_unknown unknown, const struct fate_policy *policy);

@@ -30,7 +30,7 @@ static bool descriptors_fit(const struct config *config, char **ret_problem)
     struct rlimit limit;
     const struct gateway_settings *gateway = &config->gateway;
     size_t needed =
-        gateway->max_connections + HTTP_PLACES_SPARE + gateway->max_in_flight +
+        gateway->max_connections + HTTP_SLOTS_SPARE + gateway->max_in_flight +
         gateway_loops(gateway) * (PLAN_IDLE_MAX + DESCRIPTORS_OF_A_LOOP + HTTP_TURNED_AWAY_MAX) +
         DESCRIPTORS_OTHER;
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
@@ -60,7 +60,7 @@ static unsigned long long mappings_allowed(void)
 static bool mappings_fit(const struct config *config, char **ret_problem)
 {
     unsigned long long allowed = mappings_allowed();
-    size_t fibers = config->gateway.max_connections + HTTP_PLACES_SPARE +
+    size_t fibers = config->gateway.max_connections + HTTP_SLOTS_SPARE +
                     gateway_loops(&config->gateway) * FIBERS_OF_A_LOOP;
     size_t needed = fibers * MAPPINGS_OF_A_FIBER + MAPPINGS_OTHER;
     if (allowed == 0 || needed <= allowed)

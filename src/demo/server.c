@@ -52,7 +52,7 @@ static bool send_answer(struct http_session *session, const struct service_answe
     head_write_field(&head, "Content-Type", SLICE("application/json"));
     head_write_number(&head, "Content-Length", answer->body.len);
     buf_add_slice(&head, buf_slice(&answer->fields));
-    head_end_answer(&head, session->request, keep);
+    head_end_response(&head, session->request, keep);
     struct slice body = slice_first(buf_slice(&answer->body), answer->body.len / (half ? 2 : 1));
     return buf_ok(&answer->fields) && buf_ok(&answer->body) &&
            http_session_write(session, &head, body) && keep;

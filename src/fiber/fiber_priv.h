@@ -24,13 +24,13 @@
 #include <sys/epoll.h>
 
 /* Fibers that run between two looks at descriptors, deadlines and the inbox. */
-#define LOOP_TURN_FIBERS 64
+#define LOOP_ITERATION_FIBERS 64
 /* Events taken from the kernel at once. */
-#define LOOP_TURN_EVENTS 128
+#define LOOP_ITERATION_EVENTS 128
 /* Sources one fiber waits for. */
 #define FIBER_SOURCES_MAX 4
 /* Reads, writes and accepts of a fiber whose descriptors never run dry before it gives way. */
-#define FIBER_TURN_CALLS 64
+#define FIBER_RUN_CALLS 64
 
 enum fiber_state {
     FIBER_IDLE, /* in the pool, with its stack */
@@ -44,10 +44,10 @@ struct fiber {
     struct parker parker; /* first: the two are cast into each other */
     struct loop *loop;
     enum fiber_state state;
-    bool wakeable;       /* parked in a wait that a wake ends */
-    bool woken;          /* a wake not yet used up */
-    bool expired;        /* the deadline of the present wait passed */
-    unsigned turn_calls; /* since it was resumed; up to FIBER_TURN_CALLS */
+    bool wakeable;      /* parked in a wait that a wake ends */
+    bool woken;         /* a wake not yet used up */
+    bool expired;       /* the deadline of the present wait passed */
+    unsigned run_calls; /* since it was resumed; up to FIBER_RUN_CALLS */
     struct timer timer;
     const struct fiber_source *sources; /* of the present wait; on its own stack */
     size_t n_sources;
@@ -78,7 +78,7 @@ struct loop {
     int event_fd;
     bool entered; /* inside loop_run */
     char *signal_stack;
-    struct epoll_event events[LOOP_TURN_EVENTS];
+    struct epoll_event events[LOOP_ITERATION_EVENTS];
     /* Below: shared with other threads. */
     _Atomic(struct loop_post *) inbox; /* newest first */
     atomic_bool sleeping;              /* the inbox alone would not be seen */

@@ -92,7 +92,7 @@ static int io_take_turn(int64_t deadline_us)
 {
     struct fiber *self = fiber_self();
     CHECK(self != NULL);
-    if (++self->turn_calls < FIBER_TURN_CALLS)
+    if (++self->run_calls < FIBER_RUN_CALLS)
         return 0;
     fiber_yield();
     return deadline_us != CLOCK_NEVER && clock_boot_us() >= deadline_us ? -ETIMEDOUT : 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The loop: one turn takes the inbox, the deadlines that passed and some runnable fibers, then asks
- * the kernel for events, sleeping there only when no fiber is runnable.
+ * The loop: one iteration takes the inbox, the deadlines that passed and some runnable fibers, then
+ * asks the kernel for events, sleeping there only when no fiber is runnable.
  *
  * Wakes from other threads come through the inbox, a list that many push to and the loop empties.
  * The eventfd is written only when the loop sleeps or is about to: the loop first says `sleeping`,
@@ -222,7 +222,7 @@ static void loop_resume(struct loop *loop, struct fiber *fiber)
 {
     CHECK(fiber->state == FIBER_RUNNABLE);
     fiber->state = FIBER_RUNNING;
-    fiber->turn_calls = 0;
+    fiber->run_calls = 0;
     loop->running = fiber;
     context_switch(&loop->context, &fiber->context);
     loop->running = NULL;
@@ -233,14 +233,14 @@ static void loop_resume(struct loop *loop, struct fiber *fiber)
 
 static void loop_run_fibers(struct loop *loop)
 {
-    for (int i = 0; i < LOOP_TURN_FIBERS && loop->runnable != NULL; i++) {
+    for (int i = 0; i < LOOP_ITERATION_FIBERS && loop->runnable != NULL; i++) {
         struct fiber *fiber = loop->runnable;
         loop->runnable = fiber->queue_next;
         loop_resume(loop, fiber);
     }
 }
 
-/* ---- the turn ---- */
+/* ---- an iteration ---- */
 
 static void loop_run_deadlines(struct loop *loop)
 {
@@ -268,7 +268,7 @@ static void loop_poll(struct loop *loop)
         if (atomic_load(&loop->inbox) == NULL && !loop_done(loop))
             timeout_ms = clock_poll_ms(timers_next(&loop->timers));
     }
-    int n = epoll_wait(loop->epoll_fd, loop->events, LOOP_TURN_EVENTS, timeout_ms);
+    int n = epoll_wait(loop->epoll_fd, loop->events, LOOP_ITERATION_EVENTS, timeout_ms);
     CHECK(n >= 0 || errno == EINTR);
     atomic_store_explicit(&loop->sleeping, false, memory_order_relaxed);
     /* No fiber runs in between: no event outlives the descriptor it tells of. */

@@ -21,39 +21,39 @@ void timers_fini(struct timers *timers)
     *timers = (struct timers){0};
 }
 
-static void put(struct timers *timers, size_t place, struct timer_slot slot)
+static void put(struct timers *timers, size_t index, struct timer_slot slot)
 {
-    timers->heap[place] = slot;
-    slot.timer->place = place;
+    timers->heap[index] = slot;
+    slot.timer->index = index;
 }
 
-static void sift_up(struct timers *timers, size_t place, struct timer_slot slot)
+static void sift_up(struct timers *timers, size_t index, struct timer_slot slot)
 {
-    while (place > 1 && slot.deadline_us < timers->heap[place / 2].deadline_us) {
-        put(timers, place, timers->heap[place / 2]);
-        place /= 2;
+    while (index > 1 && slot.deadline_us < timers->heap[index / 2].deadline_us) {
+        put(timers, index, timers->heap[index / 2]);
+        index /= 2;
     }
-    put(timers, place, slot);
+    put(timers, index, slot);
 }
 
-static void sift_down(struct timers *timers, size_t place, struct timer_slot slot)
+static void sift_down(struct timers *timers, size_t index, struct timer_slot slot)
 {
     const struct timer_slot *heap = timers->heap;
     for (;;) {
-        size_t child = place * 2;
+        size_t child = index * 2;
         if (child < timers->n && heap[child + 1].deadline_us < heap[child].deadline_us)
             child++;
         if (child > timers->n || slot.deadline_us <= heap[child].deadline_us)
             break;
-        put(timers, place, heap[child]);
-        place = child;
+        put(timers, index, heap[child]);
+        index = child;
     }
-    put(timers, place, slot);
+    put(timers, index, slot);
 }
 
 void timers_arm(struct timers *timers, struct timer *timer, int64_t deadline_us)
 {
-    CHECK(timer->place == 0);
+    CHECK(timer->index == 0);
     if (deadline_us == CLOCK_NEVER)
         return;
     CHECK(timers->n < timers->room);
@@ -63,18 +63,18 @@ void timers_arm(struct timers *timers, struct timer *timer, int64_t deadline_us)
 
 void timers_disarm(struct timers *timers, struct timer *timer)
 {
-    size_t place = timer->place;
-    if (place == 0)
+    size_t index = timer->index;
+    if (index == 0)
         return;
-    CHECK(place <= timers->n && timers->heap[place].timer == timer);
-    timer->place = 0;
+    CHECK(index <= timers->n && timers->heap[index].timer == timer);
+    timer->index = 0;
     struct timer_slot last = timers->heap[timers->n--];
     if (last.timer == timer)
         return;
-    if (place > 1 && last.deadline_us < timers->heap[place / 2].deadline_us)
-        sift_up(timers, place, last);
+    if (index > 1 && last.deadline_us < timers->heap[index / 2].deadline_us)
+        sift_up(timers, index, last);
     else
-        sift_down(timers, place, last);
+        sift_down(timers, index, last);
 }
 
 int64_t timers_next(const struct timers *timers)

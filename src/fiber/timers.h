@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Deadlines of one loop: a binary heap, room for all of them taken at the start, so that arming
- * one never fails. A timer knows its place in the heap and is taken out in O(log n).
+ * one never fails. A timer knows its index in the heap and is taken out in O(log n).
  */
 #ifndef PAWL_FIBER_TIMERS_H
 #define PAWL_FIBER_TIMERS_H
@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 struct timer {
-    size_t place; /* in the heap, from 1; 0: not armed */
+    size_t index; /* in the heap, from 1; 0: not armed */
 };
 
 struct timer_slot {
@@ -29,7 +29,7 @@ struct timers {
 bool timers_init(struct timers *timers, size_t room);
 void timers_fini(struct timers *timers);
 
-/* Arms an idle timer. CLOCK_NEVER takes no place. At most `room` at a time. */
+/* Arms an idle timer. CLOCK_NEVER takes no slot. At most `room` at a time. */
 void timers_arm(struct timers *timers, struct timer *timer, int64_t deadline_us);
 
 /* Accepts an idle timer. */

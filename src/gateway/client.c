@@ -36,7 +36,7 @@ static bool is_looping(const struct client *client, const struct http_request *r
 static bool refuse_look_alike(struct client *client, struct slice name)
 {
     BUF_AUTO struct buf detail = buf_make(DETAIL_MAX);
-    buf_add_str(&detail, "a header that counts here is spelled with '_' in place of '-': ");
+    buf_add_str(&detail, "a header that counts here is spelled with '_' instead of '-': ");
     buf_add_slice(&detail, slice_first(name, NAME_SHOWN));
     return refuse_request(client, ERROR_REQUEST_MALFORMED, buf_slice(&detail));
 }
@@ -63,8 +63,8 @@ static bool route(struct client *client, const struct http_request *request)
         return false;
     if (is_looping(client, request))
         return refuse_request(client, ERROR_LOOP, slice_of(NULL));
-    if (well_known_asked(client, request))
-        return well_known_answer(client, request);
+    if (well_known_is_asked(client, request))
+        return well_known_respond(client, request);
     switch (rule_find_request(settings->rules, &wanted, client->arena, found)) {
     case RULE_FOUND:
         return run_rule(client, request, found);

@@ -14,7 +14,7 @@ struct gateway_config {
     struct store *store;
     struct engine *engine;
     struct log *log;         /* NULL: no log */
-    struct metrics *metrics; /* where answers are counted */
+    struct metrics *metrics; /* where responses are counted */
     struct workers *workers; /* for what takes long */
 };
 

@@ -181,7 +181,7 @@ static bool is_own(const struct header *line)
     return SLICE_AMONG(line->name, names) && !final;
 }
 
-void head_copy_answer_fields(struct buf *buf, const struct headers *headers, unsigned drops)
+void head_copy_response_fields(struct buf *buf, const struct headers *headers, unsigned drops)
 {
     for (size_t i = 0; i < headers->n; i++) {
         const struct header *line = &headers->at[i];

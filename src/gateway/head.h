@@ -33,12 +33,12 @@ struct head_extra {
 void head_write_request(struct buf *buf, struct slice method, struct slice target,
                         const struct http_request *request, const struct head_extra *extra);
 
-/* What of an upstream's answer does not pass, beside hop-by-hop and framing lines. */
+/* What of an upstream's response does not pass, beside hop-by-hop and framing lines. */
 #define HEAD_DROPS_OWN 1U  /* pawl's own names, save Error-Code: PROVIDER.duplicate */
 #define HEAD_DROPS_CORS 2U /* Access-Control-*: pawl says it */
 
-/* Appends the end-to-end lines of an upstream's answer, without what `drops` names. */
-void head_copy_answer_fields(struct buf *buf, const struct headers *headers, unsigned drops);
+/* Appends the end-to-end lines of an upstream's response, without what `drops` names. */
+void head_copy_response_fields(struct buf *buf, const struct headers *headers, unsigned drops);
 
 /* Appends the two fields that change the protocol. */
 void head_write_upgrade(struct buf *buf);

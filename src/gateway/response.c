@@ -70,16 +70,16 @@ static bool reads_body(const struct client *client)
 static bool write_out(struct response *r, struct slice body)
 {
     request_count(r->client, r->result);
-    CRASH_POINT(before_answer_write);
+    CRASH_POINT(before_response_write);
     bool left = http_session_write(&r->client->session, &r->head, body);
-    CRASH_POINT(after_answer_write);
+    CRASH_POINT(after_response_write);
     buf_fini(&r->head);
     return left;
 }
 
 static void end_head(struct response *r)
 {
-    head_end_answer(&r->head, r->client->session.request, r->keep_alive);
+    head_end_response(&r->head, r->client->session.request, r->keep_alive);
 }
 
 bool response_write(struct response *r, struct slice body)
@@ -105,7 +105,7 @@ static void write_announced_length(struct response *r, const struct http_respons
 
 bool response_stream(struct response *r, const struct http_call *call, struct slice begun)
 {
-    CHECK(call->state == HTTP_CALL_ANSWERED);
+    CHECK(call->state == HTTP_CALL_RESPONDED);
     struct http_session *session = &r->client->session;
     enum http_framing framing = call->response.framing;
     bool open_end = framing == HTTP_FRAMING_CHUNKED || framing == HTTP_FRAMING_CLOSE;

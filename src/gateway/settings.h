@@ -16,7 +16,7 @@ struct gateway_settings {
     size_t max_connections;          /* in all */
     size_t max_in_flight;            /* ruled exchanges with the upstream */
     size_t max_in_flight_per_tenant; /* of them, one tenant's; 0: any number */
-    uint64_t max_buffered;           /* bytes of ruled requests' and answers' bodies */
+    uint64_t max_buffered;           /* bytes of ruled requests' and responses' bodies */
     int64_t read_timeout_us;         /* between two reads of an upstream that no rule bounds */
     int64_t connect_timeout_us;
     int64_t upstream_idle_us; /* an upstream connection idle for longer carries no ruled request */

@@ -67,7 +67,7 @@ bool stream_run(struct stream *stream)
             return false;
         if (data.len > 0 && !write_run(stream, data))
             return false;
-        CRASH_POINT(between_answer_writes);
+        CRASH_POINT(between_response_writes);
     }
     return !stream->chunked || write_end(stream);
 }

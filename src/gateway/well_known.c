@@ -8,7 +8,7 @@
 
 #define FRESH "max-age=60" /* a reload shows within a minute */
 
-bool well_known_asked(const struct client *client, const struct http_request *request)
+bool well_known_is_asked(const struct client *client, const struct http_request *request)
 {
     bool reads =
         slice_eq(request->method, SLICE("GET")) || slice_eq(request->method, SLICE("HEAD"));
@@ -35,7 +35,7 @@ static bool has_it(const struct http_request *request, struct slice tag)
     return false;
 }
 
-bool well_known_answer(struct client *client, const struct http_request *request)
+bool well_known_respond(struct client *client, const struct http_request *request)
 {
     const struct plan *plan = client->plan;
     struct slice tag = slice_of(plan->policy_tag);

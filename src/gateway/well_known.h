@@ -7,9 +7,9 @@
 
 /* Whether the request asks for the policy, and the plan publishes it. Rules never come into it:
  * they cover no GET and no HEAD. */
-bool well_known_asked(const struct client *client, const struct http_request *request);
+bool well_known_is_asked(const struct client *client, const struct http_request *request);
 
 /* Answers it. True: the connection may be used again. */
-bool well_known_answer(struct client *client, const struct http_request *request);
+bool well_known_respond(struct client *client, const struct http_request *request);
 
 #endif

@@ -79,7 +79,7 @@ static enum http_call_result read_head(struct http_call *call, int64_t until_us)
             return result_of_head(call, read);
         int status = call->response.status;
         if (status >= 200 || (status == 101 && call->upgrades)) {
-            call->state = HTTP_CALL_ANSWERED;
+            call->state = HTTP_CALL_RESPONDED;
             return HTTP_CALL_DONE;
         }
         if (status == 101)
@@ -94,13 +94,13 @@ static enum http_call_result read_head(struct http_call *call, int64_t until_us)
 enum http_call_result http_call_receive(struct http_call *call, int64_t until_us)
 {
     CHECK(call->state >= HTTP_CALL_SENT);
-    return call->state == HTTP_CALL_ANSWERED ? HTTP_CALL_DONE : read_head(call, until_us);
+    return call->state == HTTP_CALL_RESPONDED ? HTTP_CALL_DONE : read_head(call, until_us);
 }
 
 enum http_call_result http_call_read_body(struct http_call *call, uint64_t max, uint64_t part,
                                           int64_t until_us, struct buf *body)
 {
-    CHECK(call->state == HTTP_CALL_ANSWERED);
+    CHECK(call->state == HTTP_CALL_RESPONDED);
     return result_of_read(http_conn_read_body_part(call->conn, max, part, until_us, body));
 }
 
@@ -139,7 +139,7 @@ static int64_t first_by(const struct http_call *call)
     return call->first_by > 0 && call->sent == 0 ? call->first_by : CLOCK_NEVER;
 }
 
-/* A write that failed may have left an answer behind: a peer that refuses a body early. */
+/* A write that failed may have left a response behind: a peer that refuses a body early. */
 static enum http_call_result stop_sending(struct http_call *call)
 {
     if (call->sent == 0) { /* under TLS the peer may have said why */
@@ -177,11 +177,12 @@ enum http_call_result http_call_send(struct http_call *call, int64_t until_us)
 
 /* ---- the end ---- */
 
-/* Whether the next message on the connection can be nothing but the answer to the next request. */
+/* Whether the next message on the connection can be nothing but the response to the next request.
+ */
 static bool is_reusable(const struct http_call *call)
 {
     bool has_body = call->streams || call->body.len > 0;
-    return call->state == HTTP_CALL_ANSWERED && call->response.keep_alive && !call->unsent &&
+    return call->state == HTTP_CALL_RESPONDED && call->response.keep_alive && !call->unsent &&
            !call->upgrades && !http_conn_body_left(call->conn) &&
            !(has_body && http_body_may_be_ignored(call->method));
 }

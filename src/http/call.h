@@ -47,10 +47,10 @@ enum http_call_result {
 };
 
 enum http_call_state {
-    HTTP_CALL_CLOSED,   /* no connection is held */
-    HTTP_CALL_OPEN,     /* one is; of the request call->sent bytes have left */
-    HTTP_CALL_SENT,     /* what is in memory has left, or as much as the peer would take */
-    HTTP_CALL_ANSWERED, /* call->response is the head of the final response */
+    HTTP_CALL_CLOSED,    /* no connection is held */
+    HTTP_CALL_OPEN,      /* one is; of the request call->sent bytes have left */
+    HTTP_CALL_SENT,      /* what is in memory has left, or as much as the peer would take */
+    HTTP_CALL_RESPONDED, /* call->response is the head of the final response */
 };
 
 struct http_call {
@@ -83,7 +83,7 @@ struct http_call {
 enum http_call_result http_call_connect(struct http_call *call, int64_t until_us);
 
 /* OPEN to SENT: head and body, as much of them as the peer takes: one that answers or closes early
- * has its answer read. TIMEOUT; LATE and BROKEN: no byte has left. */
+ * has its response read. TIMEOUT; LATE and BROKEN: no byte has left. */
 enum http_call_result http_call_send(struct http_call *call, int64_t until_us);
 
 /* Writes more of the request, with `streams`. False: the peer took no more of it in time, answered
@@ -99,7 +99,7 @@ enum http_call_result http_call_receive(struct http_call *call, int64_t until_us
 enum http_call_result http_call_read_body(struct http_call *call, uint64_t max, uint64_t part,
                                           int64_t until_us, struct buf *body);
 
-/* Whether that failure means that a kept connection had died unused: no byte of an answer came.
+/* Whether that failure means that a kept connection had died unused: no byte of a response came.
  * Then the call can be connected again, to a new one, if its request may be repeated. */
 bool http_call_again(struct http_call *call, enum http_call_result result);
 

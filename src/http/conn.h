@@ -58,7 +58,7 @@ void http_conn_abort(struct http_conn *conn);
 
 /* Closes the way a server must after a refusal (RFC 9112 9.6): stops sending, then reads and drops
  * what comes until the peer closes, sends nothing for `idle_us`, or the deadline passed: closed any
- * earlier, a RST could overtake the answer. However much comes is read, as by nginx. */
+ * earlier, a RST could overtake the response. However much comes is read, as by nginx. */
 void http_conn_linger(struct http_conn *conn, int64_t idle_us, int64_t deadline_us);
 
 enum http_read {
@@ -74,7 +74,7 @@ enum http_read {
 /* Waits for the first byte of a message until `idle_deadline_us`; OK: there is one. */
 enum http_read http_conn_wait(struct http_conn *conn, int64_t idle_deadline_us);
 
-/* Reads the head of the next request, or of an answer to `method`. `ret` is valid until
+/* Reads the head of the next request, or of a response to `method`. `ret` is valid until
  * http_conn_next. Filled also on REFUSED as far as it was understood. */
 enum http_read http_conn_read_request(struct http_conn *conn, int64_t deadline_us,
                                       struct http_request *ret);

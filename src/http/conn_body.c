@@ -131,24 +131,24 @@ enum http_read http_conn_read_some(struct http_conn *conn, int64_t deadline_us,
 /* ---- whole bodies ---- */
 
 /* How far the current message was read. */
-struct place {
+struct position {
     size_t used;
     uint64_t left;
     struct http_chunks chunks;
     bool body_done;
 };
 
-static struct place place_of(const struct http_conn *conn)
+static struct position position_of(const struct http_conn *conn)
 {
-    return (struct place){conn->used, conn->left, conn->chunks, conn->body_done};
+    return (struct position){conn->used, conn->left, conn->chunks, conn->body_done};
 }
 
-static void go_back(struct http_conn *conn, const struct place *place)
+static void go_back(struct http_conn *conn, const struct position *position)
 {
-    conn->used = place->used;
-    conn->left = place->left;
-    conn->chunks = place->chunks;
-    conn->body_done = place->body_done;
+    conn->used = position->used;
+    conn->left = position->left;
+    conn->chunks = position->chunks;
+    conn->body_done = position->body_done;
 }
 
 /* Moves one run from the window, or leaves it there whole: who streams on what was too large must
@@ -161,7 +161,7 @@ static enum http_read copy_run(struct http_conn *conn, uint64_t room, int64_t de
     enum http_read result = fill_window(conn, deadline_us);
     if (result != HTTP_READ_OK || conn->body_done)
         return result;
-    struct place before = place_of(conn);
+    struct position before = position_of(conn);
     result = take_window(conn, &data);
     if (result != HTTP_READ_OK)
         return result;

@@ -35,7 +35,7 @@ void head_write_date(struct buf *buf)
     head_write_field(buf, "Date", slice_of(text));
 }
 
-void head_end_answer(struct buf *buf, const struct http_request *request, bool keep_alive)
+void head_end_response(struct buf *buf, const struct http_request *request, bool keep_alive)
 {
     if (!keep_alive)
         head_write_field(buf, "Connection", SLICE("close"));

@@ -16,11 +16,11 @@ void head_write_number(struct buf *buf, const char *name, uint64_t value);
 /* Appends Date now. */
 void head_write_date(struct buf *buf);
 
-/* Appends what the head of an answer ends with: Connection where it is needed, the empty line.
+/* Appends what the head of a response ends with: Connection where it is needed, the empty line.
  * `request` NULL: it could not be read. */
-void head_end_answer(struct buf *buf, const struct http_request *request, bool keep_alive);
+void head_end_response(struct buf *buf, const struct http_request *request, bool keep_alive);
 
-/* Whether an answer with this status has a body at all (RFC 9110 6.4.1). */
+/* Whether a response with this status has a body at all (RFC 9110 6.4.1). */
 bool head_has_body(int status);
 
 #endif

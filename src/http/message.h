@@ -50,7 +50,7 @@ enum http_parse {
     X(HTTP2, 505, "this is HTTP/2; only HTTP/1.0 and HTTP/1.1 are served")                         \
     X(STATUS_LINE, 502, "malformed status line")                                                   \
     X(LINE_END, 400, "a line does not end with CR LF, or contains a bare CR or NUL")               \
-    X(FIELD_NAME, 400, "a header field name is not a token, or has _ in place of -")               \
+    X(FIELD_NAME, 400, "a header field name is not a token, or has _ instead of -")                \
     X(FIELD_VALUE, 400, "a header field value contains a control byte or a misplaced tab")         \
     X(OBS_FOLD, 400, "a header field is folded over two lines")                                    \
     X(TOO_MANY_FIELDS, 431, "too many header fields")                                              \
@@ -84,7 +84,7 @@ enum http_framing {
     HTTP_FRAMING_NONE,    /* no body */
     HTTP_FRAMING_LENGTH,  /* content_length bytes */
     HTTP_FRAMING_CHUNKED, /* until the last chunk */
-    HTTP_FRAMING_CLOSE,   /* answers only: until the peer closes */
+    HTTP_FRAMING_CLOSE,   /* responses only: until the peer closes */
 };
 
 #define HTTP_HEAD_MAX ((size_t)32 * 1024) /* bytes of a head, start line included */
@@ -133,9 +133,9 @@ struct http_response {
  * Idempotency-Key, Authorization, Content-Type or Content-Encoding. */
 enum http_parse http_parse_request(struct slice bytes, size_t *scan, struct http_request *ret);
 
-/* Parses the head of an answer to `method`. HEAD, 1xx, 204 and 304 have no body whatever the
- * fields say; a 1xx is returned like any answer (the caller reads on). One of them that announces a
- * body is not kept alive: the bytes may come. Refusals of answers are the gateway's 502. */
+/* Parses the head of a response to `method`. HEAD, 1xx, 204 and 304 have no body whatever the
+ * fields say; a 1xx is returned like any response (the caller reads on). One of them that announces
+ * a body is not kept alive: the bytes may come. Refusals of responses are the gateway's 502. */
 enum http_parse http_parse_response(struct slice bytes, size_t *scan, struct slice method,
                                     struct http_response *ret);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The head of an answer: RFC 9112 sections 4 and 6. */
+/* The head of a response: RFC 9112 sections 4 and 6. */
 #include "http/fields.h"
 
 static bool is_digit(char c)

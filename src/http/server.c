@@ -13,7 +13,7 @@
 
 #define BACKLOG 1024
 #define NO_DESCRIPTORS_US (INT64_C(20) * 1000) /* rest after accept found none free */
-#define FIBERS_SPARE (16 + HTTP_PLACES_SPARE + HTTP_TURNED_AWAY_MAX) /* beside the connections' */
+#define FIBERS_SPARE (16 + HTTP_SLOTS_SPARE + HTTP_TURNED_AWAY_MAX) /* beside the connections' */
 #define TURNED_AWAY_US (INT64_C(1) * CLOCK_US_PER_S) /* a connection that may not stay is heard */
 
 /* ---- accepting ---- */
@@ -33,9 +33,9 @@ static void run_turned_away(void *argument)
     door->turned_away--;
 }
 
-/* A connection that may not stay has its answer without a place: it fits the kernel's empty buffer,
- * so nobody waits. A request on its way would reset it, so some are heard for a moment, each by a
- * fiber. */
+/* A connection that may not stay has its response without a slot: it fits the kernel's empty
+ * buffer, so nobody waits. A request on its way would reset it, so some are heard for a moment,
+ * each by a fiber. */
 static void turn_away(struct http_session *session, enum http_refused why)
 {
     struct http_door *door = session->door;
@@ -55,7 +55,7 @@ static void leave_address(const struct http_session *session)
         peers_leave(session->door->server->peers, session->address);
 }
 
-/* False: it has its answer. */
+/* False: it has its response. */
 static bool may_stay(struct http_session *session, const struct sockaddr_storage *peer)
 {
     struct http_door *door = session->door;
@@ -66,7 +66,7 @@ static bool may_stay(struct http_session *session, const struct sockaddr_storage
         turn_away(session, HTTP_ADDRESS_FULL);
         return false;
     }
-    if (http_places_take(door))
+    if (http_slots_take(door))
         return true;
     leave_address(session);
     turn_away(session, HTTP_FULL);
@@ -79,7 +79,7 @@ void http_session_end(struct http_session *session)
     if (session->next)
         session->next->prev = session->prev;
     leave_address(session);
-    http_places_leave(session);
+    http_slots_leave(session);
     session_free(session);
 }
 
@@ -91,7 +91,7 @@ static void spawn(struct http_session *session)
         session->next->prev = session;
     door->sessions = session;
     if (fiber_spawn(door->loop, "client", http_session_run, session))
-        http_places_move(session, HTTP_SESSION_IDLE);
+        http_slots_move(session, HTTP_SESSION_IDLE);
     else
         http_session_end(session);
 }
@@ -122,7 +122,7 @@ static void accept_all(struct http_door *door)
     while ((fd = fiber_accept(&door->listener, &peer, 0)) != -ETIMEDOUT) {
         if (fd >= 0) {
             serve(door, fd, &peer);
-            http_places_wait(door);
+            http_slots_wait(door);
         } else if (fd == -EMFILE || fd == -ENFILE || fd == -ENOMEM || fd == -ENOBUFS)
             fiber_sleep_until(clock_boot_us() + NO_DESCRIPTORS_US);
     }
@@ -223,7 +223,7 @@ static int open_door(struct http_server *server, size_t i)
                                .cut = {.run = cut_door, .argument = door}};
     if (door->listener.fd < 0)
         return door->listener.fd;
-    http_places_init(door);
+    http_slots_init(door);
     door->loop = loop_new(config->max_connections + FIBERS_SPARE);
     bool ok = door->loop && fiber_spawn(door->loop, "accept", run_accept, door);
     return ok ? 0 : -ENOMEM;

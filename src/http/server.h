@@ -2,28 +2,28 @@
 /*
  * server: listens on one address and serves what connects, on one or more loops. It owns listeners,
  * loops and threads, and all that is the same whatever is served: who may connect, how long a
- * client may take, what becomes of a connection behind an answer, and how everything ends. What is
+ * client may take, what becomes of a connection behind a response, and how everything ends. What is
  * served is a service: a few functions, called in the connection's fiber.
  *
  * A connection is a session. Its states:
  *
- *             accepted          first byte             whole head
+ *             accepted          first byte             whole headers
  *      (NEW) ----------> IDLE -------------> READING -------------> BUSY
  *                        |  ^                   |                    | |
- *                        |  '-------------------|--- answered, ------' | answered: the last one
+ *                        |  '-------------------|--- responded, -----' | responded: the last one
  *                        |                      |    body read away    |
  *                        | idle too long,       | refused, too late    |
  *                        | drained              |                      |
  *                        '----------------> ENDING <-------------------'
  *                                           |   ^
  *                   what is still sent must |   | it closed, was silent, or its time is over
- *                   not reset the answer    v   |
+ *                   not reset the response  v   |
  *                                         LINGERING
  *
- * Places: there are max_connections over all loops. When they are taken, whoever is idle, has not
- * sent a whole head or lingers makes room for a newcomer, the longest first; so whoever sends
- * nothing, or a head byte by byte, keeps nobody out. A newcomer for whom there is no place is told
- * so (HTTP_FULL). All times are microseconds, all deadlines absolute on the boot clock.
+ * Slots: there are max_connections over all loops. When they are taken, whoever is idle, has not
+ * sent a whole header section or lingers makes room for a newcomer, the longest first; so whoever
+ * sends nothing, or headers byte by byte, keeps nobody out. A newcomer for whom there is no slot
+ * is told so (HTTP_FULL). All times are microseconds, all deadlines absolute on the boot clock.
  *
  * The life of a session is in session.c.
  */
@@ -40,7 +40,7 @@
 struct http_server;
 struct http_door; /* one loop's listener, and what came in by it */
 
-#define HTTP_PLACES_SPARE ((size_t)64)    /* connections above max_connections, on their way out */
+#define HTTP_SLOTS_SPARE ((size_t)64)     /* connections above max_connections, on their way out */
 #define HTTP_TURNED_AWAY_MAX ((size_t)32) /* a loop: those that are told that they may not stay */
 
 enum http_session_state {
@@ -62,7 +62,7 @@ struct http_session {
     uint64_t sent_before;               /* conn.sent then */
     /* The service's to set: */
     struct parker *waiting; /* by which a drain interrupts what its fiber waits for; may be NULL */
-    bool cut_off; /* an answer that ends with the connection was not whole: closed by RST, no FIN */
+    bool cut_off; /* a response that only the connection's end ends broke off: RST, no FIN */
     /* The server's own: */
     struct http_door *door;
     struct http_session *next; /* among all of its loop */
@@ -106,8 +106,8 @@ struct http_service {
     size_t session_size; /* of the struct that begins with a struct http_session */
     /* A connection was accepted; may be NULL. Nothing is to be undone at its end. */
     void (*open)(struct http_session *session, const struct sockaddr_storage *peer);
-    /* Answers a request. True: the answer let the connection live on (http_session_may_go_on); what
-     * is left of the body is read away. `arena` is the request's. */
+    /* Answers a request. True: the response let the connection live on (http_session_may_go_on);
+     * what is left of the body is read away. `arena` is the request's. */
     bool (*serve)(struct http_session *session, struct arena *arena);
     /* Answers what is no request; the connection ends behind it. */
     void (*refuse)(struct http_session *session, const struct http_complaint *complaint);
@@ -120,7 +120,7 @@ struct http_server_config {
     struct http_limits limits;
     size_t loops; /* >= 1, each a thread; with more than one the port is shared among them */
     size_t max_connections;
-    bool cut_busy; /* when no place is free and nobody idle, the oldest connection of all goes */
+    bool cut_busy; /* when no slot is free and nobody idle, the oldest connection of all goes */
     void *data;    /* an array of `loops` elements of `data_size` bytes, ready for requests: the */
     size_t data_size; /* one of its loop is each session's `data` */
 };
@@ -158,23 +158,23 @@ void http_server_free(struct http_server *server);
 
 /* ---- for a service ---- */
 
-/* Whether the server drains: answers say Connection: close. */
+/* Whether the server drains: responses say Connection: close. */
 bool http_session_is_draining(const struct http_session *session);
 
-/* Whether the connection can serve another request after an answer to this one: the client lets it,
- * nobody drains, it need not make room, and what is left of the body is small enough to be read and
- * dropped. */
+/* Whether the connection can serve another request after a response to this one: the client lets
+ * it, nobody drains, it need not make room, and what is left of the body is small enough to be read
+ * and dropped. */
 bool http_session_may_go_on(const struct http_session *session);
 
 /* Sends 100 Continue where the client waits for it before its body. False: it did not go out. */
-bool http_session_ask_for_body(struct http_session *session);
+bool http_session_send_continue(struct http_session *session);
 
 /* Reads the request's body whole, up to the bytes that `body` may hold, asking for it first. False:
  * `*ret_complaint` says what to answer; the connection must end behind it. */
 bool http_session_read_body(struct http_session *session, struct buf *body,
                             struct http_complaint *ret_complaint);
 
-/* Writes an answer; without its body to a HEAD. False: not all of it left, and nothing may follow.
+/* Writes a response; without its body to a HEAD. False: not all of it left, and nothing may follow.
  */
 bool http_session_write(struct http_session *session, const struct buf *head, struct slice body);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What server.c, session.c and places.c share. Internal to http; users include server.h. */
+/* What server.c, session.c and slots.c share. Internal to http; users include server.h. */
 #ifndef PAWL_HTTP_SERVER_PRIV_H
 #define PAWL_HTTP_SERVER_PRIV_H
 
@@ -16,7 +16,7 @@ struct http_idle {
     atomic_size_t n;            /* in the list; other loops look at it */
     size_t n_leaving;           /* taken out of the list to make room, and not gone yet */
     atomic_bool asked;          /* `make_room` is posted and was not run yet */
-    struct loop_post make_room; /* another loop needs a place */
+    struct loop_post make_room; /* another loop needs a slot */
 };
 
 struct http_door {
@@ -28,9 +28,9 @@ struct http_door {
     void *data;
     struct http_session *sessions; /* all of this loop, the newest first */
     struct http_idle idle;
-    size_t turned_away;      /* connections without a place that are being told so */
+    size_t turned_away;      /* connections without a slot that are being told so */
     struct parker *acceptor; /* of the fiber that accepts; NULL: it has not begun */
-    atomic_bool needs_place; /* it waits for one that another loop makes */
+    atomic_bool needs_slot;  /* it waits for one that another loop makes */
     struct loop_post drain;
     struct loop_post cut;
 };
@@ -39,10 +39,10 @@ struct http_server {
     struct http_server_config config;
     struct peers *peers; /* connections of each address */
     atomic_size_t connections;
-    atomic_size_t leaving;     /* those among them that are about to make room, or asked to */
-    atomic_size_t needs_place; /* loops that wait for a place */
-    atomic_size_t running;     /* loops that have not ended */
-    int ended;                 /* eventfd: readable once none runs */
+    atomic_size_t leaving;    /* those among them that are about to make room, or asked to */
+    atomic_size_t needs_slot; /* loops that wait for a slot */
+    atomic_size_t running;    /* loops that have not ended */
+    int ended;                /* eventfd: readable once none runs */
     atomic_bool draining;
     atomic_bool cutting;
     size_t n_doors;
@@ -51,7 +51,7 @@ struct http_server {
 
 /* ---- server.c ---- */
 
-/* Closes the connection and frees it with its place. */
+/* Closes the connection and frees it with its slot. */
 void http_session_end(struct http_session *session);
 
 /* ---- session.c ---- */
@@ -63,20 +63,20 @@ void http_session_run(void *argument);
 void http_session_refuse(struct http_session *session, enum http_refused why,
                          const struct http_request *malformed);
 
-/* ---- places.c: who may hold a connection ---- */
+/* ---- slots.c: who may hold a connection ---- */
 
-void http_places_init(struct http_door *door);
+void http_slots_init(struct http_door *door);
 
-/* Takes a place; from the fiber that accepts. False: all are taken, and nobody is idle. Until the
- * one that makes room is gone there is one connection more, HTTP_PLACES_SPARE at the most. */
-bool http_places_take(struct http_door *door);
-/* Gives the session's place back. */
-void http_places_leave(struct http_session *session);
+/* Takes a slot; from the fiber that accepts. False: all are taken, and nobody is idle. Until the
+ * one that makes room is gone there is one connection more, HTTP_SLOTS_SPARE at the most. */
+bool http_slots_take(struct http_door *door);
+/* Gives the session's slot back. */
+void http_slots_leave(struct http_session *session);
 
 /* Before accepting: waits while HTTP_LEAVING_MAX are about to go. */
-void http_places_wait(const struct http_door *door);
+void http_slots_wait(const struct http_door *door);
 
 /* The session's next state, and with it whether it may make room for another. */
-void http_places_move(struct http_session *session, enum http_session_state next);
+void http_slots_move(struct http_session *session, enum http_session_state next);
 
 #endif

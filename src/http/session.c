@@ -9,7 +9,7 @@
 
 #define DROP_MAX ((uint64_t)64 * 1024)      /* of a body nobody wanted */
 #define ARENA_MAX ((size_t)8 * 1024 * 1024) /* what is derived from one request */
-/* A client that still sends after its answer is listened to for as long as nginx does. */
+/* A client that still sends after its response is listened to for as long as nginx does. */
 #define LINGER_IDLE_US (INT64_C(5) * CLOCK_US_PER_S)
 #define LINGER_US (INT64_C(30) * CLOCK_US_PER_S)
 #define LINGER_DRAIN_US (INT64_C(1) * CLOCK_US_PER_S)
@@ -52,7 +52,7 @@ bool http_session_may_go_on(const struct http_session *session)
            !session->request->expect_continue;
 }
 
-bool http_session_ask_for_body(struct http_session *session)
+bool http_session_send_continue(struct http_session *session)
 {
     static const char text[] = "HTTP/1.1 100 Continue\r\n\r\n";
     if (!session->request->expect_continue || !http_conn_body_left(&session->conn))
@@ -72,7 +72,7 @@ bool http_session_read_body(struct http_session *session, struct buf *body,
     };
     enum http_read read = HTTP_READ_BROKEN;
     int64_t deadline = within(session->door->limits.body_us);
-    if (http_session_ask_for_body(session))
+    if (http_session_send_continue(session))
         read = http_conn_read_body(&session->conn, body->max, deadline, body);
     if (read != HTTP_READ_OK)
         *ret_complaint = complain(session, whys[read]);
@@ -117,7 +117,7 @@ static bool read_head(struct http_session *session, struct http_request *request
     struct http_conn *conn = &session->conn;
     int64_t deadline = within(session->door->limits.head_us);
     enum http_read read = http_conn_read_request(conn, deadline, request);
-    http_places_move(session, read == HTTP_READ_OK ? HTTP_SESSION_BUSY : HTTP_SESSION_ENDING);
+    http_slots_move(session, read == HTTP_READ_OK ? HTTP_SESSION_BUSY : HTTP_SESSION_ENDING);
     session->began_us = clock_boot_us();
     session->sent_before = conn->sent;
     if (read == HTTP_READ_REFUSED)
@@ -144,7 +144,7 @@ static bool serve_one(struct http_session *session)
         return false;
     struct arena arena ARENA_AUTO = arena_make(ARENA_MAX);
     struct http_request *request = arena_alloc(&arena, sizeof *request);
-    http_places_move(session, request ? HTTP_SESSION_READING : HTTP_SESSION_ENDING);
+    http_slots_move(session, request ? HTTP_SESSION_READING : HTTP_SESSION_ENDING);
     if (!request || !read_head(session, request))
         return false;
     session->request = request;
@@ -153,13 +153,14 @@ static bool serve_one(struct http_session *session)
     if (!goes_on)
         return false;
     http_conn_next(&session->conn);
-    http_places_move(session, HTTP_SESSION_IDLE);
+    http_slots_move(session, HTTP_SESSION_IDLE);
     return true;
 }
 
 /* ---- its life ---- */
 
-/* It has its answer: when somebody else needs its place, or the server drains, it goes at once. */
+/* It has its response: when somebody else needs its slot, or the server drains, it goes at once.
+ */
 static void linger(struct http_session *session)
 {
     if (session->leaving) {
@@ -167,9 +168,9 @@ static void linger(struct http_session *session)
         return;
     }
     int64_t most = http_session_is_draining(session) ? LINGER_DRAIN_US : LINGER_US;
-    http_places_move(session, HTTP_SESSION_LINGERING);
+    http_slots_move(session, HTTP_SESSION_LINGERING);
     http_conn_linger(&session->conn, LINGER_IDLE_US, within(most));
-    http_places_move(session, HTTP_SESSION_ENDING);
+    http_slots_move(session, HTTP_SESSION_ENDING);
 }
 
 void http_session_run(void *argument)
@@ -179,7 +180,7 @@ void http_session_run(void *argument)
     while (serve_one(session))
         ;
     if (session->state != HTTP_SESSION_ENDING)
-        http_places_move(session, HTTP_SESSION_ENDING);
+        http_slots_move(session, HTTP_SESSION_ENDING);
     if (session->cut_off)
         http_conn_abort(&session->conn);
     else if (conn->head_len > 0 || conn->refusal != HTTP_REFUSAL_NONE)

@@ -12,7 +12,7 @@ struct http_limits {
     int64_t idle_us;        /* between two requests */
     int64_t head_us;        /* a request's head */
     int64_t body_us;        /* its body, where the server reads it */
-    int64_t write_us;       /* an answer */
+    int64_t write_us;       /* a response */
 };
 
 #endif

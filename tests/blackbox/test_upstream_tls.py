@@ -146,7 +146,8 @@ BAD = {
               "TLS: the service's certificate is not valid yet"),
     "other": ({"names": ("api.example.com", "127.0.0.1")},
               "TLS: the service's certificate is for another host name"),
-    "localhost": ({}, "TLS: the service's certificate is for another host name"),  # by its subject only
+    # By its subject only.
+    "localhost": ({}, "TLS: the service's certificate is for another host name"),
 }
 
 

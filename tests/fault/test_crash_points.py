@@ -89,7 +89,7 @@ LOST = closes()
 SCENES = {
     "inside_body": Scene(reply=Reply(201, b"y" * 3000, PLAIN, drip=500), passes=(1, 3)),
     "between_request_writes": Scene(send_large),
-    "between_answer_writes": Scene(reply=Reply(
+    "between_response_writes": Scene(reply=Reply(
         201, b"data: 1\n\n" * 50, (("Content-Type", "text/event-stream"),), drip=60)),
     "inside_batch": Scene(passes=(1, 2, 3)),
     "before_commit": Scene(passes=BATCHES),
@@ -107,7 +107,7 @@ SCENES = {
                               operations.gateway.post("/refunds", {"of": k}, key=k)
                               for k in ("old1", "old2")]),
     "before_probe": Scene(reply=LOST, policies=("probe", "once")),
-    "after_probe_answer": Scene(reply=LOST, policies=("probe", "once")),
+    "after_probe_response": Scene(reply=LOST, policies=("probe", "once")),
     "before_release_commit": Scene(reply=say(503, effect=False)),
     "before_doubt_commit": Scene(reply=LOST),
     "inside_look_up": Scene(reload_between),
@@ -213,7 +213,7 @@ def test_an_owner_paused_beyond_its_lease_sends_only_under_a_new_claim(pawl, ups
 
 
 @pytest.mark.parametrize("policy", CONFIGS)
-@pytest.mark.parametrize("point", ["after_answer_body", "before_outcome_commit"])
+@pytest.mark.parametrize("point", ["after_response_body", "before_outcome_commit"])
 def test_the_late_answer_of_a_paused_owner_is_the_outcome(pawl, upstream, clock, point, policy):
     operations, answer = paused(pawl, upstream, clock, policy, point)
     operations.gateway.go_on()

@@ -290,7 +290,7 @@ static void every_answer_without_a_probe_is_final_not_done_or_in_doubt(void **st
         if (is_one_of(status, elsewhere, 3))
             wanted = FATE_DROP;
         for (int p = 0; p < 2; p++)
-            assert_fate(forwarded(EXCHANGE_ANSWERED, status, false, policies[p]), wanted,
+            assert_fate(forwarded(EXCHANGE_RESPONDED, status, false, policies[p]), wanted,
                         FATE_TELL_ANSWER, ERROR_NONE);
     }
 }
@@ -300,9 +300,9 @@ static void where_the_upstream_can_be_asked_a_500_502_and_504_are_asked_about(vo
     static const int asked[] = {500, 502, 504};
     (void)state;
     for (size_t i = 0; i < 3; i++)
-        assert_fate(forwarded(EXCHANGE_ANSWERED, asked[i], false, RECORD_UNKNOWN_PROBE), FATE_DOUBT,
-                    FATE_PROBE, ERROR_NONE);
-    assert_fate(forwarded(EXCHANGE_ANSWERED, 503, false, RECORD_UNKNOWN_PROBE), FATE_RELEASE,
+        assert_fate(forwarded(EXCHANGE_RESPONDED, asked[i], false, RECORD_UNKNOWN_PROBE),
+                    FATE_DOUBT, FATE_PROBE, ERROR_NONE);
+    assert_fate(forwarded(EXCHANGE_RESPONDED, 503, false, RECORD_UNKNOWN_PROBE), FATE_RELEASE,
                 FATE_TELL_ANSWER, ERROR_NONE);
 }
 
@@ -310,9 +310,9 @@ static void a_providers_duplicate_is_final_whatever_its_status(void **state)
 {
     (void)state;
     for (size_t p = 0; p < 3; p++) {
-        assert_fate(forwarded(EXCHANGE_ANSWERED, 503, true, policies[p]), FATE_COMPLETE,
+        assert_fate(forwarded(EXCHANGE_RESPONDED, 503, true, policies[p]), FATE_COMPLETE,
                     FATE_TELL_ANSWER, ERROR_NONE);
-        assert_fate(forwarded(EXCHANGE_ANSWERED, 429, true, policies[p]), FATE_FAIL,
+        assert_fate(forwarded(EXCHANGE_RESPONDED, 429, true, policies[p]), FATE_FAIL,
                     FATE_TELL_ANSWER, ERROR_NONE);
     }
 }
@@ -349,7 +349,7 @@ static void only_a_2xx_completes_by_probe_and_only_a_404_releases(void **state)
 {
     (void)state;
     for (int status = 100; status <= 999; status++) {
-        struct fate fate = fate_of_probe(EXCHANGE_ANSWERED, status);
+        struct fate fate = fate_of_probe(EXCHANGE_RESPONDED, status);
         if (status / 100 == 2)
             assert_fate(fate, FATE_COMPLETE, FATE_TELL_ANSWER, ERROR_NONE);
         else if (status == 404)
@@ -377,7 +377,7 @@ static void client_errors_are_kept_as_failed_and_all_else_as_complete(void **sta
         {399, FATE_COMPLETE}, {400, FATE_FAIL}, {499, FATE_FAIL}, {501, FATE_COMPLETE}};
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
         assert_int_equal(
-            forwarded(EXCHANGE_ANSWERED, kept[i][0], false, RECORD_UNKNOWN_RETRY).write,
+            forwarded(EXCHANGE_RESPONDED, kept[i][0], false, RECORD_UNKNOWN_RETRY).write,
             kept[i][1]);
 }
 

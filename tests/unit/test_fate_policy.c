@@ -91,7 +91,7 @@ static void what_is_stored_of_an_answer_follows_its_sort(void **state)
             struct fate_policy policy = fate_policy_of(remembers[r]);
             for (int status = 100; status <= 999; status++) {
                 struct fate fate =
-                    fate_of_exchange(EXCHANGE_ANSWERED, status, false, unknowns[u], &policy);
+                    fate_of_exchange(EXCHANGE_RESPONDED, status, false, unknowns[u], &policy);
                 bool asks = fate.write == FATE_DOUBT && unknowns[u] == RECORD_UNKNOWN_PROBE;
                 assert_int_equal(fate.write, write_of(fate_policy_sort(&policy, status), status));
                 assert_int_equal(fate.tell, asks ? FATE_PROBE : FATE_TELL_ANSWER);
@@ -108,10 +108,10 @@ static void a_providers_duplicate_is_final_under_every_policy(void **state)
         fate_policy_move(&policy, 200, FATE_SORT_IN_DOUBT);
         fate_policy_move(&policy, 409, FATE_SORT_NOT_DONE);
         assert_int_equal(
-            fate_of_exchange(EXCHANGE_ANSWERED, 200, true, RECORD_UNKNOWN_HOLD, &policy).write,
+            fate_of_exchange(EXCHANGE_RESPONDED, 200, true, RECORD_UNKNOWN_HOLD, &policy).write,
             FATE_COMPLETE);
         assert_int_equal(
-            fate_of_exchange(EXCHANGE_ANSWERED, 409, true, RECORD_UNKNOWN_HOLD, &policy).write,
+            fate_of_exchange(EXCHANGE_RESPONDED, 409, true, RECORD_UNKNOWN_HOLD, &policy).write,
             FATE_FAIL);
     }
 }

@@ -44,7 +44,7 @@ static bool answer(struct http_session *session, int status, struct slice body)
     BUF_AUTO struct buf head = buf_make(HEAD_MAX);
     head_write_status(&head, status, slice_of(NULL));
     head_write_number(&head, "Content-Length", body.len);
-    head_end_answer(&head, session->request, keep);
+    head_end_response(&head, session->request, keep);
     return http_session_write(session, &head, body) && keep;
 }
 

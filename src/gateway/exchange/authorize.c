@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `authorize: GET /tenants/{tenant}/access`: whoever can name a tenant can read its answers and
+ * `authorize: GET /tenants/{tenant}/access`: whoever can name a tenant can read its responses and
  * squat its keys, so the service is asked whether this caller may act as this tenant (contract
  * section 3). It is asked once a request, before anything begins: a first attempt under a foreign
  * tenant would become that tenant's outcome, and a mismatch alone tells that a key exists. 2xx goes
- * on, other answers below 500 are the client's, as they are, and 5xx or none is 503. Nothing is
+ * on, other responses below 500 are the client's, as they are, and 5xx or none is 503. Nothing is
  * remembered: a session ends between two requests. It is asked under a Host of pawl's own: of
  * several virtual hosts the caller would choose one that says 200 to anything.
  */
@@ -21,8 +21,8 @@ static enum exchange_step refuse(struct exchange *x, enum error error, const cha
 }
 
 /* Nothing can be asked: the caller's doing where its value is no segment of a path, as `al/ice`. */
-static enum exchange_step refuse_question(struct exchange *x, enum template_result result,
-                                          struct slice source)
+static enum exchange_step refuse_unwritable(struct exchange *x, enum template_result result,
+                                            struct slice source)
 {
     if (result != TEMPLATE_FORMAT)
         return refuse(x, ERROR_UPSTREAM_UNAVAILABLE,
@@ -41,23 +41,23 @@ static enum exchange_step ask(struct exchange *x)
     if (result == TEMPLATE_OK && !buf_ok(&target))
         result = TEMPLATE_NO_MEMORY;
     if (result != TEMPLATE_OK)
-        return refuse_question(x, result, missing);
+        return refuse_unwritable(x, result, missing);
     enum exchange_end end = upstream_exchange(x, buf_slice(&target));
     if (clock_boot_us() >= x->deadline)
         return refuse(x, ERROR_UPSTREAM_TIMEOUT,
                       "the service did not answer the authorization request in time");
-    if (end != EXCHANGE_ANSWERED || x->answer.status >= 500)
+    if (end != EXCHANGE_RESPONDED || x->response.status >= 500)
         return refuse(x, ERROR_UPSTREAM_UNAVAILABLE,
                       "the service did not say whether this caller may act as this tenant");
-    return x->answer.status / 100 == 2 ? EXCHANGE_JUDGE
-                                       : reply_upstream(x, &x->answer, RESULT_INVALID);
+    return x->response.status / 100 == 2 ? EXCHANGE_JUDGE
+                                         : reply_upstream(x, &x->response, RESULT_INVALID);
 }
 
 /* What the service said beside its 2xx: nobody reads it, and a duplicate may wait for long. */
-static void drop_answer(struct exchange *x)
+static void drop_response(struct exchange *x)
 {
     http_call_close(&x->call);
-    buf_fini(&x->answer.body);
+    buf_fini(&x->response.body);
     bodies_count(x, 0);
 }
 
@@ -67,10 +67,10 @@ enum exchange_step authorize_caller(struct exchange *x)
     if (!x->rule->authorizes)
         return EXCHANGE_JUDGE;
     int64_t began = clock_boot_us();
-    x->deadline = clock_first(clock_after(began, x->rule->timeout_us), x->patience);
+    x->deadline = clock_first(clock_after(began, x->rule->timeout_us), x->client_deadline);
     enum exchange_step next = ask(x);
     if (next == EXCHANGE_JUDGE)
-        drop_answer(x);
-    x->asked_us += clock_boot_us() - began;
+        drop_response(x);
+    x->authorize_us += clock_boot_us() - began;
     return next;
 }

@@ -12,7 +12,7 @@
 bool bodies_count(struct exchange *x, uint64_t more)
 {
     atomic_ullong *buffered = &x->server->shared->buffered;
-    uint64_t held = x->body.len + x->answer.body.len + x->failed.body.len + more;
+    uint64_t held = x->body.len + x->response.body.len + x->failed.body.len + more;
     unsigned long long all = held >= x->held
                                  ? atomic_fetch_add(buffered, held - x->held) + (held - x->held)
                                  : atomic_fetch_sub(buffered, x->held - held) - (x->held - held);
@@ -166,11 +166,11 @@ enum http_read bodies_read_request(struct exchange *x, int64_t deadline_us, bool
     return read;
 }
 
-enum http_call_result bodies_read_answer(struct exchange *x, int64_t deadline_us)
+enum http_call_result bodies_read_response(struct exchange *x, int64_t deadline_us)
 {
-    CHECK(x->call.state == HTTP_CALL_ANSWERED && !x->answer.stale);
+    CHECK(x->call.state == HTTP_CALL_RESPONDED && !x->response.stale);
     enum http_call_result result = HTTP_CALL_DONE;
-    struct buf *body = &x->answer.body;
+    struct buf *body = &x->response.body;
     while (result == HTTP_CALL_DONE && http_conn_body_left(x->call.conn)) {
         uint64_t room = x->rule->max_response_body - body->len;
         result = http_call_read_body(&x->call, room, PART_LEAST, deadline_us, body);

@@ -24,7 +24,7 @@ void bodies_drop_found(struct exchange *x);
 /* Packs the body of an outcome for the store (outcome_pack), and counts that until the bodies are
  * counted next. */
 void bodies_pack(struct exchange *x, struct outcome *outcome);
-/* Unpacks the one that a begin found. False: it cannot be told, for want of memory; or it is
+/* Unpacks the one that a begin found. False: it cannot be told, when out of memory; or it is
  * damaged, and the store has stopped. */
 bool bodies_unpack_found(struct exchange *x);
 
@@ -33,8 +33,8 @@ bool bodies_unpack_found(struct exchange *x);
  * all of it. */
 enum http_read bodies_read_request(struct exchange *x, int64_t deadline_us, bool *ret_fits);
 
-/* Reads the upstream's body into x->answer. Counted too, but never refused: the effect has
- * happened, and its answer is not to be lost. New requests are, meanwhile. */
-enum http_call_result bodies_read_answer(struct exchange *x, int64_t deadline_us);
+/* Reads the upstream's body into x->response. Counted too, but never refused: the effect has
+ * happened, and its response is not to be lost. New requests are, meanwhile. */
+enum http_call_result bodies_read_response(struct exchange *x, int64_t deadline_us);
 
 #endif

@@ -8,7 +8,7 @@
 #include "gateway/exchange/reply.h"
 #include "gateway/exchange/steps.h"
 
-#define TURNS_MAX 32                                    /* decisions for one request */
+#define DECISIONS_MAX 32                                /* for one request */
 #define NAMES_MAX ((size_t)2 * 1024)                    /* of what differs */
 #define BEGIN_SLACK_US (INT64_C(1) * CLOCK_US_PER_S)    /* a begin's time beyond its wait */
 #define BEGIN_GRACE_US (INT64_C(250) * CLOCK_US_PER_MS) /* at most, of a healthy store */
@@ -18,12 +18,12 @@
 /* The begin is being applied, the client's time is over, and when the disk answers nobody knows. A
  * client that named its own time has only left early; any other is told that nothing was done, and
  * so it will be. */
-static void tell_undecided(struct exchange *x)
+static void respond_undecided(struct exchange *x)
 {
     if (reply_late(x, true))
         return;
     reply_early(x, ERROR_STORE_UNAVAILABLE, "the record store did not decide in time");
-    x->told = CLIENT_TOLD_UNDONE;
+    x->client_state = CLIENT_REFUSED;
 }
 
 /* The store wakes it when it begins to wait: a duplicate that waits is not in flight. Without a
@@ -35,11 +35,11 @@ static bool client_park(struct parker *parker, int64_t deadline_us)
     struct fiber_source source = {&x->client->session.conn.io, FIBER_HANGUP};
     if (engine_waits(&x->attempt))
         flight_give_back(x);
-    if (deadline_us == CLOCK_NEVER && x->told == CLIENT_WAITS) {
-        if (clock_boot_us() >= x->tell_at)
-            tell_undecided(x);
+    if (deadline_us == CLOCK_NEVER && x->client_state == CLIENT_WAITS) {
+        if (clock_boot_us() >= x->respond_at)
+            respond_undecided(x);
         else
-            deadline_us = x->tell_at;
+            deadline_us = x->respond_at;
     }
     size_t n = parker->interrupted ? 0 : 1;
     enum fiber_wake wake = fiber_wait(&source, n, deadline_us);
@@ -55,9 +55,9 @@ static enum engine_verdict begin(struct exchange *x)
     struct http_session *session = &x->client->session;
     int64_t limit = clock_after(clock_boot_us(), x->attempt.wait_us + BEGIN_SLACK_US +
                                                      x->plan->settings.connect_timeout_us);
-    int64_t until = clock_first(limit, x->patience);
+    int64_t until = clock_first(limit, x->client_deadline);
     x->parker = (struct parker){.park = client_park, .waker = fiber_parker()};
-    x->tell_at = clock_after(until, BEGIN_GRACE_US);
+    x->respond_at = clock_after(until, BEGIN_GRACE_US);
     if (http_session_is_draining(session))
         x->attempt.wait_us = 0; /* who waits was told so before: it would not be woken */
     session->waiting = &x->parker;
@@ -70,13 +70,14 @@ static enum engine_verdict begin(struct exchange *x)
 }
 
 /* `store_down: pass`. Not once this exchange has met a record, its own or another's: what was sent
- * then may have happened, and would happen again. Who lacks memory may just have met one. */
+ * then may have happened, and would happen again. A begin that ran out of memory may have met
+ * one. */
 static bool passes_by(const struct exchange *x, enum engine_verdict verdict)
 {
-    bool in_time = !x->parker.interrupted && clock_boot_us() < x->patience;
+    bool in_time = !x->parker.interrupted && clock_boot_us() < x->client_deadline;
     bool undecided = verdict == ENGINE_STORE_DOWN || (verdict == ENGINE_GONE && in_time);
     bool met = x->met || x->attempt.result.may_have_met;
-    bool open = x->told == CLIENT_WAITS && !http_session_is_draining(&x->client->session);
+    bool open = x->client_state == CLIENT_WAITS && !http_session_is_draining(&x->client->session);
     return undecided && x->rule->store_down_pass && !met && open;
 }
 
@@ -93,7 +94,7 @@ static void own(struct exchange *x)
 /* ---- what ends it ---- */
 
 /* Nothing was acquired: the client left, the gateway drains, or the store did not decide. */
-static enum exchange_step refuse_gone(struct exchange *x)
+static enum exchange_step refuse_undecided(struct exchange *x)
 {
     if (http_session_is_draining(&x->client->session))
         return reply_result(x, ERROR_UPSTREAM_UNAVAILABLE, "the gateway is shutting down",
@@ -113,8 +114,8 @@ static enum rule_duplicate duplicate_policy(const struct exchange *x)
 }
 
 /* What a `failed` attempt was told is always told again: there is no effect to keep quiet about. To
- * reject or acknowledge a duplicate the first answer need not have been kept. */
-static enum exchange_step answer_duplicate(struct exchange *x, enum error not_kept)
+ * reject or acknowledge a duplicate the first response need not have been kept. */
+static enum exchange_step reply_to_duplicate(struct exchange *x, enum error not_kept)
 {
     bool failed = x->attempt.result.record.status == RECORD_FAILED;
     switch (failed ? RULE_DUPLICATE_REPLAY : duplicate_policy(x)) {
@@ -162,20 +163,20 @@ static enum exchange_step refuse_mismatch(struct exchange *x)
     return reply_error(x, ERROR_PAYLOAD_MISMATCH, NULL);
 }
 
-static enum exchange_step answer_verdict(struct exchange *x, enum engine_verdict verdict)
+static enum exchange_step reply_to_verdict(struct exchange *x, enum engine_verdict verdict)
 {
     const struct attempt_result *result = &x->attempt.result;
     bool drains = http_session_is_draining(&x->client->session);
     switch (verdict) {
     case ENGINE_REPLAY:
     case ENGINE_RESULT_NOT_KEPT:
-        return answer_duplicate(x, ERROR_RESULT_NOT_KEPT);
+        return reply_to_duplicate(x, ERROR_RESULT_NOT_KEPT);
     case ENGINE_DUPLICATE:
-        return answer_duplicate(x, ERROR_DUPLICATE);
+        return reply_to_duplicate(x, ERROR_DUPLICATE);
     case ENGINE_MISMATCH:
         return refuse_mismatch(x);
     case ENGINE_IN_PROGRESS:
-        return drains && x->rule->in_progress_wait_us > 0 ? refuse_gone(x)
+        return drains && x->rule->in_progress_wait_us > 0 ? refuse_undecided(x)
                                                           : reply_error(x, ERROR_IN_PROGRESS, NULL);
     case ENGINE_OUTCOME_UNKNOWN:
         return reply_error(x, ERROR_OUTCOME_UNKNOWN,
@@ -183,7 +184,7 @@ static enum exchange_step answer_verdict(struct exchange *x, enum engine_verdict
                                                   "record has since been released or deleted"
                                                 : "");
     case ENGINE_RESULT_EXPIRED:
-        return result->by_once || result->acknowledges ? answer_duplicate(x, ERROR_RESULT_EXPIRED)
+        return result->by_once || result->acknowledges ? reply_to_duplicate(x, ERROR_RESULT_EXPIRED)
                                                        : reply_error(x, ERROR_RESULT_EXPIRED, NULL);
     case ENGINE_LIMITED:
         limit_count(x->server, METRICS_LIMIT_WAITING);
@@ -196,7 +197,7 @@ static enum exchange_step answer_verdict(struct exchange *x, enum engine_verdict
     case ENGINE_STORE_DOWN:
         return reply_error(x, ERROR_STORE_UNAVAILABLE, NULL);
     case ENGINE_GONE:
-        return refuse_gone(x);
+        return refuse_undecided(x);
     case ENGINE_PROCEED:
     case ENGINE_PROBE:
     case ENGINE_OTHER_RECIPE:
@@ -210,9 +211,9 @@ static enum exchange_step answer_verdict(struct exchange *x, enum engine_verdict
 enum exchange_step decide_attempt(struct exchange *x)
 {
     CHECK(x->call.state == HTTP_CALL_CLOSED && x->attempt.rule.at && !x->attempt.result.found);
-    if (x->turns == 0)
+    if (x->decisions == 0)
         exchange_note_origin(x);
-    if (x->turns++ == TURNS_MAX)
+    if (x->decisions++ == DECISIONS_MAX)
         return reply_error(x, ERROR_IN_PROGRESS, "the record changed owners too often");
     enum engine_verdict verdict = begin(x);
     if (passes_by(x, verdict)) {
@@ -223,7 +224,7 @@ enum exchange_step decide_attempt(struct exchange *x)
     case ENGINE_PROCEED:
         CRASH_POINT(after_claim_commit);
         own(x);
-        return x->told == CLIENT_TOLD_UNDONE ? forward_give_back(x) : EXCHANGE_FORWARD;
+        return x->client_state == CLIENT_REFUSED ? forward_give_back(x) : EXCHANGE_FORWARD;
     case ENGINE_PROBE:
         own(x);
         return EXCHANGE_PROBE;
@@ -232,6 +233,6 @@ enum exchange_step decide_attempt(struct exchange *x)
         return identify_again(x);
     default:
         flight_give_back(x);
-        return answer_verdict(x, verdict);
+        return reply_to_verdict(x, verdict);
     }
 }

@@ -10,7 +10,7 @@
 #define FIELDS_FIRST ((size_t)512)
 #define BODY_FIRST ((size_t)1024)
 #define HELD_US (INT64_C(1) * CLOCK_US_PER_MS) /* between two looks of who is held back */
-#define ANSWER_FIELDS_MAX ((size_t)64 * 1024)
+#define RESPONSE_FIELDS_MAX ((size_t)64 * 1024)
 #define DETAIL_MAX ((size_t)8 * 1024)
 
 /* ---- steps ---- */
@@ -37,25 +37,25 @@ struct buf exchange_buf(struct exchange *x, size_t size, size_t max)
     return buf_on(arena_alloc(x->arena, size), size, max);
 }
 
-static void answer_fini(struct answer *answer)
+static void upstream_response_fini(struct upstream_response *response)
 {
-    buf_fini(&answer->body);
-    buf_fini(&answer->kept);
-    buf_fini(&answer->fields);
+    buf_fini(&response->body);
+    buf_fini(&response->kept);
+    buf_fini(&response->fields);
 }
 
 static void take_rule(struct exchange *x, const struct rule_found *found)
 {
-    answer_fini(&x->answer);
-    answer_fini(&x->failed);
+    upstream_response_fini(&x->response);
+    upstream_response_fini(&x->failed);
     x->found = *found;
     x->rule = found->rule;
     x->client->rule = found->rule->name;
-    x->answer.fields = exchange_buf(x, FIELDS_FIRST, ANSWER_FIELDS_MAX);
-    x->answer.kept = exchange_buf(x, FIELDS_FIRST, ANSWER_FIELDS_MAX);
-    x->answer.body = exchange_buf(x, BODY_FIRST, x->rule->max_response_body);
-    x->failed.fields = buf_make(ANSWER_FIELDS_MAX);
-    x->failed.kept = buf_make(ANSWER_FIELDS_MAX);
+    x->response.fields = exchange_buf(x, FIELDS_FIRST, RESPONSE_FIELDS_MAX);
+    x->response.kept = exchange_buf(x, FIELDS_FIRST, RESPONSE_FIELDS_MAX);
+    x->response.body = exchange_buf(x, BODY_FIRST, x->rule->max_response_body);
+    x->failed.fields = buf_make(RESPONSE_FIELDS_MAX);
+    x->failed.kept = buf_make(RESPONSE_FIELDS_MAX);
     x->failed.body = buf_make(x->rule->max_response_body);
 }
 
@@ -99,8 +99,8 @@ void exchange_free(struct exchange *x)
     CHECK(x->step == EXCHANGE_DONE || x->step == EXCHANGE_BYPASS);
     CHECK(x->call.state == HTTP_CALL_CLOSED);
     CHECK(!x->flight.taken && x->held == 0 && !x->attempt.result.found);
-    answer_fini(&x->failed);
-    answer_fini(&x->answer);
+    upstream_response_fini(&x->failed);
+    upstream_response_fini(&x->response);
     buf_fini(&x->detail);
     buf_fini(&x->head);
     buf_fini(&x->sent_key);
@@ -132,7 +132,7 @@ static bool take_present_rule(struct exchange *x)
     buf_clear(&x->key);
     buf_clear(&x->once);
     x->keyless = false;
-    x->asked_us = 0;
+    x->authorize_us = 0;
     x->attempt = (struct attempt){0};
     return true;
 }

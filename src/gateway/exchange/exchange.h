@@ -30,17 +30,17 @@
 
 /* X(STEP, what may come next). A core dump names the step of each exchange. */
 #define EXCHANGE_STEPS(X)                                                                          \
-    X(IDENTIFY, TO(ADMIT) | TO(ANSWER) | TO(BYPASS)) /* tenant, key, body, hashes */               \
-    X(ADMIT, TO(AUTHORIZE) | TO(ANSWER))             /* one of max_in_flight */                    \
-    X(AUTHORIZE, TO(JUDGE) | TO(ANSWER))             /* may this caller act as this tenant? */     \
-    X(JUDGE, TO(IDENTIFY) | TO(DECIDE))              /* by the rules of now, after a reload */     \
-    X(DECIDE, TO(FORWARD) | TO(PROBE) | TO(UNPROTECTED) | TO(DECIDE) | TO(SETTLE) | TO(ANSWER))    \
-    X(FORWARD, TO(SETTLE))     /* sends once and reads, under a token */                           \
-    X(PROBE, TO(SETTLE))       /* asks the upstream what became of it */                           \
-    X(UNPROTECTED, TO(ANSWER)) /* sends without a record: `store_down: pass` */                    \
-    X(SETTLE, TO(DECIDE) | TO(PROBE) | TO(ANSWER)) /* stores what became of it */                  \
-    X(ANSWER, TO(DONE))                            /* writes what is then true */                  \
-    X(BYPASS, 0)                                   /* no key, and none required: it passes */      \
+    X(IDENTIFY, TO(ADMIT) | TO(RESPOND) | TO(BYPASS)) /* tenant, key, body, hashes */              \
+    X(ADMIT, TO(AUTHORIZE) | TO(RESPOND))             /* one of max_in_flight */                   \
+    X(AUTHORIZE, TO(JUDGE) | TO(RESPOND))             /* may this caller act as this tenant? */    \
+    X(JUDGE, TO(IDENTIFY) | TO(DECIDE))               /* by the rules of now, after a reload */    \
+    X(DECIDE, TO(FORWARD) | TO(PROBE) | TO(UNPROTECTED) | TO(DECIDE) | TO(SETTLE) | TO(RESPOND))   \
+    X(FORWARD, TO(SETTLE))      /* sends once and reads, under a token */                          \
+    X(PROBE, TO(SETTLE))        /* asks the upstream what became of it */                          \
+    X(UNPROTECTED, TO(RESPOND)) /* sends without a record: `store_down: pass` */                   \
+    X(SETTLE, TO(DECIDE) | TO(PROBE) | TO(RESPOND)) /* stores what became of it */                 \
+    X(RESPOND, TO(DONE))                            /* writes what is then true */                 \
+    X(BYPASS, 0)                                    /* no key, and none required: it passes */     \
     X(DONE, 0)
 
 enum exchange_step {
@@ -52,15 +52,15 @@ enum exchange_step {
 /* What the client knows. */
 enum exchange_client {
     CLIENT_WAITS,
-    CLIENT_TOLD,        /* it has its response */
-    CLIENT_TOLD_UNDONE, /* that nothing was done: a claim is given back */
-    CLIENT_GONE,        /* it left, or nothing may be told any more */
+    CLIENT_SERVED,  /* it has its response */
+    CLIENT_REFUSED, /* that nothing was done: a claim is given back */
+    CLIENT_LEFT,    /* it left, or nothing may be told any more */
 };
 
 /* What the client is to be told: pawl's own error, an upstream's response, or a kept one. */
 struct reply {
-    enum error error;            /* ERROR_NONE: no error of pawl's own */
-    const struct answer *answer; /* an upstream's response; else NULL */
+    enum error error;                         /* ERROR_NONE: no error of pawl's own */
+    const struct upstream_response *response; /* an upstream's response; else NULL */
     enum result result;
     enum exchange_step step; /* which decided it */
     bool early;              /* and goes on */
@@ -69,13 +69,13 @@ struct reply {
 
 /* What it has of the limits on requests in flight. */
 struct flight {
-    bool taken;         /* a place of max_in_flight */
+    bool taken;         /* a slot of max_in_flight */
     bool shares;        /* and one of its tenant's */
     struct peer tenant; /* with max_in_flight_per_tenant */
 };
 
-/* An upstream's complete answer. */
-struct answer {
+/* An upstream's complete response. */
+struct upstream_response {
     int status;
     struct buf fields; /* for the first client: every end-to-end line */
     struct buf kept;   /* for the record: outcome_keep_fields */
@@ -87,11 +87,11 @@ struct answer {
 struct exchange {
     struct parker parker; /* of a begin: woken by the store, by its client leaving, by a drain;
                              first: the two are cast into each other */
-    int64_t tell_at;      /* boot time: a client whose begin is still being applied is told so */
+    int64_t respond_at;   /* boot time: a client whose begin is still being applied is told so */
     enum exchange_step step;
     enum exchange_step before; /* it came from there */
-    int turns;                 /* decisions so far */
-    enum exchange_client told;
+    int decisions;             /* so far */
+    enum exchange_client client_state;
     struct reply reply;
     struct server *server;
     struct client *client;
@@ -121,21 +121,21 @@ struct exchange {
     struct attempt attempt;
     bool met; /* a record, its own or another's: what it would send may have happened */
     struct flight flight;
-    int64_t started;      /* boot time */
-    int64_t patience;     /* boot time: until then the client waits; CLOCK_NEVER: its own affair */
-    int64_t deadline;     /* boot time: the exchange with the upstream ends */
-    int64_t asked_us;     /* what `authorize` took of the rule's timeout */
-    struct answer answer; /* the upstream's last */
-    int cause;            /* of the last try: record_note_cause */
-    struct fate fate;     /* what FORWARD and PROBE came to: for SETTLE */
-    enum error failure;   /* a probe follows it: what to tell if that settles nothing, */
-    struct answer failed; /*   or with a status the upstream's answer in doubt */
-    bool keep_alive;      /* the client connection may go on afterwards */
-    int status;           /* what was told; for the log */
-    enum error error;     /* with it */
-    enum result result;   /* and what the request came to */
-    const char *from_state; /* of the record when it was found; NULL: not looked at */
-    struct http_call call;  /* to the upstream; last: not all of it is zeroed */
+    int64_t started;         /* boot time */
+    int64_t client_deadline; /* boot time, by X-Request-Timeout; CLOCK_NEVER: it named none */
+    int64_t deadline;        /* boot time: the exchange with the upstream ends */
+    int64_t authorize_us;    /* what `authorize` took of the rule's timeout */
+    struct upstream_response response; /* the upstream's last */
+    int cause;                         /* of the last try: record_note_cause */
+    struct fate fate;                  /* what FORWARD and PROBE came to: for SETTLE */
+    enum error failure;              /* a probe follows it: what to tell if that settles nothing, */
+    struct upstream_response failed; /*   or with a status the upstream's response in doubt */
+    bool keep_alive;                 /* the client connection may go on afterwards */
+    int status;                      /* what was told; for the log */
+    enum error error;                /* with it */
+    enum result result;              /* and what the request came to */
+    const char *from_state;          /* of the record when it was found; NULL: not looked at */
+    struct http_call call;           /* to the upstream; last: not all of it is zeroed */
 };
 
 /* One for a request that `found` says a rule covers, at its first step, with all that most requests

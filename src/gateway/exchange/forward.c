@@ -13,30 +13,31 @@ static bool says_duplicate(const struct exchange *x)
 
 static struct fate fate_of(const struct exchange *x, enum exchange_end end)
 {
-    bool duplicate = end == EXCHANGE_ANSWERED && says_duplicate(x);
-    return fate_of_exchange(end, x->answer.status, duplicate, x->rule->unknown, &x->rule->answers);
+    bool duplicate = end == EXCHANGE_RESPONDED && says_duplicate(x);
+    return fate_of_exchange(end, x->response.status, duplicate, x->rule->unknown,
+                            &x->rule->answers);
 }
 
 /* The rest of a response that is passed live is still to be read. */
 static void close_unless_live(struct exchange *x, enum exchange_end end)
 {
-    if (end != EXCHANGE_ANSWERED || x->answer.whole)
+    if (end != EXCHANGE_RESPONDED || x->response.whole)
         http_call_close(&x->call);
 }
 
 /* What `authorize` took is part of the rule's timeout. */
 static int64_t deadline_from_now(const struct exchange *x)
 {
-    return clock_after(clock_boot_us(), x->rule->timeout_us - x->asked_us);
+    return clock_after(clock_boot_us(), x->rule->timeout_us - x->authorize_us);
 }
 
 enum exchange_step forward_request(struct exchange *x)
 {
-    CHECK(x->attempt.token > 0 && x->has_body && x->told != CLIENT_TOLD_UNDONE);
+    CHECK(x->attempt.token > 0 && x->has_body && x->client_state != CLIENT_REFUSED);
     CHECK(!x->attempt.begin.spent);
     x->deadline = deadline_from_now(x);
     enum exchange_end end = upstream_exchange(x, slice_of(NULL));
-    x->fate = fate_of(x, end); /* the answer's head goes with its connection */
+    x->fate = fate_of(x, end); /* the response's head goes with its connection */
     if (x->call.state == HTTP_CALL_CLOSED)
         return EXCHANGE_SETTLE;
     bool not_done = x->fate.write == FATE_RELEASE || x->fate.write == FATE_DROP;
@@ -77,11 +78,11 @@ enum exchange_step forward_probe(struct exchange *x)
     CRASH_POINT(before_probe);
     if (write_target(x, &target))
         end = upstream_exchange(x, buf_slice(&target));
-    CRASH_POINT(after_probe_answer);
+    CRASH_POINT(after_probe_response);
     close_unless_live(x, end);
-    if (end == EXCHANGE_ANSWERED && x->rule->probe_status != 0 && x->answer.status / 100 == 2)
-        x->answer.status = x->rule->probe_status;
-    x->fate = fate_of_probe(end, x->answer.status);
+    if (end == EXCHANGE_RESPONDED && x->rule->probe_status != 0 && x->response.status / 100 == 2)
+        x->response.status = x->rule->probe_status;
+    x->fate = fate_of_probe(end, x->response.status);
     return EXCHANGE_SETTLE;
 }
 
@@ -94,8 +95,8 @@ enum exchange_step forward_unprotected(struct exchange *x)
     if (x->attempt.begin.window)
         x->attempt.result.record.created_at = clock_wall_us(); /* its window is not known */
     enum exchange_end end = upstream_exchange(x, slice_of(NULL));
-    if (end == EXCHANGE_ANSWERED)
-        return reply_upstream(x, &x->answer, RESULT_BYPASSED);
+    if (end == EXCHANGE_RESPONDED)
+        return reply_upstream(x, &x->response, RESULT_BYPASSED);
     enum error error = end == EXCHANGE_NOT_SENT    ? ERROR_UPSTREAM_UNAVAILABLE
                        : end == EXCHANGE_TIMED_OUT ? ERROR_UPSTREAM_TIMEOUT
                                                    : ERROR_UPSTREAM_BROKE;

@@ -48,14 +48,15 @@ static bool client_left(struct exchange *x)
 /* ---- the client and its tenant ---- */
 
 /* X-Request-Timeout: how long this client waits, in milliseconds. Two lines say nothing. */
-static void read_patience(struct exchange *x)
+static void read_client_timeout(struct exchange *x)
 {
     uint64_t ms = 0;
     struct slice name = SLICE("X-Request-Timeout");
     const struct header *line = headers_find(&x->request->headers, name);
     bool given = line && headers_count(&x->request->headers, name) == 1 &&
                  slice_to_u64(line->value, TIMEOUT_MS_MAX, &ms);
-    x->patience = given ? clock_after(x->started, (int64_t)ms * CLOCK_US_PER_MS) : CLOCK_NEVER;
+    x->client_deadline =
+        given ? clock_after(x->started, (int64_t)ms * CLOCK_US_PER_MS) : CLOCK_NEVER;
 }
 
 /* A credential is never stored as it is: only its keyed hash (contract section 3). */
@@ -197,9 +198,9 @@ static bool judge_announced(struct exchange *x)
 static bool read_body(struct exchange *x)
 {
     CHECK(!x->flight.taken && !x->met);
-    CRASH_POINT(request_head_read);
+    CRASH_POINT(request_headers_read);
     int64_t deadline = clock_after(x->started, x->plan->settings.limits.body_us);
-    if (!http_session_ask_for_body(&x->client->session))
+    if (!http_session_send_continue(&x->client->session))
         return client_left(x);
     bool fits = true;
     switch (bodies_read_request(x, deadline, &fits)) {
@@ -508,7 +509,7 @@ static bool identify(struct exchange *x, bool *ret_bypass)
         name_by_once(x);
     x->found.facts.key = buf_slice(&x->key);
     fill_attempt(x);
-    /* Only a new record keeps it: a copy of an answer is told without. */
+    /* Only a new record keeps it: a copy of a response is told without. */
     if (!takes_long(x) && !engine_has_copy(x->server->config->engine, &x->attempt))
         write_fingerprint(x, &x->rule->payload);
     return true;
@@ -516,9 +517,9 @@ static bool identify(struct exchange *x, bool *ret_bypass)
 
 enum exchange_step identify_request(struct exchange *x)
 {
-    CHECK(x->told == CLIENT_WAITS && x->attempt.token == 0);
+    CHECK(x->client_state == CLIENT_WAITS && x->attempt.token == 0);
     bool bypass = false;
-    read_patience(x);
+    read_client_timeout(x);
     gather_facts(x);
     bool identified = identify(x, &bypass);
     identify_close_payload(x);
@@ -527,7 +528,7 @@ enum exchange_step identify_request(struct exchange *x)
         return x->has_body ? reply_error(x, ERROR_LIMITED,
                                          "the config was reloaded while this request arrived")
                            : EXCHANGE_BYPASS;
-    return identified ? EXCHANGE_ADMIT : EXCHANGE_ANSWER;
+    return identified ? EXCHANGE_ADMIT : EXCHANGE_RESPOND;
 }
 
 static bool hash_again(struct exchange *x, struct slice recipe)
@@ -549,7 +550,7 @@ enum exchange_step identify_again(struct exchange *x)
     x->attempt.result.found_recipe = NULL;
     bool hashed = hash_again(x, arena_copy(x->arena, slice_of(recipe)));
     identify_close_payload(x);
-    return hashed ? EXCHANGE_DECIDE : EXCHANGE_ANSWER;
+    return hashed ? EXCHANGE_DECIDE : EXCHANGE_RESPOND;
 }
 
 /* A body that took long to understand is not understood again for a sentence. */

@@ -20,7 +20,7 @@ static bool path_has_tenant(const struct rule *rule)
  * it. */
 void exchange_note_origin(struct exchange *x)
 {
-    CHECK(x->turns == 0 && x->has_body);
+    CHECK(x->decisions == 0 && x->has_body);
     char room[1024];
     BUF_AUTO struct buf text = buf_on(room, sizeof room, ORIGIN_MAX);
     const struct headers *headers = &x->request->headers;

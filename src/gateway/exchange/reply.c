@@ -11,10 +11,10 @@
 
 static enum exchange_step reply(struct exchange *x, struct reply reply)
 {
-    CHECK(!reply.answer || reply.error == ERROR_NONE);
+    CHECK(!reply.response || reply.error == ERROR_NONE);
     x->reply = reply;
     x->reply.step = x->step;
-    return EXCHANGE_ANSWER;
+    return EXCHANGE_RESPOND;
 }
 
 enum exchange_step reply_result(struct exchange *x, enum error error, const char *detail,
@@ -36,11 +36,11 @@ enum exchange_step reply_no_room(struct exchange *x)
     return reply_error(x, ERROR_LIMITED, "too many bodies are held in memory");
 }
 
-enum exchange_step reply_upstream(struct exchange *x, const struct answer *answer,
+enum exchange_step reply_upstream(struct exchange *x, const struct upstream_response *response,
                                   enum result result)
 {
-    CHECK(answer->status >= 200 && !answer->stale);
-    return reply(x, (struct reply){.answer = answer, .result = result});
+    CHECK(response->status >= 200 && !response->stale);
+    return reply(x, (struct reply){.response = response, .result = result});
 }
 
 enum exchange_step reply_found(struct exchange *x, enum result result)
@@ -51,16 +51,16 @@ enum exchange_step reply_found(struct exchange *x, enum result result)
 
 enum exchange_step reply_nothing(struct exchange *x)
 {
-    if (x->told == CLIENT_WAITS)
-        x->told = CLIENT_GONE;
+    if (x->client_state == CLIENT_WAITS)
+        x->client_state = CLIENT_LEFT;
     x->keep_alive = false;
-    return EXCHANGE_ANSWER;
+    return EXCHANGE_RESPOND;
 }
 
 /* ---- pawl's own errors, made exact ---- */
 
 /* What the record says of the first attempt. */
-static void tell_first(const struct exchange *x, struct problem *problem)
+static void show_first(const struct exchange *x, struct problem *problem)
 {
     const struct attempt_result *result = &x->attempt.result;
     problem->first_status = result->record.http_status;
@@ -72,7 +72,7 @@ static void tell_first(const struct exchange *x, struct problem *problem)
     problem->window_ends_at = result->by_once ? result->record.once_until : result->record.gone_at;
 }
 
-static bool tells_first(enum error error)
+static bool shows_first(enum error error)
 {
     return error == ERROR_RESULT_EXPIRED || error == ERROR_RESULT_NOT_KEPT ||
            error == ERROR_DUPLICATE;
@@ -85,7 +85,7 @@ static bool is_in_doubt(enum error error)
            error == ERROR_UPSTREAM_TIMEOUT;
 }
 
-static void tell_operation(const struct attempt_result *result, struct problem *problem)
+static void show_operation(const struct attempt_result *result, struct problem *problem)
 {
     const struct record *record = &result->record;
     bool live = result->lease == RECORD_LEASE_LIVE;
@@ -167,10 +167,10 @@ static void make_exact(const struct exchange *x, struct problem *problem)
     }
     if (is_in_doubt(error))
         make_doubt_exact(x, problem);
-    if (tells_first(error))
-        tell_first(x, problem);
+    if (shows_first(error))
+        show_first(x, problem);
     if (is_in_doubt(error) || error == ERROR_IN_PROGRESS)
-        tell_operation(&x->attempt.result, problem);
+        show_operation(&x->attempt.result, problem);
 }
 
 /* As the upstream sees it: with {window:} its begin stands behind it, once that is known. */
@@ -239,13 +239,13 @@ static bool write_error(struct exchange *x)
     return response_write_problem(&response, &problem, retry_after(x, error));
 }
 
-static bool write_upstreams(struct exchange *x, const struct answer *answer)
+static bool write_upstreams(struct exchange *x, const struct upstream_response *from)
 {
-    struct response response RESPONSE_AUTO = respond(x, answer->status);
-    buf_add_slice(&response.head, buf_slice(&answer->fields));
-    bool live = !answer->whole && head_has_body(answer->status);
-    return live ? response_stream(&response, &x->call, buf_slice(&answer->body))
-                : response_write(&response, buf_slice(&answer->body));
+    struct response response RESPONSE_AUTO = respond(x, from->status);
+    buf_add_slice(&response.head, buf_slice(&from->fields));
+    bool live = !from->whole && head_has_body(from->status);
+    return live ? response_stream(&response, &x->call, buf_slice(&from->body))
+                : response_write(&response, buf_slice(&from->body));
 }
 
 /* `duplicate: ack`: that it was done is all this client wants to know. */
@@ -262,14 +262,14 @@ static bool write_found(struct exchange *x)
     return response_write(&response, outcome->body);
 }
 
-static void tell(struct exchange *x)
+static void send_reply(struct exchange *x)
 {
-    CHECK(x->told == CLIENT_WAITS);
-    x->told = CLIENT_TOLD;
+    CHECK(x->client_state == CLIENT_WAITS);
+    x->client_state = CLIENT_SERVED;
     x->error = x->reply.error;
     x->result = x->reply.result;
     x->keep_alive = x->error != ERROR_NONE ? write_error(x)
-                    : x->reply.answer      ? write_upstreams(x, x->reply.answer)
+                    : x->reply.response    ? write_upstreams(x, x->reply.response)
                                            : write_found(x);
     buf_clear(&x->detail);
 }
@@ -279,27 +279,27 @@ void reply_early(struct exchange *x, enum error error, const char *detail)
     CHECK(x->step == EXCHANGE_DECIDE || x->step == EXCHANGE_SETTLE);
     (void)reply_error(x, error, detail);
     x->reply.early = true;
-    tell(x);
+    send_reply(x);
 }
 
 bool reply_late(struct exchange *x, bool goes_on)
 {
-    if (clock_boot_us() < x->patience)
+    if (clock_boot_us() < x->client_deadline)
         return false;
     enum result result = x->step == EXCHANGE_AUTHORIZE     ? RESULT_UNSENT
                          : x->step == EXCHANGE_UNPROTECTED ? RESULT_BYPASSED
                                                            : RESULT_UNKNOWN;
     (void)reply_result(x, ERROR_UPSTREAM_TIMEOUT, "X-Request-Timeout passed", result);
     x->reply.early = goes_on;
-    tell(x);
+    send_reply(x);
     return true;
 }
 
 enum exchange_step reply_write(struct exchange *x)
 {
-    CHECK(x->told != CLIENT_WAITS || x->reply.step == x->before);
-    if (x->told == CLIENT_WAITS)
-        tell(x);
+    CHECK(x->client_state != CLIENT_WAITS || x->reply.step == x->before);
+    if (x->client_state == CLIENT_WAITS)
+        send_reply(x);
     http_call_close(&x->call);
     bodies_drop_found(x);
     return EXCHANGE_DONE;

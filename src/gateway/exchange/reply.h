@@ -18,7 +18,7 @@ enum exchange_step reply_result(struct exchange *x, enum error error, const char
 enum exchange_step reply_no_room(struct exchange *x);
 
 /* An upstream's response, as the first one. One that is not whole is read on from x->call. */
-enum exchange_step reply_upstream(struct exchange *x, const struct answer *answer,
+enum exchange_step reply_upstream(struct exchange *x, const struct upstream_response *response,
                                   enum result result);
 
 /* The outcome that was found, or (RESULT_ACKED) no more than that there is one. */

@@ -30,8 +30,8 @@ static enum exchange_step take_step(struct exchange *x)
         return forward_unprotected(x); /* `store_down: pass` */
     case EXCHANGE_SETTLE:
         return settle_fate(x); /* store what became of it */
-    case EXCHANGE_ANSWER:
-        return reply_write(x); /* tell what is then true */
+    case EXCHANGE_RESPOND:
+        return reply_write(x); /* respond with what is then true */
     case EXCHANGE_BYPASS:
     case EXCHANGE_DONE:
         break;
@@ -48,7 +48,7 @@ bool exchange_run(struct client *client, const struct http_request *request,
     while (x->step != EXCHANGE_DONE && x->step != EXCHANGE_BYPASS)
         exchange_move(x, take_step(x));
     bool bypass = x->step == EXCHANGE_BYPASS;
-    CHECK(bypass ? x->told == CLIENT_WAITS : x->told != CLIENT_WAITS);
+    CHECK(bypass ? x->client_state == CLIENT_WAITS : x->client_state != CLIENT_WAITS);
     bool keep = x->keep_alive;
     if (!bypass)
         exchange_log(x);

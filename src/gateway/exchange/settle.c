@@ -14,15 +14,15 @@ static bool is_probe(const struct exchange *x)
 }
 
 /* A probe of its own follows a failure, or has. */
-static bool has_asked(const struct exchange *x)
+static bool has_probed(const struct exchange *x)
 {
     return x->failure != ERROR_NONE || x->failed.status != 0;
 }
 
 /* A first failure, and a client who waits: it is probed at once, and nobody comes before that. */
-static bool asks_at_once(const struct exchange *x, struct fate fate)
+static bool probes_at_once(const struct exchange *x, struct fate fate)
 {
-    return fate.tell == FATE_PROBE && !has_asked(x) && x->told == CLIENT_WAITS;
+    return fate.tell == FATE_PROBE && !has_probed(x) && x->client_state == CLIENT_WAITS;
 }
 
 static struct engine_act act_of(const struct exchange *x, struct fate fate)
@@ -33,14 +33,14 @@ static struct engine_act act_of(const struct exchange *x, struct fate fate)
         return (struct engine_act){
             .kind = ENGINE_FINISH,
             .final = fate.write == FATE_FAIL ? RECORD_FAILED : RECORD_COMPLETE,
-            .http_status = x->answer.status,
+            .http_status = x->response.status,
         };
     case FATE_RELEASE:
         return (struct engine_act){.kind = is_probe(x) ? ENGINE_RELEASE_SETTLED : ENGINE_RELEASE};
     case FATE_DROP:
         return (struct engine_act){.kind = ENGINE_DROP};
     case FATE_DOUBT:
-        return (struct engine_act){.kind = asks_at_once(x, fate) ? ENGINE_ASK : ENGINE_DOUBT,
+        return (struct engine_act){.kind = probes_at_once(x, fate) ? ENGINE_ASK : ENGINE_DOUBT,
                                    .cause = x->cause};
     case FATE_NOTHING:
         break;
@@ -48,13 +48,14 @@ static struct engine_act act_of(const struct exchange *x, struct fate fate)
     UNREACHABLE();
 }
 
-/* A live answer leaves only its tombstone. So does one for which there is no memory. */
+/* A live response leaves only its tombstone. So does one for which there is no memory. */
 static struct outcome *outcome_of(struct exchange *x, const struct engine_act *act)
 {
-    if (act->kind != ENGINE_FINISH || !x->answer.whole)
+    if (act->kind != ENGINE_FINISH || !x->response.whole)
         return NULL;
-    struct outcome *outcome = outcome_new(act->http_status, act->final == RECORD_FAILED,
-                                          buf_slice(&x->answer.kept), buf_slice(&x->answer.body));
+    struct outcome *outcome =
+        outcome_new(act->http_status, act->final == RECORD_FAILED, buf_slice(&x->response.kept),
+                    buf_slice(&x->response.body));
     if (outcome)
         bodies_pack(x, outcome);
     return outcome;
@@ -62,16 +63,18 @@ static struct outcome *outcome_of(struct exchange *x, const struct engine_act *a
 
 /* Until when the client waits for the write: X-Request-Timeout, else the rule's timeout; and where
  * the upstream has used that up, as long as a store in good health may take. */
-static int64_t client_deadline(const struct exchange *x)
+static int64_t write_deadline(const struct exchange *x)
 {
     int64_t timeout = clock_after(x->started, x->rule->timeout_us);
     int64_t grace = clock_after(clock_boot_us(), WRITE_GRACE_US);
-    return x->patience < CLOCK_NEVER ? x->patience : timeout > grace ? timeout : grace;
+    if (x->client_deadline < CLOCK_NEVER)
+        return x->client_deadline;
+    return timeout > grace ? timeout : grace;
 }
 
 /* The store does not take the write in the client's time. Only where there is an outcome it is told
  * of one; else of what is true whatever becomes of the write. */
-static void tell_untaken(struct exchange *x, struct fate fate)
+static void respond_unwritten(struct exchange *x, struct fate fate)
 {
     const char *store = "the outcome could not be written to the record store";
     bool has_outcome = fate.write == FATE_COMPLETE || fate.write == FATE_FAIL;
@@ -103,10 +106,10 @@ static enum engine_written write_fate(struct exchange *x, struct fate fate)
         (void)bodies_hold(x, act.outcome); /* never refused: the effect has happened */
     reach_crash_point(fate.write);
     engine_write(engine, &x->attempt, &act, fiber_parker());
-    int64_t deadline = client_deadline(x);
-    while (
-        !engine_wait(&x->attempt, fiber_parker(), x->told != CLIENT_WAITS ? CLOCK_NEVER : deadline))
-        tell_untaken(x, fate);
+    int64_t deadline = write_deadline(x);
+    while (!engine_wait(&x->attempt, fiber_parker(),
+                        x->client_state != CLIENT_WAITS ? CLOCK_NEVER : deadline))
+        respond_unwritten(x, fate);
     enum engine_written written = engine_written(engine, &x->attempt);
     CRASH_POINT(after_outcome_commit);
     if (act.outcome)
@@ -128,9 +131,9 @@ static enum result result_of(const struct exchange *x, enum fate_write write)
 
 /* ---- what it comes to ---- */
 
-/* The failure that a probe was to clear up. An answer of the upstream that is in doubt goes to the
+/* The failure that a probe was to clear up. A response of the upstream that is in doubt goes to the
  * client as it is; else pawl says what happened. */
-static enum exchange_step tell_failure(struct exchange *x)
+static enum exchange_step reply_failure(struct exchange *x)
 {
     static const char inconclusive[] = "the probe was inconclusive";
     if (x->failed.status != 0)
@@ -141,16 +144,16 @@ static enum exchange_step tell_failure(struct exchange *x)
 }
 
 /* The doubt is stored, and the probe's token with it. */
-static enum exchange_step ask_next(struct exchange *x, struct fate fate)
+static enum exchange_step probe_next(struct exchange *x, struct fate fate)
 {
-    CHECK(!has_asked(x));
+    CHECK(!has_probed(x));
     x->failure = fate.error;
-    if (fate.error == ERROR_NONE && x->answer.whole) {
-        struct answer answer = x->answer;
-        x->answer = x->failed;
-        x->failed = answer;
+    if (fate.error == ERROR_NONE && x->response.whole) {
+        struct upstream_response response = x->response;
+        x->response = x->failed;
+        x->failed = response;
     } else if (fate.error == ERROR_NONE) {
-        x->failure = ERROR_UPSTREAM_BROKE; /* too large an answer to be held meanwhile */
+        x->failure = ERROR_UPSTREAM_BROKE; /* too large a response to be held in the meantime */
     }
     return EXCHANGE_PROBE;
 }
@@ -158,15 +161,15 @@ static enum exchange_step ask_next(struct exchange *x, struct fate fate)
 /* It is stored: what to tell. A doubt that is not asked about: the record is not this exchange's
  * any more, or a probe said before that it did not happen, the request went out once more, and
  * failed again. Asking on would send without end, and without a pause, for one request. */
-static enum exchange_step tell_fate(struct exchange *x, struct fate fate)
+static enum exchange_step reply_outcome(struct exchange *x, struct fate fate)
 {
     CHECK(fate.tell != FATE_TELL_ERROR || fate.error != ERROR_NONE);
     if (fate.tell == FATE_DECIDE)
         return EXCHANGE_DECIDE;
     if (fate.tell == FATE_TELL_ERROR && is_probe(x))
-        return tell_failure(x);
+        return reply_failure(x);
     if (fate.error == ERROR_NONE)
-        return reply_upstream(x, &x->answer, result_of(x, fate.write));
+        return reply_upstream(x, &x->response, result_of(x, fate.write));
     return reply_result(x, fate.error, x->call.tls_problem, result_of(x, fate.write));
 }
 
@@ -178,9 +181,9 @@ static enum exchange_step settle_once(struct exchange *x, struct fate fate)
          * is not coming any more. */
         if (is_probe(x) && fate.write == FATE_RELEASE)
             x->attempt.begin.spent = false;
-        return tell_fate(x, fate);
+        return reply_outcome(x, fate);
     case ENGINE_ASKS:
-        return ask_next(x, fate);
+        return probe_next(x, fate);
     case ENGINE_STALE:
         return EXCHANGE_DECIDE;
     case ENGINE_EARLY:
@@ -208,8 +211,8 @@ enum exchange_step settle_fate(struct exchange *x)
           (is_probe(x) || x->before == EXCHANGE_FORWARD || x->fate.write == FATE_RELEASE));
     enum exchange_step next =
         settle_once(x, x->fate.write == FATE_NOTHING ? contradicted() : x->fate);
-    if (next != EXCHANGE_ANSWER)
+    if (next != EXCHANGE_RESPOND)
         http_call_close(&x->call);
     /* Nobody is left to answer: whoever comes next decides. What was acquired is used. */
-    return x->told != CLIENT_WAITS && next == EXCHANGE_DECIDE ? EXCHANGE_ANSWER : next;
+    return x->client_state != CLIENT_WAITS && next == EXCHANGE_DECIDE ? EXCHANGE_RESPOND : next;
 }

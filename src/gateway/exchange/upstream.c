@@ -82,18 +82,20 @@ static bool write_head(struct exchange *x, struct slice target)
     return request && buf_ok(&x->head);
 }
 
-/* The client's patience may end before the exchange does: it is told, and the exchange goes on. */
+/* The client's time may be over before the exchange's: it gets an error, and the exchange goes on.
+ */
 static bool out_of_time(struct exchange *x)
 {
     bool over = clock_boot_us() >= x->deadline;
-    if (x->told == CLIENT_WAITS)
+    if (x->client_state == CLIENT_WAITS)
         (void)reply_late(x, !over);
     return over;
 }
 
 static int64_t next_deadline(const struct exchange *x)
 {
-    return x->told != CLIENT_WAITS ? x->deadline : clock_first(x->patience, x->deadline);
+    return x->client_state != CLIENT_WAITS ? x->deadline
+                                           : clock_first(x->client_deadline, x->deadline);
 }
 
 /* Whether to take the same step again. */
@@ -141,50 +143,50 @@ static bool is_stream(const struct exchange *x)
 static enum http_call_result read_body(struct exchange *x)
 {
     enum http_call_result result = HTTP_CALL_DONE;
-    /* An answer that cannot have a body is whole, whatever its type says. */
+    /* A response that cannot have a body is whole, whatever its type says. */
     bool live = http_conn_body_left(x->call.conn) && is_stream(x);
     do
-        result = live ? HTTP_CALL_DONE : bodies_read_answer(x, next_deadline(x));
+        result = live ? HTTP_CALL_DONE : bodies_read_response(x, next_deadline(x));
     while (again(x, result));
-    x->answer.whole = !live && result == HTTP_CALL_DONE;
-    CRASH_POINT(after_answer_body);
+    x->response.whole = !live && result == HTTP_CALL_DONE;
+    CRASH_POINT(after_response_body);
     return result;
 }
 
 static void read_fields(struct exchange *x)
 {
-    struct answer *answer = &x->answer;
-    CHECK(x->call.state == HTTP_CALL_ANSWERED && answer->fields.len == 0);
-    answer->status = x->call.response.status;
+    struct upstream_response *response = &x->response;
+    CHECK(x->call.state == HTTP_CALL_RESPONDED && response->fields.len == 0);
+    response->status = x->call.response.status;
     bool cors = cors_is_on(&x->plan->settings.cors);
-    head_copy_answer_fields(&answer->fields, &x->call.response.headers,
-                            HEAD_DROPS_OWN | (cors ? HEAD_DROPS_CORS : 0));
-    outcome_keep_fields(&x->call.response.headers, x->rule->replay_cookies, &answer->kept);
+    head_copy_response_fields(&response->fields, &x->call.response.headers,
+                              HEAD_DROPS_OWN | (cors ? HEAD_DROPS_CORS : 0));
+    outcome_keep_fields(&x->call.response.headers, x->rule->replay_cookies, &response->kept);
 }
 
-static enum http_call_result read_answer(struct exchange *x)
+static enum http_call_result read_response(struct exchange *x)
 {
     enum http_call_result result = take_step(x, http_call_receive);
     if (result != HTTP_CALL_DONE)
         return result;
-    CRASH_POINT(after_answer_head);
-    x->answer.stale = fate_token_is_stale(x->call.response.status, &x->call.response.headers);
-    if (x->answer.stale)
+    CRASH_POINT(after_response_headers);
+    x->response.stale = fate_token_is_stale(x->call.response.status, &x->call.response.headers);
+    if (x->response.stale)
         return result;
     read_fields(x);
     result = read_body(x);
-    bool fits = buf_ok(&x->answer.fields) && buf_ok(&x->answer.kept);
+    bool fits = buf_ok(&x->response.fields) && buf_ok(&x->response.kept);
     return fits ? result : HTTP_CALL_NO_MEMORY;
 }
 
 /* ---- all of it ---- */
 
-static void answer_clear(struct answer *answer)
+static void upstream_response_clear(struct upstream_response *response)
 {
-    buf_clear(&answer->fields);
-    buf_clear(&answer->kept);
-    buf_clear(&answer->body);
-    answer->whole = answer->stale = false;
+    buf_clear(&response->fields);
+    buf_clear(&response->kept);
+    buf_clear(&response->body);
+    response->whole = response->stale = false;
 }
 
 static enum http_call_result run_call(struct exchange *x)
@@ -195,12 +197,12 @@ static enum http_call_result run_call(struct exchange *x)
         upstream_ended(x->server, &x->call, result);
         return result;
     }
-    answer_clear(&x->answer);
+    upstream_response_clear(&x->response);
     CRASH_POINT(before_request_write);
     result = take_step(x, http_call_send);
     CRASH_POINT(after_request_write);
     if (result == HTTP_CALL_DONE)
-        result = read_answer(x);
+        result = read_response(x);
     upstream_took(x->server, x->rule->name, &x->call);
     upstream_ended(x->server, &x->call, result);
     return result;
@@ -215,13 +217,13 @@ enum exchange_end upstream_end_of(const struct http_call *call, enum http_call_r
         return EXCHANGE_TIMED_OUT;
     if (result != HTTP_CALL_DONE && result != HTTP_CALL_TOO_LARGE)
         return EXCHANGE_BROKE;
-    return stale ? EXCHANGE_TOKEN_STALE : EXCHANGE_ANSWERED;
+    return stale ? EXCHANGE_TOKEN_STALE : EXCHANGE_RESPONDED;
 }
 
 /* Why the operation is in doubt, if that end leaves it so. */
 static int cause_of(const struct exchange *x, enum exchange_end end, enum http_call_result result)
 {
-    return end == EXCHANGE_ANSWERED        ? x->call.response.status
+    return end == EXCHANGE_RESPONDED       ? x->call.response.status
            : end == EXCHANGE_NOT_SENT      ? RECORD_CAUSE_NONE
            : end == EXCHANGE_TIMED_OUT     ? RECORD_CAUSE_TIMEOUT
            : end == EXCHANGE_TOKEN_STALE   ? RECORD_CAUSE_REFUSED
@@ -248,7 +250,7 @@ enum exchange_end upstream_exchange(struct exchange *x, struct slice target)
     enum http_call_result result = run_call(x);
     if (authorizes && http_call_again(&x->call, result))
         result = run_call(x);
-    enum exchange_end end = upstream_end_of(&x->call, result, x->answer.stale);
+    enum exchange_end end = upstream_end_of(&x->call, result, x->response.stale);
     x->cause = cause_of(x, end, result);
     return end;
 }

@@ -7,11 +7,11 @@
 
 /* Sends the client's request or, with a `target`, a GET of pawl's own with what of its head may go
  * along, and reads the response: its head and, unless it is too large or a stream, its body into
- * x->answer. x->call holds the connection, and the head of what it answered with it, until it is
+ * x->response. x->call holds the connection, and the head of what it answered with it, until it is
  * closed. No memory for the head: nothing is sent. */
 enum exchange_end upstream_exchange(struct exchange *x, struct slice target);
 
-/* What a call's last result means for the operation. `stale`: the answer refuses the token. */
+/* What a call's last result means for the operation. `stale`: the response refuses the token. */
 enum exchange_end upstream_end_of(const struct http_call *call, enum http_call_result result,
                                   bool stale);
 

@@ -76,15 +76,15 @@ static bool send_body(struct pass *pass)
 }
 
 /* Where it switches protocols, that is the end of HTTP on both connections. */
-static bool answer(struct pass *pass)
+static bool respond(struct pass *pass)
 {
     const struct http_response *upstreams = &pass->call.response;
     struct client *client = pass->client;
-    CHECK(pass->call.state == HTTP_CALL_ANSWERED);
+    CHECK(pass->call.state == HTTP_CALL_RESPONDED);
     struct response response RESPONSE_AUTO =
         response_make(client, upstreams->status, upstreams->reason, pass->result);
     response.as_is = true;
-    head_copy_answer_fields(&response.head, &upstreams->headers, 0);
+    head_copy_response_fields(&response.head, &upstreams->headers, 0);
     if (upstreams->status != 101)
         return response_stream(&response, &pass->call, slice_of(NULL));
     if (!response_switch(&response))
@@ -101,8 +101,8 @@ static int64_t after(int64_t span_us)
     return clock_after(clock_boot_us(), span_us);
 }
 
-/* `*ret_gone`: the client broke off before the upstream had all of its request. */
-static enum http_call_result exchange_once(struct pass *pass, bool *ret_gone)
+/* `*ret_left`: the client broke off before the upstream had all of its request. */
+static enum http_call_result exchange_once(struct pass *pass, bool *ret_left)
 {
     struct http_call *call = &pass->call;
     enum http_call_result result =
@@ -111,9 +111,9 @@ static enum http_call_result exchange_once(struct pass *pass, bool *ret_gone)
         result = http_call_send(call, after(pass->settings->limits.write_us));
     if (result != HTTP_CALL_DONE)
         return result;
-    *ret_gone =
-        !call->unsent && !(http_session_ask_for_body(&pass->client->session) && send_body(pass));
-    if (*ret_gone)
+    *ret_left =
+        !call->unsent && !(http_session_send_continue(&pass->client->session) && send_body(pass));
+    if (*ret_left)
         return result;
     result = http_call_receive(call, after(pass->settings->read_timeout_us));
     bool agreed = call->response.status != 101 || tunnel_agreed(&call->response);
@@ -121,19 +121,19 @@ static enum http_call_result exchange_once(struct pass *pass, bool *ret_gone)
 }
 
 /* A safe request without a body may go out once more. */
-static enum http_call_result exchange(struct pass *pass, bool *ret_gone)
+static enum http_call_result exchange(struct pass *pass, bool *ret_left)
 {
     struct http_call *call = &pass->call;
     const struct server *server = pass->client->server;
-    enum http_call_result result = exchange_once(pass, ret_gone);
+    enum http_call_result result = exchange_once(pass, ret_left);
     bool repeats = pass->safe && pass->request->framing == HTTP_FRAMING_NONE;
     if (repeats && http_call_again(call, result)) {
         upstream_took(server, slice_of(NULL), call);
-        result = exchange_once(pass, ret_gone);
+        result = exchange_once(pass, ret_left);
     }
     if (call->state != HTTP_CALL_CLOSED)
         upstream_took(server, slice_of(NULL), call);
-    if (!*ret_gone)
+    if (!*ret_left)
         upstream_ended(server, call, result);
     return result;
 }
@@ -153,16 +153,16 @@ static bool pass_on(struct pass *pass)
     if (!write_head(pass, &head))
         return refuse(pass, ERROR_UPSTREAM_UNAVAILABLE);
     pass->call.head = buf_slice(&head);
-    bool gone = false, keep = false;
-    enum http_call_result result = exchange(pass, &gone);
+    bool left = false, keep = false;
+    enum http_call_result result = exchange(pass, &left);
     if (result != HTTP_CALL_DONE)
         return refuse_call(pass, result);
     struct event event = {.result = pass->result};
-    if (!gone) {
+    if (!left) {
         event.status = pass->call.response.status;
-        keep = answer(pass);
+        keep = respond(pass);
     }
-    if (!gone || !refuse_body(pass))
+    if (!left || !refuse_body(pass))
         request_log(pass->client, &event);
     http_call_close(&pass->call);
     return keep;

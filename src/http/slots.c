@@ -6,7 +6,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 
-#define PLACE_US (20 * CLOCK_US_PER_MS) /* to wait for a place that another loop makes */
+#define SLOT_US (20 * CLOCK_US_PER_MS) /* to wait for a slot that another loop makes */
 
 /* ---- moves ---- */
 
@@ -21,7 +21,8 @@ static const unsigned moves[] = {
     [HTTP_SESSION_LINGERING] = TO(ENDING),
 };
 
-/* Who waits for a request, has not sent the whole head of one, or lingers behind its answer. */
+/* It waits for a request, has not sent the whole header section of one, or lingers behind its
+ * response. */
 static bool is_idle(const struct http_session *session)
 {
     return ((TO(IDLE) | TO(READING) | TO(LINGERING)) >> session->state & 1) && !session->leaving;
@@ -44,11 +45,11 @@ static void take_out(struct http_session *session)
     *(session->older ? &session->older->newer : &idle->oldest) = session->newer;
 }
 
-/* The loops that wait for a place try again. */
+/* The loops that wait for a slot try again. */
 static void wake_waiting(struct http_server *server)
 {
-    for (size_t i = 0; i < server->n_doors && atomic_load(&server->needs_place) > 0; i++)
-        if (atomic_load(&server->doors[i].needs_place))
+    for (size_t i = 0; i < server->n_doors && atomic_load(&server->needs_slot) > 0; i++)
+        if (atomic_load(&server->doors[i].needs_slot))
             parker_wake(server->doors[i].acceptor);
 }
 
@@ -64,7 +65,7 @@ static void stop_leaving(struct http_session *session)
     wake_waiting(door->server);
 }
 
-void http_places_move(struct http_session *session, enum http_session_state next)
+void http_slots_move(struct http_session *session, enum http_session_state next)
 {
     CHECK(moves[session->state] >> next & 1);
     bool was_idle = is_idle(session);
@@ -81,7 +82,7 @@ void http_places_move(struct http_session *session, enum http_session_state next
         stop_leaving(session);
 }
 
-void http_places_leave(struct http_session *session)
+void http_slots_leave(struct http_session *session)
 {
     struct http_server *server = session->door->server;
     if (session->makes_room)
@@ -92,7 +93,7 @@ void http_places_leave(struct http_session *session)
 
 /* ---- making room ---- */
 
-void http_places_wait(const struct http_door *door)
+void http_slots_wait(const struct http_door *door)
 {
     while (door->idle.n_leaving >= HTTP_LEAVING_MAX)
         door->acceptor->park(door->acceptor, CLOCK_NEVER);
@@ -136,7 +137,7 @@ static void make_room_here(void *argument)
     wake_waiting(door->server);
 }
 
-void http_places_init(struct http_door *door)
+void http_slots_init(struct http_door *door)
 {
     door->idle.make_room = (struct loop_post){.run = make_room_here, .argument = door};
 }
@@ -149,8 +150,8 @@ static void ask(struct http_door *other)
     loop_post(other->loop, &other->idle.make_room);
 }
 
-/* Whether a place will be free in a moment: one that was asked for before, or of the next loop that
- * has somebody idle. Who asked twice would lose the place it got to its own second question. */
+/* Whether a slot will be free in a moment: one that was asked for before, or of the next loop that
+ * has somebody idle. Who asked twice would lose the slot it got to its own second question. */
 static bool is_coming(const struct http_door *door)
 {
     struct http_server *server = door->server;
@@ -175,7 +176,7 @@ static bool take(struct http_door *door)
     size_t before = atomic_fetch_add(&server->connections, 1);
     if (before < max)
         return true;
-    if (before < max + HTTP_PLACES_SPARE && make_room(door)) {
+    if (before < max + HTTP_SLOTS_SPARE && make_room(door)) {
         atomic_fetch_add(&server->leaving, 1);
         return true;
     }
@@ -183,22 +184,22 @@ static bool take(struct http_door *door)
     return false;
 }
 
-/* It says that it waits before it looks: a place that comes free in between wakes it. */
-static bool wait_for_place(struct http_door *door)
+/* It says that it waits before it looks: a slot that comes free in between wakes it. */
+static bool wait_for_slot(struct http_door *door)
 {
-    int64_t deadline = clock_after(clock_boot_us(), PLACE_US);
+    int64_t deadline = clock_after(clock_boot_us(), SLOT_US);
     bool taken;
-    atomic_store(&door->needs_place, true);
-    atomic_fetch_add(&door->server->needs_place, 1);
+    atomic_store(&door->needs_slot, true);
+    atomic_fetch_add(&door->server->needs_slot, 1);
     while (!(taken = take(door)) && is_coming(door))
         if (!door->acceptor->park(door->acceptor, deadline))
             break;
-    atomic_fetch_sub(&door->server->needs_place, 1);
-    atomic_store(&door->needs_place, false);
+    atomic_fetch_sub(&door->server->needs_slot, 1);
+    atomic_store(&door->needs_slot, false);
     return taken;
 }
 
-bool http_places_take(struct http_door *door)
+bool http_slots_take(struct http_door *door)
 {
-    return take(door) || wait_for_place(door);
+    return take(door) || wait_for_slot(door);
 }
