@@ -281,8 +281,8 @@ class Upstream:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
 
 
-def shut(sock: socket.socket) -> None:
+def shut(sock: socket.socket, how: int = socket.SHUT_RDWR) -> None:
     try:
-        sock.shutdown(socket.SHUT_RDWR)
+        sock.shutdown(how)
     except OSError:
         pass

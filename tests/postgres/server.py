@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Debian's PostgreSQL as a test wants it: a server with a data directory and ports of its own, as a
+user that is not root, and ended by its process id whatever becomes of the test."""
+from __future__ import annotations
+
+import ctypes
+import ctypes.util
+import itertools
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Sequence
+
+import psycopg2
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "blackbox"))
+
+from gateway import free_port  # noqa: E402
+from wire import PATIENCE, eventually  # noqa: E402
+
+PR_SET_PDEATHSIG = 1
+SUPERUSER = "postgres"
+ROLE = "pawl"  # whose databases those of the tests are; may create more
+PASSWORD = "p%40wl-secret"  # in a URL, where an @ is not one as it stands
+STARTS = 20  # tries, while what a killed server left still holds its memory
+_libc = ctypes.CDLL(ctypes.util.find_library("c"), use_errno=True)
+
+ALWAYS = {
+    "listen_addresses": "127.0.0.1",
+    "max_connections": "200",
+    "shared_buffers": "32MB",
+    "dynamic_shared_memory_type": "mmap",  # in the data directory: nothing is left in /dev/shm
+    "log_line_prefix": "%m [%p] %u@%d %a ",
+    "log_lock_waits": "on",
+    "max_prepared_transactions": "10",
+    "hot_standby": "on",
+}
+# Nothing of it is looked at after a crash.
+FLEETING = {"fsync": "off", "full_page_writes": "off"}
+
+
+def find_programs() -> Path:
+    """Where Debian keeps the newest version's, else where PATH has them."""
+    found = [path for path in Path("/usr/lib/postgresql").glob("*/bin")
+             if (path / "initdb").exists()]
+    if found:
+        return max(found, key=lambda path: int(path.parent.name))
+    initdb = shutil.which("initdb")
+    assert initdb, "no PostgreSQL here: scripts/setup --test"
+    return Path(initdb).parent
+
+
+@dataclass(frozen=True)
+class User:
+    """Who runs the server: root may not."""
+
+    uid: int
+    gid: int
+
+    @staticmethod
+    def pick() -> User:
+        if os.geteuid() != 0:
+            return User(os.geteuid(), os.getegid())
+        names = {entry.pw_name: entry for entry in pwd.getpwall()}
+        entry = names.get("postgres") or names["nobody"]
+        return User(entry.pw_uid, entry.pw_gid)
+
+    def to_popen(self) -> dict[str, Any]:
+        if os.geteuid() != 0:
+            return {}
+        return {"user": self.uid, "group": self.gid, "extra_groups": []}
+
+
+def make_directory(user: User, name: str) -> Path:
+    """A short one: the path of a socket has 107 bytes at most. pytest's own are root's alone."""
+    made = Path(tempfile.mkdtemp(prefix=f"pawl-{name}-"))
+    os.chown(made, user.uid, user.gid)
+    return made
+
+
+def die_with_the_test() -> None:
+    """An immediate stop ends the backends, too."""
+    _libc.prctl(PR_SET_PDEATHSIG, signal.SIGQUIT)
+
+
+def stat_of(pid: int) -> list[str]:
+    """The fields of its /proc/PID/stat from its state on; of one that is gone, a dead one's."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text("latin-1").rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return ["X", "0"]
+
+
+def is_alive(pid: int) -> bool:
+    return stat_of(pid)[0] not in "ZX"
+
+
+def children(pid: int) -> list[int]:
+    pids = [int(path.name) for path in Path("/proc").glob("[0-9]*")]
+    return [child for child in pids if int(stat_of(child)[1]) == pid]
+
+
+@dataclass(frozen=True)
+class Database:
+    """One of a server's; `url` is what a gateway is given."""
+
+    server: Server
+    name: str
+
+    def url_at(self, port: int, password: str = PASSWORD, host: str = "127.0.0.1") -> str:
+        return f"postgres://{ROLE}:{password}@{host}:{port}/{self.name}"
+
+    @property
+    def url(self) -> str:
+        return self.url_at(self.server.port)
+
+    def connect(self) -> Any:
+        """A connection of the superuser in a transaction of its own, for a stranger's locks."""
+        return self.server.connect(self.name)
+
+    def sql(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
+        return self.server.sql(statement, *values, database=self.name)
+
+
+class Server:
+    """One with its databases. `durable`: it syncs, for a test that crashes it. Start it on the
+    test's own thread: it dies with the thread that started it."""
+
+    def __init__(self, durable: bool = False, **settings: str):
+        self.user = User.pick()
+        self.programs = find_programs()
+        self.directory = make_directory(self.user, "pg")
+        self.data = self.directory / "data"
+        self.log = self.directory / "log"
+        self.port = free_port()
+        self.settings = {**ALWAYS, **({} if durable else FLEETING), **settings}
+        self.process: subprocess.Popen[bytes] | None = None
+        self._names = (f"test_{n}" for n in itertools.count(1))
+
+    # ---- its life ----
+
+    def create(self) -> Server:
+        """A new cluster, and it runs."""
+        self.run("initdb", "--pgdata", self.data, "--username", SUPERUSER, "--encoding", "UTF8",
+                 "--locale", "C", "--no-sync", "--auth-local", "trust",
+                 "--auth-host", "scram-sha-256")
+        self.start()
+        self.sql(f"CREATE ROLE {ROLE} LOGIN CREATEDB PASSWORD %s", PASSWORD.replace("%40", "@"))
+        return self
+
+    def run(self, program: str, *arguments: str | Path) -> None:
+        """One of PostgreSQL's programs to its end."""
+        ran = subprocess.run([str(self.programs / program), *map(str, arguments)],
+                             cwd=self.directory, capture_output=True, text=True, check=False,
+                             timeout=4 * PATIENCE, **self.user.to_popen())
+        assert ran.returncode == 0, f"{program}: {ran.stderr}"
+
+    def start(self) -> Server:
+        """Until it accepts connections; on the port that it had, whatever happened since."""
+        for _ in range(STARTS):
+            self._spawn()
+            eventually(lambda: self.process.poll() is not None or self.is_ready(), "PostgreSQL")
+            if self.process.poll() is None:
+                return self
+            self.process = None
+            if "still in use" not in self.tail():
+                break
+            time.sleep(0.1)
+        raise AssertionError(f"PostgreSQL does not start:\n{self.tail()}")
+
+    def _spawn(self) -> None:
+        assert self.process is None, "it runs already"
+        settings = {**self.settings, "port": str(self.port),
+                    "unix_socket_directories": str(self.directory)}
+        options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [str(self.programs / "postgres"), "-D", str(self.data), *options],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.directory,
+                start_new_session=True, preexec_fn=die_with_the_test, **self.user.to_popen())
+
+    def is_ready(self) -> bool:
+        try:
+            self.connect().close()
+            return True
+        except psycopg2.OperationalError:
+            return False
+
+    def tail(self) -> str:
+        return "\n".join(self.log.read_text("utf-8", "replace").splitlines()[-30:])
+
+    def stop(self, how: signal.Signals = signal.SIGINT) -> None:
+        """SIGINT ends its sessions and writes all; SIGQUIT leaves it to the next start."""
+        self.process.send_signal(how)
+        self.process.wait(PATIENCE)
+        self.process = None
+
+    def kill9(self) -> None:
+        """All of its processes, as when the machine dies."""
+        backends = children(self.process.pid)
+        self.process.kill()
+        self.process.wait(PATIENCE)
+        self.process = None
+        for pid in backends:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass  # it saw its parent die
+        eventually(lambda: not any(map(is_alive, backends)), "the end of the backends")
+
+    def discard(self) -> None:
+        if self.process is not None:
+            self.stop(signal.SIGQUIT)
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def __enter__(self) -> Server:
+        try:
+            return self.create()
+        except BaseException:
+            self.discard()
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        self.discard()
+
+    def add_standby(self) -> Server:
+        """Another server that follows this one, not yet running."""
+        other = Server(durable=True)
+        other.settings = {**self.settings}
+        other.run("pg_basebackup", "--pgdata", other.data, "--write-recovery-conf",
+                  "--checkpoint", "fast", "--no-sync", "--host", self.directory,
+                  "--port", str(self.port), "--username", SUPERUSER)
+        return other
+
+    # ---- what a test does in it ----
+
+    def connect(self, database: str = "postgres") -> Any:
+        return psycopg2.connect(host=str(self.directory), port=self.port, user=SUPERUSER,
+                                dbname=database, connect_timeout=int(PATIENCE))
+
+    def sql(self, statement: str, *values: Any,
+            database: str = "postgres") -> list[tuple[Any, ...]]:
+        """One statement that commits; its rows, if it has any."""
+        connection = self.connect(database)
+        try:
+            connection.autocommit = True
+            with connection.cursor() as cursor:
+                cursor.execute(statement, values or None)
+                return cursor.fetchall() if cursor.description else []
+        finally:
+            connection.close()
+
+    def add_database(self, template: str = "template0") -> Database:
+        """A new one that the role of the tests owns."""
+        made = Database(self, next(self._names))
+        self.sql(f"CREATE DATABASE {made.name} OWNER {ROLE} TEMPLATE {template}")
+        return made
+
+    def end_backends(self, database: Database) -> int:
+        """As an administrator, or a failover, does; how many there were."""
+        return len(self.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                            " WHERE datname = %s AND pid <> pg_backend_pid()", database.name))
+
+
+def run_with_server(command: Sequence[str]) -> int:
+    """The command's exit status; it finds a server in $PAWL_TEST_POSTGRES."""
+    with Server() as server:
+        url = server.add_database().url
+        return subprocess.run(command, env={**os.environ, "PAWL_TEST_POSTGRES": url},
+                              check=False).returncode
