@@ -284,22 +284,31 @@ static void add_value(const struct explain *explain, const struct reader *reader
 
 /* Where a value comes from. */
 struct origin {
-    const char *from;        /* "rule", "defaults", "top" or "default" */
+    const char *from;        /* "rule", "defaults", "top" or "default"; "tenant": its source */
     const struct node *node; /* NULL: the table's default */
+    const char *instead;     /* the value where the node's does not count; NULL: it does */
 };
+
+/* A tenant that is a credential is hidden, whatever `secret` says. */
+static bool is_hidden_by_source(const struct rule_draft *draft, enum option_id id)
+{
+    return id == OPTION_secret && !draft->rule.secret && rule_hides_tenant(&draft->rule);
+}
 
 static struct origin origin_of(const struct reader *reader, const struct rule_draft *draft,
                                enum option_id id)
 {
     const struct node *node = draft->set[id];
     unsigned where = option_at(id)->where;
+    if (is_hidden_by_source(draft, id))
+        return (struct origin){"tenant", draft->set[OPTION_tenant], "true"};
     if (!node)
-        return (struct origin){"default", NULL};
+        return (struct origin){"default", NULL, NULL};
     if (draft == reader->base)
-        return (struct origin){"top", node};
+        return (struct origin){"top", node, NULL};
     if (node != reader->base->set[id])
-        return (struct origin){"rule", node};
-    return (struct origin){where & OPTION_TOP ? "top" : "defaults", node};
+        return (struct origin){"rule", node, NULL};
+    return (struct origin){where & OPTION_TOP ? "top" : "defaults", node, NULL};
 }
 
 static void add_fallback(const struct explain *explain, const struct option *option)
@@ -323,32 +332,35 @@ static bool is_secret(const struct option *option, const struct node *node)
            !(slice_starts(text, SLICE("${")) && slice_find(text, '}') == (ptrdiff_t)text.len - 1);
 }
 
-static void add_set(const struct explain *explain, const struct reader *reader,
-                    const struct option *option, const struct node *node)
+static void add_effective(const struct explain *explain, const struct reader *reader,
+                          const struct option *option, struct origin origin)
 {
-    if (is_secret(option, node))
+    if (!origin.node)
+        add_fallback(explain, option);
+    else if (origin.instead)
+        add_scalar(explain, slice_of(origin.instead), false);
+    else if (is_secret(option, origin.node))
         add_scalar(explain, SLICE("(hidden)"), false);
-    else if (!add_path(explain, reader, NULL, node))
-        add_value(explain, reader, option, node);
+    else if (!add_path(explain, reader, NULL, origin.node))
+        add_value(explain, reader, option, origin.node);
 }
 
 static void add_json(const struct explain *explain, const struct reader *reader,
                      const struct option *option, struct origin origin)
 {
     struct buf *to = explain->to;
+    bool is_words = !origin.node && !option_is_value(option->fallback);
     json_add_name(to, option->name.at);
     buf_add_str(to, "{");
     json_add_name(to, "value");
-    if (!origin.node && option_is_value(option->fallback))
-        add_fallback(explain, option);
-    else if (!origin.node)
+    if (is_words)
         buf_add_str(to, "null");
     else
-        add_set(explain, reader, option, origin.node);
+        add_effective(explain, reader, option, origin);
     json_add_text(to, "from", slice_of(origin.from));
     if (origin.node)
         json_add_i64(to, "line", (int64_t)origin.node->key_place.line);
-    else if (!option_is_value(option->fallback))
+    else if (is_words)
         json_add_text(to, "without", slice_of(option->fallback));
     buf_add_char(to, '}');
 }
@@ -376,10 +388,8 @@ static void add_yaml(const struct explain *explain, const struct reader *reader,
     buf_printf(to, "%s%s%s: ", indent, is_words ? "# " : "", option->name.at);
     if (is_words)
         buf_printf(to, "%s\n", option->fallback);
-    else if (!origin.node)
-        add_fallback(explain, option);
     else
-        add_set(explain, reader, option, origin.node);
+        add_effective(explain, reader, option, origin);
     if (!is_words)
         add_origin(to, start, origin, !*indent || strcmp(origin.from, "rule") == 0);
 }
@@ -418,7 +428,7 @@ static void add_sections(const struct explain *explain, const struct reader *rea
     for (size_t i = 0; i < explain->sections.n; i++) {
         const struct option *section = explain->sections.at[i];
         const struct node *node = reader->section_nodes[i];
-        struct origin origin = {node ? "top" : "default", node};
+        struct origin origin = {node ? "top" : "default", node, NULL};
         if (explain->option && explain->option != section)
             continue;
         if (explain->json)

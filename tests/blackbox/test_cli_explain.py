@@ -206,3 +206,18 @@ def test_a_token_in_the_config_is_not_printed(tmp_path, monkeypatch, token, show
     assert "sixteen-or-longer" not in printed and "prefix-of" not in printed
     assert (json.loads(printed)["options"]["admin_token"]["value"] if flags
             else options_of(printed)["admin_token"][0].strip('"')) == shown
+
+
+@pytest.mark.parametrize("tenant, secret", [
+    ('"{header:Authorization}"', "true"), ('"{header:X-Merchant-Id}"', "false"), ("none", "false"),
+])
+def test_a_tenant_that_is_a_credential_is_shown_as_secret(tmp_path, tenant, secret):
+    config = tmp_path / "pawl.yaml"
+    config.write_text(f"upstream: http://h\nrules:\n  - name: a\n    match: POST /a\n"
+                      f"    tenant: {tenant}\n")
+    origin = ("true", "tenant, line 5") if secret == "true" else ("false", "default")
+    assert options_of(explain("secret", "-c", config).partition("rules:")[2])["secret"] == origin
+    told = json.loads(explain("secret", "--json", "-c", config))["rules"][0]["secret"]
+    assert told["value"] == secret
+    config.write_text(explain("-c", config))
+    assert options_of(explain("-c", config).partition("rules:")[2])["secret"][0] == secret
