@@ -50,7 +50,7 @@ static int test(const struct options *options, const struct config *config)
     bool named = options->store || config->store.len > 0 || getenv("PAWL_STORE");
     char *path MEM_AUTO = named ? store_path(options, config) : NULL;
     char *problem MEM_AUTO = NULL;
-    if ((named && !path) || !check_start(config, path, &problem))
+    if ((named && !path) || !check_start(product_parts, config, path, &problem))
         return command_failed("serve", EXIT_UNAVAILABLE, "%s", problem ? problem : "out of memory");
     if (path)
         check_rules_known_of(path, config, daemon_say_warning, NULL);

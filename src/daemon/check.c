@@ -5,7 +5,6 @@
 #include "base/thread.h"
 #include "config/warnings.h"
 #include "daemon/limits.h"
-#include "daemon/resolve.h"
 #include "operator/keys.h"
 #include <errno.h>
 #include <stdio.h>
@@ -32,16 +31,13 @@ static bool folder_is_there(const char *path, char **ret_problem)
     return false;
 }
 
-bool check_start(const struct config *config, const char *store_path, char **ret_problem)
+bool check_start(const struct part *const *parts, const struct config *config,
+                 const char *store_path, char **ret_problem)
 {
-    struct http_upstream upstream HTTP_UPSTREAM_AUTO = {0};
-    struct sockaddr_storage address;
-    return limits_fit(config, ret_problem) &&
-           resolve_address(&config->listen, &address, ret_problem) &&
-           (config->admin.host.len == 0 ||
-            resolve_address(&config->admin, &address, ret_problem)) &&
-           resolve_upstream(config, -1, &upstream, ret_problem) &&
-           (!store_path || folder_is_there(store_path, ret_problem));
+    bool can = limits_fit(config, ret_problem);
+    for (; can && *parts; parts++)
+        can = !(*parts)->check || (*parts)->check(config, ret_problem);
+    return can && (!store_path || folder_is_there(store_path, ret_problem));
 }
 
 /* ---- rules that are gone ---- */

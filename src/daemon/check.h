@@ -3,13 +3,14 @@
 #ifndef PAWL_DAEMON_CHECK_H
 #define PAWL_DAEMON_CHECK_H
 
-#include "config/config.h"
+#include "daemon/part.h"
 #include "store/store.h"
 
-/* Whether `serve` could start: names resolve, limits fit, and the store (NULL: the default one) is
- * in a folder that is there. Nothing is opened or made. False: `*ret_problem` (mem_free) is one
+/* Whether `serve` could start: limits fit, each part could, and the store (NULL: the default one)
+ * is in a folder that is there. Nothing is opened or made. False: `*ret_problem` (mem_free) is one
  * line that says why. */
-bool check_start(const struct config *config, const char *store_path, char **ret_problem);
+bool check_start(const struct part *const *parts, const struct config *config,
+                 const char *store_path, char **ret_problem);
 
 /* Calls `tell` with a line for each rule that the store has records of and that the config neither
  * has nor names `formerly`: their retries run again. Looks at the oldest and the newest records

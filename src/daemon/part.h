@@ -3,6 +3,7 @@
  * part: what the process is made of. A part is a file that defines `NAME_part` and a row of a table
  * (parts/parts.h has the product's); the process does the same with each, in the table's order:
  *
+ *      check    `serve -t`: each, in order, says whether it could start
  *      start    each, in order; where one cannot, those before it stop, and the process ends
  *      serving  SIGHUP: all prepare; if all could, all reload, else those that could forget it, and
  *               nothing has changed
@@ -39,6 +40,8 @@ struct part {
     const char *name;
     const struct option *section; /* of the config (options.h); NULL: it brings none of its own */
     size_t size;                  /* of what it keeps, zeroed, in the process's memory: `self` */
+    /* Whether it could start by `config`; makes nothing. Asked by `serve -t`, without a process. */
+    bool (*check)(const struct config *config, char **ret_problem);
     /* False: it could not start, and left nothing behind. */
     bool (*start)(void *self, struct daemon *daemon, char **ret_problem);
     /* Makes what it needs to serve by `config`, and changes nothing yet. False: it cannot. */

@@ -62,6 +62,15 @@ def test_a_config_that_one_part_refuses_changes_no_part(pawl):
     admin.until_ready()
 
 
+def test_a_config_that_a_part_refuses_is_refused_by_test_and_at_the_start(pawl):
+    gateway, _ = with_admin(pawl, "counter: {every: 5ms}\n" + RULES, started=False)
+    for words in (["--test"], []):
+        ran = subprocess.run([COUNTER, "serve", *words, "-c", gateway.config], text=True,
+                             capture_output=True, cwd=gateway.directory, timeout=60)
+        assert (ran.returncode, ran.stdout) == (69, "")
+        assert "pawl serve: counter: counts too often\n" in ran.stderr
+
+
 @pytest.mark.parametrize("section, complaint", [
     ("counter: {evry: 1s}",
      "evry: unknown option (did you mean 'every'? expected every or ready_at)"),

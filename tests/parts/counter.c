@@ -39,16 +39,21 @@ struct counter {
     int64_t last_us;
 };
 
-static bool prepare(void *self, const struct config *config, char **ret_problem)
+static bool check(const struct config *config, char **ret_problem)
 {
     const struct counter_settings *settings = config_section(config, &section);
     struct buf text = buf_make(256);
-    (void)self;
     if (settings->every_us > TOO_OFTEN_US)
         return true;
     buf_add_str(&text, "counter: counts too often");
     *ret_problem = buf_take(&text);
     return false;
+}
+
+static bool prepare(void *self, const struct config *config, char **ret_problem)
+{
+    (void)self;
+    return check(config, ret_problem);
 }
 
 static void reload(void *self, const struct config *config)
@@ -66,7 +71,7 @@ static bool start(void *self, struct daemon *daemon, char **ret_problem)
     struct counter *counter = self;
     counter->daemon = daemon;
     counter->last_us = clock_boot_us();
-    if (!prepare(self, daemon->config, ret_problem))
+    if (!check(daemon->config, ret_problem))
         return false;
     reload(self, daemon->config);
     return true;
@@ -107,6 +112,7 @@ const struct part counter_part = {
     .name = "counter",
     .section = &section,
     .size = sizeof(struct counter),
+    .check = check,
     .start = start,
     .prepare = prepare,
     .reload = reload,

@@ -20,6 +20,12 @@ static void write_metrics(void *daemon, struct buf *page)
     daemon_write_metrics(daemon, page);
 }
 
+static bool check(const struct config *config, char **ret_problem)
+{
+    struct sockaddr_storage address;
+    return config->admin.host.len == 0 || resolve_address(&config->admin, &address, ret_problem);
+}
+
 static bool start(void *self, struct daemon *daemon, char **ret_problem)
 {
     struct admin_part *part = self;
@@ -67,6 +73,7 @@ static void free_admin(void *self)
 const struct part admin_part = {
     .name = "admin",
     .size = sizeof(struct admin_part),
+    .check = check,
     .start = start,
     .reload = reload,
     .stop = stop,

@@ -13,6 +13,14 @@ struct gateway_part {
     uint64_t most_held; /* bytes of bodies, since memory was last given back */
 };
 
+static bool check(const struct config *config, char **ret_problem)
+{
+    struct http_upstream upstream HTTP_UPSTREAM_AUTO = {0};
+    struct sockaddr_storage address;
+    return resolve_address(&config->listen, &address, ret_problem) &&
+           resolve_upstream(config, -1, &upstream, ret_problem);
+}
+
 static bool start(void *self, struct daemon *daemon, char **ret_problem)
 {
     struct gateway_part *part = self;
@@ -93,6 +101,7 @@ static void free_gateway(void *self)
 const struct part gateway_part = {
     .name = "gateway",
     .size = sizeof(struct gateway_part),
+    .check = check,
     .start = start,
     .prepare = prepare,
     .reload = reload,
