@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <sys/stat.h>
 
 #define SCRATCH_MAX (32 * 1024 * 1024)
 #define TEXTS_MAX (1024 * 1024)
@@ -81,6 +82,18 @@ static void check_apart(struct reader *reader, enum option_id id,
         reader_complain(reader, node, "the same address as `%s` (expected another)", other);
 }
 
+/* By others than its owner. That a group may read what is root's, packages arrange for services. */
+static bool is_exposed(const char *path)
+{
+    struct stat found;
+    mode_t others = S_IROTH;
+    if (!path || stat(path, &found) != 0)
+        return false;
+    if (found.st_uid != 0)
+        others |= S_IRGRP;
+    return found.st_mode & others;
+}
+
 static void check_addresses(struct reader *reader)
 {
     const struct config *config = reader->config;
@@ -95,6 +108,9 @@ static void check_addresses(struct reader *reader)
     if (reader->token_readable)
         reader_warn(reader, WARNING_TOKEN_READABLE, reader->draft->set[OPTION_admin_token],
                     "every user of this machine can read the file that holds it (chmod o-r)");
+    if (is_exposed(config->upstream_tls.key.path.at))
+        reader_warn(reader, WARNING_TLS_KEY_READABLE, reader->draft->set[OPTION_upstream_tls],
+                    "others than its owner can read the private key (chmod go-r)");
 }
 
 /* Rules that protect ask for their own; where none does, the config says whose keys these are all

@@ -26,6 +26,7 @@
     X(KEY_BY_CLOCK, "key-by-clock")                                                                \
     X(REVERSE_MISSING, "reverse-missing")                                                          \
     X(TOKEN_READABLE, "token-readable")                                                            \
+    X(TLS_KEY_READABLE, "tls-key-readable")                                                        \
     X(RULE_RENAMED, "rule-renamed")                                                                \
     X(HELD_500, "held-500")
 

@@ -3,6 +3,7 @@
 #include "config_texts.h"
 
 #include "config/warnings.h"
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -260,11 +261,11 @@ static void a_class_that_is_allowed_is_not_warned_of(void **state)
     CHECK_REFUSED(bad);
 }
 
-static char *written_with(mode_t mode, const char *token, char *path)
+static char *written_with(mode_t mode, const char *upstream, const char *token, char *path)
 {
     char text[256];
     char *complaints = NULL;
-    snprintf(text, sizeof text, "upstream: http://h\nadmin_token: %s\ntenant: none\n", token);
+    snprintf(text, sizeof text, "upstream: %s\nadmin_token: %s\ntenant: none\n", upstream, token);
     FILE *file = fopen(path, "w");
     assert_non_null(file);
     fputs(text, file);
@@ -301,12 +302,40 @@ static void a_token_that_everybody_can_read_is_warned_of(void **state)
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         assert_int_equal(chmod(secret, rows[i].file), 0);
-        char *warnings = written_with(rows[i].config, rows[i].token, path);
+        char *warnings = written_with(rows[i].config, "http://h", rows[i].token, path);
         assert_int_equal(strstr(warnings, "[token-readable]") != NULL, rows[i].warned);
         mem_free(warnings);
     }
     unlink(path);
     unlink(secret);
+    rmdir(folder);
+}
+
+/* A group may read what is root's: packages give a service its key so. */
+static void a_private_key_that_others_can_read_is_warned_of(void **state)
+{
+    char folder[] = "/tmp/pawl-review-XXXXXX", path[64], key[64];
+    const bool is_root = geteuid() == 0;
+    const struct {
+        mode_t mode;
+        uid_t owner;
+        bool warned;
+    } rows[] = {{0600, 0, false}, {0644, 0, true}, {0640, 0, !is_root}, {0640, 1, true}};
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/pawl.yaml", folder);
+    snprintf(key, sizeof key, "%s/key.pem", folder);
+    close(open(key, O_CREAT | O_WRONLY, 0600));
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        (void)!chown(key, is_root ? rows[i].owner : geteuid(), (gid_t)-1);
+        assert_int_equal(chmod(key, rows[i].mode), 0);
+        char *warnings = written_with(0600, "https://h\nupstream_tls: {cert: c.pem, key: key.pem}",
+                                      "sixteen-or-longer", path);
+        assert_int_equal(strstr(warnings, "[tls-key-readable]") != NULL, rows[i].warned);
+        mem_free(warnings);
+    }
+    unlink(path);
+    unlink(key);
     rmdir(folder);
 }
 
@@ -324,6 +353,7 @@ int main(void)
         cmocka_unit_test(what_is_made_without_a_reverse_is_warned_of),
         cmocka_unit_test(a_class_that_is_allowed_is_not_warned_of),
         cmocka_unit_test(a_token_that_everybody_can_read_is_warned_of),
+        cmocka_unit_test(a_private_key_that_others_can_read_is_warned_of),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
