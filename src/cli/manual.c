@@ -237,7 +237,8 @@ static void add_option(struct buf *to, const struct option *option)
     BUF_AUTO struct buf bounds = buf_make(TEXT_MAX);
     bool has_range = option_add_range(option, &bounds);
     buf_add_str(&bounds, has_range ? "; " : "");
-    option_add_where(option, &bounds);
+    (void)option_add_where(option, &bounds);
+    buf_add_str(&bounds, option->where & OPTION_RESTART ? "; needs a restart" : "");
     buf_add_str(to, ".TP\n.B ");
     add_line(to, option->name.at);
     add_text(to, option->help);

@@ -36,84 +36,79 @@ const struct option *explain_find(const struct config_sections *sections, struct
     return NULL;
 }
 
-static void describe_parts(const struct option *option, struct buf *buf)
+/* A line of the text, unless `add` has nothing to say. */
+static void add_fact(struct buf *buf, const char *name, const struct option *option,
+                     bool (*add)(const struct option *option, struct buf *buf))
+{
+    size_t before = buf->len;
+    buf_printf(buf, "  %-8s ", name);
+    if (add(option, buf))
+        buf_add_char(buf, '\n');
+    else
+        buf_cut(buf, before);
+}
+
+static void describe(const struct option *option, struct buf *buf)
 {
     size_t n;
     const struct option *part = option_parts(option, &n);
+    buf_printf(buf, "%s: %s\n  type     %s\n", option->name.at, option->help, option_type(option));
+    add_fact(buf, "where", option, option_add_where);
+    buf_printf(buf, "  default  %s\n", option->fallback);
+    add_fact(buf, "range", option, option_add_range);
+    buf_printf(buf, "  reload   %s\n", option->where & OPTION_RESTART ? "needs a restart" : "yes");
     buf_add_str(buf, n > 0 ? "  parts\n" : "");
     for (size_t i = 0; i < n; i++)
         buf_printf(buf, "    %s: %s\n      default  %s\n", part[i].name.at, part[i].help,
                    part[i].fallback);
 }
 
-static void describe(const struct option *option, struct buf *buf)
+static void add_fact_json(struct buf *buf, const char *name, const struct option *option,
+                          bool (*add)(const struct option *option, struct buf *buf))
 {
-    size_t before;
-    buf_printf(buf, "%s: %s\n", option->name.at, option->help);
-    buf_add_str(buf, "  where    ");
-    option_add_where(option, buf);
-    buf_printf(buf, "\n  default  %s\n", option->fallback);
-    before = buf->len;
-    buf_add_str(buf, "  range    ");
-    if (option_add_range(option, buf))
-        buf_add_char(buf, '\n');
-    else
-        buf_cut(buf, before);
-    describe_parts(option, buf);
+    BUF_AUTO struct buf text = buf_make(256);
+    if (add(option, &text))
+        json_add_text(buf, name, buf_slice(&text));
 }
 
-static void add_default(const char *fallback, struct buf *buf)
-{
-    json_add_text(buf, option_is_value(fallback) ? "default" : "without", slice_of(fallback));
-}
-
-static void describe_parts_json(const struct option *option, struct buf *buf)
+/* A part stands nowhere but in its option, and has no parts. */
+static void describe_json(const struct option *option, struct buf *buf)
 {
     size_t n;
     const struct option *part = option_parts(option, &n);
-    if (n == 0)
-        return;
-    json_add_name(buf, "parts");
-    for (size_t i = 0; i < n; i++) {
-        buf_add_str(buf, i > 0 ? ",{" : "[{");
-        json_add_text(buf, "name", part[i].name);
-        add_default(part[i].fallback, buf);
-        json_add_text(buf, "help", slice_of(part[i].help));
-        buf_add_char(buf, '}');
-    }
-    buf_add_char(buf, ']');
-}
-
-static void describe_json(const struct option *option, struct buf *buf)
-{
-    BUF_AUTO struct buf text = buf_make(256);
-    buf_add_str(buf, "{");
+    buf_add_char(buf, '{');
     json_add_text(buf, "name", option->name);
-    add_default(option->fallback, buf);
-    option_add_where(option, &text);
-    json_add_text(buf, "where", buf_slice(&text));
-    buf_clear(&text);
-    if (option_add_range(option, &text))
-        json_add_text(buf, "range", buf_slice(&text));
+    json_add_text(buf, "type", slice_of(option_type(option)));
+    json_add_text(buf, option_is_value(option->fallback) ? "default" : "without",
+                  slice_of(option->fallback));
+    add_fact_json(buf, "where", option, option_add_where);
+    add_fact_json(buf, "range", option, option_add_range);
+    if (option->where)
+        json_add_bool(buf, "reload", !(option->where & OPTION_RESTART));
     json_add_text(buf, "help", slice_of(option->help));
-    describe_parts_json(option, buf);
-    buf_add_char(buf, '}');
+    if (n > 0)
+        json_open(buf, "parts", '[');
+    for (size_t i = 0; i < n; i++) {
+        json_next_item(buf);
+        describe_json(&part[i], buf);
+    }
+    buf_add_str(buf, n > 0 ? "]}" : "}");
 }
 
 void explain_reference(const struct explain *explain)
 {
-    if (explain->option && explain->json)
-        describe_json(explain->option, explain->to);
-    else if (explain->option)
-        describe(explain->option, explain->to);
-    else if (!explain->json)
-        config_options_print(&explain->sections, explain->to);
-    if (explain->option || !explain->json)
+    const struct option *option = explain->option;
+    if (option) {
+        (explain->json ? describe_json : describe)(option, explain->to);
         return;
-    const struct option *option;
+    }
+    if (!explain->json) {
+        config_options_print(&explain->sections, explain->to);
+        return;
+    }
     buf_add_str(explain->to, "{\"options\":[");
     for (size_t i = 0; (option = nth(&explain->sections, i)); i++) {
-        buf_add_str(explain->to, i > 0 ? "," : "");
+        json_next_item(explain->to);
         describe_json(option, explain->to);
     }
     buf_add_str(explain->to, "]}");

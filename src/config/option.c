@@ -102,7 +102,7 @@ static void unknown_option(struct reader *reader, const struct node *node, unsig
     reader_unknown_name(reader, node, names, n);
 }
 
-void option_add_where(const struct option *option, struct buf *buf)
+bool option_add_where(const struct option *option, struct buf *buf)
 {
     static const struct {
         unsigned where;
@@ -118,12 +118,13 @@ void option_add_where(const struct option *option, struct buf *buf)
         buf_add_str(buf, places[i].words);
         n++;
     }
+    return n > 0;
 }
 
 static void misplaced(struct reader *reader, const struct option *option, const struct node *node)
 {
     BUF_AUTO struct buf where = buf_make(WHERE_MAX);
-    option_add_where(option, &where);
+    (void)option_add_where(option, &where);
     if (!buf_ok(&where))
         reader->scratch->failed = true;
     complaints_add(reader->errors, node->key_place, node->key,

@@ -25,8 +25,11 @@ bool options_read_members(struct reader *reader, const struct option *option,
 /* Whether a process that was started with `old` must be started again for what `new` says. */
 bool option_needs_restart(enum option_id id, const struct config *old, const struct config *new);
 
-/* Appends where it may stand, as "at the top or in a rule". */
-void option_add_where(const struct option *option, struct buf *buf);
+/* Appends where it may stand, as "at the top or in a rule". False: nowhere, as a part. */
+bool option_add_where(const struct option *option, struct buf *buf);
+
+/* What its values are, in a word: "duration", "template", .. */
+const char *option_type(const struct option *option);
 
 /* Appends the bounds of its value, as "1ms to 1h". False: it has none. */
 bool option_add_range(const struct option *option, struct buf *buf);

@@ -36,13 +36,13 @@
     X(listen, OPTION_AT_START, config, listen, listen, 0, 0, "127.0.0.1:8080",                     \
       "HOST:PORT where clients connect")                                                           \
     X(upstream, OPTION_TOP, config, upstream, upstream, 0, 0, "(required)",                        \
-      "http://HOST:PORT or https://HOST:PORT of the service behind the gateway")                   \
+      "the service behind the gateway: http://HOST:PORT or https://HOST:PORT")                     \
     X(upstream_tls, OPTION_TOP, config, upstream_tls, upstream_tls, 0, 0, "(the system's roots)",  \
       "TLS to an https upstream: {ca: FILE, cert: FILE, key: FILE, server_name: NAME}")            \
     X(resolve, OPTION_TOP, config, resolve_us, span, CLOCK_US_PER_S, DAY, "30s",                   \
       "maximum age of the upstream's resolved addresses when pawl opens a connection")             \
     X(store, OPTION_AT_START, config, store, store, 0, 0, "(--store, else $PAWL_STORE, else XDG)", \
-      "sqlite:PATH, relative to this file")                                                        \
+      "where records are kept: sqlite:PATH")                                                       \
     X(admin, OPTION_AT_START, config, admin, listen, 0, 0, "(off)",                                \
       "HOST:PORT for metrics, health and the keys API; off loopback it needs admin_token")         \
     X(admin_token, OPTION_AT_START, config, admin_token, token, 0, 0, "(none)",                    \
@@ -228,15 +228,18 @@ enum option_id {
 };
 
 struct reader;
+struct option;
+
+/* Fills `field` from `node`, or complains and leaves it. */
+typedef void option_reader(struct reader *reader, const struct option *option,
+                           const struct node *node, void *field);
 
 struct option {
     struct slice name;
     unsigned where;
     unsigned owner; /* of the field: the config or the rule draft; of a member: its map's id */
     size_t offset;  /* of the field */
-    /* Fills `field` from `node`, or complains and leaves it. */
-    void (*read)(struct reader *reader, const struct option *option, const struct node *node,
-                 void *field);
+    option_reader *read;
     int64_t lowest;
     int64_t highest;
     const char *fallback;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Readers of plain values: spans, sizes, numbers, choices. */
+#include "base/check.h"
 #include "base/duration.h"
 #include "config/option.h"
 #include "config/reader.h"
@@ -30,31 +31,79 @@ static void add_span(struct buf *buf, uint64_t us)
     duration_print(buf, (int64_t)us);
 }
 
-static void add_range(const struct option *option, void (*add)(struct buf *, uint64_t),
-                      struct buf *buf)
+/* What the values of a reader are. The others read one of several words. */
+static const struct type {
+    option_reader *read;
+    const char *name;
+    void (*add)(struct buf *buf, uint64_t value); /* how bounds are written; NULL: it has none */
+} types[] = {
+    {read_span, "duration", add_span},
+    {read_tombstone, "duration", add_span},
+    {read_in_progress, "duration", add_span},
+    {read_size, "size", add_size},
+    {read_disk_reserve, "size", add_size},
+    {read_count, "number", add_number},
+    {read_probe_status, "number", add_number},
+    {read_bool, "boolean", NULL},
+    {read_listen, "address", NULL},
+    {read_authority, "address", NULL},
+    {read_server_name, "address", NULL},
+    {read_upstream, "URL", NULL},
+    {read_public_url, "URL", NULL},
+    {read_store, "URL", NULL},
+    {read_token, "secret", NULL},
+    {read_pem_file, "file", NULL},
+    {read_name, "name", NULL},
+    {read_match, "pattern", NULL},
+    {read_tenant, "template", NULL},
+    {read_key, "template", NULL},
+    {read_once_key, "template", NULL},
+    {read_authorize, "request", NULL},
+    {read_networks, "list", NULL},
+    {read_allow, "list", NULL},
+    {read_rules, "list", NULL},
+    {read_formerly, "list", NULL},
+    {read_statuses, "list", NULL},
+    {read_headers, "list", NULL},
+    {read_origins, "list", NULL},
+    {read_upstream_tls, "map", NULL},
+    {read_cors, "map", NULL},
+    {read_once, "map", NULL},
+    {read_defaults, "map", NULL},
+};
+
+static const struct type *type_of(const struct option *option)
 {
-    add(buf, (uint64_t)option->lowest);
-    buf_add_str(buf, " to ");
-    add(buf, (uint64_t)option->highest);
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (types[i].read == option->read)
+            return &types[i];
+    return NULL;
+}
+
+const char *option_type(const struct option *option)
+{
+    const struct type *type = type_of(option);
+    return type ? type->name : option->members ? "map" : "word";
 }
 
 bool option_add_range(const struct option *option, struct buf *buf)
 {
-    bool is_span = option->read == read_span || option->read == read_tombstone ||
-                   option->read == read_in_progress;
-    bool is_size = option->read == read_size || option->read == read_disk_reserve;
+    const struct type *type = type_of(option);
     if (option->highest == 0)
         return false;
-    add_range(option, is_span ? add_span : is_size ? add_size : add_number, buf);
+    CHECK(type && type->add);
+    type->add(buf, (uint64_t)option->lowest);
+    buf_add_str(buf, " to ");
+    type->add(buf, (uint64_t)option->highest);
     return true;
 }
 
 /* `KEY: '2h' is out of range (expected 1ms to 1h)`, by the option's bounds. */
 static void out_of_range(struct reader *reader, const struct option *option,
-                         const struct node *node, void (*add)(struct buf *, uint64_t))
+                         const struct node *node)
 {
     BUF_AUTO struct buf range = buf_make(64);
-    add_range(option, add, &range);
+    (void)option_add_range(option, &range);
     if (!buf_ok(&range))
         reader->scratch->failed = true;
     reader_complain(reader, node, "'%.*s' is out of range (expected %.*s)",
@@ -72,7 +121,7 @@ OPTION_READER(span)
     if (!duration_parse(text, &us))
         reader_expected(reader, node, has_no_unit ? A_SPAN ": add the unit" : A_SPAN);
     else if (us < option->lowest || us > option->highest)
-        out_of_range(reader, option, node, add_span);
+        out_of_range(reader, option, node);
     else
         *(int64_t *)field = us;
 }
@@ -99,7 +148,7 @@ OPTION_READER(size)
     if (!size_parse(text, &bytes))
         reader_expected(reader, node, A_SIZE);
     else if (!in_range(option, bytes))
-        out_of_range(reader, option, node, add_size);
+        out_of_range(reader, option, node);
     else
         *(uint64_t *)field = bytes;
 }
@@ -124,7 +173,7 @@ static bool number_of(struct reader *reader, const struct option *option, const 
     }
     if (in_range(option, *ret_value))
         return true;
-    out_of_range(reader, option, node, add_number);
+    out_of_range(reader, option, node);
     return false;
 }
 

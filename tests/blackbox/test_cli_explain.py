@@ -78,10 +78,13 @@ def test_one_option_is_told_with_range_default_and_place():
     text = explain("ttl")
     assert text.startswith("ttl: how long a response is kept")
     assert re.findall(r"^  (\w+) +(.*)$", text, re.M) == [
-        ("where", "in a rule or in defaults"), ("default", "24h"), ("range", "1ms to forever")]
+        ("type", "duration"), ("where", "in a rule or in defaults"), ("default", "24h"),
+        ("range", "1ms to forever"), ("reload", "yes")]
+    assert "  reload   needs a restart\n" in explain("listen")
     assert "range" not in explain("match") and "at the top" in explain("listen")
     told = json.loads(explain("--json", "max_request_body"))
     assert (told["default"], told["range"]) == ("1MiB", "0 to 1GiB")
+    assert (told["type"], told["reload"]) == ("size", True)
 
 
 def test_an_option_with_parts_is_told_with_each_of_them():
