@@ -90,10 +90,11 @@ class Server:
 
 
 def free_ports(names: list[str]) -> dict[str, int]:
-    """Below those that the kernel gives to clients, so that none takes them before the server."""
+    """Below those that the kernel gives to clients, so that none takes them before the server; above
+    those of the tests."""
     with contextlib.ExitStack() as stack:
         ports: dict[str, int] = {}
-        for port in random.sample(range(20000, 32000), 200):
+        for port in random.sample(range(32000, 32768), 200):
             if len(ports) == len(names):
                 break
             with contextlib.suppress(OSError):

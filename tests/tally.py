@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counts the tests that a suite ran: prints `PASSED FAILED`.
+"""Counts the tests that a suite ran.
 
-usage: tally.py LOG EXIT-STATUS [MESON-TEST-LOG.json]
+usage: tally.py LOG EXIT-STATUS [MESON-TEST-LOG.json]: prints `PASSED FAILED`
 
 A test that was skipped did not pass. A suite that ended badly without a failed test failed once,
 and so did one in which nothing ran.
@@ -46,14 +46,15 @@ def of_meson(path: Path) -> tuple[int, int]:
     return passed, failed
 
 
-def main(log: str, status: str, meson_log: str = "") -> None:
-    if meson_log:
-        passed, failed = of_meson(Path(meson_log))
-    else:
-        passed, failed = of_text(Path(log).read_text("utf-8", "replace"))
-    if failed == 0 and (status != "0" or passed == 0):
+def tally(log: Path, status: int, meson_log: Path | None = None) -> tuple[int, int]:
+    """(passed, failed) of a suite that printed `log` and ended with `status`."""
+    passed, failed = (of_meson(meson_log) if meson_log
+                      else of_text(log.read_text("utf-8", "replace")))
+    if failed == 0 and (status != 0 or passed == 0):
         failed = 1
-    print(passed, failed)
+    return passed, failed
 
 
-main(*sys.argv[1:])
+if __name__ == "__main__":
+    LOG, STATUS, *MESON_LOG = sys.argv[1:]
+    print(*tally(Path(LOG), int(STATUS), *map(Path, MESON_LOG)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import ctypes.util
 import itertools
 import json
 import mmap
@@ -27,12 +26,9 @@ READY = re.compile(r"^pawl: ready\b")
 ALARMS = re.compile(r"assertion failed|AddressSanitizer|ThreadSanitizer|LeakSanitizer|"
                     r"runtime error:|MemorySanitizer|stack smashing")
 REST = 5.0  # how long a gateway is given to come to rest; one under load never does
-PR_SET_PDEATHSIG = 1
-_libc = ctypes.CDLL(ctypes.util.find_library("c"), use_errno=True)
-
-
-def die_with_the_test() -> None:
-    _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+# Before a command: it dies with the thread that started it. A function between fork and exec would
+# have Python copy itself.
+DIE_WITH_THE_TEST = ("setpriv", "--pdeathsig", "KILL")
 
 
 def run(*arguments: str | Path, **more: Any) -> subprocess.CompletedProcess[str]:
@@ -41,16 +37,17 @@ def run(*arguments: str | Path, **more: Any) -> subprocess.CompletedProcess[str]
                           timeout=PATIENCE, check=False, **more)
 
 
-turns = itertools.count(random.randrange(2200))
+turns = itertools.count(random.randrange(550))
 
 
 def free_port() -> int:
     """Below the range from which connections get theirs, so that none takes it during a restart.
-    Processes of pytest-xdist, of which there are ten at most, have ranges of their own. One after
-    the other: what was given out may not be listened on yet."""
+    Suites that run at the same time, four at most, and processes of pytest-xdist, ten at most, have
+    ranges of their own. One after the other: what was given out may not be listened on yet."""
+    lane = int(os.environ.get("PAWL_TEST_LANE", "0"))
     worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
     for turn in turns:
-        port = 10000 + turn % 2200 * 10 + worker
+        port = 10000 + turn % 550 * 40 + lane * 10 + worker
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
@@ -144,9 +141,9 @@ class Gateway:
     def _spawn(self, environment: dict[str, str]) -> None:
         assert self.process is None, "it runs already"
         self.process = subprocess.Popen(
-            [*self.wrapper, str(self.binary), "serve", "-c", str(self.config)],
+            [*DIE_WITH_THE_TEST, *self.wrapper, str(self.binary), "serve", "-c", str(self.config)],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            errors="replace", cwd=self.directory, preexec_fn=die_with_the_test,
+            errors="replace", cwd=self.directory,
             env={**os.environ, "PAWL_TEST_CLOCK": str(self.clock.path), **environment})
         self.clock.processes.append(self.process)
         for stream in (self.process.stdout, self.process.stderr):

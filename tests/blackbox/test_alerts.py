@@ -17,7 +17,7 @@ import pytest
 
 from admin import Admin
 from conftest import CONFIG
-from gateway import ROOT, Gateway, die_with_the_test, free_port
+from gateway import DIE_WITH_THE_TEST, ROOT, Gateway, free_port
 from upstream import Upstream, say
 from wire import eventually
 
@@ -52,10 +52,10 @@ class Prometheus:
         (directory / "prometheus.yml").write_text(json.dumps(config))
         with (directory / "prometheus.log").open("wb") as log:
             self.process = subprocess.Popen(
-                ["prometheus", f"--config.file={directory}/prometheus.yml",
+                [*DIE_WITH_THE_TEST, "prometheus", f"--config.file={directory}/prometheus.yml",
                  f"--storage.tsdb.path={directory}/data",
                  f"--web.listen-address=127.0.0.1:{self.port}"],
-                stdout=log, stderr=log, preexec_fn=die_with_the_test)
+                stdout=log, stderr=log)
 
     def firing(self) -> dict[str, set[str]] | None:
         """The alerts of each instance; None: it does not answer yet."""

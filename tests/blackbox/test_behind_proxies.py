@@ -16,7 +16,7 @@ from typing import Callable, Iterator
 import pytest
 
 from certificates import Certificate, issue
-from gateway import Gateway, die_with_the_test, free_port
+from gateway import DIE_WITH_THE_TEST, Gateway, free_port
 from upstream import Upstream, closes, resets, say
 from wire import PATIENCE, Answer, Client, Later, Reader, eventually, request_bytes
 
@@ -126,7 +126,7 @@ def start(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[.
         command = [word if word != "nginx.conf" else str(folder / word) for word in COMMANDS[kind]]
         name = next(word for word in COMMANDS[kind] if "." in word or word == "Caddyfile")
         (folder / name).write_text(config)
-        made.append(subprocess.Popen(command, cwd=folder, preexec_fn=die_with_the_test,
+        made.append(subprocess.Popen([*DIE_WITH_THE_TEST, *command], cwd=folder,
                                      env={**os.environ, "HOME": str(folder), "GOMAXPROCS": "1"}))
         eventually(lambda: proxy.listens() or made[-1].poll() is not None, kind)
         assert made[-1].poll() is None, f"{kind} refused the page's config"

@@ -9,7 +9,7 @@ from typing import Callable, Iterator
 
 import pytest
 
-from gateway import Gateway, die_with_the_test, free_port
+from gateway import DIE_WITH_THE_TEST, Gateway, free_port
 from upstream import Reply, Upstream, say
 from wire import Answer, Client, Request, eventually
 
@@ -122,7 +122,7 @@ def nginx(tmp_path: Path) -> Iterator[Callable[[int], int]]:
         port = free_port()
         config = tmp_path / "nginx.conf"
         config.write_text(NGINX.format(dir=tmp_path, port=port, pawl=pawl_port))
-        made.append(subprocess.Popen(["nginx", "-c", str(config)], preexec_fn=die_with_the_test))
+        made.append(subprocess.Popen([*DIE_WITH_THE_TEST, "nginx", "-c", str(config)]))
 
         def listens() -> bool:
             try:

@@ -184,12 +184,13 @@ class Upstream:
 
     def refuse(self) -> None:
         """Refuses connections from now on."""
+        shut(self._listener)  # wakes its thread
+        self._thread.join(PATIENCE)
         self._listener.close()
 
     def stop(self) -> None:
         """Refuses connections from now on, and ends those that are open."""
         self.refuse()
-        self._thread.join(PATIENCE)
         with self._lock:
             sockets = list(self._sockets)
         for sock in sockets:
@@ -203,7 +204,6 @@ class Upstream:
     # ---- serving ----
 
     def _accept(self) -> None:
-        self._listener.settimeout(0.05)
         self._thread = threading.Thread(target=self._accept_all, args=(self._listener,),
                                         daemon=True)
         self._thread.start()
@@ -212,11 +212,8 @@ class Upstream:
         while True:
             try:
                 sock, _ = listener.accept()
-            except TimeoutError:
-                continue
             except OSError:
                 return
-            sock.settimeout(None)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             threading.Thread(target=self._connection, args=(sock,), daemon=True).start()
 

@@ -266,8 +266,9 @@ class Later:
 
 def eventually(is_so: Callable[[], Any], what: str = "") -> Any:
     """Waits until is_so() gives something true, and returns that."""
-    end = time.monotonic() + PATIENCE
+    end, pause = time.monotonic() + PATIENCE, 0.001
     while not (found := is_so()):
         assert time.monotonic() < end, f"never came: {what or is_so}"
-        time.sleep(0.01)
+        time.sleep(pause)
+        pause = min(0.02, 1.5 * pause)
     return found

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Iterator
 
-from gateway import Clock, Gateway, die_with_the_test, free_port
+from gateway import DIE_WITH_THE_TEST, Clock, Gateway, free_port
 from upstream import shut
 from hostile_requests import Case
 from wire import PATIENCE, Broken, Headers, Reader, eventually
@@ -253,9 +253,8 @@ def _server(directory: Path, recorder: Recorder, name: str, text: str,
     (directory / f"{name}.conf").write_text(text.format(port=port, upstream=recorder.port))
     (directory / "tmp").mkdir()
     with (directory / "printed").open("wb") as printed:
-        process = subprocess.Popen(command, cwd=directory, stdin=subprocess.DEVNULL,
-                                   stdout=printed, stderr=printed,
-                                   preexec_fn=die_with_the_test)
+        process = subprocess.Popen([*DIE_WITH_THE_TEST, *command], cwd=directory,
+                                   stdin=subprocess.DEVNULL, stdout=printed, stderr=printed)
 
     def is_up() -> bool:
         assert process.poll() is None, (directory / "printed").read_text()

@@ -1,0 +1,352 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every build and suite of scripts/test, which runs this: what each covers, and how they run side
+by side.
+
+usage: scripts/test [--quick | --list | SUITE...]
+
+  --quick  one build (gcc with hooks): unit, contract, black box, lint; under two minutes
+           otherwise every build and suite; under 15 minutes on two cores
+  --list   runs nothing, and says which suite covers what
+  SUITE    the suites whose name begins so ("unit", "blackbox asan"), and the builds they need
+
+Ends with "N passed, N failed". What a suite printed lies in build-test/logs.
+"""
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+sys.dont_write_bytecode = True
+from tally import tally  # noqa: E402
+
+ROOT = Path(__file__).resolve().parents[1]
+BUILDS_AT = ROOT / "build-test"
+LOGS = BUILDS_AT / "logs"
+PYTHON = "/usr/bin/python3"
+# As many suites at a time, and as many files of tests in one: they wait more than they work.
+WIDTH = min(4, (os.cpu_count() or 1) + 1)
+SLACK = 2  # a noisy machine takes longer than is meant; beyond this the whole has failed
+OVER = 124  # the status of what took longer than its budget
+END_TIME = 20  # seconds that it is then given to end
+SANITIZERS = {
+    "ASAN_OPTIONS": "abort_on_error=1:detect_leaks=1",
+    "UBSAN_OPTIONS": "halt_on_error=1:abort_on_error=1:print_stacktrace=1",
+    # A drain whose time is over ends the process with its threads: no leak.
+    "TSAN_OPTIONS": "halt_on_error=1:abort_on_error=1:second_deadlock_stack=1:"
+                    "report_thread_leaks=0",
+}
+
+
+@dataclass(frozen=True)
+class Build:
+    """A folder of build-test, compiled with warnings as errors."""
+
+    name: str
+    compiler: str
+    options: tuple[str, ...]
+    covers: str
+    budget: int = 600
+    build: str = ""  # needs no other
+
+
+@dataclass(frozen=True)
+class Suite:
+    """Begins once its build is there. A budget is several times what a quiet machine takes."""
+
+    name: str
+    build: str  # "": none
+    budget: int  # seconds
+    command: tuple[str, ...]
+    covers: str
+    quick: bool = False
+
+
+Step = Build | Suite
+
+# Sanitizers see as much at -O1, where the compiler has dropped less, and build in half the time.
+SANITIZED = ("-Dhooks=true", "-Doptimization=1")
+BUILDS = (
+    Build("hooks", "gcc", ("-Dhooks=true",), "test clock, crash points, failing allocations"),
+    Build("asan", "clang", (*SANITIZED, "-Db_sanitize=address,undefined"),
+          "memory and undefined behaviour; clang's warnings with hooks"),
+    Build("gcc", "gcc", ("--buildtype=release", "-Db_lto=true", "-Dtests=false"),
+          "what is shipped, as scripts/build makes it"),
+    Build("tsan", "clang", (*SANITIZED, "-Db_sanitize=thread"), "data races"),
+    Build("clang", "clang", ("--buildtype=release",),
+          "clang's warnings and frame sizes without hooks, the tests of a build by hand"),
+)
+
+
+def meson(suite: str, build: str, covers: str, quick: bool = False) -> Suite:
+    """A suite of meson's in that build."""
+    return Suite(f"{suite} {build}", build, 600,
+                 ("meson", "test", "-C", f"build-test/{build}", "--no-rebuild", "--print-errorlogs",
+                  "--logbase", suite, "--timeout-multiplier", "5", "--suite", suite), covers, quick)
+
+
+def pytest(name: str, build: str, budget: int, arguments: tuple[str, ...], covers: str,
+           quick: bool = False) -> Suite:
+    """A folder of pytest's, on the binary of that build."""
+    command = (PYTHON, "-m", "pytest", "-c", "tests/pytest.ini", *arguments)
+    return Suite(name, build, budget, command, covers, quick)
+
+
+SIDE_BY_SIDE = ("-n", str(WIDTH), "--dist", "loadfile")  # a module's gateway serves its whole file
+# Parsers, commands and config: one thread, and the same bytes whatever the optimiser did; hooks and
+# ASan show them. Prometheus looks at what one build shows.
+ONE_THREAD = tuple(f"--ignore=tests/blackbox/test_{name}.py" for name in (
+    "alerts", "identity", "rules", "policy", "complaints", "hostile", "cli_hash", "cli_explain",
+    "cli_pages", "cli_commands", "config_cli"))
+
+
+def blackbox(build: str, covers: str, but: tuple[str, ...] = (), quick: bool = False) -> Suite:
+    return pytest(f"blackbox {build}", build, 900, (*SIDE_BY_SIDE, "tests/blackbox", *but), covers,
+                  quick)
+
+
+# In the order in which they begin: what takes longest comes first.
+SUITES = (
+    Suite("model", "", 600, ("scripts/model", "--small"),
+          "the protocol's models: clean ones, and mutants that the checker must find"),
+    Suite("lint", "", 120, ("scripts/lint",), "the house rules", quick=True),
+    pytest("lint itself", "", 120, ("tests/lint",), "scripts/lint, scripts/setup, this count",
+           quick=True),
+    blackbox("hooks", "all that a client, an operator and a service see, with moved clocks",
+             quick=True),
+    meson("contract", "hooks", "what every store promises, on every backend", quick=True),
+    meson("unit", "hooks", "each module beside its header", quick=True),
+    meson("fault", "hooks", "each I/O call and allocation of the store failing in turn"),
+    meson("simulation", "hooks",
+          "engine and store under a seed and a virtual clock; the oracle finds its mutants"),
+    pytest("faults hooks", "hooks", 600, ("-n", str(WIDTH), "--dist", "worksteal", "tests/fault"),
+           "kill -9 at every crash point, pauses, failing disks and system calls"),
+    pytest("clients", "hooks", 300, ("tests/clients",), "clients as they come, with their retries"),
+    pytest("differential", "hooks", 120, ("tests/differential",),
+           "requests through nginx, HAProxy and pawl: every difference is documented"),
+    meson("fuzz-corpus", "hooks", "each parser on its corpus"),
+    blackbox("asan", "the black box again: no byte out of bounds, no leak", ONE_THREAD[:1]),
+    meson("simulation", "asan", "memory of engine and store in orders no test wrote"),
+    meson("fault", "asan", "memory on the paths of failure"),
+    meson("contract", "asan", "memory of the store"),
+    meson("unit", "asan", "memory of each module"),
+    meson("fuzz-corpus", "asan", "memory of each parser"),
+    blackbox("tsan", "no race between loops, committer and offloaded work", ONE_THREAD),
+    meson("contract", "tsan", "no race among a store's threads"),
+    meson("unit", "tsan", "no race within a module"),
+    blackbox("gcc", "the shipped binary works: optimised, linked as one, no hooks", ONE_THREAD),
+    pytest("bench", "gcc", 300, ("tests/bench",), "each load of scripts/bench runs"),
+    pytest("docs", "gcc", 300, ("tests/docs",),
+           "links, names, commands and configs in the documents"),
+    pytest("install", "gcc", 300, ("tests/install",), "make install, the unit, the Debian package"),
+    meson("contract", "clang", "a store without hooks, as another compiler optimises it"),
+    meson("unit", "clang", "each module without hooks"),
+)
+# A suite with a server of its own is one row more: its fixtures start the server, on a port of
+# free_port(), and end it.
+MEANT = 900  # seconds for all on two quiet cores
+MEANT_QUICK = 120
+
+
+def environment(lane: int, build: str) -> dict[str, str]:
+    """Suites that run at the same time take ports from ranges of their own."""
+    return {**os.environ, **SANITIZERS, "PAWL_TEST_LANE": str(lane),
+            "PAWL_BIN": str(BUILDS_AT / build / "pawl")}
+
+
+def without_random_addresses() -> list[str]:
+    """Sanitizers of clang 14 need addresses that a kernel with more random bits does not leave."""
+    flat = ["setarch", platform.machine(), "-R"]
+    try:
+        return flat if subprocess.run([*flat, "true"], capture_output=True,
+                                      check=False).returncode == 0 else []
+    except FileNotFoundError:
+        return []
+
+
+class Call:
+    """A command to its end, in a group of processes that ends with it."""
+
+    running: set[Call] = set()
+
+    def __init__(self, command: list[str], log: Path, environment_: dict[str, str]):
+        with log.open("ab") as out:
+            self.process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=out,
+                                            stderr=out, env=environment_, start_new_session=True)
+
+    def end(self, number: int) -> None:
+        try:
+            os.killpg(self.process.pid, number)
+        except ProcessLookupError:
+            pass
+
+    def wait(self, budget: int) -> int:
+        Call.running.add(self)
+        try:
+            return self.process.wait(budget)
+        except subprocess.TimeoutExpired:
+            self.end(signal.SIGTERM)
+            try:
+                self.process.wait(END_TIME)
+            except subprocess.TimeoutExpired:
+                pass
+            return OVER
+        finally:
+            self.end(signal.SIGKILL)
+            self.process.wait()
+            Call.running.discard(self)
+
+
+def run_build(build: Build, lane: int) -> tuple[int, int, str]:
+    """(0, 0, ""), or one failure and what the compiler said."""
+    log, at = LOGS / f"build-{build.name}.log", BUILDS_AT / build.name
+    kept, options = BUILDS_AT / f"{build.name}.options", " ".join((build.compiler, *build.options))
+    calls = [["ninja", "-C", str(at)]]
+    if not kept.exists() or kept.read_text("utf-8") != options:
+        shutil.rmtree(at, ignore_errors=True)
+        kept.unlink(missing_ok=True)
+        calls.insert(0, ["meson", "setup", str(at), *build.options])
+    for call in calls:
+        status = Call(call, log, {**environment(lane, build.name), "CC": build.compiler}).wait(
+            build.budget)
+        if status != 0:
+            return 0, 1, log.read_text("utf-8", "replace")
+    kept.write_text(options, "utf-8")
+    return 0, 0, ""
+
+
+def run_suite(suite: Suite, lane: int) -> tuple[int, int, str]:
+    """(passed, failed, what it printed if something failed)."""
+    log, meson_log = LOGS / f"{suite.name.replace(' ', '-')}.log", None
+    if suite.command[0] == "meson":
+        meson_log = BUILDS_AT / suite.build / "meson-logs" / f"{suite.name.split()[0]}.json"
+        meson_log.unlink(missing_ok=True)
+    prefix = without_random_addresses() if suite.build in ("asan", "tsan") else []
+    status = Call([*prefix, *suite.command], log, environment(lane, suite.build)).wait(suite.budget)
+    passed, failed = tally(log, status, meson_log)
+    if not failed:
+        return passed, failed, ""
+    over = f"over its budget of {suite.budget} s\n" if status == OVER else ""
+    return passed, failed, over + log.read_text("utf-8", "replace")
+
+
+class Lanes:
+    """Each takes the first step that may begin: a build while no other builds, a suite once its
+    build is there."""
+
+    def __init__(self, steps: list[Step]):
+        self.steps = steps
+        self.built: set[str] = {""}
+        self.builds = False
+        self.passed = self.failed = 0
+        self.changed = threading.Condition()
+
+    def run(self) -> None:
+        lanes = [threading.Thread(target=self._lane, args=(lane,), daemon=True)
+                 for lane in range(WIDTH)]
+        for lane in lanes:
+            lane.start()
+        for lane in lanes:
+            lane.join()
+
+    def _may_begin(self, step: Step) -> bool:
+        return not self.builds if isinstance(step, Build) else step.build in self.built
+
+    def _next(self) -> Step | None:
+        with self.changed:
+            while self.steps:
+                for step in self.steps:
+                    if self._may_begin(step):
+                        self.steps.remove(step)
+                        self.builds |= isinstance(step, Build)
+                        return step
+                self.changed.wait()
+        return None
+
+    def _lane(self, lane: int) -> None:
+        while step := self._next():
+            began = time.monotonic()
+            run = run_build if isinstance(step, Build) else run_suite
+            try:
+                passed, failed, text = run(step, lane)
+            except Exception as error:  # pylint: disable=broad-except
+                passed, failed, text = 0, 1, repr(error)
+            with self.changed:
+                self._report(step, passed, failed, text, time.monotonic() - began)
+                self._ended(step, failed)
+
+    def _report(self, step: Step, passed: int, failed: int, text: str, seconds: float) -> None:
+        name = f"build {step.name}" if isinstance(step, Build) else step.name
+        counts = f"{passed:5} passed {failed:3} failed" if passed or failed else " " * 24
+        print(f"{name:20} {counts} {seconds:5.0f} s", flush=True)
+        if failed:
+            print("\n".join(text.splitlines()[-60:]), flush=True)
+        self.passed += passed
+        self.failed += failed
+
+    def _ended(self, step: Step, failed: int) -> None:
+        if isinstance(step, Build):
+            self.builds = False
+            if failed:  # its suites cannot run, and its failure stands for theirs
+                self.steps[:] = [other for other in self.steps if other.build != step.name]
+            else:
+                self.built.add(step.name)
+        self.changed.notify_all()
+
+
+def chosen(arguments: list[str]) -> list[Step]:
+    """The suites that are asked for, after the builds that they need."""
+    is_quick = arguments == ["--quick"]
+    names = [] if is_quick else arguments
+    suites = [suite for suite in SUITES
+              if (suite.quick or not is_quick) and
+              (not names or any(f"{suite.name} ".startswith(f"{name} ") for name in names))]
+    return [*(build for build in BUILDS if not names and not is_quick
+              or any(suite.build == build.name for suite in suites)), *suites]
+
+
+def describe() -> None:
+    for step in (*BUILDS, *SUITES):
+        name = f"build {step.name}" if isinstance(step, Build) else step.name
+        print(f"{name:20} {step.covers}")
+
+
+def end_all(*_: object) -> None:
+    for call in list(Call.running):
+        call.end(signal.SIGKILL)
+    os._exit(130)
+
+
+def main(arguments: list[str]) -> int:
+    if arguments in (["-h"], ["--help"]):
+        print(__doc__.split("\n\n", 1)[1].strip())
+        return 0
+    if arguments == ["--list"]:
+        describe()
+        return 0
+    steps = chosen(arguments)
+    if not steps:
+        print(__doc__.split("\n\n", 1)[1].strip(), file=sys.stderr)
+        return 2
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, end_all)
+    shutil.rmtree(LOGS, ignore_errors=True)
+    LOGS.mkdir(parents=True)
+    began, lanes = time.monotonic(), Lanes(steps)
+    lanes.run()
+    seconds, meant = time.monotonic() - began, MEANT_QUICK if arguments == ["--quick"] else MEANT
+    print(f"total {seconds:.0f} s; {meant} s are meant on two quiet cores, {SLACK * meant} allowed")
+    lanes.failed += seconds > SLACK * meant
+    print(f"{lanes.passed} passed, {lanes.failed} failed")
+    return 0 if lanes.passed and not lanes.failed else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
