@@ -90,8 +90,8 @@ class Server:
 
 
 def free_ports(names: list[str]) -> dict[str, int]:
-    """Below those that the kernel gives to clients, so that none takes them before the server; above
-    those of the tests."""
+    """Below those that the kernel gives to clients, so that none takes them before the server;
+    above those of the tests."""
     with contextlib.ExitStack() as stack:
         ports: dict[str, int] = {}
         for port in random.sample(range(32000, 32768), 200):
