@@ -131,6 +131,8 @@ SUITES = (
     pytest("clients", "hooks", 300, ("tests/clients",), "clients as they come, with their retries"),
     pytest("differential", "hooks", 120, ("tests/differential",),
            "requests through nginx, HAProxy and pawl: every difference is documented"),
+    pytest("postgres", "hooks", 600, (*SIDE_BY_SIDE, "tests/postgres"),
+           "a PostgreSQL of the tests' own, and the network before it"),
     meson("fuzz-corpus", "hooks", "each parser on its corpus"),
     blackbox("asan", "the black box again: no byte out of bounds, no leak", ONE_THREAD[:1]),
     meson("simulation", "asan", "memory of engine and store in orders no test wrote"),
@@ -149,8 +151,6 @@ SUITES = (
     meson("contract", "clang", "a store without hooks, as another compiler optimises it"),
     meson("unit", "clang", "each module without hooks"),
 )
-# A suite with a server of its own is one row more: its fixtures start the server, on a port of
-# free_port(), and end it.
 MEANT = 900  # seconds for all on two quiet cores
 MEANT_QUICK = 120
 
