@@ -199,8 +199,11 @@ static void codes_that_pass_by_themselves_do_not_stop_the_store(void **state)
     struct sqlite_backend *sqlite = mem_zalloc(1, sizeof *sqlite);
     char path[] = "pawl.db";
     sqlite->path = path;
-    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
-        assert_int_equal(sqlite_status(sqlite, codes[i].code), codes[i].status);
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
+        sqlite_call(&sqlite->backend);
+        assert_false(sqlite_fail(sqlite, codes[i].code));
+        assert_int_equal(sqlite->status, codes[i].status);
+    }
     mem_free(sqlite);
 }
 

@@ -94,54 +94,51 @@ static void check_filter(struct sqlite_keys *keys, int64_t first_seq)
         key_filter_fini(&keys->filter);
 }
 
-static enum backend_status load_after(struct sqlite_backend *sqlite, int64_t seq)
+static void load_after(struct sqlite_backend *sqlite, int64_t seq)
 {
     struct sqlite_binding binding = sqlite_bind(sqlite, SQL_LOG_READ);
     sqlite3_stmt *s = binding.statement;
     sqlite_bind_number(&binding, seq);
     int64_t first_seq = 0;
-    int code = SQLITE_ROW;
-    while (code == SQLITE_ROW && (code = sqlite_step(&binding)) == SQLITE_ROW) {
+    while (sqlite_step(&binding)) {
         if (first_seq == 0)
             first_seq = sqlite3_column_int64(s, 0);
         const unsigned char *bytes = sqlite3_column_blob(s, 1);
         size_t len = (size_t)sqlite3_column_bytes(s, 1);
         /* A row that is not read for want of memory would be keys that are missed. */
         if (!bytes && sqlite3_errcode(sqlite->db) == SQLITE_NOMEM)
-            code = SQLITE_NOMEM;
+            sqlite_fail(sqlite, SQLITE_NOMEM);
         else if (!bytes || !load(&sqlite->keys, sqlite3_column_int64(s, 0), bytes, len))
-            code = SQLITE_CORRUPT;
+            sqlite_fail(sqlite, SQLITE_CORRUPT);
     }
     sqlite3_reset(s);
     check_filter(&sqlite->keys, first_seq ? first_seq : sqlite->keys.marks.seq + 1);
-    return sqlite_status(sqlite, code);
 }
 
-enum backend_status sqlite_keys_begin(struct sqlite_backend *sqlite,
-                                      const struct sqlite_key_marks *marks, int64_t records)
+void sqlite_keys_begin(struct sqlite_backend *sqlite, const struct sqlite_key_marks *marks,
+                       int64_t records)
 {
     struct sqlite_keys *keys = &sqlite->keys;
     CHECK(!keys->touched && keys->n_log == 0);
-    if (marks->bucket < 0 || marks->bucket > KEY_RUN_BUCKETS || marks->closed > marks->seq)
-        return sqlite_status(sqlite, SQLITE_CORRUPT);
+    if (marks->bucket < 0 || marks->bucket > KEY_RUN_BUCKETS || marks->closed > marks->seq) {
+        sqlite_fail(sqlite, SQLITE_CORRUPT);
+        return;
+    }
     int64_t known = keys->marks.seq;
     bool goes_on = keys->loaded && marks->closed == keys->marks.closed && marks->seq >= known;
     keys->marks = *marks;
-    keys->loaded = false;
     if (!goes_on) {
         key_run_clear(&keys->newest);
         keys->newest_logged = 0;
     }
     if (!goes_on || marks->bucket == KEY_RUN_BUCKETS)
         key_run_clear(&keys->closed);
-    enum backend_status status = BACKEND_OK;
     if (!goes_on || marks->seq > known)
-        status = load_after(sqlite, goes_on ? known : LOG_FIRST);
-    keys->loaded = status == BACKEND_OK;
+        load_after(sqlite, goes_on ? known : LOG_FIRST);
+    keys->loaded = sqlite_ok(sqlite);
     keys->records = records;
     if (keys->loaded)
         keys->filter_seq = keys->marks.seq;
-    return status;
 }
 
 void sqlite_keys_committed(struct sqlite_backend *sqlite)
@@ -165,88 +162,76 @@ void sqlite_keys_rollback(struct sqlite_backend *sqlite)
 
 /* ---- find, set ---- */
 
-static enum backend_status find_in_index(struct sqlite_backend *sqlite, const unsigned char *key,
-                                         int64_t *ret_row)
+static int64_t find_in_index(struct sqlite_backend *sqlite, const unsigned char *key)
 {
     struct sqlite_binding binding = sqlite_bind(sqlite, SQL_KEY_FIND);
-    sqlite3_stmt *s = binding.statement;
     bind_key(&binding, key);
-    int code = sqlite_step(&binding);
-    if (code == SQLITE_ROW)
-        *ret_row = sqlite3_column_int64(s, 0);
-    else if (code == SQLITE_DONE)
-        *ret_row = 0;
-    sqlite3_reset(s);
-    return sqlite_status(sqlite, code);
+    int64_t row = sqlite_step(&binding) ? sqlite3_column_int64(binding.statement, 0) : 0;
+    sqlite3_reset(binding.statement);
+    return row;
 }
 
-enum backend_status sqlite_keys_find(struct sqlite_backend *sqlite, const struct digest *key,
-                                     int64_t *ret_row)
+int64_t sqlite_keys_find(struct sqlite_backend *sqlite, const struct digest *key)
 {
-    struct sqlite_keys *keys = &sqlite->keys;
+    const struct sqlite_keys *keys = &sqlite->keys;
+    int64_t row = 0;
     CHECK(keys->loaded);
-    if (key_run_find(&keys->newest, key->bytes, ret_row) ||
-        key_run_find(&keys->closed, key->bytes, ret_row))
-        return BACKEND_OK;
-    if (key_filter_may_hold(&keys->filter, key->bytes))
-        return find_in_index(sqlite, key->bytes, ret_row);
-    *ret_row = 0;
-    return BACKEND_OK;
+    if (!key_run_find(&keys->newest, key->bytes, &row) &&
+        !key_run_find(&keys->closed, key->bytes, &row) &&
+        key_filter_may_hold(&keys->filter, key->bytes))
+        row = find_in_index(sqlite, key->bytes);
+    return row;
 }
 
 /* Appends what was set since to the log. */
-static enum backend_status write_log(struct sqlite_backend *sqlite)
+static void write_log(struct sqlite_backend *sqlite)
 {
     struct sqlite_keys *keys = &sqlite->keys;
+    struct slice log = slice_make((const char *)keys->log, keys->n_log * SQLITE_LOG_ENTRY_SIZE);
     if (keys->n_log == 0)
-        return BACKEND_OK;
+        return;
     struct sqlite_binding binding = sqlite_bind(sqlite, SQL_LOG_ADD);
     sqlite_bind_number(&binding, ++keys->marks.seq);
-    sqlite_bind_bytes(&binding,
-                      slice_make((const char *)keys->log, keys->n_log * SQLITE_LOG_ENTRY_SIZE));
+    sqlite_bind_bytes(&binding, log);
     keys->n_log = 0;
-    return sqlite_run_bound(sqlite, &binding);
+    sqlite_run(&binding);
 }
 
-enum backend_status sqlite_keys_set(struct sqlite_backend *sqlite, const struct digest *key,
-                                    int64_t row)
+void sqlite_keys_set(struct sqlite_backend *sqlite, const struct digest *key, int64_t row)
 {
     struct sqlite_keys *keys = &sqlite->keys;
     CHECK(keys->loaded);
     keys->touched = true;
-    enum backend_status status = BACKEND_OK;
     if (keys->n_log == SQLITE_LOG_ENTRIES)
-        status = write_log(sqlite);
-    if (status != BACKEND_OK)
-        return status;
+        write_log(sqlite);
     /* Only a file whose marks do not fit its log lets a run grow so far. */
     if (!key_run_set(&keys->newest, key->bytes, row))
-        return sqlite_status(sqlite, SQLITE_CORRUPT);
+        sqlite_fail(sqlite, SQLITE_CORRUPT);
     key_filter_add(&keys->filter, key->bytes);
     keys->newest_logged++;
     unsigned char *entry = keys->log + keys->n_log++ * SQLITE_LOG_ENTRY_SIZE;
     memcpy(entry, key->bytes, KEY_RUN_KEY_SIZE);
     for (size_t i = SQLITE_LOG_ENTRY_SIZE; i > KEY_RUN_KEY_SIZE; i--, row >>= 8)
         entry[i - 1] = (unsigned char)row;
-    return BACKEND_OK;
 }
 
 /* ---- merging ---- */
 
-static enum backend_status put_entry(struct sqlite_backend *sqlite, enum sqlite_statement name,
-                                     const struct key_run_entry *entry)
+/* Whether that changed anything. */
+static bool put_entry(struct sqlite_backend *sqlite, enum sqlite_statement name,
+                      const struct key_run_entry *entry)
 {
     struct sqlite_binding binding = sqlite_bind(sqlite, name);
     bind_key(&binding, entry->key);
     if (entry->row)
         sqlite_bind_number(&binding, entry->row);
-    return sqlite_run_bound(sqlite, &binding);
+    return sqlite_change(&binding);
 }
 
 /* Two rows have one key, and nobody may take its record over: the store stops. Deleting the first
  * leaves no name that leads nowhere: this key leads to the second, and a value it has none. */
-static enum backend_status refuse_entry(struct sqlite_backend *sqlite, const struct store_row *row,
-                                        const struct key_run_entry *entry)
+static void refuse_entry(struct sqlite_backend *sqlite, const struct store_row *row,
+                         const struct key_run_entry *entry)
 {
     enum record_status status = row->record.status;
     bool is_final = record_is_final(status);
@@ -255,45 +240,42 @@ static enum backend_status refuse_entry(struct sqlite_backend *sqlite, const str
              "without the first, stop pawl and DELETE FROM %s WHERE id=%lld",
              sqlite->path, (long long)row->id, (long long)entry->row,
              is_final ? "pawl_outcome" : "pawl_pending", (long long)row->id);
-    return BACKEND_FATAL;
+    sqlite->status = BACKEND_FATAL;
 }
 
 /* The one look at what runs and filter said: a key is created anew only once its record is gone.
  * One that is still there was missed, and its operation may have run twice. Not so where a once
  * value keeps the row: its key is used again meanwhile, and where the value is the name that is
  * taken over. */
-static enum backend_status check_replaced(struct sqlite_backend *sqlite,
-                                          const struct key_run_entry *entry)
+static void check_replaced(struct sqlite_backend *sqlite, const struct key_run_entry *entry)
 {
-    int64_t before = 0;
     struct store_row row = {.record.status = RECORD_ABSENT};
-    enum backend_status status = find_in_index(sqlite, entry->key, &before);
+    int64_t before = find_in_index(sqlite, entry->key);
     arena_reset(&sqlite->texts);
-    if (status == BACKEND_OK && before != entry->row)
-        status = sqlite_find_row(sqlite, before, &sqlite->texts, &row);
-    bool missed = status == BACKEND_OK && row.record.status != RECORD_ABSENT && row.once.len == 0 &&
-                  memcmp(row.key_hash.bytes, entry->key, KEY_RUN_KEY_SIZE) == 0;
-    return missed ? refuse_entry(sqlite, &row, entry) : status;
+    if (!sqlite_ok(sqlite) || before == entry->row ||
+        !sqlite_find_row(sqlite, before, &sqlite->texts, &row))
+        return;
+    if (row.record.status != RECORD_ABSENT && row.once.len == 0 &&
+        memcmp(row.key_hash.bytes, entry->key, KEY_RUN_KEY_SIZE) == 0)
+        refuse_entry(sqlite, &row, entry);
 }
 
-static enum backend_status merge_entry(struct sqlite_backend *sqlite,
-                                       const struct key_run_entry *entry)
+static void merge_entry(struct sqlite_backend *sqlite, const struct key_run_entry *entry)
 {
-    enum backend_status status =
-        put_entry(sqlite, entry->row ? SQL_KEY_ADD : SQL_KEY_DELETE, entry);
-    if (status != BACKEND_OK || entry->row == 0 || sqlite3_changes(sqlite->db) == 1)
-        return status;
-    status = check_replaced(sqlite, entry);
-    return status == BACKEND_OK ? put_entry(sqlite, SQL_KEY_SET, entry) : status;
+    bool changed = put_entry(sqlite, entry->row ? SQL_KEY_ADD : SQL_KEY_DELETE, entry);
+    if (changed || entry->row == 0)
+        return;
+    check_replaced(sqlite, entry);
+    put_entry(sqlite, SQL_KEY_SET, entry);
 }
 
 /* The closed run is in the index, and its rows of the log have said all. */
-static enum backend_status end_merge(struct sqlite_backend *sqlite)
+static void end_merge(struct sqlite_backend *sqlite)
 {
     key_run_clear(&sqlite->keys.closed);
     struct sqlite_binding binding = sqlite_bind(sqlite, SQL_LOG_DROP);
     sqlite_bind_number(&binding, sqlite->keys.marks.closed);
-    return sqlite_run_bound(sqlite, &binding);
+    sqlite_run(&binding);
 }
 
 /* Of the newest run, in keys: a few keys that live often fill the log as many that live once. */
@@ -310,24 +292,22 @@ static int64_t merge_goal(const struct sqlite_keys *keys)
     return goal < KEY_RUN_BUCKETS ? (int64_t)goal : KEY_RUN_BUCKETS;
 }
 
-static enum backend_status merge(struct sqlite_backend *sqlite)
+static void merge(struct sqlite_backend *sqlite)
 {
     struct sqlite_keys *keys = &sqlite->keys;
     struct sqlite_key_marks *marks = &keys->marks;
     int64_t goal = merge_goal(keys);
     if (goal < KEY_RUN_BUCKETS && goal - marks->bucket < KEY_RUN_BUCKETS / MERGE_SHARE)
-        return BACKEND_OK;
-    enum backend_status status = BACKEND_OK;
-    while (status == BACKEND_OK && marks->bucket < goal) {
+        return;
+    while (sqlite_ok(sqlite) && marks->bucket < goal) {
         const struct key_run_entry *entry = key_run_first(&keys->closed, (size_t)marks->bucket++);
-        for (; entry && status == BACKEND_OK; entry = key_run_next(&keys->closed, entry)) {
+        for (; entry && sqlite_ok(sqlite); entry = key_run_next(&keys->closed, entry)) {
             CRASH_POINT(inside_merge);
-            status = merge_entry(sqlite, entry);
+            merge_entry(sqlite, entry);
         }
     }
-    if (status == BACKEND_OK && marks->bucket == KEY_RUN_BUCKETS)
-        status = end_merge(sqlite);
-    return status;
+    if (sqlite_ok(sqlite) && marks->bucket == KEY_RUN_BUCKETS)
+        end_merge(sqlite);
 }
 
 /* Everything set so far is one run, which is to be merged. */
@@ -361,54 +341,53 @@ static void start_filter(struct sqlite_keys *keys)
 }
 
 /* Shows the filter a slice of the index, as it is once this transaction is committed. */
-static enum backend_status scan(struct sqlite_backend *sqlite)
+static void scan(struct sqlite_backend *sqlite)
 {
     struct sqlite_keys *keys = &sqlite->keys;
     struct sqlite_binding binding = sqlite_bind(sqlite, SQL_KEY_SCAN);
-    sqlite3_stmt *s = binding.statement;
     bind_key(&binding, keys->scanned);
     /* The first one was the last one of the slice before. */
     const int slice = (int)(keys->usual / SCAN_SHARE) + 2;
     sqlite_bind_number(&binding, slice);
-    int code, n = 0;
-    for (; (code = sqlite_step(&binding)) == SQLITE_ROW; n++) {
-        const void *key = sqlite3_column_blob(s, 0);
-        if (!key || sqlite3_column_bytes(s, 0) != KEY_RUN_KEY_SIZE)
+    int n = 0;
+    for (; sqlite_step(&binding); n++) {
+        const void *key = sqlite3_column_blob(binding.statement, 0);
+        if (!key || sqlite3_column_bytes(binding.statement, 0) != KEY_RUN_KEY_SIZE) {
+            sqlite_fail(sqlite, SQLITE_CORRUPT);
             break;
+        }
         memcpy(keys->scan_next, key, KEY_RUN_KEY_SIZE);
         key_filter_add(&keys->filter, key);
     }
-    sqlite3_reset(s);
-    if (code == SQLITE_ROW)
-        return sqlite_status(sqlite, SQLITE_CORRUPT);
-    keys->scan_ended = code == SQLITE_DONE && n < slice;
-    return sqlite_status(sqlite, code);
+    sqlite3_reset(binding.statement);
+    keys->scan_ended = sqlite_ok(sqlite) && n < slice;
 }
 
-static enum backend_status tend_filter(struct sqlite_backend *sqlite)
+static void tend_filter(struct sqlite_backend *sqlite)
 {
     struct sqlite_keys *keys = &sqlite->keys;
     keys->scan_ended = false;
     /* A small index is in memory as it is. */
     if (keys->records < (int64_t)keys->usual && !keys->filter.words)
-        return BACKEND_OK;
+        return;
     if (!keys->filter.words || (keys->filter.whole && keys->filter.added > keys->filter.room))
         start_filter(keys);
     memcpy(keys->scan_next, keys->scanned, sizeof keys->scanned);
-    bool partial = keys->filter.words && !keys->filter.whole;
-    return partial ? scan(sqlite) : BACKEND_OK;
+    if (keys->filter.words && !keys->filter.whole)
+        scan(sqlite);
 }
 
-enum backend_status sqlite_keys_commit(struct sqlite_backend *sqlite)
+void sqlite_keys_commit(struct sqlite_backend *sqlite)
 {
     struct sqlite_keys *keys = &sqlite->keys;
-    if (!keys->touched)
-        return BACKEND_OK;
-    enum backend_status status = write_log(sqlite);
-    if (status == BACKEND_OK && keys->marks.bucket < KEY_RUN_BUCKETS)
-        status = merge(sqlite);
-    if (status == BACKEND_OK && keys->marks.bucket == KEY_RUN_BUCKETS &&
-        filled(keys) >= keys->usual)
+    if (!keys->touched || !sqlite_ok(sqlite))
+        return;
+    write_log(sqlite);
+    if (keys->marks.bucket < KEY_RUN_BUCKETS)
+        merge(sqlite);
+    if (!sqlite_ok(sqlite))
+        return;
+    if (keys->marks.bucket == KEY_RUN_BUCKETS && filled(keys) >= keys->usual)
         close_run(keys);
-    return status == BACKEND_OK ? tend_filter(sqlite) : status;
+    tend_filter(sqlite);
 }

@@ -13,12 +13,10 @@ static struct digest once_hash(const struct sqlite_backend *sqlite, const struct
 }
 
 /* The name leads nowhere any more, if it led to `row`. */
-static enum backend_status drop_name(struct sqlite_backend *sqlite, const struct digest *name,
-                                     int64_t row)
+static void drop_name(struct sqlite_backend *sqlite, const struct digest *name, int64_t row)
 {
-    int64_t leads_to = 0;
-    enum backend_status status = sqlite_keys_find(sqlite, name, &leads_to);
-    return status == BACKEND_OK && leads_to == row ? sqlite_keys_set(sqlite, name, 0) : status;
+    if (sqlite_keys_find(sqlite, name) == row)
+        sqlite_keys_set(sqlite, name, 0);
 }
 
 /* ---- once values ---- */
@@ -30,11 +28,10 @@ bool sqlite_is_named(const struct sqlite_backend *sqlite, const struct store_row
     return row->record.status != RECORD_ABSENT && digest_eq(&hash, once);
 }
 
-enum backend_status sqlite_drop_once(struct sqlite_backend *sqlite, const struct store_row *row,
-                                     struct slice once)
+void sqlite_drop_once(struct sqlite_backend *sqlite, const struct store_row *row, struct slice once)
 {
     struct digest hash = once_hash(sqlite, row, once);
-    return drop_name(sqlite, &hash, row->id);
+    drop_name(sqlite, &hash, row->id);
 }
 
 /* ---- bound keys ---- */
@@ -47,74 +44,56 @@ static bool read_hash(sqlite3_stmt *s, int at, struct digest *ret_hash)
     return sound;
 }
 
-/* The row of the statement, in the arena; NULL: no memory, or (`*ret_sound`) it is damaged. */
-static struct backend_bound *read_bound(sqlite3_stmt *s, struct arena *arena, bool *ret_sound)
+/* The row of the statement, in the arena; NULL: it failed. */
+static struct backend_bound *read_bound(const struct sqlite_binding *binding, int64_t id,
+                                        struct arena *arena)
 {
+    sqlite3_stmt *s = binding->statement;
     struct backend_bound *bound = arena_alloc(arena, sizeof *bound);
-    *ret_sound = true;
-    if (!bound)
-        return NULL;
-    *bound = (struct backend_bound){.holder = sqlite3_column_int64(s, 0),
-                                    .expires_at = sqlite3_column_int64(s, 1),
-                                    .acknowledges = sqlite3_column_int(s, 2)};
-    *ret_sound = read_hash(s, 3, &bound->key_hash) && read_hash(s, 4, &bound->payload_hash) &&
-                 read_hash(s, 5, &bound->target_hash);
     const void *recipe = sqlite3_column_blob(s, 6);
-    bound->recipe =
-        arena_copy(arena, slice_make(recipe ? recipe : "", (size_t)sqlite3_column_bytes(s, 6)));
-    return *ret_sound && bound->recipe.at ? bound : NULL;
+    struct slice text = slice_make(recipe ? recipe : "", (size_t)sqlite3_column_bytes(s, 6));
+    text = arena_copy(arena, text);
+    if (!bound || !text.at) {
+        sqlite_fail(binding->sqlite, SQLITE_NOMEM);
+        return NULL;
+    }
+    *bound = (struct backend_bound){.id = id,
+                                    .holder = sqlite3_column_int64(s, 0),
+                                    .expires_at = sqlite3_column_int64(s, 1),
+                                    .acknowledges = sqlite3_column_int(s, 2),
+                                    .recipe = text};
+    bool sound = read_hash(s, 3, &bound->key_hash) && read_hash(s, 4, &bound->payload_hash) &&
+                 read_hash(s, 5, &bound->target_hash);
+    return sound || sqlite_fail(binding->sqlite, SQLITE_CORRUPT) ? bound : NULL;
 }
 
-static enum backend_status find_holder(struct sqlite_backend *sqlite, int64_t id,
-                                       struct arena *arena, struct backend_name *name)
-{
-    struct store_row *row = arena_alloc(arena, sizeof *row);
-    if (!row)
-        return sqlite_status(sqlite, SQLITE_NOMEM);
-    name->row = row;
-    enum backend_status status = sqlite_find_row(sqlite, id, arena, row);
-    bool none = status == BACKEND_OK && row->record.status == RECORD_ABSENT;
-    return none ? sqlite_status(sqlite, SQLITE_CORRUPT) : status;
-}
-
-enum backend_status sqlite_find_bound(struct sqlite_backend *sqlite, int64_t id,
-                                      struct arena *arena, struct backend_name *name)
+void sqlite_find_bound(struct sqlite_backend *sqlite, int64_t id, struct arena *arena,
+                       struct backend_name *name)
 {
     struct sqlite_binding binding = sqlite_bind(sqlite, SQL_BOUND_FIND);
     sqlite_bind_number(&binding, id);
-    int code = sqlite_step(&binding);
-    bool sound = code == SQLITE_ROW;
-    struct backend_bound *bound = sound ? read_bound(binding.statement, arena, &sound) : NULL;
+    struct backend_bound *bound = sqlite_step(&binding) ? read_bound(&binding, id, arena) : NULL;
     sqlite3_reset(binding.statement);
-    if (code != SQLITE_ROW && code != SQLITE_DONE)
-        return sqlite_status(sqlite, code);
-    if (!bound)
-        return sqlite_status(sqlite, sound ? SQLITE_NOMEM : SQLITE_CORRUPT);
-    bound->id = id;
     name->bound = bound;
-    if (!digest_eq(&bound->key_hash, &name->hash))
-        return sqlite_status(sqlite, SQLITE_CORRUPT);
-    return find_holder(sqlite, bound->holder, arena, name);
+    name->row = bound ? sqlite_find_id(sqlite, bound->holder, arena) : NULL;
+    bool leads = name->row && name->row->record.status != RECORD_ABSENT;
+    if (!leads || !digest_eq(&bound->key_hash, &name->hash))
+        sqlite_fail(sqlite, SQLITE_CORRUPT);
 }
 
-static enum backend_status delete_bound(struct sqlite_backend *sqlite, int64_t id)
+static void delete_bound(struct sqlite_backend *sqlite, int64_t id)
 {
     struct sqlite_binding binding = sqlite_bind(sqlite, SQL_BOUND_DELETE);
     sqlite_bind_number(&binding, id);
-    return sqlite_run_bound(sqlite, &binding);
+    sqlite_run(&binding);
 }
 
-enum backend_status sqlite_bind_key(struct sqlite_backend *sqlite,
-                                    const struct backend_bound *bound)
+void sqlite_bind_key(struct sqlite_backend *sqlite, const struct backend_bound *bound)
 {
-    int64_t before = 0;
-    enum backend_status status = sqlite_keys_find(sqlite, &bound->key_hash, &before);
-    if (status == BACKEND_OK && before != 0)
-        status = delete_bound(sqlite, before);
-    if (status == BACKEND_OK)
-        status = sqlite_keys_set(sqlite, &bound->key_hash, bound->id);
-    if (status != BACKEND_OK)
-        return status;
+    int64_t before = sqlite_keys_find(sqlite, &bound->key_hash);
+    if (before != 0)
+        delete_bound(sqlite, before);
+    sqlite_keys_set(sqlite, &bound->key_hash, bound->id);
     struct sqlite_binding binding = sqlite_bind(sqlite, SQL_BOUND_INSERT);
     sqlite_bind_number(&binding, bound->id);
     sqlite_bind_number(&binding, bound->holder);
@@ -125,56 +104,42 @@ enum backend_status sqlite_bind_key(struct sqlite_backend *sqlite,
     sqlite_bind_text(&binding, bound->recipe);
     sqlite_bind_bytes(&binding, slice_make((const char *)bound->payload_hash.bytes, DIGEST_SIZE));
     sqlite_bind_bytes(&binding, slice_make((const char *)bound->target_hash.bytes, DIGEST_SIZE));
-    return sqlite_run_bound(sqlite, &binding);
+    sqlite_run(&binding);
 }
 
-/* Takes away the first bound key that the statement finds; `*ret_any`: there was one. */
-static enum backend_status drop_bound(struct sqlite_backend *sqlite,
-                                      const struct sqlite_binding *binding, bool *ret_any)
+/* Takes away the first bound key that the statement finds. Whether there was one. */
+static bool drop_bound(struct sqlite_backend *sqlite, enum sqlite_statement name, int64_t number)
 {
-    sqlite3_stmt *s = binding->statement;
+    struct sqlite_binding binding = sqlite_bind(sqlite, name);
+    sqlite_bind_number(&binding, number);
     struct digest key;
-    int code = sqlite_step(binding);
-    int64_t id = code == SQLITE_ROW ? sqlite3_column_int64(s, 0) : 0;
-    if (code == SQLITE_ROW && sqlite3_column_bytes(s, 1) == DIGEST_SIZE)
-        memcpy(key.bytes, sqlite3_column_blob(s, 1), DIGEST_SIZE);
-    else if (code == SQLITE_ROW)
-        code = SQLITE_CORRUPT;
-    sqlite3_reset(s);
-    *ret_any = code == SQLITE_ROW;
-    if (code != SQLITE_ROW)
-        return sqlite_status(sqlite, code);
-    enum backend_status status = drop_name(sqlite, &key, id);
-    return status == BACKEND_OK ? delete_bound(sqlite, id) : status;
+    bool any = sqlite_step(&binding);
+    int64_t id = any ? sqlite3_column_int64(binding.statement, 0) : 0;
+    if (any && !read_hash(binding.statement, 1, &key))
+        any = sqlite_fail(sqlite, SQLITE_CORRUPT);
+    sqlite3_reset(binding.statement);
+    if (!any)
+        return false;
+    drop_name(sqlite, &key, id);
+    delete_bound(sqlite, id);
+    return true;
 }
 
-enum backend_status sqlite_sweep_bound(struct sqlite_backend *sqlite, int64_t now, size_t max,
-                                       size_t *ret_steps)
+size_t sqlite_sweep_bound(struct sqlite_backend *sqlite, int64_t now, size_t max)
 {
-    enum backend_status status = BACKEND_OK;
-    bool any = true;
     size_t n = 0;
-    for (; status == BACKEND_OK && any && n < max; n += any) {
-        struct sqlite_binding binding = sqlite_bind(sqlite, SQL_BOUND_DUE);
-        sqlite_bind_number(&binding, now);
-        status = drop_bound(sqlite, &binding, &any);
-    }
-    *ret_steps = n;
-    return status;
+    while (n < max && drop_bound(sqlite, SQL_BOUND_DUE, now))
+        n++;
+    return n;
 }
 
 /* ---- both ---- */
 
-enum backend_status sqlite_unname_row(struct sqlite_backend *sqlite, const struct store_row *row)
+void sqlite_unname_row(struct sqlite_backend *sqlite, const struct store_row *row)
 {
-    enum backend_status status = drop_name(sqlite, &row->key_hash, row->id);
-    if (status == BACKEND_OK && row->once.len > 0)
-        status = sqlite_drop_once(sqlite, row, row->once);
-    bool any = true;
-    while (status == BACKEND_OK && any) {
-        struct sqlite_binding binding = sqlite_bind(sqlite, SQL_BOUND_OF);
-        sqlite_bind_number(&binding, row->id);
-        status = drop_bound(sqlite, &binding, &any);
-    }
-    return status;
+    drop_name(sqlite, &row->key_hash, row->id);
+    if (row->once.len > 0)
+        sqlite_drop_once(sqlite, row, row->once);
+    while (drop_bound(sqlite, SQL_BOUND_OF, row->id))
+        continue;
 }

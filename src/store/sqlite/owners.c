@@ -4,87 +4,79 @@
  */
 #include "store/sqlite/sqlite.h"
 
-static enum backend_status find(struct sqlite_backend *sqlite, int64_t incarnation)
+static void find_owner(struct sqlite_backend *sqlite, int64_t incarnation)
 {
     struct sqlite_binding binding = sqlite_bind(sqlite, SQL_OWNER_FIND);
     sqlite_bind_number(&binding, incarnation);
-    int code = sqlite_step(&binding);
     sqlite->owner = (struct backend_owner){.incarnation = incarnation};
-    if (code == SQLITE_ROW) {
+    if (sqlite_step(&binding)) {
         sqlite->owner.is_serve = sqlite3_column_int(binding.statement, 0);
         sqlite->owner.beat_at = sqlite3_column_int64(binding.statement, 1);
     }
     sqlite3_reset(binding.statement);
-    return sqlite_status(sqlite, code);
 }
 
-enum backend_status sqlite_judge_lease(struct sqlite_backend *sqlite, struct record *record)
+bool sqlite_judge_lease(struct sqlite_backend *sqlite, struct record *record)
 {
     int64_t holder = record_holder(record);
     if (holder == 0)
-        return BACKEND_OK;
+        return sqlite_ok(sqlite);
     const struct backend_owner *self = &sqlite->backend.self;
     bool own = holder == self->incarnation;
-    bool known = own || holder == sqlite->owner.incarnation;
-    enum backend_status status = known ? BACKEND_OK : find(sqlite, holder);
-    if (status == BACKEND_OK)
-        backend_judge_lease(record, own ? self : &sqlite->owner, &sqlite->state.serve,
-                            sqlite->state.now);
-    return status;
+    if (!own && holder != sqlite->owner.incarnation)
+        find_owner(sqlite, holder);
+    backend_judge_lease(record, own ? self : &sqlite->owner, &sqlite->state.serve,
+                        sqlite->state.now);
+    return sqlite_ok(sqlite);
 }
 
 /* So many leases fewer; with the last one its row goes. */
-static enum backend_status end_leases(struct sqlite_backend *sqlite, int64_t holder, int64_t n)
+static void end_leases(struct sqlite_backend *sqlite, int64_t holder, int64_t n)
 {
     static const enum sqlite_statement one_of[] = {SQL_OWNER_DROP, SQL_OWNER_FEWER};
-    enum backend_status status = BACKEND_OK;
-    for (size_t i = 0; i < sizeof one_of / sizeof *one_of && status == BACKEND_OK; i++) {
+    bool done = false;
+    for (size_t i = 0; i < sizeof one_of / sizeof *one_of && !done; i++) {
         struct sqlite_binding binding = sqlite_bind(sqlite, one_of[i]);
         sqlite_bind_number(&binding, holder);
         sqlite_bind_number(&binding, n);
-        status = sqlite_run_bound(sqlite, &binding);
-        if (status == BACKEND_OK && sqlite3_changes(sqlite->db) == 1)
-            break;
+        done = sqlite_change(&binding);
     }
-    return status;
 }
 
-enum backend_status sqlite_count_lease(struct sqlite_backend *sqlite, struct sqlite_leases *own,
-                                       const struct backend_change *change)
+void sqlite_count_lease(struct sqlite_backend *sqlite, struct sqlite_leases *own,
+                        const struct backend_change *change)
 {
     const struct record *record = &change->row->record;
     int64_t self = sqlite->backend.self.incarnation, holder = record_holder(record);
     if (holder == change->held_by)
-        return BACKEND_OK;
+        return;
     own->taken += holder == self;
     own->ended += change->held_by == self;
     if (holder == self && own->longest_us < record->lease_us)
         own->longest_us = record->lease_us;
-    bool of_other = change->held_by != 0 && change->held_by != self;
-    return of_other ? end_leases(sqlite, change->held_by, 1) : BACKEND_OK;
+    if (change->held_by != 0 && change->held_by != self)
+        end_leases(sqlite, change->held_by, 1);
 }
 
 /* Who takes a lease lives, too. What is remembered of that is shown to this process alone, which
  * never takes itself for dead: it may be of a transaction that is rolled back. */
-enum backend_status sqlite_save_leases(struct sqlite_backend *sqlite,
-                                       const struct sqlite_leases *own)
+void sqlite_save_leases(struct sqlite_backend *sqlite, const struct sqlite_leases *own)
 {
     struct backend_owner *self = &sqlite->backend.self;
-    enum backend_status status = BACKEND_OK;
-    if (own->taken > 0) {
+    if (own->taken > 0 && sqlite_ok(sqlite)) {
         struct sqlite_binding more = sqlite_bind(sqlite, SQL_OWNER_MORE);
         sqlite_bind_number(&more, self->incarnation);
         sqlite_bind_number(&more, self->is_serve);
         sqlite_bind_number(&more, self->beat_at = sqlite->state.now);
         sqlite_bind_number(&more, own->longest_us);
         sqlite_bind_number(&more, own->taken);
-        status = sqlite_run_bound(sqlite, &more);
+        sqlite_run(&more);
     }
-    bool ends = status == BACKEND_OK && own->ended > 0;
-    return ends ? end_leases(sqlite, self->incarnation, own->ended) : status;
+    if (own->ended > 0)
+        end_leases(sqlite, self->incarnation, own->ended);
 }
 
-enum backend_status sqlite_recount_owners(struct sqlite_backend *sqlite)
+void sqlite_recount_owners(struct sqlite_backend *sqlite)
 {
     static const char sql[] =
         "DELETE FROM pawl_owner WHERE incarnation NOT IN"
@@ -93,16 +85,14 @@ enum backend_status sqlite_recount_owners(struct sqlite_backend *sqlite)
         " SELECT owner, 0, 0, max(lease_us), count(*) FROM pawl_pending WHERE lease_until > 0"
         " GROUP BY owner ON CONFLICT(incarnation) DO UPDATE SET leases=excluded.leases"
         " WHERE leases<>excluded.leases";
-    return sqlite_status(sqlite, sqlite3_exec(sqlite->db, sql, NULL, NULL, NULL));
+    sqlite_note(sqlite, sqlite3_exec(sqlite->db, sql, NULL, NULL, NULL));
 }
 
-enum backend_status sqlite_beat(struct sqlite_backend *sqlite, bool *ret_beaten)
+bool sqlite_beat(struct sqlite_backend *sqlite)
 {
     struct sqlite_binding binding = sqlite_bind(sqlite, SQL_OWNER_BEAT);
     sqlite_bind_number(&binding, sqlite->backend.self.incarnation);
     sqlite_bind_number(&binding, sqlite->state.now);
-    enum backend_status status = sqlite_run_bound(sqlite, &binding);
-    *ret_beaten = status == BACKEND_OK && sqlite3_changes(sqlite->db) == 1;
     sqlite->backend.self.beat_at = sqlite->state.now;
-    return status;
+    return sqlite_change(&binding);
 }

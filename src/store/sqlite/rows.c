@@ -137,43 +137,48 @@ static bool read_final(struct columns *columns, struct store_row *row)
 
 /* ---- one row ---- */
 
-static enum backend_status read_row(struct sqlite_backend *sqlite, enum sqlite_statement name,
-                                    struct arena *texts, struct store_row *row)
+static void read_row(const struct sqlite_binding *binding, bool is_final, struct arena *texts,
+                     struct store_row *row)
 {
-    struct columns columns = {.texts = texts, .statement = sqlite_use(sqlite, name), .ok = true};
-    bool ok = name == SQL_PENDING_FIND ? read_pending(&columns, row) : read_final(&columns, row);
+    struct columns columns = {.texts = texts, .statement = binding->statement, .ok = true};
+    bool ok = is_final ? read_final(&columns, row) : read_pending(&columns, row);
     if (!ok)
-        return sqlite_status(sqlite, SQLITE_CORRUPT);
+        sqlite_fail(binding->sqlite, SQLITE_CORRUPT);
     if (columns.lacks_memory)
-        return sqlite_status(sqlite, SQLITE_NOMEM);
-    return sqlite_judge_lease(sqlite, &row->record);
+        sqlite_fail(binding->sqlite, SQLITE_NOMEM);
+    sqlite_judge_lease(binding->sqlite, &row->record);
 }
 
-static enum backend_status find_in(struct sqlite_backend *sqlite, enum sqlite_statement name,
-                                   struct arena *texts, struct store_row *row)
+static void find_in(struct sqlite_backend *sqlite, enum sqlite_statement name, struct arena *texts,
+                    struct store_row *row)
 {
     struct sqlite_binding binding = sqlite_bind(sqlite, name);
     sqlite_bind_number(&binding, row->id);
-    int code = sqlite_step(&binding);
-    enum backend_status status =
-        code == SQLITE_ROW ? read_row(sqlite, name, texts, row) : sqlite_status(sqlite, code);
+    if (sqlite_step(&binding))
+        read_row(&binding, name == SQL_OUTCOME_FIND, texts, row);
     sqlite3_reset(binding.statement);
-    return status;
 }
 
-enum backend_status sqlite_find_row(struct sqlite_backend *sqlite, int64_t id, struct arena *texts,
-                                    struct store_row *ret_row)
+bool sqlite_find_row(struct sqlite_backend *sqlite, int64_t id, struct arena *texts,
+                     struct store_row *ret_row)
 {
     if (sqlite_recent_find(sqlite, id, texts, ret_row))
         return sqlite_judge_lease(sqlite, &ret_row->record);
     *ret_row = (struct store_row){.id = id};
-    enum backend_status status = find_in(sqlite, SQL_PENDING_FIND, texts, ret_row);
+    find_in(sqlite, SQL_PENDING_FIND, texts, ret_row);
     bool provisional = ret_row->record.provisional;
-    if (status != BACKEND_OK || (ret_row->record.status != RECORD_ABSENT && !provisional))
-        return status;
-    status = find_in(sqlite, SQL_OUTCOME_FIND, texts, ret_row);
+    if (ret_row->record.status == RECORD_ABSENT || provisional)
+        find_in(sqlite, SQL_OUTCOME_FIND, texts, ret_row);
     bool lacks_answer = provisional && ret_row->record.completed_at == 0;
-    return status == BACKEND_OK && lacks_answer ? sqlite_status(sqlite, SQLITE_CORRUPT) : status;
+    return sqlite_ok(sqlite) && (!lacks_answer || sqlite_fail(sqlite, SQLITE_CORRUPT));
+}
+
+struct store_row *sqlite_find_id(struct sqlite_backend *sqlite, int64_t id, struct arena *arena)
+{
+    struct store_row *row = arena_alloc(arena, sizeof *row);
+    if (!row)
+        sqlite_fail(sqlite, SQLITE_NOMEM);
+    return row && sqlite_find_row(sqlite, id, arena, row) ? row : NULL;
 }
 
 static bool is_of(const struct store_row *row, const struct digest *key)
@@ -181,63 +186,41 @@ static bool is_of(const struct store_row *row, const struct digest *key)
     return row->record.status != RECORD_ABSENT && digest_eq(&row->key_hash, key);
 }
 
-/* The row to which a name leads, by its key or by its value; or through a bound key. */
-static enum backend_status follow(struct sqlite_backend *sqlite, struct backend_name *name,
-                                  struct arena *arena)
+/* By its key or by its value; or through a bound key. */
+static void follow(struct sqlite_backend *sqlite, struct backend_name *name, int64_t id,
+                   struct arena *arena)
 {
-    int64_t id = 0;
-    enum backend_status status = sqlite_keys_find(sqlite, &name->hash, &id);
-    if (status != BACKEND_OK || id == 0)
-        return status;
-    if (name->hinted && name->hinted->id == id) {
-        name->row = name->hinted;
-        return BACKEND_OK;
-    }
-    struct store_row *row = arena_alloc(arena, sizeof *row);
+    const struct store_row *row = name->row = sqlite_find_id(sqlite, id, arena);
     if (!row)
-        return sqlite_status(sqlite, SQLITE_NOMEM);
-    status = sqlite_find_row(sqlite, id, arena, row);
-    if (status != BACKEND_OK)
-        return status;
+        return;
     if (row->record.status == RECORD_ABSENT && !name->is_once)
-        return sqlite_find_bound(sqlite, id, arena, name);
-    bool same = name->is_once ? sqlite_is_named(sqlite, row, &name->hash) : is_of(row, &name->hash);
-    name->row = row;
-    return same ? BACKEND_OK : sqlite_status(sqlite, SQLITE_CORRUPT);
+        sqlite_find_bound(sqlite, id, arena, name);
+    else if (!(name->is_once ? sqlite_is_named(sqlite, row, &name->hash) : is_of(row, &name->hash)))
+        sqlite_fail(sqlite, SQLITE_CORRUPT);
 }
 
 /* What is pending under a key is what the key leads to. A row that lives for its once value is
  * there though its key leads elsewhere by now. */
-static enum backend_status try_hint(struct sqlite_backend *sqlite, struct backend_name *name,
-                                    struct arena *arena)
+static void try_hint(struct sqlite_backend *sqlite, struct backend_name *name, struct arena *arena)
 {
-    struct store_row *row = arena_alloc(arena, sizeof *row);
-    if (!row)
-        return sqlite_status(sqlite, SQLITE_NOMEM);
-    enum backend_status status = sqlite_find_row(sqlite, name->hint, arena, row);
-    if (status != BACKEND_OK || !is_of(row, &name->hash))
-        return status;
+    struct store_row *row = sqlite_find_id(sqlite, name->hint, arena);
+    if (!row || !is_of(row, &name->hash))
+        return;
     name->hinted = row;
     name->row = record_is_final(row->record.status) ? NULL : row;
-    return BACKEND_OK;
 }
 
-static enum backend_status find(struct sqlite_backend *sqlite, struct backend_name *name,
-                                struct arena *arena)
+void sqlite_find(struct sqlite_backend *sqlite, struct backend_name *name, struct arena *arena)
 {
     name->row = name->hinted = NULL;
     name->bound = NULL;
-    enum backend_status status = name->hint != 0 ? try_hint(sqlite, name, arena) : BACKEND_OK;
-    return status == BACKEND_OK && !name->row ? follow(sqlite, name, arena) : status;
-}
-
-enum backend_status sqlite_find(struct sqlite_backend *sqlite, struct backend_name *names, size_t n,
-                                struct arena *arena)
-{
-    enum backend_status status = BACKEND_OK;
-    for (size_t i = 0; i < n && status == BACKEND_OK; i++)
-        status = find(sqlite, &names[i], arena);
-    return status;
+    if (name->hint != 0)
+        try_hint(sqlite, name, arena);
+    int64_t id = name->row ? 0 : sqlite_keys_find(sqlite, &name->hash);
+    if (id != 0 && name->hinted && name->hinted->id == id)
+        name->row = name->hinted;
+    else if (id != 0)
+        follow(sqlite, name, id, arena);
 }
 
 /* ---- new rows ---- */
@@ -281,113 +264,105 @@ static void bind_new_final(struct sqlite_binding *binding, const struct backend_
 typedef void insert_bind(struct sqlite_binding *binding, const struct backend_change *change);
 
 /* All that there are: `statement` takes one row, the one behind it INSERT_ROWS. */
-static enum backend_status insert_all(struct sqlite_backend *sqlite, struct sqlite_inserts *inserts,
-                                      enum sqlite_statement statement, insert_bind *bind)
+static void insert_all(struct sqlite_backend *sqlite, struct sqlite_inserts *inserts,
+                       enum sqlite_statement statement, insert_bind *bind)
 {
     const size_t n = inserts->n, at_once = n == INSERT_ROWS ? n : 1;
-    enum backend_status status = BACKEND_OK;
     inserts->n = 0;
-    for (size_t i = 0; i < n && status == BACKEND_OK;) {
+    for (size_t i = 0; i < n;) {
         struct sqlite_binding binding = sqlite_bind(sqlite, statement + (at_once > 1));
         for (size_t last = i + at_once; i < last; i++)
             bind(&binding, inserts->changes[i]);
-        status = sqlite_run_bound(sqlite, &binding);
+        sqlite_run(&binding);
     }
-    return status;
 }
 
-static enum backend_status insert_claims(struct sqlite_backend *sqlite)
+static void insert_claims(struct sqlite_backend *sqlite)
 {
-    return insert_all(sqlite, &sqlite->claims, SQL_PENDING_INSERT, bind_new_claim);
+    insert_all(sqlite, &sqlite->claims, SQL_PENDING_INSERT, bind_new_claim);
 }
 
-static enum backend_status insert_finals(struct sqlite_backend *sqlite)
+static void insert_finals(struct sqlite_backend *sqlite)
 {
-    return insert_all(sqlite, &sqlite->finals, SQL_OUTCOME_INSERT, bind_new_final);
+    insert_all(sqlite, &sqlite->finals, SQL_OUTCOME_INSERT, bind_new_final);
 }
 
-static enum backend_status insert_pending(struct sqlite_backend *sqlite,
-                                          const struct backend_change *change)
+static void insert_pending(struct sqlite_backend *sqlite, const struct backend_change *change)
 {
     const struct store_row *row = change->row;
     sqlite_recent_add(sqlite, row);
     if (row->once.len == 0) {
         sqlite->claims.changes[sqlite->claims.n++] = change;
-        return sqlite->claims.n == INSERT_ROWS ? insert_claims(sqlite) : BACKEND_OK;
+        if (sqlite->claims.n == INSERT_ROWS)
+            insert_claims(sqlite);
+        return;
     }
     struct sqlite_binding binding = sqlite_bind(sqlite, SQL_PENDING_INSERT_ONCE);
     bind_new_claim(&binding, change);
     sqlite_bind_text(&binding, row->once);
     bind_claim_once(&binding, row);
-    return sqlite_run_bound(sqlite, &binding);
+    sqlite_run(&binding);
 }
 
-static enum backend_status insert_final(struct sqlite_backend *sqlite,
-                                        const struct backend_change *change)
+static void insert_final(struct sqlite_backend *sqlite, const struct backend_change *change)
 {
     if (change->row->once.len == 0) {
         sqlite->finals.changes[sqlite->finals.n++] = change;
-        return sqlite->finals.n == INSERT_ROWS ? insert_finals(sqlite) : BACKEND_OK;
+        if (sqlite->finals.n == INSERT_ROWS)
+            insert_finals(sqlite);
+        return;
     }
     struct sqlite_binding binding = sqlite_bind(sqlite, SQL_OUTCOME_INSERT_ONCE);
     bind_new_final(&binding, change);
     bind_final_once(&binding, change->row);
-    return sqlite_run_bound(sqlite, &binding);
+    sqlite_run(&binding);
 }
 
 /* ---- changes ---- */
 
-static enum backend_status update_pending(struct sqlite_backend *sqlite,
-                                          const struct store_row *row)
+static void update_pending(struct sqlite_backend *sqlite, const struct store_row *row)
 {
     sqlite_recent_drop(sqlite, row->id);
     struct sqlite_binding binding = sqlite_bind(sqlite, SQL_PENDING_UPDATE);
     bind_claim(&binding, row);
     bind_claim_once(&binding, row);
     sqlite_bind_number(&binding, row->id);
-    enum backend_status status = sqlite_run_bound(sqlite, &binding);
-    CHECK(status != BACKEND_OK || sqlite3_changes(sqlite->db) == 1);
-    return status;
+    bool changed = sqlite_change(&binding);
+    CHECK(changed || !sqlite_ok(sqlite));
 }
 
-static enum backend_status hold_pending(struct sqlite_backend *sqlite, const struct store_row *row)
+static void hold_pending(struct sqlite_backend *sqlite, const struct store_row *row)
 {
     struct sqlite_binding binding = sqlite_bind(sqlite, SQL_PENDING_HOLD);
     sqlite_bind_number(&binding, row->id);
     sqlite_bind_text(&binding, row->once);
-    return sqlite_run_bound(sqlite, &binding);
+    sqlite_run(&binding);
 }
 
-static enum backend_status delete_by_id(struct sqlite_backend *sqlite, enum sqlite_statement name,
-                                        int64_t id)
+/* Whether it was there. */
+static bool delete_from(struct sqlite_backend *sqlite, enum sqlite_statement name, int64_t id)
 {
     sqlite_recent_drop(sqlite, id);
     struct sqlite_binding binding = sqlite_bind(sqlite, name);
     sqlite_bind_number(&binding, id);
-    return sqlite_run_bound(sqlite, &binding);
+    return sqlite_change(&binding);
 }
 
-static enum backend_status remove_row(struct sqlite_backend *sqlite, const struct store_row *row,
-                                      bool provisional)
+static void remove_row(struct sqlite_backend *sqlite, const struct store_row *row, bool provisional)
 {
-    enum backend_status status = sqlite_unname_row(sqlite, row);
-    if (status != BACKEND_OK)
-        return status;
-    status = delete_by_id(sqlite, SQL_PENDING_DELETE, row->id);
-    if (status != BACKEND_OK || (!provisional && sqlite3_changes(sqlite->db) == 1))
-        return status;
-    return delete_by_id(sqlite, SQL_OUTCOME_DELETE, row->id);
+    sqlite_unname_row(sqlite, row);
+    if (!delete_from(sqlite, SQL_PENDING_DELETE, row->id) || provisional)
+        delete_from(sqlite, SQL_OUTCOME_DELETE, row->id);
 }
 
-enum backend_status sqlite_remove(struct sqlite_backend *sqlite, const struct store_row *row)
+void sqlite_remove(struct sqlite_backend *sqlite, const struct store_row *row)
 {
-    return remove_row(sqlite, row, false);
+    remove_row(sqlite, row, false);
 }
 
 /* Of what is frozen, or was told to another key: its answer may have been swept meanwhile, and does
  * not come back. */
-static enum backend_status lengthen_final(struct sqlite_backend *sqlite,
-                                          const struct store_row *row)
+static void lengthen_final(struct sqlite_backend *sqlite, const struct store_row *row)
 {
     const struct record *record = &row->record;
     struct sqlite_binding binding = sqlite_bind(sqlite, SQL_OUTCOME_LENGTHEN);
@@ -397,124 +372,115 @@ static enum backend_status lengthen_final(struct sqlite_backend *sqlite,
     sqlite_bind_number(&binding, record->gone_at);
     sqlite_bind_number(&binding, record->once_until);
     sqlite_bind_number(&binding, row->id);
-    return sqlite_run_bound(sqlite, &binding);
+    sqlite_run(&binding);
 }
 
-/* It stands in both tables for as long as it is provisional. */
-static enum backend_status freeze(struct sqlite_backend *sqlite,
-                                  const struct backend_change *change)
+/* It is in both tables for as long as it is provisional. */
+static void freeze(struct sqlite_backend *sqlite, const struct backend_change *change)
 {
     const struct store_row *row = change->row;
-    if (row->record.provisional)
-        return update_pending(sqlite, row);
-    enum backend_status status = delete_by_id(sqlite, SQL_PENDING_DELETE, row->id);
+    if (row->record.provisional) {
+        update_pending(sqlite, row);
+        return;
+    }
+    delete_from(sqlite, SQL_PENDING_DELETE, row->id);
     bool filled_in = change->outcome || !row->record.kept;
-    if (status != BACKEND_OK || !filled_in)
-        return status == BACKEND_OK ? lengthen_final(sqlite, row) : status;
-    status = delete_by_id(sqlite, SQL_OUTCOME_DELETE, row->id);
-    return status == BACKEND_OK ? insert_final(sqlite, change) : status;
+    if (!filled_in) {
+        lengthen_final(sqlite, row);
+        return;
+    }
+    delete_from(sqlite, SQL_OUTCOME_DELETE, row->id);
+    insert_final(sqlite, change);
 }
 
-static enum backend_status finish(struct sqlite_backend *sqlite,
-                                  const struct backend_change *change)
+static void finish(struct sqlite_backend *sqlite, const struct backend_change *change)
 {
     const struct store_row *row = change->row;
-    enum backend_status status = insert_final(sqlite, change);
-    if (status == BACKEND_OK && row->record.provisional)
-        return update_pending(sqlite, row);
-    if (status == BACKEND_OK)
-        status = delete_by_id(sqlite, SQL_PENDING_DELETE, row->id);
-    CHECK(status != BACKEND_OK || sqlite3_changes(sqlite->db) == 1);
-    return status;
-}
-
-static bool has_new_value(const struct backend_change *change)
-{
-    static const struct digest none;
-    return !digest_eq(&change->once_name, &none);
+    insert_final(sqlite, change);
+    if (row->record.provisional) {
+        update_pending(sqlite, row);
+        return;
+    }
+    bool was = delete_from(sqlite, SQL_PENDING_DELETE, row->id);
+    CHECK(was || !sqlite_ok(sqlite));
 }
 
 /* A new row gets its names, a row that holds a value anew that one. */
-static enum backend_status name_row(struct sqlite_backend *sqlite,
-                                    const struct backend_change *change)
+static void name_row(struct sqlite_backend *sqlite, const struct backend_change *change,
+                     bool new_value)
 {
     const struct store_row *row = change->row;
-    enum backend_status status = BACKEND_OK;
     if (change->before == RECORD_ABSENT)
-        status = sqlite_keys_set(sqlite, &row->key_hash, row->id);
-    if (status != BACKEND_OK || !has_new_value(change))
-        return status;
-    if (change->once_before.len > 0)
-        status = sqlite_drop_once(sqlite, row, change->once_before);
-    return status == BACKEND_OK ? sqlite_keys_set(sqlite, &change->once_name, row->id) : status;
+        sqlite_keys_set(sqlite, &row->key_hash, row->id);
+    if (new_value && change->once_before.len > 0)
+        sqlite_drop_once(sqlite, row, change->once_before);
+    if (new_value)
+        sqlite_keys_set(sqlite, &change->once_name, row->id);
 }
 
-static enum backend_status save_row(struct sqlite_backend *sqlite,
-                                    const struct backend_change *change)
+static void save_row(struct sqlite_backend *sqlite, const struct backend_change *change)
 {
+    static const struct digest none;
     const struct store_row *row = change->row;
-    struct store_row gone = {.id = row->id, .key_hash = row->key_hash, .tenant = row->tenant};
-    gone.rule = row->rule;
-    gone.once = change->once_before;
-    if (row->record.status == RECORD_ABSENT)
-        return remove_row(sqlite, &gone, change->was_provisional);
-    enum backend_status status = name_row(sqlite, change);
-    if (status != BACKEND_OK)
-        return status;
-    if (change->was_provisional)
-        return freeze(sqlite, change);
-    if (record_is_final(change->before))
-        return lengthen_final(sqlite, row);
+    bool new_value = !digest_eq(&change->once_name, &none);
     bool finished = record_is_final(row->record.status);
-    if (change->before == RECORD_ABSENT)
-        return finished ? insert_final(sqlite, change) : insert_pending(sqlite, change);
-    if (!finished && has_new_value(change))
-        status = hold_pending(sqlite, row);
-    if (!finished)
-        return status == BACKEND_OK ? update_pending(sqlite, row) : status;
-    return finish(sqlite, change);
+    name_row(sqlite, change, new_value);
+    if (new_value && change->before != RECORD_ABSENT && !finished)
+        hold_pending(sqlite, row);
+    if (change->was_provisional)
+        freeze(sqlite, change);
+    else if (record_is_final(change->before))
+        lengthen_final(sqlite, row);
+    else if (change->before == RECORD_ABSENT && finished)
+        insert_final(sqlite, change);
+    else if (change->before == RECORD_ABSENT)
+        insert_pending(sqlite, change);
+    else if (finished)
+        finish(sqlite, change);
+    else
+        update_pending(sqlite, row);
 }
 
-static enum backend_status save_change(struct sqlite_backend *sqlite,
-                                       const struct backend_change *change)
+static void save_change(struct sqlite_backend *sqlite, const struct backend_change *change)
 {
-    if (change->seen)
-        return BACKEND_OK;
-    return change->bound ? sqlite_bind_key(sqlite, change->bound) : save_row(sqlite, change);
+    const struct store_row *row = change->row;
+    if (change->bound)
+        sqlite_bind_key(sqlite, change->bound);
+    if (row && row->record.status != RECORD_ABSENT)
+        save_row(sqlite, change);
+    if (!row || row->record.status != RECORD_ABSENT)
+        return;
+    struct store_row gone = *row;
+    gone.once = change->once_before;
+    remove_row(sqlite, &gone, change->was_provisional);
 }
 
 /* Rows of modules alone may not fit: the records are what load said, as it holds the lock. */
-static enum backend_status save_group(struct sqlite_backend *sqlite, struct backend_group *group,
-                                      struct sqlite_leases *own)
+static void save_group(struct sqlite_backend *sqlite, struct backend_group *group,
+                       struct sqlite_leases *own)
 {
-    enum backend_status status = BACKEND_OK;
     const struct backend_change *change = group->changes;
     if (change && change->brought)
-        status = sqlite_write_rows(sqlite, group, &change);
+        change = sqlite_write_rows(sqlite, group);
     if (group->result != GROUP_OK)
-        return status;
-    for (; change && status == BACKEND_OK; change = change->next) {
+        return;
+    for (; change && sqlite_ok(sqlite); change = change->next) {
         backend_count(&sqlite->state.counts, change);
         if (change->row)
-            status = sqlite_count_lease(sqlite, own, change);
-        if (status == BACKEND_OK)
-            status = save_change(sqlite, change);
+            sqlite_count_lease(sqlite, own, change);
+        save_change(sqlite, change);
     }
-    return status;
 }
 
-enum backend_status sqlite_save_groups(struct sqlite_backend *sqlite, struct backend_group *groups)
+void sqlite_save_groups(struct sqlite_backend *sqlite, struct backend_group *groups)
 {
-    enum backend_status status = BACKEND_OK;
     struct sqlite_leases own = {0};
     sqlite->claims.n = sqlite->finals.n = 0; /* of a save that failed */
-    for (struct backend_group *group = groups; group && status == BACKEND_OK; group = group->next)
-        status = save_group(sqlite, group, &own);
-    if (status == BACKEND_OK)
-        status = insert_claims(sqlite);
-    if (status == BACKEND_OK)
-        status = insert_finals(sqlite);
-    return status == BACKEND_OK ? sqlite_save_leases(sqlite, &own) : status;
+    for (struct backend_group *group = groups; group && sqlite_ok(sqlite); group = group->next)
+        save_group(sqlite, group, &own);
+    insert_claims(sqlite);
+    insert_finals(sqlite);
+    sqlite_save_leases(sqlite, &own);
 }
 
 /* A packed body stays packed. NULL: no memory. */
@@ -530,14 +496,14 @@ static struct outcome *read_outcome(sqlite3_stmt *s, bool packed)
 enum backend_status sqlite_outcome(struct backend *backend, const struct store_row *row,
                                    uint64_t most, struct outcome **ret_outcome, uint64_t *ret_size)
 {
-    struct sqlite_backend *sqlite = sqlite_of(backend);
+    struct sqlite_backend *sqlite = sqlite_call(backend);
     struct sqlite_binding binding = sqlite_bind(sqlite, SQL_OUTCOME_READ);
     sqlite3_stmt *s = binding.statement;
     sqlite_bind_number(&binding, row->id);
-    int code = sqlite_step(&binding);
-    if (code != SQLITE_ROW) {
+    if (!sqlite_step(&binding)) {
         sqlite3_reset(s);
-        return sqlite_status(sqlite, code == SQLITE_DONE ? SQLITE_CORRUPT : code);
+        sqlite_fail(sqlite, SQLITE_CORRUPT);
+        return sqlite->status;
     }
     struct slice body = column_slice(s, 3);
     bool packed = sqlite3_column_int(s, 4) && sqlite3_column_type(s, 3) != SQLITE_NULL;

@@ -218,7 +218,9 @@ struct sqlite_inserts {
 };
 
 struct sqlite_backend {
-    struct backend backend; /* first: the two are cast into each other */
+    struct backend backend;     /* first: the two are cast into each other */
+    enum backend_status status; /* what failed first in the call under way: nothing is read or
+                                   written after it, so that its callers need not look each time */
     sqlite3 *db;
     struct store_lock lock;
     char *path;
@@ -247,24 +249,37 @@ struct sqlite_backend {
     int64_t lock_span_us;       /* how long to wait for other processes */
 };
 
-static inline struct sqlite_backend *sqlite_of(struct backend *backend)
+/* A call of struct backend_ops begins, and nothing has failed in it yet; see `status`. */
+static inline struct sqlite_backend *sqlite_call(struct backend *backend)
 {
-    return (struct sqlite_backend *)backend;
+    struct sqlite_backend *sqlite = (struct sqlite_backend *)backend;
+    sqlite->status = BACKEND_OK;
+    return sqlite;
 }
 
-/* The prepared statement. Whoever steps it resets it, and whoever uses it binds all its parameters:
- * what stood in them before is not cleared. */
-sqlite3_stmt *sqlite_use(struct sqlite_backend *sqlite, enum sqlite_statement name);
+static inline bool sqlite_ok(const struct sqlite_backend *sqlite)
+{
+    return sqlite->status == BACKEND_OK;
+}
 
-/* Steps a statement that returns no row, and resets it. */
-enum backend_status sqlite_run(struct sqlite_backend *sqlite, sqlite3_stmt *statement);
+/* What an SQLite result code means, noted in status and in backend.problem if it is the first
+ * failure: false. */
+bool sqlite_fail(struct sqlite_backend *sqlite, int code);
 
-/* A statement whose parameters are bound one after the other. What could not be bound stops it: a
- * row with a NULL for want of memory or space would be found later. */
+/* The same of a call that returns SQLITE_OK where it did not fail. */
+static inline void sqlite_note(struct sqlite_backend *sqlite, int code)
+{
+    if (code != SQLITE_OK)
+        sqlite_fail(sqlite, code);
+}
+
+/* A prepared statement whose parameters are bound one after the other, all of them: what was in
+ * them before is not cleared. What could not be bound is a failure: a row with a NULL for want of
+ * memory or space would be found later. */
 struct sqlite_binding {
+    struct sqlite_backend *sqlite;
     sqlite3_stmt *statement;
-    int at;   /* bound so far */
-    int code; /* the first failure */
+    int at; /* bound so far */
 };
 
 struct sqlite_binding sqlite_bind(struct sqlite_backend *sqlite, enum sqlite_statement name);
@@ -274,32 +289,32 @@ void sqlite_bind_null(struct sqlite_binding *binding);
 void sqlite_bind_text(struct sqlite_binding *binding, struct slice text);
 void sqlite_bind_bytes(struct sqlite_binding *binding, struct slice bytes);
 
-/* As sqlite3_step and sqlite_run, if all of it is bound. */
-int sqlite_step(const struct sqlite_binding *binding);
-enum backend_status sqlite_run_bound(struct sqlite_backend *sqlite,
-                                     const struct sqlite_binding *binding);
+/* Whether there is a further row; the caller resets the statement. */
+bool sqlite_step(const struct sqlite_binding *binding);
+/* Runs a statement that returns no row, and resets it. As sqlite_ok; whether it changed a row. */
+bool sqlite_run(const struct sqlite_binding *binding);
+bool sqlite_change(const struct sqlite_binding *binding);
+/* The same of one without parameters. */
+bool sqlite_run_named(struct sqlite_backend *sqlite, enum sqlite_statement name);
 
-/* What an SQLite result code means, noted in backend.problem. */
-enum backend_status sqlite_status(struct sqlite_backend *sqlite, int code);
-
-/* Finds by row id; record.status is RECORD_ABSENT when there is none. Texts go into the arena. */
-enum backend_status sqlite_find_row(struct sqlite_backend *sqlite, int64_t id, struct arena *texts,
-                                    struct store_row *ret_row);
+/* Finds by row id; record.status is RECORD_ABSENT when there is none. Texts go into the arena. As
+ * sqlite_ok; in memory of the arena, too: NULL for false. */
+bool sqlite_find_row(struct sqlite_backend *sqlite, int64_t id, struct arena *texts,
+                     struct store_row *ret_row);
+struct store_row *sqlite_find_id(struct sqlite_backend *sqlite, int64_t id, struct arena *arena);
 /* Reads the state, and the time that it is. BACKEND_GONE: it is not to be believed, or another
  * `serve`'s. What it comes to once the rows are loaded; and with what is saved: its row is written,
  * and then committed. */
-enum backend_status sqlite_read_state(struct sqlite_backend *sqlite);
+void sqlite_read_state(struct sqlite_backend *sqlite);
 void sqlite_tell_state(struct sqlite_backend *sqlite, const struct backend_name *names, size_t n,
                        struct backend_read *ret_read);
-enum backend_status sqlite_write_state(struct sqlite_backend *sqlite,
-                                       const struct backend_save *save);
+void sqlite_write_state(struct sqlite_backend *sqlite, const struct backend_save *save);
 void sqlite_state_committed(struct sqlite_backend *sqlite, struct backend_save *save);
 
-/* Fills in what the names lead to. */
-enum backend_status sqlite_find(struct sqlite_backend *sqlite, struct backend_name *names, size_t n,
-                                struct arena *arena);
+/* Fills in what the name leads to. */
+void sqlite_find(struct sqlite_backend *sqlite, struct backend_name *name, struct arena *arena);
 /* Deletes a row, and with it all names that lead to it. */
-enum backend_status sqlite_remove(struct sqlite_backend *sqlite, const struct store_row *row);
+void sqlite_remove(struct sqlite_backend *sqlite, const struct store_row *row);
 
 /* Remembers a row of pawl_pending as it is being written; whoever changes it drops it. */
 void sqlite_recent_add(struct sqlite_backend *sqlite, const struct store_row *row);
@@ -318,33 +333,30 @@ bool sqlite_keys_init(struct sqlite_keys *keys, size_t usual);
 void sqlite_keys_fini(struct sqlite_keys *keys);
 /* A transaction has begun: reads what the log holds that is not known yet. `records`: how many the
  * store holds. */
-enum backend_status sqlite_keys_begin(struct sqlite_backend *sqlite,
-                                      const struct sqlite_key_marks *marks, int64_t records);
+void sqlite_keys_begin(struct sqlite_backend *sqlite, const struct sqlite_key_marks *marks,
+                       int64_t records);
 /* Before its commit: writes the log, merges a slice. Then the marks are to be written, when
  * `keys.touched` says so. */
-enum backend_status sqlite_keys_commit(struct sqlite_backend *sqlite);
+void sqlite_keys_commit(struct sqlite_backend *sqlite);
 /* The commit returned OK. */
 void sqlite_keys_committed(struct sqlite_backend *sqlite);
 /* It was rolled back, or nobody knows. */
 void sqlite_keys_rollback(struct sqlite_backend *sqlite);
-/* The row that the key names; 0: none. */
-enum backend_status sqlite_keys_find(struct sqlite_backend *sqlite, const struct digest *key,
-                                     int64_t *ret_row);
-/* From now on it names `row`; 0: none. */
-enum backend_status sqlite_keys_set(struct sqlite_backend *sqlite, const struct digest *key,
-                                    int64_t row);
+/* The row that the key names; 0: none. From now on it names `row`; 0: none. */
+int64_t sqlite_keys_find(struct sqlite_backend *sqlite, const struct digest *key);
+void sqlite_keys_set(struct sqlite_backend *sqlite, const struct digest *key, int64_t row);
 
-/* sqlite.c; and what of it sqlite_open.c needs: remembers which log is open. */
+/* transaction.c; and what of it open.c needs: remembers which log is open. */
 extern const struct backend_ops sqlite_ops;
 void sqlite_note_wal(struct sqlite_backend *sqlite);
 
 /* The operations of one row and of many (backend.h). */
 /* Writes what the groups say; the counts of the state follow. */
-enum backend_status sqlite_save_groups(struct sqlite_backend *sqlite, struct backend_group *groups);
+void sqlite_save_groups(struct sqlite_backend *sqlite, struct backend_group *groups);
 enum backend_status sqlite_outcome(struct backend *backend, const struct store_row *row,
                                    uint64_t most, struct outcome **ret_outcome, uint64_t *ret_size);
 /* Does what is due, in the open transaction. */
-enum backend_status sqlite_do_chores(struct sqlite_backend *sqlite, struct backend_chores *chores);
+void sqlite_do_chores(struct sqlite_backend *sqlite, struct backend_chores *chores);
 enum backend_status sqlite_list(struct backend *backend, const struct store_list *list,
                                 const struct record_world *world, int64_t *ret_seen);
 
@@ -355,50 +367,46 @@ struct sqlite_leases {
     int64_t ended;
     int64_t longest_us; /* of those taken */
 };
-/* How long the lease of a record lasts, and whether it has lapsed. */
-enum backend_status sqlite_judge_lease(struct sqlite_backend *sqlite, struct record *record);
+/* How long the lease of a record lasts, and whether it has lapsed. As sqlite_ok. */
+bool sqlite_judge_lease(struct sqlite_backend *sqlite, struct record *record);
 /* Counts what a change of a row does to leases: those of others at once, its own in `own`, which is
  * saved behind the last one. */
-enum backend_status sqlite_count_lease(struct sqlite_backend *sqlite, struct sqlite_leases *own,
-                                       const struct backend_change *change);
-enum backend_status sqlite_save_leases(struct sqlite_backend *sqlite,
-                                       const struct sqlite_leases *own);
+void sqlite_count_lease(struct sqlite_backend *sqlite, struct sqlite_leases *own,
+                        const struct backend_change *change);
+void sqlite_save_leases(struct sqlite_backend *sqlite, const struct sqlite_leases *own);
 /* As the records say, which a person may have deleted: at the start of a `serve`. */
-enum backend_status sqlite_recount_owners(struct sqlite_backend *sqlite);
-/* This process lives. `*ret_beaten`: it holds leases, else nothing is written. */
-enum backend_status sqlite_beat(struct sqlite_backend *sqlite, bool *ret_beaten);
+void sqlite_recount_owners(struct sqlite_backend *sqlite);
+/* This process lives. Whether it holds leases: else nothing is written. */
+bool sqlite_beat(struct sqlite_backend *sqlite);
 
-/* Names beside the key (core/once.h): sqlite_names.c. */
+/* Names beside the key (core/once.h): names.c. */
 /* Whether a once value leads to this row. */
 bool sqlite_is_named(const struct sqlite_backend *sqlite, const struct store_row *row,
                      const struct digest *once);
 /* A once value that the row had before leads to it no more. */
-enum backend_status sqlite_drop_once(struct sqlite_backend *sqlite, const struct store_row *row,
-                                     struct slice once);
+void sqlite_drop_once(struct sqlite_backend *sqlite, const struct store_row *row,
+                      struct slice once);
 /* A key leads to the record of another one. */
-enum backend_status sqlite_bind_key(struct sqlite_backend *sqlite,
-                                    const struct backend_bound *bound);
+void sqlite_bind_key(struct sqlite_backend *sqlite, const struct backend_bound *bound);
 /* Names that still lead to the row lead nowhere any more. */
-enum backend_status sqlite_unname_row(struct sqlite_backend *sqlite, const struct store_row *row);
+void sqlite_unname_row(struct sqlite_backend *sqlite, const struct store_row *row);
 /* Finds the bound key `id`, and the row to which it leads. */
-enum backend_status sqlite_find_bound(struct sqlite_backend *sqlite, int64_t id,
-                                      struct arena *arena, struct backend_name *name);
-/* Takes away at most `max` bound keys whose time is over. */
-enum backend_status sqlite_sweep_bound(struct sqlite_backend *sqlite, int64_t now, size_t max,
-                                       size_t *ret_steps);
+void sqlite_find_bound(struct sqlite_backend *sqlite, int64_t id, struct arena *arena,
+                       struct backend_name *name);
+/* Takes away at most `max` bound keys whose time is over. How many. */
+size_t sqlite_sweep_bound(struct sqlite_backend *sqlite, int64_t now, size_t max);
 
 /* Rows of modules: tables.c. Makes what is not there yet; an SQLite result code. */
 int sqlite_tables_install(struct sqlite_backend *sqlite, const struct table *const *tables);
 void sqlite_tables_fini(struct sqlite_backend *sqlite);
-/* Writes the rows that a group brings, which stand first in it, up to `*ret_next`; or with
- * GROUP_CONFLICT none of them. */
-enum backend_status sqlite_write_rows(struct sqlite_backend *sqlite, struct backend_group *group,
-                                      const struct backend_change **ret_next);
+/* Writes the rows that a group brings, which are first in it, or with GROUP_CONFLICT none of them.
+ * The first change behind them. */
+const struct backend_change *sqlite_write_rows(struct sqlite_backend *sqlite,
+                                               struct backend_group *group);
 enum backend_status sqlite_query(struct backend *backend, const struct table_query *query,
                                  int64_t now, int64_t *ret_next);
-/* Deletes at most `max` rows whose time is past, of all tables. */
-enum backend_status sqlite_sweep_tables(struct sqlite_backend *sqlite, int64_t now, size_t max,
-                                        size_t *ret_steps);
+/* Deletes at most `max` rows whose time is past, of all tables. How many. */
+size_t sqlite_sweep_tables(struct sqlite_backend *sqlite, size_t max);
 
 /* Whether the file is ours or new, before anything is changed in it. NULL: yes, with its format;
  * else one line that says what is wrong. */

@@ -36,7 +36,7 @@ static void read_time(struct sqlite_backend *sqlite)
 /* A mark from a wall clock that was wrong once: time never goes back by itself, a person may. And
  * the life lock may have been got round (its file was removed, the file system does not keep
  * locks): whoever took the store took the records that run here for orphans. */
-static enum backend_status check_state(struct sqlite_backend *sqlite)
+static void check_state(struct sqlite_backend *sqlite)
 {
     const struct sqlite_state *state = &sqlite->state;
     char *problem = sqlite->backend.problem;
@@ -52,34 +52,36 @@ static enum backend_status check_state(struct sqlite_backend *sqlite)
         snprintf(
             problem, sizeof sqlite->backend.problem,
             "another `pawl serve` took this store; stop one of the two, and restart the other");
-    return sane && !taken ? BACKEND_OK : BACKEND_GONE;
+    if (!sane || taken)
+        sqlite->status = BACKEND_GONE;
 }
 
 #define READ_STATE(kind, column, field) field = sqlite3_column_int64(s, at++);
 #define BIND_STATE(kind, column, field) sqlite_bind_number(&binding, field);
 
-enum backend_status sqlite_read_state(struct sqlite_backend *sqlite)
+void sqlite_read_state(struct sqlite_backend *sqlite)
 {
-    sqlite3_stmt *s = sqlite_use(sqlite, SQL_STATE_READ);
+    struct sqlite_binding binding = sqlite_bind(sqlite, SQL_STATE_READ);
+    sqlite3_stmt *s = binding.statement;
     struct sqlite_state *state = &sqlite->state;
     struct sqlite_key_marks read, *marks = &read;
     const struct backend_counts *counts = &state->counts;
+    int at = 0;
     state->serve.alive = store_lock_life_held(&sqlite->lock);
-    int code = sqlite3_step(s), at = 0;
-    if (code == SQLITE_ROW) {
+    if (sqlite_step(&binding)) {
         state->token = sqlite3_column_int64(s, at++);
         SQLITE_STATE(READ_STATE)
+        check_state(sqlite);
+    } else {
+        sqlite_fail(sqlite, SQLITE_CORRUPT);
     }
     sqlite3_reset(s);
-    if (code != SQLITE_ROW)
-        return sqlite_status(sqlite, code == SQLITE_DONE ? SQLITE_CORRUPT : code);
-    enum backend_status status = check_state(sqlite);
-    if (status != BACKEND_OK)
-        return status;
+    if (!sqlite_ok(sqlite))
+        return;
     read_time(sqlite);
     sqlite->owner = (struct backend_owner){.incarnation = 0};
-    return sqlite_keys_begin(sqlite, marks,
-                             counts->pending + counts->complete + counts->failed + counts->unknown);
+    sqlite_keys_begin(sqlite, marks,
+                      counts->pending + counts->complete + counts->failed + counts->unknown);
 }
 
 /* No row is above the last token, unless somebody wrote into the file by hand. */
@@ -105,8 +107,7 @@ void sqlite_tell_state(struct sqlite_backend *sqlite, const struct backend_name 
                                       .forgets = state->counts.forgets};
 }
 
-enum backend_status sqlite_write_state(struct sqlite_backend *sqlite,
-                                       const struct backend_save *save)
+void sqlite_write_state(struct sqlite_backend *sqlite, const struct backend_save *save)
 {
     struct sqlite_binding binding = sqlite_bind(sqlite, SQL_STATE_WRITE);
     struct sqlite_state *state = &sqlite->state;
@@ -122,7 +123,7 @@ enum backend_status sqlite_write_state(struct sqlite_backend *sqlite,
     }
     sqlite_bind_number(&binding, state->token);
     SQLITE_STATE(BIND_STATE)
-    return sqlite_run_bound(sqlite, &binding);
+    sqlite_run(&binding);
 }
 
 void sqlite_state_committed(struct sqlite_backend *sqlite, struct backend_save *save)

@@ -168,18 +168,17 @@ static int prepare(struct sqlite_backend *sqlite, const struct table *table,
                         : SQLITE_NOMEM;
 }
 
-static enum backend_status bind(struct sqlite_backend *sqlite, const struct table *table,
-                                enum sqlite_table_statement which,
-                                struct sqlite_binding *ret_binding)
+static struct sqlite_binding bind(struct sqlite_backend *sqlite, const struct table *table,
+                                  enum sqlite_table_statement which)
 {
     size_t at = 0;
     while (at < sqlite->n_tables && sqlite->tables[at].table != table)
         at++;
     CHECK(at < sqlite->n_tables);
     sqlite3_stmt **statement = &sqlite->tables[at].statements[which];
-    int code = *statement ? SQLITE_OK : prepare(sqlite, table, which, statement);
-    *ret_binding = (struct sqlite_binding){.statement = *statement, .code = SQLITE_OK};
-    return sqlite_status(sqlite, code);
+    if (!*statement)
+        sqlite_note(sqlite, prepare(sqlite, table, which, statement));
+    return (struct sqlite_binding){.sqlite = sqlite, .statement = *statement};
 }
 
 static void bind_column(struct sqlite_binding *binding, const struct table_column *column,
@@ -217,16 +216,13 @@ static void bind_update(struct sqlite_binding *binding, const struct table_chang
     sqlite_bind_number(binding, change->version);
 }
 
-/* BACKEND_OK with change->is_stale: it did not fit. */
-static enum backend_status write_row(struct sqlite_backend *sqlite, struct table_change *change)
+/* False: it did not fit. */
+static bool write_row(struct sqlite_backend *sqlite, struct table_change *change)
 {
     static const enum sqlite_table_statement which[] = {[TABLE_INSERT] = TABLE_SQL_INSERT,
                                                         [TABLE_UPDATE] = TABLE_SQL_UPDATE,
                                                         [TABLE_REMOVE] = TABLE_SQL_REMOVE};
-    struct sqlite_binding binding;
-    enum backend_status status = bind(sqlite, change->table, which[change->act], &binding);
-    if (status != BACKEND_OK)
-        return status;
+    struct sqlite_binding binding = bind(sqlite, change->table, which[change->act]);
     if (change->act == TABLE_INSERT) {
         bind_insert(&binding, change);
     } else if (change->act == TABLE_UPDATE) {
@@ -235,30 +231,25 @@ static enum backend_status write_row(struct sqlite_backend *sqlite, struct table
         sqlite_bind_number(&binding, change->row->id);
         sqlite_bind_number(&binding, change->row->version);
     }
-    status = sqlite_run_bound(sqlite, &binding);
     bool may_be_gone = change->act == TABLE_REMOVE && change->again;
-    change->is_stale = status == BACKEND_OK && sqlite3_changes(sqlite->db) == 0 && !may_be_gone;
-    return status;
+    bool changed = sqlite_change(&binding);
+    change->is_stale = sqlite_ok(sqlite) && !changed && !may_be_gone;
+    return !change->is_stale;
 }
 
-enum backend_status sqlite_write_rows(struct sqlite_backend *sqlite, struct backend_group *group,
-                                      const struct backend_change **ret_next)
+const struct backend_change *sqlite_write_rows(struct sqlite_backend *sqlite,
+                                               struct backend_group *group)
 {
     const struct backend_change *change = group->changes;
-    enum backend_status status = sqlite_run(sqlite, sqlite_use(sqlite, SQL_SAVEPOINT));
-    for (; status == BACKEND_OK && change && change->brought; change = change->next) {
-        status = write_row(sqlite, change->brought);
-        if (status == BACKEND_OK && change->brought->is_stale) {
+    sqlite_run_named(sqlite, SQL_SAVEPOINT);
+    for (; sqlite_ok(sqlite) && change && change->brought; change = change->next)
+        if (!write_row(sqlite, change->brought)) {
             group->result = GROUP_CONFLICT;
+            sqlite_run_named(sqlite, SQL_ROLLBACK_TO);
             break;
         }
-    }
-    if (status == BACKEND_OK && group->result == GROUP_CONFLICT)
-        status = sqlite_run(sqlite, sqlite_use(sqlite, SQL_ROLLBACK_TO));
-    if (status == BACKEND_OK)
-        status = sqlite_run(sqlite, sqlite_use(sqlite, SQL_RELEASE));
-    *ret_next = change;
-    return status;
+    sqlite_run_named(sqlite, SQL_RELEASE);
+    return change;
 }
 
 /* ---- many ---- */
@@ -284,23 +275,23 @@ static bool read_row(sqlite3_stmt *s, const struct table *table, struct table_ro
 }
 
 /* The rows of a bound query; `*ret_next`: see backend.h. */
-static int read_rows(const struct sqlite_binding *binding, const struct table_query *query,
-                     int64_t now, int64_t *ret_next)
+static void read_rows(const struct sqlite_binding *binding, const struct table_query *query,
+                      int64_t now, int64_t *ret_next)
 {
     _Alignas(max_align_t) unsigned char bytes[TABLE_ROW_MAX] = {0};
     struct table_row *row = (struct table_row *)bytes;
     const struct table_column *due = table_column_of(query->table, TABLE_DUE);
-    int code = SQLITE_DONE;
-    for (size_t n = 0; (code = sqlite_step(binding)) == SQLITE_ROW; n++) {
-        if (!read_row(binding->statement, query->table, row))
-            return SQLITE_CORRUPT;
+    for (size_t n = 0; sqlite_step(binding); n++) {
+        if (!read_row(binding->statement, query->table, row)) {
+            sqlite_fail(binding->sqlite, SQLITE_CORRUPT);
+            return;
+        }
         if (query->by == TABLE_BY_DUE && (n == query->limit || table_number(due, row) > now)) {
             *ret_next = table_number(due, row);
-            return SQLITE_DONE;
+            return;
         }
         query->each(query->argument, row);
     }
-    return code;
 }
 
 static void bind_query(struct sqlite_binding *binding, const struct table_query *query)
@@ -323,40 +314,28 @@ enum backend_status sqlite_query(struct backend *backend, const struct table_que
     static const enum sqlite_table_statement which[] = {[TABLE_BY_ID] = TABLE_SQL_LIST,
                                                         [TABLE_BY_KEY] = TABLE_SQL_FIND,
                                                         [TABLE_BY_DUE] = TABLE_SQL_DUE};
-    struct sqlite_backend *sqlite = sqlite_of(backend);
-    struct sqlite_binding binding;
+    struct sqlite_backend *sqlite = sqlite_call(backend);
+    struct sqlite_binding binding = bind(sqlite, query->table, which[query->by]);
     *ret_next = CLOCK_NEVER;
-    enum backend_status status = bind(sqlite, query->table, which[query->by], &binding);
-    if (status != BACKEND_OK)
-        return status;
     bind_query(&binding, query);
-    int code = read_rows(&binding, query, now, ret_next);
+    read_rows(&binding, query, now, ret_next);
     sqlite3_reset(binding.statement);
-    return sqlite_status(sqlite, code);
+    return sqlite->status;
 }
 
-static enum backend_status sweep(struct sqlite_backend *sqlite, const struct table *table,
-                                 int64_t now, size_t max, size_t *steps)
+static size_t sweep(struct sqlite_backend *sqlite, const struct table *table, size_t max)
 {
-    struct sqlite_binding binding;
-    enum backend_status status = bind(sqlite, table, TABLE_SQL_SWEEP, &binding);
-    if (status != BACKEND_OK)
-        return status;
-    sqlite_bind_number(&binding, now - table->keep_us);
+    struct sqlite_binding binding = bind(sqlite, table, TABLE_SQL_SWEEP);
+    sqlite_bind_number(&binding, sqlite->state.now - table->keep_us);
     sqlite_bind_number(&binding, (int64_t)max);
-    status = sqlite_run_bound(sqlite, &binding);
-    if (status == BACKEND_OK)
-        *steps += (size_t)sqlite3_changes(sqlite->db);
-    return status;
+    return sqlite_run(&binding) ? (size_t)sqlite3_changes(sqlite->db) : 0;
 }
 
-enum backend_status sqlite_sweep_tables(struct sqlite_backend *sqlite, int64_t now, size_t max,
-                                        size_t *ret_steps)
+size_t sqlite_sweep_tables(struct sqlite_backend *sqlite, size_t max)
 {
-    enum backend_status status = BACKEND_OK;
-    *ret_steps = 0;
-    for (size_t i = 0; i < sqlite->n_tables && status == BACKEND_OK && *ret_steps < max; i++)
+    size_t steps = 0;
+    for (size_t i = 0; i < sqlite->n_tables && sqlite_ok(sqlite) && steps < max; i++)
         if (table_column_of(sqlite->tables[i].table, TABLE_GONE))
-            status = sweep(sqlite, sqlite->tables[i].table, now, max - *ret_steps, ret_steps);
-    return status;
+            steps += sweep(sqlite, sqlite->tables[i].table, max - steps);
+    return steps;
 }

@@ -24,17 +24,8 @@ static bool lacks_space(int code)
     return no_room && (code == SQLITE_IOERR_WRITE || code == SQLITE_IOERR_SHMSIZE);
 }
 
-enum backend_status sqlite_status(struct sqlite_backend *sqlite, int code)
+static enum backend_status status_of(int code)
 {
-    if (code == SQLITE_OK || code == SQLITE_DONE || code == SQLITE_ROW)
-        return BACKEND_OK;
-    bool no_space = lacks_space(code);
-    snprintf(sqlite->backend.problem, sizeof sqlite->backend.problem, "%s: %s", sqlite->path,
-             sqlite3_errstr(no_space ? SQLITE_FULL : code));
-    if (no_space)
-        return BACKEND_FULL;
-    if (code == SQLITE_READONLY_DBMOVED)
-        return BACKEND_GONE;
     switch (code & 0xff) {
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
@@ -46,96 +37,99 @@ enum backend_status sqlite_status(struct sqlite_backend *sqlite, int code)
     case SQLITE_NOMEM:
         return BACKEND_NO_MEMORY;
     default:
-        return BACKEND_FATAL;
+        return code == SQLITE_READONLY_DBMOVED ? BACKEND_GONE : BACKEND_FATAL;
     }
 }
 
-sqlite3_stmt *sqlite_use(struct sqlite_backend *sqlite, enum sqlite_statement name)
+bool sqlite_fail(struct sqlite_backend *sqlite, int code)
 {
-    sqlite3_stmt *statement = sqlite->statements[name];
-    CHECK(statement);
-    return statement;
-}
-
-enum backend_status sqlite_run(struct sqlite_backend *sqlite, sqlite3_stmt *statement)
-{
-    int code = sqlite3_step(statement);
-    sqlite3_reset(statement);
-    return sqlite_status(sqlite, code);
+    if (!sqlite_ok(sqlite))
+        return false;
+    code = lacks_space(code) ? SQLITE_FULL : code;
+    sqlite->status = status_of(code);
+    snprintf(sqlite->backend.problem, sizeof sqlite->backend.problem, "%s: %s", sqlite->path,
+             sqlite3_errstr(code));
+    return false;
 }
 
 struct sqlite_binding sqlite_bind(struct sqlite_backend *sqlite, enum sqlite_statement name)
 {
-    return (struct sqlite_binding){.statement = sqlite_use(sqlite, name), .code = SQLITE_OK};
-}
-
-static void note_bound(struct sqlite_binding *binding, int code)
-{
-    if (binding->code == SQLITE_OK)
-        binding->code = code;
+    sqlite3_stmt *statement = sqlite->statements[name];
+    CHECK(statement);
+    return (struct sqlite_binding){.sqlite = sqlite, .statement = statement};
 }
 
 void sqlite_bind_number(struct sqlite_binding *b, int64_t number)
 {
-    note_bound(b, sqlite3_bind_int64(b->statement, ++b->at, number));
+    sqlite_note(b->sqlite, sqlite3_bind_int64(b->statement, ++b->at, number));
 }
 
 void sqlite_bind_null(struct sqlite_binding *b)
 {
-    note_bound(b, sqlite3_bind_null(b->statement, ++b->at));
+    sqlite_note(b->sqlite, sqlite3_bind_null(b->statement, ++b->at));
 }
 
 void sqlite_bind_text(struct sqlite_binding *b, struct slice text)
 {
-    note_bound(b, sqlite3_bind_text64(b->statement, ++b->at, text.at ? text.at : "", text.len,
-                                      SQLITE_STATIC, SQLITE_UTF8));
+    const char *at = text.at ? text.at : "";
+    sqlite_note(b->sqlite, sqlite3_bind_text64(b->statement, ++b->at, at, text.len, SQLITE_STATIC,
+                                               SQLITE_UTF8));
 }
 
 void sqlite_bind_bytes(struct sqlite_binding *b, struct slice bytes)
 {
-    note_bound(b, sqlite3_bind_blob64(b->statement, ++b->at, bytes.at ? bytes.at : "", bytes.len,
-                                      SQLITE_STATIC));
+    const char *at = bytes.at ? bytes.at : "";
+    sqlite_note(b->sqlite,
+                sqlite3_bind_blob64(b->statement, ++b->at, at, bytes.len, SQLITE_STATIC));
 }
 
-int sqlite_step(const struct sqlite_binding *binding)
+bool sqlite_step(const struct sqlite_binding *binding)
 {
+    if (!sqlite_ok(binding->sqlite))
+        return false;
     CHECK(binding->at == sqlite3_bind_parameter_count(binding->statement));
-    return binding->code == SQLITE_OK ? sqlite3_step(binding->statement) : binding->code;
+    int code = sqlite3_step(binding->statement);
+    return code == SQLITE_ROW || (code != SQLITE_DONE && sqlite_fail(binding->sqlite, code));
 }
 
-enum backend_status sqlite_run_bound(struct sqlite_backend *sqlite,
-                                     const struct sqlite_binding *binding)
+bool sqlite_run(const struct sqlite_binding *binding)
 {
-    int code = sqlite_step(binding);
+    sqlite_step(binding);
     sqlite3_reset(binding->statement);
-    return sqlite_status(sqlite, code);
+    return sqlite_ok(binding->sqlite);
 }
 
-static enum backend_status run(struct sqlite_backend *sqlite, enum sqlite_statement name)
+bool sqlite_change(const struct sqlite_binding *binding)
 {
-    return sqlite_run(sqlite, sqlite_use(sqlite, name));
+    return sqlite_run(binding) && sqlite3_changes(binding->sqlite->db) > 0;
 }
 
-static enum backend_status lost(struct sqlite_backend *sqlite, const char *suffix,
-                                const char *advice)
+bool sqlite_run_named(struct sqlite_backend *sqlite, enum sqlite_statement name)
+{
+    struct sqlite_binding binding = sqlite_bind(sqlite, name);
+    return sqlite_run(&binding);
+}
+
+static bool lose(struct sqlite_backend *sqlite, const char *suffix, const char *advice)
 {
     snprintf(sqlite->backend.problem, sizeof sqlite->backend.problem,
              "%s%s was removed or replaced while in use; %s", sqlite->path, suffix, advice);
-    return BACKEND_GONE;
+    sqlite->status = BACKEND_GONE;
+    return false;
 }
 
 /* Whether the files are those that were opened: a name may lead to another by now. */
-static enum backend_status check_files(struct sqlite_backend *sqlite)
+static bool check_files(struct sqlite_backend *sqlite)
 {
     int moved = 0;
     sqlite3_file_control(sqlite->db, "main", SQLITE_FCNTL_HAS_MOVED, &moved);
     if (moved)
-        return lost(sqlite, "", "restore it and restart");
+        return lose(sqlite, "", "restore it and restart");
     if (sqlite->wal_lost)
-        return lost(sqlite, "-wal", "restart pawl");
+        return lose(sqlite, "-wal", "restart pawl");
     if (store_lock_is_unlinked(&sqlite->lock))
-        return lost(sqlite, "-pawl", "restart every pawl process that uses the store");
-    return BACKEND_OK;
+        return lose(sqlite, "-pawl", "restart every pawl process that uses the store");
+    return true;
 }
 
 /* By which file the log's name leads to. Not by stat: it asks for the times too, and a file whose
@@ -158,16 +152,16 @@ void sqlite_note_wal(struct sqlite_backend *sqlite)
 
 /* After a commit, before anybody is told: what stands in a log without a name is lost with this
  * process. While the name is free nobody has begun another log, and a checkpoint saves it all. */
-static enum backend_status check_wal(struct sqlite_backend *sqlite)
+static void check_wal(struct sqlite_backend *sqlite)
 {
     struct sqlite_file_id id, opened = sqlite->wal_id;
     bool there = find_wal(sqlite, &id);
     if (there && id.inode == opened.inode && id.major == opened.major && id.minor == opened.minor)
-        return BACKEND_OK;
+        return;
     sqlite->wal_lost = true;
     if (!there)
         sqlite3_wal_checkpoint_v2(sqlite->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
-    return check_files(sqlite);
+    check_files(sqlite);
 }
 
 static void look_at_space(struct sqlite_backend *sqlite, int64_t boot)
@@ -183,99 +177,107 @@ static void look_at_space(struct sqlite_backend *sqlite, int64_t boot)
                                    .size = (uint64_t)space.f_blocks * space.f_frsize};
 }
 
+/* However much failed before. */
+static void roll_back(struct sqlite_backend *sqlite)
+{
+    sqlite3_stmt *s = sqlite->statements[SQL_ROLLBACK];
+    if (sqlite3_get_autocommit(sqlite->db))
+        return;
+    sqlite3_step(s);
+    sqlite3_reset(s);
+}
+
 static void sqlite_abandon(struct backend *backend)
 {
-    struct sqlite_backend *sqlite = sqlite_of(backend);
-    if (!sqlite3_get_autocommit(sqlite->db))
-        run(sqlite, SQL_ROLLBACK);
+    struct sqlite_backend *sqlite = (struct sqlite_backend *)backend;
+    roll_back(sqlite);
     sqlite_keys_rollback(sqlite);
     sqlite_recent_clear(sqlite);
     store_lock_free(&sqlite->lock);
 }
 
-/* Takes the locks, and begins. */
-static enum backend_status enter(struct sqlite_backend *sqlite)
+/* What the call came to, which has abandoned where it failed. */
+static enum backend_status conclude(struct sqlite_backend *sqlite)
 {
-    enum backend_status status = check_files(sqlite);
-    if (status != BACKEND_OK)
-        return status;
-    int locked = store_lock_take(&sqlite->lock, sqlite->lock_span_us);
-    if (locked != 0) {
-        snprintf(sqlite->backend.problem, sizeof sqlite->backend.problem,
-                 "%s-pawl: another pawl process holds the store", sqlite->path);
-        return locked == -EAGAIN ? BACKEND_BUSY : BACKEND_FATAL;
-    }
-    status = run(sqlite, SQL_BEGIN);
-    if (status == BACKEND_OK)
-        status = sqlite_read_state(sqlite);
-    if (status == BACKEND_OK)
-        sqlite_recent_begin(sqlite);
-    else
+    if (!sqlite_ok(sqlite))
         sqlite_abandon(&sqlite->backend);
+    return sqlite->status;
+}
+
+static bool take_lock(struct sqlite_backend *sqlite)
+{
+    int locked = store_lock_take(&sqlite->lock, sqlite->lock_span_us);
+    if (locked == 0)
+        return true;
+    snprintf(sqlite->backend.problem, sizeof sqlite->backend.problem,
+             "%s-pawl: another pawl process holds the store", sqlite->path);
+    sqlite->status = locked == -EAGAIN ? BACKEND_BUSY : BACKEND_FATAL;
+    return false;
+}
+
+/* Takes the locks, and begins. False: it took none, or has abandoned. */
+static bool enter(struct sqlite_backend *sqlite)
+{
+    if (!check_files(sqlite) || !take_lock(sqlite))
+        return false;
     sqlite->maintained = false;
-    return status;
+    if (sqlite_run_named(sqlite, SQL_BEGIN))
+        sqlite_read_state(sqlite);
+    if (sqlite_ok(sqlite))
+        sqlite_recent_begin(sqlite);
+    return conclude(sqlite) == BACKEND_OK;
 }
 
 /* On the connection of its batch: beside a second one that writes or checkpoints some versions of
  * SQLite lose what is in the log. So it costs no sync of its own. */
 static enum backend_status sqlite_maintain(struct backend *backend, struct backend_chores *chores)
 {
-    struct sqlite_backend *sqlite = sqlite_of(backend);
-    enum backend_status status = enter(sqlite);
-    if (status != BACKEND_OK)
-        return status;
-    status = sqlite_do_chores(sqlite, chores);
+    struct sqlite_backend *sqlite = sqlite_call(backend);
+    if (!enter(sqlite))
+        return sqlite->status;
+    sqlite_do_chores(sqlite, chores);
     sqlite->maintained = chores->beaten || chores->swept > 0;
-    if (status != BACKEND_OK)
-        sqlite_abandon(backend);
-    return status;
+    return conclude(sqlite);
 }
 
 static enum backend_status sqlite_load(struct backend *backend, struct backend_name *names,
                                        size_t n, struct arena *arena, struct backend_read *ret_read)
 {
-    struct sqlite_backend *sqlite = sqlite_of(backend);
+    struct sqlite_backend *sqlite = sqlite_call(backend);
     bool entered = !sqlite3_get_autocommit(sqlite->db); /* by maintain */
-    enum backend_status status = entered ? BACKEND_OK : enter(sqlite);
-    if (status != BACKEND_OK)
-        return status;
-    status = sqlite_find(sqlite, names, n, arena);
-    if (status != BACKEND_OK) {
-        sqlite_abandon(backend);
-        return status;
-    }
+    if (!entered && !enter(sqlite))
+        return sqlite->status;
+    for (size_t i = 0; i < n && sqlite_ok(sqlite); i++)
+        sqlite_find(sqlite, &names[i], arena);
+    if (!sqlite_ok(sqlite))
+        return conclude(sqlite);
     sqlite_tell_state(sqlite, names, n, ret_read);
     look_at_space(sqlite, ret_read->boot);
     return BACKEND_OK;
 }
 
-static enum backend_status commit(struct sqlite_backend *sqlite, const struct backend_save *save)
+static void commit(struct sqlite_backend *sqlite, const struct backend_save *save)
 {
     CHECK(save->changed || !sqlite->keys.touched);
-    enum backend_status status = sqlite_keys_commit(sqlite);
-    if (save->changed && status == BACKEND_OK)
-        status = sqlite_write_state(sqlite, save);
+    sqlite_keys_commit(sqlite);
+    if (save->changed)
+        sqlite_write_state(sqlite, save);
     CRASH_POINT(before_commit);
-    if (status == BACKEND_OK)
-        status = run(sqlite, SQL_COMMIT);
-    if (status == BACKEND_OK && save->changed)
-        status = check_wal(sqlite);
-    return status;
+    if (sqlite_run_named(sqlite, SQL_COMMIT) && save->changed)
+        check_wal(sqlite);
 }
 
 static enum backend_status sqlite_save(struct backend *backend, struct backend_save *save)
 {
-    struct sqlite_backend *sqlite = sqlite_of(backend);
-    enum backend_status status = save->registers ? sqlite_recount_owners(sqlite) : BACKEND_OK;
-    if (status == BACKEND_OK)
-        status = sqlite_save_groups(sqlite, save->groups);
+    struct sqlite_backend *sqlite = sqlite_call(backend);
+    if (save->registers)
+        sqlite_recount_owners(sqlite);
+    sqlite_save_groups(sqlite, save->groups);
     save->changed = save->registers || save->groups || sqlite->maintained;
-    if (status == BACKEND_OK)
-        status = commit(sqlite, save);
-    if (status != BACKEND_OK) {
-        sqlite_abandon(backend);
-        return status;
-    }
+    if (sqlite_ok(sqlite))
+        commit(sqlite, save);
+    if (!sqlite_ok(sqlite))
+        return conclude(sqlite);
     sqlite_state_committed(sqlite, save);
     sqlite_keys_committed(sqlite);
     sqlite_recent_committed(sqlite);
@@ -285,71 +287,59 @@ static enum backend_status sqlite_save(struct backend *backend, struct backend_s
 /* Checkpoints by hand: SQLite's own automatic checkpoint swallows a failed sync. */
 static enum backend_status sqlite_rest(struct backend *backend)
 {
-    struct sqlite_backend *sqlite = sqlite_of(backend);
-    enum backend_status status = BACKEND_OK;
+    struct sqlite_backend *sqlite = sqlite_call(backend);
     if (sqlite->wal_pages >= sqlite->checkpoint_pages) {
         CRASH_POINT(before_checkpoint);
-        int code =
-            sqlite3_wal_checkpoint_v2(sqlite->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
+        sqlite_note(sqlite, sqlite3_wal_checkpoint_v2(sqlite->db, NULL, SQLITE_CHECKPOINT_PASSIVE,
+                                                      NULL, NULL));
         CRASH_POINT(after_checkpoint);
         backend->checkpoints++;
-        status = sqlite_status(sqlite, code);
-        if (status == BACKEND_BUSY)
-            status = BACKEND_OK;
     }
     store_lock_free(&sqlite->lock);
-    return status;
+    return sqlite->status == BACKEND_BUSY ? BACKEND_OK : sqlite->status;
 }
 
 /* Whether another process committed since the last look. */
-static enum backend_status has_changed(struct sqlite_backend *sqlite, bool *ret_changed)
+static bool has_changed(struct sqlite_backend *sqlite)
 {
-    sqlite3_stmt *s = sqlite_use(sqlite, SQL_DATA_VERSION);
-    int code = sqlite3_step(s);
-    int64_t version = code == SQLITE_ROW ? sqlite3_column_int64(s, 0) : 0;
-    sqlite3_reset(s);
-    *ret_changed = code == SQLITE_ROW && version != sqlite->data_version;
-    sqlite->data_version = version;
-    return sqlite_status(sqlite, code);
+    struct sqlite_binding binding = sqlite_bind(sqlite, SQL_DATA_VERSION);
+    int64_t seen = sqlite->data_version;
+    bool any = sqlite_step(&binding);
+    sqlite->data_version = any ? sqlite3_column_int64(binding.statement, 0) : 0;
+    sqlite3_reset(binding.statement);
+    return any && sqlite->data_version != seen;
 }
 
-static enum backend_status watch(struct sqlite_backend *sqlite, bool serve_alive,
-                                 struct backend_watch *watched)
+static void watch(struct sqlite_backend *sqlite, bool serve_alive, struct backend_watch *watched)
 {
     struct sqlite_binding binding = sqlite_bind(sqlite, SQL_WATCH);
     sqlite_bind_number(&binding, watched->row);
     sqlite_bind_number(&binding, watched->token);
     sqlite_bind_number(&binding, serve_alive);
-    int code = sqlite_step(&binding);
+    bool held = sqlite_step(&binding);
     sqlite3_reset(binding.statement);
-    watched->ended = code == SQLITE_DONE;
-    return sqlite_status(sqlite, code);
+    watched->ended = !held && sqlite_ok(sqlite);
 }
 
 static enum backend_status sqlite_look(struct backend *backend, struct backend_watch *watches,
                                        size_t n)
 {
-    struct sqlite_backend *sqlite = sqlite_of(backend);
-    bool changed = false;
-    enum backend_status status = check_files(sqlite);
-    if (status == BACKEND_OK)
-        status = has_changed(sqlite, &changed);
-    if (status != BACKEND_OK || !changed)
-        return status;
+    struct sqlite_backend *sqlite = sqlite_call(backend);
+    if (!check_files(sqlite) || !has_changed(sqlite))
+        return sqlite->status;
     bool serve_alive = store_lock_life_held(&sqlite->lock);
-    status = run(sqlite, SQL_READ);
-    for (size_t i = 0; i < n && status == BACKEND_OK; i++)
-        status = watch(sqlite, serve_alive, &watches[i]);
-    if (!sqlite3_get_autocommit(sqlite->db))
-        run(sqlite, SQL_ROLLBACK);
-    if (status != BACKEND_OK)
+    sqlite_run_named(sqlite, SQL_READ);
+    for (size_t i = 0; i < n && sqlite_ok(sqlite); i++)
+        watch(sqlite, serve_alive, &watches[i]);
+    roll_back(sqlite);
+    if (!sqlite_ok(sqlite))
         sqlite->data_version = 0; /* to be looked at again */
-    return status;
+    return sqlite->status;
 }
 
 static void sqlite_close(struct backend *backend)
 {
-    struct sqlite_backend *sqlite = sqlite_of(backend);
+    struct sqlite_backend *sqlite = sqlite_call(backend);
     for (int i = 0; i < SQL_COUNT; i++)
         sqlite3_finalize(sqlite->statements[i]);
     sqlite_tables_fini(sqlite);
