@@ -2,6 +2,7 @@
 #include "base/headers.h"
 #include "base/ascii.h"
 #include "base/check.h"
+#include "base/word.h"
 
 /* RFC 9110 5.6.1.2: empty elements are passed over, but not in any number. */
 static bool add_hops(struct headers *headers, struct slice list)
@@ -108,10 +109,37 @@ bool headers_is_dashed(struct slice name, struct slice wanted)
     return true;
 }
 
+bool header_is_token(struct slice s)
+{
+    static const bool bytes[256] = {
+        ['!'] = true,         ['#'] = true,  ['$'] = true,         ['%'] = true,
+        ['&'] = true,         ['\''] = true, ['*'] = true,         ['+'] = true,
+        ['-'] = true,         ['.'] = true,  ['0' ... '9'] = true, ['A' ... 'Z'] = true,
+        ['^' ... 'z'] = true, ['|'] = true,  ['~'] = true,
+    };
+    for (size_t i = 0; i < s.len; i++)
+        if (!bytes[(unsigned char)s.at[i]])
+            return false;
+    return s.len > 0;
+}
+
+static bool has_control(uint64_t word)
+{
+    return word_below(word, ' ') | word_is(word, 0x7F);
+}
+
+bool header_is_text(struct slice s)
+{
+    size_t i = 0;
+    while (s.len - i >= WORD_SIZE && !has_control(word_load(s.at + i)))
+        i += WORD_SIZE;
+    for (; i < s.len; i++)
+        if (s.at[i] != '\t' && ascii_is_control(s.at[i]))
+            return false;
+    return true;
+}
+
 bool header_is_valid(struct slice name, struct slice value)
 {
-    for (size_t i = 0; i < value.len; i++)
-        if (value.at[i] != '\t' && ascii_is_control(value.at[i]))
-            return false;
-    return slice_is_word(name, SLICE_TOKEN_MARKS);
+    return header_is_token(name) && header_is_text(value);
 }

@@ -55,8 +55,13 @@ bool headers_is_hop_by_hop(const struct headers *headers, struct slice name);
  * and Rack. */
 bool headers_is_dashed(struct slice name, struct slice wanted);
 
-/* Whether a line may be written so: the name is a token, the value holds no control byte but HTAB
- * (RFC 9110 5.1 and 5.5). */
+/* Whether `s` is a token (RFC 9110 5.6.2), as names of fields are. */
+bool header_is_token(struct slice s);
+
+/* Whether a value may be `s`: it contains no control byte but HTAB (RFC 9110 5.5). */
+bool header_is_text(struct slice s);
+
+/* Whether a line of both may be written. */
 bool header_is_valid(struct slice name, struct slice value);
 
 #endif

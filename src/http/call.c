@@ -101,7 +101,7 @@ enum http_call_result http_call_read_body(struct http_call *call, uint64_t max, 
                                           int64_t until_us, struct buf *body)
 {
     CHECK(call->state == HTTP_CALL_RESPONDED);
-    return result_of_read(http_conn_read_body_part(call->conn, max, part, until_us, body));
+    return result_of_read(http_conn_read_body(call->conn, max, part, until_us, body));
 }
 
 /* ---- sending ---- */

@@ -66,7 +66,7 @@ static enum state on_extension(struct http_chunks *chunks, char c)
 {
     if (c == '\r')
         return STATE_SIZE_LF;
-    if (++chunks->line_len > LINE_MAX_LEN || !http_is_field_text(slice_make(&c, 1)))
+    if (++chunks->line_len > LINE_MAX_LEN || !header_is_text(slice_make(&c, 1)))
         return refuse(chunks, HTTP_REFUSAL_CHUNK);
     return STATE_EXTENSION;
 }
@@ -87,12 +87,8 @@ static enum state on_line(struct http_chunks *chunks, char c)
 
 static bool is_forbidden(const struct http_chunks *chunks)
 {
-    if (chunks->line_len > sizeof chunks->name)
-        return false;
-    for (const struct slice *name = http_load_bearing; name->len > 0; name++)
-        if (slice_eq_nocase(slice_make(chunks->name, chunks->line_len), *name))
-            return true;
-    return false;
+    return chunks->line_len <= sizeof chunks->name &&
+           http_is_load_bearing(slice_make(chunks->name, chunks->line_len));
 }
 
 /* Only the start of a name is kept: no forbidden one is longer. */
@@ -100,7 +96,7 @@ static enum state on_name(struct http_chunks *chunks, char c)
 {
     if (c == ':' && chunks->line_len > 0 && !is_forbidden(chunks))
         return STATE_VALUE;
-    if (!http_is_token(slice_make(&c, 1)))
+    if (!header_is_token(slice_make(&c, 1)))
         return refuse(chunks, HTTP_REFUSAL_TRAILER);
     if (chunks->line_len < sizeof chunks->name)
         chunks->name[chunks->line_len] = c;
@@ -113,7 +109,7 @@ static enum state on_value(struct http_chunks *chunks, char c)
     if (c == '\r')
         return STATE_VALUE_LF;
     chunks->line_len++;
-    if (!http_is_field_text(slice_make(&c, 1)))
+    if (!header_is_text(slice_make(&c, 1)))
         return refuse(chunks, HTTP_REFUSAL_TRAILER);
     return STATE_VALUE;
 }

@@ -81,16 +81,13 @@ enum http_read http_conn_read_request(struct http_conn *conn, int64_t deadline_u
 enum http_read http_conn_read_response(struct http_conn *conn, struct slice method,
                                        int64_t deadline_us, struct http_response *ret);
 
-/* Reads the whole body behind the current head and appends it to `body`. TOO_LARGE as soon as it is
- * known to pass `max` (Content-Length is judged before a byte is read); then `body` holds the
- * beginning, and http_conn_read_some lends all the rest. */
-enum http_read http_conn_read_body(struct http_conn *conn, uint64_t max, int64_t deadline_us,
-                                   struct buf *body);
-
-/* As http_conn_read_body, but gives OK also before the body has ended, as soon as at least `part`
- * bytes more have been appended (http_conn_body_left): for who counts the memory as it is taken. */
-enum http_read http_conn_read_body_part(struct http_conn *conn, uint64_t max, uint64_t part,
-                                        int64_t deadline_us, struct buf *body);
+/* Reads the body behind the current headers and appends it to `body`. OK before its end, too, as
+ * soon as at least `part` bytes more have been appended (http_conn_body_left), for a caller that
+ * counts the memory as it is taken. TOO_LARGE as soon as the body is known to pass `max`
+ * (Content-Length is judged before a byte is read); then `body` holds the beginning, and
+ * http_conn_read_some lends all the rest. */
+enum http_read http_conn_read_body(struct http_conn *conn, uint64_t max, uint64_t part,
+                                   int64_t deadline_us, struct buf *body);
 
 /* Lends the next run of body bytes: a slice valid until the next call on conn. Empty with OK: the
  * body has ended (body_done). For streaming. */

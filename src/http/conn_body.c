@@ -202,8 +202,8 @@ static bool goes_straight(const struct http_conn *conn, uint64_t room)
     return conn->framing != HTTP_FRAMING_CHUNKED && conn->used == conn->in.len && room > 0;
 }
 
-enum http_read http_conn_read_body_part(struct http_conn *conn, uint64_t max, uint64_t part,
-                                        int64_t deadline_us, struct buf *body)
+enum http_read http_conn_read_body(struct http_conn *conn, uint64_t max, uint64_t part,
+                                   int64_t deadline_us, struct buf *body)
 {
     CHECK(conn->head_len > 0 && buf_ok(body) && part > 0);
     size_t start = body->len;
@@ -223,10 +223,4 @@ enum http_read http_conn_read_body_part(struct http_conn *conn, uint64_t max, ui
             CRASH_POINT(inside_body);
     }
     return HTTP_READ_OK;
-}
-
-enum http_read http_conn_read_body(struct http_conn *conn, uint64_t max, int64_t deadline_us,
-                                   struct buf *body)
-{
-    return http_conn_read_body_part(conn, max, UINT64_MAX, deadline_us, body);
 }

@@ -1,54 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "http/fields.h"
 
+#include "base/ascii.h"
 #include "base/check.h"
 #include "base/word.h"
 
-/* RFC 9110 5.6.2 tchar. */
-static const bool token_bytes[256] = {
-    ['!'] = true,         ['#'] = true,         ['$'] = true,         ['%'] = true, ['&'] = true,
-    ['\''] = true,        ['*'] = true,         ['+'] = true,         ['-'] = true, ['.'] = true,
-    ['0' ... '9'] = true, ['A' ... 'Z'] = true, ['^' ... 'z'] = true, ['|'] = true, ['~'] = true,
-};
-
-const struct slice http_load_bearing[] = {
-    {"Content-Length", 14},
-    {"Host", 4},
-    {"Transfer-Encoding", 17},
-    {"Idempotency-Key", 15},
-    {"Authorization", 13},
-    {"Content-Type", 12},
-    {"Content-Encoding", 16},
-    {"X-HTTP-Method-Override", 22},
-    {"X-HTTP-Method", 13},
-    {"X-Method-Override", 17},
-    {NULL, 0},
-};
-
-static bool has_control(uint64_t word)
+bool http_is_load_bearing(struct slice name)
 {
-    return word_below(word, ' ') | word_is(word, 0x7F);
-}
-
-bool http_is_token(struct slice s)
-{
-    for (size_t i = 0; i < s.len; i++)
-        if (!token_bytes[(unsigned char)s.at[i]])
-            return false;
-    return s.len > 0;
-}
-
-bool http_is_field_text(struct slice s)
-{
-    size_t i = 0;
-    while (s.len - i >= WORD_SIZE && !has_control(word_load(s.at + i)))
-        i += WORD_SIZE;
-    for (; i < s.len; i++) {
-        unsigned char c = (unsigned char)s.at[i];
-        if ((c < ' ' && c != '\t') || c == 0x7F)
-            return false;
-    }
-    return true;
+    static const struct slice names[] = {
+        {"Content-Length", 14},    {"Host", 4},
+        {"Transfer-Encoding", 17}, {"Idempotency-Key", 15},
+        {"Authorization", 13},     {"Content-Type", 12},
+        {"Content-Encoding", 16},  {"X-HTTP-Method-Override", 22},
+        {"X-HTTP-Method", 13},     {"X-Method-Override", 17},
+    };
+    return SLICE_AMONG(name, names);
 }
 
 static bool is_empty_line_at(const char *at, size_t lf)
@@ -108,7 +74,7 @@ enum http_refusal http_version_read(struct slice s, enum http_refusal malformed,
 {
     if (s.len != 8 || memcmp(s.at, "HTTP/", 5) != 0 || s.at[6] != '.')
         return malformed;
-    if (s.at[5] < '0' || s.at[5] > '9' || s.at[7] < '0' || s.at[7] > '9')
+    if (!ascii_is_digit(s.at[5]) || !ascii_is_digit(s.at[7]))
         return malformed;
     if (s.at[5] != '1' || s.at[7] > '1')
         return HTTP_REFUSAL_VERSION;
@@ -136,10 +102,10 @@ static enum http_refusal read_field(struct slice line, struct headers *headers)
     name = slice_make(line.at, (size_t)colon);
     padded = slice_skip(line, (size_t)colon + 1);
     value = slice_trim(padded);
-    if (!http_is_token(name))
+    if (!header_is_token(name))
         return HTTP_REFUSAL_FIELD_NAME;
     /* HTAB around a value is legal, but there are servers that take it for a part of the value. */
-    if (!http_is_field_text(value) || (slice_find(padded, '\t') >= 0 && is_framing(name)))
+    if (!header_is_text(value) || (slice_find(padded, '\t') >= 0 && is_framing(name)))
         return HTTP_REFUSAL_FIELD_VALUE;
     if (headers_add(headers, name, value))
         return HTTP_REFUSAL_NONE;

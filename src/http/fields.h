@@ -32,12 +32,8 @@ enum http_refusal http_framing_read(const struct headers *headers, int minor_ver
 /* Whether the peer lets the connection live on (RFC 9112 9.3). */
 bool http_persists(const struct headers *headers, int minor_version);
 
-/* Whether all bytes of `s` may stand in a field value (RFC 9110 5.5). */
-bool http_is_field_text(struct slice s);
-
-/* The fields pawl's judgement of a request rests on: they must not be dropped on the way (named by
- * Connection), nor arrive when they were already judged (in a trailer). The list ends with an
- * empty slice. */
-extern const struct slice http_load_bearing[];
+/* Whether pawl's judgement of a request rests on this field: it must not be dropped on the way
+ * (named by Connection), nor arrive when it was already judged (in a trailer). */
+bool http_is_load_bearing(struct slice name);
 
 #endif

@@ -93,6 +93,7 @@ enum http_framing {
 #define HTTP_REQUEST_FIELDS_MAX 90
 #define HTTP_LENGTH_MAX (UINT64_C(1) << 53)
 
+/* The slots of `headers`, which come last, are left as they were: `n` guards them. */
 struct http_request {
     struct slice method;
     struct slice target;    /* as it stood in the request line */
@@ -162,8 +163,6 @@ enum http_parse http_chunks_decode(struct http_chunks *chunks, struct slice byte
                                    struct slice *ret_data);
 
 /* ---- small readers shared by both ends ---- */
-
-bool http_is_token(struct slice s);
 
 /* Whether there are servers that leave the body of such a request unread, and take it for the next
  * request on its connection (RFC 9110 9.3.1): such a connection carries no other one. */

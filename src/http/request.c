@@ -53,7 +53,7 @@ static bool is_method(struct slice s)
     for (size_t i = 0; i < s.len; i++)
         if (s.at[i] >= 'a' && s.at[i] <= 'z')
             return false;
-    return http_is_token(s);
+    return header_is_token(s);
 }
 
 static enum http_refusal check_target_text(struct slice s)
@@ -149,19 +149,11 @@ static enum http_refusal read_host(struct http_request *request)
     return HTTP_REFUSAL_NONE;
 }
 
-static bool is_load_bearing(struct slice name)
-{
-    for (const struct slice *known = http_load_bearing; known->len > 0; known++)
-        if (slice_eq_nocase(name, *known))
-            return true;
-    return false;
-}
-
 /* `Connection: Host` would have the next hop drop what this one judged by. */
 static struct slice load_bearing_hop(const struct headers *headers)
 {
     for (size_t i = 0; i < headers->n_hops; i++)
-        if (is_load_bearing(headers->hops[i]))
+        if (http_is_load_bearing(headers->hops[i]))
             return headers->hops[i];
     return slice_make(NULL, 0);
 }
@@ -225,22 +217,6 @@ static enum http_refusal read_head(struct slice head, struct http_request *reque
     return refusal;
 }
 
-/* Everything but the slots of the headers, which `n` guards. */
-static void clear(struct http_request *request)
-{
-    const struct slice none = {NULL, 0};
-
-    request->method = request->target = request->path = none;
-    request->query = request->authority = none;
-    request->minor_version = 1;
-    request->keep_alive = request->expect_continue = false;
-    request->framing = HTTP_FRAMING_NONE;
-    request->content_length = 0;
-    request->head_len = 0;
-    request->refusal = HTTP_REFUSAL_NONE;
-    headers_clear(&request->headers);
-}
-
 /* The record that holds a ClientHello (RFC 8446 5.1): handshake, version 3.x. */
 static bool looks_like_tls(struct slice bytes)
 {
@@ -251,7 +227,8 @@ enum http_parse http_parse_request(struct slice bytes, size_t *scan, struct http
 {
     enum http_parse found;
 
-    clear(ret);
+    memset(ret, 0, offsetof(struct http_request, headers.hops));
+    ret->minor_version = 1;
     if (looks_like_tls(bytes)) {
         ret->refusal = HTTP_REFUSAL_TLS;
         return HTTP_PARSE_REFUSED;

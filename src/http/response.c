@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The head of a response: RFC 9112 sections 4 and 6. */
+#include "base/ascii.h"
 #include "http/fields.h"
-
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
 
 /* `HTTP/1.1 200 OK`. The SP before an absent reason is often forgotten and never in doubt. */
 static enum http_refusal read_status_line(struct slice line, struct http_response *response)
@@ -18,8 +14,8 @@ static enum http_refusal read_status_line(struct slice line, struct http_respons
 
     if (refusal)
         return refusal;
-    if (code.len != 3 || code.at[0] < '1' || code.at[0] > '5' || !is_digit(code.at[1]) ||
-        !is_digit(code.at[2]) || !http_is_field_text(reason))
+    if (code.len != 3 || code.at[0] < '1' || code.at[0] > '5' || !ascii_is_digit(code.at[1]) ||
+        !ascii_is_digit(code.at[2]) || !header_is_text(reason))
         return HTTP_REFUSAL_STATUS_LINE;
     response->status = (code.at[0] - '0') * 100 + (code.at[1] - '0') * 10 + (code.at[2] - '0');
     response->reason = reason;
@@ -58,26 +54,13 @@ static void apply_status(struct http_response *response, struct slice method)
     }
 }
 
-/* Everything but the slots of the headers, which `n` guards. */
-static void clear(struct http_response *response)
-{
-    response->status = 0;
-    response->reason = slice_make(NULL, 0);
-    response->minor_version = 1;
-    response->keep_alive = false;
-    response->framing = HTTP_FRAMING_NONE;
-    response->content_length = 0;
-    response->head_len = 0;
-    response->refusal = HTTP_REFUSAL_NONE;
-    headers_clear(&response->headers);
-}
-
 enum http_parse http_parse_response(struct slice bytes, size_t *scan, struct slice method,
                                     struct http_response *ret)
 {
     enum http_parse found;
 
-    clear(ret);
+    memset(ret, 0, offsetof(struct http_response, headers.hops));
+    ret->minor_version = 1;
     found = http_head_scan(bytes, scan, &ret->refusal);
     if (found != HTTP_PARSE_DONE)
         return found;

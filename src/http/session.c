@@ -73,7 +73,7 @@ bool http_session_read_body(struct http_session *session, struct buf *body,
     enum http_read read = HTTP_READ_BROKEN;
     int64_t deadline = within(session->door->limits.body_us);
     if (http_session_send_continue(session))
-        read = http_conn_read_body(&session->conn, body->max, deadline, body);
+        read = http_conn_read_body(&session->conn, body->max, UINT64_MAX, deadline, body);
     if (read != HTTP_READ_OK)
         *ret_complaint = complain(session, whys[read]);
     return read == HTTP_READ_OK;

@@ -33,7 +33,7 @@ static void check_holds_no_doubt(const struct http_request *request)
               headers_count(&request->headers, SLICE("Transfer-Encoding")) ==
           (request->framing != HTTP_FRAMING_NONE));
     for (size_t i = 0; i < request->headers.n; i++) {
-        CHECK(http_is_token(request->headers.at[i].name));
+        CHECK(header_is_token(request->headers.at[i].name));
         CHECK(slice_find(request->headers.at[i].value, '\r') < 0);
         CHECK(slice_find(request->headers.at[i].value, '\n') < 0);
     }

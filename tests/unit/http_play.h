@@ -174,8 +174,9 @@ static inline enum http_read read_message(struct play *play)
     if (result != HTTP_READ_OK)
         return result;
     uint64_t max = play->max ? play->max : 1000;
-    result = play->lent ? read_lent(play, &body)
-                        : http_conn_read_body(&play->conn, max, after(play->body_us), &body);
+    result = play->lent
+                 ? read_lent(play, &body)
+                 : http_conn_read_body(&play->conn, max, UINT64_MAX, after(play->body_us), &body);
     buf_add_slice(&play->seen,
                   play->response ? play->head->answer.reason : play->head->request.target);
     buf_add_char(&play->seen, ' ');

@@ -233,7 +233,7 @@ static enum http_read read_parts(struct http_conn *conn, size_t part, struct buf
     enum http_read result = HTTP_READ_OK;
     while (result == HTTP_READ_OK && http_conn_body_left(conn)) {
         size_t before = body->len;
-        result = http_conn_read_body_part(conn, LARGE - before, part, after(0), body);
+        result = http_conn_read_body(conn, LARGE - before, part, after(0), body);
         if (body->len - before < part && http_conn_body_left(conn))
             return HTTP_READ_BROKEN;
     }
@@ -252,7 +252,7 @@ static void read_large(void *argument)
         result = read_parts(&play->conn, large->part, &body);
     else if (result == HTTP_READ_OK)
         result = play->lent ? read_lent(play, &body)
-                            : http_conn_read_body(&play->conn, LARGE, after(0), &body);
+                            : http_conn_read_body(&play->conn, LARGE, UINT64_MAX, after(0), &body);
     large->whole =
         result == HTTP_READ_OK && slice_eq(buf_slice(&body), slice_make(large->bytes, LARGE));
     http_conn_close(&play->conn);
@@ -306,7 +306,7 @@ static void run_starved(void *argument)
     mem_fail_nth(starved->nth);
     starved->result = read_head(play);
     if (starved->result == HTTP_READ_OK)
-        starved->result = http_conn_read_body(&play->conn, 1 << 20, after(0), &body);
+        starved->result = http_conn_read_body(&play->conn, 1 << 20, UINT64_MAX, after(0), &body);
     starved->fired = mem_fail_fired();
     mem_fail_nth(0);
     play->done = true;

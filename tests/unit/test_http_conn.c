@@ -149,7 +149,7 @@ static void run_refusing_server(void *argument)
     getsockopt(conn.io.fd, IPPROTO_TCP, TCP_NODELAY, &play->nodelay, &size);
     play->read = http_conn_read_request(&conn, after(0), &play->request);
     if (play->read == HTTP_READ_OK)
-        play->read = http_conn_read_body(&conn, 10, after(0), &body);
+        play->read = http_conn_read_body(&conn, 10, UINT64_MAX, after(0), &body);
     http_conn_write(&conn, &answer, 1, after(0));
     http_conn_linger(&conn, play->idle_us, after(play->idle_us == CLOCK_NEVER ? SHORT_US : 0));
     play->server_done = conn.io.fd == -1 && conn.in.at == NULL;
