@@ -105,9 +105,9 @@ bool fiber_sources_ready(const struct fiber *fiber);
 /* What the kernel reports of a descriptor. */
 void io_event(struct fiber_io *io, uint32_t events);
 
-/* The calling thread's alternate signal stack, for the guard handler. NULL: no memory. */
-char *guard_stack_open(void);
-void guard_stack_close(char *signal_stack);
+/* The calling thread's alternate signal stack, for the guard handler. The kernel's frame is up to
+ * 11 KiB with AMX. */
+#define GUARD_STACK_BYTES ((size_t)32 * 1024)
 void guard_stack_use(char *signal_stack);
 void guard_stack_leave(void);
 

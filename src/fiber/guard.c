@@ -5,25 +5,11 @@
  * the overrun. Sanitizers bring a handler and an alternate stack of their own.
  */
 #include "base/check.h"
-#include "base/mem.h"
 #include "fiber/fiber_priv.h"
 #include <signal.h>
 #include <string.h>
 #include <sys/uio.h>
 #include <unistd.h>
-
-/* The kernel's frame is up to 11 KiB with AMX. */
-#define GUARD_STACK_BYTES ((size_t)32 * 1024)
-
-char *guard_stack_open(void)
-{
-    return mem_alloc(GUARD_STACK_BYTES);
-}
-
-void guard_stack_close(char *signal_stack)
-{
-    mem_free(signal_stack);
-}
 
 #ifdef PAWL_SANITIZED
 

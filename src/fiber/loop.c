@@ -49,7 +49,7 @@ struct loop *loop_new(size_t max_fibers)
         return NULL;
     loop->max_fibers = max_fibers;
     loop->epoll_fd = loop->event_fd = -1;
-    loop->signal_stack = guard_stack_open();
+    loop->signal_stack = mem_alloc(GUARD_STACK_BYTES);
     if (loop->signal_stack == NULL || !timers_init(&loop->timers, max_fibers) ||
         !loop_watch(loop)) {
         loop_free(loop);
@@ -70,7 +70,7 @@ void loop_free(struct loop *loop)
         mem_free(fiber);
     }
     timers_fini(&loop->timers);
-    guard_stack_close(loop->signal_stack);
+    mem_free(loop->signal_stack);
     if (loop->epoll_fd >= 0)
         close(loop->epoll_fd);
     if (loop->event_fd >= 0)

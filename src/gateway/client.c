@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gateway/client.h"
-
 #include "base/check.h"
 #include "gateway/events.h"
-#include "gateway/exchange/run.h"
+#include "gateway/exchange/exchange.h"
 #include "gateway/pass/pass.h"
 #include "gateway/response.h"
 #include "gateway/well_known.h"

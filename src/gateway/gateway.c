@@ -3,7 +3,6 @@
 
 #include "base/check.h"
 #include "base/mem.h"
-#include "gateway/client.h"
 #include "gateway/events.h"
 #include <errno.h>
 #include <stdio.h>
@@ -91,7 +90,6 @@ struct gateway_load gateway_load(const struct gateway *gateway)
         .connections = http_server_connections(gateway->http),
         .in_flight = atomic_load(&shared->in_flight),
         .buffered = atomic_load(&shared->buffered),
-        .draining = http_server_is_draining(gateway->http),
     };
 }
 

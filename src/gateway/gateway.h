@@ -4,7 +4,7 @@
  *
  * Listens on one address with a number of loops (http/server.h), each with its own pool of upstream
  * connections. A client connection is a fiber; a ruled request is one call of exchange_run
- * (exchange/run.h) in it, any other one call of pass_run (pass/pass.h).
+ * (exchange/exchange.h) in it, any other one call of pass_run (pass/pass.h).
  *
  * A change of rules or settings while it runs is in reload.c.
  */
@@ -41,7 +41,6 @@ struct gateway_load {
     size_t connections;
     size_t in_flight;  /* ruled requests that own an operation or are being decided */
     uint64_t buffered; /* bytes reserved for bodies */
-    bool draining;
 };
 struct gateway_load gateway_load(const struct gateway *gateway);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * server: one loop thread of the gateway, and what its fibers share. Nothing in it is locked but
- * what is marked shared.
+ * server: one loop thread of the gateway, what its fibers share, and how client.c serves them.
+ * Nothing in it is locked but what is marked shared.
  */
 #ifndef PAWL_GATEWAY_SERVER_H
 #define PAWL_GATEWAY_SERVER_H
@@ -60,5 +60,8 @@ struct client {
     char instance[46];    /* `instance` of the problem that it was answered with; "": none */
     struct network_address network;
 };
+
+/* How a client connection is served: client.c. */
+extern const struct http_service client_service;
 
 #endif

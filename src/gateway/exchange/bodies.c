@@ -157,8 +157,8 @@ enum http_read bodies_read_request(struct exchange *x, int64_t deadline_us, bool
         if (!*ret_fits)
             break;
         int64_t until = deadline_us < window.until ? deadline_us : window.until;
-        read = http_conn_read_body_part(&x->client->session.conn, room, part > 0 ? part : 1, until,
-                                        &x->body);
+        read = http_conn_read_body(&x->client->session.conn, room, part > 0 ? part : 1, until,
+                                   &x->body);
         if (read == HTTP_READ_TIMEOUT && clock_boot_us() < deadline_us && next_window(x, &window))
             read = HTTP_READ_OK;
     }

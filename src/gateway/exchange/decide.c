@@ -4,7 +4,6 @@
 #include "base/mem.h"
 #include "gateway/events.h"
 #include "gateway/exchange/bodies.h"
-#include "gateway/exchange/flight.h"
 #include "gateway/exchange/reply.h"
 #include "gateway/exchange/steps.h"
 

@@ -171,6 +171,10 @@ struct slice holder_key(struct exchange *x);
  * knows an operation that is in doubt. */
 struct slice upstream_key(struct exchange *x);
 
+/* run.c: runs a request that `found` says a rule covers. True: the connection may be used again. */
+bool exchange_run(struct client *client, const struct http_request *request,
+                  const struct rule_found *found);
+
 /* Moves on; asserts that the table has this move. */
 void exchange_move(struct exchange *x, enum exchange_step next);
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gateway/exchange/flight.h"
-
 #include "base/check.h"
 #include "gateway/events.h"
 #include "gateway/exchange/reply.h"
+#include "gateway/exchange/steps.h"
 
 static bool has_shares(const struct exchange *x)
 {

@@ -83,26 +83,26 @@ static void add_route(struct log_line *line, const struct exchange *x)
         log_line_str(line, "path", slice_first(x->request->path, PATH_SHOWN));
 }
 
+/* What `log_keys: hashed` hides. */
+static void add_key(struct log_line *line, const struct exchange *x, const char *name,
+                    struct slice value)
+{
+    if (value.len > 0 && x->plan->settings.log_keys_hashed)
+        log_line_keyed(line, name, store_digest_key(x->server->config->store), value);
+    else if (value.len > 0)
+        log_line_str(line, name, value);
+}
+
 /* `{payload}` may be the key, and of a short body the hash can be found by trying. */
 static void add_identity(struct log_line *line, const struct exchange *x)
 {
     const struct digest_key *key = store_digest_key(x->server->config->store);
-    bool hashed = x->plan->settings.log_keys_hashed;
     log_line_str(line, "rule", x->rule->name);
     if (x->tenant.len > 0)
         log_line_keyed(line, "tenant_hash", key, buf_slice(&x->tenant));
-    if (x->key.len > 0 && hashed)
-        log_line_keyed(line, "idempotency_key", key, buf_slice(&x->key));
-    else if (x->key.len > 0)
-        log_line_str(line, "idempotency_key", buf_slice(&x->key));
-    if (x->once.len > 0 && hashed)
-        log_line_keyed(line, "once", key, buf_slice(&x->once));
-    else if (x->once.len > 0)
-        log_line_str(line, "once", buf_slice(&x->once));
-    if (x->payload_hex[0] && hashed)
-        log_line_keyed(line, "payload_hash", key, slice_of(x->payload_hex));
-    else if (x->payload_hex[0])
-        log_line_str(line, "payload_hash", slice_of(x->payload_hex));
+    add_key(line, x, "idempotency_key", buf_slice(&x->key));
+    add_key(line, x, "once", buf_slice(&x->once));
+    add_key(line, x, "payload_hash", slice_of(x->payload_hex));
 }
 
 void exchange_log(const struct exchange *x)

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A ruled request from top to bottom: the steps that exchange.h draws. */
-#include "gateway/exchange/run.h"
-
 #include "base/check.h"
 #include "gateway/exchange/bodies.h"
-#include "gateway/exchange/flight.h"
 #include "gateway/exchange/reply.h"
 #include "gateway/exchange/steps.h"
 #include "gateway/pass/pass.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The steps of an exchange, each in the source of its name: identify.c, authorize.c, decide.c,
- * forward.c, settle.c. They return the next; ADMIT is in flight.h, JUDGE in exchange.h, ANSWER in
+ * forward.c, settle.c, ADMIT in flight.c. They return the next; JUDGE is in exchange.h, RESPOND in
  * reply.h.
  */
 #ifndef PAWL_GATEWAY_EXCHANGE_STEPS_H
@@ -23,6 +23,13 @@ void identify_difference(struct exchange *x, bool target, struct buf *buf);
  * looked at, and no wait. */
 enum payload_error identify_open_payload(struct exchange *x, bool as_json);
 void identify_close_payload(struct exchange *x);
+
+/* ADMIT: takes a slot of max_in_flight and of its tenant's share, before anything is acquired, so
+ * that simultaneous begins cannot pass the limit together. An exchange that waits gives them back;
+ * one that owns the operation after that takes them whatever the limit: what was admitted runs. */
+enum exchange_step flight_admit(struct exchange *x);
+void flight_take_beyond(struct exchange *x);
+void flight_give_back(struct exchange *x);
 
 /* AUTHORIZE: asks the upstream, where the rule says so, whether this caller may act as its tenant.
  */
