@@ -49,41 +49,70 @@ static void check_former(struct reader *reader, const struct rule_draft *draft,
     }
 }
 
-/* ---- what a 500 means ---- */
+/* ---- notes ---- */
 
 #define NAMES_MAX ((size_t)1024)
 #define NAMES_SHOWN 8
 
-static bool holds_500(const struct rule_draft *draft)
+static bool holds_500(const struct rule *rule)
 {
-    const struct rule *rule = &draft->rule;
-    return rule->protect && rule->unknown == RECORD_UNKNOWN_HOLD && draft->set[OPTION_name] &&
-           !warning_is_allowed(draft->allowed, WARNING_HELD_500) &&
+    return rule->unknown == RECORD_UNKNOWN_HOLD &&
            fate_policy_sort(&rule->answers, 500) == FATE_SORT_IN_DOUBT;
 }
 
-/* One line for all rules whose 500 is held. */
-static void note_500(struct reader *reader, struct rule_draft *const *drafts, size_t n)
+/* The client's own key, whatever it holds, spelled in two ways. */
+static bool probes_any_key(const struct rule *rule)
+{
+    bool quoted =
+        rule->forward_key == KEY_FORWARD_QUOTED ||
+        (rule->forward_key == KEY_FORWARD_BY_SYNTAX && rule->key_syntax == KEY_SYNTAX_STRICT);
+    return rule->unknown == RECORD_UNKNOWN_PROBE && template_uses(&rule->probe, TEMPLATE_KEY) &&
+           template_is_plain_header(&rule->key) && !rule->key.parts[0].format &&
+           rule->key_format_kind == KEY_FORMAT_ANY && !quoted;
+}
+
+static const struct rule_note {
+    enum warning class;
+    bool (*applies)(const struct rule *rule);
+    const char *what;
+    const char *advice;
+} rule_notes[] = {
+    {WARNING_HELD_500, holds_500, "after a 500 the outcome is unknown until a person settles it",
+     "add a probe, or not_done: [500] if the service rolls back on every error"},
+    {WARNING_PROBE_KEY, probes_any_key,
+     "a key such as a,b is quoted in Idempotency-Key and bare in the probe's {key}, and one with "
+     "a / cannot be probed",
+     "add a key_format that refuses both"},
+};
+
+static bool is_noted(const struct rule_draft *draft, const struct rule_note *note)
+{
+    return draft->rule.protect && draft->set[OPTION_name] &&
+           !warning_is_allowed(draft->allowed, note->class) && note->applies(&draft->rule);
+}
+
+/* One line for all rules that it is about. */
+static void note_rules(struct reader *reader, struct rule_draft *const *drafts, size_t n,
+                       const struct rule_note *note)
 {
     const struct rule_draft *first = NULL;
     BUF_AUTO struct buf names = buf_make(NAMES_MAX);
     size_t count = 0;
     for (size_t i = 0; i < n; i++) {
-        if (!holds_500(drafts[i]))
+        if (!is_noted(drafts[i], note))
             continue;
         first = first ? first : drafts[i];
         if (count++ < NAMES_SHOWN)
             buf_printf(&names, "%s%.*s", count > 1 ? ", " : "", SLICE_ARG(drafts[i]->rule.name));
     }
+    if (!first)
+        return;
     if (count > NAMES_SHOWN)
         buf_printf(&names, " and %zu more", count - NAMES_SHOWN);
     reader->scratch->failed |= !buf_ok(&names);
-    if (first)
-        complaints_add(
-            reader->notes, first->set[OPTION_name]->place, SLICE("unknown"),
-            "after a 500 the outcome is unknown until a person settles it, in %.*s (add a "
-            "probe, or not_done: [500] if the service rolls back on every error) [%s]",
-            SLICE_ARG(buf_slice(&names)), warning_name(WARNING_HELD_500));
+    complaints_add(reader->notes, first->set[OPTION_name]->place, SLICE("unknown"),
+                   "%s, in %.*s (%s) [%s]", note->what, SLICE_ARG(buf_slice(&names)), note->advice,
+                   warning_name(note->class));
 }
 
 /* ---- what takes, and what gives back ---- */
@@ -175,5 +204,6 @@ void rules_review(struct reader *reader, struct rule_draft *const *drafts, size_
     }
     for (size_t row = 0; row < N_REVERSES; row++)
         warn_of_reverse(reader, drafts, n, row);
-    note_500(reader, drafts, n);
+    for (size_t i = 0; i < sizeof(rule_notes) / sizeof(rule_notes[0]); i++)
+        note_rules(reader, drafts, n, &rule_notes[i]);
 }

@@ -16,6 +16,7 @@
     X(TENANT_OPTIONAL, "tenant-optional")                                                          \
     X(AUTHORIZE_TENANT, "authorize-tenant")                                                        \
     X(PROBE_TENANT, "probe-tenant")                                                                \
+    X(PROBE_KEY, "probe-key")                                                                      \
     X(PROBE_QUERY, "probe-query")                                                                  \
     X(UPSTREAM_REMEMBERS, "upstream-remembers")                                                    \
     X(STORE_DOWN_PASS, "store-down-pass")                                                          \

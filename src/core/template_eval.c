@@ -521,12 +521,19 @@ enum template_result template_tenant(const struct template *template,
 }
 
 /* The source to blame when a target's path is ambiguous: the literals were checked. */
-static struct slice first_source(const struct template *template)
+static struct slice ambiguous_source(const struct evaluation *evaluation)
 {
-    for (size_t i = 0; i < template->n; i++)
-        if (template->parts[i].source != TEMPLATE_LITERAL)
-            return template->parts[i].written;
-    UNREACHABLE();
+    struct slice first = {0};
+    for (size_t i = 0; i < evaluation->template->n; i++) {
+        const struct template_part *part = &evaluation->template->parts[i];
+        struct slice value = evaluation->values[i];
+        if (part->source == TEMPLATE_LITERAL)
+            continue;
+        if (slice_find(value, '/') >= 0 || path_is_ambiguous(value))
+            return part->written;
+        first = first.at ? first : part->written;
+    }
+    return first;
 }
 
 enum template_result template_probe(const struct template *template,
@@ -547,6 +554,6 @@ enum template_result template_probe(const struct template *template,
     if (!path_is_ambiguous(path))
         return TEMPLATE_OK;
     buf_cut(buf, start);
-    *ret_missing = first_source(template);
+    *ret_missing = ambiguous_source(&evaluation);
     return TEMPLATE_FORMAT;
 }

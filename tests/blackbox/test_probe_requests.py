@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from upstream import closes, say
-
+from wire import eventually
 
 PROBE = """
 tenant: none
@@ -62,10 +62,59 @@ def test_a_probe_has_the_key_as_the_request_had_it_and_its_target_has_it_bare(pa
 
 
 @pytest.mark.parametrize("key", ["a/b", '"a\\\\b"', "..", "."])
-def test_a_key_that_makes_the_target_ambiguous_is_not_probed(pawl, upstream, key):
-    """Which docs/guide/probes.md warns of."""
+def test_a_key_that_makes_the_target_ambiguous_is_not_probed_and_the_client_reads_why(
+        pawl, upstream, key):
     gateway = pawl(LOST)
     upstream.then(closes())
-    answer = gateway.request("PUT", "/files/a", [("Idempotency-Key", key)], b"{}")
-    assert (answer.status, answer["Idempotency-Status"]) == (502, "unknown")
+    sent = [("Idempotency-Key", key)]
+    first = gateway.request("PUT", "/files/a", sent, b"{}")
+    assert first.is_problem(502, "TRANSIENT.upstream_broke")
+    again = gateway.request("PUT", "/files/a", sent, b"{}")
+    assert again.is_problem(409, "CONFLICT.idempotency.outcome_unknown")
+    for answer in (first, again):
+        assert answer.json["detail"].startswith("no probe was sent: its path cannot hold {key}")
+        assert (answer.json["retryable"], answer.json["safe_new_key"]) == (False, False)
+        assert answer["Stripe-Should-Retry"] == "false"
     assert [r.method for r in upstream.requests] == ["PUT"]
+    eventually(lambda: [line.get("unprobed") for line in gateway.log
+                        if line["event"] == "request"] == ["key", "key"])
+
+
+def test_the_source_that_makes_the_target_ambiguous_is_named(pawl, upstream):
+    gateway = pawl(LOST.replace("/by-key/{key}", "/{path:name}/{key}?of={body:/a~1b}"))
+    upstream.then(closes())
+    answer = gateway.request("PUT", "/files/x", [("Idempotency-Key", "a/b"),
+                                                 ("Content-Type", "application/json")],
+                             b'{"a/b":"c/d"}')
+    assert "cannot hold {key}," in answer.json["detail"]
+
+
+@pytest.mark.hooks
+def test_not_found_before_settle_says_when_it_will_be_believed(pawl, upstream, clock):
+    gateway = pawl(LOST.replace("settle: 0", "settle: 60s"))
+    upstream.then(closes(), *[say(404, {}) for _ in range(3)])
+    sent = [("Idempotency-Key", "k1")]
+    first = gateway.request("PUT", "/files/a", sent, b"{}")
+    assert first.is_problem(502, "TRANSIENT.upstream_broke")
+    assert first["Idempotency-Status"] == "unknown"
+    clock.advance(20)
+    again = gateway.request("PUT", "/files/a", sent, b"{}")
+    assert again.is_problem(409, "CONFLICT.idempotency.outcome_unknown")
+    for answer, most in ((first, 60), (again, 40)):
+        wait = int(answer["Retry-After"])
+        assert most - 20 < wait <= most
+        assert f"not found yet: the probe got 404, which is believed in {wait} s" in \
+            answer.json["detail"]
+        assert answer.json["retryable"] is True
+    clock.advance(41)
+    assert gateway.request("PUT", "/files/a", sent, b"{}").status == 201
+    assert upstream.effects() == 2
+
+
+def test_a_probe_that_failed_names_no_time(pawl, upstream):
+    gateway = pawl(LOST.replace("settle: 0", "settle: 60s"))
+    upstream.then(closes(), say(500, {}))
+    answer = gateway.request("PUT", "/files/a", [("Idempotency-Key", "k1")], b"{}")
+    assert answer.is_problem(502, "TRANSIENT.upstream_broke")
+    assert answer["Retry-After"] is None
+    assert answer.json["detail"] == "the probe was inconclusive"

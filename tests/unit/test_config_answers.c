@@ -255,7 +255,7 @@ static void a_secret_tenant_draws_no_warning(void **state)
     mem_free(warnings);
 }
 
-/* The note on what a 500 means, "" for none; mem_free. */
+/* The notes, "" for none; mem_free. */
 static char *noted(const char *more, bool *ret_held)
 {
     char text[1024];
@@ -269,6 +269,8 @@ static char *noted(const char *more, bool *ret_held)
     return lines;
 }
 
+#define PROBE "  unknown: {probe: \"GET /a/{key}\"}\n"
+
 static void what_a_500_means_is_said_for_each_rule_that_holds_it(void **state)
 {
     static const char *const more[] = {
@@ -279,7 +281,7 @@ static void what_a_500_means_is_said_for_each_rule_that_holds_it(void **state)
         "  remember: all\n",
         "  protect: false\n",
         "  unknown: retry\n",
-        "  unknown: {probe: \"GET /a/{key}\"}\n",
+        PROBE "  key_format: uuid\n",
     };
     bool held, any = false;
     (void)state;
@@ -312,6 +314,37 @@ static void many_rules_that_hold_a_500_take_one_line(void **state)
     mem_free(lines);
 }
 
+static void a_probe_by_keys_that_may_be_quoted_is_noted(void **state)
+{
+    static const struct {
+        const char *more;
+        bool noted;
+    } cases[] = {
+        {PROBE, true},
+        {PROBE "  forward_key: bare\n", true},
+        {PROBE "  key_format: any\n", true},
+        {PROBE "  key_format: uuid\n", false},
+        {PROBE "  key_format: {regex: \"[a-z]+\"}\n", false},
+        {PROBE "  key: \"{header:X-Id|uuid}\"\n", false},
+        {PROBE "  key: \"{body:/id}\"\n", false},
+        {PROBE "  forward_key: quoted\n", false},
+        {PROBE "  key_syntax: strict\n", false},
+        {PROBE "  allow: [probe-key]\n", false},
+        {PROBE "  protect: false\n", false},
+        {"  unknown: {probe: \"GET /a/{body:/id}\"}\n", false},
+    };
+    bool held;
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char *lines = noted(cases[i].more, &held);
+        assert_int_equal(lines[0] != '\0', cases[i].noted);
+        if (cases[i].noted)
+            assert_holds(lines, "pawl.yaml:4:9: unknown: a key such as a,b is quoted in "
+                                "Idempotency-Key and bare in the probe's {key}");
+        mem_free(lines);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -330,6 +363,7 @@ int main(void)
         cmocka_unit_test(a_secret_tenant_draws_no_warning),
         cmocka_unit_test(what_a_500_means_is_said_for_each_rule_that_holds_it),
         cmocka_unit_test(many_rules_that_hold_a_500_take_one_line),
+        cmocka_unit_test(a_probe_by_keys_that_may_be_quoted_is_noted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

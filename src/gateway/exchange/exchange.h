@@ -130,6 +130,8 @@ struct exchange {
     struct fate fate;                  /* what FORWARD and PROBE came to: for SETTLE */
     enum error failure;              /* a probe follows it: what to tell if that settles nothing, */
     struct upstream_response failed; /*   or with a status the upstream's response in doubt */
+    struct slice unprobed;           /* the source whose value keeps a probe from being sent */
+    bool not_found_yet;              /* the probe found nothing, before that is believed */
     bool keep_alive;                 /* the client connection may go on afterwards */
     int status;                      /* what was told; for the log */
     enum error error;                /* with it */

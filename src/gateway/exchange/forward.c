@@ -57,6 +57,7 @@ enum exchange_step forward_give_back(struct exchange *x)
 
 /* ---- a probe ---- */
 
+/* False: there is nothing to probe by. */
 static bool write_target(struct exchange *x, struct buf *target)
 {
     struct slice missing = {0};
@@ -66,6 +67,8 @@ static bool write_target(struct exchange *x, struct buf *target)
     enum template_result result =
         template_probe(&x->rule->probe, &x->found.facts, x->arena, target, &missing);
     identify_close_payload(x);
+    if (result == TEMPLATE_FORMAT)
+        x->unprobed = missing;
     return opened && result == TEMPLATE_OK && buf_ok(target);
 }
 
@@ -74,6 +77,7 @@ enum exchange_step forward_probe(struct exchange *x)
     CHECK(x->attempt.token > 0 && x->has_body);
     struct buf target BUF_AUTO = buf_make(HTTP_HEAD_MAX);
     enum exchange_end end = EXCHANGE_NOT_SENT;
+    x->not_found_yet = false;
     x->deadline = clock_after(clock_boot_us(), x->rule->timeout_us);
     CRASH_POINT(before_probe);
     if (write_target(x, &target))

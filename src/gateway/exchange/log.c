@@ -122,5 +122,7 @@ void exchange_log(const struct exchange *x)
     add_route(&line, x);
     add_identity(&line, x);
     add_record(&line, x);
+    if (x->unprobed.at)
+        log_line_str(&line, "unprobed", x->unprobed);
     event_end(&line, x->client, &event);
 }

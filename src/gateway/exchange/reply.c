@@ -7,6 +7,8 @@
 #include "gateway/exchange/bodies.h"
 #include "gateway/response.h"
 
+#include <inttypes.h>
+
 /* ---- what it is to be ---- */
 
 static enum exchange_step reply(struct exchange *x, struct reply reply)
@@ -28,6 +30,30 @@ enum exchange_step reply_result(struct exchange *x, enum error error, const char
 enum exchange_step reply_error(struct exchange *x, enum error error, const char *detail)
 {
     return reply_result(x, error, detail, result_of_error(error));
+}
+
+/* Seconds until "not found" is believed; 0: it is. */
+static int64_t settle_wait(const struct attempt_result *result)
+{
+    int64_t wait = result->record.quiet_at - result->store_now;
+    return wait > 0 ? (wait + CLOCK_US_PER_S - 1) / CLOCK_US_PER_S : 0;
+}
+
+void reply_explain_probe(struct exchange *x)
+{
+    if (x->not_found_yet)
+        buf_printf(&x->detail,
+                   "not found yet: the probe got 404, which is believed in %" PRId64
+                   " s, when no request can still be on its way",
+                   settle_wait(&x->attempt.result));
+    else if (x->unprobed.at)
+        buf_printf(
+            &x->detail,
+            "no probe was sent: its path cannot hold {%.*s}, which servers read in different "
+            "ways; an operator has to resolve the record",
+            SLICE_ARG(x->unprobed));
+    else
+        buf_add_str(&x->detail, "the probe was inconclusive");
 }
 
 enum exchange_step reply_no_room(struct exchange *x)
@@ -142,9 +168,11 @@ static void make_unreached_exact(const struct exchange *x, struct problem *probl
 /* What a doubt comes to by the rule's policy: `error` is one that leaves the operation in doubt. */
 static void make_doubt_exact(const struct exchange *x, struct problem *problem)
 {
+    bool probes = x->rule->unknown == RECORD_UNKNOWN_PROBE && !x->unprobed.at;
+    bool holds = x->rule->unknown == RECORD_UNKNOWN_HOLD || x->unprobed.at;
     if (problem->error == ERROR_OUTCOME_UNKNOWN)
-        problem->retryable = x->rule->unknown == RECORD_UNKNOWN_PROBE || exchange_is_spent(x);
-    else if (x->rule->unknown == RECORD_UNKNOWN_HOLD && !x->reply.early)
+        problem->retryable = probes || exchange_is_spent(x);
+    else if (holds && !x->reply.early)
         make_unretryable(problem);
 }
 
@@ -191,15 +219,13 @@ static uint64_t retry_after(const struct exchange *x, enum error error)
 {
     const struct attempt_result *result = &x->attempt.result;
     int64_t wait = x->plan->settings.retry_after_us;
+    bool not_found = is_in_doubt(error) && x->not_found_yet && !x->reply.early;
+    if (error == ERROR_OUTCOME_UNKNOWN || not_found)
+        return (uint64_t)settle_wait(result);
     switch (error) {
     case ERROR_IN_PROGRESS:
         if (result->lease_left_us > 0 && result->lease_left_us < wait)
             wait = result->lease_left_us;
-        break;
-    case ERROR_OUTCOME_UNKNOWN:
-        if (result->record.quiet_at <= result->store_now)
-            return 0;
-        wait = result->record.quiet_at - result->store_now;
         break;
     case ERROR_UPSTREAM_UNAVAILABLE:
     case ERROR_STORE_UNAVAILABLE:

@@ -14,6 +14,9 @@ enum exchange_step reply_error(struct exchange *x, enum error error, const char 
 enum exchange_step reply_result(struct exchange *x, enum error error, const char *detail,
                                 enum result result);
 
+/* Says in x->detail why the probe settled nothing: once that is stored. */
+void reply_explain_probe(struct exchange *x);
+
 /* max_buffered leaves no room for a body. */
 enum exchange_step reply_no_room(struct exchange *x);
 

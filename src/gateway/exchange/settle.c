@@ -135,12 +135,12 @@ static enum result result_of(const struct exchange *x, enum fate_write write)
  * client as it is; else pawl says what happened. */
 static enum exchange_step reply_failure(struct exchange *x)
 {
-    static const char inconclusive[] = "the probe was inconclusive";
     if (x->failed.status != 0)
         return reply_upstream(x, &x->failed, RESULT_UNKNOWN);
+    reply_explain_probe(x);
     if (x->failure != ERROR_NONE)
-        return reply_result(x, x->failure, inconclusive, RESULT_UNKNOWN);
-    return reply_error(x, ERROR_OUTCOME_UNKNOWN, inconclusive);
+        return reply_result(x, x->failure, NULL, RESULT_UNKNOWN);
+    return reply_error(x, ERROR_OUTCOME_UNKNOWN, NULL);
 }
 
 /* The doubt is stored, and the probe's token with it. */
@@ -188,6 +188,7 @@ static enum exchange_step settle_once(struct exchange *x, struct fate fate)
         return EXCHANGE_DECIDE;
     case ENGINE_EARLY:
         /* "Not found" is not believed yet: somebody may still be sending. */
+        x->not_found_yet = true;
         return settle_once(x, (struct fate){.write = FATE_DOUBT,
                                             .tell = FATE_TELL_ERROR,
                                             .error = ERROR_OUTCOME_UNKNOWN});
