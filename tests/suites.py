@@ -126,7 +126,7 @@ SUITES = (
     meson("fault", "hooks", "each I/O call and allocation of the store failing in turn"),
     meson("simulation", "hooks",
           "engine and store under a seed and a virtual clock; the oracle finds its mutants"),
-    pytest("faults hooks", "hooks", 600, ("-n", str(WIDTH), "--dist", "worksteal", "tests/fault"),
+    pytest("faults hooks", "hooks", 600, ("-n", str(WIDTH), "--dist", "load", "tests/fault"),
            "kill -9 at every crash point, pauses, failing disks and system calls"),
     pytest("clients", "hooks", 300, ("tests/clients",), "clients as they come, with their retries"),
     pytest("differential", "hooks", 120, ("tests/differential",),

@@ -14,8 +14,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from upstream import Upstream
-from wire import PATIENCE
+from pawltest.upstream import Upstream
+from pawltest.wire import PATIENCE
 
 DAY = datetime.timedelta(days=1)
 

@@ -9,12 +9,12 @@ import time
 
 import pytest
 
-from admin import TOKEN, Admin, with_admin
+from pawltest.admin import TOKEN, Admin, with_admin
 from conftest import CONFIG, standing
-from gateway import free_port, run
-from hostile_requests import requests
-from upstream import closes
-from wire import Broken, Later, eventually, request_bytes
+from pawltest.gateway import free_port, run
+from pawltest.hostile_requests import requests
+from pawltest.upstream import closes
+from pawltest.wire import Broken, Later, eventually, request_bytes
 
 JSON = [("Content-Type", "application/json")]
 

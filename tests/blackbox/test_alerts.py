@@ -15,11 +15,11 @@ from typing import Any, Callable, Iterator
 
 import pytest
 
-from admin import Admin
+from pawltest.admin import Admin
 from conftest import CONFIG
-from gateway import DIE_WITH_THE_TEST, ROOT, Gateway, free_port
-from upstream import Upstream, say
-from wire import eventually
+from pawltest.gateway import DIE_WITH_THE_TEST, ROOT, Gateway, free_port
+from pawltest.upstream import Upstream, say
+from pawltest.wire import eventually
 
 RULES = ("pawl-rules.yml", "pawl-alerts.yml")
 ON_A_DISK_OF_ITS_OWN = ["unshare", "--map-root-user", "--mount", "sh", "-c",

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from upstream import Reply, closes, say
-from wire import Answer, Later, at_once, eventually, request_bytes
+from pawltest.upstream import Reply, closes, say
+from pawltest.wire import Answer, Later, at_once, eventually, request_bytes
 
 CONFIG = """
 tenant: none

@@ -8,9 +8,9 @@ from urllib.parse import unquote
 
 import pytest
 
-from admin import with_admin
-from upstream import Gate, Reply, Upstream, closes, say
-from wire import Answer, Later, Request, eventually, request_bytes
+from pawltest.admin import with_admin
+from pawltest.upstream import Gate, Reply, Upstream, closes, say
+from pawltest.wire import Answer, Later, Request, eventually, request_bytes
 
 CONFIG = """
 tenant: "{header:X-Tenant}"

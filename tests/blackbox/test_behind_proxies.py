@@ -16,9 +16,9 @@ from typing import Callable, Iterator
 import pytest
 
 from certificates import Certificate, issue
-from gateway import DIE_WITH_THE_TEST, Gateway, free_port
-from upstream import Upstream, closes, resets, say
-from wire import PATIENCE, Answer, Client, Later, Reader, eventually, request_bytes
+from pawltest.gateway import DIE_WITH_THE_TEST, Gateway, free_port
+from pawltest.upstream import Upstream, closes, resets, say
+from pawltest.wire import PATIENCE, Answer, Client, Later, Reader, eventually, request_bytes
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs/guide/behind-a-proxy.md").read_text("utf-8")
 CONFIG = """

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from upstream import Reply, closes, say
-from wire import Answer
+from pawltest.upstream import Reply, closes, say
+from pawltest.wire import Answer
 
 RULES = """
 tenant: none

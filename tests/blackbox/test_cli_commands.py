@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from gateway import ROOT, run
+from pawltest.gateway import ROOT, run
 
 COMMANDS = ["serve", "hash", "errors", "demo", "help", "version"]
 GROUPS = {"keys": ["list", "show", "resolve", "release", "forget", "stats", "audit"],

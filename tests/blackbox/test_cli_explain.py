@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway import ROOT, run
+from pawltest.gateway import ROOT, run
 
 TEXT = """\
 listen: 127.0.0.1:8080

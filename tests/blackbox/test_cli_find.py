@@ -6,11 +6,11 @@ import json
 
 import pytest
 
-from admin import Admin, with_admin
-from gateway import Gateway
+from pawltest.admin import Admin, with_admin
+from pawltest.gateway import Gateway
 from test_cli_keys import Operator
-from upstream import closes, say
-from wire import Later, eventually
+from pawltest.upstream import closes, say
+from pawltest.wire import Later, eventually
 
 JSON = ("Content-Type", "application/json")
 CONFIG = """

@@ -8,8 +8,8 @@ import subprocess
 
 import pytest
 
-from gateway import PAWL
-from wire import PATIENCE
+from pawltest.gateway import PAWL
+from pawltest.wire import PATIENCE
 
 MIB = 1024 * 1024
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from gateway import Gateway, run
-from upstream import Reply, closes, say
-from wire import Later, eventually
+from pawltest.gateway import Gateway, run
+from pawltest.upstream import Reply, closes, say
+from pawltest.wire import Later, eventually
 
 BODY = {"charge_id": "ch_1", "amount": 500}
 CONFIG = """

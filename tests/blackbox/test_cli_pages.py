@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway import PAWL, run
-from wire import PATIENCE
+from pawltest.gateway import PAWL, run
+from pawltest.wire import PATIENCE
 
 PAGES = PAWL.resolve().parent / "src/cli"
 MANUALS = [PAGES / "pawl.1", PAGES / "pawl.yaml.5"]

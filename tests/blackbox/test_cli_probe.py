@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from gateway import Gateway, run
-from upstream import Reply, closes, resets, say
-from wire import Later
+from pawltest.gateway import Gateway, run
+from pawltest.upstream import Reply, closes, resets, say
+from pawltest.wire import Later
 
 BODY = {"charge_id": "ch_1", "amount": 500}
 HELD = """

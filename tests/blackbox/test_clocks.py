@@ -9,8 +9,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from gateway import Gateway, run
-from wire import Answer, eventually
+from pawltest.gateway import Gateway, run
+from pawltest.wire import Answer, eventually
 
 CONFIG = """
 tenant: none

@@ -14,9 +14,9 @@ from typing import Iterator
 import pytest
 
 from conftest import CONFIG
-from gateway import PAWL, Gateway, free_port, run
-from upstream import closes
-from wire import Later, eventually
+from pawltest.gateway import PAWL, Gateway, free_port, run
+from pawltest.upstream import closes
+from pawltest.wire import Later, eventually
 
 HEAD = "upstream: http://127.0.0.1:9\ntenant: none\nstore: sqlite:pawl.db\n"
 RULED = HEAD + "rules:\n  - name: a\n    match: POST /a\n"

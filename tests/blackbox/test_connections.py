@@ -5,8 +5,8 @@ from __future__ import annotations
 import signal
 import socket
 
-from gateway import Gateway
-from wire import PATIENCE, Answer, Broken, Client, Reader, eventually, request_bytes
+from pawltest.gateway import Gateway
+from pawltest.wire import PATIENCE, Answer, Broken, Client, Reader, eventually, request_bytes
 
 CONFIG = """
 tenant: none

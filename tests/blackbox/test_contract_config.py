@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from gateway import run
-from upstream import closes, say
+from pawltest.gateway import run
+from pawltest.upstream import closes, say
 
 AS_WRITTEN = """\
 listen: 127.0.0.1:8080

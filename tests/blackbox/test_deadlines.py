@@ -10,8 +10,8 @@ from typing import Iterator
 
 import pytest
 
-from upstream import Upstream, say
-from wire import Answer, Later, eventually
+from pawltest.upstream import Upstream, say
+from pawltest.wire import Answer, Later, eventually
 
 CONFIG = """
 tenant: none

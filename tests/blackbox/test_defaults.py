@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from admin import with_admin
-from gateway import ROOT, run
-from upstream import closes, say
-from wire import Later, eventually
+from pawltest.admin import with_admin
+from pawltest.gateway import ROOT, run
+from pawltest.upstream import closes, say
+from pawltest.wire import Later, eventually
 
 RULE = "tenant: none\nrules:\n  - {name: r, match: POST /refunds}\n"
 hooks = pytest.mark.hooks

@@ -12,8 +12,8 @@ from typing import Any, Callable, Iterator
 
 import pytest
 
-from gateway import PAWL, ROOT, free_port, run
-from wire import PATIENCE, eventually
+from pawltest.gateway import PAWL, ROOT, free_port, run
+from pawltest.wire import PATIENCE, eventually
 
 DEMO_PID = re.compile(r"^pawl demo: listening on .*, pid (\d+)$", re.M)
 LINES = re.findall(r"^    ((?:curl|seq) .*:8080.*)$", (ROOT / "README.md").read_text("utf-8"), re.M)

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from wire import PATIENCE, Broken, eventually, request_bytes
+from pawltest.wire import PATIENCE, Broken, eventually, request_bytes
 
 
 def test_a_duplicate_that_comes_whole_during_a_drain_is_refused_at_once(pawl, upstream):

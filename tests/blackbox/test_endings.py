@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from upstream import Reply
-from wire import PATIENCE, Later, eventually
+from pawltest.upstream import Reply
+from pawltest.wire import PATIENCE, Later, eventually
 
 
 def test_the_query_of_an_absolute_target_without_a_path_goes_on(gateway, upstream):

@@ -7,9 +7,9 @@ import signal
 import pytest
 
 from conftest import CONFIG
-from gateway import run
-from upstream import Reply, closes, resets, say
-from wire import Broken, Later, at_once, eventually, request_bytes
+from pawltest.gateway import run
+from pawltest.upstream import Reply, closes, resets, say
+from pawltest.wire import Broken, Later, at_once, eventually, request_bytes
 
 BODY = {"charge_id": "ch_1", "amount": 500}
 ODD_BYTES = bytes(range(256)) * 5

@@ -6,9 +6,9 @@ import signal
 import threading
 from collections import Counter
 
-from gateway import Gateway
-from upstream import closes
-from wire import Answer, Later, at_once, eventually
+from pawltest.gateway import Gateway
+from pawltest.upstream import closes
+from pawltest.wire import Answer, Later, at_once, eventually
 
 RULE = "tenant: none\nrules:\n  - {name: %s, match: POST /refunds, formerly: [%s]}\n"
 OLD = "tenant: none\nrules:\n  - {name: old, match: POST /refunds}\n"

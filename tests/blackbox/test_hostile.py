@@ -12,10 +12,10 @@ from typing import Iterator
 
 import pytest
 
-from gateway import Gateway
-from hostile_requests import Case, answers, requests
-from upstream import Reply, Upstream, say
-from wire import Answer, Broken, Client, Later, Request, eventually, request_bytes
+from pawltest.gateway import Gateway
+from pawltest.hostile_requests import Case, answers, requests
+from pawltest.upstream import Reply, Upstream, say
+from pawltest.wire import Answer, Broken, Client, Later, Request, eventually, request_bytes
 
 CONFIG = """
 tenant: none

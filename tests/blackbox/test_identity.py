@@ -8,8 +8,8 @@ import sqlite3
 
 import pytest
 
-from upstream import closes, say
-from wire import Answer
+from pawltest.upstream import closes, say
+from pawltest.wire import Answer
 
 CONFIG = """
 tenant: none

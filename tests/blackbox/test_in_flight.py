@@ -2,9 +2,9 @@
 """How many ruled requests may be in flight at one time, in all and of one tenant."""
 from __future__ import annotations
 
-from admin import with_admin
-from upstream import say
-from wire import Later, at_once, eventually
+from pawltest.admin import with_admin
+from pawltest.upstream import say
+from pawltest.wire import Later, at_once, eventually
 
 ONE = """
 tenant: none

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 
-from wire import request_bytes
+from pawltest.wire import request_bytes
 
 
 def refund(key: str) -> bytes:

@@ -15,9 +15,9 @@ from typing import Iterator
 
 import pytest
 
-from gateway import Gateway
-from upstream import Reply, Upstream
-from wire import PATIENCE, Answer, Client, Later, eventually, request_bytes
+from pawltest.gateway import Gateway
+from pawltest.upstream import Reply, Upstream
+from pawltest.wire import PATIENCE, Answer, Client, Later, eventually, request_bytes
 
 CONFIG = """
 tenant: none

@@ -9,8 +9,8 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from gateway import Gateway, run
-from wire import eventually
+from pawltest.gateway import Gateway, run
+from pawltest.wire import eventually
 
 CONFIG = "tenant: none\nthreads: 2\nrules:\n  - {name: r, match: POST /refunds}\n"
 

@@ -11,11 +11,11 @@ import uuid
 
 import pytest
 
-from admin import Admin, with_admin
+from pawltest.admin import Admin, with_admin
 from conftest import CONFIG
-from gateway import PAWL, READY, free_port, run
-from upstream import closes, say
-from wire import Client, Later, eventually, request_bytes
+from pawltest.gateway import PAWL, READY, free_port, run
+from pawltest.upstream import closes, say
+from pawltest.wire import Client, Later, eventually, request_bytes
 
 TENANTS = 'tenant: "{header:X-Tenant}"\ntrust_tenant: true\n' + CONFIG.replace("tenant: none\n", "")
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"

@@ -8,11 +8,11 @@ import os
 
 import pytest
 
-from admin import TOKEN, Admin, with_admin
-from gateway import Gateway, run
+from pawltest.admin import TOKEN, Admin, with_admin
+from pawltest.gateway import Gateway, run
 from test_cli_keys import Operator
-from upstream import Upstream, closes, say
-from wire import Answer, Later, eventually
+from pawltest.upstream import Upstream, closes, say
+from pawltest.wire import Answer, Later, eventually
 
 CONFIG = """
 tenant: "{header:X-Merchant-Id}"

@@ -6,7 +6,7 @@ import threading
 
 from conftest import CONFIG
 from test_limits import is_sanitized
-from upstream import say
+from pawltest.upstream import say
 
 
 def peak_kib(pid: int) -> int:

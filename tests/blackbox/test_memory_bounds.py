@@ -10,11 +10,11 @@ import socket
 
 import pytest
 
-from admin import Admin, with_admin
-from gateway import Gateway, run
+from pawltest.admin import Admin, with_admin
+from pawltest.gateway import Gateway, run
 from test_limits import MIB, is_sanitized, rss
-from upstream import Reply
-from wire import Answer, Client, Later, eventually, request_bytes
+from pawltest.upstream import Reply
+from pawltest.wire import Answer, Client, Later, eventually, request_bytes
 
 CONFIG = """
 tenant: none

@@ -7,12 +7,12 @@ import subprocess
 
 import pytest
 
-from admin import Admin, with_admin
+from pawltest.admin import Admin, with_admin
 from conftest import CONFIG, standing
-from gateway import ROOT, free_port
+from pawltest.gateway import ROOT, free_port
 from test_reload import reload
-from upstream import Reply, closes, resets, say
-from wire import Later, at_once, eventually, request_bytes
+from pawltest.upstream import Reply, closes, resets, say
+from pawltest.wire import Later, at_once, eventually, request_bytes
 
 TABLE = (ROOT / "src/observe/metrics.h").read_text("utf-8")
 OUTCOMES = re.findall(r'^    X\([A-Z_]+, "([a-z_]+)"\)',

@@ -7,9 +7,9 @@ import json
 
 import pytest
 
-from gateway import Gateway, run
-from upstream import closes, say
-from wire import Answer, Later, at_once, eventually, request_bytes
+from pawltest.gateway import Gateway, run
+from pawltest.upstream import closes, say
+from pawltest.wire import Answer, Later, at_once, eventually, request_bytes
 
 CONFIG = """
 tenant: "{header:X-Tenant?}"

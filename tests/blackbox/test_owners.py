@@ -10,10 +10,10 @@ from typing import Any, Callable
 
 import pytest
 
-from gateway import Gateway, run
+from pawltest.gateway import Gateway, run
 from test_waiting import fill_the_places
-from upstream import closes, say
-from wire import Answer, Client, Later, eventually, request_bytes
+from pawltest.upstream import closes, say
+from pawltest.wire import Answer, Client, Later, eventually, request_bytes
 
 CONFIG = """
 tenant: none

@@ -9,9 +9,9 @@ import subprocess
 
 import pytest
 
-from admin import Admin, with_admin
-from gateway import PAWL, Gateway
-from wire import eventually
+from pawltest.admin import Admin, with_admin
+from pawltest.gateway import PAWL, Gateway
+from pawltest.wire import eventually
 
 pytestmark = pytest.mark.hooks
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from upstream import say
-from wire import Later
+from pawltest.upstream import say
+from pawltest.wire import Later
 
 CONFIG = """
 tenant: "{header:X-Merchant-Id}"

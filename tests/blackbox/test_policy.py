@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from wire import Answer, eventually
+from pawltest.wire import Answer, eventually
 
 CONFIG = """
 tenant: "{header:Authorization}"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from upstream import closes, say
-from wire import eventually
+from pawltest.upstream import closes, say
+from pawltest.wire import eventually
 
 PROBE = """
 tenant: none

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from gateway import Gateway
-from upstream import Reply, Upstream, closes, resets, say, shut
-from wire import Answer, Broken, Client, Later, at_once, eventually, request_bytes
+from pawltest.gateway import Gateway
+from pawltest.upstream import Reply, Upstream, closes, resets, say, shut
+from pawltest.wire import Answer, Broken, Client, Later, at_once, eventually, request_bytes
 
 CONFIG = """
 tenant: none

@@ -10,9 +10,9 @@ import urllib.request
 
 import pytest
 
-from gateway import Gateway
-from upstream import Reply
-from wire import Broken, Client, request_bytes
+from pawltest.gateway import Gateway
+from pawltest.upstream import Reply
+from pawltest.wire import Broken, Client, request_bytes
 
 CONFIG = """
 tenant: none

@@ -8,9 +8,9 @@ import threading
 
 import pytest
 
-from gateway import Gateway
-from upstream import Upstream, closes, say
-from wire import eventually, request_bytes
+from pawltest.gateway import Gateway
+from pawltest.upstream import Upstream, closes, say
+from pawltest.wire import eventually, request_bytes
 
 ONE_RULE = "tenant: none\nrules:\n  - {name: refunds.create, match: POST /refunds}\n"
 WHOLE = request_bytes("POST", "/refunds", [("Idempotency-Key", "k1"),

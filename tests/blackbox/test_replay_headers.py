@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from gateway import Gateway
-from upstream import Reply, Upstream, say
-from wire import Answer, Request
+from pawltest.gateway import Gateway
+from pawltest.upstream import Reply, Upstream, say
+from pawltest.wire import Answer, Request
 
 CONFIG = """
 tenant: none

@@ -6,8 +6,8 @@ import sqlite3
 
 import pytest
 
-from upstream import closes, say
-from wire import Answer, Later
+from pawltest.upstream import closes, say
+from pawltest.wire import Answer, Later
 
 CONFIG = """
 tenant: none

@@ -6,8 +6,8 @@ import itertools
 
 import pytest
 
-from admin import with_admin
-from wire import Answer, request_bytes
+from pawltest.admin import with_admin
+from pawltest.wire import Answer, request_bytes
 
 METHODS = ("POST", "PUT", "PATCH", "DELETE")
 OVERRIDES = ("X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override",

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from upstream import closes, say
+from pawltest.upstream import closes, say
 from test_reload import reload
-from wire import Answer, Later, eventually
+from pawltest.wire import Answer, Later, eventually
 
 CONFIG = """
 tenant: none

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from upstream import Reply, say
-from wire import Answer, Later, request_bytes
+from pawltest.upstream import Reply, say
+from pawltest.wire import Answer, Later, request_bytes
 
 CONFIG = """
 tenant: none

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from admin import with_admin
-from upstream import Reply, closes, resets, say
-from wire import Later, at_once, eventually, request_bytes
+from pawltest.admin import with_admin
+from pawltest.upstream import Reply, closes, resets, say
+from pawltest.wire import Later, at_once, eventually, request_bytes
 
 HOLD = """
 tenant: none

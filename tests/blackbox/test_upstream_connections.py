@@ -10,9 +10,9 @@ from typing import Iterator
 
 import pytest
 
-from gateway import Gateway
-from upstream import Reply, Upstream
-from wire import Reader, Request, eventually
+from pawltest.gateway import Gateway
+from pawltest.upstream import Reply, Upstream
+from pawltest.wire import Reader, Request, eventually
 
 CONFIG = """
 tenant: none

@@ -9,9 +9,9 @@ from typing import Callable, Iterator
 
 import pytest
 
-from gateway import DIE_WITH_THE_TEST, Gateway, free_port
-from upstream import Reply, Upstream, say
-from wire import Answer, Client, Request, eventually
+from pawltest.gateway import DIE_WITH_THE_TEST, Gateway, free_port
+from pawltest.upstream import Reply, Upstream, say
+from pawltest.wire import Answer, Client, Request, eventually
 
 CONFIG = """
 tenant: none

@@ -8,9 +8,9 @@ from typing import Callable, Iterator
 import pytest
 
 from certificates import SecureUpstream, issue, served_by
-from gateway import Gateway
-from upstream import Upstream
-from wire import eventually
+from pawltest.gateway import Gateway
+from pawltest.upstream import Upstream
+from pawltest.wire import eventually
 
 CONFIG = """
 tenant: none

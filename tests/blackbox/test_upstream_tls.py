@@ -13,11 +13,11 @@ from typing import Any, Callable, Iterator
 
 import pytest
 
-from admin import Admin
+from pawltest.admin import Admin
 from certificates import Certificate, SecureUpstream, issue, served_by
-from gateway import Gateway, free_port, run
-from upstream import Reply, Upstream, closes, say, shut
-from wire import Later, at_once, eventually, request_bytes
+from pawltest.gateway import Gateway, free_port, run
+from pawltest.upstream import Reply, Upstream, closes, say, shut
+from pawltest.wire import Later, at_once, eventually, request_bytes
 
 CONFIG = """
 tenant: none

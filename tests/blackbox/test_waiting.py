@@ -7,9 +7,10 @@ import signal
 
 import pytest
 
-from gateway import Gateway
-from upstream import closes, resets, say
-from wire import PATIENCE, Answer, Broken, Client, Later, at_once, eventually, request_bytes
+from pawltest.gateway import Gateway
+from pawltest.upstream import closes, resets, say
+from pawltest.wire import (PATIENCE, Answer, Broken, Client, Later, at_once, eventually,
+                           request_bytes)
 
 CONFIG = """
 tenant: none

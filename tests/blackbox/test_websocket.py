@@ -9,9 +9,10 @@ from typing import Callable, Iterator
 
 import pytest
 
-from gateway import Gateway
-from upstream import shut
-from wire import PATIENCE, Broken, Client, Reader, Request, at_once, eventually, request_bytes
+from pawltest.gateway import Gateway
+from pawltest.upstream import shut
+from pawltest.wire import (PATIENCE, Broken, Client, Reader, Request, at_once, eventually,
+                           request_bytes)
 
 CONFIG = """
 tenant: none

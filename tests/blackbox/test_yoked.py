@@ -10,9 +10,9 @@ from typing import Any, Callable
 
 import pytest
 
-from gateway import ROOT, Gateway
-from upstream import say
-from wire import Answer, at_once, eventually
+from pawltest.gateway import ROOT, Gateway
+from pawltest.upstream import say
+from pawltest.wire import Answer, at_once, eventually
 
 EXAMPLE = (ROOT / "examples/yoked/pawl.yaml").read_text("utf-8")
 # The fixture's own addresses and store.

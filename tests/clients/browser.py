@@ -11,8 +11,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Iterator
 
-from gateway import die_with_the_test
-from wire import PATIENCE
+from pawltest.gateway import DIE_WITH_THE_TEST
+from pawltest.wire import PATIENCE
 
 CHROMIUM = ("chromium", "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic",
             "--no-first-run", "--disable-background-networking", "--disable-component-update",
@@ -108,9 +108,10 @@ def pages(directory: Path) -> Iterator[tuple[Page, Page]]:
     outer = Page(inner)
     with (directory / "chromium.log").open("wb") as log:
         process = subprocess.Popen(
-            [*CHROMIUM, f"--user-data-dir={directory / 'profile'}", f"{outer.origin}/"],
+            [*DIE_WITH_THE_TEST, *CHROMIUM, f"--user-data-dir={directory / 'profile'}",
+             f"{outer.origin}/"],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=directory,
-            env={"HOME": str(directory), "PATH": "/usr/bin:/bin"}, preexec_fn=die_with_the_test)
+            env={"HOME": str(directory), "PATH": "/usr/bin:/bin"})
     try:
         yield outer, inner
     finally:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import socket
 import threading
 
-from upstream import shut
-from wire import PATIENCE, Broken, Reader
+from pawltest.upstream import shut
+from pawltest.wire import PATIENCE, Broken, Reader
 
 
 class Relay:

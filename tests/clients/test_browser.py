@@ -8,8 +8,8 @@ from typing import Any, Iterator
 import pytest
 
 from browser import Page, pages
-from upstream import closes, say
-from wire import Request
+from pawltest.upstream import closes, say
+from pawltest.wire import Request
 
 CONFIG = """
 tenant: none

@@ -14,8 +14,8 @@ from typing import Any, Callable, Iterator
 import pytest
 
 from relay import Relay
-from upstream import SAFE, Upstream, closes, say
-from wire import PATIENCE, Later, Request, eventually
+from pawltest.upstream import SAFE, Upstream, closes, say
+from pawltest.wire import PATIENCE, Later, Request, eventually
 
 HERE = Path(__file__).resolve().parent
 MODULES = Path(os.environ.get("PAWL_CLIENTS", HERE.parents[1] / "build/clients")) / "node_modules"

@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Iterable, Iterator
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent / "blackbox"), str(HERE)]
+sys.path[:0] = [str(HERE.parent), str(HERE)]
 
 # pylint: disable=wrong-import-position
-import hostile_requests  # noqa: E402
+from pawltest import hostile_requests  # noqa: E402
 import odd_requests  # noqa: E402
 import peers  # noqa: E402
-from hostile_requests import Case  # noqa: E402
+from pawltest.hostile_requests import Case  # noqa: E402
 from peers import ADDED, Outcome, Proxy, Recorder, Seen  # noqa: E402
 
 DOCUMENT = HERE.parents[1] / "docs" / "differences.md"

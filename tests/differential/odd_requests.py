@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests that are legal, or nearly so, and rare: where one implementation tidies up and another
-does not. Beside `tests/blackbox/hostile_requests.py`, whose cases they look like."""
+does not. Beside `tests/pawltest/hostile_requests.py`, whose cases they look like."""
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import Iterator
 
-from hostile_requests import Case, head
+from pawltest.hostile_requests import Case, head
 
 EMPTY = b"Content-Length: 0"
 

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Iterator
 
-from gateway import DIE_WITH_THE_TEST, Clock, Gateway, free_port
-from upstream import shut
-from hostile_requests import Case
-from wire import PATIENCE, Broken, Headers, Reader, eventually
+from pawltest.gateway import DIE_WITH_THE_TEST, Clock, Gateway, free_port
+from pawltest.upstream import shut
+from pawltest.hostile_requests import Case
+from pawltest.wire import PATIENCE, Broken, Headers, Reader, eventually
 
 NGINX = """
 daemon off;

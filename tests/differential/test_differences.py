@@ -11,7 +11,7 @@ import pytest
 
 import differences
 from differences import NAMES, Row, alone, answers_in, behind_valid, end_to_end, name_of, row_of
-from hostile_requests import Case, head
+from pawltest.hostile_requests import Case, head
 from peers import ADDED, Outcome, Proxy, Seen
 
 LISTED = differences.expected()

@@ -10,7 +10,6 @@ import re
 import signal
 import socket
 import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
@@ -19,10 +18,7 @@ from typing import Iterator
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests/blackbox"))
-
-from gateway import PAWL, free_port  # noqa: E402
+from pawltest.gateway import PAWL, ROOT, free_port
 
 PAGES = sorted((ROOT / "docs/guide").glob("*.md"))
 BLOCK = re.compile(r"^```(console|yaml|sql|python)\n(.*?)^```$", re.M | re.S)

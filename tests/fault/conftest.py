@@ -1,32 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Faults: the black box's gateway, upstream and clock, while processes die and disks fail."""
+"""Faults: what a place must allow for processes to die and disks to fail."""
 from __future__ import annotations
 
 import functools
-import importlib.util
 import subprocess
-import sys
 import tempfile
-from pathlib import Path
 
 import pytest
-
-BLACKBOX = Path(__file__).resolve().parents[1] / "blackbox"
-sys.path.insert(0, str(BLACKBOX))
-sys.path.insert(0, str(Path(__file__).parent))
-
-# Two modules named conftest cannot both be imported by that name.
-_spec = importlib.util.spec_from_file_location("blackbox_conftest", BLACKBOX / "conftest.py")
-_shared = importlib.util.module_from_spec(_spec)
-sys.modules["blackbox_conftest"] = _shared
-_spec.loader.exec_module(_shared)
-
-pytest_runtest_makereport = _shared.pytest_runtest_makereport
-pytest_runtestloop = _shared.pytest_runtestloop
-upstream = _shared.upstream
-clock = _shared.clock
-pawl = _shared.pawl
-
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "strace: needs a strace that may trace; not collected else")
@@ -49,7 +29,6 @@ def may(need: str) -> bool:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    _shared.pytest_collection_modifyitems(config, items)
     out = [item for item in items for need in ("strace", "mount")
            if item.get_closest_marker(need) and not may(need)]
     items[:] = [item for item in items if item not in out]

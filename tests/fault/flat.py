@@ -19,11 +19,11 @@ import time
 from contextlib import closing
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "blackbox"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from gateway import Clock, Gateway  # noqa: E402
-from upstream import Reply, Upstream, closes, say  # noqa: E402
-from wire import Broken, Request  # noqa: E402
+from pawltest.gateway import Clock, Gateway  # noqa: E402
+from pawltest.upstream import Reply, Upstream, closes, say  # noqa: E402
+from pawltest.wire import Broken, Request  # noqa: E402
 
 KEYS = 1000
 SAMPLES = 20  # the first half is compared with the second

@@ -6,9 +6,9 @@ import sqlite3
 from contextlib import closing
 from typing import Any
 
-from gateway import READY, Clock, Gateway
-from upstream import Reply, Upstream, say
-from wire import Answer, Broken, Headers, Request, eventually
+from pawltest.gateway import READY, Clock, Gateway
+from pawltest.upstream import Reply, Upstream, say
+from pawltest.wire import Answer, Broken, Headers, Request, eventually
 
 LEASE = 30
 SETTLE = 5

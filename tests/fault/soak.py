@@ -18,11 +18,11 @@ import time
 from collections import Counter, deque
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "blackbox"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from gateway import Clock, Gateway  # noqa: E402
-from upstream import Reply, Upstream, closes, resets, say  # noqa: E402
-from wire import Answer, Broken, Request  # noqa: E402
+from pawltest.gateway import Clock, Gateway  # noqa: E402
+from pawltest.upstream import Reply, Upstream, closes, resets, say  # noqa: E402
+from pawltest.wire import Answer, Broken, Request  # noqa: E402
 
 SETTLE = 1
 ATTEMPTS_MOST = 200  # of one operation, most of them against a gateway that is down

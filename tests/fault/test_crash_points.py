@@ -11,10 +11,10 @@ from typing import Any, Callable
 
 import pytest
 
-from gateway import ROOT, run
+from pawltest.gateway import ROOT, run
 from operations import CONFIGS, LEASE, SETTLE, TTL, Operations, died, start_or_die
-from upstream import Reply, closes, say
-from wire import Broken, Later, eventually, request_bytes
+from pawltest.upstream import Reply, closes, say
+from pawltest.wire import Broken, Later, eventually, request_bytes
 
 pytestmark = pytest.mark.hooks
 

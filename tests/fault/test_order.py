@@ -8,7 +8,7 @@ import pytest
 
 from operations import CONFIGS, Operations
 from test_store_faults import Traced
-from upstream import closes, say
+from pawltest.upstream import closes, say
 
 pytestmark = [pytest.mark.hooks, pytest.mark.strace]
 

@@ -10,10 +10,10 @@ import subprocess
 
 import pytest
 
-from gateway import PAWL, Gateway, run
+from pawltest.gateway import PAWL, Gateway, run
 from operations import BY_KEY, CONFIGS, Operations
 from test_crash_points import stands_still
-from wire import PATIENCE, Answer, Later, eventually
+from pawltest.wire import PATIENCE, Answer, Later, eventually
 
 pytestmark = pytest.mark.hooks
 

@@ -12,10 +12,10 @@ from typing import Iterator
 
 import pytest
 
-from gateway import Gateway
+from pawltest.gateway import Gateway
 from operations import BY_KEY, CONFIGS, Operations, died
-from upstream import Reply
-from wire import PATIENCE, Answer, Later, eventually
+from pawltest.upstream import Reply
+from pawltest.wire import PATIENCE, Answer, Later, eventually
 
 pytestmark = pytest.mark.hooks
 

@@ -7,9 +7,9 @@ import signal
 
 import pytest
 
-from gateway import run
+from pawltest.gateway import run
 from operations import BY_KEY, CONFIGS
-from wire import Later, eventually
+from pawltest.wire import Later, eventually
 
 pytestmark = pytest.mark.hooks
 

@@ -12,8 +12,8 @@ from typing import Iterator
 
 import pytest
 
-from gateway import PAWL, ROOT, free_port
-from wire import PATIENCE, Client
+from pawltest.gateway import PAWL, ROOT, free_port
+from pawltest.wire import PATIENCE, Client
 
 BUILD = PAWL.resolve().parent
 BUILDING = 120  # seconds

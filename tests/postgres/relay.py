@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Callable
 
-from upstream import shut
-from wire import PATIENCE
+from pawltest.upstream import shut
+from pawltest.wire import PATIENCE
 
 # What a client may say before it has said which protocol it speaks; each is answered by one byte.
 SSL_REQUEST = 80877103

@@ -20,10 +20,10 @@ from typing import Any, Sequence
 
 import psycopg2
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "blackbox"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from gateway import free_port  # noqa: E402
-from wire import PATIENCE, eventually  # noqa: E402
+from pawltest.gateway import free_port  # noqa: E402
+from pawltest.wire import PATIENCE, eventually  # noqa: E402
 
 PR_SET_PDEATHSIG = 1
 SUPERUSER = "postgres"

@@ -12,7 +12,7 @@ import pytest
 
 from relay import Act, CutAt, Message, Relay, Way
 from server import Database, Server, User, children, is_alive
-from wire import Later, eventually
+from pawltest.wire import Later, eventually
 
 
 def connect(database: Database, port: int, **more: Any) -> Any:

@@ -26,7 +26,7 @@ struct refused_row {
     }
 
 static const struct refused_row refused_rows[] = {
-    /* Items of the framing doubts in tests/blackbox/hostile_requests.py: 6. */
+    /* Items of the framing doubts in tests/pawltest/hostile_requests.py: 6. */
     R("size empty", "\r\n", CHUNK),
     R("size empty, extension", ";a\r\n", CHUNK),
     R("size 0x5", "0x5\r\nhello\r\n", CHUNK),

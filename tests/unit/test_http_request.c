@@ -28,7 +28,7 @@ struct refused_row {
     }
 
 static const struct refused_row refused_rows[] = {
-    /* Items are the framing doubts as tests/blackbox/hostile_requests.py numbers them. 1 and 2. */
+    /* Items are the framing doubts as tests/pawltest/hostile_requests.py numbers them. 1 and 2. */
     R("length +5", POST "Content-Length: +5" END, CONTENT_LENGTH),
     R("length -5", POST "Content-Length: -5" END, CONTENT_LENGTH),
     R("length -0", POST "Content-Length: -0" END, CONTENT_LENGTH),

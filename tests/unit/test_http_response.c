@@ -50,7 +50,7 @@ static const struct refused_row refused_rows[] = {
     R("version 2.0", "HTTP/2.0 200 OK" END, VERSION),
     R("version 0.9", "HTTP/0.9 200 OK" END, VERSION),
     R("version 1.2", "HTTP/1.2 200 OK" END, VERSION),
-    /* Item 18 of the framing doubts in tests/blackbox/hostile_requests.py. */
+    /* Item 18 of the framing doubts in tests/pawltest/hostile_requests.py. */
     R("two equal lengths", OK "Content-Length: 5\r\nContent-Length: 5" END, CONTENT_LENGTH),
     R("two lengths", OK "Content-Length: 5\r\nContent-Length: 6" END, CONTENT_LENGTH),
     R("list of lengths", OK "Content-Length: 5, 5" END, CONTENT_LENGTH),

@@ -11,7 +11,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any, Callable
 
-from wire import PATIENCE, Broken, Headers, Reader, Request, eventually
+from pawltest.wire import PATIENCE, Broken, Headers, Reader, Request, eventually
 
 SAFE = ("GET", "HEAD", "OPTIONS")
 

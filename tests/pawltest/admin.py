@@ -6,8 +6,8 @@ import json
 import re
 from typing import Any
 
-from gateway import Gateway, free_port
-from wire import Answer, Client, Headers, eventually
+from pawltest.gateway import Gateway, free_port
+from pawltest.wire import Answer, Client, Headers, eventually
 
 SAMPLE = re.compile(r'^(\w+)(?:\{(.*)\})? (\S+)$')
 LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')

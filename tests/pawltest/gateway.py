@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from typing import Any, Callable
 
-from wire import PATIENCE, Answer, Client, Headers, eventually
+from pawltest.wire import PATIENCE, Answer, Client, Headers, eventually
 
 ROOT = Path(__file__).resolve().parents[2]
 PAWL = Path(os.environ.get("PAWL_BIN", ROOT / "build" / "pawl"))

@@ -1,20 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Black box: the built binary ($PAWL_BIN, else build/pawl) between a client and an upstream that
-count and record. A test's name is what pawl promises. Time is moved with `clock`, never slept."""
+"""What the tests of all folders share: the built binary ($PAWL_BIN, else build/pawl) between a
+client and an upstream that count and record. A test's name is what pawl promises. Time is moved
+with `clock`, never slept."""
 from __future__ import annotations
 
 import contextlib
 import functools
-import sys
 from pathlib import Path
 from typing import Callable, Iterator
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from gateway import PAWL, Clock, Gateway, run  # noqa: E402
-from upstream import Upstream  # noqa: E402
+from pawltest.gateway import PAWL, Clock, Gateway, run
+from pawltest.upstream import Upstream
 
 CONFIG = """
 tenant: none
@@ -43,14 +41,15 @@ def has_hooks() -> bool:
 
 
 def pytest_runtestloop(session: pytest.Session) -> None:
-    if not session.config.option.collectonly and not PAWL.exists():
+    needed = any("upstream" in getattr(item, "fixturenames", ()) for item in session.items)
+    if needed and not session.config.option.collectonly and not PAWL.exists():
         pytest.exit(f"{PAWL} is not built", returncode=3)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if has_hooks():
-        return
     out = [item for item in items if item.get_closest_marker("hooks")]
+    if not out or has_hooks():
+        return
     items[:] = [item for item in items if item not in out]
     config.hook.pytest_deselected(items=out)
 
