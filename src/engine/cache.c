@@ -5,8 +5,8 @@
 #include "base/mem.h"
 #include "base/thread.h"
 
-#define BYTES_PER_BUCKET 512 /* an entry with a small answer takes some 700: chains stay short */
-#define LARGEST_SHARE 8      /* of the cache: a larger answer would drive out too many others */
+#define BYTES_PER_BUCKET 512 /* an entry with a small body takes some 700: chains stay short */
+#define LARGEST_SHARE 8      /* of the cache: a larger body would drive out too many others */
 #define BUCKETS_LEAST ((size_t)64)
 #define BUCKETS_MOST ((size_t)1 << 20)
 
@@ -65,7 +65,7 @@ static struct entry **bucket_of(struct cache *cache, const struct digest *key_ha
     return &cache->buckets[word & (cache->n_buckets - 1)];
 }
 
-static struct entry *find(struct cache *cache, const struct digest *key_hash)
+static struct entry *find_entry(struct cache *cache, const struct digest *key_hash)
 {
     struct entry *entry = *bucket_of(cache, key_hash);
     while (entry && !digest_eq(&entry->key_hash, key_hash))
@@ -92,7 +92,7 @@ static void link_newest(struct cache *cache, struct entry *entry)
     cache->newest = entry;
 }
 
-static void drop(struct cache *cache, struct entry *entry)
+static void drop_entry(struct cache *cache, struct entry *entry)
 {
     struct entry **link = bucket_of(cache, &entry->key_hash);
     while (*link != entry)
@@ -125,7 +125,7 @@ void cache_limit(struct cache *cache, uint64_t max_bytes)
     mutex_lock(&cache->mutex);
     atomic_store(&cache->max_bytes, max_bytes);
     while (cache->bytes > max_bytes)
-        drop(cache, cache->oldest);
+        drop_entry(cache, cache->oldest);
     /* Without memory the chains are just longer, or more are empty. */
     if (buckets)
         buckets = rebucket(cache, buckets, n);
@@ -138,7 +138,7 @@ void cache_free(struct cache *cache)
     if (!cache)
         return;
     while (cache->oldest)
-        drop(cache, cache->oldest);
+        drop_entry(cache, cache->oldest);
     CHECK(cache->bytes == 0);
     mutex_fini(&cache->mutex);
     mem_free(cache->buckets);
@@ -160,7 +160,7 @@ static struct entry *entry_new(const struct cache_key *key, const struct cached 
     return entry;
 }
 
-static void enter(struct cache *cache, struct entry *entry)
+static void add_entry(struct cache *cache, struct entry *entry)
 {
     struct entry **bucket = bucket_of(cache, &entry->key_hash);
     entry->bucket_next = *bucket;
@@ -168,7 +168,7 @@ static void enter(struct cache *cache, struct entry *entry)
     link_newest(cache, entry);
     cache->bytes += entry_bytes(entry);
     while (cache->bytes > atomic_load(&cache->max_bytes))
-        drop(cache, cache->oldest);
+        drop_entry(cache, cache->oldest);
 }
 
 void cache_put(struct cache *cache, const struct cache_key *key, const struct cached *cached,
@@ -182,11 +182,11 @@ void cache_put(struct cache *cache, const struct cache_key *key, const struct ca
     if (entry)
         entry->forgets = forgets;
     mutex_lock(&cache->mutex);
-    struct entry *old = find(cache, &key->key_hash);
+    struct entry *old = find_entry(cache, &key->key_hash);
     if (old)
-        drop(cache, old);
+        drop_entry(cache, old);
     if (entry)
-        enter(cache, entry);
+        add_entry(cache, entry);
     mutex_unlock(&cache->mutex);
 }
 
@@ -204,9 +204,9 @@ bool cache_get(struct cache *cache, const struct cache_key *key, int64_t now, in
     if (atomic_load(&cache->max_bytes) == 0)
         return false;
     mutex_lock(&cache->mutex);
-    struct entry *entry = find(cache, &key->key_hash);
+    struct entry *entry = find_entry(cache, &key->key_hash);
     if (entry && (entry->forgets != forgets || now >= entry->cached.expires_at)) {
-        drop(cache, entry);
+        drop_entry(cache, entry);
         entry = NULL;
     }
     if (entry && is_same(entry, key)) {

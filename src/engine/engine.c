@@ -77,7 +77,7 @@ static struct cache_key cache_key_of(const struct attempt *attempt, struct diges
                               .recipe = attempt->recipe};
 }
 
-/* Only under its own name: what stands under a former one is the store's to say, and so is a once
+/* Only under its own name: what a former one leads to is the store's to say, and so is a once
  * value. */
 static bool get_copy(struct engine *engine, const struct attempt *attempt, int64_t *ret_now,
                      struct cached *ret_cached)
@@ -228,10 +228,10 @@ static enum engine_verdict undecided(const struct store_op *op, const struct par
     return own_time_over ? ENGINE_IN_PROGRESS : ENGINE_GONE;
 }
 
-/* The attempt's own clock starts before the decision, and not before the wait for it: who waited
- * long for a first attempt has a whole lease all the same. What its process said of itself since
- * allows no send: a begin that is applied again has what is left of its own lease. */
-static void hold(struct attempt *attempt)
+/* The attempt's own clock starts before the decision, and not before the wait for it: after a
+ * long wait for a first attempt there is a whole lease all the same. What its process said of
+ * itself since allows no send: a begin that is applied again has what is left of its own lease. */
+static void hold_record(struct attempt *attempt)
 {
     const struct store_op *op = &attempt->op;
     int64_t lease = clock_after(op->record.started_at, op->record.lease_us) - op->store_now;
@@ -262,7 +262,7 @@ enum engine_verdict engine_begin(struct engine *engine, struct attempt *attempt,
     attempt->uncached = attempt->has_once || attempt->op.by_bound;
     enum engine_verdict verdict = verdicts[attempt->op.verdict];
     if (verdict == ENGINE_PROCEED || verdict == ENGINE_PROBE)
-        hold(attempt);
+        hold_record(attempt);
     if (verdict == ENGINE_REPLAY)
         keep_in_cache(engine, attempt, attempt->result.found);
     return verdict;
@@ -323,17 +323,17 @@ bool engine_wait(struct attempt *attempt, struct parker *parker, int64_t deadlin
 }
 
 /* Whether the doubt left the record unknown, and this attempt at it. */
-static enum engine_written asked(struct attempt *attempt)
+static enum engine_written asked_result(struct attempt *attempt)
 {
     const struct record *record = &attempt->result.record;
     if (!record_is_asking(record, &attempt->begin))
         return record_is_final(record->status) ? ENGINE_STALE : ENGINE_STORED;
-    hold(attempt);
+    hold_record(attempt);
     return ENGINE_ASKS;
 }
 
-/* "Already" is our own write whose answer was lost, or somebody else's: the record says which. */
-static enum engine_written already(struct attempt *attempt)
+/* "Already" is our own write whose result was lost, or somebody else's: the record says which. */
+static enum engine_written already_result(struct attempt *attempt)
 {
     const struct store_op *op = &attempt->op;
     struct attempt_result *result = &attempt->result;
@@ -356,14 +356,14 @@ enum engine_written engine_written(struct engine *engine, struct attempt *attemp
     if (op->status != STORE_DONE)
         return ENGINE_LOST;
     if (op->kind == STORE_ASK && op->write != RECORD_STALE)
-        return asked(attempt);
+        return asked_result(attempt);
     switch (op->write) {
     case RECORD_WRITTEN:
         if (op->kind == STORE_FINISH && op->kept)
             keep_in_cache(engine, attempt, op->outcome);
         return ENGINE_STORED;
     case RECORD_ALREADY:
-        return already(attempt);
+        return already_result(attempt);
     case RECORD_EARLY:
         return ENGINE_EARLY;
     case RECORD_STALE:

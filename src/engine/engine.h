@@ -45,7 +45,7 @@ void engine_name_once(const struct engine *engine, const struct attempt *attempt
 struct digest engine_value_hash(const struct engine *engine, struct slice tenant, struct slice rule,
                                 struct slice text);
 
-/* What a begin or an act came to: the record as it stands, and what belongs to it. */
+/* What a begin or an act came to: the record as it is, and what belongs to it. */
 struct attempt_result {
     struct record record;    /* RECORD_ABSENT: there is none */
     enum record_lease lease; /* of that record, now */
@@ -56,7 +56,7 @@ struct attempt_result {
     char *found_recipe;      /* ENGINE_OTHER_RECIPE: the record's; mem_free */
     char *found_key;         /* acquired under another key: the record's; mem_free */
     bool by_once;            /* decided by the once value, not by the record of its own key */
-    bool acknowledges;       /* replay: its key was told no more than that it was done */
+    bool acknowledges;       /* replay: that it was done, and no more */
     bool kept;               /* finish: its outcome could be kept */
     bool may_have_met;       /* undecided: it has waited for a record, or may have met one */
 };
@@ -86,7 +86,7 @@ struct attempt {
 
     /* the engine's own */
     int64_t send_by;           /* boot time: the last moment at which a request may leave */
-    bool uncached;             /* after a begin: the key alone does not say what it is told */
+    bool uncached;             /* after a begin: its key alone does not say what it gets */
     struct digest record_hash; /* after a begin: names the record it was decided on */
     struct store_op op;        /* the last operation */
 };
@@ -94,7 +94,7 @@ struct attempt {
 enum engine_verdict {
     ENGINE_PROCEED, /* forward it under attempt->token and, where there is one, found_key */
     ENGINE_PROBE,   /* ask the upstream under the same */
-    ENGINE_REPLAY,  /* tell result.found */
+    ENGINE_REPLAY,  /* replay result.found */
     ENGINE_MISMATCH,
     ENGINE_IN_PROGRESS,
     ENGINE_OUTCOME_UNKNOWN,
@@ -109,7 +109,7 @@ enum engine_verdict {
     ENGINE_GONE,         /* the parker was interrupted, or the deadline passed: nothing acquired */
 };
 
-/* Whether a begin that came now would be told from the cache. */
+/* Whether the cache could decide a begin that came now. */
 bool engine_has_copy(struct engine *engine, const struct attempt *attempt);
 
 /* Decides. Returns when decided, at `deadline_us` (boot time), or when the parker is interrupted;
@@ -155,11 +155,11 @@ void engine_write(struct engine *engine, struct attempt *attempt, const struct e
 bool engine_wait(struct attempt *attempt, struct parker *parker, int64_t deadline_us);
 
 enum engine_written {
-    ENGINE_STORED, /* durable, or it was already so: it may be told */
+    ENGINE_STORED, /* durable, or it was already so: it may be sent */
     ENGINE_ASKS,   /* ENGINE_ASK: the doubt is stored; probe under attempt->token, a new one */
     ENGINE_STALE,  /* the record says something else: decide again (invariant 12) */
     ENGINE_EARLY,  /* "it did not happen" is not believed before the record's quiet_at */
-    ENGINE_LOST,   /* the store stopped: tell nothing */
+    ENGINE_LOST,   /* the store stopped: report nothing */
 };
 
 /* What became of an act that ended. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * backend: where rows are kept, for those who implement one. Included by backends and the committer
- * alone.
+ * backend: where rows are kept, for those that implement one. Included by backends and the
+ * committer alone.
  *
  * A backend loads and saves; it never decides (core/record.h does, called from
  * store/committer/apply.c, on what a struct rowset holds). Plain blocking code, one caller at a
@@ -34,7 +34,7 @@ enum backend_status {
     BACKEND_FATAL,     /* I/O error, corruption: stop (invariant 8) */
 };
 
-/* What a load tells beside rows. */
+/* What a load reads beside rows. */
 struct backend_read {
     int64_t now;      /* store time: it never goes back */
     int64_t boot;     /* the boot time that goes with it */
@@ -182,7 +182,7 @@ struct backend_ops {
     /* After the owners of a committed batch were woken: what may wait. NULL: nothing does. */
     enum backend_status (*rest)(struct backend *backend);
 
-    /* The kept answer of a final row, its body as it is kept: a new reference, and its
+    /* The kept outcome of a final row, its body as it is kept: a new reference, and its
      * outcome_size; one above `most` is not loaded, NULL. None is kept: NULL, and 0; or an empty
      * one. BACKEND_BUSY: the row is another one by now. */
     enum backend_status (*outcome)(struct backend *backend, const struct store_row *row,
@@ -218,7 +218,7 @@ struct backend_clock {
     uint64_t jumps;
 };
 
-/* Where it stands, in bytes, as load last saw it. */
+/* Of its file system, in bytes, as load last saw it. */
 struct backend_space {
     uint64_t free; /* UINT64_MAX: not known */
     uint64_t size; /* 0: not known */
@@ -241,7 +241,7 @@ struct backend {
 void backend_judge_lease(struct record *record, const struct backend_owner *owner,
                          const struct backend_serve *serve, int64_t now);
 
-/* For backends: when the row of a final record, or before it its kept answer, is to be swept. */
+/* For backends: when the row of a final record, or before it its kept body, is to be swept. */
 int64_t backend_sweep_at(const struct record *record, bool has_answer);
 
 /* For backends: a change that was saved; a record that was swept. */

@@ -24,8 +24,8 @@ struct store_work {
     uint64_t commit_us;                                /* their sum */
     uint64_t batch_buckets[STORE_BATCH_BUCKETS + 1];   /* the same batches by their operations */
     uint64_t checkpoints;                              /* of the WAL */
-    uint64_t retries_full;                             /* batches undone for want of space */
-    uint64_t retries_busy; /* undone because another process held it, or it was gone */
+    uint64_t retries_full;                             /* batches rolled back for want of space */
+    uint64_t retries_busy; /* the same because another process held it, or it was deleted */
 };
 
 #define STORE_EXPIRED_MOST 10000 /* rows that one look at `expired` may touch */
@@ -43,12 +43,12 @@ struct store_counts {
     int64_t forgets;        /* since the store was made */
     int64_t stale;          /* pending, and the lease has lapsed */
     int64_t unknown_oldest; /* store time: since when the oldest unknown one is; 0: there is none */
-    int64_t expired;        /* past their time and still there: records, kept answers */
+    int64_t expired;        /* past their time and still there: records, kept bodies */
     int64_t expired_oldest; /* store time at which the first of them was due; 0: there is none */
     size_t queued;
     size_t waiting;
     int64_t last_ok_at;    /* boot time of the last batch that committed; an idle store has one a
-                              second, so that it shows that it answers */
+                              second, so that it shows that it works */
     uint64_t space_free;   /* bytes, at the last look (one a second); UINT64_MAX: not known */
     uint64_t disk_reserve; /* bytes below which no new operation begins; 0: not known */
     bool clock_refused;    /* the wall clock is past the year 2200, and is not believed */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * op: what is asked of a store, and what came of it. store.h draws its states; committer/submit.c
- * tells them.
+ * op: an operation on a store, and its results. store.h draws its states; committer/submit.c
+ * reports them.
  */
 #ifndef PAWL_STORE_OP_H
 #define PAWL_STORE_OP_H
@@ -64,7 +64,7 @@ struct store_row {
     int64_t once_template; /* by which it was made (struct store_once) */
     int64_t bound;         /* found by a bound key: that one's id, and its hashes; else 0 */
     int64_t bound_until;   /* of that key: then it is gone */
-    bool bound_acknowledges; /* of that key: it was told that it was done, and no more */
+    bool bound_acknowledges; /* of that key: its duplicates are acknowledged, not replayed */
     struct record record;
 };
 
@@ -81,7 +81,7 @@ struct store_list {
     struct slice once;
     unsigned statuses; /* 1 << each enum record_status that is wanted; 0: any */
     bool lapsed_only;
-    void (*restart)(void *argument); /* before the first row of each try; NULL: not told */
+    void (*restart)(void *argument); /* before the first row of each try; NULL: not called */
     /* Shown a row. False: look no further. */
     bool (*each)(void *argument, const struct store_row *row, enum record_lease lease);
     void *argument;
@@ -107,7 +107,7 @@ struct store_once {
     struct digest former[STORE_FORMER_MAX]; /* the same under former names of the rule */
     struct digest former_as_key[STORE_FORMER_MAX];
     size_t n_former;
-    bool reject;      /* what becomes of a duplicate: 409; else the first answer, or that */
+    bool reject;      /* what becomes of a duplicate: 409; else a replay, or that */
     bool acknowledge; /* it was done, and no more */
     bool any_payload; /* every request with the value has the same hashes */
     bool keyless;     /* the client sent no key: the value is the record's name */
@@ -122,7 +122,7 @@ struct digest store_once_hash(const struct digest_key *key, struct slice tenant,
  * `key_hash` says so once it has ended. A begin under an old name knows nothing of the new one. */
 struct store_op {
     enum store_op_kind kind;
-    struct digest key_hash; /* engine_key_hash: names the record; ended begin: where it stands */
+    struct digest key_hash; /* engine_key_hash: names the record; ended begin: of the one it met */
     const struct digest *former; /* begin: at most STORE_FORMER_MAX, borrowed until ended */
     size_t n_former;
     const struct store_once *once; /* begin: borrowed until ended; NULL: none */
@@ -160,7 +160,7 @@ struct store_op {
     enum store_status status;
     enum record_verdict verdict; /* begin */
     enum record_write write;     /* all others that write */
-    struct record record;        /* as it stands afterwards; RECORD_ABSENT: none */
+    struct record record;        /* as it is afterwards; RECORD_ABSENT: none */
     enum record_lease lease;     /* of that record, now */
     int64_t lease_left_us;       /* of a live lease */
     int64_t store_now;           /* when it was decided */
@@ -168,14 +168,14 @@ struct store_op {
     int64_t next_due;            /* query by due: when one that was left out is; CLOCK_NEVER */
     int64_t forgets;             /* store_forgets before its batch */
     int64_t decided_at;          /* boot time, not after the decision */
-    struct outcome *found;       /* replay, look: a reference of the caller's; NULL: none. Who tells
-                                    its body unpacks it (outcome_unpack) */
+    struct outcome *found;       /* replay, look: a reference of the caller's; NULL: none. To
+                                    send its body unpack it (outcome_unpack) */
     bool holds;                  /* `found` is held in room, by its caller (outcome_hold) */
     char *found_recipe;          /* RECORD_OTHER_RECIPE: the record's; mem_free */
     char *found_key;             /* acquired under another key: the record's; mem_free */
     bool by_bound;               /* found by a key that is bound to it */
     bool by_once;                /* decided by the once value, not by the record of its own key */
-    bool acknowledges;           /* replay: its key was told no more than that it was done */
+    bool acknowledges;           /* replay: that it was done, and no more */
 
     /* the committer's own */
     struct digest named; /* key_hash as it was submitted */

@@ -28,7 +28,8 @@ static void run_committer(void *argument)
             committer_wait(store);
 }
 
-static bool start(struct store *store, const struct store_config *config, char **ret_problem)
+static bool start_committer(struct store *store, const struct store_config *config,
+                            char **ret_problem)
 {
     int64_t until = clock_after(clock_boot_us(), config->limits.timeout_us);
     enum backend_status status = committer_register(store);
@@ -51,7 +52,7 @@ enum store_open_result store_open_over(const struct store_config *config, struct
     struct store *store = committer_new(config, backend);
     if (!store)
         backend->ops->close(backend);
-    if (!store || !start(store, config, ret_problem)) {
+    if (!store || !start_committer(store, config, ret_problem)) {
         committer_free(store);
         return STORE_OPEN_FAILED;
     }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * store: the records, for those who use them. Who implements one reads store/backend.h.
+ * store: the records, for the code that uses them. To implement one, read store/backend.h.
  *
  * All work is an operation (struct store_op): the caller's memory, filled in, submitted, and left
  * alone until it has ended. One thread, the committer, takes what is queued, applies it in one
- * transaction, commits once, and then wakes the owners: nothing a batch decided is told before its
- * commit returned (contract section 2, invariant 3).
+ * transaction, commits once, and then wakes the owners: nothing a batch decided is reported before
+ * its commit returned (contract section 2, invariant 3).
  *
  *      store_submit            taken by the committer         its commit returned
  *   ------------------> queued ----------------------> taken -----------------------> ended

@@ -98,7 +98,7 @@ struct table_query {
     int64_t after;
     int64_t after_due;
     size_t limit;
-    void (*restart)(void *argument); /* before the first row of each try; NULL: not told */
+    void (*restart)(void *argument); /* before the first row of each try; NULL: not called */
     void (*each)(void *argument, const struct table_row *row);
     void *argument;
 };

@@ -71,15 +71,15 @@ void apply_forget(struct store_op *op)
     op->found_key = NULL;
 }
 
-/* The answer of a record that was resolved with a status alone. */
-static enum backend_status note_bare(struct apply *apply, const struct store_row *row)
+/* The outcome of a record that was resolved with a status alone. */
+static enum backend_status keep_status_alone(struct apply *apply, const struct store_row *row)
 {
     struct outcome *outcome =
         outcome_new(row->record.http_status, row->record.status == RECORD_FAILED, (struct slice){0},
                     (struct slice){0});
     if (!outcome)
         return BACKEND_NO_MEMORY;
-    rowset_note_answer(apply->rows, row, outcome);
+    rowset_keep_outcome(apply->rows, row, outcome);
     outcome_unref(outcome);
     return BACKEND_OK;
 }
@@ -88,7 +88,7 @@ static enum backend_status load_outcome(struct apply *apply, struct store_op *op
                                         const struct store_row *row)
 {
     if (rowset_has_finished(apply->rows, row))
-        return note_bare(apply, row);
+        return keep_status_alone(apply, row);
     const struct store_room *room = &op->room;
     uint64_t held = room->held ? atomic_load(room->held) : 0;
     uint64_t most = !room->held ? UINT64_MAX : held < room->most ? room->most - held : 0;
@@ -99,12 +99,12 @@ static enum backend_status load_outcome(struct apply *apply, struct store_op *op
     if (status != BACKEND_OK)
         return status;
     if (!outcome && size == 0)
-        return note_bare(apply, row);
+        return keep_status_alone(apply, row);
     if (!outcome) {
         op->status = size > room->most ? STORE_TOO_LARGE : STORE_NO_ROOM;
         return BACKEND_OK;
     }
-    rowset_note_answer(apply->rows, row, outcome);
+    rowset_keep_outcome(apply->rows, row, outcome);
     outcome_unref(outcome);
     return BACKEND_OK;
 }
@@ -112,20 +112,20 @@ static enum backend_status load_outcome(struct apply *apply, struct store_op *op
 enum backend_status apply_read_outcome(struct apply *apply, struct store_op *op,
                                        const struct store_row *row)
 {
-    if (!rowset_answer(apply->rows, row)) {
+    if (!rowset_outcome(apply->rows, row)) {
         enum backend_status status = load_outcome(apply, op, row);
         if (status != BACKEND_OK || op->status != STORE_DONE)
             return status;
     }
-    op->found = outcome_ref(rowset_answer(apply->rows, row));
+    op->found = outcome_ref(rowset_outcome(apply->rows, row));
     op->holds = op->room.held;
     if (op->holds)
         (void)outcome_hold(op->found, op->room.held);
     return BACKEND_OK;
 }
 
-static enum record_write doubt(const struct apply *apply, const struct store_op *op,
-                               struct record *record)
+static enum record_write doubt_record(const struct apply *apply, const struct store_op *op,
+                                      struct record *record)
 {
     bool probing = record->probing;
     enum record_write write =
@@ -137,8 +137,8 @@ static enum record_write doubt(const struct apply *apply, const struct store_op 
     return write;
 }
 
-/* What the backend cannot hold is told to be not kept, and not replayed in part. */
-static bool fits(const struct apply *apply, const struct outcome *outcome)
+/* What the backend cannot hold is reported as not kept, and not replayed in part. */
+static bool fits_backend(const struct apply *apply, const struct outcome *outcome)
 {
     return !outcome || outcome_size(outcome) <= apply->backend->outcome_max;
 }
@@ -163,22 +163,16 @@ static enum record_write write_record(struct apply *apply, struct store_op *op,
         return record_drop(record, op->token, now);
     case STORE_DOUBT:
     case STORE_ASK:
-        return doubt(apply, op, record);
+        return doubt_record(apply, op, record);
     case STORE_EXTEND:
         return record_extend(record, op->token, now);
     case STORE_RESOLVE:
         return record_resolve(record, op->token, op->http_status, op->force, &apply->world);
     case STORE_FORGET:
         return record_forget(record, op->token, op->force, &apply->world);
-    case STORE_BEGIN:
-    case STORE_LOOK:
-    case STORE_LIST:
-    case STORE_QUERY:
-    case STORE_ROWS:
-    case STORE_CONDEMN:
-        break;
+    default:
+        UNREACHABLE();
     }
-    UNREACHABLE();
 }
 
 /* A token is used up: a later write of the old owner finds none that matches. */
@@ -212,7 +206,7 @@ static enum store_act act_of(enum store_op_kind kind)
 }
 
 /* What was saved by a save that ended unsure is the same when it is saved again. */
-static void bring(struct apply *apply, struct table_change *change, bool again)
+static void bring_row(struct apply *apply, struct table_change *change, bool again)
 {
     change->is_stale = false;
     change->again = again;
@@ -228,7 +222,7 @@ static void bring(struct apply *apply, struct table_change *change, bool again)
 static void bring_all(struct apply *apply, const struct store_op *op)
 {
     for (size_t i = 0; i < op->n_brings; i++)
-        bring(apply, &op->brings[i], op->unsure && op->brings[i].version != 0);
+        bring_row(apply, &op->brings[i], op->unsure && op->brings[i].version != 0);
 }
 
 static struct slice attempt_id_of(const struct store_op *op)
@@ -237,8 +231,8 @@ static struct slice attempt_id_of(const struct store_op *op)
 }
 
 /* `before` is the record that the act met; `row` names it, and holds it as it is now. */
-static void audit(struct apply *apply, struct store_op *op, const struct record *before,
-                  const struct store_row *row)
+static void audit_act(struct apply *apply, struct store_op *op, const struct record *before,
+                      const struct store_row *row)
 {
     struct act {
         struct table_change change;
@@ -261,7 +255,7 @@ static void audit(struct apply *apply, struct store_op *op, const struct record 
         .force = op->force,
         .attempt_id = attempt_id_of(op),
     };
-    bring(apply, &act->change, false);
+    bring_row(apply, &act->change, false);
     op->act = act->entry.row.id;
 }
 
@@ -270,7 +264,7 @@ struct sought {
     bool found;
 };
 
-static void compare(void *argument, const struct table_row *row)
+static void compare_act(void *argument, const struct table_row *row)
 {
     struct sought *sought = argument;
     const struct store_audit *audit = (const struct store_audit *)row;
@@ -291,7 +285,7 @@ static enum backend_status find_act(const struct apply *apply, const struct stor
     struct table_query query = {.table = &audit_table,
                                 .after = op->act - 1,
                                 .limit = 1,
-                                .each = compare,
+                                .each = compare_act,
                                 .argument = &sought};
     enum backend_status status =
         apply->backend->ops->query(apply->backend, &query, apply->world.now, &next_due);
@@ -299,9 +293,9 @@ static enum backend_status find_act(const struct apply *apply, const struct stor
     return status;
 }
 
-/* As the record stands by now, which may have moved on. */
-static enum backend_status tell_done(const struct apply *apply, struct store_op *op,
-                                     struct store_row *row)
+/* With the record as it is by now, which may have changed since. */
+static enum backend_status report_done(const struct apply *apply, struct store_op *op,
+                                       struct store_row *row)
 {
     if (op->kind == STORE_FORGET)
         *row = (struct store_row){.record.status = RECORD_ABSENT};
@@ -318,9 +312,9 @@ static enum backend_status apply_write(struct apply *apply, struct store_op *op,
     rowset_find(apply->rows, &op->key_hash, op->row_hint, &row);
     enum backend_status found = find_act(apply, op, &done);
     if (found != BACKEND_OK || done)
-        return done ? tell_done(apply, op, &row) : found;
+        return done ? report_done(apply, op, &row) : found;
     struct record before = row.record;
-    op->kept = op->kept && fits(apply, op->outcome);
+    op->kept = op->kept && fits_backend(apply, op->outcome);
     op->write = write_record(apply, op, &row.record);
     record_check(&row.record);
     if (apply_lags(apply, &before, &row.record))
@@ -331,7 +325,7 @@ static enum backend_status apply_write(struct apply *apply, struct store_op *op,
         *ret_touched = true;
     }
     if (op->write == RECORD_WRITTEN && op->actor.len > 0)
-        audit(apply, op, &before, &row);
+        audit_act(apply, op, &before, &row);
     if (op->write == RECORD_WRITTEN)
         bring_all(apply, op);
     apply_report(apply, op, &row);

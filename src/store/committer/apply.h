@@ -25,7 +25,7 @@ struct apply {
 bool apply_may_go_on(const struct apply *apply, const struct store_op *op);
 
 /* Applies one operation, all of whose names are known to the rowset. Fills in the results of `op`.
- * `*ret_touched`: its record changed, so that who waits for its key decides again. */
+ * `*ret_touched`: its record changed, so that begins that wait for its key decide again. */
 enum backend_status apply_op(struct apply *apply, struct store_op *op, bool *ret_touched);
 
 /* Gives back what was found for an operation of a batch that was not committed. */
@@ -40,7 +40,7 @@ void apply_use_token(struct apply *apply, int64_t token);
 int64_t apply_take_token(struct apply *apply);
 
 /* What to decide on a record with: the next token or, where that one is not above the record's,
- * one that is for nobody. Whoever finds that the record was acquired with that one changes nothing:
+ * one that is for nobody. An operation that acquired the record with that one changes nothing:
  * `lags`. */
 int64_t apply_token_above(const struct apply *apply, const struct record *record);
 bool apply_lags(struct apply *apply, const struct record *before, const struct record *after);
@@ -48,7 +48,7 @@ bool apply_lags(struct apply *apply, const struct record *before, const struct r
 /* Fills in what the owner of the operation learns of the record. */
 void apply_report(const struct apply *apply, struct store_op *op, const struct store_row *row);
 
-/* The kept answer, into op->found; with too little room for it op->status says so. */
+/* The kept outcome, into op->found; with too little room for it op->status says so. */
 enum backend_status apply_read_outcome(struct apply *apply, struct store_op *op,
                                        const struct store_row *row);
 

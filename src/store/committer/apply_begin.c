@@ -14,7 +14,7 @@ static bool is_gone(const struct store_row *row, int64_t now)
     return over || record_key_is_gone(&row->record, now);
 }
 
-/* Where the operation's record stands: under its own name or, with that one gone, under the first
+/* Finds the operation's record: under its own name or, with that one gone, under the first
  * former one that lives. The row of a gone record is its own: a new life begins under it. */
 static void find_named(struct apply *apply, struct store_op *op, struct store_row *ret_row)
 {
@@ -44,7 +44,7 @@ static void make_room(struct apply *apply, const struct store_row *old)
 
 /* Of the row that it was made from, which may be of an earlier life, it has nothing but the record.
  */
-static void insert(struct apply *apply, struct store_op *op, struct store_row *fresh)
+static void insert_row(struct apply *apply, struct store_op *op, struct store_row *fresh)
 {
     *fresh = (struct store_row){
         .id = fresh->record.token,
@@ -70,7 +70,7 @@ static void store_begin(struct apply *apply, struct store_op *op, const struct s
     apply_use_token(apply, row->record.token);
     if (record_key_is_gone(&old->record, apply->world.now)) {
         make_room(apply, old);
-        insert(apply, op, row);
+        insert_row(apply, op, row);
         return;
     }
     if (op->verdict == RECORD_PROCEED)
@@ -83,8 +83,8 @@ static char *copy_text(struct slice text)
     return mem_copy(text.at, text.len);
 }
 
-/* To say where the first answer's result is. */
-static bool tells_first(const struct apply *apply, const struct store_op *op,
+/* To say where the result of the first response is. */
+static bool shows_first(const struct apply *apply, const struct store_op *op,
                         const struct store_row *row)
 {
     bool settled = row->record.kept && !row->record.provisional;
@@ -105,8 +105,8 @@ static void copy_fingerprint(struct store_op *op, const struct store_row *row)
 }
 
 /* What the begin came to, on `row`. */
-static enum backend_status conclude(struct apply *apply, struct store_op *op,
-                                    const struct store_row *row)
+static enum backend_status conclude_begin(struct apply *apply, struct store_op *op,
+                                          const struct store_row *row)
 {
     apply_report(apply, op, row);
     copy_fingerprint(op, row);
@@ -126,10 +126,10 @@ static enum backend_status conclude(struct apply *apply, struct store_op *op,
         return BACKEND_NO_MEMORY;
     if (op->verdict == RECORD_REPLAY)
         return apply_read_outcome(apply, op, row);
-    if (!tells_first(apply, op, row))
+    if (!shows_first(apply, op, row))
         return BACKEND_OK;
     enum backend_status status = apply_read_outcome(apply, op, row);
-    op->status = STORE_DONE; /* without room it is told all the same that it is a duplicate */
+    op->status = STORE_DONE; /* without room it is a duplicate all the same */
     return status;
 }
 
@@ -156,8 +156,8 @@ static void find_holder(struct apply *apply, const struct store_once *once,
         find_under(apply, &once->former[i], &once->former_as_key[i], ret_row);
 }
 
-static struct once_answer ask_holder(const struct apply *apply, const struct store_op *op,
-                                     struct store_row *holder)
+static struct once_answer decide_on_holder(const struct apply *apply, const struct store_op *op,
+                                           struct store_row *holder)
 {
     const struct record *record = &holder->record;
     bool any = op->once->any_payload;
@@ -177,7 +177,7 @@ static struct once_answer ask_holder(const struct apply *apply, const struct sto
 
 /* The key of this begin leads to the holder from now on. Without a key there is nothing to bind. */
 static void bind_key(struct apply *apply, const struct store_op *op, const struct store_row *holder,
-                     bool told)
+                     bool settled)
 {
     if (op->once->keyless)
         return;
@@ -185,13 +185,13 @@ static void bind_key(struct apply *apply, const struct store_op *op, const struc
     struct backend_bound bound = {
         .id = apply_take_token(apply),
         .holder = holder->id,
-        .expires_at = told ? clock_after(apply->world.now, lives) : CLOCK_NEVER,
+        .expires_at = settled ? clock_after(apply->world.now, lives) : CLOCK_NEVER,
         .key_hash = op->named,
         .key = op->key,
         .recipe = op->recipe,
         .payload_hash = op->begin.payload_hash,
         .target_hash = op->begin.target_hash,
-        .acknowledges = told && op->once->acknowledge,
+        .acknowledges = settled && op->once->acknowledge,
     };
     rowset_bind(apply->rows, &bound);
 }
@@ -206,7 +206,7 @@ static void start_life(struct apply *apply, struct store_op *op, struct store_ro
                                &changed);
     CHECK(changed && op->verdict == RECORD_PROCEED);
     apply_use_token(apply, ret_row->record.token);
-    insert(apply, op, ret_row);
+    insert_row(apply, op, ret_row);
 }
 
 /* A row without this value gets it, and its times. */
@@ -219,8 +219,8 @@ static void hold_value(struct apply *apply, const struct store_op *op, struct st
 }
 
 /* Stores what was decided on the holder; `row` is the one that it ends on. */
-static void store_answer(struct apply *apply, struct store_op *op, const struct once_answer *answer,
-                         struct store_row *row)
+static void store_decision(struct apply *apply, struct store_op *op,
+                           const struct once_answer *answer, struct store_row *row)
 {
     apply_use_token(apply, row->record.token);
     if (answer->act == ONCE_REPLACE)
@@ -250,7 +250,7 @@ static enum backend_status begin_by_once(struct apply *apply, struct store_op *o
         make_room(apply, own);
     find_holder(apply, op->once, &row);
     struct record before = row.record;
-    struct once_answer answer = ask_holder(apply, op, &row);
+    struct once_answer answer = decide_on_holder(apply, op, &row);
     if (apply_lags(apply, &before, &row.record))
         return BACKEND_OK;
     bool writes = answer.changed || answer.act != ONCE_NOTHING;
@@ -260,9 +260,9 @@ static enum backend_status begin_by_once(struct apply *apply, struct store_op *o
         op->status = STORE_FULL;
         return BACKEND_OK;
     }
-    store_answer(apply, op, &answer, &row);
+    store_decision(apply, op, &answer, &row);
     *ret_touched = writes;
-    return conclude(apply, op, &row);
+    return conclude_begin(apply, op, &row);
 }
 
 /* A record from before the rule had `once`, or had it as it is, is about to proceed: the value must
@@ -275,10 +275,10 @@ static bool take_value(struct apply *apply, struct store_op *op, struct store_ro
     bool other = holder.record.status != RECORD_ABSENT && holder.id != row->id;
     struct once_answer answer = {.act = ONCE_TAKE};
     if (other)
-        answer = ask_holder(apply, op, &(struct store_row){.record = holder.record});
+        answer = decide_on_holder(apply, op, &(struct store_row){.record = holder.record});
     if (answer.act != ONCE_TAKE && answer.act != ONCE_REPLACE) {
-        bool told = answer.act == ONCE_NOTHING && answer.verdict != RECORD_OTHER_RECIPE;
-        op->verdict = told ? answer.verdict : RECORD_OUTCOME_UNKNOWN;
+        bool decided = answer.act == ONCE_NOTHING && answer.verdict != RECORD_OTHER_RECIPE;
+        op->verdict = decided ? answer.verdict : RECORD_OUTCOME_UNKNOWN;
         op->by_once = true;
         *row = holder;
         return false;
@@ -335,7 +335,7 @@ static enum backend_status begin_own(struct apply *apply, struct store_op *op,
         store_begin(apply, op, old, &row);
         *ret_touched = true;
     }
-    return conclude(apply, op, &row);
+    return conclude_begin(apply, op, &row);
 }
 
 enum backend_status apply_begin(struct apply *apply, struct store_op *op, bool *ret_touched)

@@ -23,7 +23,7 @@ int64_t backend_sweep_at(const struct record *record, bool has_answer)
     return has_answer ? clock_first(record_body_until(record), row_until) : row_until;
 }
 
-static void count(struct backend_counts *counts, enum record_status status, int64_t delta)
+static void count_status(struct backend_counts *counts, enum record_status status, int64_t delta)
 {
     counts->pending += status == RECORD_PENDING ? delta : 0;
     counts->complete += status == RECORD_COMPLETE ? delta : 0;
@@ -36,8 +36,8 @@ void backend_count(struct backend_counts *counts, const struct backend_change *c
     if (!change->row)
         return;
     const struct record *record = &change->row->record;
-    count(counts, change->before, -1);
-    count(counts, record->status, +1);
+    count_status(counts, change->before, -1);
+    count_status(counts, record->status, +1);
     counts->released += record_is_released(record) - change->was_released;
     counts->forgets += change->forgotten;
 }
@@ -45,7 +45,7 @@ void backend_count(struct backend_counts *counts, const struct backend_change *c
 /* Of the pending ones only what is released is ever swept. */
 void backend_count_swept(struct backend_counts *counts, enum record_status status)
 {
-    count(counts, status, -1);
+    count_status(counts, status, -1);
     counts->released -= status == RECORD_PENDING;
 }
 

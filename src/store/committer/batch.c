@@ -29,7 +29,7 @@ static bool eligible(const struct store *c, const struct store_op *op, int64_t b
     return !full || op_may_be_refused(op) == committer_writes_wait(c, boot);
 }
 
-/* A lease that lapsed is everybody's who waits for it: the oldest decides first. */
+/* All that wait for a lease that lapsed decide again, the oldest first. */
 static void take_due_waiters(struct store *c, int64_t boot)
 {
     struct op_list due = {0};
@@ -48,8 +48,8 @@ static void take_due_waiters(struct store *c, int64_t boot)
     batch_queue_front(c, &due);
 }
 
-/* Who waits for a record that a write is about to change decides again in its batch: what they look
- * at is loaded, too, as far as there is room. */
+/* Begins that wait for a record that a write is about to change decide again in its batch: what
+ * they look at is loaded, too, as far as there is room. */
 static void want_waiters(struct store *c, const struct store_op *op)
 {
     bool asks = op_may_be_refused(op);
@@ -76,7 +76,7 @@ static size_t want_names(struct store *c, int64_t boot)
     return n;
 }
 
-/* Outcomes go first and by row, so that rows are appended: nobody can tell, as none has ended. */
+/* Outcomes go first and by row, so that rows are appended: nobody notices, as none has ended. */
 static void take_ops(struct store *c, struct batch *batch)
 {
     size_t bytes = 0;
@@ -117,7 +117,7 @@ static bool may_wait(const struct store_op *op, int64_t boot)
            op->verdict == RECORD_IN_PROGRESS && op->wait_until > boot;
 }
 
-/* Who waits for a record that changed decides again, in the same batch and before whatever came
+/* Begins that wait for a record that changed decide again, in the same batch and before what came
  * later: the oldest waiter proceeds, and nobody overtakes it. One of whom the batch does not know
  * all that it looks at comes first in the next, with those behind it. */
 static void wake_waiters(struct store *c, struct batch *batch, const struct digest *key)
@@ -190,7 +190,7 @@ static enum backend_status apply_ops(struct store *c, struct batch *batch)
     return status;
 }
 
-static enum backend_status decide(struct store *c, struct batch *batch)
+static enum backend_status decide_ops(struct store *c, struct batch *batch)
 {
     struct apply *apply = &batch->apply;
     take_ops(c, batch);
@@ -206,7 +206,7 @@ static enum backend_status decide(struct store *c, struct batch *batch)
 
 /* Not one that may have begun already, by a save of which nobody knows: it goes on until it is
  * sure. */
-static bool tell_locked(const struct apply *apply, struct store_op *op)
+static bool report_locked(const struct apply *apply, struct store_op *op)
 {
     if (op->kind != STORE_BEGIN || op->unsure)
         return false;
@@ -246,12 +246,12 @@ static void undo_op(struct batch *batch, struct op_list *from, struct store_op *
         op->status = STORE_CONFLICT;
         return;
     }
-    bool told = locked && tell_locked(&batch->apply, op);
+    bool reported = locked && report_locked(&batch->apply, op);
     op->begin.waited = may_wait(op, batch->boot);
-    if (told && !op->begin.waited)
+    if (reported && !op->begin.waited)
         return;
     list_remove(from, op);
-    list_append(told ? &batch->parked : locked ? &batch->locked : &batch->ops, op);
+    list_append(reported ? &batch->parked : locked ? &batch->locked : &batch->ops, op);
 }
 
 static void undo_unsaved(struct batch *batch)
@@ -267,7 +267,7 @@ static void undo_unsaved(struct batch *batch)
     }
 }
 
-static enum backend_status save(struct store *c, struct batch *batch)
+static enum backend_status save_batch(struct store *c, struct batch *batch)
 {
     struct apply *apply = &batch->apply;
     struct backend_save *save = &batch->save;
@@ -279,7 +279,7 @@ static enum backend_status save(struct store *c, struct batch *batch)
     return status;
 }
 
-static enum backend_status maintain(struct store *c, struct batch *batch, size_t operations)
+static enum backend_status maintain_store(struct store *c, struct batch *batch, size_t operations)
 {
     struct backend_chores *chores = &batch->chores;
     *chores = committer_chores(c, batch->boot, operations);
@@ -287,25 +287,25 @@ static enum backend_status maintain(struct store *c, struct batch *batch, size_t
     return any ? c->backend->ops->maintain(c->backend, chores) : BACKEND_OK;
 }
 
-static enum backend_status work(struct store *c, struct batch *batch)
+static enum backend_status run_steps(struct store *c, struct batch *batch)
 {
     struct apply *apply = &batch->apply;
     size_t n = want_names(c, batch->boot);
-    enum backend_status status = maintain(c, batch, n);
+    enum backend_status status = maintain_store(c, batch, n);
     if (status == BACKEND_OK)
         status = rowset_load(&c->rows, c->backend, &apply->read);
     if (status != BACKEND_OK)
         return status;
-    status = decide(c, batch);
+    status = decide_ops(c, batch);
     if (status == BACKEND_OK)
-        return save(c, batch);
+        return save_batch(c, batch);
     c->backend->ops->abandon(c->backend);
     return status;
 }
 
 enum backend_status batch_run(struct store *c, struct batch *batch)
 {
-    enum backend_status status = work(c, batch);
+    enum backend_status status = run_steps(c, batch);
     if (status == BACKEND_OK)
         undo_unsaved(batch);
     rowset_reset(&c->rows);
@@ -344,7 +344,7 @@ static void keep_locked(struct store *c, struct store_op *op, int64_t boot)
     atomic_store_explicit(&op->state, OP_LOCKED, memory_order_relaxed);
 }
 
-void batch_tell(struct store *c, struct batch *batch)
+void batch_report(struct store *c, struct batch *batch)
 {
     mutex_lock(&c->mutex);
     committer_note_batch(c, batch);

@@ -3,10 +3,10 @@
  * batch: the operations that are saved together.
  *
  *      read from the queue what they will look at -> load -> only then take them (while another
- *      process holds the store they stay queued and can be withdrawn) -> decide -> save -> tell
+ *      process holds the store they stay queued and can be withdrawn) -> decide -> save -> report
  *
- * Who waits for a record that the batch changes decides again in it, oldest first, before whatever
- * came later. For committer.c alone; everything here runs on its thread.
+ * Begins that wait for a record that the batch changes decide again in it, oldest first, before
+ * what came later. For committer.c alone; everything here runs on its thread.
  */
 #ifndef PAWL_STORE_COMMITTER_BATCH_H
 #define PAWL_STORE_COMMITTER_BATCH_H
@@ -16,7 +16,7 @@
 struct batch {
     struct apply apply;
     struct op_list ops;     /* taken, in order */
-    struct op_list decided; /* applied, not told */
+    struct op_list decided; /* applied, not reported */
     struct op_list parked;  /* begins that met a live lease and have time to wait */
     struct op_list locked;  /* somebody's transaction holds what they would write */
     int64_t boot;           /* when it began */
@@ -29,7 +29,7 @@ struct batch {
 enum backend_status batch_run(struct store *store, struct batch *batch);
 
 /* Once it is saved: ends its operations, or parks them, or queues them again by their results. */
-void batch_tell(struct store *store, struct batch *batch);
+void batch_report(struct store *store, struct batch *batch);
 
 /* It was not: its operations are queued again, in order; `unsure`: it may have been all the same.
  * Or all end, with whatever else is queued or waits. */

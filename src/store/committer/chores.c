@@ -3,7 +3,7 @@
 #include "store/committer/state.h"
 
 /* A record takes two operations at least, a begin and what ends it, and two steps at most, its
- * answer and its row. So with a step for each operation the sweep keeps up with any load, however
+ * body and its row. So with a step for each operation the sweep keeps up with any load, however
  * slow the disk and however full the batches, and what is beyond that makes up for what was left.
  */
 struct backend_chores committer_chores(const struct store *c, int64_t boot, size_t operations)
@@ -18,7 +18,7 @@ struct backend_chores committer_chores(const struct store *c, int64_t boot, size
     };
 }
 
-/* Who holds no lease does not beat until it takes the next one, so that an idle store writes
+/* A process without leases does not beat until it takes the next one, so that an idle store writes
  * nothing. */
 void committer_chores_done(struct store *c, int64_t boot, const struct backend_chores *done)
 {

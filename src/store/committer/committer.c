@@ -12,7 +12,7 @@ static void publish_time(struct store *c, const struct backend_read *read)
     atomic_store(&c->offset, read->now - read->boot);
 }
 
-/* For whoever watches the store from another thread. */
+/* For those that watch the store from another thread. */
 static void note_problem(struct store *c, enum backend_status status)
 {
     mutex_lock(&c->mutex);
@@ -21,7 +21,7 @@ static void note_problem(struct store *c, enum backend_status status)
     mutex_unlock(&c->mutex);
 }
 
-static void move(struct store *c, enum committer_event event)
+static void move_state(struct store *c, enum committer_event event)
 {
     atomic_store(&c->state, committer_next(committer_state(c), event));
 }
@@ -45,7 +45,7 @@ static enum committer_event event_of(enum backend_status status)
     UNREACHABLE();
 }
 
-/* A file that is gone does not come back by itself: whoever only asks is told so at once. */
+/* A deleted file does not come back by itself: operations that may be refused are, at once. */
 static void end_reads(struct store *c)
 {
     mutex_lock(&c->mutex);
@@ -61,12 +61,12 @@ static void end_reads(struct store *c)
     mutex_unlock(&c->mutex);
 }
 
-/* A batch that was not saved. Fail-stop: what was decided is told to nobody. */
-static void trouble(struct store *c, struct batch *batch, enum backend_status status)
+/* A batch that was not saved. Fail-stop: what was decided is reported to nobody. */
+static void handle_failure(struct store *c, struct batch *batch, enum backend_status status)
 {
     CHECK(status != BACKEND_OK);
     note_problem(c, status);
-    move(c, event_of(status));
+    move_state(c, event_of(status));
     switch (committer_state(c)) {
     case COMMITTER_DEAD:
         if (c->config.fail_stop)
@@ -101,7 +101,7 @@ static struct backend_watch *watches_of(struct store *c, size_t *ret_n)
     return watches;
 }
 
-/* Who waits for what has ended decides again. How many they are. */
+/* Begins that wait for an attempt that has ended decide again. How many they are. */
 static size_t wake_ended(struct store *c, const struct backend_watch *watches, size_t n)
 {
     struct op_list again = {0};
@@ -119,7 +119,7 @@ static size_t wake_ended(struct store *c, const struct backend_watch *watches, s
 
 /* The next look keeps a distance from one that woke many: however often another process commits,
  * most of the time is left for what arrives. Whether anybody was woken. */
-static bool look(struct store *c, int64_t boot)
+static bool look_for_ended(struct store *c, int64_t boot)
 {
     size_t n = 0, woken = 0;
     struct backend_watch *watches MEM_AUTO = watches_of(c, &n);
@@ -130,7 +130,7 @@ static bool look(struct store *c, int64_t boot)
     return woken > 0;
 }
 
-static enum backend_status rest(const struct store *c)
+static enum backend_status rest_backend(const struct store *c)
 {
     return c->backend->ops->rest ? c->backend->ops->rest(c->backend) : BACKEND_OK;
 }
@@ -142,21 +142,21 @@ static void run_batch(struct store *c, int64_t boot)
         atomic_store(&c->busy_since, boot);
     enum backend_status status = batch_run(c, &batch);
     if (status != BACKEND_OK) {
-        trouble(c, &batch, status);
+        handle_failure(c, &batch, status);
         return;
     }
     CRASH_POINT(after_commit);
-    move(c, committer_writes_wait(c, boot) ? COMMITTER_READS : COMMITTER_COMMITTED);
+    move_state(c, committer_writes_wait(c, boot) ? COMMITTER_READS : COMMITTER_COMMITTED);
     if (batch.save.changed)
         atomic_store(&c->full_until, 0);
     publish_time(c, &batch.apply.read);
     atomic_store(&c->forgets, batch.save.counts.forgets);
     atomic_store(&c->seen_at, boot);
-    batch_tell(c, &batch);
+    batch_report(c, &batch);
     CRASH_POINT(after_wake_up);
-    status = rest(c);
+    status = rest_backend(c);
     if (status == BACKEND_FATAL) {
-        trouble(c, &batch, status);
+        handle_failure(c, &batch, status);
         return;
     }
     atomic_store(&c->busy_since, 0);
@@ -184,7 +184,7 @@ static bool register_late(struct store *c, int64_t boot)
     enum backend_status status = committer_register(c);
     if (status == BACKEND_OK)
         return true;
-    trouble(c, &(struct batch){.boot = boot}, status);
+    handle_failure(c, &(struct batch){.boot = boot}, status);
     return status == BACKEND_FULL;
 }
 
@@ -202,7 +202,7 @@ bool committer_step(struct store *c)
         return false;
     bool queued = false;
     int64_t next = CLOCK_NEVER;
-    if (has_waiters(c, boot, &queued, &next) && boot >= c->due[DUE_LOOK] && look(c, boot))
+    if (has_waiters(c, boot, &queued, &next) && boot >= c->due[DUE_LOOK] && look_for_ended(c, boot))
         queued = true;
     bool chores = boot >= c->due[DUE_BEAT] || boot >= c->due[DUE_SWEEP] || c->backlog;
     bool stuck = committer_writes_wait(c, boot) && queued;
@@ -236,12 +236,12 @@ void committer_wait(struct store *c)
     int64_t now = clock_boot_us();
     bool held_up = is_held_up(c, now) || committer_writes_wait(c, now);
     bool idle = c->queue.n == 0 ? !c->stopping || c->locked.n > 0 : held_up && !c->stopping;
-    int64_t span = next_due(c, now) - now;
+    int64_t wait_us = next_due(c, now) - now;
     if (held_up && c->stopping)
-        span = COMMITTER_RETRY_US;
-    if ((idle || held_up) && span > 0) {
+        wait_us = COMMITTER_RETRY_US;
+    if ((idle || held_up) && wait_us > 0) {
         c->sleeping = true;
-        cond_wait_for(&c->cond, &c->mutex, clock_first(span, COMMITTER_SWEEP_US));
+        cond_wait_for(&c->cond, &c->mutex, clock_first(wait_us, COMMITTER_SWEEP_US));
         c->sleeping = false;
     }
     mutex_unlock(&c->mutex);
@@ -330,11 +330,11 @@ enum backend_status committer_register(struct store *c)
     status = c->backend->ops->save(c->backend, &save);
     c->counts = save.counts;
     if (status == BACKEND_FULL) {
-        move(c, COMMITTER_NO_SPACE);
+        move_state(c, COMMITTER_NO_SPACE);
         c->due[DUE_WRITE] = clock_after(read.boot, COMMITTER_RETRY_US);
     }
     if (status != BACKEND_OK)
         return status;
     c->registered = c->config.is_serve;
-    return rest(c);
+    return rest_backend(c);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * machine: how a committer stands, and what moves it there.
+ * machine: the states of a committer, and what moves it between them.
  *
  *                   no space
  *            .------------------>  full  --- committed ---> up
@@ -14,8 +14,8 @@
  *   up     batches go through
  *   full   there is no space for what writes: meanwhile what only reads goes on
  *   held   somebody else holds the store, or memory is short: everything waits
- *   gone   its file was removed or replaced: likewise, and what only asks is refused at once
- *   dead   an I/O error: nothing that was decided is told (contract section 2, invariant 8)
+ *   gone   its file was deleted or replaced: likewise, and what may be refused is, at once
+ *   dead   an I/O error: nothing that was decided is reported (contract section 2, invariant 8)
  *
  * To stop is no state: it is asked for in each of them.
  */

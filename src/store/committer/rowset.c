@@ -66,7 +66,7 @@ void rowset_fini(struct rowset *set)
 /* ---- names ---- */
 
 /* Where a hash is, or would go: hashes are evenly spread already. */
-static uint16_t *place(const struct rowset *set, const struct digest *hash)
+static uint16_t *slot_of_hash(const struct rowset *set, const struct digest *hash)
 {
     size_t at = 0;
     memcpy(&at, hash->bytes, sizeof at);
@@ -77,7 +77,7 @@ static uint16_t *place(const struct rowset *set, const struct digest *hash)
     }
 }
 
-static struct rowset_row **bucket(struct rowset *set, int64_t id)
+static struct rowset_row **bucket_of_id(struct rowset *set, int64_t id)
 {
     return &set->by_id[(uint64_t)id % ROWSET_BUCKETS];
 }
@@ -87,20 +87,20 @@ void rowset_reset(struct rowset *set)
     drop_answers(set);
     /* From the last: an open-addressing chain stays whole in front of what is taken out. */
     while (set->n_names > 0) {
-        *place(set, &set->names[set->n_names - 1].hash) = 0;
+        *slot_of_hash(set, &set->names[set->n_names - 1].hash) = 0;
         set->n_names--;
     }
     for (struct rowset_row *row = set->rows; row; row = row->next)
-        *bucket(set, row->row->id) = NULL;
+        *bucket_of_id(set, row->row->id) = NULL;
     arena_reset(&set->arena);
     set->rows = set->last_row = NULL;
     set->notes = set->last_note = NULL;
     set->groups = set->last_group = set->group = NULL;
 }
 
-static struct rowset_name *known(const struct rowset *set, const struct digest *hash)
+static struct rowset_name *find_name(const struct rowset *set, const struct digest *hash)
 {
-    uint16_t slot = *place(set, hash);
+    uint16_t slot = *slot_of_hash(set, hash);
     return slot == 0 ? NULL : &set->known[slot - 1];
 }
 
@@ -111,7 +111,7 @@ struct brought {
     bool is_once;
 };
 
-static size_t names_of(const struct store_op *op, struct brought *ret_names)
+static size_t names_of_op(const struct store_op *op, struct brought *ret_names)
 {
     size_t n = 0;
     if (op->kind == STORE_LIST || op->kind == STORE_QUERY || op->kind == STORE_ROWS ||
@@ -136,9 +136,9 @@ static size_t names_of(const struct store_op *op, struct brought *ret_names)
     return n;
 }
 
-static void want(struct rowset *set, const struct brought *brought)
+static void want_name(struct rowset *set, const struct brought *brought)
 {
-    uint16_t *slot = place(set, brought->hash);
+    uint16_t *slot = slot_of_hash(set, brought->hash);
     if (*slot == 0) {
         CHECK(set->n_names < ROWSET_NAMES_MAX);
         set->names[set->n_names] =
@@ -154,11 +154,11 @@ static void want(struct rowset *set, const struct brought *brought)
 bool rowset_want(struct rowset *set, const struct store_op *op)
 {
     struct brought names[NAMES_MOST];
-    size_t n = names_of(op, names);
+    size_t n = names_of_op(op, names);
     if (set->n_names + n > ROWSET_NAMES_MAX)
         return false;
     for (size_t i = 0; i < n; i++)
-        want(set, &names[i]);
+        want_name(set, &names[i]);
     return true;
 }
 
@@ -166,9 +166,9 @@ bool rowset_want(struct rowset *set, const struct store_op *op)
 bool rowset_knows(const struct rowset *set, const struct store_op *op)
 {
     struct brought names[NAMES_MOST];
-    size_t n = names_of(op, names);
+    size_t n = names_of_op(op, names);
     for (size_t i = 0; i < n; i++) {
-        uint16_t slot = *place(set, names[i].hash);
+        uint16_t slot = *slot_of_hash(set, names[i].hash);
         if (slot == 0 || (names[i].hint != 0 && set->names[slot - 1].hint != names[i].hint))
             return false;
     }
@@ -179,7 +179,7 @@ bool rowset_knows(const struct rowset *set, const struct store_op *op)
 
 static struct rowset_row *find_row(struct rowset *set, int64_t id)
 {
-    struct rowset_row *row = *bucket(set, id);
+    struct rowset_row *row = *bucket_of_id(set, id);
     while (row && row->row->id != id)
         row = row->same_bucket;
     return row;
@@ -190,7 +190,7 @@ static struct rowset_row *add_row(struct rowset *set, struct store_row *row)
     struct rowset_row *added = arena_alloc(&set->arena, sizeof *added);
     if (!added)
         return NULL;
-    struct rowset_row **first = bucket(set, row->id);
+    struct rowset_row **first = bucket_of_id(set, row->id);
     *added = (struct rowset_row){.same_bucket = *first, .row = row, .change.row = row};
     *(set->last_row ? &set->last_row->next : &set->rows) = added;
     *first = set->last_row = added;
@@ -246,7 +246,7 @@ static struct backend_group *root_of(struct backend_group *group)
 }
 
 /* The operation under way saw, or is about to change, what `*of` is changed with. */
-static void join(struct rowset *set, struct backend_group **of, bool changes)
+static void join_group(struct rowset *set, struct backend_group **of, bool changes)
 {
     if (*of)
         *of = root_of(*of);
@@ -267,20 +267,20 @@ static void join(struct rowset *set, struct backend_group **of, bool changes)
     set->group = *of = *of ? *of : set->group;
 }
 
-static void touch(struct rowset *set, struct rowset_row *row)
+static void touch_row(struct rowset *set, struct rowset_row *row)
 {
-    join(set, &row->group, true);
+    join_group(set, &row->group, true);
 }
 
 /* A name leads to `row` from now on; NULL: nowhere. One that nobody asked for is only saved. */
-static void lead(struct rowset *set, const struct digest *hash, struct rowset_row *row)
+static void lead_name(struct rowset *set, const struct digest *hash, struct rowset_row *row)
 {
-    struct rowset_name *name = known(set, hash);
+    struct rowset_name *name = find_name(set, hash);
     if (!name)
         return;
     name->row = row;
     name->bound = NULL;
-    join(set, &name->group, true);
+    join_group(set, &name->group, true);
 }
 
 void rowset_open(struct rowset *set)
@@ -296,7 +296,7 @@ static struct rowset_note *add_note(struct rowset *set)
     *note = (struct rowset_note){.next = NULL};
     *(set->last_note ? &set->last_note->next : &set->notes) = note;
     set->last_note = note;
-    join(set, &note->group, true);
+    join_group(set, &note->group, true);
     return note;
 }
 
@@ -304,11 +304,11 @@ static struct rowset_note *add_note(struct rowset *set)
 static void add_seen(struct rowset *set, const struct store_op *op)
 {
     struct brought names[NAMES_MOST];
-    size_t n = names_of(op, names);
+    size_t n = names_of_op(op, names);
     for (size_t i = 0; i < n && n > 1; i++) {
         struct rowset_note *note = add_note(set);
         if (note)
-            note->change.seen = &set->names[*place(set, names[i].hash) - 1];
+            note->change.seen = &set->names[*slot_of_hash(set, names[i].hash) - 1];
     }
 }
 
@@ -322,15 +322,15 @@ bool rowset_close(struct rowset *set, struct store_op *op)
 
 /* ---- what decisions read ---- */
 
-static void show(struct rowset *set, struct rowset_name *name, struct rowset_row *row,
-                 struct store_row *ret_row)
+static void show_row(struct rowset *set, struct rowset_name *name, struct rowset_row *row,
+                     struct store_row *ret_row)
 {
-    join(set, &name->group, false);
+    join_group(set, &name->group, false);
     if (!row || row->row->record.status == RECORD_ABSENT) {
         *ret_row = (struct store_row){.record.status = RECORD_ABSENT};
         return;
     }
-    join(set, &row->group, false);
+    join_group(set, &row->group, false);
     *ret_row = *row->row;
     const struct backend_bound *bound = row == name->row ? name->bound : NULL;
     if (!bound)
@@ -346,20 +346,20 @@ static void show(struct rowset *set, struct rowset_name *name, struct rowset_row
 void rowset_find(struct rowset *set, const struct digest *key, int64_t hint,
                  struct store_row *ret_row)
 {
-    struct rowset_name *name = known(set, key);
+    struct rowset_name *name = find_name(set, key);
     CHECK(name);
     bool hinted = hint != 0 && name->hinted && name->hinted->row->record.status != RECORD_ABSENT;
-    show(set, name, hinted ? name->hinted : name->row, ret_row);
+    show_row(set, name, hinted ? name->hinted : name->row, ret_row);
 }
 
 void rowset_find_once(struct rowset *set, const struct digest *once, struct store_row *ret_row)
 {
-    struct rowset_name *name = known(set, once);
+    struct rowset_name *name = find_name(set, once);
     CHECK(name);
-    show(set, name, name->row, ret_row);
+    show_row(set, name, name->row, ret_row);
 }
 
-struct outcome *rowset_answer(struct rowset *set, const struct store_row *row)
+struct outcome *rowset_outcome(struct rowset *set, const struct store_row *row)
 {
     const struct rowset_row *found = find_row(set, row->id);
     CHECK(found);
@@ -373,7 +373,7 @@ bool rowset_has_finished(struct rowset *set, const struct store_row *row)
     return record_is_final(found->row->record.status) && !record_is_final(found->change.before);
 }
 
-void rowset_note_answer(struct rowset *set, const struct store_row *row, struct outcome *outcome)
+void rowset_keep_outcome(struct rowset *set, const struct store_row *row, struct outcome *outcome)
 {
     struct rowset_row *found = find_row(set, row->id);
     CHECK(found && !found->answer);
@@ -390,12 +390,12 @@ void rowset_insert(struct rowset *set, const struct store_row *row, const struct
     struct rowset_row *added = copy ? add_row(set, copy) : NULL;
     if (!added)
         return;
-    touch(set, added);
-    lead(set, &row->key_hash, added);
+    touch_row(set, added);
+    lead_name(set, &row->key_hash, added);
     if (!once)
         return;
     added->change.once_name = once->hash;
-    lead(set, &once->hash, added);
+    lead_name(set, &once->hash, added);
 }
 
 void rowset_update(struct rowset *set, const struct store_row *row, struct outcome *outcome)
@@ -415,7 +415,7 @@ void rowset_update(struct rowset *set, const struct store_row *row, struct outco
         found->change.outcome = outcome;
         found->row->location = outcome->location;
     }
-    touch(set, found);
+    touch_row(set, found);
 }
 
 void rowset_remove(struct rowset *set, const struct store_row *row, bool forgotten)
@@ -424,10 +424,10 @@ void rowset_remove(struct rowset *set, const struct store_row *row, bool forgott
     CHECK(found);
     found->row->record.status = RECORD_ABSENT;
     found->change.forgotten = forgotten;
-    touch(set, found);
+    touch_row(set, found);
     for (size_t i = 0; i < set->n_names; i++)
         if (set->known[i].row == found)
-            lead(set, &set->names[i].hash, NULL);
+            lead_name(set, &set->names[i].hash, NULL);
 }
 
 void rowset_hold(struct rowset *set, const struct store_row *row, const struct store_once *once)
@@ -440,24 +440,24 @@ void rowset_hold(struct rowset *set, const struct store_row *row, const struct s
     found->row->once = once->text;
     found->row->once_template = once->template_id;
     found->change.once_name = name;
-    touch(set, found);
+    touch_row(set, found);
     for (size_t i = 0; i < set->n_names; i++)
         if (set->names[i].is_once && set->known[i].row == found)
-            lead(set, &set->names[i].hash, NULL);
-    lead(set, &name, found);
+            lead_name(set, &set->names[i].hash, NULL);
+    lead_name(set, &name, found);
 }
 
 void rowset_bind(struct rowset *set, const struct backend_bound *bound)
 {
     struct rowset_note *note = add_note(set);
-    struct rowset_name *name = known(set, &bound->key_hash);
+    struct rowset_name *name = find_name(set, &bound->key_hash);
     struct rowset_row *holder = find_row(set, bound->holder);
     CHECK(name && holder);
     struct backend_bound *copy = arena_alloc(&set->arena, sizeof *copy);
     if (!note || !copy)
         return;
-    lead(set, &bound->key_hash, holder);
-    touch(set, holder);
+    lead_name(set, &bound->key_hash, holder);
+    touch_row(set, holder);
     *copy = *bound;
     note->change.bound = name->bound = copy;
 }
@@ -478,7 +478,7 @@ static bool is_saved(const struct rowset_row *row)
     return row->group && (was || is);
 }
 
-static void add(struct backend_group *group, struct backend_change *change)
+static void add_change(struct backend_group *group, struct backend_change *change)
 {
     struct backend_group *root = root_of(group);
     *(root->last ? &root->last->next : &root->changes) = change;
@@ -490,7 +490,7 @@ static void add_rows(struct rowset *set, bool that_go)
     for (struct rowset_row *row = set->rows; row; row = row->next) {
         bool goes = row->row->record.status == RECORD_ABSENT;
         if (is_saved(row) && goes == that_go)
-            add(row->group, &row->change);
+            add_change(row->group, &row->change);
     }
 }
 
@@ -499,9 +499,9 @@ static void add_notes(struct rowset *set, bool brought)
     for (struct rowset_note *note = set->notes; note; note = note->next) {
         const struct backend_bound *bound = note->change.bound;
         /* A key that was bound, and leads elsewhere or nowhere by the end of the batch. */
-        bool over = bound && known(set, &bound->key_hash)->bound != bound;
+        bool over = bound && find_name(set, &bound->key_hash)->bound != bound;
         if (!over && brought == (note->change.brought != NULL))
-            add(note->group, &note->change);
+            add_change(note->group, &note->change);
     }
 }
 

@@ -50,7 +50,7 @@ void rowset_fini(struct rowset *set);
 /* Forgets everything, for the next batch. */
 void rowset_reset(struct rowset *set);
 
-/* What an operation may look at: all its names, and those it may come to stand under. False: there
+/* What an operation may look at: all its names, and those that it may get. False: there
  * is no room for them in this batch. */
 bool rowset_want(struct rowset *set, const struct store_op *op);
 /* Whether all of that is known. */
@@ -76,7 +76,7 @@ void rowset_find_once(struct rowset *set, const struct digest *once, struct stor
 /* A new row: its key, and with `once` its value, lead to it from now on. Borrows all texts. */
 void rowset_insert(struct rowset *set, const struct store_row *row, const struct store_once *once);
 /* The record of a row as it is now, and whence it came; of one that becomes final, or is filled in,
- * with what is kept of its answer (borrowed; NULL: nothing new). */
+ * with what is kept of its response (borrowed; NULL: nothing new). */
 void rowset_update(struct rowset *set, const struct store_row *row, struct outcome *outcome);
 /* It goes, and with it all names that still lead to it. `forgotten`: because a person said so. */
 void rowset_remove(struct rowset *set, const struct store_row *row, bool forgotten);
@@ -88,10 +88,10 @@ void rowset_bind(struct rowset *set, const struct backend_bound *bound);
 /* A row of a table, saved with what else the operation under way changes; borrowed. */
 void rowset_bring(struct rowset *set, struct table_change *change);
 
-/* The answer of a final row as this batch or an earlier operation of it came by it: borrowed; NULL:
+/* The outcome of a final row as this batch read or wrote it: borrowed; NULL:
  * it is to be read. And what was read of it: a reference of the set's own. */
-struct outcome *rowset_answer(struct rowset *set, const struct store_row *row);
-void rowset_note_answer(struct rowset *set, const struct store_row *row, struct outcome *outcome);
+struct outcome *rowset_outcome(struct rowset *set, const struct store_row *row);
+void rowset_keep_outcome(struct rowset *set, const struct store_row *row, struct outcome *outcome);
 
 /* Whether it became final in this batch: what is kept of it is not there to be read yet. */
 bool rowset_has_finished(struct rowset *set, const struct store_row *row);

@@ -56,7 +56,7 @@ void store_submit(struct store *c, struct store_op *op)
     }
     mutex_lock(&c->mutex);
     bool stopping = c->stopping;
-    /* Looked at again: what is queued after end_all_dead would never end. */
+    /* Looked at again: what is queued after batch_end_dead would never end. */
     bool dead = committer_state(c) == COMMITTER_DEAD;
     if (dead || (op_may_be_refused(op) && (c->queue.n >= c->config.max_queued || stopping))) {
         mutex_unlock(&c->mutex);

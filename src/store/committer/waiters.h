@@ -26,7 +26,7 @@ void waiters_fini(struct waiters *waiters);
 /* Room for as many, which never shrinks. False: no memory. */
 bool waiters_make_room(struct waiters *waiters, size_t max);
 
-/* Other limits from now on, for which there is room; who waits already stays. */
+/* Other limits from now on, for which there is room; begins that wait already stay. */
 void waiters_limit(struct waiters *waiters, size_t max, size_t max_per_key);
 
 /* Adds `op` with op->wake_at. False: too many in all, or for its key; one that waited before

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the committer tells of itself: counts, gauges, free space. */
+/* What the committer reports of itself: counts, gauges, free space. */
 #include "store/committer/batch.h"
 #include "store/store.h"
 
@@ -31,11 +31,11 @@ void committer_note_batch(struct store *c, const struct batch *batch)
         work->reads += operations;
         return;
     }
-    int64_t span = clock_boot_us() - batch->boot;
+    int64_t took_us = clock_boot_us() - batch->boot;
     work->batches++;
     work->operations += operations;
-    work->commit_us += (uint64_t)span;
-    work->commit_buckets[bucket_of(store_commit_bounds_us, STORE_COMMIT_BUCKETS, span)]++;
+    work->commit_us += (uint64_t)took_us;
+    work->commit_buckets[bucket_of(store_commit_bounds_us, STORE_COMMIT_BUCKETS, took_us)]++;
     work->batch_buckets[bucket_of(store_batch_bounds, STORE_BATCH_BUCKETS, (int64_t)operations)]++;
 }
 

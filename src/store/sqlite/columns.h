@@ -72,6 +72,17 @@
     X(INT, kept, record.kept)                                                                      \
     X(INT, http_code, record.http_status)
 
+/* pawl_bound, beside id: fields of a struct backend_bound. */
+#define SQLITE_BOUND(X)                                                                            \
+    X(INT, holder, holder)                                                                         \
+    X(INT, expires_at, expires_at)                                                                 \
+    X(INT, acknowledges, acknowledges)                                                             \
+    X(BYTES, key_hash, key_hash.bytes)                                                             \
+    X(TEXT, key, key)                                                                              \
+    X(TEXT, recipe, recipe)                                                                        \
+    X(BYTES, payload_hash, payload_hash.bytes)                                                     \
+    X(BYTES, target_hash, target_hash.bytes)
+
 /* pawl_state, its one row, beside token: fields of a struct sqlite_state and of a struct
  * sqlite_key_marks. */
 #define SQLITE_STATE(X)                                                                            \
@@ -107,6 +118,8 @@
 #define CLAIM_ONCE_CHANGES SQLITE_CLAIM_ONCE(SQLITE_SET)
 #define FINAL_ONCE_NAMES ", once" SQLITE_FINAL_ONCE(SQLITE_NAME)
 #define FINAL_ONCE_PLACES ", ?" SQLITE_FINAL_ONCE(SQLITE_PLACE)
+#define BOUND_NAMES SQLITE_BOUND(SQLITE_NAME)
+#define BOUND_PLACES SQLITE_BOUND(SQLITE_PLACE)
 #define STATE_NAMES SQLITE_STATE(SQLITE_NAME)
 #define STATE_CHANGES SQLITE_STATE(SQLITE_SET)
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An SQLite VFS that fails on purpose, in builds with hooks alone: it stands over the system's own,
- * below the store's (sqlite_vfs.h), and is the default for every file opened after. It passes the
+ * An SQLite VFS that fails on purpose, in builds with hooks alone: it is over the system's own,
+ * below the store's (vfs.h), and is the default for every file opened after. It passes the
  * crash points that lie inside SQLite's own work (inside_commit, before_commit_sync,
  * inside_checkpoint, before_checkpoint_sync) and makes the n-th I/O call fail. A write of the
  * database or of its log that fails, or in which the process dies, has come half way. `serve`

@@ -16,8 +16,7 @@
 #include <stdint.h>
 
 #define KEY_FILTER_ROOM_LEAST ((size_t)1 << 20) /* keys */
-#define KEY_FILTER_BYTES_MAX                                                                       \
-    ((size_t)16 << 20) /* more keys than fit make it answer "yes" oftener */
+#define KEY_FILTER_BYTES_MAX ((size_t)16 << 20) /* more keys than fit make "yes" wrong oftener */
 
 struct key_filter {
     uint64_t *words;

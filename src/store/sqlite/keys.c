@@ -69,7 +69,8 @@ static int64_t row_of(const unsigned char *entry)
 }
 
 /* One row of the log; what a run that was merged left is not looked at. */
-static bool load(struct sqlite_keys *keys, int64_t seq, const unsigned char *bytes, size_t len)
+static bool load_entries(struct sqlite_keys *keys, int64_t seq, const unsigned char *bytes,
+                         size_t len)
 {
     bool closed = seq <= keys->marks.closed;
     if (closed && keys->marks.bucket == KEY_RUN_BUCKETS)
@@ -86,8 +87,8 @@ static bool load(struct sqlite_keys *keys, int64_t seq, const unsigned char *byt
     return true;
 }
 
-/* Rows of the log follow each other without a gap: the first one there tells whether all that the
- * filter has not seen still stand in it. */
+/* Rows of the log follow each other without a gap: the first one there shows whether all that the
+ * filter has not seen are still in it. */
 static void check_filter(struct sqlite_keys *keys, int64_t first_seq)
 {
     if (first_seq > keys->filter_seq + 1 || keys->marks.seq < keys->filter_seq)
@@ -108,7 +109,7 @@ static void load_after(struct sqlite_backend *sqlite, int64_t seq)
         /* A row that is not read for want of memory would be keys that are missed. */
         if (!bytes && sqlite3_errcode(sqlite->db) == SQLITE_NOMEM)
             sqlite_fail(sqlite, SQLITE_NOMEM);
-        else if (!bytes || !load(&sqlite->keys, sqlite3_column_int64(s, 0), bytes, len))
+        else if (!bytes || !load_entries(&sqlite->keys, sqlite3_column_int64(s, 0), bytes, len))
             sqlite_fail(sqlite, SQLITE_CORRUPT);
     }
     sqlite3_reset(s);
@@ -292,7 +293,7 @@ static int64_t merge_goal(const struct sqlite_keys *keys)
     return goal < KEY_RUN_BUCKETS ? (int64_t)goal : KEY_RUN_BUCKETS;
 }
 
-static void merge(struct sqlite_backend *sqlite)
+static void merge_slice(struct sqlite_backend *sqlite)
 {
     struct sqlite_keys *keys = &sqlite->keys;
     struct sqlite_key_marks *marks = &keys->marks;
@@ -341,7 +342,7 @@ static void start_filter(struct sqlite_keys *keys)
 }
 
 /* Shows the filter a slice of the index, as it is once this transaction is committed. */
-static void scan(struct sqlite_backend *sqlite)
+static void scan_index(struct sqlite_backend *sqlite)
 {
     struct sqlite_keys *keys = &sqlite->keys;
     struct sqlite_binding binding = sqlite_bind(sqlite, SQL_KEY_SCAN);
@@ -374,7 +375,7 @@ static void tend_filter(struct sqlite_backend *sqlite)
         start_filter(keys);
     memcpy(keys->scan_next, keys->scanned, sizeof keys->scanned);
     if (keys->filter.words && !keys->filter.whole)
-        scan(sqlite);
+        scan_index(sqlite);
 }
 
 void sqlite_keys_commit(struct sqlite_backend *sqlite)
@@ -384,7 +385,7 @@ void sqlite_keys_commit(struct sqlite_backend *sqlite)
         return;
     write_log(sqlite);
     if (keys->marks.bucket < KEY_RUN_BUCKETS)
-        merge(sqlite);
+        merge_slice(sqlite);
     if (!sqlite_ok(sqlite))
         return;
     if (keys->marks.bucket == KEY_RUN_BUCKETS && filled(keys) >= keys->usual)

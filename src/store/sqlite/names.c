@@ -44,43 +44,6 @@ static bool read_hash(sqlite3_stmt *s, int at, struct digest *ret_hash)
     return sound;
 }
 
-/* The row of the statement, in the arena; NULL: it failed. */
-static struct backend_bound *read_bound(const struct sqlite_binding *binding, int64_t id,
-                                        struct arena *arena)
-{
-    sqlite3_stmt *s = binding->statement;
-    struct backend_bound *bound = arena_alloc(arena, sizeof *bound);
-    const void *recipe = sqlite3_column_blob(s, 6);
-    struct slice text = slice_make(recipe ? recipe : "", (size_t)sqlite3_column_bytes(s, 6));
-    text = arena_copy(arena, text);
-    if (!bound || !text.at) {
-        sqlite_fail(binding->sqlite, SQLITE_NOMEM);
-        return NULL;
-    }
-    *bound = (struct backend_bound){.id = id,
-                                    .holder = sqlite3_column_int64(s, 0),
-                                    .expires_at = sqlite3_column_int64(s, 1),
-                                    .acknowledges = sqlite3_column_int(s, 2),
-                                    .recipe = text};
-    bool sound = read_hash(s, 3, &bound->key_hash) && read_hash(s, 4, &bound->payload_hash) &&
-                 read_hash(s, 5, &bound->target_hash);
-    return sound || sqlite_fail(binding->sqlite, SQLITE_CORRUPT) ? bound : NULL;
-}
-
-void sqlite_find_bound(struct sqlite_backend *sqlite, int64_t id, struct arena *arena,
-                       struct backend_name *name)
-{
-    struct sqlite_binding binding = sqlite_bind(sqlite, SQL_BOUND_FIND);
-    sqlite_bind_number(&binding, id);
-    struct backend_bound *bound = sqlite_step(&binding) ? read_bound(&binding, id, arena) : NULL;
-    sqlite3_reset(binding.statement);
-    name->bound = bound;
-    name->row = bound ? sqlite_find_id(sqlite, bound->holder, arena) : NULL;
-    bool leads = name->row && name->row->record.status != RECORD_ABSENT;
-    if (!leads || !digest_eq(&bound->key_hash, &name->hash))
-        sqlite_fail(sqlite, SQLITE_CORRUPT);
-}
-
 static void delete_bound(struct sqlite_backend *sqlite, int64_t id)
 {
     struct sqlite_binding binding = sqlite_bind(sqlite, SQL_BOUND_DELETE);
@@ -94,17 +57,7 @@ void sqlite_bind_key(struct sqlite_backend *sqlite, const struct backend_bound *
     if (before != 0)
         delete_bound(sqlite, before);
     sqlite_keys_set(sqlite, &bound->key_hash, bound->id);
-    struct sqlite_binding binding = sqlite_bind(sqlite, SQL_BOUND_INSERT);
-    sqlite_bind_number(&binding, bound->id);
-    sqlite_bind_number(&binding, bound->holder);
-    sqlite_bind_number(&binding, bound->expires_at);
-    sqlite_bind_number(&binding, bound->acknowledges);
-    sqlite_bind_bytes(&binding, slice_make((const char *)bound->key_hash.bytes, DIGEST_SIZE));
-    sqlite_bind_text(&binding, bound->key);
-    sqlite_bind_text(&binding, bound->recipe);
-    sqlite_bind_bytes(&binding, slice_make((const char *)bound->payload_hash.bytes, DIGEST_SIZE));
-    sqlite_bind_bytes(&binding, slice_make((const char *)bound->target_hash.bytes, DIGEST_SIZE));
-    sqlite_run(&binding);
+    sqlite_insert_bound(sqlite, bound);
 }
 
 /* Takes away the first bound key that the statement finds. Whether there was one. */

@@ -16,7 +16,7 @@
 #define LOCK_SPAN_US INT64_C(200000) /* one try, where another pawl process does */
 #define CHECKPOINT_PAGES 1000 /* of the WAL: field measurement, docs/decisions/0003-schema.md */
 
-static void explain(struct sqlite_backend *sqlite, const char *what)
+static void explain_problem(struct sqlite_backend *sqlite, const char *what)
 {
     snprintf(sqlite->backend.problem, sizeof sqlite->backend.problem, "%s: %s", sqlite->path, what);
 }
@@ -36,12 +36,12 @@ static bool check_file(struct sqlite_backend *sqlite)
     struct stat info;
     bool there = lstat(sqlite->path, &info) == 0;
     if (there && !S_ISREG(info.st_mode)) {
-        explain(sqlite, wrong_kind(info.st_mode));
+        explain_problem(sqlite, wrong_kind(info.st_mode));
         return false;
     }
     if (there && faccessat(AT_FDCWD, sqlite->path, R_OK | W_OK, AT_EACCESS) == 0)
         return true;
-    explain(sqlite, strerror(errno));
+    explain_problem(sqlite, strerror(errno));
     return false;
 }
 
@@ -53,7 +53,7 @@ static bool create_file(struct sqlite_backend *sqlite, const struct store_config
     if (lstat(sqlite->path, &info) == 0 || errno != ENOENT)
         return check_file(sqlite);
     if (config->read_only_file) {
-        explain(sqlite, "there is no store here");
+        explain_problem(sqlite, "there is no store here");
         return false;
     }
     int fd = open(sqlite->path, O_RDWR | O_CLOEXEC | O_CREAT | O_EXCL, 0600);
@@ -63,8 +63,9 @@ static bool create_file(struct sqlite_backend *sqlite, const struct store_config
     }
     if (errno == EEXIST)
         return check_file(sqlite);
-    explain(sqlite, errno == ENOENT ? "its folder does not exist; make it, or choose another path"
-                                    : strerror(errno));
+    explain_problem(sqlite, errno == ENOENT
+                                ? "its folder does not exist; make it, or choose another path"
+                                : strerror(errno));
     return false;
 }
 
@@ -86,7 +87,7 @@ static bool open_lock(struct sqlite_backend *sqlite)
     buf_add_str(&name, sqlite->path);
     buf_add(&name, "-pawl", sizeof "-pawl");
     if (!buf_ok(&name)) {
-        explain(sqlite, "out of memory");
+        explain_problem(sqlite, "out of memory");
         return false;
     }
     int code = store_lock_open(&sqlite->lock, name.at);
@@ -105,7 +106,7 @@ static bool take_life(struct sqlite_backend *sqlite)
     if (code == 0)
         return true;
     if (code != -EAGAIN) {
-        explain(sqlite, strerror(-code));
+        explain_problem(sqlite, strerror(-code));
         return false;
     }
     snprintf(sqlite->backend.problem, sizeof sqlite->backend.problem,
@@ -114,7 +115,7 @@ static bool take_life(struct sqlite_backend *sqlite)
     return false;
 }
 
-static bool pragmas(struct sqlite_backend *sqlite)
+static bool set_pragmas(struct sqlite_backend *sqlite)
 {
     static const char settings[] =
         "PRAGMA page_size=4096; PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=0;"
@@ -134,21 +135,21 @@ static bool pragmas(struct sqlite_backend *sqlite)
 static bool install_schema(struct sqlite_backend *sqlite, const struct table *const *tables)
 {
     if (sqlite3_exec(sqlite->db, "BEGIN IMMEDIATE", NULL, NULL, NULL) != SQLITE_OK) {
-        explain(sqlite, sqlite3_errmsg(sqlite->db));
+        explain_problem(sqlite, sqlite3_errmsg(sqlite->db));
         return false;
     }
     const char *problem = sqlite_schema_install(sqlite, tables);
     if (problem)
-        explain(sqlite, problem);
+        explain_problem(sqlite, problem);
     const char *end = problem ? "ROLLBACK" : "COMMIT";
     if (sqlite3_exec(sqlite->db, end, NULL, NULL, NULL) == SQLITE_OK)
         return !problem;
     if (!problem)
-        explain(sqlite, sqlite3_errmsg(sqlite->db));
+        explain_problem(sqlite, sqlite3_errmsg(sqlite->db));
     return false;
 }
 
-static bool prepare(struct sqlite_backend *sqlite)
+static bool prepare_statements(struct sqlite_backend *sqlite)
 {
     static const char *const texts[SQL_COUNT] = {
 #define X(name, sql) [SQL_##name] = sql,
@@ -159,7 +160,7 @@ static bool prepare(struct sqlite_backend *sqlite)
         int code = sqlite3_prepare_v3(sqlite->db, texts[i], -1, SQLITE_PREPARE_PERSISTENT,
                                       &sqlite->statements[i], NULL);
         if (code != SQLITE_OK) {
-            explain(sqlite, sqlite3_errmsg(sqlite->db));
+            explain_problem(sqlite, sqlite3_errmsg(sqlite->db));
             return false;
         }
     }
@@ -168,7 +169,7 @@ static bool prepare(struct sqlite_backend *sqlite)
 
 /* Looks before there is a lock file: nothing is left beside a file that is not a store. It only
  * reads, as any reader of the store may without the lock. */
-static bool connect(struct sqlite_backend *sqlite)
+static bool connect_file(struct sqlite_backend *sqlite)
 {
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
     int64_t format = 0;
@@ -182,7 +183,7 @@ static bool connect(struct sqlite_backend *sqlite)
         problem = sqlite3_errmsg(sqlite->db);
     }
     if (problem)
-        explain(sqlite, problem);
+        explain_problem(sqlite, problem);
     return !problem;
 }
 
@@ -196,13 +197,13 @@ static int note_wal_pages(void *argument, sqlite3 *db, const char *schema, int p
 /* Everything that writes the file happens under the batch lock. */
 static bool open_database(struct sqlite_backend *sqlite, const struct table *const *tables)
 {
-    if (!pragmas(sqlite)) {
-        explain(sqlite, sqlite3_errmsg(sqlite->db));
+    if (!set_pragmas(sqlite)) {
+        explain_problem(sqlite, sqlite3_errmsg(sqlite->db));
         return false;
     }
     /* After the pragmas: wal_autocheckpoint takes the hook away. */
     sqlite3_wal_hook(sqlite->db, note_wal_pages, sqlite);
-    if (!install_schema(sqlite, tables) || !prepare(sqlite))
+    if (!install_schema(sqlite, tables) || !prepare_statements(sqlite))
         return false;
     sqlite_note_wal(sqlite);
     return true;
@@ -211,14 +212,14 @@ static bool open_database(struct sqlite_backend *sqlite, const struct table *con
 static bool open_all(struct sqlite_backend *sqlite, const struct store_config *config,
                      enum store_open_result *ret_result)
 {
-    if (!create_file(sqlite, config) || !connect(sqlite) || !open_lock(sqlite))
+    if (!create_file(sqlite, config) || !connect_file(sqlite) || !open_lock(sqlite))
         return false;
     if (config->is_serve && !take_life(sqlite)) {
         *ret_result = STORE_OPEN_IN_USE;
         return false;
     }
     if (store_lock_take(&sqlite->lock, sqlite->lock_span_us) != 0) {
-        explain(sqlite, "another pawl process holds the store and does not let go");
+        explain_problem(sqlite, "another pawl process holds the store and does not let go");
         return false;
     }
     bool ok = open_database(sqlite, config->tables);
@@ -264,7 +265,7 @@ struct backend *sqlite_backend_open(const struct store_config *config,
         return &sqlite->backend;
     }
     *ret_problem = mem_copy(sqlite->backend.problem, strlen(sqlite->backend.problem));
-    /* Whoever holds it is not waited for: there is nothing of ours to checkpoint. */
+    /* Without a wait for the process that holds it: there is nothing of ours to checkpoint. */
     sqlite->lock_span_us = 0;
     sqlite_ops.close(&sqlite->backend);
     return NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which processes hold leases: a row each, in which it says that it lives and how many they are.
- * Whoever takes a lease or ends one counts it, so that nobody looks for leases among the records.
+ * What takes a lease or ends one counts it, so that nothing looks for leases among the records.
  */
 #include "store/sqlite/sqlite.h"
 
@@ -58,8 +58,8 @@ void sqlite_count_lease(struct sqlite_backend *sqlite, struct sqlite_leases *own
         end_leases(sqlite, change->held_by, 1);
 }
 
-/* Who takes a lease lives, too. What is remembered of that is shown to this process alone, which
- * never takes itself for dead: it may be of a transaction that is rolled back. */
+/* A process that takes a lease is alive, too. What is remembered of that is shown to this process
+ * alone, which never takes itself for dead: it may be of a transaction that is rolled back. */
 void sqlite_save_leases(struct sqlite_backend *sqlite, const struct sqlite_leases *own)
 {
     struct backend_owner *self = &sqlite->backend.self;

@@ -10,7 +10,7 @@ struct sqlite_recent {
     char texts[];
 };
 
-/* Where the texts are that stand in pawl_pending. */
+/* Where the texts of a row of pawl_pending are. */
 #define OFFSET_INT(field)
 #define OFFSET_BYTES(field)
 #define OFFSET_TEXT(field) offsetof(struct store_row, field),
@@ -40,14 +40,14 @@ static size_t move_texts(struct store_row *row, char *to)
     return size;
 }
 
-static struct sqlite_recent **place(struct sqlite_backend *sqlite, int64_t id)
+static struct sqlite_recent **slot_of_id(struct sqlite_backend *sqlite, int64_t id)
 {
     return &sqlite->recent[(uint64_t)id % SQLITE_RECENT];
 }
 
 void sqlite_recent_add(struct sqlite_backend *sqlite, const struct store_row *row)
 {
-    struct sqlite_recent **slot = place(sqlite, row->id);
+    struct sqlite_recent **slot = slot_of_id(sqlite, row->id);
     struct store_row copy = *row;
     size_t size = move_texts(&copy, NULL);
     mem_free(*slot);
@@ -62,7 +62,7 @@ void sqlite_recent_add(struct sqlite_backend *sqlite, const struct store_row *ro
 bool sqlite_recent_find(struct sqlite_backend *sqlite, int64_t id, struct arena *texts,
                         struct store_row *ret_row)
 {
-    const struct sqlite_recent *recent = *place(sqlite, id);
+    const struct sqlite_recent *recent = *slot_of_id(sqlite, id);
     char *at = recent && recent->row.id == id ? arena_alloc(texts, recent->size) : NULL;
     if (!at)
         return false;
@@ -73,7 +73,7 @@ bool sqlite_recent_find(struct sqlite_backend *sqlite, int64_t id, struct arena 
 
 void sqlite_recent_drop(struct sqlite_backend *sqlite, int64_t id)
 {
-    struct sqlite_recent **slot = place(sqlite, id);
+    struct sqlite_recent **slot = slot_of_id(sqlite, id);
     if (!*slot || (*slot)->row.id != id)
         return;
     mem_free(*slot);
@@ -87,7 +87,7 @@ void sqlite_recent_clear(struct sqlite_backend *sqlite)
     memset(sqlite->recent, 0, sizeof sqlite->recent);
 }
 
-/* Moves with every commit, whoever's it is. */
+/* Changes with every commit, of whichever process. */
 static unsigned version_of(const struct sqlite_backend *sqlite)
 {
     unsigned version = 0;

@@ -99,7 +99,7 @@ static struct slice read_text(struct columns *columns)
 #define READ_RARE(columns, ret) READ_TEXT(columns, ret)
 #define READ(kind, column, field) READ_##kind(columns, row->field);
 
-/* The once value; false: none, and nothing stands behind it. */
+/* The once value; false: none, and the columns behind it are empty. */
 static bool read_once(struct columns *columns, struct store_row *row)
 {
     if (sqlite3_column_type(columns->statement, columns->at) == SQLITE_NULL)
@@ -117,7 +117,7 @@ static bool read_pending(struct columns *columns, struct store_row *row)
     if (read_once(columns, row)) {
         SQLITE_CLAIM_ONCE(READ)
     }
-    /* What is provisional stands in both tables. */
+    /* What is provisional is in both tables. */
     row->record.provisional = record_is_final(row->record.status);
     return columns->ok && row->record.status > RECORD_ABSENT &&
            row->record.status <= RECORD_UNKNOWN;
@@ -169,11 +169,12 @@ bool sqlite_find_row(struct sqlite_backend *sqlite, int64_t id, struct arena *te
     bool provisional = ret_row->record.provisional;
     if (ret_row->record.status == RECORD_ABSENT || provisional)
         find_in(sqlite, SQL_OUTCOME_FIND, texts, ret_row);
-    bool lacks_answer = provisional && ret_row->record.completed_at == 0;
-    return sqlite_ok(sqlite) && (!lacks_answer || sqlite_fail(sqlite, SQLITE_CORRUPT));
+    bool lacks_final = provisional && ret_row->record.completed_at == 0;
+    return sqlite_ok(sqlite) && (!lacks_final || sqlite_fail(sqlite, SQLITE_CORRUPT));
 }
 
-struct store_row *sqlite_find_id(struct sqlite_backend *sqlite, int64_t id, struct arena *arena)
+/* NULL: it failed. */
+static struct store_row *find_id(struct sqlite_backend *sqlite, int64_t id, struct arena *arena)
 {
     struct store_row *row = arena_alloc(arena, sizeof *row);
     if (!row)
@@ -186,15 +187,55 @@ static bool is_of(const struct store_row *row, const struct digest *key)
     return row->record.status != RECORD_ABSENT && digest_eq(&row->key_hash, key);
 }
 
-/* By its key or by its value; or through a bound key. */
-static void follow(struct sqlite_backend *sqlite, struct backend_name *name, int64_t id,
-                   struct arena *arena)
+static struct backend_bound *read_bound(const struct sqlite_binding *binding, struct arena *arena)
 {
-    const struct store_row *row = name->row = sqlite_find_id(sqlite, id, arena);
+    struct columns of_bound = {.texts = arena, .statement = binding->statement, .ok = true};
+    struct columns *columns = &of_bound;
+    struct backend_bound *row = arena_alloc(arena, sizeof *row);
+    if (!row) {
+        sqlite_fail(binding->sqlite, SQLITE_NOMEM);
+        return NULL;
+    }
+    READ_INT(columns, row->id);
+    SQLITE_BOUND(READ)
+    if (!columns->ok)
+        sqlite_fail(binding->sqlite, SQLITE_CORRUPT);
+    if (columns->lacks_memory)
+        sqlite_fail(binding->sqlite, SQLITE_NOMEM);
+    return row;
+}
+
+static void follow_bound(struct sqlite_backend *sqlite, struct backend_name *name, int64_t id,
+                         struct arena *arena)
+{
+    struct sqlite_binding binding = sqlite_bind(sqlite, SQL_BOUND_FIND);
+    sqlite_bind_number(&binding, id);
+    struct backend_bound *bound = sqlite_step(&binding) ? read_bound(&binding, arena) : NULL;
+    sqlite3_reset(binding.statement);
+    name->bound = bound;
+    name->row = bound && sqlite_ok(sqlite) ? find_id(sqlite, bound->holder, arena) : NULL;
+    bool leads = name->row && name->row->record.status != RECORD_ABSENT;
+    if (!leads || !digest_eq(&bound->key_hash, &name->hash))
+        sqlite_fail(sqlite, SQLITE_CORRUPT);
+}
+
+void sqlite_insert_bound(struct sqlite_backend *sqlite, const struct backend_bound *row)
+{
+    struct sqlite_binding insert = sqlite_bind(sqlite, SQL_BOUND_INSERT), *binding = &insert;
+    sqlite_bind_number(binding, row->id);
+    SQLITE_BOUND(BIND)
+    sqlite_run(binding);
+}
+
+/* By its key or by its value; or through a bound key. */
+static void follow_name(struct sqlite_backend *sqlite, struct backend_name *name, int64_t id,
+                        struct arena *arena)
+{
+    const struct store_row *row = name->row = find_id(sqlite, id, arena);
     if (!row)
         return;
     if (row->record.status == RECORD_ABSENT && !name->is_once)
-        sqlite_find_bound(sqlite, id, arena, name);
+        follow_bound(sqlite, name, id, arena);
     else if (!(name->is_once ? sqlite_is_named(sqlite, row, &name->hash) : is_of(row, &name->hash)))
         sqlite_fail(sqlite, SQLITE_CORRUPT);
 }
@@ -203,7 +244,7 @@ static void follow(struct sqlite_backend *sqlite, struct backend_name *name, int
  * there though its key leads elsewhere by now. */
 static void try_hint(struct sqlite_backend *sqlite, struct backend_name *name, struct arena *arena)
 {
-    struct store_row *row = sqlite_find_id(sqlite, name->hint, arena);
+    struct store_row *row = find_id(sqlite, name->hint, arena);
     if (!row || !is_of(row, &name->hash))
         return;
     name->hinted = row;
@@ -220,7 +261,7 @@ void sqlite_find(struct sqlite_backend *sqlite, struct backend_name *name, struc
     if (id != 0 && name->hinted && name->hinted->id == id)
         name->row = name->hinted;
     else if (id != 0)
-        follow(sqlite, name, id, arena);
+        follow_name(sqlite, name, id, arena);
 }
 
 /* ---- new rows ---- */
@@ -360,8 +401,8 @@ void sqlite_remove(struct sqlite_backend *sqlite, const struct store_row *row)
     remove_row(sqlite, row, false);
 }
 
-/* Of what is frozen, or was told to another key: its answer may have been swept meanwhile, and does
- * not come back. */
+/* Of what is frozen, or was replayed to another key: its body may have been swept meanwhile, and
+ * does not come back. */
 static void lengthen_final(struct sqlite_backend *sqlite, const struct store_row *row)
 {
     const struct record *record = &row->record;
@@ -376,7 +417,7 @@ static void lengthen_final(struct sqlite_backend *sqlite, const struct store_row
 }
 
 /* It is in both tables for as long as it is provisional. */
-static void freeze(struct sqlite_backend *sqlite, const struct backend_change *change)
+static void freeze_row(struct sqlite_backend *sqlite, const struct backend_change *change)
 {
     const struct store_row *row = change->row;
     if (row->record.provisional) {
@@ -393,7 +434,7 @@ static void freeze(struct sqlite_backend *sqlite, const struct backend_change *c
     insert_final(sqlite, change);
 }
 
-static void finish(struct sqlite_backend *sqlite, const struct backend_change *change)
+static void finish_row(struct sqlite_backend *sqlite, const struct backend_change *change)
 {
     const struct store_row *row = change->row;
     insert_final(sqlite, change);
@@ -428,7 +469,7 @@ static void save_row(struct sqlite_backend *sqlite, const struct backend_change 
     if (new_value && change->before != RECORD_ABSENT && !finished)
         hold_pending(sqlite, row);
     if (change->was_provisional)
-        freeze(sqlite, change);
+        freeze_row(sqlite, change);
     else if (record_is_final(change->before))
         lengthen_final(sqlite, row);
     else if (change->before == RECORD_ABSENT && finished)
@@ -436,7 +477,7 @@ static void save_row(struct sqlite_backend *sqlite, const struct backend_change 
     else if (change->before == RECORD_ABSENT)
         insert_pending(sqlite, change);
     else if (finished)
-        finish(sqlite, change);
+        finish_row(sqlite, change);
     else
         update_pending(sqlite, row);
 }

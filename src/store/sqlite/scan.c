@@ -16,8 +16,8 @@ struct due {
 };
 
 /* Reads at most `max` due rows; deleting while reading would disturb the cursor. How many. */
-static size_t collect(struct sqlite_backend *sqlite, enum sqlite_statement query, size_t max,
-                      struct due *due)
+static size_t collect_due(struct sqlite_backend *sqlite, enum sqlite_statement query, size_t max,
+                          struct due *due)
 {
     struct sqlite_binding binding = sqlite_bind(sqlite, query);
     sqlite3_stmt *s = binding.statement;
@@ -60,7 +60,7 @@ static size_t sweep_table(struct sqlite_backend *sqlite, enum sqlite_statement q
     struct due due[SWEEP_MAX];
     size_t n = SWEEP_MAX, done = 0;
     for (; n == SWEEP_MAX && done < max && sqlite_ok(sqlite); done += n) {
-        n = collect(sqlite, query, max - done < SWEEP_MAX ? max - done : SWEEP_MAX, due);
+        n = collect_due(sqlite, query, max - done < SWEEP_MAX ? max - done : SWEEP_MAX, due);
         for (size_t i = 0; i < n && sqlite_ok(sqlite); i++) {
             CRASH_POINT(inside_sweep);
             sweep_row(sqlite, &due[i]);
@@ -69,7 +69,7 @@ static size_t sweep_table(struct sqlite_backend *sqlite, enum sqlite_statement q
     return done;
 }
 
-static size_t sweep(struct sqlite_backend *sqlite, size_t max)
+static size_t sweep_all(struct sqlite_backend *sqlite, size_t max)
 {
     size_t steps = sweep_table(sqlite, SQL_OUTCOME_DUE, max);
     steps += sweep_table(sqlite, SQL_PENDING_EXPIRED, max - steps);
@@ -145,7 +145,7 @@ static void read_numbers(const struct sqlite_binding *binding, int64_t *ret_firs
 
 /* Leases are counted by owner: of another process once its longest has lapsed, or as a dead serve.
  */
-static void gauge(struct sqlite_backend *sqlite, struct backend_gauges *ret_gauges)
+static void read_gauges(struct sqlite_backend *sqlite, struct backend_gauges *ret_gauges)
 {
     const int64_t now = sqlite->state.now;
     struct backend_gauges gauges = {0};
@@ -170,7 +170,7 @@ void sqlite_do_chores(struct sqlite_backend *sqlite, struct backend_chores *chor
     if (chores->beat)
         chores->beaten = sqlite_beat(sqlite);
     if (chores->sweep_most > 0)
-        chores->swept = sweep(sqlite, chores->sweep_most);
+        chores->swept = sweep_all(sqlite, chores->sweep_most);
     if (chores->gauge)
-        gauge(sqlite, &chores->gauges);
+        read_gauges(sqlite, &chores->gauges);
 }

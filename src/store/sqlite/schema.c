@@ -38,7 +38,7 @@ static const char schema_1[] =
     " result_ref TEXT, headers BLOB, body BLOB);"
     "CREATE INDEX pawl_outcome_sweep ON pawl_outcome(sweep_at);";
 
-/* pawl_audit: who did what to a record by hand. packed: the body
+/* pawl_audit: what operators did to records by hand. packed: the body
  * is one zstd frame. pawl_pending_idle: released ones by expiry, and before them the unknown ones
  * by the moment since when; one index for both, because each costs every claim. */
 static const char schema_2[] =
@@ -52,8 +52,8 @@ static const char schema_2[] =
     "CREATE INDEX pawl_pending_idle ON pawl_pending(expires_at, quiet_at - settle_us)"
     " WHERE expires_at IS NOT NULL OR status = 4;";
 
-/* pawl_key_log: the keys set or taken away by each batch; they stand here before they stand in
- * the index (sqlite_keys.c). The index has a new name, so that an older pawl which still has the
+/* pawl_key_log: the keys set or taken away by each batch; they are here before they are in the
+ * index (keys.c). The index has a new name, so that an older pawl which still has the
  * file open stops instead of missing what the log holds. */
 static const char schema_key_log[] =
     "ALTER TABLE pawl_key RENAME TO pawl_key_index;"
@@ -99,11 +99,11 @@ static const char schema_4[] =
     "CREATE INDEX pawl_bound_key ON pawl_bound(key);";
 
 /* Row ids are tokens. Those of older rows are small numbers of a counter; tokens are times in
- * microseconds since 1970, and past that counter even where no clock ever told the time.
+ * microseconds since 1970, and past that counter even where no clock was ever set.
  * pawl_owner: the processes that hold leases, and how many; lease_us: the longest. What is brought
  * forward lives to the end of its lease, as it was renewed. An older pawl that still has the file
  * open knows nothing of this: without owner_is_serve its statements fail, and it stops.
- * idempotency_keys: what is provisional stands in both tables, and is shown once. */
+ * idempotency_keys: what is provisional is in both tables, and is shown once. */
 static const char schema_5[] =
     "UPDATE pawl_state SET token = max(token, next_row);"
     "ALTER TABLE pawl_state DROP COLUMN next_row;"

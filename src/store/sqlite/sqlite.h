@@ -22,7 +22,7 @@
 #define FINAL_STATUSES "12"
 
 /* Each row that is looked at, and whether it is wanted. A record is found by its own key and by one
- * bound to it, and by its once value; what stands in both tables, in the second. */
+ * bound to it, and by its once value; what is in both tables, in the second. */
 #define LIST_IN(table, statuses)                                                                   \
     "SELECT id, CASE WHEN (?1 IS NULL OR tenant=?1) AND (?2 IS NULL OR rule=?2)"                   \
     " AND (?3 IS NULL OR key=?3 OR id IN (SELECT holder FROM pawl_bound WHERE key=?3))"            \
@@ -109,10 +109,8 @@
     X(OUTCOME_LENGTHEN,                                                                            \
       "UPDATE pawl_outcome SET sweep_at=?, kept=?, expires_at=?, gone_at=?, once_until=?"          \
       " WHERE id=?")                                                                               \
-    X(BOUND_FIND, "SELECT holder, expires_at, acknowledges, key_hash, payload_hash, target_hash,"  \
-                  " recipe FROM pawl_bound WHERE id=?1")                                           \
-    X(BOUND_INSERT, "INSERT INTO pawl_bound(id, holder, expires_at, acknowledges, key_hash, key,"  \
-                    " recipe, payload_hash, target_hash) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)")       \
+    X(BOUND_FIND, "SELECT id" BOUND_NAMES " FROM pawl_bound WHERE id=?1")                          \
+    X(BOUND_INSERT, "INSERT INTO pawl_bound(id" BOUND_NAMES ") VALUES(?" BOUND_PLACES ")")         \
     X(BOUND_OF, "SELECT id, key_hash FROM pawl_bound WHERE holder=?1 LIMIT 1")                     \
     X(BOUND_DUE, "SELECT id, key_hash FROM pawl_bound WHERE expires_at <= ?1"                      \
                  " ORDER BY expires_at LIMIT 1")                                                   \
@@ -138,7 +136,7 @@ enum sqlite_statement {
         SQL_COUNT
 };
 
-/* SQLite's rows end at 1,000,000,000 bytes: the outcome, less what else stands in its row. */
+/* SQLite's rows end at 1,000,000,000 bytes: the outcome, less what else is in its row. */
 #define SQLITE_OUTCOME_MAX ((size_t)999000000)
 #define SQLITE_LOG_ENTRY_SIZE 24 /* 16 bytes of key hash, the row id in 8, big-endian */
 #define SQLITE_LOG_ENTRIES 512   /* in one row of the log */
@@ -298,25 +296,26 @@ bool sqlite_change(const struct sqlite_binding *binding);
 bool sqlite_run_named(struct sqlite_backend *sqlite, enum sqlite_statement name);
 
 /* Finds by row id; record.status is RECORD_ABSENT when there is none. Texts go into the arena. As
- * sqlite_ok; in memory of the arena, too: NULL for false. */
+ * sqlite_ok. */
 bool sqlite_find_row(struct sqlite_backend *sqlite, int64_t id, struct arena *texts,
                      struct store_row *ret_row);
-struct store_row *sqlite_find_id(struct sqlite_backend *sqlite, int64_t id, struct arena *arena);
 /* Reads the state, and the time that it is. BACKEND_GONE: it is not to be believed, or another
  * `serve`'s. What it comes to once the rows are loaded; and with what is saved: its row is written,
  * and then committed. */
 void sqlite_read_state(struct sqlite_backend *sqlite);
-void sqlite_tell_state(struct sqlite_backend *sqlite, const struct backend_name *names, size_t n,
-                       struct backend_read *ret_read);
+void sqlite_fill_read(struct sqlite_backend *sqlite, const struct backend_name *names, size_t n,
+                      struct backend_read *ret_read);
 void sqlite_write_state(struct sqlite_backend *sqlite, const struct backend_save *save);
 void sqlite_state_committed(struct sqlite_backend *sqlite, struct backend_save *save);
 
 /* Fills in what the name leads to. */
 void sqlite_find(struct sqlite_backend *sqlite, struct backend_name *name, struct arena *arena);
+/* Writes the row of a bound key alone. */
+void sqlite_insert_bound(struct sqlite_backend *sqlite, const struct backend_bound *bound);
 /* Deletes a row, and with it all names that lead to it. */
 void sqlite_remove(struct sqlite_backend *sqlite, const struct store_row *row);
 
-/* Remembers a row of pawl_pending as it is being written; whoever changes it drops it. */
+/* Remembers a row of pawl_pending as it is being written; every change of it drops it. */
 void sqlite_recent_add(struct sqlite_backend *sqlite, const struct store_row *row);
 void sqlite_recent_drop(struct sqlite_backend *sqlite, int64_t id);
 /* Texts go into the arena. False: it is to be read. */
@@ -390,9 +389,6 @@ void sqlite_drop_once(struct sqlite_backend *sqlite, const struct store_row *row
 void sqlite_bind_key(struct sqlite_backend *sqlite, const struct backend_bound *bound);
 /* Names that still lead to the row lead nowhere any more. */
 void sqlite_unname_row(struct sqlite_backend *sqlite, const struct store_row *row);
-/* Finds the bound key `id`, and the row to which it leads. */
-void sqlite_find_bound(struct sqlite_backend *sqlite, int64_t id, struct arena *arena,
-                       struct backend_name *name);
 /* Takes away at most `max` bound keys whose time is over. How many. */
 size_t sqlite_sweep_bound(struct sqlite_backend *sqlite, int64_t now, size_t max);
 

@@ -35,7 +35,7 @@ static void read_time(struct sqlite_backend *sqlite)
 
 /* A mark from a wall clock that was wrong once: time never goes back by itself, a person may. And
  * the life lock may have been got round (its file was removed, the file system does not keep
- * locks): whoever took the store took the records that run here for orphans. */
+ * locks): the process that took the store took the records that run here for orphans. */
 static void check_state(struct sqlite_backend *sqlite)
 {
     const struct sqlite_state *state = &sqlite->state;
@@ -91,8 +91,8 @@ static void lift_token(struct sqlite_state *state, const struct store_row *row)
         state->token = row->record.token;
 }
 
-void sqlite_tell_state(struct sqlite_backend *sqlite, const struct backend_name *names, size_t n,
-                       struct backend_read *ret_read)
+void sqlite_fill_read(struct sqlite_backend *sqlite, const struct backend_name *names, size_t n,
+                      struct backend_read *ret_read)
 {
     struct sqlite_state *state = &sqlite->state;
     for (size_t i = 0; i < n; i++) {

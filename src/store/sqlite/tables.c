@@ -10,7 +10,7 @@
 
 /* ---- SQL ---- */
 
-/* Each column, or of the key alone, between what stands before and after it. */
+/* Each column, or of the key alone, between what is put before and after it. */
 static void add_columns(struct buf *sql, const struct table *table, bool only_key,
                         const char *const around[2])
 {
@@ -157,8 +157,8 @@ void sqlite_tables_fini(struct sqlite_backend *sqlite)
 
 /* ---- statements ---- */
 
-static int prepare(struct sqlite_backend *sqlite, const struct table *table,
-                   enum sqlite_table_statement which, sqlite3_stmt **ret_statement)
+static int prepare_statement(struct sqlite_backend *sqlite, const struct table *table,
+                             enum sqlite_table_statement which, sqlite3_stmt **ret_statement)
 {
     struct buf sql BUF_AUTO = buf_make(SQL_MAX);
     add_statement(&sql, table, which);
@@ -168,8 +168,9 @@ static int prepare(struct sqlite_backend *sqlite, const struct table *table,
                         : SQLITE_NOMEM;
 }
 
-static struct sqlite_binding bind(struct sqlite_backend *sqlite, const struct table *table,
-                                  enum sqlite_table_statement which)
+static struct sqlite_binding bind_statement(struct sqlite_backend *sqlite,
+                                            const struct table *table,
+                                            enum sqlite_table_statement which)
 {
     size_t at = 0;
     while (at < sqlite->n_tables && sqlite->tables[at].table != table)
@@ -177,7 +178,7 @@ static struct sqlite_binding bind(struct sqlite_backend *sqlite, const struct ta
     CHECK(at < sqlite->n_tables);
     sqlite3_stmt **statement = &sqlite->tables[at].statements[which];
     if (!*statement)
-        sqlite_note(sqlite, prepare(sqlite, table, which, statement));
+        sqlite_note(sqlite, prepare_statement(sqlite, table, which, statement));
     return (struct sqlite_binding){.sqlite = sqlite, .statement = *statement};
 }
 
@@ -222,7 +223,7 @@ static bool write_row(struct sqlite_backend *sqlite, struct table_change *change
     static const enum sqlite_table_statement which[] = {[TABLE_INSERT] = TABLE_SQL_INSERT,
                                                         [TABLE_UPDATE] = TABLE_SQL_UPDATE,
                                                         [TABLE_REMOVE] = TABLE_SQL_REMOVE};
-    struct sqlite_binding binding = bind(sqlite, change->table, which[change->act]);
+    struct sqlite_binding binding = bind_statement(sqlite, change->table, which[change->act]);
     if (change->act == TABLE_INSERT) {
         bind_insert(&binding, change);
     } else if (change->act == TABLE_UPDATE) {
@@ -315,7 +316,7 @@ enum backend_status sqlite_query(struct backend *backend, const struct table_que
                                                         [TABLE_BY_KEY] = TABLE_SQL_FIND,
                                                         [TABLE_BY_DUE] = TABLE_SQL_DUE};
     struct sqlite_backend *sqlite = sqlite_call(backend);
-    struct sqlite_binding binding = bind(sqlite, query->table, which[query->by]);
+    struct sqlite_binding binding = bind_statement(sqlite, query->table, which[query->by]);
     *ret_next = CLOCK_NEVER;
     bind_query(&binding, query);
     read_rows(&binding, query, now, ret_next);
@@ -323,9 +324,9 @@ enum backend_status sqlite_query(struct backend *backend, const struct table_que
     return sqlite->status;
 }
 
-static size_t sweep(struct sqlite_backend *sqlite, const struct table *table, size_t max)
+static size_t sweep_rows(struct sqlite_backend *sqlite, const struct table *table, size_t max)
 {
-    struct sqlite_binding binding = bind(sqlite, table, TABLE_SQL_SWEEP);
+    struct sqlite_binding binding = bind_statement(sqlite, table, TABLE_SQL_SWEEP);
     sqlite_bind_number(&binding, sqlite->state.now - table->keep_us);
     sqlite_bind_number(&binding, (int64_t)max);
     return sqlite_run(&binding) ? (size_t)sqlite3_changes(sqlite->db) : 0;
@@ -336,6 +337,6 @@ size_t sqlite_sweep_tables(struct sqlite_backend *sqlite, size_t max)
     size_t steps = 0;
     for (size_t i = 0; i < sqlite->n_tables && sqlite_ok(sqlite) && steps < max; i++)
         if (table_column_of(sqlite->tables[i].table, TABLE_GONE))
-            steps += sweep(sqlite, sqlite->tables[i].table, max - steps);
+            steps += sweep_rows(sqlite, sqlite->tables[i].table, max - steps);
     return steps;
 }

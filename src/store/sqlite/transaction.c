@@ -110,7 +110,7 @@ bool sqlite_run_named(struct sqlite_backend *sqlite, enum sqlite_statement name)
     return sqlite_run(&binding);
 }
 
-static bool lose(struct sqlite_backend *sqlite, const char *suffix, const char *advice)
+static bool note_lost_file(struct sqlite_backend *sqlite, const char *suffix, const char *advice)
 {
     snprintf(sqlite->backend.problem, sizeof sqlite->backend.problem,
              "%s%s was removed or replaced while in use; %s", sqlite->path, suffix, advice);
@@ -124,11 +124,11 @@ static bool check_files(struct sqlite_backend *sqlite)
     int moved = 0;
     sqlite3_file_control(sqlite->db, "main", SQLITE_FCNTL_HAS_MOVED, &moved);
     if (moved)
-        return lose(sqlite, "", "restore it and restart");
+        return note_lost_file(sqlite, "", "restore it and restart");
     if (sqlite->wal_lost)
-        return lose(sqlite, "-wal", "restart pawl");
+        return note_lost_file(sqlite, "-wal", "restart pawl");
     if (store_lock_is_unlinked(&sqlite->lock))
-        return lose(sqlite, "-pawl", "restart every pawl process that uses the store");
+        return note_lost_file(sqlite, "-pawl", "restart every pawl process that uses the store");
     return true;
 }
 
@@ -150,7 +150,7 @@ void sqlite_note_wal(struct sqlite_backend *sqlite)
     find_wal(sqlite, &sqlite->wal_id);
 }
 
-/* After a commit, before anybody is told: what stands in a log without a name is lost with this
+/* After a commit, before it is reported: what is in a log without a name is lost with this
  * process. While the name is free nobody has begun another log, and a checkpoint saves it all. */
 static void check_wal(struct sqlite_backend *sqlite)
 {
@@ -197,7 +197,7 @@ static void sqlite_abandon(struct backend *backend)
 }
 
 /* What the call came to, which has abandoned where it failed. */
-static enum backend_status conclude(struct sqlite_backend *sqlite)
+static enum backend_status conclude_call(struct sqlite_backend *sqlite)
 {
     if (!sqlite_ok(sqlite))
         sqlite_abandon(&sqlite->backend);
@@ -216,7 +216,7 @@ static bool take_lock(struct sqlite_backend *sqlite)
 }
 
 /* Takes the locks, and begins. False: it took none, or has abandoned. */
-static bool enter(struct sqlite_backend *sqlite)
+static bool enter_transaction(struct sqlite_backend *sqlite)
 {
     if (!check_files(sqlite) || !take_lock(sqlite))
         return false;
@@ -225,7 +225,7 @@ static bool enter(struct sqlite_backend *sqlite)
         sqlite_read_state(sqlite);
     if (sqlite_ok(sqlite))
         sqlite_recent_begin(sqlite);
-    return conclude(sqlite) == BACKEND_OK;
+    return conclude_call(sqlite) == BACKEND_OK;
 }
 
 /* On the connection of its batch: beside a second one that writes or checkpoints some versions of
@@ -233,11 +233,11 @@ static bool enter(struct sqlite_backend *sqlite)
 static enum backend_status sqlite_maintain(struct backend *backend, struct backend_chores *chores)
 {
     struct sqlite_backend *sqlite = sqlite_call(backend);
-    if (!enter(sqlite))
+    if (!enter_transaction(sqlite))
         return sqlite->status;
     sqlite_do_chores(sqlite, chores);
     sqlite->maintained = chores->beaten || chores->swept > 0;
-    return conclude(sqlite);
+    return conclude_call(sqlite);
 }
 
 static enum backend_status sqlite_load(struct backend *backend, struct backend_name *names,
@@ -245,18 +245,18 @@ static enum backend_status sqlite_load(struct backend *backend, struct backend_n
 {
     struct sqlite_backend *sqlite = sqlite_call(backend);
     bool entered = !sqlite3_get_autocommit(sqlite->db); /* by maintain */
-    if (!entered && !enter(sqlite))
+    if (!entered && !enter_transaction(sqlite))
         return sqlite->status;
     for (size_t i = 0; i < n && sqlite_ok(sqlite); i++)
         sqlite_find(sqlite, &names[i], arena);
     if (!sqlite_ok(sqlite))
-        return conclude(sqlite);
-    sqlite_tell_state(sqlite, names, n, ret_read);
+        return conclude_call(sqlite);
+    sqlite_fill_read(sqlite, names, n, ret_read);
     look_at_space(sqlite, ret_read->boot);
     return BACKEND_OK;
 }
 
-static void commit(struct sqlite_backend *sqlite, const struct backend_save *save)
+static void commit_batch(struct sqlite_backend *sqlite, const struct backend_save *save)
 {
     CHECK(save->changed || !sqlite->keys.touched);
     sqlite_keys_commit(sqlite);
@@ -275,9 +275,9 @@ static enum backend_status sqlite_save(struct backend *backend, struct backend_s
     sqlite_save_groups(sqlite, save->groups);
     save->changed = save->registers || save->groups || sqlite->maintained;
     if (sqlite_ok(sqlite))
-        commit(sqlite, save);
+        commit_batch(sqlite, save);
     if (!sqlite_ok(sqlite))
-        return conclude(sqlite);
+        return conclude_call(sqlite);
     sqlite_state_committed(sqlite, save);
     sqlite_keys_committed(sqlite);
     sqlite_recent_committed(sqlite);
@@ -310,7 +310,8 @@ static bool has_changed(struct sqlite_backend *sqlite)
     return any && sqlite->data_version != seen;
 }
 
-static void watch(struct sqlite_backend *sqlite, bool serve_alive, struct backend_watch *watched)
+static void watch_row(struct sqlite_backend *sqlite, bool serve_alive,
+                      struct backend_watch *watched)
 {
     struct sqlite_binding binding = sqlite_bind(sqlite, SQL_WATCH);
     sqlite_bind_number(&binding, watched->row);
@@ -330,7 +331,7 @@ static enum backend_status sqlite_look(struct backend *backend, struct backend_w
     bool serve_alive = store_lock_life_held(&sqlite->lock);
     sqlite_run_named(sqlite, SQL_READ);
     for (size_t i = 0; i < n && sqlite_ok(sqlite); i++)
-        watch(sqlite, serve_alive, &watches[i]);
+        watch_row(sqlite, serve_alive, &watches[i]);
     roll_back(sqlite);
     if (!sqlite_ok(sqlite))
         sqlite->data_version = 0; /* to be looked at again */

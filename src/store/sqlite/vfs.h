@@ -18,7 +18,7 @@
  *
  * What is still held when the write lock of the wal-index is given back belongs to a transaction
  * that was rolled back: pages that had no place in the cache. It is thrown away. To write it later
- * would destroy the log: the frames of another writer may stand there by then.
+ * would destroy the log: the frames of another writer may be there by then.
  *
  *      none --write--> held --written--> none
  *                       |--write lock freed, log closed--> none
@@ -30,7 +30,7 @@
  * with them, so no commit can get past them; a rollback drops them. However much of them is in the
  * file after all, the transaction's last frame is not valid without all of those before it.
  *
- * The faults of builds with hooks (sqlite_faults.h) lie beneath, where the calls are those that the
+ * The faults of builds with hooks (faults.h) lie beneath, where the calls are those that the
  * system sees. A connection's files belong to one thread at a time, as the connection does. The
  * memory (HELD_MAX, touched as it is needed) is taken when a log is opened. Not for
  * `locking_mode=EXCLUSIVE`, where SQLite does not give the lock back.
