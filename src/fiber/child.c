@@ -165,7 +165,7 @@ static bool start(struct child *child, int group, char **ret_problem)
     return fail(ret_problem, "run", program_of(spec), error);
 }
 
-/* It runs: that there is no descriptor left to watch it by may not be told as "not started". */
+/* It runs: that there is no descriptor left to watch it by may not be reported as "not started". */
 static void watch_process(struct child *child)
 {
     for (;;) {
@@ -192,7 +192,7 @@ static void send_input(struct child *child)
     if (sent > 0)
         child->unsent = slice_make(child->unsent.at + sent, child->unsent.len - sent);
     if (failed != -ETIMEDOUT)
-        fiber_io_close(io); /* all of it, or its reader is gone */
+        fiber_io_close(io); /* all of it, or its reader has closed */
 }
 
 static void read_output(struct fiber_io *io, struct child_output *output)

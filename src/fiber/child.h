@@ -19,7 +19,7 @@
  * What the child gets: standard input, output and error as asked for, and of all other descriptors
  * only those that this process did not open itself (it opens all close-on-exec); default signal
  * handling, none blocked; a process group of its own, so that a kill reaches its children too, and
- * the terminal's signals do not reach it. Who reads a terminal from such a group is stopped.
+ * the terminal's signals do not reach it. A reader of the terminal in such a group is stopped.
  *
  * The start takes the calling thread for as long as the kernel needs to load the program.
  * Times are microseconds on the boot clock (base/clock.h). A process that gives CHILD_INPUT_BYTES

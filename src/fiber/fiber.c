@@ -14,7 +14,7 @@ static struct fiber *fiber_running(void)
 
 /* ---- the parker ---- */
 
-/* Late, its fiber may have ended: fiber_spawn forgets what an idle one is told. */
+/* Late, its fiber may have ended: fiber_spawn forgets the wakes of an idle one. */
 static void fiber_woken(struct fiber *fiber)
 {
     fiber->woken = true;

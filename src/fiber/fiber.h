@@ -97,7 +97,7 @@ void fiber_io_close(struct fiber_io *io);
 enum {
     FIBER_READ = 1,   /* io->readable */
     FIBER_WRITE = 2,  /* io->writable */
-    FIBER_HANGUP = 4, /* io->hung_up: the peer is gone, whatever it left to read */
+    FIBER_HANGUP = 4, /* io->hung_up: the peer has closed, whatever it left to read */
 };
 struct fiber_source {
     struct fiber_io *io;
@@ -106,7 +106,7 @@ struct fiber_source {
 
 enum fiber_wake {
     FIBER_READY,    /* a source is ready (look at its flags) */
-    FIBER_WOKEN,    /* somebody called wake on the fiber's parker */
+    FIBER_WOKEN,    /* another called wake on the fiber's parker */
     FIBER_DEADLINE, /* the deadline passed */
 };
 

@@ -45,7 +45,7 @@ static struct iovec text(const char *from)
     return (struct iovec){.iov_base = (char *)(uintptr_t)from, .iov_len = strlen(from)};
 }
 
-/* SA_RESETHAND: returning lets a fault happen again, now deadly; a signal that somebody sent must
+/* SA_RESETHAND: returning lets a fault happen again, now deadly; a signal that a process sent must
  * be raised again. */
 static void guard_hit(int signal, siginfo_t *info, void *registers)
 {

@@ -271,7 +271,7 @@ static void loop_poll(struct loop *loop)
     int n = epoll_wait(loop->epoll_fd, loop->events, LOOP_ITERATION_EVENTS, timeout_ms);
     CHECK(n >= 0 || errno == EINTR);
     atomic_store_explicit(&loop->sleeping, false, memory_order_relaxed);
-    /* No fiber runs in between: no event outlives the descriptor it tells of. */
+    /* No fiber runs in between: no event outlives its descriptor. */
     for (int i = 0; i < n; i++)
         if (loop->events[i].data.ptr != NULL)
             io_event(loop->events[i].data.ptr, loop->events[i].events);

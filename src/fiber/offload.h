@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Workers: a few threads and a bounded queue for what blocks or takes long (name resolution,
- * files, hashing and compressing large bodies). fiber_offload parks the calling fiber meanwhile.
+ * files, hashing and compressing large bodies). fiber_offload parks the calling fiber until it is
+ * done.
  */
 #ifndef PAWL_FIBER_OFFLOAD_H
 #define PAWL_FIBER_OFFLOAD_H

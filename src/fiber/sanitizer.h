@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What AddressSanitizer, LeakSanitizer and ThreadSanitizer must be told about fibers; nothing in
+ * What AddressSanitizer, LeakSanitizer and ThreadSanitizer must know about fibers; nothing in
  * other builds. gcc and clang each say differently which one is on.
  */
 #ifndef PAWL_FIBER_SANITIZER_H
@@ -40,7 +40,7 @@ static inline void sanitizer_stack_opened(void *bottom, size_t size)
 #endif
 }
 
-/* Whoever gets the same addresses next must not find the old frames' red zones. */
+/* The next user of these addresses must not find the old frames' red zones. */
 static inline void sanitizer_stack_closed(void *bottom, size_t size)
 {
 #if FIBER_ASAN

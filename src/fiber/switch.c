@@ -22,7 +22,7 @@ __attribute__((always_inline)) static inline void before_switch(struct context *
     (void)to, (void)fake_stack;
 }
 
-/* AddressSanitizer tells the bounds of the stack just left, the only way to learn a thread's. */
+/* AddressSanitizer reports the bounds of the stack just left, the only way to learn a thread's. */
 static void after_switch(struct context *here)
 {
 #if FIBER_ASAN

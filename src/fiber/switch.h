@@ -27,7 +27,7 @@ struct context {
     void *argument;
     char *stack_bottom; /* of a thread's own context known to sanitizers only */
     size_t stack_size;
-    struct context *came_from; /* whoever switched here last */
+    struct context *came_from; /* the context that switched here last */
     void *fake_stack;          /* AddressSanitizer's */
     void *tsan_fiber;          /* ThreadSanitizer's */
 };
@@ -42,7 +42,7 @@ void context_init(struct context *context, const struct stack *stack, void (*run
 /* After its context_leave, or when it never ran. Not on its own stack. */
 void context_fini(struct context *context);
 
-/* Leaves `from` (the running one) for `to`; returns when somebody switches back. */
+/* Leaves `from` (the running one) for `to`; returns when another switches back. */
 void context_switch(struct context *from, struct context *to);
 
 /* Leaves `from` for good. */

@@ -65,7 +65,7 @@ void rules_count_from_zero(const struct gateway_config *config, const struct rul
         (void)metrics_rule(config->metrics, rules->rules[i].name);
 }
 
-/* ---- who sent it ---- */
+/* ---- its sender ---- */
 
 /* From its end, as each proxy appends: what a trusted one names is the sender, and if that is a
  * trusted one, it has named another. True: it is not. */

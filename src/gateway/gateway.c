@@ -8,8 +8,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/* From the store's secret, not by chance: it must be known again by who has another process of the
- * same store behind it. */
+/* From the store's secret, not by chance: another process of the same store must have the same. */
 static void name_self(struct gateway *gateway)
 {
     struct slice purpose = SLICE("via");

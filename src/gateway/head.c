@@ -110,7 +110,7 @@ static void write_forwarded(struct buf *buf, const struct outgoing *out)
         head_write_field(buf, "X-Forwarded-Proto", SLICE("http"));
 }
 
-/* RFC 9110 7.6.3: the version that was received, and who passes it on. */
+/* RFC 9110 7.6.3: the version that was received, and the name of the proxy. */
 static void write_via(struct buf *buf, const struct outgoing *out)
 {
     buf_add_str(buf, out->request->minor_version == 0 ? "Via: 1.0 " : "Via: 1.1 ");

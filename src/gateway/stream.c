@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <sys/uio.h>
 
-#define PACED_MAX (UINT64_C(1) << 40) /* bytes; whoever sent so much is no dripper */
+#define PACED_MAX (UINT64_C(1) << 40) /* bytes; a sender of so much is not slow on purpose */
 #define SIZE_LINE_MAX 24              /* 16 hex digits and CR LF */
 
 static bool write_parts(struct stream *stream, struct iovec *parts, size_t n)

@@ -20,7 +20,7 @@ struct stream {
     enum http_read read;      /* out: how the reading side ended it; OK: it did not */
 };
 
-/* True: all of the body went through. False: one side broke off, and the receiver can tell. */
+/* True: all of the body went through. False: one side broke off, as the receiver can see. */
 bool stream_run(struct stream *stream);
 
 #endif

@@ -13,7 +13,7 @@ void address_write_host(char text[ADDRESS_HOST_SIZE], const struct sockaddr_stor
         memcpy(text, "unknown", sizeof "unknown");
 }
 
-/* In both families the port stands at the same place. */
+/* In both families the port is at the same offset. */
 void address_write(struct buf *text, const struct sockaddr_storage *address)
 {
     char host[ADDRESS_HOST_SIZE];

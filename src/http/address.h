@@ -17,7 +17,7 @@ void address_write_host(char text[ADDRESS_HOST_SIZE], const struct sockaddr_stor
  * none of these. */
 bool address_read_host(struct slice host, struct sockaddr_storage *ret_address);
 
-/* Whether nobody beyond this machine can reach it. */
+/* Whether it can be reached from this machine only. */
 bool address_is_loopback(const struct sockaddr_storage *address);
 
 #endif

@@ -57,7 +57,7 @@ static enum http_call_result result_of_read(enum http_read read)
 }
 
 /* A server that judges the client's certificate last may do so when the request is under way, which
- * then nobody behind it has seen. */
+ * then no application behind it has seen. */
 static enum http_call_result result_of_head(struct http_call *call, enum http_read read)
 {
     const char *refusal = call->conn->tls != NULL ? tls_refusal(call->conn->tls) : NULL;
@@ -111,7 +111,7 @@ static struct iovec part_of(struct slice bytes)
     return (struct iovec){(void *)(uintptr_t)bytes.at, bytes.len};
 }
 
-/* Stops where the peer has answered, or is gone. */
+/* Stops where the peer has responded, or closed. */
 static int write_parts(struct http_call *call, struct iovec *parts, size_t n, int64_t until_us)
 {
     int failed = 0;

@@ -4,19 +4,19 @@
  * once, its response. Each step reads as a blocking call:
  *
  *           http_call_connect         http_call_send          http_call_receive
- *   CLOSED -----------------> OPEN ------------------> SENT --------------------> ANSWERED
+ *   CLOSED -----------------> OPEN ------------------> SENT --------------------> RESPONDED
  *     ^                        |   nothing has left      |   call->sent bytes have   |
  *     '---- http_call_close ---+-------------------------+---------------------------'
  *
  * A body that is not in memory (`streams`) is written by http_call_write while SENT. A peer may
- * answer before it has all of the request: then it is ANSWERED from there on. The response's body
+ * respond before it has all of the request: then it is RESPONDED from there on. The response's body
  * is read by http_call_read_body, or by http_conn_read_some on call->conn; its head lies in the
  * connection's buffer until the call is closed.
  *
  * A step waits until a moment of the boot clock. HTTP_CALL_TIMEOUT loses nothing: the same step may
  * be taken again, with a later moment, and goes on where it stopped. Any other failure ends the
  * exchange. Nothing is ever sent twice here: a kept connection that died may have carried the
- * request to its end. Who may ask twice does so by http_call_again.
+ * request to its end. A request that may be repeated is, by http_call_again.
  *
  * The struct is the caller's memory, zeroed as far as HTTP_CALL_ZEROED, and too large for a fiber's
  * stack. `method`, `head`, `body` and the pool must outlive the call.
@@ -32,7 +32,7 @@
     X(DONE, "done")                                                                                \
     X(TIMEOUT, "timeout")         /* the moment passed, or the kernel gave up connecting */        \
     X(LATE, "late")               /* `first_by` passed: nothing has left, and nothing may */       \
-    X(REFUSED, "refused")         /* nobody listens there */                                       \
+    X(REFUSED, "refused")         /* no listener there   */                                        \
     X(UNREACHABLE, "unreachable") /* no connection for another cause: call->unreached */           \
     X(TLS, "tls")                 /* no handshake: call->tls_problem */                            \
     X(BROKEN, "broken")           /* closed or reset, or it speaks another protocol now */         \
@@ -66,8 +66,8 @@ struct http_call {
 
     /* The call's. */
     enum http_call_state state;
-    struct http_conn *conn;  /* lent while not CLOSED */
-    bool unsent;             /* the peer may lack part of the request; also set by who streams it */
+    struct http_conn *conn; /* lent while not CLOSED */
+    bool unsent; /* the peer may lack part of the request; also set while it is streamed */
     const char *unreached;   /* why there is no connection, a literal; NULL: there is one */
     const char *tls_problem; /* the same, where the handshake failed */
     int interims;            /* 1xx responses since the request was sent */
@@ -82,19 +82,19 @@ struct http_call {
 /* CLOSED to OPEN. TIMEOUT, REFUSED, UNREACHABLE, TLS, BROKEN: no connection, nothing sent. */
 enum http_call_result http_call_connect(struct http_call *call, int64_t until_us);
 
-/* OPEN to SENT: head and body, as much of them as the peer takes: one that answers or closes early
+/* OPEN to SENT: head and body, as much of them as the peer takes: one that responds or closes early
  * has its response read. TIMEOUT; LATE and BROKEN: no byte has left. */
 enum http_call_result http_call_send(struct http_call *call, int64_t until_us);
 
-/* Writes more of the request, with `streams`. False: the peer took no more of it in time, answered
- * or is gone: receive. */
+/* Writes more of the request, with `streams`. False: the peer took no more of it in time, responded
+ * or closed: receive. */
 bool http_call_write(struct http_call *call, struct iovec *parts, size_t n, int64_t until_us);
 
-/* SENT to ANSWERED: drops interim responses. TIMEOUT, BROKEN, MALFORMED, NO_MEMORY. TLS: the peer
+/* SENT to RESPONDED: drops interim responses. TIMEOUT, BROKEN, MALFORMED, NO_MEMORY. TLS: the peer
  * refused the connection after all (tls_refusal), so nothing counts as sent. */
 enum http_call_result http_call_receive(struct http_call *call, int64_t until_us);
 
-/* ANSWERED: appends the response's body, or at least `part` bytes more of it, to `body`
+/* RESPONDED: appends the response's body, or at least `part` bytes more of it, to `body`
  * (http_conn_body_left). TOO_LARGE as soon as it is known to pass `max`, and as in receive. */
 enum http_call_result http_call_read_body(struct http_call *call, uint64_t max, uint64_t part,
                                           int64_t until_us, struct buf *body);

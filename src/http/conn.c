@@ -133,7 +133,7 @@ bool http_conn_is_silent(struct http_conn *conn)
 /* ---- reading heads ---- */
 
 /* A peer without TCP_NODELAY that writes a message in pieces sends the next one when the last was
- * acknowledged, which the kernel puts off by 40 ms for somebody who is about to answer. Fails on
+ * acknowledged, which the kernel puts off by 40 ms for a receiver that may respond. Fails on
  * what is not TCP. */
 static void acknowledge_at_once(int fd)
 {

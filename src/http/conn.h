@@ -52,7 +52,7 @@ bool http_conn_end(struct http_conn *conn);
 /* Closes with FIN (bytes already given to the kernel still go out). Accepts a closed one. */
 void http_conn_close(struct http_conn *conn);
 
-/* Closes with RST, so that the peer of a message that ends with its connection can tell that it did
+/* Closes with RST, so that the peer of a message that ends with its connection can see that it did
  * not come whole. Accepts a closed one. */
 void http_conn_abort(struct http_conn *conn);
 
@@ -97,7 +97,7 @@ enum http_read http_conn_read_some(struct http_conn *conn, int64_t deadline_us,
 /* Whether an unread body is left behind the current head. */
 bool http_conn_body_left(const struct http_conn *conn);
 
-/* What has come behind the current message, for who speaks another protocol from there on: taken,
+/* What has come behind the current message, for a protocol other than HTTP from there on: taken,
  * it is no part of a next message. Valid until the next call on conn. */
 struct slice http_conn_take_rest(struct http_conn *conn);
 
@@ -107,15 +107,15 @@ void http_conn_next(struct http_conn *conn);
 
 /* ---- bytes: what a connection reads and writes goes through these, and open and close ---- */
 
-/* Whether the peer neither closed nor sent what nobody asked for (it would be taken for the next
- * answer). The kernel is asked too, as the loop may not have seen the latest events yet. */
+/* Whether the peer neither closed nor sent what no request asked for (it would be taken for the
+ * next response). The kernel is asked too, as the loop may not have seen the latest events yet. */
 bool http_conn_is_silent(struct http_conn *conn);
 
 /* Reads at most `n` bytes to `at` and counts them. As fiber_read: > 0 bytes, 0 end of stream,
- * -ETIMEDOUT, -errno. For who speaks another protocol, and http itself. */
+ * -ETIMEDOUT, -errno. For other protocols, and http itself. */
 ptrdiff_t http_conn_receive(struct http_conn *conn, char *at, size_t n, int64_t deadline_us);
 
-/* Writes all parts. 0 done, -ETIMEDOUT, -errno. conn->sent tells how many bytes may have left. */
+/* Writes all parts. 0 done, -ETIMEDOUT, -errno. conn->sent says how many bytes may have left. */
 int http_conn_write(struct http_conn *conn, struct iovec *parts, size_t n_parts,
                     int64_t deadline_us);
 

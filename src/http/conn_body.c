@@ -96,8 +96,9 @@ static enum http_read take_run(struct http_conn *conn, int64_t deadline_us, stru
     return result != HTTP_READ_OK || conn->body_done ? result : take_window(conn, ret_data);
 }
 
-/* Small chunks that lie in the window are lent as one run, moved together in their place: whoever
- * passes them on writes once for all of them. A malformed one is met again by the next call. */
+/* Small chunks that lie in the window are lent as one run, moved together where they lie: a
+ * caller that passes them on writes once for all of them. A malformed one is met again by the next
+ * call. */
 static void join_chunks(struct http_conn *conn, struct slice *data)
 {
     char *end = conn->in.at + (data->at - conn->in.at) + data->len;
@@ -151,9 +152,9 @@ static void go_back(struct http_conn *conn, const struct position *position)
     conn->body_done = position->body_done;
 }
 
-/* Moves one run from the window, or leaves it there whole: who streams on what was too large must
- * not miss a byte. A chunk is judged by its announced size, not by what came of it: what is read of
- * a size so far is never above the size. */
+/* Moves one run from the window, or leaves it there whole: a caller that streams on what was too
+ * large must not miss a byte. A chunk is judged by its announced size, not by what came of it: what
+ * is read of a size so far is never above the size. */
 static enum http_read copy_run(struct http_conn *conn, uint64_t room, int64_t deadline_us,
                                struct buf *body)
 {

@@ -22,7 +22,7 @@ static bool is_empty_line_at(const char *at, size_t lf)
     return lf >= 3 && memcmp(at + lf - 3, "\r\n\r\n", 4) == 0;
 }
 
-/* Where, from `i` on, the first byte stands that could be CR, LF or NUL. */
+/* Where, from `i` on, is the first byte that could be CR, LF or NUL. */
 static size_t skip_plain(const char *at, size_t i, size_t end)
 {
     while (end - i >= WORD_SIZE && !word_below(word_load(at + i), '\r' + 1))
@@ -44,8 +44,8 @@ enum http_parse http_head_scan(struct slice bytes, size_t *scan, enum http_refus
         if (!after_cr && (i = skip_plain(bytes.at, i, end)) == end)
             break;
         *scan = i;
-        /* LF stands behind CR and nowhere else. Refused here, not when the head is complete: a
-         * head of bare LFs never becomes complete. */
+        /* LF follows CR and nothing else. Refused here, not when the headers are complete: bare LFs
+         * never complete them. */
         if (bytes.at[i] == '\0' || (bytes.at[i] == '\n') != after_cr) {
             *ret_refusal = HTTP_REFUSAL_LINE_END;
             return HTTP_PARSE_REFUSED;
@@ -82,7 +82,7 @@ enum http_refusal http_version_read(struct slice s, enum http_refusal malformed,
     return HTTP_REFUSAL_NONE;
 }
 
-/* Whether the field decides where a message ends or whom it is for. */
+/* Whether the field decides where a message ends or which host it is for. */
 static bool is_framing(struct slice name)
 {
     return slice_eq_nocase(name, SLICE("Content-Length")) ||

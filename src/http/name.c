@@ -17,7 +17,7 @@
 
 #define APART_US CLOCK_US_PER_S /* two look-ups */
 
-/* Belongs to whoever connects by it and to the thread that looks it up. */
+/* Shared by its users and the thread that looks it up. */
 struct http_name {
     atomic_int refs;
     int64_t fresh_us;

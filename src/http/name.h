@@ -2,8 +2,8 @@
 /*
  * name: a host and its addresses, which may change while a process runs. It is looked up when it is
  * found, later when a connection is to be made and the addresses are older than their time, and
- * when none could be made. Later look-ups run on a thread of their own: meanwhile, and when they
- * find nothing, the addresses of before go on. Shared by threads.
+ * when none could be made. Later look-ups run on a thread of their own: until they end, and when
+ * they find nothing, the addresses of before go on. Shared by threads.
  */
 #ifndef PAWL_HTTP_NAME_H
 #define PAWL_HTTP_NAME_H

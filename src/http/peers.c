@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A table of lists under one lock: it is held for a few steps, and only when one comes or goes. The
- * hash is seeded, so that nobody can choose addresses that share a list. */
+ * hash is seeded, so that no client can choose addresses that share a list. */
 #include "http/peers.h"
 
 #include "base/check.h"

@@ -25,10 +25,10 @@ struct peers *peers_new(size_t max);
 /* Every peer must have left. Accepts NULL. */
 void peers_free(struct peers *peers);
 
-/* Who is counted for an address of either family. */
+/* The peer that an address of either family counts for. */
 struct peer peer_of(const struct sockaddr_storage *address);
 
-/* Who is counted for whatever was hashed. */
+/* The peer of whatever was hashed. */
 struct peer peer_of_digest(const struct digest *digest);
 
 /* From any thread: one more of `peer`, unless it has `limit`, or memory ran out. */

@@ -118,7 +118,7 @@ static enum http_refusal read_target(struct http_request *request)
 }
 
 /* Exactly one SP on either side of the target. The version is judged before the target, so that
- * HTTP/2's preface is told what is wrong with it. */
+ * HTTP/2's preface gets the error that names it. */
 static enum http_refusal read_request_line(struct slice line, struct http_request *request)
 {
     struct slice rest = slice_cut(line, ' ', &request->method);

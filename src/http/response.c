@@ -41,9 +41,9 @@ static void apply_status(struct http_response *response, struct slice method)
     bool announced = response->framing == HTTP_FRAMING_CHUNKED || response->content_length > 0;
 
     if (interim_or_204 || response->status == 304 || slice_eq(method, SLICE("HEAD"))) {
-        /* They announce bytes that must not come: after 304 and HEAD of another answer. Whoever
-         * wrote them may send them all the same, however late, and then they would be read as the
-         * answer to somebody else's request: nothing more is read here. */
+        /* They announce bytes that must not come: after 304 and HEAD of another response. A
+         * server may send them all the same, however late, and then they would be read as the
+         * response to another client's request: nothing more is read here. */
         if (announced)
             response->keep_alive = false;
         response->framing = HTTP_FRAMING_NONE;

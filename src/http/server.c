@@ -14,7 +14,7 @@
 #define BACKLOG 1024
 #define NO_DESCRIPTORS_US (INT64_C(20) * 1000) /* rest after accept found none free */
 #define FIBERS_SPARE (16 + HTTP_SLOTS_SPARE + HTTP_TURNED_AWAY_MAX) /* beside the connections' */
-#define TURNED_AWAY_US (INT64_C(1) * CLOCK_US_PER_S) /* a connection that may not stay is heard */
+#define TURNED_AWAY_US (INT64_C(1) * CLOCK_US_PER_S) /* a connection that may not stay is read */
 
 /* ---- accepting ---- */
 
@@ -34,7 +34,7 @@ static void run_turned_away(void *argument)
 }
 
 /* A connection that may not stay has its response without a slot: it fits the kernel's empty
- * buffer, so nobody waits. A request on its way would reset it, so some are heard for a moment,
+ * buffer, so no fiber waits. A request on its way would reset it, so some are read for a moment,
  * each by a fiber. */
 static void turn_away(struct http_session *session, enum http_refused why)
 {
@@ -184,7 +184,7 @@ static void run_door(void *argument)
 }
 
 /* `shared`: by several listeners of this process. A socket that is only bound finds out whether
- * somebody else has the port. */
+ * another process has the port. */
 static int bind_to(const struct http_server_config *config, bool shared, bool listens)
 {
     int on = 1;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * server: listens on one address and serves what connects, on one or more loops. It owns listeners,
- * loops and threads, and all that is the same whatever is served: who may connect, how long a
- * client may take, what becomes of a connection behind a response, and how everything ends. What is
- * served is a service: a few functions, called in the connection's fiber.
+ * loops and threads, and all that is the same whatever is served: which clients may connect, how
+ * long a client may take, what becomes of a connection behind a response, and how everything ends.
+ * What is served is a service: a few functions, called in the connection's fiber.
  *
  * A connection is a session. Its states:
  *
@@ -20,10 +20,10 @@
  *                   not reset the response  v   |
  *                                         LINGERING
  *
- * Slots: there are max_connections over all loops. When they are taken, whoever is idle, has not
- * sent a whole header section or lingers makes room for a newcomer, the longest first; so whoever
- * sends nothing, or headers byte by byte, keeps nobody out. A newcomer for whom there is no slot
- * is told so (HTTP_FULL). All times are microseconds, all deadlines absolute on the boot clock.
+ * Slots: there are max_connections over all loops. When they are taken, a session that is idle, has
+ * not sent all its headers or lingers makes room for a newcomer, the longest first; so a client
+ * that sends nothing, or headers byte by byte, keeps none out. A newcomer without a slot is refused
+ * (HTTP_FULL). All times are microseconds, all deadlines absolute on the boot clock.
  *
  * The life of a session is in session.c.
  */
@@ -41,7 +41,7 @@ struct http_server;
 struct http_door; /* one loop's listener, and what came in by it */
 
 #define HTTP_SLOTS_SPARE ((size_t)64)     /* connections above max_connections, on their way out */
-#define HTTP_TURNED_AWAY_MAX ((size_t)32) /* a loop: those that are told that they may not stay */
+#define HTTP_TURNED_AWAY_MAX ((size_t)32) /* a loop: those that are being refused */
 
 enum http_session_state {
     HTTP_SESSION_NEW,
@@ -104,7 +104,7 @@ struct http_complaint {
  * the fiber that accepts. */
 struct http_service {
     size_t session_size; /* of the struct that begins with a struct http_session */
-    /* A connection was accepted; may be NULL. Nothing is to be undone at its end. */
+    /* A connection was accepted; may be NULL. Nothing is to be released at its end. */
     void (*open)(struct http_session *session, const struct sockaddr_storage *peer);
     /* Answers a request. True: the response let the connection live on (http_session_may_go_on);
      * what is left of the body is read away. `arena` is the request's. */
@@ -120,7 +120,7 @@ struct http_server_config {
     struct http_limits limits;
     size_t loops; /* >= 1, each a thread; with more than one the port is shared among them */
     size_t max_connections;
-    bool cut_busy; /* when no slot is free and nobody idle, the oldest connection of all goes */
+    bool cut_busy; /* when no slot is free and none idle, the oldest connection of all goes */
     void *data;    /* an array of `loops` elements of `data_size` bytes, ready for requests: the */
     size_t data_size; /* one of its loop is each session's `data` */
 };
@@ -140,7 +140,7 @@ void http_server_set_limits(struct http_server *server, size_t i, const struct h
 size_t http_server_connections(const struct http_server *server);
 
 /* Begins to drain: accepts until the queue is empty and no more, closes what is idle or lingers,
- * interrupts who waits, lets the others end. From any thread; again: no effect. */
+ * interrupts those that wait, lets the others end. From any thread; again: no effect. */
 void http_server_drain(struct http_server *server);
 bool http_server_is_draining(const struct http_server *server);
 
@@ -152,7 +152,7 @@ int http_server_ended(const struct http_server *server);
 /* Waits for that, at most until `deadline_us`. False: it has not ended. */
 bool http_server_wait(const struct http_server *server, int64_t deadline_us);
 
-/* Only after http_server_wait said true, and once nobody can wake a fiber of its loops any more
+/* Only after http_server_wait said true, and once nothing can wake a fiber of its loops any more
  * (fiber/fiber.h). Accepts NULL. */
 void http_server_free(struct http_server *server);
 
@@ -162,8 +162,8 @@ void http_server_free(struct http_server *server);
 bool http_session_is_draining(const struct http_session *session);
 
 /* Whether the connection can serve another request after a response to this one: the client lets
- * it, nobody drains, it need not make room, and what is left of the body is small enough to be read
- * and dropped. */
+ * it, the server does not drain, it need not make room, and what is left of the body is small
+ * enough to be read and dropped. */
 bool http_session_may_go_on(const struct http_session *session);
 
 /* Sends 100 Continue where the client waits for it before its body. False: it did not go out. */

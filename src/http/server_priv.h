@@ -14,7 +14,7 @@ struct http_idle {
     struct http_session *oldest;
     struct http_session *newest;
     atomic_size_t n;            /* in the list; other loops look at it */
-    size_t n_leaving;           /* taken out of the list to make room, and not gone yet */
+    size_t n_leaving;           /* taken out of the list to make room, and not ended yet */
     atomic_bool asked;          /* `make_room` is posted and was not run yet */
     struct loop_post make_room; /* another loop needs a slot */
 };
@@ -28,7 +28,7 @@ struct http_door {
     void *data;
     struct http_session *sessions; /* all of this loop, the newest first */
     struct http_idle idle;
-    size_t turned_away;      /* connections without a slot that are being told so */
+    size_t turned_away;      /* connections without a slot that are being refused */
     struct parker *acceptor; /* of the fiber that accepts; NULL: it has not begun */
     atomic_bool needs_slot;  /* it waits for one that another loop makes */
     struct loop_post drain;
@@ -63,12 +63,12 @@ void http_session_run(void *argument);
 void http_session_refuse(struct http_session *session, enum http_refused why,
                          const struct http_request *malformed);
 
-/* ---- slots.c: who may hold a connection ---- */
+/* ---- slots.c: which connections may stay ---- */
 
 void http_slots_init(struct http_door *door);
 
-/* Takes a slot; from the fiber that accepts. False: all are taken, and nobody is idle. Until the
- * one that makes room is gone there is one connection more, HTTP_SLOTS_SPARE at the most. */
+/* Takes a slot; from the fiber that accepts. False: all are taken, and none is idle. Until the
+ * one that makes room has ended there is one connection more, HTTP_SLOTS_SPARE at the most. */
 bool http_slots_take(struct http_door *door);
 /* Gives the session's slot back. */
 void http_slots_leave(struct http_session *session);

@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include <sys/uio.h>
 
-#define DROP_MAX ((uint64_t)64 * 1024)      /* of a body nobody wanted */
+#define DROP_MAX ((uint64_t)64 * 1024)      /* of a body that was not read */
 #define ARENA_MAX ((size_t)8 * 1024 * 1024) /* what is derived from one request */
 /* A client that still sends after its response is listened to for as long as nginx does. */
 #define LINGER_IDLE_US (INT64_C(5) * CLOCK_US_PER_S)
@@ -159,7 +159,7 @@ static bool serve_one(struct http_session *session)
 
 /* ---- its life ---- */
 
-/* It has its response: when somebody else needs its slot, or the server drains, it goes at once.
+/* It has its response: when a newcomer needs its slot, or the server drains, it goes at once.
  */
 static void linger(struct http_session *session)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where this loop has nobody idle, another is asked for one of its own, and the newcomer waits a
- * moment. */
+/* Where this loop has no idle session, another is asked to end one of its own, and the newcomer
+ * waits a moment. */
 #include "http/server_priv.h"
 
 #include "base/check.h"
@@ -53,7 +53,7 @@ static void wake_waiting(struct http_server *server)
             parker_wake(server->doors[i].acceptor);
 }
 
-/* It is waited for no longer: it is gone, or a request came at the last moment. */
+/* It is waited for no longer: it has ended, or a request came at the last moment. */
 static void stop_leaving(struct http_session *session)
 {
     struct http_door *door = session->door;
@@ -109,7 +109,7 @@ static struct http_session *oldest_busy(const struct http_door *door)
 }
 
 /* Its fiber sees the end of the stream, as in a drain. A request that came at this moment is
- * served, and the connection closed behind it. It is counted as leaving by who asked. */
+ * served, and the connection closed behind it. The caller counts it as leaving. */
 static bool make_room(struct http_door *door)
 {
     struct http_session *going = door->idle.oldest;
@@ -151,7 +151,8 @@ static void ask(struct http_door *other)
 }
 
 /* Whether a slot will be free in a moment: one that was asked for before, or of the next loop that
- * has somebody idle. Who asked twice would lose the slot it got to its own second question. */
+ * has an idle session. A door that asked twice would lose the slot it got to its second question.
+ */
 static bool is_coming(const struct http_door *door)
 {
     struct http_server *server = door->server;

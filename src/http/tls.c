@@ -169,7 +169,7 @@ static bool make_method(struct tls_client *client)
            BIO_meth_set_ctrl(client->method, control_bytes);
 }
 
-/* By whom the server may be certified, and as what. */
+/* Which names and certifiers of the server count. */
 static bool expect_server(struct tls_client *client, const char *server)
 {
     X509_VERIFY_PARAM *expected = SSL_CTX_get0_param(client->context);
@@ -464,7 +464,7 @@ const char *tls_refusal(const struct tls *tls)
     return tls->refusal;
 }
 
-/* Not by fiber_write: whoever closes what is kept need not be a fiber. */
+/* Not by fiber_write: what is kept may be closed outside any fiber. */
 void tls_end(struct tls *tls)
 {
     if (tls->out.len > 0)

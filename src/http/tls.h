@@ -14,10 +14,10 @@
  *
  * The server is known by a certificate for its name or address (RFC 9110 4.3.4, RFC 9525: subject
  * alternative names only) that leads to the own CA file or, without one, to the system's roots.
- * No renegotiation, no early data, no resumption: each connection proves anew who answers it.
+ * No renegotiation, no early data, no resumption: each connection proves anew which server it is.
  *
  * Which byte has left: bytes count as sent from the moment in which the kernel took the first byte
- * of their record. A record that cannot leave yet is held; whoever writes again gives the same
+ * of their record. A record that cannot leave yet is held; the next write gives the same
  * bytes once more, as to a write(2) that took only some. The last byte of what is held counts when
  * all of it has left.
  *
@@ -67,7 +67,7 @@ ptrdiff_t tls_read(struct tls *tls, void *ret_bytes, size_t n, int64_t deadline_
 int tls_write(struct tls *tls, struct iovec *parts, size_t n_parts, int64_t deadline_us,
               size_t *ret_sent);
 
-/* Whether the server neither ended the connection nor sent what nobody asked for. */
+/* Whether the server neither ended the connection nor sent what no request asked for. */
 bool tls_is_silent(struct tls *tls);
 
 /* Why the server broke off the handshake after this side had finished its own (TLS 1.3: it judges

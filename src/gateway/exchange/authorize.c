@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `authorize: GET /tenants/{tenant}/access`: whoever can name a tenant can read its responses and
- * squat its keys, so the service is asked whether this caller may act as this tenant (contract
- * section 3). It is asked once a request, before anything begins: a first attempt under a foreign
- * tenant would become that tenant's outcome, and a mismatch alone tells that a key exists. 2xx goes
- * on, other responses below 500 are the client's, as they are, and 5xx or none is 503. Nothing is
- * remembered: a session ends between two requests. It is asked under a Host of pawl's own: of
- * several virtual hosts the caller would choose one that says 200 to anything.
+ * `authorize: GET /tenants/{tenant}/access`: any client that can name a tenant can read its
+ * responses and squat its keys, so the service is asked whether this caller may act as this tenant
+ * (contract section 3). It is asked once a request, before anything begins: a first attempt under a
+ * foreign tenant would become that tenant's outcome, and a mismatch alone shows that a key exists.
+ * 2xx goes on, other responses below 500 are the client's, as they are, and 5xx or none is 503.
+ * Nothing is remembered: a session ends between two requests. It is asked under a Host of pawl's
+ * own: of several virtual hosts the caller would choose one that says 200 to anything.
  */
 #include "base/check.h"
 #include "gateway/exchange/bodies.h"
@@ -53,7 +53,7 @@ static enum exchange_step ask(struct exchange *x)
                                          : reply_upstream(x, &x->response, RESULT_INVALID);
 }
 
-/* What the service said beside its 2xx: nobody reads it, and a duplicate may wait for long. */
+/* What the service said beside its 2xx is not used, and a duplicate may wait for long. */
 static void drop_response(struct exchange *x)
 {
     http_call_close(&x->call);

@@ -24,8 +24,8 @@ void bodies_drop_found(struct exchange *x);
 /* Packs the body of an outcome for the store (outcome_pack), and counts that until the bodies are
  * counted next. */
 void bodies_pack(struct exchange *x, struct outcome *outcome);
-/* Unpacks the one that a begin found. False: it cannot be told, when out of memory; or it is
- * damaged, and the store has stopped. */
+/* Unpacks the one that a begin found. False: out of memory; or it is damaged, and the
+ * store has stopped. */
 bool bodies_unpack_found(struct exchange *x);
 
 /* Reads the request's body into x->body, counting as it grows: a client that sends slowly, or
@@ -34,7 +34,7 @@ bool bodies_unpack_found(struct exchange *x);
 enum http_read bodies_read_request(struct exchange *x, int64_t deadline_us, bool *ret_fits);
 
 /* Reads the upstream's body into x->response. Counted too, but never refused: the effect has
- * happened, and its response is not to be lost. New requests are, meanwhile. */
+ * happened, and its response is not to be lost. New requests are, until then. */
 enum http_call_result bodies_read_response(struct exchange *x, int64_t deadline_us);
 
 #endif

@@ -14,9 +14,9 @@
 
 /* ---- the parker of a begin ---- */
 
-/* The begin is being applied, the client's time is over, and when the disk answers nobody knows. A
- * client that named its own time has only left early; any other is told that nothing was done, and
- * so it will be. */
+/* The begin is being applied, the client's time is over, and nothing says when the disk will be
+ * done. A client that named its own time has only left early; any other gets the error that nothing
+ * was done, and so it will be. */
 static void respond_undecided(struct exchange *x)
 {
     if (reply_late(x, true))
@@ -58,7 +58,7 @@ static enum engine_verdict begin(struct exchange *x)
     x->parker = (struct parker){.park = client_park, .waker = fiber_parker()};
     x->respond_at = clock_after(until, BEGIN_GRACE_US);
     if (http_session_is_draining(session))
-        x->attempt.wait_us = 0; /* who waits was told so before: it would not be woken */
+        x->attempt.wait_us = 0; /* those that wait were refused before: it would not be woken */
     session->waiting = &x->parker;
     CRASH_POINT(before_begin);
     enum engine_verdict verdict =
@@ -103,7 +103,7 @@ static enum exchange_step refuse_undecided(struct exchange *x)
     return reply_error(x, ERROR_STORE_UNAVAILABLE, "the record store did not decide in time");
 }
 
-/* Who was told by the once value that it was done is told no more under its own key. */
+/* A client that learned from the once value that it was done learns no more under its own key. */
 static enum rule_duplicate duplicate_policy(const struct exchange *x)
 {
     const struct attempt_result *result = &x->attempt.result;
@@ -112,7 +112,7 @@ static enum rule_duplicate duplicate_policy(const struct exchange *x)
     return result->acknowledges ? RULE_DUPLICATE_ACK : x->rule->duplicate;
 }
 
-/* What a `failed` attempt was told is always told again: there is no effect to keep quiet about. To
+/* The response of a `failed` attempt is always replayed: there is no effect to keep quiet about. To
  * reject or acknowledge a duplicate the first response need not have been kept. */
 static enum exchange_step reply_to_duplicate(struct exchange *x, enum error not_kept)
 {

@@ -9,13 +9,13 @@
  *                                                               ^    v v    |
  *                                             ask what became   `-- SETTLE -'
  *                                             of it
- *   each of them but SETTLE's two ways back, BYPASS and JUDGE: --> ANSWER --> DONE
+ *   each of them but SETTLE's two ways back, BYPASS and JUDGE: --> RESPOND --> DONE
  *
  * A step asserts what it begins with, does one thing, and returns the next; exchange_move asserts
- * that this is a move of the table in exchange.c. What the client is to be told is decided by a
- * step (reply.h) and written by ANSWER alone, once; the client of a step that takes longer than it
- * waits is told by reply_early, and the exchange goes on: what the client does changes nothing
- * (contract section 2, invariant 4). What is told of it to those who look later is in log.c.
+ * that this is a move of the table in exchange.c. What the client gets is decided by a
+ * step (reply.h) and written by RESPOND alone, once; the client of a step that takes longer than it
+ * waits gets an error by reply_early, and the exchange goes on: what the client does changes
+ * nothing (contract section 2, invariant 4). What the log and the record say of it is in log.c.
  */
 #ifndef PAWL_GATEWAY_EXCHANGE_EXCHANGE_H
 #define PAWL_GATEWAY_EXCHANGE_EXCHANGE_H
@@ -54,10 +54,10 @@ enum exchange_client {
     CLIENT_WAITS,
     CLIENT_SERVED,  /* it has its response */
     CLIENT_REFUSED, /* that nothing was done: a claim is given back */
-    CLIENT_LEFT,    /* it left, or nothing may be told any more */
+    CLIENT_LEFT,    /* it left, or gets no response any more */
 };
 
-/* What the client is to be told: pawl's own error, an upstream's response, or a kept one. */
+/* What the client gets: pawl's own error, an upstream's response, or a kept one. */
 struct reply {
     enum error error;                         /* ERROR_NONE: no error of pawl's own */
     const struct upstream_response *response; /* an upstream's response; else NULL */
@@ -87,7 +87,7 @@ struct upstream_response {
 struct exchange {
     struct parker parker; /* of a begin: woken by the store, by its client leaving, by a drain;
                              first: the two are cast into each other */
-    int64_t respond_at;   /* boot time: a client whose begin is still being applied is told so */
+    int64_t respond_at;   /* boot time: a client whose begin is still being applied gets an error */
     enum exchange_step step;
     enum exchange_step before; /* it came from there */
     int decisions;             /* so far */
@@ -128,16 +128,16 @@ struct exchange {
     struct upstream_response response; /* the upstream's last */
     int cause;                         /* of the last try: record_note_cause */
     struct fate fate;                  /* what FORWARD and PROBE came to: for SETTLE */
-    enum error failure;              /* a probe follows it: what to tell if that settles nothing, */
-    struct upstream_response failed; /*   or with a status the upstream's response in doubt */
-    struct slice unprobed;           /* the source whose value keeps a probe from being sent */
-    bool not_found_yet;              /* the probe found nothing, before that is believed */
-    bool keep_alive;                 /* the client connection may go on afterwards */
-    int status;                      /* what was told; for the log */
-    enum error error;                /* with it */
-    enum result result;              /* and what the request came to */
-    const char *from_state;          /* of the record when it was found; NULL: not looked at */
-    struct http_call call;           /* to the upstream; last: not all of it is zeroed */
+    enum error failure;                /* a probe follows it: the error if that is inconclusive, */
+    struct upstream_response failed;   /*   or with a status the upstream's response in doubt */
+    struct slice unprobed;             /* the source whose value keeps a probe from being sent */
+    bool not_found_yet;                /* the probe found nothing, before that is believed */
+    bool keep_alive;                   /* the client connection may go on afterwards */
+    int status;                        /* of the response; for the log */
+    enum error error;                  /* with it */
+    enum result result;                /* and what the request came to */
+    const char *from_state;            /* of the record when it was found; NULL: not looked at */
+    struct http_call call;             /* to the upstream; last: not all of it is zeroed */
 };
 
 /* One for a request that `found` says a rule covers, at its first step, with all that most requests
@@ -153,7 +153,7 @@ struct buf exchange_buf(struct exchange *x, size_t size, size_t max);
  * of now. A request that has no rule any more ends under the one it came with. */
 enum exchange_step exchange_judge_anew(struct exchange *x);
 
-/* Whether what it sent bars it from acquiring anything again, while nobody is known to be at the
+/* Whether what it sent bars it from acquiring anything again, while no owner is known to run the
  * operation: its client's next request is a new one (contract section 2, invariant 12). */
 static inline bool exchange_is_spent(const struct exchange *x)
 {
@@ -165,7 +165,7 @@ static inline bool exchange_is_spent(const struct exchange *x)
 struct slice operation_key(struct exchange *x);
 
 /* The key of the record that the exchange owns, with its window: this client's or, where it goes on
- * in another one's record, that one's, which no client is told. */
+ * in another one's record, that one's, which no client sees. */
 struct slice holder_key(struct exchange *x);
 
 /* The Idempotency-Key line for the upstream: holder_key in the rule's one spelling. Of a record
@@ -180,7 +180,7 @@ bool exchange_run(struct client *client, const struct http_request *request,
 /* Moves on; asserts that the table has this move. */
 void exchange_move(struct exchange *x, enum exchange_step next);
 
-/* ---- log.c: what is told of it to those who look later ---- */
+/* ---- log.c: what the log and the record say of it ---- */
 
 /* Remembers the state in which the record was found, at the first decision. */
 void exchange_note_state(struct exchange *x, enum engine_verdict verdict);

@@ -285,7 +285,7 @@ static struct fingerprint_of fingerprint_of(const struct exchange *x,
                                    .selection = selection};
 }
 
-/* Of two Content-Type lines nobody knows which one the upstream reads the parts by. */
+/* Of two Content-Type lines it is not known which one the upstream reads the parts by. */
 static unsigned labels_of(const struct exchange *x, const struct payload_selection *selection)
 {
     bool twice = headers_count(&x->request->headers, SLICE("Content-Type")) > 1;
@@ -435,15 +435,15 @@ static void name_by_once(struct exchange *x)
     buf_add_slice(&x->key, buf_slice(&x->once));
 }
 
-/* For how long a client may be told to wait or to come again: the record lasts till then. Where an
- * outcome is in doubt core keeps it until `quiet_at`, which is what such clients are told. */
+/* How long a client may have to wait before it comes again: the record lasts till then. Where an
+ * outcome is in doubt core keeps it until `quiet_at`, by which such clients get Retry-After. */
 static int64_t longest_wait(const struct exchange *x)
 {
     int64_t longest = x->rule->timeout_us;
     if (x->rule->in_progress_wait_us > longest)
         longest = x->rule->in_progress_wait_us;
-    int64_t told = x->plan->settings.retry_after_us;
-    return told > longest ? told : longest;
+    int64_t after = x->plan->settings.retry_after_us;
+    return after > longest ? after : longest;
 }
 
 static void fill_attempt(struct exchange *x)
@@ -495,7 +495,7 @@ static bool identify(struct exchange *x, bool *ret_bypass)
     const struct template_part *header = template_key_header(&x->rule->key);
     if (header && !read_header_key(x, header, ret_bypass))
         return false;
-    /* Of two lines nobody knows which one the upstream decodes by. */
+    /* Of two lines it is not known which one the upstream decodes by. */
     if (headers_count(&x->request->headers, SLICE("Content-Encoding")) > 1)
         return refuse(x, ERROR_REQUEST_MALFORMED, "more than one line of ",
                       SLICE("Content-Encoding"));
@@ -509,7 +509,7 @@ static bool identify(struct exchange *x, bool *ret_bypass)
         name_by_once(x);
     x->found.facts.key = buf_slice(&x->key);
     fill_attempt(x);
-    /* Only a new record keeps it: a copy of a response is told without. */
+    /* Only a new record keeps it: a response in the cache is replayed without. */
     if (!takes_long(x) && !engine_has_copy(x->server->config->engine, &x->attempt))
         write_fingerprint(x, &x->rule->payload);
     return true;

@@ -104,7 +104,7 @@ static bool shows_first(enum error error)
            error == ERROR_DUPLICATE;
 }
 
-/* Nobody knows the outcome. */
+/* The outcome is not known. */
 static bool is_in_doubt(enum error error)
 {
     return error == ERROR_OUTCOME_UNKNOWN || error == ERROR_UPSTREAM_BROKE ||
@@ -142,7 +142,7 @@ static void make_mismatch_exact(const struct exchange *x, struct problem *proble
 {
     enum record_status status = x->attempt.result.record.status;
     problem->status = x->rule->mismatch_status;
-    if (x->attempt.result.by_once) /* another key stands for the same operation, and it was done */
+    if (x->attempt.result.by_once) /* another key names the same operation, and it was done */
         warn_of_new_key(problem, "The operation that this request names was done before, by "
                                  "another request. Do not send it again, under whatever key.");
     else if (status == RECORD_PENDING || status == RECORD_UNKNOWN)
@@ -201,7 +201,7 @@ static void make_exact(const struct exchange *x, struct problem *problem)
         show_operation(&x->attempt.result, problem);
 }
 
-/* As the upstream sees it: with {window:} its begin stands behind it, once that is known. */
+/* As the upstream sees it: with {window:} its begin follows the key, once that is known. */
 static struct slice shown_key(struct exchange *x)
 {
     bool known = x->attempt.result.record.created_at > 0;

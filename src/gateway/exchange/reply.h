@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reply: what the client is to be told: decided by the step that knows, written in one place. */
+/* reply: what the client gets: decided by the step that knows, written in one place. */
 #ifndef PAWL_GATEWAY_EXCHANGE_REPLY_H
 #define PAWL_GATEWAY_EXCHANGE_REPLY_H
 
 #include "gateway/exchange/exchange.h"
 
-/* ---- for the steps: each says what, and that ANSWER is next ---- */
+/* ---- for the steps: each says what, and that RESPOND is next ---- */
 
 /* pawl's own error. `detail` (NULL: none) goes behind what x->detail holds; together they are a
  * sentence about this case. */
@@ -27,18 +27,18 @@ enum exchange_step reply_upstream(struct exchange *x, const struct upstream_resp
 /* The outcome that was found, or (RESULT_ACKED) no more than that there is one. */
 enum exchange_step reply_found(struct exchange *x, enum result result);
 
-/* Nothing: the client left, or nothing may be told any more. */
+/* Nothing: the client left, or may get no response any more. */
 enum exchange_step reply_nothing(struct exchange *x);
 
-/* ---- telling ---- */
+/* ---- responding ---- */
 
-/* Tells a client that still waits pawl's own error now; the exchange goes on. */
+/* Sends pawl's own error to a client that still waits; the exchange goes on. */
 void reply_early(struct exchange *x, enum error error, const char *detail);
 
 /* The same for one whose own time is over, if it is. `goes_on`: its operation may still be done. */
 bool reply_late(struct exchange *x, bool goes_on);
 
-/* ANSWER: tells the client, if it still waits. */
+/* RESPOND: writes the response, if the client still waits. */
 enum exchange_step reply_write(struct exchange *x);
 
 #endif

@@ -19,7 +19,8 @@ static bool has_probed(const struct exchange *x)
     return x->failure != ERROR_NONE || x->failed.status != 0;
 }
 
-/* A first failure, and a client who waits: it is probed at once, and nobody comes before that. */
+/* A first failure, and a client that waits: it is probed at once, and no other attempt comes
+ * before that. */
 static bool probes_at_once(const struct exchange *x, struct fate fate)
 {
     return fate.tell == FATE_PROBE && !has_probed(x) && x->client_state == CLIENT_WAITS;
@@ -72,8 +73,8 @@ static int64_t write_deadline(const struct exchange *x)
     return timeout > grace ? timeout : grace;
 }
 
-/* The store does not take the write in the client's time. Only where there is an outcome it is told
- * of one; else of what is true whatever becomes of the write. */
+/* The store does not take the write in the client's time. Only where there is an outcome the error
+ * says so; else it says what is true whatever becomes of the write. */
 static void respond_unwritten(struct exchange *x, struct fate fate)
 {
     const char *store = "the outcome could not be written to the record store";
@@ -158,7 +159,7 @@ static enum exchange_step probe_next(struct exchange *x, struct fate fate)
     return EXCHANGE_PROBE;
 }
 
-/* It is stored: what to tell. A doubt that is not asked about: the record is not this exchange's
+/* It is stored: what the client gets. A doubt that is not probed: the record is not this exchange's
  * any more, or a probe said before that it did not happen, the request went out once more, and
  * failed again. Asking on would send without end, and without a pause, for one request. */
 static enum exchange_step reply_outcome(struct exchange *x, struct fate fate)
@@ -187,7 +188,7 @@ static enum exchange_step settle_once(struct exchange *x, struct fate fate)
     case ENGINE_STALE:
         return EXCHANGE_DECIDE;
     case ENGINE_EARLY:
-        /* "Not found" is not believed yet: somebody may still be sending. */
+        /* "Not found" is not believed yet: another process may still be sending. */
         x->not_found_yet = true;
         return settle_once(x, (struct fate){.write = FATE_DOUBT,
                                             .tell = FATE_TELL_ERROR,
@@ -214,6 +215,6 @@ enum exchange_step settle_fate(struct exchange *x)
         settle_once(x, x->fate.write == FATE_NOTHING ? contradicted() : x->fate);
     if (next != EXCHANGE_RESPOND)
         http_call_close(&x->call);
-    /* Nobody is left to answer: whoever comes next decides. What was acquired is used. */
+    /* No client waits: the next attempt decides. What was acquired is used. */
     return x->client_state != CLIENT_WAITS && next == EXCHANGE_DECIDE ? EXCHANGE_RESPOND : next;
 }

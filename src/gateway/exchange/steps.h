@@ -9,8 +9,8 @@
 
 #include "gateway/exchange/exchange.h"
 
-/* IDENTIFY: who asks for what: tenant, key, body, hashes (contract sections 3 and 4): fills
- * x->attempt. What can be judged by the head is judged before the body is asked for. */
+/* IDENTIFY: tenant, key, body, hashes (contract sections 3 and 4): fills
+ * x->attempt. What the headers decide is decided before the body is asked for. */
 enum exchange_step identify_request(struct exchange *x);
 /* Hashes again by the recipe of the record that was found, and decides again. */
 enum exchange_step identify_again(struct exchange *x);
@@ -49,8 +49,8 @@ enum exchange_step forward_probe(struct exchange *x);
 /* UNPROTECTED: sends the request without any record: `store_down: pass`. */
 enum exchange_step forward_unprotected(struct exchange *x);
 
-/* SETTLE: stores x->fate, what became of it, under the attempt's token; only then it may be told
- * (invariants 3, 7 and 12). */
+/* SETTLE: stores x->fate, what became of it, under the attempt's token; only then the client may
+ * get it (invariants 3, 7 and 12). */
 enum exchange_step settle_fate(struct exchange *x);
 
 #endif

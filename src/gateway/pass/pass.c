@@ -29,7 +29,7 @@ static bool refuse(const struct pass *pass, enum error error)
     return response_refuse(pass->client, event, slice_of(pass->call.tls_problem), true);
 }
 
-/* The client is told of its malformed or late body, which the upstream did not get whole. */
+/* The client gets an error for a malformed or late body, which the upstream did not get whole. */
 static bool refuse_body(const struct pass *pass)
 {
     bool late = pass->body_end == HTTP_READ_TIMEOUT;

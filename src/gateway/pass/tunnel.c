@@ -37,7 +37,7 @@ struct direction {
     struct http_conn *to;
     struct buf bytes; /* read and not written yet */
     bool ended;       /* `from` sends no more */
-    bool shut;        /* and `to` was told so */
+    bool shut;        /* and this side of `to` was ended */
 };
 
 enum moved {
