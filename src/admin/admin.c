@@ -13,7 +13,10 @@ static int listen_on(struct admin *admin)
         .service = &admin_service,
         .address = admin->config.listen,
         .name = "pawl-admin",
-        .limits = {.idle_us = LONG_US, .head_us = HEAD_US, .body_us = LONG_US, .write_us = LONG_US},
+        .limits = {.idle_us = LONG_US,
+                   .headers_us = HEAD_US,
+                   .body_us = LONG_US,
+                   .write_us = LONG_US},
         .loops = 1,
         .max_connections = ADMIN_CONNECTIONS_MAX,
         .cut_busy = true, /* a crowd must not keep out the one who asks whether the gateway lives */

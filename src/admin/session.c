@@ -3,7 +3,7 @@
 #include "admin/admin_priv.h"
 
 #include "base/json.h"
-#include "http/head.h"
+#include "http/headers_out.h"
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -58,14 +58,14 @@ static bool send_reply(struct session *session, struct reply *reply)
     if (!buf_ok(&reply->body) || !buf_ok(&reply->fields))
         reply_problem(reply, 500, "the response is too large, or memory ran out");
     bool keep = !reply->close && http_session_may_go_on(&session->http);
-    head_write_status(&head, reply->status, slice_of(NULL));
-    head_write_date(&head);
-    head_write_field(&head, "Content-Type", slice_of(reply->type));
-    head_write_number(&head, "Content-Length", reply->body.len);
-    head_write_field(&head, "Cache-Control", SLICE("no-store"));
-    head_write_field(&head, "X-Content-Type-Options", SLICE("nosniff"));
+    headers_write_status(&head, reply->status, slice_of(NULL));
+    headers_write_date(&head);
+    headers_write_field(&head, "Content-Type", slice_of(reply->type));
+    headers_write_number(&head, "Content-Length", reply->body.len);
+    headers_write_field(&head, "Cache-Control", SLICE("no-store"));
+    headers_write_field(&head, "X-Content-Type-Options", SLICE("nosniff"));
     buf_add_slice(&head, buf_slice(&reply->fields));
-    head_end_response(&head, session->http.request, keep);
+    headers_end_response(&head, session->http.request, keep);
     return http_session_write(&session->http, &head, buf_slice(&reply->body)) && keep;
 }
 

@@ -299,7 +299,7 @@ static void ask(struct probe *probe, struct slice head)
     struct loop *loop = loop_new(1);
     probe->call.pool = http_pool_new(&probe->upstream, 0, 0);
     probe->call.method = SLICE("GET");
-    probe->call.head = head;
+    probe->call.headers = head;
     probe->call.first_by = probe->attempt.send_by;
     if (probe->call.pool && loop && fiber_spawn(loop, "probe", exchange, probe)) {
         loop_stop(loop);

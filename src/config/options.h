@@ -72,7 +72,7 @@
       "after SIGTERM, how long to keep serving while /readyz fails, so that balancers notice")     \
     X(drain, OPTION_TOP, config, drain_us, span, 0, HOUR, "25s",                                   \
       "after drain_delay, how long running exchanges may take to end")                             \
-    X(head_timeout, OPTION_TOP, config, gateway.limits.head_us, span, MS, HOUR, "10s",             \
+    X(head_timeout, OPTION_TOP, config, gateway.limits.headers_us, span, MS, HOUR, "10s",          \
       "time to receive a request's header section, from its first byte")                           \
     X(body_timeout, OPTION_TOP, config, gateway.limits.body_us, span, MS, HOUR, "30s",             \
       "time to receive a ruled request's body; of any other, time between two reads")              \

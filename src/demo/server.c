@@ -9,7 +9,7 @@
 #include "demo/faults.h"
 #include "demo/service.h"
 #include "fiber/offload.h"
-#include "http/head.h"
+#include "http/headers_out.h"
 #include "http/server.h"
 #include <netinet/in.h>
 #include <signal.h>
@@ -47,12 +47,12 @@ static bool send_answer(struct http_session *session, const struct service_answe
 {
     bool keep = !half && http_session_may_go_on(session);
     BUF_AUTO struct buf head = buf_make(HEAD_MAX);
-    head_write_status(&head, answer->status, slice_of(NULL));
-    head_write_date(&head);
-    head_write_field(&head, "Content-Type", SLICE("application/json"));
-    head_write_number(&head, "Content-Length", answer->body.len);
+    headers_write_status(&head, answer->status, slice_of(NULL));
+    headers_write_date(&head);
+    headers_write_field(&head, "Content-Type", SLICE("application/json"));
+    headers_write_number(&head, "Content-Length", answer->body.len);
     buf_add_slice(&head, buf_slice(&answer->fields));
-    head_end_response(&head, session->request, keep);
+    headers_end_response(&head, session->request, keep);
     struct slice body = slice_first(buf_slice(&answer->body), answer->body.len / (half ? 2 : 1));
     return buf_ok(&answer->fields) && buf_ok(&answer->body) &&
            http_session_write(session, &head, body) && keep;
@@ -186,7 +186,10 @@ static bool open_server(struct demo *demo, const char *listen)
     struct http_server_config config = {
         .service = &demo_service,
         .name = "pawl-demo",
-        .limits = {.idle_us = IDLE_US, .head_us = LONG_US, .body_us = LONG_US, .write_us = LONG_US},
+        .limits = {.idle_us = IDLE_US,
+                   .headers_us = LONG_US,
+                   .body_us = LONG_US,
+                   .write_us = LONG_US},
         .loops = 1,
         .max_connections = CONNECTIONS_MAX,
         .data = demo,

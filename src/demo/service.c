@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/percent.h"
-#include "http/head.h"
+#include "http/headers_out.h"
 
 #define FIELDS_MAX ((size_t)4096)
 #define BODY_MAX (2 * LEDGER_FILE_MAX)
@@ -161,7 +161,7 @@ static bool allows(const struct call *call, const char *method)
     if (slice_eq(asked, slice_of(method)) || (reads && slice_eq(slice_of(method), SLICE("GET"))))
         return true;
     service_refuse(call->answer, 405, "method not allowed on this path");
-    head_write_field(&call->answer->fields, "Allow", slice_of(method));
+    headers_write_field(&call->answer->fields, "Allow", slice_of(method));
     return false;
 }
 

@@ -139,7 +139,7 @@ static enum error error_of(const struct client *client, enum http_refused why)
 static void refuse(struct http_session *session, const struct http_complaint *complaint)
 {
     struct client *client = (struct client *)session;
-    struct buf detail BUF_AUTO = buf_make(HTTP_HEAD_MAX);
+    struct buf detail BUF_AUTO = buf_make(HTTP_HEADERS_SIZE_MAX);
     begin(client, NULL);
     struct event event = {
         .status = complaint->status,

@@ -10,7 +10,7 @@
 #include "gateway/server.h"
 #include "http/call.h"
 
-#define METHOD_SHOWN 64 /* bytes of what has no limit but the head's: no line is too long */
+#define METHOD_SHOWN 64 /* bytes of what has no limit but the headers's: no line is too long */
 #define PATH_SHOWN 2048
 
 /* ---- counting ---- */

@@ -20,15 +20,15 @@ struct response response_make(struct client *client, int status, struct slice re
         .result = result,
         .keep_alive = http_session_may_go_on(&client->session),
     };
-    void *room = client->arena ? arena_alloc(client->arena, HEAD_OUT_FIRST) : NULL;
-    response.head = buf_on(room, HEAD_OUT_FIRST, HEAD_OUT_MAX);
-    head_write_status(&response.head, status, reason);
+    void *room = client->arena ? arena_alloc(client->arena, HEADERS_OUT_FIRST) : NULL;
+    response.headers = buf_on(room, HEADERS_OUT_FIRST, HEADERS_OUT_MAX);
+    headers_write_status(&response.headers, status, reason);
     return response;
 }
 
 void response_fini(struct response *response)
 {
-    buf_fini(&response->head);
+    buf_fini(&response->headers);
 }
 
 /* ---- the lines of pawl's own ---- */
@@ -41,20 +41,21 @@ static void write_cors(struct response *r)
     if (!cors_is_on(cors))
         return;
     const struct header *origin = request ? headers_find(&request->headers, SLICE("Origin")) : NULL;
-    cors_write_fields(cors, origin ? origin->value : slice_of(NULL), buf_slice(&r->head), &r->head);
+    cors_write_fields(cors, origin ? origin->value : slice_of(NULL), buf_slice(&r->headers),
+                      &r->headers);
 }
 
 static void write_own_fields(struct response *r)
 {
     const char *status = result_status(r->result);
-    if (!r->as_is && !outcome_field(buf_slice(&r->head), SLICE("Date")).at)
-        head_write_date(&r->head);
+    if (!r->as_is && !outcome_field(buf_slice(&r->headers), SLICE("Date")).at)
+        headers_write_date(&r->headers);
     if (!r->as_is)
         write_cors(r);
     if (status)
-        head_write_field(&r->head, "Idempotency-Status", slice_of(status));
+        headers_write_field(&r->headers, "Idempotency-Status", slice_of(status));
     if (r->result == RESULT_REPLAYED || r->result == RESULT_ACKED)
-        head_write_field(&r->head, "Idempotent-Replayed", SLICE("true"));
+        headers_write_field(&r->headers, "Idempotent-Replayed", SLICE("true"));
 }
 
 /* ---- writing ---- */
@@ -71,24 +72,24 @@ static bool write_out(struct response *r, struct slice body)
 {
     request_count(r->client, r->result);
     CRASH_POINT(before_response_write);
-    bool left = http_session_write(&r->client->session, &r->head, body);
+    bool left = http_session_write(&r->client->session, &r->headers, body);
     CRASH_POINT(after_response_write);
-    buf_fini(&r->head);
+    buf_fini(&r->headers);
     return left;
 }
 
-static void end_head(struct response *r)
+static void end_headers(struct response *r)
 {
-    head_end_response(&r->head, r->client->session.request, r->keep_alive);
+    headers_end_response(&r->headers, r->client->session.request, r->keep_alive);
 }
 
 bool response_write(struct response *r, struct slice body)
 {
-    bool has_body = head_has_body(r->status);
+    bool has_body = headers_allow_body(r->status);
     write_own_fields(r);
     if (has_body)
-        head_write_number(&r->head, "Content-Length", body.len);
-    end_head(r);
+        headers_write_number(&r->headers, "Content-Length", body.len);
+    end_headers(r);
     return write_out(r, has_body ? body : slice_of(NULL)) && r->keep_alive;
 }
 
@@ -98,9 +99,9 @@ static void write_announced_length(struct response *r, const struct http_respons
     const struct header *length = headers_find(&upstreams->headers, SLICE("Content-Length"));
     bool reads = reads_body(r->client);
     if (length && (!reads || upstreams->status == 304))
-        head_write_field(&r->head, "Content-Length", length->value);
-    else if (reads && head_has_body(upstreams->status))
-        head_write_number(&r->head, "Content-Length", 0);
+        headers_write_field(&r->headers, "Content-Length", length->value);
+    else if (reads && headers_allow_body(upstreams->status))
+        headers_write_number(&r->headers, "Content-Length", 0);
 }
 
 bool response_stream(struct response *r, const struct http_call *call, struct slice begun)
@@ -119,14 +120,14 @@ bool response_stream(struct response *r, const struct http_call *call, struct sl
     };
     write_own_fields(r);
     if (stream.chunked)
-        head_write_field(&r->head, "Transfer-Encoding", SLICE("chunked"));
+        headers_write_field(&r->headers, "Transfer-Encoding", SLICE("chunked"));
     else if (framing == HTTP_FRAMING_LENGTH)
-        head_write_number(&r->head, "Content-Length", call->response.content_length);
+        headers_write_number(&r->headers, "Content-Length", call->response.content_length);
     else if (framing == HTTP_FRAMING_NONE)
         write_announced_length(r, &call->response);
     else
         r->keep_alive = false;
-    end_head(r);
+    end_headers(r);
     if (!write_out(r, slice_of(NULL)))
         return false;
     bool whole = !reads_body(r->client) || stream_run(&stream);
@@ -138,8 +139,8 @@ bool response_switch(struct response *r)
 {
     CHECK(r->status == 101 && r->as_is);
     write_own_fields(r);
-    head_write_upgrade(&r->head);
-    buf_add(&r->head, "\r\n", 2);
+    headers_write_upgrade(&r->headers);
+    buf_add(&r->headers, "\r\n", 2);
     return write_out(r, slice_of(NULL));
 }
 
@@ -168,9 +169,9 @@ bool response_write_problem(struct response *r, struct problem *problem, uint64_
     problem->instance = instance_of(r->client);
     problem->base = r->client->plan->settings.public_url;
     problem_write(problem, &body);
-    problem_write_fields(problem, &r->head);
+    problem_write_fields(problem, &r->headers);
     if (retry_after > 0)
-        head_write_number(&r->head, "Retry-After", retry_after);
+        headers_write_number(&r->headers, "Retry-After", retry_after);
     return response_write(r, buf_ok(&body) ? buf_slice(&body) : slice_of(NULL));
 }
 

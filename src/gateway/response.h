@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * response: how every response leaves, of whatever way through the gateway: its head is made line
- * by line in `head`, and one of the calls below ends it, counts it (once, before its first byte
- * leaves) and writes it.
+ * response: how every response leaves, of whatever way through the gateway: its headers are made
+ * line by line in `headers`, and one of the calls below ends it, counts it (once, before its first
+ * byte leaves) and writes it.
  *
- *      response_make -> head_write_field(&response.head, ..) -> response_write | _stream | _switch
- *                                                                         | _write_problem
+ *      response_make -> headers_write_field(&response.headers, ..) -> response_write | _stream |
+ * _switch | _write_problem
  */
 #ifndef PAWL_GATEWAY_RESPONSE_H
 #define PAWL_GATEWAY_RESPONSE_H
 
 #include "core/problem.h"
 #include "gateway/events.h"
-#include "gateway/head.h"
+#include "gateway/headers_out.h"
 #include "gateway/result.h"
 #include "gateway/server.h"
 #include "http/call.h"
@@ -23,7 +23,7 @@ struct response {
     enum result result;
     bool as_is;      /* an upstream's that passes: no Date and no lines for browsers are added */
     bool keep_alive; /* the connection may go on behind it; made false where it may not */
-    struct buf head;
+    struct buf headers;
 };
 
 #define RESPONSE_AUTO __attribute__((cleanup(response_fini)))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stream: passes the body behind a head that was read from one connection to the other, run by run,
- * in one bounded buffer. */
+/* stream: passes the body behind headers that were read from one connection to the other, run by
+ * run, in one bounded buffer. */
 #ifndef PAWL_GATEWAY_STREAM_H
 #define PAWL_GATEWAY_STREAM_H
 

@@ -44,9 +44,9 @@ bool well_known_respond(struct client *client, const struct http_request *reques
     struct response response RESPONSE_AUTO =
         response_make(client, fresh ? 304 : 200, slice_of(NULL), RESULT_PASSED);
     if (!fresh)
-        head_write_field(&response.head, "Content-Type", SLICE("application/json"));
-    head_write_field(&response.head, "ETag", tag);
-    head_write_field(&response.head, "Cache-Control", SLICE(FRESH));
+        headers_write_field(&response.headers, "Content-Type", SLICE("application/json"));
+    headers_write_field(&response.headers, "ETag", tag);
+    headers_write_field(&response.headers, "Cache-Control", SLICE(FRESH));
     bool goes_on = response_write(&response, buf_slice(&plan->policy));
     request_log(client, &(struct event){.status = response.status, .result = response.result});
     return goes_on;

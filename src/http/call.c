@@ -7,7 +7,7 @@
 #include <sys/uio.h>
 
 #define INTERIM_MAX 16                      /* 1xx responses before the final one */
-#define WRITE_FIRST_MAX ((size_t)64 * 1024) /* of a body, in the first write with the head */
+#define WRITE_FIRST_MAX ((size_t)64 * 1024) /* of a body, in the first write with the headers */
 
 /* ---- connecting ---- */
 
@@ -58,7 +58,7 @@ static enum http_call_result result_of_read(enum http_read read)
 
 /* A server that judges the client's certificate last may do so when the request is under way, which
  * then no application behind it has seen. */
-static enum http_call_result result_of_head(struct http_call *call, enum http_read read)
+static enum http_call_result result_of_headers(struct http_call *call, enum http_read read)
 {
     const char *refusal = call->conn->tls != NULL ? tls_refusal(call->conn->tls) : NULL;
     if (refusal == NULL)
@@ -68,15 +68,15 @@ static enum http_call_result result_of_head(struct http_call *call, enum http_re
     return HTTP_CALL_TLS;
 }
 
-/* Reads up to the head of the final response. Interim ones that come while the peer still waits for
- * the rest of the request do not count. */
-static enum http_call_result read_head(struct http_call *call, int64_t until_us)
+/* Reads up to the headers of the final response. Interim ones that come while the peer still waits
+ * for the rest of the request do not count. */
+static enum http_call_result read_headers(struct http_call *call, int64_t until_us)
 {
     while (call->interims < INTERIM_MAX) {
         enum http_read read =
             http_conn_read_response(call->conn, call->method, until_us, &call->response);
         if (read != HTTP_READ_OK)
-            return result_of_head(call, read);
+            return result_of_headers(call, read);
         int status = call->response.status;
         if (status >= 200 || (status == 101 && call->upgrades)) {
             call->state = HTTP_CALL_RESPONDED;
@@ -94,7 +94,7 @@ static enum http_call_result read_head(struct http_call *call, int64_t until_us)
 enum http_call_result http_call_receive(struct http_call *call, int64_t until_us)
 {
     CHECK(call->state >= HTTP_CALL_SENT);
-    return call->state == HTTP_CALL_RESPONDED ? HTTP_CALL_DONE : read_head(call, until_us);
+    return call->state == HTTP_CALL_RESPONDED ? HTTP_CALL_DONE : read_headers(call, until_us);
 }
 
 enum http_call_result http_call_read_body(struct http_call *call, uint64_t max, uint64_t part,
@@ -119,18 +119,18 @@ static int write_parts(struct http_call *call, struct iovec *parts, size_t n, in
         uint64_t before = call->conn->sent;
         failed = http_conn_send(call->conn, parts, n, until_us);
         call->sent += call->conn->sent - before;
-    } while (failed == -EALREADY && read_head(call, 0) == HTTP_CALL_TIMEOUT);
+    } while (failed == -EALREADY && read_headers(call, 0) == HTTP_CALL_TIMEOUT);
     return failed;
 }
 
 /* Writes on behind what has left, in the first write no more than a part of a large body. */
 static int write_on(struct http_call *call, int64_t until_us)
 {
-    size_t of_head = call->sent < call->head.len ? call->sent : call->head.len;
-    struct slice body = slice_skip(call->body, call->sent - of_head);
+    size_t of_headers = call->sent < call->headers.len ? call->sent : call->headers.len;
+    struct slice body = slice_skip(call->body, call->sent - of_headers);
     if (call->sent == 0 && body.len > WRITE_FIRST_MAX)
         body.len = WRITE_FIRST_MAX;
-    struct iovec parts[2] = {part_of(slice_skip(call->head, of_head)), part_of(body)};
+    struct iovec parts[2] = {part_of(slice_skip(call->headers, of_headers)), part_of(body)};
     return write_parts(call, parts, body.len > 0 ? 2 : 1, until_us);
 }
 
@@ -144,7 +144,7 @@ static enum http_call_result stop_sending(struct http_call *call)
 {
     if (call->sent == 0) { /* under TLS the peer may have said why */
         bool asks = call->conn->tls != NULL && call->state == HTTP_CALL_OPEN;
-        return asks && read_head(call, 0) == HTTP_CALL_TLS ? HTTP_CALL_TLS : HTTP_CALL_BROKEN;
+        return asks && read_headers(call, 0) == HTTP_CALL_TLS ? HTTP_CALL_TLS : HTTP_CALL_BROKEN;
     }
     if (call->state == HTTP_CALL_OPEN)
         call->state = HTTP_CALL_SENT;
@@ -159,8 +159,8 @@ bool http_call_write(struct http_call *call, struct iovec *parts, size_t n, int6
 
 enum http_call_result http_call_send(struct http_call *call, int64_t until_us)
 {
-    CHECK(call->state == HTTP_CALL_OPEN && call->head.len > 0);
-    while (call->sent < call->head.len + call->body.len) {
+    CHECK(call->state == HTTP_CALL_OPEN && call->headers.len > 0);
+    while (call->sent < call->headers.len + call->body.len) {
         if (clock_boot_us() >= first_by(call)) /* the last act before the write */
             return HTTP_CALL_LATE;
         int failed = write_on(call, clock_first(first_by(call), until_us));
@@ -168,7 +168,7 @@ enum http_call_result http_call_send(struct http_call *call, int64_t until_us)
             return HTTP_CALL_TIMEOUT;
         if (failed != 0 && failed != -ETIMEDOUT)
             return stop_sending(call);
-        if (call->sent < call->head.len + call->body.len)
+        if (call->sent < call->headers.len + call->body.len)
             CRASH_POINT(between_request_writes);
     }
     call->unsent = false;

@@ -10,7 +10,7 @@
  *
  * A body that is not in memory (`streams`) is written by http_call_write while SENT. A peer may
  * respond before it has all of the request: then it is RESPONDED from there on. The response's body
- * is read by http_call_read_body, or by http_conn_read_some on call->conn; its head lies in the
+ * is read by http_call_read_body, or by http_conn_read_some on call->conn; its headers lie in the
  * connection's buffer until the call is closed.
  *
  * A step waits until a moment of the boot clock. HTTP_CALL_TIMEOUT loses nothing: the same step may
@@ -19,7 +19,7 @@
  * request to its end. A request that may be repeated is, by http_call_again.
  *
  * The struct is the caller's memory, zeroed as far as HTTP_CALL_ZEROED, and too large for a fiber's
- * stack. `method`, `head`, `body` and the pool must outlive the call.
+ * stack. `method`, `headers`, `body` and the pool must outlive the call.
  */
 #ifndef PAWL_HTTP_CALL_H
 #define PAWL_HTTP_CALL_H
@@ -50,7 +50,7 @@ enum http_call_state {
     HTTP_CALL_CLOSED,    /* no connection is held */
     HTTP_CALL_OPEN,      /* one is; of the request call->sent bytes have left */
     HTTP_CALL_SENT,      /* what is in memory has left, or as much as the peer would take */
-    HTTP_CALL_RESPONDED, /* call->response is the head of the final response */
+    HTTP_CALL_RESPONDED, /* call->response has the headers of the final response */
 };
 
 struct http_call {
@@ -58,11 +58,11 @@ struct http_call {
     struct http_pool *pool;
     bool fresh; /* on a new connection */
     struct slice method;
-    struct slice head; /* of the request, its empty line included */
-    struct slice body; /* behind it; may be empty */
-    bool streams;      /* instead: a body follows, by the caller */
-    bool upgrades;     /* a 101 is a final response; the connection is never kept */
-    int64_t first_by;  /* from this moment on no first byte leaves; 0: it may at any time */
+    struct slice headers; /* of the request, its empty line included */
+    struct slice body;    /* behind it; may be empty */
+    bool streams;         /* instead: a body follows, by the caller */
+    bool upgrades;        /* a 101 is a final response; the connection is never kept */
+    int64_t first_by;     /* from this moment on no first byte leaves; 0: it may at any time */
 
     /* The call's. */
     enum http_call_state state;
@@ -71,9 +71,9 @@ struct http_call {
     const char *unreached;   /* why there is no connection, a literal; NULL: there is one */
     const char *tls_problem; /* the same, where the handshake failed */
     int interims;            /* 1xx responses since the request was sent */
-    uint64_t sent;        /* bytes of head and body that may have left; outlives http_call_close */
-    uint64_t received;    /* by conn, when it was lent */
-    int64_t connected_us; /* boot time: since when it is lent */
+    uint64_t sent;     /* bytes of headers and body that may have left; outlives http_call_close */
+    uint64_t received; /* by conn, when it was lent */
+    int64_t connected_us;          /* boot time: since when it is lent */
     struct http_response response; /* last: the slots of its headers are not zeroed */
 };
 
@@ -82,8 +82,8 @@ struct http_call {
 /* CLOSED to OPEN. TIMEOUT, REFUSED, UNREACHABLE, TLS, BROKEN: no connection, nothing sent. */
 enum http_call_result http_call_connect(struct http_call *call, int64_t until_us);
 
-/* OPEN to SENT: head and body, as much of them as the peer takes: one that responds or closes early
- * has its response read. TIMEOUT; LATE and BROKEN: no byte has left. */
+/* OPEN to SENT: headers and body, as much of them as the peer takes: one that responds or closes
+ * early has its response read. TIMEOUT; LATE and BROKEN: no byte has left. */
 enum http_call_result http_call_send(struct http_call *call, int64_t until_us);
 
 /* Writes more of the request, with `streams`. False: the peer took no more of it in time, responded

@@ -134,7 +134,7 @@ static enum state on_trailer(struct http_chunks *chunks, char c)
     default:
         next = c == '\n' ? STATE_END : refuse(chunks, HTTP_REFUSAL_TRAILER);
     }
-    if (chunks->line_len > LINE_MAX_LEN || ++chunks->trailer_len > HTTP_HEAD_MAX)
+    if (chunks->line_len > LINE_MAX_LEN || ++chunks->trailer_len > HTTP_HEADERS_SIZE_MAX)
         return refuse(chunks, HTTP_REFUSAL_TRAILER);
     return next;
 }

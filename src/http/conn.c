@@ -2,13 +2,14 @@
 /*
  * The input buffer between two calls (what is read in the middle of a body is in conn_body.c):
  *
- *   no head read    [ bytes of the next head ................ | room ]
- *                   0                                       len    cap
- *   head read       [ head, frozen | consumed | unconsumed .. | room ]
- *                   0       head_len        used            len    cap
+ *   none read yet    [ bytes of the next headers ............. | room ]
+ *                    0                                        len    cap
+ *   headers read     [ headers, frozen | consumed | unconsumed . | room ]
+ *                    0       headers_len        used          len    cap
  *
- * Slices of the head point into the buffer, so from the moment a head was read until http_conn_next
- * the buffer neither moves nor grows: there is room for WINDOW_MIN bytes behind the head by then.
+ * Slices of the headers point into the buffer, so from the moment headers were read until
+ * http_conn_next the buffer neither moves nor grows: there is room for WINDOW_MIN bytes behind the
+ * headers by then.
  */
 #include "http/conn.h"
 
@@ -23,7 +24,7 @@
 
 #define WINDOW_MIN ((size_t)4 * 1024)
 #define LINGER_PART ((size_t)16 * 1024) /* read at once of what is dropped */
-#define INPUT_MAX (HTTP_HEAD_MAX + WINDOW_MIN)
+#define INPUT_MAX (HTTP_HEADERS_SIZE_MAX + WINDOW_MIN)
 
 /* ---- open and close ---- */
 
@@ -130,7 +131,7 @@ bool http_conn_is_silent(struct http_conn *conn)
     return got < 0 && errno == EAGAIN;
 }
 
-/* ---- reading heads ---- */
+/* ---- reading header sections ---- */
 
 /* A peer without TCP_NODELAY that writes a message in pieces sends the next one when the last was
  * acknowledged, which the kernel puts off by 40 ms for a receiver that may respond. Fails on
@@ -170,7 +171,7 @@ static ptrdiff_t receive_first(struct http_conn *conn)
 
 enum http_read http_conn_wait(struct http_conn *conn, int64_t idle_deadline_us)
 {
-    CHECK(conn->head_len == 0 && conn->io.fd >= 0);
+    CHECK(conn->headers_len == 0 && conn->io.fd >= 0);
     struct fiber_source source = {&conn->io, FIBER_READ};
     while (conn->in.len == 0) {
         enum fiber_wake wake = fiber_wait(&source, 1, idle_deadline_us);
@@ -188,8 +189,8 @@ enum http_read http_conn_wait(struct http_conn *conn, int64_t idle_deadline_us)
     return HTTP_READ_OK;
 }
 
-/* Reads more of a head that has begun. */
-static enum http_read receive_head(struct http_conn *conn, int64_t deadline_us)
+/* Reads more of headers that have begun. */
+static enum http_read receive_headers(struct http_conn *conn, int64_t deadline_us)
 {
     struct buf *in = &conn->in;
     if (in->len == 0)
@@ -204,7 +205,7 @@ static enum http_read receive_head(struct http_conn *conn, int64_t deadline_us)
     return HTTP_READ_OK;
 }
 
-/* What kind of head is read, and where it goes. */
+/* Which headers are read, and where they go. */
 struct wanted {
     struct http_request *request; /* or else response */
     struct http_response *response;
@@ -219,18 +220,19 @@ static enum http_parse parse(struct http_conn *conn, const struct wanted *wanted
     return http_parse_response(bytes, &conn->scan, wanted->method, wanted->response);
 }
 
-/* Sees to room for the window. Growing moves the head, so it is parsed once more. */
-static enum http_read freeze(struct http_conn *conn, const struct wanted *wanted, size_t head_len)
+/* Sees to room for the window. Growing moves the headers, so they are parsed once more. */
+static enum http_read freeze(struct http_conn *conn, const struct wanted *wanted,
+                             size_t headers_len)
 {
     struct buf *in = &conn->in;
-    size_t need = head_len + WINDOW_MIN;
-    CHECK(head_len <= in->len && need <= in->max);
+    size_t need = headers_len + WINDOW_MIN;
+    CHECK(headers_len <= in->len && need <= in->max);
     if (in->cap < need) {
         if (buf_room(in, need - in->len) == NULL)
             return HTTP_READ_NO_MEMORY;
         CHECK(parse(conn, wanted) == HTTP_PARSE_DONE);
     }
-    conn->head_len = conn->used = head_len;
+    conn->headers_len = conn->used = headers_len;
     return HTTP_READ_OK;
 }
 
@@ -243,13 +245,13 @@ static void begin_body(struct http_conn *conn, enum http_framing framing, uint64
         framing == HTTP_FRAMING_NONE || (framing == HTTP_FRAMING_LENGTH && length == 0);
 }
 
-static enum http_read read_head(struct http_conn *conn, const struct wanted *wanted,
-                                int64_t deadline_us)
+static enum http_read read_headers(struct http_conn *conn, const struct wanted *wanted,
+                                   int64_t deadline_us)
 {
-    CHECK(conn->head_len == 0);
+    CHECK(conn->headers_len == 0);
     enum http_parse parsed = HTTP_PARSE_MORE;
     while ((parsed = parse(conn, wanted)) == HTTP_PARSE_MORE) {
-        enum http_read result = receive_head(conn, deadline_us);
+        enum http_read result = receive_headers(conn, deadline_us);
         if (result != HTTP_READ_OK)
             return result;
     }
@@ -263,31 +265,31 @@ static enum http_read read_head(struct http_conn *conn, const struct wanted *wan
         begin_body(conn, request->framing, request->content_length);
     else
         begin_body(conn, response->framing, response->content_length);
-    return freeze(conn, wanted, request != NULL ? request->head_len : response->head_len);
+    return freeze(conn, wanted, request != NULL ? request->headers_len : response->headers_len);
 }
 
 enum http_read http_conn_read_request(struct http_conn *conn, int64_t deadline_us,
                                       struct http_request *ret)
 {
-    return read_head(conn, &(struct wanted){.request = ret}, deadline_us);
+    return read_headers(conn, &(struct wanted){.request = ret}, deadline_us);
 }
 
 enum http_read http_conn_read_response(struct http_conn *conn, struct slice method,
                                        int64_t deadline_us, struct http_response *ret)
 {
-    return read_head(conn, &(struct wanted){.response = ret, .method = method}, deadline_us);
+    return read_headers(conn, &(struct wanted){.response = ret, .method = method}, deadline_us);
 }
 
 /* ---- between messages, and writing ---- */
 
 bool http_conn_body_left(const struct http_conn *conn)
 {
-    return conn->head_len > 0 && !conn->body_done;
+    return conn->headers_len > 0 && !conn->body_done;
 }
 
 struct slice http_conn_take_rest(struct http_conn *conn)
 {
-    CHECK(conn->head_len > 0 && !http_conn_body_left(conn));
+    CHECK(conn->headers_len > 0 && !http_conn_body_left(conn));
     struct slice rest = slice_skip(buf_slice(&conn->in), conn->used);
     conn->used = conn->in.len;
     return rest;
@@ -297,7 +299,7 @@ void http_conn_next(struct http_conn *conn)
 {
     CHECK(!http_conn_body_left(conn) && conn->used <= conn->in.len);
     buf_drop(&conn->in, conn->used);
-    conn->head_len = conn->used = conn->scan = 0;
+    conn->headers_len = conn->used = conn->scan = 0;
     if (conn->in.len == 0)
         input_free(conn);
 }

@@ -2,13 +2,13 @@
 /*
  * One HTTP/1.1 connection, at either end, read and written from a fiber.
  *
- * The input buffer is [head of the current message | window of what follows]. A head that was read
- * stays where it is, and its slices stay valid, until http_conn_next. Bodies are copied out (whole,
- * into the caller's buf) or lent run by run (streaming). No byte beyond the current message is ever
- * consumed, so pipelined requests are answered in order.
+ * The input buffer is [headers of the current message | window of what follows]. Headers that were
+ * read stays where it is, and its slices stay valid, until http_conn_next. Bodies are copied out
+ * (whole, into the caller's buf) or lent run by run (streaming). No byte beyond the current message
+ * is ever consumed, so pipelined requests are answered in order.
  *
- * All waits end at an absolute deadline (boot clock): one for the head, one for the body, one for
- * the write; a peer that drips bytes gains nothing. An idle connection holds no buffer.
+ * All waits end at an absolute deadline (boot clock): one for the headers, one for the body, one
+ * for the write; a peer that drips bytes gains nothing. An idle connection holds no buffer.
  */
 #ifndef PAWL_HTTP_CONN_H
 #define PAWL_HTTP_CONN_H
@@ -22,10 +22,10 @@ struct http_conn {
     struct fiber_io io;
     struct tls *tls; /* NULL: plain text */
     struct buf in;
-    void *block;     /* where `in` begins: MEM_BLOCK_INPUT; NULL: it holds nothing */
-    size_t scan;     /* how far the end of the current head was searched */
-    size_t head_len; /* bytes of the current head at the start of `in`; 0: none read yet */
-    size_t used;     /* bytes of `in` that the current message has consumed (>= head_len) */
+    void *block;        /* where `in` begins: MEM_BLOCK_INPUT; NULL: it holds nothing */
+    size_t scan;        /* how far the end of the current headers was searched */
+    size_t headers_len; /* bytes of the current headers at the start of `in`; 0: none read yet */
+    size_t used;        /* bytes of `in` that the current message has consumed (>= headers_len) */
     enum http_framing framing; /* of the current message's body */
     uint64_t left;             /* body bytes left, with HTTP_FRAMING_LENGTH */
     struct http_chunks chunks; /* with HTTP_FRAMING_CHUNKED */
@@ -74,7 +74,7 @@ enum http_read {
 /* Waits for the first byte of a message until `idle_deadline_us`; OK: there is one. */
 enum http_read http_conn_wait(struct http_conn *conn, int64_t idle_deadline_us);
 
-/* Reads the head of the next request, or of a response to `method`. `ret` is valid until
+/* Reads the headers of the next request, or of a response to `method`. `ret` is valid until
  * http_conn_next. Filled also on REFUSED as far as it was understood. */
 enum http_read http_conn_read_request(struct http_conn *conn, int64_t deadline_us,
                                       struct http_request *ret);
@@ -94,7 +94,7 @@ enum http_read http_conn_read_body(struct http_conn *conn, uint64_t max, uint64_
 enum http_read http_conn_read_some(struct http_conn *conn, int64_t deadline_us,
                                    struct slice *ret_data);
 
-/* Whether an unread body is left behind the current head. */
+/* Whether an unread body is left behind the current headers. */
 bool http_conn_body_left(const struct http_conn *conn);
 
 /* What has come behind the current message, for a protocol other than HTTP from there on: taken,

@@ -31,13 +31,13 @@ static enum http_read on_no_bytes(struct http_conn *conn, ptrdiff_t got)
     return HTTP_READ_OK;
 }
 
-/* Reads behind the head; nothing unconsumed is left there. */
+/* Reads behind the headers; nothing unconsumed is left there. */
 static enum http_read refill(struct http_conn *conn, int64_t deadline_us)
 {
     struct buf *in = &conn->in;
-    CHECK(conn->used == in->len && conn->head_len < in->cap);
-    buf_cut(in, conn->head_len);
-    conn->used = conn->head_len;
+    CHECK(conn->used == in->len && conn->headers_len < in->cap);
+    buf_cut(in, conn->headers_len);
+    conn->used = conn->headers_len;
     size_t room = in->cap - in->len;
     if (conn->framing == HTTP_FRAMING_LENGTH)
         room = (size_t)smaller(room, conn->left);
@@ -116,7 +116,7 @@ static void join_chunks(struct http_conn *conn, struct slice *data)
 enum http_read http_conn_read_some(struct http_conn *conn, int64_t deadline_us,
                                    struct slice *ret_data)
 {
-    CHECK(conn->head_len > 0);
+    CHECK(conn->headers_len > 0);
     struct slice data = slice_make(NULL, 0);
     while (data.len == 0 && !conn->body_done) {
         enum http_read result = take_run(conn, deadline_us, &data);
@@ -206,7 +206,7 @@ static bool goes_straight(const struct http_conn *conn, uint64_t room)
 enum http_read http_conn_read_body(struct http_conn *conn, uint64_t max, uint64_t part,
                                    int64_t deadline_us, struct buf *body)
 {
-    CHECK(conn->head_len > 0 && buf_ok(body) && part > 0);
+    CHECK(conn->headers_len > 0 && buf_ok(body) && part > 0);
     size_t start = body->len;
     max = smaller(max, body->max - start);
     if (conn->framing == HTTP_FRAMING_LENGTH && conn->left > max)

@@ -32,9 +32,9 @@ static size_t skip_plain(const char *at, size_t i, size_t end)
     return i;
 }
 
-enum http_parse http_head_scan(struct slice bytes, size_t *scan, enum http_refusal *ret_refusal)
+enum http_parse http_headers_scan(struct slice bytes, size_t *scan, enum http_refusal *ret_refusal)
 {
-    size_t end = bytes.len < HTTP_HEAD_MAX ? bytes.len : HTTP_HEAD_MAX;
+    size_t end = bytes.len < HTTP_HEADERS_SIZE_MAX ? bytes.len : HTTP_HEADERS_SIZE_MAX;
     size_t i = *scan;
 
     CHECK(i <= end);
@@ -54,9 +54,9 @@ enum http_parse http_head_scan(struct slice bytes, size_t *scan, enum http_refus
             return HTTP_PARSE_DONE;
     }
     *scan = end;
-    if (end < HTTP_HEAD_MAX)
+    if (end < HTTP_HEADERS_SIZE_MAX)
         return HTTP_PARSE_MORE;
-    *ret_refusal = HTTP_REFUSAL_HEAD_TOO_LARGE;
+    *ret_refusal = HTTP_REFUSAL_HEADERS_TOO_LARGE;
     return HTTP_PARSE_REFUSED;
 }
 

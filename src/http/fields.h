@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What requests and responses share: where a head ends, its lines, field lines, framing. Internal
+ * What requests and responses share: where headers end, their lines, fields, framing. Internal
  * to http; users include message.h.
  */
 #ifndef PAWL_HTTP_FIELDS_H
@@ -8,15 +8,15 @@
 
 #include "http/message.h"
 
-/* Searches `bytes` for the empty line that ends a head, from `*scan` onwards, and moves `*scan`.
- * DONE: the head is the first `*scan + 1` bytes. REFUSED: a bare LF, a bare CR or a NUL was met,
- * or HTTP_HEAD_MAX bytes hold no end; `*ret_refusal` says which. `*scan` never moves back, and a
- * further call after DONE or REFUSED gives the same verdict at once. The first offending byte
- * decides, so the verdict does not depend on how the bytes arrived. */
-enum http_parse http_head_scan(struct slice bytes, size_t *scan, enum http_refusal *ret_refusal);
+/* Searches `bytes` for the empty line that ends the headers, from `*scan` onwards, and moves
+ * `*scan`. DONE: the headers are the first `*scan + 1` bytes. REFUSED: a bare LF, a bare CR or a
+ * NUL was met, or HTTP_HEADERS_SIZE_MAX bytes hold no end; `*ret_refusal` says which. `*scan` never
+ * moves back, and a further call after DONE or REFUSED gives the same verdict at once. The first
+ * offending byte decides, so the verdict does not depend on how the bytes arrived. */
+enum http_parse http_headers_scan(struct slice bytes, size_t *scan, enum http_refusal *ret_refusal);
 
 /* The first line of `*rest` without its CR LF; moves `*rest` behind it. Only for bytes that
- * http_head_scan let through: there, every line ends with CR LF. */
+ * http_headers_scan let through: there, every line ends with CR LF. */
 struct slice http_next_line(struct slice *rest);
 
 /* Reads `HTTP/1.x`: `malformed` when it has not that form, VERSION when x or 1 are others. */

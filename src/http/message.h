@@ -5,7 +5,7 @@
  * A pull parser over one contiguous buffer: no callback, no copy, no state but the scan position.
  * The caller reads bytes into its buffer and calls http_parse_request (or _response) again until it
  * says done or refused. Slices point into the caller's buffer; when the buffer moves (grows), parse
- * again: parsing is pure and a head is scanned for its end only from *scan onwards, so that a
+ * again: parsing is pure and headers are scanned for their end only from *scan onwards, so that a
  * client that drips bytes costs linear work.
  *
  * Strict: whatever two implementations could read in two ways is refused (RFC 9112 section 11):
@@ -31,8 +31,8 @@
 #include "base/headers.h"
 
 enum http_parse {
-    HTTP_PARSE_MORE,    /* the head is not complete yet */
-    HTTP_PARSE_DONE,    /* the head is complete; `head_len` bytes of the buffer are its own */
+    HTTP_PARSE_MORE, /* the headers are not complete yet */
+    HTTP_PARSE_DONE, /* the headers are complete; `headers_len` bytes of the buffer are its own */
     HTTP_PARSE_REFUSED, /* see `refusal`; answer and close */
 };
 
@@ -54,7 +54,7 @@ enum http_parse {
     X(FIELD_VALUE, 400, "a header field value contains a control byte or a misplaced tab")         \
     X(OBS_FOLD, 400, "a header field is folded over two lines")                                    \
     X(TOO_MANY_FIELDS, 431, "too many header fields")                                              \
-    X(HEAD_TOO_LARGE, 431, "the header section is too large")                                      \
+    X(HEADERS_TOO_LARGE, 431, "the header section is too large")                                   \
     X(HOST, 400, "exactly one valid Host is required")                                             \
     X(CONTENT_LENGTH, 400, "Content-Length is not one decimal number")                             \
     X(TRANSFER_ENCODING, 400, "Transfer-Encoding is not exactly one `chunked`")                    \
@@ -75,7 +75,7 @@ enum http_refusal {
 int http_refusal_status(enum http_refusal refusal);
 const char *http_refusal_text(enum http_refusal refusal);
 
-/* The field that CONNECTION or FIELD_NAME is about, as far as the head was understood; may be
+/* The field that CONNECTION or FIELD_NAME is about, as far as the headers were understood; may be
  * empty. */
 struct http_request;
 struct slice http_refused_field(const struct http_request *request, enum http_refusal refusal);
@@ -87,7 +87,7 @@ enum http_framing {
     HTTP_FRAMING_CLOSE,   /* responses only: until the peer closes */
 };
 
-#define HTTP_HEAD_MAX ((size_t)32 * 1024) /* bytes of a head, start line included */
+#define HTTP_HEADERS_SIZE_MAX ((size_t)32 * 1024) /* bytes of the headers, start line included */
 /* Field lines of a request: what pawl adds must not take it over the 100 that many servers allow,
  * the empty line included. */
 #define HTTP_REQUEST_FIELDS_MAX 90
@@ -106,7 +106,7 @@ struct http_request {
     bool expect_continue;   /* Expect: 100-continue on HTTP/1.1; other values count as absent */
     enum http_framing framing;
     uint64_t content_length; /* with HTTP_FRAMING_LENGTH */
-    size_t head_len;         /* bytes of the buffer, the empty line included */
+    size_t headers_len;      /* bytes of the buffer, the empty line included */
     enum http_refusal refusal;
     struct headers headers;
 };
@@ -118,23 +118,23 @@ struct http_response {
     bool keep_alive;
     enum http_framing framing;
     uint64_t content_length;
-    size_t head_len;
+    size_t headers_len;
     enum http_refusal refusal;
     struct headers headers;
 };
 
-/* Parses the head of a request at the start of `bytes`. `*scan` starts at 0 for each message and
- * remembers how far the end of the head was searched: after n bytes, however they came, n bytes
+/* Parses the headers of a request at the start of `bytes`. `*scan` starts at 0 for each message and
+ * remembers how far the end of the headers was searched: after n bytes, however they came, n bytes
  * were searched. `*ret` is whole on DONE; on REFUSED it holds what was understood, the rest empty
  * and keep_alive false; on MORE it is empty. A bare LF, a bare CR and NUL are refused when they are
  * met, anything else once the
- * head is complete. It is about 3 KiB: it does not belong on a fiber's stack.
- * Empty lines before the request line: one CR LF is skipped (RFC 9112 2.2) and counted in head_len.
- * Also refuses a Connection field that names Content-Length, Host, Transfer-Encoding,
+ * headers are complete. It is about 3 KiB: it does not belong on a fiber's stack.
+ * Empty lines before the request line: one CR LF is skipped (RFC 9112 2.2) and counted in
+ * headers_len. Also refuses a Connection field that names Content-Length, Host, Transfer-Encoding,
  * Idempotency-Key, Authorization, Content-Type or Content-Encoding. */
 enum http_parse http_parse_request(struct slice bytes, size_t *scan, struct http_request *ret);
 
-/* Parses the head of a response to `method`. HEAD, 1xx, 204 and 304 have no body whatever the
+/* Parses the headers of a response to `method`. HEAD, 1xx, 204 and 304 have no body whatever the
  * fields say; a 1xx is returned like any response (the caller reads on). One of them that announces
  * a body is not kept alive: the bytes may come. Refusals of responses are the gateway's 502. */
 enum http_parse http_parse_response(struct slice bytes, size_t *scan, struct slice method,
@@ -148,7 +148,7 @@ struct http_chunks {
     int state;          /* the decoder's */
     char name[24];      /* how the current trailer's name starts */
     size_t line_len;    /* bytes of the current size or trailer line, bounded */
-    size_t trailer_len; /* bytes of all trailers, bounded by HTTP_HEAD_MAX */
+    size_t trailer_len; /* bytes of all trailers, bounded by HTTP_HEADERS_SIZE_MAX */
     enum http_refusal refusal;
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The head of a request: RFC 9112 sections 3 and 6, without anything optional. */
+/* The headers of a request: RFC 9112 sections 3 and 6, without anything optional. */
 #include "http/fields.h"
 
 /* Between the brackets of an IPv6 literal. */
@@ -194,15 +194,15 @@ bool http_body_may_be_ignored(struct slice method)
     return false;
 }
 
-static enum http_refusal read_head(struct slice head, struct http_request *request)
+static enum http_refusal read_headers(struct slice headers, struct http_request *request)
 {
     enum http_refusal refusal;
 
-    if (slice_starts(head, SLICE("\r\n")))
-        head = slice_skip(head, 2);
-    refusal = read_request_line(http_next_line(&head), request);
+    if (slice_starts(headers, SLICE("\r\n")))
+        headers = slice_skip(headers, 2);
+    refusal = read_request_line(http_next_line(&headers), request);
     if (!refusal)
-        refusal = http_fields_read(head, &request->headers);
+        refusal = http_fields_read(headers, &request->headers);
     if (!refusal && request->headers.n > HTTP_REQUEST_FIELDS_MAX)
         refusal = HTTP_REFUSAL_TOO_MANY_FIELDS;
     if (!refusal && dashed_name(&request->headers).at)
@@ -233,11 +233,11 @@ enum http_parse http_parse_request(struct slice bytes, size_t *scan, struct http
         ret->refusal = HTTP_REFUSAL_TLS;
         return HTTP_PARSE_REFUSED;
     }
-    found = http_head_scan(bytes, scan, &ret->refusal);
+    found = http_headers_scan(bytes, scan, &ret->refusal);
     if (found != HTTP_PARSE_DONE)
         return found;
-    ret->head_len = *scan + 1;
-    ret->refusal = read_head(slice_make(bytes.at, ret->head_len), ret);
+    ret->headers_len = *scan + 1;
+    ret->refusal = read_headers(slice_make(bytes.at, ret->headers_len), ret);
     if (ret->refusal)
         return HTTP_PARSE_REFUSED;
     ret->keep_alive = http_persists(&ret->headers, ret->minor_version);

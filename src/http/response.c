@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The head of a response: RFC 9112 sections 4 and 6. */
+/* The headers of a response: RFC 9112 sections 4 and 6. */
 #include "base/ascii.h"
 #include "http/fields.h"
 
@@ -22,12 +22,12 @@ static enum http_refusal read_status_line(struct slice line, struct http_respons
     return HTTP_REFUSAL_NONE;
 }
 
-static enum http_refusal read_head(struct slice head, struct http_response *response)
+static enum http_refusal read_headers(struct slice headers, struct http_response *response)
 {
-    enum http_refusal refusal = read_status_line(http_next_line(&head), response);
+    enum http_refusal refusal = read_status_line(http_next_line(&headers), response);
 
     if (!refusal)
-        refusal = http_fields_read(head, &response->headers);
+        refusal = http_fields_read(headers, &response->headers);
     if (!refusal)
         refusal = http_framing_read(&response->headers, response->minor_version, &response->framing,
                                     &response->content_length);
@@ -61,11 +61,11 @@ enum http_parse http_parse_response(struct slice bytes, size_t *scan, struct sli
 
     memset(ret, 0, offsetof(struct http_response, headers.hops));
     ret->minor_version = 1;
-    found = http_head_scan(bytes, scan, &ret->refusal);
+    found = http_headers_scan(bytes, scan, &ret->refusal);
     if (found != HTTP_PARSE_DONE)
         return found;
-    ret->head_len = *scan + 1;
-    ret->refusal = read_head(slice_make(bytes.at, ret->head_len), ret);
+    ret->headers_len = *scan + 1;
+    ret->refusal = read_headers(slice_make(bytes.at, ret->headers_len), ret);
     if (ret->refusal)
         return HTTP_PARSE_REFUSED;
     ret->keep_alive = http_persists(&ret->headers, ret->minor_version);

@@ -58,7 +58,7 @@ struct http_session {
     void *data; /* its loop's, see http_server_config */
     char peer[ADDRESS_HOST_SIZE];
     const struct http_request *request; /* under way; NULL: none that could be read */
-    int64_t began_us;                   /* boot time: its head was read */
+    int64_t began_us;                   /* boot time: its headers were read */
     uint64_t sent_before;               /* conn.sent then */
     /* The service's to set: */
     struct parker *waiting; /* by which a drain interrupts what its fiber waits for; may be NULL */
@@ -176,6 +176,6 @@ bool http_session_read_body(struct http_session *session, struct buf *body,
 
 /* Writes a response; without its body to a HEAD. False: not all of it left, and nothing may follow.
  */
-bool http_session_write(struct http_session *session, const struct buf *head, struct slice body);
+bool http_session_write(struct http_session *session, const struct buf *headers, struct slice body);
 
 #endif

@@ -79,13 +79,13 @@ bool http_session_read_body(struct http_session *session, struct buf *body,
     return read == HTTP_READ_OK;
 }
 
-bool http_session_write(struct http_session *session, const struct buf *head, struct slice body)
+bool http_session_write(struct http_session *session, const struct buf *headers, struct slice body)
 {
     const struct http_request *request = session->request;
     bool silent = body.len == 0 || (request && slice_eq(request->method, SLICE("HEAD")));
-    struct iovec parts[2] = {{head->at, head->len}, {(void *)(uintptr_t)body.at, body.len}};
+    struct iovec parts[2] = {{headers->at, headers->len}, {(void *)(uintptr_t)body.at, body.len}};
     int64_t deadline = within(session->door->limits.write_us);
-    return buf_ok(head) && http_conn_write(&session->conn, parts, silent ? 1 : 2, deadline) == 0;
+    return buf_ok(headers) && http_conn_write(&session->conn, parts, silent ? 1 : 2, deadline) == 0;
 }
 
 /* ---- one request ---- */
@@ -112,10 +112,10 @@ static bool drop_body(struct http_session *session)
     return true;
 }
 
-static bool read_head(struct http_session *session, struct http_request *request)
+static bool read_headers(struct http_session *session, struct http_request *request)
 {
     struct http_conn *conn = &session->conn;
-    int64_t deadline = within(session->door->limits.head_us);
+    int64_t deadline = within(session->door->limits.headers_us);
     enum http_read read = http_conn_read_request(conn, deadline, request);
     http_slots_move(session, read == HTTP_READ_OK ? HTTP_SESSION_BUSY : HTTP_SESSION_ENDING);
     session->began_us = clock_boot_us();
@@ -145,7 +145,7 @@ static bool serve_one(struct http_session *session)
     struct arena arena ARENA_AUTO = arena_make(ARENA_MAX);
     struct http_request *request = arena_alloc(&arena, sizeof *request);
     http_slots_move(session, request ? HTTP_SESSION_READING : HTTP_SESSION_ENDING);
-    if (!request || !read_head(session, request))
+    if (!request || !read_headers(session, request))
         return false;
     session->request = request;
     bool goes_on = service->serve(session, &arena) && drop_body(session);
@@ -183,7 +183,7 @@ void http_session_run(void *argument)
         http_slots_move(session, HTTP_SESSION_ENDING);
     if (session->cut_off)
         http_conn_abort(&session->conn);
-    else if (conn->head_len > 0 || conn->refusal != HTTP_REFUSAL_NONE)
+    else if (conn->headers_len > 0 || conn->refusal != HTTP_REFUSAL_NONE)
         linger(session);
     http_session_end(session);
 }

@@ -10,7 +10,7 @@
 struct http_limits {
     size_t max_per_address; /* connections of one address; 0: any number */
     int64_t idle_us;        /* between two requests */
-    int64_t head_us;        /* a request's head */
+    int64_t headers_us;     /* a request's headers */
     int64_t body_us;        /* its body, where the server reads it */
     int64_t write_us;       /* a response */
 };

@@ -41,7 +41,7 @@ static void check_holds_no_doubt(const struct http_request *request)
 
 static void check_rewritten(const struct http_request *request)
 {
-    BUF_AUTO struct buf head = buf_make(HTTP_HEAD_MAX);
+    BUF_AUTO struct buf head = buf_make(HTTP_HEADERS_SIZE_MAX);
     MEM_AUTO struct http_request *again = mem_alloc(sizeof *again);
     size_t scan = 0;
 
@@ -58,7 +58,7 @@ static void check_rewritten(const struct http_request *request)
     buf_add_str(&head, "\r\n");
     CHECK(again && buf_ok(&head));
     CHECK(http_parse_request(buf_slice(&head), &scan, again) == HTTP_PARSE_DONE);
-    CHECK(again->head_len == head.len);
+    CHECK(again->headers_len == head.len);
     check_same(request, again);
 }
 

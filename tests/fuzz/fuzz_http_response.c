@@ -34,7 +34,7 @@ static void check_holds_no_doubt(const struct http_response *response, struct sl
 
 static void check_rewritten(const struct http_response *response, struct slice method)
 {
-    BUF_AUTO struct buf head = buf_make(HTTP_HEAD_MAX + 1);
+    BUF_AUTO struct buf head = buf_make(HTTP_HEADERS_SIZE_MAX + 1);
     MEM_AUTO struct http_response *again = mem_alloc(sizeof *again);
     size_t scan = 0;
 
@@ -50,10 +50,10 @@ static void check_rewritten(const struct http_response *response, struct slice m
     buf_add_str(&head, "\r\n");
     CHECK(again && buf_ok(&head));
     /* The blank before an absent reason may be one byte too much. */
-    if (head.len > HTTP_HEAD_MAX)
+    if (head.len > HTTP_HEADERS_SIZE_MAX)
         return;
     CHECK(http_parse_response(buf_slice(&head), &scan, method, again) == HTTP_PARSE_DONE);
-    CHECK(again->head_len == head.len);
+    CHECK(again->headers_len == head.len);
     check_same(response, again);
 }
 

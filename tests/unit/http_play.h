@@ -49,7 +49,7 @@ struct play {
     bool response; /* answers to GET are read, else requests */
     bool lent;     /* bodies are read by http_conn_read_some */
     uint64_t max;  /* of a body; 0: 1000 */
-    int64_t head_us;
+    int64_t headers_us;
     int64_t body_us;
     int fds[2]; /* the reader's, the peer's */
     struct http_conn conn;
@@ -160,7 +160,7 @@ static inline enum http_read read_lent(struct play *play, struct buf *body)
 
 static inline enum http_read read_head(struct play *play)
 {
-    int64_t deadline_us = after(play->head_us);
+    int64_t deadline_us = after(play->headers_us);
     if (play->response)
         return http_conn_read_response(&play->conn, SLICE("GET"), deadline_us, &play->head->answer);
     return http_conn_read_request(&play->conn, deadline_us, &play->head->request);

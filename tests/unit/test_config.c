@@ -411,7 +411,7 @@ static void describe(const struct config *config, struct buf *buf)
                config->listen.port, SLICE_ARG(config->upstream.host), config->upstream.port,
                SLICE_ARG(config->store), config->gateway.threads);
     const int64_t spans[] = {config->drain_us,
-                             config->gateway.limits.head_us,
+                             config->gateway.limits.headers_us,
                              config->gateway.limits.body_us,
                              config->gateway.limits.idle_us,
                              config->gateway.limits.write_us,

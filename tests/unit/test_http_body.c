@@ -190,7 +190,7 @@ static void head_of_any_size_leaves_a_window_behind_it(void **state)
 {
     (void)state;
     static const size_t around[] = {4091, 8191, 12286, 16382, 28664, 32760};
-    static char head[HTTP_HEAD_MAX + 1];
+    static char head[HTTP_HEADERS_SIZE_MAX + 1];
     for (size_t i = 0; i < 7 * sizeof around / sizeof *around; i++) {
         size_t size = around[i / 7] + i % 7 + 2;
         int begun = snprintf(head, sizeof head,

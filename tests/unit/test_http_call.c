@@ -64,7 +64,7 @@ static void begin(struct stage *stage, struct slice method, struct slice body)
     memset(stage->call, 0, HTTP_CALL_ZEROED);
     stage->call->pool = stage->pool;
     stage->call->method = method;
-    stage->call->head = REQUEST;
+    stage->call->headers = REQUEST;
     stage->call->body = body;
 }
 

@@ -302,7 +302,7 @@ static void lines_are_bounded(void **state)
 
 static void all_trailers_together_are_bounded(void **state)
 {
-    const size_t lines = HTTP_HEAD_MAX / 4;
+    const size_t lines = HTTP_HEADERS_SIZE_MAX / 4;
     struct http_chunks chunks = {0};
     struct slice data;
     size_t used;

@@ -17,15 +17,15 @@ static void dripped_head_ends_at_its_deadline(void **state)
 {
     (void)state;
     struct play play = {
-        .pieces = {"GET / HTTP/1.1\r\nX: "}, .ending = END_DRIP, .head_us = SHORT_US};
+        .pieces = {"GET / HTTP/1.1\r\nX: "}, .ending = END_DRIP, .headers_us = SHORT_US};
     expect(&play, "TIMEOUT");
 }
 
 static void silent_peer_is_a_timeout_before_and_within_a_head(void **state)
 {
     (void)state;
-    struct play silent = {.ending = END_STAY, .head_us = SHORT_US};
-    struct play halfway = {.pieces = {"GET / HT"}, .ending = END_STAY, .head_us = SHORT_US};
+    struct play silent = {.ending = END_STAY, .headers_us = SHORT_US};
+    struct play halfway = {.pieces = {"GET / HT"}, .ending = END_STAY, .headers_us = SHORT_US};
     expect(&silent, "TIMEOUT");
     expect(&halfway, "TIMEOUT");
 }

@@ -137,7 +137,7 @@ static void keep_one(struct stage *stage)
     getsockopt(stage->conns[1]->io.fd, IPPROTO_TCP, TCP_NODELAY, &on, &size);
     stage->held[0] = stage->conns[1] == stage->conns[0] && is_open(stage->peers[0]);
     stage->held[1] = on != 0;
-    stage->held[2] = stage->conns[1]->head_len == 0;
+    stage->held[2] = stage->conns[1]->headers_len == 0;
     give(stage, 1, true);
     take_new(stage, 2);
     stage->held[3] = stage->conns[2] != stage->conns[0];

@@ -365,12 +365,12 @@ static void expect_accepted(const struct accepted_row *row, const struct http_re
                 request->framing == row->framing && request->content_length == row->length &&
                 request->minor_version == row->minor_version &&
                 request->keep_alive == !row->close && request->expect_continue == row->expect &&
-                request->head_len == row->bytes.len && request->refusal == HTTP_REFUSAL_NONE;
+                request->headers_len == row->bytes.len && request->refusal == HTTP_REFUSAL_NONE;
 
     if (!same)
-        fail_msg("%s: path %.*s, authority %.*s, framing %d, keep_alive %d, head_len %zu",
+        fail_msg("%s: path %.*s, authority %.*s, framing %d, keep_alive %d, headers_len %zu",
                  row->name, SLICE_ARG(request->path), SLICE_ARG(request->authority),
-                 request->framing, request->keep_alive, request->head_len);
+                 request->framing, request->keep_alive, request->headers_len);
 }
 
 static void clear_heads_are_read_whatever_follows_them(void **state)
@@ -447,36 +447,39 @@ static char *make_head(size_t size)
 
 static void the_largest_head_is_read_and_one_byte_more_is_not(void **state)
 {
-    char *fits = make_head(HTTP_HEAD_MAX);
-    char *too_large = make_head(HTTP_HEAD_MAX + 1);
+    char *fits = make_head(HTTP_HEADERS_SIZE_MAX);
+    char *too_large = make_head(HTTP_HEADERS_SIZE_MAX + 1);
     struct http_request request;
     size_t scan = 0;
 
     (void)state;
-    assert_int_equal(http_parse_request(slice_make(fits, HTTP_HEAD_MAX), &scan, &request),
+    assert_int_equal(http_parse_request(slice_make(fits, HTTP_HEADERS_SIZE_MAX), &scan, &request),
                      HTTP_PARSE_DONE);
     scan = 0;
-    assert_int_equal(http_parse_request(slice_make(too_large, HTTP_HEAD_MAX + 1), &scan, &request),
-                     HTTP_PARSE_REFUSED);
-    assert_int_equal(request.refusal, HTTP_REFUSAL_HEAD_TOO_LARGE);
+    assert_int_equal(
+        http_parse_request(slice_make(too_large, HTTP_HEADERS_SIZE_MAX + 1), &scan, &request),
+        HTTP_PARSE_REFUSED);
+    assert_int_equal(request.refusal, HTTP_REFUSAL_HEADERS_TOO_LARGE);
     scan = 0;
-    assert_int_equal(http_parse_request(slice_make(too_large, HTTP_HEAD_MAX - 1), &scan, &request),
-                     HTTP_PARSE_MORE);
-    assert_int_equal(http_parse_request(slice_make(too_large, HTTP_HEAD_MAX), &scan, &request),
-                     HTTP_PARSE_REFUSED);
-    assert_int_equal(request.refusal, HTTP_REFUSAL_HEAD_TOO_LARGE);
+    assert_int_equal(
+        http_parse_request(slice_make(too_large, HTTP_HEADERS_SIZE_MAX - 1), &scan, &request),
+        HTTP_PARSE_MORE);
+    assert_int_equal(
+        http_parse_request(slice_make(too_large, HTTP_HEADERS_SIZE_MAX), &scan, &request),
+        HTTP_PARSE_REFUSED);
+    assert_int_equal(request.refusal, HTTP_REFUSAL_HEADERS_TOO_LARGE);
     free(fits);
     free(too_large);
 }
 
 static void a_dripped_head_costs_linear_work(void **state)
 {
-    char *bytes = make_head(HTTP_HEAD_MAX);
+    char *bytes = make_head(HTTP_HEADERS_SIZE_MAX);
     struct http_request request;
     size_t scan = 0, searched = 0;
 
     (void)state;
-    for (size_t n = 1; n < HTTP_HEAD_MAX; n++) {
+    for (size_t n = 1; n < HTTP_HEADERS_SIZE_MAX; n++) {
         size_t before = scan;
 
         assert_int_equal(http_parse_request(slice_make(bytes, n), &scan, &request),
@@ -484,8 +487,8 @@ static void a_dripped_head_costs_linear_work(void **state)
         assert_int_equal(scan, n);
         searched += scan - before;
     }
-    assert_int_equal(searched, HTTP_HEAD_MAX - 1);
-    assert_int_equal(http_parse_request(slice_make(bytes, HTTP_HEAD_MAX), &scan, &request),
+    assert_int_equal(searched, HTTP_HEADERS_SIZE_MAX - 1);
+    assert_int_equal(http_parse_request(slice_make(bytes, HTTP_HEADERS_SIZE_MAX), &scan, &request),
                      HTTP_PARSE_DONE);
     free(bytes);
 }

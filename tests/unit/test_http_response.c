@@ -164,8 +164,8 @@ static void expect_accepted(const struct accepted_row *row, const struct http_re
     bool same = response->status == row->status &&
                 slice_eq(response->reason, slice_of(row->reason)) &&
                 response->framing == row->framing && response->content_length == row->length &&
-                response->keep_alive == row->keep_alive && response->head_len == row->bytes.len &&
-                response->refusal == HTTP_REFUSAL_NONE;
+                response->keep_alive == row->keep_alive &&
+                response->headers_len == row->bytes.len && response->refusal == HTTP_REFUSAL_NONE;
 
     if (!same)
         fail_msg("%s: status %d, reason \"%.*s\", framing %d, keep_alive %d", row->name,
@@ -213,8 +213,8 @@ static void an_answer_head_of_8_mib_is_refused_at_its_limit(void **state)
     memcpy(bytes, OK "X: ", sizeof OK + 2);
     assert_int_equal(http_parse_response(slice_make(bytes, size), &scan, SLICE("GET"), &response),
                      HTTP_PARSE_REFUSED);
-    assert_int_equal(response.refusal, HTTP_REFUSAL_HEAD_TOO_LARGE);
-    assert_int_equal(scan, HTTP_HEAD_MAX);
+    assert_int_equal(response.refusal, HTTP_REFUSAL_HEADERS_TOO_LARGE);
+    assert_int_equal(scan, HTTP_HEADERS_SIZE_MAX);
     free(bytes);
 }
 
@@ -234,7 +234,7 @@ static void interim_answers_are_read_one_by_one(void **state)
         assert_int_equal(http_parse_response(rest, &scan, SLICE("POST"), &response),
                          HTTP_PARSE_DONE);
         statuses[i] = response.status;
-        rest = slice_skip(rest, response.head_len);
+        rest = slice_skip(rest, response.headers_len);
     }
     assert_int_equal(statuses[0], 100);
     assert_int_equal(statuses[1], 103);

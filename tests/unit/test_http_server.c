@@ -3,7 +3,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/thread.h"
-#include "http/head.h"
+#include "http/headers_out.h"
 #include "http/server.h"
 
 #include <errno.h>
@@ -42,9 +42,9 @@ static bool answer(struct http_session *session, int status, struct slice body)
 {
     bool keep = http_session_may_go_on(session);
     BUF_AUTO struct buf head = buf_make(HEAD_MAX);
-    head_write_status(&head, status, slice_of(NULL));
-    head_write_number(&head, "Content-Length", body.len);
-    head_end_response(&head, session->request, keep);
+    headers_write_status(&head, status, slice_of(NULL));
+    headers_write_number(&head, "Content-Length", body.len);
+    headers_end_response(&head, session->request, keep);
     return http_session_write(session, &head, body) && keep;
 }
 
@@ -246,7 +246,7 @@ static void what_is_no_request_is_refused(void **state)
 static void who_is_slow_with_a_head_is_told(void **state)
 {
     struct stage stage = stage_make();
-    stage.limits.head_us = CLOCK_US_PER_MS;
+    stage.limits.headers_us = CLOCK_US_PER_MS;
     struct http_server *server = start(&stage, 4);
     (void)state;
     int fd = dial(server);

@@ -117,7 +117,7 @@ static void run_call(void *argument)
     struct play *play = argument;
     play->call->pool = play->pool;
     play->call->method = SLICE("GET");
-    play->call->head = REQUEST;
+    play->call->headers = REQUEST;
     assert_int_equal(http_call_connect(play->call, later()), HTTP_CALL_DONE);
     play->ask(play);
     play->over = true;

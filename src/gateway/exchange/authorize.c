@@ -34,7 +34,7 @@ static enum exchange_step refuse_unwritable(struct exchange *x, enum template_re
 
 static enum exchange_step ask(struct exchange *x)
 {
-    struct buf target BUF_AUTO = buf_make(HTTP_HEAD_MAX);
+    struct buf target BUF_AUTO = buf_make(HTTP_HEADERS_SIZE_MAX);
     struct slice missing = {0};
     enum template_result result =
         template_probe(&x->rule->authorize, &x->found.facts, x->arena, &target, &missing);

@@ -3,7 +3,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
-#include "gateway/head.h"
+#include "gateway/headers_out.h"
 
 /* Bytes that hold what is usual; more comes from malloc. */
 #define KEY_FIRST ((size_t)128)
@@ -83,11 +83,11 @@ struct exchange *exchange_new(struct client *client, const struct http_request *
     x->arena = client->arena;
     take_rule(x, found);
     x->body = body_make(x);
-    x->tenant = exchange_buf(x, KEY_FIRST, HTTP_HEAD_MAX);
-    x->key = exchange_buf(x, KEY_FIRST, HTTP_HEAD_MAX);
-    x->once = buf_make(HTTP_HEAD_MAX);
-    x->shown_key = buf_make(HTTP_HEAD_MAX);
-    x->sent_key = exchange_buf(x, KEY_FIRST, HTTP_HEAD_MAX);
+    x->tenant = exchange_buf(x, KEY_FIRST, HTTP_HEADERS_SIZE_MAX);
+    x->key = exchange_buf(x, KEY_FIRST, HTTP_HEADERS_SIZE_MAX);
+    x->once = buf_make(HTTP_HEADERS_SIZE_MAX);
+    x->shown_key = buf_make(HTTP_HEADERS_SIZE_MAX);
+    x->sent_key = exchange_buf(x, KEY_FIRST, HTTP_HEADERS_SIZE_MAX);
     x->detail = buf_make(DETAIL_MAX);
     x->started = client->session.began_us;
     x->keep_alive = request->keep_alive;
@@ -102,7 +102,7 @@ void exchange_free(struct exchange *x)
     upstream_response_fini(&x->failed);
     upstream_response_fini(&x->response);
     buf_fini(&x->detail);
-    buf_fini(&x->head);
+    buf_fini(&x->headers);
     buf_fini(&x->sent_key);
     buf_fini(&x->shown_key);
     buf_fini(&x->once);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * exchange: one ruled request, from its head to its response, in named steps (run.c takes them):
+ * exchange: one ruled request, from its headers to its response, in named steps (run.c takes them):
  *
  *   IDENTIFY --> ADMIT --> AUTHORIZE --> JUDGE --> DECIDE <-----------------.
  *    |  ^                                 |         |  |  `-> UNPROTECTED    |
@@ -113,7 +113,7 @@ struct exchange {
     char *holder_key;        /* of the record that it goes on in, if that is another one's */
     struct buf shown_key;    /* key text with its window */
     struct buf sent_key;     /* as the upstream sees it */
-    struct buf head;         /* of the request to the upstream, made for the first one */
+    struct buf headers;      /* of the request to the upstream, made for the first one */
     struct buf detail;       /* of the reply: a sentence about this case; may be empty */
     char payload_hex[DIGEST_HEX_SIZE + 1];
     struct fingerprint fingerprint;

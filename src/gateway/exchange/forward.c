@@ -37,7 +37,7 @@ enum exchange_step forward_request(struct exchange *x)
     CHECK(!x->attempt.begin.spent);
     x->deadline = deadline_from_now(x);
     enum exchange_end end = upstream_exchange(x, slice_of(NULL));
-    x->fate = fate_of(x, end); /* the response's head goes with its connection */
+    x->fate = fate_of(x, end); /* the response's headers go with its connection */
     if (x->call.state == HTTP_CALL_CLOSED)
         return EXCHANGE_SETTLE;
     bool not_done = x->fate.write == FATE_RELEASE || x->fate.write == FATE_DROP;
@@ -75,7 +75,7 @@ static bool write_target(struct exchange *x, struct buf *target)
 enum exchange_step forward_probe(struct exchange *x)
 {
     CHECK(x->attempt.token > 0 && x->has_body);
-    struct buf target BUF_AUTO = buf_make(HTTP_HEAD_MAX);
+    struct buf target BUF_AUTO = buf_make(HTTP_HEADERS_SIZE_MAX);
     enum exchange_end end = EXCHANGE_NOT_SENT;
     x->not_found_yet = false;
     x->deadline = clock_after(clock_boot_us(), x->rule->timeout_us);

@@ -383,7 +383,7 @@ static bool read_payload(struct exchange *x)
 
 static bool read_template_key(struct exchange *x)
 {
-    struct buf text BUF_AUTO = buf_make(HTTP_HEAD_MAX);
+    struct buf text BUF_AUTO = buf_make(HTTP_HEADERS_SIZE_MAX);
     struct slice missing = {0};
     enum template_result result =
         template_key(&x->rule->key, &x->found.facts, x->arena, &text, &missing);

@@ -268,8 +268,8 @@ static bool write_error(struct exchange *x)
 static bool write_upstreams(struct exchange *x, const struct upstream_response *from)
 {
     struct response response RESPONSE_AUTO = respond(x, from->status);
-    buf_add_slice(&response.head, buf_slice(&from->fields));
-    bool live = !from->whole && head_has_body(from->status);
+    buf_add_slice(&response.headers, buf_slice(&from->fields));
+    bool live = !from->whole && headers_allow_body(from->status);
     return live ? response_stream(&response, &x->call, buf_slice(&from->body))
                 : response_write(&response, buf_slice(&from->body));
 }
@@ -282,9 +282,9 @@ static bool write_found(struct exchange *x)
     const struct outcome *outcome =
         x->reply.result == RESULT_ACKED ? &ack : x->attempt.result.found;
     struct response response RESPONSE_AUTO = respond(x, outcome->status);
-    buf_add_slice(&response.head, outcome->fields);
+    buf_add_slice(&response.headers, outcome->fields);
     if (!outcome_field(outcome->fields, SLICE("Cache-Control")).at)
-        head_write_field(&response.head, "Cache-Control", SLICE("no-store"));
+        headers_write_field(&response.headers, "Cache-Control", SLICE("no-store"));
     return response_write(&response, outcome->body);
 }
 

@@ -6,7 +6,7 @@
 #include "gateway/events.h"
 #include "gateway/exchange/bodies.h"
 #include "gateway/exchange/reply.h"
-#include "gateway/head.h"
+#include "gateway/headers_out.h"
 
 static bool starts_nocase(struct slice name, struct slice prefix)
 {
@@ -56,12 +56,12 @@ static const struct http_request *get_request(struct exchange *x)
     return request;
 }
 
-/* The head of the request; with `target` that of a GET of pawl's own. `authorize` is asked without
- * a key, and under a host of its own. */
-static bool write_head(struct exchange *x, struct slice target)
+/* The headers of the request; with `target` that of a GET of pawl's own. `authorize` is asked
+ * without a key, and under a host of its own. */
+static bool write_headers(struct exchange *x, struct slice target)
 {
     const struct http_request *request = target.at ? get_request(x) : x->request;
-    struct head_extra extra = {
+    struct headers_extra extra = {
         .client = x->client,
         .ruled = true,
         .has_length = !target.at,
@@ -74,12 +74,12 @@ static bool write_head(struct exchange *x, struct slice target)
         extra.token = x->attempt.token;
         extra.attempt = x->attempt.result.record.attempts;
     }
-    if (x->head.max == 0)
-        x->head = exchange_buf(x, HEAD_OUT_FIRST, HEAD_OUT_MAX);
-    buf_clear(&x->head);
+    if (x->headers.max == 0)
+        x->headers = exchange_buf(x, HEADERS_OUT_FIRST, HEADERS_OUT_MAX);
+    buf_clear(&x->headers);
     if (request)
-        head_write_request(&x->head, x->call.method, target, request, &extra);
-    return request && buf_ok(&x->head);
+        headers_write_request(&x->headers, x->call.method, target, request, &extra);
+    return request && buf_ok(&x->headers);
 }
 
 /* The client's time may be over before the exchange's: it gets an error, and the exchange goes on.
@@ -159,8 +159,8 @@ static void read_fields(struct exchange *x)
     CHECK(x->call.state == HTTP_CALL_RESPONDED && response->fields.len == 0);
     response->status = x->call.response.status;
     bool cors = cors_is_on(&x->plan->settings.cors);
-    head_copy_response_fields(&response->fields, &x->call.response.headers,
-                              HEAD_DROPS_OWN | (cors ? HEAD_DROPS_CORS : 0));
+    headers_copy_response(&response->fields, &x->call.response.headers,
+                          HEADERS_DROP_OWN | (cors ? HEADERS_DROP_CORS : 0));
     outcome_keep_fields(&x->call.response.headers, x->rule->replay_cookies, &response->kept);
 }
 
@@ -191,7 +191,7 @@ static void upstream_response_clear(struct upstream_response *response)
 
 static enum http_call_result run_call(struct exchange *x)
 {
-    CHECK(x->call.head.len > 0 && x->deadline > 0);
+    CHECK(x->call.headers.len > 0 && x->deadline > 0);
     enum http_call_result result = reach(x);
     if (result != HTTP_CALL_DONE) {
         upstream_ended(x->server, &x->call, result);
@@ -242,9 +242,9 @@ enum exchange_end upstream_exchange(struct exchange *x, struct slice target)
     x->cause = RECORD_CAUSE_NONE;
     x->call.pool = x->plan->ruled_pool;
     x->call.method = target.at ? SLICE("GET") : x->request->method;
-    if (!write_head(x, target))
+    if (!write_headers(x, target))
         return EXCHANGE_NOT_SENT;
-    x->call.head = buf_slice(&x->head);
+    x->call.headers = buf_slice(&x->headers);
     x->call.body = target.at ? slice_of(NULL) : buf_slice(&x->body);
     x->call.first_by = x->attempt.token > 0 && !authorizes ? x->attempt.send_by : 0;
     enum http_call_result result = run_call(x);

@@ -5,10 +5,10 @@
 
 #include "gateway/exchange/exchange.h"
 
-/* Sends the client's request or, with a `target`, a GET of pawl's own with what of its head may go
- * along, and reads the response: its head and, unless it is too large or a stream, its body into
- * x->response. x->call holds the connection, and the head of what it answered with it, until it is
- * closed. No memory for the head: nothing is sent. */
+/* Sends the client's request or, with a `target`, a GET of pawl's own with what of its headers may
+ * go along, and reads the response: its headers and, unless it is too large or a stream, its body
+ * into x->response. x->call holds the connection, and the headers of what it answered with it,
+ * until it is closed. No memory for the headers: nothing is sent. */
 enum exchange_end upstream_exchange(struct exchange *x, struct slice target);
 
 /* What a call's last result means for the operation. `stale`: the response refuses the token. */

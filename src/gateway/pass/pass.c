@@ -45,18 +45,18 @@ static bool refuse_body(const struct pass *pass)
     return true;
 }
 
-static bool write_head(const struct pass *pass, struct buf *head)
+static bool write_headers(const struct pass *pass, struct buf *headers)
 {
     const struct http_request *request = pass->request;
-    struct head_extra extra = {
+    struct headers_extra extra = {
         .client = pass->client,
         .has_length = request->framing == HTTP_FRAMING_LENGTH,
         .length = request->content_length,
         .chunked = request->framing == HTTP_FRAMING_CHUNKED,
         .websocket = pass->tunnel,
     };
-    head_write_request(head, request->method, slice_of(NULL), request, &extra);
-    return buf_ok(head);
+    headers_write_request(headers, request->method, slice_of(NULL), request, &extra);
+    return buf_ok(headers);
 }
 
 /* False: the client broke off in its body. An upstream that stops reading may have answered. */
@@ -84,7 +84,7 @@ static bool respond(struct pass *pass)
     struct response response RESPONSE_AUTO =
         response_make(client, upstreams->status, upstreams->reason, pass->result);
     response.as_is = true;
-    head_copy_response_fields(&response.head, &upstreams->headers, 0);
+    headers_copy_response(&response.headers, &upstreams->headers, 0);
     if (upstreams->status != 101)
         return response_stream(&response, &pass->call, slice_of(NULL));
     if (!response_switch(&response))
@@ -149,10 +149,10 @@ static bool refuse_call(struct pass *pass, enum http_call_result result)
 
 static bool pass_on(struct pass *pass)
 {
-    struct buf head BUF_AUTO = buf_make(HEAD_OUT_MAX);
-    if (!write_head(pass, &head))
+    struct buf headers BUF_AUTO = buf_make(HEADERS_OUT_MAX);
+    if (!write_headers(pass, &headers))
         return refuse(pass, ERROR_UPSTREAM_UNAVAILABLE);
-    pass->call.head = buf_slice(&head);
+    pass->call.headers = buf_slice(&headers);
     bool left = false, keep = false;
     enum http_call_result result = exchange(pass, &left);
     if (result != HTTP_CALL_DONE)

@@ -6,7 +6,7 @@
 
 #include "gateway/server.h"
 
-/* Passes one request whose head was read. True: the client connection may be used again. */
+/* Passes one request whose headers were read. True: the client connection may be used again. */
 bool pass_run(struct client *client, const struct http_request *request);
 
 #endif

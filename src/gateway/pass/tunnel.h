@@ -11,7 +11,7 @@
 
 #include "http/conn.h"
 
-#define TUNNEL_ROOM ((size_t)36 * 1024) /* not below what may lie behind a head */
+#define TUNNEL_ROOM ((size_t)36 * 1024) /* not below what may lie behind headers */
 
 /* Whether the client asks for it, in the one way in which every server reads it: GET of HTTP/1.1
  * without a body, one Upgrade line that says websocket, and Connection that names it. */
@@ -20,8 +20,9 @@ bool tunnel_asked_for(const struct http_request *request);
 /* Whether this 101 agrees to just that. */
 bool tunnel_agreed(const struct http_response *response);
 
-/* Passes bytes, beginning with those that both sides sent behind their heads. True: both sides
- * ended theirs, or nothing moved for `idle_us`. False: one broke off, or there was no memory. */
+/* Passes bytes, beginning with those that both sides sent behind their header sections. True: both
+ * sides ended theirs, or nothing moved for `idle_us`. False: one broke off, or there was no memory.
+ */
 bool tunnel_run(struct http_conn *client, struct http_conn *upstream, int64_t idle_us);
 
 #endif

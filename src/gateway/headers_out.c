@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gateway/head.h"
+#include "gateway/headers_out.h"
 
 #include "core/cors.h"
 #include "gateway/server.h"
 
-void head_write_upgrade(struct buf *buf)
+void headers_write_upgrade(struct buf *buf)
 {
-    head_write_field(buf, "Connection", SLICE("Upgrade"));
-    head_write_field(buf, "Upgrade", SLICE("websocket"));
+    headers_write_field(buf, "Connection", SLICE("Upgrade"));
+    headers_write_field(buf, "Upgrade", SLICE("websocket"));
 }
 
 static void copy_line(struct buf *buf, const struct header *line)
@@ -21,7 +21,7 @@ static void copy_line(struct buf *buf, const struct header *line)
 /* A request on its way to the upstream. */
 struct outgoing {
     const struct http_request *request;
-    const struct head_extra *extra;
+    const struct headers_extra *extra;
     bool trusted; /* its peer may say where the request came in: trust_forwarded */
 };
 
@@ -105,9 +105,9 @@ static void write_forwarded(struct buf *buf, const struct outgoing *out)
     buf_add(buf, "\r\n", 2);
     if (request->authority.len > 0 && !out->extra->host.at && !said &&
         !is_said(out, SLICE("X-Forwarded-Host")))
-        head_write_field(buf, "X-Forwarded-Host", request->authority);
+        headers_write_field(buf, "X-Forwarded-Host", request->authority);
     if (!said && !is_said(out, SLICE("X-Forwarded-Proto")))
-        head_write_field(buf, "X-Forwarded-Proto", SLICE("http"));
+        headers_write_field(buf, "X-Forwarded-Proto", SLICE("http"));
 }
 
 /* RFC 9110 7.6.3: the version that was received, and the name of the proxy. */
@@ -118,15 +118,15 @@ static void write_via(struct buf *buf, const struct outgoing *out)
     buf_add(buf, "\r\n", 2);
 }
 
-static void write_ruled(struct buf *buf, const struct head_extra *extra)
+static void write_ruled(struct buf *buf, const struct headers_extra *extra)
 {
-    head_write_field(buf, "Accept-Encoding", SLICE("identity"));
+    headers_write_field(buf, "Accept-Encoding", SLICE("identity"));
     if (extra->idempotency_key.at)
-        head_write_field(buf, "Idempotency-Key", extra->idempotency_key);
+        headers_write_field(buf, "Idempotency-Key", extra->idempotency_key);
     if (extra->token > 0)
-        head_write_number(buf, "Idempotency-Token", (uint64_t)extra->token);
+        headers_write_number(buf, "Idempotency-Token", (uint64_t)extra->token);
     if (extra->attempt > 0)
-        head_write_number(buf, "Idempotency-Attempt", (uint64_t)extra->attempt);
+        headers_write_number(buf, "Idempotency-Attempt", (uint64_t)extra->attempt);
 }
 
 /* In origin-form, however it was sent: path and query are what the parser made of either. */
@@ -139,8 +139,8 @@ static void write_own_target(struct buf *buf, const struct http_request *request
     buf_add_slice(buf, request->query);
 }
 
-void head_write_request(struct buf *buf, struct slice method, struct slice target,
-                        const struct http_request *request, const struct head_extra *extra)
+void headers_write_request(struct buf *buf, struct slice method, struct slice target,
+                           const struct http_request *request, const struct headers_extra *extra)
 {
     struct outgoing out = {.request = request, .extra = extra};
     out.trusted =
@@ -156,19 +156,19 @@ void head_write_request(struct buf *buf, struct slice method, struct slice targe
         if (passes(&out, &request->headers.at[i]))
             copy_line(buf, &request->headers.at[i]);
     if (extra->host.at)
-        head_write_field(buf, "Host", extra->host);
+        headers_write_field(buf, "Host", extra->host);
     else if (request->minor_version == 0 && !headers_find(&request->headers, SLICE("Host")))
-        head_write_field(buf, "Host", request->authority);
+        headers_write_field(buf, "Host", request->authority);
     write_forwarded(buf, &out);
     write_via(buf, &out);
     if (extra->ruled)
         write_ruled(buf, extra);
     if (extra->has_length)
-        head_write_number(buf, "Content-Length", extra->length);
+        headers_write_number(buf, "Content-Length", extra->length);
     else if (extra->chunked)
-        head_write_field(buf, "Transfer-Encoding", SLICE("chunked"));
+        headers_write_field(buf, "Transfer-Encoding", SLICE("chunked"));
     if (extra->websocket)
-        head_write_upgrade(buf);
+        headers_write_upgrade(buf);
     buf_add(buf, "\r\n", 2);
 }
 
@@ -181,12 +181,12 @@ static bool is_own(const struct header *line)
     return SLICE_AMONG(line->name, names) && !final;
 }
 
-void head_copy_response_fields(struct buf *buf, const struct headers *headers, unsigned drops)
+void headers_copy_response(struct buf *buf, const struct headers *headers, unsigned drops)
 {
     for (size_t i = 0; i < headers->n; i++) {
         const struct header *line = &headers->at[i];
-        bool dropped = ((drops & HEAD_DROPS_OWN) && is_own(line)) ||
-                       ((drops & HEAD_DROPS_CORS) && cors_is_own(line->name));
+        bool dropped = ((drops & HEADERS_DROP_OWN) && is_own(line)) ||
+                       ((drops & HEADERS_DROP_CORS) && cors_is_own(line->name));
         bool framing = slice_eq_nocase(line->name, SLICE("Content-Length")) ||
                        slice_eq_nocase(line->name, SLICE("Trailer"));
         if (!dropped && !framing && !headers_is_hop_by_hop(headers, line->name))

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Heads as they leave: always written anew from their parsed form, never as raw bytes, with exactly
- * one framing field (contract section 5).
+ * Header sections as they leave: always written anew from their parsed form, never as raw bytes,
+ * with exactly one framing field (contract section 5).
  */
-#ifndef PAWL_GATEWAY_HEAD_H
-#define PAWL_GATEWAY_HEAD_H
+#ifndef PAWL_GATEWAY_HEADERS_OUT_H
+#define PAWL_GATEWAY_HEADERS_OUT_H
 
-#include "http/head.h"
+#include "http/headers_out.h"
 
 struct client;
 
-#define HEAD_OUT_FIRST ((size_t)1024) /* what most take */
-#define HEAD_OUT_MAX ((size_t)96 * 1024)
+#define HEADERS_OUT_FIRST ((size_t)1024) /* what most take */
+#define HEADERS_OUT_MAX ((size_t)96 * 1024)
 
 /* What a request gets on its way to the upstream. */
-struct head_extra {
+struct headers_extra {
     const struct client *client;  /* whose address goes into X-Forwarded-For */
     bool ruled;                   /* Accept-Encoding: identity; own Idempotency-Key */
     struct slice idempotency_key; /* ruled: the line to send; `.at` NULL: none */
@@ -30,17 +30,17 @@ struct head_extra {
 
 /* Appends `METHOD target HTTP/1.1` and the fields of `request` that may pass, then the extras.
  * `target` with `.at` NULL: the request's own, in origin-form. */
-void head_write_request(struct buf *buf, struct slice method, struct slice target,
-                        const struct http_request *request, const struct head_extra *extra);
+void headers_write_request(struct buf *buf, struct slice method, struct slice target,
+                           const struct http_request *request, const struct headers_extra *extra);
 
 /* What of an upstream's response does not pass, beside hop-by-hop and framing lines. */
-#define HEAD_DROPS_OWN 1U  /* pawl's own names, save Error-Code: PROVIDER.duplicate */
-#define HEAD_DROPS_CORS 2U /* Access-Control-*: pawl says it */
+#define HEADERS_DROP_OWN 1U  /* pawl's own names, save Error-Code: PROVIDER.duplicate */
+#define HEADERS_DROP_CORS 2U /* Access-Control-*: pawl says it */
 
 /* Appends the end-to-end lines of an upstream's response, without what `drops` names. */
-void head_copy_response_fields(struct buf *buf, const struct headers *headers, unsigned drops);
+void headers_copy_response(struct buf *buf, const struct headers *headers, unsigned drops);
 
 /* Appends the two fields that change the protocol. */
-void head_write_upgrade(struct buf *buf);
+void headers_write_upgrade(struct buf *buf);
 
 #endif

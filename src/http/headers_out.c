@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "http/head.h"
+#include "http/headers_out.h"
 
 #include "base/clock.h"
 
-void head_write_status(struct buf *buf, int status, struct slice reason)
+void headers_write_status(struct buf *buf, int status, struct slice reason)
 {
     buf_add_str(buf, "HTTP/1.1 ");
     buf_add_i64(buf, status);
@@ -12,7 +12,7 @@ void head_write_status(struct buf *buf, int status, struct slice reason)
     buf_add(buf, "\r\n", 2);
 }
 
-void head_write_field(struct buf *buf, const char *name, struct slice value)
+void headers_write_field(struct buf *buf, const char *name, struct slice value)
 {
     buf_add_str(buf, name);
     buf_add(buf, ": ", 2);
@@ -20,7 +20,7 @@ void head_write_field(struct buf *buf, const char *name, struct slice value)
     buf_add(buf, "\r\n", 2);
 }
 
-void head_write_number(struct buf *buf, const char *name, uint64_t value)
+void headers_write_number(struct buf *buf, const char *name, uint64_t value)
 {
     buf_add_str(buf, name);
     buf_add(buf, ": ", 2);
@@ -28,23 +28,23 @@ void head_write_number(struct buf *buf, const char *name, uint64_t value)
     buf_add(buf, "\r\n", 2);
 }
 
-void head_write_date(struct buf *buf)
+void headers_write_date(struct buf *buf)
 {
     char text[30];
     http_date(clock_wall_us(), text);
-    head_write_field(buf, "Date", slice_of(text));
+    headers_write_field(buf, "Date", slice_of(text));
 }
 
-void head_end_response(struct buf *buf, const struct http_request *request, bool keep_alive)
+void headers_end_response(struct buf *buf, const struct http_request *request, bool keep_alive)
 {
     if (!keep_alive)
-        head_write_field(buf, "Connection", SLICE("close"));
+        headers_write_field(buf, "Connection", SLICE("close"));
     else if (request && request->minor_version == 0)
-        head_write_field(buf, "Connection", SLICE("keep-alive"));
+        headers_write_field(buf, "Connection", SLICE("keep-alive"));
     buf_add(buf, "\r\n", 2);
 }
 
-bool head_has_body(int status)
+bool headers_allow_body(int status)
 {
     return status >= 200 && status != 204 && status != 304;
 }
