@@ -287,7 +287,7 @@ def test_a_body_that_ends_with_the_connection_ends_only_with_its_announcement(se
 @pytest.mark.parametrize("framing", ["length", "chunked"])
 def test_a_body_that_is_whole_needs_no_announcement(secured, upstream, context, framing):
     context.sslsocket_class = ssl.SSLSocket
-    upstream.default = Reply(201, b"all of it", framing=framing, close=True)
+    upstream.default = Reply(201, b"all of it", [("Connection", "close")], framing, close=True)
     gateway = secured()
     for n in range(3):
         assert gateway.post("/refunds", {}, key=f"k{n}").body == b"all of it"

@@ -2,6 +2,7 @@
 """The gateway under test as a process, and the clock that a test moves."""
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import itertools
 import json
@@ -25,6 +26,7 @@ READY = re.compile(r"^pawl: ready\b")
 # What no run may print, however it ends.
 ALARMS = re.compile(r"assertion failed|AddressSanitizer|ThreadSanitizer|LeakSanitizer|"
                     r"runtime error:|MemorySanitizer|stack smashing")
+NOTICE = 0.5  # how long its loops are given to see that the clock was moved
 REST = 5.0  # how long a gateway is given to come to rest; one under load never does
 # Before a command: it dies with the thread that started it. A function between fork and exec would
 # have Python copy itself.
@@ -67,6 +69,18 @@ def is_at_work(pid: int) -> bool:
     return any(stat.rpartition(")")[2].split()[0] in "RD" for stat in stats)
 
 
+def naps(pid: int) -> dict[str, int]:
+    """How often each of its loops has gone to sleep. They do at least every few milliseconds."""
+    found = {}
+    for task in Path(f"/proc/{pid}/task").glob("*"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            lines = (task / "status").read_text("latin-1").splitlines()
+            fields = dict(line.split(":\t", 1) for line in lines)
+            if fields["Name"] == "pawl-loop":
+                found[task.name] = int(fields["voluntary_ctxt_switches"])
+    return found
+
+
 class Clock:
     """The time of builds with hooks: what all processes add to both their clocks. It is moved while
     the gateways rest: what they have begun takes them none of it, however slow the machine is."""
@@ -86,11 +100,22 @@ class Clock:
             time.sleep(0.001)
         self._offset_us.value += int(seconds * 1_000_000)
 
+    def step(self, seconds: float) -> None:
+        """Moves on, and lets the gateways do what is due: a loop that was awake sleeps once before
+        it sees the new time. Stopped ones are not waited for."""
+        self.advance(seconds)
+        before = {one.pid: naps(one.pid) for one in self.processes}
+        end = time.monotonic() + NOTICE
+        while time.monotonic() < end and any(
+                count < before[pid].get(loop, count) + 2
+                for pid in before for loop, count in naps(pid).items()):
+            time.sleep(0.002)
+
     def run_until(self, is_over: Callable[[], Any], step: float = 0.2) -> None:
         """Moves on step by step until it is over: for a span that begins when the gateway takes
         notice, whenever that is."""
         def moved() -> Any:
-            self.advance(step)
+            self.step(step)
             return is_over()
 
         eventually(moved, "the end of its time")
