@@ -51,6 +51,12 @@ static int64_t offset_us(void)
 {
     return test_offset ? __atomic_load_n(test_offset, __ATOMIC_SEQ_CST) : 0;
 }
+
+bool clock_test_moved(void)
+{
+    int64_t us = 0;
+    return is_set(CLOCK_REALTIME, &us) || offset_us() != 0;
+}
 #else
 static inline bool is_set(clockid_t clock, int64_t *ret_us)
 {

@@ -21,6 +21,8 @@ int64_t clock_boot_us(void);
 #ifdef PAWL_HOOKS
 /* From now on both clocks stand at these values; boot 0: the machine's again. */
 void clock_test_set(int64_t wall_us, int64_t boot_us);
+/* Whether a test moved them: then they are no clocks of this machine. */
+bool clock_test_moved(void);
 #endif
 
 /* Which boot of which machine boot time counts in; 0: not known. */

@@ -15,8 +15,8 @@
  * Whether maintain has a connection and a transaction of its own or those of its batch is the
  * backend's affair.
  *
- * What backends may call of the committer is in committer/backend.c; sqlite/open.c opens the one of
- * this product.
+ * What backends may call of the committer is in committer/backend.c; sqlite/open.c and
+ * postgres/open.c open those of this product.
  */
 #ifndef PAWL_STORE_BACKEND_H
 #define PAWL_STORE_BACKEND_H
@@ -227,6 +227,7 @@ struct backend_space {
 struct backend {
     const struct backend_ops *ops;
     const char *place; /* for messages: which store it is */
+    bool has_clock;    /* store time is its own, and not made of this machine's clocks */
     unsigned char secret[DIGEST_SIZE];
     char problem[256];         /* what the last failure was, one line */
     uint64_t checkpoints;      /* since it was opened */
@@ -254,5 +255,10 @@ enum backend_status backend_condemn(struct backend *backend, int64_t row);
 /* Opens the SQLite backend. NULL: config problem in `*ret_problem` (mem_free). */
 struct backend *sqlite_backend_open(const struct store_config *config,
                                     enum store_open_result *ret_result, char **ret_problem);
+
+/* Whether a path is a URL of the PostgreSQL backend; opens it, as above. */
+bool postgres_is_url(const char *path);
+struct backend *postgres_backend_open(const struct store_config *config,
+                                      enum store_open_result *ret_result, char **ret_problem);
 
 #endif

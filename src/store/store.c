@@ -66,7 +66,9 @@ enum store_open_result store_open(const struct store_config *config, struct stor
 {
     CHECK(config->max_queued > 0 && config->limits.timeout_us > 0);
     enum store_open_result result = STORE_OPEN_FAILED;
-    struct backend *backend = sqlite_backend_open(config, &result, ret_problem);
+    struct backend *backend = postgres_is_url(config->path)
+                                  ? postgres_backend_open(config, &result, ret_problem)
+                                  : sqlite_backend_open(config, &result, ret_problem);
     return backend ? store_open_over(config, backend, ret_store, ret_problem) : result;
 }
 
@@ -118,6 +120,8 @@ int64_t store_now(const struct store *store)
 int64_t store_now_at(const struct store *store, int64_t boot_us)
 {
     int64_t marked = atomic_load(&store->offset) + boot_us;
+    if (store->backend->has_clock)
+        return marked;
     return record_store_time(clock_wall_us(), marked, 0);
 }
 

@@ -3,12 +3,40 @@
 
 #include "base/mem.h"
 #include "base/random.h"
+#include <libpq-fe.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #define SHELL_BUSY_MS 10000 /* a batch of the store under test may be under way */
+
+/* ---- databases of the PostgreSQL beds ---- */
+
+static void run_on_server(const char *sql, const char *name)
+{
+    char statement[256];
+    snprintf(statement, sizeof statement, sql, name);
+    PGconn *conn = PQconnectdb(getenv("PAWL_TEST_POSTGRES"));
+    PGresult *result = PQexec(conn, statement);
+    if (PQresultStatus(result) != PGRES_COMMAND_OK)
+        fail_msg("%s: %s", statement, PQerrorMessage(conn));
+    PQclear(result);
+    PQfinish(conn);
+}
+
+/* The server's URL with a database of its own in it, which is named after the directory. */
+static void make_database(struct bed *bed)
+{
+    const char *server = getenv("PAWL_TEST_POSTGRES"), *name = strrchr(bed->dir, '-') + 1;
+    const char *path = strchr(strstr(server, "://") + 3, '/'), *rest = strchr(server, '?');
+    assert_non_null(path);
+    run_on_server("CREATE DATABASE \"%s\" TEMPLATE template0", name);
+    snprintf(bed->url, sizeof bed->url, "%.*s/%s%s", (int)(path - server), server, name,
+             rest ? rest : "");
+}
+
+/* ---- beds ---- */
 
 void bed_init(struct bed *bed, enum bed_kind kind)
 {
@@ -17,7 +45,9 @@ void bed_init(struct bed *bed, enum bed_kind kind)
     snprintf(bed->dir, sizeof bed->dir, "/tmp/pawl-contract-XXXXXX");
     assert_non_null(mkdtemp(bed->dir));
     snprintf(bed->path, sizeof bed->path, "%s/pawl.db", bed->dir);
-    bed->config.path = bed->path;
+    if (kind == BED_POSTGRES)
+        make_database(bed);
+    bed->config.path = kind == BED_POSTGRES ? bed->url : bed->path;
     /* Tests move the clock by hours while a batch may be at rest. */
     bed->config.limits.timeout_us = 1000 * TTL;
 }
@@ -36,6 +66,8 @@ void bed_fini(struct bed *bed)
 #endif
     bed_close(bed);
     thread_parker_fini(&bed->parker);
+    if (bed->kind == BED_POSTGRES)
+        run_on_server("DROP DATABASE \"%s\" WITH (FORCE)", strrchr(bed->dir, '-') + 1);
     static const char *const suffixes[] = {"", "-wal", "-shm", "-pawl", "-old"};
     for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++)
         remove_file(bed, suffixes[i]);
@@ -56,7 +88,7 @@ static uint64_t next_seed(void)
 static enum store_open_result open_it(struct bed *bed, char **ret_problem)
 {
     enum store_open_result result = STORE_OPENED;
-    if (bed->kind == BED_SQLITE)
+    if (bed->kind == BED_SQLITE || bed->kind == BED_POSTGRES)
         return store_open(&bed->config, &bed->store, ret_problem);
     if (bed->kind == BED_HOSTILE) {
         struct backend *behind = sqlite_backend_open(&bed->config, &result, ret_problem);
@@ -98,7 +130,8 @@ void bed_share(struct bed *from, struct bed *ret_bed)
     *ret_bed = (struct bed){.kind = from->kind, .config = store_config_default()};
     thread_parker_init(&ret_bed->parker);
     memcpy(ret_bed->path, from->path, sizeof from->path);
-    ret_bed->config.path = from->path;
+    memcpy(ret_bed->url, from->url, sizeof from->url);
+    ret_bed->config.path = *from->url ? ret_bed->url : from->path;
     ret_bed->config.limits.timeout_us = from->config.limits.timeout_us;
     if (from->backend)
         ret_bed->backend = hostile_toy(from->backend);
@@ -231,7 +264,7 @@ static void check_owners(const struct bed *bed)
     static const char differ[] =
         "SELECT count(*) FROM (SELECT incarnation, leases FROM pawl_owner EXCEPT"
         " SELECT owner, count(*) FROM pawl_pending WHERE lease_until > 0 GROUP BY owner)";
-    if (bed->kind == BED_TOY)
+    if (bed->kind == BED_TOY || bed->kind == BED_POSTGRES)
         return;
     assert_int_equal(bed_number(bed, differ), 0);
     assert_int_equal(bed_number(bed, "SELECT count(DISTINCT owner) FROM pawl_pending"
@@ -257,8 +290,27 @@ size_t check_counts(struct bed *bed)
                     counts.unknown);
 }
 
+/* Tables have no prefix there, but a schema. */
+static int64_t ask_postgres(const struct bed *bed, const char *sql)
+{
+    PGconn *conn = PQconnectdb(bed->url);
+    PQclear(PQexec(conn, "SET search_path = pawl"));
+    PGresult *result = PQexec(conn, sql);
+    ExecStatusType status = PQresultStatus(result);
+    if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK)
+        fail_msg("%s: %s", sql, PQerrorMessage(conn));
+    int64_t number = PQntuples(result) > 0 ? strtoll(PQgetvalue(result, 0, 0), NULL, 10) : 0;
+    PQclear(result);
+    PQfinish(conn);
+    return number;
+}
+
 void bed_exec(const struct bed *bed, const char *sql)
 {
+    if (bed->kind == BED_POSTGRES) {
+        ask_postgres(bed, sql);
+        return;
+    }
     sqlite3 *db = NULL;
     assert_int_equal(sqlite3_open(bed->path, &db), SQLITE_OK);
     sqlite3_busy_timeout(db, SHELL_BUSY_MS);
@@ -268,6 +320,8 @@ void bed_exec(const struct bed *bed, const char *sql)
 
 int64_t bed_number(const struct bed *bed, const char *sql)
 {
+    if (bed->kind == BED_POSTGRES)
+        return ask_postgres(bed, sql);
     sqlite3 *db = NULL;
     sqlite3_stmt *s = NULL;
     assert_int_equal(sqlite3_open(bed->path, &db), SQLITE_OK);
@@ -302,24 +356,21 @@ int bed_tear_down(void **state)
     return 0;
 }
 
-static int run_on(struct CMUnitTest *tests, size_t n, enum bed_kind last)
+static int run_on(struct CMUnitTest *tests, size_t n, enum bed_kind kind)
 {
-    static const char *const names[] = {"toy", "sqlite", "hostile"};
-    int failed = 0;
-    for (enum bed_kind kind = BED_TOY; kind <= last; kind++) {
-        for (size_t i = 0; i < n; i++)
-            tests[i].initial_state = &kind;
-        failed += _cmocka_run_group_tests(names[kind], tests, n, NULL, NULL);
-    }
-    return failed;
-}
-
-int bed_run(struct CMUnitTest *tests, size_t n)
-{
-    return run_on(tests, n, BED_HOSTILE);
+    static const char *const names[] = {"toy", "sqlite", "hostile", "postgres"};
+    for (size_t i = 0; i < n; i++)
+        tests[i].initial_state = &kind;
+    return _cmocka_run_group_tests(names[kind], tests, n, NULL, NULL);
 }
 
 int bed_run_in_peace(struct CMUnitTest *tests, size_t n)
 {
-    return run_on(tests, n, BED_SQLITE);
+    int failed = run_on(tests, n, BED_TOY) + run_on(tests, n, BED_SQLITE);
+    return getenv("PAWL_TEST_POSTGRES") ? failed + run_on(tests, n, BED_POSTGRES) : failed;
+}
+
+int bed_run(struct CMUnitTest *tests, size_t n)
+{
+    return bed_run_in_peace(tests, n) + run_on(tests, n, BED_HOSTILE);
 }

@@ -17,7 +17,12 @@
 #define LEASE (30 * SECOND)
 #define TTL (3600 * SECOND)
 
-enum bed_kind { BED_TOY, BED_SQLITE, BED_HOSTILE /* in front of SQLite */ };
+enum bed_kind {
+    BED_TOY,
+    BED_SQLITE,
+    BED_HOSTILE,  /* in front of SQLite */
+    BED_POSTGRES, /* a database of its own on the server that PAWL_TEST_POSTGRES names */
+};
 
 struct bed {
     enum bed_kind kind;
@@ -27,6 +32,7 @@ struct bed {
     struct store_config config;
     char dir[64];
     char path[96];
+    char url[512]; /* of its database; empty: it has none */
 };
 
 /* A bed without a store yet. */

@@ -79,6 +79,8 @@ static void a_beat_writes_one_row_and_no_record(void **state)
 static void who_waits_for_a_serve_that_died_is_woken_by_the_next_one(void **state)
 {
     struct bed *bed = *state, waiting, next;
+    if (bed->kind == BED_POSTGRES) /* there may be several: only beats tell of them */
+        return;
     bed_close(bed);
     bed->config.is_serve = true;
     bed_open(bed);

@@ -488,7 +488,7 @@ static void run_worker(const struct bed *bed, const char *crash_at)
     assert_int_not_equal(pid, -1);
     if (pid == 0) {
         setenv("PAWL_CRASH_AT", crash_at, 1);
-        execl("/proc/self/exe", "worker", WORKER, bed->path, (char *)NULL);
+        execl("/proc/self/exe", "worker", WORKER, bed->config.path, (char *)NULL);
         _exit(127);
     }
     int status = 0;

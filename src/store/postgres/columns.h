@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which column of pawl.record holds which field of a struct store_row, once: X(kind, column,
+ * field), with the kinds of sqlite/columns.h. In schema.sql the types pawl.saved_row and
+ * pawl.loaded have them in this order. A new column is a line here, its field, and a migration.
+ */
+#ifndef PAWL_STORE_POSTGRES_COLUMNS_H
+#define PAWL_STORE_POSTGRES_COLUMNS_H
+
+#define POSTGRES_RECORD(X)                                                                         \
+    X(BYTES, key_hash, key_hash.bytes)                                                             \
+    X(TEXT, tenant, tenant)                                                                        \
+    X(TEXT, rule, rule)                                                                            \
+    X(TEXT, key, key)                                                                              \
+    X(TEXT, recipe, recipe)                                                                        \
+    X(TEXT, fingerprint, fingerprint)                                                              \
+    X(BYTES, payload_hash, record.payload_hash.bytes)                                              \
+    X(BYTES, target_hash, record.target_hash.bytes)                                                \
+    X(INT, created_at, record.created_at)                                                          \
+    X(INT, status, record.status)                                                                  \
+    X(INT, token, record.token)                                                                    \
+    X(BYTES, attempt_id, record.attempt_id)                                                        \
+    X(INT, attempts, record.attempts)                                                              \
+    X(INT, started_at, record.started_at)                                                          \
+    X(INT, lease_until, record.lease_until)                                                        \
+    X(INT, lease_us, record.lease_us)                                                              \
+    X(INT, owner, record.owner)                                                                    \
+    X(INT, probing, record.probing)                                                                \
+    X(INT, windowed, record.window)                                                                \
+    X(INT, unknown, record.unknown)                                                                \
+    X(INT, settle_us, record.settle_us)                                                            \
+    X(INT, quiet_at, record.quiet_at)                                                              \
+    X(INT, ttl_us, record.ttl_us)                                                                  \
+    X(INT, least_us, record.least_us)                                                              \
+    X(INT, doubted_us, record.doubted_us)                                                          \
+    X(INT, tombstone_us, record.tombstone_us)                                                      \
+    X(INT, doubt, record.doubt)                                                                    \
+    X(INT, cause, record.cause)                                                                    \
+    X(TEXT, origin, origin)                                                                        \
+    X(INT, provisional, record.provisional)                                                        \
+    X(TEXT, once, once)                                                                            \
+    X(INT, once_template, once_template)                                                           \
+    X(INT, once_ttl_us, record.once_ttl_us)                                                        \
+    X(INT, once_window, record.once_window)                                                        \
+    X(INT, once_replay, record.once_replay)                                                        \
+    X(INT, once_until, record.once_until)                                                          \
+    X(INT, completed_at, record.completed_at)                                                      \
+    X(INT, expires_at, record.expires_at)                                                          \
+    X(INT, gone_at, record.gone_at)                                                                \
+    X(INT, kept, record.kept)                                                                      \
+    X(INT, http_code, record.http_status)                                                          \
+    X(TEXT, result_ref, location)
+
+#define POSTGRES_COUNT(kind, column, field) +1
+#define POSTGRES_NAME(kind, column, field) ", r." #column
+
+/* In the same order: struct backend_counts, as functions return them. X(field). */
+#define POSTGRES_COUNTS(X) X(pending) X(complete) X(failed) X(unknown) X(released) X(forgets)
+
+#endif

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One connection to the server, and exchanges over it. */
+#include "base/check.h"
+#include "base/mem.h"
+#include "store/postgres/postgres.h"
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+
+#define BACKOFF_LEAST_US (INT64_C(50) * CLOCK_US_PER_MS)
+#define BACKOFF_MOST_US (INT64_C(2) * CLOCK_US_PER_S)
+
+int64_t postgres_test_time(void)
+{
+#ifdef PAWL_HOOKS
+    return clock_test_moved() ? clock_wall_us() : 0;
+#else
+    return 0;
+#endif
+}
+
+/* ---- what went wrong ---- */
+
+/* One line, however many the server wrote. */
+void postgres_explain(struct postgres_backend *postgres, const char *what)
+{
+    char *problem = postgres->backend.problem;
+    int n = snprintf(problem, sizeof postgres->backend.problem, "%s: %s", postgres->place, what);
+    size_t len = n < 0 ? 0 : strlen(problem);
+    while (len > 0 && problem[len - 1] == '\n')
+        problem[--len] = 0;
+    for (size_t i = 0; i < len; i++)
+        problem[i] = problem[i] == '\n' ? ' ' : problem[i];
+}
+
+static enum backend_status lose(struct postgres_backend *postgres, const char *what)
+{
+    postgres_explain(postgres, what);
+    postgres_disconnect(postgres);
+    return BACKEND_BUSY;
+}
+
+/* By SQLSTATE, the longest prefix first. What is not here is tried again. */
+static enum backend_status status_of(const char *state)
+{
+    static const struct {
+        const char *prefix;
+        enum backend_status status;
+    } states[] = {
+        {"53100", BACKEND_FULL},                        /* disk full */
+        {"42", BACKEND_GONE},     {"3F", BACKEND_GONE}, /* our schema is not there, or not ours */
+        {"XX001", BACKEND_FATAL}, {"XX002", BACKEND_FATAL}, /* data, index corrupted */
+    };
+    for (size_t i = 0; i < sizeof states / sizeof *states; i++)
+        if (strncmp(state, states[i].prefix, strlen(states[i].prefix)) == 0)
+            return states[i].status;
+    return BACKEND_BUSY;
+}
+
+/* A server that cannot be written to (a standby, one that ends) is not the one to stay with. */
+static bool is_leaving(const char *state)
+{
+    return strncmp(state, "57P", 3) == 0 || strncmp(state, "25006", 5) == 0;
+}
+
+/* ---- connecting ---- */
+
+static void note_warning(void *argument, const PGresult *result)
+{
+    struct postgres_backend *postgres = argument;
+    const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+    const char *severity = PQresultErrorField(result, PG_DIAG_SEVERITY_NONLOCALIZED);
+    if (state && severity && strcmp(severity, "WARNING") == 0)
+        postgres->warned = true;
+}
+
+void postgres_disconnect(struct postgres_backend *postgres)
+{
+    if (postgres->conn)
+        PQfinish(postgres->conn);
+    postgres->conn = NULL;
+}
+
+/* What is set in the URL wins. */
+PGconn *postgres_open_conn(const struct postgres_backend *postgres)
+{
+    static const char *const names[] = {"application_name", "connect_timeout",
+                                        "tcp_user_timeout", "target_session_attrs",
+                                        "dbname",           NULL};
+    const char *const values[] = {"pawl", "3", "10000", "read-write", postgres->url, NULL};
+    return PQconnectdbParams(names, values, 1);
+}
+
+static enum backend_status fail_to_connect(struct postgres_backend *postgres)
+{
+    int64_t wait = postgres->backoff_us;
+    postgres_explain(postgres, postgres->conn ? PQerrorMessage(postgres->conn) : "out of memory");
+    postgres_disconnect(postgres);
+    postgres->retry_at = clock_after(clock_boot_us(), wait);
+    postgres->backoff_us = 2 * wait < BACKOFF_MOST_US ? 2 * wait : BACKOFF_MOST_US;
+    return BACKEND_BUSY;
+}
+
+enum backend_status postgres_connect(struct postgres_backend *postgres)
+{
+    if (postgres->conn && PQstatus(postgres->conn) == CONNECTION_OK)
+        return BACKEND_OK;
+    postgres_disconnect(postgres);
+    if (postgres->backoff_us == 0)
+        postgres->backoff_us = BACKOFF_LEAST_US;
+    if (clock_boot_us() < postgres->retry_at)
+        return BACKEND_BUSY;
+    postgres->conn = postgres_open_conn(postgres);
+    if (!postgres->conn || PQstatus(postgres->conn) != CONNECTION_OK ||
+        PQsetnonblocking(postgres->conn, 1) != 0 || PQenterPipelineMode(postgres->conn) != 1)
+        return fail_to_connect(postgres);
+    PQsetNoticeReceiver(postgres->conn, note_warning, postgres);
+    enum backend_status status = postgres_schema_check(postgres);
+    if (status != BACKEND_OK) {
+        postgres_disconnect(postgres);
+        return status;
+    }
+    postgres->backoff_us = BACKOFF_LEAST_US;
+    postgres->retry_at = 0;
+    return BACKEND_OK;
+}
+
+/* ---- an exchange ---- */
+
+static void drop_results(struct postgres_backend *postgres)
+{
+    for (size_t i = 0; i < postgres->n_results; i++) {
+        PQclear(postgres->results[i]);
+        postgres->results[i] = NULL;
+    }
+    postgres->n_results = 0;
+}
+
+enum backend_status postgres_start(struct postgres_backend *postgres)
+{
+    enum backend_status status = postgres_connect(postgres);
+    drop_results(postgres);
+    postgres->warned = false;
+    return status;
+}
+
+/* What cannot be queued shows at the end, as a connection that is lost. */
+void postgres_queue(struct postgres_backend *postgres, const char *sql,
+                    const struct postgres_params *params)
+{
+    static const struct postgres_params none;
+    CHECK(postgres->n_results < POSTGRES_STATEMENTS_MAX);
+    postgres->results[postgres->n_results++] = NULL;
+    if (postgres->conn && !postgres_params_send(params ? params : &none, postgres->conn, sql))
+        lose(postgres, PQerrorMessage(postgres->conn));
+}
+
+void postgres_queue_limits(struct postgres_backend *postgres, bool lazy)
+{
+#define LIMITS                                                                                     \
+    "SELECT set_config('statement_timeout', '10s', true),"                                         \
+    " set_config('lock_timeout', '1s', true),"                                                     \
+    " set_config('idle_in_transaction_session_timeout', '10s', true),"                             \
+    " set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true),"                  \
+    " set_config('plan_cache_mode', 'force_generic_plan', true)"
+    postgres_queue(postgres,
+                   lazy ? LIMITS ", set_config('synchronous_commit', 'off', true)" : LIMITS, NULL);
+}
+
+/* Sends what is to be sent, and takes what has come. False: the connection is lost. */
+static bool pump(struct postgres_backend *postgres)
+{
+    PGconn *conn = postgres->conn;
+    struct pollfd poll_one = {.fd = PQsocket(conn), .events = POLLIN};
+    int unsent = PQflush(conn);
+    if (unsent < 0)
+        return false;
+    if (!PQisBusy(conn))
+        return true;
+    poll_one.events = (short)(POLLIN | (unsent > 0 ? POLLOUT : 0));
+    int n = poll(&poll_one, 1, postgres->timeout_ms);
+    if (n == 0 || (n < 0 && errno != EINTR))
+        return false;
+    return n < 0 || !(poll_one.revents & (POLLIN | POLLERR | POLLHUP)) || PQconsumeInput(conn);
+}
+
+/* The next result, or NULL between those of two statements. False: the connection is lost. */
+static bool next_result(struct postgres_backend *postgres, PGresult **ret_result)
+{
+    do {
+        if (!pump(postgres))
+            return false;
+    } while (PQisBusy(postgres->conn));
+    *ret_result = PQgetResult(postgres->conn);
+    return true;
+}
+
+static bool is_failure(const PGresult *result)
+{
+    ExecStatusType status = PQresultStatus(result);
+    return status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK;
+}
+
+/* Keeps results by statement, up to the Sync. False: the connection is lost. */
+static bool collect(struct postgres_backend *postgres)
+{
+    size_t at = 0;
+    for (;;) {
+        PGresult *result = NULL;
+        if (!next_result(postgres, &result))
+            return false;
+        if (!result) {
+            at++;
+            if (at > postgres->n_results)
+                return false;
+            continue;
+        }
+        if (PQresultStatus(result) == PGRES_PIPELINE_SYNC) {
+            PQclear(result);
+            return at == postgres->n_results;
+        }
+        if (at >= postgres->n_results || postgres->results[at]) {
+            PQclear(result);
+            return false;
+        }
+        postgres->results[at] = result;
+    }
+}
+
+/* The first statement that failed says why; `*ret_at`: which it was. */
+static enum backend_status judge(struct postgres_backend *postgres, size_t *ret_at)
+{
+    size_t at = 0;
+    while (at < postgres->n_results && !is_failure(postgres->results[at]))
+        at++;
+    *ret_at = at;
+    if (at == postgres->n_results)
+        return BACKEND_OK;
+    const PGresult *result = postgres->results[at];
+    const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+    const char *message = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
+    postgres_explain(postgres, message ? message : PQresultErrorMessage(result));
+    if (!state)
+        *ret_at = postgres->n_results;
+    if (!state || is_leaving(state) || PQstatus(postgres->conn) != CONNECTION_OK)
+        postgres_disconnect(postgres);
+    return state ? status_of(state) : BACKEND_BUSY;
+}
+
+static const char *why_lost(const struct postgres_backend *postgres)
+{
+    const char *message = PQerrorMessage(postgres->conn);
+    return message && *message ? message : "the server did not answer in time";
+}
+
+/* `*ret_at`: which statement failed; n_results: which nobody knows. */
+static enum backend_status exchange(struct postgres_backend *postgres, size_t *ret_at)
+{
+    *ret_at = 0;
+    if (!postgres->conn)
+        return BACKEND_BUSY;
+    if (PQpipelineSync(postgres->conn) == 1 && collect(postgres))
+        return judge(postgres, ret_at);
+    *ret_at = postgres->n_results;
+    return lose(postgres, why_lost(postgres));
+}
+
+enum backend_status postgres_finish(struct postgres_backend *postgres)
+{
+    size_t at = 0;
+    return exchange(postgres, &at);
+}
+
+enum backend_status postgres_start_transaction(struct postgres_backend *postgres)
+{
+    enum backend_status status = postgres_start(postgres);
+    if (status == BACKEND_OK)
+        postgres_queue(postgres, "BEGIN", NULL);
+    return status;
+}
+
+/* A warning at COMMIT: it is committed here, and whether on the standby that it was to wait for
+ * nobody knows. */
+enum backend_status postgres_commit(struct postgres_backend *postgres)
+{
+    size_t failed_at = 0, commit = postgres->n_results;
+    postgres_queue(postgres, "COMMIT", NULL);
+    enum backend_status status = exchange(postgres, &failed_at);
+    if (status != BACKEND_OK)
+        return failed_at >= commit ? BACKEND_UNSURE : status;
+    bool committed = strcmp(PQcmdStatus(postgres->results[commit]), "COMMIT") == 0;
+    if (committed && !postgres->warned)
+        return BACKEND_OK;
+    postgres_explain(postgres, "the commit was not confirmed");
+    return BACKEND_UNSURE;
+}

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Finding what names lead to, the time, and tokens. */
+#include "base/check.h"
+#include "store/postgres/postgres.h"
+
+#define TOKENS 256 /* of a block: the increment of pawl.token */
+/* Of a kept response that comes with its record; a larger one is asked for when it is wanted. */
+#define OUTCOME_SMALL 16384
+#define NAMES_BYTES_MAX ((size_t)1024 * 1024)
+
+/* What stands before a row in a struct loaded of the schema. */
+enum {
+    AT_NAME,
+    AT_BOUND,
+    AT_BOUND_UNTIL,
+    AT_ACKNOWLEDGES,
+    AT_RECIPE,
+    AT_PAYLOAD_HASH,
+    AT_TARGET_HASH,
+    AT_BY_HINT,
+    AT_NAMED,
+    AT_BEAT,
+    AT_PACKED,
+    AT_HEADERS,
+    AT_BODY,
+    AT_ROW,
+};
+
+/* ---- rows ---- */
+
+static void read_fixed(const PGresult *result, int row, int column, void *ret_bytes, size_t n)
+{
+    struct slice bytes = postgres_bytes(result, row, column);
+    memset(ret_bytes, 0, n);
+    if (bytes.len == n)
+        memcpy(ret_bytes, bytes.at, n);
+}
+
+#define READ_INT(field) field = (__typeof__(field))postgres_number(result, row, at++);
+#define READ_BYTES(field) read_fixed(result, row, at++, field, sizeof field);
+#define READ_TEXT(field) field = postgres_bytes(result, row, at++);
+#define READ(kind, column, field) READ_##kind(ret_row->field)
+
+void postgres_read_row(const struct postgres_backend *postgres, const PGresult *result, int row,
+                       int at, struct store_row *ret_row)
+{
+    (void)postgres;
+    *ret_row = (struct store_row){.id = postgres_number(result, row, at)};
+    ret_row->version = postgres_number(result, row, at + 1);
+    at += 2;
+    POSTGRES_RECORD(READ)
+}
+
+void postgres_judge(const struct postgres_backend *postgres, struct record *record, int64_t beat_at)
+{
+    static const struct backend_serve none;
+    const struct backend_owner *self = &postgres->backend.self;
+    struct backend_owner owner = {.incarnation = record->owner, .beat_at = beat_at};
+    if (owner.incarnation == self->incarnation && owner.beat_at < self->beat_at)
+        owner.beat_at = self->beat_at;
+    if (record_holder(record) != 0)
+        backend_judge_lease(record, &owner, &none, postgres->now);
+}
+
+struct backend_counts postgres_read_counts(const PGresult *result, int row, int at)
+{
+    struct backend_counts counts = {0};
+#define READ_COUNT(field) counts.field = postgres_number(result, row, at++);
+    POSTGRES_COUNTS(READ_COUNT)
+#undef READ_COUNT
+    return counts;
+}
+
+/* ---- names ---- */
+
+/* Keys first, in order, then once values. */
+static void add_hashes(struct postgres_backend *postgres, bool once)
+{
+    struct postgres_params *params = &postgres->params;
+    postgres_array_begin(params, POSTGRES_BYTEA);
+    for (size_t i = 0; i < postgres->n_names; i++)
+        if (postgres->names[i].is_once == once)
+            postgres_item_bytes(
+                params, slice_make((const char *)postgres->names[i].hash.bytes, DIGEST_SIZE));
+    postgres_array_end(params);
+}
+
+static void add_names(struct postgres_backend *postgres)
+{
+    struct postgres_params *params = &postgres->params;
+    postgres_params_clear(params);
+    add_hashes(postgres, false);
+    postgres_array_begin(params, POSTGRES_INT8);
+    for (size_t i = 0; i < postgres->n_names; i++)
+        if (!postgres->names[i].is_once)
+            postgres_item_number(params, postgres->names[i].hint);
+    postgres_array_end(params);
+    add_hashes(postgres, true);
+    postgres_add_number(params, OUTCOME_SMALL);
+}
+
+static struct backend_bound *read_bound(const struct postgres_backend *postgres, int row,
+                                        struct arena *arena)
+{
+    const PGresult *found = postgres->found;
+    struct backend_bound *bound = arena_alloc(arena, sizeof *bound);
+    if (!bound)
+        return NULL;
+    *bound = (struct backend_bound){
+        .id = postgres_number(found, row, AT_BOUND),
+        .expires_at = postgres_number(found, row, AT_BOUND_UNTIL),
+        .acknowledges = postgres_number(found, row, AT_ACKNOWLEDGES) != 0,
+        .recipe = postgres_bytes(found, row, AT_RECIPE),
+        .holder = postgres_number(found, row, AT_ROW),
+    };
+    read_fixed(found, row, AT_PAYLOAD_HASH, bound->payload_hash.bytes, DIGEST_SIZE);
+    read_fixed(found, row, AT_TARGET_HASH, bound->target_hash.bytes, DIGEST_SIZE);
+    return bound;
+}
+
+static bool read_found(const struct postgres_backend *postgres, int at, struct backend_name *name,
+                       struct arena *arena)
+{
+    const PGresult *found = postgres->found;
+    struct store_row *row = arena_alloc(arena, sizeof *row);
+    if (!row)
+        return false;
+    postgres_read_row(postgres, found, at, AT_ROW, row);
+    postgres_judge(postgres, &row->record, postgres_number(found, at, AT_BEAT));
+    bool by_hint = postgres_number(found, at, AT_BY_HINT) != 0;
+    if (by_hint)
+        name->hinted = row;
+    if (!by_hint || postgres_number(found, at, AT_NAMED) != 0)
+        name->row = row;
+    if (postgres_number(found, at, AT_BOUND) == 0)
+        return true;
+    name->bound = read_bound(postgres, at, arena);
+    if (name->bound)
+        name->bound->key_hash = name->hash;
+    return name->bound != NULL;
+}
+
+/* In the order in which they were asked for. */
+static void order_names(struct backend_name *names, size_t n, struct backend_name **ret_ordered)
+{
+    size_t at = 0;
+    for (int once = 0; once < 2; once++)
+        for (size_t i = 0; i < n; i++)
+            if (names[i].is_once == (once == 1))
+                ret_ordered[at++] = &names[i];
+}
+
+static enum backend_status read_all(const struct postgres_backend *postgres,
+                                    struct backend_name *names, size_t n, struct arena *arena)
+{
+    struct backend_name **ordered = arena_alloc(arena, (n + 1) * sizeof *ordered);
+    if (!ordered)
+        return BACKEND_NO_MEMORY;
+    order_names(names, n, ordered);
+    for (int at = 0; at < PQntuples(postgres->found); at++) {
+        size_t name = (size_t)postgres_number(postgres->found, at, AT_NAME) - 1;
+        CHECK(name < n);
+        if (!read_found(postgres, at, ordered[name], arena))
+            return BACKEND_NO_MEMORY;
+    }
+    return BACKEND_OK;
+}
+
+/* ---- the operation ---- */
+
+static void read_drawn(struct postgres_backend *postgres, const PGresult *drawn,
+                       struct backend_read *ret_read)
+{
+    int64_t now = postgres_number(drawn, 0, 0);
+    postgres->now = now > postgres->now ? now : postgres->now;
+    postgres->version = postgres_number(drawn, 0, 1) - TOKENS + 1;
+    postgres->counts = postgres_read_counts(drawn, 0, 2);
+    ret_read->now = postgres->now;
+    ret_read->token = postgres->version;
+    ret_read->n_tokens = TOKENS;
+    ret_read->forgets = postgres->counts.forgets;
+}
+
+#define FIND                                                                                       \
+    "SELECT name, bound_id, bound_until, bound_acknowledges, bound_recipe, bound_payload_hash,"    \
+    " bound_target_hash, by_hint, named, beat_at, outcome_packed, outcome_headers, outcome_body,"  \
+    " id, version" POSTGRES_RECORD(POSTGRES_NAME) " FROM pawl.load($1, $2, $3, $4) r"
+
+enum backend_status postgres_load(struct backend *backend, struct backend_name *names, size_t n,
+                                  struct arena *arena, struct backend_read *ret_read)
+{
+    struct postgres_backend *postgres = postgres_of(backend);
+    postgres->names = names;
+    postgres->n_names = n;
+    PQclear(postgres->found);
+    postgres->found = NULL;
+    ret_read->boot = clock_boot_us();
+    enum backend_status status = postgres_start(postgres);
+    if (status != BACKEND_OK)
+        return status;
+    for (size_t i = 0; i < n; i++) {
+        names[i].row = names[i].hinted = NULL;
+        names[i].bound = NULL;
+    }
+    postgres_queue_limits(postgres, true);
+    if (n > 0) {
+        add_names(postgres);
+        postgres_queue(postgres, FIND, &postgres->params);
+    }
+    postgres_params_clear(&postgres->params);
+    postgres_add_number(&postgres->params, postgres_test_time());
+    postgres_queue(postgres, "SELECT * FROM pawl.draw($1)", &postgres->params);
+    status = postgres_finish(postgres);
+    if (status != BACKEND_OK)
+        return status;
+    read_drawn(postgres, postgres->results[postgres->n_results - 1], ret_read);
+    if (n == 0)
+        return BACKEND_OK;
+    postgres->found = postgres->results[1];
+    postgres->results[1] = NULL;
+    return read_all(postgres, names, n, arena);
+}
+
+/* ---- kept responses ---- */
+
+/* Where the last load brought it: its place among what was found; -1: it did not. */
+static int find_small(const struct postgres_backend *postgres, const struct store_row *row)
+{
+    for (int at = 0; at < PQntuples(postgres->found); at++)
+        if (postgres_number(postgres->found, at, AT_ROW) == row->id &&
+            postgres_number(postgres->found, at, AT_ROW + 1) == row->version &&
+            !PQgetisnull(postgres->found, at, AT_HEADERS))
+            return at;
+    return -1;
+}
+
+/* What is asked for, and where its three columns are. */
+struct kept {
+    const PGresult *result;
+    int at;
+    int column;
+    const struct store_row *row;
+    uint64_t most;
+};
+
+static enum backend_status read_outcome(struct backend *backend, const struct kept *kept,
+                                        struct outcome **ret_outcome, uint64_t *ret_size)
+{
+    struct slice fields = postgres_bytes(kept->result, kept->at, kept->column + 1);
+    struct slice body = postgres_bytes(kept->result, kept->at, kept->column + 2);
+    bool packed = postgres_number(kept->result, kept->at, kept->column) != 0;
+    size_t body_size = packed ? outcome_unpacked_size(body) : body.len;
+    if (packed && body_size == 0)
+        return backend_condemn(backend, kept->row->id);
+    *ret_size = sizeof(struct outcome) + fields.len + body_size;
+    if (*ret_size > kept->most)
+        return BACKEND_OK;
+    bool failed = kept->row->record.status == RECORD_FAILED;
+    int status = kept->row->record.http_status;
+    *ret_outcome = packed ? outcome_new_packed(status, failed, fields, body)
+                          : outcome_new(status, failed, fields, body);
+    return *ret_outcome ? BACKEND_OK : BACKEND_NO_MEMORY;
+}
+
+enum backend_status postgres_outcome(struct backend *backend, const struct store_row *row,
+                                     uint64_t most, struct outcome **ret_outcome,
+                                     uint64_t *ret_size)
+{
+    struct postgres_backend *postgres = postgres_of(backend);
+    *ret_outcome = NULL;
+    *ret_size = 0;
+    struct kept small = {postgres->found, find_small(postgres, row), AT_PACKED, row, most};
+    if (small.at >= 0)
+        return read_outcome(backend, &small, ret_outcome, ret_size);
+    enum backend_status status = postgres_start(postgres);
+    if (status != BACKEND_OK)
+        return status;
+    postgres_queue_limits(postgres, true);
+    postgres_params_clear(&postgres->params);
+    postgres_add_number(&postgres->params, row->id);
+    postgres_add_number(&postgres->params, row->version);
+    postgres_queue(postgres,
+                   "SELECT c.packed, c.headers, c.body FROM pawl.record r JOIN pawl.outcome c"
+                   " ON c.id = r.id WHERE r.id = $1 AND r.version = $2",
+                   &postgres->params);
+    status = postgres_finish(postgres);
+    if (status != BACKEND_OK)
+        return status;
+    struct kept kept = {postgres->results[1], 0, 0, row, most};
+    if (PQntuples(kept.result) == 0)
+        return BACKEND_BUSY;
+    return PQgetisnull(kept.result, 0, 1) ? BACKEND_OK
+                                          : read_outcome(backend, &kept, ret_outcome, ret_size);
+}

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Opening the PostgreSQL backend. */
+#include "base/check.h"
+#include "base/mem.h"
+#include "store/postgres/postgres.h"
+#include <limits.h>
+#include <stdio.h>
+
+static void postgres_abandon(struct backend *backend)
+{
+    postgres_of(backend)->maintained = false;
+}
+
+static void postgres_close(struct backend *backend)
+{
+    struct postgres_backend *postgres = postgres_of(backend);
+    postgres_disconnect(postgres);
+    for (size_t i = 0; i < POSTGRES_STATEMENTS_MAX; i++)
+        PQclear(postgres->results[i]);
+    PQclear(postgres->found);
+    postgres_params_fini(&postgres->params);
+    mem_free(postgres->url);
+    mem_free(postgres->place);
+    mem_free(postgres);
+}
+
+static const struct backend_ops postgres_ops = {
+    .load = postgres_load,
+    .maintain = postgres_maintain,
+    .save = postgres_save,
+    .abandon = postgres_abandon,
+    .outcome = postgres_outcome,
+    .list = postgres_list,
+    .query = postgres_query,
+    .look = postgres_look,
+    .close = postgres_close,
+};
+
+/* ---- opening ---- */
+
+static const char *option(const PQconninfoOption *options, const char *name)
+{
+    while (options->keyword && strcmp(options->keyword, name) != 0)
+        options++;
+    return options->keyword && options->val ? options->val : "";
+}
+
+/* Which store it is, without what is secret of it. */
+static char *place_of(const PQconninfoOption *options)
+{
+    struct buf place BUF_AUTO = buf_make(4096);
+    const char *user = option(options, "user"), *port = option(options, "port");
+    buf_printf(&place, "postgres://%s%s%s%s%s/%s", user, *user ? "@" : "", option(options, "host"),
+               *port ? ":" : "", port, option(options, "dbname"));
+    return buf_take(&place);
+}
+
+/* On a connection of its own: a script of many statements goes through no pipeline. */
+static bool install(struct postgres_backend *postgres)
+{
+    struct buf sql BUF_AUTO = buf_make(SIZE_MAX);
+    postgres_schema_write(postgres->tables, postgres->n_tables, &sql);
+    buf_add_char(&sql, 0);
+    PGconn *conn = buf_ok(&sql) ? postgres_open_conn(postgres) : NULL;
+    bool connected = conn && PQstatus(conn) == CONNECTION_OK;
+    PGresult *result = NULL;
+    for (int tries = 0; connected && tries < 5; tries++) {
+        PQclear(result);
+        result = PQexec(conn, sql.at);
+        const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+        if (!state || strcmp(state, "55P03") != 0)
+            break;
+        PQclear(PQexec(conn, "ROLLBACK"));
+    }
+    bool ok = result && PQresultStatus(result) == PGRES_COMMAND_OK;
+    if (!ok)
+        postgres_explain(postgres, conn ? PQerrorMessage(conn) : "out of memory");
+    PQclear(result);
+    PQfinish(conn);
+    return ok;
+}
+
+static bool connect_first(struct postgres_backend *postgres, const struct store_config *config)
+{
+    enum backend_status status = postgres_connect(postgres);
+    if (status == BACKEND_OK || !postgres->lacks_schema || config->read_only_file)
+        return status == BACKEND_OK;
+    return install(postgres) && postgres_connect(postgres) == BACKEND_OK;
+}
+
+static bool take_config(struct postgres_backend *postgres, const struct store_config *config,
+                        char **ret_problem)
+{
+    char *wrong = NULL;
+    PQconninfoOption *options = PQconninfoParse(config->path, &wrong);
+    postgres->place = options ? place_of(options) : NULL;
+    postgres->url = mem_copy(config->path, strlen(config->path));
+    if (wrong)
+        *ret_problem = mem_copy(wrong, strcspn(wrong, "\n"));
+    PQfreemem(wrong);
+    PQconninfoFree(options);
+    for (const struct table *const *table = config->tables; *table; table++) {
+        CHECK(postgres->n_tables < POSTGRES_TABLES_MAX && (*table)->row_size <= TABLE_ROW_MAX);
+        postgres->tables[postgres->n_tables++] = *table;
+    }
+    return postgres->place && postgres->url;
+}
+
+struct backend *postgres_backend_open(const struct store_config *config,
+                                      enum store_open_result *ret_result, char **ret_problem)
+{
+    *ret_result = STORE_OPEN_FAILED;
+    *ret_problem = NULL;
+    struct postgres_backend *postgres = mem_zalloc(1, sizeof *postgres);
+    if (!postgres)
+        return NULL;
+    int64_t timeout_ms = config->limits.timeout_us / CLOCK_US_PER_MS;
+    postgres->backend = (struct backend){.ops = &postgres_ops,
+                                         .has_clock = true,
+                                         .outcome_max = POSTGRES_OUTCOME_MAX,
+                                         .space.free = UINT64_MAX};
+    postgres->params = postgres_params_make(POSTGRES_MESSAGE_MAX);
+    postgres->timeout_ms = timeout_ms < INT_MAX ? (int)timeout_ms : INT_MAX;
+    bool taken = take_config(postgres, config, ret_problem);
+    postgres->backend.place = postgres->place;
+    if (taken && connect_first(postgres, config)) {
+        *ret_result = STORE_OPENED;
+        return &postgres->backend;
+    }
+    if (taken)
+        *ret_problem = mem_copy(postgres->backend.problem, strlen(postgres->backend.problem));
+    postgres_close(&postgres->backend);
+    return NULL;
+}
+
+bool postgres_is_url(const char *path)
+{
+    static const char *const schemes[] = {"postgres://", "postgresql://"};
+    for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++)
+        if (strncmp(path, schemes[i], strlen(schemes[i])) == 0)
+            return true;
+    return false;
+}

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The PostgreSQL backend, for its own files: connection.c (libpq), params.c (bytes on the wire),
+ * open.c and schema.c, load.c, save.c, chores.c, scan.c (lists, kept responses, who waits),
+ * tables.c (rows of modules). docs/decisions/0023-postgresql.md has the reasons.
+ *
+ * A batch is two round trips, each one pipeline of statements with one Sync behind it, so that no
+ * transaction ever waits for this process:
+ *
+ *      load    limits, pawl.load(names), pawl.draw()         takes no lock
+ *      save    BEGIN, limits, pawl.save(groups), COMMIT      waits for no lock
+ *
+ * All statements are unnamed, and what they do lies in functions of the schema (schema.sql), whose
+ * plans the server keeps: behind a pooler a session is lent for a transaction at a time. Whoever
+ * writes compares: rows by their versions, names by where they led. A version is the first token
+ * of the block that its load drew: no other save has it. Time is the server's.
+ *
+ * A connection that is lost behind a COMMIT that was sent leaves the save unsure; whatever the next
+ * one writes then waits for its own COMMIT, and so for all before it.
+ */
+#ifndef PAWL_STORE_POSTGRES_H
+#define PAWL_STORE_POSTGRES_H
+
+#include "base/arena.h"
+#include "store/backend.h"
+#include "store/postgres/columns.h"
+#include "store/postgres/params.h"
+
+#define POSTGRES_FORMAT 1
+/* A field of PostgreSQL ends at 1 GiB, and a message, which has a batch of them, too. */
+#define POSTGRES_OUTCOME_MAX ((size_t)256 * 1024 * 1024)
+#define POSTGRES_MESSAGE_MAX ((size_t)1000 * 1024 * 1024)
+#define POSTGRES_STATEMENTS_MAX 24 /* of one pipeline */
+#define POSTGRES_TABLES_MAX 16
+
+/* Types of the schema, whose numbers differ from database to database: X(name). */
+#define POSTGRES_TYPES(X)                                                                          \
+    X(seen_name)                                                                                   \
+    X(seen_row)                                                                                    \
+    X(saved_row)                                                                                   \
+    X(saved_outcome)                                                                               \
+    X(saved_bound)                                                                                 \
+    X(saved_unheld)                                                                                \
+    X(saved_brought)                                                                               \
+    X(saved_value)                                                                                 \
+    X(saved_tally)
+
+enum postgres_type {
+#define X(name) TYPE_##name,
+    POSTGRES_TYPES(X)
+#undef X
+        TYPE_COUNT
+};
+
+struct postgres_backend {
+    struct backend backend; /* first: the two are cast into each other */
+    char *url;
+    char *place; /* the same without a password */
+    const struct table *tables[POSTGRES_TABLES_MAX];
+    size_t n_tables;
+    int timeout_ms; /* without an answer the connection counts as lost */
+
+    PGconn *conn;          /* NULL: none */
+    int64_t retry_at;      /* boot time: not before */
+    int64_t backoff_us;    /* of the next failure */
+    Oid types[TYPE_COUNT]; /* of this database */
+    bool lacks_schema;     /* as it was found last: it may be installed */
+    bool warned;           /* the server warned since the last exchange began */
+    bool must_commit;      /* a save was unsure: the next one writes something */
+    PGresult *results[POSTGRES_STATEMENTS_MAX]; /* of the last exchange */
+    size_t n_results;                           /* statements of it that were sent */
+    struct postgres_params params;
+
+    PGresult *found; /* what the last load found: rows borrow from it until the next one */
+    int64_t now;     /* store time of the last load */
+    int64_t version; /* first token of its block */
+    struct backend_counts counts;     /* after the last exchange that read them */
+    const struct backend_name *names; /* of the load under way */
+    size_t n_names;
+    bool maintained; /* since the last save: something was written */
+};
+
+static inline struct postgres_backend *postgres_of(struct backend *backend)
+{
+    return (struct postgres_backend *)backend;
+}
+
+/* ---- connection.c ---- */
+
+/* Connects where it is not. BUSY: it cannot now; GONE: there is no schema of ours. */
+enum backend_status postgres_connect(struct postgres_backend *postgres);
+void postgres_disconnect(struct postgres_backend *postgres);
+/* An exchange: statements are queued, sent together, and all answered. `params` NULL: none. */
+enum backend_status postgres_start(struct postgres_backend *postgres);
+void postgres_queue(struct postgres_backend *postgres, const char *sql,
+                    const struct postgres_params *params);
+enum backend_status postgres_finish(struct postgres_backend *postgres);
+/* The same for a transaction: between BEGIN and COMMIT. `*ret_unsure`: it may have happened. */
+enum backend_status postgres_start_transaction(struct postgres_backend *postgres);
+enum backend_status postgres_commit(struct postgres_backend *postgres);
+/* The limits of a statement, to be queued first. `lazy`: its commit need not be durable. */
+void postgres_queue_limits(struct postgres_backend *postgres, bool lazy);
+/* The time that the store has in a test that moves it; 0: the server's. */
+int64_t postgres_test_time(void);
+
+/* A connection of its own, as it is; NULL: no memory. */
+PGconn *postgres_open_conn(const struct postgres_backend *postgres);
+/* One line of what went wrong. */
+void postgres_explain(struct postgres_backend *postgres, const char *what);
+
+/* ---- schema.c ---- */
+
+/* Whether the database has our schema, and its types and secret. */
+enum backend_status postgres_schema_check(struct postgres_backend *postgres);
+/* schema.sql. */
+extern const char postgres_schema_sql[];
+/* Appends the SQL that installs it. */
+void postgres_schema_write(const struct table *const *tables, size_t n, struct buf *sql);
+
+/* ---- load.c ---- */
+
+/* Reads a row whose columns begin at `at` (id, version, those of columns.h); its texts lie in the
+ * result. `beat_at`: of its owner. */
+void postgres_read_row(const struct postgres_backend *postgres, const PGresult *result, int row,
+                       int at, struct store_row *ret_row);
+void postgres_judge(const struct postgres_backend *postgres, struct record *record,
+                    int64_t beat_at);
+/* The six counts from that column on. */
+struct backend_counts postgres_read_counts(const PGresult *result, int row, int at);
+
+/* ---- the operations ---- */
+
+enum backend_status postgres_load(struct backend *backend, struct backend_name *names, size_t n,
+                                  struct arena *arena, struct backend_read *ret_read);
+enum backend_status postgres_save(struct backend *backend, struct backend_save *save);
+enum backend_status postgres_maintain(struct backend *backend, struct backend_chores *chores);
+enum backend_status postgres_outcome(struct backend *backend, const struct store_row *row,
+                                     uint64_t most, struct outcome **ret_outcome,
+                                     uint64_t *ret_size);
+enum backend_status postgres_list(struct backend *backend, const struct store_list *list,
+                                  const struct record_world *world, int64_t *ret_seen);
+enum backend_status postgres_query(struct backend *backend, const struct table_query *query,
+                                   int64_t now, int64_t *ret_next);
+enum backend_status postgres_look(struct backend *backend, struct backend_watch *watches, size_t n);
+
+/* ---- tables.c ---- */
+
+/* What is left of the name of a module's table in the schema `pawl`. */
+const char *postgres_table_name(const struct table *table);
+void postgres_table_write(const struct table *table, struct buf *sql);
+/* The statement that writes a change, and its values as columns of rows (place, value). */
+void postgres_table_statement(const struct table_change *change, struct buf *sql);
+void postgres_table_values(const struct table_change *change, int64_t place,
+                           struct postgres_params *params);
+/* Queues what sweeps the table. */
+void postgres_table_sweep(struct postgres_backend *postgres, const struct table *table,
+                          size_t most);
+
+#endif

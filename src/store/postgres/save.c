@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Saving the groups of a batch: what pawl.save takes, and what it says. */
+#include "base/check.h"
+#include "base/crash.h"
+#include "store/postgres/postgres.h"
+
+#define BEAT_LEAST_US CLOCK_US_PER_S /* whoever takes leases says so often that it lives */
+
+/* Calls `write` for every change, with the number of its group. */
+typedef void write_change(struct postgres_backend *postgres, const struct backend_change *change,
+                          int64_t group);
+
+static void add_changes(struct postgres_backend *postgres, const struct backend_group *groups,
+                        enum postgres_type type, write_change *write)
+{
+    int64_t number = 0;
+    postgres_array_begin(&postgres->params, postgres->types[type]);
+    for (const struct backend_group *group = groups; group; group = group->next, number++)
+        for (const struct backend_change *change = group->changes; change; change = change->next)
+            write(postgres, change, number);
+    postgres_array_end(&postgres->params);
+}
+
+static struct slice digest_bytes(const struct digest *digest)
+{
+    return slice_make((const char *)digest->bytes, DIGEST_SIZE);
+}
+
+static bool is_new(const struct backend_change *change)
+{
+    return change->row && change->before == RECORD_ABSENT;
+}
+
+static bool takes_once(const struct backend_change *change)
+{
+    static const struct digest none;
+    return change->row && !digest_eq(&change->once_name, &none);
+}
+
+static bool stays(const struct backend_change *change)
+{
+    return change->row && change->row->record.status != RECORD_ABSENT;
+}
+
+/* ---- names ---- */
+
+/* As it was loaded; NULL: nobody asked for it. */
+static const struct backend_name *find_name(const struct postgres_backend *postgres,
+                                            const struct digest *hash)
+{
+    for (size_t i = 0; i < postgres->n_names; i++)
+        if (postgres->names[i].hash.bytes[0] == hash->bytes[0] &&
+            digest_eq(&postgres->names[i].hash, hash))
+            return &postgres->names[i];
+    return NULL;
+}
+
+/* -1: it leads wherever it likes. */
+static int64_t leads_to(const struct backend_name *name)
+{
+    if (!name)
+        return -1;
+    return name->bound ? name->bound->id : name->row ? name->row->id : 0;
+}
+
+struct use {
+    const struct digest *hash;
+    const struct backend_name *name;
+    bool is_once;
+    bool is_claimed;
+};
+
+/* The names that a change takes or looked at: at most two. */
+static size_t uses_of(const struct postgres_backend *postgres, const struct backend_change *change,
+                      struct use *ret_uses)
+{
+    size_t n = 0;
+    if (change->seen)
+        ret_uses[n++] =
+            (struct use){&change->seen->hash, change->seen, change->seen->is_once, false};
+    if (change->bound)
+        ret_uses[n++] = (struct use){&change->bound->key_hash, NULL, false, true};
+    if (is_new(change))
+        ret_uses[n++] = (struct use){&change->row->key_hash, NULL, false, true};
+    if (takes_once(change))
+        ret_uses[n++] = (struct use){&change->once_name, NULL, true, true};
+    for (size_t i = 0; i < n; i++)
+        ret_uses[i].name = find_name(postgres, ret_uses[i].hash);
+    return n;
+}
+
+static void write_names(struct postgres_backend *postgres, const struct backend_change *change,
+                        int64_t group)
+{
+    struct postgres_params *params = &postgres->params;
+    struct use uses[3];
+    size_t n = uses_of(postgres, change, uses);
+    for (size_t i = 0; i < n; i++) {
+        uint64_t lock;
+        memcpy(&lock, uses[i].hash->bytes, sizeof lock);
+        postgres_row_begin(params);
+        postgres_column_number(params, group);
+        postgres_column_bytes(params, digest_bytes(uses[i].hash));
+        postgres_column_number(params, (int64_t)__builtin_bswap64(lock));
+        postgres_column_number(params, uses[i].is_once);
+        postgres_column_number(params, uses[i].is_claimed);
+        postgres_column_number(params, leads_to(uses[i].name));
+        postgres_row_end(params);
+    }
+}
+
+static void write_seen_row(struct postgres_params *params, int64_t group,
+                           const struct store_row *row)
+{
+    postgres_row_begin(params);
+    postgres_column_number(params, group);
+    postgres_column_number(params, row->id);
+    postgres_column_number(params, row->version);
+    postgres_row_end(params);
+}
+
+/* The row itself, and those to which its names led. */
+static void write_seen_rows(struct postgres_backend *postgres, const struct backend_change *change,
+                            int64_t group)
+{
+    struct use uses[3];
+    size_t n = uses_of(postgres, change, uses);
+    if (change->row && !is_new(change))
+        write_seen_row(&postgres->params, group, change->row);
+    for (size_t i = 0; i < n; i++)
+        if (uses[i].name && uses[i].name->row)
+            write_seen_row(&postgres->params, group, uses[i].name->row);
+}
+
+/* ---- rows ---- */
+
+#define WRITE_INT(field) postgres_column_number(params, (int64_t)(field));
+#define WRITE_BYTES(field)                                                                         \
+    postgres_column_bytes(params, slice_make((const char *)(field), sizeof(field)));
+#define WRITE_TEXT(field) postgres_column_bytes(params, field);
+#define WRITE(kind, column, field) WRITE_##kind(row->field)
+
+static void write_row(struct postgres_backend *postgres, const struct backend_change *change,
+                      int64_t group)
+{
+    struct postgres_params *params = &postgres->params;
+    const struct store_row *row = change->row;
+    if (!row)
+        return;
+    postgres_row_begin(params);
+    postgres_column_number(params, group);
+    postgres_column_number(params, is_new(change));
+    postgres_column_number(params, row->id);
+    if (takes_once(change))
+        postgres_column_bytes(params, digest_bytes(&change->once_name));
+    else
+        postgres_column_null(params, POSTGRES_BYTEA);
+    POSTGRES_RECORD(WRITE)
+    postgres_row_end(params);
+}
+
+/* headers, body; none: what is kept is that there was a response. */
+static void write_content(struct postgres_params *params, const struct outcome *outcome)
+{
+    bool packed = outcome && outcome->packed.len > 0;
+    postgres_column_number(params, packed);
+    if (outcome) {
+        postgres_column_bytes(params, outcome->fields);
+        postgres_column_bytes(params, packed ? buf_slice(&outcome->packed) : outcome->body);
+        return;
+    }
+    postgres_column_null(params, POSTGRES_BYTEA);
+    postgres_column_null(params, POSTGRES_BYTEA);
+}
+
+/* One that was final already may only last longer. */
+static void write_outcome(struct postgres_backend *postgres, const struct backend_change *change,
+                          int64_t group)
+{
+    struct postgres_params *params = &postgres->params;
+    if (!stays(change) || !record_is_final(change->row->record.status))
+        return;
+    const struct record *record = &change->row->record;
+    bool filled_in = change->was_provisional && !record->kept;
+    bool is_whole = !record_is_final(change->before) || change->outcome || filled_in;
+    postgres_row_begin(params);
+    postgres_column_number(params, group);
+    postgres_column_number(params, change->row->id);
+    postgres_column_number(params, is_whole);
+    postgres_column_number(
+        params, backend_sweep_at(record, is_whole ? change->outcome != NULL : record->kept));
+    write_content(params, change->outcome);
+    postgres_row_end(params);
+}
+
+static void write_bound(struct postgres_backend *postgres, const struct backend_change *change,
+                        int64_t group)
+{
+    struct postgres_params *params = &postgres->params;
+    const struct backend_bound *bound = change->bound;
+    if (!bound)
+        return;
+    postgres_row_begin(params);
+    postgres_column_number(params, group);
+    postgres_column_number(params, bound->id);
+    postgres_column_number(params, bound->holder);
+    postgres_column_number(params, bound->expires_at);
+    postgres_column_number(params, bound->acknowledges);
+    postgres_column_bytes(params, digest_bytes(&bound->key_hash));
+    postgres_column_bytes(params, bound->key);
+    postgres_column_bytes(params, bound->recipe);
+    postgres_column_bytes(params, digest_bytes(&bound->payload_hash));
+    postgres_column_bytes(params, digest_bytes(&bound->target_hash));
+    postgres_row_end(params);
+}
+
+static void write_unheld(struct postgres_backend *postgres, const struct backend_change *change,
+                         int64_t group)
+{
+    struct postgres_params *params = &postgres->params;
+    if (!stays(change))
+        return;
+    const struct record *record = &change->row->record;
+    bool released = record_is_released(record), unknown = record->status == RECORD_UNKNOWN;
+    bool was = change->was_released || change->before == RECORD_UNKNOWN;
+    if (!released && !unknown && !was)
+        return;
+    postgres_row_begin(params);
+    postgres_column_number(params, group);
+    postgres_column_number(params, change->row->id);
+    postgres_column_number(params, released || unknown ? (int64_t)record->status : 0);
+    postgres_column_number(params,
+                           released ? record->expires_at : record->quiet_at - record->settle_us);
+    postgres_row_end(params);
+}
+
+/* ---- rows of modules ---- */
+
+static void add_brought(struct postgres_backend *postgres, const struct backend_group *groups)
+{
+    struct postgres_params *params = &postgres->params;
+    struct buf sql BUF_AUTO = buf_make(8192);
+    int64_t number = 0, place = 0;
+    postgres_array_begin(params, postgres->types[TYPE_saved_brought]);
+    for (const struct backend_group *group = groups; group; group = group->next, number++)
+        for (const struct backend_change *change = group->changes; change; change = change->next) {
+            const struct table_change *brought = change->brought;
+            if (!brought)
+                continue;
+            buf_clear(&sql);
+            postgres_table_statement(brought, &sql);
+            CHECK(!sql.too_large);
+            params->bytes.failed |= !buf_ok(&sql);
+            postgres_row_begin(params);
+            postgres_column_number(params, number);
+            postgres_column_number(params, place++);
+            postgres_column_number(params, brought->act == TABLE_REMOVE && brought->again);
+            postgres_column_text(params, buf_slice(&sql));
+            postgres_row_end(params);
+        }
+    postgres_array_end(params);
+}
+
+static void add_values(struct postgres_backend *postgres, const struct backend_group *groups)
+{
+    int64_t place = 0;
+    postgres_array_begin(&postgres->params, postgres->types[TYPE_saved_value]);
+    for (const struct backend_group *group = groups; group; group = group->next)
+        for (const struct backend_change *change = group->changes; change; change = change->next)
+            if (change->brought)
+                postgres_table_values(change->brought, place++, &postgres->params);
+    postgres_array_end(&postgres->params);
+}
+
+/* ---- counts ---- */
+
+struct leases {
+    int64_t taken; /* less those that ended */
+    int64_t longest_us;
+    bool any;
+};
+
+static void write_tally(struct postgres_params *params, int64_t group, int64_t owner,
+                        const struct leases *leases, const struct backend_counts *counts)
+{
+    postgres_row_begin(params);
+    postgres_column_number(params, group);
+    postgres_column_number(params, owner);
+    postgres_column_number(params, leases->taken);
+    postgres_column_number(params, leases->longest_us);
+#define WRITE_COUNT(field) postgres_column_number(params, counts->field);
+    POSTGRES_COUNTS(WRITE_COUNT)
+#undef WRITE_COUNT
+    postgres_row_end(params);
+}
+
+/* A lease that was another process's ends there; those of this one are added up. */
+static void count_lease(struct postgres_backend *postgres, const struct backend_change *change,
+                        int64_t group, struct leases *own)
+{
+    static const struct backend_counts none;
+    static const struct leases one_less = {.taken = -1};
+    const struct record *record = &change->row->record;
+    int64_t self = postgres->backend.self.incarnation, holder = record_holder(record);
+    if (holder == change->held_by)
+        return;
+    own->any = true;
+    own->taken += (holder == self) - (change->held_by == self);
+    if (holder == self && own->longest_us < record->lease_us)
+        own->longest_us = record->lease_us;
+    if (change->held_by != 0 && change->held_by != self)
+        write_tally(&postgres->params, group, change->held_by, &one_less, &none);
+}
+
+static bool add_tallies(struct postgres_backend *postgres, const struct backend_group *groups)
+{
+    static const struct backend_counts none;
+    static const struct leases no_leases;
+    struct postgres_params *params = &postgres->params;
+    int64_t number = 0;
+    bool takes = false;
+    postgres_array_begin(params, postgres->types[TYPE_saved_tally]);
+    for (const struct backend_group *group = groups; group; group = group->next, number++) {
+        struct backend_counts counts = {0};
+        struct leases own = {0};
+        for (const struct backend_change *change = group->changes; change; change = change->next) {
+            backend_count(&counts, change);
+            if (change->row)
+                count_lease(postgres, change, number, &own);
+        }
+        if (memcmp(&counts, &none, sizeof counts) != 0)
+            write_tally(params, number, 0, &no_leases, &counts);
+        if (own.any && (own.taken != 0 || own.longest_us != 0))
+            write_tally(params, number, postgres->backend.self.incarnation, &own, &none);
+        takes |= own.longest_us > 0;
+    }
+    postgres_array_end(params);
+    return takes;
+}
+
+/* ---- the operation ---- */
+
+/* Whether leases are taken. */
+static bool queue_save(struct postgres_backend *postgres, const struct backend_group *groups)
+{
+    struct postgres_params *params = &postgres->params;
+    int64_t n = 0;
+    for (const struct backend_group *group = groups; group; group = group->next)
+        n++;
+    postgres_params_clear(params);
+    postgres_add_number(params, postgres->backend.self.incarnation);
+    postgres_add_number(params, postgres_test_time());
+    postgres_add_number(params, postgres->version);
+    postgres_add_number(params, n);
+    add_changes(postgres, groups, TYPE_seen_name, write_names);
+    add_changes(postgres, groups, TYPE_seen_row, write_seen_rows);
+    add_changes(postgres, groups, TYPE_saved_row, write_row);
+    add_changes(postgres, groups, TYPE_saved_outcome, write_outcome);
+    add_changes(postgres, groups, TYPE_saved_bound, write_bound);
+    add_changes(postgres, groups, TYPE_saved_unheld, write_unheld);
+    add_brought(postgres, groups);
+    add_values(postgres, groups);
+    bool takes = add_tallies(postgres, groups);
+    postgres_queue(
+        postgres, "SELECT * FROM pawl.save($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)",
+        params);
+    return takes;
+}
+
+static void queue_beat(struct postgres_backend *postgres)
+{
+    postgres_params_clear(&postgres->params);
+    postgres_add_number(&postgres->params, postgres->backend.self.incarnation);
+    postgres_add_number(&postgres->params, postgres_test_time());
+    postgres_queue(postgres,
+                   "INSERT INTO pawl.owner AS o (incarnation, beat_at) VALUES ($1, pawl.clock($2))"
+                   " ON CONFLICT (incarnation) DO UPDATE SET beat_at = greatest(o.beat_at,"
+                   " excluded.beat_at)",
+                   &postgres->params);
+}
+
+/* results, stale: a digit each. */
+static void read_results(struct postgres_backend *postgres, const PGresult *result,
+                         struct backend_group *groups)
+{
+    static const enum group_result results[] = {GROUP_OK, GROUP_CONFLICT, GROUP_LOCKED};
+    struct slice of_groups = postgres_bytes(result, 0, 0), stale = postgres_bytes(result, 0, 1);
+    size_t at = 0, place = 0;
+    for (struct backend_group *group = groups; group; group = group->next) {
+        CHECK(at < of_groups.len && of_groups.at[at] >= '0' && of_groups.at[at] <= '2');
+        group->result = results[of_groups.at[at++] - '0'];
+        for (struct backend_change *change = group->changes; change; change = change->next)
+            if (change->brought) {
+                CHECK(place < stale.len);
+                change->brought->is_stale = stale.at[place++] == '1';
+            }
+    }
+    postgres->counts = postgres_read_counts(result, 0, 3);
+}
+
+/* Whatever it writes waits for the commits before it: of one that was unsure, too. */
+static enum backend_status commit(struct postgres_backend *postgres, struct backend_group *groups)
+{
+    struct backend_owner *self = &postgres->backend.self;
+    enum backend_status status = postgres_start_transaction(postgres);
+    if (status != BACKEND_OK)
+        return status;
+    postgres_queue_limits(postgres, false);
+    bool takes = groups && queue_save(postgres, groups);
+    bool beats = postgres->must_commit || (takes && postgres->now - self->beat_at >= BEAT_LEAST_US);
+    if (beats)
+        queue_beat(postgres);
+    status = postgres_commit(postgres);
+    postgres->must_commit |= status == BACKEND_UNSURE;
+    if (status != BACKEND_OK)
+        return status;
+    postgres->must_commit = false;
+    if (beats)
+        self->beat_at = postgres->now;
+    if (groups)
+        read_results(postgres, postgres->results[2], groups);
+    return BACKEND_OK;
+}
+
+enum backend_status postgres_save(struct backend *backend, struct backend_save *save)
+{
+    struct postgres_backend *postgres = postgres_of(backend);
+    enum backend_status status = BACKEND_OK;
+    CRASH_POINT(before_commit);
+    if (save->groups || postgres->must_commit)
+        status = commit(postgres, save->groups);
+    save->changed = save->groups || postgres->maintained;
+    postgres->maintained = false;
+    save->counts = postgres->counts;
+    return status;
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whether the database has our schema, and what installs it: schema.sql and the tables of modules.
+ */
+#include "store/postgres/postgres.h"
+#include <stdio.h>
+
+void postgres_schema_write(const struct table *const *tables, size_t n, struct buf *sql)
+{
+    static const char end[] = "COMMIT;\n";
+    buf_add(sql, postgres_schema_sql, strlen(postgres_schema_sql) - strlen(end));
+    buf_add_str(sql, "\n");
+    for (size_t i = 0; i < n; i++)
+        postgres_table_write(tables[i], sql);
+    buf_add_str(sql, end);
+}
+
+static enum backend_status refuse(struct postgres_backend *postgres, const char *what)
+{
+    snprintf(postgres->backend.problem, sizeof postgres->backend.problem, "%s: %s", postgres->place,
+             what);
+    return BACKEND_GONE;
+}
+
+/* Asks for nothing but what every database knows: is there a store, and is it whole; our types. */
+static void queue_check(struct postgres_backend *postgres)
+{
+    struct buf sql BUF_AUTO = buf_make(4096);
+    buf_add_str(&sql, "SELECT to_regclass('pawl.store') IS NOT NULL, true");
+    for (size_t i = 0; i < postgres->n_tables; i++)
+        buf_printf(&sql, " AND to_regclass('pawl.%s') IS NOT NULL",
+                   postgres_table_name(postgres->tables[i]));
+#define X(name) buf_add_str(&sql, ", coalesce(to_regtype('pawl." #name "')::oid, 0)");
+    POSTGRES_TYPES(X)
+#undef X
+    buf_add_char(&sql, 0);
+    if (buf_ok(&sql))
+        postgres_queue(postgres, sql.at, NULL);
+}
+
+static enum backend_status ask(struct postgres_backend *postgres, const char *sql)
+{
+    enum backend_status status = postgres_start(postgres);
+    if (status != BACKEND_OK)
+        return status;
+    if (sql)
+        postgres_queue(postgres, sql, NULL);
+    else
+        queue_check(postgres);
+    return postgres_finish(postgres);
+}
+
+static enum backend_status read_store(struct postgres_backend *postgres)
+{
+    enum backend_status status = ask(postgres, "SELECT format, secret FROM pawl.store");
+    if (status != BACKEND_OK)
+        return status;
+    const PGresult *store = postgres->results[0];
+    bool is_one = PQntuples(store) == 1;
+    struct slice secret = is_one ? postgres_bytes(store, 0, 1) : (struct slice){0};
+    if (secret.len != DIGEST_SIZE)
+        return refuse(postgres, "its secret is missing or damaged; restore a backup");
+    int64_t format = postgres_number(store, 0, 0);
+    if (format > POSTGRES_FORMAT)
+        return refuse(postgres, "its schema was made by a newer pawl; run that version");
+    if (format < POSTGRES_FORMAT)
+        return refuse(postgres, "its schema is of an older pawl; as its owner run"
+                                " `pawl schema postgres | psql`");
+    memcpy(postgres->backend.secret, secret.at, DIGEST_SIZE);
+    return BACKEND_OK;
+}
+
+enum backend_status postgres_schema_check(struct postgres_backend *postgres)
+{
+    enum backend_status status = ask(postgres, NULL);
+    if (status != BACKEND_OK)
+        return status;
+    const PGresult *there = postgres->results[0];
+    bool any = postgres_number(there, 0, 0) != 0, whole = postgres_number(there, 0, 1) != 0;
+    for (int i = 0; i < TYPE_COUNT; i++) {
+        postgres->types[i] = (Oid)postgres_number(there, 0, i + 2);
+        whole = whole && postgres->types[i] != 0;
+    }
+    postgres->lacks_schema = !any;
+    if (!any)
+        return refuse(postgres, "there is no pawl store in this database; as its owner run"
+                                " `pawl schema postgres | psql`");
+    status = read_store(postgres);
+    postgres->lacks_schema = status == BACKEND_OK && !whole;
+    return status == BACKEND_OK && !whole
+               ? refuse(postgres, "its schema is not whole; as its owner run"
+                                  " `pawl schema postgres | psql`")
+               : status;
+}
