@@ -151,51 +151,27 @@ static void add_exit_status(struct buf *to)
 #undef X
 }
 
-static void add_environment(struct buf *to)
-{
-    static const char *const variables[][2] = {
-        {"PAWL_STORE", "The store of every command, where neither --store nor the config names "
-                       "one."},
-        {"XDG_STATE_HOME", "Holds pawl/pawl.db, the store where PAWL_STORE is not set either; "
-                           "default $HOME/.local/state."},
-        {"NAME", "Any variable that the config writes as ${NAME}."}};
-    buf_add_str(to, ".SH ENVIRONMENT\n");
-    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
-        buf_printf(to, ".TP\n.B %s\n", variables[i][0]);
-        add_line(to, variables[i][1]);
-    }
-}
-
-static void add_display(struct buf *to, const char *const *lines, size_t n)
-{
-    buf_add_str(to, ".EX\n");
-    for (size_t i = 0; i < n; i++)
-        add_line(to, lines[i]);
-    buf_add_str(to, ".EE\n");
-}
-
-static void add_examples(struct buf *to)
-{
-    static const struct {
-        const char *purpose;
-        const char *lines[2];
-    } examples[] = {
-        {"Check a config, and run the gateway with it:",
-         {"pawl serve --test -c pawl.yaml", "pawl serve -c pawl.yaml"}},
-        {"List the operations in the store PAWL_STORE that need a person, and show one:",
-         {"pawl keys list --status unknown", "pawl keys show KEY"}},
-        {"Settle it as done or not done, with the token that was shown:",
-         {"pawl keys resolve KEY --token N --status 201 --body @a.json",
-          "pawl keys release KEY --token N"}},
-    };
-    buf_add_str(to, ".SH EXAMPLES\n");
-    for (size_t i = 0; i < sizeof examples / sizeof *examples; i++) {
-        buf_add_str(to, i > 0 ? ".PP\n" : "");
-        add_line(to, examples[i].purpose);
-        buf_add_str(to, ".PP\n");
-        add_display(to, examples[i].lines, 2);
-    }
-}
+static const char environment_and_examples[] =
+    ".SH ENVIRONMENT\n"
+    ".TP\n.B PAWL_STORE\n"
+    "The store of every command, where neither \\-\\-store nor the config names one.\n"
+    ".TP\n.B XDG_STATE_HOME\n"
+    "Holds pawl/pawl.db, the store where PAWL_STORE is not set either; default\n"
+    "$HOME/.local/state.\n"
+    ".TP\n.B NAME\n"
+    "Any variable that the config writes as ${NAME}.\n"
+    ".SH EXAMPLES\n"
+    "Check a config, and run the gateway with it:\n.PP\n.EX\n"
+    "pawl serve \\-\\-test \\-c pawl.yaml\npawl serve \\-c pawl.yaml\n"
+    ".EE\n.PP\n"
+    "List the operations in the store PAWL_STORE that need a person, and show one:\n.PP\n.EX\n"
+    "pawl keys list \\-\\-status unknown\npawl keys show KEY\n"
+    ".EE\n.PP\n"
+    "Settle it as done or not done, with the token that was shown:\n.PP\n.EX\n"
+    "pawl keys resolve KEY \\-\\-token N \\-\\-status 201 \\-\\-body @a.json\n"
+    "pawl keys release KEY \\-\\-token N\n"
+    ".EE\n"
+    ".SH SEE ALSO\n.BR pawl.yaml (5)\n";
 
 void pages_commands(struct buf *to, const char *date)
 {
@@ -210,9 +186,7 @@ void pages_commands(struct buf *to, const char *date)
     for (size_t i = 0; i < COMMAND_COUNT; i++)
         add_command(to, command_at((enum command_id)i));
     add_exit_status(to);
-    add_environment(to);
-    add_examples(to);
-    buf_add_str(to, ".SH SEE ALSO\n.BR pawl.yaml (5)\n");
+    buf_add_str(to, environment_and_examples);
 }
 
 /* ---- pawl.yaml(5) ---- */
@@ -259,22 +233,19 @@ static void add_options(struct buf *to, unsigned where, unsigned not_where)
     }
 }
 
-static void add_example(struct buf *to)
-{
-    static const char *const lines[] = {"listen: 127.0.0.1:8080",
-                                        "upstream: http://127.0.0.1:9000",
-                                        "store: sqlite:./pawl.db",
-                                        "tenant: \"{header:X-Merchant-Id}\"",
-                                        "trust_tenant: true",
-                                        "rules:",
-                                        "  - name: refunds.create",
-                                        "    match: POST /refunds",
-                                        "    ttl: 72h",
-                                        "    unknown: {probe: \"GET /refunds/by-key/{key}\"}",
-                                        "    probe_status: 201"};
-    buf_add_str(to, ".SH EXAMPLE\n");
-    add_display(to, lines, sizeof lines / sizeof *lines);
-}
+static const char example[] = ".SH EXAMPLE\n.EX\n"
+                              "listen: 127.0.0.1:8080\n"
+                              "upstream: http://127.0.0.1:9000\n"
+                              "store: sqlite:./pawl.db\n"
+                              "tenant: \"{header:X\\-Merchant\\-Id}\"\n"
+                              "trust_tenant: true\n"
+                              "rules:\n"
+                              "  \\- name: refunds.create\n"
+                              "    match: POST /refunds\n"
+                              "    ttl: 72h\n"
+                              "    unknown: {probe: \"GET /refunds/by\\-key/{key}\"}\n"
+                              "    probe_status: 201\n"
+                              ".EE\n.SH SEE ALSO\n.BR pawl (1)\n";
 
 void pages_config(struct buf *to, const char *date)
 {
@@ -292,6 +263,5 @@ void pages_config(struct buf *to, const char *date)
     add_options(to, OPTION_TOP, 0);
     buf_add_str(to, ".SH OPTIONS OF A RULE\n");
     add_options(to, OPTION_RULE, OPTION_TOP);
-    add_example(to);
-    buf_add_str(to, ".SH SEE ALSO\n.BR pawl (1)\n");
+    buf_add_str(to, example);
 }

@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #define LINE_MAX_LEN ((size_t)64 * 1024)
-#define FIRST_ROOM ((size_t)64)
 
 #define X(name, text, prefix, subject) +1
 enum { KIND_COUNT = LEDGER_KINDS(X) };
@@ -33,10 +32,10 @@ struct ledger {
     int fd;
     off_t size; /* of the whole lines in the file */
     bool torn;  /* part of a line stands behind them and could not be removed */
-    struct ledger_entry **entries;
+    struct ledger_entry *first;
+    struct ledger_entry *last;
     size_t n;
-    size_t room;
-    uint64_t last[KIND_COUNT]; /* number given out */
+    uint64_t numbers[KIND_COUNT]; /* the last one given out */
 };
 
 struct slice ledger_subject(enum ledger_kind kind)
@@ -61,10 +60,13 @@ bool ledger_read_id(enum ledger_kind kind, struct slice id, uint64_t *ret_number
 
 /* ---- entries in memory ---- */
 
-/* The entry, its line and its key are one allocation. */
-static struct ledger_entry *entry_new(const struct ledger_entry *from)
+/* The entry, its line and its key are one allocation. NULL: out of memory, or the ledger is full.
+ */
+static struct ledger_entry *entry_new(const struct ledger *ledger, const struct ledger_entry *from)
 {
-    struct ledger_entry *entry = mem_alloc(sizeof *entry + from->line.len + from->key.len);
+    struct ledger_entry *entry = ledger->n < LEDGER_ENTRIES_MAX
+                                     ? mem_alloc(sizeof *entry + from->line.len + from->key.len)
+                                     : NULL;
     if (entry == NULL)
         return NULL;
     char *text = (char *)(entry + 1);
@@ -78,29 +80,13 @@ static struct ledger_entry *entry_new(const struct ledger_entry *from)
     return entry;
 }
 
-static bool make_room(struct ledger *ledger)
-{
-    if (ledger->n < ledger->room)
-        return true;
-    if (ledger->n >= LEDGER_ENTRIES_MAX)
-        return false;
-    size_t room = ledger->room ? ledger->room * 2 : FIRST_ROOM;
-    struct ledger_entry **entries =
-        mem_realloc(ledger->entries, room * sizeof(struct ledger_entry *));
-    if (entries == NULL)
-        return false;
-    ledger->entries = entries;
-    ledger->room = room;
-    return true;
-}
-
-/* There is room. */
 static void enter(struct ledger *ledger, struct ledger_entry *entry)
 {
-    CHECK(ledger->n < ledger->room);
-    ledger->entries[ledger->n++] = entry;
-    if (entry->number > ledger->last[entry->kind])
-        ledger->last[entry->kind] = entry->number;
+    *(ledger->last ? &ledger->last->next : &ledger->first) = entry;
+    ledger->last = entry;
+    ledger->n++;
+    if (entry->number > ledger->numbers[entry->kind])
+        ledger->numbers[entry->kind] = entry->number;
 }
 
 /* ---- reading the file ---- */
@@ -141,13 +127,10 @@ static bool take_line(struct ledger *ledger, struct slice line)
 {
     ARENA_AUTO struct arena arena = arena_make(4 * LINE_MAX_LEN);
     struct ledger_entry read;
-    if (!read_line(line, &arena, &read) || !make_room(ledger))
-        return false;
-    struct ledger_entry *entry = entry_new(&read);
-    if (entry == NULL)
-        return false;
-    enter(ledger, entry);
-    return true;
+    struct ledger_entry *entry = read_line(line, &arena, &read) ? entry_new(ledger, &read) : NULL;
+    if (entry != NULL)
+        enter(ledger, entry);
+    return entry != NULL;
 }
 
 static bool read_bytes(int fd, size_t size, struct buf *bytes)
@@ -231,9 +214,10 @@ void ledger_close(struct ledger *ledger)
         return;
     if (ledger->fd >= 0)
         close(ledger->fd);
-    for (size_t i = 0; i < ledger->n; i++)
-        mem_free(ledger->entries[i]);
-    mem_free(ledger->entries);
+    for (struct ledger_entry *entry = ledger->first, *next; entry; entry = next) {
+        next = entry->next;
+        mem_free(entry);
+    }
     mem_free(ledger);
 }
 
@@ -274,15 +258,13 @@ const struct ledger_entry *ledger_append(struct ledger *ledger, const struct led
 {
     BUF_AUTO struct buf line = buf_make(LINE_MAX_LEN);
     struct ledger_entry made = {
-        .kind = order->kind, .number = ledger->last[order->kind] + 1, .key = order->key};
+        .kind = order->kind, .number = ledger->numbers[order->kind] + 1, .key = order->key};
     write_json(&line, order, made.number);
-    if (!buf_ok(&line) || !make_room(ledger))
+    if (!buf_ok(&line))
         return NULL;
     made.line = slice_make(line.at, line.len - 1);
-    struct ledger_entry *entry = entry_new(&made);
-    if (entry == NULL)
-        return NULL;
-    if (!write_line(ledger, buf_slice(&line))) {
+    struct ledger_entry *entry = entry_new(ledger, &made);
+    if (entry == NULL || !write_line(ledger, buf_slice(&line))) {
         mem_free(entry);
         return NULL;
     }
@@ -300,32 +282,22 @@ bool ledger_sync(const struct ledger *ledger)
 const struct ledger_entry *ledger_by_key(const struct ledger *ledger, enum ledger_kind kind,
                                          struct slice key)
 {
-    for (size_t i = 0; i < ledger->n; i++) {
-        const struct ledger_entry *entry = ledger->entries[i];
-        if (entry->kind == kind && entry->key.at != NULL && slice_eq(entry->key, key))
-            return entry;
-    }
-    return NULL;
+    const struct ledger_entry *entry = ledger->first;
+    while (entry && !(entry->kind == kind && entry->key.at != NULL && slice_eq(entry->key, key)))
+        entry = entry->next;
+    return entry;
 }
 
 const struct ledger_entry *ledger_by_number(const struct ledger *ledger, enum ledger_kind kind,
                                             uint64_t number)
 {
-    for (size_t i = 0; i < ledger->n; i++) {
-        const struct ledger_entry *entry = ledger->entries[i];
-        if (entry->kind == kind && entry->number == number)
-            return entry;
-    }
-    return NULL;
+    const struct ledger_entry *entry = ledger->first;
+    while (entry && !(entry->kind == kind && entry->number == number))
+        entry = entry->next;
+    return entry;
 }
 
-size_t ledger_count(const struct ledger *ledger)
+const struct ledger_entry *ledger_first(const struct ledger *ledger)
 {
-    return ledger->n;
-}
-
-const struct ledger_entry *ledger_at(const struct ledger *ledger, size_t i)
-{
-    CHECK(i < ledger->n);
-    return ledger->entries[i];
+    return ledger->first;
 }

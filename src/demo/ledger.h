@@ -33,6 +33,7 @@ struct ledger_entry {
     uint64_t number;   /* of its kind, from 1 */
     struct slice key;  /* `at` NULL: none was given */
     struct slice line; /* as it stands in the file, without the newline */
+    struct ledger_entry *next;
 };
 
 struct ledger;
@@ -76,8 +77,7 @@ const struct ledger_entry *ledger_by_key(const struct ledger *ledger, enum ledge
 const struct ledger_entry *ledger_by_number(const struct ledger *ledger, enum ledger_kind kind,
                                             uint64_t number);
 
-/* All entries, by index in the order they were made. */
-size_t ledger_count(const struct ledger *ledger);
-const struct ledger_entry *ledger_at(const struct ledger *ledger, size_t i);
+/* All entries, in the order they were made; NULL: there is none. */
+const struct ledger_entry *ledger_first(const struct ledger *ledger);
 
 #endif

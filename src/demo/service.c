@@ -144,10 +144,10 @@ static void show_all(const struct call *call)
     struct buf *body = &call->answer->body;
     call->answer->status = 200;
     buf_add_char(body, '[');
-    for (size_t i = 0; i < ledger_count(call->ledger); i++) {
-        if (i > 0)
-            buf_add_str(body, ",\n");
-        buf_add_slice(body, ledger_at(call->ledger, i)->line);
+    for (const struct ledger_entry *entry = ledger_first(call->ledger); entry;
+         entry = entry->next) {
+        buf_add_slice(body, entry->line);
+        buf_add_str(body, entry->next ? ",\n" : "");
     }
     buf_add_str(body, "]\n");
 }
