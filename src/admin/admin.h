@@ -14,8 +14,6 @@
  *
  * Who may ask: on loopback without a token, everybody on the machine but a browser that was led
  * here (an Origin, or a Host that is not loopback, is refused). With a token, who presents it.
- *
- * Whether the store is ready is in health.c.
  */
 #ifndef PAWL_ADMIN_ADMIN_H
 #define PAWL_ADMIN_ADMIN_H

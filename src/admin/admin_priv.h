@@ -3,8 +3,8 @@
  * Inside of the admin folder: the listener, one connection, and what its requests are answered
  * with. All of it lives on the one thread of the loop.
  *
- * session.c serves a connection, route.c finds what is asked for, guard.c says who may ask;
- * health.c, keys.c and acts.c respond.
+ * session.c serves a connection, route.c finds what is requested, guard.c says who may request it;
+ * keys.c and acts.c respond.
  */
 #ifndef PAWL_ADMIN_ADMIN_PRIV_H
 #define PAWL_ADMIN_ADMIN_PRIV_H
@@ -66,11 +66,6 @@ void route(struct session *session, struct reply *reply);
 
 /* Whether the request may be answered. False: `reply` says why not. */
 bool guard_admits(const struct session *session, struct reply *reply);
-
-/* ---- health.c ---- */
-
-void health_live(struct session *session, struct reply *reply);
-void health_ready(struct session *session, struct reply *reply);
 
 /* ---- keys.c, acts.c ---- */
 

@@ -3,8 +3,25 @@
 #include "observe/page.h"
 
 #define ID_MOST ((uint64_t)INT64_MAX)
+#define PROBLEM_MAX ((size_t)512)
 #define PATH_SHOWN ((size_t)256)
 #define REFUSED_LINES_US CLOCK_US_PER_S /* between two lines about refused callers */
+
+static void answer_live(struct session *session, struct reply *reply)
+{
+    (void)session;
+    buf_add_str(&reply->body, "alive\n");
+}
+
+static void answer_ready(struct session *session, struct reply *reply)
+{
+    const struct admin_config *config = &session->admin->config;
+    BUF_AUTO struct buf why = buf_make(PROBLEM_MAX);
+    if (config->is_ready(config->argument, &why))
+        buf_add_str(&reply->body, "ready\n");
+    else
+        reply_problem(reply, 503, "%.*s", SLICE_ARG(buf_slice(&why)));
+}
 
 static void answer_metrics(struct session *session, struct reply *reply)
 {
@@ -18,8 +35,8 @@ static const struct page {
     bool open; /* to everybody: health */
     void (*answer)(struct session *session, struct reply *reply);
 } pages[] = {
-    {{"/livez", 6}, true, health_live},
-    {{"/readyz", 7}, true, health_ready},
+    {{"/livez", 6}, true, answer_live},
+    {{"/readyz", 7}, true, answer_ready},
     {{"/metrics", 8}, false, answer_metrics},
     {{"/keys", 5}, false, keys_answer_list},
 };

@@ -108,7 +108,7 @@ static bool is_open(const struct probe *probe, int *ret_code)
         *ret_code = settled_already(probe, record);
     else if (record_is_released(record) && !record->doubt)
         *ret_code = keys_say(probe->session, probe->row, KEYS_SAME,
-                             "is released; the next attempt will do the operation");
+                             "is released; the next attempt will run the operation");
     else if (record->token != probe->options->token)
         *ret_code = keys_say(probe->session, probe->row, KEYS_STALE,
                              "the token is stale; run `pawl keys show` again; nothing was changed");
@@ -214,7 +214,7 @@ static int give_back(struct probe *probe, struct engine *engine)
         return command_failed(probe->options->command, EXIT_UNAVAILABLE,
                               "the store did not respond in time");
     return keys_say(probe->session, probe->row, KEYS_SAME,
-                    "is released; the next attempt will do the operation");
+                    "is released; the next attempt will run the operation");
 }
 
 static int acquire(struct probe *probe, struct engine *engine, bool *ret_acquired)

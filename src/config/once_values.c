@@ -87,8 +87,8 @@ void once_review(struct reader *reader, struct rule_draft *draft)
             reader, node,
             "has both a ttl and a {window:..} (expected one of them: a window is the time)");
     if (rule->duplicate != RULE_DUPLICATE_REPLAY)
-        complaints_add(
-            reader->errors, node->place, node->key,
+        reader_complain(
+            reader, node,
             "the rule has a `duplicate` of its own (expected it inside `once`, and none in "
             "the rule)");
     const struct template_part *part = key_in_payload(rule);

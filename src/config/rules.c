@@ -51,8 +51,8 @@ static void check_probe(struct reader *reader, const struct rule_draft *base)
     const struct node *status = draft->set[OPTION_probe_status];
     if (status && status != base->set[OPTION_probe_status] &&
         !option_counts(draft, OPTION_probe_status))
-        complaints_add(reader->errors, status->place, status->key,
-                       "has an effect only with a probe (expected `unknown: {probe: ..}`)");
+        reader_complain(reader, status,
+                        "has an effect only with a probe (expected `unknown: {probe: ..}`)");
 }
 
 /* A status has one sort. */

@@ -16,7 +16,7 @@ static void describe_done(const struct keys_act *act, struct buf *what)
     if (act->kind == KEYS_FORGET)
         buf_add_str(what, "forgotten; under this key the next request is a new operation");
     else if (act->kind == KEYS_RELEASE)
-        buf_add_str(what, "released; the next attempt will do the operation");
+        buf_add_str(what, "released; the next attempt will run the operation");
     else
         buf_printf(what, "resolved as %s with HTTP status %d; duplicates get this response",
                    record_status_name(act->record.status), act->http_status);
