@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Acts on records, by the rules of `pawl keys`: resolve and release name the token that a look at
- * the record told; or a rule and a time, for all of its records that are in doubt. */
+/* Acts on records, by the rules of `pawl keys`: resolve and release name the token that
+ * GET of the record shows; or a rule and a time, for all of its records that are in doubt. */
 #include "admin/admin_priv.h"
 #include "base/check.h"
 #include "base/json.h"
@@ -21,10 +21,10 @@ struct act {
     int64_t token; /* 0: none */
     bool force;
     bool released;  /* resolve: it did not happen */
-    int64_t status; /* of its answer */
+    int64_t status; /* of its response */
     int64_t limit;  /* of the many */
-    struct keys_answer answer;
-    bool has_answer;       /* status, headers or body */
+    struct keys_response response;
+    bool has_response;     /* status, headers or body */
     bool is_many;          /* no record is named, but: */
     struct keys_many many; /* its rule, tenant, before, after, limit */
 };
@@ -71,9 +71,9 @@ static const struct member {
     {"after", OF_MANY, NUMBER, AT(many.after), 1, KEYS_TOKEN_MOST,
      "the `next` of the response before"},
     {"status", TO_RESOLVE, NUMBER, AT(status), 200, 599, "200 to 599"},
-    {"headers", TO_RESOLVE, HEADERS, AT(answer.headers), 0, 0,
+    {"headers", TO_RESOLVE, HEADERS, AT(response.headers), 0, 0,
      "an object of header names and values"},
-    {"body", TO_RESOLVE, TEXT, AT(answer.body), 0, 0, "a string"},
+    {"body", TO_RESOLVE, TEXT, AT(response.body), 0, 0, "a string"},
     {"released", TO_RESOLVE, TRUTH, AT(released), 0, 0, "true or false"},
     {"force", ALWAYS, TRUTH, AT(force), 0, 0, "true or false"},
 #undef AT
@@ -130,7 +130,7 @@ static bool read_member(struct act *act, const struct json *value, struct buf *e
     for (const struct member *member = members; member < members + N_MEMBERS; member++) {
         if (!slice_eq(value->name, slice_of(member->name)) || !is_of(act, member))
             continue;
-        act->has_answer |= member->when == TO_RESOLVE && member->value != TRUTH;
+        act->has_response |= member->when == TO_RESOLVE && member->value != TRUTH;
         buf_add_str(expected, member->expected);
         return read_value(member, value, (char *)act + member->offset);
     }
@@ -147,7 +147,7 @@ static const char *what_is_missing(const struct act *act)
         return "`before` is missing: only records last tried before that time are settled";
     if (!act->is_many && act->kind != KEYS_FORGET && act->token == 0)
         return "`token` is missing: GET of the record shows it";
-    if (act->kind == KEYS_RESOLVE && act->released && act->has_answer)
+    if (act->kind == KEYS_RESOLVE && act->released && act->has_response)
         return "`released` takes no status, headers or body";
     if (act->kind == KEYS_RESOLVE && !act->released && act->status == 0)
         return "`status`, or `released`: true, is missing: how did it end?";
@@ -286,7 +286,7 @@ struct many_reply {
     struct buf keys; /* JSON objects */
 };
 
-static bool tell_one(void *argument, const struct keys_act *act)
+static bool report_one(void *argument, const struct keys_act *act)
 {
     struct many_reply *many = argument;
     log_act(many->session, act);
@@ -327,27 +327,26 @@ static bool knows_rule(struct session *session, const struct keys_many *many, st
     return status == STORE_DONE && problem.len == 0;
 }
 
-/* What was done before the store failed is told; the next call, from `next` on, says that it has.
- */
+/* What was done before the store failed is reported; the next call, from `next` on, fails. */
 static void run_many(struct session *session, struct keys_many *many, struct reply *reply)
 {
-    struct many_reply told = {session, buf_make(ADMIN_REPLY_MAX)};
+    struct many_reply done = {session, buf_make(ADMIN_REPLY_MAX)};
     struct keys_tally tally = {0};
     many->scans = KEYS_SCANS_MOST;
-    many->each = tell_one;
-    many->argument = &told;
+    many->each = report_one;
+    many->argument = &done;
     if (!keys_enter(session, reply))
         return;
     if (knows_rule(session, many, reply)) {
         enum store_status status =
             keys_act_on_many(session->admin->config.store, many, fiber_parker(), &tally);
-        if (status == STORE_DONE || told.keys.len > 0)
-            reply_many(&told, &tally, reply);
+        if (status == STORE_DONE || done.keys.len > 0)
+            reply_many(&done, &tally, reply);
         else
             keys_refused(reply, status);
     }
     keys_leave(session);
-    buf_fini(&told.keys);
+    buf_fini(&done.keys);
 }
 
 static void run(struct act *act, int64_t id, struct reply *reply)
@@ -356,9 +355,9 @@ static void run(struct act *act, int64_t id, struct reply *reply)
     BUF_AUTO struct buf problem = buf_make(TEXT_MAX);
     struct outcome *outcome = NULL;
     buf_printf(&actor, "admin:%s", act->session->http.peer);
-    act->answer.status = (int)act->status;
+    act->response.status = (int)act->status;
     act->many.limit = (size_t)act->limit;
-    if (act->has_answer && !keys_make_outcome(&act->answer, &problem, &outcome)) {
+    if (act->has_response && !keys_make_outcome(&act->response, &problem, &outcome)) {
         reply_problem(reply, 400, "%.*s", SLICE_ARG(buf_slice(&problem)));
         return;
     }
@@ -373,7 +372,7 @@ static void run(struct act *act, int64_t id, struct reply *reply)
 
 /* ---- requests ---- */
 
-bool acts_answer(struct session *session, int64_t id, struct slice name, struct reply *reply)
+bool acts_reply(struct session *session, int64_t id, struct slice name, struct reply *reply)
 {
     static const struct act acts[] = {
         {.name = "resolve", .kind = KEYS_RESOLVE},

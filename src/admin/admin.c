@@ -19,7 +19,7 @@ static int listen_on(struct admin *admin)
                    .write_us = LONG_US},
         .loops = 1,
         .max_connections = ADMIN_CONNECTIONS_MAX,
-        .cut_busy = true, /* a crowd must not keep out the one who asks whether the gateway lives */
+        .cut_busy = true, /* a crowd must not keep out the health check */
         .data = admin,
     };
     int failed = 0;

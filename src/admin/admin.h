@@ -8,12 +8,12 @@
  *   POST /keys/ID/resolve | release | forget    acts on them, each with a log line
  *   POST /keys/resolve | release                the same on all of a rule that are in doubt
  *
- * It has one thread, one loop and its own limits: whoever scrapes slowly, or means harm, takes
- * nothing from those who serve requests. The one thing it shares with them is the store, of which
- * it asks a little at a time.
+ * It has one thread, one loop and its own limits: a client that scrapes slowly, or means harm,
+ * takes nothing from the gateway. The one thing it shares with it is the store, which it queries a
+ * little at a time.
  *
- * Who may ask: on loopback without a token, everybody on the machine but a browser that was led
- * here (an Origin, or a Host that is not loopback, is refused). With a token, who presents it.
+ * Admitted are, on loopback without a token, all clients on the machine but a browser that was led
+ * here (an Origin, or a Host that is not loopback, is refused); with a token, those that send it.
  */
 #ifndef PAWL_ADMIN_ADMIN_H
 #define PAWL_ADMIN_ADMIN_H

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inside of the admin folder: the listener, one connection, and what its requests are answered
- * with. All of it lives on the one thread of the loop.
+ * Inside of the admin folder: the listener, one connection, and the replies to its
+ * requests. All of it lives on the one thread of the loop.
  *
- * session.c serves a connection, route.c finds what is requested, guard.c says who may request it;
- * keys.c and acts.c respond.
+ * session.c serves a connection, route.c finds what is requested, guard.c says whether the caller
+ * may; keys.c and acts.c respond.
  */
 #ifndef PAWL_ADMIN_ADMIN_PRIV_H
 #define PAWL_ADMIN_ADMIN_PRIV_H
@@ -15,7 +15,7 @@
 #include <stdatomic.h>
 
 #define ADMIN_CONNECTIONS_MAX ((size_t)32) /* one more, and the oldest is cut off */
-#define ADMIN_KEYS_AT_ONCE 2               /* requests that ask the store */
+#define ADMIN_KEYS_AT_ONCE 2               /* requests that query the store */
 #define ADMIN_BODY_MAX ((size_t)2 * 1024 * 1024)
 #define ADMIN_REPLY_MAX ((size_t)8 * 1024 * 1024)
 #define ADMIN_TOKEN_MAX 512
@@ -59,12 +59,12 @@ void reply_retry_after(struct reply *reply, int64_t seconds);
 
 /* ---- route.c ---- */
 
-/* Answers the session's request. */
+/* Fills the reply to the session's request. */
 void route(struct session *session, struct reply *reply);
 
 /* ---- guard.c ---- */
 
-/* Whether the request may be answered. False: `reply` says why not. */
+/* Whether the request is admitted. False: `reply` says why not. */
 bool guard_admits(const struct session *session, struct reply *reply);
 
 /* ---- keys.c, acts.c ---- */
@@ -73,21 +73,22 @@ struct keys_row;
 struct keys_found;
 
 /* GET /keys */
-void keys_answer_list(struct session *session, struct reply *reply);
+void keys_reply_list(struct session *session, struct reply *reply);
 
 /* GET /keys/ID */
-void keys_answer_one(struct session *session, int64_t id, struct reply *reply);
+void keys_reply_one(struct session *session, int64_t id, struct reply *reply);
 
 /* The record of that row. False: `reply` says why not. `*ret_found` (keys_found_fini) owns it. */
 bool keys_find_row(struct session *session, int64_t id, struct keys_found *ret_found,
                    struct keys_row **ret_row, struct reply *reply);
 
-/* Makes the reply that of a store that did not do what was asked. */
+/* Makes the reply that of a store operation that was not applied. */
 void keys_refused(struct reply *reply, enum store_status status);
 
 #define KEYS_SCANS_MOST 50 /* slices of the store for one list: it goes on from `next` */
 
-/* Few at a time may ask the store; who entered leaves. False: too many do, `reply` says so. */
+/* Bounds concurrent queries of the store; keys_leave ends one. False: `reply` says that there are
+ * too many. */
 bool keys_enter(struct session *session, struct reply *reply);
 void keys_leave(struct session *session);
 
@@ -95,6 +96,6 @@ void keys_leave(struct session *session);
 
 /* POST /keys/ID/NAME; or, with ACTS_MANY for an id, POST /keys/NAME. False: there is no such act.
  */
-bool acts_answer(struct session *session, int64_t id, struct slice name, struct reply *reply);
+bool acts_reply(struct session *session, int64_t id, struct slice name, struct reply *reply);
 
 #endif

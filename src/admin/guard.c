@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who may ask. A page in a browser on this machine can reach loopback, too: it shows by its Origin,
- * or, where its host was made to resolve here (DNS rebinding), by its Host. */
+/* Whom to admit. A page in a browser on this machine can reach loopback, too: it shows by its
+ * Origin, or, where its host was made to resolve here (DNS rebinding), by its Host. */
 #include "admin/admin_priv.h"
 
-/* HOST or HOST:PORT of the request, as a name that no resolver was asked for. */
+/* HOST or HOST:PORT of the request, without a look-up of the name. */
 static bool names_loopback(struct slice authority)
 {
     struct sockaddr_storage address = {0};
@@ -13,7 +13,7 @@ static bool names_loopback(struct slice authority)
     return address_read_host(host, &address) && address_is_loopback(&address);
 }
 
-/* Compared by their keyed hashes: how long that takes tells nothing of the token. */
+/* Compared by their keyed hashes, so that the time it takes reveals nothing of the token. */
 static bool presents_token(const struct session *session)
 {
     const struct admin_config *config = &session->admin->config;

@@ -67,7 +67,7 @@ static bool read_query(struct slice query, struct arena *arena, struct keys_want
     return true;
 }
 
-/* ---- answers ---- */
+/* ---- replies ---- */
 
 bool keys_enter(struct session *session, struct reply *reply)
 {
@@ -102,7 +102,7 @@ static void write_list(struct session *session, const struct keys_found *found, 
     buf_add_str(&reply->body, "}\n");
 }
 
-void keys_answer_list(struct session *session, struct reply *reply)
+void keys_reply_list(struct session *session, struct reply *reply)
 {
     ARENA_AUTO struct arena arena = arena_make(QUERY_MAX);
     KEYS_FOUND_AUTO struct keys_found found = {0};
@@ -142,7 +142,7 @@ bool keys_find_row(struct session *session, int64_t id, struct keys_found *ret_f
     return false;
 }
 
-void keys_answer_one(struct session *session, int64_t id, struct reply *reply)
+void keys_reply_one(struct session *session, int64_t id, struct reply *reply)
 {
     KEYS_FOUND_AUTO struct keys_found found = {0};
     struct keys_row *row;

@@ -7,13 +7,13 @@
 #define PATH_SHOWN ((size_t)256)
 #define REFUSED_LINES_US CLOCK_US_PER_S /* between two lines about refused callers */
 
-static void answer_live(struct session *session, struct reply *reply)
+static void reply_live(struct session *session, struct reply *reply)
 {
     (void)session;
     buf_add_str(&reply->body, "alive\n");
 }
 
-static void answer_ready(struct session *session, struct reply *reply)
+static void reply_ready(struct session *session, struct reply *reply)
 {
     const struct admin_config *config = &session->admin->config;
     BUF_AUTO struct buf why = buf_make(PROBLEM_MAX);
@@ -23,7 +23,7 @@ static void answer_ready(struct session *session, struct reply *reply)
         reply_problem(reply, 503, "%.*s", SLICE_ARG(buf_slice(&why)));
 }
 
-static void answer_metrics(struct session *session, struct reply *reply)
+static void reply_metrics(struct session *session, struct reply *reply)
 {
     const struct admin_config *config = &session->admin->config;
     reply->type = PAGE_CONTENT_TYPE;
@@ -33,12 +33,12 @@ static void answer_metrics(struct session *session, struct reply *reply)
 static const struct page {
     struct slice path;
     bool open; /* to everybody: health */
-    void (*answer)(struct session *session, struct reply *reply);
+    void (*reply)(struct session *session, struct reply *reply);
 } pages[] = {
-    {{"/livez", 6}, true, answer_live},
-    {{"/readyz", 7}, true, answer_ready},
-    {{"/metrics", 8}, false, answer_metrics},
-    {{"/keys", 5}, false, keys_answer_list},
+    {{"/livez", 6}, true, reply_live},
+    {{"/readyz", 7}, true, reply_ready},
+    {{"/metrics", 8}, false, reply_metrics},
+    {{"/keys", 5}, false, keys_reply_list},
 };
 
 /* Somebody guesses the token, or tries from a browser. Counted each; a line a second at most, so
@@ -88,16 +88,16 @@ static void route_key(struct session *session, struct slice rest, struct reply *
     struct slice digits;
     uint64_t id = 0;
     struct slice act = slice_cut(rest, '/', &digits);
-    if (!act.at && acts_answer(session, ACTS_MANY, rest, reply))
+    if (!act.at && acts_reply(session, ACTS_MANY, rest, reply))
         return;
     if (!slice_to_u64(digits, ID_MOST, &id) || (act.at && act.len == 0)) {
         no_page(reply);
         return;
     }
-    if (act.at && !acts_answer(session, (int64_t)id, act, reply))
+    if (act.at && !acts_reply(session, (int64_t)id, act, reply))
         no_page(reply);
     else if (!act.at && method_is(session, false, reply))
-        keys_answer_one(session, (int64_t)id, reply);
+        keys_reply_one(session, (int64_t)id, reply);
 }
 
 void route(struct session *session, struct reply *reply)
@@ -112,7 +112,7 @@ void route(struct session *session, struct reply *reply)
         return;
     }
     if (page && method_is(session, false, reply))
-        page->answer(session, reply);
+        page->reply(session, reply);
     else if (!page && slice_starts(path, SLICE("/keys/")))
         route_key(session, slice_skip(path, strlen("/keys/")), reply);
     else if (!page)

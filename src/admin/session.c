@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests, each read whole and answered whole. */
+/* Requests and replies, each read and sent as a whole. */
 #include "admin/admin_priv.h"
 
 #include "base/json.h"

@@ -21,7 +21,7 @@
 #define GATHER_US (INT64_C(5) * CLOCK_US_PER_MS)
 #define GATHER_BYTES ((size_t)64 * 1024)
 #define POLL_MS 50
-#define KEYED_BYTES 8 /* of a keyed hash: told apart, not stood for */
+#define KEYED_BYTES 8 /* of a keyed hash: enough to tell values apart */
 /* What log_free waits beyond the flush for a thread that a terminal or another writer holds. */
 #define GIVE_UP_US (LOG_FLUSH_US + INT64_C(500000))
 

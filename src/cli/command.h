@@ -5,10 +5,10 @@
  * written a second time.
  *
  * A new command is a line of COMMANDS, a row of commands.c and a command_run, which gets what
- * stands behind its name (at.at[0] is its last word) and returns an exit code of core/errors.h.
+ * follows its name (at.at[0] is its last word) and returns an exit code of core/errors.h.
  * Help goes to stdout, complaints to stderr.
  *
- * Those that need no more than a file stand in config_explain.c, demo.c, errors.c, hash.c, serve.c
+ * Those that need no more than a file are in config_explain.c, demo.c, errors.c, hash.c, serve.c
  * and main.c; the group `keys` in keys.c.
  */
 #ifndef PAWL_CLI_COMMAND_H
@@ -17,7 +17,7 @@
 #include "base/buf.h"
 #include "core/errors.h"
 
-/* COMMAND(name, run), GROUP(name): a group stands before its commands. */
+/* COMMAND(name, run), GROUP(name): a group comes before its commands. */
 #define COMMANDS(COMMAND, GROUP)                                                                   \
     COMMAND(serve, command_serve)                                                                  \
     GROUP(keys)                                                                                    \
@@ -131,7 +131,7 @@ struct command_exit {
 struct command {
     const char *name;     /* all its words, such as "keys list" */
     const char *summary;  /* half a line */
-    const char *synopsis; /* what stands behind the name; a line for each form */
+    const char *synopsis; /* what follows the name; a line for each form */
     const char *about;    /* paragraphs, divided by an empty line; not wrapped */
     bool is_group;
     const char *operand; /* what the help calls it; NULL: there is none */
@@ -156,7 +156,7 @@ void flag_add_help(const struct flag *flag, struct buf *buf);
  * what follows names none of its commands. NULL: there is none. */
 const struct command *command_find(char *const *words, size_t n, size_t *ret_words);
 
-/* Whether `command` belongs to the group (NULL: stands at the top). */
+/* Whether `command` belongs to the group (NULL: is at the top). */
 bool command_is_in(const struct command *command, const struct command *group);
 
 /* Its last word. */
@@ -169,7 +169,7 @@ struct operands {
 
 #define COMMAND_ENDED (-1)
 
-/* Runs a command; an exit code, or COMMAND_ENDED: help was asked for and printed. */
+/* Runs a command; an exit code, or COMMAND_ENDED: help was printed. */
 typedef int command_run(enum command_id id, struct operands at);
 
 #define X(name, run) command_run run;
@@ -216,7 +216,7 @@ struct flag_place {
 
 /* Reads the command line of a command by the table into its `options`, in order; `places` is an
  * array by flag, or NULL where it has none. `at` gets what is no flag. An exit code, anything but 0
- * was explained; COMMAND_ENDED: help was asked for and printed. */
+ * was explained; COMMAND_ENDED: help was printed. */
 int command_read(enum command_id id, struct operands *at, const struct flag_place *places,
                  void *options);
 

@@ -73,8 +73,8 @@ int command_misused(const char *command, const char *format, ...)
     va_start(arguments, format);
     vfprintf(stderr, format, arguments);
     va_end(arguments);
-    bool asks = format[strlen(format) - 1] == '?';
-    fprintf(stderr, "%s `pawl %s -h`\n", asks ? " See" : "; see", command);
+    bool is_question = format[strlen(format) - 1] == '?';
+    fprintf(stderr, "%s `pawl %s -h`\n", is_question ? " See" : "; see", command);
     return EXIT_USAGE;
 }
 

@@ -110,7 +110,8 @@ void demo_print_lines(const struct config_address *listen)
         {"ten at once: one refund",
          "seq 10 | xargs -P10 -I{} curl -s %s/refunds -H 'Idempotency-Key: k2' -d "
          "'{\"charge_id\":\"ch_2\",\"amount\":500}'"},
-        {"the response is lost after the effect: pawl asks the service, and responds with what it "
+        {"the response is lost after the effect: pawl probes the service, and responds with what "
+         "it "
          "found",
          "curl -i %s/refunds -H 'Idempotency-Key: k3' -H 'Demo-Fault: lose' -d "
          "'{\"charge_id\":\"ch_3\",\"amount\":700}'"},

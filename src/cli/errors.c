@@ -11,7 +11,7 @@ static const char *yes_no(bool yes)
     return yes ? "yes" : "no";
 }
 
-/* What stands before the first dot. */
+/* What precedes the first dot. */
 static struct slice category(const struct error_row *row)
 {
     struct slice category;

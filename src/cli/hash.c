@@ -116,7 +116,7 @@ static int hash_body(const struct hash_options *options)
     return options->canonical ? print_canonical(&payload) : print_hash(options, &payload);
 }
 
-/* Whether what was asked for fits together. */
+/* Whether the options fit together. */
 static int review(const struct hash_options *options)
 {
     if (options->strict && !options->key)

@@ -64,7 +64,7 @@ static int print_shown(const struct keys_options *options, const struct keys_vie
     return EXIT_DONE;
 }
 
-/* Only of an answer that is whole anything is told. */
+/* Nothing is printed of a response that is damaged. */
 static enum store_status unpack(struct keys_session *session, const struct keys_view *view)
 {
     COMPRESS_AUTO struct compress compress = {0};

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `pawl keys`: looks into a store and settles its records, while a gateway may be running on it.
+ * `pawl keys`: inspects a store and settles its records, while a gateway may be running on it.
  * What the parts of the command share: keys.c (command line, list, show, stats), keys_settle.c
- * (resolve, release, forget), keys_probe.c (resolve by asking), keys_store.c (the store),
- * keys_print.c (output), keys_audit.c (who did what). What programs read, and what is said of an
+ * (resolve, release, forget), keys_probe.c (resolve by a probe), keys_store.c (the store),
+ * keys_print.c (output), keys_audit.c (the audit). What programs read, and the message of an
  * act, is operator/keys.h: the admin listener says the same.
  */
 #ifndef PAWL_CLI_KEYS_H
@@ -40,7 +40,7 @@ struct keys_options {
 
 /* ---- keys_store.c ---- */
 
-/* An open store, and who waits on it: the parker must outlive every wake. */
+/* An open store, and the parker that waits on it, which must outlive every wake. */
 struct keys_session {
     const struct keys_options *options;
     struct store *store;
@@ -76,7 +76,7 @@ void keys_print_record(const struct keys_view *view);
 /* `rule "key" of tenant "tenant"`, for a sentence. */
 void keys_add_name(struct buf *buf, const struct store_row *row);
 
-/* One JSON object and a newline; `whole` adds what only `show` tells. False: no memory. */
+/* One JSON object and a newline; `whole` adds what only `show` prints. False: no memory. */
 bool keys_print_json(const struct keys_view *view, bool whole);
 
 /* The same of an act on a record. */
@@ -100,12 +100,12 @@ int keys_settle(struct keys_session *session, const struct keys_row *row, struct
 
 /* ---- keys_probe.c ---- */
 
-/* `keys resolve --probe`: asks the upstream, and settles the record by its answer. */
+/* `keys resolve --probe`: probes the upstream, and settles the record by its response. */
 int keys_probe(const struct keys_options *options);
 
 /* ---- keys_audit.c ---- */
 
-/* Appends who runs this command, as acts are written down: `cli:USER`, or the uid's number. */
+/* Appends the actor that the audit names for this command: `cli:USER`, or `cli:` and the uid. */
 void keys_add_actor(struct buf *buf);
 
 /* Prints the last `limit` acts, oldest first. An exit code. */

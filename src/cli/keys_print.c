@@ -170,7 +170,7 @@ static void print_doubt(const struct keys_view *view)
         print_number("quiet in [s]:", keys_seconds_left(view->now, record->quiet_at));
 }
 
-/* Which request it was, and why nobody knows what that did. */
+/* Which request it was, and why its outcome is in doubt. */
 static void print_origin(const struct keys_view *view)
 {
     BUF_AUTO struct buf text = buf_make(ORIGIN_MAX);
@@ -194,7 +194,7 @@ static void print_origin(const struct keys_view *view)
         print_text("body:", origin.body);
 }
 
-/* The header lines of the answer, each escaped. */
+/* The header lines of the response, each escaped. */
 static void print_fields(struct slice fields)
 {
     while (fields.len > 0) {
@@ -206,7 +206,7 @@ static void print_fields(struct slice fields)
     }
 }
 
-static void print_answer(const struct keys_view *view)
+static void print_response(const struct keys_view *view)
 {
     const struct record *record = view->record;
     if (record->status != RECORD_COMPLETE && record->status != RECORD_FAILED)
@@ -244,13 +244,13 @@ void keys_print_record(const struct keys_view *view)
     print_origin(view);
     print_time("expires:", record->expires_at);
     if (record->tombstone_us > 0)
-        print_time("gone:", record->gone_at);
+        print_time("kept until:", record->gone_at);
     if (record->once_until > 0)
         print_time("once until:", record->once_until);
     print_digest("payload hash:", &record->payload_hash);
     print_digest("target hash:", &record->target_hash);
     print_text("recipe:", view->row->recipe);
-    print_answer(view);
+    print_response(view);
 }
 
 void keys_add_name(struct buf *buf, const struct store_row *row)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `pawl keys resolve --probe`: asks the upstream by the rule's probe what became of an operation.
- * As in the gateway a probe is an acquisition: it has a token of its own, and what it finds counts
- * only while nobody has acquired since.
+ * `pawl keys resolve --probe`: queries the upstream by the rule's probe for what became of an
+ * operation. As in the gateway a probe is an acquisition: it has a token of its own, and what it
+ * finds counts only while nobody has acquired since.
  */
 #include "base/mem.h"
 #include "cli/command.h"
@@ -33,7 +33,7 @@ struct probe {
     struct buf body;
 };
 
-/* ---- whether there is something to ask, and somebody ---- */
+/* ---- whether there is something to probe ---- */
 
 static const struct rule *find_rule(const struct config *config, struct slice name)
 {
@@ -45,7 +45,7 @@ static const struct rule *find_rule(const struct config *config, struct slice na
     return NULL;
 }
 
-/* The first part of the template that looks at what is not kept with a record; NULL: none does. */
+/* The first part of the template that reads what is not kept with a record; NULL: none does. */
 static const struct template_part *not_kept(const struct template *template)
 {
     for (size_t i = 0; i < template->n; i++) {
@@ -100,7 +100,7 @@ static int settled_already(const struct probe *probe, const struct record *recor
     return keys_say(probe->session, probe->row, KEYS_SAME, what);
 }
 
-/* Whether the record waits for an answer under the token that was given. False: said why not. */
+/* Whether the record waits for an outcome under the token that was given. False: said why not. */
 static bool is_open(const struct probe *probe, int *ret_code)
 {
     const struct record *record = &probe->row->store.record;
@@ -117,7 +117,7 @@ static bool is_open(const struct probe *probe, int *ret_code)
     return false;
 }
 
-/* ---- asking ---- */
+/* ---- the request ---- */
 
 /* As the gateway spells it. A record from before keys had one spelling was sent as its client wrote
  * it, which is not kept: bare is the likeliest. */
@@ -204,13 +204,13 @@ static void fill_attempt(struct probe *probe)
     };
 }
 
-/* It was released between the look and this: as if it had not been acquired. */
+/* It was released since it was loaded: release it again. */
 static int give_back(struct probe *probe, struct engine *engine)
 {
     struct engine_act act = {.kind = ENGINE_RELEASE};
     struct parker *parker = &probe->session->parker.parker;
     engine_write(engine, &probe->attempt, &act, parker);
-    if (!engine_wait(&probe->attempt, parker, clock_after(clock_boot_us(), KEYS_PATIENCE_US)))
+    if (!engine_wait(&probe->attempt, parker, clock_after(clock_boot_us(), KEYS_TIMEOUT_US)))
         return command_failed(probe->options->command, EXIT_UNAVAILABLE,
                               "the store did not respond in time");
     return keys_say(probe->session, probe->row, KEYS_SAME,
@@ -222,7 +222,7 @@ static int acquire(struct probe *probe, struct engine *engine, bool *ret_acquire
     struct attempt *attempt = &probe->attempt;
     fill_attempt(probe);
     enum engine_verdict verdict = engine_begin(engine, attempt, &probe->session->parker.parker,
-                                               clock_after(clock_boot_us(), KEYS_PATIENCE_US));
+                                               clock_after(clock_boot_us(), KEYS_TIMEOUT_US));
     switch (verdict) {
     case ENGINE_PROBE:
         *ret_acquired = true;
@@ -259,7 +259,7 @@ static int acquire(struct probe *probe, struct engine *engine, bool *ret_acquire
 
 /* ---- the exchange ---- */
 
-static enum http_call_result read_answer(struct probe *probe, int64_t deadline, bool *ret_stale)
+static enum http_call_result read_response(struct probe *probe, int64_t deadline, bool *ret_stale)
 {
     struct http_call *call = &probe->call;
     const struct headers *headers = &call->response.headers;
@@ -288,13 +288,13 @@ static void exchange(void *argument)
     if (result == HTTP_CALL_DONE)
         result = http_call_send(call, deadline);
     if (result == HTTP_CALL_DONE)
-        result = read_answer(probe, deadline, &stale);
+        result = read_response(probe, deadline, &stale);
     http_call_close(call);
     probe->end = upstream_end_of(call, result, stale);
 }
 
 /* Without memory nothing is sent. */
-static void ask(struct probe *probe, struct slice head)
+static void send_probe(struct probe *probe, struct slice head)
 {
     struct loop *loop = loop_new(1);
     probe->call.pool = http_pool_new(&probe->upstream, 0, 0);
@@ -311,7 +311,7 @@ static void ask(struct probe *probe, struct slice head)
 
 /* ---- settling ---- */
 
-/* What is told of a probe that settled nothing. */
+/* The message of an inconclusive probe. */
 static void describe_end(const struct probe *probe, char *what, size_t size)
 {
     static const char *const ends[] = {
@@ -383,7 +383,7 @@ static int did_not_happen(struct probe *probe)
     return failed == EXIT_DONE ? code : failed;
 }
 
-static int settle_by_answer(struct probe *probe)
+static int settle_by_response(struct probe *probe)
 {
     enum fate_write write = fate_of_probe(probe->end, probe->call.response.status).write;
     if (write == FATE_COMPLETE && probe->whole)
@@ -391,15 +391,15 @@ static int settle_by_answer(struct probe *probe)
     return write == FATE_RELEASE ? did_not_happen(probe) : stays_unknown(probe);
 }
 
-static int ask_and_settle(struct probe *probe)
+static int probe_and_settle(struct probe *probe)
 {
     BUF_AUTO struct buf head = buf_make(HEAD_MAX);
     probe->end = EXCHANGE_NOT_SENT;
     probe->fields = buf_make(FIELDS_MAX);
     probe->body = buf_make(SIZE_MAX);
     if (write_head(probe, &head))
-        ask(probe, buf_slice(&head));
-    int code = settle_by_answer(probe);
+        send_probe(probe, buf_slice(&head));
+    int code = settle_by_response(probe);
     buf_fini(&probe->fields);
     buf_fini(&probe->body);
     return code;
@@ -422,7 +422,7 @@ static int run(struct probe *probe)
     code = engine ? acquire(probe, engine, &acquired)
                   : command_failed(probe->options->command, EXIT_UNAVAILABLE, "out of memory");
     if (acquired)
-        code = ask_and_settle(probe);
+        code = probe_and_settle(probe);
     engine_free(engine);
     return code;
 }

@@ -81,7 +81,7 @@ int keys_settle(struct keys_session *session, const struct keys_row *row, struct
 
 /* ---- many at once ---- */
 
-static bool tell_one(void *argument, const struct keys_act *act)
+static bool report_one(void *argument, const struct keys_act *act)
 {
     struct keys_session *session = argument;
     return !session->options->json || report_act_json(session, act) != EXIT_UNAVAILABLE;
@@ -133,7 +133,7 @@ static int settle_all(struct keys_session *session, struct keys_act act)
                              .before = options->before,
                              .limit = KEYS_MANY_MOST,
                              .act = act,
-                             .each = tell_one,
+                             .each = report_one,
                              .argument = session};
     do {
         many.after = sum.next;
@@ -201,9 +201,9 @@ static int make_outcome(const struct keys_options *options, struct outcome **ret
     int code = read_body(options, &body);
     if (code != EXIT_DONE)
         return code;
-    struct keys_answer answer = {
+    struct keys_response response = {
         .status = options->http_status, .headers = options->headers, .body = buf_slice(&body)};
-    if (keys_make_outcome(&answer, &problem, ret_outcome))
+    if (keys_make_outcome(&response, &problem, ret_outcome))
         return EXIT_DONE;
     return command_misused(options->command, "%.*s", SLICE_ARG(buf_slice(&problem)));
 }
@@ -226,18 +226,18 @@ int keys_release(const struct keys_options *options)
     return settle(options, (struct keys_act){.kind = KEYS_RELEASE});
 }
 
-/* Whether what was asked for fits together: one way to settle it. */
+/* Whether the options fit together: one way to settle it. */
 static int review(const struct keys_options *options)
 {
-    bool has_answer = options->http_status || options->body;
+    bool has_response = options->http_status || options->body;
     int code = ask_for_token(options);
     if (code != EXIT_DONE)
         return code;
     if (options->probe && options->unknown)
         return command_misused(options->command, "--probe needs the KEY of one record");
-    if (options->released && (has_answer || options->headers.n > 0))
+    if (options->released && (has_response || options->headers.n > 0))
         return command_misused(options->command, "--released takes no --status, --header, --body");
-    if (options->probe && (has_answer || options->released || options->force))
+    if (options->probe && (has_response || options->released || options->force))
         return command_misused(options->command, "--probe takes no --status, --body, --released, "
                                                  "--force");
     if (options->probe != (options->config != NULL))

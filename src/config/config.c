@@ -220,18 +220,18 @@ static bool ran_out(const struct reader *reader)
            reader->config->gateway.rules->arena.failed;
 }
 
-/* What to tell, and whether the config counts. */
+/* Prints the complaints. True: there is no error. */
 static bool conclude(struct reader *reader, char **ret_complaints)
 {
-    struct complaints *told = reader->errors->n ? reader->errors : reader->warnings;
+    struct complaints *shown = reader->errors->n ? reader->errors : reader->warnings;
     if (ran_out(reader) && !reader->errors->n) {
         complaints_add(reader->errors, (struct place){1, 1}, SLICE("config"),
                        "too large, or out of memory");
-        told = reader->errors;
+        shown = reader->errors;
     }
-    char *complaints = complaints_print(told);
+    char *complaints = complaints_print(shown);
     *ret_complaints = complaints;
-    return complaints && told == reader->warnings;
+    return complaints && shown == reader->warnings;
 }
 
 /* Notes live as long as the config. */
@@ -244,7 +244,7 @@ static void keep_notes(struct reader *reader)
         reader->scratch->failed = true;
 }
 
-/* `explain`: what to tell of it while its nodes are there, or NULL. */
+/* `explain`: explains it while its nodes are there; NULL: nothing to explain. */
 static struct config *parse(const char *path, struct slice text,
                             const struct config_sections *sections, const struct explain *explain,
                             char **ret_complaints)

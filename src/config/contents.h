@@ -13,7 +13,7 @@ struct config_address {
 
 struct config_file {
     struct slice path; /* resolved against the config file; `.at` NULL: none */
-    struct slice at;   /* FILE:LINE:COLUMN, for who finds that it is no good */
+    struct slice at;   /* FILE:LINE:COLUMN, for the complaint that it is unusable */
 };
 
 struct config_tls {

@@ -71,7 +71,7 @@ static void add_fact_json(struct buf *buf, const char *name, const struct option
         json_add_text(buf, name, buf_slice(&text));
 }
 
-/* A part stands nowhere but in its option, and has no parts. */
+/* Of a part, too, which has no place of its own and no parts. */
 static void describe_json(const struct option *option, struct buf *buf)
 {
     size_t n;
@@ -116,7 +116,7 @@ void explain_reference(const struct explain *explain)
 
 /* ---- values ---- */
 
-/* What needs no quotes, wherever it stands. */
+/* What needs no quotes anywhere. */
 static bool is_plain(struct slice text)
 {
     bool starts = slice_is_word(slice_first(text, 1), "");
@@ -319,7 +319,7 @@ static void add_fallback(const struct explain *explain, const struct option *opt
         explain->to->failed = true;
 }
 
-/* A secret that stands in the config itself; a file or the environment's variable is only named. */
+/* A secret in the config itself; a file or the environment's variable is only named. */
 static bool is_secret(const struct option *option, const struct node *node)
 {
     struct slice text = node->written;
@@ -360,7 +360,7 @@ static void add_json(const struct explain *explain, const struct reader *reader,
     buf_add_char(to, '}');
 }
 
-/* What stands behind the value in a comment; `start` is where the line begins. */
+/* The comment behind the value; `start` is where the line begins. */
 static void add_origin(struct buf *to, size_t start, struct origin origin, bool is_own)
 {
     do

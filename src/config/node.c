@@ -36,7 +36,7 @@ static struct frame *top_of(struct tree *tree)
     return tree->depth ? &tree->frames[tree->depth - 1] : NULL;
 }
 
-/* What to call the place where the tree stands. */
+/* A name for the current place in the tree. */
 static struct slice name_here(struct tree *tree)
 {
     struct frame *top = top_of(tree);

@@ -13,7 +13,7 @@
 
 #define NODE_DEPTH_MAX 16
 #define NODE_MEMBERS_MAX 100 /* of one map */
-/* What `config explain` tells of 1000 rules, twice. */
+/* What `config explain` prints of 1000 rules, twice. */
 #define NODE_TEXT_MAX (4 * 1024 * 1024)
 
 enum node_kind {

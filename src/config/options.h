@@ -4,10 +4,10 @@
  * A new option is a line here, a field where it is used (core/rule.h, a module's header of values
  * that contents.h embeds), and, where no reader fits, a reader.
  *
- * X(name, where it may stand, owner, field, reader, lowest, highest, default, help)
+ * X(name, where it is allowed, owner, field, reader, lowest, highest, default, help)
  *   owner, field: what the reader fills, `config` or `rule_draft`
- *   lowest, highest: of numbers, sizes (bytes) and spans (microseconds)
- *   default: YAML, read by the same reader; in parentheses: words, there is no value to read
+ *   lowest, highest: of numbers, sizes (bytes) and durations (microseconds)
+ *   default: YAML, read by the same reader; in parentheses: a description, no value to read
  *
  * CONFIG_PARTS: the members of an option that is a map, in the same terms, of the struct it fills
  *
@@ -18,11 +18,11 @@
 
 #include "config/node.h"
 
-/* Where an option may stand. */
+/* Where an option is allowed. */
 #define OPTION_TOP 1u
 #define OPTION_DEFAULTS 2u
 #define OPTION_RULE 4u
-#define OPTION_RESTART 8u /* beside these: it counts at a start only, a reload says so */
+#define OPTION_RESTART 8u /* beside these: has an effect at a start only, and a reload says so */
 
 #define SHARED (OPTION_DEFAULTS | OPTION_RULE)
 #define OPTION_AT_START (OPTION_TOP | OPTION_RESTART)
@@ -39,7 +39,7 @@
       "the service behind the gateway: http://HOST:PORT or https://HOST:PORT")                     \
     X(upstream_tls, OPTION_TOP, config, upstream_tls, upstream_tls, 0, 0, "(the system's roots)",  \
       "TLS to an https upstream: {ca: FILE, cert: FILE, key: FILE, server_name: NAME}")            \
-    X(resolve, OPTION_TOP, config, resolve_us, span, CLOCK_US_PER_S, DAY, "30s",                   \
+    X(resolve, OPTION_TOP, config, resolve_us, duration, CLOCK_US_PER_S, DAY, "30s",               \
       "maximum age of the upstream's resolved addresses when pawl opens a connection")             \
     X(store, OPTION_AT_START, config, store, store, 0, 0, "(--store, else $PAWL_STORE, else XDG)", \
       "where records are kept: sqlite:PATH")                                                       \
@@ -68,27 +68,27 @@
       "URL at which clients reach the gateway; links in its errors begin with it")                 \
     X(threads, OPTION_AT_START, config, gateway.threads, count, 0, 256, "0",                       \
       "number of event loop threads; 0: one per core")                                             \
-    X(drain_delay, OPTION_TOP, config, drain_delay_us, span, 0, HOUR, "0s",                        \
+    X(drain_delay, OPTION_TOP, config, drain_delay_us, duration, 0, HOUR, "0s",                    \
       "after SIGTERM, how long to keep serving while /readyz fails, so that balancers notice")     \
-    X(drain, OPTION_TOP, config, drain_us, span, 0, HOUR, "25s",                                   \
+    X(drain, OPTION_TOP, config, drain_us, duration, 0, HOUR, "25s",                               \
       "after drain_delay, how long running exchanges may take to end")                             \
-    X(head_timeout, OPTION_TOP, config, gateway.limits.headers_us, span, MS, HOUR, "10s",          \
+    X(head_timeout, OPTION_TOP, config, gateway.limits.headers_us, duration, MS, HOUR, "10s",      \
       "time to receive a request's header section, from its first byte")                           \
-    X(body_timeout, OPTION_TOP, config, gateway.limits.body_us, span, MS, HOUR, "30s",             \
+    X(body_timeout, OPTION_TOP, config, gateway.limits.body_us, duration, MS, HOUR, "30s",         \
       "time to receive a ruled request's body; of any other, time between two reads")              \
-    X(idle_timeout, OPTION_TOP, config, gateway.limits.idle_us, span, MS, DAY, "75s",              \
+    X(idle_timeout, OPTION_TOP, config, gateway.limits.idle_us, duration, MS, DAY, "75s",          \
       "how long a client connection is kept between two requests")                                 \
-    X(read_timeout, OPTION_TOP, config, gateway.read_timeout_us, span, MS, DAY, "75s",             \
+    X(read_timeout, OPTION_TOP, config, gateway.read_timeout_us, duration, MS, DAY, "75s",         \
       "longest silence of the upstream: without a rule, in a stream, in a WebSocket")              \
-    X(write_timeout, OPTION_TOP, config, gateway.limits.write_us, span, MS, HOUR, "30s",           \
+    X(write_timeout, OPTION_TOP, config, gateway.limits.write_us, duration, MS, HOUR, "30s",       \
       "time for a client to receive its response")                                                 \
-    X(connect_timeout, OPTION_TOP, config, gateway.connect_timeout_us, span, MS, HOUR, "5s",       \
+    X(connect_timeout, OPTION_TOP, config, gateway.connect_timeout_us, duration, MS, HOUR, "5s",   \
       "time to connect to the upstream")                                                           \
-    X(upstream_idle, OPTION_TOP, config, gateway.upstream_idle_us, span, 0, HOUR, "1s",            \
+    X(upstream_idle, OPTION_TOP, config, gateway.upstream_idle_us, duration, 0, HOUR, "1s",        \
       "an upstream connection idle for longer carries no ruled request")                           \
-    X(store_timeout, OPTION_TOP, config, store_limits.timeout_us, span, MS, HOUR, "10s",           \
+    X(store_timeout, OPTION_TOP, config, store_limits.timeout_us, duration, MS, HOUR, "10s",       \
       "while a transaction of the store takes longer, the store counts as down")                   \
-    X(retry_after, OPTION_TOP, config, gateway.retry_after_us, span, 0, HOUR, "1s",                \
+    X(retry_after, OPTION_TOP, config, gateway.retry_after_us, duration, 0, HOUR, "1s",            \
       "Retry-After of the error `in_progress`")                                                    \
     X(max_connections, OPTION_AT_START, config, gateway.max_connections, count, 1, 1000000,        \
       "4096", "maximum number of client connections")                                              \
@@ -138,13 +138,13 @@
     X(forward_key, SHARED, rule_draft, rule.forward_key, forward_key, 0, 0,                        \
       "(quoted under key_syntax: strict, else bare where it can be)",                              \
       "how the key is sent to the upstream, however the client sent it: bare | quoted")            \
-    X(ttl, SHARED, rule_draft, rule.ttl_us, span, MS, CLOCK_NEVER, "24h",                          \
+    X(ttl, SHARED, rule_draft, rule.ttl_us, duration, MS, CLOCK_NEVER, "24h",                      \
       "how long a response is kept after its completion; forever is allowed")                      \
     X(tombstone, SHARED, rule_draft, rule.tombstone_us, tombstone, 0, CLOCK_NEVER, "none",         \
       "how much longer the record is kept without its response")                                   \
-    X(lease, SHARED, rule_draft, rule.lease_us, span, 100 * MS, HOUR, "30s",                       \
+    X(lease, SHARED, rule_draft, rule.lease_us, duration, 100 * MS, HOUR, "30s",                   \
       "how long an attempt owns its record; renewed while the attempt runs")                       \
-    X(timeout, SHARED, rule_draft, rule.timeout_us, span, MS, HOUR, "30s",                         \
+    X(timeout, SHARED, rule_draft, rule.timeout_us, duration, MS, HOUR, "30s",                     \
       "time for the whole exchange with the upstream")                                             \
     X(in_progress, SHARED, rule_draft, rule.in_progress_wait_us, in_progress, 0, HOUR,             \
       "{wait: 10s}", "a duplicate while the first request runs: {wait: DURATION} | conflict")      \
@@ -152,7 +152,7 @@
       "what happens when the outcome is in doubt: hold | retry | {probe: \"GET /path/{key}\"}")    \
     X(probe_status, SHARED, rule_draft, rule.probe_status, probe_status, 200, 299,                 \
       "(the probe's own)", "status of the stored response when a probe finds the operation done")  \
-    X(settle, SHARED, rule_draft, rule.settle_us, span, 0, DAY, "(the rule's timeout)",            \
+    X(settle, SHARED, rule_draft, rule.settle_us, duration, 0, DAY, "(the rule's timeout)",        \
       "how long to wait after the last possible send before trusting \"not found\"")               \
     X(remember, SHARED, rule_draft, remember, remember, 0, 0, "final",                             \
       "which responses are kept as the outcome and replayed: final | success | all")               \
@@ -203,7 +203,7 @@
       "the name or address that the service's certificate must carry; a name is sent as SNI")      \
     X(once, key, rule_once, key, once_key, 0, 0, "(required)",                                     \
       "template of the once value, such as \"{body:/external_ref}\"")                              \
-    X(once, ttl, rule_once, ttl_us, span, MS, CLOCK_NEVER, "(the rule's ttl)",                     \
+    X(once, ttl, rule_once, ttl_us, duration, MS, CLOCK_NEVER, "(the rule's ttl)",                 \
       "how long a value is held after completion; forever is allowed")                             \
     X(once, duplicate, rule_once, duplicate, once_duplicate, 0, 0, "reject",                       \
       "response to another key with the value of a complete operation: reject | replay | ack | "   \

@@ -119,7 +119,7 @@ void once_review(struct reader *reader, struct rule_draft *draft);
 bool reader_duplicate(struct reader *reader, const struct node *node,
                       enum rule_duplicate *ret_duplicate, int *ret_ack_status);
 
-/* Whether an option that stands in this rule counts there; one that does not is refused. */
+/* Whether an option of this rule has an effect there; one that has none is refused. */
 bool option_counts(const struct rule_draft *draft, enum option_id id);
 
 /* Compiles the rules of the list `node` (NULL: none) into the config's rule set. `base`: what they

@@ -125,10 +125,11 @@ static bool has_segment(const struct rule_match *match, struct slice text)
     return false;
 }
 
-/* What is made by POST, and how it is undone: by a rule on one of these words, or DELETE of it. */
+/* What is made by POST, and how it is reversed: by a rule on one of these words, or DELETE of it.
+ */
 static const struct {
     const char *noun;
-    const char *undone[6];
+    const char *words[6];
 } reverses[] = {
     {"payments", {"refunds", "refund", "reversals", "void", "cancel"}},
     {"charges", {"refunds", "refund", "reversals", "void", "cancel"}},
@@ -155,14 +156,14 @@ static bool makes(const struct rule *rule, const char *noun)
            slice_eq(match->segments[match->n_segments - 1].text, slice_of(noun));
 }
 
-static bool undoes(const struct rule *rule, const struct rule *maker, size_t row)
+static bool reverses_it(const struct rule *rule, const struct rule *maker, size_t row)
 {
     struct rule_match one = maker->match;
     one.methods = RULE_DELETE;
     if (rule->match.rest && rule_match_covers(&rule->match, &one))
         return true;
-    for (size_t i = 0; i < 6 && reverses[row].undone[i]; i++)
-        if (has_segment(&rule->match, slice_of(reverses[row].undone[i])))
+    for (size_t i = 0; i < 6 && reverses[row].words[i]; i++)
+        if (has_segment(&rule->match, slice_of(reverses[row].words[i])))
             return true;
     return rule->match.methods & RULE_DELETE &&
            has_segment(&rule->match, slice_of(reverses[row].noun));
@@ -180,15 +181,15 @@ static void warn_of_reverse(struct reader *reader, struct rule_draft *const *dra
                             size_t row)
 {
     struct rule_draft *maker = find_maker(drafts, n, reverses[row].noun);
-    bool undone = !maker;
-    for (size_t i = 0; i < n && !undone; i++)
-        undone = undoes(&drafts[i]->rule, &maker->rule, row);
-    if (undone)
+    bool reversed = !maker;
+    for (size_t i = 0; i < n && !reversed; i++)
+        reversed = reverses_it(&drafts[i]->rule, &maker->rule, row);
+    if (reversed)
         return;
     reader->draft = maker;
     reader_warn(reader, WARNING_REVERSE_MISSING, maker->set[OPTION_match],
-                "%s have a rule, their reverse has none (expected one for /%s or DELETE)",
-                reverses[row].noun, reverses[row].undone[0]);
+                "%s have a rule, reversing them has none (expected one for /%s or DELETE)",
+                reverses[row].noun, reverses[row].words[0]);
 }
 
 void rules_review(struct reader *reader, struct rule_draft *const *drafts, size_t n)

@@ -83,7 +83,8 @@ static bool names_tenant(const struct template *target, const struct template *t
     return whole;
 }
 
-/* A request of pawl's own whose answer decides about a tenant's records must be about that tenant.
+/* A request of pawl's own whose response decides about a tenant's records must be about that
+ * tenant.
  */
 static void check_target(struct reader *reader, const struct rule_draft *draft,
                          const struct template *target, enum option_id id)

@@ -73,10 +73,10 @@ OPTION_READER(in_progress)
     }
     const struct node *wait = reader_only_member(reader, node, "wait", &index);
     if (wait)
-        read_span(reader, option, wait, field);
+        read_duration(reader, option, wait, field);
 }
 
-/* "GET /path/{key}"; GET is all there is, as what pawl asks by itself must change nothing. False:
+/* "GET /path/{key}"; GET is all there is, as a request of pawl's own must change nothing. False:
  * it complained. */
 static bool read_get(struct reader *reader, const struct node *node, struct slice text,
                      const char *expected, struct template *ret_target)
@@ -97,7 +97,7 @@ static void read_probe(struct reader *reader, const struct node *node, struct sl
         rule->unknown = RECORD_UNKNOWN_PROBE;
 }
 
-/* Who may see an answer does not depend on what a body says: a body is the caller's to choose. */
+/* Who may see a response must not depend on the body, which the caller chooses. */
 OPTION_READER(authorize)
 {
     struct slice text;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Readers of plain values: spans, sizes, numbers, choices. */
+/* Readers of plain values: durations, sizes, numbers, choices. */
 #include "base/check.h"
 #include "base/duration.h"
 #include "config/option.h"
@@ -7,7 +7,7 @@
 
 #define RULE_NAME_MAX 100
 
-#define A_SPAN "a duration such as 150ms, 10s, 24h or 7d"
+#define A_DURATION "a duration such as 150ms, 10s, 24h or 7d"
 #define A_SIZE "a size such as 512, 64KiB or 1MiB"
 
 static void add_size(struct buf *buf, uint64_t bytes)
@@ -26,7 +26,7 @@ static void add_number(struct buf *buf, uint64_t value)
     buf_add_u64(buf, value);
 }
 
-static void add_span(struct buf *buf, uint64_t us)
+static void add_duration(struct buf *buf, uint64_t us)
 {
     duration_print(buf, (int64_t)us);
 }
@@ -37,9 +37,9 @@ static const struct type {
     const char *name;
     void (*add)(struct buf *buf, uint64_t value); /* how bounds are written; NULL: it has none */
 } types[] = {
-    {read_span, "duration", add_span},
-    {read_tombstone, "duration", add_span},
-    {read_in_progress, "duration", add_span},
+    {read_duration, "duration", add_duration},
+    {read_tombstone, "duration", add_duration},
+    {read_in_progress, "duration", add_duration},
     {read_size, "size", add_size},
     {read_disk_reserve, "size", add_size},
     {read_count, "number", add_number},
@@ -110,16 +110,16 @@ static void out_of_range(struct reader *reader, const struct option *option,
                     SLICE_ARG(node->written), SLICE_ARG(buf_slice(&range)));
 }
 
-OPTION_READER(span)
+OPTION_READER(duration)
 {
     struct slice text;
     int64_t us;
-    if (!reader_scalar(reader, node, A_SPAN, &text))
+    if (!reader_scalar(reader, node, A_DURATION, &text))
         return;
     uint64_t number;
     bool has_no_unit = slice_to_u64(text, UINT64_MAX, &number);
     if (!duration_parse(text, &us))
-        reader_expected(reader, node, has_no_unit ? A_SPAN ": add the unit" : A_SPAN);
+        reader_expected(reader, node, has_no_unit ? A_DURATION ": add the unit" : A_DURATION);
     else if (us < option->lowest || us > option->highest)
         out_of_range(reader, option, node);
     else
@@ -131,7 +131,7 @@ OPTION_READER(tombstone)
     if (node->kind == NODE_SCALAR && slice_eq(node->text, SLICE("none")))
         *(int64_t *)field = 0;
     else
-        read_span(reader, option, node, field);
+        read_duration(reader, option, node, field);
 }
 
 static bool in_range(const struct option *option, uint64_t value)

@@ -40,7 +40,7 @@ bool check_start(const struct part *const *parts, const struct config *config,
     return can && (!store_path || folder_is_there(store_path, ret_problem));
 }
 
-/* ---- rules that are gone ---- */
+/* ---- rules that the config does not have ---- */
 
 struct lost {
     const struct rule_set *rules;
@@ -87,7 +87,8 @@ static bool look_at(struct store *store, struct lost *lost, bool newest)
     return seen != 0 && lost->n < LOST_MAX;
 }
 
-static void tell_lost(const struct lost *lost, void (*tell)(void *, struct slice), void *argument)
+static void report_lost(const struct lost *lost, void (*report)(void *, struct slice),
+                        void *argument)
 {
     for (size_t i = 0; i < lost->n; i++) {
         struct buf line BUF_AUTO = buf_make(PROBLEM_MAX);
@@ -98,23 +99,23 @@ static void tell_lost(const struct lost *lost, void (*tell)(void *, struct slice
             "run again (if you renamed it, add formerly: [%.*s] to the rule) [%s]",
             SLICE_ARG(name), SLICE_ARG(name), warning_name(WARNING_RULE_RENAMED));
         if (buf_ok(&line))
-            tell(argument, buf_slice(&line));
+            report(argument, buf_slice(&line));
     }
 }
 
 void check_rules_known(struct store *store, const struct config *config,
-                       void (*tell)(void *argument, struct slice line), void *argument)
+                       void (*report)(void *argument, struct slice line), void *argument)
 {
     struct lost lost = {.rules = config->gateway.rules};
     if (warning_is_allowed(config->allowed, WARNING_RULE_RENAMED))
         return;
     if (look_at(store, &lost, false))
         (void)look_at(store, &lost, true);
-    tell_lost(&lost, tell, argument);
+    report_lost(&lost, report, argument);
 }
 
 void check_rules_known_of(const char *store_path, const struct config *config,
-                          void (*tell)(void *argument, struct slice line), void *argument)
+                          void (*report)(void *argument, struct slice line), void *argument)
 {
     struct store_config wanted = store_config_default();
     struct store *store = NULL;
@@ -123,6 +124,6 @@ void check_rules_known_of(const char *store_path, const struct config *config,
     wanted.read_only_file = true;
     if (access(store_path, F_OK) != 0 || store_open(&wanted, &store, &problem) != STORE_OPENED)
         return;
-    check_rules_known(store, config, tell, argument);
+    check_rules_known(store, config, report, argument);
     store_close(store);
 }

@@ -12,14 +12,15 @@
 bool check_start(const struct part *const *parts, const struct config *config,
                  const char *store_path, char **ret_problem);
 
-/* Calls `tell` with a line for each rule that the store has records of and that the config neither
- * has nor names `formerly`: their retries run again. Looks at the oldest and the newest records
- * only, so that it takes the same time however many there are. From a thread that may block. */
+/* Calls `report` with a line for each rule that the store has records of and that the config
+ * neither has nor names `formerly`: their retries run again. Looks at the oldest and the newest
+ * records only, so that it takes the same time however many there are. From a thread that may
+ * block. */
 void check_rules_known(struct store *store, const struct config *config,
-                       void (*tell)(void *argument, struct slice line), void *argument);
+                       void (*report)(void *argument, struct slice line), void *argument);
 
 /* The same of a store file that nobody has open here; no file, or none that opens: nothing. */
 void check_rules_known_of(const char *store_path, const struct config *config,
-                          void (*tell)(void *argument, struct slice line), void *argument);
+                          void (*report)(void *argument, struct slice line), void *argument);
 
 #endif

@@ -154,8 +154,8 @@ static int next_signal(const struct daemon *daemon, int other, int64_t deadline_
 
 /* ---- reload ---- */
 
-static void tell(const struct daemon *daemon, enum log_level level, const char *event,
-                 struct slice problem)
+static void log_config(const struct daemon *daemon, enum log_level level, const char *event,
+                       struct slice problem)
 {
     struct log_line line;
     log_line_start(&line, level, event);
@@ -165,23 +165,23 @@ static void tell(const struct daemon *daemon, enum log_level level, const char *
     log_line_end(daemon->log, &line);
 }
 
-static void tell_lines(const struct daemon *daemon, enum log_level level, const char *event,
-                       const char *lines)
+static void log_config_lines(const struct daemon *daemon, enum log_level level, const char *event,
+                             const char *lines)
 {
     struct slice rest = slice_of(lines);
     while (rest.len > 0) {
         struct slice line;
         rest = slice_cut(rest, '\n', &line);
-        tell(daemon, level, event, line);
+        log_config(daemon, level, event, line);
     }
 }
 
 /* What this process has opened by it stays open. */
-static void tell_what_needs_a_restart(const struct daemon *daemon, const struct config *config)
+static void log_needed_restarts(const struct daemon *daemon, const struct config *config)
 {
     for (enum option_id id = 0; id < OPTION_COUNT; id++)
         if (option_needs_restart(id, daemon->options->config, config))
-            tell(daemon, LOG_LEVEL_WARN, "config_needs_restart", option_at(id)->name);
+            log_config(daemon, LOG_LEVEL_WARN, "config_needs_restart", option_at(id)->name);
 }
 
 /* The first `n` parts serve by what they prepared; with NULL they forget it. */
@@ -206,14 +206,14 @@ static bool apply(struct daemon *daemon, const struct config *config)
     }
     reload_parts(daemon, ready, can ? config : NULL);
     if (!can)
-        tell(daemon, LOG_LEVEL_ERROR, "config_refused",
-             slice_of(problem ? problem : "out of memory"));
+        log_config(daemon, LOG_LEVEL_ERROR, "config_refused",
+                   slice_of(problem ? problem : "out of memory"));
     return can;
 }
 
 static void log_warning(void *daemon, struct slice line)
 {
-    tell(daemon, LOG_LEVEL_WARN, "config_warning", line);
+    log_config(daemon, LOG_LEVEL_WARN, "config_warning", line);
 }
 
 /* The config that is in force from now on, or NULL: it was refused. */
@@ -223,18 +223,18 @@ static struct config *reload_config(struct daemon *daemon)
     struct config_sections sections = part_sections(daemon->options->parts);
     struct config *config = config_read(daemon->options->config_path, &sections, &complaints);
     if (!config) {
-        tell_lines(daemon, LOG_LEVEL_ERROR, "config_refused",
-                   complaints ? complaints : "out of memory");
+        log_config_lines(daemon, LOG_LEVEL_ERROR, "config_refused",
+                         complaints ? complaints : "out of memory");
         return NULL;
     }
-    tell_lines(daemon, LOG_LEVEL_WARN, "config_warning", complaints);
+    log_config_lines(daemon, LOG_LEVEL_WARN, "config_warning", complaints);
     if (!apply(daemon, config)) {
         config_free(config);
         return NULL;
     }
-    tell_what_needs_a_restart(daemon, config);
+    log_needed_restarts(daemon, config);
     check_rules_known(daemon->store, config, log_warning, daemon);
-    tell(daemon, LOG_LEVEL_INFO, "config_reloaded", slice_of(NULL));
+    log_config(daemon, LOG_LEVEL_INFO, "config_reloaded", slice_of(NULL));
     return config;
 }
 

@@ -9,7 +9,7 @@
  *                 SIGHUP
  *
  * SIGHUP reads the config again. When all parts can serve by it, they do; a bad one is refused as a
- * whole, and the old one goes on. Either is told in the log, by lines `config_reloaded`,
+ * whole, and the old one stays in force. The log says either, by lines `config_reloaded`,
  * `config_warning`, `config_needs_restart` (an option that counts only at a start was changed) and
  * `config_refused` (one a complaint, with file, line and column).
  */

@@ -6,7 +6,7 @@
 #include "base/log.h"
 
 /* For store_config.fail_stop, with a `struct log **`: writes what the log holds, says `what` on
- * stderr, and ends the process with EXIT_FAIL_STOP. A reader that stands still keeps it no longer
+ * stderr, and ends the process with EXIT_FAIL_STOP. A reader that has stopped delays it no longer
  * than LOG_FLUSH_US. */
 void fail_stop(void *log, const char *what);
 

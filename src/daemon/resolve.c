@@ -50,7 +50,7 @@ char *listen_problem(const char *option, const struct config_address *address, i
 
 /* ---- upstream ---- */
 
-/* A file that is no good is told as the config's own complaints are. */
+/* Complains of an unusable file in the form of the config's own complaints. */
 static bool secure(const struct config *config, struct http_upstream *upstream, char **ret_problem)
 {
     const struct config_tls *tls = &config->upstream_tls;

@@ -13,9 +13,9 @@
 struct demo_faults {
     int64_t delay_ms; /* `delay=MS`: waits before anything else */
     bool lose_before; /* `lose-before`: closes without the effect */
-    int status;       /* `status=503` (400 to 599): answers it without the effect; 0: not asked */
+    int status;       /* `status=503` (400 to 599): responds so without the effect; 0: not asked */
     bool lose;        /* `lose`: closes after the effect, unanswered */
-    bool half;        /* `half`: closes after the effect and half of the answer */
+    bool half;        /* `half`: closes after the effect and half of the response */
 };
 
 /* Reads a list separated by commas; empty is no fault. False: something in it is none of these. */

@@ -31,7 +31,7 @@ static const struct kind {
 struct ledger {
     int fd;
     off_t size; /* of the whole lines in the file */
-    bool torn;  /* part of a line stands behind them and could not be removed */
+    bool torn;  /* part of a line follows them and could not be removed */
     struct ledger_entry *first;
     struct ledger_entry *last;
     size_t n;
@@ -103,7 +103,7 @@ static bool read_kind(const struct json *root, enum ledger_kind *ret_kind)
     return false;
 }
 
-/* What later lookups rest on is checked; the rest of the line is passed on as it stands. */
+/* What lookups use is checked; the rest of the line is passed on as it is. */
 static bool read_line(struct slice line, struct arena *arena, struct ledger_entry *ret_entry)
 {
     struct json *root;

@@ -4,7 +4,7 @@
  *
  *   {"id":"rf_000001","kind":"refund","key":"k1","charge_id":"ch_1","amount":500,"at":"2026-..."}
  *
- * It counts effects and never asks whether an effect is a repetition: two appends under one key are
+ * It counts effects and does not look for duplicates: two appends under one key are
  * two entries. Kept in memory too; one process at a time holds the file. Not thread-safe but for
  * ledger_sync.
  */
@@ -32,7 +32,7 @@ struct ledger_entry {
     enum ledger_kind kind;
     uint64_t number;   /* of its kind, from 1 */
     struct slice key;  /* `at` NULL: none was given */
-    struct slice line; /* as it stands in the file, without the newline */
+    struct slice line; /* as in the file, without the newline */
     struct ledger_entry *next;
 };
 

@@ -18,12 +18,12 @@
 
 #define CONNECTIONS_MAX ((size_t)1024)
 #define IDLE_US (300 * CLOCK_US_PER_S)
-#define LONG_US (30 * CLOCK_US_PER_S) /* a head, a body, an answer */
+#define LONG_US (30 * CLOCK_US_PER_S) /* a header section, a body, a response */
 #define REQUEST_BODY_MAX ((size_t)64 * 1024)
 #define HEAD_MAX ((size_t)8 * 1024)
 #define ARENA_MAX ((size_t)8 * 1024 * 1024)
 #define WORKERS ((size_t)4)
-#define DRAIN_US (2 * CLOCK_US_PER_S) /* for who is in the middle of a request or an answer */
+#define DRAIN_US (2 * CLOCK_US_PER_S) /* for clients in the middle of a request or a response */
 
 struct demo {
     struct ledger *ledger;     /* on the loop's thread */
@@ -32,43 +32,44 @@ struct demo {
     struct http_server *http;
 };
 
-/* ---- answers ---- */
+/* ---- responses ---- */
 
-static void answer_fini(struct service_answer *answer)
+static void response_fini(struct service_response *response)
 {
-    buf_fini(&answer->fields);
-    buf_fini(&answer->body);
+    buf_fini(&response->fields);
+    buf_fini(&response->body);
 }
-#define ANSWER_AUTO __attribute__((cleanup(answer_fini)))
+#define RESPONSE_AUTO __attribute__((cleanup(response_fini)))
 
 /* `half`: the head and half of the body. */
-static bool send_answer(struct http_session *session, const struct service_answer *answer,
-                        bool half)
+static bool send_response(struct http_session *session, const struct service_response *response,
+                          bool half)
 {
     bool keep = !half && http_session_may_go_on(session);
     BUF_AUTO struct buf head = buf_make(HEAD_MAX);
-    headers_write_status(&head, answer->status, slice_of(NULL));
+    headers_write_status(&head, response->status, slice_of(NULL));
     headers_write_date(&head);
     headers_write_field(&head, "Content-Type", SLICE("application/json"));
-    headers_write_number(&head, "Content-Length", answer->body.len);
-    buf_add_slice(&head, buf_slice(&answer->fields));
+    headers_write_number(&head, "Content-Length", response->body.len);
+    buf_add_slice(&head, buf_slice(&response->fields));
     headers_end_response(&head, session->request, keep);
-    struct slice body = slice_first(buf_slice(&answer->body), answer->body.len / (half ? 2 : 1));
-    return buf_ok(&answer->fields) && buf_ok(&answer->body) &&
+    struct slice body =
+        slice_first(buf_slice(&response->body), response->body.len / (half ? 2 : 1));
+    return buf_ok(&response->fields) && buf_ok(&response->body) &&
            http_session_write(session, &head, body) && keep;
 }
 
 static void refuse_request(struct http_session *session, const struct http_complaint *complaint)
 {
-    ANSWER_AUTO struct service_answer answer = service_answer_make();
-    service_refuse(&answer, complaint->status, complaint->text);
-    (void)send_answer(session, &answer, false);
+    RESPONSE_AUTO struct service_response response = service_response_make();
+    service_refuse(&response, complaint->status, complaint->text);
+    (void)send_response(session, &response, false);
 }
 
 /* ---- one request ---- */
 
-/* A gateway that asks what became of a lost answer sends its client's headers along: questions
- * are answered. False: the header asks for something that does not exist. */
+/* A gateway that probes after a lost response sends its client's headers along: a GET has no fault.
+ * False: the header names a fault that does not exist. */
 static bool choose_faults(const struct http_session *session, struct demo_faults *ret_faults)
 {
     const struct http_request *request = session->request;
@@ -114,25 +115,25 @@ static bool sync_ledger(const struct demo *demo)
 
 /* Acts on the request. False: nothing is to be answered. */
 static bool act(struct http_session *session, struct slice body, const struct demo_faults *faults,
-                struct service_answer *answer)
+                struct service_response *response)
 {
     ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
     struct demo *demo = session->data;
     if ((faults->delay_ms > 0 && !delay(session, faults->delay_ms)) || faults->lose_before)
         return false;
     if (faults->status != 0) {
-        service_refuse(answer, faults->status, "the request asked for this fault");
+        service_refuse(response, faults->status, "the request asked for this fault");
         return true;
     }
-    service_handle(demo->ledger, session->request, body, &arena, answer);
-    if (answer->effect && !sync_ledger(demo))
-        service_refuse(answer, 500, "the entry may be lost: it could not be written to disk");
+    service_handle(demo->ledger, session->request, body, &arena, response);
+    if (response->effect && !sync_ledger(demo))
+        service_refuse(response, 500, "the entry may be lost: it could not be written to disk");
     return !faults->lose;
 }
 
 static bool serve(struct http_session *session, struct arena *arena)
 {
-    ANSWER_AUTO struct service_answer answer = service_answer_make();
+    RESPONSE_AUTO struct service_response response = service_response_make();
     BUF_AUTO struct buf body = buf_make(REQUEST_BODY_MAX);
     struct demo_faults faults = {0};
     struct http_complaint complaint;
@@ -142,12 +143,12 @@ static bool serve(struct http_session *session, struct arena *arena)
         return false;
     }
     if (!choose_faults(session, &faults))
-        service_refuse(&answer, 400,
+        service_refuse(&response, 400,
                        "Demo-Fault: delay=MS, status=400..599, lose, lose-before, "
                        "half");
-    else if (!act(session, buf_slice(&body), &faults, &answer))
+    else if (!act(session, buf_slice(&body), &faults, &response))
         return false;
-    return send_answer(session, &answer, faults.half);
+    return send_response(session, &response, faults.half);
 }
 
 static const struct http_service demo_service = {
@@ -168,7 +169,7 @@ static bool read_address(struct slice text, struct sockaddr_storage *address)
         !address_read_host(slice_make(text.at, colon - 1), address) ||
         !address_is_loopback(address))
         return false;
-    /* In both families the port stands at the same place. */
+    /* The port is at the same offset in both families. */
     ((struct sockaddr_in *)address)->sin_port = htons((uint16_t)port);
     return true;
 }

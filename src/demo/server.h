@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The demo upstream, a process of its own (`pawl demo`): demo/service.h behind HTTP/1.1, on one
- * loop, with a bounded number of connections. Loopback only: anybody who reaches it may spend.
+ * loop, with a bounded number of connections. Loopback only: any client that reaches it may spend.
  */
 #ifndef PAWL_DEMO_SERVER_H
 #define PAWL_DEMO_SERVER_H

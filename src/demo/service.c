@@ -9,36 +9,36 @@
 #define FIELDS_MAX ((size_t)4096)
 #define BODY_MAX (2 * LEDGER_FILE_MAX)
 
-struct service_answer service_answer_make(void)
+struct service_response service_response_make(void)
 {
-    return (struct service_answer){.fields = buf_make(FIELDS_MAX), .body = buf_make(BODY_MAX)};
+    return (struct service_response){.fields = buf_make(FIELDS_MAX), .body = buf_make(BODY_MAX)};
 }
 
-void service_refuse(struct service_answer *answer, int status, const char *error)
+void service_refuse(struct service_response *response, int status, const char *error)
 {
-    answer->status = status;
-    buf_clear(&answer->fields);
-    buf_clear(&answer->body);
-    buf_add_str(&answer->body, "{\"error\":");
-    json_add_string(&answer->body, slice_of(error));
-    buf_add_str(&answer->body, "}\n");
+    response->status = status;
+    buf_clear(&response->fields);
+    buf_clear(&response->body);
+    buf_add_str(&response->body, "{\"error\":");
+    json_add_string(&response->body, slice_of(error));
+    buf_add_str(&response->body, "}\n");
 }
 
-static void answer_entry(struct service_answer *answer, int status,
-                         const struct ledger_entry *entry)
+static void respond_entry(struct service_response *response, int status,
+                          const struct ledger_entry *entry)
 {
     if (entry == NULL) {
-        service_refuse(answer, 404, "no such entry");
+        service_refuse(response, 404, "no such entry");
         return;
     }
-    answer->status = status;
-    buf_add_slice(&answer->body, entry->line);
-    buf_add_char(&answer->body, '\n');
+    response->status = status;
+    buf_add_slice(&response->body, entry->line);
+    buf_add_char(&response->body, '\n');
 }
 
 /* ---- keys ---- */
 
-/* An RFC 9651 String without its quotes and escapes; anything else as it stands. */
+/* An RFC 9651 String without its quotes and escapes; anything else as it is. */
 static struct slice unquote(struct slice value, struct arena *arena)
 {
     char *text = value.len > 0 && value.at[0] == '"' ? arena_alloc(arena, value.len) : NULL;
@@ -93,7 +93,7 @@ struct call {
     const struct http_request *request;
     struct slice body;
     struct arena *arena;
-    struct service_answer *answer;
+    struct service_response *response;
 };
 
 static void create(const struct call *call, enum ledger_kind kind, struct slice path)
@@ -101,24 +101,24 @@ static void create(const struct call *call, enum ledger_kind kind, struct slice 
     struct json *root;
     enum json_error error = json_parse(call->arena, call->body, &root, NULL);
     if (error != JSON_OK) {
-        service_refuse(call->answer, error == JSON_NO_MEMORY ? 500 : 400, json_error_text(error));
+        service_refuse(call->response, error == JSON_NO_MEMORY ? 500 : 400, json_error_text(error));
         return;
     }
     struct ledger_order order = {
         .kind = kind, .key = read_key(call->request, call->arena), .at_us = clock_wall_us()};
     const char *problem = read_order(root, &order);
     if (problem != NULL) {
-        service_refuse(call->answer, 422, problem);
+        service_refuse(call->response, 422, problem);
         return;
     }
     const struct ledger_entry *entry = ledger_append(call->ledger, &order);
     if (entry == NULL) {
-        service_refuse(call->answer, 507, "the ledger is full");
+        service_refuse(call->response, 507, "the ledger is full");
         return;
     }
-    call->answer->effect = true;
-    add_location(&call->answer->fields, path, entry);
-    answer_entry(call->answer, 201, entry);
+    call->response->effect = true;
+    add_location(&call->response->fields, path, entry);
+    respond_entry(call->response, 201, entry);
 }
 
 /* ---- questions ---- */
@@ -127,22 +127,22 @@ static void show_by_key(const struct call *call, enum ledger_kind kind, struct s
 {
     struct slice key = percent_decode(text, false, call->arena);
     if (key.at == NULL || !percent_is_valid(text))
-        service_refuse(call->answer, 400, "broken percent-encoding");
+        service_refuse(call->response, 400, "broken percent-encoding");
     else
-        answer_entry(call->answer, 200, ledger_by_key(call->ledger, kind, key));
+        respond_entry(call->response, 200, ledger_by_key(call->ledger, kind, key));
 }
 
 static void show(const struct call *call, enum ledger_kind kind, struct slice id)
 {
     uint64_t number;
     bool is_id = ledger_read_id(kind, id, &number);
-    answer_entry(call->answer, 200, is_id ? ledger_by_number(call->ledger, kind, number) : NULL);
+    respond_entry(call->response, 200, is_id ? ledger_by_number(call->ledger, kind, number) : NULL);
 }
 
 static void show_all(const struct call *call)
 {
-    struct buf *body = &call->answer->body;
-    call->answer->status = 200;
+    struct buf *body = &call->response->body;
+    call->response->status = 200;
     buf_add_char(body, '[');
     for (const struct ledger_entry *entry = ledger_first(call->ledger); entry;
          entry = entry->next) {
@@ -160,8 +160,8 @@ static bool allows(const struct call *call, const char *method)
     bool reads = slice_eq(asked, SLICE("GET")) || slice_eq(asked, SLICE("HEAD"));
     if (slice_eq(asked, slice_of(method)) || (reads && slice_eq(slice_of(method), SLICE("GET"))))
         return true;
-    service_refuse(call->answer, 405, "method not allowed on this path");
-    headers_write_field(&call->answer->fields, "Allow", slice_of(method));
+    service_refuse(call->response, 405, "method not allowed on this path");
+    headers_write_field(&call->response->fields, "Allow", slice_of(method));
     return false;
 }
 
@@ -192,10 +192,10 @@ static bool is_under(struct slice path, struct slice prefix)
 }
 
 void service_handle(struct ledger *ledger, const struct http_request *request, struct slice body,
-                    struct arena *arena, struct service_answer *answer)
+                    struct arena *arena, struct service_response *response)
 {
     static const struct slice refunds = {"/refunds", 8}, payments = {"/payments", 9};
-    struct call call = {ledger, request, body, arena, answer};
+    struct call call = {ledger, request, body, arena, response};
     if (is_under(request->path, refunds)) {
         route_kind(&call, LEDGER_REFUND, refunds.len);
     } else if (is_under(request->path, payments)) {
@@ -204,9 +204,9 @@ void service_handle(struct ledger *ledger, const struct http_request *request, s
         if (allows(&call, "GET"))
             show_all(&call);
     } else if (slice_eq(request->path, SLICE("/healthz"))) {
-        answer->status = 200;
-        buf_add_str(&answer->body, "{\"status\":\"ok\"}\n");
+        response->status = 200;
+        buf_add_str(&response->body, "{\"status\":\"ok\"}\n");
     } else {
-        service_refuse(answer, 404, "no such path");
+        service_refuse(response, 404, "no such path");
     }
 }

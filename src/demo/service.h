@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the demo upstream does: refunds and payments, each POST one entry in the ledger. It does not
- * look at keys to find repetitions; that is what stands before it.
+ * look at keys to find duplicates; that is the job of the gateway in front of it.
  *
  *   POST /refunds  {"charge_id": "...", "amount": 500}     201 and the entry
  *   POST /payments {"order_id": "...", "amount": 500}      201 and the entry
@@ -17,21 +17,21 @@
 #include "demo/ledger.h"
 #include "http/message.h"
 
-struct service_answer {
+struct service_response {
     int status;
     struct buf fields; /* field lines beyond the usual ones */
     struct buf body;   /* JSON */
     bool effect;       /* an entry was appended: sync before answering */
 };
 
-/* An empty answer; its bufs are the caller's to free. */
-struct service_answer service_answer_make(void);
+/* An empty response; its bufs are the caller's to free. */
+struct service_response service_response_make(void);
 
 /* Makes it an error with a sentence for a person; `error` is a literal. */
-void service_refuse(struct service_answer *answer, int status, const char *error);
+void service_refuse(struct service_response *response, int status, const char *error);
 
 /* Answers one request. `arena` is for what it needs meanwhile. */
 void service_handle(struct ledger *ledger, const struct http_request *request, struct slice body,
-                    struct arena *arena, struct service_answer *answer);
+                    struct arena *arena, struct service_response *response);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * keys: records as operators look at them and settle them, for `pawl keys` and the admin listener
+ * keys: records as operators inspect and settle them, for `pawl keys` and the admin listener
  * alike: lists, JSON, and what came of an act. core/record.h decides whether an act may be done.
  */
 #ifndef PAWL_OPERATOR_KEYS_H
@@ -12,14 +12,14 @@
 #include "engine/engine.h"
 
 #define KEYS_TOKEN_MOST ((INT64_C(1) << 53) - 1)
-#define KEYS_PATIENCE_US (10 * CLOCK_US_PER_S) /* for one operation of the store */
+#define KEYS_TIMEOUT_US (10 * CLOCK_US_PER_S) /* for one operation of the store */
 
 /* ---- lists: keys_list.c ---- */
 
 /* What operators and store_counts call the status of a record. */
 enum keys_status {
     KEYS_ANY,
-    KEYS_PENDING,  /* somebody runs it, or did until the lease lapsed */
+    KEYS_PENDING,  /* an owner runs it, or did until its lease lapsed */
     KEYS_RELEASED, /* pending, and nobody runs it */
     KEYS_COMPLETE,
     KEYS_FAILED,
@@ -37,12 +37,12 @@ struct keys_wanted {
     struct slice once; /* as stored; or with its %XX decoded, where none has it, or it has a '%' */
     enum keys_status status;
     bool lapsed;            /* only those */
-    int64_t doubted_before; /* only those in doubt that nobody is at, last acquired before this,
+    int64_t doubted_before; /* only those in doubt without a live lease, last acquired before this,
                                whatever `status` says; 0: any */
     int64_t after;          /* row ids above this one */
     size_t limit;
-    size_t scans; /* the store is asked at most so often, each time for a few milliseconds; 0: until
-                     its end */
+    size_t scans; /* the store is queried at most so often, each time for a few milliseconds; 0:
+                     until its end */
 };
 
 /* One record, its texts copied. */
@@ -78,7 +78,7 @@ void keys_found_cut(struct keys_found *found, size_t n);
 enum store_status keys_list(struct store *store, const struct keys_wanted *wanted,
                             struct parker *parker, struct keys_found *ret_found);
 
-/* One look: what `list` asks for; `*ret_seen`: up to which row id, 0: to the end. */
+/* One scan of the store, as `list` says; `*ret_seen`: up to which row id, 0: to the end. */
 enum store_status keys_scan(struct store *store, const struct store_list *list,
                             struct parker *parker, int64_t *ret_seen);
 
@@ -91,7 +91,7 @@ const char *keys_status_text(enum store_status status);
 
 /* ---- one record: keys_json.c ---- */
 
-/* A record as it stands at `now`, and the answer that is kept (NULL: none). */
+/* A record as it stands at `now`, and the stored response (NULL: none). */
 struct keys_view {
     const struct store_row *row;
     const struct record *record;
@@ -101,7 +101,7 @@ struct keys_view {
     const struct digest_key *digest_key; /* of the store */
 };
 
-/* Looks at the record of a row again, which then says how it stands. ret_view->outcome is the
+/* Loads the record of a row anew into the row. ret_view->outcome is the
  * caller's, and its body may be packed. */
 enum store_status keys_look(struct store *store, struct keys_row *row, struct parker *parker,
                             struct keys_view *ret_view);
@@ -121,17 +121,17 @@ int64_t keys_left(int64_t now, int64_t then);
 /* The same in seconds, rounded up. */
 int64_t keys_seconds_left(int64_t now, int64_t then);
 
-/* Appends one JSON object; `whole` adds what only a look at one record tells. */
+/* Appends one JSON object; `whole` adds what is shown of a single record only. */
 void keys_add_json(struct buf *buf, const struct keys_view *view, bool whole);
 
 /* ---- acts: keys_act.c ---- */
 
 enum keys_act_kind {
     KEYS_RESOLVE,
-    KEYS_RELEASE, /* it did not happen: only once quiet */
+    KEYS_RELEASE, /* as not done: only once quiet */
     KEYS_FORGET,
     KEYS_FINISH, /* a resolve by what a probe found, which holds the record */
-    KEYS_DOUBT,  /* that probe found nothing out: it lets go; nobody's act */
+    KEYS_DOUBT,  /* that probe was inconclusive: its lease ends; no act of an operator */
 };
 
 /* What became of an act that was applied. */
@@ -139,13 +139,13 @@ enum keys_end {
     KEYS_DONE,
     KEYS_SAME,  /* it was so already */
     KEYS_LATE,  /* it ended otherwise before */
-    KEYS_STALE, /* the token is not the record's, or the record is gone */
+    KEYS_STALE, /* the token is not the record's, or the record expired or was deleted */
     KEYS_EARLY, /* "it did not happen" cannot be known yet */
-    KEYS_LIVE,  /* somebody is at it */
-    KEYS_OPEN,  /* a probe could not find out: still unknown */
+    KEYS_LIVE,  /* the record is in use */
+    KEYS_OPEN,  /* a probe was inconclusive: still unknown */
 };
 
-/* As programs are told: "done", "same", ... */
+/* For programs: "done", "same", ... */
 const char *keys_end_name(enum keys_end end);
 
 /* An act on one record, and what came of it. */
@@ -156,8 +156,8 @@ struct keys_act {
     bool force;
     int http_status;         /* resolve, finish */
     struct outcome *outcome; /* the same, packed (outcome_pack); NULL: only http_status */
-    int64_t looked_at;       /* release: store time before the look; 0: now */
-    struct slice actor;      /* who does it, for the audit */
+    int64_t looked_at;       /* release: store time when the probe was sent; 0: now */
+    struct slice actor;      /* for the audit */
     const char *insist;      /* how to, for the sentence: "use --force" */
 
     enum keys_end end;
@@ -170,7 +170,7 @@ struct keys_act {
 };
 #define KEYS_ACT_AUTO __attribute__((cleanup(keys_act_fini)))
 
-/* Does it, within KEYS_PATIENCE_US. STORE_DONE: `end` and `what` say what came of it. Once it says
+/* Does it, within KEYS_TIMEOUT_US. STORE_DONE: `end` and `what` say what came of it. Once it says
  * that a record is forgotten, no gateway replays it from its cache any more. */
 enum store_status keys_act(struct store *store, struct keys_act *act, struct parker *parker);
 
@@ -188,7 +188,7 @@ void keys_add_act_json(struct buf *buf, const struct keys_act *act, const struct
 
 #define KEYS_MANY_MOST 1000 /* acts of one call */
 
-/* All records of a rule that are in doubt, that nobody is at, and that were last acquired before a
+/* All records of a rule that are in doubt, without a live lease, and last acquired before a
  * moment. Each is acted on by the token that the list shows, as if it were named alone. */
 struct keys_many {
     struct slice rule;
@@ -206,7 +206,7 @@ struct keys_many {
 struct keys_tally {
     size_t settled;
     size_t too_early;
-    size_t changed;  /* meanwhile: somebody acquired or settled it */
+    size_t changed;  /* acquired or settled in the meantime */
     int64_t seconds; /* until the last of those that are too early can be settled */
     int64_t next;    /* row id after which to go on; 0: the end was reached */
 };
@@ -221,7 +221,7 @@ enum store_status keys_know_rule(struct store *store, struct slice rule, size_t 
                                  struct parker *parker, struct buf *problem);
 
 /* An outcome that an operator writes. */
-struct keys_answer {
+struct keys_response {
     int status; /* 200 to 599 */
     struct headers headers;
     struct slice body;
@@ -229,7 +229,7 @@ struct keys_answer {
 
 /* Makes it: a JSON body needs no Content-Type to be replayed as what it is. False: `problem` has
  * one sentence. */
-bool keys_make_outcome(const struct keys_answer *answer, struct buf *problem,
+bool keys_make_outcome(const struct keys_response *response, struct buf *problem,
                        struct outcome **ret_outcome);
 
 #endif

@@ -100,7 +100,7 @@ const char *keys_end_name(enum keys_end end)
 
 /* ---- doing it ---- */
 
-/* So long a gateway may still answer from its cache. */
+/* So long a gateway may still replay from its cache. */
 static void await_caches(struct parker *parker)
 {
     int64_t until = clock_after(clock_boot_us(), CACHES_US);
@@ -134,7 +134,7 @@ enum store_status keys_act(struct store *store, struct keys_act *act, struct par
 {
     struct store_op op = op_of(act);
     random_bytes(op.begin.attempt_id, RECORD_ATTEMPT_ID_SIZE);
-    store_run(store, &op, parker, clock_after(clock_boot_us(), KEYS_PATIENCE_US));
+    store_run(store, &op, parker, clock_after(clock_boot_us(), KEYS_TIMEOUT_US));
     outcome_unref(op.found);
     if (op.status != STORE_DONE)
         return op.status;
@@ -171,10 +171,11 @@ static bool is_json(struct slice body)
     return json_parse(&arena, body, &root, NULL) == JSON_OK;
 }
 
-static bool make_fields(const struct keys_answer *answer, struct buf *problem, struct buf *fields)
+static bool make_fields(const struct keys_response *response, struct buf *problem,
+                        struct buf *fields)
 {
-    for (size_t i = 0; i < answer->headers.n; i++) {
-        struct headers one = {.n = 1, .at = {answer->headers.at[i]}};
+    for (size_t i = 0; i < response->headers.n; i++) {
+        struct headers one = {.n = 1, .at = {response->headers.at[i]}};
         size_t before = fields->len;
         outcome_keep_fields(&one, true, fields);
         if (!buf_ok(fields) || fields->len > before)
@@ -182,27 +183,27 @@ static bool make_fields(const struct keys_answer *answer, struct buf *problem, s
         buf_printf(problem, "%.*s is not kept with a response", SLICE_ARG(one.at[0].name));
         return false;
     }
-    if (answer->body.len > 0 && !headers_find(&answer->headers, SLICE("Content-Type")) &&
-        is_json(answer->body))
+    if (response->body.len > 0 && !headers_find(&response->headers, SLICE("Content-Type")) &&
+        is_json(response->body))
         buf_add_str(fields, "Content-Type: application/json\r\n");
     if (!buf_ok(fields))
         buf_add_str(problem, "the headers are too large");
     return buf_ok(fields);
 }
 
-bool keys_make_outcome(const struct keys_answer *answer, struct buf *problem,
+bool keys_make_outcome(const struct keys_response *response, struct buf *problem,
                        struct outcome **ret_outcome)
 {
     BUF_AUTO struct buf fields = buf_make(FIELDS_MAX);
-    int status = answer->status;
-    if (!make_fields(answer, problem, &fields))
+    int status = response->status;
+    if (!make_fields(response, problem, &fields))
         return false;
-    if (answer->body.len > 0 && (status == 204 || status == 304)) {
+    if (response->body.len > 0 && (status == 204 || status == 304)) {
         buf_printf(problem, "a response with status %d has no body", status);
         return false;
     }
     struct outcome *outcome =
-        outcome_new(status, status >= 400 && status < 500, buf_slice(&fields), answer->body);
+        outcome_new(status, status >= 400 && status < 500, buf_slice(&fields), response->body);
     if (!outcome) {
         buf_add_str(problem, "out of memory");
         return false;

@@ -44,7 +44,7 @@ struct slice keys_tenant_hash(const struct keys_view *view, char ret_hex[LOG_KEY
     return slice_of(ret_hex);
 }
 
-/* Which request claimed it last, and why nobody knows what that did. */
+/* Which request claimed it last, and why its outcome is in doubt. */
 static void add_origin(struct buf *buf, const struct keys_view *view)
 {
     BUF_AUTO struct buf cause = buf_make(CAUSE_MAX);
@@ -94,7 +94,7 @@ static void add_row(struct buf *buf, const struct keys_view *view)
     add_origin(buf, view);
 }
 
-/* The answer's header lines, as [name, value] pairs in their order. */
+/* The response's header lines, as [name, value] pairs in their order. */
 static void add_headers(struct buf *buf, struct slice fields)
 {
     json_open(buf, "headers", '[');
@@ -158,10 +158,10 @@ void keys_add_json(struct buf *buf, const struct keys_view *view, bool whole)
 void keys_add_act_json(struct buf *buf, const struct keys_act *act, const struct digest_key *key)
 {
     struct store_row row = act->row->store;
-    bool gone = act->record.status == RECORD_ABSENT;
+    bool absent = act->record.status == RECORD_ABSENT;
     struct keys_view view = {.row = &row,
-                             .record = gone ? &row.record : &act->record,
-                             .lease = gone ? act->row->lease : act->lease,
+                             .record = absent ? &row.record : &act->record,
+                             .lease = absent ? act->row->lease : act->lease,
                              .now = act->now,
                              .digest_key = key};
     if (act->changed && act->outcome)

@@ -95,7 +95,7 @@ static bool add_row(void *argument, const struct store_row *row, enum record_lea
 
 static enum store_status run(struct store *store, struct store_op *op, struct parker *parker)
 {
-    store_run(store, op, parker, clock_after(clock_boot_us(), KEYS_PATIENCE_US));
+    store_run(store, op, parker, clock_after(clock_boot_us(), KEYS_TIMEOUT_US));
     return op->status;
 }
 

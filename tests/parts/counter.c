@@ -17,7 +17,8 @@ struct counter_settings {
 };
 
 static const struct option members[] = {
-    CONFIG_MEMBER(every, counter_settings, every_us, span, MS, CLOCK_NEVER, "10s", "its rhythm"),
+    CONFIG_MEMBER(every, counter_settings, every_us, duration, MS, CLOCK_NEVER, "10s",
+                  "its rhythm"),
     CONFIG_MEMBER(ready_at, counter_settings, ready_at, count, 0, 100, "0", "the least it counts"),
 };
 

@@ -215,7 +215,7 @@ static void addresses_that_may_meet_are_refused(void **state)
 static void what_is_made_without_a_reverse_is_warned_of(void **state)
 {
     static const struct row rows[] = {
-        {HEAD "rules:\n- {name: a, match: POST /charges}\n", "charges have a rule, their reverse"},
+        {HEAD "rules:\n- {name: a, match: POST /charges}\n", "charges have a rule, reversing them"},
         {HEAD "rules:\n- {name: a, match: POST /v1/payouts}\n", "payouts have a rule"},
         {HEAD "rules:\n- {name: a, match: \"POST,PUT /orders\"}\n", "orders have a rule"},
         {HEAD "rules:\n- {name: a, match: \"POST /payments/{id}/captures\"}\n", "captures have"},

@@ -61,7 +61,7 @@ static void reload(void *self, const struct config *config)
         gateway_forget(part->gateway);
 }
 
-/* Memory of bodies that are gone goes back to the system: the allocator keeps what lies between
+/* Memory of released bodies goes back to the system: the allocator keeps what lies between
  * blocks that live. */
 static void give_memory_back(void *self)
 {

@@ -8,12 +8,12 @@
 #include <math.h>
 #include <time.h>
 
-#define ANSWER_US (5 * CLOCK_US_PER_S) /* a store that was silent for so long is not ready */
-#define IN_USE_TURNS 20                /* tries to open a store that another serve holds, and */
+#define SILENT_US (5 * CLOCK_US_PER_S) /* a store that was silent for so long is not ready */
+#define IN_USE_TRIES 20                /* tries to open a store that another serve holds, and */
 #define IN_USE_NS 50000000L            /* what lies between two of them */
 #define PROBLEM_MAX ((size_t)1024)
 
-/* What the log has been told, so that each change is told once. */
+/* What the log says already, so that each change is logged once. */
 struct store_part {
     struct daemon *daemon;
     bool down;
@@ -23,12 +23,12 @@ struct store_part {
 
 /* ---- life ---- */
 
-/* Whoever holds it may be at its end: a process that was killed lets go a moment later. */
+/* Its holder may be about to end: a process that was killed releases it a moment later. */
 static bool open_when_free(struct daemon *daemon, const struct store_config *wanted,
                            char **ret_problem)
 {
     enum store_open_result result = store_open(wanted, &daemon->store, ret_problem);
-    for (int turn = 0; turn < IN_USE_TURNS && result == STORE_OPEN_IN_USE; turn++) {
+    for (int try = 0; try < IN_USE_TRIES && result == STORE_OPEN_IN_USE; try++) {
         nanosleep(&(struct timespec){.tv_nsec = IN_USE_NS}, NULL);
         mem_free(*ret_problem);
         *ret_problem = NULL;
@@ -79,19 +79,19 @@ static void free_store(void *self)
     engine_free(((struct store_part *)self)->daemon->engine);
 }
 
-/* ---- what is told of it ---- */
+/* ---- readiness and log ---- */
 
-/* Whether it takes new operations, has its reserve of space and answered lately: what readiness,
+/* Whether it takes new operations, has its reserve of space and responded lately: what readiness,
  * the gauge and the log line mean by "up". */
 static bool is_up(struct store *store, struct buf *why)
 {
-    bool answers = clock_after(store_counts(store).last_ok_at, ANSWER_US) >= clock_boot_us();
+    bool responds = clock_after(store_counts(store).last_ok_at, SILENT_US) >= clock_boot_us();
     if (!store_is_up(store))
         store_problem(store, why);
-    else if (!answers)
+    else if (!responds)
         buf_printf(why, "the store has not responded for %d seconds",
-                   (int)(ANSWER_US / CLOCK_US_PER_S));
-    return store_is_up(store) && answers;
+                   (int)(SILENT_US / CLOCK_US_PER_S));
+    return store_is_up(store) && responds;
 }
 
 static bool is_ready(void *self, struct buf *why)

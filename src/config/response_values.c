@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Readers of what decides on answers: which are kept, what a duplicate gets, who may read them. */
+/* Readers of what decides on responses: which are kept, what duplicates get, which pages may read.
+ */
 #include "config/option.h"
 #include "config/reader.h"
 
