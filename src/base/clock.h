@@ -28,10 +28,12 @@ bool clock_test_moved(void);
 /* Which boot of which machine boot time counts in; 0: not known. */
 int64_t clock_boot_id(void);
 
-/* base + span without overflow; CLOCK_NEVER stays never. A negative span is over already. */
-static inline int64_t clock_after(int64_t base_us, int64_t span_us)
+/* base + duration without overflow; CLOCK_NEVER stays never. A negative duration is over already.
+ */
+static inline int64_t clock_after(int64_t base_us, int64_t duration_us)
 {
-    return span_us > 0 && base_us > CLOCK_NEVER - span_us ? CLOCK_NEVER : base_us + span_us;
+    return duration_us > 0 && base_us > CLOCK_NEVER - duration_us ? CLOCK_NEVER
+                                                                  : base_us + duration_us;
 }
 
 /* Whichever comes first. */

@@ -69,8 +69,8 @@ uint64_t compress_size(struct slice packed)
 
 bool compress_unpack(struct compress *compress, struct slice packed, size_t max, struct buf *out)
 {
-    unsigned long long size = ZSTD_getFrameContentSize(packed.at, packed.len);
-    if (size == ZSTD_CONTENTSIZE_UNKNOWN || size == ZSTD_CONTENTSIZE_ERROR || size > max)
+    uint64_t size = compress_size(packed);
+    if (size == 0 || size > max)
         return false;
     char *room = buf_room(out, (size_t)size);
     ZSTD_DCtx *unpacker = unpacker_of(compress);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Spans of time and numbers of bytes as people write them in the configuration and on the command
+ * Durations and numbers of bytes as people write them in the configuration and on the command
  * line. Strict: an integer without sign, blanks or leading zeros, and its unit.
  *
  *     duration   150ms  10s  5m  24h  7d  forever  0

@@ -9,7 +9,7 @@
 
 #define NAME_SIZE 16 /* the kernel's limit, NUL included */
 /* Longer waits are cut to this, so that the sum with the clock cannot overflow. */
-#define SPAN_LONGEST_US (INT64_C(100) * 365 * 24 * 3600 * 1000000)
+#define DURATION_LONGEST_US (INT64_C(100) * 365 * 24 * 3600 * 1000000)
 
 void mutex_init(struct mutex *mutex)
 {
@@ -60,16 +60,16 @@ void cond_wait(struct cond *cond, struct mutex *mutex)
     CHECK(pthread_cond_wait(&cond->native, &mutex->native) == 0);
 }
 
-bool cond_wait_for(struct cond *cond, struct mutex *mutex, int64_t span_us)
+bool cond_wait_for(struct cond *cond, struct mutex *mutex, int64_t duration_us)
 {
     struct timespec until;
-    if (span_us <= 0)
-        span_us = 0;
-    if (span_us > SPAN_LONGEST_US)
-        span_us = SPAN_LONGEST_US;
+    if (duration_us <= 0)
+        duration_us = 0;
+    if (duration_us > DURATION_LONGEST_US)
+        duration_us = DURATION_LONGEST_US;
     CHECK(clock_gettime(CLOCK_MONOTONIC, &until) == 0);
-    int64_t ns = until.tv_nsec + span_us % 1000000 * 1000;
-    until.tv_sec += (time_t)(span_us / 1000000 + ns / 1000000000);
+    int64_t ns = until.tv_nsec + duration_us % 1000000 * 1000;
+    until.tv_sec += (time_t)(duration_us / 1000000 + ns / 1000000000);
     until.tv_nsec = (long)(ns % 1000000000);
     int rc = pthread_cond_timedwait(&cond->native, &mutex->native, &until);
     CHECK(rc == 0 || rc == ETIMEDOUT);

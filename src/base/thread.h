@@ -32,8 +32,8 @@ void cond_signal(struct cond *cond);
 void cond_broadcast(struct cond *cond);
 /* Waits for a signal; the mutex is held before and after. May return without one. */
 void cond_wait(struct cond *cond, struct mutex *mutex);
-/* Waits at most `span_us` microseconds; false when that time passed. */
-bool cond_wait_for(struct cond *cond, struct mutex *mutex, int64_t span_us);
+/* Waits at most `duration_us` microseconds; false when that time passed. */
+bool cond_wait_for(struct cond *cond, struct mutex *mutex, int64_t duration_us);
 
 /* Starts `run(argument)` on a new thread called `name` (at most 15 bytes). False: no resources. */
 bool thread_start(struct thread *thread, const char *name, void (*run)(void *), void *argument);

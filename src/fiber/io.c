@@ -88,7 +88,7 @@ static int io_wait(struct fiber_io *io, unsigned want, int64_t deadline_us)
 
 /* Before each call: a fiber whose descriptors are always ready never parks, so it would keep the
  * loop to itself and never meet its deadline. 0: go on. */
-static int io_take_turn(int64_t deadline_us)
+static int io_give_way(int64_t deadline_us)
 {
     struct fiber *self = fiber_self();
     CHECK(self != NULL);
@@ -103,7 +103,7 @@ static int io_ready(struct fiber_io *io, unsigned want, int64_t deadline_us)
 {
     CHECK(io->fd >= 0);
     bool ready = want == FIBER_READ ? io->readable : io->writable;
-    return ready ? io_take_turn(deadline_us) : io_wait(io, want, deadline_us);
+    return ready ? io_give_way(deadline_us) : io_wait(io, want, deadline_us);
 }
 
 /* A read that gave less than asked has emptied a stream socket (epoll(7), question 9), so the next

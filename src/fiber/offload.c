@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A job lives on its caller's stack. The worker says `done` and wakes under the lock, and the
- * caller looks under the lock: once the caller has seen it, the worker touches neither the job nor
- * the parker again.
- */
+/* A job lives on its caller's stack: once `done` is set, the worker does not touch it again. */
 #include "fiber/offload.h"
 
 #include "base/check.h"
@@ -16,7 +12,7 @@ struct job {
     void (*run)(void *argument);
     void *argument;
     struct parker *parker; /* the caller's */
-    bool done;
+    atomic_int done;
     struct job *next;
 };
 
@@ -54,9 +50,8 @@ static void worker_main(void *argument)
     while ((job = workers_next(workers)) != NULL) {
         mutex_unlock(&workers->mutex);
         job->run(job->argument);
+        parker_publish(job->parker, &job->done, true);
         mutex_lock(&workers->mutex);
-        job->done = true;
-        job->parker->wake(job->parker);
     }
     mutex_unlock(&workers->mutex);
 }
@@ -117,19 +112,11 @@ static bool workers_submit(struct workers *workers, struct job *job)
     return room;
 }
 
-static bool job_done(struct workers *workers, const struct job *job)
-{
-    mutex_lock(&workers->mutex);
-    bool done = job->done;
-    mutex_unlock(&workers->mutex);
-    return done;
-}
-
 static bool job_perform(struct workers *workers, struct job *job)
 {
     if (!workers_submit(workers, job))
         return false;
-    while (!job_done(workers, job))
+    while (!atomic_load_explicit(&job->done, memory_order_acquire))
         job->parker->park(job->parker, CLOCK_NEVER);
     return true;
 }

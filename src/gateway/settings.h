@@ -8,7 +8,7 @@
 #include "core/rule.h"
 #include "http/settings.h"
 
-/* Spans are microseconds. All but `threads` and `max_connections` may change by a reload. */
+/* Durations are microseconds. All but `threads` and `max_connections` may change by a reload. */
 struct gateway_settings {
     struct rule_set *rules;          /* the gateway takes references of its own */
     struct http_limits limits;       /* of a client connection; body_us: of a ruled request's */

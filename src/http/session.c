@@ -14,9 +14,9 @@
 #define LINGER_US (INT64_C(30) * CLOCK_US_PER_S)
 #define LINGER_DRAIN_US (INT64_C(1) * CLOCK_US_PER_S)
 
-static int64_t within(int64_t span_us)
+static int64_t within(int64_t duration_us)
 {
-    return clock_after(clock_boot_us(), span_us);
+    return clock_after(clock_boot_us(), duration_us);
 }
 
 static struct http_complaint complain(const struct http_session *session, enum http_refused why)

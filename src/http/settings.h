@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Limits of one connection; spans are microseconds. */
+/* Limits of one connection; durations are microseconds. */
 struct http_limits {
     size_t max_per_address; /* connections of one address; 0: any number */
     int64_t idle_us;        /* between two requests */

@@ -208,9 +208,9 @@ static struct slice shown_key(struct exchange *x)
     return x->attempt.begin.window && known ? operation_key(x) : buf_slice(&x->key);
 }
 
-static int64_t seconds_up(int64_t span_us)
+static int64_t seconds_up(int64_t duration_us)
 {
-    int64_t seconds = (span_us + CLOCK_US_PER_S - 1) / CLOCK_US_PER_S;
+    int64_t seconds = (duration_us + CLOCK_US_PER_S - 1) / CLOCK_US_PER_S;
     return seconds > 0 ? seconds : 1;
 }
 

@@ -96,9 +96,9 @@ static bool respond(struct pass *pass)
     return false;
 }
 
-static int64_t after(int64_t span_us)
+static int64_t after(int64_t duration_us)
 {
-    return clock_after(clock_boot_us(), span_us);
+    return clock_after(clock_boot_us(), duration_us);
 }
 
 /* `*ret_left`: the client broke off before the upstream had all of its request. */
