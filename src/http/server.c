@@ -345,6 +345,8 @@ bool http_server_wait(const struct http_server *server, int64_t deadline_us)
     while (poll(&ended, 1, clock_poll_ms(deadline_us)) <= 0)
         if (clock_boot_us() >= deadline_us)
             return false;
+    /* A descriptor orders no memory: this load does, behind all that the loops have done. */
+    CHECK(atomic_load(&server->running) == 0);
     return true;
 }
 
