@@ -11,6 +11,7 @@
 #include "base/park.h"
 #include "base/random.h"
 
+#include <sched.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -69,6 +70,7 @@ static void a_condition_gives_up_when_its_time_passed(void **state)
 }
 
 #define ROUNDS 1000
+#define SPINS 256
 
 struct relay {
     struct thread_parker parkers[2];
@@ -117,13 +119,23 @@ struct publisher {
     atomic_bool stop;
 };
 
+/* Where the other thread has no core of its own, it gets this one. */
+static void spin(int *spins)
+{
+    if (++*spins % SPINS == 0)
+        sched_yield();
+}
+
 static void publish_for_all(void *argument)
 {
     struct publisher *publisher = argument;
+    int spins = 0;
     while (!atomic_load(&publisher->stop)) {
         struct waiter *waiter = atomic_exchange(&publisher->asks, NULL);
         if (waiter)
             parker_publish(waiter->parker, &waiter->word, 1);
+        else
+            spin(&spins);
     }
 }
 
@@ -132,10 +144,13 @@ static void wait_once(struct publisher *publisher, bool looks)
 {
     struct thread_parker own;
     struct waiter waiter = {.parker = &own.parker};
+    int spins = 0;
     thread_parker_init(&own);
     atomic_store(&publisher->asks, &waiter);
     while (atomic_load_explicit(&waiter.word, memory_order_acquire) == 0)
-        if (!looks)
+        if (looks)
+            spin(&spins);
+        else
             own.parker.park(&own.parker, CLOCK_NEVER);
     thread_parker_fini(&own);
     memset(&own, 0xff, sizeof own);

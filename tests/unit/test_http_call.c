@@ -270,6 +270,8 @@ static void send_much(struct stage *stage, char *body, int interims)
     say(stage, stage->call->sent < wanted ? "in part" : "at once");
     for (int i = 0; i < interims; i++)
         answer(stage, "HTTP/1.1 102 wait\r\n\r\n");
+    if (interims > 0) /* while nothing more can leave, they are read */
+        result = http_call_send(stage->call, clock_boot_us());
     while (result == HTTP_CALL_TIMEOUT) {
         came += take(stage);
         stage->call->first_by = 1; /* no matter: the first byte has left */
