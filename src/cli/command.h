@@ -8,8 +8,8 @@
  * follows its name (at.at[0] is its last word) and returns an exit code of core/errors.h.
  * Help goes to stdout, complaints to stderr.
  *
- * Those that need no more than a file are in config_explain.c, demo.c, errors.c, hash.c, serve.c
- * and main.c; the group `keys` in keys.c.
+ * Those that need no more than a file are in config_explain.c, demo.c, errors.c, hash.c,
+ * schema.c, serve.c and main.c; the group `keys` in keys.c.
  */
 #ifndef PAWL_CLI_COMMAND_H
 #define PAWL_CLI_COMMAND_H
@@ -31,6 +31,7 @@
     COMMAND(hash, command_hash)                                                                    \
     GROUP(config)                                                                                  \
     COMMAND(config_explain, command_config_explain)                                                \
+    COMMAND(schema, command_schema)                                                                \
     COMMAND(errors, command_errors)                                                                \
     COMMAND(demo, command_demo)                                                                    \
     COMMAND(help, command_help)                                                                    \
@@ -47,13 +48,14 @@
     X(CONFIG, "config", 'c', "FILE", NULL, 0, 0, "the config, YAML")                               \
     X(TEST, "test", 't', NULL, NULL, 0, 0, "check the config, print its warnings, and exit")       \
     X(SERVE_STORE, "store", 0, "PATH", NULL, 0, 0,                                                 \
-      "the SQLite file of the records (default: store: of the config, $PAWL_STORE, "               \
+      "the SQLite file of the records, or postgres://USER@HOST/DATABASE (default: store: of the "  \
+      "config, $PAWL_STORE, "                                                                      \
       "$XDG_STATE_HOME/pawl/pawl.db)")                                                             \
     X(DEMO, "demo", 0, NULL, NULL, 0, 0,                                                           \
       "also start `pawl demo` at the config's upstream address; it outlives the gateway, and "     \
       "the next start uses it")                                                                    \
     X(STORE, "store", 0, "PATH", NULL, 0, 0,                                                       \
-      "the store (default: $PAWL_STORE, $XDG_STATE_HOME/pawl/pawl.db)")                            \
+      "the store, a file or a URL (default: $PAWL_STORE, $XDG_STATE_HOME/pawl/pawl.db)")           \
     X(STATUS, "status", 0, "S", KEYS_STATUS_NAMES, 0, 0, "of this status")                         \
     X(LAPSED, "lapsed", 0, NULL, NULL, 0, 0, "pending with a lapsed lease: the owner died")        \
     X(UNKNOWN, "unknown", 0, NULL, NULL, 0, 0,                                                     \

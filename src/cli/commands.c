@@ -148,6 +148,16 @@ static const struct command rows[COMMAND_COUNT] = {
          .operands_most = 1,
          .flags = {FLAG_CONFIG, FLAG_JSON},
          .exits = {{EXIT_USAGE, NULL}}},
+    [COMMAND_schema] =
+        {.name = "schema",
+         .summary = "print the SQL that prepares a database for records",
+         .synopsis = "postgres",
+         .about = "Prints the SQL that makes a store of a PostgreSQL database, to be run by its "
+                  "owner: `pawl schema postgres | psql`. It may be run again. A first `pawl serve` "
+                  "runs it too, where its role may.",
+         .operand = "STORE",
+         .operands_most = 1,
+         .exits = {{EXIT_USAGE, NULL}}},
     [COMMAND_errors] =
         {.name = "errors",
          .summary = "list the errors that pawl responds with, and what to do about them",

@@ -8,6 +8,7 @@
 #include "daemon/resolve.h"
 #include "demo/server.h"
 #include "fiber/child.h"
+#include "store/store.h"
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -87,7 +88,7 @@ bool demo_ensure(const struct config *config, const char *store_path)
     struct buf ledger BUF_AUTO = buf_make(TEXT_MAX);
     buf_printf(&listen, "%.*s:%u", SLICE_ARG(address->host), (unsigned)address->port);
     buf_add_char(&listen, '\0');
-    buf_add_str(&ledger, store_path);
+    buf_add_str(&ledger, store_is_url(store_path) ? "pawl-demo" : store_path);
     buf_add(&ledger, ".ledger", sizeof ".ledger");
     bool started = buf_ok(&listen) && buf_ok(&ledger) && spawn(listen.at, ledger.at) &&
                    wait_until_listening(&where.addresses.at[0]);

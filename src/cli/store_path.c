@@ -3,6 +3,7 @@
 
 #include "base/buf.h"
 #include "base/mem.h"
+#include "store/store.h"
 #include <limits.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -48,6 +49,8 @@ char *store_path_find(const char *option, bool create)
 
 char *store_path_real(const char *path)
 {
+    if (store_is_url(path))
+        return mem_copy(path, strlen(path));
     const char *slash = strrchr(path, '/');
     const char *name = slash ? slash + 1 : path;
     char *folder MEM_AUTO = slash ? mem_copy(path, (size_t)(slash - path) + 1) : mem_copy(".", 1);

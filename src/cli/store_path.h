@@ -5,12 +5,12 @@
 
 #include <stdbool.h>
 
-/* `option` (PATH or sqlite:PATH; may be NULL), else $PAWL_STORE, else the XDG default, whose folder
- * is made when `create`. NULL: no home directory, or no memory. */
+/* `option` (PATH, sqlite:PATH or a URL; may be NULL), else $PAWL_STORE, else the XDG default, whose
+ * folder is made when `create`. NULL: no home directory, or no memory. */
 char *store_path_find(const char *option, bool create);
 
 /* The same file by the shortest way from the root; links in the way are followed, the last name is
- * kept. As it was where its folder is not there. NULL: no memory. */
+ * kept. As it was where its folder is not there, and where it is a URL. NULL: no memory. */
 char *store_path_real(const char *path);
 
 #endif

@@ -17,7 +17,7 @@
 #define PLACE_MAX ((size_t)4096 + 64)
 #define TOKEN_LEAST 16
 #define TOKEN_MOST 512
-#define A_STORE "sqlite:PATH, such as sqlite:./pawl.db"
+#define A_STORE "sqlite:PATH, such as sqlite:./pawl.db, or postgres://HOST/DATABASE"
 
 /* A certificate's check would take a name that begins with a dot for all names below it. */
 static bool is_host(struct slice host, bool bracketed)
@@ -180,8 +180,7 @@ OPTION_READER(upstream_tls)
 
 static bool is_other_store(struct slice text)
 {
-    return slice_starts(text, SLICE("postgres:")) || slice_starts(text, SLICE("postgresql:")) ||
-           slice_starts(text, SLICE("redis:")) || slice_starts(text, SLICE("rediss:"));
+    return slice_starts(text, SLICE("redis:")) || slice_starts(text, SLICE("rediss:"));
 }
 
 OPTION_READER(store)
@@ -189,7 +188,9 @@ OPTION_READER(store)
     struct slice text;
     if (!reader_scalar(reader, node, A_STORE, &text))
         return;
-    if (is_other_store(text))
+    if (slice_starts(text, SLICE("postgres://")) || slice_starts(text, SLICE("postgresql://")))
+        *(struct slice *)field = text;
+    else if (is_other_store(text))
         reader_complain(reader, node, "this store is not in this version (expected " A_STORE ")");
     else if (!slice_starts(text, SLICE("sqlite:")) || text.len == strlen("sqlite:"))
         reader_expected(reader, node, A_STORE);

@@ -319,10 +319,26 @@ static void add_fallback(const struct explain *explain, const struct option *opt
         explain->to->failed = true;
 }
 
+/* The URL of a database that names a password: user:PASSWORD@, or among its parameters. */
+static bool has_password(struct slice url)
+{
+    const char *scheme = url.len > 0 ? memmem(url.at, url.len, "://", 3) : NULL;
+    if (!scheme)
+        return false;
+    struct slice rest = slice_skip(url, (size_t)(scheme - url.at) + 3), user;
+    bool has_user = slice_find(rest, '@') >= 0;
+    slice_cut(rest, '@', &user);
+    ptrdiff_t colon = has_user ? slice_find(user, ':') : -1;
+    return (colon >= 0 && !slice_starts(slice_skip(user, (size_t)colon + 1), SLICE("${"))) ||
+           memmem(rest.at, rest.len, "password=", strlen("password="));
+}
+
 /* A secret in the config itself; a file or the environment's variable is only named. */
 static bool is_secret(const struct option *option, const struct node *node)
 {
     struct slice text = node->written;
+    if (option == option_at(OPTION_store))
+        return node->kind == NODE_SCALAR && has_password(text);
     return option == option_at(OPTION_admin_token) && !slice_starts(text, SLICE("file:")) &&
            !(slice_starts(text, SLICE("${")) && slice_find(text, '}') == (ptrdiff_t)text.len - 1);
 }

@@ -129,7 +129,8 @@ OPTION_READER(unknown)
     else if (slice_eq(text, SLICE("probe")))
         reader_expected(reader, node, "{probe: \"GET /path/{key}\"}");
     else if (slice_eq(text, SLICE("participant")))
-        complain(reader, node, SLICE("needs a store at postgres://, which is not in this version"),
+        complain(reader, node,
+                 SLICE("needs SQL functions at postgres://, which are not in this version"),
                  AN_UNKNOWN);
     else if (reader_choice(reader, node, "hold|retry|{probe: REQUEST}", &index))
         *(enum record_unknown *)field = index == 0 ? RECORD_UNKNOWN_HOLD : RECORD_UNKNOWN_RETRY;

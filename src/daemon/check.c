@@ -6,6 +6,7 @@
 #include "config/warnings.h"
 #include "daemon/limits.h"
 #include "operator/keys.h"
+#include "store/store.h"
 #include <errno.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -23,7 +24,7 @@ static bool folder_is_there(const char *path, char **ret_problem)
     char *folder MEM_AUTO = slash ? mem_copy(path, (size_t)(slash - path) + 1) : mem_copy(".", 1);
     if (!folder)
         return false;
-    if (access(path, F_OK) == 0 || access(folder, W_OK | X_OK) == 0)
+    if (store_is_url(path) || access(path, F_OK) == 0 || access(folder, W_OK | X_OK) == 0)
         return true;
     struct buf text = buf_make(PROBLEM_MAX);
     buf_printf(&text, "%s: its folder %s: %s", path, folder, strerrordesc_np(errno));
@@ -122,7 +123,8 @@ void check_rules_known_of(const char *store_path, const struct config *config,
     char *problem MEM_AUTO = NULL;
     wanted.path = store_path;
     wanted.read_only_file = true;
-    if (access(store_path, F_OK) != 0 || store_open(&wanted, &store, &problem) != STORE_OPENED)
+    bool there = store_is_url(store_path) || access(store_path, F_OK) == 0;
+    if (!there || store_open(&wanted, &store, &problem) != STORE_OPENED)
         return;
     check_rules_known(store, config, report, argument);
     store_close(store);

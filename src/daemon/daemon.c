@@ -11,6 +11,7 @@
 #include "daemon/notify.h"
 #include "daemon/part.h"
 #include "fiber/fiber.h"
+#include "store/store.h"
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -126,7 +127,7 @@ static void say_ready(const struct daemon *daemon)
         buf_printf(&line, ", admin on %.*s:%d", SLICE_ARG(config->admin.host), config->admin.port);
     buf_printf(&line, ", upstream %s%.*s:%d, store %s (%lld record%s), %zu rule%s",
                config->upstream_tls.on ? "https://" : "", SLICE_ARG(config->upstream.host),
-               config->upstream.port, daemon->options->store_path, (long long)records,
+               config->upstream.port, store_place(daemon->store), (long long)records,
                records == 1 ? "" : "s", config->gateway.rules->n,
                config->gateway.rules->n == 1 ? "" : "s");
     /* At once: the log's thread may write meanwhile. */

@@ -16,7 +16,8 @@
  * backend's affair.
  *
  * What backends may call of the committer is in committer/backend.c; sqlite/open.c and
- * postgres/open.c open those of this product.
+ * postgres/open.c open those of this product; postgres/schema.c
+ * has a schema.
  */
 #ifndef PAWL_STORE_BACKEND_H
 #define PAWL_STORE_BACKEND_H
@@ -256,9 +257,10 @@ enum backend_status backend_condemn(struct backend *backend, int64_t row);
 struct backend *sqlite_backend_open(const struct store_config *config,
                                     enum store_open_result *ret_result, char **ret_problem);
 
-/* Whether a path is a URL of the PostgreSQL backend; opens it, as above. */
-bool postgres_is_url(const char *path);
+/* The same with the PostgreSQL backend, by its URL. */
 struct backend *postgres_backend_open(const struct store_config *config,
                                       enum store_open_result *ret_result, char **ret_problem);
+/* Appends the SQL that installs its schema, with these tables. */
+void postgres_schema_write(const struct table *const *tables, size_t n, struct buf *sql);
 
 #endif

@@ -61,12 +61,31 @@ enum store_open_result store_open_over(const struct store_config *config, struct
     return STORE_OPENED;
 }
 
+bool store_is_url(const char *path)
+{
+    static const char *const schemes[] = {"postgres://", "postgresql://"};
+    for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++)
+        if (strncmp(path, schemes[i], strlen(schemes[i])) == 0)
+            return true;
+    return false;
+}
+
+const char *store_place(const struct store *store)
+{
+    return store->backend->place;
+}
+
+void store_schema(struct buf *sql)
+{
+    postgres_schema_write(tables, sizeof tables / sizeof *tables - 1, sql);
+}
+
 enum store_open_result store_open(const struct store_config *config, struct store **ret_store,
                                   char **ret_problem)
 {
     CHECK(config->max_queued > 0 && config->limits.timeout_us > 0);
     enum store_open_result result = STORE_OPEN_FAILED;
-    struct backend *backend = postgres_is_url(config->path)
+    struct backend *backend = store_is_url(config->path)
                                   ? postgres_backend_open(config, &result, ret_problem)
                                   : sqlite_backend_open(config, &result, ret_problem);
     return backend ? store_open_over(config, backend, ret_store, ret_problem) : result;

@@ -98,6 +98,14 @@ bool store_is_dead(const struct store *store);
 /* Why it is not, or was not last: one line, for people, appended to `buf`. */
 void store_problem(struct store *store, struct buf *buf);
 
+/* Whether a path is the URL of a database, which may hold a password: store_place does not. */
+bool store_is_url(const char *path);
+/* Which store it is, for people. */
+const char *store_place(const struct store *store);
+
+/* Appends the SQL that makes a store of a PostgreSQL database. */
+void store_schema(struct buf *sql);
+
 /* What it holds, and what was done with it. From any thread. */
 struct store_counts store_counts(struct store *store);
 

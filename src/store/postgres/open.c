@@ -132,12 +132,3 @@ struct backend *postgres_backend_open(const struct store_config *config,
     postgres_close(&postgres->backend);
     return NULL;
 }
-
-bool postgres_is_url(const char *path)
-{
-    static const char *const schemes[] = {"postgres://", "postgresql://"};
-    for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++)
-        if (strncmp(path, schemes[i], strlen(schemes[i])) == 0)
-            return true;
-    return false;
-}

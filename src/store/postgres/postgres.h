@@ -114,8 +114,6 @@ void postgres_explain(struct postgres_backend *postgres, const char *what);
 enum backend_status postgres_schema_check(struct postgres_backend *postgres);
 /* schema.sql. */
 extern const char postgres_schema_sql[];
-/* Appends the SQL that installs it. */
-void postgres_schema_write(const struct table *const *tables, size_t n, struct buf *sql);
 
 /* ---- load.c ---- */
 
