@@ -267,7 +267,7 @@ static enum http_call_result read_response(struct probe *probe, int64_t deadline
     if (result != HTTP_CALL_DONE)
         return result;
     outcome_keep_fields(headers, probe->rule->replay_cookies, &probe->fields);
-    *ret_stale = fate_token_is_stale(call->response.status, headers);
+    *ret_stale = disposition_token_is_stale(call->response.status, headers);
     if (*ret_stale)
         return result;
     uint64_t max = probe->rule->max_response_body;
@@ -385,10 +385,11 @@ static int did_not_happen(struct probe *probe)
 
 static int settle_by_response(struct probe *probe)
 {
-    enum fate_write write = fate_of_probe(probe->end, probe->call.response.status).write;
-    if (write == FATE_COMPLETE && probe->whole)
+    enum disposition_write write =
+        disposition_of_probe(probe->end, probe->call.response.status).write;
+    if (write == WRITE_COMPLETE && probe->whole)
         return happened(probe);
-    return write == FATE_RELEASE ? did_not_happen(probe) : stays_unknown(probe);
+    return write == WRITE_RELEASE ? did_not_happen(probe) : stays_unknown(probe);
 }
 
 static int probe_and_settle(struct probe *probe)

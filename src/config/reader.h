@@ -21,7 +21,7 @@ struct rule_draft {
     struct rule rule; /* the recipe comes at the end */
     bool has_tenant;
     unsigned allowed; /* a bit for each class of warnings that is not shown */
-    enum fate_remember remember;
+    enum remember remember;
     struct draft_statuses {
         size_t n;
         int at[DRAFT_STATUSES_MAX];

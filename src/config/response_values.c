@@ -24,7 +24,7 @@ static bool read_status(struct reader *reader, const struct node *node, int *ret
     uint64_t status;
     if (!reader_scalar(reader, node, A_STATUS, &text))
         return false;
-    if (!slice_to_u64(text, FATE_STATUS_MOST, &status) || status < FATE_STATUS_LEAST) {
+    if (!slice_to_u64(text, REMEMBER_STATUS_MOST, &status) || status < REMEMBER_STATUS_LEAST) {
         reader_expected(reader, node, A_STATUS);
         return false;
     }

@@ -57,7 +57,7 @@ static void check_former(struct reader *reader, const struct rule_draft *draft,
 static bool holds_500(const struct rule *rule)
 {
     return rule->unknown == RECORD_UNKNOWN_HOLD &&
-           fate_policy_sort(&rule->answers, 500) == FATE_SORT_IN_DOUBT;
+           remember_policy_sort(&rule->responses, 500) == SORT_IN_DOUBT;
 }
 
 /* The client's own key, whatever it holds, spelled in two ways. */

@@ -69,12 +69,12 @@ static void check_answers(struct reader *reader)
 
 static void compile_answers(struct rule_draft *draft)
 {
-    struct fate_policy policy = fate_policy_of(draft->remember);
+    struct remember_policy policy = remember_policy_of(draft->remember);
     for (size_t i = 0; i < draft->not_done.n; i++)
-        fate_policy_move(&policy, draft->not_done.at[i], FATE_SORT_NOT_DONE);
+        remember_policy_move(&policy, draft->not_done.at[i], SORT_NOT_DONE);
     for (size_t i = 0; i < draft->in_doubt.n; i++)
-        fate_policy_move(&policy, draft->in_doubt.at[i], FATE_SORT_IN_DOUBT);
-    draft->rule.answers = policy;
+        remember_policy_move(&policy, draft->in_doubt.at[i], SORT_IN_DOUBT);
+    draft->rule.responses = policy;
 }
 
 /* A format that was meant for the keys of clients has nothing to judge where no client sends one.

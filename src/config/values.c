@@ -204,8 +204,7 @@ OPTION_READER(probe_status)
     X(key_syntax, enum key_syntax, "lenient|strict", KEY_SYNTAX_LENIENT, KEY_SYNTAX_STRICT)        \
     X(forward_key, enum key_forward, "bare|quoted", KEY_FORWARD_BARE, KEY_FORWARD_QUOTED)          \
     X(mismatch, int, "409|422|400", 409, 422, 400)                                                 \
-    X(remember, enum fate_remember, "final|success|all", FATE_REMEMBER_FINAL,                      \
-      FATE_REMEMBER_SUCCESS, FATE_REMEMBER_ALL)
+    X(remember, enum remember, "final|success|all", REMEMBER_FINAL, REMEMBER_SUCCESS, REMEMBER_ALL)
 
 #define X(name, type, words, ...)                                                                  \
     READER_NAMED(read_##name)                                                                      \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The one table of errors that pawl answers with (contract sections 5 to 7): from it come HTTP
+ * The one table of errors that pawl responds with (contract sections 5 to 7): from it come HTTP
  * status, problem body, `retryable`, `safe_new_key`, the caller's hint and the exit code.
  *
  * X(name, code, status, error.code, retryable, safe_new_key, exit, title, hint)
@@ -99,7 +99,7 @@ const char *exit_code_text(enum exit_code code);
       69, "The record store is not available",                                                     \
       "This request did nothing. Retry with backoff under the same key.")
 
-/* Whole families, and what others answer with, in the same columns: what to do about a code that
+/* Whole families, and what others respond with, in the same columns: what to do about a code that
  * has no row of its own. */
 #define PAWL_ERROR_FAMILIES(X)                                                                     \
     X(ANY_VALIDATION, "VALIDATION.*", 400, "VALIDATION", false, true, 1,                           \

@@ -9,7 +9,7 @@
 #define POINTER_MAX 256 /* a longer one is passed over */
 #define NUMBER_MAX 64
 #define INDEX_SIZE 21 /* of a size_t, with its NUL */
-#define TOLD_MAX 3
+#define NAMED_MAX 3
 #define N_PARTS 5
 #define HASH_CHARS 3
 #define HEAD_CHARS (1 + N_PARTS * HASH_CHARS)
@@ -279,11 +279,11 @@ void fingerprint_explain_target(const struct fingerprint_of *of, struct slice st
     }
 }
 
-/* What a leaf is compared with, and what was told. */
+/* What a leaf is compared with, and what was named. */
 struct comparison {
     struct slice stored;
     struct buf *buf;
-    size_t told;
+    size_t named;
 };
 
 /* Whether the first request had this leaf; where not all of its leaves are known, one that is not
@@ -300,10 +300,10 @@ static void tell_leaf(struct walk *walk, const char *hashes)
 {
     struct comparison *comparison = walk->to;
     struct slice pointer = slice_make(walk->pointer, walk->len);
-    if (was_there(comparison->stored, hashes) || comparison->told == TOLD_MAX ||
+    if (was_there(comparison->stored, hashes) || comparison->named == NAMED_MAX ||
         !json_is_legible(pointer))
         return;
-    buf_add_str(comparison->buf, comparison->told++ > 0 ? ", " : "");
+    buf_add_str(comparison->buf, comparison->named++ > 0 ? ", " : "");
     buf_add_slice(comparison->buf, pointer);
 }
 

@@ -119,7 +119,7 @@ static bool has_blank_line(struct slice part)
            (part.len > 0 && memmem(part.at, part.len, "\r\n\r\n", 4));
 }
 
-/* Behind a delimiter stands CRLF and a part, or two dashes and the end. */
+/* Behind a delimiter come CRLF and a part, or two dashes and the end. */
 static enum step parts_next(struct parts *parts, struct slice *ret_part)
 {
     if (slice_eq(parts->rest, SLICE("--")) || slice_eq(parts->rest, SLICE("--\r\n")))

@@ -17,7 +17,7 @@
 #define MULTIPART_MAGIC "pawl1 multipart\n"
 #define MULTIPART_BOUNDARY_MAX 70 /* RFC 2046 5.1.1 */
 
-/* The boundary that the parameters of a Content-Type name (what stands after the first ';'),
+/* The boundary that the parameters of a Content-Type name (what follows the first ';'),
  * without quotes. `.at` NULL: none, more than one, or none that RFC 2046 allows. */
 struct slice multipart_boundary(struct slice parameters);
 

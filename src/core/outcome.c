@@ -5,7 +5,7 @@
 
 #define PACK_LEAST 1024 /* bytes; smaller bodies gain nothing (contract section 5) */
 
-static struct slice place(char *at, struct slice from)
+static struct slice copy_to(char *at, struct slice from)
 {
     if (from.len)
         memcpy(at, from.at, from.len);
@@ -23,8 +23,8 @@ struct outcome *outcome_new(int status, bool failed, struct slice fields, struct
     atomic_init(&outcome->holders, 0);
     outcome->status = status;
     outcome->failed = failed;
-    outcome->fields = place(outcome->storage, fields);
-    outcome->body = place(outcome->storage + fields.len, body);
+    outcome->fields = copy_to(outcome->storage, fields);
+    outcome->body = copy_to(outcome->storage + fields.len, body);
     outcome->location = outcome_field(outcome->fields, SLICE("Location"));
     mutex_init(&outcome->mutex);
     outcome->packed = buf_make(OUTCOME_BODY_MAX);
@@ -168,7 +168,7 @@ static bool starts_nocase(struct slice name, struct slice prefix)
     return name.len >= prefix.len && slice_eq_nocase(slice_make(name.at, prefix.len), prefix);
 }
 
-/* What an answer says about its own delivery, or about this one client, is not part of the outcome
+/* What a response says about its own delivery, or about this one client, is not part of the outcome
  * (contract section 5). */
 static bool is_of_the_moment(struct slice name, bool keep_cookies)
 {

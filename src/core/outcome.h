@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * outcome: the final answer of an operation, kept for replay. Reference-counted: the owner, the
+ * outcome: the final response of an operation, kept for replay. Reference-counted: the owner, the
  * cache and a thousand waiting duplicates share one. What it says never changes.
  *
- * `fields` are header lines ready for the wire ("Name: value\r\n" each, in the first answer's
+ * `fields` are header lines ready for the wire ("Name: value\r\n" each, in the first response's
  * order), already filtered by outcome_keep_fields.
  *
  * A store keeps the body packed (base/compress.h) where that is smaller. It neither packs nor
  * unpacks: both take 1 to 4 ms a MiB, and everybody waits for its one thread.
  *
  *      outcome_new, outcome_pack -> finish -> outcome_drop_packed         its owner
- *      outcome_new_packed -> shared -> outcome_unpack -> its body is told  store; whoever tells it
+ *      outcome_new_packed -> shared -> outcome_unpack -> its body is sent  store; whoever sends it
  */
 #ifndef PAWL_CORE_OUTCOME_H
 #define PAWL_CORE_OUTCOME_H
@@ -30,7 +30,7 @@ struct outcome {
     bool failed;           /* kept as `failed` */
     struct slice fields;   /* header lines */
     struct slice body;     /* `.at` NULL with a length: to be unpacked first */
-    struct slice location; /* the answer's Location, the seeds' result_ref; may be empty */
+    struct slice location; /* the response's Location, the seeds' result_ref; may be empty */
     struct mutex mutex;    /* one unpacks, the others wait for it */
     struct buf packed;     /* mutex: the body as a store keeps it; empty: it keeps it as it is */
     struct buf unpacked;   /* mutex: storage of a body that was packed */
@@ -59,10 +59,10 @@ void outcome_drop_packed(struct outcome *outcome);
 enum outcome_unpacked {
     OUTCOME_UNPACKED, /* the body is there */
     OUTCOME_NO_MEMORY,
-    OUTCOME_DAMAGED, /* it is not what was packed; tell nothing */
+    OUTCOME_DAMAGED, /* it is not what was packed; send nothing */
 };
 
-/* Unpacks the body unless it is there, once however many ask. From any thread. */
+/* Unpacks the body unless it is there, once for however many callers. From any thread. */
 enum outcome_unpacked outcome_unpack(struct outcome *outcome, struct compress *compress);
 
 struct outcome *outcome_ref(struct outcome *outcome);
@@ -81,7 +81,7 @@ bool outcome_eq(struct outcome *a, struct outcome *b);
 /* Bytes it holds in memory, once its body is unpacked and no packed form is left. */
 size_t outcome_size(const struct outcome *outcome);
 
-/* Appends the lines of an upstream's answer that are kept and replayed (contract section 5): not
+/* Appends the lines of an upstream's response that are kept and replayed (contract section 5): not
  * the hop-by-hop ones, Date, Content-Length, Set-Cookie (unless `keep_cookies`), WWW-Authenticate,
  * Authorization, Authentication-Info, Proxy-*, Access-Control-*, Idempotency-Status,
  * Idempotent-Replayed, Error-Code (unless its value is PROVIDER.duplicate), Trailer. */

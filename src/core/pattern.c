@@ -69,7 +69,7 @@ static void fail(struct builder *builder, const char *problem)
     builder->rest = slice_make(NULL, 0);
 }
 
-/* The byte at the front; NUL, which stands in no pattern: its end. */
+/* The byte at the front; NUL, which is in no pattern: its end. */
 static char front(const struct builder *builder)
 {
     return builder->rest.len > 0 ? builder->rest.at[0] : '\0';
@@ -270,7 +270,7 @@ struct repeat {
     uint64_t most; /* UINT64_MAX: any number */
 };
 
-/* What stands inside {n}, {n,} or {n,m}. */
+/* What is inside {n}, {n,} or {n,m}. */
 static bool read_bound(struct slice inside, struct repeat *repeat)
 {
     struct slice least;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The payload hash: what tells "the same request again" from "the key reused for something else"
- * (contract section 4). Pure.
+ * The payload hash: what distinguishes "the same request again" from "the key reused for something
+ * else" (contract section 4). Pure.
  *
  *   payload_hash = SHA-256(canonical bytes)
  *
@@ -23,9 +23,9 @@
  * Two bodies of one media type under one recipe have the same canonical bytes only when they have
  * the same content. Within JSON and within forms, bytes that count raw are never a canonical form,
  * and a canonical form is its own; multipart/form-data escapes (core/multipart.h). Across media
- * types the target hash tells them apart; across recipes nothing is compared, as a record keeps its
- * own. A body in an unknown coding has the canonical bytes of its encoded bytes sent plain: the
- * target hash tells them apart.
+ * types the target hash distinguishes them; across recipes nothing is compared, as a record keeps
+ * its own. A body in an unknown coding has the canonical bytes of its encoded bytes sent plain: the
+ * target hash distinguishes them.
  *
  * How a recipe is stored with its record is in recipe.c.
  */

@@ -100,14 +100,15 @@ static void add_compared(struct buf *buf, const struct rule *rule)
 
 /* The statuses of one sort, neighbours as a range: ["401", "403", "407-408"]. */
 static void add_sort(struct buf *buf, const char *name, const struct rule *rule,
-                     enum fate_sort sort)
+                     enum response_sort sort)
 {
     json_open(buf, name, '[');
-    for (int first = FATE_STATUS_LEAST; first <= FATE_STATUS_MOST; first++) {
+    for (int first = REMEMBER_STATUS_LEAST; first <= REMEMBER_STATUS_MOST; first++) {
         int last = first;
-        if (fate_policy_sort(&rule->answers, first) != sort)
+        if (remember_policy_sort(&rule->responses, first) != sort)
             continue;
-        while (last < FATE_STATUS_MOST && fate_policy_sort(&rule->answers, last + 1) == sort)
+        while (last < REMEMBER_STATUS_MOST &&
+               remember_policy_sort(&rule->responses, last + 1) == sort)
             last++;
         json_next_item(buf);
         if (first == last)
@@ -122,9 +123,9 @@ static void add_sort(struct buf *buf, const char *name, const struct rule *rule,
 static void add_kept(struct buf *buf, const struct rule *rule)
 {
     json_open(buf, "kept", '{');
-    add_sort(buf, "final", rule, FATE_SORT_FINAL);
-    add_sort(buf, "not_done", rule, FATE_SORT_NOT_DONE);
-    add_sort(buf, "in_doubt", rule, FATE_SORT_IN_DOUBT);
+    add_sort(buf, "final", rule, SORT_FINAL);
+    add_sort(buf, "not_done", rule, SORT_NOT_DONE);
+    add_sort(buf, "in_doubt", rule, SORT_IN_DOUBT);
     json_add_i64(buf, "max_response_body", (int64_t)rule->max_response_body);
     json_add_bool(buf, "cookies", rule->replay_cookies);
     json_add_bool(buf, "streamed", rule->stream);

@@ -9,8 +9,8 @@
  *                 "store_down"}, ..],
  *      "errors": {CODE: {"status", "title", "retryable", "safe_new_key", "hint"}, ..}}
  *
- * `tenant.authorized`: the service is asked before a request begins. `kept.stream`:
- * answers pass live, and only that there was one is kept. A rule with `protect: false` is listed
+ * `tenant.authorized`: the service authorizes each request before it begins. `kept.stream`:
+ * responses pass live, and only that there was one is kept. A rule with `protect: false` is listed
  * with `protected` false and nothing more: a client must know that a retry there may happen twice.
  */
 #ifndef PAWL_CORE_POLICY_H

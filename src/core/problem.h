@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The body of pawl's own answers: application/problem+json (RFC 9457) with the members of contract
- * section 5. Pure: it only writes.
+ * The body of pawl's own responses: application/problem+json (RFC 9457) with the members of
+ * contract section 5. Pure: it only writes.
  */
 #ifndef PAWL_CORE_PROBLEM_H
 #define PAWL_CORE_PROBLEM_H
@@ -13,7 +13,7 @@
 
 struct problem {
     enum error error;
-    int status;          /* what is answered; the table's unless the rule says otherwise */
+    int status;          /* of the response; the table's unless the rule says otherwise */
     struct slice detail; /* one sentence about this case; may be empty */
     struct slice key;    /* idempotency key as shown; `.at` NULL: not known */
     const char *title;   /* the table's, unless this case asks for another; lives for ever */
@@ -24,10 +24,10 @@ struct problem {
     int64_t attempt;             /* of `operation` */
     int64_t started_at;          /* wall-clock microseconds; written as ISO 8601 UTC */
     int64_t lease_left_ms;       /* of `operation`; negative: no lease */
-    int first_status;            /* of the first answer (410 rows, duplicate); 0: not known */
+    int first_status;            /* of the first response (410 rows, duplicate); 0: not known */
     struct slice first_location; /* its Location; may be empty */
-    int64_t first_at;            /* wall-clock microseconds, when it was begun; 0: not told */
-    int64_t window_ends_at; /* from then on the key counts as new; 0: not told, CLOCK_NEVER: null */
+    int64_t first_at;            /* wall-clock microseconds, when it was begun; 0: not said */
+    int64_t window_ends_at; /* from then on the key counts as new; 0: not said, CLOCK_NEVER: null */
     const char *instance;   /* a URI of this occurrence, which the log line has, too; NULL: none */
     struct slice base;      /* `public_url`; empty: links are relative */
 };

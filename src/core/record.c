@@ -19,7 +19,7 @@ int64_t record_holder(const struct record *record)
     return held ? record->owner : 0;
 }
 
-bool record_key_is_gone(const struct record *record, int64_t now)
+bool record_key_is_absent(const struct record *record, int64_t now)
 {
     if (record->status == RECORD_ABSENT)
         return true;
@@ -28,10 +28,10 @@ bool record_key_is_gone(const struct record *record, int64_t now)
     return record_is_released(record) && now >= record->expires_at;
 }
 
-bool record_is_gone(const struct record *record, int64_t now)
+bool record_is_absent(const struct record *record, int64_t now)
 {
     bool value_lives = record->status == RECORD_COMPLETE && now < record->once_until;
-    return record_key_is_gone(record, now) && !value_lives;
+    return record_key_is_absent(record, now) && !value_lives;
 }
 
 int64_t record_body_until(const struct record *record)
@@ -72,7 +72,8 @@ static void note_silence(struct record *record, int64_t since)
         record->quiet_at = max64(record->quiet_at, clock_after(since, record->settle_us));
 }
 
-/* Nothing is born expired: who was told to come again until `least_us` or quiet_at finds it. */
+/* Nothing is born expired: a client that was told to come again by `least_us` or quiet_at finds it.
+ */
 static int64_t end_of(const struct record *record, int64_t ttl_us, bool window, int64_t now)
 {
     int64_t at = clock_after(window ? record->created_at : now, ttl_us);
@@ -86,7 +87,7 @@ static int64_t expiry_from(const struct record *record, int64_t now)
     return record->doubt ? max64(at, clock_after(now, record->doubted_us)) : at;
 }
 
-/* Keeps the token: a late answer of its owner still counts. */
+/* Keeps the token: a late response of its owner still counts. */
 static void set_released(struct record *record, int64_t now)
 {
     record->status = RECORD_PENDING;
@@ -140,13 +141,13 @@ static enum record_verdict proceed(struct record *record, const struct record_be
 }
 
 /* The record's policy goes through the probe unchanged. */
-static enum record_verdict ask(struct record *record, const struct record_begin *begin,
-                               const struct record_world *world, int64_t token)
+static enum record_verdict acquire_probe(struct record *record, const struct record_begin *begin,
+                                         const struct record_world *world, int64_t token)
 {
     acquire(record, begin, world, token);
     record->probing = true;
     record->doubt = true;
-    return RECORD_ASK;
+    return RECORD_PROBE;
 }
 
 static enum record_verdict start_life(struct record *record, const struct record_begin *begin,
@@ -179,7 +180,7 @@ static enum record_verdict begin_in_doubt(struct record *record, const struct re
         record->unknown = policy;
     note_silence(record, silent_at);
     if (policy == RECORD_UNKNOWN_PROBE)
-        return ask(record, begin, world, token);
+        return acquire_probe(record, begin, world, token);
     if (policy == RECORD_UNKNOWN_HOLD) {
         set_unknown(record);
         return RECORD_OUTCOME_UNKNOWN;
@@ -220,7 +221,7 @@ static enum record_verdict begin_pending(struct record *record, const struct rec
     int64_t lapsed_at = 0;
     enum record_lease lease = record_lease(record, world, &lapsed_at);
     if (lease != RECORD_LEASE_NONE && is_attempt(record, begin))
-        return record->probing ? RECORD_ASK : RECORD_PROCEED;
+        return record->probing ? RECORD_PROBE : RECORD_PROCEED;
     if (lease == RECORD_LEASE_LIVE)
         return RECORD_IN_PROGRESS;
     *ret_changed = true;
@@ -264,7 +265,7 @@ static enum record_verdict decide(struct record *record, const struct record_beg
                                   bool *ret_changed)
 {
     *ret_changed = false;
-    if (record_key_is_gone(record, world->now)) {
+    if (record_key_is_absent(record, world->now)) {
         *ret_changed = true;
         return start_life(record, begin, world, next_token);
     }
@@ -280,7 +281,7 @@ static enum record_verdict decide(struct record *record, const struct record_beg
     if (record_policy(record, begin->unknown) != RECORD_UNKNOWN_PROBE || begin->waited)
         return RECORD_OUTCOME_UNKNOWN;
     *ret_changed = true;
-    return ask(record, begin, world, next_token);
+    return acquire_probe(record, begin, world, next_token);
 }
 
 enum record_verdict record_begin(struct record *record, const struct record_begin *begin,
@@ -291,7 +292,7 @@ enum record_verdict record_begin(struct record *record, const struct record_begi
     CHECK(next_token > 0);
     struct record met = *record;
     enum record_verdict verdict = decide(record, begin, world, next_token, ret_changed);
-    if (!begin->spent || (verdict != RECORD_PROCEED && verdict != RECORD_ASK))
+    if (!begin->spent || (verdict != RECORD_PROCEED && verdict != RECORD_PROBE))
         return verdict;
     *record = met;
     *ret_changed = false;
@@ -311,7 +312,7 @@ enum record_verdict record_begin_locked(struct record *ret_record, int64_t now)
 /* Invariant 2: an old token changes nothing. */
 static bool is_stale(const struct record *record, int64_t token, int64_t now)
 {
-    return record_is_gone(record, now) || record->token != token;
+    return record_is_absent(record, now) || record->token != token;
 }
 
 static void set_final(struct record *record, const struct record_final *final, int64_t now)
@@ -335,7 +336,7 @@ void record_lengthen(struct record *record, int64_t ttl_us, int64_t tombstone_us
     record->gone_at = max64(record->gone_at, clock_after(record->expires_at, tombstone_us));
 }
 
-/* Nobody was told of what is provisional, but it has happened: its status stands. */
+/* What is provisional was reported to nobody, but it has happened: its status stays. */
 static enum record_write fill_in(struct record *record, const struct record_final *final,
                                  int64_t now)
 {
@@ -390,7 +391,7 @@ enum record_write record_release(struct record *record, int64_t token, int64_t n
         return RECORD_STALE;
     if (record_is_final(record->status) || record_is_released(record))
         return already(record, now);
-    /* Who probes knows of its probe alone: that it was not sent says nothing of the operation. */
+    /* That the probe was not sent says nothing of the operation. */
     if (record->probing)
         set_unknown(record);
     else
@@ -446,21 +447,21 @@ enum record_write record_doubt(struct record *record, int64_t token, int64_t now
     return RECORD_WRITTEN;
 }
 
-bool record_is_asking(const struct record *record, const struct record_begin *begin)
+bool record_is_probing(const struct record *record, const struct record_begin *begin)
 {
     return record->probing && is_attempt(record, begin);
 }
 
-enum record_write record_doubt_and_ask(struct record *record, int64_t token,
-                                       const struct record_begin *begin,
-                                       const struct record_world *world, int64_t next_token)
+enum record_write record_doubt_and_probe(struct record *record, int64_t token,
+                                         const struct record_begin *begin,
+                                         const struct record_world *world, int64_t next_token)
 {
-    if (record_is_asking(record, begin))
+    if (record_is_probing(record, begin))
         return RECORD_ALREADY;
     enum record_write write = record_doubt(record, token, world->now);
     if (write == RECORD_STALE || record->status != RECORD_UNKNOWN)
         return write;
-    ask(record, begin, world, next_token);
+    acquire_probe(record, begin, world, next_token);
     return RECORD_WRITTEN;
 }
 
@@ -502,7 +503,7 @@ static bool is_quiet(struct record *record, const struct record_world *world)
 enum record_write record_forget(struct record *record, int64_t token, bool force,
                                 const struct record_world *world)
 {
-    if (record_is_gone(record, world->now) || (token != 0 && record->token != token))
+    if (record_is_absent(record, world->now) || (token != 0 && record->token != token))
         return RECORD_STALE;
     if (!force && record_lease(record, world, NULL) == RECORD_LEASE_LIVE)
         return RECORD_LIVE;

@@ -5,14 +5,14 @@
  *              acquire (new token)           complete / fail (token)
  *    (absent) ------------------> pending -------------------------> complete | failed --.
  *                                 |  ^  \                                  ^    expires  |
- *        doubt: answer lost, or   |  |   \ release: surely not done        |             v
+ *        doubt: response lost or  |  |   \ release: surely not done        |             v
  *        lapsed under `hold`      v  |    `-> pending without lease        |       (tombstone)
- *                                unknown ---- resolve, probe, late answer -'             |
+ *                                unknown ---- resolve, probe, late owner --'             |
  *                                                                                        v
  *                                                                                     (absent)
  *
  * A participant completes it inside its own transaction (`unknown: participant`). Its outcome is
- * provisional: as long as nobody was told of it, the owner may fill in fields and body, once.
+ * provisional: as long as it was reported to nobody, the owner may fill in fields and body, once.
  *
  *    pending --participant--> provisional --- owner fills in ------------> complete | failed
  *                                   '--- replay (lapsed), release, doubt: as it is ---^
@@ -75,27 +75,27 @@ struct record {
     int64_t owner;     /* incarnation of the process that acquired it */
     bool probing;      /* the current acquisition is a probe */
     bool doubt;  /* an earlier try may have had its effect: until an outcome, a settled look or a
-                    person clears it. A later not-done answer says nothing of the earlier try. The
+                    person clears it. A later not-done response says nothing of the earlier try. The
                     try of this token: once its owner has given up, or was overtaken. */
     int cause;   /* with doubt: enum record_cause, or the status of a response */
     bool window; /* expiry counts from created_at */
-    bool kept;   /* final: the answer is kept; false: only that there was one */
+    bool kept;   /* final: the response is kept; false: only that there was one */
     bool provisional; /* final, by a participant: its lease goes on, and it does not expire */
     enum record_unknown unknown;
     int64_t settle_us;
     int64_t quiet_at;   /* from then on "it did not happen" can be believed; 0: no doubt yet */
     int64_t ttl_us;     /* CLOCK_NEVER: forever */
     int64_t least_us;   /* it lasts at least so long from now, whatever its ttl or window says:
-                           for as long as a client was told to wait for it */
+                           for as long as a client may wait for it */
     int64_t doubted_us; /* released in doubt it lasts so long: the rule's ttl, with a window too */
     int64_t tombstone_us; /* 0: none */
     int64_t completed_at; /* final */
-    int64_t expires_at;   /* final, released: the answer is kept until then */
+    int64_t expires_at;   /* final, released: the response is kept until then */
     int64_t gone_at;      /* final: its keys are absent from then on; expires_at + tombstone */
     int64_t once_ttl_us;  /* how long its once value blocks others (core/once.h); 0: it has none */
     int64_t once_until;   /* complete: until then it does */
     bool once_window;     /* that counts from created_at, and completion does not move it */
-    bool once_replay;     /* until then the value may replay the answer, too */
+    bool once_replay;     /* until then the value may replay the response, too */
     int http_status;      /* final */
 };
 
@@ -126,15 +126,15 @@ int64_t record_holder(const struct record *record);
 
 /* Absent, or expired so that it counts as absent whether or not the sweeper came by: no name leads
  * to it any more. */
-bool record_is_gone(const struct record *record, int64_t now);
+bool record_is_absent(const struct record *record, int64_t now);
 /* The same for its keys alone: its once value may live longer. */
-bool record_key_is_gone(const struct record *record, int64_t now);
+bool record_key_is_absent(const struct record *record, int64_t now);
 
-/* Longer than a save may stay unsure, as far as anybody can say: an owner who stores his outcome
- * again finds that it was stored, however short its ttl. */
-#define RECORD_ROW_LEAST_US 60000000 /* a plain number: it stands in SQL, too */
+/* Longer than a save may stay unsure, as far as anybody can say: an owner that stores its outcome
+ * again finds that it was stored, however short the ttl. */
+#define RECORD_ROW_LEAST_US 60000000 /* a plain number: SQL uses it, too */
 
-/* Of a final record: until when its answer may be replayed, and when its row is to go. */
+/* Of a final record: until when its response may be replayed, and when its row is to go. */
 int64_t record_body_until(const struct record *record);
 int64_t record_row_until(const struct record *record);
 
@@ -154,7 +154,7 @@ struct record_begin {
     int64_t once_ttl_us; /* as in struct record */
     bool once_window;
     bool once_replay;
-    bool spent;  /* bytes of this exchange went out, and no probe or not-done answer cleared them:
+    bool spent;  /* bytes of this exchange went out, and no probe or not-done response cleared them:
                     it acquires nothing (contract section 2, invariant 12) */
     bool waited; /* it was parked on a live lease: it does not probe what it wakes up to */
     enum record_unknown unknown; /* the rule's policy of today */
@@ -162,14 +162,14 @@ struct record_begin {
 
 enum record_verdict {
     RECORD_PROCEED,         /* acquired: forward it under the record's token */
-    RECORD_ASK,             /* acquired: probe under the record's token */
-    RECORD_REPLAY,          /* the answer is kept */
+    RECORD_PROBE,           /* acquired: probe under the record's token */
+    RECORD_REPLAY,          /* the response is kept */
     RECORD_MISMATCH,        /* another request under this key */
-    RECORD_IN_PROGRESS,     /* somebody is at it */
-    RECORD_OUTCOME_UNKNOWN, /* nobody knows */
-    RECORD_RESULT_EXPIRED,  /* done; the answer expired, its tombstone is left */
-    RECORD_RESULT_NOT_KEPT, /* done; the answer was too large or streamed */
-    RECORD_OTHER_RECIPE,    /* hash again by the record's recipe, then ask again */
+    RECORD_IN_PROGRESS,     /* another attempt runs it */
+    RECORD_OUTCOME_UNKNOWN, /* in doubt */
+    RECORD_RESULT_EXPIRED,  /* done; the response expired, its tombstone is left */
+    RECORD_RESULT_NOT_KEPT, /* done; the response was too large or streamed */
+    RECORD_OTHER_RECIPE,    /* hash again by the record's recipe, then begin again */
     RECORD_DUPLICATE,       /* another record holds the once value, and is complete */
 };
 
@@ -184,24 +184,24 @@ static inline bool record_repeats(enum record_unknown policy)
  * repeats, and still is. */
 enum record_unknown record_policy(const struct record *record, enum record_unknown of_rule);
 
-/* The decision table (contract section 2). Where it says proceed or ask, a spent begin is told that
- * the outcome is unknown, and changes nothing. `next_token` is used up when the record's token
+/* The decision table (contract section 2). Where it says proceed or probe, a spent begin gets
+ * OUTCOME_UNKNOWN, and changes nothing. `next_token` is used up when the record's token
  * equals it afterwards. `*ret_changed`: the record must be stored. A begin whose attempt id
- * acquired this record already gets the same token again. A gone record starts a new life: its old
- * row goes. */
+ * acquired this record already gets the same token again. An absent record starts a new life: its
+ * old row is deleted. */
 enum record_verdict record_begin(struct record *record, const struct record_begin *begin,
                                  const struct record_world *world, int64_t next_token,
                                  bool *ret_changed);
 
 /* Somebody's open transaction holds the record, and nothing of what was decided on it was saved: a
- * begin is told that it is in progress there, whatever was read of it, and who writes tries again.
- * Both look again after so long. Fills in the record that is told. */
+ * begin gets IN_PROGRESS, whatever was read of it, and a write is tried again. Both look again
+ * after so long. Fills in the record to report. */
 #define RECORD_LOCKED_US (INT64_C(100) * CLOCK_US_PER_MS)
 enum record_verdict record_begin_locked(struct record *ret_record, int64_t now);
 
 enum record_write {
     RECORD_WRITTEN,
-    RECORD_STALE,   /* the token is not the last one, or the record is gone: nothing changed */
+    RECORD_STALE,   /* the token is not the last one, or the record is absent: nothing changed */
     RECORD_ALREADY, /* this token's act was stored before, and the record says what: nothing
                        changed, but that what was provisional may have been frozen */
     RECORD_EARLY,   /* not before record->quiet_at: nothing but quiet_at changed */
@@ -209,9 +209,9 @@ enum record_write {
 };
 
 /* Stores an outcome: COMPLETE or FAILED, with its HTTP status; `kept` as in struct record. Accepted
- * under the last token also when lapsed, unknown or released: a late answer is the truth. Repeated,
- * it is ALREADY for as long as the row is there, expired or not. What is provisional is filled in:
- * WRITTEN; with another status the participant's outcome stands as it is: ALREADY. */
+ * under the last token also when lapsed, unknown or released: a late response is the truth.
+ * Repeated, it is ALREADY for as long as the row is there, expired or not. What is provisional is
+ * filled in: WRITTEN; with another status the participant's outcome stays as it is: ALREADY. */
 struct record_final {
     enum record_status status;
     int http_status;
@@ -225,11 +225,11 @@ enum record_write record_finish(struct record *record, int64_t token,
 enum record_write record_complete(struct record *record, int64_t token,
                                   const struct record_final *final, int64_t now);
 
-/* What is provisional stays as it is from now on: done before it is told. Whether it was. */
+/* What is provisional stays as it is from now on: done before it is reported. Whether it was. */
 bool record_freeze(struct record *record, int64_t now);
 
 /* The owner's "surely not done": of its own try, so an earlier doubt stays. Of a probe it says only
- * that nothing was asked: unknown. */
+ * that it was not sent: unknown. */
 enum record_write record_release(struct record *record, int64_t token, int64_t now);
 
 /* "It did not happen", found out by looking (probe 404, operator): believed only of a look that
@@ -248,18 +248,18 @@ enum record_write record_doubt(struct record *record, int64_t token, int64_t now
 
 /* The same, and where that makes the record unknown its owner acquires it at once, for a probe
  * under `begin`: nobody comes between the two. Whether it did, `probing` and the attempt id say. */
-enum record_write record_doubt_and_ask(struct record *record, int64_t token,
-                                       const struct record_begin *begin,
-                                       const struct record_world *world, int64_t next_token);
+enum record_write record_doubt_and_probe(struct record *record, int64_t token,
+                                         const struct record_begin *begin,
+                                         const struct record_world *world, int64_t next_token);
 
 /* Whether the record is held by the acquisition that this begin made, for a probe. */
-bool record_is_asking(const struct record *record, const struct record_begin *begin);
+bool record_is_probing(const struct record *record, const struct record_begin *begin);
 
 /* Renews a lease, lapsed or not. Changes nothing where there is none. */
 enum record_write record_extend(struct record *record, int64_t token, int64_t now);
 
-/* Another key of a final record was told its answer: its keys live on for at least `ttl_us` from
- * now. What may have been swept of the answer does not come back. */
+/* Another key of a final record gets its response: its keys live on for at least `ttl_us` from
+ * now. What may have been swept of the response does not come back. */
 void record_lengthen(struct record *record, int64_t ttl_us, int64_t tombstone_us, int64_t now);
 
 /* An operator's outcome for an unknown, lapsed or released record. */
@@ -267,7 +267,7 @@ enum record_write record_resolve(struct record *record, int64_t token, int http_
                                  const struct record_world *world);
 
 /* An operator deletes it: WRITTEN (it is ABSENT; the caller deletes, and uses up a token), STALE
- * when `token` is not the last one or the record is gone. `token` 0 takes any that is final. What
+ * when `token` is not the last one or the record is absent. `token` 0 takes any that is final. What
  * is pending or unknown is forgotten by its token and once quiet, as it is released, or by force.
  */
 enum record_write record_forget(struct record *record, int64_t token, bool force,
@@ -281,8 +281,8 @@ int64_t record_next_token(int64_t last_token, int64_t now);
 #define RECORD_TIME_MOST (INT64_C(7258118400) * CLOCK_US_PER_S)
 #define RECORD_TOKEN_MOST ((INT64_C(1) << 53) - 1)
 
-/* Store time: never behind the wall clock, the high-water mark, or the mark plus boot time passed
- * since it was read. */
+/* Store time: never behind the wall clock, or the high-water mark plus the boot time passed since
+ * it was read. */
 int64_t record_store_time(int64_t wall_us, int64_t high_water, int64_t boot_since_mark_us);
 
 /* Asserts what must hold of any record, whoever wrote it. */

@@ -8,7 +8,7 @@
 #ifndef PAWL_CORE_RULE_H
 #define PAWL_CORE_RULE_H
 
-#include "core/fate.h"
+#include "core/disposition.h"
 #include "core/key_header.h"
 #include "core/payload.h"
 #include "core/record.h"
@@ -47,8 +47,8 @@ enum rule_query {
 
 /* What a duplicate of a `complete` record gets. */
 enum rule_duplicate {
-    RULE_DUPLICATE_REPLAY, /* the first answer */
-    RULE_DUPLICATE_REJECT, /* 409, and what the first answer was */
+    RULE_DUPLICATE_REPLAY, /* the first response */
+    RULE_DUPLICATE_REJECT, /* 409, and what the first response was */
     RULE_DUPLICATE_ACK,    /* a success without a body */
 };
 
@@ -98,10 +98,10 @@ struct rule {
     enum record_unknown unknown;
     struct template probe;       /* target, with RECORD_UNKNOWN_PROBE; always GET */
     int probe_status;            /* 0: the probe's own */
-    bool authorizes;             /* asks before it begins */
+    bool authorizes;             /* the service is asked before a request begins */
     struct template authorize;   /* with that: the target; always GET; no source of the body */
     struct slice authorize_host; /* and its Host, never empty then */
-    struct fate_policy answers;
+    struct remember_policy responses;
     enum rule_duplicate duplicate;
     int ack_status;       /* with RULE_DUPLICATE_ACK: 200 or 204 */
     int mismatch_status;  /* 409, 422 or 400 */
@@ -110,7 +110,7 @@ struct rule {
     uint64_t max_response_body;
     uint64_t keep_request; /* bytes of the body that a pending record keeps */
     bool replay_cookies;
-    bool stream; /* answers pass live, and leave a tombstone */
+    bool stream; /* responses pass live, and leave a tombstone */
 };
 
 struct rule_set {
@@ -147,7 +147,8 @@ struct slice rule_match_method(const struct rule_match *match);
 /* Whether the tenant is a credential, by its source or because the rule says so. */
 bool rule_hides_tenant(const struct rule *rule);
 
-/* Whether who uses a key is known by name: `tenant: none` and one that may be absent are anybody.
+/* Whether the users of a key are known by name: `tenant: none` and one that may be absent are
+ * anybody.
  */
 bool rule_names_callers(const struct rule *rule);
 

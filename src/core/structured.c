@@ -4,7 +4,7 @@
 #include "base/percent.h"
 #include "base/utf8.h"
 
-/* The byte at the front, or NUL, which stands nowhere in a well-formed field. */
+/* The byte at the front, or NUL, which is nowhere in a well-formed field. */
 static char front(struct slice rest)
 {
     return rest.len > 0 ? rest.at[0] : '\0';
@@ -81,7 +81,7 @@ static bool take_bytes(struct slice *rest)
     return slice_take(rest, ':');
 }
 
-/* 4.2.10: %"...", UTF-8 behind lower-case escapes; `rest` stands behind the '%'. */
+/* 4.2.10: %"...", UTF-8 behind lower-case escapes; `rest` is behind the '%'. */
 static bool take_display(struct slice *rest)
 {
     char held[UTF8_LENGTH_MAX];

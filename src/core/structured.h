@@ -9,7 +9,7 @@
 
 #include "base/arena.h"
 
-/* A String (4.2.5): what stands between the quotes, escapes still in it. */
+/* A String (4.2.5): what is between the quotes, escapes still in it. */
 bool structured_string(struct slice *rest, struct slice *ret_inside, bool *ret_escaped);
 
 /* The text of a String's inside; `.at` NULL: no memory. */

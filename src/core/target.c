@@ -49,7 +49,7 @@ static bool add_media_type(struct digest_stream *stream, const struct headers *h
     return text;
 }
 
-/* A part of its own: the parts behind it come in pairs, so that the number of parts tells whether
+/* A part of its own: the parts behind it come in pairs, so that the number of parts shows whether
  * it is there. */
 static bool add_coding(struct digest_stream *stream, const struct headers *headers,
                        struct arena *arena)

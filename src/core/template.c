@@ -117,7 +117,7 @@ static bool read_header(struct compiler *compiler, struct template_part *part)
     if (compiler->use == TEMPLATE_FOR_KEY && part->optional)
         return refuse_template(
             compiler,
-            "a key has no {%.*s} that may be absent: all who do not send it would "
+            "a key has no {%.*s} that may be absent: all clients that do not send it would "
             "share one key (require: false passes them)",
             SLICE_QUOTED(part->written));
     if (compiler->use == TEMPLATE_FOR_PROBE && part->optional)
@@ -261,7 +261,7 @@ static bool literal_valid(struct compiler *compiler, struct slice text)
     return true;
 }
 
-/* Where the '}' stands that closes the '{' at the start, or -1. A pattern may hold braces. */
+/* Where the '}' is that closes the '{' at the start, or -1. A pattern may hold braces. */
 static ptrdiff_t closing_brace(struct slice text)
 {
     int depth = 0;
@@ -316,7 +316,7 @@ static size_t count_parts(const struct template *template, enum template_source 
     return n;
 }
 
-/* One text must come from one list of values only: between two sources stands something that no
+/* One text must come from one list of values only: between two sources there is something that no
  * encoded value holds. A window leaves nothing in the text. */
 static bool check_separation(struct compiler *compiler)
 {

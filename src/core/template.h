@@ -28,7 +28,7 @@
  * would say nothing.
  *
  * Values: a header must come in exactly one line that Connection does not name, else it counts as
- * missing, with '?' too; {header:Idempotency-Key} is read as a key wherever it stands. A query or
+ * missing, with '?' too; {header:Idempotency-Key} is read as a key wherever it is. A query or
  * form name or a cookie that comes twice counts as missing. Query values and path parameters are
  * decoded for keys and tenants, so that two spellings are one. Of JSON, strings, numbers (by value)
  * and true or false count.
@@ -158,7 +158,7 @@ struct template_clocks {
     struct {
         size_t at;
         size_t len;
-    } span[TEMPLATE_PARTS_MAX];
+    } range[TEMPLATE_PARTS_MAX];
 };
 
 /* Whether two texts of one template say the same but for their clocks, which in `b` are these. */
@@ -171,8 +171,8 @@ struct template_text {
 };
 
 /* Appends the text for a key or a probe target. `*ret_missing` is the source as the template has
- * it, such as "body:/external_ref". template_value is template_key that tells where the clocks are;
- * `text->clocks` is empty before. */
+ * it, such as "body:/external_ref". template_value is template_key that also says where the clocks
+ * are; `text->clocks` is empty before. */
 enum template_result template_key(const struct template *template,
                                   const struct template_facts *facts, struct arena *arena,
                                   struct buf *buf, struct slice *ret_missing);

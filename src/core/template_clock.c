@@ -94,10 +94,10 @@ bool template_same_but_clocks(struct slice a, struct slice b, const struct templ
     if (a.len != b.len)
         return false;
     for (size_t i = 0; i < clocks->n; i++) {
-        CHECK(from <= clocks->span[i].at && clocks->span[i].at + clocks->span[i].len <= b.len);
-        if (memcmp(a.at + from, b.at + from, clocks->span[i].at - from) != 0)
+        CHECK(from <= clocks->range[i].at && clocks->range[i].at + clocks->range[i].len <= b.len);
+        if (memcmp(a.at + from, b.at + from, clocks->range[i].at - from) != 0)
             return false;
-        from = clocks->span[i].at + clocks->span[i].len;
+        from = clocks->range[i].at + clocks->range[i].len;
     }
     return slice_eq(slice_skip(a, from), slice_skip(b, from));
 }

@@ -233,7 +233,7 @@ static enum template_result find_values(struct evaluation *evaluation, struct sl
 
 /* ---- why there is none ---- */
 
-/* How often a name stands in a query or form. */
+/* How often a name is in a query or form. */
 static int count_pairs(struct slice pairs, struct slice name)
 {
     struct slice value;
@@ -321,8 +321,8 @@ static void sink_add_clock(struct sink *sink, struct slice text)
     struct digest_stream *timeless = sink->timeless;
     if (sink->clocks) {
         size_t n = sink->clocks->n++;
-        sink->clocks->span[n].at = sink->len;
-        sink->clocks->span[n].len = text.len;
+        sink->clocks->range[n].at = sink->len;
+        sink->clocks->range[n].len = text.len;
     }
     sink->timeless = NULL;
     sink_add(sink, text);
@@ -409,23 +409,23 @@ static bool looks_digested(struct slice text)
            hex_decode(slice_skip(text, sizeof(DIGEST_PREFIX) - 1), digest.bytes, DIGEST_SIZE);
 }
 
-/* With clocks in the text the first half is the digest of all but them, and tells by itself whether
+/* With clocks in the text the first half is the digest of all but them, and shows by itself whether
  * two texts are the same but for them. */
 static void add_digest(const struct evaluation *evaluation, struct template_text *text)
 {
     char hex[DIGEST_HEX_SIZE + 1];
     struct digest_stream stream, timeless;
-    bool told = text->clocks.n > 0;
-    struct sink sink = {.stream = &stream, .timeless = told ? &timeless : NULL};
+    bool timed = text->clocks.n > 0;
+    struct sink sink = {.stream = &stream, .timeless = timed ? &timeless : NULL};
     digest_start(&stream);
     digest_start(&timeless);
     write_text(evaluation, false, &sink);
     struct digest digest = digest_end(&stream), of_rest = digest_end(&timeless);
-    if (told) {
+    if (timed) {
         memcpy(digest.bytes, of_rest.bytes, DIGEST_SIZE / 2);
         text->clocks.n = 1;
-        text->clocks.span[0].at = DIGEST_TEXT_SIZE - DIGEST_HEX_SIZE / 2;
-        text->clocks.span[0].len = DIGEST_HEX_SIZE / 2;
+        text->clocks.range[0].at = DIGEST_TEXT_SIZE - DIGEST_HEX_SIZE / 2;
+        text->clocks.range[0].len = DIGEST_HEX_SIZE / 2;
     }
     hex_encode(digest.bytes, DIGEST_SIZE, hex);
     buf_add_str(text->buf, DIGEST_PREFIX);

@@ -203,7 +203,7 @@ static void fill_begin(struct attempt *attempt, int64_t boot, int64_t deadline_u
 
 static const enum engine_verdict verdicts[] = {
     [RECORD_PROCEED] = ENGINE_PROCEED,
-    [RECORD_ASK] = ENGINE_PROBE,
+    [RECORD_PROBE] = ENGINE_PROBE,
     [RECORD_REPLAY] = ENGINE_REPLAY,
     [RECORD_MISMATCH] = ENGINE_MISMATCH,
     [RECORD_IN_PROGRESS] = ENGINE_IN_PROGRESS,
@@ -326,7 +326,7 @@ bool engine_wait(struct attempt *attempt, struct parker *parker, int64_t deadlin
 static enum engine_written asked_result(struct attempt *attempt)
 {
     const struct record *record = &attempt->result.record;
-    if (!record_is_asking(record, &attempt->begin))
+    if (!record_is_probing(record, &attempt->begin))
         return record_is_final(record->status) ? ENGINE_STALE : ENGINE_STORED;
     hold_record(attempt);
     return ENGINE_ASKS;

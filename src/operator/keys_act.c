@@ -39,7 +39,7 @@ static enum keys_end describe_already(const struct keys_act *act, struct buf *wh
 
 static void describe_stale(const struct keys_act *act, struct buf *what)
 {
-    if (record_is_gone(&act->record, act->now))
+    if (record_is_absent(&act->record, act->now))
         buf_add_str(what, "the record has expired or was deleted; nothing was changed");
     else if (act->token == 0)
         buf_printf(what,

@@ -139,7 +139,7 @@ static void a_probe_is_an_acquisition_that_releases_only_once_quiet(void **state
     struct store_op probe = begin_on(1);
     probe.begin.unknown = RECORD_UNKNOWN_PROBE;
     run(bed, &probe);
-    assert_int_equal(probe.verdict, RECORD_ASK);
+    assert_int_equal(probe.verdict, RECORD_PROBE);
     assert_true(probe.record.token > first.record.token);
     int64_t quiet_at = probe.record.quiet_at;
     assert_true(quiet_at > probe.store_now);

@@ -14,7 +14,7 @@ static enum record_verdict ask(struct bed *bed, uint64_t key, const char *value)
         .hash = store_once_hash(store_digest_key(bed->store), SLICE("tenant"), SLICE("rule"), text),
         .as_key = key_of(1000),
         .reject = true,
-        .clocks = {.n = 1, .span = {{.at = strlen("pay_5:"), .len = strlen("01Z")}}}};
+        .clocks = {.n = 1, .range = {{.at = strlen("pay_5:"), .len = strlen("01Z")}}}};
     op.once = &once;
     op.begin.once_ttl_us = TTL;
     run(bed, &op);

@@ -214,7 +214,7 @@ static void only_the_same_request_probes_for_the_holder(void **state)
     assert_int_equal(ask_other(bed, 2, 5, &probes), RECORD_OUTCOME_UNKNOWN);
     struct store_op op = begin(bed, 2, 5, &probes);
     run(bed, &op);
-    assert_int_equal(op.verdict, RECORD_ASK);
+    assert_int_equal(op.verdict, RECORD_PROBE);
     assert_string_equal(op.found_key, "key-1");
     drop(&op);
     finish(bed, 1, op.record.token, "found");

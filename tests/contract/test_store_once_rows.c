@@ -228,7 +228,7 @@ static void what_is_asked_for_another_key_holds_the_value(void **state)
     in_doubt(bed, 1005, RECORD_UNKNOWN_PROBE);
     struct store_op op = begin(bed, 2, 5, &probes);
     run(bed, &op);
-    assert_int_equal(op.verdict, RECORD_ASK);
+    assert_int_equal(op.verdict, RECORD_PROBE);
     drop(&op);
     finish(bed, 1005, op.record.token, "found");
     assert_replayed_by_value(bed, &probes, "found");

@@ -227,7 +227,7 @@ struct life {
 };
 
 /* How a request fares at the upstream. */
-enum flight_fate {
+enum flight_end {
     FLIGHT_ANSWERED,
     FLIGHT_ANSWER_LOST,
     FLIGHT_LOST,
@@ -242,7 +242,7 @@ struct flight {
     bool probe;
     bool inside; /* its participant's transaction is open */
     bool strict; /* sent under hold or probe */
-    enum flight_fate fate;
+    enum flight_end end;
     int rule;
     int64_t row;
     int64_t token;

@@ -206,10 +206,10 @@ static void decided(struct sim *sim, struct actor *actor)
         once_count(sim, actor);
     switch (op->verdict) {
     case RECORD_PROCEED:
-    case RECORD_ASK:
+    case RECORD_PROBE:
         actor->attempt.token = op->record.token;
         actor->attempt.asked_at = op->store_now;
-        hold(sim, actor, op->verdict == RECORD_ASK);
+        hold(sim, actor, op->verdict == RECORD_PROBE);
         return;
     case RECORD_REPLAY:
         tell_replay(sim, actor);

@@ -113,7 +113,7 @@ static enum answer end_transaction(struct sim *sim, struct flight *flight)
         upstream_execute(sim, flight);
     if (!done)
         return ANSWER_FENCED; /* it was released, and has expired meanwhile */
-    if (flight->fate == FLIGHT_BAD_GATEWAY)
+    if (flight->end == FLIGHT_BAD_GATEWAY)
         return ANSWER_DOUBT;
     return sim_below(sim, 10) == 0 ? ANSWER_OTHER : ANSWER_DONE;
 }

@@ -19,7 +19,7 @@ bool row_is_held(const struct store_row *row)
 bool key_is_gone(const struct store_row *row, int64_t now)
 {
     bool over = row->bound != 0 && now >= row->bound_until;
-    return over || record_key_is_gone(&row->record, now);
+    return over || record_key_is_absent(&row->record, now);
 }
 
 /* Within one life. */
@@ -47,14 +47,15 @@ static void check_same_life(struct sim *sim, const struct store_row *was,
 static void check_end_of_life(struct sim *sim, const struct store_row *was,
                               const struct store_row *now, bool forgotten, bool dropped)
 {
-    SIM_HOLDS(sim, SIM_WAITED, forgotten || dropped || record_is_gone(&was->record, sim->read.now));
+    SIM_HOLDS(sim, SIM_WAITED,
+              forgotten || dropped || record_is_absent(&was->record, sim->read.now));
     if (now->record.status != RECORD_ABSENT)
         SIM_CHECK(sim, now->id > was->id && now->record.token > was->record.token);
 }
 
 static void end_life(struct sim *sim, int rule, const struct store_row *was, bool forgotten)
 {
-    bool gone = record_is_gone(&was->record, sim->read.now);
+    bool gone = record_is_absent(&was->record, sim->read.now);
     bool dropped = !gone && !forgotten && sim->dropping[rule];
     check_end_of_life(sim, was, &sim->shadow[rule], forgotten, dropped);
     if (!gone)
@@ -280,7 +281,7 @@ void shadow_told(struct sim *sim, int rule, int64_t row, struct slice body)
     if (now->record.status == RECORD_ABSENT || now->id != row)
         return;
     SIM_HOLDS(sim, SIM_DURABLE, row_is_final(now) && !now->record.provisional);
-    if (!row_is_final(now) || !now->record.kept || record_is_gone(&now->record, sim->read.now) ||
+    if (!row_is_final(now) || !now->record.kept || record_is_absent(&now->record, sim->read.now) ||
         sim->read.now >= now->record.expires_at)
         return;
     struct outcome *stored = NULL;

@@ -14,7 +14,7 @@ struct life *life_of(struct sim *sim, int rule, int64_t row)
     return life;
 }
 
-static enum flight_fate draw_fate(struct sim *sim, bool probe)
+static enum flight_end draw_end(struct sim *sim, bool probe)
 {
     uint64_t n = sim_below(sim, 100);
     if (n < 66)
@@ -51,7 +51,7 @@ void upstream_send(struct sim *sim, size_t at)
     SIM_HOLDS(sim, SIM_DURABLE, token > 0 && token < sim->read.token);
     *flight = (struct flight){.used = true,
                               .probe = actor->probing,
-                              .fate = draw_fate(sim, actor->probing),
+                              .end = draw_end(sim, actor->probing),
                               .rule = actor->rule,
                               .row = actor->row,
                               .token = token,
@@ -93,7 +93,7 @@ static bool is_refused(struct sim *sim, const struct flight *flight, struct life
 {
     if (life->refused)
         return true;
-    if (flight->fate != FLIGHT_REFUSED || life->effects > 0)
+    if (flight->end != FLIGHT_REFUSED || life->effects > 0)
         return false;
     for (size_t i = 0; i < SIM_FLIGHTS; i++) {
         const struct flight *other = &sim->flights[i];
@@ -107,19 +107,19 @@ static bool is_refused(struct sim *sim, const struct flight *flight, struct life
 
 static enum answer serve_post(struct sim *sim, const struct flight *flight, struct life *life)
 {
-    if (flight->fate == FLIGHT_TRANSIENT)
+    if (flight->end == FLIGHT_TRANSIENT)
         return ANSWER_NOT_DONE;
-    if (flight->fate == FLIGHT_ELSEWHERE)
+    if (flight->end == FLIGHT_ELSEWHERE)
         return ANSWER_ELSEWHERE;
     if (is_refused(sim, flight, life))
         return ANSWER_REFUSED;
     upstream_execute(sim, flight);
-    return flight->fate == FLIGHT_BAD_GATEWAY ? ANSWER_DOUBT : ANSWER_DONE;
+    return flight->end == FLIGHT_BAD_GATEWAY ? ANSWER_DOUBT : ANSWER_DONE;
 }
 
 static enum answer serve_get(const struct flight *flight, const struct life *life)
 {
-    if (flight->fate == FLIGHT_BAD_GATEWAY)
+    if (flight->end == FLIGHT_BAD_GATEWAY)
         return ANSWER_DOUBT;
     return life->effects > 0 ? ANSWER_DONE : ANSWER_NOT_FOUND;
 }
@@ -139,13 +139,13 @@ static enum answer serve(struct sim *sim, const struct flight *flight)
 
 static bool goes_to_participant(const struct sim *sim, const struct flight *flight)
 {
-    return sim->participant && flight->fate != FLIGHT_TRANSIENT && flight->fate != FLIGHT_ELSEWHERE;
+    return sim->participant && flight->end != FLIGHT_TRANSIENT && flight->end != FLIGHT_ELSEWHERE;
 }
 
 static void arrive(struct sim *sim, struct flight *flight)
 {
     enum answer answer = ANSWER_NONE;
-    bool lost = flight->fate == FLIGHT_LOST;
+    bool lost = flight->end == FLIGHT_LOST;
     if (!lost && goes_to_participant(sim, flight) && !participant_serve(sim, flight, &answer))
         return;
     flight->used = false;
@@ -157,7 +157,7 @@ static void arrive(struct sim *sim, struct flight *flight)
     bool awaited = actor->phase == ACTOR_EXCHANGE && actor->serial == flight->serial;
     if (!awaited && !flight->probe)
         sim->reached[SIM_LATE_FLIGHT]++;
-    if (!awaited || flight->fate == FLIGHT_ANSWER_LOST)
+    if (!awaited || flight->end == FLIGHT_ANSWER_LOST)
         return;
     actor->answer = answer;
     /* Now and then the owner is slow to do something about it; it matters most where a look's date

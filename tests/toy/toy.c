@@ -260,7 +260,7 @@ static enum backend_status toy_list(struct backend *backend, const struct store_
         struct store_row row = shown(shared, kept);
         enum record_lease lease = record_lease(&row.record, world, NULL);
         *ret_seen = row.id;
-        if (!record_is_gone(&row.record, world->now) && is_listed(rows, &row, list) &&
+        if (!record_is_absent(&row.record, world->now) && is_listed(rows, &row, list) &&
             (!list->lapsed_only || lease == RECORD_LEASE_LAPSED))
             more = list->each(list->argument, &row, lease);
     }
@@ -471,7 +471,7 @@ static void sweep(struct shared *shared, size_t at)
 {
     struct rows *rows = &shared->rows;
     struct kept *kept = kept_at(rows, at);
-    if (kept && !record_is_gone(&kept->store.record, shared->now)) {
+    if (kept && !record_is_absent(&kept->store.record, shared->now)) {
         outcome_unref(kept->outcome);
         kept->outcome = NULL;
         kept->row.version = shared->version;

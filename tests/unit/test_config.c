@@ -400,8 +400,8 @@ static void describe_rule(const struct rule *rule, struct buf *buf)
                rule->replay_cookies);
     buf_printf(buf, "%d %d %d %d %d %zu ", (int)rule->duplicate, rule->ack_status,
                rule->mismatch_status, rule->store_down_pass, rule->secret, rule->n_formerly);
-    for (int status = FATE_STATUS_LEAST; status <= FATE_STATUS_MOST; status++)
-        buf_printf(buf, "%d", (int)fate_policy_sort(&rule->answers, status));
+    for (int status = REMEMBER_STATUS_LEAST; status <= REMEMBER_STATUS_MOST; status++)
+        buf_printf(buf, "%d", (int)remember_policy_sort(&rule->responses, status));
     buf_add_char(buf, '\n');
 }
 

@@ -13,9 +13,10 @@ static struct config *with(const char *option)
     return good(text);
 }
 
-static void assert_sort(const struct config *config, int status, enum fate_sort sort)
+static void assert_sort(const struct config *config, int status, enum response_sort sort)
 {
-    assert_int_equal(fate_policy_sort(&config->gateway.rules->rules[0].answers, status), sort);
+    assert_int_equal(remember_policy_sort(&config->gateway.rules->rules[0].responses, status),
+                     sort);
 }
 
 static void what_is_not_written_about_answers_is_the_contracts_default(void **state)
@@ -23,8 +24,8 @@ static void what_is_not_written_about_answers_is_the_contracts_default(void **st
     (void)state;
     struct config *config = good(RULE);
     const struct rule *rule = &config->gateway.rules->rules[0];
-    struct fate_policy wanted = fate_policy_of(FATE_REMEMBER_FINAL);
-    assert_memory_equal(&rule->answers, &wanted, sizeof(wanted));
+    struct remember_policy wanted = remember_policy_of(REMEMBER_FINAL);
+    assert_memory_equal(&rule->responses, &wanted, sizeof(wanted));
     assert_int_equal(rule->duplicate, RULE_DUPLICATE_REPLAY);
     assert_int_equal(rule->mismatch_status, 409);
     assert_int_equal(rule->n_formerly, 0);
@@ -38,17 +39,17 @@ static void remember_sorts_answers_and_lists_move_single_statuses(void **state)
 {
     (void)state;
     struct config *config = with("remember: success");
-    assert_sort(config, 404, FATE_SORT_NOT_DONE);
-    assert_sort(config, 302, FATE_SORT_FINAL);
+    assert_sort(config, 404, SORT_NOT_DONE);
+    assert_sort(config, 302, SORT_FINAL);
     config_free(config);
     config = with("remember: all");
-    assert_sort(config, 503, FATE_SORT_FINAL);
+    assert_sort(config, 503, SORT_FINAL);
     config_free(config);
     config = with("not_done: [409, 502]\n  in_doubt: [500, 500]");
-    assert_sort(config, 409, FATE_SORT_NOT_DONE);
-    assert_sort(config, 502, FATE_SORT_NOT_DONE);
-    assert_sort(config, 500, FATE_SORT_IN_DOUBT);
-    assert_sort(config, 504, FATE_SORT_IN_DOUBT);
+    assert_sort(config, 409, SORT_NOT_DONE);
+    assert_sort(config, 502, SORT_NOT_DONE);
+    assert_sort(config, 500, SORT_IN_DOUBT);
+    assert_sort(config, 504, SORT_IN_DOUBT);
     config_free(config);
 }
 
@@ -56,13 +57,13 @@ static void a_500_is_in_doubt_until_the_rule_says_that_it_is_not(void **state)
 {
     (void)state;
     struct config *config = with("remember: success");
-    assert_sort(config, 500, FATE_SORT_IN_DOUBT);
+    assert_sort(config, 500, SORT_IN_DOUBT);
     config_free(config);
     config = with("remember: success\n  unknown: {probe: \"GET /a/{key}\"}");
-    assert_sort(config, 500, FATE_SORT_IN_DOUBT);
+    assert_sort(config, 500, SORT_IN_DOUBT);
     config_free(config);
     config = with("not_done: [500]\n  unknown: {probe: \"GET /a/{key}\"}");
-    assert_sort(config, 500, FATE_SORT_NOT_DONE);
+    assert_sort(config, 500, SORT_NOT_DONE);
     config_free(config);
 }
 
@@ -71,9 +72,9 @@ static void a_list_in_a_rule_replaces_that_of_the_defaults(void **state)
     (void)state;
     struct config *config = good(HEAD "defaults: {not_done: [409], in_doubt: [500]}\n"
                                       "rules: [{name: a, match: POST /a, not_done: [422]}]\n");
-    assert_sort(config, 409, FATE_SORT_FINAL);
-    assert_sort(config, 422, FATE_SORT_NOT_DONE);
-    assert_sort(config, 500, FATE_SORT_IN_DOUBT);
+    assert_sort(config, 409, SORT_FINAL);
+    assert_sort(config, 422, SORT_NOT_DONE);
+    assert_sort(config, 500, SORT_IN_DOUBT);
     config_free(config);
 }
 
@@ -264,7 +265,7 @@ static char *noted(const char *more, bool *ret_held)
     const struct rule *rule = &config->gateway.rules->rules[0];
     char *lines = mem_copy(config->notes.at, config->notes.len);
     *ret_held = rule->protect && rule->unknown == RECORD_UNKNOWN_HOLD &&
-                fate_policy_sort(&rule->answers, 500) == FATE_SORT_IN_DOUBT;
+                remember_policy_sort(&rule->responses, 500) == SORT_IN_DOUBT;
     config_free(config);
     return lines;
 }

@@ -73,7 +73,7 @@ static struct expected expect_doubt(enum state state, enum arrival arrival,
         return recipe;
     if (arrival == OTHER_PAYLOAD || arrival == SPENT)
         return unknown;
-    return (struct expected){ONCE_CONTINUE, asks ? RECORD_ASK : RECORD_PROCEED};
+    return (struct expected){ONCE_CONTINUE, asks ? RECORD_PROBE : RECORD_PROCEED};
 }
 
 static void decide_one(enum state state, enum arrival arrival, enum record_unknown policy)
@@ -91,7 +91,7 @@ static void decide_one(enum state state, enum arrival arrival, enum record_unkno
                                      .recipe_differs = arrival == RECIPE,
                                      .reject = arrival == REJECT};
     begin.spent = arrival == SPENT;
-    struct once_answer answer = once_decide(&record, &question);
+    struct once_decision answer = once_decide(&record, &question);
     enum record_unknown counts = strict ? RECORD_UNKNOWN_HOLD : policy;
     struct expected expected =
         in_doubt(state) ? expect_doubt(state, arrival, counts) : settled[state][arrival];
@@ -138,11 +138,11 @@ static void a_record_stays_while_one_of_its_names_lives(void **state)
 {
     (void)state;
     struct record value = complete(10, 20, true), key = complete(20, 10, true);
-    assert_true(record_key_is_gone(&value, NOW + 10));
-    assert_false(record_is_gone(&value, NOW + 19));
-    assert_true(record_is_gone(&value, NOW + 20));
-    assert_false(record_is_gone(&key, NOW + 19));
-    assert_true(record_is_gone(&key, NOW + 20));
+    assert_true(record_key_is_absent(&value, NOW + 10));
+    assert_false(record_is_absent(&value, NOW + 19));
+    assert_true(record_is_absent(&value, NOW + 20));
+    assert_false(record_is_absent(&key, NOW + 19));
+    assert_true(record_is_absent(&key, NOW + 20));
 }
 
 static void its_answer_stays_while_one_of_them_may_replay_it(void **state)
@@ -186,7 +186,7 @@ static void a_failed_record_holds_no_value(void **state)
     record.once_until = 0;
     struct record_final final = {RECORD_FAILED, 422, true};
     assert_int_equal(record_finish(&record, NEXT, &final, NOW), RECORD_WRITTEN);
-    assert_true(record_is_gone(&record, NOW + 10));
+    assert_true(record_is_absent(&record, NOW + 10));
 }
 
 static void what_is_in_doubt_never_frees_its_value(void **state)
@@ -199,9 +199,9 @@ static void what_is_in_doubt_never_frees_its_value(void **state)
     begin.once_ttl_us = TTL;
     record_begin(&record, &begin, &world, NEXT, &changed);
     assert_int_equal(record_doubt(&record, NEXT, NOW), RECORD_WRITTEN);
-    assert_false(record_is_gone(&record, CLOCK_NEVER - 1));
+    assert_false(record_is_absent(&record, CLOCK_NEVER - 1));
     record_release_settled(&record, NEXT, NOW + SETTLE, true, &world);
-    assert_true(record_is_gone(&record, NOW + TTL));
+    assert_true(record_is_absent(&record, NOW + TTL));
 }
 
 int main(void)

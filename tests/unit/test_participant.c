@@ -15,7 +15,7 @@ static void what_a_participant_stores_is_provisional_while_its_owner_may_fill_it
     record_check(&record);
     assert_true(record.provisional && record.lease_until == NOW + 1);
     assert_int_equal(record.completed_at, NOW);
-    assert_false(record_is_gone(&record, NOW + 2 * TTL));
+    assert_false(record_is_absent(&record, NOW + 2 * TTL));
     assert_int_equal(record_row_until(&record), CLOCK_NEVER);
     assert_int_equal(record_body_until(&record), CLOCK_NEVER);
     struct record_world world = world_now(NOW + 2 * TTL);
@@ -129,7 +129,7 @@ static void what_began_under_participant_is_held_as_anything_else(void **unused)
 
 /* ---- its once value ---- */
 
-static struct once_answer ask(struct record *holder, bool same, bool reject)
+static struct once_decision ask(struct record *holder, bool same, bool reject)
 {
     struct record_begin begin = a_begin(RECORD_UNKNOWN_PARTICIPANT);
     struct record_world world = world_now(NOW);
@@ -148,7 +148,7 @@ static void a_value_whose_holder_was_given_up_is_frozen_where_its_answer_is_told
     assert_int_equal(ask(&holder, true, true).verdict, RECORD_DUPLICATE);
     assert_int_equal(ask(&holder, false, false).verdict, RECORD_MISMATCH);
     assert_true(same_bytes(&holder, &before));
-    struct once_answer answer = ask(&holder, true, false);
+    struct once_decision answer = ask(&holder, true, false);
     assert_int_equal(answer.verdict, RECORD_REPLAY);
     assert_int_equal(answer.act, ONCE_BIND);
     assert_true(answer.changed && !holder.provisional);

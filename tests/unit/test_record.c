@@ -34,10 +34,10 @@ static const struct decision fixed[STATES] = {
 #define POLICIES 4
 #define HELD RECORD_OUTCOME_UNKNOWN
 static const enum record_verdict in_doubt[POLICIES][POLICIES] = {
-    [RECORD_UNKNOWN_HOLD] = {HELD, HELD, RECORD_ASK, HELD},
-    [RECORD_UNKNOWN_RETRY] = {HELD, RECORD_PROCEED, RECORD_ASK, RECORD_PROCEED},
-    [RECORD_UNKNOWN_PROBE] = {HELD, HELD, RECORD_ASK, HELD},
-    [RECORD_UNKNOWN_PARTICIPANT] = {HELD, RECORD_PROCEED, RECORD_ASK, RECORD_PROCEED},
+    [RECORD_UNKNOWN_HOLD] = {HELD, HELD, RECORD_PROBE, HELD},
+    [RECORD_UNKNOWN_RETRY] = {HELD, RECORD_PROCEED, RECORD_PROBE, RECORD_PROCEED},
+    [RECORD_UNKNOWN_PROBE] = {HELD, HELD, RECORD_PROBE, HELD},
+    [RECORD_UNKNOWN_PARTICIPANT] = {HELD, RECORD_PROCEED, RECORD_PROBE, RECORD_PROCEED},
 };
 
 static struct decision expected(enum state state, enum hashes hashes, enum record_unknown mine,
@@ -51,7 +51,7 @@ static struct decision expected(enum state state, enum hashes hashes, enum recor
     if (state == LAPSED || state == LAPSED_PROBE || state == RELEASED_IN_DOUBT)
         return (struct decision){in_doubt[mine][today], true};
     if (state == UNKNOWN && today == RECORD_UNKNOWN_PROBE)
-        return (struct decision){RECORD_ASK, true};
+        return (struct decision){RECORD_PROBE, true};
     if (state == UNKNOWN)
         return (struct decision){RECORD_OUTCOME_UNKNOWN, false};
     return fixed[state];
@@ -76,12 +76,12 @@ static void decide_one(enum state state, enum hashes hashes, enum record_unknown
         fail_msg("%s, hashes %d, policy %d, today %d: verdict %d", state_name((enum state)state),
                  (int)hashes, (int)mine, (int)today, (int)verdict);
     record_check(&record);
-    bool acquired = verdict == RECORD_PROCEED || verdict == RECORD_ASK;
+    bool acquired = verdict == RECORD_PROCEED || verdict == RECORD_PROBE;
     if (acquired)
         assert_int_equal(record.token, NEXT);
     else if (state != ABSENT)
         assert_int_equal(record.token, TOKEN);
-    assert_int_equal(record.probing, verdict == RECORD_ASK || (!changed && before.probing));
+    assert_int_equal(record.probing, verdict == RECORD_PROBE || (!changed && before.probing));
     if (!changed)
         assert_true(same_bytes(&record, &before));
 }
@@ -109,7 +109,7 @@ static void the_same_attempt_gets_the_same_token_again(void **unused)
         memcpy(begin.attempt_id, record.attempt_id, sizeof begin.attempt_id);
         bool changed = true;
         enum record_verdict verdict = record_begin(&record, &begin, &world, NEXT, &changed);
-        assert_int_equal(verdict, record.probing ? RECORD_ASK : RECORD_PROCEED);
+        assert_int_equal(verdict, record.probing ? RECORD_PROBE : RECORD_PROCEED);
         assert_false(changed);
         assert_int_equal(record.token, TOKEN);
     }
@@ -273,7 +273,7 @@ static void a_begin_of_an_exchange_that_has_sent_acquires_nothing(void **unused)
         begin.spent = true;
         bool changed = false;
         enum record_verdict verdict = record_begin(&record, &begin, &world, NEXT, &changed);
-        if (want.verdict != RECORD_PROCEED && want.verdict != RECORD_ASK) {
+        if (want.verdict != RECORD_PROCEED && want.verdict != RECORD_PROBE) {
             assert_int_equal(verdict, want.verdict);
             continue;
         }
@@ -297,7 +297,7 @@ static void a_waiter_that_wakes_up_to_an_unknown_record_does_not_probe(void **un
     assert_true(same_bytes(&record, &met));
     /* Its lease lapsed: nobody else is at it, and the oldest waiter is the first to ask. */
     record = make(LAPSED, RECORD_UNKNOWN_PROBE);
-    assert_int_equal(record_begin(&record, &begin, &world, NEXT, &changed), RECORD_ASK);
+    assert_int_equal(record_begin(&record, &begin, &world, NEXT, &changed), RECORD_PROBE);
 }
 
 /* found: D-B11 */
@@ -308,19 +308,20 @@ static void an_owner_doubts_and_asks_in_one_step_once(void **unused)
     struct record_begin begin = a_begin(RECORD_UNKNOWN_PROBE);
     struct record record = make(OWN, RECORD_UNKNOWN_PROBE);
     record.settle_us = SETTLE;
-    assert_int_equal(record_doubt_and_ask(&record, TOKEN, &begin, &world, NEXT), RECORD_WRITTEN);
-    assert_true(record_is_asking(&record, &begin));
+    assert_int_equal(record_doubt_and_probe(&record, TOKEN, &begin, &world, NEXT), RECORD_WRITTEN);
+    assert_true(record_is_probing(&record, &begin));
     assert_true(record.probing && record.doubt && record.token == NEXT);
     assert_int_equal(record.quiet_at, NOW + SETTLE);
     struct record before = record;
-    assert_int_equal(record_doubt_and_ask(&record, TOKEN, &begin, &world, NEXT + 1),
+    assert_int_equal(record_doubt_and_probe(&record, TOKEN, &begin, &world, NEXT + 1),
                      RECORD_ALREADY);
     assert_true(same_bytes(&record, &before));
     memset(begin.attempt_id, 0x33, sizeof begin.attempt_id);
-    assert_int_equal(record_doubt_and_ask(&record, TOKEN, &begin, &world, NEXT + 1), RECORD_STALE);
+    assert_int_equal(record_doubt_and_probe(&record, TOKEN, &begin, &world, NEXT + 1),
+                     RECORD_STALE);
     record = make(OWN, RECORD_UNKNOWN_RETRY);
-    assert_int_equal(record_doubt_and_ask(&record, TOKEN, &begin, &world, NEXT), RECORD_WRITTEN);
-    assert_false(record_is_asking(&record, &begin));
+    assert_int_equal(record_doubt_and_probe(&record, TOKEN, &begin, &world, NEXT), RECORD_WRITTEN);
+    assert_false(record_is_probing(&record, &begin));
 }
 
 /* found: E-F1 */
@@ -442,7 +443,7 @@ static void what_was_released_in_doubt_is_in_question_once_its_rule_is_stricter(
         assert_int_equal(record_doubt(&record, TOKEN, NOW), RECORD_WRITTEN);
         record_note_cause(&record, RECORD_CAUSE_TIMEOUT);
         enum record_verdict verdict = record_begin(&record, &begin, &world, NEXT, &changed);
-        assert_int_equal(verdict, i == 0 ? RECORD_OUTCOME_UNKNOWN : RECORD_ASK);
+        assert_int_equal(verdict, i == 0 ? RECORD_OUTCOME_UNKNOWN : RECORD_PROBE);
         assert_true(changed && record.doubt);
         assert_int_equal(record.quiet_at, NOW + 2 * SETTLE);
         assert_int_equal(record.unknown, stricter[i]);
@@ -467,7 +468,7 @@ static void a_participants_doubt_settles_from_the_begin_that_puts_it_in_question
     bool changed = false;
     assert_int_equal(record_doubt(&record, TOKEN, NOW), RECORD_WRITTEN);
     assert_int_equal(record.quiet_at, 0);
-    assert_int_equal(record_begin(&record, &begin, &world, NEXT, &changed), RECORD_ASK);
+    assert_int_equal(record_begin(&record, &begin, &world, NEXT, &changed), RECORD_PROBE);
     assert_int_equal(record.quiet_at, NOW + SECOND + SETTLE);
 }
 

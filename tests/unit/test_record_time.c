@@ -73,12 +73,12 @@ static void released_in_doubt_a_record_keeps_its_window_for_its_ttl(void **unuse
     assert_int_equal(record.expires_at, world.now + 5 * SECOND);
 }
 
-static void a_record_is_gone_from_the_moment_it_expired(void **unused)
+static void a_record_is_absent_from_the_moment_it_expired(void **unused)
 {
     (void)unused;
     struct record record = finished(TTL, 0, false, NOW);
-    assert_false(record_is_gone(&record, NOW + TTL - 1));
-    assert_true(record_is_gone(&record, NOW + TTL));
+    assert_false(record_is_absent(&record, NOW + TTL - 1));
+    assert_true(record_is_absent(&record, NOW + TTL));
 }
 
 static void a_tombstone_answers_between_expiry_and_its_end(void **unused)
@@ -99,12 +99,12 @@ static void forever_never_expires_and_leased_or_unknown_records_neither(void **u
 {
     (void)unused;
     struct record record = finished(CLOCK_NEVER, 50, false, NOW);
-    assert_false(record_is_gone(&record, CLOCK_NEVER - 1));
+    assert_false(record_is_absent(&record, CLOCK_NEVER - 1));
     const enum state lasting[] = {LIVE,      OWN,          LAPSED,      UNKNOWN,
                                   OWN_PROBE, LAPSED_PROBE, PROVISIONAL, LAPSED_PROVISIONAL};
     for (size_t i = 0; i < sizeof lasting / sizeof *lasting; i++) {
         record = make(lasting[i], RECORD_UNKNOWN_HOLD);
-        assert_false(record_is_gone(&record, CLOCK_NEVER - 1));
+        assert_false(record_is_absent(&record, CLOCK_NEVER - 1));
     }
 }
 
@@ -113,8 +113,8 @@ static void a_released_record_expires_ttl_after_its_release(void **unused)
     (void)unused;
     struct record record = make(OWN, RECORD_UNKNOWN_HOLD);
     record_release(&record, TOKEN, NOW);
-    assert_false(record_is_gone(&record, NOW + TTL - 1));
-    assert_true(record_is_gone(&record, NOW + TTL));
+    assert_false(record_is_absent(&record, NOW + TTL - 1));
+    assert_true(record_is_absent(&record, NOW + TTL));
     assert_int_equal(record_finish(&record, TOKEN,
                                    &(struct record_final){RECORD_COMPLETE, 200, true}, NOW + TTL),
                      RECORD_STALE);
@@ -170,15 +170,15 @@ static void a_probe_neither_moves_nor_forgets_quiet_at(void **unused)
 {
     (void)unused;
     struct record record = in_doubt(NOW);
-    assert_int_equal(ask_at(&record, NOW + SECOND), RECORD_ASK);
+    assert_int_equal(ask_at(&record, NOW + SECOND), RECORD_PROBE);
     assert_int_equal(record.quiet_at, NOW + SETTLE);
     assert_int_equal(record_doubt(&record, record.token, NOW + 5 * SECOND), RECORD_WRITTEN);
     assert_int_equal(record.status, RECORD_UNKNOWN);
     assert_int_equal(record.quiet_at, NOW + SETTLE);
     record.settle_us = SETTLE * 2;
-    assert_int_equal(ask_at(&record, NOW + 6 * SECOND), RECORD_ASK);
+    assert_int_equal(ask_at(&record, NOW + 6 * SECOND), RECORD_PROBE);
     record.owner = OTHER;
-    assert_int_equal(ask_at(&record, NOW + 6 * SECOND + LEASE), RECORD_ASK);
+    assert_int_equal(ask_at(&record, NOW + 6 * SECOND + LEASE), RECORD_PROBE);
     assert_int_equal(record.quiet_at, NOW + SETTLE);
 }
 
@@ -186,12 +186,12 @@ static void a_probe_that_looked_too_early_is_not_believed_later(void **unused)
 {
     (void)unused;
     struct record record = in_doubt(NOW);
-    assert_int_equal(ask_at(&record, NOW + SETTLE - 1), RECORD_ASK);
+    assert_int_equal(ask_at(&record, NOW + SETTLE - 1), RECORD_PROBE);
     struct record_world later = world_now(NOW + SETTLE + SECOND);
     assert_int_equal(record_release_settled(&record, record.token, NOW + SETTLE - 1, false, &later),
                      RECORD_EARLY);
     assert_int_equal(record_doubt(&record, record.token, NOW + SETTLE + SECOND), RECORD_WRITTEN);
-    assert_int_equal(ask_at(&record, NOW + SETTLE + SECOND), RECORD_ASK);
+    assert_int_equal(ask_at(&record, NOW + SETTLE + SECOND), RECORD_PROBE);
     assert_int_equal(settle_at(&record, NOW + SETTLE + SECOND), RECORD_WRITTEN);
 }
 
@@ -199,7 +199,7 @@ static void a_prober_cannot_say_that_the_operation_was_surely_not_done(void **un
 {
     (void)unused;
     struct record record = in_doubt(NOW);
-    assert_int_equal(ask_at(&record, NOW + SETTLE), RECORD_ASK);
+    assert_int_equal(ask_at(&record, NOW + SETTLE), RECORD_PROBE);
     assert_int_equal(record_release(&record, record.token, NOW + SETTLE), RECORD_WRITTEN);
     assert_int_equal(record.status, RECORD_UNKNOWN);
 }
@@ -217,7 +217,7 @@ static void quiet_at_is_never_shortened(void **unused)
     begin.settle_us = 1;
     struct record_world world = world_now(NOW);
     bool changed = false;
-    assert_int_equal(record_begin(&record, &begin, &world, NEXT, &changed), RECORD_ASK);
+    assert_int_equal(record_begin(&record, &begin, &world, NEXT, &changed), RECORD_PROBE);
     assert_int_equal(record.settle_us, SETTLE);
     assert_int_equal(record.quiet_at, NOW + TTL);
 }
@@ -237,7 +237,7 @@ static void what_began_under_retry_is_in_question_once_it_was_probed(void **unus
 {
     (void)unused;
     struct record record = make(LAPSED, RECORD_UNKNOWN_RETRY);
-    assert_int_equal(ask_at(&record, NOW), RECORD_ASK);
+    assert_int_equal(ask_at(&record, NOW), RECORD_PROBE);
     assert_int_equal(record.unknown, RECORD_UNKNOWN_PROBE);
 }
 
@@ -319,7 +319,7 @@ int main(void)
         cmocka_unit_test(ttl_counts_from_completion_and_a_window_from_the_first_begin),
         cmocka_unit_test(no_record_is_born_expired),
         cmocka_unit_test(released_in_doubt_a_record_keeps_its_window_for_its_ttl),
-        cmocka_unit_test(a_record_is_gone_from_the_moment_it_expired),
+        cmocka_unit_test(a_record_is_absent_from_the_moment_it_expired),
         cmocka_unit_test(a_tombstone_answers_between_expiry_and_its_end),
         cmocka_unit_test(forever_never_expires_and_leased_or_unknown_records_neither),
         cmocka_unit_test(a_released_record_expires_ttl_after_its_release),

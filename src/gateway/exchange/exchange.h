@@ -20,7 +20,7 @@
 #ifndef PAWL_GATEWAY_EXCHANGE_EXCHANGE_H
 #define PAWL_GATEWAY_EXCHANGE_EXCHANGE_H
 
-#include "core/fate.h"
+#include "core/disposition.h"
 #include "core/fingerprint.h"
 #include "gateway/result.h"
 #include "gateway/server.h"
@@ -127,7 +127,7 @@ struct exchange {
     int64_t authorize_us;    /* what `authorize` took of the rule's timeout */
     struct upstream_response response; /* the upstream's last */
     int cause;                         /* of the last try: record_note_cause */
-    struct fate fate;                  /* what FORWARD and PROBE came to: for SETTLE */
+    struct disposition disposition;    /* what FORWARD and PROBE came to: for SETTLE */
     enum error failure;                /* a probe follows it: the error if that is inconclusive, */
     struct upstream_response failed;   /*   or with a status the upstream's response in doubt */
     struct slice unprobed;             /* the source whose value keeps a probe from being sent */

@@ -11,11 +11,11 @@ static bool says_duplicate(const struct exchange *x)
     return code && slice_eq(code->value, SLICE("PROVIDER.duplicate"));
 }
 
-static struct fate fate_of(const struct exchange *x, enum exchange_end end)
+static struct disposition disposition_of(const struct exchange *x, enum exchange_end end)
 {
     bool duplicate = end == EXCHANGE_RESPONDED && says_duplicate(x);
-    return fate_of_exchange(end, x->response.status, duplicate, x->rule->unknown,
-                            &x->rule->answers);
+    return disposition_of_exchange(end, x->response.status, duplicate, x->rule->unknown,
+                                   &x->rule->responses);
 }
 
 /* The rest of a response that is passed live is still to be read. */
@@ -37,10 +37,10 @@ enum exchange_step forward_request(struct exchange *x)
     CHECK(!x->attempt.begin.spent);
     x->deadline = deadline_from_now(x);
     enum exchange_end end = upstream_exchange(x, slice_of(NULL));
-    x->fate = fate_of(x, end); /* the response's headers go with its connection */
+    x->disposition = disposition_of(x, end); /* the response's headers go with its connection */
     if (x->call.state == HTTP_CALL_CLOSED)
         return EXCHANGE_SETTLE;
-    bool not_done = x->fate.write == FATE_RELEASE || x->fate.write == FATE_DROP;
+    bool not_done = x->disposition.write == WRITE_RELEASE || x->disposition.write == WRITE_DROP;
     close_unless_live(x, end);
     if (end == EXCHANGE_NOT_SENT && !engine_may_send(&x->attempt))
         return forward_give_back(x);
@@ -51,7 +51,7 @@ enum exchange_step forward_request(struct exchange *x)
 enum exchange_step forward_give_back(struct exchange *x)
 {
     CHECK(x->attempt.token > 0 && x->call.state == HTTP_CALL_CLOSED);
-    x->fate = (struct fate){.write = FATE_RELEASE, .tell = FATE_DECIDE};
+    x->disposition = (struct disposition){.write = WRITE_RELEASE, .next = NEXT_DECIDE};
     return EXCHANGE_SETTLE;
 }
 
@@ -86,7 +86,7 @@ enum exchange_step forward_probe(struct exchange *x)
     close_unless_live(x, end);
     if (end == EXCHANGE_RESPONDED && x->rule->probe_status != 0 && x->response.status / 100 == 2)
         x->response.status = x->rule->probe_status;
-    x->fate = fate_of_probe(end, x->response.status);
+    x->disposition = disposition_of_probe(end, x->response.status);
     return EXCHANGE_SETTLE;
 }
 

@@ -26,7 +26,7 @@ static enum exchange_step take_step(struct exchange *x)
     case EXCHANGE_UNPROTECTED:
         return forward_unprotected(x); /* `store_down: pass` */
     case EXCHANGE_SETTLE:
-        return settle_fate(x); /* store what became of it */
+        return settle_disposition(x); /* store what became of it */
     case EXCHANGE_RESPOND:
         return reply_write(x); /* respond with what is then true */
     case EXCHANGE_BYPASS:

@@ -21,29 +21,29 @@ static bool has_probed(const struct exchange *x)
 
 /* A first failure, and a client that waits: it is probed at once, and no other attempt comes
  * before that. */
-static bool probes_at_once(const struct exchange *x, struct fate fate)
+static bool probes_at_once(const struct exchange *x, struct disposition disposition)
 {
-    return fate.tell == FATE_PROBE && !has_probed(x) && x->client_state == CLIENT_WAITS;
+    return disposition.next == NEXT_PROBE && !has_probed(x) && x->client_state == CLIENT_WAITS;
 }
 
-static struct engine_act act_of(const struct exchange *x, struct fate fate)
+static struct engine_act act_of(const struct exchange *x, struct disposition disposition)
 {
-    switch (fate.write) {
-    case FATE_COMPLETE:
-    case FATE_FAIL:
+    switch (disposition.write) {
+    case WRITE_COMPLETE:
+    case WRITE_FAIL:
         return (struct engine_act){
             .kind = ENGINE_FINISH,
-            .final = fate.write == FATE_FAIL ? RECORD_FAILED : RECORD_COMPLETE,
+            .final = disposition.write == WRITE_FAIL ? RECORD_FAILED : RECORD_COMPLETE,
             .http_status = x->response.status,
         };
-    case FATE_RELEASE:
+    case WRITE_RELEASE:
         return (struct engine_act){.kind = is_probe(x) ? ENGINE_RELEASE_SETTLED : ENGINE_RELEASE};
-    case FATE_DROP:
+    case WRITE_DROP:
         return (struct engine_act){.kind = ENGINE_DROP};
-    case FATE_DOUBT:
-        return (struct engine_act){.kind = probes_at_once(x, fate) ? ENGINE_ASK : ENGINE_DOUBT,
-                                   .cause = x->cause};
-    case FATE_NOTHING:
+    case WRITE_DOUBT:
+        return (struct engine_act){
+            .kind = probes_at_once(x, disposition) ? ENGINE_ASK : ENGINE_DOUBT, .cause = x->cause};
+    case WRITE_NOTHING:
         break;
     }
     UNREACHABLE();
@@ -75,42 +75,43 @@ static int64_t write_deadline(const struct exchange *x)
 
 /* The store does not take the write in the client's time. Only where there is an outcome the error
  * says so; else it says what is true whatever becomes of the write. */
-static void respond_unwritten(struct exchange *x, struct fate fate)
+static void respond_unwritten(struct exchange *x, struct disposition disposition)
 {
     const char *store = "the outcome could not be written to the record store";
-    bool has_outcome = fate.write == FATE_COMPLETE || fate.write == FATE_FAIL;
+    bool has_outcome = disposition.write == WRITE_COMPLETE || disposition.write == WRITE_FAIL;
     if (!has_outcome && reply_late(x, true))
         return;
-    if (fate.write == FATE_RELEASE)
-        reply_early(x, fate.tell == FATE_TELL_ERROR ? fate.error : ERROR_STORE_UNAVAILABLE, NULL);
+    if (disposition.write == WRITE_RELEASE)
+        reply_early(x, disposition.next == NEXT_ERROR ? disposition.error : ERROR_STORE_UNAVAILABLE,
+                    NULL);
     else
         reply_early(x, ERROR_OUTCOME_NOT_STORED, store);
 }
 
-static void reach_crash_point(enum fate_write write)
+static void reach_crash_point(enum disposition_write write)
 {
-    if (write == FATE_COMPLETE || write == FATE_FAIL)
+    if (write == WRITE_COMPLETE || write == WRITE_FAIL)
         CRASH_POINT(before_outcome_commit);
-    else if (write == FATE_DOUBT)
+    else if (write == WRITE_DOUBT)
         CRASH_POINT(before_doubt_commit);
     else
         CRASH_POINT(before_release_commit);
 }
 
-static enum engine_written write_fate(struct exchange *x, struct fate fate)
+static enum engine_written write_disposition(struct exchange *x, struct disposition disposition)
 {
-    CHECK(fate.write != FATE_NOTHING && x->attempt.token > 0);
+    CHECK(disposition.write != WRITE_NOTHING && x->attempt.token > 0);
     struct engine *engine = x->server->config->engine;
-    struct engine_act act = act_of(x, fate);
+    struct engine_act act = act_of(x, disposition);
     act.outcome = outcome_of(x, &act);
     if (act.outcome)
         (void)bodies_hold(x, act.outcome); /* never refused: the effect has happened */
-    reach_crash_point(fate.write);
+    reach_crash_point(disposition.write);
     engine_write(engine, &x->attempt, &act, fiber_parker());
     int64_t deadline = write_deadline(x);
     while (!engine_wait(&x->attempt, fiber_parker(),
                         x->client_state != CLIENT_WAITS ? CLOCK_NEVER : deadline))
-        respond_unwritten(x, fate);
+        respond_unwritten(x, disposition);
     enum engine_written written = engine_written(engine, &x->attempt);
     CRASH_POINT(after_outcome_commit);
     if (act.outcome)
@@ -121,11 +122,11 @@ static enum engine_written write_fate(struct exchange *x, struct fate fate)
     return written;
 }
 
-static enum result result_of(const struct exchange *x, enum fate_write write)
+static enum result result_of(const struct exchange *x, enum disposition_write write)
 {
-    if (write == FATE_RELEASE || write == FATE_DROP)
+    if (write == WRITE_RELEASE || write == WRITE_DROP)
         return RESULT_RELEASED;
-    if (write == FATE_DOUBT)
+    if (write == WRITE_DOUBT)
         return record_repeats(x->rule->unknown) ? RESULT_RELEASED : RESULT_UNKNOWN;
     return x->attempt.result.kept ? RESULT_STORED : RESULT_NOT_KEPT;
 }
@@ -145,15 +146,15 @@ static enum exchange_step reply_failure(struct exchange *x)
 }
 
 /* The doubt is stored, and the probe's token with it. */
-static enum exchange_step probe_next(struct exchange *x, struct fate fate)
+static enum exchange_step probe_next(struct exchange *x, struct disposition disposition)
 {
     CHECK(!has_probed(x));
-    x->failure = fate.error;
-    if (fate.error == ERROR_NONE && x->response.whole) {
+    x->failure = disposition.error;
+    if (disposition.error == ERROR_NONE && x->response.whole) {
         struct upstream_response response = x->response;
         x->response = x->failed;
         x->failed = response;
-    } else if (fate.error == ERROR_NONE) {
+    } else if (disposition.error == ERROR_NONE) {
         x->failure = ERROR_UPSTREAM_BROKE; /* too large a response to be held in the meantime */
     }
     return EXCHANGE_PROBE;
@@ -162,37 +163,37 @@ static enum exchange_step probe_next(struct exchange *x, struct fate fate)
 /* It is stored: what the client gets. A doubt that is not probed: the record is not this exchange's
  * any more, or a probe said before that it did not happen, the request went out once more, and
  * failed again. Asking on would send without end, and without a pause, for one request. */
-static enum exchange_step reply_outcome(struct exchange *x, struct fate fate)
+static enum exchange_step reply_outcome(struct exchange *x, struct disposition disposition)
 {
-    CHECK(fate.tell != FATE_TELL_ERROR || fate.error != ERROR_NONE);
-    if (fate.tell == FATE_DECIDE)
+    CHECK(disposition.next != NEXT_ERROR || disposition.error != ERROR_NONE);
+    if (disposition.next == NEXT_DECIDE)
         return EXCHANGE_DECIDE;
-    if (fate.tell == FATE_TELL_ERROR && is_probe(x))
+    if (disposition.next == NEXT_ERROR && is_probe(x))
         return reply_failure(x);
-    if (fate.error == ERROR_NONE)
-        return reply_upstream(x, &x->response, result_of(x, fate.write));
-    return reply_result(x, fate.error, x->call.tls_problem, result_of(x, fate.write));
+    if (disposition.error == ERROR_NONE)
+        return reply_upstream(x, &x->response, result_of(x, disposition.write));
+    return reply_result(x, disposition.error, x->call.tls_problem, result_of(x, disposition.write));
 }
 
-static enum exchange_step settle_once(struct exchange *x, struct fate fate)
+static enum exchange_step settle_once(struct exchange *x, struct disposition disposition)
 {
-    switch (write_fate(x, fate)) {
+    switch (write_disposition(x, disposition)) {
     case ENGINE_STORED:
         /* "It did not happen", found out by its own probe and stored: what this exchange has sent
          * is not coming any more. */
-        if (is_probe(x) && fate.write == FATE_RELEASE)
+        if (is_probe(x) && disposition.write == WRITE_RELEASE)
             x->attempt.begin.spent = false;
-        return reply_outcome(x, fate);
+        return reply_outcome(x, disposition);
     case ENGINE_ASKS:
-        return probe_next(x, fate);
+        return probe_next(x, disposition);
     case ENGINE_STALE:
         return EXCHANGE_DECIDE;
     case ENGINE_EARLY:
         /* "Not found" is not believed yet: another process may still be sending. */
         x->not_found_yet = true;
-        return settle_once(x, (struct fate){.write = FATE_DOUBT,
-                                            .tell = FATE_TELL_ERROR,
-                                            .error = ERROR_OUTCOME_UNKNOWN});
+        return settle_once(x, (struct disposition){.write = WRITE_DOUBT,
+                                                   .next = NEXT_ERROR,
+                                                   .error = ERROR_OUTCOME_UNKNOWN});
     case ENGINE_LOST:
         return reply_nothing(x);
     }
@@ -201,18 +202,18 @@ static enum exchange_step settle_once(struct exchange *x, struct fate fate)
 
 /* The upstream says that our token is old. If the record has moved on, it says what is true. If it
  * has not, the upstream contradicts the store, and what it did is in doubt. */
-static struct fate contradicted(void)
+static struct disposition contradicted(void)
 {
-    return (struct fate){
-        .write = FATE_DOUBT, .tell = FATE_TELL_ERROR, .error = ERROR_UPSTREAM_BROKE};
+    return (struct disposition){
+        .write = WRITE_DOUBT, .next = NEXT_ERROR, .error = ERROR_UPSTREAM_BROKE};
 }
 
-enum exchange_step settle_fate(struct exchange *x)
+enum exchange_step settle_disposition(struct exchange *x)
 {
     CHECK(x->attempt.token > 0 &&
-          (is_probe(x) || x->before == EXCHANGE_FORWARD || x->fate.write == FATE_RELEASE));
+          (is_probe(x) || x->before == EXCHANGE_FORWARD || x->disposition.write == WRITE_RELEASE));
     enum exchange_step next =
-        settle_once(x, x->fate.write == FATE_NOTHING ? contradicted() : x->fate);
+        settle_once(x, x->disposition.write == WRITE_NOTHING ? contradicted() : x->disposition);
     if (next != EXCHANGE_RESPOND)
         http_call_close(&x->call);
     /* No client waits: the next attempt decides. What was acquired is used. */

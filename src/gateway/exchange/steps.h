@@ -49,8 +49,8 @@ enum exchange_step forward_probe(struct exchange *x);
 /* UNPROTECTED: sends the request without any record: `store_down: pass`. */
 enum exchange_step forward_unprotected(struct exchange *x);
 
-/* SETTLE: stores x->fate, what became of it, under the attempt's token; only then the client may
- * get it (invariants 3, 7 and 12). */
-enum exchange_step settle_fate(struct exchange *x);
+/* SETTLE: stores x->disposition, what became of it, under the attempt's token; only then the client
+ * may get it (invariants 3, 7 and 12). */
+enum exchange_step settle_disposition(struct exchange *x);
 
 #endif

@@ -170,7 +170,8 @@ static enum http_call_result read_response(struct exchange *x)
     if (result != HTTP_CALL_DONE)
         return result;
     CRASH_POINT(after_response_headers);
-    x->response.stale = fate_token_is_stale(x->call.response.status, &x->call.response.headers);
+    x->response.stale =
+        disposition_token_is_stale(x->call.response.status, &x->call.response.headers);
     if (x->response.stale)
         return result;
     read_fields(x);

@@ -129,8 +129,8 @@ static enum record_write doubt_record(const struct apply *apply, const struct st
 {
     bool probing = record->probing;
     enum record_write write =
-        op->kind == STORE_ASK ? record_doubt_and_ask(record, op->token, &op->begin, &apply->world,
-                                                     apply_token_above(apply, record))
+        op->kind == STORE_ASK ? record_doubt_and_probe(record, op->token, &op->begin, &apply->world,
+                                                       apply_token_above(apply, record))
                               : record_doubt(record, op->token, apply->world.now);
     if (write == RECORD_WRITTEN && !probing)
         record_note_cause(record, op->cause);
@@ -340,7 +340,7 @@ static enum backend_status apply_look(struct apply *apply, struct store_op *op)
 {
     struct store_row row;
     rowset_find(apply->rows, &op->key_hash, op->row_hint, &row);
-    if (record_is_gone(&row.record, apply->world.now))
+    if (record_is_absent(&row.record, apply->world.now))
         row.record.status = RECORD_ABSENT;
     apply_report(apply, op, &row);
     op->status = STORE_DONE;

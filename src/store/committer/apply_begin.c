@@ -11,7 +11,7 @@
 static bool is_gone(const struct store_row *row, int64_t now)
 {
     bool over = row->bound != 0 && now >= row->bound_until;
-    return over || record_key_is_gone(&row->record, now);
+    return over || record_key_is_absent(&row->record, now);
 }
 
 /* Finds the operation's record: under its own name or, with that one gone, under the first
@@ -37,7 +37,7 @@ static void find_named(struct apply *apply, struct store_op *op, struct store_ro
 static void make_room(struct apply *apply, const struct store_row *old)
 {
     bool goes =
-        old->record.status != RECORD_ABSENT && record_is_gone(&old->record, apply->world.now);
+        old->record.status != RECORD_ABSENT && record_is_absent(&old->record, apply->world.now);
     if (goes)
         rowset_remove(apply->rows, old, false);
 }
@@ -68,7 +68,7 @@ static void store_begin(struct apply *apply, struct store_op *op, const struct s
 {
     CHECK(!row->record.provisional);
     apply_use_token(apply, row->record.token);
-    if (record_key_is_gone(&old->record, apply->world.now)) {
+    if (record_key_is_absent(&old->record, apply->world.now)) {
         make_room(apply, old);
         insert_row(apply, op, row);
         return;
@@ -115,7 +115,7 @@ static enum backend_status conclude_begin(struct apply *apply, struct store_op *
         op->key_hash = row->key_hash;
     op->by_bound = row->bound != 0;
     op->acknowledges = row->bound_acknowledges;
-    bool acquired = op->verdict == RECORD_PROCEED || op->verdict == RECORD_ASK;
+    bool acquired = op->verdict == RECORD_PROCEED || op->verdict == RECORD_PROBE;
     if (acquired && (row->bound != 0 || op->by_once))
         op->found_key = copy_text(row->key);
     if (op->verdict == RECORD_OTHER_RECIPE)
@@ -141,10 +141,10 @@ static void find_under(struct apply *apply, const struct digest *once, const str
 {
     int64_t now = apply->world.now;
     rowset_find_once(apply->rows, once, ret_row);
-    if (!record_is_gone(&ret_row->record, now))
+    if (!record_is_absent(&ret_row->record, now))
         return;
     rowset_find(apply->rows, as_key, 0, ret_row);
-    if (ret_row->once.len > 0 || ret_row->bound != 0 || record_key_is_gone(&ret_row->record, now))
+    if (ret_row->once.len > 0 || ret_row->bound != 0 || record_key_is_absent(&ret_row->record, now))
         *ret_row = (struct store_row){.record.status = RECORD_ABSENT};
 }
 
@@ -156,8 +156,8 @@ static void find_holder(struct apply *apply, const struct store_once *once,
         find_under(apply, &once->former[i], &once->former_as_key[i], ret_row);
 }
 
-static struct once_answer decide_on_holder(const struct apply *apply, const struct store_op *op,
-                                           struct store_row *holder)
+static struct once_decision decide_on_holder(const struct apply *apply, const struct store_op *op,
+                                             struct store_row *holder)
 {
     const struct record *record = &holder->record;
     bool any = op->once->any_payload;
@@ -170,7 +170,7 @@ static struct once_answer decide_on_holder(const struct apply *apply, const stru
         .recipe_differs = !any && !slice_eq(holder->recipe, op->recipe),
         .reject = op->once->reject,
     };
-    struct once_answer answer = once_decide(&holder->record, &question);
+    struct once_decision answer = once_decide(&holder->record, &question);
     record_check(&holder->record);
     return answer;
 }
@@ -220,7 +220,7 @@ static void hold_value(struct apply *apply, const struct store_op *op, struct st
 
 /* Stores what was decided on the holder; `row` is the one that it ends on. */
 static void store_decision(struct apply *apply, struct store_op *op,
-                           const struct once_answer *answer, struct store_row *row)
+                           const struct once_decision *answer, struct store_row *row)
 {
     apply_use_token(apply, row->record.token);
     if (answer->act == ONCE_REPLACE)
@@ -250,7 +250,7 @@ static enum backend_status begin_by_once(struct apply *apply, struct store_op *o
         make_room(apply, own);
     find_holder(apply, op->once, &row);
     struct record before = row.record;
-    struct once_answer answer = decide_on_holder(apply, op, &row);
+    struct once_decision answer = decide_on_holder(apply, op, &row);
     if (apply_lags(apply, &before, &row.record))
         return BACKEND_OK;
     bool writes = answer.changed || answer.act != ONCE_NOTHING;
@@ -273,7 +273,7 @@ static bool take_value(struct apply *apply, struct store_op *op, struct store_ro
     struct store_row holder;
     find_holder(apply, op->once, &holder);
     bool other = holder.record.status != RECORD_ABSENT && holder.id != row->id;
-    struct once_answer answer = {.act = ONCE_TAKE};
+    struct once_decision answer = {.act = ONCE_TAKE};
     if (other)
         answer = decide_on_holder(apply, op, &(struct store_row){.record = holder.record});
     if (answer.act != ONCE_TAKE && answer.act != ONCE_REPLACE) {

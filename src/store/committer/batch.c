@@ -103,7 +103,7 @@ static void take_ops(struct store *c, struct batch *batch)
 static void note_lease(struct store *c, const struct store_op *op, int64_t boot)
 {
     bool begun = op->kind == STORE_BEGIN && op->status == STORE_DONE &&
-                 (op->verdict == RECORD_PROCEED || op->verdict == RECORD_ASK);
+                 (op->verdict == RECORD_PROCEED || op->verdict == RECORD_PROBE);
     bool acquired = begun || (op->kind == STORE_ASK && op->write == RECORD_WRITTEN);
     if (!acquired)
         return;

@@ -42,7 +42,7 @@ static bool show(const struct postgres_backend *postgres, const PGresult *result
     struct store_row row;
     postgres_read_row(postgres, result, at, AT_ROW, &row);
     postgres_judge(postgres, &row.record, postgres_number(result, at, AT_BEAT));
-    if (record_is_gone(&row.record, world->now))
+    if (record_is_absent(&row.record, world->now))
         return true;
     enum record_lease lease = record_lease(&row.record, world, NULL);
     bool wanted = !list->lapsed_only || lease == RECORD_LEASE_LAPSED;

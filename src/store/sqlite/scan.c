@@ -92,7 +92,7 @@ static bool list_row(struct sqlite_backend *sqlite, const struct store_list *lis
     struct store_row row;
     arena_reset(&sqlite->texts);
     if (!sqlite_find_row(sqlite, id, &sqlite->texts, &row) ||
-        record_is_gone(&row.record, world->now))
+        record_is_absent(&row.record, world->now))
         return true;
     enum record_lease lease = record_lease(&row.record, world, NULL);
     bool shown = !list->lapsed_only || lease == RECORD_LEASE_LAPSED;

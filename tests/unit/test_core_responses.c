@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* errors, problem, fate, outcome: what pawl answers, and what it keeps of an upstream's answer. */
+/* errors, problem, disposition, outcome: what pawl answers, and what it keeps of an upstream's
+ * answer. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,7 +10,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "core/fate.h"
+#include "core/disposition.h"
 #include "core/outcome.h"
 #include "core/problem.h"
 
@@ -244,7 +245,7 @@ static void the_field_lines_name_code_and_document(void **state)
                         "Cache-Control: no-store\r\n");
 }
 
-/* ---- fate ---- */
+/* ---- disposition ---- */
 
 static const enum record_unknown policies[] = {
     RECORD_UNKNOWN_HOLD,
@@ -252,19 +253,19 @@ static const enum record_unknown policies[] = {
     RECORD_UNKNOWN_PROBE,
 };
 
-static void assert_fate(struct fate fate, enum fate_write write, enum fate_tell tell,
-                        enum error error)
+static void assert_disposition(struct disposition disposition, enum disposition_write write,
+                               enum disposition_next next, enum error error)
 {
-    assert_int_equal(fate.write, write);
-    assert_int_equal(fate.tell, tell);
-    assert_int_equal(fate.error, error);
+    assert_int_equal(disposition.write, write);
+    assert_int_equal(disposition.next, next);
+    assert_int_equal(disposition.error, error);
 }
 
-static struct fate forwarded(enum exchange_end end, int status, bool duplicate,
-                             enum record_unknown unknown)
+static struct disposition forwarded(enum exchange_end end, int status, bool duplicate,
+                                    enum record_unknown unknown)
 {
-    struct fate_policy policy = fate_policy_of(FATE_REMEMBER_FINAL);
-    return fate_of_exchange(end, status, duplicate, unknown, &policy);
+    struct remember_policy policy = remember_policy_of(REMEMBER_FINAL);
+    return disposition_of_exchange(end, status, duplicate, unknown, &policy);
 }
 
 static bool is_one_of(int status, const int *set, size_t n)
@@ -282,16 +283,16 @@ static void every_answer_without_a_probe_is_final_not_done_or_in_doubt(void **st
     static const int elsewhere[] = {301, 307, 308};
     (void)state;
     for (int status = 100; status <= 999; status++) {
-        enum fate_write wanted = status / 100 == 4 ? FATE_FAIL : FATE_COMPLETE;
+        enum disposition_write wanted = status / 100 == 4 ? WRITE_FAIL : WRITE_COMPLETE;
         if (is_one_of(status, not_done, 8))
-            wanted = FATE_RELEASE;
+            wanted = WRITE_RELEASE;
         if (is_one_of(status, in_doubt, 3))
-            wanted = FATE_DOUBT;
+            wanted = WRITE_DOUBT;
         if (is_one_of(status, elsewhere, 3))
-            wanted = FATE_DROP;
+            wanted = WRITE_DROP;
         for (int p = 0; p < 2; p++)
-            assert_fate(forwarded(EXCHANGE_RESPONDED, status, false, policies[p]), wanted,
-                        FATE_TELL_ANSWER, ERROR_NONE);
+            assert_disposition(forwarded(EXCHANGE_RESPONDED, status, false, policies[p]), wanted,
+                               NEXT_RESPONSE, ERROR_NONE);
     }
 }
 
@@ -300,20 +301,20 @@ static void where_the_upstream_can_be_asked_a_500_502_and_504_are_asked_about(vo
     static const int asked[] = {500, 502, 504};
     (void)state;
     for (size_t i = 0; i < 3; i++)
-        assert_fate(forwarded(EXCHANGE_RESPONDED, asked[i], false, RECORD_UNKNOWN_PROBE),
-                    FATE_DOUBT, FATE_PROBE, ERROR_NONE);
-    assert_fate(forwarded(EXCHANGE_RESPONDED, 503, false, RECORD_UNKNOWN_PROBE), FATE_RELEASE,
-                FATE_TELL_ANSWER, ERROR_NONE);
+        assert_disposition(forwarded(EXCHANGE_RESPONDED, asked[i], false, RECORD_UNKNOWN_PROBE),
+                           WRITE_DOUBT, NEXT_PROBE, ERROR_NONE);
+    assert_disposition(forwarded(EXCHANGE_RESPONDED, 503, false, RECORD_UNKNOWN_PROBE),
+                       WRITE_RELEASE, NEXT_RESPONSE, ERROR_NONE);
 }
 
 static void a_providers_duplicate_is_final_whatever_its_status(void **state)
 {
     (void)state;
     for (size_t p = 0; p < 3; p++) {
-        assert_fate(forwarded(EXCHANGE_RESPONDED, 503, true, policies[p]), FATE_COMPLETE,
-                    FATE_TELL_ANSWER, ERROR_NONE);
-        assert_fate(forwarded(EXCHANGE_RESPONDED, 429, true, policies[p]), FATE_FAIL,
-                    FATE_TELL_ANSWER, ERROR_NONE);
+        assert_disposition(forwarded(EXCHANGE_RESPONDED, 503, true, policies[p]), WRITE_COMPLETE,
+                           NEXT_RESPONSE, ERROR_NONE);
+        assert_disposition(forwarded(EXCHANGE_RESPONDED, 429, true, policies[p]), WRITE_FAIL,
+                           NEXT_RESPONSE, ERROR_NONE);
     }
 }
 
@@ -321,11 +322,11 @@ static void a_broken_or_late_answer_is_in_doubt_under_every_policy(void **state)
 {
     (void)state;
     for (size_t p = 0; p < 3; p++) {
-        enum fate_tell tell = p == RECORD_UNKNOWN_PROBE ? FATE_PROBE : FATE_TELL_ERROR;
-        assert_fate(forwarded(EXCHANGE_BROKE, 0, false, policies[p]), FATE_DOUBT, tell,
-                    ERROR_UPSTREAM_BROKE);
-        assert_fate(forwarded(EXCHANGE_TIMED_OUT, 0, false, policies[p]), FATE_DOUBT, tell,
-                    ERROR_UPSTREAM_TIMEOUT);
+        enum disposition_next next = p == RECORD_UNKNOWN_PROBE ? NEXT_PROBE : NEXT_ERROR;
+        assert_disposition(forwarded(EXCHANGE_BROKE, 0, false, policies[p]), WRITE_DOUBT, next,
+                           ERROR_UPSTREAM_BROKE);
+        assert_disposition(forwarded(EXCHANGE_TIMED_OUT, 0, false, policies[p]), WRITE_DOUBT, next,
+                           ERROR_UPSTREAM_TIMEOUT);
     }
 }
 
@@ -333,29 +334,29 @@ static void what_was_never_sent_is_released(void **state)
 {
     (void)state;
     for (size_t p = 0; p < 3; p++)
-        assert_fate(forwarded(EXCHANGE_NOT_SENT, 0, false, policies[p]), FATE_RELEASE,
-                    FATE_TELL_ERROR, ERROR_UPSTREAM_UNAVAILABLE);
+        assert_disposition(forwarded(EXCHANGE_NOT_SENT, 0, false, policies[p]), WRITE_RELEASE,
+                           NEXT_ERROR, ERROR_UPSTREAM_UNAVAILABLE);
 }
 
 static void a_refused_token_throws_the_answer_away(void **state)
 {
     (void)state;
     for (size_t p = 0; p < 3; p++)
-        assert_fate(forwarded(EXCHANGE_TOKEN_STALE, 409, false, policies[p]), FATE_NOTHING,
-                    FATE_DECIDE, ERROR_NONE);
+        assert_disposition(forwarded(EXCHANGE_TOKEN_STALE, 409, false, policies[p]), WRITE_NOTHING,
+                           NEXT_DECIDE, ERROR_NONE);
 }
 
 static void only_a_2xx_completes_by_probe_and_only_a_404_releases(void **state)
 {
     (void)state;
     for (int status = 100; status <= 999; status++) {
-        struct fate fate = fate_of_probe(EXCHANGE_RESPONDED, status);
+        struct disposition disposition = disposition_of_probe(EXCHANGE_RESPONDED, status);
         if (status / 100 == 2)
-            assert_fate(fate, FATE_COMPLETE, FATE_TELL_ANSWER, ERROR_NONE);
+            assert_disposition(disposition, WRITE_COMPLETE, NEXT_RESPONSE, ERROR_NONE);
         else if (status == 404)
-            assert_fate(fate, FATE_RELEASE, FATE_DECIDE, ERROR_NONE);
+            assert_disposition(disposition, WRITE_RELEASE, NEXT_DECIDE, ERROR_NONE);
         else
-            assert_fate(fate, FATE_DOUBT, FATE_TELL_ERROR, ERROR_OUTCOME_UNKNOWN);
+            assert_disposition(disposition, WRITE_DOUBT, NEXT_ERROR, ERROR_OUTCOME_UNKNOWN);
     }
 }
 
@@ -366,15 +367,15 @@ static void a_probe_that_got_no_answer_settles_nothing(void **state)
     (void)state;
     for (size_t i = 0; i < 4; i++)
         for (int status = 0; status <= 404; status += 202)
-            assert_fate(fate_of_probe(ends[i], status), FATE_DOUBT, FATE_TELL_ERROR,
-                        ERROR_OUTCOME_UNKNOWN);
+            assert_disposition(disposition_of_probe(ends[i], status), WRITE_DOUBT, NEXT_ERROR,
+                               ERROR_OUTCOME_UNKNOWN);
 }
 
 static void client_errors_are_kept_as_failed_and_all_else_as_complete(void **state)
 {
     (void)state;
     static const int kept[][2] = {
-        {399, FATE_COMPLETE}, {400, FATE_FAIL}, {499, FATE_FAIL}, {501, FATE_COMPLETE}};
+        {399, WRITE_COMPLETE}, {400, WRITE_FAIL}, {499, WRITE_FAIL}, {501, WRITE_COMPLETE}};
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
         assert_int_equal(
             forwarded(EXCHANGE_RESPONDED, kept[i][0], false, RECORD_UNKNOWN_RETRY).write,

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * disposition: what becomes of an attempt after its exchange with the upstream (contract section 2,
+ * invariant 12, and contract section 5: `remember`, `unknown`, the table of responses). Pure.
+ */
+#ifndef PAWL_CORE_DISPOSITION_H
+#define PAWL_CORE_DISPOSITION_H
+
+#include "base/headers.h"
+#include "core/errors.h"
+#include "core/record.h"
+
+/* What an upstream's complete response says of the operation. */
+enum response_sort {
+    SORT_FINAL,    /* it is the outcome: kept */
+    SORT_NOT_DONE, /* surely not done: released */
+    SORT_IN_DOUBT, /* as if no response had come */
+};
+
+enum remember {
+    REMEMBER_FINAL,   /* what the client can build on: see remember_policy_of */
+    REMEMBER_SUCCESS, /* the same, and a 4xx counts as not done */
+    REMEMBER_ALL,     /* everything but a redirect of the request */
+};
+
+#define REMEMBER_STATUS_LEAST 200
+#define REMEMBER_STATUS_MOST 599
+
+/* A rule's `remember`, `not_done` and `in_doubt`, compiled: the sort of each status. All zero:
+ * everything is final. */
+struct remember_policy {
+    unsigned char sorts[REMEMBER_STATUS_MOST - REMEMBER_STATUS_LEAST + 1];
+};
+
+/* `final`: not done are 301, 307, 308 (the request is to be sent elsewhere), 401, 403, 407, 408,
+ * 425, 429, 503 and 508, in doubt 500, 502 and 504: an exception after the commit is the commonest
+ * failure of a service. */
+struct remember_policy remember_policy_of(enum remember remember);
+
+/* Moves one status (REMEMBER_STATUS_LEAST to REMEMBER_STATUS_MOST). */
+void remember_policy_move(struct remember_policy *policy, int status, enum response_sort sort);
+
+/* The sort of any status; those without a place in the table are final. */
+enum response_sort remember_policy_sort(const struct remember_policy *policy, int status);
+
+/* How an exchange with the upstream ended. */
+enum exchange_end {
+    EXCHANGE_RESPONDED,   /* a complete, well-formed final response */
+    EXCHANGE_NOT_SENT,    /* no byte of the request may have left: connect refused, name unknown */
+    EXCHANGE_BROKE,       /* reset, closed early, malformed or truncated after bytes went out */
+    EXCHANGE_TIMED_OUT,   /* no complete response by the deadline, after bytes went out */
+    EXCHANGE_TOKEN_STALE, /* a 4xx with Error-Code: CONFLICT.idempotency.token_stale */
+};
+
+enum disposition_write {
+    WRITE_COMPLETE, /* keep it as `complete` */
+    WRITE_FAIL,     /* keep it as `failed` */
+    WRITE_RELEASE,  /* surely not done */
+    WRITE_DROP,     /* the same, and to be done elsewhere, under the same key */
+    WRITE_DOUBT,    /* nobody knows */
+    WRITE_NOTHING,  /* the record moved on without us */
+};
+
+enum disposition_next {
+    NEXT_RESPONSE, /* the upstream's response goes to the client */
+    NEXT_ERROR,    /* pawl's own error */
+    NEXT_DECIDE,   /* the response is thrown away; begin again as a duplicate */
+    NEXT_PROBE,    /* doubt was stored: probe at once, then respond */
+};
+
+struct disposition {
+    enum disposition_write write;
+    enum disposition_next next;
+    enum error error; /* with NEXT_ERROR, and what to respond when a probe is inconclusive */
+};
+
+/* `status` counts with EXCHANGE_RESPONDED. `provider_duplicate`: the response carries
+ * Error-Code: PROVIDER.duplicate, which makes it final. */
+struct disposition disposition_of_exchange(enum exchange_end end, int status,
+                                           bool provider_duplicate, enum record_unknown unknown,
+                                           const struct remember_policy *policy);
+
+/* Whether a response says in the one way there is that our token is old (invariant 12): whatever
+ * else it says is about an older state. */
+bool disposition_token_is_stale(int status, const struct headers *headers);
+
+/* Of a probe: 2xx completes, 404 releases (if settled), all else leaves it in doubt. */
+struct disposition disposition_of_probe(enum exchange_end end, int status);
+
+#endif

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* disposition: `remember`, `not_done` and `in_doubt` over every status. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "core/disposition.h"
+
+static const enum remember remembers[] = {REMEMBER_FINAL, REMEMBER_SUCCESS, REMEMBER_ALL};
+static const enum record_unknown unknowns[] = {RECORD_UNKNOWN_HOLD, RECORD_UNKNOWN_RETRY,
+                                               RECORD_UNKNOWN_PROBE};
+
+/* The sentence of contract section 5, written down a second time. */
+static bool is_redirect(int status)
+{
+    return status == 301 || status == 307 || status == 308;
+}
+
+static enum response_sort wanted(enum remember remember, int status)
+{
+    if (is_redirect(status))
+        return SORT_NOT_DONE;
+    if (remember == REMEMBER_ALL)
+        return SORT_FINAL;
+    switch (status) {
+    case 401:
+    case 403:
+    case 407:
+    case 408:
+    case 425:
+    case 429:
+    case 503:
+    case 508:
+        return SORT_NOT_DONE;
+    case 500:
+    case 502:
+    case 504:
+        return SORT_IN_DOUBT;
+    default:
+        break;
+    }
+    bool refused = status >= 400 && status <= 499;
+    return remember == REMEMBER_SUCCESS && refused ? SORT_NOT_DONE : SORT_FINAL;
+}
+
+/* found: C-C2, E-F1 */
+static void every_status_has_its_sort_under_every_policy(void **state)
+{
+    (void)state;
+    for (size_t r = 0; r < 3; r++) {
+        struct remember_policy policy = remember_policy_of(remembers[r]);
+        for (int status = 100; status <= 999; status++)
+            assert_int_equal(remember_policy_sort(&policy, status), wanted(remembers[r], status));
+    }
+}
+
+static void a_moved_status_is_where_it_was_put_and_no_other_moves(void **state)
+{
+    static const enum response_sort sorts[] = {SORT_FINAL, SORT_NOT_DONE, SORT_IN_DOUBT};
+    (void)state;
+    for (int moved = REMEMBER_STATUS_LEAST; moved <= REMEMBER_STATUS_MOST; moved++) {
+        struct remember_policy before = remember_policy_of(remembers[moved % 3]);
+        struct remember_policy policy = before;
+        remember_policy_move(&policy, moved, sorts[moved / 3 % 3]);
+        for (int status = REMEMBER_STATUS_LEAST; status <= REMEMBER_STATUS_MOST; status++)
+            assert_int_equal(remember_policy_sort(&policy, status),
+                             status == moved ? sorts[moved / 3 % 3]
+                                             : remember_policy_sort(&before, status));
+    }
+}
+
+/* Each sort leads to one write, whatever the status: a final 4xx is `failed`. */
+static enum disposition_write write_of(enum response_sort sort, int status)
+{
+    if (sort == SORT_NOT_DONE)
+        return is_redirect(status) ? WRITE_DROP : WRITE_RELEASE;
+    if (sort == SORT_IN_DOUBT)
+        return WRITE_DOUBT;
+    return status / 100 == 4 ? WRITE_FAIL : WRITE_COMPLETE;
+}
+
+static void what_is_stored_of_an_answer_follows_its_sort(void **state)
+{
+    (void)state;
+    for (size_t r = 0; r < 3; r++) {
+        for (size_t u = 0; u < 3; u++) {
+            struct remember_policy policy = remember_policy_of(remembers[r]);
+            for (int status = 100; status <= 999; status++) {
+                struct disposition disposition = disposition_of_exchange(
+                    EXCHANGE_RESPONDED, status, false, unknowns[u], &policy);
+                bool asks = disposition.write == WRITE_DOUBT && unknowns[u] == RECORD_UNKNOWN_PROBE;
+                assert_int_equal(disposition.write,
+                                 write_of(remember_policy_sort(&policy, status), status));
+                assert_int_equal(disposition.next, asks ? NEXT_PROBE : NEXT_RESPONSE);
+            }
+        }
+    }
+}
+
+static void a_providers_duplicate_is_final_under_every_policy(void **state)
+{
+    (void)state;
+    for (size_t r = 0; r < 3; r++) {
+        struct remember_policy policy = remember_policy_of(remembers[r]);
+        remember_policy_move(&policy, 200, SORT_IN_DOUBT);
+        remember_policy_move(&policy, 409, SORT_NOT_DONE);
+        assert_int_equal(
+            disposition_of_exchange(EXCHANGE_RESPONDED, 200, true, RECORD_UNKNOWN_HOLD, &policy)
+                .write,
+            WRITE_COMPLETE);
+        assert_int_equal(
+            disposition_of_exchange(EXCHANGE_RESPONDED, 409, true, RECORD_UNKNOWN_HOLD, &policy)
+                .write,
+            WRITE_FAIL);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_status_has_its_sort_under_every_policy),
+        cmocka_unit_test(a_moved_status_is_where_it_was_put_and_no_other_moves),
+        cmocka_unit_test(what_is_stored_of_an_answer_follows_its_sort),
+        cmocka_unit_test(a_providers_duplicate_is_final_under_every_policy),
+    };
+    return cmocka_run_group_tests_name("remember_policy", tests, NULL, NULL);
+}
