@@ -8,13 +8,15 @@
 #define ARENA_MAX ((size_t)512 * 1024 * 1024)
 #define NAMES_MOST (3 + 3 * STORE_FORMER_MAX) /* that one operation brings */
 
+/* A row or, with `row` NULL, something beside rows: a key that was bound, a row of a table, a name
+ * that was looked at. */
 struct rowset_row {
     struct rowset_row *next;
     struct rowset_row *same_bucket;
     struct store_row *row;       /* as it is by now; RECORD_ABSENT: it goes */
     struct backend_group *group; /* NULL: it is not changed */
     struct backend_change change;
-    struct outcome *answer; /* read in this batch: a reference */
+    struct outcome *outcome; /* read in this batch: a reference */
 };
 
 struct rowset_name {
@@ -22,13 +24,6 @@ struct rowset_name {
     struct rowset_row *hinted;
     struct backend_bound *bound;
     struct backend_group *group; /* by which it leads elsewhere than the store says */
-};
-
-/* Beside rows: a key that was bound, a row of a table, a name that was looked at. */
-struct rowset_note {
-    struct rowset_note *next;
-    struct backend_group *group;
-    struct backend_change change;
 };
 
 /* ---- memory ---- */
@@ -46,15 +41,15 @@ bool rowset_init(struct rowset *set)
     return false;
 }
 
-static void drop_answers(struct rowset *set)
+static void drop_outcomes(struct rowset *set)
 {
     for (struct rowset_row *row = set->rows; row; row = row->next)
-        outcome_unref(row->answer);
+        outcome_unref(row->outcome);
 }
 
 void rowset_fini(struct rowset *set)
 {
-    drop_answers(set);
+    drop_outcomes(set);
     arena_fini(&set->arena);
     mem_free(set->names);
     mem_free(set->known);
@@ -84,17 +79,17 @@ static struct rowset_row **bucket_of_id(struct rowset *set, int64_t id)
 
 void rowset_reset(struct rowset *set)
 {
-    drop_answers(set);
+    drop_outcomes(set);
     /* From the last: an open-addressing chain stays whole in front of what is taken out. */
     while (set->n_names > 0) {
         *slot_of_hash(set, &set->names[set->n_names - 1].hash) = 0;
         set->n_names--;
     }
     for (struct rowset_row *row = set->rows; row; row = row->next)
-        *bucket_of_id(set, row->row->id) = NULL;
+        if (row->row)
+            *bucket_of_id(set, row->row->id) = NULL;
     arena_reset(&set->arena);
     set->rows = set->last_row = NULL;
-    set->notes = set->last_note = NULL;
     set->groups = set->last_group = set->group = NULL;
 }
 
@@ -185,15 +180,23 @@ static struct rowset_row *find_row(struct rowset *set, int64_t id)
     return row;
 }
 
-static struct rowset_row *add_row(struct rowset *set, struct store_row *row)
+/* NULL: no memory. */
+static struct rowset_row *append(struct rowset *set, const struct rowset_row *row)
 {
     struct rowset_row *added = arena_alloc(&set->arena, sizeof *added);
     if (!added)
         return NULL;
-    struct rowset_row **first = bucket_of_id(set, row->id);
-    *added = (struct rowset_row){.same_bucket = *first, .row = row, .change.row = row};
+    *added = *row;
     *(set->last_row ? &set->last_row->next : &set->rows) = added;
-    *first = set->last_row = added;
+    return set->last_row = added;
+}
+
+static struct rowset_row *add_row(struct rowset *set, struct store_row *row)
+{
+    struct rowset_row **first = bucket_of_id(set, row->id);
+    struct rowset_row *added =
+        append(set, &(struct rowset_row){.same_bucket = *first, .row = row, .change.row = row});
+    *first = added ? added : *first;
     return added;
 }
 
@@ -288,16 +291,11 @@ void rowset_open(struct rowset *set)
     set->group = NULL;
 }
 
-static struct rowset_note *add_note(struct rowset *set)
+static void add_beside(struct rowset *set, const struct backend_change *change)
 {
-    struct rowset_note *note = arena_alloc(&set->arena, sizeof *note);
-    if (!note)
-        return NULL;
-    *note = (struct rowset_note){.next = NULL};
-    *(set->last_note ? &set->last_note->next : &set->notes) = note;
-    set->last_note = note;
-    join_group(set, &note->group, true);
-    return note;
+    struct rowset_row *added = append(set, &(struct rowset_row){.change = *change});
+    if (added)
+        join_group(set, &added->group, true);
 }
 
 /* A name under which it found nothing may have been taken meanwhile, where load takes no lock. */
@@ -305,11 +303,9 @@ static void add_seen(struct rowset *set, const struct store_op *op)
 {
     struct brought names[NAMES_MOST];
     size_t n = names_of_op(op, names);
-    for (size_t i = 0; i < n && n > 1; i++) {
-        struct rowset_note *note = add_note(set);
-        if (note)
-            note->change.seen = &set->names[*slot_of_hash(set, names[i].hash) - 1];
-    }
+    for (size_t i = 0; i < n && n > 1; i++)
+        add_beside(set, &(struct backend_change){
+                            .seen = &set->names[*slot_of_hash(set, names[i].hash) - 1]});
 }
 
 bool rowset_close(struct rowset *set, struct store_op *op)
@@ -363,7 +359,7 @@ struct outcome *rowset_outcome(struct rowset *set, const struct store_row *row)
 {
     const struct rowset_row *found = find_row(set, row->id);
     CHECK(found);
-    return found->answer ? found->answer : found->change.outcome;
+    return found->outcome ? found->outcome : found->change.outcome;
 }
 
 bool rowset_has_finished(struct rowset *set, const struct store_row *row)
@@ -376,8 +372,8 @@ bool rowset_has_finished(struct rowset *set, const struct store_row *row)
 void rowset_keep_outcome(struct rowset *set, const struct store_row *row, struct outcome *outcome)
 {
     struct rowset_row *found = find_row(set, row->id);
-    CHECK(found && !found->answer);
-    found->answer = outcome_ref(outcome);
+    CHECK(found && !found->outcome);
+    found->outcome = outcome_ref(outcome);
 }
 
 /* ---- what decisions change ---- */
@@ -410,8 +406,8 @@ void rowset_update(struct rowset *set, const struct store_row *row, struct outco
     record->target_hash = target_hash;
     found->row->origin = row->origin;
     if (outcome) {
-        outcome_unref(found->answer);
-        found->answer = NULL;
+        outcome_unref(found->outcome);
+        found->outcome = NULL;
         found->change.outcome = outcome;
         found->row->location = outcome->location;
     }
@@ -449,33 +445,44 @@ void rowset_hold(struct rowset *set, const struct store_row *row, const struct s
 
 void rowset_bind(struct rowset *set, const struct backend_bound *bound)
 {
-    struct rowset_note *note = add_note(set);
     struct rowset_name *name = find_name(set, &bound->key_hash);
     struct rowset_row *holder = find_row(set, bound->holder);
     CHECK(name && holder);
     struct backend_bound *copy = arena_alloc(&set->arena, sizeof *copy);
-    if (!note || !copy)
+    if (!copy)
         return;
+    *copy = *bound;
+    add_beside(set, &(struct backend_change){.bound = copy});
     lead_name(set, &bound->key_hash, holder);
     touch_row(set, holder);
-    *copy = *bound;
-    note->change.bound = name->bound = copy;
+    name->bound = copy;
 }
 
 void rowset_bring(struct rowset *set, struct table_change *change)
 {
-    struct rowset_note *note = add_note(set);
-    if (note)
-        note->change.brought = change;
+    add_beside(set, &(struct backend_change){.brought = change});
 }
 
 /* ---- what is to be saved ---- */
 
-/* New and gone in one batch: nobody ever saw it. */
-static bool is_saved(const struct rowset_row *row)
+/* The order in which the changes of a group are saved; RANK_NONE: it is none. */
+enum rank { RANK_BROUGHT, RANK_REMOVED, RANK_WRITTEN, RANK_BESIDE, RANK_NONE };
+
+static enum rank rank_of(const struct rowset *set, const struct rowset_row *row)
 {
-    bool was = row->change.before != RECORD_ABSENT, is = row->row->record.status != RECORD_ABSENT;
-    return row->group && (was || is);
+    const struct backend_change *change = &row->change;
+    if (change->brought)
+        return RANK_BROUGHT;
+    /* A key that was bound, and leads elsewhere or nowhere by the end of the batch. */
+    if (!row->row && change->bound)
+        return find_name(set, &change->bound->key_hash)->bound == change->bound ? RANK_BESIDE
+                                                                                : RANK_NONE;
+    if (!row->row)
+        return RANK_BESIDE;
+    if (row->group && row->row->record.status != RECORD_ABSENT)
+        return RANK_WRITTEN;
+    /* New and removed in one batch: nobody ever saw it. */
+    return row->group && change->before != RECORD_ABSENT ? RANK_REMOVED : RANK_NONE;
 }
 
 static void add_change(struct backend_group *group, struct backend_change *change)
@@ -485,31 +492,11 @@ static void add_change(struct backend_group *group, struct backend_change *chang
     root->last = change;
 }
 
-static void add_rows(struct rowset *set, bool that_go)
-{
-    for (struct rowset_row *row = set->rows; row; row = row->next) {
-        bool goes = row->row->record.status == RECORD_ABSENT;
-        if (is_saved(row) && goes == that_go)
-            add_change(row->group, &row->change);
-    }
-}
-
-static void add_notes(struct rowset *set, bool brought)
-{
-    for (struct rowset_note *note = set->notes; note; note = note->next) {
-        const struct backend_bound *bound = note->change.bound;
-        /* A key that was bound, and leads elsewhere or nowhere by the end of the batch. */
-        bool over = bound && find_name(set, &bound->key_hash)->bound != bound;
-        if (!over && brought == (note->change.brought != NULL))
-            add_change(note->group, &note->change);
-    }
-}
-
 struct backend_group *rowset_groups(struct rowset *set)
 {
-    add_notes(set, true);
-    add_rows(set, true);
-    add_rows(set, false);
-    add_notes(set, false);
+    for (enum rank rank = RANK_BROUGHT; rank < RANK_NONE; rank++)
+        for (struct rowset_row *row = set->rows; row; row = row->next)
+            if (rank_of(set, row) == rank)
+                add_change(row->group, &row->change);
     return set->groups;
 }

@@ -24,7 +24,6 @@
 
 struct rowset_row;
 struct rowset_name;
-struct rowset_note;
 
 struct rowset {
     struct arena arena;
@@ -36,8 +35,6 @@ struct rowset {
     struct rowset_row *rows;       /* in order of arrival, as all here */
     struct rowset_row *last_row;
     struct rowset_row **by_id; /* ROWSET_BUCKETS */
-    struct rowset_note *notes; /* what is no record: bound keys, rows of tables, names looked at */
-    struct rowset_note *last_note;
     struct backend_group *groups;
     struct backend_group *last_group;
     struct backend_group *group; /* of the operation being decided; NULL: it changed nothing yet */
