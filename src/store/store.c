@@ -103,11 +103,6 @@ void store_close(struct store *store)
     committer_free(store);
 }
 
-bool store_withdraw(struct store *store, struct store_op *op)
-{
-    return committer_withdraw(store, op, false);
-}
-
 void store_run(struct store *store, struct store_op *op, struct parker *parker, int64_t deadline_us)
 {
     op->parker = parker;
@@ -118,7 +113,7 @@ void store_run(struct store *store, struct store_op *op, struct parker *parker, 
         if (store_op_ended(op))
             return;
         bool late = clock_boot_us() >= deadline;
-        if ((late || parker->interrupted) && committer_withdraw(store, op, !late))
+        if ((late || parker->interrupted) && store_withdraw(store, op, !late))
             return;
         if (late)
             deadline = CLOCK_NEVER;

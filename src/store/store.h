@@ -57,9 +57,9 @@ void store_configure(struct store *store, const struct store_limits *limits);
  * blocks. */
 void store_submit(struct store *store, struct store_op *op);
 
-/* Takes a queued or waiting operation back: it has ended as STORE_WITHDRAWN, and was not applied.
- * False: it is being applied or has ended; its owner waits until it ended. */
-bool store_withdraw(struct store *store, struct store_op *op);
+/* Takes a queued or waiting operation back, with `only_waiting` none that is queued: it has ended
+ * as STORE_WITHDRAWN, and was not applied. False: it stays, is being applied or has ended. */
+bool store_withdraw(struct store *store, struct store_op *op, bool only_waiting);
 
 /* Submits and parks until it has ended. With a deadline that passes it is withdrawn if that is
  * still possible; with a parker that is interrupted only once it waits: what is about to be decided

@@ -23,7 +23,7 @@ static void await_list(void *argument)
         usleep(500);
 }
 
-static void of_a_batch_that_is_tried_again_no_more_rules_are_told(void **state)
+static void of_a_batch_that_is_tried_again_each_rule_is_reported_once(void **state)
 {
     struct bed *bed = *state;
     char names[RULES][8];
@@ -55,7 +55,7 @@ static int set_up(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(of_a_batch_that_is_tried_again_no_more_rules_are_told,
+        cmocka_unit_test_setup_teardown(of_a_batch_that_is_tried_again_each_rule_is_reported_once,
                                         set_up, bed_tear_down),
     };
     return cmocka_run_group_tests_name("rules_known", tests, NULL, NULL);

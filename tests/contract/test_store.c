@@ -28,7 +28,7 @@ static void a_stored_outcome_is_replayed_byte_for_byte(void **state)
     outcome_unref(outcome);
 }
 
-static void an_outcome_without_its_answer_says_so(void **state)
+static void an_outcome_without_its_response_is_found_as_such(void **state)
 {
     struct bed *bed = *state;
     assert_int_equal(act(bed, 1, STORE_FINISH, proceed(bed, 1)), RECORD_WRITTEN);
@@ -69,7 +69,7 @@ static void another_payload_or_target_is_a_mismatch_in_every_state(void **state)
     }
 }
 
-static void another_recipe_is_told_with_the_record_s_own(void **state)
+static void another_recipe_is_reported_with_the_record_s_own(void **state)
 {
     struct bed *bed = *state;
     proceed(bed, 1);
@@ -150,7 +150,7 @@ static void a_probe_is_an_acquisition_that_releases_only_once_quiet(void **state
     assert_int_equal(record.quiet_at, quiet_at);
 }
 
-static void a_late_answer_counts_while_nobody_acquired_since(void **state)
+static void a_late_response_counts_while_nobody_acquired_since(void **state)
 {
     struct bed *bed = *state;
     int64_t token = proceed(bed, 1);
@@ -360,7 +360,7 @@ static void a_list_looks_at_so_many_rows_and_says_up_to_which(void **state)
     assert_int_equal(slice.seen, 0);
 }
 
-static void a_list_looks_no_further_than_it_is_told(void **state)
+static void a_list_stops_where_its_caller_says(void **state)
 {
     struct bed *bed = *state;
     int64_t ids[LISTED];
@@ -389,7 +389,7 @@ static void a_list_of_the_newest_shows_the_last_rows(void **state)
     assert_int_equal(sum, ids[9] + ids[10] + ids[11]);
 }
 
-static void a_look_reads_the_record_and_its_answer_and_changes_nothing(void **state)
+static void a_look_reads_the_record_and_its_outcome_and_changes_nothing(void **state)
 {
     struct bed *bed = *state;
     assert_int_equal(look(bed, 1).status, RECORD_ABSENT);
@@ -439,7 +439,7 @@ static void doubt_for(struct bed *bed, int64_t token, int cause)
 }
 
 /* found: C-H4 */
-static void a_claim_tells_which_request_made_it_last_and_why_its_outcome_is_in_doubt(void **state)
+static void a_claim_names_its_last_request_and_why_its_outcome_is_in_doubt(void **state)
 {
     struct bed *bed = *state;
     struct listed listed = {0};
@@ -463,16 +463,16 @@ int main(void)
 {
     struct CMUnitTest tests[] = {
         BED_TEST(a_stored_outcome_is_replayed_byte_for_byte),
-        BED_TEST(an_outcome_without_its_answer_says_so),
+        BED_TEST(an_outcome_without_its_response_is_found_as_such),
         BED_TEST(a_failed_outcome_is_replayed_as_failed),
         BED_TEST(another_payload_or_target_is_a_mismatch_in_every_state),
-        BED_TEST(another_recipe_is_told_with_the_record_s_own),
+        BED_TEST(another_recipe_is_reported_with_the_record_s_own),
         BED_TEST(a_running_operation_is_in_progress_with_the_lease_left),
         BED_TEST(the_same_attempt_gets_the_same_token),
         BED_TEST(a_released_operation_proceeds_under_a_higher_token),
         BED_TEST(doubt_makes_it_unknown_until_somebody_resolves_it),
         BED_TEST(a_probe_is_an_acquisition_that_releases_only_once_quiet),
-        BED_TEST(a_late_answer_counts_while_nobody_acquired_since),
+        BED_TEST(a_late_response_counts_while_nobody_acquired_since),
         BED_TEST(a_stale_token_changes_nothing_by_any_write),
         BED_TEST(a_write_repeated_reports_what_is_stored),
         BED_TEST(a_record_is_named_by_its_first_token),
@@ -481,10 +481,10 @@ int main(void)
         BED_TEST(an_operator_needs_force_on_a_live_lease),
         BED_TEST(a_list_shows_what_matches_oldest_first),
         BED_TEST(a_list_looks_at_so_many_rows_and_says_up_to_which),
-        BED_TEST(a_list_looks_no_further_than_it_is_told),
+        BED_TEST(a_list_stops_where_its_caller_says),
         BED_TEST(a_list_of_the_newest_shows_the_last_rows),
-        BED_TEST(a_claim_tells_which_request_made_it_last_and_why_its_outcome_is_in_doubt),
-        BED_TEST(a_look_reads_the_record_and_its_answer_and_changes_nothing),
+        BED_TEST(a_claim_names_its_last_request_and_why_its_outcome_is_in_doubt),
+        BED_TEST(a_look_reads_the_record_and_its_outcome_and_changes_nothing),
     };
     return bed_run(tests, sizeof tests / sizeof *tests);
 }

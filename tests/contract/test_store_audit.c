@@ -87,7 +87,7 @@ static void note_first(void *argument, const struct table_row *row)
         first->audit = *audit;
 }
 
-static void an_act_tells_when_it_was_and_the_token_it_met(void **state)
+static void an_act_keeps_its_time_and_the_token_it_met(void **state)
 {
     struct bed *bed = *state;
     int64_t token = proceed(bed, 1);
@@ -238,7 +238,7 @@ static void acts_are_swept_after_their_time_and_no_sooner(void **state)
 
 /* ---- with the act, or not at all ---- */
 
-static void an_act_whose_commit_failed_is_written_down_once(void **state)
+static void an_act_whose_commit_failed_is_written_once(void **state)
 {
     struct bed *bed = *state;
     if (bed->kind != BED_TOY)
@@ -292,7 +292,7 @@ int main(void)
     struct CMUnitTest tests[] = {
         BED_TEST(each_act_is_written_down_with_what_it_changed),
         BED_TEST(what_an_operators_probe_found_is_written_down_as_resolved),
-        BED_TEST(an_act_tells_when_it_was_and_the_token_it_met),
+        BED_TEST(an_act_keeps_its_time_and_the_token_it_met),
         BED_TEST(what_changed_nothing_and_what_owners_do_is_not_written_down),
         BED_TEST(a_look_before_it_is_quiet_is_no_act),
         BED_TEST(a_very_long_actor_is_cut_off),
@@ -301,7 +301,7 @@ int main(void)
 #ifdef PAWL_HOOKS
         BED_TEST(acts_are_swept_after_their_time_and_no_sooner),
 #endif
-        BED_TEST(an_act_whose_commit_failed_is_written_down_once),
+        BED_TEST(an_act_whose_commit_failed_is_written_once),
 #ifdef PAWL_HOOKS
         BED_TEST(an_act_for_which_memory_ran_out_is_tried_again_and_written_down_once),
 #endif

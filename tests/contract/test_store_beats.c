@@ -76,7 +76,7 @@ static void a_beat_writes_one_row_and_no_record(void **state)
 }
 
 /* Long before the end of its lease. */
-static void who_waits_for_a_serve_that_died_is_woken_by_the_next_one(void **state)
+static void a_waiter_of_a_serve_that_died_is_woken_by_the_next_one(void **state)
 {
     struct bed *bed = *state, waiting, next;
     if (bed->kind == BED_POSTGRES) /* there may be several: only beats tell of them */
@@ -194,7 +194,7 @@ int main(void)
 {
     struct CMUnitTest tests[] = {
         T(a_beat_writes_one_row_and_no_record),
-        T(who_waits_for_a_serve_that_died_is_woken_by_the_next_one),
+        T(a_waiter_of_a_serve_that_died_is_woken_by_the_next_one),
         T(a_lease_that_began_behind_the_last_beat_lasts_its_own_time),
         T(a_late_beat_keeps_what_nobody_took_and_not_what_was_taken_over),
         T(the_lease_of_an_owner_that_died_ends_a_lease_after_its_last_beat),

@@ -216,7 +216,7 @@ static void check_stopped(struct bed *bed, const char *why)
     assert_null(op.found);
 }
 
-static void a_damaged_body_stops_the_store_and_is_told_to_nobody(void **state)
+static void a_damaged_body_stops_the_store_and_is_sent_to_nobody(void **state)
 {
     struct bed *bed = *state;
     if (bed->kind != BED_SQLITE)
@@ -257,7 +257,7 @@ int main(void)
         BED_TEST(a_store_keeps_a_body_as_it_is_given_and_gives_it_back_as_it_is_kept),
         BED_TEST(a_body_that_has_no_room_is_not_even_loaded),
         BED_TEST(a_body_whose_size_is_none_stops_the_store_at_once),
-        BED_TEST(a_damaged_body_stops_the_store_and_is_told_to_nobody),
+        BED_TEST(a_damaged_body_stops_the_store_and_is_sent_to_nobody),
     };
     return bed_run(tests, sizeof tests / sizeof *tests);
 }

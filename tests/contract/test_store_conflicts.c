@@ -112,7 +112,7 @@ static void a_begin_whose_key_is_the_value_is_seen_by_one_with_that_value(void *
     assert_int_equal(check_counts(&pair->first), 1);
 }
 
-static void an_outcome_that_another_process_stored_first_is_told_as_it_is(void **state)
+static void an_outcome_that_another_process_stored_first_is_replayed(void **state)
 {
     struct pair *pair = *state;
     int64_t token = proceed(&pair->first, 1);
@@ -144,7 +144,7 @@ static void what_does_not_fit_leaves_the_rest_of_its_batch_as_it_is(void **state
 }
 
 /* Who looked at two changed records ties them together: neither is told without the other. */
-static void of_what_is_saved_together_nobody_is_told_what_was_not_saved(void **state)
+static void of_what_is_saved_together_nothing_unsaved_is_reported(void **state)
 {
     struct pair *pair = *state;
     int64_t gone = proceed(&pair->first, 1), done = proceed(&pair->first, 2);
@@ -232,7 +232,7 @@ static void a_begin_on_what_a_transaction_holds_is_in_progress(void **state)
     assert_int_equal(verdict(&pair->first, 1), RECORD_PROCEED);
 }
 
-static void who_waits_for_a_transaction_looks_again_and_proceeds_when_it_is_over(void **state)
+static void a_begin_behind_a_transaction_tries_again_and_proceeds_when_it_is_over(void **state)
 {
     struct pair *pair = *state;
     hold(pair, 1);
@@ -276,14 +276,14 @@ static void a_write_on_what_a_transaction_holds_can_be_taken_back(void **state)
     struct store_op op = write_on(1, STORE_RELEASE, token);
     submit(&pair->first, &op);
     assert_true(store_step(pair->first.store));
-    assert_true(store_withdraw(pair->first.store, &op));
+    assert_true(store_withdraw(pair->first.store, &op, false));
     let_go(pair, 1);
     step_after(pair, LOCKED);
     assert_int_equal(look(&pair->first, 1).lease_until != 0, true);
 }
 
 /* Its claim may have been saved, and be saved still: somebody must look after it. */
-static void a_begin_that_may_have_begun_is_not_told_that_another_is_at_it(void **state)
+static void a_begin_that_may_have_begun_is_not_in_progress_elsewhere(void **state)
 {
     struct pair *pair = *state;
     struct store_op op = begin_on(1), forget = write_on(1, STORE_FORGET, 0);
@@ -297,7 +297,7 @@ static void a_begin_that_may_have_begun_is_not_told_that_another_is_at_it(void *
     step_after(pair, SECOND);
     settle(pair);
     assert_false(store_op_ended(&op));
-    assert_false(store_withdraw(pair->first.store, &op));
+    assert_false(store_withdraw(pair->first.store, &op, false));
     let_go(pair, 1);
     step_after(pair, LOCKED);
     assert_true(store_op_ended(&op));
@@ -516,18 +516,18 @@ int main(void)
         T(of_two_begins_with_one_value_one_proceeds),
         T(a_begin_under_the_old_name_is_seen_by_one_under_the_new),
         T(a_begin_whose_key_is_the_value_is_seen_by_one_with_that_value),
-        T(an_outcome_that_another_process_stored_first_is_told_as_it_is),
+        T(an_outcome_that_another_process_stored_first_is_replayed),
         T(what_does_not_fit_leaves_the_rest_of_its_batch_as_it_is),
-        T(of_what_is_saved_together_nobody_is_told_what_was_not_saved),
+        T(of_what_is_saved_together_nothing_unsaved_is_reported),
         T(a_forget_that_does_not_fit_is_counted_once),
         T(an_extend_that_does_not_fit_is_no_renewal),
         T(an_extend_that_does_not_fit_is_loaded_again),
 #ifdef PAWL_HOOKS
         T(a_begin_on_what_a_transaction_holds_is_in_progress),
-        T(who_waits_for_a_transaction_looks_again_and_proceeds_when_it_is_over),
+        T(a_begin_behind_a_transaction_tries_again_and_proceeds_when_it_is_over),
         T(an_owner_tries_again_to_write_what_a_transaction_holds_but_not_all_the_time),
         T(a_write_on_what_a_transaction_holds_can_be_taken_back),
-        T(a_begin_that_may_have_begun_is_not_told_that_another_is_at_it),
+        T(a_begin_that_may_have_begun_is_not_in_progress_elsewhere),
         T(an_act_that_may_be_done_is_not_done_to_the_next_record),
         T(an_outcome_that_may_be_stored_is_found_however_short_it_lives),
         T(a_store_that_closes_waits_for_what_a_transaction_holds),

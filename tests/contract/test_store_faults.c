@@ -14,7 +14,7 @@ static void fail_next(struct bed *bed, enum backend_status how)
     atomic_store(&hostile_faults(bed->backend)->next_save, how);
 }
 
-static void a_commit_that_failed_is_tried_again_and_tells_once(void **state)
+static void a_commit_that_failed_is_tried_again_and_reported_once(void **state)
 {
     struct bed *bed = *state;
     fail_next(bed, BACKEND_BUSY);
@@ -199,7 +199,7 @@ static void after_an_io_error_nothing_is_acknowledged_any_more(void **state)
 }
 
 /* The gateway passes nothing by of which a first attempt was seen (`store_down: pass`). */
-static void who_waited_when_the_store_went_is_told_so(void **state)
+static void begins_that_end_with_a_lost_file_say_whether_they_waited(void **state)
 {
     struct bed *bed = *state;
     bed_close(bed);
@@ -222,7 +222,8 @@ static void who_waited_when_the_store_went_is_told_so(void **state)
     assert_int_equal(done.write, RECORD_WRITTEN);
 }
 
-static void a_store_that_is_gone_refuses_begins_and_keeps_outcomes_until_it_is_back(void **state)
+static void a_store_without_its_file_refuses_begins_and_keeps_outcomes_until_it_is_back(
+    void **state)
 {
     struct bed *bed = *state;
     bed_close(bed);
@@ -265,8 +266,8 @@ static void what_a_failed_batch_found_is_dropped_when_it_is_withdrawn(void **sta
     store_submit(bed->store, &other);
     store_step(bed->store);
     assert_false(store_op_ended(&replay));
-    assert_true(store_withdraw(bed->store, &replay));
-    assert_true(store_withdraw(bed->store, &other));
+    assert_true(store_withdraw(bed->store, &replay, false));
+    assert_true(store_withdraw(bed->store, &other, false));
     assert_null(replay.found);
     assert_null(other.found_recipe);
     while (!store_op_ended(&op))
@@ -279,7 +280,7 @@ static void what_a_failed_batch_found_is_dropped_when_it_is_withdrawn(void **sta
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(a_commit_that_failed_is_tried_again_and_tells_once),
+        T(a_commit_that_failed_is_tried_again_and_reported_once),
         T(a_commit_that_was_done_after_all_gives_no_second_token),
         T(without_space_outcomes_wait_replays_go_on_and_begins_are_refused),
 #ifdef PAWL_HOOKS
@@ -288,8 +289,8 @@ int main(void)
         T(a_serve_that_starts_on_a_full_disk_replays_and_begins_once_there_is_space),
         T(under_the_disk_reserve_begins_are_refused_and_outcomes_stored),
         T(after_an_io_error_nothing_is_acknowledged_any_more),
-        T(who_waited_when_the_store_went_is_told_so),
-        T(a_store_that_is_gone_refuses_begins_and_keeps_outcomes_until_it_is_back),
+        T(begins_that_end_with_a_lost_file_say_whether_they_waited),
+        T(a_store_without_its_file_refuses_begins_and_keeps_outcomes_until_it_is_back),
         T(what_a_failed_batch_found_is_dropped_when_it_is_withdrawn),
     };
     return cmocka_run_group_tests_name("store_faults", tests, NULL, NULL);

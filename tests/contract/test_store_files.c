@@ -64,7 +64,7 @@ static void check_takes_nothing(struct bed *bed, uint64_t key)
 }
 
 /* found: D-B9 */
-static void a_log_removed_while_in_use_takes_the_store_down_and_loses_nothing_told(void **state)
+static void a_log_removed_while_in_use_takes_the_store_down_and_loses_nothing_reported(void **state)
 {
     struct bed *bed = *state;
     char wal[128], copy[128];
@@ -213,7 +213,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         T(a_file_removed_while_in_use_takes_the_store_down),
-        T(a_log_removed_while_in_use_takes_the_store_down_and_loses_nothing_told),
+        T(a_log_removed_while_in_use_takes_the_store_down_and_loses_nothing_reported),
         T(a_second_serve_beside_a_lost_lock_file_is_noticed_by_the_first),
         T(a_lock_file_removed_while_in_use_takes_the_store_down),
         T(a_start_waits_for_a_foreign_write_lock_as_a_running_store_does),

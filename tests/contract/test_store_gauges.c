@@ -53,7 +53,7 @@ static struct store_counts counts_after(struct bed *bed, int64_t span_us)
     return store_counts(bed->store);
 }
 
-static void the_oldest_unknown_record_tells_since_when(void **state)
+static void the_gauge_of_unknown_records_is_the_time_of_the_oldest(void **state)
 {
     struct bed *bed = *state;
     assert_int_equal(counts_after(bed, 6 * SECOND).unknown_oldest, 0);
@@ -214,7 +214,7 @@ static void a_store_whose_mark_is_past_2200_is_refused_with_a_way_out(void **sta
 }
 
 /* found: D-P7 */
-static void a_wall_clock_that_jumps_far_ahead_is_told_once(void **state)
+static void a_wall_clock_that_jumps_far_ahead_is_reported_once(void **state)
 {
     struct bed *bed = *state;
     if (bed->kind != BED_SQLITE) /* the toy has a clock of its own */
@@ -327,7 +327,7 @@ static void a_process_that_commits_all_the_time_does_not_keep_the_waiters_decidi
     }
     assert_in_range(store_counts(bed->store).work.reads - before, 2 * N, 9 * N / 2);
     for (size_t i = 0; i < N; i++)
-        assert_true(store_withdraw(bed->store, &ops[i]));
+        assert_true(store_withdraw(bed->store, &ops[i], false));
     mem_free(ops);
     close_other(&other);
 }
@@ -385,7 +385,7 @@ static void batches_are_counted_by_size_and_by_the_time_they_took(void **state)
     assert_int_equal(after.reads - work.reads, 1);
 }
 
-static void batches_that_were_undone_are_counted_by_their_reason(void **state)
+static void batches_that_were_rolled_back_are_counted_by_their_reason(void **state)
 {
     struct bed *bed = *state;
     if (bed->kind != BED_TOY)
@@ -422,7 +422,7 @@ static void checkpoints_are_counted(void **state)
     assert_in_range(store_counts(bed->store).work.checkpoints, before + 1, before + 2);
 }
 
-static void an_idle_store_shows_each_second_that_it_answers(void **state)
+static void an_idle_store_shows_each_second_that_it_works(void **state)
 {
     struct bed *bed = *state;
     for (int i = 0; i < 3; i++) {
@@ -440,7 +440,7 @@ static void an_idle_store_shows_each_second_that_it_answers(void **state)
     assert_int_equal(counts.last_ok_at, now);
 }
 
-static void free_space_is_told_as_it_was_last_seen(void **state)
+static void free_space_is_reported_as_it_was_last_seen(void **state)
 {
     struct bed *bed = *state;
     if (bed->kind == BED_SQLITE) {
@@ -464,7 +464,7 @@ static void free_space_is_told_as_it_was_last_seen(void **state)
 int main(void)
 {
     struct CMUnitTest tests[] = {
-        T(the_oldest_unknown_record_tells_since_when),
+        T(the_gauge_of_unknown_records_is_the_time_of_the_oldest),
         T(leases_that_lapsed_are_counted_and_live_ones_are_not),
         T(released_records_are_counted_apart_from_running_ones),
         T(a_store_low_on_space_is_not_up_and_says_why_and_replays_go_on),
@@ -472,16 +472,16 @@ int main(void)
         T(what_is_past_its_time_and_still_there_is_counted),
         T(a_wall_clock_past_2200_is_not_believed_and_that_is_said),
         T(a_store_whose_mark_is_past_2200_is_refused_with_a_way_out),
-        T(a_wall_clock_that_jumps_far_ahead_is_told_once),
+        T(a_wall_clock_that_jumps_far_ahead_is_reported_once),
         T(an_idle_store_writes_nothing_whatever_it_and_others_hold),
         T(the_sweep_keeps_up_with_full_batches_on_a_slow_disk),
         T(a_process_that_commits_all_the_time_does_not_keep_the_waiters_deciding),
         T(lapsed_leases_are_counted_without_a_look_at_them),
         T(batches_are_counted_by_size_and_by_the_time_they_took),
-        T(batches_that_were_undone_are_counted_by_their_reason),
+        T(batches_that_were_rolled_back_are_counted_by_their_reason),
         T(checkpoints_are_counted),
-        T(an_idle_store_shows_each_second_that_it_answers),
-        T(free_space_is_told_as_it_was_last_seen),
+        T(an_idle_store_shows_each_second_that_it_works),
+        T(free_space_is_reported_as_it_was_last_seen),
     };
     return bed_run_in_peace(tests, sizeof tests / sizeof *tests);
 }

@@ -53,7 +53,7 @@ static void more_may_wait_once_the_limits_are_raised(void **state)
     }
 }
 
-static void who_waits_already_stays_when_the_limits_are_lowered(void **state)
+static void waiters_stay_when_the_limits_are_lowered(void **state)
 {
     struct bed *bed = *state;
     int64_t token = proceed(bed, 1);
@@ -90,7 +90,7 @@ static void without_memory_the_limits_stay_as_they_were(void **state)
     struct store_op waiter = wait_on(1);
     submit(bed, &waiter);
     await_waiting(bed, 1);
-    assert_true(store_withdraw(bed->store, &waiter));
+    assert_true(store_withdraw(bed->store, &waiter, false));
 #else
     (void)state;
 #endif
@@ -166,7 +166,7 @@ static void the_cache_of_an_engine_changes_its_size_while_it_is_used(void **stat
 }
 
 /* found: D-B12 */
-static void an_outcome_that_the_store_cannot_hold_is_not_kept_and_that_is_told(void **state)
+static void an_outcome_that_the_store_cannot_hold_is_reported_as_not_kept(void **state)
 {
     struct bed *bed = *state;
     if (bed->kind != BED_TOY)
@@ -194,9 +194,9 @@ int main(void)
 {
     struct CMUnitTest tests[] = {
         BED_TEST(more_may_wait_once_the_limits_are_raised),
-        BED_TEST(who_waits_already_stays_when_the_limits_are_lowered),
+        BED_TEST(waiters_stay_when_the_limits_are_lowered),
         BED_TEST(without_memory_the_limits_stay_as_they_were),
-        BED_TEST(an_outcome_that_the_store_cannot_hold_is_not_kept_and_that_is_told),
+        BED_TEST(an_outcome_that_the_store_cannot_hold_is_reported_as_not_kept),
         BED_TEST(a_new_disk_reserve_and_timeout_hold_from_the_next_look),
         BED_TEST(the_cache_of_an_engine_changes_its_size_while_it_is_used),
     };

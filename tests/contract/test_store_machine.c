@@ -93,7 +93,7 @@ static void meet(struct stand *stand, enum committer_event event)
     store_submit(c, &op);
     (void)store_step(c);
     atomic_store(&stand->faults->next_save, BACKEND_OK);
-    bool ended = store_op_ended(&op) || committer_withdraw(c, &op, false);
+    bool ended = store_op_ended(&op) || store_withdraw(c, &op, false);
     assert_true(ended);
 }
 

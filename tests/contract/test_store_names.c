@@ -89,7 +89,7 @@ static void what_was_released_under_a_former_name_proceeds_there_under_a_higher_
     assert_int_equal(check_counts(bed), 1);
 }
 
-static void without_a_record_a_new_one_stands_under_the_new_name(void **state)
+static void without_a_record_a_new_one_gets_the_new_name(void **state)
 {
     struct bed *bed = *state;
     struct store_op op = renamed();
@@ -221,7 +221,7 @@ static void an_attempt_writes_to_the_record_it_was_decided_on(void **state)
     engine_free(engine);
 }
 
-static void no_replay_of_a_former_name_s_answer_outlives_its_record(void **state)
+static void no_replay_under_a_former_name_outlives_its_record(void **state)
 {
     struct bed *bed = *state;
     struct engine *engine = engine_new(bed->store, 65536);
@@ -251,7 +251,7 @@ int main(void)
         BED_TEST(another_payload_under_a_former_name_is_a_mismatch),
         BED_TEST(a_duplicate_waits_for_the_first_attempt_under_a_former_name),
         BED_TEST(what_was_released_under_a_former_name_proceeds_there_under_a_higher_token),
-        BED_TEST(without_a_record_a_new_one_stands_under_the_new_name),
+        BED_TEST(without_a_record_a_new_one_gets_the_new_name),
         BED_TEST(a_record_under_the_new_name_goes_before_all_former_ones),
         BED_TEST(a_waiter_whose_former_record_is_forgotten_begins_under_the_new_name),
         BED_TEST(of_the_old_and_the_new_name_in_one_batch_one_proceeds),
@@ -259,7 +259,7 @@ int main(void)
         BED_TEST(an_expired_former_record_makes_room_for_a_new_one),
 #endif
         BED_TEST(an_attempt_writes_to_the_record_it_was_decided_on),
-        BED_TEST(no_replay_of_a_former_name_s_answer_outlives_its_record),
+        BED_TEST(no_replay_under_a_former_name_outlives_its_record),
     };
     return bed_run(tests, sizeof tests / sizeof *tests);
 }

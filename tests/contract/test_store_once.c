@@ -5,7 +5,7 @@
 /* ---- the client's key first ---- */
 
 /* found: B-F3 */
-static void the_retry_of_a_lost_answer_gets_it_under_its_own_key(void **state)
+static void the_retry_of_a_lost_response_gets_it_under_its_own_key(void **state)
 {
     struct bed *bed = *state;
     finish(bed, 1, take(bed, 1, 5, &rejects), "done");
@@ -50,7 +50,7 @@ static void another_key_of_what_is_complete_is_a_duplicate(void **state)
     assert_int_equal(check_counts(bed), 1);
 }
 
-static void another_key_is_told_the_first_answer_and_bound_to_it(void **state)
+static void another_key_gets_the_first_response_and_is_bound_to_it(void **state)
 {
     struct bed *bed = *state;
     finish(bed, 1, take(bed, 1, 5, &replays), "done");
@@ -319,7 +319,7 @@ static void forget_ends_a_record_under_all_its_names(void **state)
     assert_int_equal(check_counts(bed), 1);
 }
 
-static void a_batch_that_was_undone_binds_the_key_when_it_is_done_again(void **state)
+static void a_batch_that_was_rolled_back_binds_the_key_when_it_is_done_again(void **state)
 {
     struct bed *bed = *state;
     if (bed->kind != BED_TOY)
@@ -407,7 +407,7 @@ static void neither_time_runs_while_a_record_is_in_doubt(void **state)
     assert_int_equal(check_counts(bed), 1);
 }
 
-static void what_was_swept_of_an_answer_does_not_come_back(void **state)
+static void what_was_swept_of_a_response_does_not_come_back(void **state)
 {
     struct bed *bed = *state;
     struct sort acks = {.acknowledge = true};
@@ -427,11 +427,11 @@ static void what_was_swept_of_an_answer_does_not_come_back(void **state)
 int main(void)
 {
     struct CMUnitTest tests[] = {
-        BED_TEST(the_retry_of_a_lost_answer_gets_it_under_its_own_key),
+        BED_TEST(the_retry_of_a_lost_response_gets_it_under_its_own_key),
         BED_TEST(a_key_with_another_payload_or_value_is_a_mismatch),
         BED_TEST(values_are_apart),
         BED_TEST(another_key_of_what_is_complete_is_a_duplicate),
-        BED_TEST(another_key_is_told_the_first_answer_and_bound_to_it),
+        BED_TEST(another_key_gets_the_first_response_and_is_bound_to_it),
         BED_TEST(a_bound_key_is_compared_by_its_own_hashes),
         BED_TEST(what_was_not_kept_is_said_and_bound),
         BED_TEST(another_key_waits_for_the_holder_whatever_its_payload),
@@ -447,12 +447,12 @@ int main(void)
         BED_TEST(a_released_record_from_before_once_takes_its_value),
         BED_TEST(a_holder_under_a_former_name_of_the_rule_is_found),
         BED_TEST(forget_ends_a_record_under_all_its_names),
-        BED_TEST(a_batch_that_was_undone_binds_the_key_when_it_is_done_again),
+        BED_TEST(a_batch_that_was_rolled_back_binds_the_key_when_it_is_done_again),
 #ifdef PAWL_HOOKS
         BED_TEST(a_value_outlives_its_keys),
         BED_TEST(keys_outlive_the_value_and_a_bound_key_lengthens_their_time),
         BED_TEST(neither_time_runs_while_a_record_is_in_doubt),
-        BED_TEST(what_was_swept_of_an_answer_does_not_come_back),
+        BED_TEST(what_was_swept_of_a_response_does_not_come_back),
 #endif
     };
     return bed_run(tests, sizeof tests / sizeof *tests);

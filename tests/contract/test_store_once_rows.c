@@ -105,7 +105,7 @@ static void a_record_in_doubt_of_the_old_rule_name_goes_on_and_holds_its_value(v
     assert_int_equal(check_counts(bed), 1);
 }
 
-static void a_record_whose_value_is_taken_is_answered_by_the_value(void **state)
+static void a_record_whose_value_is_taken_is_decided_by_the_value(void **state)
 {
     struct bed *bed = *state;
     act(bed, 1, STORE_RELEASE, proceed(bed, 1));
@@ -321,7 +321,7 @@ static void a_key_that_is_bound_beside_the_end_of_its_record_leads_nowhere(void 
 }
 
 /* What the first came to is not in the store yet, and is told from what the batch knows. */
-static void a_duplicate_in_the_batch_of_the_outcome_is_told_where_the_result_is(void **state)
+static void a_duplicate_in_the_batch_of_the_outcome_learns_where_the_result_is(void **state)
 {
     struct bed *bed = *state;
     step_by_hand(bed);
@@ -351,9 +351,9 @@ int main(void)
         BED_TEST(a_name_without_a_key_leads_to_the_last_holder_after_a_merge),
         BED_TEST(a_record_of_the_old_rule_name_holds_its_value),
         BED_TEST(a_record_in_doubt_of_the_old_rule_name_goes_on_and_holds_its_value),
-        BED_TEST(a_record_whose_value_is_taken_is_answered_by_the_value),
+        BED_TEST(a_record_whose_value_is_taken_is_decided_by_the_value),
         BED_TEST(a_key_that_is_bound_beside_the_end_of_its_record_leads_nowhere),
-        BED_TEST(a_duplicate_in_the_batch_of_the_outcome_is_told_where_the_result_is),
+        BED_TEST(a_duplicate_in_the_batch_of_the_outcome_learns_where_the_result_is),
         BED_TEST(a_retry_is_not_compared_with_a_value_of_another_template),
         BED_TEST(what_proceeds_again_holds_the_value_of_the_new_template),
         BED_TEST(what_proceeds_again_takes_no_value_of_the_new_template_that_is_held),

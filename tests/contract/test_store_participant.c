@@ -101,7 +101,7 @@ static void a_duplicate_waits_until_the_gateway_has_filled_it_in(void **state)
     assert_told(pair, 1, "the gateway's");
 }
 
-static void a_waiter_is_told_what_was_filled_in(void **state)
+static void a_waiter_gets_what_was_filled_in(void **state)
 {
     struct pair *pair = *state;
     int64_t token = acquire(pair, 1, true);
@@ -117,7 +117,7 @@ static void a_waiter_is_told_what_was_filled_in(void **state)
     outcome_unref(waiter.found);
 }
 
-static void once_somebody_was_told_a_fill_in_is_thrown_away(void **state)
+static void after_a_replay_a_fill_in_is_discarded(void **state)
 {
     struct pair *pair = *state;
     struct buf found BUF_AUTO = buf_make(64);
@@ -131,7 +131,7 @@ static void once_somebody_was_told_a_fill_in_is_thrown_away(void **state)
     assert_told(pair, 1, "participant's");
 }
 
-static void an_answer_of_another_status_is_thrown_away(void **state)
+static void a_response_of_another_status_is_discarded(void **state)
 {
     struct pair *pair = *state;
     struct buf found BUF_AUTO = buf_make(64);
@@ -144,7 +144,7 @@ static void an_answer_of_another_status_is_thrown_away(void **state)
     assert_told(pair, 1, "participant's");
 }
 
-static void what_the_gateway_gives_up_stands_as_it_is(void **state)
+static void what_the_gateway_gives_up_is_frozen(void **state)
 {
     struct pair *pair = *state;
     const enum store_op_kind kinds[] = {STORE_RELEASE, STORE_DOUBT, STORE_DROP};
@@ -158,7 +158,7 @@ static void what_the_gateway_gives_up_stands_as_it_is(void **state)
     assert_int_equal(check_counts(&pair->gateway), 3);
 }
 
-static void what_comes_after_the_gateway_gave_up_stands_as_it_is(void **state)
+static void what_comes_after_the_gateway_gave_up_is_replayed(void **state)
 {
     struct pair *pair = *state;
     int64_t token = acquire(pair, 1, true);
@@ -182,7 +182,7 @@ static void a_participant_whose_token_was_replaced_rolls_back(void **state)
     assert_told(pair, 1, "the other's");
 }
 
-static void an_answer_that_is_not_kept_leaves_nothing_to_replay(void **state)
+static void a_response_that_is_not_kept_leaves_nothing_to_replay(void **state)
 {
     struct pair *pair = *state;
     int64_t token = acquire(pair, 1, true);
@@ -219,7 +219,7 @@ static void an_operator_changes_nothing_of_what_a_participant_stored(void **stat
     assert_told(pair, 1, "participant's");
 }
 
-static void what_one_batch_fills_in_and_replays_is_told_as_it_was_filled_in(void **state)
+static void what_one_batch_fills_in_and_replays_is_the_same(void **state)
 {
     struct pair *pair = *state;
     int64_t token = acquire(pair, 1, true);
@@ -244,7 +244,7 @@ static void what_one_batch_fills_in_and_replays_is_told_as_it_was_filled_in(void
 
 /* ---- its once value ---- */
 
-static void a_value_is_told_what_was_provisional_once_it_was_given_up(void **state)
+static void a_value_replays_what_was_provisional_once_it_was_given_up(void **state)
 {
     struct pair *pair = *state;
     const struct sort sort = {.unknown = RECORD_UNKNOWN_PARTICIPANT, .replay = true};
@@ -272,17 +272,17 @@ int main(void)
 {
     struct CMUnitTest tests[] = {
         T(a_duplicate_waits_until_the_gateway_has_filled_it_in),
-        T(a_waiter_is_told_what_was_filled_in),
-        T(once_somebody_was_told_a_fill_in_is_thrown_away),
-        T(an_answer_of_another_status_is_thrown_away),
-        T(what_the_gateway_gives_up_stands_as_it_is),
-        T(what_comes_after_the_gateway_gave_up_stands_as_it_is),
+        T(a_waiter_gets_what_was_filled_in),
+        T(after_a_replay_a_fill_in_is_discarded),
+        T(a_response_of_another_status_is_discarded),
+        T(what_the_gateway_gives_up_is_frozen),
+        T(what_comes_after_the_gateway_gave_up_is_replayed),
         T(a_participant_whose_token_was_replaced_rolls_back),
-        T(an_answer_that_is_not_kept_leaves_nothing_to_replay),
+        T(a_response_that_is_not_kept_leaves_nothing_to_replay),
         T(a_provisional_record_is_forgotten_whole),
         T(an_operator_changes_nothing_of_what_a_participant_stored),
-        T(what_one_batch_fills_in_and_replays_is_told_as_it_was_filled_in),
-        T(a_value_is_told_what_was_provisional_once_it_was_given_up),
+        T(what_one_batch_fills_in_and_replays_is_the_same),
+        T(a_value_replays_what_was_provisional_once_it_was_given_up),
     };
     return bed_run(tests, sizeof tests / sizeof *tests);
 }

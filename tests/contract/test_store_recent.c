@@ -143,7 +143,7 @@ static void what_somebody_else_wrote_of_a_claim_is_read(void **state)
     assert_int_equal(look(bed, 2).attempts, 8);
 }
 
-static void a_claim_whose_place_another_took_is_read(void **state)
+static void a_claim_that_another_one_displaced_is_read(void **state)
 {
     struct bed *bed = *state;
     int64_t token = proceed(bed, 1);
@@ -162,7 +162,7 @@ int main(void)
         TEST(a_claim_with_a_once_value_is_shown_as_the_file_has_it),
         TEST(a_claim_shows_nothing_of_the_life_before_it),
         TEST(what_somebody_else_wrote_of_a_claim_is_read),
-        TEST(a_claim_whose_place_another_took_is_read),
+        TEST(a_claim_that_another_one_displaced_is_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -243,7 +243,7 @@ static void rows_are_read_in_the_order_of_their_ids_behind_a_cursor(void **state
     assert_int_equal(found.n, 0);
 }
 
-static void rows_that_are_due_are_read_by_time_and_the_next_one_is_told(void **state)
+static void rows_that_are_due_are_read_by_time_and_the_next_one_is_named(void **state)
 {
     struct bed *bed = *state;
     const int64_t later = clock_wall_us() + 3600 * SECOND;
@@ -267,7 +267,7 @@ static void rows_that_are_due_are_read_by_time_and_the_next_one_is_told(void **s
     assert_true(found.n == 2 && found.jobs[0].number == 3 && found.jobs[1].number == 6);
 }
 
-static void with_nothing_left_out_no_next_one_is_told(void **state)
+static void with_nothing_left_out_no_next_one_is_named(void **state)
 {
     struct bed *bed = *state;
     struct found found;
@@ -397,7 +397,7 @@ static void of_two_changes_of_a_row_in_one_batch_the_first_is_kept(void **state)
 }
 
 /* It would have told the outcome that was not kept. */
-static void who_saw_an_outcome_that_was_not_kept_is_decided_again(void **state)
+static void a_begin_that_met_an_unsaved_outcome_is_decided_again(void **state)
 {
     struct bed *bed = *state;
     struct job job = job_of(1);
@@ -543,13 +543,13 @@ int main(int argc, char **argv)
         T(a_row_changes_if_it_is_what_was_read),
         T(a_key_whose_row_was_removed_is_free_again),
         T(rows_are_read_in_the_order_of_their_ids_behind_a_cursor),
-        T(rows_that_are_due_are_read_by_time_and_the_next_one_is_told),
-        T(with_nothing_left_out_no_next_one_is_told),
+        T(rows_that_are_due_are_read_by_time_and_the_next_one_is_named),
+        T(with_nothing_left_out_no_next_one_is_named),
         T(what_is_brought_together_is_kept_whole_or_not_at_all),
         T(a_row_comes_with_the_outcome_that_it_belongs_to),
         T(a_write_that_changes_no_record_brings_nothing),
         T(of_two_changes_of_a_row_in_one_batch_the_first_is_kept),
-        T(who_saw_an_outcome_that_was_not_kept_is_decided_again),
+        T(a_begin_that_met_an_unsaved_outcome_is_decided_again),
         T(a_row_whose_commit_failed_is_written_once),
         T(rows_are_there_when_the_store_is_opened_again),
 #ifdef PAWL_HOOKS

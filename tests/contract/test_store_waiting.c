@@ -63,7 +63,7 @@ static void after_a_release_the_oldest_waiter_proceeds_and_the_others_wait_on(vo
     }
 }
 
-static void a_newcomer_in_the_same_batch_does_not_overtake_who_waits(void **state)
+static void a_newcomer_in_the_same_batch_does_not_overtake_a_waiter(void **state)
 {
     struct bed *bed = *state;
     bed_close(bed);
@@ -173,7 +173,7 @@ static void what_is_queued_or_waits_can_be_withdrawn_and_was_not_applied(void **
     bed_open(bed);
     struct store_op queued = begin_on(1);
     store_submit(bed->store, &queued);
-    assert_true(store_withdraw(bed->store, &queued));
+    assert_true(store_withdraw(bed->store, &queued, false));
     assert_int_equal(queued.status, STORE_WITHDRAWN);
     struct store_op first = begin_on(1), waiter = wait_on(1);
     store_submit(bed->store, &first);
@@ -181,13 +181,13 @@ static void what_is_queued_or_waits_can_be_withdrawn_and_was_not_applied(void **
     store_step(bed->store);
     assert_int_equal(first.verdict, RECORD_PROCEED);
     assert_int_equal(store_counts(bed->store).waiting, 1);
-    assert_true(store_withdraw(bed->store, &waiter));
+    assert_true(store_withdraw(bed->store, &waiter, false));
     assert_int_equal(store_counts(bed->store).waiting, 0);
-    assert_false(store_withdraw(bed->store, &waiter));
-    assert_false(store_withdraw(bed->store, &first));
+    assert_false(store_withdraw(bed->store, &waiter, false));
+    assert_false(store_withdraw(bed->store, &first, false));
 }
 
-static void close_ends_who_waits_as_in_progress(void **state)
+static void close_ends_waiters_as_in_progress(void **state)
 {
     struct bed *bed = *state;
     proceed(bed, 1);
@@ -364,7 +364,7 @@ static void let_clock_go(struct bed *bed)
     set_clock(0);
 }
 
-static void an_answer_expires_then_its_tombstone_then_it_is_a_new_life(void **state)
+static void a_response_expires_then_its_tombstone_then_a_new_life_begins(void **state)
 {
     struct bed *bed = *state;
     int64_t now = stop_clock(bed);
@@ -563,21 +563,21 @@ int main(void)
         BED_TEST(a_waiter_is_woken_by_the_outcome_and_replays_it),
         BED_TEST(a_thousand_waiters_replay_one_outcome),
         BED_TEST(after_a_release_the_oldest_waiter_proceeds_and_the_others_wait_on),
-        BED_TEST(a_newcomer_in_the_same_batch_does_not_overtake_who_waits),
+        BED_TEST(a_newcomer_in_the_same_batch_does_not_overtake_a_waiter),
         BED_TEST(doubt_ends_the_waiters_as_unknown),
         BED_TEST(a_forget_lets_the_oldest_waiter_proceed),
         BED_TEST(a_waiter_whose_own_time_is_over_is_in_progress),
         BED_TEST(waiters_are_limited_for_a_key_and_in_all),
         BED_TEST(a_full_queue_refuses_begins_but_never_outcomes),
         BED_TEST(what_is_queued_or_waits_can_be_withdrawn_and_was_not_applied),
-        BED_TEST(close_ends_who_waits_as_in_progress),
+        BED_TEST(close_ends_waiters_as_in_progress),
         BED_TEST(of_a_hundred_threads_on_one_key_exactly_one_proceeds),
         BED_TEST(threads_that_wait_on_their_own_stacks_are_never_woken_after_they_went_on),
         BED_TEST(what_is_queued_together_is_committed_together),
         BED_TEST(the_kept_counts_are_those_of_a_scan_after_any_acts),
         BED_TEST(two_processes_on_one_store_see_each_other_s_writes),
 #ifdef PAWL_HOOKS
-        BED_TEST(an_answer_expires_then_its_tombstone_then_it_is_a_new_life),
+        BED_TEST(a_response_expires_then_its_tombstone_then_a_new_life_begins),
         BED_TEST(a_wall_clock_set_back_neither_freezes_nor_reverses_store_time),
         BED_TEST(a_forget_uses_up_a_token),
         BED_TEST(store_time_goes_on_in_a_process_that_starts_while_the_wall_clock_is_behind),

@@ -110,7 +110,7 @@ static struct store *open_participant(struct sim *sim)
 void proc_end(struct sim *sim, size_t at, struct store_op *op)
 {
     struct proc *proc = &sim->procs[at];
-    if (store_op_ended(op) || store_withdraw(proc->store, op))
+    if (store_op_ended(op) || store_withdraw(proc->store, op, false))
         return;
     SIM_CHECK(sim, op->unsure);
     while (!store_op_ended(op)) {

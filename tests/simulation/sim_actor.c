@@ -294,7 +294,7 @@ static void move_beginning(struct sim *sim, struct actor *actor)
         check_unwoken(sim, actor);
         return;
     }
-    if (store_withdraw(sim->procs[actor->proc].store, &actor->attempt.op)) {
+    if (store_withdraw(sim->procs[actor->proc].store, &actor->attempt.op, false)) {
         decided(sim, actor);
         return;
     }
@@ -456,7 +456,7 @@ static void stored(struct sim *sim, struct actor *actor)
 static void give_up_on_error(struct sim *sim, struct actor *actor)
 {
     const struct proc *proc = &sim->procs[actor->proc];
-    if (proc->errors == actor->errors || !store_withdraw(proc->store, &actor->attempt.op))
+    if (proc->errors == actor->errors || !store_withdraw(proc->store, &actor->attempt.op, false))
         return;
     write_act(sim, actor, ENGINE_RELEASE);
 }

@@ -38,7 +38,4 @@ void committer_wait(struct store *store);
 void committer_stop(struct store *store);
 bool committer_stopped(struct store *store);
 
-/* `only_waiting`: not one that is queued. */
-bool committer_withdraw(struct store *store, struct store_op *op, bool only_waiting);
-
 #endif

@@ -72,7 +72,7 @@ void store_submit(struct store *c, struct store_op *op)
         cond_signal(&c->cond);
 }
 
-bool committer_withdraw(struct store *c, struct store_op *op, bool only_waiting)
+bool store_withdraw(struct store *c, struct store_op *op, bool only_waiting)
 {
     mutex_lock(&c->mutex);
     int state = atomic_load_explicit(&op->state, memory_order_relaxed);
