@@ -36,7 +36,9 @@ WIDTH = min(4, (os.cpu_count() or 1) + 1)
 SLACK = 2  # a noisy machine takes longer than is meant; beyond this the whole has failed
 OVER = 124  # the status of what took longer than its budget
 END_TIME = 20  # seconds that it is then given to end
-SANITIZERS = {
+ENVIRONMENT = {
+    # How long a test waits for what must come: only one that fails waits so long.
+    "PAWL_TEST_PATIENCE": "90",
     "ASAN_OPTIONS": "abort_on_error=1:detect_leaks=1",
     "UBSAN_OPTIONS": "halt_on_error=1:abort_on_error=1:print_stacktrace=1",
     # A drain whose time is over ends the process with its threads: no leak.
@@ -157,7 +159,7 @@ MEANT_QUICK = 120
 
 def environment(lane: int, build: str) -> dict[str, str]:
     """Suites that run at the same time take ports from ranges of their own."""
-    return {**os.environ, **SANITIZERS, "PAWL_TEST_LANE": str(lane),
+    return {**os.environ, **ENVIRONMENT, "PAWL_TEST_LANE": str(lane),
             "PAWL_BIN": str(BUILDS_AT / build / "pawl")}
 
 
