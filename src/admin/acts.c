@@ -16,7 +16,6 @@
 /* What the body says. */
 struct act {
     struct session *session;
-    const char *name; /* NULL: there is no such act */
     enum keys_act_kind kind;
     int64_t token; /* 0: none */
     bool force;
@@ -374,22 +373,14 @@ static void run(struct act *act, int64_t id, struct reply *reply)
 
 bool acts_reply(struct session *session, int64_t id, struct slice name, struct reply *reply)
 {
-    static const struct act acts[] = {
-        {.name = "resolve", .kind = KEYS_RESOLVE},
-        {.name = "release", .kind = KEYS_RELEASE},
-        {.name = "forget", .kind = KEYS_FORGET},
-    };
+    static const enum keys_act_kind kinds[] = {KEYS_RESOLVE, KEYS_RELEASE, KEYS_FORGET};
+    ptrdiff_t kind = slice_item(SLICE("resolve|release|forget"), '|', name);
     ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
     BUF_AUTO struct buf body = buf_make(ADMIN_BODY_MAX);
-    struct act act = {0};
-    for (size_t i = 0; i < sizeof acts / sizeof *acts; i++)
-        if (slice_eq(name, slice_of(acts[i].name)))
-            act = acts[i];
-    act.session = session;
-    act.is_many = id == ACTS_MANY;
-    act.limit = MANY_DEFAULT;
-    if (!act.name || (act.is_many && act.kind == KEYS_FORGET))
+    if (kind < 0 || (id == ACTS_MANY && kinds[kind] == KEYS_FORGET))
         return false;
+    struct act act = {
+        .session = session, .kind = kinds[kind], .limit = MANY_DEFAULT, .is_many = id == ACTS_MANY};
     if (!slice_eq(session->http.request->method, SLICE("POST"))) {
         buf_add_str(&reply->fields, "Allow: POST\r\n");
         reply_problem(reply, 405, "use POST here");

@@ -144,7 +144,7 @@ static bool may_repeat(enum flag_id flag)
     return !flag_at(flag)->argument || flag == FLAG_HEADER;
 }
 
-/* What the text comes to where the flag takes a number, or words: which of them, from 1. */
+/* The number that the text is, or which of the words, from 1. */
 static bool read_number(const struct flag *flag, const char *text, uint64_t *ret_number)
 {
     *ret_number = 0;

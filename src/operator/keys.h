@@ -54,7 +54,7 @@ struct keys_row {
 
 /* Records as listed, oldest first. */
 struct keys_found {
-    struct arena arena; /* failed: there is too much to list */
+    struct arena arena; /* failed: too many records to list */
     struct keys_row *first;
     struct keys_row *last;
     size_t n;
@@ -91,7 +91,7 @@ const char *keys_status_text(enum store_status status);
 
 /* ---- one record: keys_json.c ---- */
 
-/* A record as it stands at `now`, and the stored response (NULL: none). */
+/* A record at `now`, and the stored response (NULL: none). */
 struct keys_view {
     const struct store_row *row;
     const struct record *record;
@@ -163,7 +163,7 @@ struct keys_act {
     enum keys_end end;
     struct buf what;      /* a sentence for a person */
     bool changed;         /* the record, by this */
-    struct record record; /* as it stands afterwards */
+    struct record record; /* afterwards */
     enum record_lease lease;
     int64_t lease_left_us;
     int64_t now; /* store time */

@@ -103,7 +103,7 @@ def test_not_found_before_settle_says_when_it_will_be_believed(pawl, upstream, c
     for answer, most in ((first, 60), (again, 40)):
         wait = int(answer["Retry-After"])
         assert most - 20 < wait <= most
-        assert f"not found yet: the probe got 404, which is believed in {wait} s" in \
+        assert f"not found yet: the probe got 404, which pawl trusts in {wait} s" in \
             answer.json["detail"]
         assert answer.json["retryable"] is True
     clock.advance(41)

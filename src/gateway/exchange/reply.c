@@ -43,7 +43,7 @@ void reply_explain_probe(struct exchange *x)
 {
     if (x->not_found_yet)
         buf_printf(&x->detail,
-                   "not found yet: the probe got 404, which is believed in %" PRId64
+                   "not found yet: the probe got 404, which pawl trusts in %" PRId64
                    " s, when no request can still be on its way",
                    settle_wait(&x->attempt.result));
     else if (x->unprobed.at)
