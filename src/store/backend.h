@@ -244,7 +244,7 @@ void backend_judge_lease(struct record *record, const struct backend_owner *owne
                          const struct backend_serve *serve, int64_t now);
 
 /* For backends: when the row of a final record, or before it its kept body, is to be swept. */
-int64_t backend_sweep_at(const struct record *record, bool has_answer);
+int64_t backend_sweep_at(const struct record *record, bool has_body);
 
 /* For backends: a change that was saved; a record that was swept. */
 void backend_count(struct backend_counts *counts, const struct backend_change *change);

@@ -151,8 +151,8 @@ static void refuse_some(struct hostile *hostile, struct backend_save *save)
     mutex_unlock(&hostile->holds->mutex);
 }
 
-/* What it was told that this save comes to. */
-static enum backend_status told(struct hostile *hostile, const struct backend_save *save)
+/* What the test wants this save to come to. */
+static enum backend_status result_of(struct hostile *hostile, const struct backend_save *save)
 {
     enum backend_status status = BACKEND_OK;
     if (save->groups || save->registers || hostile->beats)
@@ -165,7 +165,7 @@ static enum backend_status told(struct hostile *hostile, const struct backend_sa
 static bool refuse_all(struct hostile *hostile, const struct backend_save *save,
                        enum backend_status *ret_status)
 {
-    *ret_status = told(hostile, save);
+    *ret_status = result_of(hostile, save);
     hostile->beats = false;
     if (*ret_status != BACKEND_OK)
         return *ret_status != BACKEND_UNSURE;

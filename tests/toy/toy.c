@@ -15,7 +15,7 @@ struct kept {
     struct digest names[2]; /* that lead to it, and to no other: key, once value; else NO_NAME */
     struct store_row store;
     struct backend_owner owner; /* of its lease, as it said last */
-    struct outcome *outcome;    /* kept answer; NULL: none */
+    struct outcome *outcome;    /* kept; NULL: none */
     struct backend_bound bound; /* for as long as its holder is there */
 };
 
@@ -73,7 +73,7 @@ static struct shared *lock(struct backend *backend)
 
 /* ---- rows ---- */
 
-static size_t place(const struct rows *rows, int64_t id)
+static size_t index_of(const struct rows *rows, int64_t id)
 {
     size_t at = rows->n;
     while (at > 0 && rows->at[at - 1].row->id >= id)
@@ -81,9 +81,9 @@ static size_t place(const struct rows *rows, int64_t id)
     return at;
 }
 
-static void *find(const struct rows *rows, const struct table *table, int64_t id)
+static void *find_row(const struct rows *rows, const struct table *table, int64_t id)
 {
-    size_t at = place(rows, id);
+    size_t at = index_of(rows, id);
     bool found = at < rows->n && rows->at[at].row->id == id && rows->at[at].table == table;
     return found ? rows->at[at].row : NULL;
 }
@@ -94,7 +94,7 @@ static struct kept *kept_at(const struct rows *rows, size_t at)
     return rows->at[at].table == &records ? (struct kept *)rows->at[at].row : NULL;
 }
 
-static struct kept *named(const struct rows *rows, const struct digest *name)
+static struct kept *find_named(const struct rows *rows, const struct digest *name)
 {
     for (size_t i = digest_eq(name, &NO_NAME) ? rows->n : 0; i < rows->n; i++) {
         struct kept *kept = kept_at(rows, i);
@@ -106,7 +106,7 @@ static struct kept *named(const struct rows *rows, const struct digest *name)
 }
 
 /* With its texts behind it, in the arena or (NULL) on the heap. NULL: of nothing, or no memory. */
-static void *copy(const struct table *table, const void *from, struct arena *arena)
+static void *copy_row(const struct table *table, const void *from, struct arena *arena)
 {
     size_t size = table->row_size, n = from ? table->n_columns : 0;
     for (size_t i = 0; i < n; i++)
@@ -128,12 +128,12 @@ static void *copy(const struct table *table, const void *from, struct arena *are
 }
 
 /* What has this id from now on: takes over a copy. NULL: nothing. */
-static void set(struct rows *rows, const struct table *table, int64_t id, void *row)
+static void set_row(struct rows *rows, const struct table *table, int64_t id, void *row)
 {
-    size_t at = place(rows, id), size = sizeof *rows->at;
+    size_t at = index_of(rows, id), size = sizeof *rows->at;
     if (row && table == &records && ((struct kept *)row)->outcome)
         outcome_ref(((struct kept *)row)->outcome);
-    if (find(rows, table, id)) {
+    if (find_row(rows, table, id)) {
         outcome_unref(table == &records ? kept_at(rows, at)->outcome : NULL);
         free(rows->at[at].row);
         memmove(&rows->at[at], &rows->at[at + 1], (--rows->n - at) * size);
@@ -146,10 +146,10 @@ static void set(struct rows *rows, const struct table *table, int64_t id, void *
     rows->at[at] = (struct slot){table, row};
 }
 
-static void clear(struct rows *rows)
+static void clear_rows(struct rows *rows)
 {
     while (rows->n > 0)
-        set(rows, rows->at[rows->n - 1].table, rows->at[rows->n - 1].row->id, NULL);
+        set_row(rows, rows->at[rows->n - 1].table, rows->at[rows->n - 1].row->id, NULL);
     free(rows->at);
     rows->at = NULL;
 }
@@ -176,7 +176,7 @@ static struct store_row shown(const struct shared *shared, const struct kept *ke
 static struct store_row *show(const struct shared *shared, const struct kept *kept,
                               struct arena *arena)
 {
-    struct kept *made = copy(&records, kept, arena);
+    struct kept *made = copy_row(&records, kept, arena);
     if (made)
         made->store = shown(shared, made);
     return made ? &made->store : NULL;
@@ -185,10 +185,11 @@ static struct store_row *show(const struct shared *shared, const struct kept *ke
 static void look_up(const struct shared *shared, struct backend_name *name, struct arena *arena)
 {
     const struct rows *rows = &shared->rows;
-    const struct kept *row = named(rows, &name->hash), *hinted = find(rows, &records, name->hint);
+    const struct kept *row = find_named(rows, &name->hash),
+                      *hinted = find_row(rows, &records, name->hint);
     bool is_bound = row && row->bound.id != 0;
-    const struct kept *holder = is_bound ? find(rows, &records, row->bound.holder) : row;
-    struct kept *bound = copy(&records, is_bound && holder ? row : NULL, arena);
+    const struct kept *holder = is_bound ? find_row(rows, &records, row->bound.holder) : row;
+    struct kept *bound = copy_row(&records, is_bound && holder ? row : NULL, arena);
     bool of_key = hinted && digest_eq(&hinted->store.key_hash, &name->hash);
     name->row = show(shared, holder, arena);
     name->bound = bound ? &bound->bound : NULL;
@@ -217,7 +218,7 @@ static enum backend_status toy_outcome(struct backend *backend, const struct sto
                                        uint64_t *ret_size)
 {
     struct shared *shared = lock(backend);
-    const struct kept *kept = find(&shared->rows, &records, from->id);
+    const struct kept *kept = find_row(&shared->rows, &records, from->id);
     bool stands = kept && kept->row.version == from->version;
     struct outcome *outcome = stands ? kept->outcome : NULL;
     *ret_size = outcome ? outcome_size(outcome) : 0;
@@ -226,7 +227,7 @@ static enum backend_status toy_outcome(struct backend *backend, const struct sto
     return stands ? BACKEND_OK : BACKEND_BUSY;
 }
 
-static bool passes(struct slice wanted, struct slice value)
+static bool is_wanted(struct slice wanted, struct slice value)
 {
     return !wanted.at || slice_eq(wanted, value);
 }
@@ -234,13 +235,13 @@ static bool passes(struct slice wanted, struct slice value)
 static bool is_listed(const struct rows *rows, const struct store_row *row,
                       const struct store_list *list)
 {
-    bool by_key = passes(list->key, row->key);
+    bool by_key = is_wanted(list->key, row->key);
     for (size_t i = 0; i < rows->n && !by_key; i++) {
         const struct kept *other = kept_at(rows, i);
         by_key = other && other->bound.holder == row->id && slice_eq(other->bound.key, list->key);
     }
-    return by_key && passes(list->tenant, row->tenant) && passes(list->rule, row->rule) &&
-           passes(list->once, row->once) &&
+    return by_key && is_wanted(list->tenant, row->tenant) && is_wanted(list->rule, row->rule) &&
+           is_wanted(list->once, row->once) &&
            (list->statuses == 0 || list->statuses >> row->record.status & 1);
 }
 
@@ -326,11 +327,11 @@ static enum backend_status toy_query(struct backend *backend, const struct table
 }
 
 /* True: it is what its bringer read, and is written. */
-static bool bring(struct rows *rows, struct table_change *change)
+static bool bring_row(struct rows *rows, struct table_change *change)
 {
     const struct table *table = change->table;
     struct table_query same_key = {.table = table, .by = TABLE_BY_KEY, .like = change->row};
-    struct table_row *row = find(rows, table, change->row->id), *made = NULL;
+    struct table_row *row = find_row(rows, table, change->row->id), *made = NULL;
     bool inserts = change->act == TABLE_INSERT, removes = change->act == TABLE_REMOVE;
     bool is_same = row && row->version == change->row->version && !inserts;
     bool fit = row       ? is_same || row->version == change->version
@@ -338,11 +339,11 @@ static bool bring(struct rows *rows, struct table_change *change)
                          : removes && change->again;
     change->is_stale = !fit;
     if (fit && !removes) {
-        made = copy(table, change->row, NULL);
+        made = copy_row(table, change->row, NULL);
         made->version = table->is_log ? 0 : change->version;
     }
     if (fit)
-        set(rows, table, change->row->id, made);
+        set_row(rows, table, change->row->id, made);
     return fit;
 }
 
@@ -360,30 +361,30 @@ static void names_of(const struct backend_change *change, struct digest *ret_nam
 }
 
 /* The row is the one that was loaded, and its names lead where they led then. */
-static bool fits(const struct toy *toy, const struct backend_change *change)
+static bool fits_load(const struct toy *toy, const struct backend_change *change)
 {
     const struct rows *rows = &toy->shared->rows;
     const struct store_row *to = change->row;
-    const struct kept *row = to ? find(rows, &records, to->id) : NULL;
+    const struct kept *row = to ? find_row(rows, &records, to->id) : NULL;
     bool is_new = change->before == RECORD_ABSENT;
     if (to && (is_new ? row != NULL : !row || row->row.version != to->version))
         return false;
     struct digest names[2];
     names_of(change, names);
     for (size_t i = 0; i < 2; i++) {
-        const struct kept *other = named(rows, &names[i]);
+        const struct kept *other = find_named(rows, &names[i]);
         if (other && other->row.version > toy->version)
             return false;
     }
-    return !change->seen || !change->seen->row || named(rows, names);
+    return !change->seen || !change->seen->row || find_named(rows, names);
 }
 
-static void apply(const struct toy *toy, const struct backend_change *change)
+static void apply_change(const struct toy *toy, const struct backend_change *change)
 {
     struct rows *rows = &toy->shared->rows;
     const struct store_row *to = change->row;
     int64_t id = to ? to->id : change->bound->id;
-    const struct kept *before = find(rows, &records, id);
+    const struct kept *before = find_row(rows, &records, id);
     struct kept row = before ? *before : (struct kept){.row.id = id};
     row.row.version = toy->shared->version;
     row.store = to ? *to : row.store;
@@ -396,12 +397,12 @@ static void apply(const struct toy *toy, const struct backend_change *change)
     struct digest names[2];
     names_of(change, names);
     for (size_t i = 0; i < 2 && !goes; i++) {
-        struct kept *other = named(rows, &names[i]);
+        struct kept *other = find_named(rows, &names[i]);
         if (other)
             other->names[i] = NO_NAME;
         row.names[i] = digest_eq(&names[i], &NO_NAME) ? row.names[i] : names[i];
     }
-    set(rows, &records, id, goes ? NULL : copy(&records, &row, NULL));
+    set_row(rows, &records, id, goes ? NULL : copy_row(&records, &row, NULL));
     backend_count(&toy->shared->counts, change);
 }
 
@@ -412,20 +413,20 @@ static void write_group(const struct toy *toy, struct backend_group *group)
     struct backend_change *first = group->changes;
     bool brings = first && first->brought, fit = true;
     for (size_t i = 0; i < rows->n && brings; i++)
-        set(&spare, rows->at[i].table, rows->at[i].row->id,
-            copy(rows->at[i].table, rows->at[i].row, NULL));
+        set_row(&spare, rows->at[i].table, rows->at[i].row->id,
+                copy_row(rows->at[i].table, rows->at[i].row, NULL));
     for (const struct backend_change *change = first; change && fit; change = change->next)
-        fit = change->brought ? bring(rows, change->brought) : fits(toy, change);
+        fit = change->brought ? bring_row(rows, change->brought) : fits_load(toy, change);
     for (const struct backend_change *change = first; change && fit; change = change->next)
         if (!change->brought && !change->seen)
-            apply(toy, change);
+            apply_change(toy, change);
     group->result = fit ? GROUP_OK : GROUP_CONFLICT;
     struct rows left = brings && !fit ? *rows : spare;
     *rows = brings && !fit ? spare : *rows;
-    clear(&left);
+    clear_rows(&left);
 }
 
-/* When a row, or what is kept of its answer, is to be swept. */
+/* When a row, or what is kept of its response, is to be swept. */
 static int64_t due_at(const struct slot *slot, const struct kept *kept)
 {
     const struct table_column *gone = table_column_of(slot->table, TABLE_GONE);
@@ -445,7 +446,7 @@ static void lower(int64_t *least, int64_t value)
     *least = *least == 0 || value < *least ? value : *least;
 }
 
-static void gauge(const struct toy *toy, struct backend_gauges *ret_gauges)
+static void read_gauges(const struct toy *toy, struct backend_gauges *ret_gauges)
 {
     const struct shared *shared = toy->shared;
     const struct rows *rows = &shared->rows;
@@ -467,7 +468,7 @@ static void gauge(const struct toy *toy, struct backend_gauges *ret_gauges)
     *ret_gauges = gauges;
 }
 
-static void sweep(struct shared *shared, size_t at)
+static void sweep_row(struct shared *shared, size_t at)
 {
     struct rows *rows = &shared->rows;
     struct kept *kept = kept_at(rows, at);
@@ -479,7 +480,7 @@ static void sweep(struct shared *shared, size_t at)
     }
     if (kept && kept->bound.id == 0)
         backend_count_swept(&shared->counts, kept->store.record.status);
-    set(rows, rows->at[at].table, rows->at[at].row->id, NULL);
+    set_row(rows, rows->at[at].table, rows->at[at].row->id, NULL);
 }
 
 /* What it does stands by itself, whatever becomes of its batch. */
@@ -499,10 +500,10 @@ static enum backend_status toy_maintain(struct backend *backend, struct backend_
         if (beats)
             kept->owner.beat_at = shared->now;
         if (due)
-            sweep(shared, i);
+            sweep_row(shared, i);
     }
     if (chores->gauge)
-        gauge(toy, &chores->gauges);
+        read_gauges(toy, &chores->gauges);
     toy->maintained = chores->beaten || chores->swept > 0;
     mutex_unlock(&shared->mutex);
     return BACKEND_OK;
@@ -532,7 +533,8 @@ static enum backend_status toy_look(struct backend *backend, struct backend_watc
 {
     struct shared *shared = lock(backend);
     for (size_t i = 0; i < n; i++) {
-        struct record record = shown(shared, find(&shared->rows, &records, watches[i].row)).record;
+        struct record record =
+            shown(shared, find_row(&shared->rows, &records, watches[i].row)).record;
         bool own = record.owner == backend->self.incarnation;
         bool held = record.token == watches[i].token && record_holder(&record) != 0;
         watches[i].ended = !held || (record.lapsed_at != 0 && !own);
@@ -551,7 +553,7 @@ static void toy_close(struct backend *backend)
     free(backend);
     if (!last)
         return;
-    clear(&shared->rows);
+    clear_rows(&shared->rows);
     mutex_fini(&shared->mutex);
     free(shared);
 }

@@ -17,10 +17,10 @@ void backend_judge_lease(struct record *record, const struct backend_owner *owne
     record->lapsed_at = dead || now >= ends_at ? ends_at : 0;
 }
 
-int64_t backend_sweep_at(const struct record *record, bool has_answer)
+int64_t backend_sweep_at(const struct record *record, bool has_body)
 {
     int64_t row_until = record_row_until(record);
-    return has_answer ? clock_first(record_body_until(record), row_until) : row_until;
+    return has_body ? clock_first(record_body_until(record), row_until) : row_until;
 }
 
 static void count_status(struct backend_counts *counts, enum record_status status, int64_t delta)
