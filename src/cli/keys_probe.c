@@ -129,7 +129,8 @@ static void add_key(const struct probe *probe, struct slice key, struct buf *hea
 }
 
 /* The target by what is kept with the record. */
-static bool add_target(const struct probe *probe, struct slice key, struct buf *target)
+static enum template_result add_target(const struct probe *probe, struct slice key,
+                                       struct buf *target)
 {
     ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
     char hex[DIGEST_HEX_SIZE + 1];
@@ -142,8 +143,28 @@ static bool add_target(const struct probe *probe, struct slice key, struct buf *
                                    .payload_hex = slice_of(hex),
                                    .tenant = probe->row->store.tenant,
                                    .key = key};
-    return template_probe(&probe->rule->probe, &facts, &arena, target, &missing) == TEMPLATE_OK &&
-           buf_ok(target);
+    return template_probe(&probe->rule->probe, &facts, &arena, target, &missing);
+}
+
+/* Each window is an operation of its own, and was forwarded under its beginning. */
+static struct buf key_of(const struct store_row *row)
+{
+    struct buf key = buf_make(HEAD_MAX);
+    buf_add_slice(&key, row->key);
+    if (row->record.window)
+        buf_printf(&key, "%s%lld", row->key.len > 0 ? ":" : "", (long long)row->record.created_at);
+    return key;
+}
+
+static int judge_key(const struct probe *probe)
+{
+    BUF_AUTO struct buf target = buf_make(HEAD_MAX), key = key_of(&probe->row->store);
+    if (add_target(probe, buf_slice(&key), &target) != TEMPLATE_FORMAT)
+        return EXIT_DONE;
+    return command_misused(probe->options->command,
+                           "the probe's path cannot hold this record's key or tenant, which "
+                           "servers would read in different ways; query the service yourself, "
+                           "then use --status or --released");
 }
 
 static void add_headers(const struct probe *probe, struct buf *head)
@@ -161,14 +182,8 @@ static void add_headers(const struct probe *probe, struct buf *head)
 
 static bool write_head(const struct probe *probe, struct buf *head)
 {
-    BUF_AUTO struct buf target = buf_make(HEAD_MAX);
-    BUF_AUTO struct buf key = buf_make(HEAD_MAX);
-    const struct store_row *row = &probe->row->store;
-    buf_add_slice(&key, row->key);
-    /* Each window is an operation of its own, and was forwarded under its beginning. */
-    if (row->record.window)
-        buf_printf(&key, "%s%lld", row->key.len > 0 ? ":" : "", (long long)row->record.created_at);
-    if (!buf_ok(&key) || !add_target(probe, buf_slice(&key), &target))
+    BUF_AUTO struct buf target = buf_make(HEAD_MAX), key = key_of(&probe->row->store);
+    if (!buf_ok(&key) || add_target(probe, buf_slice(&key), &target) != TEMPLATE_OK)
         return false;
     buf_printf(head, "GET %.*s HTTP/1.1\r\n", SLICE_ARG(buf_slice(&target)));
     add_headers(probe, head);
@@ -414,6 +429,8 @@ static int run(struct probe *probe)
     if (!is_open(probe, &code))
         return code;
     code = judge_rule(probe);
+    if (code == EXIT_DONE)
+        code = judge_key(probe);
     if (code != EXIT_DONE)
         return code;
     if (!resolve_upstream(probe->config, -1, &probe->upstream, &problem))

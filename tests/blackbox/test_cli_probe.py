@@ -250,3 +250,16 @@ def test_what_was_found_is_audited(asked, upstream):
     acts = asked.keys("audit", "--json", "--store", asked.gateway.store).stdout.splitlines()
     assert [(act["act"], act["to"], act["http_code"], act["forced"])
             for act in map(json.loads, acts)] == [("resolve", "complete", 200, False)]
+
+
+def test_a_key_that_the_probes_path_cannot_hold_is_refused(pawl, upstream):
+    gateway = pawl(config())
+    upstream.then(closes())
+    answer = gateway.post("/refunds", BODY, key="a/b", headers=[("X-Merchant-Id", "m1")])
+    assert answer["Idempotency-Status"] == "unknown"
+    asked = Asked(gateway, BY_KEY, "0s")
+    show = asked.keys("show", "a/b", "--json", "--store", gateway.store).stdout
+    ran = asked.keys("resolve", "a/b", "--token", str(json.loads(show)["token"]), "--probe",
+                     "-c", asked.file)
+    assert ran.returncode == 2 and "path cannot hold" in ran.stderr
+    assert len(upstream.requests) == 1
