@@ -47,9 +47,9 @@ bool sim_chance(struct sim *sim, unsigned per_million)
     return sim_below(sim, 1000000) < per_million;
 }
 
-void sim_advance(struct sim *sim, int64_t span)
+void sim_advance(struct sim *sim, int64_t duration)
 {
-    sim->boot += span;
+    sim->boot += duration;
     clock_test_set(WALL_BASE + sim->boot - sim->wall_back, sim->boot);
 }
 

@@ -196,7 +196,7 @@ struct sim_rule {
 #define SIM_RULES 6
 extern const struct sim_rule sim_rules[SIM_RULES];
 extern const struct sim_rule sim_participant_rules[SIM_RULES];
-/* Of a run with once values: each rule has SIM_KEYS keys, which stand in place of rules. */
+/* Of a run with once values: each rule has SIM_KEYS keys, which take the place of rules. */
 #define SIM_KEYS 3
 #define SIM_VALUES (SIM_RULES / SIM_KEYS)
 #define SIM_NAMES 64 /* that one rule may have, one after the other */
@@ -276,7 +276,7 @@ struct actor {
     int64_t row;
     bool probing;
     int64_t not_before; /* it does nothing till then */
-    int64_t patience;   /* beginning: gives up then */
+    int64_t give_up_at; /* beginning */
     int64_t began_at;   /* beginning */
     int64_t wait_until; /* beginning: its own time, 0: it does not wait */
     int64_t timeout;    /* exchange */
@@ -372,7 +372,7 @@ void sim_step(struct sim *sim);
 /* Uniform below `n`; true `per_million` times in a million. */
 uint64_t sim_below(struct sim *sim, uint64_t n);
 bool sim_chance(struct sim *sim, unsigned per_million);
-void sim_advance(struct sim *sim, int64_t span);
+void sim_advance(struct sim *sim, int64_t duration);
 
 /* Ends an operation of a process that is being killed: nothing of it is written any more. */
 void proc_end(struct sim *sim, size_t proc, struct store_op *op);

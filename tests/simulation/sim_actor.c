@@ -122,7 +122,7 @@ static void begin(struct sim *sim, struct actor *actor)
                                     .begin = attempt->begin,
                                     .wait_until = wait ? sim->boot + wait : 0,
                                     .parker = &actor->parker};
-    actor->patience = sim->boot + wait + (int64_t)sim_below(sim, 2 * SECOND);
+    actor->give_up_at = sim->boot + wait + (int64_t)sim_below(sim, 2 * SECOND);
     actor->began_at = sim->boot;
     actor->wait_until = attempt->op.wait_until;
     actor->phase = ACTOR_BEGINNING;
@@ -290,7 +290,7 @@ static void move_beginning(struct sim *sim, struct actor *actor)
         decided(sim, actor);
         return;
     }
-    if (sim->boot < actor->patience) {
+    if (sim->boot < actor->give_up_at) {
         check_unwoken(sim, actor);
         return;
     }
@@ -461,7 +461,7 @@ static void give_up_on_error(struct sim *sim, struct actor *actor)
     write_act(sim, actor, ENGINE_RELEASE);
 }
 
-/* What a participant stored stands. */
+/* What a participant stored stays. */
 static void count_given_up(struct sim *sim, const struct actor *actor, bool finish)
 {
     bool already = sim->participant && actor->attempt.op.write == RECORD_ALREADY;

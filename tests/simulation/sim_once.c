@@ -58,7 +58,7 @@ void once_name(struct sim *sim, struct actor *actor)
     engine_name_once(sim->procs[actor->proc].engine, attempt, SLICE("v"), former, &attempt->once);
 }
 
-/* What stands under a name that is about to be the last but STORE_FORMER_MAX would be lost. */
+/* What is under a name that is about to be the last but STORE_FORMER_MAX would be lost. */
 static bool may_rename(const struct sim *sim)
 {
     if (sim->n_names == SIM_NAMES || sim->boot - sim->renamed_at < RENAME_LEAST)

@@ -30,7 +30,7 @@ static void forget_plan(struct operator_act *act)
 }
 
 /* "It did not happen" is concluded only from a look after the record's quiet_at, and never where
- * fencing stands in for the settle time: this look carries no token. */
+ * fencing replaces the settle time: this look carries no token. */
 static void look(struct sim *sim)
 {
     struct operator_act *act = &sim->operator;

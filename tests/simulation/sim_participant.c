@@ -43,7 +43,7 @@ static struct store_op op_of(const struct flight *flight, enum store_op_kind kin
                              .token = flight->token};
 }
 
-/* Two mutants: its lock is no lock, or its effect stands before its outcome does. */
+/* Two mutants: its lock is no lock, or its effect is committed before its outcome. */
 static bool is_unlocked(const struct sim *sim)
 {
     return sim->mutant == SIM_MUTANT_PARTICIPANT_UNLOCKED;

@@ -79,9 +79,9 @@ static void sends(struct owner *owner, int64_t delay)
                                       .arrive_at = sim->boot + delay};
 }
 
-static void passes(struct sim *sim, int64_t span)
+static void passes(struct sim *sim, int64_t duration)
 {
-    sim_advance(sim, span);
+    sim_advance(sim, duration);
     upstream_move(sim);
 }
 
