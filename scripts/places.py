@@ -7,6 +7,7 @@ A place is pairs of words, each looked for within what the one before found:
     if N         the condition of the N-th `if`
     return N     what the N-th `return` gives
     call NAME    the first call of it, with its arguments
+    word NAME    the first time that it is named
     = NAME       the first value that it is given
     case LABEL   what stands between that label (`default` too) and the next
 """
@@ -48,7 +49,8 @@ def end_of_value(code: str, at: int) -> int:
 def within(code: str, span: Span, kind: str, which: str) -> Span:
     """What one pair of words finds there."""
     patterns = {"if": r"\bif \(", "return": r"\breturn ", "call": rf"\b{which}\(",
-                "=": rf"\b{which} =(?!=)\s*", "case": rf"\b(?:case )?{which}:"}
+                "word": rf"\b{which}\b", "=": rf"\b{which} =(?!=)\s*",
+                "case": rf"\b(?:case )?{which}:"}
     found = list(re.compile(patterns[kind]).finditer(code, *span))
     nth = int(which) - 1 if kind in ("if", "return") else 0
     if nth >= len(found):
@@ -56,6 +58,8 @@ def within(code: str, span: Span, kind: str, which: str) -> Span:
     match = found[nth]
     if kind == "if":
         return match.end(), closing(code, match.end() - 1)
+    if kind == "word":
+        return match.span()
     if kind == "call":
         return match.start(), closing(code, match.end() - 1) + 1
     if kind == "case":

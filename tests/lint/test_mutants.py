@@ -39,6 +39,7 @@ static int one(int a)
     ("if 2", "!({})", "if (!(!text))"),
     ("return 2", "-{}", "return -1;"),
     ("call two", "0", "return 0;"),
+    ("call two word a", "1", "return two(1, 3);"),
     ("call three", "(void)0", "        (void)0;"),
     ("= text", "NULL", "const char *text = NULL;"),
     ("case default = text", "{} + 0", "text = NULL + 0;"),
