@@ -10,8 +10,7 @@ from typing import Any, Callable
 
 import pytest
 
-from pawltest.gateway import Gateway, run
-from test_waiting import fill_the_places
+from pawltest.gateway import Gateway, fill_the_places, run
 from pawltest.upstream import closes, say
 from pawltest.wire import Answer, Client, Later, eventually, request_bytes
 

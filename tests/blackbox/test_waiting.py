@@ -2,14 +2,13 @@
 """Duplicates that wait for their first, and the drain of a gateway that is told to end."""
 from __future__ import annotations
 
-import select
 import signal
 
 import pytest
 
-from pawltest.gateway import Gateway
+from pawltest.gateway import WANTED, Gateway, fill_the_places
 from pawltest.upstream import closes, resets, say
-from pawltest.wire import (PATIENCE, Answer, Broken, Client, Later, at_once, eventually,
+from pawltest.wire import (Answer, Broken, Client, Later, at_once, eventually,
                            request_bytes)
 
 CONFIG = """
@@ -19,7 +18,6 @@ rules:
 """
 RETRY = CONFIG.replace("timeout: 1h", "timeout: 1h, unknown: retry")
 hooks = pytest.mark.hooks
-WANTED = request_bytes("POST", "/refunds", [("Idempotency-Key", "k1")], b"{}")
 
 
 def marks(answer: Answer) -> tuple[int, str | None]:
@@ -28,20 +26,6 @@ def marks(answer: Answer) -> tuple[int, str | None]:
 
 def ask(gateway: Gateway, key: str = "k1") -> Answer:
     return gateway.request("POST", "/refunds", [("Idempotency-Key", key)], b"{}")
-
-
-def fill_the_places(gateway: Gateway, n: int, wanted: bytes = WANTED) -> list[Client]:
-    """n clients that wait, where `max_waiting_per_key: n`: of n + 1 one is refused, and that proves
-    that all others wait."""
-    clients = [gateway.connect() for _ in range(n + 1)]
-    for client in clients:
-        client.send(wanted)
-    ready, _, _ = select.select([client.sock for client in clients], [], [], PATIENCE)
-    assert len(ready) == 1
-    refused = next(client for client in clients if client.sock is ready[0])
-    assert refused.answer().is_problem(429, "RATE_LIMIT.exceeded")
-    refused.sock.close()
-    return [client for client in clients if client is not refused]
 
 
 def is_full(gateway: Gateway) -> bool:

@@ -10,6 +10,7 @@ import mmap
 import os
 import random
 import re
+import select
 import signal
 import socket
 import subprocess
@@ -18,11 +19,12 @@ import time
 from pathlib import Path
 from typing import Any, Callable
 
-from pawltest.wire import PATIENCE, Answer, Client, Headers, eventually
+from pawltest.wire import PATIENCE, Answer, Client, Headers, eventually, request_bytes
 
 ROOT = Path(__file__).resolve().parents[2]
 PAWL = Path(os.environ.get("PAWL_BIN", ROOT / "build" / "pawl"))
 READY = re.compile(r"^pawl: ready\b")
+WANTED = request_bytes("POST", "/refunds", [("Idempotency-Key", "k1")], b"{}")
 # What no run may print, however it ends.
 ALARMS = re.compile(r"assertion failed|AddressSanitizer|ThreadSanitizer|LeakSanitizer|"
                     r"runtime error:|MemorySanitizer|stack smashing")
@@ -121,14 +123,21 @@ class Clock:
         eventually(moved, "the end of its time")
 
 
+def file_in(directory: Path) -> Path:
+    return directory / "pawl.db"
+
+
 class Gateway:
     """`pawl serve` with one config, store and port; may be killed and started any number of times.
     Start it on the test's own thread: it dies with the thread that started it."""
 
+    # Which store one has whose directory this is: a file of SQLite, or the URL of a database.
+    new_store: Callable[[Path], Path | str] = staticmethod(file_in)
+
     def __init__(self, directory: Path, upstream_port: int, config: str, clock: Clock):
         self.directory = directory
         self.port = free_port()
-        self.store = directory / "pawl.db"
+        self.store = Gateway.new_store(directory)
         self.config = directory / "pawl.yaml"
         self.clock = clock
         self.upstream_port = upstream_port
@@ -140,12 +149,19 @@ class Gateway:
         self._readers: list[threading.Thread] = []
         self.configure(config)
 
+    def move_to(self, store: str) -> Gateway:
+        """Another store, from its next start on."""
+        self.store = store
+        self.configure(self._config_text)
+        return self
+
     def configure(self, config: str) -> None:
         """Writes the config; addresses and store are put before it."""
         self._config_text = config
+        store = f"sqlite:{self.store}" if isinstance(self.store, Path) else self.store
         self.config.write_text(f"listen: 127.0.0.1:{self.port}\n"
                                f"upstream: {self.upstream_host}:{self.upstream_port}\n"
-                               f"store: sqlite:{self.store}\n{config}")
+                               f"store: {store}\n{config}")
 
     # ---- its life ----
 
@@ -277,3 +293,17 @@ class Gateway:
             return None if answer["Error-Code"] == "DEPENDENCY.store_unavailable" else answer
 
         return eventually(answered, "the store")
+
+
+def fill_the_places(gateway: Gateway, n: int, wanted: bytes = WANTED) -> list[Client]:
+    """n clients that wait, where `max_waiting_per_key: n`: of n + 1 one is refused, and that proves
+    that all others wait."""
+    clients = [gateway.connect() for _ in range(n + 1)]
+    for client in clients:
+        client.send(wanted)
+    ready, _, _ = select.select([client.sock for client in clients], [], [], PATIENCE)
+    assert len(ready) == 1
+    refused = next(client for client in clients if client.sock is ready[0])
+    assert refused.answer().is_problem(429, "RATE_LIMIT.exceeded")
+    refused.sock.close()
+    return [client for client in clients if client is not refused]

@@ -6,6 +6,7 @@ from typing import Iterator
 
 import pytest
 
+from pawltest.gateway import Gateway
 from relay import Relay
 from server import Database, Server
 
@@ -22,11 +23,23 @@ def database(server: Server) -> Database:
     return server.add_database()
 
 
+@pytest.fixture(autouse=True)
+def one_store(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All gateways of a test have its one database."""
+    monkeypatch.setattr(Gateway, "new_store",
+                        lambda _: request.getfixturevalue("database").url)
+
+
 @pytest.fixture
 def own_server() -> Iterator[Server]:
     """One that the test may do anything to; what it acknowledged survives its death."""
     with Server(durable=True) as made:
         yield made
+
+
+@pytest.fixture
+def own_database(own_server: Server) -> Database:
+    return own_server.add_database()
 
 
 @pytest.fixture

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What others do in the database: whoever holds a record stops that key alone."""
+from __future__ import annotations
+
+from contextlib import closing
+
+import pytest
+
+from pawltest.gateway import Gateway
+from pawltest.wire import Answer, Later, at_once, eventually
+
+CONFIG = """
+tenant: none
+threads: 1
+cache: 0
+store_timeout: 2s
+defaults: {in_progress: conflict}
+rules:
+  - {name: refunds.create, match: POST /refunds, timeout: 5s}
+"""
+RUNNING = "CONFLICT.idempotency.in_progress"
+AWAY = "DEPENDENCY.store_unavailable"
+
+
+@pytest.fixture
+def gateway(pawl) -> Gateway:
+    return pawl(CONFIG)
+
+
+def ask(gateway: Gateway, key: str) -> Answer:
+    return gateway.post("/refunds", {}, key=key)
+
+
+def test_a_record_that_a_stranger_holds_stops_its_own_key_alone(gateway, upstream, database):
+    """Its outcome waits for the stranger; every other key goes on meanwhile."""
+    gate = upstream.hold()
+    first = Later(lambda: ask(gateway, "held"))
+    gate.wait_for()
+    with closing(database.connect()) as stranger:
+        stranger.cursor().execute("SELECT id FROM pawl.record FOR UPDATE")
+        gate.open()
+        answers = at_once(8, lambda i: ask(gateway, f"other-{i}"))
+        assert [answer["Idempotency-Status"] for answer in answers] == ["stored"] * 8
+        assert not first.is_done
+        stranger.rollback()
+    assert first.result()["Idempotency-Status"] == "stored"
+    assert ask(gateway, "held")["Idempotency-Status"] == "replayed"
+    assert upstream.effects() == 9
+
+
+def test_a_replay_needs_no_lock(gateway, upstream, database):
+    kept = ask(gateway, "k1").kept
+    with closing(database.connect()) as stranger:
+        stranger.cursor().execute("SELECT id FROM pawl.record FOR UPDATE")
+        assert ask(gateway, "k1").kept == kept
+
+
+def test_a_key_that_an_application_begins_is_in_progress(gateway, upstream, database):
+    """It holds the lock of the key's name: as SQL functions of an application do."""
+    ask(gateway, "k1")
+    ((lock,),) = database.sql("SELECT ('x' || encode(substr(key_hash, 1, 8), 'hex'))::bit(64)"
+                              "::bigint FROM pawl.record")
+    database.sql("DELETE FROM pawl.record")
+    with closing(database.connect()) as stranger:
+        stranger.cursor().execute("SELECT pg_advisory_xact_lock(%s)", (lock,))
+        assert ask(gateway, "k1")["Error-Code"] == RUNNING
+        assert ask(gateway, "k2")["Idempotency-Status"] == "stored"
+        stranger.rollback()
+    assert ask(gateway, "k1")["Idempotency-Status"] == "stored"
+
+
+def test_a_locked_table_is_a_store_that_is_away_and_comes_back(gateway, upstream, database):
+    with closing(database.connect()) as stranger:
+        stranger.cursor().execute("LOCK TABLE pawl.record IN ACCESS EXCLUSIVE MODE")
+        assert ask(gateway, "k1").is_problem(503, AWAY)
+        assert upstream.effects() == 0
+        stranger.rollback()
+    eventually(lambda: ask(gateway, "k1").status == 201, "the store")
+    assert upstream.effects() == 1
+
+
+def test_a_table_that_is_being_indexed_or_analysed_goes_on(gateway, upstream, database):
+    """What maintenance locks does not stop anybody."""
+    with closing(database.connect()) as stranger:
+        stranger.cursor().execute("LOCK TABLE pawl.record IN SHARE UPDATE EXCLUSIVE MODE")
+        assert ask(gateway, "k1")["Idempotency-Status"] == "stored"
