@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Many clients that retry, an upstream that fails at random, and a gateway killed with kill -9
-again and again. Exits 1 when an effect happened twice or an answer was lost.
+again and again. On PostgreSQL three gateways share the store, and killed are they, the server's
+sessions and the server. Exits 1 when an effect happened twice or an answer was lost.
 
 usage: soak.py [--seconds N] [--policy hold|probe|retry|once] [--clients N] [--seed N]
+               [--store sqlite|postgres]
 """
 from __future__ import annotations
 
@@ -17,6 +19,7 @@ import threading
 import time
 from collections import Counter, deque
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -95,8 +98,8 @@ class Service:
 class Crowd:
     """The clients, and what they were told."""
 
-    def __init__(self, gateway: Gateway, n: int, seed: int, fresh_keys: bool = False):
-        self.gateway = gateway
+    def __init__(self, gateways: list[Gateway], n: int, seed: int, fresh_keys: bool = False):
+        self.gateways = gateways
         self.fresh_keys = fresh_keys  # a new one for each attempt, instead of the operation's
         self.over = threading.Event()
         self.attempts = 0
@@ -132,7 +135,7 @@ class Crowd:
     def operate(self, key: str, rand: random.Random) -> bool:
         """Retries until there is an outcome, or nobody can know; True: there is one."""
         for _ in range(ATTEMPTS_MOST):
-            answer = self._attempt(key)
+            answer = self._attempt(key, rand.choice(self.gateways))
             if answer is not None and self._is_outcome(answer):
                 self._note(key, answer)
                 return True
@@ -150,12 +153,12 @@ class Crowd:
         kept = answer["Idempotency-Status"] in ("stored", "replayed")
         return kept and not (self.fresh_keys and answer.status == 422)
 
-    def _attempt(self, key: str) -> Answer | None:
+    def _attempt(self, key: str, gateway: Gateway) -> Answer | None:
         with self._lock:
             self.attempts += 1
             sent_key = f"{key}~{self.attempts}" if self.fresh_keys else key
         try:
-            return self.gateway.post("/refunds", {"of": key}, key=sent_key)
+            return gateway.post("/refunds", {"of": key}, key=sent_key)
         except (Broken, OSError, ValueError):
             return None
 
@@ -166,15 +169,62 @@ class Crowd:
                 self.lost.append(key)
 
 
-def kill_at_random(gateway: Gateway, seconds: float, rand: random.Random) -> int:
-    """On the main thread: the gateway dies with the thread that started it."""
-    kills, end = 0, time.monotonic() + seconds
-    while time.monotonic() < end:
-        time.sleep(rand.uniform(0.05, 1.2))
-        gateway.kill9()
-        gateway.start()
-        kills += 1
-    return kills
+class Processes:
+    """What is killed. Gateways share a store, which is a server's if there are several; start and
+    kill them on the main thread, with which they die."""
+
+    def __init__(self, directory: Path, service: Service, policy: str, store: str):
+        self.server: Any = None
+        if store == "postgres":
+            sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "postgres"))
+            from server import Server  # needs psycopg2, which is not everywhere
+
+            self.server = Server(durable=True).create()
+            self.database = self.server.add_database()
+        config = CONFIGS[policy]
+        if self.server:  # where no lock of a file shows that an owner is dead
+            config = config.replace("lease: 10s", "lease: 2s")
+        self.gateways = [self._gateway(directory / f"gateway{i}", service, config)
+                         for i in range(3 if self.server else 1)]
+
+    def _gateway(self, directory: Path, service: Service, config: str) -> Gateway:
+        directory.mkdir()
+        made = Gateway(directory, service.upstream.port, config, Clock(directory / "clock"))
+        return made.move_to(self.database.url) if self.server else made
+
+    def start(self) -> None:
+        for gateway in self.gateways:
+            gateway.start()
+
+    def kill_one(self, rand: random.Random) -> None:
+        draw = rand.random() if self.server else 1.0
+        if draw < 0.2:
+            self.server.kill9()
+            self.server.start()
+        elif draw < 0.5:
+            self.server.end_backends(self.database)
+        else:
+            gateway = rand.choice(self.gateways)
+            gateway.kill9()
+            gateway.start()
+
+    def kill_at_random(self, seconds: float, rand: random.Random) -> int:
+        kills, end = 0, time.monotonic() + seconds
+        while time.monotonic() < end:
+            time.sleep(rand.uniform(0.05, 1.2))
+            self.kill_one(rand)
+            kills += 1
+        return kills
+
+    def close(self) -> None:
+        for gateway in self.gateways:
+            gateway.close()
+
+    def discard(self) -> None:
+        for gateway in self.gateways:
+            gateway.discard()
+        if self.server:
+            self.server.discard()
 
 
 def settle(crowd: Crowd, policy: str, rand: random.Random) -> list[str]:
@@ -189,22 +239,22 @@ def settle(crowd: Crowd, policy: str, rand: random.Random) -> list[str]:
     return stuck
 
 
-def soak(policy: str, seconds: float, clients: int, seed: int) -> bool:
+def soak(policy: str, seconds: float, clients: int, seed: int, store: str = "sqlite") -> bool:
     rand = random.Random(seed)
     directory = Path(tempfile.mkdtemp(prefix="pawl-soak-"))
     service = Service(seed, dedupes=policy == "retry")
-    gateway = Gateway(directory, service.upstream.port, CONFIGS[policy],
-                      Clock(directory / "clock")).start()
-    crowd = Crowd(gateway, clients, seed, fresh_keys=policy == "once")
+    processes = Processes(directory, service, policy, store)
+    crowd = Crowd(processes.gateways, clients, seed, fresh_keys=policy == "once")
     try:
+        processes.start()
         crowd.start()
-        kills = kill_at_random(gateway, seconds, rand)
+        kills = processes.kill_at_random(seconds, rand)
         crowd.join()
         service.faults = False
         stuck = settle(crowd, policy, rand)
-        gateway.close()
+        processes.close()
     finally:
-        gateway.discard()
+        processes.discard()
         service.upstream.stop()
         shutil.rmtree(directory, ignore_errors=True)
     doubled = [key for key, n in service.effects.items() if n > 1]
@@ -223,9 +273,10 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--policy", choices=CONFIGS, action="append")
     parser.add_argument("--clients", type=int, default=16)
+    parser.add_argument("--store", choices=("sqlite", "postgres"), default="sqlite")
     parser.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(3)))
     options = parser.parse_args()
-    results = [soak(policy, options.seconds, options.clients, options.seed)
+    results = [soak(policy, options.seconds, options.clients, options.seed, options.store)
                for policy in options.policy or CONFIGS]
     return 0 if all(results) else 1
 
