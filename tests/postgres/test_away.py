@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The server stops, dies, ends its sessions or cannot be reached: a clear 503, nothing lost, and
+all goes on by itself when it is back."""
+from __future__ import annotations
+
+import signal
+import threading
+
+import pytest
+
+from pawltest.admin import with_admin
+from pawltest.gateway import Gateway
+from server import PASSWORD, Database, Server
+from pawltest.wire import Answer, Later, eventually
+
+CONFIG = """
+tenant: none
+threads: 1
+store_timeout: 1s
+rules:
+  - {name: refunds.create, match: POST /refunds, timeout: 3s}
+"""
+AWAY = "DEPENDENCY.store_unavailable"
+NOT_STORED = "DEPENDENCY.outcome_not_stored"
+RUNNING = "CONFLICT.idempotency.in_progress"
+
+
+@pytest.fixture
+def database(own_database: Database) -> Database:
+    return own_database
+
+
+def ask(gateway: Gateway, key: str) -> Answer:
+    return gateway.post("/refunds", {"of": key}, key=key)
+
+
+def ask_until_told(gateway: Gateway, key: str) -> Answer:
+    """As a client does: again, while it is told that the store is away."""
+    def told() -> Answer | None:
+        answer = ask(gateway, key)
+        assert answer.status == 201 or answer["Error-Code"] in (AWAY, NOT_STORED, RUNNING), answer
+        return answer if answer.status == 201 else None
+
+    return eventually(told, "an outcome")
+
+
+def test_without_a_server_nothing_is_sent_and_when_it_is_back_all_goes_on(
+        pawl, upstream, own_server):
+    gateway, admin = with_admin(pawl, CONFIG)
+    before = ask(gateway, "before")
+    own_server.stop()
+    refused = ask(gateway, "during")
+    assert refused.is_problem(503, AWAY) and int(refused["Retry-After"]) > 0
+    assert upstream.effects() == 1
+    eventually(lambda: admin.get("/readyz").status == 503, "not ready")
+    assert admin.get("/livez").status == 200
+    assert admin.value("pawl_store_up") == 0
+    own_server.start()
+    assert ask_until_told(gateway, "before").kept == before.kept
+    assert ask_until_told(gateway, "during")["Idempotency-Status"] == "stored"
+    admin.until_ready()
+    assert upstream.effects() == 2
+    eventually(lambda: [line["event"] for line in gateway.log if line["event"].startswith("store_")]
+               == ["store_down", "store_up"], "a line each way")
+
+
+def test_an_outcome_is_withheld_until_the_server_is_back_and_stored_then(
+        pawl, upstream, own_server):
+    gateway = pawl(CONFIG)
+    gate = upstream.hold()
+    first = Later(lambda: ask(gateway, "k1"))
+    gate.wait_for()
+    own_server.stop()
+    gate.open()
+    assert first.result().is_problem(503, NOT_STORED)
+    own_server.start()
+    answer = ask_until_told(gateway, "k1")
+    assert (answer["Idempotency-Status"], answer.json) == ("replayed", {"held": True})
+    assert upstream.effects() == 1
+
+
+def test_a_server_that_dies_loses_nothing_that_was_told(pawl, upstream, own_server):
+    gateway = pawl(CONFIG)
+    for life in range(3):
+        kept = {key: ask_until_told(gateway, key).kept for key in (f"{life}-a", f"{life}-b")}
+        own_server.kill9()
+        own_server.start()
+        assert {key: ask_until_told(gateway, key).kept for key in kept} == kept
+    assert upstream.effects() == 6
+
+
+def test_sessions_that_are_ended_again_and_again_cost_nothing(pawl, upstream, own_server, database):
+    gateways = [pawl(CONFIG), pawl(CONFIG)]
+    keys = [f"k{i}" for i in range(40)]
+    told: dict[str, Answer] = {}
+    failed: list[BaseException] = []
+
+    def client(number: int) -> None:
+        try:
+            for i, key in enumerate(keys):
+                answer = ask_until_told(gateways[(number + i) % 2], key)
+                assert told.setdefault(key, answer).kept == answer.kept
+        except BaseException as error:  # pylint: disable=broad-except
+            failed.append(error)
+
+    clients = [threading.Thread(target=client, args=(n,), daemon=True) for n in range(3)]
+    for one in clients:
+        one.start()
+    ended = 0
+    while any(one.is_alive() for one in clients):
+        ended += own_server.end_backends(database)
+        clients[0].join(1.0)
+    assert not failed and ended > 0
+    assert upstream.effects() == len(keys)
+
+
+def start_in_vain(gateway: Gateway) -> str:
+    """What it said, and that it ended as unavailable."""
+    gateway._spawn({})  # pylint: disable=protected-access
+    assert gateway.wait() == 69
+    return "\n".join(gateway.printed)
+
+
+def test_a_start_without_a_server_says_which_one_is_missing(pawl, own_server, database):
+    gateway = pawl(CONFIG, started=False)
+    own_server.stop()
+    said = start_in_vain(gateway)
+    assert f"127.0.0.1:{own_server.port}/{database.name}" in said and "refused" in said
+    own_server.start()
+
+
+def test_a_wrong_password_is_said_and_none_is_shown(pawl, own_server, database):
+    gateway = pawl(CONFIG, started=False)
+    gateway.move_to(database.url_at(own_server.port, "wr0ng"))
+    said = start_in_vain(gateway)
+    assert "password" in said and "wr0ng" not in said
+
+
+def test_a_database_that_is_not_there_is_named(pawl, own_server, database):
+    gateway = pawl(CONFIG, started=False)
+    gateway.move_to(Database(own_server, "nowhere").url)
+    assert 'database "nowhere" does not exist' in start_in_vain(gateway)
+
+
+def test_a_host_that_is_not_there_is_named(pawl, own_server, database):
+    gateway = pawl(CONFIG, started=False)
+    gateway.move_to(database.url_at(own_server.port, host="db.invalid"))
+    assert "db.invalid" in start_in_vain(gateway)
+
+
+def test_a_password_is_never_printed(pawl, upstream, own_server):
+    gateway = pawl(CONFIG)
+    ask(gateway, "k1")
+    own_server.stop(signal.SIGQUIT)
+    assert ask(gateway, "k2").is_problem(503, AWAY)
+    own_server.start()
+    ask_until_told(gateway, "k2")
+    gateway.restart()
+    printed = "\n".join(gateway.printed)
+    assert "store postgres://" in printed
+    for password in (PASSWORD, PASSWORD.replace("%40", "@")):
+        assert password not in printed
+
+
+def test_a_password_may_come_from_libpqs_file(pawl, upstream, own_server, tmp_path, database):
+    passwords = tmp_path / "pgpass"
+    secret = PASSWORD.replace("%40", "@")
+    passwords.write_text(f"127.0.0.1:{own_server.port}:*:pawl:{secret}\n")
+    passwords.chmod(0o600)
+    gateway = pawl(CONFIG, started=False)
+    gateway.move_to(database.url.replace(f":{PASSWORD}@", "@"))
+    gateway.start(PGPASSFILE=str(passwords))
+    assert ask(gateway, "k1").status == 201
+
+
+def test_a_password_may_come_from_the_environment(pawl, upstream, database):
+    gateway = pawl(CONFIG, started=False)
+    gateway.move_to(database.url.replace(PASSWORD, "${PAWL_DB_PASSWORD}"))
+    gateway.start(PAWL_DB_PASSWORD=PASSWORD)
+    assert ask(gateway, "k1").status == 201
+    assert PASSWORD not in "\n".join(gateway.printed)
+
+
+def test_several_hosts_are_tried_and_the_one_that_takes_writes_is_found(pawl, upstream, own_server,
+                                                                        database):
+    with Server() as other:
+        gone = other.port
+    gateway = pawl(CONFIG, started=False)
+    gateway.move_to(database.url.replace(f"127.0.0.1:{own_server.port}",
+                                         f"127.0.0.1:{gone},127.0.0.1:{own_server.port}"))
+    gateway.start()
+    assert ask(gateway, "k1").status == 201
