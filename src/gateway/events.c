@@ -67,6 +67,12 @@ void rules_count_from_zero(const struct gateway_config *config, const struct rul
 
 /* ---- its sender ---- */
 
+static bool is_trusted(const struct networks *trusted, struct slice address)
+{
+    struct network network;
+    return network_read(address, &network) && networks_hold(trusted, &network.address);
+}
+
 /* From its end, as each proxy appends: what a trusted one names is the sender, and if that is a
  * trusted one, it has named another. True: it is not. */
 static bool find_sender(const struct networks *trusted, struct slice list, struct slice *sender)
@@ -75,13 +81,12 @@ static bool find_sender(const struct networks *trusted, struct slice list, struc
         const char *comma = memrchr(list.at, ',', list.len);
         size_t before = comma ? (size_t)(comma - list.at) : 0;
         struct slice named = slice_trim(slice_skip(list, comma ? before + 1 : 0));
-        struct network network;
         list = slice_first(list, before);
         if (named.len == 0)
             continue;
-        *sender = slice_first(named, CLIENT_SHOWN);
-        if (!network_read(named, &network) || !networks_hold(trusted, &network.address))
+        if (sender->len > 0 && !is_trusted(trusted, *sender))
             return true;
+        *sender = slice_first(named, CLIENT_SHOWN);
     }
     return false;
 }
@@ -90,13 +95,13 @@ struct slice request_sender(const struct client *client)
 {
     const struct http_request *request = client->session.request;
     const struct networks *trusted = &client->plan->settings.trust_forwarded;
-    struct slice sender = client->address;
+    struct slice sender = slice_of(NULL);
     size_t n = request && networks_hold(trusted, &client->network) ? request->headers.n : 0;
     while (n-- > 0)
         if (slice_eq_nocase(request->headers.at[n].name, SLICE("X-Forwarded-For")) &&
             find_sender(trusted, request->headers.at[n].value, &sender))
             break;
-    return sender;
+    return sender.len > 0 ? sender : client->address;
 }
 
 static void add_client(struct log_line *line, const struct client *client)
