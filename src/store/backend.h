@@ -117,6 +117,7 @@ enum group_result {
     GROUP_OK,
     GROUP_CONFLICT, /* a row is not what load said, the id of a new one is taken: decide again */
     GROUP_LOCKED,   /* somebody's transaction holds a row: in progress */
+    GROUP_REFUSED,  /* it cannot be written, whatever is tried: its operations fail */
 };
 
 /* Changes that are saved together or not at all. */

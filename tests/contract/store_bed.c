@@ -294,7 +294,7 @@ size_t check_counts(struct bed *bed)
 static int64_t ask_postgres(const struct bed *bed, const char *sql)
 {
     PGconn *conn = PQconnectdb(bed->url);
-    PQclear(PQexec(conn, "SET search_path = pawl"));
+    PQclear(PQexec(conn, "SET search_path = pawl; SET client_min_messages = warning"));
     PGresult *result = PQexec(conn, sql);
     ExecStatusType status = PQresultStatus(result);
     if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK)

@@ -239,11 +239,16 @@ static bool brings_stale(const struct store_op *op)
  * that what it brings did not fit. */
 static void undo_op(struct batch *batch, struct op_list *from, struct store_op *op)
 {
-    bool locked = result_of(op) == GROUP_LOCKED;
+    bool refused = result_of(op) == GROUP_REFUSED;
+    bool locked = result_of(op) == GROUP_LOCKED || refused;
     apply_forget(op);
     op->group = NULL;
     if (brings_stale(op)) {
         op->status = STORE_CONFLICT;
+        return;
+    }
+    if (refused && !op->unsure) {
+        op->status = STORE_DOWN;
         return;
     }
     bool reported = locked && report_locked(&batch->apply, op);

@@ -141,7 +141,7 @@ enum backend_status postgres_start(struct postgres_backend *postgres)
 {
     enum backend_status status = postgres_connect(postgres);
     drop_results(postgres);
-    postgres->warned = false;
+    postgres->warned = postgres->refused = false;
     return status;
 }
 
@@ -243,6 +243,7 @@ static enum backend_status judge(struct postgres_backend *postgres, size_t *ret_
     postgres_explain(postgres, message ? message : PQresultErrorMessage(result));
     if (!state)
         *ret_at = postgres->n_results;
+    postgres->refused = state && (strncmp(state, "22", 2) == 0 || strncmp(state, "23", 2) == 0);
     if (!state || is_leaving(state) || PQstatus(postgres->conn) != CONNECTION_OK)
         postgres_disconnect(postgres);
     return state ? status_of(state) : BACKEND_BUSY;
@@ -291,6 +292,23 @@ enum backend_status postgres_start_transaction(struct postgres_backend *postgres
     return status;
 }
 
+/* What fails in a pipeline skips the COMMIT, too. The problem of the transaction stays explained.
+ */
+static void roll_back(struct postgres_backend *postgres)
+{
+    bool refused = postgres->refused;
+    if (!postgres->conn || PQtransactionStatus(postgres->conn) == PQTRANS_IDLE)
+        return;
+    char problem[sizeof postgres->backend.problem];
+    memcpy(problem, postgres->backend.problem, sizeof problem);
+    drop_results(postgres);
+    postgres_queue(postgres, "ROLLBACK", NULL);
+    if (postgres_finish(postgres) != BACKEND_OK)
+        postgres_disconnect(postgres);
+    memcpy(postgres->backend.problem, problem, sizeof problem);
+    postgres->refused = refused;
+}
+
 /* A warning at COMMIT: it is committed here, and whether on the standby that it was to wait for
  * nobody knows. */
 enum backend_status postgres_commit(struct postgres_backend *postgres)
@@ -298,8 +316,10 @@ enum backend_status postgres_commit(struct postgres_backend *postgres)
     size_t failed_at = 0, commit = postgres->n_results;
     postgres_queue(postgres, "COMMIT", NULL);
     enum backend_status status = exchange(postgres, &failed_at);
-    if (status != BACKEND_OK)
+    if (status != BACKEND_OK) {
+        roll_back(postgres);
         return failed_at >= commit ? BACKEND_UNSURE : status;
+    }
     bool committed = strcmp(PQcmdStatus(postgres->results[commit]), "COMMIT") == 0;
     if (committed && !postgres->warned)
         return BACKEND_OK;

@@ -340,18 +340,23 @@ static bool add_tallies(struct postgres_backend *postgres, const struct backend_
 
 /* ---- the operation ---- */
 
+static size_t count_groups(const struct backend_group *groups)
+{
+    size_t n = 0;
+    for (; groups; groups = groups->next)
+        n++;
+    return n;
+}
+
 /* Whether leases are taken. */
 static bool queue_save(struct postgres_backend *postgres, const struct backend_group *groups)
 {
     struct postgres_params *params = &postgres->params;
-    int64_t n = 0;
-    for (const struct backend_group *group = groups; group; group = group->next)
-        n++;
     postgres_params_clear(params);
     postgres_add_number(params, postgres->backend.self.incarnation);
     postgres_add_number(params, postgres_test_time());
     postgres_add_number(params, postgres->version);
-    postgres_add_number(params, n);
+    postgres_add_number(params, (int64_t)count_groups(groups));
     add_changes(postgres, groups, TYPE_seen_name, write_names);
     add_changes(postgres, groups, TYPE_seen_row, write_seen_rows);
     add_changes(postgres, groups, TYPE_saved_row, write_row);
@@ -422,13 +427,38 @@ static enum backend_status commit(struct postgres_backend *postgres, struct back
     return BACKEND_OK;
 }
 
+/* A batch with a row that the server refuses is halved until that row is alone. What was committed
+ * of it by then stands, so that a failure of the rest leaves the whole unsure. */
+static enum backend_status save_apart(struct postgres_backend *postgres,
+                                      struct backend_group *groups, size_t n)
+{
+    enum backend_status status = commit(postgres, groups);
+    if (status == BACKEND_OK || !postgres->refused)
+        return status;
+    if (n == 1) {
+        groups->result = GROUP_REFUSED;
+        return BACKEND_OK;
+    }
+    struct backend_group *last = groups;
+    for (size_t i = 1; i < n / 2; i++)
+        last = last->next;
+    struct backend_group *rest = last->next;
+    last->next = NULL;
+    status = save_apart(postgres, groups, n / 2);
+    last->next = rest;
+    if (status != BACKEND_OK)
+        return status;
+    status = save_apart(postgres, rest, n - n / 2);
+    return status == BACKEND_OK ? BACKEND_OK : BACKEND_UNSURE;
+}
+
 enum backend_status postgres_save(struct backend *backend, struct backend_save *save)
 {
     struct postgres_backend *postgres = postgres_of(backend);
     enum backend_status status = BACKEND_OK;
     CRASH_POINT(before_commit);
     if (save->groups || postgres->must_commit)
-        status = commit(postgres, save->groups);
+        status = save_apart(postgres, save->groups, count_groups(save->groups));
     save->changed = save->groups || postgres->maintained;
     postgres->maintained = false;
     save->counts = postgres->counts;
