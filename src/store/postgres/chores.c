@@ -71,7 +71,8 @@ static void read_chores(struct postgres_backend *postgres, const struct asked *a
     if (asked->beat > 0) {
         const PGresult *beat = postgres->results[asked->beat];
         chores->beaten = postgres_number(beat, 0, 1) != 0;
-        postgres->backend.self.beat_at = postgres_number(beat, 0, 0);
+        if (chores->beaten)
+            postgres->backend.self.beat_at = postgres_number(beat, 0, 0);
     }
     if (asked->sweep > 0)
         chores->swept = read_swept(postgres, asked, chores->sweep_most);

@@ -255,14 +255,6 @@ static const char *why_lost(const struct postgres_backend *postgres)
     return message && *message ? message : "the server did not answer in time";
 }
 
-/* After a statement that failed the server skips all others up to the Sync, COMMIT and ROLLBACK
- * alike: the session would be in that transaction for ever. */
-static void leave_transaction(struct postgres_backend *postgres)
-{
-    if (postgres->conn && PQtransactionStatus(postgres->conn) != PQTRANS_IDLE)
-        postgres_disconnect(postgres);
-}
-
 /* `*ret_at`: which statement failed; n_results: which nobody knows. */
 static enum backend_status exchange(struct postgres_backend *postgres, size_t *ret_at)
 {
@@ -273,9 +265,7 @@ static enum backend_status exchange(struct postgres_backend *postgres, size_t *r
         *ret_at = postgres->n_results;
         return lose(postgres, why_lost(postgres));
     }
-    enum backend_status status = judge(postgres, ret_at);
-    leave_transaction(postgres);
-    return status;
+    return judge(postgres, ret_at);
 }
 
 enum backend_status postgres_finish(struct postgres_backend *postgres)
