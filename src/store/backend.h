@@ -30,7 +30,7 @@ enum backend_status {
     BACKEND_BUSY,      /* somebody else holds it: the batch is to be tried again */
     BACKEND_FULL,      /* no space: the transaction is rolled back; try again later */
     BACKEND_NO_MEMORY, /* the transaction may go on */
-    BACKEND_GONE,      /* the file was removed or replaced */
+    BACKEND_GONE,      /* the file was removed or replaced, the server cannot be reached */
     BACKEND_UNSURE,    /* save: whether it was committed nobody knows; it is applied again */
     BACKEND_FATAL,     /* I/O error, corruption: stop (invariant 8) */
 };

@@ -263,6 +263,15 @@ class Server:
         self.sql(f"CREATE DATABASE {made.name} OWNER {ROLE} TEMPLATE {template}")
         return made
 
+    def add_fleeting_database(self) -> Database:
+        """One that goes once a dozen others were made and nobody is connected to it."""
+        for (name,) in self.sql(
+                "SELECT datname FROM pg_database d WHERE datname LIKE 'test%'"
+                " AND NOT EXISTS (SELECT FROM pg_stat_activity a WHERE a.datid = d.oid)"
+                " ORDER BY oid DESC OFFSET 12"):
+            self.sql(f"DROP DATABASE IF EXISTS {name}")
+        return self.add_database()
+
     def end_backends(self, database: Database) -> int:
         """As an administrator, or a failover, does; how many there were."""
         return len(self.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity"

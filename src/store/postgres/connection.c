@@ -99,7 +99,7 @@ static enum backend_status fail_to_connect(struct postgres_backend *postgres)
     postgres_disconnect(postgres);
     postgres->retry_at = clock_after(clock_boot_us(), wait);
     postgres->backoff_us = 2 * wait < BACKOFF_MOST_US ? 2 * wait : BACKOFF_MOST_US;
-    return BACKEND_BUSY;
+    return BACKEND_GONE;
 }
 
 enum backend_status postgres_connect(struct postgres_backend *postgres)
@@ -110,7 +110,7 @@ enum backend_status postgres_connect(struct postgres_backend *postgres)
     if (postgres->backoff_us == 0)
         postgres->backoff_us = BACKOFF_LEAST_US;
     if (clock_boot_us() < postgres->retry_at)
-        return BACKEND_BUSY;
+        return BACKEND_GONE;
     postgres->conn = postgres_open_conn(postgres);
     if (!postgres->conn || PQstatus(postgres->conn) != CONNECTION_OK ||
         PQsetnonblocking(postgres->conn, 1) != 0 || PQenterPipelineMode(postgres->conn) != 1)

@@ -88,7 +88,7 @@ static inline struct postgres_backend *postgres_of(struct backend *backend)
 
 /* ---- connection.c ---- */
 
-/* Connects where it is not. BUSY: it cannot now; GONE: there is no schema of ours. */
+/* Connects where it is not. GONE: there is no server now, or no schema of ours. */
 enum backend_status postgres_connect(struct postgres_backend *postgres);
 void postgres_disconnect(struct postgres_backend *postgres);
 /* An exchange: statements are queued, sent together, and all answered. `params` NULL: none. */
