@@ -45,7 +45,7 @@ class Asked:
     def configure(self, unknown: str, settle: str = "0s", upstream: int | None = None) -> None:
         port = upstream or self.gateway.upstream_port
         self.file.write_text(f"upstream: http://127.0.0.1:{port}\n"
-                             f"store: sqlite:{self.gateway.store}\n{config(settle, unknown)}")
+                             f"store: {self.gateway.store_option}\n{config(settle, unknown)}")
 
     def keys(self, *arguments: Any) -> subprocess.CompletedProcess[str]:
         environment = {**os.environ, "PAWL_TEST_CLOCK": str(self.gateway.clock.path)}

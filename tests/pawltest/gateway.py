@@ -158,10 +158,14 @@ class Gateway:
     def configure(self, config: str) -> None:
         """Writes the config; addresses and store are put before it."""
         self._config_text = config
-        store = f"sqlite:{self.store}" if isinstance(self.store, Path) else self.store
         self.config.write_text(f"listen: 127.0.0.1:{self.port}\n"
                                f"upstream: {self.upstream_host}:{self.upstream_port}\n"
-                               f"store: {store}\n{config}")
+                               f"store: {self.store_option}\n{config}")
+
+    @property
+    def store_option(self) -> str:
+        """As a config names it."""
+        return f"sqlite:{self.store}" if isinstance(self.store, Path) else self.store
 
     # ---- its life ----
 
