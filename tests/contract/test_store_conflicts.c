@@ -505,6 +505,22 @@ static void a_list_that_is_tried_again_says_that_it_starts_anew(void **state)
     await(&pair->first, &begin);
 }
 
+static void what_waits_for_a_begin_that_is_refused_fails_with_it(void **state)
+{
+    struct pair *pair = *state;
+    struct store_op first = begin_on(1), waiter = begin_on(1);
+    waiter.wait_until = CLOCK_NEVER;
+    atomic_store(&hostile_faults(pair->first.backend)->refuses, true);
+    submit(&pair->first, &first);
+    submit(&pair->first, &waiter);
+    await(&pair->first, &first);
+    assert_int_equal(first.status, STORE_DOWN);
+    assert_int_equal(store_counts(pair->first.store).waiting, 0);
+    await(&pair->first, &waiter);
+    assert_int_equal(waiter.status, STORE_DOWN);
+    (void)proceed(&pair->first, 1);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -519,6 +535,7 @@ int main(void)
         T(an_outcome_that_another_process_stored_first_is_replayed),
         T(what_does_not_fit_leaves_the_rest_of_its_batch_as_it_is),
         T(of_what_is_saved_together_nothing_unsaved_is_reported),
+        T(what_waits_for_a_begin_that_is_refused_fails_with_it),
         T(a_forget_that_does_not_fit_is_counted_once),
         T(an_extend_that_does_not_fit_is_no_renewal),
         T(an_extend_that_does_not_fit_is_loaded_again),

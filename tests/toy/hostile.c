@@ -137,11 +137,15 @@ static bool may_repeat(const struct backend_group *group)
 static void refuse_some(struct hostile *hostile, struct backend_save *save)
 {
     const struct holds *holds = lock_holds(hostile);
+    bool refuses = save->groups && atomic_exchange(&hostile->faults.refuses, false);
     for (struct backend_group **link = &save->groups, *group = *link; group; group = *link) {
         bool held = meets_hold(holds, group);
         bool locks = held || (hostile->waits && may_lock(group) && happens(hostile, 6));
-        bool refused = locks || happens(hostile, 6);
-        group->result = locks ? GROUP_LOCKED : refused ? GROUP_CONFLICT : GROUP_OK;
+        bool refused = locks || refuses || happens(hostile, 6);
+        group->result = locks     ? GROUP_LOCKED
+                        : refuses ? GROUP_REFUSED
+                        : refused ? GROUP_CONFLICT
+                                  : GROUP_OK;
         atomic_fetch_add(&hostile->faults.locked, held);
         if (refused)
             *link = group->next;

@@ -14,6 +14,7 @@ struct hostile_faults {
     atomic_int next_save;     /* enum backend_status: what the next one of operations or leases
                                  comes to; UNSURE: it was written. Afterwards OK again */
     atomic_bool gone;         /* every load: the file was removed */
+    atomic_bool refuses;      /* the next save: what it changes cannot be written */
     atomic_llong n_tokens;    /* of each load from now on; 0: as it comes */
     atomic_llong token;       /* the next load draws from here on; 0: as it comes */
     atomic_ullong space_free; /* bytes, with space_size */

@@ -235,8 +235,8 @@ static bool brings_stale(const struct store_op *op)
     return false;
 }
 
-/* What was decided and not saved, by the result of its group: in progress, decided again, or told
- * that what it brings did not fit. */
+/* What was decided and not saved, by the result of its group: in progress, decided again, failed,
+ * or ended as what brings a row that did not fit. */
 static void undo_op(struct batch *batch, struct op_list *from, struct store_op *op)
 {
     bool refused = result_of(op) == GROUP_REFUSED;
@@ -249,6 +249,8 @@ static void undo_op(struct batch *batch, struct op_list *from, struct store_op *
     }
     if (refused && !op->unsure) {
         op->status = STORE_DOWN;
+        list_remove(from, op); /* it may have met the lease of one that is refused with it */
+        list_append(&batch->decided, op);
         return;
     }
     bool reported = locked && report_locked(&batch->apply, op);
