@@ -32,7 +32,7 @@
     X(DONE, "done")                                                                                \
     X(TIMEOUT, "timeout")         /* the moment passed, or the kernel gave up connecting */        \
     X(LATE, "late")               /* `first_by` passed: nothing has left, and nothing may */       \
-    X(REFUSED, "refused")         /* no listener there   */                                        \
+    X(REFUSED, "refused")         /* no listener there */                                          \
     X(UNREACHABLE, "unreachable") /* no connection for another cause: call->unreached */           \
     X(TLS, "tls")                 /* no handshake: call->tls_problem */                            \
     X(BROKEN, "broken")           /* closed or reset, or it speaks another protocol now */         \

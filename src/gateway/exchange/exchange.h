@@ -53,7 +53,7 @@ enum exchange_step {
 enum exchange_client {
     CLIENT_WAITS,
     CLIENT_SERVED,  /* it has its response */
-    CLIENT_REFUSED, /* that nothing was done: a claim is given back */
+    CLIENT_REFUSED, /* it has the error that nothing was done: a claim is given back */
     CLIENT_LEFT,    /* it left, or gets no response any more */
 };
 
