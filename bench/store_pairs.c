@@ -331,14 +331,22 @@ static bool read_number(const char *text, int64_t *ret_value)
     return true;
 }
 
+static bool read_seconds(const char *text, int64_t *ret_us)
+{
+    char *end = NULL;
+    double seconds = strtod(text, &end);
+    *ret_us = (int64_t)(seconds * CLOCK_US_PER_S);
+    return end != text && *end == '\0' && seconds >= 0 && seconds <= 3600;
+}
+
 int main(int argc, char **argv)
 {
-    int64_t records = 1000000, seconds = 5, only = 0;
+    int64_t records = 1000000, span_us = 5 * CLOCK_US_PER_S, only = 0;
     bool ok = argc >= 2 && argc <= 5 && (argc < 3 || read_number(argv[2], &records)) &&
-              (argc < 4 || read_number(argv[3], &seconds)) &&
+              (argc < 4 || read_seconds(argv[3], &span_us)) &&
               (argc < 5 || (read_number(argv[4], &only) && only <= IN_FLIGHT_MAX));
     if (!ok) {
-        fputs("usage: store_pairs FILE [RECORDS [SECONDS [IN_FLIGHT]]]; 0 seconds: only fill\n",
+        fputs("usage: store_pairs STORE [RECORDS [SECONDS [IN_FLIGHT]]]; 0 seconds: only fill\n",
               stderr);
         return 2;
     }
@@ -353,9 +361,9 @@ int main(int argc, char **argv)
     }
     struct bench *bench = bench_new(store);
     preload(bench, records);
-    for (size_t i = 0; seconds > 0 && i < sizeof depths / sizeof *depths; i++)
+    for (size_t i = 0; span_us > 0 && i < sizeof depths / sizeof *depths; i++)
         if (only == 0 || (size_t)only == depths[i])
-            measure(bench, depths[i], seconds * CLOCK_US_PER_S);
+            measure(bench, depths[i], span_us);
     store_close(store);
     bench_free(bench);
     return 0;

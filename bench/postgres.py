@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The store on PostgreSQL: several processes as as many gateways, beside what the server can do at
+most; and behind a network that delays."""
+from __future__ import annotations
+
+import contextlib
+import json
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import asdict
+from pathlib import Path
+from queue import SimpleQueue
+from socket import IPPROTO_TCP, SHUT_RDWR, TCP_NODELAY, create_connection, create_server, socket
+from typing import Any, Callable
+
+from loads import CONNECTIONS, TICKS
+from report import Aim
+from servers import ROOT, Failure
+
+sys.path.insert(0, str(ROOT / "tests/postgres"))
+
+DEPTHS, GATEWAYS = (1, 16, CONNECTIONS, 256), (1, 2, 4)
+SMOKE_DEPTHS, SMOKE_GATEWAYS = (CONNECTIONS,), (1, 2)
+ROUND_TRIP_S = 0.002  # what the network adds
+LIMIT, SINGLE, DELAYED = "server's limit", "single, delayed", "1 gateway, delayed"
+# A checkpoint a minute would be what is measured.
+SETTINGS = {"shared_buffers": "256MB", "max_wal_size": "4GB", "checkpoint_timeout": "30min"}
+Rows = dict[tuple[str, int], list[dict]]  # by name and number in flight; one a round
+
+
+def gateways_name(n: int) -> str:
+    return f"{n} gateway{'s' if n > 1 else ''}"
+
+
+# ---- a network that delays ----
+
+
+class Delay:
+    """A relay that holds every piece for half a round trip; pieces that follow each other do not
+    wait for each other."""
+
+    def __init__(self, target: int, round_trip_s: float):
+        self.target, self.one_way_s = target, round_trip_s / 2
+        self.listener = create_server(("127.0.0.1", 0))
+        self.port: int = self.listener.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def __enter__(self) -> Delay:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.listener.shutdown(SHUT_RDWR)
+        self.listener.close()
+
+    def accept(self) -> None:
+        with contextlib.suppress(OSError):  # the listener is closed
+            while True:
+                client = self.listener.accept()[0]
+                server = create_connection(("127.0.0.1", self.target))
+                for source, target in ((client, server), (server, client)):
+                    source.setsockopt(IPPROTO_TCP, TCP_NODELAY, 1)
+                    pieces: SimpleQueue = SimpleQueue()
+                    for work, end in ((self.take, source), (self.pass_on, target)):
+                        threading.Thread(target=work, args=(end, pieces), daemon=True).start()
+
+    def take(self, source: socket, pieces: SimpleQueue) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(1 << 20):
+                pieces.put((time.monotonic() + self.one_way_s, data))
+        pieces.put((0, b""))
+
+    @staticmethod
+    def pass_on(target: socket, pieces: SimpleQueue) -> None:
+        with contextlib.suppress(OSError):
+            while (piece := pieces.get())[1]:
+                time.sleep(max(0.0, piece[0] - time.monotonic()))
+                target.sendall(piece[1])
+            target.shutdown(SHUT_RDWR)
+
+
+# ---- loads ----
+
+
+def cpu_ticks(server: Any) -> int:
+    """Of the server with its backends, those that ended included."""
+    from server import children, stat_of  # with psycopg2, which the other rows do without
+    time.sleep(0.1)  # what has ended is counted when its parent saw it
+    stats = [stat_of(pid) for pid in (*children(server.process.pid), server.process.pid)]
+    return sum(int(n) for stat in stats for n in stat[11:15])
+
+
+def together(commands: list[list]) -> list[dict]:
+    """All at once; each prints one line."""
+    running = [subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, text=True)
+               for command in commands]
+    printed = [process.communicate()[0] for process in running]
+    for command, process in zip(commands, running):
+        if process.returncode != 0:
+            raise Failure(f"{command[0]} ended with {process.returncode}")
+    return [json.loads(lines.splitlines()[-1]) for lines in printed if lines]
+
+
+class Bench:
+    """`url_at` is of the database at a port."""
+
+    def __init__(self, build: Path, server: Any, url_at: Callable[[int], str], seconds: float):
+        self.build, self.server, self.url_at, self.seconds = build, server, url_at, seconds
+        self.rows: Rows = {}
+
+    def fill(self, records: int) -> None:
+        together([[self.build / "bench/store_pairs", self.url_at(self.server.port), records, 0]])
+
+    def measure(self, name: str, in_flight: int, commands: list[list]) -> None:
+        before = cpu_ticks(self.server)
+        figures = together(commands)
+        pairs = sum(each["pairs"] for each in figures)
+        row = {"pairs_per_s": sum(each["pairs_per_s"] for each in figures),
+               "cpu_us": sum(each["cpu_us_per_pair"] * each["pairs"] for each in figures) / pairs,
+               "server_us": (cpu_ticks(self.server) - before) * 1e6 / TICKS / pairs,
+               "p50_us": max(each.get("begin_p50_us", 0) + each.get("finish_p50_us", 0)
+                             or each["p50_us"] for each in figures),
+               "p99_us": max(max(each.get("begin_p99_us", 0), each.get("finish_p99_us", 0))
+                             or each["p99_us"] for each in figures)}
+        self.rows.setdefault((name, in_flight), []).append(row)
+        print(f"  {name:<20} {in_flight:>4} in flight: {row['pairs_per_s']:7.0f} pairs/s",
+              file=sys.stderr)
+
+    def insert(self, name: str, batch: int, port: int) -> None:
+        """A batch of 0: single statements."""
+        self.measure(name, max(batch, 1), [[self.build / "bench/postgres_rows", self.url_at(port),
+                                            self.seconds, batch]])
+
+    def pairs(self, name: str, in_flight: int, gateways: int, port: int) -> None:
+        command = [self.build / "bench/store_pairs", self.url_at(port), 0, self.seconds, in_flight]
+        self.measure(name, in_flight, [command] * gateways)
+
+    def round(self, depths: tuple[int, ...], gateways: tuple[int, ...], delayed: int) -> None:
+        port = self.server.port
+        for in_flight in depths:
+            self.insert(LIMIT, in_flight, port)
+            for n in gateways:
+                self.pairs(gateways_name(n), in_flight, n, port)
+        self.insert(SINGLE, 0, delayed)
+        self.pairs(DELAYED, CONNECTIONS, 1, delayed)
+
+
+def measure(build: Path, options: Any) -> Rows:
+    """Each round on one server, all rows of it in turn."""
+    try:
+        from server import Server, find_programs
+        find_programs()
+    except (ImportError, AssertionError) as missing:
+        raise Failure(f"{missing}: scripts/setup --test installs PostgreSQL") from missing
+    depths, gateways = (SMOKE_DEPTHS, SMOKE_GATEWAYS) if options.smoke else (DEPTHS, GATEWAYS)
+    with Server(durable=True, **SETTINGS) as server:
+        database = server.add_database()
+        with Delay(server.port, ROUND_TRIP_S) as delay:
+            bench = Bench(build, server, database.url_at, options.seconds)
+            print(f"store: {options.records} records first", file=sys.stderr)
+            bench.fill(options.records)
+            for number in range(options.rounds):
+                print(f"round {number + 1}", file=sys.stderr)
+                bench.round(depths, gateways, delay.port)
+    return bench.rows
+
+
+# ---- what is printed ----
+
+
+def ratio(rows: Rows, name: tuple[str, int], other: tuple[str, int]) -> float:
+    return statistics.median(row["pairs_per_s"] / beside["pairs_per_s"]
+                             for row, beside in zip(rows[name], rows[other]))
+
+
+def aims_of(rows: Rows) -> list[Aim]:
+    one = (gateways_name(1), CONNECTIONS)
+    return [
+        Aim("at 64, share of the server's limit", ratio(rows, one, (LIMIT, CONNECTIONS)), 0.5,
+            at_least=True),
+        Aim("two gateways at 64, times one", ratio(rows, (gateways_name(2), CONNECTIONS), one), 1.6,
+            at_least=True),
+        Aim("at 64, 2 ms away, times single statements",
+            ratio(rows, (DELAYED, CONNECTIONS), (SINGLE, 1)), 20, at_least=True)]
+
+
+def text_of(rows: Rows, options: Any) -> list[str]:
+    lines = [f"the store on PostgreSQL, medians of {options.rounds} rounds of {options.seconds} s, "
+             f"{options.records} records first",
+             f"{'':<20} {'in flight':>9} {'pairs/s':>8} {'CPU us/pair':>12} {'server':>7} "
+             f"{'p50 ms':>7} {'p99 ms':>7}"]
+    for (name, in_flight), of in rows.items():
+        row = {figure: statistics.median(each[figure] for each in of) for figure in of[0]}
+        lines.append(f"{name:<20} {in_flight:>9} {row['pairs_per_s']:>8.0f} {row['cpu_us']:>12.1f} "
+                     f"{row['server_us']:>7.1f} {row['p50_us'] / 1e3:>7.2f} "
+                     f"{row['p99_us'] / 1e3:>7.2f}")
+    return [*lines, "", f"{'aims':<48} {'measured':>9}", *(aim.text() for aim in aims_of(rows))]
+
+
+def results_of(rows: Rows) -> dict:
+    return {"rounds": [{"name": name, "in_flight": in_flight, "rounds": of}
+                       for (name, in_flight), of in rows.items()],
+            "aims": [{**asdict(aim), "met": aim.is_met()} for aim in aims_of(rows)]}
