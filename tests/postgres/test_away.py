@@ -44,6 +44,10 @@ def ask_until_told(gateway: Gateway, key: str) -> Answer:
     return eventually(told, "an outcome")
 
 
+def turns(gateway: Gateway) -> list[str]:
+    return [line["event"] for line in gateway.log if line["event"].startswith("store_")]
+
+
 def test_without_a_server_nothing_is_sent_and_when_it_is_back_all_goes_on(
         pawl, upstream, own_server):
     gateway, admin = with_admin(pawl, CONFIG)
@@ -55,13 +59,15 @@ def test_without_a_server_nothing_is_sent_and_when_it_is_back_all_goes_on(
     eventually(lambda: admin.get("/readyz").status == 503, "not ready")
     assert admin.get("/livez").status == 200
     assert admin.value("pawl_store_up") == 0
+    eventually(lambda: turns(gateway) == ["store_down"], "the line that it is away")
     own_server.start()
     assert ask_until_told(gateway, "before").kept == before.kept
     assert ask_until_told(gateway, "during")["Idempotency-Status"] == "stored"
     admin.until_ready()
     assert upstream.effects() == 2
-    eventually(lambda: [line["event"] for line in gateway.log if line["event"].startswith("store_")]
-               == ["store_down", "store_up"], "a line each way")
+    eventually(lambda: turns(gateway)[-1] == "store_up", "the line that it is back")
+    # On a slow machine it may count as slow, and so as down, once more.
+    assert turns(gateway) == ["store_down", "store_up"] * (len(turns(gateway)) // 2)
 
 
 def test_an_outcome_is_withheld_until_the_server_is_back_and_stored_then(
