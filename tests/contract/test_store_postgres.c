@@ -96,6 +96,41 @@ static void tokens_that_went_back_are_lifted_above_all_that_were_given_out(void 
     assert_true(proceed(bed, 2) > token);
 }
 
+static void what_is_set_for_the_database_does_not_change_how_a_save_reads(void **state)
+{
+    struct bed *bed = *state;
+    bed_close(bed);
+    bed_exec(bed, "ALTER TABLE record ADD CHECK"
+                  " (current_setting('transaction_isolation') = 'read committed');"
+                  "DO $$ BEGIN EXECUTE 'ALTER DATABASE ' || quote_ident(current_database())"
+                  " || ' SET default_transaction_isolation = ''repeatable read'''; END $$");
+    bed_open(bed);
+    finish(bed, 1, proceed(bed, 1), "kept");
+}
+
+static void a_warning_of_a_statement_does_not_make_a_commit_unsure(void **state)
+{
+    struct bed *bed = *state;
+    bed_exec(bed, "CREATE FUNCTION warn() RETURNS trigger LANGUAGE plpgsql AS"
+                  " 'BEGIN RAISE WARNING ''vacuum me''; RETURN NEW; END';"
+                  "CREATE TRIGGER warn BEFORE INSERT OR UPDATE ON record FOR EACH ROW"
+                  " EXECUTE FUNCTION warn();"
+                  "CREATE TRIGGER warn BEFORE INSERT OR UPDATE ON owner FOR EACH ROW"
+                  " EXECUTE FUNCTION warn()");
+    assert_int_equal(finish(bed, 1, proceed(bed, 1), "kept"), RECORD_WRITTEN);
+    assert_int_equal(check_counts(bed), 1);
+}
+
+static void functions_that_others_made_are_not_called(void **state)
+{
+    struct bed *bed = *state;
+    bed_close(bed);
+    bed_exec(bed, "CREATE FUNCTION public.cardinality(bigint[]) RETURNS integer LANGUAGE plpgsql"
+                  " AS 'BEGIN RAISE EXCEPTION ''called''; END'");
+    bed_open(bed);
+    finish(bed, 1, proceed(bed, 1), "kept");
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
@@ -105,6 +140,9 @@ int main(void)
         T(what_a_stranger_holds_is_in_progress_and_nothing_else_waits),
         T(a_connection_that_the_server_ends_is_made_again),
         T(tokens_that_went_back_are_lifted_above_all_that_were_given_out),
+        T(what_is_set_for_the_database_does_not_change_how_a_save_reads),
+        T(functions_that_others_made_are_not_called),
+        T(a_warning_of_a_statement_does_not_make_a_commit_unsure),
     };
     return getenv("PAWL_TEST_POSTGRES") ? cmocka_run_group_tests(tests, NULL, NULL) : 77;
 }

@@ -58,6 +58,13 @@ static enum backend_status status_of(const char *state)
     return BACKEND_BUSY;
 }
 
+/* A value, a constraint, or a limit that no row can exceed: the same again fails again. */
+static bool is_refusal(const char *state)
+{
+    return strncmp(state, "22", 2) == 0 || strncmp(state, "23", 2) == 0 ||
+           strncmp(state, "54", 2) == 0;
+}
+
 /* A server that cannot be written to (a standby, one that ends) is not the one to stay with. */
 static bool is_leaving(const char *state)
 {
@@ -160,7 +167,7 @@ void postgres_queue_limits(struct postgres_backend *postgres, bool lazy)
 {
 #define LIMITS                                                                                     \
     "SELECT set_config('statement_timeout', '10s', true),"                                         \
-    " set_config('lock_timeout', '1s', true),"                                                     \
+    " set_config('lock_timeout', '1s', true), set_config('search_path', 'pg_catalog', true),"      \
     " set_config('idle_in_transaction_session_timeout', '10s', true),"                             \
     " set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true),"                  \
     " set_config('plan_cache_mode', 'force_generic_plan', true)"
@@ -202,7 +209,8 @@ static bool is_failure(const PGresult *result)
     return status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK;
 }
 
-/* Keeps results by statement, up to the Sync. False: the connection is lost. */
+/* Keeps results by statement, up to the Sync; of warnings, those of the last statement, before
+ * whose result they come. False: the connection is lost. */
 static bool collect(struct postgres_backend *postgres)
 {
     size_t at = 0;
@@ -225,6 +233,7 @@ static bool collect(struct postgres_backend *postgres)
             return false;
         }
         postgres->results[at] = result;
+        postgres->warned = postgres->warned && at + 1 == postgres->n_results;
     }
 }
 
@@ -243,7 +252,7 @@ static enum backend_status judge(struct postgres_backend *postgres, size_t *ret_
     postgres_explain(postgres, message ? message : PQresultErrorMessage(result));
     if (!state)
         *ret_at = postgres->n_results;
-    postgres->refused = state && (strncmp(state, "22", 2) == 0 || strncmp(state, "23", 2) == 0);
+    postgres->refused = state && is_refusal(state);
     if (!state || is_leaving(state) || PQstatus(postgres->conn) != CONNECTION_OK)
         postgres_disconnect(postgres);
     return state ? status_of(state) : BACKEND_BUSY;
@@ -278,7 +287,7 @@ enum backend_status postgres_start_transaction(struct postgres_backend *postgres
 {
     enum backend_status status = postgres_start(postgres);
     if (status == BACKEND_OK)
-        postgres_queue(postgres, "BEGIN", NULL);
+        postgres_queue(postgres, "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", NULL);
     return status;
 }
 

@@ -65,8 +65,8 @@ struct postgres_backend {
     int64_t backoff_us;    /* of the next failure */
     Oid types[TYPE_COUNT]; /* of this database */
     bool lacks_schema;     /* as it was found last: it may be installed */
-    bool warned;           /* the server warned since the last exchange began */
-    bool refused;          /* the last exchange: by a constraint, or for a value of a row */
+    bool warned;           /* the server warned at the last statement of the last exchange */
+    bool refused;          /* the last exchange: for what a row is, and so it would be again */
     bool must_commit;      /* a save was unsure: the next one writes something */
     PGresult *results[POSTGRES_STATEMENTS_MAX]; /* of the last exchange */
     size_t n_results;                           /* statements of it that were sent */

@@ -4,6 +4,7 @@
 BEGIN;
 SET LOCAL lock_timeout = '1s';
 SET LOCAL client_min_messages = warning;
+SET LOCAL search_path = pg_catalog;
 DO $$ BEGIN PERFORM pg_advisory_xact_lock(hashtext('pawl schema')); END $$;
 CREATE SCHEMA IF NOT EXISTS pawl;
 REVOKE ALL ON SCHEMA pawl FROM PUBLIC;
@@ -325,11 +326,11 @@ BEGIN
     END LOOP;
 
     IF EXISTS (SELECT FROM unnest(names) n WHERE n.is_claimed = 1 AND n.leads_to <> 0) THEN
-        UPDATE pawl.record r SET named = false WHERE r.named AND r.key_hash = ANY (ARRAY(
-            SELECT n.hash FROM unnest(names) n
+        UPDATE pawl.record r SET named = false, version = new_version
+        WHERE r.named AND r.key_hash = ANY (ARRAY(SELECT n.hash FROM unnest(names) n
             WHERE n.is_claimed = 1 AND n.is_once = 0 AND n.grp <> ALL (bad)));
-        UPDATE pawl.record r SET once_name = NULL WHERE r.once_name = ANY (ARRAY(
-            SELECT n.hash FROM unnest(names) n
+        UPDATE pawl.record r SET once_name = NULL, version = new_version
+        WHERE r.once_name = ANY (ARRAY(SELECT n.hash FROM unnest(names) n
             WHERE n.is_claimed = 1 AND n.is_once = 1 AND n.grp <> ALL (bad)));
         DELETE FROM pawl.bound b WHERE b.key_hash = ANY (ARRAY(
             SELECT n.hash FROM unnest(names) n
