@@ -131,6 +131,25 @@ static void functions_that_others_made_are_not_called(void **state)
     finish(bed, 1, proceed(bed, 1), "kept");
 }
 
+static void a_url_that_cannot_be_read_is_refused_without_its_password(void **state)
+{
+    static const char *const urls[] = {
+        "postgres://u:s%zzcret@h/db", "postgres://u:secret@[::1/db", "postgres://u:secret@h/db?bad",
+        "postgres://u:se/cret@h/db",  "postgres://u:se@cret@h/db",
+    };
+    struct bed *bed = *state;
+    bed_close(bed);
+    for (size_t i = 0; i < sizeof urls / sizeof *urls; i++) {
+        enum store_open_result result;
+        bed->config.path = urls[i];
+        char *problem MEM_AUTO = bed_refusal(bed, &result);
+        assert_int_equal(result, STORE_OPEN_FAILED);
+        assert_true(strlen(problem) > 10);
+        assert_null(strstr(problem, "cret"));
+    }
+    bed->config.path = bed->url;
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
@@ -142,6 +161,7 @@ int main(void)
         T(tokens_that_went_back_are_lifted_above_all_that_were_given_out),
         T(what_is_set_for_the_database_does_not_change_how_a_save_reads),
         T(functions_that_others_made_are_not_called),
+        T(a_url_that_cannot_be_read_is_refused_without_its_password),
         T(a_warning_of_a_statement_does_not_make_a_commit_unsure),
     };
     return getenv("PAWL_TEST_POSTGRES") ? cmocka_run_group_tests(tests, NULL, NULL) : 77;

@@ -88,15 +88,25 @@ static bool connect_first(struct postgres_backend *postgres, const struct store_
     return install(postgres) && postgres_connect(postgres) == BACKEND_OK;
 }
 
+/* With an @ or a / in the password as they stand, part of it becomes one of these. */
+static const char *misread(const PQconninfoOption *options)
+{
+    bool any = strchr(option(options, "host"), '@') || strchr(option(options, "dbname"), '@');
+    return any ? "its URL has an @ too many: in a password write %40 for @ and %2F for /" : NULL;
+}
+
 static bool take_config(struct postgres_backend *postgres, const struct store_config *config,
                         char **ret_problem)
 {
     char *wrong = NULL;
     PQconninfoOption *options = PQconninfoParse(config->path, &wrong);
-    postgres->place = options ? place_of(options) : NULL;
+    const char *refused = options ? misread(options) : NULL;
+    if (refused)
+        *ret_problem = mem_copy(refused, strlen(refused));
+    postgres->place = options && !refused ? place_of(options) : NULL;
     postgres->url = mem_copy(config->path, strlen(config->path));
-    if (wrong)
-        *ret_problem = mem_copy(wrong, strcspn(wrong, "\n"));
+    if (wrong) /* what it quotes may be the password */
+        *ret_problem = mem_copy(wrong, strcspn(wrong, "\n\""));
     PQfreemem(wrong);
     PQconninfoFree(options);
     for (const struct table *const *table = config->tables; *table; table++) {
