@@ -319,6 +319,12 @@ static void add_fallback(const struct explain *explain, const struct option *opt
         explain->to->failed = true;
 }
 
+/* One of the environment, and nothing beside it. */
+static bool is_variable(struct slice text)
+{
+    return slice_starts(text, SLICE("${")) && slice_find(text, '}') == (ptrdiff_t)text.len - 1;
+}
+
 /* The URL of a database that names a password: user:PASSWORD@, or among its parameters. */
 static bool has_password(struct slice url)
 {
@@ -329,7 +335,7 @@ static bool has_password(struct slice url)
     bool has_user = slice_find(rest, '@') >= 0;
     slice_cut(rest, '@', &user);
     ptrdiff_t colon = has_user ? slice_find(user, ':') : -1;
-    return (colon >= 0 && !slice_starts(slice_skip(user, (size_t)colon + 1), SLICE("${"))) ||
+    return (colon >= 0 && !is_variable(slice_skip(user, (size_t)colon + 1))) ||
            memmem(rest.at, rest.len, "password=", strlen("password="));
 }
 
@@ -340,7 +346,7 @@ static bool is_secret(const struct option *option, const struct node *node)
     if (option == option_at(OPTION_store))
         return node->kind == NODE_SCALAR && has_password(text);
     return option == option_at(OPTION_admin_token) && !slice_starts(text, SLICE("file:")) &&
-           !(slice_starts(text, SLICE("${")) && slice_find(text, '}') == (ptrdiff_t)text.len - 1);
+           !is_variable(text);
 }
 
 static void add_effective(const struct explain *explain, const struct reader *reader,

@@ -211,6 +211,24 @@ def test_a_token_in_the_config_is_not_printed(tmp_path, monkeypatch, token, show
             else options_of(printed)["admin_token"][0].strip('"')) == shown
 
 
+@pytest.mark.parametrize("store, shown", [
+    ("postgres://pawl@db/pawl", "postgres://pawl@db/pawl"),
+    ("postgres://pawl:${PAWL_PW}@db/pawl", "postgres://pawl:${PAWL_PW}@db/pawl"),
+    ("postgres://pawl:hunter2@db/pawl", "(hidden)"),
+    ("postgres://pawl:${PAWL_PW}hunter2@db/pawl", "(hidden)"),
+    ("postgres://db/pawl?user=pawl&password=hunter2", "(hidden)"),
+])
+def test_a_password_in_the_url_of_the_store_is_not_printed(tmp_path, monkeypatch, store, shown):
+    monkeypatch.setenv("PAWL_PW", "secret")
+    path = tmp_path / "pawl.yaml"
+    text = TEXT.replace("sqlite:./pawl.db", f"\"{store}\"")
+    path.write_text(text, "utf-8")
+    monkeypatch.setenv("WHERE", "127.0.0.1")
+    printed = explain("-c", path)
+    assert "hunter2" not in printed
+    assert options_of(printed)["store"][0].strip('"') == shown
+
+
 @pytest.mark.parametrize("tenant, secret", [
     ('"{header:Authorization}"', "true"), ('"{header:X-Merchant-Id}"', "false"), ("none", "false"),
 ])
