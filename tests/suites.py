@@ -87,11 +87,13 @@ BUILDS = (
 )
 
 
-def meson(suite: str, build: str, covers: str, quick: bool = False) -> Suite:
-    """A suite of meson's in that build."""
+def meson(suite: str, build: str, covers: str, quick: bool = False,
+          beside: tuple[str, ...] = ()) -> Suite:
+    """A suite of meson's in that build; `beside`: what starts the server that it needs."""
     return Suite(f"{suite} {build}", build, 600,
-                 ("meson", "test", "-C", f"build-test/{build}", "--no-rebuild", "--print-errorlogs",
-                  "--logbase", suite, "--timeout-multiplier", "5", "--suite", suite), covers, quick)
+                 (*beside, "meson", "test", "-C", f"build-test/{build}", "--no-rebuild",
+                  "--print-errorlogs", "--logbase", suite, "--timeout-multiplier", "5", "--suite",
+                  suite), covers, quick)
 
 
 def pytest(name: str, build: str, budget: int, arguments: tuple[str, ...], covers: str,
@@ -123,7 +125,7 @@ SUITES = (
            quick=True),
     blackbox("hooks", "all that a client, an operator and a service see, with moved clocks",
              quick=True),
-    meson("contract", "hooks", "what every store promises, on every backend", quick=True),
+    meson("contract", "hooks", "what every store promises, on each embedded backend", quick=True),
     meson("unit", "hooks", "each module beside its header", quick=True),
     meson("fault", "hooks", "each I/O call and allocation of the store failing in turn"),
     meson("simulation", "hooks",
@@ -135,6 +137,8 @@ SUITES = (
            "requests through nginx, HAProxy and pawl: every difference is documented"),
     pytest("postgres", "hooks", 600, (*SIDE_BY_SIDE, "tests/postgres"),
            "a PostgreSQL of the tests' own, and the network before it"),
+    meson("contract-postgres", "hooks", "what every store promises, on PostgreSQL",
+          beside=("tests/postgres/with_server",)),
     pytest("blackbox postgres", "hooks", 600,
            (*SIDE_BY_SIDE, "tests/blackbox", "--store", "postgres"),
            "the black box on PostgreSQL, as far as the store is asked"),

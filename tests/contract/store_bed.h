@@ -104,7 +104,8 @@ int64_t bed_number(const struct bed *bed, const char *sql);
     "ALTER TABLE pawl_pending DROP COLUMN once_window;"                                            \
     "ALTER TABLE pawl_outcome DROP COLUMN once_until; DROP TABLE pawl_bound;"
 
-/* Runs the tests on every backend, each with a bed (`*state`) that is open. */
+/* Runs the tests on every backend, each with a bed (`*state`) that is open; with $PAWL_TEST_BED on
+ * the PostgreSQL of $PAWL_TEST_POSTGRES alone. */
 int bed_run(struct CMUnitTest *tests, size_t n);
 /* The same but for the hostile one: of tests that say what a single batch does. */
 int bed_run_in_peace(struct CMUnitTest *tests, size_t n);

@@ -42,8 +42,9 @@ ALWAYS = {
     "max_prepared_transactions": "10",
     "hot_standby": "on",
 }
-# Nothing of it is looked at after a crash.
-FLEETING = {"fsync": "off", "full_page_writes": "off"}
+# Nothing of it is looked at after a crash, nor kept for long: a vacuum would keep a database from
+# being dropped.
+FLEETING = {"fsync": "off", "full_page_writes": "off", "autovacuum": "off"}
 
 
 def find_programs() -> Path:
