@@ -131,11 +131,15 @@ CREATE OR REPLACE FUNCTION pawl.clock(at bigint) RETURNS bigint LANGUAGE sql VOL
 $$ SELECT CASE WHEN at <> 0 THEN at
                ELSE (extract(epoch FROM clock_timestamp()) * 1000000)::bigint END $$;
 
+-- In PL/pgSQL as all that a batch calls: PostgreSQL keeps no plan of a function in SQL.
 CREATE OR REPLACE FUNCTION pawl.counts(OUT pending bigint, OUT complete bigint, OUT failed bigint,
-    OUT unknown bigint, OUT released bigint, OUT forgets bigint) LANGUAGE sql STABLE AS
-$$ SELECT coalesce(sum(pending), 0)::bigint, coalesce(sum(complete), 0)::bigint,
-          coalesce(sum(failed), 0)::bigint, coalesce(sum(unknown), 0)::bigint,
-          coalesce(sum(released), 0)::bigint, coalesce(sum(forgets), 0)::bigint FROM pawl.tally $$;
+    OUT unknown bigint, OUT released bigint, OUT forgets bigint) LANGUAGE plpgsql STABLE AS $$
+#variable_conflict use_column
+BEGIN
+    SELECT coalesce(sum(t.pending), 0), coalesce(sum(t.complete), 0), coalesce(sum(t.failed), 0),
+        coalesce(sum(t.unknown), 0), coalesce(sum(t.released), 0), coalesce(sum(t.forgets), 0)
+    INTO pending, complete, failed, unknown, released, forgets FROM pawl.tally t;
+END $$;
 
 -- The plans of the functions below are made once, perhaps while tables are empty: each look-up is
 -- written so that no plan reads a whole table (LATERAL .. OFFSET 0, = ANY), and the client sets
@@ -337,7 +341,9 @@ BEGIN
             WHERE n.is_claimed = 1 AND n.is_once = 0 AND n.grp <> ALL (bad)));
     END IF;
     gone := ARRAY(SELECT w.id FROM unnest(saved) w WHERE w.status = 0 AND w.grp <> ALL (bad));
-    PERFORM pawl.remove(gone);
+    IF cardinality(gone) > 0 THEN
+        PERFORM pawl.remove(gone);
+    END IF;
 
     INSERT INTO pawl.record(id, version, named, once_name,
         key_hash, tenant, rule, key, recipe, fingerprint, payload_hash, target_hash, created_at,
@@ -355,6 +361,8 @@ BEGIN
         w.result_ref
     FROM unnest(saved) w WHERE w.is_new = 1 AND w.grp <> ALL (bad);
 
+    -- By the place of a row, which is locked. For id = ANY (ids) beside id = w.id an index tries
+    -- all ids at each row; for id = w.id alone a plan made on an empty table reads a whole one.
     UPDATE pawl.record r SET version = new_version, once_name = coalesce(w.once_name, r.once_name),
         status = w.status, token = w.token, attempt_id = w.attempt_id, attempts = w.attempts,
         started_at = w.started_at, lease_until = w.lease_until, lease_us = w.lease_us,
@@ -367,8 +375,8 @@ BEGIN
         expires_at = w.expires_at, gone_at = w.gone_at, kept = w.kept, http_code = w.http_code,
         result_ref = w.result_ref
     FROM unnest(saved) w
-    WHERE r.id = ANY (ids) AND r.id = w.id AND w.is_new = 0 AND w.status <> 0
-        AND w.grp <> ALL (bad);
+    CROSS JOIN LATERAL (SELECT k.ctid AS place FROM pawl.record k WHERE k.id = w.id OFFSET 0) k
+    WHERE r.ctid = k.place AND w.is_new = 0 AND w.status <> 0 AND w.grp <> ALL (bad);
 
     IF cardinality(outcomes) > 0 THEN
         INSERT INTO pawl.outcome AS c (id, sweep_at, packed, headers, body)
@@ -416,7 +424,8 @@ BEGIN
 END $$;
 
 CREATE OR REPLACE FUNCTION pawl.count(self bigint, tallies pawl.saved_tally[]) RETURNS void
-    LANGUAGE sql VOLATILE AS $$
+    LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
     INSERT INTO pawl.tally AS t (by, owner, leases, lease_us, pending, complete, failed, unknown,
         released, forgets)
     SELECT self, c.owner, sum(c.leases), max(c.lease_us), sum(c.pending), sum(c.complete),
@@ -426,7 +435,8 @@ CREATE OR REPLACE FUNCTION pawl.count(self bigint, tallies pawl.saved_tally[]) R
         lease_us = greatest(t.lease_us, excluded.lease_us), pending = t.pending + excluded.pending,
         complete = t.complete + excluded.complete, failed = t.failed + excluded.failed,
         unknown = t.unknown + excluded.unknown, released = t.released + excluded.released,
-        forgets = t.forgets + excluded.forgets $$;
+        forgets = t.forgets + excluded.forgets;
+END $$;
 
 -- This process lives. Whether it holds leases.
 CREATE OR REPLACE FUNCTION pawl.beat(self bigint, at bigint, OUT now bigint, OUT holds boolean)
