@@ -15,6 +15,7 @@ import pytest
 from pawltest.gateway import PAWL, ROOT, free_port, run
 from pawltest.wire import PATIENCE, eventually
 
+GATEWAY_PID = re.compile(r"^pawl: PID (\d+); kill -9 \1 ", re.M)
 DEMO_PID = re.compile(r"^pawl demo: listening on .*, pid (\d+)$", re.M)
 LINES = re.findall(r"^    ((?:curl|seq) .*:8080.*)$", (ROOT / "README.md").read_text("utf-8"), re.M)
 
@@ -29,14 +30,15 @@ class Demo:
         self.config = directory / "pawl.yaml"
         self.config.write_text(text.replace("../../build/", ""))
         self.printed = directory / "printed"
+        self.command = [str(PAWL), "serve", "--demo", "-c", str(self.config)]
         self.process: subprocess.Popen[bytes] | None = None
         self.lives = 0
 
     def start(self) -> None:
         self.lives += 1
         with self.printed.open("ab") as to:
-            self.process = subprocess.Popen([str(PAWL), "serve", "--demo", "-c", str(self.config)],
-                                            stdin=subprocess.DEVNULL, stdout=to, stderr=to)
+            self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=to,
+                                            stderr=to)
         eventually(lambda: self.process.poll() is not None
                    or self.text.count("pawl: ready") == self.lives, "the ready line")
         assert self.process.poll() is None, self.text
@@ -115,3 +117,19 @@ def test_the_demo_outlives_a_killed_gateway_and_its_ledger_counts_on(demo):
     assert len(demo.ledger()) == 1
     assert len(DEMO_PID.findall(demo.text)) == 1
     assert "no demo upstream is started" in demo.text
+
+
+@curl
+def test_the_script_prints_the_pid_of_the_gateway(demo, tmp_path):
+    demo.kill9()
+    for folder in ("scripts", "build", "examples/demo"):
+        (tmp_path / folder).mkdir(parents=True)
+    script = tmp_path / "scripts/run"
+    shutil.copy(ROOT / "scripts/run", script)
+    (tmp_path / "scripts/build").symlink_to(shutil.which("true"))
+    (tmp_path / "build/pawl").symlink_to(PAWL.resolve())
+    demo.config.rename(tmp_path / "examples/demo/pawl.yaml")
+    demo.command = [str(script)]
+    demo.start()
+    assert GATEWAY_PID.findall(demo.text) == [str(demo.process.pid)]
+    assert demo.run("curl 127.0.0.1:8080/ledger")
