@@ -150,6 +150,22 @@ static void a_url_that_cannot_be_read_is_refused_without_its_password(void **sta
     bed->config.path = bed->url;
 }
 
+static void a_row_that_cannot_be_swept_stops_nobody(void **state)
+{
+    struct bed *bed = *state;
+    act(bed, 1, STORE_RELEASE, proceed(bed, 1));
+    bed_exec(bed, "UPDATE record SET expires_at = 1; UPDATE unheld SET at = 1");
+    PGconn *stranger = PQconnectdb(bed->url);
+    PQclear(PQexec(stranger, "BEGIN"));
+    PQclear(PQexec(stranger, "SELECT * FROM pawl.unheld FOR UPDATE"));
+    bed_close(bed);
+    bed_open(bed); /* a first batch sweeps */
+    for (uint64_t key = 2; key < 5; key++)
+        finish(bed, key, proceed(bed, key), "kept");
+    PQclear(PQexec(stranger, "COMMIT"));
+    PQfinish(stranger);
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
@@ -162,6 +178,7 @@ int main(void)
         T(what_is_set_for_the_database_does_not_change_how_a_save_reads),
         T(functions_that_others_made_are_not_called),
         T(a_url_that_cannot_be_read_is_refused_without_its_password),
+        T(a_row_that_cannot_be_swept_stops_nobody),
         T(a_warning_of_a_statement_does_not_make_a_commit_unsure),
     };
     return getenv("PAWL_TEST_POSTGRES") ? cmocka_run_group_tests(tests, NULL, NULL) : 77;

@@ -453,38 +453,43 @@ END $$;
 -- Takes at most so many steps towards what is past its time: outcomes are dropped, then records,
 -- released records, bound keys. Several processes may sweep together.
 CREATE OR REPLACE FUNCTION pawl.sweep(self bigint, at bigint, most bigint, OUT steps bigint)
-    LANGUAGE plpgsql VOLATILE AS $$
+    LANGUAGE plpgsql VOLATILE SET lock_timeout = '20ms' AS $$
 DECLARE
     t bigint := pawl.clock(at);
     due bigint[];
     gone bigint[];
     touched bigint;
 BEGIN
-    due := ARRAY(SELECT c.id FROM pawl.outcome c WHERE c.sweep_at <= t ORDER BY c.sweep_at
-        LIMIT most FOR UPDATE SKIP LOCKED);
-    steps := cardinality(due);
-    IF steps > 0 THEN
-        gone := ARRAY(SELECT r.id FROM pawl.record r WHERE r.id = ANY (due)
-            AND greatest(r.gone_at, r.once_until, r.completed_at + 60000000) <= t
-            FOR UPDATE SKIP LOCKED);
-        UPDATE pawl.outcome c SET headers = NULL, body = NULL,
-            sweep_at = greatest(r.gone_at, r.once_until, r.completed_at + 60000000)
-        FROM pawl.record r WHERE r.id = c.id AND c.id = ANY (due) AND r.id = ANY (due)
-            AND greatest(r.gone_at, r.once_until, r.completed_at + 60000000) > t;
+    BEGIN
+        due := ARRAY(SELECT c.id FROM pawl.outcome c WHERE c.sweep_at <= t ORDER BY c.sweep_at
+            LIMIT most FOR UPDATE SKIP LOCKED);
+        steps := cardinality(due);
+        IF steps > 0 THEN
+            gone := ARRAY(SELECT r.id FROM pawl.record r WHERE r.id = ANY (due)
+                AND greatest(r.gone_at, r.once_until, r.completed_at + 60000000) <= t
+                FOR UPDATE SKIP LOCKED);
+            UPDATE pawl.outcome c SET headers = NULL, body = NULL,
+                sweep_at = greatest(r.gone_at, r.once_until, r.completed_at + 60000000)
+            FROM pawl.record r WHERE r.id = c.id AND c.id = ANY (due) AND r.id = ANY (due)
+                AND greatest(r.gone_at, r.once_until, r.completed_at + 60000000) > t;
+            PERFORM pawl.sweep_rows(self, gone);
+            DELETE FROM pawl.outcome c WHERE c.id = ANY (due)
+                AND (SELECT r.id FROM pawl.record r WHERE r.id = c.id) IS NULL;
+        END IF;
+        gone := ARRAY(SELECT r.id FROM pawl.record r WHERE r.id = ANY (ARRAY(SELECT u.id
+                FROM pawl.unheld u WHERE u.status = 1 AND u.at <= t ORDER BY u.at
+                LIMIT most - steps))
+            AND r.status = 1 AND r.lease_until = 0 AND r.expires_at <= t FOR UPDATE SKIP LOCKED);
+        steps := steps + cardinality(gone);
         PERFORM pawl.sweep_rows(self, gone);
-        DELETE FROM pawl.outcome c WHERE c.id = ANY (due)
-            AND (SELECT r.id FROM pawl.record r WHERE r.id = c.id) IS NULL;
-    END IF;
-    gone := ARRAY(SELECT r.id FROM pawl.record r WHERE r.id = ANY (ARRAY(SELECT u.id
-            FROM pawl.unheld u WHERE u.status = 1 AND u.at <= t ORDER BY u.at LIMIT most - steps))
-        AND r.status = 1 AND r.lease_until = 0 AND r.expires_at <= t FOR UPDATE SKIP LOCKED);
-    steps := steps + cardinality(gone);
-    PERFORM pawl.sweep_rows(self, gone);
-    DELETE FROM pawl.bound b WHERE b.id = ANY (ARRAY(SELECT d.id FROM pawl.bound d
-        WHERE d.expires_at <= t ORDER BY d.expires_at LIMIT most - steps
-        FOR UPDATE SKIP LOCKED));
-    GET DIAGNOSTICS touched = ROW_COUNT;
-    steps := steps + touched;
+        DELETE FROM pawl.bound b WHERE b.id = ANY (ARRAY(SELECT d.id FROM pawl.bound d
+            WHERE d.expires_at <= t ORDER BY d.expires_at LIMIT most - steps
+            FOR UPDATE SKIP LOCKED));
+        GET DIAGNOSTICS touched = ROW_COUNT;
+        steps := steps + touched;
+    EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
+        steps := 0; -- what leads to a row is held by a stranger: another time
+    END;
 END $$;
 
 CREATE OR REPLACE FUNCTION pawl.sweep_rows(self bigint, gone bigint[]) RETURNS void
