@@ -226,15 +226,17 @@ struct backend_space {
     uint64_t size; /* 0: not known */
 };
 
+#define BACKEND_PROBLEM_SIZE 512
+
 struct backend {
     const struct backend_ops *ops;
     const char *place; /* for messages: which store it is */
     bool has_clock;    /* store time is its own, and not made of this machine's clocks */
     unsigned char secret[DIGEST_SIZE];
-    char problem[256];         /* what the last failure was, one line */
-    uint64_t checkpoints;      /* since it was opened */
-    size_t outcome_max;        /* bytes of one outcome: a larger one is not kept */
-    struct backend_owner self; /* this process; beat_at: the backend's */
+    char problem[BACKEND_PROBLEM_SIZE]; /* what the last failure was, one line */
+    uint64_t checkpoints;               /* since it was opened */
+    size_t outcome_max;                 /* bytes of one outcome: a larger one is not kept */
+    struct backend_owner self;          /* this process; beat_at: the backend's */
     struct backend_clock clock;
     struct backend_space space;
 };

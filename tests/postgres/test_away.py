@@ -140,6 +140,7 @@ def test_a_wrong_password_is_said_and_none_is_shown(pawl, own_server, database):
     gateway.move_to(database.url_at(own_server.port, "wr0ng"))
     said = start_in_vain(gateway)
     assert "password" in said and "wr0ng" not in said
+    assert "it comes from the URL, PGPASSWORD or ~/.pgpass" in said
 
 
 def test_a_database_that_is_not_there_is_named(pawl, own_server, database):

@@ -47,17 +47,17 @@ struct store {
 
     struct mutex mutex;
     struct cond cond;
-    struct op_list queue;         /* mutex */
-    struct waiters waiters;       /* mutex */
-    struct op_list locked;        /* mutex: writes on what somebody's transaction holds */
-    struct backend_counts counts; /* mutex: after the last batch */
-    struct backend_gauges gauges; /* mutex: at the last look */
-    struct store_work work;       /* mutex */
-    struct backend_clock clock;   /* mutex: after the last batch */
-    char problem[256];            /* mutex: what the last batch that failed met */
-    bool stopping;                /* mutex */
-    int64_t stop_by;              /* mutex: boot time; then what is queued is given up */
-    bool sleeping;                /* mutex: the thread waits on cond */
+    struct op_list queue;               /* mutex */
+    struct waiters waiters;             /* mutex */
+    struct op_list locked;              /* mutex: writes on what somebody's transaction holds */
+    struct backend_counts counts;       /* mutex: after the last batch */
+    struct backend_gauges gauges;       /* mutex: at the last look */
+    struct store_work work;             /* mutex */
+    struct backend_clock clock;         /* mutex: after the last batch */
+    char problem[BACKEND_PROBLEM_SIZE]; /* mutex: what the last batch that failed met */
+    bool stopping;                      /* mutex */
+    int64_t stop_by;                    /* mutex: boot time; then what is queued is given up */
+    bool sleeping;                      /* mutex: the thread waits on cond */
 
     int64_t due[COMMITTER_DUES]; /* boot times */
     int64_t lease_least;         /* shortest lease this process has taken */

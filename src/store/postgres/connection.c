@@ -22,16 +22,35 @@ int64_t postgres_test_time(void)
 
 /* ---- what went wrong ---- */
 
-/* One line, however many the server wrote. */
+/* One line, however many the server wrote, without the severity before it. */
+static void add_line(struct buf *line, const char *what)
+{
+    static const char severity[] = "ERROR:  ";
+    struct slice rest = slice_of(what);
+    if (strncmp(what, severity, strlen(severity)) == 0)
+        rest = slice_skip(rest, strlen(severity));
+    for (size_t i = 0; i < rest.len; i++) {
+        bool is_space = rest.at[i] == '\n' || rest.at[i] == '\t' || rest.at[i] == ' ';
+        if (!is_space)
+            buf_add_char(line, rest.at[i]);
+        else if (i + 1 < rest.len && !strchr("\n\t ", rest.at[i + 1]))
+            buf_add_char(line, ' ');
+    }
+}
+
 void postgres_explain(struct postgres_backend *postgres, const char *what)
 {
-    char *problem = postgres->backend.problem;
-    int n = snprintf(problem, sizeof postgres->backend.problem, "%s: %s", postgres->place, what);
-    size_t len = n < 0 ? 0 : strlen(problem);
-    while (len > 0 && problem[len - 1] == '\n')
-        problem[--len] = 0;
-    for (size_t i = 0; i < len; i++)
-        problem[i] = problem[i] == '\n' ? ' ' : problem[i];
+    struct buf line BUF_AUTO = buf_make(SIZE_MAX);
+    add_line(&line, what);
+    snprintf(postgres->backend.problem, sizeof postgres->backend.problem, "%s: %.*s",
+             postgres->place, SLICE_ARG(buf_slice(&line)));
+}
+
+void postgres_advise(struct postgres_backend *postgres, const char *advice)
+{
+    size_t len = strlen(postgres->backend.problem);
+    snprintf(postgres->backend.problem + len, sizeof postgres->backend.problem - len, "; %s",
+             advice);
 }
 
 static enum backend_status lose(struct postgres_backend *postgres, const char *what)
@@ -103,6 +122,8 @@ static enum backend_status fail_to_connect(struct postgres_backend *postgres)
 {
     int64_t wait = postgres->backoff_us;
     postgres_explain(postgres, postgres->conn ? PQerrorMessage(postgres->conn) : "out of memory");
+    if (postgres->conn && strstr(PQerrorMessage(postgres->conn), "password"))
+        postgres_advise(postgres, "it comes from the URL, PGPASSWORD or ~/.pgpass");
     postgres_disconnect(postgres);
     postgres->retry_at = clock_after(clock_boot_us(), wait);
     postgres->backoff_us = 2 * wait < BACKOFF_MOST_US ? 2 * wait : BACKOFF_MOST_US;
@@ -250,6 +271,8 @@ static enum backend_status judge(struct postgres_backend *postgres, size_t *ret_
     const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
     const char *message = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
     postgres_explain(postgres, message ? message : PQresultErrorMessage(result));
+    if (state && strcmp(state, "42501") == 0)
+        postgres_advise(postgres, "GRANT it to this role as the database's owner");
     if (!state)
         *ret_at = postgres->n_results;
     postgres->refused = state && is_refusal(state);

@@ -73,8 +73,12 @@ static bool install(struct postgres_backend *postgres)
         PQclear(PQexec(conn, "ROLLBACK"));
     }
     bool ok = result && PQresultStatus(result) == PGRES_COMMAND_OK;
+    const char *state = ok ? NULL : PQresultErrorField(result, PG_DIAG_SQLSTATE);
     if (!ok)
         postgres_explain(postgres, conn ? PQerrorMessage(conn) : "out of memory");
+    if (state && strcmp(state, "42501") == 0)
+        postgres_advise(postgres, "as the database's owner run `pawl schema postgres | psql`, and "
+                                  "GRANT its use to this role");
     PQclear(result);
     PQfinish(conn);
     return ok;

@@ -106,8 +106,9 @@ int64_t postgres_test_time(void);
 
 /* A connection of its own, as it is; NULL: no memory. */
 PGconn *postgres_open_conn(const struct postgres_backend *postgres);
-/* One line of what went wrong. */
+/* One line of what went wrong; and what an operator can do about it, after that. */
 void postgres_explain(struct postgres_backend *postgres, const char *what);
+void postgres_advise(struct postgres_backend *postgres, const char *advice);
 
 /* ---- schema.c ---- */
 
