@@ -9,7 +9,7 @@ static void check_names(struct reader *reader, const struct rule_draft *earlier,
     const struct node *name = earlier->set[OPTION_name], *other = later->set[OPTION_name];
     if (name && other && slice_eq(name->text, other->text))
         complaints_add(reader->errors, other->place, other->key,
-                       "'%.*s' is the name of another rule (line %zu)", SLICE_ARG(other->text),
+                       "'%.*s' is already the name of the rule on line %zu", SLICE_ARG(other->text),
                        name->place.line);
 }
 
@@ -60,7 +60,7 @@ static bool holds_500(const struct rule *rule)
            remember_policy_sort(&rule->responses, 500) == SORT_IN_DOUBT;
 }
 
-/* The client's own key, whatever it holds, spelled in two ways. */
+/* The client's own key, any text, spelled in two ways. */
 static bool probes_any_key(const struct rule *rule)
 {
     bool quoted =
@@ -71,18 +71,35 @@ static bool probes_any_key(const struct rule *rule)
            rule->key_format_kind == KEY_FORMAT_ANY && !quoted;
 }
 
+/* A value of the request, encoded in the key, and so encoded again in the probe's {key}. */
+static bool probes_encoded_key(const struct rule *rule)
+{
+    static const unsigned values = 1U << TEMPLATE_HEADER | 1U << TEMPLATE_BODY |
+                                   1U << TEMPLATE_FORM | 1U << TEMPLATE_PATH | 1U << TEMPLATE_QUERY;
+    if (rule->unknown != RECORD_UNKNOWN_PROBE || !template_uses(&rule->probe, TEMPLATE_KEY) ||
+        template_is_plain_header(&rule->key))
+        return false;
+    for (size_t i = 0; i < rule->key.n; i++)
+        if (values >> rule->key.parts[i].source & 1 && !rule->key.parts[i].format)
+            return true;
+    return false;
+}
+
 static const struct rule_note {
     enum warning class;
     bool (*applies)(const struct rule *rule);
     const char *what;
     const char *advice;
 } rule_notes[] = {
-    {WARNING_HELD_500, holds_500, "after a 500 the outcome is unknown until a person settles it",
+    {WARNING_HELD_500, holds_500, "after a 500 the outcome is unknown until an operator settles it",
      "add a probe, or not_done: [500] if the service rolls back on every error"},
     {WARNING_PROBE_KEY, probes_any_key,
      "a key such as a,b is quoted in Idempotency-Key and bare in the probe's {key}, and one with "
      "a / cannot be probed",
      "add a key_format that refuses both"},
+    {WARNING_PROBE_KEY, probes_encoded_key,
+     "{key} is the key as Idempotency-Key has it, where a value such as a b is a%20b",
+     "where the service looks up its own value, name that in the target, such as {body:/id}"},
 };
 
 static bool is_noted(const struct rule_draft *draft, const struct rule_note *note)
@@ -188,7 +205,7 @@ static void warn_of_reverse(struct reader *reader, struct rule_draft *const *dra
         return;
     reader->draft = maker;
     reader_warn(reader, WARNING_REVERSE_MISSING, maker->set[OPTION_match],
-                "%s have a rule, reversing them has none (expected one for /%s or DELETE)",
+                "%s have a rule, and no rule covers their reversal (such as /%s or DELETE)",
                 reverses[row].noun, reverses[row].words[0]);
 }
 

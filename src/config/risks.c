@@ -258,7 +258,8 @@ static void warn_of_promises(struct reader *reader, const struct rule_draft *dra
     if (draft->rule.unknown == RECORD_UNKNOWN_RETRY)
         reader_warn(reader, WARNING_UPSTREAM_REMEMBERS, draft->set[OPTION_unknown],
                     "under retry the upstream itself must recognize a repeated key, for longer "
-                    "than ttl + timeout");
+                    "than ttl + timeout; if it sends 409 while the first attempt runs, add "
+                    "in_doubt: [409]");
     if (draft->rule.store_down_pass)
         reader_warn(reader, WARNING_STORE_DOWN_PASS, draft->set[OPTION_store_down],
                     "while the record store is down, requests pass unprotected: a retry may run "

@@ -291,7 +291,7 @@ static void what_a_500_means_is_said_for_each_rule_that_holds_it(void **state)
         assert_int_equal(lines[0] != '\0', held);
         if (held)
             assert_holds(lines, "pawl.yaml:4:9: unknown: after a 500 the outcome is unknown until "
-                                "a person settles it, in a (");
+                                "an operator settles it, in a (");
         any = any || held;
         mem_free(lines);
     }
@@ -327,7 +327,6 @@ static void a_probe_by_keys_that_may_be_quoted_is_noted(void **state)
         {PROBE "  key_format: uuid\n", false},
         {PROBE "  key_format: {regex: \"[a-z]+\"}\n", false},
         {PROBE "  key: \"{header:X-Id|uuid}\"\n", false},
-        {PROBE "  key: \"{body:/id}\"\n", false},
         {PROBE "  forward_key: quoted\n", false},
         {PROBE "  key_syntax: strict\n", false},
         {PROBE "  allow: [probe-key]\n", false},
@@ -342,6 +341,33 @@ static void a_probe_by_keys_that_may_be_quoted_is_noted(void **state)
         if (cases[i].noted)
             assert_holds(lines, "pawl.yaml:4:9: unknown: a key such as a,b is quoted in "
                                 "Idempotency-Key and bare in the probe's {key}");
+        mem_free(lines);
+    }
+}
+
+static void a_probe_by_a_key_whose_values_are_encoded_is_noted(void **state)
+{
+    static const struct {
+        const char *more;
+        bool noted;
+    } cases[] = {
+        {PROBE "  key: \"{body:/id}\"\n", true},
+        {PROBE "  key: \"{tenant}:{body:/id|uuid}:{header:X-Id}\"\n", true},
+        {PROBE "  key: \"{body:/id|max:20}\"\n", true},
+        {PROBE "  key: \"{body:/id|uuid}\"\n", false},
+        {PROBE "  key: \"{body:/id|regex:[a-z]+}\"\n", false},
+        {PROBE "  key: \"{payload}\"\n", false},
+        {PROBE "  key: \"{body:/id}\"\n  allow: [probe-key]\n", false},
+        {"  key: \"{body:/id}\"\n  unknown: {probe: \"GET /a/{body:/id}\"}\n", false},
+    };
+    bool held;
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char *lines = noted(cases[i].more, &held);
+        assert_int_equal(lines[0] != '\0', cases[i].noted);
+        if (cases[i].noted)
+            assert_holds(lines, "pawl.yaml:4:9: unknown: {key} is the key as Idempotency-Key has "
+                                "it, where a value such as a b is a%20b, in a (");
         mem_free(lines);
     }
 }
@@ -365,6 +391,7 @@ int main(void)
         cmocka_unit_test(what_a_500_means_is_said_for_each_rule_that_holds_it),
         cmocka_unit_test(many_rules_that_hold_a_500_take_one_line),
         cmocka_unit_test(a_probe_by_keys_that_may_be_quoted_is_noted),
+        cmocka_unit_test(a_probe_by_a_key_whose_values_are_encoded_is_noted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
