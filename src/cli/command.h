@@ -46,7 +46,8 @@
  */
 #define FLAGS(X)                                                                                   \
     X(CONFIG, "config", 'c', "FILE", NULL, 0, 0, "the config, YAML")                               \
-    X(TEST, "test", 't', NULL, NULL, 0, 0, "check the config, print its warnings, and exit")       \
+    X(TEST, "test", 't', NULL, NULL, 0, 0,                                                         \
+      "check the config, print its warnings, and exit; the store and ports are not tested")        \
     X(SERVE_STORE, "store", 0, "PATH", NULL, 0, 0,                                                 \
       "the SQLite file of the records, or postgres://USER@HOST/DATABASE (default: store: of the "  \
       "config, $PAWL_STORE, "                                                                      \
@@ -57,7 +58,8 @@
     X(STORE, "store", 0, "PATH", NULL, 0, 0,                                                       \
       "the store, a file or a URL (default: $PAWL_STORE, $XDG_STATE_HOME/pawl/pawl.db)")           \
     X(STATUS, "status", 0, "S", KEYS_STATUS_NAMES, 0, 0, "of this status")                         \
-    X(LAPSED, "lapsed", 0, NULL, NULL, 0, 0, "pending with a lapsed lease: the owner died")        \
+    X(LAPSED, "lapsed", 0, NULL, NULL, 0, 0,                                                       \
+      "pending, lease expired: its owner stopped renewing it")                                     \
     X(UNKNOWN, "unknown", 0, NULL, NULL, 0, 0,                                                     \
       "all records of --rule in doubt: unknown, lapsed, or released in doubt")                     \
     X(BEFORE, "before", 0, "T", NULL, 0, 0,                                                        \

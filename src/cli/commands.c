@@ -6,7 +6,8 @@
 
 #define WHICH FLAG_TENANT, FLAG_RULE, FLAG_ONCE
 #define NO_RECORD EXIT_FINAL_ERROR, "no such record"
-#define NOT_SETTLED EXIT_FINAL_ERROR, "no such record, a stale token, or settled otherwise"
+#define NOT_SETTLED                                                                                \
+    EXIT_FINAL_ERROR, "no such record, a stale token, or settled differently in the meantime"
 #define WHICH_RECORD EXIT_USAGE, "usage, or several records match"
 #define NO_STORE EXIT_UNAVAILABLE, "the store cannot be used"
 #define NOT_YET EXIT_TRY_AGAIN, "too early, or the record is in use"
@@ -142,7 +143,7 @@ static const struct command rows[COMMAND_COUNT] = {
                   "or everything about one OPTION.\n\n"
                   "With FILE: prints the effective value of "
                   "every option, for each rule, and the line that sets it, as YAML that means "
-                  "the same as FILE. Variables of the environment stay as they are written, "
+                  "the same as FILE. Environment variables are printed unexpanded, as "
                   "${NAME}.",
          .operand = "OPTION",
          .operands_most = 1,
@@ -152,9 +153,9 @@ static const struct command rows[COMMAND_COUNT] = {
         {.name = "schema",
          .summary = "print the SQL that prepares a database for records",
          .synopsis = "postgres",
-         .about = "Prints the SQL that makes a store of a PostgreSQL database, to be run by its "
-                  "owner: `pawl schema postgres | psql`. It may be run again. A first `pawl serve` "
-                  "runs it too, where its role may.",
+         .about = "Prints the SQL that makes a store of a PostgreSQL database; run it as the "
+                  "database's owner: `pawl schema postgres | psql`. It may be run again. The first "
+                  "`pawl serve` also runs it, if its role has the privilege.",
          .operand = "STORE",
          .operands_most = 1,
          .exits = {{EXIT_USAGE, NULL}}},

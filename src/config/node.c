@@ -284,7 +284,7 @@ static const char *hint_of(struct slice text, size_t line)
     if (slice_find(one, '\t') >= 0)
         return " (there is a tab in this line: YAML indents with spaces)";
     if (slice_find(one, '{') >= 0)
-        return " (a value that begins with '{' as a template does is quoted: \"{header:NAME}\")";
+        return " (a value that contains '{' must be quoted: \"{header:NAME}\")";
     return "";
 }
 

@@ -79,7 +79,8 @@
     X(idle_timeout, OPTION_TOP, config, gateway.limits.idle_us, duration, MS, DAY, "75s",          \
       "how long a client connection is kept between two requests")                                 \
     X(read_timeout, OPTION_TOP, config, gateway.read_timeout_us, duration, MS, DAY, "75s",         \
-      "longest silence of the upstream: without a rule, in a stream, in a WebSocket")              \
+      "longest silence of the upstream in requests without a rule, in streams and in "             \
+      "WebSockets")                                                                                \
     X(write_timeout, OPTION_TOP, config, gateway.limits.write_us, duration, MS, HOUR, "30s",       \
       "time for a client to receive its response")                                                 \
     X(connect_timeout, OPTION_TOP, config, gateway.connect_timeout_us, duration, MS, HOUR, "5s",   \
@@ -99,7 +100,7 @@
     X(max_in_flight_per_tenant, OPTION_TOP, config, gateway.max_in_flight_per_tenant, count, 0,    \
       1000000, "0", "maximum number of ruled requests in flight of one tenant; 0: no limit")       \
     X(max_waiting, OPTION_TOP, config, store_limits.max_waiting, count, 0, 1000000, "10000",       \
-      "maximum number of duplicates that wait for a first request")                                \
+      "maximum number of duplicates that wait for a first attempt")                                \
     X(max_waiting_per_key, OPTION_TOP, config, store_limits.max_waiting_per_key, count, 0,         \
       1000000, "2000", "maximum number of duplicates that wait for one key")                       \
     X(max_buffered, OPTION_TOP, config, gateway.max_buffered, size, 1, 1024 * GIB, "256MiB",       \

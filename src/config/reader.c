@@ -48,7 +48,7 @@ bool reader_scalar(struct reader *reader, const struct node *node, const char *e
         return true;
     }
     if (is_bare_template(node))
-        reader_complain(reader, node, "a template is written in quotes (expected \"{%.*s}\")",
+        reader_complain(reader, node, "a template must be quoted (expected \"{%.*s}\")",
                         SLICE_ARG(node->first->key));
     else if (node->kind == NODE_SCALAR)
         reader_complain(reader, node, "has no value (expected %s)", expected);
@@ -136,7 +136,10 @@ bool reader_choice(struct reader *reader, const struct node *node, const char *c
         return false;
     if (find(text, names, n, ret_index))
         return true;
-    struct complaint problem = {node->place, SLICE("not a valid value")};
+    BUF_AUTO struct buf what = buf_make(VALUE_SHOWN_MAX + HINT_MAX);
+    buf_printf(&what, "'%.*s' is not valid here", SLICE_ARG(shown(node)));
+    reader->scratch->failed |= !buf_ok(&what);
+    struct complaint problem = {node->place, buf_slice(&what)};
     complain_of_name(reader, problem, node->key, text, &(struct names){n, names});
     return false;
 }

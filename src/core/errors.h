@@ -4,7 +4,7 @@
  * status, problem body, `retryable`, `safe_new_key`, the caller's hint and the exit code.
  *
  * X(name, code, status, error.code, retryable, safe_new_key, exit, title, hint)
- *   retryable: can the same request under the same key end differently without a person?
+ *   retryable: can the same request under the same key end differently without an operator?
  *   safe_new_key: may the client start over under a new key without risk? Not where the operation
  *     happened, and not where nobody looked: this request may repeat one that did something.
  */
@@ -78,10 +78,10 @@ const char *exit_code_text(enum exit_code code);
       "key if `retryable`, else ask the operator, and name the `instance`.")                       \
     X(RESULT_EXPIRED, "CONFLICT.idempotency.result_expired", 410, "RESULT_EXPIRED", false, false,  \
       1, "Already completed; the response has expired",                                            \
-      "The operation happened: do not send it again. Look its result up where it lives.")          \
+      "The operation happened: do not send it again. Look up its result in the service.")          \
     X(RESULT_NOT_KEPT, "CONFLICT.idempotency.result_not_kept", 410, "RESULT_NOT_KEPT", false,      \
       false, 1, "Already completed; the response was not kept",                                    \
-      "The operation happened: do not send it again. Look its result up where it lives.")          \
+      "The operation happened: do not send it again. Look up its result in the service.")          \
     X(UPSTREAM_UNAVAILABLE, "DEPENDENCY.unavailable", 503, "UNAVAILABLE", true, true, 69,          \
       "The service is not reachable", "Nothing was done. Retry with backoff under the same key.")  \
     X(UPSTREAM_BROKE, "TRANSIENT.upstream_broke", 502, "UPSTREAM_BROKE", true, false, 76,          \
@@ -97,7 +97,8 @@ const char *exit_code_text(enum exit_code code);
       "Wait, then retry under the same key.")                                                      \
     X(STORE_UNAVAILABLE, "DEPENDENCY.store_unavailable", 503, "STORE_UNAVAILABLE", true, false,    \
       69, "The record store is not available",                                                     \
-      "This request did nothing. Retry with backoff under the same key.")
+      "This request did nothing; an earlier attempt may have. Retry with backoff under the same "  \
+      "key.")
 
 /* Whole families, and what others respond with, in the same columns: what to do about a code that
  * has no row of its own. */
@@ -140,9 +141,10 @@ struct error_row {
 
 /* What the table says in general and a rule's policy makes exact: a note for readers of it. */
 #define PAWL_ERRORS_NOTE                                                                           \
-    "A response is exact where this table is general. Under `unknown: hold` a request that broke " \
-    "off or\ntimed out after it was sent is not retryable; under a probe an unknown outcome is. "  \
-    "While the first\nrequest under a key is not settled, no new key is safe."
+    "The table shows the usual values; a response has the exact ones for its case. Under "         \
+    "`unknown: hold`\na request that broke off or timed out after it was sent is not retryable; "  \
+    "with a probe configured,\nan unknown outcome is retryable. While the first request under a "  \
+    "key is not settled, no new key is safe."
 
 /* The row of an error (not ERROR_NONE). */
 const struct error_row *error_row(enum error error);

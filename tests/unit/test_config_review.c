@@ -215,7 +215,8 @@ static void addresses_that_may_meet_are_refused(void **state)
 static void what_is_made_without_a_reverse_is_warned_of(void **state)
 {
     static const struct row rows[] = {
-        {HEAD "rules:\n- {name: a, match: POST /charges}\n", "charges have a rule, reversing them"},
+        {HEAD "rules:\n- {name: a, match: POST /charges}\n",
+         "charges have a rule, and no rule covers"},
         {HEAD "rules:\n- {name: a, match: POST /v1/payouts}\n", "payouts have a rule"},
         {HEAD "rules:\n- {name: a, match: \"POST,PUT /orders\"}\n", "orders have a rule"},
         {HEAD "rules:\n- {name: a, match: \"POST /payments/{id}/captures\"}\n", "captures have"},
@@ -252,7 +253,7 @@ static void a_class_that_is_allowed_is_not_warned_of(void **state)
     };
     static const struct row bad[] = {
         {HEAD "allow: [tenant-opn]\n",
-         "3:9: allow: not a valid value (did you mean 'tenant-open'?"},
+         "3:9: allow: 'tenant-opn' is not valid here (did you mean 'tenant-open'?"},
         {HEAD "allow: tenant-open\n", "not a list (expected classes of warnings such as"},
         {HEAD "defaults: {allow: []}\n", "does not belong here"},
     };
