@@ -433,7 +433,7 @@ static enum backend_status save_apart(struct postgres_backend *postgres,
                                       struct backend_group *groups, size_t n)
 {
     enum backend_status status = commit(postgres, groups);
-    if (status == BACKEND_OK || !postgres->refused)
+    if (status == BACKEND_OK || !postgres->refused || n == 0)
         return status;
     if (n == 1) {
         groups->result = GROUP_REFUSED;
