@@ -32,10 +32,10 @@ def test_each_alert_has_an_entry_in_the_alerts_order():
 
 
 @pytest.mark.parametrize("alert", ALERTS)
-def test_an_entry_says_what_to_look_at_first_and_what_ends_it(alert):
+def test_an_entry_says_what_to_look_at_first_and_what_fixes_it(alert):
     first, _, rest = ENTRIES[alert].strip().partition("\n\n```sh\n")
     assert first and len(rest.partition("\n```")[0].splitlines()) == 3
-    assert re.search(r"^\*\*End it\.\*\* \S", rest, re.M)
+    assert re.search(r"^\*\*Fix\.\*\* \S", rest, re.M)
 
 
 @pytest.fixture(scope="module")
