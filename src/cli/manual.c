@@ -164,7 +164,7 @@ static const char environment_and_examples[] =
     "Check a config, and run the gateway with it:\n.PP\n.EX\n"
     "pawl serve \\-\\-test \\-c pawl.yaml\npawl serve \\-c pawl.yaml\n"
     ".EE\n.PP\n"
-    "List the operations in the store PAWL_STORE that need a person, and show one:\n.PP\n.EX\n"
+    "List the operations in the store PAWL_STORE that need an operator, and show one:\n.PP\n.EX\n"
     "pawl keys list \\-\\-status unknown\npawl keys show KEY\n"
     ".EE\n.PP\n"
     "Settle it as done or not done, with the token that was shown:\n.PP\n.EX\n"

@@ -9,7 +9,8 @@
 
 #define HOST_MAX 253
 #define AN_ADDRESS "HOST:PORT, such as 127.0.0.1:8080 or [::1]:8080"
-#define AN_UPSTREAM "http://HOST:PORT or https://HOST:PORT, such as http://127.0.0.1:9000"
+#define AN_UPSTREAM                                                                                \
+    "http://HOST:PORT or https://HOST:PORT without a path, such as http://127.0.0.1:9000"
 #define TLS_PARTS "{ca: FILE, cert: FILE, key: FILE, server_name: NAME}"
 #define AN_AUTHORITY "HOST or HOST:PORT, such as api.example.com"
 #define A_NETWORK "an address or a block of them, such as 10.0.0.0/8 or fd00::/8"

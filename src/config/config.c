@@ -104,7 +104,7 @@ static void check_addresses(struct reader *reader)
     if (!config->upstream_tls.on && reader->draft->set[OPTION_upstream_tls])
         complaints_add(reader->errors, reader->draft->set[OPTION_upstream_tls]->place,
                        SLICE("upstream_tls"),
-                       "upstream: is not https (expected https://HOST:PORT)");
+                       "the upstream is not https (expected https://HOST:PORT)");
     if (reader->token_readable)
         reader_warn(reader, WARNING_TOKEN_READABLE, reader->draft->set[OPTION_admin_token],
                     "every user of this machine can read the file that holds it (chmod o-r)");

@@ -464,7 +464,7 @@ def test_what_is_wrong_with_the_files_is_said_with_its_place(trusted, tmp_path, 
 def test_upstream_tls_means_nothing_for_http(trusted, tmp_path):
     said = tested(tmp_path, "upstream: http://localhost\n"
                   f"upstream_tls: {{ca: {trusted.ca.cert_file}}}")
-    assert ":3:15: upstream_tls: upstream: is not https" in said
+    assert ":3:15: upstream_tls: the upstream is not https" in said
 
 
 def test_paths_are_relative_to_the_config(secured, trusted, tmp_path):

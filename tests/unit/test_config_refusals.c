@@ -119,7 +119,7 @@ static void addresses_and_stores_that_cannot_be_are_refused(void **state)
 {
     static const struct bad cases[] = {
         {"upstream: ftp://h\n", "1:11: upstream: ", "expected http://HOST:PORT or https://"},
-        {HEAD "upstream_tls: {ca: a}\n", "3:15: upstream_tls: ", "upstream: is not https"},
+        {HEAD "upstream_tls: {ca: a}\n", "3:15: upstream_tls: ", "the upstream is not https"},
         {"upstream: h:80\n", "1:11: upstream: ", "(expected http://HOST:PORT"},
         {"upstream: http://h/api\n", "1:11: upstream: ", "(expected http://HOST:PORT"},
         {"upstream: http://u@h\n", "1:11: upstream: ", "(expected http://HOST:PORT"},

@@ -21,6 +21,15 @@ static void explain_problem(struct sqlite_backend *sqlite, const char *what)
     snprintf(sqlite->backend.problem, sizeof sqlite->backend.problem, "%s: %s", sqlite->path, what);
 }
 
+/* Of a call that failed, with its errno. */
+static void explain_error(struct sqlite_backend *sqlite, int error)
+{
+    bool denied = error == EACCES || error == EROFS;
+    snprintf(sqlite->backend.problem, sizeof sqlite->backend.problem, "%s: %s%s", sqlite->path,
+             strerror(error),
+             denied ? "; the user that pawl runs as needs to write the file and its folder" : "");
+}
+
 /* What is wrong with a path that leads to something other than a file, and what to do about it. */
 static const char *wrong_kind(mode_t mode)
 {
@@ -41,7 +50,7 @@ static bool check_file(struct sqlite_backend *sqlite)
     }
     if (there && faccessat(AT_FDCWD, sqlite->path, R_OK | W_OK, AT_EACCESS) == 0)
         return true;
-    explain_problem(sqlite, strerror(errno));
+    explain_error(sqlite, errno);
     return false;
 }
 
@@ -63,9 +72,10 @@ static bool create_file(struct sqlite_backend *sqlite, const struct store_config
     }
     if (errno == EEXIST)
         return check_file(sqlite);
-    explain_problem(sqlite, errno == ENOENT
-                                ? "its folder does not exist; make it, or choose another path"
-                                : strerror(errno));
+    if (errno == ENOENT)
+        explain_problem(sqlite, "its folder does not exist; make it, or choose another path");
+    else
+        explain_error(sqlite, errno);
     return false;
 }
 
