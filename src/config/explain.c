@@ -250,8 +250,8 @@ static bool add_path(const struct explain *explain, const struct reader *reader,
     return false;
 }
 
-/* A value as it is written, in one line. `option`: whose it is; NULL: part of one. Recursion is
- * bounded by NODE_DEPTH_MAX. */
+/* Adds a value as it is written, in one line. `option`: the option that it is the value of; NULL:
+ * it is a part of one. Recursion is bounded by NODE_DEPTH_MAX. */
 static void add_value(const struct explain *explain, const struct reader *reader,
                       const struct option *option, const struct node *node)
 {

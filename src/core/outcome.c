@@ -120,7 +120,8 @@ void outcome_unref(struct outcome *outcome)
     mem_free(outcome);
 }
 
-/* No count is taken back before it was added: until then its holder is not the last. */
+/* The first holder adds the size of the outcome to `held` while it is a holder, so the last, which
+ * subtracts it, cannot come before. */
 bool outcome_hold(struct outcome *outcome, atomic_ullong *held)
 {
     bool first = atomic_fetch_add(&outcome->holders, 1) == 0;

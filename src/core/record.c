@@ -230,7 +230,7 @@ static enum record_verdict begin_pending(struct record *record, const struct rec
     return begin_lapsed(record, begin, world, token, lapsed_at);
 }
 
-/* Of a final record, from now on. */
+/* Sets when a record that has just become final expires. */
 static void set_times(struct record *record, int64_t now)
 {
     record->expires_at = expiry_from(record, now);
@@ -378,7 +378,7 @@ enum record_write record_complete(struct record *record, int64_t token,
     return RECORD_WRITTEN;
 }
 
-/* The owner has given up: what is provisional will not be filled in. */
+/* Freezes a provisional record: its owner has given up and will not fill it in. */
 static enum record_write already(struct record *record, int64_t now)
 {
     record_freeze(record, now);

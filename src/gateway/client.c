@@ -125,7 +125,7 @@ static bool serve(struct http_session *session, struct arena *arena)
     return goes_on;
 }
 
-/* What a limit turned away is counted. */
+/* Also counts a request that a limit refused. */
 static enum error error_of(const struct client *client, enum http_refused why)
 {
     if (why == HTTP_ADDRESS_FULL || why == HTTP_FULL)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The gateway. */
+/* The part of the daemon that starts, reloads and stops the gateway. */
 #include "gateway/gateway.h"
 #include "base/mem.h"
 #include "daemon/parts/parts.h"

@@ -14,7 +14,7 @@
 #include "gateway/exchange/steps.h"
 #include "gateway/exchange/upstream.h"
 
-/* Nothing has begun. */
+/* Refuses a request for which no attempt has begun. */
 static enum exchange_step refuse(struct exchange *x, enum error error, const char *detail)
 {
     return reply_result(x, error, detail, RESULT_UNSENT);

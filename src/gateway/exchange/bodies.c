@@ -117,7 +117,7 @@ bool bodies_unpack_found(struct exchange *x)
 
 /* ---- as they come ---- */
 
-/* A buffer grows by what it holds, at the most by what may still come. */
+/* How much a buffer grows: it doubles, but never beyond what may still arrive. */
 static uint64_t next_part(const struct exchange *x, uint64_t room)
 {
     const struct http_conn *conn = &x->client->session.conn;

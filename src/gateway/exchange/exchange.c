@@ -30,7 +30,7 @@ void exchange_move(struct exchange *x, enum exchange_step next)
     x->step = next;
 }
 
-/* ---- its life ---- */
+/* ---- making and ending an exchange ---- */
 
 struct buf exchange_buf(struct exchange *x, size_t size, size_t max)
 {

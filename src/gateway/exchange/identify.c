@@ -321,8 +321,8 @@ static bool takes_long(const struct exchange *x)
     return x->body.len >= OFFLOAD_LEAST || (coded && x->body.len > 0);
 }
 
-/* Understanding it takes up to 32 times its size: 429 where others hold what it needs, 413 where
- * it would take (nearly) all there is. `tried`: what it came to. */
+/* Parsing a body takes up to 32 times its size: 429 if other requests hold the memory that it
+ * needs, 413 if it would take (nearly) all there is. `tried`: what the attempt to parse it took. */
 static bool refuse_costly(struct exchange *x, const struct arena *tried)
 {
     uint64_t most = x->plan->settings.max_buffered;

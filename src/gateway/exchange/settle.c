@@ -131,7 +131,7 @@ static enum result result_of(const struct exchange *x, enum disposition_write wr
     return x->attempt.result.kept ? RESULT_STORED : RESULT_NOT_KEPT;
 }
 
-/* ---- what it comes to ---- */
+/* ---- the reply once the outcome is stored ---- */
 
 /* The failure that a probe was to clear up. A response of the upstream that is in doubt goes to the
  * client as it is; else pawl says what happened. */
@@ -145,7 +145,7 @@ static enum exchange_step reply_failure(struct exchange *x)
     return reply_error(x, ERROR_OUTCOME_UNKNOWN, NULL);
 }
 
-/* The doubt is stored, and the probe's token with it. */
+/* Probes: the store has recorded the doubt and the probe's token. */
 static enum exchange_step probe_next(struct exchange *x, struct disposition disposition)
 {
     CHECK(!has_probed(x));
@@ -160,9 +160,9 @@ static enum exchange_step probe_next(struct exchange *x, struct disposition disp
     return EXCHANGE_PROBE;
 }
 
-/* It is stored: what the client gets. A doubt that is not probed: the record is not this exchange's
- * any more, or a probe said before that it did not happen, the request went out once more, and
- * failed again. Asking on would send without end, and without a pause, for one request. */
+/* The step after the result of the attempt is stored. A doubt is not probed if the record is not
+ * this exchange's any more, or if a probe said before that nothing had happened, the request was
+ * sent again, and failed again: probing again would loop without a pause for a single request. */
 static enum exchange_step reply_outcome(struct exchange *x, struct disposition disposition)
 {
     CHECK(disposition.next != NEXT_ERROR || disposition.error != ERROR_NONE);

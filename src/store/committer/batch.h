@@ -24,15 +24,16 @@ struct batch {
     struct backend_save save;
 };
 
-/* Loads, decides and saves. On anything but OK nothing was saved, and everything it took is still
- * its own. */
+/* Loads the rows of a batch, decides its operations and saves. On anything but OK nothing was
+ * saved, and the batch still owns all operations that it took. */
 enum backend_status batch_run(struct store *store, struct batch *batch);
 
-/* Once it is saved: ends its operations, or parks them, or queues them again by their results. */
+/* After a batch is saved: ends its operations, or parks them, or queues them again, by their
+ * results. */
 void batch_report(struct store *store, struct batch *batch);
 
-/* It was not: its operations are queued again, in order; `unsure`: it may have been all the same.
- * Or all end, with whatever else is queued or waits. */
+/* After a batch could not be saved: queues its operations again, in order. `unsure`: it may have
+ * been saved nevertheless. The second ends all of them, with whatever else is queued or waits. */
 void batch_undo(struct store *store, struct batch *batch, bool unsure);
 void batch_end_dead(struct store *store, struct batch *batch);
 

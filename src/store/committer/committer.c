@@ -45,7 +45,8 @@ static enum committer_event event_of(enum backend_status status)
     UNREACHABLE();
 }
 
-/* A deleted file does not come back by itself: operations that may be refused are, at once. */
+/* Refuses at once the queued operations that may be refused: a deleted store does not come back by
+ * itself. */
 static void end_reads(struct store *c)
 {
     mutex_lock(&c->mutex);

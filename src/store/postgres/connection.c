@@ -287,7 +287,7 @@ static const char *why_lost(const struct postgres_backend *postgres)
     return message && *message ? message : "the server did not answer in time";
 }
 
-/* `*ret_at`: which statement failed; n_results: which nobody knows. */
+/* `*ret_at`: the statement that failed; n_results if that is not known. */
 static enum backend_status exchange(struct postgres_backend *postgres, size_t *ret_at)
 {
     *ret_at = 0;
@@ -331,8 +331,8 @@ static void roll_back(struct postgres_backend *postgres)
     postgres->refused = refused;
 }
 
-/* A warning at COMMIT: it is committed here, and whether on the standby that it was to wait for
- * nobody knows. */
+/* After a warning at COMMIT the transaction is committed on this server, and unknown is whether it
+ * is on the standby that COMMIT was to wait for. */
 enum backend_status postgres_commit(struct postgres_backend *postgres)
 {
     size_t failed_at = 0, commit = postgres->n_results;

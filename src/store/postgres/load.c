@@ -223,7 +223,7 @@ enum backend_status postgres_load(struct backend *backend, struct backend_name *
 
 /* ---- kept responses ---- */
 
-/* Where the last load brought it: its place among what was found; -1: it did not. */
+/* Index in the last load's results; -1 if absent. */
 static int find_small(const struct postgres_backend *postgres, const struct store_row *row)
 {
     for (int at = 0; at < PQntuples(postgres->found); at++)

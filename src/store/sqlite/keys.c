@@ -279,7 +279,8 @@ static void end_merge(struct sqlite_backend *sqlite)
     sqlite_run(&binding);
 }
 
-/* Of the newest run, in keys: a few keys that live often fill the log as many that live once. */
+/* Size of the newest run, in keys: a few keys reused often fill the log as fast as many keys used
+ * once. */
 static size_t filled(const struct sqlite_keys *keys)
 {
     size_t by_entries = keys->newest_logged / LOGGED_A_KEY;

@@ -446,7 +446,8 @@ static void finish_row(struct sqlite_backend *sqlite, const struct backend_chang
     CHECK(was || !sqlite_ok(sqlite));
 }
 
-/* A new row gets its names, a row that holds a value anew that one. */
+/* Enters the names of a new row; of an existing row only a new `once` value, in place of the old.
+ */
 static void name_row(struct sqlite_backend *sqlite, const struct backend_change *change,
                      bool new_value)
 {

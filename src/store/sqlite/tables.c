@@ -261,7 +261,7 @@ static struct slice column_bytes(sqlite3_stmt *s, int at)
     return slice_make(bytes, (size_t)sqlite3_column_bytes(s, at));
 }
 
-/* False: it is none that pawl wrote. */
+/* False if pawl did not write the row. */
 static bool read_row(sqlite3_stmt *s, const struct table *table, struct table_row *ret_row)
 {
     int at = 0;
