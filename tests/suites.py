@@ -234,7 +234,7 @@ def run_build(build: Build, lane: int) -> tuple[int, int, str]:
 def run_suite(suite: Suite, lane: int) -> tuple[int, int, str]:
     """(passed, failed, what it printed if something failed)."""
     log, meson_log = LOGS / f"{suite.name.replace(' ', '-')}.log", None
-    if suite.command[0] == "meson":
+    if "meson" in suite.command:
         meson_log = BUILDS_AT / suite.build / "meson-logs" / f"{suite.name.split()[0]}.json"
         meson_log.unlink(missing_ok=True)
     prefix = without_random_addresses() if suite.build in ("asan", "tsan") else []

@@ -257,8 +257,9 @@ static void undo_op(struct batch *batch, struct op_list *from, struct store_op *
     op->begin.waited = may_wait(op, batch->boot);
     if (reported && !op->begin.waited)
         return;
+    struct op_list *to = reported ? &batch->parked : locked ? &batch->locked : &batch->ops;
     list_remove(from, op);
-    list_append(reported ? &batch->parked : locked ? &batch->locked : &batch->ops, op);
+    list_append(to, op);
 }
 
 static void undo_unsaved(struct batch *batch)
