@@ -123,7 +123,7 @@ static void add_names(const struct act *act, struct buf *to)
     buf_add_str(to, " only");
 }
 
-/* False: `expected` gets what is. */
+/* False: `expected` gets what was expected here. */
 static bool read_member(struct act *act, const struct json *value, struct buf *expected)
 {
     for (const struct member *member = members; member < members + N_MEMBERS; member++) {

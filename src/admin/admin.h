@@ -49,7 +49,8 @@ void admin_set_log_keys(struct admin *admin, bool hashed);
 /* Ends all connections and the thread, before the store is closed. Accepts NULL. */
 void admin_stop(struct admin *admin);
 
-/* After the store was closed, whose thread may wake fibers until then. Accepts NULL. */
+/* Frees it. Call it only after the store was closed: until then the store's thread may wake fibers.
+ * Accepts NULL. */
 void admin_free(struct admin *admin);
 
 #endif

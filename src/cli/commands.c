@@ -56,7 +56,7 @@ static const struct command rows[COMMAND_COUNT] = {
          .synopsis = "KEY --token N --status CODE [--header H]... [--body @FILE|TEXT]\n"
                      "KEY --token N --released\n"
                      "KEY --token N --probe -c FILE [-H 'Authorization: ...']\n"
-                     "--rule R --unknown --before T --status CODE | --released",
+                     "--rule R --unknown --before T (--status CODE | --released)",
          .about =
              "Settles a record whose outcome is unknown: either with the response that "
              "duplicates will get, or as not done, so that the next attempt runs the "
@@ -153,7 +153,7 @@ static const struct command rows[COMMAND_COUNT] = {
         {.name = "schema",
          .summary = "print the SQL that prepares a database for records",
          .synopsis = "postgres",
-         .about = "Prints the SQL that makes a store of a PostgreSQL database; run it as the "
+         .about = "Prints the SQL that turns a PostgreSQL database into a store; run it as the "
                   "database's owner: `pawl schema postgres | psql`. It may be run again. The first "
                   "`pawl serve` also runs it, if its role has the privilege.",
          .operand = "STORE",

@@ -94,7 +94,8 @@
     X(max_connections, OPTION_AT_START, config, gateway.max_connections, count, 1, 1000000,        \
       "4096", "maximum number of client connections")                                              \
     X(max_connections_per_address, OPTION_TOP, config, gateway.limits.max_per_address, count, 0,   \
-      1000000, "0", "maximum number from one IPv4 address or IPv6 /64; 0: no limit")               \
+      1000000, "0",                                                                                \
+      "maximum number of client connections from one IPv4 address or IPv6 /64; 0: no limit")       \
     X(max_in_flight, OPTION_TOP, config, gateway.max_in_flight, count, 1, 1000000, "1024",         \
       "maximum number of ruled requests in flight; waiting duplicates do not count")               \
     X(max_in_flight_per_tenant, OPTION_TOP, config, gateway.max_in_flight_per_tenant, count, 0,    \
@@ -148,7 +149,8 @@
     X(timeout, SHARED, rule_draft, rule.timeout_us, duration, MS, HOUR, "30s",                     \
       "time for the whole exchange with the upstream")                                             \
     X(in_progress, SHARED, rule_draft, rule.in_progress_wait_us, in_progress, 0, HOUR,             \
-      "{wait: 10s}", "a duplicate while the first request runs: {wait: DURATION} | conflict")      \
+      "{wait: 10s}",                                                                               \
+      "what a duplicate gets while the first attempt runs: {wait: DURATION} | conflict")           \
     X(unknown, SHARED, rule_draft, rule.unknown, unknown, 0, 0, "hold",                            \
       "what happens when the outcome is in doubt: hold | retry | {probe: \"GET /path/{key}\"}")    \
     X(probe_status, SHARED, rule_draft, rule.probe_status, probe_status, 200, 299,                 \
@@ -169,7 +171,7 @@
     X(mismatch, SHARED, rule_draft, rule.mismatch_status, mismatch, 0, 0, "409",                   \
       "status when a key is reused with another request: 409 | 422 | 400")                         \
     X(retry, SHARED, rule_draft, rule, retry, 0, 0, "none",                                        \
-      "retries by the gateway itself: none; profiles are not in this version")                     \
+      "retries by the gateway itself: only `none` in this version")                                \
     X(store_down, SHARED, rule_draft, rule.store_down_pass, store_down, 0, 0, "refuse",            \
       "while the record store is down: refuse | pass (unprotected)")                               \
     X(body, SHARED, rule_draft, rule.body_json, body, 0, 0, "auto",                                \

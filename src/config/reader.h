@@ -85,7 +85,7 @@ bool reader_list(struct reader *reader, const struct node *node, bool (*is_good)
 void reader_unknown_name(struct reader *reader, const struct node *node, const struct slice *names,
                          size_t n);
 
-/* Warns at `node` (NULL: not at all), unless the draft that is read now allows that class. */
+/* Warns at `node` (NULL: does nothing), unless the draft that is read now allows that class. */
 void reader_warn(struct reader *reader, enum warning warning, const struct node *node,
                  const char *format, ...) __attribute__((format(printf, 4, 5)));
 

@@ -57,7 +57,8 @@ const char *exit_code_text(enum exit_code code);
     X(REQUEST_TIMEOUT, "VALIDATION.request_timeout", 408, "REQUEST_TIMEOUT", true, false, 124,     \
       "The request did not arrive in time", "Send the request again, under the same key.")         \
     X(ROUTE_UNKNOWN, "VALIDATION.route_unknown", 404, "ROUTE_UNKNOWN", false, true, 1,             \
-      "No rule covers this route", "Add a rule for this route, or set `unmatched: pass`.")         \
+      "No rule covers this route",                                                                 \
+      "Check the method and path; the operator may add a rule, or set `unmatched: pass`.")         \
     X(METHOD_NOT_ALLOWED, "VALIDATION.method_not_allowed", 405, "METHOD_NOT_ALLOWED", false, true, \
       1, "Method not allowed", "Use another method; CONNECT and TRACE are never served.")          \
     X(LOOP, "DEPENDENCY.loop", 508, "LOOP", false, false, 69,                                      \
@@ -111,7 +112,7 @@ const char *exit_code_text(enum exit_code code);
       "A failure that passes by itself",                                                           \
       "Retry with backoff under the same key; do not start over under a new one.")                 \
     X(PROVIDER_DUPLICATE, "PROVIDER.duplicate", 409, "DUPLICATE", false, false, 0,                 \
-      "Applied before", "The operation happened. Surface the existing result.")
+      "Applied before", "The operation happened. Show the existing result.")
 
 enum error {
     ERROR_NONE,

@@ -121,7 +121,7 @@ bool record_in_doubt(const struct record *record, enum record_lease lease);
 
 /* Pending, and nobody runs it. */
 bool record_is_released(const struct record *record);
-/* The owner of its lease; 0: it has none. */
+/* The process that owns its lease; 0: it has none. */
 int64_t record_holder(const struct record *record);
 
 /* Absent, or expired so that it counts as absent whether or not the sweeper came by: no name leads

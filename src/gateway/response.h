@@ -40,7 +40,7 @@ bool response_write(struct response *response, struct slice body);
  * it before. True: the connection may go on. */
 bool response_stream(struct response *response, const struct http_call *call, struct slice begun);
 
-/* The end of HTTP on this connection: 101. False: not all of it left. */
+/* Sends the 101 that ends HTTP on this connection. False: not all of it could be sent. */
 bool response_switch(struct response *response);
 
 /* pawl's own error; `retry_after` seconds, 0: not said. True: the connection may go on. */

@@ -67,7 +67,7 @@ struct keys_found {
 };
 #define KEYS_FOUND_AUTO __attribute__((cleanup(keys_found_fini)))
 
-/* Gives the copies back. Accepts what is all zero. */
+/* Frees the copies. Accepts a struct that is all zero. */
 void keys_found_fini(struct keys_found *found);
 
 /* Drops all but the first `n` rows; nothing is added any more. */

@@ -42,8 +42,8 @@ enum store_open_result store_open(const struct store_config *config, struct stor
 enum store_open_result store_open_over(const struct store_config *config, struct backend *backend,
                                        struct store **ret_store, char **ret_problem);
 
-/* Ends the committer after everything queued; waiting begins end as RECORD_IN_PROGRESS. Accepts
- * NULL. No operation may be submitted any more. */
+/* Ends the committer after everything queued; a begin that still waits ends as RECORD_IN_PROGRESS.
+ * Accepts NULL. No operation may be submitted any more. */
 void store_close(struct store *store);
 
 /* Takes the memory that other limits need; it is never given back. False: there is none. */
@@ -103,7 +103,7 @@ bool store_is_url(const char *path);
 /* Which store it is, for people. */
 const char *store_place(const struct store *store);
 
-/* Appends the SQL that makes a store of a PostgreSQL database. */
+/* Appends the SQL that turns a PostgreSQL database into a store. */
 void store_schema(struct buf *sql);
 
 /* What it holds, and what was done with it. From any thread. */

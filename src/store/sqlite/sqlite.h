@@ -299,12 +299,13 @@ bool sqlite_run_named(struct sqlite_backend *sqlite, enum sqlite_statement name)
  * sqlite_ok. */
 bool sqlite_find_row(struct sqlite_backend *sqlite, int64_t id, struct arena *texts,
                      struct store_row *ret_row);
-/* Reads the state, and the time that it is. BACKEND_GONE: it is not to be believed, or another
- * `serve`'s. What it comes to once the rows are loaded; and with what is saved: its row is written,
- * and then committed. */
+/* Reads the row of state and the time. BACKEND_GONE: the row is implausible, or another `serve`
+ * wrote it. */
 void sqlite_read_state(struct sqlite_backend *sqlite);
+/* Fills in what a load reports, after its rows were read. */
 void sqlite_fill_read(struct sqlite_backend *sqlite, const struct backend_name *names, size_t n,
                       struct backend_read *ret_read);
+/* Writes the row of state with what is saved; the other one follows the commit. */
 void sqlite_write_state(struct sqlite_backend *sqlite, const struct backend_save *save);
 void sqlite_state_committed(struct sqlite_backend *sqlite, struct backend_save *save);
 
