@@ -41,10 +41,8 @@ static void read_fixed(const PGresult *result, int row, int column, void *ret_by
 #define READ_TEXT(field) field = postgres_bytes(result, row, at++);
 #define READ(kind, column, field) READ_##kind(ret_row->field)
 
-void postgres_read_row(const struct postgres_backend *postgres, const PGresult *result, int row,
-                       int at, struct store_row *ret_row)
+void postgres_read_row(const PGresult *result, int row, int at, struct store_row *ret_row)
 {
-    (void)postgres;
     *ret_row = (struct store_row){.id = postgres_number(result, row, at)};
     ret_row->version = postgres_number(result, row, at + 1);
     at += 2;
@@ -125,7 +123,7 @@ static bool read_found(const struct postgres_backend *postgres, int at, struct b
     struct store_row *row = arena_alloc(arena, sizeof *row);
     if (!row)
         return false;
-    postgres_read_row(postgres, found, at, AT_ROW, row);
+    postgres_read_row(found, at, AT_ROW, row);
     postgres_judge(postgres, &row->record, postgres_number(found, at, AT_BEAT));
     bool by_hint = postgres_number(found, at, AT_BY_HINT) != 0;
     if (by_hint)

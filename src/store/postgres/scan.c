@@ -40,7 +40,7 @@ static bool show(const struct postgres_backend *postgres, const PGresult *result
                  const struct store_list *list, const struct record_world *world)
 {
     struct store_row row;
-    postgres_read_row(postgres, result, at, AT_ROW, &row);
+    postgres_read_row(result, at, AT_ROW, &row);
     postgres_judge(postgres, &row.record, postgres_number(result, at, AT_BEAT));
     if (record_is_absent(&row.record, world->now))
         return true;
