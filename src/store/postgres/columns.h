@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which column of pawl.record holds which field of a struct store_row, once: X(kind, column,
- * field), with the kinds of sqlite/columns.h. In schema.sql the types pawl.saved_row and
+ * field), with the kinds of sqlite/columns.h. In schema/ the types pawl.saved_row and
  * pawl.loaded have them in this order. A new column is a line here, its field, and a migration.
  */
 #ifndef PAWL_STORE_POSTGRES_COLUMNS_H

@@ -10,7 +10,7 @@
  *      load    limits, pawl.load(names), pawl.draw()         takes no lock
  *      save    BEGIN, limits, pawl.save(groups), COMMIT      waits for no lock
  *
- * All statements are unnamed, and what they do lies in functions of the schema (schema.sql), whose
+ * All statements are unnamed, and what they do lies in functions of the schema (schema/), whose
  * plans the server keeps: behind a pooler a session is lent for a transaction at a time. Whoever
  * writes compares: rows by their versions, names by where they led. A version is the first token
  * of the block that its load drew: no other save has it. Time is the server's.
@@ -114,7 +114,7 @@ void postgres_advise(struct postgres_backend *postgres, const char *advice);
 
 /* Whether the database has our schema, and its types and secret. */
 enum backend_status postgres_schema_check(struct postgres_backend *postgres);
-/* schema.sql. */
+/* schema/, one file after the other. */
 extern const char postgres_schema_sql[];
 
 /* ---- load.c ---- */

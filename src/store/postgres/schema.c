@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether the database has our schema, and what installs it: schema.sql and the tables of modules.
- */
+/* Whether the database has our schema; what installs it: schema/ and the tables of modules. */
 #include "store/postgres/postgres.h"
 #include <stdio.h>
 

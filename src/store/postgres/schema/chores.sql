@@ -1,0 +1,103 @@
+-- SPDX-License-Identifier: Apache-2.0
+-- What is due beside operations: beat, sweep, gauges.
+
+-- This process lives. Whether it holds leases.
+CREATE OR REPLACE FUNCTION pawl.beat(self bigint, at bigint, OUT now bigint, OUT holds boolean)
+    LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    now := pawl.clock(at);
+    holds := (SELECT coalesce(sum(leases), 0) > 0 FROM pawl.tally WHERE owner = self);
+    IF holds THEN
+        INSERT INTO pawl.owner AS o (incarnation, beat_at) VALUES (self, now)
+        ON CONFLICT (incarnation) DO UPDATE SET beat_at = greatest(o.beat_at, excluded.beat_at);
+    END IF;
+END $$;
+
+-- Takes at most so many steps towards what is past its time: outcomes are dropped, then records,
+-- released records, bound keys. Several processes may sweep together.
+CREATE OR REPLACE FUNCTION pawl.sweep(self bigint, at bigint, most bigint, OUT steps bigint)
+    LANGUAGE plpgsql VOLATILE SET lock_timeout = '20ms' AS $$
+DECLARE
+    t bigint := pawl.clock(at);
+    due bigint[];
+    gone bigint[];
+    touched bigint;
+BEGIN
+    BEGIN
+        due := ARRAY(SELECT c.id FROM pawl.outcome c WHERE c.sweep_at <= t ORDER BY c.sweep_at
+            LIMIT most FOR UPDATE SKIP LOCKED);
+        steps := cardinality(due);
+        IF steps > 0 THEN
+            gone := ARRAY(SELECT r.id FROM pawl.record r WHERE r.id = ANY (due)
+                AND greatest(r.gone_at, r.once_until, r.completed_at + 60000000) <= t
+                FOR UPDATE SKIP LOCKED);
+            UPDATE pawl.outcome c SET headers = NULL, body = NULL,
+                sweep_at = greatest(r.gone_at, r.once_until, r.completed_at + 60000000)
+            FROM pawl.record r WHERE r.id = c.id AND c.id = ANY (due) AND r.id = ANY (due)
+                AND greatest(r.gone_at, r.once_until, r.completed_at + 60000000) > t;
+            PERFORM pawl.sweep_rows(self, gone);
+            DELETE FROM pawl.outcome c WHERE c.id = ANY (due)
+                AND (SELECT r.id FROM pawl.record r WHERE r.id = c.id) IS NULL;
+        END IF;
+        gone := ARRAY(SELECT r.id FROM pawl.record r WHERE r.id = ANY (ARRAY(SELECT u.id
+                FROM pawl.unheld u WHERE u.status = 1 AND u.at <= t ORDER BY u.at
+                LIMIT most - steps))
+            AND r.status = 1 AND r.lease_until = 0 AND r.expires_at <= t FOR UPDATE SKIP LOCKED);
+        steps := steps + cardinality(gone);
+        PERFORM pawl.sweep_rows(self, gone);
+        DELETE FROM pawl.bound b WHERE b.id = ANY (ARRAY(SELECT d.id FROM pawl.bound d
+            WHERE d.expires_at <= t ORDER BY d.expires_at LIMIT most - steps
+            FOR UPDATE SKIP LOCKED));
+        GET DIAGNOSTICS touched = ROW_COUNT;
+        steps := steps + touched;
+    EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
+        steps := 0; -- what leads to a row is held by a stranger: another time
+    END;
+END $$;
+
+CREATE OR REPLACE FUNCTION pawl.sweep_rows(self bigint, gone bigint[]) RETURNS void
+    LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    IF cardinality(gone) = 0 THEN
+        RETURN;
+    END IF;
+    PERFORM pawl.count(self, ARRAY(SELECT ROW(0, 0, 0, 0, -(r.status = 1)::int,
+        -(r.status = 2)::int, -(r.status = 3)::int, -(r.status = 4)::int, -(r.status = 1)::int,
+        0)::pawl.saved_tally FROM pawl.record r WHERE r.id = ANY (gone)));
+    PERFORM pawl.remove(gone);
+END $$;
+
+-- Gauges; and what dead processes counted becomes part of what nobody (0) did.
+CREATE OR REPLACE FUNCTION pawl.gauge(self bigint, at bigint, most bigint, OUT stale bigint,
+    OUT unknown_oldest bigint, OUT expired bigint, OUT expired_oldest bigint)
+    LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    t bigint := pawl.clock(at);
+BEGIN
+    stale := (SELECT coalesce(sum(l.leases), 0) FROM (SELECT owner, sum(leases) AS leases,
+            max(lease_us) AS lease_us FROM pawl.tally WHERE owner NOT IN (0, self) GROUP BY owner) l
+        LEFT JOIN pawl.owner o ON o.incarnation = l.owner
+        WHERE coalesce(o.beat_at, 0) + l.lease_us <= t);
+    unknown_oldest := (SELECT coalesce(min(u.at), 0) FROM pawl.unheld u WHERE u.status = 4);
+    SELECT count(*), coalesce(min(due), 0) INTO expired, expired_oldest FROM (
+        (SELECT c.sweep_at AS due FROM pawl.outcome c WHERE c.sweep_at <= t ORDER BY 1 LIMIT most)
+        UNION ALL
+        (SELECT u.at FROM pawl.unheld u WHERE u.status = 1 AND u.at <= t ORDER BY 1 LIMIT most)
+        LIMIT most) d;
+    IF pg_try_advisory_xact_lock(hashtext('pawl fold')) THEN
+        PERFORM pawl.fold(self, t - 60000000);
+    END IF;
+END $$;
+
+CREATE OR REPLACE FUNCTION pawl.fold(self bigint, silent_since bigint) RETURNS void LANGUAGE sql
+    VOLATILE AS $$
+    WITH dead AS (DELETE FROM pawl.tally t WHERE (t.by, t.owner) IN (SELECT d.by, d.owner
+            FROM pawl.tally d WHERE d.by NOT IN (0, self) AND NOT EXISTS (SELECT FROM pawl.owner o
+                WHERE o.incarnation = d.by AND o.beat_at > silent_since) FOR UPDATE SKIP LOCKED)
+        RETURNING t.*)
+    SELECT pawl.count(0, array_agg(ROW(0, d.owner, d.leases, d.lease_us, d.pending, d.complete,
+        d.failed, d.unknown, d.released, d.forgets)::pawl.saved_tally))
+    FROM dead d HAVING count(*) > 0;
+    DELETE FROM pawl.tally t WHERE t.by = 0 AND t.owner <> 0 AND t.leases = 0;
+    DELETE FROM pawl.owner o WHERE o.beat_at < silent_since AND o.incarnation <> self
+        AND NOT EXISTS (SELECT FROM pawl.tally t WHERE t.owner = o.incarnation) $$;

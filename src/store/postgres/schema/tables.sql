@@ -1,0 +1,127 @@
+-- SPDX-License-Identifier: Apache-2.0
+-- The schema of a pawl store on PostgreSQL 13 or later: `pawl schema postgres | psql`. It may be
+-- run again: what is there stays. Why it is as it is: docs/decisions/0023-postgresql.md.
+BEGIN;
+SET LOCAL lock_timeout = '1s';
+SET LOCAL client_min_messages = warning;
+SET LOCAL search_path = pg_catalog;
+DO $$ BEGIN PERFORM pg_advisory_xact_lock(hashtext('pawl schema')); END $$;
+CREATE SCHEMA IF NOT EXISTS pawl;
+REVOKE ALL ON SCHEMA pawl FROM PUBLIC;
+
+-- One row. What hashes of identities are keyed with was drawn with the store, and never changes.
+CREATE TABLE IF NOT EXISTS pawl.store(
+    single boolean PRIMARY KEY DEFAULT true CHECK (single),
+    format integer NOT NULL,
+    secret bytea NOT NULL CHECK (octet_length(secret) = 32));
+
+-- A number is a block of tokens: the last 255 before it are of the block below.
+CREATE SEQUENCE IF NOT EXISTS pawl.token AS bigint INCREMENT BY 256 MINVALUE 256
+    MAXVALUE 9007199254740991 CACHE 1;
+
+-- A record. It has no index on a column that a finish changes, so that a finish stays on its page.
+-- named: its key leads to it; once_name: the hash of the once value that leads to it.
+CREATE TABLE IF NOT EXISTS pawl.record(
+    id bigint PRIMARY KEY, version bigint NOT NULL, named boolean NOT NULL, once_name bytea,
+    key_hash bytea NOT NULL, tenant bytea NOT NULL, rule bytea NOT NULL, key bytea NOT NULL,
+    recipe bytea NOT NULL, fingerprint bytea NOT NULL, payload_hash bytea NOT NULL,
+    target_hash bytea NOT NULL, created_at bigint NOT NULL, status smallint NOT NULL,
+    token bigint NOT NULL, attempt_id bytea NOT NULL, attempts bigint NOT NULL,
+    started_at bigint NOT NULL, lease_until bigint NOT NULL, lease_us bigint NOT NULL,
+    owner bigint NOT NULL, probing smallint NOT NULL, windowed smallint NOT NULL,
+    unknown smallint NOT NULL, settle_us bigint NOT NULL, quiet_at bigint NOT NULL,
+    ttl_us bigint NOT NULL, least_us bigint NOT NULL, doubted_us bigint NOT NULL,
+    tombstone_us bigint NOT NULL, doubt smallint NOT NULL, cause integer NOT NULL,
+    origin bytea NOT NULL, provisional smallint NOT NULL, once bytea NOT NULL,
+    once_template bigint NOT NULL, once_ttl_us bigint NOT NULL, once_window smallint NOT NULL,
+    once_replay smallint NOT NULL, once_until bigint NOT NULL, completed_at bigint NOT NULL,
+    expires_at bigint NOT NULL, gone_at bigint NOT NULL, kept smallint NOT NULL,
+    http_code integer NOT NULL, result_ref bytea NOT NULL)
+    WITH (fillfactor = 70);
+CREATE UNIQUE INDEX IF NOT EXISTS record_key ON pawl.record(key_hash) WHERE named;
+CREATE UNIQUE INDEX IF NOT EXISTS record_once ON pawl.record(once_name)
+    WHERE once_name IS NOT NULL;
+
+-- Of every final record: what is kept of its response (headers NULL: nothing), and when that, or
+-- the record, is to go. A migration may partition it by the day of sweep_at.
+CREATE TABLE IF NOT EXISTS pawl.outcome(
+    id bigint PRIMARY KEY, sweep_at bigint NOT NULL, packed smallint NOT NULL,
+    headers bytea, body bytea);
+CREATE INDEX IF NOT EXISTS outcome_sweep ON pawl.outcome(sweep_at);
+ALTER TABLE pawl.outcome ALTER COLUMN body SET STORAGE EXTERNAL;
+
+-- A key that leads to the record of another one (core/once.h).
+CREATE TABLE IF NOT EXISTS pawl.bound(
+    id bigint PRIMARY KEY, holder bigint NOT NULL, expires_at bigint NOT NULL,
+    acknowledges smallint NOT NULL, key_hash bytea NOT NULL UNIQUE, key bytea NOT NULL,
+    recipe bytea NOT NULL, payload_hash bytea NOT NULL, target_hash bytea NOT NULL);
+CREATE INDEX IF NOT EXISTS bound_holder ON pawl.bound(holder);
+CREATE INDEX IF NOT EXISTS bound_expires ON pawl.bound(expires_at);
+CREATE INDEX IF NOT EXISTS bound_key ON pawl.bound(key);
+
+-- Records that nobody holds and that are not final: released (status 1: at: they expire), unknown
+-- (status 4; at: since).
+CREATE TABLE IF NOT EXISTS pawl.unheld(
+    id bigint PRIMARY KEY, status smallint NOT NULL, at bigint NOT NULL);
+CREATE INDEX IF NOT EXISTS unheld_at ON pawl.unheld(status, at);
+
+-- A process that holds leases, and when it last said that it lives.
+CREATE TABLE IF NOT EXISTS pawl.owner(
+    incarnation bigint PRIMARY KEY, beat_at bigint NOT NULL) WITH (fillfactor = 20);
+
+-- What each process (by) changed of the counts, so that none writes another one's row: of records
+-- where owner is 0, else of the leases of that owner. What counts is the sum.
+CREATE TABLE IF NOT EXISTS pawl.tally(
+    by bigint NOT NULL, owner bigint NOT NULL, leases bigint NOT NULL, lease_us bigint NOT NULL,
+    pending bigint NOT NULL, complete bigint NOT NULL, failed bigint NOT NULL,
+    unknown bigint NOT NULL, released bigint NOT NULL, forgets bigint NOT NULL,
+    PRIMARY KEY (by, owner)) WITH (fillfactor = 20);
+
+-- What functions take and return. Numbers are bigint: the client writes one kind.
+DO $$ BEGIN
+IF to_regtype('pawl.seen_name') IS NULL THEN
+    -- grp: of a save; lock: the first 8 bytes of the hash; leads_to: where it led, 0: nowhere.
+    CREATE TYPE pawl.seen_name AS (
+        grp bigint, hash bytea, lock bigint, is_once bigint, is_claimed bigint, leads_to bigint);
+    CREATE TYPE pawl.seen_row AS (grp bigint, id bigint, version bigint);
+    -- status 0: it goes. once_name NULL: none is new.
+    CREATE TYPE pawl.saved_row AS (grp bigint, is_new bigint, id bigint, once_name bytea,
+    key_hash bytea, tenant bytea, rule bytea, key bytea, recipe bytea, fingerprint bytea,
+    payload_hash bytea, target_hash bytea, created_at bigint, status bigint, token bigint,
+    attempt_id bytea, attempts bigint, started_at bigint, lease_until bigint, lease_us bigint,
+    owner bigint, probing bigint, windowed bigint, unknown bigint, settle_us bigint,
+    quiet_at bigint, ttl_us bigint, least_us bigint, doubted_us bigint, tombstone_us bigint,
+    doubt bigint, cause bigint, origin bytea, provisional bigint, once bytea,
+    once_template bigint, once_ttl_us bigint, once_window bigint, once_replay bigint,
+    once_until bigint, completed_at bigint, expires_at bigint, gone_at bigint, kept bigint,
+    http_code bigint, result_ref bytea);
+    -- is_whole 0: sweep_at alone.
+    CREATE TYPE pawl.saved_outcome AS (grp bigint, id bigint, is_whole bigint, sweep_at bigint,
+        packed bigint, headers bytea, body bytea);
+    CREATE TYPE pawl.saved_bound AS (grp bigint, id bigint, holder bigint, expires_at bigint,
+        acknowledges bigint, key_hash bytea, key bytea, recipe bytea, payload_hash bytea,
+        target_hash bytea);
+    -- status 0: it is one no longer.
+    CREATE TYPE pawl.saved_unheld AS (grp bigint, id bigint, status bigint, at bigint);
+    -- A row of a module: its statement, whose one parameter is an array of its values as text.
+    CREATE TYPE pawl.saved_brought AS (grp bigint, place bigint, may_miss bigint, statement text);
+    CREATE TYPE pawl.saved_value AS (place bigint, value bytea);
+    CREATE TYPE pawl.saved_tally AS (grp bigint, owner bigint, leases bigint, lease_us bigint,
+        pending bigint, complete bigint, failed bigint, unknown bigint, released bigint,
+        forgets bigint);
+    CREATE TYPE pawl.loaded AS (name bigint, bound_id bigint, bound_until bigint,
+        bound_acknowledges bigint, bound_recipe bytea, bound_payload_hash bytea,
+        bound_target_hash bytea, by_hint boolean, named boolean, beat_at bigint,
+        outcome_packed smallint, outcome_headers bytea, outcome_body bytea,
+        id bigint, version bigint,
+    key_hash bytea, tenant bytea, rule bytea, key bytea, recipe bytea, fingerprint bytea,
+    payload_hash bytea, target_hash bytea, created_at bigint, status smallint, token bigint,
+    attempt_id bytea, attempts bigint, started_at bigint, lease_until bigint, lease_us bigint,
+    owner bigint, probing smallint, windowed smallint, unknown smallint, settle_us bigint,
+    quiet_at bigint, ttl_us bigint, least_us bigint, doubted_us bigint, tombstone_us bigint,
+    doubt smallint, cause integer, origin bytea, provisional smallint, once bytea,
+    once_template bigint, once_ttl_us bigint, once_window smallint, once_replay smallint,
+    once_until bigint, completed_at bigint, expires_at bigint, gone_at bigint, kept smallint,
+    http_code integer, result_ref bytea);
+END IF;
+END $$;
