@@ -30,7 +30,7 @@ enum backend_status {
     BACKEND_BUSY,      /* somebody else holds it: the batch is to be tried again */
     BACKEND_FULL,      /* no space: the transaction is rolled back; try again later */
     BACKEND_NO_MEMORY, /* the transaction may go on */
-    BACKEND_GONE,      /* the file was removed or replaced, the server cannot be reached */
+    BACKEND_AWAY,      /* the store cannot be reached: its file was replaced, its server is down */
     BACKEND_UNSURE,    /* save: whether it was committed nobody knows; it is applied again */
     BACKEND_FATAL,     /* I/O error, corruption: stop (invariant 8) */
 };
@@ -167,7 +167,7 @@ struct backend;
 
 struct backend_ops {
     /* Reads the time, draws tokens, finds what the names lead to; of a leased row its `lapsed_at`,
-     * too. BACKEND_GONE also where the store is another `serve`'s by now. Each row
+     * too. BACKEND_AWAY also where the store is another `serve`'s by now. Each row
      * and bound key is a copy in the arena, which decisions change; texts are there, too, or stay
      * as they are until save or abandon. One row may be given several times, for several names.
      * Anything but OK has abandoned already. */

@@ -193,7 +193,7 @@ static void codes_that_pass_by_themselves_do_not_stop_the_store(void **state)
         int code;
         enum backend_status status;
     } codes[] = {{SQLITE_BUSY_SNAPSHOT, BACKEND_BUSY}, {SQLITE_PROTOCOL, BACKEND_BUSY},
-                 {SQLITE_SCHEMA, BACKEND_BUSY},        {SQLITE_READONLY_DBMOVED, BACKEND_GONE},
+                 {SQLITE_SCHEMA, BACKEND_BUSY},        {SQLITE_READONLY_DBMOVED, BACKEND_AWAY},
                  {SQLITE_READONLY, BACKEND_FATAL},     {SQLITE_FULL, BACKEND_FULL},
                  {SQLITE_IOERR_FSYNC, BACKEND_FATAL},  {SQLITE_CORRUPT, BACKEND_FATAL}};
     struct sqlite_backend *sqlite = mem_zalloc(1, sizeof *sqlite);

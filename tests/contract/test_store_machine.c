@@ -101,7 +101,7 @@ static void bring(struct stand *stand, enum committer_state state)
 {
     static const enum committer_event ways[COMMITTER_STATES] = {
         [COMMITTER_UP] = COMMITTER_COMMITTED, [COMMITTER_FULL] = COMMITTER_NO_SPACE,
-        [COMMITTER_HELD] = COMMITTER_HELD_UP, [COMMITTER_GONE] = COMMITTER_LOST,
+        [COMMITTER_HELD] = COMMITTER_HELD_UP, [COMMITTER_AWAY] = COMMITTER_LOST,
         [COMMITTER_DEAD] = COMMITTER_FAILED,
     };
     meet(stand, ways[state]);

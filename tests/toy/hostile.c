@@ -207,7 +207,7 @@ static enum backend_status hostile_maintain(struct backend *backend, struct back
     struct hostile *hostile = (struct hostile *)backend;
     struct backend *behind = enter(backend);
     if (atomic_load(&hostile->faults.gone))
-        return BACKEND_GONE;
+        return BACKEND_AWAY;
     size_t sweep_most = chores->sweep_most;
     chores->sweep_most = lock_holds(hostile)->n > 0 ? 0 : sweep_most;
     mutex_unlock(&hostile->holds->mutex);
@@ -224,7 +224,7 @@ static enum backend_status hostile_load(struct backend *backend, struct backend_
 {
     struct hostile_faults *faults = hostile_faults(backend);
     if (atomic_load(&faults->gone))
-        return BACKEND_GONE;
+        return BACKEND_AWAY;
     struct backend *behind = enter(backend);
     enum backend_status status =
         leave(backend, behind->ops->load(behind, names, n, arena, ret_read));
@@ -278,7 +278,7 @@ static enum backend_status hostile_look(struct backend *backend, struct backend_
                                         size_t n)
 {
     if (atomic_load(&hostile_faults(backend)->gone))
-        return BACKEND_GONE;
+        return BACKEND_AWAY;
     struct backend *behind = enter(backend);
     return leave(backend, behind->ops->look(behind, watches, n));
 }

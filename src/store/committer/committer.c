@@ -37,7 +37,7 @@ static enum committer_event event_of(enum backend_status status)
     case BACKEND_NO_MEMORY:
     case BACKEND_UNSURE:
         return COMMITTER_HELD_UP;
-    case BACKEND_GONE:
+    case BACKEND_AWAY:
         return COMMITTER_LOST;
     case BACKEND_FATAL:
         return COMMITTER_FAILED;
@@ -78,7 +78,7 @@ static void handle_failure(struct store *c, struct batch *batch, enum backend_st
         c->due[DUE_WRITE] = batch->boot + COMMITTER_RETRY_US;
         atomic_store(&c->full_until, batch->boot + COMMITTER_FULL_US);
         break;
-    case COMMITTER_GONE:
+    case COMMITTER_AWAY:
     case COMMITTER_HELD:
         c->due[DUE_RETRY] = batch->boot + COMMITTER_RETRY_US;
         break;
@@ -87,7 +87,7 @@ static void handle_failure(struct store *c, struct batch *batch, enum backend_st
         UNREACHABLE();
     }
     batch_undo(c, batch, status == BACKEND_UNSURE);
-    if (committer_state(c) == COMMITTER_GONE)
+    if (committer_state(c) == COMMITTER_AWAY)
         end_reads(c);
 }
 
@@ -193,7 +193,7 @@ static bool register_late(struct store *c, int64_t boot)
 static bool is_held_up(const struct store *c, int64_t boot)
 {
     enum committer_state state = committer_state(c);
-    return (state == COMMITTER_HELD || state == COMMITTER_GONE) && boot < c->due[DUE_RETRY];
+    return (state == COMMITTER_HELD || state == COMMITTER_AWAY) && boot < c->due[DUE_RETRY];
 }
 
 bool committer_step(struct store *c)

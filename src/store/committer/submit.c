@@ -17,7 +17,7 @@ bool store_op_waits(const struct store_op *op)
 static bool committer_answers(const struct store *c)
 {
     enum committer_state state = committer_state(c);
-    if (state == COMMITTER_DEAD || state == COMMITTER_GONE)
+    if (state == COMMITTER_DEAD || state == COMMITTER_AWAY)
         return false;
     int64_t busy_since = atomic_load(&c->busy_since);
     return busy_since == 0 || clock_boot_us() - busy_since < atomic_load(&c->timeout_us);

@@ -43,7 +43,7 @@ void committer_note_retry(struct store *c, enum backend_status status)
 {
     if (status == BACKEND_FULL)
         c->work.retries_full++;
-    else if (status == BACKEND_BUSY || status == BACKEND_GONE)
+    else if (status == BACKEND_BUSY || status == BACKEND_AWAY)
         c->work.retries_busy++;
 }
 

@@ -68,7 +68,7 @@ static enum backend_status status_of(const char *state)
         enum backend_status status;
     } states[] = {
         {"53100", BACKEND_FULL},                        /* disk full */
-        {"42", BACKEND_GONE},     {"3F", BACKEND_GONE}, /* our schema is not there, or not ours */
+        {"42", BACKEND_AWAY},     {"3F", BACKEND_AWAY}, /* our schema is not there, or not ours */
         {"XX001", BACKEND_FATAL}, {"XX002", BACKEND_FATAL}, /* data, index corrupted */
     };
     for (size_t i = 0; i < sizeof states / sizeof *states; i++)
@@ -127,7 +127,7 @@ static enum backend_status fail_to_connect(struct postgres_backend *postgres)
     postgres_disconnect(postgres);
     postgres->retry_at = clock_after(clock_boot_us(), wait);
     postgres->backoff_us = 2 * wait < BACKOFF_MOST_US ? 2 * wait : BACKOFF_MOST_US;
-    return BACKEND_GONE;
+    return BACKEND_AWAY;
 }
 
 enum backend_status postgres_connect(struct postgres_backend *postgres)
@@ -138,7 +138,7 @@ enum backend_status postgres_connect(struct postgres_backend *postgres)
     if (postgres->backoff_us == 0)
         postgres->backoff_us = BACKOFF_LEAST_US;
     if (clock_boot_us() < postgres->retry_at)
-        return BACKEND_GONE;
+        return BACKEND_AWAY;
     postgres->conn = postgres_open_conn(postgres);
     if (!postgres->conn || PQstatus(postgres->conn) != CONNECTION_OK ||
         PQsetnonblocking(postgres->conn, 1) != 0 || PQenterPipelineMode(postgres->conn) != 1)

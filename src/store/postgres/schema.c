@@ -17,7 +17,7 @@ static enum backend_status refuse(struct postgres_backend *postgres, const char 
 {
     snprintf(postgres->backend.problem, sizeof postgres->backend.problem, "%s: %s", postgres->place,
              what);
-    return BACKEND_GONE;
+    return BACKEND_AWAY;
 }
 
 /* Asks for nothing but what every database knows: is there a store, and is it whole; our types. */

@@ -299,7 +299,7 @@ bool sqlite_run_named(struct sqlite_backend *sqlite, enum sqlite_statement name)
  * sqlite_ok. */
 bool sqlite_find_row(struct sqlite_backend *sqlite, int64_t id, struct arena *texts,
                      struct store_row *ret_row);
-/* Reads the row of state and the time. BACKEND_GONE: the row is implausible, or another `serve`
+/* Reads the row of state and the time. BACKEND_AWAY: the row is implausible, or another `serve`
  * wrote it. */
 void sqlite_read_state(struct sqlite_backend *sqlite);
 /* Fills in what a load reports, after its rows were read. */

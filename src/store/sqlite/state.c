@@ -53,7 +53,7 @@ static void check_state(struct sqlite_backend *sqlite)
             problem, sizeof sqlite->backend.problem,
             "another `pawl serve` took this store; stop one of the two, and restart the other");
     if (!sane || taken)
-        sqlite->status = BACKEND_GONE;
+        sqlite->status = BACKEND_AWAY;
 }
 
 #define READ_STATE(kind, column, field) field = sqlite3_column_int64(s, at++);

@@ -37,7 +37,7 @@ static enum backend_status status_of(int code)
     case SQLITE_NOMEM:
         return BACKEND_NO_MEMORY;
     default:
-        return code == SQLITE_READONLY_DBMOVED ? BACKEND_GONE : BACKEND_FATAL;
+        return code == SQLITE_READONLY_DBMOVED ? BACKEND_AWAY : BACKEND_FATAL;
     }
 }
 
@@ -114,7 +114,7 @@ static bool note_lost_file(struct sqlite_backend *sqlite, const char *suffix, co
 {
     snprintf(sqlite->backend.problem, sizeof sqlite->backend.problem,
              "%s%s was removed or replaced while in use; %s", sqlite->path, suffix, advice);
-    sqlite->status = BACKEND_GONE;
+    sqlite->status = BACKEND_AWAY;
     return false;
 }
 
