@@ -34,8 +34,11 @@ static void add_status(struct buf *cell, const struct keys_view *view)
     const struct record *record = view->record;
     const char *lease = keys_lease_name(view);
     bool released = lease && view->lease == RECORD_LEASE_NONE; /* nobody runs it */
+    bool expected = record->provisional && view->lease == RECORD_LEASE_LIVE;
     buf_add_str(cell, released ? lease : record_status_name(record->status));
-    if (lease && !released)
+    if (record->provisional)
+        buf_add_str(cell, ",provisional");
+    if (lease && !released && !expected)
         buf_printf(cell, ",%s", lease);
     if (lease && record->doubt)
         buf_add_str(cell, ",in-doubt");
@@ -234,6 +237,9 @@ void keys_print_record(const struct keys_view *view)
         print_fact("tenant hash:", tenant_hash);
     print_text("rule:", view->row->rule);
     print_fact("status:", slice_of(record_status_name(record->status)));
+    if (record->provisional)
+        print_fact("provisional:", SLICE("completed by the service; the gateway may still fill in "
+                                         "headers and body"));
     print_lease(view);
     print_number("token:", record->token);
     printf("%-14s%lld time%s, by attempts and probes\n", "acquired:", (long long)record->attempts,
@@ -242,10 +248,10 @@ void keys_print_record(const struct keys_view *view)
     print_time("started:", record->started_at);
     print_doubt(view);
     print_origin(view);
-    print_time("expires:", record->expires_at);
-    if (record->tombstone_us > 0)
+    print_time("expires:", record->provisional ? 0 : record->expires_at);
+    if (record->tombstone_us > 0 && !record->provisional)
         print_time("kept until:", record->gone_at);
-    if (record->once_until > 0)
+    if (record->once_until > 0 && !record->provisional)
         print_time("once until:", record->once_until);
     print_digest("payload hash:", &record->payload_hash);
     print_digest("target hash:", &record->target_hash);

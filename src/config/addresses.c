@@ -189,7 +189,9 @@ OPTION_READER(store)
     struct slice text;
     if (!reader_scalar(reader, node, A_STORE, &text))
         return;
-    if (slice_starts(text, SLICE("postgres://")) || slice_starts(text, SLICE("postgresql://")))
+    reader->config->store_is_postgres =
+        slice_starts(text, SLICE("postgres://")) || slice_starts(text, SLICE("postgresql://"));
+    if (reader->config->store_is_postgres)
         *(struct slice *)field = text;
     else if (is_other_store(text))
         reader_complain(reader, node, "this store is not in this version (expected " A_STORE ")");

@@ -44,6 +44,7 @@ struct config {
     struct slice admin_token;    /* empty: none */
     struct slice store;          /* path of the SQLite file, resolved against the config file;
                                     empty: not in the config */
+    bool store_is_postgres;      /* it is the URL of a database */
     uint64_t cache;              /* bytes of outcomes; 0: off */
     int64_t drain_delay_us;      /* from SIGTERM until the drain begins */
     int64_t drain_us;            /* and how long that may take */

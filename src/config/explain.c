@@ -279,7 +279,7 @@ static void add_value(const struct explain *explain, const struct reader *reader
 
 /* Where a value comes from. */
 struct origin {
-    const char *from;        /* "rule", "defaults", "top" or "default"; "tenant": its source */
+    const char *from; /* "rule", "defaults", "top" or "default"; "tenant", "unknown": that option */
     const struct node *node; /* NULL: the table's default */
     const char *instead;     /* the value where the node's does not count; NULL: it does */
 };
@@ -297,6 +297,8 @@ static struct origin origin_of(const struct reader *reader, const struct rule_dr
     unsigned where = option_at(id)->where;
     if (is_hidden_by_source(draft, id))
         return (struct origin){"tenant", draft->set[OPTION_tenant], "true"};
+    if (id == OPTION_lease && rule_draft_has_short_lease(draft))
+        return (struct origin){"unknown", draft->set[OPTION_unknown], PARTICIPANT_LEASE};
     if (!node)
         return (struct origin){"default", NULL, NULL};
     if (draft == reader->base)

@@ -145,14 +145,16 @@
     X(tombstone, SHARED, rule_draft, rule.tombstone_us, tombstone, 0, CLOCK_NEVER, "none",         \
       "how much longer the record is kept without its response")                                   \
     X(lease, SHARED, rule_draft, rule.lease_us, duration, 100 * MS, HOUR, "30s",                   \
-      "how long an attempt owns its record; renewed while the attempt runs")                       \
+      "how long an attempt owns its record; renewed while the attempt runs; 5s under unknown: "    \
+      "participant")                                                                               \
     X(timeout, SHARED, rule_draft, rule.timeout_us, duration, MS, HOUR, "30s",                     \
       "time for the whole exchange with the upstream")                                             \
     X(in_progress, SHARED, rule_draft, rule.in_progress_wait_us, in_progress, 0, HOUR,             \
       "{wait: 10s}",                                                                               \
       "what a duplicate gets while the first attempt runs: {wait: DURATION} | conflict")           \
     X(unknown, SHARED, rule_draft, rule.unknown, unknown, 0, 0, "hold",                            \
-      "what happens when the outcome is in doubt: hold | retry | {probe: \"GET /path/{key}\"}")    \
+      "what happens when the outcome is in doubt: hold | retry | {probe: \"GET /path/{key}\"} | "  \
+      "participant")                                                                               \
     X(probe_status, SHARED, rule_draft, rule.probe_status, probe_status, 200, 299,                 \
       "(the probe's own)", "status of the stored response when a probe finds the operation done")  \
     X(settle, SHARED, rule_draft, rule.settle_us, duration, 0, DAY, "(the rule's timeout)",        \
@@ -222,6 +224,11 @@
 #define CONFIG_LATER(X)                                                                            \
     X(accept_weaker)                                                                               \
     X(tls)
+
+/* What `lease` is under `unknown: participant` where the config does not say: for so long a record
+ * waits that was completed for a gateway that died. */
+#define PARTICIPANT_LEASE "5s"
+#define PARTICIPANT_LEASE_US (INT64_C(5) * CLOCK_US_PER_S)
 
 enum option_id {
 #define X(name, ...) OPTION_##name,

@@ -29,6 +29,12 @@ struct rule_draft {
     const struct node *set[OPTION_COUNT]; /* the node that set it; NULL: the table's default */
 };
 
+/* Whether its lease is the one of participants, and not the table's. */
+static inline bool rule_draft_has_short_lease(const struct rule_draft *draft)
+{
+    return draft->rule.unknown == RECORD_UNKNOWN_PARTICIPANT && !draft->set[OPTION_lease];
+}
+
 struct reader {
     struct config *config;
     struct rule_draft *draft; /* what is filled now */

@@ -85,6 +85,11 @@ static bool probes_encoded_key(const struct rule *rule)
     return false;
 }
 
+static bool has_participant(const struct rule *rule)
+{
+    return rule->unknown == RECORD_UNKNOWN_PARTICIPANT;
+}
+
 static const struct rule_note {
     enum warning class;
     bool (*applies)(const struct rule *rule);
@@ -97,6 +102,10 @@ static const struct rule_note {
      "a key such as a,b is quoted in Idempotency-Key and bare in the probe's {key}, and one with "
      "a / cannot be probed",
      "add a key_format that refuses both"},
+    {WARNING_PARTICIPANT_COMPLETES, has_participant,
+     "exactly once holds for what the service does in the transaction in which it calls "
+     "pawl.complete with its Idempotency-Token",
+     "pawl_participant_missing_total counts 2xx responses without it"},
     {WARNING_PROBE_KEY, probes_encoded_key,
      "{key} is the key as Idempotency-Key has it, where a value such as a b is a%20b",
      "where the service looks up its own value, name that in the target, such as {body:/id}"},

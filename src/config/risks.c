@@ -253,6 +253,18 @@ static void check_limits(struct reader *reader, const struct rule_draft *draft)
 
 /* ---- what it takes ---- */
 
+/* A store that the command line names is judged when it is opened. */
+static void check_participant(struct reader *reader, const struct rule_draft *draft)
+{
+    const struct config *config = reader->config;
+    if (draft->rule.unknown == RECORD_UNKNOWN_PARTICIPANT && config->store.len > 0 &&
+        !config->store_is_postgres)
+        reader_complain(reader, draft->set[OPTION_unknown],
+                        "participant needs the database in which the service commits its effects "
+                        "(expected store: postgres://USER@HOST/DATABASE with it, or hold, retry or "
+                        "{probe: ..})");
+}
+
 static void warn_of_promises(struct reader *reader, const struct rule_draft *draft)
 {
     if (draft->rule.unknown == RECORD_UNKNOWN_RETRY)
@@ -272,6 +284,7 @@ void rule_review(struct reader *reader, struct rule_draft *draft)
     if (draft->rule.authorizes)
         check_target(reader, draft, &draft->rule.authorize, OPTION_authorize);
     check_probe(reader, draft);
+    check_participant(reader, draft);
     check_key(reader, draft);
     check_limits(reader, draft);
     warn_of_tenant(reader, draft);

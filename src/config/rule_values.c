@@ -8,7 +8,7 @@
 #define A_TENANT "a template such as \"{header:X-Merchant-Id}\", or none"
 #define A_PROBE "a request such as \"GET /refunds/by-key/{key}\""
 #define AN_AUTHORIZE "a request such as \"GET /tenants/{tenant}/access\", or none"
-#define AN_UNKNOWN "hold, retry or {probe: \"GET /path/{key}\"}"
+#define AN_UNKNOWN "hold, retry, participant or {probe: \"GET /path/{key}\"}"
 #define A_POINTER "a JSON pointer such as /amount"
 #define A_PAYLOAD "all, raw, ignore, {include: [/a]} or {exclude: [/b]}"
 #define A_QUERY "all, none or a list of names"
@@ -114,6 +114,8 @@ OPTION_READER(authorize)
 
 OPTION_READER(unknown)
 {
+    static const enum record_unknown scalars[] = {RECORD_UNKNOWN_HOLD, RECORD_UNKNOWN_RETRY,
+                                                  RECORD_UNKNOWN_PARTICIPANT};
     size_t index;
     struct slice text;
     if (node->kind == NODE_MAP) {
@@ -128,12 +130,8 @@ OPTION_READER(unknown)
         read_probe(reader, node, slice_trim(slice_skip(text, strlen("probe:"))));
     else if (slice_eq(text, SLICE("probe")))
         reader_expected(reader, node, "{probe: \"GET /path/{key}\"}");
-    else if (slice_eq(text, SLICE("participant")))
-        complain(reader, node,
-                 SLICE("needs SQL functions at postgres://, which are not in this version"),
-                 AN_UNKNOWN);
-    else if (reader_choice(reader, node, "hold|retry|{probe: REQUEST}", &index))
-        *(enum record_unknown *)field = index == 0 ? RECORD_UNKNOWN_HOLD : RECORD_UNKNOWN_RETRY;
+    else if (reader_choice(reader, node, "hold|retry|participant|{probe: REQUEST}", &index))
+        *(enum record_unknown *)field = scalars[index];
 }
 
 /* "" names the whole body, which is `all`, or nothing. */

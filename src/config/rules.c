@@ -139,6 +139,8 @@ static struct rule_draft *read_rule(struct reader *reader, const struct node *no
     options_read_map(reader, node, OPTION_RULE);
     if (!draft->set[OPTION_settle])
         draft->rule.settle_us = draft->rule.timeout_us;
+    if (rule_draft_has_short_lease(draft))
+        draft->rule.lease_us = PARTICIPANT_LEASE_US;
     compile_answers(draft);
     check_rule(reader, node, base);
     return draft;

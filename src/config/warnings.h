@@ -29,7 +29,8 @@
     X(TOKEN_READABLE, "token-readable")                                                            \
     X(TLS_KEY_READABLE, "tls-key-readable")                                                        \
     X(RULE_RENAMED, "rule-renamed")                                                                \
-    X(HELD_500, "held-500")
+    X(HELD_500, "held-500")                                                                        \
+    X(PARTICIPANT_COMPLETES, "participant-completes")
 
 enum warning {
 #define X(name, text) WARNING_##name,

@@ -32,12 +32,32 @@ static bool folder_is_there(const char *path, char **ret_problem)
     return false;
 }
 
+bool check_store_fits(const struct config *config, const char *store_path, char **ret_problem)
+{
+    const struct rule_set *rules = config->gateway.rules;
+    size_t i = 0;
+    while (i < rules->n &&
+           !(rules->rules[i].protect && rules->rules[i].unknown == RECORD_UNKNOWN_PARTICIPANT))
+        i++;
+    if (i == rules->n || (store_path && store_is_url(store_path)))
+        return true;
+    struct buf text = buf_make(PROBLEM_MAX);
+    buf_printf(&text,
+               "rule '%.*s' says unknown: participant, which needs the database in which the "
+               "service commits its effects, and the store is %s (expected --store or store: "
+               "postgres://USER@HOST/DATABASE)",
+               SLICE_ARG(rules->rules[i].name), store_path ? store_path : "the default file");
+    *ret_problem = buf_take(&text);
+    return false;
+}
+
 bool check_start(const struct part *const *parts, const struct config *config,
                  const char *store_path, char **ret_problem)
 {
     bool can = limits_fit(config, ret_problem);
     for (; can && *parts; parts++)
         can = !(*parts)->check || (*parts)->check(config, ret_problem);
+    can = can && check_store_fits(config, store_path, ret_problem);
     return can && (!store_path || folder_is_there(store_path, ret_problem));
 }
 

@@ -12,6 +12,10 @@
 bool check_start(const struct part *const *parts, const struct config *config,
                  const char *store_path, char **ret_problem);
 
+/* Whether the rules can be kept with the store (NULL: the default one): a participant needs a
+ * database. False: as check_start. */
+bool check_store_fits(const struct config *config, const char *store_path, char **ret_problem);
+
 /* Calls `report` with a line for each rule that the store has records of and that the config
  * neither has nor names `formerly`: their retries run again. Looks at the oldest and the newest
  * records only, so that it takes the same time however many there are. From a thread that may

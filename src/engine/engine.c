@@ -171,6 +171,7 @@ static void take_result(struct attempt *attempt)
         .by_once = op->by_once,
         .acknowledges = op->acknowledges,
         .kept = op->kept,
+        .alone = op->alone,
         .may_have_met = op->waits || op->status == STORE_NO_MEMORY,
     };
     op->found = NULL;

@@ -58,6 +58,7 @@ struct attempt_result {
     bool by_once;            /* decided by the once value, not by the record of its own key */
     bool acknowledges;       /* replay: that it was done, and no more */
     bool kept;               /* finish: its outcome could be kept */
+    bool alone;              /* finish: no participant had completed what it stored */
     bool may_have_met;       /* undecided: it has waited for a record, or may have met one */
 };
 

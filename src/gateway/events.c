@@ -35,6 +35,11 @@ void upstream_took(const struct server *server, struct slice rule, const struct 
     metrics_upstream_took(counters(server, rule), clock_boot_us() - call->connected_us);
 }
 
+void participant_missed(const struct server *server, struct slice rule)
+{
+    metrics_participant_missed(counters(server, rule));
+}
+
 void limit_count(const struct server *server, enum metrics_limit limit)
 {
     metrics_limited(server->config->metrics, limit);
@@ -202,7 +207,7 @@ bool event_start(struct log_line *line, const struct client *client, const char 
     CHECK(client->plan);
     if (!client->server->config->log)
         return false;
-    bool warns = event->status >= 500 || event->error == ERROR_IN_PROGRESS;
+    bool warns = event->warns || event->status >= 500 || event->error == ERROR_IN_PROGRESS;
     log_line_start(line, warns ? LOG_LEVEL_WARN : LOG_LEVEL_INFO, name);
     add_client(line, client);
     return true;

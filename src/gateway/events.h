@@ -28,6 +28,9 @@ void upstream_took(const struct server *server, struct slice rule, const struct 
 void upstream_ended(const struct server *server, const struct http_call *call,
                     enum http_call_result result);
 
+/* Counts an operation that its participant had not completed. */
+void participant_missed(const struct server *server, struct slice rule);
+
 /* Gives the series of these rules their zeros. */
 void rules_count_from_zero(const struct gateway_config *config, const struct rule_set *rules);
 
@@ -39,6 +42,7 @@ struct event {
     enum result result;
     enum error error;       /* ERROR_NONE: the response was no error of pawl's own */
     const char *unreached;  /* why there was no connection to the upstream; NULL: there was one */
+    bool warns;             /* whatever its status */
     struct slice key, once; /* what the log may have to hide; `.at` NULL: not known */
 };
 

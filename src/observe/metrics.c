@@ -133,6 +133,11 @@ void metrics_upstream_took(struct metrics_rule *rule, int64_t span_us)
     observe(&rule->upstream, span_us);
 }
 
+void metrics_participant_missed(struct metrics_rule *rule)
+{
+    count(&rule->participant_missing, 1);
+}
+
 void metrics_upstream_responded(struct metrics *metrics, int status)
 {
     CHECK(status >= 100 && status / 100 <= METRICS_CLASSES);

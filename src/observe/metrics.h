@@ -24,6 +24,8 @@
       "Time from a request's headers to its response's headers, waiting included.")                \
     X(UPSTREAM_DURATION, "pawl_upstream_duration_seconds", HISTOGRAM, "rule",                      \
       "Duration of exchanges with the upstream, probes included.")                                 \
+    X(PARTICIPANT_MISSING, "pawl_participant_missing_total", COUNTER, "rule",                      \
+      "2xx responses under `unknown: participant` whose operation the service had not completed.") \
     X(UPSTREAM_RESPONSES, "pawl_upstream_responses_total", COUNTER, "class",                       \
       "Responses of the upstream, on ruled and other routes, by status class.")                    \
     X(UPSTREAM_ERRORS, "pawl_upstream_errors_total", COUNTER, "reason",                            \
@@ -175,6 +177,9 @@ void metrics_count(struct metrics_rule *rule, enum metrics_outcome outcome);
 /* Counts a duration in microseconds (below 0 counts as 0). From any thread. */
 void metrics_request_took(struct metrics_rule *rule, int64_t span_us);
 void metrics_upstream_took(struct metrics_rule *rule, int64_t span_us);
+
+/* Counts an operation that its participant had not completed. From any thread. */
+void metrics_participant_missed(struct metrics_rule *rule);
 
 /* Counts a response of the upstream (100 to 599), or why there was none. From any thread. */
 void metrics_upstream_responded(struct metrics *metrics, int status);

@@ -21,6 +21,7 @@ struct metrics_rule {
     atomic_ullong outcomes[METRICS_OUTCOME_COUNT];
     struct histogram request;
     struct histogram upstream;
+    atomic_ullong participant_missing;
     struct slice name;
     char text[]; /* the name's bytes */
 };

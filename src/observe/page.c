@@ -114,6 +114,13 @@ static void add_outcomes(struct buf *buf, const struct page_series *series,
     }
 }
 
+static void add_missing(struct buf *buf, const struct page_series *series,
+                        const struct metrics_rule *rule)
+{
+    start_rule(buf, series, "", rule);
+    buf_printf(buf, "} %llu\n", load(&rule->participant_missing));
+}
+
 static void add_histogram(struct buf *buf, const struct page_series *series,
                           const struct metrics_rule *rule)
 {
@@ -167,6 +174,7 @@ void page_metrics(struct buf *page, struct metrics *metrics)
     write_rules(page, metrics, SERIES(REQUESTS), add_outcomes);
     write_rules(page, metrics, SERIES(REQUEST_DURATION), add_histogram);
     write_rules(page, metrics, SERIES(UPSTREAM_DURATION), add_histogram);
+    write_rules(page, metrics, SERIES(PARTICIPANT_MISSING), add_missing);
     write_counts(page, SERIES(UPSTREAM_RESPONSES),
                  (struct counts){METRICS_CLASSES, "class", classes, metrics->responses});
     write_counts(page, SERIES(UPSTREAM_ERRORS),

@@ -81,12 +81,13 @@ static void add_row(struct buf *buf, const struct keys_view *view)
     json_add_i64(buf, "lease_left_ms",
                  live ? keys_left(view->now, record->lease_until) / CLOCK_US_PER_MS : 0);
     json_add_bool(buf, "in_doubt", record_in_doubt(record, view->lease));
+    json_add_bool(buf, "provisional", record->provisional);
     json_add_i64(buf, "token", record->token);
     json_add_i64(buf, "attempts", record->attempts);
     json_add_time(buf, "created_at", record->created_at);
     json_add_time(buf, "started_at", record->started_at);
     json_add_time(buf, "completed_at", record->completed_at);
-    json_add_time(buf, "expires_at", record->expires_at);
+    json_add_time(buf, "expires_at", record->provisional ? 0 : record->expires_at);
     json_add_time(buf, "quiet_at", record_is_final(record->status) ? 0 : record->quiet_at);
     add_digest(buf, "payload_hash", &record->payload_hash);
     json_add_known_i64(buf, "http_code", record_is_final(record->status) ? record->http_status : 0);

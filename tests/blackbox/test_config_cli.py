@@ -106,6 +106,27 @@ def test_test_proves_what_a_start_would_fail_on(tmp_path, change, told):
     assert told.format(tmp_path) in ran.stderr
 
 
+PARTICIPANT = RULED.replace("store: sqlite:pawl.db\n", "") + "    unknown: participant\n"
+
+
+@pytest.mark.parametrize("flags", [[], ["--test"]])
+@pytest.mark.parametrize("store", [["--store", "pawl.db"], []])
+def test_a_participant_with_a_file_for_a_store_is_refused_wherever_it_is_named(
+        tmp_path, flags, store):
+    path = written(tmp_path, PARTICIPANT)
+    ran = ends(path, *flags, *store, env={**os.environ, "XDG_STATE_HOME": str(tmp_path)})
+    assert (ran.returncode, ran.stdout) == (69, "")
+    assert "rule 'a' says unknown: participant, which needs the database" in ran.stderr
+    assert "expected --store or store: postgres://USER@HOST/DATABASE" in ran.stderr
+    assert not list(tmp_path.glob("**/pawl.db"))
+
+
+def test_what_a_participant_relies_on_is_said_once(tmp_path):
+    ran = ends(written(tmp_path, PARTICIPANT), "--test", "--store", "postgres://nobody@nowhere/x")
+    assert ran.returncode == 0
+    assert ran.stderr.count("pawl.complete with its Idempotency-Token, in a (") == 1
+
+
 def test_a_rule_that_was_renamed_is_told_while_its_records_live(pawl, upstream):
     """found: C-M9: at a test, a reload and a start; `formerly` or `allow` ends it."""
     gateway = pawl()

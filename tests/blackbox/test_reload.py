@@ -40,6 +40,20 @@ def test_new_rules_hold_for_the_next_request_also_on_a_kept_connection(gateway):
     assert after.is_problem(400, "VALIDATION.idempotency.key_missing")
 
 
+def test_a_participant_is_refused_where_the_store_is_a_file(gateway):
+    """What the command line names decides, too: this config names the file."""
+    refused = reload(gateway, ONE_RULE.replace("refunds}", "refunds, unknown: participant}"),
+                     "config_refused")
+    assert "unknown: " in refused[-1]["problem"]
+    text = gateway.config.read_text("utf-8").replace(f"store: {gateway.store_option}\n", "")
+    begin = len(gateway.log)
+    gateway.config.write_text(text)
+    gateway.signal(signal.SIGHUP)
+    eventually(lambda: any(line["event"] == "config_refused"
+                           and "needs the database" in line["problem"]
+                           for line in gateway.log[begin:]), "the refusal")
+
+
 def test_an_exchange_ends_under_the_rule_it_began_with(gateway, upstream):
     gate = upstream.hold()
     with gateway.connect() as client:

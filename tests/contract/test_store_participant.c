@@ -45,28 +45,29 @@ static int64_t acquire(struct pair *pair, uint64_t key, bool lives)
 }
 
 /* What an outcome came to; `*ret_body`, where it was stored before, says what is kept. */
-static enum record_write store_as(struct bed *bed, struct store_op op, const char *body,
+static enum record_write store_as(struct bed *bed, struct store_op *op, const char *body,
                                   struct buf *ret_body)
 {
     struct outcome *outcome =
-        outcome_new(op.http_status, op.final == RECORD_FAILED, SLICE("A: b\r\n"), slice_of(body));
+        outcome_new(op->http_status, op->final == RECORD_FAILED, SLICE("A: b\r\n"), slice_of(body));
     assert_non_null(outcome);
-    op.outcome = outcome;
-    op.kept = true;
-    run(bed, &op);
-    assert_int_equal(op.status, STORE_DONE);
+    op->outcome = outcome;
+    op->kept = true;
+    run(bed, op);
+    assert_int_equal(op->status, STORE_DONE);
     buf_clear(ret_body);
-    if (op.found)
-        buf_add_slice(ret_body, op.found->body);
-    outcome_unref(op.found);
+    if (op->found)
+        buf_add_slice(ret_body, op->found->body);
+    outcome_unref(op->found);
     outcome_unref(outcome);
-    return op.write;
+    return op->write;
 }
 
 static enum record_write complete(struct pair *pair, uint64_t key, int64_t token)
 {
     struct buf found BUF_AUTO = buf_make(64);
-    return store_as(&pair->other, write_on(key, STORE_COMPLETE, token), "participant's", &found);
+    struct store_op op = write_on(key, STORE_COMPLETE, token);
+    return store_as(&pair->other, &op, "participant's", &found);
 }
 
 /* Two answers to everybody: whoever asks, and asks again, in whichever process. */
@@ -101,6 +102,24 @@ static void a_duplicate_waits_until_the_gateway_has_filled_it_in(void **state)
     assert_told(pair, 1, "the gateway's");
 }
 
+/* How a gateway learns that the participant has not completed what it did. */
+static void an_outcome_without_a_participant_is_stored_alone(void **state)
+{
+    struct pair *pair = *state;
+    struct buf found BUF_AUTO = buf_make(64);
+    for (uint64_t key = 1; key <= 2; key++) {
+        int64_t token = acquire(pair, key, true);
+        if (key == 2)
+            assert_int_equal(complete(pair, key, token), RECORD_WRITTEN);
+        for (int i = 0; i < 2; i++) {
+            struct store_op op = write_on(key, STORE_FINISH, token);
+            enum record_write write = store_as(&pair->gateway, &op, "the gateway's", &found);
+            assert_int_equal(write, i == 0 ? RECORD_WRITTEN : RECORD_ALREADY);
+            assert_int_equal(op.alone, key == 1 && i == 0);
+        }
+    }
+}
+
 static void a_waiter_gets_what_was_filled_in(void **state)
 {
     struct pair *pair = *state;
@@ -126,7 +145,7 @@ static void after_a_replay_a_fill_in_is_discarded(void **state)
     assert_int_equal(verdict(&pair->other, 1), RECORD_REPLAY);
     assert_false(look(&pair->other, 1).provisional);
     struct store_op late = write_on(1, STORE_FINISH, token);
-    assert_int_equal(store_as(&pair->gateway, late, "the gateway's", &found), RECORD_ALREADY);
+    assert_int_equal(store_as(&pair->gateway, &late, "the gateway's", &found), RECORD_ALREADY);
     assert_true(slice_eq(buf_slice(&found), SLICE("participant's")));
     assert_told(pair, 1, "participant's");
 }
@@ -139,7 +158,7 @@ static void a_response_of_another_status_is_discarded(void **state)
     assert_int_equal(complete(pair, 1, token), RECORD_WRITTEN);
     struct store_op other = write_on(1, STORE_FINISH, token);
     other.http_status = 202;
-    assert_int_equal(store_as(&pair->gateway, other, "the gateway's", &found), RECORD_ALREADY);
+    assert_int_equal(store_as(&pair->gateway, &other, "the gateway's", &found), RECORD_ALREADY);
     assert_true(slice_eq(buf_slice(&found), SLICE("participant's")));
     assert_told(pair, 1, "participant's");
 }
@@ -272,6 +291,7 @@ int main(void)
 {
     struct CMUnitTest tests[] = {
         T(a_duplicate_waits_until_the_gateway_has_filled_it_in),
+        T(an_outcome_without_a_participant_is_stored_alone),
         T(a_waiter_gets_what_was_filled_in),
         T(after_a_replay_a_fill_in_is_discarded),
         T(a_response_of_another_status_is_discarded),

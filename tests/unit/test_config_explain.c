@@ -51,6 +51,20 @@ static void every_kind_of_text_comes_back_as_it_was(void **state)
     }
 }
 
+static void the_short_lease_of_a_participant_names_what_it_comes_from(void **state)
+{
+    BUF_AUTO struct buf told = buf_make(ROOM);
+    (void)state;
+    assert_true(tell("upstream: http://127.0.0.1:9000\nstore: postgres://db/app\ntenant: none\n"
+                     "rules:\n  - name: a\n    match: POST /a\n    unknown: participant\n",
+                     false, &told));
+    buf_add_char(&told, '\0');
+    const char *lease = strstr(told.at, "\n    lease: ");
+    assert_non_null(lease);
+    assert_memory_equal(lease, "\n    lease: 5s ", 15);
+    assert_non_null(strstr(lease, "# unknown, line 7\n"));
+}
+
 static void an_option_is_found_by_its_name_or_by_a_near_one(void **state)
 {
     const struct config_sections none = {0};
@@ -84,6 +98,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_kind_of_text_comes_back_as_it_was),
+        cmocka_unit_test(the_short_lease_of_a_participant_names_what_it_comes_from),
         cmocka_unit_test(an_option_is_found_by_its_name_or_by_a_near_one),
 #ifdef PAWL_HOOKS
         cmocka_unit_test(every_failed_allocation_is_noticed),

@@ -54,6 +54,64 @@ static void check_warned(const struct row *rows, size_t n)
 #define ASKS_HEADER TOP "tenant: \"{header:X-T}\"\n" RULES "  authorize: "
 #define ASKS_SECRET TOP "tenant: \"{header:Authorization}\"\nallow: [tenant-token]\n" RULES
 
+#define SHARES TOP "tenant: none\nstore: postgres://app@db/app\n"
+#define PARTICIPANT "  unknown: participant\n"
+
+static void a_participant_needs_the_database_of_its_effects(void **state)
+{
+    static const struct row bad[] = {
+        {TOP "tenant: none\nstore: sqlite:a.db\n" RULES PARTICIPANT,
+         "pawl.yaml:7:12: unknown: participant needs the database in which the service commits its "
+         "effects (expected store: postgres://USER@HOST/DATABASE with it, or hold, retry or "
+         "{probe: ..})\n"},
+        {TOP "tenant: none\nstore: sqlite:a.db\ndefaults: {unknown: participant}\n" RULES,
+         "pawl.yaml:4:21: unknown: participant needs"},
+    };
+    static const struct row good_ones[] = {
+        {SHARES RULES PARTICIPANT, NULL},
+        {TOP "tenant: none\nstore: postgresql://db/app\n" RULES PARTICIPANT, NULL},
+        {TOP "tenant: none\n" RULES PARTICIPANT, NULL}, /* the command line may name one */
+        {TOP "tenant: none\nstore: sqlite:a.db\n" RULES PARTICIPANT "  protect: false\n", NULL},
+        {SHARES RULES PARTICIPANT "  store_down: pass\n", "[store-down-pass]"},
+    };
+    (void)state;
+    CHECK_REFUSED(bad);
+    CHECK_WARNED(good_ones);
+}
+
+static void the_lease_of_a_participant_is_short_unless_the_config_says_otherwise(void **state)
+{
+    static const struct {
+        const char *text;
+        int seconds;
+    } cases[] = {
+        {SHARES RULES PARTICIPANT, 5},
+        {SHARES "defaults: {unknown: participant}\n" RULES, 5},
+        {SHARES RULES PARTICIPANT "  lease: 7s\n", 7},
+        {SHARES "defaults: {lease: 9s}\n" RULES PARTICIPANT, 9},
+        {SHARES "defaults: {unknown: participant}\n" RULES "  unknown: hold\n", 30},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct config *config = good(cases[i].text);
+        const struct rule *rule = &config->gateway.rules->rules[0];
+        assert_int_equal(rule->lease_us, cases[i].seconds * CLOCK_US_PER_S);
+        config_free(config);
+    }
+}
+
+static void what_a_participant_relies_on_is_noted(void **state)
+{
+    (void)state;
+    struct config *config = good(SHARES RULES PARTICIPANT);
+    assert_true(slice_starts(config->notes, SLICE("pawl.yaml:5:9: unknown: exactly once holds for "
+                                                  "what the service does in the transaction")));
+    config_free(config);
+    config = good(SHARES RULES PARTICIPANT "  allow: [participant-completes]\n");
+    assert_int_equal(config->notes.len, 0);
+    config_free(config);
+}
+
 /* found: A-H1, A-F */
 static void what_asks_about_a_tenant_holds_what_the_headers_do_not_carry(void **state)
 {
@@ -343,6 +401,9 @@ static void a_private_key_that_others_can_read_is_warned_of(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_participant_needs_the_database_of_its_effects),
+        cmocka_unit_test(the_lease_of_a_participant_is_short_unless_the_config_says_otherwise),
+        cmocka_unit_test(what_a_participant_relies_on_is_noted),
         cmocka_unit_test(what_asks_about_a_tenant_holds_what_the_headers_do_not_carry),
         cmocka_unit_test(tenants_that_are_shared_or_change_are_warned_of),
         cmocka_unit_test(a_probe_that_names_no_operation_is_refused),

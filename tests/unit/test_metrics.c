@@ -66,6 +66,17 @@ static void an_answer_is_counted_under_its_rule_and_outcome(void **state)
     metrics_free(metrics);
 }
 
+static void an_operation_without_its_participant_is_counted_under_its_rule(void **state)
+{
+    (void)state;
+    struct metrics *metrics = metrics_new();
+    metrics_participant_missed(metrics_rule(metrics, SLICE("payments")));
+    metrics_rule(metrics, SLICE("refunds"));
+    assert_true(has_line(metrics, "pawl_participant_missing_total{rule=\"payments\"} 1"));
+    assert_true(has_line(metrics, "pawl_participant_missing_total{rule=\"refunds\"} 0"));
+    metrics_free(metrics);
+}
+
 static void a_duration_falls_into_every_bucket_that_is_not_below_it(void **state)
 {
     (void)state;
@@ -195,6 +206,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_rule_that_was_asked_for_has_all_its_series_at_zero),
         cmocka_unit_test(an_answer_is_counted_under_its_rule_and_outcome),
+        cmocka_unit_test(an_operation_without_its_participant_is_counted_under_its_rule),
         cmocka_unit_test(a_duration_falls_into_every_bucket_that_is_not_below_it),
         cmocka_unit_test(names_beyond_the_limit_share_one_rule),
         cmocka_unit_test(label_values_are_escaped),

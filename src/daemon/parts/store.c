@@ -2,6 +2,7 @@
 /* The store, and the engine upon it. */
 #include "store/store.h"
 #include "base/mem.h"
+#include "daemon/check.h"
 #include "daemon/fail_stop.h"
 #include "daemon/parts/parts.h"
 #include "operator/keys.h"
@@ -45,7 +46,8 @@ static bool start(void *self, struct daemon *daemon, char **ret_problem)
     wanted.limits = daemon->config->store_limits;
     wanted.fail_stop = fail_stop;
     wanted.fail_stop_argument = &daemon->log;
-    if (!open_when_free(daemon, &wanted, ret_problem))
+    if (!check_store_fits(daemon->config, wanted.path, ret_problem) ||
+        !open_when_free(daemon, &wanted, ret_problem))
         return false;
     ((struct store_part *)self)->daemon = daemon;
     daemon->engine = engine_new(daemon->store, daemon->config->cache);
@@ -56,8 +58,9 @@ static bool start(void *self, struct daemon *daemon, char **ret_problem)
 
 static bool prepare(void *self, const struct config *config, char **ret_problem)
 {
-    (void)ret_problem;
-    return store_make_room(((struct store_part *)self)->daemon->store, &config->store_limits);
+    const struct daemon *daemon = ((struct store_part *)self)->daemon;
+    return check_store_fits(config, daemon->options->store_path, ret_problem) &&
+           store_make_room(daemon->store, &config->store_limits);
 }
 
 static void reload(void *self, const struct config *config)

@@ -131,6 +131,7 @@ struct exchange {
     enum error failure;                /* a probe follows it: the error if that is inconclusive, */
     struct upstream_response failed;   /*   or with a status the upstream's response in doubt */
     struct slice unprobed;             /* the source whose value keeps a probe from being sent */
+    const char *participant;           /* for the log: "missing" or "overruled"; else NULL */
     bool not_found_yet;                /* the probe found nothing, before that is believed */
     bool keep_alive;                   /* the client connection may go on afterwards */
     int status;                        /* of the response; for the log */

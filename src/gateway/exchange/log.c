@@ -114,6 +114,7 @@ void exchange_log(const struct exchange *x)
         .result = x->result,
         .error = x->error,
         .unreached = x->call.unreached,
+        .warns = x->participant,
         .key = buf_slice(&x->key),
         .once = buf_slice(&x->once),
     };
@@ -124,5 +125,7 @@ void exchange_log(const struct exchange *x)
     add_record(&line, x);
     if (x->unprobed.at)
         log_line_str(&line, "unprobed", x->unprobed);
+    if (x->participant)
+        log_line_str(&line, "participant", slice_of(x->participant));
     event_end(&line, x->client, &event);
 }

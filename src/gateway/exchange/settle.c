@@ -2,6 +2,7 @@
 /* Once bytes went out the write is repeated until it is stored or stale. */
 #include "base/check.h"
 #include "base/crash.h"
+#include "gateway/events.h"
 #include "gateway/exchange/bodies.h"
 #include "gateway/exchange/reply.h"
 #include "gateway/exchange/steps.h"
@@ -175,9 +176,30 @@ static enum exchange_step reply_outcome(struct exchange *x, struct disposition d
     return reply_result(x, disposition.error, x->call.tls_problem, result_of(x, disposition.write));
 }
 
+/* Under `participant`: the service did it outside the transaction of its record, or it said one
+ * thing to the record and another one to its client. */
+static void note_participant(struct exchange *x, struct disposition disposition,
+                             enum engine_written written)
+{
+    const struct attempt_result *result = &x->attempt.result;
+    const struct record *record = &result->record;
+    bool finished = disposition.write == WRITE_COMPLETE || disposition.write == WRITE_FAIL;
+    if (!finished || x->rule->unknown != RECORD_UNKNOWN_PARTICIPANT)
+        return;
+    if (written == ENGINE_STORED && result->alone && x->response.status / 100 == 2) {
+        x->participant = "missing";
+        participant_missed(x->server, x->rule->name);
+    }
+    if (written == ENGINE_STALE && record->token == x->attempt.token &&
+        record_is_final(record->status) && record->http_status != x->response.status)
+        x->participant = "overruled";
+}
+
 static enum exchange_step settle_once(struct exchange *x, struct disposition disposition)
 {
-    switch (write_disposition(x, disposition)) {
+    enum engine_written written = write_disposition(x, disposition);
+    note_participant(x, disposition, written);
+    switch (written) {
     case ENGINE_STORED:
         /* "It did not happen", found out by its own probe and stored: what this exchange has sent
          * is not coming any more. */

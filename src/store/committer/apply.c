@@ -305,6 +305,13 @@ static enum backend_status report_done(const struct apply *apply, struct store_o
     return BACKEND_OK;
 }
 
+/* What a save that ended unsure has stored is ALREADY when it is applied again. */
+static void note_alone(struct store_op *op, const struct record *before)
+{
+    if (op->write == RECORD_WRITTEN || !op->unsure)
+        op->alone = op->write == RECORD_WRITTEN && !before->provisional;
+}
+
 static enum backend_status apply_write(struct apply *apply, struct store_op *op, bool *ret_touched)
 {
     struct store_row row;
@@ -317,6 +324,8 @@ static enum backend_status apply_write(struct apply *apply, struct store_op *op,
     op->kept = op->kept && fits_backend(apply, op->outcome);
     op->write = write_record(apply, op, &row.record);
     record_check(&row.record);
+    if (op->kind == STORE_FINISH)
+        note_alone(op, &before);
     if (apply_lags(apply, &before, &row.record))
         return BACKEND_OK;
     bool frozen = before.provisional && !row.record.provisional;
