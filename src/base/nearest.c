@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/nearest.h"
+#include "base/ascii.h"
 
 #define NAME_MAX_LETTERS 32 /* longer ones are near to nothing */
 
@@ -9,8 +10,8 @@ static size_t least(size_t a, size_t b, size_t c)
     return ab < c ? ab : c;
 }
 
-/* How many letters differ. Optimal string alignment: three rows of the edit matrix are enough to
- * see swapped neighbours. */
+/* How many letters differ, in whatever case. Optimal string alignment: three rows of the edit
+ * matrix are enough to see swapped neighbours. */
 static size_t distance_of(struct slice a, struct slice b)
 {
     size_t rows[3][NAME_MAX_LETTERS + 1];
@@ -22,7 +23,7 @@ static size_t distance_of(struct slice a, struct slice b)
         size_t *row = rows[i % 3], *above = rows[(i + 2) % 3], *higher = rows[(i + 1) % 3];
         row[0] = i;
         for (size_t j = 1; j <= b.len; j++) {
-            bool same = a.at[i - 1] == b.at[j - 1];
+            bool same = ascii_lower(a.at[i - 1]) == ascii_lower(b.at[j - 1]);
             row[j] = least(above[j] + 1, row[j - 1] + 1, above[j - 1] + !same);
             if (i > 1 && j > 1 && a.at[i - 1] == b.at[j - 2] && a.at[i - 2] == b.at[j - 1] &&
                 higher[j - 2] + 1 < row[j])

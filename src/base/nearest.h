@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The valid name that somebody probably meant: fewest letters changed, left out, added, swapped. */
+/* The valid name that somebody probably meant: fewest letters changed, left out, added,
+ * swapped, in whatever case. */
 #ifndef PAWL_BASE_NEAREST_H
 #define PAWL_BASE_NEAREST_H
 

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #define HOST_MAX 253
+#define MEANT_MAX 512
 #define AN_ADDRESS "HOST:PORT, such as 127.0.0.1:8080 or [::1]:8080"
 #define AN_UPSTREAM                                                                                \
     "http://HOST:PORT or https://HOST:PORT without a path, such as http://127.0.0.1:9000"
@@ -55,6 +56,49 @@ static void keep_address(struct reader *reader, struct config_address address, v
     *(struct config_address *)field = address;
 }
 
+/* A value that may be meant. */
+struct guess {
+    const char *before;
+    struct slice text;
+    bool (*is_valid)(struct slice whole);
+};
+
+/* Complains, and asks about the guess where that is valid. */
+static void refuse(struct reader *reader, const struct node *node, const char *expected,
+                   const struct guess *guess)
+{
+    BUF_AUTO struct buf meant = buf_make(MEANT_MAX);
+    buf_add_str(&meant, guess->before);
+    buf_add_slice(&meant, guess->text);
+    if (!meant.failed && !guess->is_valid(buf_slice(&meant)))
+        buf_clear(&meant);
+    reader_expected_near(reader, node, expected, &meant);
+}
+
+static bool is_digits(struct slice text)
+{
+    return slice_digits(text) == text.len;
+}
+
+static bool is_listen(struct slice text)
+{
+    struct config_address address;
+    return address_read(text, -1, &address);
+}
+
+/* `8080`, `:8080`, `*:8080`, `http://127.0.0.1:8080/`. */
+static void refuse_listen(struct reader *reader, const struct node *node, struct slice text)
+{
+    if (slice_starts(text, SLICE("http://")))
+        text = slice_skip(text, strlen("http://"));
+    if (slice_starts(text, SLICE("*:")))
+        text = slice_skip(text, 1);
+    slice_cut(text, '/', &text);
+    bool is_port = text.len > 0 && text.at[0] == ':';
+    const char *before = is_port ? "0.0.0.0" : is_digits(text) ? "127.0.0.1:" : "";
+    refuse(reader, node, AN_ADDRESS, &(struct guess){before, text, is_listen});
+}
+
 OPTION_READER(listen)
 {
     struct slice text;
@@ -64,25 +108,44 @@ OPTION_READER(listen)
     if (address_read(text, -1, &address))
         keep_address(reader, address, field);
     else
-        reader_expected(reader, node, AN_ADDRESS);
+        refuse_listen(reader, node, text);
+}
+
+/* http://HOST[:PORT][/] or https:// of the same. */
+static bool upstream_read(struct slice text, bool *ret_tls, struct config_address *ret_address)
+{
+    *ret_tls = slice_starts(text, SLICE("https://"));
+    if (!*ret_tls && !slice_starts(text, SLICE("http://")))
+        return false;
+    text = slice_skip(text, *ret_tls ? 8 : 7);
+    if (text.len && text.at[text.len - 1] == '/')
+        text.len--;
+    return address_read(text, *ret_tls ? 443 : 80, ret_address) && ret_address->port != 0;
+}
+
+static bool is_upstream(struct slice text)
+{
+    struct config_address address;
+    bool tls;
+    return upstream_read(text, &tls, &address);
+}
+
+/* `9000`, `127.0.0.1:9000`; a path is left to the message. */
+static void refuse_upstream(struct reader *reader, const struct node *node, struct slice text)
+{
+    const char *before = is_digits(text) ? "http://127.0.0.1:" : "http://";
+    refuse(reader, node, AN_UPSTREAM, &(struct guess){before, text, is_upstream});
 }
 
 OPTION_READER(upstream)
 {
     struct slice text;
     struct config_address address;
+    bool tls;
     if (!reader_scalar(reader, node, AN_UPSTREAM, &text))
         return;
-    bool tls = slice_starts(text, SLICE("https://"));
-    bool good = tls || slice_starts(text, SLICE("http://"));
-    if (good) {
-        text = slice_skip(text, tls ? 8 : 7);
-        if (text.len && text.at[text.len - 1] == '/')
-            text.len--;
-        good = address_read(text, tls ? 443 : 80, &address) && address.port != 0;
-    }
-    if (!good) {
-        reader_expected(reader, node, AN_UPSTREAM);
+    if (!upstream_read(text, &tls, &address)) {
+        refuse_upstream(reader, node, text);
         return;
     }
     keep_address(reader, address, field);
@@ -184,6 +247,12 @@ static bool is_other_store(struct slice text)
     return slice_starts(text, SLICE("redis:")) || slice_starts(text, SLICE("rediss:"));
 }
 
+/* sqlite:PATH, of what names no scheme. */
+static bool is_path(struct slice text)
+{
+    return text.len > strlen("sqlite:") && slice_find(slice_skip(text, strlen("sqlite:")), ':') < 0;
+}
+
 OPTION_READER(store)
 {
     struct slice text;
@@ -196,7 +265,7 @@ OPTION_READER(store)
     else if (is_other_store(text))
         reader_complain(reader, node, "this store is not in this version (expected " A_STORE ")");
     else if (!slice_starts(text, SLICE("sqlite:")) || text.len == strlen("sqlite:"))
-        reader_expected(reader, node, A_STORE);
+        refuse(reader, node, A_STORE, &(struct guess){"sqlite:", text, is_path});
     else
         *(struct slice *)field = resolve(reader, slice_skip(text, strlen("sqlite:")));
 }

@@ -2,6 +2,7 @@
 #include "config/node.h"
 #include "base/buf.h"
 #include "base/check.h"
+#include "config/syntax.h"
 
 #include <stdlib.h>
 #include <yaml.h>
@@ -262,45 +263,22 @@ static void on_event(struct tree *tree, const yaml_event_t *event)
     }
 }
 
-/* The reader of bytes knows only an offset. */
-static struct place place_at(struct slice text, size_t offset)
-{
-    struct place place = {1, 1};
-    for (size_t i = 0; i < offset && i < text.len; i++) {
-        bool is_line_end = text.at[i] == '\n';
-        bool is_continuation = ((unsigned char)text.at[i] & 0xc0) == 0x80;
-        place.line += is_line_end;
-        place.column = is_line_end ? 1 : place.column + !is_continuation;
-    }
-    return place;
-}
-
-/* What may be meant by a line that is not YAML. */
-static const char *hint_of(struct slice text, size_t line)
-{
-    struct slice one = text;
-    for (size_t i = 0; i < line && text.at; i++)
-        text = slice_cut(text, '\n', &one);
-    if (slice_find(one, '\t') >= 0)
-        return " (there is a tab in this line: YAML indents with spaces)";
-    if (slice_find(one, '{') >= 0)
-        return " (a value that contains '{' must be quoted: \"{header:NAME}\")";
-    return "";
-}
-
 static void complain_of_syntax(struct tree *tree, const yaml_parser_t *parser, struct slice text)
 {
+    /* The reader of bytes knows only an offset. */
     bool by_offset = parser->error == YAML_READER_ERROR;
-    struct place place =
-        by_offset ? place_at(text, parser->problem_offset) : place_of(parser->problem_mark);
+    struct syntax_error error = {
+        .problem = parser->problem ? parser->problem : "unreadable",
+        .context = parser->context,
+        .place =
+            by_offset ? syntax_place(text, parser->problem_offset) : place_of(parser->problem_mark),
+        .start = place_of(parser->context_mark),
+    };
     tree->over = true;
-    if (parser->error == YAML_MEMORY_ERROR) {
+    if (parser->error == YAML_MEMORY_ERROR)
         tree->arena->failed = true;
-        return;
-    }
-    const char *hint = by_offset ? "" : hint_of(text, place.line);
-    complaints_add(tree->complaints, place, SLICE("config"), "not YAML: %s%s",
-                   parser->problem ? parser->problem : "unreadable", hint);
+    else
+        syntax_complain(tree->complaints, &error, text);
 }
 
 static void read_events(struct tree *tree, yaml_parser_t *parser, struct slice text)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "config/reader.h"
 #include "base/nearest.h"
+#include "config/meant.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -31,6 +32,19 @@ void reader_expected(struct reader *reader, const struct node *node, const char 
                     expected);
 }
 
+/* Of a value that the environment gave nothing is guessed: it may be a secret. */
+void reader_expected_near(struct reader *reader, const struct node *node, const char *expected,
+                          const struct buf *meant)
+{
+    if (meant->failed && !meant->too_large)
+        reader->scratch->failed = true;
+    else if (meant->failed || meant->len == 0 || !slice_eq(node->text, node->written))
+        reader_expected(reader, node, expected);
+    else
+        reader_complain(reader, node, "'%.*s' is not valid here (did you mean '%.*s'? expected %s)",
+                        SLICE_ARG(shown(node)), SLICE_ARG(buf_slice(meant)), expected);
+}
+
 /* `{header:X}` without quotes is a YAML map with one name and no value. */
 static bool is_bare_template(const struct node *node)
 {
@@ -58,6 +72,13 @@ bool reader_scalar(struct reader *reader, const struct node *node, const char *e
     return false;
 }
 
+void reader_meant_member(struct reader *reader, const struct node *node, const char *member,
+                         const char *expected)
+{
+    reader_complain(reader, node, "'%.*s' is not valid here (did you mean {%s: %.*s}? expected %s)",
+                    SLICE_ARG(shown(node)), member, SLICE_ARG(shown(node)), expected);
+}
+
 struct names {
     size_t n;
     const struct slice *at;
@@ -74,7 +95,6 @@ static size_t split(const char *choices, struct slice *ret_names)
 
 static void add_list(struct buf *buf, const struct slice *names, size_t n)
 {
-    buf_add_str(buf, "expected ");
     for (size_t i = 0; i < n; i++) {
         buf_add_str(buf, i == 0 ? "" : i + 1 == n ? " or " : ", ");
         buf_add_slice(buf, names[i]);
@@ -90,13 +110,16 @@ static void complain_of_name(struct reader *reader, struct complaint problem, st
     struct nearest nearest = {.given = given};
     for (size_t i = 0; i < names->n; i++)
         nearest_try(&nearest, names->at[i]);
-    struct slice near = nearest_name(&nearest);
+    struct slice near = meant_name(given, names->at, names->n);
+    if (!near.at)
+        near = nearest_name(&nearest);
+    bool lists = !near.at || (names->n > 1 && names->n <= SHORT_LIST);
     if (near.at)
-        buf_printf(&buf, "did you mean '%.*s'?", SLICE_ARG(near));
-    if (near.at && names->n <= SHORT_LIST)
-        buf_add_char(&buf, ' ');
-    if (!near.at || names->n <= SHORT_LIST)
+        buf_printf(&buf, "did you mean '%.*s'?%s", SLICE_ARG(near), lists ? " " : "");
+    if (lists) {
+        buf_add_str(&buf, "expected ");
         add_list(&buf, names->at, names->n);
+    }
     if (!buf_ok(&buf))
         reader->scratch->failed = true;
     complaints_add(reader->errors, problem.place, key, "%.*s (%.*s)", SLICE_ARG(problem.text),
@@ -130,9 +153,16 @@ static bool find(struct slice given, const struct slice *names, size_t n, size_t
 bool reader_choice(struct reader *reader, const struct node *node, const char *choices,
                    size_t *ret_index)
 {
+    BUF_AUTO struct buf expected = buf_make(HINT_MAX);
     struct slice names[NAMES_MAX], text;
     size_t n = split(choices, names);
-    if (!reader_scalar(reader, node, choices, &text))
+    add_list(&expected, names, n);
+    buf_add_char(&expected, '\0');
+    if (!buf_ok(&expected)) {
+        reader->scratch->failed = true;
+        return false;
+    }
+    if (!reader_scalar(reader, node, expected.at, &text))
         return false;
     if (find(text, names, n, ret_index))
         return true;
@@ -160,11 +190,25 @@ const struct node *reader_only_member(struct reader *reader, const struct node *
     return NULL;
 }
 
+void reader_not_a_list(struct reader *reader, const struct node *node, size_t most,
+                       const char *expected)
+{
+    const char *quote = slice_is_word(node->written, "._/-") ? "" : "\"";
+    if (node->kind == NODE_SCALAR && !node->is_null)
+        reader_complain(reader, node,
+                        "is not a list (did you mean [%s%.*s%s]? expected %s, in a list)", quote,
+                        SLICE_ARG(shown(node)), quote, expected);
+    else if (node->kind == NODE_LIST)
+        reader_complain(reader, node, "has %zu items (expected at most %zu)", node->count, most);
+    else if (node->kind != NODE_BAD)
+        reader_complain(reader, node, "is not a list (expected %s, in a list)", expected);
+}
+
 bool reader_list(struct reader *reader, const struct node *node, bool (*is_good)(struct slice),
                  const char *expected, struct reader_texts *texts)
 {
     if (node->kind != NODE_LIST || node->count > texts->max) {
-        reader_complain(reader, node, "not a list of at most %zu (each %s)", texts->max, expected);
+        reader_not_a_list(reader, node, texts->max, expected);
         return false;
     }
     for (const struct node *item = node->first; item; item = item->next) {

@@ -63,6 +63,14 @@ void reader_complain(struct reader *reader, const struct node *node, const char 
 /* Complains `KEY: 'VALUE' is wrong (expected EXPECTED)`. */
 void reader_expected(struct reader *reader, const struct node *node, const char *expected);
 
+/* The same, with the value that was probably meant; empty: none. */
+void reader_expected_near(struct reader *reader, const struct node *node, const char *expected,
+                          const struct buf *meant);
+
+/* The same where the value was probably meant to be that of `member`, in a map. */
+void reader_meant_member(struct reader *reader, const struct node *node, const char *member,
+                         const char *expected);
+
 /* The text of a scalar. False: it is none, and that was complained about. */
 bool reader_scalar(struct reader *reader, const struct node *node, const char *expected,
                    struct slice *ret_text);
@@ -76,6 +84,10 @@ bool reader_choice(struct reader *reader, const struct node *node, const char *c
  */
 const struct node *reader_only_member(struct reader *reader, const struct node *map,
                                       const char *choices, size_t *ret_index);
+
+/* Complains of what is no list, or one of more than `most` items; each is `expected`. */
+void reader_not_a_list(struct reader *reader, const struct node *node, size_t most,
+                       const char *expected);
 
 /* The items of a list, each accepted by `is_good`; copied to where the rules' texts are. False: it
  * complained. */

@@ -4,6 +4,7 @@
 #include "config/option.h"
 #include "config/reader.h"
 
+#define MEANT_MAX 1024
 #define A_STATUS "a status from 200 to 599"
 #define AN_ORIGIN                                                                                  \
     "an origin as browsers send it, such as https://shop.example, in lower case and without its "  \
@@ -36,8 +37,7 @@ OPTION_READER(statuses)
 {
     struct draft_statuses list = {0};
     if (node->kind != NODE_LIST || node->count > DRAFT_STATUSES_MAX) {
-        reader_complain(reader, node, "not a list of at most %d (each " A_STATUS ")",
-                        DRAFT_STATUSES_MAX);
+        reader_not_a_list(reader, node, DRAFT_STATUSES_MAX, A_STATUS);
         return;
     }
     for (const struct node *item = node->first; item; item = item->next) {
@@ -53,8 +53,13 @@ bool reader_duplicate(struct reader *reader, const struct node *node,
 {
     static const enum rule_duplicate all[] = {RULE_DUPLICATE_REPLAY, RULE_DUPLICATE_REJECT,
                                               RULE_DUPLICATE_ACK};
+    static const struct slice ack_statuses[] = {{"200", 3}, {"204", 3}};
     size_t index;
     if (node->kind != NODE_MAP) {
+        if (node->kind == NODE_SCALAR && SLICE_AMONG(node->text, ack_statuses)) {
+            reader_meant_member(reader, node, "ack", "replay, reject, ack or {ack: STATUS}");
+            return false;
+        }
         if (!reader_choice(reader, node, "replay|reject|ack|{ack: STATUS}", &index))
             return false;
         *ret_duplicate = all[index];
@@ -112,12 +117,21 @@ OPTION_READER(cors)
 
 /* ---- public_url ---- */
 
+/* What follows http:// or https://. */
 static bool is_url_text(struct slice text)
 {
     for (size_t i = 0; i < text.len; i++)
         if (text.at[i] <= ' ' || text.at[i] > '~' || strchr("?#\"<>\\^`{|}@", text.at[i]))
             return false;
     return text.len > 0 && text.at[0] != '/';
+}
+
+static void refuse_public_url(struct reader *reader, const struct node *node, struct slice text)
+{
+    BUF_AUTO struct buf meant = buf_make(MEANT_MAX);
+    if (is_url_text(text) && !memmem(text.at, text.len, "://", 3))
+        buf_printf(&meant, "https://%.*s", SLICE_ARG(text));
+    reader_expected_near(reader, node, A_PUBLIC_URL, &meant);
 }
 
 OPTION_READER(public_url)
@@ -132,5 +146,5 @@ OPTION_READER(public_url)
     if (is_url_text(rest))
         *(struct slice *)field = arena_copy(reader_rule_texts(reader), text);
     else
-        reader_expected(reader, node, A_PUBLIC_URL);
+        refuse_public_url(reader, node, text);
 }

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Readers of what only rules have. */
+#include "base/duration.h"
 #include "config/reader.h"
 
 #define HEADER_NAME_MAX 128
+#define MEANT_MAX 1024
 #define A_MATCH "METHOD[,METHOD] /path/{param}, such as POST /refunds or * /**"
 #define A_TEMPLATE "a template such as \"{header:Idempotency-Key}\" or \"{body:/id}\""
 #define A_TENANT "a template such as \"{header:X-Merchant-Id}\", or none"
-#define A_PROBE "a request such as \"GET /refunds/by-key/{key}\""
-#define AN_AUTHORIZE "a request such as \"GET /tenants/{tenant}/access\", or none"
+#define A_PROBE "a GET request such as \"GET /refunds/by-key/{key}\""
+#define AN_AUTHORIZE "a GET request such as \"GET /tenants/{tenant}/access\", or none"
 #define AN_UNKNOWN "hold, retry, participant or {probe: \"GET /path/{key}\"}"
 #define A_POINTER "a JSON pointer such as /amount"
 #define A_PAYLOAD "all, raw, ignore, {include: [/a]} or {exclude: [/b]}"
@@ -66,6 +68,11 @@ OPTION_READER(tenant)
 OPTION_READER(in_progress)
 {
     size_t index;
+    int64_t us;
+    if (node->kind == NODE_SCALAR && duration_parse(node->text, &us)) {
+        reader_meant_member(reader, node, "wait", "conflict or {wait: DURATION}");
+        return;
+    }
     if (node->kind != NODE_MAP) {
         if (reader_choice(reader, node, "conflict|{wait: DURATION}", &index))
             *(int64_t *)field = 0;
@@ -76,18 +83,36 @@ OPTION_READER(in_progress)
         read_duration(reader, option, wait, field);
 }
 
+static bool is_get(struct slice text)
+{
+    struct slice target = slice_trim(slice_skip(text, text.len < 4 ? text.len : 4));
+    return slice_starts(text, SLICE("GET ")) && target.len > 0 && target.at[0] == '/' &&
+           slice_find(target, ' ') < 0 && slice_find(target, '#') < 0;
+}
+
+/* `/path`, or a path with another method. */
+static void refuse_get(struct reader *reader, const struct node *node, struct slice text,
+                       const char *expected)
+{
+    BUF_AUTO struct buf meant = buf_make(MEANT_MAX);
+    ptrdiff_t slash = slice_find(text, '/');
+    buf_printf(&meant, "GET %.*s", SLICE_ARG(slice_skip(text, slash < 0 ? 0 : (size_t)slash)));
+    if (!is_get(buf_slice(&meant)))
+        buf_clear(&meant);
+    reader_expected_near(reader, node, expected, &meant);
+}
+
 /* "GET /path/{key}"; GET is all there is, as a request of pawl's own must change nothing. False:
  * it complained. */
 static bool read_get(struct reader *reader, const struct node *node, struct slice text,
                      const char *expected, struct template *ret_target)
 {
-    struct slice target = slice_trim(slice_skip(text, text.len < 4 ? text.len : 4));
-    if (!slice_starts(text, SLICE("GET ")) || target.len == 0 || target.at[0] != '/' ||
-        slice_find(target, ' ') >= 0 || slice_find(target, '#') >= 0) {
-        reader_expected(reader, node, expected);
+    if (!is_get(text)) {
+        refuse_get(reader, node, text, expected);
         return false;
     }
-    return reader_template(reader, node, target, TEMPLATE_FOR_PROBE, ret_target);
+    return reader_template(reader, node, slice_trim(slice_skip(text, 4)), TEMPLATE_FOR_PROBE,
+                           ret_target);
 }
 
 static void read_probe(struct reader *reader, const struct node *node, struct slice text)

@@ -2,12 +2,14 @@
 /* Readers of plain values: durations, sizes, numbers, choices. */
 #include "base/check.h"
 #include "base/duration.h"
+#include "config/meant.h"
 #include "config/option.h"
 #include "config/reader.h"
 
 #define RULE_NAME_MAX 100
 
-#define A_DURATION "a duration such as 150ms, 10s, 24h or 7d"
+#define A_DURATION "a duration with its unit, such as 150ms, 10s, 24h or 7d"
+#define A_NUMBER "a number in digits, such as 100"
 #define A_SIZE "a size such as 512, 64KiB or 1MiB"
 
 static void add_size(struct buf *buf, uint64_t bytes)
@@ -31,19 +33,26 @@ static void add_duration(struct buf *buf, uint64_t us)
     duration_print(buf, (int64_t)us);
 }
 
+/* What has bounds: how it is written, and how people write its units. */
+static const struct quantity {
+    void (*add)(struct buf *buf, uint64_t value);
+    const struct unit_words *units;
+} durations = {add_duration, duration_words}, sizes = {add_size, size_words},
+  numbers = {add_number, number_words};
+
 /* What the values of a reader are. The others read one of several words. */
 static const struct type {
     option_reader *read;
     const char *name;
-    void (*add)(struct buf *buf, uint64_t value); /* how bounds are written; NULL: it has none */
+    const struct quantity *quantity; /* NULL: it has no bounds */
 } types[] = {
-    {read_duration, "duration", add_duration},
-    {read_tombstone, "duration", add_duration},
-    {read_in_progress, "duration", add_duration},
-    {read_size, "size", add_size},
-    {read_disk_reserve, "size", add_size},
-    {read_count, "number", add_number},
-    {read_probe_status, "number", add_number},
+    {read_duration, "duration", &durations},
+    {read_tombstone, "duration", &durations},
+    {read_in_progress, "duration", &durations},
+    {read_size, "size", &sizes},
+    {read_disk_reserve, "size", &sizes},
+    {read_count, "number", &numbers},
+    {read_probe_status, "number", &numbers},
     {read_bool, "boolean", NULL},
     {read_listen, "address", NULL},
     {read_authority, "address", NULL},
@@ -91,11 +100,28 @@ bool option_add_range(const struct option *option, struct buf *buf)
     const struct type *type = type_of(option);
     if (option->highest == 0)
         return false;
-    CHECK(type && type->add);
-    type->add(buf, (uint64_t)option->lowest);
+    CHECK(type && type->quantity);
+    type->quantity->add(buf, (uint64_t)option->lowest);
     buf_add_str(buf, " to ");
-    type->add(buf, (uint64_t)option->highest);
+    type->quantity->add(buf, (uint64_t)option->highest);
     return true;
+}
+
+static bool in_range(const struct option *option, uint64_t value)
+{
+    return value >= (uint64_t)option->lowest && value <= (uint64_t)option->highest;
+}
+
+/* Complains of a value that is not written as `quantity` is. */
+static void refuse_quantity(struct reader *reader, const struct option *option,
+                            const struct quantity *quantity, const struct node *node,
+                            const char *expected)
+{
+    BUF_AUTO struct buf meant = buf_make(64);
+    uint64_t value;
+    if (meant_quantity(node->text, quantity->units, &value) && in_range(option, value))
+        quantity->add(&meant, value);
+    reader_expected_near(reader, node, expected, &meant);
 }
 
 /* `KEY: '2h' is out of range (expected 1ms to 1h)`, by the option's bounds. */
@@ -116,10 +142,8 @@ OPTION_READER(duration)
     int64_t us;
     if (!reader_scalar(reader, node, A_DURATION, &text))
         return;
-    uint64_t number;
-    bool has_no_unit = slice_to_u64(text, UINT64_MAX, &number);
     if (!duration_parse(text, &us))
-        reader_expected(reader, node, has_no_unit ? A_DURATION ": add the unit" : A_DURATION);
+        refuse_quantity(reader, option, &durations, node, A_DURATION);
     else if (us < option->lowest || us > option->highest)
         out_of_range(reader, option, node);
     else
@@ -134,11 +158,6 @@ OPTION_READER(tombstone)
         read_duration(reader, option, node, field);
 }
 
-static bool in_range(const struct option *option, uint64_t value)
-{
-    return value >= (uint64_t)option->lowest && value <= (uint64_t)option->highest;
-}
-
 OPTION_READER(size)
 {
     struct slice text;
@@ -146,7 +165,7 @@ OPTION_READER(size)
     if (!reader_scalar(reader, node, A_SIZE, &text))
         return;
     if (!size_parse(text, &bytes))
-        reader_expected(reader, node, A_SIZE);
+        refuse_quantity(reader, option, &sizes, node, A_SIZE);
     else if (!in_range(option, bytes))
         out_of_range(reader, option, node);
     else
@@ -165,10 +184,10 @@ static bool number_of(struct reader *reader, const struct option *option, const 
                       uint64_t *ret_value)
 {
     struct slice text;
-    if (!reader_scalar(reader, node, "a number", &text))
+    if (!reader_scalar(reader, node, A_NUMBER, &text))
         return false;
     if (!slice_to_u64(text, INT64_MAX, ret_value)) {
-        reader_expected(reader, node, "a number");
+        refuse_quantity(reader, option, &numbers, node, A_NUMBER);
         return false;
     }
     if (in_range(option, *ret_value))

@@ -43,7 +43,7 @@ def ends(config: Path, *more: str, **options) -> subprocess.CompletedProcess[str
     (RULED + "    tlt: 5s\n", "7:5: tlt: unknown option (did you mean 'ttl'?)"),
     (RULED + "    ttl: 5x\n", "7:10: ttl: '5x' is not valid here"),
     (RULED + "    unknown: holdd\n", "7:14: unknown: "),
-    (HEAD + "a: [1\n", "5:1: config: not YAML"),
+    (HEAD + "a: [1\n", "5:1: config: not valid YAML"),
     (HEAD + "listen: 127.0.0.1:99999\n", "4:9: listen: "),
     (RULED + "  - name: b\n    match: POST /a\n", "match: "),
     (RULED + "  - name: a\n    match: POST /b\n", "7:11: name: "),

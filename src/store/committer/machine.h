@@ -5,16 +5,16 @@
  *                   no space
  *            .------------------>  full  --- committed ---> up
  *            |                      | ^  '- reads: stays
- *            |             held, gone | no space
+ *            |             held, away | no space
  *            |                      v |
- *    up -----+--- held, gone --->  held, gone  --- committed ---> up
+ *    up -----+--- held, away --->  held, away  --- committed ---> up
  *            |
  *            '--- failed ------->  dead: from every state, and for good
  *
  *   up     batches go through
  *   full   there is no space for what writes: meanwhile what only reads goes on
  *   held   somebody else holds the store, or memory is short: everything waits
- *   gone   its file was deleted or replaced: likewise, and what may be refused is, at once
+ *   away   its file was deleted or replaced: likewise, and what may be refused is, at once
  *   dead   an I/O error: nothing that was decided is reported (contract section 2, invariant 8)
  *
  * To stop is no state: it is asked for in each of them.
