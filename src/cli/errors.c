@@ -36,9 +36,14 @@ static void print_json(const struct error_row *row)
     printf("%.*s\n", SLICE_ARG(buf_slice(&line)));
 }
 
+static const char *retryable(const struct error_row *row)
+{
+    return error_is_by_policy(row) ? "policy" : yes_no(row->retryable);
+}
+
 static void print_row(const struct error_row *row)
 {
-    printf("%-42s %-6d %-9s %-8s %-4d %s\n", row->code, row->status, yes_no(row->retryable),
+    printf("%-42s %-6d %-9s %-8s %-4d %s\n", row->code, row->status, retryable(row),
            yes_no(row->safe_new_key), row->exit_code, row->hint);
 }
 
@@ -90,9 +95,11 @@ static int print_one(const char *code, bool json)
     }
     printf("%s: %s\n\n", row->code, row->title);
     printf("  HTTP status   %d\n", row->status);
-    printf("  retryable     %s\n", yes_no(row->retryable));
+    printf("  retryable     %s\n", retryable(row));
     printf("  safe new key  %s\n", yes_no(row->safe_new_key));
-    printf("  exit code     %d\n\n%s\n\n%s\n", row->exit_code, row->hint, PAWL_ERRORS_NOTE);
+    printf("  exit code     %d\n\n%s\n", row->exit_code, row->hint);
+    if (error_is_by_policy(row))
+        puts("\n" PAWL_ERRORS_NOTE);
     return EXIT_DONE;
 }
 

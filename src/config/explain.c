@@ -48,6 +48,56 @@ static void add_fact(struct buf *buf, const char *name, const struct option *opt
         buf_cut(buf, before);
 }
 
+static const struct value {
+    enum option_id option;
+    const char *value;
+    const char *text;
+} values[] = {
+#define X(option, value, text) {OPTION_##option, value, text},
+    CONFIG_VALUES(X)
+#undef X
+};
+#define N_VALUES (sizeof values / sizeof *values)
+
+/* Those of an option are in a row. */
+static const struct value *values_of(const struct option *option, size_t *ret_n)
+{
+    size_t first = 0, n = 0;
+    while (first < N_VALUES && option_at(values[first].option) != option)
+        first++;
+    while (first + n < N_VALUES && option_at(values[first + n].option) == option)
+        n++;
+    *ret_n = n;
+    return values + first;
+}
+
+/* Adds the others of its group. */
+static bool add_related(const struct option *option, struct buf *buf)
+{
+    static const char *const groups[] = {
+#define X(names) names,
+        CONFIG_GROUPS(X)
+#undef X
+    };
+    size_t i = 0, n = sizeof groups / sizeof *groups, before = buf->len;
+    while (i < n && slice_item(slice_of(groups[i]), '|', option->name) < 0)
+        i++;
+    struct slice rest = slice_of(i < n ? groups[i] : ""), name;
+    while (option->where && slice_next(&rest, '|', &name))
+        if (name.len > 0 && !slice_eq(name, option->name))
+            buf_printf(buf, "%s%.*s", buf->len > before ? ", " : "", SLICE_ARG(name));
+    return buf->len > before;
+}
+
+static void describe_values(const struct option *option, struct buf *buf)
+{
+    size_t n;
+    const struct value *one = values_of(option, &n);
+    buf_add_str(buf, n > 0 ? "  values\n" : "");
+    for (size_t i = 0; i < n; i++)
+        buf_printf(buf, "    %-11s %s\n", one[i].value, one[i].text);
+}
+
 static void describe(const struct option *option, struct buf *buf)
 {
     size_t n;
@@ -57,6 +107,8 @@ static void describe(const struct option *option, struct buf *buf)
     buf_printf(buf, "  default  %s\n", option->fallback);
     add_fact(buf, "range", option, option_add_range);
     buf_printf(buf, "  reload   %s\n", option->where & OPTION_RESTART ? "needs a restart" : "yes");
+    add_fact(buf, "related", option, add_related);
+    describe_values(option, buf);
     buf_add_str(buf, n > 0 ? "  parts\n" : "");
     for (size_t i = 0; i < n; i++)
         buf_printf(buf, "    %s: %s\n      default  %s\n", part[i].name.at, part[i].help,
@@ -69,6 +121,23 @@ static void add_fact_json(struct buf *buf, const char *name, const struct option
     BUF_AUTO struct buf text = buf_make(256);
     if (add(option, &text))
         json_add_text(buf, name, buf_slice(&text));
+}
+
+static void describe_values_json(const struct option *option, struct buf *buf)
+{
+    size_t n;
+    const struct value *one = values_of(option, &n);
+    if (n == 0)
+        return;
+    json_open(buf, "values", '[');
+    for (size_t i = 0; i < n; i++) {
+        json_next_item(buf);
+        buf_add_char(buf, '{');
+        json_add_text(buf, "value", slice_of(one[i].value));
+        json_add_text(buf, "means", slice_of(one[i].text));
+        buf_add_char(buf, '}');
+    }
+    buf_add_char(buf, ']');
 }
 
 /* Of a part, too, which has no place of its own and no parts. */
@@ -86,6 +155,8 @@ static void describe_json(const struct option *option, struct buf *buf)
     if (option->where)
         json_add_bool(buf, "reload", !(option->where & OPTION_RESTART));
     json_add_text(buf, "help", slice_of(option->help));
+    add_fact_json(buf, "related", option, add_related);
+    describe_values_json(option, buf);
     if (n > 0)
         json_open(buf, "parts", '[');
     for (size_t i = 0; i < n; i++) {

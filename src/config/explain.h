@@ -22,7 +22,7 @@ struct explain {
 const struct option *explain_find(const struct config_sections *sections, struct slice name,
                                   struct slice *ret_nearest);
 
-/* Appends what there is to know of the option, or of all: default, range, place, help. */
+/* Appends what there is to know of the option, or of all: default, range, place, values, help. */
 void explain_reference(const struct explain *explain);
 
 /* Appends what the file says: every option with the value that counts, at the top and for each

@@ -54,7 +54,7 @@
     X(trust_tenant, OPTION_TOP | OPTION_RULE, rule_draft, rule.trust_tenant, bool, 0, 0, "false",  \
       "true: the layer in front of pawl sets the tenant, and clients cannot")                      \
     X(secret, OPTION_TOP | OPTION_RULE, rule_draft, rule.secret, bool, 0, 0, "false",              \
-      "true: the tenant is a credential; only its keyed hash is stored")                           \
+      "true: store only a keyed hash of the tenant; always so for cookies and Authorization")      \
     X(unmatched, OPTION_TOP, config, gateway.unmatched_refuse, unmatched, 0, 0, "pass",            \
       "requests that match no rule: pass | refuse")                                                \
     X(trust_forwarded, OPTION_TOP, config, gateway.trust_forwarded, networks, 0, 0,                \
@@ -160,7 +160,7 @@
     X(settle, SHARED, rule_draft, rule.settle_us, duration, 0, DAY, "(the rule's timeout)",        \
       "how long to wait after the last possible send before trusting \"not found\"")               \
     X(remember, SHARED, rule_draft, remember, remember, 0, 0, "final",                             \
-      "which responses are kept as the outcome and replayed: final | success | all")               \
+      "which responses are kept and replayed: final | success | all")                              \
     X(not_done, SHARED, rule_draft, not_done, statuses, 0, 0, "[]",                                \
       "statuses that mean the operation was surely not done; the key is released")                 \
     X(in_doubt, SHARED, rule_draft, in_doubt, statuses, 0, 0, "[]",                                \
@@ -219,6 +219,40 @@
       "origins (scheme and host) of the pages, or \"*\" for all")                                  \
     X(cors, credentials, cors_policy, credentials, bool, 0, 0, "false",                            \
       "true: pages may send cookies; not with \"*\"")
+
+/* What a value means where the help only names it: X(option, value, text). */
+#define CONFIG_VALUES(X)                                                                           \
+    X(unknown, "hold", "nothing is sent again until a late response or an operator settles it")    \
+    X(unknown, "retry", "the next attempt is sent; the service must deduplicate by the key")       \
+    X(unknown, "probe", "a GET asks the service first; only \"not found\" lets it be sent again")  \
+    X(unknown, "participant", "the service stores the outcome in the transaction of its effect")   \
+    X(remember, "final",                                                                           \
+      "all but those that mean \"not done\" (such as 401, 429, 503) or doubt (500, 502, 504)")     \
+    X(remember, "success", "as final, but a 4xx means \"not done\": the next attempt is sent")     \
+    X(remember, "all", "all but redirects that a client follows (301, 307, 308)")                  \
+    X(payload, "all", "the whole body; in JSON and forms neither order nor spacing counts")        \
+    X(payload, "raw", "the bytes as they came")                                                    \
+    X(payload, "ignore", "nothing")                                                                \
+    X(payload, "include", "only these JSON pointers")                                              \
+    X(payload, "exclude", "all but these JSON pointers")
+
+/* Options to read about together; one is in one group at most. */
+#define CONFIG_GROUPS(X)                                                                           \
+    X("upstream|upstream_tls|resolve|connect_timeout|upstream_idle|read_timeout")                  \
+    X("listen|trust_forwarded|public_url|max_connections|max_connections_per_address")             \
+    X("store|store_timeout|store_down|disk_reserve|cache")                                         \
+    X("admin|admin_token|log_keys|policy")                                                         \
+    X("tenant|trust_tenant|secret|authorize|authorize_host")                                       \
+    X("drain_delay|drain")                                                                         \
+    X("head_timeout|body_timeout|write_timeout|idle_timeout")                                      \
+    X("max_in_flight|max_in_flight_per_tenant|max_waiting|max_waiting_per_key|max_buffered")       \
+    X("name|formerly|match|protect|unmatched")                                                     \
+    X("key|key_format|key_syntax|forward_key|require|once")                                        \
+    X("payload|query|headers|body|mismatch|max_request_body")                                      \
+    X("lease|timeout|in_progress|retry_after")                                                     \
+    X("unknown|probe_status|settle|keep_request")                                                  \
+    X("remember|not_done|in_doubt|max_response_body|stream")                                       \
+    X("ttl|tombstone|duplicate|replay_cookies")
 
 /* Options of the contract that this version does not have: refused, never passed over. */
 #define CONFIG_LATER(X)                                                                            \

@@ -102,7 +102,8 @@ bool option_add_range(const struct option *option, struct buf *buf)
         return false;
     CHECK(type && type->quantity);
     type->quantity->add(buf, (uint64_t)option->lowest);
-    buf_add_str(buf, " to ");
+    bool is_byte = type->quantity == &sizes && option->lowest == 1;
+    buf_add_str(buf, is_byte ? " byte to " : " to ");
     type->quantity->add(buf, (uint64_t)option->highest);
     return true;
 }

@@ -60,3 +60,9 @@ const char *exit_code_text(enum exit_code code)
     }
     return "";
 }
+
+bool error_is_by_policy(const struct error_row *row)
+{
+    return row == &rows[ERROR_OUTCOME_UNKNOWN] || row == &rows[ERROR_UPSTREAM_BROKE] ||
+           row == &rows[ERROR_UPSTREAM_TIMEOUT];
+}

@@ -140,12 +140,16 @@ struct error_row {
     const char *hint;
 };
 
-/* What the table says in general and a rule's policy makes exact: a note for readers of it. */
+/* Of the errors that `error_is_by_policy` names: a note for readers of the table. */
 #define PAWL_ERRORS_NOTE                                                                           \
-    "The table shows the usual values; a response has the exact ones for its case. Under "         \
-    "`unknown: hold`\na request that broke off or timed out after it was sent is not retryable; "  \
-    "with a probe configured,\nan unknown outcome is retryable. While the first request under a "  \
-    "key is not settled, no new key is safe."
+    "`policy`: the rule's `unknown:` decides whether a retry can end differently, and\n"           \
+    "`retryable` in the response says so. Under `hold` it cannot until an operator settles\n"      \
+    "the record. While the first request under a key is not settled, no new key is safe."
+
+/* Whether it depends on the rule's `unknown:` if the error is retryable: its row has the usual
+ * case.
+ */
+bool error_is_by_policy(const struct error_row *row);
 
 /* The row of an error (not ERROR_NONE). */
 const struct error_row *error_row(enum error error);

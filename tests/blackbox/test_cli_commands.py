@@ -108,7 +108,10 @@ def test_errors_prints_the_whole_table():
         assert row["exit_code"] in (0, 1, 65, 69, 75, 76, 124)
     table, _, note = printed("errors").partition("\n\n")
     assert [line.split()[0] for line in table.splitlines()[1:]] == codes
-    assert "Under `unknown: hold`\na request that broke off" in note
+    assert note.startswith("`policy`: the rule's `unknown:` decides")
+    assert [line.split()[0] for line in table.splitlines() if line.split()[2] == "policy"] == [
+        "CONFLICT.idempotency.outcome_unknown", "TRANSIENT.upstream_broke", "DEPENDENCY.timeout"]
+    assert "  retryable     policy\n" in printed("errors", "DEPENDENCY.timeout")
 
 
 @pytest.mark.parametrize("code, row", [

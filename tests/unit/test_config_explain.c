@@ -77,6 +77,46 @@ static void an_option_is_found_by_its_name_or_by_a_near_one(void **state)
     assert_null(nearest.at);
 }
 
+static void related_options_exist_and_are_in_one_group(void **state)
+{
+    static const char *const groups[] = {
+#define X(names) names,
+        CONFIG_GROUPS(X)
+#undef X
+    };
+    unsigned seen[OPTION_COUNT] = {0};
+    (void)state;
+    for (size_t i = 0; i < sizeof groups / sizeof *groups; i++) {
+        struct slice rest = slice_of(groups[i]), name, nearest;
+        while (slice_next(&rest, '|', &name)) {
+            const struct option *option =
+                explain_find(&(struct config_sections){0}, name, &nearest);
+            if (!option || seen[option - option_at((enum option_id)0)]++)
+                fail_msg("'%.*s' is no option, or in two groups", SLICE_ARG(name));
+        }
+    }
+}
+
+static void the_values_that_are_described_are_those_that_the_help_names(void **state)
+{
+    static const char *const values[][2] = {
+#define X(option, value, text) {#option, value},
+        CONFIG_VALUES(X)
+#undef X
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+        BUF_AUTO struct buf told = buf_make(ROOM);
+        struct slice nearest;
+        struct explain explain = {.to = &told};
+        explain.option = explain_find(&explain.sections, slice_of(values[i][0]), &nearest);
+        explain_reference(&explain);
+        buf_add_char(&told, '\0');
+        assert_non_null(strstr(strstr(told.at, ": ") + 2, values[i][1]));
+        assert_non_null(strstr(strstr(told.at, "\n  values\n"), values[i][1]));
+    }
+}
+
 #ifdef PAWL_HOOKS
 static void every_failed_allocation_is_noticed(void **state)
 {
@@ -100,6 +140,8 @@ int main(void)
         cmocka_unit_test(every_kind_of_text_comes_back_as_it_was),
         cmocka_unit_test(the_short_lease_of_a_participant_names_what_it_comes_from),
         cmocka_unit_test(an_option_is_found_by_its_name_or_by_a_near_one),
+        cmocka_unit_test(related_options_exist_and_are_in_one_group),
+        cmocka_unit_test(the_values_that_are_described_are_those_that_the_help_names),
 #ifdef PAWL_HOOKS
         cmocka_unit_test(every_failed_allocation_is_noticed),
 #endif
