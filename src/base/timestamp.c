@@ -63,6 +63,17 @@ bool timestamp_print(struct buf *buf, int64_t us)
     return true;
 }
 
+bool timestamp_seconds(const struct tm *fields, int64_t *ret_seconds)
+{
+    struct tm t = *fields;
+    int64_t seconds = timegm(&t); /* carries 30 February over into March: seen below */
+    if (t.tm_mon != fields->tm_mon || t.tm_mday != fields->tm_mday ||
+        t.tm_hour != fields->tm_hour || t.tm_min != fields->tm_min || t.tm_sec != fields->tm_sec)
+        return false;
+    *ret_seconds = seconds;
+    return true;
+}
+
 enum { YEAR, MONTH, DAY, HOUR, MINUTE, SECOND, MILLISECOND, N_FIELDS };
 
 /* The numbers of the text's fields. False: it has another form. */
@@ -94,10 +105,8 @@ bool timestamp_parse(struct slice text, int64_t *ret_us)
                    .tm_hour = (int)values[HOUR],
                    .tm_min = (int)values[MINUTE],
                    .tm_sec = (int)values[SECOND]};
-    struct tm given = t;
-    int64_t seconds = timegm(&t); /* carries 30 February over into March: seen below */
-    if (t.tm_mon != given.tm_mon || t.tm_mday != given.tm_mday || t.tm_hour != given.tm_hour ||
-        t.tm_min != given.tm_min || t.tm_sec != given.tm_sec)
+    int64_t seconds;
+    if (!timestamp_seconds(&t, &seconds))
         return false;
     *ret_us = seconds * CLOCK_US_PER_S + (int64_t)values[MILLISECOND] * CLOCK_US_PER_MS;
     return true;

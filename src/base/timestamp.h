@@ -16,6 +16,10 @@
  * years 0000 to 9999, without the day of the year. */
 struct tm timestamp_fields(int64_t seconds);
 
+/* Seconds since 1970 of a date and time in UTC; its day of the week and of the year do not count.
+ * False: there is no such date or time. */
+bool timestamp_seconds(const struct tm *fields, int64_t *ret_seconds);
+
 /* Appends the time, what is below a millisecond cut off (towards the past). False, and nothing
  * appended: the year has not four digits. */
 bool timestamp_print(struct buf *buf, int64_t us);

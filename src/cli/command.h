@@ -8,8 +8,8 @@
  * follows its name (at.at[0] is its last word) and returns an exit code of core/errors.h.
  * Help goes to stdout, complaints to stderr.
  *
- * Those that need no more than a file are in config_explain.c, demo.c, errors.c, hash.c,
- * schema.c, serve.c and main.c; the group `keys` in keys.c.
+ * Those that need no more than a file are in backoff.c, config_explain.c, demo.c, errors.c,
+ * hash.c, schema.c, serve.c and main.c; the group `keys` in keys.c.
  */
 #ifndef PAWL_CLI_COMMAND_H
 #define PAWL_CLI_COMMAND_H
@@ -33,6 +33,7 @@
     COMMAND(config_explain, command_config_explain)                                                \
     COMMAND(schema, command_schema)                                                                \
     COMMAND(errors, command_errors)                                                                \
+    COMMAND(backoff, command_backoff)                                                              \
     COMMAND(demo, command_demo)                                                                    \
     COMMAND(help, command_help)                                                                    \
     COMMAND(version, command_version)
@@ -97,6 +98,9 @@
     X(FAULTS, "faults", 0, "LIST", NULL, 0, 0,                                                     \
       "faults of every POST, as in the Demo-Fault header: delay=MS, status=CODE, lose, "           \
       "lose-before, half")                                                                         \
+    X(SEED, "seed", 0, "N", NULL, 0, INT64_C(9007199254740991),                                    \
+      "the same delays each time (default: other ones)")                                           \
+    X(CSV, "csv", 0, NULL, NULL, 0, 0, "print CSV: attempt,delay_ms")                              \
     X(HELP, "help", 'h', NULL, NULL, 0, 0, "this text")
 
 enum command_id {

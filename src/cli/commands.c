@@ -172,6 +172,20 @@ static const struct command rows[COMMAND_COUNT] = {
          .operands_most = 1,
          .flags = {FLAG_JSON},
          .exits = {{EXIT_FINAL_ERROR, "no such error"}, {EXIT_USAGE, NULL}}},
+    [COMMAND_backoff] =
+        {.name = "backoff",
+         .summary = "print how long a retry profile waits before each attempt",
+         .synopsis = "PROFILE [--seed N] [--csv | --json]",
+         .about = "Prints each attempt of a profile and how long after the end of the one before "
+                  "it begins, in milliseconds. Delays are partly random, so that clients that "
+                  "failed together do not retry together; the same seed gives the same delays. "
+                  "The profiles are user_facing, api, background, scheduled, webhook and queue. "
+                  "With --json each attempt is an object on a line of its own.",
+         .operand = "PROFILE",
+         .operands_least = 1,
+         .operands_most = 1,
+         .flags = {FLAG_SEED, FLAG_CSV, FLAG_JSON},
+         .exits = {{EXIT_USAGE, NULL}}},
     [COMMAND_demo] =
         {.name = "demo",
          .summary = "run a small refund service to try the gateway with",

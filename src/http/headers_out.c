@@ -2,6 +2,7 @@
 #include "http/headers_out.h"
 
 #include "base/clock.h"
+#include "base/http_date.h"
 
 void headers_write_status(struct buf *buf, int status, struct slice reason)
 {
@@ -30,8 +31,8 @@ void headers_write_number(struct buf *buf, const char *name, uint64_t value)
 
 void headers_write_date(struct buf *buf)
 {
-    char text[30];
-    http_date(clock_wall_us(), text);
+    char text[HTTP_DATE_LEN + 1];
+    http_date_write(clock_wall_us(), text);
     headers_write_field(buf, "Date", slice_of(text));
 }
 

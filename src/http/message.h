@@ -23,7 +23,7 @@
  * Bytes 0x80-0xFF in field values are passed on unchanged (obs-text).
  *
  * request.c and response.c parse, chunks.c reads bodies in chunks, status.c names statuses and
- * refusals; fields.c and date.c read and write single values.
+ * refusals; fields.c reads single values.
  */
 #ifndef PAWL_HTTP_MESSAGE_H
 #define PAWL_HTTP_MESSAGE_H
@@ -167,9 +167,6 @@ enum http_parse http_chunks_decode(struct http_chunks *chunks, struct slice byte
 /* Whether there are servers that leave the body of such a request unread, and take it for the next
  * request on its connection (RFC 9110 9.3.1): such a connection carries no other one. */
 bool http_body_may_be_ignored(struct slice method);
-
-/* IMF-fixdate of wall-clock microseconds (RFC 9110 5.6.7): 29 bytes and a NUL. Years 0 to 9999. */
-void http_date(int64_t wall_us, char ret_text[30]);
 
 /* The standard phrase of a status, "" for an unknown one. */
 const char *http_reason(int status);

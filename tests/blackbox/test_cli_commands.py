@@ -9,7 +9,7 @@ import pytest
 
 from pawltest.gateway import ROOT, run
 
-COMMANDS = ["serve", "hash", "schema", "errors", "demo", "help", "version"]
+COMMANDS = ["serve", "hash", "schema", "errors", "backoff", "demo", "help", "version"]
 GROUPS = {"keys": ["list", "show", "resolve", "release", "forget", "stats", "audit"],
           "config": ["explain"]}
 EVERY = [[name] for name in [*COMMANDS, *GROUPS]]
@@ -35,7 +35,8 @@ def test_help_lists_every_command():
     text = printed("help")
     assert text == printed("-h") == printed("--help")
     assert re.findall(r"^  (\w+) ", text, re.M) == \
-        ["serve", "keys", "hash", "config", "schema", "errors", "demo", "help", "version"]
+        ["serve", "keys", "hash", "config", "schema", "errors", "backoff", "demo",
+         "help", "version"]
     for group, names in GROUPS.items():
         assert re.findall(r"^  (\w+) ", printed("help", group), re.M) == names
 
@@ -137,3 +138,46 @@ def test_an_error_named_by_its_last_word_is_met_with_its_code(word):
     ran = run("errors", word)
     assert (ran.returncode, ran.stdout) == (1, "")
     assert "did you mean `CONFLICT.idempotency.payload_mismatch`?" in ran.stderr
+
+
+# ---- backoff ----
+
+PROFILES = {"user_facing": 5, "api": 4, "background": 6, "scheduled": 4, "webhook": 10, "queue": 10}
+
+
+@pytest.mark.parametrize("profile, attempts", PROFILES.items())
+def test_backoff_prints_the_same_delays_in_three_forms(profile, attempts):
+    words = ["backoff", profile, "--seed", "7"]
+    text = re.findall(r"(\d+)  (\d+) ms\n", printed(*words))
+    assert [int(n) for n, _ in text] == list(range(1, attempts + 1)) and text[0][1] == "0"
+    head, *rows = printed(*words, "--csv").splitlines()
+    assert head == "attempt,delay_ms" and rows == [",".join(row) for row in text]
+    told = [json.loads(line) for line in printed(*words, "--json").splitlines()]
+    assert told == [{"attempt": int(n), "delay_ms": int(ms)} for n, ms in text]
+
+
+def test_backoff_of_user_facing_is_within_the_bounds_of_r1():
+    for _ in range(20):
+        delays = [int(ms) for ms in re.findall(r"  (\d+) ms", printed("backoff", "user_facing"))]
+        assert all(low <= ms <= 2 * low for ms, low in zip(delays, (0, 100, 200, 400, 800)))
+
+
+def test_backoff_differs_without_a_seed_and_repeats_with_one():
+    assert len({printed("backoff", "webhook") for _ in range(3)}) > 1
+    assert len({printed("backoff", "webhook", "--seed", "9007199254740991")
+                for _ in range(3)}) == 1
+    assert printed("backoff", "user_facing", "--seed", "42") == \
+        "1  0 ms\n2  163 ms\n3  233 ms\n4  504 ms\n5  1509 ms\n"
+
+
+@pytest.mark.parametrize("words, meant", [
+    ([], "needs a PROFILE"), (["user_facin"], "did you mean `user_facing`?"),
+    (["polite"], "there is no profile `polite`"), (["api", "queue"], "unexpected argument `queue`"),
+    (["api", "--csv", "--json"], "--csv and --json exclude each other"),
+    (["api", "--seed", "x"], "--seed must be 0 to 9007199254740991, not `x`"),
+    (["api", "--seed", "-1"], "--seed must be 0 to 9007199254740991, not `-1`"),
+])
+def test_backoff_says_what_it_cannot_print(words, meant):
+    ran = run("backoff", *words)
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert meant in ran.stderr

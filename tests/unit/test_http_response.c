@@ -255,27 +255,6 @@ static void known_statuses_have_their_phrase_and_unknown_ones_none(void **state)
     assert_string_equal(http_reason(-1), "");
 }
 
-static void expect_date(int64_t wall_us, const char *expected)
-{
-    char text[30];
-
-    http_date(wall_us, text);
-    assert_string_equal(text, expected);
-}
-
-static void dates_are_imf_fixdates(void **state)
-{
-    (void)state;
-    expect_date(0, "Thu, 01 Jan 1970 00:00:00 GMT");
-    expect_date(INT64_C(784111777) * 1000000, "Sun, 06 Nov 1994 08:49:37 GMT");
-    expect_date(INT64_C(784111777) * 1000000 + 999999, "Sun, 06 Nov 1994 08:49:37 GMT");
-    expect_date(INT64_C(1709164800) * 1000000, "Thu, 29 Feb 2024 00:00:00 GMT");
-    expect_date(-1, "Wed, 31 Dec 1969 23:59:59 GMT");
-    expect_date(INT64_C(253402300799) * 1000000, "Fri, 31 Dec 9999 23:59:59 GMT");
-    expect_date(INT64_MAX, "Fri, 31 Dec 9999 23:59:59 GMT");
-    expect_date(INT64_MIN, "Sat, 01 Jan 0000 00:00:00 GMT");
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -284,7 +263,6 @@ int main(void)
         cmocka_unit_test(an_answer_head_of_8_mib_is_refused_at_its_limit),
         cmocka_unit_test(interim_answers_are_read_one_by_one),
         cmocka_unit_test(known_statuses_have_their_phrase_and_unknown_ones_none),
-        cmocka_unit_test(dates_are_imf_fixdates),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

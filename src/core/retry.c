@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/retry.h"
+#include "base/check.h"
+
+/* ---- profiles ---- */
+
+#define MS(n) (INT64_C(n) * CLOCK_US_PER_MS)
+#define S(n) (INT64_C(n) * CLOCK_US_PER_S)
+
+static const int64_t webhook_offsets[RETRY_ATTEMPTS_MAX] = {
+    0, S(5), S(30), S(120), S(600), S(1800), S(3600), S(21600), S(43200), S(86400)};
+
+static const struct {
+    struct slice name;
+    struct retry_schedule schedule;
+} profiles[RETRY_PROFILE_COUNT] = {
+#define X(name, form, jitter, part, attempts, total, base, cap, list, by_delay)                    \
+    {{#name, sizeof(#name) - 1},                                                                   \
+     {RETRY_##form, RETRY_JITTER_##jitter, part, attempts, total, base, cap, list, by_delay}},
+    RETRY_PROFILES(X)
+#undef X
+};
+
+struct slice retry_profile_name(enum retry_profile profile)
+{
+    CHECK(profile < RETRY_PROFILE_COUNT);
+    return profiles[profile].name;
+}
+
+const struct retry_schedule *retry_profile_schedule(enum retry_profile profile)
+{
+    CHECK(profile < RETRY_PROFILE_COUNT);
+    return &profiles[profile].schedule;
+}
+
+bool retry_profile_find(struct slice name, enum retry_profile *ret_profile)
+{
+    for (size_t i = 0; i < RETRY_PROFILE_COUNT; i++)
+        if (slice_eq(name, profiles[i].name)) {
+            *ret_profile = (enum retry_profile)i;
+            return true;
+        }
+    return false;
+}
+
+/* ---- delays ---- */
+
+/* splitmix64 (Steele, Lea, Flood 2014), its n-th number under this seed. */
+static uint64_t draw_number(uint64_t seed, int n)
+{
+    uint64_t z = seed + (uint64_t)n * UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ (z >> 31);
+}
+
+/* Whole milliseconds, 0 to `most_us`. */
+static int64_t draw_us(uint64_t seed, int n, int64_t most_us)
+{
+    uint64_t choices = (uint64_t)(most_us / CLOCK_US_PER_MS) + 1;
+    return (int64_t)(draw_number(seed, n) % choices) * CLOCK_US_PER_MS;
+}
+
+static int64_t percent_of(int64_t us, int percent)
+{
+    return us / 100 * percent;
+}
+
+/* What chance adds to the delay before `attempt`. */
+static int64_t jitter_us(const struct retry_schedule *schedule, int attempt, int64_t delay,
+                         uint64_t seed)
+{
+    switch (schedule->jitter) {
+    case RETRY_JITTER_NONE:
+        return 0;
+    case RETRY_JITTER_FULL:
+        return draw_us(seed, attempt, delay) - delay;
+    case RETRY_JITTER_SPREAD:
+        return draw_us(seed, attempt, delay);
+    case RETRY_JITTER_UPWARD:
+        return draw_us(seed, attempt, percent_of(delay, schedule->part_percent));
+    case RETRY_JITTER_ADDED:
+        return draw_us(seed, attempt, schedule->base_us);
+    }
+    UNREACHABLE();
+}
+
+/* When attempt `attempt` is due after the first. */
+static int64_t offset_us(const struct retry_schedule *schedule, int attempt, uint64_t seed)
+{
+    const int64_t *at = &schedule->list[attempt - 1];
+    if (attempt == 1 || attempt == schedule->attempts)
+        return *at;
+    return *at + jitter_us(schedule, attempt, at[0] - at[-1], seed);
+}
+
+static int64_t doubled_us(int64_t base, int times)
+{
+    return base > (CLOCK_NEVER >> times) ? CLOCK_NEVER : base << times;
+}
+
+int64_t retry_delay_us(const struct retry_schedule *schedule, int attempt, uint64_t seed)
+{
+    CHECK(attempt >= 2 && attempt <= schedule->attempts);
+    if (schedule->form == RETRY_OFFSETS)
+        return offset_us(schedule, attempt, seed) - offset_us(schedule, attempt - 1, seed);
+    int64_t delay = schedule->form == RETRY_DELAYS ? schedule->list[attempt - 2]
+                                                   : doubled_us(schedule->base_us, attempt - 2);
+    delay = clock_first(delay, schedule->cap_us);
+    return clock_first(clock_after(delay, jitter_us(schedule, attempt, delay, seed)),
+                       schedule->cap_us);
+}
+
+/* ---- what an attempt's end means ---- */
+
+#define ANY 0, 999, NULL
+static const struct {
+    enum exchange_end end;
+    int least;
+    int most;
+    const char *code; /* of the response; `*` at its front stands for anything; NULL: whatever */
+    enum retry_class class;
+} classes[] = {
+    /* the first row that fits */
+    {EXCHANGE_NOT_SENT, ANY, RETRY_LATER},
+    {EXCHANGE_BROKE, ANY, RETRY_LATER},
+    {EXCHANGE_TIMED_OUT, ANY, RETRY_LATER},
+    {EXCHANGE_TOKEN_STALE, ANY, RETRY_FINAL}, /* decided anew: no retry of this one */
+    {EXCHANGE_RESPONDED, 0, 999, "PROVIDER.duplicate", RETRY_DONE},
+    {EXCHANGE_RESPONDED, 200, 299, NULL, RETRY_DONE},
+    {EXCHANGE_RESPONDED, 408, 408, NULL, RETRY_AT_ONCE},
+    {EXCHANGE_RESPONDED, 409, 409, "*.in_progress", RETRY_IN_PROGRESS},
+    {EXCHANGE_RESPONDED, 409, 409, "CONCURRENT_REQUEST", RETRY_IN_PROGRESS},
+    {EXCHANGE_RESPONDED, 425, 425, NULL, RETRY_LATER},
+    {EXCHANGE_RESPONDED, 429, 429, NULL, RETRY_LATER},
+    {EXCHANGE_RESPONDED, 501, 501, NULL, RETRY_FINAL},
+    {EXCHANGE_RESPONDED, 505, 505, NULL, RETRY_FINAL},
+    {EXCHANGE_RESPONDED, 500, 599, NULL, RETRY_LATER},
+    {EXCHANGE_RESPONDED, ANY, RETRY_FINAL},
+};
+
+static bool code_fits(const char *pattern, struct slice code)
+{
+    if (!pattern)
+        return true;
+    struct slice text = slice_of(pattern);
+    if (!slice_take(&text, '*'))
+        return slice_eq(code, text);
+    return code.len >= text.len && slice_eq(slice_skip(code, code.len - text.len), text);
+}
+
+enum retry_class retry_classify(enum exchange_end end, int status, struct slice code)
+{
+    for (size_t i = 0; i < sizeof(classes) / sizeof(classes[0]); i++)
+        if (end == classes[i].end && status >= classes[i].least && status <= classes[i].most &&
+            code_fits(classes[i].code, code))
+            return classes[i].class;
+    return RETRY_FINAL;
+}
+
+/* ---- the next attempt ---- */
+
+struct retry_course retry_course_make(const struct retry_schedule *schedule, uint64_t seed,
+                                      int64_t now, int64_t deadline)
+{
+    CHECK(schedule->attempts >= 1 && schedule->attempts <= RETRY_ATTEMPTS_MAX);
+    return (struct retry_course){
+        .schedule = schedule,
+        .seed = seed,
+        .first_at = now,
+        .deadline = clock_first(deadline, clock_after(now, schedule->total_us)),
+        .attempts = 1,
+    };
+}
+
+/* The first offset that lies ahead; CLOCK_NEVER: there is none. */
+static int64_t next_offset(const struct retry_course *course, int64_t now)
+{
+    for (int n = course->attempts + 1; n <= course->schedule->attempts; n++) {
+        int64_t at = clock_after(course->first_at, offset_us(course->schedule, n, course->seed));
+        if (at > now)
+            return at;
+    }
+    return CLOCK_NEVER;
+}
+
+static int64_t next_by_schedule(struct retry_course *course, enum retry_class class, int64_t now)
+{
+    bool at_once =
+        class == RETRY_AT_ONCE && !course->had_408 && !course->schedule->timeout_by_delay;
+    course->had_408 |= class == RETRY_AT_ONCE;
+    if (at_once)
+        return now;
+    if (course->schedule->form == RETRY_OFFSETS)
+        return next_offset(course, now);
+    return clock_after(now, retry_delay_us(course->schedule, course->attempts + 1, course->seed));
+}
+
+/* A hint, spread upward, but not by that beyond the deadline. */
+static int64_t next_by_hint(const struct retry_course *course, int64_t hint_us, int64_t now)
+{
+    if (course->deadline == CLOCK_NEVER)
+        hint_us = clock_first(hint_us, RETRY_HINT_MOST_US);
+    int64_t at = clock_after(now, hint_us);
+    if (at >= course->deadline)
+        return at;
+    int64_t spread = percent_of(hint_us, RETRY_HINT_SPREAD_PERCENT);
+    at = clock_after(at, draw_us(course->seed, course->attempts + 1, spread));
+    return clock_first(at, course->deadline);
+}
+
+struct retry_next retry_plan_next(struct retry_course *course, enum retry_class class,
+                                  int64_t hint_us, int64_t now)
+{
+    CHECK(class != RETRY_DONE && class != RETRY_FINAL);
+    CHECK(hint_us >= RETRY_NO_HINT && course->attempts >= 1);
+    if (course->attempts >= course->schedule->attempts)
+        return (struct retry_next){RETRY_ENDS_ATTEMPTS, 0};
+    if (class == RETRY_IN_PROGRESS && hint_us == RETRY_NO_HINT)
+        hint_us = RETRY_IN_PROGRESS_US;
+    int64_t at = next_by_schedule(course, class, now);
+    if (at > course->deadline || at == CLOCK_NEVER)
+        return (struct retry_next){RETRY_ENDS_DEADLINE, 0};
+    if (hint_us != RETRY_NO_HINT) {
+        int64_t hinted = next_by_hint(course, hint_us, now);
+        if (hinted > course->deadline)
+            return (struct retry_next){RETRY_ENDS_HINT, 0};
+        at = hinted > at ? hinted : at;
+    }
+    return (struct retry_next){RETRY_GOES_ON, at};
+}
+
+/* ---- the budget ---- */
+
+struct retry_budget retry_budget_make(int64_t now)
+{
+    return (struct retry_budget){.tokens = RETRY_BUDGET_MOST, .at = now};
+}
+
+static void add_tokens(struct retry_budget *budget, int64_t tokens)
+{
+    budget->tokens = clock_first(budget->tokens + tokens, RETRY_BUDGET_MOST);
+}
+
+/* What time brings: as much as requests did not bring already. */
+static void refill_by_time(struct retry_budget *budget, int64_t now)
+{
+    if (now <= budget->at)
+        return;
+    int64_t most = RETRY_BUDGET_MOST / RETRY_BUDGET_PER_US;
+    int64_t passed = now - budget->at;
+    int64_t earned = (passed < 0 || passed > most ? most : passed) * RETRY_BUDGET_PER_US;
+    int64_t brought = clock_first(earned, budget->ahead);
+    budget->ahead -= brought;
+    budget->at = now;
+    add_tokens(budget, earned - brought);
+}
+
+void retry_budget_add_request(struct retry_budget *budget, int64_t now)
+{
+    refill_by_time(budget, now);
+    add_tokens(budget, RETRY_BUDGET_PER_REQUEST);
+    budget->ahead =
+        clock_first(budget->ahead + RETRY_BUDGET_PER_REQUEST, RETRY_BUDGET_PER_US * CLOCK_US_PER_S);
+}
+
+bool retry_budget_take(struct retry_budget *budget, int64_t now)
+{
+    refill_by_time(budget, now);
+    if (budget->tokens < RETRY_TOKEN)
+        return false;
+    budget->tokens -= RETRY_TOKEN;
+    return true;
+}
