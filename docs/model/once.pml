@@ -324,7 +324,7 @@ end:
 #define quiet (!(flies(1) || flies(2) || flies(3) || flies(4) || flies(5) || flies(6) || flies(7) || \
                  flies(8) || flies(9) || flies(10) || flies(11)))
 
-/* A person settles what is unknown, once nothing is on its way any more, by what the service did. */
+/* An operator settles what is unknown, once nothing is on its way any more, by what the service did. */
 proctype Operator(byte j) {
 end:
     do

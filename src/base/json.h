@@ -65,7 +65,7 @@ static inline bool json_error_is_refusal(enum json_error error)
            error == JSON_RANGE;
 }
 
-/* One line for a person, such as "duplicate member name". */
+/* One line for a message, such as "duplicate member name". */
 const char *json_error_text(enum json_error error);
 
 /* The value a JSON pointer names (RFC 6901), or NULL. "" is the root. */
@@ -91,7 +91,7 @@ void json_add_string(struct buf *buf, struct slice s);
  * but control characters below U+0020, '"' and '\\'. */
 void json_add_canonical_string(struct buf *buf, struct slice s);
 
-/* Whether a person who is shown `s` sees what it is: UTF-8 without control characters and marks
+/* Whether a reader of `s` sees what it is: UTF-8 without control characters and marks
  * that change the direction of writing. */
 bool json_is_legible(struct slice s);
 

@@ -20,7 +20,7 @@ static const struct command rows[COMMAND_COUNT] = {
          .about =
              "Runs the gateway. On SIGTERM or SIGINT it stops accepting connections, waits for "
              "running requests and exits with 0; on a second signal it exits at once. On "
-             "SIGHUP it reloads the config; if the new one is bad, the old one stays in force.",
+             "SIGHUP it reloads the config; if the new one is invalid, the old one stays in force.",
          .needs = FLAG_CONFIG,
          .flags = {FLAG_CONFIG, FLAG_TEST, FLAG_SERVE_STORE, FLAG_DEMO},
          .exits = {{EXIT_USAGE, NULL},
@@ -194,7 +194,8 @@ static const struct command rows[COMMAND_COUNT] = {
                   "It does not deduplicate: its ledger counts how often something really "
                   "happened.",
          .flags = {FLAG_LISTEN, FLAG_LEDGER, FLAG_FAULTS},
-         .exits = {{EXIT_FINAL_ERROR, "no ledger or address"}, {EXIT_USAGE, NULL}}},
+         .exits = {{EXIT_FINAL_ERROR, "the ledger or the address cannot be used"},
+                   {EXIT_USAGE, NULL}}},
     [COMMAND_help] = {.name = "help",
                       .summary = "describe a command and its options",
                       .synopsis = "[COMMAND [SUBCOMMAND]]",

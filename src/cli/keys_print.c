@@ -13,7 +13,7 @@ enum column {
     COLUMN_STATUS,
     COLUMN_HTTP,
     COLUMN_TOKEN,
-    COLUMN_ACQUIRED,
+    COLUMN_ATTEMPTS,
     COLUMN_CREATED,
     COLUMN_TENANT,
     COLUMN_RULE,
@@ -72,7 +72,7 @@ static void fill_line(struct line *line, const struct keys_row *row, int64_t now
     else
         buf_add_i64(&cells[COLUMN_HTTP], view.record->http_status);
     buf_add_i64(&cells[COLUMN_TOKEN], view.record->token);
-    buf_add_i64(&cells[COLUMN_ACQUIRED], view.record->attempts);
+    buf_add_i64(&cells[COLUMN_ATTEMPTS], view.record->attempts);
     add_time(&cells[COLUMN_CREATED], view.record->created_at);
     add_text(&cells[COLUMN_TENANT], view.row->tenant);
     add_text(&cells[COLUMN_RULE], view.row->rule);
@@ -88,7 +88,7 @@ static void print_cell(FILE *to, const struct line *line, enum column column, st
 
 void keys_print_table(FILE *to, const struct keys_found *found, int64_t now)
 {
-    static const char *const names[COLUMNS] = {"STATUS",  "HTTP",   "TOKEN", "ACQUIRED",
+    static const char *const names[COLUMNS] = {"STATUS",  "HTTP",   "TOKEN", "ATTEMPTS",
                                                "CREATED", "TENANT", "RULE",  "KEY"};
     struct line line;
     for (enum column column = 0; column < COLUMNS; column++) {
@@ -242,8 +242,7 @@ void keys_print_record(const struct keys_view *view)
                                          "headers and body"));
     print_lease(view);
     print_number("token:", record->token);
-    printf("%-14s%lld time%s, by attempts and probes\n", "acquired:", (long long)record->attempts,
-           record->attempts == 1 ? "" : "s");
+    printf("%-14s%lld, probes included\n", "attempts:", (long long)record->attempts);
     print_time("created:", record->created_at);
     print_time("started:", record->started_at);
     print_doubt(view);

@@ -24,7 +24,8 @@ static int report_act_json(struct keys_session *session, const struct keys_act *
 {
     if (keys_print_act_json(act, store_digest_key(session->store)))
         return codes[act->end];
-    return command_failed(session->options->command, EXIT_UNAVAILABLE, "done, but out of memory");
+    return command_failed(session->options->command, EXIT_UNAVAILABLE,
+                          "done; the result cannot be printed: out of memory");
 }
 
 static int report_act(struct keys_session *session, const struct keys_act *act)

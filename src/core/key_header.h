@@ -55,7 +55,7 @@ enum key_forward {
 void key_value_write(struct slice text, enum key_forward forward, enum key_syntax syntax,
                      struct buf *buf);
 
-/* What is the matter, for a person: a sentence without its capital and its full stop. */
+/* What is wrong, for a message: a sentence without its capital and its full stop. */
 const char *key_header_text(enum key_header result);
 
 /* `key_format:` (contract section 3). */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * origin: which request made a claim, for the person who has to find out how it ended. Stored with
+ * origin: which request made a claim, for an operator who has to find out how it ended. Stored with
  * a pending record as text and dropped with its outcome: `METHOD PATH`, client, correlation id and
  * trace id, a line each, and behind them the beginning of the body where the rule keeps it. Nothing
  * is decided by it.

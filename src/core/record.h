@@ -74,9 +74,9 @@ struct record {
     int64_t lapsed_at; /* given with the row: since when its lease has lapsed; 0: it lives */
     int64_t owner;     /* incarnation of the process that acquired it */
     bool probing;      /* the current acquisition is a probe */
-    bool doubt;  /* an earlier try may have had its effect: until an outcome, a settled look or a
-                    person clears it. A later not-done response says nothing of the earlier try. The
-                    try of this token: once its owner has given up, or was overtaken. */
+    bool doubt;  /* an earlier attempt may have had its effect: until an outcome, a conclusive probe
+                    or an operator clears it. A later "not done" says nothing of the earlier one.
+                    The attempt of this token: once its owner has given up, or was overtaken. */
     int cause;   /* with doubt: enum record_cause, or the status of a response */
     bool window; /* expiry counts from created_at */
     bool kept;   /* final: the response is kept; false: only that there was one */

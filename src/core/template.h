@@ -105,7 +105,7 @@ bool template_uses(const struct template *template, enum template_source source)
  * NULL: the client does not choose this key. */
 const struct template_part *template_key_header(const struct template *template);
 
-/* Appends what the value of a source lacks, for a person: "the value of body:/id is not a uuid4".
+/* Appends what the value of a source lacks: "the value of body:/id is not a uuid4".
  * `source` as templates write it; `rules` is the rule's own format for the client's key. */
 void template_describe_format(const struct template *template, struct slice source,
                               const struct key_format *rules, struct buf *buf);
@@ -189,7 +189,7 @@ enum template_result template_judge_key(const struct template *template,
                                         const struct template_facts *facts, struct arena *arena,
                                         struct slice *key);
 
-/* Appends why a source counts as missing, for a person: ", which came twice". Nothing where it is
+/* Appends why a source counts as missing: ", which came twice". Nothing where it is
  * just not there. */
 void template_explain_missing(const struct template *template, const struct template_facts *facts,
                               struct slice missing, struct buf *buf);

@@ -10,7 +10,7 @@ enum template_result template_clock_value(const struct template_facts *facts,
                                           const struct template_part *part, struct arena *arena,
                                           struct slice *ret_value);
 
-/* Appends why that was missing, for a person. */
+/* Appends why that was missing. */
 void template_clock_explain(const struct template_facts *facts, const struct template_part *part,
                             struct buf *buf);
 

@@ -39,7 +39,7 @@ struct ledger_entry {
 struct ledger;
 
 /* Opens or creates the file and reads what it holds. A last line without a newline was never
- * answered for and is cut off. NULL: `problem` gets one line for a person. */
+ * answered for and is cut off. NULL: `problem` gets one line of text. */
 struct ledger *ledger_open(const char *path, struct buf *problem);
 
 /* Accepts NULL. */

@@ -27,7 +27,7 @@ struct service_response {
 /* An empty response; its bufs are the caller's to free. */
 struct service_response service_response_make(void);
 
-/* Makes it an error with a sentence for a person; `error` is a literal. */
+/* Makes it an error with a sentence; `error` is a literal. */
 void service_refuse(struct service_response *response, int status, const char *error);
 
 /* Answers one request. `arena` is for what it needs meanwhile. */

@@ -36,7 +36,7 @@ enum http_parse {
     HTTP_PARSE_REFUSED, /* see `refusal`; answer and close */
 };
 
-/* Why a message was refused, with the status to answer. One table; text is fit for a person. */
+/* Why a message was refused, with the status to answer. One table; text is fit for a response. */
 #define HTTP_REFUSALS(X)                                                                           \
     X(REQUEST_LINE, 400, "malformed request line")                                                 \
     X(METHOD, 400, "the method is not an upper-case token")                                        \

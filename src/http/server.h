@@ -76,7 +76,7 @@ struct http_session {
     bool makes_room; /* it is waited for */
 };
 
-/* Why there is no request to serve, or none with its body: what to answer, and a text for a person.
+/* Why there is no request to serve, or none with its body: what to respond, and a text for it.
  * MALFORMED: session->conn.refusal knows both. */
 #define HTTP_REFUSED(X)                                                                            \
     X(MALFORMED, 400, "")                                                                          \

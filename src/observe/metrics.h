@@ -34,7 +34,7 @@
       "Requests and connections refused by a limit of the gateway, by limit.")                     \
     X(IN_FLIGHT, "pawl_in_flight", GAUGE, "",                                                      \
       "Ruled requests that own an operation or wait for the store's decision.")                    \
-    X(WAITING, "pawl_waiting", GAUGE, "", "Duplicates that wait for their first request.")         \
+    X(WAITING, "pawl_waiting", GAUGE, "", "Duplicates that wait for a first attempt.")             \
     X(CONNECTIONS, "pawl_connections", GAUGE, "", "Client connections.")                           \
     X(BUFFERED, "pawl_buffered_bytes", GAUGE, "", "Memory reserved for bodies of ruled requests.") \
     X(RECORDS, "pawl_records", GAUGE, "status", "Records in the store, by status.")                \

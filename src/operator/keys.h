@@ -161,7 +161,7 @@ struct keys_act {
     const char *insist;      /* how to, for the sentence: "use --force" */
 
     enum keys_end end;
-    struct buf what;      /* a sentence for a person */
+    struct buf what;      /* a sentence for the operator */
     bool changed;         /* the record, by this */
     struct record record; /* afterwards */
     enum record_lease lease;

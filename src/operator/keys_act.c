@@ -63,7 +63,7 @@ static void describe_early(const struct keys_act *act, struct buf *what)
                (long long)(left > 0 ? left : 1));
 }
 
-/* Appends a sentence for a person. */
+/* Appends a sentence for the operator. */
 static enum keys_end describe(const struct keys_act *act, enum record_write write, struct buf *what)
 {
     switch (write) {

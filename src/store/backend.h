@@ -102,7 +102,7 @@ struct backend_change {
     bool was_released;           /* likewise */
     bool was_provisional;        /* likewise */
     int64_t held_by;             /* likewise: the owner of its lease; 0: it had none */
-    bool forgotten;              /* it goes because a person said so */
+    bool forgotten;              /* it is deleted because an operator said so */
     struct digest once_name;     /* by which row->once leads to it from now on; 0: none is new */
     struct slice once_before;    /* the value in place of which that one is; may be empty */
     struct outcome *outcome;     /* what is kept of a record that becomes final, or is filled in;

@@ -102,7 +102,7 @@ def test_list_shows_what_the_store_holds_oldest_first(gateway, upstream, keys):
     assert rows[0]["token"] < rows[1]["token"] < rows[2]["token"]
     assert {row["lease"] for row in rows} == {None}
     heading, *lines = keys("list").stdout.splitlines()
-    assert heading.split() == ["STATUS", "HTTP", "TOKEN", "ACQUIRED", "CREATED", "TENANT",
+    assert heading.split() == ["STATUS", "HTTP", "TOKEN", "ATTEMPTS", "CREATED", "TENANT",
                                "RULE", "KEY"]
     assert [line.split()[0] for line in lines] == ["complete", "failed", "unknown"]
     assert [line.split()[-1] for line in lines] == ["k1", "k2", "k3"]
@@ -168,9 +168,9 @@ rules:
     gateway.post("/a", {}, "k1")
     keys = Operator(gateway)
     assert keys.show("k1")["attempts"] == 2
-    assert "\nacquired:     2 times, by attempts and probes\n" in keys("show", "k1").stdout
+    assert "\nattempts:     2, probes included\n" in keys("show", "k1").stdout
     heading, line = keys("list").stdout.splitlines()
-    assert line.split()[heading.split().index("ACQUIRED")] == "2"
+    assert line.split()[heading.split().index("ATTEMPTS")] == "2"
 
 
 def test_a_known_outcome_names_no_policy_that_its_row_does_not_hold(pawl, upstream):

@@ -186,7 +186,7 @@ void exchange_move(struct exchange *x, enum exchange_step next);
 /* Remembers the state in which the record was found, at the first decision. */
 void exchange_note_state(struct exchange *x, enum engine_verdict verdict);
 
-/* Makes attempt.origin: which request this is, for the person who finds its record unknown. */
+/* Makes attempt.origin: which request this is, for an operator who finds its record unknown. */
 void exchange_note_origin(struct exchange *x);
 
 /* One log line about how it ended. */

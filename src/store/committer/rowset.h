@@ -75,7 +75,7 @@ void rowset_insert(struct rowset *set, const struct store_row *row, const struct
 /* The record of a row as it is now, and whence it came; of one that becomes final, or is filled in,
  * with what is kept of its response (borrowed; NULL: nothing new). */
 void rowset_update(struct rowset *set, const struct store_row *row, struct outcome *outcome);
-/* It goes, and with it all names that still lead to it. `forgotten`: because a person said so. */
+/* Deletes it, and with it all names that still lead to it. `forgotten`: an operator said so. */
 void rowset_remove(struct rowset *set, const struct store_row *row, bool forgotten);
 /* A pending row gets its once value, in place of the one that it may have had: it leads to the row
  * from now on, under the row's own rule name. */

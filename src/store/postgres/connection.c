@@ -284,7 +284,7 @@ static enum backend_status judge(struct postgres_backend *postgres, size_t *ret_
 static const char *why_lost(const struct postgres_backend *postgres)
 {
     const char *message = PQerrorMessage(postgres->conn);
-    return message && *message ? message : "the server did not answer in time";
+    return message && *message ? message : "the server did not respond in time";
 }
 
 /* `*ret_at`: the statement that failed; n_results if that is not known. */

@@ -96,7 +96,8 @@ static bool connect_first(struct postgres_backend *postgres, const struct store_
 static const char *misread(const PQconninfoOption *options)
 {
     bool any = strchr(option(options, "host"), '@') || strchr(option(options, "dbname"), '@');
-    return any ? "its URL has an @ too many: in a password write %40 for @ and %2F for /" : NULL;
+    return any ? "its URL contains more than one @: in a password write %40 for @ and %2F for /"
+               : NULL;
 }
 
 static bool take_config(struct postgres_backend *postgres, const struct store_config *config,

@@ -229,7 +229,8 @@ static bool open_all(struct sqlite_backend *sqlite, const struct store_config *c
         return false;
     }
     if (store_lock_take(&sqlite->lock, sqlite->lock_span_us) != 0) {
-        explain_problem(sqlite, "another pawl process holds the store and does not let go");
+        explain_problem(sqlite,
+                        "another pawl process has kept the store locked for too long; try again");
         return false;
     }
     bool ok = open_database(sqlite, config->tables);

@@ -374,7 +374,7 @@ bool sqlite_judge_lease(struct sqlite_backend *sqlite, struct record *record);
 void sqlite_count_lease(struct sqlite_backend *sqlite, struct sqlite_leases *own,
                         const struct backend_change *change);
 void sqlite_save_leases(struct sqlite_backend *sqlite, const struct sqlite_leases *own);
-/* As the records say, which a person may have deleted: at the start of a `serve`. */
+/* As the records say, which an operator may have deleted: at the start of a `serve`. */
 void sqlite_recount_owners(struct sqlite_backend *sqlite);
 /* This process lives. Whether it holds leases: else nothing is written. */
 bool sqlite_beat(struct sqlite_backend *sqlite);

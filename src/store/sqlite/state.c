@@ -33,9 +33,9 @@ static void read_time(struct sqlite_backend *sqlite)
     }
 }
 
-/* A mark from a wall clock that was wrong once: time never goes back by itself, a person may. And
- * the life lock may have been got round (its file was removed, the file system does not keep
- * locks): the process that took the store took the records that run here for orphans. */
+/* The clock may stand at a time that was wrong once: it never goes back by itself, but an operator
+ * may set it. And the life lock may have been got round (its file was removed, the file system does
+ * not keep locks): the process that took the store took the records that run here for orphans. */
 static void check_state(struct sqlite_backend *sqlite)
 {
     const struct sqlite_state *state = &sqlite->state;
