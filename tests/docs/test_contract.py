@@ -109,7 +109,7 @@ def test_the_error_codes_are_those_of_the_code():
              for code, status, retryable, safe, number in re.findall(
                  r'X\(\w+, "([^"]+)", (\d+), "\w+", (true|false), (true|false), (\d+),', table)]
     assert len(there) > 25
-    assert rows("6")[2:] == there
+    assert [row for row in rows("6") if len(row) == 5][2:] == there
 
 
 def test_the_exit_codes_are_those_of_the_code():
