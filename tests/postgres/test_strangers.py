@@ -79,6 +79,33 @@ def test_a_locked_table_is_a_store_that_is_away_and_comes_back(gateway, upstream
     assert upstream.effects() == 1
 
 
+def test_an_outcome_that_a_stranger_s_constraint_refuses_is_withheld_until_it_is_stored(
+        gateway, upstream, database):
+    """The client is told so at its deadline, others that it is in progress; and it is not lost."""
+    gate = upstream.hold()
+    first = Later(lambda: gateway.post("/refunds", {}, key="k1",
+                                         headers=[("X-Request-Timeout", "1500")]))
+    gate.wait_for()
+    database.sql("ALTER TABLE pawl.record ADD CONSTRAINT strange CHECK (status = 1)")
+    gate.open()
+    assert first.result().is_problem(503, "DEPENDENCY.outcome_not_stored")
+    assert ask(gateway, "k1")["Error-Code"] == RUNNING
+    database.sql("ALTER TABLE pawl.record DROP CONSTRAINT strange")
+    eventually(lambda: ask(gateway, "k1")["Idempotency-Status"] == "replayed", "the outcome")
+    assert upstream.effects() == 1
+
+
+def test_whoever_holds_the_rows_of_beats_and_counts_stops_nobody(gateway, upstream, database):
+    """Leases of a second are beaten for meanwhile, as soon as their row can be written."""
+    assert ask(gateway, "k0")["Idempotency-Status"] == "stored"
+    for table in ("tally", "owner"):
+        with closing(database.connect()) as stranger:
+            stranger.cursor().execute(f"SELECT FROM pawl.{table} FOR UPDATE")
+            answers = at_once(8, lambda i: ask(gateway, f"{table}-{i}"))
+            assert [answer["Idempotency-Status"] for answer in answers] == ["stored"] * 8
+    assert upstream.effects() == 17
+
+
 def test_a_table_that_is_being_indexed_or_analysed_goes_on(gateway, upstream, database):
     """What maintenance locks does not stop anybody."""
     with closing(database.connect()) as stranger:

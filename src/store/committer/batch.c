@@ -235,19 +235,28 @@ static bool brings_stale(const struct store_op *op)
     return false;
 }
 
+/* Whoever asks can ask again. What has happened must be stored, and is tried until it is. A save
+ * that is refused was compared with what is there: so one before it that was unsure did not happen.
+ */
+static bool may_fail(const struct store_op *op)
+{
+    return op_may_be_refused(op) || op->actor.len > 0;
+}
+
 /* What was decided and not saved, by the result of its group: in progress, decided again, failed,
  * or ended as what brings a row that did not fit. */
 static void undo_op(struct batch *batch, struct op_list *from, struct store_op *op)
 {
     bool refused = result_of(op) == GROUP_REFUSED;
     bool locked = result_of(op) == GROUP_LOCKED || refused;
+    batch->refused |= refused;
     apply_forget(op);
     op->group = NULL;
     if (brings_stale(op)) {
         op->status = STORE_CONFLICT;
         return;
     }
-    if (refused && !op->unsure) {
+    if (refused && may_fail(op)) {
         op->status = STORE_DOWN;
         list_remove(from, op); /* it may have met the lease of one that is refused with it */
         list_append(&batch->decided, op);
@@ -356,6 +365,8 @@ void batch_report(struct store *c, struct batch *batch)
 {
     mutex_lock(&c->mutex);
     committer_note_batch(c, batch);
+    if (batch->refused)
+        committer_note_retry(c, BACKEND_BUSY);
     batch_queue_front(c, &batch->ops);
     struct store_op *op;
     while ((op = list_pop(&batch->decided)))

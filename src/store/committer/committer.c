@@ -17,7 +17,6 @@ static void note_problem(struct store *c, enum backend_status status)
 {
     mutex_lock(&c->mutex);
     committer_note_retry(c, status);
-    memcpy(c->problem, c->backend->problem, sizeof c->problem);
     mutex_unlock(&c->mutex);
 }
 

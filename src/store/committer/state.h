@@ -101,7 +101,7 @@ struct batch;
 
 /* Counts a batch that committed. Under the mutex. */
 void committer_note_batch(struct store *store, const struct batch *batch);
-/* And one that was rolled back and will be tried again. Under the mutex. */
+/* And what failed: one that will be tried again, or some of its operations. Under the mutex. */
 void committer_note_retry(struct store *store, enum backend_status status);
 
 /* What the backend last saw of free space: low_on_space, space_free, reserve. */

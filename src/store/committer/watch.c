@@ -45,6 +45,7 @@ void committer_note_retry(struct store *c, enum backend_status status)
         c->work.retries_full++;
     else if (status == BACKEND_BUSY || status == BACKEND_AWAY)
         c->work.retries_busy++;
+    memcpy(c->problem, c->backend->problem, sizeof c->problem);
 }
 
 /* For store_problem: an outage that nobody's batch failed for. */
