@@ -117,7 +117,8 @@ enum group_result {
     GROUP_OK,
     GROUP_CONFLICT, /* a row is not what load said, the id of a new one is taken: decide again */
     GROUP_LOCKED,   /* somebody's transaction holds a row: in progress */
-    GROUP_REFUSED,  /* it cannot be written, whatever is tried: its operations fail */
+    GROUP_REFUSED,  /* it fits, and cannot be written as things are: what asks fails, and what
+                       has happened is tried again */
 };
 
 /* Changes that are saved together or not at all. */
@@ -140,6 +141,7 @@ struct backend_chores {
 
     /* results, once the batch is saved */
     bool beaten;  /* it holds leases, and its row says so */
+    bool missed;  /* it may hold leases, and its row does not say so yet: it is to beat soon */
     size_t swept; /* steps that were taken */
     struct backend_gauges gauges;
 };
@@ -175,7 +177,8 @@ struct backend_ops {
                                 struct arena *arena, struct backend_read *ret_read);
     /* What is due beside operations; the load of its batch follows, and finds what this left. A
      * backend that holds its lock from load to save takes it here, and undoes with the batch what
-     * was done. Anything but OK has abandoned. */
+     * was done. A backend that does not, leaves out what it cannot do now. Anything but OK has
+     * abandoned. */
     enum backend_status (*maintain)(struct backend *backend, struct backend_chores *chores);
     /* Compares each group with what is there by now (only where load took no lock), writes those
      * that fit and says so in their results, and commits. Anything but OK has abandoned. */

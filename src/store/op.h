@@ -52,6 +52,7 @@ enum store_status {
 struct store_row {
     int64_t id;      /* its first token; one from before format 5: a smaller number */
     int64_t version; /* the backend's: another one, another row */
+    int found_at;    /* the backend's: where it is in what its batch loaded */
     struct digest key_hash;
     struct slice tenant;
     struct slice rule;

@@ -4,8 +4,10 @@
 
 #include "base/mem.h"
 #include <libpq-fe.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static int set_up(void **state)
 {
@@ -166,6 +168,159 @@ static void a_row_that_cannot_be_swept_stops_nobody(void **state)
     PQfinish(stranger);
 }
 
+static void without_thread(struct bed *bed)
+{
+    bed_close(bed);
+    bed->config.no_thread = true;
+    bed_open(bed);
+}
+
+static void an_outcome_that_the_server_refuses_is_kept_until_it_can_be_stored(void **state)
+{
+    struct bed *bed = *state;
+    without_thread(bed);
+    int64_t token = proceed(bed, 1);
+    struct store_op op = write_on(1, STORE_FINISH, token);
+    op.final = RECORD_COMPLETE;
+    op.http_status = 201;
+    bed_exec(bed, "ALTER TABLE record ADD CONSTRAINT strange CHECK (status = 1)");
+    submit(bed, &op);
+    (void)store_step(bed->store);
+    (void)store_step(bed->store);
+    assert_false(store_op_ended(&op));
+    assert_int_equal(verdict(bed, 1), RECORD_IN_PROGRESS);
+    bed_exec(bed, "ALTER TABLE record DROP CONSTRAINT strange");
+    await(bed, &op);
+    assert_int_equal(op.status, STORE_DONE);
+    assert_int_equal(op.write, RECORD_WRITTEN);
+}
+
+/* More than a statement may have: 54001, whatever is in the row. */
+static void a_row_beyond_a_limit_of_the_server_fails_alone(void **state)
+{
+    struct bed *bed = *state;
+    bed_exec(bed, "CREATE FUNCTION limits() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN IF"
+                  " NEW.tenant = ''bad'' THEN RAISE EXCEPTION ''too complex'' USING ERRCODE ="
+                  " ''54001''; END IF; RETURN NEW; END';"
+                  "CREATE TRIGGER limits BEFORE INSERT ON record FOR EACH ROW EXECUTE FUNCTION"
+                  " limits()");
+    struct store_op bad = begin_on(1);
+    bad.tenant = SLICE("bad");
+    run(bed, &bad);
+    assert_int_equal(bad.status, STORE_DOWN);
+    (void)proceed(bed, 2);
+}
+
+/* Whoever read it before would save what it does not know of. */
+static void a_row_that_loses_its_name_is_another_version(void **state)
+{
+    struct bed *bed = *state;
+    act(bed, 1, STORE_RELEASE, proceed(bed, 1));
+    bed_exec(bed, "UPDATE record SET expires_at = 1, version = 7");
+    (void)proceed(bed, 1);
+    assert_int_equal(bed_number(bed, "SELECT count(*) FROM record WHERE version = 7"), 0);
+}
+
+static void a_function_that_returns_something_else_is_a_store_that_is_away(void **state)
+{
+    struct bed *bed = *state;
+    without_thread(bed);
+    int64_t token = proceed(bed, 1);
+    bed_exec(bed, "ALTER FUNCTION load(bytea[], bigint[], bytea[], bigint) RENAME TO right_one;"
+                  "CREATE FUNCTION load(hashes bytea[], hints bigint[], onces bytea[], most bigint)"
+                  " RETURNS SETOF loaded LANGUAGE plpgsql AS 'DECLARE r pawl.loaded; BEGIN FOR r IN"
+                  " SELECT * FROM pawl.right_one(hashes, hints, onces, most) LOOP r.name :="
+                  " 1000; RETURN NEXT r; END LOOP; END'");
+    struct store_op op = begin_on(1);
+    run(bed, &op);
+    assert_int_equal(op.status, STORE_DOWN);
+    bed_exec(bed, "DROP FUNCTION load(bytea[], bigint[], bytea[], bigint);"
+                  "ALTER FUNCTION right_one RENAME TO load");
+    assert_int_equal(finish(bed, 1, token, "kept"), RECORD_WRITTEN);
+}
+
+/* What happens at the end of each transaction that made a record, until `at_commit` is dropped. */
+static void at_commit(struct bed *bed, const char *statement)
+{
+    char sql[512];
+    snprintf(sql, sizeof sql,
+             "CREATE FUNCTION at_commit() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN %s; RETURN"
+             " NEW; END'; CREATE CONSTRAINT TRIGGER at_commit AFTER INSERT ON record DEFERRABLE"
+             " INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION at_commit()",
+             statement);
+    bed_exec(bed, sql);
+}
+
+static void a_begin_that_was_unsure_and_then_is_refused_fails(void **state)
+{
+    struct bed *bed = *state;
+    without_thread(bed);
+    at_commit(bed, "PERFORM pg_terminate_backend(pg_backend_pid())");
+    struct store_op op = begin_on(1);
+    submit(bed, &op);
+    (void)store_step(bed->store);
+    assert_true(op.unsure);
+    bed_exec(bed, "DROP FUNCTION at_commit CASCADE;"
+                  "ALTER TABLE record ADD CONSTRAINT strange CHECK (status <> 1)");
+    await(bed, &op);
+    assert_int_equal(op.status, STORE_DOWN);
+    bed_exec(bed, "ALTER TABLE record DROP CONSTRAINT strange");
+    (void)proceed(bed, 1);
+}
+
+/* It has nothing to write but a mark, whose commit comes behind that of the begin. */
+static void a_begin_that_was_unsure_proceeds_when_its_mark_could_be_written(void **state)
+{
+    struct bed *bed = *state;
+    without_thread(bed);
+    at_commit(bed, "RAISE WARNING ''the standby is away''");
+    bed_exec(bed, "ALTER TABLE tally ADD CONSTRAINT strange CHECK (leases + pending > 0)");
+    struct store_op op = begin_on(1);
+    submit(bed, &op);
+    (void)store_step(bed->store);
+    assert_true(op.unsure);
+    usleep(100 * 1000); /* until a batch that failed is tried again */
+    (void)store_step(bed->store);
+    assert_false(store_op_ended(&op));
+    bed_exec(bed, "ALTER TABLE tally DROP CONSTRAINT strange");
+    await(bed, &op);
+    assert_int_equal(op.verdict, RECORD_PROCEED);
+    assert_int_equal(finish(bed, 1, op.record.token, "kept"), RECORD_WRITTEN);
+}
+
+static PGconn *hold_rows(struct bed *bed, const char *sql)
+{
+    PGconn *stranger = PQconnectdb(bed->url);
+    PQclear(PQexec(stranger, "BEGIN"));
+    PGresult *held = PQexec(stranger, sql);
+    assert_true(PQntuples(held) > 0);
+    PQclear(held);
+    return stranger;
+}
+
+static void let_go(PGconn *stranger)
+{
+    PQclear(PQexec(stranger, "COMMIT"));
+    PQfinish(stranger);
+}
+
+/* They hold it for as long as the test likes: who waited for them would not get on. */
+static void whoever_holds_the_counts_or_the_beats_stops_nobody(void **state)
+{
+    static const char *const tables[] = {"SELECT * FROM pawl.tally FOR UPDATE",
+                                         "SELECT * FROM pawl.owner FOR UPDATE"};
+    struct bed *bed = *state;
+    int64_t first = proceed(bed, 0);
+    for (uint64_t i = 0; i < 2; i++) {
+        PGconn *stranger = hold_rows(bed, tables[i]);
+        for (uint64_t key = 10 * (i + 1); key < 10 * (i + 1) + 3; key++)
+            assert_int_equal(finish(bed, key, proceed(bed, key), "kept"), RECORD_WRITTEN);
+        let_go(stranger);
+    }
+    finish(bed, 0, first, "kept");
+    assert_int_equal(check_counts(bed), 7);
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
@@ -180,6 +335,13 @@ int main(void)
         T(a_url_that_cannot_be_read_is_refused_without_its_password),
         T(a_row_that_cannot_be_swept_stops_nobody),
         T(a_warning_of_a_statement_does_not_make_a_commit_unsure),
+        T(an_outcome_that_the_server_refuses_is_kept_until_it_can_be_stored),
+        T(a_row_beyond_a_limit_of_the_server_fails_alone),
+        T(a_row_that_loses_its_name_is_another_version),
+        T(a_function_that_returns_something_else_is_a_store_that_is_away),
+        T(a_begin_that_was_unsure_and_then_is_refused_fails),
+        T(a_begin_that_was_unsure_proceeds_when_its_mark_could_be_written),
+        T(whoever_holds_the_counts_or_the_beats_stops_nobody),
     };
     return getenv("PAWL_TEST_POSTGRES") ? cmocka_run_group_tests(tests, NULL, NULL) : 77;
 }

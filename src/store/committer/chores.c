@@ -2,6 +2,9 @@
 /* What the committer does in a batch of its own accord: a beat, expired rows deleted. */
 #include "store/committer/state.h"
 
+#define BEATS_OF_LEASE 3
+#define MISSED_TRIES 10 /* of a beat that met something in its way, until the next one */
+
 /* A record takes two operations at least, a begin and what ends it, and two steps at most, its
  * body and its row. So with a step for each operation the sweep keeps up with any load, however
  * slow the disk and however full the batches, and what is beyond that makes up for what was left.
@@ -22,10 +25,14 @@ struct backend_chores committer_chores(const struct store *c, int64_t boot, size
  * nothing. */
 void committer_chores_done(struct store *c, int64_t boot, const struct backend_chores *done)
 {
-    if (done->beat && !done->beaten)
+    if (done->beat && !done->beaten && !done->missed) {
         c->lease_least = CLOCK_NEVER;
-    if (done->beat)
-        c->due[DUE_BEAT] = done->beaten ? clock_after(boot, c->lease_least / 3) : CLOCK_NEVER;
+        c->due[DUE_BEAT] = CLOCK_NEVER;
+    }
+    if (done->beaten)
+        c->due[DUE_BEAT] = clock_after(boot, c->lease_least / BEATS_OF_LEASE);
+    if (done->missed)
+        c->due[DUE_BEAT] = clock_after(boot, c->lease_least / BEATS_OF_LEASE / MISSED_TRIES);
     if (done->sweep_most > 0) {
         c->backlog = done->swept == done->sweep_most;
         c->due[DUE_SWEEP] = boot + COMMITTER_SWEEP_US;

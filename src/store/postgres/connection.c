@@ -53,6 +53,13 @@ void postgres_advise(struct postgres_backend *postgres, const char *advice)
              advice);
 }
 
+enum backend_status postgres_distrust(struct postgres_backend *postgres, enum backend_status status)
+{
+    postgres_explain(postgres, "a function of the schema `pawl` is not the one of this pawl");
+    postgres_advise(postgres, "install it anew: pawl schema postgres | psql");
+    return status;
+}
+
 static enum backend_status lose(struct postgres_backend *postgres, const char *what)
 {
     postgres_explain(postgres, what);
@@ -169,7 +176,8 @@ enum backend_status postgres_start(struct postgres_backend *postgres)
 {
     enum backend_status status = postgres_connect(postgres);
     drop_results(postgres);
-    postgres->warned = postgres->refused = false;
+    postgres->warned = false;
+    postgres->failure = (struct postgres_failure){0};
     return status;
 }
 
@@ -184,16 +192,22 @@ void postgres_queue(struct postgres_backend *postgres, const char *sql,
         lose(postgres, PQerrorMessage(postgres->conn));
 }
 
-void postgres_queue_limits(struct postgres_backend *postgres, bool lazy)
+void postgres_queue_limits(struct postgres_backend *postgres, enum postgres_limits limits)
 {
-#define LIMITS                                                                                     \
+#define LIMITS(lock_timeout)                                                                       \
     "SELECT set_config('statement_timeout', '10s', true),"                                         \
-    " set_config('lock_timeout', '1s', true), set_config('search_path', 'pg_catalog', true),"      \
+    " set_config('lock_timeout', '" lock_timeout "', true),"                                       \
+    " set_config('search_path', 'pg_catalog', true),"                                              \
     " set_config('idle_in_transaction_session_timeout', '10s', true),"                             \
     " set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true),"                  \
     " set_config('plan_cache_mode', 'force_generic_plan', true)"
-    postgres_queue(postgres,
-                   lazy ? LIMITS ", set_config('synchronous_commit', 'off', true)" : LIMITS, NULL);
+#define LAZY ", set_config('synchronous_commit', 'off', true)"
+    static const char *const statements[] = {
+        [POSTGRES_READS] = LIMITS("1s") LAZY,
+        [POSTGRES_CHORES] = LIMITS("20ms") LAZY,
+        [POSTGRES_SAVES] = LIMITS("200ms"),
+    };
+    postgres_queue(postgres, statements[limits], NULL);
 }
 
 /* Sends what is to be sent, and takes what has come. False: the connection is lost. */
@@ -258,13 +272,12 @@ static bool collect(struct postgres_backend *postgres)
     }
 }
 
-/* The first statement that failed says why; `*ret_at`: which it was. */
-static enum backend_status judge(struct postgres_backend *postgres, size_t *ret_at)
+/* The first statement that failed says why. */
+static enum backend_status judge(struct postgres_backend *postgres)
 {
     size_t at = 0;
     while (at < postgres->n_results && !is_failure(postgres->results[at]))
         at++;
-    *ret_at = at;
     if (at == postgres->n_results)
         return BACKEND_OK;
     const PGresult *result = postgres->results[at];
@@ -273,9 +286,11 @@ static enum backend_status judge(struct postgres_backend *postgres, size_t *ret_
     postgres_explain(postgres, message ? message : PQresultErrorMessage(result));
     if (state && strcmp(state, "42501") == 0)
         postgres_advise(postgres, "GRANT it to this role as the database's owner");
-    if (!state)
-        *ret_at = postgres->n_results;
-    postgres->refused = state && is_refusal(state);
+    postgres->failure = (struct postgres_failure){
+        .at = state ? at : postgres->n_results,
+        .refused = state && is_refusal(state),
+        .blocked = state && strcmp(state, "55P03") == 0,
+    };
     if (!state || is_leaving(state) || PQstatus(postgres->conn) != CONNECTION_OK)
         postgres_disconnect(postgres);
     return state ? status_of(state) : BACKEND_BUSY;
@@ -287,23 +302,15 @@ static const char *why_lost(const struct postgres_backend *postgres)
     return message && *message ? message : "the server did not respond in time";
 }
 
-/* `*ret_at`: the statement that failed; n_results if that is not known. */
-static enum backend_status exchange(struct postgres_backend *postgres, size_t *ret_at)
+enum backend_status postgres_finish(struct postgres_backend *postgres)
 {
-    *ret_at = 0;
     if (!postgres->conn)
         return BACKEND_BUSY;
     if (PQpipelineSync(postgres->conn) != 1 || !collect(postgres)) {
-        *ret_at = postgres->n_results;
+        postgres->failure.at = postgres->n_results;
         return lose(postgres, why_lost(postgres));
     }
-    return judge(postgres, ret_at);
-}
-
-enum backend_status postgres_finish(struct postgres_backend *postgres)
-{
-    size_t at = 0;
-    return exchange(postgres, &at);
+    return judge(postgres);
 }
 
 enum backend_status postgres_start_transaction(struct postgres_backend *postgres)
@@ -318,7 +325,7 @@ enum backend_status postgres_start_transaction(struct postgres_backend *postgres
  */
 static void roll_back(struct postgres_backend *postgres)
 {
-    bool refused = postgres->refused;
+    struct postgres_failure failure = postgres->failure;
     if (!postgres->conn || PQtransactionStatus(postgres->conn) == PQTRANS_IDLE)
         return;
     char problem[sizeof postgres->backend.problem];
@@ -328,19 +335,19 @@ static void roll_back(struct postgres_backend *postgres)
     if (postgres_finish(postgres) != BACKEND_OK)
         postgres_disconnect(postgres);
     memcpy(postgres->backend.problem, problem, sizeof problem);
-    postgres->refused = refused;
+    postgres->failure = failure;
 }
 
 /* After a warning at COMMIT the transaction is committed on this server, and unknown is whether it
  * is on the standby that COMMIT was to wait for. */
 enum backend_status postgres_commit(struct postgres_backend *postgres)
 {
-    size_t failed_at = 0, commit = postgres->n_results;
+    size_t commit = postgres->n_results;
     postgres_queue(postgres, "COMMIT", NULL);
-    enum backend_status status = exchange(postgres, &failed_at);
+    enum backend_status status = postgres_finish(postgres);
     if (status != BACKEND_OK) {
         roll_back(postgres);
-        return failed_at >= commit ? BACKEND_UNSURE : status;
+        return postgres->failure.at >= commit ? BACKEND_UNSURE : status;
     }
     bool committed = strcmp(PQcmdStatus(postgres->results[commit]), "COMMIT") == 0;
     if (committed && !postgres->warned)

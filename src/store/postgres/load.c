@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finding what names lead to, the time, and tokens. */
-#include "base/check.h"
 #include "store/postgres/postgres.h"
 
 #define TOKENS 256 /* of a block: the increment of pawl.token */
@@ -124,6 +123,7 @@ static bool read_found(const struct postgres_backend *postgres, int at, struct b
     if (!row)
         return false;
     postgres_read_row(found, at, AT_ROW, row);
+    row->found_at = at + 1;
     postgres_judge(postgres, &row->record, postgres_number(found, at, AT_BEAT));
     bool by_hint = postgres_number(found, at, AT_BY_HINT) != 0;
     if (by_hint)
@@ -148,8 +148,8 @@ static void order_names(struct backend_name *names, size_t n, struct backend_nam
                 ret_ordered[at++] = &names[i];
 }
 
-static enum backend_status read_all(const struct postgres_backend *postgres,
-                                    struct backend_name *names, size_t n, struct arena *arena)
+static enum backend_status read_all(struct postgres_backend *postgres, struct backend_name *names,
+                                    size_t n, struct arena *arena)
 {
     struct backend_name **ordered = arena_alloc(arena, (n + 1) * sizeof *ordered);
     if (!ordered)
@@ -157,7 +157,8 @@ static enum backend_status read_all(const struct postgres_backend *postgres,
     order_names(names, n, ordered);
     for (int at = 0; at < PQntuples(postgres->found); at++) {
         size_t name = (size_t)postgres_number(postgres->found, at, AT_NAME) - 1;
-        CHECK(name < n);
+        if (name >= n)
+            return postgres_distrust(postgres, BACKEND_AWAY);
         if (!read_found(postgres, at, ordered[name], arena))
             return BACKEND_NO_MEMORY;
     }
@@ -166,9 +167,11 @@ static enum backend_status read_all(const struct postgres_backend *postgres,
 
 /* ---- the operation ---- */
 
-static void read_drawn(struct postgres_backend *postgres, const PGresult *drawn,
-                       struct backend_read *ret_read)
+static enum backend_status read_drawn(struct postgres_backend *postgres, const PGresult *drawn,
+                                      struct backend_read *ret_read)
 {
+    if (PQntuples(drawn) != 1 || postgres_number(drawn, 0, 1) < TOKENS)
+        return postgres_distrust(postgres, BACKEND_AWAY);
     int64_t now = postgres_number(drawn, 0, 0);
     postgres->now = now > postgres->now ? now : postgres->now;
     postgres->version = postgres_number(drawn, 0, 1) - TOKENS + 1;
@@ -177,6 +180,7 @@ static void read_drawn(struct postgres_backend *postgres, const PGresult *drawn,
     ret_read->token = postgres->version;
     ret_read->n_tokens = TOKENS;
     ret_read->forgets = postgres->counts.forgets;
+    return BACKEND_OK;
 }
 
 #define FIND                                                                                       \
@@ -200,7 +204,7 @@ enum backend_status postgres_load(struct backend *backend, struct backend_name *
         names[i].row = names[i].hinted = NULL;
         names[i].bound = NULL;
     }
-    postgres_queue_limits(postgres, true);
+    postgres_queue_limits(postgres, POSTGRES_READS);
     if (n > 0) {
         add_names(postgres);
         postgres_queue(postgres, FIND, &postgres->params);
@@ -211,9 +215,9 @@ enum backend_status postgres_load(struct backend *backend, struct backend_name *
     status = postgres_finish(postgres);
     if (status != BACKEND_OK)
         return status;
-    read_drawn(postgres, postgres->results[postgres->n_results - 1], ret_read);
-    if (n == 0)
-        return BACKEND_OK;
+    status = read_drawn(postgres, postgres->results[postgres->n_results - 1], ret_read);
+    if (n == 0 || status != BACKEND_OK)
+        return status;
     postgres->found = postgres->results[1];
     postgres->results[1] = NULL;
     return read_all(postgres, names, n, arena);
@@ -221,15 +225,14 @@ enum backend_status postgres_load(struct backend *backend, struct backend_name *
 
 /* ---- kept responses ---- */
 
-/* Index in the last load's results; -1 if absent. */
-static int find_small(const struct postgres_backend *postgres, const struct store_row *row)
+/* Whether the last load brought it along with the row. */
+static bool has_small(const struct postgres_backend *postgres, const struct store_row *row)
 {
-    for (int at = 0; at < PQntuples(postgres->found); at++)
-        if (postgres_number(postgres->found, at, AT_ROW) == row->id &&
-            postgres_number(postgres->found, at, AT_ROW + 1) == row->version &&
-            !PQgetisnull(postgres->found, at, AT_HEADERS))
-            return at;
-    return -1;
+    int at = row->found_at - 1;
+    return at >= 0 && at < PQntuples(postgres->found) &&
+           postgres_number(postgres->found, at, AT_ROW) == row->id &&
+           postgres_number(postgres->found, at, AT_ROW + 1) == row->version &&
+           !PQgetisnull(postgres->found, at, AT_HEADERS);
 }
 
 /* What is asked for, and where its three columns are. */
@@ -267,13 +270,13 @@ enum backend_status postgres_outcome(struct backend *backend, const struct store
     struct postgres_backend *postgres = postgres_of(backend);
     *ret_outcome = NULL;
     *ret_size = 0;
-    struct kept small = {postgres->found, find_small(postgres, row), AT_PACKED, row, most};
-    if (small.at >= 0)
+    struct kept small = {postgres->found, row->found_at - 1, AT_PACKED, row, most};
+    if (has_small(postgres, row))
         return read_outcome(backend, &small, ret_outcome, ret_size);
     enum backend_status status = postgres_start(postgres);
     if (status != BACKEND_OK)
         return status;
-    postgres_queue_limits(postgres, true);
+    postgres_queue_limits(postgres, POSTGRES_READS);
     postgres_params_clear(&postgres->params);
     postgres_add_number(&postgres->params, row->id);
     postgres_add_number(&postgres->params, row->version);

@@ -186,7 +186,8 @@ int64_t postgres_number(const PGresult *result, int row, int column)
         return 0;
     const unsigned char *at = (const unsigned char *)PQgetvalue(result, row, column);
     int size = PQgetlength(result, row, column);
-    CHECK(size >= 1 && size <= 8);
+    if (size < 1 || size > 8)
+        return 0;
     bool negative = size > 1 && at[0] >= 0x80;
     uint64_t value = negative ? UINT64_MAX : 0;
     for (int i = 0; i < size; i++)

@@ -52,7 +52,7 @@ void postgres_column_null(struct postgres_params *params, Oid type);
 /* Sends a statement with them into a pipeline, results in binary; false: it cannot be sent. */
 bool postgres_params_send(const struct postgres_params *params, PGconn *conn, const char *sql);
 
-/* A value of a result: a number of any width, a bool; 0 where it is NULL. */
+/* A value of a result: a number of any width, a bool; 0 where it is NULL, or neither of them. */
 int64_t postgres_number(const PGresult *result, int row, int column);
 /* `.at` NULL: it is NULL. Lies in the result. */
 struct slice postgres_bytes(const PGresult *result, int row, int column);

@@ -52,6 +52,12 @@ enum postgres_type {
         TYPE_COUNT
 };
 
+struct postgres_failure {
+    size_t at;    /* the statement; behind the last one: that is not known */
+    bool refused; /* for what a row is, and so it would be again */
+    bool blocked; /* it waited too long for a lock */
+};
+
 struct postgres_backend {
     struct backend backend; /* first: the two are cast into each other */
     char *url;
@@ -66,8 +72,10 @@ struct postgres_backend {
     Oid types[TYPE_COUNT]; /* of this database */
     bool lacks_schema;     /* as it was found last: it may be installed */
     bool warned;           /* the server warned at the last statement of the last exchange */
-    bool refused;          /* the last exchange: for what a row is, and so it would be again */
-    bool must_commit;      /* a save was unsure: the next one writes something */
+    struct postgres_failure failure; /* of the last exchange */
+    bool must_commit;                /* a save was unsure: the next one writes something */
+    int64_t counts_as; /* 0; or in place of the incarnation in pawl.tally, since a stranger held
+                          a row of that */
     PGresult *results[POSTGRES_STATEMENTS_MAX]; /* of the last exchange */
     size_t n_results;                           /* statements of it that were sent */
     struct postgres_params params;
@@ -86,6 +94,12 @@ static inline struct postgres_backend *postgres_of(struct backend *backend)
     return (struct postgres_backend *)backend;
 }
 
+/* Whose changes of the counts it writes. */
+static inline int64_t postgres_counts_as(const struct postgres_backend *postgres)
+{
+    return postgres->counts_as != 0 ? postgres->counts_as : postgres->backend.self.incarnation;
+}
+
 /* ---- connection.c ---- */
 
 /* Connects where it is not. GONE: there is no server now, or no schema of ours. */
@@ -99,8 +113,10 @@ enum backend_status postgres_finish(struct postgres_backend *postgres);
 /* The same for a transaction: between BEGIN and COMMIT. `*ret_unsure`: it may have happened. */
 enum backend_status postgres_start_transaction(struct postgres_backend *postgres);
 enum backend_status postgres_commit(struct postgres_backend *postgres);
-/* The limits of a statement, to be queued first. `lazy`: its commit need not be durable. */
-void postgres_queue_limits(struct postgres_backend *postgres, bool lazy);
+/* The limits of a statement, to be queued first: how long it waits for a lock, and whether its
+ * commit is to be durable. */
+enum postgres_limits { POSTGRES_READS, POSTGRES_CHORES, POSTGRES_SAVES };
+void postgres_queue_limits(struct postgres_backend *postgres, enum postgres_limits limits);
 /* The time that the store has in a test that moves it; 0: the server's. */
 int64_t postgres_test_time(void);
 
@@ -109,6 +125,9 @@ PGconn *postgres_open_conn(const struct postgres_backend *postgres);
 /* One line of what went wrong; and what an operator can do about it, after that. */
 void postgres_explain(struct postgres_backend *postgres, const char *what);
 void postgres_advise(struct postgres_backend *postgres, const char *advice);
+/* The server returns what none of our functions does: says so, and returns the status. */
+enum backend_status postgres_distrust(struct postgres_backend *postgres,
+                                      enum backend_status status);
 
 /* ---- schema.c ---- */
 
@@ -141,6 +160,14 @@ enum backend_status postgres_list(struct backend *backend, const struct store_li
 enum backend_status postgres_query(struct backend *backend, const struct table_query *query,
                                    int64_t now, int64_t *ret_next);
 enum backend_status postgres_look(struct backend *backend, struct backend_watch *watches, size_t n);
+
+/* ---- chores.c ---- */
+
+/* Queues a beat, which waits for nobody; and whether it was written, or not needed without leases.
+ */
+void postgres_queue_beat(struct postgres_backend *postgres);
+enum postgres_beat { BEAT_WRITTEN, BEAT_MISSED, BEAT_NEEDLESS };
+enum postgres_beat postgres_read_beat(struct postgres_backend *postgres, const PGresult *result);
 
 /* ---- tables.c ---- */
 

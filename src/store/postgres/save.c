@@ -353,7 +353,7 @@ static bool queue_save(struct postgres_backend *postgres, const struct backend_g
 {
     struct postgres_params *params = &postgres->params;
     postgres_params_clear(params);
-    postgres_add_number(params, postgres->backend.self.incarnation);
+    postgres_add_number(params, postgres_counts_as(postgres));
     postgres_add_number(params, postgres_test_time());
     postgres_add_number(params, postgres->version);
     postgres_add_number(params, (int64_t)count_groups(groups));
@@ -372,59 +372,73 @@ static bool queue_save(struct postgres_backend *postgres, const struct backend_g
     return takes;
 }
 
-static void queue_beat(struct postgres_backend *postgres)
-{
-    postgres_params_clear(&postgres->params);
-    postgres_add_number(&postgres->params, postgres->backend.self.incarnation);
-    postgres_add_number(&postgres->params, postgres_test_time());
-    postgres_queue(postgres,
-                   "INSERT INTO pawl.owner AS o (incarnation, beat_at) VALUES ($1, pawl.clock($2))"
-                   " ON CONFLICT (incarnation) DO UPDATE SET beat_at = greatest(o.beat_at,"
-                   " excluded.beat_at)",
-                   &postgres->params);
-}
+/* A row of nobody's, which is folded: no stranger can hold it. */
+#define MARK "INSERT INTO pawl.tally VALUES (nextval('pawl.token'), 0, 0, 0, 0, 0, 0, 0, 0, 0)"
 
-/* results, stale: a digit each. */
-static void read_results(struct postgres_backend *postgres, const PGresult *result,
-                         struct backend_group *groups)
+/* results, stale: a digit each. What cannot be read is committed. */
+static enum backend_status read_results(struct postgres_backend *postgres, const PGresult *result,
+                                        struct backend_group *groups)
 {
     static const enum group_result results[] = {GROUP_OK, GROUP_CONFLICT, GROUP_LOCKED};
     struct slice of_groups = postgres_bytes(result, 0, 0), stale = postgres_bytes(result, 0, 1);
     size_t at = 0, place = 0;
     for (struct backend_group *group = groups; group; group = group->next) {
-        CHECK(at < of_groups.len && of_groups.at[at] >= '0' && of_groups.at[at] <= '2');
+        if (at >= of_groups.len || of_groups.at[at] < '0' || of_groups.at[at] > '2')
+            return postgres_distrust(postgres, BACKEND_FATAL);
         group->result = results[of_groups.at[at++] - '0'];
         for (struct backend_change *change = group->changes; change; change = change->next)
-            if (change->brought) {
-                CHECK(place < stale.len);
-                change->brought->is_stale = stale.at[place++] == '1';
-            }
+            if (change->brought)
+                change->brought->is_stale = place < stale.len && stale.at[place++] == '1';
     }
     postgres->counts = postgres_read_counts(result, 0, 3);
+    return BACKEND_OK;
 }
 
+enum { AT_SAVE = 2 }; /* among the statements of a save: BEGIN and limits come first */
+
 /* Whatever it writes waits for the commits before it: of one that was unsure, too. */
-static enum backend_status commit(struct postgres_backend *postgres, struct backend_group *groups)
+static enum backend_status try_commit(struct postgres_backend *postgres,
+                                      struct backend_group *groups)
 {
-    struct backend_owner *self = &postgres->backend.self;
+    int64_t beaten_at = postgres->backend.self.beat_at;
     enum backend_status status = postgres_start_transaction(postgres);
     if (status != BACKEND_OK)
         return status;
-    postgres_queue_limits(postgres, false);
+    postgres_queue_limits(postgres, POSTGRES_SAVES);
     bool takes = groups && queue_save(postgres, groups);
-    bool beats = postgres->must_commit || (takes && postgres->now - self->beat_at >= BEAT_LEAST_US);
+    if (postgres->must_commit)
+        postgres_queue(postgres, MARK, NULL);
+    size_t beat = postgres->n_results;
+    bool beats = takes && postgres->now - beaten_at >= BEAT_LEAST_US;
     if (beats)
-        queue_beat(postgres);
+        postgres_queue_beat(postgres);
     status = postgres_commit(postgres);
     postgres->must_commit |= status == BACKEND_UNSURE;
     if (status != BACKEND_OK)
         return status;
     postgres->must_commit = false;
     if (beats)
-        self->beat_at = postgres->now;
-    if (groups)
-        read_results(postgres, postgres->results[2], groups);
-    return BACKEND_OK;
+        (void)postgres_read_beat(postgres, postgres->results[beat]);
+    return groups ? read_results(postgres, postgres->results[AT_SAVE], groups) : BACKEND_OK;
+}
+
+/* It waits for nobody but a stranger that holds what it counts in: from then on it counts in
+ * another row. */
+static enum backend_status commit(struct postgres_backend *postgres, struct backend_group *groups)
+{
+    enum backend_status status = try_commit(postgres, groups);
+    if (status == BACKEND_OK || !postgres->failure.blocked)
+        return status;
+    postgres->counts_as = postgres->version;
+    return try_commit(postgres, groups);
+}
+
+/* By what a group writes, or a constraint that is looked at in the end. */
+static bool is_refused(const struct postgres_backend *postgres, enum backend_status status)
+{
+    const struct postgres_failure *failure = &postgres->failure;
+    return status != BACKEND_OK && failure->refused &&
+           (failure->at == AT_SAVE || status == BACKEND_UNSURE);
 }
 
 /* A batch with a row that the server refuses is halved until that row is alone. What was committed
@@ -433,7 +447,7 @@ static enum backend_status save_apart(struct postgres_backend *postgres,
                                       struct backend_group *groups, size_t n)
 {
     enum backend_status status = commit(postgres, groups);
-    if (status == BACKEND_OK || !postgres->refused || n == 0)
+    if (n == 0 || !is_refused(postgres, status))
         return status;
     if (n == 1) {
         groups->result = GROUP_REFUSED;

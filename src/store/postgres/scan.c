@@ -57,7 +57,7 @@ enum backend_status postgres_list(struct backend *backend, const struct store_li
     if (status != BACKEND_OK)
         return status;
     add_list(&postgres->params, list);
-    postgres_queue_limits(postgres, true);
+    postgres_queue_limits(postgres, POSTGRES_READS);
     postgres_queue(postgres, list->newest ? LIST_NEWEST LIST_REST : LIST_OLDEST LIST_REST,
                    &postgres->params);
     status = postgres_finish(postgres);
@@ -104,7 +104,7 @@ enum backend_status postgres_look(struct backend *backend, struct backend_watch 
     postgres_array_end(params);
     postgres_add_number(params, backend->self.incarnation);
     postgres_add_number(params, postgres_test_time());
-    postgres_queue_limits(postgres, true);
+    postgres_queue_limits(postgres, POSTGRES_READS);
     postgres_queue(postgres, HELD, params);
     status = postgres_finish(postgres);
     if (status != BACKEND_OK)

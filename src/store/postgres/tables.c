@@ -257,7 +257,7 @@ enum backend_status postgres_query(struct backend *backend, const struct table_q
     CHECK(!sql.too_large);
     if (!buf_ok(&sql))
         return BACKEND_NO_MEMORY;
-    postgres_queue_limits(postgres, true);
+    postgres_queue_limits(postgres, POSTGRES_READS);
     postgres_queue(postgres, sql.at, &postgres->params);
     status = postgres_finish(postgres);
     return status == BACKEND_OK ? read_rows(postgres, postgres->results[1], query, now, ret_next)

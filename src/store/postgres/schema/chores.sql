@@ -1,15 +1,22 @@
 -- SPDX-License-Identifier: Apache-2.0
 -- What is due beside operations: beat, sweep, gauges.
 
--- This process lives. Whether it holds leases.
+-- This process lives. Whether it holds leases; and since when its row says so, 0: a stranger holds
+-- that row, for whom nobody waits.
 CREATE OR REPLACE FUNCTION pawl.beat(self bigint, at bigint, OUT now bigint, OUT holds boolean)
     LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
     now := pawl.clock(at);
     holds := (SELECT coalesce(sum(leases), 0) > 0 FROM pawl.tally WHERE owner = self);
     IF holds THEN
-        INSERT INTO pawl.owner AS o (incarnation, beat_at) VALUES (self, now)
-        ON CONFLICT (incarnation) DO UPDATE SET beat_at = greatest(o.beat_at, excluded.beat_at);
+        PERFORM FROM pawl.owner o WHERE o.incarnation = self FOR UPDATE SKIP LOCKED;
+        IF FOUND THEN
+            UPDATE pawl.owner o SET beat_at = greatest(o.beat_at, now) WHERE o.incarnation = self;
+        ELSE
+            INSERT INTO pawl.owner (incarnation, beat_at) VALUES (self, now)
+            ON CONFLICT (incarnation) DO NOTHING;
+            now := CASE WHEN FOUND THEN now ELSE 0 END;
+        END IF;
     END IF;
 END $$;
 
