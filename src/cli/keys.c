@@ -8,7 +8,7 @@
 
 #define LIMIT_DEFAULT 1000
 
-/* ---- looking ---- */
+/* ---- list, show, stats ---- */
 
 static int list(const struct keys_options *options)
 {

@@ -348,7 +348,7 @@ static void describe_end(const struct probe *probe, char *what, size_t size)
         snprintf(what, size, "%s; the outcome is still unknown", ends[probe->end]);
 }
 
-/* Ends the lease: unknown, as it was. */
+/* Ends the lease and leaves the record unknown, as it was. */
 static int doubt(struct probe *probe)
 {
     KEYS_ACT_AUTO struct keys_act act = {

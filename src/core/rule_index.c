@@ -114,7 +114,7 @@ bool rule_set_index(struct rule_set *set)
     return true;
 }
 
-/* ---- looking ---- */
+/* ---- searching ---- */
 
 static bool is_match(const struct rule_match *match, const struct rule_path *path)
 {

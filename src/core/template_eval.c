@@ -409,8 +409,8 @@ static bool looks_digested(struct slice text)
            hex_decode(slice_skip(text, sizeof(DIGEST_PREFIX) - 1), digest.bytes, DIGEST_SIZE);
 }
 
-/* With clocks in the text the first half is the digest of all but them, and shows by itself whether
- * two texts are the same but for them. */
+/* In a text with clocks the first half is the digest of everything else: two texts that differ in
+ * their clocks only have the same first half. */
 static void add_digest(const struct evaluation *evaluation, struct template_text *text)
 {
     char hex[DIGEST_HEX_SIZE + 1];

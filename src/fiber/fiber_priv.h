@@ -23,7 +23,7 @@
 #include <stdatomic.h>
 #include <sys/epoll.h>
 
-/* Fibers that run between two looks at descriptors, deadlines and the inbox. */
+/* Fibers that run between two polls of descriptors, deadlines and the inbox. */
 #define LOOP_ITERATION_FIBERS 64
 /* Events taken from the kernel at once. */
 #define LOOP_ITERATION_EVENTS 128

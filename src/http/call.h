@@ -27,7 +27,7 @@
 #include "base/clock.h"
 #include "http/pool.h"
 
-/* What came of a step. One table; the names are for people. */
+/* The result of a step. One table; the names are for messages. */
 #define HTTP_CALL_RESULTS(X)                                                                       \
     X(DONE, "done")                                                                                \
     X(TIMEOUT, "timeout")         /* the moment passed, or the kernel gave up connecting */        \

@@ -28,7 +28,7 @@ struct store_work {
     uint64_t retries_busy; /* the same because another process held it, or it was deleted */
 };
 
-#define STORE_EXPIRED_MOST 10000 /* rows that one look at `expired` may touch */
+#define STORE_EXPIRED_MOST 10000 /* rows that one count of `expired` may read */
 
 /* Of the store and of this process's work on it, from any thread; never by scanning. The counts by
  * status are kept with each batch. The gauges are looked up every five seconds: `stale` by owner
@@ -49,7 +49,7 @@ struct store_counts {
     size_t waiting;
     int64_t last_ok_at;    /* boot time of the last batch that committed; an idle store has one a
                               second, so that it shows that it works */
-    uint64_t space_free;   /* bytes, at the last look (one a second); UINT64_MAX: not known */
+    uint64_t space_free;   /* bytes, as read each second; UINT64_MAX: not known */
     uint64_t disk_reserve; /* bytes below which no new operation begins; 0: not known */
     bool clock_refused;    /* the wall clock is past the year 2200, and is not believed */
     uint64_t clock_jumps;  /* how often store time went ahead by more than a week at once, */

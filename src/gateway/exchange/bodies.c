@@ -115,7 +115,7 @@ bool bodies_unpack_found(struct exchange *x)
     return packing.result == OUTCOME_UNPACKED;
 }
 
-/* ---- as they come ---- */
+/* ---- bodies while they arrive ---- */
 
 /* How much a buffer grows: it doubles, but never beyond what may still arrive. */
 static uint64_t next_part(const struct exchange *x, uint64_t room)

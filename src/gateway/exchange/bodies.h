@@ -8,7 +8,7 @@
 /* Counts the bodies that are held now, and `more` bytes that are about to come. True: all bodies
  * together are within max_buffered. */
 bool bodies_count(struct exchange *x, uint64_t more);
-/* Whether they would be, counting nothing. */
+/* Whether they would be admitted; reserves nothing. */
 bool bodies_would_fit(const struct exchange *x, uint64_t more);
 void bodies_release(struct exchange *x);
 

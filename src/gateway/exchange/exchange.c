@@ -9,7 +9,7 @@
 #define KEY_FIRST ((size_t)128)
 #define FIELDS_FIRST ((size_t)512)
 #define BODY_FIRST ((size_t)1024)
-#define HELD_US (INT64_C(1) * CLOCK_US_PER_MS) /* between two looks whether the reload is done */
+#define HELD_US (INT64_C(1) * CLOCK_US_PER_MS) /* between two checks whether the reload is done */
 #define RESPONSE_FIELDS_MAX ((size_t)64 * 1024)
 #define DETAIL_MAX ((size_t)8 * 1024)
 

@@ -90,7 +90,7 @@ static const char *what_lacks(const struct exchange *x, struct slice source)
     return "this request has no value";
 }
 
-/* What a template of the rule came to, whose `source` has no value, or no good one. */
+/* Decides on the result of a template; `source` is the one without a valid value. */
 static bool judge_result(struct exchange *x, const struct template *template,
                          enum template_result result, struct slice source)
 {

@@ -14,7 +14,7 @@
 enum exchange_step identify_request(struct exchange *x);
 /* Hashes again by the recipe of the record that was found, and decides again. */
 enum exchange_step identify_again(struct exchange *x);
-/* Appends in what this request differs from the first one under its key, for the response to a
+/* Appends how this request differs from the first one under its key, for the response to a
  * mismatch of the target, or of the body. */
 void identify_difference(struct exchange *x, bool target, struct buf *buf);
 

@@ -18,10 +18,10 @@
 #define COMMITTER_SWEEP_MAX 64                    /* expired rows in one transaction, and one */
                                                   /* more for each of its operations */
 #define COMMITTER_RETRY_US (INT64_C(100) * 1000)  /* after no space, busy, gone */
-#define COMMITTER_SWEEP_US (INT64_C(1000) * 1000) /* between two looks for expired rows */
+#define COMMITTER_SWEEP_US (INT64_C(1000) * 1000) /* between two sweeps */
 #define COMMITTER_LOOK_US (INT64_C(50) * 1000)    /* for other processes, while any waits */
 #define COMMITTER_WAKE_US INT64_C(10)             /* and more for each that such a look woke */
-#define COMMITTER_GAUGE_US (INT64_C(5000) * 1000) /* between two looks at the gauges */
+#define COMMITTER_GAUGE_US (INT64_C(5000) * 1000) /* between two readings of the gauges */
 #define COMMITTER_FULL_US (INT64_C(2000) * 1000)  /* after no space it counts as full */
 
 /* What comes due by time. */
@@ -51,7 +51,7 @@ struct store {
     struct waiters waiters;             /* mutex */
     struct op_list locked;              /* mutex: writes on what somebody's transaction holds */
     struct backend_counts counts;       /* mutex: after the last batch */
-    struct backend_gauges gauges;       /* mutex: at the last look */
+    struct backend_gauges gauges;       /* mutex: as last read */
     struct store_work work;             /* mutex */
     struct backend_clock clock;         /* mutex: after the last batch */
     char problem[BACKEND_PROBLEM_SIZE]; /* mutex: what the last batch that failed met */

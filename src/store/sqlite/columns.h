@@ -101,7 +101,7 @@
     X(INT, key_closed, marks->closed)                                                              \
     X(INT, key_bucket, marks->bucket)
 
-/* In SQL, behind a first column: its name, its place, its change. */
+/* A column in SQL, behind another: in a list of names, of parameters, of assignments. */
 #define SQLITE_NAME(kind, column, field) ", " #column
 #define SQLITE_PLACE(kind, column, field) ", ?"
 #define SQLITE_SET(kind, column, field) ", " #column "=?"

@@ -23,7 +23,7 @@ struct key_filter {
     size_t blocks;
     size_t room; /* keys it was made for */
     size_t added;
-    bool whole; /* it has seen every key */
+    bool whole; /* every key of the store was added: what it lacks is not there */
 };
 
 /* Makes an empty one, partial, for `keys` keys and half as many again. False: no memory, there is

@@ -30,7 +30,7 @@ bool sqlite_judge_lease(struct sqlite_backend *sqlite, struct record *record)
     return sqlite_ok(sqlite);
 }
 
-/* So many leases fewer; with the last one its row goes. */
+/* Subtracts `n` leases of the owner; with the last one its row is deleted. */
 static void end_leases(struct sqlite_backend *sqlite, int64_t holder, int64_t n)
 {
     static const enum sqlite_statement one_of[] = {SQL_OWNER_DROP, SQL_OWNER_FEWER};

@@ -6,7 +6,7 @@
 
 struct sqlite_recent {
     struct store_row row;
-    size_t size; /* of its texts: */
+    size_t size; /* of `texts` */
     char texts[];
 };
 

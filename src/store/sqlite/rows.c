@@ -227,7 +227,7 @@ void sqlite_insert_bound(struct sqlite_backend *sqlite, const struct backend_bou
     sqlite_run(binding);
 }
 
-/* By its key or by its value; or through a bound key. */
+/* Reads row `id`, to which the name leads: by its key, its once value, or through a bound key. */
 static void follow_name(struct sqlite_backend *sqlite, struct backend_name *name, int64_t id,
                         struct arena *arena)
 {

@@ -15,7 +15,8 @@ struct due {
     bool has_value; /* a once value may lead to it */
 };
 
-/* Reads at most `max` due rows; deleting while reading would disturb the cursor. How many. */
+/* Reads at most `max` due rows; deleting while reading would disturb the cursor. Returns how
+ * many. */
 static size_t collect_due(struct sqlite_backend *sqlite, enum sqlite_statement query, size_t max,
                           struct due *due)
 {

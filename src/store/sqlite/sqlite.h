@@ -325,7 +325,7 @@ bool sqlite_recent_find(struct sqlite_backend *sqlite, int64_t id, struct arena 
 /* A transaction has begun: forgets all if somebody else wrote; it was committed. */
 void sqlite_recent_begin(struct sqlite_backend *sqlite);
 void sqlite_recent_committed(struct sqlite_backend *sqlite);
-/* It was rolled back, or many rows changed. */
+/* Forgets everything: a transaction was rolled back, or many rows changed. */
 void sqlite_recent_clear(struct sqlite_backend *sqlite);
 
 /* `usual`: keys at which a run is closed, at most KEY_RUN_USUAL; 0: that. False: no memory. */
@@ -390,7 +390,7 @@ void sqlite_drop_once(struct sqlite_backend *sqlite, const struct store_row *row
 void sqlite_bind_key(struct sqlite_backend *sqlite, const struct backend_bound *bound);
 /* Names that still lead to the row lead nowhere any more. */
 void sqlite_unname_row(struct sqlite_backend *sqlite, const struct store_row *row);
-/* Takes away at most `max` bound keys whose time is over. How many. */
+/* Deletes at most `max` bound keys whose time is over; returns how many. */
 size_t sqlite_sweep_bound(struct sqlite_backend *sqlite, int64_t now, size_t max);
 
 /* Rows of modules: tables.c. Makes what is not there yet; an SQLite result code. */
@@ -402,7 +402,7 @@ const struct backend_change *sqlite_write_rows(struct sqlite_backend *sqlite,
                                                struct backend_group *group);
 enum backend_status sqlite_query(struct backend *backend, const struct table_query *query,
                                  int64_t now, int64_t *ret_next);
-/* Deletes at most `max` rows whose time is past, of all tables. How many. */
+/* Deletes at most `max` rows whose time is over, of all tables; returns how many. */
 size_t sqlite_sweep_tables(struct sqlite_backend *sqlite, size_t max);
 
 /* Whether the file is ours or new, before anything is changed in it. NULL: yes, with its format;
