@@ -32,7 +32,7 @@ static void a_schema_that_is_not_there_or_not_ours_is_named_with_its_command(voi
     check_refusal(bed, "of an older pawl", "pawl schema postgres | psql");
     bed_exec(bed, "UPDATE store SET format = 1000000");
     check_refusal(bed, "made by a newer pawl", "run that version");
-    bed_exec(bed, "UPDATE store SET format = 1; DROP TABLE audit");
+    bed_exec(bed, "UPDATE store SET format = 2; DROP TABLE audit");
     check_refusal(bed, "not whole", "pawl schema postgres | psql");
     bed_exec(bed, "DROP SCHEMA pawl CASCADE");
     check_refusal(bed, "there is no pawl store", "pawl schema postgres | psql");

@@ -1,10 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A schema that is missing, older or newer is named, with what mends it."""
+"""A schema that is missing, older or newer is named, with what mends it; and it mends it while
+gateways and transactions of others run."""
 from __future__ import annotations
+
+import subprocess
+from contextlib import closing
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from server import ROLE
+from pawltest.gateway import run
+from pawltest.wire import PATIENCE, Later, eventually
+from server import ROLE, Database, find_programs
 from test_away import start_in_vain
 
 CONFIG = """
@@ -13,6 +21,34 @@ rules:
   - {name: refunds.create, match: POST /refunds}
 """
 MENDS = "pawl schema postgres | psql"
+FORMAT_1 = Path(__file__).with_name("format_1.sql").read_text("utf-8")
+AN_ANSWER = b'{"id": 1}'
+
+
+def psql(database: Database, script: str) -> subprocess.CompletedProcess[str]:
+    """As the owner of the database."""
+    return subprocess.run([find_programs() / "psql", "--no-psqlrc", "--quiet", database.url],
+                          input=script, capture_output=True, text=True, check=False,
+                          timeout=PATIENCE)
+
+
+def mend(database: Database) -> subprocess.CompletedProcess[str]:
+    return psql(database, run("schema", "postgres").stdout)
+
+
+def described(database: Database) -> list[list[tuple[Any, ...]]]:
+    """All that the schema has, as the catalogs say."""
+    return [database.sql(statement) for statement in (
+        "SELECT table_name, column_name, data_type, is_nullable FROM information_schema.columns"
+        " WHERE table_schema = 'pawl' ORDER BY 1, ordinal_position",
+        "SELECT indexname, indexdef FROM pg_indexes WHERE schemaname = 'pawl' ORDER BY 1",
+        "SELECT p.proname, pg_get_functiondef(p.oid) FROM pg_proc p"
+        " WHERE p.pronamespace = 'pawl'::regnamespace ORDER BY 1, 2",
+        "SELECT c.relname, c.relkind, c.reloptions, a.attname, a.atttypid::regtype, a.attstorage"
+        " FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid WHERE a.attnum > 0"
+        " AND c.relnamespace = 'pawl'::regnamespace ORDER BY c.relname, a.attnum",
+        "SELECT viewname, definition FROM pg_views WHERE schemaname = 'pawl' ORDER BY 1",
+        "SELECT format FROM pawl.store")]
 
 
 def test_a_first_start_installs_it_where_it_may(pawl, upstream):
@@ -53,3 +89,75 @@ def test_a_role_needs_no_more_than_the_schemas_rights(pawl, upstream, server, da
     assert gateway.post("/refunds", {}, key="k1").status == 201
     assert server.sql("SELECT rolsuper OR rolcreaterole FROM pg_roles WHERE rolname = %s",
                       ROLE) == [(False,)]
+
+
+# ---- migration in place ----
+
+
+def test_a_store_of_format_1_is_brought_forward_with_all_that_it_holds(pawl, upstream, database):
+    assert psql(database, FORMAT_1).stderr == ""
+    gateway = pawl(CONFIG, started=False)
+    assert MENDS in start_in_vain(gateway)
+    mended = mend(database)
+    assert (mended.returncode, mended.stderr) == (0, "")
+    gateway.start()
+    answer = gateway.post("/refunds", {"amount": 1}, key="k1")
+    assert (answer["Idempotency-Status"], answer.body) == ("replayed", AN_ANSWER)
+    assert gateway.post("/refunds", {"amount": 2}, key="k1").status == 409
+    assert gateway.post("/refunds", {}, key="k2")["Idempotency-Status"] == "stored"
+    assert upstream.effects() == 1
+
+
+def test_what_is_brought_forward_is_what_a_new_store_has(database, server):
+    psql(database, FORMAT_1)
+    mend(database)
+    new = server.add_database()
+    mend(new)
+    assert described(database) == described(new)
+
+
+def test_a_schema_is_installed_again_beside_gateways_and_open_transactions(
+        pawl, upstream, database):
+    """Who wrote to the tables, or read them, holds them until the end of the transaction."""
+    gateway = pawl(CONFIG + "store_timeout: 1s\n")
+    gateway.post("/refunds", {}, key="k1")
+    with closing(database.connect()) as stranger:
+        stranger.cursor().execute("UPDATE pawl.record SET version = version;"
+                                  "UPDATE pawl.outcome SET packed = packed;"
+                                  "DELETE FROM pawl.audit")
+        mended = mend(database)
+        assert (mended.returncode, mended.stderr) == (0, "")
+        assert gateway.post("/refunds", {}, key="k2")["Idempotency-Status"] == "stored"
+    assert gateway.post("/refunds", {}, key="k1")["Idempotency-Status"] == "replayed"
+
+
+def test_a_store_is_brought_forward_once_a_transaction_that_reads_its_view_ends(
+        pawl, upstream, database):
+    gateway = pawl(CONFIG)
+    with closing(database.connect()) as stranger:
+        stranger.cursor().execute("SELECT count(*) FROM pawl.idempotency_keys")
+        mending = Later(lambda: mend(database))
+        eventually(lambda: database.sql("SELECT 1 FROM pg_locks WHERE NOT granted AND relation ="
+                                        " 'pawl.idempotency_keys'::regclass"), "a wait")
+        assert gateway.post("/refunds", {}, key="k1")["Idempotency-Status"] == "stored"
+        stranger.rollback()
+    assert mending.result().returncode == 0
+
+
+def test_an_older_pawl_leaves_a_newer_schema_alone(pawl, database):
+    pawl(CONFIG).stop()
+    database.sql("UPDATE pawl.store SET format = 99")
+    before = described(database)
+    mended = mend(database)
+    assert mended.returncode != 0 and "newer pawl" in mended.stderr
+    assert described(database) == before
+
+
+def test_a_finish_stays_on_its_page(pawl, upstream, database):
+    """No index has a column that it changes."""
+    gateway = pawl(CONFIG)
+    for n in range(20):
+        assert gateway.post("/refunds", {}, key=f"k{n}").status == 201
+    gateway.stop()
+    eventually(lambda: database.sql("SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables"
+                                    " WHERE relname = 'record'") == [(20, 20)], "20 of 20")

@@ -55,18 +55,20 @@ static char *place_of(const PQconninfoOption *options)
     return buf_take(&place);
 }
 
-/* On a connection of its own: a script of many statements goes through no pipeline. */
+/* On a connection of its own: a script of many statements goes through no pipeline. What stands
+ * before its transaction is for psql and for stores with records. */
 static bool install(struct postgres_backend *postgres)
 {
     struct buf sql BUF_AUTO = buf_make(SIZE_MAX);
     postgres_schema_write(postgres->tables, postgres->n_tables, &sql);
     buf_add_char(&sql, 0);
-    PGconn *conn = buf_ok(&sql) ? postgres_open_conn(postgres) : NULL;
+    const char *script = buf_ok(&sql) ? strstr(sql.at, "\nBEGIN;\n") : NULL;
+    PGconn *conn = script ? postgres_open_conn(postgres) : NULL;
     bool connected = conn && PQstatus(conn) == CONNECTION_OK;
     PGresult *result = NULL;
     for (int tries = 0; connected && tries < 5; tries++) {
         PQclear(result);
-        result = PQexec(conn, sql.at);
+        result = PQexec(conn, script);
         const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
         if (!state || strcmp(state, "55P03") != 0)
             break;

@@ -18,6 +18,10 @@ const char *postgres_table_name(const struct table *table)
 
 /* ---- the schema ---- */
 
+/* Around an index: one that is there takes no lock of its table. */
+#define IF_MISSING "DO $$ BEGIN IF to_regclass('pawl.%s_%s') IS NULL THEN CREATE "
+#define END_MISSING "; END IF; END $$;\n"
+
 static void write_key(const struct table *table, struct buf *sql)
 {
     const char *between = "";
@@ -34,9 +38,9 @@ static void write_time_index(const struct table *table, enum table_role role, st
     const char *name = postgres_table_name(table);
     const struct table_column *column = table_column_of(table, role);
     if (column)
-        buf_printf(
-            sql, "CREATE INDEX IF NOT EXISTS %s_%s ON pawl.%s(\"%s\") WHERE \"%s\" < " NEVER ";\n",
-            name, column->name, name, column->name, column->name);
+        buf_printf(sql,
+                   IF_MISSING "INDEX %s_%s ON pawl.%s(\"%s\") WHERE \"%s\" < " NEVER END_MISSING,
+                   name, column->name, name, column->name, name, column->name, column->name);
 }
 
 void postgres_table_write(const struct table *table, struct buf *sql)
@@ -49,9 +53,9 @@ void postgres_table_write(const struct table *table, struct buf *sql)
                    table->columns[i].kind == TABLE_INT ? "bigint" : "bytea");
     buf_add_str(sql, ");\n");
     if (table_column_of(table, TABLE_KEY)) {
-        buf_printf(sql, "CREATE UNIQUE INDEX IF NOT EXISTS %s_key ON pawl.%s(", name, name);
+        buf_printf(sql, IF_MISSING "UNIQUE INDEX %s_key ON pawl.%s(", name, "key", name, name);
         write_key(table, sql);
-        buf_add_str(sql, ");\n");
+        buf_add_str(sql, ")" END_MISSING);
     }
     write_time_index(table, TABLE_DUE, sql);
     write_time_index(table, TABLE_GONE, sql);

@@ -1,11 +1,28 @@
 -- SPDX-License-Identifier: Apache-2.0
 -- The schema of a pawl store on PostgreSQL 13 or later: `pawl schema postgres | psql`. It may be
 -- run again: what is there stays. Why it is as it is: docs/decisions/0023-postgresql.md.
+\set ON_ERROR_STOP on
+-- Up to BEGIN it is for psql, and for a store that has records: an index is built on it beside what
+-- writes there. One that was given up half built is in the way.
+SELECT 'DROP INDEX CONCURRENTLY pawl.record_token' FROM pg_catalog.pg_index
+    WHERE indexrelid = to_regclass('pawl.record_token') AND NOT indisvalid \gexec
+SELECT 'CREATE INDEX CONCURRENTLY record_token ON pawl.record(token) WHERE token <> id'
+    WHERE to_regclass('pawl.record') IS NOT NULL AND to_regclass('pawl.record_token') IS NULL \gexec
+
 BEGIN;
+SET LOCAL pawl.format = 2;
 SET LOCAL lock_timeout = '1s';
 SET LOCAL client_min_messages = warning;
 SET LOCAL search_path = pg_catalog;
-DO $$ BEGIN PERFORM pg_advisory_xact_lock(hashtext('pawl schema')); END $$;
+DO $$
+BEGIN
+    PERFORM pg_advisory_xact_lock(hashtext('pawl schema'));
+    IF to_regclass('pawl.store') IS NOT NULL THEN
+        IF (SELECT format FROM pawl.store) > current_setting('pawl.format')::integer THEN
+            RAISE EXCEPTION 'the schema was made by a newer pawl; run that version';
+        END IF;
+    END IF;
+END $$;
 CREATE SCHEMA IF NOT EXISTS pawl;
 REVOKE ALL ON SCHEMA pawl FROM PUBLIC;
 
@@ -38,32 +55,23 @@ CREATE TABLE IF NOT EXISTS pawl.record(
     expires_at bigint NOT NULL, gone_at bigint NOT NULL, kept smallint NOT NULL,
     http_code integer NOT NULL, result_ref bytea NOT NULL)
     WITH (fillfactor = 70);
-CREATE UNIQUE INDEX IF NOT EXISTS record_key ON pawl.record(key_hash) WHERE named;
-CREATE UNIQUE INDEX IF NOT EXISTS record_once ON pawl.record(once_name)
-    WHERE once_name IS NOT NULL;
 
 -- Of every final record: what is kept of its response (headers NULL: nothing), and when that, or
 -- the record, is to go. A migration may partition it by the day of sweep_at.
 CREATE TABLE IF NOT EXISTS pawl.outcome(
     id bigint PRIMARY KEY, sweep_at bigint NOT NULL, packed smallint NOT NULL,
     headers bytea, body bytea);
-CREATE INDEX IF NOT EXISTS outcome_sweep ON pawl.outcome(sweep_at);
-ALTER TABLE pawl.outcome ALTER COLUMN body SET STORAGE EXTERNAL;
 
 -- A key that leads to the record of another one (core/once.h).
 CREATE TABLE IF NOT EXISTS pawl.bound(
     id bigint PRIMARY KEY, holder bigint NOT NULL, expires_at bigint NOT NULL,
     acknowledges smallint NOT NULL, key_hash bytea NOT NULL UNIQUE, key bytea NOT NULL,
     recipe bytea NOT NULL, payload_hash bytea NOT NULL, target_hash bytea NOT NULL);
-CREATE INDEX IF NOT EXISTS bound_holder ON pawl.bound(holder);
-CREATE INDEX IF NOT EXISTS bound_expires ON pawl.bound(expires_at);
-CREATE INDEX IF NOT EXISTS bound_key ON pawl.bound(key);
 
 -- Records that nobody holds and that are not final: released (status 1: at: they expire), unknown
 -- (status 4; at: since).
 CREATE TABLE IF NOT EXISTS pawl.unheld(
     id bigint PRIMARY KEY, status smallint NOT NULL, at bigint NOT NULL);
-CREATE INDEX IF NOT EXISTS unheld_at ON pawl.unheld(status, at);
 
 -- A process that holds leases, and when it last said that it lives.
 CREATE TABLE IF NOT EXISTS pawl.owner(
@@ -76,6 +84,31 @@ CREATE TABLE IF NOT EXISTS pawl.tally(
     pending bigint NOT NULL, complete bigint NOT NULL, failed bigint NOT NULL,
     unknown bigint NOT NULL, released bigint NOT NULL, forgets bigint NOT NULL,
     PRIMARY KEY (by, owner)) WITH (fillfactor = 20);
+
+-- Only what is not there yet takes a lock of its table.
+DO $$
+DECLARE
+    missing record;
+BEGIN
+    FOR missing IN SELECT * FROM (VALUES
+        ('record_key', 'UNIQUE INDEX record_key ON pawl.record(key_hash) WHERE named'),
+        ('record_once', 'UNIQUE INDEX record_once ON pawl.record(once_name)
+            WHERE once_name IS NOT NULL'),
+        -- A token that is no id: of every acquisition but the first. A finish changes no token.
+        ('record_token', 'INDEX record_token ON pawl.record(token) WHERE token <> id'),
+        ('outcome_sweep', 'INDEX outcome_sweep ON pawl.outcome(sweep_at)'),
+        ('bound_holder', 'INDEX bound_holder ON pawl.bound(holder)'),
+        ('bound_expires', 'INDEX bound_expires ON pawl.bound(expires_at)'),
+        ('bound_key', 'INDEX bound_key ON pawl.bound(key)'),
+        ('unheld_at', 'INDEX unheld_at ON pawl.unheld(status, at)')) wanted(name, index)
+    WHERE to_regclass('pawl.' || name) IS NULL LOOP
+        EXECUTE 'CREATE ' || missing.index;
+    END LOOP;
+    IF EXISTS (SELECT FROM pg_attribute WHERE attrelid = 'pawl.outcome'::regclass
+            AND attname = 'body' AND attstorage <> 'e') THEN
+        ALTER TABLE pawl.outcome ALTER COLUMN body SET STORAGE EXTERNAL;
+    END IF;
+END $$;
 
 -- What functions take and return. Numbers are bigint: the client writes one kind.
 DO $$ BEGIN
