@@ -17,8 +17,8 @@ BEGIN
 END $$;
 
 -- The plans of the functions below are made once, perhaps while tables are empty: each look-up is
--- written so that no plan reads a whole table (LATERAL .. OFFSET 0, = ANY), and the client sets
--- enable_seqscan = off.
+-- written so that no plan reads a whole table (LATERAL .. OFFSET 0, = ANY, a subquery that IS NULL:
+-- for EXISTS it may hash the table), and the client sets enable_seqscan = off.
 
 -- What names lead to, a row for each find. hints: 0, or a row whose key may be that name; it is
 -- found too. Where that row has its key still, no further one is looked for. It takes no lock.
@@ -43,8 +43,8 @@ RETURN QUERY
     LEFT JOIN LATERAL (SELECT * FROM pawl.outcome k WHERE k.id = r.id AND r.kept = 1
         AND n.hint = 0 AND octet_length(k.headers) + octet_length(k.body) <= most
         OFFSET 0) c ON true
-    WHERE n.hint = 0 OR NOT EXISTS (SELECT FROM pawl.record h
-        WHERE h.id = n.hint AND h.key_hash = n.hash AND h.named);
+    WHERE n.hint = 0 OR (SELECT h.id FROM pawl.record h
+        WHERE h.id = n.hint AND h.key_hash = n.hash AND h.named) IS NULL;
 IF EXISTS (SELECT FROM pawl.bound) THEN
     RETURN QUERY
     SELECT n.name, b.id, b.expires_at, b.acknowledges::bigint, b.recipe, b.payload_hash,
@@ -167,8 +167,8 @@ BEGIN
             SELECT r.id, r.version FROM pawl.record r
             WHERE r.id = ANY (ids) FOR UPDATE SKIP LOCKED),
         judged AS (
-            SELECT s.grp, h.version IS NULL AND EXISTS
-                (SELECT FROM pawl.record r WHERE r.id = s.id) AS is_locked
+            SELECT s.grp, h.version IS NULL AND
+                (SELECT r.id FROM pawl.record r WHERE r.id = s.id) IS NOT NULL AS is_locked
             FROM unnest(seen) s LEFT JOIN held h ON h.id = s.id
             WHERE h.version IS NULL OR (s.version <> 0 AND s.version <> h.version))
         SELECT locked || coalesce(array_agg(grp) FILTER (WHERE is_locked), '{}'),
