@@ -51,9 +51,10 @@ def pytest_runtestloop(session: pytest.Session) -> None:
 # With `--store postgres`: the files of tests that ask the store for something, and what of them is
 # about a file: its lock, by which a dead process is known at once, its disk, its bytes.
 ON_POSTGRES = (
-    "test_answers", "test_cli_keys", "test_cli_probe", "test_deadlines", "test_first",
-    "test_formerly", "test_once", "test_owners", "test_reload", "test_replay_headers",
-    "test_rule_answers", "test_unknown", "test_waiting")
+    "test_admin", "test_answers", "test_cli_find", "test_cli_keys", "test_cli_probe",
+    "test_deadlines", "test_first", "test_formerly", "test_many", "test_once", "test_owners",
+    "test_playbook", "test_reload", "test_replay_headers", "test_rule_answers", "test_unknown",
+    "test_waiting")
 ABOUT_A_FILE = {
     "test_a_begin_under_a_hung_disk_is_answered_in_the_client_s_time_and_goes_on",
     "test_a_lapsed_lease_is_listed_and_settled",
@@ -66,6 +67,7 @@ ABOUT_A_FILE = {
     "test_after_kill_9_the_next_attempt_asks",
     "test_an_unknown_record_tells_which_request_it_was_and_why_nobody_knows",
     "test_kill_9_while_the_upstream_works_never_repeats_the_effect",
+    "test_readyz_fails_when_the_store_is_gone_and_livez_does_not_ask_it",
 }
 
 

@@ -19,7 +19,8 @@
 #define PLACE_MAX ((size_t)4096 + 64)
 #define TOKEN_LEAST 16
 #define TOKEN_MOST 512
-#define A_STORE "sqlite:PATH, such as sqlite:./pawl.db, or postgres://HOST/DATABASE"
+#define SECRET_MOST 4096 /* of a line in a file */
+#define A_STORE "sqlite:PATH, such as sqlite:./pawl.db, postgres://HOST/DATABASE, or file:PATH"
 
 /* A certificate's check would take a name that begins with a dot for all names below it. */
 static bool is_host(struct slice host, bool bracketed)
@@ -242,6 +243,31 @@ OPTION_READER(upstream_tls)
                         "a certificate and its key go together (expected " TLS_PARTS ")");
 }
 
+/* Where the text names a file, that file's first line. `*ret_path`: of the file, or NULL. False: it
+ * was complained about. */
+static bool read_secret(struct reader *reader, const struct node *node, struct slice *text,
+                        const char **ret_path)
+{
+    static const struct slice prefix = {"file:", 5};
+    char line[SECRET_MOST + 2];
+    *ret_path = NULL;
+    if (!slice_starts(*text, prefix) || text->len == prefix.len)
+        return true;
+    *ret_path = resolve(reader, slice_skip(*text, prefix.len)).at;
+    FILE *file = *ret_path ? fopen(*ret_path, "re") : NULL;
+    bool read = file && fgets(line, sizeof line, file);
+    if (!file)
+        reader_complain(reader, node, "%s cannot be read: %s", *ret_path ? *ret_path : "it",
+                        strerrordesc_np(errno));
+    else if (!read)
+        reader_complain(reader, node, "%s is empty", *ret_path);
+    if (file)
+        fclose(file);
+    if (read)
+        *text = arena_copy(&reader->config->arena, slice_make(line, strcspn(line, "\r\n")));
+    return read;
+}
+
 static bool is_other_store(struct slice text)
 {
     return slice_starts(text, SLICE("redis:")) || slice_starts(text, SLICE("rediss:"));
@@ -256,7 +282,8 @@ static bool is_path(struct slice text)
 OPTION_READER(store)
 {
     struct slice text;
-    if (!reader_scalar(reader, node, A_STORE, &text))
+    const char *path;
+    if (!reader_scalar(reader, node, A_STORE, &text) || !read_secret(reader, node, &text, &path))
         return;
     reader->config->store_is_postgres =
         slice_starts(text, SLICE("postgres://")) || slice_starts(text, SLICE("postgresql://"));
@@ -264,26 +291,13 @@ OPTION_READER(store)
         *(struct slice *)field = text;
     else if (is_other_store(text))
         reader_complain(reader, node, "this store is not in this version (expected " A_STORE ")");
+    else if (path && !slice_starts(text, SLICE("sqlite:"))) /* what it says may be a secret */
+        reader_complain(reader, node, "the first line of %s is no store (expected " A_STORE ")",
+                        path);
     else if (!slice_starts(text, SLICE("sqlite:")) || text.len == strlen("sqlite:"))
         refuse(reader, node, A_STORE, &(struct guess){"sqlite:", text, is_path});
     else
         *(struct slice *)field = resolve(reader, slice_skip(text, strlen("sqlite:")));
-}
-
-/* The first line of a file. False: it was complained about. */
-static bool read_line(struct reader *reader, const struct node *node, struct slice path,
-                      char ret_line[TOKEN_MOST + 2])
-{
-    FILE *file = path.at ? fopen(path.at, "re") : NULL;
-    bool read = file && fgets(ret_line, TOKEN_MOST + 2, file);
-    if (!file)
-        reader_complain(reader, node, "%.*s cannot be read: %s", SLICE_ARG(path),
-                        strerrordesc_np(errno));
-    else if (!read)
-        reader_complain(reader, node, "%.*s is empty", SLICE_ARG(path));
-    if (file)
-        fclose(file);
-    return read;
 }
 
 static bool is_token(struct slice text)
@@ -305,18 +319,13 @@ static bool is_readable(const char *path)
 OPTION_READER(token)
 {
     struct slice text;
-    char line[TOKEN_MOST + 2];
-    if (!reader_scalar(reader, node, A_TOKEN, &text))
+    const char *path;
+    if (!reader_scalar(reader, node, A_TOKEN, &text) || !read_secret(reader, node, &text, &path))
         return;
-    if (slice_starts(text, SLICE("file:")) && text.len > strlen("file:")) {
-        struct slice path = resolve(reader, slice_skip(text, strlen("file:")));
-        if (!read_line(reader, node, path, line))
-            return;
-        reader->token_readable = is_readable(path.at);
-        text = slice_make(line, strcspn(line, "\r\n"));
-    } else if (slice_eq(text, node->written)) { /* not the environment's */
+    if (path)
+        reader->token_readable = is_readable(path);
+    else if (slice_eq(text, node->written)) /* not the environment's */
         reader->token_readable = is_readable(reader->errors->path);
-    }
     if (is_token(text))
         *(struct slice *)field = arena_copy(&reader->config->arena, text);
     else

@@ -42,7 +42,7 @@
     X(resolve, OPTION_TOP, config, resolve_us, duration, CLOCK_US_PER_S, DAY, "30s",               \
       "maximum age of the upstream's resolved addresses when pawl opens a connection")             \
     X(store, OPTION_AT_START, config, store, store, 0, 0, "(--store, else $PAWL_STORE, else XDG)", \
-      "where records are kept: sqlite:PATH, or postgres://USER@HOST/DATABASE")                     \
+      "where records are kept: sqlite:PATH, postgres://USER@HOST/DATABASE, file:PATH")             \
     X(admin, OPTION_AT_START, config, admin, listen, 0, 0, "(off)",                                \
       "HOST:PORT for metrics, health and the keys API; off loopback it needs admin_token")         \
     X(admin_token, OPTION_AT_START, config, admin_token, token, 0, 0, "(none)",                    \

@@ -15,7 +15,7 @@ from typing import Callable, Iterator
 
 import pytest
 
-from certificates import Certificate, issue
+from pawltest.certificates import Certificate, issue
 from pawltest.gateway import DIE_WITH_THE_TEST, Gateway, free_port
 from pawltest.upstream import Upstream, closes, resets, say
 from pawltest.wire import PATIENCE, Answer, Client, Later, Reader, eventually, request_bytes

@@ -7,7 +7,7 @@ from typing import Callable, Iterator
 
 import pytest
 
-from certificates import SecureUpstream, issue, served_by
+from pawltest.certificates import SecureUpstream, issue, served_by
 from pawltest.gateway import Gateway
 from pawltest.upstream import Upstream
 from pawltest.wire import eventually

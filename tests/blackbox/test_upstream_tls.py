@@ -14,7 +14,7 @@ from typing import Any, Callable, Iterator
 import pytest
 
 from pawltest.admin import Admin
-from certificates import Certificate, SecureUpstream, issue, served_by
+from pawltest.certificates import Certificate, SecureUpstream, issue, served_by
 from pawltest.gateway import Gateway, free_port, run
 from pawltest.upstream import Reply, Upstream, closes, say, shut
 from pawltest.wire import Later, at_once, eventually, request_bytes

@@ -120,41 +120,6 @@ def test_sessions_that_are_ended_again_and_again_cost_nothing(pawl, upstream, ow
     assert upstream.effects() == len(keys)
 
 
-def start_in_vain(gateway: Gateway) -> str:
-    """What it said, and that it ended as unavailable."""
-    gateway._spawn({})  # pylint: disable=protected-access
-    assert gateway.wait() == 69
-    return "\n".join(gateway.printed)
-
-
-def test_a_start_without_a_server_says_which_one_is_missing(pawl, own_server, database):
-    gateway = pawl(CONFIG, started=False)
-    own_server.stop()
-    said = start_in_vain(gateway)
-    assert f"127.0.0.1:{own_server.port}/{database.name}" in said and "refused" in said
-    own_server.start()
-
-
-def test_a_wrong_password_is_said_and_none_is_shown(pawl, own_server, database):
-    gateway = pawl(CONFIG, started=False)
-    gateway.move_to(database.url_at(own_server.port, "wr0ng"))
-    said = start_in_vain(gateway)
-    assert "password" in said and "wr0ng" not in said
-    assert "it comes from the URL, PGPASSWORD or ~/.pgpass" in said
-
-
-def test_a_database_that_is_not_there_is_named(pawl, own_server, database):
-    gateway = pawl(CONFIG, started=False)
-    gateway.move_to(Database(own_server, "nowhere").url)
-    assert 'database "nowhere" does not exist' in start_in_vain(gateway)
-
-
-def test_a_host_that_is_not_there_is_named(pawl, own_server, database):
-    gateway = pawl(CONFIG, started=False)
-    gateway.move_to(database.url_at(own_server.port, host="db.invalid"))
-    assert "db.invalid" in start_in_vain(gateway)
-
-
 def test_a_password_is_never_printed(pawl, upstream, own_server):
     gateway = pawl(CONFIG)
     ask(gateway, "k1")
@@ -167,33 +132,3 @@ def test_a_password_is_never_printed(pawl, upstream, own_server):
     assert "store postgres://" in printed
     for password in (PASSWORD, PASSWORD.replace("%40", "@")):
         assert password not in printed
-
-
-def test_a_password_may_come_from_libpqs_file(pawl, upstream, own_server, tmp_path, database):
-    passwords = tmp_path / "pgpass"
-    secret = PASSWORD.replace("%40", "@")
-    passwords.write_text(f"127.0.0.1:{own_server.port}:*:pawl:{secret}\n")
-    passwords.chmod(0o600)
-    gateway = pawl(CONFIG, started=False)
-    gateway.move_to(database.url.replace(f":{PASSWORD}@", "@"))
-    gateway.start(PGPASSFILE=str(passwords))
-    assert ask(gateway, "k1").status == 201
-
-
-def test_a_password_may_come_from_the_environment(pawl, upstream, database):
-    gateway = pawl(CONFIG, started=False)
-    gateway.move_to(database.url.replace(PASSWORD, "${PAWL_DB_PASSWORD}"))
-    gateway.start(PAWL_DB_PASSWORD=PASSWORD)
-    assert ask(gateway, "k1").status == 201
-    assert PASSWORD not in "\n".join(gateway.printed)
-
-
-def test_several_hosts_are_tried_and_the_one_that_takes_writes_is_found(pawl, upstream, own_server,
-                                                                        database):
-    with Server() as other:
-        gone = other.port
-    gateway = pawl(CONFIG, started=False)
-    gateway.move_to(database.url.replace(f"127.0.0.1:{own_server.port}",
-                                         f"127.0.0.1:{gone},127.0.0.1:{own_server.port}"))
-    gateway.start()
-    assert ask(gateway, "k1").status == 201

@@ -13,7 +13,7 @@ import pytest
 from pawltest.gateway import run
 from pawltest.wire import PATIENCE, Later, eventually
 from server import ROLE, Database, find_programs
-from test_away import start_in_vain
+from test_connecting import start_in_vain
 
 CONFIG = """
 tenant: none

@@ -96,6 +96,29 @@ static void a_bad_token_is_refused_and_never_shown(void **state)
     mem_free(complaints);
 }
 
+static void a_store_with_its_password_may_stand_in_a_file(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/pawl-store-XXXXXX", text[256];
+    int fd = mkstemp(path);
+    assert_true(dprintf(fd, "postgres://pawl:s3cret@db/pawl\nnot this\n") > 0);
+    snprintf(text, sizeof text, HEAD "store: file:%s\n", path);
+    struct config *config = good(text);
+    assert_slice(config->store, "postgres://pawl:s3cret@db/pawl");
+    config_free(config);
+    assert_int_equal(ftruncate(fd, 0), 0);
+    assert_true(pwrite(fd, "s3cret", 6, 0) == 6);
+    close(fd);
+    char *complaints = refused(text);
+    assert_holds(complaints, "store: ");
+    assert_null(strstr(complaints, "s3cret"));
+    mem_free(complaints);
+    unlink(path);
+    complaints = refused(text);
+    assert_holds(complaints, " cannot be read: No such file");
+    mem_free(complaints);
+}
+
 static void keys_in_logs_are_plain_or_hashed(void **state)
 {
     (void)state;
@@ -117,6 +140,7 @@ int main(void)
         cmocka_unit_test(off_loopback_an_admin_address_without_a_token_is_refused),
         cmocka_unit_test(a_token_comes_from_the_value_the_environment_or_a_file),
         cmocka_unit_test(a_bad_token_is_refused_and_never_shown),
+        cmocka_unit_test(a_store_with_its_password_may_stand_in_a_file),
         cmocka_unit_test(keys_in_logs_are_plain_or_hashed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
