@@ -288,7 +288,7 @@ OPTION_READER(store)
     reader->config->store_is_postgres =
         slice_starts(text, SLICE("postgres://")) || slice_starts(text, SLICE("postgresql://"));
     if (reader->config->store_is_postgres)
-        *(struct slice *)field = text;
+        *(struct slice *)field = arena_copy(&reader->config->arena, text);
     else if (is_other_store(text))
         reader_complain(reader, node, "this store is not in this version (expected " A_STORE ")");
     else if (path && !slice_starts(text, SLICE("sqlite:"))) /* what it says may be a secret */

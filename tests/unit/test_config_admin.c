@@ -96,6 +96,14 @@ static void a_bad_token_is_refused_and_never_shown(void **state)
     mem_free(complaints);
 }
 
+static void the_url_of_a_store_outlives_the_text_that_it_was_read_from(void **state)
+{
+    (void)state;
+    struct config *config = good(HEAD "store: postgres://pawl@db/pawl\n");
+    assert_slice(config->store, "postgres://pawl@db/pawl");
+    config_free(config);
+}
+
 static void a_store_with_its_password_may_stand_in_a_file(void **state)
 {
     (void)state;
@@ -140,6 +148,7 @@ int main(void)
         cmocka_unit_test(off_loopback_an_admin_address_without_a_token_is_refused),
         cmocka_unit_test(a_token_comes_from_the_value_the_environment_or_a_file),
         cmocka_unit_test(a_bad_token_is_refused_and_never_shown),
+        cmocka_unit_test(the_url_of_a_store_outlives_the_text_that_it_was_read_from),
         cmocka_unit_test(a_store_with_its_password_may_stand_in_a_file),
         cmocka_unit_test(keys_in_logs_are_plain_or_hashed),
     };
