@@ -264,7 +264,7 @@ static bool read_secret(struct reader *reader, const struct node *node, struct s
     if (file)
         fclose(file);
     if (read)
-        *text = arena_copy(&reader->config->arena, slice_make(line, strcspn(line, "\r\n")));
+        *text = arena_copy(reader->scratch, slice_make(line, strcspn(line, "\r\n")));
     return read;
 }
 

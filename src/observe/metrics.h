@@ -51,6 +51,8 @@
       "Free space on the store's file system; NaN if unknown.")                                    \
     X(STORE_RESERVE, "pawl_store_reserve_bytes", GAUGE, "",                                        \
       "Free space below which no new operation begins; 0 if unknown.")                             \
+    X(STORE_INFO, "pawl_store_info", GAUGE, "store",                                               \
+      "Always 1; gateways on one store have the same label.")                                      \
     X(STORE_BATCHES, "pawl_store_batches_total", COUNTER, "",                                      \
       "Transactions that wrote; each is one sync of the disk.")                                    \
     X(STORE_OPERATIONS, "pawl_store_operations_total", COUNTER, "kind",                            \
