@@ -44,6 +44,19 @@ static inline bool digest_eq(const struct digest *a, const struct digest *b)
     return memcmp(a->bytes, b->bytes, DIGEST_SIZE) == 0;
 }
 
+/* One of zeros stands for none. */
+static inline bool digest_is_none(const struct digest *digest)
+{
+    static const struct digest none;
+    return digest_eq(digest, &none);
+}
+
+/* Whether there are two, and they are not the same. */
+static inline bool digest_differs(const struct digest *a, const struct digest *b)
+{
+    return !digest_eq(a, b) && !digest_is_none(a) && !digest_is_none(b);
+}
+
 /* Writes 2n lower-case hex digits and a NUL. */
 void hex_encode(const void *bytes, size_t n, char *ret_text);
 /* Reads exactly 2n hex digits; false for anything else. */

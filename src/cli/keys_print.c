@@ -143,6 +143,8 @@ static void print_number(const char *name, int64_t value)
 static void print_digest(const char *name, const struct digest *digest)
 {
     char hex[DIGEST_HEX_SIZE + 1];
+    if (digest_is_none(digest))
+        return;
     hex_encode(digest->bytes, DIGEST_SIZE, hex);
     print_fact(name, slice_of(hex));
 }

@@ -271,8 +271,8 @@ static enum record_verdict decide(struct record *record, const struct record_beg
     }
     if (begin->recipe_differs)
         return RECORD_OTHER_RECIPE;
-    if (!digest_eq(&record->payload_hash, &begin->payload_hash) ||
-        !digest_eq(&record->target_hash, &begin->target_hash))
+    if (digest_differs(&record->payload_hash, &begin->payload_hash) ||
+        digest_differs(&record->target_hash, &begin->target_hash))
         return RECORD_MISMATCH;
     if (record_is_final(record->status))
         return begin_final(record, world, ret_changed);

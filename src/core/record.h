@@ -61,7 +61,8 @@ enum record_cause {
 
 struct record {
     enum record_status status;
-    struct digest payload_hash;
+    struct digest payload_hash; /* one that an application in SQL did not bring is none, and is not
+                                   compared; the same with the next */
     struct digest target_hash;
     int64_t token;                                    /* of the last acquisition */
     unsigned char attempt_id[RECORD_ATTEMPT_ID_SIZE]; /* which begin acquired it */

@@ -28,7 +28,7 @@ static void add_digest(struct buf *buf, const char *name, const struct digest *d
 {
     char hex[DIGEST_HEX_SIZE + 1];
     hex_encode(digest->bytes, DIGEST_SIZE, hex);
-    json_add_text(buf, name, slice_of(hex));
+    json_add_known_text(buf, name, digest_is_none(digest) ? slice_of(NULL) : slice_of(hex));
 }
 
 bool keys_origin(const struct keys_view *view, struct origin *ret_origin)

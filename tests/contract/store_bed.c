@@ -144,13 +144,14 @@ struct digest key_of(uint64_t key)
 
 struct store_op begin_on(uint64_t key)
 {
-    struct store_op op = {.kind = STORE_BEGIN,
-                          .key_hash = key_of(key),
-                          .tenant = SLICE("tenant"),
-                          .rule = SLICE("rule"),
-                          .key = SLICE("key"),
-                          .recipe = SLICE("recipe"),
-                          .begin = {.lease_us = LEASE, .ttl_us = TTL}};
+    struct store_op op = {
+        .kind = STORE_BEGIN,
+        .key_hash = key_of(key),
+        .tenant = SLICE("tenant"),
+        .rule = SLICE("rule"),
+        .key = SLICE("key"),
+        .recipe = SLICE("recipe"),
+        .begin = {.payload_hash = {{2}}, .target_hash = {{4}}, .lease_us = LEASE, .ttl_us = TTL}};
     random_bytes(op.begin.attempt_id, sizeof op.begin.attempt_id);
     return op;
 }

@@ -98,6 +98,23 @@ static void every_cell_of_the_decision_table_decides_as_written(void **unused)
                                    (enum record_unknown)mine, (enum record_unknown)today);
 }
 
+static void a_hash_that_one_side_did_not_bring_is_not_compared(void **unused)
+{
+    (void)unused;
+    static const struct digest none;
+    struct record_world world = world_now(NOW);
+    for (int missing = 0; missing < 4; missing++) {
+        struct record record = make(COMPLETE, RECORD_UNKNOWN_HOLD);
+        struct record_begin begin = a_begin(RECORD_UNKNOWN_HOLD);
+        begin.payload_hash = begin.target_hash = hash_of(9);
+        *(missing & 1 ? &record.payload_hash : &begin.payload_hash) = none;
+        *(missing & 2 ? &record.target_hash : &begin.target_hash) = none;
+        bool changed = true;
+        assert_int_equal(record_begin(&record, &begin, &world, NEXT, &changed), RECORD_REPLAY);
+        assert_false(changed);
+    }
+}
+
 static void the_same_attempt_gets_the_same_token_again(void **unused)
 {
     (void)unused;
@@ -550,6 +567,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_cell_of_the_decision_table_decides_as_written),
+        cmocka_unit_test(a_hash_that_one_side_did_not_bring_is_not_compared),
         cmocka_unit_test(the_same_attempt_gets_the_same_token_again),
         cmocka_unit_test(a_new_life_remembers_nothing_of_the_old_one),
         cmocka_unit_test(every_write_in_every_state_answers_as_written),

@@ -145,8 +145,8 @@ static void add_difference(struct exchange *x, bool target, const char *lead, co
 static enum exchange_step refuse_mismatch(struct exchange *x)
 {
     const struct record *first = &x->attempt.result.record;
-    bool body = !digest_eq(&first->payload_hash, &x->attempt.begin.payload_hash);
-    bool target = !digest_eq(&first->target_hash, &x->attempt.begin.target_hash);
+    bool body = digest_differs(&first->payload_hash, &x->attempt.begin.payload_hash);
+    bool target = digest_differs(&first->target_hash, &x->attempt.begin.target_hash);
     if (x->attempt.result.by_once)
         return reply_error(
             x, ERROR_PAYLOAD_MISMATCH,

@@ -165,8 +165,8 @@ static struct once_decision decide_on_holder(const struct apply *apply, const st
         .begin = &op->begin,
         .world = &apply->world,
         .next_token = apply_token_above(apply, &holder->record),
-        .same = any || (digest_eq(&record->payload_hash, &op->begin.payload_hash) &&
-                        digest_eq(&record->target_hash, &op->begin.target_hash)),
+        .same = any || (!digest_differs(&record->payload_hash, &op->begin.payload_hash) &&
+                        !digest_differs(&record->target_hash, &op->begin.target_hash)),
         .recipe_differs = !any && !slice_eq(holder->recipe, op->recipe),
         .reject = op->once->reject,
     };

@@ -33,8 +33,7 @@ static bool is_new(const struct backend_change *change)
 
 static bool takes_once(const struct backend_change *change)
 {
-    static const struct digest none;
-    return change->row && !digest_eq(&change->once_name, &none);
+    return change->row && !digest_is_none(&change->once_name);
 }
 
 static bool stays(const struct backend_change *change)

@@ -462,9 +462,8 @@ static void name_row(struct sqlite_backend *sqlite, const struct backend_change 
 
 static void save_row(struct sqlite_backend *sqlite, const struct backend_change *change)
 {
-    static const struct digest none;
     const struct store_row *row = change->row;
-    bool new_value = !digest_eq(&change->once_name, &none);
+    bool new_value = !digest_is_none(&change->once_name);
     bool finished = record_is_final(row->record.status);
     name_row(sqlite, change, new_value);
     if (new_value && change->before != RECORD_ABSENT && !finished)

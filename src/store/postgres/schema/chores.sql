@@ -92,6 +92,7 @@ BEGIN
         (SELECT u.at FROM pawl.unheld u WHERE u.status = 1 AND u.at <= t ORDER BY 1 LIMIT most)
         LIMIT most) d;
     IF pg_try_advisory_xact_lock(hashtext('pawl fold')) THEN
+        PERFORM pawl.fold_entries(self, 10000);
         PERFORM pawl.fold(self, t - 60000000);
     END IF;
 END $$;

@@ -1,0 +1,189 @@
+-- SPDX-License-Identifier: Apache-2.0
+-- pawl.complete, pawl.release: the token alone names the record, which a process may hold, too: its
+-- upstream is a participant then, and what it stores is provisional (core/record.h).
+
+-- An object of headers as lines: a value is a string, a number, or an array of them. What a
+-- response says about its own delivery is left out, as a gateway leaves it out.
+CREATE OR REPLACE FUNCTION pawl.header_lines(headers jsonb) RETURNS bytea
+    LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    name text;
+    value text;
+    lines text := '';
+BEGIN
+    IF headers IS NULL THEN
+        RETURN ''::bytea;
+    ELSIF jsonb_typeof(headers) <> 'object' THEN
+        RAISE EXCEPTION 'headers must be a JSON object' USING ERRCODE = '22023';
+    END IF;
+    FOR name, value IN SELECT h.key, v.value FROM jsonb_each(headers) h, jsonb_array_elements_text(
+            CASE jsonb_typeof(h.value) WHEN 'array' THEN h.value
+                ELSE jsonb_build_array(h.value) END) v LOOP
+        IF name !~ '^[!#$%&''*+.^_`|~0-9A-Za-z-]+$' OR value IS NULL OR value ~ '[[:cntrl:]]' THEN
+            RAISE EXCEPTION '% is not a header', name USING ERRCODE = '22023';
+        END IF;
+        CONTINUE WHEN name ~* ('^((proxy|access-control)-.*|date|content-length|www-authenticate'
+            || '|trailer|idempotency-status|idempotent-replayed|authorization|authentication-info'
+            || '|set-cookie|connection|keep-alive|te|transfer-encoding|upgrade)$')
+            OR (lower(name) = 'error-code' AND value <> 'PROVIDER.duplicate');
+        lines := lines || name || ': ' || btrim(value, ' ') || chr(13) || chr(10);
+    END LOOP;
+    RETURN convert_to(lines, 'UTF8');
+END $$;
+
+-- The record of which this is the last token, and locked.
+CREATE OR REPLACE FUNCTION pawl.find_token(token bigint) RETURNS pawl.record
+    LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    r pawl.record;
+BEGIN
+    SELECT k.* INTO r FROM pawl.record k WHERE k.id = find_token.token FOR UPDATE;
+    IF r.token IS DISTINCT FROM find_token.token THEN
+        SELECT k.* INTO r FROM pawl.record k
+            WHERE k.token = find_token.token AND k.token <> k.id FOR UPDATE;
+    END IF;
+    RETURN r;
+END $$;
+
+CREATE OR REPLACE FUNCTION pawl.refuse_stale(token bigint) RETURNS void
+    LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RAISE EXCEPTION 'the token % is stale: another attempt has the operation, or it is forgotten',
+        coalesce(token::text, 'NULL') USING ERRCODE = 'PW001', HINT = 'Roll back.';
+END $$;
+
+-- stored; already: this token stored one before, and it stays.
+CREATE OR REPLACE FUNCTION pawl.finish(token bigint, http_code integer, body bytea, headers jsonb,
+    result_ref text) RETURNS text LANGUAGE plpgsql VOLATILE AS $$
+#variable_conflict use_variable
+DECLARE
+    was pawl.record;
+    r pawl.record;
+    lines bytea := pawl.header_lines(headers);
+    now bigint := pawl.clock(0);
+BEGIN
+    IF http_code IS NULL OR http_code NOT BETWEEN 200 AND 599 THEN
+        RAISE EXCEPTION 'http_code must be between 200 and 599' USING ERRCODE = '22023';
+    ELSIF http_code IN (204, 304) AND octet_length(body) > 0 THEN
+        RAISE EXCEPTION 'a response % has no body', http_code USING ERRCODE = '22023';
+    END IF;
+    PERFORM pawl.secret();
+    was := pawl.find_token(token);
+    r := was;
+    IF r.id IS NOT NULL AND r.status IN (2, 3) THEN
+        RETURN 'already';
+    ELSIF pawl.is_gone(r, now) THEN
+        PERFORM pawl.refuse_stale(token);
+    END IF;
+    IF current_setting('synchronous_commit') = 'off' THEN
+        PERFORM set_config('synchronous_commit', 'on', true);
+    END IF;
+    r.version := pawl.new_token(now);
+    r.status := CASE WHEN http_code BETWEEN 400 AND 499 THEN 3 ELSE 2 END;
+    r.http_code := http_code;
+    r.kept := 1;
+    r.probing := 0;
+    r.doubt := 0;
+    r.cause := 0;
+    r.completed_at := now;
+    r.result_ref := convert_to(coalesce(result_ref, (SELECT h.value #>> '{}'
+        FROM jsonb_each(headers) h WHERE lower(h.key) = 'location' LIMIT 1), ''), 'UTF8');
+    r := pawl.set_times(r, now);
+    IF r.owner > 0 AND r.lease_until > 0 THEN
+        r.provisional := 1;
+        r.expires_at := 9223372036854775807;
+        r.gone_at := 9223372036854775807;
+        r.once_until := CASE WHEN r.once_until > 0 THEN 9223372036854775807 ELSE 0 END;
+    ELSE
+        r.lease_until := 0;
+    END IF;
+    PERFORM pawl.keep(was, r);
+    INSERT INTO pawl.outcome(id, sweep_at, packed, headers, body)
+        VALUES (r.id, pawl.sweep_at(r), 0, lines, coalesce(body, ''));
+    RETURN 'stored';
+END $$;
+
+CREATE OR REPLACE FUNCTION pawl.complete(token bigint, http_code integer DEFAULT 200,
+    body text DEFAULT NULL, headers jsonb DEFAULT NULL, result_ref text DEFAULT NULL) RETURNS text
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    SET enable_seqscan = off AS $$
+BEGIN
+    RETURN pawl.finish(token, http_code, convert_to(body, 'UTF8'), headers, result_ref);
+END $$;
+
+CREATE OR REPLACE FUNCTION pawl.complete_bytes(token bigint, http_code integer DEFAULT 200,
+    body bytea DEFAULT NULL, headers jsonb DEFAULT NULL, result_ref text DEFAULT NULL) RETURNS text
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    SET enable_seqscan = off AS $$
+BEGIN
+    RETURN pawl.finish(token, http_code, body, headers, result_ref);
+END $$;
+
+-- Surely not done: the next begin proceeds. released; already: it was, or it is final.
+CREATE OR REPLACE FUNCTION pawl.release(token bigint) RETURNS text LANGUAGE plpgsql VOLATILE
+    SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
+#variable_conflict use_variable
+DECLARE
+    was pawl.record;
+    r pawl.record;
+    now bigint := pawl.clock(0);
+BEGIN
+    PERFORM pawl.secret();
+    was := pawl.find_token(token);
+    IF pawl.is_gone(was, now) THEN
+        PERFORM pawl.refuse_stale(token);
+    END IF;
+    r := was;
+    r.version := pawl.new_token(now);
+    IF was.status IN (2, 3) THEN
+        IF was.provisional = 1 THEN
+            r.provisional := 0;
+            r.lease_until := 0;
+            r := pawl.set_times(r, now);
+            PERFORM pawl.keep(was, r);
+        END IF;
+        RETURN 'already';
+    ELSIF was.status = 1 AND was.lease_until = 0 THEN
+        RETURN 'already';
+    END IF;
+    r.lease_until := 0;
+    r.probing := 0;
+    IF was.probing = 1 THEN
+        r.status := 4;
+        r.expires_at := 0;
+    ELSE
+        r.status := 1;
+        r.expires_at := pawl.end_of(CASE WHEN r.windowed = 1 THEN r.created_at ELSE now END,
+            r.ttl_us, r, now);
+        IF r.doubt = 1 THEN
+            r.expires_at := CASE WHEN r.once_ttl_us > 0 THEN 9223372036854775807
+                ELSE greatest(r.expires_at, pawl.after(now, r.doubted_us)) END;
+        END IF;
+    END IF;
+    PERFORM pawl.keep(was, r);
+    RETURN 'released';
+END $$;
+
+-- ---- rights ----
+
+-- Lets a role call what applications call. It may then read every tenant's responses.
+CREATE OR REPLACE FUNCTION pawl.admit(role regrole) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    f regprocedure;
+BEGIN
+    EXECUTE 'GRANT USAGE ON SCHEMA pawl TO ' || role;
+    FOR f IN SELECT p.oid::regprocedure FROM pg_proc p WHERE p.pronamespace = 'pawl'::regnamespace
+            AND p.prosecdef AND p.prorettype <> 'trigger'::regtype LOOP
+        EXECUTE 'GRANT EXECUTE ON FUNCTION ' || f || ' TO ' || role;
+    END LOOP;
+END $$;
+
+-- They act with the rights of the schema's owner: for those alone who were admitted.
+DO $$ DECLARE
+    f regprocedure;
+BEGIN
+    FOR f IN SELECT p.oid::regprocedure FROM pg_proc p WHERE p.pronamespace = 'pawl'::regnamespace
+            AND p.prosecdef LOOP
+        EXECUTE 'REVOKE EXECUTE ON FUNCTION ' || f || ' FROM PUBLIC';
+    END LOOP;
+END $$;
