@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import socket
-import threading
 
-from pawltest.upstream import shut
+from pawltest.listener import Listener
 from pawltest.wire import PATIENCE, Broken, Reader
 
 
@@ -18,21 +17,11 @@ class Relay:
         self.keys: list[str | None] = []  # of the requests
         self._target = port
         self._lose = lose
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self._listener.getsockname()[1]
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._listener = Listener(self._carry)
+        self.port = self._listener.port
 
     def close(self) -> None:
-        shut(self._listener)
         self._listener.close()
-
-    def _accept(self) -> None:
-        while True:
-            try:
-                client, _ = self._listener.accept()
-            except OSError:
-                return
-            threading.Thread(target=self._carry, args=(client,), daemon=True).start()
 
     def _carry(self, client: socket.socket) -> None:
         with client, socket.create_connection(("127.0.0.1", self._target), PATIENCE) as gateway:

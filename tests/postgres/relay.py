@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Callable
 
+from pawltest.listener import Listener
 from pawltest.upstream import shut
 from pawltest.wire import PATIENCE
 
@@ -90,12 +91,10 @@ class Relay:
         self._numbers = itertools.count(1)
         self._links: dict[int, Link] = {}
         self._lock = threading.Lock()
-        self._listener = socket.create_server(("127.0.0.1", 0), backlog=64)
-        self.port: int = self._listener.getsockname()[1]
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._listener = Listener(self._open)
+        self.port = self._listener.port
 
     def close(self) -> None:
-        shut(self._listener)
         self._listener.close()
         self.cut_all()
 
@@ -113,14 +112,6 @@ class Relay:
         self.close()
 
     # ---- carrying ----
-
-    def _accept(self) -> None:
-        while True:
-            try:
-                client, _ = self._listener.accept()
-            except OSError:
-                return
-            threading.Thread(target=self._open, args=(client,), daemon=True).start()
 
     def _open(self, client: socket.socket) -> None:
         try:
