@@ -89,7 +89,8 @@ def test_an_outcome_that_a_stranger_s_constraint_refuses_is_withheld_until_it_is
     database.sql("ALTER TABLE pawl.record ADD CONSTRAINT strange CHECK (status = 1)")
     gate.open()
     assert first.result().is_problem(503, "DEPENDENCY.outcome_not_stored")
-    assert ask(gateway, "k1")["Error-Code"] == RUNNING
+    # One that meets the refused outcome in its batch is told that the store is away.
+    eventually(lambda: ask(gateway, "k1")["Error-Code"] == RUNNING, "what others are told")
     database.sql("ALTER TABLE pawl.record DROP CONSTRAINT strange")
     eventually(lambda: ask(gateway, "k1")["Idempotency-Status"] == "replayed", "the outcome")
     assert upstream.effects() == 1
@@ -104,6 +105,15 @@ def test_whoever_holds_the_rows_of_beats_and_counts_stops_nobody(gateway, upstre
             answers = at_once(8, lambda i: ask(gateway, f"{table}-{i}"))
             assert [answer["Idempotency-Status"] for answer in answers] == ["stored"] * 8
     assert upstream.effects() == 17
+
+
+def test_a_row_that_is_refused_fails_its_own_operation_alone(gateway, upstream, database):
+    database.sql("ALTER TABLE pawl.record ADD CHECK (key <> 'bad'::bytea)")
+    keys = [f"k{i}" for i in range(23)] + ["bad"]
+    answers = at_once(len(keys), lambda i: ask(gateway, keys[i]))
+    assert [answer["Idempotency-Status"] for answer in answers[:-1]] == ["stored"] * 23
+    assert answers[-1].status == 503 and answers[-1]["Error-Code"].startswith("DEPENDENCY.")
+    assert upstream.effects() == 23
 
 
 def test_a_table_that_is_being_indexed_or_analysed_goes_on(gateway, upstream, database):

@@ -88,6 +88,31 @@ def test_duplicates_that_wait_at_the_other_are_told_what_the_first_was(two, upst
     assert upstream.effects() == 1
 
 
+def test_one_statement_asks_for_all_waiting_keys_and_two_looks_tell_them(pawl, upstream, relay,
+                                                                         database):
+    """A look every 50 ms: 100 ms and a round trip after another gateway's commit at the latest."""
+    one = pawl(CONFIG)
+    other, admin = with_admin(pawl, CONFIG, started=False)
+    other.move_to(database.url_at(relay.port)).start()
+    keys = [f"k{i}" for i in range(20)]
+    gate = upstream.gate()
+    upstream.default = say(201, {"held": True}, gate=gate)
+    firsts = [Later(lambda key=key: ask(one, key=key)) for key in keys]
+    gate.wait_for(len(keys))
+    waiting = [Later(lambda key=key: ask(other, key=key)) for key in keys]
+    eventually(lambda: admin.value("pawl_waiting") == len(keys), "all duplicates to wait")
+
+    def looks() -> int:
+        return sum(b"w.place FROM unnest" in message.data for message in list(relay.messages))
+
+    gate.open()
+    kept = [first.result().kept for first in firsts]
+    before = looks()
+    assert [second.result().kept for second in waiting] == kept
+    assert looks() <= before + 2
+    assert upstream.effects() == len(keys)
+
+
 def test_where_the_first_was_not_done_one_that_waits_at_the_other_goes_on(two, upstream):
     gate = upstream.gate()
     upstream.then(say(503, effect=False, gate=gate))
