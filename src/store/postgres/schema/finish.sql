@@ -52,6 +52,19 @@ BEGIN
         coalesce(token::text, 'NULL') USING ERRCODE = 'PW001', HINT = 'Roll back.';
 END $$;
 
+-- A participant may come twice under one token: a proxy sends its request again, or the service
+-- repeats a commit whose result was lost. The transaction that is not the first must not commit;
+-- what this one has completed it remembers until its end, savepoints included.
+CREATE OR REPLACE FUNCTION pawl.check_own(token bigint) RETURNS void
+    LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    IF token::text <> ALL (string_to_array(coalesce(current_setting('pawl.completed', true), ''),
+            ' ')) THEN
+        RAISE EXCEPTION 'another transaction has completed the operation of the token %', token
+            USING ERRCODE = 'PW001', HINT = 'Roll back.';
+    END IF;
+END $$;
+
 -- stored; already: this token stored one before, and it stays.
 CREATE OR REPLACE FUNCTION pawl.finish(token bigint, http_code integer, body bytea, headers jsonb,
     result_ref text) RETURNS text LANGUAGE plpgsql VOLATILE AS $$
@@ -71,12 +84,19 @@ BEGIN
     was := pawl.find_token(token);
     r := was;
     IF r.id IS NOT NULL AND r.status IN (2, 3) THEN
+        IF r.owner > 0 THEN
+            PERFORM pawl.check_own(token);
+        END IF;
         RETURN 'already';
     ELSIF pawl.is_gone(r, now) THEN
         PERFORM pawl.refuse_stale(token);
     END IF;
     IF current_setting('synchronous_commit') = 'off' THEN
         PERFORM set_config('synchronous_commit', 'on', true);
+    END IF;
+    IF r.owner > 0 THEN
+        PERFORM set_config('pawl.completed', concat_ws(' ',
+            nullif(current_setting('pawl.completed', true), ''), token), true);
     END IF;
     r.version := pawl.new_token(now);
     r.status := CASE WHEN http_code BETWEEN 400 AND 499 THEN 3 ELSE 2 END;
