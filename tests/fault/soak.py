@@ -3,13 +3,17 @@
 again and again. On PostgreSQL three gateways share the store, and killed are they, the server's
 sessions and the server. Exits 1 when an effect happened twice or an answer was lost.
 
-usage: soak.py [--seconds N] [--policy hold|probe|retry|once] [--clients N] [--seed N]
-               [--store sqlite|postgres]
+Under `participant`, which is on PostgreSQL alone, the service shares its database, and is killed,
+too.
+
+usage: soak.py [--seconds N | --kills N] [--policy hold|probe|retry|once|participant] [--clients N]
+               [--seed N] [--store sqlite|postgres]
 """
 from __future__ import annotations
 
 import argparse
 import dataclasses
+import math
 import os
 import random
 import shutil
@@ -17,6 +21,7 @@ import sys
 import tempfile
 import threading
 import time
+import zlib
 from collections import Counter, deque
 from pathlib import Path
 from typing import Any
@@ -47,8 +52,10 @@ CONFIGS = {
     "once": _RULE + '    unknown: {probe: "GET /refunds/by-key/{key}"}\n'
                     f"    probe_status: 201\n    settle: {SETTLE}s\n"
                     '    once: {key: "{body:/of}", ttl: 1h, duplicate: replay}\n',
+    "participant": _RULE + "    unknown: participant\n",
 }
-SETTLES_ALL = ("probe", "retry", "once")  # under these no operation stays without an outcome
+# Under these no operation stays without an outcome.
+SETTLES_ALL = ("probe", "retry", "once", "participant")
 
 
 class Service:
@@ -64,6 +71,14 @@ class Service:
         self.faults = True
         self.upstream = Upstream()
         self.upstream.default = self._serve
+        self.port = self.upstream.port
+
+    def heal(self) -> None:
+        """Nothing fails any more."""
+        self.faults = False
+
+    def discard(self) -> None:
+        self.upstream.stop()
 
     def _serve(self, request: Request) -> Reply:
         if request.method == "GET":
@@ -93,6 +108,51 @@ class Service:
             if draw < 0:
                 return fault
         return dataclasses.replace(done, delay=self.random.choice((0, 0, 0, 0.01, 0.1)))
+
+
+class Payer:
+    """The upstream that is a participant: a process, which dies of its own faults, too."""
+
+    def __init__(self, database: Any, seed: int):
+        from pawltest.participant import Participant  # needs psycopg2
+
+        self.process = Participant(database, seed)
+        self.port = self.process.port
+
+    def revive(self) -> bool:
+        """Whether it was dead."""
+        if self.process.is_alive:
+            return False
+        self.process.start()
+        return True
+
+    def heal(self) -> None:
+        self.process.discard()
+        self.process.seed = None
+        self.process.start().wait_until_ready()
+
+    def discard(self) -> None:
+        self.process.discard()
+
+    @property
+    def effects(self) -> Counter[str]:
+        return self.process.effects()
+
+    def find_strays(self, told: dict[str, Answer]) -> list[str]:
+        """Records that are not settled, and keys that were told of another payment than theirs."""
+        strays = self.process.database.sql(
+            "SELECT convert_from(key, 'UTF8') FROM pawl.record"
+            " WHERE status NOT IN (2, 3) OR provisional <> 0 OR lease_until <> 0")
+        paid = dict(self.process.database.sql("SELECT client_key, id FROM payments"))
+        return [key for key, in strays] + [
+            key for key in {*told, *paid} if key not in told
+            or (told[key].status, told[key].json.get("id")) != (
+                (201, paid[key]) if key in paid else (422, None))]
+
+
+def body_of(key: str) -> dict[str, Any]:
+    """A participant refuses some for good."""
+    return {"of": key, "account": key, "amount": 5 if zlib.crc32(key.encode()) % 50 else 0}
 
 
 class Crowd:
@@ -158,7 +218,7 @@ class Crowd:
             self.attempts += 1
             sent_key = f"{key}~{self.attempts}" if self.fresh_keys else key
         try:
-            return gateway.post("/refunds", {"of": key}, key=sent_key)
+            return gateway.post("/refunds", body_of(key), key=sent_key)
         except (Broken, OSError, ValueError):
             return None
 
@@ -173,7 +233,7 @@ class Processes:
     """What is killed. Gateways share a store, which is a server's if there are several; start and
     kill them on the main thread, with which they die."""
 
-    def __init__(self, directory: Path, service: Service, policy: str, store: str):
+    def __init__(self, directory: Path, policy: str, store: str, seed: int):
         self.server: Any = None
         if store == "postgres":
             sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "postgres"))
@@ -181,24 +241,31 @@ class Processes:
 
             self.server = Server(durable=True).create()
             self.database = self.server.add_database()
+        shares = policy == "participant"
+        self.payer = Payer(self.database, seed) if shares else None
+        self.service = self.payer or Service(seed, dedupes=policy == "retry")
         config = CONFIGS[policy]
         if self.server:  # where no lock of a file shows that an owner is dead
             config = config.replace("lease: 10s", "lease: 2s")
-        self.gateways = [self._gateway(directory / f"gateway{i}", service, config)
+        self.gateways = [self._gateway(directory / f"gateway{i}", config)
                          for i in range(3 if self.server else 1)]
 
-    def _gateway(self, directory: Path, service: Service, config: str) -> Gateway:
+    def _gateway(self, directory: Path, config: str) -> Gateway:
         directory.mkdir()
-        made = Gateway(directory, service.upstream.port, config, Clock(directory / "clock"))
+        made = Gateway(directory, self.service.port, config, Clock(directory / "clock"))
         return made.move_to(self.database.url) if self.server else made
 
     def start(self) -> None:
         for gateway in self.gateways:
             gateway.start()
+        if self.payer:
+            self.payer.process.start().wait_until_ready()
 
     def kill_one(self, rand: random.Random) -> None:
         draw = rand.random() if self.server else 1.0
-        if draw < 0.2:
+        if self.payer and draw > 0.7:
+            self.payer.process.kill9()
+        elif draw < 0.2:
             self.server.kill9()
             self.server.start()
         elif draw < 0.5:
@@ -208,10 +275,13 @@ class Processes:
             gateway.kill9()
             gateway.start()
 
-    def kill_at_random(self, seconds: float, rand: random.Random) -> int:
+    def kill_at_random(self, seconds: float, most: int, rand: random.Random) -> int:
+        """For so long, or so often; how often."""
         kills, end = 0, time.monotonic() + seconds
-        while time.monotonic() < end:
+        while kills < most and time.monotonic() < end:
             time.sleep(rand.uniform(0.05, 1.2))
+            if self.payer:
+                kills += self.payer.revive()
             self.kill_one(rand)
             kills += 1
         return kills
@@ -223,6 +293,7 @@ class Processes:
     def discard(self) -> None:
         for gateway in self.gateways:
             gateway.discard()
+        self.service.discard()
         if self.server:
             self.server.discard()
 
@@ -239,27 +310,29 @@ def settle(crowd: Crowd, policy: str, rand: random.Random) -> list[str]:
     return stuck
 
 
-def soak(policy: str, seconds: float, clients: int, seed: int, store: str = "sqlite") -> bool:
-    rand = random.Random(seed)
+def soak(policy: str, options: argparse.Namespace) -> bool:
+    seed, rand = options.seed, random.Random(options.seed)
     directory = Path(tempfile.mkdtemp(prefix="pawl-soak-"))
-    service = Service(seed, dedupes=policy == "retry")
-    processes = Processes(directory, service, policy, store)
-    crowd = Crowd(processes.gateways, clients, seed, fresh_keys=policy == "once")
+    processes = Processes(directory, policy, options.store, seed)
+    service = processes.service
+    crowd = Crowd(processes.gateways, options.clients, seed, fresh_keys=policy == "once")
     try:
         processes.start()
         crowd.start()
-        kills = processes.kill_at_random(seconds, rand)
+        most = options.kills or sys.maxsize
+        kills = processes.kill_at_random(math.inf if options.kills else options.seconds, most, rand)
         crowd.join()
-        service.faults = False
+        service.heal()
         stuck = settle(crowd, policy, rand)
+        effects = service.effects
+        strays = processes.payer.find_strays(crowd.told) if processes.payer else []
         processes.close()
     finally:
         processes.discard()
-        service.upstream.stop()
         shutil.rmtree(directory, ignore_errors=True)
-    doubled = [key for key, n in service.effects.items() if n > 1]
-    lost = sorted(set(crowd.lost)) + (stuck if policy in SETTLES_ALL else [])
-    print(f"{policy}: {crowd.attempts} attempts, {kills} kills, {service.effects.total()} effects, "
+    doubled = [key for key, n in effects.items() if n > 1]
+    lost = sorted(set(crowd.lost)) + (stuck if policy in SETTLES_ALL else []) + strays
+    print(f"{policy}: {crowd.attempts} attempts, {kills} kills, {effects.total()} effects, "
           f"{len(crowd.told)} outcomes told, {len(stuck)} in doubt, {len(doubled)} duplicates, "
           f"{len(lost)} lost (seed {seed})", flush=True)
     for what, keys in (("done twice", doubled), ("lost", lost)):
@@ -271,13 +344,17 @@ def soak(policy: str, seconds: float, clients: int, seed: int, store: str = "sql
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--kills", type=int, help="until so many, instead")
     parser.add_argument("--policy", choices=CONFIGS, action="append")
     parser.add_argument("--clients", type=int, default=16)
     parser.add_argument("--store", choices=("sqlite", "postgres"), default="sqlite")
     parser.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(3)))
     options = parser.parse_args()
-    results = [soak(policy, options.seconds, options.clients, options.seed, options.store)
-               for policy in options.policy or CONFIGS]
+    policies = options.policy or [policy for policy in CONFIGS
+                                  if policy != "participant" or options.store == "postgres"]
+    if "participant" in policies and options.store != "postgres":
+        parser.error("--policy participant needs --store postgres")
+    results = [soak(policy, options) for policy in policies]
     return 0 if all(results) else 1
 
 
