@@ -25,6 +25,9 @@
 -- The schema's owner runs `SELECT pawl.admit('role')` for an application: it gets these functions,
 -- which act with the owner's rights, and no table.
 --
+-- A table's scan is priced out, as plans may be made while it is empty; what is priced so would be
+-- compiled at every call, so nothing is.
+--
 -- Columns are microseconds, arguments intervals. A hash that one side did not bring is not
 -- compared: ''. Source: contract section 8, docs/decisions/0024-sql-functions.md.
 
@@ -62,7 +65,7 @@ END $$;
 -- Sweeps and counts where no gateway serves the store: for cron. How many steps it took.
 CREATE OR REPLACE FUNCTION pawl.maintain(most bigint DEFAULT 10000) RETURNS bigint
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-    SET enable_seqscan = off AS $$
+    SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     steps bigint;
 BEGIN
@@ -79,7 +82,7 @@ CREATE OR REPLACE FUNCTION pawl.secret() RETURNS bytea LANGUAGE plpgsql STABLE A
 DECLARE
     store pawl.store;
 BEGIN
-    SELECT * INTO store FROM pawl.store;
+    SELECT * INTO store FROM pawl.store s WHERE s.single;
     IF store.format IS DISTINCT FROM 2 THEN
         RAISE EXCEPTION 'the schema of the pawl store is of version %, these functions are of 2',
             store.format USING ERRCODE = 'PW003', HINT = 'Run `pawl schema postgres | psql`.';
@@ -258,7 +261,8 @@ END $$;
 
 -- Deferred to COMMIT, savepoint or not: what this transaction began it has completed or released.
 CREATE OR REPLACE FUNCTION pawl.refuse_open() RETURNS trigger LANGUAGE plpgsql VOLATILE
-    SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
+    SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
+    SET jit = off AS $$
 BEGIN
     IF EXISTS (SELECT FROM pawl.record r WHERE r.id = NEW.id AND r.owner < 0 AND r.status = 1
             AND r.lease_until > 0) THEN

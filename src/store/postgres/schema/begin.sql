@@ -408,7 +408,7 @@ CREATE OR REPLACE FUNCTION pawl.begin(tenant text, rule text, key text,
     OUT decision text, OUT token bigint, OUT http_code integer, OUT headers jsonb,
     OUT body bytea, OUT result_ref text, OUT first_at timestamptz, OUT lease_left interval)
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-    SET enable_seqscan = off AS $$
+    SET enable_seqscan = off SET jit = off AS $$
 #variable_conflict use_variable
 DECLARE
     asked pawl.asked := pawl.ask(tenant, rule, key, payload_hash, target_hash, ttl, tombstone,

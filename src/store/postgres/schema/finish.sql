@@ -126,7 +126,7 @@ END $$;
 CREATE OR REPLACE FUNCTION pawl.complete(token bigint, http_code integer DEFAULT 200,
     body text DEFAULT NULL, headers jsonb DEFAULT NULL, result_ref text DEFAULT NULL) RETURNS text
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-    SET enable_seqscan = off AS $$
+    SET enable_seqscan = off SET jit = off AS $$
 BEGIN
     RETURN pawl.finish(token, http_code, convert_to(body, 'UTF8'), headers, result_ref);
 END $$;
@@ -134,14 +134,15 @@ END $$;
 CREATE OR REPLACE FUNCTION pawl.complete_bytes(token bigint, http_code integer DEFAULT 200,
     body bytea DEFAULT NULL, headers jsonb DEFAULT NULL, result_ref text DEFAULT NULL) RETURNS text
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-    SET enable_seqscan = off AS $$
+    SET enable_seqscan = off SET jit = off AS $$
 BEGIN
     RETURN pawl.finish(token, http_code, body, headers, result_ref);
 END $$;
 
 -- Surely not done: the next begin proceeds. released; already: it was, or it is final.
 CREATE OR REPLACE FUNCTION pawl.release(token bigint) RETURNS text LANGUAGE plpgsql VOLATILE
-    SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
+    SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
+    SET jit = off AS $$
 #variable_conflict use_variable
 DECLARE
     was pawl.record;
