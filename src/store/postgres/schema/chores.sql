@@ -21,13 +21,16 @@ BEGIN
 END $$;
 
 -- Takes at most so many steps towards what is past its time: outcomes are dropped, then records,
--- released records, bound keys. Several processes may sweep together.
+-- released records, bound keys. Several processes may sweep together. What somebody else holds is
+-- looked at again in a minute, so that it does not keep its place at the head.
 CREATE OR REPLACE FUNCTION pawl.sweep(self bigint, at bigint, most bigint, OUT steps bigint)
     LANGUAGE plpgsql VOLATILE SET lock_timeout = '20ms' AS $$
 DECLARE
     t bigint := pawl.clock(at);
+    again bigint := t + 60000000;
     due bigint[];
-    gone bigint[];
+    held bigint[];
+    untils bigint[]; -- of the records held: when they go
     touched bigint;
 BEGIN
     BEGIN
@@ -35,44 +38,68 @@ BEGIN
             LIMIT most FOR UPDATE SKIP LOCKED);
         steps := cardinality(due);
         IF steps > 0 THEN
-            gone := ARRAY(SELECT r.id FROM pawl.record r WHERE r.id = ANY (due)
-                AND greatest(r.gone_at, r.once_until, r.completed_at + 60000000) <= t
-                FOR UPDATE SKIP LOCKED);
-            UPDATE pawl.outcome c SET headers = NULL, body = NULL,
-                sweep_at = greatest(r.gone_at, r.once_until, r.completed_at + 60000000)
-            FROM pawl.record r WHERE r.id = c.id AND c.id = ANY (due) AND r.id = ANY (due)
-                AND greatest(r.gone_at, r.once_until, r.completed_at + 60000000) > t;
-            PERFORM pawl.sweep_rows(self, gone);
-            DELETE FROM pawl.outcome c WHERE c.id = ANY (due)
-                AND (SELECT r.id FROM pawl.record r WHERE r.id = c.id) IS NULL;
+            SELECT array_agg(h.id), array_agg(h.until) INTO held, untils
+            FROM (SELECT r.id, greatest(r.gone_at, r.once_until, r.completed_at + 60000000) AS until
+                FROM pawl.record r WHERE r.id = ANY (due) FOR UPDATE SKIP LOCKED) h;
+            touched := pawl.sweep_records(self, ARRAY(SELECT h.id
+                FROM unnest(held, untils) h(id, until) WHERE h.until <= t));
+            IF touched < steps THEN
+                DELETE FROM pawl.outcome c WHERE c.id = ANY (due)
+                    AND (SELECT r.id FROM pawl.record r WHERE r.id = c.id) IS NULL;
+                UPDATE pawl.outcome c SET
+                    headers = CASE WHEN h.until > t THEN NULL ELSE c.headers END,
+                    body = CASE WHEN h.until > t THEN NULL ELSE c.body END,
+                    sweep_at = CASE WHEN h.until > t THEN h.until ELSE again END
+                FROM unnest(due) d(id) LEFT JOIN unnest(held, untils) h(id, until) ON h.id = d.id
+                CROSS JOIN LATERAL (SELECT k.ctid AS place FROM pawl.outcome k
+                    WHERE k.id = d.id OFFSET 0) k
+                WHERE c.ctid = k.place;
+            END IF;
         END IF;
-        gone := ARRAY(SELECT r.id FROM pawl.record r WHERE r.id = ANY (ARRAY(SELECT u.id
-                FROM pawl.unheld u WHERE u.status = 1 AND u.at <= t ORDER BY u.at
-                LIMIT most - steps))
-            AND r.status = 1 AND r.lease_until = 0 AND r.expires_at <= t FOR UPDATE SKIP LOCKED);
-        steps := steps + cardinality(gone);
-        PERFORM pawl.sweep_rows(self, gone);
+        due := ARRAY(SELECT u.id FROM pawl.unheld u WHERE u.status = 1 AND u.at <= t ORDER BY u.at
+            LIMIT most - steps FOR UPDATE SKIP LOCKED);
+        steps := steps + cardinality(due);
+        touched := pawl.sweep_records(self, ARRAY(SELECT r.id FROM pawl.record r
+            WHERE r.id = ANY (due) AND r.status = 1 AND r.lease_until = 0 AND r.expires_at <= t
+            FOR UPDATE SKIP LOCKED));
+        IF touched < cardinality(due) THEN
+            DELETE FROM pawl.unheld u WHERE u.id = ANY (due)
+                AND (SELECT r.id FROM pawl.record r WHERE r.id = u.id) IS NULL;
+            UPDATE pawl.unheld u SET at = again WHERE u.id = ANY (due);
+        END IF;
         DELETE FROM pawl.bound b WHERE b.id = ANY (ARRAY(SELECT d.id FROM pawl.bound d
             WHERE d.expires_at <= t ORDER BY d.expires_at LIMIT most - steps
             FOR UPDATE SKIP LOCKED));
         GET DIAGNOSTICS touched = ROW_COUNT;
         steps := steps + touched;
     EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
-        steps := 0; -- what leads to a row is held by a stranger: another time
+        steps := 0; -- a stranger holds a whole table, or what this process counts: another time
     END;
 END $$;
 
-CREATE OR REPLACE FUNCTION pawl.sweep_rows(self bigint, gone bigint[]) RETURNS void
+-- Removes records that the caller holds, but none whose bound key is held by somebody else. How
+-- many it removed.
+CREATE OR REPLACE FUNCTION pawl.sweep_records(self bigint, gone bigint[]) RETURNS bigint
     LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    free bigint[];
+    stuck bigint[];
 BEGIN
     IF cardinality(gone) = 0 THEN
-        RETURN;
+        RETURN 0;
     END IF;
+    free := ARRAY(SELECT b.id FROM pawl.bound b WHERE b.holder = ANY (gone)
+        FOR UPDATE SKIP LOCKED);
+    stuck := ARRAY(SELECT b.holder FROM pawl.bound b WHERE b.holder = ANY (gone)
+        AND b.id <> ALL (free));
+    gone := ARRAY(SELECT g FROM unnest(gone) g WHERE g <> ALL (stuck));
     PERFORM pawl.count(self, ARRAY(SELECT ROW(0, 0, 0, 0, -(r.status = 1)::int,
         -(r.status = 2)::int, -(r.status = 3)::int, -(r.status = 4)::int, -(r.status = 1)::int,
         0)::pawl.saved_tally FROM pawl.record r WHERE r.id = ANY (gone)));
     PERFORM pawl.remove(gone);
+    RETURN cardinality(gone);
 END $$;
+DROP FUNCTION IF EXISTS pawl.sweep_rows(bigint, bigint[]); -- of format 1
 
 -- Gauges; and what dead processes counted becomes part of what nobody (0) did.
 CREATE OR REPLACE FUNCTION pawl.gauge(self bigint, at bigint, most bigint, OUT stale bigint,
