@@ -10,6 +10,7 @@ import pytest
 from psycopg2 import errors
 
 from pawltest.wire import Later, eventually
+from shop import is_waiting
 
 KEYS = """
 CREATE TABLE idempotency_keys (
@@ -135,20 +136,16 @@ class Session:
 
 
 @pytest.fixture
-def open_session(plain, connecting):
-    """Makes sessions in a database with the published tables."""
+def open_session(plain, installed, connecting):
+    """Makes sessions of the application in a database with the published tables."""
     plain.sql(KEYS + INBOX + TABLES)
-    plain.sql("GRANT ALL ON ALL TABLES IN SCHEMA public TO pawl")
+    plain.sql("GRANT ALL ON ALL TABLES IN SCHEMA public TO shop")
     return lambda: Session(connecting(plain))
 
 
 @pytest.fixture
 def session(open_session):
     return open_session()
-
-
-def is_waiting(plain: Any) -> bool:
-    return plain.sql("SELECT count(*) FROM pg_locks WHERE NOT granted")[0][0] > 0
 
 
 # ---- what they promise ----
