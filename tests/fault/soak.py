@@ -165,7 +165,7 @@ class Crowd:
         self.attempts = 0
         self.told: dict[str, Answer] = {}  # what was acknowledged first
         self.open: list[str] = []  # operations without an outcome
-        self.lost: list[str] = []
+        self.lost: dict[str, str] = {}  # and what was told instead
         self._lock = threading.Lock()
         self._threads = [threading.Thread(target=self._client, args=(i, random.Random(seed + i)),
                                           daemon=True) for i in range(n)]
@@ -193,7 +193,9 @@ class Crowd:
                 remembered.append(key)
 
     def operate(self, key: str, rand: random.Random) -> bool:
-        """Retries until there is an outcome, or nobody can know; True: there is one."""
+        """Retries until there is an outcome, or nobody can know; True: there is one. An outcome
+        that was told is lost once it is unknown, or does not come when nothing fails any more."""
+        answer: Answer | None = None
         for _ in range(ATTEMPTS_MOST):
             answer = self._attempt(key, rand.choice(self.gateways))
             if answer is not None and self._is_outcome(answer):
@@ -204,8 +206,9 @@ class Crowd:
             time.sleep(rand.uniform(0.01, 0.05))
         with self._lock:
             self.open.append(key)
-            if key in self.told:
-                self.lost.append(key)
+            told = answer["Error-Code"] if answer else "nothing"
+            if key in self.told and (told == UNKNOWN or self.over.is_set()):
+                self.lost[key] = told
         return False
 
     def _is_outcome(self, answer: Answer) -> bool:
@@ -226,7 +229,7 @@ class Crowd:
         with self._lock:
             first = self.told.setdefault(key, answer)
             if first.kept != answer.kept:
-                self.lost.append(key)
+                self.lost[key] = f"{first.kept} and {answer.kept}"
 
 
 class Processes:
@@ -331,7 +334,8 @@ def soak(policy: str, options: argparse.Namespace) -> bool:
         processes.discard()
         shutil.rmtree(directory, ignore_errors=True)
     doubled = [key for key, n in effects.items() if n > 1]
-    lost = sorted(set(crowd.lost)) + (stuck if policy in SETTLES_ALL else []) + strays
+    lost = [f"{key} ({told})" for key, told in sorted(crowd.lost.items())]
+    lost += (stuck if policy in SETTLES_ALL else []) + strays
     print(f"{policy}: {crowd.attempts} attempts, {kills} kills, {effects.total()} effects, "
           f"{len(crowd.told)} outcomes told, {len(stuck)} in doubt, {len(doubled)} duplicates, "
           f"{len(lost)} lost (seed {seed})", flush=True)

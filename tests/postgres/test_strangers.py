@@ -6,7 +6,7 @@ from contextlib import closing
 
 import pytest
 
-from pawltest.gateway import Gateway
+from pawltest.gateway import ROOT, Gateway
 from pawltest.wire import Answer, Later, at_once, eventually
 
 CONFIG = """
@@ -18,6 +18,8 @@ defaults: {in_progress: conflict}
 rules:
   - {name: refunds.create, match: POST /refunds, timeout: 5s}
 """
+PAGE = (ROOT / "docs/guide/postgresql.md").read_text("utf-8")
+HOLDERS = PAGE.partition("-- holders.sql\n")[2].partition("```")[0]
 RUNNING = "CONFLICT.idempotency.in_progress"
 AWAY = "DEPENDENCY.store_unavailable"
 
@@ -72,7 +74,12 @@ def test_a_key_that_an_application_begins_is_in_progress(gateway, upstream, data
 def test_a_locked_table_is_a_store_that_is_away_and_comes_back(gateway, upstream, database):
     with closing(database.connect()) as stranger:
         stranger.cursor().execute("LOCK TABLE pawl.record IN ACCESS EXCLUSIVE MODE")
-        assert ask(gateway, "k1").is_problem(503, AWAY)
+        first = Later(lambda: ask(gateway, "k1"))
+        holder = stranger.info.backend_pid
+        eventually(lambda: [pid for pid, *_ in database.sql(HOLDERS)] == [holder],
+                   "the guide's query to name the stranger")
+        assert first.result().is_problem(503, AWAY)
+        assert ask(gateway, "k2").is_problem(503, AWAY)
         assert upstream.effects() == 0
         stranger.rollback()
     eventually(lambda: ask(gateway, "k1").status == 201, "the store")
