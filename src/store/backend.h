@@ -233,8 +233,9 @@ struct backend_space {
 
 struct backend {
     const struct backend_ops *ops;
-    const char *place; /* for messages: which store it is */
-    bool has_clock;    /* store time is its own, and not made of this machine's clocks */
+    const char *place;    /* for messages: which store it is */
+    bool has_clock;       /* store time is its own, and not made of this machine's clocks */
+    bool has_round_trips; /* a batch costs some, however small it is: it is worth while to wait */
     unsigned char secret[DIGEST_SIZE];
     char problem[BACKEND_PROBLEM_SIZE]; /* what the last failure was, one line */
     uint64_t checkpoints;               /* since it was opened */

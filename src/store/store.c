@@ -23,9 +23,11 @@ struct store_config store_config_default(void)
 static void run_committer(void *argument)
 {
     struct store *store = argument;
-    while (!committer_stopped(store))
+    while (!committer_stopped(store)) {
+        committer_collect(store);
         if (!committer_step(store))
             committer_wait(store);
+    }
 }
 
 static bool start_committer(struct store *store, const struct store_config *config,

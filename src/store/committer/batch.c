@@ -365,6 +365,7 @@ void batch_report(struct store *c, struct batch *batch)
 {
     mutex_lock(&c->mutex);
     committer_note_batch(c, batch);
+    collect_note_batch(&c->collect, batch->decided.n, c->queue.n, batch->boot, clock_boot_us());
     if (batch->refused)
         committer_note_retry(c, BACKEND_BUSY);
     batch_queue_front(c, &batch->ops);

@@ -230,6 +230,29 @@ static int64_t next_due(struct store *c, int64_t now)
     return is_held_up(c, now) && next < c->due[DUE_RETRY] ? c->due[DUE_RETRY] : next;
 }
 
+/* Until so many operations are queued, or that long. Under the mutex. */
+static void sleep_until(struct store *c, size_t queued, int64_t wait_us)
+{
+    CHECK(queued > 0 && wait_us > 0);
+    c->wakes_at = queued;
+    cond_wait_for(&c->cond, &c->mutex, wait_us);
+    c->wakes_at = 0;
+}
+
+void committer_collect(struct store *c)
+{
+    if (!c->backend->has_round_trips)
+        return;
+    mutex_lock(&c->mutex);
+    size_t queued = c->queue.n;
+    int64_t wait_us = collect_wait_us(&c->collect, queued, clock_boot_us());
+    if (wait_us > 0 && !c->stopping) {
+        sleep_until(c, c->collect.most, wait_us);
+        collect_note_wait(&c->collect, queued, c->queue.n);
+    }
+    mutex_unlock(&c->mutex);
+}
+
 void committer_wait(struct store *c)
 {
     mutex_lock(&c->mutex);
@@ -239,11 +262,8 @@ void committer_wait(struct store *c)
     int64_t wait_us = next_due(c, now) - now;
     if (held_up && c->stopping)
         wait_us = COMMITTER_RETRY_US;
-    if ((idle || held_up) && wait_us > 0) {
-        c->sleeping = true;
-        cond_wait_for(&c->cond, &c->mutex, clock_first(wait_us, COMMITTER_SWEEP_US));
-        c->sleeping = false;
-    }
+    if ((idle || held_up) && wait_us > 0)
+        sleep_until(c, 1, clock_first(wait_us, COMMITTER_SWEEP_US));
     mutex_unlock(&c->mutex);
 }
 

@@ -31,6 +31,9 @@ enum backend_status committer_register(struct store *store);
 /* Does one batch if anything is due. False: nothing was. */
 bool committer_step(struct store *store);
 
+/* Before it: waits a moment for operations that come together (collect.h). */
+void committer_collect(struct store *store);
+
 /* Waits until something may be due, or committer_stop. */
 void committer_wait(struct store *store);
 

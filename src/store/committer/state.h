@@ -9,6 +9,7 @@
 
 #include "base/thread.h"
 #include "store/committer/apply.h"
+#include "store/committer/collect.h"
 #include "store/committer/machine.h"
 #include "store/committer/op_list.h"
 #include "store/committer/waiters.h"
@@ -57,7 +58,9 @@ struct store {
     char problem[BACKEND_PROBLEM_SIZE]; /* mutex: what the last batch that failed met */
     bool stopping;                      /* mutex */
     int64_t stop_by;                    /* mutex: boot time; then what is queued is given up */
-    bool sleeping;                      /* mutex: the thread waits on cond */
+    size_t wakes_at;                    /* mutex: the thread waits on cond, and is woken when so
+                                           many operations are queued; 0: it does not wait */
+    struct collect collect;             /* mutex */
 
     int64_t due[COMMITTER_DUES]; /* boot times */
     int64_t lease_least;         /* shortest lease this process has taken */

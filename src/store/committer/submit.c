@@ -65,8 +65,8 @@ void store_submit(struct store *c, struct store_op *op)
     }
     atomic_store_explicit(&op->state, OP_QUEUED, memory_order_relaxed);
     list_append(&c->queue, op);
-    bool wake = c->sleeping;
-    c->sleeping = false;
+    bool wake = c->wakes_at > 0 && c->queue.n >= c->wakes_at;
+    c->wakes_at = wake ? 0 : c->wakes_at;
     mutex_unlock(&c->mutex);
     if (wake)
         cond_signal(&c->cond);

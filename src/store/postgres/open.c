@@ -134,6 +134,7 @@ struct backend *postgres_backend_open(const struct store_config *config,
     int64_t timeout_ms = config->limits.timeout_us / CLOCK_US_PER_MS;
     postgres->backend = (struct backend){.ops = &postgres_ops,
                                          .has_clock = true,
+                                         .has_round_trips = true,
                                          .outcome_max = POSTGRES_OUTCOME_MAX,
                                          .space.free = UINT64_MAX};
     postgres->params = postgres_params_make(POSTGRES_MESSAGE_MAX);
