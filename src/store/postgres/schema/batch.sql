@@ -1,20 +1,12 @@
 -- SPDX-License-Identifier: Apache-2.0
--- What a batch calls: load, draw, save.
+-- What a batch calls: load, draw, save. In PL/pgSQL, as PostgreSQL keeps no plan of a function in
+-- SQL; and no statement in them is begun for nothing, as each costs as much as some rows.
+DROP FUNCTION IF EXISTS pawl.counts();
 
 -- Store time in microseconds; `at`: as a test says, 0: as the clock says.
 CREATE OR REPLACE FUNCTION pawl.clock(at bigint) RETURNS bigint LANGUAGE sql VOLATILE AS
 $$ SELECT CASE WHEN at <> 0 THEN at
                ELSE (extract(epoch FROM clock_timestamp()) * 1000000)::bigint END $$;
-
--- In PL/pgSQL as all that a batch calls: PostgreSQL keeps no plan of a function in SQL.
-CREATE OR REPLACE FUNCTION pawl.counts(OUT pending bigint, OUT complete bigint, OUT failed bigint,
-    OUT unknown bigint, OUT released bigint, OUT forgets bigint) LANGUAGE plpgsql STABLE AS $$
-#variable_conflict use_column
-BEGIN
-    SELECT coalesce(sum(t.pending), 0), coalesce(sum(t.complete), 0), coalesce(sum(t.failed), 0),
-        coalesce(sum(t.unknown), 0), coalesce(sum(t.released), 0), coalesce(sum(t.forgets), 0)
-    INTO pending, complete, failed, unknown, released, forgets FROM pawl.tally t;
-END $$;
 
 -- The plans of the functions below are made once, perhaps while tables are empty: each look-up is
 -- written so that no plan reads a whole table (LATERAL .. OFFSET 0, = ANY, a subquery that IS NULL:
@@ -64,7 +56,7 @@ IF EXISTS (SELECT FROM pawl.bound) THEN
     LEFT JOIN LATERAL (SELECT * FROM pawl.outcome k WHERE k.id = r.id AND r.kept = 1
         AND octet_length(k.headers) + octet_length(k.body) <= most OFFSET 0) c ON true;
 END IF;
-IF EXISTS (SELECT FROM unnest(hints) h WHERE h <> 0) THEN
+IF 0 <> ANY (hints) THEN
     RETURN QUERY
     SELECT n.name, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bytea, NULL::bytea, NULL::bytea,
         true, r.named, o.beat_at, NULL::smallint, NULL::bytea, NULL::bytea, r.id, r.version,
@@ -130,7 +122,9 @@ BEGIN
             USING ERRCODE = '55P03';
     END IF;
     now := pawl.clock(at);
-    SELECT * INTO pending, complete, failed, unknown, released, forgets FROM pawl.counts();
+    SELECT coalesce(sum(t.pending), 0), coalesce(sum(t.complete), 0), coalesce(sum(t.failed), 0),
+        coalesce(sum(t.unknown), 0), coalesce(sum(t.released), 0), coalesce(sum(t.forgets), 0)
+    INTO pending, complete, failed, unknown, released, forgets FROM pawl.tally t;
 END $$;
 
 -- Saves the groups of a batch, each whole or not at all, and waits for nobody: what another
@@ -145,24 +139,24 @@ CREATE OR REPLACE FUNCTION pawl.save(self bigint, at bigint, new_version bigint,
     LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_column
 DECLARE
-    locked bigint[];
-    conflict bigint[];
+    locked bigint[] := '{}';
+    conflict bigint[] := '{}';
     bad bigint[] := '{}';
-    ids bigint[];
+    ids bigint[] := '{}';
     gone bigint[];
     stales bigint[] := '{}';
     one record;
-    fits boolean;
-    n bigint;
 BEGIN
     IF current_setting('synchronous_commit') = 'off' THEN
         PERFORM set_config('synchronous_commit', 'on', true);
     END IF;
-    locked := ARRAY(SELECT n.grp FROM unnest(names) n WHERE NOT CASE n.is_claimed
-        WHEN 1 THEN pg_try_advisory_xact_lock(n.lock)
-        ELSE pg_try_advisory_xact_lock_shared(n.lock) END);
-    ids := ARRAY(SELECT DISTINCT s.id FROM unnest(seen) s);
-    IF cardinality(ids) > 0 THEN
+    IF cardinality(names) > 0 THEN
+        locked := ARRAY(SELECT n.grp FROM unnest(names) n WHERE NOT CASE n.is_claimed
+            WHEN 1 THEN pg_try_advisory_xact_lock(n.lock)
+            ELSE pg_try_advisory_xact_lock_shared(n.lock) END);
+    END IF;
+    IF cardinality(seen) > 0 THEN
+        ids := ARRAY(SELECT DISTINCT s.id FROM unnest(seen) s);
         WITH held AS MATERIALIZED (
             SELECT r.id, r.version FROM pawl.record r
             WHERE r.id = ANY (ids) FOR UPDATE SKIP LOCKED),
@@ -175,83 +169,95 @@ BEGIN
             coalesce(array_agg(grp) FILTER (WHERE NOT is_locked), '{}')
         INTO locked, bad FROM judged;
     END IF;
-    conflict := bad || ARRAY(SELECT n.grp FROM unnest(names) n
-        WHERE n.leads_to >= 0 AND n.leads_to <> coalesce(
-        CASE WHEN n.is_once = 1 THEN
-            (SELECT r.id FROM pawl.record r WHERE r.once_name = n.hash)
-        ELSE coalesce((SELECT r.id FROM pawl.record r WHERE r.key_hash = n.hash AND r.named),
-            (SELECT b.id FROM pawl.bound b WHERE b.key_hash = n.hash)) END, 0));
+    conflict := bad;
+    IF cardinality(names) > 0 THEN
+        conflict := conflict || ARRAY(SELECT n.grp FROM unnest(names) n
+            WHERE n.leads_to >= 0 AND n.leads_to <> coalesce(
+            CASE WHEN n.is_once = 1 THEN
+                (SELECT r.id FROM pawl.record r WHERE r.once_name = n.hash)
+            ELSE coalesce((SELECT r.id FROM pawl.record r WHERE r.key_hash = n.hash AND r.named),
+                (SELECT b.id FROM pawl.bound b WHERE b.key_hash = n.hash)) END, 0));
+    END IF;
     bad := conflict || locked;
 
-    FOR one IN SELECT DISTINCT b.grp FROM unnest(brought) b WHERE b.grp <> ALL (bad) LOOP
-        DECLARE
-            row record;
-            touched bigint;
-        BEGIN
-            FOR row IN SELECT b.* FROM unnest(brought) b WHERE b.grp = one.grp ORDER BY b.place
-            LOOP
-                EXECUTE row.statement
-                USING ARRAY(SELECT v.value FROM unnest(vals) v WHERE v.place = row.place);
-                GET DIAGNOSTICS touched = ROW_COUNT;
-                IF touched = 0 AND row.may_miss = 0 THEN
-                    stales := stales || row.place;
-                    RAISE EXCEPTION 'stale' USING ERRCODE = 'PW099';
-                END IF;
-            END LOOP;
-        EXCEPTION WHEN SQLSTATE 'PW099' THEN
-            conflict := conflict || one.grp;
-            bad := bad || one.grp;
-        END;
-    END LOOP;
-
-    IF EXISTS (SELECT FROM unnest(names) n WHERE n.is_claimed = 1 AND n.leads_to <> 0) THEN
-        UPDATE pawl.record r SET named = false, version = new_version
-        WHERE r.named AND r.key_hash = ANY (ARRAY(SELECT n.hash FROM unnest(names) n
-            WHERE n.is_claimed = 1 AND n.is_once = 0 AND n.grp <> ALL (bad)));
-        UPDATE pawl.record r SET once_name = NULL, version = new_version
-        WHERE r.once_name = ANY (ARRAY(SELECT n.hash FROM unnest(names) n
-            WHERE n.is_claimed = 1 AND n.is_once = 1 AND n.grp <> ALL (bad)));
-        DELETE FROM pawl.bound b WHERE b.key_hash = ANY (ARRAY(
-            SELECT n.hash FROM unnest(names) n
-            WHERE n.is_claimed = 1 AND n.is_once = 0 AND n.grp <> ALL (bad)));
-    END IF;
-    gone := ARRAY(SELECT w.id FROM unnest(saved) w WHERE w.status = 0 AND w.grp <> ALL (bad));
-    IF cardinality(gone) > 0 THEN
-        PERFORM pawl.remove(gone);
+    IF cardinality(brought) > 0 THEN
+        FOR one IN SELECT DISTINCT b.grp FROM unnest(brought) b WHERE b.grp <> ALL (bad) LOOP
+            DECLARE
+                row record;
+                touched bigint;
+            BEGIN
+                FOR row IN SELECT b.* FROM unnest(brought) b WHERE b.grp = one.grp ORDER BY b.place
+                LOOP
+                    EXECUTE row.statement
+                    USING ARRAY(SELECT v.value FROM unnest(vals) v WHERE v.place = row.place);
+                    GET DIAGNOSTICS touched = ROW_COUNT;
+                    IF touched = 0 AND row.may_miss = 0 THEN
+                        stales := stales || row.place;
+                        RAISE EXCEPTION 'stale' USING ERRCODE = 'PW099';
+                    END IF;
+                END LOOP;
+            EXCEPTION WHEN SQLSTATE 'PW099' THEN
+                conflict := conflict || one.grp;
+                bad := bad || one.grp;
+            END;
+        END LOOP;
     END IF;
 
-    INSERT INTO pawl.record(id, version, named, once_name,
-        key_hash, tenant, rule, key, recipe, fingerprint, payload_hash, target_hash, created_at,
-        status, token, attempt_id, attempts, started_at, lease_until, lease_us, owner, probing,
-        windowed, unknown, settle_us, quiet_at, ttl_us, least_us, doubted_us, tombstone_us, doubt,
-        cause, origin, provisional, once, once_template, once_ttl_us, once_window, once_replay,
-        once_until, completed_at, expires_at, gone_at, kept, http_code, result_ref)
-    SELECT w.id, new_version, true, w.once_name,
-        w.key_hash, w.tenant, w.rule, w.key, w.recipe, w.fingerprint, w.payload_hash,
-        w.target_hash, w.created_at, w.status, w.token, w.attempt_id, w.attempts, w.started_at,
-        w.lease_until, w.lease_us, w.owner, w.probing, w.windowed, w.unknown, w.settle_us,
-        w.quiet_at, w.ttl_us, w.least_us, w.doubted_us, w.tombstone_us, w.doubt, w.cause,
-        w.origin, w.provisional, w.once, w.once_template, w.once_ttl_us, w.once_window,
-        w.once_replay, w.once_until, w.completed_at, w.expires_at, w.gone_at, w.kept, w.http_code,
-        w.result_ref
-    FROM unnest(saved) w WHERE w.is_new = 1 AND w.grp <> ALL (bad);
+    IF cardinality(ids) > 0 THEN
+        gone := ARRAY(SELECT w.id FROM unnest(saved) w WHERE w.status = 0 AND w.grp <> ALL (bad));
+        IF cardinality(gone) > 0 THEN
+            PERFORM pawl.remove(gone);
+        END IF;
+    END IF;
+
+    IF cardinality(names) > 0 THEN -- whoever is new has one
+        IF EXISTS (SELECT FROM unnest(names) n WHERE n.is_claimed = 1 AND n.leads_to <> 0) THEN
+            UPDATE pawl.record r SET named = false, version = new_version
+            WHERE r.named AND r.key_hash = ANY (ARRAY(SELECT n.hash FROM unnest(names) n
+                WHERE n.is_claimed = 1 AND n.is_once = 0 AND n.grp <> ALL (bad)));
+            UPDATE pawl.record r SET once_name = NULL, version = new_version
+            WHERE r.once_name = ANY (ARRAY(SELECT n.hash FROM unnest(names) n
+                WHERE n.is_claimed = 1 AND n.is_once = 1 AND n.grp <> ALL (bad)));
+            DELETE FROM pawl.bound b WHERE b.key_hash = ANY (ARRAY(
+                SELECT n.hash FROM unnest(names) n
+                WHERE n.is_claimed = 1 AND n.is_once = 0 AND n.grp <> ALL (bad)));
+        END IF;
+        INSERT INTO pawl.record(id, version, named, once_name,
+            key_hash, tenant, rule, key, recipe, fingerprint, payload_hash, target_hash, created_at,
+            status, token, attempt_id, attempts, started_at, lease_until, lease_us, owner, probing,
+            windowed, unknown, settle_us, quiet_at, ttl_us, least_us, doubted_us, tombstone_us,
+            doubt, cause, origin, provisional, once, once_template, once_ttl_us, once_window,
+            once_replay, once_until, completed_at, expires_at, gone_at, kept, http_code, result_ref)
+        SELECT w.id, new_version, true, w.once_name,
+            w.key_hash, w.tenant, w.rule, w.key, w.recipe, w.fingerprint, w.payload_hash,
+            w.target_hash, w.created_at, w.status, w.token, w.attempt_id, w.attempts, w.started_at,
+            w.lease_until, w.lease_us, w.owner, w.probing, w.windowed, w.unknown, w.settle_us,
+            w.quiet_at, w.ttl_us, w.least_us, w.doubted_us, w.tombstone_us, w.doubt, w.cause,
+            w.origin, w.provisional, w.once, w.once_template, w.once_ttl_us, w.once_window,
+            w.once_replay, w.once_until, w.completed_at, w.expires_at, w.gone_at, w.kept,
+            w.http_code, w.result_ref
+        FROM unnest(saved) w WHERE w.is_new = 1 AND w.grp <> ALL (bad);
+    END IF;
 
     -- By the place of a row, which is locked. For id = ANY (ids) beside id = w.id an index tries
     -- all ids at each row; for id = w.id alone a plan made on an empty table reads a whole one.
-    UPDATE pawl.record r SET version = new_version, once_name = coalesce(w.once_name, r.once_name),
-        status = w.status, token = w.token, attempt_id = w.attempt_id, attempts = w.attempts,
-        started_at = w.started_at, lease_until = w.lease_until, lease_us = w.lease_us,
-        owner = w.owner, probing = w.probing, windowed = w.windowed, unknown = w.unknown,
-        settle_us = w.settle_us, quiet_at = w.quiet_at, ttl_us = w.ttl_us, least_us = w.least_us,
-        doubted_us = w.doubted_us, tombstone_us = w.tombstone_us, doubt = w.doubt,
-        cause = w.cause, origin = w.origin, provisional = w.provisional, once = w.once,
-        once_template = w.once_template, once_ttl_us = w.once_ttl_us, once_window = w.once_window,
-        once_replay = w.once_replay, once_until = w.once_until, completed_at = w.completed_at,
-        expires_at = w.expires_at, gone_at = w.gone_at, kept = w.kept, http_code = w.http_code,
-        result_ref = w.result_ref
-    FROM unnest(saved) w
-    CROSS JOIN LATERAL (SELECT k.ctid AS place FROM pawl.record k WHERE k.id = w.id OFFSET 0) k
-    WHERE r.ctid = k.place AND w.is_new = 0 AND w.status <> 0 AND w.grp <> ALL (bad);
+    IF cardinality(ids) > 0 THEN
+        UPDATE pawl.record r SET version = new_version,
+            once_name = coalesce(w.once_name, r.once_name), status = w.status, token = w.token,
+            attempt_id = w.attempt_id, attempts = w.attempts, started_at = w.started_at,
+            lease_until = w.lease_until, lease_us = w.lease_us, owner = w.owner,
+            probing = w.probing, windowed = w.windowed, unknown = w.unknown,
+            settle_us = w.settle_us, quiet_at = w.quiet_at, ttl_us = w.ttl_us,
+            least_us = w.least_us, doubted_us = w.doubted_us, tombstone_us = w.tombstone_us,
+            doubt = w.doubt, cause = w.cause, origin = w.origin, provisional = w.provisional,
+            once = w.once, once_template = w.once_template, once_ttl_us = w.once_ttl_us,
+            once_window = w.once_window, once_replay = w.once_replay, once_until = w.once_until,
+            completed_at = w.completed_at, expires_at = w.expires_at, gone_at = w.gone_at,
+            kept = w.kept, http_code = w.http_code, result_ref = w.result_ref
+        FROM unnest(saved) w
+        CROSS JOIN LATERAL (SELECT k.ctid AS place FROM pawl.record k WHERE k.id = w.id OFFSET 0) k
+        WHERE r.ctid = k.place AND w.is_new = 0 AND w.status <> 0 AND w.grp <> ALL (bad);
+    END IF;
 
     IF cardinality(outcomes) > 0 THEN
         INSERT INTO pawl.outcome AS c (id, sweep_at, packed, headers, body)
@@ -276,13 +282,26 @@ BEGIN
         WHERE c.status <> 0 AND c.grp <> ALL (bad)
         ON CONFLICT (id) DO UPDATE SET status = excluded.status, at = excluded.at;
     END IF;
-    PERFORM pawl.count(self, ARRAY(SELECT t FROM unnest(tallies) t WHERE t.grp <> ALL (bad)));
+    IF cardinality(bad) > 0 THEN
+        tallies := ARRAY(SELECT t FROM unnest(tallies) t WHERE t.grp <> ALL (bad));
+    END IF;
+    IF cardinality(tallies) > 0 THEN
+        PERFORM pawl.count(self, tallies);
+    END IF;
 
-    SELECT coalesce(string_agg(CASE WHEN g = ANY (conflict) THEN '1' WHEN g = ANY (locked) THEN '2'
-        ELSE '0' END, '' ORDER BY g), '') INTO results FROM generate_series(0, groups - 1) g;
-    SELECT coalesce(string_agg(CASE WHEN g = ANY (stales) THEN '1' ELSE '0' END, '' ORDER BY g), '')
+    results := repeat('0', groups::integer);
+    IF cardinality(bad) > 0 THEN
+        SELECT string_agg(CASE WHEN g = ANY (conflict) THEN '1' WHEN g = ANY (locked) THEN '2'
+            ELSE '0' END, '' ORDER BY g) INTO results FROM generate_series(0, groups - 1) g;
+    END IF;
+    stale := repeat('0', cardinality(brought));
+    IF cardinality(stales) > 0 THEN
+        SELECT string_agg(CASE WHEN g = ANY (stales) THEN '1' ELSE '0' END, '' ORDER BY g)
         INTO stale FROM generate_series(0, cardinality(brought) - 1) g;
-    SELECT * INTO pending, complete, failed, unknown, released, forgets FROM pawl.counts();
+    END IF;
+    SELECT coalesce(sum(t.pending), 0), coalesce(sum(t.complete), 0), coalesce(sum(t.failed), 0),
+        coalesce(sum(t.unknown), 0), coalesce(sum(t.released), 0), coalesce(sum(t.forgets), 0)
+    INTO pending, complete, failed, unknown, released, forgets FROM pawl.tally t;
     now := pawl.clock(at);
 END $$;
 
