@@ -173,7 +173,8 @@
     X(mismatch, SHARED, rule_draft, rule.mismatch_status, mismatch, 0, 0, "409",                   \
       "status when a key is reused with another request: 409 | 422 | 400")                         \
     X(retry, SHARED, rule_draft, rule, retry, 0, 0, "none",                                        \
-      "retries by the gateway itself: only `none` in this version")                                \
+      "retries by the gateway itself: none | user_facing | api | background | scheduled | "        \
+      "webhook")                                                                                   \
     X(store_down, SHARED, rule_draft, rule.store_down_pass, store_down, 0, 0, "refuse",            \
       "while the record store is down: refuse | pass (unprotected)")                               \
     X(body, SHARED, rule_draft, rule.body_json, body, 0, 0, "auto",                                \

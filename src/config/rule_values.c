@@ -22,18 +22,15 @@ static void complain(struct reader *reader, const struct node *node, struct slic
     reader_complain(reader, node, "%.*s (expected %s)", SLICE_ARG(problem), expected);
 }
 
-/* There is nothing to fill: the client retries, or nobody. */
 OPTION_READER(retry)
 {
-    static const struct slice profiles[] = {
-        {"user_facing", 11}, {"api", 3}, {"background", 10}, {"scheduled", 9}, {"webhook", 7}};
+    struct rule *rule = field;
     size_t index;
-    if (node->kind == NODE_SCALAR && SLICE_AMONG(node->text, profiles))
-        reader_complain(reader, node,
-                        "the profile '%.*s' is not in this version of pawl (expected none)",
-                        SLICE_ARG(node->written));
-    else
-        (void)reader_choice(reader, node, "none", &index);
+    if (!reader_choice(reader, node, "none|user_facing|api|background|scheduled|webhook", &index))
+        return;
+    _Static_assert(RETRY_PROFILE_webhook == 4, "in the order of core/retry.h");
+    rule->retries = index > 0;
+    rule->retry = index > 0 ? (enum retry_profile)(index - 1) : RETRY_PROFILE_user_facing;
 }
 
 OPTION_READER(match)

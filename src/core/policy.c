@@ -181,7 +181,7 @@ static void add_policy(struct buf *buf, const struct rule *rule)
     json_add_i64(buf, "mismatch_status", rule->mismatch_status);
     add_in_progress(buf, rule);
     json_add_text(buf, "unknown", slice_of(record_unknown_name(rule->unknown)));
-    json_add_text(buf, "retry", SLICE("none"));
+    json_add_text(buf, "retry", rule->retries ? retry_profile_name(rule->retry) : SLICE("none"));
     json_add_text(buf, "store_down", slice_of(rule->store_down_pass ? "pass" : "refuse"));
     json_add_i64(buf, "max_request_body", (int64_t)rule->max_request_body);
 }

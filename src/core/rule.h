@@ -12,6 +12,7 @@
 #include "core/key_header.h"
 #include "core/payload.h"
 #include "core/record.h"
+#include "core/retry.h"
 #include "core/template.h"
 #include <stdatomic.h>
 
@@ -108,7 +109,9 @@ struct rule {
     bool store_down_pass; /* while the store cannot decide: passes unprotected, not refused */
     uint64_t max_request_body;
     uint64_t max_response_body;
-    uint64_t keep_request; /* bytes of the body that a pending record keeps */
+    uint64_t keep_request;    /* bytes of the body that a pending record keeps */
+    bool retries;             /* the gateway sends again by itself, */
+    enum retry_profile retry; /*   by this profile */
     bool replay_cookies;
     bool stream; /* responses pass live, and leave a tombstone */
 };

@@ -67,6 +67,8 @@ struct gateway *gateway_start(const struct gateway_config *config,
     CHECK(loops > 0 && config->store && config->engine && config->metrics && config->workers);
     gateway->n_servers = loops;
     thread_parker_init(&gateway->reloaded);
+    mutex_init(&gateway->shared.retrying);
+    gateway->shared.budget = retry_budget_make(clock_boot_us());
     name_self(gateway);
     rules_count_from_zero(config, settings->rules);
     gateway->shared.tenants = peers_new(settings->max_in_flight);
@@ -113,5 +115,6 @@ void gateway_free(struct gateway *gateway)
     http_server_free(gateway->http);
     thread_parker_fini(&gateway->reloaded);
     peers_free(gateway->shared.tenants);
+    mutex_fini(&gateway->shared.retrying);
     mem_free(gateway);
 }

@@ -7,6 +7,8 @@
 #define PAWL_GATEWAY_SERVER_H
 
 #include "base/compress.h"
+#include "base/thread.h"
+#include "core/retry.h"
 #include "gateway/config.h"
 #include "gateway/plan.h"
 #include "http/peers.h"
@@ -15,11 +17,13 @@
 
 #define VIA_SIZE sizeof "pawl-01234567"
 
-/* What all loops share: counted, never waited for. */
+/* What all loops share: counted, and never waited for longer than another one counts. */
 struct gateway_shared {
     atomic_size_t in_flight;
     atomic_ullong buffered; /* bytes of bodies on ruled routes */
     struct peers *tenants;  /* requests in flight of each tenant */
+    struct mutex retrying;  /* for `budget`: of retries to the upstream, of all loops together */
+    struct retry_budget budget;
 };
 
 /* A loop's part in a reload (reload.c). */

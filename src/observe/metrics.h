@@ -26,6 +26,14 @@
       "Duration of exchanges with the upstream, probes included.")                                 \
     X(PARTICIPANT_MISSING, "pawl_participant_missing_total", COUNTER, "rule",                      \
       "2xx responses under `unknown: participant` whose operation the service had not completed.") \
+    X(RETRY_OPERATIONS, "pawl_retry_operations_total", COUNTER, "profile",                         \
+      "Operations sent under a retry profile.")                                                    \
+    X(RETRY_ATTEMPTS, "pawl_retry_attempts_total", COUNTER, "profile",                             \
+      "Attempts after the first of an operation, by retry profile.")                               \
+    X(RETRY_EXHAUSTED, "pawl_retry_exhausted_total", COUNTER, "profile",                           \
+      "Operations that failed with no attempts, time or budget left to retry them.")               \
+    X(RETRY_DELAY, "pawl_retry_delay_seconds", HISTOGRAM, "",                                      \
+      "Waits before attempts after the first.")                                                    \
     X(UPSTREAM_RESPONSES, "pawl_upstream_responses_total", COUNTER, "class",                       \
       "Responses of the upstream, on ruled and other routes, by status class.")                    \
     X(UPSTREAM_ERRORS, "pawl_upstream_errors_total", COUNTER, "reason",                            \
@@ -143,6 +151,16 @@ enum metrics_limit {
         METRICS_LIMIT_COUNT
 };
 
+/* Retry profiles: those of core/retry.h. */
+#define METRICS_PROFILES(X) X(user_facing) X(api) X(background) X(scheduled) X(webhook) X(queue)
+
+enum metrics_profile {
+#define X(name) METRICS_PROFILE_##name,
+    METRICS_PROFILES(X)
+#undef X
+        METRICS_PROFILE_COUNT
+};
+
 /* Upper bounds of the histograms' buckets: microseconds, and the same as the label `le`. */
 #define METRICS_BUCKETS(X)                                                                         \
     X(1000, "0.001")                                                                               \
@@ -182,6 +200,12 @@ void metrics_upstream_took(struct metrics_rule *rule, int64_t span_us);
 
 /* Counts an operation that its participant had not completed. From any thread. */
 void metrics_participant_missed(struct metrics_rule *rule);
+
+/* Counts an operation under a profile, one more attempt and the wait before it, and the end of an
+ * operation that could not be retried any more. From any thread. */
+void metrics_retry_began(struct metrics *metrics, enum metrics_profile profile);
+void metrics_retried(struct metrics *metrics, enum metrics_profile profile, int64_t wait_us);
+void metrics_retry_exhausted(struct metrics *metrics, enum metrics_profile profile);
 
 /* Counts a response of the upstream (100 to 599), or why there was none. From any thread. */
 void metrics_upstream_responded(struct metrics *metrics, int status);

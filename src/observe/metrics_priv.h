@@ -39,6 +39,10 @@ struct metrics {
     atomic_ullong responses[METRICS_CLASSES];
     atomic_ullong failures[METRICS_FAILURE_COUNT];
     atomic_ullong limits[METRICS_LIMIT_COUNT];
+    atomic_ullong retry_operations[METRICS_PROFILE_COUNT];
+    atomic_ullong retry_attempts[METRICS_PROFILE_COUNT];
+    atomic_ullong retry_exhausted[METRICS_PROFILE_COUNT];
+    struct histogram retry_delay;
     struct mutex adding;
     atomic_ullong admin_refused[2]; /* 401, 403 */
     atomic_ullong reloads[2];       /* failed, successful */

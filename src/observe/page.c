@@ -30,6 +30,12 @@ static const char *const limits[METRICS_LIMIT_COUNT] = {
 #undef X
 };
 
+static const char *const profiles[METRICS_PROFILE_COUNT] = {
+#define X(name) #name,
+    METRICS_PROFILES(X)
+#undef X
+};
+
 static const char *const bounds[METRICS_BUCKET_COUNT] = {
 #define X(bound, text) text,
     METRICS_BUCKETS(X)
@@ -95,12 +101,14 @@ static void add_label(struct buf *buf, const char *name, struct slice value)
     buf_add_char(buf, '"');
 }
 
-/* NAME[SUFFIX]{rule="RULE" - and the brace stays open. */
+/* NAME[SUFFIX]{rule="RULE" - and the brace stays open; without a rule NAME[SUFFIX]. */
 static void start_rule(struct buf *buf, const struct page_series *series, const char *suffix,
                        const struct metrics_rule *rule)
 {
     buf_add_str(buf, series->name);
     buf_add_str(buf, suffix);
+    if (!rule)
+        return;
     buf_add_char(buf, '{');
     add_label(buf, "rule", rule->name);
 }
@@ -121,22 +129,29 @@ static void add_missing(struct buf *buf, const struct page_series *series,
     buf_printf(buf, "} %llu\n", load(&rule->participant_missing));
 }
 
-static void add_histogram(struct buf *buf, const struct page_series *series,
-                          const struct metrics_rule *rule)
+/* `rule` NULL: the series has no rules. */
+static void add_buckets(struct buf *buf, const struct page_series *series,
+                        const struct histogram *histogram, const struct metrics_rule *rule)
 {
-    const struct histogram *histogram =
-        series == SERIES(REQUEST_DURATION) ? &rule->request : &rule->upstream;
     number sum_us = load(&histogram->sum_us), so_far = 0;
     for (size_t i = 0; i <= METRICS_BUCKET_COUNT; i++) {
         so_far += load(&histogram->bucket[i]);
         start_rule(buf, series, "_bucket", rule);
-        buf_printf(buf, ",le=\"%s\"} %llu\n", i < METRICS_BUCKET_COUNT ? bounds[i] : "+Inf",
-                   so_far);
+        buf_printf(buf, "%sle=\"%s\"} %llu\n", rule ? "," : "{",
+                   i < METRICS_BUCKET_COUNT ? bounds[i] : "+Inf", so_far);
     }
     start_rule(buf, series, "_sum", rule);
-    buf_printf(buf, "} %llu.%06llu\n", sum_us / CLOCK_US_PER_S, sum_us % CLOCK_US_PER_S);
+    buf_printf(buf, "%s %llu.%06llu\n", rule ? "}" : "", sum_us / CLOCK_US_PER_S,
+               sum_us % CLOCK_US_PER_S);
     start_rule(buf, series, "_count", rule);
-    buf_printf(buf, "} %llu\n", so_far);
+    buf_printf(buf, "%s %llu\n", rule ? "}" : "", so_far);
+}
+
+static void add_histogram(struct buf *buf, const struct page_series *series,
+                          const struct metrics_rule *rule)
+{
+    bool requests = series == SERIES(REQUEST_DURATION);
+    add_buckets(buf, series, requests ? &rule->request : &rule->upstream, rule);
 }
 
 static void write_rules(struct buf *buf, struct metrics *metrics, const struct page_series *series,
@@ -167,6 +182,18 @@ static void write_counts(struct buf *buf, const struct page_series *series, stru
         page_sample(buf, series, counts.label, counts.values[i], load(&counts.counts[i]));
 }
 
+static void write_retries(struct buf *page, const struct metrics *metrics)
+{
+    struct counts counts = {METRICS_PROFILE_COUNT, "profile", profiles, metrics->retry_operations};
+    write_counts(page, SERIES(RETRY_OPERATIONS), counts);
+    counts.counts = metrics->retry_attempts;
+    write_counts(page, SERIES(RETRY_ATTEMPTS), counts);
+    counts.counts = metrics->retry_exhausted;
+    write_counts(page, SERIES(RETRY_EXHAUSTED), counts);
+    page_begin(page, SERIES(RETRY_DELAY));
+    add_buckets(page, SERIES(RETRY_DELAY), &metrics->retry_delay, NULL);
+}
+
 void page_metrics(struct buf *page, struct metrics *metrics)
 {
     static const char *const classes[METRICS_CLASSES] = {"1xx", "2xx", "3xx", "4xx", "5xx"};
@@ -175,6 +202,7 @@ void page_metrics(struct buf *page, struct metrics *metrics)
     write_rules(page, metrics, SERIES(REQUEST_DURATION), add_histogram);
     write_rules(page, metrics, SERIES(UPSTREAM_DURATION), add_histogram);
     write_rules(page, metrics, SERIES(PARTICIPANT_MISSING), add_missing);
+    write_retries(page, metrics);
     write_counts(page, SERIES(UPSTREAM_RESPONSES),
                  (struct counts){METRICS_CLASSES, "class", classes, metrics->responses});
     write_counts(page, SERIES(UPSTREAM_ERRORS),

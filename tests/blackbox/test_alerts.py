@@ -22,7 +22,7 @@ ON_A_DISK_OF_ITS_OWN = ["unshare", "--map-root-user", "--mount", "sh", "-c",
 TROUBLE = {"full": {"PawlStoreFull", "PawlStoreDown", "PawlStoreRefuses"},
            "held": {"PawlStoreDown", "PawlStoreRefuses"},
            "dead": {"PawlUpstreamDown", "PawlUpstreamFailing"},
-           "failing": {"PawlUpstreamFailing"}}
+           "failing": {"PawlUpstreamFailing", "PawlRetriesExhausted"}}
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def failing() -> Iterator[Upstream]:
 
 def with_admin_listener(gateway: Gateway, more: str = "") -> Admin:
     admin = Admin(free_port())
-    gateway.configure(f"admin: 127.0.0.1:{admin.port}\n{more}{CONFIG}")
+    gateway.configure(f"admin: 127.0.0.1:{admin.port}\n{more}{CONFIG}    retry: user_facing\n")
     gateway.start()
     return admin
 

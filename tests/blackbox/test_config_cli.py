@@ -47,7 +47,7 @@ def ends(config: Path, *more: str, **options) -> subprocess.CompletedProcess[str
     (HEAD + "listen: 127.0.0.1:99999\n", "4:9: listen: "),
     (RULED + "  - name: b\n    match: POST /a\n", "match: "),
     (RULED + "  - name: a\n    match: POST /b\n", "7:11: name: "),
-    (RULED + "    retry: api\n", "7:12: retry: "),
+    (RULED + "    retry: twice\n", "7:12: retry: "),
     (RULED.replace("tenant: none\n", ""), "tenant: "),
     ("tenant: none\n", "upstream: "), ("", ":1:1: "),
 ])

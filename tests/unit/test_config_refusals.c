@@ -139,8 +139,8 @@ static void addresses_and_stores_that_cannot_be_are_refused(void **state)
         {"upstream: http://h\n", "1:1: tenant: ", "missing"},
         {"upstream: http://h\nrules: [{name: a, match: POST /a, protect: false}]\n",
          "1:1: tenant: ", "missing"},
-        {HEAD "defaults: {retry: api}\n", "3:19: retry: ", "not in this version"},
-        {HEAD "defaults: {retry: twice}\n", "3:19: retry: ", "expected none"},
+        {HEAD "defaults: {retry: twice}\n", "3:19: retry: ", "user_facing"},
+        {HEAD "defaults: {retry: queue}\n", "3:19: retry: ", "user_facing"},
     };
     (void)state;
     CHECK_BAD(cases);

@@ -4,7 +4,8 @@
  *
  *   IDENTIFY --> ADMIT --> AUTHORIZE --> JUDGE --> DECIDE <-----------------.
  *    |  ^                                 |         |  |  `-> UNPROTECTED    |
- *    |  `-- by the rules of now ----------'         |  `----> FORWARD --.    | the record says
+ *    |  `-- by the rules of now ----------'         |  |    RETRY <--> (waits, then forwards again)
+ *    |                                              |  `----> FORWARD --.    | the record says
  *    `--> BYPASS                                    `-------> PROBE --. |    | something else
  *                                                               ^    v v    |
  *                                             ask what became   `-- SETTLE -'
@@ -22,6 +23,7 @@
 
 #include "core/disposition.h"
 #include "core/fingerprint.h"
+#include "core/retry.h"
 #include "gateway/result.h"
 #include "gateway/server.h"
 #include "http/call.h"
@@ -35,9 +37,10 @@
     X(AUTHORIZE, TO(JUDGE) | TO(RESPOND))             /* may this caller act as this tenant? */    \
     X(JUDGE, TO(IDENTIFY) | TO(DECIDE))               /* by the rules of now, after a reload */    \
     X(DECIDE, TO(FORWARD) | TO(PROBE) | TO(UNPROTECTED) | TO(DECIDE) | TO(SETTLE) | TO(RESPOND))   \
-    X(FORWARD, TO(SETTLE))      /* sends once and reads, under a token */                          \
-    X(PROBE, TO(SETTLE))        /* asks the upstream what became of it */                          \
-    X(UNPROTECTED, TO(RESPOND)) /* sends without a record: `store_down: pass` */                   \
+    X(FORWARD, TO(SETTLE) | TO(RETRY)) /* sends once and reads, under a token */                   \
+    X(RETRY, TO(FORWARD))              /* waits before the next try under the same token */        \
+    X(PROBE, TO(SETTLE))               /* asks the upstream what became of it */                   \
+    X(UNPROTECTED, TO(RESPOND))        /* sends without a record: `store_down: pass` */            \
     X(SETTLE, TO(DECIDE) | TO(PROBE) | TO(RESPOND)) /* stores what became of it */                 \
     X(RESPOND, TO(DONE))                            /* writes what is then true */                 \
     X(BYPASS, 0)                                    /* no key, and none required: it passes */     \
@@ -127,6 +130,10 @@ struct exchange {
     int64_t authorize_us;    /* what `authorize` took of the rule's timeout */
     struct upstream_response response; /* the upstream's last */
     int cause;                         /* of the last try: record_note_cause */
+    struct retry_course course;        /* tries under this token, where the rule retries */
+    int64_t retry_at;                  /* boot time of the next of them */
+    bool tried_in_doubt;               /* one of them may have had its effect, */
+    int doubt_cause;                   /*   for this cause */
     struct disposition disposition;    /* what FORWARD and PROBE came to: for SETTLE */
     enum error failure;                /* a probe follows it: the error if that is inconclusive, */
     struct upstream_response failed;   /*   or with a status the upstream's response in doubt */
@@ -174,6 +181,13 @@ struct slice holder_key(struct exchange *x);
  * knows an operation that is in doubt. */
 struct slice upstream_key(struct exchange *x);
 
+/* How often the operation was tried: acquisitions, and further tries under this token. */
+static inline int64_t exchange_tries(const struct exchange *x)
+{
+    int further = x->course.attempts > 1 ? x->course.attempts - 1 : 0;
+    return x->attempt.result.record.attempts + further;
+}
+
 /* run.c: runs a request that `found` says a rule covers. True: the connection may be used again. */
 bool exchange_run(struct client *client, const struct http_request *request,
                   const struct rule_found *found);
@@ -188,6 +202,11 @@ void exchange_note_state(struct exchange *x, enum engine_verdict verdict);
 
 /* Makes attempt.origin: which request this is, for an operator who finds its record unknown. */
 void exchange_note_origin(struct exchange *x);
+
+/* One log line about a try after which another one could have followed: whether one does, and when,
+ * or why not. `status` of the try; `wait_us` with `goes_on`. */
+void exchange_log_retry(const struct exchange *x, enum exchange_end end, struct retry_next next,
+                        int64_t wait_us, bool goes_on);
 
 /* One log line about how it ended. */
 void exchange_log(const struct exchange *x);

@@ -2,6 +2,7 @@
 #include "base/check.h"
 #include "base/crash.h"
 #include "gateway/exchange/reply.h"
+#include "gateway/exchange/retry.h"
 #include "gateway/exchange/steps.h"
 #include "gateway/exchange/upstream.h"
 
@@ -31,21 +32,32 @@ static int64_t deadline_from_now(const struct exchange *x)
     return clock_after(clock_boot_us(), x->rule->timeout_us - x->authorize_us);
 }
 
+/* All tries under a token have the one timeout. */
+static void begin_tries(struct exchange *x)
+{
+    CHECK(!x->attempt.begin.spent);
+    x->deadline = deadline_from_now(x);
+    retry_begin_course(x);
+}
+
 enum exchange_step forward_request(struct exchange *x)
 {
     CHECK(x->attempt.token > 0 && x->has_body && x->client_state != CLIENT_REFUSED);
-    CHECK(!x->attempt.begin.spent);
-    x->deadline = deadline_from_now(x);
+    if (x->before != EXCHANGE_RETRY)
+        begin_tries(x);
     enum exchange_end end = upstream_exchange(x, slice_of(NULL));
-    x->disposition = disposition_of(x, end); /* the response's headers go with its connection */
-    if (x->call.state == HTTP_CALL_CLOSED)
-        return EXCHANGE_SETTLE;
+    /* The response's headers go with its connection. */
+    x->disposition = retry_keep_doubt(x, disposition_of(x, end));
     bool not_done = x->disposition.write == WRITE_RELEASE || x->disposition.write == WRITE_DROP;
+    bool connected = x->call.state != HTTP_CALL_CLOSED;
+    bool late = connected && end == EXCHANGE_NOT_SENT && !engine_may_send(&x->attempt) &&
+                !x->tried_in_doubt;
+    bool again = !late && retry_plans_again(x, end);
     close_unless_live(x, end);
-    if (end == EXCHANGE_NOT_SENT && !engine_may_send(&x->attempt))
+    if (late)
         return forward_give_back(x);
-    x->attempt.begin.spent = !not_done && end != EXCHANGE_TOKEN_STALE;
-    return EXCHANGE_SETTLE;
+    x->attempt.begin.spent = x->tried_in_doubt || (!not_done && end != EXCHANGE_TOKEN_STALE);
+    return again ? EXCHANGE_RETRY : EXCHANGE_SETTLE;
 }
 
 enum exchange_step forward_give_back(struct exchange *x)

@@ -56,7 +56,7 @@ static void add_record(struct log_line *line, const struct exchange *x)
     if (x->from_state)
         log_line_str(line, "from_state", slice_of(x->from_state));
     if (record->attempts > 0)
-        log_line_i64(line, "attempt", record->attempts);
+        log_line_i64(line, "attempt", exchange_tries(x));
     if (record->status != RECORD_ABSENT)
         log_line_str(line, "to_state", slice_of(record_status_name(record->status)));
     char room[TIMESTAMP_LEN + 1];
@@ -103,6 +103,48 @@ static void add_identity(struct log_line *line, const struct exchange *x)
     add_key(line, x, "idempotency_key", buf_slice(&x->key));
     add_key(line, x, "once", buf_slice(&x->once));
     add_key(line, x, "payload_hash", slice_of(x->payload_hex));
+}
+
+static const char *reason_of(enum exchange_end end)
+{
+    return end == EXCHANGE_RESPONDED   ? "status"
+           : end == EXCHANGE_NOT_SENT  ? "unreachable"
+           : end == EXCHANGE_TIMED_OUT ? "timeout"
+                                       : "broke off";
+}
+
+/* Why no other try follows on one that could be retried. */
+static const char *ended_by(enum retry_end end)
+{
+    return end == RETRY_ENDS_ATTEMPTS   ? "attempts"
+           : end == RETRY_ENDS_DEADLINE ? "deadline"
+           : end == RETRY_ENDS_HINT     ? "retry_after"
+                                        : "budget";
+}
+
+void exchange_log_retry(const struct exchange *x, enum exchange_end end, struct retry_next next,
+                        int64_t wait_us, bool goes_on)
+{
+    struct log_line line;
+    struct event event = {
+        .status = end == EXCHANGE_RESPONDED ? x->response.status : 0,
+        .result = RESULT_PASSED,
+        .unreached = x->call.unreached,
+        .key = buf_slice(&x->key),
+        .once = buf_slice(&x->once),
+    };
+    if (!event_start(&line, x->client, goes_on ? "retry" : "retries_end", &event))
+        return;
+    add_route(&line, x);
+    add_identity(&line, x);
+    log_line_str(&line, "profile", retry_profile_name(x->rule->retry));
+    log_line_i64(&line, "attempt", exchange_tries(x));
+    log_line_str(&line, "reason", slice_of(reason_of(end)));
+    if (goes_on)
+        log_line_i64(&line, "delay_ms", wait_us / CLOCK_US_PER_MS);
+    else
+        log_line_str(&line, "ended_by", slice_of(ended_by(next.end)));
+    event_end(&line, x->client, &event);
 }
 
 void exchange_log(const struct exchange *x)

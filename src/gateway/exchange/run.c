@@ -21,6 +21,8 @@ static enum exchange_step take_step(struct exchange *x)
         return decide_attempt(x); /* engine_begin, and then one of: */
     case EXCHANGE_FORWARD:
         return forward_request(x); /* send once, read */
+    case EXCHANGE_RETRY:
+        return retry_wait(x); /* wait, then send once more */
     case EXCHANGE_PROBE:
         return forward_probe(x); /* ask what became of it */
     case EXCHANGE_UNPROTECTED:

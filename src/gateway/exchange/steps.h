@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The steps of an exchange, each in the source of its name: identify.c, authorize.c, decide.c,
- * forward.c, settle.c, ADMIT in flight.c. They return the next; JUDGE is in exchange.h, RESPOND in
- * reply.h.
+ * forward.c, retry.c, settle.c, ADMIT in flight.c. They return the next; JUDGE is in exchange.h,
+ * RESPOND in reply.h.
  */
 #ifndef PAWL_GATEWAY_EXCHANGE_STEPS_H
 #define PAWL_GATEWAY_EXCHANGE_STEPS_H
@@ -43,6 +43,8 @@ enum exchange_step forward_request(struct exchange *x);
 /* Nothing was sent under this token: it is released, and the next begin is a new attempt (invariant
  * 13). */
 enum exchange_step forward_give_back(struct exchange *x);
+/* RETRY: waits for the time of the next try (retry.h). */
+enum exchange_step retry_wait(struct exchange *x);
 /* PROBE: asks the upstream what became of the operation (contract section 5, `unknown: probe`). A
  * probe is an acquisition of its own, and only a GET. */
 enum exchange_step forward_probe(struct exchange *x);

@@ -72,7 +72,7 @@ static bool write_headers(struct exchange *x, struct slice target)
     } else {
         extra.idempotency_key = upstream_key(x);
         extra.token = x->attempt.token;
-        extra.attempt = x->attempt.result.record.attempts;
+        extra.attempt = exchange_tries(x);
     }
     if (x->headers.max == 0)
         x->headers = exchange_buf(x, HEADERS_OUT_FIRST, HEADERS_OUT_MAX);

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gateway/exchange/retry.h"
+#include "base/check.h"
+#include "base/random.h"
+#include "gateway/events.h"
+#include "gateway/exchange/steps.h"
+
+#define CODE_ARENA ((size_t)1 << 20)
+
+static const struct retry_schedule *schedule_of(const struct exchange *x)
+{
+    return retry_profile_schedule(x->rule->retry);
+}
+
+/* No byte leaves after send_by, so that no try is planned for then. */
+void retry_begin_course(struct exchange *x)
+{
+    CHECK(x->step == EXCHANGE_FORWARD && x->attempt.token > 0);
+    x->tried_in_doubt = false;
+    if (!x->rule->retries)
+        return;
+    int64_t now = clock_boot_us();
+    int64_t deadline =
+        clock_first(clock_first(x->client_deadline, x->deadline), x->attempt.send_by);
+    x->course = retry_course_make(schedule_of(x), random_u64(), now, deadline);
+    retry_began(x->server, x->rule->retry);
+}
+
+struct disposition retry_keep_doubt(struct exchange *x, struct disposition disposition)
+{
+    CHECK(x->step == EXCHANGE_FORWARD && (!x->tried_in_doubt || x->rule->retries));
+    bool not_done = disposition.write == WRITE_RELEASE || disposition.write == WRITE_DROP;
+    if (disposition.write == WRITE_DOUBT) {
+        x->tried_in_doubt = true;
+        x->doubt_cause = x->cause;
+    }
+    if (!x->tried_in_doubt || !not_done)
+        return disposition;
+    x->cause = x->doubt_cause;
+    disposition.write = WRITE_DOUBT;
+    if (disposition.next == NEXT_ERROR)
+        disposition.error = ERROR_UPSTREAM_BROKE;
+    return disposition;
+}
+
+/* A participant completes the record under its token: it would not notice a second try under the
+ * same one, so that only what was not sent is sent again. */
+static bool may_repeat(const struct exchange *x, enum exchange_end end)
+{
+    enum disposition_write write = x->disposition.write;
+    const struct record *record = &x->attempt.result.record;
+    bool participates = x->rule->unknown == RECORD_UNKNOWN_PARTICIPANT ||
+                        record->unknown == RECORD_UNKNOWN_PARTICIPANT;
+    if (participates && end != EXCHANGE_NOT_SENT)
+        return false;
+    if (write == WRITE_DOUBT)
+        return record_policy(record, x->rule->unknown) == RECORD_UNKNOWN_RETRY;
+    return write == WRITE_RELEASE;
+}
+
+/* Only a 409 is told by its code; PROVIDER.duplicate has made a response final before. */
+static enum retry_class classify_try(const struct exchange *x, enum exchange_end end)
+{
+    ARENA_AUTO struct arena arena = arena_make(CODE_ARENA);
+    int status = end == EXCHANGE_RESPONDED ? x->response.status : 0;
+    struct slice code = SLICE("");
+    if (status == 409)
+        code = retry_read_code(&x->call.response.headers, buf_slice(&x->response.body), &arena);
+    return retry_classify(end, status, code);
+}
+
+bool retry_plans_again(struct exchange *x, enum exchange_end end)
+{
+    CHECK(!x->tried_in_doubt || x->disposition.write != WRITE_RELEASE);
+    bool live = end == EXCHANGE_RESPONDED && !x->response.whole;
+    if (!x->rule->retries || live || !may_repeat(x, end) ||
+        http_session_is_draining(&x->client->session))
+        return false;
+    enum retry_class class = classify_try(x, end);
+    if (class == RETRY_DONE || class == RETRY_FINAL)
+        return false;
+    int64_t now = clock_boot_us(), hint = RETRY_NO_HINT;
+    if (end == EXCHANGE_RESPONDED)
+        hint = retry_read_hint(&x->call.response.headers, clock_wall_us());
+    struct retry_next next = retry_plan_next(&x->course, class, hint, now);
+    CHECK(next.end != RETRY_GOES_ON || next.at <= x->course.deadline);
+    bool goes_on = next.end == RETRY_GOES_ON && retry_takes_budget(x->server, now);
+    if (goes_on)
+        retry_waits(x->server, x->rule->retry, next.at - now);
+    else
+        retry_exhausted(x->server, x->rule->retry);
+    exchange_log_retry(x, end, next, goes_on ? next.at - now : 0, goes_on);
+    x->retry_at = next.at;
+    return goes_on;
+}
+
+enum exchange_step retry_wait(struct exchange *x)
+{
+    CHECK(x->call.state == HTTP_CALL_CLOSED && x->retry_at <= x->course.deadline);
+    CHECK(x->course.attempts < x->course.schedule->attempts);
+    fiber_sleep_until(x->retry_at);
+    x->course.attempts++;
+    return EXCHANGE_FORWARD;
+}

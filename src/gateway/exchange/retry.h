@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `retry:` of a rule: further tries of the gateway's own, under the token of the first (contract
+ * section 6, docs/decisions/0026). One is made only where the try before it cannot have had an
+ * effect, or may have had one and the record is under `unknown: retry`.
+ */
+#ifndef PAWL_GATEWAY_EXCHANGE_RETRY_H
+#define PAWL_GATEWAY_EXCHANGE_RETRY_H
+
+#include "gateway/exchange/exchange.h"
+
+/* Before the first try under a token. */
+void retry_begin_course(struct exchange *x);
+
+/* What a try came to for the record, with those before it under its token: what may have happened
+ * then is not undone by a later response that it did not. */
+struct disposition retry_keep_doubt(struct exchange *x, struct disposition disposition);
+
+/* After a try, while its response is there: whether another one follows, at x->retry_at. */
+bool retry_plans_again(struct exchange *x, enum exchange_end end);
+
+#endif
