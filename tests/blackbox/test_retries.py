@@ -9,6 +9,7 @@ import time
 import pytest
 
 from pawltest.admin import with_admin
+from pawltest.gateway import stands_still
 from pawltest.upstream import Reply, closes, resets, say
 from pawltest.wire import Broken, Later, at_once, eventually
 
@@ -275,3 +276,21 @@ def test_the_published_policy_names_the_profile(pawl):
     gateway = pawl(config(retry="api"))
     policy = gateway.request("GET", "/.well-known/idempotency").json
     assert [rule["retry"] for rule in policy["rules"]] == ["api"]
+
+
+@pytest.mark.hooks
+@pytest.mark.parametrize("first, status", [(closes(effect=False), 502), (not_done(503), 201)])
+def test_a_later_try_does_not_leave_after_the_lease(pawl, upstream, clock, first, status):
+    """A gateway that stood still between two tries: what the first left in doubt stays so, and what
+    was not done is decided anew, under a new token."""
+    gateway = pawl(config("retry", lease="10s", timeout="60s"))
+    gateway.restart(PAWL_STOP_AT="before_request_write:2")
+    upstream.then(first)
+    answer = Later(lambda: gateway.post(PATH, BODY, key="k1"))
+    eventually(lambda: stands_still(gateway.process.pid), "it to stand still")
+    clock.advance(15)
+    gateway.go_on()
+    assert answer.result().status == status
+    tokens = {request["Idempotency-Token"] for request in upstream.requests}
+    assert len(tokens) == len(upstream.requests) == (1 if status == 502 else 2)
+    assert answer.result()["Idempotency-Status"] == ("released" if status == 502 else "stored")

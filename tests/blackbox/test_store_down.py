@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from pawltest.gateway import stands_still
 from pawltest.upstream import closes, say
 from test_reload import reload
 from pawltest.wire import Answer, Later, eventually
@@ -118,10 +119,6 @@ def test_what_was_sent_before_the_store_went_is_not_sent_again(pawl, upstream, c
     assert first.result().is_problem(503, "DEPENDENCY.outcome_not_stored")
     put_back(gateway.store)
     assert len(upstream.requests) == 1
-
-
-def stands_still(pid: int) -> bool:
-    return Path(f"/proc/{pid}/stat").read_text("latin-1").rpartition(")")[2].split()[0] == "T"
 
 
 def test_a_duplicate_whose_record_was_found_does_not_pass_when_the_store_goes(pawl, upstream,

@@ -11,7 +11,7 @@ from typing import Any, Callable
 
 import pytest
 
-from pawltest.gateway import ROOT, run
+from pawltest.gateway import ROOT, run, stands_still
 from operations import CONFIGS, LEASE, SETTLE, TTL, Operations, died, start_or_die
 from pawltest.upstream import Reply, closes, say
 from pawltest.wire import Broken, Later, eventually, request_bytes
@@ -190,11 +190,6 @@ def paused(pawl, upstream, clock, policy: str, point: str) -> tuple[Operations, 
     eventually(lambda: stands_still(gateway.process.pid), f"its stop at {point}")
     clock.advance(LEASE + 10)
     return operations, answer
-
-
-def stands_still(pid: int) -> bool:
-    with open(f"/proc/{pid}/stat", encoding="latin-1") as file:
-        return file.read().rpartition(")")[2].split()[0] == "T"
 
 
 @pytest.mark.parametrize("policy", CONFIGS)

@@ -83,6 +83,12 @@ def naps(pid: int) -> dict[str, int]:
     return found
 
 
+def stands_still(pid: int) -> bool:
+    """Whether SIGSTOP has halted it."""
+    with open(f"/proc/{pid}/stat", encoding="latin-1") as file:
+        return file.read().rpartition(")")[2].split()[0] == "T"
+
+
 class Clock:
     """The time of builds with hooks: what all processes add to both their clocks. It is moved while
     the gateways rest: what they have begun takes them none of it, however slow the machine is."""
