@@ -204,7 +204,8 @@ class Server:
         self.process = None
 
     def kill9(self) -> None:
-        """All of its processes, as when the machine dies."""
+        """All of its processes, as when the machine dies; stopped, it makes no more of them."""
+        self.process.send_signal(signal.SIGSTOP)
         backends = children(self.process.pid)
         self.process.kill()
         self.process.wait(PATIENCE)
