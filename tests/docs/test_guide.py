@@ -10,6 +10,7 @@ import re
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -67,7 +68,7 @@ def missing(shown: list[str], printed: list[str]) -> str | None:
 class Shell:
     """A bash of its own session, which ends with all that it started."""
 
-    def __init__(self, folder: Path):
+    def __init__(self, folder: Path, environment: dict[str, str]):
         (folder / "bin").mkdir()
         (folder / "bin/pawl").symlink_to(PAWL.resolve())
         self.folder = folder / "work"
@@ -78,7 +79,8 @@ class Shell:
         self.process = subprocess.Popen(
             ["bash", "--norc"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, text=True, cwd=self.folder, start_new_session=True,
-            env={**os.environ, **home, "PATH": f"{folder / 'bin'}:{os.environ['PATH']}"})
+            env={**os.environ, **home, **environment,
+                 "PATH": f"{folder / 'bin'}:{os.environ['PATH']}"})
         self._lines: Queue[str] = Queue()
         threading.Thread(target=lambda: [self._lines.put(line) for line in self.process.stdout],
                          daemon=True).start()
@@ -129,10 +131,23 @@ class Shell:
         self.process.wait(PATIENCE)
 
 
+@pytest.fixture
+def environment(page: Path) -> Iterator[dict[str, str]]:
+    """Where psql finds a server, for a page that uses it."""
+    if "$ psql" not in page.read_text("utf-8"):
+        yield {}
+        return
+    sys.path.insert(0, str(ROOT / "tests/postgres"))
+    from server import SUPERUSER, Server  # needs psycopg2, which is not everywhere
+
+    with Server() as server:
+        yield {"PGHOST": str(server.directory), "PGPORT": str(server.port), "PGUSER": SUPERUSER}
+
+
 @pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES],
                          ids=lambda path: str(path.relative_to(ROOT)))
-def test_every_command_of_the_guide_does_what_is_shown(page, tmp_path):
-    shell = Shell(tmp_path)
+def test_every_command_of_the_guide_does_what_is_shown(page, tmp_path, environment):
+    shell = Shell(tmp_path, environment)
     try:
         for kind, block in BLOCK.findall(page.read_text("utf-8")):
             if kind != "console":

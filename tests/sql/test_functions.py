@@ -88,7 +88,8 @@ def installed(server: Server) -> Database:
                             check=True)
     with closing(psycopg2.connect(made.url)) as connection:
         connection.cursor().execute(schema.stdout[schema.stdout.index("\nBEGIN;"):])
-    server.sql(f"CREATE ROLE {ROLE} LOGIN PASSWORD 'application'")
+    server.sql(f"DO $$ BEGIN CREATE ROLE {ROLE} LOGIN PASSWORD 'application';"
+               " EXCEPTION WHEN duplicate_object THEN NULL; END $$")
     with closing(psycopg2.connect(made.url)) as connection:
         connection.cursor().execute("CREATE TABLE public.effect(what text);"
                                     f"GRANT ALL ON public.effect TO {ROLE};"

@@ -71,7 +71,7 @@ BEGIN
             WHERE d.expires_at <= t ORDER BY d.expires_at LIMIT most - steps
             FOR UPDATE SKIP LOCKED));
         GET DIAGNOSTICS touched = ROW_COUNT;
-        steps := steps + touched;
+        steps := steps + touched + pawl.sweep_messages(at, most - steps - touched);
     EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
         steps := 0; -- a stranger holds a whole table, or what this process counts: another time
     END;
