@@ -39,7 +39,7 @@ SELECT 'old-' || n, repeat('a', 64), 'complete', '{"id": 7}', 201, now(), now() 
 FROM generate_series(1, RECORDS) n;
 SELECT count(pawl.complete(b.token, 201, '{"id": 7}')) FROM generate_series(1, RECORDS) n,
   LATERAL pawl.begin('m1', 'refunds', 'old-' || n, repeat('a', 64)) b;
-VACUUM ANALYZE;
+VACUUM ANALYZE public.idempotency_keys, pawl.record, pawl.outcome;
 """
 KEY = "'k-' || :client_id || '-' || :n, repeat('a', 64)"
 INSERT = "INSERT INTO public.refunds (amount) VALUES (1000) RETURNING id \\gset\n"
@@ -128,8 +128,8 @@ def fill(build: Path, database: Any, records: int) -> None:
                             text=True, check=True).stdout
     psql = [database.server.programs / "psql", "--quiet", "--no-psqlrc", "--set=ON_ERROR_STOP=1",
             database.url]
-    subprocess.run(psql, input=schema + TABLES + FILL.replace("RECORDS", str(records)), text=True,
-                   stdout=subprocess.DEVNULL, check=True)
+    for script in (schema, TABLES + FILL.replace("RECORDS", str(records))):
+        subprocess.run(psql, input=script, text=True, stdout=subprocess.DEVNULL, check=True)
 
 
 # ---- what is printed ----

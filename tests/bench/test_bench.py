@@ -99,3 +99,27 @@ def test_each_aim_on_postgresql_stands_beside_what_was_measured(postgres, aim):
     lines = (postgres / "postgres.txt").read_text().splitlines()
     found = [line for line in lines if line.strip().startswith(aim)]
     assert len(found) == 1 and " at least " in found[0]
+
+
+@pytest.fixture(scope="module")
+def transactions(tmp_path_factory):
+    place = tmp_path_factory.mktemp("transactions")
+    command = [ROOT / "scripts/bench", "--sql", "--smoke", "--build", PAWL.parent, "--out", place]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert ran.stdout == (place / "transactions.txt").read_text()
+    return place
+
+
+@pytest.mark.parametrize("clients", [1, 16])
+@pytest.mark.parametrize("disk", ["disk", "disk + 2 ms"])
+def test_each_kind_of_transaction_is_measured_with_its_aim(transactions, disk, clients):
+    results = json.loads((transactions / "transactions.json").read_text())
+    assert sorted(of["name"] for of in results["rounds"]
+                  if (of["disk"], of["clients"]) == (disk, clients)
+                  and of["rounds"][0]["per_s"] > 0) == [
+        "hand-written table", "insert alone", "pawl"]
+    what = f"{clients} client{'s' * (clients > 1)}, {disk}, times hand-written"
+    lines = (transactions / "transactions.txt").read_text().splitlines()
+    found = [line for line in lines if line.strip().startswith(what)]
+    assert len(found) == 1 and " at most " in found[0]
