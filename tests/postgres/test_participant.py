@@ -81,8 +81,8 @@ def check_paid_once(gateway: Gateway, payer: Participant, told: Answer | None = 
 
 def counted(database: Database) -> tuple[int, ...]:
     """Pending, complete, failed, unknown, released; and leases that somebody holds."""
-    [counts] = database.sql("SELECT pending, complete, failed, unknown, released"
-                             " FROM pawl.counts()")
+    [counts] = database.sql("SELECT sum(pending), sum(complete), sum(failed), sum(unknown),"
+                            " sum(released) FROM pawl.tally")
     [(leases,)] = database.sql("SELECT coalesce(sum(leases), 0) FROM pawl.tally WHERE owner <> 0")
     return (*counts, leases)
 
