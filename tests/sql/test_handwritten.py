@@ -10,7 +10,7 @@ import pytest
 from psycopg2 import errors
 
 from pawltest.wire import Later, eventually
-from shop import is_waiting
+from shop import RULE, effects, is_waiting
 
 KEYS = """
 CREATE TABLE idempotency_keys (
@@ -308,3 +308,85 @@ def test_another_source_with_the_same_event_id_is_lost(session):
     session.run(arrive, "ev_001", "payments")
     with pytest.raises(psycopg2.IntegrityError):
         session.run(arrive, "ev_001", "shipping")
+
+
+# ---- the same, with a record ----
+
+
+def test_with_a_record_of_two_at_once_the_second_gets_the_response(shop, database):
+    first, second = shop(), shop()
+    body = first.open()
+    late = Later(lambda: second.create(wait="60 s"))
+    eventually(lambda: is_waiting(database))
+    first.commit()
+    assert late.result() == body and effects(database) == 1
+
+
+def test_with_a_record_a_crash_between_leaves_neither(shop, database):
+    dead = shop()
+    dead.begin()
+    dead.refund()
+    dead.connection.close()
+    assert shop().create(wait="60 s")
+    assert effects(database) == 1
+
+
+def test_with_a_record_an_error_of_the_effect_is_rolled_back_to_a_savepoint_and_kept(shop):
+    session = shop()
+    begun = session.begin()
+    session.run("SAVEPOINT effect")
+    with pytest.raises(errors.NotNullViolation):
+        session.run("INSERT INTO refunds (amount) VALUES (NULL)")
+    session.run("ROLLBACK TO effect")
+    session.run("SELECT pawl.complete(%s, 422, %s)", begun.token, '{"error": "amount"}')
+    session.commit()
+    again = session.begin()
+    assert (again.decision, again.http_code) == ("replay", 422)
+
+
+def test_with_a_record_another_payload_is_a_mismatch(shop, database):
+    session = shop()
+    session.create(payload_hash=64 * "a")
+    assert session.begin(payload_hash=64 * "b").decision == "mismatch"
+    session.rollback()
+    assert session.create(payload_hash=64 * "a") and effects(database) == 1
+
+
+def test_with_a_record_the_key_is_free_when_its_time_is_over(shop, database):
+    session = shop()
+    session.create(ttl="1 ms")
+    eventually(lambda: session.begin().decision == "proceed" or session.rollback())
+    session.rollback()
+    session.create()
+    assert effects(database) == 2
+
+
+def test_with_a_record_keys_of_two_tenants_never_meet(shop):
+    session = shop()
+    session.create()
+    assert session.run("SELECT decision FROM pawl.begin('m2', %s, 'k1')", RULE) == [("proceed",)]
+
+
+def test_with_a_record_a_late_retry_of_a_preference_undoes_nothing(shop, database):
+    """The choice is under a key: its retry is a replay, and the upsert does not run again."""
+    database.sql("CREATE TABLE IF NOT EXISTS choice (value boolean NOT NULL)")
+    database.sql("GRANT ALL ON choice TO shop")
+    session = shop()
+    for key, value in (("yes", True), ("no", False), ("yes", True)):
+        begun = session.begin(key)
+        if begun.decision == "proceed":
+            session.run("DELETE FROM choice")
+            session.run("INSERT INTO choice VALUES (%s)", value)
+            session.complete(begun.token, "{}")
+        session.commit()
+    assert session.run("SELECT value FROM choice") == [(False,)]
+
+
+def test_the_reference_s_columns_are_those_of_the_view(shop, database):
+    body = shop().create(payload_hash=64 * "a")
+    assert body
+    ((key, payload_hash, status, _, http_code, created, expires),) = database.sql(
+        "SELECT key,payload_hash,status,result_ref,http_code,created_at,expires_at"
+        " FROM pawl.idempotency_keys")
+    assert (key, payload_hash, status, http_code) == ("k1", 64 * "a", "complete", 201)
+    assert (expires - created).total_seconds() >= 24 * 3600
