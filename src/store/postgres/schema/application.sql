@@ -168,7 +168,7 @@ BEGIN
         RAISE EXCEPTION '% must be between 0 and 100000 days, or NULL: forever', what
             USING ERRCODE = '22023';
     END IF;
-    RETURN (extract(epoch FROM span) * 1000000)::bigint;
+    RETURN (date_part('epoch', span) * 1000000)::bigint;
 END $$;
 
 CREATE OR REPLACE FUNCTION pawl.after(at bigint, span bigint) RETURNS bigint LANGUAGE sql IMMUTABLE

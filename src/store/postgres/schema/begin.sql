@@ -413,9 +413,7 @@ CREATE OR REPLACE FUNCTION pawl.begin(tenant text, rule text, key text,
 DECLARE
     asked pawl.asked := pawl.ask(tenant, rule, key, payload_hash, target_hash, ttl, tombstone,
         wait, duplicate, once, once_ttl);
-    locks bigint[] := ARRAY(SELECT DISTINCT pawl.lock_number(n.hash) FROM
-        unnest(ARRAY[asked.hash, asked.once_hash, asked.as_key]) n(hash)
-        WHERE n.hash IS NOT NULL ORDER BY 1);
+    locks bigint[] := ARRAY[pawl.lock_number(asked.hash)];
     r pawl.record;
     bound pawl.bound;
     kept pawl.outcome;
@@ -428,6 +426,10 @@ DECLARE
 BEGIN
     IF current_setting('synchronous_commit') = 'off' THEN
         PERFORM set_config('synchronous_commit', 'on', true);
+    END IF;
+    IF asked.once <> '' THEN
+        locks := ARRAY(SELECT DISTINCT pawl.lock_number(n.hash)
+            FROM unnest(ARRAY[asked.hash, asked.once_hash, asked.as_key]) n(hash) ORDER BY 1);
     END IF;
     FOR try IN 1..100 LOOP
         -- What nothing leads to is held before it is looked for elsewhere: nobody comes between.
@@ -460,6 +462,11 @@ BEGIN
             CONTINUE WHEN decision <> 'busy';
             decision := 'in_progress';
             r := NULL;
+        ELSIF r.id IS NULL AND asked.once = '' AND bound.id IS NULL THEN
+            -- As pawl.write has it: what most begins are.
+            r.id := pawl.start_life(asked, now);
+            CONTINUE WHEN r.id IS NULL;
+            decision := 'proceed';
         ELSIF act IS NOT NULL THEN
             row_held := r.id IS NULL OR pawl.hold_row(r, wait);
             CONTINUE WHEN NOT row_held;

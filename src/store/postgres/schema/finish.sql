@@ -11,9 +11,7 @@ DECLARE
     value text;
     lines text := '';
 BEGIN
-    IF headers IS NULL THEN
-        RETURN ''::bytea;
-    ELSIF jsonb_typeof(headers) <> 'object' THEN
+    IF jsonb_typeof(headers) <> 'object' THEN
         RAISE EXCEPTION 'headers must be a JSON object' USING ERRCODE = '22023';
     END IF;
     FOR name, value IN SELECT h.key, v.value FROM jsonb_each(headers) h, jsonb_array_elements_text(
@@ -65,6 +63,35 @@ BEGIN
     END IF;
 END $$;
 
+-- What most completes are: of a record that this transaction made. False: it is another one.
+CREATE OR REPLACE FUNCTION pawl.finish_new(token bigint, http_code integer, body bytea,
+    lines bytea, result_ref bytea, now bigint) RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
+#variable_conflict use_variable
+DECLARE
+    failed integer := (http_code BETWEEN 400 AND 499)::int;
+    r record;
+BEGIN
+    UPDATE pawl.record k SET version = token + 1, status = 2 + failed, lease_until = 0,
+        completed_at = now, kept = 1, http_code = http_code, result_ref = result_ref,
+        expires_at = pawl.after(now, greatest(k.ttl_us, k.least_us)),
+        gone_at = pawl.after(pawl.after(now, greatest(k.ttl_us, k.least_us)), k.tombstone_us),
+        once_until = CASE WHEN k.once_ttl_us > 0 AND failed = 0
+            THEN pawl.after(now, greatest(k.once_ttl_us, k.least_us)) ELSE 0 END
+    WHERE k.id = token AND k.token = token AND k.status = 1 AND k.lease_until > 0
+        AND k.owner = -(pg_current_xact_id_if_assigned()::text::bigint)
+    RETURNING k.gone_at, k.once_until,
+        CASE WHEN k.once_replay = 1 THEN greatest(k.expires_at, k.once_until)
+            ELSE k.expires_at END AS body_until INTO r;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    INSERT INTO pawl.outcome(id, sweep_at, packed, headers, body)
+        VALUES (token, least(r.body_until, greatest(now + 60000000, r.gone_at, r.once_until)), 0,
+            lines, coalesce(body, ''));
+    INSERT INTO pawl.tally_entry(complete, failed) VALUES (1 - failed, failed);
+    RETURN true;
+END $$;
+
 -- stored; already: this token stored one before, and it stays.
 CREATE OR REPLACE FUNCTION pawl.finish(token bigint, http_code integer, body bytea, headers jsonb,
     result_ref text) RETURNS text LANGUAGE plpgsql VOLATILE AS $$
@@ -72,13 +99,19 @@ CREATE OR REPLACE FUNCTION pawl.finish(token bigint, http_code integer, body byt
 DECLARE
     was pawl.record;
     r pawl.record;
-    lines bytea := pawl.header_lines(headers);
+    lines bytea := CASE WHEN headers IS NULL THEN '' ELSE pawl.header_lines(headers) END;
+    location bytea := convert_to(coalesce(result_ref, CASE WHEN headers IS NOT NULL THEN
+        (SELECT h.value #>> '{}' FROM jsonb_each(headers) h WHERE lower(h.key) = 'location'
+            LIMIT 1) END, ''), 'UTF8');
     now bigint := pawl.clock(0);
 BEGIN
     IF http_code IS NULL OR http_code NOT BETWEEN 200 AND 599 THEN
         RAISE EXCEPTION 'http_code must be between 200 and 599' USING ERRCODE = '22023';
     ELSIF http_code IN (204, 304) AND octet_length(body) > 0 THEN
         RAISE EXCEPTION 'a response % has no body', http_code USING ERRCODE = '22023';
+    END IF;
+    IF pawl.finish_new(token, http_code, body, lines, location, now) THEN
+        RETURN 'stored';
     END IF;
     PERFORM pawl.secret();
     was := pawl.find_token(token);
@@ -106,8 +139,7 @@ BEGIN
     r.doubt := 0;
     r.cause := 0;
     r.completed_at := now;
-    r.result_ref := convert_to(coalesce(result_ref, (SELECT h.value #>> '{}'
-        FROM jsonb_each(headers) h WHERE lower(h.key) = 'location' LIMIT 1), ''), 'UTF8');
+    r.result_ref := location;
     r := pawl.set_times(r, now);
     IF r.owner > 0 AND r.lease_until > 0 THEN
         r.provisional := 1;
