@@ -83,6 +83,21 @@ def test_a_schema_that_goes_is_a_store_that_is_away_until_it_is_back(pawl, upstr
     assert upstream.effects() == 1
 
 
+def test_another_store_in_its_place_is_not_taken_for_it(pawl, upstream, server, database):
+    """Whose keys hash to what, the secret says: a record would be found under no key."""
+    gateway = pawl(CONFIG)
+    first = gateway.post("/refunds", {}, key="k1")
+    ((secret,),) = database.sql("SELECT secret FROM pawl.store")
+    database.sql("UPDATE pawl.store SET secret = sha256('another')")
+    server.end_backends(database)
+    for key in ("k2", "k3"):
+        answer = gateway.post("/refunds", {}, key=key)
+        assert answer.is_problem(503, "DEPENDENCY.store_unavailable")
+    assert upstream.effects() == 1
+    database.sql("UPDATE pawl.store SET secret = %s", bytes(secret))
+    assert gateway.post_up("/refunds", {}, key="k1").kept == first.kept
+
+
 def test_a_role_needs_no_more_than_the_schemas_rights(pawl, upstream, server, database):
     """Installed by its owner, used by another role."""
     gateway = pawl(CONFIG)

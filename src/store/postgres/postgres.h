@@ -71,6 +71,7 @@ struct postgres_backend {
     int64_t backoff_us;    /* of the next failure */
     Oid types[TYPE_COUNT]; /* of this database */
     bool lacks_schema;     /* as it was found last: it may be installed */
+    bool knows_secret;     /* which store it is, since it was first connected */
     bool warned;           /* the server warned at the last statement of the last exchange */
     struct postgres_failure failure; /* of the last exchange */
     bool must_commit;                /* a save was unsure: the next one writes something */

@@ -48,6 +48,18 @@ static enum backend_status ask(struct postgres_backend *postgres, const char *sq
     return postgres_finish(postgres);
 }
 
+/* Other threads read it, without a lock, from the store's opening on; and what they made of it
+ * would fit no other store. */
+static enum backend_status keep_secret(struct postgres_backend *postgres, const char *secret)
+{
+    if (postgres->knows_secret && memcmp(postgres->backend.secret, secret, DIGEST_SIZE) != 0)
+        return refuse(postgres, "another store is there now; restart pawl if it is to use that");
+    if (!postgres->knows_secret)
+        memcpy(postgres->backend.secret, secret, DIGEST_SIZE);
+    postgres->knows_secret = true;
+    return BACKEND_OK;
+}
+
 static enum backend_status read_store(struct postgres_backend *postgres)
 {
     enum backend_status status = ask(postgres, "SELECT format, secret FROM pawl.store");
@@ -64,8 +76,7 @@ static enum backend_status read_store(struct postgres_backend *postgres)
     if (format < POSTGRES_FORMAT)
         return refuse(postgres, "its schema is of an older pawl; as its owner run"
                                 " `pawl schema postgres | psql`");
-    memcpy(postgres->backend.secret, secret.at, DIGEST_SIZE);
-    return BACKEND_OK;
+    return keep_secret(postgres, secret.at);
 }
 
 enum backend_status postgres_schema_check(struct postgres_backend *postgres)
