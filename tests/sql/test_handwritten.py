@@ -354,7 +354,7 @@ def test_with_a_record_another_payload_is_a_mismatch(shop, database):
 
 def test_with_a_record_the_key_is_free_when_its_time_is_over(shop, database):
     session = shop()
-    session.create(ttl="1 ms")
+    session.create(ttl="1 ms", wait="0 s")
     eventually(lambda: session.begin().decision == "proceed" or session.rollback())
     session.rollback()
     session.create()
