@@ -159,6 +159,19 @@ static void the_lease_of_an_owner_that_died_ends_a_lease_after_its_last_beat(voi
     assert_int_equal(op.record.quiet_at, beaten + LEASE + SECOND);
 }
 
+static void a_lease_that_is_taken_beside_a_beat_of_none_lasts(void **state)
+{
+    struct bed *bed = *state, other;
+    open_other(bed, &other);
+    finish(&other, 1, proceed(&other, 1), "done");
+    set_clock(now + LEASE / 2); /* a beat is due, of no lease */
+    proceed(&other, 2);
+    after(&other, LEASE / 2);
+    set_clock(now + 3 * LEASE / 4);
+    assert_int_equal(look(bed, 2).lapsed_at, 0);
+    close_other(&other);
+}
+
 /* check_counts compares the rows of owners with what they hold. */
 static void an_owner_has_a_row_for_as_long_as_it_holds_a_lease(void **state)
 {
@@ -198,6 +211,7 @@ int main(void)
         T(a_lease_that_began_behind_the_last_beat_lasts_its_own_time),
         T(a_late_beat_keeps_what_nobody_took_and_not_what_was_taken_over),
         T(the_lease_of_an_owner_that_died_ends_a_lease_after_its_last_beat),
+        T(a_lease_that_is_taken_beside_a_beat_of_none_lasts),
         T(an_owner_has_a_row_for_as_long_as_it_holds_a_lease),
     };
     return bed_run_in_peace(tests, sizeof tests / sizeof *tests);

@@ -242,9 +242,12 @@ static void count_row(struct sim *sim, int rule, size_t proc, const struct store
     if (!row_is_final(now) || !same_token || operated)
         return;
     sim->reached[SIM_LATE_UNKNOWN] += was->record.status == RECORD_UNKNOWN;
-    /* Who is released has settled, and then no answer comes: the rules exclude it. */
+    /* What is released has settled, and then nothing happens any more: the rules exclude it. That
+     * the upstream refused it may be stored late, by an owner that stood still meanwhile. */
+    bool refused = now->record.status == RECORD_FAILED;
     SIM_HOLDS(sim, SIM_RELEASED,
-              was->record.status != RECORD_PENDING || row_is_held(was) || sim->participant);
+              was->record.status != RECORD_PENDING || row_is_held(was) || refused ||
+                  sim->participant);
 }
 
 void shadow_count(struct sim *sim, size_t proc, const struct store_row *before)

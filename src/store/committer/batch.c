@@ -301,7 +301,10 @@ static enum backend_status maintain_store(struct store *c, struct batch *batch, 
     struct backend_chores *chores = &batch->chores;
     *chores = committer_chores(c, batch->boot, operations);
     bool any = chores->beat || chores->sweep_most > 0 || chores->gauge;
-    return any ? c->backend->ops->maintain(c->backend, chores) : BACKEND_OK;
+    enum backend_status status = any ? c->backend->ops->maintain(c->backend, chores) : BACKEND_OK;
+    if (status == BACKEND_OK)
+        committer_note_beat(c, chores);
+    return status;
 }
 
 static enum backend_status run_steps(struct store *c, struct batch *batch)

@@ -22,13 +22,17 @@ struct backend_chores committer_chores(const struct store *c, int64_t boot, size
 }
 
 /* A process without leases does not beat until it takes the next one, so that an idle store writes
- * nothing. */
+ * nothing. What its batch then takes is noted behind this. */
+void committer_note_beat(struct store *c, const struct backend_chores *done)
+{
+    if (!done->beat || done->beaten || done->missed)
+        return;
+    c->lease_least = CLOCK_NEVER;
+    c->due[DUE_BEAT] = CLOCK_NEVER;
+}
+
 void committer_chores_done(struct store *c, int64_t boot, const struct backend_chores *done)
 {
-    if (done->beat && !done->beaten && !done->missed) {
-        c->lease_least = CLOCK_NEVER;
-        c->due[DUE_BEAT] = CLOCK_NEVER;
-    }
     if (done->beaten)
         c->due[DUE_BEAT] = clock_after(boot, c->lease_least / BEATS_OF_LEASE);
     if (done->missed)

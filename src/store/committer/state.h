@@ -94,8 +94,10 @@ static inline bool committer_writes_wait(const struct store *store, int64_t boot
 
 /* ---- chores.c: what is due beside operations ---- */
 
-/* What a batch of so many operations is to do; and what follows once it is saved. */
+/* What a batch of so many operations is to do; what is known of leases once it was done, before the
+ * batch takes any; and what follows once it is saved. */
 struct backend_chores committer_chores(const struct store *store, int64_t boot, size_t operations);
+void committer_note_beat(struct store *store, const struct backend_chores *done);
 void committer_chores_done(struct store *store, int64_t boot, const struct backend_chores *done);
 
 /* ---- watch.c: counts, space and retries ---- */
