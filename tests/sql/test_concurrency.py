@@ -181,6 +181,25 @@ def test_in_a_stricter_isolation_a_retry_is_a_replay(shop, database, level):
 # ---- within ----
 
 
+@pytest.mark.parametrize("level", LEVELS[1:])
+@pytest.mark.parametrize("stored, options", [("k1", {}), ("v1", {"once": "v1"})],
+                         ids=["a key bound to another record", "a value that was a key"])
+def test_what_leads_to_a_record_since_the_snapshot_is_never_begun_anew(
+        shop, database, level, stored, options):
+    """A look-up shows the snapshot alone. No index is in the way of a second record here."""
+    late, other = shop(), shop()
+    late.connection.set_session(isolation_level=level)
+    late.run("SELECT 1")
+    body = other.create(stored, once="v1") if not options else other.create(stored)
+    if not options:
+        assert other.create("k2", once="v1") == body
+    with pytest.raises(errors.SerializationFailure):
+        late.create("k2", **options)
+    late.rollback()
+    assert late.create("k2", **options) == body
+    assert effects(database) == 1
+
+
 def test_a_savepoint_rolled_back_takes_record_and_effect_along(shop, database):
     session = shop()
     session.run("SAVEPOINT s")

@@ -494,6 +494,9 @@ BEGIN
         RAISE EXCEPTION 'the record changes faster than it can be read' USING ERRCODE = '40001';
     END IF;
     IF decision = 'proceed' THEN
+        IF current_setting('transaction_isolation') <> 'read committed' THEN
+            PERFORM pawl.refuse_unseen(asked, now);
+        END IF;
         token := CASE WHEN act = 'start' AND NOT by_once THEN r.id ELSE r.token END;
         first_at := to_timestamp(CASE WHEN token = r.id THEN now ELSE r.created_at END / 1e6);
         RETURN;

@@ -167,3 +167,24 @@ BEGIN
         decision := CASE WHEN to_do IS NULL THEN verdict ELSE 'outcome_unknown' END;
     END IF;
 END $$;
+
+-- Before it proceeds in a stricter isolation: what leads to a record may have come after its
+-- snapshot, which no look-up finds. A unique index does: 40001. Their locks are held, so that
+-- nobody waits for a row that is there for this moment.
+CREATE OR REPLACE FUNCTION pawl.refuse_unseen(asked pawl.asked, now bigint) RETURNS void
+    LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    unseen pawl.asked := asked;
+    number bigint := pawl.new_token(now);
+BEGIN
+    INSERT INTO pawl.bound(id, holder, expires_at, acknowledges, key_hash, key, recipe,
+        payload_hash, target_hash) VALUES (number, 0, 0, 0, asked.hash, '', '', '', '')
+        ON CONFLICT DO NOTHING;
+    DELETE FROM pawl.bound b WHERE b.id = number;
+    IF asked.once <> '' THEN
+        unseen.hash := asked.as_key;
+        unseen.once_hash := NULL;
+        number := pawl.start_life(unseen, now);
+        DELETE FROM pawl.record k WHERE k.id = number;
+    END IF;
+END $$;
