@@ -198,7 +198,8 @@ static enum record_verdict begin_lapsed(struct record *record, const struct reco
     return begin_in_doubt(record, begin, world, token, lapsed_at);
 }
 
-/* Its last owner gave up in doubt: when, its quiet_at says, which a participant has none of. */
+/* The last owner may have released its record in doubt. Then its last possible send was `settle`
+ * before quiet_at; a participant has no quiet_at, and now stands for it. */
 static enum record_verdict begin_released(struct record *record, const struct record_begin *begin,
                                           const struct record_world *world, int64_t token)
 {

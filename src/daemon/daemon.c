@@ -185,7 +185,7 @@ static void log_needed_restarts(const struct daemon *daemon, const struct config
             log_config(daemon, LOG_LEVEL_WARN, "config_needs_restart", option_at(id)->name);
 }
 
-/* The first `n` parts serve by what they prepared; with NULL they forget it. */
+/* Makes the first `n` parts apply what they prepared for `config`; NULL: they discard it. */
 static void reload_parts(struct daemon *daemon, size_t n, const struct config *config)
 {
     for (size_t i = 0; i < n; i++) {

@@ -69,7 +69,7 @@ const struct table_column *table_column_of(const struct table *table, enum table
 enum table_act { TABLE_INSERT, TABLE_UPDATE, TABLE_REMOVE };
 
 /* A row that an operation brings. It is saved with all that the operation changes, or nothing is:
- * it must still be as its bringer read it, by id and version, and an inserted one must have a key
+ * it must still be as the operation read it, by id and version, and an inserted one must have a key
  * of its own. Else the operation ends as STORE_CONFLICT. */
 struct table_change {
     const struct table *table;

@@ -165,7 +165,7 @@ static void make_unreached_exact(const struct exchange *x, struct problem *probl
                              "Retry with backoff under the same key.");
 }
 
-/* What a doubt comes to by the rule's policy: `error` is one that leaves the operation in doubt. */
+/* Completes an error that leaves the operation in doubt by what the rule's `unknown:` does next. */
 static void make_doubt_exact(const struct exchange *x, struct problem *problem)
 {
     bool probes = x->rule->unknown == RECORD_UNKNOWN_PROBE && !x->unprobed.at;

@@ -184,7 +184,7 @@ static void add_like(const struct table_query *query, struct buf *sql,
     }
 }
 
-/* By due one more is asked for: when it is due. */
+/* Under TABLE_BY_DUE one row more than the limit is read: its time is when the next one is due. */
 static void add_range(const struct table_query *query, struct buf *sql,
                       struct postgres_params *params)
 {
