@@ -58,6 +58,7 @@ ON_POSTGRES = (
 ABOUT_A_FILE = {
     "test_a_begin_under_a_hung_disk_is_answered_in_the_client_s_time_and_goes_on",
     "test_a_lapsed_lease_is_listed_and_settled",
+    "test_a_participant_is_refused_where_the_store_is_a_file",
     "test_a_record_whose_owner_died_says_that_its_lease_lapsed",
     "test_a_second_serve_on_the_same_store_is_refused",
     "test_a_second_signal_ends_it_at_once_and_the_record_is_in_doubt",
