@@ -8,6 +8,7 @@
  *   sim_shadow.c    what is durable, and what must hold of it after every batch
  *   sim_upstream.c  requests in flight, effects
  *   sim_actor.c     attempts: the gateway's protocol as a state machine
+ *   sim_retry.c     further tries under one token
  *   sim_operator.c  an operator who looks, thinks, and acts
  *   sim_once.c      rules with a second identity: several keys, one once value, renamed rules
  *   sim_participant.c  upstreams that complete records in their own transactions
@@ -57,6 +58,10 @@
     X(ALREADY, "a write repeated after a lost commit")                                             \
     X(SAME_TOKEN, "a begin repeated after a lost commit")                                          \
     X(SEND_CHECK, "the send check stopped a request")                                              \
+    X(TRIED_AGAIN, "sent again under its token what was not done")                                 \
+    X(TRIED_IN_DOUBT, "sent again under its token what was in doubt")                              \
+    X(DOUBT_KEPT, "a later try was not done, and the doubt of an earlier one stayed")              \
+    X(TRY_LATE, "the send check stopped a later try")                                              \
     X(FENCED, "the upstream refused an old token")                                                 \
     X(DEDUPED, "the upstream deduped")                                                             \
     X(LATE_FLIGHT, "a request arrived after its owner gave up")                                    \
@@ -147,6 +152,8 @@ enum sim_rare {
     X(ERROR_RELEASES)       /* a store error on complete releases (M_ERRFREE) */                   \
     X(ERROR_SENDS)          /* a store error on begin sends all the same (M_PASS) */               \
     X(RESEND)               /* an exchange that has sent may acquire again (M_RESEND) */           \
+    X(TRY_WASHES)           /* a try that was not done undoes an earlier one's doubt */            \
+    X(TRY_STRICT)           /* tries again in doubt, whatever the policy */                        \
     X(BORN_EXPIRED)         /* a record does not outlast those who wait for it (M_BORN) */         \
     X(UNNAMED_TOKEN)        /* an operator acts on the key, not on what was seen (M_RESOLVE) */    \
     X(NO_VALUE)             /* a begin leaves its once value out, now and then */                  \
@@ -275,6 +282,8 @@ struct actor {
     struct parker parker;
     int64_t row;
     bool probing;
+    bool doubted;       /* a try under its token may have had its effect */
+    int tries;          /* under its token */
     int64_t not_before; /* it does nothing till then */
     int64_t give_up_at; /* beginning */
     int64_t began_at;   /* beginning */
@@ -413,6 +422,9 @@ bool participant_serve(struct sim *sim, struct flight *flight, enum answer *ret_
 bool participant_holds(const struct sim *sim, int rule);
 
 void actor_move(struct sim *sim, size_t actor);
+/* After a try that was no probe: whether another one follows under its token, after a wait. If not,
+ * its answer is what all of them came to. */
+bool retry_follows(struct sim *sim, struct actor *actor);
 /* Its process died: whatever it was doing is lost. */
 void actor_drop(struct sim *sim, size_t actor);
 

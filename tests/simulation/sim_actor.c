@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An attempt, as the gateway makes it: begin, the send check, send, the answer or none, the write,
- * and again while the record says so. */
+/* An attempt, as the gateway makes it: begin, the send check, send, the answer or none, now and
+ * then further tries under the same token, the write, and again while the record says so. */
 #include "sim.h"
 
 #include "base/mem.h"
@@ -165,6 +165,8 @@ static void hold(struct sim *sim, struct actor *actor, bool probing)
         once_acquired(sim, actor);
     drop_found(&actor->attempt.op);
     actor->probing = probing;
+    actor->tries = 0;
+    actor->doubted = false;
     actor->phase = ACTOR_HOLDING;
     /* Now and then it is slow: longer than its lease. */
     int64_t slow = sim_below(sim, 40) == 0 ? 2 * LEASE : 20 * MS;
@@ -338,9 +340,12 @@ static void move_holding(struct sim *sim, struct actor *actor, size_t at)
         return;
     if (!engine_may_send(&actor->attempt) && sim->mutant != SIM_MUTANT_SEND_UNCHECKED) {
         sim->reached[SIM_SEND_CHECK]++;
-        write_act(sim, actor, actor->probing ? ENGINE_DOUBT : ENGINE_RELEASE);
+        sim->reached[SIM_TRY_LATE] += actor->tries > 0;
+        bool in_doubt = actor->probing || actor->doubted;
+        write_act(sim, actor, in_doubt ? ENGINE_DOUBT : ENGINE_RELEASE);
         return;
     }
+    actor->tries++;
     actor->answer = ANSWER_NONE;
     actor->phase = ACTOR_EXCHANGE;
     actor->timeout = sim->boot + TIMEOUT;
@@ -372,6 +377,8 @@ static enum engine_act_kind doubt(struct sim *sim, const struct actor *actor)
 
 static void answered(struct sim *sim, struct actor *actor)
 {
+    if (!actor->probing && retry_follows(sim, actor))
+        return;
     switch (actor->answer) {
     case ANSWER_DONE:
     case ANSWER_OTHER:
@@ -392,7 +399,8 @@ static void answered(struct sim *sim, struct actor *actor)
         write_act(sim, actor, ENGINE_RELEASE_SETTLED);
         return;
     case ANSWER_FENCED:
-        actor->attempt.begin.spent &= actor->probing; /* says nothing of what was probed */
+        /* It says nothing of what was probed, nor of earlier tries. */
+        actor->attempt.begin.spent &= actor->probing || actor->doubted;
         begin(sim, actor);
         return;
     case ANSWER_DOUBT:

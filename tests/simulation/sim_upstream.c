@@ -14,8 +14,11 @@ struct life *life_of(struct sim *sim, int rule, int64_t row)
     return life;
 }
 
-static enum flight_end draw_end(struct sim *sim, bool probe)
+/* What has just failed is likely to be overloaded. */
+static enum flight_end draw_end(struct sim *sim, bool probe, bool failed)
 {
+    if (failed && !probe && sim_below(sim, 3) == 0)
+        return FLIGHT_TRANSIENT;
     uint64_t n = sim_below(sim, 100);
     if (n < 66)
         return FLIGHT_ANSWERED;
@@ -51,7 +54,7 @@ void upstream_send(struct sim *sim, size_t at)
     SIM_HOLDS(sim, SIM_DURABLE, token > 0 && token < sim->read.token);
     *flight = (struct flight){.used = true,
                               .probe = actor->probing,
-                              .end = draw_end(sim, actor->probing),
+                              .end = draw_end(sim, actor->probing, actor->doubted),
                               .rule = actor->rule,
                               .row = actor->row,
                               .token = token,

@@ -129,6 +129,18 @@ static void an_exchange_that_sends_once_more_under_a_new_record_is_noticed(void 
     assert_true(is_noticed(SIM_MUTANT_RESEND, SIM_ONE_EFFECT));
 }
 
+static void a_later_try_that_undoes_the_doubt_of_an_earlier_one_is_noticed(void **state)
+{
+    (void)state;
+    assert_true(is_noticed_by_value(SIM_MUTANT_TRY_WASHES, SIM_ONE_EFFECT));
+}
+
+static void a_second_try_in_doubt_under_hold_or_probe_is_noticed(void **state)
+{
+    (void)state;
+    assert_true(is_noticed(SIM_MUTANT_TRY_STRICT, SIM_ONE_EFFECT));
+}
+
 static void a_record_that_is_gone_before_its_waiters_were_told_is_noticed(void **state)
 {
     (void)state;
@@ -195,6 +207,8 @@ int main(void)
         cmocka_unit_test(a_release_after_a_store_error_on_complete_is_noticed),
         cmocka_unit_test(a_request_sent_after_a_store_error_on_begin_is_noticed),
         cmocka_unit_test(an_exchange_that_sends_once_more_under_a_new_record_is_noticed),
+        cmocka_unit_test(a_later_try_that_undoes_the_doubt_of_an_earlier_one_is_noticed),
+        cmocka_unit_test(a_second_try_in_doubt_under_hold_or_probe_is_noticed),
         cmocka_unit_test(a_record_that_is_gone_before_its_waiters_were_told_is_noticed),
         cmocka_unit_test(an_operator_who_does_not_name_the_token_is_noticed),
         cmocka_unit_test(a_value_that_a_begin_leaves_out_is_noticed),
