@@ -23,7 +23,8 @@ SELECT pawl.admit('shop');
 RESET = """
 TRUNCATE public.refunds RESTART IDENTITY;
 UPDATE public.balance SET cents = 1000;
-TRUNCATE pawl.record, pawl.outcome, pawl.bound, pawl.unheld, pawl.tally_entry;
+TRUNCATE pawl.record, pawl.outcome, pawl.bound, pawl.unheld, pawl.tally_entry, pawl.tally,
+  pawl.decisions;
 """
 
 

@@ -38,7 +38,7 @@ CREATE TABLE IF NOT EXISTS pawl.tally_entry(
     pending smallint NOT NULL DEFAULT 0, complete smallint NOT NULL DEFAULT 0,
     failed smallint NOT NULL DEFAULT 0, unknown smallint NOT NULL DEFAULT 0,
     released smallint NOT NULL DEFAULT 0);
--- How often which decision was told, proceed apart.
+-- How often each decision was returned; proceed: and completed in that transaction.
 CREATE TABLE IF NOT EXISTS pawl.decisions(
     rule bytea, decision text, times bigint NOT NULL, PRIMARY KEY (rule, decision));
 

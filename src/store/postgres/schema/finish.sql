@@ -79,7 +79,7 @@ BEGIN
             THEN pawl.after(now, greatest(k.once_ttl_us, k.least_us)) ELSE 0 END
     WHERE k.id = token AND k.token = token AND k.status = 1 AND k.lease_until > 0
         AND k.owner = -(pg_current_xact_id_if_assigned()::text::bigint)
-    RETURNING k.gone_at, k.once_until,
+    RETURNING k.rule, k.gone_at, k.once_until,
         CASE WHEN k.once_replay = 1 THEN greatest(k.expires_at, k.once_until)
             ELSE k.expires_at END AS body_until INTO r;
     IF NOT FOUND THEN
@@ -88,7 +88,8 @@ BEGIN
     INSERT INTO pawl.outcome(id, sweep_at, packed, headers, body)
         VALUES (token, least(r.body_until, greatest(now + 60000000, r.gone_at, r.once_until)), 0,
             lines, coalesce(body, ''));
-    INSERT INTO pawl.tally_entry(complete, failed) VALUES (1 - failed, failed);
+    INSERT INTO pawl.tally_entry(rule, decision, complete, failed)
+        VALUES (r.rule, 'proceed', 1 - failed, failed);
     RETURN true;
 END $$;
 
@@ -150,6 +151,9 @@ BEGIN
         r.lease_until := 0;
     END IF;
     PERFORM pawl.keep(was, r);
+    IF r.owner < 0 THEN
+        INSERT INTO pawl.tally_entry(rule, decision) VALUES (r.rule, 'proceed');
+    END IF;
     INSERT INTO pawl.outcome(id, sweep_at, packed, headers, body)
         VALUES (r.id, pawl.sweep_at(r), 0, lines, coalesce(body, ''));
     RETURN 'stored';
