@@ -278,6 +278,20 @@ def test_the_published_policy_names_the_profile(pawl):
     assert [rule["retry"] for rule in policy["rules"]] == ["api"]
 
 
+@pytest.mark.parametrize("unknown, first, status", [
+    ("hold", not_done(503), 503), ("retry", closes(), 502)])
+def test_a_drain_ends_the_wait_for_a_further_try(pawl, upstream, unknown, first, status):
+    """Its last response stands, and its record is no dead process's."""
+    gateway = pawl("drain: 1s\n" + config(unknown, retry="webhook"))
+    upstream.then(first)
+    answer = Later(lambda: gateway.post(PATH, BODY, key="k1"))
+    eventually(lambda: lines(gateway, "retry"), "a wait for the next try")
+    gateway.restart()
+    assert (answer.result().status, answer.result()["Idempotency-Status"]) == (status, "released")
+    assert len(upstream.requests) == 1
+    assert gateway.post(PATH, BODY, key="k1")["Idempotency-Status"] == "stored"
+
+
 @pytest.mark.hooks
 @pytest.mark.parametrize("first, status", [(closes(effect=False), 502), (not_done(503), 201)])
 def test_a_later_try_does_not_leave_after_the_lease(pawl, upstream, clock, first, status):

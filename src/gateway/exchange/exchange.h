@@ -38,7 +38,7 @@
     X(JUDGE, TO(IDENTIFY) | TO(DECIDE))               /* by the rules of now, after a reload */    \
     X(DECIDE, TO(FORWARD) | TO(PROBE) | TO(UNPROTECTED) | TO(DECIDE) | TO(SETTLE) | TO(RESPOND))   \
     X(FORWARD, TO(SETTLE) | TO(RETRY)) /* sends once and reads, under a token */                   \
-    X(RETRY, TO(FORWARD))              /* waits before the next try under the same token */        \
+    X(RETRY, TO(FORWARD) | TO(SETTLE)) /* waits before the next try under the same token */        \
     X(PROBE, TO(SETTLE))               /* asks the upstream what became of it */                   \
     X(UNPROTECTED, TO(RESPOND))        /* sends without a record: `store_down: pass` */            \
     X(SETTLE, TO(DECIDE) | TO(PROBE) | TO(RESPOND)) /* stores what became of it */                 \

@@ -94,11 +94,26 @@ bool retry_plans_again(struct exchange *x, enum exchange_end end)
     return goes_on;
 }
 
+/* False: the gateway drains. */
+static bool sleep_until_retry(struct exchange *x)
+{
+    struct http_session *session = &x->client->session;
+    bool drains = false;
+    x->parker = (struct parker){.waker = fiber_parker()};
+    session->waiting = &x->parker;
+    while (!(drains = http_session_is_draining(session)) && clock_boot_us() < x->retry_at)
+        fiber_wait(NULL, 0, x->retry_at);
+    session->waiting = NULL;
+    return !drains;
+}
+
+/* A process that ends in the wait would leave a lease behind, and what was not done in doubt. */
 enum exchange_step retry_wait(struct exchange *x)
 {
     CHECK(x->call.state == HTTP_CALL_CLOSED && x->retry_at <= x->course.deadline);
     CHECK(x->course.attempts < x->course.schedule->attempts);
-    fiber_sleep_until(x->retry_at);
+    if (!sleep_until_retry(x))
+        return EXCHANGE_SETTLE;
     x->course.attempts++;
     return EXCHANGE_FORWARD;
 }

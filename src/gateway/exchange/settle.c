@@ -233,7 +233,7 @@ static struct disposition contradicted(void)
 enum exchange_step settle_disposition(struct exchange *x)
 {
     CHECK(x->attempt.token > 0 &&
-          (is_probe(x) || x->before == EXCHANGE_FORWARD || x->disposition.write == WRITE_RELEASE));
+          (x->before != EXCHANGE_DECIDE || x->disposition.write == WRITE_RELEASE));
     enum exchange_step next =
         settle_once(x, x->disposition.write == WRITE_NOTHING ? contradicted() : x->disposition);
     if (next != EXCHANGE_RESPOND)
