@@ -222,6 +222,27 @@ def test_the_client_s_own_time_ends_the_tries(pawl, upstream):
     assert told(gateway, "retries_end")[0]["ended_by"] == "deadline"
 
 
+def test_no_further_try_begins_without_time_for_its_response(pawl, upstream):
+    """It would end in doubt, and what was surely not done would be unknown."""
+    gateway = pawl(config(retry="background", timeout="2030ms"))
+    upstream.then(not_done(503, ("Retry-After", "2")))
+    upstream.hold()
+    answer = gateway.post(PATH, BODY, key="k1")
+    assert (answer.status, answer["Idempotency-Status"]) == (503, "released")
+    assert told(gateway, "retries_end")[0]["ended_by"] == "retry_after"
+
+
+@pytest.mark.hooks
+def test_no_further_try_begins_after_the_time_of_all_of_them(pawl, upstream, clock):
+    gateway = pawl(config(retry="webhook", timeout="30s", lease="60s"))
+    upstream.then(not_done(503))
+    answer = Later(lambda: gateway.post(PATH, BODY, key="k1"))
+    eventually(lambda: lines(gateway, "retry"), "a wait for the next try")
+    clock.advance(40)
+    assert (answer.result().status, answer.result()["Idempotency-Status"]) == (503, "released")
+    assert len(upstream.requests) == 1
+
+
 def test_a_duplicate_waits_while_the_first_is_tried_again(pawl, upstream):
     gateway = pawl(config(retry="api"))
     upstream.then(not_done(503))

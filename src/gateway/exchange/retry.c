@@ -6,13 +6,27 @@
 #include "gateway/exchange/steps.h"
 
 #define CODE_ARENA ((size_t)1 << 20)
+#define ROOM_MOST_US CLOCK_US_PER_S /* of the time for all tries, for the last one's response */
 
 static const struct retry_schedule *schedule_of(const struct exchange *x)
 {
     return retry_profile_schedule(x->rule->retry);
 }
 
-/* No byte leaves after send_by, so that no try is planned for then. */
+static int64_t response_deadline(const struct exchange *x)
+{
+    return clock_first(x->client_deadline, x->deadline);
+}
+
+/* A try that has no time for its response would leave in doubt what was not done. And no first byte
+ * leaves after send_by. */
+static int64_t last_try_by(const struct exchange *x, int64_t now)
+{
+    int64_t by = response_deadline(x);
+    int64_t room = by > now ? clock_first((by - now) / 10, ROOM_MOST_US) : 0;
+    return clock_first(by - room, x->attempt.send_by);
+}
+
 void retry_begin_course(struct exchange *x)
 {
     CHECK(x->step == EXCHANGE_FORWARD && x->attempt.token > 0);
@@ -20,9 +34,7 @@ void retry_begin_course(struct exchange *x)
     if (!x->rule->retries)
         return;
     int64_t now = clock_boot_us();
-    int64_t deadline =
-        clock_first(clock_first(x->client_deadline, x->deadline), x->attempt.send_by);
-    x->course = retry_course_make(schedule_of(x), random_u64(), now, deadline);
+    x->course = retry_course_make(schedule_of(x), random_u64(), now, last_try_by(x, now));
     retry_began(x->server, x->rule->retry);
 }
 
@@ -94,7 +106,7 @@ bool retry_plans_again(struct exchange *x, enum exchange_end end)
     return goes_on;
 }
 
-/* False: the gateway drains. */
+/* False: the gateway drains, or stood still for so long that no time is left. */
 static bool sleep_until_retry(struct exchange *x)
 {
     struct http_session *session = &x->client->session;
@@ -104,7 +116,7 @@ static bool sleep_until_retry(struct exchange *x)
     while (!(drains = http_session_is_draining(session)) && clock_boot_us() < x->retry_at)
         fiber_wait(NULL, 0, x->retry_at);
     session->waiting = NULL;
-    return !drains;
+    return !drains && clock_boot_us() < response_deadline(x);
 }
 
 /* A process that ends in the wait would leave a lease behind, and what was not done in doubt. */

@@ -43,7 +43,7 @@ enum exchange_step forward_request(struct exchange *x);
 /* Nothing was sent under this token: it is released, and the next begin is a new attempt (invariant
  * 13). */
 enum exchange_step forward_give_back(struct exchange *x);
-/* RETRY: waits for the time of the next try (retry.h); in a drain the last one's result stands. */
+/* RETRY: waits for the time of the next try (retry.h); SETTLE: there is none. */
 enum exchange_step retry_wait(struct exchange *x);
 /* PROBE: asks the upstream what became of the operation (contract section 5, `unknown: probe`). A
  * probe is an acquisition of its own, and only a GET. */
