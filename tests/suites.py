@@ -116,6 +116,10 @@ def blackbox(build: str, covers: str, but: tuple[str, ...] = (), quick: bool = F
                   quick)
 
 
+# Where a gateway connects, loses its server and finds it again.
+RECONNECTING = (*SIDE_BY_SIDE, *(f"tests/postgres/test_{name}.py"
+                                 for name in ("connecting", "schema", "two_gateways", "strangers")))
+
 # In the order in which they begin: what takes longest comes first.
 SUITES = (
     Suite("model", "", 600, ("scripts/model", "--small"),
@@ -146,12 +150,15 @@ SUITES = (
            "the black box on PostgreSQL, as far as the store is asked"),
     meson("fuzz-corpus", "hooks", "each parser on its corpus"),
     blackbox("asan", "the black box again: no byte out of bounds, no leak", ONE_THREAD[:1]),
+    pytest("postgres asan", "asan", 600, RECONNECTING, "memory of what libpq was given and gave"),
     meson("simulation", "asan", "memory of engine and store in orders no test wrote"),
     meson("fault", "asan", "memory on the paths of failure"),
     meson("contract", "asan", "memory of the store"),
     meson("unit", "asan", "memory of each module"),
     meson("fuzz-corpus", "asan", "memory of each parser"),
     blackbox("tsan", "no race between loops, committer and offloaded work", ONE_THREAD),
+    pytest("postgres tsan", "tsan", 600, RECONNECTING,
+           "no race between loops and a committer that connects"),
     meson("contract", "tsan", "no race among a store's threads"),
     meson("unit", "tsan", "no race within a module"),
     blackbox("gcc", "the shipped binary works: optimised, linked as one, no hooks", ONE_THREAD),
