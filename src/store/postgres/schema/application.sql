@@ -78,43 +78,57 @@ END $$;
 
 -- ---- names ----
 
-CREATE OR REPLACE FUNCTION pawl.secret() RETURNS bytea LANGUAGE plpgsql STABLE AS $$
+-- Each byte of a secret of 32 bytes with `with`, and as many of those again: a block of HMAC.
+CREATE OR REPLACE FUNCTION pawl.pad(secret bytea, byte integer) RETURNS bytea
+    LANGUAGE plpgsql IMMUTABLE STRICT AS $$
+DECLARE
+    block bytea := decode(repeat(lpad(to_hex(byte), 2, '0'), 64), 'hex');
+BEGIN
+    FOR i IN 0..31 LOOP
+        block := set_byte(block, i, get_byte(secret, i) # byte);
+    END LOOP;
+    RETURN block;
+END $$;
+
+DO $$ BEGIN
+-- What applications call refuses while it is set.
+IF NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = 'pawl.store'::regclass
+        AND a.attname = 'frozen') THEN
+    ALTER TABLE pawl.store ADD COLUMN frozen boolean NOT NULL DEFAULT false;
+END IF;
+-- Computing them takes longer than hashing.
+IF NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = 'pawl.store'::regclass
+        AND a.attname = 'inner_pad') THEN
+    ALTER TABLE pawl.store
+        ADD COLUMN inner_pad bytea GENERATED ALWAYS AS (pawl.pad(secret, 54)) STORED,
+        ADD COLUMN outer_pad bytea GENERATED ALWAYS AS (pawl.pad(secret, 92)) STORED;
+END IF;
+END $$;
+
+CREATE OR REPLACE FUNCTION pawl.is_open(format integer, frozen boolean) RETURNS boolean
+    LANGUAGE sql IMMUTABLE AS $$ SELECT format = 2 AND NOT frozen $$;
+
+CREATE OR REPLACE FUNCTION pawl.refuse_closed() RETURNS void LANGUAGE plpgsql STABLE AS $$
 DECLARE
     store pawl.store;
 BEGIN
     SELECT * INTO store FROM pawl.store s WHERE s.single;
-    IF store.format IS DISTINCT FROM 2 THEN
-        RAISE EXCEPTION 'the schema of the pawl store is of version %, these functions are of 2',
-            store.format USING ERRCODE = 'PW003', HINT = 'Run `pawl schema postgres | psql`.';
-    END IF;
-    IF store.frozen THEN
+    IF pawl.is_open(store.format, store.frozen) THEN
+        RETURN;
+    ELSIF store.frozen AND pawl.is_open(store.format, false) THEN
         RAISE EXCEPTION 'the pawl store is frozen' USING ERRCODE = 'PW005';
     END IF;
-    RETURN store.secret;
+    RAISE EXCEPTION 'the schema of the pawl store is of version %, these functions are of 2',
+        store.format USING ERRCODE = 'PW003', HINT = 'Run `pawl schema postgres | psql`.';
 END $$;
 
 -- The text after its length: parts of a message can never run together.
 CREATE OR REPLACE FUNCTION pawl.sized(text bytea) RETURNS bytea LANGUAGE sql IMMUTABLE AS
 $$ SELECT int8send(octet_length(text)::bigint) || text $$;
 
--- HMAC-SHA-256 under a secret of 32 bytes, four words: each byte of the block with 0x36, 0x5c.
-CREATE OR REPLACE FUNCTION pawl.hmac(secret bytea, message bytea) RETURNS bytea
-    LANGUAGE plpgsql IMMUTABLE AS $$
-DECLARE
-    hex text := encode(secret, 'hex');
-    a bigint := ('x' || substr(hex, 1, 16))::bit(64)::bigint;
-    b bigint := ('x' || substr(hex, 17, 16))::bit(64)::bigint;
-    c bigint := ('x' || substr(hex, 33, 16))::bit(64)::bigint;
-    d bigint := ('x' || substr(hex, 49, 16))::bit(64)::bigint;
-    i CONSTANT bigint := 3906369333256140342;
-    o CONSTANT bigint := 6655295901103053916;
-    inner_rest CONSTANT bytea := repeat('6', 32)::bytea;
-    outer_rest CONSTANT bytea := convert_to(repeat(chr(92), 32), 'UTF8');
-BEGIN
-    RETURN sha256(int8send(a # o) || int8send(b # o) || int8send(c # o) || int8send(d # o)
-        || outer_rest || sha256(int8send(a # i) || int8send(b # i) || int8send(c # i)
-        || int8send(d # i) || inner_rest || message));
-END $$;
+-- HMAC-SHA-256, by the two pads of the store's secret.
+CREATE OR REPLACE FUNCTION pawl.hmac(inner_pad bytea, outer_pad bytea, message bytea) RETURNS bytea
+    LANGUAGE sql IMMUTABLE AS $$ SELECT sha256(outer_pad || sha256(inner_pad || message)) $$;
 
 CREATE OR REPLACE FUNCTION pawl.hash_parts(VARIADIC parts text[]) RETURNS bytea
     LANGUAGE plpgsql STABLE AS $$
@@ -125,22 +139,29 @@ BEGIN
     FOREACH part IN ARRAY parts LOOP
         message := message || pawl.sized(convert_to(part, 'UTF8'));
     END LOOP;
-    RETURN pawl.hmac(pawl.secret(), message);
+    PERFORM pawl.refuse_closed();
+    RETURN (SELECT pawl.hmac(s.inner_pad, s.outer_pad, message) FROM pawl.store s WHERE s.single);
 END $$;
 
 -- tenant NULL or '': none. A key is what a gateway's could be: 1 to 255 printable ASCII characters.
+-- NULL: nothing is wrong.
+CREATE OR REPLACE FUNCTION pawl.name_error(tenant text, rule text, key text) RETURNS text
+    LANGUAGE sql IMMUTABLE AS $$
+SELECT CASE WHEN coalesce(length(key), 0) NOT BETWEEN 1 AND 255 OR key COLLATE "C" ~ '[^ -~]'
+        THEN 'the key must be 1 to 255 printable ASCII characters'
+    WHEN coalesce(length(rule), 0) NOT BETWEEN 1 AND 100 OR rule COLLATE "C" ~ '[^A-Za-z0-9._-]'
+        THEN 'the rule must be 1 to 100 of A-Z a-z 0-9 . _ -'
+    WHEN length(tenant) > 1024 OR tenant COLLATE "C" ~ '[^ -~]'
+        THEN 'the tenant must be at most 1024 printable ASCII characters' END $$;
+
 CREATE OR REPLACE FUNCTION pawl.check_names(tenant text, rule text, key text) RETURNS void
     LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+    error text := pawl.name_error(tenant, rule, key);
 BEGIN
-    IF coalesce(length(key), 0) NOT BETWEEN 1 AND 255 OR key COLLATE "C" ~ '[^ -~]' THEN
-        RAISE EXCEPTION 'the key must be 1 to 255 printable ASCII characters'
+    IF error IS NOT NULL THEN
+        RAISE EXCEPTION '%', error
             USING ERRCODE = 'PW004', HINT = 'Percent-encode what is not, or hash it.';
-    ELSIF coalesce(length(rule), 0) NOT BETWEEN 1 AND 100
-            OR rule COLLATE "C" ~ '[^A-Za-z0-9._-]' THEN
-        RAISE EXCEPTION 'the rule must be 1 to 100 of A-Z a-z 0-9 . _ -' USING ERRCODE = 'PW004';
-    ELSIF length(tenant) > 1024 OR tenant COLLATE "C" ~ '[^ -~]' THEN
-        RAISE EXCEPTION 'the tenant must be at most 1024 printable ASCII characters'
-            USING ERRCODE = 'PW004';
     END IF;
 END $$;
 
@@ -175,13 +196,11 @@ CREATE OR REPLACE FUNCTION pawl.after(at bigint, span bigint) RETURNS bigint LAN
 AS $$ SELECT CASE WHEN span > 9223372036854775807 - at THEN 9223372036854775807
                   ELSE at + span END $$;
 
--- 64 hex digits as `pawl hash` prints them; '': not brought.
+-- 64 hex digits as `pawl hash` prints them; NULL: not brought.
 CREATE OR REPLACE FUNCTION pawl.digest(hex text, what text) RETURNS bytea
-    LANGUAGE plpgsql IMMUTABLE AS $$
+    LANGUAGE plpgsql IMMUTABLE STRICT AS $$
 BEGIN
-    IF hex IS NULL THEN
-        RETURN ''::bytea;
-    ELSIF hex !~ '^[0-9A-Fa-f]{64}$' THEN
+    IF hex !~ '^[0-9A-Fa-f]{64}$' THEN
         RAISE EXCEPTION '% must be 64 hex digits', what USING ERRCODE = '22023';
     END IF;
     RETURN decode(hex, 'hex');
@@ -281,10 +300,5 @@ IF NOT EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = 'pawl.record'::regclas
         DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
         WHEN (NEW.owner < 0 AND NEW.status = 1 AND NEW.lease_until > 0)
         EXECUTE FUNCTION pawl.refuse_open();
-END IF;
--- What applications call refuses while it is set.
-IF NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = 'pawl.store'::regclass
-        AND a.attname = 'frozen') THEN
-    ALTER TABLE pawl.store ADD COLUMN frozen boolean NOT NULL DEFAULT false;
 END IF;
 END $$;

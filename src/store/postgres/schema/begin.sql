@@ -248,6 +248,7 @@ CREATE OR REPLACE FUNCTION pawl.start_life(asked pawl.asked, now bigint) RETURNS
     LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     token bigint := pawl.new_token(now);
+    xid bigint := pg_current_xact_id()::text;
 BEGIN
     INSERT INTO pawl.record(id, version, named, once_name, key_hash, tenant, rule, key, recipe,
         fingerprint, payload_hash, target_hash, created_at, status, token, attempt_id, attempts,
@@ -257,7 +258,7 @@ BEGIN
         gone_at, kept, http_code, result_ref)
     VALUES (token, token, true, asked.once_hash, asked.hash, asked.tenant, asked.rule, asked.key,
         '2 all', '', asked.payload, asked.target, now, 1, token, pawl.attempt_id(token), 1,
-        now, now + 1000000, 1000000, -(pg_current_xact_id()::text::bigint), 0, 0, 3, 0, 0,
+        now, now + 1000000, 1000000, -xid, 0, 0, 3, 0, 0,
         asked.ttl_us, asked.least_us, asked.ttl_us, asked.tombstone_us, 0, 0, '', 0, asked.once,
         0, asked.once_ttl_us, 0, (asked.duplicate = 'replay' AND asked.once <> '')::int, 0, 0, 0,
         0, 0, 0, '')
@@ -317,9 +318,7 @@ BEGIN
         SELECT o.decision, o.id, true INTO decision, id, by_once
             FROM pawl.begin_once(asked, r, wait, now) o;
     ELSIF act = 'start' THEN
-        IF r.id IS NOT NULL THEN
-            PERFORM pawl.free_key(asked.hash, r, now);
-        END IF;
+        PERFORM pawl.free_key(asked.hash, r, now);
         id := pawl.start_life(asked, now);
         decision := CASE WHEN id IS NOT NULL THEN 'proceed' END;
     ELSIF decision = 'proceed' AND asked.once <> '' AND (r.once = '' OR r.once_template <> 0) THEN
@@ -365,37 +364,39 @@ END $$;
 CREATE OR REPLACE FUNCTION pawl.ask(tenant text, rule text, key text, payload_hash text,
     target_hash text, ttl interval, tombstone interval, wait interval, duplicate text, once text,
     once_ttl interval) RETURNS pawl.asked LANGUAGE plpgsql STABLE AS $$
+#variable_conflict use_variable
 DECLARE
-    secret bytea := pawl.secret();
-    owner bytea := pawl.sized(convert_to(coalesce(tenant, ''), 'UTF8'));
-    place bytea := owner || pawl.sized(convert_to(rule, 'UTF8'));
-    value bytea;
     asked pawl.asked;
+    place bytea;
+    value bytea;
 BEGIN
-    PERFORM pawl.check_names(tenant, rule, key);
-    IF ttl <= '0' OR once_ttl <= '0' THEN
+    IF pawl.name_error(tenant, rule, key) IS NOT NULL THEN
+        PERFORM pawl.check_names(tenant, rule, key);
+    ELSIF ttl <= '0' OR once_ttl <= '0' THEN
         RAISE EXCEPTION 'ttl and once_ttl must be more than 0' USING ERRCODE = '22023';
     ELSIF duplicate IS NULL OR duplicate NOT IN ('replay', 'reject', 'ack') THEN
         RAISE EXCEPTION 'duplicate must be replay, reject or ack' USING ERRCODE = '22023';
     END IF;
-    asked.tenant := convert_to(coalesce(tenant, ''), 'UTF8');
-    asked.rule := convert_to(rule, 'UTF8');
-    asked.key := convert_to(key, 'UTF8');
-    asked.hash := pawl.hmac(secret, place || pawl.sized(asked.key));
-    asked.payload := pawl.digest(payload_hash, 'payload_hash');
-    asked.target := pawl.digest(target_hash, 'target_hash');
-    asked.ttl_us := pawl.microseconds(ttl, 'ttl');
-    asked.tombstone_us := pawl.microseconds(coalesce(tombstone, '0'), 'tombstone');
-    asked.least_us := pawl.microseconds(coalesce(greatest(wait, '0'), '0'), 'wait');
-    asked.duplicate := duplicate;
-    asked.once := '';
-    asked.once_ttl_us := 0;
-    IF once IS NOT NULL THEN
+    -- All at once: each expression of a function costs something anew in each transaction.
+    SELECT pawl.hmac(s.inner_pad, s.outer_pad, pawl.sized(n.tenant) || pawl.sized(n.rule)
+            || pawl.sized(n.key)), n.tenant, n.rule, n.key,
+        coalesce(pawl.digest(payload_hash, 'payload_hash'), ''),
+        coalesce(pawl.digest(target_hash, 'target_hash'), ''), pawl.microseconds(ttl, 'ttl'),
+        pawl.microseconds(coalesce(greatest(wait, '0'), '0'), 'wait'),
+        pawl.microseconds(coalesce(tombstone, '0'), 'tombstone'), duplicate, '', NULL, NULL, 0
+    INTO asked FROM pawl.store s, (SELECT convert_to(coalesce(tenant, ''), 'UTF8') AS tenant,
+        convert_to(rule, 'UTF8') AS rule, convert_to(key, 'UTF8') AS key OFFSET 0) n
+    WHERE s.single AND pawl.is_open(s.format, s.frozen);
+    IF NOT FOUND THEN
+        PERFORM pawl.refuse_closed();
+    ELSIF once IS NOT NULL THEN
         PERFORM pawl.check_names(tenant, rule, once);
-        value := pawl.sized(convert_to(once, 'UTF8'));
+        place := pawl.sized(asked.tenant) || pawl.sized(asked.rule);
         asked.once := convert_to(once, 'UTF8');
-        asked.once_hash := pawl.hmac(secret, pawl.sized('once') || place || value);
-        asked.as_key := pawl.hmac(secret, place || value);
+        value := pawl.sized(asked.once);
+        SELECT pawl.hmac(s.inner_pad, s.outer_pad, pawl.sized('once') || place || value),
+            pawl.hmac(s.inner_pad, s.outer_pad, place || value)
+            INTO asked.once_hash, asked.as_key FROM pawl.store s WHERE s.single;
         asked.once_ttl_us := pawl.microseconds(coalesce(once_ttl, ttl), 'once_ttl');
     END IF;
     RETURN asked;
@@ -431,12 +432,23 @@ BEGIN
         locks := ARRAY(SELECT DISTINCT pawl.lock_number(n.hash)
             FROM unnest(ARRAY[asked.hash, asked.once_hash, asked.as_key]) n(hash) ORDER BY 1);
     END IF;
-    FOR try IN 1..100 LOOP
-        -- What nothing leads to is held before it is looked for elsewhere: nobody comes between.
-        SELECT k.* INTO r FROM pawl.record k WHERE k.key_hash = asked.hash AND k.named;
-        IF r.id IS NULL AND NOT held AND cardinality(locks) = 1 THEN
-            held := pg_try_advisory_xact_lock(locks[1]);
+    IF asked.once = '' AND current_setting('transaction_isolation') = 'read committed' THEN
+        -- What most begins are: of a key that leads nowhere. It is held before it is looked for
+        -- elsewhere: nobody comes between.
+        held := NOT EXISTS (SELECT FROM pawl.record k WHERE k.key_hash = asked.hash AND k.named)
+            AND pg_try_advisory_xact_lock(locks[1]);
+        IF held AND NOT EXISTS (SELECT FROM pawl.bound b WHERE b.key_hash = asked.hash) THEN
+            now := pawl.clock(0);
+            token := pawl.start_life(asked, now);
+            IF token IS NOT NULL THEN
+                decision := 'proceed';
+                first_at := to_timestamp(now / 1e6);
+                RETURN;
+            END IF;
         END IF;
+    END IF;
+    FOR try IN 1..100 LOOP
+        SELECT k.* INTO r FROM pawl.record k WHERE k.key_hash = asked.hash AND k.named;
         bound := NULL;
         IF r.id IS NULL THEN
             SELECT b.* INTO bound FROM pawl.bound b WHERE b.key_hash = asked.hash;
@@ -462,11 +474,6 @@ BEGIN
             CONTINUE WHEN decision <> 'busy';
             decision := 'in_progress';
             r := NULL;
-        ELSIF r.id IS NULL AND asked.once = '' AND bound.id IS NULL THEN
-            -- As pawl.write has it: what most begins are.
-            r.id := pawl.start_life(asked, now);
-            CONTINUE WHEN r.id IS NULL;
-            decision := 'proceed';
         ELSIF act IS NOT NULL THEN
             row_held := r.id IS NULL OR pawl.hold_row(r, wait);
             CONTINUE WHEN NOT row_held;

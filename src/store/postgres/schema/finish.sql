@@ -63,58 +63,15 @@ BEGIN
     END IF;
 END $$;
 
--- What most completes are: of a record that this transaction made. False: it is another one.
-CREATE OR REPLACE FUNCTION pawl.finish_new(token bigint, http_code integer, body bytea,
-    lines bytea, result_ref bytea, now bigint) RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
-#variable_conflict use_variable
-DECLARE
-    failed integer := (http_code BETWEEN 400 AND 499)::int;
-    r record;
-BEGIN
-    UPDATE pawl.record k SET version = token + 1, status = 2 + failed, lease_until = 0,
-        completed_at = now, kept = 1, http_code = http_code, result_ref = result_ref,
-        expires_at = pawl.after(now, greatest(k.ttl_us, k.least_us)),
-        gone_at = pawl.after(pawl.after(now, greatest(k.ttl_us, k.least_us)), k.tombstone_us),
-        once_until = CASE WHEN k.once_ttl_us > 0 AND failed = 0
-            THEN pawl.after(now, greatest(k.once_ttl_us, k.least_us)) ELSE 0 END
-    WHERE k.id = token AND k.token = token AND k.status = 1 AND k.lease_until > 0
-        AND k.owner = -(pg_current_xact_id_if_assigned()::text::bigint)
-    RETURNING k.rule, k.gone_at, k.once_until,
-        CASE WHEN k.once_replay = 1 THEN greatest(k.expires_at, k.once_until)
-            ELSE k.expires_at END AS body_until INTO r;
-    IF NOT FOUND THEN
-        RETURN false;
-    END IF;
-    INSERT INTO pawl.outcome(id, sweep_at, packed, headers, body)
-        VALUES (token, least(r.body_until, greatest(now + 60000000, r.gone_at, r.once_until)), 0,
-            lines, coalesce(body, ''));
-    INSERT INTO pawl.tally_entry(rule, decision, complete, failed)
-        VALUES (r.rule, 'proceed', 1 - failed, failed);
-    RETURN true;
-END $$;
-
 -- stored; already: this token stored one before, and it stays.
-CREATE OR REPLACE FUNCTION pawl.finish(token bigint, http_code integer, body bytea, headers jsonb,
-    result_ref text) RETURNS text LANGUAGE plpgsql VOLATILE AS $$
+CREATE OR REPLACE FUNCTION pawl.finish_any(token bigint, http_code integer, body bytea,
+    lines bytea, location bytea, now bigint) RETURNS text LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_variable
 DECLARE
     was pawl.record;
     r pawl.record;
-    lines bytea := CASE WHEN headers IS NULL THEN '' ELSE pawl.header_lines(headers) END;
-    location bytea := convert_to(coalesce(result_ref, CASE WHEN headers IS NOT NULL THEN
-        (SELECT h.value #>> '{}' FROM jsonb_each(headers) h WHERE lower(h.key) = 'location'
-            LIMIT 1) END, ''), 'UTF8');
-    now bigint := pawl.clock(0);
 BEGIN
-    IF http_code IS NULL OR http_code NOT BETWEEN 200 AND 599 THEN
-        RAISE EXCEPTION 'http_code must be between 200 and 599' USING ERRCODE = '22023';
-    ELSIF http_code IN (204, 304) AND octet_length(body) > 0 THEN
-        RAISE EXCEPTION 'a response % has no body', http_code USING ERRCODE = '22023';
-    END IF;
-    IF pawl.finish_new(token, http_code, body, lines, location, now) THEN
-        RETURN 'stored';
-    END IF;
-    PERFORM pawl.secret();
+    PERFORM pawl.refuse_closed();
     was := pawl.find_token(token);
     r := was;
     IF r.id IS NOT NULL AND r.status IN (2, 3) THEN
@@ -159,6 +116,49 @@ BEGIN
     RETURN 'stored';
 END $$;
 
+CREATE OR REPLACE FUNCTION pawl.finish(token bigint, http_code integer, body bytea, headers jsonb,
+    result_ref text) RETURNS text LANGUAGE plpgsql VOLATILE AS $$
+#variable_conflict use_variable
+DECLARE
+    lines bytea := '';
+    location bytea := '';
+    now bigint := pawl.clock(0);
+    failed integer := (http_code BETWEEN 400 AND 499)::int;
+BEGIN
+    IF http_code IS NULL OR http_code NOT BETWEEN 200 AND 599 THEN
+        RAISE EXCEPTION 'http_code must be between 200 and 599' USING ERRCODE = '22023';
+    ELSIF http_code IN (204, 304) AND octet_length(body) > 0 THEN
+        RAISE EXCEPTION 'a response % has no body', http_code USING ERRCODE = '22023';
+    ELSIF headers IS NOT NULL OR result_ref IS NOT NULL THEN
+        lines := CASE WHEN headers IS NULL THEN '' ELSE pawl.header_lines(headers) END;
+        location := convert_to(coalesce(result_ref, (SELECT h.value #>> '{}'
+            FROM jsonb_each(headers) h WHERE lower(h.key) = 'location' LIMIT 1), ''), 'UTF8');
+    END IF;
+    -- What most completes are: of a record that this transaction made.
+    WITH done AS (
+        UPDATE pawl.record k SET version = token + 1, status = 2 + failed, lease_until = 0,
+            completed_at = now, kept = 1, http_code = http_code, result_ref = location,
+            expires_at = pawl.after(now, greatest(k.ttl_us, k.least_us)),
+            gone_at = pawl.after(pawl.after(now, greatest(k.ttl_us, k.least_us)), k.tombstone_us),
+            once_until = CASE WHEN k.once_ttl_us > 0 AND failed = 0
+                THEN pawl.after(now, greatest(k.once_ttl_us, k.least_us)) ELSE 0 END
+        WHERE k.id = token AND k.token = token AND k.status = 1 AND k.lease_until > 0
+            AND k.owner = -(pg_current_xact_id_if_assigned()::text::bigint)
+        RETURNING k.id, k.rule, k.gone_at, k.once_until,
+            CASE WHEN k.once_replay = 1 THEN greatest(k.expires_at, k.once_until)
+                ELSE k.expires_at END AS body_until),
+    counted AS (
+        INSERT INTO pawl.tally_entry(rule, decision, complete, failed)
+            SELECT d.rule, 'proceed', 1 - failed, failed FROM done d)
+    INSERT INTO pawl.outcome(id, sweep_at, packed, headers, body)
+        SELECT d.id, least(d.body_until, greatest(now + 60000000, d.gone_at, d.once_until)), 0,
+            lines, coalesce(body, '') FROM done d;
+    IF FOUND THEN
+        RETURN 'stored';
+    END IF;
+    RETURN pawl.finish_any(token, http_code, body, lines, location, now);
+END $$;
+
 CREATE OR REPLACE FUNCTION pawl.complete(token bigint, http_code integer DEFAULT 200,
     body text DEFAULT NULL, headers jsonb DEFAULT NULL, result_ref text DEFAULT NULL) RETURNS text
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
@@ -185,7 +185,7 @@ DECLARE
     r pawl.record;
     now bigint := pawl.clock(0);
 BEGIN
-    PERFORM pawl.secret();
+    PERFORM pawl.refuse_closed();
     was := pawl.find_token(token);
     IF pawl.is_gone(was, now) THEN
         PERFORM pawl.refuse_stale(token);

@@ -54,7 +54,7 @@ DECLARE
     now pawl.state;
     told pawl.transition_told;
 BEGIN
-    PERFORM pawl.secret(), pawl.check_names(tenant, machine, id),
+    PERFORM pawl.refuse_closed(), pawl.check_names(tenant, machine, id),
         pawl.check_names(tenant, machine, action_id);
     IF NOT EXISTS (SELECT FROM pawl.machine m WHERE m.name = machine AND m.action = action) THEN
         RAISE EXCEPTION 'the machine % has no action %', machine, coalesce(action, 'NULL')
@@ -130,7 +130,7 @@ DECLARE
     now bigint := pawl.clock(0);
     same boolean;
 BEGIN
-    PERFORM pawl.secret();
+    PERFORM pawl.refuse_closed();
     IF coalesce(length(event_id), 0) NOT BETWEEN 1 AND 255
             OR event_id COLLATE "C" ~ '[^A-Za-z0-9_-]' THEN
         RAISE EXCEPTION 'the event id must be 1 to 255 of A-Z a-z 0-9 _ -' USING ERRCODE = 'PW004';
@@ -164,11 +164,11 @@ CREATE OR REPLACE FUNCTION pawl.receive(source text, event_id text, payload_hash
 #variable_conflict use_variable
 DECLARE
     now bigint := pawl.clock(0);
-    hash bytea := pawl.digest(payload_hash, 'payload_hash');
+    hash bytea := coalesce(pawl.digest(payload_hash, 'payload_hash'), '');
     until bigint := pawl.after(now, pawl.microseconds(keep, 'keep'));
     met pawl.inbox;
 BEGIN
-    PERFORM pawl.secret(), pawl.check_names(NULL, source, event_id);
+    PERFORM pawl.refuse_closed(), pawl.check_names(NULL, source, event_id);
     DELETE FROM pawl.inbox i WHERE i.source = source AND i.event_id = event_id AND i.gone_at <= now;
     INSERT INTO pawl.inbox AS i (source, event_id, payload_hash, recipe, received_at, processed_at,
             result, gone_at)
