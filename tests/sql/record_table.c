@@ -2,6 +2,7 @@
 /* Prints what core decides of a record in every state, a line of JSON each, for test_decisions.py
  * to ask the SQL functions the same. A transaction begins under `participant`, with no lease. */
 #include "../unit/record_states.h"
+#include "core/once.h"
 
 #define COLUMNS(X)                                                                                 \
     X(status, status)                                                                              \
@@ -48,11 +49,12 @@ static void print_record(const char *name, const struct record *record)
 
 enum hashes { SAME, OTHER_PAYLOAD, OTHER_TARGET, NONE_BROUGHT, NONE_KEPT, HASHES };
 
+static const char *const verdicts[] = {
+    "proceed",         "probe",          "replay",          "mismatch",     "in_progress",
+    "outcome_unknown", "result_expired", "result_not_kept", "other_recipe", "duplicate"};
+
 static void begin_on(enum state state, enum hashes hashes, struct record record)
 {
-    static const char *const verdicts[] = {
-        "proceed",         "probe",          "replay",          "mismatch",     "in_progress",
-        "outcome_unknown", "result_expired", "result_not_kept", "other_recipe", "duplicate"};
     static const struct digest none;
     struct record_begin begin = a_begin(RECORD_UNKNOWN_PARTICIPANT);
     struct record_world world = {.now = NOW, .self = -1};
@@ -96,6 +98,47 @@ static void print_write(enum state state, enum act act, int64_t token, struct re
     printf("}\n");
 }
 
+/* The record holds the once value that a begin under another key brings. */
+static void begin_once_on(enum state state, enum hashes hashes, bool reject, int64_t once_until,
+                          struct record holder)
+{
+    static const char *const acts[] = {"none", "take", "replace", "continue", "bind"};
+    struct record_begin begin = a_begin(RECORD_UNKNOWN_PARTICIPANT);
+    struct record_world world = {.now = NOW, .self = -1};
+    begin.lease_us = SECOND;
+    begin.doubted_us = begin.once_ttl_us = TTL;
+    begin.once_replay = !reject;
+    if (once_until > 0) {
+        holder.once_ttl_us = TTL;
+        holder.once_until =
+            holder.status == RECORD_COMPLETE && !holder.provisional ? once_until : 0;
+    }
+    printf("{\"state\": \"%s\", \"act\": \"once\", \"hashes\": %d, \"reject\": %d",
+           state_name(state), hashes, reject);
+    print_record("before", &holder);
+    struct once_question question = {.begin = &begin,
+                                     .world = &world,
+                                     .next_token = NEXT,
+                                     .same = hashes != OTHER_PAYLOAD,
+                                     .reject = reject};
+    struct once_decision decision = once_decide(&holder, &question);
+    bool begins = decision.act == ONCE_TAKE || decision.act == ONCE_REPLACE;
+    printf(", \"verdict\": \"%s\", \"does\": \"%s\"",
+           verdicts[begins ? RECORD_PROCEED : decision.verdict], acts[decision.act]);
+    print_record("after", &holder);
+    printf("}\n");
+}
+
+static void begin_once_each(enum state state, struct record holder)
+{
+    static const int64_t untils[] = {0, NOW, NOW + 1};
+    for (size_t i = 0; i < 3; i++)
+        for (int reject = 0; reject <= 1; reject++) {
+            begin_once_on(state, SAME, reject, untils[i], holder);
+            begin_once_on(state, OTHER_PAYLOAD, reject, untils[i], holder);
+        }
+}
+
 /* A lease of one's own that the clock says is over: no transaction has one. */
 static bool is_found(enum state state, enum record_unknown policy)
 {
@@ -113,6 +156,8 @@ int main(void)
             record.settle_us = state == ABSENT ? 0 : SETTLE;
             for (int hashes = 0; hashes < HASHES; hashes++)
                 begin_on((enum state)state, (enum hashes)hashes, record);
+            if (state != ABSENT)
+                begin_once_each((enum state)state, record);
             for (int act = 0; act < ACTS && state != ABSENT; act++)
                 for (int64_t token = TOKEN - 1; token <= TOKEN + 1; token++)
                     print_write((enum state)state, (enum act)act, token, record);
