@@ -48,6 +48,10 @@
 #define REDIRECT 0             /* 1: the upstream may redirect (301, 307, 308): not done, elsewhere */
 #endif
 
+#ifndef TRIES
+#define TRIES 0                /* 1: an owner may send twice under its token, the first one gone */
+#endif
+
 #ifndef STALL
 #define STALL 1              /* a lease may lapse although its owner lives (pause, store cut off) */
 #endif
@@ -123,6 +127,8 @@
 #define M_BORN      25          /* a record may be expired when it is completed */
 #define M_LAXAGAIN  26          /* what was released in doubt is run again under any policy */
 #define M_DOUBTWASH 27          /* a release clears the doubt of an earlier try */
+#define M_TRYWASH   28          /* a later try that was not done undoes the doubt of an earlier one */
+#define M_TRYSTRICT 29          /* a second try follows one in doubt under any policy */
 #define in_memory (M == M_MEMCLAIM || M == M_MEMRANGE)
 
 #define gw(a) ((a) & 1)         /* the gateway an attempt arrives at */
@@ -543,12 +549,19 @@ inline tell(a, o) {             /* an outcome leaves for the client */
 #define lease_is_mine(a) (dur.status == pending && dur.lease == live && dur.serial == own[a])
 #define doubtful(o) (o == 0 || (o == TRANSIENT && RULE_L && (POLICY == HOLD || POLICY == PROBE)))
 
+#define not_done(o) (o == TRANSIENT && !doubtful(o))
+#define may_try(a) (TRIES && POLICY != PART && !tried && net[own[a]] == gone)
+#define keeps (doubted && M != M_TRYWASH)
+#define may_repeat(a) (repeats(a) || M == M_TRYSTRICT)
+
 proctype Attempt(byte a)
 {
     byte o;                     /* the answer in hand */
     byte j;
+    bit tried;                  /* a second time under this token */
+    bit doubted;                /* an earlier try under it may have had its effect */
 again:
-    atomic { forgets(a); o = 0 };
+    atomic { forgets(a); o = 0; tried = 0; doubted = 0 };
     {
         submit(a, op_begin, 0);
         begun(a);
@@ -571,10 +584,12 @@ again:
         fi;
 
         /* forward */
+    send:
         if
         :: SENDCHECK == 2 && lease_is_mine(a) -> skip
         :: SENDCHECK != 2 -> skip
-        :: SENDCHECK == 2 && !lease_is_mine(a) -> goto give_back
+        :: SENDCHECK == 2 && !lease_is_mine(a) && !keeps -> goto give_back
+        :: SENDCHECK == 2 && !lease_is_mine(a) && keeps -> goto doubt
         fi;
         if
         :: atomic { SENDCHECK != 1 || lease_is_mine(a) || trusts[a] ->
@@ -584,8 +599,10 @@ again:
             stern[own[a]] = strict[a];
             net[own[a]] = flying; flights++; who[own[a]] = a; rtok[own[a]] = tok[a];
             spent[a] = 1; mine[own[a]] = 1 }
-        :: SENDCHECK == 1 && !lease_is_mine(a) -> goto give_back /* nothing was sent */
-        :: atomic { spend(); goto give_back }                 /* connection refused: nothing sent */
+        :: SENDCHECK == 1 && !lease_is_mine(a) && !keeps -> goto give_back /* nothing was sent */
+        :: SENDCHECK == 1 && !lease_is_mine(a) && keeps -> goto doubt
+        :: atomic { !keeps && faults > 0 -> faults--; goto give_back } /* refused: nothing sent */
+        :: atomic { keeps && faults > 0 -> faults--; goto doubt }
         fi;
 
         /* wait for the answer */
@@ -601,13 +618,16 @@ again:
         :: atomic { M == M_CANCEL && faults > 0 -> faults--; goto give_back }
         fi;
         if
-        :: atomic { o == REFUSED -> spent[a] = 0; goto again } /* the record has moved on: read it */
-        :: atomic { o == TRANSIENT && !doubtful(o) -> spent[a] = 0; goto give_back }
-        :: atomic { o == ELSEWHERE -> spent[a] = 0 };
+        :: atomic { o == REFUSED -> spent[a] = keeps; goto again } /* read what the record says */
+        :: atomic { may_try(a) && (o == TRANSIENT || (o == 0 && may_repeat(a))) ->
+            tried = 1; doubted = (o == 0); spent[a] = doubted; o = 0; goto send }
+        :: atomic { not_done(o) && !keeps -> spent[a] = 0; goto give_back }
+        :: atomic { o == ELSEWHERE && !keeps -> spent[a] = 0 };
             submit(a, op_drop, 0);
             answered(a);
             goto again
-        :: doubtful(o) ->
+        :: doubtful(o) || (keeps && (not_done(o) || o == ELSEWHERE)) ->
+    doubt:
             o = 0;
             if
             :: (POLICY == RETRY || POLICY == PART) && !strict[a] -> submit(a, op_doubt, 0)
