@@ -80,6 +80,17 @@ def test_an_action_id_of_another_action_and_an_action_that_is_none_are_refused(
     assert app.refused("SELECT pawl.transition('m1', 'offers', '', 'offer', 'a2')") == "PW004"
 
 
+def test_an_action_that_was_told_since_the_snapshot_is_40001(
+        app, machine, connecting_app):  # noqa: F811
+    move(app, "offer", "a1")
+    late = connecting_app()
+    late.connection.set_session(isolation_level="REPEATABLE READ")
+    late.sql("SELECT 1")
+    move(app, "offer", "a2")
+    assert late.refused(
+        "SELECT pawl.transition('m1', 'offers', 'o1', 'offer', 'a2')") == "40001"
+
+
 # ---- events ----
 
 def test_an_event_is_published_with_the_transaction_and_once(app, database):  # noqa: F811
@@ -94,6 +105,16 @@ def test_an_event_is_published_with_the_transaction_and_once(app, database):  # 
     assert app.refused("SELECT pawl.publish('refund.', 'evt_2', '{}')") == "22023"
     assert database.sql("SELECT id, type, convert_from(data, 'UTF8'), fanned_at FROM pawl.event") \
         == [("evt_1", "refund.created", '{"a": 1}', None)]
+
+
+def test_an_event_of_another_tenant_is_never_taken_for_the_same(app, database):  # noqa: F811
+    def publish(tenant: str | None) -> str:
+        return "SELECT pawl.publish('a', 'evt_1', '{}', %s)" % (f"'{tenant}'" if tenant else "NULL")
+
+    assert [app.one(publish("m1")), app.one(publish("m1"))] == ["stored", "replayed"]
+    app.connection.commit()
+    assert app.refused(publish("m2")) == "23505"
+    assert app.refused(publish(None)) == "23505"
 
 
 def test_an_event_is_received_once_for_as_long_as_it_is_kept(app, database):  # noqa: F811

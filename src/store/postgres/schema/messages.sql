@@ -92,7 +92,8 @@ BEGIN
             WHERE s.tenant = place AND s.machine = machine AND s.id = id;
     END IF;
     INSERT INTO pawl.transition_told AS t
-        VALUES (place, machine, id, action_id, action, decision, from_state, to_state, at);
+        VALUES (place, machine, id, action_id, action, decision, from_state, to_state, at)
+        ON CONFLICT DO NOTHING; -- under an older snapshot alone, where it is 40001
 END $$;
 
 -- ---- events ----
@@ -120,7 +121,7 @@ END IF;
 END $$;
 
 -- An event is delivered once this transaction has committed. stored; replayed: the same type and
--- data were published under this id before. Other ones are an error: 23505.
+-- data of that tenant were published under this id before. Others are an error: 23505.
 CREATE OR REPLACE FUNCTION pawl.publish(type text, event_id text, data jsonb,
     tenant text DEFAULT NULL) RETURNS text
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
@@ -145,12 +146,13 @@ BEGIN
     IF FOUND THEN
         RETURN 'stored';
     END IF;
-    SELECT e.type = type AND convert_from(e.data, 'UTF8')::jsonb = coalesce(data, 'null')
+    SELECT e.type = type AND coalesce(e.tenant, '') = coalesce(tenant, '')
+            AND convert_from(e.data, 'UTF8')::jsonb = coalesce(data, 'null')
         INTO same FROM pawl.event e WHERE e.id = event_id AND e.packed = 0;
     IF same THEN
         RETURN 'replayed';
     END IF;
-    RAISE EXCEPTION 'the event % was published with another type or other data', event_id
+    RAISE EXCEPTION 'the event % was published with another type, tenant or other data', event_id
         USING ERRCODE = '23505';
 END $$;
 
