@@ -200,6 +200,32 @@ def test_what_leads_to_a_record_since_the_snapshot_is_never_begun_anew(
     assert effects(database) == 1
 
 
+@pytest.mark.parametrize("level", LEVELS[1:])
+@pytest.mark.parametrize("unknown", [0, 1, 3], ids=["hold", "retry", "participant"])
+def test_a_lease_that_lives_by_a_beat_since_the_snapshot_is_never_taken_over(
+        shop, database, level, unknown):
+    """A beat changes its owner's row alone, which a snapshot shows as it was."""
+    late, other = shop(), shop()
+    other.run("SELECT pawl.release(%s)", other.begin().token)
+    other.commit()
+    late.connection.autocommit = True
+    late.run(f"BEGIN ISOLATION LEVEL {level}")
+    database.sql("INSERT INTO pawl.owner VALUES (77, 1) ON CONFLICT (incarnation) DO NOTHING")
+    database.sql("UPDATE pawl.record SET owner = 77, unknown = %s, expires_at = 0,"
+                 " lease_us = 1000000, lease_until = pawl.clock(0)", unknown)
+    late.run("SELECT 1")  # its snapshot
+    database.sql("UPDATE pawl.owner SET beat_at = pawl.clock(0) + 3600000000")
+    with pytest.raises(errors.SerializationFailure):
+        late.begin()
+    late.run("ROLLBACK")
+    late.run(f"BEGIN ISOLATION LEVEL {level}")
+    assert late.begin().decision == "in_progress"
+    late.run("ROLLBACK")
+    database.sql("DELETE FROM pawl.owner")
+    late.run(f"BEGIN ISOLATION LEVEL {level}")
+    assert late.begin().decision == ("proceed" if unknown else "outcome_unknown")
+
+
 def test_a_savepoint_rolled_back_takes_record_and_effect_along(shop, database):
     session = shop()
     session.run("SAVEPOINT s")

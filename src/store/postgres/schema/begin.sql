@@ -71,6 +71,19 @@ BEGIN
     RETURN true;
 END $$;
 
+-- In a stricter isolation nobody sees a beat that came after the snapshot: a lease that has ended
+-- since may live.
+CREATE OR REPLACE FUNCTION pawl.refuse_unseen_beat(r pawl.record, lease_end bigint) RETURNS void
+    LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    IF r.owner > 0 AND current_setting('transaction_isolation') <> 'read committed'
+            AND lease_end > (extract(epoch FROM transaction_timestamp()) * 1000000)::bigint THEN
+        RAISE EXCEPTION 'the lease of key % of rule % ended after this transaction began',
+            encode(r.key, 'escape'), encode(r.rule, 'escape') USING ERRCODE = '40001',
+            HINT = 'Repeat the transaction: whether its owner lives is not seen in this one.';
+    END IF;
+END $$;
+
 -- What the begin comes to on a record that is not gone, and what is to be written for it: NULL,
 -- acquire, repeat (after a doubt), freeze, doubt (it becomes unknown).
 CREATE OR REPLACE FUNCTION pawl.decide(r pawl.record, now bigint, OUT verdict text, OUT act text)
@@ -79,6 +92,9 @@ DECLARE
     lease_end bigint := pawl.lease_end(r);
     repeats boolean := r.unknown IN (1, 3);
 BEGIN
+    IF lease_end BETWEEN 1 AND now THEN
+        PERFORM pawl.refuse_unseen_beat(r, lease_end);
+    END IF;
     IF lease_end > 0 AND r.owner = -(pg_current_xact_id_if_assigned()::text::bigint) THEN
         verdict := 'begun_here';
     ELSIF lease_end > now THEN
