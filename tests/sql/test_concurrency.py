@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import random
 import signal
+from typing import Any
 
 import psycopg2
 import pytest
@@ -34,7 +35,21 @@ def walk(session: Shop, last: str, key: str = "k1") -> None:
         session.commit()
 
 
-def count_after_restart(database: Database) -> int:
+def wait_for_end(connection: Any) -> None:
+    def has_ended() -> bool:
+        try:
+            connection.cursor().execute("SELECT 1")
+        except psycopg2.Error:
+            return True
+        return False
+
+    eventually(has_ended, "the end of the session")
+
+
+def count_after_restart(database: Database, witness: Any) -> int:
+    """`witness`: a connection of before, which ends once the server begins anew."""
+    wait_for_end(witness)
+
     def count() -> list[int]:
         try:
             return [effects(database)]
@@ -87,13 +102,14 @@ def test_a_server_whose_session_is_killed_at_any_step_has_both_or_neither():
     with Server() as server:
         database = install(server)
         for number, last in enumerate(STEPS):
+            witness = psycopg2.connect(url_of(database))
             session = Shop(psycopg2.connect(url_of(database)))
             before = effects(database)
             walk(session, last, f"k{number}")
             os.kill(session.connection.info.backend_pid, signal.SIGKILL)
             with pytest.raises(psycopg2.OperationalError):
                 session.run("SELECT 1")
-            assert count_after_restart(database) == before + (last == "commit")
+            assert count_after_restart(database, witness) == before + (last == "commit")
             again = Shop(psycopg2.connect(url_of(database)))
             again.create(f"k{number}")
             assert effects(database) == before + 1
