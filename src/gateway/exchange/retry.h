@@ -12,8 +12,8 @@
 /* Before the first try under a token. */
 void retry_begin_course(struct exchange *x);
 
-/* What a try came to for the record, with those before it under its token: what may have happened
- * then is not undone by a later response that it did not. */
+/* The disposition of a try, given the earlier tries under its token: if one of them may have had
+ * its effect, a later response that says "not done" does not end the doubt. */
 struct disposition retry_keep_doubt(struct exchange *x, struct disposition disposition);
 
 /* After a try, while its response is there: whether another one follows, at x->retry_at. */

@@ -176,8 +176,8 @@ static enum exchange_step reply_outcome(struct exchange *x, struct disposition d
     return reply_result(x, disposition.error, x->call.tls_problem, result_of(x, disposition.write));
 }
 
-/* Under `participant`: the service did it outside the transaction of its record, or it said one
- * thing to the record and another one to its client. */
+/* Under `participant`: the service sent 2xx without having completed the record, or completed it
+ * with another status than it sent. */
 static void note_participant(struct exchange *x, struct disposition disposition,
                              enum engine_written written)
 {
