@@ -143,7 +143,8 @@ static const struct command rows[COMMAND_COUNT] = {
                   "or everything about one OPTION.\n\n"
                   "With FILE: prints the effective value of "
                   "every option, for each rule, and the line that sets it, as YAML that means "
-                  "the same as FILE. Environment variables are printed unexpanded, as "
+                  "the same as FILE; with OPTION, of that option alone. Environment variables are "
+                  "printed unexpanded, as "
                   "${NAME}.",
          .operand = "OPTION",
          .operands_most = 1,

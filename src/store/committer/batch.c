@@ -235,8 +235,9 @@ static bool brings_stale(const struct store_op *op)
     return false;
 }
 
-/* Whoever asks can ask again. What has happened must be stored, and is tried until it is. A save
- * that is refused was compared with what is there: so one before it that was unsure did not happen.
+/* Whether `op` may end with an error: its caller can then ask again. Other operations store what
+ * has happened, and are tried until they are saved. Of a save that the store refused, an earlier
+ * try whose commit was unsure did not commit: the refusal comes from a comparison with the rows.
  */
 static bool may_fail(const struct store_op *op)
 {
@@ -411,7 +412,8 @@ void batch_end_dead(struct store *c, struct batch *batch)
     mutex_unlock(&c->mutex);
 }
 
-/* What may have been committed is not taken back before it was applied again. */
+/* The commit may have happened: an operation so marked is not withdrawn before it was applied
+ * again. */
 static void note_unsure(struct op_list *ops)
 {
     for (struct store_op *op = ops->first; op; op = op->next)

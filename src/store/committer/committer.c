@@ -117,8 +117,9 @@ static size_t wake_ended(struct store *c, const struct backend_watch *watches, s
     return woken;
 }
 
-/* The next look keeps a distance from one that woke many: however often another process commits,
- * most of the time is left for what arrives. Whether anybody was woken. */
+/* Looks in the store for records that another process has ended, and returns whether a waiting
+ * operation was woken. After a look that woke many the next one is later: however often another
+ * process commits, most of the time is left for new operations. */
 static bool look_for_ended(struct store *c, int64_t boot)
 {
     size_t n = 0, woken = 0;
