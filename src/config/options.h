@@ -59,7 +59,8 @@
       "requests that match no rule: pass | refuse")                                                \
     X(trust_forwarded, OPTION_TOP, config, gateway.trust_forwarded, networks, 0, 0,                \
       "[127.0.0.0/8, \"::1/128\"]",                                                                \
-      "peers whose X-Forwarded-Proto, -Host, -Port and Forwarded are kept; others' are replaced")  \
+      "peers whose X-Forwarded-Proto, -Host, -Port and Forwarded are kept; those of others are "   \
+      "replaced or removed")                                                                       \
     X(cors, OPTION_TOP, config, gateway.cors, cors, 0, 0, "(none)",                                \
       "origins whose pages may read the responses: {origins: [https://shop.example]}")             \
     X(policy, OPTION_TOP, config, gateway.policy_off, policy, 0, 0, "publish",                     \

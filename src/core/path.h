@@ -32,8 +32,8 @@ struct slice path_normalise(struct slice path, struct arena *arena);
  * with ;parameters, too), '//', '\', %2F, %5C, %00 or NUL. */
 bool path_is_ambiguous(struct slice path);
 
-/* The choices in which readings of this normalised path can differ; a reading that makes others is
- * the same as another one. */
+/* The choices, as bits, that make a difference in how servers read this normalised path: readings
+ * that differ in other choices alone are the same. */
 unsigned path_choices(struct slice normalised);
 
 /* Whether some server takes what a segment holds for another text: it ends it at ';', %3F or %23,

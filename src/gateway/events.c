@@ -201,8 +201,8 @@ static bool begins(struct slice key, struct slice id)
     return slice_starts(bare, id);
 }
 
-/* Whether the log must not show `id` because a client sent its key, or the first bytes of it, as
- * that, too. */
+/* Whether the log must not show `id`: the client sent its key, or the beginning of it, in that
+ * header, too. */
 static bool is_key(const struct event *event, const struct gateway_settings *settings,
                    const struct headers *headers, struct slice id)
 {

@@ -39,8 +39,8 @@ static const char schema_1[] =
     "CREATE INDEX pawl_outcome_sweep ON pawl_outcome(sweep_at);";
 
 /* pawl_audit: what operators did to records by hand. packed: the body
- * is one zstd frame. pawl_pending_idle: released ones by expiry, and before them the unknown ones
- * by the moment since when; one index for both, because each costs every claim. */
+ * is one zstd frame. pawl_pending_idle: unknown records by when they became so, then released ones
+ * by expiry; one index for both, because each index costs every claim. */
 static const char schema_2[] =
     "CREATE TABLE pawl_audit("
     " id INTEGER PRIMARY KEY, at INTEGER NOT NULL, actor TEXT NOT NULL, act INTEGER NOT NULL,"
