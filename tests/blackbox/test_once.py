@@ -169,8 +169,8 @@ def test_a_doubt_under_retry_goes_on_under_the_holders_key(pawl, upstream):
     assert second.status == 201
     assert [request["Idempotency-Key"] for request in upstream.requests] == ["k1", "k1"]
     assert ask(gateway, "k1").body == second.body == ask(gateway, "k2").body
-    told = eventually(lambda: [line for line in gateway.log if line.get("status") == 201],
-                      "its line")
+    told = eventually(lambda: [line for line in gateway.log
+                               if line.get("idempotency_status") == "stored"], "its line")
     assert "k1" not in json.dumps(told[0])
 
 

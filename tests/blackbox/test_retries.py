@@ -229,7 +229,8 @@ def test_no_further_try_begins_without_time_for_its_response(pawl, upstream):
     upstream.hold()
     answer = gateway.post(PATH, BODY, key="k1")
     assert (answer.status, answer["Idempotency-Status"]) == (503, "released")
-    assert told(gateway, "retries_end")[0]["ended_by"] == "retry_after"
+    assert len(upstream.requests) == 1
+    assert told(gateway, "retries_end")[0]["ended_by"] in ("retry_after", "deadline")
 
 
 @pytest.mark.hooks
