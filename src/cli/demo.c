@@ -67,7 +67,7 @@ static bool wait_until_listening(const struct sockaddr_storage *address)
 
 bool demo_ensure(const struct config *config, const char *store_path)
 {
-    const struct config_address *address = &config->upstream;
+    const struct url_authority *address = &config->upstream;
     struct http_upstream where HTTP_UPSTREAM_AUTO = {0};
     char *problem MEM_AUTO = NULL;
     if (config->upstream_tls.on) {
@@ -97,7 +97,7 @@ bool demo_ensure(const struct config *config, const char *store_path)
     return started;
 }
 
-void demo_print_lines(const struct config_address *listen)
+void demo_print_lines(const struct url_authority *listen)
 {
     static const char *const tries[][2] = {
         {"the first attempt makes a refund", "curl -i %s/refunds -H 'Idempotency-Key: k1' -d "

@@ -11,6 +11,6 @@
 bool demo_ensure(const struct config *config, const char *store_path);
 
 /* Prints the curl lines to try against the gateway at `listen`. */
-void demo_print_lines(const struct config_address *listen);
+void demo_print_lines(const struct url_authority *listen);
 
 #endif

@@ -11,7 +11,7 @@
 #include "config/config.h"
 #include "daemon/parts/parts.h"
 #include "daemon/resolve.h"
-#include "gateway/exchange/upstream.h"
+#include "http/call.h"
 
 #define HEAD_MAX ((size_t)96 * 1024)
 #define ARENA_MAX ((size_t)1024 * 1024)
@@ -170,7 +170,7 @@ static int judge_key(const struct probe *probe)
 static void add_headers(const struct probe *probe, struct buf *head)
 {
     const struct headers *given = &probe->options->headers;
-    const struct config_address *to = &probe->config->upstream;
+    const struct url_authority *to = &probe->config->upstream;
     bool bracketed = slice_find(to->host, ':') >= 0;
     if (!headers_find(given, SLICE("Host")))
         buf_printf(head, "Host: %s%.*s%s:%u\r\n", bracketed ? "[" : "", SLICE_ARG(to->host),
@@ -274,38 +274,24 @@ static int acquire(struct probe *probe, struct engine *engine, bool *ret_acquire
 
 /* ---- the exchange ---- */
 
-static enum http_call_result read_response(struct probe *probe, int64_t deadline, bool *ret_stale)
-{
-    struct http_call *call = &probe->call;
-    const struct headers *headers = &call->response.headers;
-    enum http_call_result result = http_call_receive(call, deadline);
-    if (result != HTTP_CALL_DONE)
-        return result;
-    outcome_keep_fields(headers, probe->rule->replay_cookies, &probe->fields);
-    *ret_stale = disposition_token_is_stale(call->response.status, headers);
-    if (*ret_stale)
-        return result;
-    uint64_t max = probe->rule->max_response_body;
-    result = http_call_read_body(call, max, UINT64_MAX, deadline, &probe->body);
-    probe->whole = result == HTTP_CALL_DONE && buf_ok(&probe->fields);
-    return result;
-}
-
 static void exchange(void *argument)
 {
     struct probe *probe = argument;
     struct http_call *call = &probe->call;
-    bool stale = false;
-    int64_t now = clock_boot_us(), deadline = clock_after(now, probe->rule->timeout_us);
-    int64_t connect_by = clock_after(now, probe->config->gateway.connect_timeout_us);
-    connect_by = clock_first(clock_first(connect_by, deadline), call->first_by);
-    enum http_call_result result = http_call_connect(call, connect_by);
-    if (result == HTTP_CALL_DONE)
-        result = http_call_send(call, deadline);
-    if (result == HTTP_CALL_DONE)
-        result = read_response(probe, deadline, &stale);
+    const struct http_response *response = &call->response;
+    int64_t now = clock_boot_us();
+    struct http_call_limits limits = {
+        .connect_by = clock_after(now, probe->config->gateway.connect_timeout_us),
+        .until = clock_after(now, probe->rule->timeout_us),
+        .max_body = probe->rule->max_response_body};
+    enum http_call_result result = http_call_run(call, &limits, &probe->body);
+    bool responded = call->state == HTTP_CALL_RESPONDED;
+    bool stale = responded && disposition_token_is_stale(response->status, &response->headers);
+    if (responded)
+        outcome_keep_fields(&response->headers, probe->rule->replay_cookies, &probe->fields);
+    probe->whole = result == HTTP_CALL_DONE && buf_ok(&probe->fields) && buf_ok(&probe->body);
+    probe->end = http_call_end(call, result, stale);
     http_call_close(call);
-    probe->end = upstream_end_of(call, result, stale);
 }
 
 /* Without memory nothing is sent. */

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-#define HOST_MAX 253
 #define MEANT_MAX 512
 #define AN_ADDRESS "HOST:PORT, such as 127.0.0.1:8080 or [::1]:8080"
 #define AN_UPSTREAM                                                                                \
@@ -22,39 +21,10 @@
 #define SECRET_MOST 4096 /* of a line in a file */
 #define A_STORE "sqlite:PATH, such as sqlite:./pawl.db, postgres://HOST/DATABASE, or file:PATH"
 
-/* A certificate's check would take a name that begins with a dot for all names below it. */
-static bool is_host(struct slice host, bool bracketed)
-{
-    return slice_is_word(host, bracketed ? ":.%" : "-._") && host.len <= HOST_MAX &&
-           host.at[0] != '.';
-}
-
-/* HOST[:PORT]; without a port it is `port_else`, if that is not negative. */
-static bool address_read(struct slice text, int port_else, struct config_address *ret_address)
-{
-    struct slice host, rest;
-    uint64_t port = (uint64_t)port_else;
-    bool bracketed = text.len && text.at[0] == '[';
-    if (bracketed) {
-        rest = slice_cut(slice_skip(text, 1), ']', &host);
-        if (!rest.at || (rest.len && rest.at[0] != ':'))
-            return false;
-    } else {
-        slice_cut(text, ':', &host);
-        rest = slice_skip(text, host.len);
-    }
-    if (!is_host(host, bracketed) || (rest.len == 0 && port_else < 0))
-        return false;
-    if (rest.len && !slice_to_u64(slice_skip(rest, 1), UINT16_MAX, &port))
-        return false;
-    *ret_address = (struct config_address){host, (uint16_t)port};
-    return true;
-}
-
-static void keep_address(struct reader *reader, struct config_address address, void *field)
+static void keep_address(struct reader *reader, struct url_authority address, void *field)
 {
     address.host = arena_copy(&reader->config->arena, address.host);
-    *(struct config_address *)field = address;
+    *(struct url_authority *)field = address;
 }
 
 /* A value that may be meant. */
@@ -83,8 +53,8 @@ static bool is_digits(struct slice text)
 
 static bool is_listen(struct slice text)
 {
-    struct config_address address;
-    return address_read(text, -1, &address);
+    struct url_authority address;
+    return url_read_authority(text, -1, &address);
 }
 
 /* `8080`, `:8080`, `*:8080`, `http://127.0.0.1:8080/`. */
@@ -103,32 +73,27 @@ static void refuse_listen(struct reader *reader, const struct node *node, struct
 OPTION_READER(listen)
 {
     struct slice text;
-    struct config_address address;
+    struct url_authority address;
     if (!reader_scalar(reader, node, AN_ADDRESS, &text))
         return;
-    if (address_read(text, -1, &address))
+    if (url_read_authority(text, -1, &address))
         keep_address(reader, address, field);
     else
         refuse_listen(reader, node, text);
 }
 
 /* http://HOST[:PORT][/] or https:// of the same. */
-static bool upstream_read(struct slice text, bool *ret_tls, struct config_address *ret_address)
+static bool upstream_read(struct slice text, struct url *ret_url)
 {
-    *ret_tls = slice_starts(text, SLICE("https://"));
-    if (!*ret_tls && !slice_starts(text, SLICE("http://")))
-        return false;
-    text = slice_skip(text, *ret_tls ? 8 : 7);
-    if (text.len && text.at[text.len - 1] == '/')
-        text.len--;
-    return address_read(text, *ret_tls ? 443 : 80, ret_address) && ret_address->port != 0;
+    const char *problem;
+    return url_read(text, ret_url, &problem) && !ret_url->userinfo.at && !ret_url->query.at &&
+           (ret_url->path.len == 0 || slice_eq(ret_url->path, SLICE("/")));
 }
 
 static bool is_upstream(struct slice text)
 {
-    struct config_address address;
-    bool tls;
-    return upstream_read(text, &tls, &address);
+    struct url url;
+    return upstream_read(text, &url);
 }
 
 /* `9000`, `127.0.0.1:9000`; a path is left to the message. */
@@ -141,25 +106,24 @@ static void refuse_upstream(struct reader *reader, const struct node *node, stru
 OPTION_READER(upstream)
 {
     struct slice text;
-    struct config_address address;
-    bool tls;
+    struct url url;
     if (!reader_scalar(reader, node, AN_UPSTREAM, &text))
         return;
-    if (!upstream_read(text, &tls, &address)) {
+    if (!upstream_read(text, &url)) {
         refuse_upstream(reader, node, text);
         return;
     }
-    keep_address(reader, address, field);
-    reader->config->upstream_tls.on = tls;
+    keep_address(reader, url.at, field);
+    reader->config->upstream_tls.on = url.tls;
 }
 
 OPTION_READER(authority)
 {
     struct slice text;
-    struct config_address address;
+    struct url_authority address;
     if (!reader_scalar(reader, node, AN_AUTHORITY, &text))
         return;
-    if (address_read(text, 80, &address))
+    if (url_read_authority(text, 80, &address))
         *(struct slice *)field = arena_copy(reader_rule_texts(reader), text);
     else
         reader_expected(reader, node, AN_AUTHORITY);
@@ -228,7 +192,7 @@ OPTION_READER(server_name)
     struct slice text;
     if (!reader_scalar(reader, node, expected, &text))
         return;
-    if (is_host(text, slice_find(text, ':') >= 0))
+    if (url_is_host(text))
         *(struct slice *)field = arena_copy(&reader->config->arena, text);
     else
         reader_expected(reader, node, expected);

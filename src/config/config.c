@@ -59,7 +59,7 @@ static bool is_any(struct slice host)
 }
 
 /* Whether a connection to one may arrive at the other, as far as the text says. */
-static bool may_meet(const struct config_address *a, const struct config_address *b)
+static bool may_meet(const struct url_authority *a, const struct url_authority *b)
 {
     static const struct slice localhost = {"localhost", 9};
     bool local = is_loopback(a->host) && is_loopback(b->host);
@@ -74,8 +74,8 @@ static bool may_meet(const struct config_address *a, const struct config_address
 /* The port would be taken by pawl itself, each request come back to it, or the operator's interface
  * be open to clients. */
 static void check_apart(struct reader *reader, enum option_id id,
-                        const struct config_address *address, const char *other,
-                        const struct config_address *theirs)
+                        const struct url_authority *address, const char *other,
+                        const struct url_authority *theirs)
 {
     const struct node *node = reader->draft->set[id];
     if (node && theirs->host.len > 0 && may_meet(address, theirs))

@@ -3,13 +3,9 @@
 #ifndef PAWL_CONFIG_CONTENTS_H
 #define PAWL_CONFIG_CONTENTS_H
 
+#include "base/url.h"
 #include "gateway/settings.h"
 #include "store/settings.h"
-
-struct config_address {
-    struct slice host; /* as written; IPv6 without brackets */
-    uint16_t port;
-};
 
 struct config_file {
     struct slice path; /* resolved against the config file; `.at` NULL: none */
@@ -36,20 +32,20 @@ struct config_sections {
 struct config {
     struct gateway_settings gateway; /* with one reference to its rules */
     struct store_limits store_limits;
-    struct config_address listen;   /* default 127.0.0.1:8080 */
-    struct config_address upstream; /* of `upstream: http://host[:port]` */
+    struct url_authority listen;   /* default 127.0.0.1:8080 */
+    struct url_authority upstream; /* of `upstream: http://host[:port]` */
     struct config_tls upstream_tls;
-    int64_t resolve_us;          /* how long the addresses of its name hold */
-    struct config_address admin; /* empty host: no admin listener */
-    struct slice admin_token;    /* empty: none */
-    struct slice store;          /* path of the SQLite file, resolved against the config file;
-                                    empty: not in the config */
-    bool store_is_postgres;      /* it is the URL of a database */
-    uint64_t cache;              /* bytes of outcomes; 0: off */
-    int64_t drain_delay_us;      /* from SIGTERM until the drain begins */
-    int64_t drain_us;            /* and how long that may take */
-    unsigned allowed;            /* classes of warnings that the top allows (warnings.h) */
-    struct slice notes;          /* lines as the warnings', of what to know; may be empty */
+    int64_t resolve_us;         /* how long the addresses of its name hold */
+    struct url_authority admin; /* empty host: no admin listener */
+    struct slice admin_token;   /* empty: none */
+    struct slice store;         /* path of the SQLite file, resolved against the config file;
+                                   empty: not in the config */
+    bool store_is_postgres;     /* it is the URL of a database */
+    uint64_t cache;             /* bytes of outcomes; 0: off */
+    int64_t drain_delay_us;     /* from SIGTERM until the drain begins */
+    int64_t drain_us;           /* and how long that may take */
+    unsigned allowed;           /* classes of warnings that the top allows (warnings.h) */
+    struct slice notes;         /* lines as the warnings', of what to know; may be empty */
     struct config_sections sections;
     void *section_values[CONFIG_SECTIONS_MAX]; /* what each fills */
     struct arena arena;                        /* owns the texts above that the rules do not */

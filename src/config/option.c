@@ -60,7 +60,7 @@ bool option_is_value(const char *fallback)
 /* By the readers of the options that need it. */
 static bool is_same(const struct option *option, const void *a, const void *b)
 {
-    const struct config_address *one = a, *other = b;
+    const struct url_authority *one = a, *other = b;
     if (option->read == read_count)
         return *(const size_t *)a == *(const size_t *)b;
     if (option->read == read_listen)

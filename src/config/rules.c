@@ -155,7 +155,7 @@ static void fail(struct reader *reader)
 static struct slice upstream_authority(struct reader *reader)
 {
     BUF_AUTO struct buf text = buf_make(AUTHORITY_MAX);
-    const struct config_address *upstream = &reader->config->upstream;
+    const struct url_authority *upstream = &reader->config->upstream;
     bool bracketed = slice_find(upstream->host, ':') >= 0;
     buf_printf(&text, bracketed ? "[%.*s]" : "%.*s", SLICE_ARG(upstream->host));
     if (upstream->port != (reader->config->upstream_tls.on ? 443 : 80))

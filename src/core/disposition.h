@@ -8,6 +8,7 @@
 
 #include "base/headers.h"
 #include "core/errors.h"
+#include "core/exchange_end.h"
 #include "core/record.h"
 
 /* What an upstream's complete response says of the operation. */
@@ -42,15 +43,6 @@ void remember_policy_move(struct remember_policy *policy, int status, enum respo
 
 /* The sort of any status; those without a place in the table are final. */
 enum response_sort remember_policy_sort(const struct remember_policy *policy, int status);
-
-/* How an exchange with the upstream ended. */
-enum exchange_end {
-    EXCHANGE_RESPONDED,   /* a complete, well-formed final response */
-    EXCHANGE_NOT_SENT,    /* no byte of the request may have left: connect refused, name unknown */
-    EXCHANGE_BROKE,       /* reset, closed early, malformed or truncated after bytes went out */
-    EXCHANGE_TIMED_OUT,   /* no complete response by the deadline, after bytes went out */
-    EXCHANGE_TOKEN_STALE, /* a 4xx with Error-Code: CONFLICT.idempotency.token_stale */
-};
 
 enum disposition_write {
     WRITE_COMPLETE, /* keep it as `complete` */

@@ -9,7 +9,7 @@
 
 #define PROBLEM_MAX ((size_t)16 * 1024) /* two paths */
 
-bool resolve_address(const struct config_address *address, struct sockaddr_storage *ret_address,
+bool resolve_address(const struct url_authority *address, struct sockaddr_storage *ret_address,
                      char **ret_problem)
 {
     char port[8];
@@ -32,7 +32,7 @@ bool resolve_address(const struct config_address *address, struct sockaddr_stora
     return true;
 }
 
-char *listen_problem(const char *option, const struct config_address *address, int error,
+char *listen_problem(const char *option, const struct url_authority *address, int error,
                      const char *denied)
 {
     struct buf text = buf_make(PROBLEM_MAX);
@@ -75,7 +75,7 @@ static bool secure(const struct config *config, struct http_upstream *upstream, 
 bool resolve_upstream(const struct config *config, int stop_fd, struct http_upstream *ret_upstream,
                       char **ret_problem)
 {
-    const struct config_address *address = &config->upstream;
+    const struct url_authority *address = &config->upstream;
     const char *problem;
     ret_upstream->name =
         http_name_find(address->host, address->port, config->resolve_us, stop_fd, &problem);

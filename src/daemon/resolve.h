@@ -9,12 +9,12 @@
 /* Resolves host and port to listen on. Blocks: start-up only. False: `*ret_problem` (mem_free) is
  * one line that says why.
  */
-bool resolve_address(const struct config_address *address, struct sockaddr_storage *ret_address,
+bool resolve_address(const struct url_authority *address, struct sockaddr_storage *ret_address,
                      char **ret_problem);
 
 /* Why nobody could listen on the address of the option: one line (mem_free), or NULL. `error`: a
  * negative errno; `denied` says what to do about -EACCES, NULL: nothing. */
-char *listen_problem(const char *option, const struct config_address *address, int error,
+char *listen_problem(const char *option, const struct url_authority *address, int error,
                      const char *denied);
 
 /* Looks up the name of `upstream`, as http_name_find does, and reads the files of `upstream_tls`.

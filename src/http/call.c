@@ -175,6 +175,36 @@ enum http_call_result http_call_send(struct http_call *call, int64_t until_us)
     return stop_sending(call);
 }
 
+/* ---- all of it ---- */
+
+enum http_call_result http_call_run(struct http_call *call, const struct http_call_limits *limits,
+                                    struct buf *body)
+{
+    int64_t connect_by =
+        clock_first(clock_first(limits->connect_by, limits->until), first_by(call));
+    enum http_call_result result = http_call_connect(call, connect_by);
+    if (result == HTTP_CALL_DONE)
+        result = http_call_send(call, limits->until);
+    if (result == HTTP_CALL_DONE)
+        result = http_call_receive(call, limits->until);
+    if (result == HTTP_CALL_DONE)
+        result = http_call_read_body(call, limits->max_body, UINT64_MAX, limits->until, body);
+    return result;
+}
+
+enum exchange_end http_call_end(const struct http_call *call, enum http_call_result result,
+                                bool stale)
+{
+    if (call->sent == 0)
+        return EXCHANGE_NOT_SENT;
+    if (stale)
+        return EXCHANGE_TOKEN_STALE;
+    if (result == HTTP_CALL_TIMEOUT)
+        return EXCHANGE_TIMED_OUT;
+    return result == HTTP_CALL_DONE || result == HTTP_CALL_TOO_LARGE ? EXCHANGE_RESPONDED
+                                                                     : EXCHANGE_BROKE;
+}
+
 /* ---- the end ---- */
 
 /* Whether the next message on the connection can be nothing but the response to the next request.

@@ -25,6 +25,7 @@
 #define PAWL_HTTP_CALL_H
 
 #include "base/clock.h"
+#include "core/exchange_end.h"
 #include "http/pool.h"
 
 /* The result of a step. One table; the names are for messages. */
@@ -98,6 +99,22 @@ enum http_call_result http_call_receive(struct http_call *call, int64_t until_us
  * (http_conn_body_left). TOO_LARGE as soon as it is known to pass `max`, and as in receive. */
 enum http_call_result http_call_read_body(struct http_call *call, uint64_t max, uint64_t part,
                                           int64_t until_us, struct buf *body);
+
+/* How long a whole call may take, and what it may read. */
+struct http_call_limits {
+    int64_t connect_by; /* a new connection, from the caller's clock on */
+    int64_t until;      /* all of it */
+    uint64_t max_body;  /* of the response */
+};
+
+/* All four steps in a row, up to and with the response's body. The call stays open: its response
+ * can be looked at until http_call_close. */
+enum http_call_result http_call_run(struct http_call *call, const struct http_call_limits *limits,
+                                    struct buf *body);
+
+/* What a call's last result means for the operation. `stale`: the response refuses the token. */
+enum exchange_end http_call_end(const struct http_call *call, enum http_call_result result,
+                                bool stale);
 
 /* Whether that failure means that a kept connection had died unused: no byte of a response came.
  * Then the call can be connected again, to a new one, if its request may be repeated. */

@@ -20,6 +20,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #define WINDOW_MIN ((size_t)4 * 1024)
@@ -56,8 +57,8 @@ int http_conn_connect(struct http_conn *conn, const struct sockaddr_storage *add
                       int64_t deadline_us)
 {
     *conn = conn_make();
-    int failed =
-        fiber_connect(&conn->io, (const struct sockaddr *)address, sizeof *address, deadline_us);
+    unsigned len = address->ss_family == AF_UNIX ? sizeof(struct sockaddr_un) : sizeof *address;
+    int failed = fiber_connect(&conn->io, (const struct sockaddr *)address, len, deadline_us);
     if (failed != 0)
         return failed;
     send_at_once(conn->io.fd);

@@ -6,8 +6,10 @@
 #include "base/crash.h"
 #include "base/mem.h"
 #include "base/thread.h"
+#include "fiber/fiber.h"
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <poll.h>
 #include <stdatomic.h>
@@ -129,22 +131,62 @@ static bool await(const struct http_name *name, int stop_fd)
     return (ends[0].revents & POLLIN) != 0;
 }
 
-/* The first time. */
-static bool find(struct http_name *name, int stop_fd, const char **ret_problem)
+static bool has_ended(const struct http_name *name)
+{
+    struct pollfd ended = {.fd = name->ended, .events = POLLIN};
+    return poll(&ended, 1, 0) == 1;
+}
+
+/* The same before the deadline. Nobody reads `ended`: it stays readable. */
+static bool await_in_fiber(const struct http_name *name, int64_t deadline_us)
+{
+    struct fiber_io io;
+    struct fiber_source ended = {&io, FIBER_READ};
+    int fd = fcntl(name->ended, F_DUPFD_CLOEXEC, 0);
+    if (fd < 0 || !fiber_io_open(&io, fd)) {
+        if (fd >= 0)
+            close(fd);
+        return false;
+    }
+    enum fiber_wake wake = FIBER_READY;
+    while (wake != FIBER_DEADLINE && !has_ended(name)) {
+        io.readable = false; /* until the loop says otherwise */
+        wake = fiber_wait(&ended, 1, deadline_us);
+    }
+    fiber_io_close(&io);
+    return has_ended(name);
+}
+
+/* The first time. False: there is no thread for it. */
+static bool begin_first(struct http_name *name)
 {
     mutex_lock(&name->mutex);
     bool begun = begin_look_up(name, clock_boot_us());
     mutex_unlock(&name->mutex);
-    if (begun && !await(name, stop_fd)) {
-        *ret_problem = "interrupted by a signal";
-        return false;
-    }
+    return begun;
+}
+
+/* What came of the first time; gives the name back where that is nothing. */
+static struct http_name *take_found(struct http_name *name, const char **ret_problem)
+{
     mutex_lock(&name->mutex);
     bool found = name->addresses.n > 0;
     if (name->error != 0)
         *ret_problem = gai_strerror(name->error);
     mutex_unlock(&name->mutex);
-    return found;
+    if (found)
+        return name;
+    http_name_unref(name);
+    return NULL;
+}
+
+/* Nobody waits for its look-up any more. */
+static struct http_name *leave(struct http_name *name, const char *problem,
+                               const char **ret_problem)
+{
+    *ret_problem = problem;
+    http_name_unref(name);
+    return NULL;
 }
 
 struct http_name *http_name_find(struct slice host, uint16_t port, int64_t fresh_us, int stop_fd,
@@ -152,10 +194,23 @@ struct http_name *http_name_find(struct slice host, uint16_t port, int64_t fresh
 {
     struct http_name *name = name_new(host, port, fresh_us);
     *ret_problem = NULL;
-    if (!name || find(name, stop_fd, ret_problem))
-        return name;
-    http_name_unref(name);
-    return NULL;
+    if (!name)
+        return NULL;
+    if (begin_first(name) && !await(name, stop_fd))
+        return leave(name, "interrupted by a signal", ret_problem);
+    return take_found(name, ret_problem);
+}
+
+struct http_name *http_name_find_in_fiber(struct slice host, uint16_t port, int64_t fresh_us,
+                                          int64_t deadline_us, const char **ret_problem)
+{
+    struct http_name *name = name_new(host, port, fresh_us);
+    *ret_problem = NULL;
+    if (!name)
+        return NULL;
+    if (begin_first(name) && !await_in_fiber(name, deadline_us))
+        return leave(name, "the resolver did not respond in time", ret_problem);
+    return take_found(name, ret_problem);
 }
 
 struct http_name *http_name_ref(struct http_name *name)

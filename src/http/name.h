@@ -26,6 +26,11 @@ struct http_name;
  * count as those of now. NULL: `*ret_problem` is a literal that says why; NULL: no memory. */
 struct http_name *http_name_find(struct slice host, uint16_t port, int64_t fresh_us, int stop_fd,
                                  const char **ret_problem);
+
+/* The same from a fiber, which waits until the deadline at most. */
+struct http_name *http_name_find_in_fiber(struct slice host, uint16_t port, int64_t fresh_us,
+                                          int64_t deadline_us, const char **ret_problem);
+
 /* Both accept NULL. */
 struct http_name *http_name_ref(struct http_name *name);
 void http_name_unref(struct http_name *name);

@@ -21,7 +21,7 @@ struct tls_client {
     atomic_int refs;
     SSL_CTX *context;
     BIO_METHOD *method;
-    char *sni; /* NULL: the server is known by its address */
+    char *server; /* without the dot at its end; NULL: only for tls_client_for */
 };
 
 struct tls {
@@ -169,28 +169,20 @@ static bool make_method(struct tls_client *client)
            BIO_meth_set_ctrl(client->method, control_bytes);
 }
 
-/* Which names and certifiers of the server count. */
-static bool expect_server(struct tls_client *client, const char *server)
+static bool name_server(struct tls_client *client, struct slice server)
 {
-    X509_VERIFY_PARAM *expected = SSL_CTX_get0_param(client->context);
-    size_t len = strlen(server);
-    X509_VERIFY_PARAM_set_hostflags(expected, X509_CHECK_FLAG_NEVER_CHECK_SUBJECT |
-                                                  X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
-    if (X509_VERIFY_PARAM_set1_ip_asc(expected, server) == 1)
-        return true;
-    ERR_clear_error();
-    len -= len > 1 && server[len - 1] == '.';
-    client->sni = mem_copy(server, len);
-    return client->sni && X509_VERIFY_PARAM_set1_host(expected, server, len) == 1;
+    server.len -= server.len > 1 && server.at[server.len - 1] == '.';
+    client->server = mem_copy(server.at, server.len);
+    return client->server != NULL;
 }
 
-static bool make_context(struct tls_client *client, const char *server)
+static bool make_context(struct tls_client *client, bool insecure)
 {
     static const unsigned char protocols[] = "\x08http/1.1";
     client->context = SSL_CTX_new(TLS_client_method());
     if (!client->context)
         return false;
-    SSL_CTX_set_verify(client->context, SSL_VERIFY_PEER, NULL);
+    SSL_CTX_set_verify(client->context, insecure ? SSL_VERIFY_NONE : SSL_VERIFY_PEER, NULL);
     SSL_CTX_set_options(client->context, SSL_OP_NO_RENEGOTIATION);
     SSL_CTX_set_mode(client->context, SSL_MODE_RELEASE_BUFFERS);
     SSL_CTX_set_read_ahead(client->context, 1);
@@ -198,8 +190,7 @@ static bool make_context(struct tls_client *client, const char *server)
     SSL_CTX_set_default_passwd_cb(client->context, have_no_password);
     SSL_CTX_set_cert_cb(client->context, note_request, NULL);
     return SSL_CTX_set_min_proto_version(client->context, TLS1_2_VERSION) == 1 &&
-           SSL_CTX_set_alpn_protos(client->context, protocols, sizeof protocols - 1) == 0 &&
-           expect_server(client, server);
+           SSL_CTX_set_alpn_protos(client->context, protocols, sizeof protocols - 1) == 0;
 }
 
 /* ---- its files ---- */
@@ -248,11 +239,26 @@ struct tls_client *tls_client_new(const struct tls_config *config,
         return NULL;
     atomic_init(&client->refs, 1);
     ERR_clear_error();
-    bool made = make_method(client) && make_context(client, config->server) &&
+    bool made = make_method(client) && make_context(client, config->insecure) &&
+                (!config->server || name_server(client, slice_of(config->server))) &&
                 read_roots(client->context, config->ca, ret_complaint) &&
                 read_identity(client->context, config, ret_complaint);
     ERR_clear_error();
     if (made)
+        return client;
+    tls_client_unref(client);
+    return NULL;
+}
+
+struct tls_client *tls_client_for(const struct tls_client *like, struct slice server)
+{
+    struct tls_client *client = mem_zalloc(1, sizeof *client);
+    if (!client)
+        return NULL;
+    atomic_init(&client->refs, 1);
+    CHECK(SSL_CTX_up_ref(like->context) == 1);
+    client->context = like->context;
+    if (make_method(client) && name_server(client, server))
         return client;
     tls_client_unref(client);
     return NULL;
@@ -271,7 +277,7 @@ void tls_client_unref(struct tls_client *client)
         return;
     SSL_CTX_free(client->context);
     BIO_meth_free(client->method);
-    mem_free(client->sni);
+    mem_free(client->server);
     mem_free(client);
 }
 
@@ -382,8 +388,22 @@ int tls_write(struct tls *tls, struct iovec *parts, size_t n_parts, int64_t dead
 
 /* ---- connections ---- */
 
+/* Which names and certifiers of the server count. */
+static bool expect_server(SSL *ssl, const char *server)
+{
+    X509_VERIFY_PARAM *expected = SSL_get0_param(ssl);
+    X509_VERIFY_PARAM_set_hostflags(expected, X509_CHECK_FLAG_NEVER_CHECK_SUBJECT |
+                                                  X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+    if (X509_VERIFY_PARAM_set1_ip_asc(expected, server) == 1)
+        return true;
+    ERR_clear_error();
+    return X509_VERIFY_PARAM_set1_host(expected, server, 0) == 1 &&
+           SSL_set_tlsext_host_name(ssl, server) == 1;
+}
+
 static struct tls *tls_new(struct tls_client *client, struct fiber_io *io)
 {
+    CHECK(client->server != NULL);
     struct tls *tls = mem_zalloc(1, sizeof *tls);
     BIO *bio = tls ? BIO_new(client->method) : NULL;
     if (!bio) {
@@ -403,7 +423,7 @@ static struct tls *tls_new(struct tls_client *client, struct fiber_io *io)
     SSL_set_bio(tls->ssl, bio, bio);
     SSL_set_app_data(tls->ssl, tls);
     SSL_set_connect_state(tls->ssl);
-    if (!client->sni || SSL_set_tlsext_host_name(tls->ssl, client->sni) == 1)
+    if (expect_server(tls->ssl, client->server))
         return tls;
     tls_free(tls);
     return NULL;

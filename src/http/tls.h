@@ -26,16 +26,19 @@
 #ifndef PAWL_HTTP_TLS_H
 #define PAWL_HTTP_TLS_H
 
+#include "base/slice.h"
 #include "fiber/fiber.h"
 
 /* How connections to one server are made. Shared by threads. */
 struct tls_client;
 
 struct tls_config {
-    const char *server; /* the name or address in its certificate; a name is sent as SNI */
+    const char *server; /* the name or address in its certificate; a name is sent as SNI. NULL: for
+                           tls_client_for alone */
     const char *ca;     /* PEM files; NULL: the system's roots, no client certificate */
     const char *cert;   /* with the chain behind it */
     const char *key;    /* not encrypted */
+    bool insecure;      /* whatever certificate the server has */
 };
 
 /* What is wrong with a config; the text is a literal. */
@@ -47,6 +50,10 @@ struct tls_complaint {
 /* Reads the files. One reference is the caller's. NULL: `*ret_complaint`. */
 struct tls_client *tls_client_new(const struct tls_config *config,
                                   struct tls_complaint *ret_complaint);
+
+/* The same files, which are not read again, for another server. NULL: no memory. */
+struct tls_client *tls_client_for(const struct tls_client *like, struct slice server);
+
 /* Both accept NULL. */
 struct tls_client *tls_client_ref(struct tls_client *client);
 void tls_client_unref(struct tls_client *client);

@@ -209,18 +209,6 @@ static enum http_call_result run_call(struct exchange *x)
     return result;
 }
 
-enum exchange_end upstream_end_of(const struct http_call *call, enum http_call_result result,
-                                  bool stale)
-{
-    if (call->sent == 0)
-        return EXCHANGE_NOT_SENT;
-    if (result == HTTP_CALL_TIMEOUT)
-        return EXCHANGE_TIMED_OUT;
-    if (result != HTTP_CALL_DONE && result != HTTP_CALL_TOO_LARGE)
-        return EXCHANGE_BROKE;
-    return stale ? EXCHANGE_TOKEN_STALE : EXCHANGE_RESPONDED;
-}
-
 /* Why the operation is in doubt, if that end leaves it so. */
 static int cause_of(const struct exchange *x, enum exchange_end end, enum http_call_result result)
 {
@@ -251,7 +239,7 @@ enum exchange_end upstream_exchange(struct exchange *x, struct slice target)
     enum http_call_result result = run_call(x);
     if (authorizes && http_call_again(&x->call, result))
         result = run_call(x);
-    enum exchange_end end = upstream_end_of(&x->call, result, x->response.stale);
+    enum exchange_end end = http_call_end(&x->call, result, x->response.stale);
     x->cause = cause_of(x, end, result);
     return end;
 }

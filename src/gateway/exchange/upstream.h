@@ -11,8 +11,4 @@
  * until it is closed. No memory for the headers: nothing is sent. */
 enum exchange_end upstream_exchange(struct exchange *x, struct slice target);
 
-/* What a call's last result means for the operation. `stale`: the response refuses the token. */
-enum exchange_end upstream_end_of(const struct http_call *call, enum http_call_result result,
-                                  bool stale);
-
 #endif
