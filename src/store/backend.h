@@ -198,8 +198,8 @@ struct backend_ops {
     enum backend_status (*list)(struct backend *backend, const struct store_list *list,
                                 const struct record_world *world, int64_t *ret_seen);
 
-    /* The same with rows of a table. By due, `*ret_next`: when the first one is due that was left
-     * out, for its time or for the limit; CLOCK_NEVER: none. */
+    /* The same with rows of a table. Of those that are due (table_query_due), `*ret_next`: when the
+     * first one is due that was left out, for its time or for the limit; CLOCK_NEVER: none. */
     enum backend_status (*query)(struct backend *backend, const struct table_query *query,
                                  int64_t now, int64_t *ret_next);
 
@@ -252,6 +252,10 @@ void backend_judge_lease(struct record *record, const struct backend_owner *owne
 
 /* For backends: when the row of a final record, or before it its kept body, is to be swept. */
 int64_t backend_sweep_at(const struct record *record, bool has_body);
+
+/* For backends: a change that has no row to change fits nevertheless: it may have been saved
+ * already. */
+bool backend_may_miss(const struct table_change *change);
 
 /* For backends: a change that was saved; a record that was swept. */
 void backend_count(struct backend_counts *counts, const struct backend_change *change);

@@ -152,10 +152,10 @@ struct store_op {
     struct store_room room; /* begin: what its outcome must fit into; it is asked before a load */
     const struct store_list *list;
     const struct table_query *query;
-    struct table_change *brings; /* rows, and writes on records: kept if the record was written;
-                                    borrowed until ended */
-    size_t n_brings;
-    struct parker *parker; /* woken when it has ended */
+    struct table_change *brings; /* rows, begins, and writes on records: kept if the record was
+                                    acquired, or written; borrowed until ended */
+    size_t n_brings;             /* at most TABLE_BRINGS_MAX */
+    struct parker *parker;       /* woken when it has ended */
 
     /* results, valid once ended */
     enum store_status status;
@@ -166,7 +166,7 @@ struct store_op {
     int64_t lease_left_us;       /* of a live lease */
     int64_t store_now;           /* when it was decided */
     int64_t row;                 /* row id; 0: none; list: see struct store_list */
-    int64_t next_due;            /* query by due: when one that was left out is; CLOCK_NEVER */
+    int64_t next_due;            /* query of what is due: when one that was left out is */
     int64_t forgets;             /* store_forgets before its batch */
     int64_t decided_at;          /* boot time, not after the decision */
     struct outcome *found;       /* replay, look: a reference of the caller's; NULL: none. To

@@ -59,3 +59,13 @@ const struct table_column *table_column_of(const struct table *table, enum table
             return &table->columns[i];
     return NULL;
 }
+
+const struct table_column *table_query_due(const struct table_query *query)
+{
+    const struct table_index *index = query->index;
+    if (query->by != TABLE_BY_INDEX)
+        return NULL;
+    const struct table_column *last =
+        table_index_column(query->table, index, (size_t)index->n_columns - 1);
+    return last->role == TABLE_DUE ? last : NULL;
+}

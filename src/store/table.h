@@ -21,9 +21,11 @@ enum table_kind {
 
 enum table_role {
     TABLE_PLAIN,
-    TABLE_KEY,  /* what all columns of this role hold is in no other row, and never changes */
-    TABLE_DUE,  /* store time at which there is something to do; CLOCK_NEVER: never */
-    TABLE_GONE, /* store time: the row is swept `keep_us` later; CLOCK_NEVER: never */
+    TABLE_KEY,    /* what all columns of this role hold is in no other row, and never changes */
+    TABLE_DUE,    /* store time at which there is something to do; CLOCK_NEVER: never */
+    TABLE_GONE,   /* store time: the row is swept `keep_us` later; CLOCK_NEVER: never */
+    TABLE_PARENT, /* the id of the row with which it goes (struct table.parent) */
+    TABLE_SUM,    /* what TABLE_ADD adds to */
 };
 
 struct table_column {
@@ -45,11 +47,25 @@ struct table_row {
     int64_t version; /* another one after each change; of a log 0 */
 };
 
+#define TABLE_INDEX_COLUMNS 4
+
+struct table_index {
+    const char *name;                           /* behind the table's */
+    unsigned char columns[TABLE_INDEX_COLUMNS]; /* places among those of the table */
+    unsigned char n_columns;
+    bool is_unique;
+    bool is_partial; /* without rows whose last column is not set: empty, 0, or CLOCK_NEVER */
+};
+
 struct table {
     const char *name;
     const struct table_column *columns; /* all but those of struct table_row */
     size_t n_columns;
-    size_t row_size; /* at most TABLE_ROW_MAX */
+    const struct table_index *indexes; /* beside those of TABLE_KEY and TABLE_GONE */
+    size_t n_indexes;
+    const struct table *parent; /* a row goes with one of these: named by TABLE_PARENT or, in a
+                                   table without that, by having its id. NULL: with none */
+    size_t row_size;            /* at most TABLE_ROW_MAX */
     int64_t keep_us;
     bool is_log; /* rows are only added: ids ascend with TABLE_GONE, nothing has a version */
     bool (*is_sound)(const void *row); /* false: it is none that pawl wrote; NULL: all are */
@@ -66,15 +82,25 @@ void table_set_text(const struct table_column *column, void *row, struct slice v
 /* The column of a role; NULL: the table has none. With several it is the first. */
 const struct table_column *table_column_of(const struct table *table, enum table_role role);
 
-enum table_act { TABLE_INSERT, TABLE_UPDATE, TABLE_REMOVE };
+enum table_act {
+    TABLE_INSERT,
+    TABLE_UPDATE,
+    TABLE_TOUCH,  /* nothing but its version changes: whoever read it before has read another row */
+    TABLE_REMOVE, /* with its children */
+    TABLE_ADD,    /* to the sum of the row that has its key, or as that row: it always fits */
+};
+
+#define TABLE_BRINGS_MAX 200 /* rows that one operation may bring */
 
 /* A row that an operation brings. It is saved with all that the operation changes, or nothing is:
- * it must still be as the operation read it, by id and version, and an inserted one must have a key
- * of its own. Else the operation ends as STORE_CONFLICT. */
+ * it must still be as the operation read it, by id and version, and no other row may have what its
+ * key and unique indexes hold. Else the operation ends as STORE_CONFLICT. */
 struct table_change {
     const struct table *table;
     enum table_act act;
     struct table_row *row; /* borrowed until the operation has ended; an inserted one gets its id */
+    const struct table_row *parent; /* of an inserted one: inserted before it by the same operation;
+                                       NULL: the row says which */
 
     bool is_stale;   /* result: this one did not fit */
     int64_t version; /* result: its version from now on */
@@ -84,23 +110,41 @@ struct table_change {
 
 enum table_order {
     TABLE_BY_ID,
-    TABLE_BY_KEY, /* the row that has the key of `like` */
-    TABLE_BY_DUE, /* rows whose time has come, by that and then by id */
+    TABLE_BY_KEY,   /* the row that has the key of `like` */
+    TABLE_BY_INDEX, /* rows that are like `like` in the first `prefix` columns of an index, ordered
+                       by its others and then by id */
 };
 
-/* At most `limit` rows behind `after` (its id; by due also its time), in order, on the committer's
- * thread; texts are valid during the call. A batch may be tried again: what was shown before
- * `restart` counts no more. */
+/* At most `limit` rows, in order, on the committer's thread; texts are valid during the call. Of an
+ * index that ends with TABLE_DUE only those that are due, whether they are asked for by it (all its
+ * other columns are the prefix) or as the first of each value (all but one). A batch may be tried
+ * again: what was shown before `restart` counts no more. */
 struct table_query {
     const struct table *table;
     enum table_order by;
     const struct table_row *like;
-    int64_t after;
-    int64_t after_due;
+    int64_t after; /* by id: rows behind this one */
+    const struct table_index *index;
+    size_t prefix;
+    const struct table_row *behind; /* by index: rows behind this one; NULL: all */
+    bool is_first_of_each; /* by index: of each value of the column behind the prefix the first row
+                              alone; behind the value of `behind` */
+    bool is_backward;      /* by index: from the last one */
     size_t limit;
     void (*restart)(void *argument); /* before the first row of each try; NULL: not called */
     void (*each)(void *argument, const struct table_row *row);
     void *argument;
 };
+
+/* What a query by index compares: the column at a place of the index. */
+static inline const struct table_column *table_index_column(const struct table *table,
+                                                            const struct table_index *index,
+                                                            size_t at)
+{
+    return &table->columns[index->columns[at]];
+}
+
+/* The time by which rows of the query are due; NULL: it shows all. */
+const struct table_column *table_query_due(const struct table_query *query);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rows of modules, on every backend: a table of the suite's own, declared as a module would. */
-#include "store_bed.h"
+#include "table_bed.h"
 
 #include "base/mem.h"
 #include <signal.h>
@@ -8,143 +8,6 @@
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#define ALL SIZE_MAX
-#define KEEP_US (100 * SECOND)
-
-enum job_state { JOB_WAITING = 1, JOB_DONE = 2 };
-
-struct job {
-    struct table_row row;
-    struct slice lane;
-    int64_t number;
-    enum job_state state;
-    bool is_paused;
-    struct slice data;
-    int64_t due_at;
-    int64_t gone_at;
-};
-
-#define COLUMN(kind, role, field) TABLE_COLUMN(struct job, kind, role, field, #field)
-
-static const struct table_column columns[] = {
-    COLUMN(TEXT, KEY, lane),    COLUMN(INT, KEY, number),      COLUMN(INT, PLAIN, state),
-    COLUMN(BYTES, PLAIN, data), COLUMN(INT, PLAIN, is_paused), COLUMN(INT, DUE, due_at),
-    COLUMN(INT, GONE, gone_at),
-};
-
-static const struct table jobs = {
-    .name = "test_job",
-    .columns = columns,
-    .n_columns = sizeof columns / sizeof *columns,
-    .row_size = sizeof(struct job),
-    .keep_us = KEEP_US,
-};
-
-static const struct table *const tables[] = {&audit_table, &jobs, NULL};
-
-static void set_tables(struct bed *bed, bool no_thread)
-{
-    bed_close(bed);
-    bed->config.tables = tables;
-    bed->config.no_thread = no_thread;
-    bed_open(bed);
-}
-
-static int set_up(void **state)
-{
-    int failed = bed_set_up(state);
-    set_tables(*state, true);
-    return failed;
-}
-
-/* ---- short words ---- */
-
-static struct job job_of(int64_t number)
-{
-    return (struct job){.lane = SLICE("lane"),
-                        .number = number,
-                        .state = JOB_WAITING,
-                        .data = SLICE("a\0b"),
-                        .due_at = CLOCK_NEVER,
-                        .gone_at = CLOCK_NEVER};
-}
-
-static struct table_change change_of(enum table_act act, struct job *job)
-{
-    return (struct table_change){.table = &jobs, .act = act, .row = &job->row};
-}
-
-static struct store_op bringing(struct table_change *changes, size_t n)
-{
-    return (struct store_op){.kind = STORE_ROWS, .brings = changes, .n_brings = n};
-}
-
-static enum store_status write_one(struct bed *bed, enum table_act act, struct job *job)
-{
-    struct table_change change = change_of(act, job);
-    struct store_op op = bringing(&change, 1);
-    run(bed, &op);
-    assert_int_equal(change.is_stale, op.status == STORE_CONFLICT);
-    if (op.status == STORE_DONE)
-        job->row.version = change.version;
-    return op.status;
-}
-
-static struct job insert(struct bed *bed, int64_t number, int64_t due_at)
-{
-    struct job job = job_of(number);
-    job.due_at = due_at;
-    assert_int_equal(write_one(bed, TABLE_INSERT, &job), STORE_DONE);
-    return job;
-}
-
-struct found {
-    struct job jobs[16];
-    size_t n;
-    char data[16];
-    char lane[16];
-};
-
-static void note(void *argument, const struct table_row *row)
-{
-    struct found *found = argument;
-    struct job *job = &found->jobs[found->n++];
-    assert_in_range(found->n, 1, 16);
-    *job = *(const struct job *)row;
-    assert_in_range(job->data.len, 0, sizeof found->data);
-    memcpy(found->data, job->data.len > 0 ? job->data.at : "", job->data.len);
-    memcpy(found->lane, job->lane.at, job->lane.len);
-    job->data.at = found->data;
-    job->lane.at = found->lane;
-}
-
-/* Returns when the next one is due. */
-static int64_t query(struct bed *bed, struct table_query query, struct found *ret_found)
-{
-    *ret_found = (struct found){.n = 0};
-    query.table = &jobs;
-    query.each = note;
-    query.argument = ret_found;
-    struct store_op op = {.kind = STORE_QUERY, .query = &query};
-    run(bed, &op);
-    assert_int_equal(op.status, STORE_DONE);
-    return op.next_due;
-}
-
-static bool find(struct bed *bed, int64_t number, struct found *ret_found)
-{
-    struct job like = job_of(number);
-    query(bed, (struct table_query){.by = TABLE_BY_KEY, .like = &like.row}, ret_found);
-    return ret_found->n == 1;
-}
-
-static size_t count(struct bed *bed)
-{
-    struct found found;
-    query(bed, (struct table_query){.limit = ALL}, &found);
-    return found.n;
-}
 
 /* ---- one row ---- */
 
@@ -250,7 +113,7 @@ static void rows_that_are_due_are_read_by_time_and_the_next_one_is_named(void **
     const int64_t times[] = {500, CLOCK_NEVER, 300, 300, later, later + 1, 400};
     for (size_t i = 0; i < sizeof times / sizeof *times; i++)
         insert(bed, (int64_t)i, times[i]);
-    struct table_query due = {.by = TABLE_BY_DUE, .limit = ALL};
+    struct table_query due = {.by = TABLE_BY_INDEX, .index = &indexes[BY_DUE], .limit = ALL};
     struct found found;
     assert_int_equal(query(bed, due, &found), later);
     assert_int_equal(found.n, 4);
@@ -260,8 +123,8 @@ static void rows_that_are_due_are_read_by_time_and_the_next_one_is_named(void **
     due.limit = 1;
     assert_int_equal(query(bed, due, &found), 300);
     assert_int_equal(found.n, 1);
-    due.after = found.jobs[0].row.id;
-    due.after_due = 300;
+    struct job first = found.jobs[0];
+    due.behind = &first.row;
     due.limit = 2;
     assert_int_equal(query(bed, due, &found), 500);
     assert_true(found.n == 2 && found.jobs[0].number == 3 && found.jobs[1].number == 6);
@@ -271,7 +134,7 @@ static void with_nothing_left_out_no_next_one_is_named(void **state)
 {
     struct bed *bed = *state;
     struct found found;
-    struct table_query due = {.by = TABLE_BY_DUE, .limit = 1};
+    struct table_query due = {.by = TABLE_BY_INDEX, .index = &indexes[BY_DUE], .limit = 1};
     assert_int_equal(query(bed, due, &found), CLOCK_NEVER);
     insert(bed, 1, 1);
     insert(bed, 2, CLOCK_NEVER);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "toy.h"
 
-#include "base/arena.h"
+#include "toy_rows.h"
+
 #include "base/check.h"
 #include "base/random.h"
 #include "base/thread.h"
@@ -28,16 +29,6 @@ static const struct table_column texts[] = {
     TEXT_AT(bound.recipe),      TEXT_AT(store.location)};
 static const struct table records = {
     .columns = texts, .n_columns = sizeof texts / sizeof *texts, .row_size = sizeof(struct kept)};
-
-struct slot {
-    const struct table *table; /* `records`, or a module's */
-    struct table_row *row;
-};
-
-struct rows {
-    struct slot *at; /* by id */
-    size_t n;
-};
 
 struct shared {
     struct mutex mutex;
@@ -73,17 +64,19 @@ static struct shared *lock(struct backend *backend)
 
 /* ---- rows ---- */
 
-static size_t index_of(const struct rows *rows, int64_t id)
+/* A row may have the id of one of another table. */
+static size_t index_of(const struct rows *rows, const struct table *table, int64_t id)
 {
     size_t at = rows->n;
-    while (at > 0 && rows->at[at - 1].row->id >= id)
+    while (at > 0 && (rows->at[at - 1].row->id > id ||
+                      (rows->at[at - 1].row->id == id && rows->at[at - 1].table >= table)))
         at--;
     return at;
 }
 
-static void *find_row(const struct rows *rows, const struct table *table, int64_t id)
+void *toy_find_row(const struct rows *rows, const struct table *table, int64_t id)
 {
-    size_t at = index_of(rows, id);
+    size_t at = index_of(rows, table, id);
     bool found = at < rows->n && rows->at[at].row->id == id && rows->at[at].table == table;
     return found ? rows->at[at].row : NULL;
 }
@@ -105,8 +98,7 @@ static struct kept *find_named(const struct rows *rows, const struct digest *nam
     return NULL;
 }
 
-/* With its texts behind it, in the arena or (NULL) on the heap. NULL: of nothing, or no memory. */
-static void *copy_row(const struct table *table, const void *from, struct arena *arena)
+void *toy_copy_row(const struct table *table, const void *from, struct arena *arena)
 {
     size_t size = table->row_size, n = from ? table->n_columns : 0;
     for (size_t i = 0; i < n; i++)
@@ -127,13 +119,12 @@ static void *copy_row(const struct table *table, const void *from, struct arena 
     return made;
 }
 
-/* What has this id from now on: takes over a copy. NULL: nothing. */
-static void set_row(struct rows *rows, const struct table *table, int64_t id, void *row)
+void toy_set_row(struct rows *rows, const struct table *table, int64_t id, void *row)
 {
-    size_t at = index_of(rows, id), size = sizeof *rows->at;
+    size_t at = index_of(rows, table, id), size = sizeof *rows->at;
     if (row && table == &records && ((struct kept *)row)->outcome)
         outcome_ref(((struct kept *)row)->outcome);
-    if (find_row(rows, table, id)) {
+    if (toy_find_row(rows, table, id)) {
         outcome_unref(table == &records ? kept_at(rows, at)->outcome : NULL);
         free(rows->at[at].row);
         memmove(&rows->at[at], &rows->at[at + 1], (--rows->n - at) * size);
@@ -149,7 +140,7 @@ static void set_row(struct rows *rows, const struct table *table, int64_t id, vo
 static void clear_rows(struct rows *rows)
 {
     while (rows->n > 0)
-        set_row(rows, rows->at[rows->n - 1].table, rows->at[rows->n - 1].row->id, NULL);
+        toy_set_row(rows, rows->at[rows->n - 1].table, rows->at[rows->n - 1].row->id, NULL);
     free(rows->at);
     rows->at = NULL;
 }
@@ -176,7 +167,7 @@ static struct store_row shown(const struct shared *shared, const struct kept *ke
 static struct store_row *show(const struct shared *shared, const struct kept *kept,
                               struct arena *arena)
 {
-    struct kept *made = copy_row(&records, kept, arena);
+    struct kept *made = toy_copy_row(&records, kept, arena);
     if (made)
         made->store = shown(shared, made);
     return made ? &made->store : NULL;
@@ -186,10 +177,10 @@ static void look_up(const struct shared *shared, struct backend_name *name, stru
 {
     const struct rows *rows = &shared->rows;
     const struct kept *row = find_named(rows, &name->hash),
-                      *hinted = find_row(rows, &records, name->hint);
+                      *hinted = toy_find_row(rows, &records, name->hint);
     bool is_bound = row && row->bound.id != 0;
-    const struct kept *holder = is_bound ? find_row(rows, &records, row->bound.holder) : row;
-    struct kept *bound = copy_row(&records, is_bound && holder ? row : NULL, arena);
+    const struct kept *holder = is_bound ? toy_find_row(rows, &records, row->bound.holder) : row;
+    struct kept *bound = toy_copy_row(&records, is_bound && holder ? row : NULL, arena);
     bool of_key = hinted && digest_eq(&hinted->store.key_hash, &name->hash);
     name->row = show(shared, holder, arena);
     name->bound = bound ? &bound->bound : NULL;
@@ -218,7 +209,7 @@ static enum backend_status toy_outcome(struct backend *backend, const struct sto
                                        uint64_t *ret_size)
 {
     struct shared *shared = lock(backend);
-    const struct kept *kept = find_row(&shared->rows, &records, from->id);
+    const struct kept *kept = toy_find_row(&shared->rows, &records, from->id);
     bool stands = kept && kept->row.version == from->version;
     struct outcome *outcome = stands ? kept->outcome : NULL;
     *ret_size = outcome ? outcome_size(outcome) : 0;
@@ -270,81 +261,13 @@ static enum backend_status toy_list(struct backend *backend, const struct store_
     return BACKEND_OK;
 }
 
-/* ---- rows of modules ---- */
-
-static bool has_key(const struct table *table, const struct table_row *row,
-                    const struct table_row *like)
-{
-    bool same = table_column_of(table, TABLE_KEY) != NULL;
-    for (size_t i = 0; i < table->n_columns && same; i++) {
-        const struct table_column *column = &table->columns[i];
-        if (column->role == TABLE_KEY && column->kind == TABLE_INT)
-            same = table_number(column, row) == table_number(column, like);
-        else if (column->role == TABLE_KEY)
-            same = slice_eq(table_text(column, row), table_text(column, like));
-    }
-    return same;
-}
-
-/* By what a query orders, before the id. */
-static int64_t due_of(const struct table_query *query, const struct table_row *row)
-{
-    bool by_due = query->by == TABLE_BY_DUE;
-    return by_due ? table_number(table_column_of(query->table, TABLE_DUE), row) : 0;
-}
-
-/* The first row behind that place; NULL: none. */
-static const struct table_row *next_row(const struct rows *rows, const struct table_query *query,
-                                        int64_t due, int64_t id)
-{
-    const struct table_row *next = NULL;
-    for (size_t i = 0; i < rows->n; i++) {
-        const struct table_row *row = rows->at[i].row;
-        bool wanted = rows->at[i].table == query->table &&
-                      (query->by != TABLE_BY_KEY || has_key(query->table, row, query->like));
-        int64_t at = wanted ? due_of(query, row) : -1;
-        if ((at > due || (at == due && row->id > id)) && (!next || at < due_of(query, next)))
-            next = row;
-    }
-    return next;
-}
-
 static enum backend_status toy_query(struct backend *backend, const struct table_query *query,
                                      int64_t now, int64_t *ret_next)
 {
     struct shared *shared = lock(backend);
-    const struct rows *rows = &shared->rows;
-    bool by_key = query->by == TABLE_BY_KEY;
-    size_t left = by_key ? 1 : query->limit;
-    const struct table_row *row = next_row(rows, query, query->after_due, query->after);
-    for (; row && due_of(query, row) <= now && left > 0; left--) {
-        query->each(query->argument, row);
-        row = next_row(rows, query, due_of(query, row), row->id);
-    }
-    *ret_next = row && query->by == TABLE_BY_DUE ? due_of(query, row) : CLOCK_NEVER;
+    *ret_next = toy_read_rows(&shared->rows, query, now);
     mutex_unlock(&shared->mutex);
     return BACKEND_OK;
-}
-
-/* True: it is what its bringer read, and is written. */
-static bool bring_row(struct rows *rows, struct table_change *change)
-{
-    const struct table *table = change->table;
-    struct table_query same_key = {.table = table, .by = TABLE_BY_KEY, .like = change->row};
-    struct table_row *row = find_row(rows, table, change->row->id), *made = NULL;
-    bool inserts = change->act == TABLE_INSERT, removes = change->act == TABLE_REMOVE;
-    bool is_same = row && row->version == change->row->version && !inserts;
-    bool fit = row       ? is_same || row->version == change->version
-               : inserts ? !next_row(rows, &same_key, 0, 0)
-                         : removes && change->again;
-    change->is_stale = !fit;
-    if (fit && !removes) {
-        made = copy_row(table, change->row, NULL);
-        made->version = table->is_log ? 0 : change->version;
-    }
-    if (fit)
-        set_row(rows, table, change->row->id, made);
-    return fit;
 }
 
 /* ---- save ---- */
@@ -365,7 +288,7 @@ static bool fits_load(const struct toy *toy, const struct backend_change *change
 {
     const struct rows *rows = &toy->shared->rows;
     const struct store_row *to = change->row;
-    const struct kept *row = to ? find_row(rows, &records, to->id) : NULL;
+    const struct kept *row = to ? toy_find_row(rows, &records, to->id) : NULL;
     bool is_new = change->before == RECORD_ABSENT;
     if (to && (is_new ? row != NULL : !row || row->row.version != to->version))
         return false;
@@ -384,7 +307,7 @@ static void apply_change(const struct toy *toy, const struct backend_change *cha
     struct rows *rows = &toy->shared->rows;
     const struct store_row *to = change->row;
     int64_t id = to ? to->id : change->bound->id;
-    const struct kept *before = find_row(rows, &records, id);
+    const struct kept *before = toy_find_row(rows, &records, id);
     struct kept row = before ? *before : (struct kept){.row.id = id};
     row.row.version = toy->shared->version;
     row.store = to ? *to : row.store;
@@ -402,7 +325,7 @@ static void apply_change(const struct toy *toy, const struct backend_change *cha
             other->names[i] = NO_NAME;
         row.names[i] = digest_eq(&names[i], &NO_NAME) ? row.names[i] : names[i];
     }
-    set_row(rows, &records, id, goes ? NULL : copy_row(&records, &row, NULL));
+    toy_set_row(rows, &records, id, goes ? NULL : toy_copy_row(&records, &row, NULL));
     backend_count(&toy->shared->counts, change);
 }
 
@@ -413,10 +336,10 @@ static void write_group(const struct toy *toy, struct backend_group *group)
     struct backend_change *first = group->changes;
     bool brings = first && first->brought, fit = true;
     for (size_t i = 0; i < rows->n && brings; i++)
-        set_row(&spare, rows->at[i].table, rows->at[i].row->id,
-                copy_row(rows->at[i].table, rows->at[i].row, NULL));
+        toy_set_row(&spare, rows->at[i].table, rows->at[i].row->id,
+                    toy_copy_row(rows->at[i].table, rows->at[i].row, NULL));
     for (const struct backend_change *change = first; change && fit; change = change->next)
-        fit = change->brought ? bring_row(rows, change->brought) : fits_load(toy, change);
+        fit = change->brought ? toy_bring_row(rows, change->brought) : fits_load(toy, change);
     for (const struct backend_change *change = first; change && fit; change = change->next)
         if (!change->brought && !change->seen)
             apply_change(toy, change);
@@ -480,7 +403,10 @@ static void sweep_row(struct shared *shared, size_t at)
     }
     if (kept && kept->bound.id == 0)
         backend_count_swept(&shared->counts, kept->store.record.status);
-    set_row(rows, rows->at[at].table, rows->at[at].row->id, NULL);
+    if (kept)
+        toy_set_row(rows, &records, kept->row.id, NULL);
+    else
+        toy_remove_row(rows, rows->at[at].table, rows->at[at].row->id);
 }
 
 /* What it does stands by itself, whatever becomes of its batch. */
@@ -491,6 +417,8 @@ static enum backend_status toy_maintain(struct backend *backend, struct backend_
     struct rows *rows = &shared->rows;
     shared->version++;
     for (size_t i = rows->n; i-- > 0;) {
+        if (i >= rows->n) /* the last one went with its children */
+            continue;
         struct kept *kept = kept_at(rows, i);
         bool beats =
             chores->beat && kept && record_holder(&kept->store.record) == backend->self.incarnation;
@@ -534,7 +462,7 @@ static enum backend_status toy_look(struct backend *backend, struct backend_watc
     struct shared *shared = lock(backend);
     for (size_t i = 0; i < n; i++) {
         struct record record =
-            shown(shared, find_row(&shared->rows, &records, watches[i].row)).record;
+            shown(shared, toy_find_row(&shared->rows, &records, watches[i].row)).record;
         bool own = record.owner == backend->self.incarnation;
         bool held = record.token == watches[i].token && record_holder(&record) != 0;
         watches[i].ended = !held || (record.lapsed_at != 0 && !own);

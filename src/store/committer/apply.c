@@ -205,21 +205,34 @@ static enum store_act act_of(enum store_op_kind kind)
     return kind == STORE_FORGET ? STORE_ACT_FORGET : STORE_ACT_RELEASE;
 }
 
+/* A child without a column that says with which row it goes has the id of that one. */
+static void name_row(struct apply *apply, struct table_change *change)
+{
+    const struct table_column *parent = table_column_of(change->table, TABLE_PARENT);
+    bool has_own_id = parent || !change->table->parent;
+    if (change->parent && parent)
+        table_set_number(parent, change->row, change->parent->id);
+    else if (change->parent)
+        change->row->id = change->parent->id;
+    if (has_own_id && !change->again)
+        change->row->id = apply_next_token(apply);
+    if (has_own_id)
+        apply_use_token(apply, change->row->id);
+}
+
 /* What was saved by a save that ended unsure is the same when it is saved again. */
 static void bring_row(struct apply *apply, struct table_change *change, bool again)
 {
     change->is_stale = false;
     change->again = again;
-    if (!again && change->act == TABLE_INSERT)
-        change->row->id = apply_next_token(apply);
-    if (change->act == TABLE_INSERT)
-        apply_use_token(apply, change->row->id);
+    if (change->act == TABLE_INSERT || change->act == TABLE_ADD)
+        name_row(apply, change);
     if (!again)
         change->version = (int64_t)(random_u64() >> 2) | 1;
     rowset_bring(apply->rows, change);
 }
 
-static void bring_all(struct apply *apply, const struct store_op *op)
+void apply_bring(struct apply *apply, const struct store_op *op)
 {
     for (size_t i = 0; i < op->n_brings; i++)
         bring_row(apply, &op->brings[i], op->unsure && op->brings[i].version != 0);
@@ -261,31 +274,56 @@ static void audit_act(struct apply *apply, struct store_op *op, const struct rec
 
 struct sought {
     const struct store_op *op;
+    const struct table_change *change; /* NULL: the act's row in the audit */
     bool found;
 };
 
-static void compare_act(void *argument, const struct table_row *row)
+/* An act of that id is this operation's if its attempt is; a row that was inserted may have changed
+ * since. */
+static void compare_row(void *argument, const struct table_row *row)
 {
     struct sought *sought = argument;
     const struct store_audit *audit = (const struct store_audit *)row;
-    sought->found =
-        row->id == sought->op->act && slice_eq(audit->attempt_id, attempt_id_of(sought->op));
+    const struct table_change *change = sought->change;
+    if (!change)
+        sought->found =
+            row->id == sought->op->act && slice_eq(audit->attempt_id, attempt_id_of(sought->op));
+    else
+        sought->found = row->id == change->row->id &&
+                        (change->act == TABLE_INSERT || row->version == change->version);
 }
 
-/* Whether an act was done by a save that ended unsure: one that names no token would be done to the
- * next record of the key. */
-static enum backend_status find_act(const struct apply *apply, const struct store_op *op,
-                                    bool *ret_done)
+/* What shows that an operation was saved: the first row that it inserts, else one that it changes;
+ * NULL: nothing that it brings. */
+static const struct table_change *find_proof(const struct store_op *op)
 {
+    const struct table_change *proof = NULL;
+    for (size_t i = 0; i < op->n_brings && op->brings[i].version != 0; i++) {
+        const struct table_change *change = &op->brings[i];
+        if (change->act == TABLE_INSERT)
+            return change;
+        if (change->act == TABLE_UPDATE || change->act == TABLE_TOUCH)
+            proof = change;
+    }
+    return proof;
+}
+
+/* Whether an operation was done by a save that ended unsure. An act that names no token would be
+ * done to the next record of the key; what it brought may have been changed since by another
+ * process, so that it would not fit again. */
+static enum backend_status find_saved(const struct apply *apply, const struct store_op *op,
+                                      bool *ret_done)
+{
+    const struct table_change *proof = op->unsure && op->act == 0 ? find_proof(op) : NULL;
     *ret_done = false;
-    if (!op->unsure || op->act == 0)
+    if (!op->unsure || (op->act == 0 && !proof))
         return BACKEND_OK;
     int64_t next_due;
-    struct sought sought = {.op = op};
-    struct table_query query = {.table = &audit_table,
-                                .after = op->act - 1,
+    struct sought sought = {.op = op, .change = proof};
+    struct table_query query = {.table = proof ? proof->table : &audit_table,
+                                .after = (proof ? proof->row->id : op->act) - 1,
                                 .limit = 1,
-                                .each = compare_act,
+                                .each = compare_row,
                                 .argument = &sought};
     enum backend_status status =
         apply->backend->ops->query(apply->backend, &query, apply->world.now, &next_due);
@@ -317,7 +355,7 @@ static enum backend_status apply_write(struct apply *apply, struct store_op *op,
     struct store_row row;
     bool done = false;
     rowset_find(apply->rows, &op->key_hash, op->row_hint, &row);
-    enum backend_status found = find_act(apply, op, &done);
+    enum backend_status found = find_saved(apply, op, &done);
     if (found != BACKEND_OK || done)
         return done ? report_done(apply, op, &row) : found;
     struct record before = row.record;
@@ -336,7 +374,7 @@ static enum backend_status apply_write(struct apply *apply, struct store_op *op,
     if (op->write == RECORD_WRITTEN && op->actor.len > 0)
         audit_act(apply, op, &before, &row);
     if (op->write == RECORD_WRITTEN)
-        bring_all(apply, op);
+        apply_bring(apply, op);
     apply_report(apply, op, &row);
     op->status = STORE_DONE;
     /* An operator or another life of this attempt was first: its owner compares. */
@@ -379,10 +417,14 @@ static enum backend_status apply_query(const struct apply *apply, struct store_o
 
 static enum backend_status apply_rows(struct apply *apply, struct store_op *op)
 {
-    op->status = apply->may_write ? STORE_DONE : STORE_FULL;
+    bool done = false;
+    enum backend_status status = find_saved(apply, op, &done);
+    if (status != BACKEND_OK)
+        return status;
+    op->status = apply->may_write || done ? STORE_DONE : STORE_FULL;
     op->store_now = apply->world.now;
-    if (apply->may_write)
-        bring_all(apply, op);
+    if (apply->may_write && !done)
+        apply_bring(apply, op);
     return BACKEND_OK;
 }
 

@@ -45,6 +45,9 @@ int64_t apply_take_token(struct apply *apply);
 int64_t apply_token_above(const struct apply *apply, const struct record *record);
 bool apply_lags(struct apply *apply, const struct record *before, const struct record *after);
 
+/* What the operation brings is saved with what else it changes. */
+void apply_bring(struct apply *apply, const struct store_op *op);
+
 /* Fills in what the owner of the operation learns of the record. */
 void apply_report(const struct apply *apply, struct store_op *op, const struct store_row *row);
 

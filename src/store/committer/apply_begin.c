@@ -338,7 +338,7 @@ static enum backend_status begin_own(struct apply *apply, struct store_op *op,
     return conclude_begin(apply, op, &row);
 }
 
-enum backend_status apply_begin(struct apply *apply, struct store_op *op, bool *ret_touched)
+static enum backend_status decide_begin(struct apply *apply, struct store_op *op, bool *ret_touched)
 {
     struct store_row old = {.record.status = RECORD_ABSENT};
     op->by_once = false;
@@ -352,4 +352,15 @@ enum backend_status apply_begin(struct apply *apply, struct store_op *op, bool *
     if (gone && old.bound != 0)
         old.record.status = RECORD_ABSENT;
     return begin_own(apply, op, &old, ret_touched);
+}
+
+/* One that had acquired by a save that ended unsure finds its own attempt, and changes nothing:
+ * what it brought was saved with that. */
+enum backend_status apply_begin(struct apply *apply, struct store_op *op, bool *ret_touched)
+{
+    enum backend_status status = decide_begin(apply, op, ret_touched);
+    bool acquired = op->verdict == RECORD_PROCEED || op->verdict == RECORD_PROBE;
+    if (status == BACKEND_OK && *ret_touched && acquired)
+        apply_bring(apply, op);
+    return status;
 }

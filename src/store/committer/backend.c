@@ -23,6 +23,11 @@ int64_t backend_sweep_at(const struct record *record, bool has_body)
     return has_body ? clock_first(record_body_until(record), row_until) : row_until;
 }
 
+bool backend_may_miss(const struct table_change *change)
+{
+    return change->again && (change->act == TABLE_REMOVE || change->act == TABLE_ADD);
+}
+
 static void count_status(struct backend_counts *counts, enum record_status status, int64_t delta)
 {
     counts->pending += status == RECORD_PENDING ? delta : 0;

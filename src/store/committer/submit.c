@@ -44,8 +44,11 @@ void store_submit(struct store *c, struct store_op *op)
     op->found = NULL;
     op->found_recipe = NULL;
     op->found_key = NULL;
-    for (size_t i = 0; i < op->n_brings; i++)
+    CHECK(op->n_brings <= TABLE_BRINGS_MAX);
+    for (size_t i = 0; i < op->n_brings; i++) {
         op->brings[i].version = 0;
+        op->brings[i].is_stale = false;
+    }
     if (committer_state(c) == COMMITTER_DEAD) {
         refuse(op, STORE_DEAD);
         return;

@@ -2,7 +2,7 @@
 /*
  * The PostgreSQL backend, for its own files: connection.c (libpq), params.c (bytes on the wire),
  * open.c and schema.c, load.c, save.c, chores.c, scan.c (lists, kept responses, who waits),
- * tables.c (rows of modules). docs/decisions/0023-postgresql.md has the reasons.
+ * tables.c and queries.c (rows of modules). docs/decisions/0023-postgresql.md has the reasons.
  *
  * A batch is two round trips, each one pipeline of statements with one Sync behind it, so that no
  * transaction ever waits for this process:
@@ -32,6 +32,7 @@
 #define POSTGRES_MESSAGE_MAX ((size_t)1000 * 1024 * 1024)
 #define POSTGRES_STATEMENTS_MAX 24 /* of one pipeline */
 #define POSTGRES_TABLES_MAX 16
+#define POSTGRES_TABLE_SQL_MAX 8192
 
 /* Types of the schema, whose numbers differ from database to database: X(name). */
 #define POSTGRES_TYPES(X)                                                                          \
@@ -175,8 +176,11 @@ enum postgres_beat postgres_read_beat(struct postgres_backend *postgres, const P
 /* What is left of the name of a module's table in the schema `pawl`. */
 const char *postgres_table_name(const struct table *table);
 void postgres_table_write(const struct table *table, struct buf *sql);
+/* The condition that a column of it is set. */
+void postgres_table_is_set(const struct table_column *column, struct buf *sql);
 /* The statement that writes a change, and its values as columns of rows (place, value). */
-void postgres_table_statement(const struct table_change *change, struct buf *sql);
+void postgres_table_statement(const struct postgres_backend *postgres,
+                              const struct table_change *change, struct buf *sql);
 void postgres_table_values(const struct table_change *change, int64_t place,
                            struct postgres_params *params);
 /* Queues what sweeps the table. */

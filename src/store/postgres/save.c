@@ -238,7 +238,7 @@ static void write_unheld(struct postgres_backend *postgres, const struct backend
 static void add_brought(struct postgres_backend *postgres, const struct backend_group *groups)
 {
     struct postgres_params *params = &postgres->params;
-    struct buf sql BUF_AUTO = buf_make(8192);
+    struct buf sql BUF_AUTO = buf_make(POSTGRES_TABLE_SQL_MAX);
     int64_t number = 0, place = 0;
     postgres_array_begin(params, postgres->types[TYPE_saved_brought]);
     for (const struct backend_group *group = groups; group; group = group->next, number++)
@@ -247,13 +247,13 @@ static void add_brought(struct postgres_backend *postgres, const struct backend_
             if (!brought)
                 continue;
             buf_clear(&sql);
-            postgres_table_statement(brought, &sql);
+            postgres_table_statement(postgres, brought, &sql);
             CHECK(!sql.too_large);
             params->bytes.failed |= !buf_ok(&sql);
             postgres_row_begin(params);
             postgres_column_number(params, number);
             postgres_column_number(params, place++);
-            postgres_column_number(params, brought->act == TABLE_REMOVE && brought->again);
+            postgres_column_number(params, backend_may_miss(brought));
             postgres_column_text(params, buf_slice(&sql));
             postgres_row_end(params);
         }

@@ -3,8 +3,8 @@
  * The SQLite backend, for its own files: open.c, transaction.c, rows.c (one record), recent.c
  * (those that this process wrote last), keys.c (which row a key names), names.c (once values, bound
  * keys), owners.c (leases, and whose they are), state.c (the one row of counts and marks), scan.c
- * (many records), tables.c (rows of modules), vfs.c (how the write-ahead log is written), schema.c
- * (with the figures behind it in docs/decisions/0003-schema.md).
+ * (many records), tables.c and queries.c (rows of modules), vfs.c (how the write-ahead log is
+ * written), schema.c (with the figures behind it in docs/decisions/0003-schema.md).
  */
 #ifndef PAWL_STORE_SQLITE_H
 #define PAWL_STORE_SQLITE_H
@@ -195,18 +195,34 @@ struct sqlite_file_id {
 
 enum sqlite_table_statement {
     TABLE_SQL_INSERT,
+    TABLE_SQL_ADD,
     TABLE_SQL_UPDATE,
+    TABLE_SQL_TOUCH,
     TABLE_SQL_REMOVE,
+    TABLE_SQL_REMOVE_CHILDREN,
     TABLE_SQL_LIST,
     TABLE_SQL_FIND,
-    TABLE_SQL_DUE,
     TABLE_SQL_SWEEP,
+    TABLE_SQL_SWEEP_CHILDREN,
     TABLE_SQL_COUNT
 };
+
+/* A statement that reads by an index. */
+struct sqlite_query {
+    const struct table_index *index;
+    unsigned shape; /* what else its text depends on */
+    sqlite3_stmt *statement;
+};
+
+#define SQLITE_QUERIES_MAX 16 /* of one table; more than that are made again and again */
+#define SQLITE_TABLE_SQL_MAX 4096
 
 struct sqlite_table {
     const struct table *table;
     sqlite3_stmt *statements[TABLE_SQL_COUNT]; /* NULL: not used yet */
+    struct sqlite_query queries[SQLITE_QUERIES_MAX];
+    size_t n_queries;
+    size_t next_query; /* to be replaced once they are that many */
 };
 
 /* New rows that are to be inserted together. */
@@ -400,6 +416,16 @@ void sqlite_tables_fini(struct sqlite_backend *sqlite);
  * The first change behind them. */
 const struct backend_change *sqlite_write_rows(struct sqlite_backend *sqlite,
                                                struct backend_group *group);
+/* Its columns; and the condition that one of them is set. */
+void sqlite_table_names(const struct table *table, struct buf *sql);
+void sqlite_table_is_set(const struct table_column *column, struct buf *sql);
+struct sqlite_table *sqlite_table_find(struct sqlite_backend *sqlite, const struct table *table);
+int sqlite_table_prepare(struct sqlite_backend *sqlite, const struct buf *sql,
+                         sqlite3_stmt **ret_statement);
+struct sqlite_binding sqlite_table_bind(struct sqlite_backend *sqlite, const struct table *table,
+                                        enum sqlite_table_statement which);
+void sqlite_bind_column(struct sqlite_binding *binding, const struct table_column *column,
+                        const struct table_row *row);
 enum backend_status sqlite_query(struct backend *backend, const struct table_query *query,
                                  int64_t now, int64_t *ret_next);
 /* Deletes at most `max` rows whose time is over, of all tables; returns how many. */

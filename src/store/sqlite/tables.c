@@ -1,28 +1,47 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows of modules, by the declarations of their tables (store/table.h). Statements are made at
- * their first use. */
+/* Rows of modules, by the declarations of their tables (store/table.h): how they are kept, written
+ * and swept. Statements are made at their first use. */
 #include "base/check.h"
 #include "base/clock.h"
 #include "store/sqlite/sqlite.h"
 
-#define SQL_MAX 4096
 #define NEVER "9223372036854775807" /* CLOCK_NEVER: not in an index of times */
 
 /* ---- SQL ---- */
 
-/* Each column, or of the key alone, between what is put before and after it. */
-static void add_columns(struct buf *sql, const struct table *table, bool only_key,
-                        const char *const around[2])
+static void add_key(struct buf *sql, const struct table *table)
 {
-    for (size_t i = 0; i < table->n_columns; i++)
-        if (!only_key || table->columns[i].role == TABLE_KEY)
-            buf_printf(sql, "%s%s%s", around[0], table->columns[i].name, around[1]);
+    const char *between = "";
+    for (size_t i = 0; i < table->n_columns; i++) {
+        if (table->columns[i].role != TABLE_KEY)
+            continue;
+        buf_printf(sql, "%s%s", between, table->columns[i].name);
+        between = ", ";
+    }
 }
 
-static void add_names(struct buf *sql, const struct table *table)
+void sqlite_table_names(const struct table *table, struct buf *sql)
 {
     buf_add_str(sql, table->is_log ? "id" : "id, version");
-    add_columns(sql, table, false, (const char *const[]){", ", ""});
+    for (size_t i = 0; i < table->n_columns; i++)
+        buf_printf(sql, ", %s", table->columns[i].name);
+}
+
+void sqlite_table_is_set(const struct table_column *column, struct buf *sql)
+{
+    bool is_time = column->role == TABLE_DUE || column->role == TABLE_GONE;
+    const char *unset = column->kind == TABLE_TEXT    ? "''"
+                        : column->kind == TABLE_BYTES ? "x''"
+                        : is_time                     ? NEVER
+                                                      : "0";
+    buf_printf(sql, "%s %s %s", column->name, is_time ? "<" : "<>", unset);
+}
+
+/* How its rows say with which row of the parent they go. */
+static const char *parent_name(const struct table *table)
+{
+    const struct table_column *column = table_column_of(table, TABLE_PARENT);
+    return column ? column->name : "id";
 }
 
 /* A row that was inserted by a save that ended unsure is inserted again; one whose key is taken is
@@ -30,18 +49,29 @@ static void add_names(struct buf *sql, const struct table *table)
 static void add_insert(struct buf *sql, const struct table *table)
 {
     buf_printf(sql, "INSERT INTO %s(", table->name);
-    add_names(sql, table);
+    sqlite_table_names(table, sql);
     buf_add_str(sql, table->is_log ? ") VALUES(?" : ") VALUES(?, ?");
     for (size_t i = 0; i < table->n_columns; i++)
         buf_add_str(sql, ", ?");
-    buf_add_str(sql, table->is_log ? ")"
-                                   : ") ON CONFLICT(id) DO UPDATE SET version=version"
-                                     " WHERE version=excluded.version ON CONFLICT DO NOTHING");
+    buf_add_char(sql, ')');
+}
+
+/* What was added by a save that ended unsure is not added again. */
+static void add_sum(struct buf *sql, const struct table *table)
+{
+    const char *sum = table_column_of(table, TABLE_SUM)->name;
+    add_insert(sql, table);
+    buf_add_str(sql, " ON CONFLICT(");
+    add_key(sql, table);
+    buf_printf(sql,
+               ") DO UPDATE SET version=excluded.version, %s=%s+excluded.%s"
+               " WHERE version<>excluded.version",
+               sum, sum, sum);
 }
 
 static void add_update(struct buf *sql, const struct table *table)
 {
-    buf_printf(sql, "UPDATE %s SET version=?", table->name);
+    buf_printf(sql, "UPDATE OR IGNORE %s SET version=?", table->name);
     for (size_t i = 0; i < table->n_columns; i++)
         if (table->columns[i].role != TABLE_KEY)
             buf_printf(sql, ", %s=?", table->columns[i].name);
@@ -51,32 +81,54 @@ static void add_update(struct buf *sql, const struct table *table)
 static void add_query(struct buf *sql, const struct table *table, enum sqlite_table_statement which)
 {
     buf_add_str(sql, "SELECT ");
-    add_names(sql, table);
+    sqlite_table_names(table, sql);
     buf_printf(sql, " FROM %s WHERE ", table->name);
-    if (which == TABLE_SQL_LIST)
+    if (which == TABLE_SQL_LIST) {
         buf_add_str(sql, "id > ? ORDER BY id LIMIT ?");
-    if (which == TABLE_SQL_FIND) {
-        buf_add_str(sql, "1");
-        add_columns(sql, table, true, (const char *const[]){" AND ", "=?"});
-    }
-    if (which != TABLE_SQL_DUE)
         return;
-    const char *due = table_column_of(table, TABLE_DUE)->name;
-    buf_printf(sql, "%s < " NEVER " AND (%s, id) > (?, ?) ORDER BY %s, id LIMIT ?", due, due, due);
+    }
+    buf_add_char(sql, '(');
+    add_key(sql, table);
+    buf_add_str(sql, ") = (");
+    for (size_t i = 0, n = 0; i < table->n_columns; i++)
+        if (table->columns[i].role == TABLE_KEY)
+            buf_add_str(sql, n++ > 0 ? ", ?" : "?");
+    buf_add_char(sql, ')');
+}
+
+/* The ids of rows whose time is over. */
+static void add_gone(struct buf *sql, const struct table *table)
+{
+    const char *gone = table_column_of(table, TABLE_GONE)->name;
+    buf_printf(sql, "SELECT id FROM %s WHERE %s < " NEVER " AND %s <= ? ORDER BY %s LIMIT ?",
+               table->name, gone, gone, gone);
 }
 
 static void add_sweep(struct buf *sql, const struct table *table)
 {
-    const char *gone = table_column_of(table, TABLE_GONE)->name;
-    if (table->is_log)
-        buf_printf(sql, "DELETE FROM %s WHERE %s <= ? AND id IN (SELECT id FROM %s ORDER BY id",
-                   table->name, gone, table->name);
-    else
+    if (table->is_log) {
         buf_printf(sql,
-                   "DELETE FROM %s WHERE id IN (SELECT id FROM %s WHERE %s < " NEVER
-                   " AND %s <= ? ORDER BY %s",
-                   table->name, table->name, gone, gone, gone);
-    buf_add_str(sql, " LIMIT ?)");
+                   "DELETE FROM %s WHERE %s <= ? AND id IN (SELECT id FROM %s ORDER BY id LIMIT ?)",
+                   table->name, table_column_of(table, TABLE_GONE)->name, table->name);
+        return;
+    }
+    buf_printf(sql, "DELETE FROM %s WHERE id IN (", table->name);
+    add_gone(sql, table);
+    buf_add_char(sql, ')');
+}
+
+/* Children: of one row, or of all that are swept. */
+static void add_orphans(struct buf *sql, const struct table *table,
+                        enum sqlite_table_statement which)
+{
+    buf_printf(sql, "DELETE FROM %s WHERE %s", table->name, parent_name(table));
+    if (which == TABLE_SQL_REMOVE_CHILDREN) {
+        buf_add_str(sql, "=?");
+        return;
+    }
+    buf_add_str(sql, " IN (");
+    add_gone(sql, table->parent);
+    buf_add_char(sql, ')');
 }
 
 static void add_statement(struct buf *sql, const struct table *table,
@@ -85,6 +137,15 @@ static void add_statement(struct buf *sql, const struct table *table,
     switch (which) {
     case TABLE_SQL_INSERT:
         add_insert(sql, table);
+        if (!table->is_log)
+            buf_add_str(sql, " ON CONFLICT(id) DO UPDATE SET version=version"
+                             " WHERE version=excluded.version ON CONFLICT DO NOTHING");
+        return;
+    case TABLE_SQL_ADD:
+        add_sum(sql, table);
+        return;
+    case TABLE_SQL_TOUCH:
+        buf_printf(sql, "UPDATE %s SET version=? WHERE id=? AND version IN (?, ?)", table->name);
         return;
     case TABLE_SQL_UPDATE:
         add_update(sql, table);
@@ -94,11 +155,14 @@ static void add_statement(struct buf *sql, const struct table *table,
         return;
     case TABLE_SQL_LIST:
     case TABLE_SQL_FIND:
-    case TABLE_SQL_DUE:
         add_query(sql, table, which);
         return;
     case TABLE_SQL_SWEEP:
         add_sweep(sql, table);
+        return;
+    case TABLE_SQL_REMOVE_CHILDREN:
+    case TABLE_SQL_SWEEP_CHILDREN:
+        add_orphans(sql, table, which);
         return;
     case TABLE_SQL_COUNT:
         break;
@@ -108,12 +172,36 @@ static void add_statement(struct buf *sql, const struct table *table,
 
 /* ---- the schema ---- */
 
-static void add_time_index(struct buf *sql, const struct table *table, enum table_role role)
+static void add_index(struct buf *sql, const struct table *table, const struct table_index *index)
 {
-    const struct table_column *column = table_column_of(table, role);
-    if (column && !table->is_log)
-        buf_printf(sql, "CREATE INDEX IF NOT EXISTS %s_%s ON %s(%s) WHERE %s < " NEVER ";",
-                   table->name, column->name, table->name, column->name, column->name);
+    const struct table_column *last = NULL;
+    buf_printf(sql, "CREATE %sINDEX IF NOT EXISTS %s_%s ON %s(", index->is_unique ? "UNIQUE " : "",
+               table->name, index->name, table->name);
+    for (size_t i = 0; i < index->n_columns; i++) {
+        last = table_index_column(table, index, i);
+        buf_printf(sql, "%s%s", i > 0 ? ", " : "", last->name);
+    }
+    buf_add_char(sql, ')');
+    if (index->is_partial) {
+        buf_add_str(sql, " WHERE ");
+        sqlite_table_is_set(last, sql);
+    }
+    buf_add_char(sql, ';');
+}
+
+/* A child that has its parent's id needs no index for it. */
+static void add_own_indexes(struct buf *sql, const struct table *table)
+{
+    for (enum table_role role = TABLE_GONE; role <= TABLE_PARENT; role++) {
+        const struct table_column *column = table_column_of(table, role);
+        if (!column || table->is_log)
+            continue;
+        struct table_index index = {.name = column->name,
+                                    .columns = {(unsigned char)(column - table->columns)},
+                                    .n_columns = 1,
+                                    .is_partial = role == TABLE_GONE};
+        add_index(sql, table, &index);
+    }
 }
 
 static void add_table(struct buf *sql, const struct table *table)
@@ -128,12 +216,12 @@ static void add_table(struct buf *sql, const struct table *table)
     if (table_column_of(table, TABLE_KEY)) {
         buf_printf(sql, "CREATE UNIQUE INDEX IF NOT EXISTS %s_key ON %s(", table->name,
                    table->name);
-        add_columns(sql, table, true, (const char *const[]){"", ","});
-        buf_cut(sql, sql->len > 0 ? sql->len - 1 : 0);
+        add_key(sql, table);
         buf_add_str(sql, ");");
     }
-    add_time_index(sql, table, TABLE_DUE);
-    add_time_index(sql, table, TABLE_GONE);
+    add_own_indexes(sql, table);
+    for (size_t i = 0; i < table->n_indexes; i++)
+        add_index(sql, table, &table->indexes[i]);
 }
 
 int sqlite_tables_install(struct sqlite_backend *sqlite, const struct table *const *tables)
@@ -150,39 +238,48 @@ int sqlite_tables_install(struct sqlite_backend *sqlite, const struct table *con
 
 void sqlite_tables_fini(struct sqlite_backend *sqlite)
 {
-    for (size_t i = 0; i < sqlite->n_tables; i++)
+    for (size_t i = 0; i < sqlite->n_tables; i++) {
+        struct sqlite_table *table = &sqlite->tables[i];
         for (int which = 0; which < TABLE_SQL_COUNT; which++)
-            sqlite3_finalize(sqlite->tables[i].statements[which]);
+            sqlite3_finalize(table->statements[which]);
+        for (size_t k = 0; k < table->n_queries; k++)
+            sqlite3_finalize(table->queries[k].statement);
+    }
 }
 
 /* ---- statements ---- */
 
-static int prepare_statement(struct sqlite_backend *sqlite, const struct table *table,
-                             enum sqlite_table_statement which, sqlite3_stmt **ret_statement)
+int sqlite_table_prepare(struct sqlite_backend *sqlite, const struct buf *sql,
+                         sqlite3_stmt **ret_statement)
 {
-    struct buf sql BUF_AUTO = buf_make(SQL_MAX);
-    add_statement(&sql, table, which);
-    CHECK(!sql.too_large);
-    return buf_ok(&sql) ? sqlite3_prepare_v3(sqlite->db, sql.at, (int)sql.len,
-                                             SQLITE_PREPARE_PERSISTENT, ret_statement, NULL)
-                        : SQLITE_NOMEM;
+    CHECK(!sql->too_large);
+    return buf_ok(sql) ? sqlite3_prepare_v3(sqlite->db, sql->at, (int)sql->len,
+                                            SQLITE_PREPARE_PERSISTENT, ret_statement, NULL)
+                       : SQLITE_NOMEM;
 }
 
-static struct sqlite_binding bind_statement(struct sqlite_backend *sqlite,
-                                            const struct table *table,
-                                            enum sqlite_table_statement which)
+struct sqlite_table *sqlite_table_find(struct sqlite_backend *sqlite, const struct table *table)
 {
     size_t at = 0;
     while (at < sqlite->n_tables && sqlite->tables[at].table != table)
         at++;
     CHECK(at < sqlite->n_tables);
-    sqlite3_stmt **statement = &sqlite->tables[at].statements[which];
-    if (!*statement)
-        sqlite_note(sqlite, prepare_statement(sqlite, table, which, statement));
+    return &sqlite->tables[at];
+}
+
+struct sqlite_binding sqlite_table_bind(struct sqlite_backend *sqlite, const struct table *table,
+                                        enum sqlite_table_statement which)
+{
+    sqlite3_stmt **statement = &sqlite_table_find(sqlite, table)->statements[which];
+    if (!*statement) {
+        struct buf sql BUF_AUTO = buf_make(SQLITE_TABLE_SQL_MAX);
+        add_statement(&sql, table, which);
+        sqlite_note(sqlite, sqlite_table_prepare(sqlite, &sql, statement));
+    }
     return (struct sqlite_binding){.sqlite = sqlite, .statement = *statement};
 }
 
-static void bind_column(struct sqlite_binding *binding, const struct table_column *column,
+void sqlite_bind_column(struct sqlite_binding *binding, const struct table_column *column,
                         const struct table_row *row)
 {
     if (column->kind == TABLE_INT)
@@ -202,19 +299,53 @@ static void bind_insert(struct sqlite_binding *binding, const struct table_chang
     if (!table->is_log)
         sqlite_bind_number(binding, change->version);
     for (size_t i = 0; i < table->n_columns; i++)
-        bind_column(binding, &table->columns[i], change->row);
+        sqlite_bind_column(binding, &table->columns[i], change->row);
 }
 
+/* Of a touch all but the columns. */
 static void bind_update(struct sqlite_binding *binding, const struct table_change *change)
 {
     const struct table *table = change->table;
     sqlite_bind_number(binding, change->version);
-    for (size_t i = 0; i < table->n_columns; i++)
+    for (size_t i = 0; i < table->n_columns && change->act == TABLE_UPDATE; i++)
         if (table->columns[i].role != TABLE_KEY)
-            bind_column(binding, &table->columns[i], change->row);
+            sqlite_bind_column(binding, &table->columns[i], change->row);
     sqlite_bind_number(binding, change->row->id);
     sqlite_bind_number(binding, change->row->version);
     sqlite_bind_number(binding, change->version);
+}
+
+/* In each of its child tables, by a statement with these parameters. */
+static void remove_children(struct sqlite_backend *sqlite, const struct table *parent,
+                            enum sqlite_table_statement which, const int64_t *numbers, size_t n)
+{
+    for (size_t i = 0; i < sqlite->n_tables && sqlite_ok(sqlite); i++) {
+        if (sqlite->tables[i].table->parent != parent)
+            continue;
+        struct sqlite_binding binding = sqlite_table_bind(sqlite, sqlite->tables[i].table, which);
+        for (size_t k = 0; k < n; k++)
+            sqlite_bind_number(&binding, numbers[k]);
+        sqlite_run(&binding);
+    }
+}
+
+static void bind_change(struct sqlite_binding *binding, const struct table_change *change)
+{
+    switch (change->act) {
+    case TABLE_INSERT:
+    case TABLE_ADD:
+        bind_insert(binding, change);
+        return;
+    case TABLE_UPDATE:
+    case TABLE_TOUCH:
+        bind_update(binding, change);
+        return;
+    case TABLE_REMOVE:
+        sqlite_bind_number(binding, change->row->id);
+        sqlite_bind_number(binding, change->row->version);
+        return;
+    }
+    UNREACHABLE();
 }
 
 /* False: it did not fit. */
@@ -222,19 +353,15 @@ static bool write_row(struct sqlite_backend *sqlite, struct table_change *change
 {
     static const enum sqlite_table_statement which[] = {[TABLE_INSERT] = TABLE_SQL_INSERT,
                                                         [TABLE_UPDATE] = TABLE_SQL_UPDATE,
-                                                        [TABLE_REMOVE] = TABLE_SQL_REMOVE};
-    struct sqlite_binding binding = bind_statement(sqlite, change->table, which[change->act]);
-    if (change->act == TABLE_INSERT) {
-        bind_insert(&binding, change);
-    } else if (change->act == TABLE_UPDATE) {
-        bind_update(&binding, change);
-    } else {
-        sqlite_bind_number(&binding, change->row->id);
-        sqlite_bind_number(&binding, change->row->version);
-    }
-    bool may_be_gone = change->act == TABLE_REMOVE && change->again;
+                                                        [TABLE_TOUCH] = TABLE_SQL_TOUCH,
+                                                        [TABLE_REMOVE] = TABLE_SQL_REMOVE,
+                                                        [TABLE_ADD] = TABLE_SQL_ADD};
+    struct sqlite_binding binding = sqlite_table_bind(sqlite, change->table, which[change->act]);
+    bind_change(&binding, change);
     bool changed = sqlite_change(&binding);
-    change->is_stale = sqlite_ok(sqlite) && !changed && !may_be_gone;
+    change->is_stale = sqlite_ok(sqlite) && !changed && !backend_may_miss(change);
+    if (change->act == TABLE_REMOVE && !change->is_stale)
+        remove_children(sqlite, change->table, TABLE_SQL_REMOVE_CHILDREN, &change->row->id, 1);
     return !change->is_stale;
 }
 
@@ -253,82 +380,15 @@ const struct backend_change *sqlite_write_rows(struct sqlite_backend *sqlite,
     return change;
 }
 
-/* ---- many ---- */
-
-static struct slice column_bytes(sqlite3_stmt *s, int at)
-{
-    const void *bytes = sqlite3_column_blob(s, at);
-    return slice_make(bytes, (size_t)sqlite3_column_bytes(s, at));
-}
-
-/* False if pawl did not write the row. */
-static bool read_row(sqlite3_stmt *s, const struct table *table, struct table_row *ret_row)
-{
-    int at = 0;
-    ret_row->id = sqlite3_column_int64(s, at++);
-    ret_row->version = table->is_log ? 0 : sqlite3_column_int64(s, at++);
-    for (size_t i = 0; i < table->n_columns; i++, at++)
-        if (table->columns[i].kind == TABLE_INT)
-            table_set_number(&table->columns[i], ret_row, sqlite3_column_int64(s, at));
-        else
-            table_set_text(&table->columns[i], ret_row, column_bytes(s, at));
-    return !table->is_sound || table->is_sound(ret_row);
-}
-
-/* The rows of a bound query; `*ret_next`: see backend.h. */
-static void read_rows(const struct sqlite_binding *binding, const struct table_query *query,
-                      int64_t now, int64_t *ret_next)
-{
-    _Alignas(max_align_t) unsigned char bytes[TABLE_ROW_MAX] = {0};
-    struct table_row *row = (struct table_row *)bytes;
-    const struct table_column *due = table_column_of(query->table, TABLE_DUE);
-    for (size_t n = 0; sqlite_step(binding); n++) {
-        if (!read_row(binding->statement, query->table, row)) {
-            sqlite_fail(binding->sqlite, SQLITE_CORRUPT);
-            return;
-        }
-        if (query->by == TABLE_BY_DUE && (n == query->limit || table_number(due, row) > now)) {
-            *ret_next = table_number(due, row);
-            return;
-        }
-        query->each(query->argument, row);
-    }
-}
-
-static void bind_query(struct sqlite_binding *binding, const struct table_query *query)
-{
-    int64_t limit = query->limit < INT64_MAX ? (int64_t)query->limit : INT64_MAX - 1;
-    for (size_t i = 0; query->by == TABLE_BY_KEY && i < query->table->n_columns; i++)
-        if (query->table->columns[i].role == TABLE_KEY)
-            bind_column(binding, &query->table->columns[i], query->like);
-    if (query->by == TABLE_BY_KEY)
-        return;
-    if (query->by == TABLE_BY_DUE)
-        sqlite_bind_number(binding, query->after_due);
-    sqlite_bind_number(binding, query->after);
-    sqlite_bind_number(binding, query->by == TABLE_BY_DUE ? limit + 1 : limit);
-}
-
-enum backend_status sqlite_query(struct backend *backend, const struct table_query *query,
-                                 int64_t now, int64_t *ret_next)
-{
-    static const enum sqlite_table_statement which[] = {[TABLE_BY_ID] = TABLE_SQL_LIST,
-                                                        [TABLE_BY_KEY] = TABLE_SQL_FIND,
-                                                        [TABLE_BY_DUE] = TABLE_SQL_DUE};
-    struct sqlite_backend *sqlite = sqlite_call(backend);
-    struct sqlite_binding binding = bind_statement(sqlite, query->table, which[query->by]);
-    *ret_next = CLOCK_NEVER;
-    bind_query(&binding, query);
-    read_rows(&binding, query, now, ret_next);
-    sqlite3_reset(binding.statement);
-    return sqlite->status;
-}
+/* ---- sweeping ---- */
 
 static size_t sweep_rows(struct sqlite_backend *sqlite, const struct table *table, size_t max)
 {
-    struct sqlite_binding binding = bind_statement(sqlite, table, TABLE_SQL_SWEEP);
-    sqlite_bind_number(&binding, sqlite->state.now - table->keep_us);
-    sqlite_bind_number(&binding, (int64_t)max);
+    const int64_t numbers[] = {sqlite->state.now - table->keep_us, (int64_t)max};
+    remove_children(sqlite, table, TABLE_SQL_SWEEP_CHILDREN, numbers, 2);
+    struct sqlite_binding binding = sqlite_table_bind(sqlite, table, TABLE_SQL_SWEEP);
+    sqlite_bind_number(&binding, numbers[0]);
+    sqlite_bind_number(&binding, numbers[1]);
     return sqlite_run(&binding) ? (size_t)sqlite3_changes(sqlite->db) : 0;
 }
 

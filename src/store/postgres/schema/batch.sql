@@ -192,11 +192,11 @@ BEGIN
                     USING ARRAY(SELECT v.value FROM unnest(vals) v WHERE v.place = row.place);
                     GET DIAGNOSTICS touched = ROW_COUNT;
                     IF touched = 0 AND row.may_miss = 0 THEN
-                        stales := stales || row.place;
                         RAISE EXCEPTION 'stale' USING ERRCODE = 'PW099';
                     END IF;
                 END LOOP;
-            EXCEPTION WHEN SQLSTATE 'PW099' THEN
+            EXCEPTION WHEN SQLSTATE 'PW099' OR unique_violation THEN
+                stales := stales || row.place;
                 conflict := conflict || one.grp;
                 bad := bad || one.grp;
             END;
