@@ -47,10 +47,20 @@ def test_every_suite_has_a_name_of_its_own_and_a_build_that_is_there():
 
 
 def test_one_suite_brings_its_build_and_no_other():
-    assert [step.name for step in chosen(["blackbox asan"])] == ["asan", "blackbox asan"]
-    assert {step.build for step in chosen(["--quick"]) if isinstance(step, Suite)} == {"", "hooks"}
-    assert chosen([]) == [*BUILDS, *SUITES]
-    assert not chosen(["no-such-suite"])
+    assert [step.name for step in chosen("", ["blackbox asan"])] == ["asan", "blackbox asan"]
+    quick = chosen("--quick", [])
+    assert {step.build for step in quick if isinstance(step, Suite)} == {"", "hooks"}
+    assert chosen("", []) == [*BUILDS, *SUITES]
+    assert not chosen("", ["no-such-suite"])
+
+
+def test_without_servers_every_build_is_made_and_nothing_asks_for_postgresql():
+    steps = chosen("--no-servers", [])
+    assert {*BUILDS} < {*steps}
+    left_out = [suite for suite in SUITES if suite not in steps]
+    assert {suite for suite in SUITES
+            if "postgres" in f"{suite.covers} {suite.command}".lower()} <= {*left_out}
+    assert {"postgres", "sql", "postgres asan"} < {suite.name for suite in left_out}
 
 
 def test_what_suites_count_is_added_up():
