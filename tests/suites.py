@@ -5,8 +5,8 @@ by side.
 usage: scripts/test [--quick | --no-servers | --list | SUITE...]
 
   --quick       one build (gcc with hooks): unit, contract, black box, lint; under two minutes
-  --no-servers  every build, and every suite that needs no PostgreSQL; under 15 minutes on two
-                cores. Without an option those that need one run, too; under 20 minutes
+  --no-servers  every build, and every suite but those about PostgreSQL; under 15 minutes on two
+                cores. Without an option those run, too; under 20 minutes
   --list        runs nothing, and says which suite covers what
   SUITE         the suites whose name begins so ("unit", "blackbox asan"), and their builds
 
@@ -169,7 +169,10 @@ SUITES = (
     meson("contract", "tsan", "no race among a store's threads"),
     meson("unit", "tsan", "no race within a module"),
     blackbox("gcc", "the shipped binary works: optimised, linked as one, no hooks", ONE_THREAD),
-    pytest("bench", "gcc", 300, ("tests/bench",), "each load of scripts/bench runs"),
+    pytest("bench", "gcc", 300, ("tests/bench", "--ignore=tests/bench/test_bench_postgres.py"),
+           "each load of scripts/bench runs"),
+    pytest("bench postgres", "gcc", 300, ("tests/bench/test_bench_postgres.py",),
+           "each load of scripts/bench on PostgreSQL runs"),
     pytest("docs", "gcc", 300, ("tests/docs",),
            "links, names, commands and configs in the documents"),
     pytest("install", "gcc", 300, ("tests/install",), "make install, the unit, the Debian package"),
