@@ -55,10 +55,10 @@ struct backend_counts {
     int64_t forgets;
 };
 
-/* The store's last `serve`. */
-struct backend_serve {
+/* The last process that had a role: `serve`, drainer. */
+struct backend_holder {
     int64_t incarnation; /* 0: none yet */
-    int64_t since;       /* store time at which it took the life lock */
+    int64_t since;       /* store time at which it took the life lock of that role */
     bool alive;          /* somebody holds that lock */
 };
 
@@ -150,7 +150,7 @@ struct backend_chores {
 struct backend_save {
     struct backend_group *groups;
     int64_t drawn;  /* tokens of the block */
-    bool registers; /* this process is the store's `serve` from now on */
+    bool registers; /* this process has its role from now on */
 
     struct backend_counts counts; /* afterwards */
     bool changed;                 /* afterwards: anything was written, by its maintain or by it */
@@ -212,8 +212,8 @@ struct backend_ops {
 /* A process that holds leases: what it last said of itself. */
 struct backend_owner {
     int64_t incarnation;
-    bool is_serve;   /* it has a life lock, by which its death is known */
-    int64_t beat_at; /* store time; 0: it did not beat yet */
+    enum store_role role; /* of a `serve` and a drainer: a life lock, by which its death is known */
+    int64_t beat_at;      /* store time; 0: it did not beat yet */
 };
 
 /* What is odd about its clock: see struct store_counts. */
@@ -234,6 +234,7 @@ struct backend_space {
 struct backend {
     const struct backend_ops *ops;
     const char *place;    /* for messages: which store it is */
+    bool is_alone;        /* it holds the lock of its process's role */
     bool has_clock;       /* store time is its own, and not made of this machine's clocks */
     bool has_round_trips; /* a batch costs some, however small it is: it is worth while to wait */
     unsigned char secret[DIGEST_SIZE];
@@ -246,9 +247,10 @@ struct backend {
 };
 
 /* For backends: how long the lease of a record lasts (lease_until), and whether it has lapsed
- * (lapsed_at). It ends a lease after its owner's last beat, that of a `serve` when it died. */
+ * (lapsed_at). It ends a lease after its owner's last beat or, of one that had a role whose last
+ * holder is known, when it died. */
 void backend_judge_lease(struct record *record, const struct backend_owner *owner,
-                         const struct backend_serve *serve, int64_t now);
+                         const struct backend_holder *holder, int64_t now);
 
 /* For backends: when the row of a final record, or before it its kept body, is to be swept. */
 int64_t backend_sweep_at(const struct record *record, bool has_body);

@@ -3,6 +3,7 @@
 #ifndef PAWL_STORE_SETTINGS_H
 #define PAWL_STORE_SETTINGS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -14,13 +15,17 @@ struct store_limits {
     uint64_t disk_reserve;      /* bytes to stay free; 0: the smaller of 64 MiB and 10 % */
 };
 
+/* What a process is to its store: of a `serve` and of a drainer there is one a file each, by a lock
+ * that ends with the process. The numbers are kept. */
+enum store_role { STORE_COMMAND, STORE_SERVE, STORE_DRAINER };
+
 struct table;
 
 struct store_config {
     const char *path;    /* of the SQLite file; created 0600 when absent */
     bool read_only_file; /* never create the file: commands that look */
-    bool is_serve;       /* take the life lock: one `serve` a file */
-    bool no_thread;      /* the caller steps the committer by hand (simulation) */
+    enum store_role role;
+    bool no_thread; /* the caller steps the committer by hand (simulation) */
     size_t max_queued;
     struct store_limits limits;
     int checkpoint_pages;              /* of the WAL, at which it is checkpointed; 0: 1000 */
@@ -35,7 +40,7 @@ struct store_config {
 enum store_open_result {
     STORE_OPENED,
     STORE_OPEN_FAILED, /* cannot be opened, foreign, newer, corrupt, locked, read-only */
-    STORE_OPEN_IN_USE, /* another `serve` holds it */
+    STORE_OPEN_IN_USE, /* another process has it in that role */
 };
 
 #endif

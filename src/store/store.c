@@ -165,6 +165,11 @@ int64_t store_forgets(const struct store *store, int64_t *ret_seen_at)
     return atomic_load(&store->forgets);
 }
 
+bool store_is_alone(const struct store *store)
+{
+    return store->backend->is_alone;
+}
+
 bool store_is_dead(const struct store *store)
 {
     return committer_state(store) == COMMITTER_DEAD;

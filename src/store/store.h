@@ -30,7 +30,7 @@
 struct backend;
 struct store;
 
-/* Defaults for everything but path and is_serve. */
+/* Defaults for everything but path and role. */
 struct store_config store_config_default(void);
 
 /* Opens (creates, migrates forward) a store and starts its committer. On failure `*ret_problem`
@@ -91,6 +91,10 @@ int64_t store_forgets(const struct store *store, int64_t *ret_seen_at);
 /* Whether a new operation would be taken now: the store answers within its timeout, has its reserve
  * of space, and is not gone. While it is only short of space, what it holds is still replayed. */
 bool store_is_up(const struct store *store);
+
+/* Whether no other process has the role of this one: what one of that role left undone, no one is
+ * doing. False where several may have it. */
+bool store_is_alone(const struct store *store);
 
 /* Whether it has failed for good (STORE_DEAD): the process is to end with EXIT_FAIL_STOP. */
 bool store_is_dead(const struct store *store);

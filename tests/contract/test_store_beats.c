@@ -82,7 +82,7 @@ static void a_waiter_of_a_serve_that_died_is_woken_by_the_next_one(void **state)
     if (bed->kind == BED_POSTGRES) /* there may be several: only beats tell of them */
         return;
     bed_close(bed);
-    bed->config.is_serve = true;
+    bed->config.role = STORE_SERVE;
     bed_open(bed);
     open_other(bed, &waiting);
     proceed_again(bed, 1);
@@ -94,7 +94,7 @@ static void a_waiter_of_a_serve_that_died_is_woken_by_the_next_one(void **state)
     bed_close(bed);
     bed_share(&waiting, &next);
     next.config.no_thread = true;
-    next.config.is_serve = true;
+    next.config.role = STORE_SERVE;
     bed_open(&next);
     after(&waiting, SECOND);
     assert_true(store_op_ended(&op));

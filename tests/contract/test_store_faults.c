@@ -142,7 +142,7 @@ static void a_serve_that_starts_on_a_full_disk_replays_and_begins_once_there_is_
     struct backend *backend = hostile_toy(bed->backend);
     bed_close(bed);
     bed->backend = backend;
-    bed->config.is_serve = true;
+    bed->config.role = STORE_SERVE;
     bed->config.no_thread = true;
     fail_next(bed, BACKEND_FULL);
     bed_open(bed);

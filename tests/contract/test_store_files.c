@@ -93,12 +93,12 @@ static void a_log_removed_while_in_use_takes_the_store_down_and_loses_nothing_re
 static void a_second_serve_beside_a_lost_lock_file_is_noticed_by_the_first(void **state)
 {
     struct bed *bed = *state, second;
-    bed->config.is_serve = true;
+    bed->config.role = STORE_SERVE;
     bed->config.limits.timeout_us = 300 * CLOCK_US_PER_MS;
     bed_open(bed);
     proceed(bed, 1);
     bed_share(bed, &second);
-    second.config.is_serve = true;
+    second.config.role = STORE_SERVE;
     char lock[128], aside[128];
     snprintf(lock, sizeof lock, "%s-pawl", bed->path);
     snprintf(aside, sizeof aside, "%s-aside", bed->path);
@@ -139,7 +139,7 @@ static void let_go(void *argument)
 static void a_start_waits_for_a_foreign_write_lock_as_a_running_store_does(void **state)
 {
     struct bed *bed = *state;
-    bed->config.is_serve = true;
+    bed->config.role = STORE_SERVE;
     bed_open(bed);
     bed_close(bed);
     sqlite3 *db = NULL;

@@ -175,7 +175,7 @@ static void a_store_that_an_older_serve_runs_on_is_left_as_it_is(void **state)
     snprintf(path, sizeof path, "%s-pawl", bed->path);
     struct store_lock lock;
     assert_int_equal(store_lock_open(&lock, path), 0);
-    assert_int_equal(store_lock_life(&lock), 0);
+    assert_int_equal(store_lock_life(&lock, STORE_SERVE), 0);
     enum store_open_result result;
     char *problem MEM_AUTO = bed_refusal(bed, &result);
     assert_int_equal(result, STORE_OPEN_FAILED);

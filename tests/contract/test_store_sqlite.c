@@ -72,7 +72,7 @@ static void a_serve_counts_leases_anew_that_a_person_deleted(void **state)
     proceed(bed, 2);
     bed_exec(bed, "DELETE FROM pawl_pending WHERE id = (SELECT min(id) FROM pawl_pending)");
     bed_close(bed);
-    bed->config.is_serve = true;
+    bed->config.role = STORE_SERVE;
     bed_open(bed);
     assert_int_equal(bed_number(bed, "SELECT leases FROM pawl_owner"), 1);
     bed_close(bed);
@@ -267,25 +267,38 @@ static void the_view_has_the_promised_columns_and_values(void **state)
 
 /* ---- other processes ---- */
 
-static void a_second_serve_is_refused_with_the_pid_of_the_first(void **state)
+/* And one of another role is not. */
+static void refuse_a_second(struct bed *bed, enum store_role role, enum store_role other)
 {
-    struct bed *bed = *state, second;
-    bed->config.is_serve = true;
+    struct bed second;
+    bed->config.role = role;
     bed_open(bed);
     bed_share(bed, &second);
-    second.config.is_serve = true;
+    second.config.role = role;
     enum store_open_result result;
     char *problem MEM_AUTO = bed_refusal(&second, &result);
     assert_int_equal(result, STORE_OPEN_IN_USE);
     char pid[32];
     snprintf(pid, sizeof pid, "(pid %ld)", (long)getpid());
     assert_non_null(strstr(problem, pid));
-    second.config.is_serve = false;
+    second.config.role = other;
     bed_open(&second);
+    assert_int_equal(store_is_alone(second.store), other != STORE_COMMAND);
     proceed(&second, 1);
     bed_close(&second);
     thread_parker_fini(&second.parker);
-    assert_int_equal(verdict(bed, 1), RECORD_IN_PROGRESS);
+    assert_int_equal(verdict(bed, 1),
+                     other == STORE_COMMAND ? RECORD_IN_PROGRESS : RECORD_OUTCOME_UNKNOWN);
+}
+
+static void a_second_serve_is_refused_with_the_pid_of_the_first(void **state)
+{
+    refuse_a_second(*state, STORE_SERVE, STORE_COMMAND);
+}
+
+static void a_second_drainer_is_refused_with_the_pid_of_the_first_and_a_serve_is_not(void **state)
+{
+    refuse_a_second(*state, STORE_DRAINER, STORE_SERVE);
 }
 
 /* Runs `work` in a child that never returns from it by itself. */
@@ -306,9 +319,9 @@ static void kill_child(pid_t pid)
     assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
-static void serve_and_hold(struct bed *bed, int fd)
+/* In the role of the bed. */
+static void begin_and_hold(struct bed *bed, int fd)
 {
-    bed->config.is_serve = true;
     bed_open(bed);
     struct store_op retried = begin_on(2);
     retried.begin.unknown = RECORD_UNKNOWN_RETRY;
@@ -320,12 +333,13 @@ static void serve_and_hold(struct bed *bed, int fd)
     pause();
 }
 
-static void a_killed_serve_lapses_at_once_and_others_by_their_lease(void **state)
+static void kill_one(struct bed *bed, enum store_role role)
 {
-    struct bed *bed = *state;
     int ends[2];
     assert_int_equal(pipe(ends), 0);
-    pid_t pid = child_of(bed, serve_and_hold, ends[1]);
+    bed->config.role = role;
+    pid_t pid = child_of(bed, begin_and_hold, ends[1]);
+    bed->config.role = STORE_COMMAND;
     char told;
     assert_int_equal(read(ends[0], &told, 1), 1);
     close(ends[0]);
@@ -346,9 +360,42 @@ static void a_killed_serve_lapses_at_once_and_others_by_their_lease(void **state
     assert_int_equal(verdict(bed, 3), RECORD_OUTCOME_UNKNOWN);
     assert_int_equal(verdict(bed, 1), RECORD_IN_PROGRESS);
     bed_close(bed);
-    bed->config.is_serve = true;
+    bed->config.role = role;
     bed_open(bed);
     assert_int_equal(look(bed, 2).token, op.record.token);
+}
+
+static void a_killed_serve_lapses_at_once_and_others_by_their_lease(void **state)
+{
+    kill_one(*state, STORE_SERVE);
+}
+
+static void a_killed_drainer_lapses_at_once_and_others_by_their_lease(void **state)
+{
+    kill_one(*state, STORE_DRAINER);
+}
+
+static void a_drainer_that_was_killed_before_the_last_one_is_dead_beside_it(void **state)
+{
+    struct bed *bed = *state, next;
+    bed->config.role = STORE_DRAINER;
+    bed_open(bed);
+    int64_t token = proceed(bed, 1);
+    bed_close(bed);
+    bed_share(bed, &next);
+    next.config.role = STORE_DRAINER;
+    bed_open(&next);
+    proceed(&next, 2);
+    bed->config.role = STORE_COMMAND;
+    bed_open(bed);
+    assert_int_equal(look(bed, 1).token, token);
+    assert_int_not_equal(look(bed, 1).lapsed_at, 0);
+    assert_int_equal(look(bed, 2).lapsed_at, 0);
+    assert_int_equal(look(&next, 2).lapsed_at, 0);
+    bed_close(&next);
+    thread_parker_fini(&next.parker);
+    assert_int_not_equal(look(bed, 2).lapsed_at, 0);
+    assert_int_equal(check_counts(bed), 2);
 }
 
 /* Another process comes and goes: it is the last one, as far as it can see, or it is not. */
@@ -525,7 +572,10 @@ int main(void)
         T(a_record_named_in_full_is_found_without_a_scan),
         T(the_view_has_the_promised_columns_and_values),
         T(a_second_serve_is_refused_with_the_pid_of_the_first),
+        T(a_second_drainer_is_refused_with_the_pid_of_the_first_and_a_serve_is_not),
         T(a_killed_serve_lapses_at_once_and_others_by_their_lease),
+        T(a_killed_drainer_lapses_at_once_and_others_by_their_lease),
+        T(a_drainer_that_was_killed_before_the_last_one_is_dead_beside_it),
         T(a_store_opened_twice_by_one_process_is_still_one_to_others),
 #ifdef PAWL_HOOKS
         T(the_time_that_a_batch_waits_for_the_store_is_not_counted_twice),

@@ -53,7 +53,7 @@ void fault_bed_init(struct fault_bed *bed)
     assert_non_null(mkdtemp(bed->dir));
     snprintf(bed->path, sizeof bed->path, "%s/pawl.db", bed->dir);
     bed->config.path = bed->path;
-    bed->config.is_serve = true;
+    bed->config.role = STORE_SERVE;
     bed->config.no_thread = true;
     bed->config.limits.disk_reserve = 1;
     bed->config.checkpoint_pages = 24;

@@ -80,7 +80,7 @@ static void proc_start(struct sim *sim, size_t at)
     struct proc *proc = &sim->procs[at];
     struct store_config config = store_config_default();
     config.no_thread = true;
-    config.is_serve = at == 0;
+    config.role = at == 0 ? STORE_SERVE : STORE_COMMAND;
     config.limits.max_waiting = 5;
     config.limits.max_waiting_per_key = 3;
     config.fail_stop = note_fail_stop;

@@ -30,7 +30,7 @@ static struct backend *enter(struct backend *backend)
 {
     struct backend *behind = ((struct hostile *)backend)->behind;
     behind->self.incarnation = backend->self.incarnation;
-    behind->self.is_serve = backend->self.is_serve;
+    behind->self.role = backend->self.role;
     return behind;
 }
 

@@ -34,7 +34,7 @@ struct shared {
     struct mutex mutex;
     unsigned refs;
     unsigned char secret[DIGEST_SIZE];
-    struct backend_serve serve;
+    struct backend_holder holders[STORE_DRAINER + 1]; /* by role */
     struct backend_counts counts;
     int64_t boot;    /* when it was locked last */
     int64_t now;     /* and its store time */
@@ -160,7 +160,8 @@ static struct store_row shown(const struct shared *shared, const struct kept *ke
     struct store_row row = kept ? kept->store : (struct store_row){.id = 0};
     row.version = kept ? kept->row.version : 0;
     if (record_holder(&row.record) != 0)
-        backend_judge_lease(&row.record, &kept->owner, &shared->serve, shared->now);
+        backend_judge_lease(&row.record, &kept->owner, &shared->holders[kept->owner.role],
+                            shared->now);
     return row;
 }
 
@@ -446,7 +447,8 @@ static enum backend_status toy_save(struct backend *backend, struct backend_save
     for (struct backend_group *group = save->groups; group; group = group->next)
         write_group(toy, group);
     if (save->registers)
-        shared->serve = (struct backend_serve){backend->self.incarnation, shared->now, true};
+        shared->holders[backend->self.role] =
+            (struct backend_holder){backend->self.incarnation, shared->now, true};
     save->changed = save->registers || save->groups || toy->maintained;
     save->counts = shared->counts;
     toy->maintained = false;
@@ -475,8 +477,9 @@ static void toy_close(struct backend *backend)
 {
     struct shared *shared = lock(backend);
     bool last = --shared->refs == 0;
-    if (shared->serve.incarnation == backend->self.incarnation)
-        shared->serve.alive = false;
+    struct backend_holder *holder = &shared->holders[backend->self.role];
+    if (holder->incarnation == backend->self.incarnation)
+        holder->alive = false;
     mutex_unlock(&shared->mutex);
     free(backend);
     if (!last)

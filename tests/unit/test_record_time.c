@@ -257,8 +257,8 @@ static enum record_lease serve_lease(int64_t owner, int64_t serve, bool alive, i
     struct record record = make(LIVE, RECORD_UNKNOWN_HOLD);
     record.lease_until = NOW + LEASE;
     record.owner = owner;
-    struct backend_owner of = {.incarnation = owner, .is_serve = true};
-    struct backend_serve last = {.incarnation = serve, .since = dead_at, .alive = alive};
+    struct backend_owner of = {.incarnation = owner, .role = STORE_SERVE};
+    struct backend_holder last = {.incarnation = serve, .since = dead_at, .alive = alive};
     struct record_world world = world_now(NOW);
     backend_judge_lease(&record, &of, &last, NOW);
     return record_lease(&record, &world, ret_lapsed_at);
@@ -282,7 +282,7 @@ static void a_lease_lapses_at_its_very_end(void **unused)
     (void)unused;
     struct record record = make(LIVE, RECORD_UNKNOWN_HOLD);
     struct backend_owner owner = {.incarnation = OTHER};
-    struct backend_serve none = {.incarnation = 0};
+    struct backend_holder none = {.incarnation = 0};
     struct record_world world = world_now(record.lease_until - 1);
     backend_judge_lease(&record, &owner, &none, world.now);
     assert_int_equal(record_lease(&record, &world, NULL), RECORD_LEASE_LIVE);

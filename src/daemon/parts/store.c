@@ -43,7 +43,7 @@ static bool start(void *self, struct daemon *daemon, char **ret_problem)
 {
     struct store_config wanted = store_config_default();
     wanted.path = daemon->options->store_path;
-    wanted.is_serve = true;
+    wanted.role = STORE_SERVE;
     wanted.limits = daemon->config->store_limits;
     wanted.fail_stop = fail_stop;
     wanted.fail_stop_argument = &daemon->log;

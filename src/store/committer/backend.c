@@ -5,12 +5,13 @@
 #include <stdio.h>
 
 void backend_judge_lease(struct record *record, const struct backend_owner *owner,
-                         const struct backend_serve *serve, int64_t now)
+                         const struct backend_holder *holder, int64_t now)
 {
     int64_t beaten = owner->beat_at != 0 ? clock_after(owner->beat_at, record->lease_us) : 0;
-    bool dead = owner->is_serve && (owner->incarnation != serve->incarnation || !serve->alive);
-    /* By then it was dead: a later serve started. */
-    int64_t dead_at = serve->alive ? serve->since : now;
+    bool dead = owner->role != STORE_COMMAND &&
+                (owner->incarnation != holder->incarnation || !holder->alive);
+    /* By then it was dead: a later one started. */
+    int64_t dead_at = holder->alive ? holder->since : now;
     if (record->lease_until < beaten)
         record->lease_until = beaten;
     int64_t ends_at = dead && dead_at < record->lease_until ? dead_at : record->lease_until;

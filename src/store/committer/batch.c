@@ -200,7 +200,7 @@ static enum backend_status decide_ops(struct store *c, struct batch *batch)
     apply->boot = batch->boot;
     apply->world = (struct record_world){.now = apply->read.now, .self = c->self};
     apply->may_write = !atomic_load(&c->low_on_space) && committer_state(c) != COMMITTER_FULL &&
-                       (c->registered || !c->config.is_serve);
+                       (c->registered || c->config.role == STORE_COMMAND);
     return apply_ops(c, batch);
 }
 

@@ -180,7 +180,7 @@ static bool has_waiters(struct store *c, int64_t boot, bool *ret_queued, int64_t
 /* A serve that found no space to register at its start. False: no batch can go on. */
 static bool register_late(struct store *c, int64_t boot)
 {
-    if (!c->config.is_serve || c->registered || committer_writes_wait(c, boot))
+    if (c->config.role == STORE_COMMAND || c->registered || committer_writes_wait(c, boot))
         return true;
     enum backend_status status = committer_register(c);
     if (status == BACKEND_OK)
@@ -313,7 +313,7 @@ struct store *committer_new(const struct store_config *config, struct backend *b
     atomic_init(&c->timeout_us, config->limits.timeout_us);
     atomic_init(&c->disk_reserve, config->limits.disk_reserve);
     c->self = (int64_t)(random_u64() >> 2) | 1;
-    backend->self = (struct backend_owner){.incarnation = c->self, .is_serve = config->is_serve};
+    backend->self = (struct backend_owner){.incarnation = c->self, .role = config->role};
     c->due[DUE_BEAT] = CLOCK_NEVER;
     c->lease_least = CLOCK_NEVER;
     publish_time(c, &(struct backend_read){.boot = clock_boot_us()});
@@ -345,7 +345,7 @@ enum backend_status committer_register(struct store *c)
     if (status != BACKEND_OK)
         return status;
     publish_time(c, &read);
-    struct backend_save save = {.registers = c->config.is_serve};
+    struct backend_save save = {.registers = c->config.role != STORE_COMMAND};
     atomic_store(&c->forgets, read.forgets);
     atomic_store(&c->seen_at, read.boot);
     status = c->backend->ops->save(c->backend, &save);
@@ -356,6 +356,6 @@ enum backend_status committer_register(struct store *c)
     }
     if (status != BACKEND_OK)
         return status;
-    c->registered = c->config.is_serve;
+    c->registered = save.registers;
     return rest_backend(c);
 }

@@ -24,7 +24,7 @@ struct store *committer_new(const struct store_config *config, struct backend *b
 /* Everything queued must have ended. Closes the backend. */
 void committer_free(struct store *store);
 
-/* Reads the store, and registers this process as its `serve`. BACKEND_OK or what failed. After
+/* Reads the store, and registers this process in its role. BACKEND_OK or what failed. After
  * BACKEND_FULL it may go on: it replays, and begins nothing until a later batch registered it. */
 enum backend_status committer_register(struct store *store);
 

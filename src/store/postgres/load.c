@@ -50,7 +50,7 @@ void postgres_read_row(const PGresult *result, int row, int at, struct store_row
 
 void postgres_judge(const struct postgres_backend *postgres, struct record *record, int64_t beat_at)
 {
-    static const struct backend_serve none;
+    static const struct backend_holder none;
     const struct backend_owner *self = &postgres->backend.self;
     struct backend_owner owner = {.incarnation = record->owner, .beat_at = beat_at};
     if (owner.incarnation == self->incarnation && owner.beat_at < self->beat_at)

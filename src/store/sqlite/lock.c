@@ -16,13 +16,13 @@ enum { BYTE_TURNSTILE = 0, BYTE_BATCH = 1, BYTE_LIFE = 2 };
 
 #define POLL_FIRST_US INT64_C(50)
 #define POLL_MOST_US INT64_C(2000)
-#define PID_TEXT_MAX 24
+#define PID_TEXT_SIZE 16 /* of each role, one after the other */
 
 int store_lock_open(struct store_lock *lock, const char *path)
 {
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     lock->fd = fd;
-    lock->life = false;
+    lock->role = STORE_COMMAND;
     return fd < 0 ? -errno : 0;
 }
 
@@ -97,34 +97,45 @@ void store_lock_free(struct store_lock *lock)
     set_byte(lock, BYTE_BATCH, F_UNLCK);
 }
 
-int store_lock_life(struct store_lock *lock)
+static int byte_of(enum store_role role)
 {
-    int result = set_byte(lock, BYTE_LIFE, F_WRLCK);
+    CHECK(role == STORE_SERVE || role == STORE_DRAINER);
+    return BYTE_LIFE + (int)(role - STORE_SERVE);
+}
+
+static off_t place_of(enum store_role role)
+{
+    return (off_t)PID_TEXT_SIZE * (off_t)(role - STORE_SERVE);
+}
+
+int store_lock_life(struct store_lock *lock, enum store_role role)
+{
+    int result = set_byte(lock, byte_of(role), F_WRLCK);
     if (result != 0)
         return result;
-    lock->life = true;
-    char text[PID_TEXT_MAX];
-    int n = snprintf(text, sizeof text, "%ld\n", (long)getpid());
-    if (ftruncate(lock->fd, 0) == 0 && pwrite(lock->fd, text, (size_t)n, 0) == n)
+    lock->role = role;
+    char text[PID_TEXT_SIZE + 1];
+    snprintf(text, sizeof text, "%-*ld\n", PID_TEXT_SIZE - 1, (long)getpid());
+    if (pwrite(lock->fd, text, PID_TEXT_SIZE, place_of(role)) == PID_TEXT_SIZE)
         return 0;
     /* On a full disk the pid is not known; the lock holds. */
     return errno == ENOSPC || errno == EDQUOT ? 0 : -errno;
 }
 
-bool store_lock_life_held(struct store_lock *lock)
+bool store_lock_life_held(struct store_lock *lock, enum store_role role)
 {
-    if (lock->life)
+    if (lock->role == role)
         return true;
     struct flock range = {
-        .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = BYTE_LIFE, .l_len = 1};
+        .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = byte_of(role), .l_len = 1};
     if (fcntl(lock->fd, F_OFD_GETLK, &range) != 0)
         return true;
     return range.l_type != F_UNLCK;
 }
 
-int64_t store_lock_holder(struct store_lock *lock)
+int64_t store_lock_holder(struct store_lock *lock, enum store_role role)
 {
-    char text[PID_TEXT_MAX] = {0};
-    ssize_t n = pread(lock->fd, text, sizeof text - 1, 0);
+    char text[PID_TEXT_SIZE + 1] = {0};
+    ssize_t n = pread(lock->fd, text, PID_TEXT_SIZE, place_of(role));
     return n > 0 ? strtol(text, NULL, 10) : 0;
 }

@@ -8,19 +8,20 @@
  *   0 turnstile, 1 batch: take the turnstile, take the batch lock (both at once where both are
  *     free), free the turnstile; so that a second process is served between two batches of a
  *     saturated first one;
- *   2 life: a `serve` holds it until it ends. The holder writes its pid into the file.
- * Waiting is bounded polling: F_OFD_SETLKW has no timeout, and a stopped holder must not stop
- * everybody for ever.
+ *   2 life of a `serve`, 3 life of a drainer: held until it ends. The holder writes its pid into
+ * the file. Waiting is bounded polling: F_OFD_SETLKW has no timeout, and a stopped holder must not
+ * stop everybody for ever.
  */
 #ifndef PAWL_STORE_LOCK_H
 #define PAWL_STORE_LOCK_H
 
+#include "store/settings.h"
 #include <stdbool.h>
 #include <stdint.h>
 
 struct store_lock {
-    int fd;    /* -1: closed */
-    bool life; /* this one holds the life lock */
+    int fd;               /* -1: closed */
+    enum store_role role; /* whose life lock this one holds; STORE_COMMAND: none */
 };
 
 /* Opens (creates, 0600) `path`. 0 or -errno. */
@@ -34,13 +35,13 @@ bool store_lock_is_unlinked(const struct store_lock *lock);
 int store_lock_take(struct store_lock *lock, int64_t span_us);
 void store_lock_free(struct store_lock *lock);
 
-/* Takes the life lock at once and writes the pid: 0, -EAGAIN, -errno. */
-int store_lock_life(struct store_lock *lock);
+/* Takes the life lock of a role at once and writes the pid: 0, -EAGAIN, -errno. */
+int store_lock_life(struct store_lock *lock, enum store_role role);
 
-/* Whether some process holds the life lock. The lock's own holder sees true. */
-bool store_lock_life_held(struct store_lock *lock);
+/* Whether some process holds the life lock of a role. The lock's own holder sees true. */
+bool store_lock_life_held(struct store_lock *lock, enum store_role role);
 
-/* The pid the last life holder wrote, 0 when there is none to read. */
-int64_t store_lock_holder(struct store_lock *lock);
+/* The pid that its last holder wrote, 0 when there is none to read. */
+int64_t store_lock_holder(struct store_lock *lock, enum store_role role);
 
 #endif

@@ -110,9 +110,9 @@ static bool open_lock(struct sqlite_backend *sqlite)
     return true;
 }
 
-static bool take_life(struct sqlite_backend *sqlite)
+static bool take_life(struct sqlite_backend *sqlite, enum store_role role)
 {
-    int code = store_lock_life(&sqlite->lock);
+    int code = store_lock_life(&sqlite->lock, role);
     if (code == 0)
         return true;
     if (code != -EAGAIN) {
@@ -120,8 +120,9 @@ static bool take_life(struct sqlite_backend *sqlite)
         return false;
     }
     snprintf(sqlite->backend.problem, sizeof sqlite->backend.problem,
-             "%s is in use by another `pawl serve` (pid %lld); stop it, or use another store",
-             sqlite->path, (long long)store_lock_holder(&sqlite->lock));
+             "%s is in use by another `pawl %s` (pid %lld); stop it, or use another store",
+             sqlite->path, role == STORE_SERVE ? "serve" : "queue drain",
+             (long long)store_lock_holder(&sqlite->lock, role));
     return false;
 }
 
@@ -224,10 +225,11 @@ static bool open_all(struct sqlite_backend *sqlite, const struct store_config *c
 {
     if (!create_file(sqlite, config) || !connect_file(sqlite) || !open_lock(sqlite))
         return false;
-    if (config->is_serve && !take_life(sqlite)) {
+    if (config->role != STORE_COMMAND && !take_life(sqlite, config->role)) {
         *ret_result = STORE_OPEN_IN_USE;
         return false;
     }
+    sqlite->backend.is_alone = config->role != STORE_COMMAND;
     if (store_lock_take(&sqlite->lock, sqlite->lock_span_us) != 0) {
         explain_problem(sqlite,
                         "another pawl process has kept the store locked for too long; try again");
@@ -245,7 +247,7 @@ struct backend *sqlite_backend_open(const struct store_config *config,
     *ret_problem = NULL;
     /* Nobody reads SQLite's memory statistics, and they cost a lock at every allocation. Has no
      * effect once SQLite is in use. */
-    if (config->is_serve)
+    if (config->role != STORE_COMMAND)
         sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
     size_t key_run = config->key_run;
 #ifdef PAWL_HOOKS

@@ -4,14 +4,30 @@
  */
 #include "store/sqlite/sqlite.h"
 
+#define FORMER_DRAINER 3 /* in place of a role: another one has started since, at its `beat_at` */
+
+/* Of the owner that was found, if it is a drainer: there is no other one after it, or there is. */
+static void note_drainer(struct sqlite_backend *sqlite, bool is_former)
+{
+    if (sqlite->owner.role != STORE_DRAINER)
+        return;
+    sqlite->drainer = (struct backend_holder){.since = sqlite->owner.beat_at, .alive = true};
+    if (is_former)
+        return;
+    sqlite->drainer.incarnation = sqlite->owner.incarnation;
+    sqlite->drainer.alive = store_lock_life_held(&sqlite->lock, STORE_DRAINER);
+}
+
 static void find_owner(struct sqlite_backend *sqlite, int64_t incarnation)
 {
     struct sqlite_binding binding = sqlite_bind(sqlite, SQL_OWNER_FIND);
     sqlite_bind_number(&binding, incarnation);
     sqlite->owner = (struct backend_owner){.incarnation = incarnation};
     if (sqlite_step(&binding)) {
-        sqlite->owner.is_serve = sqlite3_column_int(binding.statement, 0);
+        int kind = sqlite3_column_int(binding.statement, 0);
         sqlite->owner.beat_at = sqlite3_column_int64(binding.statement, 1);
+        sqlite->owner.role = kind == FORMER_DRAINER ? STORE_DRAINER : (enum store_role)kind;
+        note_drainer(sqlite, kind == FORMER_DRAINER);
     }
     sqlite3_reset(binding.statement);
 }
@@ -25,8 +41,12 @@ bool sqlite_judge_lease(struct sqlite_backend *sqlite, struct record *record)
     bool own = holder == self->incarnation;
     if (!own && holder != sqlite->owner.incarnation)
         find_owner(sqlite, holder);
-    backend_judge_lease(record, own ? self : &sqlite->owner, &sqlite->state.serve,
-                        sqlite->state.now);
+    const struct backend_owner *owner = own ? self : &sqlite->owner;
+    const struct backend_holder this_one = {.incarnation = holder, .alive = true};
+    const struct backend_holder *drainer = own ? &this_one : &sqlite->drainer;
+    const struct backend_holder *last =
+        owner->role == STORE_DRAINER ? drainer : &sqlite->state.serve;
+    backend_judge_lease(record, owner, last, sqlite->state.now);
     return sqlite_ok(sqlite);
 }
 
@@ -66,7 +86,7 @@ void sqlite_save_leases(struct sqlite_backend *sqlite, const struct sqlite_lease
     if (own->taken > 0 && sqlite_ok(sqlite)) {
         struct sqlite_binding more = sqlite_bind(sqlite, SQL_OWNER_MORE);
         sqlite_bind_number(&more, self->incarnation);
-        sqlite_bind_number(&more, self->is_serve);
+        sqlite_bind_number(&more, self->role);
         sqlite_bind_number(&more, self->beat_at = sqlite->state.now);
         sqlite_bind_number(&more, own->longest_us);
         sqlite_bind_number(&more, own->taken);
@@ -76,7 +96,7 @@ void sqlite_save_leases(struct sqlite_backend *sqlite, const struct sqlite_lease
         end_leases(sqlite, self->incarnation, own->ended);
 }
 
-void sqlite_recount_owners(struct sqlite_backend *sqlite)
+void sqlite_register_owner(struct sqlite_backend *sqlite)
 {
     static const char sql[] =
         "DELETE FROM pawl_owner WHERE incarnation NOT IN"
@@ -86,6 +106,11 @@ void sqlite_recount_owners(struct sqlite_backend *sqlite)
         " GROUP BY owner ON CONFLICT(incarnation) DO UPDATE SET leases=excluded.leases"
         " WHERE leases<>excluded.leases";
     sqlite_note(sqlite, sqlite3_exec(sqlite->db, sql, NULL, NULL, NULL));
+    if (sqlite->lock.role != STORE_DRAINER)
+        return;
+    struct sqlite_binding former = sqlite_bind(sqlite, SQL_OWNER_LOSE);
+    sqlite_bind_number(&former, sqlite->state.now);
+    sqlite_run(&former);
 }
 
 bool sqlite_beat(struct sqlite_backend *sqlite)

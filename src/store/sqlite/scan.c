@@ -153,8 +153,8 @@ static void read_gauges(struct sqlite_backend *sqlite, struct backend_gauges *re
     struct sqlite_binding stale = sqlite_bind(sqlite, SQL_STALE_COUNT);
     sqlite_bind_number(&stale, sqlite->backend.self.incarnation);
     sqlite_bind_number(&stale, now);
-    sqlite_bind_number(&stale, sqlite->state.serve.incarnation);
     sqlite_bind_number(&stale, sqlite->state.serve.alive);
+    sqlite_bind_number(&stale, store_lock_life_held(&sqlite->lock, STORE_DRAINER));
     read_numbers(&stale, &gauges.stale, NULL);
     struct sqlite_binding oldest = sqlite_bind(sqlite, SQL_UNKNOWN_OLDEST);
     read_numbers(&oldest, &gauges.unknown_oldest, NULL);

@@ -46,6 +46,12 @@
 #define ROW_UNTIL_WITH(least) "max(gone_at, once_until, completed_at + " TEXT_OF(least) ")"
 #define ROW_UNTIL ROW_UNTIL_WITH(RECORD_ROW_LEAST_US)
 
+/* Of a role that pawl_owner names: ?3 whether a `serve` lives, ?4 a drainer. The third kind was a
+ * drainer before the last one. */
+#define OWNER_IS_DEAD                                                                              \
+    "CASE is_serve WHEN 1 THEN incarnation <> (SELECT serve FROM pawl_state) OR NOT ?3"            \
+    " WHEN 2 THEN NOT ?4 WHEN 3 THEN 1 ELSE 0 END"
+
 /* As many rows as one statement inserts: it opens tables and indexes once for all of them. */
 #define INSERT_ROWS 8
 #define ROWS(row) row "," row "," row "," row "," row "," row "," row "," row
@@ -83,14 +89,14 @@
     X(PENDING_DELETE, "DELETE FROM pawl_pending WHERE id=?1")                                      \
     X(OWNER_FIND, "SELECT is_serve, beat_at FROM pawl_owner WHERE incarnation=?1")                 \
     X(OWNER_BEAT, "UPDATE pawl_owner SET beat_at=?2 WHERE incarnation=?1")                         \
+    X(OWNER_LOSE, "UPDATE pawl_owner SET is_serve=3, beat_at=?1 WHERE is_serve=2")                 \
     X(OWNER_MORE, "INSERT INTO pawl_owner(incarnation, is_serve, beat_at, lease_us, leases)"       \
                   " VALUES(?1, ?2, ?3, ?4, ?5) ON CONFLICT(incarnation) DO UPDATE SET"             \
                   " beat_at=?3, lease_us=max(lease_us, ?4), leases=leases+?5")                     \
     X(OWNER_FEWER, "UPDATE pawl_owner SET leases=leases-?2 WHERE incarnation=?1")                  \
     X(OWNER_DROP, "DELETE FROM pawl_owner WHERE incarnation=?1 AND leases<=?2")                    \
     X(WATCH, "SELECT 1 FROM pawl_pending LEFT JOIN pawl_owner ON incarnation = owner"              \
-             " WHERE id=?1 AND token=?2 AND lease_until > 0 AND NOT (coalesce(is_serve, 0) AND"    \
-             " (?3 = 0 OR owner <> (SELECT serve FROM pawl_state)))")                              \
+             " WHERE id=?1 AND token=?2 AND lease_until > 0 AND NOT " OWNER_IS_DEAD)               \
     X(PENDING_EXPIRED, "SELECT id, key_hash, 1, 0, once FROM pawl_pending WHERE expires_at <= ?1"  \
                        " AND expires_at IS NOT NULL ORDER BY expires_at LIMIT ?2")                 \
     X(OUTCOME_FIND, "SELECT status, result_ref" FINAL_NAMES IDENTITY_NAMES FINAL_ONCE_NAMES        \
@@ -118,7 +124,7 @@
     X(LIST, LIST_ALL " ORDER BY id LIMIT ?6")                                                      \
     X(LIST_NEWEST, LIST_ALL " ORDER BY id DESC LIMIT ?6")                                          \
     X(STALE_COUNT, "SELECT sum(leases) FROM pawl_owner WHERE incarnation<>?1 AND"                  \
-                   " (beat_at + lease_us <= ?2 OR (is_serve AND (incarnation<>?3 OR NOT ?4)))")    \
+                   " (beat_at + lease_us <= ?2 OR " OWNER_IS_DEAD ")")                             \
     X(UNKNOWN_OLDEST, "SELECT quiet_at - settle_us FROM pawl_pending WHERE status = 4"             \
                       " AND expires_at IS NULL ORDER BY quiet_at - settle_us LIMIT 1")             \
     X(EXPIRED_COUNT,                                                                               \
@@ -148,7 +154,7 @@ struct sqlite_state {
     int64_t time_boot; /* boot time when it was marked, in the boot `boot_id` */
     int64_t boot_id;   /* clock_boot_id */
     struct backend_counts counts;
-    struct backend_serve serve;
+    struct backend_holder serve;
 
     int64_t now;  /* store time of this transaction; not kept */
     int64_t boot; /* its boot time; not kept */
@@ -253,14 +259,15 @@ struct sqlite_backend {
     int64_t boot_id;                             /* clock_boot_id; 0: not known */
     int64_t clock_offset;                        /* store time minus boot time, at the last load */
     int64_t serve;                               /* this process, once it is the store's; else 0 */
-    struct backend_owner owner; /* the last one that was looked up, not this process */
-    struct arena texts;         /* of the row that is swept or listed */
-    int wal_pages;              /* in the WAL after the last commit */
-    int checkpoint_pages;       /* at which it is checkpointed */
-    int64_t space_due;          /* boot time of the next look at free space */
-    int64_t data_version;       /* at the last look; 0: not yet */
-    bool maintained;            /* by this transaction: something was written */
-    int64_t lock_span_us;       /* how long to wait for other processes */
+    struct backend_owner owner;    /* the last one that was looked up, not this process */
+    struct backend_holder drainer; /* where that one is or was one */
+    struct arena texts;            /* of the row that is swept or listed */
+    int wal_pages;                 /* in the WAL after the last commit */
+    int checkpoint_pages;          /* at which it is checkpointed */
+    int64_t space_due;             /* boot time of the next look at free space */
+    int64_t data_version;          /* at the last look; 0: not yet */
+    bool maintained;               /* by this transaction: something was written */
+    int64_t lock_span_us;          /* how long to wait for other processes */
 };
 
 /* A call of struct backend_ops begins, and nothing has failed in it yet; see `status`. */
@@ -390,8 +397,9 @@ bool sqlite_judge_lease(struct sqlite_backend *sqlite, struct record *record);
 void sqlite_count_lease(struct sqlite_backend *sqlite, struct sqlite_leases *own,
                         const struct backend_change *change);
 void sqlite_save_leases(struct sqlite_backend *sqlite, const struct sqlite_leases *own);
-/* As the records say, which an operator may have deleted: at the start of a `serve`. */
-void sqlite_recount_owners(struct sqlite_backend *sqlite);
+/* As the records say, which an operator may have deleted; at the start of a process with a role.
+ * The drainers before this one are dead. */
+void sqlite_register_owner(struct sqlite_backend *sqlite);
 /* This process lives. Whether it holds leases: else nothing is written. */
 bool sqlite_beat(struct sqlite_backend *sqlite);
 

@@ -67,7 +67,7 @@ void sqlite_read_state(struct sqlite_backend *sqlite)
     struct sqlite_key_marks read, *marks = &read;
     const struct backend_counts *counts = &state->counts;
     int at = 0;
-    state->serve.alive = store_lock_life_held(&sqlite->lock);
+    state->serve.alive = store_lock_life_held(&sqlite->lock, STORE_SERVE);
     if (sqlite_step(&binding)) {
         state->token = sqlite3_column_int64(s, at++);
         SQLITE_STATE(READ_STATE)
@@ -117,7 +117,7 @@ void sqlite_write_state(struct sqlite_backend *sqlite, const struct backend_save
     state->time = state->now;
     state->time_boot = state->boot;
     state->boot_id = sqlite->boot_id;
-    if (save->registers) {
+    if (save->registers && sqlite->lock.role == STORE_SERVE) {
         state->serve.incarnation = sqlite->backend.self.incarnation;
         state->serve.since = state->now;
     }
@@ -128,7 +128,7 @@ void sqlite_write_state(struct sqlite_backend *sqlite, const struct backend_save
 
 void sqlite_state_committed(struct sqlite_backend *sqlite, struct backend_save *save)
 {
-    if (save->registers)
+    if (save->registers && sqlite->lock.role == STORE_SERVE)
         sqlite->serve = sqlite->backend.self.incarnation;
     save->counts = sqlite->state.counts;
 }

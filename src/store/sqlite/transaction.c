@@ -271,7 +271,7 @@ static enum backend_status sqlite_save(struct backend *backend, struct backend_s
 {
     struct sqlite_backend *sqlite = sqlite_call(backend);
     if (save->registers)
-        sqlite_recount_owners(sqlite);
+        sqlite_register_owner(sqlite);
     sqlite_save_groups(sqlite, save->groups);
     save->changed = save->registers || save->groups || sqlite->maintained;
     if (sqlite_ok(sqlite))
@@ -310,13 +310,14 @@ static bool has_changed(struct sqlite_backend *sqlite)
     return any && sqlite->data_version != seen;
 }
 
-static void watch_row(struct sqlite_backend *sqlite, bool serve_alive,
+static void watch_row(struct sqlite_backend *sqlite, const bool *alive,
                       struct backend_watch *watched)
 {
     struct sqlite_binding binding = sqlite_bind(sqlite, SQL_WATCH);
     sqlite_bind_number(&binding, watched->row);
     sqlite_bind_number(&binding, watched->token);
-    sqlite_bind_number(&binding, serve_alive);
+    sqlite_bind_number(&binding, alive[0]);
+    sqlite_bind_number(&binding, alive[1]);
     bool held = sqlite_step(&binding);
     sqlite3_reset(binding.statement);
     watched->ended = !held && sqlite_ok(sqlite);
@@ -328,10 +329,11 @@ static enum backend_status sqlite_look(struct backend *backend, struct backend_w
     struct sqlite_backend *sqlite = sqlite_call(backend);
     if (!check_files(sqlite) || !has_changed(sqlite))
         return sqlite->status;
-    bool serve_alive = store_lock_life_held(&sqlite->lock);
+    const bool alive[] = {store_lock_life_held(&sqlite->lock, STORE_SERVE),
+                          store_lock_life_held(&sqlite->lock, STORE_DRAINER)};
     sqlite_run_named(sqlite, SQL_READ);
     for (size_t i = 0; i < n && sqlite_ok(sqlite); i++)
-        watch_row(sqlite, serve_alive, &watches[i]);
+        watch_row(sqlite, alive, &watches[i]);
     roll_back(sqlite);
     if (!sqlite_ok(sqlite))
         sqlite->data_version = 0; /* to be looked at again */
