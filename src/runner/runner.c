@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runner/runner.h"
+
+#include "base/check.h"
+#include "base/crash.h"
+#include "base/mem.h"
+
+#define DECISIONS_MAX 64                               /* begins of one run */
+#define BEGIN_US (10 * CLOCK_US_PER_S)                 /* for one decision of the store */
+#define LEASE_MARGIN_US (INT64_C(15) * CLOCK_US_PER_S) /* beyond an attempt's time (courier) */
+#define WRITE_GRACE_US (INT64_C(15) * CLOCK_US_PER_S)  /* for its outcome to be stored */
+#define ROOM_MOST_US CLOCK_US_PER_S /* of the whole time, for the response to the last attempt */
+
+enum step {
+    STEP_BEGIN,
+    STEP_ATTEMPT,
+    STEP_WAIT,
+    STEP_ENDED,
+};
+
+/* ---- begin ---- */
+
+static void make_course(struct runner *runner)
+{
+    int64_t now = clock_boot_us();
+    int64_t total = clock_first(runner->total_us, runner->schedule->total_us);
+    int64_t room = clock_first(total / 10, ROOM_MOST_US);
+    runner->deadline = clock_after(now, total);
+    int64_t last_by = total == CLOCK_NEVER ? CLOCK_NEVER : runner->deadline - room;
+    runner->course = retry_course_make(runner->schedule, runner->seed, now, last_by);
+    runner->course.attempts = 0;
+}
+
+static void fill_attempt(struct runner *runner)
+{
+    struct record_begin *begin = &runner->attempt.begin;
+    runner->attempt.key_hash = engine_key_hash(runner->engine, runner->attempt.tenant,
+                                               runner->attempt.rule, runner->attempt.key);
+    begin->lease_us = clock_after(runner->timeout_us, LEASE_MARGIN_US);
+    begin->settle_us = runner->timeout_us;
+    begin->doubted_us = begin->ttl_us;
+    begin->unknown = RECORD_UNKNOWN_RETRY;
+}
+
+static enum engine_verdict begin(struct runner *runner)
+{
+    int64_t now = clock_boot_us();
+    outcome_unref(runner->outcome); /* of an attempt whose token was stale */
+    runner->outcome = NULL;
+    int64_t wait = runner->waits ? runner->deadline - now : 0;
+    runner->attempt.wait_us = wait > 0 ? wait : 0;
+    CRASH_POINT(before_begin);
+    return engine_begin(runner->engine, &runner->attempt, runner->parker,
+                        clock_after(now, clock_after(BEGIN_US, runner->attempt.wait_us)));
+}
+
+static enum runner_result result_of(struct runner *runner, enum engine_verdict verdict)
+{
+    switch (verdict) {
+    case ENGINE_REPLAY:
+        runner->outcome = runner->attempt.result.found;
+        return RUNNER_REPLAYED;
+    case ENGINE_RESULT_NOT_KEPT:
+    case ENGINE_RESULT_EXPIRED:
+        return RUNNER_REPLAYED;
+    case ENGINE_OTHER_RECIPE: /* nobody has hashed this request as that one was */
+        mem_free(runner->attempt.result.found_recipe);
+        return RUNNER_MISMATCH;
+    case ENGINE_MISMATCH:
+        return RUNNER_MISMATCH;
+    case ENGINE_IN_PROGRESS:
+        return RUNNER_IN_PROGRESS;
+    case ENGINE_LIMITED:
+    case ENGINE_NO_ROOM:
+    case ENGINE_TOO_LARGE:
+    case ENGINE_STORE_DOWN:
+    case ENGINE_GONE:
+        return RUNNER_STORE_DOWN;
+    case ENGINE_PROCEED:
+    case ENGINE_PROBE:           /* not under `unknown: retry`, */
+    case ENGINE_OUTCOME_UNKNOWN: /*   nor this, */
+    case ENGINE_DUPLICATE:       /*   nor without a once value */
+        break;
+    }
+    UNREACHABLE();
+}
+
+static enum step decide(struct runner *runner, enum runner_result *ret_result)
+{
+    *ret_result = RUNNER_IN_PROGRESS;
+    if (runner->decisions++ == DECISIONS_MAX)
+        return STEP_ENDED;
+    enum engine_verdict verdict = begin(runner);
+    if (verdict == ENGINE_PROCEED) {
+        CRASH_POINT(after_claim_commit);
+        return STEP_ATTEMPT;
+    }
+    *ret_result = result_of(runner, verdict);
+    return STEP_ENDED;
+}
+
+/* ---- an attempt, and what is stored of it ---- */
+
+static struct engine_act act_of(const struct runner_end *end)
+{
+    switch (end->write) {
+    case WRITE_COMPLETE:
+    case WRITE_FAIL:
+        return (struct engine_act){.kind = ENGINE_FINISH,
+                                   .final =
+                                       end->write == WRITE_FAIL ? RECORD_FAILED : RECORD_COMPLETE,
+                                   .http_status = end->status,
+                                   .outcome = end->outcome};
+    case WRITE_RELEASE:
+        return (struct engine_act){.kind = ENGINE_RELEASE};
+    case WRITE_DROP:
+        return (struct engine_act){.kind = ENGINE_DROP};
+    case WRITE_DOUBT:
+    case WRITE_NOTHING: /* where the record has not moved on, who refused the token is wrong */
+        return (struct engine_act){.kind = ENGINE_DOUBT, .cause = end->cause};
+    }
+    UNREACHABLE();
+}
+
+static void reach_crash_point(enum disposition_write write)
+{
+    if (write == WRITE_COMPLETE || write == WRITE_FAIL)
+        CRASH_POINT(before_outcome_commit);
+    else if (write == WRITE_RELEASE || write == WRITE_DROP)
+        CRASH_POINT(before_release_commit);
+    else
+        CRASH_POINT(before_doubt_commit);
+}
+
+/* False: it is not known whether it is stored. */
+static bool store_end(struct runner *runner, enum engine_written *ret_written)
+{
+    struct engine_act act = act_of(&runner->end);
+    reach_crash_point(runner->end.write);
+    engine_write(runner->engine, &runner->attempt, &act, runner->parker);
+    int64_t now = clock_boot_us();
+    int64_t until =
+        runner->deadline > now && runner->deadline != CLOCK_NEVER ? runner->deadline : now;
+    if (!engine_wait(&runner->attempt, runner->parker, clock_after(until, WRITE_GRACE_US)))
+        return false;
+    *ret_written = engine_written(runner->engine, &runner->attempt);
+    CRASH_POINT(after_outcome_commit);
+    return true;
+}
+
+static void run_attempt(struct runner *runner, struct runner_attempt *ret_attempt)
+{
+    int64_t now = clock_boot_us();
+    *ret_attempt = (struct runner_attempt){
+        .number = ++runner->course.attempts,
+        .delay_us = runner->delay_us,
+        .until = clock_first(clock_after(now, runner->timeout_us), runner->deadline),
+        .send_by = runner->attempt.send_by,
+        .token = runner->attempt.token};
+    runner->end = (struct runner_end){.hint_us = RETRY_NO_HINT};
+    runner->executor->run(runner->executor, ret_attempt, &runner->end);
+    runner->outcome = runner->end.outcome;
+    CHECK(runner->end.class != RETRY_DONE || runner->end.write == WRITE_COMPLETE);
+    CHECK(runner->end.class < RETRY_LATER || runner->end.write >= WRITE_RELEASE);
+    runner->reached = runner->reached || runner->end.reached;
+    runner->out_of_time = clock_boot_us() >= runner->deadline;
+}
+
+static bool is_tried_again(const struct runner *runner)
+{
+    return runner->end.class >= RETRY_LATER || runner->end.write == WRITE_NOTHING;
+}
+
+/* What follows on an attempt that is to be tried again. */
+static struct retry_next plan_next(struct runner *runner, int64_t now)
+{
+    enum retry_class class = runner->end.class < RETRY_LATER ? RETRY_LATER : runner->end.class;
+    struct retry_next next = retry_plan_next(&runner->course, class, runner->end.hint_us, now);
+    if (next.end == RETRY_GOES_ON && runner->budget && !retry_budget_take(runner->budget, now))
+        next.end = RETRY_ENDS_ATTEMPTS;
+    return next;
+}
+
+static enum step judge(struct runner *runner, const struct runner_attempt *attempt,
+                       enum runner_result *ret_result)
+{
+    struct runner_report report = {attempt, &runner->end, {0}, clock_boot_us()};
+    bool again = is_tried_again(runner);
+    if (again)
+        report.next = plan_next(runner, report.now);
+    if (runner->report)
+        runner->report(runner->argument, &report);
+    *ret_result = runner->end.class == RETRY_DONE ? RUNNER_DONE
+                  : again                         ? RUNNER_ENDED
+                                                  : RUNNER_FINAL;
+    runner->ended_by = report.next.end;
+    if (!again || report.next.end != RETRY_GOES_ON)
+        return STEP_ENDED;
+    runner->delay_us = report.next.at > report.now ? report.next.at - report.now : 0;
+    return STEP_WAIT;
+}
+
+/* A response whose token is stale says nothing any more: the record is asked again. */
+static enum step attempt(struct runner *runner, enum runner_result *ret_result)
+{
+    struct runner_attempt attempt;
+    enum engine_written written;
+    if (runner->course.attempts == 0 && runner->budget)
+        retry_budget_add_request(runner->budget, clock_boot_us());
+    run_attempt(runner, &attempt);
+    *ret_result = RUNNER_NOT_STORED;
+    if (!store_end(runner, &written))
+        return STEP_ENDED;
+    *ret_result = RUNNER_LOST;
+    if (written == ENGINE_LOST)
+        return STEP_ENDED;
+    bool doubts = runner->end.write == WRITE_DOUBT || runner->end.write == WRITE_NOTHING;
+    runner->in_doubt = runner->in_doubt || doubts;
+    if (written == ENGINE_STALE)
+        return STEP_BEGIN;
+    CHECK(written == ENGINE_STORED);
+    return judge(runner, &attempt, ret_result);
+}
+
+/* ---- all of it ---- */
+
+static enum step wait_until_due(struct runner *runner)
+{
+    int64_t due = clock_after(clock_boot_us(), runner->delay_us);
+    while (clock_boot_us() < due)
+        runner->parker->park(runner->parker, due);
+    return STEP_BEGIN;
+}
+
+enum runner_result runner_run(struct runner *runner)
+{
+    enum runner_result result = RUNNER_STORE_DOWN;
+    enum step step = STEP_BEGIN;
+    CHECK(runner->timeout_us > 0 && runner->attempt.begin.ttl_us > 0);
+    make_course(runner);
+    fill_attempt(runner);
+    while (step != STEP_ENDED) {
+        if (step == STEP_BEGIN)
+            step = decide(runner, &result);
+        else if (step == STEP_ATTEMPT)
+            step = attempt(runner, &result);
+        else
+            step = wait_until_due(runner);
+    }
+    return result;
+}

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * runner: one operation under one key, from its record's begin to what is stored of it, tried again
+ * by a policy (contract section 6). What an attempt does is an executor's affair: a request here, a
+ * command there. In a fiber or a thread: whatever its parker waits in.
+ *
+ *      begin ---> replay, mismatch, in progress, ...: ends without an attempt
+ *       ^  | proceed
+ *       |  v
+ *       | executor->run ---> complete, release or doubt is stored ---> done, final: ends
+ *       |                                |  to be tried again
+ *       '------- waits until then <------'---> none is left, or no time: RUNNER_ENDED
+ *
+ * Each attempt is an acquisition of its own, with a token of its own: while the runner waits it
+ * holds nothing, and a process that dies then leaves nothing to be waited for. The record's policy
+ * is `unknown: retry`: what is in doubt is done again, under the same key.
+ */
+#ifndef PAWL_RUNNER_RUNNER_H
+#define PAWL_RUNNER_RUNNER_H
+
+#include "core/retry.h"
+#include "engine/engine.h"
+
+/* What an executor gets to know of an attempt. */
+struct runner_attempt {
+    int number;       /* from 1 */
+    int64_t delay_us; /* waited before it, as planned */
+    int64_t until;    /* boot time: it must have ended */
+    int64_t send_by;  /* boot time: its effect must not begin later (invariant 13) */
+    int64_t token;
+};
+
+/* How it ended. */
+struct runner_end {
+    enum retry_class class;
+    enum disposition_write write; /* COMPLETE with RETRY_DONE; RELEASE, DROP or DOUBT where it is
+                                     to be tried again; NOTHING: the token is not the last one */
+    bool reached;                 /* the target was there, whatever it did */
+    int cause;                    /* of a doubt: record_note_cause */
+    int status;                   /* of HTTP, or an exit code; 0: none */
+    struct slice code;       /* the error code; borrowed until the next attempt; may be empty */
+    int64_t hint_us;         /* RETRY_NO_HINT, or how long it asks to wait */
+    const char *note;        /* for people: a literal; NULL: the status says it */
+    struct outcome *outcome; /* what is to be kept of it, with COMPLETE: one reference is the
+                                runner's. NULL: nothing is */
+};
+
+struct runner_executor {
+    /* Runs one attempt to its end. The struct is the beginning of the executor's own. */
+    void (*run)(struct runner_executor *executor, const struct runner_attempt *attempt,
+                struct runner_end *ret_end);
+};
+
+/* An attempt that has ended, and what is stored of it; `next` counts where it is tried again. */
+struct runner_report {
+    const struct runner_attempt *attempt;
+    const struct runner_end *end;
+    struct retry_next next;
+    int64_t now;
+};
+
+struct runner {
+    /* The caller's, borrowed until runner_run returns. */
+    struct engine *engine;
+    struct parker *parker;
+    struct runner_executor *executor;
+    const struct retry_schedule *schedule;
+    uint64_t seed;
+    int64_t total_us;            /* for all of it; CLOCK_NEVER: the schedule's own */
+    int64_t timeout_us;          /* for one attempt */
+    bool waits;                  /* for an attempt of others that is under way */
+    struct retry_budget *budget; /* of the target; NULL: none is kept */
+    void (*report)(void *argument, const struct runner_report *report); /* NULL: nobody listens */
+    void *argument;
+    struct attempt attempt; /* its rule, key, recipe, both hashes, and the ttl in `begin` */
+
+    /* The runner's. */
+    int64_t deadline; /* boot time: of all of it */
+    int64_t delay_us; /* before the attempt that comes next */
+    struct retry_course course;
+    int decisions;
+
+    /* What came of it. */
+    struct runner_end end;   /* of the last attempt; all zero: there was none */
+    enum retry_end ended_by; /* RUNNER_ENDED */
+    bool in_doubt;           /* an attempt may have had its effect */
+    bool reached;            /* the target was, at least once */
+    bool out_of_time;        /* the last attempt was cut off by `deadline` */
+    struct outcome *outcome; /* DONE: of the last attempt; REPLAYED: the kept one, whose body may
+                                be packed. One reference is the caller's; NULL: there is none */
+};
+
+enum runner_result {
+    RUNNER_DONE,
+    RUNNER_REPLAYED,    /* an earlier run was: attempt.result.record says when */
+    RUNNER_FINAL,       /* it failed, and would fail again */
+    RUNNER_ENDED,       /* no attempt or no time is left: ended_by */
+    RUNNER_MISMATCH,    /* the key was used for something else */
+    RUNNER_IN_PROGRESS, /* elsewhere; attempt.result.lease_left_us */
+    RUNNER_STORE_DOWN,  /* the store did not decide: nothing was begun */
+    RUNNER_NOT_STORED,  /* the attempt has ended, its outcome is not stored, and the store may still
+                           be writing it: neither may be given up before the process ends */
+    RUNNER_LOST,        /* the same; the store has stopped for good */
+};
+
+/* Runs it. `*runner` is large: not for a fiber's stack. */
+enum runner_result runner_run(struct runner *runner);
+
+#endif
