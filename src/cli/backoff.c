@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `pawl backoff`: the delays of a retry profile (core/retry.h). */
 #include "base/check.h"
-#include "base/nearest.h"
 #include "base/random.h"
 #include "cli/command.h"
-#include "core/retry.h"
+#include "cli/profile.h"
 #include <stdio.h>
 
 #define NO_SEED INT64_C(-1)
@@ -14,18 +13,6 @@ struct backoff_options {
     bool csv;
     bool json;
 };
-
-static int no_such_profile(const char *text)
-{
-    struct nearest nearest = {.given = slice_of(text)};
-    for (int i = 0; i < RETRY_PROFILE_COUNT; i++)
-        nearest_try(&nearest, retry_profile_name((enum retry_profile)i));
-    struct slice meant = nearest_name(&nearest);
-    if (meant.at)
-        return command_misused("backoff", "there is no profile `%s`; did you mean `%.*s`?", text,
-                               SLICE_ARG(meant));
-    return command_misused("backoff", "there is no profile `%s`", text);
-}
 
 static const char *format_of(const struct backoff_options *options)
 {
@@ -59,8 +46,9 @@ int command_backoff(enum command_id id, struct operands at)
         return code;
     if (options.csv && options.json)
         return command_misused("backoff", "--csv and --json exclude each other");
-    if (!retry_profile_find(slice_of(at.at[0]), &profile))
-        return no_such_profile(at.at[0]);
+    code = profile_find("backoff", at.at[0], &profile);
+    if (code != EXIT_DONE)
+        return code;
     print_delays(retry_profile_schedule(profile), &options);
     return EXIT_DONE;
 }

@@ -9,7 +9,7 @@
  * Help goes to stdout, complaints to stderr.
  *
  * Those that need no more than a file are in backoff.c, config_explain.c, demo.c, errors.c,
- * hash.c, schema.c, serve.c and main.c; the group `keys` in keys.c.
+ * hash.c, schema.c, send.c, serve.c and main.c; the group `keys` in keys.c.
  */
 #ifndef PAWL_CLI_COMMAND_H
 #define PAWL_CLI_COMMAND_H
@@ -20,6 +20,7 @@
 /* COMMAND(name, run), GROUP(name): a group comes before its commands. */
 #define COMMANDS(COMMAND, GROUP)                                                                   \
     COMMAND(serve, command_serve)                                                                  \
+    COMMAND(send, command_send)                                                                    \
     GROUP(keys)                                                                                    \
     COMMAND(keys_list, command_keys)                                                               \
     COMMAND(keys_show, command_keys)                                                               \
@@ -100,6 +101,41 @@
       "lose-before, half")                                                                         \
     X(SEED, "seed", 0, "N", NULL, 0, INT64_C(9007199254740991),                                    \
       "the same delays each time (default: other ones)")                                           \
+    X(METHOD, "request", 'X', "METHOD", NULL, 0, 0,                                                \
+      "the method (default POST with a body, else GET)")                                           \
+    X(REQUEST_HEADER, "header", 'H', "H", NULL, 0, 0,                                              \
+      "a header, `Name: value`; without a value it takes pawl's own away")                         \
+    X(DATA, "data", 'd', "DATA", NULL, 0, 0,                                                       \
+      "the body; @FILE reads it from a file without its line ends, @- from standard input; "       \
+      "several are joined with &")                                                                 \
+    X(DATA_BINARY, "data-binary", 0, "DATA", NULL, 0, 0, "the same, but a file is sent as it is")  \
+    X(DATA_JSON, "json", 0, "DATA", NULL, 0, 0,                                                    \
+      "the same, as application/json; several are sent one behind the other")                      \
+    X(USER, "user", 'u', "USER:PASSWORD", NULL, 0, 0, "Basic authentication")                      \
+    X(REQUEST_KEY, "key", 0, "K", NULL, 0, 0,                                                      \
+      "the idempotency key (default: a new UUID, printed on stderr)")                              \
+    X(PROFILE, "profile", 0, "P", NULL, 0, 0,                                                      \
+      "the retry profile (default user_facing; see `pawl backoff`)")                               \
+    X(DEADLINE, "deadline", 0, "D", NULL, 0, 0,                                                    \
+      "no attempt goes on after D (30s, 5m), nor after the profile's total time")                  \
+    X(MAX_TIME, "max-time", 'm', "SECONDS", NULL, 0, 0, "for one attempt (default 30)")            \
+    X(CONNECT_TIMEOUT, "connect-timeout", 0, "SECONDS", NULL, 0, 0,                                \
+      "for one connection (default 5)")                                                            \
+    X(REMEMBER, "remember", 0, "D", NULL, 0, 0, "how long a success is remembered (default 7d)")   \
+    X(AGAIN, "again", 0, NULL, NULL, 0, 0, "send it again even if a success is remembered")        \
+    X(ATTEMPTS, "attempts", 0, "FILE", NULL, 0, 0,                                                 \
+      "write a line for each attempt: attempt,delay_ms,status,code,notes")                         \
+    X(OUTPUT, "output", 'o', "FILE", NULL, 0, 0, "write the response to FILE")                     \
+    X(INCLUDE, "include", 'i', NULL, NULL, 0, 0, "print the response's headers, too")              \
+    X(SILENT, "silent", 's', NULL, NULL, 0, 0, "print no progress and no reason of a failure")     \
+    X(VERBOSE, "verbose", 'v', NULL, NULL, 0, 0, "print each request's and response's headers")    \
+    X(INSECURE, "insecure", 'k', NULL, NULL, 0, 0, "accept any certificate of the server")         \
+    X(CACERT, "cacert", 0, "FILE", NULL, 0, 0,                                                     \
+      "the CA certificates that count, PEM (default: the system's)")                               \
+    X(CERT, "cert", 'E', "FILE", NULL, 0, 0, "the client certificate, PEM")                        \
+    X(CERT_KEY, "cert-key", 0, "FILE", NULL, 0, 0,                                                 \
+      "its private key, PEM (default: in the same file; curl calls it --key)")                     \
+    X(UNIX_SOCKET, "unix-socket", 0, "PATH", NULL, 0, 0, "connect to this socket")                 \
     X(CSV, "csv", 0, NULL, NULL, 0, 0, "print CSV: attempt,delay_ms")                              \
     X(HELP, "help", 'h', NULL, NULL, 0, 0, "this text")
 
@@ -133,8 +169,8 @@ struct command_exit {
     const char *when;
 };
 
-#define COMMAND_FLAGS_MAX 16
-#define COMMAND_EXITS_MAX 8
+#define COMMAND_FLAGS_MAX 28
+#define COMMAND_EXITS_MAX 9
 
 struct command {
     const char *name;     /* all its words, such as "keys list" */

@@ -26,6 +26,35 @@ static const struct command rows[COMMAND_COUNT] = {
          .exits = {{EXIT_USAGE, NULL},
                    {EXIT_UNAVAILABLE, "the store or an address is not available"},
                    {EXIT_FAIL_STOP, NULL}}},
+    [COMMAND_send] =
+        {.name = "send",
+         .summary = "send one request, retried under one key until it is done, and done once",
+         .synopsis = "[-X METHOD] [-d DATA] [-H H]... [--key K] [OPTIONS] URL",
+         .about =
+             "Sends a request with an Idempotency-Key, and sends it again by a retry profile as "
+             "long as the failure may pass by itself, always under the same key. The response "
+             "goes to standard output, everything else to standard error. What overlaps with "
+             "curl is spelled as in curl; redirects are not followed.\n\n"
+             "The key is stored before the first byte leaves. A success is remembered: the same "
+             "key sends nothing again, and prints the kept response. Another request under "
+             "the key is refused.",
+         .operand = "URL",
+         .operands_least = 1,
+         .operands_most = 1,
+         .flags = {FLAG_METHOD,         FLAG_DATA,     FLAG_DATA_BINARY,     FLAG_DATA_JSON,
+                   FLAG_REQUEST_HEADER, FLAG_USER,     FLAG_REQUEST_KEY,     FLAG_PROFILE,
+                   FLAG_DEADLINE,       FLAG_MAX_TIME, FLAG_CONNECT_TIMEOUT, FLAG_REMEMBER,
+                   FLAG_AGAIN,          FLAG_ATTEMPTS, FLAG_OUTPUT,          FLAG_INCLUDE,
+                   FLAG_SILENT,         FLAG_VERBOSE,  FLAG_CACERT,          FLAG_CERT,
+                   FLAG_CERT_KEY,       FLAG_INSECURE, FLAG_UNIX_SOCKET,     FLAG_STORE},
+         .exits = {{EXIT_FINAL_ERROR, "the service refused it, or redirects it"},
+                   {EXIT_USAGE, NULL},
+                   {EXIT_BAD_DATA, "the key was used for another request"},
+                   {EXIT_UNAVAILABLE, "no attempt reached the service, or the store is down"},
+                   {EXIT_FAIL_STOP, NULL},
+                   {EXIT_TRY_AGAIN, "no attempt is left, or in progress elsewhere"},
+                   {EXIT_OUTCOME_UNKNOWN, "an attempt may have been done: repeat it under its key"},
+                   {EXIT_DEADLINE, NULL}}},
     [COMMAND_keys] = {.name = "keys",
                       .summary = "inspect a store, and settle records whose outcome is unknown",
                       .synopsis = "SUBCOMMAND [OPTIONS]",

@@ -196,6 +196,7 @@ static enum step judge(struct runner *runner, const struct runner_attempt *attem
     runner->ended_by = report.next.end;
     if (!again || report.next.end != RETRY_GOES_ON)
         return STEP_ENDED;
+    runner->due = report.next.at;
     runner->delay_us = report.next.at > report.now ? report.next.at - report.now : 0;
     return STEP_WAIT;
 }
@@ -215,7 +216,8 @@ static enum step attempt(struct runner *runner, enum runner_result *ret_result)
     if (written == ENGINE_LOST)
         return STEP_ENDED;
     bool doubts = runner->end.write == WRITE_DOUBT || runner->end.write == WRITE_NOTHING;
-    runner->in_doubt = runner->in_doubt || doubts;
+    runner->in_doubt = runner->in_doubt || doubts ||
+                       (runner->attempt.result.record.doubt && written == ENGINE_STORED);
     if (written == ENGINE_STALE)
         return STEP_BEGIN;
     CHECK(written == ENGINE_STORED);
@@ -226,9 +228,8 @@ static enum step attempt(struct runner *runner, enum runner_result *ret_result)
 
 static enum step wait_until_due(struct runner *runner)
 {
-    int64_t due = clock_after(clock_boot_us(), runner->delay_us);
-    while (clock_boot_us() < due)
-        runner->parker->park(runner->parker, due);
+    while (clock_boot_us() < runner->due)
+        runner->parker->park(runner->parker, runner->due);
     return STEP_BEGIN;
 }
 

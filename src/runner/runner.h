@@ -76,14 +76,15 @@ struct runner {
 
     /* The runner's. */
     int64_t deadline; /* boot time: of all of it */
-    int64_t delay_us; /* before the attempt that comes next */
+    int64_t due;      /* boot time: of the attempt that comes next, */
+    int64_t delay_us; /*   this long after the one before */
     struct retry_course course;
     int decisions;
 
     /* What came of it. */
     struct runner_end end;   /* of the last attempt; all zero: there was none */
     enum retry_end ended_by; /* RUNNER_ENDED */
-    bool in_doubt;           /* an attempt may have had its effect */
+    bool in_doubt;           /* an attempt, perhaps of an earlier run, may have had its effect */
     bool reached;            /* the target was, at least once */
     bool out_of_time;        /* the last attempt was cut off by `deadline` */
     struct outcome *outcome; /* DONE: of the last attempt; REPLAYED: the kept one, whose body may

@@ -9,7 +9,7 @@ import pytest
 
 from pawltest.gateway import ROOT, run
 
-COMMANDS = ["serve", "hash", "schema", "errors", "backoff", "demo", "help", "version"]
+COMMANDS = ["serve", "send", "hash", "schema", "errors", "backoff", "demo", "help", "version"]
 GROUPS = {"keys": ["list", "show", "resolve", "release", "forget", "stats", "audit"],
           "config": ["explain"]}
 EVERY = [[name] for name in [*COMMANDS, *GROUPS]]
@@ -35,7 +35,7 @@ def test_help_lists_every_command():
     text = printed("help")
     assert text == printed("-h") == printed("--help")
     assert re.findall(r"^  (\w+) ", text, re.M) == \
-        ["serve", "keys", "hash", "config", "schema", "errors", "backoff", "demo",
+        ["serve", "send", "keys", "hash", "config", "schema", "errors", "backoff", "demo",
          "help", "version"]
     for group, names in GROUPS.items():
         assert re.findall(r"^  (\w+) ", printed("help", group), re.M) == names

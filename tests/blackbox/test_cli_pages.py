@@ -97,7 +97,7 @@ def complete(line: str, directory: Path | None = None) -> list[str]:
 
 
 @pytest.mark.parametrize("line, offered", [
-    ("pawl se", ["serve"]), ("pawl keys s", ["show", "stats"]), ("pawl config ", ["explain",
+    ("pawl ser", ["serve"]), ("pawl keys s", ["show", "stats"]), ("pawl config ", ["explain",
                                                                                  "--help"]),
     ("pawl keys list --st", ["--status", "--store"]),
     ("pawl keys list --status ", ["pending", "released", "complete", "failed",

@@ -1,0 +1,575 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `pawl send`: one request, sent until it is done, and once (src/client, src/runner). */
+#include "base/duration.h"
+#include "base/mem.h"
+#include "base/random.h"
+#include "base/timestamp.h"
+#include "cli/keys.h"
+#include "cli/print.h"
+#include "cli/profile.h"
+#include "cli/request.h"
+#include "cli/store_path.h"
+#include "client/http.h"
+#include <errno.h>
+#include <stdio.h>
+
+#define NAME "send"
+#define REMEMBER_US (INT64_C(7) * 86400 * CLOCK_US_PER_S)
+#define MAX_TIME_US (30 * CLOCK_US_PER_S)
+#define CONNECT_US (5 * CLOCK_US_PER_S)
+#define SECONDS_MOST 1000000
+#define BODY_MAX ((uint64_t)64 * 1024 * 1024)
+#define TEXT_MAX ((size_t)8 * 1024)
+
+struct send {
+    struct request_options request; /* first: the flags of a request go there */
+    const char *store_path;
+    const char *output;
+    const char *attempts_path;
+    int64_t remember_us;
+    int64_t deadline_us;
+    int64_t max_time_us;
+    int64_t connect_us;
+    enum retry_profile profile;
+    bool include;
+    bool silent;
+    bool verbose;
+    bool again;
+
+    struct client_operation operation;
+    struct client_http http;
+    struct runner runner;
+    struct store *store;
+    struct loop *loop;
+    FILE *attempts;
+    enum runner_result result;
+    bool ended; /* the fiber came to its end */
+};
+
+/* ---- flags ---- */
+
+/* As curl's, seconds, which may have a fraction; or a duration. */
+static int take_time(const char *text, const char *flag, int64_t *ret_us)
+{
+    struct slice whole, fraction = slice_cut(slice_of(text), '.', &whole);
+    uint64_t seconds = 0, part = 0;
+    bool is_seconds =
+        slice_to_u64(whole, SECONDS_MOST, &seconds) &&
+        (!fraction.at || (fraction.len <= 6 && slice_to_u64(fraction, 999999, &part)));
+    for (size_t n = fraction.len; is_seconds && n < 6 && fraction.at; n++)
+        part *= 10;
+    *ret_us = (int64_t)(seconds * CLOCK_US_PER_S + part);
+    if ((is_seconds || duration_parse(slice_of(text), ret_us)) && *ret_us > 0)
+        return EXIT_DONE;
+    return command_misused(NAME, "--%s wants seconds, such as 2.5, or a duration, such as 500ms",
+                           flag);
+}
+
+static int take_max_time(void *to, const char *text)
+{
+    return take_time(text, "max-time", &((struct send *)to)->max_time_us);
+}
+
+static int take_connect_timeout(void *to, const char *text)
+{
+    return take_time(text, "connect-timeout", &((struct send *)to)->connect_us);
+}
+
+static int take_deadline(void *to, const char *text)
+{
+    return take_time(text, "deadline", &((struct send *)to)->deadline_us);
+}
+
+static int take_remember(void *to, const char *text)
+{
+    struct send *send = to;
+    if (duration_parse(slice_of(text), &send->remember_us) && send->remember_us > 0)
+        return EXIT_DONE;
+    return command_misused(NAME, "--remember wants a duration, such as 7d");
+}
+
+static int take_profile(void *to, const char *text)
+{
+    return profile_find(NAME, text, &((struct send *)to)->profile);
+}
+
+static const struct flag_place places[FLAG_COUNT] = {
+    REQUEST_PLACES,
+    [FLAG_STORE] = FLAG_PLACE(struct send, store_path),
+    [FLAG_OUTPUT] = FLAG_PLACE(struct send, output),
+    [FLAG_ATTEMPTS] = FLAG_PLACE(struct send, attempts_path),
+    [FLAG_INCLUDE] = FLAG_PLACE(struct send, include),
+    [FLAG_SILENT] = FLAG_PLACE(struct send, silent),
+    [FLAG_VERBOSE] = FLAG_PLACE(struct send, verbose),
+    [FLAG_AGAIN] = FLAG_PLACE(struct send, again),
+    [FLAG_MAX_TIME] = {FLAG_IS_TAKEN, .take = take_max_time},
+    [FLAG_CONNECT_TIMEOUT] = {FLAG_IS_TAKEN, .take = take_connect_timeout},
+    [FLAG_DEADLINE] = {FLAG_IS_TAKEN, .take = take_deadline},
+    [FLAG_REMEMBER] = {FLAG_IS_TAKEN, .take = take_remember},
+    [FLAG_PROFILE] = {FLAG_IS_TAKEN, .take = take_profile},
+};
+
+/* ---- progress ---- */
+
+/* A line on stderr, unless silenced; what others sent cannot steer the terminal. */
+static void say(const struct send *send, const struct buf *line)
+{
+    BUF_AUTO struct buf shown = buf_make(TEXT_MAX);
+    print_escaped(&shown, buf_slice(line));
+    if (!send->silent)
+        fprintf(stderr, "pawl send: %.*s\n", SLICE_ARG(buf_slice(&shown)));
+}
+
+/* "502 Bad Gateway, DEPENDENCY.timeout", or why there is no response. */
+static void add_end(const struct send *send, const struct runner_end *end, struct buf *line)
+{
+    if (end->note) {
+        buf_add_str(line, end->note);
+        return;
+    }
+    buf_printf(line, "%d", end->status);
+    if (send->http.reason.len > 0)
+        buf_printf(line, " %.*s", SLICE_ARG(send->http.reason));
+    if (end->code.len > 0)
+        buf_printf(line, ", %.*s", SLICE_QUOTED(end->code));
+}
+
+/* `2xx`, `timeout`, .. */
+static void add_kind(const struct runner_end *end, struct buf *line)
+{
+    if (end->status > 0)
+        buf_printf(line, "%dxx", end->status / 100);
+    else if (!end->reached)
+        buf_add_str(line, "unreached");
+    else
+        buf_add_str(line, end->cause == RECORD_CAUSE_TIMEOUT ? "timeout" : "broken");
+}
+
+static void write_attempt(const struct send *send, const struct runner_report *report)
+{
+    BUF_AUTO struct buf line = buf_make(TEXT_MAX), note = buf_make(TEXT_MAX);
+    buf_printf(&line, "%d,%lld,", report->attempt->number,
+               (long long)(report->attempt->delay_us / CLOCK_US_PER_MS));
+    add_kind(report->end, &line);
+    buf_add_char(&line, ',');
+    if (report->end->status > 0)
+        buf_add_i64(&line, report->end->status);
+    buf_add_str(&line, ",\"");
+    add_end(send, report->end, &note);
+    for (size_t i = 0; i < note.len; i++) {
+        buf_add_char(&line, note.at[i]);
+        if (note.at[i] == '"')
+            buf_add_char(&line, '"');
+    }
+    fprintf(send->attempts, "%.*s\"\n", SLICE_ARG(buf_slice(&line)));
+    fflush(send->attempts);
+}
+
+static void show_lines(const char *mark, struct slice lines)
+{
+    struct slice line;
+    while (lines.len > 0 && slice_next(&lines, '\n', &line)) {
+        BUF_AUTO struct buf shown = buf_make(TEXT_MAX);
+        line.len -= line.len > 0 && line.at[line.len - 1] == '\r';
+        print_escaped(&shown, line);
+        fprintf(stderr, "%s %.*s\n", mark, SLICE_ARG(buf_slice(&shown)));
+    }
+}
+
+static void show_exchange(const struct send *send)
+{
+    const struct client_http *http = &send->http;
+    show_lines(">", buf_slice(&http->request));
+    if (http->status == 0)
+        return;
+    fprintf(stderr, "< HTTP/1.1 %d %.*s\n", http->status, SLICE_QUOTED(http->reason));
+    show_lines("<", buf_slice(&http->fields));
+    fputs("<\n", stderr);
+}
+
+static void report(void *argument, const struct runner_report *report)
+{
+    const struct send *send = argument;
+    bool again = report->end->class >= RETRY_LATER && report->next.end == RETRY_GOES_ON;
+    if (send->attempts)
+        write_attempt(send, report);
+    if (send->verbose)
+        show_exchange(send);
+    if (!again)
+        return;
+    BUF_AUTO struct buf line = buf_make(TEXT_MAX);
+    buf_printf(&line, "attempt %d: ", report->attempt->number);
+    add_end(send, report->end, &line);
+    int64_t wait = report->next.at - report->now;
+    buf_printf(&line, "; trying again in %.1f s",
+               (double)(wait > 0 ? wait : 0) / (double)CLOCK_US_PER_S);
+    say(send, &line);
+}
+
+/* ---- what came of it ---- */
+
+static int complain(const struct send *send, enum exit_code code, const char *text)
+{
+    BUF_AUTO struct buf line = buf_make(TEXT_MAX);
+    buf_add_str(&line, text);
+    say(send, &line);
+    return (int)code;
+}
+
+/* What the service's own code says, by the table that `pawl errors` prints. */
+static const struct error_row *row_of(struct slice code)
+{
+    const struct error_row *mismatch = error_row(ERROR_PAYLOAD_MISMATCH);
+    if (slice_eq(code, slice_of(mismatch->short_code)))
+        return mismatch;
+    return error_find(code);
+}
+
+static int explain_final(const struct send *send)
+{
+    BUF_AUTO struct buf line = buf_make(TEXT_MAX);
+    const struct error_row *row = row_of(send->runner.end.code);
+    add_end(send, &send->runner.end, &line);
+    if (row)
+        buf_printf(&line, ": %s", row->hint);
+    say(send, &line);
+    return row ? row->exit_code : EXIT_FINAL_ERROR;
+}
+
+static const char *const endings[] = {
+    [RETRY_ENDS_ATTEMPTS] = "; that was the last attempt",
+    [RETRY_ENDS_DEADLINE] = "; no time is left for another attempt",
+    [RETRY_ENDS_HINT] = "; it asks to wait beyond the deadline (Retry-After)",
+};
+
+/* Courier, point 3. */
+static enum exit_code code_of_end(const struct runner *runner)
+{
+    const struct error_row *row = row_of(runner->end.code);
+    bool cut = runner->out_of_time || runner->ended_by == RETRY_ENDS_DEADLINE;
+    return runner->in_doubt                     ? EXIT_OUTCOME_UNKNOWN
+           : row && row->exit_code != EXIT_DONE ? (enum exit_code)row->exit_code
+           : !runner->reached                   ? EXIT_UNAVAILABLE
+           : cut                                ? EXIT_DEADLINE
+                                                : EXIT_TRY_AGAIN;
+}
+
+static int explain_end(const struct send *send)
+{
+    const struct runner *runner = &send->runner;
+    BUF_AUTO struct buf line = buf_make(TEXT_MAX);
+    enum exit_code code = code_of_end(runner);
+    buf_printf(&line, "attempt %d: ", runner->course.attempts);
+    add_end(send, &runner->end, &line);
+    buf_add_str(&line, endings[runner->ended_by]);
+    if (code == EXIT_OUTCOME_UNKNOWN)
+        buf_add_str(&line, "; it may have been done: repeat it under the same key");
+    say(send, &line);
+    return code;
+}
+
+static int explain_replay(const struct send *send)
+{
+    const struct record *record = &send->runner.attempt.result.record;
+    BUF_AUTO struct buf line = buf_make(TEXT_MAX);
+    buf_add_str(&line, "done before, on ");
+    timestamp_print(&line, record->completed_at);
+    buf_add_str(&line, send->runner.outcome ? "; this is the kept response, nothing was sent"
+                                            : "; its response was not kept, nothing was sent");
+    say(send, &line);
+    return EXIT_DONE;
+}
+
+static int explain_in_progress(const struct send *send)
+{
+    const struct attempt_result *found = &send->runner.attempt.result;
+    BUF_AUTO struct buf line = buf_make(TEXT_MAX);
+    buf_printf(&line,
+               "in progress elsewhere, or its process died; if so, it can be sent again in %lld s",
+               (long long)(found->lease_left_us / CLOCK_US_PER_S + 1));
+    say(send, &line);
+    return EXIT_TRY_AGAIN;
+}
+
+static int explain(const struct send *send)
+{
+    switch (send->result) {
+    case RUNNER_DONE:
+        return send->http.truncated ? complain(send, EXIT_BAD_DATA,
+                                               "done, but the response is larger than 64 MiB: "
+                                               "only its beginning is printed, none is kept")
+                                    : EXIT_DONE;
+    case RUNNER_REPLAYED:
+        return explain_replay(send);
+    case RUNNER_FINAL:
+        return explain_final(send);
+    case RUNNER_ENDED:
+        return explain_end(send);
+    case RUNNER_MISMATCH:
+        return complain(send, EXIT_BAD_DATA,
+                        "the key was used for another request; take a new key for a new one");
+    case RUNNER_IN_PROGRESS:
+        return explain_in_progress(send);
+    case RUNNER_STORE_DOWN:
+        return complain(send, EXIT_UNAVAILABLE,
+                        "the store did not respond in time; nothing more was sent");
+    case RUNNER_NOT_STORED:
+        return complain(send, EXIT_OUTCOME_UNKNOWN,
+                        "the outcome could not be written to the store; repeat it under the same "
+                        "key");
+    case RUNNER_LOST:
+        return complain(send, EXIT_FAIL_STOP,
+                        "the store stopped after a disk error; repeat it under the same key");
+    }
+    return EXIT_UNAVAILABLE;
+}
+
+/* ---- output ---- */
+
+/* The response that the result is about; false: there is none. */
+static bool find_response(struct send *send, struct outcome *ret_response)
+{
+    const struct client_http *http = &send->http;
+    struct outcome *kept = send->runner.outcome;
+    COMPRESS_AUTO struct compress compress = {0};
+    if (send->result == RUNNER_REPLAYED && kept) {
+        if (outcome_unpack(kept, &compress) != OUTCOME_UNPACKED)
+            return false;
+        ret_response->status = kept->status;
+        ret_response->fields = kept->fields;
+        ret_response->body = kept->body;
+        return true;
+    }
+    ret_response->status = http->status;
+    ret_response->fields = buf_slice(&http->fields);
+    ret_response->body = buf_slice(&http->body);
+    return http->status > 0 && send->result <= RUNNER_ENDED && send->result != RUNNER_REPLAYED;
+}
+
+static bool write_response(const struct send *send, const struct outcome *response, FILE *to)
+{
+    if (send->include)
+        fprintf(to, "HTTP/1.1 %d %s\r\n%.*s\r\n", response->status, http_reason(response->status),
+                SLICE_ARG(response->fields));
+    if (response->body.len > 0)
+        fwrite(response->body.at, 1, response->body.len, to);
+    return fflush(to) == 0 && !ferror(to);
+}
+
+static int print_response(struct send *send, int code)
+{
+    struct outcome response = {0};
+    if (!find_response(send, &response))
+        return code;
+    FILE *to = send->output ? fopen(send->output, "we") : stdout;
+    bool written = to && write_response(send, &response, to);
+    int error = errno;
+    if (to && to != stdout)
+        written = fclose(to) == 0 && written;
+    if (written)
+        return code;
+    return command_failed(NAME, EXIT_FINAL_ERROR, "cannot write %s: %s",
+                          send->output ? send->output : "standard output", strerror(error));
+}
+
+/* ---- running ---- */
+
+static void run_fiber(void *argument)
+{
+    struct send *send = argument;
+    send->runner.parker = fiber_parker();
+    send->result = runner_run(&send->runner);
+    send->ended = true;
+}
+
+static bool run_loop(struct send *send)
+{
+    struct loop *loop = loop_new(1);
+    if (loop && fiber_spawn(loop, NAME, run_fiber, send)) {
+        loop_stop(loop);
+        loop_run(loop);
+    }
+    loop_free(loop);
+    return send->ended;
+}
+
+static int no_memory(void)
+{
+    return command_failed(NAME, EXIT_UNAVAILABLE, "out of memory");
+}
+
+static int run(struct send *send)
+{
+    struct runner *runner = &send->runner;
+    runner->engine = engine_new(send->store, 0);
+    runner->executor = &send->http.executor;
+    runner->schedule = retry_profile_schedule(send->profile);
+    runner->seed = random_u64();
+    runner->total_us = send->deadline_us;
+    runner->timeout_us = send->max_time_us;
+    runner->waits = true;
+    runner->report = report;
+    runner->argument = send;
+    runner->attempt.begin.ttl_us = send->remember_us;
+    if (!runner->engine || !run_loop(send))
+        return no_memory();
+    int code = print_response(send, explain(send));
+    outcome_unref(runner->outcome);
+    runner->outcome = NULL;
+    if (send->result != RUNNER_NOT_STORED)
+        engine_free(runner->engine);
+    return code;
+}
+
+/* ---- --again ---- */
+
+/* The success that is remembered of this very operation; NULL: there is none. */
+static struct keys_row *find_success(struct send *send, struct keys_found *found,
+                                     struct parker *parker, enum store_status *ret_status)
+{
+    struct keys_wanted wanted = {.tenant = SLICE(""),
+                                 .rule = send->runner.attempt.rule,
+                                 .key = send->operation.key,
+                                 .status = KEYS_COMPLETE,
+                                 .limit = 1};
+    *ret_status = keys_list(send->store, &wanted, parker, found);
+    const struct record_begin *begin = &send->runner.attempt.begin;
+    struct keys_row *row = *ret_status == STORE_DONE ? found->first : NULL;
+    bool same = row && !digest_differs(&row->store.record.payload_hash, &begin->payload_hash) &&
+                !digest_differs(&row->store.record.target_hash, &begin->target_hash);
+    return same ? row : NULL;
+}
+
+static int forget(struct send *send, const struct keys_row *row, struct parker *parker)
+{
+    BUF_AUTO struct buf line = buf_make(TEXT_MAX), actor = buf_make(TEXT_MAX);
+    keys_add_actor(&actor);
+    KEYS_ACT_AUTO struct keys_act act = {.row = row,
+                                         .kind = KEYS_FORGET,
+                                         .token = row->store.record.token,
+                                         .actor = buf_slice(&actor)};
+    enum store_status status = keys_act(send->store, &act, parker);
+    if (status != STORE_DONE)
+        return complain(send, EXIT_UNAVAILABLE, keys_status_text(status));
+    buf_add_str(&line, "done before, on ");
+    timestamp_print(&line, row->store.record.completed_at);
+    buf_add_str(&line, "; sending it again under the same key (--again)");
+    say(send, &line);
+    return EXIT_DONE;
+}
+
+static int go_past_success(struct send *send)
+{
+    KEYS_FOUND_AUTO struct keys_found found = {0};
+    struct thread_parker parker;
+    enum store_status status;
+    int code = EXIT_DONE;
+    thread_parker_init(&parker);
+    struct keys_row *row = find_success(send, &found, &parker.parker, &status);
+    if (status != STORE_DONE)
+        code = complain(send, EXIT_UNAVAILABLE, keys_status_text(status));
+    else if (row)
+        code = forget(send, row, &parker.parker);
+    thread_parker_fini(&parker);
+    return code;
+}
+
+/* ---- all of it ---- */
+
+static int open_store(struct send *send)
+{
+    char *path MEM_AUTO = store_path_find(send->store_path, true);
+    char *problem MEM_AUTO = NULL;
+    if (!path)
+        return command_misused(NAME, "no store: use --store or $PAWL_STORE");
+    struct store_config config = store_config_default();
+    config.path = path;
+    if (store_open(&config, &send->store, &problem) == STORE_OPENED)
+        return EXIT_DONE;
+    send->store = NULL;
+    return command_failed(NAME, EXIT_UNAVAILABLE, "%s", problem ? problem : "out of memory");
+}
+
+static int open_attempts(struct send *send)
+{
+    if (!send->attempts_path)
+        return EXIT_DONE;
+    send->attempts = fopen(send->attempts_path, "we");
+    if (!send->attempts)
+        return command_failed(NAME, EXIT_USAGE, "cannot write %s: %s", send->attempts_path,
+                              strerror(errno));
+    fputs("attempt,delay_ms,status,code,notes\n", send->attempts);
+    return EXIT_DONE;
+}
+
+/* Whoever repeats it after a crash needs the key. */
+static void show_key(const struct send *send)
+{
+    BUF_AUTO struct buf line = buf_make(TEXT_MAX);
+    buf_printf(&line, "key %s", send->request.minted);
+    if (send->request.minted[0])
+        say(send, &line);
+}
+
+static int prepare(struct send *send)
+{
+    int code = request_make(&send->request, &send->operation);
+    if (code == EXIT_DONE &&
+        !client_name_record(&send->operation, &send->request.arena, &send->runner.attempt))
+        code = command_failed(NAME, EXIT_UNAVAILABLE, "the body takes too much memory to hash");
+    if (code == EXIT_DONE)
+        code = request_connect(&send->request, &send->operation.url, &send->http.origins);
+    if (code == EXIT_DONE)
+        code = open_attempts(send);
+    return code == EXIT_DONE ? open_store(send) : code;
+}
+
+static int send_operation(struct send *send)
+{
+    send->http.operation = &send->operation;
+    send->http.connect_us = send->connect_us;
+    send->http.max_body = BODY_MAX;
+    client_http_init(&send->http);
+    int code = prepare(send);
+    if (code == EXIT_DONE && send->again)
+        code = go_past_success(send);
+    if (code != EXIT_DONE)
+        return code;
+    show_key(send);
+    return run(send);
+}
+
+/* While the store may still write, what it writes from is kept until the process ends. */
+static void close_send(struct send *send)
+{
+    if (send->attempts)
+        fclose(send->attempts);
+    http_origins_free(send->http.origins);
+    if (send->result == RUNNER_NOT_STORED && send->ended)
+        return;
+    if (send->store)
+        store_close(send->store);
+    client_http_fini(&send->http);
+    request_options_fini(&send->request);
+    mem_free(send);
+}
+
+int command_send(enum command_id id, struct operands at)
+{
+    struct send *send = mem_zalloc(1, sizeof *send);
+    if (!send)
+        return no_memory();
+    send->remember_us = REMEMBER_US;
+    send->deadline_us = CLOCK_NEVER;
+    send->max_time_us = MAX_TIME_US;
+    send->connect_us = CONNECT_US;
+    send->profile = RETRY_PROFILE_user_facing;
+    request_options_init(&send->request, NAME);
+    int code = command_read(id, &at, places, send);
+    if (code == EXIT_DONE) {
+        send->request.url = at.at[0];
+        code = send_operation(send);
+    }
+    close_send(send);
+    return code;
+}

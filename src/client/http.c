@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/http.h"
+
+#include "base/check.h"
+#include "base/crash.h"
+
+#define HEADERS_OUT_MAX ((size_t)128 * 1024)
+#define ARENA_MAX ((size_t)1024 * 1024)
+
+static void run(struct runner_executor *executor, const struct runner_attempt *attempt,
+                struct runner_end *ret_end);
+
+void client_http_init(struct client_http *http)
+{
+    http->executor.run = run;
+    http->request = http->fields = http->kept = buf_make(HEADERS_OUT_MAX);
+    http->body = buf_make(SIZE_MAX);
+    http->arena = arena_make(ARENA_MAX);
+}
+
+void client_http_fini(struct client_http *http)
+{
+    buf_fini(&http->request);
+    buf_fini(&http->fields);
+    buf_fini(&http->kept);
+    buf_fini(&http->body);
+    arena_fini(&http->arena);
+    compress_fini(&http->compress);
+}
+
+static void forget_last(struct client_http *http)
+{
+    CHECK(http->call.state == HTTP_CALL_CLOSED);
+    memset(&http->call, 0, HTTP_CALL_ZEROED);
+    buf_clear(&http->request);
+    buf_clear(&http->fields);
+    buf_clear(&http->kept);
+    buf_clear(&http->body);
+    arena_reset(&http->arena);
+    http->status = 0;
+    http->reason = SLICE("");
+    http->truncated = false;
+}
+
+/* ---- the request ---- */
+
+/* All of it: its lines beside those of the caller, who named none of them. No token goes along:
+ * those of two stores cannot be compared. */
+static bool write_request(struct client_http *http, int number)
+{
+    const struct client_operation *operation = http->operation;
+    struct headers *headers = arena_alloc(&http->arena, sizeof *headers);
+    BUF_AUTO struct buf key = buf_make(HEADERS_OUT_MAX), attempt = buf_make(HEADERS_OUT_MAX);
+    key_value_write(operation->key, KEY_FORWARD_BARE, KEY_SYNTAX_LENIENT, &key);
+    buf_add_i64(&attempt, number);
+    if (!headers || !buf_ok(&key) || !buf_ok(&attempt))
+        return false;
+    *headers = *operation->headers;
+    if (!headers_add(headers, SLICE("Idempotency-Key"), buf_slice(&key)) ||
+        !headers_add(headers, SLICE("Idempotency-Attempt"), buf_slice(&attempt)))
+        return false;
+    struct http_origins_request request = {operation->method, &operation->url, headers,
+                                           operation->body, operation->has_body};
+    http_origins_write(&http->request, &request);
+    return buf_ok(&http->request);
+}
+
+/* ---- the response ---- */
+
+static void copy_response(struct client_http *http, enum http_call_result result)
+{
+    const struct http_response *response = &http->call.response;
+    for (size_t i = 0; i < response->headers.n; i++)
+        buf_printf(&http->fields, "%.*s: %.*s\r\n", SLICE_ARG(response->headers.at[i].name),
+                   SLICE_ARG(response->headers.at[i].value));
+    outcome_keep_fields(&response->headers, false, &http->kept);
+    http->status = response->status;
+    http->truncated = result == HTTP_CALL_TOO_LARGE;
+    http->reason = arena_copy(&http->arena, response->reason);
+}
+
+/* Reads what it says while its headers are there. */
+static enum exchange_end read_response(struct client_http *http, enum http_call_result result,
+                                       struct runner_end *end)
+{
+    const struct http_call *call = &http->call;
+    const struct headers *headers = &call->response.headers;
+    bool responded = call->state == HTTP_CALL_RESPONDED;
+    bool stale = responded && disposition_token_is_stale(call->response.status, headers);
+    enum exchange_end ended = http_call_end(call, result, stale);
+    if (ended != EXCHANGE_RESPONDED)
+        return ended;
+    copy_response(http, result);
+    struct slice code = retry_read_code(headers, buf_slice(&http->body), &http->arena);
+    end->code = arena_copy(&http->arena, code);
+    end->hint_us = retry_read_hint(headers, clock_wall_us());
+    end->status = http->status;
+    return ended;
+}
+
+/* ---- what it means ---- */
+
+/* `remember: success`, where a 5xx leaves in doubt what it does not rule out: it is sent again. */
+static struct remember_policy make_policy(void)
+{
+    struct remember_policy policy = remember_policy_of(REMEMBER_SUCCESS);
+    for (int status = 500; status <= REMEMBER_STATUS_MOST; status++)
+        if (remember_policy_sort(&policy, status) == SORT_FINAL)
+            remember_policy_move(&policy, status, SORT_IN_DOUBT);
+    remember_policy_move(&policy, 501, SORT_NOT_DONE);
+    remember_policy_move(&policy, 505, SORT_NOT_DONE);
+    return policy;
+}
+
+static int cause_of(enum exchange_end ended, enum http_call_result result, int status)
+{
+    return ended == EXCHANGE_RESPONDED     ? status
+           : ended == EXCHANGE_TIMED_OUT   ? RECORD_CAUSE_TIMEOUT
+           : ended == EXCHANGE_TOKEN_STALE ? RECORD_CAUSE_REFUSED
+           : result == HTTP_CALL_MALFORMED ? RECORD_CAUSE_MALFORMED
+                                           : RECORD_CAUSE_RESET;
+}
+
+static const char *note_of(const struct http_call *call, enum exchange_end ended,
+                           enum http_call_result result)
+{
+    switch (ended) {
+    case EXCHANGE_RESPONDED:
+        return NULL;
+    case EXCHANGE_TIMED_OUT:
+        return "timeout";
+    case EXCHANGE_BROKE:
+        return result == HTTP_CALL_MALFORMED   ? "the response is not valid HTTP"
+               : result == HTTP_CALL_NO_MEMORY ? "out of memory"
+                                               : "the connection broke off";
+    case EXCHANGE_TOKEN_STALE:
+        return "the service knows of a later attempt";
+    case EXCHANGE_NOT_SENT:
+        break;
+    }
+    return call->unreached                 ? call->unreached
+           : result == HTTP_CALL_NO_MEMORY ? "out of memory"
+           : result == HTTP_CALL_LATE      ? "the time to send it had passed"
+                                           : "the connection was closed";
+}
+
+static void judge(struct client_http *http, enum exchange_end ended, enum http_call_result result,
+                  struct runner_end *end)
+{
+    struct remember_policy policy = make_policy();
+    end->class = retry_classify(ended, end->status, end->code);
+    end->write =
+        disposition_of_exchange(ended, end->status, false, RECORD_UNKNOWN_RETRY, &policy).write;
+    if (end->class == RETRY_DONE)
+        end->write = WRITE_COMPLETE;
+    end->cause = cause_of(ended, result, end->status);
+    end->reached = ended != EXCHANGE_NOT_SENT;
+    end->note = note_of(&http->call, ended, result);
+    if (end->write != WRITE_COMPLETE || http->truncated || !buf_ok(&http->kept))
+        return;
+    end->outcome = outcome_new(http->status, false, buf_slice(&http->kept), buf_slice(&http->body));
+    if (end->outcome)
+        outcome_pack(end->outcome, &http->compress);
+}
+
+/* ---- all of it ---- */
+
+static enum http_call_result exchange(struct client_http *http,
+                                      const struct runner_attempt *attempt,
+                                      const char **ret_problem)
+{
+    struct http_call *call = &http->call;
+    int64_t connect_by = clock_after(clock_boot_us(), http->connect_us);
+    struct http_call_limits limits = {connect_by, attempt->until, http->max_body};
+    if (!write_request(http, attempt->number))
+        return HTTP_CALL_NO_MEMORY;
+    enum http_call_result result =
+        http_origins_find(http->origins, &http->operation->url,
+                          clock_first(connect_by, attempt->until), &call->pool, ret_problem);
+    if (result != HTTP_CALL_DONE)
+        return result;
+    call->method = http->operation->method;
+    call->headers = buf_slice(&http->request);
+    call->body = http->operation->body;
+    call->first_by = attempt->send_by;
+    CRASH_POINT(before_connect);
+    result = http_call_run(call, &limits, &http->body);
+    CRASH_POINT(after_response_body);
+    return result;
+}
+
+static void run(struct runner_executor *executor, const struct runner_attempt *attempt,
+                struct runner_end *ret_end)
+{
+    struct client_http *http = (struct client_http *)executor;
+    const char *problem = NULL;
+    forget_last(http);
+    enum http_call_result result = exchange(http, attempt, &problem);
+    if (problem)
+        http->call.unreached = problem;
+    enum exchange_end ended = read_response(http, result, ret_end);
+    judge(http, ended, result, ret_end);
+    http_call_close(&http->call);
+    http_pool_unref(http->call.pool);
+    http->call.pool = NULL;
+}

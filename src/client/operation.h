@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * operation: a request of pawl's own under a key, and the record by which it happens once. `pawl
+ * send` and the queue keep the same record of it, so that what one of them has done the other one
+ * does not do again. A record has no tenant, and counts
+ *
+ *      payload hash    of the body, as the gateway's (core/payload.h)
+ *      target hash     of method, URL, media type and If-Match, as the gateway's, save that the
+ *                      origin of the URL counts, too
+ */
+#ifndef PAWL_CLIENT_OPERATION_H
+#define PAWL_CLIENT_OPERATION_H
+
+#include "base/url.h"
+#include "engine/engine.h"
+
+/* Slices are borrowed. */
+struct client_operation {
+    struct slice key; /* 0x20-0x7E, at most KEY_TEXT_MAX */
+    struct slice method;
+    struct url url;
+    const struct headers *headers; /* the caller's own */
+    struct slice body;
+    bool has_body;
+};
+
+#define CLIENT_KEY_SIZE 37
+
+/* Makes a key that nobody else makes: a UUIDv4 (RFC 9562). */
+void client_mint_key(char ret_key[CLIENT_KEY_SIZE]);
+
+/* Whether it may be a key. */
+bool client_is_key(struct slice key);
+
+/* Names the operation's record in `attempt`: rule, key, recipe and both hashes, in `arena`. JSON
+ * takes 40 times the body's size there. False: too large, or no memory. */
+bool client_name_record(const struct client_operation *operation, struct arena *arena,
+                        struct attempt *attempt);
+
+#endif

@@ -1,0 +1,349 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`pawl send`: one request, tried again under one key until it is done, and done once (R3 to R6, R8
+and Q3 of the acceptance scenarios). The upstream counts the effects by key, as a service does."""
+from __future__ import annotations
+
+import csv
+import json
+import os
+import socket
+import stat
+import subprocess
+import threading
+from pathlib import Path
+from typing import Any, Callable, Iterator
+
+import pytest
+
+from pawltest.certificates import SecureUpstream, issue, served_by
+from pawltest.gateway import DIE_WITH_THE_TEST, PAWL, Clock, free_port
+from pawltest.upstream import Reply, Upstream, closes, resets, say
+from pawltest.wire import PATIENCE, Request, eventually
+
+hooks = pytest.mark.hooks
+KEY = "5e1d3f0a-0000-4000-8000-000000000001"
+
+
+class Sender:
+    """Commands on one store, under the test's clock."""
+
+    def __init__(self, directory: Path, clock: Clock, url: str):
+        self.store = directory / "sent" / "pawl.db"
+        self.store.parent.mkdir()
+        self.log = directory / "attempts.csv"
+        self.clock = clock
+        self.url = url
+
+    def start(self, *words: Any, **environment: str) -> subprocess.Popen[str]:
+        made = subprocess.Popen(
+            [*DIE_WITH_THE_TEST, str(PAWL), "send", "--store", str(self.store),
+             "--attempts", str(self.log), *map(str, words)],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            env={**os.environ, "PAWL_TEST_CLOCK": str(self.clock.path), **environment})
+        self.clock.processes.append(made)
+        return made
+
+    def end(self, process: subprocess.Popen[str]) -> subprocess.CompletedProcess[str]:
+        out, err = process.communicate(timeout=PATIENCE)
+        self.clock.processes.remove(process)
+        assert "assertion" not in err and "Sanitizer" not in err, err
+        return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+    def run(self, *words: Any, **environment: str) -> subprocess.CompletedProcess[str]:
+        return self.end(self.start(*words, **environment))
+
+    def post(self, *words: Any, key: str = KEY, **environment: str
+             ) -> subprocess.CompletedProcess[str]:
+        return self.run("--json", '{"amount":5}', "--key", key, *words, self.url, **environment)
+
+    def post_and_let_pass(self, seconds: float) -> subprocess.CompletedProcess[str]:
+        """Once the first attempt has failed."""
+        process = self.start("--json", '{"amount":5}', "--key", KEY, self.url)
+        eventually(self.attempts, "the first attempt's line")
+        self.clock.advance(seconds)
+        return self.end(process)
+
+    def attempts(self) -> list[dict[str, str]]:
+        lines = self.log.read_text().splitlines() if self.log.exists() else []
+        return list(csv.DictReader(lines))
+
+    def delays(self) -> list[int]:
+        return [int(line["delay_ms"]) for line in self.attempts()]
+
+
+@pytest.fixture
+def sender(tmp_path: Path, clock: Clock, upstream: Upstream) -> Iterator[Sender]:
+    upstream.default = once_for_each_key(upstream)
+    yield Sender(tmp_path, clock, f"http://127.0.0.1:{upstream.port}/refunds")
+    upstream.open_gates()
+
+
+def once_for_each_key(upstream: Upstream) -> Callable[[Request], Reply]:
+    def reply(request: Request) -> Reply:
+        done = any(one["Idempotency-Key"] == request["Idempotency-Key"] for one in upstream.done)
+        return say(201, {"id": request["Idempotency-Key"]}, effect=not done)
+
+    return reply
+
+
+def failing(status: int, *headers: tuple[str, str], value: Any = None) -> Reply:
+    return say(status, value or {"no": True}, *headers, effect=False)
+
+
+def keys(upstream: Upstream) -> list[str | None]:
+    return [request["Idempotency-Key"] for request in upstream.requests]
+
+
+# ---- what is tried again ----
+
+
+@pytest.mark.parametrize("reply", [failing(s) for s in (425, 429, 500, 502, 503, 504, 507)] +
+                         [closes(effect=False), resets(), Reply(raw=b"no HTTP\r\n\r\n")])
+def test_r3_what_may_pass_by_itself_is_sent_again_under_the_same_key(sender, upstream, reply):
+    upstream.then(reply)
+    sent = sender.post()
+    assert (sent.returncode, json.loads(sent.stdout)) == (0, {"id": KEY})
+    assert keys(upstream) == [KEY, KEY] and upstream.effects() == 1
+    assert 100 <= sender.delays()[1] <= 200
+    assert [request["Idempotency-Attempt"] for request in upstream.requests] == ["1", "2"]
+
+
+def test_r3_a_408_is_sent_again_at_once(sender, upstream):
+    upstream.then(failing(408))
+    assert sender.post().returncode == 0 and sender.delays() == [0, 0]
+
+
+@pytest.mark.parametrize("status", [301, 307, 400, 401, 403, 404, 409, 422, 501, 505])
+def test_r3_what_would_end_the_same_way_is_sent_once(sender, upstream, status):
+    upstream.then(failing(status, ("Location", "/elsewhere")))
+    sent = sender.post()
+    assert (sent.returncode, sent.stdout) == (1, '{"no": true}')
+    assert len(upstream.requests) == 1 and str(status) in sent.stderr
+    assert sender.post().returncode == 0, "a failure is not remembered"
+
+
+@pytest.mark.parametrize("value", [{"error_code": "CONFLICT.idempotency.payload_mismatch"},
+                                   {"error": {"code": "PAYLOAD_MISMATCH"}}])
+def test_r3_a_409_for_another_payload_is_65(sender, upstream, value):
+    upstream.then(failing(409, value=value))
+    assert sender.post().returncode == 65 and len(upstream.requests) == 1
+
+
+@hooks
+@pytest.mark.parametrize("status", [429, 503])
+def test_r3_retry_after_is_kept(sender, upstream, status):
+    upstream.then(failing(status, ("Retry-After", "2")))
+    assert sender.post_and_let_pass(2.2).returncode == 0
+    assert 2000 <= sender.delays()[1] <= 2200 and len(upstream.requests) == 2
+
+
+@hooks
+def test_r4_a_timeout_and_a_502_are_sent_again_and_logged(sender, upstream, clock):
+    gate = upstream.hold(effect=False)
+    upstream.then(failing(502))
+    process = sender.start("--json", "{}", "--key", KEY, "--max-time", "5", sender.url)
+    gate.wait_for()
+    clock.advance(5)
+    sent = sender.end(process)
+    assert sent.returncode == 0 and upstream.effects() == 1 and keys(upstream) == [KEY] * 3
+    first, second, third = sender.attempts()
+    assert list(first) == ["attempt", "delay_ms", "status", "code", "notes"]
+    assert (first["delay_ms"], first["status"], first["code"], first["notes"]) == \
+        ("0", "timeout", "", "timeout")
+    assert (second["attempt"], second["status"], second["code"]) == ("2", "5xx", "502")
+    assert (third["status"], third["code"]) == ("2xx", "201")
+    assert 100 <= int(second["delay_ms"]) <= 200 <= int(third["delay_ms"]) <= 400
+
+
+@pytest.mark.parametrize("hint", ["60", "99999999999999999999", "Fri, 31 Dec 9999 23:59:59 GMT"])
+def test_r5_a_hint_beyond_the_deadline_ends_at_once(sender, upstream, hint):
+    upstream.then(failing(503, ("Retry-After", hint)))
+    sent = sender.post()
+    assert (sent.returncode, len(upstream.requests)) == (75, 1) and "Retry-After" in sent.stderr
+
+
+@hooks
+def test_r6_a_409_in_progress_is_waited_out_under_the_same_key(sender, upstream):
+    upstream.then(failing(409, value={"error": {"code": "CONCURRENT_REQUEST"}}))
+    assert sender.post_and_let_pass(2.2).returncode == 0
+    assert keys(upstream) == [KEY, KEY] and sender.delays()[1] >= 2000
+    upstream.then(failing(409, value={"error": {"code": "OTHER"}}))
+    assert sender.post(key="another").returncode == 1 and len(upstream.requests) == 3
+
+
+# ---- what is remembered ----
+
+
+@hooks
+def test_q3_a_success_is_remembered_for_its_time_whatever_the_service_forgets(
+        sender, upstream, clock):
+    first = sender.post("--remember", "24h")
+    upstream.done.clear()
+    second = sender.post("--remember", "24h")
+    assert (second.returncode, second.stdout) == (0, first.stdout)
+    assert "done before" in second.stderr and len(upstream.requests) == 1
+    clock.advance(86401)
+    assert sender.post().returncode == 0 and len(upstream.requests) == 2
+
+
+def test_another_request_under_the_key_is_refused_and_not_sent(sender, upstream):
+    sender.post()
+    for words in (["--json", '{"amount":6}', sender.url], ["-X", "PUT", sender.url],
+                  ["--json", '{"amount":5}', sender.url + "?x"],
+                  ["--json", '{"amount":5}', sender.url.replace("127.0.0.1", "localhost")]):
+        assert sender.run("--key", KEY, *words).returncode == 65
+    same = sender.run("--json", '{ "amount": 5.0 }', "-H", f"Idempotency-Key: {KEY}", sender.url)
+    assert same.returncode == 0 and len(upstream.requests) == 1
+
+
+def test_again_goes_past_a_success_and_says_so(sender, upstream):
+    sender.post()
+    again = sender.post("--again")
+    assert again.returncode == 0 and "again" in again.stderr
+    assert keys(upstream) == [KEY, KEY] and sender.post().returncode == 0
+    assert len(upstream.requests) == 2
+    other = sender.run("--again", "--json", "{}", "--key", KEY, sender.url)
+    assert other.returncode == 65 and len(upstream.requests) == 2
+
+
+def test_without_a_key_each_command_makes_its_own_and_prints_it(sender, upstream):
+    said = {sender.run("-d", "a=1", sender.url).stderr for _ in range(2)}
+    assert said == {f"pawl send: key {key}\n" for key in keys(upstream)} and len(said) == 2
+    for key in keys(upstream):
+        assert key and key[14] == "4" and key[19] in "89ab" and len(key) == 36
+
+
+# ---- when it dies, and when others do the same ----
+
+
+@hooks
+@pytest.mark.parametrize("point", [
+    "after_claim_commit", "before_connect", "between_request_writes", "after_response_body",
+    "before_outcome_commit", "after_outcome_commit"])
+def test_after_kill_9_the_same_key_is_sent_and_there_is_one_effect(
+        sender, upstream, clock, point, tmp_path):
+    body = tmp_path / "body"
+    body.write_bytes(b"x" * 200_000)
+    words = ["--data-binary", f"@{body}", "--key", KEY, sender.url]
+    assert sender.run(*words, PAWL_CRASH_AT=point).returncode == -9
+    arrived = len(upstream.requests)
+    if point != "after_outcome_commit":
+        at_once = sender.run("--deadline", "0.2", *words)
+        assert at_once.returncode == 75 and "in progress elsewhere" in at_once.stderr
+        assert len(upstream.requests) == arrived
+        clock.advance(60)
+    assert sender.run(*words).returncode == 0
+    assert upstream.effects() == 1 and set(keys(upstream)) == {KEY}
+
+
+def test_of_two_at_the_same_time_one_sends_and_both_print_its_response(sender, upstream):
+    gate = upstream.hold()
+    first = sender.start("-d", "a=1", "--key", KEY, sender.url)
+    gate.wait_for()
+    second = sender.start("-d", "a=1", "--key", KEY, sender.url)
+    threading.Timer(0.3, gate.open).start()
+    printed = [sender.end(one) for one in (first, second)]
+    assert [one.returncode for one in printed] == [0, 0] and len(upstream.requests) == 1
+    assert {one.stdout for one in printed} == {'{"held": true}'}
+
+
+# ---- exit codes ----
+
+
+def test_exit_codes_say_how_attempts_without_a_final_response_ended(sender, upstream):
+    for host in (f"127.0.0.1:{free_port()}", "nobody.invalid"):
+        assert sender.run("-d", "a", f"http://{host}/", "--deadline", "300ms").returncode == 69
+    upstream.default = failing(503)
+    assert sender.post("--deadline", "0.3").returncode == 124
+    upstream.then(closes(effect=False))
+    doubt = sender.post("--deadline", "0.3", key="k2")
+    assert doubt.returncode == 76 and "same key" in doubt.stderr
+    upstream.default = failing(429, value={"error_code": "RATE_LIMIT.exceeded"})
+    assert sender.post("--deadline", "0.3", key="k3").returncode == 75
+
+
+@pytest.mark.parametrize("words, said", [
+    (["ftp://127.0.0.1/"], "http://"), (["http://127.0.0.1/#a"], "#"), (["http:///"], "host"),
+    (["-X", "get", "http://a/"], "capital"), (["--key", "ä", "http://a/"], "printable ASCII"),
+    (["-H", "Content-Length: 1", "http://a/"], "set by pawl"),
+    (["-H", "Idempotency-Key: a", "--key", "b", "http://a/"], "exclude each other"),
+    (["--profile", "apii", "http://a/"], "did you mean `api`"),
+    (["--max-time", "0", "http://a/"], "seconds"), (["--cert-key", "x", "https://a/"], "--cert"),
+    (["--cacert", "/nowhere", "https://a/"], "/nowhere"), ([], "needs a URL")])
+def test_what_cannot_be_sent_is_refused_with_the_reason(sender, words, said):
+    sent = sender.run(*words)
+    assert sent.returncode == 2 and said in sent.stderr
+
+
+# ---- curl's options ----
+
+
+def test_bodies_and_headers_are_those_of_curl(sender, upstream, tmp_path):
+    text = tmp_path / "text"
+    text.write_bytes(b"b=2\r\nc\n")
+    sender.run("-d", "a=1", "-d", f"@{text}", "-H", "X-One: 1", "-H", "Accept:", sender.url)
+    sender.run("--data-binary", f"@{text}", "-X", "PUT", "-u", "me:it", sender.url)
+    sender.run(sender.url.replace("http://", "http://me:i%74@"))
+    first, second, third = upstream.requests
+    assert (first.method, first.body) == ("POST", b"a=1&b=2c")
+    assert first["Content-Type"] == "application/x-www-form-urlencoded"
+    assert first["X-One"] == "1" and first["Accept"] is None
+    assert (second.method, second.body) == ("PUT", text.read_bytes())
+    assert second["Authorization"] == third["Authorization"] == "Basic bWU6aXQ="
+    assert (third.method, third.body, third["Content-Length"]) == ("GET", b"", None)
+
+
+def test_the_response_goes_where_curl_puts_it(sender, upstream, tmp_path):
+    out = tmp_path / "out"
+    assert sender.post("-o", out).stdout == "" and json.loads(out.read_text()) == {"id": KEY}
+    shown = sender.post("-i", key="k2")
+    assert shown.stdout.startswith("HTTP/1.1 201 Created\n") and "\n\n{" in shown.stdout
+    verbose = sender.post("-v", key="k3").stderr
+    assert "> POST /refunds HTTP/1.1\n" in verbose and "< HTTP/1.1 201 " in verbose
+    upstream.then(failing(404))
+    assert sender.post("-s", key="k4").stderr == ""
+
+
+def test_a_unix_socket_takes_the_place_of_the_host(sender, tmp_path):
+    path = tmp_path / "socket"
+    seen: list[bytes] = []
+
+    def serve() -> None:
+        connection, _ = server.accept()
+        with connection:
+            seen.append(connection.recv(65536))
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(path))
+        server.listen()
+        threading.Thread(target=serve, daemon=True).start()
+        sent = sender.run("--unix-socket", path, "http://api.example/x")
+    assert (sent.returncode, sent.stdout) == (0, "ok") and b"Host: api.example\r\n" in seen[0]
+
+
+def test_a_server_is_proven_under_tls_unless_that_is_switched_off(sender, tmp_path):
+    authority = issue(tmp_path, "ca", is_ca=True)
+    certificate = issue(tmp_path, "server", authority, names=("127.0.0.1",))
+    upstream = SecureUpstream(served_by(certificate))
+    url = f"https://127.0.0.1:{upstream.port}/x"
+    try:
+        refused = sender.run(url, "--deadline", "0.1")
+        assert refused.returncode == 69 and "unknown CA" in refused.stderr
+        assert sender.run("-k", url).returncode == 0
+        assert sender.run("--cacert", authority.cert_file, url).returncode == 0
+        other = sender.run("--cacert", authority.cert_file, url.replace("127.0.0.1", "localhost"),
+                           "--deadline", "0.1")
+        assert other.returncode == 69 and "another host name" in other.stderr
+        assert len(upstream.requests) == 2
+    finally:
+        upstream.stop()
+
+
+def test_the_default_store_is_for_this_user_alone(upstream, tmp_path):
+    environment = {"XDG_STATE_HOME": str(tmp_path / "state"), "PATH": os.environ["PATH"]}
+    subprocess.run([str(PAWL), "send", f"http://127.0.0.1:{upstream.port}/"], check=True,
+                   capture_output=True, env=environment, timeout=PATIENCE)
+    folder = tmp_path / "state" / "pawl"
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert stat.S_IMODE((folder / "pawl.db").stat().st_mode) == 0o600
