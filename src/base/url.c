@@ -2,19 +2,33 @@
 #include "base/url.h"
 
 #include "base/ascii.h"
+#include <arpa/inet.h>
 
 #define PORT_HTTP 80
 #define PORT_HTTPS 443
 
 /* A certificate's check would take a name that begins with a dot for all names below it. */
-static bool is_name(struct slice host, const char *marks)
+static bool is_name(struct slice host)
 {
-    return slice_is_word(host, marks) && host.len <= URL_HOST_MAX && host.at[0] != '.';
+    return slice_is_word(host, "-._") && host.len <= URL_HOST_MAX && host.at[0] != '.';
+}
+
+/* An IPv6 address, perhaps with `%` and the interface on which it is one. */
+static bool is_address(struct slice host)
+{
+    char text[INET6_ADDRSTRLEN];
+    struct in6_addr address;
+    struct slice number, zone = slice_cut(host, '%', &number);
+    if (number.len >= sizeof text || (zone.at != NULL && !is_name(zone)))
+        return false;
+    memcpy(text, number.at, number.len);
+    text[number.len] = '\0';
+    return inet_pton(AF_INET6, text, &address) == 1;
 }
 
 bool url_is_host(struct slice host)
 {
-    return is_name(host, slice_find(host, ':') >= 0 ? ":.%" : "-._");
+    return slice_find(host, ':') >= 0 ? is_address(host) : is_name(host);
 }
 
 bool url_read_authority(struct slice text, int port_else, struct url_authority *ret_authority)
@@ -30,7 +44,8 @@ bool url_read_authority(struct slice text, int port_else, struct url_authority *
         slice_cut(text, ':', &host);
         rest = slice_skip(text, host.len);
     }
-    if (!is_name(host, bracketed ? ":.%" : "-._") || (rest.len == 0 && port_else < 0))
+    if (bracketed != (slice_find(host, ':') >= 0) || !url_is_host(host) ||
+        (rest.len == 0 && port_else < 0))
         return false;
     if (rest.len > 0 && !slice_to_u64(slice_skip(rest, 1), UINT16_MAX, &port))
         return false;
@@ -101,23 +116,30 @@ bool url_read(struct slice text, struct url *ret_url, const char **ret_problem)
 
 /* ---- writing ---- */
 
-void url_write_authority(struct buf *buf, const struct url *url)
+static void write_authority(struct buf *buf, const struct url *url, struct slice host)
 {
-    bool bracketed = slice_find(url->at.host, ':') >= 0;
+    bool bracketed = slice_find(host, ':') >= 0;
     if (bracketed)
         buf_add_char(buf, '[');
-    for (size_t i = 0; i < url->at.host.len; i++)
-        buf_add_char(buf, ascii_lower(url->at.host.at[i]));
+    for (size_t i = 0; i < host.len; i++)
+        buf_add_char(buf, ascii_lower(host.at[i]));
     if (bracketed)
         buf_add_char(buf, ']');
     if (url->at.port != (url->tls ? PORT_HTTPS : PORT_HTTP))
         buf_printf(buf, ":%u", (unsigned)url->at.port);
 }
 
+void url_write_authority(struct buf *buf, const struct url *url)
+{
+    struct slice host;
+    slice_cut(url->at.host, '%', &host);
+    write_authority(buf, url, host);
+}
+
 void url_write_origin(struct buf *buf, const struct url *url)
 {
     buf_add_str(buf, url->tls ? "https://" : "http://");
-    url_write_authority(buf, url);
+    write_authority(buf, url, url->at.host);
 }
 
 void url_write_target(struct buf *buf, const struct url *url)

@@ -26,8 +26,8 @@ struct url {
     struct slice query;    /* behind the '?'; `at` NULL: there is no '?' */
 };
 
-/* Reads HOST[:PORT]: letters, digits and `-._`, or an IPv6 address in brackets. Without a port it
- * is `port_else`, if that is not negative. */
+/* Reads HOST[:PORT]: letters, digits and `-._`, or an IPv6 address in brackets, perhaps with its
+ * interface (`[fe80::1%eth0]`). Without a port it is `port_else`, if that is not negative. */
 bool url_read_authority(struct slice text, int port_else, struct url_authority *ret_authority);
 
 /* Whether a host may be `host`, an IPv6 address without brackets. */
@@ -37,7 +37,8 @@ bool url_is_host(struct slice host);
  * what is wrong, as in "the URL ...". */
 bool url_read(struct slice text, struct url *ret_url, const char **ret_problem);
 
-/* Appends HOST[:PORT] in lower case, without the port where it is the scheme's own: for Host. */
+/* Appends HOST[:PORT] in lower case, without the port where it is the scheme's own, and without an
+ * interface, which only this machine knows: for Host. */
 void url_write_authority(struct buf *buf, const struct url *url);
 
 /* Appends the origin (RFC 6454 6.2), such as `https://api.example.com`: equal for URLs whose
