@@ -352,7 +352,7 @@ int main(int argc, char **argv)
     }
     struct store_config config = store_config_default();
     config.path = argv[1];
-    config.is_serve = true;
+    config.role = STORE_SERVE;
     struct store *store = NULL;
     char *problem MEM_AUTO = NULL;
     if (store_open(&config, &store, &problem) != STORE_OPENED) {
