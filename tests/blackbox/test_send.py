@@ -21,6 +21,7 @@ from pawltest.upstream import Reply, Upstream, closes, resets, say
 from pawltest.wire import PATIENCE, Request, eventually
 
 hooks = pytest.mark.hooks
+RULE = "tenant: none\nrules:\n  - {name: refunds.create, match: POST /refunds, unknown: UNKNOWN}\n"
 KEY = "5e1d3f0a-0000-4000-8000-000000000001"
 
 
@@ -347,3 +348,22 @@ def test_the_default_store_is_for_this_user_alone(upstream, tmp_path):
     folder = tmp_path / "state" / "pawl"
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert stat.S_IMODE((folder / "pawl.db").stat().st_mode) == 0o600
+
+
+# ---- through a gateway ----
+
+
+def test_r7_a_502_behind_a_gateway_is_healed_where_its_rule_says_retry(sender, upstream, pawl):
+    gateway = pawl(RULE.replace("UNKNOWN", "retry"))
+    upstream.then(failing(502))
+    sent = sender.run("--json", "{}", "--key", KEY, f"http://127.0.0.1:{gateway.port}/refunds")
+    assert sent.returncode == 0 and upstream.effects() == 1 and keys(upstream) == [KEY] * 2
+
+
+def test_r7_under_hold_the_sender_learns_that_it_must_not_start_over(sender, upstream, pawl):
+    gateway = pawl(RULE.replace("UNKNOWN", "hold"))
+    upstream.then(say(502, {"no": True}))
+    sent = sender.run("--json", "{}", "--key", KEY, f"http://127.0.0.1:{gateway.port}/refunds")
+    assert sent.returncode == 76 and len(upstream.requests) == 1
+    assert "outcome_unknown" in sent.stderr and "Do not start over under a new key" in sent.stderr
+    assert [line["code"] for line in sender.attempts()] == ["502", "409"]
