@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `pawl send`: one request, sent until it is done, and once (src/client, src/runner). */
+#include "base/check.h"
 #include "base/duration.h"
 #include "base/mem.h"
 #include "base/random.h"
@@ -10,6 +11,7 @@
 #include "cli/request.h"
 #include "cli/store_path.h"
 #include "client/http.h"
+#include "client/verdict.h"
 #include <errno.h>
 #include <stdio.h>
 
@@ -18,11 +20,10 @@
 #define MAX_TIME_US (30 * CLOCK_US_PER_S)
 #define CONNECT_US (5 * CLOCK_US_PER_S)
 #define SECONDS_MOST 1000000
-#define BODY_MAX ((uint64_t)64 * 1024 * 1024)
 #define TEXT_MAX ((size_t)8 * 1024)
 
 struct send {
-    struct request_options request; /* first: the flags of a request go there */
+    struct request_options options; /* first: the flags of a request go there */
     const char *store_path;
     const char *output;
     const char *attempts_path;
@@ -36,7 +37,7 @@ struct send {
     bool verbose;
     bool again;
 
-    struct client_operation operation;
+    struct client_made made;
     struct client_http http;
     struct runner runner;
     struct store *store;
@@ -208,32 +209,22 @@ static void report(void *argument, const struct runner_report *report)
 
 /* ---- what came of it ---- */
 
-static int complain(const struct send *send, enum exit_code code, const char *text)
+/* A sentence about it. */
+static void complain(const struct send *send, const char *text)
 {
     BUF_AUTO struct buf line = buf_make(TEXT_MAX);
     buf_add_str(&line, text);
     say(send, &line);
-    return (int)code;
 }
 
-/* What the service's own code says, by the table that `pawl errors` prints. */
-static const struct error_row *row_of(struct slice code)
-{
-    const struct error_row *mismatch = error_row(ERROR_PAYLOAD_MISMATCH);
-    if (slice_eq(code, slice_of(mismatch->short_code)))
-        return mismatch;
-    return error_find(code);
-}
-
-static int explain_final(const struct send *send)
+static void explain_final(const struct send *send)
 {
     BUF_AUTO struct buf line = buf_make(TEXT_MAX);
-    const struct error_row *row = row_of(send->runner.end.code);
+    const struct error_row *row = client_find_row(send->runner.end.code);
     add_end(send, &send->runner.end, &line);
     if (row)
         buf_printf(&line, ": %s", row->hint);
     say(send, &line);
-    return row ? row->exit_code : EXIT_FINAL_ERROR;
 }
 
 static const char *const endings[] = {
@@ -242,33 +233,19 @@ static const char *const endings[] = {
     [RETRY_ENDS_HINT] = "; it asks to wait beyond the deadline (Retry-After)",
 };
 
-/* Courier, point 3. */
-static enum exit_code code_of_end(const struct runner *runner)
-{
-    const struct error_row *row = row_of(runner->end.code);
-    bool cut = runner->out_of_time || runner->ended_by == RETRY_ENDS_DEADLINE;
-    return runner->in_doubt                     ? EXIT_OUTCOME_UNKNOWN
-           : row && row->exit_code != EXIT_DONE ? (enum exit_code)row->exit_code
-           : !runner->reached                   ? EXIT_UNAVAILABLE
-           : cut                                ? EXIT_DEADLINE
-                                                : EXIT_TRY_AGAIN;
-}
-
-static int explain_end(const struct send *send)
+static void explain_end(const struct send *send)
 {
     const struct runner *runner = &send->runner;
     BUF_AUTO struct buf line = buf_make(TEXT_MAX);
-    enum exit_code code = code_of_end(runner);
     buf_printf(&line, "attempt %d: ", runner->course.attempts);
     add_end(send, &runner->end, &line);
     buf_add_str(&line, endings[runner->ended_by]);
-    if (code == EXIT_OUTCOME_UNKNOWN)
+    if (client_exit_code(send->result, runner) == EXIT_OUTCOME_UNKNOWN)
         buf_add_str(&line, "; it may have been done: repeat it under the same key");
     say(send, &line);
-    return code;
 }
 
-static int explain_replay(const struct send *send)
+static void explain_replay(const struct send *send)
 {
     const struct record *record = &send->runner.attempt.result.record;
     BUF_AUTO struct buf line = buf_make(TEXT_MAX);
@@ -277,10 +254,9 @@ static int explain_replay(const struct send *send)
     buf_add_str(&line, send->runner.outcome ? "; this is the kept response, nothing was sent"
                                             : "; its response was not kept, nothing was sent");
     say(send, &line);
-    return EXIT_DONE;
 }
 
-static int explain_in_progress(const struct send *send)
+static void explain_in_progress(const struct send *send)
 {
     const struct attempt_result *found = &send->runner.attempt.result;
     BUF_AUTO struct buf line = buf_make(TEXT_MAX);
@@ -288,40 +264,49 @@ static int explain_in_progress(const struct send *send)
                "in progress elsewhere, or its process died; if so, it can be sent again in %lld s",
                (long long)(found->lease_left_us / CLOCK_US_PER_S + 1));
     say(send, &line);
-    return EXIT_TRY_AGAIN;
 }
 
-static int explain(const struct send *send)
+static void explain(const struct send *send)
 {
     switch (send->result) {
     case RUNNER_DONE:
-        return send->http.truncated ? complain(send, EXIT_BAD_DATA,
-                                               "done, but the response is larger than 64 MiB: "
-                                               "only its beginning is printed, none is kept")
-                                    : EXIT_DONE;
+        if (send->http.truncated)
+            complain(send, "done, but the response is larger than 64 MiB: only its beginning is "
+                           "printed, none is kept");
+        return;
     case RUNNER_REPLAYED:
-        return explain_replay(send);
+        explain_replay(send);
+        return;
     case RUNNER_FINAL:
-        return explain_final(send);
+        explain_final(send);
+        return;
     case RUNNER_ENDED:
-        return explain_end(send);
+        explain_end(send);
+        return;
     case RUNNER_MISMATCH:
-        return complain(send, EXIT_BAD_DATA,
-                        "the key was used for another request; take a new key for a new one");
+        complain(send, "the key was used for another request; take a new key for a new one");
+        return;
     case RUNNER_IN_PROGRESS:
-        return explain_in_progress(send);
+        explain_in_progress(send);
+        return;
     case RUNNER_STORE_DOWN:
-        return complain(send, EXIT_UNAVAILABLE,
-                        "the store did not respond in time; nothing more was sent");
+        complain(send, "the store did not respond in time; nothing more was sent");
+        return;
     case RUNNER_NOT_STORED:
-        return complain(send, EXIT_OUTCOME_UNKNOWN,
-                        "the outcome could not be written to the store; repeat it under the same "
-                        "key");
+        complain(send, "the outcome could not be written to the store; repeat it under the same "
+                       "key");
+        return;
     case RUNNER_LOST:
-        return complain(send, EXIT_FAIL_STOP,
-                        "the store stopped after a disk error; repeat it under the same key");
+        complain(send, "the store stopped after a disk error; repeat it under the same key");
+        return;
     }
-    return EXIT_UNAVAILABLE;
+    UNREACHABLE();
+}
+
+static int code_of(const struct send *send)
+{
+    bool cut = send->result == RUNNER_DONE && send->http.truncated;
+    return cut ? EXIT_BAD_DATA : (int)client_exit_code(send->result, &send->runner);
 }
 
 /* ---- output ---- */
@@ -413,7 +398,8 @@ static int run(struct send *send)
     runner->attempt.begin.ttl_us = send->remember_us;
     if (!runner->engine || !run_loop(send))
         return no_memory();
-    int code = print_response(send, explain(send));
+    explain(send);
+    int code = print_response(send, code_of(send));
     outcome_unref(runner->outcome);
     runner->outcome = NULL;
     if (send->result != RUNNER_NOT_STORED)
@@ -429,7 +415,7 @@ static struct keys_row *find_success(struct send *send, struct keys_found *found
 {
     struct keys_wanted wanted = {.tenant = SLICE(""),
                                  .rule = send->runner.attempt.rule,
-                                 .key = send->operation.key,
+                                 .key = send->made.operation.key,
                                  .status = KEYS_COMPLETE,
                                  .limit = 1};
     *ret_status = keys_list(send->store, &wanted, parker, found);
@@ -450,7 +436,7 @@ static int forget(struct send *send, const struct keys_row *row, struct parker *
                                          .actor = buf_slice(&actor)};
     enum store_status status = keys_act(send->store, &act, parker);
     if (status != STORE_DONE)
-        return complain(send, EXIT_UNAVAILABLE, keys_status_text(status));
+        return command_failed(NAME, EXIT_UNAVAILABLE, "%s", keys_status_text(status));
     buf_add_str(&line, "done before, on ");
     timestamp_print(&line, row->store.record.completed_at);
     buf_add_str(&line, "; sending it again under the same key (--again)");
@@ -467,7 +453,7 @@ static int go_past_success(struct send *send)
     thread_parker_init(&parker);
     struct keys_row *row = find_success(send, &found, &parker.parker, &status);
     if (status != STORE_DONE)
-        code = complain(send, EXIT_UNAVAILABLE, keys_status_text(status));
+        code = command_failed(NAME, EXIT_UNAVAILABLE, "%s", keys_status_text(status));
     else if (row)
         code = forget(send, row, &parker.parker);
     thread_parker_fini(&parker);
@@ -506,29 +492,30 @@ static int open_attempts(struct send *send)
 static void show_key(const struct send *send)
 {
     BUF_AUTO struct buf line = buf_make(TEXT_MAX);
-    buf_printf(&line, "key %s", send->request.minted);
-    if (send->request.minted[0])
+    buf_printf(&line, "key %s", send->made.minted);
+    if (send->made.minted[0])
         say(send, &line);
 }
 
 static int prepare(struct send *send)
 {
-    int code = request_make(&send->request, &send->operation);
-    if (code == EXIT_DONE &&
-        !client_name_record(&send->operation, &send->request.arena, &send->runner.attempt))
-        code = command_failed(NAME, EXIT_UNAVAILABLE, "the body takes too much memory to hash");
-    if (code == EXIT_DONE)
-        code = request_connect(&send->request, &send->operation.url, &send->http.origins);
-    if (code == EXIT_DONE)
-        code = open_attempts(send);
+    BUF_AUTO struct buf problem = buf_make(TEXT_MAX);
+    struct client_operation *operation = &send->made.operation;
+    if (client_make(&send->options.request, &send->made, &problem))
+        send->http.origins = client_connect(&send->options.route, &operation->url, &problem);
+    if (!send->http.origins)
+        return command_misused(NAME, "%.*s", SLICE_ARG(buf_slice(&problem)));
+    if (!client_name_record(operation, &send->made.arena, &send->runner.attempt))
+        return command_failed(NAME, EXIT_UNAVAILABLE, "the body takes too much memory to hash");
+    int code = open_attempts(send);
     return code == EXIT_DONE ? open_store(send) : code;
 }
 
 static int send_operation(struct send *send)
 {
-    send->http.operation = &send->operation;
+    send->http.operation = &send->made.operation;
     send->http.connect_us = send->connect_us;
-    send->http.max_body = BODY_MAX;
+    send->http.max_body = CLIENT_BODY_MAX;
     client_http_init(&send->http);
     int code = prepare(send);
     if (code == EXIT_DONE && send->again)
@@ -550,7 +537,8 @@ static void close_send(struct send *send)
     if (send->store)
         store_close(send->store);
     client_http_fini(&send->http);
-    request_options_fini(&send->request);
+    client_made_fini(&send->made);
+    request_options_fini(&send->options);
     mem_free(send);
 }
 
@@ -564,10 +552,10 @@ int command_send(enum command_id id, struct operands at)
     send->max_time_us = MAX_TIME_US;
     send->connect_us = CONNECT_US;
     send->profile = RETRY_PROFILE_user_facing;
-    request_options_init(&send->request, NAME);
+    request_options_init(&send->options, NAME);
     int code = command_read(id, &at, places, send);
     if (code == EXIT_DONE) {
-        send->request.url = at.at[0];
+        request_options_end(&send->options, at.at[0]);
         code = send_operation(send);
     }
     close_send(send);

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/verdict.h"
+
+#include "base/check.h"
+
+const struct error_row *client_find_row(struct slice code)
+{
+    const struct error_row *mismatch = error_row(ERROR_PAYLOAD_MISMATCH);
+    return slice_eq(code, slice_of(mismatch->short_code)) ? mismatch : error_find(code);
+}
+
+static enum exit_code code_of_end(const struct runner *runner)
+{
+    const struct error_row *row = client_find_row(runner->end.code);
+    if (runner->in_doubt)
+        return EXIT_OUTCOME_UNKNOWN;
+    if (row && row->exit_code != EXIT_DONE)
+        return (enum exit_code)row->exit_code;
+    if (!runner->reached)
+        return EXIT_UNAVAILABLE;
+    bool cut = runner->out_of_time || runner->ended_by == RETRY_ENDS_DEADLINE;
+    return cut ? EXIT_DEADLINE : EXIT_TRY_AGAIN;
+}
+
+enum exit_code client_exit_code(enum runner_result result, const struct runner *runner)
+{
+    const struct error_row *row = client_find_row(runner->end.code);
+    switch (result) {
+    case RUNNER_DONE:
+    case RUNNER_REPLAYED:
+        return EXIT_DONE;
+    case RUNNER_FINAL:
+        return row ? (enum exit_code)row->exit_code : EXIT_FINAL_ERROR;
+    case RUNNER_ENDED:
+        return code_of_end(runner);
+    case RUNNER_MISMATCH:
+        return EXIT_BAD_DATA;
+    case RUNNER_IN_PROGRESS:
+        return EXIT_TRY_AGAIN;
+    case RUNNER_STORE_DOWN:
+        return EXIT_UNAVAILABLE;
+    case RUNNER_NOT_STORED:
+        return EXIT_OUTCOME_UNKNOWN;
+    case RUNNER_LOST:
+        return EXIT_FAIL_STOP;
+    }
+    UNREACHABLE();
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What came of an operation, in one number: the exit code of whoever ran it (contract section 7).
+ */
+#ifndef PAWL_CLIENT_VERDICT_H
+#define PAWL_CLIENT_VERDICT_H
+
+#include "core/errors.h"
+#include "runner/runner.h"
+
+/* The table's row for the error code of a response, long or short; NULL: there is none. */
+const struct error_row *client_find_row(struct slice code);
+
+/* Of a run that has ended so. Without a final response: in doubt comes first, then what the
+ * response's own code says, then that nobody was reached, then the time. */
+enum exit_code client_exit_code(enum runner_result result, const struct runner *runner);
+
+#endif
