@@ -114,29 +114,33 @@ int64_t retry_delay_us(const struct retry_schedule *schedule, int attempt, uint6
 /* ---- what an attempt's end means ---- */
 
 #define ANY 0, 999, NULL
+#define ONLY(status) status, status, NULL
 static const struct {
     enum exchange_end end;
     int least;
     int most;
     const char *code; /* of the response; `*` at its front stands for anything; NULL: whatever */
-    enum retry_class class;
+    enum retry_class class[2]; /* by enum retry_column */
 } classes[] = {
-    /* the first row that fits */
-    {EXCHANGE_NOT_SENT, ANY, RETRY_LATER},
-    {EXCHANGE_BROKE, ANY, RETRY_LATER},
-    {EXCHANGE_TIMED_OUT, ANY, RETRY_LATER},
-    {EXCHANGE_TOKEN_STALE, ANY, RETRY_FINAL}, /* decided anew: no retry of this one */
-    {EXCHANGE_RESPONDED, 0, 999, "PROVIDER.duplicate", RETRY_DONE},
-    {EXCHANGE_RESPONDED, 200, 299, NULL, RETRY_DONE},
-    {EXCHANGE_RESPONDED, 408, 408, NULL, RETRY_AT_ONCE},
-    {EXCHANGE_RESPONDED, 409, 409, "*.in_progress", RETRY_IN_PROGRESS},
-    {EXCHANGE_RESPONDED, 409, 409, "CONCURRENT_REQUEST", RETRY_IN_PROGRESS},
-    {EXCHANGE_RESPONDED, 425, 425, NULL, RETRY_LATER},
-    {EXCHANGE_RESPONDED, 429, 429, NULL, RETRY_LATER},
-    {EXCHANGE_RESPONDED, 501, 501, NULL, RETRY_FINAL},
-    {EXCHANGE_RESPONDED, 505, 505, NULL, RETRY_FINAL},
-    {EXCHANGE_RESPONDED, 500, 599, NULL, RETRY_LATER},
-    {EXCHANGE_RESPONDED, ANY, RETRY_FINAL},
+    /* the first row that fits:                               call               webhook */
+    {EXCHANGE_NOT_SENT, ANY, {RETRY_LATER, RETRY_LATER}},
+    {EXCHANGE_BROKE, ANY, {RETRY_LATER, RETRY_LATER}},
+    {EXCHANGE_TIMED_OUT, ANY, {RETRY_LATER, RETRY_LATER}},
+    /* decided anew: no retry of this one. No token leaves to receivers of webhooks */
+    {EXCHANGE_TOKEN_STALE, ANY, {RETRY_FINAL, RETRY_LATER}},
+    {EXCHANGE_RESPONDED, 200, 299, NULL, {RETRY_DONE, RETRY_DONE}},
+    {EXCHANGE_RESPONDED, 410, 410, "PROVIDER.duplicate", {RETRY_DONE, RETRY_FINAL}},
+    {EXCHANGE_RESPONDED, ONLY(410), {RETRY_FINAL, RETRY_FINAL}},
+    {EXCHANGE_RESPONDED, 0, 999, "PROVIDER.duplicate", {RETRY_DONE, RETRY_LATER}},
+    {EXCHANGE_RESPONDED, ONLY(408), {RETRY_AT_ONCE, RETRY_LATER}},
+    {EXCHANGE_RESPONDED, 409, 409, "*.in_progress", {RETRY_IN_PROGRESS, RETRY_LATER}},
+    {EXCHANGE_RESPONDED, 409, 409, "CONCURRENT_REQUEST", {RETRY_IN_PROGRESS, RETRY_LATER}},
+    {EXCHANGE_RESPONDED, ONLY(425), {RETRY_LATER, RETRY_LATER}},
+    {EXCHANGE_RESPONDED, ONLY(429), {RETRY_LATER, RETRY_LATER}},
+    {EXCHANGE_RESPONDED, ONLY(501), {RETRY_FINAL, RETRY_LATER}},
+    {EXCHANGE_RESPONDED, ONLY(505), {RETRY_FINAL, RETRY_LATER}},
+    {EXCHANGE_RESPONDED, 500, 599, NULL, {RETRY_LATER, RETRY_LATER}},
+    {EXCHANGE_RESPONDED, ANY, {RETRY_FINAL, RETRY_LATER}},
 };
 
 static bool code_fits(const char *pattern, struct slice code)
@@ -149,13 +153,19 @@ static bool code_fits(const char *pattern, struct slice code)
     return code.len >= text.len && slice_eq(slice_skip(code, code.len - text.len), text);
 }
 
-enum retry_class retry_classify(enum exchange_end end, int status, struct slice code)
+enum retry_class retry_classify_by(enum retry_column column, enum exchange_end end, int status,
+                                   struct slice code)
 {
     for (size_t i = 0; i < sizeof(classes) / sizeof(classes[0]); i++)
         if (end == classes[i].end && status >= classes[i].least && status <= classes[i].most &&
             code_fits(classes[i].code, code))
-            return classes[i].class;
+            return classes[i].class[column];
     return RETRY_FINAL;
+}
+
+enum retry_class retry_classify(enum exchange_end end, int status, struct slice code)
+{
+    return retry_classify_by(RETRY_BY_CALL, end, status, code);
 }
 
 /* ---- the next attempt ---- */

@@ -92,8 +92,18 @@ enum retry_class {
     RETRY_IN_PROGRESS, /* the same operation is running: waited out */
 };
 
-/* By the one table (retry.c): how the exchange ended, and of a response its status and its error
- * code (retry_read_code); 0 and empty without one. */
+/* The column of the one table (retry.c) by which an end is judged. */
+enum retry_column {
+    RETRY_BY_CALL,    /* whoever calls a service to have something done */
+    RETRY_BY_WEBHOOK, /* whoever tells a receiver: only 2xx is done, only 410 is final */
+};
+
+/* By that column: how the exchange ended, and of a response its status and its error code
+ * (retry_read_code); 0 and empty without one. */
+enum retry_class retry_classify_by(enum retry_column column, enum exchange_end end, int status,
+                                   struct slice code);
+
+/* By RETRY_BY_CALL. */
 enum retry_class retry_classify(enum exchange_end end, int status, struct slice code);
 
 /* The error code of a response that has one: its Error-Code, else `error_code` or `error.code` of a

@@ -262,6 +262,7 @@ static void a_code_or_a_failure_of_the_transport_has_its_class(void **state)
         {EXCHANGE_RESPONDED, 409, "CONFLICT.idempotency.outcome_unknown", RETRY_FINAL},
         {EXCHANGE_RESPONDED, 409, "PROVIDER.duplicate", RETRY_DONE},
         {EXCHANGE_RESPONDED, 500, "PROVIDER.duplicate", RETRY_DONE},
+        {EXCHANGE_RESPONDED, 410, "PROVIDER.duplicate", RETRY_DONE},
         {EXCHANGE_RESPONDED, 422, "CONFLICT.idempotency.in_progress", RETRY_FINAL},
         {EXCHANGE_RESPONDED, 503, "TRANSIENT.flaky", RETRY_LATER},
         {EXCHANGE_RESPONDED, 400, "TRANSIENT.flaky", RETRY_FINAL},
@@ -270,6 +271,22 @@ static void a_code_or_a_failure_of_the_transport_has_its_class(void **state)
     for (size_t i = 0; i < N_OF(rows); i++)
         assert_int_equal(retry_classify(rows[i].end, rows[i].status, slice_of(rows[i].code)),
                          rows[i].class);
+}
+
+static void to_a_webhook_only_2xx_is_done_and_only_410_is_final(void **state)
+{
+    static const char *const codes[] = {"", "PROVIDER.duplicate", "anything.in_progress",
+                                        "CONCURRENT_REQUEST"};
+    (void)state;
+    for (int status = 100; status <= 999; status++)
+        for (size_t i = 0; i < N_OF(codes); i++)
+            assert_int_equal(
+                retry_classify_by(RETRY_BY_WEBHOOK, EXCHANGE_RESPONDED, status, slice_of(codes[i])),
+                status >= 200 && status < 300 ? RETRY_DONE
+                : status == 410               ? RETRY_FINAL
+                                              : RETRY_LATER);
+    for (enum exchange_end end = EXCHANGE_NOT_SENT; end <= EXCHANGE_TOKEN_STALE; end++)
+        assert_int_equal(retry_classify_by(RETRY_BY_WEBHOOK, end, 0, SLICE("")), RETRY_LATER);
 }
 
 static void expect_code(const char *header, const char *body, const char *wanted)
@@ -550,6 +567,7 @@ int main(void)
         cmocka_unit_test(a_name_that_is_no_profile_s_is_not_found),
         cmocka_unit_test(every_status_has_its_class),
         cmocka_unit_test(a_code_or_a_failure_of_the_transport_has_its_class),
+        cmocka_unit_test(to_a_webhook_only_2xx_is_done_and_only_410_is_final),
         cmocka_unit_test(an_error_code_is_read_where_responses_have_it),
         cmocka_unit_test(a_hint_is_digits_or_a_date_in_any_form),
         cmocka_unit_test(a_hint_that_is_no_hint_is_ignored),

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/task.h"
+#include "base/check.h"
+
+/* ---- names ---- */
+
+static const struct {
+    struct slice name;
+    const char *text;
+} reasons[TASK_REASON_COUNT] = {
+#define X(name, word, text) {{word, sizeof(word) - 1}, text},
+    TASK_REASONS(X)
+#undef X
+};
+
+struct slice task_reason_name(enum task_reason reason)
+{
+    CHECK(reason < TASK_REASON_COUNT);
+    return reasons[reason].name;
+}
+
+const char *task_reason_text(enum task_reason reason)
+{
+    CHECK(reason < TASK_REASON_COUNT);
+    return reasons[reason].text;
+}
+
+struct slice task_state_name(enum task_state state)
+{
+    static const char *const names[TASK_STATE_COUNT] = {"waiting", "sending", "done", "dead",
+                                                        "dropped"};
+    CHECK(state < TASK_STATE_COUNT);
+    return slice_of(names[state]);
+}
+
+/* ---- which event may happen when ---- */
+
+#define IN(state) (1U << TASK_##state)
+
+static const unsigned allowed_in[TASK_EVENT_COUNT] = {
+    [TASK_CLAIM] = IN(WAITING),
+    [TASK_END] = IN(SENDING),
+    [TASK_LOSE] = IN(SENDING),
+    [TASK_GIVE_BACK] = IN(SENDING),
+    [TASK_PUT_OFF] = IN(WAITING),
+    [TASK_SETTLE] = IN(WAITING) | IN(SENDING),
+    [TASK_DROP] = IN(WAITING) | IN(DEAD),
+    [TASK_RETRY] = IN(WAITING) | IN(DEAD),
+    [TASK_EDIT] = IN(WAITING) | IN(DEAD),
+};
+
+bool task_allows(enum task_state state, enum task_event event)
+{
+    CHECK(state < TASK_STATE_COUNT && event < TASK_EVENT_COUNT);
+    return (allowed_in[event] >> state & 1U) != 0;
+}
+
+bool task_is_due(const struct task *task, int64_t now)
+{
+    return task->state == TASK_WAITING && task->due_at <= now;
+}
+
+bool task_is_open(const struct task *task)
+{
+    return task->state == TASK_WAITING || task->state == TASK_SENDING || task->holds;
+}
+
+/* ---- moves ---- */
+
+static void wait_until(struct task *task, int64_t due_at, enum task_reason reason)
+{
+    task->state = TASK_WAITING;
+    task->due_at = due_at;
+    task->reason = reason;
+    task->lease_until = task->owner = 0;
+}
+
+static void stop(struct task *task, enum task_state state, enum task_reason reason,
+                 const struct task_keep *keep, int64_t now)
+{
+    CHECK(keep->done_us >= 0 && keep->dead_us >= 0);
+    wait_until(task, CLOCK_NEVER, reason);
+    task->state = state;
+    task->holds = state == TASK_DEAD && keep->holds;
+    task->in_doubt = task->in_doubt && state != TASK_DONE;
+    task->ended_at = now;
+    task->gone_at = clock_after(now, state == TASK_DONE ? keep->done_us : keep->dead_us);
+}
+
+void task_claim(struct task *task, const struct task_claim *claim, int64_t now)
+{
+    CHECK(task_allows(task->state, TASK_CLAIM) && task_is_due(task, now));
+    CHECK(claim->lease_us > 0 && claim->lasts_us >= 0);
+    if (task->first_at == 0) {
+        int64_t total_us = retry_profile_schedule(task->profile)->total_us;
+        task->first_at = now;
+        task->deadline_at = clock_after(now, total_us);
+        if (claim->lasts_us != 0)
+            task->deadline_at = clock_first(task->deadline_at, clock_after(now, claim->lasts_us));
+    }
+    task->state = TASK_SENDING;
+    task->due_at = CLOCK_NEVER;
+    task->attempts++;
+    task->tries++;
+    task->owner = claim->owner;
+    task->lease_until = clock_after(now, claim->lease_us);
+}
+
+/* ---- the end of an attempt ---- */
+
+/* By try, too: an attempt that did not count is not repeated after the same delay by all. */
+static uint64_t spread_seed(int64_t id, const struct task *task)
+{
+    return (uint64_t)id * UINT64_C(0x9e3779b97f4a7c15) + (uint64_t)task->tries;
+}
+
+static struct retry_next plan_next(const struct task *task, int64_t id,
+                                   const struct task_result *result, int64_t now)
+{
+    struct retry_course course = {
+        .schedule = retry_profile_schedule(task->profile),
+        .seed = spread_seed(id, task),
+        .first_at = task->first_at,
+        .deadline = task->deadline_at,
+        .attempts = task->attempts > 0 ? task->attempts : 1,
+        .had_408 = true, /* a task's is retried by schedule */
+    };
+    return retry_plan_next(&course, result->class, result->hint_us, now);
+}
+
+/* The last attempt is at the deadline, whatever would be later. */
+static int64_t due_after(const struct task *task, struct retry_next next)
+{
+    return next.end == RETRY_GOES_ON ? next.at : task->deadline_at;
+}
+
+static void schedule_next(struct task *task, int64_t id, const struct task_result *result,
+                          const struct task_keep *keep, int64_t now)
+{
+    struct retry_next next = plan_next(task, id, result, now);
+    int64_t due_at = due_after(task, next);
+    if (next.end == RETRY_ENDS_ATTEMPTS || due_at == CLOCK_NEVER)
+        stop(task, TASK_DEAD, TASK_REASON_ATTEMPTS, keep, now);
+    else if (now >= task->deadline_at)
+        stop(task, TASK_DEAD, TASK_REASON_DEADLINE, keep, now);
+    else
+        wait_until(task, due_at, result->reason);
+}
+
+/* An attempt that reached nobody gives itself back: days without a network end nothing. */
+static void count_back(struct task *task)
+{
+    CHECK(task->attempts > 0);
+    task->attempts--;
+}
+
+void task_end(struct task *task, int64_t id, const struct task_result *result,
+              const struct task_keep *keep, int64_t now)
+{
+    CHECK(task_allows(task->state, TASK_END) && task->attempts > 0 && task->tries > 0);
+    CHECK(!result->is_unreached || result->status == 0);
+    task->status = result->status;
+    task->in_doubt = task->in_doubt || result->is_in_doubt;
+    if (result->is_unreached && task->profile == RETRY_PROFILE_queue)
+        count_back(task);
+    switch (result->class) {
+    case RETRY_DONE:
+        stop(task, TASK_DONE, TASK_REASON_NONE, keep, now);
+        return;
+    case RETRY_FINAL:
+        stop(task, TASK_DEAD,
+             result->reason == TASK_REASON_NONE ? TASK_REASON_FINAL : result->reason, keep, now);
+        return;
+    case RETRY_LATER:
+    case RETRY_AT_ONCE:
+    case RETRY_IN_PROGRESS:
+        schedule_next(task, id, result, keep, now);
+        return;
+    }
+    UNREACHABLE();
+}
+
+void task_lose(struct task *task, const struct task_keep *keep, int64_t now)
+{
+    CHECK(task_allows(task->state, TASK_LOSE));
+    task->in_doubt = true;
+    task->status = 0;
+    if (task->attempts >= retry_profile_schedule(task->profile)->attempts)
+        stop(task, TASK_DEAD, TASK_REASON_LOST, keep, now);
+    else if (now > task->deadline_at)
+        stop(task, TASK_DEAD, TASK_REASON_DEADLINE, keep, now);
+    else
+        wait_until(task, now, TASK_REASON_LOST);
+}
+
+void task_give_back(struct task *task, int64_t now)
+{
+    CHECK(task_allows(task->state, TASK_GIVE_BACK));
+    count_back(task);
+    wait_until(task, now, TASK_REASON_NONE);
+}
+
+void task_put_off(struct task *task, int64_t until, enum task_reason reason)
+{
+    CHECK(task_allows(task->state, TASK_PUT_OFF));
+    int64_t limit = task->first_at == 0 ? CLOCK_NEVER : task->deadline_at;
+    int64_t due_at = clock_first(until, limit);
+    if (due_at > task->due_at)
+        wait_until(task, due_at, reason);
+}
+
+void task_settle(struct task *task, enum task_state state, enum task_reason reason,
+                 const struct task_keep *keep, int64_t now)
+{
+    CHECK(task_allows(task->state, TASK_SETTLE) && (state == TASK_DONE || state == TASK_DEAD));
+    stop(task, state, reason, keep, now);
+}
+
+/* ---- operators ---- */
+
+void task_drop(struct task *task, const struct task_keep *keep, int64_t now)
+{
+    CHECK(task_allows(task->state, TASK_DROP));
+    stop(task, TASK_DROPPED, TASK_REASON_DROPPED, keep, now);
+}
+
+void task_retry(struct task *task, bool is_replay, int64_t now)
+{
+    CHECK(task_allows(task->state, TASK_RETRY));
+    bool is_held = task->state == TASK_WAITING && task->due_at == CLOCK_NEVER;
+    wait_until(task, is_held ? CLOCK_NEVER : now, TASK_REASON_NONE);
+    task->attempts = 0;
+    task->first_at = 0;
+    task->deadline_at = CLOCK_NEVER;
+    task->replay = is_replay;
+    task->holds = false;
+    task->ended_at = 0;
+    task->gone_at = CLOCK_NEVER;
+}
+
+void task_edit(struct task *task, int64_t now)
+{
+    CHECK(task_allows(task->state, TASK_EDIT));
+    task_retry(task, false, now);
+    task->in_doubt = false;
+    task->status = 0;
+}

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * task: one thing that must arrive later, whatever it is (contract section 9). Pure decisions: what
+ * state follows on an event, and when the next attempt is due. Times are store time; the same task
+ * and event give the same result on every machine, so that a crash changes no time.
+ *
+ *      waiting --claim--> sending --end--> done
+ *         ^  |               |  |
+ *         |  |               |  '--final response, attempts or deadline used up--> dead
+ *         |  '--drop--.      |                                                      |  |
+ *         |           v      |                                                      |  |
+ *         |        dropped <-|----------------------drop----------------------------'  |
+ *         '---end, lose, give back-------------------------------retry, edit-----------'
+ *
+ * An attempt counts from its claim on: a payload that kills its sender ends as dead. No attempt is
+ * due after the deadline; one that was due is made however late.
+ */
+#ifndef PAWL_CORE_TASK_H
+#define PAWL_CORE_TASK_H
+
+#include "core/retry.h"
+
+enum task_state { TASK_WAITING, TASK_SENDING, TASK_DONE, TASK_DEAD, TASK_DROPPED };
+#define TASK_STATE_COUNT 5
+
+/* X(NAME, name, text): why a task, or an attempt, ended as it did, or waits. The store keeps the
+ * numbers: new ones go to the end. */
+#define TASK_REASONS(X)                                                                            \
+    X(NONE, "", "")                                                                                \
+    X(FINAL, "final", "the response is final")                                                     \
+    X(ATTEMPTS, "attempts", "no attempt is left")                                                  \
+    X(DEADLINE, "deadline", "no time is left before the deadline")                                 \
+    X(LOST, "lost", "the process that sent it died")                                               \
+    X(PAYLOAD_MISMATCH, "payload_mismatch", "the key was used with another request")               \
+    X(ADDRESS_REFUSED, "address_refused", "requests to this address are not allowed")              \
+    X(DROPPED, "dropped", "dropped by an operator")                                                \
+    X(ALREADY, "already", "the operation had succeeded before")                                    \
+    X(NOT_REACHED, "not_reached", "no connection to the target")                                   \
+    X(BROKE, "broke", "the connection ended before the response did")                              \
+    X(TIMED_OUT, "timed_out", "no response in time")                                               \
+    X(NOT_DONE, "not_done", "the response asks for another attempt")                               \
+    X(IN_PROGRESS, "in_progress", "the same operation is running elsewhere")                       \
+    X(BREAKER, "breaker", "too many attempts at this target failed")                               \
+    X(BUDGET, "budget", "too many retries to this target")                                         \
+    X(UNREADABLE, "unreadable", "the request could not be made from what is stored")
+
+enum task_reason {
+#define X(name, word, text) TASK_REASON_##name,
+    TASK_REASONS(X)
+#undef X
+        TASK_REASON_COUNT
+};
+
+/* Its name as JSON and labels have it, and what it says to a person. */
+struct slice task_reason_name(enum task_reason reason);
+const char *task_reason_text(enum task_reason reason);
+
+/* Its name as lists have it: waiting, sending, done, dead, dropped. */
+struct slice task_state_name(enum task_state state);
+
+struct task {
+    enum task_state state;
+    bool holds;          /* dead, and its order waits */
+    int64_t due_at;      /* waiting; CLOCK_NEVER: held behind the first of its order */
+    int64_t first_at;    /* of its first attempt; 0: none began */
+    int64_t deadline_at; /* CLOCK_NEVER: none */
+    enum retry_profile profile;
+    int attempts;        /* that count; `edit` and `retry` reset them */
+    int tries;           /* ever begun */
+    bool replay;         /* by an operator: does not count for the breaker */
+    int64_t lease_until; /* sending */
+    int64_t owner;       /* sending: which process */
+    bool in_doubt;       /* an attempt may have had its effect */
+    int status;          /* of the last response; 0: none */
+    enum task_reason reason;
+    int64_t created_at;
+    int64_t ended_at; /* 0: it has not */
+    int64_t gone_at;  /* when it is swept; CLOCK_NEVER: it has not ended */
+};
+
+/* How long ended tasks are kept, and whether this one's death holds its order. */
+struct task_keep {
+    int64_t done_us;
+    int64_t dead_us;
+    bool holds;
+};
+#define TASK_KEEP_DONE_US (INT64_C(7) * 86400 * CLOCK_US_PER_S)
+#define TASK_KEEP_DEAD_US (INT64_C(30) * 86400 * CLOCK_US_PER_S)
+
+/* A lease is the timeout of an attempt, and this. */
+#define TASK_LEASE_EXTRA_US (INT64_C(15) * CLOCK_US_PER_S)
+
+enum task_event {
+    TASK_CLAIM,
+    TASK_END,
+    TASK_LOSE,
+    TASK_GIVE_BACK,
+    TASK_PUT_OFF,
+    TASK_SETTLE,
+    TASK_DROP,
+    TASK_RETRY,
+    TASK_EDIT,
+    TASK_EVENT_COUNT,
+};
+
+/* Whether the event may happen in that state: the functions below assert it. */
+bool task_allows(enum task_state state, enum task_event event);
+
+/* Whether it is due: waiting, and not held behind another one. */
+bool task_is_due(const struct task *task, int64_t now);
+
+/* Whether those behind it in its order wait for it. */
+bool task_is_open(const struct task *task);
+
+/* Who makes an attempt, and for how long. */
+struct task_claim {
+    int64_t owner;
+    int64_t lease_us;
+    int64_t lasts_us; /* from the first attempt to the deadline; 0: by the profile alone */
+};
+
+/* Due: an attempt begins, and counts. The first one sets the deadline. */
+void task_claim(struct task *task, const struct task_claim *claim, int64_t now);
+
+/* How an attempt ended. */
+struct task_result {
+    enum retry_class class;
+    enum task_reason reason; /* of the attempt */
+    int64_t hint_us;         /* of its Retry-After; RETRY_NO_HINT: none */
+    int status;              /* 0: no response */
+    bool is_unreached;       /* no byte left: profile `queue` does not count it */
+    bool is_in_doubt;        /* it may have had its effect */
+};
+
+/* An attempt ended: done, waiting for the next one, or dead. `id`: of the task; the spread of the
+ * next attempt's time follows from it and the number of this one. */
+void task_end(struct task *task, int64_t id, const struct task_result *result,
+              const struct task_keep *keep, int64_t now);
+
+/* The owner of the attempt died: it counts, and the next one is due at once, or it is dead. */
+void task_lose(struct task *task, const struct task_keep *keep, int64_t now);
+
+/* Sending, and surely no byte left: the attempt did not happen. */
+void task_give_back(struct task *task, int64_t now);
+
+/* Waiting: not before that time, but no later than its deadline. One that was held stays held. */
+void task_put_off(struct task *task, int64_t until, enum task_reason reason);
+
+/* Without a further attempt it is done, or dead, for that reason. */
+void task_settle(struct task *task, enum task_state state, enum task_reason reason,
+                 const struct task_keep *keep, int64_t now);
+
+/* An operator's: dropped. */
+void task_drop(struct task *task, const struct task_keep *keep, int64_t now);
+
+/* An operator's: due at once (held ones stay held), with all attempts and a deadline of its own
+ * again. `is_replay`: it does not count for the breaker. */
+void task_retry(struct task *task, bool is_replay, int64_t now);
+
+/* An operator's: it sends something else now, under another key: all begins again. */
+void task_edit(struct task *task, int64_t now);
+
+#endif
