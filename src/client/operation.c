@@ -8,14 +8,18 @@
 
 #define PREFIX_MAX ((size_t)1024)
 
-void client_mint_key(char ret_key[CLIENT_KEY_SIZE])
+void client_format_key(uint64_t high, uint64_t low, char ret_key[CLIENT_KEY_SIZE])
 {
-    uint64_t high = random_u64(), low = random_u64();
     high = (high & ~UINT64_C(0xf000)) | UINT64_C(0x4000);
     low = (low & ~(UINT64_C(3) << 62)) | UINT64_C(2) << 62;
     snprintf(ret_key, CLIENT_KEY_SIZE, "%08x-%04x-%04x-%04x-%012llx", (unsigned)(high >> 32),
              (unsigned)(high >> 16 & 0xffff), (unsigned)(high & 0xffff), (unsigned)(low >> 48),
              (unsigned long long)(low & UINT64_C(0xffffffffffff)));
+}
+
+void client_mint_key(char ret_key[CLIENT_KEY_SIZE])
+{
+    client_format_key(random_u64(), random_u64(), ret_key);
 }
 
 bool client_is_key(struct slice key)

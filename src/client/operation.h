@@ -29,6 +29,9 @@ struct client_operation {
 /* Makes a key that nobody else makes: a UUIDv4 (RFC 9562). */
 void client_mint_key(char ret_key[CLIENT_KEY_SIZE]);
 
+/* The one of these 128 random bits, `high` first. */
+void client_format_key(uint64_t high, uint64_t low, char ret_key[CLIENT_KEY_SIZE]);
+
 /* Whether it may be a key. */
 bool client_is_key(struct slice key);
 

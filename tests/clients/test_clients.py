@@ -3,8 +3,10 @@
 once and the client has its answer."""
 from __future__ import annotations
 
+import functools
 import json
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -63,7 +65,28 @@ AXIOS = Kind("axios", ("node", "axios.cjs"), True,
 REQUESTS = Kind("requests", (sys.executable, "requests_retry.py"), False,
                 {"code": REFUSED, "status": 409})
 CURL_KIND = Kind("curl", ("sh", "-c", CURL), False, {"code": REFUSED, "status": 409})
-CLIENTS = (STRIPE_NODE, STRIPE_PYTHON, AXIOS, REQUESTS, CURL_KIND)
+# Those of examples/clients.
+PYTHON = Kind("python", (sys.executable, "one_refund.py"), True, {"code": REFUSED, "status": 409})
+TYPESCRIPT = Kind("typescript", ("node", "one_refund.mjs"), True, {"code": REFUSED, "status": 409})
+CLIENTS = (STRIPE_NODE, STRIPE_PYTHON, AXIOS, REQUESTS, CURL_KIND, PYTHON, TYPESCRIPT)
+EXAMPLES = HERE.parents[1] / "examples/clients"
+
+
+@functools.cache
+def compiled_client() -> Path:
+    """The client in TypeScript, once its types have been checked."""
+    to = MODULES.parent / "compiled"
+    subprocess.run(["node", str(MODULES / "typescript/bin/tsc"), "-p", str(HERE), "--outDir",
+                    str(to)], check=True, timeout=2 * PATIENCE)
+    (to / "package.json").write_text('{"type": "module"}')
+    return to / "pawl_client.js"
+
+
+def environment(kind: Kind) -> dict[str, str]:
+    mine = {"NODE_PATH": str(MODULES), "no_proxy": "*", "PYTHONPATH": str(EXAMPLES),
+            "PYTHONDONTWRITEBYTECODE": "1"}
+    return {**os.environ, **mine,
+            **({"PAWL_CLIENT": str(compiled_client())} if kind is TYPESCRIPT else {})}
 
 
 @dataclass
@@ -83,7 +106,7 @@ class Shop:
         """What the client says in the end; members that are None are left out."""
         command = [str(HERE / part) if (HERE / part).is_file() else part for part in kind.command]
         ran = subprocess.run([*command, str(relay.port), RETRIES, key, amount], cwd=self.directory,
-                             env={**os.environ, "NODE_PATH": str(MODULES), "no_proxy": "*"},
+                             env=environment(kind),
                              stdin=subprocess.DEVNULL, capture_output=True, text=True,
                              timeout=2 * PATIENCE, check=False)
         assert ran.returncode == 0, ran.stdout + ran.stderr
@@ -214,3 +237,20 @@ def test_what_no_retry_heals_is_told_to_stripes_clients_once(shop, pawl, upstrea
     assert all(said["error"].endswith("APIError") for said in told)
     assert relay.statuses == [502, 409]
     assert upstream.effects() == 1
+
+
+def test_the_clients_of_the_examples_agree_with_the_vectors(tmp_path):
+    """Those in Python and TypeScript; Go's where there is a compiler."""
+    vectors = EXAMPLES / "vectors.json"
+    commands = [[sys.executable, "check_vectors.py"],
+                ["node", "check_vectors.mjs", str(compiled_client()), str(vectors)]]
+    if shutil.which("go"):
+        for path in (vectors, EXAMPLES / "pawl_client.go", HERE / "vectors_test.go"):
+            shutil.copy(path, tmp_path)
+        (tmp_path / "go.mod").write_text("module pawlclient\n\ngo 1.19\n")
+        commands.append(["go", "test", "."])
+    for command in commands:
+        ran = subprocess.run(command, cwd=tmp_path if "go" in command else HERE,
+                             stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                             timeout=2 * PATIENCE, check=False)
+        assert ran.returncode == 0, ran.stdout + ran.stderr

@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Sends one operation once: one key through all of its retries. TypeScript for Node.js 18 and
+ * browsers, no dependency.
+ *
+ *     const result = await send('POST', 'https://api.example.com/refunds', '{"amount":1000}',
+ *                               {headers: {'Content-Type': 'application/json'}});
+ *     result.ended === 'done'
+ *
+ * Keep the key with the operation (`key:`): whoever sends it again later, after a crash or on
+ * another day, sends it under the same key. vectors.json says what each function returns. */
+
+// ---- keys and payloads ----
+
+const hexOf = (bytes: Uint8Array): string =>
+  Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
+
+/** The UUIDv4 of 16 random bytes. */
+export function formatKey(random: Uint8Array): string {
+  const bytes = Uint8Array.from(random);
+  bytes[6] = (bytes[6]! & 0x0f) | 0x40;
+  bytes[8] = (bytes[8]! & 0x3f) | 0x80;
+  return hexOf(bytes).replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-');
+}
+
+export const mintKey = (): string => formatKey(crypto.getRandomValues(new Uint8Array(16)));
+
+/** The canonical text of a JSON number: its value never goes through a double. */
+function canonicalNumber(text: string): string {
+  const [mantissa = '', exponent = '0'] = text.toLowerCase().split('e');
+  const sign = mantissa.startsWith('-') ? '-' : '';
+  const [whole = '', part = ''] = mantissa.replace('-', '').split('.');
+  const shifted = (whole + part).replace(/^0+/, '');
+  const digits = shifted.replace(/0+$/, '');
+  if (digits === '') return '0';
+  const point = whole.length - (whole.length + part.length - shifted.length) + Number(exponent);
+  if (digits.length > 1000 || Math.abs(point - 1) > 9999) throw new Error('out of bounds');
+  if (point > 0 && point <= 21) {
+    const tail = digits.slice(point);
+    return sign + digits.slice(0, point).padEnd(point, '0') + (tail && '.' + tail);
+  }
+  if (point > -6 && point <= 0) return `${sign}0.${'0'.repeat(-point)}${digits}`;
+  const rest = digits.slice(1);
+  return `${sign}${digits[0]}${rest && '.' + rest}e${point > 0 ? '+' : ''}${point - 1}`;
+}
+
+const TOKEN = new RegExp(
+  '[ \\t\\n\\r]*(?:([\\[\\]{},:])|(true|false|null)' +
+    '|(-?(?:0|[1-9][0-9]*)(?:\\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)' +
+    '|("(?:[^"\\\\\\u0000-\\u001f]|\\\\(?:["\\\\/bfnrt]|u[0-9a-fA-F]{4}))*"))', 'y');
+
+/** Reads JSON, and writes it anew. JSON.parse would round numbers and drop members of one name. */
+class Canonical {
+  private at = 0;
+  constructor(private readonly text: string) {}
+
+  all(): string {
+    const value = this.value(this.next(), 0);
+    if (/[^ \t\n\r]/.test(this.text.slice(this.at))) throw new Error('more than one value');
+    return value;
+  }
+
+  private next(): RegExpExecArray {
+    TOKEN.lastIndex = this.at;
+    const token = TOKEN.exec(this.text);
+    if (!token) throw new Error('no JSON');
+    this.at = TOKEN.lastIndex;
+    return token;
+  }
+
+  private value([, mark, word, number, string]: RegExpExecArray, depth: number): string {
+    if (word !== undefined) return word;
+    if (number !== undefined) return canonicalNumber(number);
+    if (string !== undefined) return JSON.stringify(this.string(string));
+    if ((mark !== '[' && mark !== '{') || depth === 200) throw new Error('no value');
+    return mark === '[' ? this.list(depth + 1) : this.object(depth + 1);
+  }
+
+  private string(literal: string): string {
+    const value: string = JSON.parse(literal);
+    if (/[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/.test(value))
+      throw new Error('a lone surrogate');
+    return value;
+  }
+
+  private list(depth: number): string {
+    const items: string[] = [];
+    let token = this.next();
+    while (token[1] !== ']') {
+      items.push(this.value(token, depth));
+      token = this.next();
+      if (token[1] === ',') {
+        token = this.next();
+        if (token[1] === ']') throw new Error('a comma at the end');
+      } else if (token[1] !== ']') throw new Error('no comma');
+    }
+    return `[${items.join()}]`;
+  }
+
+  private object(depth: number): string {
+    const members = new Map<string, string>();
+    let token = this.next();
+    while (token[1] !== '}') {
+      const name = this.string(token[4] ?? '');
+      if (members.has(name) || this.next()[1] !== ':') throw new Error('no member');
+      members.set(name, this.value(this.next(), depth));
+      token = this.next();
+      if (token[1] === ',') {
+        token = this.next();
+        if (token[1] === '}') throw new Error('a comma at the end');
+      } else if (token[1] !== '}') throw new Error('no comma');
+    }
+    const names = [...members.keys()].sort(); // by UTF-16 code units, as RFC 8785 says
+    return `{${names.map((name) => `${JSON.stringify(name)}:${members.get(name)}`).join()}}`;
+  }
+}
+
+/** The bytes of a JSON body that count: RFC 8785, save that numbers count by their decimal value.
+ * What has no such form counts as it is. */
+export function canonical(body: Uint8Array): Uint8Array {
+  try {
+    const text = new TextDecoder('utf-8', {fatal: true, ignoreBOM: true}).decode(body);
+    return new TextEncoder().encode(new Canonical(text).all());
+  } catch {
+    return body;
+  }
+}
+
+/** Two JSON bodies of one operation have the same; another one needs another key. */
+export async function payloadHash(body: Uint8Array): Promise<string> {
+  const bytes = Uint8Array.from(canonical(body));
+  return hexOf(new Uint8Array(await crypto.subtle.digest('SHA-256', bytes)));
+}
+
+// ---- when it is sent again ----
+
+export interface Profile {
+  attempts: number;
+  totalMs: number; // Infinity: no limit
+  baseMs: number;
+  capMs: number;
+  spread?: boolean; // to twice the delay; else by `baseMs` at most
+  offsetsS?: readonly number[]; // since the first attempt, in the place of delays
+  by408?: boolean; // the first 408, too, waits for the schedule
+}
+
+export const PROFILES: Readonly<Record<string, Profile>> = {
+  user_facing: {attempts: 5, totalMs: 10_000, baseMs: 100, capMs: 2_000, spread: true},
+  api: {attempts: 4, totalMs: 10_000, baseMs: 1_000, capMs: 30_000},
+  background: {attempts: 6, totalMs: 300_000, baseMs: 1_000, capMs: 30_000},
+  scheduled: {attempts: 4, totalMs: 3_600_000, baseMs: 1_000, capMs: 30_000},
+  webhook: {attempts: 10, totalMs: 86_400_000, baseMs: 0, capMs: 0, by408: true,
+    offsetsS: [0, 5, 30, 120, 600, 1800, 3600, 21600, 43200, 86400]},
+  queue: {attempts: 10, totalMs: Infinity, baseMs: 1_000, capMs: 300_000, by408: true},
+};
+const IN_PROGRESS_MS = 2_000; // where no Retry-After says how long
+const HINT_MOST_MS = 86_400_000; // where no deadline bounds it
+const HINT_LONGEST_MS = 9_999_999_999_000;
+const FIFTY_YEARS_MS = 50 * 31_556_952_000;
+
+/** 0 to `most`: the n-th number of splitmix64 under this seed. */
+function draw(seed: bigint, n: number, most: number): number {
+  const cut = (value: bigint): bigint => BigInt.asUintN(64, value);
+  let z = cut(seed + BigInt(n) * 0x9e3779b97f4a7c15n);
+  z = cut((z ^ (z >> 30n)) * 0xbf58476d1ce4e5b9n);
+  z = cut((z ^ (z >> 27n)) * 0x94d049bb133111ebn);
+  return Number((z ^ (z >> 31n)) % BigInt(most + 1));
+}
+
+function offsetMs(profile: Profile, attempt: number, seed: bigint): number {
+  const offsets = profile.offsetsS ?? [];
+  const at = (offsets[attempt - 1] ?? 0) * 1000;
+  if (attempt === 1 || attempt === profile.attempts) return at;
+  const step = at - (offsets[attempt - 2] ?? 0) * 1000;
+  return at + draw(seed, attempt, Math.floor(step / 10));
+}
+
+/** Before attempt 2, 3, .. */
+export function delayMs(profile: Profile, attempt: number, seed: bigint): number {
+  if (profile.offsetsS)
+    return offsetMs(profile, attempt, seed) - offsetMs(profile, attempt - 1, seed);
+  const delay = Math.min(profile.baseMs * 2 ** (attempt - 2), profile.capMs);
+  const drawn = draw(seed, attempt, profile.spread ? delay : profile.baseMs);
+  return Math.min(delay + drawn, profile.capMs);
+}
+
+export type Kind = 'done' | 'final' | 'later' | 'at_once' | 'in_progress';
+
+/** What an attempt's end means; status 0: there was no response. */
+export function classify(status: number, code: string): Kind {
+  if (status && (code === 'PROVIDER.duplicate' || (status >= 200 && status <= 299))) return 'done';
+  if (status === 408) return 'at_once';
+  if (status === 409 && (code.endsWith('.in_progress') || code === 'CONCURRENT_REQUEST'))
+    return 'in_progress';
+  if ([0, 425, 429].includes(status)) return 'later';
+  return status >= 500 && status <= 599 && ![501, 505].includes(status) ? 'later' : 'final';
+}
+
+const MONTHS = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec'];
+const DAY = '(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)';
+const LONG_DAY = '(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day';
+const MONTH = `(?<month>${MONTHS.join('|')})`;
+const TIME = '(?<hour>[0-9]{2}):(?<minute>[0-9]{2}):(?<second>[0-9]{2})';
+const DATES = [
+  `${DAY}, (?<day>[0-9]{2}) ${MONTH} (?<year>[0-9]{4}) ${TIME} GMT`,
+  `${LONG_DAY}, (?<day>[0-9]{2})-${MONTH}-(?<year>[0-9]{2}) ${TIME} GMT`,
+  `${DAY} ${MONTH} (?<day>[0-9]{2}| [0-9]) ${TIME} (?<year>[0-9]{4})`,
+].map((form) => new RegExp(`^${form}$`));
+
+/** Any of the three forms of an HTTP date (RFC 9110 5.6.7). */
+function dateMs(text: string, nowMs: number): number | undefined {
+  const found = DATES.map((form) => form.exec(text)?.groups).find(Boolean);
+  if (!found) return undefined;
+  const [day, hour, minute, second] = ['day', 'hour', 'minute', 'second'].map((name) =>
+    Number(found[name])) as [number, number, number, number];
+  const month = MONTHS.indexOf(found['month'] ?? '');
+  let year = Number(found['year']);
+  const short = found['year']?.length === 2; // at most 50 years ahead, else it has passed
+  if (short) {
+    const latest = new Date(nowMs).getUTCFullYear() + 50;
+    year = latest - ((latest - year) % 100);
+  }
+  const date = new Date(0);
+  date.setUTCFullYear(year, month, day);
+  if (day < 1 || date.getUTCDate() !== day || hour > 23 || minute > 59 || second > 60)
+    return undefined;
+  const at = date.setUTCHours(hour, minute, second);
+  return short && at > nowMs + FIFTY_YEARS_MS ? 0 : at;
+}
+
+/** How many milliseconds Retry-After asks to wait: digits or a date. Several lines, which fetch
+ * joins with commas, are neither. */
+export function readHint(value: string | null, nowMs: number): number | undefined {
+  const text = (value ?? '').replace(/^[ \t]+|[ \t]+$/g, '');
+  if (/^[0-9]+$/.test(text)) return Math.min(Number(text) * 1000, HINT_LONGEST_MS);
+  const at = dateMs(text, nowMs);
+  return at === undefined ? undefined : Math.min(Math.max(at - nowMs, 0), HINT_LONGEST_MS);
+}
+
+export type Ended = 'done' | 'final' | 'attempts' | 'deadline' | 'hint';
+export type Decision = {retry: true; at: number} | {retry: false; ended: Ended};
+
+/** The attempts at one operation; times are milliseconds since the first one began. */
+export class Course {
+  attempts = 1;
+  private had408 = false;
+  readonly deadlineMs: number; // the caller's own or the profile's, whichever is first
+
+  constructor(readonly profile: Profile, readonly seed: bigint, deadlineMs = Infinity) {
+    this.deadlineMs = Math.min(deadlineMs, profile.totalMs);
+  }
+
+  private scheduled(kind: Kind, now: number): number {
+    const first408 = kind === 'at_once' && !this.had408;
+    this.had408 ||= kind === 'at_once';
+    if (first408 && !this.profile.by408) return now;
+    if (!this.profile.offsetsS) return now + delayMs(this.profile, this.attempts + 1, this.seed);
+    for (let n = this.attempts + 1; n <= this.profile.attempts; n++) {
+      const at = offsetMs(this.profile, n, this.seed);
+      if (at > now) return at;
+    }
+    return Infinity;
+  }
+
+  /** Spread upward, but not by that beyond the deadline. */
+  private hinted(hint: number, now: number): number {
+    const bounded = this.deadlineMs === Infinity ? Math.min(hint, HINT_MOST_MS) : hint;
+    if (now + bounded >= this.deadlineMs) return now + bounded;
+    const at = now + bounded + draw(this.seed, this.attempts + 1, Math.floor(bounded / 10));
+    return Math.min(at, this.deadlineMs);
+  }
+
+  decide(kind: Kind, hint: number | undefined, now: number): Decision {
+    if (kind === 'done' || kind === 'final') return {retry: false, ended: kind};
+    if (this.attempts >= this.profile.attempts) return {retry: false, ended: 'attempts'};
+    const wait = hint ?? (kind === 'in_progress' ? IN_PROGRESS_MS : undefined);
+    const at = this.scheduled(kind, now);
+    if (at > this.deadlineMs || at === Infinity) return {retry: false, ended: 'deadline'};
+    if (wait === undefined) return {retry: true, at};
+    const hinted = this.hinted(wait, now);
+    if (hinted > this.deadlineMs) return {retry: false, ended: 'hint'};
+    return {retry: true, at: Math.max(at, hinted)};
+  }
+}
+
+// ---- sending ----
+
+export interface Options {
+  headers?: Readonly<Record<string, string>>;
+  key?: string;
+  profile?: string;
+  deadlineMs?: number; // of all attempts
+  attemptMs?: number; // of one
+}
+
+/** How an operation ended. Unless `ended` is "done" or "final" it may have happened, and so it may
+ * under `idempotencyStatus` "unknown": send it again under the same key, never another. */
+export interface Result {
+  key: string;
+  ended: Ended;
+  attempts: number;
+  status: number; // of the last response; 0: there was none
+  headers: Headers;
+  body: string;
+  code: string; // its error code
+  idempotencyStatus: string; // pawl's word for it: stored, replayed, ..
+}
+
+function errorCode(headers: Headers, body: string): string {
+  const code = headers.get('Error-Code');
+  if (code !== null || body.length > 16 * 1024) return code ?? '';
+  try {
+    const tree = JSON.parse(body);
+    const codes = [tree?.error_code, tree?.error?.code];
+    return codes.find((one) => typeof one === 'string') ?? '';
+  } catch {
+    return '';
+  }
+}
+
+/** Status 0: no whole response came. Redirects are not followed. */
+async function attempt(method: string, url: string, body: string, headers: Record<string, string>,
+    ms: number): Promise<{status: number; headers: Headers; body: string}> {
+  try {
+    const response = await fetch(url, {method, headers, redirect: 'manual',
+      signal: AbortSignal.timeout(ms), ...(body ? {body} : {})});
+    return {status: response.status, headers: response.headers, body: await response.text()};
+  } catch {
+    return {status: 0, headers: new Headers(), body: ''};
+  }
+}
+
+/** Sends one operation until it is done or cannot be. */
+export async function send(method: string, url: string, body = '', options: Options = {}
+): Promise<Result> {
+  const key = options.key || mintKey();
+  const profile = PROFILES[options.profile ?? 'user_facing'];
+  if (!profile) throw new Error(`no profile ${options.profile}`);
+  const seed = crypto.getRandomValues(new BigUint64Array(1))[0]!;
+  const course = new Course(profile, seed, options.deadlineMs);
+  const began = performance.now();
+  const now = (): number => Math.floor(performance.now() - began);
+  for (;; course.attempts++) {
+    const left = course.deadlineMs - now();
+    const ms = Math.max(Math.min(options.attemptMs ?? 30_000, left), 1);
+    const got = await attempt(method, url, body, {...options.headers, 'Idempotency-Key': key,
+      'X-Request-Timeout': String(ms)}, ms);
+    const code = errorCode(got.headers, got.body);
+    const hint = readHint(got.headers.get('Retry-After'), Date.now());
+    const decision = course.decide(classify(got.status, code), hint, now());
+    if (!decision.retry)
+      return {...got, key, code, ended: decision.ended, attempts: course.attempts,
+        idempotencyStatus: got.headers.get('Idempotency-Status') ?? ''};
+    const wait = Math.max(decision.at - now(), 0);
+    await new Promise((resolve) => setTimeout(resolve, wait));
+  }
+}

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks examples/clients/pawl_client.py by its vectors. Prints what differs."""
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+CLIENTS = Path(__file__).resolve().parents[2] / "examples/clients"
+sys.path.insert(0, str(CLIENTS))
+sys.dont_write_bytecode = True
+import pawl_client as client  # noqa: E402
+
+vectors = json.loads((CLIENTS / "vectors.json").read_text("utf-8"))
+bad = checked = 0
+
+
+def expect(made: object, wanted: object, what: object) -> None:
+    global bad, checked  # pylint: disable=global-statement
+    checked += 1
+    if made != wanted:
+        bad += 1
+        print(f"{what}: {made!r}")
+
+
+for one in vectors["canonical"]:
+    body = one["body"].encode()
+    expect(client.canonical(body).decode(), one["canonical"], one)
+    expect(client.payload_hash(body), one["payload_hash"], one)
+for one in vectors["keys"]:
+    expect(client.format_key(bytes.fromhex(one["random"])), one["key"], one)
+for one in vectors["delays"]:
+    profile = client.PROFILES[one["profile"]]
+    expect([client.delay_ms(profile, n, int(one["seed"]))
+            for n in range(2, profile.attempts + 1)], one["delays_ms"], one)
+for one in vectors["classes"]:
+    expect(client.classify(one["status"], one["code"]), one["class"], one)
+for one in vectors["hints"]:
+    expect(client.read_hint([one["value"]], vectors["hints_at_ms"]), one["hint_ms"], one)
+for one in vectors["decisions"]:
+    course = client.Course(client.PROFILES[one["profile"]], int(one["seed"]),
+                           one.get("deadline_ms"))
+    now = 0
+    for step in one["steps"]:
+        kind = client.classify(step["status"], step["code"])
+        made = course.decide(kind, step.get("hint_ms"), now + step["took_ms"])
+        expect(made, (step["decision"], step.get("at_ms", 0)), step)
+        now, course.attempts = made[1], course.attempts + 1
+expect(client.read_hint(["5", "5"], 0), None, "two lines")
+print(f"{checked} checked, {bad} differ")
+sys.exit(bad > 0)

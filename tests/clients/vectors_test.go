@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package pawlclient
+
+// Checks examples/clients/pawl_client.go by its vectors, beside both of which it is copied.
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"os"
+	"strconv"
+	"testing"
+)
+
+type vectors struct {
+	Canonical []struct {
+		Body, Canonical string
+		Hash            string `json:"payload_hash"`
+	}
+	Keys   []struct{ Random, Key string }
+	Delays []struct {
+		Profile, Seed string
+		Delays        []int64 `json:"delays_ms"`
+	}
+	Classes []struct {
+		Status      int
+		Code, Class string
+	}
+	HintsAt int64 `json:"hints_at_ms"`
+	Hints   []struct {
+		Value string
+		Hint  *int64 `json:"hint_ms"`
+	}
+	Decisions []struct {
+		Profile, Seed string
+		Deadline      *int64 `json:"deadline_ms"`
+		Steps         []struct {
+			Status         int
+			Code, Decision string
+			Took           int64  `json:"took_ms"`
+			Hint           *int64 `json:"hint_ms"`
+			At             int64  `json:"at_ms"`
+		}
+	}
+}
+
+func read(t *testing.T) (read vectors) {
+	text, err := os.ReadFile("vectors.json")
+	if err == nil {
+		err = json.Unmarshal(text, &read)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return read
+}
+
+func seedOf(text string) uint64 {
+	seed, _ := strconv.ParseUint(text, 10, 64)
+	return seed
+}
+
+func TestPayloadsAndKeys(t *testing.T) {
+	vectors := read(t)
+	for _, one := range vectors.Canonical {
+		body := []byte(one.Body)
+		if made := string(Canonical(body)); made != one.Canonical || PayloadHash(body) != one.Hash {
+			t.Errorf("%q: %q", one.Body, made)
+		}
+	}
+	for _, one := range vectors.Keys {
+		var random [16]byte
+		hex.Decode(random[:], []byte(one.Random))
+		if made := FormatKey(random); made != one.Key {
+			t.Errorf("%s: %s", one.Random, made)
+		}
+	}
+}
+
+func TestDelays(t *testing.T) {
+	for _, one := range read(t).Delays {
+		profile := Profiles[one.Profile]
+		for i, wanted := range one.Delays {
+			if made := profile.Delay(i+2, seedOf(one.Seed)); made != wanted {
+				t.Errorf("%s %s: %d, not %d", one.Profile, one.Seed, made, wanted)
+			}
+		}
+	}
+}
+
+func TestResponses(t *testing.T) {
+	vectors := read(t)
+	for _, one := range vectors.Classes {
+		if made := Classify(one.Status, one.Code); made != one.Class {
+			t.Errorf("%d %s: %s", one.Status, one.Code, made)
+		}
+	}
+	for _, one := range vectors.Hints {
+		made, has := ReadHint([]string{one.Value}, vectors.HintsAt)
+		if has != (one.Hint != nil) || has && made != *one.Hint {
+			t.Errorf("%q: %d %v", one.Value, made, has)
+		}
+	}
+	if _, has := ReadHint([]string{"5", "5"}, 0); has {
+		t.Error("two lines are a hint")
+	}
+}
+
+func TestDecisions(t *testing.T) {
+	for _, one := range read(t).Decisions {
+		deadline, now := Never, int64(0)
+		if one.Deadline != nil {
+			deadline = *one.Deadline
+		}
+		course := NewCourse(Profiles[one.Profile], seedOf(one.Seed), deadline)
+		for _, step := range one.Steps {
+			hint := int64(0)
+			if step.Hint != nil {
+				hint = *step.Hint
+			}
+			kind := Classify(step.Status, step.Code)
+			decision, at := course.Decide(kind, hint, step.Hint != nil, now+step.Took)
+			if decision != step.Decision || at != step.At {
+				t.Errorf("%s %s: %s %d, not %+v", one.Profile, one.Seed, decision, at, step)
+			}
+			now = at
+			course.Attempts++
+		}
+	}
+}
