@@ -24,7 +24,8 @@ enum table_role {
     TABLE_KEY,    /* what all columns of this role hold is in no other row, and never changes */
     TABLE_DUE,    /* store time at which there is something to do; CLOCK_NEVER: never */
     TABLE_GONE,   /* store time: the row is swept `keep_us` later; CLOCK_NEVER: never */
-    TABLE_PARENT, /* the id of the row with which it goes (struct table.parent) */
+    TABLE_PARENT, /* the id of the row with which it goes (struct table.parent); an index begins
+                     with it */
     TABLE_SUM,    /* what TABLE_ADD adds to */
 };
 

@@ -59,18 +59,14 @@ static void write_index(const struct table *table, const struct table_index *ind
     buf_add_str(sql, END_MISSING);
 }
 
-/* A child that has its parent's id needs no index for it. */
-static void write_own_indexes(const struct table *table, struct buf *sql)
+static void write_time_index(const struct table *table, struct buf *sql)
 {
-    for (enum table_role role = TABLE_GONE; role <= TABLE_PARENT; role++) {
-        const struct table_column *column = table_column_of(table, role);
-        struct table_index index = {.n_columns = 1, .is_partial = role == TABLE_GONE};
-        if (!column)
-            continue;
-        index.name = column->name;
-        index.columns[0] = (unsigned char)(column - table->columns);
-        write_index(table, &index, sql);
-    }
+    const char *name = postgres_table_name(table);
+    const struct table_column *gone = table_column_of(table, TABLE_GONE);
+    if (gone)
+        buf_printf(sql,
+                   IF_MISSING "INDEX %s_%s ON pawl.%s(\"%s\") WHERE \"%s\" < " NEVER END_MISSING,
+                   name, gone->name, name, gone->name, name, gone->name, gone->name);
 }
 
 void postgres_table_write(const struct table *table, struct buf *sql)
@@ -87,7 +83,7 @@ void postgres_table_write(const struct table *table, struct buf *sql)
         write_key(table, sql);
         buf_add_str(sql, ")" END_MISSING);
     }
-    write_own_indexes(table, sql);
+    write_time_index(table, sql);
     for (size_t i = 0; i < table->n_indexes; i++)
         write_index(table, &table->indexes[i], sql);
 }

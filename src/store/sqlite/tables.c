@@ -189,19 +189,12 @@ static void add_index(struct buf *sql, const struct table *table, const struct t
     buf_add_char(sql, ';');
 }
 
-/* A child that has its parent's id needs no index for it. */
-static void add_own_indexes(struct buf *sql, const struct table *table)
+static void add_time_index(struct buf *sql, const struct table *table)
 {
-    for (enum table_role role = TABLE_GONE; role <= TABLE_PARENT; role++) {
-        const struct table_column *column = table_column_of(table, role);
-        if (!column || table->is_log)
-            continue;
-        struct table_index index = {.name = column->name,
-                                    .columns = {(unsigned char)(column - table->columns)},
-                                    .n_columns = 1,
-                                    .is_partial = role == TABLE_GONE};
-        add_index(sql, table, &index);
-    }
+    const struct table_column *gone = table_column_of(table, TABLE_GONE);
+    if (gone && !table->is_log)
+        buf_printf(sql, "CREATE INDEX IF NOT EXISTS %s_%s ON %s(%s) WHERE %s < " NEVER ";",
+                   table->name, gone->name, table->name, gone->name, gone->name);
 }
 
 static void add_table(struct buf *sql, const struct table *table)
@@ -219,7 +212,7 @@ static void add_table(struct buf *sql, const struct table *table)
         add_key(sql, table);
         buf_add_str(sql, ");");
     }
-    add_own_indexes(sql, table);
+    add_time_index(sql, table);
     for (size_t i = 0; i < table->n_indexes; i++)
         add_index(sql, table, &table->indexes[i]);
 }
