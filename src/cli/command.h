@@ -9,7 +9,8 @@
  * Help goes to stdout, complaints to stderr.
  *
  * Those that need no more than a file are in backoff.c, config_explain.c, demo.c, errors.c,
- * hash.c, schema.c, send.c, serve.c and main.c; the group `keys` in keys.c.
+ * hash.c, schema.c, send.c, serve.c and main.c; the group `keys` in keys.c, `queue` in
+ * queue.c.
  */
 #ifndef PAWL_CLI_COMMAND_H
 #define PAWL_CLI_COMMAND_H
@@ -21,6 +22,15 @@
 #define COMMANDS(COMMAND, GROUP)                                                                   \
     COMMAND(serve, command_serve)                                                                  \
     COMMAND(send, command_send)                                                                    \
+    GROUP(queue)                                                                                   \
+    COMMAND(queue_add, command_queue)                                                              \
+    COMMAND(queue_list, command_queue)                                                             \
+    COMMAND(queue_show, command_queue)                                                             \
+    COMMAND(queue_edit, command_queue)                                                             \
+    COMMAND(queue_retry, command_queue)                                                            \
+    COMMAND(queue_drop, command_queue)                                                             \
+    COMMAND(queue_pause, command_queue)                                                            \
+    COMMAND(queue_resume, command_queue)                                                           \
     GROUP(keys)                                                                                    \
     COMMAND(keys_list, command_keys)                                                               \
     COMMAND(keys_show, command_keys)                                                               \
@@ -104,7 +114,7 @@
     X(METHOD, "request", 'X', "METHOD", NULL, 0, 0,                                                \
       "the method (default POST with a body, else GET)")                                           \
     X(REQUEST_HEADER, "header", 'H', "H", NULL, 0, 0,                                              \
-      "a header, `Name: value`; without a value it takes pawl's own away")                         \
+      "a header, `Name: value`; without a value it takes pawl's own away; @FILE: such lines")      \
     X(DATA, "data", 'd', "DATA", NULL, 0, 0,                                                       \
       "the body; @FILE reads it from a file without its line ends, @- from standard input; "       \
       "several are joined with &")                                                                 \
@@ -136,6 +146,14 @@
     X(CERT_KEY, "cert-key", 0, "FILE", NULL, 0, 0,                                                 \
       "its private key, PEM (default: in the same file; curl calls it --key)")                     \
     X(UNIX_SOCKET, "unix-socket", 0, "PATH", NULL, 0, 0, "connect to this socket")                 \
+    X(GROUP, "group", 0, "G", NULL, 0, 0, "operations of one group are sent in order")             \
+    X(ON_FAILURE, "on-failure", 0, "A", "park|skip", 0, 0,                                         \
+      "after a final failure its group waits for a person, or goes on (default park)")             \
+    X(QUEUE_DEADLINE, "deadline", 0, "D", NULL, 0, 0,                                              \
+      "no attempt begins later than D (30m, 7d) after the first one")                              \
+    X(EDIT_FORCE, "force", 0, NULL, NULL, 0, 0, "even if an attempt may have been done")           \
+    X(STATE, "state", 0, "S", TASKS_STATE_NAMES, 0, 0, "in this state")                            \
+    X(DEAD, "dead", 0, NULL, NULL, 0, 0, "that failed finally: `--state dead`")                    \
     X(CSV, "csv", 0, NULL, NULL, 0, 0, "print CSV: attempt,delay_ms")                              \
     X(HELP, "help", 'h', NULL, NULL, 0, 0, "this text")
 

@@ -3,12 +3,14 @@
 #include "base/slice.h"
 #include "cli/command.h"
 #include "operator/keys.h"
+#include "operator/tasks.h"
 
 #define WHICH FLAG_TENANT, FLAG_RULE, FLAG_ONCE
 #define NO_RECORD EXIT_FINAL_ERROR, "no such record"
 #define NOT_SETTLED                                                                                \
     EXIT_FINAL_ERROR, "no such record, a stale token, or settled differently in the meantime"
 #define WHICH_RECORD EXIT_USAGE, "usage, or several records match"
+#define NO_OPERATION EXIT_FINAL_ERROR, "no such operation, or its state does not allow it"
 #define NO_STORE EXIT_UNAVAILABLE, "the store cannot be used"
 #define NOT_YET EXIT_TRY_AGAIN, "too early, or the record is in use"
 
@@ -55,6 +57,111 @@ static const struct command rows[COMMAND_COUNT] = {
                    {EXIT_TRY_AGAIN, "no attempt is left, or in progress elsewhere"},
                    {EXIT_OUTCOME_UNKNOWN, "an attempt may have been done: repeat it under its key"},
                    {EXIT_DEADLINE, NULL}}},
+    [COMMAND_queue] = {.name = "queue",
+                       .summary = "keep operations on disk until they can be sent",
+                       .synopsis = "SUBCOMMAND [OPTIONS]",
+                       .about = "Keeps operations on disk, each under a key of its own, until they "
+                                "can be sent; see what became of them, and settle what failed.",
+                       .is_group = true},
+    [COMMAND_queue_add] =
+        {.name = "queue add",
+         .summary = "put an operation on disk, to be sent later",
+         .synopsis = "[-X METHOD] [-d DATA] [-H H]... [--group G] [OPTIONS] URL\n"
+                     "[OPTIONS] - < OPERATIONS",
+         .about =
+             "Stores an operation with its key before it returns, and prints its ID and key. "
+             "The same operation under the same --key is stored once. A header given as "
+             "-H @FILE is read from that file at each attempt.\n\n"
+             "With `-` it reads operations from standard input, an object of JSON on each line: "
+             "url, method, headers, header_files, json or data, key, group, on_failure, deadline. "
+             "What a line leaves out is as the options say. After a bad line, which is "
+             "named, it stops; the operations before it are stored.",
+         .operand = "URL",
+         .operands_least = 1,
+         .operands_most = 1,
+         .flags = {FLAG_METHOD, FLAG_DATA, FLAG_DATA_BINARY, FLAG_DATA_JSON, FLAG_REQUEST_HEADER,
+                   FLAG_USER, FLAG_REQUEST_KEY, FLAG_GROUP, FLAG_ON_FAILURE, FLAG_QUEUE_DEADLINE,
+                   FLAG_STORE},
+         .exits = {{EXIT_USAGE, NULL},
+                   {EXIT_BAD_DATA, "a bad line, or the key belongs to another operation"},
+                   {NO_STORE}}},
+    [COMMAND_queue_list] =
+        {.name = "queue list",
+         .summary = "list operations, oldest first",
+         .synopsis = "[OPTIONS]",
+         .about = "Lists the operations of the queue, oldest first. With --json each one is an "
+                  "object on a line of its own.",
+         .flags = {FLAG_STATE, FLAG_DEAD, FLAG_GROUP, FLAG_LIMIT, FLAG_JSON, FLAG_STORE},
+         .exits = {{EXIT_USAGE, NULL}, {NO_STORE}}},
+    [COMMAND_queue_show] = {.name = "queue show",
+                            .summary = "print one operation with its attempts",
+                            .synopsis = "ID [OPTIONS]",
+                            .about = "Prints everything about one operation: what is sent, and "
+                                     "how its attempts ended.",
+                            .operand = "ID",
+                            .operands_least = 1,
+                            .operands_most = 1,
+                            .flags = {FLAG_JSON, FLAG_STORE},
+                            .exits = {{NO_OPERATION}, {EXIT_USAGE, NULL}, {NO_STORE}}},
+    [COMMAND_queue_edit] =
+        {.name = "queue edit",
+         .summary = "change what an operation sends; it gets a new key",
+         .synopsis = "ID [-d DATA] [--force]",
+         .about = "Gives an operation another body and a new key, which it prints; its attempts "
+                  "count from the start. Once an attempt may have been done, the old body may "
+                  "have had its effect: then only with --force.",
+         .operand = "ID",
+         .operands_least = 1,
+         .operands_most = 1,
+         .flags = {FLAG_DATA, FLAG_DATA_BINARY, FLAG_DATA_JSON, FLAG_EDIT_FORCE, FLAG_STORE},
+         .exits = {{NO_OPERATION},
+                   {EXIT_USAGE, NULL},
+                   {NO_STORE},
+                   {EXIT_TRY_AGAIN, "it is being sent"},
+                   {EXIT_OUTCOME_UNKNOWN, "an attempt may have been done"}}},
+    [COMMAND_queue_retry] =
+        {.name = "queue retry",
+         .summary = "send an operation that failed finally again, under its key",
+         .synopsis = "ID",
+         .about = "Makes a dead operation wait again, under the same key; its attempts count from "
+                  "the start.",
+         .operand = "ID",
+         .operands_least = 1,
+         .operands_most = 1,
+         .flags = {FLAG_STORE},
+         .exits = {{NO_OPERATION}, {EXIT_USAGE, NULL}, {NO_STORE}}},
+    [COMMAND_queue_drop] =
+        {.name = "queue drop",
+         .summary = "give an operation up; its group goes on",
+         .synopsis = "ID",
+         .about = "Drops an operation that waits or is dead. It is kept in the list as dropped; "
+                  "what waited behind it in its group goes on.",
+         .operand = "ID",
+         .operands_least = 1,
+         .operands_most = 1,
+         .flags = {FLAG_STORE},
+         .exits = {{NO_OPERATION},
+                   {EXIT_USAGE, NULL},
+                   {NO_STORE},
+                   {EXIT_TRY_AGAIN, "it is being sent"}}},
+    [COMMAND_queue_pause] =
+        {.name = "queue pause",
+         .summary = "send nothing more to a target, or of a group",
+         .synopsis = "URL\n--group G",
+         .about = "Sends nothing more to the target of URL (scheme, host and port), or of a "
+                  "group, until `pawl queue resume`. What is being sent goes on.",
+         .operand = "URL",
+         .operands_most = 1,
+         .flags = {FLAG_GROUP, FLAG_STORE},
+         .exits = {{EXIT_USAGE, NULL}, {NO_STORE}}},
+    [COMMAND_queue_resume] = {.name = "queue resume",
+                              .summary = "send again to a target, or of a group",
+                              .synopsis = "URL\n--group G",
+                              .about = "Ends a `pawl queue pause`.",
+                              .operand = "URL",
+                              .operands_most = 1,
+                              .flags = {FLAG_GROUP, FLAG_STORE},
+                              .exits = {{EXIT_USAGE, NULL}, {NO_STORE}}},
     [COMMAND_keys] = {.name = "keys",
                       .summary = "inspect a store, and settle records whose outcome is unknown",
                       .synopsis = "SUBCOMMAND [OPTIONS]",

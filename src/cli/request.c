@@ -2,16 +2,24 @@
 #include "cli/request.h"
 
 #include "cli/input.h"
+#include "client/fields.h"
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+
+#define ARENA_MAX ((size_t)16 * 1024 * 1024)
 
 void request_options_init(struct request_options *options, const char *command)
 {
     options->command = command;
     options->data = buf_make(CLIENT_BODY_MAX);
+    options->arena = arena_make(ARENA_MAX);
 }
 
 void request_options_fini(struct request_options *options)
 {
     buf_fini(&options->data);
+    arena_fini(&options->arena);
 }
 
 void request_options_end(struct request_options *options, const char *url)
@@ -22,12 +30,37 @@ void request_options_end(struct request_options *options, const char *url)
 
 /* ---- flags ---- */
 
+/* Wherever the command runs that reads it later, it is this file. */
+static int keep_file(struct request_options *options, const char *path)
+{
+    char real[PATH_MAX];
+    if (!realpath(path, real))
+        return command_misused(options->command, "cannot read %s: %s", path, strerror(errno));
+    struct slice copy = arena_copy(&options->arena, slice_of(real));
+    if (copy.at && headers_add(&options->request.headers, SLICE("@"), copy))
+        return EXIT_DONE;
+    return command_misused(options->command, "too many headers");
+}
+
+static int take_file(struct request_options *options, const char *path)
+{
+    struct slice problem;
+    if (options->keeps_files)
+        return keep_file(options, path);
+    if (client_fields_add_file(slice_of(path), &options->arena, &options->request.headers,
+                               &problem))
+        return EXIT_DONE;
+    return command_misused(options->command, "%.*s", SLICE_ARG(problem));
+}
+
 int request_take_header(void *to, const char *text)
 {
     struct request_options *options = to;
+    if (text[0] == '@')
+        return take_file(options, text + 1);
     struct slice name, value = slice_cut(slice_of(text), ':', &name);
     if (!value.at || !header_is_valid(name, value))
-        return command_misused(options->command, "--header wants `Name: value`");
+        return command_misused(options->command, "--header wants `Name: value` or @FILE");
     if (!headers_add(&options->request.headers, name, slice_trim(value)))
         return command_misused(options->command, "too many headers");
     return EXIT_DONE;

@@ -12,6 +12,8 @@ struct request_options {
     struct client_request request; /* once all flags were read: request_options_end */
     struct client_route route;
     struct buf data;
+    struct arena arena; /* of the headers that are read from files */
+    bool keeps_files;   /* of -H @FILE a line named "@" is kept: the file is read when it is sent */
 };
 
 void request_options_init(struct request_options *options, const char *command);

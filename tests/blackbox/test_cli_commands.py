@@ -11,7 +11,8 @@ from pawltest.gateway import ROOT, run
 
 COMMANDS = ["serve", "send", "hash", "schema", "errors", "backoff", "demo", "help", "version"]
 GROUPS = {"keys": ["list", "show", "resolve", "release", "forget", "stats", "audit"],
-          "config": ["explain"]}
+          "config": ["explain"],
+          "queue": ["add", "list", "show", "edit", "retry", "drop", "pause", "resume"]}
 EVERY = [[name] for name in [*COMMANDS, *GROUPS]]
 EVERY += [[group, name] for group, names in GROUPS.items() for name in names]
 
@@ -35,7 +36,7 @@ def test_help_lists_every_command():
     text = printed("help")
     assert text == printed("-h") == printed("--help")
     assert re.findall(r"^  (\w+) ", text, re.M) == \
-        ["serve", "send", "keys", "hash", "config", "schema", "errors", "backoff", "demo",
+        ["serve", "send", "queue", "keys", "hash", "config", "schema", "errors", "backoff", "demo",
          "help", "version"]
     for group, names in GROUPS.items():
         assert re.findall(r"^  (\w+) ", printed("help", group), re.M) == names

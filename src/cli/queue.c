@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/queue.h"
+
+#include "base/duration.h"
+#include "base/mem.h"
+#include "cli/store_path.h"
+#include "operator/keys.h"
+
+#define PROBLEM_MAX ((size_t)512)
+
+/* ---- the store ---- */
+
+int queue_open(struct queue_session *session, enum store_role role, bool create)
+{
+    char *path MEM_AUTO = store_path_find(session->store_path, create);
+    char *problem MEM_AUTO = NULL;
+    if (!path)
+        return command_misused(session->command, "no store: use --store or $PAWL_STORE");
+    struct store_config config = store_config_default();
+    config.path = path;
+    config.read_only_file = !create;
+    config.role = role;
+    enum store_open_result result = store_open(&config, &session->store, &problem);
+    session->source =
+        (struct tasks_source){session->store, &session->parker.parker, SLICE(QUEUE_KIND)};
+    if (result == STORE_OPENED)
+        return EXIT_DONE;
+    session->store = NULL;
+    return command_failed(session->command,
+                          result == STORE_OPEN_IN_USE ? EXIT_TRY_AGAIN : EXIT_UNAVAILABLE, "%s",
+                          problem ? problem : "out of memory");
+}
+
+int queue_complain(const struct queue_session *session, enum store_status status)
+{
+    if (status == STORE_DONE)
+        return EXIT_DONE;
+    BUF_AUTO struct buf problem = buf_make(PROBLEM_MAX);
+    if (status == STORE_DEAD) {
+        store_problem(session->store, &problem);
+        buf_add_str(&problem, ": ");
+    }
+    return command_failed(session->command,
+                          status == STORE_DEAD ? EXIT_FAIL_STOP : EXIT_UNAVAILABLE, "%.*s%s",
+                          SLICE_ARG(buf_slice(&problem)), keys_status_text(status));
+}
+
+/* ---- the command line ---- */
+
+static int take_deadline(void *to, const char *text)
+{
+    struct queue_session *session = to;
+    int64_t *us = &session->lasts_us;
+    if (duration_parse(slice_of(text), us) && *us > 0 && *us < CLOCK_NEVER)
+        return EXIT_DONE;
+    return command_misused(session->command, "--deadline wants a duration, such as 10m");
+}
+
+#define PLACE(member) FLAG_PLACE(struct queue_session, member)
+static const struct flag_place places[FLAG_COUNT] = {
+    REQUEST_PLACES,
+    [FLAG_STORE] = PLACE(store_path),
+    [FLAG_JSON] = PLACE(json),
+    [FLAG_GROUP] = PLACE(group),
+    [FLAG_ON_FAILURE] = PLACE(on_failure),
+    [FLAG_QUEUE_DEADLINE] = {FLAG_IS_TAKEN, .take = take_deadline},
+    [FLAG_EDIT_FORCE] = PLACE(force),
+    [FLAG_STATE] = PLACE(state),
+    [FLAG_DEAD] = PLACE(dead),
+    [FLAG_LIMIT] = PLACE(limit),
+};
+
+static int (*const acts[COMMAND_COUNT])(struct queue_session *session) = {
+    [COMMAND_queue_add] = queue_run_add,     [COMMAND_queue_list] = queue_run_list,
+    [COMMAND_queue_show] = queue_run_show,   [COMMAND_queue_edit] = queue_run_edit,
+    [COMMAND_queue_retry] = queue_run_retry, [COMMAND_queue_drop] = queue_run_drop,
+    [COMMAND_queue_pause] = queue_run_pause, [COMMAND_queue_resume] = queue_run_resume,
+};
+
+static bool takes_id(enum command_id id)
+{
+    return slice_eq(slice_of(command_at(id)->operand), SLICE("ID"));
+}
+
+/* What the command line says, once it was read. */
+static int check_line(struct queue_session *session, enum command_id id)
+{
+    uint64_t number = 0;
+    if (session->group && session->group[0] == '\0')
+        return command_misused(session->command, "--group is empty");
+    if (!takes_id(id))
+        return EXIT_DONE;
+    if (!slice_to_u64(slice_of(session->operand), INT64_MAX, &number) || number == 0)
+        return command_misused(session->command, "an ID is a number, not `%s`", session->operand);
+    session->id = (int64_t)number;
+    return EXIT_DONE;
+}
+
+static void close_session(struct queue_session *session)
+{
+    if (session->store)
+        store_close(session->store);
+    thread_parker_fini(&session->parker);
+    request_options_fini(&session->request);
+    mem_free(session);
+}
+
+int command_queue(enum command_id id, struct operands at)
+{
+    struct queue_session *session = mem_zalloc(1, sizeof *session);
+    if (!session)
+        return command_failed(command_at(id)->name, EXIT_UNAVAILABLE, "out of memory");
+    session->command = command_at(id)->name;
+    session->limit = QUEUE_LIMIT_DEFAULT;
+    request_options_init(&session->request, session->command);
+    session->request.keeps_files = true;
+    thread_parker_init(&session->parker);
+    int code = command_read(id, &at, places, session);
+    session->operand = at.n > 0 ? at.at[0] : NULL;
+    if (code == EXIT_DONE)
+        code = check_line(session, id);
+    if (code == EXIT_DONE)
+        code = acts[id](session);
+    close_session(session);
+    return code;
+}

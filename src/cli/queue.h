@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `pawl queue`: operations that wait on disk until they can be sent. What the parts of the command
+ * share: queue.c (command line, the store), queue_add.c (add, edit), queue_list.c (list, show),
+ * queue_act.c (retry, drop, pause, resume). What programs read, and what an act does, is
+ * operator/tasks.h.
+ */
+#ifndef PAWL_CLI_QUEUE_H
+#define PAWL_CLI_QUEUE_H
+
+#include "cli/command.h"
+#include "cli/request.h"
+#include "client/queue.h"
+#include "operator/tasks.h"
+
+/* What the command line of a subcommand said, and its store. Large: not for the stack. */
+struct queue_session {
+    struct request_options request; /* first: the flags of a request go there */
+    const char *command;            /* "queue add": for complaints */
+    const char *store_path;         /* NULL: the default */
+    const char *operand;            /* URL or ID; NULL: none */
+    const char *group;              /* NULL: none */
+    bool json;
+    unsigned on_failure; /* add: 0 or 1: park; 2: skip */
+    int64_t lasts_us;    /* add; 0: no deadline */
+    bool force;          /* edit */
+    unsigned state;      /* list: of TASKS_STATE_NAMES, from 1; 0: any */
+    bool dead;           /* list */
+    size_t limit;        /* list */
+
+    int64_t id; /* of the operand */
+    struct store *store;
+    struct thread_parker parker;
+    struct tasks_source source; /* of the open store */
+};
+
+#define QUEUE_LIMIT_DEFAULT 1000
+
+/* ---- queue.c ---- */
+
+/* Opens the store in this role; `create` makes it where there is none. An exit code; anything but 0
+ * was explained. */
+int queue_open(struct queue_session *session, enum store_role role, bool create);
+
+/* An exit code; anything but 0 it explains. */
+int queue_complain(const struct queue_session *session, enum store_status status);
+
+/* ---- the subcommands, on a session that has read its command line; exit codes ---- */
+
+int queue_run_add(struct queue_session *session);
+int queue_run_edit(struct queue_session *session);
+int queue_run_list(struct queue_session *session);
+int queue_run_show(struct queue_session *session);
+int queue_run_retry(struct queue_session *session);
+int queue_run_drop(struct queue_session *session);
+int queue_run_pause(struct queue_session *session);
+int queue_run_resume(struct queue_session *session);
+
+#endif

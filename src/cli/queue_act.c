@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What an operator does to queued operations, and to where they go. */
+#include "cli/print.h"
+#include "cli/queue.h"
+#include <stdio.h>
+
+#define LANE_MAX ((size_t)1024)
+
+/* ---- retry, drop ---- */
+
+static int report(const struct queue_session *session, const struct tasks_acted *acted,
+                  const char *done)
+{
+    long long id = (long long)session->id;
+    switch (acted->end) {
+    case TASKS_ACTED:
+        printf("operation %lld %s\n", id, done);
+        return EXIT_DONE;
+    case TASKS_NOT_FOUND:
+        return command_failed(session->command, EXIT_FINAL_ERROR, "there is no operation %lld", id);
+    case TASKS_NOT_ALLOWED:
+        return command_failed(session->command, EXIT_FINAL_ERROR,
+                              "operation %lld is %.*s; nothing was changed", id,
+                              SLICE_ARG(task_state_name(acted->state)));
+    case TASKS_SENDING:
+        return command_failed(session->command, EXIT_TRY_AGAIN,
+                              "operation %lld is being sent; nothing was changed", id);
+    }
+    return EXIT_UNAVAILABLE;
+}
+
+static int act(struct queue_session *session, enum tasks_act act, const char *done)
+{
+    struct tasks_acted acted = {0};
+    int code = queue_open(session, STORE_COMMAND, false);
+    if (code == EXIT_DONE)
+        code = queue_complain(session, tasks_act(&session->source, session->id, act, &acted));
+    return code == EXIT_DONE ? report(session, &acted, done) : code;
+}
+
+int queue_run_retry(struct queue_session *session)
+{
+    return act(session, TASKS_RETRY, "waits again, under its key");
+}
+
+int queue_run_drop(struct queue_session *session)
+{
+    return act(session, TASKS_DROP, "is dropped");
+}
+
+/* ---- pause, resume ---- */
+
+/* Which lane, or which group in all lanes. */
+static int read_lane(const struct queue_session *session, struct buf *lane)
+{
+    struct url url;
+    const char *problem;
+    if (!session->operand == !session->group)
+        return command_misused(session->command, "needs a URL or --group G");
+    if (session->group)
+        return EXIT_DONE;
+    if (!url_read(slice_of(session->operand), &url, &problem))
+        return command_misused(session->command, "the URL %s", problem);
+    url_write_origin(lane, &url);
+    return EXIT_DONE;
+}
+
+static int switch_lane(struct queue_session *session, bool resume)
+{
+    BUF_AUTO struct buf text = buf_make(LANE_MAX);
+    bool changed = false;
+    int code = read_lane(session, &text);
+    if (code == EXIT_DONE)
+        code = queue_open(session, STORE_COMMAND, false);
+    if (code != EXIT_DONE)
+        return code;
+    struct store_lane lane = {.lane = buf_slice(&text),
+                              .ord = slice_of(session->group),
+                              .state = STORE_LANE_PAUSED,
+                              .until = CLOCK_NEVER};
+    code = queue_complain(session, tasks_pause(&session->source, &lane, resume, &changed));
+    if (code != EXIT_DONE)
+        return code;
+    BUF_AUTO struct buf name = buf_make(SIZE_MAX);
+    print_escaped(&name, session->group ? lane.ord : lane.lane);
+    printf("%s%.*s is %s%s\n", session->group ? "group " : "", SLICE_ARG(buf_slice(&name)),
+           changed ? "" : "already ", resume ? "resumed" : "paused");
+    return EXIT_DONE;
+}
+
+int queue_run_pause(struct queue_session *session)
+{
+    return switch_lane(session, false);
+}
+
+int queue_run_resume(struct queue_session *session)
+{
+    return switch_lane(session, true);
+}

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Puts operations on disk, from the command line or from lines of JSON, and changes them. */
+#include "base/mem.h"
+#include "cli/lines.h"
+#include "cli/queue.h"
+#include "client/fields.h"
+#include <stdio.h>
+#include <unistd.h>
+
+#define ARENA_MAX ((size_t)512 * 1024 * 1024)
+#define BATCH_BYTES ((size_t)8 * 1024 * 1024) /* of lines that are added together */
+
+/* ---- what the options say ---- */
+
+static void add_field(struct buf *fields, const struct header *line)
+{
+    if (slice_eq(line->name, SLICE("@")))
+        buf_printf(fields, "@%.*s\r\n", SLICE_ARG(line->value));
+    else
+        buf_printf(fields, "%.*s: %.*s\r\n", SLICE_ARG(line->name), SLICE_ARG(line->value));
+}
+
+static struct queue_operation from_options(const struct queue_session *session)
+{
+    return (struct queue_operation){.method = slice_of(session->request.request.method),
+                                    .group = slice_of(session->group),
+                                    .skips = session->on_failure == 2,
+                                    .lasts_us = session->lasts_us};
+}
+
+/* ---- adding ---- */
+
+/* Operations that are added together, as they come. */
+struct adder {
+    struct queue_session *session;
+    struct queue_operation operations[QUEUE_BATCH_MOST];
+    struct queue_added added[QUEUE_BATCH_MOST];
+    size_t lines[QUEUE_BATCH_MOST]; /* of which line each is; 0: of the command line */
+    size_t n;
+    struct arena arena; /* what they borrow */
+};
+
+static int refuse_other(const struct adder *adder, size_t i)
+{
+    const struct queue_added *added = &adder->added[i];
+    BUF_AUTO struct buf where = buf_make(SIZE_MAX);
+    if (adder->lines[i] > 0)
+        buf_printf(&where, "line %zu: ", adder->lines[i]);
+    return command_failed(adder->session->command, EXIT_BAD_DATA,
+                          "%.*sthe key \"%s\" belongs to another operation, %lld, which is %.*s",
+                          SLICE_ARG(buf_slice(&where)), added->key, (long long)added->id,
+                          SLICE_ARG(task_state_name(added->state)));
+}
+
+/* Stores what has gathered, and prints which operations they are. */
+static int flush(struct adder *adder)
+{
+    struct queue_adding adding = {adder->operations, adder->n, adder->added, 0};
+    int code = EXIT_DONE;
+    if (adder->n == 0)
+        return EXIT_DONE;
+    enum store_status status =
+        queue_add(adder->session->store, &adding, &adder->session->parker.parker);
+    for (size_t i = 0; i < adding.n_added; i++) {
+        if (adder->added[i].end == QUEUE_OTHER)
+            code = refuse_other(adder, i);
+        else
+            printf("%lld %s\n", (long long)adder->added[i].id, adder->added[i].key);
+    }
+    adder->n = 0;
+    arena_reset(&adder->arena);
+    int failed = queue_complain(adder->session, status);
+    return failed != EXIT_DONE ? failed : code;
+}
+
+static struct adder *new_adder(struct queue_session *session)
+{
+    struct adder *adder = mem_zalloc(1, sizeof *adder);
+    if (!adder) {
+        (void)command_failed(session->command, EXIT_UNAVAILABLE, "out of memory");
+        return NULL;
+    }
+    adder->session = session;
+    adder->arena = arena_make(ARENA_MAX);
+    return adder;
+}
+
+static void free_adder(struct adder *adder)
+{
+    arena_fini(&adder->arena);
+    mem_free(adder);
+}
+
+/* ---- from the command line ---- */
+
+/* The operation of the options. */
+static bool make_operation(struct queue_session *session, struct client_made *made,
+                           struct buf *fields, struct buf *problem)
+{
+    struct request_options *options = &session->request;
+    request_options_end(options, session->operand);
+    if (!client_make(&options->request, made, problem))
+        return false;
+    for (size_t i = 0; i < made->sent.n; i++)
+        add_field(fields, &made->sent.at[i]);
+    return true;
+}
+
+static int add_one(struct adder *adder, struct client_made *made)
+{
+    struct queue_session *session = adder->session;
+    struct queue_operation *operation = &adder->operations[0];
+    BUF_AUTO struct buf fields = buf_make(SIZE_MAX), problem = buf_make(SIZE_MAX);
+    if (!make_operation(session, made, &fields, &problem))
+        return command_misused(session->command, "%.*s", SLICE_ARG(buf_slice(&problem)));
+    *operation = from_options(session);
+    operation->key = made->minted[0] ? SLICE("") : made->operation.key;
+    operation->method = made->operation.method;
+    operation->url = slice_of(session->operand);
+    operation->fields = buf_slice(&fields);
+    operation->body = made->operation.body;
+    operation->has_body = made->operation.has_body;
+    if (!queue_check(operation, &problem))
+        return command_misused(session->command, "%.*s", SLICE_ARG(buf_slice(&problem)));
+    int code = queue_open(session, STORE_COMMAND, true);
+    adder->n = 1;
+    return code == EXIT_DONE ? flush(adder) : code;
+}
+
+static int add_from_options(struct adder *adder)
+{
+    struct client_made *made = mem_zalloc(1, sizeof *made);
+    if (!made)
+        return command_failed(adder->session->command, EXIT_UNAVAILABLE, "out of memory");
+    int code = add_one(adder, made);
+    client_made_fini(made);
+    mem_free(made);
+    return code;
+}
+
+/* ---- from lines ---- */
+
+static int refuse_line(const struct adder *adder, size_t line, struct slice problem)
+{
+    return command_failed(adder->session->command, EXIT_BAD_DATA,
+                          "line %zu: %.*s; nothing of it and behind it was added", line,
+                          SLICE_ARG(problem));
+}
+
+/* Borrows nothing of `text`. */
+static int take_line(struct adder *adder, const struct queue_operation *defaults, struct slice text,
+                     size_t line)
+{
+    struct queue_operation *operation = &adder->operations[adder->n];
+    struct slice problem, copy = arena_copy(&adder->arena, text);
+    BUF_AUTO struct buf wrong = buf_make(SIZE_MAX);
+    *operation = *defaults;
+    if (!copy.at)
+        return refuse_line(adder, line, SLICE("out of memory"));
+    if (!queue_line_read(copy, &adder->arena, operation, &problem))
+        return refuse_line(adder, line, problem);
+    if (!queue_check(operation, &wrong))
+        return refuse_line(adder, line, buf_slice(&wrong));
+    adder->lines[adder->n++] = line;
+    return EXIT_DONE;
+}
+
+static int take_lines(struct adder *adder, const struct queue_operation *defaults)
+{
+    struct lines lines = lines_of(STDIN_FILENO);
+    struct slice text;
+    int code = EXIT_DONE;
+    while (code == EXIT_DONE && lines_next(&lines, &text)) {
+        if (slice_trim(text).len > 0)
+            code = take_line(adder, defaults, text, lines.n);
+        bool is_full = adder->n == QUEUE_BATCH_MOST || adder->arena.used > BATCH_BYTES;
+        if (code == EXIT_DONE && is_full)
+            code = flush(adder);
+    }
+    if (lines.error != 0)
+        code = command_failed(adder->session->command, EXIT_USAGE,
+                              "cannot read line %zu of standard input: %s", lines.n + 1,
+                              strerror(-lines.error));
+    lines_fini(&lines);
+    int flushed = flush(adder);
+    return code != EXIT_DONE ? code : flushed;
+}
+
+static int add_lines(struct adder *adder)
+{
+    struct queue_session *session = adder->session;
+    BUF_AUTO struct buf fields = buf_make(SIZE_MAX);
+    struct queue_operation defaults = from_options(session);
+    if (session->request.request.has_body || session->request.request.key)
+        return command_misused(session->command, "a body or a key is said on each line");
+    for (size_t i = 0; i < session->request.request.headers.n; i++)
+        add_field(&fields, &session->request.request.headers.at[i]);
+    defaults.fields = buf_slice(&fields);
+    int code = queue_open(session, STORE_COMMAND, true);
+    return code == EXIT_DONE ? take_lines(adder, &defaults) : code;
+}
+
+int queue_run_add(struct queue_session *session)
+{
+    struct adder *adder = new_adder(session);
+    if (!adder)
+        return EXIT_UNAVAILABLE;
+    bool from_lines = slice_eq(slice_of(session->operand), SLICE("-"));
+    int code = from_lines ? add_lines(adder) : add_from_options(adder);
+    free_adder(adder);
+    return code;
+}
+
+/* ---- edit ---- */
+
+/* The lines of the operation as it is, save those that the new ones replace, and these. */
+static bool merge_fields(const struct queue_session *session, struct slice before,
+                         struct buf *fields)
+{
+    const struct client_request *request = &session->request.request;
+    struct headers lines = {0};
+    struct slice type =
+        request->is_json ? SLICE("application/json") : SLICE("application/x-www-form-urlencoded");
+    if (!client_fields_split(before, &lines))
+        return false;
+    for (size_t i = 0; i < lines.n; i++)
+        if (!slice_eq_nocase(lines.at[i].name, SLICE("Content-Type")))
+            add_field(fields, &lines.at[i]);
+    add_field(fields, &(struct header){SLICE("Content-Type"), type});
+    return buf_ok(fields);
+}
+
+static int report_edit(const struct queue_session *session, const struct queue_added *added)
+{
+    long long id = (long long)session->id;
+    switch (added->end) {
+    case QUEUE_ADDED:
+        printf("%lld %s\n", id, added->key);
+        return EXIT_DONE;
+    case QUEUE_SENDING:
+        return command_failed(session->command, EXIT_TRY_AGAIN,
+                              "operation %lld is being sent; nothing was changed", id);
+    case QUEUE_IN_DOUBT:
+        return command_failed(session->command, EXIT_OUTCOME_UNKNOWN,
+                              "an attempt of operation %lld may have been done; if the new one "
+                              "may be done as well, use --force",
+                              id);
+    case QUEUE_ENDED:
+        return command_failed(session->command, EXIT_FINAL_ERROR,
+                              "operation %lld is %.*s; nothing was changed", id,
+                              SLICE_ARG(task_state_name(added->state)));
+    default:
+        return command_failed(session->command, EXIT_FINAL_ERROR, "there is no operation %lld", id);
+    }
+}
+
+static int edit_whole(struct queue_session *session, const struct tasks_whole *whole)
+{
+    BUF_AUTO struct buf fields = buf_make(SIZE_MAX);
+    struct queue_added added = {.end = QUEUE_NOT_FOUND};
+    if (!whole->stored || !whole->request)
+        return report_edit(session, &added);
+    if (!merge_fields(session, whole->request->fields, &fields))
+        return command_failed(session->command, EXIT_UNAVAILABLE, "out of memory");
+    struct queue_operation operation = {
+        .fields = buf_slice(&fields), .body = buf_slice(&session->request.data), .has_body = true};
+    struct queue_edit edit = {session->id, &operation, session->force};
+    int code =
+        queue_complain(session, queue_edit(session->store, &edit, &session->parker.parker, &added));
+    return code == EXIT_DONE ? report_edit(session, &added) : code;
+}
+
+int queue_run_edit(struct queue_session *session)
+{
+    TASKS_WHOLE_AUTO struct tasks_whole whole = {0};
+    if (!session->request.request.has_body)
+        return command_misused(session->command, "needs --data, --data-binary or --json");
+    int code = queue_open(session, STORE_COMMAND, false);
+    if (code == EXIT_DONE)
+        code = queue_complain(session, tasks_read(&session->source, session->id, &whole));
+    return code == EXIT_DONE ? edit_whole(session, &whole) : code;
+}

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Queued operations for people and programs. Whatever came from outside is escaped. */
+#include "base/timestamp.h"
+#include "cli/print.h"
+#include "cli/queue.h"
+#include <stdio.h>
+
+#define LANES_MAX ((size_t)4 * 1024 * 1024)
+
+static int no_memory(const struct queue_session *session)
+{
+    return command_failed(session->command, EXIT_UNAVAILABLE, "out of memory");
+}
+
+static int print_buf(const struct queue_session *session, const struct buf *buf)
+{
+    if (!buf_ok(buf))
+        return no_memory(session);
+    fwrite(buf->at, 1, buf->len, stdout);
+    return EXIT_DONE;
+}
+
+/* ---- list ---- */
+
+static void add_time(struct buf *line, int64_t us)
+{
+    if (us == 0 || us == CLOCK_NEVER || !timestamp_print(line, us))
+        buf_add_char(line, '-');
+}
+
+static void add_text(struct buf *line, struct slice text)
+{
+    if (text.len == 0)
+        buf_add_char(line, '-');
+    print_escaped(line, text);
+}
+
+/* Columns of one width, but for what has none. */
+static void add_line(struct buf *line, const struct tasks_row *row)
+{
+    const struct task *task = &row->stored->task;
+    bool ended = task->ended_at != 0;
+    buf_printf(line, "%-18lld %-8.*s %8d  ", (long long)row->stored->row.id,
+               SLICE_ARG(task_state_name(task->state)), task->attempts);
+    size_t start = line->len;
+    add_time(line, ended ? task->ended_at : task->due_at);
+    buf_printf(line, "%*s  ", (int)(line->len - start < 24 ? 24 - (line->len - start) : 0), "");
+    add_text(line, row->stored->key);
+    buf_add_str(line, "  ");
+    add_text(line, row->stored->ord);
+    buf_printf(line, "  %.*s ", SLICE_ARG(row->method));
+    print_escaped(line, row->url);
+    if (task->reason != TASK_REASON_NONE)
+        buf_printf(line, "  %s", task_reason_text(task->reason));
+    buf_add_char(line, '\n');
+}
+
+static void add_heading(struct buf *buf)
+{
+    buf_printf(buf, "%-18s %-8s %8s  %-24s  %-36s  GROUP  REQUEST\n", "ID", "STATE", "ATTEMPTS",
+               "DUE OR ENDED", "KEY");
+}
+
+/* What is paused: nobody would find out why nothing is sent. */
+static int print_lanes(struct queue_session *session)
+{
+    struct arena arena = arena_make(LANES_MAX);
+    BUF_AUTO struct buf text = buf_make(SIZE_MAX);
+    struct store_found found = {0};
+    int code = queue_complain(session, tasks_lanes(&session->source, &arena, &found));
+    for (size_t i = 0; i < found.n && code == EXIT_DONE; i++) {
+        const struct store_lane *lane = (const struct store_lane *)found.rows[i];
+        if (lane->state != STORE_LANE_PAUSED || !slice_eq(lane->kind, SLICE(QUEUE_KIND)))
+            continue;
+        buf_add_str(&text, lane->ord.len > 0 ? "group " : "");
+        print_escaped(&text, lane->ord.len > 0 ? lane->ord : lane->lane);
+        buf_add_str(&text, " is paused\n");
+    }
+    arena_fini(&arena);
+    return code == EXIT_DONE ? print_buf(session, &text) : code;
+}
+
+static int print_page(struct queue_session *session, const struct tasks_page *page, size_t n)
+{
+    BUF_AUTO struct buf text = buf_make(SIZE_MAX);
+    for (size_t i = 0; i < n; i++) {
+        if (session->json) {
+            tasks_add_json(&text, &page->rows[i]);
+            buf_add_char(&text, '\n');
+        } else {
+            add_line(&text, &page->rows[i]);
+        }
+    }
+    return print_buf(session, &text);
+}
+
+static int print_pages(struct queue_session *session, struct tasks_wanted *wanted)
+{
+    size_t left = session->limit;
+    int code = EXIT_DONE;
+    do {
+        TASKS_PAGE_AUTO struct tasks_page page = {0};
+        code = queue_complain(session, tasks_list(&session->source, wanted, &page));
+        size_t n = page.n < left ? page.n : left;
+        if (code == EXIT_DONE)
+            code = print_page(session, &page, n);
+        left -= n;
+        if (page.n > n)
+            fprintf(stderr, "pawl queue list: only the first %zu are shown; see --limit\n",
+                    session->limit);
+        wanted->after = page.n > n ? 0 : page.next;
+    } while (code == EXIT_DONE && wanted->after != 0);
+    return code;
+}
+
+int queue_run_list(struct queue_session *session)
+{
+    BUF_AUTO struct buf heading = buf_make(SIZE_MAX);
+    struct tasks_wanted wanted = {.ord = slice_of(session->group)};
+    int code = queue_open(session, STORE_COMMAND, false);
+    if (session->dead && session->state)
+        return command_misused(session->command, "--dead and --state exclude each other");
+    wanted.has_state = session->dead || session->state;
+    if (wanted.has_state)
+        wanted.state = session->dead ? TASK_DEAD : (enum task_state)(session->state - 1);
+    add_heading(&heading);
+    if (code == EXIT_DONE && !session->json)
+        code = print_lanes(session);
+    if (code == EXIT_DONE && !session->json)
+        code = print_buf(session, &heading);
+    return code == EXIT_DONE ? print_pages(session, &wanted) : code;
+}
+
+/* ---- show ---- */
+
+static void add_fact(struct buf *buf, const char *name, struct slice value)
+{
+    buf_printf(buf, "%-14s", name);
+    add_text(buf, value);
+    buf_add_char(buf, '\n');
+}
+
+static void add_moment(struct buf *buf, const char *name, int64_t us)
+{
+    buf_printf(buf, "%-14s", name);
+    add_time(buf, us);
+    buf_add_char(buf, '\n');
+}
+
+static void add_attempt(struct buf *buf, const struct store_attempt *attempt)
+{
+    buf_printf(buf, "attempt %-6d", attempt->n);
+    add_time(buf, attempt->at);
+    buf_printf(buf,
+               "  after %lld ms, took %lld ms: ", (long long)(attempt->wait_us / CLOCK_US_PER_MS),
+               (long long)(attempt->took_us / CLOCK_US_PER_MS));
+    if (attempt->status > 0)
+        buf_printf(buf, "%d, ", attempt->status);
+    buf_add_str(buf,
+                attempt->reason == TASK_REASON_NONE ? "done" : task_reason_text(attempt->reason));
+    buf_add_char(buf, '\n');
+    if (attempt->answer.len > 0)
+        add_fact(buf, "  response:", attempt->answer);
+}
+
+static void add_request(struct buf *buf, const struct store_request *request, struct slice body)
+{
+    struct slice fields = request->fields;
+    buf_printf(buf, "%-14s%.*s ", "request:", SLICE_ARG(request->method));
+    print_escaped(buf, request->url);
+    buf_add_char(buf, '\n');
+    while (fields.len > 0) {
+        struct slice line;
+        fields = slice_cut(fields, '\n', &line);
+        if (line.len > 0 && line.at[line.len - 1] == '\r')
+            line.len--;
+        add_fact(buf, "  ", line);
+    }
+    if (body.len > 0)
+        add_fact(buf, "body:", body);
+}
+
+static void add_state(struct buf *buf, const struct store_task *stored)
+{
+    const struct task *task = &stored->task;
+    buf_printf(buf, "%-14s%lld\n", "id:", (long long)stored->row.id);
+    add_fact(buf, "key:", stored->key);
+    add_fact(buf, "state:", task_state_name(task->state));
+    if (task->reason != TASK_REASON_NONE)
+        add_fact(buf, "reason:", slice_of(task_reason_text(task->reason)));
+    add_fact(buf, "target:", stored->lane);
+    if (stored->ord.len > 0)
+        add_fact(buf, "group:", stored->ord);
+    if (task->state == TASK_WAITING && task->due_at == CLOCK_NEVER)
+        add_fact(buf, "due:", SLICE("when those before it in its group have ended"));
+    else if (task->state == TASK_WAITING)
+        add_moment(buf, "due:", task->due_at);
+    buf_printf(buf, "%-14s%d\n", "attempts:", task->attempts);
+    if (task->in_doubt)
+        add_fact(buf, "in doubt:", SLICE("yes, an attempt may have been done"));
+    if (task->status > 0)
+        buf_printf(buf, "%-14s%d\n", "http status:", task->status);
+    add_moment(buf, "created:", task->created_at);
+    if (task->deadline_at != CLOCK_NEVER)
+        add_moment(buf, "deadline:", task->deadline_at);
+    if (task->ended_at != 0)
+        add_moment(buf, "ended:", task->ended_at);
+}
+
+static int print_whole(struct queue_session *session, const struct tasks_whole *whole)
+{
+    BUF_AUTO struct buf text = buf_make(SIZE_MAX);
+    if (session->json) {
+        tasks_add_whole_json(&text, whole);
+        buf_add_char(&text, '\n');
+        return print_buf(session, &text);
+    }
+    add_state(&text, whole->stored);
+    if (whole->request)
+        add_request(&text, whole->request, whole->body);
+    for (size_t i = 0; i < whole->n_attempts; i++)
+        add_attempt(&text, (const struct store_attempt *)whole->attempts[i]);
+    return print_buf(session, &text);
+}
+
+int queue_run_show(struct queue_session *session)
+{
+    TASKS_WHOLE_AUTO struct tasks_whole whole = {0};
+    int code = queue_open(session, STORE_COMMAND, false);
+    if (code == EXIT_DONE)
+        code = queue_complain(session, tasks_read(&session->source, session->id, &whole));
+    if (code != EXIT_DONE)
+        return code;
+    if (whole.stored)
+        return print_whole(session, &whole);
+    return command_failed(session->command, EXIT_FINAL_ERROR, "there is no operation %lld",
+                          (long long)session->id);
+}

@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/queue.h"
+
+#include "base/check.h"
+#include "base/compress.h"
+#include "base/mem.h"
+#include "client/operation.h"
+#include "store/find.h"
+#include <stdio.h>
+
+#define TIMEOUT_US (30 * CLOCK_US_PER_S) /* for one operation of the store */
+#define ARENA_MAX ((size_t)512 * 1024 * 1024)
+#define TRIES_MOST 100 /* somebody else was first each time */
+#define PACK_LEAST ((size_t)512)
+#define LANE_MAX ((size_t)1024)
+#define GROUP_MAX ((size_t)255)
+
+bool queue_check(const struct queue_operation *operation, struct buf *problem)
+{
+    struct url url;
+    const char *why;
+    if (!url_read(operation->url, &url, &why))
+        buf_printf(problem, "the URL %s", why);
+    else if (url.userinfo.at)
+        buf_add_str(problem,
+                    "the URL contains credentials, which would stay on disk: use -H @FILE");
+    else if (operation->key.len > 0 && !client_is_key(operation->key))
+        buf_add_str(problem, "a key has 1 to 255 bytes of printable ASCII, not more");
+    else if (operation->group.len > GROUP_MAX)
+        buf_add_str(problem, "the name of a group has at most 255 bytes");
+    return problem->len == 0;
+}
+
+/* ---- rows ---- */
+
+/* An operation on its way into the store. */
+struct adding {
+    const struct queue_operation *operation;
+    struct queue_added *added;
+    struct store_task task;
+    struct store_request request;
+    bool is_behind; /* another one of its group comes before it */
+};
+
+/* What is added together. */
+struct batch {
+    struct store *store;
+    struct parker *parker;
+    struct arena arena;
+    struct compress compress;
+    struct adding *addings;
+    size_t n;
+    struct store_task tails[QUEUE_BATCH_MOST]; /* behind which some are added */
+    size_t n_tails;
+    struct table_change changes[TABLE_BRINGS_MAX];
+    size_t n_changes;
+};
+
+static enum store_status run(struct batch *batch, struct store_op *op)
+{
+    store_run(batch->store, op, batch->parker, clock_after(clock_boot_us(), TIMEOUT_US));
+    return op->status;
+}
+
+static enum store_status find(struct batch *batch, const struct table_query *query,
+                              struct store_found *ret_found)
+{
+    *ret_found = (struct store_found){.arena = &batch->arena};
+    return store_find_rows(batch->store, query, batch->parker,
+                           clock_after(clock_boot_us(), TIMEOUT_US), ret_found);
+}
+
+static struct slice lane_of(struct slice text, struct arena *arena)
+{
+    BUF_AUTO struct buf lane = buf_make(LANE_MAX);
+    struct url url;
+    const char *problem;
+    bool read = url_read(text, &url, &problem);
+    CHECK(read); /* queue_check */
+    url_write_origin(&lane, &url);
+    return arena_copy(arena, buf_slice(&lane));
+}
+
+static void pack_body(struct batch *batch, struct slice body, struct store_request *request)
+{
+    BUF_AUTO struct buf packed = buf_make(body.len);
+    request->body = body;
+    request->packed = body.len >= PACK_LEAST && compress_pack(&batch->compress, body, &packed);
+    if (request->packed)
+        request->body = arena_copy(&batch->arena, buf_slice(&packed));
+}
+
+static void choose_key(const struct queue_operation *operation, struct queue_added *added)
+{
+    if (operation->key.len == 0)
+        client_mint_key(added->key);
+    else
+        snprintf(added->key, sizeof added->key, "%.*s", SLICE_ARG(operation->key));
+}
+
+static void make_rows(struct batch *batch, struct adding *adding)
+{
+    const struct queue_operation *operation = adding->operation;
+    int64_t now = store_now(batch->store);
+    choose_key(operation, adding->added);
+    adding->task = (struct store_task){.kind = SLICE(QUEUE_KIND),
+                                       .lane = lane_of(operation->url, &batch->arena),
+                                       .key = slice_of(adding->added->key),
+                                       .ord = operation->group,
+                                       .lasts_us = operation->lasts_us,
+                                       .skips = operation->skips,
+                                       .task = {.due_at = now,
+                                                .deadline_at = CLOCK_NEVER,
+                                                .profile = RETRY_PROFILE_queue,
+                                                .created_at = now,
+                                                .gone_at = CLOCK_NEVER}};
+    adding->request = (struct store_request){.method = operation->method,
+                                             .url = operation->url,
+                                             .fields = operation->fields,
+                                             .undo_key = SLICE("")};
+    if (operation->method.len == 0)
+        adding->request.method = operation->has_body ? SLICE("POST") : SLICE("GET");
+    pack_body(batch, operation->body, &adding->request);
+}
+
+/* ---- groups ---- */
+
+/* The last unfinished one of its group is touched, so that its end looks again for what comes
+ * next. */
+static enum store_status find_tail(struct batch *batch, struct adding *adding)
+{
+    struct store_task like = {.kind = SLICE(QUEUE_KIND), .open = adding->task.ord};
+    struct store_found found;
+    struct table_query query = {.table = &task_table,
+                                .by = TABLE_BY_INDEX,
+                                .index = &task_indexes[TASK_BY_ORDER],
+                                .prefix = 2,
+                                .like = &like.row,
+                                .is_backward = true,
+                                .limit = 1};
+    enum store_status status = find(batch, &query, &found);
+    adding->is_behind = status == STORE_DONE && found.n == 1;
+    if (adding->is_behind)
+        batch->tails[batch->n_tails++] = *(const struct store_task *)found.rows[0];
+    return status;
+}
+
+/* Only the first unfinished one of a group has a time at which it is due. */
+static enum store_status place_in_group(struct batch *batch, size_t i)
+{
+    struct adding *adding = &batch->addings[i];
+    enum store_status status = STORE_DONE;
+    adding->is_behind = false;
+    if (adding->task.ord.len == 0)
+        return STORE_DONE;
+    for (size_t before = 0; before < i && !adding->is_behind; before++)
+        adding->is_behind = slice_eq(batch->addings[before].task.ord, adding->task.ord);
+    if (!adding->is_behind)
+        status = find_tail(batch, adding);
+    adding->task.task.due_at = adding->is_behind ? CLOCK_NEVER : adding->task.task.due_at;
+    return status;
+}
+
+/* ---- one commit ---- */
+
+static void bring(struct batch *batch, const struct table *table, enum table_act act,
+                  struct table_row *row, const struct table_row *parent)
+{
+    CHECK(batch->n_changes < TABLE_BRINGS_MAX);
+    batch->changes[batch->n_changes++] =
+        (struct table_change){.table = table, .act = act, .row = row, .parent = parent};
+}
+
+static enum store_status save(struct batch *batch)
+{
+    batch->n_changes = 0;
+    for (size_t i = 0; i < batch->n_tails; i++)
+        bring(batch, &task_table, TABLE_TOUCH, &batch->tails[i].row, NULL);
+    for (size_t i = 0; i < batch->n; i++) {
+        struct adding *adding = &batch->addings[i];
+        store_task_settle(&adding->task);
+        bring(batch, &task_table, TABLE_INSERT, &adding->task.row, NULL);
+        bring(batch, &request_table, TABLE_INSERT, &adding->request.row, &adding->task.row);
+    }
+    if (batch->arena.failed)
+        return STORE_NO_MEMORY;
+    struct store_op op = {
+        .kind = STORE_ROWS, .brings = batch->changes, .n_brings = batch->n_changes};
+    return run(batch, &op);
+}
+
+static enum store_status try_batch(struct batch *batch)
+{
+    enum store_status status = STORE_DONE;
+    batch->n_tails = 0;
+    for (size_t i = 0; i < batch->n && status == STORE_DONE; i++) {
+        make_rows(batch, &batch->addings[i]);
+        status = place_in_group(batch, i);
+    }
+    if (status == STORE_DONE)
+        status = save(batch);
+    for (size_t i = 0; i < batch->n && status == STORE_DONE; i++) {
+        struct queue_added *added = batch->addings[i].added;
+        added->end = QUEUE_ADDED;
+        added->id = batch->addings[i].task.row.id;
+    }
+    return status;
+}
+
+/* ---- what is there already ---- */
+
+static enum store_status find_request(struct batch *batch, int64_t id,
+                                      const struct store_request **ret_request)
+{
+    struct store_found found;
+    struct table_query query = {.table = &request_table, .after = id - 1, .limit = 1};
+    enum store_status status = find(batch, &query, &found);
+    bool is_found = status == STORE_DONE && found.n == 1 && found.rows[0]->id == id;
+    *ret_request = is_found ? (const struct store_request *)found.rows[0] : NULL;
+    return status;
+}
+
+/* Bodies are packed alike. */
+static bool is_same(const struct adding *adding, const struct store_task *task,
+                    const struct store_request *request)
+{
+    return slice_eq(adding->task.ord, task->ord) &&
+           slice_eq(adding->request.method, request->method) &&
+           slice_eq(adding->request.url, request->url) &&
+           slice_eq(adding->request.fields, request->fields) &&
+           slice_eq(adding->request.body, request->body);
+}
+
+/* Whoever did not learn whether an operation was stored adds it again, under its key. */
+static enum store_status find_known(struct batch *batch, bool *ret_found)
+{
+    struct adding *adding = &batch->addings[0];
+    struct store_found found;
+    const struct store_request *request = NULL;
+    make_rows(batch, adding);
+    struct table_query query = {.table = &task_table,
+                                .by = TABLE_BY_INDEX,
+                                .index = &task_indexes[TASK_BY_KEY],
+                                .prefix = 3,
+                                .like = &adding->task.row,
+                                .limit = 1};
+    enum store_status status = find(batch, &query, &found);
+    *ret_found = status == STORE_DONE && found.n == 1;
+    if (!*ret_found)
+        return status;
+    const struct store_task *task = (const struct store_task *)found.rows[0];
+    status = find_request(batch, task->row.id, &request);
+    adding->added->id = task->row.id;
+    adding->added->state = task->task.state;
+    adding->added->end = request && is_same(adding, task, request) ? QUEUE_KNOWN : QUEUE_OTHER;
+    return status;
+}
+
+/* Somebody else changed what one of them is added behind, or its key is there. */
+static enum store_status add_alone(struct batch *batch)
+{
+    enum store_status status = STORE_CONFLICT;
+    bool is_known = false;
+    for (int try = 0; try < TRIES_MOST && status == STORE_CONFLICT && !is_known; try++) {
+        arena_reset(&batch->arena);
+        status =
+            batch->addings[0].operation->key.len > 0 ? find_known(batch, &is_known) : STORE_DONE;
+        if (status == STORE_DONE && !is_known)
+            status = try_batch(batch);
+    }
+    return status;
+}
+
+static enum store_status add_one_by_one(struct batch *batch, size_t *ret_n)
+{
+    struct adding *all = batch->addings;
+    size_t n = batch->n;
+    enum store_status status = STORE_DONE;
+    batch->n = 1;
+    for (size_t i = 0; i < n && status == STORE_DONE; i++) {
+        batch->addings = &all[i];
+        status = add_alone(batch);
+        *ret_n += status == STORE_DONE;
+    }
+    batch->addings = all;
+    return status;
+}
+
+static struct batch *new_batch(struct store *store, struct parker *parker, size_t n)
+{
+    struct batch *batch = mem_zalloc(1, sizeof *batch);
+    struct adding *addings = mem_zalloc(n, sizeof *addings);
+    if (!batch || !addings) {
+        mem_free(batch);
+        mem_free(addings);
+        return NULL;
+    }
+    batch->store = store;
+    batch->parker = parker;
+    batch->arena = arena_make(ARENA_MAX);
+    batch->addings = addings;
+    batch->n = n;
+    return batch;
+}
+
+static void free_batch(struct batch *batch)
+{
+    arena_fini(&batch->arena);
+    compress_fini(&batch->compress);
+    mem_free(batch->addings);
+    mem_free(batch);
+}
+
+enum store_status queue_add(struct store *store, struct queue_adding *adding, struct parker *parker)
+{
+    CHECK(adding->n > 0 && adding->n <= QUEUE_BATCH_MOST);
+    struct batch *batch = new_batch(store, parker, adding->n);
+    adding->n_added = 0;
+    if (!batch)
+        return STORE_NO_MEMORY;
+    for (size_t i = 0; i < adding->n; i++) {
+        batch->addings[i].operation = &adding->operations[i];
+        batch->addings[i].added = &adding->added[i];
+    }
+    enum store_status status = try_batch(batch);
+    if (status == STORE_DONE)
+        adding->n_added = adding->n;
+    if (status == STORE_CONFLICT)
+        status = add_one_by_one(batch, &adding->n_added);
+    free_batch(batch);
+    return status;
+}
+
+/* ---- edit ---- */
+
+static enum queue_end may_edit(const struct store_task *task, bool force)
+{
+    enum task_state state = task->task.state;
+    if (state == TASK_SENDING)
+        return QUEUE_SENDING;
+    if (!task_allows(state, TASK_EDIT))
+        return QUEUE_ENDED;
+    return task->task.in_doubt && !force ? QUEUE_IN_DOUBT : QUEUE_ADDED;
+}
+
+static enum store_status save_edit(struct batch *batch, const struct store_request *before,
+                                   int64_t now)
+{
+    struct adding *adding = &batch->addings[0];
+    struct store_task *task = &adding->task;
+    choose_key(adding->operation, adding->added);
+    task->key = slice_of(adding->added->key);
+    task_edit(&task->task, now);
+    store_task_settle(task);
+    adding->request = *before;
+    adding->request.fields = adding->operation->fields;
+    pack_body(batch, adding->operation->body, &adding->request);
+    batch->n_changes = 0;
+    bring(batch, &task_table, TABLE_UPDATE, &task->row, NULL);
+    bring(batch, &request_table, TABLE_UPDATE, &adding->request.row, NULL);
+    struct store_op op = {.kind = STORE_ROWS, .brings = batch->changes, .n_brings = 2};
+    return batch->arena.failed ? STORE_NO_MEMORY : run(batch, &op);
+}
+
+static enum store_status try_edit(struct batch *batch, int64_t id, bool force)
+{
+    struct adding *adding = &batch->addings[0];
+    struct queue_added *added = adding->added;
+    const struct store_request *request = NULL;
+    struct store_found found;
+    struct table_query query = {.table = &task_table, .after = id - 1, .limit = 1};
+    enum store_status status = find(batch, &query, &found);
+    if (status == STORE_DONE)
+        status = find_request(batch, id, &request);
+    if (status != STORE_DONE || found.n == 0 || found.rows[0]->id != id || !request)
+        return status;
+    struct store_task *task = &adding->task;
+    *task = *(const struct store_task *)found.rows[0];
+    added->id = id;
+    added->state = task->task.state;
+    added->end = may_edit(task, force);
+    return added->end == QUEUE_ADDED ? save_edit(batch, request, found.now) : STORE_DONE;
+}
+
+enum store_status queue_edit(struct store *store, const struct queue_edit *edit,
+                             struct parker *parker, struct queue_added *ret_added)
+{
+    struct batch *batch = new_batch(store, parker, 1);
+    enum store_status status = STORE_CONFLICT;
+    if (!batch)
+        return STORE_NO_MEMORY;
+    batch->addings[0] = (struct adding){.operation = edit->operation, .added = ret_added};
+    for (int try = 0; try < TRIES_MOST && status == STORE_CONFLICT; try++) {
+        arena_reset(&batch->arena);
+        ret_added->end = QUEUE_NOT_FOUND;
+        status = try_edit(batch, edit->id, edit->force);
+    }
+    free_batch(batch);
+    return status;
+}

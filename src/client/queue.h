@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * queue: operations that wait on disk until they can be sent. Each is a task of the courier's (kind
+ * `queue`, its lane the origin of its URL) and its request; its success is written to the record
+ * that `pawl send` keeps of the same operation, too (client/operation.h).
+ *
+ * queue_line.c reads operations as lines of JSON.
+ */
+#ifndef PAWL_CLIENT_QUEUE_H
+#define PAWL_CLIENT_QUEUE_H
+
+#include "base/json.h"
+#include "core/key_header.h"
+#include "store/store.h"
+#include "store/tasks.h"
+
+/* An operation as it is given. Slices are borrowed. */
+struct queue_operation {
+    struct slice key;    /* empty: one is minted */
+    struct slice method; /* empty: POST with a body, else GET */
+    struct slice url;
+    struct slice fields; /* header lines, each with its CR LF; of `@FILE` that file's, whenever it
+                            is sent */
+    struct slice body;
+    bool has_body;
+    struct slice group; /* what stays in order; empty: nothing does */
+    bool skips;         /* its final failure does not hold its group */
+    int64_t lasts_us;   /* from its first attempt; 0: as long as it takes */
+};
+
+#define QUEUE_KIND "queue"
+
+/* ---- queue.c ---- */
+
+#define QUEUE_BATCH_MOST ((size_t)64) /* operations of one commit */
+
+enum queue_end {
+    QUEUE_ADDED,
+    QUEUE_KNOWN,     /* the same operation is there under its key */
+    QUEUE_OTHER,     /* another one is */
+    QUEUE_NOT_FOUND, /* edit */
+    QUEUE_ENDED,     /* edit: it is done or dropped */
+    QUEUE_SENDING,   /* edit: it is being sent */
+    QUEUE_IN_DOUBT,  /* edit: an attempt may have been done; not without force */
+};
+
+struct queue_added {
+    enum queue_end end;
+    int64_t id;
+    enum task_state state; /* in which it was found */
+    char key[KEY_TEXT_MAX + 1];
+};
+
+/* Whether it can be sent some day. False: `problem` gets what is wrong. */
+bool queue_check(const struct queue_operation *operation, struct buf *problem);
+
+struct queue_adding {
+    const struct queue_operation *operations; /* checked; at most QUEUE_BATCH_MOST */
+    size_t n;
+    struct queue_added *added; /* as many: what became of each */
+    size_t n_added;            /* of so many of them, whatever the result: they are on disk */
+};
+
+/* Adds operations, in one commit where nobody interferes. */
+enum store_status queue_add(struct store *store, struct queue_adding *adding,
+                            struct parker *parker);
+
+struct queue_edit {
+    int64_t id;
+    const struct queue_operation *operation; /* its body and fields */
+    bool force;                              /* even if an attempt may have been done */
+};
+
+/* Gives an operation another body, with the fields it brings, and a new key. */
+enum store_status queue_edit(struct store *store, const struct queue_edit *edit,
+                             struct parker *parker, struct queue_added *ret_added);
+
+/* ---- queue_line.c ---- */
+
+/*
+ * Reads an operation from a line of JSON:
+ *
+ *      {"url": "https://...", "method": "POST", "headers": {"Name": "value"}, "header_files": [..],
+ *       "json": any value | "data": "text", "key": "...", "group": "...",
+ *       "on_failure": "park|skip", "deadline": "1h"}
+ *
+ * What it leaves out is as in `*operation`, whose fields stay and get its own behind them. All
+ * lives in `arena` or `line`. False: `*ret_problem` says what is wrong.
+ */
+bool queue_line_read(struct slice line, struct arena *arena, struct queue_operation *operation,
+                     struct slice *ret_problem);
+
+#endif

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/duration.h"
+#include "base/headers.h"
+#include "client/fields.h"
+#include "client/queue.h"
+#include "core/canonical.h"
+
+#define PROBLEM_SHOWN 60
+
+/* What is read, and what it becomes. */
+struct reader {
+    struct arena *arena;
+    struct queue_operation *operation;
+    struct buf fields;
+    bool is_json;
+    bool has_type; /* a Content-Type is given */
+    bool has_body; /* of this line */
+    struct slice problem;
+};
+
+static bool refuse(struct reader *reader, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static bool refuse(struct reader *reader, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    reader->problem = arena_vprintf(reader->arena, format, arguments);
+    va_end(arguments);
+    return false;
+}
+
+/* ---- members ---- */
+
+static bool read_key(struct reader *reader, const struct json *value)
+{
+    reader->operation->key = value->text;
+    return value->text.len > 0 || refuse(reader, "\"key\" is empty");
+}
+
+static bool read_method(struct reader *reader, const struct json *value)
+{
+    reader->operation->method = value->text;
+    return header_is_token(value->text) || refuse(reader, "\"method\" is not a method");
+}
+
+static bool read_url(struct reader *reader, const struct json *value)
+{
+    reader->operation->url = value->text;
+    return true;
+}
+
+static bool read_group(struct reader *reader, const struct json *value)
+{
+    reader->operation->group = value->text;
+    return true;
+}
+
+static bool read_on_failure(struct reader *reader, const struct json *value)
+{
+    reader->operation->skips = slice_eq(value->text, SLICE("skip"));
+    return reader->operation->skips || slice_eq(value->text, SLICE("park")) ||
+           refuse(reader, "\"on_failure\" must be park or skip");
+}
+
+static bool read_deadline(struct reader *reader, const struct json *value)
+{
+    return (duration_parse(value->text, &reader->operation->lasts_us) &&
+            reader->operation->lasts_us > 0) ||
+           refuse(reader, "\"deadline\" wants a duration such as 30m");
+}
+
+static bool read_body(struct reader *reader, struct slice body)
+{
+    if (reader->has_body)
+        return refuse(reader, "\"json\" and \"data\" exclude each other");
+    reader->has_body = reader->operation->has_body = true;
+    reader->operation->body = body;
+    return true;
+}
+
+static bool read_data(struct reader *reader, const struct json *value)
+{
+    return read_body(reader, value->text);
+}
+
+/* The value is sent in its canonical form: the tree has no other. */
+static bool read_json(struct reader *reader, const struct json *value)
+{
+    BUF_AUTO struct buf text = buf_make(SIZE_MAX);
+    struct canonical canonical = {.buf = &text};
+    if (!canonical_add_json(&canonical, value, (struct json_set){0}))
+        return refuse(reader, "out of memory");
+    reader->is_json = true;
+    struct slice body = arena_copy(reader->arena, buf_slice(&text));
+    return body.at ? read_body(reader, body) : refuse(reader, "out of memory");
+}
+
+static bool read_headers(struct reader *reader, const struct json *value)
+{
+    for (const struct json *one = value->first; one; one = one->next) {
+        if (one->type != JSON_STRING || !header_is_valid(one->name, one->text))
+            return refuse(reader, "\"headers\" holds what is no header: \"%.*s\"",
+                          SLICE_ARG(slice_first(one->name, PROBLEM_SHOWN)));
+        reader->has_type = reader->has_type || slice_eq_nocase(one->name, SLICE("Content-Type"));
+        buf_printf(&reader->fields, "%.*s: %.*s\r\n", SLICE_ARG(one->name), SLICE_ARG(one->text));
+    }
+    return true;
+}
+
+static bool read_header_files(struct reader *reader, const struct json *value)
+{
+    for (const struct json *one = value->first; one; one = one->next) {
+        if (one->type != JSON_STRING || one->text.len == 0 || one->text.at[0] != '/' ||
+            !header_is_text(one->text))
+            return refuse(reader, "\"header_files\" wants absolute paths");
+        buf_printf(&reader->fields, "@%.*s\r\n", SLICE_ARG(one->text));
+    }
+    return true;
+}
+
+static const struct member {
+    struct slice name;
+    enum json_type type; /* JSON_NULL: any */
+    bool (*read)(struct reader *reader, const struct json *value);
+} members[] = {
+    {{"url", 3}, JSON_STRING, read_url},
+    {{"method", 6}, JSON_STRING, read_method},
+    {{"headers", 7}, JSON_OBJECT, read_headers},
+    {{"header_files", 12}, JSON_ARRAY, read_header_files},
+    {{"json", 4}, JSON_NULL, read_json},
+    {{"data", 4}, JSON_STRING, read_data},
+    {{"key", 3}, JSON_STRING, read_key},
+    {{"group", 5}, JSON_STRING, read_group},
+    {{"on_failure", 10}, JSON_STRING, read_on_failure},
+    {{"deadline", 8}, JSON_STRING, read_deadline},
+};
+
+static bool read_member(struct reader *reader, const struct json *value)
+{
+    static const char *const types[] = {
+        [JSON_STRING] = "a string", [JSON_ARRAY] = "an array", [JSON_OBJECT] = "an object"};
+    for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
+        const struct member *member = &members[i];
+        if (!slice_eq(member->name, value->name))
+            continue;
+        if (member->type != JSON_NULL && member->type != value->type)
+            return refuse(reader, "\"%s\" wants %s", member->name.at, types[member->type]);
+        return member->read(reader, value);
+    }
+    return refuse(reader, "there is no member \"%.*s\"",
+                  SLICE_ARG(slice_first(value->name, PROBLEM_SHOWN)));
+}
+
+/* ---- the line ---- */
+
+/* The defaults' fields, and what the body brings, around those that were read. */
+static bool complete(struct reader *reader)
+{
+    struct queue_operation *operation = reader->operation;
+    if (operation->url.len == 0)
+        return refuse(reader, "there is no \"url\"");
+    if (reader->is_json && !reader->has_type)
+        buf_add_str(&reader->fields, "Content-Type: application/json\r\n");
+    struct slice fields = arena_copy(reader->arena, buf_slice(&reader->fields));
+    if (!fields.at || !buf_ok(&reader->fields) || reader->arena->failed)
+        return refuse(reader, "out of memory");
+    operation->fields = fields;
+    return true;
+}
+
+bool queue_line_read(struct slice line, struct arena *arena, struct queue_operation *operation,
+                     struct slice *ret_problem)
+{
+    struct reader reader = {.arena = arena, .operation = operation, .fields = buf_make(SIZE_MAX)};
+    struct json *root = NULL;
+    struct headers given;
+    buf_add_slice(&reader.fields, operation->fields);
+    reader.has_type = client_fields_split(operation->fields, &given) &&
+                      headers_find(&given, SLICE("Content-Type"));
+    enum json_error error = json_parse(arena, line, &root, NULL);
+    bool good = error == JSON_OK || refuse(&reader, "%s", json_error_text(error));
+    good = good && (root->type == JSON_OBJECT || refuse(&reader, "it is not an object"));
+    for (const struct json *one = good ? root->first : NULL; one && good; one = one->next)
+        good = read_member(&reader, one);
+    good = good && complete(&reader);
+    buf_fini(&reader.fields);
+    *ret_problem = reader.problem;
+    return good;
+}

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "operator/tasks.h"
+
+#define ARENA_MAX ((size_t)16 * 1024 * 1024)
+#define TRIES_MOST 100 /* somebody else was first each time */
+
+/* ---- decisions ---- */
+
+static enum tasks_end decide(enum tasks_act act, const struct store_task *stored)
+{
+    static const enum task_event events[] = {[TASKS_RETRY] = TASK_RETRY, [TASKS_DROP] = TASK_DROP};
+    enum task_state state = stored->task.state;
+    return task_allows(state, events[act]) ? TASKS_ACTED
+           : state == TASK_SENDING         ? TASKS_SENDING
+                                           : TASKS_NOT_ALLOWED;
+}
+
+static void apply(enum tasks_act act, struct task *task, int64_t now)
+{
+    static const struct task_keep keep = {TASK_KEEP_DONE_US, TASK_KEEP_DEAD_US, false};
+    if (act == TASKS_DROP)
+        task_drop(task, &keep, now);
+    else
+        task_retry(task, true, now);
+}
+
+/* ---- writing ---- */
+
+/* An act under way. */
+struct acting {
+    const struct tasks_source *source;
+    struct arena arena;
+    struct store_task next; /* of its order */
+    struct table_change changes[2];
+    size_t n;
+};
+
+static void bring(struct acting *acting, struct store_task *stored)
+{
+    store_task_settle(stored);
+    acting->changes[acting->n++] =
+        (struct table_change){.table = &task_table, .act = TABLE_UPDATE, .row = &stored->row};
+}
+
+/* The unfinished one behind the task in its order; NULL: none. */
+static enum store_status find_next(struct acting *acting, const struct store_task *stored,
+                                   const struct store_task **ret_next)
+{
+    struct store_task like = {.row.id = stored->row.id, .kind = stored->kind, .open = stored->ord};
+    struct store_found found = {.arena = &acting->arena};
+    struct table_query query = {.table = &task_table,
+                                .by = TABLE_BY_INDEX,
+                                .index = &task_indexes[TASK_BY_ORDER],
+                                .prefix = 2,
+                                .like = &like.row,
+                                .behind = &like.row,
+                                .limit = 1};
+    *ret_next = NULL;
+    if (stored->ord.len == 0)
+        return STORE_DONE;
+    enum store_status status =
+        store_find_rows(acting->source->store, &query, acting->source->parker,
+                        clock_after(clock_boot_us(), TASKS_TIMEOUT_US), &found);
+    if (status == STORE_DONE && found.n == 1)
+        *ret_next = (const struct store_task *)found.rows[0];
+    return status;
+}
+
+/* Where the first of an order ends, the next one is due. */
+static enum store_status free_order(struct acting *acting, const struct store_task *stored,
+                                    int64_t now)
+{
+    const struct store_task *next = NULL;
+    bool is_first =
+        stored->task.state == TASK_DEAD ? stored->task.holds : stored->task.due_at != CLOCK_NEVER;
+    enum store_status status = is_first ? find_next(acting, stored, &next) : STORE_DONE;
+    if (status != STORE_DONE || !next || next->task.state != TASK_WAITING)
+        return status;
+    acting->next = *next;
+    acting->next.task.due_at = now;
+    bring(acting, &acting->next);
+    return STORE_DONE;
+}
+
+static enum store_status write_rows(const struct tasks_source *source, struct table_change *changes,
+                                    size_t n)
+{
+    struct store_op op = {.kind = STORE_ROWS, .brings = changes, .n_brings = n};
+    store_run(source->store, &op, source->parker, clock_after(clock_boot_us(), TASKS_TIMEOUT_US));
+    return op.status;
+}
+
+static enum store_status try_act(struct acting *acting, enum tasks_act act,
+                                 struct tasks_whole *whole, struct tasks_acted *ret_acted)
+{
+    struct store_task stored = *whole->stored;
+    enum store_status status = STORE_DONE;
+    acting->n = 0;
+    ret_acted->state = stored.task.state;
+    ret_acted->end = decide(act, &stored);
+    if (ret_acted->end != TASKS_ACTED)
+        return STORE_DONE;
+    if (act == TASKS_DROP)
+        status = free_order(acting, whole->stored, whole->now);
+    apply(act, &stored.task, whole->now);
+    bring(acting, &stored);
+    return status == STORE_DONE ? write_rows(acting->source, acting->changes, acting->n) : status;
+}
+
+enum store_status tasks_act(const struct tasks_source *source, int64_t id, enum tasks_act act,
+                            struct tasks_acted *ret_acted)
+{
+    struct acting acting = {.source = source, .arena = arena_make(ARENA_MAX)};
+    enum store_status status = STORE_CONFLICT;
+    for (int try = 0; try < TRIES_MOST && status == STORE_CONFLICT; try++) {
+        TASKS_WHOLE_AUTO struct tasks_whole whole = {0};
+        *ret_acted = (struct tasks_acted){.end = TASKS_NOT_FOUND};
+        status = tasks_read(source, id, &whole);
+        if (status == STORE_DONE && whole.stored)
+            status = try_act(&acting, act, &whole, ret_acted);
+        arena_fini(&acting.arena);
+    }
+    return status;
+}
+
+/* ---- pauses ---- */
+
+static enum store_status find_lane(const struct tasks_source *source, const struct store_lane *lane,
+                                   struct arena *arena, const struct store_lane **ret_lane)
+{
+    struct store_found found = {.arena = arena};
+    struct table_query query = {
+        .table = &lane_table, .by = TABLE_BY_KEY, .like = &lane->row, .limit = 1};
+    enum store_status status =
+        store_find_rows(source->store, &query, source->parker,
+                        clock_after(clock_boot_us(), TASKS_TIMEOUT_US), &found);
+    *ret_lane =
+        status == STORE_DONE && found.n == 1 ? (const struct store_lane *)found.rows[0] : NULL;
+    return status;
+}
+
+/* A lane without a pause has no row, save that its breaker may be open. */
+static enum store_status try_pause(const struct tasks_source *source,
+                                   const struct store_lane *wanted, bool resume, bool *ret_changed)
+{
+    struct arena arena = arena_make(ARENA_MAX);
+    const struct store_lane *found = NULL;
+    struct store_lane lane = *wanted;
+    lane.kind = source->kind;
+    enum store_status status = find_lane(source, &lane, &arena, &found);
+    bool is_paused = found && found->state == STORE_LANE_PAUSED;
+    *ret_changed = status == STORE_DONE && is_paused == resume;
+    if (found)
+        lane.row = found->row;
+    lane.since = store_now(source->store);
+    struct table_change change = {.table = &lane_table,
+                                  .act = resume  ? TABLE_REMOVE
+                                         : found ? TABLE_UPDATE
+                                                 : TABLE_INSERT,
+                                  .row = &lane.row};
+    if (*ret_changed)
+        status = write_rows(source, &change, 1);
+    arena_fini(&arena);
+    return status;
+}
+
+enum store_status tasks_pause(const struct tasks_source *source, const struct store_lane *lane,
+                              bool resume, bool *ret_changed)
+{
+    enum store_status status = STORE_CONFLICT;
+    for (int try = 0; try < TRIES_MOST && status == STORE_CONFLICT; try++)
+        status = try_pause(source, lane, resume, ret_changed);
+    return status;
+}

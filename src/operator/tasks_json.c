@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tasks for programs: one JSON object; what does not apply is null. */
+#include "base/json.h"
+#include "operator/tasks.h"
+
+/* A moment that may be never. */
+static void add_moment(struct buf *buf, const char *name, int64_t us)
+{
+    json_add_time(buf, name, us == CLOCK_NEVER ? 0 : us);
+}
+
+static void add_row(struct buf *buf, const struct tasks_row *row)
+{
+    const struct store_task *stored = row->stored;
+    const struct task *task = &stored->task;
+    json_add_i64(buf, "id", stored->row.id);
+    json_add_text(buf, "kind", stored->kind);
+    json_add_text(buf, "state", task_state_name(task->state));
+    json_add_text(buf, "lane", stored->lane);
+    json_add_known_text(buf, "order", stored->ord);
+    json_add_text(buf, "key", stored->key);
+    json_add_known_text(buf, "method", row->method);
+    json_add_known_text(buf, "url", row->url);
+    json_add_i64(buf, "attempts", task->attempts);
+    add_moment(buf, "due_at", task->due_at);
+    json_add_known_i64(buf, "status", task->status);
+    json_add_known_text(buf, "reason", task_reason_name(task->reason));
+    json_add_time(buf, "created_at", task->created_at);
+    json_add_time(buf, "ended_at", task->ended_at);
+}
+
+void tasks_add_json(struct buf *buf, const struct tasks_row *row)
+{
+    buf_add_char(buf, '{');
+    add_row(buf, row);
+    buf_add_char(buf, '}');
+}
+
+/* ---- all of one ---- */
+
+/* The header lines, as [name, value] pairs in their order; a file of them as ["@", path]. */
+static void add_headers(struct buf *buf, struct slice fields)
+{
+    json_open(buf, "headers", '[');
+    while (fields.len > 0) {
+        struct slice line, name = SLICE("@");
+        fields = slice_cut(fields, '\n', &line);
+        if (line.len > 0 && line.at[line.len - 1] == '\r')
+            line.len--;
+        struct slice value =
+            line.len > 0 && line.at[0] == '@' ? slice_skip(line, 1) : slice_cut(line, ':', &name);
+        json_next_item(buf);
+        buf_add_char(buf, '[');
+        json_add_string(buf, name);
+        buf_add_char(buf, ',');
+        json_add_string(buf, slice_trim(value));
+        buf_add_char(buf, ']');
+    }
+    buf_add_char(buf, ']');
+}
+
+static void add_attempt(struct buf *buf, const struct store_attempt *attempt)
+{
+    json_next_item(buf);
+    buf_add_char(buf, '{');
+    json_add_i64(buf, "attempt", attempt->n);
+    json_add_time(buf, "at", attempt->at);
+    json_add_i64(buf, "wait_ms", attempt->wait_us / CLOCK_US_PER_MS);
+    json_add_i64(buf, "took_ms", attempt->took_us / CLOCK_US_PER_MS);
+    json_add_known_i64(buf, "status", attempt->status);
+    json_add_known_text(buf, "reason", task_reason_name(attempt->reason));
+    json_add_known_text(buf, "response", attempt->answer);
+    buf_add_char(buf, '}');
+}
+
+static void add_request(struct buf *buf, const struct tasks_whole *whole)
+{
+    struct slice fields = whole->request ? whole->request->fields : SLICE("");
+    add_headers(buf, fields);
+    json_add_known_text(buf, "body", whole->body);
+}
+
+void tasks_add_whole_json(struct buf *buf, const struct tasks_whole *whole)
+{
+    const struct task *task = &whole->stored->task;
+    struct tasks_row row = {.stored = whole->stored};
+    if (whole->request) {
+        row.method = whole->request->method;
+        row.url = whole->request->url;
+    }
+    buf_add_char(buf, '{');
+    add_row(buf, &row);
+    json_add_text(buf, "profile", retry_profile_name(task->profile));
+    json_add_text(buf, "on_failure", whole->stored->skips ? SLICE("skip") : SLICE("park"));
+    json_add_bool(buf, "holds_order", task->holds);
+    json_add_bool(buf, "in_doubt", task->in_doubt);
+    json_add_i64(buf, "tries", task->tries);
+    json_add_time(buf, "first_at", task->first_at);
+    add_moment(buf, "deadline_at", task->deadline_at);
+    json_add_known_i64(buf, "deadline_ms", whole->stored->lasts_us / CLOCK_US_PER_MS);
+    add_request(buf, whole);
+    json_open(buf, "history", '[');
+    for (size_t i = 0; i < whole->n_attempts; i++)
+        add_attempt(buf, (const struct store_attempt *)whole->attempts[i]);
+    buf_add_str(buf, "]}");
+}

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/compress.h"
+#include "base/mem.h"
+#include "operator/tasks.h"
+
+#define PAGE_MAX ((size_t)64 * 1024 * 1024)
+#define WHOLE_MAX ((size_t)256 * 1024 * 1024)
+#define ATTEMPTS_MOST 1000
+#define LANES_MOST 1000
+
+static enum store_status find(const struct tasks_source *source, const struct table_query *query,
+                              struct arena *arena, struct store_found *ret_found)
+{
+    *ret_found = (struct store_found){.arena = arena};
+    return store_find_rows(source->store, query, source->parker,
+                           clock_after(clock_boot_us(), TASKS_TIMEOUT_US), ret_found);
+}
+
+/* ---- pages ---- */
+
+void tasks_page_fini(struct tasks_page *page)
+{
+    arena_fini(&page->arena);
+}
+
+/* A request that is read for a row of the page. */
+struct reading {
+    struct store_op op;
+    struct table_query query;
+    struct tasks_row *row;
+    struct arena *arena;
+};
+
+/* On the committer's thread. Bodies stay where they are. */
+static void copy_request(void *argument, const struct table_row *row)
+{
+    struct reading *reading = argument;
+    const struct store_request *request = (const struct store_request *)row;
+    if (row->id != reading->row->stored->row.id)
+        return;
+    reading->row->method = arena_copy(reading->arena, request->method);
+    reading->row->url = arena_copy(reading->arena, request->url);
+}
+
+/* What was submitted is withdrawn once its time is over, and waited for whatever happens. */
+static enum store_status await(const struct tasks_source *source, struct store_op *op,
+                               int64_t deadline_us)
+{
+    while (!store_op_ended(op))
+        if (!source->parker->park(source->parker, deadline_us)) {
+            (void)store_withdraw(source->store, op, false);
+            deadline_us = CLOCK_NEVER;
+        }
+    return op->status;
+}
+
+/* All of them in one batch: one after the other would wait for as many. */
+static enum store_status read_requests(const struct tasks_source *source, struct tasks_page *page)
+{
+    struct reading *readings = mem_zalloc(page->n, sizeof *readings);
+    int64_t deadline = clock_after(clock_boot_us(), TASKS_TIMEOUT_US);
+    enum store_status status = readings || page->n == 0 ? STORE_DONE : STORE_NO_MEMORY;
+    for (size_t i = 0; readings && i < page->n; i++) {
+        struct reading *reading = &readings[i];
+        reading->row = &page->rows[i];
+        reading->arena = &page->arena;
+        reading->query = (struct table_query){.table = &request_table,
+                                              .after = reading->row->stored->row.id - 1,
+                                              .limit = 1,
+                                              .each = copy_request,
+                                              .argument = reading};
+        reading->op = (struct store_op){
+            .kind = STORE_QUERY, .query = &reading->query, .parker = source->parker};
+        store_submit(source->store, &reading->op);
+    }
+    for (size_t i = 0; readings && i < page->n; i++) {
+        enum store_status read = await(source, &readings[i].op, deadline);
+        status = status == STORE_DONE ? read : status;
+    }
+    mem_free(readings);
+    return status == STORE_DONE && page->arena.failed ? STORE_NO_MEMORY : status;
+}
+
+/* In any state by id, of one state by the index that has them apart. */
+static struct table_query query_page(const struct tasks_source *source,
+                                     const struct tasks_wanted *wanted, struct store_task *like)
+{
+    *like = (struct store_task){
+        .row.id = wanted->after, .kind = source->kind, .task = {.state = wanted->state}};
+    struct table_query query = {
+        .table = &task_table, .after = wanted->after, .limit = TASKS_PAGE_MOST};
+    if (!wanted->has_state)
+        return query;
+    query.by = TABLE_BY_INDEX;
+    query.index = &task_indexes[TASK_BY_STATE];
+    query.prefix = 2;
+    query.like = query.behind = &like->row;
+    return query;
+}
+
+static bool is_wanted(const struct tasks_source *source, const struct tasks_wanted *wanted,
+                      const struct store_task *stored)
+{
+    return slice_eq(stored->kind, source->kind) &&
+           (wanted->ord.len == 0 || slice_eq(stored->ord, wanted->ord));
+}
+
+enum store_status tasks_list(const struct tasks_source *source, const struct tasks_wanted *wanted,
+                             struct tasks_page *ret_page)
+{
+    struct store_task like;
+    struct store_found found;
+    struct table_query query = query_page(source, wanted, &like);
+    *ret_page = (struct tasks_page){.arena = arena_make(PAGE_MAX)};
+    enum store_status status = find(source, &query, &ret_page->arena, &found);
+    if (status != STORE_DONE)
+        return status;
+    ret_page->rows = arena_alloc(&ret_page->arena, (found.n + 1) * sizeof *ret_page->rows);
+    ret_page->now = found.now;
+    for (size_t i = 0; ret_page->rows && i < found.n; i++) {
+        const struct store_task *stored = (const struct store_task *)found.rows[i];
+        if (is_wanted(source, wanted, stored))
+            ret_page->rows[ret_page->n++] = (struct tasks_row){.stored = stored};
+        ret_page->next = found.n == TASKS_PAGE_MOST ? stored->row.id : 0;
+    }
+    return read_requests(source, ret_page);
+}
+
+/* ---- one task ---- */
+
+void tasks_whole_fini(struct tasks_whole *whole)
+{
+    arena_fini(&whole->arena);
+}
+
+static enum store_status find_attempts(const struct tasks_source *source, int64_t id,
+                                       struct tasks_whole *whole)
+{
+    struct store_attempt like = {.task = id};
+    struct store_found found = {0};
+    struct table_query query = {.table = &attempt_table,
+                                .by = TABLE_BY_INDEX,
+                                .index = &attempt_index,
+                                .prefix = 1,
+                                .like = &like.row,
+                                .limit = ATTEMPTS_MOST};
+    enum store_status status = find(source, &query, &whole->arena, &found);
+    whole->attempts = found.rows;
+    whole->n_attempts = found.n;
+    return status;
+}
+
+/* The row of a table whose id it is; NULL: there is none. */
+static enum store_status find_row(const struct tasks_source *source, const struct table *table,
+                                  int64_t id, struct tasks_whole *whole,
+                                  const struct table_row **ret_row)
+{
+    struct table_query query = {.table = table, .after = id - 1, .limit = 1};
+    struct store_found found = {0};
+    enum store_status status = find(source, &query, &whole->arena, &found);
+    bool is_found = status == STORE_DONE && found.n == 1 && found.rows[0]->id == id;
+    *ret_row = is_found ? found.rows[0] : NULL;
+    whole->now = found.now;
+    return status;
+}
+
+static enum store_status unpack(struct tasks_whole *whole)
+{
+    COMPRESS_AUTO struct compress compress = {0};
+    BUF_AUTO struct buf body = buf_make(SIZE_MAX);
+    if (!whole->request)
+        return STORE_DONE;
+    whole->body = whole->request->body;
+    if (!whole->request->packed)
+        return STORE_DONE;
+    if (!compress_unpack(&compress, whole->request->body, WHOLE_MAX, &body))
+        return STORE_NO_MEMORY;
+    whole->body = arena_copy(&whole->arena, buf_slice(&body));
+    return whole->arena.failed ? STORE_NO_MEMORY : STORE_DONE;
+}
+
+enum store_status tasks_read(const struct tasks_source *source, int64_t id,
+                             struct tasks_whole *ret_whole)
+{
+    const struct table_row *task = NULL, *request = NULL;
+    *ret_whole = (struct tasks_whole){.arena = arena_make(WHOLE_MAX)};
+    enum store_status status = find_row(source, &task_table, id, ret_whole, &task);
+    if (!task || !slice_eq(((const struct store_task *)task)->kind, source->kind))
+        return status;
+    ret_whole->stored = (const struct store_task *)task;
+    status = find_row(source, &request_table, id, ret_whole, &request);
+    ret_whole->request = (const struct store_request *)request;
+    if (status == STORE_DONE)
+        status = find_attempts(source, id, ret_whole);
+    return status == STORE_DONE ? unpack(ret_whole) : status;
+}
+
+/* ---- lanes, orders ---- */
+
+enum store_status tasks_lanes(const struct tasks_source *source, struct arena *arena,
+                              struct store_found *ret_found)
+{
+    struct table_query query = {.table = &lane_table, .limit = LANES_MOST};
+    return find(source, &query, arena, ret_found);
+}

@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`pawl queue`: operations wait on disk until they can be sent. Adding, looking and changing; that
+they are sent, and once, is in test_queue_drain.py."""
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pawltest.gateway import run
+
+UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
+URL = "http://127.0.0.1:1/refunds"
+MEMBERS = ["id", "kind", "state", "lane", "order", "key", "method", "url", "attempts", "due_at",
+           "status", "reason", "created_at", "ended_at"]
+
+
+class Queue:
+    """One store, and the commands on it."""
+
+    def __init__(self, store: Path):
+        self.store = store
+
+    def run(self, command: str, *arguments: str, **more: Any) -> Any:
+        return run("queue", command, *arguments, "--store", self.store, **more)
+
+    def did(self, command: str, *arguments: str, **more: Any) -> str:
+        ran = self.run(command, *arguments, **more)
+        assert (ran.returncode, ran.stderr) == (0, "")
+        return ran.stdout
+
+    def refused(self, code: int, command: str, *arguments: str, **more: Any) -> str:
+        ran = self.run(command, *arguments, **more)
+        assert ran.returncode == code, ran
+        assert ran.stderr.startswith(f"pawl queue {command}: ")
+        return ran.stderr
+
+    def add(self, *arguments: str, **more: Any) -> tuple[str, str]:
+        identity, key = self.did("add", *arguments, **more).split()
+        return identity, key
+
+    def list(self, *arguments: str) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in
+                self.did("list", "--json", *arguments).splitlines()]
+
+    def show(self, identity: str) -> dict[str, Any]:
+        return json.loads(self.did("show", identity, "--json"))
+
+
+@pytest.fixture
+def queue(tmp_path: Path) -> Queue:
+    return Queue(tmp_path / "queue.db")
+
+
+def lines(*operations: Any) -> str:
+    return "".join(json.dumps(operation) + "\n" for operation in operations)
+
+
+# ---- add ----
+
+
+def test_Q1_an_operation_has_a_key_of_its_own_that_is_not_its_id(queue):
+    identity, key = queue.add("-d", "a=1", URL)
+    assert identity != key and UUID.fullmatch(key)
+    assert queue.show(identity)["key"] == key
+
+
+def test_Q1_a_thousand_operations_have_a_thousand_keys(queue):
+    added = queue.did("add", "-", input=lines(*[{"url": URL, "json": {"n": n}}
+                                                for n in range(1000)]))
+    keys = [line.split()[1] for line in added.splitlines()]
+    assert len(set(keys)) == 1000 and all(UUID.fullmatch(key) for key in keys)
+    assert [row["key"] for row in queue.list("--limit", "2000")] == keys
+
+
+def test_an_operation_is_listed_and_shown_as_it_was_given(queue, tmp_path):
+    (tmp_path / "body").write_text('{"amount": 5}\n')
+    identity, key = queue.add("-X", "PUT", "--json", f"@{tmp_path / 'body'}", "-H", "If-Match: 7",
+                              "--group", "customer-7", URL + "?dry=1")
+    [row] = queue.list()
+    assert list(row) == MEMBERS
+    assert row == {"id": int(identity), "kind": "queue", "state": "waiting",
+                   "lane": "http://127.0.0.1:1", "order": "customer-7", "key": key,
+                   "method": "PUT", "url": URL + "?dry=1", "attempts": 0, "due_at": row["due_at"],
+                   "status": None, "reason": None, "created_at": row["created_at"],
+                   "ended_at": None}
+    shown = queue.show(identity)
+    assert {name: shown[name] for name in MEMBERS} == row
+    headers = dict(shown["headers"])
+    assert (headers["If-Match"], headers["Content-Type"]) == ("7", "application/json")
+    assert shown["body"] == '{"amount": 5}\n'
+    assert key in queue.did("list") and key in queue.did("show", identity)
+
+
+def test_an_operation_that_is_added_again_under_its_key_is_there_once(queue):
+    added = queue.add("--key", "order-7", "-d", "a", URL)
+    assert added[1] == "order-7"
+    assert queue.add("--key", "order-7", "-d", "a", URL) == added
+    assert "another operation" in queue.refused(65, "add", "--key", "order-7", "-d", "b", URL)
+    ran = queue.run("add", "-", input=lines({"url": URL}, {"url": URL, "key": "order-7"},
+                                            {"url": URL}))
+    assert ran.returncode == 65 and "line 2: " in ran.stderr
+    assert len(queue.list()) == 3
+
+
+@pytest.mark.parametrize("line, problem", [
+    ("{", "not JSON"), ("[]", "not an object"), ('{"json":1}', 'no "url"'),
+    ('{"url":"ftp://x/"}', "URL"), ('{"url":"http://x/","jsn":1}', 'no member "jsn"'),
+    ('{"url":"http://x/","json":1,"data":"x"}', "exclude each other"),
+    ('{"url":"http://x/","on_failure":"undo"}', "park or skip"),
+    ('{"url":"http://x/","deadline":"soon"}', "duration"),
+    ('{"url":"http://x/","headers":{"A b":"c"}}', "no header"),
+    ('{"url":"http://x/","key":"\\u00e9"}', "key"), ('{"url":7}', "wants a string"),
+])
+def test_a_bad_line_is_named_and_nothing_before_it_is_lost(queue, line, problem):
+    ran = queue.run("add", "-", input=lines({"url": URL}, {"url": URL}) + line + "\n" +
+                    lines({"url": URL}))
+    assert ran.returncode == 65
+    assert "line 3: " in ran.stderr and problem in ran.stderr
+    assert len(ran.stdout.splitlines()) == len(queue.list()) == 2
+
+
+def test_lines_take_what_they_leave_out_from_the_options(queue):
+    queue.did("add", "-", "-X", "PATCH", "-H", "A: b", "--group", "g",
+              input=lines({"url": URL, "json": [1, {"b": 2, "a": 1}], "headers": {"C": "d"}},
+                          {"url": URL, "method": "PUT", "group": "h", "data": "text"}))
+    first, second = (queue.show(str(row["id"])) for row in queue.list())
+    assert (first["method"], first["order"], first["body"]) == ("PATCH", "g", '[1,{"a":1,"b":2}]')
+    assert first["headers"] == [["A", "b"], ["C", "d"], ["Content-Type", "application/json"]]
+    assert (second["method"], second["order"], second["body"]) == ("PUT", "h", "text")
+
+
+def test_what_cannot_be_sent_is_not_queued(queue):
+    assert "URL" in queue.refused(2, "add", "ftp://example.com/")
+    assert "-H @FILE" in queue.refused(2, "add", "https://user:secret@example.com/")
+    assert "group" in queue.refused(2, "add", "--group", "", URL)
+    assert "deadline" in queue.refused(2, "add", "--deadline", "0", URL)
+
+
+# ---- list, show ----
+
+
+def test_the_list_is_cut_at_its_limit_and_says_so(queue):
+    queue.did("add", "-", input=lines(*[{"url": URL}] * 5))
+    ran = queue.run("list", "--limit", "3", "--json")
+    assert len(ran.stdout.splitlines()) == 3 and "only the first 3" in ran.stderr
+
+
+def test_an_operation_that_is_not_there_is_not_shown(queue):
+    queue.add(URL)
+    assert "no operation 7" in queue.refused(1, "show", "7")
+    assert queue.run("show", "x").returncode == 2
+
+
+# ---- edit, drop, retry ----
+
+
+def test_Q5_an_edit_mints_a_new_key(queue):
+    identity, key = queue.add("--json", '{"a":1}', URL)
+    edited, new = queue.did("edit", identity, "--json", '{"a":2}').split()
+    assert edited == identity and UUID.fullmatch(new) and new != key
+    before = queue.show(identity)["headers"]
+    shown = queue.show(identity)
+    assert (shown["key"], shown["body"], shown["attempts"]) == (new, '{"a":2}', 0)
+    assert sorted(shown["headers"]) == sorted(before)
+
+
+def test_a_dropped_operation_is_kept_as_dropped_and_cannot_be_changed(queue):
+    identity, _ = queue.add(URL)
+    queue.did("drop", identity)
+    [row] = queue.list("--state", "dropped")
+    assert row["state"] == "dropped" and row["ended_at"]
+    assert "dropped" in queue.refused(1, "edit", identity, "-d", "x")
+    assert "dropped" in queue.refused(1, "drop", identity)
+
+
+def test_what_is_over_is_not_retried(queue):
+    identity, _ = queue.add(URL)
+    queue.did("retry", identity)
+    queue.did("drop", identity)
+    assert "dropped" in queue.refused(1, "retry", identity)
+
+
+# ---- pause, resume ----
+
+
+def test_a_paused_group_or_target_is_shown_until_it_is_resumed(queue):
+    queue.add("--group", "g", URL)
+    queue.did("pause", "--group", "g")
+    queue.did("pause", "http://127.0.0.1:1")
+    paused = queue.did("list")
+    assert "group g is paused" in paused and "http://127.0.0.1:1 is paused" in paused
+    queue.did("resume", "--group", "g")
+    queue.did("resume", "http://127.0.0.1:1/any/path")
+    assert "paused" not in queue.did("list")
