@@ -11,6 +11,7 @@
 #include "cli/request.h"
 #include "cli/store_path.h"
 #include "client/http.h"
+#include "client/run.h"
 #include "client/verdict.h"
 #include <errno.h>
 #include <stdio.h>
@@ -41,7 +42,6 @@ struct send {
     struct client_http http;
     struct runner runner;
     struct store *store;
-    struct loop *loop;
     FILE *attempts;
     enum runner_result result;
     bool ended; /* the fiber came to its end */
@@ -359,25 +359,6 @@ static int print_response(struct send *send, int code)
 
 /* ---- running ---- */
 
-static void run_fiber(void *argument)
-{
-    struct send *send = argument;
-    send->runner.parker = fiber_parker();
-    send->result = runner_run(&send->runner);
-    send->ended = true;
-}
-
-static bool run_loop(struct send *send)
-{
-    struct loop *loop = loop_new(1);
-    if (loop && fiber_spawn(loop, NAME, run_fiber, send)) {
-        loop_stop(loop);
-        loop_run(loop);
-    }
-    loop_free(loop);
-    return send->ended;
-}
-
 static int no_memory(void)
 {
     return command_failed(NAME, EXIT_UNAVAILABLE, "out of memory");
@@ -396,8 +377,9 @@ static int run(struct send *send)
     runner->report = report;
     runner->argument = send;
     runner->attempt.begin.ttl_us = send->remember_us;
-    if (!runner->engine || !run_loop(send))
+    if (!runner->engine || !client_run(runner, &send->result))
         return no_memory();
+    send->ended = true;
     explain(send);
     int code = print_response(send, code_of(send));
     outcome_unref(runner->outcome);

@@ -34,6 +34,8 @@ static void make_course(struct runner *runner)
 static void fill_attempt(struct runner *runner)
 {
     struct record_begin *begin = &runner->attempt.begin;
+    if (!runner->engine)
+        return;
     runner->attempt.key_hash = engine_key_hash(runner->engine, runner->attempt.tenant,
                                                runner->attempt.rule, runner->attempt.key);
     begin->lease_us = clock_after(runner->timeout_us, LEASE_MARGIN_US);
@@ -88,6 +90,8 @@ static enum runner_result result_of(struct runner *runner, enum engine_verdict v
 static enum step decide(struct runner *runner, enum runner_result *ret_result)
 {
     *ret_result = RUNNER_IN_PROGRESS;
+    if (!runner->engine)
+        return STEP_ATTEMPT;
     if (runner->decisions++ == DECISIONS_MAX)
         return STEP_ENDED;
     enum engine_verdict verdict = begin(runner);
@@ -155,7 +159,7 @@ static void run_attempt(struct runner *runner, struct runner_attempt *ret_attemp
         .number = ++runner->course.attempts,
         .delay_us = runner->delay_us,
         .until = clock_first(clock_after(now, runner->timeout_us), runner->deadline),
-        .send_by = runner->attempt.send_by,
+        .send_by = runner->engine ? runner->attempt.send_by : CLOCK_NEVER,
         .token = runner->attempt.token};
     runner->end = (struct runner_end){.hint_us = RETRY_NO_HINT};
     runner->executor->run(runner->executor, ret_attempt, &runner->end);
@@ -205,12 +209,12 @@ static enum step judge(struct runner *runner, const struct runner_attempt *attem
 static enum step attempt(struct runner *runner, enum runner_result *ret_result)
 {
     struct runner_attempt attempt;
-    enum engine_written written;
+    enum engine_written written = ENGINE_STORED;
     if (runner->course.attempts == 0 && runner->budget)
         retry_budget_add_request(runner->budget, clock_boot_us());
     run_attempt(runner, &attempt);
     *ret_result = RUNNER_NOT_STORED;
-    if (!store_end(runner, &written))
+    if (runner->engine && !store_end(runner, &written))
         return STEP_ENDED;
     *ret_result = RUNNER_LOST;
     if (written == ENGINE_LOST)

@@ -61,7 +61,7 @@ struct runner_report {
 
 struct runner {
     /* The caller's, borrowed until runner_run returns. */
-    struct engine *engine;
+    struct engine *engine; /* NULL: nothing is stored, and nothing known of other runs */
     struct parker *parker;
     struct runner_executor *executor;
     const struct retry_schedule *schedule;

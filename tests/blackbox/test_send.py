@@ -21,6 +21,7 @@ from pawltest.upstream import Reply, Upstream, closes, resets, say
 from pawltest.wire import PATIENCE, Request, eventually
 
 hooks = pytest.mark.hooks
+EXAMPLE = PAWL.parent / "tests/unit/send_once"  # examples/client, over the shared library
 RULE = "tenant: none\nrules:\n  - {name: refunds.create, match: POST /refunds, unknown: UNKNOWN}\n"
 KEY = "5e1d3f0a-0000-4000-8000-000000000001"
 
@@ -367,3 +368,22 @@ def test_r7_under_hold_the_sender_learns_that_it_must_not_start_over(sender, ups
     assert sent.returncode == 76 and len(upstream.requests) == 1
     assert "outcome_unknown" in sent.stderr and "Do not start over under a new key" in sent.stderr
     assert [line["code"] for line in sender.attempts()] == ["502", "409"]
+
+
+# ---- the library ----
+
+
+@pytest.mark.skipif(not EXAMPLE.exists(), reason="built with the tests alone")
+def test_the_library_sends_once_what_the_command_and_it_are_asked_for(sender, upstream):
+    def send(body: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([EXAMPLE, sender.url, KEY, body, sender.store], capture_output=True,
+                              text=True, timeout=PATIENCE, check=False,
+                              env={**os.environ, "PAWL_TEST_CLOCK": str(sender.clock.path)})
+
+    upstream.then(failing(503))
+    first, second = send('{"amount":5}'), send('{"amount": 5}')
+    assert (first.returncode, json.loads(first.stdout)) == (0, {"id": KEY})
+    assert first.stderr == "attempt 1: HTTP status 503 \nattempt 2: HTTP status 201 \n"
+    assert (second.returncode, second.stdout) == (0, "before: " + first.stdout)
+    assert send('{"amount":6}').returncode == 65
+    assert sender.post().stdout + "\n" == first.stdout and keys(upstream) == [KEY, KEY]

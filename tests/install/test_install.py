@@ -59,6 +59,21 @@ def test_make_install_puts_everything_below_prefix_and_destdir(installed):
         assert {f"opt/pawl/share/pawl/{folder}/{name}" for name in shipped} <= files
 
 
+def test_a_program_is_built_with_the_installed_library(installed, tmp_path):
+    prefix = installed / "opt/pawl"
+    [found] = prefix.glob("lib/**/pkgconfig/pawl.pc")
+    flags = good("pkg-config", f"--define-variable=prefix={prefix}", "--cflags", "--libs", "pawl",
+                 env={**os.environ, "PKG_CONFIG_PATH": str(found.parent)}).split()
+    program = tmp_path / "send_once"
+    good("cc", "-Wall", "-Wextra", "-Werror", ROOT / "examples/client/send_once.c", *flags, "-o",
+         program)
+    ran = subprocess.run([program, "ftp://a/", "k", "{}", tmp_path / "pawl.db"], check=False,
+                         capture_output=True, text=True,
+                         env={**os.environ, "LD_LIBRARY_PATH": str(found.parent.parent)})
+    assert ran.returncode == 2 and "http://" in ran.stderr
+    assert (prefix / "share/man/man3/pawl_send.3").exists()
+
+
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^```.*?^```", re.M | re.S)
 
