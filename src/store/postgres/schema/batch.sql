@@ -145,6 +145,7 @@ DECLARE
     ids bigint[] := '{}';
     gone bigint[];
     stales bigint[] := '{}';
+    all_values bytea[];
     one record;
 BEGIN
     IF current_setting('synchronous_commit') = 'off' THEN
@@ -181,22 +182,34 @@ BEGIN
     bad := conflict || locked;
 
     IF cardinality(brought) > 0 THEN
-        FOR one IN SELECT DISTINCT b.grp FROM unnest(brought) b WHERE b.grp <> ALL (bad) LOOP
+        all_values := ARRAY(SELECT v.value FROM unnest(vals) WITH ORDINALITY v(place, value, at)
+            ORDER BY v.at);
+        FOR one IN
+            SELECT b.grp, array_agg(b.place ORDER BY b.place) AS places,
+                array_agg(b.may_miss ORDER BY b.place) AS may_miss,
+                array_agg(b.statement ORDER BY b.place) AS statements,
+                array_agg(v.first ORDER BY b.place) AS firsts,
+                array_agg(v.last ORDER BY b.place) AS lasts
+            FROM unnest(brought) b JOIN (
+                SELECT u.place, min(u.at) AS first, max(u.at) AS last
+                FROM unnest(vals) WITH ORDINALITY u(place, value, at) GROUP BY u.place) v
+                ON v.place = b.place
+            WHERE b.grp <> ALL (bad) GROUP BY b.grp
+        LOOP
             DECLARE
-                row record;
+                at_row integer;
                 touched bigint;
             BEGIN
-                FOR row IN SELECT b.* FROM unnest(brought) b WHERE b.grp = one.grp ORDER BY b.place
-                LOOP
-                    EXECUTE row.statement
-                    USING ARRAY(SELECT v.value FROM unnest(vals) v WHERE v.place = row.place);
+                FOR i IN 1 .. cardinality(one.places) LOOP
+                    at_row := i;
+                    EXECUTE one.statements[i] USING all_values[one.firsts[i]:one.lasts[i]];
                     GET DIAGNOSTICS touched = ROW_COUNT;
-                    IF touched = 0 AND row.may_miss = 0 THEN
+                    IF touched = 0 AND one.may_miss[i] = 0 THEN
                         RAISE EXCEPTION 'stale' USING ERRCODE = 'PW099';
                     END IF;
                 END LOOP;
             EXCEPTION WHEN SQLSTATE 'PW099' OR unique_violation THEN
-                stales := stales || row.place;
+                stales := stales || one.places[at_row];
                 conflict := conflict || one.grp;
                 bad := bad || one.grp;
             END;
