@@ -416,6 +416,8 @@ static bool has_password(struct slice url)
 static bool is_secret(const struct option *option, const struct node *node)
 {
     struct slice text = node->written;
+    if (option == option_at(OPTION_probe_headers))
+        return node->count > 0;
     if (option == option_at(OPTION_store))
         return node->kind == NODE_SCALAR && has_password(text);
     return option == option_at(OPTION_admin_token) && !slice_starts(text, SLICE("file:")) &&

@@ -158,6 +158,8 @@
       "participant")                                                                               \
     X(probe_status, SHARED, rule_draft, rule.probe_status, probe_status, 200, 299,                 \
       "(the probe's own)", "status of the stored response when a probe finds the operation done")  \
+    X(probe_headers, SHARED, rule_draft, rule.probe_headers, probe_headers, 0, 0, "(none)",        \
+      "headers of probes in the background; written out, even as {}, it turns them on")            \
     X(settle, SHARED, rule_draft, rule.settle_us, duration, 0, DAY, "(the rule's timeout)",        \
       "how long to wait after the last possible send before trusting \"not found\"")               \
     X(remember, SHARED, rule_draft, remember, remember, 0, 0, "final",                             \
@@ -252,7 +254,7 @@
     X("key|key_format|key_syntax|forward_key|require|once")                                        \
     X("payload|query|headers|body|mismatch|max_request_body")                                      \
     X("lease|timeout|in_progress|retry_after")                                                     \
-    X("unknown|probe_status|settle|keep_request")                                                  \
+    X("unknown|probe_status|probe_headers|settle|keep_request")                                    \
     X("remember|not_done|in_doubt|max_response_body|stream")                                       \
     X("ttl|tombstone|duplicate|replay_cookies")
 

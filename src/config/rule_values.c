@@ -10,6 +10,7 @@
 #define A_TENANT "a template such as \"{header:X-Merchant-Id}\", or none"
 #define A_PROBE "a GET request such as \"GET /refunds/by-key/{key}\""
 #define AN_AUTHORIZE "a GET request such as \"GET /tenants/{tenant}/access\", or none"
+#define PROBE_HEADERS_MAX ((size_t)16 * 1024)
 #define AN_UNKNOWN "hold, retry, participant or {probe: \"GET /path/{key}\"}"
 #define A_POINTER "a JSON pointer such as /amount"
 #define A_PAYLOAD "all, raw, ignore, {include: [/a]} or {exclude: [/b]}"
@@ -132,6 +133,39 @@ OPTION_READER(authorize)
     rule->authorizes = !template_needs_body(&rule->authorize);
     if (!rule->authorizes)
         complain(reader, node, SLICE("reads the body"), "sources of the headers, path or query");
+}
+
+/* A line that a probe has of its own, or that is about the connection. */
+static bool is_probes_own(struct slice name)
+{
+    static const struct headers none;
+    return headers_is_hop_by_hop(&none, name) || probe_owns_header(name);
+}
+
+/* Kept as the lines that are sent. */
+OPTION_READER(probe_headers)
+{
+    struct rule *rule = &reader->draft->rule;
+    BUF_AUTO struct buf lines = buf_make(PROBE_HEADERS_MAX);
+    if (node->kind != NODE_MAP) {
+        reader_expected(reader, node,
+                        "a map of headers, such as {Authorization: \"Bearer ${TOKEN}\"}");
+        return;
+    }
+    for (const struct node *line = node->first; line; line = line->next) {
+        struct slice value;
+        if (!reader_scalar(reader, line, "the value of a header", &value))
+            return;
+        if (!header_is_valid(line->key, value) || is_probes_own(line->key)) {
+            reader_complain(reader, line, "cannot be a header of a probe");
+            return;
+        }
+        buf_printf(&lines, "%.*s: %.*s\r\n", SLICE_ARG(line->key), SLICE_ARG(slice_trim(value)));
+    }
+    if (!buf_ok(&lines))
+        reader_complain(reader, node, "is too long");
+    rule->probes_alone = true;
+    *(struct slice *)field = arena_copy(reader_rule_texts(reader), buf_slice(&lines));
 }
 
 OPTION_READER(unknown)

@@ -42,17 +42,34 @@ static void check_required(struct reader *reader, const struct node *node)
 
 bool option_counts(const struct rule_draft *draft, enum option_id id)
 {
-    return id != OPTION_probe_status || draft->rule.unknown == RECORD_UNKNOWN_PROBE;
+    bool needs_probe = id == OPTION_probe_status || id == OPTION_probe_headers;
+    return !needs_probe || draft->rule.unknown == RECORD_UNKNOWN_PROBE;
 }
 
-static void check_probe(struct reader *reader, const struct rule_draft *base)
+static void check_counts(struct reader *reader, const struct rule_draft *base, enum option_id id)
 {
     const struct rule_draft *draft = reader->draft;
-    const struct node *status = draft->set[OPTION_probe_status];
-    if (status && status != base->set[OPTION_probe_status] &&
-        !option_counts(draft, OPTION_probe_status))
-        reader_complain(reader, status,
+    const struct node *node = draft->set[id];
+    if (node && node != base->set[id] && !option_counts(draft, id))
+        reader_complain(reader, node,
                         "has an effect only with a probe (expected `unknown: {probe: ..}`)");
+}
+
+/* In the background there is no request: only what is kept with the record. */
+static void check_probe(struct reader *reader, const struct rule_draft *base)
+{
+    struct rule *rule = &reader->draft->rule;
+    const struct node *node = reader->draft->set[OPTION_probe_headers];
+    check_counts(reader, base, OPTION_probe_status);
+    check_counts(reader, base, OPTION_probe_headers);
+    const struct template_part *part = template_not_kept(&rule->probe);
+    bool can = rule->unknown == RECORD_UNKNOWN_PROBE && !part;
+    if (node && node != base->set[OPTION_probe_headers] && part)
+        reader_complain(reader, node,
+                        "turns on probes in the background, and this probe needs {%.*s} of the "
+                        "request (expected a probe of no more than {key} and {tenant})",
+                        SLICE_ARG(part->written));
+    rule->probes_alone = rule->probes_alone && can;
 }
 
 /* A status has one sort. */

@@ -72,6 +72,7 @@ static const struct type {
     {read_allow, "list", NULL},
     {read_rules, "list", NULL},
     {read_formerly, "list", NULL},
+    {read_probe_headers, "map", NULL},
     {read_statuses, "list", NULL},
     {read_headers, "list", NULL},
     {read_origins, "list", NULL},

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/record.h"
-
 #include "base/check.h"
 
 static int64_t max64(int64_t a, int64_t b)
@@ -147,6 +146,8 @@ static enum record_verdict acquire_probe(struct record *record, const struct rec
     acquire(record, begin, world, token);
     record->probing = true;
     record->doubt = true;
+    if (begin->paced)
+        record->least_us = max64(record->least_us, RECORD_PROBE_LATER_US);
     return RECORD_PROBE;
 }
 
@@ -261,6 +262,12 @@ static enum record_verdict begin_final(struct record *record, const struct recor
     return record->kept ? RECORD_REPLAY : RECORD_RESULT_NOT_KEPT;
 }
 
+static bool is_too_soon(const struct record *record, const struct record_begin *begin, int64_t now)
+{
+    return begin->paced && begin->probes_token == 0 &&
+           now < clock_after(record->started_at, RECORD_PROBE_PACE_US);
+}
+
 static enum record_verdict decide(struct record *record, const struct record_begin *begin,
                                   const struct record_world *world, int64_t next_token,
                                   bool *ret_changed)
@@ -279,10 +286,18 @@ static enum record_verdict decide(struct record *record, const struct record_beg
         return begin_final(record, world, ret_changed);
     if (record->status == RECORD_PENDING)
         return begin_pending(record, begin, world, next_token, ret_changed);
-    if (record_policy(record, begin->unknown) != RECORD_UNKNOWN_PROBE || begin->waited)
+    bool probes = record_policy(record, begin->unknown) == RECORD_UNKNOWN_PROBE;
+    if (!probes || begin->waited || is_too_soon(record, begin, world->now))
         return RECORD_OUTCOME_UNKNOWN;
     *ret_changed = true;
     return acquire_probe(record, begin, world, next_token);
+}
+
+/* A probe in the background of what it did not find. `is_new`: not a begin applied again. */
+static bool is_for_other(const struct record *met, const struct record_begin *begin, bool runs,
+                         bool is_new)
+{
+    return begin->probes_token > 0 && (runs || (is_new && met->token != begin->probes_token));
 }
 
 enum record_verdict record_begin(struct record *record, const struct record_begin *begin,
@@ -293,7 +308,9 @@ enum record_verdict record_begin(struct record *record, const struct record_begi
     CHECK(next_token > 0);
     struct record met = *record;
     enum record_verdict verdict = decide(record, begin, world, next_token, ret_changed);
-    if (!begin->spent || (verdict != RECORD_PROCEED && verdict != RECORD_PROBE))
+    bool acquires = verdict == RECORD_PROCEED || verdict == RECORD_PROBE;
+    if (!acquires ||
+        (!begin->spent && !is_for_other(&met, begin, verdict == RECORD_PROCEED, *ret_changed)))
         return verdict;
     *record = met;
     *ret_changed = false;

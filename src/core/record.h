@@ -158,6 +158,9 @@ struct record_begin {
     bool spent;  /* bytes of this exchange went out, and no probe or not-done response cleared them:
                     it acquires nothing (contract section 2, invariant 12) */
     bool waited; /* it was parked on a live lease: it does not probe what it wakes up to */
+    bool paced;  /* its rule probes in the background, too (core/probe_due.h) */
+    int64_t probes_token; /* it is such a probe: it acquires only for a probe, and only the record
+                             that has this token; 0: it is none */
     enum record_unknown unknown; /* the rule's policy of today */
 };
 
@@ -193,6 +196,11 @@ enum record_unknown record_policy(const struct record *record, enum record_unkno
 enum record_verdict record_begin(struct record *record, const struct record_begin *begin,
                                  const struct record_world *world, int64_t next_token,
                                  bool *ret_changed);
+
+/* Where its rule probes in the background, clients probe a record once in PACE, and what a probe
+ * finds is kept for as long as they are told to wait: LATER at most (core/probe_due.h). */
+#define RECORD_PROBE_PACE_US CLOCK_US_PER_S
+#define RECORD_PROBE_LATER_US (INT64_C(3600) * CLOCK_US_PER_S)
 
 /* Somebody's open transaction holds the record, and nothing of what was decided on it was saved: a
  * begin gets IN_PROGRESS, whatever was read of it, and a write is tried again. Both look again

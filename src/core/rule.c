@@ -264,6 +264,25 @@ void rule_match_write(const struct rule_match *match, struct buf *buf)
     buf_add_str(buf, match->rest ? "/**" : "");
 }
 
+const struct rule *rule_set_named(const struct rule_set *set, struct slice name)
+{
+    for (size_t i = 0; i < set->n; i++) {
+        const struct rule *rule = &set->rules[i];
+        if (slice_eq(rule->name, name) || slice_is_among(name, rule->formerly, rule->n_formerly))
+            return rule;
+    }
+    return NULL;
+}
+
+bool probe_owns_header(struct slice name)
+{
+    static const struct slice own[] = {{"Accept-Encoding", 15},
+                                       {"Content-Length", 14},
+                                       {"Idempotency-Key", 15},
+                                       {"Idempotency-Token", 17}};
+    return SLICE_AMONG(name, own);
+}
+
 bool rule_hides_tenant(const struct rule *rule)
 {
     return !rule->tenant_none && (rule->secret || template_is_credential(&rule->tenant));

@@ -99,6 +99,8 @@ struct rule {
     enum record_unknown unknown;
     struct template probe;       /* target, with RECORD_UNKNOWN_PROBE; always GET */
     int probe_status;            /* 0: the probe's own */
+    bool probes_alone;           /* it is sent in the background, too, */
+    struct slice probe_headers;  /*   with these lines */
     bool authorizes;             /* the service is asked before a request begins */
     struct template authorize;   /* with that: the target; always GET; no source of the body */
     struct slice authorize_host; /* and its Host, never empty then */
@@ -135,6 +137,9 @@ struct rule_set *rule_set_ref(struct rule_set *set);
 /* Accepts NULL. */
 void rule_set_unref(struct rule_set *set);
 
+/* The rule whose records have this name; NULL: none does any more. */
+const struct rule *rule_set_named(const struct rule_set *set, struct slice name);
+
 /* Compiles `METHOD[,METHOD] /path`: POST, PUT, PATCH, DELETE, or `*` for every method but GET,
  * HEAD, OPTIONS, CONNECT and TRACE; {name} for one segment, two stars as the last segment for any
  * rest. False: `*ret_problem` says what is wrong, and the right spelling of a pattern. */
@@ -154,6 +159,9 @@ bool rule_hides_tenant(const struct rule *rule);
  * anybody.
  */
 bool rule_names_callers(const struct rule *rule);
+
+/* Whether a probe has this line of its own, so that none is given for it. */
+bool probe_owns_header(struct slice name);
 
 /* The methods with which every request that `later` takes is taken by `earlier`: with all of its
  * methods covered, by one rule or by several, `later` can never be reached. */

@@ -463,6 +463,18 @@ void template_describe_format(const struct template *template, struct slice sour
     }
 }
 
+const struct template_part *template_not_kept(const struct template *template)
+{
+    static const bool kept[] = {
+        [TEMPLATE_LITERAL] = true, [TEMPLATE_METHOD] = true,  [TEMPLATE_ROUTE] = true,
+        [TEMPLATE_TENANT] = true,  [TEMPLATE_PAYLOAD] = true, [TEMPLATE_KEY] = true,
+        [TEMPLATE_HOUR] = false};
+    for (size_t i = 0; i < template->n; i++)
+        if (!kept[template->parts[i].source])
+            return &template->parts[i];
+    return NULL;
+}
+
 bool template_needs_body(const struct template *template)
 {
     for (size_t i = 0; i < template->n; i++)

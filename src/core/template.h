@@ -110,6 +110,10 @@ const struct template_part *template_key_header(const struct template *template)
 void template_describe_format(const struct template *template, struct slice source,
                               const struct key_format *rules, struct buf *buf);
 
+/* The first part that reads what is not kept with a record (all but key, tenant, method, route and
+ * payload hash); NULL: none does. */
+const struct template_part *template_not_kept(const struct template *template);
+
 /* Whether any part needs the body understood (body, form, a pointer to a zone). */
 bool template_needs_body(const struct template *template);
 

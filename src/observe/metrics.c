@@ -169,6 +169,12 @@ void metrics_upstream_failed(struct metrics *metrics, enum metrics_failure failu
     count(&metrics->failures[failure], 1);
 }
 
+void metrics_probed(struct metrics *metrics, enum metrics_probe result)
+{
+    CHECK(result < METRICS_PROBE_COUNT);
+    count(&metrics->probes[result], 1);
+}
+
 void metrics_limited(struct metrics *metrics, enum metrics_limit limit)
 {
     CHECK(limit < METRICS_LIMIT_COUNT);

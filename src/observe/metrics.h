@@ -26,6 +26,8 @@
       "Duration of exchanges with the upstream, probes included.")                                 \
     X(PARTICIPANT_MISSING, "pawl_participant_missing_total", COUNTER, "rule",                      \
       "2xx responses under `unknown: participant` whose operation the service had not completed.") \
+    X(PROBES, "pawl_background_probes_total", COUNTER, "result",                                   \
+      "Probes in the background, for records whose outcome is unknown, by result.")                \
     X(RETRY_OPERATIONS, "pawl_retry_operations_total", COUNTER, "profile",                         \
       "Operations sent under a retry profile.")                                                    \
     X(RETRY_ATTEMPTS, "pawl_retry_attempts_total", COUNTER, "profile",                             \
@@ -151,6 +153,19 @@ enum metrics_limit {
         METRICS_LIMIT_COUNT
 };
 
+/* What a probe in the background came to. */
+#define METRICS_PROBES(X)                                                                          \
+    X(DONE, "done")                 /* it happened: the record is complete */                      \
+    X(NOT_DONE, "not_done")         /* it did not: released */                                     \
+    X(INCONCLUSIVE, "inconclusive") /* still unknown: no 2xx, and no 404 that counts yet */
+
+enum metrics_probe {
+#define X(name, text) METRICS_PROBE_##name,
+    METRICS_PROBES(X)
+#undef X
+        METRICS_PROBE_COUNT
+};
+
 /* Retry profiles: those of core/retry.h. */
 #define METRICS_PROFILES(X) X(user_facing) X(api) X(background) X(scheduled) X(webhook) X(queue)
 
@@ -213,6 +228,9 @@ void metrics_upstream_failed(struct metrics *metrics, enum metrics_failure failu
 
 /* Counts a refusal by a limit. From any thread. */
 void metrics_limited(struct metrics *metrics, enum metrics_limit limit);
+
+/* Counts a probe in the background. From any thread. */
+void metrics_probed(struct metrics *metrics, enum metrics_probe result);
 
 /* Counts a caller whom the admin listener refused with 401 or 403. From any thread. */
 void metrics_admin_refused(struct metrics *metrics, int status);

@@ -39,6 +39,7 @@ struct metrics {
     atomic_ullong responses[METRICS_CLASSES];
     atomic_ullong failures[METRICS_FAILURE_COUNT];
     atomic_ullong limits[METRICS_LIMIT_COUNT];
+    atomic_ullong probes[METRICS_PROBE_COUNT];
     atomic_ullong retry_operations[METRICS_PROFILE_COUNT];
     atomic_ullong retry_attempts[METRICS_PROFILE_COUNT];
     atomic_ullong retry_exhausted[METRICS_PROFILE_COUNT];

@@ -30,6 +30,12 @@ static const char *const limits[METRICS_LIMIT_COUNT] = {
 #undef X
 };
 
+static const char *const probes[METRICS_PROBE_COUNT] = {
+#define X(name, text) text,
+    METRICS_PROBES(X)
+#undef X
+};
+
 static const char *const profiles[METRICS_PROFILE_COUNT] = {
 #define X(name) #name,
     METRICS_PROFILES(X)
@@ -202,6 +208,8 @@ void page_metrics(struct buf *page, struct metrics *metrics)
     write_rules(page, metrics, SERIES(REQUEST_DURATION), add_histogram);
     write_rules(page, metrics, SERIES(UPSTREAM_DURATION), add_histogram);
     write_rules(page, metrics, SERIES(PARTICIPANT_MISSING), add_missing);
+    write_counts(page, SERIES(PROBES),
+                 (struct counts){METRICS_PROBE_COUNT, "result", probes, metrics->probes});
     write_retries(page, metrics);
     write_counts(page, SERIES(UPSTREAM_RESPONSES),
                  (struct counts){METRICS_CLASSES, "class", classes, metrics->responses});

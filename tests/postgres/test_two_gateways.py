@@ -9,7 +9,7 @@ import pytest
 
 from pawltest.admin import with_admin
 from pawltest.gateway import Gateway, fill_the_places
-from pawltest.upstream import say
+from pawltest.upstream import closes, say
 from pawltest.wire import Answer, Later, at_once, eventually, request_bytes
 
 CONFIG = """
@@ -241,3 +241,22 @@ def test_what_an_operator_sees_and_does_at_one_holds_at_the_other(pawl, upstream
     assert ask(first)["Idempotency-Status"] == "stored"
     assert ask(second)["Idempotency-Status"] == "replayed"
     assert upstream.effects() == 2
+
+
+@hooks
+def test_of_both_one_probes_in_the_background(pawl, upstream, clock):
+    config = CONFIG + '     probe_headers: {}, settle: 1h}\n'
+    config = config.replace('unknown: {probe: "GET /by-key/{key}"}}\n',
+                            'unknown: {probe: "GET /by-key/{key}"},\n')
+    two = pawl(config), pawl(config)
+    upstream.then(closes())
+    upstream.on("GET", "/by-key/k1", say(500, {}))
+    assert ask(two[0], "/asked").status == 502
+    probes = lambda: [line for gateway in two for line in gateway.log if line["event"] == "probe"]
+    clock.run_until(lambda: len(probes()) >= 4, step=1)
+    upstream.on("GET", "/by-key/k1", say(200, {"id": 1}))
+    clock.run_until(lambda: any(line["result"] == "done" for line in probes()), step=1)
+    assert marks(ask(two[1], "/asked")) == (201, "replayed")
+    told = probes()
+    assert len({line["token"] for line in told}) == len(told) <= 6
+    assert upstream.effects() == 1

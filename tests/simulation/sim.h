@@ -45,6 +45,7 @@
     X(DEAD_SERVE, "a dead serve's lease lapsed before its time")                                   \
     X(HELD, "a lapse made the record unknown")                                                     \
     X(ASK, "asked")                                                                                \
+    X(BACKGROUND_ASK, "asked in the background")                                                   \
     X(ASK_LAPSED, "asked about a lapsed probe")                                                    \
     X(ASK_AT_ONCE, "doubted and asked in one commit")                                              \
     X(SPENT, "an exchange that had sent acquired nothing again")                                   \

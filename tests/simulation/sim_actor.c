@@ -94,6 +94,9 @@ static void fill_attempt(struct sim *sim, struct actor *actor)
         actor->attempt.begin.least_us = 0;
     if (rule->changes)
         actor->attempt.begin.unknown = draw_policy(sim, rule);
+    actor->attempt.begin.paced = sim_below(sim, 4) == 0;
+    if (!sim->once && sim_below(sim, 8) == 0) /* a probe in the background: it names no value */
+        actor->attempt.begin.probes_token = sim->shadow[actor->rule].record.token;
     if (sim_below(sim, 30) == 0)
         actor->attempt.begin.payload_hash.bytes[0] = 1;
     actor->parker = (struct parker){.park = park, .wake = wake};
@@ -211,6 +214,8 @@ static void decided(struct sim *sim, struct actor *actor)
     switch (op->verdict) {
     case RECORD_PROCEED:
     case RECORD_PROBE:
+        SIM_CHECK(sim, op->verdict == RECORD_PROBE || op->begin.probes_token == 0);
+        sim->reached[SIM_BACKGROUND_ASK] += op->begin.probes_token > 0;
         actor->attempt.token = op->record.token;
         actor->attempt.asked_at = op->store_now;
         hold(sim, actor, op->verdict == RECORD_PROBE);

@@ -2,6 +2,8 @@
 /* Expiry, the settle time, leases, tokens and store time of one record. */
 #include "record_states.h"
 
+#include "core/probe_due.h"
+
 #include "store/backend.h"
 
 /* ---- expiry ---- */
@@ -313,6 +315,86 @@ static void store_time_never_goes_back_and_never_freezes(void **unused)
     assert_int_equal(record_store_time(RECORD_TIME_MOST + 1, NOW, 7), NOW + 7);
 }
 
+/* ---- probes in the background ---- */
+
+static struct record unknown_at(int64_t doubted_at)
+{
+    return (struct record){.status = RECORD_UNKNOWN,
+                           .token = 7,
+                           .doubt = true,
+                           .unknown = RECORD_UNKNOWN_PROBE,
+                           .created_at = doubted_at - SECOND,
+                           .started_at = doubted_at - SECOND,
+                           .settle_us = 100 * SECOND,
+                           .quiet_at = doubted_at + 100 * SECOND};
+}
+
+static void probes_back_off_come_at_quiet_at_and_then_hourly(void **unused)
+{
+    (void)unused;
+    struct record record = unknown_at(NOW);
+    int64_t base = 0;
+    assert_int_equal(probe_due(&record), NOW);
+    for (int64_t delay = 1; delay <= 16; delay *= 2) {
+        record.started_at = probe_due(&record);
+        base += delay * SECOND;
+        int64_t due = probe_due(&record) - NOW;
+        assert_true(due >= base && due <= base + 5 * SECOND);
+    }
+    record.started_at = probe_due(&record);
+    assert_int_equal(probe_due(&record), record.quiet_at);
+    record.started_at = record.quiet_at - 1;
+    assert_int_equal(probe_due(&record), record.quiet_at);
+    record.started_at = record.quiet_at;
+    assert_int_equal(probe_due(&record), record.quiet_at + RECORD_PROBE_LATER_US);
+}
+
+static enum record_verdict begin_at(struct record *record, struct record_begin begin, int64_t now)
+{
+    bool changed;
+    begin.attempt_id[0] = 9;
+    begin.unknown = RECORD_UNKNOWN_PROBE;
+    begin.lease_us = begin.ttl_us = SECOND;
+    struct record_world world = {.now = now, .self = 3};
+    return record_begin(record, &begin, &world, record->token + 1, &changed);
+}
+
+static void clients_probe_once_a_second_where_the_background_does(void **unused)
+{
+    (void)unused;
+    struct record record = unknown_at(NOW);
+    record.started_at = NOW;
+    struct record_begin paced = {.paced = true}, other = {0};
+    assert_int_equal(begin_at(&record, paced, NOW + SECOND - 1), RECORD_OUTCOME_UNKNOWN);
+    struct record again = record;
+    assert_int_equal(begin_at(&again, other, NOW + SECOND - 1), RECORD_PROBE);
+    assert_int_equal(begin_at(&record, paced, NOW + SECOND), RECORD_PROBE);
+    assert_int_equal(record.least_us, RECORD_PROBE_LATER_US);
+    assert_int_equal(again.least_us, 0);
+}
+
+static void a_background_probe_acquires_the_token_it_found_or_nothing(void **unused)
+{
+    (void)unused;
+    struct record record = unknown_at(NOW), before = record, absent = {0};
+    struct record_begin stale = {.paced = true, .probes_token = 6};
+    struct record_begin found = {.paced = true, .probes_token = 7};
+    assert_int_equal(begin_at(&record, stale, NOW), RECORD_OUTCOME_UNKNOWN);
+    assert_memory_equal(&record, &before, sizeof record);
+    assert_int_equal(begin_at(&record, found, NOW), RECORD_PROBE);
+    assert_int_equal(record.token, 8);
+    assert_int_equal(begin_at(&record, found, NOW), RECORD_PROBE); /* the same, applied again */
+    assert_int_equal(record.token, 8);
+    assert_int_equal(begin_at(&absent, found, NOW), RECORD_OUTCOME_UNKNOWN);
+    assert_int_equal(absent.status, RECORD_ABSENT);
+    struct record released = before;
+    released.status = RECORD_PENDING;
+    released.doubt = false;
+    released.expires_at = CLOCK_NEVER;
+    assert_int_equal(begin_at(&released, found, NOW), RECORD_OUTCOME_UNKNOWN);
+    assert_int_equal(released.token, 7);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -336,6 +418,9 @@ int main(void)
         cmocka_unit_test(a_lease_lapses_at_its_very_end),
         cmocka_unit_test(tokens_grow_with_time_and_without_it),
         cmocka_unit_test(store_time_never_goes_back_and_never_freezes),
+        cmocka_unit_test(probes_back_off_come_at_quiet_at_and_then_hourly),
+        cmocka_unit_test(clients_probe_once_a_second_where_the_background_does),
+        cmocka_unit_test(a_background_probe_acquires_the_token_it_found_or_nothing),
     };
     return cmocka_run_group_tests_name("record_time", tests, NULL, NULL);
 }

@@ -8,6 +8,7 @@
 #define DAEMON_PARTS(X)                                                                            \
     X(store)                                                                                       \
     X(gateway)                                                                                     \
+    X(prober)                                                                                      \
     X(admin)
 
 #define X(name) extern const struct part name##_part;

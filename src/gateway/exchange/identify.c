@@ -475,6 +475,7 @@ static void fill_attempt(struct exchange *x)
     attempt->begin.tombstone_us = rule->tombstone_us;
     attempt->begin.settle_us = rule->settle_us;
     attempt->begin.unknown = rule->unknown;
+    attempt->begin.paced = rule->probes_alone;
     if (rule->once.on)
         fill_once(x);
 }

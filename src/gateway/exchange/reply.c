@@ -3,6 +3,7 @@
 #include "gateway/exchange/reply.h"
 
 #include "base/check.h"
+#include "core/probe_due.h"
 #include "gateway/events.h"
 #include "gateway/exchange/bodies.h"
 #include "gateway/response.h"
@@ -220,6 +221,8 @@ static uint64_t retry_after(const struct exchange *x, enum error error)
     const struct attempt_result *result = &x->attempt.result;
     int64_t wait = x->plan->settings.retry_after_us;
     bool not_found = is_in_doubt(error) && x->not_found_yet && !x->reply.early;
+    if (is_in_doubt(error) && x->rule->probes_alone && !x->reply.early)
+        return (uint64_t)seconds_up(probe_due(&result->record) - result->store_now);
     if (error == ERROR_OUTCOME_UNKNOWN || not_found)
         return (uint64_t)settle_wait(result);
     switch (error) {

@@ -16,6 +16,10 @@
 #define LIST_NEWEST                                                                                \
     "WITH slice AS MATERIALIZED (SELECT * FROM pawl.record WHERE id > $1 ORDER BY id DESC"         \
     " LIMIT $2),"
+/* Of records nobody holds only the unknown ones, which an index finds. */
+#define LIST_UNKNOWN                                                                               \
+    "WITH slice AS MATERIALIZED (SELECT r.* FROM pawl.unheld u JOIN pawl.record r ON r.id = u.id"  \
+    " WHERE u.status = 4 AND u.id > $1 ORDER BY u.id LIMIT $2),"
 #define LIST_REST                                                                                  \
     " seen AS (SELECT max(id) AS last, count(*) AS n FROM slice)"                                  \
     " SELECT s.last, s.n, o.beat_at, r.id, r.version" POSTGRES_RECORD(POSTGRES_NAME) WANTED
@@ -58,7 +62,11 @@ enum backend_status postgres_list(struct backend *backend, const struct store_li
         return status;
     add_list(&postgres->params, list);
     postgres_queue_limits(postgres, POSTGRES_READS);
-    postgres_queue(postgres, list->newest ? LIST_NEWEST LIST_REST : LIST_OLDEST LIST_REST,
+    bool unknown = list->statuses == 1U << RECORD_UNKNOWN;
+    postgres_queue(postgres,
+                   list->newest ? LIST_NEWEST LIST_REST
+                   : unknown    ? LIST_UNKNOWN LIST_REST
+                                : LIST_OLDEST LIST_REST,
                    &postgres->params);
     status = postgres_finish(postgres);
     if (status != BACKEND_OK)

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * prober: probes unknown records in the background (contract section 10), for rules that want it
+ * (rule->probes_alone). One thread with a loop of its own; once a second it looks at one slice of
+ * what is unknown, and of what a dead owner left behind, and probes what is due by
+ * probe_due, a few at a time. A probe is an acquisition of the token that was found, so of
+ * several processes on one store one probes. What a killed one was at is due again.
+ */
+#ifndef PAWL_OPERATOR_PROBER_H
+#define PAWL_OPERATOR_PROBER_H
+
+#include "base/log.h"
+#include "base/url.h"
+#include "core/rule.h"
+#include "engine/engine.h"
+#include "http/pool.h"
+#include "observe/metrics.h"
+
+struct prober;
+
+/* Outlives the prober. */
+struct prober_config {
+    struct store *store;
+    struct engine *engine;
+    struct log *log;         /* NULL: no log */
+    struct metrics *metrics; /* where probes are counted */
+};
+
+/* What a reload may change: the prober takes references and copies. */
+struct prober_settings {
+    struct rule_set *rules;
+    struct http_upstream upstream;
+    struct url_authority host; /* of the upstream */
+    int64_t connect_timeout_us;
+    bool log_keys_hashed;
+};
+
+/* Whether some rule wants it. Without one the upstream is not looked at. */
+bool prober_is_wanted(const struct rule_set *rules);
+
+/* Starts its thread. NULL: no memory or thread. */
+struct prober *prober_start(const struct prober_config *config,
+                            const struct prober_settings *settings);
+
+/* All from the main thread. Makes what serving by other settings needs; false: no memory. */
+bool prober_prepare(struct prober *prober, const struct prober_settings *settings);
+/* Probes by what was prepared from now on; without `keep` it is forgotten. */
+void prober_reload(struct prober *prober, bool keep);
+
+/* Begins no more. A descriptor that is readable once what was begun has ended. */
+int prober_drain(struct prober *prober);
+
+/* Drains, and waits for that. */
+void prober_stop(struct prober *prober);
+
+/* Only after prober_stop, and once the store wakes no fiber any more. */
+void prober_free(struct prober *prober);
+
+#endif

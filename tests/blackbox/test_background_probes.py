@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Unknown records settle by themselves: probes in the background (`probe_headers:`)."""
+from __future__ import annotations
+
+import signal
+
+import pytest
+
+from pawltest.admin import with_admin
+from pawltest.upstream import closes, say
+from pawltest.wire import Later, eventually
+
+RULE = """
+tenant: none
+rules:
+  - name: refunds.create
+    match: POST /refunds
+    timeout: 20s
+    settle: 10s
+    ttl: 1m
+    unknown: {probe: "GET /refunds/by-key/{key}"}
+"""
+ALONE = RULE + '    probe_headers: {Authorization: "Bearer p"}\n'
+BODY = {"amount": 5}
+FOUND = "/refunds/by-key/k1"
+UNKNOWN = "CONFLICT.idempotency.outcome_unknown"
+hooks = pytest.mark.hooks
+
+
+def probes(upstream) -> list:
+    return [request for request in upstream.requests if request.method == "GET"]
+
+
+def lines(gateway) -> list[dict]:
+    return [line for line in gateway.log if line["event"] == "probe"]
+
+
+def left_unknown(gateway, upstream, effect: bool = True):
+    """A record whose first client has left with the failure: its own probe settled nothing."""
+    upstream.then(closes(effect=effect))
+    upstream.on("GET", FOUND, say(500, {}))
+    first = gateway.post("/refunds", BODY, key="k1")
+    assert (first.status, first["Idempotency-Status"]) == (502, "unknown")
+    return first
+
+
+def reload(gateway, config: str) -> None:
+    begin = len(gateway.log)
+    gateway.configure(config)
+    gateway.signal(signal.SIGHUP)
+    eventually(lambda: any(line["event"] == "config_reloaded" for line in gateway.log[begin:]),
+               "config_reloaded")
+
+
+def settled(gateway, clock, result: str) -> None:
+    clock.run_until(lambda: any(line["result"] == result for line in lines(gateway)), step=1)
+
+
+@hooks
+def test_an_unknown_record_settles_while_no_client_comes(pawl, upstream, clock):
+    gateway = pawl(ALONE)
+    first = left_unknown(gateway, upstream)
+    assert 1 <= int(first["Retry-After"]) <= 10
+    clock.run_until(lambda: len(probes(upstream)) >= 3, step=1)
+    upstream.on("GET", FOUND, say(200, {"id": 1}))
+    settled(gateway, clock, "done")
+    again = gateway.post("/refunds", BODY, key="k1")
+    assert (again.status, again["Idempotency-Status"], again.json) == (200, "replayed", {"id": 1})
+    own, *alone = probes(upstream)
+    assert own["Authorization"] is None and {p["Authorization"] for p in alone} == {"Bearer p"}
+    assert {p["Idempotency-Key"] for p in alone} == {"k1"}
+    tokens = [int(request["Idempotency-Token"]) for request in upstream.requests]
+    assert tokens == sorted(set(tokens)) and upstream.effects() == 1
+    told = lines(gateway)
+    assert told[0]["result"] == "inconclusive" and told[0]["next_probe_s"] >= 0
+    assert told[-1]["to_state"] == "complete" and told[-1]["idempotency_key"] == "k1"
+
+
+@hooks
+def test_not_found_releases_at_the_first_probe_from_quiet_at_on(pawl, upstream, clock):
+    gateway = pawl(ALONE)
+    left_unknown(gateway, upstream, effect=False)
+    upstream.on("GET", FOUND, say(404, {}))
+    settled(gateway, clock, "not_done")
+    done = lines(gateway)[-1]
+    assert (done["to_state"], done["status"]) == ("pending", 404)
+    again = gateway.post("/refunds", BODY, key="k1")
+    assert (again.status, again["Idempotency-Status"]) == (201, "stored")
+    assert upstream.effects() == 1
+
+
+@hooks
+def test_without_probe_headers_nothing_is_asked_in_the_background(pawl, upstream, clock):
+    gateway = pawl(RULE)
+    left_unknown(gateway, upstream)
+    for _ in range(5):
+        clock.step(30)
+    assert len(probes(upstream)) == 1 and gateway.post("/refunds", BODY, key="k1").status == 409
+
+
+@hooks
+def test_clients_ask_once_a_second_and_are_told_when_the_next_probe_is(pawl, upstream, clock):
+    gateway = pawl(ALONE)
+    left_unknown(gateway, upstream)
+    for _ in range(3):
+        again = gateway.post("/refunds", BODY, key="k1")
+        assert again.is_problem(409, UNKNOWN) and 1 <= int(again["Retry-After"]) <= 10
+        assert again.json["retryable"] is True
+    assert len(probes(upstream)) <= 2
+
+
+@hooks
+def test_after_kill_9_the_next_process_settles_it(pawl, upstream, clock):
+    gateway = pawl(ALONE)
+    left_unknown(gateway, upstream)
+    gateway.kill9()
+    upstream.on("GET", FOUND, say(200, {"id": 1}))
+    gateway.start()
+    settled(gateway, clock, "done")
+    assert gateway.post("/refunds", BODY, key="k1")["Idempotency-Status"] == "replayed"
+
+
+@hooks
+def test_what_a_killed_owner_left_pending_settles_too(pawl, upstream, clock):
+    gateway = pawl(ALONE)
+    gate = upstream.hold()
+    upstream.on("GET", FOUND, say(200, {"id": 1}))
+    Later(lambda: gateway.post("/refunds", BODY, key="k1"))
+    gate.wait_for()
+    gateway.kill9()
+    gateway.start()
+    settled(gateway, clock, "done")
+    assert gateway.post("/refunds", BODY, key="k1")["Idempotency-Status"] == "replayed"
+
+
+@hooks
+def test_a_reload_turns_it_on_and_off(pawl, upstream, clock):
+    gateway = pawl(RULE)
+    left_unknown(gateway, upstream)
+    reload(gateway, ALONE)
+    clock.run_until(lambda: lines(gateway), step=1)
+    reload(gateway, RULE)
+    n = len(probes(upstream))
+    for _ in range(4):
+        clock.step(3700)
+    assert len(probes(upstream)) == n
+
+
+@hooks
+def test_background_probes_are_counted(pawl, upstream, clock):
+    gateway, admin = with_admin(pawl, ALONE)
+    left_unknown(gateway, upstream)
+    upstream.on("GET", FOUND, say(200, {"id": 1}))
+    clock.run_until(lambda: lines(gateway), step=1)
+    page = admin.get("/metrics").body
+    assert b'pawl_background_probes_total{result="done"} 1' in page
