@@ -230,6 +230,19 @@
     X(unknown, "retry", "the next attempt is sent; the service must deduplicate by the key")       \
     X(unknown, "probe", "a GET asks the service first; only \"not found\" lets it be sent again")  \
     X(unknown, "participant", "the service stores the outcome in the transaction of its effect")   \
+    X(in_progress, "wait", "it waits for the first response; after this time it gets 409")         \
+    X(in_progress, "conflict", "409 at once")                                                      \
+    X(duplicate, "replay", "the first response again")                                             \
+    X(duplicate, "reject", "409")                                                                  \
+    X(duplicate, "ack", "an empty 200, or 204")                                                    \
+    X(retry, "none", "clients do it themselves, under the same key")                               \
+    X(retry, "user_facing", "5 attempts in 10s, the first delays far under a second")              \
+    X(retry, "api", "4 attempts in 10s")                                                           \
+    X(retry, "background", "6 attempts in 5m")                                                     \
+    X(retry, "scheduled", "4 attempts in 1h")                                                      \
+    X(retry, "webhook", "10 attempts in 1d")                                                       \
+    X(store_down, "refuse", "503, and nothing is sent")                                            \
+    X(store_down, "pass", "the request is sent; a duplicate is, too")                              \
     X(remember, "final",                                                                           \
       "all but those that mean \"not done\" (such as 401, 429, 503) or doubt (500, 502, 504)")     \
     X(remember, "success", "as final, but a 4xx means \"not done\": the next attempt is sent")     \

@@ -40,7 +40,8 @@ static const struct quantity {
 } durations = {add_duration, duration_words}, sizes = {add_size, size_words},
   numbers = {add_number, number_words};
 
-/* What the values of a reader are. The others read one of several words. */
+/* What the values of a reader are. The others read one of several words; some of them also a map
+ * or a list, which their help shows. */
 static const struct type {
     option_reader *read;
     const char *name;
@@ -48,7 +49,7 @@ static const struct type {
 } types[] = {
     {read_duration, "duration", &durations},
     {read_tombstone, "duration", &durations},
-    {read_in_progress, "duration", &durations},
+    {read_in_progress, "word or map", &durations},
     {read_size, "size", &sizes},
     {read_disk_reserve, "size", &sizes},
     {read_count, "number", &numbers},
@@ -76,6 +77,13 @@ static const struct type {
     {read_statuses, "list", NULL},
     {read_headers, "list", NULL},
     {read_origins, "list", NULL},
+    {read_key_format, "word or map", NULL},
+    {read_unknown, "word or map", NULL},
+    {read_duplicate, "word or map", NULL},
+    {read_once_duplicate, "word or map", NULL},
+    {read_payload, "word or map", NULL},
+    {read_query, "word or list", NULL},
+    {read_mismatch, "number", NULL},
     {read_upstream_tls, "map", NULL},
     {read_cors, "map", NULL},
     {read_once, "map", NULL},

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What `config explain` tells. */
+#include "base/duration.h"
 #include "base/mem.h"
 #include "config/explain.h"
 #include "config/option.h"
+#include "core/retry.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -117,6 +119,38 @@ static void the_values_that_are_described_are_those_that_the_help_names(void **s
     }
 }
 
+static void an_option_that_takes_a_map_or_a_list_says_so_in_its_type(void **state)
+{
+    (void)state;
+    for (int id = 0; id < OPTION_COUNT; id++) {
+        const struct option *option = option_at((enum option_id)id);
+        if (!strpbrk(option->help, "{["))
+            continue;
+        assert_string_not_equal(option_type(option), "word");
+        assert_string_not_equal(option_type(option), "duration");
+    }
+}
+
+static void the_profiles_that_are_described_are_those_of_the_engine(void **state)
+{
+    BUF_AUTO struct buf told = buf_make(ROOM);
+    struct slice nearest;
+    struct explain explain = {.to = &told};
+    (void)state;
+    explain.option = explain_find(&explain.sections, SLICE("retry"), &nearest);
+    explain_reference(&explain);
+    buf_add_char(&told, '\0');
+    for (int i = 0; i < RETRY_PROFILE_queue; i++) {
+        const struct retry_schedule *schedule = retry_profile_schedule((enum retry_profile)i);
+        BUF_AUTO struct buf row = buf_make(ROOM);
+        buf_printf(&row, "%-11.*s %d attempts in ",
+                   SLICE_ARG(retry_profile_name((enum retry_profile)i)), schedule->attempts);
+        duration_print(&row, schedule->total_us);
+        buf_add_char(&row, '\0');
+        assert_non_null(strstr(told.at, row.at));
+    }
+}
+
 #ifdef PAWL_HOOKS
 static void every_failed_allocation_is_noticed(void **state)
 {
@@ -142,6 +176,8 @@ int main(void)
         cmocka_unit_test(an_option_is_found_by_its_name_or_by_a_near_one),
         cmocka_unit_test(related_options_exist_and_are_in_one_group),
         cmocka_unit_test(the_values_that_are_described_are_those_that_the_help_names),
+        cmocka_unit_test(an_option_that_takes_a_map_or_a_list_says_so_in_its_type),
+        cmocka_unit_test(the_profiles_that_are_described_are_those_of_the_engine),
 #ifdef PAWL_HOOKS
         cmocka_unit_test(every_failed_allocation_is_noticed),
 #endif
