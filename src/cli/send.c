@@ -44,7 +44,6 @@ struct send {
     struct store *store;
     FILE *attempts;
     enum runner_result result;
-    bool ended; /* the fiber came to its end */
 };
 
 /* ---- flags ---- */
@@ -202,8 +201,10 @@ static void report(void *argument, const struct runner_report *report)
     buf_printf(&line, "attempt %d: ", report->attempt->number);
     add_end(send, report->end, &line);
     int64_t wait = report->next.at - report->now;
-    buf_printf(&line, "; trying again in %.1f s",
-               (double)(wait > 0 ? wait : 0) / (double)CLOCK_US_PER_S);
+    if (wait > 0)
+        buf_printf(&line, "; trying again in %.2f s", (double)wait / (double)CLOCK_US_PER_S);
+    else
+        buf_add_str(&line, "; trying again at once");
     say(send, &line);
 }
 
@@ -379,7 +380,6 @@ static int run(struct send *send)
     runner->attempt.begin.ttl_us = send->remember_us;
     if (!runner->engine || !client_run(runner, &send->result))
         return no_memory();
-    send->ended = true;
     explain(send);
     int code = print_response(send, code_of(send));
     outcome_unref(runner->outcome);
@@ -514,7 +514,7 @@ static void close_send(struct send *send)
     if (send->attempts)
         fclose(send->attempts);
     http_origins_free(send->http.origins);
-    if (send->result == RUNNER_NOT_STORED && send->ended)
+    if (send->result == RUNNER_NOT_STORED)
         return;
     if (send->store)
         store_close(send->store);

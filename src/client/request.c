@@ -123,16 +123,17 @@ static bool is_method(struct slice method)
 bool client_make(const struct client_request *request, struct client_made *made,
                  struct buf *problem)
 {
+    static const struct slice with_body[] = {{"POST", 4}, {"PUT", 3}, {"PATCH", 5}};
     const char *wrong;
     struct slice method = slice_of(request->method     ? request->method
                                    : request->has_body ? "POST"
                                                        : "GET");
-    bool bare = slice_eq(method, SLICE("GET")) || slice_eq(method, SLICE("HEAD"));
+    bool wants_body = SLICE_AMONG(method, with_body);
     made->arena = arena_make(ARENA_MAX);
     made->operation = (struct client_operation){.method = method,
                                                 .headers = &made->sent,
                                                 .body = request->body,
-                                                .has_body = request->has_body || !bare};
+                                                .has_body = request->has_body || wants_body};
     if (!is_method(method))
         return complain(problem, "a method is a word of capital letters");
     if (!url_read(slice_of(request->url), &made->operation.url, &wrong)) {

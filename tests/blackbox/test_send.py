@@ -3,10 +3,12 @@
 and Q3 of the acceptance scenarios). The upstream counts the effects by key, as a service does."""
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 import os
 import socket
+import sqlite3
 import stat
 import subprocess
 import threading
@@ -112,7 +114,8 @@ def test_r3_what_may_pass_by_itself_is_sent_again_under_the_same_key(sender, ups
 
 def test_r3_a_408_is_sent_again_at_once(sender, upstream):
     upstream.then(failing(408))
-    assert sender.post().returncode == 0 and sender.delays() == [0, 0]
+    sent = sender.post()
+    assert sent.returncode == 0 and sender.delays() == [0, 0] and "again at once" in sent.stderr
 
 
 @pytest.mark.parametrize("status", [301, 307, 400, 401, 403, 404, 409, 422, 501, 505])
@@ -238,6 +241,23 @@ def test_after_kill_9_the_same_key_is_sent_and_there_is_one_effect(
     assert upstream.effects() == 1 and set(keys(upstream)) == {KEY}
 
 
+@hooks
+def test_a_response_that_cannot_be_stored_is_not_printed(sender, upstream, clock):
+    gate = upstream.hold()
+    process = sender.start("-d", "a=1", "--key", KEY, sender.url)
+    gate.wait_for()
+    with contextlib.closing(sqlite3.connect(sender.store, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        gate.open()
+        eventually(lambda: upstream.has_ended(upstream.requests[0]), "the response")
+        clock.run_until(lambda: process.poll() is not None, step=2)
+        sent = sender.end(process)
+    assert (sent.returncode, sent.stdout) == (76, "") and "same key" in sent.stderr
+    clock.advance(60)
+    assert sender.run("-d", "a=1", "--key", KEY, sender.url).returncode == 0
+    assert upstream.effects() == 1 and keys(upstream) == [KEY, KEY]
+
+
 def test_of_two_at_the_same_time_one_sends_and_both_print_its_response(sender, upstream):
     gate = upstream.hold()
     first = sender.start("-d", "a=1", "--key", KEY, sender.url)
@@ -286,7 +306,10 @@ def test_bodies_and_headers_are_those_of_curl(sender, upstream, tmp_path):
     sender.run("-d", "a=1", "-d", f"@{text}", "-H", "X-One: 1", "-H", "Accept:", sender.url)
     sender.run("--data-binary", f"@{text}", "-X", "PUT", "-u", "me:it", sender.url)
     sender.run(sender.url.replace("http://", "http://me:i%74@"))
-    first, second, third = upstream.requests
+    sender.run("-X", "DELETE", sender.url)
+    sender.run("-X", "PATCH", sender.url)
+    first, second, third, fourth, fifth = upstream.requests
+    assert (fourth["Content-Length"], fifth["Content-Length"]) == (None, "0")
     assert (first.method, first.body) == ("POST", b"a=1&b=2c")
     assert first["Content-Type"] == "application/x-www-form-urlencoded"
     assert first["X-One"] == "1" and first["Accept"] is None
