@@ -175,12 +175,11 @@ enum postgres_beat postgres_read_beat(struct postgres_backend *postgres, const P
 
 /* What is left of the name of a module's table in the schema `pawl`. */
 const char *postgres_table_name(const struct table *table);
-void postgres_table_write(const struct table *table, struct buf *sql);
+void postgres_tables_write(const struct table *const *tables, size_t n, struct buf *sql);
 /* The condition that a column of it is set. */
 void postgres_table_is_set(const struct table_column *column, struct buf *sql);
 /* The statement that writes a change, and its values as columns of rows (place, value). */
-void postgres_table_statement(const struct postgres_backend *postgres,
-                              const struct table_change *change, struct buf *sql);
+void postgres_table_statement(const struct table_change *change, struct buf *sql);
 void postgres_table_values(const struct table_change *change, int64_t place,
                            struct postgres_params *params);
 /* Queues what sweeps the table. */

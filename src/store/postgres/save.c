@@ -247,7 +247,7 @@ static void add_brought(struct postgres_backend *postgres, const struct backend_
             if (!brought)
                 continue;
             buf_clear(&sql);
-            postgres_table_statement(postgres, brought, &sql);
+            postgres_table_statement(brought, &sql);
             CHECK(!sql.too_large);
             params->bytes.failed |= !buf_ok(&sql);
             postgres_row_begin(params);

@@ -8,8 +8,7 @@ void postgres_schema_write(const struct table *const *tables, size_t n, struct b
     static const char end[] = "COMMIT;\n";
     buf_add(sql, postgres_schema_sql, strlen(postgres_schema_sql) - strlen(end));
     buf_add_str(sql, "\n");
-    for (size_t i = 0; i < n; i++)
-        postgres_table_write(tables[i], sql);
+    postgres_tables_write(tables, n, sql);
     buf_add_str(sql, end);
 }
 
@@ -26,7 +25,10 @@ static void queue_check(struct postgres_backend *postgres)
     struct buf sql BUF_AUTO = buf_make(4096);
     buf_add_str(&sql, "SELECT to_regclass('pawl.store') IS NOT NULL, true");
     for (size_t i = 0; i < postgres->n_tables; i++)
-        buf_printf(&sql, " AND to_regclass('pawl.%s') IS NOT NULL",
+        buf_printf(&sql,
+                   " AND to_regclass('pawl.%s') IS NOT NULL"
+                   " AND to_regprocedure('pawl.insert_%s(bytea[])') IS NOT NULL",
+                   postgres_table_name(postgres->tables[i]),
                    postgres_table_name(postgres->tables[i]));
 #define X(name) buf_add_str(&sql, ", coalesce(to_regtype('pawl." #name "')::oid, 0)");
     POSTGRES_TYPES(X)

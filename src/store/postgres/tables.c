@@ -69,7 +69,7 @@ static void write_time_index(const struct table *table, struct buf *sql)
                    name, gone->name, name, gone->name, name, gone->name, gone->name);
 }
 
-void postgres_table_write(const struct table *table, struct buf *sql)
+static void write_table(const struct table *table, struct buf *sql)
 {
     const char *name = postgres_table_name(table);
     buf_printf(sql, "CREATE TABLE IF NOT EXISTS pawl.%s(id bigint PRIMARY KEY, version bigint",
@@ -90,10 +90,10 @@ void postgres_table_write(const struct table *table, struct buf *sql)
 
 /* ---- writing a row ---- */
 
-/* $1 is an array of bytes: numbers are written in decimal. */
+/* v is an array of bytes: numbers are written in decimal. */
 static void write_value(struct buf *sql, enum table_kind kind, size_t at)
 {
-    buf_printf(sql, kind == TABLE_INT ? "convert_from($1[%zu], 'UTF8')::bigint" : "$1[%zu]", at);
+    buf_printf(sql, kind == TABLE_INT ? "convert_from(v[%zu], 'UTF8')::bigint" : "v[%zu]", at);
 }
 
 static void write_values(const struct table *table, struct buf *sql)
@@ -115,15 +115,15 @@ static void write_values(const struct table *table, struct buf *sql)
 /* One that was inserted by a save that ended unsure is there already, and so it is. */
 static void write_insert(const struct table *table, struct buf *sql)
 {
-    buf_add_str(sql, "WITH i AS (");
     write_values(table, sql);
     buf_printf(sql,
-               " ON CONFLICT DO NOTHING RETURNING id) SELECT id FROM i UNION ALL SELECT id FROM"
-               " pawl.%s WHERE id = ",
+               " ON CONFLICT DO NOTHING; GET DIAGNOSTICS touched = ROW_COUNT; IF touched = 0 THEN"
+               " SELECT count(*) INTO touched FROM pawl.%s WHERE id = ",
                postgres_table_name(table));
     write_value(sql, TABLE_INT, 1);
     buf_add_str(sql, " AND version = ");
     write_value(sql, TABLE_INT, 3);
+    buf_add_str(sql, "; END IF");
 }
 
 /* What was added by a save that ended unsure is not added again. */
@@ -167,12 +167,17 @@ static void write_update(const struct table *table, bool touches, struct buf *sq
     write_place(table, true, sql);
 }
 
+/* The tables of a store. */
+struct tables {
+    const struct table *const *at;
+    size_t n;
+};
+
 /* Behind the deletion of rows, whose ids are in `gone`: that of their children. */
-static void write_orphans(const struct postgres_backend *postgres, const struct table *parent,
-                          struct buf *sql)
+static void write_orphans(const struct tables *tables, const struct table *parent, struct buf *sql)
 {
-    for (size_t i = 0; i < postgres->n_tables; i++) {
-        const struct table *table = postgres->tables[i];
+    for (size_t i = 0; i < tables->n; i++) {
+        const struct table *table = tables->at[i];
         const struct table_column *column = table_column_of(table, TABLE_PARENT);
         const char *name = postgres_table_name(table);
         if (table->parent == parent)
@@ -180,37 +185,76 @@ static void write_orphans(const struct postgres_backend *postgres, const struct 
                        ", of_%s AS (DELETE FROM pawl.%s WHERE \"%s\" IN (SELECT id FROM gone))",
                        name, name, column ? column->name : "id");
     }
-    buf_add_str(sql, " SELECT id FROM gone");
 }
 
-static void write_remove(const struct postgres_backend *postgres, const struct table *table,
-                         struct buf *sql)
+static void write_remove(const struct tables *tables, const struct table *table, struct buf *sql)
 {
     buf_printf(sql, "WITH gone AS (DELETE FROM pawl.%s", postgres_table_name(table));
     write_place(table, false, sql);
     buf_add_str(sql, " RETURNING id)");
-    write_orphans(postgres, table, sql);
+    write_orphans(tables, table, sql);
+    buf_add_str(sql, " SELECT count(*) INTO touched FROM gone");
 }
 
-void postgres_table_statement(const struct postgres_backend *postgres,
-                              const struct table_change *change, struct buf *sql)
+static const char *const acts[] = {[TABLE_INSERT] = "insert",
+                                   [TABLE_UPDATE] = "update",
+                                   [TABLE_TOUCH] = "touch",
+                                   [TABLE_REMOVE] = "remove",
+                                   [TABLE_ADD] = "add"};
+
+static void write_act(const struct tables *tables, const struct table *table, enum table_act act,
+                      struct buf *sql)
 {
-    switch (change->act) {
+    switch (act) {
     case TABLE_INSERT:
-        write_insert(change->table, sql);
+        write_insert(table, sql);
         return;
     case TABLE_ADD:
-        write_sum(change->table, sql);
+        write_sum(table, sql);
         return;
     case TABLE_UPDATE:
     case TABLE_TOUCH:
-        write_update(change->table, change->act == TABLE_TOUCH, sql);
+        write_update(table, act == TABLE_TOUCH, sql);
         return;
     case TABLE_REMOVE:
-        write_remove(postgres, change->table, sql);
+        write_remove(tables, table, sql);
         return;
     }
     UNREACHABLE();
+}
+
+/* A function, whose plan the server keeps, for each act: how many rows it touched. */
+static void write_functions(const struct tables *tables, const struct table *table, struct buf *sql)
+{
+    for (enum table_act act = TABLE_INSERT; act <= TABLE_ADD; act++) {
+        bool exists =
+            act == TABLE_INSERT ||
+            (act == TABLE_ADD ? table_column_of(table, TABLE_SUM) != NULL : !table->is_log);
+        if (!exists)
+            continue;
+        buf_printf(sql,
+                   "CREATE OR REPLACE FUNCTION pawl.%s_%s(v bytea[], OUT touched bigint)"
+                   " LANGUAGE plpgsql VOLATILE AS $$\n#variable_conflict use_column\nBEGIN\n    ",
+                   acts[act], postgres_table_name(table));
+        write_act(tables, table, act, sql);
+        buf_add_str(sql, act == TABLE_INSERT || act == TABLE_REMOVE
+                             ? ";\nEND $$;\n"
+                             : ";\n    GET DIAGNOSTICS touched = ROW_COUNT;\nEND $$;\n");
+    }
+}
+
+void postgres_tables_write(const struct table *const *tables, size_t n, struct buf *sql)
+{
+    const struct tables all = {tables, n};
+    for (size_t i = 0; i < n; i++) {
+        write_table(tables[i], sql);
+        write_functions(&all, tables[i], sql);
+    }
+}
+
+void postgres_table_statement(const struct table_change *change, struct buf *sql)
+{
+    buf_printf(sql, "SELECT pawl.%s_%s($1)", acts[change->act], postgres_table_name(change->table));
 }
 
 static void add_value(struct postgres_params *params, int64_t place, struct slice value)
@@ -254,7 +298,8 @@ void postgres_table_sweep(struct postgres_backend *postgres, const struct table 
                " WHERE \"%s\" < " NEVER " AND \"%s\" <= pawl.clock($1) - $2 ORDER BY \"%s\""
                " LIMIT $3 FOR UPDATE SKIP LOCKED)) RETURNING id)",
                name, name, gone, gone, gone);
-    write_orphans(postgres, table, &sql);
+    write_orphans(&(struct tables){postgres->tables, postgres->n_tables}, table, &sql);
+    buf_add_str(&sql, " SELECT id FROM gone");
     buf_add_char(&sql, 0);
     CHECK(!sql.too_large);
     postgres_params_clear(&postgres->params);

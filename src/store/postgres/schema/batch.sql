@@ -202,8 +202,8 @@ BEGIN
             BEGIN
                 FOR i IN 1 .. cardinality(one.places) LOOP
                     at_row := i;
-                    EXECUTE one.statements[i] USING all_values[one.firsts[i]:one.lasts[i]];
-                    GET DIAGNOSTICS touched = ROW_COUNT;
+                    EXECUTE one.statements[i] INTO touched
+                    USING all_values[one.firsts[i]:one.lasts[i]];
                     IF touched = 0 AND one.may_miss[i] = 0 THEN
                         RAISE EXCEPTION 'stale' USING ERRCODE = 'PW099';
                     END IF;
