@@ -78,7 +78,7 @@ END $$;
 
 -- ---- names ----
 
--- Each byte of a secret of 32 bytes with `with`, and as many of those again: a block of HMAC.
+-- A block of HMAC: the secret's 32 bytes, filled up with zeros, each XORed with `byte`.
 CREATE OR REPLACE FUNCTION pawl.pad(secret bytea, byte integer) RETURNS bytea
     LANGUAGE plpgsql IMMUTABLE STRICT AS $$
 DECLARE

@@ -191,9 +191,9 @@ BEGIN
         PERFORM pawl.refuse_stale(token);
     END IF;
     r := was;
-    r.version := pawl.new_token(now);
     IF was.status IN (2, 3) THEN
         IF was.provisional = 1 THEN
+            r.version := pawl.new_token(now);
             r.provisional := 0;
             r.lease_until := 0;
             r := pawl.set_times(r, now);
@@ -203,6 +203,7 @@ BEGIN
     ELSIF was.status = 1 AND was.lease_until = 0 THEN
         RETURN 'already';
     END IF;
+    r.version := pawl.new_token(now);
     r.lease_until := 0;
     r.probing := 0;
     IF was.probing = 1 THEN
