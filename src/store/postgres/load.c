@@ -7,7 +7,8 @@
 #define OUTCOME_SMALL 16384
 #define NAMES_BYTES_MAX ((size_t)1024 * 1024)
 
-/* What stands before a row in a struct loaded of the schema. */
+/* What stands before a row in the type pawl.loaded of the schema; behind it stand the columns of
+ * columns.h. None is named in a load: that would be parsed in each batch. */
 enum {
     AT_NAME,
     AT_BOUND,
@@ -183,11 +184,6 @@ static enum backend_status read_drawn(struct postgres_backend *postgres, const P
     return BACKEND_OK;
 }
 
-#define FIND                                                                                       \
-    "SELECT name, bound_id, bound_until, bound_acknowledges, bound_recipe, bound_payload_hash,"    \
-    " bound_target_hash, by_hint, named, beat_at, outcome_packed, outcome_headers, outcome_body,"  \
-    " id, version" POSTGRES_RECORD(POSTGRES_NAME) " FROM pawl.load($1, $2, $3, $4) r"
-
 enum backend_status postgres_load(struct backend *backend, struct backend_name *names, size_t n,
                                   struct arena *arena, struct backend_read *ret_read)
 {
@@ -207,7 +203,7 @@ enum backend_status postgres_load(struct backend *backend, struct backend_name *
     postgres_queue_limits(postgres, POSTGRES_READS);
     if (n > 0) {
         add_names(postgres);
-        postgres_queue(postgres, FIND, &postgres->params);
+        postgres_queue(postgres, "SELECT * FROM pawl.load($1, $2, $3, $4)", &postgres->params);
     }
     postgres_params_clear(&postgres->params);
     postgres_add_number(&postgres->params, postgres_test_time());
