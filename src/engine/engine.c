@@ -152,6 +152,8 @@ static void fill_op(struct attempt *attempt, enum store_op_kind kind)
         .key_hash = attempt->record_hash,
         .row_hint = attempt->op.row,
         .token = attempt->token,
+        .brings = attempt->brings,
+        .n_brings = attempt->n_brings,
     };
 }
 
@@ -173,6 +175,7 @@ static void take_result(struct attempt *attempt)
         .kept = op->kept,
         .alone = op->alone,
         .may_have_met = op->waits || op->status == STORE_NO_MEMORY,
+        .conflicts = op->status == STORE_CONFLICT,
     };
     op->found = NULL;
     op->found_recipe = NULL;

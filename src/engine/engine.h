@@ -60,6 +60,7 @@ struct attempt_result {
     bool kept;               /* finish: its outcome could be kept */
     bool alone;              /* finish: no participant had completed what it stored */
     bool may_have_met;       /* undecided: it has waited for a record, or may have met one */
+    bool conflicts; /* ENGINE_STORE_DOWN, ENGINE_LOST: by what it brings (STORE_CONFLICT) */
 };
 
 /* One arrival. The caller's memory; texts and hashes are borrowed until it is done. */
@@ -75,11 +76,14 @@ struct attempt {
     struct slice recipe;                   /* of the payload hash */
     const struct fingerprint *fingerprint; /* of the request; NULL: none */
     struct fingerprint
-        *found_fingerprint;    /* gets the first request's, with a mismatch; NULL: none */
-    struct slice origin;       /* which request this is (core/origin.h); may be empty */
-    struct record_begin begin; /* hashes and policies; attempt_id is engine_begin's to fill */
-    struct store_room room;    /* what an outcome to replay must fit into */
-    int64_t wait_us;           /* how long to wait for a running first attempt; 0: not at all */
+        *found_fingerprint;      /* gets the first request's, with a mismatch; NULL: none */
+    struct slice origin;         /* which request this is (core/origin.h); may be empty */
+    struct record_begin begin;   /* hashes and policies; attempt_id is engine_begin's to fill */
+    struct store_room room;      /* what an outcome to replay must fit into */
+    int64_t wait_us;             /* how long to wait for a running first attempt; 0: not at all */
+    struct table_change *brings; /* rows that the next begin or write saves with what it does, or
+                                    neither; borrowed until it has ended (store/table.h) */
+    size_t n_brings;
 
     int64_t token;                /* after proceed and probe */
     int64_t asked_at;             /* store time then: no probe looks earlier */
