@@ -41,7 +41,6 @@ static const unsigned allowed_in[TASK_EVENT_COUNT] = {
     [TASK_CLAIM] = IN(WAITING),
     [TASK_END] = IN(SENDING),
     [TASK_LOSE] = IN(SENDING),
-    [TASK_GIVE_BACK] = IN(SENDING),
     [TASK_PUT_OFF] = IN(WAITING),
     [TASK_SETTLE] = IN(WAITING) | IN(SENDING),
     [TASK_DROP] = IN(WAITING) | IN(DEAD),
@@ -191,13 +190,6 @@ void task_lose(struct task *task, const struct task_keep *keep, int64_t now)
         stop(task, TASK_DEAD, TASK_REASON_DEADLINE, keep, now);
     else
         wait_until(task, now, TASK_REASON_LOST);
-}
-
-void task_give_back(struct task *task, int64_t now)
-{
-    CHECK(task_allows(task->state, TASK_GIVE_BACK));
-    count_back(task);
-    wait_until(task, now, TASK_REASON_NONE);
 }
 
 void task_put_off(struct task *task, int64_t until, enum task_reason reason)

@@ -10,7 +10,7 @@
  *         |  '--drop--.      |                                                      |  |
  *         |           v      |                                                      |  |
  *         |        dropped <-|----------------------drop----------------------------'  |
- *         '---end, lose, give back-------------------------------retry, edit-----------'
+ *         '---end, lose---------------------------------------retry, edit--------------'
  *
  * An attempt counts from its claim on: a payload that kills its sender ends as dead. No attempt is
  * due after the deadline; one that was due is made however late.
@@ -94,7 +94,6 @@ enum task_event {
     TASK_CLAIM,
     TASK_END,
     TASK_LOSE,
-    TASK_GIVE_BACK,
     TASK_PUT_OFF,
     TASK_SETTLE,
     TASK_DROP,
@@ -139,9 +138,6 @@ void task_end(struct task *task, int64_t id, const struct task_result *result,
 
 /* The owner of the attempt died: it counts, and the next one is due at once, or it is dead. */
 void task_lose(struct task *task, const struct task_keep *keep, int64_t now);
-
-/* Sending, and surely no byte left: the attempt did not happen. */
-void task_give_back(struct task *task, int64_t now);
 
 /* Waiting: not before that time, but no later than its deadline. One that was held stays held. */
 void task_put_off(struct task *task, int64_t until, enum task_reason reason);

@@ -71,9 +71,6 @@ static void happen(struct task *task, enum task_event event)
     case TASK_LOSE:
         task_lose(task, &keep, NOW);
         return;
-    case TASK_GIVE_BACK:
-        task_give_back(task, NOW);
-        return;
     case TASK_PUT_OFF:
         task_put_off(task, NOW + S, TASK_REASON_BREAKER);
         return;
@@ -118,7 +115,6 @@ static void every_state_goes_where_the_table_says(void **state)
         [TASK_CLAIM] = {TASK_SENDING, NO, NO, NO, NO},
         [TASK_END] = {NO, TASK_WAITING, NO, NO, NO},
         [TASK_LOSE] = {NO, TASK_WAITING, NO, NO, NO},
-        [TASK_GIVE_BACK] = {NO, TASK_WAITING, NO, NO, NO},
         [TASK_PUT_OFF] = {TASK_WAITING, NO, NO, NO, NO},
         [TASK_SETTLE] = {TASK_DONE, TASK_DONE, NO, NO, NO},
         [TASK_DROP] = {TASK_DROPPED, NO, NO, TASK_DROPPED, NO},
@@ -338,17 +334,6 @@ static void a_lost_attempt_beyond_the_deadline_was_the_last_one(void **state)
     assert_int_equal(task.reason, TASK_REASON_DEADLINE);
 }
 
-static void what_was_not_sent_at_all_is_given_back(void **state)
-{
-    struct task task = sending_task(RETRY_PROFILE_webhook);
-    (void)state;
-    task_give_back(&task, NOW + S);
-    assert_int_equal(task.attempts, 0);
-    assert_int_equal(task.tries, 1);
-    assert_int_equal(task.due_at, NOW + S);
-    assert_false(task.in_doubt);
-}
-
 static void doubt_stays_until_the_task_is_done_or_edited(void **state)
 {
     struct task task = sending_task(RETRY_PROFILE_queue);
@@ -423,7 +408,6 @@ int main(void)
         cmocka_unit_test(days_without_a_network_cost_a_queued_task_no_attempt),
         cmocka_unit_test(a_task_that_kills_its_sender_ends_as_dead),
         cmocka_unit_test(a_lost_attempt_beyond_the_deadline_was_the_last_one),
-        cmocka_unit_test(what_was_not_sent_at_all_is_given_back),
         cmocka_unit_test(doubt_stays_until_the_task_is_done_or_edited),
         cmocka_unit_test(a_task_that_is_retried_begins_again_but_keeps_its_number_of_tries),
         cmocka_unit_test(a_task_that_is_held_stays_held_until_it_is_the_first),
