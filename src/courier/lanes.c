@@ -219,6 +219,11 @@ int lanes_room(const struct lanes *lanes, const struct lane *lane, int64_t now, 
     return room > 0 ? room : 0;
 }
 
+bool lanes_are_full(const struct lanes *lanes)
+{
+    return lanes->in_flight >= lanes->overall;
+}
+
 bool lanes_begin(struct lanes *lanes, struct lane *lane, bool is_retry, int64_t now,
                  struct lane_attempt *ret_attempt)
 {

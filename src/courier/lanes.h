@@ -49,6 +49,9 @@ struct lane *lanes_find(struct lanes *lanes, struct slice kind, struct slice nam
  * has ended. */
 int lanes_room(const struct lanes *lanes, const struct lane *lane, int64_t now, int64_t *ret_until);
 
+/* Whether as many attempts are under way as the process may have. */
+bool lanes_are_full(const struct lanes *lanes);
+
 /* An attempt that is under way; the caller's memory. */
 struct lane_attempt {
     struct lane *lane;

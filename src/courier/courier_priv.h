@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* courier, inside: courier.c takes lanes in turn, delivery.c makes one attempt, order.c knows what
+ * stays in sequence. */
+#ifndef PAWL_COURIER_COURIER_PRIV_H
+#define PAWL_COURIER_COURIER_PRIV_H
+
+#include <stdatomic.h>
+
+#include "base/buf.h"
+#include "courier/courier.h"
+#include "store/find.h"
+#include "store/store.h"
+
+#define COURIER_STORE_US (INT64_C(10) * CLOCK_US_PER_S) /* for one operation of the store */
+#define COURIER_PAUSE_US CLOCK_US_PER_S                 /* before the store is asked again */
+#define COURIER_ARENA_MAX ((size_t)64 * 1024 * 1024)
+#define COURIER_CHANGES_MAX 3 /* of an end: the task, its attempt, the next one of its order */
+
+struct delivery {
+    struct courier_delivery given; /* first: the two are cast into each other */
+    struct courier *courier;
+    const struct courier_kind *kind;
+    struct lane_attempt lane;
+    struct delivery *next;
+};
+
+struct courier {
+    struct courier_config config;
+    struct lanes *lanes;
+    struct delivery *deliveries; /* under way */
+    struct buf *turns;           /* of each kind: the lane behind which its next pass begins */
+    int64_t lost_at;             /* boot time: of the next look for dead owners */
+    struct store_found paused;   /* lanes and orders, as read last */
+    struct arena paused_arena;
+    int64_t paused_at;               /* boot time: when to read them again */
+    _Atomic(struct parker *) parker; /* of the fiber that runs it; NULL: none does */
+    atomic_bool drains;
+    bool store_is_dead;
+    struct courier_counts counts;
+};
+
+/* Reads rows; they live in the arena. */
+enum store_status courier_find(struct courier *courier, const struct table_query *query,
+                               struct arena *arena, struct store_found *ret_found);
+
+/* ---- delivery.c ---- */
+
+/* Begins to deliver a task that was read as due; its lane has room. `lane`: its attempt there,
+ * which began. False: no memory, and nothing began. */
+bool delivery_start(struct courier *courier, const struct courier_kind *kind,
+                    const struct store_task *stored, struct lane_attempt lane);
+
+/* Whether that task is being delivered here. */
+bool delivery_is_under_way(const struct courier *courier, int64_t id);
+
+/* The owner of the attempt at that task died. */
+enum store_status delivery_lose(struct courier *courier, const struct courier_kind *kind,
+                                const struct store_task *stored);
+
+/* Brings rows alone. */
+enum store_status delivery_save(struct courier *courier, struct table_change *changes, size_t n);
+
+/* ---- order.c ---- */
+
+/* Whether an earlier task of its order is unfinished; then this one is held behind it. STORE_DONE:
+ * `*ret_is_first` says so. */
+enum store_status order_check(struct courier *courier, const struct store_task *stored,
+                              bool *ret_is_first);
+
+/* The task behind `stored`, which leaves its order free: `*ret_next` is due now. Its texts live in
+ * the arena. NULL: none waits for it. */
+enum store_status order_find_next(struct courier *courier, const struct store_task *stored,
+                                  struct arena *arena, struct store_task **ret_next);
+
+#endif

@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One attempt at one task, in a fiber of its own. Declared in courier_priv.h. */
+#include "base/check.h"
+#include "base/mem.h"
+#include "courier/courier_priv.h"
+#include "fiber/fiber.h"
+
+#define LEASE_MARGIN_US CLOCK_US_PER_S /* of a lease, in which no attempt is under way */
+
+/* ---- saving ---- */
+
+enum store_status delivery_save(struct courier *courier, struct table_change *changes, size_t n)
+{
+    struct store_op op = {.kind = STORE_ROWS, .brings = changes, .n_brings = n};
+    store_run(courier->config.store, &op, fiber_parker(),
+              clock_after(clock_boot_us(), COURIER_STORE_US));
+    courier->store_is_dead |= op.status == STORE_DEAD;
+    return op.status;
+}
+
+static struct task_keep keep_of(const struct courier_kind *kind, const struct store_task *stored)
+{
+    return (struct task_keep){kind->keep_done_us, kind->keep_dead_us,
+                              stored->ord.len > 0 && !stored->skips};
+}
+
+/* What one end writes, in memory until it is saved. */
+struct ending {
+    struct store_task task;
+    struct store_attempt attempt;
+    bool has_attempt;
+    struct table_change changes[COURIER_CHANGES_MAX];
+    size_t n;
+    struct arena arena;
+};
+
+static void add_change(struct ending *ending, const struct table *table, enum table_act act,
+                       struct table_row *row)
+{
+    CHECK(ending->n < COURIER_CHANGES_MAX);
+    ending->changes[ending->n++] = (struct table_change){.table = table, .act = act, .row = row};
+}
+
+/* The task is as it will be: what else changes with it. */
+static enum store_status collect_changes(struct courier *courier, struct ending *ending)
+{
+    struct store_task *next = NULL;
+    ending->n = 0;
+    arena_reset(&ending->arena);
+    store_task_settle(&ending->task);
+    add_change(ending, &task_table, TABLE_UPDATE, &ending->task.row);
+    if (ending->has_attempt)
+        add_change(ending, &attempt_table, TABLE_INSERT, &ending->attempt.row);
+    enum store_status status = order_find_next(courier, &ending->task, &ending->arena, &next);
+    if (next)
+        add_change(ending, &task_table, TABLE_UPDATE, &next->row);
+    return status;
+}
+
+enum store_status delivery_lose(struct courier *courier, const struct courier_kind *kind,
+                                const struct store_task *stored)
+{
+    int64_t now = store_now(courier->config.store);
+    struct task_keep keep = keep_of(kind, stored);
+    struct ending ending = {.task = *stored, .arena = arena_make(COURIER_ARENA_MAX)};
+    task_lose(&ending.task.task, &keep, now);
+    ending.has_attempt = true;
+    ending.attempt = (struct store_attempt){
+        .task = stored->row.id, .n = stored->task.tries, .at = now, .reason = TASK_REASON_LOST};
+    enum store_status status = collect_changes(courier, &ending);
+    if (status == STORE_DONE)
+        status = delivery_save(courier, ending.changes, ending.n);
+    courier->counts.lost += status == STORE_DONE;
+    courier->counts.dead += status == STORE_DONE && ending.task.task.state == TASK_DEAD;
+    arena_fini(&ending.arena);
+    return status;
+}
+
+/* ---- the claim ---- */
+
+static struct courier_verdict save_claim(struct delivery *delivery, struct table_change *change)
+{
+    if (delivery->kind->claim)
+        return delivery->kind->claim(delivery->kind, &delivery->given, change);
+    enum store_status status = delivery_save(delivery->courier, change, 1);
+    enum courier_claim claim = status == STORE_DONE       ? COURIER_CLAIMED
+                               : status == STORE_CONFLICT ? COURIER_TAKEN
+                                                          : COURIER_DOWN;
+    return (struct courier_verdict){.claim = claim};
+}
+
+/* The lease counts from before the claim: by this process's clock it ends no later than by any
+ * other's. */
+static struct courier_verdict claim(struct delivery *delivery)
+{
+    struct store_task *stored = &delivery->given.stored;
+    const struct courier_kind *kind = delivery->kind;
+    const struct task_claim wanted = {delivery->courier->config.owner,
+                                      kind->timeout_us + TASK_LEASE_EXTRA_US, stored->lasts_us};
+    int64_t now = store_now(delivery->courier->config.store), due_at = stored->task.due_at;
+    int64_t lease_ends = clock_after(clock_boot_us(), wanted.lease_us - LEASE_MARGIN_US);
+    now = now < due_at ? due_at : now;
+    struct store_task before = *stored;
+    task_claim(&stored->task, &wanted, now);
+    store_task_settle(stored);
+    struct table_change change = {.table = &task_table, .act = TABLE_UPDATE, .row = &stored->row};
+    struct courier_verdict verdict = save_claim(delivery, &change);
+    if (verdict.claim != COURIER_CLAIMED) {
+        *stored = before;
+        return verdict;
+    }
+    stored->row.version = change.version;
+    delivery->given.until = clock_first(lease_ends, clock_after(clock_boot_us(), kind->timeout_us));
+    delivery->given.send_by = delivery->given.until;
+    delivery->courier->counts.attempts++;
+    delivery->courier->counts.retries += stored->task.attempts > 1;
+    delivery->courier->counts.wait_us += now - due_at;
+    return verdict;
+}
+
+/* ---- its end ---- */
+
+/* Whether the task is still in this attempt: it was only touched. Then it is read anew. */
+static enum store_status read_again(struct delivery *delivery, bool *ret_is_ours)
+{
+    struct store_task *stored = &delivery->given.stored;
+    ARENA_AUTO struct arena arena = arena_make(COURIER_ARENA_MAX);
+    struct store_found found;
+    const struct table_query query = {
+        .table = &task_table, .by = TABLE_BY_ID, .after = stored->row.id - 1, .limit = 1};
+    enum store_status status = courier_find(delivery->courier, &query, &arena, &found);
+    *ret_is_ours = false;
+    if (status != STORE_DONE || found.n == 0)
+        return status;
+    const struct store_task *now = (const struct store_task *)found.rows[0];
+    *ret_is_ours = now->row.id == stored->row.id && now->task.state == TASK_SENDING &&
+                   now->task.owner == stored->task.owner && now->task.tries == stored->task.tries;
+    stored->row.version = now->row.version;
+    return STORE_DONE;
+}
+
+static enum store_status save_end(struct delivery *delivery, struct table_change *changes, size_t n)
+{
+    if (delivery->kind->end) {
+        enum store_status status =
+            delivery->kind->end(delivery->kind, &delivery->given, changes, n);
+        delivery->courier->store_is_dead |= status == STORE_DEAD;
+        return status;
+    }
+    return n > 0 ? delivery_save(delivery->courier, changes, n) : STORE_DONE;
+}
+
+/* Whether to give up: the process is about to end, and whoever comes next finds the task lost. */
+static bool wait_for_store(struct delivery *delivery)
+{
+    struct courier *courier = delivery->courier;
+    int64_t now = clock_boot_us();
+    if (courier->store_is_dead || (atomic_load(&courier->drains) &&
+                                   now > clock_after(delivery->given.until, TASK_LEASE_EXTRA_US)))
+        return false;
+    fiber_sleep_until(clock_after(now, COURIER_PAUSE_US));
+    return true;
+}
+
+/* Once the task has an end of somebody else's: what is the kind's is saved all the same. */
+static void end_without_task(struct delivery *delivery)
+{
+    enum store_status status = save_end(delivery, NULL, 0);
+    while (status != STORE_DONE && status != STORE_DEAD && wait_for_store(delivery))
+        status = save_end(delivery, NULL, 0);
+}
+
+typedef void (*fill_fn)(struct delivery *delivery, struct ending *ending, const void *argument);
+
+/* Saves an end until it is saved. `fill` moves the task from the state in which it was read. */
+static bool save_ending(struct delivery *delivery, fill_fn fill, const void *argument,
+                        struct ending *ending)
+{
+    bool is_ours = true;
+    for (;;) {
+        ending->task = delivery->given.stored;
+        ending->has_attempt = false;
+        fill(delivery, ending, argument);
+        enum store_status status = collect_changes(delivery->courier, ending);
+        if (status == STORE_DONE)
+            status = save_end(delivery, ending->changes, ending->n);
+        if (status == STORE_DONE)
+            return true;
+        if (status == STORE_CONFLICT)
+            status = read_again(delivery, &is_ours);
+        if (!is_ours && status == STORE_DONE) {
+            end_without_task(delivery);
+            return false;
+        }
+        if (status != STORE_DONE && !wait_for_store(delivery))
+            return false;
+    }
+}
+
+struct attempt_end {
+    const struct courier_result *result;
+    int64_t began; /* store time */
+    int64_t took_us;
+};
+
+/* Days without a network leave no rows. */
+static bool is_worth_a_row(const struct store_task *stored, const struct task_result *result)
+{
+    return !result->is_unreached || stored->task.profile != RETRY_PROFILE_queue;
+}
+
+static void fill_attempt(struct delivery *delivery, struct ending *ending, const void *argument)
+{
+    const struct attempt_end *end = argument;
+    const struct task_result *result = &end->result->task;
+    const struct store_task *stored = &delivery->given.stored;
+    struct task_keep keep = keep_of(delivery->kind, stored);
+    task_end(&ending->task.task, stored->row.id, result, &keep,
+             store_now(delivery->courier->config.store));
+    ending->has_attempt = is_worth_a_row(stored, result);
+    ending->attempt = (struct store_attempt){
+        .task = stored->row.id,
+        .n = stored->task.tries,
+        .at = end->began,
+        .took_us = end->took_us,
+        .status = result->status,
+        .reason = result->reason,
+        .answer = slice_first(end->result->answer, COURIER_ANSWER_MAX),
+    };
+}
+
+static enum lane_end lane_end_of(const struct store_task *stored, const struct task_result *result)
+{
+    bool failed = result->class == RETRY_LATER || result->class == RETRY_AT_ONCE;
+    if (stored->task.replay || (result->class == RETRY_FINAL && result->status == 0))
+        return LANE_UNCOUNTED;
+    if (result->is_unreached && stored->task.profile == RETRY_PROFILE_queue)
+        return LANE_UNREACHED;
+    return failed ? LANE_FAILED : LANE_SUCCEEDED;
+}
+
+static enum lane_end make_attempt(struct delivery *delivery, struct ending *ending)
+{
+    struct courier *courier = delivery->courier;
+    int64_t began = store_now(courier->config.store), boot = clock_boot_us();
+    struct courier_result result = delivery->kind->attempt(delivery->kind, &delivery->given);
+    const struct attempt_end end = {&result, began, clock_boot_us() - boot};
+    if (save_ending(delivery, fill_attempt, &end, ending)) {
+        courier->counts.done += ending->task.task.state == TASK_DONE;
+        courier->counts.dead += ending->task.task.state == TASK_DEAD;
+    }
+    return lane_end_of(&delivery->given.stored, &result.task);
+}
+
+/* ---- without an attempt ---- */
+
+static void fill_verdict(struct delivery *delivery, struct ending *ending, const void *argument)
+{
+    const struct courier_verdict *verdict = argument;
+    const struct store_task *stored = &delivery->given.stored;
+    struct task_keep keep = keep_of(delivery->kind, stored);
+    int64_t now = store_now(delivery->courier->config.store);
+    if (verdict->claim == COURIER_SETTLED)
+        task_settle(&ending->task.task, verdict->state, verdict->reason, &keep, now);
+    else
+        task_put_off(&ending->task.task, clock_after(now, verdict->wait_us), verdict->reason);
+}
+
+/* One try: what conflicts is looked at again with the next turn. */
+static void save_verdict(struct delivery *delivery, const struct courier_verdict *verdict,
+                         struct ending *ending)
+{
+    struct courier *courier = delivery->courier;
+    ending->task = delivery->given.stored;
+    fill_verdict(delivery, ending, verdict);
+    if (collect_changes(courier, ending) != STORE_DONE ||
+        delivery_save(courier, ending->changes, ending->n) != STORE_DONE)
+        return;
+    courier->counts.done += ending->task.task.state == TASK_DONE;
+    courier->counts.dead += ending->task.task.state == TASK_DEAD;
+}
+
+/* ---- the fiber ---- */
+
+static enum lane_end run(struct delivery *delivery, struct ending *ending)
+{
+    bool is_first = true;
+    if (order_check(delivery->courier, &delivery->given.stored, &is_first) != STORE_DONE ||
+        !is_first)
+        return LANE_UNCOUNTED;
+    struct courier_verdict verdict = claim(delivery);
+    if (verdict.claim == COURIER_CLAIMED)
+        return make_attempt(delivery, ending);
+    if (verdict.claim == COURIER_SETTLED || verdict.claim == COURIER_BUSY)
+        save_verdict(delivery, &verdict, ending);
+    return LANE_UNCOUNTED;
+}
+
+static void forget(struct delivery *delivery)
+{
+    struct delivery **at = &delivery->courier->deliveries;
+    while (*at != delivery)
+        at = &(*at)->next;
+    *at = delivery->next;
+    arena_fini(&delivery->given.arena);
+    mem_free(delivery);
+}
+
+static void deliver(void *argument)
+{
+    struct delivery *delivery = argument;
+    struct courier *courier = delivery->courier;
+    struct ending *ending = mem_zalloc(1, sizeof *ending);
+    enum lane_end end = LANE_UNCOUNTED;
+    delivery->given.parker = fiber_parker();
+    if (ending) {
+        ending->arena = arena_make(COURIER_ARENA_MAX);
+        end = run(delivery, ending);
+        arena_fini(&ending->arena);
+    }
+    if (delivery->kind->fini)
+        delivery->kind->fini(delivery->kind, &delivery->given);
+    mem_free(ending);
+    lanes_end(courier->lanes, &delivery->lane, end, clock_boot_us());
+    forget(delivery);
+    courier_wake(courier);
+}
+
+static bool copy_texts(struct courier_delivery *given, const struct store_task *stored)
+{
+    given->stored = *stored;
+    given->stored.kind = arena_copy(&given->arena, stored->kind);
+    given->stored.lane = arena_copy(&given->arena, stored->lane);
+    given->stored.key = arena_copy(&given->arena, stored->key);
+    given->stored.ord = arena_copy(&given->arena, stored->ord);
+    store_task_settle(&given->stored);
+    return !given->arena.failed;
+}
+
+bool delivery_start(struct courier *courier, const struct courier_kind *kind,
+                    const struct store_task *stored, struct lane_attempt lane)
+{
+    struct delivery *delivery = mem_zalloc(1, sizeof *delivery);
+    if (!delivery)
+        return false;
+    delivery->courier = courier;
+    delivery->kind = kind;
+    delivery->lane = lane;
+    delivery->given.arena = arena_make(COURIER_ARENA_MAX);
+    delivery->next = courier->deliveries;
+    courier->deliveries = delivery;
+    if (copy_texts(&delivery->given, stored) &&
+        fiber_spawn(loop_current(), "delivery", deliver, delivery))
+        return true;
+    forget(delivery);
+    return false;
+}
+
+bool delivery_is_under_way(const struct courier *courier, int64_t id)
+{
+    for (const struct delivery *at = courier->deliveries; at; at = at->next)
+        if (at->given.stored.row.id == id)
+            return true;
+    return false;
+}
