@@ -164,6 +164,17 @@ static void rules_that_cannot_hold_are_refused(void **state)
          "4:34: key: ", "a template must be quoted (expected \"{body:/x}\")"},
         {HEAD "rules:\n- {name: a, match: POST /a, probe_status: 201}\n",
          "4:43: probe_status: ", "has an effect only with a probe"},
+        {HEAD "rules:\n- {name: a, match: POST /a, probe_headers: {}}\n",
+         "4:44: probe_headers: ", "has an effect only with a probe"},
+        {HEAD "rules:\n- {name: a, match: POST /a, unknown: {probe: \"GET /a/{body:/id}\"}, "
+              "probe_headers: {}}\n",
+         "4:83: probe_headers: ", "this probe needs {body:/id} of the request"},
+        {HEAD "rules:\n- {name: a, match: POST /a, unknown: {probe: \"GET /a/{key}\"}, "
+              "probe_headers: {Idempotency-Key: a}}\n",
+         "4:96: Idempotency-Key: ", "cannot be a header of a probe"},
+        {HEAD "rules:\n- {name: a, match: POST /a, unknown: {probe: \"GET /a/{key}\"}, "
+              "probe_headers: none}\n",
+         "4:78: probe_headers: ", "a map of headers"},
         {HEAD "rules:\n- {name: a, match: POST /a, authorize: POST /me}\n", "4:40: authorize: ",
          "(did you mean 'GET /me'? expected a GET request such as \"GET "
          "/tenants/{tenant}/access\","},
