@@ -165,6 +165,15 @@ def test_a_commit_without_complete_is_refused(app):
     assert app.decision("k1") == "proceed"
 
 
+def test_a_commit_without_complete_is_refused_to_a_session_that_fires_no_triggers(database):
+    """Such as one that loads a dump."""
+    statement = ("SET session_replication_role = replica;"
+                 "SELECT pawl.begin('m1', 'refunds.create', 'k1')")
+    with pytest.raises(psycopg2.Error) as refusal:
+        database.sql(statement)
+    assert refusal.value.pgcode == "PW002"
+
+
 def test_constraints_set_immediate_make_the_begin_fail(app):
     app.sql("SET CONSTRAINTS ALL IMMEDIATE")
     assert app.refused("SELECT pawl.begin('m1', 'refunds.create', 'k1')") == "PW002"
@@ -204,13 +213,26 @@ def test_a_release_lets_the_next_begin_proceed_under_a_higher_token(app):
     assert app.refused("SELECT pawl.release(%s)", token) == "PW001"
 
 
-def test_an_old_token_is_stale_and_the_last_one_repeats(app):
-    token = app.do("k1")
-    assert app.complete(token, 500, "other") == "already"
-    assert app.begin("k1")["body"] == BODY.encode()
+def test_a_token_repeats_in_its_transaction_and_is_dead_after_it(app):
+    token = app.begin("k1")["token"]
+    assert [app.complete(token), app.complete(token, 500, "other")] == ["stored", "already"]
+    app.connection.commit()
     for statement in ("SELECT pawl.complete(%s)", "SELECT pawl.release(%s)"):
-        assert app.refused(statement, token + 1) == "PW001"
-        assert app.refused(statement, None) == "PW001"
+        for dead in (token, token + 1, None):
+            assert app.refused(statement, dead) == "PW001"
+    assert app.begin("k1")["body"] == BODY.encode()
+
+
+def test_a_token_that_was_released_is_dead_for_every_other_transaction(app, database):
+    """Else one stores under it, and a third commits its effect after an `already`."""
+    token = app.begin("k1")["token"]
+    app.one("SELECT pawl.release(%s)", token)
+    app.connection.commit()
+    effect = "INSERT INTO effect VALUES ('late'); SELECT pawl.complete(%s)"
+    assert [app.refused(effect, token), app.refused(effect, token)] == ["PW001"] * 2
+    assert app.refused("SELECT pawl.release(%s)", token) == "PW001"
+    assert app.one("SELECT count(*) FROM effect WHERE what = 'late'") == 0
+    assert app.decision("k1") == "proceed"
 
 
 def test_a_client_s_error_is_kept_as_failed_and_bytes_as_they_are(app, database):
@@ -276,6 +298,18 @@ def test_an_argument_that_cannot_be_is_refused(app, option):
     assert app.refused(f"SELECT pawl.begin('m1', 'r', 'k', {option})") == "22023"
 
 
+@pytest.mark.parametrize("most", ["-1", "0", "NULL", "1000001"])
+def test_a_sweep_of_a_number_of_steps_that_cannot_be_is_refused(app, most):
+    assert app.refused(f"SELECT pawl.maintain({most})") == "22023"
+
+
+def test_more_keys_than_a_server_has_locks_for_are_refused(app):
+    lock = "SELECT pawl.lock('m1', 'r', ARRAY(SELECT 'k' || i FROM generate_series(1, %s) i))"
+    app.sql(lock, 1000)
+    app.connection.commit()
+    assert app.refused(lock, 1001) == "22023"
+
+
 @pytest.mark.parametrize("arguments", ["100", "600", "NULL", "204, 'body'"])
 def test_a_response_that_cannot_be_is_refused(app, arguments):
     token = app.begin("k1")["token"]
@@ -289,6 +323,14 @@ def test_a_schema_of_another_version_and_a_frozen_store_are_refused(app, databas
     for change, code in (("format = 3", "PW003"), ("format = 2, frozen = true", "PW005")):
         database.sql(f"UPDATE pawl.store SET {change}")
         assert [app.refused(f"SELECT pawl.{call}", value) for call, value in calls] == [code] * 4
+
+
+def test_a_snapshot_from_before_the_freeze_goes_on_and_the_guide_says_so(app, database):
+    app.connection.set_session(isolation_level="REPEATABLE READ")
+    app.sql("SELECT 1")
+    database.sql("UPDATE pawl.store SET frozen = true")
+    assert app.do("k1")
+    assert app.refused("SELECT pawl.begin('m1', 'refunds.create', 'k2')") == "PW005"
 
 
 # ---- rights ----

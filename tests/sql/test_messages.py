@@ -117,6 +117,16 @@ def test_an_event_of_another_tenant_is_never_taken_for_the_same(app, database): 
     assert app.refused(publish(None)) == "23505"
 
 
+@pytest.mark.parametrize("tenant", ["é", "a\nb", "m" * 1025])
+def test_an_event_of_a_tenant_that_no_gateway_could_have_is_refused(app, tenant):  # noqa: F811
+    assert app.refused("SELECT pawl.publish('a', 'evt_1', '{}', %s)", tenant) == "PW004"
+
+
+def test_an_event_that_is_kept_for_no_time_is_refused(app):  # noqa: F811
+    """It would be new each time."""
+    assert app.refused("SELECT pawl.receive('payments', 'ev_001', keep => '0')") == "22023"
+
+
 def test_an_event_is_received_once_for_as_long_as_it_is_kept(app, database):  # noqa: F811
     def receive(source: str, payload_hash: str | None = None) -> str:
         decision = app.one("SELECT decision FROM pawl.receive(%s, 'ev_001', %s)", source,

@@ -41,6 +41,12 @@ CREATE TABLE IF NOT EXISTS pawl.tally_entry(
 -- How often each decision was returned; proceed: and completed in that transaction.
 CREATE TABLE IF NOT EXISTS pawl.decisions(
     rule bytea, decision text, times bigint NOT NULL, PRIMARY KEY (rule, decision));
+-- A primary key would cost each call something; replicas need to know what was deleted, though.
+DO $$ BEGIN
+IF (SELECT c.relreplident <> 'f' FROM pg_class c WHERE c.oid = 'pawl.tally_entry'::regclass) THEN
+    ALTER TABLE pawl.tally_entry REPLICA IDENTITY FULL;
+END IF;
+END $$;
 
 CREATE OR REPLACE FUNCTION pawl.fold_entries(self bigint, most bigint) RETURNS void
     LANGUAGE plpgsql VOLATILE AS $$
@@ -69,6 +75,9 @@ CREATE OR REPLACE FUNCTION pawl.maintain(most bigint DEFAULT 10000) RETURNS bigi
 DECLARE
     steps bigint;
 BEGIN
+    IF most IS NULL OR most NOT BETWEEN 1 AND 1000000 THEN
+        RAISE EXCEPTION 'most must be between 1 and 1000000' USING ERRCODE = '22023';
+    END IF;
     SELECT s.steps INTO steps FROM pawl.sweep(0, 0, most) s;
     IF pg_try_advisory_xact_lock(hashtext('pawl fold')) THEN
         PERFORM pawl.fold_entries(0, most);
@@ -241,12 +250,17 @@ EXCEPTION
 END $$;
 
 -- Locks several keys in an order that all transactions share: before their begins, so that none of
--- them waits in a circle. Waits as the application's lock_timeout says.
+-- them waits in a circle. Waits as the application's lock_timeout says. All sessions share the room
+-- for locks.
 CREATE OR REPLACE FUNCTION pawl.lock(tenant text, rule text, keys text[]) RETURNS void
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     number bigint;
 BEGIN
+    IF cardinality(keys) > 1000 THEN
+        RAISE EXCEPTION 'one call locks at most 1000 keys, not %', cardinality(keys)
+            USING ERRCODE = '22023';
+    END IF;
     FOR number IN SELECT DISTINCT pawl.lock_number(pawl.key_hash(tenant, rule, k))
             FROM unnest(keys) k ORDER BY 1 LOOP
         PERFORM pg_advisory_xact_lock(number);
@@ -300,5 +314,10 @@ IF NOT EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = 'pawl.record'::regclas
         DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
         WHEN (NEW.owner < 0 AND NEW.status = 1 AND NEW.lease_until > 0)
         EXECUTE FUNCTION pawl.refuse_open();
+END IF;
+-- Whatever session_replication_role is. What a replica applies has none at COMMIT that is open.
+IF (SELECT t.tgenabled <> 'A' FROM pg_trigger t WHERE t.tgrelid = 'pawl.record'::regclass
+        AND t.tgname = 'record_open') THEN
+    ALTER TABLE pawl.record ENABLE ALWAYS TRIGGER record_open;
 END IF;
 END $$;

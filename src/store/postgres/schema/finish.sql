@@ -29,7 +29,8 @@ BEGIN
     RETURN convert_to(lines, 'UTF8');
 END $$;
 
--- The record of which this is the last token, and locked.
+-- The record of which this is the last token, and locked; none, where another transaction began it:
+-- what that one completed or released is settled, and its token is dead.
 CREATE OR REPLACE FUNCTION pawl.find_token(token bigint) RETURNS pawl.record
     LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -40,14 +41,19 @@ BEGIN
         SELECT k.* INTO r FROM pawl.record k
             WHERE k.token = find_token.token AND k.token <> k.id FOR UPDATE;
     END IF;
+    IF r.owner < 0 AND r.owner IS DISTINCT FROM -(pg_current_xact_id_if_assigned()::text::bigint)
+    THEN
+        RETURN NULL;
+    END IF;
     RETURN r;
 END $$;
 
 CREATE OR REPLACE FUNCTION pawl.refuse_stale(token bigint) RETURNS void
     LANGUAGE plpgsql STABLE AS $$
 BEGIN
-    RAISE EXCEPTION 'the token % is stale: another attempt has the operation, or it is forgotten',
-        coalesce(token::text, 'NULL') USING ERRCODE = 'PW001', HINT = 'Roll back.';
+    RAISE EXCEPTION 'the token % is stale: another attempt has the operation, the transaction that '
+        'began it has ended, or it is forgotten', coalesce(token::text, 'NULL')
+        USING ERRCODE = 'PW001', HINT = 'Roll back.';
 END $$;
 
 -- A participant may come twice under one token: a proxy sends its request again, or the service

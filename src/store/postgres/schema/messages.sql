@@ -139,6 +139,7 @@ BEGIN
         RAISE EXCEPTION 'the type must be words of A-Z a-z 0-9 _ joined by dots'
             USING ERRCODE = '22023';
     END IF;
+    PERFORM pawl.check_names(tenant, 'events', event_id);
     INSERT INTO pawl.event AS e (id, tenant, type, time, data, packed, created_at)
         VALUES (event_id, tenant, type, to_char(to_timestamp(now / 1e6) AT TIME ZONE 'UTC',
             'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'), convert_to(coalesce(data, 'null')::text, 'UTF8'), 0,
@@ -171,6 +172,9 @@ DECLARE
     met pawl.inbox;
 BEGIN
     PERFORM pawl.refuse_closed(), pawl.check_names(NULL, source, event_id);
+    IF keep <= '0' THEN
+        RAISE EXCEPTION 'keep must be more than 0' USING ERRCODE = '22023';
+    END IF;
     DELETE FROM pawl.inbox i WHERE i.source = source AND i.event_id = event_id AND i.gone_at <= now;
     INSERT INTO pawl.inbox AS i (source, event_id, payload_hash, recipe, received_at, processed_at,
             result, gone_at)
