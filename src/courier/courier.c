@@ -124,11 +124,14 @@ static enum store_status lose_some(struct pass *pass)
     enum store_status status = courier_find(courier, &query, &arena, &found);
     for (size_t i = 0; status == STORE_DONE && i < found.n; i++) {
         const struct store_task *stored = (const struct store_task *)found.rows[i];
-        pass->waits = true;
         if (is_lost(courier, stored, found.now))
             status = delivery_lose(courier, pass->kind, stored);
-        if (status == STORE_CONFLICT) /* somebody else did, or it was added behind */
-            status = STORE_DONE;
+        else
+            courier->others_send |= stored->task.owner != courier->config.owner;
+        if (status != STORE_CONFLICT)
+            continue;
+        status = STORE_DONE; /* somebody else did, or it was added behind */
+        courier->others_send = true;
     }
     return status;
 }
@@ -321,6 +324,7 @@ static enum store_status make_pass(struct courier *courier, struct pass *pass)
     bool looks_for_lost = now >= courier->lost_at;
     *pass = (struct pass){.courier = courier, .wake_at = clock_after(now, POLL_US)};
     enum store_status status = find_paused(courier);
+    courier->others_send = courier->others_send && !looks_for_lost;
     for (size_t i = 0; status == STORE_DONE && i < courier->config.n_kinds; i++)
         status = visit_kind(pass, i, looks_for_lost);
     if (looks_for_lost && status == STORE_DONE)
@@ -342,7 +346,7 @@ static bool is_over(const struct courier *courier, enum courier_mode mode, const
 {
     if (courier->deliveries || pass->began || mode == COURIER_FOLLOW)
         return false;
-    return mode == COURIER_ONCE || !pass->waits;
+    return mode == COURIER_ONCE || !(pass->waits || courier->others_send);
 }
 
 static enum courier_end run(struct courier *courier, enum courier_mode mode)

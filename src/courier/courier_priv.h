@@ -30,6 +30,7 @@ struct courier {
     struct delivery *deliveries; /* under way */
     struct buf *turns;           /* of each kind: the lane behind which its next pass begins */
     int64_t lost_at;             /* boot time: of the next look for dead owners */
+    bool others_send;            /* or did at the last look: a claim that is not this one's */
     struct store_found paused;   /* lanes and orders, as read last */
     struct arena paused_arena;
     int64_t paused_at;               /* boot time: when to read them again */

@@ -1,0 +1,430 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The courier alone, in virtual time: when it ends, whose turn it is, what it leaves alone. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "../toy/hostile.h"
+#include "courier/courier.h"
+#include "fiber/fiber.h"
+#include "store/find.h"
+#include "store/store.h"
+
+#define S CLOCK_US_PER_S
+#define WALL (INT64_C(1795338000) * S)
+#define LANES_MANY 100
+
+static struct {
+    int64_t boot;
+    struct loop *loop;
+    struct store *store;
+    struct courier_kind kind;
+    const struct courier_kind *kinds[1];
+    struct courier *courier;
+    enum courier_mode mode;
+    int overall;
+    void (*prepare)(void); /* in a fiber, before the courier */
+    void (*look)(void);    /* afterwards */
+    enum courier_end end;
+    bool has_ended;
+    bool is_settled;           /* what claims say */
+    int64_t drain_at;          /* boot time; 0: never */
+    enum retry_class class[8]; /* by first letter of the key, from `a` on */
+    int attempts;
+    char sent[LANES_MANY * 4 + 1]; /* first letters of keys, in order */
+    int by_lane[LANES_MANY];
+    bool out_of_turn;
+} bed;
+
+/* ---- the store ---- */
+
+static void save(struct table_change *change)
+{
+    struct store_op op = {.kind = STORE_ROWS, .brings = change, .n_brings = 1};
+    store_run(bed.store, &op, fiber_parker(), CLOCK_NEVER);
+    assert_int_equal(op.status, STORE_DONE);
+}
+
+static struct store_task task_of(const char *key, const char *lane, const char *ord)
+{
+    return (struct store_task){
+        .kind = SLICE("test"),
+        .lane = slice_of(lane),
+        .key = slice_of(key),
+        .ord = slice_of(ord),
+        .task = {.due_at = store_now(bed.store),
+                 .deadline_at = CLOCK_NEVER,
+                 .gone_at = CLOCK_NEVER,
+                 .profile = RETRY_PROFILE_queue,
+                 .created_at = store_now(bed.store)},
+    };
+}
+
+static void add_task(struct store_task task)
+{
+    store_task_settle(&task);
+    struct table_change change = {.table = &task_table, .act = TABLE_INSERT, .row = &task.row};
+    save(&change);
+}
+
+static void add(const char *key, const char *lane, const char *ord)
+{
+    add_task(task_of(key, lane, ord));
+}
+
+static void pause(const char *lane, const char *ord)
+{
+    struct store_lane said = {.kind = SLICE("test"),
+                              .lane = slice_of(lane),
+                              .ord = slice_of(ord),
+                              .state = STORE_LANE_PAUSED,
+                              .until = CLOCK_NEVER,
+                              .why = SLICE("test")};
+    struct table_change change = {.table = &lane_table, .act = TABLE_INSERT, .row = &said.row};
+    save(&change);
+}
+
+static struct task read_task(const char *key)
+{
+    ARENA_AUTO struct arena arena = arena_make(SIZE_MAX);
+    const struct table_query query = {.table = &task_table, .by = TABLE_BY_ID, .limit = 500};
+    struct store_found found = {.arena = &arena};
+    assert_int_equal(store_find_rows(bed.store, &query, fiber_parker(), CLOCK_NEVER, &found),
+                     STORE_DONE);
+    for (size_t i = 0; i < found.n; i++) {
+        const struct store_task *task = (const struct store_task *)found.rows[i];
+        if (slice_eq(task->key, slice_of(key)))
+            return task->task;
+    }
+    fail_msg("no task %s", key);
+    return (struct task){0};
+}
+
+/* ---- the kind ---- */
+
+static struct courier_verdict settle_claim(const struct courier_kind *kind,
+                                           struct courier_delivery *delivery,
+                                           struct table_change *change)
+{
+    (void)kind;
+    (void)delivery;
+    (void)change;
+    return (struct courier_verdict){
+        .claim = COURIER_SETTLED, .state = TASK_DONE, .reason = TASK_REASON_ALREADY};
+}
+
+/* A lane that has had more than any other one lacks was not in turn. */
+static void note_turn(struct slice lane)
+{
+    int number = 0;
+    for (size_t i = 0; i < lane.len; i++)
+        number = number * 10 + (lane.at[i] - '0');
+    bed.by_lane[number]++;
+    for (int i = 0; i < LANES_MANY; i++)
+        bed.out_of_turn |= bed.by_lane[number] > bed.by_lane[i] + 1;
+}
+
+static struct courier_result attempt(const struct courier_kind *kind,
+                                     struct courier_delivery *delivery)
+{
+    struct slice key = delivery->stored.key, lane = delivery->stored.lane;
+    (void)kind;
+    bed.sent[bed.attempts++] = key.at[0];
+    if (lane.at[0] >= '0' && lane.at[0] <= '9')
+        note_turn(lane);
+    fiber_sleep_until(bed.boot + S / 10);
+    enum retry_class class = bed.class[key.at[0] - 'a'];
+    return (struct courier_result){
+        .task = {.class = class,
+                 .reason = class == RETRY_LATER ? TASK_REASON_NOT_DONE : TASK_REASON_NONE,
+                 .hint_us = RETRY_NO_HINT,
+                 .status = class == RETRY_DONE ? 201 : 503}};
+}
+
+/* ---- fibers ---- */
+
+static void deliver(void *argument)
+{
+    (void)argument;
+    const struct courier_config config = {
+        .store = bed.store, .kinds = bed.kinds, .n_kinds = 1, .overall = bed.overall, .owner = 7};
+    bed.prepare();
+    bed.courier = courier_new(&config);
+    assert_non_null(bed.courier);
+    bed.end = courier_run(bed.courier, bed.mode);
+    bed.look();
+    bed.has_ended = true;
+}
+
+static void drive(void *argument)
+{
+    (void)argument;
+    for (int i = 0; i < 600000 && !bed.has_ended; i++) {
+        (void)store_step(bed.store);
+        fiber_yield();
+        bed.boot += S / 100;
+        clock_test_set(WALL + bed.boot, bed.boot);
+        if (bed.drain_at != 0 && bed.boot >= bed.drain_at)
+            courier_drain(bed.courier);
+    }
+    assert_true(bed.has_ended);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    struct store_config config = store_config_default();
+    char *problem = NULL;
+    memset(&bed, 0, sizeof bed);
+    bed.boot = 1000 * S;
+    clock_test_set(WALL + bed.boot, bed.boot);
+    config.no_thread = true;
+    bed.loop = loop_new(64);
+    bed.kind = (struct courier_kind){.name = SLICE("test"),
+                                     .in_flight = 2,
+                                     .timeout_us = 30 * S,
+                                     .keep_done_us = TASK_KEEP_DONE_US,
+                                     .keep_dead_us = TASK_KEEP_DEAD_US,
+                                     .attempt = attempt};
+    bed.kinds[0] = &bed.kind;
+    return store_open_over(&config, hostile_toy(NULL), &bed.store, &problem) == STORE_OPENED ? 0
+                                                                                             : -1;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    courier_free(bed.courier);
+    store_close(bed.store);
+    loop_free(bed.loop);
+    clock_test_set(0, 0);
+    return 0;
+}
+
+static void run(enum courier_mode mode, void (*prepare)(void), void (*look)(void))
+{
+    bed.mode = mode;
+    bed.prepare = prepare;
+    bed.look = look;
+    assert_true(fiber_spawn(bed.loop, "deliver", deliver, NULL));
+    assert_true(fiber_spawn(bed.loop, "drive", drive, NULL));
+    loop_stop(bed.loop);
+    loop_run(bed.loop);
+}
+
+/* ---- when it ends ---- */
+
+static void add_two_and_a_later_one(void)
+{
+    struct store_task later = task_of("c", "x", "");
+    later.task.due_at += 3600 * S;
+    add("a", "x", "");
+    add("b", "y", "");
+    add_task(later);
+}
+
+static void expect_only_the_later_one_to_wait(void)
+{
+    assert_int_equal(bed.end, COURIER_FINISHED);
+    assert_int_equal(read_task("a").state, TASK_DONE);
+    assert_int_equal(read_task("b").state, TASK_WAITING); /* failed once */
+    assert_int_equal(read_task("b").attempts, 1);
+    assert_int_equal(read_task("b").status, 503);
+    assert_int_equal(read_task("c").attempts, 0);
+}
+
+static void once_ends_when_nothing_is_due_any_more(void **state)
+{
+    (void)state;
+    bed.class['b' - 'a'] = RETRY_LATER;
+    run(COURIER_ONCE, add_two_and_a_later_one, expect_only_the_later_one_to_wait);
+}
+
+static void expect_all_to_have_ended(void)
+{
+    assert_int_equal(bed.end, COURIER_FINISHED);
+    assert_int_equal(read_task("a").state, TASK_DONE);
+    assert_int_equal(read_task("b").reason, TASK_REASON_ATTEMPTS);
+    assert_int_equal(read_task("b").attempts, 10);
+    assert_int_equal(read_task("c").state, TASK_DONE);
+    assert_int_equal(courier_count(bed.courier).attempts, 12);
+}
+
+static void until_empty_waits_for_what_is_due_later(void **state)
+{
+    (void)state;
+    bed.class['b' - 'a'] = RETRY_LATER;
+    bed.drain_at = 0;
+    run(COURIER_UNTIL_EMPTY, add_two_and_a_later_one, expect_all_to_have_ended);
+}
+
+static void expect_drained(void)
+{
+    assert_int_equal(bed.end, COURIER_DRAINED);
+    assert_int_equal(read_task("a").state, TASK_DONE);
+}
+
+static void a_drain_ends_it_when_what_it_began_has_ended(void **state)
+{
+    (void)state;
+    bed.drain_at = bed.boot + 10 * S;
+    run(COURIER_FOLLOW, add_two_and_a_later_one, expect_drained);
+}
+
+/* ---- what it leaves alone ---- */
+
+static void add_and_pause(void)
+{
+    add("a", "x", "");
+    add("b", "y", "");
+    add("c", "y", "group");
+    add("d", "y", "other");
+    pause("x", "");
+    pause("", "group");
+}
+
+static void expect_paused_ones_to_wait(void)
+{
+    assert_int_equal(bed.end, COURIER_FINISHED);
+    assert_int_equal(read_task("a").state, TASK_WAITING);
+    assert_int_equal(read_task("b").state, TASK_DONE);
+    assert_int_equal(read_task("c").state, TASK_WAITING);
+    assert_int_equal(read_task("d").state, TASK_DONE);
+}
+
+static void what_is_paused_waits_and_nothing_waits_for_it(void **state)
+{
+    (void)state;
+    run(COURIER_UNTIL_EMPTY, add_and_pause, expect_paused_ones_to_wait);
+}
+
+/* ---- orders ---- */
+
+/* All of them due: as if they had been added at the same time. */
+static void add_orders(void)
+{
+    add("a", "x", "group");
+    add("b", "y", "group");
+    add("c", "z", "group");
+}
+
+static void expect_three_in_a_row(void)
+{
+    assert_string_equal(bed.sent, "abc");
+    assert_int_equal(read_task("c").state, TASK_DONE);
+}
+
+static void an_order_is_kept_over_lanes(void **state)
+{
+    (void)state;
+    run(COURIER_UNTIL_EMPTY, add_orders, expect_three_in_a_row);
+}
+
+static void expect_the_rest_to_be_held(void)
+{
+    assert_int_equal(bed.end, COURIER_FINISHED);
+    assert_string_equal(bed.sent, "ab");
+    assert_int_equal(read_task("b").state, TASK_DEAD);
+    assert_true(read_task("b").holds);
+    assert_int_equal(read_task("c").due_at, CLOCK_NEVER);
+}
+
+static void a_dead_task_holds_its_order_and_the_end_does_not_wait(void **state)
+{
+    (void)state;
+    bed.class['b' - 'a'] = RETRY_FINAL;
+    run(COURIER_UNTIL_EMPTY, add_orders, expect_the_rest_to_be_held);
+}
+
+/* ---- claims ---- */
+
+static void add_one(void)
+{
+    add("a", "x", "");
+}
+
+static void expect_it_was_done_already(void)
+{
+    assert_int_equal(bed.attempts, 0);
+    assert_int_equal(read_task("a").state, TASK_DONE);
+    assert_int_equal(read_task("a").reason, TASK_REASON_ALREADY);
+    assert_int_equal(read_task("a").attempts, 0);
+}
+
+static void what_was_done_before_is_done_without_a_request(void **state)
+{
+    (void)state;
+    bed.kind.claim = settle_claim;
+    run(COURIER_UNTIL_EMPTY, add_one, expect_it_was_done_already);
+}
+
+static void add_one_of_a_dead_owner(void)
+{
+    struct store_task task = task_of("a", "x", "");
+    const struct task_claim claim = {.owner = 6, .lease_us = 5 * S};
+    task_claim(&task.task, &claim, task.task.due_at);
+    add_task(task);
+}
+
+static void expect_it_was_sent_again(void)
+{
+    assert_int_equal(bed.attempts, 1);
+    assert_int_equal(read_task("a").state, TASK_DONE);
+    assert_int_equal(read_task("a").attempts, 2);
+    assert_int_equal(courier_count(bed.courier).lost, 1);
+    assert_true(bed.boot >= 1005 * S);
+}
+
+static void what_a_dead_owner_left_is_sent_again_once_its_lease_is_over(void **state)
+{
+    (void)state;
+    run(COURIER_UNTIL_EMPTY, add_one_of_a_dead_owner, expect_it_was_sent_again);
+}
+
+/* ---- turns ---- */
+
+static void add_three_to_each_of_many_lanes(void)
+{
+    char lane[8], key[16];
+    for (int i = 0; i < LANES_MANY; i++)
+        for (int n = 0; n < 3; n++) {
+            (void)snprintf(lane, sizeof lane, "%d", i);
+            (void)snprintf(key, sizeof key, "a%d-%d", i, n);
+            add(key, lane, "");
+        }
+}
+
+static void expect_nobody_to_be_out_of_turn(void)
+{
+    assert_int_equal(bed.attempts, 3 * LANES_MANY);
+    assert_false(bed.out_of_turn);
+}
+
+static void lanes_are_served_in_turn_when_there_is_room_for_few(void **state)
+{
+    (void)state;
+    bed.overall = 8;
+    bed.kind.in_flight = 1;
+    run(COURIER_UNTIL_EMPTY, add_three_to_each_of_many_lanes, expect_nobody_to_be_out_of_turn);
+}
+
+#define BED_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        BED_TEST(once_ends_when_nothing_is_due_any_more),
+        BED_TEST(until_empty_waits_for_what_is_due_later),
+        BED_TEST(a_drain_ends_it_when_what_it_began_has_ended),
+        BED_TEST(what_is_paused_waits_and_nothing_waits_for_it),
+        BED_TEST(an_order_is_kept_over_lanes),
+        BED_TEST(a_dead_task_holds_its_order_and_the_end_does_not_wait),
+        BED_TEST(what_was_done_before_is_done_without_a_request),
+        BED_TEST(what_a_dead_owner_left_is_sent_again_once_its_lease_is_over),
+        BED_TEST(lanes_are_served_in_turn_when_there_is_room_for_few),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
