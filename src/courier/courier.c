@@ -72,6 +72,7 @@ struct pass {
     int64_t wake_at;                 /* boot time: when to look again; POLL_US at most */
     bool began;                      /* a delivery */
     bool waits;                      /* something has a time, or is being sent elsewhere */
+    uint64_t ended;                  /* of the courier, when it began */
 };
 
 enum store_status courier_find(struct courier *courier, const struct table_query *query,
@@ -322,7 +323,8 @@ static enum store_status make_pass(struct courier *courier, struct pass *pass)
 {
     int64_t now = clock_boot_us();
     bool looks_for_lost = now >= courier->lost_at;
-    *pass = (struct pass){.courier = courier, .wake_at = clock_after(now, POLL_US)};
+    *pass = (struct pass){
+        .courier = courier, .ended = courier->ended, .wake_at = clock_after(now, POLL_US)};
     enum store_status status = find_paused(courier);
     courier->others_send = courier->others_send && !looks_for_lost;
     for (size_t i = 0; status == STORE_DONE && i < courier->config.n_kinds; i++)
@@ -344,7 +346,8 @@ static void wait_for_deliveries(struct courier *courier)
 
 static bool is_over(const struct courier *courier, enum courier_mode mode, const struct pass *pass)
 {
-    if (courier->deliveries || pass->began || mode == COURIER_FOLLOW)
+    bool is_stale = courier->ended != pass->ended; /* one may have freed its order meanwhile */
+    if (courier->deliveries || pass->began || is_stale || mode == COURIER_FOLLOW)
         return false;
     return mode == COURIER_ONCE || !(pass->waits || courier->others_send);
 }

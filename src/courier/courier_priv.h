@@ -28,6 +28,7 @@ struct courier {
     struct courier_config config;
     struct lanes *lanes;
     struct delivery *deliveries; /* under way */
+    uint64_t ended;              /* deliveries, ever */
     struct buf *turns;           /* of each kind: the lane behind which its next pass begins */
     int64_t lost_at;             /* boot time: of the next look for dead owners */
     bool others_send;            /* or did at the last look: a claim that is not this one's */

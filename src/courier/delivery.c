@@ -302,6 +302,7 @@ static void forget(struct delivery *delivery)
     while (*at != delivery)
         at = &(*at)->next;
     *at = delivery->next;
+    delivery->courier->ended++;
     arena_fini(&delivery->given.arena);
     mem_free(delivery);
 }
