@@ -31,6 +31,7 @@
     COMMAND(queue_drop, command_queue)                                                             \
     COMMAND(queue_pause, command_queue)                                                            \
     COMMAND(queue_resume, command_queue)                                                           \
+    COMMAND(queue_drain, command_queue)                                                            \
     GROUP(keys)                                                                                    \
     COMMAND(keys_list, command_keys)                                                               \
     COMMAND(keys_show, command_keys)                                                               \
@@ -152,6 +153,10 @@
     X(QUEUE_DEADLINE, "deadline", 0, "D", NULL, 0, 0,                                              \
       "no attempt begins later than D (30m, 7d) after the first one")                              \
     X(EDIT_FORCE, "force", 0, NULL, NULL, 0, 0, "even if an attempt may have been done")           \
+    X(DRAIN_ONCE, "once", 0, NULL, NULL, 0, 0, "until nothing is due now")                         \
+    X(FOLLOW, "follow", 0, NULL, NULL, 0, 0, "until it is stopped by a signal")                    \
+    X(IN_FLIGHT, "jobs", 'j', "N", NULL, 1, 256,                                                   \
+      "at most N operations at a time (default 4 to one target, 256 in all)")                      \
     X(STATE, "state", 0, "S", TASKS_STATE_NAMES, 0, 0, "in this state")                            \
     X(DEAD, "dead", 0, NULL, NULL, 0, 0, "that failed finally: `--state dead`")                    \
     X(CSV, "csv", 0, NULL, NULL, 0, 0, "print CSV: attempt,delay_ms")                              \

@@ -162,6 +162,24 @@ static const struct command rows[COMMAND_COUNT] = {
                               .operands_most = 1,
                               .flags = {FLAG_GROUP, FLAG_STORE},
                               .exits = {{EXIT_USAGE, NULL}, {NO_STORE}}},
+    [COMMAND_queue_drain] =
+        {.name = "queue drain",
+         .summary = "send what is queued, until nothing waits",
+         .synopsis = "[--once | --follow] [-j N] [OPTIONS]",
+         .about =
+             "Sends the operations of the queue, each under its key, those of a group in order, "
+             "and tries again what may yet be done, by the profile `queue` (see `pawl backoff "
+             "queue`). Without a network it costs no attempt. SIGTERM or SIGINT lets what is "
+             "being sent end; on a second signal it exits at once. It may be killed at any moment: "
+             "the next drain goes on under the same keys. On a file there is one drain at a time, "
+             "on PostgreSQL they share the work.",
+         .flags = {FLAG_DRAIN_ONCE, FLAG_FOLLOW, FLAG_IN_FLIGHT, FLAG_MAX_TIME, FLAG_CACERT,
+                   FLAG_CERT, FLAG_CERT_KEY, FLAG_INSECURE, FLAG_UNIX_SOCKET, FLAG_STORE},
+         .exits = {{EXIT_FINAL_ERROR, "some failed finally: `pawl queue list --dead`"},
+                   {EXIT_USAGE, NULL},
+                   {NO_STORE},
+                   {EXIT_FAIL_STOP, NULL},
+                   {EXIT_TRY_AGAIN, "some are left, or another drain runs"}}},
     [COMMAND_keys] = {.name = "keys",
                       .summary = "inspect a store, and settle records whose outcome is unknown",
                       .synopsis = "SUBCOMMAND [OPTIONS]",

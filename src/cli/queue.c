@@ -56,6 +56,12 @@ static int take_deadline(void *to, const char *text)
     return command_misused(session->command, "--deadline wants a duration, such as 10m");
 }
 
+static int take_max_time(void *to, const char *text)
+{
+    struct queue_session *session = to;
+    return request_take_time(&session->request, "max-time", text, &session->max_time_us);
+}
+
 #define PLACE(member) FLAG_PLACE(struct queue_session, member)
 static const struct flag_place places[FLAG_COUNT] = {
     REQUEST_PLACES,
@@ -68,6 +74,10 @@ static const struct flag_place places[FLAG_COUNT] = {
     [FLAG_STATE] = PLACE(state),
     [FLAG_DEAD] = PLACE(dead),
     [FLAG_LIMIT] = PLACE(limit),
+    [FLAG_DRAIN_ONCE] = PLACE(once),
+    [FLAG_FOLLOW] = PLACE(follow),
+    [FLAG_IN_FLIGHT] = PLACE(in_flight),
+    [FLAG_MAX_TIME] = {FLAG_IS_TAKEN, .take = take_max_time},
 };
 
 static int (*const acts[COMMAND_COUNT])(struct queue_session *session) = {
@@ -75,6 +85,7 @@ static int (*const acts[COMMAND_COUNT])(struct queue_session *session) = {
     [COMMAND_queue_show] = queue_run_show,   [COMMAND_queue_edit] = queue_run_edit,
     [COMMAND_queue_retry] = queue_run_retry, [COMMAND_queue_drop] = queue_run_drop,
     [COMMAND_queue_pause] = queue_run_pause, [COMMAND_queue_resume] = queue_run_resume,
+    [COMMAND_queue_drain] = queue_run_drain,
 };
 
 static bool takes_id(enum command_id id)
@@ -112,6 +123,7 @@ int command_queue(enum command_id id, struct operands at)
         return command_failed(command_at(id)->name, EXIT_UNAVAILABLE, "out of memory");
     session->command = command_at(id)->name;
     session->limit = QUEUE_LIMIT_DEFAULT;
+    session->max_time_us = QUEUE_MAX_TIME_US;
     request_options_init(&session->request, session->command);
     session->request.keeps_files = true;
     thread_parker_init(&session->parker);

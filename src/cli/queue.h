@@ -2,8 +2,8 @@
 /*
  * `pawl queue`: operations that wait on disk until they can be sent. What the parts of the command
  * share: queue.c (command line, the store), queue_add.c (add, edit), queue_list.c (list, show),
- * queue_act.c (retry, drop, pause, resume). What programs read, and what an act does, is
- * operator/tasks.h.
+ * queue_act.c (retry, drop, pause, resume), queue_drain.c. What programs read, and what an act
+ * does, is operator/tasks.h.
  */
 #ifndef PAWL_CLI_QUEUE_H
 #define PAWL_CLI_QUEUE_H
@@ -27,6 +27,10 @@ struct queue_session {
     unsigned state;      /* list: of TASKS_STATE_NAMES, from 1; 0: any */
     bool dead;           /* list */
     size_t limit;        /* list */
+    bool once;           /* drain */
+    bool follow;         /* drain */
+    size_t in_flight;    /* drain; 0: not given */
+    int64_t max_time_us; /* drain: of an attempt */
 
     int64_t id; /* of the operand */
     struct store *store;
@@ -35,6 +39,7 @@ struct queue_session {
 };
 
 #define QUEUE_LIMIT_DEFAULT 1000
+#define QUEUE_MAX_TIME_US (30 * CLOCK_US_PER_S)
 
 /* ---- queue.c ---- */
 
@@ -55,5 +60,6 @@ int queue_run_retry(struct queue_session *session);
 int queue_run_drop(struct queue_session *session);
 int queue_run_pause(struct queue_session *session);
 int queue_run_resume(struct queue_session *session);
+int queue_run_drain(struct queue_session *session);
 
 #endif

@@ -67,6 +67,7 @@ static int flush(struct adder *adder)
         else
             printf("%lld %s\n", (long long)adder->added[i].id, adder->added[i].key);
     }
+    fflush(stdout);
     adder->n = 0;
     arena_reset(&adder->arena);
     int failed = queue_complain(adder->session, status);

@@ -29,6 +29,10 @@ int request_take_binary(void *options, const char *text);
 int request_take_json(void *options, const char *text);
 int request_take_user(void *options, const char *text);
 
+/* Reads seconds, which may have a fraction, as curl does; or a duration. An exit code. */
+int request_take_time(const struct request_options *options, const char *flag, const char *text,
+                      int64_t *ret_us);
+
 #define REQUEST_PLACES                                                                             \
     [FLAG_METHOD] = FLAG_PLACE(struct request_options, request.method),                            \
     [FLAG_REQUEST_KEY] = FLAG_PLACE(struct request_options, request.key),                          \

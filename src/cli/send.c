@@ -20,7 +20,6 @@
 #define REMEMBER_US (INT64_C(7) * 86400 * CLOCK_US_PER_S)
 #define MAX_TIME_US (30 * CLOCK_US_PER_S)
 #define CONNECT_US (5 * CLOCK_US_PER_S)
-#define SECONDS_MOST 1000000
 #define TEXT_MAX ((size_t)8 * 1024)
 
 struct send {
@@ -48,36 +47,22 @@ struct send {
 
 /* ---- flags ---- */
 
-/* As curl's, seconds, which may have a fraction; or a duration. */
-static int take_time(const char *text, const char *flag, int64_t *ret_us)
-{
-    struct slice whole, fraction = slice_cut(slice_of(text), '.', &whole);
-    uint64_t seconds = 0, part = 0;
-    bool is_seconds =
-        slice_to_u64(whole, SECONDS_MOST, &seconds) &&
-        (!fraction.at || (fraction.len <= 6 && slice_to_u64(fraction, 999999, &part)));
-    for (size_t n = fraction.len; is_seconds && n < 6 && fraction.at; n++)
-        part *= 10;
-    *ret_us = (int64_t)(seconds * CLOCK_US_PER_S + part);
-    if ((is_seconds || duration_parse(slice_of(text), ret_us)) && *ret_us > 0)
-        return EXIT_DONE;
-    return command_misused(NAME, "--%s wants seconds, such as 2.5, or a duration, such as 500ms",
-                           flag);
-}
-
 static int take_max_time(void *to, const char *text)
 {
-    return take_time(text, "max-time", &((struct send *)to)->max_time_us);
+    struct send *send = to;
+    return request_take_time(&send->options, "max-time", text, &send->max_time_us);
 }
 
 static int take_connect_timeout(void *to, const char *text)
 {
-    return take_time(text, "connect-timeout", &((struct send *)to)->connect_us);
+    struct send *send = to;
+    return request_take_time(&send->options, "connect-timeout", text, &send->connect_us);
 }
 
 static int take_deadline(void *to, const char *text)
 {
-    return take_time(text, "deadline", &((struct send *)to)->deadline_us);
+    struct send *send = to;
+    return request_take_time(&send->options, "deadline", text, &send->deadline_us);
 }
 
 static int take_remember(void *to, const char *text)

@@ -8,6 +8,7 @@
 #define ARENA_MAX (CLIENT_BODY_MAX * 41) /* client_name_record */
 #define USER_MAX ((size_t)8 * 1024)
 #define FRESH_US (INT64_C(30) * CLOCK_US_PER_S)
+#define IDLE_US (INT64_C(5) * CLOCK_US_PER_S) /* one that is kept longer may have died unused */
 #define NO_MEMORY "out of memory"
 #define TOO_MANY "there are too many headers"
 
@@ -167,12 +168,13 @@ struct http_origins *client_connect(const struct client_route *route, const stru
                                     struct buf *problem)
 {
     struct tls_client *tls = NULL;
-    if (url->tls && !read_tls(route, &tls, problem))
+    if ((!url || url->tls) && !read_tls(route, &tls, problem))
         return NULL;
     struct http_origins_config config = {.tls = tls,
                                          .unix_socket = route->unix_socket,
-                                         .max = 1,
-                                         .max_idle = 0, /* a kept one may have died unused */
+                                         .max = route->max > 0 ? route->max : 1,
+                                         .max_idle = route->max_idle,
+                                         .idle_us = IDLE_US,
                                          .fresh_us = FRESH_US};
     struct http_origins *origins = http_origins_new(&config);
     tls_client_unref(tls);

@@ -43,9 +43,12 @@ struct client_route {
     const char *cert_key; /* NULL: in the same file */
     const char *unix_socket;
     bool insecure;
+    size_t max;      /* origins whose connections are kept; 0: one URL, and nothing is kept */
+    size_t max_idle; /* connections kept, of each */
 };
 
-/* The connections to the URL, for the loop of the calling thread. NULL: `problem` says why. */
+/* The connections to the URL (NULL: to any), for the loop of the calling thread. NULL: `problem`
+ * says why. */
 struct http_origins *client_connect(const struct client_route *route, const struct url *url,
                                     struct buf *problem);
 

@@ -105,7 +105,7 @@ static enum step decide(struct runner *runner, enum runner_result *ret_result)
 
 /* ---- an attempt, and what is stored of it ---- */
 
-static struct engine_act act_of(const struct runner_end *end)
+struct engine_act runner_act(const struct runner_end *end)
 {
     switch (end->write) {
     case WRITE_COMPLETE:
@@ -139,7 +139,7 @@ static void reach_crash_point(enum disposition_write write)
 /* False: it is not known whether it is stored. */
 static bool store_end(struct runner *runner, enum engine_written *ret_written)
 {
-    struct engine_act act = act_of(&runner->end);
+    struct engine_act act = runner_act(&runner->end);
     reach_crash_point(runner->end.write);
     engine_write(runner->engine, &runner->attempt, &act, runner->parker);
     int64_t now = clock_boot_us();

@@ -45,6 +45,9 @@ struct runner_end {
                                 runner's. NULL: nothing is */
 };
 
+/* What is written of it. */
+struct engine_act runner_act(const struct runner_end *end);
+
 struct runner_executor {
     /* Runs one attempt to its end. The struct is the beginning of the executor's own. */
     void (*run)(struct runner_executor *executor, const struct runner_attempt *attempt,

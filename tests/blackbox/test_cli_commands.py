@@ -12,7 +12,8 @@ from pawltest.gateway import ROOT, run
 COMMANDS = ["serve", "send", "hash", "schema", "errors", "backoff", "demo", "help", "version"]
 GROUPS = {"keys": ["list", "show", "resolve", "release", "forget", "stats", "audit"],
           "config": ["explain"],
-          "queue": ["add", "list", "show", "edit", "retry", "drop", "pause", "resume"]}
+          "queue": ["add", "list", "show", "edit", "retry", "drop", "pause", "resume",
+                    "drain"]}
 EVERY = [[name] for name in [*COMMANDS, *GROUPS]]
 EVERY += [[group, name] for group, names in GROUPS.items() for name in names]
 

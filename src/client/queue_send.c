@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/queue_send.h"
+
+#include "base/crash.h"
+#include "base/mem.h"
+#include "client/fields.h"
+#include "client/http.h"
+#include "client/queue.h"
+#include "client/request.h"
+#include "store/find.h"
+
+#define STORE_US (10 * CLOCK_US_PER_S)       /* for one operation of the store */
+#define WRITE_GRACE_US (15 * CLOCK_US_PER_S) /* for the end of an attempt to be stored */
+#define UNREADABLE_US (30 * CLOCK_US_PER_S)  /* until a file of headers is read again */
+#define ARENA_MAX (CLIENT_BODY_MAX * 41)     /* client_name_record */
+#define BODY_MAX ((uint64_t)CLIENT_BODY_MAX) /* of a response */
+#define CHANGES_MAX 8
+
+/* A delivery's own: one attempt. */
+struct sending {
+    struct attempt attempt;
+    struct client_operation operation;
+    struct headers headers;
+    struct client_http http;
+    struct runner_end end;
+    struct arena arena; /* of the operation */
+    struct compress compress;
+    struct store_counter counters[3];
+    struct table_change changes[CHANGES_MAX];
+};
+
+static struct sending *sending_of(const struct courier_delivery *delivery)
+{
+    return delivery->own;
+}
+
+static const struct queue_sender *sender_of(const struct courier_kind *kind)
+{
+    return kind->argument;
+}
+
+static struct courier_verdict settle(enum task_state state, enum task_reason reason)
+{
+    return (struct courier_verdict){COURIER_SETTLED, 0, state, reason};
+}
+
+static struct courier_verdict put_off(int64_t wait_us, enum task_reason reason)
+{
+    return (struct courier_verdict){COURIER_BUSY, wait_us, TASK_WAITING, reason};
+}
+
+static const struct courier_verdict down = {.claim = COURIER_DOWN};
+
+/* ---- the operation ---- */
+
+static enum store_status read_request(struct courier_delivery *delivery, struct store *store,
+                                      const struct store_request **ret_request)
+{
+    int64_t id = delivery->stored.row.id;
+    struct store_found found = {.arena = &sending_of(delivery)->arena};
+    const struct table_query query = {.table = &request_table, .after = id - 1, .limit = 1};
+    enum store_status status = store_find_rows(store, &query, delivery->parker,
+                                               clock_after(clock_boot_us(), STORE_US), &found);
+    bool is_found = status == STORE_DONE && found.n == 1 && found.rows[0]->id == id;
+    *ret_request = is_found ? (const struct store_request *)found.rows[0] : NULL;
+    return status;
+}
+
+static bool unpack_body(struct sending *sending, const struct store_request *request)
+{
+    BUF_AUTO struct buf body = buf_make(SIZE_MAX);
+    sending->operation.body = request->body;
+    if (!request->packed)
+        return true;
+    if (!compress_unpack(&sending->compress, request->body, CLIENT_BODY_MAX, &body))
+        return false;
+    sending->operation.body = arena_copy(&sending->arena, buf_slice(&body));
+    return !sending->arena.failed;
+}
+
+/* Its lines, those of its files as they are now, and who sends it. */
+static bool gather_headers(struct sending *sending, const struct store_request *request)
+{
+    struct headers *all = &sending->headers;
+    struct headers given;
+    struct slice problem;
+    bool fits = client_fields_split(request->fields, &given);
+    headers_clear(all);
+    for (size_t i = 0; i < given.n && fits; i++)
+        fits = slice_eq(given.at[i].name, SLICE("@"))
+                   ? client_fields_add_file(given.at[i].value, &sending->arena, all, &problem)
+                   : headers_add(all, given.at[i].name, given.at[i].value);
+    if (fits && !headers_find(all, SLICE("User-Agent")))
+        fits = headers_add(all, SLICE("User-Agent"), SLICE("pawl/" PAWL_VERSION));
+    return fits && all->n + 2 <= HEADERS_MAX;
+}
+
+static bool make_operation(struct courier_delivery *delivery, const struct store_request *request)
+{
+    struct sending *sending = sending_of(delivery);
+    struct client_operation *operation = &sending->operation;
+    const char *problem;
+    operation->key = delivery->stored.key;
+    operation->method = request->method;
+    operation->headers = &sending->headers;
+    operation->has_body =
+        !slice_eq(request->method, SLICE("GET")) && !slice_eq(request->method, SLICE("HEAD"));
+    return url_read(request->url, &operation->url, &problem) && unpack_body(sending, request);
+}
+
+/* Everything but the claim. COURIER_CLAIMED: it may be claimed. */
+static struct courier_verdict prepare(const struct queue_sender *sender,
+                                      struct courier_delivery *delivery, struct store *store)
+{
+    struct sending *sending = sending_of(delivery);
+    const struct store_request *request = NULL;
+    if (read_request(delivery, store, &request) != STORE_DONE)
+        return down;
+    if (!request || !make_operation(delivery, request))
+        return sending->arena.failed ? down : settle(TASK_DEAD, TASK_REASON_UNREADABLE);
+    if (!gather_headers(sending, request))
+        return put_off(UNREADABLE_US, TASK_REASON_UNREADABLE);
+    if (!client_name_record(&sending->operation, &sending->arena, &sending->attempt))
+        return down;
+    struct record_begin *begin = &sending->attempt.begin;
+    sending->attempt.key_hash = engine_key_hash(sender->engine, sending->attempt.tenant,
+                                                sending->attempt.rule, sending->attempt.key);
+    begin->lease_us = clock_after(sender->timeout_us, TASK_LEASE_EXTRA_US);
+    begin->settle_us = sender->timeout_us;
+    begin->ttl_us = begin->doubted_us = TASK_KEEP_DONE_US;
+    begin->unknown = RECORD_UNKNOWN_RETRY;
+    return (struct courier_verdict){.claim = COURIER_CLAIMED};
+}
+
+/* ---- the claim ---- */
+
+static struct courier_verdict verdict_of(struct sending *sending, enum engine_verdict verdict)
+{
+    struct attempt_result *result = &sending->attempt.result;
+    switch (verdict) {
+    case ENGINE_PROCEED:
+        return (struct courier_verdict){.claim = COURIER_CLAIMED};
+    case ENGINE_REPLAY:
+        outcome_unref(result->found);
+        result->found = NULL;
+        return settle(TASK_DONE, TASK_REASON_ALREADY);
+    case ENGINE_RESULT_NOT_KEPT:
+    case ENGINE_RESULT_EXPIRED:
+        return settle(TASK_DONE, TASK_REASON_ALREADY);
+    case ENGINE_OTHER_RECIPE:
+        mem_free(result->found_recipe);
+        result->found_recipe = NULL;
+        return settle(TASK_DEAD, TASK_REASON_PAYLOAD_MISMATCH);
+    case ENGINE_MISMATCH:
+        return settle(TASK_DEAD, TASK_REASON_PAYLOAD_MISMATCH);
+    case ENGINE_IN_PROGRESS:
+        return put_off(result->lease_left_us > 0 ? result->lease_left_us : RETRY_IN_PROGRESS_US,
+                       TASK_REASON_IN_PROGRESS);
+    default:
+        return result->conflicts ? (struct courier_verdict){.claim = COURIER_TAKEN} : down;
+    }
+}
+
+static struct courier_verdict claim(const struct courier_kind *kind,
+                                    struct courier_delivery *delivery, struct table_change *change)
+{
+    const struct queue_sender *sender = sender_of(kind);
+    struct sending *sending = mem_zalloc(1, sizeof *sending);
+    delivery->own = sending;
+    if (!sending)
+        return down;
+    sending->arena = arena_make(ARENA_MAX);
+    client_http_init(&sending->http);
+    struct courier_verdict verdict = prepare(sender, delivery, sender->store);
+    if (verdict.claim != COURIER_CLAIMED)
+        return verdict;
+    sending->attempt.brings = change;
+    sending->attempt.n_brings = 1;
+    CRASH_POINT(before_begin);
+    enum engine_verdict begun = engine_begin(sender->engine, &sending->attempt, delivery->parker,
+                                             clock_after(clock_boot_us(), STORE_US));
+    sending->attempt.n_brings = 0;
+    if (begun == ENGINE_PROCEED)
+        CRASH_POINT(after_claim_commit);
+    return verdict_of(sending, begun);
+}
+
+/* ---- an attempt ---- */
+
+static enum task_reason reason_of(const struct runner_end *end)
+{
+    if (end->class == RETRY_DONE)
+        return TASK_REASON_NONE;
+    if (end->status == 0)
+        return !end->reached                        ? TASK_REASON_NOT_REACHED
+               : end->cause == RECORD_CAUSE_TIMEOUT ? TASK_REASON_TIMED_OUT
+                                                    : TASK_REASON_BROKE;
+    return end->class == RETRY_FINAL         ? TASK_REASON_FINAL
+           : end->class == RETRY_IN_PROGRESS ? TASK_REASON_IN_PROGRESS
+                                             : TASK_REASON_NOT_DONE;
+}
+
+static struct courier_result attempt(const struct courier_kind *kind,
+                                     struct courier_delivery *delivery)
+{
+    const struct queue_sender *sender = sender_of(kind);
+    struct sending *sending = sending_of(delivery);
+    struct client_http *http = &sending->http;
+    struct runner_end *end = &sending->end;
+    const struct runner_attempt made = {
+        .number = delivery->stored.task.attempts,
+        .until = delivery->until,
+        .send_by = clock_first(delivery->send_by, sending->attempt.send_by),
+        .token = sending->attempt.token};
+    http->operation = &sending->operation;
+    http->origins = sender->origins;
+    http->connect_us = sender->connect_us;
+    http->max_body = BODY_MAX;
+    *end = (struct runner_end){.hint_us = RETRY_NO_HINT};
+    http->executor.run(&http->executor, &made, end);
+    bool doubts = end->write == WRITE_DOUBT || end->write == WRITE_NOTHING;
+    return (struct courier_result){
+        .task = {.class = doubts && end->class < RETRY_LATER ? RETRY_LATER : end->class,
+                 .reason = reason_of(end),
+                 .hint_us = end->hint_us,
+                 .status = end->status,
+                 .is_unreached = !end->reached,
+                 .is_in_doubt = doubts},
+        .answer = buf_slice(&http->body)};
+}
+
+/* ---- its end ---- */
+
+static void count(struct sending *sending, size_t at, const char *name, size_t *n)
+{
+    struct store_counter *counter = &sending->counters[at];
+    *counter = (struct store_counter){.name = slice_of(name),
+                                      .labels = SLICE("profile=\"queue\""),
+                                      .slot = (int)(sending->attempt.token % STORE_COUNTER_SLOTS),
+                                      .value = 1};
+    sending->changes[(*n)++] =
+        (struct table_change){.table = &counter_table, .act = TABLE_ADD, .row = &counter->row};
+}
+
+/* What the task became is the first change. */
+static size_t add_counters(struct sending *sending, const struct courier_delivery *delivery,
+                           const struct table_change *first, size_t n)
+{
+    const struct task *now = &((const struct store_task *)first->row)->task;
+    if (delivery->stored.task.tries == 1)
+        count(sending, 0, "pawl_retry_operations_total", &n);
+    else
+        count(sending, 1, "pawl_retry_attempts_total", &n);
+    bool is_exhausted = now->state == TASK_DEAD && (now->reason == TASK_REASON_ATTEMPTS ||
+                                                    now->reason == TASK_REASON_DEADLINE);
+    if (is_exhausted)
+        count(sending, 2, "pawl_retry_exhausted_total", &n);
+    return n;
+}
+
+static enum store_status save_rows(const struct queue_sender *sender,
+                                   const struct courier_delivery *delivery,
+                                   struct table_change *changes, size_t n)
+{
+    struct store_op op = {.kind = STORE_ROWS, .brings = changes, .n_brings = n};
+    if (n == 0)
+        return STORE_DONE;
+    store_run(sender->store, &op, delivery->parker, clock_after(clock_boot_us(), STORE_US));
+    return op.status;
+}
+
+/* The record and the task, or where the record has moved on the task alone. */
+static enum store_status end(const struct courier_kind *kind, struct courier_delivery *delivery,
+                             struct table_change *changes, size_t n)
+{
+    const struct queue_sender *sender = sender_of(kind);
+    struct sending *sending = sending_of(delivery);
+    struct attempt *record = &sending->attempt;
+    struct engine_act act = runner_act(&sending->end);
+    if (n > 0)
+        memcpy(sending->changes, changes, n * sizeof *changes);
+    record->brings = sending->changes;
+    record->n_brings = n > 0 ? add_counters(sending, delivery, changes, n) : 0;
+    CRASH_POINT(before_outcome_commit);
+    engine_write(sender->engine, record, &act, delivery->parker);
+    while (!engine_wait(record, delivery->parker, clock_after(clock_boot_us(), WRITE_GRACE_US)))
+        ;
+    CRASH_POINT(after_outcome_commit);
+    switch (engine_written(sender->engine, record)) {
+    case ENGINE_STORED:
+    case ENGINE_ASKS:
+        return STORE_DONE;
+    case ENGINE_STALE:
+    case ENGINE_EARLY:
+        return save_rows(sender, delivery, sending->changes, record->n_brings);
+    case ENGINE_LOST:
+        break;
+    }
+    return record->result.conflicts ? STORE_CONFLICT : STORE_DEAD;
+}
+
+static void fini(const struct courier_kind *kind, struct courier_delivery *delivery)
+{
+    struct sending *sending = sending_of(delivery);
+    (void)kind;
+    if (!sending)
+        return;
+    outcome_unref(sending->end.outcome);
+    client_http_fini(&sending->http);
+    compress_fini(&sending->compress);
+    arena_fini(&sending->arena);
+    mem_free(sending);
+}
+
+void queue_sender_init(struct queue_sender *sender)
+{
+    sender->kind = (struct courier_kind){.name = SLICE(QUEUE_KIND),
+                                         .in_flight = sender->in_flight,
+                                         .timeout_us = sender->timeout_us,
+                                         .keep_done_us = TASK_KEEP_DONE_US,
+                                         .keep_dead_us = TASK_KEEP_DEAD_US,
+                                         .claim = claim,
+                                         .attempt = attempt,
+                                         .end = end,
+                                         .fini = fini,
+                                         .argument = sender};
+}

@@ -1,0 +1,329 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`pawl queue drain`: what is queued is sent in order, under one key, until it is done, and has one
+effect, whatever dies meanwhile. The service dedupes by key, as one that is retried must."""
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any, Callable
+
+import pytest
+
+from pawltest.gateway import PAWL, Clock, run
+from pawltest.upstream import Reply, Upstream, closes, say
+from pawltest.wire import PATIENCE, Request, eventually
+from test_queue import Queue, lines
+
+pytestmark = pytest.mark.hooks
+
+
+class Drained(Queue):
+    """A queue whose drains go by the test's clock."""
+
+    def __init__(self, store: Path, clock: Clock, upstream: Upstream):
+        super().__init__(store)
+        self.clock = clock
+        self.url = f"http://127.0.0.1:{upstream.port}/operations"
+        self.environment = {**os.environ, "PAWL_TEST_CLOCK": str(clock.path)}
+
+    def run(self, command: str, *arguments: str, **more: Any) -> Any:
+        environment = {**self.environment, **more.pop("crash", {})}
+        return super().run(command, *arguments, env=environment, **more)
+
+    def start(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [str(PAWL), "queue", "drain", "--store", str(self.store), *arguments], text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**self.environment, **environment})
+        self.clock.processes.append(process)
+        return process
+
+    def end(self, process: subprocess.Popen[str]) -> tuple[int, str]:
+        _, printed = process.communicate(timeout=PATIENCE)
+        self.clock.processes.remove(process)
+        return process.returncode, printed
+
+    def drain(self, *arguments: str, code: int = 0, **more: Any) -> str:
+        ran = self.run("drain", *arguments, **more)
+        assert ran.returncode == code, ran
+        return ran.stderr
+
+    def states(self) -> list[str]:
+        return [row["state"] for row in self.list()]
+
+
+@pytest.fixture
+def queue(tmp_path: Path, clock: Clock, upstream: Upstream) -> Drained:
+    return Drained(tmp_path / "queue.db", clock, upstream)
+
+
+@pytest.fixture
+def deduping(upstream: Upstream) -> Upstream:
+    """It does nothing twice under one key."""
+    seen: set[str] = set()
+
+    def reply(request: Request) -> Reply:
+        key = request["Idempotency-Key"]
+        again = key in seen
+        seen.add(key)
+        return say(201, {"key": key}, effect=not again)
+
+    upstream.default = reply
+    return upstream
+
+
+def keys_of(upstream: Upstream) -> list[str]:
+    return [request["Idempotency-Key"] for request in upstream.requests]
+
+
+# ---- order, and what is sent ----
+
+
+def test_what_is_queued_is_sent_once_and_as_it_was_given(queue, upstream):
+    identity, key = queue.add("-X", "PUT", "--json", '{"a":1}', "-H", "If-Match: 7", queue.url)
+    queue.drain()
+    [request] = upstream.requests
+    assert (request.method, request.target, request.body) == ("PUT", "/operations", b'{"a":1}')
+    assert request["Idempotency-Key"] == key and request["Idempotency-Attempt"] == "1"
+    assert request["If-Match"] == "7" and request["Content-Type"] == "application/json"
+    shown = queue.show(identity)
+    assert (shown["state"], shown["status"], shown["attempts"]) == ("done", 201, 1)
+    queue.drain()
+    assert len(upstream.requests) == 1
+
+
+def test_a_group_is_sent_in_order_while_others_go_on(queue, upstream):
+    added = queue.did("add", "-", input=lines(*[
+        {"url": queue.url, "group": f"g{n % 3}", "json": n} for n in range(30)]))
+    queue.drain("-j", "8")
+    keys = [line.split()[1] for line in added.splitlines()]
+    for group in range(3):
+        mine = keys[group::3]
+        assert [key for key in keys_of(upstream) if key in mine] == mine
+    assert queue.states() == ["done"] * 30
+
+
+# ---- Q2 to Q9 ----
+
+
+@pytest.mark.parametrize("point", ["before_outcome_commit", "before_commit"])
+def test_Q2_a_lost_answer_and_a_killed_app_have_one_effect_under_one_key(queue, deduping, point):
+    identity, key = queue.add("-d", "a=1", queue.url)
+    deduping.then(closes())
+    queue.drain("--once", code=75)
+    queue.clock.advance(10)
+    died = queue.run("drain", crash={"PAWL_CRASH_AT": point})
+    assert died.returncode == -signal.SIGKILL
+    queue.drain()
+    assert set(keys_of(deduping)) == {key}
+    assert deduping.effects() <= 2  # the first one answered nothing, and was not counted by key
+    assert queue.show(identity)["state"] == "done"
+
+
+def test_Q3_what_has_succeeded_is_not_sent_again_by_send(queue, upstream):
+    _, key = queue.add("-d", "a=1", queue.url)
+    queue.drain()
+    sent = run("send", "--key", key, "-d", "a=1", queue.url, "--store", queue.store,
+               env=queue.environment)
+    assert sent.returncode == 0 and len(upstream.requests) == 1
+    queue.clock.advance(8 * 86400)
+    sent = run("send", "--key", key, "-d", "a=1", queue.url, "--store", queue.store,
+               env=queue.environment)
+    assert sent.returncode == 0 and len(upstream.requests) == 2
+
+
+def test_Q3_what_send_has_done_is_not_sent_again_by_the_queue(queue, upstream):
+    run("send", "--key", "k1", "-d", "a=1", queue.url, "--store", queue.store,
+        env=queue.environment)
+    identity, _ = queue.add("--key", "k1", "-d", "a=1", queue.url)
+    queue.drain()
+    assert len(upstream.requests) == 1
+    assert queue.show(identity)["state"] == "done"
+
+
+def test_a_key_that_was_used_for_something_else_is_dead_without_a_request(queue, upstream):
+    run("send", "--key", "k1", "-d", "a=1", queue.url, "--store", queue.store,
+        env=queue.environment)
+    identity, _ = queue.add("--key", "k1", "-d", "a=2", queue.url)
+    queue.drain(code=1)
+    assert len(upstream.requests) == 1
+    assert queue.show(identity)["reason"] == "payload_mismatch"
+
+
+@pytest.mark.parametrize("on_failure", ["park", "skip"])
+def test_Q4_a_final_failure_is_dead_and_its_group_is_parked_or_goes_on(queue, upstream, on_failure):
+    bad = [b"1"]
+    upstream.default = lambda request: (
+        say(422, {"error": "no"}) if request.body in bad else say(201))
+    first, key = queue.add("--group", "g", "--on-failure", on_failure, "-d", "1", queue.url)
+    second, _ = queue.add("--group", "g", "-d", "2", queue.url)
+    other, _ = queue.add("-d", "3", queue.url)
+    queue.drain(code=1)
+    [dead] = queue.list("--dead")
+    assert (dead["id"], dead["key"], dead["status"]) == (int(first), key, 422)
+    assert dead["reason"] and dead["attempts"] == 1
+    assert queue.show(second)["state"] == ("waiting" if on_failure == "park" else "done")
+    assert queue.show(other)["state"] == "done"
+    bad.clear()
+    queue.did("retry", first)
+    queue.drain()
+    assert queue.states() == ["done"] * 3
+    assert keys_of(upstream).count(key) == 2
+
+
+def test_dropping_a_dead_operation_lets_its_group_go_on(queue, upstream):
+    upstream.then(say(422))
+    first, _ = queue.add("--group", "g", queue.url, "-d", "1")
+    queue.add("--group", "g", queue.url, "-d", "2")
+    queue.drain(code=1)
+    queue.did("drop", first)
+    queue.drain()
+    assert queue.states() == ["dropped", "done"]
+
+
+def test_Q5_an_edited_operation_is_sent_under_its_new_key(queue, upstream):
+    upstream.then(say(503))
+    identity, key = queue.add("--json", '{"a":1}', queue.url)
+    queue.drain("--once", code=75)
+    _, new = queue.did("edit", identity, "--json", '{"a":2}').split()
+    queue.drain()
+    assert keys_of(upstream) == [key, new] and upstream.requests[1].body == b'{"a":2}'
+
+
+def test_Q5_after_an_attempt_in_doubt_an_edit_needs_force(queue, upstream):
+    upstream.then(closes())
+    identity, _ = queue.add("--json", '{"a":1}', queue.url)
+    queue.drain("--once", code=75)
+    assert "--force" in queue.refused(76, "edit", identity, "--json", "2")
+    queue.did("edit", identity, "--json", "2", "--force")
+
+
+def test_Q7_a_partial_success_is_done_and_replayed(queue, deduping):
+    deduping.then(say(502, effect=False))
+    identity, key = queue.add("-d", "a", queue.url)
+    queue.drain("--once", code=75)
+    queue.clock.advance(5)
+    queue.drain()
+    assert keys_of(deduping) == [key, key] and deduping.effects() == 1
+    assert queue.show(identity)["attempts"] == 2
+
+
+def test_headers_of_a_file_are_read_at_each_attempt(queue, upstream, tmp_path):
+    token = tmp_path / "token"
+    token.write_text("Authorization: Bearer old\n")
+    upstream.then(say(503))
+    queue.add("-H", f"@{token}", "-d", "a", queue.url)
+    queue.drain("--once", code=75)
+    token.write_text("Authorization: Bearer new\n")
+    queue.clock.advance(5)
+    queue.drain()
+    assert [request["Authorization"] for request in upstream.requests] == \
+        ["Bearer old", "Bearer new"]
+
+
+def test_an_operation_whose_header_file_is_gone_waits(queue, upstream, tmp_path):
+    (tmp_path / "token").write_text("A: b\n")
+    identity, _ = queue.add("-H", f"@{tmp_path / 'token'}", queue.url)
+    (tmp_path / "token").unlink()
+    queue.drain("--once", code=75)
+    assert queue.show(identity)["state"] == "waiting" and not upstream.requests
+
+
+def test_what_is_paused_is_not_sent(queue, upstream):
+    queue.add("--group", "g", queue.url)
+    queue.add(queue.url + "/other")
+    queue.did("pause", "--group", "g")
+    queue.drain("--once", code=75)
+    assert [request.target for request in upstream.requests] == ["/operations/other"]
+    queue.did("resume", "--group", "g")
+    queue.drain()
+    assert len(upstream.requests) == 2
+
+
+def test_a_service_that_is_down_costs_no_attempt(queue, upstream):
+    upstream.stop()
+    identity, _ = queue.add(queue.url)
+    queue.drain("--once", code=75)
+    assert queue.show(identity)["attempts"] == 0
+    upstream.start()
+    queue.clock.advance(10)
+    queue.drain()
+    assert queue.show(identity)["attempts"] == 1
+
+
+# ---- kill -9 ----
+
+
+@pytest.mark.parametrize("point", ["before_begin", "after_claim_commit", "before_connect",
+                                   "after_response_body", "before_outcome_commit", "inside_batch",
+                                   "before_commit", "after_commit", "after_outcome_commit"])
+def test_kill_9_of_a_drain_at_any_point_has_one_effect_under_one_key(queue, deduping, point):
+    added = queue.did("add", "-", input=lines(*[
+        {"url": queue.url, "json": n, "group": f"g{n % 2}"} for n in range(4)]))
+    keys = [line.split()[1] for line in added.splitlines()]
+    died = queue.run("drain", crash={"PAWL_CRASH_AT": f"{point}:2"})
+    assert died.returncode == -signal.SIGKILL
+    queue.drain()
+    assert queue.states() == ["done"] * 4
+    assert sorted(set(keys_of(deduping))) == sorted(keys) and deduping.effects() == 4
+
+
+@pytest.mark.parametrize("point", ["inside_batch", "before_commit", "after_commit"])
+def test_kill_9_of_an_add_at_any_point_is_healed_by_adding_again(queue, point):
+    operations = lines(*[{"url": queue.url, "json": n, "key": f"k{n}"} for n in range(200)])
+    queue.add(queue.url)
+    died = queue.run("add", "-", input=operations, crash={"PAWL_CRASH_AT": f"{point}:2"})
+    assert died.returncode == -signal.SIGKILL
+    told = [line.split()[1] for line in died.stdout.splitlines()]
+    stored = [row["key"] for row in queue.list()][1:]
+    assert stored[:len(told)] == told
+    queue.did("add", "-", input=operations)
+    assert [row["key"] for row in queue.list()][1:] == [f"k{n}" for n in range(200)]
+
+
+# ---- drainers ----
+
+
+def test_a_second_drainer_is_refused_and_names_the_first(queue, upstream):
+    gate = upstream.hold()
+    queue.add("-d", "a", queue.url)
+    first = queue.start()
+    gate.wait_for()
+    assert str(first.pid) in queue.drain(code=75)
+    gate.open()
+    assert queue.end(first) == (0, "")
+    assert len(upstream.requests) == 1
+
+
+def test_an_operation_that_is_being_sent_is_not_edited(queue, upstream):
+    gate = upstream.hold()
+    identity, _ = queue.add("-d", "a", queue.url)
+    first = queue.start()
+    gate.wait_for()
+    assert "being sent" in queue.refused(75, "edit", identity, "-d", "b")
+    gate.open()
+    assert queue.end(first)[0] == 0
+
+
+def test_a_payload_that_kills_its_sender_ends_dead(queue, upstream):
+    identity, _ = queue.add("-d", "a", queue.url)
+    for _ in range(10):
+        died = queue.run("drain", crash={"PAWL_CRASH_AT": "before_connect"})
+        assert died.returncode == -signal.SIGKILL
+        queue.clock.advance(400)
+    queue.drain(code=1)
+    shown = queue.show(identity)
+    assert (shown["state"], shown["reason"], shown["attempts"]) == ("dead", "lost", 10)
+
+
+def test_follow_sends_what_is_added_until_it_is_told_to_stop(queue, upstream):
+    process = queue.start("--follow")
+    queue.add("-d", "a", queue.url)
+    upstream.wait_for(1)
+    queue.add("-d", "b", queue.url)
+    queue.clock.run_until(lambda: len(upstream.requests) == 2)
+    eventually(lambda: queue.states() == ["done", "done"], "both to be done")
+    process.send_signal(signal.SIGTERM)
+    assert queue.end(process)[0] == 0
