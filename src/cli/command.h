@@ -9,7 +9,7 @@
  * Help goes to stdout, complaints to stderr.
  *
  * Those that need no more than a file are in backoff.c, config_explain.c, demo.c, errors.c,
- * hash.c, schema.c, send.c, serve.c and main.c; the group `keys` in keys.c, `queue` in
+ * hash.c, schema.c, send.c, serve.c and main.c; the group `keys` in keys.c, `queue` and `stats` in
  * queue.c.
  */
 #ifndef PAWL_CLI_COMMAND_H
@@ -40,6 +40,7 @@
     COMMAND(keys_forget, command_keys)                                                             \
     COMMAND(keys_stats, command_keys)                                                              \
     COMMAND(keys_audit, command_keys)                                                              \
+    COMMAND(stats, command_queue)                                                                  \
     COMMAND(hash, command_hash)                                                                    \
     GROUP(config)                                                                                  \
     COMMAND(config_explain, command_config_explain)                                                \
@@ -153,6 +154,7 @@
     X(QUEUE_DEADLINE, "deadline", 0, "D", NULL, 0, 0,                                              \
       "no attempt begins later than D (30m, 7d) after the first one")                              \
     X(EDIT_FORCE, "force", 0, NULL, NULL, 0, 0, "even if an attempt may have been done")           \
+    X(PROMETHEUS, "prometheus", 0, NULL, NULL, 0, 0, "print what Prometheus reads")                \
     X(DRAIN_ONCE, "once", 0, NULL, NULL, 0, 0, "until nothing is due now")                         \
     X(FOLLOW, "follow", 0, NULL, NULL, 0, 0, "until it is stopped by a signal")                    \
     X(IN_FLIGHT, "jobs", 'j', "N", NULL, 1, 256,                                                   \

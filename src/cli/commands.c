@@ -269,6 +269,15 @@ static const struct command rows[COMMAND_COUNT] = {
              "each act is an object on a line of its own.",
          .flags = {FLAG_LIMIT, FLAG_JSON, FLAG_STORE},
          .exits = {{EXIT_USAGE, NULL}, {NO_STORE}}},
+    [COMMAND_stats] = {.name = "stats",
+                       .summary = "print what commands counted in a store",
+                       .synopsis = "[--prometheus | --json] [--store PATH]",
+                       .about = "Prints the counters that commands keep in the store, where no "
+                                "gateway counts: operations, retries and what was given up, by "
+                                "retry profile. With --json each is an object on a line of its "
+                                "own.",
+                       .flags = {FLAG_PROMETHEUS, FLAG_JSON, FLAG_STORE},
+                       .exits = {{EXIT_USAGE, NULL}, {NO_STORE}}},
     [COMMAND_hash] =
         {.name = "hash",
          .summary = "print the payload hash of a body, or the key in a header value",

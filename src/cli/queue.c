@@ -74,6 +74,7 @@ static const struct flag_place places[FLAG_COUNT] = {
     [FLAG_STATE] = PLACE(state),
     [FLAG_DEAD] = PLACE(dead),
     [FLAG_LIMIT] = PLACE(limit),
+    [FLAG_PROMETHEUS] = PLACE(prometheus),
     [FLAG_DRAIN_ONCE] = PLACE(once),
     [FLAG_FOLLOW] = PLACE(follow),
     [FLAG_IN_FLIGHT] = PLACE(in_flight),
@@ -85,7 +86,7 @@ static int (*const acts[COMMAND_COUNT])(struct queue_session *session) = {
     [COMMAND_queue_show] = queue_run_show,   [COMMAND_queue_edit] = queue_run_edit,
     [COMMAND_queue_retry] = queue_run_retry, [COMMAND_queue_drop] = queue_run_drop,
     [COMMAND_queue_pause] = queue_run_pause, [COMMAND_queue_resume] = queue_run_resume,
-    [COMMAND_queue_drain] = queue_run_drain,
+    [COMMAND_queue_drain] = queue_run_drain, [COMMAND_stats] = stats_run,
 };
 
 static bool takes_id(enum command_id id)

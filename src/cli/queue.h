@@ -2,8 +2,8 @@
 /*
  * `pawl queue`: operations that wait on disk until they can be sent. What the parts of the command
  * share: queue.c (command line, the store), queue_add.c (add, edit), queue_list.c (list, show),
- * queue_act.c (retry, drop, pause, resume), queue_drain.c. What programs read, and what an act
- * does, is operator/tasks.h.
+ * queue_act.c (retry, drop, pause, resume), queue_drain.c. stats.c is `pawl stats`. What programs
+ * read, and what an act does, is operator/tasks.h.
  */
 #ifndef PAWL_CLI_QUEUE_H
 #define PAWL_CLI_QUEUE_H
@@ -31,6 +31,7 @@ struct queue_session {
     bool follow;         /* drain */
     size_t in_flight;    /* drain; 0: not given */
     int64_t max_time_us; /* drain: of an attempt */
+    bool prometheus;     /* stats */
 
     int64_t id; /* of the operand */
     struct store *store;
@@ -61,5 +62,9 @@ int queue_run_drop(struct queue_session *session);
 int queue_run_pause(struct queue_session *session);
 int queue_run_resume(struct queue_session *session);
 int queue_run_drain(struct queue_session *session);
+
+/* ---- stats.c: `pawl stats`, on a session like these ---- */
+
+int stats_run(struct queue_session *session);
 
 #endif

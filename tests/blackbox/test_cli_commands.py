@@ -9,7 +9,8 @@ import pytest
 
 from pawltest.gateway import ROOT, run
 
-COMMANDS = ["serve", "send", "hash", "schema", "errors", "backoff", "demo", "help", "version"]
+COMMANDS = ["serve", "send", "stats", "hash", "schema", "errors", "backoff", "demo", "help",
+            "version"]
 GROUPS = {"keys": ["list", "show", "resolve", "release", "forget", "stats", "audit"],
           "config": ["explain"],
           "queue": ["add", "list", "show", "edit", "retry", "drop", "pause", "resume",
@@ -37,7 +38,8 @@ def test_help_lists_every_command():
     text = printed("help")
     assert text == printed("-h") == printed("--help")
     assert re.findall(r"^  (\w+) ", text, re.M) == \
-        ["serve", "send", "queue", "keys", "hash", "config", "schema", "errors", "backoff", "demo",
+        ["serve", "send", "queue", "keys", "stats", "hash", "config", "schema", "errors",
+         "backoff", "demo",
          "help", "version"]
     for group, names in GROUPS.items():
         assert re.findall(r"^  (\w+) ", printed("help", group), re.M) == names

@@ -327,3 +327,22 @@ def test_follow_sends_what_is_added_until_it_is_told_to_stop(queue, upstream):
     eventually(lambda: queue.states() == ["done", "done"], "both to be done")
     process.send_signal(signal.SIGTERM)
     assert queue.end(process)[0] == 0
+
+
+# ---- stats ----
+
+
+def test_what_a_drain_retried_is_counted_in_the_store(queue, upstream):
+    upstream.then(say(503), say(503))
+    queue.did("add", "-", input=lines(*[{"url": queue.url}] * 3))
+    queue.drain("--once", code=75)
+    queue.clock.advance(10)
+    queue.drain()
+    counted = run("stats", "--prometheus", "--store", queue.store).stdout
+    assert 'pawl_retry_operations_total{profile="queue"} 3\n' in counted
+    assert 'pawl_retry_attempts_total{profile="queue"} 2\n' in counted
+    assert "# TYPE pawl_retry_exhausted_total counter" in counted
+    rows = [json.loads(line) for line in
+            run("stats", "--json", "--store", queue.store).stdout.splitlines()]
+    assert {row["name"]: row["value"] for row in rows} == {
+        "pawl_retry_operations_total": 3, "pawl_retry_attempts_total": 2}
