@@ -149,6 +149,31 @@ static void drop_results(struct store_op *op)
     op->found_recipe = NULL;
 }
 
+static bool has_task(uint64_t key)
+{
+    return key >= FIRST_TASK && key < FIRST_TASK + TASKS;
+}
+
+/* With a claim its task is inserted, with an outcome changed, and with it comes an attempt. */
+static void bring_task(struct fault_bed *bed, uint64_t key, struct store_op *op)
+{
+    static const char keys[] = "0123456789abcdefghijklmn";
+    struct store_task *task = &bed->tasks[key - FIRST_TASK];
+    bool ends = op->kind == STORE_FINISH;
+    if (!ends)
+        *task = (struct store_task){
+            .kind = SLICE("fault"), .lane = SLICE("lane"), .key = slice_make(&keys[key], 1)};
+    task->task.state = ends ? TASK_DONE : TASK_SENDING;
+    task->task.lease_until = bed->now + LEASE;
+    store_task_settle(task);
+    bed->attempt = (struct store_attempt){.task = task->row.id, .n = 1};
+    bed->changes[0] = (struct table_change){
+        .table = &task_table, .act = ends ? TABLE_UPDATE : TABLE_INSERT, .row = &task->row};
+    bed->changes[1] = (struct table_change){.table = &attempt_table, .row = &bed->attempt.row};
+    op->brings = bed->changes;
+    op->n_brings = ends ? 2 : 1;
+}
+
 /* A client that comes again while the store is short of something. */
 static struct store_op begin_until_decided(struct fault_bed *bed, uint64_t key, int64_t ttl_us)
 {
@@ -157,6 +182,8 @@ static struct store_op begin_until_decided(struct fault_bed *bed, uint64_t key, 
     do {
         assert_in_range(turn++, 0, 50);
         op = begin_on(key, ttl_us);
+        if (has_task(key))
+            bring_task(bed, key, &op);
         fault_bed_run(bed, &op);
         if (op.status == STORE_FULL || op.status == STORE_NO_MEMORY || op.status == STORE_DOWN)
             clock_to(bed, bed->now + STEP);
@@ -177,6 +204,8 @@ static bool claim(struct fault_bed *bed, uint64_t key, int64_t ttl_us)
     assert_int_equal(op.verdict, RECORD_PROCEED);
     assert_true(op.record.token > known->token);
     *known = (struct known){.token = op.record.token, .claimed = true};
+    if (has_task(key))
+        bed->tasks[key - FIRST_TASK].row.version = bed->changes[0].version;
     return true;
 }
 
@@ -194,6 +223,8 @@ static bool act(struct fault_bed *bed, uint64_t key, enum store_op_kind kind)
         while (!(op.outcome = outcome_of(key)))
             ;
     }
+    if (kind == STORE_FINISH && has_task(key))
+        bring_task(bed, key, &op);
     if (kind == STORE_FORGET) {
         op.actor = SLICE("test");
         bed->audits_asked++;
@@ -327,6 +358,37 @@ static void check_audits(struct fault_bed *bed)
     assert_int_equal(n == 1, bed->audits_asked && forgotten.record.status == RECORD_ABSENT);
 }
 
+struct sought_task {
+    struct slice key;
+    enum task_state state; /* TASK_WAITING: there is none */
+};
+
+static void note_task(void *argument, const struct table_row *row)
+{
+    struct sought_task *sought = argument;
+    const struct store_task *task = (const struct store_task *)row;
+    if (slice_eq(task->key, sought->key))
+        sought->state = task->task.state;
+}
+
+/* A record and its task stand or fall together. */
+static void check_task(struct fault_bed *bed, uint64_t key)
+{
+    struct sought_task sought = {.key = bed->tasks[key - FIRST_TASK].key};
+    struct table_query query = {
+        .table = &task_table, .limit = SIZE_MAX, .each = note_task, .argument = &sought};
+    struct store_op op = {.kind = STORE_QUERY, .query = &query};
+    struct store_op look = {.kind = STORE_LOOK, .key_hash = key_of(key)};
+    fault_bed_run(bed, &op);
+    assert_int_equal(op.status, STORE_DONE);
+    fault_bed_run(bed, &look);
+    drop_results(&look);
+    enum record_status status = look.record.status;
+    assert_int_equal(sought.state, status == RECORD_ABSENT     ? TASK_WAITING
+                                   : status == RECORD_COMPLETE ? TASK_DONE
+                                                               : TASK_SENDING);
+}
+
 static void check_key(struct fault_bed *bed, uint64_t key)
 {
     const struct known *known = &bed->known[key];
@@ -358,6 +420,8 @@ void fault_bed_check(struct fault_bed *bed)
         fail_msg("it does not open again: %s", bed->why);
     check_counts(bed);
     check_audits(bed);
+    for (uint64_t key = FIRST_TASK; key < FIRST_TASK + TASKS; key++)
+        check_task(bed, key);
     for (uint64_t key = 0; key < KEYS - 1; key++)
         check_key(bed, key);
     assert_true(complete(bed, KEYS - 1, TTL));

@@ -15,12 +15,15 @@
 #include <cmocka.h>
 
 #include "store/store.h"
+#include "store/tasks.h"
 
 #define SECOND CLOCK_US_PER_S
 #define LEASE (30 * SECOND)
 #define TTL (3600 * SECOND)
 #define SHORT_TTL (60 * SECOND)
 #define KEYS 24
+#define FIRST_TASK 10 /* the first of the keys with a task */
+#define TASKS 4
 
 /* What this side knows of a key: only what it was told, and what it asked without an answer. */
 struct known {
@@ -43,6 +46,10 @@ struct fault_bed {
     struct known known[KEYS];
     size_t audits_told;  /* acts by hand that were acknowledged */
     size_t audits_asked; /* and that were asked for */
+    struct store_task
+        tasks[TASKS]; /* that come with the claims of some keys, and with their ends */
+    struct store_attempt attempt;
+    struct table_change changes[2];
 };
 
 void fault_bed_init(struct fault_bed *bed);
@@ -57,7 +64,7 @@ void fault_bed_close(struct fault_bed *bed);
 void fault_bed_run(struct fault_bed *bed, struct store_op *op);
 
 /* The story: opens, claims, outcomes small and large, releases, doubts, forgets, a heartbeat, a
- * sweep, checkpoints, a close. Ends early when the store stopped. */
+ * sweep, tasks beside records, checkpoints, a close. Ends early when the store stopped. */
 void fault_bed_story(struct fault_bed *bed);
 
 /* Opens the file again, without faults: it is whole, everything acknowledged is there, and nothing

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define POINTS_MAX 40000
+#define POINTS_MAX 80000
 /* SQLite's allocations are thousands, at 10 ms each: a part of them, and where sanitizers slow
  * everything down a smaller one. SQLITE_STEP=1 in the environment: all. */
 #ifdef PAWL_SANITIZED
