@@ -308,24 +308,24 @@ static void one_hung_lane_among_a_hundred_costs_the_others_nothing(void **state)
     assert_int_equal(hung->waited, sound->waited);
 }
 
-#define LANES_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define BED_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        LANES_TEST(a_lane_takes_four_at_a_time_and_the_process_256),
-        LANES_TEST(a_breaker_opens_at_ten_attempts_of_which_seven_failed),
-        LANES_TEST(failures_of_more_than_five_minutes_ago_do_not_count),
-        LANES_TEST(while_it_is_open_nothing_begins_and_then_one_does),
-        LANES_TEST(after_it_has_closed_attempts_grow_from_one_to_two_to_four),
-        LANES_TEST(what_began_before_it_opened_is_no_probe),
-        LANES_TEST(a_probe_that_says_nothing_leaves_its_place_to_the_next),
-        LANES_TEST(what_an_operator_sent_does_not_count),
-        LANES_TEST(a_lane_that_is_not_reached_rests_longer_each_time),
-        LANES_TEST(those_under_way_when_a_rest_begins_do_not_lengthen_it),
-        LANES_TEST(retries_without_a_token_wait_for_one),
-        LANES_TEST(lanes_that_are_not_in_use_are_forgotten),
-        LANES_TEST(one_hung_lane_among_a_hundred_costs_the_others_nothing),
+        BED_TEST(a_lane_takes_four_at_a_time_and_the_process_256),
+        BED_TEST(a_breaker_opens_at_ten_attempts_of_which_seven_failed),
+        BED_TEST(failures_of_more_than_five_minutes_ago_do_not_count),
+        BED_TEST(while_it_is_open_nothing_begins_and_then_one_does),
+        BED_TEST(after_it_has_closed_attempts_grow_from_one_to_two_to_four),
+        BED_TEST(what_began_before_it_opened_is_no_probe),
+        BED_TEST(a_probe_that_says_nothing_leaves_its_place_to_the_next),
+        BED_TEST(what_an_operator_sent_does_not_count),
+        BED_TEST(a_lane_that_is_not_reached_rests_longer_each_time),
+        BED_TEST(those_under_way_when_a_rest_begins_do_not_lengthen_it),
+        BED_TEST(retries_without_a_token_wait_for_one),
+        BED_TEST(lanes_that_are_not_in_use_are_forgotten),
+        BED_TEST(one_hung_lane_among_a_hundred_costs_the_others_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
