@@ -10,7 +10,6 @@
 #define PAGE 64                                     /* rows of one read */
 #define POLL_US CLOCK_US_PER_S                      /* until other processes' additions are seen */
 #define LOST_EVERY_US (INT64_C(2) * CLOCK_US_PER_S) /* between two looks for dead owners */
-#define SAID_MOST 256                               /* lanes and orders that are paused */
 
 struct courier *courier_new(const struct courier_config *config)
 {
@@ -139,19 +138,22 @@ static enum store_status lose_some(struct pass *pass)
 
 /* ---- pauses ---- */
 
+/* All of them, however many: one that is not known would be sent. */
 static enum store_status find_paused(struct courier *courier)
 {
-    const struct table_query query = {.table = &lane_table, .by = TABLE_BY_ID, .limit = SAID_MOST};
+    struct table_query query = {.table = &lane_table, .by = TABLE_BY_ID, .limit = PAGE};
+    enum store_status status;
     int64_t now = clock_boot_us();
     if (now < courier->paused_at)
         return STORE_DONE;
-    arena_reset(&courier->paused_arena);
-    enum store_status status =
-        courier_find(courier, &query, &courier->paused_arena, &courier->paused);
+    for (;; query.limit *= 2) {
+        arena_reset(&courier->paused_arena);
+        status = courier_find(courier, &query, &courier->paused_arena, &courier->paused);
+        if (status != STORE_DONE || courier->paused.n < query.limit)
+            break;
+    }
     if (status == STORE_DONE)
         courier->paused_at = clock_after(now, POLL_US);
-    else
-        courier->paused.n = 0;
     return status;
 }
 

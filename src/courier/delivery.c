@@ -267,33 +267,52 @@ static void fill_verdict(struct delivery *delivery, struct ending *ending, const
 }
 
 /* One try: what conflicts is looked at again with the next turn. */
-static void save_verdict(struct delivery *delivery, const struct courier_verdict *verdict,
-                         struct ending *ending)
+static enum store_status save_verdict(struct delivery *delivery,
+                                      const struct courier_verdict *verdict, struct ending *ending)
 {
     struct courier *courier = delivery->courier;
     ending->task = delivery->given.stored;
     fill_verdict(delivery, ending, verdict);
-    if (collect_changes(courier, ending) != STORE_DONE ||
-        delivery_save(courier, ending->changes, ending->n) != STORE_DONE)
-        return;
-    courier->counts.done += ending->task.task.state == TASK_DONE;
-    courier->counts.dead += ending->task.task.state == TASK_DEAD;
+    enum store_status status = collect_changes(courier, ending);
+    if (status == STORE_DONE)
+        status = delivery_save(courier, ending->changes, ending->n);
+    courier->counts.done += status == STORE_DONE && ending->task.task.state == TASK_DONE;
+    courier->counts.dead += status == STORE_DONE && ending->task.task.state == TASK_DEAD;
+    return status;
 }
 
 /* ---- the fiber ---- */
 
+/* Nothing was saved, so the task is as due as it was: its place in the lane is kept for a while, or
+ * it would be tried again and again. */
+static enum lane_end stay(void)
+{
+    fiber_sleep_until(clock_after(clock_boot_us(), COURIER_PAUSE_US));
+    return LANE_UNCOUNTED;
+}
+
 static enum lane_end run(struct delivery *delivery, struct ending *ending)
 {
     bool is_first = true;
-    if (order_check(delivery->courier, &delivery->given.stored, &is_first) != STORE_DONE ||
-        !is_first)
+    enum store_status status = order_check(delivery->courier, &delivery->given.stored, &is_first);
+    if (status != STORE_DONE)
+        return stay();
+    if (!is_first)
         return LANE_UNCOUNTED;
     struct courier_verdict verdict = claim(delivery);
-    if (verdict.claim == COURIER_CLAIMED)
+    switch (verdict.claim) {
+    case COURIER_CLAIMED:
         return make_attempt(delivery, ending);
-    if (verdict.claim == COURIER_SETTLED || verdict.claim == COURIER_BUSY)
-        save_verdict(delivery, &verdict, ending);
-    return LANE_UNCOUNTED;
+    case COURIER_TAKEN: /* or another one of its order is being sent */
+        return delivery->given.stored.ord.len > 0 ? stay() : LANE_UNCOUNTED;
+    case COURIER_DOWN:
+        return stay();
+    case COURIER_BUSY:
+    case COURIER_SETTLED:
+        status = save_verdict(delivery, &verdict, ending);
+        return status == STORE_DONE || status == STORE_CONFLICT ? LANE_UNCOUNTED : stay();
+    }
+    UNREACHABLE();
 }
 
 static void forget(struct delivery *delivery)

@@ -384,6 +384,54 @@ static void what_a_dead_owner_left_is_sent_again_once_its_lease_is_over(void **s
     run(COURIER_UNTIL_EMPTY, add_one_of_a_dead_owner, expect_it_was_sent_again);
 }
 
+static struct courier_verdict refuse_claim(const struct courier_kind *kind,
+                                           struct courier_delivery *delivery,
+                                           struct table_change *change)
+{
+    (void)kind;
+    (void)delivery;
+    (void)change;
+    bed.attempts++;
+    return (struct courier_verdict){.claim = COURIER_DOWN};
+}
+
+static void expect_no_more_than_a_claim_a_second(void)
+{
+    assert_int_equal(bed.end, COURIER_DRAINED);
+    assert_in_range(bed.attempts, 8, 11);
+    assert_int_equal(read_task("a").attempts, 0);
+}
+
+static void a_store_that_takes_no_claim_is_asked_once_a_second(void **state)
+{
+    (void)state;
+    bed.kind.claim = refuse_claim;
+    bed.drain_at = bed.boot + 10 * S;
+    run(COURIER_ONCE, add_one, expect_no_more_than_a_claim_a_second);
+}
+
+static void add_and_pause_many(void)
+{
+    char ord[16];
+    for (int i = 0; i < 200; i++) {
+        (void)snprintf(ord, sizeof ord, "group-%d", i);
+        pause("", ord);
+    }
+    add("a", "x", "group-199");
+    add("b", "x", "group-200");
+}
+
+static void expect_the_last_paused_one_to_wait(void)
+{
+    assert_string_equal(bed.sent, "b");
+}
+
+static void however_many_are_paused_none_of_them_is_sent(void **state)
+{
+    (void)state;
+    run(COURIER_UNTIL_EMPTY, add_and_pause_many, expect_the_last_paused_one_to_wait);
+}
+
 /* ---- turns ---- */
 
 static void add_three_to_each_of_many_lanes(void)
@@ -424,6 +472,8 @@ int main(void)
         BED_TEST(a_dead_task_holds_its_order_and_the_end_does_not_wait),
         BED_TEST(what_was_done_before_is_done_without_a_request),
         BED_TEST(what_a_dead_owner_left_is_sent_again_once_its_lease_is_over),
+        BED_TEST(a_store_that_takes_no_claim_is_asked_once_a_second),
+        BED_TEST(however_many_are_paused_none_of_them_is_sent),
         BED_TEST(lanes_are_served_in_turn_when_there_is_room_for_few),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
