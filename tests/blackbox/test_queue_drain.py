@@ -346,3 +346,14 @@ def test_what_a_drain_retried_is_counted_in_the_store(queue, upstream):
             run("stats", "--json", "--store", queue.store).stdout.splitlines()]
     assert {row["name"]: row["value"] for row in rows} == {
         "pawl_retry_operations_total": 3, "pawl_retry_attempts_total": 2}
+
+
+def test_send_takes_headers_from_a_file_too(queue, upstream, tmp_path):
+    (tmp_path / "headers").write_text("Authorization: Bearer 7\n\nX-Two: b\n")
+    sent = run("send", "-H", f"@{tmp_path / 'headers'}", "-d", "a", queue.url,
+               "--store", queue.store, env=queue.environment)
+    assert sent.returncode == 0
+    [request] = upstream.requests
+    assert (request["Authorization"], request["X-Two"]) == ("Bearer 7", "b")
+    sent = run("send", "-H", "@/none", queue.url, "--store", queue.store)
+    assert sent.returncode == 2 and "cannot read" in sent.stderr
