@@ -203,6 +203,12 @@ static void complain(const struct send *send, const char *text)
     say(send, &line);
 }
 
+static void add_doubt(const struct send *send, struct buf *line)
+{
+    if (send->runner.in_doubt)
+        buf_add_str(line, "; it may have been done: repeat it under the same key");
+}
+
 static void explain_final(const struct send *send)
 {
     BUF_AUTO struct buf line = buf_make(TEXT_MAX);
@@ -210,6 +216,7 @@ static void explain_final(const struct send *send)
     add_end(send, &send->runner.end, &line);
     if (row)
         buf_printf(&line, ": %s", row->hint);
+    add_doubt(send, &line);
     say(send, &line);
 }
 
@@ -226,8 +233,7 @@ static void explain_end(const struct send *send)
     buf_printf(&line, "attempt %d: ", runner->course.attempts);
     add_end(send, &runner->end, &line);
     buf_add_str(&line, endings[runner->ended_by]);
-    if (client_exit_code(send->result, runner) == EXIT_OUTCOME_UNKNOWN)
-        buf_add_str(&line, "; it may have been done: repeat it under the same key");
+    add_doubt(send, &line);
     say(send, &line);
 }
 
@@ -235,8 +241,10 @@ static void explain_replay(const struct send *send)
 {
     const struct record *record = &send->runner.attempt.result.record;
     BUF_AUTO struct buf line = buf_make(TEXT_MAX);
-    buf_add_str(&line, "done before, on ");
+    buf_add_str(&line, client_is_refusal(record) ? "ended before, on " : "done before, on ");
     timestamp_print(&line, record->completed_at);
+    if (client_is_refusal(record))
+        buf_printf(&line, ", with HTTP status %d", record->http_status);
     buf_add_str(&line, send->runner.outcome ? "; this is the kept response, nothing was sent"
                                             : "; its response was not kept, nothing was sent");
     say(send, &line);
@@ -249,6 +257,15 @@ static void explain_in_progress(const struct send *send)
     buf_printf(&line,
                "in progress elsewhere, or its process died; if so, it can be sent again in %lld s",
                (long long)(found->lease_left_us / CLOCK_US_PER_S + 1));
+    add_doubt(send, &line);
+    say(send, &line);
+}
+
+static void explain_store_down(const struct send *send)
+{
+    BUF_AUTO struct buf line = buf_make(TEXT_MAX);
+    buf_add_str(&line, "the store did not respond in time; nothing more was sent");
+    add_doubt(send, &line);
     say(send, &line);
 }
 
@@ -276,7 +293,7 @@ static void explain(const struct send *send)
         explain_in_progress(send);
         return;
     case RUNNER_STORE_DOWN:
-        complain(send, "the store did not respond in time; nothing more was sent");
+        explain_store_down(send);
         return;
     case RUNNER_NOT_STORED:
         complain(send, "the outcome could not be written to the store; repeat it under the same "
@@ -327,6 +344,7 @@ static bool write_response(const struct send *send, const struct outcome *respon
     return fflush(to) == 0 && !ferror(to);
 }
 
+/* What is done and cannot be printed is kept: repeated, it is printed. */
 static int print_response(struct send *send, int code)
 {
     struct outcome response = {0};
@@ -339,7 +357,7 @@ static int print_response(struct send *send, int code)
         written = fclose(to) == 0 && written;
     if (written)
         return code;
-    return command_failed(NAME, EXIT_FINAL_ERROR, "cannot write %s: %s",
+    return command_failed(NAME, code == EXIT_DONE ? EXIT_TRY_AGAIN : code, "cannot write %s: %s",
                           send->output ? send->output : "standard output", strerror(error));
 }
 

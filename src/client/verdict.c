@@ -9,11 +9,15 @@ const struct error_row *client_find_row(struct slice code)
     return slice_eq(code, slice_of(mismatch->short_code)) ? mismatch : error_find(code);
 }
 
+bool client_is_refusal(const struct record *record)
+{
+    return record->status == RECORD_FAILED ||
+           (record->http_status >= 300 && record->http_status <= 399);
+}
+
 static enum exit_code code_of_end(const struct runner *runner)
 {
     const struct error_row *row = client_find_row(runner->end.code);
-    if (runner->in_doubt)
-        return EXIT_OUTCOME_UNKNOWN;
     if (row && row->exit_code != EXIT_DONE)
         return (enum exit_code)row->exit_code;
     if (!runner->reached)
@@ -22,13 +26,23 @@ static enum exit_code code_of_end(const struct runner *runner)
     return cut ? EXIT_DEADLINE : EXIT_TRY_AGAIN;
 }
 
+/* Whatever became of attempts that were in doubt, this is what there is to say. */
+static bool is_settled(enum runner_result result)
+{
+    return result == RUNNER_DONE || result == RUNNER_REPLAYED || result == RUNNER_MISMATCH ||
+           result == RUNNER_LOST;
+}
+
 enum exit_code client_exit_code(enum runner_result result, const struct runner *runner)
 {
     const struct error_row *row = client_find_row(runner->end.code);
+    if (runner->in_doubt && !is_settled(result))
+        return EXIT_OUTCOME_UNKNOWN;
     switch (result) {
     case RUNNER_DONE:
-    case RUNNER_REPLAYED:
         return EXIT_DONE;
+    case RUNNER_REPLAYED:
+        return client_is_refusal(&runner->attempt.result.record) ? EXIT_FINAL_ERROR : EXIT_DONE;
     case RUNNER_FINAL:
         return row ? (enum exit_code)row->exit_code : EXIT_FINAL_ERROR;
     case RUNNER_ENDED:

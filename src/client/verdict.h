@@ -10,8 +10,13 @@
 /* The table's row for the error code of a response, long or short; NULL: there is none. */
 const struct error_row *client_find_row(struct slice code);
 
-/* Of a run that has ended so. Without a final response: in doubt comes first, then what the
- * response's own code says, then that nobody was reached, then the time. */
+/* Whether what is remembered is not a success: a redirect, or what an operator resolved as failed.
+ */
+bool client_is_refusal(const struct record *record);
+
+/* Of a run that has ended so. Unless it is done: in doubt comes first, also before a later attempt
+ * that was refused, then what the response's own code says, then that nobody was reached, then the
+ * time. */
 enum exit_code client_exit_code(enum runner_result result, const struct runner *runner);
 
 #endif

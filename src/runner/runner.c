@@ -222,6 +222,8 @@ static enum step attempt(struct runner *runner, enum runner_result *ret_result)
     bool doubts = runner->end.write == WRITE_DOUBT || runner->end.write == WRITE_NOTHING;
     runner->in_doubt = runner->in_doubt || doubts ||
                        (runner->attempt.result.record.doubt && written == ENGINE_STORED);
+    if (runner->end.write == WRITE_COMPLETE && written == ENGINE_STORED)
+        runner->in_doubt = false;
     if (written == ENGINE_STALE)
         return STEP_BEGIN;
     CHECK(written == ENGINE_STORED);

@@ -284,6 +284,51 @@ def test_exit_codes_say_how_attempts_without_a_final_response_ended(sender, upst
     assert sender.post("--deadline", "0.3", key="k3").returncode == 75
 
 
+@pytest.mark.parametrize("reply", [failing(401), failing(404), failing(308), failing(501)])
+def test_a_refusal_after_an_attempt_in_doubt_leaves_the_outcome_unknown(sender, upstream, reply):
+    upstream.then(closes(effect=True), reply)
+    sent = sender.post()
+    assert sent.returncode == 76 and "it may have been done" in sent.stderr
+    assert upstream.effects() == 1 and len(upstream.requests) == 2
+    upstream.then(reply)
+    assert sender.post().returncode == 76  # the record knows of the first run's attempt
+    assert sender.post().returncode == 0 and upstream.effects() == 1
+
+
+@pytest.mark.parametrize("status", [302, 303, 304])
+def test_a_redirect_that_is_remembered_is_no_success_when_repeated(sender, upstream, status):
+    upstream.then(Reply(raw=f"HTTP/1.1 {status} X\r\nContent-Length: 0\r\n\r\n".encode()))
+    assert sender.post().returncode == 1
+    again = sender.post()
+    assert again.returncode == 1 and f"with HTTP status {status}" in again.stderr
+    assert len(upstream.requests) == 1
+
+
+def test_what_was_resolved_as_failed_is_no_success(sender, upstream):
+    upstream.default = closes(effect=False)
+    assert sender.post("--deadline", "0.2").returncode == 76
+    keys_command = [str(PAWL), "keys"], ["--store", str(sender.store), "--rule", "send"]
+    shown = subprocess.run([*keys_command[0], "show", KEY, "--json", *keys_command[1]],
+                           capture_output=True, check=True, timeout=PATIENCE)
+    token = json.loads(shown.stdout)["token"]
+    subprocess.run([*keys_command[0], "resolve", KEY, "--token", str(token), "--status", "422",
+                    *keys_command[1]], capture_output=True, check=True, timeout=PATIENCE)
+    before = len(upstream.requests)
+    sent = sender.post()
+    assert sent.returncode == 1 and "with HTTP status 422" in sent.stderr
+    assert len(upstream.requests) == before
+
+
+def test_a_response_that_cannot_be_written_is_printed_by_the_same_command(sender, upstream):
+    full = sender.post("-o", "/dev/full")
+    assert full.returncode == 75 and "cannot write /dev/full" in full.stderr
+    assert json.loads(sender.post().stdout) == {"id": KEY} and len(upstream.requests) == 1
+    upstream.default = closes(effect=True)
+    upstream.then(failing(500))
+    doubt = sender.post("-o", "/dev/full", "--deadline", "0.05", key="k2")
+    assert doubt.returncode == 76
+
+
 @pytest.mark.parametrize("words, said", [
     (["ftp://127.0.0.1/"], "http://"), (["http://127.0.0.1/#a"], "#"), (["http:///"], "host"),
     (["-X", "get", "http://a/"], "capital"), (["--key", "ä", "http://a/"], "printable ASCII"),
