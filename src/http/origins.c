@@ -95,9 +95,11 @@ static enum http_call_result reach(const struct http_origins_config *config, con
                                    int64_t until_us, struct http_upstream *upstream,
                                    const char **ret_problem)
 {
-    *ret_problem = "the path of the unix socket is too long";
-    if (config->unix_socket != NULL && !reach_socket(config->unix_socket, &upstream->addresses))
+    *ret_problem = NULL;
+    if (config->unix_socket != NULL && !reach_socket(config->unix_socket, &upstream->addresses)) {
+        *ret_problem = "the path of the unix socket is too long";
         return HTTP_CALL_UNREACHABLE;
+    }
     if (config->unix_socket == NULL) {
         upstream->name = http_name_find_in_fiber(url->at.host, url->at.port, config->fresh_us,
                                                  until_us, ret_problem);

@@ -392,6 +392,14 @@ def test_a_unix_socket_takes_the_place_of_the_host(sender, tmp_path):
     assert (sent.returncode, sent.stdout) == (0, "ok") and b"Host: api.example\r\n" in seen[0]
 
 
+def test_why_a_unix_socket_is_not_reached_is_said_of_each_attempt(sender, tmp_path):
+    words = ["--deadline", "0.3", "http://api.example/x"]
+    sent = sender.run("--unix-socket", tmp_path / "none", *words)
+    assert sent.returncode == 69 and "too long" not in sent.stderr
+    assert sent.stderr.count("No such file or directory") == len(sender.attempts())
+    assert "too long" in sender.run("--unix-socket", "/" + "a" * 200, *words).stderr
+
+
 def test_a_server_is_proven_under_tls_unless_that_is_switched_off(sender, tmp_path):
     authority = issue(tmp_path, "ca", is_ca=True)
     certificate = issue(tmp_path, "server", authority, names=("127.0.0.1",))
