@@ -153,6 +153,8 @@
       "after a final failure its group waits for a person, or goes on (default park)")             \
     X(QUEUE_DEADLINE, "deadline", 0, "D", NULL, 0, 0,                                              \
       "no attempt begins later than D (30m, 7d) after the first one")                              \
+    X(DEDUPE, "dedupe-payload", 0, "D", NULL, 0, 0,                                                \
+      "refuse what was added for the same target within D (10m) under another key")                \
     X(EDIT_FORCE, "force", 0, NULL, NULL, 0, 0, "even if an attempt may have been done")           \
     X(PROMETHEUS, "prometheus", 0, NULL, NULL, 0, 0, "print what Prometheus reads")                \
     X(DRAIN_ONCE, "once", 0, NULL, NULL, 0, 0, "until nothing is due now")                         \

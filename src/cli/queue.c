@@ -47,13 +47,24 @@ int queue_complain(const struct queue_session *session, enum store_status status
 
 /* ---- the command line ---- */
 
+static int take_duration(const struct queue_session *session, const char *flag, const char *text,
+                         int64_t *ret_us)
+{
+    if (duration_parse(slice_of(text), ret_us) && *ret_us > 0 && *ret_us < CLOCK_NEVER)
+        return EXIT_DONE;
+    return command_misused(session->command, "--%s wants a duration, such as 10m", flag);
+}
+
 static int take_deadline(void *to, const char *text)
 {
     struct queue_session *session = to;
-    int64_t *us = &session->lasts_us;
-    if (duration_parse(slice_of(text), us) && *us > 0 && *us < CLOCK_NEVER)
-        return EXIT_DONE;
-    return command_misused(session->command, "--deadline wants a duration, such as 10m");
+    return take_duration(session, "deadline", text, &session->lasts_us);
+}
+
+static int take_dedupe(void *to, const char *text)
+{
+    struct queue_session *session = to;
+    return take_duration(session, "dedupe-payload", text, &session->dedupe_us);
 }
 
 static int take_max_time(void *to, const char *text)
@@ -70,6 +81,7 @@ static const struct flag_place places[FLAG_COUNT] = {
     [FLAG_GROUP] = PLACE(group),
     [FLAG_ON_FAILURE] = PLACE(on_failure),
     [FLAG_QUEUE_DEADLINE] = {FLAG_IS_TAKEN, .take = take_deadline},
+    [FLAG_DEDUPE] = {FLAG_IS_TAKEN, .take = take_dedupe},
     [FLAG_EDIT_FORCE] = PLACE(force),
     [FLAG_STATE] = PLACE(state),
     [FLAG_DEAD] = PLACE(dead),

@@ -52,6 +52,28 @@ static int refuse_other(const struct adder *adder, size_t i)
                           SLICE_ARG(task_state_name(added->state)));
 }
 
+/* With --dedupe-payload operations come one by one. */
+static int refuse_same(struct adder *adder)
+{
+    struct queue_session *session = adder->session;
+    BUF_AUTO struct buf where = buf_make(SIZE_MAX);
+    int64_t id = 0;
+    if (session->dedupe_us == 0)
+        return EXIT_DONE;
+    int code =
+        queue_complain(session, queue_find_same(session->store, &adder->operations[0],
+                                                session->dedupe_us, &session->parker.parker, &id));
+    if (code != EXIT_DONE || id == 0)
+        return code;
+    adder->n = 0;
+    if (adder->lines[0] > 0)
+        buf_printf(&where, "line %zu: ", adder->lines[0]);
+    return command_failed(session->command, EXIT_BAD_DATA,
+                          "%.*soperation %lld sends the same, and was added within the time of "
+                          "--dedupe-payload; nothing was added",
+                          SLICE_ARG(buf_slice(&where)), (long long)id);
+}
+
 /* Stores what has gathered, and prints which operations they are. */
 static int flush(struct adder *adder)
 {
@@ -59,6 +81,9 @@ static int flush(struct adder *adder)
     int code = EXIT_DONE;
     if (adder->n == 0)
         return EXIT_DONE;
+    code = refuse_same(adder);
+    if (code != EXIT_DONE)
+        return code;
     enum store_status status =
         queue_add(adder->session->store, &adding, &adder->session->parker.parker);
     for (size_t i = 0; i < adding.n_added; i++) {
@@ -174,7 +199,8 @@ static int take_lines(struct adder *adder, const struct queue_operation *default
     while (code == EXIT_DONE && lines_next(&lines, &text)) {
         if (slice_trim(text).len > 0)
             code = take_line(adder, defaults, text, lines.n);
-        bool is_full = adder->n == QUEUE_BATCH_MOST || adder->arena.used > BATCH_BYTES;
+        bool is_full = adder->n == QUEUE_BATCH_MOST || adder->arena.used > BATCH_BYTES ||
+                       adder->session->dedupe_us > 0;
         if (code == EXIT_DONE && is_full)
             code = flush(adder);
     }

@@ -75,6 +75,14 @@ struct queue_edit {
 enum store_status queue_edit(struct store *store, const struct queue_edit *edit,
                              struct parker *parker, struct queue_added *ret_added);
 
+/* ---- queue_same.c ---- */
+
+/* Looks for an operation that was added within the window and sends the same (payload and target,
+ * as `pawl send` compares them) under another key; `*ret_id` 0: there is none. Those that are added
+ * at this very moment are not seen. */
+enum store_status queue_find_same(struct store *store, const struct queue_operation *operation,
+                                  int64_t window_us, struct parker *parker, int64_t *ret_id);
+
 /* ---- queue_line.c ---- */
 
 /*

@@ -140,6 +140,21 @@ def test_what_cannot_be_sent_is_not_queued(queue):
     assert "deadline" in queue.refused(2, "add", "--deadline", "0", URL)
 
 
+def test_Q9_the_same_payload_under_another_key_is_refused_within_its_window(queue):
+    guarded = ("--dedupe-payload", "10m")
+    identity, key = queue.add(*guarded, "--json", '{"a":1,"b":2}', URL)
+    assert identity in queue.refused(65, "add", *guarded, "--json", '{"b": 2, "a": 1.0}', URL)
+    assert queue.add(*guarded, "--key", key, "--json", '{"a":1,"b":2}', URL) == (identity, key)
+    queue.add(*guarded, "--json", '{"a":1}', URL)
+    queue.add(*guarded, "--json", '{"a":1,"b":2}', URL + "/other")
+    ran = queue.run("add", *guarded, "-", input=lines({"url": URL, "json": 7},
+                                                      {"url": URL, "json": 7}))
+    assert ran.returncode == 65 and "line 2: " in ran.stderr
+    assert len(queue.list()) == 4
+    queue.did("drop", identity)
+    queue.add(*guarded, "--json", '{"a":1,"b":2}', URL)
+
+
 # ---- list, show ----
 
 
