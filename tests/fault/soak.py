@@ -34,6 +34,7 @@ from pawltest.wire import Answer, Broken, Request  # noqa: E402
 
 SETTLE = 1
 ATTEMPTS_MOST = 200  # of one operation, most of them against a gateway that is down
+HEALED_SECONDS = 60  # within which an operation has its outcome once nothing fails any more
 REMEMBERED = 500  # of each client: answers that it asks for once more
 UNKNOWN = "CONFLICT.idempotency.outcome_unknown"
 _RULE = """
@@ -144,8 +145,9 @@ class Payer:
             "SELECT convert_from(key, 'UTF8') FROM pawl.record"
             " WHERE status NOT IN (2, 3) OR provisional <> 0 OR lease_until <> 0")
         paid = dict(self.process.database.sql("SELECT client_key, id FROM payments"))
-        return [key for key, in strays] + [
-            key for key in {*told, *paid} if key not in told
+        return [f"{key} (unsettled)" for key, in strays] + [
+            f"{key} (paid {paid.get(key)}, told {told[key].kept if key in told else 'nothing'})"
+            for key in {*told, *paid} if key not in told
             or (told[key].status, told[key].json.get("id")) != (
                 (201, paid[key]) if key in paid else (422, None))]
 
@@ -162,6 +164,7 @@ class Crowd:
         self.gateways = gateways
         self.fresh_keys = fresh_keys  # a new one for each attempt, instead of the operation's
         self.over = threading.Event()
+        self.is_healed = False  # nothing fails any more
         self.attempts = 0
         self.told: dict[str, Answer] = {}  # what was acknowledged first
         self.open: list[str] = []  # operations without an outcome
@@ -194,9 +197,13 @@ class Crowd:
 
     def operate(self, key: str, rand: random.Random) -> bool:
         """Retries until there is an outcome, or nobody can know; True: there is one. An outcome
-        that was told is lost once it is unknown, or does not come when nothing fails any more."""
+        that was told is lost once it is unknown, or does not come when nothing fails any more: who
+        gives up before that found no gateway up, which says nothing."""
         answer: Answer | None = None
-        for _ in range(ATTEMPTS_MOST):
+        end = time.monotonic() + HEALED_SECONDS
+        attempts = 0
+        while time.monotonic() < end if self.is_healed else attempts < ATTEMPTS_MOST:
+            attempts += 1
             answer = self._attempt(key, rand.choice(self.gateways))
             if answer is not None and self._is_outcome(answer):
                 self._note(key, answer)
@@ -207,8 +214,8 @@ class Crowd:
         with self._lock:
             self.open.append(key)
             told = answer["Error-Code"] if answer else "nothing"
-            if key in self.told and (told == UNKNOWN or self.over.is_set()):
-                self.lost[key] = told
+            if key in self.told and (told == UNKNOWN or self.is_healed):
+                self.lost[key] = f"{told}, {attempts} attempts"
         return False
 
     def _is_outcome(self, answer: Answer) -> bool:
@@ -303,6 +310,7 @@ class Processes:
 
 def settle(crowd: Crowd, policy: str, rand: random.Random) -> list[str]:
     """Everybody comes once more, nothing fails any more. What is still without an outcome."""
+    crowd.is_healed = True
     time.sleep(SETTLE + 0.5)
     for key in list(crowd.told):
         crowd.operate(key, rand)

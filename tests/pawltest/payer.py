@@ -99,7 +99,8 @@ class Payer(service.Payments):
     def reply(self, status: int, body: dict[str, Any], headers: dict[str, str] | None = None
               ) -> None:
         act = self.meet("reply", self.execute_apart)
-        super().reply(int(act) if act.isdigit() else status, body, headers)
+        lies = act == "200" and status >= 400  # pawl believes a refusal that says it is done
+        super().reply(int(act) if act.isdigit() and not lies else status, body, headers)
 
 
 if __name__ == "__main__":
