@@ -214,8 +214,10 @@ static enum step attempt(struct runner *runner, enum runner_result *ret_result)
         retry_budget_add_request(runner->budget, clock_boot_us());
     run_attempt(runner, &attempt);
     *ret_result = RUNNER_NOT_STORED;
-    if (runner->engine && !store_end(runner, &written))
+    if (runner->engine && !store_end(runner, &written)) {
+        runner->outcome = NULL; /* the store writes from it still: the reference stays with it */
         return STEP_ENDED;
+    }
     *ret_result = RUNNER_LOST;
     if (written == ENGINE_LOST)
         return STEP_ENDED;

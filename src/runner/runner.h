@@ -103,7 +103,8 @@ enum runner_result {
     RUNNER_IN_PROGRESS, /* elsewhere; attempt.result.lease_left_us */
     RUNNER_STORE_DOWN,  /* the store did not decide: nothing was begun */
     RUNNER_NOT_STORED,  /* the attempt has ended, its outcome is not stored, and the store may still
-                           be writing it: neither may be given up before the process ends */
+                           be writing it: neither may be given up before the process ends, and no
+                           outcome is the caller's */
     RUNNER_LOST,        /* the same; the store has stopped for good */
 };
 

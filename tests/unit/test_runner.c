@@ -33,6 +33,7 @@ struct process {
     struct parker parker; /* first: the two are cast into each other */
     struct store *store;
     struct engine *engine;
+    bool is_stuck; /* its store does nothing */
 };
 
 struct play {
@@ -47,6 +48,7 @@ struct play {
     int64_t tokens[SCRIPT_MAX];
     bool waits;
     bool loses_token; /* another runs the operation during the attempt */
+    bool is_stuck;    /* the store, from the attempt's end on */
 };
 
 static int64_t boot;
@@ -60,7 +62,8 @@ static void move_clock(int64_t by_us)
 static bool park(struct parker *parker, int64_t deadline_us)
 {
     struct process *process = (struct process *)parker;
-    if (!store_step(process->store) && deadline_us != CLOCK_NEVER && deadline_us > boot)
+    if ((process->is_stuck || !store_step(process->store)) && deadline_us != CLOCK_NEVER &&
+        deadline_us > boot)
         move_clock(deadline_us - boot < STEP_US ? deadline_us - boot : STEP_US);
     return false;
 }
@@ -121,6 +124,7 @@ static void execute(struct runner_executor *executor, const struct runner_attemp
         ret_end->outcome = outcome_new(201, false, SLICE("A: b\r\n"), SLICE("done"));
     if (play->loses_token)
         run_elsewhere(play);
+    play->here.is_stuck = play->is_stuck;
 }
 
 static void report(void *argument, const struct runner_report *report)
@@ -332,6 +336,27 @@ static void test_a_result_under_a_stale_token_is_thrown_away_for_the_one_that_is
     close_play(&play);
 }
 
+static void test_what_the_store_may_still_write_is_not_handed_to_a_caller_who_would_free_it(
+    void **state)
+{
+    (void)state;
+    struct play play;
+    open_play(&play);
+    play.script[0] = done;
+    play.is_stuck = true;
+    assert_int_equal(run(&play), RUNNER_NOT_STORED);
+    assert_null(play.runner.outcome);
+    while (store_step(play.here.store))
+        ;
+    assert_true(store_op_ended(&play.runner.attempt.op));
+    outcome_unref(play.runner.end.outcome);
+    play.is_stuck = play.here.is_stuck = false;
+    assert_int_equal(run(&play), RUNNER_REPLAYED);
+    assert_true(slice_eq(play.runner.outcome->body, SLICE("done")));
+    outcome_unref(play.runner.outcome);
+    close_play(&play);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -346,6 +371,8 @@ int main(void)
         cmocka_unit_test(test_a_running_attempt_elsewhere_is_waited_for_or_reported),
         cmocka_unit_test(
             test_a_result_under_a_stale_token_is_thrown_away_for_the_one_that_is_stored),
+        cmocka_unit_test(
+            test_what_the_store_may_still_write_is_not_handed_to_a_caller_who_would_free_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
