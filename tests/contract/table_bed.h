@@ -178,7 +178,7 @@ static inline void note(void *argument, const struct table_row *row)
     *job = *(const struct job *)row;
     assert_in_range(job->data.len, 0, sizeof found->data);
     memcpy(found->data, job->data.len > 0 ? job->data.at : "", job->data.len);
-    memcpy(found->lane, job->lane.at, job->lane.len);
+    memcpy(found->lane, job->lane.len > 0 ? job->lane.at : "", job->lane.len);
     job->data.at = found->data;
     job->lane.at = found->lane;
 }

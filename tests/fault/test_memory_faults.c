@@ -14,9 +14,9 @@
 /* SQLite's allocations are thousands, at 10 ms each: a part of them, and where sanitizers slow
  * everything down a smaller one. SQLITE_STEP=1 in the environment: all. */
 #ifdef PAWL_SANITIZED
-#define SQLITE_STEP 61
+#define SQLITE_STEP 113
 #else
-#define SQLITE_STEP 7
+#define SQLITE_STEP 13
 #endif
 
 /* SQLite's allocator: the n-th from now on fails; 0: none does. */
