@@ -44,13 +44,19 @@ static int keep_file(struct request_options *options, const char *path)
     return command_misused(options->command, "too many headers");
 }
 
+/* To its end, also of a pipe: `-H @<(secret-tool ...)`. */
 static int take_file(struct request_options *options, const char *path)
 {
-    struct slice problem;
+    BUF_AUTO struct buf bytes = buf_make(0);
+    struct slice problem = SLICE("the headers take too much memory");
     if (options->keeps_files)
         return keep_file(options, path);
-    if (client_fields_add_file(slice_of(path), &options->arena, &options->request.headers,
-                               &problem))
+    int code = input_read(options->command, path, &bytes);
+    if (code != EXIT_DONE)
+        return code;
+    struct slice lines = arena_copy(&options->arena, buf_slice(&bytes));
+    if (lines.at && client_fields_add_lines(slice_of(path), lines, &options->arena,
+                                            &options->request.headers, &problem))
         return EXIT_DONE;
     return command_misused(options->command, "%.*s", SLICE_ARG(problem));
 }

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static bool refuse(struct arena *arena, struct slice *ret_problem, const char *format, ...)
@@ -28,15 +29,26 @@ static bool take_line(struct slice *rest, struct slice *ret_line)
     return true;
 }
 
-/* Regular files alone: a pipe would keep whoever sends waiting. 0 or -errno. */
+/* All of its bytes are there: those of a pipe would have to be waited for. */
+static int check_regular(int fd)
+{
+    struct stat about;
+    if (fstat(fd, &about) != 0)
+        return -errno;
+    return S_ISREG(about.st_mode) ? 0 : -EOPNOTSUPP;
+}
+
+/* 0 or -errno. */
 static int read_file(const char *path, struct arena *arena, struct slice *ret_bytes)
 {
     char *room = arena_alloc(arena, CLIENT_FIELDS_FILE_MAX + 1);
     int fd = room ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
     if (fd < 0)
         return room ? -errno : -ENOMEM;
-    ssize_t n = read(fd, room, CLIENT_FIELDS_FILE_MAX + 1);
-    int error = n < 0 ? -errno : (size_t)n > CLIENT_FIELDS_FILE_MAX ? -EFBIG : 0;
+    int error = check_regular(fd);
+    ssize_t n = error == 0 ? read(fd, room, CLIENT_FIELDS_FILE_MAX + 1) : 0;
+    if (error == 0)
+        error = n < 0 ? -errno : (size_t)n > CLIENT_FIELDS_FILE_MAX ? -EFBIG : 0;
     close(fd);
     *ret_bytes = slice_make(room, n < 0 ? 0 : (size_t)n);
     return error;
@@ -45,12 +57,19 @@ static int read_file(const char *path, struct arena *arena, struct slice *ret_by
 bool client_fields_add_file(struct slice path, struct arena *arena, struct headers *headers,
                             struct slice *ret_problem)
 {
-    struct slice text = arena_copy(arena, path), rest, line, name;
-    int error = text.at ? read_file(text.at, arena, &rest) : -ENOMEM;
+    struct slice text = arena_copy(arena, path), lines;
+    int error = text.at ? read_file(text.at, arena, &lines) : -ENOMEM;
     if (error != 0)
         return refuse(arena, ret_problem, "cannot read the headers in %.*s: %s", SLICE_ARG(path),
                       strerror(-error));
-    while (take_line(&rest, &line)) {
+    return client_fields_add_lines(path, lines, arena, headers, ret_problem);
+}
+
+bool client_fields_add_lines(struct slice path, struct slice lines, struct arena *arena,
+                             struct headers *headers, struct slice *ret_problem)
+{
+    struct slice line, name;
+    while (take_line(&lines, &line)) {
         struct slice value = slice_cut(line, ':', &name);
         if (line.len == 0)
             continue;

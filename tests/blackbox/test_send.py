@@ -5,12 +5,15 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import fcntl
 import json
 import os
 import socket
 import sqlite3
 import stat
 import subprocess
+import sys
+import termios
 import threading
 from pathlib import Path
 from typing import Any, Callable, Iterator
@@ -92,6 +95,10 @@ def once_for_each_key(upstream: Upstream) -> Callable[[Request], Reply]:
 
 def failing(status: int, *headers: tuple[str, str], value: Any = None) -> Reply:
     return say(status, value or {"no": True}, *headers, effect=False)
+
+
+def is_empty(pipe: int) -> bool:
+    return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder) == 0
 
 
 def keys(upstream: Upstream) -> list[str | None]:
@@ -361,6 +368,19 @@ def test_bodies_and_headers_are_those_of_curl(sender, upstream, tmp_path):
     assert (second.method, second.body) == ("PUT", text.read_bytes())
     assert second["Authorization"] == third["Authorization"] == "Basic bWU6aXQ="
     assert (third.method, third.body, third["Content-Length"]) == ("GET", b"", None)
+
+
+def test_headers_of_a_pipe_are_read_to_its_end(sender, upstream, tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    process = sender.start("-H", f"@{pipe}", sender.url)
+    with pipe.open("w") as written:
+        written.write("X-One: 1\nX-Token: abc")
+        written.flush()
+        eventually(lambda: is_empty(written.fileno()), "the first half to be read")
+        written.write("def\n")
+    assert sender.end(process).returncode == 0
+    assert (upstream.requests[0]["X-One"], upstream.requests[0]["X-Token"]) == ("1", "abcdef")
 
 
 def test_the_response_goes_where_curl_puts_it(sender, upstream, tmp_path):
