@@ -3,6 +3,7 @@
 #include "base/headers.h"
 #include "client/fields.h"
 #include "client/queue.h"
+#include "client/request.h"
 #include "core/canonical.h"
 
 #define PROBLEM_SHOWN 60
@@ -98,10 +99,14 @@ static bool read_json(struct reader *reader, const struct json *value)
 
 static bool read_headers(struct reader *reader, const struct json *value)
 {
+    static const struct headers none;
     for (const struct json *one = value->first; one; one = one->next) {
         if (one->type != JSON_STRING || !header_is_valid(one->name, one->text))
             return refuse(reader, "\"headers\" holds what is no header: \"%.*s\"",
                           SLICE_ARG(slice_first(one->name, PROBLEM_SHOWN)));
+        if (client_is_reserved(&none, one->name) ||
+            slice_eq_nocase(one->name, SLICE("Idempotency-Key")))
+            return refuse(reader, "the header %.*s is set by pawl", SLICE_ARG(one->name));
         reader->has_type = reader->has_type || slice_eq_nocase(one->name, SLICE("Content-Type"));
         buf_printf(&reader->fields, "%.*s: %.*s\r\n", SLICE_ARG(one->name), SLICE_ARG(one->text));
     }

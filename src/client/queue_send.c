@@ -7,6 +7,7 @@
 #include "client/http.h"
 #include "client/queue.h"
 #include "client/request.h"
+#include "client/verdict.h"
 #include "store/find.h"
 
 #define STORE_US (10 * CLOCK_US_PER_S)       /* for one operation of the store */
@@ -78,6 +79,16 @@ static bool unpack_body(struct sending *sending, const struct store_request *req
     return !sending->arena.failed;
 }
 
+/* What a file may not say: where the request ends, or what its key is. */
+static bool are_free(const struct headers *headers)
+{
+    for (size_t i = 0; i < headers->n; i++)
+        if (client_is_reserved(headers, headers->at[i].name) ||
+            slice_eq_nocase(headers->at[i].name, SLICE("Idempotency-Key")))
+            return false;
+    return true;
+}
+
 /* Its lines, those of its files as they are now, and who sends it. */
 static bool gather_headers(struct sending *sending, const struct store_request *request)
 {
@@ -92,7 +103,7 @@ static bool gather_headers(struct sending *sending, const struct store_request *
                    : headers_add(all, given.at[i].name, given.at[i].value);
     if (fits && !headers_find(all, SLICE("User-Agent")))
         fits = headers_add(all, SLICE("User-Agent"), SLICE("pawl/" PAWL_VERSION));
-    return fits && all->n + 2 <= HEADERS_MAX;
+    return fits && all->n + 2 <= HEADERS_MAX && are_free(all);
 }
 
 static bool make_operation(struct courier_delivery *delivery, const struct store_request *request)
@@ -134,6 +145,12 @@ static struct courier_verdict prepare(const struct queue_sender *sender,
 
 /* ---- the claim ---- */
 
+static struct courier_verdict settle_replay(const struct record *record)
+{
+    return client_is_refusal(record) ? settle(TASK_DEAD, TASK_REASON_FINAL)
+                                     : settle(TASK_DONE, TASK_REASON_ALREADY);
+}
+
 static struct courier_verdict verdict_of(struct sending *sending, enum engine_verdict verdict)
 {
     struct attempt_result *result = &sending->attempt.result;
@@ -143,10 +160,10 @@ static struct courier_verdict verdict_of(struct sending *sending, enum engine_ve
     case ENGINE_REPLAY:
         outcome_unref(result->found);
         result->found = NULL;
-        return settle(TASK_DONE, TASK_REASON_ALREADY);
+        return settle_replay(&result->record);
     case ENGINE_RESULT_NOT_KEPT:
     case ENGINE_RESULT_EXPIRED:
-        return settle(TASK_DONE, TASK_REASON_ALREADY);
+        return settle_replay(&result->record);
     case ENGINE_OTHER_RECIPE:
         mem_free(result->found_recipe);
         result->found_recipe = NULL;

@@ -25,8 +25,7 @@ static bool complain(struct buf *problem, const char *text)
 
 /* ---- headers ---- */
 
-/* Of the connection, of the framing, or pawl's own: nobody else sets them. */
-static bool is_reserved(const struct headers *headers, struct slice name)
+bool client_is_reserved(const struct headers *headers, struct slice name)
 {
     static const struct slice own[] = {
         {"Content-Length", 14}, {"Idempotency-Token", 17}, {"Idempotency-Attempt", 19}};
@@ -78,7 +77,7 @@ static bool gather_headers(const struct client_request *request, struct client_m
     bool fits = add_defaults(request, made);
     for (size_t i = 0; i < request->headers.n; i++) {
         const struct header *given = &request->headers.at[i];
-        if (is_reserved(&request->headers, given->name)) {
+        if (client_is_reserved(&request->headers, given->name)) {
             buf_printf(problem, "the header %.*s is set by pawl", SLICE_QUOTED(given->name));
             return false;
         }

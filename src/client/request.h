@@ -36,6 +36,9 @@ bool client_make(const struct client_request *request, struct client_made *made,
                  struct buf *problem);
 void client_made_fini(struct client_made *made);
 
+/* Of the connection, of the framing, or pawl's own: nobody else sets them. `headers` are all. */
+bool client_is_reserved(const struct headers *headers, struct slice name);
+
 /* How its URL is reached. */
 struct client_route {
     const char *ca;       /* PEM; NULL: the system's */

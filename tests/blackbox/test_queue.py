@@ -113,6 +113,10 @@ def test_an_operation_that_is_added_again_under_its_key_is_there_once(queue):
     ('{"url":"http://x/","on_failure":"undo"}', "park or skip"),
     ('{"url":"http://x/","deadline":"soon"}', "duration"),
     ('{"url":"http://x/","headers":{"A b":"c"}}', "no header"),
+    ('{"url":"http://x/","headers":{"Content-Length":"1"}}', "Content-Length is set by pawl"),
+    ('{"url":"http://x/","headers":{"transfer-encoding":"chunked"}}', "is set by pawl"),
+    ('{"url":"http://x/","headers":{"Connection":"Idempotency-Key"}}', "is set by pawl"),
+    ('{"url":"http://x/","headers":{"Idempotency-Key":"other"}}', "is set by pawl"),
     ('{"url":"http://x/","key":"\\u00e9"}', "key"), ('{"url":7}', "wants a string"),
 ])
 def test_a_bad_line_is_named_and_nothing_before_it_is_lost(queue, line, problem):

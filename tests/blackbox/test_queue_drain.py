@@ -231,6 +231,25 @@ def test_an_operation_whose_header_file_is_gone_waits(queue, upstream, tmp_path)
     assert queue.show(identity)["state"] == "waiting" and not upstream.requests
 
 
+@pytest.mark.parametrize("line", ["Content-Length: 0", "Transfer-Encoding: chunked",
+                                  "Idempotency-Key: other", "Connection: Idempotency-Key"])
+def test_a_file_of_headers_that_would_reframe_a_request_is_not_sent(
+        queue, upstream, tmp_path, line):
+    (tmp_path / "token").write_text(line + "\n")
+    identity, _ = queue.add("-H", f"@{tmp_path / 'token'}", "-d", "abc", queue.url)
+    queue.drain("--once", code=75)
+    assert queue.show(identity)["state"] == "waiting" and not upstream.requests
+
+
+def test_a_redirect_that_is_remembered_is_dead_and_not_done_later(queue, upstream):
+    upstream.default = lambda request: say(303)
+    identity, _ = queue.add("-d", "a", queue.url)
+    queue.drain(code=1)
+    queue.did("retry", identity)
+    queue.drain(code=1)
+    assert queue.show(identity)["state"] == "dead" and len(upstream.requests) == 1
+
+
 def test_what_is_paused_is_not_sent(queue, upstream):
     queue.add("--group", "g", queue.url)
     queue.add(queue.url + "/other")
