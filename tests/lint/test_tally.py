@@ -41,6 +41,8 @@ def test_a_log_is_counted(tmp_path, log, status, expected):
     ([("OK", "[  PASSED  ] 3 test(s).\n"), ("OK", "5 inputs\n")], 0, "4 0"),
     ([("FAIL", CMOCKA), ("OK", "[  PASSED  ] 3 test(s).\n")], 1, "6 2"),
     ([("ERROR", "[  PASSED  ] 3 test(s).\n")], 1, "3 1"),  # it crashed in the end
+    ([("EXPECTEDFAIL", "CHECK failed\n")], 0, "1 0"),  # a mutant that was found
+    ([("UNEXPECTEDPASS", "")], 1, "0 1"),
     ([("TIMEOUT", "")], 1, "0 1"),
     ([("SKIP", "")], 0, "0 1"),
     ([], 0, "0 1"),
