@@ -55,6 +55,15 @@ static void check_counts(struct reader *reader, const struct rule_draft *base, e
                         "has an effect only with a probe (expected `unknown: {probe: ..}`)");
 }
 
+/* With the headers of no caller only the target says whose operation is meant. */
+static bool names_its_tenant(const struct rule_draft *draft)
+{
+    const struct rule *rule = &draft->rule;
+    if (!draft->has_tenant || rule->tenant_none)
+        return true;
+    return !rule_hides_tenant(rule) && template_uses(&rule->probe, TEMPLATE_TENANT);
+}
+
 /* In the background there is no request: only what is kept with the record. */
 static void check_probe(struct reader *reader, const struct rule_draft *base)
 {
@@ -63,13 +72,20 @@ static void check_probe(struct reader *reader, const struct rule_draft *base)
     check_counts(reader, base, OPTION_probe_status);
     check_counts(reader, base, OPTION_probe_headers);
     const struct template_part *part = template_not_kept(&rule->probe);
-    bool can = rule->unknown == RECORD_UNKNOWN_PROBE && !part;
+    bool probes = rule->unknown == RECORD_UNKNOWN_PROBE;
+    bool named = names_its_tenant(reader->draft);
+    if (node && probes && !named)
+        reader_complain(reader, node,
+                        "turns on probes in the background, and the probe of rule '%.*s' does not "
+                        "say whose operation is meant (expected {tenant} in it, and that it is no "
+                        "credential; or `tenant: none`)",
+                        SLICE_ARG(rule->name));
     if (node && node != base->set[OPTION_probe_headers] && part)
         reader_complain(reader, node,
                         "turns on probes in the background, and this probe needs {%.*s} of the "
                         "request (expected a probe of no more than {key} and {tenant})",
                         SLICE_ARG(part->written));
-    rule->probes_alone = rule->probes_alone && can;
+    rule->probes_alone = rule->probes_alone && probes && named && !part;
 }
 
 /* A status has one sort. */

@@ -172,6 +172,12 @@ static void rules_that_cannot_hold_are_refused(void **state)
         {HEAD "rules:\n- {name: a, match: POST /a, unknown: {probe: \"GET /a/{key}\"}, "
               "probe_headers: {Idempotency-Key: a}}\n",
          "4:96: Idempotency-Key: ", "cannot be a header of a probe"},
+        {HEAD "rules:\n- {name: a, match: POST /a, tenant: \"{header:X-Shop}\", "
+              "unknown: {probe: \"GET /a/{key}\"}, probe_headers: {}}\n",
+         "4:105: probe_headers: ", "the probe of rule 'a' does not say whose operation is meant"},
+        {HEAD "rules:\n- {name: a, match: POST /a, tenant: \"{header:Authorization}\", "
+              "unknown: {probe: \"GET /a/{key}\"}, probe_headers: {}}\n",
+         "4:112: probe_headers: ", "the probe of rule 'a' does not say whose operation is meant"},
         {HEAD "rules:\n- {name: a, match: POST /a, unknown: {probe: \"GET /a/{key}\"}, "
               "probe_headers: none}\n",
          "4:78: probe_headers: ", "a map of headers"},
