@@ -282,12 +282,19 @@ static void log_stopping(const struct daemon *daemon)
     log_line_end(daemon->log, &line);
 }
 
-/* False: not until `deadline_us`, or a second signal came. */
-static bool drain_part(const struct daemon *daemon, size_t i, int64_t deadline_us)
+/* All begin before any is waited for: what one is still at keeps no other from draining. False: not
+ * until `deadline_us`, or a second signal came. */
+static bool drain_parts(struct daemon *daemon, int64_t deadline_us)
 {
-    const struct part *part = daemon->options->parts[i];
-    return !part->drain ||
-           wait_while_leaving(daemon, part->drain(daemon->selves[i]), deadline_us) == OTHER_READY;
+    int ended[PARTS_MAX];
+    size_t n = 0;
+    for (size_t i = daemon->n_started; i-- > 0;)
+        if (daemon->options->parts[i]->drain)
+            ended[n++] = daemon->options->parts[i]->drain(daemon->selves[i]);
+    for (size_t i = 0; i < n; i++)
+        if (wait_while_leaving(daemon, ended[i], deadline_us) != OTHER_READY)
+            return false;
+    return true;
 }
 
 /* True: everything ended. False: the time for it is over, or a second signal came. */
@@ -301,9 +308,8 @@ static bool drain(struct daemon *daemon)
         return false;
     int64_t deadline = clock_after(clock_boot_us(), daemon->config->drain_us);
     CRASH_POINT(before_drain);
-    for (size_t i = daemon->n_started; i-- > 0;)
-        if (!drain_part(daemon, i, deadline))
-            return false;
+    if (!drain_parts(daemon, deadline))
+        return false;
     CRASH_POINT(after_drain);
     return true;
 }

@@ -8,9 +8,9 @@
  *      serving  SIGHUP: all prepare; if all could, all reload, else those that could forget it, and
  *               nothing has changed
  *               every second: watch; at any time, from the admin listener's thread: ready, metrics
- *      draining SIGTERM, SIGINT: `drain_delay` later, in reverse order, each drains until its
- *               descriptor is readable, all of them under one deadline; then, or at a second
- *               signal, what still runs is left behind by the process's end
+ *      draining SIGTERM, SIGINT: `drain_delay` later all begin to drain, in reverse order, each
+ *               until its descriptor is readable, all of them under one deadline; then, or at a
+ *               second signal, what still runs is left behind by the process's end
  *      stopped  in reverse order: of its own accord a part calls nobody and wakes nobody any more
  *      freed    in reverse order, once all have stopped: the committer and the workers may wake
  *               fibers until they end, so that no loop is freed before

@@ -147,6 +147,21 @@ def test_a_reload_turns_it_on_and_off(pawl, upstream, clock):
 
 
 @hooks
+def test_a_probe_that_hangs_delays_no_drain_of_the_gateway(pawl, upstream, clock):
+    gateway = pawl(ALONE)
+    left_unknown(gateway, upstream)
+    gate = upstream.gate()
+    upstream.on("GET", FOUND, say(200, {"id": 1}, gate=gate))
+    clock.run_until(lambda: len(probes(upstream)) == 2, step=1)
+    gateway.signal(signal.SIGTERM)
+    eventually(lambda: not gateway.is_listening, "the end of listening")
+    assert gateway.process.poll() is None and not lines(gateway)
+    gate.open()
+    assert gateway.wait() == 0
+    assert lines(gateway)[-1]["result"] == "done", "what was under way has ended"
+
+
+@hooks
 def test_background_probes_are_counted(pawl, upstream, clock):
     gateway, admin = with_admin(pawl, ALONE)
     left_unknown(gateway, upstream)
