@@ -39,7 +39,6 @@ struct prober {
 
     /* the loop's */
     struct plan *plan;
-    struct plan *slice_plan; /* of the slices under way */
     struct slice_of_records {
         int64_t after; /* where the next slice begins */
         struct keys_found found;
@@ -198,7 +197,7 @@ static void probe_record(const struct prober *prober, const struct plan *plan,
 static const struct rule *due_rule(const struct prober *prober, const struct keys_row *row)
 {
     const struct record *record = &row->store.record;
-    const struct rule *rule = rule_set_named(prober->slice_plan->settings.rules, row->store.rule);
+    const struct rule *rule = rule_set_named(prober->plan->settings.rules, row->store.rule);
     bool due = probe_due(record) <= store_now(prober->config.store);
     return rule && rule->probes_alone && due ? rule : NULL;
 }
@@ -210,13 +209,23 @@ static struct keys_row *take_row(struct slice_of_records *slice)
     return row;
 }
 
+/* By the plan in force as it begins, whatever the slice was listed under. */
+static void probe_by_plan(struct prober *prober, const struct rule *rule,
+                          const struct store_row *row)
+{
+    struct plan *plan = prober->plan;
+    plan->refs++;
+    probe_record(prober, plan, rule, row);
+    plan_drop(plan);
+}
+
 static void probe_slice(struct prober *prober, struct slice_of_records *slice)
 {
     struct keys_row *row;
     while (!prober->draining && (row = take_row(slice))) {
         const struct rule *rule = due_rule(prober, row);
         if (rule)
-            probe_record(prober, prober->slice_plan, rule, &row->store);
+            probe_by_plan(prober, rule, &row->store);
     }
 }
 
@@ -263,8 +272,6 @@ static void probe_slices(struct prober *prober)
 static void look(struct prober *prober)
 {
     struct store_counts counts = store_counts(prober->config.store);
-    prober->slice_plan = prober->plan;
-    prober->slice_plan->refs++;
     if (counts.unknown > 0)
         list(prober, &prober->unknown, KEYS_UNKNOWN);
     if (counts.stale > 0)
@@ -274,7 +281,6 @@ static void look(struct prober *prober)
     keys_found_fini(&prober->lapsed.found);
     prober->unknown.found = prober->lapsed.found = (struct keys_found){0};
     prober->unknown.next = prober->lapsed.next = NULL;
-    plan_drop(prober->slice_plan);
 }
 
 /* Without a rule that wants it, until a reload brings one. */

@@ -162,6 +162,27 @@ def test_a_probe_that_hangs_delays_no_drain_of_the_gateway(pawl, upstream, clock
 
 
 @hooks
+def test_a_reload_holds_for_the_rest_of_what_was_found_due(pawl, upstream, clock):
+    gateway = pawl(RULE)
+    at_once, gate = 16, upstream.gate()
+    for i in range(at_once + 1):
+        found = f"/refunds/by-key/k{i}"
+        upstream.then(closes(effect=True))
+        upstream.on("GET", found, say(500, {}))
+        assert gateway.post("/refunds", BODY, key=f"k{i}").status == 502
+        upstream.on("GET", found, say(500, {}, gate=gate))
+    n = len(probes(upstream))
+    clock.advance(100)
+    reload(gateway, ALONE)
+    gate.wait_for(at_once)
+    reload(gateway, RULE)
+    gate.open()
+    eventually(lambda: len(lines(gateway)) >= at_once, "the end of what was under way")
+    clock.step(2)
+    assert len(probes(upstream)) == n + at_once
+
+
+@hooks
 def test_background_probes_are_counted(pawl, upstream, clock):
     gateway, admin = with_admin(pawl, ALONE)
     left_unknown(gateway, upstream)
