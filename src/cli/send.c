@@ -286,6 +286,10 @@ static void explain(const struct send *send)
     case RUNNER_ENDED:
         explain_end(send);
         return;
+    case RUNNER_HELD:
+        complain(send, "it may have been done, and is not sent before that is settled: see `pawl "
+                       "keys resolve`");
+        return;
     case RUNNER_MISMATCH:
         complain(send, "the key was used for another request; take a new key for a new one");
         return;

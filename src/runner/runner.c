@@ -78,10 +78,11 @@ static enum runner_result result_of(struct runner *runner, enum engine_verdict v
     case ENGINE_STORE_DOWN:
     case ENGINE_GONE:
         return RUNNER_STORE_DOWN;
+    case ENGINE_OUTCOME_UNKNOWN: /* an application in SQL began it, under another policy */
+        return RUNNER_HELD;
     case ENGINE_PROCEED:
-    case ENGINE_PROBE:           /* not under `unknown: retry`, */
-    case ENGINE_OUTCOME_UNKNOWN: /*   nor this, */
-    case ENGINE_DUPLICATE:       /*   nor without a once value */
+    case ENGINE_PROBE:     /* not under `unknown: retry`, */
+    case ENGINE_DUPLICATE: /*   nor without a once value */
         break;
     }
     UNREACHABLE();

@@ -99,6 +99,7 @@ enum runner_result {
     RUNNER_REPLAYED,    /* an earlier run was: attempt.result.record says when */
     RUNNER_FINAL,       /* it failed, and would fail again */
     RUNNER_ENDED,       /* no attempt or no time is left: ended_by */
+    RUNNER_HELD,        /* in doubt, and by its policy not run before that is settled */
     RUNNER_MISMATCH,    /* the key was used for something else */
     RUNNER_IN_PROGRESS, /* elsewhere; attempt.result.lease_left_us */
     RUNNER_STORE_DOWN,  /* the store did not decide: nothing was begun */

@@ -336,6 +336,33 @@ static void test_a_result_under_a_stale_token_is_thrown_away_for_the_one_that_is
     close_play(&play);
 }
 
+static void test_what_others_hold_in_doubt_is_not_run(void **state)
+{
+    (void)state;
+    const enum record_unknown policies[] = {RECORD_UNKNOWN_HOLD, RECORD_UNKNOWN_PROBE};
+    for (size_t i = 0; i < 2; i++) {
+        struct play play;
+        struct attempt *other = mem_zalloc(1, sizeof *other);
+        open_play(&play);
+        fill(&play, &play.runner, 'a');
+        *other = play.runner.attempt;
+        struct process *process = &play.elsewhere;
+        struct engine_act act = {.kind = ENGINE_DOUBT};
+        other->key_hash = engine_key_hash(process->engine, other->tenant, other->rule, other->key);
+        other->begin.lease_us = CLOCK_US_PER_S;
+        other->begin.doubted_us = DAY_US;
+        other->begin.unknown = policies[i];
+        assert_int_equal(engine_begin(process->engine, other, &process->parker, CLOCK_NEVER),
+                         ENGINE_PROCEED);
+        engine_write(process->engine, other, &act, &process->parker);
+        assert_true(engine_wait(other, &process->parker, CLOCK_NEVER));
+        assert_int_equal(run(&play), RUNNER_HELD);
+        assert_int_equal(play.n_run, 0);
+        mem_free(other);
+        close_play(&play);
+    }
+}
+
 static void test_what_the_store_may_still_write_is_not_handed_to_a_caller_who_would_free_it(
     void **state)
 {
@@ -371,6 +398,7 @@ int main(void)
         cmocka_unit_test(test_a_running_attempt_elsewhere_is_waited_for_or_reported),
         cmocka_unit_test(
             test_a_result_under_a_stale_token_is_thrown_away_for_the_one_that_is_stored),
+        cmocka_unit_test(test_what_others_hold_in_doubt_is_not_run),
         cmocka_unit_test(
             test_what_the_store_may_still_write_is_not_handed_to_a_caller_who_would_free_it),
     };
