@@ -316,12 +316,26 @@ static void many_rules_that_hold_a_500_take_one_line(void **state)
     mem_free(lines);
 }
 
+struct noted_case {
+    const char *more; /* options of the rule */
+    bool noted;
+};
+
+static void check_noted(const struct noted_case *cases, size_t n, const char *note)
+{
+    bool held;
+    for (size_t i = 0; i < n; i++) {
+        char *lines = noted(cases[i].more, &held);
+        assert_int_equal(lines[0] != '\0', cases[i].noted);
+        if (cases[i].noted)
+            assert_holds(lines, note);
+        mem_free(lines);
+    }
+}
+
 static void a_probe_by_keys_that_may_be_quoted_is_noted(void **state)
 {
-    static const struct {
-        const char *more;
-        bool noted;
-    } cases[] = {
+    static const struct noted_case cases[] = {
         {PROBE, true},
         {PROBE "  forward_key: bare\n", true},
         {PROBE "  key_format: any\n", true},
@@ -334,24 +348,15 @@ static void a_probe_by_keys_that_may_be_quoted_is_noted(void **state)
         {PROBE "  protect: false\n", false},
         {"  unknown: {probe: \"GET /a/{body:/id}\"}\n", false},
     };
-    bool held;
     (void)state;
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        char *lines = noted(cases[i].more, &held);
-        assert_int_equal(lines[0] != '\0', cases[i].noted);
-        if (cases[i].noted)
-            assert_holds(lines, "pawl.yaml:4:9: unknown: a key such as a,b is quoted in "
-                                "Idempotency-Key and bare in the probe's {key}");
-        mem_free(lines);
-    }
+    check_noted(cases, sizeof(cases) / sizeof(cases[0]),
+                "pawl.yaml:4:9: unknown: a key such as a,b is quoted in "
+                "Idempotency-Key and bare in the probe's {key}");
 }
 
 static void a_probe_by_a_key_whose_values_are_encoded_is_noted(void **state)
 {
-    static const struct {
-        const char *more;
-        bool noted;
-    } cases[] = {
+    static const struct noted_case cases[] = {
         {PROBE "  key: \"{body:/id}\"\n", true},
         {PROBE "  key: \"{tenant}:{body:/id|uuid}:{header:X-Id}\"\n", true},
         {PROBE "  key: \"{body:/id|max:20}\"\n", true},
@@ -361,16 +366,10 @@ static void a_probe_by_a_key_whose_values_are_encoded_is_noted(void **state)
         {PROBE "  key: \"{body:/id}\"\n  allow: [probe-key]\n", false},
         {"  key: \"{body:/id}\"\n  unknown: {probe: \"GET /a/{body:/id}\"}\n", false},
     };
-    bool held;
     (void)state;
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        char *lines = noted(cases[i].more, &held);
-        assert_int_equal(lines[0] != '\0', cases[i].noted);
-        if (cases[i].noted)
-            assert_holds(lines, "pawl.yaml:4:9: unknown: {key} is the key as Idempotency-Key has "
-                                "it, where a value such as a b is a%20b, in a (");
-        mem_free(lines);
-    }
+    check_noted(cases, sizeof(cases) / sizeof(cases[0]),
+                "pawl.yaml:4:9: unknown: {key} is the key as Idempotency-Key has "
+                "it, where a value such as a b is a%20b, in a (");
 }
 
 int main(void)
