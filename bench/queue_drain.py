@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`pawl queue` alone: how fast operations are added, listed and drained, beside xargs and curl.
 
-usage: bench/queue.py BUILD [OPERATIONS]
+usage: bench/queue_drain.py BUILD [OPERATIONS]
 """
 from __future__ import annotations
 
