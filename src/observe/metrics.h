@@ -26,6 +26,8 @@
       "Duration of exchanges with the upstream, probes included.")                                 \
     X(PARTICIPANT_MISSING, "pawl_participant_missing_total", COUNTER, "rule",                      \
       "2xx responses under `unknown: participant` whose operation the service had not completed.") \
+    X(SQL_DECISIONS, "pawl_sql_decisions_total", COUNTER, "rule,decision",                         \
+      "Decisions of the SQL functions for applications, as the store counts them.")                \
     X(PROBES, "pawl_background_probes_total", COUNTER, "result",                                   \
       "Probes in the background, for records whose outcome is unknown, by result.")                \
     X(RETRY_OPERATIONS, "pawl_retry_operations_total", COUNTER, "profile",                         \

@@ -244,6 +244,8 @@ struct backend {
     struct backend_owner self;          /* this process; beat_at: the backend's */
     struct backend_clock clock;
     struct backend_space space;
+    struct buf decisions; /* of SQL functions, as the last maintain with `gauge` read them: see
+                             store_decisions */
 };
 
 /* For backends: how long the lease of a record lasts (lease_until), and whether it has lapsed

@@ -113,6 +113,10 @@ void store_schema(struct buf *sql);
 /* What it holds, and what was done with it. From any thread. */
 struct store_counts store_counts(struct store *store);
 
+/* Appends how often each decision of the SQL functions was returned, up to five seconds ago: lines
+ * of labels, as Prometheus writes them, and a count behind a space. From any thread. */
+void store_decisions(struct store *store, struct buf *lines);
+
 /* With no_thread: does one batch, wakes its owners; false when there was nothing to do. */
 bool store_step(struct store *store);
 

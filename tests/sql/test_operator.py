@@ -93,6 +93,27 @@ def test_the_rate_of_duplicates_of_each_rule_can_be_read(shop, database):
         "proceed": 3, "replay": 2}
 
 
+def test_a_gateway_shows_the_decisions_of_applications_by_rule(shop, admin):
+    def decisions() -> dict[tuple[str, ...], float]:
+        return {tuple(sorted(labels)): value for (name, labels), value in admin.series().items()
+                if name == "pawl_sql_decisions_total"}
+
+    session = shop()
+    assert decisions() == {}
+    for key in ("k1", "k1", "k1", "k2"):
+        session.create(key)
+    rule = ("rule", RULE)
+    eventually(lambda: decisions() == {(("decision", "proceed"), rule): 2,
+                                       (("decision", "replay"), rule): 2}, "both are shown")
+
+
+def test_what_an_application_calls_its_rule_breaks_no_line_of_the_metrics(admin, database):
+    rule = 'a"b\\c\nd\u00e9'
+    database.sql("INSERT INTO pawl.decisions VALUES (convert_to(%s, 'UTF8'), 'replay', 7)", rule)
+    line = '\npawl_sql_decisions_total{rule="a\\"b\\\\c\\nd\u00e9",decision="replay"} 7\n'
+    eventually(lambda: line in admin.get("/metrics").body.decode(), "it is shown escaped")
+
+
 @pytest.mark.hooks
 def test_a_gateway_sweeps_what_an_application_completed(shop, admin, clock, keys, database):
     shop().create("k1", ttl="1 hour")

@@ -205,6 +205,21 @@ static void write_work(struct buf *page, const struct store_work *work)
     page_sample(page, tries, "reason", "busy", work->retries_busy);
 }
 
+static void write_decisions(struct buf *page, struct store *store)
+{
+    const struct page_series *series = SERIES(SQL_DECISIONS);
+    struct buf lines BUF_AUTO = buf_make(PAGE_MAX);
+    page_begin(page, series);
+    store_decisions(store, &lines);
+    for (struct slice rest = buf_slice(&lines), line; rest.len > 0;) {
+        size_t len = (size_t)((const char *)memchr(rest.at, '\n', rest.len) - rest.at) + 1;
+        line = slice_make(rest.at, len);
+        rest = slice_make(rest.at + len, rest.len - len);
+        buf_add_str(page, series->name);
+        buf_add_slice(page, line);
+    }
+}
+
 static void write_metrics(void *self, struct buf *page)
 {
     struct store *store = ((struct store_part *)self)->daemon->store;
@@ -216,6 +231,7 @@ static void write_metrics(void *self, struct buf *page)
     page_value(page, SERIES(STORE_QUEUED), (double)counts.queued);
     write_space(page, &counts);
     write_work(page, &counts.work);
+    write_decisions(page, store);
 }
 
 const struct part store_part = {

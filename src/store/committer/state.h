@@ -53,6 +53,7 @@ struct store {
     struct op_list locked;              /* mutex: writes on what somebody's transaction holds */
     struct backend_counts counts;       /* mutex: after the last batch */
     struct backend_gauges gauges;       /* mutex: as last read */
+    struct buf decisions;               /* mutex: as last read */
     struct store_work work;             /* mutex */
     struct backend_clock clock;         /* mutex: after the last batch */
     char problem[BACKEND_PROBLEM_SIZE]; /* mutex: what the last batch that failed met */

@@ -27,6 +27,10 @@ void committer_note_batch(struct store *c, const struct batch *batch)
     c->clock = c->backend->clock;
     c->counts = batch->save.counts;
     c->gauges = batch->chores.gauges;
+    if (batch->chores.gauge) {
+        buf_clear(&c->decisions);
+        buf_add_slice(&c->decisions, buf_slice(&c->backend->decisions));
+    }
     if (!batch->save.changed) {
         work->reads += operations;
         return;
@@ -99,4 +103,11 @@ struct store_counts store_counts(struct store *c)
     };
     mutex_unlock(&c->mutex);
     return counts;
+}
+
+void store_decisions(struct store *c, struct buf *lines)
+{
+    mutex_lock(&c->mutex);
+    buf_add_slice(lines, buf_slice(&c->decisions));
+    mutex_unlock(&c->mutex);
 }

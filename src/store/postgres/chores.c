@@ -91,6 +91,31 @@ static void read_gauges(struct postgres_backend *postgres, struct backend_chores
     };
 }
 
+/* Labels escaped as the format wants it. By the primary key, so that it reads no more than it
+ * shows, whatever applications call their rules. In a transaction of its own: a rule that the
+ * database's encoding cannot express costs no gauge. */
+static const char decisions_query[] =
+    "SELECT convert_to(coalesce(string_agg("
+    "format(E'{rule=\"%s\",decision=\"%s\"} %s\\n', l.rule, l.decision, l.times),"
+    " '' ORDER BY l.id, l.decision), ''), 'UTF8') FROM ("
+    "SELECT d.rule AS id, replace(replace(replace(convert_from(d.rule, 'UTF8'),"
+    " E'\\\\', E'\\\\\\\\'), '\"', E'\\\\\"'), E'\\n', E'\\\\n') AS rule, d.decision, d.times"
+    " FROM pawl.decisions d ORDER BY d.rule, d.decision LIMIT 2048) l";
+
+static void queue_decisions(struct postgres_backend *postgres, const struct backend_chores *chores)
+{
+    (void)chores;
+    postgres_params_clear(&postgres->params);
+    postgres_queue(postgres, decisions_query, &postgres->params);
+}
+
+static void read_decisions(struct postgres_backend *postgres, struct backend_chores *chores)
+{
+    (void)chores;
+    buf_clear(&postgres->backend.decisions);
+    buf_add_slice(&postgres->backend.decisions, postgres_bytes(postgres->results[AT_CHORE], 0, 0));
+}
+
 /* Nobody is told of what it does, and all of it may be done again. What fails is left for another
  * time, so that the batch goes on; what would stop the batch, too, its load finds. */
 static enum backend_status do_chore(struct postgres_backend *postgres,
@@ -120,6 +145,8 @@ enum backend_status postgres_maintain(struct backend *backend, struct backend_ch
         status = do_chore(postgres, chores, queue_sweep, read_swept);
     if (status == BACKEND_OK && chores->gauge)
         status = do_chore(postgres, chores, queue_gauge, read_gauges);
+    if (status == BACKEND_OK && chores->gauge)
+        status = do_chore(postgres, chores, queue_decisions, read_decisions);
     postgres->maintained = chores->beaten || chores->swept > 0;
     return status;
 }

@@ -6,6 +6,8 @@
 #include <limits.h>
 #include <stdio.h>
 
+#define DECISIONS_SIZE ((size_t)4 * 1024 * 1024) /* of their lines */
+
 static void postgres_abandon(struct backend *backend)
 {
     postgres_of(backend)->maintained = false;
@@ -19,6 +21,7 @@ static void postgres_close(struct backend *backend)
         PQclear(postgres->results[i]);
     PQclear(postgres->found);
     postgres_params_fini(&postgres->params);
+    buf_fini(&postgres->backend.decisions);
     mem_free(postgres->url);
     mem_free(postgres->place);
     mem_free(postgres);
@@ -136,7 +139,8 @@ struct backend *postgres_backend_open(const struct store_config *config,
                                          .has_clock = true,
                                          .has_round_trips = true,
                                          .outcome_max = POSTGRES_OUTCOME_MAX,
-                                         .space.free = UINT64_MAX};
+                                         .space.free = UINT64_MAX,
+                                         .decisions = buf_make(DECISIONS_SIZE)};
     postgres->params = postgres_params_make(POSTGRES_MESSAGE_MAX);
     postgres->timeout_ms = timeout_ms < INT_MAX ? (int)timeout_ms : INT_MAX;
     bool taken = take_config(postgres, config, ret_problem);
