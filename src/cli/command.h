@@ -125,7 +125,7 @@
       "the same, as application/json; several are sent one behind the other")                      \
     X(USER, "user", 'u', "USER:PASSWORD", NULL, 0, 0, "Basic authentication")                      \
     X(REQUEST_KEY, "key", 0, "K", NULL, 0, 0,                                                      \
-      "the idempotency key (default: a new UUID, printed on stderr)")                              \
+      "the idempotency key (default: a new UUID, which is printed)")                               \
     X(PROFILE, "profile", 0, "P", NULL, 0, 0,                                                      \
       "the retry profile (default user_facing; see `pawl backoff`)")                               \
     X(DEADLINE, "deadline", 0, "D", NULL, 0, 0,                                                    \
