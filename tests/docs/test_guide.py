@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every command of the guide and of the README is run, page by page, as a reader would type it:
-one shell a page, in an empty folder, with the binary ($PAWL_BIN) as `pawl` and `build/pawl`. What a
-page shows under a command must come out of it, line by line; `…` is anything. A block of YAML, SQL
-or Python is the file that its first line names. The README's lines for curl: test_demo.py."""
+"""Every command of the guide, of the README and of examples/sync is run, page by page, as a reader
+would type it: one shell a page, in a folder that holds nothing but the example's programs, with the
+binary ($PAWL_BIN) as `pawl` and `build/pawl`. What a page shows under a command must come out of
+it, line by line; `…` is anything. A block of YAML, SQL or Python is the file that its first line
+names. The README's lines for curl: test_demo.py."""
 from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -22,6 +24,7 @@ import pytest
 from pawltest.gateway import PAWL, ROOT, free_port
 
 PAGES = sorted((ROOT / "docs/guide").glob("*.md"))
+EXAMPLES = [ROOT / "examples/sync/README.md"]
 BLOCK = re.compile(r"^```(console|yaml|sql|python)\n(.*?)^```$", re.M | re.S)
 FILE = re.compile(r"(?:#|--) ([\w.-]+\.(?:yaml|sql|py))\n")
 PORTS = ("8080", "8081", "9000")
@@ -144,10 +147,13 @@ def environment(page: Path) -> Iterator[dict[str, str]]:
         yield {"PGHOST": str(server.directory), "PGPORT": str(server.port), "PGUSER": SUPERUSER}
 
 
-@pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES],
+@pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES, *EXAMPLES],
                          ids=lambda path: str(path.relative_to(ROOT)))
 def test_every_command_of_the_guide_does_what_is_shown(page, tmp_path, environment):
     shell = Shell(tmp_path, environment)
+    if page in EXAMPLES:
+        for program in page.parent.glob("*.py"):
+            shutil.copy(program, shell.folder)
     try:
         for kind, block in BLOCK.findall(page.read_text("utf-8")):
             if kind != "console":
