@@ -469,7 +469,7 @@ def test_r7_under_hold_the_sender_learns_that_it_must_not_start_over(sender, ups
 # ---- the library ----
 
 
-@pytest.mark.skipif(not EXAMPLE.exists(), reason="built with the tests alone")
+@pytest.mark.hooks  # a build that has the tests' programs, too
 def test_the_library_sends_once_what_the_command_and_it_are_asked_for(sender, upstream):
     def send(body: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run([EXAMPLE, sender.url, KEY, body, sender.store], capture_output=True,
