@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "observe/page.h"
+#include "base/check.h"
 #include "base/clock.h"
 #include "observe/metrics_priv.h"
 
@@ -131,6 +132,7 @@ static void add_outcomes(struct buf *buf, const struct page_series *series,
 static void add_missing(struct buf *buf, const struct page_series *series,
                         const struct metrics_rule *rule)
 {
+    CHECK(rule);
     start_rule(buf, series, "", rule);
     buf_printf(buf, "} %llu\n", load(&rule->participant_missing));
 }
