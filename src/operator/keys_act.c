@@ -130,12 +130,26 @@ static struct store_op op_of(const struct keys_act *act)
     };
 }
 
+/* Its participant is at work, or somebody who looked at the table forgot to end a transaction. */
+static void describe_held(struct keys_act *act)
+{
+    act->record = act->row->store.record;
+    act->what = buf_make(SENTENCE_MAX);
+    buf_add_str(&act->what, "a transaction of another session holds the record; try again when it "
+                            "has ended; nothing was changed");
+    act->end = KEYS_LIVE;
+}
+
 enum store_status keys_act(struct store *store, struct keys_act *act, struct parker *parker)
 {
     struct store_op op = op_of(act);
     random_bytes(op.begin.attempt_id, RECORD_ATTEMPT_ID_SIZE);
     store_run(store, &op, parker, clock_after(clock_boot_us(), KEYS_TIMEOUT_US));
     outcome_unref(op.found);
+    if (op.status == STORE_WITHDRAWN && op.held) {
+        describe_held(act);
+        return STORE_DONE;
+    }
     if (op.status != STORE_DONE)
         return op.status;
     act->changed = op.write == RECORD_WRITTEN;

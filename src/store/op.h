@@ -178,6 +178,7 @@ struct store_op {
     bool by_once;                /* decided by the once value, not by the record of its own key */
     bool acknowledges;           /* replay: that it was done, and no more */
     bool alone;                  /* finish: no participant had completed what it stored */
+    bool held;                   /* withdrawn: when last tried, another transaction held its row */
 
     /* the committer's own */
     struct digest named; /* key_hash as it was submitted */

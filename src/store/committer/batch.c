@@ -93,6 +93,7 @@ static void take_ops(struct store *c, struct batch *batch)
             break;
         list_remove(&c->queue, op);
         atomic_store_explicit(&op->state, OP_TAKEN, memory_order_relaxed);
+        op->held = false;
         list_add_outcome(&outcomes, &batch->ops, op);
         bytes += op->outcome ? outcome_size(op->outcome) : 0;
     }
@@ -361,6 +362,7 @@ static void keep_locked(struct store *c, struct store_op *op, int64_t boot)
 {
     if (c->locked.n == 0)
         c->due[DUE_LOCKED] = clock_after(boot, RECORD_LOCKED_US);
+    op->held = true;
     list_append(&c->locked, op);
     atomic_store_explicit(&op->state, OP_LOCKED, memory_order_relaxed);
 }
