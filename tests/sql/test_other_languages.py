@@ -43,7 +43,8 @@ func main() {
 	if err != nil {
 		panic(err)
 	}
-	code, body, err := CreateRefund(context.Background(), db, os.Args[2], os.Args[3], os.Args[4], 1000)
+	tenant, key, hash := os.Args[2], os.Args[3], os.Args[4]
+	code, body, err := CreateRefund(context.Background(), db, tenant, key, hash, 1000)
 	if refused, ok := err.(*Refused); ok {
 		fmt.Print(refused.decision)
 	} else if err != nil {
@@ -80,8 +81,8 @@ try {
 }
 """,
 }
-AT_HAND = [name for name in PROGRAMS
-           if name != "go" or (shutil.which("go") and (GO_PATH / "src/github.com/jackc/pgx").exists())]
+HAS_GO = shutil.which("go") and (GO_PATH / "src/github.com/jackc/pgx").exists()
+AT_HAND = [name for name in PROGRAMS if name != "go" or HAS_GO]
 
 
 def function_of(language: str) -> str:
