@@ -175,9 +175,9 @@
       "response to a duplicate of a complete operation: replay | reject | ack | {ack: 204}")       \
     X(mismatch, SHARED, rule_draft, rule.mismatch_status, mismatch, 0, 0, "409",                   \
       "status when a key is reused with another request: 409 | 422 | 400")                         \
-    X(retry, SHARED, rule_draft, rule, retry, 0, 0, "none",                                        \
+    X(retry, SHARED, rule_draft, rule.retry, retry, 0, 0, "none",                                  \
       "retries by the gateway itself: none | user_facing | api | background | scheduled | "        \
-      "webhook")                                                                                   \
+      "webhook | {profile: api, try_timeout: 5s, schedule: [1s, 5s]}")                             \
     X(store_down, SHARED, rule_draft, rule.store_down_pass, store_down, 0, 0, "refuse",            \
       "while the record store is down: refuse | pass (unprotected)")                               \
     X(body, SHARED, rule_draft, rule.body_json, body, 0, 0, "auto",                                \
@@ -219,6 +219,13 @@
       "{ack: 204}")                                                                                \
     X(once, payload, rule_once, any_payload, once_payload, 0, 0, "(what the rule compares)",       \
       "ignore: requests with the same value count as the same, whatever else differs")             \
+    X(retry, profile, rule_retry, profile, retry_profile, 0, 0, "user_facing",                     \
+      "whose total time, and delays where `schedule` does not say them: user_facing | api | "      \
+      "background | scheduled | webhook")                                                          \
+    X(retry, try_timeout, rule_retry, try_timeout_us, duration, MS, HOUR, "(the rule's timeout)",  \
+      "time for each try; one that was cut after a byte was sent is in doubt")                     \
+    X(retry, schedule, rule_retry, schedule, delays, 0, DAY, "(the profile's)",                    \
+      "list of delays before further tries, each spread upward by up to 10 %: [1s, 5s]")           \
     X(cors, origins, cors_policy, origins, origins, 0, 0, "(required)",                            \
       "origins (scheme and host) of the pages, or \"*\" for all")                                  \
     X(cors, credentials, cors_policy, credentials, bool, 0, 0, "false",                            \

@@ -133,6 +133,9 @@ bool reader_template(struct reader *reader, const struct node *node, struct slic
  */
 void once_review(struct reader *reader, struct rule_draft *draft);
 
+/* Complains of a `retry` of the rule's own whose times do not fit into the rule's. */
+void retry_review(struct reader *reader, const struct rule_draft *base);
+
 /* One sort of duplicate, as `duplicate` and `once` say it. False: it complained. */
 bool reader_duplicate(struct reader *reader, const struct node *node,
                       enum rule_duplicate *ret_duplicate, int *ret_ack_status);

@@ -23,17 +23,6 @@ static void complain(struct reader *reader, const struct node *node, struct slic
     reader_complain(reader, node, "%.*s (expected %s)", SLICE_ARG(problem), expected);
 }
 
-OPTION_READER(retry)
-{
-    struct rule *rule = field;
-    size_t index;
-    if (!reader_choice(reader, node, "none|user_facing|api|background|scheduled|webhook", &index))
-        return;
-    _Static_assert(RETRY_PROFILE_webhook == 4, "in the order of core/retry.h");
-    rule->retries = index > 0;
-    rule->retry = index > 0 ? (enum retry_profile)(index - 1) : RETRY_PROFILE_user_facing;
-}
-
 OPTION_READER(match)
 {
     struct slice text, problem = {NULL, 0};

@@ -142,6 +142,7 @@ static void check_rule(struct reader *reader, const struct node *node,
     check_format(reader, base);
     check_form(reader);
     once_review(reader, reader->draft);
+    retry_review(reader, base);
     if (!reader->draft->set[OPTION_match])
         return;
     check_parameters(reader, &rule->key, OPTION_key, node);

@@ -87,6 +87,8 @@ static const struct type {
     {read_upstream_tls, "map", NULL},
     {read_cors, "map", NULL},
     {read_once, "map", NULL},
+    {read_retry, "word or map", NULL},
+    {read_delays, "list", &durations},
     {read_defaults, "map", NULL},
 };
 

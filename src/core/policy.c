@@ -168,6 +168,36 @@ static void add_once(struct buf *buf, const struct rule_once *once)
     buf_add_char(buf, '}');
 }
 
+static void add_delays(struct buf *buf, const struct retry_schedule *schedule)
+{
+    json_open(buf, "schedule", '[');
+    for (int i = 0; i < schedule->attempts - 1; i++) {
+        json_next_item(buf);
+        buf_add_char(buf, '"');
+        duration_print(buf, schedule->list[i]);
+        buf_add_char(buf, '"');
+    }
+    buf_add_char(buf, ']');
+}
+
+/* A profile's name, or where there is more to say what a client has to wait for. */
+static void add_retry(struct buf *buf, const struct rule_retry *retry)
+{
+    struct slice profile = retry->on ? retry_profile_name(retry->profile) : SLICE("none");
+    bool cut = retry->on && retry->try_timeout_us != CLOCK_NEVER;
+    if (!cut && !retry->own_delays) {
+        json_add_text(buf, "retry", profile);
+        return;
+    }
+    json_open(buf, "retry", '{');
+    json_add_text(buf, "profile", profile);
+    if (cut)
+        add_span(buf, "try_timeout", retry->try_timeout_us);
+    if (retry->own_delays)
+        add_delays(buf, &retry->schedule);
+    buf_add_char(buf, '}');
+}
+
 static void add_policy(struct buf *buf, const struct rule *rule)
 {
     add_key(buf, rule);
@@ -181,7 +211,7 @@ static void add_policy(struct buf *buf, const struct rule *rule)
     json_add_i64(buf, "mismatch_status", rule->mismatch_status);
     add_in_progress(buf, rule);
     json_add_text(buf, "unknown", slice_of(record_unknown_name(rule->unknown)));
-    json_add_text(buf, "retry", rule->retries ? retry_profile_name(rule->retry) : SLICE("none"));
+    add_retry(buf, &rule->retry);
     json_add_text(buf, "store_down", slice_of(rule->store_down_pass ? "pass" : "refuse"));
     json_add_i64(buf, "max_request_body", (int64_t)rule->max_request_body);
 }

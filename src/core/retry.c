@@ -45,6 +45,17 @@ bool retry_profile_find(struct slice name, enum retry_profile *ret_profile)
 
 /* ---- delays ---- */
 
+void retry_schedule_set_delays(struct retry_schedule *schedule, const int64_t *delays, int n)
+{
+    CHECK(n >= 1 && n < RETRY_ATTEMPTS_MAX);
+    schedule->form = RETRY_DELAYS;
+    schedule->jitter = RETRY_JITTER_UPWARD;
+    schedule->part_percent = RETRY_DELAYS_SPREAD_PERCENT;
+    schedule->attempts = n + 1;
+    schedule->list = delays;
+    schedule->cap_us = CLOCK_NEVER;
+}
+
 /* splitmix64 (Steele, Lea, Flood 2014), its n-th number under this seed. */
 static uint64_t draw_number(uint64_t seed, int n)
 {

@@ -20,6 +20,7 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "core/disposition.h"
+#include "core/retry_profiles.h"
 
 /* ---- profiles ---- */
 
@@ -54,29 +55,18 @@ struct retry_schedule {
     bool timeout_by_delay; /* the first 408, too, is retried by schedule: not at once */
 };
 
-/* X(name, form, jitter, part, attempts, total, base, cap, list, timeout_by_delay): the table of
- * contract section 6. */
-#define RETRY_PROFILES(X)                                                                          \
-    X(user_facing, BACKOFF, SPREAD, 0, 5, S(10), MS(100), S(2), NULL, false)                       \
-    X(api, BACKOFF, ADDED, 0, 4, S(10), S(1), S(30), NULL, false)                                  \
-    X(background, BACKOFF, ADDED, 0, 6, S(300), S(1), S(30), NULL, false)                          \
-    X(scheduled, BACKOFF, ADDED, 0, 4, S(3600), S(1), S(30), NULL, false)                          \
-    X(webhook, OFFSETS, UPWARD, 10, 10, S(86400), 0, CLOCK_NEVER, webhook_offsets, true)           \
-    X(queue, BACKOFF, ADDED, 0, 10, CLOCK_NEVER, S(1), S(300), NULL, true)
-
-enum retry_profile {
-#define X(name, ...) RETRY_PROFILE_##name,
-    RETRY_PROFILES(X)
-#undef X
-        RETRY_PROFILE_COUNT
-};
-
 /* Its name, and its schedule. */
 struct slice retry_profile_name(enum retry_profile profile);
 const struct retry_schedule *retry_profile_schedule(enum retry_profile profile);
 
 /* The profile of that name. False: there is none. */
 bool retry_profile_find(struct slice name, enum retry_profile *ret_profile);
+
+/* Delays of a caller's own in place of the profile's: `n` of them, 1 to RETRY_ATTEMPTS_MAX - 1, and
+ * so n + 1 attempts, each delay spread upward by RETRY_DELAYS_SPREAD_PERCENT. The rest stays the
+ * profile's. The schedule borrows the list. */
+#define RETRY_DELAYS_SPREAD_PERCENT 10
+void retry_schedule_set_delays(struct retry_schedule *schedule, const int64_t *delays, int n);
 
 /* The delay before attempt `attempt` (2 to `attempts`) under a seed; of offsets, with every attempt
  * on time and none of them taking any. */

@@ -64,6 +64,15 @@ struct rule_once {
     bool any_payload; /* `payload: ignore` */
 };
 
+/* `retry:`, further tries of the gateway's own. */
+struct rule_retry {
+    bool on;
+    enum retry_profile profile;     /* in metrics, too */
+    struct retry_schedule schedule; /* the profile's, with the rule's own delays if it names any */
+    bool own_delays;
+    int64_t try_timeout_us; /* of each try; CLOCK_NEVER: the rule's timeout is all there is */
+};
+
 struct rule {
     struct slice name;
     size_t n_formerly;
@@ -111,9 +120,8 @@ struct rule {
     bool store_down_pass; /* while the store cannot decide: passes unprotected, not refused */
     uint64_t max_request_body;
     uint64_t max_response_body;
-    uint64_t keep_request;    /* bytes of the body that a pending record keeps */
-    bool retries;             /* the gateway sends again by itself, */
-    enum retry_profile retry; /*   by this profile */
+    uint64_t keep_request; /* bytes of the body that a pending record keeps */
+    struct rule_retry retry;
     bool replay_cookies;
     bool stream; /* responses pass live, and leave a tombstone */
 };

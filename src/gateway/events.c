@@ -40,18 +40,13 @@ void participant_missed(const struct server *server, struct slice rule)
     metrics_participant_missed(counters(server, rule));
 }
 
-#define X(name, ...)                                                                               \
-    _Static_assert((int)RETRY_PROFILE_##name == (int)METRICS_PROFILE_##name, "one order");
-RETRY_PROFILES(X)
-#undef X
-
 void retry_began(const struct server *server, enum retry_profile profile)
 {
     struct gateway_shared *shared = server->shared;
     mutex_lock(&shared->retrying);
     retry_budget_add_request(&shared->budget, clock_boot_us());
     mutex_unlock(&shared->retrying);
-    metrics_retry_began(server->config->metrics, (enum metrics_profile)profile);
+    metrics_retry_began(server->config->metrics, profile);
 }
 
 bool retry_takes_budget(const struct server *server, int64_t now)
@@ -65,12 +60,12 @@ bool retry_takes_budget(const struct server *server, int64_t now)
 
 void retry_waits(const struct server *server, enum retry_profile profile, int64_t wait_us)
 {
-    metrics_retried(server->config->metrics, (enum metrics_profile)profile, wait_us);
+    metrics_retried(server->config->metrics, profile, wait_us);
 }
 
 void retry_exhausted(const struct server *server, enum retry_profile profile)
 {
-    metrics_retry_exhausted(server->config->metrics, (enum metrics_profile)profile);
+    metrics_retry_exhausted(server->config->metrics, profile);
 }
 
 void limit_count(const struct server *server, enum metrics_limit limit)

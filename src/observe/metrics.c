@@ -138,22 +138,22 @@ void metrics_participant_missed(struct metrics_rule *rule)
     count(&rule->participant_missing, 1);
 }
 
-void metrics_retry_began(struct metrics *metrics, enum metrics_profile profile)
+void metrics_retry_began(struct metrics *metrics, enum retry_profile profile)
 {
-    CHECK(profile < METRICS_PROFILE_COUNT);
+    CHECK(profile < RETRY_PROFILE_COUNT);
     count(&metrics->retry_operations[profile], 1);
 }
 
-void metrics_retried(struct metrics *metrics, enum metrics_profile profile, int64_t wait_us)
+void metrics_retried(struct metrics *metrics, enum retry_profile profile, int64_t wait_us)
 {
-    CHECK(profile < METRICS_PROFILE_COUNT);
+    CHECK(profile < RETRY_PROFILE_COUNT);
     count(&metrics->retry_attempts[profile], 1);
     observe(&metrics->retry_delay, wait_us);
 }
 
-void metrics_retry_exhausted(struct metrics *metrics, enum metrics_profile profile)
+void metrics_retry_exhausted(struct metrics *metrics, enum retry_profile profile)
 {
-    CHECK(profile < METRICS_PROFILE_COUNT);
+    CHECK(profile < RETRY_PROFILE_COUNT);
     count(&metrics->retry_exhausted[profile], 1);
 }
 

@@ -13,6 +13,7 @@
 #define PAWL_OBSERVE_METRICS_H
 
 #include "base/buf.h"
+#include "core/retry_profiles.h"
 
 #define METRICS_RULES_MAX 256 /* names with series of their own */
 
@@ -168,16 +169,6 @@ enum metrics_probe {
         METRICS_PROBE_COUNT
 };
 
-/* Retry profiles: those of core/retry.h. */
-#define METRICS_PROFILES(X) X(user_facing) X(api) X(background) X(scheduled) X(webhook) X(queue)
-
-enum metrics_profile {
-#define X(name) METRICS_PROFILE_##name,
-    METRICS_PROFILES(X)
-#undef X
-        METRICS_PROFILE_COUNT
-};
-
 /* Upper bounds of the histograms' buckets: microseconds, and the same as the label `le`. */
 #define METRICS_BUCKETS(X)                                                                         \
     X(1000, "0.001")                                                                               \
@@ -220,9 +211,9 @@ void metrics_participant_missed(struct metrics_rule *rule);
 
 /* Counts an operation under a profile, one more attempt and the wait before it, and the end of an
  * operation that could not be retried any more. From any thread. */
-void metrics_retry_began(struct metrics *metrics, enum metrics_profile profile);
-void metrics_retried(struct metrics *metrics, enum metrics_profile profile, int64_t wait_us);
-void metrics_retry_exhausted(struct metrics *metrics, enum metrics_profile profile);
+void metrics_retry_began(struct metrics *metrics, enum retry_profile profile);
+void metrics_retried(struct metrics *metrics, enum retry_profile profile, int64_t wait_us);
+void metrics_retry_exhausted(struct metrics *metrics, enum retry_profile profile);
 
 /* Counts a response of the upstream (100 to 599), or why there was none. From any thread. */
 void metrics_upstream_responded(struct metrics *metrics, int status);

@@ -40,9 +40,9 @@ struct metrics {
     atomic_ullong failures[METRICS_FAILURE_COUNT];
     atomic_ullong limits[METRICS_LIMIT_COUNT];
     atomic_ullong probes[METRICS_PROBE_COUNT];
-    atomic_ullong retry_operations[METRICS_PROFILE_COUNT];
-    atomic_ullong retry_attempts[METRICS_PROFILE_COUNT];
-    atomic_ullong retry_exhausted[METRICS_PROFILE_COUNT];
+    atomic_ullong retry_operations[RETRY_PROFILE_COUNT];
+    atomic_ullong retry_attempts[RETRY_PROFILE_COUNT];
+    atomic_ullong retry_exhausted[RETRY_PROFILE_COUNT];
     struct histogram retry_delay;
     struct mutex adding;
     atomic_ullong admin_refused[2]; /* 401, 403 */

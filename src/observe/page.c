@@ -37,9 +37,9 @@ static const char *const probes[METRICS_PROBE_COUNT] = {
 #undef X
 };
 
-static const char *const profiles[METRICS_PROFILE_COUNT] = {
-#define X(name) #name,
-    METRICS_PROFILES(X)
+static const char *const profiles[RETRY_PROFILE_COUNT] = {
+#define X(name, ...) #name,
+    RETRY_PROFILES(X)
 #undef X
 };
 
@@ -192,7 +192,7 @@ static void write_counts(struct buf *buf, const struct page_series *series, stru
 
 static void write_retries(struct buf *page, const struct metrics *metrics)
 {
-    struct counts counts = {METRICS_PROFILE_COUNT, "profile", profiles, metrics->retry_operations};
+    struct counts counts = {RETRY_PROFILE_COUNT, "profile", profiles, metrics->retry_operations};
     write_counts(page, SERIES(RETRY_OPERATIONS), counts);
     counts.counts = metrics->retry_attempts;
     write_counts(page, SERIES(RETRY_ATTEMPTS), counts);

@@ -107,6 +107,12 @@ def test_a_part_that_a_config_leaves_out_is_told_with_its_default(tmp_path):
                     "  - {name: a, match: POST /a, once: {key: '{body:/ref}', ttl: 7d}}\n")
     assert bare(explain("-c", path, "once")) == [
         "rules:", "  - name: a", '    once: {key: "{body:/ref}", ttl: 7d, duplicate: reject}']
+    path.write_text(path.read_text().replace("once: {key: '{body:/ref}', ttl: 7d}",
+                                             "retry: {schedule: [1s, 5s]}"))
+    assert bare(explain("-c", path, "retry")) == [
+        "rules:", "  - name: a", "    retry: {schedule: [1s, 5s], profile: user_facing}"]
+    path.write_text(path.read_text().replace("retry: {schedule: [1s, 5s]}",
+                                             "once: {key: '{body:/ref}', ttl: 7d}"))
     told = json.loads(explain("-c", path, "--json"))
     assert told["options"]["cors"]["value"] == {"origins": ["*"], "credentials": "false"}
     assert told["rules"][0]["once"]["value"]["duplicate"] == "reject"

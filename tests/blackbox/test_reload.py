@@ -10,7 +10,7 @@ import pytest
 
 from pawltest.gateway import Gateway
 from pawltest.upstream import Upstream, closes, say
-from pawltest.wire import eventually, request_bytes
+from pawltest.wire import Later, eventually, request_bytes
 
 ONE_RULE = "tenant: none\nrules:\n  - {name: refunds.create, match: POST /refunds}\n"
 WHOLE = request_bytes("POST", "/refunds", [("Idempotency-Key", "k1"),
@@ -265,3 +265,16 @@ def test_a_once_value_in_doubt_is_held_for_another_key_too(pawl, upstream):
     for key in ("k2", "k1"):
         assert gateway.post("/refunds", {"invoice": 7}, key=key).is_problem(409, UNKNOWN)
     assert upstream.effects() == len(upstream.requests) == 1
+
+
+def test_the_times_of_tries_hold_from_the_next_request_on(pawl, upstream):
+    """The one that waits for its next try ends by the delays with which it began."""
+    one = POLICY % ", retry: {schedule: [%s]}"
+    gateway = pawl(one % "1s")
+    upstream.default = say(503, effect=False)
+    first = Later(lambda: gateway.post("/refunds", {}, key="k1"))
+    eventually(lambda: any(line["event"] == "retry" for line in gateway.log), "a wait")
+    reload(gateway, one % "0s, 0s, 0s")
+    assert first.result().status == 503 and len(upstream.requests) == 2
+    assert gateway.post("/refunds", {}, key="k2").status == 503
+    assert len(upstream.requests) == 2 + 4

@@ -105,6 +105,73 @@ def test_r4_a_broken_answer_and_a_502_are_tried_again_under_unknown_retry(pawl, 
     assert told(gateway, "request")[-1]["attempt"] == 3
 
 
+@pytest.mark.hooks
+def test_r4_hangs_then_502(pawl, upstream, clock):
+    """A time for each try ends the one that hangs; then 502, then 201."""
+    gateway = pawl(config("retry", "{profile: user_facing, try_timeout: 4s}"))
+    gate = upstream.hold(effect=False)
+    upstream.then(not_done(502))
+    answer = Later(lambda: gateway.post(PATH, BODY, key="k1"))
+    gate.wait_for()
+    clock.advance(4)
+    assert (answer.result().status, answer.result()["Idempotency-Status"]) == (201, "stored")
+    assert upstream.effects() == 1 and numbers(upstream) == ["1", "2", "3"]
+    assert {request["Idempotency-Key"] for request in upstream.requests} == {"k1"}
+    lines = told(gateway, "retry")
+    assert [(line["attempt"], line["reason"], line["status"]) for line in lines] == \
+        [(1, "timeout", 0), (2, "status", 502)]
+    assert 100 <= lines[0]["delay_ms"] <= 200 <= lines[1]["delay_ms"] <= 400
+
+
+@pytest.mark.hooks
+@pytest.mark.parametrize("later", [not_done(503, ("Retry-After", "60")), not_done(404)])
+def test_a_try_cut_by_its_time_is_in_doubt_whatever_a_later_one_says(pawl, upstream, clock, later):
+    gateway, admin = with_admin(pawl, config("retry", "{try_timeout: 4s}", remember="success"))
+    gate = upstream.hold()
+    upstream.then(later)
+    answer = Later(lambda: gateway.post(PATH, BODY, key="k1"))
+    gate.wait_for()
+    clock.advance(4)
+    assert answer.result()["Idempotency-Status"] == "released"
+    record, = admin.keys()
+    assert record["in_doubt"] is True, record
+
+
+@pytest.mark.hooks
+def test_a_try_cut_by_its_time_is_not_sent_again_under_hold(pawl, upstream, clock):
+    gateway = pawl(config("hold", "{try_timeout: 4s}"))
+    gate = upstream.hold()
+    answer = Later(lambda: gateway.post(PATH, BODY, key="k1"))
+    gate.wait_for()
+    clock.advance(4)
+    assert (answer.result().status, answer.result()["Idempotency-Status"]) == (504, "unknown")
+    assert gateway.post(PATH, BODY, key="k1").is_problem(409, UNKNOWN)
+    assert len(upstream.requests) == upstream.effects() == 1
+
+
+@pytest.mark.hooks
+def test_the_time_of_all_tries_cuts_a_try_that_has_more_of_its_own(pawl, upstream, clock):
+    gateway = pawl(config("retry", "{profile: background, try_timeout: 15s}"))
+    gates = [upstream.hold(), upstream.hold()]
+    answer = Later(lambda: gateway.post(PATH, BODY, key="k1"))
+    gates[0].wait_for()
+    clock.advance(15)
+    gates[1].wait_for()
+    clock.advance(5)
+    assert (answer.result().status, answer.result()["Idempotency-Status"]) == (504, "released")
+    assert len(upstream.requests) == 2
+
+
+def test_the_delays_of_a_rule_are_its_own(pawl, upstream):
+    gateway, admin = with_admin(pawl, config(retry="{profile: api, schedule: [0s, 300ms]}"))
+    upstream.default = not_done(503)
+    assert gateway.post(PATH, BODY, key="k1").status == 503
+    delays = [line["delay_ms"] for line in told(gateway, "retry")]
+    assert len(delays) == 2 and delays[0] == 0 and 300 <= delays[1] <= 330
+    assert told(gateway, "retries_end")[0]["ended_by"] == "attempts"
+    assert admin.value("pawl_retry_attempts_total", profile="api") == 2
+
+
 @pytest.mark.parametrize("hint", ["60", "99999999999999999999", "Fri, 31 Dec 9999 23:59:59 GMT"])
 def test_r5_a_hint_beyond_the_deadline_ends_at_once(pawl, upstream, hint):
     gateway, admin = with_admin(pawl, config())
@@ -298,6 +365,13 @@ def test_the_published_policy_names_the_profile(pawl):
     gateway = pawl(config(retry="api"))
     policy = gateway.request("GET", "/.well-known/idempotency").json
     assert [rule["retry"] for rule in policy["rules"]] == ["api"]
+
+
+def test_the_published_policy_tells_the_times_of_a_rule_s_own(pawl):
+    gateway = pawl(config(retry="{try_timeout: 2s, schedule: [1s, 2s]}"))
+    policy = gateway.request("GET", "/.well-known/idempotency").json
+    assert policy["rules"][0]["retry"] == {"profile": "user_facing", "try_timeout": "2s",
+                                           "schedule": ["1s", "2s"]}
 
 
 @pytest.mark.parametrize("unknown, first, status", [

@@ -146,6 +146,51 @@ static void addresses_and_stores_that_cannot_be_are_refused(void **state)
     CHECK_BAD(cases);
 }
 
+#define RETRIES(text) HEAD "rules:\n- {name: a, match: POST /a, timeout: 20s, retry: " text "}\n"
+
+static void retries_that_cannot_be_are_refused(void **state)
+{
+    static const struct bad cases[] = {
+        {RETRIES("5s"), "4:50: retry: ", "did you mean {try_timeout: 5s}?"},
+        {RETRIES("apl"), "4:50: retry: ", "did you mean 'api'?"},
+        {RETRIES("[1s]"), "4:50: retry: ", "{profile: api, try_timeout: 5s, schedule: [1s, 5s]}"},
+        {RETRIES("{}"), "4:50: retry: ", "is empty (expected {profile: api, try_timeout: 5s"},
+        {RETRIES("{profle: api}"), "4:51: profle: ", "did you mean 'profile'?"},
+        {RETRIES("{profile: none}"), "4:60: profile: ", "expected user_facing"},
+        {RETRIES("{profile: queue}"), "4:60: profile: ", "expected user_facing"},
+        {RETRIES("{try_timeout: 0s}"), "4:64: try_timeout: ", "1ms to 1h"},
+        {RETRIES("{try_timeout: 20s}"), "4:64: try_timeout: ",
+         "takes 20s, and the rule's `timeout`, for all tries together, is 20s (expected less)"},
+        {RETRIES("{schedule: 5s}"), "4:61: schedule: ", "is not a list (did you mean [5s]?"},
+        {RETRIES("{schedule: []}"), "4:61: schedule: ", "is empty"},
+        {RETRIES("{schedule: [1s, soon]}"), "4:66: schedule: ", "expected a duration"},
+        {RETRIES("{schedule: [1s, 2d]}"), "4:66: schedule: ", "0 to 1d"},
+        {RETRIES("{schedule: [1s, 1s, 1s, 1s, 1s, 1s, 1s, 1s, 1s, 1s]}"),
+         "4:61: schedule: ", "has 10 items (expected at most 9)"},
+        {RETRIES("{schedule: [1s, 9s]}"),
+         "4:61: schedule: ", "takes 10s, and the time of its profile is 10s (expected less)"},
+        {RETRIES("{profile: background, schedule: [1s, 20s]}"), "4:82: schedule: ",
+         "takes 21s, and the rule's `timeout`, for all tries together, is 20s (expected less)"},
+    };
+    (void)state;
+    CHECK_BAD(cases);
+}
+
+static void retries_of_all_rules_are_cut_by_the_timeout_of_each(void **state)
+{
+    struct config *config =
+        good(HEAD "defaults: {retry: {profile: api, try_timeout: 3s, schedule: [1s, 2500ms]}}\n"
+                  "rules:\n- {name: a, match: POST /a, timeout: 2s}\n");
+    const struct rule_retry *retry = &config->gateway.rules->rules[0].retry;
+    (void)state;
+    assert_true(retry->on && retry->own_delays && retry->profile == RETRY_PROFILE_api);
+    assert_int_equal(retry->try_timeout_us, 3 * CLOCK_US_PER_S);
+    assert_int_equal(retry->schedule.attempts, 3);
+    assert_int_equal(retry->schedule.list[1], 2500 * CLOCK_US_PER_MS);
+    assert_int_equal(retry->schedule.total_us, 10 * CLOCK_US_PER_S);
+    config_free(config);
+}
+
 static void rules_that_cannot_hold_are_refused(void **state)
 {
     static const struct bad cases[] = {
@@ -322,6 +367,8 @@ int main(void)
         cmocka_unit_test(a_wrong_name_is_answered_with_the_nearest_right_one),
         cmocka_unit_test(values_of_the_wrong_kind_or_size_are_refused),
         cmocka_unit_test(addresses_and_stores_that_cannot_be_are_refused),
+        cmocka_unit_test(retries_that_cannot_be_are_refused),
+        cmocka_unit_test(retries_of_all_rules_are_cut_by_the_timeout_of_each),
         cmocka_unit_test(rules_that_cannot_hold_are_refused),
         cmocka_unit_test(a_match_that_was_refused_hides_no_other_rule),
         cmocka_unit_test(values_of_rules_are_checked_where_they_stand),

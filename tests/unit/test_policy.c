@@ -58,6 +58,8 @@ static void what_a_rule_says_of_its_own_is_published(void **state)
         "\"in_progress\":\"conflict\"",
         "\"streamed\":true",
         "\"unknown\":\"probe\"",
+        "\"retry\":{\"profile\":\"background\",\"try_timeout\":\"5s\",\"schedule\":[\"1s\","
+        "\"2500ms\"]}",
         "\"store_down\":\"pass\"",
     };
     (void)state;
@@ -68,6 +70,7 @@ static void what_a_rule_says_of_its_own_is_published(void **state)
         "  payload: {exclude: [/sent_at]}\n  query: [a, b]\n  headers: []\n"
         "  remember: all\n  duplicate: {ack: 204}\n  mismatch: 422\n  in_progress: conflict\n"
         "  unknown: {probe: \"GET /a/{path:id}\"}\n  store_down: pass\n"
+        "  retry: {profile: background, try_timeout: 5s, schedule: [1s, 2500ms]}\n"
         "  stream: true\n  authorize: GET /me\n");
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
         assert_holds(document, parts[i]);

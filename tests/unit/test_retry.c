@@ -185,6 +185,15 @@ static void an_explicit_list_gives_its_delays(void **state)
         assert_in_range(retry_delay_us(&schedule, 4, seed), 30 * S, 40 * S);
 }
 
+static void delays_of_ones_own_leave_the_rest_to_the_profile(void **state)
+{
+    struct retry_schedule schedule = *schedule_of("user_facing");
+    (void)state;
+    retry_schedule_set_delays(&schedule, (const int64_t[]){2 * S, 0}, 2);
+    assert_int_equal(schedule.total_us, 10 * S);
+    expect_bounds(&schedule, (const struct bounds[]){{2000, 2200}, {0, 0}});
+}
+
 static void a_delay_that_would_overflow_is_its_cap(void **state)
 {
     struct retry_schedule schedule = {.jitter = RETRY_JITTER_SPREAD,
@@ -573,6 +582,7 @@ int main(void)
         cmocka_unit_test(a_hint_that_is_no_hint_is_ignored),
         cmocka_unit_test(a_hint_that_overflows_is_the_longest_there_is),
         cmocka_unit_test(r3_a_hint_is_kept_and_no_attempt_comes_before_it_or_the_schedule),
+        cmocka_unit_test(delays_of_ones_own_leave_the_rest_to_the_profile),
         cmocka_unit_test(r5_a_hint_beyond_the_deadline_ends_the_attempts),
         cmocka_unit_test(without_a_deadline_a_hint_counts_for_a_day_at_most),
         cmocka_unit_test(the_caller_s_deadline_counts_where_it_comes_first),

@@ -126,7 +126,8 @@ struct exchange {
     struct flight flight;
     int64_t started;         /* boot time */
     int64_t client_deadline; /* boot time, by X-Request-Timeout; CLOCK_NEVER: it named none */
-    int64_t deadline;        /* boot time: the exchange with the upstream ends */
+    int64_t deadline;        /* boot time: this one exchange with the upstream ends */
+    int64_t tries_by;        /* boot time: so do all tries under this token together */
     int64_t authorize_us;    /* what `authorize` took of the rule's timeout */
     struct upstream_response response; /* the upstream's last */
     int cause;                         /* of the last try: record_note_cause */

@@ -36,7 +36,7 @@ static int64_t deadline_from_now(const struct exchange *x)
 static void begin_tries(struct exchange *x)
 {
     CHECK(!x->attempt.begin.spent);
-    x->deadline = deadline_from_now(x);
+    x->tries_by = deadline_from_now(x);
     retry_begin_course(x);
 }
 
@@ -45,6 +45,7 @@ enum exchange_step forward_request(struct exchange *x)
     CHECK(x->attempt.token > 0 && x->has_body && x->client_state != CLIENT_REFUSED);
     if (x->before != EXCHANGE_RETRY)
         begin_tries(x);
+    retry_time_try(x);
     enum exchange_end end = upstream_exchange(x, slice_of(NULL));
     /* The response's headers go with its connection. */
     x->disposition = retry_keep_doubt(x, disposition_of(x, end));

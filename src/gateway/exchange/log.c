@@ -137,7 +137,7 @@ void exchange_log_retry(const struct exchange *x, enum exchange_end end, struct 
         return;
     add_route(&line, x);
     add_identity(&line, x);
-    log_line_str(&line, "profile", retry_profile_name(x->rule->retry));
+    log_line_str(&line, "profile", retry_profile_name(x->rule->retry.profile));
     log_line_i64(&line, "attempt", exchange_tries(x));
     log_line_str(&line, "reason", slice_of(reason_of(end)));
     if (goes_on)

@@ -8,14 +8,9 @@
 #define CODE_ARENA ((size_t)1 << 20)
 #define ROOM_MOST_US CLOCK_US_PER_S /* of the time for all tries, for the last one's response */
 
-static const struct retry_schedule *schedule_of(const struct exchange *x)
-{
-    return retry_profile_schedule(x->rule->retry);
-}
-
 static int64_t response_deadline(const struct exchange *x)
 {
-    return clock_first(x->client_deadline, x->deadline);
+    return clock_first(x->client_deadline, x->tries_by);
 }
 
 /* A try that has no time for its response would leave in doubt what was not done. And no first byte
@@ -31,16 +26,23 @@ void retry_begin_course(struct exchange *x)
 {
     CHECK(x->step == EXCHANGE_FORWARD && x->attempt.token > 0);
     x->tried_in_doubt = false;
-    if (!x->rule->retries)
+    if (!x->rule->retry.on)
         return;
     int64_t now = clock_boot_us();
-    x->course = retry_course_make(schedule_of(x), random_u64(), now, last_try_by(x, now));
-    retry_began(x->server, x->rule->retry);
+    x->course = retry_course_make(&x->rule->retry.schedule, random_u64(), now, last_try_by(x, now));
+    retry_began(x->server, x->rule->retry.profile);
+}
+
+void retry_time_try(struct exchange *x)
+{
+    CHECK(x->step == EXCHANGE_FORWARD && x->tries_by > 0);
+    int64_t most = x->rule->retry.on ? x->rule->retry.try_timeout_us : CLOCK_NEVER;
+    x->deadline = clock_first(clock_after(clock_boot_us(), most), x->tries_by);
 }
 
 struct disposition retry_keep_doubt(struct exchange *x, struct disposition disposition)
 {
-    CHECK(x->step == EXCHANGE_FORWARD && (!x->tried_in_doubt || x->rule->retries));
+    CHECK(x->step == EXCHANGE_FORWARD && (!x->tried_in_doubt || x->rule->retry.on));
     bool not_done = disposition.write == WRITE_RELEASE || disposition.write == WRITE_DROP;
     if (disposition.write == WRITE_DOUBT) {
         x->tried_in_doubt = true;
@@ -85,7 +87,7 @@ bool retry_plans_again(struct exchange *x, enum exchange_end end)
 {
     CHECK(!x->tried_in_doubt || x->disposition.write != WRITE_RELEASE);
     bool live = end == EXCHANGE_RESPONDED && !x->response.whole;
-    if (!x->rule->retries || live || !may_repeat(x, end) ||
+    if (!x->rule->retry.on || live || !may_repeat(x, end) ||
         http_session_is_draining(&x->client->session))
         return false;
     enum retry_class class = classify_try(x, end);
@@ -98,9 +100,9 @@ bool retry_plans_again(struct exchange *x, enum exchange_end end)
     CHECK(next.end != RETRY_GOES_ON || next.at <= x->course.deadline);
     bool goes_on = next.end == RETRY_GOES_ON && retry_takes_budget(x->server, now);
     if (goes_on)
-        retry_waits(x->server, x->rule->retry, next.at - now);
+        retry_waits(x->server, x->rule->retry.profile, next.at - now);
     else
-        retry_exhausted(x->server, x->rule->retry);
+        retry_exhausted(x->server, x->rule->retry.profile);
     exchange_log_retry(x, end, next, goes_on ? next.at - now : 0, goes_on);
     x->retry_at = next.at;
     return goes_on;

@@ -12,6 +12,9 @@
 /* Before the first try under a token. */
 void retry_begin_course(struct exchange *x);
 
+/* Before each try: x->deadline, by the rule's `try_timeout` within the time of all tries. */
+void retry_time_try(struct exchange *x);
+
 /* The disposition of a try, given the earlier tries under its token: if one of them may have had
  * its effect, a later response that says "not done" does not end the doubt. */
 struct disposition retry_keep_doubt(struct exchange *x, struct disposition disposition);
