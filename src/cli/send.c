@@ -378,6 +378,7 @@ static int run(struct send *send)
     runner->engine = engine_new(send->store, 0);
     runner->executor = &send->http.executor;
     runner->schedule = retry_profile_schedule(send->profile);
+    runner->profile = send->profile;
     runner->seed = random_u64();
     runner->total_us = send->deadline_us;
     runner->timeout_us = send->max_time_us;

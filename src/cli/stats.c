@@ -7,17 +7,13 @@
 #include "operator/counters.h"
 #include <stdio.h>
 
-static const struct page_series *const series[] = {SERIES(RETRY_OPERATIONS), SERIES(RETRY_ATTEMPTS),
-                                                   SERIES(RETRY_EXHAUSTED)};
+#define TIMEOUT_US (10 * CLOCK_US_PER_S)
 
 static void add_page(const struct counters *counters, struct buf *page)
 {
-    for (size_t i = 0; i < sizeof series / sizeof *series; i++) {
-        page_begin(page, series[i]);
-        for (size_t at = 0; at < counters->n; at++)
-            if (slice_eq(counters->at[at].name, slice_of(series[i]->name)))
-                buf_printf(page, "%s{%.*s} %lld\n", series[i]->name,
-                           SLICE_ARG(counters->at[at].labels), (long long)counters->at[at].value);
+    for (size_t i = 0; counters_series[i]; i++) {
+        page_begin(page, counters_series[i]);
+        counters_add_samples(counters, counters_series[i], page);
     }
 }
 
@@ -38,26 +34,40 @@ static void add_lines(const struct counters *counters, bool json, struct buf *te
     }
 }
 
-int stats_run(struct queue_session *session)
+static enum store_status read_counters(struct queue_session *session, struct counters *counters)
+{
+    struct table_query query = counters_query(counters);
+    struct store_op op = {.kind = STORE_QUERY, .query = &query};
+    store_run(session->store, &op, &session->parker.parker,
+              clock_after(clock_boot_us(), TIMEOUT_US));
+    return op.status == STORE_DONE && counters->arena.failed ? STORE_NO_MEMORY : op.status;
+}
+
+static int print(struct queue_session *session, struct counters *counters)
 {
     BUF_AUTO struct buf text = buf_make(SIZE_MAX);
-    if (session->json && session->prometheus)
-        return command_misused(session->command, "--json and --prometheus exclude each other");
-    struct counters *counters = mem_zalloc(1, sizeof *counters);
-    int code = queue_open(session, STORE_COMMAND, false);
-    if (code == EXIT_DONE && !counters)
-        code = command_failed(session->command, EXIT_UNAVAILABLE, "out of memory");
-    if (code == EXIT_DONE)
-        code = queue_complain(session,
-                              counters_read(session->store, &session->parker.parker, counters));
+    int code = queue_complain(session, read_counters(session, counters));
     if (code == EXIT_DONE && session->prometheus)
         add_page(counters, &text);
     else if (code == EXIT_DONE)
         add_lines(counters, session->json, &text);
     if (text.len > 0)
         fwrite(text.at, 1, text.len, stdout);
-    if (counters)
-        counters_fini(counters);
+    return code;
+}
+
+int stats_run(struct queue_session *session)
+{
+    if (session->json && session->prometheus)
+        return command_misused(session->command, "--json and --prometheus exclude each other");
+    struct counters *counters = mem_zalloc(1, sizeof *counters);
+    if (!counters)
+        return command_failed(session->command, EXIT_UNAVAILABLE, "out of memory");
+    counters_init(counters);
+    int code = queue_open(session, STORE_COMMAND, false);
+    if (code == EXIT_DONE)
+        code = print(session, counters);
+    counters_fini(counters);
     mem_free(counters);
     return code;
 }

@@ -146,6 +146,7 @@ static bool prepare(struct sending *sending, struct buf *problem)
     runner->engine = asked->store ? asked->store->engine : NULL;
     runner->executor = &sending->http.executor;
     runner->schedule = retry_profile_schedule(profile);
+    runner->profile = profile;
     runner->seed = random_u64();
     runner->total_us = or_else(asked->deadline_ms, CLOCK_NEVER);
     runner->timeout_us = or_else(asked->timeout_ms, TIMEOUT_MS);

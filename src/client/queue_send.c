@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/queue_send.h"
 
+#include "base/check.h"
 #include "base/crash.h"
 #include "base/mem.h"
 #include "client/fields.h"
@@ -26,7 +27,7 @@ struct sending {
     struct runner_end end;
     struct arena arena; /* of the operation */
     struct compress compress;
-    struct store_counter counters[3];
+    struct tally tally;
     struct table_change changes[CHANGES_MAX];
 };
 
@@ -248,31 +249,21 @@ static struct courier_result attempt(const struct courier_kind *kind,
 
 /* ---- its end ---- */
 
-static void count(struct sending *sending, size_t at, const char *name, size_t *n)
-{
-    struct store_counter *counter = &sending->counters[at];
-    *counter = (struct store_counter){.name = slice_of(name),
-                                      .labels = SLICE("profile=\"queue\""),
-                                      .slot = (int)(sending->attempt.token % STORE_COUNTER_SLOTS),
-                                      .value = 1};
-    sending->changes[(*n)++] =
-        (struct table_change){.table = &counter_table, .act = TABLE_ADD, .row = &counter->row};
-}
-
 /* What the task became is the first change. */
 static size_t add_counters(struct sending *sending, const struct courier_delivery *delivery,
                            const struct table_change *first, size_t n)
 {
     const struct task *now = &((const struct store_task *)first->row)->task;
-    if (delivery->stored.task.tries == 1)
-        count(sending, 0, "pawl_retry_operations_total", &n);
-    else
-        count(sending, 1, "pawl_retry_attempts_total", &n);
     bool is_exhausted = now->state == TASK_DEAD && (now->reason == TASK_REASON_ATTEMPTS ||
                                                     now->reason == TASK_REASON_DEADLINE);
+    tally_init(&sending->tally, RETRY_PROFILE_queue, sending->attempt.token);
+    tally_add(&sending->tally, delivery->stored.task.tries == 1 ? TALLY_OPERATION : TALLY_RETRY);
     if (is_exhausted)
-        count(sending, 2, "pawl_retry_exhausted_total", &n);
-    return n;
+        tally_add(&sending->tally, TALLY_EXHAUSTED);
+    CHECK(n + sending->tally.n <= CHANGES_MAX);
+    memcpy(sending->changes + n, sending->tally.changes,
+           sending->tally.n * sizeof *sending->changes);
+    return n + sending->tally.n;
 }
 
 static enum store_status save_rows(const struct queue_sender *sender,

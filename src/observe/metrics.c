@@ -3,6 +3,8 @@
 #include "base/mem.h"
 #include "observe/metrics_priv.h"
 
+#define STORED_MAX ((size_t)64 * 1024) /* bytes of samples of one series */
+
 static const int64_t bounds[METRICS_BUCKET_COUNT] = {
 #define X(bound, text) bound,
     METRICS_BUCKETS(X)
@@ -26,6 +28,9 @@ struct metrics *metrics_new(void)
     if (!metrics)
         return NULL;
     mutex_init(&metrics->adding);
+    mutex_init(&metrics->storing);
+    for (size_t i = 0; i < METRIC_COUNT; i++)
+        metrics->stored[i] = buf_make(STORED_MAX);
     metrics->unruled = rule_new(slice_of(NULL));
     metrics->other = rule_new(SLICE("(other)"));
     if (metrics->unruled && metrics->other)
@@ -42,6 +47,9 @@ void metrics_free(struct metrics *metrics)
         mem_free(atomic_load(&metrics->named[i]));
     mem_free(metrics->unruled);
     mem_free(metrics->other);
+    for (size_t i = 0; i < METRIC_COUNT; i++)
+        buf_fini(&metrics->stored[i]);
+    mutex_fini(&metrics->storing);
     mutex_fini(&metrics->adding);
     mem_free(metrics);
 }
@@ -191,4 +199,12 @@ void metrics_reloaded(struct metrics *metrics, bool successful)
 {
     count(&metrics->reloads[successful], 1);
     atomic_store(&metrics->reload_failed, !successful);
+}
+
+void metrics_stored(struct metrics *metrics, enum metric metric, struct slice samples)
+{
+    mutex_lock(&metrics->storing);
+    buf_clear(&metrics->stored[metric]);
+    buf_add_slice(&metrics->stored[metric], samples);
+    mutex_unlock(&metrics->storing);
 }

@@ -55,6 +55,10 @@
       "Pending records whose lease has lapsed because their owner died.")                          \
     X(EXPIRED, "pawl_expired_records", GAUGE, "",                                                  \
       "Expired records that are not deleted yet, counted up to a bound.")                          \
+    X(TASKS, "pawl_tasks", GAUGE, "kind,state",                                                    \
+      "Tasks in the store, by state; of each at most 10,000 are counted.")                         \
+    X(TASK_OLDEST, "pawl_task_oldest_seconds", GAUGE, "kind",                                      \
+      "Age of the oldest task that is still to be delivered; 0 if there is none.")                 \
     X(UNKNOWN_OLDEST, "pawl_unknown_oldest_seconds", GAUGE, "",                                    \
       "Age of the oldest record whose outcome is unknown; 0 if there is none.")                    \
     X(STORE_UP, "pawl_store_up", GAUGE, "",                                                        \
@@ -214,6 +218,10 @@ void metrics_participant_missed(struct metrics_rule *rule);
 void metrics_retry_began(struct metrics *metrics, enum retry_profile profile);
 void metrics_retried(struct metrics *metrics, enum retry_profile profile, int64_t wait_us);
 void metrics_retry_exhausted(struct metrics *metrics, enum retry_profile profile);
+
+/* What the store counts of a series: lines of samples, kept until the next ones, and shown behind
+ * those of this process. Series of RETRY_* only. From any thread. */
+void metrics_stored(struct metrics *metrics, enum metric metric, struct slice samples);
 
 /* Counts a response of the upstream (100 to 599), or why there was none. From any thread. */
 void metrics_upstream_responded(struct metrics *metrics, int status);

@@ -45,8 +45,10 @@ struct metrics {
     atomic_ullong retry_exhausted[RETRY_PROFILE_COUNT];
     struct histogram retry_delay;
     struct mutex adding;
-    atomic_ullong admin_refused[2]; /* 401, 403 */
-    atomic_ullong reloads[2];       /* failed, successful */
+    struct mutex storing;
+    struct buf stored[METRIC_COUNT]; /* under `storing`: samples of the store */
+    atomic_ullong admin_refused[2];  /* 401, 403 */
+    atomic_ullong reloads[2];        /* failed, successful */
     atomic_bool reload_failed;
 };
 

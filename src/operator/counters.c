@@ -1,45 +1,61 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "operator/counters.h"
 
-#define ARENA_MAX ((size_t)16 * 1024 * 1024)
-#define PAGE_ROWS ((size_t)256)
-#define TIMEOUT_US (10 * CLOCK_US_PER_S)
+#define ARENA_MAX ((size_t)1024 * 1024)
+
+const struct page_series *const counters_series[] = {
+    SERIES(RETRY_OPERATIONS), SERIES(RETRY_ATTEMPTS), SERIES(RETRY_EXHAUSTED), NULL};
+
+void counters_init(struct counters *counters)
+{
+    counters->arena = arena_make(ARENA_MAX);
+    counters->n = 0;
+}
 
 void counters_fini(struct counters *counters)
 {
     arena_fini(&counters->arena);
 }
 
-/* Each process adds to a slot of its own. */
-static void add(struct counters *counters, const struct store_counter *row)
+static void restart(void *argument)
 {
+    struct counters *counters = argument;
+    counters->n = 0;
+}
+
+/* Each process adds to a slot of its own. */
+static void add(void *argument, const struct table_row *row)
+{
+    struct counters *counters = argument;
+    const struct store_counter *counter = (const struct store_counter *)row;
     struct counter_sum *sum = counters->at;
     struct counter_sum *end = counters->at + counters->n;
-    while (sum < end && !(slice_eq(sum->name, row->name) && slice_eq(sum->labels, row->labels)))
+    while (sum < end &&
+           !(slice_eq(sum->name, counter->name) && slice_eq(sum->labels, counter->labels)))
         sum++;
     if (sum == end && counters->n == COUNTERS_MOST)
         return;
     if (sum == end)
-        counters->at[counters->n++] = (struct counter_sum){row->name, row->labels, 0};
-    sum->value += row->value;
+        counters->at[counters->n++] =
+            (struct counter_sum){arena_copy(&counters->arena, counter->name),
+                                 arena_copy(&counters->arena, counter->labels), 0};
+    sum->value += counter->value;
 }
 
-enum store_status counters_read(struct store *store, struct parker *parker,
-                                struct counters *ret_counters)
+struct table_query counters_query(struct counters *counters)
 {
-    struct table_query query = {.table = &counter_table, .limit = PAGE_ROWS};
-    struct store_found found = {.arena = &ret_counters->arena};
-    ret_counters->arena = arena_make(ARENA_MAX);
-    ret_counters->n = 0;
-    do {
-        enum store_status status = store_find_rows(
-            store, &query, parker, clock_after(clock_boot_us(), TIMEOUT_US), &found);
-        if (status != STORE_DONE)
-            return status;
-        for (size_t i = 0; i < found.n; i++) {
-            add(ret_counters, (const struct store_counter *)found.rows[i]);
-            query.after = found.rows[i]->id;
-        }
-    } while (found.n == PAGE_ROWS);
-    return STORE_DONE;
+    return (struct table_query){.table = &counter_table,
+                                .limit = COUNTERS_ROWS,
+                                .restart = restart,
+                                .each = add,
+                                .argument = counters};
+}
+
+void counters_add_samples(const struct counters *counters, const struct page_series *series,
+                          struct buf *page)
+{
+    for (size_t i = 0; i < counters->n; i++)
+        if (slice_eq(counters->at[i].name, slice_of(series->name)))
+            buf_printf(page, "%s{%.*s,counted_in=\"store\"} %lld\n", series->name,
+                       SLICE_ARG(counters->at[i].labels), (long long)counters->at[i].value);
 }

@@ -137,6 +137,17 @@ static void reach_crash_point(enum disposition_write write)
         CRASH_POINT(before_doubt_commit);
 }
 
+static void count(struct runner *runner, bool is_exhausted)
+{
+    struct attempt *attempt = &runner->attempt;
+    tally_init(&runner->tally, runner->profile, attempt->token);
+    tally_add(&runner->tally, runner->course.attempts == 1 ? TALLY_OPERATION : TALLY_RETRY);
+    if (is_exhausted)
+        tally_add(&runner->tally, TALLY_EXHAUSTED);
+    attempt->brings = runner->tally.changes;
+    attempt->n_brings = runner->tally.n;
+}
+
 /* False: it is not known whether it is stored. */
 static bool store_end(struct runner *runner, enum engine_written *ret_written)
 {
@@ -149,6 +160,7 @@ static bool store_end(struct runner *runner, enum engine_written *ret_written)
     if (!engine_wait(&runner->attempt, runner->parker, clock_after(until, WRITE_GRACE_US)))
         return false;
     *ret_written = engine_written(runner->engine, &runner->attempt);
+    runner->attempt.n_brings = 0;
     CRASH_POINT(after_outcome_commit);
     return true;
 }
@@ -186,23 +198,20 @@ static struct retry_next plan_next(struct runner *runner, int64_t now)
     return next;
 }
 
-static enum step judge(struct runner *runner, const struct runner_attempt *attempt,
+static enum step judge(struct runner *runner, const struct runner_report *report,
                        enum runner_result *ret_result)
 {
-    struct runner_report report = {attempt, &runner->end, {0}, clock_boot_us()};
     bool again = is_tried_again(runner);
-    if (again)
-        report.next = plan_next(runner, report.now);
     if (runner->report)
-        runner->report(runner->argument, &report);
+        runner->report(runner->argument, report);
     *ret_result = runner->end.class == RETRY_DONE ? RUNNER_DONE
                   : again                         ? RUNNER_ENDED
                                                   : RUNNER_FINAL;
-    runner->ended_by = report.next.end;
-    if (!again || report.next.end != RETRY_GOES_ON)
+    runner->ended_by = report->next.end;
+    if (!again || report->next.end != RETRY_GOES_ON)
         return STEP_ENDED;
-    runner->due = report.next.at;
-    runner->delay_us = report.next.at > report.now ? report.next.at - report.now : 0;
+    runner->due = report->next.at;
+    runner->delay_us = report->next.at > report->now ? report->next.at - report->now : 0;
     return STEP_WAIT;
 }
 
@@ -214,6 +223,12 @@ static enum step attempt(struct runner *runner, enum runner_result *ret_result)
     if (runner->course.attempts == 0 && runner->budget)
         retry_budget_add_request(runner->budget, clock_boot_us());
     run_attempt(runner, &attempt);
+    struct runner_report report = {&attempt, &runner->end, {0}, clock_boot_us()};
+    bool again = is_tried_again(runner);
+    if (again)
+        report.next = plan_next(runner, report.now);
+    if (runner->engine)
+        count(runner, again && report.next.end != RETRY_GOES_ON);
     *ret_result = RUNNER_NOT_STORED;
     if (runner->engine && !store_end(runner, &written)) {
         runner->outcome = NULL; /* the store writes from it still: the reference stays with it */
@@ -230,7 +245,7 @@ static enum step attempt(struct runner *runner, enum runner_result *ret_result)
     if (written == ENGINE_STALE)
         return STEP_BEGIN;
     CHECK(written == ENGINE_STORED);
-    return judge(runner, &attempt, ret_result);
+    return judge(runner, &report, ret_result);
 }
 
 /* ---- all of it ---- */

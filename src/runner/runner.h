@@ -20,6 +20,7 @@
 
 #include "core/retry.h"
 #include "engine/engine.h"
+#include "runner/tally.h"
 
 /* What an executor gets to know of an attempt. */
 struct runner_attempt {
@@ -68,6 +69,7 @@ struct runner {
     struct parker *parker;
     struct runner_executor *executor;
     const struct retry_schedule *schedule;
+    enum retry_profile profile; /* under which the store counts it */
     uint64_t seed;
     int64_t total_us;            /* for all of it; CLOCK_NEVER: the schedule's own */
     int64_t timeout_us;          /* for one attempt */
@@ -82,6 +84,7 @@ struct runner {
     int64_t due;      /* boot time: of the attempt that comes next, */
     int64_t delay_us; /*   this long after the one before */
     struct retry_course course;
+    struct tally tally; /* of the attempt under way */
     int decisions;
 
     /* What came of it. */

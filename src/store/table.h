@@ -131,6 +131,8 @@ struct table_query {
     bool is_first_of_each; /* by index: of each value of the column behind the prefix the first row
                               alone; behind the value of `behind` */
     bool is_backward;      /* by index: from the last one */
+    bool is_count;         /* by an index that does not end with TABLE_DUE: one row is shown, whose
+                              id says how many there are, counted up to `limit` */
     size_t limit;
     void (*restart)(void *argument); /* before the first row of each try; NULL: not called */
     void (*each)(void *argument, const struct table_row *row);

@@ -358,8 +358,8 @@ def test_what_a_drain_retried_is_counted_in_the_store(queue, upstream):
     queue.clock.advance(10)
     queue.drain()
     counted = run("stats", "--prometheus", "--store", queue.store).stdout
-    assert 'pawl_retry_operations_total{profile="queue"} 3\n' in counted
-    assert 'pawl_retry_attempts_total{profile="queue"} 2\n' in counted
+    assert 'pawl_retry_operations_total{profile="queue",counted_in="store"} 3\n' in counted
+    assert 'pawl_retry_attempts_total{profile="queue",counted_in="store"} 2\n' in counted
     assert "# TYPE pawl_retry_exhausted_total counter" in counted
     rows = [json.loads(line) for line in
             run("stats", "--json", "--store", queue.store).stdout.splitlines()]

@@ -79,6 +79,47 @@ static void rows_are_read_in_the_order_of_an_index_both_ways(void **state)
     EXPECT(&found, 7, 5);
 }
 
+static void keep_count(void *argument, const struct table_row *row)
+{
+    *(int64_t *)argument = row->id;
+}
+
+static int64_t count_like(struct bed *bed, const struct table_query *wanted)
+{
+    int64_t n = -1;
+    struct table_query query = *wanted;
+    query.table = &jobs;
+    query.is_count = true;
+    query.each = keep_count;
+    query.argument = &n;
+    struct store_op op = {.kind = STORE_QUERY, .query = &query};
+    run(bed, &op);
+    assert_int_equal(op.status, STORE_DONE);
+    return n;
+}
+
+static void rows_of_an_index_are_counted_up_to_a_limit(void **state)
+{
+    struct bed *bed = *state;
+    for (int64_t i = 0; i < 5; i++) {
+        struct job job = job_of(i);
+        job.state = i == 4 ? JOB_DONE : JOB_WAITING;
+        assert_int_equal(write_one(bed, TABLE_INSERT, &job), STORE_DONE);
+    }
+    struct job like = job_of(2);
+    struct table_query waiting = by_index(BY_STATE, &like, 1);
+    assert_int_equal(count_like(bed, &waiting), 4);
+    waiting.limit = 3;
+    assert_int_equal(count_like(bed, &waiting), 3);
+    waiting.prefix = 2;
+    assert_int_equal(count_like(bed, &waiting), 1);
+    like.number = 9;
+    assert_int_equal(count_like(bed, &waiting), 0);
+    struct found found;
+    query(bed, by_index(BY_STATE, &like, 1), &found); /* the same shape but for what is shown */
+    assert_int_equal(found.n, 4);
+}
+
 static void of_equal_values_the_row_that_came_first_is_the_first(void **state)
 {
     struct bed *bed = *state;
@@ -494,6 +535,7 @@ int main(void)
 {
     struct CMUnitTest tests[] = {
         T(rows_are_read_in_the_order_of_an_index_both_ways),
+        T(rows_of_an_index_are_counted_up_to_a_limit),
         T(of_equal_values_the_row_that_came_first_is_the_first),
         T(of_one_lane_what_is_due_is_read_and_the_next_time_is_named),
         T(of_each_lane_the_first_row_that_is_due_is_read),

@@ -94,6 +94,13 @@ int64_t toy_read_rows(const struct rows *rows, const struct table_query *query, 
     size_t left = query->by == TABLE_BY_KEY ? 1 : query->limit;
     const struct table_row *row = next_row(rows, query, query->behind);
     int64_t next = CLOCK_NEVER;
+    if (query->is_count) {
+        struct table_row count = {0};
+        for (; row && (size_t)count.id < left; row = next_row(rows, query, row))
+            count.id++;
+        query->each(query->argument, &count);
+        return next;
+    }
     for (bool more = true; row && more; row = next_row(rows, query, row)) {
         bool early = due && table_number(due, row) > now;
         if (due && (early || left == 0))

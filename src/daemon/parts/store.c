@@ -7,6 +7,7 @@
 #include "daemon/fail_stop.h"
 #include "daemon/parts/parts.h"
 #include "operator/keys.h"
+#include "operator/tallies.h"
 #include <math.h>
 #include <time.h>
 
@@ -18,6 +19,7 @@
 /* What the log says already, so that each change is logged once. */
 struct store_part {
     struct daemon *daemon;
+    struct tallies *tallies;
     bool down;
     bool clock_refused;
     uint64_t clock_jumps;
@@ -50,11 +52,16 @@ static bool start(void *self, struct daemon *daemon, char **ret_problem)
     if (!check_store_fits(daemon->config, wanted.path, ret_problem) ||
         !open_when_free(daemon, &wanted, ret_problem))
         return false;
-    ((struct store_part *)self)->daemon = daemon;
+    struct store_part *part = self;
+    part->daemon = daemon;
+    part->tallies = tallies_new(daemon->store, daemon->metrics);
     daemon->engine = engine_new(daemon->store, daemon->config->cache);
-    if (!daemon->engine)
-        store_close(daemon->store);
-    return daemon->engine;
+    if (daemon->engine && part->tallies)
+        return true;
+    engine_free(daemon->engine);
+    store_close(daemon->store);
+    tallies_free(part->tallies);
+    return false;
 }
 
 static bool prepare(void *self, const struct config *config, char **ret_problem)
@@ -80,7 +87,9 @@ static void stop(void *self)
 
 static void free_store(void *self)
 {
-    engine_free(((struct store_part *)self)->daemon->engine);
+    struct store_part *part = self;
+    engine_free(part->daemon->engine);
+    tallies_free(part->tallies);
 }
 
 /* ---- readiness and log ---- */
@@ -145,6 +154,7 @@ static void watch(void *self)
 {
     log_store(self);
     log_clock(self);
+    tallies_watch(((struct store_part *)self)->tallies);
 }
 
 /* ---- metrics ---- */
@@ -232,6 +242,7 @@ static void write_metrics(void *self, struct buf *page)
     write_space(page, &counts);
     write_work(page, &counts.work);
     write_decisions(page, store);
+    tallies_write(((struct store_part *)self)->tallies, page);
 }
 
 const struct part store_part = {

@@ -24,7 +24,10 @@ static void add_columns(struct statement *statement, const char *of)
 
 static void add_from(struct statement *statement)
 {
-    add_columns(statement, "");
+    if (statement->query->is_count)
+        buf_add_str(statement->sql, "SELECT count(*) FROM (SELECT 1");
+    else
+        add_columns(statement, "");
     buf_printf(statement->sql, " FROM pawl.%s WHERE ",
                postgres_table_name(statement->query->table));
 }
@@ -149,6 +152,8 @@ static void add_index(struct statement *statement)
         add_behind(statement);
     add_order(statement);
     add_limit(statement);
+    if (statement->query->is_count)
+        buf_add_str(statement->sql, ") c");
 }
 
 static void add_query(struct statement *statement)
@@ -221,6 +226,11 @@ static enum backend_status read_rows(struct postgres_backend *postgres, const PG
     return BACKEND_OK;
 }
 
+static void show_count(const PGresult *result, const struct table_query *query)
+{
+    query->each(query->argument, &(struct table_row){.id = postgres_number(result, 0, 0)});
+}
+
 enum backend_status postgres_query(struct backend *backend, const struct table_query *query,
                                    int64_t now, int64_t *ret_next)
 {
@@ -240,6 +250,9 @@ enum backend_status postgres_query(struct backend *backend, const struct table_q
     postgres_queue_limits(postgres, POSTGRES_READS);
     postgres_queue(postgres, sql.at, &postgres->params);
     status = postgres_finish(postgres);
-    return status == BACKEND_OK ? read_rows(postgres, postgres->results[1], query, now, ret_next)
-                                : status;
+    if (status == BACKEND_OK && query->is_count)
+        show_count(postgres->results[1], query);
+    else if (status == BACKEND_OK)
+        status = read_rows(postgres, postgres->results[1], query, now, ret_next);
+    return status;
 }

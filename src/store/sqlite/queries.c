@@ -43,8 +43,9 @@ static void add_query(struct buf *sql, const struct table_query *query, enum cur
 {
     const struct table *table = query->table;
     const struct table_index *index = query->index;
-    buf_add_str(sql, "SELECT ");
-    sqlite_table_names(table, sql);
+    buf_add_str(sql, query->is_count ? "SELECT count(*) FROM (SELECT 1" : "SELECT ");
+    if (!query->is_count)
+        sqlite_table_names(table, sql);
     buf_printf(sql, " FROM %s INDEXED BY %s_%s WHERE ", table->name, table->name, index->name);
     if (index->is_partial)
         sqlite_table_is_set(table_index_column(table, index, (size_t)index->n_columns - 1), sql);
@@ -54,6 +55,8 @@ static void add_query(struct buf *sql, const struct table_query *query, enum cur
         buf_printf(sql, " AND %s=?", table_index_column(table, index, i)->name);
     add_place(sql, query, cursor);
     add_order(sql, query);
+    if (query->is_count)
+        buf_add_char(sql, ')');
 }
 
 /* ---- statements ---- */
@@ -78,7 +81,8 @@ static struct sqlite_binding bind_query(struct sqlite_backend *sqlite,
 {
     struct sqlite_query shape = {
         .index = query->index,
-        .shape = (unsigned)query->prefix << 3 | (unsigned)cursor << 1 | query->is_backward,
+        .shape = (unsigned)query->prefix << 4 | (unsigned)cursor << 2 |
+                 (unsigned)query->is_count << 1 | query->is_backward,
     };
     struct sqlite_query *found = find_query(sqlite_table_find(sqlite, query->table), &shape);
     if (!found->statement) {
@@ -141,6 +145,16 @@ static void read_rows(const struct sqlite_binding *binding, const struct table_q
             break;
         }
         query->each(query->argument, row);
+    }
+    sqlite3_reset(binding->statement);
+}
+
+static void read_count(const struct sqlite_binding *binding, const struct table_query *query)
+{
+    struct table_row row = {0};
+    if (sqlite_step(binding)) {
+        row.id = sqlite3_column_int64(binding->statement, 0);
+        query->each(query->argument, &row);
     }
     sqlite3_reset(binding->statement);
 }
@@ -250,6 +264,9 @@ enum backend_status sqlite_query(struct backend *backend, const struct table_que
         return sqlite->status;
     }
     struct sqlite_binding binding = bind_rows(sqlite, query);
-    read_rows(&binding, query, now, ret_next);
+    if (query->is_count)
+        read_count(&binding, query);
+    else
+        read_rows(&binding, query, now, ret_next);
     return sqlite->status;
 }
