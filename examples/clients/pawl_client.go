@@ -299,6 +299,7 @@ const Never int64 = math.MaxInt64 / 4
 const (
 	inProgressMs   = 2_000      // where no Retry-After says how long
 	hintMostMs     = 86_400_000 // where no deadline bounds it
+	hintSpreadMs   = 10_000     // a hint up to this is spread by itself, a longer one less
 	hintLongestMs  = 9_999_999_999_000
 	fiftyYearsMs   = 50 * 31_556_952_000
 	errorBodyBytes = 16 * 1024
@@ -464,7 +465,11 @@ func (c *Course) hinted(hint, now int64) int64 {
 	if now+hint >= c.Deadline {
 		return now + hint
 	}
-	return least(now+hint+draw(c.Seed, c.Attempts+1, hint/10), c.Deadline)
+	spread := least(hint, hintSpreadMs)
+	if hint/10 > spread {
+		spread = hint / 10
+	}
+	return now + hint + draw(c.Seed, c.Attempts+1, least(spread, c.Deadline-now-hint))
 }
 
 // Decide is ("retry", when), or why there is no further attempt.

@@ -125,6 +125,7 @@ PROFILES = {
 }
 IN_PROGRESS_MS = 2_000  # where no Retry-After says how long
 HINT_MOST_MS = 86_400_000  # where no deadline bounds it
+HINT_SPREAD_MS = 10_000  # a hint up to this is spread by itself, a longer one less
 HINT_LONGEST_MS = 9_999_999_999_000
 _MASK = (1 << 64) - 1
 
@@ -239,8 +240,10 @@ class Course:
             hint = min(hint, HINT_MOST_MS)
         elif now + hint >= self.deadline_ms:
             return now + hint
-        at = now + hint + _draw(self.seed, self.attempts + 1, hint // 10)
-        return at if self.deadline_ms is None else min(at, self.deadline_ms)
+        spread = max(hint // 10, min(hint, HINT_SPREAD_MS))
+        if self.deadline_ms is not None:
+            spread = min(spread, self.deadline_ms - now - hint)
+        return now + hint + _draw(self.seed, self.attempts + 1, spread)
 
     def decide(self, kind: str, hint: Optional[int], now: int) -> tuple[str, int]:
         """("retry", when), or why there is no further attempt."""

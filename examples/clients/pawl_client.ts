@@ -154,6 +154,7 @@ export const PROFILES: Readonly<Record<string, Profile>> = {
 };
 const IN_PROGRESS_MS = 2_000; // where no Retry-After says how long
 const HINT_MOST_MS = 86_400_000; // where no deadline bounds it
+const HINT_SPREAD_MS = 10_000; // a hint up to this is spread by itself, a longer one less
 const HINT_LONGEST_MS = 9_999_999_999_000;
 const FIFTY_YEARS_MS = 50 * 31_556_952_000;
 
@@ -265,8 +266,9 @@ export class Course {
   private hinted(hint: number, now: number): number {
     const bounded = this.deadlineMs === Infinity ? Math.min(hint, HINT_MOST_MS) : hint;
     if (now + bounded >= this.deadlineMs) return now + bounded;
-    const at = now + bounded + draw(this.seed, this.attempts + 1, Math.floor(bounded / 10));
-    return Math.min(at, this.deadlineMs);
+    const spread = Math.max(Math.floor(bounded / 10), Math.min(bounded, HINT_SPREAD_MS));
+    const room = Math.floor(Math.min(spread, this.deadlineMs - now - bounded));
+    return now + bounded + draw(this.seed, this.attempts + 1, room);
   }
 
   decide(kind: Kind, hint: number | undefined, now: number): Decision {

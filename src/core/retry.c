@@ -217,6 +217,14 @@ static int64_t next_by_schedule(struct retry_course *course, enum retry_class cl
     return clock_after(now, retry_delay_us(course->schedule, course->attempts + 1, course->seed));
 }
 
+/* By how much a hint is spread at most. */
+static int64_t hint_spread(int64_t hint_us)
+{
+    int64_t part = percent_of(hint_us, RETRY_HINT_SPREAD_PERCENT);
+    int64_t whole = clock_first(hint_us, RETRY_HINT_SPREAD_US);
+    return part > whole ? part : whole;
+}
+
 /* A hint, spread upward, but not by that beyond the deadline. */
 static int64_t next_by_hint(const struct retry_course *course, int64_t hint_us, int64_t now)
 {
@@ -225,9 +233,8 @@ static int64_t next_by_hint(const struct retry_course *course, int64_t hint_us, 
     int64_t at = clock_after(now, hint_us);
     if (at >= course->deadline)
         return at;
-    int64_t spread = percent_of(hint_us, RETRY_HINT_SPREAD_PERCENT);
-    at = clock_after(at, draw_us(course->seed, course->attempts + 1, spread));
-    return clock_first(at, course->deadline);
+    int64_t spread = clock_first(hint_spread(hint_us), course->deadline - at);
+    return clock_after(at, draw_us(course->seed, course->attempts + 1, spread));
 }
 
 struct retry_next retry_plan_next(struct retry_course *course, enum retry_class class,

@@ -111,6 +111,9 @@ int64_t retry_read_hint(const struct headers *headers, int64_t wall_us);
 
 #define RETRY_IN_PROGRESS_US (INT64_C(2) * CLOCK_US_PER_S)   /* where no hint says how long */
 #define RETRY_HINT_MOST_US (INT64_C(86400) * CLOCK_US_PER_S) /* where no deadline bounds it */
+/* A hint is spread by up to itself where it is not longer than this; a longer one by this or, if it
+ * is more, by that part of it. */
+#define RETRY_HINT_SPREAD_US (INT64_C(10) * CLOCK_US_PER_S)
 #define RETRY_HINT_SPREAD_PERCENT 10
 
 /* The attempts at one operation. The caller counts `attempts` up as each begins. */
@@ -140,8 +143,10 @@ struct retry_next {
 };
 
 /* What follows on an attempt that ended now as one of the last three classes. A hint is kept, and
- * spread upward, so that those who got the same one do not come back together; one beyond the
- * deadline ends the attempts. Offsets that have passed are skipped, not made up. */
+ * spread upward within the deadline, so that those who got the same one do not come back together:
+ * those who were told one date have gathered for as long as it was ahead, so that this long is what
+ * brings them back as they came. One beyond the deadline ends the attempts. Offsets that have
+ * passed are skipped, not made up. */
 struct retry_next retry_plan_next(struct retry_course *course, enum retry_class class,
                                   int64_t hint_us, int64_t now);
 

@@ -73,7 +73,7 @@ def test_r3_retry_after_is_kept(pawl, upstream):
     began = time.monotonic()
     assert gateway.post(PATH, BODY, key="k1").status == 201
     assert time.monotonic() - began >= 1
-    assert 1000 <= told(gateway, "retry")[0]["delay_ms"] <= 1100
+    assert 1000 <= told(gateway, "retry")[0]["delay_ms"] <= 2000
 
 
 @pytest.mark.parametrize("hint", ["1e300", "-1", "0.5", "soon", "Sun, 31 Jun 2030 00:00:00 GMT"])

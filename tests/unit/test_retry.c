@@ -406,27 +406,29 @@ static void r3_a_hint_is_kept_and_no_attempt_comes_before_it_or_the_schedule(voi
     (void)state;
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
         struct retry_next next = next_of("user_facing", RETRY_LATER, 2 * S, seed);
-        assert_int_equal(next.end, RETRY_GOES_ON);
         least = next.at < least ? next.at : least;
         most = next.at > most ? next.at : most;
         assert_int_equal(next_of("user_facing", RETRY_LATER, 0, seed).at,
                          next_of("user_facing", RETRY_LATER, RETRY_NO_HINT, seed).at);
     }
     assert_in_range((least - NOW) / MS, 2000, 2005);
-    assert_in_range((most - NOW) / MS, 2195, 2200); /* nobody comes back together with all others */
+    assert_in_range((most - NOW) / MS, 3990, 4000); /* nobody comes back together with all others */
 }
 
 static void r5_a_hint_beyond_the_deadline_ends_the_attempts(void **state)
 {
     static const int64_t beyond[] = {10 * S + 1, 60 * S, RETRY_HINT_MOST_US, CLOCK_NEVER};
+    int at_the_end = 0;
     (void)state;
     for (size_t i = 0; i < N_OF(beyond); i++)
         assert_int_equal(next_of("user_facing", RETRY_LATER, beyond[i], i).end, RETRY_ENDS_HINT);
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
-        struct retry_next next = next_of("user_facing", RETRY_LATER, 10 * S, seed);
-        assert_int_equal(next.end, RETRY_GOES_ON);
-        assert_int_equal(next.at, NOW + 10 * S); /* the spread does not pass the deadline */
+        assert_int_equal(next_of("user_facing", RETRY_LATER, 10 * S, seed).at, NOW + 10 * S);
+        struct retry_next next = next_of("user_facing", RETRY_LATER, 9 * S, seed);
+        assert_in_range(next.at, NOW + 9 * S, NOW + 10 * S);
+        at_the_end += next.at == NOW + 10 * S;
     }
+    assert_true(at_the_end <= SEEDS / 100); /* nor do they heap up there */
 }
 
 static void without_a_deadline_a_hint_counts_for_a_day_at_most(void **state)
@@ -470,9 +472,9 @@ static void r6_an_operation_in_progress_is_waited_for_two_seconds_or_its_hint(vo
     (void)state;
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
         struct retry_next next = next_of("user_facing", RETRY_IN_PROGRESS, RETRY_NO_HINT, seed);
-        assert_in_range((next.at - NOW) / MS, 2000, 2200);
+        assert_in_range((next.at - NOW) / MS, 2000, 4000);
         next = next_of("user_facing", RETRY_IN_PROGRESS, 1 * S, seed);
-        assert_in_range((next.at - NOW) / MS, 1000, 1100);
+        assert_in_range((next.at - NOW) / MS, 1000, 2000);
     }
 }
 
