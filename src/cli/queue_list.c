@@ -151,8 +151,8 @@ static void add_attempt(struct buf *buf, const struct store_attempt *attempt)
 {
     buf_printf(buf, "attempt %-6d", attempt->n);
     add_time(buf, attempt->at);
-    buf_printf(buf,
-               "  after %lld ms, took %lld ms: ", (long long)(attempt->wait_us / CLOCK_US_PER_MS),
+    buf_printf(buf, "  %lld ms after it was due, took %lld ms: ",
+               (long long)(attempt->wait_us / CLOCK_US_PER_MS),
                (long long)(attempt->took_us / CLOCK_US_PER_MS));
     if (attempt->status > 0)
         buf_printf(buf, "%d, ", attempt->status);

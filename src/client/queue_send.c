@@ -244,7 +244,8 @@ static struct courier_result attempt(const struct courier_kind *kind,
                  .status = end->status,
                  .is_unreached = !end->reached,
                  .is_in_doubt = doubts},
-        .answer = buf_slice(&http->body)};
+        .answer = buf_slice(&http->body),
+        .sent_at = http->call.sent > 0 ? http->call.sent_at : 0};
 }
 
 /* ---- its end ---- */

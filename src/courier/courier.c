@@ -18,6 +18,7 @@ struct courier *courier_new(const struct courier_config *config)
     if (!courier)
         return NULL;
     courier->config = *config;
+    series_init(&courier->series);
     courier->paused_arena = arena_make(COURIER_ARENA_MAX);
     courier->turns = mem_zalloc(config->n_kinds, sizeof *courier->turns);
     courier->lanes = lanes_new(config->overall > 0 ? config->overall : LANES_OVERALL);
@@ -40,6 +41,7 @@ void courier_free(struct courier *courier)
     mem_free(courier->turns);
     arena_fini(&courier->paused_arena);
     lanes_free(courier->lanes);
+    series_fini(&courier->series);
     mem_free(courier);
 }
 
@@ -61,6 +63,30 @@ struct courier_counts courier_count(const struct courier *courier)
     struct courier_counts counts = courier->counts;
     counts.lanes = lanes_count(courier->lanes, clock_boot_us());
     return counts;
+}
+
+void courier_write_series(struct courier *courier, struct buf *page)
+{
+    series_write(&courier->series, page);
+}
+
+static struct slice find_label(const void *argument, struct slice kind, struct slice lane)
+{
+    const struct courier_config *config = argument;
+    for (size_t i = 0; i < config->n_kinds; i++)
+        if (slice_eq(config->kinds[i]->name, kind) && config->kinds[i]->label)
+            return config->kinds[i]->label(config->kinds[i], lane);
+    return SERIES_OTHER;
+}
+
+/* What only this thread may look at, for all others. */
+static void show_lanes(struct courier *courier, int64_t now)
+{
+    const struct series_labels labels = {find_label, &courier->config};
+    if (now < courier->shown_at)
+        return;
+    series_show_lanes(&courier->series, courier->lanes, &labels, now);
+    courier->shown_at = clock_after(now, POLL_US);
 }
 
 /* ---- one pass over all that is due ---- */
@@ -327,6 +353,7 @@ static enum store_status make_pass(struct courier *courier, struct pass *pass)
     bool looks_for_lost = now >= courier->lost_at;
     *pass = (struct pass){
         .courier = courier, .ended = courier->ended, .wake_at = clock_after(now, POLL_US)};
+    show_lanes(courier, now);
     enum store_status status = find_paused(courier);
     courier->others_send = courier->others_send && !looks_for_lost;
     for (size_t i = 0; status == STORE_DONE && i < courier->config.n_kinds; i++)

@@ -12,11 +12,12 @@
  *
  * The stored row is the queue: nothing is kept in memory that a crash could lose. A task is the
  * courier's whose claim was committed, by its row's version; whoever is late gets a conflict. All
- * calls but courier_wake and courier_drain are for the loop's thread.
+ * calls but courier_wake, courier_drain and courier_write_series are for the loop's thread.
  */
 #ifndef PAWL_COURIER_COURIER_H
 #define PAWL_COURIER_COURIER_H
 
+#include "base/buf.h"
 #include "courier/lanes.h"
 #include "store/tasks.h"
 
@@ -52,6 +53,7 @@ struct courier_verdict {
 struct courier_result {
     struct task_result task;
     struct slice answer; /* the beginning of the response's body; borrowed until the end */
+    int64_t sent_at;     /* boot time: its first byte left; 0: none did */
 };
 
 /* What is delivered, and how. Each function runs in the delivery's fiber, and may wait. */
@@ -75,6 +77,9 @@ struct courier_kind {
                              struct table_change *changes, size_t n);
     /* Gives `own` back, at the very end. NULL: there is none. */
     void (*fini)(const struct courier_kind *kind, struct courier_delivery *delivery);
+    /* What metrics call a lane: one of a closed set, valid until the next call. Waits for nothing.
+     * NULL: SERIES_OTHER of series.h. */
+    struct slice (*label)(const struct courier_kind *kind, struct slice lane);
     void *argument;
 };
 
@@ -121,10 +126,12 @@ struct courier_counts {
     uint64_t retries;
     uint64_t done;
     uint64_t dead;
-    uint64_t lost;   /* attempts whose owner had died */
-    int64_t wait_us; /* from due to claimed, in all */
+    uint64_t lost; /* attempts whose owner had died */
     struct lanes_counts lanes;
 };
 struct courier_counts courier_count(const struct courier *courier);
+
+/* Appends its series (series.h) to what Prometheus reads. From any thread; never blocks. */
+void courier_write_series(struct courier *courier, struct buf *page);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* courier, inside: courier.c takes lanes in turn, delivery.c makes one attempt, order.c knows what
- * stays in sequence. */
+ * stays in sequence, series.c what metrics show. */
 #ifndef PAWL_COURIER_COURIER_PRIV_H
 #define PAWL_COURIER_COURIER_PRIV_H
 
@@ -8,6 +8,7 @@
 
 #include "base/buf.h"
 #include "courier/courier.h"
+#include "courier/series.h"
 #include "store/find.h"
 #include "store/store.h"
 
@@ -21,6 +22,7 @@ struct delivery {
     struct courier *courier;
     const struct courier_kind *kind;
     struct lane_attempt lane;
+    int64_t due_at; /* boot time: when it was due; claimed */
     struct delivery *next;
 };
 
@@ -39,6 +41,8 @@ struct courier {
     atomic_bool drains;
     bool store_is_dead;
     struct courier_counts counts;
+    int64_t shown_at; /* boot time: when to show the lanes again */
+    struct series series;
 };
 
 /* Reads rows; they live in the arena. */

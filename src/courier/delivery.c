@@ -114,7 +114,7 @@ static struct courier_verdict claim(struct delivery *delivery)
     delivery->given.send_by = delivery->given.until;
     delivery->courier->counts.attempts++;
     delivery->courier->counts.retries += stored->task.attempts > 1;
-    delivery->courier->counts.wait_us += now - due_at;
+    delivery->due_at = clock_boot_us() - (now - due_at);
     return verdict;
 }
 
@@ -200,6 +200,7 @@ static bool save_ending(struct delivery *delivery, fill_fn fill, const void *arg
 struct attempt_end {
     const struct courier_result *result;
     int64_t began; /* store time */
+    int64_t wait_us;
     int64_t took_us;
 };
 
@@ -222,6 +223,7 @@ static void fill_attempt(struct delivery *delivery, struct ending *ending, const
         .task = stored->row.id,
         .n = stored->task.tries,
         .at = end->began,
+        .wait_us = end->wait_us,
         .took_us = end->took_us,
         .status = result->status,
         .reason = result->reason,
@@ -244,7 +246,11 @@ static enum lane_end make_attempt(struct delivery *delivery, struct ending *endi
     struct courier *courier = delivery->courier;
     int64_t began = store_now(courier->config.store), boot = clock_boot_us();
     struct courier_result result = delivery->kind->attempt(delivery->kind, &delivery->given);
-    const struct attempt_end end = {&result, began, clock_boot_us() - boot};
+    bool was_sent = result.sent_at != 0;
+    int64_t wait_us = (was_sent ? result.sent_at : boot) - delivery->due_at;
+    const struct attempt_end end = {&result, began, wait_us, clock_boot_us() - boot};
+    if (was_sent)
+        series_add_wait(&courier->series, wait_us);
     if (save_ending(delivery, fill_attempt, &end, ending)) {
         courier->counts.done += ending->task.task.state == TASK_DONE;
         courier->counts.dead += ending->task.task.state == TASK_DEAD;

@@ -326,6 +326,13 @@ void lanes_end(struct lanes *lanes, const struct lane_attempt *attempt, enum lan
         judge(lanes, lane, end, now);
 }
 
+void lanes_visit(const struct lanes *lanes, int64_t now, lanes_visitor visit, void *argument)
+{
+    for (size_t i = 0; i < BUCKETS; i++)
+        for (const struct lane *lane = lanes->buckets[i]; lane; lane = lane->next)
+            visit(argument, lane->kind, lane->name, lane_breaker(lane, now));
+}
+
 struct lanes_counts lanes_count(const struct lanes *lanes, int64_t now)
 {
     struct lanes_counts counts = {

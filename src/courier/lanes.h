@@ -78,6 +78,11 @@ void lanes_end(struct lanes *lanes, const struct lane_attempt *attempt, enum lan
 int lane_in_flight(const struct lane *lane);
 enum lane_breaker lane_breaker(const struct lane *lane, int64_t now);
 
+/* Visits every lane that is remembered, in no order. */
+typedef void (*lanes_visitor)(void *argument, struct slice kind, struct slice name,
+                              enum lane_breaker breaker);
+void lanes_visit(const struct lanes *lanes, int64_t now, lanes_visitor visit, void *argument);
+
 /* For metrics. */
 struct lanes_counts {
     size_t kept;

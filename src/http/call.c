@@ -161,8 +161,11 @@ enum http_call_result http_call_send(struct http_call *call, int64_t until_us)
 {
     CHECK(call->state == HTTP_CALL_OPEN && call->headers.len > 0);
     while (call->sent < call->headers.len + call->body.len) {
-        if (clock_boot_us() >= first_by(call)) /* the last act before the write */
+        int64_t now = clock_boot_us(); /* the last act before the write */
+        if (now >= first_by(call))
             return HTTP_CALL_LATE;
+        if (call->sent == 0)
+            call->sent_at = now;
         int failed = write_on(call, clock_first(first_by(call), until_us));
         if (failed == -ETIMEDOUT && clock_boot_us() >= until_us)
             return HTTP_CALL_TIMEOUT;

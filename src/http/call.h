@@ -73,6 +73,7 @@ struct http_call {
     const char *tls_problem; /* the same, where the handshake failed */
     int interims;            /* 1xx responses since the request was sent */
     uint64_t sent;     /* bytes of headers and body that may have left; outlives http_call_close */
+    int64_t sent_at;   /* boot time: of the write with the first of them; likewise */
     uint64_t received; /* by conn, when it was lent */
     int64_t connected_us;          /* boot time: since when it is lent */
     struct http_response response; /* last: the slots of its headers are not zeroed */

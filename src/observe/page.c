@@ -92,20 +92,19 @@ void page_histogram(struct buf *page, const struct page_series *series,
 
 /* ---- what was counted ---- */
 
-/* `name="value"`; the value as the format wants it escaped. */
-static void add_label(struct buf *buf, const char *name, struct slice value)
+void page_label(struct buf *page, const char *name, struct slice value)
 {
-    buf_printf(buf, "%s=\"", name);
+    buf_printf(page, "%s=\"", name);
     for (size_t i = 0; i < value.len; i++) {
         char c = value.at[i];
         if (c == '\n')
-            buf_add_str(buf, "\\n");
+            buf_add_str(page, "\\n");
         else if (c == '"' || c == '\\')
-            buf_add(buf, (char[]){'\\', c}, 2);
+            buf_add(page, (char[]){'\\', c}, 2);
         else
-            buf_add_char(buf, c);
+            buf_add_char(page, c);
     }
-    buf_add_char(buf, '"');
+    buf_add_char(page, '"');
 }
 
 /* NAME[SUFFIX]{rule="RULE" - and the brace stays open; without a rule NAME[SUFFIX]. */
@@ -117,7 +116,7 @@ static void start_rule(struct buf *buf, const struct page_series *series, const 
     if (!rule)
         return;
     buf_add_char(buf, '{');
-    add_label(buf, "rule", rule->name);
+    page_label(buf, "rule", rule->name);
 }
 
 static void add_outcomes(struct buf *buf, const struct page_series *series,

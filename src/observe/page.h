@@ -31,6 +31,10 @@ void page_begin(struct buf *page, const struct page_series *series);
 void page_sample(struct buf *page, const struct page_series *series, const char *label,
                  const char *value, uint64_t count);
 
+/* `name="value"` for a sample whose value is somebody else's text: escaped as the format wants it.
+ */
+void page_label(struct buf *page, const char *name, struct slice value);
+
 /* A histogram that somebody counts in whole units. */
 struct page_histogram {
     size_t n;                /* bounds */

@@ -50,7 +50,7 @@ struct store_attempt {
     int64_t task;         /* its row id */
     int n;                /* from 1: task.tries */
     int64_t at;
-    int64_t wait_us; /* since the one before, or since it was due */
+    int64_t wait_us; /* from when it was due to its first byte, or to its beginning if none left */
     int64_t took_us;
     int status; /* 0: no response */
     enum task_reason reason;

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 from pathlib import Path
@@ -92,6 +93,15 @@ def test_what_is_queued_is_sent_once_and_as_it_was_given(queue, upstream):
     assert (shown["state"], shown["status"], shown["attempts"]) == ("done", 201, 1)
     queue.drain()
     assert len(upstream.requests) == 1
+
+
+def test_an_attempt_says_how_long_after_it_was_due_its_first_byte_left(queue, upstream):
+    identity, _ = queue.add("-d", "{}", queue.url)
+    queue.clock.advance(90)
+    queue.drain()
+    assert len(upstream.requests) == 1
+    [waited] = re.findall(r"(\d+) ms after it was due, took ", queue.did("show", identity))
+    assert 90_000 <= int(waited) < 90_000 + PATIENCE * 1000
 
 
 def test_a_group_is_sent_in_order_while_others_go_on(queue, upstream):

@@ -10,6 +10,7 @@
 #include "../toy/hostile.h"
 #include "courier/courier.h"
 #include "fiber/fiber.h"
+#include "observe/page.h"
 #include "store/find.h"
 #include "store/store.h"
 
@@ -37,6 +38,7 @@ static struct {
     char sent[LANES_MANY * 4 + 1]; /* first letters of keys, in order */
     int by_lane[LANES_MANY];
     bool out_of_turn;
+    int64_t sends_after_us; /* an attempt begins; below 0: nothing is sent */
 } bed;
 
 /* ---- the store ---- */
@@ -135,13 +137,15 @@ static struct courier_result attempt(const struct courier_kind *kind,
     bed.sent[bed.attempts++] = key.at[0];
     if (lane.at[0] >= '0' && lane.at[0] <= '9')
         note_turn(lane);
+    int64_t sent_at = bed.sends_after_us < 0 ? 0 : bed.boot + bed.sends_after_us;
     fiber_sleep_until(bed.boot + S / 10);
     enum retry_class class = bed.class[key.at[0] - 'a'];
     return (struct courier_result){
         .task = {.class = class,
                  .reason = class == RETRY_LATER ? TASK_REASON_NOT_DONE : TASK_REASON_NONE,
                  .hint_us = RETRY_NO_HINT,
-                 .status = class == RETRY_DONE ? 201 : 503}};
+                 .status = class == RETRY_DONE ? 201 : 503},
+        .sent_at = sent_at};
 }
 
 /* ---- fibers ---- */
@@ -459,6 +463,106 @@ static void lanes_are_served_in_turn_when_there_is_room_for_few(void **state)
     run(COURIER_UNTIL_EMPTY, add_three_to_each_of_many_lanes, expect_nobody_to_be_out_of_turn);
 }
 
+/* ---- what metrics show ---- */
+
+static void expect_lines(const char *const *lines, size_t n)
+{
+    BUF_AUTO struct buf page = buf_make(PAGE_MAX);
+    courier_write_series(bed.courier, &page);
+    buf_add_char(&page, '\0');
+    assert_true(buf_ok(&page));
+    for (size_t i = 0; i < n; i++)
+        if (!strstr(buf_slice(&page).at, lines[i]))
+            fail_msg("no %s in\n%s", lines[i], buf_slice(&page).at);
+}
+
+/* One was due 100 s ago, one is now: an attempt takes 0.1 s, and a step of the clock 0.01 s. */
+static void add_a_late_one_and_another(void)
+{
+    struct store_task late = task_of("a", "x", "");
+    late.task.due_at -= 100 * S;
+    add_task(late);
+    add("b", "x", "");
+}
+
+static void expect_waits_to_the_first_byte(void)
+{
+    static const char *const lines[] = {
+        "pawl_task_wait_seconds_bucket{le=\"5\"} 0\n",
+        "pawl_task_wait_seconds_bucket{le=\"30\"} 1\n",
+        "pawl_task_wait_seconds_bucket{le=\"120\"} 2\n",
+        "pawl_task_wait_seconds_count 2\n",
+    };
+    expect_lines(lines, sizeof lines / sizeof lines[0]);
+}
+
+static void a_wait_lasts_from_when_it_was_due_to_its_first_byte(void **state)
+{
+    (void)state;
+    bed.sends_after_us = 10 * S;
+    run(COURIER_UNTIL_EMPTY, add_a_late_one_and_another, expect_waits_to_the_first_byte);
+}
+
+static void expect_no_wait(void)
+{
+    static const char *const lines[] = {"pawl_task_wait_seconds_count 0\n"};
+    assert_int_equal(bed.attempts, 2);
+    expect_lines(lines, 1);
+}
+
+static void what_sent_nothing_has_no_wait(void **state)
+{
+    (void)state;
+    bed.sends_after_us = -1;
+    run(COURIER_UNTIL_EMPTY, add_a_late_one_and_another, expect_no_wait);
+}
+
+static void add_ten_that_fail_and_one_that_does_not(void)
+{
+    for (int i = 0; i < LANE_OPENS_AT; i++)
+        add((const char[]){'b', (char)('a' + i), '\0'}, "x", "");
+    add("a", "y", "");
+}
+
+static void expect_one_open_breaker_of_others(void)
+{
+    static const char *const lines[] = {"\npawl_breaker_open{lane=\"(other)\"} 1\n"};
+    expect_lines(lines, 1);
+}
+
+static struct slice label_lane(const struct courier_kind *kind, struct slice lane)
+{
+    assert_ptr_equal(kind, &bed.kind);
+    return slice_eq(lane, SLICE("x")) ? SLICE("crm") : SLICE("stored");
+}
+
+static void expect_one_open_breaker_of_two(void)
+{
+    static const char *const lines[] = {"\npawl_breaker_open{lane=\"crm\"} 1\n",
+                                        "\npawl_breaker_open{lane=\"stored\"} 0\n"};
+    expect_lines(lines, 2);
+}
+
+static void fail_until_the_breaker_opens(void (*look)(void))
+{
+    bed.class['b' - 'a'] = RETRY_LATER;
+    bed.drain_at = bed.boot + 10 * S;
+    run(COURIER_FOLLOW, add_ten_that_fail_and_one_that_does_not, look);
+}
+
+static void an_open_breaker_is_shown_under_what_its_kind_calls_the_lane(void **state)
+{
+    (void)state;
+    bed.kind.label = label_lane;
+    fail_until_the_breaker_opens(expect_one_open_breaker_of_two);
+}
+
+static void lanes_of_a_kind_without_labels_are_the_others(void **state)
+{
+    (void)state;
+    fail_until_the_breaker_opens(expect_one_open_breaker_of_others);
+}
+
 #define BED_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -475,6 +579,10 @@ int main(void)
         BED_TEST(a_store_that_takes_no_claim_is_asked_once_a_second),
         BED_TEST(however_many_are_paused_none_of_them_is_sent),
         BED_TEST(lanes_are_served_in_turn_when_there_is_room_for_few),
+        BED_TEST(a_wait_lasts_from_when_it_was_due_to_its_first_byte),
+        BED_TEST(what_sent_nothing_has_no_wait),
+        BED_TEST(an_open_breaker_is_shown_under_what_its_kind_calls_the_lane),
+        BED_TEST(lanes_of_a_kind_without_labels_are_the_others),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
