@@ -135,6 +135,15 @@ static void print_time(const char *name, int64_t us)
     print_fact(name, buf_slice(&cell));
 }
 
+/* The store does not know the rules. */
+static void print_due(int64_t us)
+{
+    BUF_AUTO struct buf cell = buf_make(CELL_MAX);
+    add_time(&cell, us);
+    buf_add_str(&cell, " (where its rule has probe_headers)");
+    print_fact("next probe:", buf_slice(&cell));
+}
+
 static void print_number(const char *name, int64_t value)
 {
     printf("%-14s%lld\n", name, (long long)value);
@@ -173,6 +182,8 @@ static void print_doubt(const struct keys_view *view)
     print_time("quiet at:", record->quiet_at);
     if (record->quiet_at > view->now)
         print_number("quiet in [s]:", keys_seconds_left(view->now, record->quiet_at));
+    if (keys_probe_due(view) > 0)
+        print_due(keys_probe_due(view));
 }
 
 /* Which request it was, and why its outcome is in doubt. */

@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "base/crash.h"
 #include <errno.h>
+#include <sys/socket.h>
 #include <sys/uio.h>
 
 #define INTERIM_MAX 16                      /* 1xx responses before the final one */
@@ -218,6 +219,13 @@ static bool is_reusable(const struct http_call *call)
     return call->state == HTTP_CALL_RESPONDED && call->response.keep_alive && !call->unsent &&
            !call->upgrades && !http_conn_body_left(call->conn) &&
            !(has_body && http_body_may_be_ignored(call->method));
+}
+
+void http_call_cut(struct http_call *call)
+{
+    call->first_by = 1;
+    if (call->state != HTTP_CALL_CLOSED)
+        (void)shutdown(call->conn->io.fd, SHUT_RDWR);
 }
 
 void http_call_close(struct http_call *call)

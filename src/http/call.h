@@ -121,6 +121,10 @@ enum exchange_end http_call_end(const struct http_call *call, enum http_call_res
  * Then the call can be connected again, to a new one, if its request may be repeated. */
 bool http_call_again(struct http_call *call, enum http_call_result result);
 
+/* From another fiber of its loop, or a post: what the call is at ends at once, BROKEN; one that is
+ * not connected yet ends when it is, LATE. */
+void http_call_cut(struct http_call *call);
+
 /* Gives the connection back; kept if nothing can be left on it. Accepts a CLOSED call. */
 void http_call_close(struct http_call *call);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Records for programs: one JSON object; what does not apply is null. */
 #include "base/json.h"
+#include "core/probe_due.h"
 #include "operator/keys.h"
 
 #define CAUSE_MAX ((size_t)64)
@@ -22,6 +23,13 @@ int64_t keys_seconds_left(int64_t now, int64_t then)
 {
     int64_t left = keys_left(now, then);
     return left / CLOCK_US_PER_S + (left % CLOCK_US_PER_S > 0);
+}
+
+int64_t keys_probe_due(const struct keys_view *view)
+{
+    const struct record *record = view->record;
+    bool probes = record->unknown == RECORD_UNKNOWN_PROBE && view->lease != RECORD_LEASE_LIVE;
+    return probes && record_in_doubt(record, view->lease) ? probe_due(record) : 0;
 }
 
 static void add_digest(struct buf *buf, const char *name, const struct digest *digest)
@@ -89,6 +97,7 @@ static void add_row(struct buf *buf, const struct keys_view *view)
     json_add_time(buf, "completed_at", record->completed_at);
     json_add_time(buf, "expires_at", record->provisional ? 0 : record->expires_at);
     json_add_time(buf, "quiet_at", record_is_final(record->status) ? 0 : record->quiet_at);
+    json_add_time(buf, "probe_due_at", keys_probe_due(view));
     add_digest(buf, "payload_hash", &record->payload_hash);
     json_add_known_i64(buf, "http_code", record_is_final(record->status) ? record->http_status : 0);
     json_add_known_text(buf, "result_ref", view->row->location);

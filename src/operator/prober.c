@@ -10,7 +10,9 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define AT_ONCE 16     /* probes at a time */
+#define AT_ONCE 16                               /* probes at a time */
+#define BODIES_MOST ((uint64_t)32 * 1024 * 1024) /* of their responses, in memory */
+#define ROW_MAX ((size_t)1024 * 1024)            /* of one record's texts */
 #define SLICE_MOST 256 /* records that are looked at in one second, of each kind */
 #define FIBERS_SPARE 4
 #define LOOK_US CLOCK_US_PER_S
@@ -20,8 +22,18 @@ struct plan {
     size_t refs; /* the loop's, once it is in force */
     struct prober_settings settings;
     struct http_pool *pool;
-    bool wanted; /* some rule wants it */
+    size_t wanted; /* how many rules want it */
     char *host;
+};
+
+/* A probe under way: of a record of its own, as its slice may be gone before it ends. */
+struct job {
+    struct prober *prober; /* NULL: the place is free */
+    struct plan *plan;     /* in force as it began: a reference */
+    const struct rule *rule;
+    struct arena arena; /* of the row's texts */
+    struct store_row row;
+    struct probe *probe; /* NULL: not acquired yet, or no more */
 };
 
 struct prober {
@@ -44,7 +56,8 @@ struct prober {
         struct keys_found found;
         struct keys_row *next; /* to be looked at */
     } unknown, lapsed;
-    size_t running;        /* fibers that help with the slices under way */
+    struct job jobs[AT_ONCE];
+    size_t running;        /* of them */
     struct parker *parker; /* of the fiber that looks */
 };
 
@@ -60,12 +73,17 @@ static void plan_drop(struct plan *plan)
     mem_free(plan);
 }
 
+static size_t count_wanting(const struct rule_set *rules)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < rules->n; i++)
+        n += rules->rules[i].probes_alone;
+    return n;
+}
+
 bool prober_is_wanted(const struct rule_set *rules)
 {
-    for (size_t i = 0; i < rules->n; i++)
-        if (rules->rules[i].probes_alone)
-            return true;
-    return false;
+    return count_wanting(rules) > 0;
 }
 
 static struct plan *plan_make(const struct prober_settings *settings)
@@ -75,13 +93,13 @@ static struct plan *plan_make(const struct prober_settings *settings)
         return NULL;
     plan->refs = 1;
     plan->settings = *settings;
-    plan->wanted = prober_is_wanted(settings->rules);
+    plan->wanted = count_wanting(settings->rules);
     plan->host = mem_copy(settings->host.host.at, settings->host.host.len);
     plan->settings.host.host = slice_make(plan->host, settings->host.host.len);
-    if (plan->wanted)
+    if (plan->wanted > 0)
         plan->pool = http_pool_new(&settings->upstream, 0, 0);
     rule_set_ref(plan->settings.rules);
-    if (plan->host && (plan->pool || !plan->wanted))
+    if (plan->host && (plan->pool || plan->wanted == 0))
         return plan;
     plan_drop(plan);
     return NULL;
@@ -172,27 +190,101 @@ static bool acquire(const struct prober *prober, struct probe *probe)
     return verdict == ENGINE_PROBE;
 }
 
-static void probe_record(const struct prober *prober, const struct plan *plan,
-                         const struct rule *rule, const struct store_row *row)
+/* What a drain overtakes is not sent: its record is in doubt again at once. */
+static void probe_record(struct job *job, struct probe *probe)
 {
-    struct probe *probe MEM_AUTO = mem_zalloc(1, sizeof *probe); /* too large for a stack */
+    const struct prober *prober = job->prober;
     enum metrics_probe result;
-    if (!probe)
-        return;
-    probe->rule = rule;
-    probe->row = row;
-    probe->upstream = &plan->settings.host;
-    probe->lines = rule->probe_headers;
-    probe->connect_timeout_us = plan->settings.connect_timeout_us;
+    probe->rule = job->rule;
+    probe->row = &job->row;
+    probe->upstream = &job->plan->settings.host;
+    probe->lines = job->rule->probe_headers;
+    probe->connect_timeout_us = job->plan->settings.connect_timeout_us;
     if (!probe_has_target(probe) || !acquire(prober, probe))
         return;
-    probe_send(probe, plan->pool);
+    job->probe = probe;
+    probe->end = EXCHANGE_NOT_SENT;
+    if (!prober->draining)
+        probe_send(probe, job->plan->pool);
+    job->probe = NULL;
     if (settle(prober, probe, &result))
-        note(prober, plan, probe, result);
+        note(prober, job->plan, probe, result);
     probe_fini(probe);
 }
 
-/* ---- a slice ---- */
+/* ---- jobs ---- */
+
+static void end_job(struct job *job)
+{
+    struct prober *prober = job->prober;
+    plan_drop(job->plan);
+    arena_fini(&job->arena);
+    *job = (struct job){0};
+    prober->running--;
+    parker_wake(prober->parker);
+}
+
+static void run_job(void *argument)
+{
+    struct job *job = argument;
+    struct probe *probe MEM_AUTO = mem_zalloc(1, sizeof *probe); /* too large for a stack */
+    if (probe)
+        probe_record(job, probe);
+    end_job(job);
+}
+
+/* False: no memory. */
+static bool copy_row(struct job *job, const struct store_row *row)
+{
+    job->arena = arena_make(ROW_MAX);
+    job->row = *row;
+    job->row.tenant = arena_copy(&job->arena, row->tenant);
+    job->row.rule = arena_copy(&job->arena, row->rule);
+    job->row.key = arena_copy(&job->arena, row->key);
+    job->row.recipe = arena_copy(&job->arena, row->recipe);
+    job->row.fingerprint = job->row.origin = job->row.once = job->row.location = SLICE("");
+    return !job->arena.failed;
+}
+
+/* Without memory the record is found again. */
+static void start_job(struct prober *prober, const struct rule *rule, const struct store_row *row)
+{
+    struct job *job = prober->jobs;
+    while (job->prober)
+        job++;
+    CHECK(prober->running < AT_ONCE && job < prober->jobs + AT_ONCE);
+    *job = (struct job){.prober = prober, .plan = prober->plan, .rule = rule};
+    job->plan->refs++;
+    prober->running++;
+    if (!copy_row(job, row) || !fiber_spawn(prober->loop, "probe", run_job, job))
+        end_job(job);
+}
+
+/* How many probes a rule may have under way, so that one whose service hangs, or whose responses
+ * are large, leaves the others theirs. One it may always have. */
+static size_t share_of(const struct prober *prober, const struct rule *rule)
+{
+    size_t rules = prober->plan->wanted;
+    uint64_t body = rule->max_response_body > 0 ? rule->max_response_body : 1;
+    uint64_t fit = BODIES_MOST / rules / body, share = AT_ONCE / rules;
+    share = fit < share ? fit : share;
+    return share > 0 ? (size_t)share : 1;
+}
+
+/* Whether a probe of this record may begin now: not while its last one runs. */
+static bool has_room(const struct prober *prober, const struct rule *rule,
+                     const struct store_row *row)
+{
+    size_t n = 0;
+    for (const struct job *job = prober->jobs; job < prober->jobs + AT_ONCE; job++) {
+        if (job->prober && job->row.id == row->id)
+            return false;
+        n += job->prober && slice_eq(job->rule->name, rule->name);
+    }
+    return n < share_of(prober, rule);
+}
+
+/* ---- slices ---- */
 
 static const struct rule *due_rule(const struct prober *prober, const struct keys_row *row)
 {
@@ -202,40 +294,28 @@ static const struct rule *due_rule(const struct prober *prober, const struct key
     return rule && rule->probes_alone && due ? rule : NULL;
 }
 
-static struct keys_row *take_row(struct slice_of_records *slice)
+/* Begins what is due and has room. What has none stays in the slice until there is, or until the
+ * next slice takes its place: then it is found in the next round. */
+static void start_slice(struct prober *prober, struct slice_of_records *slice)
 {
-    struct keys_row *row = slice->next;
-    slice->next = row ? row->next : NULL;
-    return row;
-}
-
-/* By the plan in force as it begins, whatever the slice was listed under. */
-static void probe_by_plan(struct prober *prober, const struct rule *rule,
-                          const struct store_row *row)
-{
-    struct plan *plan = prober->plan;
-    plan->refs++;
-    probe_record(prober, plan, rule, row);
-    plan_drop(plan);
-}
-
-static void probe_slice(struct prober *prober, struct slice_of_records *slice)
-{
-    struct keys_row *row;
-    while (!prober->draining && (row = take_row(slice))) {
-        const struct rule *rule = due_rule(prober, row);
+    struct keys_row **at = &slice->next;
+    while (*at && prober->running < AT_ONCE) {
+        const struct rule *rule = due_rule(prober, *at);
+        if (rule && !has_room(prober, rule, &(*at)->store)) {
+            at = &(*at)->next;
+            continue;
+        }
         if (rule)
-            probe_by_plan(prober, rule, &row->store);
+            start_job(prober, rule, &(*at)->store);
+        *at = (*at)->next;
     }
 }
 
-static void run_helper(void *argument)
+static void drop_slice(struct slice_of_records *slice)
 {
-    struct prober *prober = argument;
-    probe_slice(prober, &prober->unknown);
-    probe_slice(prober, &prober->lapsed);
-    if (--prober->running == 0)
-        parker_wake(prober->parker);
+    keys_found_fini(&slice->found);
+    slice->found = (struct keys_found){0};
+    slice->next = NULL;
 }
 
 static void list(struct prober *prober, struct slice_of_records *slice, enum keys_status status)
@@ -245,58 +325,52 @@ static void list(struct prober *prober, struct slice_of_records *slice, enum key
                                  .after = slice->after,
                                  .limit = SLICE_MOST,
                                  .scans = 1};
-    slice->found = (struct keys_found){0};
+    drop_slice(slice);
     enum store_status listed =
         keys_list(prober->config.store, &wanted, fiber_parker(), &slice->found);
     slice->next = listed == STORE_DONE ? slice->found.first : NULL;
     slice->after = listed == STORE_DONE ? slice->found.next : 0;
 }
 
-static size_t count_due(const struct prober *prober, const struct slice_of_records *slice)
-{
-    size_t n = 0;
-    for (const struct keys_row *row = slice->next; row; row = row->next)
-        n += due_rule(prober, row) != NULL;
-    return n;
-}
-
-static void probe_slices(struct prober *prober)
-{
-    size_t due = count_due(prober, &prober->unknown) + count_due(prober, &prober->lapsed);
-    for (size_t i = 0; i < due && i < AT_ONCE; i++)
-        prober->running += fiber_spawn(prober->loop, "probe", run_helper, prober);
-    while (prober->running > 0)
-        fiber_wait(NULL, 0, CLOCK_NEVER);
-}
-
+/* The next slices, unless all probes are under way: then those of before wait for them. */
 static void look(struct prober *prober)
 {
     struct store_counts counts = store_counts(prober->config.store);
+    if (prober->running == AT_ONCE)
+        return;
     if (counts.unknown > 0)
         list(prober, &prober->unknown, KEYS_UNKNOWN);
     if (counts.stale > 0)
         list(prober, &prober->lapsed, KEYS_PENDING);
-    probe_slices(prober);
-    keys_found_fini(&prober->unknown.found);
-    keys_found_fini(&prober->lapsed.found);
-    prober->unknown.found = prober->lapsed.found = (struct keys_found){0};
-    prober->unknown.next = prober->lapsed.next = NULL;
 }
 
-/* Without a rule that wants it, until a reload brings one. */
+static void start_slices(struct prober *prober)
+{
+    start_slice(prober, &prober->unknown);
+    start_slice(prober, &prober->lapsed);
+}
+
+/* Looks once a second, and between that refills what has ended. Without a rule that wants it, waits
+ * until a reload brings one. */
 static void run_prober(void *argument)
 {
     struct prober *prober = argument;
+    int64_t next = 0;
     prober->parker = fiber_parker();
     while (!prober->draining) {
-        int64_t next = CLOCK_NEVER;
-        if (prober->plan->wanted) {
+        if (prober->plan->wanted > 0 && clock_boot_us() >= next) {
             look(prober);
             next = clock_after(clock_boot_us(), LOOK_US);
         }
+        if (prober->plan->wanted > 0 && !prober->draining)
+            start_slices(prober);
         if (!prober->draining)
-            fiber_wait(NULL, 0, next);
+            fiber_wait(NULL, 0, prober->plan->wanted > 0 ? next : CLOCK_NEVER);
     }
+    while (prober->running > 0)
+        fiber_wait(NULL, 0, CLOCK_NEVER);
+    drop_slice(&prober->unknown);
+    drop_slice(&prober->lapsed);
 }
 
 /* ---- on the loop, by posts ---- */
@@ -322,6 +396,9 @@ static void start_drain(void *argument)
 {
     struct prober *prober = argument;
     prober->draining = true;
+    for (struct job *job = prober->jobs; job < prober->jobs + AT_ONCE; job++)
+        if (job->probe)
+            http_call_cut(&job->probe->call);
     wake_prober(prober);
 }
 

@@ -3,7 +3,9 @@
  * prober: probes unknown records in the background (contract section 10), for rules that want it
  * (rule->probes_alone). One thread with a loop of its own; once a second it looks at one slice of
  * what is unknown, and of what a dead owner left behind, and probes what is due by
- * probe_due, a few at a time. A probe is an acquisition of the token that was found, so of
+ * probe_due, a few at a time: as one ends the next begins, and each rule has its share of them, by
+ * their number and by the memory that its responses may take. So a probe that hangs delays none of
+ * another rule. A probe is an acquisition of the token that was found, so of
  * several processes on one store one probes. What a killed one was at is due again.
  */
 #ifndef PAWL_OPERATOR_PROBER_H
@@ -47,7 +49,9 @@ bool prober_prepare(struct prober *prober, const struct prober_settings *setting
 /* Probes by what was prepared from now on; without `keep` it is forgotten. */
 void prober_reload(struct prober *prober, bool keep);
 
-/* Begins no more. A descriptor that is readable once what was begun has ended. */
+/* Begins no more, and cuts what was begun: its records are in doubt again at once. A descriptor
+ * that is readable once all has ended, at the latest after `connect_timeout_us` of one that was not
+ * yet connected. */
 int prober_drain(struct prober *prober);
 
 /* Drains, and waits for that. */

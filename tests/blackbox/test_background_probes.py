@@ -2,11 +2,13 @@
 """Unknown records settle by themselves: probes in the background (`probe_headers:`)."""
 from __future__ import annotations
 
+import os
 import signal
 
 import pytest
 
 from pawltest.admin import with_admin
+from pawltest.gateway import run
 from pawltest.upstream import closes, say
 from pawltest.wire import Later, eventually
 
@@ -147,18 +149,102 @@ def test_a_reload_turns_it_on_and_off(pawl, upstream, clock):
 
 
 @hooks
-def test_a_probe_that_hangs_delays_no_drain_of_the_gateway(pawl, upstream, clock):
+def test_a_drain_cuts_a_probe_that_hangs(pawl, upstream, clock):
+    """Its record is in doubt again at once: the next process need not wait for a lease."""
     gateway = pawl(ALONE)
     left_unknown(gateway, upstream)
     gate = upstream.gate()
     upstream.on("GET", FOUND, say(200, {"id": 1}, gate=gate))
     clock.run_until(lambda: len(probes(upstream)) == 2, step=1)
     gateway.signal(signal.SIGTERM)
-    eventually(lambda: not gateway.is_listening, "the end of listening")
-    assert gateway.process.poll() is None and not lines(gateway)
-    gate.open()
     assert gateway.wait() == 0
-    assert lines(gateway)[-1]["result"] == "done", "what was under way has ended"
+    cut = lines(gateway)[-1]
+    assert (cut["result"], cut["to_state"]) == ("inconclusive", "unknown") and "status" not in cut
+    upstream.on("GET", FOUND, say(200, {"id": 1}))
+    gateway.start()
+    settled(gateway, clock, "done")
+    assert upstream.effects() == 1
+
+
+def shown(gateway, clock) -> str:
+    return run("keys", "show", "k1", "--store", gateway.store,
+               env={**os.environ, "PAWL_TEST_CLOCK": str(clock.path)}).stdout
+
+
+def unknown_of(gateway, upstream, path: str, key: str, gate=None):
+    """A record of `path` in doubt, whose next probe waits at the gate, or finds the operation."""
+    upstream.then(closes(effect=True))
+    upstream.on("GET", f"{path}/by-key/{key}", say(500, {}))
+    assert gateway.post(path, BODY, key=key).status == 502
+    more = {"gate": gate} if gate else {}
+    upstream.on("GET", f"{path}/by-key/{key}", say(200, {"id": 1}, **more))
+
+
+PAYMENTS = ALONE + ALONE.partition("rules:\n")[2].replace("refunds", "payments")
+
+
+@hooks
+def test_a_rule_whose_probes_hang_leaves_another_one_its_share(pawl, upstream, clock):
+    gateway = pawl(PAYMENTS)
+    gate = upstream.gate()
+    for i in range(9):
+        unknown_of(gateway, upstream, "/refunds", f"k{i}", gate)
+    clock.advance(10)
+    gate.wait_for(8)
+    unknown_of(gateway, upstream, "/payments", "p1")
+    clock.run_until(lambda: lines(gateway), step=1)
+    assert [(line["rule"], line["result"]) for line in lines(gateway)] == \
+        [("payments.create", "done")]
+    gate.open()
+    eventually(lambda: len(lines(gateway)) == 10, "the end of the others")
+
+
+@hooks
+def test_the_next_probe_begins_as_one_ends(pawl, upstream, clock):
+    gateway = pawl(ALONE)
+    first, others = upstream.gate(), upstream.gate()
+    unknown_of(gateway, upstream, "/refunds", "k0", first)
+    for i in range(1, 17):
+        unknown_of(gateway, upstream, "/refunds", f"k{i}", others)
+    clock.advance(10)
+    first.wait_for()
+    others.wait_for(15)
+    assert not lines(gateway)
+    first.open()
+    others.wait_for()
+    eventually(lambda: lines(gateway), "its line")
+    assert [line["idempotency_key"] for line in lines(gateway)] == ["k0"]
+
+
+@hooks
+def test_the_record_says_when_its_next_probe_is_due(pawl, upstream, clock):
+    gateway, admin = with_admin(pawl, ALONE)
+    left_unknown(gateway, upstream)
+    record, = admin.keys()
+    assert record["probe_due_at"] > record["started_at"]
+    assert f"next probe:   {record['probe_due_at']} (where its rule has probe_headers)\n" in \
+        shown(gateway, clock)
+    upstream.on("GET", FOUND, say(200, {"id": 1}))
+    settled(gateway, clock, "done")
+    record, = admin.keys()
+    assert record["probe_due_at"] is None and "next probe:" not in shown(gateway, clock)
+
+
+@hooks
+def test_probes_with_large_responses_run_one_at_a_time(pawl, upstream, clock):
+    gateway = pawl(ALONE + "    max_response_body: 20MiB\n")
+    gates = [upstream.gate(), upstream.gate()]
+    for i, gate in enumerate(gates):
+        unknown_of(gateway, upstream, "/refunds", f"k{i}", gate)
+    clock.advance(10)
+    gates[0].wait_for()
+    clock.step(2)
+    asked = [request.target for request in probes(upstream)[2:]]
+    assert asked == ["/refunds/by-key/k0"]
+    gates[0].open()
+    gates[1].wait_for()
+    gates[1].open()
+    settled(gateway, clock, "done")
 
 
 @hooks
