@@ -148,6 +148,8 @@
     X(CERT_KEY, "cert-key", 0, "FILE", NULL, 0, 0,                                                 \
       "its private key, PEM (default: in the same file; curl calls it --key)")                     \
     X(UNIX_SOCKET, "unix-socket", 0, "PATH", NULL, 0, 0, "connect to this socket")                 \
+    X(LINKED, "linked", 0, "FILE", NULL, 0, 0,                                                     \
+      "add the lines of FILE (`-`: standard input) as the steps of a list, all or nothing")        \
     X(GROUP, "group", 0, "G", NULL, 0, 0, "operations of one group are sent in order")             \
     X(ON_FAILURE, "on-failure", 0, "A", "park|skip", 0, 0,                                         \
       "after a final failure its group waits for a person, or goes on (default park)")             \

@@ -67,7 +67,8 @@ static const struct command rows[COMMAND_COUNT] = {
         {.name = "queue add",
          .summary = "put an operation on disk, to be sent later",
          .synopsis = "[-X METHOD] [-d DATA] [-H H]... [--group G] [OPTIONS] URL\n"
-                     "[OPTIONS] - < OPERATIONS",
+                     "[OPTIONS] - < OPERATIONS\n"
+                     "[OPTIONS] --linked FILE",
          .about =
              "Stores an operation with its key before it returns, and prints its ID and key. "
              "The same operation under the same --key is stored once. A header given as "
@@ -75,13 +76,18 @@ static const struct command rows[COMMAND_COUNT] = {
              "With `-` it reads operations from standard input, an object of JSON on each line: "
              "url, method, headers, header_files, json or data, key, group, on_failure, deadline. "
              "What a line leaves out is as the options say. After a bad line, which is "
-             "named, it stops; the operations before it are stored.",
+             "named, it stops; the operations before it are stored.\n\n"
+             "With --linked the operations are the steps of a list, sent one after the other, all "
+             "or nothing. A step may have an \"undo\": an object with method, url, headers, and "
+             "json or data, in which {response:/POINTER} and {location} stand for what its step's "
+             "response said. If a step fails finally, the undos of those that are done are sent, "
+             "the last one first. If one ends in doubt, the list is parked: `pawl queue retry` or "
+             "`pawl queue drop` that step.",
          .operand = "URL",
-         .operands_least = 1,
          .operands_most = 1,
          .flags = {FLAG_METHOD, FLAG_DATA, FLAG_DATA_BINARY, FLAG_DATA_JSON, FLAG_REQUEST_HEADER,
-                   FLAG_USER, FLAG_REQUEST_KEY, FLAG_GROUP, FLAG_ON_FAILURE, FLAG_QUEUE_DEADLINE,
-                   FLAG_DEDUPE, FLAG_STORE},
+                   FLAG_USER, FLAG_REQUEST_KEY, FLAG_LINKED, FLAG_GROUP, FLAG_ON_FAILURE,
+                   FLAG_QUEUE_DEADLINE, FLAG_DEDUPE, FLAG_STORE},
          .exits = {{EXIT_USAGE, NULL},
                    {EXIT_BAD_DATA, "a bad line, the key of another operation, or --dedupe-payload"},
                    {NO_STORE}}},

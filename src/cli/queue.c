@@ -78,6 +78,7 @@ static const struct flag_place places[FLAG_COUNT] = {
     REQUEST_PLACES,
     [FLAG_STORE] = PLACE(store_path),
     [FLAG_JSON] = PLACE(json),
+    [FLAG_LINKED] = PLACE(linked),
     [FLAG_GROUP] = PLACE(group),
     [FLAG_ON_FAILURE] = PLACE(on_failure),
     [FLAG_QUEUE_DEADLINE] = {FLAG_IS_TAKEN, .take = take_deadline},

@@ -20,6 +20,7 @@ struct queue_session {
     const char *store_path;         /* NULL: the default */
     const char *operand;            /* URL or ID; NULL: none */
     const char *group;              /* NULL: none */
+    const char *linked;             /* add: the file of a list; NULL: none */
     bool json;
     unsigned on_failure; /* add: 0 or 1: park; 2: skip */
     int64_t lasts_us;    /* add; 0: no deadline */

@@ -2,6 +2,7 @@
 /* What an operator does to queued operations, and to where they go. */
 #include "cli/print.h"
 #include "cli/queue.h"
+#include "client/queue_steps.h"
 #include <stdio.h>
 
 #define LANE_MAX ((size_t)1024)
@@ -22,11 +23,32 @@ static int report(const struct queue_session *session, const struct tasks_acted 
         return command_failed(session->command, EXIT_FINAL_ERROR,
                               "operation %lld is %.*s; nothing was changed", id,
                               SLICE_ARG(task_state_name(acted->state)));
+    case TASKS_LINKED: /* act_on_list */
+        break;
     case TASKS_SENDING:
         return command_failed(session->command, EXIT_TRY_AGAIN,
                               "operation %lld is being sent; nothing was changed", id);
     }
     return EXIT_UNAVAILABLE;
+}
+
+/* A step of a list, or its reverse: only where it parked the list. */
+static int act_on_list(struct queue_session *session, enum tasks_act act, const char *done)
+{
+    struct queue_steps_acted acted = {0};
+    enum queue_steps_act wanted = act == TASKS_RETRY ? QUEUE_STEPS_RETRY : QUEUE_STEPS_DROP;
+    int code = queue_complain(session, queue_steps_act(session->store, session->id, wanted,
+                                                       &session->parker.parker, &acted));
+    if (code != EXIT_DONE)
+        return code;
+    if (acted.end != QUEUE_STEPS_ACTED)
+        return command_failed(session->command, EXIT_FINAL_ERROR,
+                              "operation %lld is a step of list %lld, which is %.*s; only what "
+                              "parked a list can be retried or dropped, and nothing was changed",
+                              (long long)session->id, (long long)acted.list,
+                              SLICE_ARG(steps_state_name(acted.state)));
+    printf("operation %lld %s\n", (long long)session->id, done);
+    return EXIT_DONE;
 }
 
 static int act(struct queue_session *session, enum tasks_act act, const char *done)
@@ -35,7 +57,10 @@ static int act(struct queue_session *session, enum tasks_act act, const char *do
     int code = queue_open(session, STORE_COMMAND, false);
     if (code == EXIT_DONE)
         code = queue_complain(session, tasks_act(&session->source, session->id, act, &acted));
-    return code == EXIT_DONE ? report(session, &acted, done) : code;
+    if (code != EXIT_DONE)
+        return code;
+    return acted.end == TASKS_LINKED ? act_on_list(session, act, done)
+                                     : report(session, &acted, done);
 }
 
 int queue_run_retry(struct queue_session *session)

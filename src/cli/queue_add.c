@@ -4,6 +4,9 @@
 #include "cli/lines.h"
 #include "cli/queue.h"
 #include "client/fields.h"
+#include "client/queue_steps.h"
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -169,8 +172,8 @@ static int add_from_options(struct adder *adder)
 static int refuse_line(const struct adder *adder, size_t line, struct slice problem)
 {
     return command_failed(adder->session->command, EXIT_BAD_DATA,
-                          "line %zu: %.*s; nothing of it and behind it was added", line,
-                          SLICE_ARG(problem));
+                          "line %zu: %.*s; nothing %swas added", line, SLICE_ARG(problem),
+                          adder->session->linked ? "" : "of it and behind it ");
 }
 
 /* Borrows nothing of `text`. */
@@ -191,26 +194,118 @@ static int take_line(struct adder *adder, const struct queue_operation *defaults
     return EXIT_DONE;
 }
 
+static int refuse_unreadable(const struct adder *adder, const struct lines *lines, const char *name)
+{
+    return command_failed(adder->session->command, EXIT_USAGE, "cannot read line %zu of %s: %s",
+                          lines->n + 1, name, strerror(-lines->error));
+}
+
 static int take_lines(struct adder *adder, const struct queue_operation *defaults)
 {
     struct lines lines = lines_of(STDIN_FILENO);
     struct slice text;
     int code = EXIT_DONE;
     while (code == EXIT_DONE && lines_next(&lines, &text)) {
-        if (slice_trim(text).len > 0)
+        bool is_blank = slice_trim(text).len == 0;
+        if (!is_blank)
             code = take_line(adder, defaults, text, lines.n);
+        if (!is_blank && code == EXIT_DONE && adder->operations[adder->n - 1].undo.len > 0) {
+            adder->n--;
+            code = refuse_line(adder, lines.n, SLICE("\"undo\" is for the steps of --linked"));
+        }
         bool is_full = adder->n == QUEUE_BATCH_MOST || adder->arena.used > BATCH_BYTES ||
                        adder->session->dedupe_us > 0;
         if (code == EXIT_DONE && is_full)
             code = flush(adder);
     }
     if (lines.error != 0)
-        code = command_failed(adder->session->command, EXIT_USAGE,
-                              "cannot read line %zu of standard input: %s", lines.n + 1,
-                              strerror(-lines.error));
+        code = refuse_unreadable(adder, &lines, "standard input");
     lines_fini(&lines);
     int flushed = flush(adder);
     return code != EXIT_DONE ? code : flushed;
+}
+
+/* ---- a list ---- */
+
+static int check_step(struct adder *adder, size_t line)
+{
+    const struct queue_operation *step = &adder->operations[adder->n - 1];
+    struct slice problem;
+    if (step->group.len > 0 || step->skips)
+        return refuse_line(adder, line,
+                           SLICE("a step has no \"group\" and no \"on_failure\": the list is one"));
+    if (step->undo.len == 0 || undo_check(step->undo, &adder->arena, &problem))
+        return EXIT_DONE;
+    BUF_AUTO struct buf text = buf_make(SIZE_MAX);
+    buf_printf(&text, "\"undo\": %.*s", SLICE_ARG(problem));
+    return refuse_line(adder, line, buf_slice(&text));
+}
+
+static int take_steps(struct adder *adder, const struct queue_operation *defaults, int fd)
+{
+    struct lines lines = lines_of(fd);
+    struct slice text;
+    int code = EXIT_DONE;
+    while (code == EXIT_DONE && lines_next(&lines, &text)) {
+        if (slice_trim(text).len == 0)
+            continue;
+        if (adder->n == STEPS_MOST)
+            code = refuse_line(adder, lines.n, SLICE("a list has at most 32 steps"));
+        if (code == EXIT_DONE)
+            code = take_line(adder, defaults, text, lines.n);
+        if (code == EXIT_DONE)
+            code = check_step(adder, lines.n);
+    }
+    if (lines.error != 0)
+        code = refuse_unreadable(adder, &lines, adder->session->linked);
+    lines_fini(&lines);
+    if (code == EXIT_DONE && adder->n == 0)
+        code = command_failed(adder->session->command, EXIT_BAD_DATA, "%s holds no step",
+                              adder->session->linked);
+    return code;
+}
+
+static int add_list(struct adder *adder)
+{
+    struct queue_session *session = adder->session;
+    struct queue_adding adding = {adder->operations, adder->n, adder->added, 0};
+    int64_t list = 0;
+    enum store_status status =
+        queue_add_linked(session->store, &adding, &session->parker.parker, &list);
+    if (status == STORE_CONFLICT)
+        return command_failed(session->command, EXIT_BAD_DATA,
+                              "one of the keys belongs to another operation; nothing was added");
+    int code = queue_complain(session, status);
+    if (code != EXIT_DONE)
+        return code;
+    printf("list %lld\n", (long long)list);
+    for (size_t i = 0; i < adding.n_added; i++)
+        printf("%lld %s\n", (long long)adder->added[i].id, adder->added[i].key);
+    return EXIT_DONE;
+}
+
+static int open_list(const struct queue_session *session, int *ret_fd)
+{
+    bool is_stdin = slice_eq(slice_of(session->linked), SLICE("-"));
+    *ret_fd = is_stdin ? STDIN_FILENO : open(session->linked, O_RDONLY | O_CLOEXEC);
+    if (*ret_fd >= 0)
+        return EXIT_DONE;
+    return command_failed(session->command, EXIT_USAGE, "cannot read %s: %s", session->linked,
+                          strerror(errno));
+}
+
+static int add_linked(struct adder *adder, const struct queue_operation *defaults)
+{
+    struct queue_session *session = adder->session;
+    int fd = -1;
+    int code = open_list(session, &fd);
+    if (code == EXIT_DONE)
+        code = take_steps(adder, defaults, fd);
+    if (fd > STDIN_FILENO)
+        close(fd);
+    if (code == EXIT_DONE)
+        code = queue_open(session, STORE_COMMAND, true);
+    return code == EXIT_DONE ? add_list(adder) : code;
 }
 
 static int add_lines(struct adder *adder)
@@ -220,19 +315,25 @@ static int add_lines(struct adder *adder)
     struct queue_operation defaults = from_options(session);
     if (session->request.request.has_body || session->request.request.key)
         return command_misused(session->command, "a body or a key is said on each line");
+    if (session->linked && (session->operand || session->dedupe_us > 0))
+        return command_misused(session->command, "--linked takes no URL and no --dedupe-payload");
     for (size_t i = 0; i < session->request.request.headers.n; i++)
         add_field(&fields, &session->request.request.headers.at[i]);
     defaults.fields = buf_slice(&fields);
+    if (session->linked)
+        return add_linked(adder, &defaults);
     int code = queue_open(session, STORE_COMMAND, true);
     return code == EXIT_DONE ? take_lines(adder, &defaults) : code;
 }
 
 int queue_run_add(struct queue_session *session)
 {
+    if (!session->linked && !session->operand)
+        return command_misused(session->command, "needs a URL, `-`, or --linked FILE");
     struct adder *adder = new_adder(session);
     if (!adder)
         return EXIT_UNAVAILABLE;
-    bool from_lines = slice_eq(slice_of(session->operand), SLICE("-"));
+    bool from_lines = session->linked || slice_eq(slice_of(session->operand), SLICE("-"));
     int code = from_lines ? add_lines(adder) : add_from_options(adder);
     free_adder(adder);
     return code;
@@ -272,6 +373,9 @@ static int report_edit(const struct queue_session *session, const struct queue_a
                               "an attempt of operation %lld may have been done; if the new one "
                               "may be done as well, use --force",
                               id);
+    case QUEUE_LINKED:
+        return command_failed(session->command, EXIT_FINAL_ERROR,
+                              "operation %lld is a step of a list; nothing was changed", id);
     case QUEUE_ENDED:
         return command_failed(session->command, EXIT_FINAL_ERROR,
                               "operation %lld is %.*s; nothing was changed", id,

@@ -207,6 +207,22 @@ static void add_state(struct buf *buf, const struct store_task *stored)
         add_moment(buf, "ended:", task->ended_at);
 }
 
+static void add_list(struct buf *buf, const struct tasks_whole *whole)
+{
+    const struct store_task *stored = whole->stored;
+    bool is_reverse = stored->step < 0;
+    if (!whole->list)
+        return;
+    buf_printf(buf, "%-14s%lld, %.*s\n", "list:", (long long)stored->list_id,
+               SLICE_ARG(steps_state_name(whole->list->state)));
+    buf_printf(buf, "%-14s%lld\n", is_reverse ? "undoes step:" : "step:",
+               (long long)(is_reverse ? -stored->step : stored->step));
+    if (!whole->request || whole->request->undo.len == 0)
+        return;
+    add_fact(buf, "undo:", whole->request->undo);
+    add_fact(buf, "undo key:", whole->request->undo_key);
+}
+
 static int print_whole(struct queue_session *session, const struct tasks_whole *whole)
 {
     BUF_AUTO struct buf text = buf_make(SIZE_MAX);
@@ -216,6 +232,7 @@ static int print_whole(struct queue_session *session, const struct tasks_whole *
         return print_buf(session, &text);
     }
     add_state(&text, whole->stored);
+    add_list(&text, whole);
     if (whole->request)
         add_request(&text, whole->request, whole->body);
     for (size_t i = 0; i < whole->n_attempts; i++)

@@ -5,6 +5,7 @@
 #include "base/compress.h"
 #include "base/mem.h"
 #include "client/operation.h"
+#include "client/queue_steps.h"
 #include "store/find.h"
 #include <stdio.h>
 
@@ -39,6 +40,7 @@ struct adding {
     struct queue_added *added;
     struct store_task task;
     struct store_request request;
+    char undo_key[KEY_TEXT_MAX + 1];
     bool is_behind; /* another one of its group comes before it */
 };
 
@@ -50,6 +52,7 @@ struct batch {
     struct compress compress;
     struct adding *addings;
     size_t n;
+    struct store_task_list *list;              /* of which they are the steps; NULL: of none */
     struct store_task tails[QUEUE_BATCH_MOST]; /* behind which some are added */
     size_t n_tails;
     struct table_change changes[TABLE_BRINGS_MAX];
@@ -123,6 +126,20 @@ static void make_rows(struct batch *batch, struct adding *adding)
     pack_body(batch, operation->body, &adding->request);
 }
 
+static void make_step(struct batch *batch, size_t i, struct slice order)
+{
+    struct adding *adding = &batch->addings[i];
+    make_rows(batch, adding);
+    adding->task.step = (int64_t)i + 1;
+    adding->task.ord = order;
+    adding->task.task.due_at = i == 0 ? adding->task.task.due_at : CLOCK_NEVER;
+    adding->request.undo = adding->operation->undo;
+    if (adding->request.undo.len == 0)
+        return;
+    client_mint_key(adding->undo_key);
+    adding->request.undo_key = slice_of(adding->undo_key);
+}
+
 /* ---- groups ---- */
 
 /* The last unfinished one of its group is touched, so that its end looks again for what comes
@@ -173,13 +190,16 @@ static void bring(struct batch *batch, const struct table *table, enum table_act
 
 static enum store_status save(struct batch *batch)
 {
+    const struct table_row *list = batch->list ? &batch->list->row : NULL;
     batch->n_changes = 0;
+    if (batch->list)
+        bring(batch, &task_list_table, TABLE_INSERT, &batch->list->row, NULL);
     for (size_t i = 0; i < batch->n_tails; i++)
         bring(batch, &task_table, TABLE_TOUCH, &batch->tails[i].row, NULL);
     for (size_t i = 0; i < batch->n; i++) {
         struct adding *adding = &batch->addings[i];
         store_task_settle(&adding->task);
-        bring(batch, &task_table, TABLE_INSERT, &adding->task.row, NULL);
+        bring(batch, &task_table, TABLE_INSERT, &adding->task.row, list);
         bring(batch, &request_table, TABLE_INSERT, &adding->request.row, &adding->task.row);
     }
     if (batch->arena.failed)
@@ -187,6 +207,15 @@ static enum store_status save(struct batch *batch)
     struct store_op op = {
         .kind = STORE_ROWS, .brings = batch->changes, .n_brings = batch->n_changes};
     return run(batch, &op);
+}
+
+static void report_added(struct batch *batch)
+{
+    for (size_t i = 0; i < batch->n; i++) {
+        struct queue_added *added = batch->addings[i].added;
+        added->end = QUEUE_ADDED;
+        added->id = batch->addings[i].task.row.id;
+    }
 }
 
 static enum store_status try_batch(struct batch *batch)
@@ -199,11 +228,8 @@ static enum store_status try_batch(struct batch *batch)
     }
     if (status == STORE_DONE)
         status = save(batch);
-    for (size_t i = 0; i < batch->n && status == STORE_DONE; i++) {
-        struct queue_added *added = batch->addings[i].added;
-        added->end = QUEUE_ADDED;
-        added->id = batch->addings[i].task.row.id;
-    }
+    if (status == STORE_DONE)
+        report_added(batch);
     return status;
 }
 
@@ -311,17 +337,24 @@ static void free_batch(struct batch *batch)
     mem_free(batch);
 }
 
-enum store_status queue_add(struct store *store, struct queue_adding *adding, struct parker *parker)
+static struct batch *new_batch_of(struct store *store, struct parker *parker,
+                                  struct queue_adding *adding)
 {
-    CHECK(adding->n > 0 && adding->n <= QUEUE_BATCH_MOST);
     struct batch *batch = new_batch(store, parker, adding->n);
     adding->n_added = 0;
-    if (!batch)
-        return STORE_NO_MEMORY;
-    for (size_t i = 0; i < adding->n; i++) {
+    for (size_t i = 0; batch && i < adding->n; i++) {
         batch->addings[i].operation = &adding->operations[i];
         batch->addings[i].added = &adding->added[i];
     }
+    return batch;
+}
+
+enum store_status queue_add(struct store *store, struct queue_adding *adding, struct parker *parker)
+{
+    CHECK(adding->n > 0 && adding->n <= QUEUE_BATCH_MOST);
+    struct batch *batch = new_batch_of(store, parker, adding);
+    if (!batch)
+        return STORE_NO_MEMORY;
     enum store_status status = try_batch(batch);
     if (status == STORE_DONE)
         adding->n_added = adding->n;
@@ -331,11 +364,40 @@ enum store_status queue_add(struct store *store, struct queue_adding *adding, st
     return status;
 }
 
+enum store_status queue_add_linked(struct store *store, struct queue_adding *adding,
+                                   struct parker *parker, int64_t *ret_list)
+{
+    CHECK(adding->n > 0 && adding->n <= STEPS_MOST);
+    char name[KEY_TEXT_MAX + 1], order[KEY_TEXT_MAX + sizeof QUEUE_STEPS_ORDER];
+    client_mint_key(name);
+    snprintf(order, sizeof order, "%s%s", QUEUE_STEPS_ORDER, name);
+    struct batch *batch = new_batch_of(store, parker, adding);
+    if (!batch)
+        return STORE_NO_MEMORY;
+    struct store_task_list list = {.name = slice_of(name),
+                                   .state = STEPS_RUNNING,
+                                   .created_at = store_now(store),
+                                   .gone_at = CLOCK_NEVER};
+    batch->list = &list;
+    for (size_t i = 0; i < batch->n; i++)
+        make_step(batch, i, slice_of(order));
+    enum store_status status = save(batch);
+    if (status == STORE_DONE) {
+        adding->n_added = adding->n;
+        *ret_list = list.row.id;
+        report_added(batch);
+    }
+    free_batch(batch);
+    return status;
+}
+
 /* ---- edit ---- */
 
 static enum queue_end may_edit(const struct store_task *task, bool force)
 {
     enum task_state state = task->task.state;
+    if (task->list_id != 0)
+        return QUEUE_LINKED;
     if (state == TASK_SENDING)
         return QUEUE_SENDING;
     if (!task_allows(state, TASK_EDIT))

@@ -26,6 +26,7 @@ struct queue_operation {
     struct slice group; /* what stays in order; empty: nothing does */
     bool skips;         /* its final failure does not hold its group */
     int64_t lasts_us;   /* from its first attempt; 0: as long as it takes */
+    struct slice undo;  /* of a step of a list: its reverse (undo.h); empty: none */
 };
 
 #define QUEUE_KIND "queue"
@@ -41,6 +42,7 @@ enum queue_end {
     QUEUE_NOT_FOUND, /* edit */
     QUEUE_ENDED,     /* edit: it is done or dropped */
     QUEUE_SENDING,   /* edit: it is being sent */
+    QUEUE_LINKED,    /* edit: it is a step of a list */
     QUEUE_IN_DOUBT,  /* edit: an attempt may have been done; not without force */
 };
 
@@ -64,6 +66,11 @@ struct queue_adding {
 /* Adds operations, in one commit where nobody interferes. */
 enum store_status queue_add(struct store *store, struct queue_adding *adding,
                             struct parker *parker);
+
+/* Adds them as a closed list (queue_steps.h): at most STEPS_MOST, each without a group. All of them
+ * are on disk, or none is; STORE_CONFLICT: one of their keys is there. */
+enum store_status queue_add_linked(struct store *store, struct queue_adding *adding,
+                                   struct parker *parker, int64_t *ret_list);
 
 struct queue_edit {
     int64_t id;
@@ -90,7 +97,9 @@ enum store_status queue_find_same(struct store *store, const struct queue_operat
  *
  *      {"url": "https://...", "method": "POST", "headers": {"Name": "value"}, "header_files": [..],
  *       "json": any value | "data": "text", "key": "...", "group": "...",
- *       "on_failure": "park|skip", "deadline": "1h"}
+ *       "on_failure": "park|skip", "deadline": "1h", "undo": {..}}
+ *
+ * "undo" is kept as it is given (undo.h), for a step of a list.
  *
  * What it leaves out is as in `*operation`, whose fields stay and get its own behind them. All
  * lives in `arena` or `line`. False: `*ret_problem` says what is wrong.

@@ -85,16 +85,29 @@ static bool read_data(struct reader *reader, const struct json *value)
     return read_body(reader, value->text);
 }
 
-/* The value is sent in its canonical form: the tree has no other. */
-static bool read_json(struct reader *reader, const struct json *value)
+static bool add_canonical(const struct json *value, struct arena *arena, struct slice *ret_text)
 {
     BUF_AUTO struct buf text = buf_make(SIZE_MAX);
     struct canonical canonical = {.buf = &text};
     if (!canonical_add_json(&canonical, value, (struct json_set){0}))
-        return refuse(reader, "out of memory");
+        return false;
+    *ret_text = arena_copy(arena, buf_slice(&text));
+    return ret_text->at;
+}
+
+/* The value is sent in its canonical form: the tree has no other. */
+static bool read_json(struct reader *reader, const struct json *value)
+{
+    struct slice body;
     reader->is_json = true;
-    struct slice body = arena_copy(reader->arena, buf_slice(&text));
-    return body.at ? read_body(reader, body) : refuse(reader, "out of memory");
+    return add_canonical(value, reader->arena, &body) ? read_body(reader, body)
+                                                      : refuse(reader, "out of memory");
+}
+
+static bool read_undo(struct reader *reader, const struct json *value)
+{
+    return add_canonical(value, reader->arena, &reader->operation->undo) ||
+           refuse(reader, "out of memory");
 }
 
 static bool read_headers(struct reader *reader, const struct json *value)
@@ -139,6 +152,7 @@ static const struct member {
     {{"group", 5}, JSON_STRING, read_group},
     {{"on_failure", 10}, JSON_STRING, read_on_failure},
     {{"deadline", 8}, JSON_STRING, read_deadline},
+    {{"undo", 4}, JSON_OBJECT, read_undo},
 };
 
 static bool read_member(struct reader *reader, const struct json *value)

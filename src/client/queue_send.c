@@ -7,6 +7,7 @@
 #include "client/fields.h"
 #include "client/http.h"
 #include "client/queue.h"
+#include "client/queue_steps.h"
 #include "client/request.h"
 #include "client/verdict.h"
 #include "store/find.h"
@@ -16,7 +17,7 @@
 #define UNREADABLE_US (30 * CLOCK_US_PER_S)  /* until a file of headers is read again */
 #define ARENA_MAX (CLIENT_BODY_MAX * 41)     /* client_name_record */
 #define BODY_MAX ((uint64_t)CLIENT_BODY_MAX) /* of a response */
-#define CHANGES_MAX 8
+#define CHANGES_MAX (3 + COURIER_FOLLOW_MAX + TALLY_MOST)
 
 /* A delivery's own: one attempt. */
 struct sending {
@@ -308,6 +309,24 @@ static enum store_status end(const struct courier_kind *kind, struct courier_del
     return record->result.conflicts ? STORE_CONFLICT : STORE_DEAD;
 }
 
+/* The response is that of the attempt that ends. */
+static enum store_status follow(const struct courier_kind *kind, struct courier_delivery *delivery,
+                                const struct store_task *ended, struct courier_follow *follow)
+{
+    const struct sending *sending = delivery ? sending_of(delivery) : NULL;
+    struct undo_response response = {0};
+    (void)kind;
+    if (!sending || sending->http.status == 0 || sending->http.truncated)
+        return queue_steps_follow(ended, NULL, follow);
+    BUF_AUTO struct buf url = buf_make(SIZE_MAX);
+    url_write_origin(&url, &sending->operation.url);
+    url_write_target(&url, &sending->operation.url);
+    response = (struct undo_response){.url = arena_copy(follow->arena, buf_slice(&url)),
+                                      .fields = buf_slice(&sending->http.fields),
+                                      .body = buf_slice(&sending->http.body)};
+    return queue_steps_follow(ended, &response, follow);
+}
+
 static void fini(const struct courier_kind *kind, struct courier_delivery *delivery)
 {
     struct sending *sending = sending_of(delivery);
@@ -331,6 +350,7 @@ void queue_sender_init(struct queue_sender *sender)
                                          .claim = claim,
                                          .attempt = attempt,
                                          .end = end,
+                                         .follow = follow,
                                          .fini = fini,
                                          .argument = sender};
 }

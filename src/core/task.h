@@ -42,7 +42,8 @@ enum task_state { TASK_WAITING, TASK_SENDING, TASK_DONE, TASK_DEAD, TASK_DROPPED
     X(IN_PROGRESS, "in_progress", "the same operation is running elsewhere")                       \
     X(BREAKER, "breaker", "too many attempts at this target failed")                               \
     X(BUDGET, "budget", "too many retries to this target")                                         \
-    X(UNREADABLE, "unreadable", "the request could not be made from what is stored")
+    X(UNREADABLE, "unreadable", "the request could not be made from what is stored")               \
+    X(LIST, "list", "a step before it in its list failed")
 
 enum task_reason {
 #define X(name, word, text) TASK_REASON_##name,

@@ -56,6 +56,18 @@ struct courier_result {
     int64_t sent_at;     /* boot time: its first byte left; 0: none did */
 };
 
+/* What else is saved with a task's end. Rows and texts live in `arena`, or outlive it. */
+struct courier_follow {
+    struct store *store;
+    struct parker *parker;
+    struct arena *arena;
+    struct table_change *changes; /* those that are there stay */
+    size_t n;
+    size_t most; /* COURIER_FOLLOW_MAX more than there were */
+};
+
+#define COURIER_FOLLOW_MAX ((size_t)80)
+
 /* What is delivered, and how. Each function runs in the delivery's fiber, and may wait. */
 struct courier_kind {
     struct slice name;  /* pawl_task.kind */
@@ -75,6 +87,10 @@ struct courier_kind {
      * NULL: the changes alone. */
     enum store_status (*end)(const struct courier_kind *kind, struct courier_delivery *delivery,
                              struct table_change *changes, size_t n);
+    /* Adds what else changes where a task ends, waits again, or is lost (`delivery` NULL): it is as
+     * it will be. A conflict of what it adds is one of the end. NULL: nothing does. */
+    enum store_status (*follow)(const struct courier_kind *kind, struct courier_delivery *delivery,
+                                const struct store_task *ended, struct courier_follow *follow);
     /* Gives `own` back, at the very end. NULL: there is none. */
     void (*fini)(const struct courier_kind *kind, struct courier_delivery *delivery);
     /* What metrics call a lane: one of a closed set, valid until the next call. Waits for nothing.

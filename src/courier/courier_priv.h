@@ -15,7 +15,8 @@
 #define COURIER_STORE_US (INT64_C(10) * CLOCK_US_PER_S) /* for one operation of the store */
 #define COURIER_PAUSE_US CLOCK_US_PER_S                 /* before the store is asked again */
 #define COURIER_ARENA_MAX ((size_t)64 * 1024 * 1024)
-#define COURIER_CHANGES_MAX 3 /* of an end: the task, its attempt, the next one of its order */
+/* Of an end: the task, its attempt, the next one of its order, and what follows. */
+#define COURIER_CHANGES_MAX (3 + COURIER_FOLLOW_MAX)
 
 struct delivery {
     struct courier_delivery given; /* first: the two are cast into each other */

@@ -29,7 +29,7 @@ struct ending {
     struct store_task task;
     struct store_attempt attempt;
     bool has_attempt;
-    struct table_change changes[COURIER_CHANGES_MAX];
+    struct table_change *changes; /* COURIER_CHANGES_MAX, in the arena */
     size_t n;
     struct arena arena;
 };
@@ -41,12 +41,32 @@ static void add_change(struct ending *ending, const struct table *table, enum ta
     ending->changes[ending->n++] = (struct table_change){.table = table, .act = act, .row = row};
 }
 
-/* The task is as it will be: what else changes with it. */
-static enum store_status collect_changes(struct courier *courier, struct ending *ending)
+static enum store_status add_follow(struct courier *courier, const struct courier_kind *kind,
+                                    struct courier_delivery *delivery, struct ending *ending)
+{
+    if (!kind->follow)
+        return STORE_DONE;
+    struct courier_follow follow = {.store = courier->config.store,
+                                    .parker = fiber_parker(),
+                                    .arena = &ending->arena,
+                                    .changes = ending->changes,
+                                    .n = ending->n,
+                                    .most = COURIER_CHANGES_MAX};
+    enum store_status status = kind->follow(kind, delivery, &ending->task, &follow);
+    ending->n = follow.n;
+    return status;
+}
+
+/* The task is as it will be: what else changes with it. `delivery` NULL: its owner died. */
+static enum store_status collect_changes(struct courier *courier, const struct courier_kind *kind,
+                                         struct courier_delivery *delivery, struct ending *ending)
 {
     struct store_task *next = NULL;
     ending->n = 0;
     arena_reset(&ending->arena);
+    ending->changes = arena_alloc(&ending->arena, COURIER_CHANGES_MAX * sizeof *ending->changes);
+    if (!ending->changes)
+        return STORE_NO_MEMORY;
     store_task_settle(&ending->task);
     add_change(ending, &task_table, TABLE_UPDATE, &ending->task.row);
     if (ending->has_attempt)
@@ -54,7 +74,7 @@ static enum store_status collect_changes(struct courier *courier, struct ending 
     enum store_status status = order_find_next(courier, &ending->task, &ending->arena, &next);
     if (next)
         add_change(ending, &task_table, TABLE_UPDATE, &next->row);
-    return status;
+    return status == STORE_DONE ? add_follow(courier, kind, delivery, ending) : status;
 }
 
 enum store_status delivery_lose(struct courier *courier, const struct courier_kind *kind,
@@ -67,7 +87,7 @@ enum store_status delivery_lose(struct courier *courier, const struct courier_ki
     ending.has_attempt = true;
     ending.attempt = (struct store_attempt){
         .task = stored->row.id, .n = stored->task.tries, .at = now, .reason = TASK_REASON_LOST};
-    enum store_status status = collect_changes(courier, &ending);
+    enum store_status status = collect_changes(courier, kind, NULL, &ending);
     if (status == STORE_DONE)
         status = delivery_save(courier, ending.changes, ending.n);
     courier->counts.lost += status == STORE_DONE;
@@ -181,7 +201,8 @@ static bool save_ending(struct delivery *delivery, fill_fn fill, const void *arg
         ending->task = delivery->given.stored;
         ending->has_attempt = false;
         fill(delivery, ending, argument);
-        enum store_status status = collect_changes(delivery->courier, ending);
+        enum store_status status =
+            collect_changes(delivery->courier, delivery->kind, &delivery->given, ending);
         if (status == STORE_DONE)
             status = save_end(delivery, ending->changes, ending->n);
         if (status == STORE_DONE)
@@ -279,7 +300,7 @@ static enum store_status save_verdict(struct delivery *delivery,
     struct courier *courier = delivery->courier;
     ending->task = delivery->given.stored;
     fill_verdict(delivery, ending, verdict);
-    enum store_status status = collect_changes(courier, ending);
+    enum store_status status = collect_changes(courier, delivery->kind, &delivery->given, ending);
     if (status == STORE_DONE)
         status = delivery_save(courier, ending->changes, ending->n);
     courier->counts.done += status == STORE_DONE && ending->task.task.state == TASK_DONE;

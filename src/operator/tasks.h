@@ -63,6 +63,7 @@ struct tasks_whole {
     struct arena arena;
     const struct store_task *stored;     /* NULL: there is none */
     const struct store_request *request; /* NULL: it has none */
+    const struct store_task_list *list;  /* in which it is a step; NULL: in none */
     struct slice body;                   /* of the request, unpacked */
     const struct table_row **attempts;   /* struct store_attempt, in order */
     size_t n_attempts;
@@ -99,6 +100,7 @@ enum tasks_end {
     TASKS_NOT_FOUND,
     TASKS_NOT_ALLOWED, /* not in that state */
     TASKS_SENDING,     /* not while it is being sent */
+    TASKS_LINKED,      /* it is in a list, whose own acts these are */
 };
 
 struct tasks_acted {

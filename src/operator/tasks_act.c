@@ -10,6 +10,8 @@ static enum tasks_end decide(enum tasks_act act, const struct store_task *stored
 {
     static const enum task_event events[] = {[TASKS_RETRY] = TASK_RETRY, [TASKS_DROP] = TASK_DROP};
     enum task_state state = stored->task.state;
+    if (stored->list_id != 0)
+        return TASKS_LINKED;
     return task_allows(state, events[act]) ? TASKS_ACTED
            : state == TASK_SENDING         ? TASKS_SENDING
                                            : TASKS_NOT_ALLOWED;

@@ -59,6 +59,16 @@ static void add_headers(struct buf *buf, struct slice fields)
     buf_add_char(buf, ']');
 }
 
+static void add_list(struct buf *buf, const struct tasks_whole *whole)
+{
+    struct slice state = whole->list ? steps_state_name(whole->list->state) : SLICE("");
+    json_add_known_i64(buf, "list", whole->stored->list_id);
+    json_add_known_text(buf, "list_state", state);
+    json_add_known_i64(buf, "step", whole->stored->step);
+    json_add_known_text(buf, "undo", whole->request ? whole->request->undo : SLICE(""));
+    json_add_known_text(buf, "undo_key", whole->request ? whole->request->undo_key : SLICE(""));
+}
+
 static void add_attempt(struct buf *buf, const struct store_attempt *attempt)
 {
     json_next_item(buf);
@@ -98,6 +108,7 @@ void tasks_add_whole_json(struct buf *buf, const struct tasks_whole *whole)
     json_add_time(buf, "first_at", task->first_at);
     add_moment(buf, "deadline_at", task->deadline_at);
     json_add_known_i64(buf, "deadline_ms", whole->stored->lasts_us / CLOCK_US_PER_MS);
+    add_list(buf, whole);
     add_request(buf, whole);
     json_open(buf, "history", '[');
     for (size_t i = 0; i < whole->n_attempts; i++)

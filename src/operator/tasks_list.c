@@ -182,7 +182,7 @@ static enum store_status unpack(struct tasks_whole *whole)
 enum store_status tasks_read(const struct tasks_source *source, int64_t id,
                              struct tasks_whole *ret_whole)
 {
-    const struct table_row *task = NULL, *request = NULL;
+    const struct table_row *task = NULL, *request = NULL, *list = NULL;
     *ret_whole = (struct tasks_whole){.arena = arena_make(WHOLE_MAX)};
     enum store_status status = find_row(source, &task_table, id, ret_whole, &task);
     if (!task || !slice_eq(((const struct store_task *)task)->kind, source->kind))
@@ -190,6 +190,9 @@ enum store_status tasks_read(const struct tasks_source *source, int64_t id,
     ret_whole->stored = (const struct store_task *)task;
     status = find_row(source, &request_table, id, ret_whole, &request);
     ret_whole->request = (const struct store_request *)request;
+    if (status == STORE_DONE && ret_whole->stored->list_id != 0)
+        status = find_row(source, &task_list_table, ret_whole->stored->list_id, ret_whole, &list);
+    ret_whole->list = (const struct store_task_list *)list;
     if (status == STORE_DONE)
         status = find_attempts(source, id, ret_whole);
     return status == STORE_DONE ? unpack(ret_whole) : status;

@@ -26,6 +26,7 @@ enum table_role {
     TABLE_GONE,   /* store time: the row is swept `keep_us` later; CLOCK_NEVER: never */
     TABLE_PARENT, /* the id of the row with which it goes (struct table.parent); an index begins
                      with it */
+    TABLE_LINK,   /* the id of a row of another table, which lives on without this one; 0: none */
     TABLE_SUM,    /* what TABLE_ADD adds to */
 };
 
@@ -100,7 +101,8 @@ struct table_change {
     const struct table *table;
     enum table_act act;
     struct table_row *row; /* borrowed until the operation has ended; an inserted one gets its id */
-    const struct table_row *parent; /* of an inserted one: inserted before it by the same operation;
+    const struct table_row *parent; /* of an inserted one: the row with which it goes, or to which
+                                       it is linked, inserted before it by the same operation;
                                        NULL: the row says which */
 
     bool is_stale;   /* result: this one did not fit */

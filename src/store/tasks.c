@@ -32,7 +32,7 @@
     X(INT, PLAIN, task.created_at, created_at)                                                     \
     X(INT, PLAIN, task.ended_at, ended_at)                                                         \
     X(INT, GONE, task.gone_at, gone_at)                                                            \
-    X(INT, PLAIN, list_id, list_id)                                                                \
+    X(INT, LINK, list_id, list_id)                                                                 \
     X(INT, PLAIN, step, step)                                                                      \
     X(TEXT, PLAIN, running, running_ord)                                                           \
     X(TEXT, PLAIN, open, open_ord)
@@ -188,8 +188,8 @@ static const struct table_column list_columns[] = {
 
 static bool is_list(const void *row)
 {
-    enum store_list_state state = ((const struct store_task_list *)row)->state;
-    return state >= STORE_LIST_RUNNING && state <= STORE_LIST_PARKED;
+    enum steps_state state = ((const struct store_task_list *)row)->state;
+    return state >= STEPS_RUNNING && state <= STEPS_PARKED;
 }
 
 const struct table task_list_table = {

@@ -11,7 +11,7 @@
 #ifndef PAWL_STORE_TASKS_H
 #define PAWL_STORE_TASKS_H
 
-#include "core/task.h"
+#include "core/steps.h"
 #include "store/table.h"
 
 struct store_task {
@@ -24,7 +24,7 @@ struct store_task {
     int64_t lasts_us; /* from its first attempt to its deadline; 0: it has none */
     bool skips;       /* dead, it does not hold its order */
     int64_t list_id;  /* 0: in none */
-    int64_t step;     /* of that list, from 1 */
+    int64_t step;     /* of that list, from 1; of its reverse: below 0 */
 
     /* What follows from the others (store_task_settle): of (kind, running) there is one. */
     struct slice running; /* sending: ord */
@@ -39,7 +39,7 @@ struct store_request {
     struct slice fields; /* lines of a head */
     struct slice body;
     bool packed;       /* the body is one zstd frame */
-    struct slice undo; /* the reverse of a step of a list, as it was given; empty: none */
+    struct slice undo; /* the reverse of a step of a list (client/undo.h); empty: none */
     struct slice undo_key;
     struct slice response; /* of a step that has a reverse */
 };
@@ -71,19 +71,11 @@ struct store_lane {
     int64_t since;
 };
 
-enum store_list_state {
-    STORE_LIST_RUNNING = 1,
-    STORE_LIST_DONE,
-    STORE_LIST_UNDOING,
-    STORE_LIST_UNDONE,
-    STORE_LIST_PARKED
-};
-
 /* A closed list of steps, each of them a task. */
 struct store_task_list {
     struct table_row row; /* first */
     struct slice name;
-    enum store_list_state state;
+    enum steps_state state;
     int64_t created_at;
     int64_t gone_at;
 };

@@ -208,10 +208,12 @@ static enum store_act act_of(enum store_op_kind kind)
 /* A child without a column that says with which row it goes has the id of that one. */
 static void name_row(struct apply *apply, struct table_change *change)
 {
-    const struct table_column *parent = table_column_of(change->table, TABLE_PARENT);
-    bool has_own_id = parent || !change->table->parent;
-    if (change->parent && parent)
-        table_set_number(parent, change->row, change->parent->id);
+    bool is_child = change->table->parent;
+    const struct table_column *names =
+        table_column_of(change->table, is_child ? TABLE_PARENT : TABLE_LINK);
+    bool has_own_id = names || !is_child;
+    if (change->parent && names)
+        table_set_number(names, change->row, change->parent->id);
     else if (change->parent)
         change->row->id = change->parent->id;
     if (has_own_id && !change->again)
