@@ -47,15 +47,19 @@ def test_the_manual_has_every_command_and_flag():
             assert flag == "--help" or f"{flag} " in text
 
 
+def plain(text: str) -> str:
+    """As the manual shows a help text."""
+    return " ".join(text.replace("`", "").split())
+
+
 def test_the_manual_has_every_option_of_the_config_with_its_default():
     text = read(MANUALS[1])
     for option in json.loads(run("config", "explain", "--json").stdout)["options"]:
-        help_text = option["help"].replace("`", "")
         default = option.get("default", option.get("without"))
-        assert f" {option['name']} {' '.join(help_text.split())}. Default {default}; " in text
+        assert f" {option['name']} {plain(option['help'])}. Default {default}; " in text
         for part in option.get("parts", []):
             default = part.get("default", part.get("without"))
-            assert f" {part['name']}: {part['help']}. Default {default}. " in text
+            assert f" {part['name']}: {plain(part['help'])}. Default {default}. " in text
 
 
 def test_the_manuals_examples_are_commands_with_their_flags():
