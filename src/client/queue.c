@@ -5,7 +5,6 @@
 #include "base/compress.h"
 #include "base/mem.h"
 #include "client/operation.h"
-#include "client/queue_steps.h"
 #include "store/find.h"
 #include <stdio.h>
 

@@ -30,6 +30,9 @@ struct queue_operation {
 };
 
 #define QUEUE_KIND "queue"
+/* The orders of a list (queue_steps.h), before its name: of its steps, and of their reverses. */
+#define QUEUE_STEPS_ORDER "list:"
+#define QUEUE_UNDO_ORDER "undo:"
 
 /* ---- queue.c ---- */
 

@@ -11,10 +11,6 @@
 #include "client/undo.h"
 #include "courier/courier.h"
 
-/* The orders of a list by its name: of its steps, and of their reverses. */
-#define QUEUE_STEPS_ORDER "list:"
-#define QUEUE_UNDO_ORDER "undo:"
-
 /* Adds what follows from the end of a task; of one that is in no list, nothing. `response` NULL: it
  * ended without one. */
 enum store_status queue_steps_follow(const struct store_task *ended,

@@ -166,7 +166,7 @@ def test_an_undo_is_made_of_what_its_step_s_response_said(lists, upstream):
     assert json.loads(undone.body) == {"of": f"a {made['Idempotency-Key'][:4]}"}
 
 
-def test_an_undo_that_the_response_does_not_fill_parks_the_list_and_may_be_given_up(lists, upstream):
+def test_an_undo_that_is_not_filled_parks_the_list_and_may_be_given_up(lists, upstream):
     lists.add_list(lists.step("a"), lists.step("b", undo={"url": lists.at("/{response:/absent}")}),
                    lists.step("bad"))
     lists.drain(code=1)
