@@ -6,6 +6,7 @@
 #include "core/probe_due.h"
 #include "operator/keys.h"
 #include "operator/probe.h"
+#include "operator/round.h"
 #include <stdatomic.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -56,6 +57,7 @@ struct prober {
         struct keys_found found;
         struct keys_row *next; /* to be looked at */
     } unknown, lapsed;
+    struct round round; /* over what is lapsed */
     struct job jobs[AT_ONCE];
     size_t running;        /* of them */
     struct parker *parker; /* of the fiber that looks */
@@ -318,7 +320,8 @@ static void drop_slice(struct slice_of_records *slice)
     slice->next = NULL;
 }
 
-static void list(struct prober *prober, struct slice_of_records *slice, enum keys_status status)
+/* False: the store did not list. */
+static bool list(struct prober *prober, struct slice_of_records *slice, enum keys_status status)
 {
     struct keys_wanted wanted = {.status = status,
                                  .lapsed = status == KEYS_PENDING,
@@ -330,6 +333,19 @@ static void list(struct prober *prober, struct slice_of_records *slice, enum key
         keys_list(prober->config.store, &wanted, fiber_parker(), &slice->found);
     slice->next = listed == STORE_DONE ? slice->found.first : NULL;
     slice->after = listed == STORE_DONE ? slice->found.next : 0;
+    return listed == STORE_DONE;
+}
+
+static void list_lapsed(struct prober *prober, int64_t stale)
+{
+    bool found = false;
+    if (!list(prober, &prober->lapsed, KEYS_PENDING))
+        return;
+    for (const struct keys_row *row = prober->lapsed.next; row; row = row->next) {
+        const struct rule *rule = rule_set_named(prober->plan->settings.rules, row->store.rule);
+        found |= rule && rule->probes_alone;
+    }
+    round_note(&prober->round, found, prober->lapsed.after == 0, clock_boot_us(), stale);
 }
 
 /* The next slices, unless all probes are under way: then those of before wait for them. */
@@ -339,9 +355,9 @@ static void look(struct prober *prober)
     if (prober->running == AT_ONCE)
         return;
     if (counts.unknown > 0)
-        list(prober, &prober->unknown, KEYS_UNKNOWN);
-    if (counts.stale > 0)
-        list(prober, &prober->lapsed, KEYS_PENDING);
+        (void)list(prober, &prober->unknown, KEYS_UNKNOWN);
+    if (round_is_due(&prober->round, clock_boot_us(), counts.stale))
+        list_lapsed(prober, counts.stale);
 }
 
 static void start_slices(struct prober *prober)
@@ -387,6 +403,7 @@ static void take_plan(void *argument)
     plan_drop(prober->plan);
     prober->plan = prober->next;
     prober->next = NULL;
+    prober->round = (struct round){0};
     wake_prober(prober);
     atomic_store(&prober->reloading, false);
     parker_wake(&prober->reloaded.parker);
