@@ -155,6 +155,9 @@
       "after a final failure its group waits for a person, or goes on (default park)")             \
     X(QUEUE_DEADLINE, "deadline", 0, "D", NULL, 0, 0,                                              \
       "no attempt begins later than D (30m, 7d) after the first one")                              \
+    X(MOST, "most", 0, "N", NULL, 1, 100000000,                                                    \
+      "add nothing that would make more than N operations wait; concurrent adds that say so "      \
+      "count each other")                                                                          \
     X(DEDUPE, "dedupe-payload", 0, "D", NULL, 0, 0,                                                \
       "refuse what was added for the same target within D (10m) under another key")                \
     X(EDIT_FORCE, "force", 0, NULL, NULL, 0, 0, "even if an attempt may have been done")           \

@@ -87,10 +87,11 @@ static const struct command rows[COMMAND_COUNT] = {
          .operands_most = 1,
          .flags = {FLAG_METHOD, FLAG_DATA, FLAG_DATA_BINARY, FLAG_DATA_JSON, FLAG_REQUEST_HEADER,
                    FLAG_USER, FLAG_REQUEST_KEY, FLAG_LINKED, FLAG_GROUP, FLAG_ON_FAILURE,
-                   FLAG_QUEUE_DEADLINE, FLAG_DEDUPE, FLAG_STORE},
+                   FLAG_QUEUE_DEADLINE, FLAG_DEDUPE, FLAG_MOST, FLAG_STORE},
          .exits = {{EXIT_USAGE, NULL},
                    {EXIT_BAD_DATA, "a bad line, the key of another operation, or --dedupe-payload"},
-                   {NO_STORE}}},
+                   {NO_STORE},
+                   {EXIT_TRY_AGAIN, "the queue is full (--most)"}}},
     [COMMAND_queue_list] =
         {.name = "queue list",
          .summary = "list operations, oldest first",

@@ -83,6 +83,7 @@ static const struct flag_place places[FLAG_COUNT] = {
     [FLAG_ON_FAILURE] = PLACE(on_failure),
     [FLAG_QUEUE_DEADLINE] = {FLAG_IS_TAKEN, .take = take_deadline},
     [FLAG_DEDUPE] = {FLAG_IS_TAKEN, .take = take_dedupe},
+    [FLAG_MOST] = PLACE(most),
     [FLAG_EDIT_FORCE] = PLACE(force),
     [FLAG_STATE] = PLACE(state),
     [FLAG_DEAD] = PLACE(dead),

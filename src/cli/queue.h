@@ -25,6 +25,7 @@ struct queue_session {
     unsigned on_failure; /* add: 0 or 1: park; 2: skip */
     int64_t lasts_us;    /* add; 0: no deadline */
     int64_t dedupe_us;   /* add; 0: nothing is refused */
+    size_t most;         /* add; 0: any number */
     bool force;          /* edit */
     unsigned state;      /* list: of TASKS_STATE_NAMES, from 1; 0: any */
     bool dead;           /* list */

@@ -40,8 +40,27 @@ struct adder {
     struct queue_added added[QUEUE_BATCH_MOST];
     size_t lines[QUEUE_BATCH_MOST]; /* of which line each is; 0: of the command line */
     size_t n;
+    size_t n_added;     /* before those */
     struct arena arena; /* what they borrow */
 };
+
+/* Where the IDs go to a file. */
+static bool shows_progress(const struct adder *adder)
+{
+    return adder->lines[0] > 0 && isatty(STDERR_FILENO) && !isatty(STDOUT_FILENO);
+}
+
+static void show_progress(const struct adder *adder)
+{
+    if (shows_progress(adder))
+        fprintf(stderr, "\r%zu added ", adder->n_added);
+}
+
+static void end_progress(const struct adder *adder)
+{
+    if (shows_progress(adder))
+        fputs("\r\033[K", stderr);
+}
 
 static int refuse_other(const struct adder *adder, size_t i)
 {
@@ -53,6 +72,35 @@ static int refuse_other(const struct adder *adder, size_t i)
                           "%.*sthe key \"%s\" belongs to another operation, %lld, which is %.*s",
                           SLICE_ARG(buf_slice(&where)), added->key, (long long)added->id,
                           SLICE_ARG(task_state_name(added->state)));
+}
+
+static int refuse_full(const struct adder *adder, size_t i)
+{
+    BUF_AUTO struct buf where = buf_make(SIZE_MAX);
+    bool is_line = adder->lines[i] > 0 && !adder->session->linked;
+    if (is_line)
+        buf_printf(&where, "line %zu: ", adder->lines[i]);
+    return command_failed(adder->session->command, EXIT_TRY_AGAIN,
+                          "%.*sthe queue is full, as --most %zu says; nothing %swas added",
+                          SLICE_ARG(buf_slice(&where)), adder->session->most,
+                          is_line ? "of it and behind it " : "");
+}
+
+/* What became of one: printed, or an exit code that was explained. */
+static int report_added(struct adder *adder, size_t i)
+{
+    const struct queue_added *added = &adder->added[i];
+    if (added->end == QUEUE_OTHER)
+        return refuse_other(adder, i);
+    if (added->end == QUEUE_FULL)
+        return refuse_full(adder, i);
+    adder->n_added++;
+    printf("%lld %s\n", (long long)added->id, added->key);
+    if (added->end == QUEUE_KNOWN && added->state >= TASK_DONE)
+        fprintf(stderr, "pawl %s: operation %lld was added before, and is %.*s\n",
+                adder->session->command, (long long)added->id,
+                SLICE_ARG(task_state_name(added->state)));
+    return EXIT_DONE;
 }
 
 /* With --dedupe-payload operations come one by one. */
@@ -80,7 +128,8 @@ static int refuse_same(struct adder *adder)
 /* Stores what has gathered, and prints which operations they are. */
 static int flush(struct adder *adder)
 {
-    struct queue_adding adding = {adder->operations, adder->n, adder->added, 0};
+    struct queue_adding adding = {adder->operations, adder->n, adder->added, adder->session->most,
+                                  0};
     int code = EXIT_DONE;
     if (adder->n == 0)
         return EXIT_DONE;
@@ -90,12 +139,11 @@ static int flush(struct adder *adder)
     enum store_status status =
         queue_add(adder->session->store, &adding, &adder->session->parker.parker);
     for (size_t i = 0; i < adding.n_added; i++) {
-        if (adder->added[i].end == QUEUE_OTHER)
-            code = refuse_other(adder, i);
-        else
-            printf("%lld %s\n", (long long)adder->added[i].id, adder->added[i].key);
+        int reported = report_added(adder, i);
+        code = reported == EXIT_DONE ? code : reported;
     }
     fflush(stdout);
+    show_progress(adder);
     adder->n = 0;
     arena_reset(&adder->arena);
     int failed = queue_complain(adder->session, status);
@@ -268,7 +316,7 @@ static int take_steps(struct adder *adder, const struct queue_operation *default
 static int add_list(struct adder *adder)
 {
     struct queue_session *session = adder->session;
-    struct queue_adding adding = {adder->operations, adder->n, adder->added, 0};
+    struct queue_adding adding = {adder->operations, adder->n, adder->added, session->most, 0};
     int64_t list = 0;
     enum store_status status =
         queue_add_linked(session->store, &adding, &session->parker.parker, &list);
@@ -278,6 +326,8 @@ static int add_list(struct adder *adder)
     int code = queue_complain(session, status);
     if (code != EXIT_DONE)
         return code;
+    if (adder->added[0].end == QUEUE_FULL)
+        return refuse_full(adder, 0);
     printf("list %lld\n", (long long)list);
     for (size_t i = 0; i < adding.n_added; i++)
         printf("%lld %s\n", (long long)adder->added[i].id, adder->added[i].key);
@@ -335,6 +385,7 @@ int queue_run_add(struct queue_session *session)
         return EXIT_UNAVAILABLE;
     bool from_lines = session->linked || slice_eq(slice_of(session->operand), SLICE("-"));
     int code = from_lines ? add_lines(adder) : add_from_options(adder);
+    end_progress(adder);
     free_adder(adder);
     return code;
 }

@@ -52,6 +52,8 @@ static void add_line(struct buf *line, const struct tasks_row *row)
     print_escaped(line, row->url);
     if (task->reason != TASK_REASON_NONE)
         buf_printf(line, "  %s", task_reason_text(task->reason));
+    if (task->reason != TASK_REASON_NONE && task->status > 0)
+        buf_printf(line, ": %d", task->status);
     buf_add_char(line, '\n');
 }
 

@@ -54,6 +54,8 @@ struct batch {
     struct store_task_list *list;              /* of which they are the steps; NULL: of none */
     struct store_task tails[QUEUE_BATCH_MOST]; /* behind which some are added */
     size_t n_tails;
+    size_t most;                /* 0: any number */
+    struct store_counter bound; /* read before its operations were counted */
     struct table_change changes[TABLE_BRINGS_MAX];
     size_t n_changes;
 };
@@ -177,6 +179,64 @@ static enum store_status place_in_group(struct batch *batch, size_t i)
     return status;
 }
 
+/* ---- a bound ---- */
+
+/* The row that every add with a bound touches: of two at the same time one counts again. */
+static const struct store_counter bound_row = {.name = {"queue_bound", sizeof "queue_bound" - 1},
+                                               .labels = {"", 0}};
+
+static enum store_status read_bound(struct batch *batch)
+{
+    struct store_found found;
+    struct table_query query = {
+        .table = &counter_table, .by = TABLE_BY_KEY, .like = &bound_row.row, .limit = 1};
+    enum store_status status = find(batch, &query, &found);
+    batch->bound = bound_row;
+    if (status == STORE_DONE && found.n == 1)
+        batch->bound = *(const struct store_counter *)found.rows[0];
+    return status;
+}
+
+static void keep_count(void *argument, const struct table_row *row)
+{
+    *(size_t *)argument = (size_t)row->id;
+}
+
+static enum store_status count_state(struct batch *batch, enum task_state state, size_t *n)
+{
+    struct store_task like = {.kind = SLICE(QUEUE_KIND), .task.state = state};
+    size_t counted = 0;
+    struct table_query query = {.table = &task_table,
+                                .by = TABLE_BY_INDEX,
+                                .index = &task_indexes[TASK_BY_STATE],
+                                .prefix = 2,
+                                .like = &like.row,
+                                .is_count = true,
+                                .limit = batch->most,
+                                .each = keep_count,
+                                .argument = &counted};
+    struct store_op op = {.kind = STORE_QUERY, .query = &query};
+    enum store_status status = run(batch, &op);
+    *n += counted;
+    return status;
+}
+
+/* Whether all of them fit. */
+static enum store_status find_room(struct batch *batch, bool *ret_fits)
+{
+    size_t n = batch->n;
+    *ret_fits = true;
+    if (batch->most == 0)
+        return STORE_DONE;
+    enum store_status status = read_bound(batch);
+    if (status == STORE_DONE)
+        status = count_state(batch, TASK_WAITING, &n);
+    if (status == STORE_DONE)
+        status = count_state(batch, TASK_SENDING, &n);
+    *ret_fits = n <= batch->most;
+    return status;
+}
+
 /* ---- one commit ---- */
 
 static void bring(struct batch *batch, const struct table *table, enum table_act act,
@@ -191,6 +251,9 @@ static enum store_status save(struct batch *batch)
 {
     const struct table_row *list = batch->list ? &batch->list->row : NULL;
     batch->n_changes = 0;
+    if (batch->most > 0)
+        bring(batch, &counter_table, batch->bound.row.id == 0 ? TABLE_INSERT : TABLE_TOUCH,
+              &batch->bound.row, NULL);
     if (batch->list)
         bring(batch, &task_list_table, TABLE_INSERT, &batch->list->row, NULL);
     for (size_t i = 0; i < batch->n_tails; i++)
@@ -219,8 +282,15 @@ static void report_added(struct batch *batch)
 
 static enum store_status try_batch(struct batch *batch)
 {
-    enum store_status status = STORE_DONE;
+    bool fits = true;
+    enum store_status status = find_room(batch, &fits);
     batch->n_tails = 0;
+    if (status == STORE_DONE && !fits && batch->n > 1)
+        return STORE_CONFLICT; /* as many as fit, one by one */
+    if (status == STORE_DONE && !fits) {
+        batch->addings[0].added->end = QUEUE_FULL;
+        return STORE_DONE;
+    }
     for (size_t i = 0; i < batch->n && status == STORE_DONE; i++) {
         make_rows(batch, &batch->addings[i]);
         status = place_in_group(batch, i);
@@ -302,10 +372,12 @@ static enum store_status add_one_by_one(struct batch *batch, size_t *ret_n)
     size_t n = batch->n;
     enum store_status status = STORE_DONE;
     batch->n = 1;
-    for (size_t i = 0; i < n && status == STORE_DONE; i++) {
+    bool is_full = false;
+    for (size_t i = 0; i < n && status == STORE_DONE && !is_full; i++) {
         batch->addings = &all[i];
         status = add_alone(batch);
         *ret_n += status == STORE_DONE;
+        is_full = all[i].added->end == QUEUE_FULL;
     }
     batch->addings = all;
     return status;
@@ -341,6 +413,8 @@ static struct batch *new_batch_of(struct store *store, struct parker *parker,
 {
     struct batch *batch = new_batch(store, parker, adding->n);
     adding->n_added = 0;
+    if (batch)
+        batch->most = adding->most;
     for (size_t i = 0; batch && i < adding->n; i++) {
         batch->addings[i].operation = &adding->operations[i];
         batch->addings[i].added = &adding->added[i];
@@ -363,6 +437,24 @@ enum store_status queue_add(struct store *store, struct queue_adding *adding, st
     return status;
 }
 
+static enum store_status try_list(struct batch *batch, struct slice order)
+{
+    bool fits = true;
+    enum store_status status = find_room(batch, &fits);
+    if (status != STORE_DONE)
+        return status;
+    if (!fits) {
+        batch->addings[0].added->end = QUEUE_FULL;
+        return STORE_DONE;
+    }
+    for (size_t i = 0; i < batch->n; i++)
+        make_step(batch, i, order);
+    status = save(batch);
+    if (status == STORE_DONE)
+        report_added(batch);
+    return status;
+}
+
 enum store_status queue_add_linked(struct store *store, struct queue_adding *adding,
                                    struct parker *parker, int64_t *ret_list)
 {
@@ -378,14 +470,12 @@ enum store_status queue_add_linked(struct store *store, struct queue_adding *add
                                    .created_at = store_now(store),
                                    .gone_at = CLOCK_NEVER};
     batch->list = &list;
-    for (size_t i = 0; i < batch->n; i++)
-        make_step(batch, i, slice_of(order));
-    enum store_status status = save(batch);
-    if (status == STORE_DONE) {
+    enum store_status status = try_list(batch, slice_of(order));
+    for (int try = 1; try < TRIES_MOST && status == STORE_CONFLICT && batch->most > 0; try++)
+        status = try_list(batch, slice_of(order));
+    if (status == STORE_DONE)
         adding->n_added = adding->n;
-        *ret_list = list.row.id;
-        report_added(batch);
-    }
+    *ret_list = list.row.id;
     free_batch(batch);
     return status;
 }

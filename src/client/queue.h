@@ -42,6 +42,7 @@ enum queue_end {
     QUEUE_ADDED,
     QUEUE_KNOWN,     /* the same operation is there under its key */
     QUEUE_OTHER,     /* another one is */
+    QUEUE_FULL,      /* nothing was added: with it there would be more than `most` */
     QUEUE_NOT_FOUND, /* edit */
     QUEUE_ENDED,     /* edit: it is done or dropped */
     QUEUE_SENDING,   /* edit: it is being sent */
@@ -63,6 +64,8 @@ struct queue_adding {
     const struct queue_operation *operations; /* checked; at most QUEUE_BATCH_MOST */
     size_t n;
     struct queue_added *added; /* as many: what became of each */
+    size_t most;               /* operations that may wait or be sent, of all; 0: any number. Adds
+                                  with a bound count one after the other; those without do not */
     size_t n_added;            /* of so many of them, whatever the result: they are on disk */
 };
 
@@ -71,7 +74,8 @@ enum store_status queue_add(struct store *store, struct queue_adding *adding,
                             struct parker *parker);
 
 /* Adds them as a closed list (queue_steps.h): at most STEPS_MOST, each without a group. All of them
- * are on disk, or none is; STORE_CONFLICT: one of their keys is there. */
+ * are on disk, or none is (the first one's end is QUEUE_FULL); STORE_CONFLICT: one of their keys is
+ * there. */
 enum store_status queue_add_linked(struct store *store, struct queue_adding *adding,
                                    struct parker *parker, int64_t *ret_list);
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from pawltest.gateway import run
+from pawltest.wire import at_once
 
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 URL = "http://127.0.0.1:1/refunds"
@@ -93,6 +94,31 @@ def test_an_operation_is_listed_and_shown_as_it_was_given(queue, tmp_path):
     assert (headers["If-Match"], headers["Content-Type"]) == ("7", "application/json")
     assert shown["body"] == '{"amount": 5}\n'
     assert key in queue.did("list") and key in queue.did("show", identity)
+
+
+def test_a_full_queue_refuses_more_and_keeps_what_it_has(queue):
+    for _ in range(3):
+        queue.add("--most", "3", URL)
+    assert "the queue is full" in queue.refused(75, "add", "--most", "3", URL)
+    ran = queue.run("add", "--most", "5", "-", input=lines(*[{"url": URL}] * 4))
+    assert ran.returncode == 75 and "line 3: the queue is full" in ran.stderr
+    assert len(ran.stdout.splitlines()) == 2 and len(queue.list()) == 5
+    step = {"url": URL}
+    ran = queue.run("add", "--most", "6", "--linked", "-", input=lines(step, step))
+    assert ran.returncode == 75 and "nothing was added" in ran.stderr
+    queue.did("add", "--most", "7", "--linked", "-", input=lines(step, step))
+    queue.add(URL)  # who names no bound is not bound
+    queue.did("drop", str(queue.list()[0]["id"]))
+    assert len(queue.list("--state", "waiting")) == 7
+    assert run("stats", "--store", queue.store).stdout == ""
+
+
+def test_adds_at_the_same_time_keep_to_the_bound(queue):
+    queue.add(URL)
+    ran = at_once(6, lambda _: queue.run("add", "--most", "10", "-",
+                                         input=lines(*[{"url": URL}] * 3)))
+    assert {one.returncode for one in ran} == {0, 75}
+    assert len(queue.list()) == 10
 
 
 def test_an_operation_that_is_added_again_under_its_key_is_there_once(queue):
