@@ -179,7 +179,7 @@ def test_a_gateway_that_lives_keeps_its_lease_by_its_beats(two, upstream, clock,
         before = beat()
         clock.advance(11)
         eventually(lambda before=before: beat() >= before + 10_000_000, "a beat")
-    assert ask(two[1], "/again")["Error-Code"] == RUNNING
+    assert two[1].post_up("/again", {}, key="k1")["Error-Code"] == RUNNING
     gate.open()
     assert marks(first.result()) == (201, "stored")
     assert marks(ask(two[1], "/again")) == (201, "replayed")
