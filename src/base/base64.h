@@ -8,4 +8,8 @@
 /* Appends `bytes`, encoded. */
 void base64_add(struct buf *buf, struct slice bytes);
 
+/* Appends what `text` encodes; the padding may be left out, and nothing else. False: it is no
+ * base64, or there is no room. */
+bool base64_read(struct slice text, struct buf *bytes);
+
 #endif

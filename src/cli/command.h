@@ -10,7 +10,7 @@
  *
  * Those that need no more than a file are in backoff.c, config_explain.c, demo.c, errors.c,
  * hash.c, schema.c, send.c, serve.c and main.c; the group `keys` in keys.c, `queue` and `stats` in
- * queue.c.
+ * queue.c, `webhook` in webhook.c.
  */
 #ifndef PAWL_CLI_COMMAND_H
 #define PAWL_CLI_COMMAND_H
@@ -41,6 +41,9 @@
     COMMAND(keys_stats, command_keys)                                                              \
     COMMAND(keys_audit, command_keys)                                                              \
     COMMAND(stats, command_queue)                                                                  \
+    GROUP(webhook)                                                                                 \
+    COMMAND(webhook_sign, command_webhook)                                                         \
+    COMMAND(webhook_verify, command_webhook)                                                       \
     COMMAND(hash, command_hash)                                                                    \
     GROUP(config)                                                                                  \
     COMMAND(config_explain, command_config_explain)                                                \
@@ -150,6 +153,18 @@
     X(UNIX_SOCKET, "unix-socket", 0, "PATH", NULL, 0, 0, "connect to this socket")                 \
     X(LINKED, "linked", 0, "FILE", NULL, 0, 0,                                                     \
       "add the lines of FILE (`-`: standard input) as the steps of a list, all or nothing")        \
+    X(SCHEME, "scheme", 0, "NAME", "standard|stripe|github|slack|shopify", 0, 0,                   \
+      "whose signatures they are (default standard: Standard Webhooks)")                           \
+    X(SECRET, "secret", 0, "SECRET", NULL, 0, 0,                                                   \
+      "the secret as the sender shows it, or file:PATH; may be repeated while secrets rotate")     \
+    X(EVENT_ID, "id", 0, "ID", NULL, 0, 0, "the event's id, where it is signed")                   \
+    X(TIMESTAMP, "timestamp", 0, "T", NULL, 1, 253402300799,                                       \
+      "the time in seconds since 1970 (default: now)")                                             \
+    X(ALL_HEADERS, "headers", 0, NULL, NULL, 0, 0, "print whole header lines")                     \
+    X(RECEIVED_HEADER, "header", 'H', "H", NULL, 0, 0,                                             \
+      "a header of the request, `Name: value`; repeat it for each")                                \
+    X(TOLERANCE, "tolerance", 0, "D", NULL, 0, 0,                                                  \
+      "how far the request's timestamp may be from --timestamp, both ways (default 5m)")           \
     X(GROUP, "group", 0, "G", NULL, 0, 0, "operations of one group are sent in order")             \
     X(ON_FAILURE, "on-failure", 0, "A", "park|skip", 0, 0,                                         \
       "after a final failure its group waits for a person, or goes on (default park)")             \

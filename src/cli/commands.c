@@ -285,6 +285,33 @@ static const struct command rows[COMMAND_COUNT] = {
                                 "own.",
                        .flags = {FLAG_PROMETHEUS, FLAG_JSON, FLAG_STORE},
                        .exits = {{EXIT_USAGE, NULL}, {NO_STORE}}},
+    [COMMAND_webhook] = {.name = "webhook",
+                         .summary = "sign and verify webhooks",
+                         .synopsis = "SUBCOMMAND [OPTIONS]",
+                         .about = "Signs a webhook as its sender does, and verifies one as its "
+                                  "receiver does.",
+                         .is_group = true},
+    [COMMAND_webhook_sign] =
+        {.name = "webhook sign",
+         .summary = "print the signature of a body",
+         .synopsis = "--secret SECRET... --id ID [--timestamp T] [--scheme NAME] [--headers]",
+         .about = "Reads the body from standard input and prints the value of its signature "
+                  "header. With several secrets it has a signature of each, where the scheme has "
+                  "room for them. `whsec_` secrets sign with HMAC-SHA256 (v1), `whsk_` ones with "
+                  "Ed25519 (v1a).",
+         .flags = {FLAG_SECRET, FLAG_EVENT_ID, FLAG_TIMESTAMP, FLAG_SCHEME, FLAG_ALL_HEADERS},
+         .exits = {{EXIT_USAGE, NULL}, {EXIT_BAD_DATA, "the secret cannot be read"}}},
+    [COMMAND_webhook_verify] =
+        {.name = "webhook verify",
+         .summary = "say whether a body was signed with a secret, and if not why",
+         .synopsis = "--secret SECRET... -H H... [--timestamp T] [--tolerance D] [--scheme NAME]",
+         .about = "Reads the body from standard input, byte for byte as it was received, and "
+                  "prints `good`; or says what is wrong: a header that is missing, a timestamp "
+                  "beyond the tolerance, no signature that matches.",
+         .flags = {FLAG_SECRET, FLAG_RECEIVED_HEADER, FLAG_TIMESTAMP, FLAG_TOLERANCE, FLAG_SCHEME},
+         .exits = {{EXIT_FINAL_ERROR, "it is not signed, or not now"},
+                   {EXIT_USAGE, NULL},
+                   {EXIT_BAD_DATA, "the secret cannot be read"}}},
     [COMMAND_hash] =
         {.name = "hash",
          .summary = "print the payload hash of a body, or the key in a header value",

@@ -14,7 +14,8 @@ COMMANDS = ["serve", "send", "stats", "hash", "schema", "errors", "backoff", "de
 GROUPS = {"keys": ["list", "show", "resolve", "release", "forget", "stats", "audit"],
           "config": ["explain"],
           "queue": ["add", "list", "show", "edit", "retry", "drop", "pause", "resume",
-                    "drain"]}
+                    "drain"],
+          "webhook": ["sign", "verify"]}
 EVERY = [[name] for name in [*COMMANDS, *GROUPS]]
 EVERY += [[group, name] for group, names in GROUPS.items() for name in names]
 
@@ -38,7 +39,7 @@ def test_help_lists_every_command():
     text = printed("help")
     assert text == printed("-h") == printed("--help")
     assert re.findall(r"^  (\w+) ", text, re.M) == \
-        ["serve", "send", "queue", "keys", "stats", "hash", "config", "schema", "errors",
+        ["serve", "send", "queue", "keys", "stats", "webhook", "hash", "config", "schema", "errors",
          "backoff", "demo",
          "help", "version"]
     for group, names in GROUPS.items():
