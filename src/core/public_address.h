@@ -3,7 +3,7 @@
  * public_address: whether an address, or the URL that names one, is public: whether a request to it
  * can only leave for the internet, and cannot reach this machine, its network or its provider's
  * metadata. For URLs that somebody else than the operator may have chosen (contract, section 9,
- * "Address guard"). Pure; http/guard.h looks names up and connects.
+ * "Address guard"). Pure: it looks no name up.
  *
  * An IPv4 address is judged by a table of ranges, each with the document that reserves it. Of IPv6
  * only 2000::/3 is public (RFC 4291 2.4, IANA's registry of global unicast), less the ranges
