@@ -44,6 +44,7 @@
     GROUP(webhook)                                                                                 \
     COMMAND(webhook_sign, command_webhook)                                                         \
     COMMAND(webhook_verify, command_webhook)                                                       \
+    COMMAND(webhook_listen, command_webhook)                                                       \
     COMMAND(hash, command_hash)                                                                    \
     GROUP(config)                                                                                  \
     COMMAND(config_explain, command_config_explain)                                                \
@@ -165,6 +166,10 @@
       "a header of the request, `Name: value`; repeat it for each")                                \
     X(TOLERANCE, "tolerance", 0, "D", NULL, 0, 0,                                                  \
       "how far the request's timestamp may be from --timestamp, both ways (default 5m)")           \
+    X(RECEIVE_AT, "listen", 0, "ADDRESS", NULL, 0, 0,                                              \
+      "loopback HOST:PORT (default 127.0.0.1:9001)")                                               \
+    X(RESPOND, "status", 0, "CODE", NULL, 200, 599,                                                \
+      "the status of the response to what is signed (default 200)")                                \
     X(GROUP, "group", 0, "G", NULL, 0, 0, "operations of one group are sent in order")             \
     X(ON_FAILURE, "on-failure", 0, "A", "park|skip", 0, 0,                                         \
       "after a final failure its group waits for a person, or goes on (default park)")             \

@@ -312,6 +312,17 @@ static const struct command rows[COMMAND_COUNT] = {
          .exits = {{EXIT_FINAL_ERROR, "it is not signed, or not now"},
                    {EXIT_USAGE, NULL},
                    {EXIT_BAD_DATA, "the secret cannot be read"}}},
+    [COMMAND_webhook_listen] =
+        {.name = "webhook listen",
+         .summary = "receive webhooks while you develop: verify and print them",
+         .synopsis = "[--listen ADDRESS] [--secret SECRET]... [--scheme NAME] [--status CODE]",
+         .about = "Receives webhooks on loopback until SIGINT or SIGTERM, and prints each as a "
+                  "line of JSON. With --secret it verifies them and responds 401 to what is not "
+                  "signed. --status tries what a sender does when its receiver fails.",
+         .flags = {FLAG_RECEIVE_AT, FLAG_SECRET, FLAG_SCHEME, FLAG_TOLERANCE, FLAG_RESPOND},
+         .exits = {{EXIT_FINAL_ERROR, "the address cannot be used"},
+                   {EXIT_USAGE, NULL},
+                   {EXIT_BAD_DATA, "the secret cannot be read"}}},
     [COMMAND_hash] =
         {.name = "hash",
          .summary = "print the payload hash of a body, or the key in a header value",

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `pawl webhook sign` and `verify`: core/signature.h on a command line. */
+/* `pawl webhook sign`, `verify` and `listen`: core/signature.h on a command line. */
 #include "base/base64.h"
 #include "base/clock.h"
 #include "base/duration.h"
 #include "cli/command.h"
 #include "cli/input.h"
 #include "core/signature.h"
+#include "demo/receiver.h"
 #include <stdio.h>
 
 #define ARENA_MAX ((size_t)4 * 1024 * 1024)
@@ -17,6 +18,8 @@ struct webhook_options {
     const char *id;
     int64_t timestamp; /* Unix time in seconds; 0: now */
     bool headers;      /* sign: print all of them */
+    const char *listen;
+    int status; /* listen: of the response */
     int64_t tolerance_us;
     const char *secrets[SIGNATURE_SECRETS_MAX];
     size_t n_secrets;
@@ -66,6 +69,8 @@ static const struct flag_place places[FLAG_COUNT] = {
     [FLAG_TIMESTAMP] = FLAG_PLACE(struct webhook_options, timestamp),
     [FLAG_ALL_HEADERS] = FLAG_PLACE(struct webhook_options, headers),
     [FLAG_RECEIVED_HEADER] = {FLAG_IS_TAKEN, .take = take_header},
+    [FLAG_RECEIVE_AT] = FLAG_PLACE(struct webhook_options, listen),
+    [FLAG_RESPOND] = FLAG_PLACE(struct webhook_options, status),
     [FLAG_TOLERANCE] = {FLAG_IS_TAKEN, .take = take_tolerance},
 };
 
@@ -88,8 +93,6 @@ static int read_text(struct webhook_options *options, const char *text, struct s
 static int read_secrets(struct webhook_options *options)
 {
     const char *problem;
-    if (options->n_secrets == 0)
-        return command_misused(options->command, "needs --secret");
     for (size_t i = 0; i < options->n_secrets; i++) {
         struct slice text;
         int code = read_text(options, options->secrets[i], &text);
@@ -198,7 +201,19 @@ static int verify(struct webhook_options *options)
                           signature_verdict_name(verdict), signature_verdict_text(verdict), tip);
 }
 
-/* ---- both ---- */
+/* ---- listen ---- */
+
+static int listen_for(const struct webhook_options *options)
+{
+    const struct receiver_config config = {.listen = options->listen,
+                                           .scheme = options->as,
+                                           .keys = options->keys,
+                                           .tolerance_us = options->tolerance_us,
+                                           .status = options->status};
+    return receiver_run(&config);
+}
+
+/* ---- all ---- */
 
 static int run(enum command_id id, struct webhook_options *options)
 {
@@ -207,7 +222,11 @@ static int run(enum command_id id, struct webhook_options *options)
     options->as = signature_scheme_find(signature_scheme_name(scheme));
     if (options->timestamp == 0)
         options->timestamp = clock_wall_us() / CLOCK_US_PER_S;
+    if (options->n_secrets == 0 && id != COMMAND_webhook_listen)
+        return command_misused(options->command, "needs --secret");
     int code = read_secrets(options);
+    if (code == EXIT_DONE && id == COMMAND_webhook_listen)
+        return listen_for(options);
     if (code == EXIT_DONE)
         code = input_read(options->command, NULL, &body);
     if (code != EXIT_DONE)
@@ -219,6 +238,8 @@ static int run(enum command_id id, struct webhook_options *options)
 int command_webhook(enum command_id id, struct operands at)
 {
     struct webhook_options options = {.command = command_at(id)->name,
+                                      .listen = "127.0.0.1:9001",
+                                      .status = 200,
                                       .tolerance_us = SIGNATURE_TOLERANCE_US,
                                       .arena = arena_make(ARENA_MAX)};
     int code = command_read(id, &at, places, &options);

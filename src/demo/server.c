@@ -7,29 +7,23 @@
 
 #include "base/clock.h"
 #include "demo/faults.h"
+#include "demo/listener.h"
 #include "demo/service.h"
 #include "fiber/offload.h"
 #include "http/headers_out.h"
-#include "http/server.h"
-#include <netinet/in.h>
-#include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
 
-#define CONNECTIONS_MAX ((size_t)1024)
-#define IDLE_US (300 * CLOCK_US_PER_S)
-#define LONG_US (30 * CLOCK_US_PER_S) /* a header section, a body, a response */
 #define REQUEST_BODY_MAX ((size_t)64 * 1024)
 #define HEAD_MAX ((size_t)8 * 1024)
 #define ARENA_MAX ((size_t)8 * 1024 * 1024)
 #define WORKERS ((size_t)4)
-#define DRAIN_US (2 * CLOCK_US_PER_S) /* for clients in the middle of a request or a response */
 
 struct demo {
     struct ledger *ledger;     /* on the loop's thread */
     struct workers *workers;   /* for ledger_sync */
     struct demo_faults faults; /* of POSTs that name none */
-    struct http_server *http;
+    struct listener listener;
 };
 
 /* ---- responses ---- */
@@ -157,53 +151,12 @@ static const struct http_service demo_service = {
     .refuse = refuse_request,
 };
 
-/* ---- where it listens ---- */
-
-static bool read_address(struct slice text, struct sockaddr_storage *address)
-{
-    size_t colon = text.len;
-    while (colon > 0 && text.at[colon - 1] != ':')
-        colon--;
-    uint64_t port;
-    if (colon == 0 || !slice_to_u64(slice_skip(text, colon), 65535, &port) ||
-        !address_read_host(slice_make(text.at, colon - 1), address) ||
-        !address_is_loopback(address))
-        return false;
-    /* The port is at the same offset in both families. */
-    ((struct sockaddr_in *)address)->sin_port = htons((uint16_t)port);
-    return true;
-}
-
 /* ---- start and end ---- */
 
 static bool report_failure(const char *what, const char *why)
 {
     fprintf(stderr, "pawl demo: %s: %s\n", what, why);
     return false;
-}
-
-static bool open_server(struct demo *demo, const char *listen)
-{
-    struct http_server_config config = {
-        .service = &demo_service,
-        .name = "pawl-demo",
-        .limits = {.idle_us = IDLE_US,
-                   .headers_us = LONG_US,
-                   .body_us = LONG_US,
-                   .write_us = LONG_US},
-        .loops = 1,
-        .max_connections = CONNECTIONS_MAX,
-        .data = demo,
-    };
-    const char *why = "not a loopback address and port";
-    int error = 0;
-    if (read_address(slice_of(listen), &config.address)) {
-        demo->http = http_server_start(&config, &error);
-        why = strerror(-error);
-    }
-    if (!demo->http)
-        fprintf(stderr, "pawl demo: cannot listen on %s: %s\n", listen, why);
-    return demo->http != NULL;
 }
 
 static bool open_ledger(struct demo *demo, const char *path)
@@ -223,44 +176,27 @@ static bool start(struct demo *demo, const struct demo_config *config)
         return report_failure("not a list of faults", config->faults);
     if (!open_ledger(demo, config->ledger))
         return false;
-    demo->workers = workers_new(WORKERS, CONNECTIONS_MAX);
+    demo->workers = workers_new(WORKERS, LISTENER_CONNECTIONS_MAX);
     if (demo->workers == NULL)
         return report_failure("cannot start", "no resources");
-    if (!open_server(demo, config->listen))
+    if (!listener_start(&demo->listener, &address))
         return false;
-    address_write(&address, http_server_address(demo->http));
     fprintf(stderr, "pawl demo: listening on %.*s, ledger %s, pid %ld\n",
             SLICE_ARG(buf_slice(&address)), config->ledger, (long)getpid());
     return true;
 }
 
-static void stop(struct demo *demo)
-{
-    http_server_drain(demo->http);
-    if (http_server_wait(demo->http, clock_after(clock_boot_us(), DRAIN_US)))
-        return;
-    http_server_cut(demo->http);
-    (void)http_server_wait(demo->http, CLOCK_NEVER);
-}
-
 int demo_run(const struct demo_config *config)
 {
-    struct demo demo = {0};
-    sigset_t signals, before;
-    int signal;
-    sigemptyset(&signals);
-    sigaddset(&signals, SIGTERM);
-    sigaddset(&signals, SIGINT);
-    /* Before the threads start, so that none of them takes a signal. */
-    sigprocmask(SIG_BLOCK, &signals, &before);
+    struct demo demo = {
+        .listener = {
+            .command = "demo", .listen = config->listen, .service = &demo_service, .data = &demo}};
+    listener_init(&demo.listener);
     bool started = start(&demo, config);
-    if (started) {
-        sigwait(&signals, &signal);
-        stop(&demo);
-    }
+    if (started)
+        listener_wait(&demo.listener);
     workers_free(demo.workers);
-    http_server_free(demo.http);
+    listener_fini(&demo.listener);
     ledger_close(demo.ledger);
-    sigprocmask(SIG_SETMASK, &before, NULL);
     return started ? 0 : 1;
 }

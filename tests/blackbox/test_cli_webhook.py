@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`pawl webhook sign` and `verify`: the vectors of the unit tests by command, and what is said of a
-request that is not signed."""
+"""`pawl webhook sign`, `verify` and `listen`: the vectors of the unit tests by command, and what is
+said of a request that is not signed."""
 from __future__ import annotations
 
 import base64
 import json
-from typing import Any
+import re
+import subprocess
+from pathlib import Path
+from typing import Any, Callable, Iterator
 
 import pytest
 
-from pawltest.gateway import ROOT, run
+from pawltest.gateway import DIE_WITH_THE_TEST, PAWL, ROOT, run
+from pawltest.wire import PATIENCE, Answer, Client
 
 VECTORS = json.loads((ROOT / "tests/unit/signatures.json").read_text("utf-8"))["vectors"]
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
@@ -96,3 +100,82 @@ def test_a_secret_may_lie_in_a_file(tmp_path):
     ran = run("webhook", "sign", "--secret", f"file:{tmp_path / 'secret'}", "--id",
               "msg_p5jXN8AQM9LWM0D4loKWxJek", "--timestamp", NOW, input=BODY)
     assert SIGNATURE.endswith(ran.stdout.strip())
+
+
+# ---- listen ----
+
+
+class Receiver:
+    """`pawl webhook listen`, and what it printed."""
+
+    def __init__(self, printed: Path, *words: str):
+        self.printed = printed
+        with printed.open("w") as out:
+            self.process = subprocess.Popen(
+                [*DIE_WITH_THE_TEST, str(PAWL), "webhook", "listen", "--listen", "127.0.0.1:0",
+                 *words], stdout=out, stderr=subprocess.PIPE, text=True)
+        said = self.process.stderr.readline()
+        self.port = int(re.search(r"127\.0\.0\.1:(\d+)", said)[1])
+
+    def post(self, body: str, headers: list[tuple[str, str]]) -> Answer:
+        with Client(self.port) as client:
+            return client.request("POST", "/hook?a=1", headers, body.encode())
+
+    def lines(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.printed.read_text().splitlines()]
+
+    def end(self) -> int:
+        self.process.terminate()
+        self.process.communicate(timeout=PATIENCE)
+        return self.process.returncode
+
+
+@pytest.fixture
+def listening(tmp_path: Path) -> Iterator[Callable[..., Receiver]]:
+    made: list[Receiver] = []
+
+    def start(*words: str) -> Receiver:
+        made.append(Receiver(tmp_path / f"printed{len(made)}", *words))
+        return made[-1]
+
+    yield start
+    assert [one.end() for one in made] == [0] * len(made)
+
+
+def signed(body: str, *secrets: str) -> list[tuple[str, str]]:
+    words = [word for secret in secrets for word in ("--secret", secret)]
+    made = run("webhook", "sign", *words, "--id", "evt_1", "--headers", input=body)
+    return [tuple(line.split(": ", 1)) for line in made.stdout.splitlines()]
+
+
+def test_a_receiver_verifies_prints_and_responds(listening):
+    receiver = listening("--secret", SECRET)
+    assert receiver.post(BODY, signed(BODY, SECRET)).status == 200
+    assert receiver.post(BODY + " ", signed(BODY, SECRET)).status == 401
+    refused = receiver.post(BODY, [])
+    assert refused.status == 401 and refused.json == {"error": "no_signature"}
+    good, bad, bare = receiver.lines()
+    assert good["signature"] == "good" and good["id"] == "evt_1" and good["body"] == BODY
+    assert (good["method"], good["target"]) == ("POST", "/hook?a=1")
+    assert (bad["signature"], bare["signature"], bare["id"]) == ("no_match", "no_signature", None)
+
+
+def test_a_receiver_responds_as_it_is_told_and_takes_either_secret(listening):
+    other = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"
+    receiver = listening("--secret", SECRET, "--secret", other, "--status", "503")
+    for secrets in ((SECRET,), (other,), (SECRET, other)):
+        assert receiver.post(BODY, signed(BODY, *secrets)).status == 503
+    assert listening("--status", "204").post("{}", []).status == 204  # nothing is verified
+
+
+def test_a_receiver_takes_no_more_than_a_mebibyte(listening):
+    receiver = listening()
+    assert receiver.post("x" * (1024 * 1024), []).status == 200
+    assert receiver.post("x" * (1024 * 1024 + 1), []).status == 413
+    assert receiver.post("\x00\x1b[2J\u2028", []).status == 200
+    assert len(receiver.lines()) == 2
+
+
+def test_a_receiver_listens_on_loopback_alone():
+    ran = run("webhook", "listen", "--listen", "0.0.0.0:9001")
+    assert ran.returncode == 1 and "not a loopback address" in ran.stderr
