@@ -10,6 +10,7 @@ from typing import Iterator
 
 import pytest
 
+from pawltest.gateway import run
 from pawltest.upstream import Upstream, say
 from pawltest.wire import Answer, Later, eventually
 
@@ -109,6 +110,8 @@ def test_a_connect_into_a_black_hole_is_answered_in_the_client_s_time(pawl, upst
     gateway = pawl(CONFIG)
     with black_hole(upstream):
         client = Later(lambda: gateway.post("/refunds", {}, key="k1", headers=PATIENT))
+        eventually(lambda: "k1" in run("keys", "list", "--store", gateway.store).stdout,
+                   "its begin in the store")
         answer = in_time(clock, client, 3)
         assert answer.is_problem(504, "DEPENDENCY.timeout") and answer.json["retryable"]
         clock.run_until(lambda: any(line["event"] == "request" for line in gateway.log))
