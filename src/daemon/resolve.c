@@ -76,9 +76,10 @@ bool resolve_upstream(const struct config *config, int stop_fd, struct http_upst
                       char **ret_problem)
 {
     const struct url_authority *address = &config->upstream;
+    const struct http_name_config wanted = {
+        .host = address->host, .port = address->port, .fresh_us = config->resolve_us};
     const char *problem;
-    ret_upstream->name =
-        http_name_find(address->host, address->port, config->resolve_us, stop_fd, &problem);
+    ret_upstream->name = http_name_find(&wanted, stop_fd, &problem);
     if (ret_upstream->name) {
         http_name_addresses(ret_upstream->name, &ret_upstream->addresses);
         return secure(config, ret_upstream, ret_problem);

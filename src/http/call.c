@@ -14,23 +14,23 @@
 
 static enum http_call_result result_of_connect(int error, const char *tls_problem)
 {
-    return error == 0              ? HTTP_CALL_DONE
-           : error == ETIMEDOUT    ? HTTP_CALL_TIMEOUT
-           : tls_problem != NULL   ? HTTP_CALL_TLS
-           : error == ECONNREFUSED ? HTTP_CALL_REFUSED
-           : error == ECONNRESET   ? HTTP_CALL_BROKEN
-                                   : HTTP_CALL_UNREACHABLE;
+    return error == 0                     ? HTTP_CALL_DONE
+           : error == ETIMEDOUT           ? HTTP_CALL_TIMEOUT
+           : error == HTTP_POOL_FORBIDDEN ? HTTP_CALL_FORBIDDEN
+           : tls_problem != NULL          ? HTTP_CALL_TLS
+           : error == ECONNREFUSED        ? HTTP_CALL_REFUSED
+           : error == ECONNRESET          ? HTTP_CALL_BROKEN
+                                          : HTTP_CALL_UNREACHABLE;
 }
 
 enum http_call_result http_call_connect(struct http_call *call, int64_t until_us)
 {
     CHECK(call->state == HTTP_CALL_CLOSED && call->sent == 0);
     struct http_conn *conn = NULL;
-    call->tls_problem = NULL;
-    int error = -http_pool_take(call->pool, call->fresh, until_us, &conn, &call->tls_problem);
-    call->unreached = call->tls_problem != NULL ? call->tls_problem
-                      : error != 0              ? strerrordesc_np(error)
-                                                : NULL;
+    const char *problem = NULL;
+    int error = -http_pool_take(call->pool, call->fresh, until_us, &conn, &problem);
+    call->tls_problem = error != HTTP_POOL_FORBIDDEN ? problem : NULL;
+    call->unreached = problem != NULL ? problem : error != 0 ? strerrordesc_np(error) : NULL;
     if (error == 0) {
         call->state = HTTP_CALL_OPEN;
         call->conn = conn;

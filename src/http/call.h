@@ -35,6 +35,7 @@
     X(LATE, "late")               /* `first_by` passed: nothing has left, and nothing may */       \
     X(REFUSED, "refused")         /* no listener there */                                          \
     X(UNREACHABLE, "unreachable") /* no connection for another cause: call->unreached */           \
+    X(FORBIDDEN, "forbidden")     /* the guard refuses where it goes: call->unreached */           \
     X(TLS, "tls")                 /* no handshake: call->tls_problem */                            \
     X(BROKEN, "broken")           /* closed or reset, or it speaks another protocol now */         \
     X(MALFORMED, "malformed")     /* what it sent is not HTTP: call->conn->refusal */              \
@@ -81,7 +82,8 @@ struct http_call {
 
 #define HTTP_CALL_ZEROED offsetof(struct http_call, response.headers.hops)
 
-/* CLOSED to OPEN. TIMEOUT, REFUSED, UNREACHABLE, TLS, BROKEN: no connection, nothing sent. */
+/* CLOSED to OPEN. TIMEOUT, REFUSED, UNREACHABLE, FORBIDDEN, TLS, BROKEN: no connection, nothing
+ * sent. */
 enum http_call_result http_call_connect(struct http_call *call, int64_t until_us);
 
 /* OPEN to SENT: headers and body, as much of them as the peer takes: one that responds or closes

@@ -7,10 +7,10 @@
 #include "base/mem.h"
 #include "base/thread.h"
 #include "fiber/fiber.h"
+#include "http/resolver.h"
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <netdb.h>
 #include <poll.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -23,6 +23,7 @@
 struct http_name {
     atomic_int refs;
     int64_t fresh_us;
+    struct http_guard *guard;
     int ended; /* eventfd: a look-up has ended */
     struct mutex mutex;
     bool under_way;   /* a look-up */
@@ -35,12 +36,16 @@ struct http_name {
 
 /* ---- looking up ---- */
 
+/* The guard judges all of them, also those that are left out. */
 static int ask(const struct http_name *name, struct http_addresses *ret_found)
 {
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found = NULL;
-    int error = getaddrinfo(name->host, name->port, &hints, &found);
-    ret_found->n = 0;
-    for (struct addrinfo *at = found; at && ret_found->n < HTTP_ADDRESSES_MAX; at = at->ai_next)
+    struct addrinfo *found = NULL;
+    int error = resolver_ask(name->host, name->port, &found);
+    *ret_found = (struct http_addresses){0};
+    if (name->guard)
+        ret_found->refused = http_guard_refusal(name->guard, found);
+    for (struct addrinfo *at = found;
+         at && !ret_found->refused && ret_found->n < HTTP_ADDRESSES_MAX; at = at->ai_next)
         memcpy(&ret_found->at[ret_found->n++], at->ai_addr, at->ai_addrlen);
     if (found)
         freeaddrinfo(found);
@@ -106,18 +111,19 @@ void http_name_failed(struct http_name *name)
 
 /* ---- birth and death ---- */
 
-static struct http_name *name_new(struct slice host, uint16_t port, int64_t fresh_us)
+static struct http_name *name_new(const struct http_name_config *config)
 {
-    struct http_name *name = mem_zalloc(1, sizeof *name + host.len + 1);
+    struct http_name *name = mem_zalloc(1, sizeof *name + config->host.len + 1);
     if (!name || (name->ended = eventfd(0, EFD_CLOEXEC)) < 0) {
         mem_free(name);
         return NULL;
     }
     atomic_init(&name->refs, 1);
     mutex_init(&name->mutex);
-    name->fresh_us = fresh_us > APART_US ? fresh_us : APART_US;
-    snprintf(name->port, sizeof name->port, "%u", (unsigned)port);
-    memcpy(name->host, host.at, host.len);
+    name->fresh_us = config->fresh_us > APART_US ? config->fresh_us : APART_US;
+    name->guard = http_guard_ref(config->guard);
+    snprintf(name->port, sizeof name->port, "%u", (unsigned)config->port);
+    memcpy(name->host, config->host.at, config->host.len);
     return name;
 }
 
@@ -170,7 +176,7 @@ static bool begin_first(struct http_name *name)
 static struct http_name *take_found(struct http_name *name, const char **ret_problem)
 {
     mutex_lock(&name->mutex);
-    bool found = name->addresses.n > 0;
+    bool found = name->addresses.n > 0 || name->addresses.refused;
     if (name->error != 0)
         *ret_problem = gai_strerror(name->error);
     mutex_unlock(&name->mutex);
@@ -189,10 +195,10 @@ static struct http_name *leave(struct http_name *name, const char *problem,
     return NULL;
 }
 
-struct http_name *http_name_find(struct slice host, uint16_t port, int64_t fresh_us, int stop_fd,
+struct http_name *http_name_find(const struct http_name_config *config, int stop_fd,
                                  const char **ret_problem)
 {
-    struct http_name *name = name_new(host, port, fresh_us);
+    struct http_name *name = name_new(config);
     *ret_problem = NULL;
     if (!name)
         return NULL;
@@ -201,10 +207,10 @@ struct http_name *http_name_find(struct slice host, uint16_t port, int64_t fresh
     return take_found(name, ret_problem);
 }
 
-struct http_name *http_name_find_in_fiber(struct slice host, uint16_t port, int64_t fresh_us,
+struct http_name *http_name_find_in_fiber(const struct http_name_config *config,
                                           int64_t deadline_us, const char **ret_problem)
 {
-    struct http_name *name = name_new(host, port, fresh_us);
+    struct http_name *name = name_new(config);
     *ret_problem = NULL;
     if (!name)
         return NULL;
@@ -225,6 +231,7 @@ void http_name_unref(struct http_name *name)
     if (!name || atomic_fetch_sub(&name->refs, 1) > 1)
         return;
     close(name->ended);
+    http_guard_unref(name->guard);
     mutex_fini(&name->mutex);
     mem_free(name);
 }
@@ -234,5 +241,5 @@ bool http_name_equals(const struct http_name *a, const struct http_name *b)
     if (!a || !b)
         return a == b;
     return strcmp(a->host, b->host) == 0 && strcmp(a->port, b->port) == 0 &&
-           a->fresh_us == b->fresh_us;
+           a->fresh_us == b->fresh_us && a->guard == b->guard;
 }

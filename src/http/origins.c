@@ -28,6 +28,7 @@ struct http_origins *http_origins_new(const struct http_origins_config *config)
         return NULL;
     origins->config = *config;
     tls_client_ref(config->tls);
+    http_guard_ref(config->guard);
     return origins;
 }
 
@@ -44,18 +45,30 @@ void http_origins_free(struct http_origins *origins)
     for (size_t i = 0; i < origins->n; i++)
         origin_drop(&origins->at[i]);
     tls_client_unref(origins->config.tls);
+    http_guard_unref(origins->config.guard);
     mem_free(origins);
 }
 
 /* ---- finding ---- */
 
-/* Moves what it finds to the end. */
+static void drop(struct http_origins *origins, size_t i)
+{
+    origin_drop(&origins->at[i]);
+    origins->n--;
+    memmove(&origins->at[i], &origins->at[i + 1], (origins->n - i) * sizeof *origins->at);
+}
+
+/* Moves what it finds to the end. One that was refused is looked up anew. */
 static struct http_pool *find_kept(struct http_origins *origins, struct slice name)
 {
     for (size_t i = 0; i < origins->n; i++) {
         struct origin found = origins->at[i];
         if (!slice_eq(slice_of(found.name), name))
             continue;
+        if (http_pool_refusal(found.pool) != NULL) {
+            drop(origins, i);
+            return NULL;
+        }
         size_t behind = origins->n - i - 1;
         memmove(&origins->at[i], &origins->at[i + 1], behind * sizeof *origins->at);
         origins->at[origins->n - 1] = found;
@@ -70,11 +83,8 @@ static bool keep(struct http_origins *origins, struct slice name, struct http_po
     char *copy = mem_copy(name.at, name.len);
     if (copy == NULL)
         return false;
-    if (origins->n == origins->config.max) {
-        origin_drop(&origins->at[0]);
-        origins->n--;
-        memmove(&origins->at[0], &origins->at[1], origins->n * sizeof *origins->at);
-    }
+    if (origins->n == origins->config.max)
+        drop(origins, 0);
     origins->at[origins->n++] = (struct origin){copy, http_pool_ref(pool)};
     return true;
 }
@@ -101,11 +111,15 @@ static enum http_call_result reach(const struct http_origins_config *config, con
         return HTTP_CALL_UNREACHABLE;
     }
     if (config->unix_socket == NULL) {
-        upstream->name = http_name_find_in_fiber(url->at.host, url->at.port, config->fresh_us,
-                                                 until_us, ret_problem);
+        const struct http_name_config wanted = {url->at.host, url->at.port, config->fresh_us,
+                                                config->guard};
+        upstream->name = http_name_find_in_fiber(&wanted, until_us, ret_problem);
         if (upstream->name == NULL)
             return *ret_problem != NULL ? HTTP_CALL_UNREACHABLE : HTTP_CALL_NO_MEMORY;
         http_name_addresses(upstream->name, &upstream->addresses);
+        *ret_problem = upstream->addresses.refused;
+        if (*ret_problem != NULL)
+            return HTTP_CALL_FORBIDDEN;
     }
     CHECK(!url->tls || config->tls != NULL);
     upstream->tls = url->tls ? tls_client_for(config->tls, url->at.host) : NULL;
@@ -134,6 +148,10 @@ enum http_call_result http_origins_find(struct http_origins *origins, const stru
     url_write_origin(&name, url);
     if (!buf_ok(&name))
         return HTTP_CALL_NO_MEMORY;
+    *ret_problem =
+        origins->config.guard ? http_guard_url_refusal(origins->config.guard, url) : NULL;
+    if (*ret_problem != NULL)
+        return HTTP_CALL_FORBIDDEN;
     *ret_pool = find_kept(origins, buf_slice(&name));
     if (*ret_pool != NULL)
         return HTTP_CALL_DONE;

@@ -13,23 +13,25 @@
 struct http_origins;
 
 struct http_origins_config {
-    struct tls_client *tls;  /* its files, for each https origin under its own name; NULL: none is
-                                asked for */
-    const char *unix_socket; /* where all connections go; NULL: to the host of the URL */
-    size_t max;              /* origins kept, at least one */
-    size_t max_idle;         /* connections kept, of each */
-    int64_t idle_us;         /* and for how long */
-    int64_t fresh_us;        /* how long the addresses of a name count */
+    struct tls_client *tls;   /* its files, for each https origin under its own name; NULL: none is
+                                 asked for */
+    const char *unix_socket;  /* where all connections go; NULL: to the host of the URL */
+    struct http_guard *guard; /* judges URLs and where their hosts are; NULL: none does */
+    size_t max;               /* origins kept, at least one */
+    size_t max_idle;          /* connections kept, of each */
+    int64_t idle_us;          /* and for how long */
+    int64_t fresh_us;         /* how long the addresses of a name count */
 };
 
-/* Takes a reference of its own to `tls`; `unix_socket` is borrowed. NULL: no memory. */
+/* Takes references of its own to `tls` and `guard`; `unix_socket` is borrowed. NULL: no memory. */
 struct http_origins *http_origins_new(const struct http_origins_config *config);
 
 /* Accepts NULL. */
 void http_origins_free(struct http_origins *origins);
 
 /* The pool for a URL, with one reference of the caller's (http_pool_unref); looks the host up where
- * it is new. DONE; UNREACHABLE: `*ret_problem` is a literal that says why; NO_MEMORY. */
+ * it is new, or was refused. DONE; UNREACHABLE, FORBIDDEN: `*ret_problem` is a literal that says
+ * why; NO_MEMORY. */
 enum http_call_result http_origins_find(struct http_origins *origins, const struct url *url,
                                         int64_t until_us, struct http_pool **ret_pool,
                                         const char **ret_problem);

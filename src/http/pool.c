@@ -86,6 +86,14 @@ bool http_pool_serves(const struct http_pool *pool, const struct http_upstream *
            memcmp(ours->at, theirs->at, ours->n * sizeof *ours->at) == 0;
 }
 
+const char *http_pool_refusal(const struct http_pool *pool)
+{
+    struct http_addresses now = {0};
+    if (pool->upstream.name != NULL)
+        http_name_addresses(pool->upstream.name, &now);
+    return now.refused;
+}
+
 void http_pool_unref(struct http_pool *pool)
 {
     if (pool == NULL || --pool->refs > 0)
@@ -136,6 +144,10 @@ static int connect_now(const struct http_upstream *upstream, struct http_conn *c
     struct http_addresses now = upstream->addresses;
     if (upstream->name != NULL)
         http_name_addresses(upstream->name, &now);
+    if (now.refused != NULL) {
+        *ret_problem = now.refused;
+        return -HTTP_POOL_FORBIDDEN;
+    }
     int failed = connect_any(&now, conn, deadline_us);
     if (failed != 0 || upstream->tls == NULL)
         return failed;

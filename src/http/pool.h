@@ -41,9 +41,14 @@ void http_pool_unref(struct http_pool *pool);
 bool http_pool_serves(const struct http_pool *pool, const struct http_upstream *upstream,
                       int64_t idle_us);
 
+/* NULL: requests may go there. A literal: what the guard of its name says of the addresses. */
+const char *http_pool_refusal(const struct http_pool *pool);
+
+#define HTTP_POOL_FORBIDDEN 4096 /* beside errno: the guard refuses the addresses */
+
 /* A connection: the kept one used last, or with `fresh` or none kept a new one. `*ret_conn` is lent
- * until http_pool_give. 0, -ETIMEDOUT, -errno (nothing of a message was sent); `*ret_problem`: a
- * literal, where TLS failed. */
+ * until http_pool_give. 0, -ETIMEDOUT, -errno, -HTTP_POOL_FORBIDDEN (nothing of a message was
+ * sent); `*ret_problem`: a literal, where TLS failed or the guard refuses. */
 int http_pool_take(struct http_pool *pool, bool fresh, int64_t deadline_us,
                    struct http_conn **ret_conn, const char **ret_problem);
 
