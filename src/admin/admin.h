@@ -7,6 +7,9 @@
  *   GET /keys, /keys/ID                         records
  *   POST /keys/ID/resolve | release | forget    acts on them, each with a log line
  *   POST /keys/resolve | release                the same on all of a rule that are in doubt
+ *   POST /events                                publishes events (webhook/event.h)
+ *   GET /deliveries, /deliveries/ID             what became of them
+ *   POST /deliveries/ID/replay | drop           acts on those, each with a log line
  *
  * It has one thread, one loop and its own limits: a client that scrapes slowly, or means harm,
  * takes nothing from the gateway. The one thing it shares with it is the store, which it queries a
@@ -36,6 +39,7 @@ struct admin_config {
     /* Called on the listener's thread. */
     bool (*is_ready)(void *argument, struct buf *why); /* whether traffic should come */
     void (*write_metrics)(void *argument, struct buf *page);
+    void (*published)(void *argument); /* there are new events, or deliveries to make again */
     void *argument;
 };
 

@@ -4,12 +4,13 @@
  * requests. All of it lives on the one thread of the loop.
  *
  * session.c serves a connection, route.c finds what is requested, guard.c says whether the caller
- * may; keys.c and acts.c respond.
+ * may; keys.c, acts.c, events.c and deliveries.c respond.
  */
 #ifndef PAWL_ADMIN_ADMIN_PRIV_H
 #define PAWL_ADMIN_ADMIN_PRIV_H
 
 #include "admin/admin.h"
+#include "core/errors.h"
 #include "fiber/fiber.h"
 #include "http/server.h"
 #include <stdatomic.h>
@@ -54,6 +55,10 @@ bool session_read_body(struct session *session, struct buf *body, struct reply *
 void reply_problem(struct reply *reply, int status, const char *detail, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* The same with status and code of the table of errors: its `error_code`, and Error-Code. */
+void reply_coded(struct reply *reply, enum error error, const char *detail, ...)
+    __attribute__((format(printf, 3, 4)));
+
 /* Appends `Retry-After`. */
 void reply_retry_after(struct reply *reply, int64_t seconds);
 
@@ -67,7 +72,7 @@ void route(struct session *session, struct reply *reply);
 /* Whether the request is admitted. False: `reply` says why not. */
 bool guard_admits(const struct session *session, struct reply *reply);
 
-/* ---- keys.c, acts.c ---- */
+/* ---- keys.c ---- */
 
 struct keys_row;
 struct keys_found;
@@ -91,6 +96,25 @@ void keys_refused(struct reply *reply, enum store_status status);
  * too many. */
 bool keys_enter(struct session *session, struct reply *reply);
 void keys_leave(struct session *session);
+
+/* ---- events.c ---- */
+
+/* POST /events */
+void events_reply(struct session *session, struct reply *reply);
+
+/* ---- deliveries.c ---- */
+
+/* GET /deliveries */
+void deliveries_reply_list(struct session *session, struct reply *reply);
+
+/* GET /deliveries/ID */
+void deliveries_reply_one(struct session *session, int64_t id, struct reply *reply);
+
+/* POST /deliveries/ID/NAME. False: there is no such act. */
+bool deliveries_reply_act(struct session *session, int64_t id, struct slice name,
+                          struct reply *reply);
+
+/* ---- acts.c ---- */
 
 #define ACTS_MANY (-1)
 

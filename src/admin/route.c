@@ -39,6 +39,7 @@ static const struct page {
     {{"/readyz", 7}, true, reply_ready},
     {{"/metrics", 8}, false, reply_metrics},
     {{"/keys", 5}, false, keys_reply_list},
+    {{"/deliveries", 11}, false, deliveries_reply_list},
 };
 
 /* Somebody guesses the token, or tries from a browser. Counted each; a line a second at most, so
@@ -79,7 +80,8 @@ static void no_page(struct reply *reply)
 {
     reply_problem(reply, 404,
                   "not found; this listener serves /livez, /readyz, /metrics, /keys, /keys/ID, "
-                  "/keys/ID/{resolve,release,forget} and /keys/{resolve,release}");
+                  "/keys/ID/{resolve,release,forget}, /keys/{resolve,release}, /events, "
+                  "/deliveries, /deliveries/ID and /deliveries/ID/{replay,drop}");
 }
 
 /* /keys/ID, /keys/ID/ACT and /keys/ACT */
@@ -100,6 +102,21 @@ static void route_key(struct session *session, struct slice rest, struct reply *
         keys_reply_one(session, (int64_t)id, reply);
 }
 
+/* /deliveries/ID and /deliveries/ID/ACT */
+static void route_delivery(struct session *session, struct slice rest, struct reply *reply)
+{
+    struct slice digits;
+    uint64_t id = 0;
+    struct slice act = slice_cut(rest, '/', &digits);
+    if (!slice_to_u64(digits, ID_MOST, &id) || id == 0)
+        no_page(reply);
+    else if (!act.at && method_is(session, false, reply))
+        deliveries_reply_one(session, (int64_t)id, reply);
+    else if (act.at && method_is(session, true, reply) &&
+             !deliveries_reply_act(session, (int64_t)id, act, reply))
+        no_page(reply);
+}
+
 void route(struct session *session, struct reply *reply)
 {
     struct slice path = session->http.request->path;
@@ -115,6 +132,12 @@ void route(struct session *session, struct reply *reply)
         page->reply(session, reply);
     else if (!page && slice_starts(path, SLICE("/keys/")))
         route_key(session, slice_skip(path, strlen("/keys/")), reply);
+    else if (!page && slice_starts(path, SLICE("/deliveries/")))
+        route_delivery(session, slice_skip(path, strlen("/deliveries/")), reply);
+    else if (!page && slice_eq(path, SLICE("/events")) && method_is(session, true, reply))
+        events_reply(session, reply);
+    else if (!page && slice_eq(path, SLICE("/events")))
+        return;
     else if (!page)
         no_page(reply);
 }

@@ -28,13 +28,9 @@ static void reply_fini(struct reply *reply)
 }
 #define REPLY_AUTO __attribute__((cleanup(reply_fini)))
 
-void reply_problem(struct reply *reply, int status, const char *detail, ...)
+/* `code` empty: it has none. */
+static void write_problem(struct reply *reply, int status, struct slice code, const char *text)
 {
-    char text[DETAIL_MAX];
-    va_list arguments;
-    va_start(arguments, detail);
-    vsnprintf(text, sizeof text, detail, arguments);
-    va_end(arguments);
     reply->status = status;
     reply->type = "application/problem+json";
     buf_clear(&reply->body);
@@ -43,7 +39,31 @@ void reply_problem(struct reply *reply, int status, const char *detail, ...)
     json_add_text(&reply->body, "title", slice_of(http_reason(status)));
     json_add_i64(&reply->body, "status", status);
     json_add_text(&reply->body, "detail", slice_of(text));
+    if (code.len > 0)
+        json_add_text(&reply->body, "error_code", code);
     buf_add_str(&reply->body, "}\n");
+}
+
+void reply_problem(struct reply *reply, int status, const char *detail, ...)
+{
+    char text[DETAIL_MAX];
+    va_list arguments;
+    va_start(arguments, detail);
+    vsnprintf(text, sizeof text, detail, arguments);
+    va_end(arguments);
+    write_problem(reply, status, SLICE(""), text);
+}
+
+void reply_coded(struct reply *reply, enum error error, const char *detail, ...)
+{
+    const struct error_row *row = error_row(error);
+    char text[DETAIL_MAX];
+    va_list arguments;
+    va_start(arguments, detail);
+    vsnprintf(text, sizeof text, detail, arguments);
+    va_end(arguments);
+    write_problem(reply, row->status, slice_of(row->code), text);
+    buf_printf(&reply->fields, "Error-Code: %s\r\n", row->code);
 }
 
 void reply_retry_after(struct reply *reply, int64_t seconds)

@@ -39,6 +39,7 @@
     X(after_probe_response)                                                                        \
     X(before_release_commit)                                                                       \
     X(before_doubt_commit)                                                                         \
+    X(inside_fan_out)                                                                              \
     X(inside_look_up)                                                                              \
     X(before_reload)                                                                               \
     X(inside_reload)                                                                               \

@@ -42,6 +42,11 @@
     COMMAND(keys_audit, command_keys)                                                              \
     COMMAND(stats, command_queue)                                                                  \
     GROUP(webhook)                                                                                 \
+    COMMAND(webhook_publish, command_queue)                                                        \
+    COMMAND(webhook_list, command_queue)                                                           \
+    COMMAND(webhook_show, command_queue)                                                           \
+    COMMAND(webhook_replay, command_queue)                                                         \
+    COMMAND(webhook_drop, command_queue)                                                           \
     COMMAND(webhook_sign, command_webhook)                                                         \
     COMMAND(webhook_verify, command_webhook)                                                       \
     COMMAND(webhook_listen, command_webhook)                                                       \
@@ -188,6 +193,13 @@
       "at most N operations at a time (default 4 to one target, 256 in all)")                      \
     X(STATE, "state", 0, "S", TASKS_STATE_NAMES, 0, 0, "in this state")                            \
     X(DEAD, "dead", 0, NULL, NULL, 0, 0, "that failed finally: `--state dead`")                    \
+    X(EVENT_TENANT, "tenant", 0, "T", NULL, 0, 0,                                                  \
+      "the tenant whose event it is, where endpoints select by `tenants`")                         \
+    X(EVENT_TIME, "time", 0, "TIME", NULL, 0, 0, "when it happened, RFC 3339 (default: now)")      \
+    X(ENDPOINT, "endpoint", 0, "NAME", NULL, 0, 0, "to this endpoint")                             \
+    X(SINCE, "since", 0, "T", NULL, 0, 0,                                                          \
+      "with --dead: ended at T (2026-01-31T12:00:00Z) or later")                                   \
+    X(RATE, "rate", 0, "N", NULL, 1, 1000000, "with --dead: N a second (default 10)")              \
     X(CSV, "csv", 0, NULL, NULL, 0, 0, "print CSV: attempt,delay_ms")                              \
     X(HELP, "help", 'h', NULL, NULL, 0, 0, "this text")
 

@@ -11,6 +11,7 @@
     EXIT_FINAL_ERROR, "no such record, a stale token, or settled differently in the meantime"
 #define WHICH_RECORD EXIT_USAGE, "usage, or several records match"
 #define NO_OPERATION EXIT_FINAL_ERROR, "no such operation, or its state does not allow it"
+#define NO_DELIVERY EXIT_FINAL_ERROR, "no such delivery, or its state does not allow it"
 #define NO_STORE EXIT_UNAVAILABLE, "the store cannot be used"
 #define NOT_YET EXIT_TRY_AGAIN, "too early, or the record is in use"
 
@@ -286,11 +287,71 @@ static const struct command rows[COMMAND_COUNT] = {
                        .flags = {FLAG_PROMETHEUS, FLAG_JSON, FLAG_STORE},
                        .exits = {{EXIT_USAGE, NULL}, {NO_STORE}}},
     [COMMAND_webhook] = {.name = "webhook",
-                         .summary = "sign and verify webhooks",
+                         .summary = "publish events, see their deliveries; sign and verify",
                          .synopsis = "SUBCOMMAND [OPTIONS]",
-                         .about = "Signs a webhook as its sender does, and verifies one as its "
-                                  "receiver does.",
+                         .about = "Publishes events for the endpoints of `webhooks:`, shows what "
+                                  "became of their deliveries, and sends them again. Signs a "
+                                  "webhook as its sender does, and verifies one as its receiver "
+                                  "does.",
                          .is_group = true},
+    [COMMAND_webhook_publish] =
+        {.name = "webhook publish",
+         .summary = "publish an event: `pawl serve` tells the endpoints that want it",
+         .synopsis = "TYPE [-d DATA] [--id ID] [--tenant T] [--time TIME]",
+         .about = "Publishes an event of a type such as refund.created, with JSON as its data, "
+                  "and prints its id. It is on disk then, and a `pawl serve` on the same store "
+                  "delivers it. The same id again, with the same type and data, is the same "
+                  "event.",
+         .operand = "TYPE",
+         .operands_least = 1,
+         .operands_most = 1,
+         .flags = {FLAG_DATA, FLAG_EVENT_ID, FLAG_EVENT_TENANT, FLAG_EVENT_TIME, FLAG_STORE},
+         .exits = {{EXIT_USAGE, NULL},
+                   {EXIT_BAD_DATA, "no event, or its id has another event"},
+                   {NO_STORE}}},
+    [COMMAND_webhook_list] =
+        {.name = "webhook list",
+         .summary = "list deliveries, oldest first",
+         .synopsis = "[OPTIONS]",
+         .about = "Lists deliveries, one for each event and endpoint, oldest first. With --json "
+                  "each one is an object on a line of its own.",
+         .flags = {FLAG_STATE, FLAG_DEAD, FLAG_ENDPOINT, FLAG_LIMIT, FLAG_JSON, FLAG_STORE},
+         .exits = {{EXIT_USAGE, NULL}, {NO_STORE}}},
+    [COMMAND_webhook_show] = {.name = "webhook show",
+                              .summary = "print one delivery with its attempts",
+                              .synopsis = "ID [OPTIONS]",
+                              .about = "Prints everything about one delivery: its event, its "
+                                       "endpoint, and how its attempts ended.",
+                              .operand = "ID",
+                              .operands_least = 1,
+                              .operands_most = 1,
+                              .flags = {FLAG_JSON, FLAG_STORE},
+                              .exits = {{NO_DELIVERY}, {EXIT_USAGE, NULL}, {NO_STORE}}},
+    [COMMAND_webhook_replay] =
+        {.name = "webhook replay",
+         .summary = "deliver again, under the same event id",
+         .synopsis = "ID...\n--dead [--since T] [--endpoint NAME] [--rate N]",
+         .about = "Makes deliveries wait again, under the event's id, with a new timestamp and "
+                  "the secrets of that moment; their attempts count from the start, and do not "
+                  "count for the breaker. With --dead all that have failed finally, so many a "
+                  "second.",
+         .operand = "ID",
+         .operands_most = 1000,
+         .flags = {FLAG_DEAD, FLAG_SINCE, FLAG_ENDPOINT, FLAG_RATE, FLAG_STORE},
+         .exits =
+             {{NO_DELIVERY}, {EXIT_USAGE, NULL}, {NO_STORE}, {EXIT_TRY_AGAIN, "it is being sent"}}},
+    [COMMAND_webhook_drop] =
+        {.name = "webhook drop",
+         .summary = "give a delivery up",
+         .synopsis = "ID",
+         .about = "Drops a delivery that waits or is dead. It is kept in the list as dropped; "
+                  "what waited behind it at an ordered endpoint goes on.",
+         .operand = "ID",
+         .operands_least = 1,
+         .operands_most = 1,
+         .flags = {FLAG_STORE},
+         .exits =
+             {{NO_DELIVERY}, {EXIT_USAGE, NULL}, {NO_STORE}, {EXIT_TRY_AGAIN, "it is being sent"}}},
     [COMMAND_webhook_sign] =
         {.name = "webhook sign",
          .summary = "print the signature of a body",

@@ -3,8 +3,10 @@
 
 #include "base/duration.h"
 #include "base/mem.h"
+#include "base/timestamp.h"
 #include "cli/store_path.h"
 #include "operator/keys.h"
+#include "webhook/fanout.h"
 
 #define PROBLEM_MAX ((size_t)512)
 
@@ -22,7 +24,7 @@ int queue_open(struct queue_session *session, enum store_role role, bool create)
     config.role = role;
     enum store_open_result result = store_open(&config, &session->store, &problem);
     session->source =
-        (struct tasks_source){session->store, &session->parker.parker, SLICE(QUEUE_KIND)};
+        (struct tasks_source){session->store, &session->parker.parker, session->words->kind};
     if (result == STORE_OPENED)
         return EXIT_DONE;
     session->store = NULL;
@@ -73,6 +75,14 @@ static int take_max_time(void *to, const char *text)
     return request_take_time(&session->request, "max-time", text, &session->max_time_us);
 }
 
+static int take_since(void *to, const char *text)
+{
+    struct queue_session *session = to;
+    if (timestamp_parse(slice_of(text), &session->since))
+        return EXIT_DONE;
+    return command_misused(session->command, "--since wants a time: 2026-01-31T12:00:00Z");
+}
+
 #define PLACE(member) FLAG_PLACE(struct queue_session, member)
 static const struct flag_place places[FLAG_COUNT] = {
     REQUEST_PLACES,
@@ -93,14 +103,47 @@ static const struct flag_place places[FLAG_COUNT] = {
     [FLAG_FOLLOW] = PLACE(follow),
     [FLAG_IN_FLIGHT] = PLACE(in_flight),
     [FLAG_MAX_TIME] = {FLAG_IS_TAKEN, .take = take_max_time},
+    [FLAG_EVENT_ID] = PLACE(event_id),
+    [FLAG_EVENT_TENANT] = PLACE(tenant),
+    [FLAG_EVENT_TIME] = PLACE(event_time),
+    [FLAG_SINCE] = {FLAG_IS_TAKEN, .take = take_since},
+    [FLAG_RATE] = PLACE(rate),
+    [FLAG_ENDPOINT] = PLACE(endpoint),
 };
 
 static int (*const acts[COMMAND_COUNT])(struct queue_session *session) = {
-    [COMMAND_queue_add] = queue_run_add,     [COMMAND_queue_list] = queue_run_list,
-    [COMMAND_queue_show] = queue_run_show,   [COMMAND_queue_edit] = queue_run_edit,
-    [COMMAND_queue_retry] = queue_run_retry, [COMMAND_queue_drop] = queue_run_drop,
-    [COMMAND_queue_pause] = queue_run_pause, [COMMAND_queue_resume] = queue_run_resume,
-    [COMMAND_queue_drain] = queue_run_drain, [COMMAND_stats] = stats_run,
+    [COMMAND_queue_add] = queue_run_add,
+    [COMMAND_queue_list] = queue_run_list,
+    [COMMAND_queue_show] = queue_run_show,
+    [COMMAND_queue_edit] = queue_run_edit,
+    [COMMAND_queue_retry] = queue_run_retry,
+    [COMMAND_queue_drop] = queue_run_drop,
+    [COMMAND_queue_pause] = queue_run_pause,
+    [COMMAND_queue_resume] = queue_run_resume,
+    [COMMAND_queue_drain] = queue_run_drain,
+    [COMMAND_stats] = stats_run,
+    [COMMAND_webhook_publish] = webhook_run_publish,
+    [COMMAND_webhook_list] = queue_run_list,
+    [COMMAND_webhook_show] = queue_run_show,
+    [COMMAND_webhook_replay] = queue_run_replay,
+    [COMMAND_webhook_drop] = queue_run_drop,
+};
+
+static const struct queue_words of_queue = {
+    .kind = {QUEUE_KIND, sizeof QUEUE_KIND - 1},
+    .noun = "operation",
+    .heading = "GROUP  REQUEST",
+    .key = "key:",
+    .lane = "target:",
+    .order = "group:",
+};
+static const struct queue_words of_webhook = {
+    .kind = {WEBHOOK_KIND, sizeof WEBHOOK_KIND - 1},
+    .noun = "delivery",
+    .heading = "ENDPOINT",
+    .key = "event:",
+    .lane = "endpoint:",
+    .order = "order:",
 };
 
 static bool takes_id(enum command_id id)
@@ -114,10 +157,10 @@ static int check_line(struct queue_session *session, enum command_id id)
     uint64_t number = 0;
     if (session->group && session->group[0] == '\0')
         return command_misused(session->command, "--group is empty");
-    if (!takes_id(id))
-        return EXIT_DONE;
-    if (!slice_to_u64(slice_of(session->operand), INT64_MAX, &number) || number == 0)
-        return command_misused(session->command, "an ID is a number, not `%s`", session->operand);
+    for (int i = 0; takes_id(id) && i < session->operands.n; i++)
+        if (!slice_to_u64(slice_of(session->operands.at[i]), INT64_MAX, &number) || number == 0)
+            return command_misused(session->command, "an ID is a number, not `%s`",
+                                   session->operands.at[i]);
     session->id = (int64_t)number;
     return EXIT_DONE;
 }
@@ -137,12 +180,16 @@ int command_queue(enum command_id id, struct operands at)
     if (!session)
         return command_failed(command_at(id)->name, EXIT_UNAVAILABLE, "out of memory");
     session->command = command_at(id)->name;
+    session->words =
+        slice_starts(slice_of(session->command), SLICE("webhook")) ? &of_webhook : &of_queue;
+    session->rate = QUEUE_RATE_DEFAULT;
     session->limit = QUEUE_LIMIT_DEFAULT;
     session->max_time_us = QUEUE_MAX_TIME_US;
     request_options_init(&session->request, session->command);
     session->request.keeps_files = true;
     thread_parker_init(&session->parker);
     int code = command_read(id, &at, places, session);
+    session->operands = at;
     session->operand = at.n > 0 ? at.at[0] : NULL;
     if (code == EXIT_DONE)
         code = check_line(session, id);

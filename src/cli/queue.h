@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `pawl queue`: operations that wait on disk until they can be sent. What the parts of the command
- * share: queue.c (command line, the store), queue_add.c (add, edit), queue_list.c (list, show),
- * queue_act.c (retry, drop, pause, resume), queue_drain.c. stats.c is `pawl stats`. What programs
+ * `pawl queue`: operations that wait on disk until they can be sent; and what of `pawl webhook` is
+ * about deliveries, which are tasks, too. What the parts of the commands share: queue.c (command
+ * line, the store), queue_add.c (add, edit), queue_list.c (list, show), queue_act.c (retry, replay,
+ * drop, pause, resume), queue_drain.c, webhook_publish.c. stats.c is `pawl stats`. What programs
  * read, and what an act does, is operator/tasks.h.
  */
 #ifndef PAWL_CLI_QUEUE_H
@@ -36,13 +37,33 @@ struct queue_session {
     int64_t max_time_us; /* drain: of an attempt */
     bool prometheus;     /* stats */
 
+    const char *event_id;   /* publish; NULL: one is minted */
+    const char *tenant;     /* publish; NULL: none */
+    const char *event_time; /* publish; NULL: now */
+    int64_t since;          /* replay: ended then or later; 0: whenever */
+    size_t rate;            /* replay: of many, in a second */
+    const char *endpoint;   /* list, replay: to this one; NULL: any */
+
+    const struct queue_words *words; /* of its kind of tasks */
+    struct operands operands;
     int64_t id; /* of the operand */
     struct store *store;
     struct thread_parker parker;
     struct tasks_source source; /* of the open store */
 };
 
+/* What a kind of tasks is called. */
+struct queue_words {
+    struct slice kind;
+    const char *noun;    /* of one of them */
+    const char *heading; /* of the last columns of a list */
+    const char *key;     /* as in `show` */
+    const char *lane;
+    const char *order;
+};
+
 #define QUEUE_LIMIT_DEFAULT 1000
+#define QUEUE_RATE_DEFAULT 10
 #define QUEUE_MAX_TIME_US (30 * CLOCK_US_PER_S)
 
 /* ---- queue.c ---- */
@@ -65,6 +86,11 @@ int queue_run_drop(struct queue_session *session);
 int queue_run_pause(struct queue_session *session);
 int queue_run_resume(struct queue_session *session);
 int queue_run_drain(struct queue_session *session);
+int queue_run_replay(struct queue_session *session);
+
+/* ---- webhook_publish.c ---- */
+
+int webhook_run_publish(struct queue_session *session);
 
 /* ---- stats.c: `pawl stats`, on a session like these ---- */
 

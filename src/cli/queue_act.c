@@ -12,22 +12,23 @@
 static int report(const struct queue_session *session, const struct tasks_acted *acted,
                   const char *done)
 {
+    const char *noun = session->words->noun;
     long long id = (long long)session->id;
     switch (acted->end) {
     case TASKS_ACTED:
-        printf("operation %lld %s\n", id, done);
+        printf("%s %lld %s\n", noun, id, done);
         return EXIT_DONE;
     case TASKS_NOT_FOUND:
-        return command_failed(session->command, EXIT_FINAL_ERROR, "there is no operation %lld", id);
+        return command_failed(session->command, EXIT_FINAL_ERROR, "there is no %s %lld", noun, id);
     case TASKS_NOT_ALLOWED:
         return command_failed(session->command, EXIT_FINAL_ERROR,
-                              "operation %lld is %.*s; nothing was changed", id,
+                              "%s %lld is %.*s; nothing was changed", noun, id,
                               SLICE_ARG(task_state_name(acted->state)));
     case TASKS_LINKED: /* act_on_list */
         break;
     case TASKS_SENDING:
         return command_failed(session->command, EXIT_TRY_AGAIN,
-                              "operation %lld is being sent; nothing was changed", id);
+                              "%s %lld is being sent; nothing was changed", noun, id);
     }
     return EXIT_UNAVAILABLE;
 }
@@ -54,9 +55,10 @@ static int act_on_list(struct queue_session *session, enum tasks_act act, const 
 static int act(struct queue_session *session, enum tasks_act act, const char *done)
 {
     struct tasks_acted acted = {0};
+    const struct tasks_wish wish = {.id = session->id, .act = act};
     int code = queue_open(session, STORE_COMMAND, false);
     if (code == EXIT_DONE)
-        code = queue_complain(session, tasks_act(&session->source, session->id, act, &acted));
+        code = queue_complain(session, tasks_act(&session->source, &wish, &acted));
     if (code != EXIT_DONE)
         return code;
     return acted.end == TASKS_LINKED ? act_on_list(session, act, done)
@@ -71,6 +73,66 @@ int queue_run_retry(struct queue_session *session)
 int queue_run_drop(struct queue_session *session)
 {
     return act(session, TASKS_DROP, "is dropped");
+}
+
+/* ---- replay ---- */
+
+/* Those of the command line, at once. */
+static int replay_given(struct queue_session *session)
+{
+    int code = EXIT_DONE;
+    for (int i = 0; i < session->operands.n && code == EXIT_DONE; i++) {
+        struct tasks_acted acted = {0};
+        uint64_t number = 0;
+        (void)slice_to_u64(slice_of(session->operands.at[i]), INT64_MAX, &number);
+        session->id = (int64_t)number;
+        const struct tasks_wish wish = {.id = session->id, .act = TASKS_REPLAY};
+        code = queue_complain(session, tasks_act(&session->source, &wish, &acted));
+        if (code == EXIT_DONE)
+            code = report(session, &acted, "is sent again");
+    }
+    return code;
+}
+
+/* All that are dead, so many a second. One that somebody else was at is left. */
+static int replay_dead(struct queue_session *session)
+{
+    struct tasks_wanted wanted = {.has_state = true,
+                                  .state = TASK_DEAD,
+                                  .lane = slice_of(session->endpoint),
+                                  .since = session->since};
+    size_t n = 0;
+    int code = EXIT_DONE;
+    do {
+        TASKS_PAGE_AUTO struct tasks_page page = {0};
+        code = queue_complain(session, tasks_list(&session->source, &wanted, &page));
+        for (size_t i = 0; i < page.n && code == EXIT_DONE; i++) {
+            struct tasks_acted acted = {0};
+            const struct tasks_wish wish = {.id = page.rows[i].stored->row.id,
+                                            .act = TASKS_REPLAY,
+                                            .after_us =
+                                                (int64_t)(n * CLOCK_US_PER_S / session->rate)};
+            code = queue_complain(session, tasks_act(&session->source, &wish, &acted));
+            n += code == EXIT_DONE && acted.end == TASKS_ACTED;
+        }
+        wanted.after = page.next;
+    } while (code == EXIT_DONE && wanted.after != 0);
+    if (code == EXIT_DONE)
+        printf("%zu deliveries are sent again\n", n);
+    return code;
+}
+
+int queue_run_replay(struct queue_session *session)
+{
+    bool all = session->dead;
+    if (all == (session->operands.n > 0))
+        return command_misused(session->command, "needs IDs or --dead");
+    if (!all && (session->since != 0 || session->endpoint))
+        return command_misused(session->command, "--since and --endpoint go with --dead");
+    int code = queue_open(session, STORE_COMMAND, false);
+    if (code != EXIT_DONE)
+        return code;
+    return all ? replay_dead(session) : replay_given(session);
 }
 
 /* ---- pause, resume ---- */

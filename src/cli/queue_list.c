@@ -3,6 +3,7 @@
 #include "base/timestamp.h"
 #include "cli/print.h"
 #include "cli/queue.h"
+#include "webhook/fanout.h"
 #include <stdio.h>
 
 #define LANES_MAX ((size_t)4 * 1024 * 1024)
@@ -47,9 +48,13 @@ static void add_line(struct buf *line, const struct tasks_row *row)
     buf_printf(line, "%*s  ", (int)(line->len - start < 24 ? 24 - (line->len - start) : 0), "");
     add_text(line, row->stored->key);
     buf_add_str(line, "  ");
-    add_text(line, row->stored->ord);
-    buf_printf(line, "  %.*s ", SLICE_ARG(row->method));
-    print_escaped(line, row->url);
+    if (row->url.len > 0) {
+        add_text(line, row->stored->ord);
+        buf_printf(line, "  %.*s ", SLICE_ARG(row->method));
+        print_escaped(line, row->url);
+    } else {
+        print_escaped(line, row->stored->lane);
+    }
     if (task->reason != TASK_REASON_NONE)
         buf_printf(line, "  %s", task_reason_text(task->reason));
     if (task->reason != TASK_REASON_NONE && task->status > 0)
@@ -57,10 +62,11 @@ static void add_line(struct buf *line, const struct tasks_row *row)
     buf_add_char(line, '\n');
 }
 
-static void add_heading(struct buf *buf)
+static void add_heading(const struct queue_session *session, struct buf *buf)
 {
-    buf_printf(buf, "%-18s %-8s %8s  %-24s  %-36s  GROUP  REQUEST\n", "ID", "STATE", "ATTEMPTS",
-               "DUE OR ENDED", "KEY");
+    bool is_event = slice_eq(session->words->kind, SLICE(WEBHOOK_KIND));
+    buf_printf(buf, "%-18s %-8s %8s  %-24s  %-36s  %s\n", "ID", "STATE", "ATTEMPTS", "DUE OR ENDED",
+               is_event ? "EVENT" : "KEY", session->words->heading);
 }
 
 /* What is paused: nobody would find out why nothing is sent. */
@@ -72,7 +78,7 @@ static int print_lanes(struct queue_session *session)
     int code = queue_complain(session, tasks_lanes(&session->source, &arena, &found));
     for (size_t i = 0; i < found.n && code == EXIT_DONE; i++) {
         const struct store_lane *lane = (const struct store_lane *)found.rows[i];
-        if (lane->state != STORE_LANE_PAUSED || !slice_eq(lane->kind, SLICE(QUEUE_KIND)))
+        if (lane->state != STORE_LANE_PAUSED || !slice_eq(lane->kind, session->words->kind))
             continue;
         buf_add_str(&text, lane->ord.len > 0 ? "group " : "");
         print_escaped(&text, lane->ord.len > 0 ? lane->ord : lane->lane);
@@ -108,8 +114,8 @@ static int print_pages(struct queue_session *session, struct tasks_wanted *wante
             code = print_page(session, &page, n);
         left -= n;
         if (page.n > n)
-            fprintf(stderr, "pawl queue list: only the first %zu are shown; see --limit\n",
-                    session->limit);
+            fprintf(stderr, "pawl %s: only the first %zu are shown; see --limit\n",
+                    session->command, session->limit);
         wanted->after = page.n > n ? 0 : page.next;
     } while (code == EXIT_DONE && wanted->after != 0);
     return code;
@@ -118,14 +124,15 @@ static int print_pages(struct queue_session *session, struct tasks_wanted *wante
 int queue_run_list(struct queue_session *session)
 {
     BUF_AUTO struct buf heading = buf_make(SIZE_MAX);
-    struct tasks_wanted wanted = {.ord = slice_of(session->group)};
+    struct tasks_wanted wanted = {.ord = slice_of(session->group),
+                                  .lane = slice_of(session->endpoint)};
     int code = queue_open(session, STORE_COMMAND, false);
     if (session->dead && session->state)
         return command_misused(session->command, "--dead and --state exclude each other");
     wanted.has_state = session->dead || session->state;
     if (wanted.has_state)
         wanted.state = session->dead ? TASK_DEAD : (enum task_state)(session->state - 1);
-    add_heading(&heading);
+    add_heading(session, &heading);
     if (code == EXIT_DONE && !session->json)
         code = print_lanes(session);
     if (code == EXIT_DONE && !session->json)
@@ -182,17 +189,18 @@ static void add_request(struct buf *buf, const struct store_request *request, st
         add_fact(buf, "body:", body);
 }
 
-static void add_state(struct buf *buf, const struct store_task *stored)
+static void add_state(const struct queue_words *words, struct buf *buf,
+                      const struct store_task *stored)
 {
     const struct task *task = &stored->task;
     buf_printf(buf, "%-14s%lld\n", "id:", (long long)stored->row.id);
-    add_fact(buf, "key:", stored->key);
+    add_fact(buf, words->key, stored->key);
     add_fact(buf, "state:", task_state_name(task->state));
     if (task->reason != TASK_REASON_NONE)
         add_fact(buf, "reason:", slice_of(task_reason_text(task->reason)));
-    add_fact(buf, "target:", stored->lane);
+    add_fact(buf, words->lane, stored->lane);
     if (stored->ord.len > 0)
-        add_fact(buf, "group:", stored->ord);
+        add_fact(buf, words->order, stored->ord);
     if (task->state == TASK_WAITING && task->due_at == CLOCK_NEVER)
         add_fact(buf, "due:", SLICE("when those before it in its group have ended"));
     else if (task->state == TASK_WAITING)
@@ -233,7 +241,7 @@ static int print_whole(struct queue_session *session, const struct tasks_whole *
         buf_add_char(&text, '\n');
         return print_buf(session, &text);
     }
-    add_state(&text, whole->stored);
+    add_state(session->words, &text, whole->stored);
     add_list(&text, whole);
     if (whole->request)
         add_request(&text, whole->request, whole->body);
@@ -252,6 +260,6 @@ int queue_run_show(struct queue_session *session)
         return code;
     if (whole.stored)
         return print_whole(session, &whole);
-    return command_failed(session->command, EXIT_FINAL_ERROR, "there is no operation %lld",
-                          (long long)session->id);
+    return command_failed(session->command, EXIT_FINAL_ERROR, "there is no %s %lld",
+                          session->words->noun, (long long)session->id);
 }

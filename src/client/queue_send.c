@@ -343,8 +343,7 @@ static void fini(const struct courier_kind *kind, struct courier_delivery *deliv
 void queue_sender_init(struct queue_sender *sender)
 {
     sender->kind = (struct courier_kind){.name = SLICE(QUEUE_KIND),
-                                         .in_flight = sender->in_flight,
-                                         .timeout_us = sender->timeout_us,
+                                         .limits = {sender->in_flight, sender->timeout_us},
                                          .keep_done_us = TASK_KEEP_DONE_US,
                                          .keep_dead_us = TASK_KEEP_DEAD_US,
                                          .claim = claim,

@@ -207,10 +207,8 @@ OPTION_READER(upstream_tls)
                         "a certificate and its key go together (expected " TLS_PARTS ")");
 }
 
-/* Where the text names a file, that file's first line. `*ret_path`: of the file, or NULL. False: it
- * was complained about. */
-static bool read_secret(struct reader *reader, const struct node *node, struct slice *text,
-                        const char **ret_path)
+bool reader_secret(struct reader *reader, const struct node *node, struct slice *text,
+                   const char **ret_path)
 {
     static const struct slice prefix = {"file:", 5};
     char line[SECRET_MOST + 2];
@@ -247,7 +245,7 @@ OPTION_READER(store)
 {
     struct slice text;
     const char *path;
-    if (!reader_scalar(reader, node, A_STORE, &text) || !read_secret(reader, node, &text, &path))
+    if (!reader_scalar(reader, node, A_STORE, &text) || !reader_secret(reader, node, &text, &path))
         return;
     reader->config->store_is_postgres =
         slice_starts(text, SLICE("postgres://")) || slice_starts(text, SLICE("postgresql://"));
@@ -284,7 +282,7 @@ OPTION_READER(token)
 {
     struct slice text;
     const char *path;
-    if (!reader_scalar(reader, node, A_TOKEN, &text) || !read_secret(reader, node, &text, &path))
+    if (!reader_scalar(reader, node, A_TOKEN, &text) || !reader_secret(reader, node, &text, &path))
         return;
     if (path)
         reader->token_readable = is_readable(path);

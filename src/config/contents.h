@@ -6,6 +6,7 @@
 #include "base/url.h"
 #include "gateway/settings.h"
 #include "store/settings.h"
+#include "webhook/settings.h"
 
 struct config_file {
     struct slice path; /* resolved against the config file; `.at` NULL: none */
@@ -32,6 +33,7 @@ struct config_sections {
 struct config {
     struct gateway_settings gateway; /* with one reference to its rules */
     struct store_limits store_limits;
+    struct webhook_settings webhooks;
     struct url_authority listen;   /* default 127.0.0.1:8080 */
     struct url_authority upstream; /* of `upstream: http://host[:port]` */
     struct config_tls upstream_tls;

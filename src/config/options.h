@@ -113,6 +113,9 @@
       "auto", "free space below which no operation begins; auto: 64MiB, or 10 % of a small disk")  \
     X(allow, OPTION_TOP | OPTION_RULE, rule_draft, allowed, allow, 0, 0, "[]",                     \
       "classes of warnings to suppress; each warning ends with its class in brackets")             \
+    X(webhooks, OPTION_TOP, config, webhooks, webhooks, 0, 0, "(none)",                            \
+      "events to tell others of: {endpoints: [{name: billing, url: https://.., types: "            \
+      "[refund.*], secret: whsec_..}]}")                                                           \
     X(defaults, OPTION_TOP, rule_draft, rule, defaults, 0, 0, "(none)",                            \
       "options for every rule that does not set them itself")                                      \
     X(rules, OPTION_TOP, config, gateway.rules, rules, 0, 0, "(none)",                             \
@@ -226,6 +229,17 @@
       "time for each try; one that was cut after a byte was sent is in doubt")                     \
     X(retry, schedule, rule_retry, schedule, delays, 0, DAY, "(the profile's)",                    \
       "list of delays before further tries, each spread upward by up to 10 %: [1s, 5s]")           \
+    X(webhooks, allow, webhook_settings, allow, networks, 0, 0, "[]",                              \
+      "private addresses that webhooks may be sent to all the same, such as 10.0.0.0/8")           \
+    X(webhooks, allow_http, webhook_settings, allow_http, bool, 0, 0, "false",                     \
+      "true: endpoints may be http://, where others can read what is sent")                        \
+    X(webhooks, source, webhook_settings, source, event_source, 0, 0, "pawl",                      \
+      "`source` of CloudEvents")                                                                   \
+    X(webhooks, keep, webhook_settings, keep_us, duration, 2 * DAY, 3650 * DAY, "7d",              \
+      "how long an event is kept once its deliveries have begun, and its id known")                \
+    X(webhooks, endpoints, webhook_settings, endpoints, endpoints, 0, 0, "[]",                     \
+      "who is told of what: name, url, types, secret; tenants, envelope, ordered, on_failure, "    \
+      "retry, timeout, in_flight")                                                                 \
     X(cors, origins, cors_policy, origins, origins, 0, 0, "(required)",                            \
       "origins (scheme and host) of the pages, or \"*\" for all")                                  \
     X(cors, credentials, cors_policy, credentials, bool, 0, 0, "false",                            \

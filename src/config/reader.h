@@ -99,6 +99,11 @@ struct reader_texts {
 bool reader_list(struct reader *reader, const struct node *node, bool (*is_good)(struct slice),
                  const char *expected, struct reader_texts *texts);
 
+/* Where the text names a file (`file:PATH`), that file's first line. `*ret_path`: of the file, or
+ * NULL. False: it complained. */
+bool reader_secret(struct reader *reader, const struct node *node, struct slice *text,
+                   const char **ret_path);
+
 /* Complains of a member whose name is none of `names`, with the nearest of them, or all. */
 void reader_unknown_name(struct reader *reader, const struct node *node, const struct slice *names,
                          size_t n);

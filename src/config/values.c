@@ -88,6 +88,9 @@ static const struct type {
     {read_cors, "map", NULL},
     {read_once, "map", NULL},
     {read_retry, "word or map", NULL},
+    {read_webhooks, "map", NULL},
+    {read_event_source, "URL", NULL},
+    {read_endpoints, "list", NULL},
     {read_delays, "list", &durations},
     {read_defaults, "map", NULL},
 };

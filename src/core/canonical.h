@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * canonical: where canonical bytes go (a buffer, or through it into a digest), and the canonical
- * form of JSON. Used by payload.c and its parts only.
+ * form of JSON. Used by payload.c and its parts, and where two JSON values are compared.
  */
 #ifndef PAWL_CORE_CANONICAL_H
 #define PAWL_CORE_CANONICAL_H

@@ -54,6 +54,8 @@ const char *exit_code_text(enum exit_code code);
       "Content coding not supported here", "Send the body with identity, gzip or deflate coding.") \
     X(REQUEST_MALFORMED, "VALIDATION.request_malformed", 400, "REQUEST_MALFORMED", false, true, 1, \
       "Malformed request", "Send well-formed HTTP/1.1.")                                           \
+    X(EVENT_MALFORMED, "VALIDATION.event_malformed", 400, "EVENT_MALFORMED", false, true, 1,       \
+      "Malformed event", "Send a type such as refund.created, and data that is JSON.")             \
     X(REQUEST_TIMEOUT, "VALIDATION.request_timeout", 408, "REQUEST_TIMEOUT", true, false, 124,     \
       "The request did not arrive in time", "Send the request again, under the same key.")         \
     X(ROUTE_UNKNOWN, "VALIDATION.route_unknown", 404, "ROUTE_UNKNOWN", false, true, 1,             \

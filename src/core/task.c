@@ -45,6 +45,7 @@ static const unsigned allowed_in[TASK_EVENT_COUNT] = {
     [TASK_SETTLE] = IN(WAITING) | IN(SENDING),
     [TASK_DROP] = IN(WAITING) | IN(DEAD),
     [TASK_RETRY] = IN(WAITING) | IN(DEAD),
+    [TASK_REPLAY] = IN(WAITING) | IN(DEAD) | IN(DONE),
     [TASK_EDIT] = IN(WAITING) | IN(DEAD),
 };
 
@@ -216,11 +217,11 @@ void task_drop(struct task *task, const struct task_keep *keep, int64_t now)
     stop(task, TASK_DROPPED, TASK_REASON_DROPPED, keep, now);
 }
 
-void task_retry(struct task *task, bool is_replay, int64_t now)
+void task_retry(struct task *task, bool is_replay, int64_t due_at)
 {
-    CHECK(task_allows(task->state, TASK_RETRY));
+    CHECK(task_allows(task->state, is_replay ? TASK_REPLAY : TASK_RETRY));
     bool is_held = task->state == TASK_WAITING && task->due_at == CLOCK_NEVER;
-    wait_until(task, is_held ? CLOCK_NEVER : now, TASK_REASON_NONE);
+    wait_until(task, is_held ? CLOCK_NEVER : due_at, TASK_REASON_NONE);
     task->attempts = 0;
     task->first_at = 0;
     task->deadline_at = CLOCK_NEVER;

@@ -12,6 +12,8 @@
  *         |        dropped <-|----------------------drop----------------------------'  |
  *         '---end, lose---------------------------------------retry, edit--------------'
  *
+ * An operator may have what is done sent again, too (a replay).
+ *
  * An attempt counts from its claim on: a payload that kills its sender ends as dead. No attempt is
  * due after the deadline; one that was due is made however late.
  */
@@ -43,7 +45,10 @@ enum task_state { TASK_WAITING, TASK_SENDING, TASK_DONE, TASK_DEAD, TASK_DROPPED
     X(BREAKER, "breaker", "too many attempts at this target failed")                               \
     X(BUDGET, "budget", "too many retries to this target")                                         \
     X(UNREADABLE, "unreadable", "the request could not be made from what is stored")               \
-    X(LIST, "list", "a step before it in its list failed")
+    X(LIST, "list", "a step before it in its list failed")                                         \
+    X(DISABLED, "endpoint_disabled", "the endpoint is disabled")                                   \
+    X(REMOVED, "endpoint_removed", "there is no such endpoint any more")                           \
+    X(GONE, "gone", "the endpoint says that it is gone (410)")
 
 enum task_reason {
 #define X(name, word, text) TASK_REASON_##name,
@@ -99,6 +104,7 @@ enum task_event {
     TASK_SETTLE,
     TASK_DROP,
     TASK_RETRY,
+    TASK_REPLAY, /* the same, and of what is done */
     TASK_EDIT,
     TASK_EVENT_COUNT,
 };
@@ -150,9 +156,9 @@ void task_settle(struct task *task, enum task_state state, enum task_reason reas
 /* An operator's: dropped. */
 void task_drop(struct task *task, const struct task_keep *keep, int64_t now);
 
-/* An operator's: due at once (held ones stay held), with all attempts and a deadline of its own
- * again. `is_replay`: it does not count for the breaker. */
-void task_retry(struct task *task, bool is_replay, int64_t now);
+/* An operator's: due then (held ones stay held), with all attempts and a deadline of its own again.
+ * `is_replay`: it does not count for the breaker, and may be done. */
+void task_retry(struct task *task, bool is_replay, int64_t due_at);
 
 /* An operator's: it sends something else now, under another key: all begins again. */
 void task_edit(struct task *task, int64_t now);

@@ -89,6 +89,11 @@ static void show_lanes(struct courier *courier, int64_t now)
     courier->shown_at = clock_after(now, POLL_US);
 }
 
+struct courier_limits courier_limits_of(const struct courier_kind *kind, struct slice lane)
+{
+    return kind->limits_of ? kind->limits_of(kind, lane) : kind->limits;
+}
+
 /* ---- one pass over all that is due ---- */
 
 struct pass {
@@ -204,8 +209,8 @@ static bool start(struct pass *pass, struct slice lane_name, const struct store_
     struct courier *courier = pass->courier;
     struct lane_attempt attempt;
     int64_t now = clock_boot_us(), until = CLOCK_NEVER;
-    struct lane *lane =
-        lanes_find(courier->lanes, pass->kind->name, lane_name, pass->kind->in_flight, now);
+    struct lane *lane = lanes_find(courier->lanes, pass->kind->name, lane_name,
+                                   courier_limits_of(pass->kind, lane_name).in_flight, now);
     if (!lane)
         return false;
     if (lanes_room(courier->lanes, lane, now, &until) == 0 ||
@@ -255,8 +260,8 @@ static enum store_status visit_lane(struct pass *pass, const struct store_task *
     int64_t boot = clock_boot_us(), until = CLOCK_NEVER;
     if (is_paused(pass, first->lane, SLICE(""), now))
         return STORE_DONE;
-    struct lane *lane =
-        lanes_find(courier->lanes, pass->kind->name, first->lane, pass->kind->in_flight, boot);
+    struct lane *lane = lanes_find(courier->lanes, pass->kind->name, first->lane,
+                                   courier_limits_of(pass->kind, first->lane).in_flight, boot);
     if (!lane)
         return STORE_NO_MEMORY;
     int room = lanes_room(courier->lanes, lane, boot, &until);

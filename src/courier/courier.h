@@ -68,13 +68,21 @@ struct courier_follow {
 
 #define COURIER_FOLLOW_MAX ((size_t)80)
 
-/* What is delivered, and how. Each function runs in the delivery's fiber, and may wait. */
-struct courier_kind {
-    struct slice name;  /* pawl_task.kind */
-    int in_flight;      /* of a lane */
+struct courier_limits {
+    int in_flight;      /* attempts at a time */
     int64_t timeout_us; /* of an attempt; the lease is this and TASK_LEASE_EXTRA_US */
+};
+
+/* What is delivered, and how. Each function runs in the delivery's fiber, and may wait, but for
+ * `limits_of` and `label`. */
+struct courier_kind {
+    struct slice name;            /* pawl_task.kind */
+    struct courier_limits limits; /* of every lane */
     int64_t keep_done_us;
     int64_t keep_dead_us;
+
+    /* Those of one lane. NULL: as of every other. */
+    struct courier_limits (*limits_of)(const struct courier_kind *kind, struct slice lane);
 
     /* Saves the claimed task (`change`), with what else belongs to it. NULL: alone. */
     struct courier_verdict (*claim)(const struct courier_kind *kind,
@@ -93,7 +101,7 @@ struct courier_kind {
                                 const struct store_task *ended, struct courier_follow *follow);
     /* Gives `own` back, at the very end. NULL: there is none. */
     void (*fini)(const struct courier_kind *kind, struct courier_delivery *delivery);
-    /* What metrics call a lane: one of a closed set, valid until the next call. Waits for nothing.
+    /* What metrics call a lane: one of a closed set, valid until the next call.
      * NULL: SERIES_OTHER of series.h. */
     struct slice (*label)(const struct courier_kind *kind, struct slice lane);
     void *argument;

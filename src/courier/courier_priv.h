@@ -50,6 +50,9 @@ struct courier {
 enum store_status courier_find(struct courier *courier, const struct table_query *query,
                                struct arena *arena, struct store_found *ret_found);
 
+/* Those of one lane, now. */
+struct courier_limits courier_limits_of(const struct courier_kind *kind, struct slice lane);
+
 /* ---- delivery.c ---- */
 
 /* Begins to deliver a task that was read as due; its lane has room. `lane`: its attempt there,

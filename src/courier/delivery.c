@@ -115,8 +115,9 @@ static struct courier_verdict claim(struct delivery *delivery)
 {
     struct store_task *stored = &delivery->given.stored;
     const struct courier_kind *kind = delivery->kind;
+    int64_t timeout_us = courier_limits_of(kind, stored->lane).timeout_us;
     const struct task_claim wanted = {delivery->courier->config.owner,
-                                      kind->timeout_us + TASK_LEASE_EXTRA_US, stored->lasts_us};
+                                      timeout_us + TASK_LEASE_EXTRA_US, stored->lasts_us};
     int64_t now = store_now(delivery->courier->config.store), due_at = stored->task.due_at;
     int64_t lease_ends = clock_after(clock_boot_us(), wanted.lease_us - LEASE_MARGIN_US);
     now = now < due_at ? due_at : now;
@@ -130,7 +131,7 @@ static struct courier_verdict claim(struct delivery *delivery)
         return verdict;
     }
     stored->row.version = change.version;
-    delivery->given.until = clock_first(lease_ends, clock_after(clock_boot_us(), kind->timeout_us));
+    delivery->given.until = clock_first(lease_ends, clock_after(clock_boot_us(), timeout_us));
     delivery->given.send_by = delivery->given.until;
     delivery->courier->counts.attempts++;
     delivery->courier->counts.retries += stored->task.attempts > 1;

@@ -14,34 +14,38 @@ static int ask_system(const char *host, const char *port, int flags, struct addr
 
 #ifdef PAWL_HOOKS
 #include "base/check.h"
+#include "base/slice.h"
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define LINE_SIZE 4096
+#define ADDRESS_SIZE 64
 
-/* The addresses of a line, in its order: each is a list of one. */
-static void read_addresses(char *rest, const char *port, struct addrinfo **ret_found)
+static void ask_address(struct slice text, const char *port, struct addrinfo **ret_found)
 {
-    struct addrinfo **end = ret_found;
-    for (char *word; (word = strtok_r(NULL, " \n", &rest)); end = &(*end)->ai_next)
-        CHECK(ask_system(word, port, AI_NUMERICHOST, end) == 0);
+    char address[ADDRESS_SIZE];
+    snprintf(address, sizeof address, "%.*s", SLICE_ARG(text));
+    CHECK(ask_system(address, port, AI_NUMERICHOST, ret_found) == 0);
 }
 
-/* False: the file does not name it. */
+/* False: the file does not name it. The addresses of its line, in their order: each is a list of
+ * one. */
 static bool ask_file(const char *path, const char *host, const char *port,
                      struct addrinfo **ret_found)
 {
     char line[LINE_SIZE];
     bool is_named = false;
+    struct addrinfo **end = ret_found;
     FILE *file = fopen(path, "re");
     *ret_found = NULL;
     while (file && !is_named && fgets(line, sizeof line, file)) {
-        char *rest = NULL;
-        const char *name = strtok_r(line, " \n", &rest);
-        is_named = name && strcmp(name, host) == 0;
-        if (is_named)
-            read_addresses(rest, port, ret_found);
+        struct slice word, rest = slice_cut(slice_trim(slice_of(line)), ' ', &word);
+        is_named = slice_eq(word, slice_of(host));
+        while (is_named && rest.len > 0) {
+            rest = slice_cut(rest, ' ', &word);
+            ask_address(word, port, end);
+            end = &(*end)->ai_next;
+        }
     }
     if (file)
         fclose(file);

@@ -30,8 +30,10 @@ struct tasks_source {
 struct tasks_wanted {
     bool has_state; /* only those in `state` */
     enum task_state state;
-    struct slice ord; /* of this order; empty: any */
-    int64_t after;    /* ids above this one */
+    struct slice ord;  /* of this order; empty: any */
+    struct slice lane; /* of this lane; empty: any */
+    int64_t since;     /* ended then or later; 0: whenever */
+    int64_t after;     /* ids above this one */
 };
 
 struct tasks_row {
@@ -92,7 +94,17 @@ void tasks_add_whole_json(struct buf *buf, const struct tasks_whole *whole);
 
 /* ---- acts: tasks_act.c ---- */
 
-enum tasks_act { TASKS_RETRY, TASKS_DROP };
+enum tasks_act {
+    TASKS_RETRY,
+    TASKS_REPLAY, /* the same, and of what is done */
+    TASKS_DROP,
+};
+
+struct tasks_wish {
+    int64_t id;
+    enum tasks_act act;
+    int64_t after_us; /* from now on until it is due, where it is sent again */
+};
 
 /* What came of an act. */
 enum tasks_end {
@@ -110,7 +122,7 @@ struct tasks_acted {
 
 /* Does it. A dead task that is retried waits again, and counts from the start; where a task ends
  * that was the first of its order, the next one is due. */
-enum store_status tasks_act(const struct tasks_source *source, int64_t id, enum tasks_act act,
+enum store_status tasks_act(const struct tasks_source *source, const struct tasks_wish *wish,
                             struct tasks_acted *ret_acted);
 
 /* Pauses a lane, or an order in all lanes (an empty lane), as the row says; or resumes it.

@@ -8,7 +8,8 @@
 
 static enum tasks_end decide(enum tasks_act act, const struct store_task *stored)
 {
-    static const enum task_event events[] = {[TASKS_RETRY] = TASK_RETRY, [TASKS_DROP] = TASK_DROP};
+    static const enum task_event events[] = {
+        [TASKS_RETRY] = TASK_RETRY, [TASKS_REPLAY] = TASK_REPLAY, [TASKS_DROP] = TASK_DROP};
     enum task_state state = stored->task.state;
     if (stored->list_id != 0)
         return TASKS_LINKED;
@@ -17,13 +18,13 @@ static enum tasks_end decide(enum tasks_act act, const struct store_task *stored
                                            : TASKS_NOT_ALLOWED;
 }
 
-static void apply(enum tasks_act act, struct task *task, int64_t now)
+static void apply(const struct tasks_wish *wish, struct task *task, int64_t now)
 {
     static const struct task_keep keep = {TASK_KEEP_DONE_US, TASK_KEEP_DEAD_US, false};
-    if (act == TASKS_DROP)
+    if (wish->act == TASKS_DROP)
         task_drop(task, &keep, now);
     else
-        task_retry(task, true, now);
+        task_retry(task, true, clock_after(now, wish->after_us));
 }
 
 /* ---- writing ---- */
@@ -92,24 +93,24 @@ static enum store_status write_rows(const struct tasks_source *source, struct ta
     return op.status;
 }
 
-static enum store_status try_act(struct acting *acting, enum tasks_act act,
+static enum store_status try_act(struct acting *acting, const struct tasks_wish *wish,
                                  struct tasks_whole *whole, struct tasks_acted *ret_acted)
 {
     struct store_task stored = *whole->stored;
     enum store_status status = STORE_DONE;
     acting->n = 0;
     ret_acted->state = stored.task.state;
-    ret_acted->end = decide(act, &stored);
+    ret_acted->end = decide(wish->act, &stored);
     if (ret_acted->end != TASKS_ACTED)
         return STORE_DONE;
-    if (act == TASKS_DROP)
+    if (wish->act == TASKS_DROP)
         status = free_order(acting, whole->stored, whole->now);
-    apply(act, &stored.task, whole->now);
+    apply(wish, &stored.task, whole->now);
     bring(acting, &stored);
     return status == STORE_DONE ? write_rows(acting->source, acting->changes, acting->n) : status;
 }
 
-enum store_status tasks_act(const struct tasks_source *source, int64_t id, enum tasks_act act,
+enum store_status tasks_act(const struct tasks_source *source, const struct tasks_wish *wish,
                             struct tasks_acted *ret_acted)
 {
     struct acting acting = {.source = source, .arena = arena_make(ARENA_MAX)};
@@ -117,9 +118,9 @@ enum store_status tasks_act(const struct tasks_source *source, int64_t id, enum 
     for (int try = 0; try < TRIES_MOST && status == STORE_CONFLICT; try++) {
         TASKS_WHOLE_AUTO struct tasks_whole whole = {0};
         *ret_acted = (struct tasks_acted){.end = TASKS_NOT_FOUND};
-        status = tasks_read(source, id, &whole);
+        status = tasks_read(source, wish->id, &whole);
         if (status == STORE_DONE && whole.stored)
-            status = try_act(&acting, act, &whole, ret_acted);
+            status = try_act(&acting, wish, &whole, ret_acted);
         arena_fini(&acting.arena);
     }
     return status;

@@ -102,7 +102,9 @@ static bool is_wanted(const struct tasks_source *source, const struct tasks_want
                       const struct store_task *stored)
 {
     return slice_eq(stored->kind, source->kind) &&
-           (wanted->ord.len == 0 || slice_eq(stored->ord, wanted->ord));
+           (wanted->ord.len == 0 || slice_eq(stored->ord, wanted->ord)) &&
+           (wanted->lane.len == 0 || slice_eq(stored->lane, wanted->lane)) &&
+           stored->task.ended_at >= wanted->since;
 }
 
 enum store_status tasks_list(const struct tasks_source *source, const struct tasks_wanted *wanted,

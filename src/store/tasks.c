@@ -32,6 +32,7 @@
     X(INT, PLAIN, task.created_at, created_at)                                                     \
     X(INT, PLAIN, task.ended_at, ended_at)                                                         \
     X(INT, GONE, task.gone_at, gone_at)                                                            \
+    X(INT, PLAIN, event, event)                                                                    \
     X(INT, LINK, list_id, list_id)                                                                 \
     X(INT, PLAIN, step, step)                                                                      \
     X(TEXT, PLAIN, running, running_ord)                                                           \
@@ -76,6 +77,10 @@ const struct table_index task_indexes[TASK_INDEX_COUNT] = {
                       .columns = {COLUMN_list_id, COLUMN_step},
                       .n_columns = 2,
                       .is_partial = true},
+    [TASK_BY_EVENT] = {.name = "event",
+                       .columns = {COLUMN_event},
+                       .n_columns = 1,
+                       .is_partial = true},
 };
 
 static bool is_task(const void *row)

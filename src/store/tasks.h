@@ -23,6 +23,7 @@ struct store_task {
     struct task task;
     int64_t lasts_us; /* from its first attempt to its deadline; 0: it has none */
     bool skips;       /* dead, it does not hold its order */
+    int64_t event;    /* the row id of the event that it tells; 0: of none */
     int64_t list_id;  /* 0: in none */
     int64_t step;     /* of that list, from 1; of its reverse: below 0 */
 
@@ -94,8 +95,8 @@ extern const struct table task_table, request_table, attempt_table, lane_table, 
     counter_table;
 
 /* By which tasks are found: (kind, lane, key), (kind, lane, time), (kind, open order), (kind,
- * running order), (kind, end of the lease) of those that are sending, (kind, state), (list, step).
- * Behind those columns by id. */
+ * running order), (kind, end of the lease) of those that are sending, (kind, state), (list, step),
+ * (event). Behind those columns by id. */
 enum task_index {
     TASK_BY_KEY,
     TASK_BY_LANE,
@@ -104,6 +105,7 @@ enum task_index {
     TASK_BY_LEASE,
     TASK_BY_STATE,
     TASK_BY_STEP,
+    TASK_BY_EVENT,
     TASK_INDEX_COUNT
 };
 extern const struct table_index task_indexes[TASK_INDEX_COUNT];

@@ -188,8 +188,7 @@ static int set_up(void **state)
     config.no_thread = true;
     bed.loop = loop_new(64);
     bed.kind = (struct courier_kind){.name = SLICE("test"),
-                                     .in_flight = 2,
-                                     .timeout_us = 30 * S,
+                                     .limits = {2, 30 * S},
                                      .keep_done_us = TASK_KEEP_DONE_US,
                                      .keep_dead_us = TASK_KEEP_DEAD_US,
                                      .attempt = attempt};
@@ -459,7 +458,7 @@ static void lanes_are_served_in_turn_when_there_is_room_for_few(void **state)
 {
     (void)state;
     bed.overall = 8;
-    bed.kind.in_flight = 1;
+    bed.kind.limits.in_flight = 1;
     run(COURIER_UNTIL_EMPTY, add_three_to_each_of_many_lanes, expect_nobody_to_be_out_of_turn);
 }
 

@@ -103,8 +103,9 @@ def test_an_event_is_published_with_the_transaction_and_once(app, database):  # 
     assert app.refused("SELECT pawl.publish('refund', 'evt_1', '{\"a\": 1}')") == "23505"
     assert app.refused("SELECT pawl.publish('refund.created', 'evt 1', '{}')") == "PW004"
     assert app.refused("SELECT pawl.publish('refund.', 'evt_2', '{}')") == "22023"
-    assert database.sql("SELECT id, type, convert_from(data, 'UTF8'), fanned_at FROM pawl.event") \
-        == [("evt_1", "refund.created", '{"a": 1}', None)]
+    assert database.sql("SELECT convert_from(event_id, 'UTF8'), convert_from(type, 'UTF8'),"
+                        " convert_from(data, 'UTF8'), is_new FROM pawl.event") \
+        == [("evt_1", "refund.created", '{"a": 1}', 1)]
 
 
 def test_an_event_of_another_tenant_is_never_taken_for_the_same(app, database):  # noqa: F811

@@ -81,6 +81,9 @@ static void happen(struct task *task, enum task_event event)
         task_drop(task, &keep, NOW);
         return;
     case TASK_RETRY:
+        task_retry(task, false, NOW);
+        return;
+    case TASK_REPLAY:
         task_retry(task, true, NOW);
         return;
     case TASK_EDIT:
@@ -119,6 +122,7 @@ static void every_state_goes_where_the_table_says(void **state)
         [TASK_SETTLE] = {TASK_DONE, TASK_DONE, NO, NO, NO},
         [TASK_DROP] = {TASK_DROPPED, NO, NO, TASK_DROPPED, NO},
         [TASK_RETRY] = {TASK_WAITING, NO, NO, TASK_WAITING, NO},
+        [TASK_REPLAY] = {TASK_WAITING, NO, TASK_WAITING, TASK_WAITING, NO},
         [TASK_EDIT] = {TASK_WAITING, NO, NO, TASK_WAITING, NO},
     };
     (void)state;

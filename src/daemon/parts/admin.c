@@ -20,6 +20,11 @@ static void write_metrics(void *daemon, struct buf *page)
     daemon_write_metrics(daemon, page);
 }
 
+static void wake_courier(void *argument)
+{
+    webhook_service_wake(((struct daemon *)argument)->webhooks);
+}
+
 static bool check(const struct config *config, char **ret_problem)
 {
     struct sockaddr_storage address;
@@ -38,6 +43,7 @@ static bool start(void *self, struct daemon *daemon, char **ret_problem)
         .log_keys_hashed = config->gateway.log_keys_hashed,
         .is_ready = is_ready,
         .write_metrics = write_metrics,
+        .published = wake_courier,
         .argument = daemon,
     };
     int error = 0;

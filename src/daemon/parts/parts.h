@@ -9,6 +9,7 @@
     X(store)                                                                                       \
     X(gateway)                                                                                     \
     X(prober)                                                                                      \
+    X(courier)                                                                                     \
     X(admin)
 
 #define X(name) extern const struct part name##_part;

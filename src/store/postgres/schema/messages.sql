@@ -98,19 +98,13 @@ END $$;
 
 -- ---- events ----
 
--- Tables of the courier. fanned_at: when its deliveries were made; times are microseconds.
-CREATE TABLE IF NOT EXISTS pawl.event(
-    seq bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, id text NOT NULL UNIQUE, tenant text,
-    type text NOT NULL, time text NOT NULL, data bytea NOT NULL, packed smallint NOT NULL,
-    created_at bigint NOT NULL, fanned_at bigint, gone_at bigint);
+-- pawl.event is a table of the courier (store/events.h): its texts are bytes.
 CREATE TABLE IF NOT EXISTS pawl.inbox(
     source text, event_id text, payload_hash bytea NOT NULL, recipe text NOT NULL,
     received_at bigint NOT NULL, processed_at bigint, result text, task_id bigint, gone_at bigint,
     PRIMARY KEY (source, event_id));
 DO $$ BEGIN
-IF to_regclass('pawl.event_new') IS NULL THEN
-    CREATE INDEX event_new ON pawl.event(seq) WHERE fanned_at IS NULL;
-    CREATE INDEX event_gone ON pawl.event(gone_at) WHERE gone_at IS NOT NULL;
+IF to_regclass('pawl.inbox_gone') IS NULL THEN
     CREATE INDEX inbox_gone ON pawl.inbox(gone_at) WHERE gone_at IS NOT NULL;
     CREATE VIEW pawl.inbox_events AS
         SELECT i.event_id, i.source, encode(i.payload_hash, 'hex') AS payload_hash,
@@ -129,6 +123,7 @@ CREATE OR REPLACE FUNCTION pawl.publish(type text, event_id text, data jsonb,
 #variable_conflict use_variable
 DECLARE
     now bigint := pawl.clock(0);
+    token bigint := pawl.new_token(now);
     same boolean;
 BEGIN
     PERFORM pawl.refuse_closed();
@@ -140,16 +135,20 @@ BEGIN
             USING ERRCODE = '22023';
     END IF;
     PERFORM pawl.check_names(tenant, 'events', event_id);
-    INSERT INTO pawl.event AS e (id, tenant, type, time, data, packed, created_at)
-        VALUES (event_id, tenant, type, to_char(to_timestamp(now / 1e6) AT TIME ZONE 'UTC',
-            'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'), convert_to(coalesce(data, 'null')::text, 'UTF8'), 0,
-            now) ON CONFLICT DO NOTHING;
+    INSERT INTO pawl.event AS e (id, version, event_id, tenant, type, time, data, created_at,
+            is_new, fanned_at, gone_at)
+        VALUES (token, token, convert_to(event_id, 'UTF8'), convert_to(coalesce(tenant, ''),
+            'UTF8'), convert_to(type, 'UTF8'), convert_to(to_char(to_timestamp(now / 1e6)
+            AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'), 'UTF8'),
+            convert_to(coalesce(data, 'null')::text, 'UTF8'), now, 1, 0, 9223372036854775807)
+        ON CONFLICT DO NOTHING;
     IF FOUND THEN
         RETURN 'stored';
     END IF;
-    SELECT e.type = type AND coalesce(e.tenant, '') = coalesce(tenant, '')
+    SELECT e.type = convert_to(type, 'UTF8')
+            AND e.tenant = convert_to(coalesce(tenant, ''), 'UTF8')
             AND convert_from(e.data, 'UTF8')::jsonb = coalesce(data, 'null')
-        INTO same FROM pawl.event e WHERE e.id = event_id AND e.packed = 0;
+        INTO same FROM pawl.event e WHERE e.event_id = convert_to(event_id, 'UTF8');
     IF same THEN
         RETURN 'replayed';
     END IF;

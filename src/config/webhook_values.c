@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `webhooks:`, who is told of which events (contract section 9). */
+#include "base/url.h"
+#include "config/option.h"
+#include "config/reader.h"
+#include "core/event_type.h"
+#include "core/public_address.h"
+
+#define ENDPOINTS_MAX 1000
+#define SOURCE_MAX ((size_t)255)
+#define AN_ENDPOINT                                                                                \
+    "{name: billing, url: https://hooks.example.com/pawl, types: [refund.*], secret: whsec_..}"
+#define A_MAP "{endpoints: [" AN_ENDPOINT "]}"
+#define A_TYPE "a type such as refund.created, or refund.*"
+#define A_SECRET "whsec_ or whsk_ and base64, or file:PATH of a file with that"
+#define OWN_ENVELOPE "{eventId: id, eventType: type, timestamp: time, data: data}"
+
+static bool is_source(struct slice text)
+{
+    for (size_t i = 0; i < text.len; i++)
+        if (text.at[i] <= ' ' || text.at[i] > '~')
+            return false;
+    return text.len > 0 && text.len <= SOURCE_MAX;
+}
+
+OPTION_READER(event_source)
+{
+    struct slice text;
+    if (!reader_scalar(reader, node, "a URI such as pawl", &text))
+        return;
+    if (is_source(text))
+        *(struct slice *)field = arena_copy(reader_rule_texts(reader), text);
+    else
+        reader_expected(reader, node, "a URI of at most 255 bytes, such as pawl or /refunds");
+}
+
+/* ---- one endpoint ---- */
+
+static READER_NAMED(read_endpoint_url)
+{
+    struct slice text;
+    struct url url;
+    const char *problem;
+    if (!reader_scalar(reader, node, "https://HOST/PATH", &text))
+        return;
+    if (!url_read(text, &url, &problem))
+        reader_complain(reader, node, "the URL %s (expected https://HOST/PATH)", problem);
+    else
+        *(struct slice *)field = arena_copy(reader_rule_texts(reader), text);
+}
+
+static READER_NAMED(read_types)
+{
+    struct webhook_endpoint *endpoint = READER_STRUCT(field, webhook_endpoint, types);
+    struct reader_texts texts = {.max = WEBHOOK_TYPES_MAX, .at = endpoint->types};
+    (void)reader_list(reader, node, event_type_is_pattern, A_TYPE, &texts);
+    endpoint->n_types = texts.n;
+}
+
+static bool is_tenant(struct slice text)
+{
+    return text.len > 0;
+}
+
+static READER_NAMED(read_tenants)
+{
+    struct webhook_endpoint *endpoint = READER_STRUCT(field, webhook_endpoint, tenants);
+    struct reader_texts texts = {.max = WEBHOOK_TENANTS_MAX, .at = endpoint->tenants};
+    (void)reader_list(reader, node, is_tenant, "a tenant", &texts);
+    endpoint->n_tenants = texts.n;
+}
+
+/* A complaint never shows what was given. */
+static void read_secret(struct reader *reader, const struct node *node,
+                        struct webhook_endpoint *endpoint)
+{
+    struct slice text;
+    const char *path, *problem;
+    if (!reader_scalar(reader, node, A_SECRET, &text) || !reader_secret(reader, node, &text, &path))
+        return;
+    if (!signature_secret_read(signature_scheme_find(SLICE("standard")), text,
+                               reader_rule_texts(reader), &endpoint->secrets[endpoint->n_secrets],
+                               &problem))
+        reader_complain(reader, node, "the secret %s (expected " A_SECRET ")", problem);
+    else if (endpoint->secrets[endpoint->n_secrets].is_ed25519 &&
+             endpoint->secrets[endpoint->n_secrets].key.len == 0)
+        reader_complain(reader, node, "is a public key, which cannot sign (expected whsk_)");
+    else
+        endpoint->n_secrets++;
+}
+
+static READER_NAMED(read_secrets)
+{
+    struct webhook_endpoint *endpoint = READER_STRUCT(field, webhook_endpoint, secrets);
+    if (node->kind != NODE_LIST) {
+        read_secret(reader, node, endpoint);
+        return;
+    }
+    if (node->count > SIGNATURE_SECRETS_MAX)
+        reader_not_a_list(reader, node, SIGNATURE_SECRETS_MAX, A_SECRET);
+    for (const struct node *item = node->first; item && endpoint->n_secrets < SIGNATURE_SECRETS_MAX;
+         item = item->next)
+        read_secret(reader, item, endpoint);
+}
+
+static READER_NAMED(read_envelope)
+{
+    struct webhook_envelope *envelope = field;
+    struct webhook_members *own = &envelope->own;
+    size_t index;
+    if (node->kind != NODE_MAP) {
+        if (reader_choice(reader, node, WEBHOOK_FORMS "|" OWN_ENVELOPE, &index))
+            envelope->form = (enum webhook_form)index;
+        return;
+    }
+    if (node->count == 0 || node->count > WEBHOOK_MEMBERS_MAX) {
+        reader_complain(reader, node, "has no members, or more than %d (expected " OWN_ENVELOPE ")",
+                        WEBHOOK_MEMBERS_MAX);
+        return;
+    }
+    envelope->form = WEBHOOK_OWN;
+    for (const struct node *one = node->first; one; one = one->next) {
+        if (!reader_choice(reader, one, WEBHOOK_FACTS, &index))
+            return;
+        own->at[own->n].name = arena_copy(reader_rule_texts(reader), one->key);
+        own->at[own->n++].fact = (enum webhook_fact)index;
+    }
+}
+
+static READER_NAMED(read_on_failure)
+{
+    size_t index;
+    if (reader_choice(reader, node, "park|skip", &index))
+        *(bool *)field = index > 0;
+}
+
+static const struct option endpoint_members[] = {
+    CONFIG_MEMBER(name, webhook_endpoint, name, name, 0, 0, "(required)",
+                  "what it is called in lists, metrics and commands"),
+    CONFIG_MEMBER(url, webhook_endpoint, url, endpoint_url, 0, 0, "(required)",
+                  "where events are sent"),
+    CONFIG_MEMBER(types, webhook_endpoint, types, types, 0, 0, "(required)",
+                  "types of events that it wants, such as [refund.*]"),
+    CONFIG_MEMBER(secret, webhook_endpoint, secrets, secrets, 0, 0, "(required)",
+                  "what its requests are signed with; several sign while they rotate"),
+    CONFIG_MEMBER(tenants, webhook_endpoint, tenants, tenants, 0, 0, "(all)",
+                  "tenants of whose events it is told"),
+    CONFIG_MEMBER(envelope, webhook_endpoint, envelope, envelope, 0, 0, "standard",
+                  "standard | none | cloudevents | " OWN_ENVELOPE),
+    CONFIG_MEMBER(ordered, webhook_endpoint, ordered, bool, 0, 0, "false",
+                  "true: one event after the other, in their order"),
+    CONFIG_MEMBER(on_failure, webhook_endpoint, skips, on_failure, 0, 0, "park",
+                  "what a dead delivery does to those behind it: park | skip"),
+    CONFIG_MEMBER(retry, webhook_endpoint, retry, retry_profile, 0, 0, "webhook",
+                  "profile of further attempts"),
+    CONFIG_MEMBER(timeout, webhook_endpoint, timeout_us, duration, MS, HOUR, "15s",
+                  "time for an attempt"),
+    CONFIG_MEMBER(in_flight, webhook_endpoint, in_flight, count, 1, 256, "4", "attempts at a time"),
+};
+static const struct option endpoint_option = {
+    .members = endpoint_members, .n_members = sizeof endpoint_members / sizeof *endpoint_members};
+
+/* ---- all of them ---- */
+
+static void check_endpoint(struct reader *reader, const struct node *node,
+                           const struct webhook_endpoint *endpoint)
+{
+    const char *missing = endpoint->name.len == 0    ? "name"
+                          : endpoint->url.len == 0   ? "url"
+                          : endpoint->n_types == 0   ? "types"
+                          : endpoint->n_secrets == 0 ? "secret"
+                                                     : NULL;
+    if (missing)
+        reader_complain(reader, node, "an endpoint has no %s (expected " AN_ENDPOINT ")", missing);
+}
+
+static void check_name(struct reader *reader, const struct node *node,
+                       const struct webhook_endpoint *endpoints, size_t at)
+{
+    for (size_t i = 0; i < at; i++)
+        if (slice_eq(endpoints[i].name, endpoints[at].name))
+            reader_complain(reader, node, "two endpoints have the name %.*s (expected another)",
+                            SLICE_ARG(endpoints[at].name));
+}
+
+OPTION_READER(endpoints)
+{
+    struct webhook_settings *settings = READER_STRUCT(field, webhook_settings, endpoints);
+    if (node->kind != NODE_LIST || node->count > ENDPOINTS_MAX) {
+        reader_not_a_list(reader, node, ENDPOINTS_MAX, AN_ENDPOINT);
+        return;
+    }
+    struct webhook_endpoint *all =
+        arena_alloc(reader_rule_texts(reader), (node->count + 1) * sizeof *all);
+    size_t n = 0;
+    if (!all)
+        return;
+    for (const struct node *item = node->first; item; item = item->next, n++) {
+        size_t errors = reader->errors->n;
+        all[n] = (struct webhook_endpoint){0};
+        (void)options_read_members(reader, &endpoint_option, item, AN_ENDPOINT, &all[n]);
+        if (reader->errors->n == errors)
+            check_endpoint(reader, item, &all[n]);
+        if (reader->errors->n == errors)
+            check_name(reader, item, all, n);
+    }
+    settings->endpoints = all;
+    settings->n_endpoints = n;
+}
+
+/* What no attempt could ever be made to is refused here; where a name leads is judged then. */
+static void check_urls(struct reader *reader, const struct node *node,
+                       const struct webhook_settings *settings)
+{
+    for (size_t i = 0; i < settings->n_endpoints; i++) {
+        const struct webhook_endpoint *endpoint = &settings->endpoints[i];
+        const char *problem;
+        struct url url;
+        if (!url_read(endpoint->url, &url, &problem))
+            continue; /* it was complained about */
+        const char *refusal = public_address_url_refusal(&url, settings->allow_http);
+        if (refusal)
+            reader_complain(reader, node, "the URL of %.*s %s%s", SLICE_ARG(endpoint->name),
+                            refusal, url.tls ? "" : " (expected https://, or allow_http: true)");
+    }
+}
+
+OPTION_READER(webhooks)
+{
+    struct webhook_settings settings = {0};
+    if (!options_read_members(reader, option, node, A_MAP, &settings))
+        return;
+    check_urls(reader, node, &settings);
+    *(struct webhook_settings *)field = settings;
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "store/events.h"
+
+#define COUNT_OF(array) (sizeof(array) / sizeof *(array))
+
+/* X(kind, role, field, name). */
+#define EVENT_COLUMNS(X)                                                                           \
+    X(TEXT, KEY, id, event_id)                                                                     \
+    X(TEXT, PLAIN, tenant, tenant)                                                                 \
+    X(TEXT, PLAIN, type, type)                                                                     \
+    X(TEXT, PLAIN, time, time)                                                                     \
+    X(BYTES, PLAIN, data, data)                                                                    \
+    X(INT, PLAIN, created_at, created_at)                                                          \
+    X(INT, PLAIN, is_new, is_new)                                                                  \
+    X(INT, PLAIN, fanned_at, fanned_at)                                                            \
+    X(INT, DUE, gone_at, gone_at)
+
+static const struct table_column event_columns[] = {
+#define X(kind, role, field, name) TABLE_COLUMN(struct store_event, kind, role, field, #name),
+    EVENT_COLUMNS(X)
+#undef X
+};
+
+enum event_column {
+#define X(kind, role, field, name) COLUMN_##name,
+    EVENT_COLUMNS(X)
+#undef X
+};
+
+const struct table_index event_indexes[EVENT_INDEX_COUNT] = {
+    [EVENT_BY_NEW] = {.name = "new",
+                      .columns = {COLUMN_is_new},
+                      .n_columns = 1,
+                      .is_partial = true},
+    [EVENT_BY_GONE] = {.name = "gone",
+                       .columns = {COLUMN_gone_at},
+                       .n_columns = 1,
+                       .is_partial = true},
+};
+
+const struct table event_table = {
+    .name = "pawl_event",
+    .columns = event_columns,
+    .n_columns = COUNT_OF(event_columns),
+    .indexes = event_indexes,
+    .n_indexes = COUNT_OF(event_indexes),
+    .row_size = sizeof(struct store_event),
+};
+
+#define ENDPOINT(kind, role, field, name)                                                          \
+    TABLE_COLUMN(struct store_endpoint, kind, role, field, name)
+
+static const struct table_column endpoint_columns[] = {
+    ENDPOINT(TEXT, KEY, name, "name"),
+    ENDPOINT(INT, PLAIN, is_disabled, "disabled"),
+    ENDPOINT(TEXT, PLAIN, why, "why"),
+    ENDPOINT(INT, PLAIN, failing_since, "failing_since"),
+    ENDPOINT(INT, PLAIN, changed_at, "changed_at"),
+};
+
+const struct table endpoint_table = {
+    .name = "pawl_endpoint",
+    .columns = endpoint_columns,
+    .n_columns = COUNT_OF(endpoint_columns),
+    .row_size = sizeof(struct store_endpoint),
+};

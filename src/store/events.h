@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * events: what is told to others, as rows (store/table.h): the events themselves, and the endpoints
+ * that have something to say. The row of an event is the outbox: whoever publishes writes that
+ * alone, in SQL by pawl.publish; the courier makes a task for each endpoint that wants it, in the
+ * commit that marks the event.
+ */
+#ifndef PAWL_STORE_EVENTS_H
+#define PAWL_STORE_EVENTS_H
+
+#include "store/table.h"
+
+#define EVENT_ID_MAX ((size_t)255)
+#define EVENT_DATA_MAX ((size_t)1024 * 1024)
+
+struct store_event {
+    struct table_row row; /* first */
+    struct slice id;      /* unique: A-Za-z0-9_- */
+    struct slice tenant;  /* empty: of none */
+    struct slice type;    /* words of A-Za-z0-9_ joined by dots */
+    struct slice time;    /* RFC 3339, as it was given */
+    struct slice data;    /* JSON, byte for byte as it was given */
+    int64_t created_at;
+    bool is_new;       /* its tasks are not all made yet */
+    int64_t fanned_at; /* when they were; 0: they are not */
+    int64_t gone_at;   /* to look whether it may be removed; CLOCK_NEVER: new */
+};
+
+/* An endpoint. Of one of the config only its name and state; who has no row is enabled. */
+struct store_endpoint {
+    struct table_row row; /* first */
+    struct slice name;    /* unique */
+    bool is_disabled;
+    struct slice why;
+    int64_t failing_since; /* of its first failure with no success since; 0: none */
+    int64_t changed_at;
+};
+
+extern const struct table event_table, endpoint_table;
+
+/* By which events are found, behind those columns by row id: those that are new; when one may be
+ * removed. */
+enum event_index { EVENT_BY_NEW, EVENT_BY_GONE, EVENT_INDEX_COUNT };
+extern const struct table_index event_indexes[EVENT_INDEX_COUNT];
+
+#endif

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* endpoint: which events one wants, and what it is sent. Pure. */
+#ifndef PAWL_WEBHOOK_ENDPOINT_H
+#define PAWL_WEBHOOK_ENDPOINT_H
+
+#include "base/buf.h"
+#include "store/events.h"
+#include "webhook/settings.h"
+
+bool webhook_endpoint_wants(const struct webhook_endpoint *endpoint,
+                            const struct store_event *event);
+
+/* Appends the request's body: the same bytes at each attempt. */
+void webhook_envelope_write(const struct webhook_envelope *envelope, struct slice source,
+                            const struct store_event *event, struct buf *body);
+
+/* Its Content-Type. */
+struct slice webhook_envelope_type(const struct webhook_envelope *envelope);
+
+#endif

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "webhook/event.h"
+
+#include "base/ascii.h"
+#include "base/check.h"
+#include "base/mem.h"
+#include "base/random.h"
+#include "base/timestamp.h"
+#include "core/canonical.h"
+#include "core/event_type.h"
+#include "store/find.h"
+#include <stdio.h>
+
+#define TIMEOUT_US (10 * CLOCK_US_PER_S) /* for one operation of the store */
+#define ARENA_MAX ((size_t)256 * 1024 * 1024)
+#define TENANT_MAX ((size_t)1024)
+#define TIME_MAX ((size_t)64)
+#define TRIES_MOST 100 /* somebody else was first each time */
+
+/* ---- what an event may be ---- */
+
+static bool is_id(struct slice text)
+{
+    return text.len <= EVENT_ID_MAX && slice_is_word(text, "_-");
+}
+
+static bool is_printable(struct slice text)
+{
+    for (size_t i = 0; i < text.len; i++)
+        if (text.at[i] < ' ' || text.at[i] > '~')
+            return false;
+    return true;
+}
+
+static const char *problem_of(const struct webhook_event *event)
+{
+    if (!event_type_is_good(event->type))
+        return "needs a type: words of A-Z a-z 0-9 _ joined by dots, such as refund.created";
+    if (event->id.len > 0 && !is_id(event->id))
+        return "has an id that is not 1 to 255 of A-Z a-z 0-9 _ -";
+    if (event->tenant.len > TENANT_MAX || !is_printable(event->tenant))
+        return "has a tenant that is not 1 to 1024 bytes of printable ASCII";
+    if (event->time.len > TIME_MAX || !is_printable(event->time))
+        return "has a time that is not printable ASCII of at most 64 bytes";
+    return event->data.len > EVENT_DATA_MAX ? "has data of more than 1 MiB" : NULL;
+}
+
+bool webhook_event_check(const struct webhook_event *event, struct arena *arena,
+                         const char **ret_problem)
+{
+    struct json *root;
+    *ret_problem = problem_of(event);
+    if (*ret_problem || event->data.len == 0)
+        return !*ret_problem;
+    enum json_error error = json_parse(arena, event->data, &root, NULL);
+    if (error == JSON_OK)
+        return true;
+    *ret_problem =
+        error == JSON_NO_MEMORY ? "does not fit into memory" : "has data that is no JSON";
+    return false;
+}
+
+/* ---- reading ---- */
+
+static size_t skip_string(struct slice text, size_t at)
+{
+    for (at++; text.at[at] != '"'; at++)
+        at += text.at[at] == '\\';
+    return at + 1;
+}
+
+static bool is_space(char c)
+{
+    return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
+/* The bytes of the nth member's value of an object that was parsed. */
+static struct slice value_text(struct slice text, size_t nth)
+{
+    size_t at = 0, member = 0, start = 0, depth = 0;
+    for (; at < text.len; at++) {
+        char c = text.at[at];
+        if (c == '"') {
+            at = skip_string(text, at) - 1;
+        } else if (c == '{' || c == '[') {
+            depth++;
+        } else if (c == ':' && depth == 1 && member == nth && start == 0) {
+            start = at + 1;
+        } else if (depth == 1 && (c == ',' || c == '}')) {
+            if (member++ == nth)
+                break;
+        } else if (c == '}' || c == ']') {
+            depth--;
+        }
+    }
+    CHECK(start > 0 && at < text.len);
+    while (is_space(text.at[start]))
+        start++;
+    while (is_space(text.at[at - 1]))
+        at--;
+    return slice_make(text.at + start, at - start);
+}
+
+/* NULL: the event has no such member. */
+static struct slice *member_of(struct webhook_event *event, struct slice name)
+{
+    const struct {
+        struct slice name;
+        struct slice *field;
+    } members[] = {{{"id", 2}, &event->id},
+                   {{"type", 4}, &event->type},
+                   {{"time", 4}, &event->time},
+                   {{"tenant", 6}, &event->tenant}};
+    for (size_t i = 0; i < sizeof members / sizeof *members; i++)
+        if (slice_eq(members[i].name, name))
+            return members[i].field;
+    return NULL;
+}
+
+bool webhook_event_read(struct slice text, struct arena *arena, struct webhook_event *ret_event,
+                        const char **ret_problem)
+{
+    struct json *root;
+    size_t nth = 0;
+    enum json_error error = json_parse(arena, text, &root, NULL);
+    *ret_event = (struct webhook_event){0};
+    *ret_problem = error == JSON_NO_MEMORY     ? "does not fit into memory"
+                   : error != JSON_OK          ? "is no JSON"
+                   : root->type != JSON_OBJECT ? "is no JSON object"
+                                               : NULL;
+    if (*ret_problem)
+        return false;
+    for (const struct json *one = root->first; one; one = one->next, nth++) {
+        struct slice *field = member_of(ret_event, one->name);
+        if (slice_eq(one->name, SLICE("data"))) {
+            ret_event->data = value_text(text, nth);
+        } else if (!field) {
+            *ret_problem = "has a member that is none of type, data, id, time and tenant";
+        } else if (one->type != JSON_STRING) {
+            *ret_problem = "has an id, type, time or tenant that is no string";
+        } else {
+            *field = one->text;
+        }
+    }
+    if (!*ret_problem)
+        *ret_problem = problem_of(ret_event);
+    return !*ret_problem;
+}
+
+/* ---- publishing ---- */
+
+/* Events on their way into the store. */
+struct publishing {
+    struct store *store;
+    struct parker *parker;
+    const struct webhook_event *events;
+    struct webhook_published *published;
+    size_t n;
+    struct arena arena;
+    bool settled[WEBHOOK_BATCH_MOST]; /* it is there, or another one is */
+    struct store_event rows[WEBHOOK_BATCH_MOST];
+    struct table_change changes[WEBHOOK_BATCH_MOST];
+    char now[TIMESTAMP_LEN + 1];
+};
+
+static void mint_id(char id[EVENT_ID_MAX + 1])
+{
+    snprintf(id, WEBHOOK_ID_SIZE, "evt_%016llx%016llx", (unsigned long long)random_u64(),
+             (unsigned long long)random_u64());
+}
+
+static void make_row(struct publishing *publishing, size_t i, int64_t now)
+{
+    const struct webhook_event *event = &publishing->events[i];
+    publishing->rows[i] = (struct store_event){
+        .id = slice_of(publishing->published[i].id),
+        .tenant = event->tenant,
+        .type = event->type,
+        .time = event->time.len > 0 ? event->time : slice_of(publishing->now),
+        .data = event->data.len > 0 ? event->data : SLICE("null"),
+        .created_at = now,
+        .is_new = true,
+        .gone_at = CLOCK_NEVER,
+    };
+}
+
+/* What is no canonical JSON (SQL has numbers without bounds) is compared as it is. False: no
+ * memory. */
+static bool add_canonical(struct slice text, struct arena *arena, struct buf *form)
+{
+    struct json *root;
+    struct canonical canonical = {.buf = form};
+    enum json_error error = json_parse(arena, text, &root, NULL);
+    if (error == JSON_OK)
+        return canonical_add_json(&canonical, root, (struct json_set){0}) && buf_ok(form);
+    buf_add_slice(form, text);
+    return error != JSON_NO_MEMORY && buf_ok(form);
+}
+
+static enum store_status is_same(struct publishing *publishing, const struct store_event *a,
+                                 const struct store_event *b, bool *ret_same)
+{
+    BUF_AUTO struct buf of_a = buf_make(SIZE_MAX), of_b = buf_make(SIZE_MAX);
+    *ret_same = slice_eq(a->type, b->type) && slice_eq(a->tenant, b->tenant);
+    if (!*ret_same || slice_eq(a->data, b->data))
+        return STORE_DONE;
+    if (!add_canonical(a->data, &publishing->arena, &of_a) ||
+        !add_canonical(b->data, &publishing->arena, &of_b))
+        return STORE_NO_MEMORY;
+    *ret_same = slice_eq(buf_slice(&of_a), buf_slice(&of_b));
+    return STORE_DONE;
+}
+
+static enum store_status settle(struct publishing *publishing, size_t i,
+                                const struct store_event *there)
+{
+    bool same = false;
+    enum store_status status = is_same(publishing, &publishing->rows[i], there, &same);
+    publishing->settled[i] = status == STORE_DONE;
+    publishing->published[i].end = same ? WEBHOOK_REPLAYED : WEBHOOK_MISMATCH;
+    return status;
+}
+
+/* One with an id that an earlier one of the batch has, too. */
+static enum store_status settle_repeated(struct publishing *publishing)
+{
+    enum store_status status = STORE_DONE;
+    for (size_t i = 1; i < publishing->n && status == STORE_DONE; i++)
+        for (size_t k = 0; k < i && !publishing->settled[i] && status == STORE_DONE; k++)
+            if (slice_eq(publishing->rows[i].id, publishing->rows[k].id))
+                status = settle(publishing, i, &publishing->rows[k]);
+    return status;
+}
+
+/* Those that did not fit as an event of that id is there. */
+static enum store_status settle_stale(struct publishing *publishing, size_t i)
+{
+    struct store_found found = {.arena = &publishing->arena};
+    const struct table_query query = {
+        .table = &event_table, .by = TABLE_BY_KEY, .like = &publishing->rows[i].row, .limit = 1};
+    enum store_status status = store_find_rows(publishing->store, &query, publishing->parker,
+                                               clock_after(clock_boot_us(), TIMEOUT_US), &found);
+    return status == STORE_DONE && found.n == 1
+               ? settle(publishing, i, (const struct store_event *)found.rows[0])
+               : status;
+}
+
+/* STORE_CONFLICT: try again, some of them were settled. */
+static enum store_status try_rows(struct publishing *publishing)
+{
+    size_t places[WEBHOOK_BATCH_MOST], n = 0;
+    for (size_t i = 0; i < publishing->n; i++) {
+        if (publishing->settled[i])
+            continue;
+        publishing->changes[n] = (struct table_change){
+            .table = &event_table, .act = TABLE_INSERT, .row = &publishing->rows[i].row};
+        places[n++] = i;
+    }
+    struct store_op op = {.kind = STORE_ROWS, .brings = publishing->changes, .n_brings = n};
+    if (n == 0)
+        return STORE_DONE;
+    store_run(publishing->store, &op, publishing->parker, clock_after(clock_boot_us(), TIMEOUT_US));
+    enum store_status status = op.status;
+    for (size_t k = 0; k < n && op.status == STORE_CONFLICT && status == STORE_CONFLICT; k++)
+        if (publishing->changes[k].is_stale) {
+            enum store_status read = settle_stale(publishing, places[k]);
+            status = read == STORE_DONE ? status : read;
+        }
+    return status;
+}
+
+static enum store_status publish(struct publishing *publishing)
+{
+    BUF_AUTO struct buf now = buf_make(SIZE_MAX);
+    int64_t at = store_now(publishing->store);
+    if (timestamp_print(&now, at) && buf_ok(&now))
+        memcpy(publishing->now, now.at, now.len);
+    for (size_t i = 0; i < publishing->n; i++) {
+        struct webhook_published *published = &publishing->published[i];
+        published->end = WEBHOOK_STORED;
+        if (publishing->events[i].id.len > 0)
+            snprintf(published->id, sizeof published->id, "%.*s",
+                     SLICE_ARG(publishing->events[i].id));
+        else
+            mint_id(published->id);
+        make_row(publishing, i, at);
+    }
+    enum store_status status = settle_repeated(publishing);
+    if (status == STORE_DONE)
+        status = STORE_CONFLICT;
+    for (int try = 0; try < TRIES_MOST && status == STORE_CONFLICT; try++)
+        status = try_rows(publishing);
+    return status;
+}
+
+enum store_status webhook_publish(struct store *store, const struct webhook_event *events, size_t n,
+                                  struct parker *parker, struct webhook_published *published)
+{
+    CHECK(n > 0 && n <= WEBHOOK_BATCH_MOST);
+    struct publishing *publishing = mem_zalloc(1, sizeof *publishing);
+    if (!publishing)
+        return STORE_NO_MEMORY;
+    publishing->store = store;
+    publishing->parker = parker;
+    publishing->events = events;
+    publishing->published = published;
+    publishing->n = n;
+    publishing->arena = arena_make(ARENA_MAX);
+    enum store_status status = publish(publishing);
+    arena_fini(&publishing->arena);
+    mem_free(publishing);
+    return status;
+}

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "webhook/fanout.h"
+
+#include "base/check.h"
+#include "base/crash.h"
+#include "base/mem.h"
+#include "store/tasks.h"
+#include "webhook/endpoint.h"
+
+#define TIMEOUT_US (10 * CLOCK_US_PER_S) /* for one operation of the store */
+#define ARENA_MAX ((size_t)256 * 1024 * 1024)
+#define PAGE 64
+#define TASKS_MOST 100000 /* that tell one event */
+#define AGAIN_US (INT64_C(86400) * CLOCK_US_PER_S)
+
+/* What one commit brings. */
+struct commit {
+    const struct fanout *fanout;
+    struct store_task tasks[TABLE_BRINGS_MAX];
+    struct store_event events[PAGE];
+    struct table_change changes[TABLE_BRINGS_MAX];
+    size_t n_tasks;
+    size_t n_events;
+    size_t n;
+};
+
+static enum store_status find(const struct fanout *fanout, const struct table_query *query,
+                              struct arena *arena, struct store_found *ret_found)
+{
+    *ret_found = (struct store_found){.arena = arena};
+    return store_find_rows(fanout->store, query, fanout->parker,
+                           clock_after(clock_boot_us(), TIMEOUT_US), ret_found);
+}
+
+static enum store_status save(struct commit *commit)
+{
+    struct store_op op = {.kind = STORE_ROWS, .brings = commit->changes, .n_brings = commit->n};
+    if (commit->n > 0)
+        store_run(commit->fanout->store, &op, commit->fanout->parker,
+                  clock_after(clock_boot_us(), TIMEOUT_US));
+    enum store_status status = commit->n > 0 ? op.status : STORE_DONE;
+    commit->n = commit->n_tasks = commit->n_events = 0;
+    return status;
+}
+
+static struct store_task make_task(const struct webhook_endpoint *endpoint,
+                                   const struct store_event *event, int64_t now)
+{
+    struct store_task task = {.kind = SLICE(WEBHOOK_KIND),
+                              .lane = endpoint->name,
+                              .key = event->id,
+                              .ord = endpoint->ordered ? endpoint->name : SLICE(""),
+                              .skips = endpoint->skips,
+                              .event = event->row.id,
+                              .task = {.due_at = now,
+                                       .deadline_at = CLOCK_NEVER,
+                                       .profile = endpoint->retry,
+                                       .created_at = now,
+                                       .gone_at = CLOCK_NEVER}};
+    store_task_settle(&task);
+    return task;
+}
+
+static void add_task(struct commit *commit, const struct webhook_endpoint *endpoint,
+                     const struct store_event *event, int64_t now)
+{
+    struct store_task *task = &commit->tasks[commit->n_tasks++];
+    *task = make_task(endpoint, event, now);
+    commit->changes[commit->n++] =
+        (struct table_change){.table = &task_table, .act = TABLE_INSERT, .row = &task->row};
+}
+
+static void add_mark(struct commit *commit, const struct store_event *event, int64_t now)
+{
+    struct store_event *marked = &commit->events[commit->n_events++];
+    *marked = *event;
+    marked->is_new = false;
+    marked->fanned_at = now;
+    marked->gone_at = clock_after(now, commit->fanout->plan->wanted.webhooks.keep_us);
+    commit->changes[commit->n++] =
+        (struct table_change){.table = &event_table, .act = TABLE_UPDATE, .row = &marked->row};
+}
+
+static size_t count_wanting(const struct fanout *fanout, const struct store_event *event)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < fanout->plan->n_targets; i++)
+        n += webhook_endpoint_wants(fanout->plan->targets[i].endpoint, event);
+    return n;
+}
+
+/* ---- one event alone ---- */
+
+static bool has_task(const struct store_found *there, struct slice lane)
+{
+    for (size_t i = 0; i < there->n; i++)
+        if (slice_eq(((const struct store_task *)there->rows[i])->lane, lane))
+            return true;
+    return false;
+}
+
+static enum store_status find_tasks(const struct fanout *fanout, int64_t event, size_t most,
+                                    struct arena *arena, struct store_found *ret_found)
+{
+    const struct store_task like = {.event = event};
+    const struct table_query query = {.table = &task_table,
+                                      .by = TABLE_BY_INDEX,
+                                      .like = &like.row,
+                                      .index = &task_indexes[TASK_BY_EVENT],
+                                      .prefix = 1,
+                                      .limit = most};
+    return find(fanout, &query, arena, ret_found);
+}
+
+/* In as many commits as it takes; the mark is in the last one. Tasks that are there are left. */
+static enum store_status fan_alone(struct commit *commit, const struct store_event *event,
+                                   int64_t now)
+{
+    const struct fanout *fanout = commit->fanout;
+    ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
+    struct store_found there;
+    enum store_status status = find_tasks(fanout, event->row.id, TASKS_MOST, &arena, &there);
+    for (size_t i = 0; i < fanout->plan->n_targets && status == STORE_DONE; i++) {
+        const struct webhook_endpoint *endpoint = fanout->plan->targets[i].endpoint;
+        if (!webhook_endpoint_wants(endpoint, event) || has_task(&there, endpoint->name))
+            continue;
+        add_task(commit, endpoint, event, now);
+        if (commit->n < TABLE_BRINGS_MAX - 1)
+            continue;
+        status = save(commit);
+        CRASH_POINT(inside_fan_out);
+    }
+    if (status != STORE_DONE)
+        return status;
+    add_mark(commit, event, now);
+    return save(commit);
+}
+
+/* ---- a page of them ---- */
+
+/* As many as fit into one commit, from the first one on. 0: not even that one. */
+static size_t gather(struct commit *commit, const struct store_found *found, size_t first)
+{
+    const struct fanout *fanout = commit->fanout;
+    size_t at = first;
+    for (; at < found->n; at++) {
+        const struct store_event *event = (const struct store_event *)found->rows[at];
+        if (commit->n + count_wanting(fanout, event) + 1 > TABLE_BRINGS_MAX)
+            break;
+        for (size_t i = 0; i < fanout->plan->n_targets; i++)
+            if (webhook_endpoint_wants(fanout->plan->targets[i].endpoint, event))
+                add_task(commit, fanout->plan->targets[i].endpoint, event, found->now);
+        add_mark(commit, event, found->now);
+    }
+    return at - first;
+}
+
+static enum store_status fan_page(struct commit *commit, const struct store_found *found,
+                                  size_t *ret_n)
+{
+    enum store_status status = STORE_DONE;
+    for (*ret_n = 0; *ret_n < found->n && status == STORE_DONE;) {
+        size_t n = gather(commit, found, *ret_n);
+        if (n > 0)
+            status = save(commit);
+        if (n == 0 || status == STORE_CONFLICT) {
+            n = 1;
+            status = fan_alone(commit, (const struct store_event *)found->rows[*ret_n], found->now);
+        }
+        if (status == STORE_DONE)
+            *ret_n += n;
+    }
+    return status;
+}
+
+enum store_status fanout_step(const struct fanout *fanout, size_t *ret_n, bool *ret_more)
+{
+    ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
+    const struct store_event like = {.is_new = true};
+    const struct table_query query = {.table = &event_table,
+                                      .by = TABLE_BY_INDEX,
+                                      .like = &like.row,
+                                      .index = &event_indexes[EVENT_BY_NEW],
+                                      .prefix = 1,
+                                      .limit = PAGE};
+    struct store_found found;
+    enum store_status status = find(fanout, &query, &arena, &found);
+    *ret_n = 0;
+    *ret_more = false;
+    if (status != STORE_DONE || found.n == 0)
+        return status;
+    struct commit *commit = mem_zalloc(1, sizeof *commit);
+    if (!commit)
+        return STORE_NO_MEMORY;
+    commit->fanout = fanout;
+    status = fan_page(commit, &found, ret_n);
+    mem_free(commit);
+    *ret_more = status == STORE_CONFLICT || found.n == PAGE;
+    return status == STORE_CONFLICT ? STORE_DONE : status;
+}
+
+/* ---- what is over ---- */
+
+static enum store_status sweep_one(struct commit *commit, const struct store_event *event,
+                                   int64_t now)
+{
+    ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
+    struct store_found there;
+    enum store_status status = find_tasks(commit->fanout, event->row.id, 1, &arena, &there);
+    if (status != STORE_DONE)
+        return status;
+    struct store_event *kept = &commit->events[commit->n_events++];
+    *kept = *event;
+    kept->gone_at = clock_after(now, AGAIN_US);
+    commit->changes[commit->n++] = (struct table_change){
+        .table = &event_table, .act = there.n > 0 ? TABLE_UPDATE : TABLE_REMOVE, .row = &kept->row};
+    return STORE_DONE;
+}
+
+enum store_status fanout_sweep(const struct fanout *fanout, bool *ret_more)
+{
+    ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
+    const struct store_event like = {0};
+    const struct table_query query = {.table = &event_table,
+                                      .by = TABLE_BY_INDEX,
+                                      .like = &like.row,
+                                      .index = &event_indexes[EVENT_BY_GONE],
+                                      .limit = PAGE};
+    struct store_found found;
+    enum store_status status = find(fanout, &query, &arena, &found);
+    *ret_more = false;
+    if (status != STORE_DONE || found.n == 0)
+        return status;
+    struct commit *commit = mem_zalloc(1, sizeof *commit);
+    if (!commit)
+        return STORE_NO_MEMORY;
+    commit->fanout = fanout;
+    for (size_t i = 0; i < found.n && status == STORE_DONE; i++)
+        status = sweep_one(commit, (const struct store_event *)found.rows[i], found.now);
+    if (status == STORE_DONE)
+        status = save(commit);
+    mem_free(commit);
+    *ret_more = status == STORE_DONE && found.n == PAGE;
+    return status == STORE_CONFLICT ? STORE_DONE : status;
+}

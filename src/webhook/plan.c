@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "webhook/plan.h"
+
+#include "base/check.h"
+#include "base/mem.h"
+
+#define TIMEOUT_US (10 * CLOCK_US_PER_S) /* for one operation of the store */
+#define ARENA_MAX ((size_t)16 * 1024 * 1024)
+#define STATES_MOST 10000
+#define ORIGINS_MOST 256
+#define IDLE_MOST 4
+#define IDLE_US (INT64_C(5) * CLOCK_US_PER_S)
+#define FRESH_US (INT64_C(30) * CLOCK_US_PER_S) /* of a host's addresses */
+
+static struct http_origins *make_origins(const struct webhook_settings *settings)
+{
+    const struct http_guard_config judged = {settings->allow, settings->allow_http};
+    const struct tls_config trusted = {0};
+    struct tls_complaint complaint;
+    struct http_origins_config config = {.max = ORIGINS_MOST,
+                                         .max_idle = IDLE_MOST,
+                                         .idle_us = IDLE_US,
+                                         .fresh_us = FRESH_US,
+                                         .guard = http_guard_new(&judged),
+                                         .tls = tls_client_new(&trusted, &complaint)};
+    struct http_origins *origins = config.guard && config.tls ? http_origins_new(&config) : NULL;
+    http_guard_unref(config.guard);
+    tls_client_unref(config.tls);
+    return origins;
+}
+
+/* URLs were checked by the config's reader. */
+static void make_targets(struct webhook_plan *plan)
+{
+    const struct webhook_settings *settings = &plan->wanted.webhooks;
+    const char *problem;
+    for (size_t i = 0; i < settings->n_endpoints; i++) {
+        struct webhook_target *target = &plan->targets[plan->n_targets++];
+        target->endpoint = &settings->endpoints[i];
+        bool is_good = url_read(target->endpoint->url, &target->url, &problem);
+        CHECK(is_good);
+    }
+}
+
+struct webhook_plan *webhook_plan_new(const struct webhook_wanted *wanted)
+{
+    struct webhook_plan *plan = mem_zalloc(1, sizeof *plan);
+    if (!plan)
+        return NULL;
+    plan->refs = 1;
+    plan->wanted = *wanted;
+    rule_set_ref(wanted->rules);
+    plan->origins = make_origins(&wanted->webhooks);
+    plan->targets = mem_zalloc(wanted->webhooks.n_endpoints + 1, sizeof *plan->targets);
+    if (plan->origins && plan->targets) {
+        make_targets(plan);
+        return plan;
+    }
+    webhook_plan_unref(plan);
+    return NULL;
+}
+
+struct webhook_plan *webhook_plan_ref(struct webhook_plan *plan)
+{
+    CHECK(plan->refs > 0);
+    plan->refs++;
+    return plan;
+}
+
+void webhook_plan_unref(struct webhook_plan *plan)
+{
+    if (!plan || --plan->refs > 0)
+        return;
+    http_origins_free(plan->origins);
+    mem_free(plan->targets);
+    rule_set_unref(plan->wanted.rules);
+    mem_free(plan);
+}
+
+struct webhook_target *webhook_plan_find(const struct webhook_plan *plan, struct slice name)
+{
+    for (size_t i = 0; i < plan->n_targets; i++)
+        if (slice_eq(plan->targets[i].endpoint->name, name))
+            return &plan->targets[i];
+    return NULL;
+}
+
+enum store_status webhook_plan_refresh(struct webhook_plan *plan, struct store *store,
+                                       struct parker *parker)
+{
+    ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
+    struct store_found found = {.arena = &arena};
+    const struct table_query query = {.table = &endpoint_table, .limit = STATES_MOST};
+    enum store_status status =
+        store_find_rows(store, &query, parker, clock_after(clock_boot_us(), TIMEOUT_US), &found);
+    if (status != STORE_DONE)
+        return status;
+    for (size_t i = 0; i < plan->n_targets; i++)
+        plan->targets[i].state = (struct store_endpoint){0};
+    for (size_t i = 0; i < found.n; i++) {
+        const struct store_endpoint *state = (const struct store_endpoint *)found.rows[i];
+        struct webhook_target *target = webhook_plan_find(plan, state->name);
+        if (!target)
+            continue;
+        target->state = *state;
+        target->state.name = target->endpoint->name;
+        target->state.why = SLICE("");
+    }
+    return STORE_DONE;
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * plan: the endpoints as they are now: what the config says of them, and what the store says of
+ * their state. One plan for each config; counted, as deliveries go on by the one they began with.
+ * Of the loop that delivers: no locks.
+ */
+#ifndef PAWL_WEBHOOK_PLAN_H
+#define PAWL_WEBHOOK_PLAN_H
+
+#include "base/url.h"
+#include "core/rule.h"
+#include "http/origins.h"
+#include "store/events.h"
+#include "store/find.h"
+#include "webhook/settings.h"
+
+/* What a reload may change. Texts and lists are those of `rules`. */
+struct webhook_wanted {
+    struct webhook_settings webhooks;
+    struct rule_set *rules; /* of which the plan takes a reference */
+    int64_t connect_timeout_us;
+};
+
+/* An endpoint, and its state as it was read last. */
+struct webhook_target {
+    const struct webhook_endpoint *endpoint;
+    struct url url;
+    struct store_endpoint state; /* row.id 0: it has no row */
+};
+
+struct webhook_plan {
+    size_t refs;
+    struct webhook_wanted wanted;
+    struct http_origins *origins; /* behind the guard */
+    struct webhook_target *targets;
+    size_t n_targets;
+};
+
+/* From any thread: it belongs to the loop from then on. NULL: no memory. */
+struct webhook_plan *webhook_plan_new(const struct webhook_wanted *wanted);
+struct webhook_plan *webhook_plan_ref(struct webhook_plan *plan);
+/* Accepts NULL. */
+void webhook_plan_unref(struct webhook_plan *plan);
+
+/* NULL: there is none of that name. */
+struct webhook_target *webhook_plan_find(const struct webhook_plan *plan, struct slice name);
+
+/* Reads the endpoints' states anew. */
+enum store_status webhook_plan_refresh(struct webhook_plan *plan, struct store *store,
+                                       struct parker *parker);
+
+#endif

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What webhooks are sent by, as the config says it: values only. The config embeds it. */
+#ifndef PAWL_WEBHOOK_SETTINGS_H
+#define PAWL_WEBHOOK_SETTINGS_H
+
+#include "core/networks.h"
+#include "core/retry_profiles.h"
+#include "core/signature.h"
+
+#define WEBHOOK_TYPES_MAX 16
+#define WEBHOOK_TENANTS_MAX 16
+#define WEBHOOK_MEMBERS_MAX 8 /* of an envelope of the endpoint's own */
+
+/* What an envelope may say of an event. */
+enum webhook_fact {
+    WEBHOOK_FACT_ID,
+    WEBHOOK_FACT_TYPE,
+    WEBHOOK_FACT_TIME,
+    WEBHOOK_FACT_DATA,
+    WEBHOOK_FACT_TENANT,
+    WEBHOOK_FACT_SOURCE,
+};
+#define WEBHOOK_FACTS "id|type|time|data|tenant|source" /* in that order */
+
+/* Of a JSON object, in this order. */
+struct webhook_members {
+    size_t n;
+    struct {
+        struct slice name;
+        enum webhook_fact fact;
+    } at[WEBHOOK_MEMBERS_MAX];
+};
+
+/* What the body of a request is: an object that has the event's data, or that alone. */
+enum webhook_form { WEBHOOK_STANDARD, WEBHOOK_NONE, WEBHOOK_CLOUDEVENTS, WEBHOOK_OWN };
+#define WEBHOOK_FORMS "standard|none|cloudevents" /* in that order */
+
+struct webhook_envelope {
+    enum webhook_form form;
+    struct webhook_members own;
+};
+
+struct webhook_endpoint {
+    struct slice name;
+    struct slice url;
+    size_t n_types;
+    struct slice types[WEBHOOK_TYPES_MAX]; /* patterns, as `refund.*` */
+    size_t n_tenants;
+    struct slice tenants[WEBHOOK_TENANTS_MAX]; /* none: events of any tenant, or of none */
+    size_t n_secrets;
+    struct signature_secret secrets[SIGNATURE_SECRETS_MAX]; /* all of them sign */
+    struct webhook_envelope envelope;
+    bool ordered;
+    bool skips; /* ordered: a dead delivery does not hold those behind it */
+    enum retry_profile retry;
+    int64_t timeout_us; /* of an attempt */
+    size_t in_flight;
+};
+
+/* Texts and lists are of the config's rules (core/rule.h): whoever keeps them keeps those. */
+struct webhook_settings {
+    struct networks allow; /* addresses that are not public, and may be sent to all the same */
+    bool allow_http;
+    struct slice source; /* `source` of CloudEvents */
+    int64_t keep_us;     /* how long an event's id is known, at least, and its deliveries kept */
+    const struct webhook_endpoint *endpoints;
+    size_t n_endpoints;
+};
+
+#endif

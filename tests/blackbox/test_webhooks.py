@@ -1,0 +1,354 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Webhooks out: an event that was published is told to every endpoint that wants it, signed, until
+it is acknowledged, whatever dies or fails meanwhile."""
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+import signal
+from pathlib import Path
+from typing import Any, Callable, Iterator
+
+import pytest
+
+from pawltest.admin import Admin, with_admin
+from pawltest.gateway import Gateway, run
+from pawltest.upstream import Upstream, closes, say
+from pawltest.wire import Answer, Request, eventually
+
+pytestmark = pytest.mark.hooks
+SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+OLD = "whsec_c2VjcmV0LW9mLWJlZm9yZS1yb3RhdGlvbg=="
+DAY = 86400
+
+
+def sink(name: str, receiver: Upstream, **more: Any) -> dict[str, Any]:
+    return {"name": name, "url": f"http://127.0.0.1:{receiver.port}/{name}", "types": ["refund.*"],
+            "secret": SECRET, **more}
+
+
+def config(*endpoints: dict[str, Any], **more: Any) -> str:
+    webhooks = {"allow": ["127.0.0.0/8"], "allow_http": True, **more, "endpoints": endpoints}
+    return f"tenant: none\nwebhooks: {json.dumps(webhooks)}\n"
+
+
+class Outbox:
+    """A gateway, and the commands on its store."""
+
+    def __init__(self, gateway: Gateway):
+        self.gateway = gateway
+
+    def run(self, *arguments: str) -> Any:
+        return run("webhook", *arguments, "--store", self.gateway.store)
+
+    def done(self, *arguments: str) -> str:
+        ran = self.run(*arguments)
+        assert ran.returncode == 0, ran
+        return ran.stdout
+
+    def publish(self, type_: str = "refund.created", data: str = '{"a": 1.0}', *more: str) -> str:
+        return self.done("publish", type_, "-d", data, *more).strip()
+
+    def list(self, *more: str) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.done("list", "--json", *more).splitlines()]
+
+    def states(self, *more: str) -> list[str]:
+        return [row["state"] for row in self.list(*more)]
+
+    def show(self, row: int = 0) -> dict[str, Any]:
+        return json.loads(self.done("show", str(self.list()[row]["id"]), "--json"))
+
+    def until(self, *states: str, step: float = 0.2) -> list[dict[str, Any]]:
+        """Until the deliveries are in these states; the clock moves on."""
+        self.gateway.clock.run_until(lambda: sorted(self.states()) == sorted(states), step)
+        return self.list()
+
+
+@pytest.fixture
+def receiver() -> Iterator[Upstream]:
+    made = Upstream()
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def outbox(pawl, receiver: Upstream) -> Callable[..., Outbox]:
+    def make(*endpoints: dict[str, Any], **more: Any) -> Outbox:
+        return Outbox(pawl(config(*(endpoints or (sink("billing", receiver),)), **more)))
+
+    return make
+
+
+def signed(request: Request, secret: str = SECRET) -> str:
+    """As a receiver that follows the specification computes it."""
+    key = base64.b64decode(secret.removeprefix("whsec_"))
+    content = f"{request['webhook-id']}.{request['webhook-timestamp']}.".encode() + request.body
+    return "v1," + base64.b64encode(hmac.new(key, content, hashlib.sha256).digest()).decode()
+
+
+# ---- what is sent ----
+
+def test_an_event_is_told_to_every_endpoint_that_wants_it(outbox, receiver):
+    box = outbox(sink("billing", receiver), sink("all", receiver, types=["*"]),
+                 sink("other", receiver, types=["refund", "charge.*"]),
+                 sink("merchant", receiver, tenants=["m1"]))
+    event = box.publish(data='{"amount": 10.00}')
+    rows = box.until("done", "done")
+    assert sorted(row["lane"] for row in rows) == ["all", "billing"]
+    assert {row["key"] for row in rows} == {event}
+    box.publish("refund.a.b", "1", "--tenant", "m1")
+    assert len(box.until(*["done"] * 5)) == 5
+    first = receiver.requests[0]
+    assert first.method == "POST" and first["content-type"] == "application/json"
+    assert first["webhook-id"] == first["idempotency-key"] == event
+    assert first["webhook-signature"] == signed(first)
+    body = json.loads(first.body)
+    assert list(body) == ["type", "timestamp", "data"] and body["type"] == "refund.created"
+    assert b'"data":{"amount": 10.00}}' in first.body, "the data is sent byte for byte"
+
+
+@pytest.mark.parametrize("envelope, wanted", [
+    ("none", b'{"a": 1.0}'),
+    ({"eventId": "id", "eventType": "type", "timestamp": "time", "data": "data"},
+     b'{"eventId":"e1","eventType":"refund.created","timestamp":"2026-02-19T10:00:00Z",'
+     b'"data":{"a": 1.0}}'),
+    ("standard", b'{"type":"refund.created","timestamp":"2026-02-19T10:00:00Z","data":{"a": 1.0}}'),
+    ("cloudevents",
+     b'{"specversion":"1.0","datacontenttype":"application/json","id":"e1","source":"/refunds",'
+     b'"type":"refund.created","time":"2026-02-19T10:00:00Z","data":{"a": 1.0}}'),
+])
+def test_the_envelope_is_the_endpoint_s(outbox, receiver, envelope, wanted):
+    box = outbox(sink("billing", receiver, envelope=envelope), source="/refunds")
+    box.publish("refund.created", '{"a": 1.0}', "--id", "e1", "--time", "2026-02-19T10:00:00Z")
+    assert receiver.wait_for(1).body == wanted
+
+
+def test_both_secrets_sign_while_they_rotate(outbox, receiver):
+    box = outbox(sink("billing", receiver, secret=[SECRET, OLD]))
+    box.publish()
+    request = receiver.wait_for(1)
+    assert request["webhook-signature"].split(" ") == [signed(request), signed(request, OLD)]
+
+
+def test_the_same_event_twice_is_told_once_and_another_under_its_id_is_refused(outbox, receiver):
+    box = outbox()
+    assert box.publish("refund.created", '{"a": 1.0, "b": 2}', "--id", "e1") == "e1"
+    assert box.publish("refund.created", '{"b":2,"a":1}', "--id", "e1") == "e1"
+    for other in (("refund.created", "-d", '{"a":2}'), ("refund.failed", "-d", '{"a":1,"b":2}'),
+                  ("refund.created", "-d", '{"a":1,"b":2}', "--tenant", "m")):
+        assert box.run("publish", *other, "--id", "e1").returncode == 65
+    box.until("done")
+    assert len(receiver.requests) == 1
+
+
+@pytest.mark.parametrize("arguments, what", [
+    (("refund created",), "needs a type"), (("refund..x",), "needs a type"),
+    (("*",), "needs a type"),
+    (("a", "--id", "e.1"), "has an id"), (("a", "-d", "{"), "no JSON"),
+    (("a", "--tenant", "é"), "has a tenant")])
+def test_what_is_no_event_is_refused(outbox, arguments, what):
+    ran = outbox().run("publish", *arguments)
+    assert ran.returncode == 65 and what in ran.stderr
+
+
+# ---- until it is acknowledged ----
+
+def test_a_failure_is_tried_again_with_the_same_bytes_under_a_new_time(outbox, receiver):
+    box = outbox()
+    receiver.then(say(500), closes(), say(302, None, ("Location", "http://127.0.0.1:1/")), say(400))
+    box.publish()
+    box.until("done", step=60)
+    requests = receiver.requests
+    assert len(requests) == 5 and len({request.body for request in requests}) == 1
+    assert len({request["webhook-id"] for request in requests}) == 1
+    assert len({request["webhook-timestamp"] for request in requests}) > 1
+    assert all(request["webhook-signature"] == signed(request) for request in requests)
+    shown = box.show()
+    assert [attempt["status"] for attempt in shown["history"]] == [500, None, 302, 400, 201]
+
+
+def test_what_is_never_acknowledged_is_dead_after_a_day_and_can_be_sent_again(outbox, receiver):
+    box = outbox()
+    receiver.default = say(503, {"why": "down"})
+    event = box.publish()
+    eventually(lambda: box.states() == ["waiting"], "its delivery")
+    box.until("dead", step=1800)
+    shown = box.show()
+    assert shown["reason"] in ("attempts", "deadline")
+    tries = len(receiver.requests)
+    assert shown["attempts"] == tries > 5
+    assert shown["history"][-1]["response"] == '{"why": "down"}'
+    receiver.default = receiver.created
+    assert box.run("replay", "--dead", "--since", "2100-01-01T00:00:00Z").stdout.startswith("0 ")
+    assert box.done("replay", "--dead", "--endpoint", "billing") == "1 deliveries are sent again\n"
+    box.until("done")
+    assert receiver.requests[-1]["webhook-id"] == event
+    box.done("replay", str(box.list()[0]["id"]))
+    receiver.wait_for(tries + 2)
+
+
+def test_410_disables_the_endpoint_and_the_rest_is_dead(outbox, receiver):
+    box = outbox()
+    receiver.then(say(410))
+    box.publish()
+    assert box.until("dead")[0]["reason"] == "gone"
+    box.publish()
+    rows = box.until("dead", "dead")
+    assert rows[1]["reason"] == "endpoint_disabled" and len(receiver.requests) == 1
+
+
+def test_an_ordered_endpoint_is_told_one_after_the_other(outbox, receiver):
+    box = outbox(sink("billing", receiver, ordered=True), sink("free", receiver))
+    receiver.on("POST", "/billing", say(500))
+    events = [box.publish(data=str(i)) for i in range(5)]
+
+    def told() -> list[str]:
+        return [one["webhook-id"] for one in receiver.requests if one.target == "/billing"]
+
+    box.gateway.clock.run_until(lambda: len(told()) > 2, 60)
+    box.until(*["done"] * 5, *["waiting"] * 5)
+    assert set(told()) == {events[0]}, "nothing passes the first one"
+    receiver.off("POST", "/billing")
+    box.until(*["done"] * 10, step=60)
+    assert list(dict.fromkeys(told())) == events
+
+
+# ---- where it may go ----
+
+def test_an_address_that_is_not_public_is_refused_and_shown(outbox, receiver, pawl, tmp_path: Path):
+    hosts = tmp_path / "hosts"
+    hosts.write_text("hooks.example 93.184.216.34 127.0.0.1\n")
+    gateway = pawl(config(sink("billing", receiver, url=f"http://hooks.example:{receiver.port}/x"),
+                          allow=[]), started=False)
+    gateway.start(PAWL_TEST_HOSTS=str(hosts))
+    box = Outbox(gateway)
+    box.publish()
+    assert box.until("dead")[0]["reason"] == "address_refused"
+    assert "a loopback address" in box.show()["history"][0]["response"]
+    hosts.write_text("hooks.example 127.0.0.1\n")
+    gateway.configure(config(sink("billing", receiver,
+                                  url=f"http://hooks.example:{receiver.port}/x")))
+    gateway.restart(PAWL_TEST_HOSTS=str(hosts))
+    box.done("replay", "--dead")
+    box.until("done")
+    assert receiver.requests[0]["host"] == f"hooks.example:{receiver.port}"
+
+
+@pytest.mark.parametrize("url, what", [
+    ("http://127.0.0.1/", "is not https"), ("https://u:p@hooks.example/", "has credentials"),
+    ("https://0x7f.1/", "four decimal numbers"), ("hooks.example", "expected https://")])
+def test_a_url_that_could_never_be_allowed_is_refused(receiver, tmp_path, url, what):
+    file = tmp_path / "pawl.yaml"
+    file.write_text("upstream: http://127.0.0.1:9\n"
+                    + config(sink("billing", receiver, url=url), allow_http=False))
+    ran = run("serve", "-t", "-c", file)
+    assert ran.returncode == 2 and what in ran.stderr, ran
+
+
+# ---- whatever dies ----
+
+@pytest.mark.parametrize("point", [
+    "inside_fan_out", "before_begin", "after_claim_commit", "before_connect",
+    "after_response_body", "before_outcome_commit", "after_outcome_commit"])
+def test_after_a_crash_at_any_point_each_event_is_told(pawl, receiver, point):
+    endpoints = [sink(f"e{i}", receiver) for i in range(230 if point == "inside_fan_out" else 1)]
+    gateway = pawl(config(*endpoints), started=False)
+    box = Outbox(gateway)
+    gateway.start(PAWL_CRASH_AT=point)
+    events = [box.publish(data=str(i)) for i in range(3)]
+    gateway.wait()
+    gateway.start()
+    box.until(*["done"] * (3 * len(endpoints)), step=5)
+    told = {(request["webhook-id"], request.target) for request in receiver.done}
+    assert told == {(event, f"/e{i}") for event in events for i in range(len(endpoints))}
+
+
+def test_a_reload_changes_where_events_go_and_what_is_removed_is_dead(outbox, receiver):
+    box = outbox()
+    receiver.default = say(503)
+    box.publish()
+    receiver.wait_for(1)
+    box.gateway.configure(config(sink("other", receiver, types=["*"])))
+    box.gateway.signal(signal.SIGHUP)
+    eventually(lambda: any(line["event"] == "config_reloaded" for line in box.gateway.log),
+               "the reload")
+    receiver.default = receiver.created
+    box.publish()
+    rows = {row["lane"]: row for row in box.until("dead", "done", step=60)}
+    assert rows["billing"]["reason"] == "endpoint_removed" and rows["other"]["state"] == "done"
+
+
+# ---- the admin listener ----
+
+@pytest.fixture
+def admin(pawl, receiver) -> tuple[Outbox, Admin]:
+    gateway, listener = with_admin(pawl, config(sink("billing", receiver)))
+    return Outbox(gateway), listener
+
+
+def post(listener: Admin, body: str, kind: str = "json") -> Answer:
+    return listener.request("POST", "/events", [("Content-Type", f"application/{kind}")],
+                            body.encode())
+
+
+def test_an_event_is_published_over_http_and_delivered_at_once(admin, receiver):
+    box, listener = admin
+    event = '{"type": "refund.created", "id": "e1", "data" : [1.0, {"a": ","}] }'
+    first, again = post(listener, event), post(listener, event)
+    assert (first.status, first.json) == (202, {"id": "e1", "status": "stored"})
+    assert (again.status, again.json["status"]) == (202, "replayed")
+    assert [first["Idempotency-Status"], again["Idempotency-Status"]] == ["stored", "replayed"]
+    other = post(listener, '{"type": "refund.created", "id": "e1", "data": 2}')
+    assert (other.status, other["Error-Code"]) == (409, "CONFLICT.idempotency.payload_mismatch")
+    assert b'"data":[1.0, {"a": ","}]}' in receiver.wait_for(1).body
+    box.until("done")
+
+
+def test_a_batch_is_one_commit_with_a_verdict_a_line(admin, receiver):
+    box, listener = admin
+    lines = [f'{{"type": "refund.created", "id": "e{i}", "data": {i}}}' for i in (1, 2, 1)]
+    lines.append('{"type": "refund.created", "id": "e2", "data": 3}')
+    told = [json.loads(line) for line in post(listener, "\n".join(lines), "x-ndjson")
+            .body.decode().splitlines()]
+    assert [(one["id"], one["status"]) for one in told] == [
+        ("e1", "stored"), ("e2", "stored"), ("e1", "replayed"), ("e2", "mismatch")]
+    refused = post(listener, '{"type": "a", "id": "e9"}\n\n{"type": "a b"}\n', "x-ndjson")
+    assert refused.status == 400 and refused["Error-Code"] == "VALIDATION.event_malformed"
+    assert "line 3: " in refused.json["detail"]
+    box.until("done", "done")
+    assert {request["webhook-id"] for request in receiver.requests} == {"e1", "e2"}
+
+
+@pytest.mark.parametrize("body, kind, status", [
+    ("{", "json", 400), ("[]", "json", 400), ('{"data": 1}', "json", 400),
+    ('{"type": "a", "more": 1}', "json", 400), ('{"type": 1}', "json", 400), ("", "json", 400),
+    ("", "x-ndjson", 400), ('{"type": "a"}', "xml", 415),
+    ('{"type": "a", "data": "' + "x" * (1 << 20) + '"}', "json", 413),
+    ("x" * (3 << 20), "json", 413)], ids=range(10))
+def test_what_is_no_event_is_refused_over_http(admin, body, kind, status):
+    _, listener = admin
+    assert post(listener, body, kind).status == status
+    assert listener.get("/events").status == 405
+
+
+def test_deliveries_are_listed_and_acted_upon_over_http(admin, receiver):
+    box, listener = admin
+    receiver.default = say(410)
+    box.publish()
+    box.until("dead")
+    (row,) = listener.get("/deliveries?state=dead&endpoint=billing").json["deliveries"]
+    assert row["kind"] == "webhook" and row["reason"] == "gone"
+    assert listener.get("/deliveries?state=done").json == {"deliveries": [], "next": None}
+    assert listener.get("/deliveries?x=1").status == 400
+    receiver.default = receiver.created
+    replayed = listener.request("POST", f"/deliveries/{row['id']}/replay")
+    assert replayed.status == 200 and replayed.json["state"] == "waiting"
+    box.until("done")
+    assert listener.get(f"/deliveries/{row['id']}").json["history"][-1]["status"] == 201
+    refused = listener.request("POST", f"/deliveries/{row['id']}/drop")
+    assert refused.status == 409 and "is done" in refused.json["detail"]
+    assert listener.get("/deliveries/7").status == 404
+    assert listener.request("POST", f"/deliveries/{row['id']}/fly").status == 404
+    assert any(line["event"] == "delivery_act" for line in box.gateway.log)
