@@ -3,12 +3,6 @@
 
 #define ARENA_MAX ((size_t)1024 * 1024)
 
-static const struct page_series wait_series = {
-    "pawl_task_wait_seconds", "histogram",
-    "Waits of tasks, from when an attempt was due to its first byte."};
-static const struct page_series breaker_series = {
-    "pawl_breaker_open", "gauge", "Breakers of the courier that are not closed, by lane."};
-
 static const int64_t wait_bounds[SERIES_WAIT_COUNT] = {
 #define X(seconds) (int64_t)((seconds)*CLOCK_US_PER_S),
     SERIES_WAITS(X)
@@ -91,10 +85,10 @@ void series_write(struct series *series, struct buf *page)
                                          .buckets = series->waits,
                                          .sum = series->waited_us,
                                          .unit = CLOCK_US_PER_S};
-    page_histogram(page, &wait_series, &waits);
-    page_begin(page, &breaker_series);
+    page_histogram(page, SERIES(TASK_WAIT), &waits);
+    page_begin(page, SERIES(BREAKER_OPEN));
     for (size_t i = 0; i < series->n_labels; i++) {
-        buf_printf(page, "%s{", breaker_series.name);
+        buf_printf(page, "%s{", SERIES(BREAKER_OPEN)->name);
         page_label(page, "lane", series->labels[i].name);
         buf_printf(page, "} %llu\n", (unsigned long long)series->labels[i].open);
     }

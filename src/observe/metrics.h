@@ -59,6 +59,10 @@
       "Tasks in the store, by state; of each at most 10,000 are counted.")                         \
     X(TASK_OLDEST, "pawl_task_oldest_seconds", GAUGE, "kind",                                      \
       "Age of the oldest task that is still to be delivered; 0 if there is none.")                 \
+    X(TASK_WAIT, "pawl_task_wait_seconds", HISTOGRAM, "",                                          \
+      "Waits of tasks, from when an attempt was due to its first byte.")                           \
+    X(BREAKER_OPEN, "pawl_breaker_open", GAUGE, "lane",                                            \
+      "Breakers of the courier that are not closed, by lane.")                                     \
     X(UNKNOWN_OLDEST, "pawl_unknown_oldest_seconds", GAUGE, "",                                    \
       "Age of the oldest record whose outcome is unknown; 0 if there is none.")                    \
     X(STORE_UP, "pawl_store_up", GAUGE, "",                                                        \
