@@ -12,18 +12,30 @@
 #define IDLE_US (INT64_C(5) * CLOCK_US_PER_S)
 #define FRESH_US (INT64_C(30) * CLOCK_US_PER_S) /* of a host's addresses */
 
-static struct http_origins *make_origins(const struct webhook_settings *settings)
+/* Reading the system's roots takes longer than all else. */
+static bool wants_tls(const struct webhook_plan *plan)
 {
+    for (size_t i = 0; i < plan->n_targets; i++)
+        if (plan->targets[i].url.tls)
+            return true;
+    return false;
+}
+
+static struct http_origins *make_origins(const struct webhook_plan *plan)
+{
+    const struct webhook_settings *settings = &plan->wanted.webhooks;
     const struct http_guard_config judged = {settings->allow, settings->allow_http};
     const struct tls_config trusted = {0};
     struct tls_complaint complaint;
+    bool tls = wants_tls(plan);
     struct http_origins_config config = {.max = ORIGINS_MOST,
                                          .max_idle = IDLE_MOST,
                                          .idle_us = IDLE_US,
                                          .fresh_us = FRESH_US,
                                          .guard = http_guard_new(&judged),
-                                         .tls = tls_client_new(&trusted, &complaint)};
-    struct http_origins *origins = config.guard && config.tls ? http_origins_new(&config) : NULL;
+                                         .tls = tls ? tls_client_new(&trusted, &complaint) : NULL};
+    bool made = config.guard && (config.tls || !tls);
+    struct http_origins *origins = made ? http_origins_new(&config) : NULL;
     http_guard_unref(config.guard);
     tls_client_unref(config.tls);
     return origins;
@@ -50,12 +62,13 @@ struct webhook_plan *webhook_plan_new(const struct webhook_wanted *wanted)
     plan->refs = 1;
     plan->wanted = *wanted;
     rule_set_ref(wanted->rules);
-    plan->origins = make_origins(&wanted->webhooks);
     plan->targets = mem_zalloc(wanted->webhooks.n_endpoints + 1, sizeof *plan->targets);
-    if (plan->origins && plan->targets) {
+    if (plan->targets) {
         make_targets(plan);
-        return plan;
+        plan->origins = make_origins(plan);
     }
+    if (plan->origins)
+        return plan;
     webhook_plan_unref(plan);
     return NULL;
 }
