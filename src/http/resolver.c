@@ -39,7 +39,9 @@ static bool ask_file(const char *path, const char *host, const char *port,
     FILE *file = fopen(path, "re");
     *ret_found = NULL;
     while (file && !is_named && fgets(line, sizeof line, file)) {
-        struct slice word, rest = slice_cut(slice_trim(slice_of(line)), ' ', &word);
+        struct slice word, rest;
+        slice_cut(slice_of(line), '\n', &rest);
+        rest = slice_cut(rest, ' ', &word);
         is_named = slice_eq(word, slice_of(host));
         while (is_named && rest.len > 0) {
             rest = slice_cut(rest, ' ', &word);
