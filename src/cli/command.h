@@ -47,6 +47,7 @@
     COMMAND(webhook_show, command_queue)                                                           \
     COMMAND(webhook_replay, command_queue)                                                         \
     COMMAND(webhook_drop, command_queue)                                                           \
+    COMMAND(webhook_endpoint, command_queue)                                                       \
     COMMAND(webhook_sign, command_webhook)                                                         \
     COMMAND(webhook_verify, command_webhook)                                                       \
     COMMAND(webhook_listen, command_webhook)                                                       \

@@ -352,6 +352,19 @@ static const struct command rows[COMMAND_COUNT] = {
          .flags = {FLAG_STORE},
          .exits =
              {{NO_DELIVERY}, {EXIT_USAGE, NULL}, {NO_STORE}, {EXIT_TRY_AGAIN, "it is being sent"}}},
+    [COMMAND_webhook_endpoint] =
+        {.name = "webhook endpoint",
+         .summary = "list endpoints that are disabled or fail; enable or disable one",
+         .synopsis = "list [--json]\nenable NAME\ndisable NAME",
+         .about = "Endpoints are declared in `webhooks:` of the config; the store keeps which of "
+                  "them are disabled, by an operator, by a 410, or because they failed for 7 days. "
+                  "Deliveries to a disabled endpoint are dead; once it is enabled, `pawl webhook "
+                  "replay --dead --endpoint NAME` sends them.",
+         .operand = "list|enable|disable",
+         .operands_least = 1,
+         .operands_most = 2,
+         .flags = {FLAG_JSON, FLAG_STORE},
+         .exits = {{EXIT_USAGE, NULL}, {NO_STORE}}},
     [COMMAND_webhook_sign] =
         {.name = "webhook sign",
          .summary = "print the signature of a body",

@@ -123,6 +123,7 @@ static int (*const acts[COMMAND_COUNT])(struct queue_session *session) = {
     [COMMAND_queue_drain] = queue_run_drain,
     [COMMAND_stats] = stats_run,
     [COMMAND_webhook_publish] = webhook_run_publish,
+    [COMMAND_webhook_endpoint] = webhook_run_endpoint,
     [COMMAND_webhook_list] = queue_run_list,
     [COMMAND_webhook_show] = queue_run_show,
     [COMMAND_webhook_replay] = queue_run_replay,

@@ -3,7 +3,8 @@
  * `pawl queue`: operations that wait on disk until they can be sent; and what of `pawl webhook` is
  * about deliveries, which are tasks, too. What the parts of the commands share: queue.c (command
  * line, the store), queue_add.c (add, edit), queue_list.c (list, show), queue_act.c (retry, replay,
- * drop, pause, resume), queue_drain.c, webhook_publish.c. stats.c is `pawl stats`. What programs
+ * drop, pause, resume), queue_drain.c, webhook_publish.c,
+ * webhook_endpoint.c. stats.c is `pawl stats`. What programs
  * read, and what an act does, is operator/tasks.h.
  */
 #ifndef PAWL_CLI_QUEUE_H
@@ -91,6 +92,10 @@ int queue_run_replay(struct queue_session *session);
 /* ---- webhook_publish.c ---- */
 
 int webhook_run_publish(struct queue_session *session);
+
+/* ---- webhook_endpoint.c ---- */
+
+int webhook_run_endpoint(struct queue_session *session);
 
 /* ---- stats.c: `pawl stats`, on a session like these ---- */
 

@@ -118,7 +118,7 @@ static int replay_dead(struct queue_session *session)
         wanted.after = page.next;
     } while (code == EXIT_DONE && wanted.after != 0);
     if (code == EXIT_DONE)
-        printf("%zu deliveries are sent again\n", n);
+        printf("sent again: %zu\n", n);
     return code;
 }
 

@@ -3,10 +3,9 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "webhook/state.h"
 
-#define TIMEOUT_US (10 * CLOCK_US_PER_S) /* for one operation of the store */
 #define ARENA_MAX ((size_t)16 * 1024 * 1024)
-#define STATES_MOST 10000
 #define ORIGINS_MOST 256
 #define IDLE_MOST 4
 #define IDLE_US (INT64_C(5) * CLOCK_US_PER_S)
@@ -103,9 +102,7 @@ enum store_status webhook_plan_refresh(struct webhook_plan *plan, struct store *
 {
     ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
     struct store_found found = {.arena = &arena};
-    const struct table_query query = {.table = &endpoint_table, .limit = STATES_MOST};
-    enum store_status status =
-        store_find_rows(store, &query, parker, clock_after(clock_boot_us(), TIMEOUT_US), &found);
+    enum store_status status = webhook_states(store, parker, &found);
     if (status != STORE_DONE)
         return status;
     for (size_t i = 0; i < plan->n_targets; i++)

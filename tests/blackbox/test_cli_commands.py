@@ -15,8 +15,8 @@ GROUPS = {"keys": ["list", "show", "resolve", "release", "forget", "stats", "aud
           "config": ["explain"],
           "queue": ["add", "list", "show", "edit", "retry", "drop", "pause", "resume",
                     "drain"],
-          "webhook": ["publish", "list", "show", "replay", "drop", "sign", "verify",
-                      "listen"]}
+          "webhook": ["publish", "list", "show", "replay", "drop", "endpoint", "sign",
+                      "verify", "listen"]}
 EVERY = [[name] for name in [*COMMANDS, *GROUPS]]
 EVERY += [[group, name] for group, names in GROUPS.items() for name in names]
 

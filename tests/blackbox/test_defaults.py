@@ -2,6 +2,7 @@
 """What holds where a config says nothing (contract section 11): each default by its name."""
 from __future__ import annotations
 
+import json
 import re
 import sqlite3
 from contextlib import closing
@@ -197,6 +198,28 @@ def test_default_cors_lets_pages_send_no_cookies(pawl):
     answer = gateway.post("/refunds", {}, headers=[("Origin", "https://shop.example")])
     assert answer["Access-Control-Allow-Origin"] == "https://shop.example"
     assert answer["Access-Control-Allow-Credentials"] is None
+
+
+@hooks
+def test_default_webhooks_reach_public_addresses_alone_and_are_kept_7_days(pawl, tmp_path):
+    one = {"name": "e", "url": "https://127.0.0.1:1/", "types": ["*"],
+           "secret": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}
+    gateway = pawl("tenant: none\nwebhooks: " + json.dumps({"endpoints": [one]}) + "\n")
+    published = run("webhook", "publish", "a", "--store", gateway.store)
+    assert published.returncode == 0, published
+
+    def reasons() -> list[str]:
+        lines = run("webhook", "list", "--json", "--store", gateway.store).stdout.splitlines()
+        return [json.loads(line)["reason"] for line in lines]
+
+    gateway.clock.run_until(lambda: reasons() == ["address_refused"])
+    with closing(sqlite3.connect(gateway.store)) as store:
+        (kept,) = store.execute("SELECT gone_at - fanned_at FROM pawl_event").fetchall()
+    assert kept == (7 * 86400 * 1_000_000,)
+    shown = run("config", "explain", "webhooks").stdout
+    for name, value in (("allow", "[]"), ("allow_http", "false"), ("source", "pawl"),
+                        ("keep", "7d"), ("endpoints", "[]")):
+        assert re.search(rf"{name}\b.*?{re.escape(value)}", shown, re.S), shown
 
 
 def test_default_replay_cookies_is_false(gateway, upstream):

@@ -181,8 +181,8 @@ def test_what_is_never_acknowledged_is_dead_after_a_day_and_can_be_sent_again(ou
     assert shown["attempts"] == tries > 5
     assert shown["history"][-1]["response"] == '{"why": "down"}'
     receiver.default = receiver.created
-    assert box.run("replay", "--dead", "--since", "2100-01-01T00:00:00Z").stdout.startswith("0 ")
-    assert box.done("replay", "--dead", "--endpoint", "billing") == "1 deliveries are sent again\n"
+    assert box.done("replay", "--dead", "--since", "2100-01-01T00:00:00Z") == "sent again: 0\n"
+    assert box.done("replay", "--dead", "--endpoint", "billing") == "sent again: 1\n"
     box.until("done")
     assert receiver.requests[-1]["webhook-id"] == event
     box.done("replay", str(box.list()[0]["id"]))
@@ -197,6 +197,25 @@ def test_410_disables_the_endpoint_and_the_rest_is_dead(outbox, receiver):
     box.publish()
     rows = box.until("dead", "dead")
     assert rows[1]["reason"] == "endpoint_disabled" and len(receiver.requests) == 1
+    assert box.done("endpoint", "list").startswith("billing  disabled: it responded 410")
+    assert box.done("endpoint", "enable", "billing") == "endpoint billing is enabled\n"
+    assert box.done("endpoint", "enable", "billing") == "endpoint billing is already enabled\n"
+    assert box.done("endpoint", "list") == ""
+    box.gateway.clock.step(2)
+    box.publish()
+    box.until("dead", "dead", "done")
+
+
+def test_an_operator_disables_an_endpoint(outbox, receiver):
+    box = outbox()
+    assert box.done("endpoint", "disable", "billing") == "endpoint billing is disabled\n"
+    (row,) = [json.loads(line) for line in box.done("endpoint", "list", "--json").splitlines()]
+    assert (row["name"], row["enabled"], row["reason"]) == ("billing", False, "by an operator")
+    box.gateway.clock.step(2)
+    box.publish()
+    assert box.until("dead")[0]["reason"] == "endpoint_disabled" and not receiver.requests
+    for wrong in (("fly",), ("enable",), ("list", "x")):
+        assert box.run("endpoint", *wrong).returncode == 2
 
 
 def test_an_ordered_endpoint_is_told_one_after_the_other(outbox, receiver):
