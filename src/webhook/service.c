@@ -40,10 +40,11 @@ struct webhook_service {
 
 /* ---- in the loop ---- */
 
-/* Makes tasks until there is no new event. False: the store does not respond. */
-static bool fan_out(struct webhook_service *service)
+/* Makes tasks until there is no new event. Without endpoints there is nobody to tell: another
+ * process, or the next config, may have some, so events stay new. */
+static void fan_out(struct webhook_service *service)
 {
-    bool more = true, made = false;
+    bool more = service->plan->n_targets > 0, made = false;
     enum store_status status = STORE_DONE;
     while (status == STORE_DONE && more && !service->draining) {
         struct webhook_plan *plan = webhook_plan_ref(service->plan);
@@ -55,7 +56,6 @@ static bool fan_out(struct webhook_service *service)
     }
     if (made)
         courier_wake(service->courier);
-    return status == STORE_DONE;
 }
 
 static void sweep(struct webhook_service *service)
@@ -86,7 +86,7 @@ static void run_fanout(void *argument)
     service->fanout = fiber_parker();
     while (!service->draining) {
         refresh(service);
-        (void)fan_out(service);
+        fan_out(service);
         sweep(service);
         if (!service->draining)
             service->fanout->park(service->fanout, clock_after(clock_boot_us(), POLL_US));

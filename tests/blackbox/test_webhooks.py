@@ -284,6 +284,20 @@ def test_after_a_crash_at_any_point_each_event_is_told(pawl, receiver, point):
     assert told == {(event, f"/e{i}") for event in events for i in range(len(endpoints))}
 
 
+def test_events_wait_for_a_config_that_has_endpoints(outbox, receiver):
+    box = Outbox(outbox().gateway)
+    box.gateway.configure(config())
+    box.gateway.restart()
+    event = box.publish()
+    for _ in range(5):
+        box.gateway.clock.step(1)
+    assert box.list() == []
+    box.gateway.configure(config(sink("billing", receiver)))
+    box.gateway.signal(signal.SIGHUP)
+    box.until("done")
+    assert receiver.requests[0]["webhook-id"] == event
+
+
 def test_a_reload_changes_where_events_go_and_what_is_removed_is_dead(outbox, receiver):
     box = outbox()
     receiver.default = say(503)
