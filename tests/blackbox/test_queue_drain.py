@@ -362,10 +362,11 @@ def test_follow_sends_what_is_added_until_it_is_told_to_stop(queue, upstream):
 
 
 def test_what_a_drain_retried_is_counted_in_the_store(queue, upstream):
-    upstream.then(say(503), say(503))
+    later = say(503, None, ("Retry-After", "60"))
+    upstream.then(later, later)
     queue.did("add", "-", input=lines(*[{"url": queue.url}] * 3))
     queue.drain("--once", code=75)
-    queue.clock.advance(10)
+    queue.clock.advance(200)
     queue.drain()
     counted = run("stats", "--prometheus", "--store", queue.store).stdout
     assert 'pawl_retry_operations_total{profile="queue",counted_in="store"} 3\n' in counted
