@@ -51,7 +51,7 @@ static inline int clock_poll_ms(int64_t deadline_us)
 {
     int ms = clock_ms_left(clock_boot_us(), deadline_us);
 #ifdef PAWL_HOOKS
-    if (ms > 5)
+    if (ms < 0 || ms > 5)
         return 5;
 #endif
     return ms;

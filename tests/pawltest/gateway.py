@@ -102,6 +102,11 @@ class Clock:
         # A plain store of 8 aligned bytes: no reader sees half of it.
         self._offset_us = ctypes.c_int64.from_buffer(self._map)
 
+    @property
+    def offset(self) -> float:
+        """How many seconds they are ahead."""
+        return self._offset_us.value / 1_000_000
+
     def advance(self, seconds: float) -> None:
         end = time.monotonic() + REST
         while time.monotonic() < end and any(is_at_work(one.pid) for one in self.processes):

@@ -150,7 +150,8 @@ static enum backend_status apply_next(struct store *c, struct batch *batch, stru
 {
     struct store_op *op = batch->ops.first;
     bool touched = false;
-    CRASH_POINT(inside_batch);
+    if (op->kind != STORE_QUERY) /* those come whenever serve counts what is queued */
+        CRASH_POINT(inside_batch);
     rowset_open(&c->rows);
     enum backend_status status = apply_op(&batch->apply, op, &touched);
     if (status == BACKEND_OK && !rowset_close(&c->rows, op))
