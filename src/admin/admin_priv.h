@@ -67,6 +67,12 @@ void reply_retry_after(struct reply *reply, int64_t seconds);
 /* Fills the reply to the session's request. */
 void route(struct session *session, struct reply *reply);
 
+/* Whether it is a POST, for an act, or else a GET. False: the reply says which there is. */
+bool admin_method_is(const struct session *session, bool act, struct reply *reply);
+
+/* 404, and what there is. */
+void admin_no_page(struct reply *reply);
+
 /* ---- guard.c ---- */
 
 /* Whether the request is admitted. False: `reply` says why not. */
@@ -104,15 +110,9 @@ void events_reply(struct session *session, struct reply *reply);
 
 /* ---- deliveries.c ---- */
 
-/* GET /deliveries */
-void deliveries_reply_list(struct session *session, struct reply *reply);
-
-/* GET /deliveries/ID */
-void deliveries_reply_one(struct session *session, int64_t id, struct reply *reply);
-
-/* POST /deliveries/ID/NAME. False: there is no such act. */
-bool deliveries_reply_act(struct session *session, int64_t id, struct slice name,
-                          struct reply *reply);
+/* Deliveries, and received events: /deliveries and /inbox, with /ID and /ID/{replay,drop}. False:
+ * the path is none of these. */
+bool deliveries_reply(struct session *session, struct reply *reply);
 
 /* ---- acts.c ---- */
 

@@ -1,23 +1,45 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Deliveries of events, in the JSON of `pawl webhook --json`, and acts on them. */
+/* Deliveries of events, and events that were received, in the JSON of `pawl webhook --json` and
+ * `pawl inbox --json`, and acts on them. */
 #include "admin/admin_priv.h"
 #include "base/json.h"
 #include "base/percent.h"
 #include "core/query.h"
 #include "operator/tasks.h"
 #include "webhook/fanout.h"
+#include "webhook/handler.h"
 
 #define QUERY_MAX ((size_t)64 * 1024)
+#define ID_MOST ((uint64_t)INT64_MAX)
 
-static struct tasks_source source_of(const struct session *session)
+/* Tasks of a kind, as the listener shows them. */
+struct shown {
+    struct slice path;
+    struct slice kind;
+    const char *noun;
+    const char *list; /* the member of a page */
+    const char *lane; /* the parameter of the query */
+};
+
+static const struct shown all_shown[] = {
+    {{"/deliveries", 11},
+     {WEBHOOK_KIND, sizeof WEBHOOK_KIND - 1},
+     "delivery",
+     "deliveries",
+     "endpoint"},
+    {{"/inbox", 6}, {HANDLER_KIND, sizeof HANDLER_KIND - 1}, "event", "events", "source"},
+};
+
+static struct tasks_source source_of(const struct session *session, const struct shown *shown)
 {
-    return (struct tasks_source){session->admin->config.store, fiber_parker(), SLICE(WEBHOOK_KIND)};
+    return (struct tasks_source){session->admin->config.store, fiber_parker(), shown->kind};
 }
 
 /* ---- lists ---- */
 
 /* NULL: taken; else what was expected. */
-static const char *take_pair(struct tasks_wanted *wanted, struct slice name, struct slice value)
+static const char *take_pair(const struct shown *shown, struct tasks_wanted *wanted,
+                             struct slice name, struct slice value)
 {
     uint64_t number = 0;
     if (slice_eq(name, SLICE("state"))) {
@@ -26,27 +48,27 @@ static const char *take_pair(struct tasks_wanted *wanted, struct slice name, str
         wanted->state = (enum task_state)state;
         return wanted->has_state ? NULL : "waiting, sending, done, dead or dropped";
     }
-    if (slice_eq(name, SLICE("endpoint"))) {
+    if (slice_eq(name, slice_of(shown->lane))) {
         wanted->lane = value;
         return NULL;
     }
     if (!slice_eq(name, SLICE("after")))
-        return "state, endpoint or after";
+        return "state, after, and endpoint or source";
     if (!slice_to_u64(value, INT64_MAX, &number))
         return "the `next` of the response before";
     wanted->after = (int64_t)number;
     return NULL;
 }
 
-static bool read_query(struct slice query, struct arena *arena, struct tasks_wanted *wanted,
-                       struct reply *reply)
+static bool read_query(const struct shown *shown, struct slice query, struct arena *arena,
+                       struct tasks_wanted *wanted, struct reply *reply)
 {
     struct slice pair, name;
     while (query_take(&query, &pair)) {
         struct slice raw = slice_cut(pair, '=', &name);
         struct slice value = percent_decode(raw, true, arena);
         bool good = percent_is_valid(raw) && value.at;
-        const char *expected = good ? take_pair(wanted, name, value) : "a well-formed query";
+        const char *expected = good ? take_pair(shown, wanted, name, value) : "a well-formed query";
         if (!expected)
             continue;
         reply_problem(reply, 400, "`%.*s` in the query: expected %s", SLICE_ARG(pair), expected);
@@ -55,13 +77,13 @@ static bool read_query(struct slice query, struct arena *arena, struct tasks_wan
     return true;
 }
 
-void deliveries_reply_list(struct session *session, struct reply *reply)
+static void reply_list(struct session *session, const struct shown *shown, struct reply *reply)
 {
     ARENA_AUTO struct arena arena = arena_make(QUERY_MAX);
     TASKS_PAGE_AUTO struct tasks_page page = {0};
     struct tasks_wanted wanted = {0};
-    struct tasks_source source = source_of(session);
-    if (!read_query(session->http.request->query, &arena, &wanted, reply) ||
+    struct tasks_source source = source_of(session, shown);
+    if (!read_query(shown, session->http.request->query, &arena, &wanted, reply) ||
         !keys_enter(session, reply))
         return;
     enum store_status status = tasks_list(&source, &wanted, &page);
@@ -71,7 +93,7 @@ void deliveries_reply_list(struct session *session, struct reply *reply)
         return;
     }
     reply->type = "application/json";
-    buf_add_str(&reply->body, "{\"deliveries\":[");
+    buf_printf(&reply->body, "{\"%s\":[", shown->list);
     for (size_t i = 0; i < page.n; i++) {
         json_next_item(&reply->body);
         tasks_add_json(&reply->body, &page.rows[i]);
@@ -83,15 +105,16 @@ void deliveries_reply_list(struct session *session, struct reply *reply)
 
 /* ---- one ---- */
 
-static void no_delivery(int64_t id, struct reply *reply)
+static void none_there(const struct shown *shown, int64_t id, struct reply *reply)
 {
-    reply_problem(reply, 404, "there is no delivery %lld", (long long)id);
+    reply_problem(reply, 404, "there is no %s %lld", shown->noun, (long long)id);
 }
 
-void deliveries_reply_one(struct session *session, int64_t id, struct reply *reply)
+static void reply_one(struct session *session, const struct shown *shown, int64_t id,
+                      struct reply *reply)
 {
     TASKS_WHOLE_AUTO struct tasks_whole whole = {0};
-    struct tasks_source source = source_of(session);
+    struct tasks_source source = source_of(session, shown);
     if (!keys_enter(session, reply))
         return;
     enum store_status status = tasks_read(&source, id, &whole);
@@ -99,7 +122,7 @@ void deliveries_reply_one(struct session *session, int64_t id, struct reply *rep
     if (status != STORE_DONE) {
         keys_refused(reply, status);
     } else if (!whole.stored) {
-        no_delivery(id, reply);
+        none_there(shown, id, reply);
     } else {
         reply->type = "application/json";
         tasks_add_whole_json(&reply->body, &whole);
@@ -109,42 +132,102 @@ void deliveries_reply_one(struct session *session, int64_t id, struct reply *rep
 
 /* ---- acts ---- */
 
-static void log_act(const struct session *session, struct slice name, int64_t id,
-                    const struct tasks_acted *acted)
+static void log_act(const struct session *session, const struct shown *shown, struct slice name,
+                    int64_t id, const struct tasks_acted *acted)
 {
     struct log_line line;
-    log_line_start(&line, LOG_LEVEL_INFO, "delivery_act");
+    log_line_start(&line, LOG_LEVEL_INFO, "task_act");
+    log_line_str(&line, "kind", shown->kind);
     log_line_str(&line, "act", name);
     log_line_str(&line, "client", slice_of(session->http.peer));
-    log_line_i64(&line, "delivery", id);
+    log_line_i64(&line, "id", id);
     log_line_str(&line, "from_state", task_state_name(acted->state));
     log_line_bool(&line, "done", acted->end == TASKS_ACTED);
     log_line_end(session->admin->config.log, &line);
 }
 
-bool deliveries_reply_act(struct session *session, int64_t id, struct slice name,
-                          struct reply *reply)
+static void refuse_act(const struct shown *shown, int64_t id, const struct tasks_acted *acted,
+                       struct reply *reply)
+{
+    if (acted->end == TASKS_NOT_FOUND)
+        none_there(shown, id, reply);
+    else if (acted->end == TASKS_DISABLED)
+        reply_problem(reply, 409,
+                      "the endpoint of %s %lld is disabled; nothing was changed (enable it, or use "
+                      "?force=true)",
+                      shown->noun, (long long)id);
+    else if (acted->end == TASKS_LATE)
+        reply_problem(reply, 409,
+                      "%s %lld was first handled more than 7 days ago, and its handler may not "
+                      "know the key any more; nothing was changed (?force=true)",
+                      shown->noun, (long long)id);
+    else
+        reply_problem(reply, 409, "%s %lld is %.*s; nothing was changed", shown->noun,
+                      (long long)id, SLICE_ARG(task_state_name(acted->state)));
+}
+
+static void reply_act(struct session *session, const struct shown *shown, int64_t id,
+                      struct slice name, struct reply *reply)
 {
     bool replays = slice_eq(name, SLICE("replay"));
-    struct tasks_wish wish = {.id = id, .act = replays ? TASKS_REPLAY : TASKS_DROP};
-    struct tasks_source source = source_of(session);
+    struct tasks_wish wish = {.id = id,
+                              .act = replays ? TASKS_REPLAY : TASKS_DROP,
+                              .force = slice_eq(session->http.request->query, SLICE("force=true"))};
+    struct tasks_source source = source_of(session, shown);
     struct tasks_acted acted = {0};
-    if (!replays && !slice_eq(name, SLICE("drop")))
-        return false;
+    if (!replays && !slice_eq(name, SLICE("drop"))) {
+        admin_no_page(reply);
+        return;
+    }
     enum store_status status = tasks_act(&source, &wish, &acted);
     if (status != STORE_DONE) {
         keys_refused(reply, status);
+        return;
+    }
+    log_act(session, shown, name, id, &acted);
+    if (acted.end != TASKS_ACTED) {
+        refuse_act(shown, id, &acted, reply);
+        return;
+    }
+    reply_one(session, shown, id, reply);
+    session->admin->config.published(session->admin->config.argument);
+}
+
+/* ---- all ---- */
+
+/* /ID and /ID/ACT */
+static void route_one(struct session *session, const struct shown *shown, struct slice rest,
+                      struct reply *reply)
+{
+    struct slice digits;
+    uint64_t id = 0;
+    struct slice act = slice_cut(rest, '/', &digits);
+    if (!slice_to_u64(digits, ID_MOST, &id) || id == 0)
+        admin_no_page(reply);
+    else if (!admin_method_is(session, act.at, reply))
+        return;
+    else if (act.at)
+        reply_act(session, shown, (int64_t)id, act, reply);
+    else
+        reply_one(session, shown, (int64_t)id, reply);
+}
+
+bool deliveries_reply(struct session *session, struct reply *reply)
+{
+    struct slice path = session->http.request->path;
+    for (size_t i = 0; i < sizeof all_shown / sizeof *all_shown; i++) {
+        const struct shown *shown = &all_shown[i];
+        if (!slice_starts(path, shown->path))
+            continue;
+        struct slice rest = slice_skip(path, shown->path.len);
+        bool is_list = rest.len == 0;
+        if (!is_list && rest.at[0] != '/')
+            continue;
+        if (!is_list)
+            route_one(session, shown, slice_skip(rest, 1), reply);
+        else if (admin_method_is(session, false, reply))
+            reply_list(session, shown, reply);
         return true;
     }
-    log_act(session, name, id, &acted);
-    if (acted.end == TASKS_ACTED)
-        deliveries_reply_one(session, id, reply);
-    else if (acted.end == TASKS_NOT_FOUND)
-        no_delivery(id, reply);
-    else
-        reply_problem(reply, 409, "delivery %lld is %.*s; nothing was changed", (long long)id,
-                      SLICE_ARG(task_state_name(acted.state)));
-    if (acted.end == TASKS_ACTED)
-        session->admin->config.published(session->admin->config.argument);
-    return true;
+    return false;
 }

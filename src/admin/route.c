@@ -39,7 +39,6 @@ static const struct page {
     {{"/readyz", 7}, true, reply_ready},
     {{"/metrics", 8}, false, reply_metrics},
     {{"/keys", 5}, false, keys_reply_list},
-    {{"/deliveries", 11}, false, deliveries_reply_list},
 };
 
 /* Somebody guesses the token, or tries from a browser. Counted each; a line a second at most, so
@@ -64,8 +63,7 @@ static void note_refused(struct session *session, const struct reply *reply)
     admin->refused_line_at = clock_after(now, REFUSED_LINES_US);
 }
 
-/* False: the reply says which methods there are. */
-static bool method_is(const struct session *session, bool act, struct reply *reply)
+bool admin_method_is(const struct session *session, bool act, struct reply *reply)
 {
     struct slice method = session->http.request->method;
     bool reads = slice_eq(method, SLICE("GET")) || slice_eq(method, SLICE("HEAD"));
@@ -76,12 +74,13 @@ static bool method_is(const struct session *session, bool act, struct reply *rep
     return false;
 }
 
-static void no_page(struct reply *reply)
+void admin_no_page(struct reply *reply)
 {
-    reply_problem(reply, 404,
-                  "not found; this listener serves /livez, /readyz, /metrics, /keys, /keys/ID, "
-                  "/keys/ID/{resolve,release,forget}, /keys/{resolve,release}, /events, "
-                  "/deliveries, /deliveries/ID and /deliveries/ID/{replay,drop}");
+    reply_problem(
+        reply, 404,
+        "not found; this listener serves /livez, /readyz, /metrics, /keys, /keys/ID, "
+        "/keys/ID/{resolve,release,forget}, /keys/{resolve,release}, /events, "
+        "/deliveries, /deliveries/ID, /deliveries/ID/{replay,drop}, and the same of /inbox");
 }
 
 /* /keys/ID, /keys/ID/ACT and /keys/ACT */
@@ -93,28 +92,13 @@ static void route_key(struct session *session, struct slice rest, struct reply *
     if (!act.at && acts_reply(session, ACTS_MANY, rest, reply))
         return;
     if (!slice_to_u64(digits, ID_MOST, &id) || (act.at && act.len == 0)) {
-        no_page(reply);
+        admin_no_page(reply);
         return;
     }
     if (act.at && !acts_reply(session, (int64_t)id, act, reply))
-        no_page(reply);
-    else if (!act.at && method_is(session, false, reply))
+        admin_no_page(reply);
+    else if (!act.at && admin_method_is(session, false, reply))
         keys_reply_one(session, (int64_t)id, reply);
-}
-
-/* /deliveries/ID and /deliveries/ID/ACT */
-static void route_delivery(struct session *session, struct slice rest, struct reply *reply)
-{
-    struct slice digits;
-    uint64_t id = 0;
-    struct slice act = slice_cut(rest, '/', &digits);
-    if (!slice_to_u64(digits, ID_MOST, &id) || id == 0)
-        no_page(reply);
-    else if (!act.at && method_is(session, false, reply))
-        deliveries_reply_one(session, (int64_t)id, reply);
-    else if (act.at && method_is(session, true, reply) &&
-             !deliveries_reply_act(session, (int64_t)id, act, reply))
-        no_page(reply);
 }
 
 void route(struct session *session, struct reply *reply)
@@ -128,16 +112,14 @@ void route(struct session *session, struct reply *reply)
         note_refused(session, reply);
         return;
     }
-    if (page && method_is(session, false, reply))
+    if (page && admin_method_is(session, false, reply))
         page->reply(session, reply);
     else if (!page && slice_starts(path, SLICE("/keys/")))
         route_key(session, slice_skip(path, strlen("/keys/")), reply);
-    else if (!page && slice_starts(path, SLICE("/deliveries/")))
-        route_delivery(session, slice_skip(path, strlen("/deliveries/")), reply);
-    else if (!page && slice_eq(path, SLICE("/events")) && method_is(session, true, reply))
+    else if (!page && slice_eq(path, SLICE("/events")) && admin_method_is(session, true, reply))
         events_reply(session, reply);
     else if (!page && slice_eq(path, SLICE("/events")))
         return;
-    else if (!page)
-        no_page(reply);
+    else if (!page && !deliveries_reply(session, reply))
+        admin_no_page(reply);
 }

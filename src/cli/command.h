@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The one table of commands (its rows: commands.c) and of their options. From it come the parsing
- * of command lines, `-h`, `pawl help`, the man page and the completion of bash; nothing of it is
- * written a second time.
+ * The one table of commands (its rows: commands.c; look-ups: command_find.c) and of their options.
+ * From it come the parsing of command lines, `-h`, `pawl help`, the man page and the completion of
+ * bash; nothing of it is written a second time.
  *
  * A new command is a line of COMMANDS, a row of commands.c and a command_run, which gets what
  * follows its name (at.at[0] is its last word) and returns an exit code of core/errors.h.
@@ -51,6 +51,11 @@
     COMMAND(webhook_sign, command_webhook)                                                         \
     COMMAND(webhook_verify, command_webhook)                                                       \
     COMMAND(webhook_listen, command_webhook)                                                       \
+    GROUP(inbox)                                                                                   \
+    COMMAND(inbox_list, command_queue)                                                             \
+    COMMAND(inbox_show, command_queue)                                                             \
+    COMMAND(inbox_replay, command_queue)                                                           \
+    COMMAND(inbox_drop, command_queue)                                                             \
     COMMAND(hash, command_hash)                                                                    \
     GROUP(config)                                                                                  \
     COMMAND(config_explain, command_config_explain)                                                \
@@ -198,6 +203,10 @@
       "the tenant whose event it is, where endpoints select by `tenants`")                         \
     X(EVENT_TIME, "time", 0, "TIME", NULL, 0, 0, "when it happened, RFC 3339 (default: now)")      \
     X(ENDPOINT, "endpoint", 0, "NAME", NULL, 0, 0, "to this endpoint")                             \
+    X(SOURCE, "source", 0, "NAME", NULL, 0, 0, "of this source")                                   \
+    X(REPLAY_DISABLED, "force", 0, NULL, NULL, 0, 0, "also to an endpoint that is disabled")       \
+    X(REPLAY_LATE, "force", 0, NULL, NULL, 0, 0,                                                   \
+      "also 7 days after the first attempt, when its handler may know the key no more")            \
     X(SINCE, "since", 0, "T", NULL, 0, 0,                                                          \
       "with --dead: ended at T (2026-01-31T12:00:00Z) or later")                                   \
     X(RATE, "rate", 0, "N", NULL, 1, 1000000, "with --dead: N a second (default 10)")              \
@@ -250,6 +259,8 @@ struct command {
     enum flag_id flags[COMMAND_FLAGS_MAX]; /* up to FLAG_NONE; FLAG_HELP goes without saying */
     struct command_exit exits[COMMAND_EXITS_MAX]; /* up to one without words */
 };
+
+extern const struct command command_rows[]; /* of commands.c, by enum command_id */
 
 /* The rows. */
 const struct command *command_at(enum command_id id);

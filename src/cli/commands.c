@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/check.h"
-#include "base/slice.h"
+/* The commands: a row each. */
 #include "cli/command.h"
 #include "operator/keys.h"
 #include "operator/tasks.h"
@@ -11,11 +10,12 @@
     EXIT_FINAL_ERROR, "no such record, a stale token, or settled differently in the meantime"
 #define WHICH_RECORD EXIT_USAGE, "usage, or several records match"
 #define NO_OPERATION EXIT_FINAL_ERROR, "no such operation, or its state does not allow it"
+#define NO_EVENT EXIT_FINAL_ERROR, "no such event, or its state does not allow it"
 #define NO_DELIVERY EXIT_FINAL_ERROR, "no such delivery, or its state does not allow it"
 #define NO_STORE EXIT_UNAVAILABLE, "the store cannot be used"
 #define NOT_YET EXIT_TRY_AGAIN, "too early, or the record is in use"
 
-static const struct command rows[COMMAND_COUNT] = {
+const struct command command_rows[COMMAND_COUNT] = {
     [COMMAND_serve] =
         {.name = "serve",
          .summary = "run the gateway, a reverse proxy that makes retried requests happen once",
@@ -330,14 +330,15 @@ static const struct command rows[COMMAND_COUNT] = {
     [COMMAND_webhook_replay] =
         {.name = "webhook replay",
          .summary = "deliver again, under the same event id",
-         .synopsis = "ID...\n--dead [--since T] [--endpoint NAME] [--rate N]",
+         .synopsis = "ID... [--force]\n--dead [--since T] [--endpoint NAME] [--rate N] [--force]",
          .about = "Makes deliveries wait again, under the event's id, with a new timestamp and "
                   "the secrets of that moment; their attempts count from the start, and do not "
                   "count for the breaker. With --dead all that have failed finally, so many a "
                   "second.",
          .operand = "ID",
          .operands_most = 1000,
-         .flags = {FLAG_DEAD, FLAG_SINCE, FLAG_ENDPOINT, FLAG_RATE, FLAG_STORE},
+         .flags = {FLAG_DEAD, FLAG_SINCE, FLAG_ENDPOINT, FLAG_RATE, FLAG_REPLAY_DISABLED,
+                   FLAG_STORE},
          .exits =
              {{NO_DELIVERY}, {EXIT_USAGE, NULL}, {NO_STORE}, {EXIT_TRY_AGAIN, "it is being sent"}}},
     [COMMAND_webhook_drop] =
@@ -397,6 +398,54 @@ static const struct command rows[COMMAND_COUNT] = {
          .exits = {{EXIT_FINAL_ERROR, "the address cannot be used"},
                    {EXIT_USAGE, NULL},
                    {EXIT_BAD_DATA, "the secret cannot be read"}}},
+    [COMMAND_inbox] = {.name = "inbox",
+                       .summary = "see the events that were received, and have them handled again",
+                       .synopsis = "SUBCOMMAND [OPTIONS]",
+                       .about = "Shows the events that the sources of `inbox:` have sent, and what "
+                                "became of their handling.",
+                       .is_group = true},
+    [COMMAND_inbox_list] =
+        {.name = "inbox list",
+         .summary = "list received events, oldest first",
+         .synopsis = "[OPTIONS]",
+         .about = "Lists received events, oldest first, with the state of their handling. With "
+                  "--json each one is an object on a line of its own.",
+         .flags = {FLAG_STATE, FLAG_DEAD, FLAG_SOURCE, FLAG_LIMIT, FLAG_JSON, FLAG_STORE},
+         .exits = {{EXIT_USAGE, NULL}, {NO_STORE}}},
+    [COMMAND_inbox_show] = {.name = "inbox show",
+                            .summary = "print one event with the attempts to handle it",
+                            .synopsis = "ID [OPTIONS]",
+                            .about = "Prints everything about one received event: its source, its "
+                                     "body, and how the attempts of its handler ended.",
+                            .operand = "ID",
+                            .operands_least = 1,
+                            .operands_most = 1,
+                            .flags = {FLAG_JSON, FLAG_STORE},
+                            .exits = {{NO_EVENT}, {EXIT_USAGE, NULL}, {NO_STORE}}},
+    [COMMAND_inbox_replay] =
+        {.name = "inbox replay",
+         .summary = "have an event handled again, under the same key",
+         .synopsis = "ID... [--force]\n--dead [--since T] [--source NAME] [--rate N] [--force]",
+         .about = "Makes events wait for their handler again, under the same key; their attempts "
+                  "count from the start, and do not count for the breaker. With --dead all whose "
+                  "handling has failed finally, so many a second.",
+         .operand = "ID",
+         .operands_most = 1000,
+         .flags = {FLAG_DEAD, FLAG_SINCE, FLAG_SOURCE, FLAG_RATE, FLAG_REPLAY_LATE, FLAG_STORE},
+         .exits =
+             {{NO_EVENT}, {EXIT_USAGE, NULL}, {NO_STORE}, {EXIT_TRY_AGAIN, "it is being handled"}}},
+    [COMMAND_inbox_drop] =
+        {.name = "inbox drop",
+         .summary = "give the handling of an event up",
+         .synopsis = "ID",
+         .about = "Drops an event whose handling waits or is dead. It is kept in the list as "
+                  "dropped, and its id is known; what waited behind it in its order goes on.",
+         .operand = "ID",
+         .operands_least = 1,
+         .operands_most = 1,
+         .flags = {FLAG_STORE},
+         .exits =
+             {{NO_EVENT}, {EXIT_USAGE, NULL}, {NO_STORE}, {EXIT_TRY_AGAIN, "it is being handled"}}},
     [COMMAND_hash] =
         {.name = "hash",
          .summary = "print the payload hash of a body, or the key in a header value",
@@ -494,70 +543,3 @@ static const struct command rows[COMMAND_COUNT] = {
                          .flags = {FLAG_JSON},
                          .exits = {{EXIT_USAGE, NULL}}},
 };
-
-static const struct flag flags[FLAG_COUNT] = {
-#define X(id, name, letter, argument, values, least, most, help)                                   \
-    [FLAG_##id] = {name, letter, argument, values, least, most, help},
-    FLAGS(X)
-#undef X
-};
-
-const struct command *command_at(enum command_id id)
-{
-    CHECK(id < COMMAND_COUNT);
-    return &rows[id];
-}
-
-const struct flag *flag_at(enum flag_id id)
-{
-    CHECK(id > FLAG_NONE && id < FLAG_COUNT);
-    return &flags[id];
-}
-
-void flag_add_values(const struct flag *flag, struct buf *buf)
-{
-    struct slice rest = slice_of(flag->values), one;
-    for (bool first = true; slice_next(&rest, '|', &one); first = false) {
-        buf_add_str(buf, first ? "" : rest.at ? ", " : " or ");
-        buf_add_slice(buf, one);
-    }
-}
-
-void flag_add_help(const struct flag *flag, struct buf *buf)
-{
-    buf_add_str(buf, flag->help);
-    buf_add_str(buf, flag->values ? ": " : "");
-    flag_add_values(flag, buf);
-}
-
-const char *command_word(const struct command *command)
-{
-    const char *space = strchr(command->name, ' ');
-    return space ? space + 1 : command->name;
-}
-
-bool command_is_in(const struct command *command, const struct command *group)
-{
-    size_t before = (size_t)(command_word(command) - command->name);
-    if (!group || before == 0)
-        return !group && before == 0;
-    return strlen(group->name) + 1 == before &&
-           strncmp(command->name, group->name, before - 1) == 0;
-}
-
-static const struct command *find_in(const struct command *group, const char *word)
-{
-    for (size_t i = 0; i < COMMAND_COUNT; i++)
-        if (command_is_in(&rows[i], group) && strcmp(command_word(&rows[i]), word) == 0)
-            return &rows[i];
-    return NULL;
-}
-
-const struct command *command_find(char *const *words, size_t n, size_t *ret_words)
-{
-    const struct command *found = n > 0 ? find_in(NULL, words[0]) : NULL;
-    const struct command *inner =
-        found && found->is_group && n > 1 ? find_in(found, words[1]) : NULL;
-    *ret_words = inner ? 2 : found ? 1 : 0;
-    return inner ? inner : found;
-}

@@ -7,6 +7,7 @@
 #include "cli/store_path.h"
 #include "operator/keys.h"
 #include "webhook/fanout.h"
+#include "webhook/handler.h"
 
 #define PROBLEM_MAX ((size_t)512)
 
@@ -108,7 +109,10 @@ static const struct flag_place places[FLAG_COUNT] = {
     [FLAG_EVENT_TIME] = PLACE(event_time),
     [FLAG_SINCE] = {FLAG_IS_TAKEN, .take = take_since},
     [FLAG_RATE] = PLACE(rate),
-    [FLAG_ENDPOINT] = PLACE(endpoint),
+    [FLAG_ENDPOINT] = PLACE(lane),
+    [FLAG_SOURCE] = PLACE(lane),
+    [FLAG_REPLAY_DISABLED] = PLACE(force),
+    [FLAG_REPLAY_LATE] = PLACE(force),
 };
 
 static int (*const acts[COMMAND_COUNT])(struct queue_session *session) = {
@@ -128,12 +132,17 @@ static int (*const acts[COMMAND_COUNT])(struct queue_session *session) = {
     [COMMAND_webhook_show] = queue_run_show,
     [COMMAND_webhook_replay] = queue_run_replay,
     [COMMAND_webhook_drop] = queue_run_drop,
+    [COMMAND_inbox_list] = queue_run_list,
+    [COMMAND_inbox_show] = queue_run_show,
+    [COMMAND_inbox_replay] = queue_run_replay,
+    [COMMAND_inbox_drop] = queue_run_drop,
 };
 
 static const struct queue_words of_queue = {
     .kind = {QUEUE_KIND, sizeof QUEUE_KIND - 1},
     .noun = "operation",
     .heading = "GROUP  REQUEST",
+    .column = "KEY",
     .key = "key:",
     .lane = "target:",
     .order = "group:",
@@ -142,10 +151,27 @@ static const struct queue_words of_webhook = {
     .kind = {WEBHOOK_KIND, sizeof WEBHOOK_KIND - 1},
     .noun = "delivery",
     .heading = "ENDPOINT",
+    .column = "EVENT",
     .key = "event:",
     .lane = "endpoint:",
     .order = "order:",
 };
+static const struct queue_words of_inbox = {
+    .kind = {HANDLER_KIND, sizeof HANDLER_KIND - 1},
+    .noun = "event",
+    .heading = "ORDER  HANDLER",
+    .column = "EVENT",
+    .key = "event:",
+    .lane = "source:",
+    .order = "order:",
+};
+
+static const struct queue_words *words_of(struct slice command)
+{
+    return slice_starts(command, SLICE("webhook")) ? &of_webhook
+           : slice_starts(command, SLICE("inbox")) ? &of_inbox
+                                                   : &of_queue;
+}
 
 static bool takes_id(enum command_id id)
 {
@@ -181,8 +207,7 @@ int command_queue(enum command_id id, struct operands at)
     if (!session)
         return command_failed(command_at(id)->name, EXIT_UNAVAILABLE, "out of memory");
     session->command = command_at(id)->name;
-    session->words =
-        slice_starts(slice_of(session->command), SLICE("webhook")) ? &of_webhook : &of_queue;
+    session->words = words_of(slice_of(session->command));
     session->rate = QUEUE_RATE_DEFAULT;
     session->limit = QUEUE_LIMIT_DEFAULT;
     session->max_time_us = QUEUE_MAX_TIME_US;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * `pawl queue`: operations that wait on disk until they can be sent; and what of `pawl webhook` is
- * about deliveries, which are tasks, too. What the parts of the commands share: queue.c (command
- * line, the store), queue_add.c (add, edit), queue_list.c (list, show), queue_act.c (retry, replay,
- * drop, pause, resume), queue_drain.c, webhook_publish.c,
+ * about deliveries, and `pawl inbox`, which are tasks, too. What the parts of the commands share:
+ * queue.c (command line, the store), queue_add.c (add, edit), queue_list.c (list, show),
+ * queue_act.c (retry, replay, drop, pause, resume), queue_drain.c, webhook_publish.c,
  * webhook_endpoint.c. stats.c is `pawl stats`. What programs
  * read, and what an act does, is operator/tasks.h.
  */
@@ -28,7 +28,7 @@ struct queue_session {
     int64_t lasts_us;    /* add; 0: no deadline */
     int64_t dedupe_us;   /* add; 0: nothing is refused */
     size_t most;         /* add; 0: any number */
-    bool force;          /* edit */
+    bool force;          /* edit, replay */
     unsigned state;      /* list: of TASKS_STATE_NAMES, from 1; 0: any */
     bool dead;           /* list */
     size_t limit;        /* list */
@@ -43,7 +43,7 @@ struct queue_session {
     const char *event_time; /* publish; NULL: now */
     int64_t since;          /* replay: ended then or later; 0: whenever */
     size_t rate;            /* replay: of many, in a second */
-    const char *endpoint;   /* list, replay: to this one; NULL: any */
+    const char *lane;       /* list, replay: endpoint or source; NULL: any */
 
     const struct queue_words *words; /* of its kind of tasks */
     struct operands operands;
@@ -58,6 +58,7 @@ struct queue_words {
     struct slice kind;
     const char *noun;    /* of one of them */
     const char *heading; /* of the last columns of a list */
+    const char *column;  /* of the key in a list */
     const char *key;     /* as in `show` */
     const char *lane;
     const char *order;

@@ -24,6 +24,16 @@ static int report(const struct queue_session *session, const struct tasks_acted 
         return command_failed(session->command, EXIT_FINAL_ERROR,
                               "%s %lld is %.*s; nothing was changed", noun, id,
                               SLICE_ARG(task_state_name(acted->state)));
+    case TASKS_DISABLED:
+        return command_failed(session->command, EXIT_FINAL_ERROR,
+                              "the endpoint of %s %lld is disabled; nothing was changed (enable "
+                              "it, or use --force)",
+                              noun, id);
+    case TASKS_LATE:
+        return command_failed(session->command, EXIT_FINAL_ERROR,
+                              "%s %lld was first handled more than 7 days ago, and its handler may "
+                              "not know the key any more; nothing was changed (--force)",
+                              noun, id);
     case TASKS_LINKED: /* act_on_list */
         break;
     case TASKS_SENDING:
@@ -86,7 +96,8 @@ static int replay_given(struct queue_session *session)
         uint64_t number = 0;
         (void)slice_to_u64(slice_of(session->operands.at[i]), INT64_MAX, &number);
         session->id = (int64_t)number;
-        const struct tasks_wish wish = {.id = session->id, .act = TASKS_REPLAY};
+        const struct tasks_wish wish = {
+            .id = session->id, .act = TASKS_REPLAY, .force = session->force};
         code = queue_complain(session, tasks_act(&session->source, &wish, &acted));
         if (code == EXIT_DONE)
             code = report(session, &acted, "is sent again");
@@ -99,9 +110,9 @@ static int replay_dead(struct queue_session *session)
 {
     struct tasks_wanted wanted = {.has_state = true,
                                   .state = TASK_DEAD,
-                                  .lane = slice_of(session->endpoint),
+                                  .lane = slice_of(session->lane),
                                   .since = session->since};
-    size_t n = 0;
+    size_t n = 0, refused = 0;
     int code = EXIT_DONE;
     do {
         TASKS_PAGE_AUTO struct tasks_page page = {0};
@@ -110,15 +121,20 @@ static int replay_dead(struct queue_session *session)
             struct tasks_acted acted = {0};
             const struct tasks_wish wish = {.id = page.rows[i].stored->row.id,
                                             .act = TASKS_REPLAY,
+                                            .force = session->force,
                                             .after_us =
                                                 (int64_t)(n * CLOCK_US_PER_S / session->rate)};
             code = queue_complain(session, tasks_act(&session->source, &wish, &acted));
             n += code == EXIT_DONE && acted.end == TASKS_ACTED;
+            refused += acted.end == TASKS_DISABLED || acted.end == TASKS_LATE;
         }
         wanted.after = page.next;
     } while (code == EXIT_DONE && wanted.after != 0);
     if (code == EXIT_DONE)
         printf("sent again: %zu\n", n);
+    if (refused > 0)
+        fprintf(stderr, "pawl %s: %zu were left, which need --force; see one by its ID\n",
+                session->command, refused);
     return code;
 }
 
@@ -127,8 +143,8 @@ int queue_run_replay(struct queue_session *session)
     bool all = session->dead;
     if (all == (session->operands.n > 0))
         return command_misused(session->command, "needs IDs or --dead");
-    if (!all && (session->since != 0 || session->endpoint))
-        return command_misused(session->command, "--since and --endpoint go with --dead");
+    if (!all && (session->since != 0 || session->lane))
+        return command_misused(session->command, "--since, --endpoint and --source go with --dead");
     int code = queue_open(session, STORE_COMMAND, false);
     if (code != EXIT_DONE)
         return code;

@@ -64,9 +64,8 @@ static void add_line(struct buf *line, const struct tasks_row *row)
 
 static void add_heading(const struct queue_session *session, struct buf *buf)
 {
-    bool is_event = slice_eq(session->words->kind, SLICE(WEBHOOK_KIND));
     buf_printf(buf, "%-18s %-8s %8s  %-24s  %-36s  %s\n", "ID", "STATE", "ATTEMPTS", "DUE OR ENDED",
-               is_event ? "EVENT" : "KEY", session->words->heading);
+               session->words->column, session->words->heading);
 }
 
 /* What is paused: nobody would find out why nothing is sent. */
@@ -124,8 +123,7 @@ static int print_pages(struct queue_session *session, struct tasks_wanted *wante
 int queue_run_list(struct queue_session *session)
 {
     BUF_AUTO struct buf heading = buf_make(SIZE_MAX);
-    struct tasks_wanted wanted = {.ord = slice_of(session->group),
-                                  .lane = slice_of(session->endpoint)};
+    struct tasks_wanted wanted = {.ord = slice_of(session->group), .lane = slice_of(session->lane)};
     int code = queue_open(session, STORE_COMMAND, false);
     if (session->dead && session->state)
         return command_misused(session->command, "--dead and --state exclude each other");

@@ -342,14 +342,14 @@ static void fini(const struct courier_kind *kind, struct courier_delivery *deliv
 
 void queue_sender_init(struct queue_sender *sender)
 {
-    sender->kind = (struct courier_kind){.name = SLICE(QUEUE_KIND),
-                                         .limits = {sender->in_flight, sender->timeout_us},
-                                         .keep_done_us = TASK_KEEP_DONE_US,
-                                         .keep_dead_us = TASK_KEEP_DEAD_US,
-                                         .claim = claim,
-                                         .attempt = attempt,
-                                         .end = end,
-                                         .follow = follow,
-                                         .fini = fini,
-                                         .argument = sender};
+    sender->kind =
+        (struct courier_kind){.name = SLICE(QUEUE_KIND),
+                              .limits = {sender->in_flight, sender->timeout_us, TASK_KEEP_DONE_US},
+                              .keep_dead_us = TASK_KEEP_DEAD_US,
+                              .claim = claim,
+                              .attempt = attempt,
+                              .end = end,
+                              .follow = follow,
+                              .fini = fini,
+                              .argument = sender};
 }

@@ -140,6 +140,8 @@ static void read_sections(struct reader *reader, const struct node *root)
     if (defaults && defaults->kind == NODE_MAP)
         options_read_map(reader, defaults, OPTION_DEFAULTS);
     rules_compile(reader, base->set[OPTION_rules], base);
+    reader->draft = base;
+    inbox_compile(reader, base->set[OPTION_inbox]);
     check_tenant(reader, root, base);
 }
 

@@ -34,6 +34,7 @@ struct config {
     struct gateway_settings gateway; /* with one reference to its rules */
     struct store_limits store_limits;
     struct webhook_settings webhooks;
+    struct inbox_settings inbox;
     struct url_authority listen;   /* default 127.0.0.1:8080 */
     struct url_authority upstream; /* of `upstream: http://host[:port]` */
     struct config_tls upstream_tls;

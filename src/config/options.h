@@ -116,6 +116,10 @@
     X(webhooks, OPTION_TOP, config, webhooks, webhooks, 0, 0, "(none)",                            \
       "events to tell others of: {endpoints: [{name: billing, url: https://.., types: "            \
       "[refund.*], secret: whsec_..}]}")                                                           \
+    X(inbox, OPTION_TOP, config, inbox, inbox, 0, 0, "(none)",                                     \
+      "sources of events that are received, each once: a list of {name: stripe, match: POST "      \
+      "/hooks/stripe, verify: {scheme: stripe, secret: file:PATH}, handler: POST "                 \
+      "/internal/stripe}")                                                                         \
     X(defaults, OPTION_TOP, rule_draft, rule, defaults, 0, 0, "(none)",                            \
       "options for every rule that does not set them itself")                                      \
     X(rules, OPTION_TOP, config, gateway.rules, rules, 0, 0, "(none)",                             \

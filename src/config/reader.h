@@ -129,6 +129,13 @@ CONFIG_PARTS(X)
 
 OPTION_READER(name);
 
+/* `park` or `skip`, of what is behind a dead task of an order. */
+OPTION_READER(on_failure);
+
+/* Complains of sources of `inbox` (at `node`) that cannot be, and makes their rules, once all
+ * others are there. */
+void inbox_compile(struct reader *reader, const struct node *node);
+
 /* Compiles what the scalar at `node` says, and reads the time zones that it needs. False: it
  * complained, or there is no memory. */
 bool reader_template(struct reader *reader, const struct node *node, struct slice text,

@@ -30,7 +30,8 @@
     X(TLS_KEY_READABLE, "tls-key-readable")                                                        \
     X(RULE_RENAMED, "rule-renamed")                                                                \
     X(HELD_500, "held-500")                                                                        \
-    X(PARTICIPANT_COMPLETES, "participant-completes")
+    X(PARTICIPANT_COMPLETES, "participant-completes")                                              \
+    X(INBOX_ID_UNSIGNED, "inbox-id-unsigned")
 
 enum warning {
 #define X(name, text) WARNING_##name,

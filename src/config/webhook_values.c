@@ -127,7 +127,7 @@ static READER_NAMED(read_envelope)
     }
 }
 
-static READER_NAMED(read_on_failure)
+READER_NAMED(read_on_failure)
 {
     size_t index;
     if (reader_choice(reader, node, "park|skip", &index))

@@ -63,6 +63,9 @@ const char *exit_code_text(enum exit_code code);
       "Check the method and path; the operator may add a rule, or set `unmatched: pass`.")         \
     X(METHOD_NOT_ALLOWED, "VALIDATION.method_not_allowed", 405, "METHOD_NOT_ALLOWED", false, true, \
       1, "Method not allowed", "Use another method; CONNECT and TRACE are never served.")          \
+    X(SIGNATURE, "AUTH.signature", 401, "SIGNATURE", false, true, 1,                               \
+      "The event is not signed by its sender",                                                     \
+      "Nothing was stored. Sign the bytes that are sent, with the secret that the receiver has.")  \
     X(LOOP, "DEPENDENCY.loop", 508, "LOOP", false, false, 69,                                      \
       "The request came back to the gateway",                                                      \
       "The gateway's upstream leads back to the gateway: tell its operator. Nothing was done.")    \

@@ -32,6 +32,8 @@ void rule_set_unref(struct rule_set *set)
     CHECK(before > 0);
     if (before > 1)
         return;
+    rule_set_unref(set->inboxes);
+    rule_set_unref(set->closed);
     arena_fini(&set->arena);
     mem_free(set);
 }

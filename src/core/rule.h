@@ -123,7 +123,8 @@ struct rule {
     uint64_t keep_request; /* bytes of the body that a pending record keeps */
     struct rule_retry retry;
     bool replay_cookies;
-    bool stream; /* responses pass live, and leave a tombstone */
+    bool stream;                      /* responses pass live, and leave a tombstone */
+    const struct inbox_source *inbox; /* what it receives (webhook/settings.h); NULL: nothing */
 };
 
 struct rule_set {
@@ -133,6 +134,9 @@ struct rule_set {
     struct rule *rules;       /* in order: the first match wins */
     struct rule_index *index; /* over `rules`; NULL: none yet, no rule is met */
     struct zones *zones;      /* that keys need, in `arena`; NULL: none */
+    struct rule_set *inboxes; /* whose rules come before these; NULL: none */
+    struct rule_set *closed;  /* of paths that pawl alone asks for: by POST, whatever the method of
+                                 the request; NULL: none */
 };
 
 /* An empty set with one reference, whose texts and rules take at most `arena_max` bytes; NULL: no

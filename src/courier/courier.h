@@ -71,6 +71,7 @@ struct courier_follow {
 struct courier_limits {
     int in_flight;      /* attempts at a time */
     int64_t timeout_us; /* of an attempt; the lease is this and TASK_LEASE_EXTRA_US */
+    int64_t keep_done_us;
 };
 
 /* What is delivered, and how. Each function runs in the delivery's fiber, and may wait, but for
@@ -78,7 +79,6 @@ struct courier_limits {
 struct courier_kind {
     struct slice name;            /* pawl_task.kind */
     struct courier_limits limits; /* of every lane */
-    int64_t keep_done_us;
     int64_t keep_dead_us;
 
     /* Those of one lane. NULL: as of every other. */

@@ -20,8 +20,8 @@ enum store_status delivery_save(struct courier *courier, struct table_change *ch
 
 static struct task_keep keep_of(const struct courier_kind *kind, const struct store_task *stored)
 {
-    return (struct task_keep){kind->keep_done_us, kind->keep_dead_us,
-                              stored->ord.len > 0 && !stored->skips};
+    return (struct task_keep){courier_limits_of(kind, stored->lane).keep_done_us,
+                              kind->keep_dead_us, stored->ord.len > 0 && !stored->skips};
 }
 
 /* What one end writes, in memory until it is saved. */

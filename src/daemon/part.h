@@ -80,7 +80,7 @@ struct daemon {
     struct workers *workers;
     struct store *store; /* the store's part opens both */
     struct engine *engine;
-    struct webhook_service *webhooks; /* the courier's part starts it */
+    _Atomic(struct webhook_service *) webhooks; /* the courier's part starts it */
     /* daemon.c's own */
     struct config *reloaded; /* `config`, when it is not the one of the start */
     atomic_bool leaving;     /* a signal to end came: no new work should */

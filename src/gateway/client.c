@@ -52,10 +52,31 @@ static bool run_rule(struct client *client, const struct http_request *request,
     return exchange_run(client, request, found);
 }
 
+/* Whether the path, however it is spelled, is one that pawl alone asks for. */
+static bool is_closed(const struct client *client, const struct http_request *request)
+{
+    static const struct headers none;
+    const struct rule_set *closed = client->plan->settings.rules->closed;
+    const struct rule_request wanted = {SLICE("POST"), request->path, &none};
+    struct rule_found found;
+    return closed && rule_find_request(closed, &wanted, client->arena, &found) != RULE_NONE;
+}
+
+/* Sources of events come before the rules. */
+static enum rule_find find_rule(const struct client *client, const struct http_request *request,
+                                struct rule_found *ret_found)
+{
+    const struct rule_set *rules = client->plan->settings.rules;
+    const struct rule_request wanted = {request->method, request->path, &request->headers};
+    enum rule_find find = rules->inboxes
+                              ? rule_find_request(rules->inboxes, &wanted, client->arena, ret_found)
+                              : RULE_NONE;
+    return find == RULE_NONE ? rule_find_request(rules, &wanted, client->arena, ret_found) : find;
+}
+
 static bool route(struct client *client, const struct http_request *request)
 {
     const struct gateway_settings *settings = &client->plan->settings;
-    struct rule_request wanted = {request->method, request->path, &request->headers};
     struct rule_found *found = arena_alloc(client->arena, sizeof *found);
     if (!found)
         return false;
@@ -63,7 +84,9 @@ static bool route(struct client *client, const struct http_request *request)
         return refuse_request(client, ERROR_LOOP, slice_of(NULL));
     if (well_known_is_asked(client, request))
         return well_known_respond(client, request);
-    switch (rule_find_request(settings->rules, &wanted, client->arena, found)) {
+    if (is_closed(client, request))
+        return refuse_request(client, ERROR_ROUTE_UNKNOWN, slice_of(NULL));
+    switch (find_rule(client, request, found)) {
     case RULE_FOUND:
         return run_rule(client, request, found);
     case RULE_NONE:

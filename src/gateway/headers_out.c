@@ -31,6 +31,7 @@ static const struct slice own_names[] = {
     {"Idempotency-Token", 17},   {"Idempotency-Attempt", 19}, {"Idempotency-Status", 18},
     {"Idempotent-Replayed", 19}, {"Error-Code", 10},          {"Expect", 6},
     {"Content-Length", 14},      {"X-Forwarded-For", 15},     {"Trailer", 7},
+    {"Webhook-Source", 14},
 };
 
 /* Whether it says where a request came in, to a reader that takes `_` for `-`, too (CGI). */

@@ -103,8 +103,12 @@ enum tasks_act {
 struct tasks_wish {
     int64_t id;
     enum tasks_act act;
+    bool force;       /* TASKS_REPLAY: what is TASKS_DISABLED or TASKS_LATE, too */
     int64_t after_us; /* from now on until it is due, where it is sent again */
 };
+
+/* How long after the first attempt the handler of a received event is taken to know its key. */
+#define TASKS_WINDOW_US (INT64_C(7) * 86400 * CLOCK_US_PER_S)
 
 /* What came of an act. */
 enum tasks_end {
@@ -112,6 +116,8 @@ enum tasks_end {
     TASKS_NOT_FOUND,
     TASKS_NOT_ALLOWED, /* not in that state */
     TASKS_SENDING,     /* not while it is being sent */
+    TASKS_DISABLED,    /* not to an endpoint that is disabled */
+    TASKS_LATE,        /* not where its receiver may not know the key any more */
     TASKS_LINKED,      /* it is in a list, whose own acts these are */
 };
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "operator/tasks.h"
+#include "store/events.h"
+#include "webhook/fanout.h"
+#include "webhook/handler.h"
 
 #define ARENA_MAX ((size_t)16 * 1024 * 1024)
 #define TRIES_MOST 100 /* somebody else was first each time */
@@ -16,6 +19,40 @@ static enum tasks_end decide(enum tasks_act act, const struct store_task *stored
     return task_allows(state, events[act]) ? TASKS_ACTED
            : state == TASK_SENDING         ? TASKS_SENDING
                                            : TASKS_NOT_ALLOWED;
+}
+
+/* By the state of its endpoint; without a row it is enabled. */
+static enum store_status judge_endpoint(const struct tasks_source *source, struct slice name,
+                                        enum tasks_end *end)
+{
+    ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
+    const struct store_endpoint like = {.name = name};
+    struct store_found found = {.arena = &arena};
+    const struct table_query query = {
+        .table = &endpoint_table, .by = TABLE_BY_KEY, .like = &like.row, .limit = 1};
+    enum store_status status =
+        store_find_rows(source->store, &query, source->parker,
+                        clock_after(clock_boot_us(), TASKS_TIMEOUT_US), &found);
+    if (status == STORE_DONE && found.n == 1 &&
+        ((const struct store_endpoint *)found.rows[0])->is_disabled)
+        *end = TASKS_DISABLED;
+    return status;
+}
+
+static enum store_status judge_replay(const struct tasks_source *source,
+                                      const struct tasks_wish *wish,
+                                      const struct store_task *stored, int64_t now,
+                                      enum tasks_end *end)
+{
+    const struct task *task = &stored->task;
+    if (wish->act != TASKS_REPLAY || wish->force || *end != TASKS_ACTED)
+        return STORE_DONE;
+    if (slice_eq(stored->kind, SLICE(WEBHOOK_KIND)))
+        return judge_endpoint(source, stored->lane, end);
+    if (slice_eq(stored->kind, SLICE(HANDLER_KIND)) && task->first_at != 0 &&
+        now > clock_after(task->first_at, TASKS_WINDOW_US))
+        *end = TASKS_LATE;
+    return STORE_DONE;
 }
 
 static void apply(const struct tasks_wish *wish, struct task *task, int64_t now)
@@ -101,8 +138,9 @@ static enum store_status try_act(struct acting *acting, const struct tasks_wish 
     acting->n = 0;
     ret_acted->state = stored.task.state;
     ret_acted->end = decide(wish->act, &stored);
-    if (ret_acted->end != TASKS_ACTED)
-        return STORE_DONE;
+    status = judge_replay(acting->source, wish, &stored, whole->now, &ret_acted->end);
+    if (status != STORE_DONE || ret_acted->end != TASKS_ACTED)
+        return status;
     if (wish->act == TASKS_DROP)
         status = free_order(acting, whole->stored, whole->now);
     apply(wish, &stored.task, whole->now);

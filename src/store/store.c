@@ -5,13 +5,14 @@
 #include "base/mem.h"
 #include "store/committer/committer.h"
 #include "store/events.h"
+#include "store/receipts.h"
 #include "store/tasks.h"
 #include <stdio.h>
 
 /* Those of all modules, NULL behind the last. */
 static const struct table *const tables[] = {
-    &audit_table,     &task_table,    &request_table, &attempt_table,  &lane_table,
-    &task_list_table, &counter_table, &event_table,   &endpoint_table, NULL};
+    &audit_table,   &task_table,  &request_table,  &attempt_table, &lane_table, &task_list_table,
+    &counter_table, &event_table, &endpoint_table, &receipt_table, NULL};
 
 struct store_config store_config_default(void)
 {

@@ -2,16 +2,12 @@
 #include "webhook/delivery.h"
 
 #include "base/check.h"
-#include "base/crash.h"
 #include "base/mem.h"
-#include "http/call.h"
 #include "webhook/endpoint.h"
 #include "webhook/fanout.h"
+#include "webhook/post.h"
 
-#define STORE_US (INT64_C(10) * CLOCK_US_PER_S) /* for one operation of the store */
-#define ARENA_MAX ((size_t)16 * 1024 * 1024)
-#define HEAD_MAX ((size_t)64 * 1024)
-#define RESPONSE_MAX ((uint64_t)16 * 1024) /* bytes of a response's body that are read */
+#define VALUE_MAX ((size_t)64 * 1024) /* of a header */
 #define FAILING_MOST_US (INT64_C(7) * 86400 * CLOCK_US_PER_S)
 
 /* A delivery's own: one attempt. */
@@ -19,12 +15,8 @@ struct sending {
     struct webhook_plan *plan;
     struct webhook_target *target;
     struct store_event event;
-    struct arena arena;
-    struct headers headers;
-    struct buf request; /* its headers */
     struct buf body;
-    struct buf response;
-    struct http_call call;
+    struct webhook_post post;
 };
 
 static struct sending *sending_of(const struct courier_delivery *delivery)
@@ -51,10 +43,10 @@ static enum store_status read_event(const struct webhook_sender *sender,
 {
     struct sending *sending = sending_of(delivery);
     int64_t id = delivery->stored.event;
-    struct store_found found = {.arena = &sending->arena};
+    struct store_found found = {.arena = &sending->post.arena};
     const struct table_query query = {.table = &event_table, .after = id - 1, .limit = 1};
     enum store_status status = store_find_rows(sender->store, &query, delivery->parker,
-                                               clock_after(clock_boot_us(), STORE_US), &found);
+                                               clock_after(clock_boot_us(), POST_STORE_US), &found);
     *ret_is_there = status == STORE_DONE && found.n == 1 && found.rows[0]->id == id;
     if (*ret_is_there)
         sending->event = *(const struct store_event *)found.rows[0];
@@ -91,30 +83,14 @@ static struct courier_verdict claim(const struct courier_kind *kind,
     delivery->own = sending;
     if (!sending)
         return down;
-    sending->arena = arena_make(ARENA_MAX);
-    sending->request = buf_make(HEAD_MAX);
-    sending->body = sending->response = buf_make(SIZE_MAX);
+    webhook_post_init(&sending->post);
+    sending->body = buf_make(SIZE_MAX);
     struct courier_verdict verdict = prepare(sender, delivery);
-    if (verdict.claim != COURIER_CLAIMED)
-        return verdict;
-    struct store_op op = {.kind = STORE_ROWS, .brings = change, .n_brings = 1};
-    CRASH_POINT(before_begin);
-    store_run(sender->store, &op, delivery->parker, clock_after(clock_boot_us(), STORE_US));
-    if (op.status == STORE_DONE)
-        CRASH_POINT(after_claim_commit);
-    verdict.claim = op.status == STORE_DONE       ? COURIER_CLAIMED
-                    : op.status == STORE_CONFLICT ? COURIER_TAKEN
-                                                  : COURIER_DOWN;
-    return verdict;
+    return verdict.claim == COURIER_CLAIMED ? webhook_post_claim(sender->store, delivery, change)
+                                            : verdict;
 }
 
 /* ---- the request ---- */
-
-static bool add_header(struct sending *sending, struct slice name, const struct buf *value)
-{
-    struct slice copy = arena_copy(&sending->arena, buf_slice(value));
-    return buf_ok(value) && !sending->arena.failed && headers_add(&sending->headers, name, copy);
-}
 
 static bool sign(struct sending *sending, int64_t seconds)
 {
@@ -123,100 +99,40 @@ static bool sign(struct sending *sending, int64_t seconds)
     const struct signature_keys keys = {endpoint->secrets, endpoint->n_secrets};
     const struct signature_message message = {sending->event.id, seconds,
                                               buf_slice(&sending->body)};
-    BUF_AUTO struct buf time = buf_make(HEAD_MAX), signature = buf_make(HEAD_MAX);
+    BUF_AUTO struct buf time = buf_make(VALUE_MAX), signature = buf_make(VALUE_MAX);
     buf_add_i64(&time, seconds);
     return signature_sign(scheme, &keys, &message, &signature) &&
-           headers_add(&sending->headers, scheme->id, sending->event.id) &&
-           add_header(sending, scheme->timestamp, &time) &&
-           add_header(sending, scheme->header, &signature);
+           headers_add(&sending->post.headers, scheme->id, sending->event.id) &&
+           webhook_post_add(&sending->post, scheme->timestamp, &time) &&
+           webhook_post_add(&sending->post, scheme->header, &signature);
 }
 
-static bool write_request(struct sending *sending)
+static bool add_headers(struct sending *sending)
 {
-    struct headers *headers = &sending->headers;
+    struct headers *headers = &sending->post.headers;
     const struct webhook_endpoint *endpoint = sending->target->endpoint;
-    if (!headers_add(headers, SLICE("Content-Type"), webhook_envelope_type(&endpoint->envelope)) ||
-        !headers_add(headers, SLICE("User-Agent"), SLICE("pawl/" PAWL_VERSION)) ||
-        !headers_add(headers, SLICE("Idempotency-Key"), sending->event.id) ||
-        !sign(sending, clock_wall_us() / CLOCK_US_PER_S))
-        return false;
-    const struct http_origins_request request = {SLICE("POST"), &sending->target->url, headers,
-                                                 buf_slice(&sending->body), true};
-    http_origins_write(&sending->request, &request);
-    return buf_ok(&sending->request);
+    return headers_add(headers, SLICE("Content-Type"),
+                       webhook_envelope_type(&endpoint->envelope)) &&
+           headers_add(headers, SLICE("User-Agent"), SLICE("pawl/" PAWL_VERSION)) &&
+           headers_add(headers, SLICE("Idempotency-Key"), sending->event.id) &&
+           sign(sending, clock_wall_us() / CLOCK_US_PER_S);
 }
 
 /* ---- an attempt ---- */
-
-static enum http_call_result exchange(struct sending *sending,
-                                      const struct courier_delivery *delivery)
-{
-    struct http_call *call = &sending->call;
-    int64_t connect_by = clock_after(clock_boot_us(), sending->plan->wanted.connect_timeout_us);
-    struct http_call_limits limits = {connect_by, delivery->until, RESPONSE_MAX};
-    if (!write_request(sending))
-        return HTTP_CALL_NO_MEMORY;
-    enum http_call_result result =
-        http_origins_find(sending->plan->origins, &sending->target->url,
-                          clock_first(connect_by, delivery->until), &call->pool, &call->unreached);
-    if (result != HTTP_CALL_DONE)
-        return result;
-    call->method = SLICE("POST");
-    call->headers = buf_slice(&sending->request);
-    call->body = buf_slice(&sending->body);
-    call->first_by = delivery->send_by;
-    CRASH_POINT(before_connect);
-    result = http_call_run(call, &limits, &sending->response);
-    CRASH_POINT(after_response_body);
-    return result;
-}
-
-static enum task_reason reason_of(enum retry_class class, enum exchange_end ended,
-                                  enum http_call_result result)
-{
-    if (class == RETRY_DONE)
-        return TASK_REASON_NONE;
-    if (result == HTTP_CALL_FORBIDDEN)
-        return TASK_REASON_ADDRESS_REFUSED;
-    if (ended == EXCHANGE_RESPONDED)
-        return class == RETRY_FINAL ? TASK_REASON_GONE : TASK_REASON_NOT_DONE;
-    return ended == EXCHANGE_NOT_SENT    ? TASK_REASON_NOT_REACHED
-           : ended == EXCHANGE_TIMED_OUT ? TASK_REASON_TIMED_OUT
-                                         : TASK_REASON_BROKE;
-}
-
-/* What there is to show: the response, or why there is none. */
-static struct slice answer_of(const struct sending *sending, enum exchange_end ended)
-{
-    return ended == EXCHANGE_RESPONDED       ? buf_slice(&sending->response)
-           : sending->call.unreached != NULL ? slice_of(sending->call.unreached)
-                                             : SLICE("");
-}
 
 static struct courier_result attempt(const struct courier_kind *kind,
                                      struct courier_delivery *delivery)
 {
     struct sending *sending = sending_of(delivery);
-    struct http_call *call = &sending->call;
+    const struct webhook_way way = {.url = &sending->target->url,
+                                    .origins = sending->plan->origins,
+                                    .connect_us = sending->plan->wanted.connect_timeout_us};
     (void)kind;
-    enum http_call_result result = exchange(sending, delivery);
-    enum exchange_end ended = http_call_end(call, result, false);
-    int status = ended == EXCHANGE_RESPONDED ? call->response.status : 0;
-    int64_t hint_us = ended == EXCHANGE_RESPONDED
-                          ? retry_read_hint(&call->response.headers, clock_wall_us())
-                          : RETRY_NO_HINT;
-    enum retry_class class = result == HTTP_CALL_FORBIDDEN
-                                 ? RETRY_FINAL
-                                 : retry_classify_by(RETRY_BY_WEBHOOK, ended, status, SLICE(""));
-    return (struct courier_result){
-        .task = {.class = class,
-                 .reason = reason_of(class, ended, result),
-                 .hint_us = hint_us,
-                 .status = status,
-                 .is_unreached = ended == EXCHANGE_NOT_SENT,
-                 .is_in_doubt = ended != EXCHANGE_NOT_SENT && class != RETRY_DONE},
-        .answer = answer_of(sending, ended),
-        .sent_at = call->sent > 0 ? call->sent_at : 0};
+    sending->post.body = buf_slice(&sending->body);
+    enum http_call_result result = add_headers(sending)
+                                       ? webhook_post_send(&sending->post, &way, delivery)
+                                       : HTTP_CALL_NO_MEMORY;
+    return webhook_post_result(&sending->post, result, RETRY_BY_WEBHOOK);
 }
 
 /* ---- its end ---- */
@@ -255,7 +171,7 @@ static enum store_status read_state(const struct courier_follow *follow, struct 
     const struct table_query query = {
         .table = &endpoint_table, .by = TABLE_BY_KEY, .like = &like.row, .limit = 1};
     enum store_status status = store_find_rows(follow->store, &query, follow->parker,
-                                               clock_after(clock_boot_us(), STORE_US), &found);
+                                               clock_after(clock_boot_us(), POST_STORE_US), &found);
     *ret_state = status == STORE_DONE && found.n == 1
                      ? *(const struct store_endpoint *)found.rows[0]
                      : (struct store_endpoint){0};
@@ -268,7 +184,7 @@ static enum store_status follow(const struct courier_kind *kind, struct courier_
 {
     const struct sending *sending = delivery ? sending_of(delivery) : NULL;
     int64_t now = store_now(sender_of(kind)->store);
-    if (!sending || !sending->target || sending->request.len == 0)
+    if (!sending || !sending->target || sending->post.request.len == 0)
         return STORE_DONE; /* nothing was sent */
     struct store_endpoint *state = arena_alloc(follow->arena, sizeof *state);
     if (!state)
@@ -292,14 +208,7 @@ static enum store_status follow(const struct courier_kind *kind, struct courier_
 static enum store_status end(const struct courier_kind *kind, struct courier_delivery *delivery,
                              struct table_change *changes, size_t n)
 {
-    struct store_op op = {.kind = STORE_ROWS, .brings = changes, .n_brings = n};
-    if (n == 0)
-        return STORE_DONE;
-    CRASH_POINT(before_outcome_commit);
-    store_run(sender_of(kind)->store, &op, delivery->parker,
-              clock_after(clock_boot_us(), STORE_US));
-    CRASH_POINT(after_outcome_commit);
-    return op.status;
+    return webhook_post_save(sender_of(kind)->store, delivery, changes, n);
 }
 
 static void fini(const struct courier_kind *kind, struct courier_delivery *delivery)
@@ -308,13 +217,9 @@ static void fini(const struct courier_kind *kind, struct courier_delivery *deliv
     (void)kind;
     if (!sending)
         return;
-    http_call_close(&sending->call);
-    http_pool_unref(sending->call.pool);
+    webhook_post_fini(&sending->post);
     webhook_plan_unref(sending->plan);
-    buf_fini(&sending->request);
     buf_fini(&sending->body);
-    buf_fini(&sending->response);
-    arena_fini(&sending->arena);
     mem_free(sending);
 }
 
@@ -326,7 +231,8 @@ static struct courier_limits limits_of(const struct courier_kind *kind, struct s
     const struct webhook_target *target = webhook_plan_find(*sender_of(kind)->plan, lane);
     if (!target)
         return kind->limits;
-    return (struct courier_limits){(int)target->endpoint->in_flight, target->endpoint->timeout_us};
+    return (struct courier_limits){(int)target->endpoint->in_flight, target->endpoint->timeout_us,
+                                   TASK_KEEP_DONE_US};
 }
 
 static struct slice label(const struct courier_kind *kind, struct slice lane)
@@ -337,16 +243,16 @@ static struct slice label(const struct courier_kind *kind, struct slice lane)
 
 void webhook_sender_init(struct webhook_sender *sender)
 {
-    sender->kind = (struct courier_kind){.name = SLICE(WEBHOOK_KIND),
-                                         .limits = {LANES_IN_FLIGHT, CLOCK_US_PER_S},
-                                         .keep_done_us = TASK_KEEP_DONE_US,
-                                         .keep_dead_us = TASK_KEEP_DEAD_US,
-                                         .limits_of = limits_of,
-                                         .claim = claim,
-                                         .attempt = attempt,
-                                         .end = end,
-                                         .follow = follow,
-                                         .fini = fini,
-                                         .label = label,
-                                         .argument = sender};
+    sender->kind =
+        (struct courier_kind){.name = SLICE(WEBHOOK_KIND),
+                              .limits = {LANES_IN_FLIGHT, CLOCK_US_PER_S, TASK_KEEP_DONE_US},
+                              .keep_dead_us = TASK_KEEP_DEAD_US,
+                              .limits_of = limits_of,
+                              .claim = claim,
+                              .attempt = attempt,
+                              .end = end,
+                              .follow = follow,
+                              .fini = fini,
+                              .label = label,
+                              .argument = sender};
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * plan: the endpoints as they are now: what the config says of them, and what the store says of
- * their state. One plan for each config; counted, as deliveries go on by the one they began with.
- * Of the loop that delivers: no locks.
+ * their state; and the sources of the inbox with the way to their handlers. One plan for each
+ * config; counted, as deliveries go on by the one they began with. Of the loop that delivers: no
+ * locks.
  */
 #ifndef PAWL_WEBHOOK_PLAN_H
 #define PAWL_WEBHOOK_PLAN_H
@@ -17,7 +18,9 @@
 /* What a reload may change. Texts and lists are those of `rules`. */
 struct webhook_wanted {
     struct webhook_settings webhooks;
-    struct rule_set *rules; /* of which the plan takes a reference */
+    struct inbox_settings inbox;
+    struct http_upstream upstream; /* of handlers at the upstream; borrowed until it is made */
+    struct rule_set *rules;        /* of which the plan takes a reference */
     int64_t connect_timeout_us;
 };
 
@@ -28,12 +31,22 @@ struct webhook_target {
     struct store_endpoint state; /* row.id 0: it has no row */
 };
 
+/* A source of the inbox. */
+struct webhook_source {
+    const struct inbox_source *settings;
+    struct url url; /* of its handler */
+};
+
 struct webhook_plan {
     size_t refs;
     struct webhook_wanted wanted;
     struct http_origins *origins; /* behind the guard */
     struct webhook_target *targets;
     size_t n_targets;
+    struct http_pool *upstream;    /* NULL: no handler is there */
+    struct http_origins *handlers; /* elsewhere: as the operator says, so without a guard */
+    struct webhook_source *sources;
+    size_t n_sources;
 };
 
 /* From any thread: it belongs to the loop from then on. NULL: no memory. */
@@ -44,6 +57,8 @@ void webhook_plan_unref(struct webhook_plan *plan);
 
 /* NULL: there is none of that name. */
 struct webhook_target *webhook_plan_find(const struct webhook_plan *plan, struct slice name);
+const struct webhook_source *webhook_plan_source(const struct webhook_plan *plan,
+                                                 struct slice name);
 
 /* Reads the endpoints' states anew. */
 enum store_status webhook_plan_refresh(struct webhook_plan *plan, struct store *store,

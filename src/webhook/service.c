@@ -8,6 +8,7 @@
 #include "fiber/fiber.h"
 #include "webhook/delivery.h"
 #include "webhook/fanout.h"
+#include "webhook/handler.h"
 #include <stdatomic.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -22,7 +23,8 @@ struct webhook_service {
     struct thread thread;
     struct courier *courier;
     struct webhook_sender sender;
-    const struct courier_kind *kinds[1];
+    struct webhook_handler handler;
+    const struct courier_kind *kinds[2];
     struct webhook_plan *plan; /* in force */
     struct webhook_plan *next; /* prepared */
     struct parker *fanout;     /* of the fiber that makes tasks; NULL: it has ended */
@@ -149,6 +151,7 @@ static void take_wake(void *argument)
     struct webhook_service *service = argument;
     atomic_store(&service->waking, false);
     wake_fanout(service);
+    courier_wake(service->courier);
 }
 
 void webhook_service_wake(struct webhook_service *service)
@@ -180,10 +183,13 @@ static bool prepare(struct webhook_service *service, const struct webhook_wanted
 {
     service->sender = (struct webhook_sender){.store = service->store, .plan = &service->plan};
     webhook_sender_init(&service->sender);
+    service->handler = (struct webhook_handler){.store = service->store, .plan = &service->plan};
+    webhook_handler_init(&service->handler);
     service->kinds[0] = &service->sender.kind;
+    service->kinds[1] = &service->handler.kind;
     const struct courier_config config = {.store = service->store,
                                           .kinds = service->kinds,
-                                          .n_kinds = 1,
+                                          .n_kinds = 2,
                                           .owner = (int64_t)(random_u64() >> 1) | 1};
     service->courier = courier_new(&config);
     service->plan = webhook_plan_new(wanted);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * service: what `serve` delivers. One thread with a loop of its own: a fiber that makes tasks of
+ * service: what `serve` delivers: events to endpoints, and received ones to their handlers. One
+ * thread with a loop of its own: a fiber that makes tasks of
  * new events (fanout.h), and the courier, whose deliveries are fibers beside it. It looks once a
  * second for what other processes published or changed, and at once where this one did.
  */

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What webhooks are sent by, as the config says it: values only. The config embeds it. */
+/* What webhooks are sent and received by, as the config says it: values only. The config embeds it.
+ */
 #ifndef PAWL_WEBHOOK_SETTINGS_H
 #define PAWL_WEBHOOK_SETTINGS_H
 
 #include "core/networks.h"
 #include "core/retry_profiles.h"
+#include "core/rule.h"
 #include "core/signature.h"
 
 #define WEBHOOK_TYPES_MAX 16
@@ -57,6 +59,34 @@ struct webhook_endpoint {
     size_t in_flight;
 };
 
+/* How what a sender sends is known to be its own. */
+struct inbox_verify {
+    struct signature_scheme scheme;
+    size_t n_secrets;
+    struct signature_secret secrets[SIGNATURE_SECRETS_MAX]; /* any of them will do */
+    int64_t tolerance_us;                                   /* both ways */
+};
+
+/* A source of events: who sends them to which route, and who handles them. */
+struct inbox_source {
+    struct slice name;
+    struct rule_match match;
+    struct inbox_verify verify;
+    struct template id;
+    struct payload_selection payload; /* what of the body is compared where an id comes again */
+    int mismatch_status;              /* where that differs; 200: acknowledged all the same */
+    uint64_t max_body;
+    int64_t keep_us; /* how long an id is known from the end of its handling */
+    bool has_order;
+    struct template order; /* events with the same value are handled one after the other */
+    bool skips;            /* a dead one does not hold those behind it */
+    struct slice handler;  /* the URL to which it is posted */
+    bool at_upstream;      /* it is one of the upstream */
+    enum retry_profile retry;
+    int64_t timeout_us; /* of an attempt */
+    size_t in_flight;
+};
+
 /* Texts and lists are of the config's rules (core/rule.h): whoever keeps them keeps those. */
 struct webhook_settings {
     struct networks allow; /* addresses that are not public, and may be sent to all the same */
@@ -65,6 +95,12 @@ struct webhook_settings {
     int64_t keep_us;     /* how long an event's id is known, at least, and its deliveries kept */
     const struct webhook_endpoint *endpoints;
     size_t n_endpoints;
+};
+
+/* The same. */
+struct inbox_settings {
+    struct inbox_source *sources; /* only who reads the config changes them */
+    size_t n_sources;
 };
 
 #endif

@@ -8,14 +8,14 @@ import hashlib
 import hmac
 import json
 import signal
-from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any, Callable, Iterator
 
 import pytest
 
 from pawltest.admin import Admin, with_admin
-from pawltest.gateway import Gateway, run
+from pawltest.gateway import run
+from pawltest.tasks import Tasks
 from pawltest.upstream import Upstream, closes, say
 from pawltest.wire import Answer, Request, eventually
 
@@ -35,56 +35,13 @@ def config(*endpoints: dict[str, Any], **more: Any) -> str:
     return f"tenant: none\nwebhooks: {json.dumps(webhooks)}\n"
 
 
-def time_of(gateway: Gateway) -> str:
-    """What time it is for that gateway, as pawl writes times."""
-    now = datetime.now(timezone.utc) + timedelta(seconds=gateway.clock.offset)
-    return now.strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-class Outbox:
+class Outbox(Tasks):
     """A gateway, and the commands on its store."""
 
-    def __init__(self, gateway: Gateway):
-        self.gateway = gateway
-
-    def run(self, *arguments: str) -> Any:
-        return run("webhook", *arguments, "--store", self.gateway.store)
-
-    def done(self, *arguments: str) -> str:
-        ran = self.run(*arguments)
-        assert ran.returncode == 0, ran
-        return ran.stdout
+    group = "webhook"
 
     def publish(self, type_: str = "refund.created", data: str = '{"a": 1.0}', *more: str) -> str:
         return self.done("publish", type_, "-d", data, *more).strip()
-
-    def list(self, *more: str) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in self.done("list", "--json", *more).splitlines()]
-
-    def states(self, *more: str) -> list[str]:
-        return [row["state"] for row in self.list(*more)]
-
-    def show(self, row: int = 0) -> dict[str, Any]:
-        return json.loads(self.done("show", str(self.list()[row]["id"]), "--json"))
-
-    def until(self, *states: str, step: float = 0.2) -> list[dict[str, Any]]:
-        """Until the deliveries are in these states; the clock moves on, but by no more than a
-        moment while one is due or being sent."""
-        overdue = 0
-
-        def moved() -> bool:
-            nonlocal overdue
-            rows = self.list()
-            now = time_of(self.gateway)
-            rests = [row for row in rows if row["state"] == "waiting" and row["due_at"]]
-            sent = any(row["state"] == "sending" for row in rows)
-            due = any(row["due_at"] <= now for row in rests)
-            overdue = overdue + 1 if due and not sent else 0  # for long: its endpoint rests
-            self.gateway.clock.step(min(step, 0.2) if sent or 0 < overdue < 6 else step)
-            return sorted(row["state"] for row in rows) == sorted(states)
-
-        eventually(moved, f"deliveries that are {states}")
-        return self.list()
 
 
 @pytest.fixture
@@ -397,7 +354,11 @@ def test_deliveries_are_listed_and_acted_upon_over_http(admin, receiver):
     assert listener.get("/deliveries?state=done").json == {"deliveries": [], "next": None}
     assert listener.get("/deliveries?x=1").status == 400
     receiver.default = receiver.created
-    replayed = listener.request("POST", f"/deliveries/{row['id']}/replay")
+    refused = listener.request("POST", f"/deliveries/{row['id']}/replay")
+    assert refused.status == 409 and "is disabled" in refused.json["detail"]
+    assert box.run("replay", str(row["id"])).returncode == 1
+    assert "1 were left" in box.run("replay", "--dead").stderr
+    replayed = listener.request("POST", f"/deliveries/{row['id']}/replay?force=true")
     assert replayed.status == 200 and replayed.json["state"] == "waiting"
     box.until("done")
     assert listener.get(f"/deliveries/{row['id']}").json["history"][-1]["status"] == 201
@@ -405,4 +366,4 @@ def test_deliveries_are_listed_and_acted_upon_over_http(admin, receiver):
     assert refused.status == 409 and "is done" in refused.json["detail"]
     assert listener.get("/deliveries/7").status == 404
     assert listener.request("POST", f"/deliveries/{row['id']}/fly").status == 404
-    assert any(line["event"] == "delivery_act" for line in box.gateway.log)
+    assert any(line["event"] == "task_act" for line in box.gateway.log)

@@ -268,8 +268,7 @@ static void start_process(int at)
     process->store = open_store(&process->faults);
     process->owner = ++sim.n_all;
     process->kind = (struct courier_kind){.name = SLICE("sim"),
-                                          .limits = {2, TIMEOUT_US},
-                                          .keep_done_us = 60 * S,
+                                          .limits = {2, TIMEOUT_US, 60 * S},
                                           .keep_dead_us = TASK_KEEP_DEAD_US * 100,
                                           .claim = claim,
                                           .attempt = attempt,

@@ -188,8 +188,7 @@ static int set_up(void **state)
     config.no_thread = true;
     bed.loop = loop_new(64);
     bed.kind = (struct courier_kind){.name = SLICE("test"),
-                                     .limits = {2, 30 * S},
-                                     .keep_done_us = TASK_KEEP_DONE_US,
+                                     .limits = {2, 30 * S, TASK_KEEP_DONE_US},
                                      .keep_dead_us = TASK_KEEP_DEAD_US,
                                      .attempt = attempt};
     bed.kinds[0] = &bed.kind;

@@ -22,7 +22,7 @@ static void write_metrics(void *daemon, struct buf *page)
 
 static void wake_courier(void *argument)
 {
-    webhook_service_wake(((struct daemon *)argument)->webhooks);
+    webhook_service_wake(atomic_load(&((struct daemon *)argument)->webhooks));
 }
 
 static bool check(const struct config *config, char **ret_problem)

@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "daemon/parts/parts.h"
 #include "daemon/resolve.h"
+#include "webhook/service.h"
 
 #define TRIM_LEAST ((uint64_t)8 * 1024 * 1024) /* bytes of bodies whose memory is given back */
 
@@ -12,6 +13,14 @@ struct gateway_part {
     struct gateway *gateway;
     uint64_t most_held; /* bytes of bodies, since memory was last given back */
 };
+
+/* Before the courier has started it looks for itself. */
+static void event_came(void *argument)
+{
+    struct webhook_service *webhooks = atomic_load(&((struct daemon *)argument)->webhooks);
+    if (webhooks)
+        webhook_service_wake(webhooks);
+}
 
 static bool check(const struct config *config, char **ret_problem)
 {
@@ -32,6 +41,8 @@ static bool start(void *self, struct daemon *daemon, char **ret_problem)
         .log = daemon->log,
         .metrics = daemon->metrics,
         .workers = daemon->workers,
+        .received = event_came,
+        .argument = daemon,
     };
     int error = 0;
     if (!resolve_address(&config->listen, &wanted.listen, ret_problem) ||

@@ -86,6 +86,7 @@ struct exchange *exchange_new(struct client *client, const struct http_request *
     x->tenant = exchange_buf(x, KEY_FIRST, HTTP_HEADERS_SIZE_MAX);
     x->key = exchange_buf(x, KEY_FIRST, HTTP_HEADERS_SIZE_MAX);
     x->once = buf_make(HTTP_HEADERS_SIZE_MAX);
+    x->order = buf_make(HTTP_HEADERS_SIZE_MAX);
     x->shown_key = buf_make(HTTP_HEADERS_SIZE_MAX);
     x->sent_key = exchange_buf(x, KEY_FIRST, HTTP_HEADERS_SIZE_MAX);
     x->detail = buf_make(DETAIL_MAX);
@@ -105,6 +106,7 @@ void exchange_free(struct exchange *x)
     buf_fini(&x->headers);
     buf_fini(&x->sent_key);
     buf_fini(&x->shown_key);
+    buf_fini(&x->order);
     buf_fini(&x->once);
     buf_fini(&x->key);
     buf_fini(&x->tenant);

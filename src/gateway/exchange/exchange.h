@@ -6,7 +6,8 @@
  *    |  ^                                 |         |  |  `-> UNPROTECTED    |
  *    |  `-- by the rules of now ----------'         |  |    RETRY <--> (waits, then forwards again)
  *    |                                              |  `----> FORWARD --.    | the record says
- *    `--> BYPASS                                    `-------> PROBE --. |    | something else
+ *    |`-> RECEIVE (an event)                        |                   |    | something else
+ *    `--> BYPASS                                    `-------> PROBE --. |    |
  *                                                               ^    v v    |
  *                                             ask what became   `-- SETTLE -'
  *                                             of it
@@ -32,10 +33,12 @@
 
 /* X(STEP, what may come next). A core dump names the step of each exchange. */
 #define EXCHANGE_STEPS(X)                                                                          \
-    X(IDENTIFY, TO(ADMIT) | TO(RESPOND) | TO(BYPASS)) /* tenant, key, body, hashes */              \
-    X(ADMIT, TO(AUTHORIZE) | TO(RESPOND))             /* one of max_in_flight */                   \
-    X(AUTHORIZE, TO(JUDGE) | TO(RESPOND))             /* may this caller act as this tenant? */    \
-    X(JUDGE, TO(IDENTIFY) | TO(DECIDE))               /* by the rules of now, after a reload */    \
+    X(IDENTIFY,                                                                                    \
+      TO(ADMIT) | TO(RECEIVE) | TO(RESPOND) | TO(BYPASS)) /* tenant, key, body, hashes */          \
+    X(RECEIVE, TO(RESPOND))                               /* stores an event */                    \
+    X(ADMIT, TO(AUTHORIZE) | TO(RESPOND))                 /* one of max_in_flight */               \
+    X(AUTHORIZE, TO(JUDGE) | TO(RESPOND)) /* may this caller act as this tenant? */                \
+    X(JUDGE, TO(IDENTIFY) | TO(DECIDE))   /* by the rules of now, after a reload */                \
     X(DECIDE, TO(FORWARD) | TO(PROBE) | TO(UNPROTECTED) | TO(DECIDE) | TO(SETTLE) | TO(RESPOND))   \
     X(FORWARD, TO(SETTLE) | TO(RETRY)) /* sends once and reads, under a token */                   \
     X(RETRY, TO(FORWARD) | TO(SETTLE)) /* waits before the next try under the same token */        \
@@ -114,6 +117,7 @@ struct exchange {
     struct buf key;          /* key text */
     struct buf once;         /* the once value; empty: the rule has none */
     char *holder_key;        /* of the record that it goes on in, if that is another one's */
+    struct buf order;        /* of an event: what it stays in sequence with; empty: nothing */
     struct buf shown_key;    /* key text with its window */
     struct buf sent_key;     /* as the upstream sees it */
     struct buf headers;      /* of the request to the upstream, made for the first one */
@@ -139,6 +143,7 @@ struct exchange {
     enum error failure;                /* a probe follows it: the error if that is inconclusive, */
     struct upstream_response failed;   /*   or with a status the upstream's response in doubt */
     struct slice unprobed;             /* the source whose value keeps a probe from being sent */
+    const char *unverified;            /* for the log: why the signature of an event is none */
     const char *participant;           /* for the log: "missing" or "overruled"; else NULL */
     bool not_found_yet;                /* the probe found nothing, before that is believed */
     bool keep_alive;                   /* the client connection may go on afterwards */

@@ -493,19 +493,26 @@ static void gather_facts(struct exchange *x)
 
 static bool identify(struct exchange *x, bool *ret_bypass)
 {
+    const struct inbox_source *inbox = x->rule->inbox;
     const struct template_part *header = template_key_header(&x->rule->key);
-    if (header && !read_header_key(x, header, ret_bypass))
+    if (header && !inbox && !read_header_key(x, header, ret_bypass))
         return false;
     /* Of two lines it is not known which one the upstream decodes by. */
     if (headers_count(&x->request->headers, SLICE("Content-Encoding")) > 1)
         return refuse(x, ERROR_REQUEST_MALFORMED, "more than one line of ",
                       SLICE("Content-Encoding"));
-    if (!read_tenant(x) || !take_body(x) || !read_payload(x))
+    if (!read_tenant(x) || !take_body(x) || (inbox && !receive_verify(x)) || !read_payload(x) ||
+        (inbox && !receive_is_event(x)))
         return false;
     if (x->rule->once.on && !read_once(x))
         return false;
-    if (!x->keyless && !template_is_plain_header(&x->rule->key) && !read_template_key(x))
+    bool is_read = template_is_plain_header(&x->rule->key) && !inbox;
+    if (!x->keyless && !is_read && !read_template_key(x))
         return false;
+    if (inbox) {
+        receive_read_order(x);
+        return true;
+    }
     if (x->keyless)
         name_by_once(x);
     x->found.facts.key = buf_slice(&x->key);
@@ -524,12 +531,12 @@ enum exchange_step identify_request(struct exchange *x)
     gather_facts(x);
     bool identified = identify(x, &bypass);
     identify_close_payload(x);
-    CHECK(!identified || (x->has_body && x->attempt.rule.at));
+    CHECK(!identified || (x->has_body && (x->attempt.rule.at || x->rule->inbox)));
     if (bypass)
         return x->has_body ? reply_error(x, ERROR_LIMITED,
                                          "the config was reloaded while this request arrived")
                            : EXCHANGE_BYPASS;
-    return identified ? EXCHANGE_ADMIT : EXCHANGE_RESPOND;
+    return !identified ? EXCHANGE_RESPOND : x->rule->inbox ? EXCHANGE_RECEIVE : EXCHANGE_ADMIT;
 }
 
 static bool hash_again(struct exchange *x, struct slice recipe)

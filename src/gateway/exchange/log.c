@@ -167,6 +167,8 @@ void exchange_log(const struct exchange *x)
     add_record(&line, x);
     if (x->unprobed.at)
         log_line_str(&line, "unprobed", x->unprobed);
+    if (x->unverified)
+        log_line_str(&line, "signature", slice_of(x->unverified));
     if (x->participant)
         log_line_str(&line, "participant", slice_of(x->participant));
     event_end(&line, x->client, &event);

@@ -11,6 +11,8 @@ static enum exchange_step take_step(struct exchange *x)
     switch (x->step) {
     case EXCHANGE_IDENTIFY:
         return identify_request(x); /* tenant, key, body, hashes */
+    case EXCHANGE_RECEIVE:
+        return receive_event(x); /* store it: it is one of `inbox:` */
     case EXCHANGE_ADMIT:
         return flight_admit(x); /* one of max_in_flight */
     case EXCHANGE_AUTHORIZE:

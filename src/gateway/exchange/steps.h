@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The steps of an exchange, each in the source of its name: identify.c, authorize.c, decide.c,
- * forward.c, retry.c, settle.c, ADMIT in flight.c. They return the next; JUDGE is in exchange.h,
- * RESPOND in reply.h.
+ * forward.c, retry.c, settle.c, receive.c, ADMIT in flight.c. They return the next; JUDGE is in
+ * exchange.h, RESPOND in reply.h.
  */
 #ifndef PAWL_GATEWAY_EXCHANGE_STEPS_H
 #define PAWL_GATEWAY_EXCHANGE_STEPS_H
@@ -23,6 +23,15 @@ void identify_difference(struct exchange *x, bool target, struct buf *buf);
  * looked at, and no wait. */
 enum payload_error identify_open_payload(struct exchange *x, bool as_json);
 void identify_close_payload(struct exchange *x);
+
+/* Of an event that is received (rule->inbox), by IDENTIFY: whether it is signed, over the bytes as
+ * they came; whether, once understood, it is an event (false: x->reply says why not); x->order. */
+bool receive_verify(struct exchange *x);
+bool receive_is_event(struct exchange *x);
+void receive_read_order(struct exchange *x);
+
+/* RECEIVE: stores the event, and acknowledges it. */
+enum exchange_step receive_event(struct exchange *x);
 
 /* ADMIT: takes a slot of max_in_flight and of its tenant's share, before anything is acquired, so
  * that simultaneous begins cannot pass the limit together. An exchange that waits gives them back;

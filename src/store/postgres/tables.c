@@ -86,6 +86,7 @@ static void write_table(const struct table *table, struct buf *sql)
     write_time_index(table, sql);
     for (size_t i = 0; i < table->n_indexes; i++)
         write_index(table, &table->indexes[i], sql);
+    buf_add_str(sql, table->postgres_view ? table->postgres_view : "");
 }
 
 /* ---- writing a row ---- */

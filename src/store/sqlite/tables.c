@@ -215,6 +215,7 @@ static void add_table(struct buf *sql, const struct table *table)
     add_time_index(sql, table);
     for (size_t i = 0; i < table->n_indexes; i++)
         add_index(sql, table, &table->indexes[i]);
+    buf_add_str(sql, table->sqlite_view ? table->sqlite_view : "");
 }
 
 int sqlite_tables_install(struct sqlite_backend *sqlite, const struct table *const *tables)

@@ -98,7 +98,9 @@ END $$;
 
 -- ---- events ----
 
--- pawl.event is a table of the courier (store/events.h): its texts are bytes.
+-- pawl.event is a table of the courier (store/events.h): its texts are bytes. pawl.inbox has the
+-- events that applications handle in their own transactions (pawl.receive); those that the gateway
+-- received are in pawl.receipt, and both are in the view pawl.inbox_events (store/receipts.c).
 CREATE TABLE IF NOT EXISTS pawl.inbox(
     source text, event_id text, payload_hash bytea NOT NULL, recipe text NOT NULL,
     received_at bigint NOT NULL, processed_at bigint, result text, task_id bigint, gone_at bigint,
@@ -106,11 +108,6 @@ CREATE TABLE IF NOT EXISTS pawl.inbox(
 DO $$ BEGIN
 IF to_regclass('pawl.inbox_gone') IS NULL THEN
     CREATE INDEX inbox_gone ON pawl.inbox(gone_at) WHERE gone_at IS NOT NULL;
-    CREATE VIEW pawl.inbox_events AS
-        SELECT i.event_id, i.source, encode(i.payload_hash, 'hex') AS payload_hash,
-            to_timestamp(i.received_at / 1e6) AS received_at,
-            to_timestamp(i.processed_at / 1e6) AS processed_at, i.result
-        FROM pawl.inbox i;
 END IF;
 END $$;
 

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of options, and look-ups in both tables. */
+#include "base/check.h"
+#include "base/slice.h"
+#include "cli/command.h"
+#include "operator/keys.h"
+#include "operator/tasks.h"
+
+static const struct flag flags[FLAG_COUNT] = {
+#define X(id, name, letter, argument, values, least, most, help)                                   \
+    [FLAG_##id] = {name, letter, argument, values, least, most, help},
+    FLAGS(X)
+#undef X
+};
+
+const struct command *command_at(enum command_id id)
+{
+    CHECK(id < COMMAND_COUNT);
+    return &command_rows[id];
+}
+
+const struct flag *flag_at(enum flag_id id)
+{
+    CHECK(id > FLAG_NONE && id < FLAG_COUNT);
+    return &flags[id];
+}
+
+void flag_add_values(const struct flag *flag, struct buf *buf)
+{
+    struct slice rest = slice_of(flag->values), one;
+    for (bool first = true; slice_next(&rest, '|', &one); first = false) {
+        buf_add_str(buf, first ? "" : rest.at ? ", " : " or ");
+        buf_add_slice(buf, one);
+    }
+}
+
+void flag_add_help(const struct flag *flag, struct buf *buf)
+{
+    buf_add_str(buf, flag->help);
+    buf_add_str(buf, flag->values ? ": " : "");
+    flag_add_values(flag, buf);
+}
+
+const char *command_word(const struct command *command)
+{
+    const char *space = strchr(command->name, ' ');
+    return space ? space + 1 : command->name;
+}
+
+bool command_is_in(const struct command *command, const struct command *group)
+{
+    size_t before = (size_t)(command_word(command) - command->name);
+    if (!group || before == 0)
+        return !group && before == 0;
+    return strlen(group->name) + 1 == before &&
+           strncmp(command->name, group->name, before - 1) == 0;
+}
+
+static const struct command *find_in(const struct command *group, const char *word)
+{
+    for (size_t i = 0; i < COMMAND_COUNT; i++)
+        if (command_is_in(&command_rows[i], group) &&
+            strcmp(command_word(&command_rows[i]), word) == 0)
+            return &command_rows[i];
+    return NULL;
+}
+
+const struct command *command_find(char *const *words, size_t n, size_t *ret_words)
+{
+    const struct command *found = n > 0 ? find_in(NULL, words[0]) : NULL;
+    const struct command *inner =
+        found && found->is_group && n > 1 ? find_in(found, words[1]) : NULL;
+    *ret_words = inner ? 2 : found ? 1 : 0;
+    return inner ? inner : found;
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Events of `inbox:`: verified over the bytes as they came, and stored before the sender is told
+ * (contract section 9). What IDENTIFY asks of them, and RECEIVE. */
+#include "base/check.h"
+#include "gateway/exchange/bodies.h"
+#include "gateway/exchange/reply.h"
+#include "gateway/exchange/steps.h"
+#include "http/headers_out.h"
+#include "webhook/receipt.h"
+
+bool receive_verify(struct exchange *x)
+{
+    CHECK(x->step == EXCHANGE_IDENTIFY && x->rule->inbox && x->has_body);
+    const struct inbox_verify *verify = &x->rule->inbox->verify;
+    const struct signature_keys keys = {verify->secrets, verify->n_secrets};
+    const struct signature_received received = {&x->request->headers, buf_slice(&x->body),
+                                                clock_wall_us(), verify->tolerance_us};
+    enum signature_verdict verdict = signature_verify(&verify->scheme, &keys, &received);
+    if (verdict == SIGNATURE_GOOD)
+        return true;
+    if (verdict == SIGNATURE_NO_MEMORY) {
+        (void)reply_error(x, ERROR_LIMITED, "out of memory for this request");
+        return false;
+    }
+    x->unverified = signature_verdict_name(verdict);
+    (void)reply_error(x, ERROR_SIGNATURE, NULL);
+    return false;
+}
+
+/* 200, and with `text` that as its body. */
+static enum exchange_step acknowledge(struct exchange *x, struct slice text, enum result result)
+{
+    x->response.status = 200;
+    x->response.whole = true;
+    if (text.len > 0)
+        headers_write_field(&x->response.fields, "Content-Type", SLICE("text/plain"));
+    buf_add_slice(&x->response.body, text);
+    return reply_upstream(x, &x->response, result);
+}
+
+/* Slack asks once whether somebody is there. */
+static bool is_challenge(struct exchange *x, struct slice *ret_text)
+{
+    const struct json *root = x->payload.json;
+    if (!root || !slice_eq(x->rule->inbox->verify.scheme.name, SLICE("slack")))
+        return false;
+    const struct json *type = json_at_as(root, SLICE("/type"), JSON_STRING);
+    const struct json *text = json_at_as(root, SLICE("/challenge"), JSON_STRING);
+    if (!type || !text || !slice_eq(type->text, SLICE("url_verification")))
+        return false;
+    *ret_text = text->text;
+    return true;
+}
+
+bool receive_is_event(struct exchange *x)
+{
+    struct slice challenge;
+    CHECK(x->rule->inbox && !x->unverified);
+    if (!is_challenge(x, &challenge))
+        return true;
+    (void)acknowledge(x, challenge, RESULT_PASSED);
+    return false;
+}
+
+/* An event that says nothing of it is in no order. */
+void receive_read_order(struct exchange *x)
+{
+    CHECK(x->rule->inbox && x->key.len > 0);
+    const struct inbox_source *source = x->rule->inbox;
+    struct slice missing = {0};
+    if (source->has_order &&
+        template_key(&source->order, &x->found.facts, x->arena, &x->order, &missing) != TEMPLATE_OK)
+        buf_clear(&x->order);
+}
+
+static struct slice content_type(const struct exchange *x)
+{
+    const struct header *line = headers_find(&x->request->headers, SLICE("Content-Type"));
+    return line ? line->value : SLICE("");
+}
+
+/* ---- RECEIVE ---- */
+
+static enum exchange_step refuse(struct exchange *x, enum store_status status)
+{
+    enum error error = status == STORE_LIMITED || status == STORE_NO_MEMORY
+                           ? ERROR_LIMITED
+                           : ERROR_STORE_UNAVAILABLE;
+    return reply_error(x, error, "the event was not stored");
+}
+
+enum exchange_step receive_event(struct exchange *x)
+{
+    const struct gateway_config *config = x->server->config;
+    const struct receipt receipt = {.source = x->rule->inbox,
+                                    .event_id = buf_slice(&x->key),
+                                    .order = buf_slice(&x->order),
+                                    .content_type = content_type(x),
+                                    .body = buf_slice(&x->body),
+                                    .payload_hash = x->attempt.begin.payload_hash,
+                                    .recipe = x->rule->recipe};
+    enum receipt_end end;
+    CHECK(x->has_body && x->key.len > 0 && !x->unverified);
+    enum store_status status = receipt_take(config->store, fiber_parker(), &receipt, &end);
+    if (status != STORE_DONE)
+        return refuse(x, status);
+    switch (end) {
+    case RECEIPT_STORED:
+        config->received(config->argument);
+        return acknowledge(x, SLICE(""), RESULT_STORED);
+    case RECEIPT_REPLAYED:
+        return acknowledge(x, SLICE(""), RESULT_REPLAYED);
+    case RECEIPT_MISMATCH:
+        break;
+    }
+    return x->rule->mismatch_status == 200
+               ? acknowledge(x, SLICE(""), RESULT_MISMATCH)
+               : reply_error(x, ERROR_PAYLOAD_MISMATCH,
+                             "an event with this id was received before, with another body");
+}

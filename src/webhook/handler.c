@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "webhook/handler.h"
+
+#include "base/check.h"
+#include "base/mem.h"
+#include "core/key_header.h"
+#include "courier/series.h"
+#include "store/find.h"
+#include "webhook/post.h"
+
+#define KEY_MAX ((size_t)64 * 1024) /* of a header */
+
+/* A call's own: one attempt. */
+struct calling {
+    struct webhook_plan *plan;
+    const struct webhook_source *source;
+    const struct store_request *request;
+    struct webhook_post post;
+};
+
+static struct calling *calling_of(const struct courier_delivery *delivery)
+{
+    return delivery->own;
+}
+
+static const struct webhook_handler *handler_of(const struct courier_kind *kind)
+{
+    return kind->argument;
+}
+
+static const struct courier_verdict down = {.claim = COURIER_DOWN};
+
+static struct courier_verdict settle(enum task_reason reason)
+{
+    return (struct courier_verdict){COURIER_SETTLED, 0, TASK_DEAD, reason};
+}
+
+/* ---- the claim ---- */
+
+static enum store_status read_request(const struct webhook_handler *handler,
+                                      const struct courier_delivery *delivery)
+{
+    struct calling *calling = calling_of(delivery);
+    int64_t id = delivery->stored.row.id;
+    struct store_found found = {.arena = &calling->post.arena};
+    const struct table_query query = {.table = &request_table, .after = id - 1, .limit = 1};
+    enum store_status status = store_find_rows(handler->store, &query, delivery->parker,
+                                               clock_after(clock_boot_us(), POST_STORE_US), &found);
+    if (status == STORE_DONE && found.n == 1 && found.rows[0]->id == id)
+        calling->request = (const struct store_request *)found.rows[0];
+    return status;
+}
+
+/* Everything but the claim. COURIER_CLAIMED: it may be claimed. */
+static struct courier_verdict prepare(const struct webhook_handler *handler,
+                                      const struct courier_delivery *delivery)
+{
+    struct calling *calling = calling_of(delivery);
+    calling->plan = webhook_plan_ref(*handler->plan);
+    calling->source = webhook_plan_source(calling->plan, delivery->stored.lane);
+    if (!calling->source)
+        return settle(TASK_REASON_REMOVED);
+    if (read_request(handler, delivery) != STORE_DONE)
+        return down;
+    return calling->request ? (struct courier_verdict){.claim = COURIER_CLAIMED}
+                            : settle(TASK_REASON_UNREADABLE);
+}
+
+static struct courier_verdict claim(const struct courier_kind *kind,
+                                    struct courier_delivery *delivery, struct table_change *change)
+{
+    const struct webhook_handler *handler = handler_of(kind);
+    struct calling *calling = mem_zalloc(1, sizeof *calling);
+    delivery->own = calling;
+    if (!calling)
+        return down;
+    webhook_post_init(&calling->post);
+    struct courier_verdict verdict = prepare(handler, delivery);
+    return verdict.claim == COURIER_CLAIMED ? webhook_post_claim(handler->store, delivery, change)
+                                            : verdict;
+}
+
+/* ---- an attempt ---- */
+
+/* The one line that was kept of the sender's request. */
+static struct slice content_type(const struct store_request *request)
+{
+    struct slice name, line;
+    slice_cut(request->fields, '\r', &line);
+    return slice_trim(slice_cut(line, ':', &name));
+}
+
+static bool add_headers(struct calling *calling, const struct courier_delivery *delivery)
+{
+    struct headers *headers = &calling->post.headers;
+    struct slice type = content_type(calling->request);
+    BUF_AUTO struct buf key = buf_make(KEY_MAX);
+    key_value_write(delivery->stored.key, KEY_FORWARD_BARE, KEY_SYNTAX_LENIENT, &key);
+    return (type.len == 0 || headers_add(headers, SLICE("Content-Type"), type)) &&
+           headers_add(headers, SLICE("User-Agent"), SLICE("pawl/" PAWL_VERSION)) &&
+           headers_add(headers, SLICE("Webhook-Source"), calling->source->settings->name) &&
+           webhook_post_add(&calling->post, SLICE("Idempotency-Key"), &key);
+}
+
+static struct courier_result attempt(const struct courier_kind *kind,
+                                     struct courier_delivery *delivery)
+{
+    struct calling *calling = calling_of(delivery);
+    const struct webhook_source *source = calling->source;
+    const struct webhook_way way = {.url = &source->url,
+                                    .pool = source->settings->at_upstream ? calling->plan->upstream
+                                                                          : NULL,
+                                    .origins = calling->plan->handlers,
+                                    .connect_us = calling->plan->wanted.connect_timeout_us};
+    (void)kind;
+    calling->post.body = calling->request->body;
+    enum http_call_result result = add_headers(calling, delivery)
+                                       ? webhook_post_send(&calling->post, &way, delivery)
+                                       : HTTP_CALL_NO_MEMORY;
+    return webhook_post_result(&calling->post, result, RETRY_BY_CALL);
+}
+
+static enum store_status end(const struct courier_kind *kind, struct courier_delivery *delivery,
+                             struct table_change *changes, size_t n)
+{
+    return webhook_post_save(handler_of(kind)->store, delivery, changes, n);
+}
+
+static void fini(const struct courier_kind *kind, struct courier_delivery *delivery)
+{
+    struct calling *calling = calling_of(delivery);
+    (void)kind;
+    if (!calling)
+        return;
+    webhook_post_fini(&calling->post);
+    webhook_plan_unref(calling->plan);
+    mem_free(calling);
+}
+
+/* ---- the kind ---- */
+
+/* Of a lane without a source nothing is called, and its tasks end. */
+static struct courier_limits limits_of(const struct courier_kind *kind, struct slice lane)
+{
+    const struct webhook_source *source = webhook_plan_source(*handler_of(kind)->plan, lane);
+    if (!source)
+        return kind->limits;
+    const struct inbox_source *settings = source->settings;
+    return (struct courier_limits){(int)settings->in_flight, settings->timeout_us,
+                                   settings->keep_us};
+}
+
+static struct slice label(const struct courier_kind *kind, struct slice lane)
+{
+    const struct webhook_source *source = webhook_plan_source(*handler_of(kind)->plan, lane);
+    return source ? source->settings->name : SERIES_OTHER;
+}
+
+void webhook_handler_init(struct webhook_handler *handler)
+{
+    handler->kind =
+        (struct courier_kind){.name = SLICE(HANDLER_KIND),
+                              .limits = {LANES_IN_FLIGHT, CLOCK_US_PER_S, TASK_KEEP_DONE_US},
+                              .keep_dead_us = TASK_KEEP_DEAD_US,
+                              .limits_of = limits_of,
+                              .claim = claim,
+                              .attempt = attempt,
+                              .end = end,
+                              .fini = fini,
+                              .label = label,
+                              .argument = handler};
+}

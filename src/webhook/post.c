@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "webhook/post.h"
+
+#include "base/crash.h"
+
+#define ARENA_MAX ((size_t)128 * 1024 * 1024)
+#define HEAD_MAX ((size_t)64 * 1024)
+#define RESPONSE_MAX ((uint64_t)16 * 1024) /* bytes of a response's body that are read */
+
+void webhook_post_init(struct webhook_post *post)
+{
+    post->arena = arena_make(ARENA_MAX);
+    post->request = buf_make(HEAD_MAX);
+    post->response = buf_make(SIZE_MAX);
+}
+
+void webhook_post_fini(struct webhook_post *post)
+{
+    http_call_close(&post->call);
+    http_pool_unref(post->call.pool);
+    buf_fini(&post->request);
+    buf_fini(&post->response);
+    arena_fini(&post->arena);
+}
+
+bool webhook_post_add(struct webhook_post *post, struct slice name, const struct buf *value)
+{
+    struct slice copy = arena_copy(&post->arena, buf_slice(value));
+    return buf_ok(value) && !post->arena.failed && headers_add(&post->headers, name, copy);
+}
+
+enum http_call_result webhook_post_send(struct webhook_post *post, const struct webhook_way *way,
+                                        const struct courier_delivery *delivery)
+{
+    struct http_call *call = &post->call;
+    int64_t connect_by = clock_after(clock_boot_us(), way->connect_us);
+    struct http_call_limits limits = {connect_by, delivery->until, RESPONSE_MAX};
+    const struct http_origins_request request = {SLICE("POST"), way->url, &post->headers,
+                                                 post->body, true};
+    enum http_call_result result = HTTP_CALL_DONE;
+    http_origins_write(&post->request, &request);
+    if (!buf_ok(&post->request))
+        return HTTP_CALL_NO_MEMORY;
+    if (way->pool)
+        call->pool = http_pool_ref(way->pool);
+    else
+        result = http_origins_find(way->origins, way->url, clock_first(connect_by, delivery->until),
+                                   &call->pool, &call->unreached);
+    if (result != HTTP_CALL_DONE)
+        return result;
+    call->method = SLICE("POST");
+    call->headers = buf_slice(&post->request);
+    call->body = post->body;
+    call->first_by = delivery->send_by;
+    CRASH_POINT(before_connect);
+    result = http_call_run(call, &limits, &post->response);
+    CRASH_POINT(after_response_body);
+    return result;
+}
+
+static enum task_reason reason_of(enum retry_class class, enum exchange_end ended,
+                                  enum http_call_result result, enum retry_column column)
+{
+    if (class == RETRY_DONE)
+        return TASK_REASON_NONE;
+    if (result == HTTP_CALL_FORBIDDEN)
+        return TASK_REASON_ADDRESS_REFUSED;
+    if (ended != EXCHANGE_RESPONDED && ended != EXCHANGE_TOKEN_STALE)
+        return ended == EXCHANGE_NOT_SENT    ? TASK_REASON_NOT_REACHED
+               : ended == EXCHANGE_TIMED_OUT ? TASK_REASON_TIMED_OUT
+                                             : TASK_REASON_BROKE;
+    if (class == RETRY_FINAL)
+        return column == RETRY_BY_WEBHOOK ? TASK_REASON_GONE : TASK_REASON_FINAL;
+    return class == RETRY_IN_PROGRESS ? TASK_REASON_IN_PROGRESS : TASK_REASON_NOT_DONE;
+}
+
+struct courier_result webhook_post_result(struct webhook_post *post, enum http_call_result result,
+                                          enum retry_column column)
+{
+    struct http_call *call = &post->call;
+    enum exchange_end ended = http_call_end(call, result, false);
+    bool responded = ended == EXCHANGE_RESPONDED;
+    int status = responded ? call->response.status : 0;
+    const struct headers *headers = responded ? &call->response.headers : NULL;
+    struct slice code = responded && column == RETRY_BY_CALL
+                            ? retry_read_code(headers, buf_slice(&post->response), &post->arena)
+                            : SLICE("");
+    enum retry_class class = result == HTTP_CALL_FORBIDDEN
+                                 ? RETRY_FINAL
+                                 : retry_classify_by(column, ended, status, code);
+    return (struct courier_result){
+        .task = {.class = class,
+                 .reason = reason_of(class, ended, result, column),
+                 .hint_us = responded ? retry_read_hint(headers, clock_wall_us()) : RETRY_NO_HINT,
+                 .status = status,
+                 .is_unreached = ended == EXCHANGE_NOT_SENT,
+                 .is_in_doubt = ended != EXCHANGE_NOT_SENT && class != RETRY_DONE},
+        /* What there is to show: the response, or why there is none. */
+        .answer = responded         ? buf_slice(&post->response)
+                  : call->unreached ? slice_of(call->unreached)
+                                    : SLICE(""),
+        .sent_at = call->sent > 0 ? call->sent_at : 0};
+}
+
+/* ---- the store ---- */
+
+static enum store_status save(struct store *store, const struct courier_delivery *delivery,
+                              struct table_change *changes, size_t n)
+{
+    struct store_op op = {.kind = STORE_ROWS, .brings = changes, .n_brings = n};
+    store_run(store, &op, delivery->parker, clock_after(clock_boot_us(), POST_STORE_US));
+    return op.status;
+}
+
+struct courier_verdict webhook_post_claim(struct store *store,
+                                          const struct courier_delivery *delivery,
+                                          struct table_change *change)
+{
+    CRASH_POINT(before_begin);
+    enum store_status status = save(store, delivery, change, 1);
+    if (status == STORE_DONE)
+        CRASH_POINT(after_claim_commit);
+    return (struct courier_verdict){.claim = status == STORE_DONE       ? COURIER_CLAIMED
+                                             : status == STORE_CONFLICT ? COURIER_TAKEN
+                                                                        : COURIER_DOWN};
+}
+
+enum store_status webhook_post_save(struct store *store, const struct courier_delivery *delivery,
+                                    struct table_change *changes, size_t n)
+{
+    if (n == 0)
+        return STORE_DONE;
+    CRASH_POINT(before_outcome_commit);
+    enum store_status status = save(store, delivery, changes, n);
+    CRASH_POINT(after_outcome_commit);
+    return status;
+}

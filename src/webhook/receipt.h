@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * receipt: takes an event in, once: its row, the task of its handler and what that is sent are one
+ * commit (store/receipts.h), after which the sender may forget it. The handler is called by
+ * handler.h.
+ */
+#ifndef PAWL_WEBHOOK_RECEIPT_H
+#define PAWL_WEBHOOK_RECEIPT_H
+
+#include "base/digest.h"
+#include "base/park.h"
+#include "store/receipts.h"
+#include "store/store.h"
+#include "webhook/settings.h"
+
+/* What came in, of a sender that was verified. */
+struct receipt {
+    const struct inbox_source *source;
+    struct slice event_id;
+    struct slice order;        /* empty: none */
+    struct slice content_type; /* of the request; empty: it had none */
+    struct slice body;
+    struct digest payload_hash;
+    struct slice recipe;
+};
+
+enum receipt_end {
+    RECEIPT_STORED,   /* durable: its handler will be called */
+    RECEIPT_REPLAYED, /* it was before */
+    RECEIPT_MISMATCH, /* another body was, under this id */
+};
+
+/* Takes it in. Anything but STORE_DONE: it may come again. */
+enum store_status receipt_take(struct store *store, struct parker *parker,
+                               const struct receipt *receipt, enum receipt_end *ret_end);
+
+#endif
