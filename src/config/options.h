@@ -202,6 +202,9 @@
       "a larger response is passed on and not kept")                                               \
     X(keep_request, SHARED, rule_draft, rule.keep_request, size, 0, 16 * KIB, "0",                 \
       "how much of a request body is stored until its outcome is known, for `pawl keys show`")     \
+    X(emit, OPTION_RULE, rule_draft, rule.emit, emit, 0, 0, "(none)",                              \
+      "event that tells the endpoints of `webhooks` of a 2xx: {type: refund.created, data: "       \
+      "response}")                                                                                 \
     X(stream, SHARED, rule_draft, rule.stream, bool, 0, 0, "false",                                \
       "true: responses are passed on as they come and not kept; a duplicate gets 410")             \
     X(replay_cookies, SHARED, rule_draft, rule.replay_cookies, bool, 0, 0, "false",                \
@@ -233,6 +236,9 @@
       "time for each try; one that was cut after a byte was sent is in doubt")                     \
     X(retry, schedule, rule_retry, schedule, delays, 0, DAY, "(the profile's)",                    \
       "list of delays before further tries, each spread upward by up to 10 %: [1s, 5s]")           \
+    X(emit, type, emit, type, event_type, 0, 0, "(required)", "such as refund.created")            \
+    X(emit, data, emit, data, emit_data, 0, 0, "response",                                         \
+      "the event's data, where that is JSON: the body of the response | request | none")           \
     X(webhooks, allow, webhook_settings, allow, networks, 0, 0, "[]",                              \
       "private addresses that webhooks may be sent to all the same, such as 10.0.0.0/8")           \
     X(webhooks, allow_http, webhook_settings, allow_http, bool, 0, 0, "false",                     \

@@ -132,6 +132,24 @@ static void check_form(struct reader *reader)
                         "{form:..} finds nothing where body: json reads every body as JSON");
 }
 
+/* Of a stream there is no record that could tell of it. */
+static void check_emit(struct reader *reader)
+{
+    const struct rule_draft *draft = reader->draft;
+    const struct node *node = draft->set[OPTION_emit];
+    if (!node || draft->rule.emit.type.len == 0)
+        return;
+    if (draft->rule.stream)
+        reader_complain(reader, node,
+                        "tells of no response that is streamed (expected no `stream`)");
+    else if (!draft->rule.protect)
+        reader_complain(reader, node, "tells of protected operations alone (expected `protect`)");
+    else if (reader->config->webhooks.n_endpoints == 0)
+        reader_warn(reader, WARNING_EMIT_UNHEARD, node,
+                    "no endpoint of `webhooks` is told of these events: they wait for a config "
+                    "that has one");
+}
+
 static void check_rule(struct reader *reader, const struct node *node,
                        const struct rule_draft *base)
 {
@@ -141,6 +159,7 @@ static void check_rule(struct reader *reader, const struct node *node,
     check_answers(reader);
     check_format(reader, base);
     check_form(reader);
+    check_emit(reader);
     once_review(reader, reader->draft);
     retry_review(reader, base);
     if (!reader->draft->set[OPTION_match])

@@ -91,6 +91,8 @@ static const struct type {
     {read_webhooks, "map", NULL},
     {read_event_source, "URL", NULL},
     {read_endpoints, "list", NULL},
+    {read_emit, "map", NULL},
+    {read_event_type, "name", NULL},
     {read_inbox, "list", NULL},
     {read_delays, "list", &durations},
     {read_defaults, "map", NULL},

@@ -31,7 +31,8 @@
     X(RULE_RENAMED, "rule-renamed")                                                                \
     X(HELD_500, "held-500")                                                                        \
     X(PARTICIPANT_COMPLETES, "participant-completes")                                              \
-    X(INBOX_ID_UNSIGNED, "inbox-id-unsigned")
+    X(INBOX_ID_UNSIGNED, "inbox-id-unsigned")                                                      \
+    X(EMIT_UNHEARD, "emit-unheard")
 
 enum warning {
 #define X(name, text) WARNING_##name,

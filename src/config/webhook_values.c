@@ -34,6 +34,39 @@ OPTION_READER(event_source)
         reader_expected(reader, node, "a URI of at most 255 bytes, such as pawl or /refunds");
 }
 
+/* ---- emit ---- */
+
+#define AN_EMIT "{type: refund.created, data: response}"
+
+OPTION_READER(event_type)
+{
+    struct slice text;
+    if (!reader_scalar(reader, node, "a type such as refund.created", &text))
+        return;
+    if (event_type_is_good(text))
+        *(struct slice *)field = arena_copy(reader_rule_texts(reader), text);
+    else
+        reader_expected(reader, node, "a type such as refund.created");
+}
+
+OPTION_READER(emit_data)
+{
+    size_t index;
+    if (reader_choice(reader, node, EMIT_DATA_NAMES, &index))
+        *(enum emit_data *)field = (enum emit_data)index;
+}
+
+OPTION_READER(emit)
+{
+    struct emit emit = {0};
+    size_t errors = reader->errors->n;
+    if (!options_read_members(reader, option, node, AN_EMIT, &emit))
+        return;
+    if (emit.type.len == 0 && errors == reader->errors->n)
+        reader_complain(reader, node, "has no type (expected " AN_EMIT ")");
+    *(struct emit *)field = emit;
+}
+
 /* ---- one endpoint ---- */
 
 static READER_NAMED(read_endpoint_url)

@@ -2,13 +2,15 @@
 /*
  * origin: which request made a claim, for an operator who has to find out how it ended. Stored with
  * a pending record as text and dropped with its outcome: `METHOD PATH`, client, correlation id and
- * trace id, a line each, and behind them the beginning of the body where the rule keeps it. Nothing
- * is decided by it.
+ * trace id, a line each, and behind them the beginning of the body where the rule keeps it. Behind
+ * the path, after a tab, the type of the event that its success is told as (core/emit.h), and after
+ * another one `-` where that event does not have the response. Nothing else is decided by it.
  */
 #ifndef PAWL_CORE_ORIGIN_H
 #define PAWL_CORE_ORIGIN_H
 
 #include "base/buf.h"
+#include "core/emit.h"
 
 #define ORIGIN_MAX ((size_t)64 * 1024) /* bytes of the text */
 
@@ -20,6 +22,8 @@ struct origin {
     struct slice correlation_id;
     struct slice trace_id;
     struct slice body; /* its beginning */
+    struct slice emit; /* the type of an event; empty: none */
+    bool emit_without_response;
 };
 
 /* Appends the text. */
@@ -27,5 +31,9 @@ void origin_write(const struct origin *origin, struct buf *buf);
 
 /* The same from its text; slices point into it. False: there is none. */
 bool origin_read(struct slice text, struct origin *ret_origin);
+
+/* What the event of its success has as data, by whoever does not know the request: the response's
+ * body (emit_body), or nothing. Empty also where there is no event. */
+struct slice origin_event_data(struct slice text, struct slice response);
 
 #endif

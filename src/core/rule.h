@@ -9,6 +9,7 @@
 #define PAWL_CORE_RULE_H
 
 #include "core/disposition.h"
+#include "core/emit.h"
 #include "core/key_header.h"
 #include "core/payload.h"
 #include "core/record.h"
@@ -124,6 +125,7 @@ struct rule {
     struct rule_retry retry;
     bool replay_cookies;
     bool stream;                      /* responses pass live, and leave a tombstone */
+    struct emit emit;                 /* the event that tells of its success */
     const struct inbox_source *inbox; /* what it receives (webhook/settings.h); NULL: nothing */
 };
 

@@ -311,6 +311,7 @@ void engine_write(struct engine *engine, struct attempt *attempt, const struct e
     attempt->op.cause = act->cause;
     attempt->op.looked_at = attempt->asked_at;
     attempt->op.outcome = act->outcome;
+    attempt->op.event_data = act->event_data;
     attempt->op.kept = act->outcome;
     attempt->op.parker = parker;
     store_submit(engine->store, &attempt->op);

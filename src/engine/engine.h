@@ -147,6 +147,7 @@ struct engine_act {
     enum record_status final; /* finish */
     int http_status;          /* finish */
     int cause;                /* doubt: record_note_cause */
+    struct slice event_data;  /* finish: struct store_op; borrowed until it ended */
     struct outcome *outcome;  /* finish: what is kept, packed (outcome_pack) and borrowed until it
                                  ended; NULL: nothing is */
 };

@@ -13,10 +13,10 @@ struct gateway_config {
     struct sockaddr_storage listen;
     struct store *store;
     struct engine *engine;
-    struct log *log;                  /* NULL: no log */
-    struct metrics *metrics;          /* where responses are counted */
-    struct workers *workers;          /* for what takes long */
-    void (*received)(void *argument); /* an event of `inbox:` was stored; from any of its threads */
+    struct log *log;                    /* NULL: no log */
+    struct metrics *metrics;            /* where responses are counted */
+    struct workers *workers;            /* for what takes long */
+    void (*has_events)(void *argument); /* one was stored, of `inbox:` or `emit:`; from its loops */
     void *argument;
 };
 

@@ -124,6 +124,8 @@ static struct store_op op_of(const struct keys_act *act)
         .final = RECORD_COMPLETE,
         .http_status = act->http_status,
         .outcome = act->outcome,
+        .event_data = act->outcome ? origin_event_data(act->row->store.origin, act->outcome->body)
+                                   : SLICE(""),
         .kept = act->outcome,
         .looked_at = act->looked_at,
         .actor = act->actor,

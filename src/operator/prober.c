@@ -161,6 +161,7 @@ static bool settle(const struct prober *prober, struct probe *probe, enum metric
     if (act.outcome) {
         act.kind = ENGINE_FINISH;
         act.final = RECORD_COMPLETE;
+        act.event_data = origin_event_data(probe->row->origin, act.outcome->body);
         *ret_result = METRICS_PROBE_DONE;
     } else if (write == WRITE_RELEASE) {
         act.kind = ENGINE_RELEASE_SETTLED;
@@ -244,7 +245,8 @@ static bool copy_row(struct job *job, const struct store_row *row)
     job->row.rule = arena_copy(&job->arena, row->rule);
     job->row.key = arena_copy(&job->arena, row->key);
     job->row.recipe = arena_copy(&job->arena, row->recipe);
-    job->row.fingerprint = job->row.origin = job->row.once = job->row.location = SLICE("");
+    job->row.origin = arena_copy(&job->arena, row->origin);
+    job->row.fingerprint = job->row.once = job->row.location = SLICE("");
     return !job->arena.failed;
 }
 

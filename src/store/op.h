@@ -143,6 +143,8 @@ struct store_op {
                                 (outcome_pack); NULL: only http_status */
     enum record_status final; /* finish, complete */
     int http_status;          /* finish, complete, resolve */
+    struct slice event_data;  /* finish, complete, resolve: what an event that the record asks for
+                                 says (core/emit.h); empty: null */
     bool kept;          /* finish, complete: keep fields and body; ended: whether they could be */
     int cause;          /* doubt: why; record_note_cause */
     int64_t looked_at;  /* release_settled: store time before the look; 0: now */

@@ -344,3 +344,16 @@ def test_a_role_with_the_rights_of_the_page_may_complete_and_nothing_else(gatewa
         release()
     assert marks(first.result()) == (201, "replayed")
     assert payer.effects() == {"k-1": 1}
+
+
+@pytest.mark.parametrize("fault", ["", "reply=close", "commit=close"])
+def test_what_it_completes_is_told_in_its_own_transaction(gateway_of, payer, fault):
+    gateway = gateway_of(CONFIG.replace("match: POST /payments",
+                                        "match: POST /payments, emit: {type: payment.made}"))
+    pay(gateway, fault)
+    answer = pay(gateway)
+    events = payer.database.sql("SELECT convert_from(event_id, 'UTF8'), convert_from(type, 'UTF8'),"
+                                " convert_from(data, 'UTF8'), is_new FROM pawl.event")
+    ((id_, type_, data, is_new),) = events
+    assert re.fullmatch("evt_[0-9a-f]{32}", id_) and (type_, is_new) == ("payment.made", 1)
+    assert json.loads(data) == answer.json and payer.effects() == {"k1": 1}

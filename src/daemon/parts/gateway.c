@@ -41,7 +41,7 @@ static bool start(void *self, struct daemon *daemon, char **ret_problem)
         .log = daemon->log,
         .metrics = daemon->metrics,
         .workers = daemon->workers,
-        .received = event_came,
+        .has_events = event_came,
         .argument = daemon,
     };
     int error = 0;

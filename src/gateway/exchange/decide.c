@@ -210,8 +210,8 @@ static enum exchange_step reply_to_verdict(struct exchange *x, enum engine_verdi
 enum exchange_step decide_attempt(struct exchange *x)
 {
     CHECK(x->call.state == HTTP_CALL_CLOSED && x->attempt.rule.at && !x->attempt.result.found);
-    if (x->decisions == 0)
-        exchange_note_origin(x);
+    if (x->decisions == 0 && !exchange_note_origin(x))
+        return reply_error(x, ERROR_LIMITED, "out of memory for this request");
     if (x->decisions++ == DECISIONS_MAX)
         return reply_error(x, ERROR_IN_PROGRESS, "the record changed owners too often");
     enum engine_verdict verdict = begin(x);

@@ -206,8 +206,9 @@ void exchange_move(struct exchange *x, enum exchange_step next);
 /* Remembers the state in which the record was found, at the first decision. */
 void exchange_note_state(struct exchange *x, enum engine_verdict verdict);
 
-/* Makes attempt.origin: which request this is, for an operator who finds its record unknown. */
-void exchange_note_origin(struct exchange *x);
+/* Makes attempt.origin: which request this is, for an operator who finds its record unknown. False:
+ * no memory, and it has to say which event follows. */
+bool exchange_note_origin(struct exchange *x);
 
 /* One log line about a try after which another one could have followed: whether one does, and when,
  * or why not. `status` of the try; `wait_us` with `goes_on`. */

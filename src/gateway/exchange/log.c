@@ -16,9 +16,9 @@ static bool path_has_tenant(const struct rule *rule)
     return false;
 }
 
-/* A path that holds a credential is not stored. Without memory there is none: nothing depends on
- * it. */
-void exchange_note_origin(struct exchange *x)
+/* A path that holds a credential is not stored. Without memory there is none, and false where an
+ * event depends on it. */
+bool exchange_note_origin(struct exchange *x)
 {
     CHECK(x->decisions == 0 && x->has_body);
     char room[1024];
@@ -32,9 +32,12 @@ void exchange_note_origin(struct exchange *x)
         .correlation_id = request_correlation_id(headers, NULL),
         .trace_id = request_trace_id(headers),
         .body = slice_first(buf_slice(&x->body), x->rule->keep_request),
+        .emit = x->rule->emit.type,
+        .emit_without_response = x->rule->emit.data != EMIT_RESPONSE,
     };
     origin_write(&origin, &text);
     x->attempt.origin = buf_ok(&text) ? arena_copy(x->arena, buf_slice(&text)) : slice_of(NULL);
+    return x->attempt.origin.at || x->rule->emit.type.len == 0;
 }
 
 void exchange_note_state(struct exchange *x, enum engine_verdict verdict)

@@ -106,7 +106,7 @@ enum exchange_step receive_event(struct exchange *x)
         return refuse(x, status);
     switch (end) {
     case RECEIPT_STORED:
-        config->received(config->argument);
+        config->has_events(config->argument);
         return acknowledge(x, SLICE(""), RESULT_STORED);
     case RECEIPT_REPLAYED:
         return acknowledge(x, SLICE(""), RESULT_REPLAYED);

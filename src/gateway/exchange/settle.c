@@ -2,6 +2,7 @@
 /* Once bytes went out the write is repeated until it is stored or stale. */
 #include "base/check.h"
 #include "base/crash.h"
+#include "fiber/offload.h"
 #include "gateway/events.h"
 #include "gateway/exchange/bodies.h"
 #include "gateway/exchange/reply.h"
@@ -63,6 +64,32 @@ static struct outcome *outcome_of(struct exchange *x, const struct engine_act *a
     return outcome;
 }
 
+/* What the event of its success says. */
+struct telling {
+    struct slice body;
+    struct slice data;
+};
+
+static void judge_data(void *argument)
+{
+    struct telling *telling = argument;
+    telling->data = emit_body(telling->body);
+}
+
+static struct slice event_data(struct exchange *x, const struct engine_act *act)
+{
+    const struct emit *emit = &x->rule->emit;
+    bool tells = act->kind == ENGINE_FINISH && emit->type.len > 0 && emit->data != EMIT_NONE;
+    struct telling telling = {.body = !tells                       ? SLICE("")
+                                      : emit->data == EMIT_REQUEST ? buf_slice(&x->body)
+                                      : x->response.whole          ? buf_slice(&x->response.body)
+                                                                   : SLICE("")};
+    if (telling.body.len < OFFLOAD_LEAST ||
+        !fiber_offload(x->server->config->workers, judge_data, &telling))
+        judge_data(&telling);
+    return telling.data;
+}
+
 /* Until when the client waits for the write: X-Request-Timeout, else the rule's timeout; and where
  * the upstream has used that up, as long as a store in good health may take. */
 static int64_t write_deadline(const struct exchange *x)
@@ -104,6 +131,7 @@ static enum engine_written write_disposition(struct exchange *x, struct disposit
     CHECK(disposition.write != WRITE_NOTHING && x->attempt.token > 0);
     struct engine *engine = x->server->config->engine;
     struct engine_act act = act_of(x, disposition);
+    act.event_data = event_data(x, &act);
     act.outcome = outcome_of(x, &act);
     if (act.outcome)
         (void)bodies_hold(x, act.outcome); /* never refused: the effect has happened */
@@ -115,6 +143,8 @@ static enum engine_written write_disposition(struct exchange *x, struct disposit
         respond_unwritten(x, disposition);
     enum engine_written written = engine_written(engine, &x->attempt);
     CRASH_POINT(after_outcome_commit);
+    if (written == ENGINE_STORED && act.kind == ENGINE_FINISH && x->rule->emit.type.len > 0)
+        x->server->config->has_events(x->server->config->argument);
     if (act.outcome)
         bodies_drop(x, act.outcome);
     else

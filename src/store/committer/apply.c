@@ -4,8 +4,10 @@
 #include "base/mem.h"
 #include "base/random.h"
 #include "store/audit.h"
+#include "store/committer/emit.h"
 
-#define TOKENS_OF_OP 4 /* at most: a record's, a second life's, a bound key's, an act's */
+/* At most: a record's, a second life's, a bound key's, an act's, an event's. */
+#define TOKENS_OF_OP 5
 
 int64_t apply_next_token(const struct apply *apply)
 {
@@ -352,6 +354,15 @@ static void note_alone(struct store_op *op, const struct record *before)
         op->alone = op->write == RECORD_WRITTEN && !before->provisional;
 }
 
+static enum backend_status emit(struct apply *apply, const struct emit_written *written)
+{
+    struct table_change *event;
+    enum backend_status status = emit_make(apply->rows, apply->backend, written, &event);
+    if (event)
+        bring_row(apply, event, false);
+    return status;
+}
+
 static enum backend_status apply_write(struct apply *apply, struct store_op *op, bool *ret_touched)
 {
     struct store_row row;
@@ -377,6 +388,10 @@ static enum backend_status apply_write(struct apply *apply, struct store_op *op,
         audit_act(apply, op, &before, &row);
     if (op->write == RECORD_WRITTEN)
         apply_bring(apply, op);
+    if (op->write == RECORD_WRITTEN)
+        found = emit(apply, &(struct emit_written){op, &before, &row, apply->world.now});
+    if (found != BACKEND_OK)
+        return found;
     apply_report(apply, op, &row);
     op->status = STORE_DONE;
     /* An operator or another life of this attempt was first: its owner compares. */

@@ -2,7 +2,7 @@
 /*
  * apply: one operation on what its batch has loaded: core decides, the rowset keeps what changed.
  * The same code for every backend, so that no backend decides. apply.c (writes, looks),
- * apply_begin.c (begins, `once`).
+ * apply_begin.c (begins, `once`), emit.c (the event of a success).
  */
 #ifndef PAWL_STORE_APPLY_H
 #define PAWL_STORE_APPLY_H

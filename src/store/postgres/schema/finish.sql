@@ -69,6 +69,36 @@ BEGIN
     END IF;
 END $$;
 
+-- The event that tells of its success, where its claim said so (core/origin.h, core/emit.h).
+CREATE OR REPLACE FUNCTION pawl.emit(r pawl.record, http_code integer, body bytea, now bigint)
+    RETURNS void LANGUAGE plpgsql VOLATILE AS $$
+#variable_conflict use_variable
+DECLARE
+    told text[] := string_to_array(split_part(encode(r.origin, 'escape'), E'\n', 1), E'\t');
+    data bytea := 'null';
+    token bigint;
+BEGIN
+    IF coalesce(told[2], '') = '' OR http_code NOT BETWEEN 200 AND 299 THEN
+        RETURN;
+    END IF;
+    BEGIN
+        IF told[3] IS NULL AND octet_length(body) BETWEEN 1 AND 1048576 THEN
+            PERFORM convert_from(body, 'UTF8')::json;
+            data := body;
+        END IF;
+    EXCEPTION WHEN data_exception OR character_not_in_repertoire OR untranslatable_character THEN
+        data := 'null';
+    END;
+    token := pawl.new_token(now);
+    INSERT INTO pawl.event AS e (id, version, event_id, tenant, type, time, data, created_at,
+            is_new, fanned_at, gone_at)
+        VALUES (token, token, convert_to('evt_' || left(encode(sha256(r.key_hash
+            || int8send(r.created_at)), 'hex'), 32), 'UTF8'), r.tenant, convert_to(told[2], 'UTF8'),
+            convert_to(to_char(to_timestamp(now / 1e6) AT TIME ZONE 'UTC',
+            'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'), 'UTF8'), data, now, 1, 0, 9223372036854775807)
+        ON CONFLICT DO NOTHING;
+END $$;
+
 -- stored; already: this token stored one before, and it stays.
 CREATE OR REPLACE FUNCTION pawl.finish_any(token bigint, http_code integer, body bytea,
     lines bytea, location bytea, now bigint) RETURNS text LANGUAGE plpgsql VOLATILE AS $$
@@ -113,7 +143,7 @@ BEGIN
     ELSE
         r.lease_until := 0;
     END IF;
-    PERFORM pawl.keep(was, r);
+    PERFORM pawl.keep(was, r), pawl.emit(was, http_code, body, now);
     IF r.owner < 0 THEN
         INSERT INTO pawl.tally_entry(rule, decision) VALUES (r.rule, 'proceed');
     END IF;
