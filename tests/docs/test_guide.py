@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every command of the guide, of the README and of examples/sync is run, page by page, as a reader
+"""Every command of the guide, of the README and of some examples is run, page by page, as a reader
 would type it: one shell a page, in a folder that holds nothing but the example's programs, with the
 binary ($PAWL_BIN) as `pawl` and `build/pawl`. What a page shows under a command must come out of
 it, line by line; `…` is anything. A block of YAML, SQL or Python is the file that its first line
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import signal
 import socket
 import subprocess
@@ -24,10 +23,10 @@ import pytest
 from pawltest.gateway import PAWL, ROOT, free_port
 
 PAGES = sorted((ROOT / "docs/guide").glob("*.md"))
-EXAMPLES = [ROOT / "examples/sync/README.md"]
+EXAMPLES = [ROOT / "examples/sync/README.md", ROOT / "examples/webhooks/README.md"]
 BLOCK = re.compile(r"^```(console|yaml|sql|python)\n(.*?)^```$", re.M | re.S)
 FILE = re.compile(r"(?:#|--) ([\w.-]+\.(?:yaml|sql|py))\n")
-PORTS = ("8080", "8081", "9000")
+PORTS = ("8080", "8081", "9000", "9001")
 PATIENCE = 60
 END = "\001"
 KILLED = re.compile(r"bash: line \d+: +\d+ Killed ")
@@ -119,7 +118,8 @@ class Shell:
                                       if not KILLED.match(line)]
 
     def _wait_until_it_listens(self, command: str) -> None:
-        port = self.ports["8080" if "pawl serve" in command else "9000"]
+        named = [port for port in PORTS if re.search(rf"\b{port}\b", command)]
+        port = self.ports[named[0] if named else "8080" if "pawl serve" in command else "9000"]
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
             with socket.socket() as probe:
@@ -152,8 +152,8 @@ def environment(page: Path) -> Iterator[dict[str, str]]:
 def test_every_command_of_the_guide_does_what_is_shown(page, tmp_path, environment):
     shell = Shell(tmp_path, environment)
     if page in EXAMPLES:
-        for program in page.parent.glob("*.py"):
-            shutil.copy(program, shell.folder)
+        for file in (*page.parent.glob("*.py"), *page.parent.glob("*.yaml")):
+            (shell.folder / file.name).write_text(shell.place(file.read_text("utf-8")))
     try:
         for kind, block in BLOCK.findall(page.read_text("utf-8")):
             if kind != "console":
