@@ -48,7 +48,8 @@ class Refunds(Service):
 
     def show(self, key: str) -> str | None:
         with self.database() as database:
-            row = database.execute("SELECT id, amount FROM refunds WHERE key = ?", (key,)).fetchone()
+            (row,) = database.execute("SELECT id, amount FROM refunds WHERE key = ?",
+                                      (key,)).fetchall() or (None,)
         return json.dumps({"refund": row[0], "amount": row[1]}) if row else None
 
     def do_POST(self) -> None:  # pylint: disable=invalid-name
