@@ -81,8 +81,9 @@ static const struct option verify_members[] = {
                   "hex | base64"),
     CONFIG_MEMBER(prefix, verify_draft, verify.scheme.prefix, text, 0, 0, "\"\"",
                   "what stands before the signature, such as sha256="),
-    CONFIG_MEMBER(timestamp, verify_draft, verify.scheme.timestamp, text, 0, 0, "\"\"",
-                  "the header that has the time, in seconds"),
+    CONFIG_MEMBER(
+        timestamp, verify_draft, verify.scheme.timestamp, text, 0, 0, "\"\"",
+        "the header that has the time, in seconds; t= where it is among the signature's members"),
 };
 static const struct option verify_option = {
     .members = verify_members, .n_members = sizeof verify_members / sizeof *verify_members};

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "base/base64.h"
 #include "base/json.h"
 #include "core/signature.h"
 #include <stdio.h>
@@ -337,6 +338,99 @@ static void a_scheme_of_one_s_own_signs_with_any_hash(void **state)
     }
 }
 
+/* The forms in which a described signature comes: with its time among its members, several of them,
+ * in any order, of other versions beside them. `%s` is the good one. */
+static void a_described_scheme_reads_what_its_senders_send(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *value;
+        int64_t now, tolerance_us;
+        enum signature_verdict verdict;
+    } rows[] = {
+        {"t=1614265330,v1=%s", NOW, 300 * S, SIGNATURE_GOOD},
+        {"v1=%s,t=1614265330", NOW, 300 * S, SIGNATURE_GOOD},
+        {"t=1614265330,v1=00,v1=%s", NOW, 300 * S, SIGNATURE_GOOD},
+        {"t=1614265330,v0=1234567890,v1=%s", NOW, 300 * S, SIGNATURE_GOOD},
+        {"t=1614265330,v1=1234567890", NOW, 300 * S, SIGNATURE_MISMATCH},
+        {"t=1614265331,v1=%s", NOW, 300 * S, SIGNATURE_MISMATCH},
+        {"v1=%s", NOW, 300 * S, SIGNATURE_NO_TIME},
+        {"t=NaN,v1=%s", NOW, 300 * S, SIGNATURE_BAD_TIME},
+        {"t=1614265330", NOW, 300 * S, SIGNATURE_MALFORMED},
+        {"t=1614265330,v1=%s", NOW + 301, 300 * S, SIGNATURE_TOO_OLD},
+        {"t=1614265330,v1=%s", NOW + 1000000, INT64_MAX, SIGNATURE_GOOD},
+    };
+    const struct signature_scheme schemes[] = {
+        {.header = SLICE("X-Sig"),
+         .signed_as = SLICE("{timestamp},{body}"),
+         .prefix = SLICE("v1="),
+         .timestamp = SLICE("t="),
+         .hash = MAC_SHA256},
+        {.header = SLICE("X-Sig"),
+         .signed_as = SLICE("{timestamp},{body}"),
+         .prefix = SLICE("v1="),
+         .timestamp = SLICE("t="),
+         .hash = MAC_SHA512,
+         .encoding = SIGNATURE_BASE64},
+    };
+    for (size_t i = 0; i < 2 * (sizeof rows / sizeof *rows); i++) {
+        struct bed bed = {.arena = arena_make(ARENA_MAX), .scheme = &schemes[i % 2]};
+        const struct signature_message message = {SLICE(""), NOW, SLICE(BODY)};
+        BUF_AUTO struct buf good = buf_make(SIZE_MAX), value = buf_make(SIZE_MAX);
+        bed.keys.at = bed.secrets;
+        add_secret(&bed, SLICE("secret"));
+        assert_true(signature_sign(bed.scheme, &bed.keys, &message, &good));
+        buf_add_char(&good, 0);
+        buf_printf(&value, rows[i / 2].value, strstr(good.at, "v1=") + 3);
+        headers_add(&bed.headers, SLICE("x-sig"), buf_slice(&value));
+        const struct signature_received received = {&bed.headers, SLICE(BODY), rows[i / 2].now * S,
+                                                    rows[i / 2].tolerance_us};
+        enum signature_verdict verdict = signature_verify(bed.scheme, &bed.keys, &received);
+        if (verdict != rows[i / 2].verdict)
+            fail_msg("row %zu: %s", i / 2, signature_verdict_name(verdict));
+        arena_fini(&bed.arena);
+    }
+}
+
+/* ---- what is below ---- */
+
+static struct slice of_base64(struct slice text, struct buf *buf)
+{
+    assert_true(base64_read(text, buf));
+    return buf_slice(buf);
+}
+
+/* RFC 9421, B.2.5 and B.2.6. */
+static void hmac_and_ed25519_have_the_values_of_the_standard(void **state)
+{
+    (void)state;
+    BUF_AUTO struct buf secret = buf_make(SIZE_MAX), mac = buf_make(SIZE_MAX);
+    BUF_AUTO struct buf key = buf_make(SIZE_MAX), signature = buf_make(SIZE_MAX);
+    struct slice symmetric =
+        SLICE("\"date\": Tue, 20 Apr 2021 02:07:55 GMT\n\"@authority\": example.com\n"
+              "\"content-type\": application/json\n\"@signature-params\": (\"date\" "
+              "\"@authority\" \"content-type\");created=1618884473;keyid=\"test-shared-secret\"");
+    struct slice asymmetric =
+        SLICE("\"date\": Tue, 20 Apr 2021 02:07:55 GMT\n\"@method\": POST\n\"@path\": /foo\n"
+              "\"@authority\": example.com\n\"content-type\": application/json\n"
+              "\"content-length\": 18\n\"@signature-params\": (\"date\" \"@method\" \"@path\" "
+              "\"@authority\" \"content-type\" \"content-length\");created=1618884473;"
+              "keyid=\"test-key-ed25519\"");
+    struct mac computed;
+    assert_true(mac_of(MAC_SHA256,
+                       of_base64(SLICE("uzvJfB4u3N0Jy4T7NZ75MDVcr8zSTInedJtkgcu46YW4XByzNJjxBdtjU"
+                                       "kdJPBtbmHhIDi6pcl8jsasjlTMtDQ=="),
+                                 &secret),
+                       &symmetric, 1, &computed));
+    assert_true(
+        mac_eq(&computed, of_base64(SLICE("pxcQw6G3AjtMBQjwo8XzkZf/bws5LelbaMk5rGIGtE8="), &mac)));
+    assert_true(ed25519_verify(
+        of_base64(SLICE("JrQLj5P/89iXES9+vFgrIy29clF9CC/oPPsw3c5D0bs="), &key), asymmetric,
+        of_base64(SLICE("wqcAqbmYJ2ji2glfAMaRy4gruYYnx2nEFN2HN6jrnDnQCK1u02Gb04v9EDgwUPiu4A0w6vuQv5"
+                        "lIp5WPpBKRCw=="),
+                  &signature)));
+}
+
 static const struct json *read_vectors(const char *path, struct arena *arena)
 {
     char *text = NULL;
@@ -366,6 +460,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_public_key_signs_nothing),
         cmocka_unit_test(a_scheme_that_leaves_something_unsigned_is_refused),
         cmocka_unit_test(a_scheme_of_one_s_own_signs_with_any_hash),
+        cmocka_unit_test(a_described_scheme_reads_what_its_senders_send),
+        cmocka_unit_test(hmac_and_ed25519_have_the_values_of_the_standard),
     };
     if (argc != 2)
         return 1;
