@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `inbox:`, whose events are received, and who handles them (contract section 9): what the file
  * says of each source, and the rules that it makes of them. */
+#include "base/ascii.h"
 #include "base/url.h"
 #include "config/option.h"
 #include "config/reader.h"
@@ -353,7 +354,7 @@ static void warn_of_id(struct reader *reader, const struct node *node,
                     SLICE_ARG(source->name));
 }
 
-/* A rule that takes a POST to the handler of a source. */
+/* A rule that takes a POST to the handler of a source, in lower case. */
 static void make_closed(struct reader *reader, const struct node *node,
                         const struct inbox_source *source, struct rule *ret_rule)
 {
@@ -361,7 +362,9 @@ static void make_closed(struct reader *reader, const struct node *node,
     BUF_AUTO struct buf text = buf_make(URL_MAX);
     struct arena *texts = reader_rule_texts(reader);
     struct slice problem = {NULL, 0};
-    buf_printf(&text, "POST %.*s", SLICE_ARG(source->handler));
+    buf_add_str(&text, "POST ");
+    for (size_t k = 0; k < source->handler.len; k++)
+        buf_add_char(&text, ascii_lower(source->handler.at[k]));
     if (!rule_match_compile(arena_copy(texts, buf_slice(&text)), texts, &ret_rule->match, &problem))
         reader_complain(reader, node, "the handler of %.*s: %.*s", SLICE_ARG(source->name),
                         SLICE_ARG(problem));
@@ -408,6 +411,17 @@ static void point_at_upstream(struct reader *reader, struct inbox_source *source
     source->handler = arena_copy(reader_rule_texts(reader), buf_slice(&text));
 }
 
+/* Their deliveries and calls would be counted as one. */
+static void check_lane(struct reader *reader, const struct node *node,
+                       const struct inbox_source *source)
+{
+    const struct webhook_settings *webhooks = &reader->config->webhooks;
+    for (size_t i = 0; i < webhooks->n_endpoints; i++)
+        if (slice_eq(webhooks->endpoints[i].name, source->name))
+            reader_complain(reader, node, "an endpoint has the name %.*s (expected another)",
+                            SLICE_ARG(source->name));
+}
+
 void inbox_compile(struct reader *reader, const struct node *node)
 {
     struct inbox_settings *settings = &reader->config->inbox;
@@ -421,6 +435,7 @@ void inbox_compile(struct reader *reader, const struct node *node)
     for (size_t i = 0; i < settings->n_sources; i++) {
         const struct inbox_source *source = &settings->sources[i];
         warn_of_id(reader, node, source);
+        check_lane(reader, node, source);
         if (rule_set_named(rules, source->name))
             reader_complain(reader, node, "a rule has the name %.*s (expected another)",
                             SLICE_ARG(source->name));

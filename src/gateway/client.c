@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/ascii.h"
 #include "base/check.h"
+#include "core/path.h"
 #include "gateway/events.h"
 #include "gateway/exchange/exchange.h"
 #include "gateway/pass/pass.h"
@@ -52,14 +54,43 @@ static bool run_rule(struct client *client, const struct http_request *request,
     return exchange_run(client, request, found);
 }
 
-/* Whether the path, however it is spelled, is one that pawl alone asks for. */
-static bool is_closed(const struct client *client, const struct http_request *request)
+/* `.at` NULL: no memory. */
+static struct slice to_lower(const struct client *client, struct slice text)
+{
+    char *lower = text.at ? arena_alloc(client->arena, text.len + 1) : NULL;
+    for (size_t i = 0; lower && i < text.len; i++)
+        lower[i] = ascii_lower(text.at[i]);
+    return slice_make(lower, text.len);
+}
+
+static bool meets_closed(const struct client *client, struct slice path)
 {
     static const struct headers none;
-    const struct rule_set *closed = client->plan->settings.rules->closed;
-    const struct rule_request wanted = {SLICE("POST"), request->path, &none};
+    const struct rule_request wanted = {SLICE("POST"), path, &none};
     struct rule_found found;
-    return closed && rule_find_request(closed, &wanted, client->arena, &found) != RULE_NONE;
+    return !path.at || rule_find_request(client->plan->settings.rules->closed, &wanted,
+                                         client->arena, &found) != RULE_NONE;
+}
+
+/* `/path` of `/path.json`. */
+static struct slice without_suffix(struct slice path)
+{
+    size_t at = path.len;
+    while (at > 0 && path.at[at - 1] != '/')
+        at--;
+    ptrdiff_t dot = slice_find(slice_skip(path, at), '.');
+    return dot > 0 ? slice_first(path, at + (size_t)dot) : path;
+}
+
+/* Whether the path, however it is spelled, is one that pawl alone asks for. What is closed is in
+ * lower case, as many servers route without regard to it; and some drop a suffix. */
+static bool is_closed(const struct client *client, const struct http_request *request)
+{
+    if (!client->plan->settings.rules->closed)
+        return false;
+    struct slice normal = to_lower(client, path_normalise(request->path, client->arena));
+    return meets_closed(client, to_lower(client, request->path)) || meets_closed(client, normal) ||
+           meets_closed(client, without_suffix(normal));
 }
 
 /* Sources of events come before the rules. */

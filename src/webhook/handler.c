@@ -82,21 +82,27 @@ static struct courier_verdict claim(const struct courier_kind *kind,
 
 /* ---- an attempt ---- */
 
-/* The one line that was kept of the sender's request. */
-static struct slice content_type(const struct store_request *request)
+/* The lines that were kept of the sender's request. */
+static bool add_fields(struct calling *calling)
 {
-    struct slice name, line;
-    slice_cut(request->fields, '\r', &line);
-    return slice_trim(slice_cut(line, ':', &name));
+    struct slice rest = calling->request->fields, line, name;
+    bool fits = true;
+    while (fits && rest.len > 0) {
+        rest = slice_cut(rest, '\n', &line);
+        struct slice value = slice_trim(slice_cut(line, ':', &name));
+        if (value.len > 0 && value.at[value.len - 1] == '\r')
+            value.len--;
+        fits = headers_add(&calling->post.headers, name, value);
+    }
+    return fits;
 }
 
 static bool add_headers(struct calling *calling, const struct courier_delivery *delivery)
 {
     struct headers *headers = &calling->post.headers;
-    struct slice type = content_type(calling->request);
     BUF_AUTO struct buf key = buf_make(KEY_MAX);
     key_value_write(delivery->stored.key, KEY_FORWARD_BARE, KEY_SYNTAX_LENIENT, &key);
-    return (type.len == 0 || headers_add(headers, SLICE("Content-Type"), type)) &&
+    return add_fields(calling) &&
            headers_add(headers, SLICE("User-Agent"), SLICE("pawl/" PAWL_VERSION)) &&
            headers_add(headers, SLICE("Webhook-Source"), calling->source->settings->name) &&
            webhook_post_add(&calling->post, SLICE("Idempotency-Key"), &key);

@@ -21,7 +21,6 @@ struct taking {
     const struct receipt *receipt;
     struct slice key; /* of the task */
     struct slice ord;
-    struct slice fields;
     struct arena arena;
 };
 
@@ -66,7 +65,7 @@ static enum store_status insert(struct taking *taking)
     struct store_task task = make_task(taking, now);
     struct store_request request = {.method = SLICE("POST"),
                                     .url = receipt->source->handler,
-                                    .fields = taking->fields,
+                                    .fields = receipt->fields,
                                     .body = receipt->body};
     const unsigned char *hash = receipt->payload_hash.bytes;
     struct store_receipt row = {.source = receipt->source->name,
@@ -162,9 +161,6 @@ static void fill(struct taking *taking)
     struct slice name = receipt->source->name, none = SLICE("");
     taking->key = join(taking, name, SLICE(":"), receipt->event_id);
     taking->ord = receipt->order.len > 0 ? join(taking, name, SLICE(":"), receipt->order) : none;
-    taking->fields = receipt->content_type.len > 0 ? join(taking, SLICE("Content-Type: "),
-                                                          receipt->content_type, SLICE("\r\n"))
-                                                   : none;
 }
 
 enum store_status receipt_take(struct store *store, struct parker *parker,

@@ -17,8 +17,8 @@
 struct receipt {
     const struct inbox_source *source;
     struct slice event_id;
-    struct slice order;        /* empty: none */
-    struct slice content_type; /* of the request; empty: it had none */
+    struct slice order;  /* empty: none */
+    struct slice fields; /* the lines of its head that say how to read the body */
     struct slice body;
     struct digest payload_hash;
     struct slice recipe;

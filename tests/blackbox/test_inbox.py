@@ -4,6 +4,7 @@ until its handler says so, once for a handler that records the key with its effe
 from __future__ import annotations
 
 import base64
+import gzip
 import hashlib
 import hmac
 import json
@@ -150,6 +151,17 @@ def test_twenty_at_once_are_one(inbox, upstream):
     assert sorted(status_of(one) for one in answers) == [(200, "replayed")] * 19 + [(200, "stored")]
     box.until("done")
     assert upstream.effects() == 1
+
+
+def test_a_packed_body_is_verified_as_it_came_and_handed_on_as_that(inbox, upstream):
+    box = inbox(source(verify={"scheme": "stripe", "secret": "k"}))
+    packed = gzip.compress(BODY)
+    headers = [JSON, ("Content-Encoding", "gzip"), *stripe(packed, box.now())]
+    assert status_of(box.gateway.request("POST", "/hooks/payments", headers, packed)) == \
+        (200, "stored")
+    assert [row["key"] for row in box.until("done")] == ["payments:evt_1"]
+    assert upstream.requests[0].body == packed
+    assert upstream.requests[0]["content-encoding"] == "gzip"
 
 
 def test_two_sources_may_use_the_same_id(inbox, upstream):
@@ -366,7 +378,8 @@ def test_a_replay_past_the_window_of_the_handler_needs_force(pawl, upstream):
 @pytest.mark.parametrize("path", [
     "/internal/payments", "/internal//payments", "/x/../internal/payments", "/internal/payments/",
     "/%69nternal/payments", "/internal%2Fpayments", "/internal/payments;v=1",
-    "/internal/payments?a"])
+    "/internal/payments?a", "/Internal/Payments", "/%49nternal/payments",
+    "/internal/payments.json"])
 def test_the_handler_s_target_is_closed_to_others(inbox, upstream, method, path):
     answer = CLOSED.setdefault("box", inbox()).gateway.request(method, path, [])
     assert answer.status in (400, 404) and upstream.requests == []
@@ -393,7 +406,7 @@ def test_clients_cannot_say_that_they_are_a_source(inbox, upstream):
     ({"handler": "POST /hooks/payments"}, "is taken by `payments`"),
     ({"handler": "internal"}, "expected POST /path"),
     ({"handler": "POST /a b"}, "is no plain path"),
-    ({"name": "r"}, "a rule has the name r"),
+    ({"name": "r"}, "a rule has the name r"), ({"name": "e"}, "an endpoint has the name e"),
     ({"verify": {"scheme": "stripe"}}, "has no secret"),
     ({"verify": {"scheme": "stripes", "secret": "k"}}, "stripe"),
     ({"verify": {"scheme": "stripe", "secret": "k", "hash": "sha1"}}, "is known of a scheme"),
@@ -407,7 +420,8 @@ def test_clients_cannot_say_that_they_are_a_source(inbox, upstream):
 def test_a_source_that_cannot_be_is_refused(tmp_path: Path, change, what):
     file = tmp_path / "pawl.yaml"
     file.write_text("upstream: http://127.0.0.1:9\n" + config(
-        {**source(), **change}, rules="rules: [{name: r, match: POST /refunds}]\n"))
+        {**source(), **change}, rules="rules: [{name: r, match: POST /refunds}]\nwebhooks: "
+        f"{{endpoints: [{{name: e, url: 'https://a.example', types: [a], secret: {SECRET}}}]}}\n"))
     ran = run("serve", "-t", "-c", file)
     assert ran.returncode == 2 and what in ran.stderr, ran
     assert "k}" not in ran.stderr, "a secret is never shown"

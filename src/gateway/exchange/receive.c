@@ -73,10 +73,12 @@ void receive_read_order(struct exchange *x)
         buf_clear(&x->order);
 }
 
-static struct slice content_type(const struct exchange *x)
+/* How the handler is to read the body. */
+static void add_field(const struct exchange *x, const char *name, struct buf *fields)
 {
-    const struct header *line = headers_find(&x->request->headers, SLICE("Content-Type"));
-    return line ? line->value : SLICE("");
+    const struct header *line = headers_find(&x->request->headers, slice_of(name));
+    if (line)
+        headers_write_field(fields, name, line->value);
 }
 
 /* ---- RECEIVE ---- */
@@ -92,16 +94,21 @@ static enum exchange_step refuse(struct exchange *x, enum store_status status)
 enum exchange_step receive_event(struct exchange *x)
 {
     const struct gateway_config *config = x->server->config;
+    BUF_AUTO struct buf fields = buf_make(HTTP_HEADERS_SIZE_MAX);
+    add_field(x, "Content-Type", &fields);
+    add_field(x, "Content-Encoding", &fields);
     const struct receipt receipt = {.source = x->rule->inbox,
                                     .event_id = buf_slice(&x->key),
                                     .order = buf_slice(&x->order),
-                                    .content_type = content_type(x),
+                                    .fields = buf_slice(&fields),
                                     .body = buf_slice(&x->body),
                                     .payload_hash = x->attempt.begin.payload_hash,
                                     .recipe = x->rule->recipe};
     enum receipt_end end;
     CHECK(x->has_body && x->key.len > 0 && !x->unverified);
-    enum store_status status = receipt_take(config->store, fiber_parker(), &receipt, &end);
+    enum store_status status = buf_ok(&fields)
+                                   ? receipt_take(config->store, fiber_parker(), &receipt, &end)
+                                   : STORE_NO_MEMORY;
     if (status != STORE_DONE)
         return refuse(x, status);
     switch (end) {
