@@ -7,6 +7,7 @@ import base64
 import hashlib
 import hmac
 import json
+import re
 import signal
 from pathlib import Path
 from typing import Any, Callable, Iterator
@@ -14,9 +15,9 @@ from typing import Any, Callable, Iterator
 import pytest
 
 from pawltest.admin import Admin, with_admin
-from pawltest.gateway import run
+from pawltest.gateway import Gateway, run
 from pawltest.tasks import Tasks
-from pawltest.upstream import Upstream, closes, say
+from pawltest.upstream import Reply, Upstream, closes, resets, say
 from pawltest.wire import Answer, Request, eventually
 
 pytestmark = pytest.mark.hooks
@@ -367,3 +368,38 @@ def test_deliveries_are_listed_and_acted_upon_over_http(admin, receiver):
     assert listener.get("/deliveries/7").status == 404
     assert listener.request("POST", f"/deliveries/{row['id']}/fly").status == 404
     assert any(line["event"] == "task_act" for line in box.gateway.log)
+
+
+# ---- receivers that mean no good ----
+
+# By name, what the receiver responds first.
+HOSTILE = {
+    "drips": Reply(200, drip=1, body=b"x" * 200),
+    "endless": Reply(200, framing="none", headers=(("Content-Length", "1000000000"),),
+                     body=b"x" * 4_000_000),
+    "huge head": Reply(200, headers=(("X-Huge", "x" * 400_000),)),
+    "many heads": Reply(200, headers=tuple((f"X-{i}", "x") for i in range(3000))),
+    "no http": Reply(raw=b"\x16\x03\x01 not HTTP\r\n\r\n"),
+    "half": Reply(200, body=b"x" * 100, cut=60),
+    "resets": resets(),
+}
+
+
+@pytest.mark.parametrize("how", HOSTILE)
+def test_a_hostile_receiver_costs_a_bounded_attempt_and_no_other_delivery(outbox, receiver, how):
+    box = outbox(sink("bad", receiver, timeout="2s"), sink("good", receiver))
+    before = memory_kib(box.gateway)
+    receiver.on("POST", "/bad", HOSTILE[how])
+    box.publish()
+    eventually(lambda: any(one.target == "/bad" for one in receiver.requests), "the attempt")
+    box.gateway.clock.run_until(lambda: {row["lane"]: row for row in box.list()}["good"]["state"]
+                                == "done")
+    receiver.off("POST", "/bad")
+    box.until("done", "done", step=30)
+    assert [one.target for one in receiver.requests].count("/good") == 1
+    assert memory_kib(box.gateway) - before < 64 * 1024
+
+
+def memory_kib(gateway: Gateway) -> int:
+    status = Path(f"/proc/{gateway.process.pid}/status").read_text("ascii")
+    return int(re.search(r"VmHWM:\s+(\d+)", status)[1])
