@@ -222,6 +222,16 @@ def test_default_webhooks_reach_public_addresses_alone_and_are_kept_7_days(pawl,
         assert re.search(rf"{name}\b.*?{re.escape(value)}", shown, re.S), shown
 
 
+@hooks
+def test_default_emit_says_the_response(pawl, upstream):
+    gateway = pawl("tenant: none\nallow: [emit-unheard]\nrules:\n"
+                   "  - {name: r, match: POST /refunds, emit: {type: a}}\n")
+    answer = gateway.post("/refunds", {}, key="k1")
+    with closing(sqlite3.connect(gateway.store)) as store:
+        (said,) = store.execute("SELECT data FROM pawl_event").fetchall()
+    assert json.loads(said[0]) == answer.json
+
+
 def test_default_replay_cookies_is_false(gateway, upstream):
     upstream.then(say(201, {}, ("Set-Cookie", "s=1")))
     assert gateway.post("/refunds", {}, key="k1")["Set-Cookie"] == "s=1"
