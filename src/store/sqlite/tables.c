@@ -96,11 +96,12 @@ static void add_query(struct buf *sql, const struct table *table, enum sqlite_ta
     buf_add_char(sql, ')');
 }
 
-/* The ids of rows whose time is over. */
+/* The ids of rows whose time is over. SQLite ends its walk over the index at the first of the two
+ * bounds alone; the other one says that it may use that index. */
 static void add_gone(struct buf *sql, const struct table *table)
 {
     const char *gone = table_column_of(table, TABLE_GONE)->name;
-    buf_printf(sql, "SELECT id FROM %s WHERE %s < " NEVER " AND %s <= ? ORDER BY %s LIMIT ?",
+    buf_printf(sql, "SELECT id FROM %s WHERE %s <= ? AND %s < " NEVER " ORDER BY %s LIMIT ?",
                table->name, gone, gone, gone);
 }
 
