@@ -253,9 +253,10 @@ def test_of_both_one_probes_in_the_background(pawl, upstream, clock):
     upstream.on("GET", "/by-key/k1", say(500, {}))
     assert ask(two[0], "/asked").status == 502
     probes = lambda: [line for gateway in two for line in gateway.log if line["event"] == "probe"]
-    clock.run_until(lambda: len(probes()) >= 4, step=1)
+    clock.run_until(lambda: len(probes()) >= 3, step=1)
     upstream.on("GET", "/by-key/k1", say(200, {"id": 1}))
-    clock.run_until(lambda: any(line["result"] == "done" for line in probes()), step=1)
+    # By then the next one may be an hour away.
+    clock.run_until(lambda: any(line["result"] == "done" for line in probes()), step=5)
     assert marks(ask(two[1], "/asked")) == (201, "replayed")
     told = probes()
     assert len({line["token"] for line in told}) == len(told) <= 6
