@@ -29,6 +29,7 @@ WANTED = request_bytes("POST", "/refunds", [("Idempotency-Key", "k1")], b"{}")
 ALARMS = re.compile(r"assertion failed|AddressSanitizer|ThreadSanitizer|LeakSanitizer|"
                     r"runtime error:|MemorySanitizer|stack smashing")
 NOTICE = 0.5  # how long its loops are given to see that the clock was moved
+ANSWER = 0.5  # how long a server is given to respond to it; some tests halt theirs
 REST = 5.0  # how long a gateway is given to come to rest; one under load never does
 # Before a command: it dies with the thread that started it. A function between fork and exec would
 # have Python copy itself.
@@ -71,6 +72,16 @@ def is_at_work(pid: int) -> bool:
     return any(stat.rpartition(")")[2].split()[0] in "RD" for stat in stats)
 
 
+def asks_a_server(pid: int) -> bool:
+    """Whether its store waits for PostgreSQL, as far as the kernel says so."""
+    found = False
+    for task in Path(f"/proc/{pid}/task").glob("*"):
+        with contextlib.suppress(OSError):
+            if (task / "comm").read_text("latin-1").strip() == "pawl-store":
+                found |= "poll" in (task / "wchan").read_text("latin-1")
+    return found
+
+
 def naps(pid: int) -> dict[str, int]:
     """How often each of its loops has gone to sleep. They do at least every few milliseconds."""
     found = {}
@@ -108,8 +119,10 @@ class Clock:
         return self._offset_us.value / 1_000_000
 
     def advance(self, seconds: float) -> None:
-        end = time.monotonic() + REST
-        while time.monotonic() < end and any(is_at_work(one.pid) for one in self.processes):
+        began = time.monotonic()
+        while time.monotonic() < began + REST and any(
+                is_at_work(one.pid) or (time.monotonic() < began + ANSWER and
+                                        asks_a_server(one.pid)) for one in self.processes):
             time.sleep(0.001)
         self._offset_us.value += int(seconds * 1_000_000)
 

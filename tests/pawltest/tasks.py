@@ -10,6 +10,7 @@ from pawltest.gateway import Gateway, run
 from pawltest.wire import eventually
 
 LONG_DUE = 6  # how often one is seen that is due before it must be waiting for its lane
+LONG_SENT = 15  # and one that is being sent, before its sender must be dead
 
 
 def time_of(gateway: Gateway) -> str:
@@ -49,17 +50,19 @@ class Tasks:
     def until(self, *states: str, step: float = 0.2) -> list[dict[str, Any]]:
         """Until the tasks are in these states; the clock moves on, but by no more than a moment
         while one is due or being sent."""
-        overdue = 0
+        overdue = sending = 0
 
         def moved() -> bool:
-            nonlocal overdue
+            nonlocal overdue, sending
             rows = self.list()
             now = time_of(self.gateway)
             sent = any(row["state"] == "sending" for row in rows)
             due = any(row["state"] == "waiting" and row["due_at"] and row["due_at"] <= now
                       for row in rows)
             overdue = overdue + 1 if due and not sent else 0
-            self.gateway.clock.step(min(step, 0.2) if sent or 0 < overdue < LONG_DUE else step)
+            sending = sending + 1 if sent else 0
+            most = 2.0 if sending > LONG_SENT else 0.2 if sent or 0 < overdue < LONG_DUE else step
+            self.gateway.clock.step(min(step, most))
             return sorted(row["state"] for row in rows) == sorted(states)
 
         eventually(moved, f"tasks that are {states}")
