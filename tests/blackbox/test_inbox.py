@@ -318,7 +318,7 @@ def test_a_final_answer_is_dead_at_once_and_in_progress_is_waited_out(inbox, ups
     assert box.until("dead")[0]["reason"] == "final" and len(upstream.requests) == 1
     upstream.then(say(409, {"error_code": "CONFLICT.idempotency.in_progress"}), closes())
     box.send("ev_2")
-    box.until("dead", "done")
+    box.until("dead", "done", step=5)
     assert len(upstream.requests) == 4
 
 
