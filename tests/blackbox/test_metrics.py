@@ -246,10 +246,10 @@ def test_a_released_record_is_not_told_as_one_that_runs(both, upstream):
 def test_a_store_short_of_space_is_not_up_and_says_so_once_each_way(pawl):
     """found: C-C3"""
     gateway, admin = with_admin(pawl, CONFIG)
-    free = int(admin.value("pawl_store_free_bytes"))
+    free = int(eventually(lambda: admin.value("pawl_store_free_bytes"), "its first look"))
     if free >= 1 << 39:
         pytest.skip("disk_reserve ends at 1 TiB, and more is free here")
-    assert 0 < admin.value("pawl_store_reserve_bytes") < free
+    eventually(lambda: 0 < admin.value("pawl_store_reserve_bytes") < free, "its reserve")
     reload(gateway, f"admin: 127.0.0.1:{admin.port}\ndisk_reserve: {2 * free}\n{CONFIG}")
     eventually(lambda: admin.value("pawl_store_up") == 0, "the store counts as full")
     assert admin.value("pawl_store_reserve_bytes") == 2 * free
