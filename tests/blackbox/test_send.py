@@ -332,7 +332,7 @@ def test_a_response_that_cannot_be_written_is_printed_by_the_same_command(sender
     assert json.loads(sender.post().stdout) == {"id": KEY} and len(upstream.requests) == 1
     upstream.default = closes(effect=True)
     upstream.then(failing(500))
-    doubt = sender.post("-o", "/dev/full", "--deadline", "0.05", key="k2")
+    doubt = sender.post("-o", "/dev/full", "--deadline", "0.5", key="k2")
     assert doubt.returncode == 76
 
 
@@ -426,12 +426,12 @@ def test_a_server_is_proven_under_tls_unless_that_is_switched_off(sender, tmp_pa
     upstream = SecureUpstream(served_by(certificate))
     url = f"https://127.0.0.1:{upstream.port}/x"
     try:
-        refused = sender.run(url, "--deadline", "0.1")
+        refused = sender.run(url, "--deadline", "2")
         assert refused.returncode == 69 and "unknown CA" in refused.stderr
         assert sender.run("-k", url).returncode == 0
         assert sender.run("--cacert", authority.cert_file, url).returncode == 0
         other = sender.run("--cacert", authority.cert_file, url.replace("127.0.0.1", "localhost"),
-                           "--deadline", "0.1")
+                           "--deadline", "2")
         assert other.returncode == 69 and "another host name" in other.stderr
         assert len(upstream.requests) == 2
     finally:
