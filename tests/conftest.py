@@ -9,11 +9,12 @@ import functools
 import inspect
 import sys
 from pathlib import Path
-from typing import Callable, Iterator
+from typing import Any, Callable, Iterator
 
 import pytest
+from _pytest.runner import runtestprotocol
 
-from pawltest.gateway import PAWL, Clock, Gateway, run
+from pawltest.gateway import ALARMS, PAWL, Clock, Gateway, run
 from pawltest.upstream import Upstream
 
 CONFIG = """
@@ -35,6 +36,51 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     if report.failed:
         for gateway in item.stash.get(GATEWAYS, []):
             report.sections.append(("pawl printed", "\n".join(gateway.printed[-40:])))
+
+
+# ---- what fails once ----
+
+AGAIN_MOST = 2  # tests of a process that are run a second time
+AGAIN = "RAN AGAIN"
+
+
+def may_run_again(item: pytest.Item, reports: list[pytest.TestReport]) -> bool:
+    """Whether a busy machine may be why it failed: it is run once more, and named in the summary.
+    Never after what no run may print, such as a sanitizer's report, and not often."""
+    alarms = [alarm for gateway in item.stash.get(GATEWAYS, []) for alarm in gateway.alarms]
+    said = "".join(report.longreprtext for report in reports if report.failed)
+    count = item.session.stash.get(RUN_AGAIN, 0)
+    if not said or alarms or ALARMS.search(said) or count >= AGAIN_MOST:
+        return False
+    item.session.stash[RUN_AGAIN] = count + 1
+    return True
+
+
+RUN_AGAIN = pytest.StashKey[int]()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool:
+    place = {"nodeid": item.nodeid, "location": item.location}
+    item.ihook.pytest_runtest_logstart(**place)
+    reports = runtestprotocol(item, nextitem=nextitem, log=False)
+    if may_run_again(item, reports):
+        first = next(report for report in reports if report.failed)
+        item._initrequest()  # pylint: disable=protected-access
+        reports = runtestprotocol(item, nextitem=nextitem, log=False)
+        reports[0].user_properties.append((AGAIN, first.longreprtext.strip().splitlines()[-1]))
+    for report in reports:
+        item.ihook.pytest_runtest_logreport(report=report)
+    item.ihook.pytest_runtest_logfinish(**place)
+    return True
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    for reports in list(terminalreporter.stats.values()):
+        for report in reports:
+            for name, why in getattr(report, "user_properties", []):
+                if name == AGAIN and report.when == "setup":
+                    terminalreporter.write_line(f"{AGAIN} {report.nodeid}: {why}")
 
 
 @functools.cache

@@ -261,7 +261,9 @@ def run_suite(suite: Suite, lane: int) -> tuple[int, int, str]:
     status = Call([*prefix, *suite.command], log, environment(lane, suite.build)).wait(suite.budget)
     passed, failed = tally(log, status, meson_log)
     if not failed:
-        return passed, failed, ""
+        again = [line for line in log.read_text("utf-8", "replace").splitlines()
+                 if line.startswith("RAN AGAIN")]
+        return passed, failed, "\n".join(again)
     over = f"over its budget of {suite.budget} s\n" if status == OVER else ""
     return passed, failed, over + log.read_text("utf-8", "replace")
 
@@ -315,7 +317,7 @@ class Lanes:
         name = f"build {step.name}" if isinstance(step, Build) else step.name
         counts = f"{passed:5} passed {failed:3} failed" if passed or failed else " " * 24
         print(f"{name:20} {counts} {seconds:5.0f} s", flush=True)
-        if failed:
+        if text:
             print("\n".join(text.splitlines()[-60:]), flush=True)
         self.passed += passed
         self.failed += failed
