@@ -130,7 +130,7 @@ static enum store_status fill_undo(struct walk *walk, const struct undo_response
 /* Nothing is sent of what has not begun. */
 static enum store_status drop_rest(struct walk *walk)
 {
-    static const struct task_keep keeps = {TASK_KEEP_DONE_US, TASK_KEEP_DEAD_US, false};
+    static const struct task_terms keeps = {TASK_KEEP_DONE_US, TASK_KEEP_DEAD_US, false};
     for (size_t i = 0; i < walk->tasks.n; i++) {
         const struct store_task *other = task_at(walk, i);
         if (other->task.state != TASK_WAITING || other->row.id == walk->ended->row.id)
@@ -180,7 +180,7 @@ static bool read_undo(struct walk *walk, const struct store_request *done,
 static enum store_status add_reverse(struct walk *walk, const struct store_task *step,
                                      const struct store_request *done, bool is_first)
 {
-    static const struct task_keep keeps = {TASK_KEEP_DONE_US, TASK_KEEP_DEAD_US, true};
+    static const struct task_terms keeps = {TASK_KEEP_DONE_US, TASK_KEEP_DEAD_US, true};
     struct store_task *reverse = arena_alloc(walk->follow->arena, sizeof *reverse);
     struct store_request *request = arena_alloc(walk->follow->arena, sizeof *request);
     if (!reverse || !request)
@@ -293,7 +293,7 @@ static enum store_status free_next(struct walk *walk)
 
 static enum store_status apply(struct walk *walk, struct store_task *task, enum queue_steps_act act)
 {
-    static const struct task_keep keeps = {TASK_KEEP_DONE_US, TASK_KEEP_DEAD_US, false};
+    static const struct task_terms keeps = {TASK_KEEP_DONE_US, TASK_KEEP_DEAD_US, false};
     bool is_reverse = task->step < 0;
     enum steps_state from = steps_unpark(is_reverse);
     if (act == QUEUE_STEPS_RETRY)

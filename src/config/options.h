@@ -249,7 +249,7 @@
       "how long an event is kept once its deliveries have begun, and its id known")                \
     X(webhooks, endpoints, webhook_settings, endpoints, endpoints, 0, 0, "[]",                     \
       "who is told of what: a list of maps of name, url, types, secret, and perhaps tenants, "     \
-      "envelope, ordered, on_failure, retry, timeout and in_flight")                               \
+      "envelope, ordered, on_failure, retry, schedule, timeout and in_flight")                     \
     X(cors, origins, cors_policy, origins, origins, 0, 0, "(required)",                            \
       "origins (scheme and host) of the pages, or \"*\" for all")                                  \
     X(cors, credentials, cors_policy, credentials, bool, 0, 0, "false",                            \

@@ -129,6 +129,14 @@ CONFIG_PARTS(X)
 
 OPTION_READER(name);
 
+/* A list of delays, as retry_schedule_set_delays takes it, where the rules' texts are. 0: it
+ * complained, or there is no memory. */
+int reader_delays(struct reader *reader, const struct option *option, const struct node *node,
+                  const int64_t **ret_list);
+
+/* The times of an endpoint's attempts: a word, or delays. */
+OPTION_READER(schedule);
+
 /* `park` or `skip`, of what is behind a dead task of an order. */
 OPTION_READER(on_failure);
 

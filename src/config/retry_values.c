@@ -18,14 +18,14 @@ OPTION_READER(retry_profile)
         *(enum retry_profile *)field = (enum retry_profile)index;
 }
 
-OPTION_READER(delays)
+int reader_delays(struct reader *reader, const struct option *option, const struct node *node,
+                  const int64_t **ret_list)
 {
-    struct rule_retry *retry = READER_STRUCT(field, rule_retry, schedule);
     int64_t delays[DELAYS_MAX];
     size_t n = 0, errors = reader->errors->n;
     if (node->kind != NODE_LIST || node->count > DELAYS_MAX) {
         reader_not_a_list(reader, node, DELAYS_MAX, "a delay such as 5s");
-        return;
+        return 0;
     }
     for (const struct node *item = node->first; item; item = item->next)
         read_duration(reader, option, item, &delays[n++]);
@@ -34,12 +34,23 @@ OPTION_READER(delays)
                         "is empty (expected the delay before each further try, such "
                         "as [1s, 5s])");
     if (reader->errors->n > errors)
-        return;
+        return 0;
     int64_t *list = arena_alloc(reader_rule_texts(reader), n * sizeof *list);
     if (!list)
-        return;
+        return 0;
     memcpy(list, delays, n * sizeof *list);
-    retry->schedule = (struct retry_schedule){.list = list, .attempts = (int)n + 1};
+    *ret_list = list;
+    return (int)n;
+}
+
+OPTION_READER(delays)
+{
+    struct rule_retry *retry = READER_STRUCT(field, rule_retry, schedule);
+    const int64_t *list;
+    int n = reader_delays(reader, option, node, &list);
+    if (n == 0)
+        return;
+    retry->schedule = (struct retry_schedule){.list = list, .attempts = n + 1};
     retry->own_delays = true;
 }
 

@@ -95,6 +95,7 @@ static const struct type {
     {read_event_type, "name", NULL},
     {read_inbox, "list", NULL},
     {read_delays, "list", &durations},
+    {read_schedule, "word or list", &durations},
     {read_defaults, "map", NULL},
 };
 

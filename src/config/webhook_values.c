@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `webhooks:`, who is told of which events (contract section 9). */
+#include "base/duration.h"
 #include "base/url.h"
 #include "config/option.h"
 #include "config/reader.h"
@@ -8,6 +9,7 @@
 
 #define ENDPOINTS_MAX 1000
 #define SOURCE_MAX ((size_t)255)
+#define SPAN_MAX 64
 #define AN_ENDPOINT                                                                                \
     "{name: billing, url: https://hooks.example.com/pawl, types: [refund.*], secret: whsec_..}"
 #define A_MAP "{endpoints: [" AN_ENDPOINT "]}"
@@ -160,6 +162,20 @@ static READER_NAMED(read_envelope)
     }
 }
 
+/* What was given; check_schedule makes the schedule of it. */
+OPTION_READER(schedule)
+{
+    static const enum retry_form forms[] = {RETRY_OFFSETS, RETRY_DELAYS};
+    struct retry_schedule *given = field;
+    size_t index;
+    if (node->kind == NODE_LIST) {
+        given->form = RETRY_DELAYS;
+        given->attempts = reader_delays(reader, option, node, &given->list) + 1;
+    } else if (reader_choice(reader, node, "offsets|delays|[5s, 1m]", &index)) {
+        given->form = forms[index];
+    }
+}
+
 READER_NAMED(read_on_failure)
 {
     size_t index;
@@ -186,6 +202,9 @@ static const struct option endpoint_members[] = {
                   "what a dead delivery does to those behind it: park | skip"),
     CONFIG_MEMBER(retry, webhook_endpoint, retry, retry_profile, 0, 0, "webhook",
                   "profile of further attempts"),
+    CONFIG_MEMBER(schedule, webhook_endpoint, schedule, schedule, 0, DAY, "(the profile's)",
+                  "its times: offsets, from the first attempt | delays, from the end of the one "
+                  "before | a list of such delays"),
     CONFIG_MEMBER(timeout, webhook_endpoint, timeout_us, duration, MS, HOUR, "15s",
                   "time for an attempt"),
     CONFIG_MEMBER(in_flight, webhook_endpoint, in_flight, count, 1, 256, "4", "attempts at a time"),
@@ -205,6 +224,27 @@ static void check_endpoint(struct reader *reader, const struct node *node,
                                                      : NULL;
     if (missing)
         reader_complain(reader, node, "an endpoint has no %s (expected " AN_ENDPOINT ")", missing);
+}
+
+/* What was given becomes the schedule. Its deadline leaves each attempt its time. */
+static void check_schedule(struct reader *reader, const struct node *node,
+                           struct webhook_endpoint *endpoint)
+{
+    const struct retry_schedule given = endpoint->schedule;
+    struct retry_schedule *schedule = &endpoint->schedule;
+    *schedule = *retry_profile_schedule(endpoint->retry);
+    if (given.attempts == 0 && given.form != RETRY_BACKOFF && schedule->form != RETRY_OFFSETS)
+        reader_complain(reader, node,
+                        "the times of profile %.*s are no list (expected a list such as "
+                        "[5s, 1m], or profile webhook)",
+                        SLICE_ARG(retry_profile_name(endpoint->retry)));
+    else if (given.attempts > 0)
+        retry_schedule_set_delays(schedule, given.list, given.attempts - 1);
+    else if (given.form == RETRY_DELAYS)
+        retry_schedule_set_delays(schedule, schedule->list + 1, schedule->attempts - 1);
+    if (schedule->form == RETRY_DELAYS)
+        schedule->total_us =
+            retry_schedule_most_us(schedule) + schedule->attempts * endpoint->timeout_us;
 }
 
 static void check_name(struct reader *reader, const struct node *node,
@@ -235,6 +275,8 @@ OPTION_READER(endpoints)
         if (reader->errors->n == errors)
             check_endpoint(reader, item, &all[n]);
         if (reader->errors->n == errors)
+            check_schedule(reader, item, &all[n]);
+        if (reader->errors->n == errors)
             check_name(reader, item, all, n);
     }
     settings->endpoints = all;
@@ -258,11 +300,33 @@ static void check_urls(struct reader *reader, const struct node *node,
     }
 }
 
+/* The window in which an id is known never ends before the last attempt could be made. */
+static void check_keep(struct reader *reader, const struct node *node,
+                       const struct webhook_settings *settings)
+{
+    BUF_AUTO struct buf least = buf_make(SPAN_MAX);
+    for (size_t i = 0; i < settings->n_endpoints; i++) {
+        const struct webhook_endpoint *endpoint = &settings->endpoints[i];
+        int64_t least_us = clock_after(endpoint->schedule.total_us, DAY);
+        if (settings->keep_us >= least_us)
+            continue;
+        duration_print(&least, least_us);
+        reader_complain(reader, node,
+                        "keep is shorter than the schedule of %.*s and a day (expected %.*s or "
+                        "more)",
+                        SLICE_ARG(endpoint->name), SLICE_ARG(buf_slice(&least)));
+        return;
+    }
+}
+
 OPTION_READER(webhooks)
 {
     struct webhook_settings settings = {0};
+    size_t errors = reader->errors->n;
     if (!options_read_members(reader, option, node, A_MAP, &settings))
         return;
     check_urls(reader, node, &settings);
+    if (reader->errors->n == errors)
+        check_keep(reader, node, &settings);
     *(struct webhook_settings *)field = settings;
 }

@@ -45,6 +45,11 @@ bool retry_profile_find(struct slice name, enum retry_profile *ret_profile)
 
 /* ---- delays ---- */
 
+static int64_t percent_of(int64_t us, int percent)
+{
+    return us / 100 * percent;
+}
+
 void retry_schedule_set_delays(struct retry_schedule *schedule, const int64_t *delays, int n)
 {
     CHECK(n >= 1 && n < RETRY_ATTEMPTS_MAX);
@@ -54,6 +59,17 @@ void retry_schedule_set_delays(struct retry_schedule *schedule, const int64_t *d
     schedule->attempts = n + 1;
     schedule->list = delays;
     schedule->cap_us = CLOCK_NEVER;
+}
+
+int64_t retry_schedule_most_us(const struct retry_schedule *schedule)
+{
+    int64_t most = 0;
+    if (schedule->form != RETRY_DELAYS)
+        return schedule->total_us;
+    for (int i = 0; i < schedule->attempts - 1; i++)
+        most = clock_after(most, schedule->list[i] +
+                                     percent_of(schedule->list[i], schedule->part_percent));
+    return most;
 }
 
 /* splitmix64 (Steele, Lea, Flood 2014), its n-th number under this seed. */
@@ -70,11 +86,6 @@ static int64_t draw_us(uint64_t seed, int n, int64_t most_us)
 {
     uint64_t choices = (uint64_t)(most_us / CLOCK_US_PER_MS) + 1;
     return (int64_t)(draw_number(seed, n) % choices) * CLOCK_US_PER_MS;
-}
-
-static int64_t percent_of(int64_t us, int percent)
-{
-    return us / 100 * percent;
 }
 
 /* What chance adds to the delay before `attempt`. */

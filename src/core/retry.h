@@ -68,6 +68,9 @@ bool retry_profile_find(struct slice name, enum retry_profile *ret_profile);
 #define RETRY_DELAYS_SPREAD_PERCENT 10
 void retry_schedule_set_delays(struct retry_schedule *schedule, const int64_t *delays, int n);
 
+/* The time from the first attempt to the last one where each took none, and chance adds most. */
+int64_t retry_schedule_most_us(const struct retry_schedule *schedule);
+
 /* The delay before attempt `attempt` (2 to `attempts`) under a seed; of offsets, with every attempt
  * on time and none of them taking any. */
 int64_t retry_delay_us(const struct retry_schedule *schedule, int attempt, uint64_t seed);

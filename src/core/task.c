@@ -67,6 +67,12 @@ bool task_is_open(const struct task *task)
 
 /* ---- moves ---- */
 
+static const struct retry_schedule *schedule_of(const struct task *task,
+                                                const struct retry_schedule *own)
+{
+    return own ? own : retry_profile_schedule(task->profile);
+}
+
 static void wait_until(struct task *task, int64_t due_at, enum task_reason reason)
 {
     task->state = TASK_WAITING;
@@ -76,15 +82,15 @@ static void wait_until(struct task *task, int64_t due_at, enum task_reason reaso
 }
 
 static void stop(struct task *task, enum task_state state, enum task_reason reason,
-                 const struct task_keep *keep, int64_t now)
+                 const struct task_terms *terms, int64_t now)
 {
-    CHECK(keep->done_us >= 0 && keep->dead_us >= 0);
+    CHECK(terms->done_us >= 0 && terms->dead_us >= 0);
     wait_until(task, CLOCK_NEVER, reason);
     task->state = state;
-    task->holds = state == TASK_DEAD && keep->holds;
+    task->holds = state == TASK_DEAD && terms->holds;
     task->in_doubt = task->in_doubt && state != TASK_DONE;
     task->ended_at = now;
-    task->gone_at = clock_after(now, state == TASK_DONE ? keep->done_us : keep->dead_us);
+    task->gone_at = clock_after(now, state == TASK_DONE ? terms->done_us : terms->dead_us);
 }
 
 void task_claim(struct task *task, const struct task_claim *claim, int64_t now)
@@ -92,7 +98,7 @@ void task_claim(struct task *task, const struct task_claim *claim, int64_t now)
     CHECK(task_allows(task->state, TASK_CLAIM) && task_is_due(task, now));
     CHECK(claim->lease_us > 0 && claim->lasts_us >= 0);
     if (task->first_at == 0) {
-        int64_t total_us = retry_profile_schedule(task->profile)->total_us;
+        int64_t total_us = schedule_of(task, claim->schedule)->total_us;
         task->first_at = now;
         task->deadline_at = clock_after(now, total_us);
         if (claim->lasts_us != 0)
@@ -115,10 +121,11 @@ static uint64_t spread_seed(int64_t id, const struct task *task)
 }
 
 static struct retry_next plan_next(const struct task *task, int64_t id,
-                                   const struct task_result *result, int64_t now)
+                                   const struct task_result *result,
+                                   const struct retry_schedule *own, int64_t now)
 {
     struct retry_course course = {
-        .schedule = retry_profile_schedule(task->profile),
+        .schedule = schedule_of(task, own),
         .seed = spread_seed(id, task),
         .first_at = task->first_at,
         .deadline = task->deadline_at,
@@ -135,14 +142,14 @@ static int64_t due_after(const struct task *task, struct retry_next next)
 }
 
 static void schedule_next(struct task *task, int64_t id, const struct task_result *result,
-                          const struct task_keep *keep, int64_t now)
+                          const struct task_terms *terms, int64_t now)
 {
-    struct retry_next next = plan_next(task, id, result, now);
+    struct retry_next next = plan_next(task, id, result, terms->schedule, now);
     int64_t due_at = due_after(task, next);
     if (next.end == RETRY_ENDS_ATTEMPTS || due_at == CLOCK_NEVER)
-        stop(task, TASK_DEAD, TASK_REASON_ATTEMPTS, keep, now);
+        stop(task, TASK_DEAD, TASK_REASON_ATTEMPTS, terms, now);
     else if (now >= task->deadline_at)
-        stop(task, TASK_DEAD, TASK_REASON_DEADLINE, keep, now);
+        stop(task, TASK_DEAD, TASK_REASON_DEADLINE, terms, now);
     else
         wait_until(task, due_at, result->reason);
 }
@@ -155,7 +162,7 @@ static void count_back(struct task *task)
 }
 
 void task_end(struct task *task, int64_t id, const struct task_result *result,
-              const struct task_keep *keep, int64_t now)
+              const struct task_terms *terms, int64_t now)
 {
     CHECK(task_allows(task->state, TASK_END) && task->attempts > 0 && task->tries > 0);
     CHECK(!result->is_unreached || result->status == 0);
@@ -165,30 +172,30 @@ void task_end(struct task *task, int64_t id, const struct task_result *result,
         count_back(task);
     switch (result->class) {
     case RETRY_DONE:
-        stop(task, TASK_DONE, TASK_REASON_NONE, keep, now);
+        stop(task, TASK_DONE, TASK_REASON_NONE, terms, now);
         return;
     case RETRY_FINAL:
         stop(task, TASK_DEAD,
-             result->reason == TASK_REASON_NONE ? TASK_REASON_FINAL : result->reason, keep, now);
+             result->reason == TASK_REASON_NONE ? TASK_REASON_FINAL : result->reason, terms, now);
         return;
     case RETRY_LATER:
     case RETRY_AT_ONCE:
     case RETRY_IN_PROGRESS:
-        schedule_next(task, id, result, keep, now);
+        schedule_next(task, id, result, terms, now);
         return;
     }
     UNREACHABLE();
 }
 
-void task_lose(struct task *task, const struct task_keep *keep, int64_t now)
+void task_lose(struct task *task, const struct task_terms *terms, int64_t now)
 {
     CHECK(task_allows(task->state, TASK_LOSE));
     task->in_doubt = true;
     task->status = 0;
-    if (task->attempts >= retry_profile_schedule(task->profile)->attempts)
-        stop(task, TASK_DEAD, TASK_REASON_LOST, keep, now);
+    if (task->attempts >= schedule_of(task, terms->schedule)->attempts)
+        stop(task, TASK_DEAD, TASK_REASON_LOST, terms, now);
     else if (now > task->deadline_at)
-        stop(task, TASK_DEAD, TASK_REASON_DEADLINE, keep, now);
+        stop(task, TASK_DEAD, TASK_REASON_DEADLINE, terms, now);
     else
         wait_until(task, now, TASK_REASON_LOST);
 }
@@ -203,18 +210,18 @@ void task_put_off(struct task *task, int64_t until, enum task_reason reason)
 }
 
 void task_settle(struct task *task, enum task_state state, enum task_reason reason,
-                 const struct task_keep *keep, int64_t now)
+                 const struct task_terms *terms, int64_t now)
 {
     CHECK(task_allows(task->state, TASK_SETTLE) && (state == TASK_DONE || state == TASK_DEAD));
-    stop(task, state, reason, keep, now);
+    stop(task, state, reason, terms, now);
 }
 
 /* ---- operators ---- */
 
-void task_drop(struct task *task, const struct task_keep *keep, int64_t now)
+void task_drop(struct task *task, const struct task_terms *terms, int64_t now)
 {
     CHECK(task_allows(task->state, TASK_DROP));
-    stop(task, TASK_DROPPED, TASK_REASON_DROPPED, keep, now);
+    stop(task, TASK_DROPPED, TASK_REASON_DROPPED, terms, now);
 }
 
 void task_retry(struct task *task, bool is_replay, int64_t due_at)

@@ -84,11 +84,12 @@ struct task {
     int64_t gone_at;  /* when it is swept; CLOCK_NEVER: it has not ended */
 };
 
-/* How long ended tasks are kept, and whether this one's death holds its order. */
-struct task_keep {
-    int64_t done_us;
-    int64_t dead_us;
-    bool holds;
+/* How a task goes on, and what is left of it. */
+struct task_terms {
+    int64_t done_us;                       /* how long it is kept once it is done */
+    int64_t dead_us;                       /* or has ended otherwise */
+    bool holds;                            /* its death holds its order */
+    const struct retry_schedule *schedule; /* NULL: its profile's */
 };
 #define TASK_KEEP_DONE_US (INT64_C(7) * 86400 * CLOCK_US_PER_S)
 #define TASK_KEEP_DEAD_US (INT64_C(30) * 86400 * CLOCK_US_PER_S)
@@ -122,7 +123,8 @@ bool task_is_open(const struct task *task);
 struct task_claim {
     int64_t owner;
     int64_t lease_us;
-    int64_t lasts_us; /* from the first attempt to the deadline; 0: by the profile alone */
+    int64_t lasts_us; /* from the first attempt to the deadline; 0: by the schedule alone */
+    const struct retry_schedule *schedule; /* NULL: the profile's */
 };
 
 /* Due: an attempt begins, and counts. The first one sets the deadline. */
@@ -141,20 +143,20 @@ struct task_result {
 /* An attempt ended: done, waiting for the next one, or dead. `id`: of the task; the spread of the
  * next attempt's time follows from it and the number of this one. */
 void task_end(struct task *task, int64_t id, const struct task_result *result,
-              const struct task_keep *keep, int64_t now);
+              const struct task_terms *terms, int64_t now);
 
 /* The owner of the attempt died: it counts, and the next one is due at once, or it is dead. */
-void task_lose(struct task *task, const struct task_keep *keep, int64_t now);
+void task_lose(struct task *task, const struct task_terms *terms, int64_t now);
 
 /* Waiting: not before that time, but no later than its deadline. One that was held stays held. */
 void task_put_off(struct task *task, int64_t until, enum task_reason reason);
 
 /* Without a further attempt it is done, or dead, for that reason. */
 void task_settle(struct task *task, enum task_state state, enum task_reason reason,
-                 const struct task_keep *keep, int64_t now);
+                 const struct task_terms *terms, int64_t now);
 
 /* An operator's: dropped. */
-void task_drop(struct task *task, const struct task_keep *keep, int64_t now);
+void task_drop(struct task *task, const struct task_terms *terms, int64_t now);
 
 /* An operator's: due then (held ones stay held), with all attempts and a deadline of its own again.
  * `is_replay`: it does not count for the breaker, and may be done. */

@@ -72,6 +72,7 @@ struct courier_limits {
     int in_flight;      /* attempts at a time */
     int64_t timeout_us; /* of an attempt; the lease is this and TASK_LEASE_EXTRA_US */
     int64_t keep_done_us;
+    const struct retry_schedule *schedule; /* of attempts; NULL: that of the task's profile */
 };
 
 /* What is delivered, and how. Each function runs in the delivery's fiber, and may wait, but for

@@ -18,10 +18,11 @@ enum store_status delivery_save(struct courier *courier, struct table_change *ch
     return op.status;
 }
 
-static struct task_keep keep_of(const struct courier_kind *kind, const struct store_task *stored)
+static struct task_terms terms_of(const struct courier_kind *kind, const struct store_task *stored)
 {
-    return (struct task_keep){courier_limits_of(kind, stored->lane).keep_done_us,
-                              kind->keep_dead_us, stored->ord.len > 0 && !stored->skips};
+    struct courier_limits limits = courier_limits_of(kind, stored->lane);
+    return (struct task_terms){limits.keep_done_us, kind->keep_dead_us,
+                               stored->ord.len > 0 && !stored->skips, limits.schedule};
 }
 
 /* What one end writes, in memory until it is saved. */
@@ -81,9 +82,9 @@ enum store_status delivery_lose(struct courier *courier, const struct courier_ki
                                 const struct store_task *stored)
 {
     int64_t now = store_now(courier->config.store);
-    struct task_keep keep = keep_of(kind, stored);
+    struct task_terms terms = terms_of(kind, stored);
     struct ending ending = {.task = *stored, .arena = arena_make(COURIER_ARENA_MAX)};
-    task_lose(&ending.task.task, &keep, now);
+    task_lose(&ending.task.task, &terms, now);
     ending.has_attempt = true;
     ending.attempt = (struct store_attempt){
         .task = stored->row.id, .n = stored->task.tries, .at = now, .reason = TASK_REASON_LOST};
@@ -115,9 +116,11 @@ static struct courier_verdict claim(struct delivery *delivery)
 {
     struct store_task *stored = &delivery->given.stored;
     const struct courier_kind *kind = delivery->kind;
-    int64_t timeout_us = courier_limits_of(kind, stored->lane).timeout_us;
+    const struct courier_limits limits = courier_limits_of(kind, stored->lane);
+    int64_t timeout_us = limits.timeout_us;
     const struct task_claim wanted = {delivery->courier->config.owner,
-                                      timeout_us + TASK_LEASE_EXTRA_US, stored->lasts_us};
+                                      timeout_us + TASK_LEASE_EXTRA_US, stored->lasts_us,
+                                      limits.schedule};
     int64_t now = store_now(delivery->courier->config.store), due_at = stored->task.due_at;
     int64_t lease_ends = clock_after(clock_boot_us(), wanted.lease_us - LEASE_MARGIN_US);
     now = now < due_at ? due_at : now;
@@ -237,8 +240,8 @@ static void fill_attempt(struct delivery *delivery, struct ending *ending, const
     const struct attempt_end *end = argument;
     const struct task_result *result = &end->result->task;
     const struct store_task *stored = &delivery->given.stored;
-    struct task_keep keep = keep_of(delivery->kind, stored);
-    task_end(&ending->task.task, stored->row.id, result, &keep,
+    struct task_terms terms = terms_of(delivery->kind, stored);
+    task_end(&ending->task.task, stored->row.id, result, &terms,
              store_now(delivery->courier->config.store));
     ending->has_attempt = is_worth_a_row(stored, result);
     ending->attempt = (struct store_attempt){
@@ -286,10 +289,10 @@ static void fill_verdict(struct delivery *delivery, struct ending *ending, const
 {
     const struct courier_verdict *verdict = argument;
     const struct store_task *stored = &delivery->given.stored;
-    struct task_keep keep = keep_of(delivery->kind, stored);
+    struct task_terms terms = terms_of(delivery->kind, stored);
     int64_t now = store_now(delivery->courier->config.store);
     if (verdict->claim == COURIER_SETTLED)
-        task_settle(&ending->task.task, verdict->state, verdict->reason, &keep, now);
+        task_settle(&ending->task.task, verdict->state, verdict->reason, &terms, now);
     else
         task_put_off(&ending->task.task, clock_after(now, verdict->wait_us), verdict->reason);
 }

@@ -57,7 +57,7 @@ static enum store_status judge_replay(const struct tasks_source *source,
 
 static void apply(const struct tasks_wish *wish, struct task *task, int64_t now)
 {
-    static const struct task_keep keep = {TASK_KEEP_DONE_US, TASK_KEEP_DEAD_US, false};
+    static const struct task_terms keep = {TASK_KEEP_DONE_US, TASK_KEEP_DEAD_US, false};
     if (wish->act == TASKS_DROP)
         task_drop(task, &keep, now);
     else

@@ -232,7 +232,7 @@ static struct courier_limits limits_of(const struct courier_kind *kind, struct s
     if (!target)
         return kind->limits;
     return (struct courier_limits){(int)target->endpoint->in_flight, target->endpoint->timeout_us,
-                                   TASK_KEEP_DONE_US};
+                                   TASK_KEEP_DONE_US, &target->endpoint->schedule};
 }
 
 static struct slice label(const struct courier_kind *kind, struct slice lane)
@@ -245,7 +245,7 @@ void webhook_sender_init(struct webhook_sender *sender)
 {
     sender->kind =
         (struct courier_kind){.name = SLICE(WEBHOOK_KIND),
-                              .limits = {LANES_IN_FLIGHT, CLOCK_US_PER_S, TASK_KEEP_DONE_US},
+                              .limits = {LANES_IN_FLIGHT, CLOCK_US_PER_S, TASK_KEEP_DONE_US, NULL},
                               .keep_dead_us = TASK_KEEP_DEAD_US,
                               .limits_of = limits_of,
                               .claim = claim,

@@ -166,7 +166,7 @@ void webhook_handler_init(struct webhook_handler *handler)
 {
     handler->kind =
         (struct courier_kind){.name = SLICE(HANDLER_KIND),
-                              .limits = {LANES_IN_FLIGHT, CLOCK_US_PER_S, TASK_KEEP_DONE_US},
+                              .limits = {LANES_IN_FLIGHT, CLOCK_US_PER_S, TASK_KEEP_DONE_US, NULL},
                               .keep_dead_us = TASK_KEEP_DEAD_US,
                               .limits_of = limits_of,
                               .claim = claim,

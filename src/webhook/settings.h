@@ -5,7 +5,7 @@
 #define PAWL_WEBHOOK_SETTINGS_H
 
 #include "core/networks.h"
-#include "core/retry_profiles.h"
+#include "core/retry.h"
 #include "core/rule.h"
 #include "core/signature.h"
 
@@ -55,7 +55,8 @@ struct webhook_endpoint {
     bool ordered;
     bool skips; /* ordered: a dead delivery does not hold those behind it */
     enum retry_profile retry;
-    int64_t timeout_us; /* of an attempt */
+    struct retry_schedule schedule; /* the profile's, or delays of the endpoint's own */
+    int64_t timeout_us;             /* of an attempt */
     size_t in_flight;
 };
 

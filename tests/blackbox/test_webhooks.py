@@ -9,6 +9,7 @@ import hmac
 import json
 import re
 import signal
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Callable, Iterator
 
@@ -166,6 +167,43 @@ def test_what_is_never_acknowledged_is_dead_after_a_day_and_can_be_sent_again(ou
     assert receiver.requests[-1]["webhook-id"] == event
     box.done("replay", str(box.list()[0]["id"]))
     receiver.wait_for(tries + 2)
+
+
+def seconds(row: dict[str, Any], name: str) -> float:
+    return datetime.fromisoformat(row[name].replace("Z", "+00:00")).timestamp()
+
+
+@pytest.mark.parametrize("schedule, second, attempts", [
+    (None, 30, 10), ("offsets", 30, 10), ("delays", 35, 10), (["10s", "1m"], 70, 3)],
+    ids=["the-profile's", "offsets", "delays", "its-own"])
+def test_an_endpoint_has_a_schedule(outbox, receiver, schedule, second, attempts):
+    """Offsets count from the first attempt, delays from the end of the one before."""
+    given = {"schedule": schedule} if schedule else {}
+    box = outbox(sink("billing", receiver, **given), keep="4d")
+    receiver.default = say(503)
+    box.publish()
+    while len(box.list() and box.show()["history"]) < 2:
+        box.gateway.clock.step(2)
+    eventually(lambda: box.states() == ["waiting"], "the third attempt's time")
+    shown = box.show()
+    first = seconds(shown["history"][0], "at")
+    assert second <= seconds(shown, "due_at") - first < second * 1.1 + 6, shown
+    if attempts == 3:
+        box.until("dead", step=30)
+        assert box.show()["reason"] == "attempts" and box.show()["attempts"] == 3
+
+
+@pytest.mark.parametrize("given, keep, what", [
+    ({"schedule": "delays"}, "2d", "keep is shorter than the schedule of billing and a day"),
+    ({"schedule": "delays", "retry": "api"}, "7d", "the times of profile api are no list"),
+    ({"schedule": []}, "7d", "is empty"), ({"schedule": ["25h"]}, "7d", "expected"),
+    ({"schedule": "sometimes"}, "7d", "offsets")], ids=["keep", "no-list", "empty", "long", "word"])
+def test_a_schedule_that_cannot_be_is_refused(receiver, tmp_path, given, keep, what):
+    file = tmp_path / "pawl.yaml"
+    file.write_text("upstream: http://127.0.0.1:9\n"
+                    + config(sink("billing", receiver, **given), keep=keep))
+    ran = run("serve", "-t", "-c", file)
+    assert ran.returncode == 2 and what in ran.stderr, ran
 
 
 def test_410_disables_the_endpoint_and_the_rest_is_dead(outbox, receiver):

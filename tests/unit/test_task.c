@@ -15,8 +15,8 @@
 #define NOW (INT64_C(1795338000) * S)
 #define N_OF(array) (sizeof(array) / sizeof((array)[0]))
 
-static const struct task_keep keep = {.done_us = TASK_KEEP_DONE_US, .dead_us = TASK_KEEP_DEAD_US};
-static const struct task_keep keep_order = {TASK_KEEP_DONE_US, TASK_KEEP_DEAD_US, true};
+static const struct task_terms keep = {.done_us = TASK_KEEP_DONE_US, .dead_us = TASK_KEEP_DEAD_US};
+static const struct task_terms keep_order = {TASK_KEEP_DONE_US, TASK_KEEP_DEAD_US, true};
 static const struct task_claim claim = {.owner = 7, .lease_us = 45 * S};
 
 static struct task new_task(enum retry_profile profile)
@@ -199,6 +199,36 @@ static void a_webhook_has_ten_attempts_and_the_last_one_after_24_hours(void **st
         assert_int_equal(task.status, 503);
         assert_int_equal(task.gone_at, NOW + 31 * DAY);
     }
+}
+
+/* The same list read as delays: each counts from the end of the attempt before, however late that
+ * was. */
+static void a_schedule_of_ones_own_stands_in_place_of_the_profile_s(void **state)
+{
+    struct retry_schedule delays = *retry_profile_schedule(RETRY_PROFILE_webhook);
+    const int64_t *offsets = delays.list;
+    (void)state;
+    retry_schedule_set_delays(&delays, offsets + 1, 2);
+    delays.total_us = retry_schedule_most_us(&delays) + 3 * S;
+    assert_int_equal(delays.total_us, 3 * S + (5 + 30) * S * 11 / 10);
+    const struct task_terms terms = {TASK_KEEP_DONE_US, TASK_KEEP_DEAD_US, false, &delays};
+    const struct task_claim by_delays = {.owner = 7, .lease_us = 45 * S, .schedule = &delays};
+    struct task task = new_task(RETRY_PROFILE_webhook);
+    for (int i = 0; i < 2; i++) {
+        int64_t now = task.due_at + S;
+        task_claim(&task, &by_delays, task.due_at);
+        task_end(&task, 1, &later, &terms, now);
+        assert_in_range(task.due_at, now + offsets[i + 1], now + offsets[i + 1] * 11 / 10);
+        assert_int_equal(task.deadline_at, NOW + delays.total_us);
+    }
+    struct task lost = task;
+    task_claim(&lost, &by_delays, task.due_at);
+    task_lose(&lost, &terms, task.due_at + S);
+    task_claim(&task, &by_delays, task.due_at);
+    task_end(&task, 1, &later, &terms, NOW + delays.total_us - 1);
+    assert_int_equal(task.reason, TASK_REASON_ATTEMPTS);
+    assert_int_equal(lost.reason, TASK_REASON_LOST);
+    assert_int_equal(lost.state, TASK_DEAD);
 }
 
 static void a_time_follows_from_the_id_and_the_number_of_the_try(void **state)
@@ -403,6 +433,7 @@ int main(void)
         cmocka_unit_test(the_end_of_an_attempt_is_what_its_class_says),
         cmocka_unit_test(only_tasks_that_can_still_be_sent_hold_those_behind_them),
         cmocka_unit_test(a_webhook_has_ten_attempts_and_the_last_one_after_24_hours),
+        cmocka_unit_test(a_schedule_of_ones_own_stands_in_place_of_the_profile_s),
         cmocka_unit_test(a_time_follows_from_the_id_and_the_number_of_the_try),
         cmocka_unit_test(a_hint_beyond_the_deadline_leaves_one_attempt_at_the_deadline),
         cmocka_unit_test(an_attempt_never_comes_before_its_hint),
