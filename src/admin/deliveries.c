@@ -169,10 +169,14 @@ static void refuse_act(const struct shown *shown, int64_t id, const struct tasks
 static void reply_act(struct session *session, const struct shown *shown, int64_t id,
                       struct slice name, struct reply *reply)
 {
+    BUF_AUTO struct buf actor = buf_make(STORE_ACTOR_MAX);
     bool replays = slice_eq(name, SLICE("replay"));
-    struct tasks_wish wish = {.id = id,
-                              .act = replays ? TASKS_REPLAY : TASKS_DROP,
-                              .force = slice_eq(session->http.request->query, SLICE("force=true"))};
+    buf_printf(&actor, "admin:%s", session->http.peer);
+    struct tasks_wish wish = {
+        .id = id,
+        .act = replays ? TASKS_REPLAY : TASKS_DROP,
+        .actor = {buf_ok(&actor) ? buf_slice(&actor) : SLICE("admin"),
+                  slice_eq(session->http.request->query, SLICE("force=true"))}};
     struct tasks_source source = source_of(session, shown);
     struct tasks_acted acted = {0};
     if (!replays && !slice_eq(name, SLICE("drop"))) {

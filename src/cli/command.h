@@ -32,6 +32,7 @@
     COMMAND(queue_pause, command_queue)                                                            \
     COMMAND(queue_resume, command_queue)                                                           \
     COMMAND(queue_drain, command_queue)                                                            \
+    COMMAND(queue_audit, command_queue)                                                            \
     GROUP(keys)                                                                                    \
     COMMAND(keys_list, command_keys)                                                               \
     COMMAND(keys_show, command_keys)                                                               \
@@ -47,6 +48,7 @@
     COMMAND(webhook_show, command_queue)                                                           \
     COMMAND(webhook_replay, command_queue)                                                         \
     COMMAND(webhook_drop, command_queue)                                                           \
+    COMMAND(webhook_audit, command_queue)                                                          \
     COMMAND(webhook_endpoint, command_queue)                                                       \
     COMMAND(webhook_sign, command_webhook)                                                         \
     COMMAND(webhook_verify, command_webhook)                                                       \
@@ -56,6 +58,7 @@
     COMMAND(inbox_show, command_queue)                                                             \
     COMMAND(inbox_replay, command_queue)                                                           \
     COMMAND(inbox_drop, command_queue)                                                             \
+    COMMAND(inbox_audit, command_queue)                                                            \
     COMMAND(hash, command_hash)                                                                    \
     GROUP(config)                                                                                  \
     COMMAND(config_explain, command_config_explain)                                                \

@@ -188,6 +188,15 @@ const struct command command_rows[COMMAND_COUNT] = {
                    {NO_STORE},
                    {EXIT_FAIL_STOP, NULL},
                    {EXIT_TRY_AGAIN, "some are left, or another drain runs"}}},
+    [COMMAND_queue_audit] =
+        {.name = "queue audit",
+         .summary = "list who acted on queued operations by hand",
+         .synopsis = "[OPTIONS]",
+         .about = "Prints who did what to queued operations, targets and groups, oldest first; if "
+                  "there are more acts than --limit, the last ones. Acts are kept for 400 days. "
+                  "With --json each act is an object on a line of its own.",
+         .flags = {FLAG_LIMIT, FLAG_JSON, FLAG_STORE},
+         .exits = {{EXIT_USAGE, NULL}, {NO_STORE}}},
     [COMMAND_keys] = {.name = "keys",
                       .summary = "inspect a store, and settle records whose outcome is unknown",
                       .synopsis = "SUBCOMMAND [OPTIONS]",
@@ -353,6 +362,15 @@ const struct command command_rows[COMMAND_COUNT] = {
          .flags = {FLAG_STORE},
          .exits =
              {{NO_DELIVERY}, {EXIT_USAGE, NULL}, {NO_STORE}, {EXIT_TRY_AGAIN, "it is being sent"}}},
+    [COMMAND_webhook_audit] =
+        {.name = "webhook audit",
+         .summary = "list who acted on deliveries and endpoints by hand",
+         .synopsis = "[OPTIONS]",
+         .about = "Prints who did what to deliveries and endpoints, oldest first; if there are "
+                  "more acts than --limit, the last ones. Acts are kept for 400 days. With --json "
+                  "each act is an object on a line of its own.",
+         .flags = {FLAG_LIMIT, FLAG_JSON, FLAG_STORE},
+         .exits = {{EXIT_USAGE, NULL}, {NO_STORE}}},
     [COMMAND_webhook_endpoint] =
         {.name = "webhook endpoint",
          .summary = "list endpoints that are disabled or fail; enable or disable one",
@@ -446,6 +464,15 @@ const struct command command_rows[COMMAND_COUNT] = {
          .flags = {FLAG_STORE},
          .exits =
              {{NO_EVENT}, {EXIT_USAGE, NULL}, {NO_STORE}, {EXIT_TRY_AGAIN, "it is being handled"}}},
+    [COMMAND_inbox_audit] = {.name = "inbox audit",
+                             .summary = "list who acted on received events by hand",
+                             .synopsis = "[OPTIONS]",
+                             .about =
+                                 "Prints who did what to received events, oldest first; if there "
+                                 "are more acts than --limit, the last ones. Acts are kept for 400 "
+                                 "days. With --json each act is an object on a line of its own.",
+                             .flags = {FLAG_LIMIT, FLAG_JSON, FLAG_STORE},
+                             .exits = {{EXIT_USAGE, NULL}, {NO_STORE}}},
     [COMMAND_hash] =
         {.name = "hash",
          .summary = "print the payload hash of a body, or the key in a header value",

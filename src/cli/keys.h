@@ -105,9 +105,6 @@ int keys_probe(const struct keys_options *options);
 
 /* ---- keys_audit.c ---- */
 
-/* Appends the actor that the audit names for this command: `cli:USER`, or `cli:` and the uid. */
-void keys_add_actor(struct buf *buf);
-
 /* Prints the last `limit` acts, oldest first. An exit code. */
 int keys_audit(const struct keys_options *options);
 

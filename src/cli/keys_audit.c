@@ -1,26 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who did what to records by hand: the name an act is written down under, and the list of acts. */
+/* Who did what to records by hand. */
 #include "base/arena.h"
 #include "base/json.h"
 #include "base/timestamp.h"
 #include "cli/command.h"
 #include "cli/keys.h"
 #include "cli/print.h"
-#include <pwd.h>
-#include <unistd.h>
 
 #define PIECE_MAX 32 /* acts copied while the store is held */
 #define PIECE_BYTES ((size_t)16 * 1024 * 1024)
-
-void keys_add_actor(struct buf *buf)
-{
-    const struct passwd *user = getpwuid(getuid());
-    buf_add_str(buf, "cli:");
-    if (user)
-        buf_add_str(buf, user->pw_name);
-    else
-        buf_add_i64(buf, getuid());
-}
 
 /* ---- reading ---- */
 

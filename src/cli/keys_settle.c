@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What an operator does to a record. core/record.h decides whether it may be done. */
+#include "cli/actor.h"
 #include "cli/command.h"
 #include "cli/input.h"
 #include "cli/keys.h"
@@ -63,7 +64,7 @@ int keys_say(struct keys_session *session, const struct keys_row *row, enum keys
 
 static void sign(struct keys_act *act, struct buf *actor)
 {
-    keys_add_actor(actor);
+    actor_add(actor);
     act->actor = buf_ok(actor) ? buf_slice(actor) : SLICE("cli");
     act->insist = "use --force";
 }

@@ -4,6 +4,7 @@
 #include "base/duration.h"
 #include "base/mem.h"
 #include "base/timestamp.h"
+#include "cli/actor.h"
 #include "cli/store_path.h"
 #include "operator/keys.h"
 #include "webhook/fanout.h"
@@ -32,6 +33,13 @@ int queue_open(struct queue_session *session, enum store_role role, bool create)
     return command_failed(session->command,
                           result == STORE_OPEN_IN_USE ? EXIT_TRY_AGAIN : EXIT_UNAVAILABLE, "%s",
                           problem ? problem : "out of memory");
+}
+
+struct store_actor queue_actor(const struct queue_session *session)
+{
+    bool is_known = buf_ok(&session->actor);
+    return (struct store_actor){is_known ? buf_slice(&session->actor) : SLICE("cli"),
+                                session->force};
 }
 
 int queue_complain(const struct queue_session *session, enum store_status status)
@@ -125,6 +133,7 @@ static int (*const acts[COMMAND_COUNT])(struct queue_session *session) = {
     [COMMAND_queue_pause] = queue_run_pause,
     [COMMAND_queue_resume] = queue_run_resume,
     [COMMAND_queue_drain] = queue_run_drain,
+    [COMMAND_queue_audit] = queue_run_audit,
     [COMMAND_stats] = stats_run,
     [COMMAND_webhook_publish] = webhook_run_publish,
     [COMMAND_webhook_endpoint] = webhook_run_endpoint,
@@ -132,10 +141,12 @@ static int (*const acts[COMMAND_COUNT])(struct queue_session *session) = {
     [COMMAND_webhook_show] = queue_run_show,
     [COMMAND_webhook_replay] = queue_run_replay,
     [COMMAND_webhook_drop] = queue_run_drop,
+    [COMMAND_webhook_audit] = queue_run_audit,
     [COMMAND_inbox_list] = queue_run_list,
     [COMMAND_inbox_show] = queue_run_show,
     [COMMAND_inbox_replay] = queue_run_replay,
     [COMMAND_inbox_drop] = queue_run_drop,
+    [COMMAND_inbox_audit] = queue_run_audit,
 };
 
 static const struct queue_words of_queue = {
@@ -198,6 +209,7 @@ static void close_session(struct queue_session *session)
         store_close(session->store);
     thread_parker_fini(&session->parker);
     request_options_fini(&session->request);
+    buf_fini(&session->actor);
     mem_free(session);
 }
 
@@ -214,6 +226,8 @@ int command_queue(enum command_id id, struct operands at)
     request_options_init(&session->request, session->command);
     session->request.keeps_files = true;
     thread_parker_init(&session->parker);
+    session->actor = buf_make(STORE_ACTOR_MAX);
+    actor_add(&session->actor);
     int code = command_read(id, &at, places, session);
     session->operands = at;
     session->operand = at.n > 0 ? at.at[0] : NULL;

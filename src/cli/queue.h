@@ -3,9 +3,9 @@
  * `pawl queue`: operations that wait on disk until they can be sent; and what of `pawl webhook` is
  * about deliveries, and `pawl inbox`, which are tasks, too. What the parts of the commands share:
  * queue.c (command line, the store), queue_add.c (add, edit), queue_list.c (list, show),
- * queue_act.c (retry, replay, drop, pause, resume), queue_drain.c, webhook_publish.c,
- * webhook_endpoint.c. stats.c is `pawl stats`. What programs
- * read, and what an act does, is operator/tasks.h.
+ * queue_act.c (retry, replay, drop, pause, resume), queue_audit.c, queue_drain.c,
+ * webhook_publish.c, webhook_endpoint.c. stats.c is `pawl stats`. What programs read, and what an
+ * act does, is operator/tasks.h.
  */
 #ifndef PAWL_CLI_QUEUE_H
 #define PAWL_CLI_QUEUE_H
@@ -46,6 +46,7 @@ struct queue_session {
     const char *lane;       /* list, replay: endpoint or source; NULL: any */
 
     const struct queue_words *words; /* of its kind of tasks */
+    struct buf actor;                /* for the audit */
     struct operands operands;
     int64_t id; /* of the operand */
     struct store *store;
@@ -74,6 +75,9 @@ struct queue_words {
  * was explained. */
 int queue_open(struct queue_session *session, enum store_role role, bool create);
 
+/* Who acts, for the audit; with --force. */
+struct store_actor queue_actor(const struct queue_session *session);
+
 /* An exit code; anything but 0 it explains. */
 int queue_complain(const struct queue_session *session, enum store_status status);
 
@@ -89,6 +93,10 @@ int queue_run_pause(struct queue_session *session);
 int queue_run_resume(struct queue_session *session);
 int queue_run_drain(struct queue_session *session);
 int queue_run_replay(struct queue_session *session);
+
+/* ---- queue_audit.c ---- */
+
+int queue_run_audit(struct queue_session *session);
 
 /* ---- webhook_publish.c ---- */
 

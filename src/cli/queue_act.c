@@ -48,8 +48,9 @@ static int act_on_list(struct queue_session *session, enum tasks_act act, const 
 {
     struct queue_steps_acted acted = {0};
     enum queue_steps_act wanted = act == TASKS_RETRY ? QUEUE_STEPS_RETRY : QUEUE_STEPS_DROP;
-    int code = queue_complain(session, queue_steps_act(session->store, session->id, wanted,
-                                                       &session->parker.parker, &acted));
+    const struct queue_steps_wish wish = {session->id, wanted, queue_actor(session)};
+    int code = queue_complain(
+        session, queue_steps_act(session->store, &wish, &session->parker.parker, &acted));
     if (code != EXIT_DONE)
         return code;
     if (acted.end != QUEUE_STEPS_ACTED)
@@ -65,7 +66,7 @@ static int act_on_list(struct queue_session *session, enum tasks_act act, const 
 static int act(struct queue_session *session, enum tasks_act act, const char *done)
 {
     struct tasks_acted acted = {0};
-    const struct tasks_wish wish = {.id = session->id, .act = act};
+    const struct tasks_wish wish = {.id = session->id, .act = act, .actor = queue_actor(session)};
     int code = queue_open(session, STORE_COMMAND, false);
     if (code == EXIT_DONE)
         code = queue_complain(session, tasks_act(&session->source, &wish, &acted));
@@ -97,7 +98,7 @@ static int replay_given(struct queue_session *session)
         (void)slice_to_u64(slice_of(session->operands.at[i]), INT64_MAX, &number);
         session->id = (int64_t)number;
         const struct tasks_wish wish = {
-            .id = session->id, .act = TASKS_REPLAY, .force = session->force};
+            .id = session->id, .act = TASKS_REPLAY, .actor = queue_actor(session)};
         code = queue_complain(session, tasks_act(&session->source, &wish, &acted));
         if (code == EXIT_DONE)
             code = report(session, &acted, "is sent again");
@@ -121,7 +122,7 @@ static int replay_dead(struct queue_session *session)
             struct tasks_acted acted = {0};
             const struct tasks_wish wish = {.id = page.rows[i].stored->row.id,
                                             .act = TASKS_REPLAY,
-                                            .force = session->force,
+                                            .actor = queue_actor(session),
                                             .after_us =
                                                 (int64_t)(n * CLOCK_US_PER_S / session->rate)};
             code = queue_complain(session, tasks_act(&session->source, &wish, &acted));
@@ -181,7 +182,8 @@ static int switch_lane(struct queue_session *session, bool resume)
                               .ord = slice_of(session->group),
                               .state = STORE_LANE_PAUSED,
                               .until = CLOCK_NEVER};
-    code = queue_complain(session, tasks_pause(&session->source, &lane, resume, &changed));
+    const struct store_actor actor = queue_actor(session);
+    code = queue_complain(session, tasks_pause(&session->source, &lane, resume, &actor, &changed));
     if (code != EXIT_DONE)
         return code;
     BUF_AUTO struct buf name = buf_make(SIZE_MAX);

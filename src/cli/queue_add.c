@@ -446,7 +446,7 @@ static int edit_whole(struct queue_session *session, const struct tasks_whole *w
         return command_failed(session->command, EXIT_UNAVAILABLE, "out of memory");
     struct queue_operation operation = {
         .fields = buf_slice(&fields), .body = buf_slice(&session->request.data), .has_body = true};
-    struct queue_edit edit = {session->id, &operation, session->force};
+    struct queue_edit edit = {session->id, &operation, queue_actor(session)};
     int code =
         queue_complain(session, queue_edit(session->store, &edit, &session->parker.parker, &added));
     return code == EXIT_DONE ? report_edit(session, &added) : code;

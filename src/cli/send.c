@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "base/random.h"
 #include "base/timestamp.h"
+#include "cli/actor.h"
 #include "cli/keys.h"
 #include "cli/print.h"
 #include "cli/profile.h"
@@ -419,7 +420,7 @@ static struct keys_row *find_success(struct send *send, struct keys_found *found
 static int forget(struct send *send, const struct keys_row *row, struct parker *parker)
 {
     BUF_AUTO struct buf line = buf_make(TEXT_MAX), actor = buf_make(TEXT_MAX);
-    keys_add_actor(&actor);
+    actor_add(&actor);
     KEYS_ACT_AUTO struct keys_act act = {.row = row,
                                          .kind = KEYS_FORGET,
                                          .token = row->store.record.token,

@@ -495,10 +495,11 @@ static enum queue_end may_edit(const struct store_task *task, bool force)
 }
 
 static enum store_status save_edit(struct batch *batch, const struct store_request *before,
-                                   int64_t now)
+                                   const struct store_actor *actor, int64_t now)
 {
     struct adding *adding = &batch->addings[0];
     struct store_task *task = &adding->task;
+    const struct store_task found = *task;
     choose_key(adding->operation, adding->added);
     task->key = slice_of(adding->added->key);
     task_edit(&task->task, now);
@@ -506,14 +507,17 @@ static enum store_status save_edit(struct batch *batch, const struct store_reque
     adding->request = *before;
     adding->request.fields = adding->operation->fields;
     pack_body(batch, adding->operation->body, &adding->request);
+    struct store_task_audit audit = store_audit_task(actor, "edit", &found, task, now);
     batch->n_changes = 0;
     bring(batch, &task_table, TABLE_UPDATE, &task->row, NULL);
     bring(batch, &request_table, TABLE_UPDATE, &adding->request.row, NULL);
-    struct store_op op = {.kind = STORE_ROWS, .brings = batch->changes, .n_brings = 2};
+    bring(batch, &task_audit_table, TABLE_INSERT, &audit.row, NULL);
+    struct store_op op = {
+        .kind = STORE_ROWS, .brings = batch->changes, .n_brings = batch->n_changes};
     return batch->arena.failed ? STORE_NO_MEMORY : run(batch, &op);
 }
 
-static enum store_status try_edit(struct batch *batch, int64_t id, bool force)
+static enum store_status try_edit(struct batch *batch, int64_t id, const struct store_actor *actor)
 {
     struct adding *adding = &batch->addings[0];
     struct queue_added *added = adding->added;
@@ -529,8 +533,8 @@ static enum store_status try_edit(struct batch *batch, int64_t id, bool force)
     *task = *(const struct store_task *)found.rows[0];
     added->id = id;
     added->state = task->task.state;
-    added->end = may_edit(task, force);
-    return added->end == QUEUE_ADDED ? save_edit(batch, request, found.now) : STORE_DONE;
+    added->end = may_edit(task, actor->force);
+    return added->end == QUEUE_ADDED ? save_edit(batch, request, actor, found.now) : STORE_DONE;
 }
 
 enum store_status queue_edit(struct store *store, const struct queue_edit *edit,
@@ -544,7 +548,7 @@ enum store_status queue_edit(struct store *store, const struct queue_edit *edit,
     for (int try = 0; try < TRIES_MOST && status == STORE_CONFLICT; try++) {
         arena_reset(&batch->arena);
         ret_added->end = QUEUE_NOT_FOUND;
-        status = try_edit(batch, edit->id, edit->force);
+        status = try_edit(batch, edit->id, &edit->actor);
     }
     free_batch(batch);
     return status;

@@ -12,7 +12,7 @@
 #include "base/json.h"
 #include "core/key_header.h"
 #include "store/store.h"
-#include "store/tasks.h"
+#include "store/task_audit.h"
 
 /* An operation as it is given. Slices are borrowed. */
 struct queue_operation {
@@ -82,7 +82,7 @@ enum store_status queue_add_linked(struct store *store, struct queue_adding *add
 struct queue_edit {
     int64_t id;
     const struct queue_operation *operation; /* its body and fields */
-    bool force;                              /* even if an attempt may have been done */
+    struct store_actor actor;                /* force: even if an attempt may have been done */
 };
 
 /* Gives an operation another body, with the fields it brings, and a new key. */

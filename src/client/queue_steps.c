@@ -291,28 +291,37 @@ static enum store_status free_next(struct walk *walk)
     return STORE_DONE;
 }
 
-static enum store_status apply(struct walk *walk, struct store_task *task, enum queue_steps_act act)
+static enum store_status apply(struct walk *walk, struct store_task *task,
+                               const struct queue_steps_wish *wish)
 {
     static const struct task_terms keeps = {TASK_KEEP_DONE_US, TASK_KEEP_DEAD_US, false};
     bool is_reverse = task->step < 0;
     enum steps_state from = steps_unpark(is_reverse);
-    if (act == QUEUE_STEPS_RETRY)
+    const struct store_task before = *task;
+    if (wish->act == QUEUE_STEPS_RETRY)
         task_retry(&task->task, true, walk->now);
     else
         task_drop(&task->task, &keeps, walk->now);
     store_task_settle(task);
     bring(walk, &task_table, TABLE_UPDATE, &task->row, NULL);
-    enum store_status status = act == QUEUE_STEPS_DROP && is_reverse ? free_next(walk) : STORE_DONE;
+    struct store_task_audit *audit = arena_alloc(walk->follow->arena, sizeof *audit);
+    if (!audit)
+        return STORE_NO_MEMORY;
+    *audit = store_audit_task(&wish->actor, wish->act == QUEUE_STEPS_RETRY ? "retry" : "drop",
+                              &before, task, walk->now);
+    bring(walk, &task_audit_table, TABLE_INSERT, &audit->row, NULL);
+    enum store_status status =
+        wish->act == QUEUE_STEPS_DROP && is_reverse ? free_next(walk) : STORE_DONE;
     return status == STORE_DONE ? go_on(walk, from) : status;
 }
 
-static enum store_status try_act(struct courier_follow *follow, int64_t id,
-                                 enum queue_steps_act act, struct queue_steps_acted *ret_acted)
+static enum store_status try_act(struct courier_follow *follow, const struct queue_steps_wish *wish,
+                                 struct queue_steps_acted *ret_acted)
 {
     const struct table_row *row = NULL;
     bool is_found = false;
     ret_acted->end = QUEUE_STEPS_NONE;
-    enum store_status status = find_row(follow, &task_table, id, &row);
+    enum store_status status = find_row(follow, &task_table, wish->id, &row);
     if (!row || ((const struct store_task *)row)->list_id == 0)
         return status;
     struct store_task task = *(const struct store_task *)row;
@@ -323,7 +332,7 @@ static enum store_status try_act(struct courier_follow *follow, int64_t id,
     bool may = walk.list.state == STEPS_PARKED && task.task.state == TASK_DEAD;
     *ret_acted = (struct queue_steps_acted){may ? QUEUE_STEPS_ACTED : QUEUE_STEPS_CLOSED,
                                             walk.list.row.id, walk.list.state};
-    status = may ? apply(&walk, &task, act) : STORE_DONE;
+    status = may ? apply(&walk, &task, wish) : STORE_DONE;
     if (!may || status != STORE_DONE)
         return status;
     struct store_op op = {.kind = STORE_ROWS, .brings = follow->changes, .n_brings = follow->n};
@@ -331,7 +340,7 @@ static enum store_status try_act(struct courier_follow *follow, int64_t id,
     return op.status;
 }
 
-enum store_status queue_steps_act(struct store *store, int64_t id, enum queue_steps_act act,
+enum store_status queue_steps_act(struct store *store, const struct queue_steps_wish *wish,
                                   struct parker *parker, struct queue_steps_acted *ret_acted)
 {
     struct table_change changes[COURIER_FOLLOW_MAX];
@@ -343,7 +352,7 @@ enum store_status queue_steps_act(struct store *store, int64_t id, enum queue_st
                                         .arena = &arena,
                                         .changes = changes,
                                         .most = COURIER_FOLLOW_MAX};
-        status = try_act(&follow, id, act, ret_acted);
+        status = try_act(&follow, wish, ret_acted);
     }
     return status;
 }

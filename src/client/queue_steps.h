@@ -10,6 +10,7 @@
 
 #include "client/undo.h"
 #include "courier/courier.h"
+#include "store/task_audit.h"
 
 /* Adds what follows from the end of a task; of one that is in no list, nothing. `response` NULL: it
  * ended without one. */
@@ -31,9 +32,15 @@ struct queue_steps_acted {
     enum steps_state state; /* of the list, before */
 };
 
+struct queue_steps_wish {
+    int64_t id; /* of the task */
+    enum queue_steps_act act;
+    struct store_actor actor;
+};
+
 /* A person takes up the task that parked its list: sends it again under its key, or says that it
  * was not done (a step: the reverses run) or is given up (a reverse: the next one runs). */
-enum store_status queue_steps_act(struct store *store, int64_t id, enum queue_steps_act act,
+enum store_status queue_steps_act(struct store *store, const struct queue_steps_wish *wish,
                                   struct parker *parker, struct queue_steps_acted *ret_acted);
 
 #endif

@@ -8,7 +8,7 @@
 
 #include "base/buf.h"
 #include "store/find.h"
-#include "store/tasks.h"
+#include "store/task_audit.h"
 
 #define TASKS_TIMEOUT_US (10 * CLOCK_US_PER_S) /* for one operation of the store */
 
@@ -103,8 +103,8 @@ enum tasks_act {
 struct tasks_wish {
     int64_t id;
     enum tasks_act act;
-    bool force;       /* TASKS_REPLAY: what is TASKS_DISABLED or TASKS_LATE, too */
-    int64_t after_us; /* from now on until it is due, where it is sent again */
+    struct store_actor actor; /* force: TASKS_REPLAY of what is TASKS_DISABLED or TASKS_LATE */
+    int64_t after_us;         /* from now on until it is due, where it is sent again */
 };
 
 /* How long after the first attempt the handler of a received event is taken to know its key. */
@@ -134,6 +134,11 @@ enum store_status tasks_act(const struct tasks_source *source, const struct task
 /* Pauses a lane, or an order in all lanes (an empty lane), as the row says; or resumes it.
  * `*ret_changed`: it was not so already. */
 enum store_status tasks_pause(const struct tasks_source *source, const struct store_lane *lane,
-                              bool resume, bool *ret_changed);
+                              bool resume, const struct store_actor *actor, bool *ret_changed);
+
+/* Acts of operators on tasks, lanes and endpoints, by id after `after`, oldest first: at most
+ * TASKS_PAGE_MOST, of all kinds, struct store_task_audit in `arena`. */
+enum store_status tasks_acts(const struct tasks_source *source, int64_t after, struct arena *arena,
+                             struct store_found *ret_found);
 
 #endif

@@ -7,6 +7,9 @@
 #define ARENA_MAX ((size_t)16 * 1024 * 1024)
 #define TRIES_MOST 100 /* somebody else was first each time */
 
+static const char *const act_names[] = {
+    [TASKS_RETRY] = "retry", [TASKS_REPLAY] = "replay", [TASKS_DROP] = "drop"};
+
 /* ---- decisions ---- */
 
 static enum tasks_end decide(enum tasks_act act, const struct store_task *stored)
@@ -45,7 +48,7 @@ static enum store_status judge_replay(const struct tasks_source *source,
                                       enum tasks_end *end)
 {
     const struct task *task = &stored->task;
-    if (wish->act != TASKS_REPLAY || wish->force || *end != TASKS_ACTED)
+    if (wish->act != TASKS_REPLAY || wish->actor.force || *end != TASKS_ACTED)
         return STORE_DONE;
     if (slice_eq(stored->kind, SLICE(WEBHOOK_KIND)))
         return judge_endpoint(source, stored->lane, end);
@@ -71,7 +74,8 @@ struct acting {
     const struct tasks_source *source;
     struct arena arena;
     struct store_task next; /* of its order */
-    struct table_change changes[2];
+    struct store_task_audit audit;
+    struct table_change changes[3];
     size_t n;
 };
 
@@ -145,6 +149,9 @@ static enum store_status try_act(struct acting *acting, const struct tasks_wish 
         status = free_order(acting, whole->stored, whole->now);
     apply(wish, &stored.task, whole->now);
     bring(acting, &stored);
+    acting->audit =
+        store_audit_task(&wish->actor, act_names[wish->act], whole->stored, &stored, whole->now);
+    acting->changes[acting->n++] = store_audit_change(&acting->audit);
     return status == STORE_DONE ? write_rows(acting->source, acting->changes, acting->n) : status;
 }
 
@@ -182,7 +189,8 @@ static enum store_status find_lane(const struct tasks_source *source, const stru
 
 /* A lane without a pause has no row, save that its breaker may be open. */
 static enum store_status try_pause(const struct tasks_source *source,
-                                   const struct store_lane *wanted, bool resume, bool *ret_changed)
+                                   const struct store_lane *wanted, bool resume,
+                                   const struct store_actor *actor, bool *ret_changed)
 {
     struct arena arena = arena_make(ARENA_MAX);
     const struct store_lane *found = NULL;
@@ -194,22 +202,43 @@ static enum store_status try_pause(const struct tasks_source *source,
     if (found)
         lane.row = found->row;
     lane.since = store_now(source->store);
-    struct table_change change = {.table = &lane_table,
-                                  .act = resume  ? TABLE_REMOVE
-                                         : found ? TABLE_UPDATE
-                                                 : TABLE_INSERT,
-                                  .row = &lane.row};
+    struct store_task_audit audit = {.at = lane.since,
+                                     .actor = actor->name,
+                                     .act = resume ? SLICE("resume") : SLICE("pause"),
+                                     .kind = lane.kind,
+                                     .lane = lane.lane,
+                                     .key = lane.ord,
+                                     .from = resume ? SLICE("paused") : SLICE(""),
+                                     .to = resume ? SLICE("") : SLICE("paused")};
+    struct table_change changes[] = {{.table = &lane_table,
+                                      .act = resume  ? TABLE_REMOVE
+                                             : found ? TABLE_UPDATE
+                                                     : TABLE_INSERT,
+                                      .row = &lane.row},
+                                     store_audit_change(&audit)};
     if (*ret_changed)
-        status = write_rows(source, &change, 1);
+        status = write_rows(source, changes, 2);
     arena_fini(&arena);
     return status;
 }
 
 enum store_status tasks_pause(const struct tasks_source *source, const struct store_lane *lane,
-                              bool resume, bool *ret_changed)
+                              bool resume, const struct store_actor *actor, bool *ret_changed)
 {
     enum store_status status = STORE_CONFLICT;
     for (int try = 0; try < TRIES_MOST && status == STORE_CONFLICT; try++)
-        status = try_pause(source, lane, resume, ret_changed);
+        status = try_pause(source, lane, resume, actor, ret_changed);
     return status;
+}
+
+/* ---- what was done ---- */
+
+enum store_status tasks_acts(const struct tasks_source *source, int64_t after, struct arena *arena,
+                             struct store_found *ret_found)
+{
+    const struct table_query query = {
+        .table = &task_audit_table, .after = after, .limit = TASKS_PAGE_MOST};
+    *ret_found = (struct store_found){.arena = arena};
+    return store_find_rows(source->store, &query, source->parker,
+                           clock_after(clock_boot_us(), TASKS_TIMEOUT_US), ret_found);
 }

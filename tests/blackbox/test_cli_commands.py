@@ -14,8 +14,8 @@ COMMANDS = ["serve", "send", "stats", "hash", "schema", "errors", "backoff", "de
 GROUPS = {"keys": ["list", "show", "resolve", "release", "forget", "stats", "audit"],
           "config": ["explain"],
           "queue": ["add", "list", "show", "edit", "retry", "drop", "pause", "resume",
-                    "drain"],
-          "webhook": ["publish", "list", "show", "replay", "drop", "endpoint", "sign",
+                    "drain", "audit"],
+          "webhook": ["publish", "list", "show", "replay", "drop", "audit", "endpoint", "sign",
                       "verify", "listen"]}
 EVERY = [[name] for name in [*COMMANDS, *GROUPS]]
 EVERY += [[group, name] for group, names in GROUPS.items() for name in names]

@@ -308,6 +308,7 @@ def test_a_handler_that_fails_is_called_again_and_then_dead(inbox, upstream):
     assert status_of(box.send()) == (200, "replayed"), "only an operator runs it again"
     upstream.default = upstream.created
     assert box.done("replay", "--dead", "--source", "payments") == "sent again: 1\n"
+    assert " replay event " in box.done("audit") and ": dead -> waiting" in box.done("audit")
     box.until("done")
 
 

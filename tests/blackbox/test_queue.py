@@ -3,6 +3,7 @@
 they are sent, and once, is in test_queue_drain.py."""
 from __future__ import annotations
 
+import getpass
 import json
 import re
 from pathlib import Path
@@ -227,6 +228,35 @@ def test_what_is_over_is_not_retried(queue):
     queue.did("retry", identity)
     queue.did("drop", identity)
     assert "dropped" in queue.refused(1, "retry", identity)
+
+
+# ---- who did what ----
+
+def acts(queue: Queue, *arguments: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in queue.did("audit", "--json", *arguments).splitlines()]
+
+
+def test_each_act_is_written_down_with_who_did_it(queue):
+    identity, key = queue.add("--group", "g", URL)
+    queue.did("retry", identity)
+    new = queue.did("edit", identity, "-d", "x", "--force").split()[1]
+    queue.did("pause", "--group", "g")
+    queue.did("pause", "--group", "g")  # it is so already: no act
+    queue.did("resume", "--group", "g")
+    queue.did("drop", identity)
+    queue.refused(1, "drop", identity)
+    written = acts(queue)
+    assert [act["act"] for act in written] == ["retry", "edit", "pause", "resume", "drop"]
+    assert {act["actor"] for act in written} == {f"cli:{getpass.getuser()}"}
+    retry, edit, pause, resume, drop = written
+    assert (retry["kind"], retry["task"], retry["from"], retry["to"]) == (
+        "queue", int(identity), "waiting", "waiting")
+    assert (edit["key"], edit["forced"], drop["key"], drop["to"]) == (key, True, new, "dropped")
+    assert (pause["task"], pause["key"], pause["to"], resume["from"]) == (
+        None, "g", "paused", "paused")
+    shown = queue.run("audit", "--limit", "1")
+    assert f" drop operation {identity} " in shown.stdout and shown.stdout.count("\n") == 1
+    assert "these are the last 1 of 5" in shown.stderr
 
 
 # ---- pause, resume ----

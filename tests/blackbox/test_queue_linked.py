@@ -14,7 +14,7 @@ import pytest
 from pawltest.gateway import Clock
 from pawltest.upstream import Reply, Upstream, closes, say
 from pawltest.wire import Request
-from test_queue import UUID
+from test_queue import UUID, acts
 from test_queue_drain import Drained
 
 pytestmark = pytest.mark.hooks
@@ -130,6 +130,8 @@ def test_a_parked_list_is_undone_when_a_person_says_that_its_step_was_not_done(l
     park(lists, upstream)
     lists.did("drop", lists.steps[1])
     assert lists.state() == "undoing"
+    (act,) = acts(lists)
+    assert act["task"] == int(lists.steps[1]) and act["act"] == "drop" and act["to"] == "dropped"
     lists.drain()
     assert sent(upstream) == ["DELETE /things/x"] and lists.state() == "undone"
 

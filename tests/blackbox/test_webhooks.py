@@ -406,6 +406,10 @@ def test_deliveries_are_listed_and_acted_upon_over_http(admin, receiver):
     assert listener.get("/deliveries/7").status == 404
     assert listener.request("POST", f"/deliveries/{row['id']}/fly").status == 404
     assert any(line["event"] == "task_act" for line in box.gateway.log)
+    (act,) = [json.loads(line) for line in box.done("audit", "--json").splitlines()]
+    assert act["actor"].startswith("admin:127.0.0.1") and act["forced"]
+    assert (act["act"], act["lane"], act["from"], act["to"]) == (
+        "replay", "billing", "dead", "waiting")
 
 
 # ---- receivers that mean no good ----

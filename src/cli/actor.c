@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/actor.h"
+
+#include <pwd.h>
+#include <unistd.h>
+
+void actor_add(struct buf *buf)
+{
+    const struct passwd *user = getpwuid(getuid());
+    buf_add_str(buf, "cli:");
+    if (user)
+        buf_add_str(buf, user->pw_name);
+    else
+        buf_add_i64(buf, getuid());
+}

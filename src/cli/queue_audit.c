@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who did what by hand to the tasks of a kind, to where they go, and to endpoints. */
+#include "base/json.h"
+#include "base/timestamp.h"
+#include "cli/print.h"
+#include "cli/queue.h"
+#include <stdio.h>
+
+#define ARENA_MAX ((size_t)16 * 1024 * 1024)
+
+static void add_json(struct buf *line, const struct store_task_audit *audit)
+{
+    buf_add_char(line, '{');
+    json_add_i64(line, "id", audit->row.id);
+    json_add_time(line, "at", audit->at);
+    json_add_text(line, "actor", audit->actor);
+    json_add_text(line, "act", audit->act);
+    json_add_text(line, "kind", audit->kind);
+    json_add_known_i64(line, "task", audit->task);
+    json_add_known_text(line, "lane", audit->lane);
+    json_add_known_text(line, "key", audit->key);
+    json_add_known_text(line, "from", audit->from);
+    json_add_known_text(line, "to", audit->to);
+    json_add_bool(line, "forced", audit->force);
+    buf_add_str(line, "}\n");
+}
+
+static void add_word(struct buf *line, const char *before, struct slice word)
+{
+    if (word.len == 0)
+        return;
+    buf_add_str(line, before);
+    print_escaped(line, word);
+}
+
+static void add_text(struct buf *line, const struct store_task_audit *audit, const char *noun)
+{
+    timestamp_print(line, audit->at);
+    add_word(line, " ", audit->actor);
+    add_word(line, " ", audit->act);
+    if (audit->task != 0)
+        buf_printf(line, " %s %lld", noun, (long long)audit->task);
+    add_word(line, " ", audit->lane);
+    add_word(line, " ", audit->key);
+    add_word(line, ": ", audit->from);
+    add_word(line, audit->from.len > 0 ? " -> " : ": ", audit->to);
+    buf_add_str(line, audit->force ? ", forced\n" : "\n");
+}
+
+static int print(const struct queue_session *session, const struct store_task_audit *audit)
+{
+    BUF_AUTO struct buf line = buf_make(SIZE_MAX);
+    if (session->json)
+        add_json(&line, audit);
+    else
+        add_text(&line, audit, session->words->noun);
+    if (!buf_ok(&line))
+        return command_failed(session->command, EXIT_UNAVAILABLE, "out of memory");
+    fwrite(line.at, 1, line.len, stdout);
+    return EXIT_DONE;
+}
+
+/* Walks over all acts and prints those behind the first `skip`; `*ret_n`: how many there are. */
+static int walk(const struct queue_session *session, size_t skip, size_t *ret_n)
+{
+    int64_t last = 0;
+    size_t n = 0, n_read = TASKS_PAGE_MOST;
+    int code = EXIT_DONE;
+    while (code == EXIT_DONE && n_read == TASKS_PAGE_MOST) {
+        ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
+        struct store_found found;
+        code = queue_complain(session, tasks_acts(&session->source, last, &arena, &found));
+        n_read = code == EXIT_DONE ? found.n : 0;
+        for (size_t i = 0; i < n_read && code == EXIT_DONE; i++) {
+            const struct store_task_audit *audit = (const struct store_task_audit *)found.rows[i];
+            last = audit->row.id;
+            if (slice_eq(audit->kind, session->words->kind) && n++ >= skip)
+                code = print(session, audit);
+        }
+    }
+    *ret_n = n;
+    return code;
+}
+
+int queue_run_audit(struct queue_session *session)
+{
+    size_t n = 0;
+    int code = queue_open(session, STORE_COMMAND, false);
+    if (code == EXIT_DONE)
+        code = walk(session, SIZE_MAX, &n);
+    size_t skip = n > session->limit ? n - session->limit : 0;
+    if (code == EXIT_DONE)
+        code = walk(session, skip, &n);
+    if (code == EXIT_DONE && skip > 0)
+        fprintf(stderr, "pawl %s: these are the last %zu of %zu; see --limit\n", session->command,
+                n - skip, n);
+    return code;
+}
