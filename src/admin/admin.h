@@ -24,6 +24,7 @@
 #include "base/log.h"
 #include "engine/engine.h"
 #include "observe/metrics.h"
+#include "webhook/settings.h"
 #include <sys/socket.h>
 
 struct admin;
@@ -36,6 +37,7 @@ struct admin_config {
     struct metrics *metrics;
     struct log *log;
     bool log_keys_hashed; /* log lines have keyed hashes of keys */
+    webhook_reader *read_endpoint;
     /* Called on the listener's thread. */
     bool (*is_ready)(void *argument, struct buf *why); /* whether traffic should come */
     void (*write_metrics)(void *argument, struct buf *page);

@@ -4,7 +4,7 @@
  * requests. All of it lives on the one thread of the loop.
  *
  * session.c serves a connection, route.c finds what is requested, guard.c says whether the caller
- * may; keys.c, acts.c, events.c and deliveries.c respond.
+ * may; keys.c, acts.c, events.c, endpoints.c and deliveries.c respond.
  */
 #ifndef PAWL_ADMIN_ADMIN_PRIV_H
 #define PAWL_ADMIN_ADMIN_PRIV_H
@@ -49,6 +49,9 @@ extern const struct http_service admin_service;
 
 /* Reads the request's body, up to what `body` may hold. False: `reply` says why not. */
 bool session_read_body(struct session *session, struct buf *body, struct reply *reply);
+
+/* Whether the request says that its body is of this media type. */
+bool session_body_is(const struct session *session, struct slice media);
 
 /* Makes the reply a problem (RFC 9457): its title is the status's own phrase, `detail` one sentence
  * (printf). */
@@ -102,6 +105,11 @@ void keys_refused(struct reply *reply, enum store_status status);
  * too many. */
 bool keys_enter(struct session *session, struct reply *reply);
 void keys_leave(struct session *session);
+
+/* ---- endpoints.c ---- */
+
+/* /endpoints, with /NAME and /NAME/ACT. False: the path is none of these. */
+bool endpoints_reply(struct session *session, struct reply *reply);
 
 /* ---- events.c ---- */
 

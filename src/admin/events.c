@@ -15,16 +15,6 @@ struct batch {
     bool is_lines;
 };
 
-static bool is_type(const struct session *session, struct slice wanted)
-{
-    const struct header *type =
-        headers_find(&session->http.request->headers, SLICE("Content-Type"));
-    struct slice media = {0};
-    if (type)
-        slice_cut(type->value, ';', &media);
-    return slice_eq_nocase(slice_trim(media), wanted);
-}
-
 static void refuse(struct reply *reply, size_t line, const char *problem)
 {
     if (line > 0)
@@ -63,10 +53,10 @@ static bool read_batch(struct session *session, struct batch *batch, struct slic
                        struct arena *arena, struct reply *reply)
 {
     const char *problem;
-    batch->is_lines = is_type(session, SLICE("application/x-ndjson"));
+    batch->is_lines = session_body_is(session, SLICE("application/x-ndjson"));
     if (batch->is_lines)
         return read_lines(batch, body, arena, reply);
-    if (!is_type(session, SLICE("application/json"))) {
+    if (!session_body_is(session, SLICE("application/json"))) {
         reply_problem(reply, 415,
                       "send one event as application/json, or several as application/x-ndjson");
         return false;

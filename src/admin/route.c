@@ -76,11 +76,11 @@ bool admin_method_is(const struct session *session, bool act, struct reply *repl
 
 void admin_no_page(struct reply *reply)
 {
-    reply_problem(
-        reply, 404,
-        "not found; this listener serves /livez, /readyz, /metrics, /keys, /keys/ID, "
-        "/keys/ID/{resolve,release,forget}, /keys/{resolve,release}, /events, "
-        "/deliveries, /deliveries/ID, /deliveries/ID/{replay,drop}, and the same of /inbox");
+    reply_problem(reply, 404,
+                  "not found; this listener serves /livez, /readyz, /metrics, /keys, /keys/ID, "
+                  "/keys/ID/{resolve,release,forget}, /keys/{resolve,release}, /events, "
+                  "/deliveries, /deliveries/ID, /deliveries/ID/{replay,drop}, the same of /inbox, "
+                  "/endpoints, /endpoints/NAME, /endpoints/NAME/{enable,disable,rotate,remove}");
 }
 
 /* /keys/ID, /keys/ID/ACT and /keys/ACT */
@@ -120,6 +120,6 @@ void route(struct session *session, struct reply *reply)
         events_reply(session, reply);
     else if (!page && slice_eq(path, SLICE("/events")))
         return;
-    else if (!page && !deliveries_reply(session, reply))
+    else if (!page && !endpoints_reply(session, reply) && !deliveries_reply(session, reply))
         admin_no_page(reply);
 }

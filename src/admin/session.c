@@ -91,6 +91,16 @@ static bool send_reply(struct session *session, struct reply *reply)
 
 /* ---- the service ---- */
 
+bool session_body_is(const struct session *session, struct slice media)
+{
+    const struct header *type =
+        headers_find(&session->http.request->headers, SLICE("Content-Type"));
+    struct slice given = {0};
+    if (type)
+        slice_cut(type->value, ';', &given);
+    return slice_eq_nocase(slice_trim(given), media);
+}
+
 bool session_read_body(struct session *session, struct buf *body, struct reply *reply)
 {
     struct http_complaint complaint;

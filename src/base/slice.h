@@ -39,6 +39,14 @@ static inline bool slice_eq(struct slice a, struct slice b)
     return a.len == b.len && (a.len == 0 || memcmp(a.at, b.at, a.len) == 0);
 }
 
+/* Below, equal to or above 0: by bytes, a beginning before what goes on. */
+static inline int slice_compare(struct slice a, struct slice b)
+{
+    size_t len = a.len < b.len ? a.len : b.len;
+    int order = len > 0 ? memcmp(a.at, b.at, len) : 0;
+    return order != 0 ? order : (a.len > b.len) - (a.len < b.len);
+}
+
 /* Whether they are the same, ASCII letters compared without case. */
 bool bytes_eq_nocase(const char *a, const char *b, size_t n);
 

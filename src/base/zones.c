@@ -11,19 +11,13 @@
 #define FILE_MAX ((size_t)64 * 1024)
 #define PATH_SIZE (sizeof(ZONE_FOLDER) + 1 + ZONE_NAME_MAX)
 
-static int compare(struct slice a, struct slice b)
-{
-    int bytes = memcmp(a.at, b.at, a.len < b.len ? a.len : b.len);
-    return bytes != 0 ? bytes : (a.len > b.len) - (a.len < b.len);
-}
-
 /* Where the name stands, or would. */
 static size_t index_of(const struct zones *zones, struct slice name)
 {
     size_t low = 0, high = zones->n;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (compare(zones->at[middle]->name, name) < 0)
+        if (slice_compare(zones->at[middle]->name, name) < 0)
             low = middle + 1;
         else
             high = middle;

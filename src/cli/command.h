@@ -207,6 +207,17 @@
     X(EVENT_TIME, "time", 0, "TIME", NULL, 0, 0, "when it happened, RFC 3339 (default: now)")      \
     X(ENDPOINT, "endpoint", 0, "NAME", NULL, 0, 0, "to this endpoint")                             \
     X(SOURCE, "source", 0, "NAME", NULL, 0, 0, "of this source")                                   \
+    X(ENDPOINT_NAME, "name", 0, "NAME", NULL, 0, 0, "add: what it is called")                      \
+    X(ENDPOINT_URL, "url", 0, "URL", NULL, 0, 0, "add: where events are sent")                     \
+    X(ENDPOINT_TYPES, "types", 0, "A,B", NULL, 0, 0,                                               \
+      "add: types of events that it wants, such as refund.*")                                      \
+    X(ENDPOINT_OPTION, "option", 0, "NAME=VALUE", NULL, 0, 0,                                      \
+      "add: another option of an endpoint (ordered=true, timeout=5s, tenants=[\"m1\"]); may be "   \
+      "repeated")                                                                                  \
+    X(OVERLAP, "overlap", 0, "D", NULL, 0, 0,                                                      \
+      "rotate: how long the secrets before still sign (default 24h)")                              \
+    X(FORGET_ENDPOINT, "force", 0, NULL, NULL, 0, 0,                                               \
+      "remove: forget the name and state of one that no config has any more")                      \
     X(REPLAY_DISABLED, "force", 0, NULL, NULL, 0, 0, "also to an endpoint that is disabled")       \
     X(REPLAY_LATE, "force", 0, NULL, NULL, 0, 0,                                                   \
       "also 7 days after the first attempt, when its handler may know the key no more")            \

@@ -373,17 +373,25 @@ const struct command command_rows[COMMAND_COUNT] = {
          .exits = {{EXIT_USAGE, NULL}, {NO_STORE}}},
     [COMMAND_webhook_endpoint] =
         {.name = "webhook endpoint",
-         .summary = "list endpoints that are disabled or fail; enable or disable one",
-         .synopsis = "list [--json]\nenable NAME\ndisable NAME",
-         .about = "Endpoints are declared in `webhooks:` of the config; the store keeps which of "
-                  "them are disabled, by an operator, by a 410, or because they failed for 7 days. "
-                  "Deliveries to a disabled endpoint are dead; once it is enabled, `pawl webhook "
-                  "replay --dead --endpoint NAME` sends them.",
-         .operand = "list|enable|disable",
+         .summary = "list who is told of events; add, remove, enable or disable one",
+         .synopsis = "add --name NAME --url URL --types A,B [--secret SECRET]... [--option "
+                     "NAME=VALUE]...\nlist [--json]\nshow NAME [--json]\nenable NAME\ndisable "
+                     "NAME\nrotate NAME [--secret SECRET] [--overlap D]\nremove NAME [--force]",
+         .about = "Endpoints are those of `webhooks:` in the config, and those that `add` puts "
+                  "into the store; a running `pawl serve` tells them within a second. Without "
+                  "--secret one is minted and shown, once. Deliveries to an endpoint that is "
+                  "disabled (by an operator, by a 410, or as it failed for 7 days) or removed are "
+                  "dead; once it is enabled, `pawl webhook replay --dead --endpoint NAME` sends "
+                  "them.",
+         .operand = "add|list|show|enable|disable|rotate|remove",
          .operands_least = 1,
          .operands_most = 2,
-         .flags = {FLAG_JSON, FLAG_STORE},
-         .exits = {{EXIT_USAGE, NULL}, {NO_STORE}}},
+         .flags = {FLAG_ENDPOINT_NAME, FLAG_ENDPOINT_URL, FLAG_ENDPOINT_TYPES, FLAG_SECRET,
+                   FLAG_ENDPOINT_OPTION, FLAG_OVERLAP, FLAG_FORGET_ENDPOINT, FLAG_JSON, FLAG_STORE},
+         .exits = {{EXIT_FINAL_ERROR, "there is no such endpoint"},
+                   {EXIT_USAGE, NULL},
+                   {EXIT_BAD_DATA, "it cannot be so, or there is one of that name"},
+                   {NO_STORE}}},
     [COMMAND_webhook_sign] =
         {.name = "webhook sign",
          .summary = "print the signature of a body",

@@ -46,3 +46,17 @@ int input_read(const char *command, const char *path, struct buf *ret_bytes)
     bytes = buf_make(0);
     return EXIT_DONE;
 }
+
+int input_read_secret(const char *command, const char *text, struct arena *arena,
+                      struct slice *ret_secret)
+{
+    static const struct slice file = {"file:", 5};
+    *ret_secret = slice_of(text);
+    if (!slice_starts(*ret_secret, file))
+        return EXIT_DONE;
+    BUF_AUTO struct buf bytes = buf_make(0);
+    int code = input_read(command, text + file.len, &bytes);
+    if (code == EXIT_DONE)
+        *ret_secret = arena_copy(arena, slice_trim(buf_slice(&bytes)));
+    return code;
+}

@@ -92,6 +92,37 @@ static int take_since(void *to, const char *text)
     return command_misused(session->command, "--since wants a time: 2026-01-31T12:00:00Z");
 }
 
+static int take_secret(void *to, const char *text)
+{
+    struct queue_session *session = to;
+    struct endpoint_options *options = &session->endpoint;
+    if (options->n_secrets == SIGNATURE_SECRETS_MAX)
+        return command_misused(session->command, "too many secrets");
+    options->secrets[options->n_secrets++] = text;
+    return EXIT_DONE;
+}
+
+static int take_option(void *to, const char *text)
+{
+    struct queue_session *session = to;
+    struct endpoint_options *options = &session->endpoint;
+    if (options->n_options == ENDPOINT_OPTIONS_MAX)
+        return command_misused(session->command, "too many options");
+    options->options[options->n_options++] = text;
+    return EXIT_DONE;
+}
+
+static int take_overlap(void *to, const char *text)
+{
+    struct queue_session *session = to;
+    struct endpoint_options *options = &session->endpoint;
+    options->has_overlap = true;
+    if (duration_parse(slice_of(text), &options->overlap_us) && options->overlap_us >= 0 &&
+        options->overlap_us < CLOCK_NEVER)
+        return EXIT_DONE;
+    return command_misused(session->command, "--overlap wants a duration, such as 24h, or 0");
+}
+
 #define PLACE(member) FLAG_PLACE(struct queue_session, member)
 static const struct flag_place places[FLAG_COUNT] = {
     REQUEST_PLACES,
@@ -119,6 +150,13 @@ static const struct flag_place places[FLAG_COUNT] = {
     [FLAG_RATE] = PLACE(rate),
     [FLAG_ENDPOINT] = PLACE(lane),
     [FLAG_SOURCE] = PLACE(lane),
+    [FLAG_ENDPOINT_NAME] = PLACE(endpoint.name),
+    [FLAG_ENDPOINT_URL] = PLACE(endpoint.url),
+    [FLAG_ENDPOINT_TYPES] = PLACE(endpoint.types),
+    [FLAG_SECRET] = {FLAG_IS_TAKEN, .take = take_secret},
+    [FLAG_ENDPOINT_OPTION] = {FLAG_IS_TAKEN, .take = take_option},
+    [FLAG_OVERLAP] = {FLAG_IS_TAKEN, .take = take_overlap},
+    [FLAG_FORGET_ENDPOINT] = PLACE(force),
     [FLAG_REPLAY_DISABLED] = PLACE(force),
     [FLAG_REPLAY_LATE] = PLACE(force),
 };

@@ -13,7 +13,23 @@
 #include "cli/command.h"
 #include "cli/request.h"
 #include "client/queue.h"
+#include "core/signature.h"
 #include "operator/tasks.h"
+
+#define ENDPOINT_OPTIONS_MAX 16
+
+/* What `webhook endpoint` takes. */
+struct endpoint_options {
+    const char *name;
+    const char *url;
+    const char *types; /* divided by commas */
+    const char *secrets[SIGNATURE_SECRETS_MAX];
+    size_t n_secrets;
+    const char *options[ENDPOINT_OPTIONS_MAX]; /* NAME=VALUE */
+    size_t n_options;
+    bool has_overlap;
+    int64_t overlap_us;
+};
 
 /* What the command line of a subcommand said, and its store. Large: not for the stack. */
 struct queue_session {
@@ -44,6 +60,8 @@ struct queue_session {
     int64_t since;          /* replay: ended then or later; 0: whenever */
     size_t rate;            /* replay: of many, in a second */
     const char *lane;       /* list, replay: endpoint or source; NULL: any */
+
+    struct endpoint_options endpoint;
 
     const struct queue_words *words; /* of its kind of tasks */
     struct buf actor;                /* for the audit */

@@ -76,26 +76,12 @@ static const struct flag_place places[FLAG_COUNT] = {
 
 /* ---- secrets ---- */
 
-/* TEXT, or `file:PATH`, whose last line end does not count. */
-static int read_text(struct webhook_options *options, const char *text, struct slice *ret_text)
-{
-    static const struct slice file = {"file:", 5};
-    *ret_text = slice_of(text);
-    if (!slice_starts(*ret_text, file))
-        return EXIT_DONE;
-    BUF_AUTO struct buf bytes = buf_make(0);
-    int code = input_read(options->command, text + file.len, &bytes);
-    if (code == EXIT_DONE)
-        *ret_text = arena_copy(&options->arena, slice_trim(buf_slice(&bytes)));
-    return code;
-}
-
 static int read_secrets(struct webhook_options *options)
 {
     const char *problem;
     for (size_t i = 0; i < options->n_secrets; i++) {
         struct slice text;
-        int code = read_text(options, options->secrets[i], &text);
+        int code = input_read_secret(options->command, options->secrets[i], &options->arena, &text);
         if (code != EXIT_DONE)
             return code;
         if (!signature_secret_read(options->as, text, &options->arena, &options->read[i], &problem))
@@ -153,7 +139,7 @@ static bool read_otherwise(struct webhook_options *options, const char *given,
     BUF_AUTO struct buf bytes = buf_make(VALUE_MAX);
     struct slice text;
     *ret_secret = (struct signature_secret){.key = SLICE("")};
-    if (read_text(options, given, &text) != EXIT_DONE)
+    if (input_read_secret(options->command, given, &options->arena, &text) != EXIT_DONE)
         return false;
     if (options->as->is_standard) {
         ret_secret->key = text;

@@ -124,7 +124,7 @@ OPTION_READER(authority)
     if (!reader_scalar(reader, node, AN_AUTHORITY, &text))
         return;
     if (url_read_authority(text, 80, &address))
-        *(struct slice *)field = arena_copy(reader_rule_texts(reader), text);
+        *(struct slice *)field = arena_copy(reader->texts, text);
     else
         reader_expected(reader, node, AN_AUTHORITY);
 }
@@ -213,7 +213,7 @@ bool reader_secret(struct reader *reader, const struct node *node, struct slice 
     static const struct slice prefix = {"file:", 5};
     char line[SECRET_MOST + 2];
     *ret_path = NULL;
-    if (!slice_starts(*text, prefix) || text->len == prefix.len)
+    if (reader->is_foreign || !slice_starts(*text, prefix) || text->len == prefix.len)
         return true;
     *ret_path = resolve(reader, slice_skip(*text, prefix.len)).at;
     FILE *file = *ret_path ? fopen(*ret_path, "re") : NULL;

@@ -264,7 +264,8 @@ static struct config *parse(const char *path, struct slice text,
                             .errors = &errors,
                             .warnings = &warnings,
                             .notes = &notes,
-                            .scratch = &scratch};
+                            .scratch = &scratch,
+                            .texts = &config->gateway.rules->arena};
     read_text(&reader, text);
     keep_notes(&reader);
     bool good = conclude(&reader, ret_complaints);

@@ -46,7 +46,7 @@ static READER_NAMED(read_text)
 {
     struct slice text;
     if (reader_scalar(reader, node, "a text", &text))
-        *(struct slice *)field = arena_copy(reader_rule_texts(reader), text);
+        *(struct slice *)field = arena_copy(reader->texts, text);
 }
 
 static READER_NAMED(read_hash)
@@ -96,7 +96,7 @@ static void read_secret(struct reader *reader, const struct node *node, struct i
     const char *path, *problem;
     if (!reader_scalar(reader, node, A_SECRET, &text) || !reader_secret(reader, node, &text, &path))
         return;
-    if (signature_secret_read(&verify->scheme, text, reader_rule_texts(reader),
+    if (signature_secret_read(&verify->scheme, text, reader->texts,
                               &verify->secrets[verify->n_secrets], &problem))
         verify->n_secrets++;
     else
@@ -197,7 +197,7 @@ static READER_NAMED(read_handler)
         reader_complain(reader, node, "%s (expected " A_HANDLER ")",
                         source->at_upstream ? "is no plain path" : problem);
     else
-        source->handler = arena_copy(reader_rule_texts(reader), text);
+        source->handler = arena_copy(reader->texts, text);
 }
 
 static const struct option source_members[] = {
@@ -296,8 +296,7 @@ OPTION_READER(inbox)
         reader_not_a_list(reader, node, SOURCES_MAX, A_SOURCE);
         return;
     }
-    struct inbox_source *all =
-        arena_alloc(reader_rule_texts(reader), (node->count + 1) * sizeof *all);
+    struct inbox_source *all = arena_alloc(reader->texts, (node->count + 1) * sizeof *all);
     size_t n = 0;
     if (!all)
         return;
@@ -331,7 +330,7 @@ static void make_rule(struct reader *reader, const struct inbox_source *source,
                               .max_response_body = URL_MAX,
                               .inbox = source};
     payload_recipe_write(&ret_rule->payload, &recipe);
-    ret_rule->recipe = arena_copy(reader_rule_texts(reader), buf_slice(&recipe));
+    ret_rule->recipe = arena_copy(reader->texts, buf_slice(&recipe));
 }
 
 static bool reads_unsigned_header(const struct inbox_source *source)
@@ -360,7 +359,7 @@ static void make_closed(struct reader *reader, const struct node *node,
 {
     *ret_rule = (struct rule){.name = source->name, .protect = true};
     BUF_AUTO struct buf text = buf_make(URL_MAX);
-    struct arena *texts = reader_rule_texts(reader);
+    struct arena *texts = reader->texts;
     struct slice problem = {NULL, 0};
     buf_add_str(&text, "POST ");
     for (size_t k = 0; k < source->handler.len; k++)
@@ -408,7 +407,7 @@ static void point_at_upstream(struct reader *reader, struct inbox_source *source
                (unsigned)config->upstream.port, SLICE_ARG(source->handler));
     if (!buf_ok(&text))
         reader->scratch->failed = true;
-    source->handler = arena_copy(reader_rule_texts(reader), buf_slice(&text));
+    source->handler = arena_copy(reader->texts, buf_slice(&text));
 }
 
 /* Their deliveries and calls would be counted as one. */

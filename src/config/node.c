@@ -24,7 +24,8 @@ struct tree {
     struct node *root;
     size_t depth;
     struct frame frames[NODE_DEPTH_MAX];
-    bool over; /* a complaint after which nothing more can be read */
+    bool is_foreign; /* it gets nothing of the environment */
+    bool over;       /* a complaint after which nothing more can be read */
 };
 
 static struct place place_of(yaml_mark_t mark)
@@ -69,7 +70,7 @@ static bool put_variables_in(struct tree *tree, struct node *node, struct buf *b
 {
     struct slice rest = node->written;
     while (rest.len) {
-        if (!slice_starts(rest, SLICE("${"))) {
+        if (tree->is_foreign || !slice_starts(rest, SLICE("${"))) {
             buf_add_char(buf, rest.at[0]);
             rest = slice_skip(rest, 1);
             continue;
@@ -296,9 +297,10 @@ static void read_events(struct tree *tree, yaml_parser_t *parser, struct slice t
     }
 }
 
-struct node *node_read(struct slice text, struct arena *arena, struct complaints *complaints)
+static struct node *read_tree(struct slice text, struct tree *tree)
 {
-    struct tree tree = {.arena = arena, .complaints = complaints};
+    struct arena *arena = tree->arena;
+    struct complaints *complaints = tree->complaints;
     yaml_parser_t parser;
     if (text.len > NODE_TEXT_MAX) {
         complaints_add(complaints, (struct place){1, 1}, SLICE("config"), "longer than %d bytes",
@@ -312,9 +314,22 @@ struct node *node_read(struct slice text, struct arena *arena, struct complaints
     yaml_parser_set_encoding(&parser, YAML_UTF8_ENCODING);
     yaml_parser_set_input_string(&parser, (const unsigned char *)(text.len ? text.at : ""),
                                  text.len);
-    read_events(&tree, &parser, text);
+    read_events(tree, &parser, text);
     yaml_parser_delete(&parser);
-    if (!tree.over && !tree.root && !arena->failed)
-        add_node(&tree, NODE_MAP, (yaml_mark_t){0});
-    return tree.over || arena->failed ? NULL : tree.root;
+    if (!tree->over && !tree->root && !arena->failed)
+        add_node(tree, NODE_MAP, (yaml_mark_t){0});
+    return tree->over || arena->failed ? NULL : tree->root;
+}
+
+struct node *node_read(struct slice text, struct arena *arena, struct complaints *complaints)
+{
+    struct tree tree = {.arena = arena, .complaints = complaints};
+    return read_tree(text, &tree);
+}
+
+struct node *node_read_foreign(struct slice text, struct arena *arena,
+                               struct complaints *complaints)
+{
+    struct tree tree = {.arena = arena, .complaints = complaints, .is_foreign = true};
+    return read_tree(text, &tree);
 }

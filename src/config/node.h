@@ -40,4 +40,8 @@ struct node {
  * come with complaints too. An empty text is an empty map. */
 struct node *node_read(struct slice text, struct arena *arena, struct complaints *complaints);
 
+/* The same of a text that others than the operator may have written: `${VAR}` stays as it is. */
+struct node *node_read_foreign(struct slice text, struct arena *arena,
+                               struct complaints *complaints);
+
 #endif

@@ -219,7 +219,7 @@ bool reader_list(struct reader *reader, const struct node *node, bool (*is_good)
             reader_expected(reader, item, expected);
             return false;
         }
-        texts->at[texts->n++] = arena_copy(reader_rule_texts(reader), text);
+        texts->at[texts->n++] = arena_copy(reader->texts, text);
     }
     return true;
 }

@@ -40,21 +40,17 @@ struct reader {
     struct rule_draft *draft; /* what is filled now */
     struct complaints *errors;
     struct complaints *warnings;
-    struct complaints *notes;                              /* what to know, even of a good config */
-    bool token_readable;                                   /* by every user of this machine */
-    struct arena *scratch;                                 /* lives as long as the reading */
+    struct complaints *notes; /* what to know, even of a good config */
+    bool token_readable;      /* by every user of this machine */
+    struct arena *scratch;    /* lives as long as the reading */
+    bool is_foreign;          /* it is not the operator's file: no file is read for it */
+    struct arena *texts;      /* what the finished rules, endpoints and sources point to */
     const struct node *section_nodes[CONFIG_SECTIONS_MAX]; /* NULL: it is not in the file */
     /* What `config explain` shows, once all was read. */
     const struct rule_draft *base; /* the top and `defaults` */
     struct rule_draft *const *drafts;
     size_t n_drafts;
 };
-
-/* Texts that the finished rules point to live here. */
-static inline struct arena *reader_rule_texts(struct reader *reader)
-{
-    return &reader->config->gateway.rules->arena;
-}
 
 /* Complains `KEY: TEXT` at the node. */
 void reader_complain(struct reader *reader, const struct node *node, const char *format, ...)

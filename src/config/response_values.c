@@ -144,7 +144,7 @@ OPTION_READER(public_url)
     bool tls = slice_starts(text, SLICE("https://"));
     rest = tls || slice_starts(text, SLICE("http://")) ? slice_skip(text, tls ? 8 : 7) : SLICE("");
     if (is_url_text(rest))
-        *(struct slice *)field = arena_copy(reader_rule_texts(reader), text);
+        *(struct slice *)field = arena_copy(reader->texts, text);
     else
         refuse_public_url(reader, node, text);
 }

@@ -35,7 +35,7 @@ int reader_delays(struct reader *reader, const struct option *option, const stru
                         "as [1s, 5s])");
     if (reader->errors->n > errors)
         return 0;
-    int64_t *list = arena_alloc(reader_rule_texts(reader), n * sizeof *list);
+    int64_t *list = arena_alloc(reader->texts, n * sizeof *list);
     if (!list)
         return 0;
     memcpy(list, delays, n * sizeof *list);

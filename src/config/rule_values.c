@@ -28,8 +28,8 @@ OPTION_READER(match)
     struct slice text, problem = {NULL, 0};
     if (!reader_scalar(reader, node, A_MATCH, &text))
         return;
-    text = arena_copy(reader_rule_texts(reader), text);
-    if (!rule_match_compile(text, reader_rule_texts(reader), field, &problem))
+    text = arena_copy(reader->texts, text);
+    if (!rule_match_compile(text, reader->texts, field, &problem))
         reader_complain(reader, node, "%.*s", SLICE_ARG(problem));
 }
 
@@ -154,7 +154,7 @@ OPTION_READER(probe_headers)
     if (!buf_ok(&lines))
         reader_complain(reader, node, "is too long");
     rule->probes_alone = true;
-    *(struct slice *)field = arena_copy(reader_rule_texts(reader), buf_slice(&lines));
+    *(struct slice *)field = arena_copy(reader->texts, buf_slice(&lines));
 }
 
 OPTION_READER(unknown)
@@ -249,8 +249,7 @@ static void set_format(struct reader *reader, const struct node *node, enum key_
 {
     struct slice problem = {NULL, 0};
     struct rule_draft *draft = reader->draft;
-    const struct key_format *compiled =
-        key_format_new(kind, pattern, reader_rule_texts(reader), &problem);
+    const struct key_format *compiled = key_format_new(kind, pattern, reader->texts, &problem);
     if (!compiled) {
         complain(reader, node, problem, "a POSIX extended regular expression");
         return;
@@ -273,5 +272,5 @@ OPTION_READER(key_format)
     const struct node *regex = reader_only_member(reader, node, "regex", &index);
     if (!regex || !reader_scalar(reader, regex, A_FORMAT, &pattern))
         return;
-    set_format(reader, regex, KEY_FORMAT_REGEX, arena_copy(reader_rule_texts(reader), pattern));
+    set_format(reader, regex, KEY_FORMAT_REGEX, arena_copy(reader->texts, pattern));
 }

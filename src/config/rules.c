@@ -146,8 +146,8 @@ static void check_emit(struct reader *reader)
         reader_complain(reader, node, "tells of protected operations alone (expected `protect`)");
     else if (reader->config->webhooks.n_endpoints == 0)
         reader_warn(reader, WARNING_EMIT_UNHEARD, node,
-                    "no endpoint of `webhooks` is told of these events: they wait for a config "
-                    "that has one");
+                    "no endpoint of `webhooks` is told of these events: they wait for one "
+                    "in a config or in the store");
 }
 
 static void check_rule(struct reader *reader, const struct node *node,
@@ -215,7 +215,7 @@ static struct slice upstream_authority(struct reader *reader)
         buf_printf(&text, ":%u", (unsigned)upstream->port);
     if (!buf_ok(&text))
         fail(reader);
-    return arena_copy(reader_rule_texts(reader), buf_slice(&text));
+    return arena_copy(reader->texts, buf_slice(&text));
 }
 
 /* The rule's own parts that defaults cannot share. */
@@ -228,7 +228,7 @@ static void finish(struct reader *reader, struct rule_draft *draft)
     payload_recipe_write(&draft->rule.payload, &recipe);
     if (!buf_ok(&recipe))
         fail(reader);
-    draft->rule.recipe = arena_copy(reader_rule_texts(reader), buf_slice(&recipe));
+    draft->rule.recipe = arena_copy(reader->texts, buf_slice(&recipe));
 }
 
 static void build(struct reader *reader, struct rule_draft *const *drafts, size_t n)

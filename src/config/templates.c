@@ -19,7 +19,7 @@ static void complain_of_zone(struct reader *reader, const struct node *node, str
                              struct zones *zones)
 {
     struct nearest nearest = {.given = name};
-    zones_add_all(zones, reader_rule_texts(reader));
+    zones_add_all(zones, reader->texts);
     for (size_t i = 0; i < zones->n; i++)
         nearest_try(&nearest, zones->at[i]->name);
     reader_complain(reader, node,
@@ -35,13 +35,13 @@ static bool add_zone(struct reader *reader, const struct node *node,
     if (!zones)
         return false;
     if (!template_part_asks_zone(part)) {
-        if (zones_add(zones, part->text, reader_rule_texts(reader)))
+        if (zones_add(zones, part->text, reader->texts))
             return true;
-        if (!reader_rule_texts(reader)->failed)
+        if (!reader->texts->failed)
             complain_of_zone(reader, node, part->text, zones);
         return false;
     }
-    zones_add_all(zones, reader_rule_texts(reader));
+    zones_add_all(zones, reader->texts);
     if (zones->n == 0)
         reader_complain(reader, node,
                         "there are no time zones in " ZONE_FOLDER " (expected those of the package "
@@ -53,8 +53,8 @@ bool reader_template(struct reader *reader, const struct node *node, struct slic
                      enum template_use use, struct template *ret_template)
 {
     struct slice problem = {NULL, 0};
-    struct slice copy = arena_copy(reader_rule_texts(reader), text);
-    if (!template_compile(copy, use, reader_rule_texts(reader), ret_template, &problem)) {
+    struct slice copy = arena_copy(reader->texts, text);
+    if (!template_compile(copy, use, reader->texts, ret_template, &problem)) {
         reader_complain(reader, node, "%.*s", SLICE_ARG(problem));
         return false;
     }

@@ -266,7 +266,7 @@ OPTION_READER(name)
     if (!reader_scalar(reader, node, "a name such as refunds.create", &text))
         return;
     if (is_name(text))
-        *(struct slice *)field = arena_copy(reader_rule_texts(reader), text);
+        *(struct slice *)field = arena_copy(reader->texts, text);
     else
         reader_expected(reader, node, "1 to 100 letters, digits, '.', '_' and '-'");
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `webhooks:`, who is told of which events (contract section 9). */
+#include "config/webhook_values.h"
+
+#include "base/check.h"
 #include "base/duration.h"
 #include "base/url.h"
 #include "config/option.h"
@@ -10,6 +13,8 @@
 #define ENDPOINTS_MAX 1000
 #define SOURCE_MAX ((size_t)255)
 #define SPAN_MAX 64
+#define PROBLEM_MAX ((size_t)4096)
+#define SCRATCH_MAX ((size_t)1024 * 1024)
 #define AN_ENDPOINT                                                                                \
     "{name: billing, url: https://hooks.example.com/pawl, types: [refund.*], secret: whsec_..}"
 #define A_MAP "{endpoints: [" AN_ENDPOINT "]}"
@@ -31,7 +36,7 @@ OPTION_READER(event_source)
     if (!reader_scalar(reader, node, "a URI such as pawl", &text))
         return;
     if (is_source(text))
-        *(struct slice *)field = arena_copy(reader_rule_texts(reader), text);
+        *(struct slice *)field = arena_copy(reader->texts, text);
     else
         reader_expected(reader, node, "a URI of at most 255 bytes, such as pawl or /refunds");
 }
@@ -46,7 +51,7 @@ OPTION_READER(event_type)
     if (!reader_scalar(reader, node, "a type such as refund.created", &text))
         return;
     if (event_type_is_good(text))
-        *(struct slice *)field = arena_copy(reader_rule_texts(reader), text);
+        *(struct slice *)field = arena_copy(reader->texts, text);
     else
         reader_expected(reader, node, "a type such as refund.created");
 }
@@ -81,7 +86,7 @@ static READER_NAMED(read_endpoint_url)
     if (!url_read(text, &url, &problem))
         reader_complain(reader, node, "the URL %s (expected https://HOST/PATH)", problem);
     else
-        *(struct slice *)field = arena_copy(reader_rule_texts(reader), text);
+        *(struct slice *)field = arena_copy(reader->texts, text);
 }
 
 static READER_NAMED(read_types)
@@ -113,9 +118,8 @@ static void read_secret(struct reader *reader, const struct node *node,
     const char *path, *problem;
     if (!reader_scalar(reader, node, A_SECRET, &text) || !reader_secret(reader, node, &text, &path))
         return;
-    if (!signature_secret_read(signature_scheme_find(SLICE("standard")), text,
-                               reader_rule_texts(reader), &endpoint->secrets[endpoint->n_secrets],
-                               &problem))
+    if (!signature_secret_read(signature_scheme_find(SLICE("standard")), text, reader->texts,
+                               &endpoint->secrets[endpoint->n_secrets], &problem))
         reader_complain(reader, node, "the secret %s (expected " A_SECRET ")", problem);
     else if (endpoint->secrets[endpoint->n_secrets].is_ed25519 &&
              endpoint->secrets[endpoint->n_secrets].key.len == 0)
@@ -157,7 +161,7 @@ static READER_NAMED(read_envelope)
     for (const struct node *one = node->first; one; one = one->next) {
         if (!reader_choice(reader, one, WEBHOOK_FACTS, &index))
             return;
-        own->at[own->n].name = arena_copy(reader_rule_texts(reader), one->key);
+        own->at[own->n].name = arena_copy(reader->texts, one->key);
         own->at[own->n++].fact = (enum webhook_fact)index;
     }
 }
@@ -256,6 +260,55 @@ static void check_name(struct reader *reader, const struct node *node,
                             SLICE_ARG(endpoints[at].name));
 }
 
+/* Appends what is wrong, without places: there is only one line. */
+static const char *first_problem(const struct complaints *errors, struct arena *texts)
+{
+    BUF_AUTO struct buf text = buf_make(PROBLEM_MAX);
+    buf_add_slice(&text, errors->at[0].text);
+    buf_add_char(&text, '\0');
+    struct slice copy = arena_copy(texts, buf_slice(&text));
+    return copy.at ? copy.at : "out of memory";
+}
+
+static void read_foreign(struct reader *reader, struct slice map, struct webhook_endpoint *endpoint)
+{
+    const struct node *node = node_read_foreign(map, reader->scratch, reader->errors);
+    struct url url;
+    const char *problem;
+    if (!node || !options_read_members(reader, &endpoint_option, node, AN_ENDPOINT, endpoint))
+        return;
+    if (reader->errors->n == 0)
+        check_endpoint(reader, node, endpoint);
+    if (reader->errors->n == 0)
+        check_schedule(reader, node, endpoint);
+    if (reader->errors->n > 0)
+        return;
+    bool is_url = url_read(endpoint->url, &url, &problem);
+    CHECK(is_url);
+    const char *refusal = public_address_url_refusal(&url, true);
+    if (refusal)
+        reader_complain(reader, node, "the URL %s", refusal);
+}
+
+const char *config_read_endpoint(struct slice map, struct arena *texts,
+                                 struct webhook_endpoint *ret_endpoint)
+{
+    ARENA_AUTO struct arena scratch = arena_make(SCRATCH_MAX);
+    struct complaints errors;
+    const char *problem = NULL;
+    complaints_init(&errors, "endpoint");
+    struct reader reader = {
+        .errors = &errors, .scratch = &scratch, .texts = texts, .is_foreign = true};
+    *ret_endpoint = (struct webhook_endpoint){0};
+    read_foreign(&reader, map, ret_endpoint);
+    if (errors.n > 0)
+        problem = first_problem(&errors, texts);
+    else if (scratch.failed || texts->failed)
+        problem = "out of memory";
+    complaints_fini(&errors);
+    return problem;
+}
+
 OPTION_READER(endpoints)
 {
     struct webhook_settings *settings = READER_STRUCT(field, webhook_settings, endpoints);
@@ -263,8 +316,7 @@ OPTION_READER(endpoints)
         reader_not_a_list(reader, node, ENDPOINTS_MAX, AN_ENDPOINT);
         return;
     }
-    struct webhook_endpoint *all =
-        arena_alloc(reader_rule_texts(reader), (node->count + 1) * sizeof *all);
+    struct webhook_endpoint *all = arena_alloc(reader->texts, (node->count + 1) * sizeof *all);
     size_t n = 0;
     if (!all)
         return;

@@ -32,6 +32,13 @@ struct http_origins *http_origins_new(const struct http_origins_config *config)
     return origins;
 }
 
+void http_origins_set_tls(struct http_origins *origins, struct tls_client *tls)
+{
+    CHECK(!origins->config.tls);
+    tls_client_ref(tls);
+    origins->config.tls = tls;
+}
+
 static void origin_drop(struct origin *origin)
 {
     http_pool_unref(origin->pool);

@@ -26,6 +26,9 @@ struct http_origins_config {
 /* Takes references of its own to `tls` and `guard`; `unix_socket` is borrowed. NULL: no memory. */
 struct http_origins *http_origins_new(const struct http_origins_config *config);
 
+/* Until then there were none: takes a reference. */
+void http_origins_set_tls(struct http_origins *origins, struct tls_client *tls);
+
 /* Accepts NULL. */
 void http_origins_free(struct http_origins *origins);
 

@@ -64,3 +64,20 @@ const struct table endpoint_table = {
     .n_columns = COUNT_OF(endpoint_columns),
     .row_size = sizeof(struct store_endpoint),
 };
+
+#define SETTINGS(kind, role, field)                                                                \
+    TABLE_COLUMN(struct store_endpoint_settings, kind, role, field, #field)
+
+static const struct table_column settings_columns[] = {
+    SETTINGS(TEXT, PLAIN, settings),
+    SETTINGS(TEXT, PLAIN, secrets),
+    SETTINGS(INT, PLAIN, created_at),
+};
+
+const struct table endpoint_settings_table = {
+    .name = "pawl_endpoint_settings",
+    .columns = settings_columns,
+    .n_columns = COUNT_OF(settings_columns),
+    .parent = &endpoint_table,
+    .row_size = sizeof(struct store_endpoint_settings),
+};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * events: what is told to others, as rows (store/table.h): the events themselves, and the endpoints
- * that have something to say. The row of an event is the outbox: whoever publishes writes that
+ * events: what is told to others, as rows (store/table.h): the events themselves, and the
+ * endpoints that are told. The row of an event is the outbox: whoever publishes writes that
  * alone, in SQL by pawl.publish; the courier makes a task for each endpoint that wants it, in the
  * commit that marks the event.
  */
@@ -26,7 +26,7 @@ struct store_event {
     int64_t gone_at;   /* to look whether it may be removed; CLOCK_NEVER: new */
 };
 
-/* An endpoint. Of one of the config only its name and state; who has no row is enabled. */
+/* An endpoint's name and state: of those of a config, and of those that commands made. */
 struct store_endpoint {
     struct table_row row; /* first */
     struct slice name;    /* unique */
@@ -36,7 +36,16 @@ struct store_endpoint {
     int64_t changed_at;
 };
 
-extern const struct table event_table, endpoint_table;
+/* What one that commands made is: it goes with its endpoint, by having its id. */
+struct store_endpoint_settings {
+    struct table_row row;  /* first */
+    struct slice settings; /* a JSON object: members of an endpoint of the config, without `name`
+                              and `secret` */
+    struct slice secrets;  /* lines `UNTIL SECRET`: store time until which it signs, 0 for good */
+    int64_t created_at;
+};
+
+extern const struct table event_table, endpoint_table, endpoint_settings_table;
 
 /* By which events are found, behind those columns by row id: those that are new; when one may be
  * removed. */

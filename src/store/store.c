@@ -10,10 +10,19 @@
 #include <stdio.h>
 
 /* Those of all modules, NULL behind the last. */
-static const struct table *const tables[] = {&audit_table,   &task_table,       &request_table,
-                                             &attempt_table, &lane_table,       &task_list_table,
-                                             &counter_table, &event_table,      &endpoint_table,
-                                             &receipt_table, &task_audit_table, NULL};
+static const struct table *const tables[] = {&audit_table,
+                                             &task_table,
+                                             &request_table,
+                                             &attempt_table,
+                                             &lane_table,
+                                             &task_list_table,
+                                             &counter_table,
+                                             &event_table,
+                                             &endpoint_table,
+                                             &receipt_table,
+                                             &task_audit_table,
+                                             &endpoint_settings_table,
+                                             NULL};
 
 struct store_config store_config_default(void)
 {

@@ -7,12 +7,14 @@
 #include "webhook/fanout.h"
 #include "webhook/post.h"
 
-#define VALUE_MAX ((size_t)64 * 1024) /* of a header */
+#define VALUE_MAX ((size_t)64 * 1024)           /* of a header */
+#define APART_US (INT64_C(10) * CLOCK_US_PER_S) /* of two machines' clocks */
 #define FAILING_MOST_US (INT64_C(7) * 86400 * CLOCK_US_PER_S)
 
 /* A delivery's own: one attempt. */
 struct sending {
     struct webhook_plan *plan;
+    struct roster *roster;
     struct webhook_target *target;
     struct store_event event;
     struct buf body;
@@ -53,6 +55,29 @@ static enum store_status read_event(const struct webhook_sender *sender,
     return status;
 }
 
+static void take_target(struct sending *sending, struct slice name)
+{
+    roster_unref(sending->roster);
+    sending->roster = roster_ref(sending->plan->roster);
+    sending->target = roster_find(sending->roster, name);
+}
+
+/* Another process may have told one that was made since the registry was read. False: the store
+ * does not say. */
+static bool find_target(const struct webhook_sender *sender, struct courier_delivery *delivery)
+{
+    struct sending *sending = sending_of(delivery);
+    take_target(sending, delivery->stored.lane);
+    bool is_older =
+        clock_after(delivery->stored.task.created_at, APART_US) < sending->plan->read_at;
+    if (sending->target || is_older)
+        return sending->target || sending->roster->is_whole;
+    if (webhook_plan_refresh(sending->plan, sender->store, delivery->parker) != STORE_DONE)
+        return false;
+    take_target(sending, delivery->stored.lane);
+    return sending->target || sending->roster->is_whole;
+}
+
 /* Everything but the claim. COURIER_CLAIMED: it may be claimed. */
 static struct courier_verdict prepare(const struct webhook_sender *sender,
                                       struct courier_delivery *delivery)
@@ -60,7 +85,8 @@ static struct courier_verdict prepare(const struct webhook_sender *sender,
     struct sending *sending = sending_of(delivery);
     bool is_there = false;
     sending->plan = webhook_plan_ref(*sender->plan);
-    sending->target = webhook_plan_find(sending->plan, delivery->stored.lane);
+    if (!find_target(sender, delivery))
+        return down;
     if (!sending->target)
         return settle(TASK_REASON_REMOVED);
     if (sending->target->state.is_disabled && !delivery->stored.task.replay)
@@ -218,6 +244,7 @@ static void fini(const struct courier_kind *kind, struct courier_delivery *deliv
     if (!sending)
         return;
     webhook_post_fini(&sending->post);
+    roster_unref(sending->roster);
     webhook_plan_unref(sending->plan);
     buf_fini(&sending->body);
     mem_free(sending);
@@ -225,10 +252,15 @@ static void fini(const struct courier_kind *kind, struct courier_delivery *deliv
 
 /* ---- the kind ---- */
 
+static const struct webhook_target *target_of(const struct courier_kind *kind, struct slice lane)
+{
+    return roster_find((*sender_of(kind)->plan)->roster, lane);
+}
+
 /* Of a lane without an endpoint nothing is sent, and its tasks end. */
 static struct courier_limits limits_of(const struct courier_kind *kind, struct slice lane)
 {
-    const struct webhook_target *target = webhook_plan_find(*sender_of(kind)->plan, lane);
+    const struct webhook_target *target = target_of(kind, lane);
     if (!target)
         return kind->limits;
     return (struct courier_limits){(int)target->endpoint->in_flight, target->endpoint->timeout_us,
@@ -237,8 +269,10 @@ static struct courier_limits limits_of(const struct courier_kind *kind, struct s
 
 static struct slice label(const struct courier_kind *kind, struct slice lane)
 {
-    const struct webhook_target *target = webhook_plan_find(*sender_of(kind)->plan, lane);
-    return target ? target->endpoint->name : SERIES_OTHER;
+    const struct webhook_target *target = target_of(kind, lane);
+    if (!target)
+        return SERIES_OTHER;
+    return target->is_stored ? SLICE("stored") : target->endpoint->name;
 }
 
 void webhook_sender_init(struct webhook_sender *sender)

@@ -76,7 +76,7 @@ static void add_mark(struct commit *commit, const struct store_event *event, int
     *marked = *event;
     marked->is_new = false;
     marked->fanned_at = now;
-    marked->gone_at = clock_after(now, commit->fanout->plan->wanted.webhooks.keep_us);
+    marked->gone_at = clock_after(now, commit->fanout->keep_us);
     commit->changes[commit->n++] =
         (struct table_change){.table = &event_table, .act = TABLE_UPDATE, .row = &marked->row};
 }
@@ -84,8 +84,8 @@ static void add_mark(struct commit *commit, const struct store_event *event, int
 static size_t count_wanting(const struct fanout *fanout, const struct store_event *event)
 {
     size_t n = 0;
-    for (size_t i = 0; i < fanout->plan->n_targets; i++)
-        n += webhook_endpoint_wants(fanout->plan->targets[i].endpoint, event);
+    for (size_t i = 0; i < fanout->roster->n; i++)
+        n += webhook_endpoint_wants(fanout->roster->targets[i].endpoint, event);
     return n;
 }
 
@@ -120,8 +120,8 @@ static enum store_status fan_alone(struct commit *commit, const struct store_eve
     ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
     struct store_found there;
     enum store_status status = find_tasks(fanout, event->row.id, TASKS_MOST, &arena, &there);
-    for (size_t i = 0; i < fanout->plan->n_targets && status == STORE_DONE; i++) {
-        const struct webhook_endpoint *endpoint = fanout->plan->targets[i].endpoint;
+    for (size_t i = 0; i < fanout->roster->n && status == STORE_DONE; i++) {
+        const struct webhook_endpoint *endpoint = fanout->roster->targets[i].endpoint;
         if (!webhook_endpoint_wants(endpoint, event) || has_task(&there, endpoint->name))
             continue;
         add_task(commit, endpoint, event, now);
@@ -147,9 +147,9 @@ static size_t gather(struct commit *commit, const struct store_found *found, siz
         const struct store_event *event = (const struct store_event *)found->rows[at];
         if (commit->n + count_wanting(fanout, event) + 1 > TABLE_BRINGS_MAX)
             break;
-        for (size_t i = 0; i < fanout->plan->n_targets; i++)
-            if (webhook_endpoint_wants(fanout->plan->targets[i].endpoint, event))
-                add_task(commit, fanout->plan->targets[i].endpoint, event, found->now);
+        for (size_t i = 0; i < fanout->roster->n; i++)
+            if (webhook_endpoint_wants(fanout->roster->targets[i].endpoint, event))
+                add_task(commit, fanout->roster->targets[i].endpoint, event, found->now);
         add_mark(commit, event, found->now);
     }
     return at - first;

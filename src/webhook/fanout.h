@@ -9,14 +9,16 @@
 #ifndef PAWL_WEBHOOK_FANOUT_H
 #define PAWL_WEBHOOK_FANOUT_H
 
-#include "webhook/plan.h"
+#include "webhook/roster.h"
 
 #define WEBHOOK_KIND "webhook"
 
 struct fanout {
     struct store *store;
     struct parker *parker;
-    struct webhook_plan *plan; /* by which tasks are made */
+    /* Of a step. */
+    const struct roster *roster; /* who is told */
+    int64_t keep_us;             /* how long an event is known from then on, at least */
 };
 
 /* Makes the tasks of a page of new events. STORE_DONE: `*ret_n` of them were marked, `*ret_more`:

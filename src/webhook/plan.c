@@ -3,31 +3,38 @@
 
 #include "base/check.h"
 #include "base/mem.h"
-#include "webhook/state.h"
 
 #define ARENA_MAX ((size_t)16 * 1024 * 1024)
 #define ORIGINS_MOST 256
+#define INTRODUCED_MOST 32
+#define STORE_US (10 * CLOCK_US_PER_S) /* for one operation of the store */
 #define IDLE_MOST 4
 #define IDLE_US (INT64_C(5) * CLOCK_US_PER_S)
 #define FRESH_US (INT64_C(30) * CLOCK_US_PER_S) /* of a host's addresses */
 
-/* With `tls` for https; reading the system's roots takes longer than all else. */
-static struct http_origins *make_origins(struct http_guard *guard, bool tls)
+/* That trusts the system's roots: to read them takes longer than all else. NULL: no memory. */
+static struct tls_client *make_tls(void)
 {
     const struct tls_config trusted = {0};
     struct tls_complaint complaint;
+    return tls_client_new(&trusted, &complaint);
+}
+
+/* With `tls` for https. */
+static struct http_origins *make_origins(struct http_guard *guard, bool tls)
+{
     struct http_origins_config config = {.max = ORIGINS_MOST,
                                          .max_idle = IDLE_MOST,
                                          .idle_us = IDLE_US,
                                          .fresh_us = FRESH_US,
                                          .guard = guard,
-                                         .tls = tls ? tls_client_new(&trusted, &complaint) : NULL};
+                                         .tls = tls ? make_tls() : NULL};
     struct http_origins *origins = config.tls || !tls ? http_origins_new(&config) : NULL;
     tls_client_unref(config.tls);
     return origins;
 }
 
-/* URLs were checked by the config's reader. */
+/* It was checked by the config's reader. */
 static struct url read_url(struct slice text)
 {
     const char *problem;
@@ -41,18 +48,12 @@ static bool make_targets(struct webhook_plan *plan)
 {
     const struct webhook_settings *settings = &plan->wanted.webhooks;
     const struct http_guard_config judged = {settings->allow, settings->allow_http};
-    bool tls = false;
-    plan->targets = mem_zalloc(settings->n_endpoints + 1, sizeof *plan->targets);
-    if (!plan->targets)
+    plan->roster = roster_new(settings, NULL, plan->wanted.read);
+    if (!plan->roster)
         return false;
-    for (size_t i = 0; i < settings->n_endpoints; i++) {
-        struct webhook_target *target = &plan->targets[plan->n_targets++];
-        target->endpoint = &settings->endpoints[i];
-        target->url = read_url(target->endpoint->url);
-        tls = tls || target->url.tls;
-    }
+    plan->has_tls = plan->roster->needs_tls;
     struct http_guard *guard = http_guard_new(&judged);
-    plan->origins = guard ? make_origins(guard, tls) : NULL;
+    plan->origins = guard ? make_origins(guard, plan->has_tls) : NULL;
     http_guard_unref(guard);
     return plan->origins;
 }
@@ -105,18 +106,10 @@ void webhook_plan_unref(struct webhook_plan *plan)
     http_origins_free(plan->origins);
     http_origins_free(plan->handlers);
     http_pool_unref(plan->upstream);
-    mem_free(plan->targets);
+    roster_unref(plan->roster);
     mem_free(plan->sources);
     rule_set_unref(plan->wanted.rules);
     mem_free(plan);
-}
-
-struct webhook_target *webhook_plan_find(const struct webhook_plan *plan, struct slice name)
-{
-    for (size_t i = 0; i < plan->n_targets; i++)
-        if (slice_eq(plan->targets[i].endpoint->name, name))
-            return &plan->targets[i];
-    return NULL;
 }
 
 const struct webhook_source *webhook_plan_source(const struct webhook_plan *plan, struct slice name)
@@ -127,24 +120,68 @@ const struct webhook_source *webhook_plan_source(const struct webhook_plan *plan
     return NULL;
 }
 
+/* ---- the registry ---- */
+
+/* Endpoints of the config that the store does not know, as many as one commit brings: the others
+ * the next time. That somebody else was first is no matter. */
+static enum store_status introduce(const struct webhook_plan *plan, const struct registry *registry,
+                                   struct store *store, struct parker *parker)
+{
+    const struct webhook_settings *settings = &plan->wanted.webhooks;
+    struct store_endpoint rows[INTRODUCED_MOST];
+    struct table_change changes[INTRODUCED_MOST];
+    size_t n = 0;
+    for (size_t i = 0; i < settings->n_endpoints && n < INTRODUCED_MOST; i++) {
+        if (registry_find(registry, settings->endpoints[i].name))
+            continue;
+        rows[n] = (struct store_endpoint){.name = settings->endpoints[i].name,
+                                          .changed_at = registry->now};
+        changes[n] = (struct table_change){
+            .table = &endpoint_table, .act = TABLE_INSERT, .row = &rows[n].row};
+        n++;
+    }
+    if (n == 0)
+        return STORE_DONE;
+    struct store_op op = {.kind = STORE_ROWS, .brings = changes, .n_brings = n};
+    store_run(store, &op, parker, clock_after(clock_boot_us(), STORE_US));
+    return op.status == STORE_CONFLICT ? STORE_DONE : op.status;
+}
+
+/* Where the first endpoint that is https is a stored one, what that needs is read now. */
+static bool has_what_it_needs(struct webhook_plan *plan, const struct roster *roster)
+{
+    if (!roster->needs_tls || plan->has_tls)
+        return true;
+    struct tls_client *tls = make_tls();
+    http_origins_set_tls(plan->origins, tls);
+    tls_client_unref(tls);
+    plan->has_tls = tls;
+    return plan->has_tls;
+}
+
+static enum store_status take_registry(struct webhook_plan *plan, const struct registry *registry)
+{
+    if (!roster_is_of(plan->roster, registry)) {
+        struct roster *roster = roster_new(&plan->wanted.webhooks, registry, plan->wanted.read);
+        if (!roster || !has_what_it_needs(plan, roster)) {
+            roster_unref(roster);
+            return STORE_NO_MEMORY;
+        }
+        roster_unref(plan->roster);
+        plan->roster = roster;
+    }
+    roster_take_states(plan->roster, registry);
+    plan->read_at = registry->now;
+    return STORE_DONE;
+}
+
 enum store_status webhook_plan_refresh(struct webhook_plan *plan, struct store *store,
                                        struct parker *parker)
 {
     ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
-    struct store_found found = {.arena = &arena};
-    enum store_status status = webhook_states(store, parker, &found);
-    if (status != STORE_DONE)
-        return status;
-    for (size_t i = 0; i < plan->n_targets; i++)
-        plan->targets[i].state = (struct store_endpoint){0};
-    for (size_t i = 0; i < found.n; i++) {
-        const struct store_endpoint *state = (const struct store_endpoint *)found.rows[i];
-        struct webhook_target *target = webhook_plan_find(plan, state->name);
-        if (!target)
-            continue;
-        target->state = *state;
-        target->state.name = target->endpoint->name;
-        target->state.why = SLICE("");
-    }
-    return STORE_DONE;
+    struct registry registry;
+    enum store_status status = registry_read(store, parker, &arena, &registry);
+    if (status == STORE_DONE)
+        status = introduce(plan, &registry, store, parker);
+    return status == STORE_DONE ? take_registry(plan, &registry) : status;
 }

@@ -1,19 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * plan: the endpoints as they are now: what the config says of them, and what the store says of
- * their state; and the sources of the inbox with the way to their handlers. One plan for each
- * config; counted, as deliveries go on by the one they began with. Of the loop that delivers: no
- * locks.
+ * plan: what is delivered by one config: the endpoints as they are now (roster.h) with the way to
+ * them, and the sources of the inbox with the way to their handlers. One plan for each config;
+ * counted, as deliveries go on by the one they began with. Of the loop that delivers: no locks.
  */
 #ifndef PAWL_WEBHOOK_PLAN_H
 #define PAWL_WEBHOOK_PLAN_H
 
-#include "base/url.h"
 #include "core/rule.h"
 #include "http/origins.h"
-#include "store/events.h"
-#include "store/find.h"
-#include "webhook/settings.h"
+#include "webhook/roster.h"
 
 /* What a reload may change. Texts and lists are those of `rules`. */
 struct webhook_wanted {
@@ -21,14 +17,8 @@ struct webhook_wanted {
     struct inbox_settings inbox;
     struct http_upstream upstream; /* of handlers at the upstream; borrowed until it is made */
     struct rule_set *rules;        /* of which the plan takes a reference */
+    webhook_reader *read;          /* of stored endpoints */
     int64_t connect_timeout_us;
-};
-
-/* An endpoint, and its state as it was read last. */
-struct webhook_target {
-    const struct webhook_endpoint *endpoint;
-    struct url url;
-    struct store_endpoint state; /* row.id 0: it has no row */
 };
 
 /* A source of the inbox. */
@@ -40,9 +30,10 @@ struct webhook_source {
 struct webhook_plan {
     size_t refs;
     struct webhook_wanted wanted;
-    struct http_origins *origins; /* behind the guard */
-    struct webhook_target *targets;
-    size_t n_targets;
+    struct http_origins *origins;  /* behind the guard */
+    struct roster *roster;         /* in force */
+    bool has_tls;                  /* origins have what https needs */
+    int64_t read_at;               /* store time of the registry that it is of; 0: none yet */
     struct http_pool *upstream;    /* NULL: no handler is there */
     struct http_origins *handlers; /* elsewhere: as the operator says, so without a guard */
     struct webhook_source *sources;
@@ -56,11 +47,10 @@ struct webhook_plan *webhook_plan_ref(struct webhook_plan *plan);
 void webhook_plan_unref(struct webhook_plan *plan);
 
 /* NULL: there is none of that name. */
-struct webhook_target *webhook_plan_find(const struct webhook_plan *plan, struct slice name);
 const struct webhook_source *webhook_plan_source(const struct webhook_plan *plan,
                                                  struct slice name);
 
-/* Reads the endpoints' states anew. */
+/* Reads the registry anew, and writes into it those of the config that it does not know. */
 enum store_status webhook_plan_refresh(struct webhook_plan *plan, struct store *store,
                                        struct parker *parker);
 

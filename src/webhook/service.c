@@ -42,19 +42,27 @@ struct webhook_service {
 
 /* ---- in the loop ---- */
 
-/* Makes tasks until there is no new event. Without endpoints there is nobody to tell: another
- * process, or the next config, may have some, so events stay new. */
+/* Without endpoints there is nobody to tell: another process, or the next config, may have some, so
+ * events stay new. Nor is one left out that is not known. */
+static bool may_fan_out(const struct webhook_service *service)
+{
+    const struct roster *roster = service->plan->roster;
+    return !service->draining && roster->is_whole && roster->n > 0;
+}
+
+/* Makes tasks until there is no new event. */
 static void fan_out(struct webhook_service *service)
 {
-    bool more = service->plan->n_targets > 0, made = false;
+    bool more = true, made = false;
     enum store_status status = STORE_DONE;
-    while (status == STORE_DONE && more && !service->draining) {
-        struct webhook_plan *plan = webhook_plan_ref(service->plan);
-        const struct fanout fanout = {service->store, fiber_parker(), plan};
+    while (status == STORE_DONE && more && may_fan_out(service)) {
+        struct roster *roster = roster_ref(service->plan->roster);
+        const struct fanout fanout = {service->store, fiber_parker(), roster,
+                                      service->plan->wanted.webhooks.keep_us};
         size_t n = 0;
         status = fanout_step(&fanout, &n, &more);
         made = made || n > 0;
-        webhook_plan_unref(plan);
+        roster_unref(roster);
     }
     if (made)
         courier_wake(service->courier);
@@ -66,7 +74,7 @@ static void sweep(struct webhook_service *service)
     if (more)
         service->sweep_at = clock_after(clock_boot_us(), SWEEP_US);
     while (more && !service->draining) {
-        const struct fanout fanout = {service->store, fiber_parker(), service->plan};
+        const struct fanout fanout = {.store = service->store, .parker = fiber_parker()};
         if (fanout_sweep(&fanout, &more) != STORE_DONE)
             return;
     }

@@ -60,6 +60,11 @@ struct webhook_endpoint {
     size_t in_flight;
 };
 
+/* Reads an endpoint from a map as the config has it, a JSON object; texts will be in `texts`. NULL:
+ * done; else what is wrong with it, in `texts` or a literal. */
+typedef const char *webhook_reader(struct slice map, struct arena *texts,
+                                   struct webhook_endpoint *ret_endpoint);
+
 /* How what a sender sends is known to be its own. */
 struct inbox_verify {
     struct signature_scheme scheme;

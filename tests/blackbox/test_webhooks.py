@@ -182,8 +182,10 @@ def test_an_endpoint_has_a_schedule(outbox, receiver, schedule, second, attempts
     box = outbox(sink("billing", receiver, **given), keep="4d")
     receiver.default = say(503)
     box.publish()
-    while len(box.list() and box.show()["history"]) < 2:
-        box.gateway.clock.step(2)
+    eventually(lambda: box.list(), "its delivery")
+    while len(box.show()["history"]) < 2:
+        if box.states() == ["waiting"]:
+            box.gateway.clock.step(1)
     eventually(lambda: box.states() == ["waiting"], "the third attempt's time")
     shown = box.show()
     first = seconds(shown["history"][0], "at")
@@ -214,10 +216,11 @@ def test_410_disables_the_endpoint_and_the_rest_is_dead(outbox, receiver):
     box.publish()
     rows = box.until("dead", "dead")
     assert rows[1]["reason"] == "endpoint_disabled" and len(receiver.requests) == 1
-    assert box.done("endpoint", "list").startswith("billing  disabled: it responded 410")
+    assert box.done("endpoint", "list").startswith(
+        "billing  config  disabled: it responded 410")
     assert box.done("endpoint", "enable", "billing") == "endpoint billing is enabled\n"
     assert box.done("endpoint", "enable", "billing") == "endpoint billing is already enabled\n"
-    assert box.done("endpoint", "list") == ""
+    assert box.done("endpoint", "list") == "billing  config  enabled\n"
     box.gateway.clock.step(2)
     box.publish()
     box.until("dead", "dead", "done")
@@ -225,6 +228,7 @@ def test_410_disables_the_endpoint_and_the_rest_is_dead(outbox, receiver):
 
 def test_an_operator_disables_an_endpoint(outbox, receiver):
     box = outbox()
+    eventually(lambda: box.done("endpoint", "list"), "the endpoint in the store")
     assert box.done("endpoint", "disable", "billing") == "endpoint billing is disabled\n"
     (row,) = [json.loads(line) for line in box.done("endpoint", "list", "--json").splitlines()]
     assert (row["name"], row["enabled"], row["reason"]) == ("billing", False, "by an operator")

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The admin listener, if the config wants one. */
 #include "admin/admin.h"
+#include "config/webhook_values.h"
 #include "daemon/daemon.h"
 #include "daemon/parts/parts.h"
 #include "daemon/resolve.h"
@@ -41,6 +42,7 @@ static bool start(void *self, struct daemon *daemon, char **ret_problem)
         .metrics = daemon->metrics,
         .log = daemon->log,
         .log_keys_hashed = config->gateway.log_keys_hashed,
+        .read_endpoint = config_read_endpoint,
         .is_ready = is_ready,
         .write_metrics = write_metrics,
         .published = wake_courier,

@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The part of the daemon that delivers events, and has received ones handled (webhook/service.h).
  * What `pawl queue` keeps is sent by its own command alone. */
+#include "base/thread.h"
+#include "config/webhook_values.h"
 #include "daemon/parts/parts.h"
 #include "daemon/resolve.h"
 #include "webhook/service.h"
+
+#define ARENA_MAX ((size_t)64 * 1024 * 1024)
+#define PROBLEM_MAX ((size_t)1024)
 
 struct courier_part {
     struct daemon *daemon;
@@ -25,17 +30,46 @@ static bool fill(const struct config *config, int stop_fd, struct webhook_wanted
     *ret_wanted = (struct webhook_wanted){.webhooks = config->webhooks,
                                           .inbox = config->inbox,
                                           .rules = config->gateway.rules,
+                                          .read = config_read_endpoint,
                                           .connect_timeout_us = config->gateway.connect_timeout_us};
     return !needs_upstream(&config->inbox) ||
            resolve_upstream(config, stop_fd, &ret_wanted->upstream, ret_problem);
 }
 
+/* A name is one endpoint's: of the config, or of the store. */
+static bool check_names(struct daemon *daemon, const struct config *config, char **ret_problem)
+{
+    ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
+    struct thread_parker own;
+    struct registry registry;
+    if (config->webhooks.n_endpoints == 0)
+        return true;
+    thread_parker_init(&own);
+    enum store_status status = registry_read(daemon->store, &own.parker, &arena, &registry);
+    thread_parker_fini(&own);
+    struct buf problem = buf_make(PROBLEM_MAX);
+    const struct webhook_endpoint *both =
+        status == STORE_DONE ? registry_conflict(&registry, &config->webhooks) : NULL;
+    if (status == STORE_DONE && !both)
+        return true;
+    if (both)
+        buf_printf(&problem,
+                   "webhooks: the store has an endpoint %.*s, too (give one of them another name, "
+                   "or remove that one: `pawl webhook endpoint remove`)",
+                   SLICE_ARG(both->name));
+    else
+        buf_add_str(&problem, "webhooks: the store does not say which endpoints it has");
+    *ret_problem = buf_take(&problem);
+    return false;
+}
+
 static bool start(void *self, struct daemon *daemon, char **ret_problem)
 {
     struct courier_part *part = self;
-    struct webhook_wanted wanted;
+    struct webhook_wanted wanted = {0};
     part->daemon = daemon;
-    if (fill(daemon->config, -1, &wanted, ret_problem))
+    if (check_names(daemon, daemon->config, ret_problem) &&
+        fill(daemon->config, -1, &wanted, ret_problem))
         part->service = webhook_service_start(daemon->store, &wanted);
     http_upstream_drop(&wanted.upstream);
     atomic_store(&daemon->webhooks, part->service);
@@ -46,6 +80,8 @@ static bool prepare(void *self, const struct config *config, char **ret_problem)
 {
     struct courier_part *part = self;
     struct webhook_wanted wanted;
+    if (!check_names(part->daemon, config, ret_problem))
+        return false;
     bool prepared = fill(config, part->daemon->signals, &wanted, ret_problem) &&
                     webhook_service_prepare(part->service, &wanted);
     http_upstream_drop(&wanted.upstream);

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* /endpoints: who is told of events, in the JSON of `pawl webhook endpoint --json`, and acts. */
+#include "operator/endpoints.h"
+#include "admin/admin_priv.h"
+#include "base/duration.h"
+#include "base/json.h"
+#include "base/percent.h"
+
+#define ARENA_MAX ((size_t)64 * 1024 * 1024)
+
+static struct endpoints_source source_of(const struct session *session)
+{
+    const struct admin_config *config = &session->admin->config;
+    return (struct endpoints_source){config->store, fiber_parker(), config->read_endpoint};
+}
+
+/* ---- reading ---- */
+
+/* False: the reply says why not. */
+static bool read_registry(struct session *session, struct arena *arena, struct registry *registry,
+                          struct reply *reply)
+{
+    if (!keys_enter(session, reply))
+        return false;
+    enum store_status status =
+        registry_read(session->admin->config.store, fiber_parker(), arena, registry);
+    keys_leave(session);
+    if (status != STORE_DONE)
+        keys_refused(reply, status);
+    return status == STORE_DONE;
+}
+
+static void reply_list(struct session *session, struct arena *arena, struct reply *reply)
+{
+    struct registry registry;
+    if (!read_registry(session, arena, &registry, reply))
+        return;
+    reply->type = "application/json";
+    buf_add_str(&reply->body, "{\"endpoints\":[");
+    for (size_t i = 0; i < registry.n; i++) {
+        json_next_item(&reply->body);
+        endpoints_add_json(&reply->body, &registry.at[i], registry.now);
+    }
+    buf_add_str(&reply->body, "]}\n");
+}
+
+static void none_there(struct slice name, struct reply *reply)
+{
+    reply_problem(reply, 404, "there is no endpoint %.*s", SLICE_ARG(name));
+}
+
+/* With the secret that was minted now, which is not shown again; empty: none was. */
+static void reply_one(struct session *session, struct slice name, struct slice secret,
+                      struct arena *arena, struct reply *reply)
+{
+    struct registry registry;
+    if (!read_registry(session, arena, &registry, reply))
+        return;
+    const struct registry_entry *entry = registry_find(&registry, name);
+    if (!entry) {
+        none_there(name, reply);
+        return;
+    }
+    reply->type = "application/json";
+    endpoints_add_json(&reply->body, entry, registry.now);
+    if (secret.len > 0) {
+        reply->body.len--; /* its '}' */
+        json_add_text(&reply->body, "secret", secret);
+        buf_add_char(&reply->body, '}');
+    }
+    buf_add_char(&reply->body, '\n');
+}
+
+/* ---- acts ---- */
+
+static void log_act(const struct session *session, struct slice act,
+                    const struct endpoints_acted *acted)
+{
+    struct log_line line;
+    log_line_start(&line, LOG_LEVEL_INFO, "endpoint_act");
+    log_line_str(&line, "act", act);
+    log_line_str(&line, "client", slice_of(session->http.peer));
+    log_line_str(&line, "endpoint", acted->name);
+    log_line_bool(&line, "done", acted->end == ENDPOINTS_DONE);
+    log_line_end(session->admin->config.log, &line);
+}
+
+/* False: nothing was done. */
+static bool tell(const struct endpoints_acted *acted, struct reply *reply)
+{
+    switch (acted->end) {
+    case ENDPOINTS_DONE:
+    case ENDPOINTS_ALREADY:
+        return true;
+    case ENDPOINTS_NOT_FOUND:
+        none_there(acted->name, reply);
+        return false;
+    case ENDPOINTS_TAKEN:
+        reply_problem(reply, 409, "there is an endpoint %.*s; nothing was changed",
+                      SLICE_ARG(acted->name));
+        return false;
+    case ENDPOINTS_OF_CONFIG:
+        reply_problem(reply, 409,
+                      "%.*s is an endpoint of a config, and is changed there; nothing was changed",
+                      SLICE_ARG(acted->name));
+        return false;
+    case ENDPOINTS_BAD:
+        reply_problem(reply, 400, "%s", acted->problem);
+        return false;
+    }
+    return false;
+}
+
+static void wake(const struct session *session)
+{
+    session->admin->config.published(session->admin->config.argument);
+}
+
+static struct store_actor actor_of(const struct session *session, struct buf *name)
+{
+    buf_printf(name, "admin:%s", session->http.peer);
+    return (struct store_actor){buf_ok(name) ? buf_slice(name) : SLICE("admin"),
+                                slice_eq(session->http.request->query, SLICE("force=true"))};
+}
+
+static void reply_add(struct session *session, struct arena *arena, struct reply *reply)
+{
+    BUF_AUTO struct buf body = buf_make(ADMIN_BODY_MAX), name = buf_make(STORE_ACTOR_MAX);
+    const struct endpoints_source source = source_of(session);
+    const struct store_actor actor = actor_of(session, &name);
+    struct endpoints_acted acted;
+    if (!session_body_is(session, SLICE("application/json"))) {
+        reply_problem(reply, 415, "send an endpoint as application/json");
+        return;
+    }
+    if (!session_read_body(session, &body, reply))
+        return;
+    enum store_status status = endpoints_add(&source, buf_slice(&body), &actor, arena, &acted);
+    if (status != STORE_DONE) {
+        keys_refused(reply, status);
+        return;
+    }
+    log_act(session, SLICE("add"), &acted);
+    if (!tell(&acted, reply))
+        return;
+    wake(session);
+    reply_one(session, acted.name, acted.secret, arena, reply);
+    if (reply->status == 200)
+        reply->status = 201;
+}
+
+/* What a rotation says, {secret?, overlap?}; no body says nothing. */
+static bool read_rotation(struct session *session, struct arena *arena, struct endpoints_wish *wish,
+                          struct reply *reply)
+{
+    BUF_AUTO struct buf body = buf_make(ADMIN_BODY_MAX);
+    struct json *root = NULL;
+    if (!session_read_body(session, &body, reply))
+        return false;
+    if (body.len == 0)
+        return true;
+    struct slice text = arena_copy(arena, buf_slice(&body));
+    bool good = json_parse(arena, text, &root, NULL) == JSON_OK && root->type == JSON_OBJECT;
+    for (const struct json *one = good ? root->first : NULL; one; one = one->next) {
+        bool is_text = one->type == JSON_STRING;
+        if (is_text && slice_eq(one->name, SLICE("secret")) && one->text.len > 0)
+            wish->secret = one->text;
+        else if (!is_text || !slice_eq(one->name, SLICE("overlap")) ||
+                 !duration_parse(one->text, &wish->overlap_us) || wish->overlap_us < 0)
+            good = false;
+    }
+    if (!good)
+        reply_problem(reply, 400,
+                      "expected {\"secret\": \"whsec_..\", \"overlap\": \"24h\"}, or a part of it");
+    return good;
+}
+
+static void reply_act(struct session *session, struct slice name, struct slice act,
+                      struct arena *arena, struct reply *reply)
+{
+    BUF_AUTO struct buf actor_name = buf_make(STORE_ACTOR_MAX);
+    const struct endpoints_source source = source_of(session);
+    ptrdiff_t at = slice_item(SLICE(ENDPOINTS_ACT_NAMES), '|', act);
+    struct endpoints_wish wish = {.name = name,
+                                  .act = (enum endpoints_act)at,
+                                  .actor = actor_of(session, &actor_name),
+                                  .overlap_us = ENDPOINTS_OVERLAP_US};
+    struct endpoints_acted acted;
+    if (at < 0) {
+        admin_no_page(reply);
+        return;
+    }
+    if (wish.act == ENDPOINTS_ROTATE && !read_rotation(session, arena, &wish, reply))
+        return;
+    enum store_status status = endpoints_act(&source, &wish, arena, &acted);
+    if (status != STORE_DONE) {
+        keys_refused(reply, status);
+        return;
+    }
+    log_act(session, act, &acted);
+    if (!tell(&acted, reply))
+        return;
+    wake(session);
+    if (wish.act == ENDPOINTS_REMOVE) {
+        reply->type = "application/json";
+        buf_add_char(&reply->body, '{');
+        json_add_text(&reply->body, "name", name);
+        json_add_bool(&reply->body, "removed", true);
+        buf_add_str(&reply->body, "}\n");
+        return;
+    }
+    reply_one(session, name, acted.secret, arena, reply);
+}
+
+/* ---- all ---- */
+
+bool endpoints_reply(struct session *session, struct reply *reply)
+{
+    static const struct slice path = {"/endpoints", 10};
+    ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
+    struct slice rest = session->http.request->path, raw, name;
+    if (!slice_starts(rest, path) || (rest.len > path.len && rest.at[path.len] != '/'))
+        return false;
+    rest = slice_skip(rest, path.len);
+    bool is_post = slice_eq(session->http.request->method, SLICE("POST"));
+    if (rest.len == 0 && is_post) {
+        reply_add(session, &arena, reply);
+        return true;
+    }
+    if (rest.len == 0) {
+        if (admin_method_is(session, false, reply))
+            reply_list(session, &arena, reply);
+        return true;
+    }
+    struct slice act = slice_cut(slice_skip(rest, 1), '/', &raw);
+    name = percent_decode(raw, false, &arena);
+    if (!percent_is_valid(raw) || name.len == 0)
+        admin_no_page(reply);
+    else if (!admin_method_is(session, act.at, reply))
+        return true;
+    else if (act.at)
+        reply_act(session, name, act, &arena, reply);
+    else
+        reply_one(session, name, SLICE(""), &arena, reply);
+    return true;
+}

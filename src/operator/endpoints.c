@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "operator/endpoints.h"
+
+#include "base/base64.h"
+#include "base/check.h"
+#include "base/json.h"
+#include "base/random.h"
+#include "core/canonical.h"
+
+#define TIMEOUT_US (10 * CLOCK_US_PER_S) /* for one operation of the store */
+#define TRIES_MOST 100                   /* somebody else was first each time */
+#define MAP_MAX ((size_t)256 * 1024)
+#define SECRET_BYTES 32
+#define SECRET_SHOWN 4
+#define KIND SLICE("webhook") /* in the audit */
+
+static const char *const act_names[] = {[ENDPOINTS_ENABLE] = "enable",
+                                        [ENDPOINTS_DISABLE] = "disable",
+                                        [ENDPOINTS_ROTATE] = "rotate",
+                                        [ENDPOINTS_REMOVE] = "remove"};
+
+/* What one act writes. */
+struct acting {
+    const struct endpoints_source *source;
+    struct arena *arena;
+    struct endpoints_acted *acted;
+    struct table_change changes[3];
+    size_t n;
+};
+
+static enum store_status write_rows(struct acting *acting)
+{
+    struct store_op op = {.kind = STORE_ROWS, .brings = acting->changes, .n_brings = acting->n};
+    store_run(acting->source->store, &op, acting->source->parker,
+              clock_after(clock_boot_us(), TIMEOUT_US));
+    return op.status;
+}
+
+static void bring(struct acting *acting, const struct table *table, enum table_act act,
+                  struct table_row *row)
+{
+    acting->changes[acting->n++] = (struct table_change){.table = table, .act = act, .row = row};
+}
+
+static struct slice state_name(bool is_disabled)
+{
+    return is_disabled ? SLICE("disabled") : SLICE("enabled");
+}
+
+/* ---- secrets ---- */
+
+static struct slice mint_secret(struct arena *arena)
+{
+    unsigned char bytes[SECRET_BYTES];
+    BUF_AUTO struct buf text = buf_make(SIZE_MAX);
+    random_bytes(bytes, sizeof bytes);
+    buf_add_str(&text, "whsec_");
+    base64_add(&text, slice_make((const char *)bytes, sizeof bytes));
+    arena->failed |= !buf_ok(&text);
+    return arena_copy(arena, buf_slice(&text));
+}
+
+static void add_secret(struct buf *secrets, struct slice text, int64_t until)
+{
+    buf_printf(secrets, "%lld %.*s\n", (long long)until, SLICE_ARG(text));
+}
+
+/* ---- making one ---- */
+
+static struct slice take(struct arena *arena, struct buf *buf)
+{
+    arena->failed |= !buf_ok(buf);
+    return buf_ok(buf) ? arena_copy(arena, buf_slice(buf)) : SLICE("");
+}
+
+/* The lines of `secret`: one, several, or one that is minted. */
+static const char *read_secrets(struct acting *acting, const struct json *secret,
+                                struct slice *ret_secrets)
+{
+    BUF_AUTO struct buf lines = buf_make(MAP_MAX);
+    const struct json *one = secret;
+    if (secret && secret->type == JSON_ARRAY)
+        one = secret->first;
+    if (!one) {
+        acting->acted->secret = mint_secret(acting->arena);
+        add_secret(&lines, acting->acted->secret, 0);
+    }
+    for (; one; one = one == secret ? NULL : one->next) {
+        if (one->type != JSON_STRING || slice_find(one->text, '\n') >= 0)
+            return "secret: expected whsec_ or whsk_ and base64";
+        add_secret(&lines, one->text, 0);
+    }
+    *ret_secrets = take(acting->arena, &lines);
+    return NULL;
+}
+
+/* Name, secrets, and the rest in canonical form. NULL: it can be made; else what is wrong. */
+static const char *read_map(struct acting *acting, struct slice map, struct slice *ret_name,
+                            struct store_endpoint_settings *ret_settings)
+{
+    BUF_AUTO struct buf members = buf_make(MAP_MAX);
+    struct json *root = NULL;
+    enum json_error error = json_parse(acting->arena, map, &root, NULL);
+    if (error != JSON_OK || root->type != JSON_OBJECT)
+        return error != JSON_OK ? json_error_text(error) : "not an object";
+    const struct json *name = json_at_as(root, SLICE("/name"), JSON_STRING);
+    const struct json *secret = json_at(root, SLICE("/secret"));
+    const struct json *const apart[] = {name, secret};
+    const struct json_set without = {2, apart};
+    struct canonical canonical = {.buf = &members};
+    if (!name)
+        return "name: expected a name such as \"billing\"";
+    if (!canonical_add_json(&canonical, root, without) || !canonical_end(&canonical))
+        return "longer than 256KiB";
+    *ret_name = name->text;
+    ret_settings->settings = take(acting->arena, &members);
+    return read_secrets(acting, secret, &ret_settings->secrets);
+}
+
+/* As every process that delivers will read it. NULL: it can. */
+static const char *try_read(const struct acting *acting, const struct registry_entry *entry,
+                            int64_t now)
+{
+    BUF_AUTO struct buf map = buf_make(MAP_MAX);
+    struct webhook_endpoint endpoint;
+    int64_t until;
+    registry_add_map(entry, now, &map, &until);
+    if (!buf_ok(&map))
+        return "longer than 256KiB";
+    return acting->source->read(buf_slice(&map), acting->arena, &endpoint);
+}
+
+static enum store_status try_add(struct acting *acting, struct store_endpoint *endpoint,
+                                 struct store_endpoint_settings *settings,
+                                 const struct store_actor *actor)
+{
+    struct registry registry;
+    enum store_status status =
+        registry_read(acting->source->store, acting->source->parker, acting->arena, &registry);
+    if (status != STORE_DONE)
+        return status;
+    if (registry_find(&registry, endpoint->name)) {
+        acting->acted->end = ENDPOINTS_TAKEN;
+        return STORE_DONE;
+    }
+    if (registry.n_stored >= REGISTRY_MOST) {
+        acting->acted->end = ENDPOINTS_BAD;
+        acting->acted->problem = "there are 1000 endpoints (remove one first)";
+        return STORE_DONE;
+    }
+    endpoint->changed_at = settings->created_at = registry.now;
+    struct store_task_audit audit = {.at = registry.now,
+                                     .actor = actor->name,
+                                     .act = SLICE("add"),
+                                     .kind = KIND,
+                                     .lane = endpoint->name,
+                                     .to = state_name(false)};
+    acting->n = 0;
+    bring(acting, &endpoint_table, TABLE_INSERT, &endpoint->row);
+    bring(acting, &endpoint_settings_table, TABLE_INSERT, &settings->row);
+    acting->changes[1].parent = &endpoint->row;
+    acting->changes[acting->n++] = store_audit_change(&audit);
+    acting->acted->end = ENDPOINTS_DONE;
+    return write_rows(acting);
+}
+
+enum store_status endpoints_add(const struct endpoints_source *source, struct slice map,
+                                const struct store_actor *actor, struct arena *arena,
+                                struct endpoints_acted *ret_acted)
+{
+    struct acting acting = {.source = source, .arena = arena, .acted = ret_acted};
+    struct store_endpoint endpoint = {0};
+    struct store_endpoint_settings settings = {0};
+    const struct registry_entry entry = {&endpoint, &settings};
+    *ret_acted = (struct endpoints_acted){.end = ENDPOINTS_BAD};
+    ret_acted->problem = read_map(&acting, map, &endpoint.name, &settings);
+    if (!ret_acted->problem)
+        ret_acted->problem = try_read(&acting, &entry, store_now(source->store));
+    if (arena->failed)
+        return STORE_NO_MEMORY;
+    ret_acted->name = endpoint.name;
+    enum store_status status = ret_acted->problem ? STORE_DONE : STORE_CONFLICT;
+    for (int try = 0; try < TRIES_MOST && status == STORE_CONFLICT; try++)
+        status = try_add(&acting, &endpoint, &settings, actor);
+    return status;
+}
+
+/* ---- acts ---- */
+
+static bool set_state(struct acting *acting, struct store_endpoint *state, bool disabled)
+{
+    if (state->is_disabled == disabled) {
+        acting->acted->end = ENDPOINTS_ALREADY;
+        return false;
+    }
+    state->is_disabled = disabled;
+    state->why = disabled ? SLICE("by an operator") : SLICE("");
+    state->failing_since = 0;
+    bring(acting, &endpoint_table, TABLE_UPDATE, &state->row);
+    return true;
+}
+
+static bool remove_it(struct acting *acting, const struct registry_entry *entry,
+                      struct store_endpoint *state, bool force)
+{
+    if (!entry->settings && !force) {
+        acting->acted->end = ENDPOINTS_OF_CONFIG;
+        return false;
+    }
+    bring(acting, &endpoint_table, TABLE_REMOVE, &state->row);
+    return true;
+}
+
+/* The new one first: it is the one that stays. */
+static bool rotate(struct acting *acting, const struct registry_entry *entry,
+                   const struct endpoints_wish *wish, int64_t now)
+{
+    BUF_AUTO struct buf lines = buf_make(MAP_MAX);
+    struct store_endpoint_settings *settings = arena_alloc(acting->arena, sizeof *settings);
+    struct slice rest = entry->settings ? entry->settings->secrets : SLICE("");
+    struct registry_secret secret;
+    if (!entry->settings) {
+        acting->acted->end = ENDPOINTS_OF_CONFIG;
+        return false;
+    }
+    bool is_minted = wish->secret.len == 0;
+    struct slice new = is_minted ? mint_secret(acting->arena) : wish->secret;
+    add_secret(&lines, new, 0);
+    while (registry_next_secret(&rest, &secret)) {
+        int64_t ends = clock_after(now, wish->overlap_us);
+        bool asymmetric = slice_starts(secret.text, SLICE("whsk_"));
+        if (asymmetric && is_minted)
+            acting->acted->problem = "it signs with an Ed25519 key (expected the new one, whsk_..)";
+        if (slice_eq(secret.text, new))
+            acting->acted->problem = "it signs with that secret already (expected another)";
+        if (secret.until != 0)
+            ends = clock_first(ends, secret.until);
+        if (ends > now)
+            add_secret(&lines, secret.text, ends);
+    }
+    if (!settings)
+        return false;
+    *settings = *entry->settings;
+    settings->secrets = take(acting->arena, &lines);
+    const struct registry_entry rotated = {entry->state, settings};
+    if (!acting->acted->problem)
+        acting->acted->problem = try_read(acting, &rotated, now);
+    if (acting->acted->problem)
+        acting->acted->end = ENDPOINTS_BAD;
+    acting->acted->secret = is_minted ? new : SLICE("");
+    bring(acting, &endpoint_settings_table, TABLE_UPDATE, &settings->row);
+    return !acting->acted->problem;
+}
+
+/* What the act changes. False: nothing, and acted->end says why. */
+static bool apply(struct acting *acting, const struct registry_entry *entry,
+                  struct store_endpoint *state, const struct endpoints_wish *wish)
+{
+    switch (wish->act) {
+    case ENDPOINTS_ENABLE:
+        return set_state(acting, state, false);
+    case ENDPOINTS_DISABLE:
+        return set_state(acting, state, true);
+    case ENDPOINTS_ROTATE:
+        return rotate(acting, entry, wish, state->changed_at);
+    case ENDPOINTS_REMOVE:
+        return remove_it(acting, entry, state, wish->actor.force);
+    }
+    UNREACHABLE();
+}
+
+static enum store_status try_act(struct acting *acting, const struct endpoints_wish *wish)
+{
+    struct registry registry;
+    enum store_status status =
+        registry_read(acting->source->store, acting->source->parker, acting->arena, &registry);
+    if (status != STORE_DONE)
+        return status;
+    const struct registry_entry *entry = registry_find(&registry, wish->name);
+    *acting->acted = (struct endpoints_acted){.end = entry ? ENDPOINTS_DONE : ENDPOINTS_NOT_FOUND,
+                                              .name = wish->name};
+    if (!entry)
+        return STORE_DONE;
+    struct store_endpoint state = *entry->state;
+    state.changed_at = registry.now;
+    acting->n = 0;
+    bool changes = apply(acting, entry, &state, wish);
+    if (acting->arena->failed || !changes)
+        return acting->arena->failed ? STORE_NO_MEMORY : STORE_DONE;
+    struct store_task_audit audit = {
+        .at = registry.now,
+        .actor = wish->actor.name,
+        .act = slice_of(act_names[wish->act]),
+        .kind = KIND,
+        .lane = wish->name,
+        .from = state_name(entry->state->is_disabled),
+        .to = wish->act == ENDPOINTS_REMOVE ? SLICE("") : state_name(state.is_disabled),
+        .force = wish->actor.force};
+    acting->changes[acting->n++] = store_audit_change(&audit);
+    return write_rows(acting);
+}
+
+enum store_status endpoints_act(const struct endpoints_source *source,
+                                const struct endpoints_wish *wish, struct arena *arena,
+                                struct endpoints_acted *ret_acted)
+{
+    struct acting acting = {.source = source, .arena = arena, .acted = ret_acted};
+    enum store_status status = STORE_CONFLICT;
+    for (int try = 0; try < TRIES_MOST && status == STORE_CONFLICT; try++)
+        status = try_act(&acting, wish);
+    return status;
+}
+
+/* ---- JSON ---- */
+
+struct slice endpoints_secret_end(struct slice secret)
+{
+    return slice_skip(secret, secret.len > SECRET_SHOWN ? secret.len - SECRET_SHOWN : 0);
+}
+
+static void add_secrets(struct buf *buf, struct slice secrets, int64_t now)
+{
+    struct registry_secret secret;
+    json_open(buf, "secrets", '[');
+    while (registry_next_secret(&secrets, &secret)) {
+        if (!registry_secret_signs(&secret, now))
+            continue;
+        json_next_item(buf);
+        buf_add_char(buf, '{');
+        json_add_text(buf, "ends_with", endpoints_secret_end(secret.text));
+        json_add_time(buf, "until", secret.until);
+        buf_add_char(buf, '}');
+    }
+    buf_add_char(buf, ']');
+}
+
+void endpoints_add_json(struct buf *buf, const struct registry_entry *entry, int64_t now)
+{
+    const struct store_endpoint *state = entry->state;
+    buf_add_char(buf, '{');
+    json_add_text(buf, "name", state->name);
+    json_add_text(buf, "origin", entry->settings ? SLICE("stored") : SLICE("config"));
+    json_add_bool(buf, "enabled", !state->is_disabled);
+    json_add_known_text(buf, "reason", state->why);
+    json_add_time(buf, "failing_since", state->failing_since);
+    json_add_time(buf, "changed_at", state->changed_at);
+    if (entry->settings) {
+        json_add_time(buf, "created_at", entry->settings->created_at);
+        add_secrets(buf, entry->settings->secrets, now);
+        json_add_name(buf, "settings");
+        buf_add_slice(buf, entry->settings->settings);
+    }
+    buf_add_char(buf, '}');
+}
