@@ -3,15 +3,21 @@
 """Webhooks out alone: how many deliveries a second to 100 endpoints, beside `curl --parallel` with
 the same requests; and what one endpoint that hangs costs the others.
 
-usage: bench/webhooks.py BUILD [EVENTS]
+usage: bench/webhooks.py BUILD [--events N] [--latency FILE.csv]
+       bench/webhooks.py BUILD --kept N
+
+The second form: what N delivered events that are kept cost, and what it costs to remove them.
 """
 from __future__ import annotations
 
+import argparse
 import contextlib
+import csv
 import http.client
 import json
 import resource
 import socket
+import sqlite3
 import statistics
 import subprocess
 import sys
@@ -74,8 +80,8 @@ def receiver(place: Path):
 
 
 @contextlib.contextmanager
-def gateway(pawl: str, place: Path, endpoints: list[dict]):
-    store = place / f"pawl-{time.monotonic_ns()}.db"
+def gateway(pawl: str, place: Path, endpoints: list[dict], store: Path | None = None):
+    store = store or place / f"pawl-{time.monotonic_ns()}.db"
     server = Server("pawl", [pawl, "serve", "-c", str(write_config(place, endpoints)), "--store",
                              str(store)], GATEWAY, place)
     try:
@@ -133,8 +139,8 @@ def hangs(listener: socket.socket) -> None:
             kept.append(listener.accept())
 
 
-def p99_ms(pawl: str, place: Path, log: Path, hung: bool) -> float:
-    """From publish to the response of the receiver, of the other endpoints."""
+def waits_ms(pawl: str, place: Path, log: Path, hung: bool) -> list[float]:
+    """From publish to the response of the receiver, of the other endpoints: its percentiles."""
     others = [endpoint(i) for i in range(ENDPOINTS - 1)]
     last = endpoint(ENDPOINTS - 1, HUNG if hung else RECEIVER)
     run = f"h{hung}-{time.monotonic_ns()}-"
@@ -151,12 +157,112 @@ def p99_ms(pawl: str, place: Path, log: Path, hung: bool) -> float:
         while not wanted <= {event for _, event in told(log)}:
             time.sleep(0.1)
     waits = [at - published[event] for at, event in told(log) if event in wanted]
-    return statistics.quantiles(waits, n=100)[98] * 1000
+    return [wait * 1000 for wait in statistics.quantiles(waits, n=100)]
+
+
+# ---- what is kept ----
+
+def publish_ms(connection: http.client.HTTPConnection, run: str, n: int) -> list[float]:
+    """One after the other, 200 a second."""
+    took = []
+    for i in range(n):
+        began = time.monotonic()
+        publish(connection, [{"type": "refund.e1", "id": f"{run}{i}", "data": DATA}])
+        took.append((time.monotonic() - began) * 1000)
+        time.sleep(1 / RATE)
+    return took
+
+
+def quantiles(took: list[float]) -> str:
+    at = statistics.quantiles(took, n=100)
+    return f"p50 {at[49]:.2f} ms, p99 {at[98]:.2f} ms"
+
+
+def count(store: Path, sql: str) -> int:
+    with contextlib.closing(sqlite3.connect(f"file:{store}?mode=ro", uri=True)) as file:
+        return file.execute(sql).fetchone()[0]
+
+
+def end_all(store: Path, table: str) -> None:
+    """As if all that is kept had been kept long enough."""
+    with contextlib.closing(sqlite3.connect(store)) as file, file:
+        file.execute(f"UPDATE {table} SET gone_at = 1 WHERE gone_at < {2 ** 62}")
+
+
+def swept(pawl: str, place: Path, store: Path, table: str) -> None:
+    end_all(store, table)
+    left = f"SELECT count(*) FROM {table} WHERE gone_at = 1"
+    with gateway(pawl, place, [endpoint(1)], store):
+        connection = http.client.HTTPConnection("127.0.0.1", ADMIN)
+        began, n, took, rounds = time.monotonic(), count(store, left), [], 0
+        while count(store, left) > 0:
+            took += publish_ms(connection, f"{table}{rounds}-", 200)
+            rounds += 1
+        print(f"sweep of {n} rows of {table}: {n / (time.monotonic() - began):.0f}/s; "
+              f"publish meanwhile: {quantiles(took)}", flush=True)
+
+
+def keep(pawl: str, place: Path, log: Path, n: int) -> None:
+    store = place / "kept.db"
+    with gateway(pawl, place, [endpoint(i) for i in range(ENDPOINTS)], store) as server:
+        connection = http.client.HTTPConnection("127.0.0.1", ADMIN)
+        began = time.monotonic()
+        for first in range(0, n, 200):
+            publish(connection, [{"type": f"refund.e{i % ENDPOINTS}", "id": f"m{i}", "data": DATA}
+                                 for i in range(first, first + 200)])
+        print(f"published:               {n / (time.monotonic() - began):.0f}/s")
+        while sum(1 for _ in log.open()) < n:
+            time.sleep(1)
+        print(f"delivered:               {n / (time.monotonic() - began):.0f}/s", flush=True)
+        print(f"publish, one at a time:  {quantiles(publish_ms(connection, 'p', 1000))}")
+        began = time.monotonic()
+        connection.request("GET", "/deliveries")
+        connection.getresponse().read()
+        print(f"GET /deliveries:         {(time.monotonic() - began) * 1000:.1f} ms")
+        times = []
+        for _ in range(9):
+            began = time.monotonic()
+            subprocess.run([pawl, "webhook", "list", "--limit", "100", "--store", str(store)],
+                           check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            times.append((time.monotonic() - began) * 1000)
+        print(f"pawl webhook list:       {statistics.median(times):.1f} ms")
+        [rss] = [line for line in Path(f"/proc/{server.process.pid}/status").open()
+                 if line.startswith("VmRSS")]
+        print(f"memory of pawl serve:    {int(rss.split()[1]) / 1024:.0f} MiB")
+    print(f"file:                    {store.stat().st_size / 1e6:.0f} MB", flush=True)
+    for table in ("pawl_task", "pawl_event"):
+        swept(pawl, place, store, table)
+
+
+def write_latency(file: Path, rounds: list[tuple[list[float], list[float]]]) -> None:
+    """The percentiles of the round in the middle, by its 99th."""
+    alone, beside = sorted(rounds, key=lambda pair: pair[1][98])[len(rounds) // 2]
+    with file.open("w", encoding="utf-8", newline="") as to:
+        writer = csv.writer(to, lineterminator="\n")
+        writer.writerow(["percent", "alone_ms", "beside_ms"])
+        writer.writerows([i + 1, f"{alone[i]:.2f}", f"{beside[i]:.2f}"] for i in range(99))
+
+
+def compare(pawl: str, place: Path, log: Path, n: int, latency: Path | None) -> None:
+    deliver(pawl, place, log, n)
+    curl(place, n)
+    rounds = [(waits_ms(pawl, place, log, False), waits_ms(pawl, place, log, True))
+              for _ in range(3)]
+    for without, with_one in rounds:
+        print(f"p99 of the others:       {without[98]:.1f} ms; with one that hangs "
+              f"{with_one[98]:.1f} ms ({with_one[98] / without[98]:.2f} times)")
+    if latency:
+        write_latency(latency, rounds)
 
 
 def main() -> None:
-    pawl = str(Path(sys.argv[1]).resolve() / "pawl")
-    n = int(sys.argv[2]) if len(sys.argv) > 2 else 10_000
+    parser = argparse.ArgumentParser(usage=__doc__.split("usage: ")[1].split("\n\n")[0])
+    parser.add_argument("build", type=Path)
+    parser.add_argument("--events", type=int, default=10_000)
+    parser.add_argument("--latency", type=Path)
+    parser.add_argument("--kept", type=int)
+    given = parser.parse_args()
+    pawl = str(given.build.resolve() / "pawl")
     with tempfile.TemporaryDirectory(dir="/var/tmp") as name, socket.socket() as listener:
         place = Path(name)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -164,13 +270,10 @@ def main() -> None:
         listener.listen(1024)
         threading.Thread(target=hangs, args=(listener,), daemon=True).start()
         with receiver(place) as log:
-            deliver(pawl, place, log, n)
-            curl(place, n)
-            rounds = [(p99_ms(pawl, place, log, False), p99_ms(pawl, place, log, True))
-                      for _ in range(3)]
-            for without, with_one in rounds:
-                print(f"p99 of the others:       {without:.1f} ms; with one that hangs "
-                      f"{with_one:.1f} ms ({with_one / without:.2f} times)")
+            if given.kept:
+                keep(pawl, place, log, given.kept)
+            else:
+                compare(pawl, place, log, given.events, given.latency)
 
 
 if __name__ == "__main__":

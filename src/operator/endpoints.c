@@ -9,7 +9,8 @@
 
 #define TIMEOUT_US (10 * CLOCK_US_PER_S) /* for one operation of the store */
 #define TRIES_MOST 100                   /* somebody else was first each time */
-#define MAP_MAX ((size_t)256 * 1024)
+#define MEMBERS_MAX ((size_t)16 * 1024) /* of what is stored, but for the secrets */
+#define MAP_MAX ((size_t)64 * 1024)
 #define SECRET_BYTES 32
 #define SECRET_SHOWN 4
 #define KIND SLICE("webhook") /* in the audit */
@@ -98,7 +99,7 @@ static const char *read_secrets(struct acting *acting, const struct json *secret
 static const char *read_map(struct acting *acting, struct slice map, struct slice *ret_name,
                             struct store_endpoint_settings *ret_settings)
 {
-    BUF_AUTO struct buf members = buf_make(MAP_MAX);
+    BUF_AUTO struct buf members = buf_make(MEMBERS_MAX);
     struct json *root = NULL;
     enum json_error error = json_parse(acting->arena, map, &root, NULL);
     if (error != JSON_OK || root->type != JSON_OBJECT)
@@ -111,7 +112,7 @@ static const char *read_map(struct acting *acting, struct slice map, struct slic
     if (!name)
         return "name: expected a name such as \"billing\"";
     if (!canonical_add_json(&canonical, root, without) || !canonical_end(&canonical))
-        return "longer than 256KiB";
+        return "it is longer than 16KiB";
     *ret_name = name->text;
     ret_settings->settings = take(acting->arena, &members);
     return read_secrets(acting, secret, &ret_settings->secrets);
@@ -126,7 +127,7 @@ static const char *try_read(const struct acting *acting, const struct registry_e
     int64_t until;
     registry_add_map(entry, now, &map, &until);
     if (!buf_ok(&map))
-        return "longer than 256KiB";
+        return "it is longer than 16KiB";
     return acting->source->read(buf_slice(&map), acting->arena, &endpoint);
 }
 

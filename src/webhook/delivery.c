@@ -219,7 +219,8 @@ static enum store_status follow(const struct courier_kind *kind, struct courier_
     if (!judge(sending, ended, now, state))
         return STORE_DONE;
     enum store_status status = read_state(follow, sending->target->endpoint->name, state);
-    if (status != STORE_DONE || !judge(sending, ended, now, state))
+    bool is_removed = sending->target->is_stored && state->row.id == 0;
+    if (status != STORE_DONE || is_removed || !judge(sending, ended, now, state))
         return status;
     CHECK(follow->n < follow->most);
     follow->changes[follow->n++] =

@@ -4,7 +4,7 @@
 #include "base/check.h"
 #include "base/mem.h"
 
-#define ARENA_MAX ((size_t)16 * 1024 * 1024)
+#define ARENA_MAX ((size_t)64 * 1024 * 1024)
 #define ORIGINS_MOST 256
 #define INTRODUCED_MOST 32
 #define STORE_US (10 * CLOCK_US_PER_S) /* for one operation of the store */

@@ -240,6 +240,18 @@ def test_what_is_due_to_an_endpoint_that_was_removed_is_dead(box, receiver):
     box.until("done", step=1)
 
 
+def test_a_delivery_that_fails_after_its_endpoint_was_removed_does_not_bring_it_back(box, receiver):
+    add(box, receiver)
+    gate = receiver.gate()
+    receiver.then(say(500, gate=gate))
+    box.publish()
+    receiver.wait_for(1)
+    box.done("endpoint", "remove", "billing")
+    gate.open()
+    assert box.until("dead", step=30)[0]["reason"] == "endpoint_removed"
+    assert box.done("endpoint", "list") == ""
+
+
 def test_each_act_is_written_down(box, receiver):
     add(box, receiver)
     for act in ("disable", "disable", "enable", "rotate", "remove"):
@@ -295,9 +307,12 @@ def test_an_endpoint_is_made_and_changed_over_http(admin, receiver):
     ({"name": "x", "url": "https://h.example/", "types": ["*"], "secret": "whsec_AA==\n0 x"},
      "secret: "),
     ({"name": "x", "url": "https://h.example/", "types": ["a b"]}, "types: "),
+    ({"name": "x", "url": "https://h.example/", "types": ["*"], "tenants": ["t" * 20_000]},
+     "longer than 16KiB"),
+    ({"name": "", "url": "https://h.example/", "types": ["*"]}, "name: "),
     ({"name": "x\n", "url": "https://h.example/", "types": ["*"]}, "name: "),
     ({"name": "x", "url": "https://h.example/", "types": ["*"], "fly": "${HOME}"}, "fly: unknown")],
-    ids=["list", "empty", "no-url", "file", "line", "type", "name", "unknown"])
+    ids=["list", "empty", "no-url", "file", "line", "type", "long", "no-name", "name", "unknown"])
 def test_what_is_no_endpoint_is_refused_over_http(admin, body, what):
     box, listener = admin
     answer = post(listener, "/endpoints", body)

@@ -4,11 +4,15 @@ it is acknowledged, whatever dies or fails meanwhile."""
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import hmac
 import json
 import re
 import signal
+import socket
+import threading
+import time
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Callable, Iterator
@@ -444,6 +448,41 @@ def test_a_hostile_receiver_costs_a_bounded_attempt_and_no_other_delivery(outbox
     box.until("done", "done", step=30)
     assert [one.target for one in receiver.requests].count("/good") == 1
     assert memory_kib(box.gateway) - before < 64 * 1024
+
+
+@contextlib.contextmanager
+def stalling_in_tls() -> Iterator[int]:
+    """A port whose server begins a TLS record, and goes on with a byte now and then."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        def stall() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    connection, _ = listener.accept()
+                    connection.recv(4096)
+                    connection.sendall(b"\x16\x03\x03\x3f\xff")
+                    threading.Thread(target=drip, args=(connection,), daemon=True).start()
+
+        def drip(connection: socket.socket) -> None:
+            with contextlib.suppress(OSError), connection:
+                for _ in range(100):
+                    connection.sendall(b"\x02")
+                    time.sleep(0.1)
+
+        threading.Thread(target=stall, daemon=True).start()
+        yield listener.getsockname()[1]
+        listener.shutdown(socket.SHUT_RDWR)
+
+
+def test_a_receiver_that_stalls_in_tls_costs_its_attempt_alone(outbox, receiver):
+    with stalling_in_tls() as port:
+        box = outbox(sink("bad", receiver, url=f"https://127.0.0.1:{port}/x", timeout="2s"),
+                     sink("good", receiver))
+        box.publish()
+        eventually(lambda: "done" in box.states(), "the good one is told")
+        (at,) = (i for i, row in enumerate(box.list()) if row["lane"] == "bad")
+        eventually(lambda: box.show(at)["history"], "the bad one's attempt ends")
+        attempt = box.show(at)["history"][0]
+        assert attempt["status"] is None and attempt["reason"] in ("not_reached", "timed_out")
 
 
 def memory_kib(gateway: Gateway) -> int:
