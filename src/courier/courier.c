@@ -48,6 +48,7 @@ void courier_free(struct courier *courier)
 void courier_wake(struct courier *courier)
 {
     struct parker *parker = atomic_load(&courier->parker);
+    atomic_store(&courier->is_woken, true);
     if (parker)
         parker_wake(parker);
 }
@@ -391,13 +392,14 @@ static enum courier_end run(struct courier *courier, enum courier_mode mode)
     struct parker *parker = fiber_parker();
     while (!atomic_load(&courier->drains)) {
         struct pass pass;
+        atomic_store(&courier->is_woken, false);
         enum store_status status = make_pass(courier, &pass);
         if (courier->store_is_dead)
             return COURIER_STORE_DEAD;
         if (status == STORE_DONE && is_over(courier, mode, &pass))
             return COURIER_FINISHED;
         int64_t again = clock_after(clock_boot_us(), COURIER_PAUSE_US);
-        if (!atomic_load(&courier->drains))
+        if (!atomic_load(&courier->drains) && !atomic_load(&courier->is_woken))
             parker->park(parker, status == STORE_DONE ? pass.wake_at : again);
     }
     return COURIER_DRAINED;

@@ -40,6 +40,7 @@ struct courier {
     int64_t paused_at;               /* boot time: when to read them again */
     _Atomic(struct parker *) parker; /* of the fiber that runs it; NULL: none does */
     atomic_bool drains;
+    atomic_bool is_woken; /* since the last pass began: its store took the parker's wake */
     bool store_is_dead;
     struct courier_counts counts;
     int64_t shown_at; /* boot time: when to show the lanes again */

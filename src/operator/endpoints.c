@@ -9,7 +9,7 @@
 
 #define TIMEOUT_US (10 * CLOCK_US_PER_S) /* for one operation of the store */
 #define TRIES_MOST 100                   /* somebody else was first each time */
-#define MEMBERS_MAX ((size_t)16 * 1024) /* of what is stored, but for the secrets */
+#define MEMBERS_MAX ((size_t)16 * 1024)  /* of what is stored, but for the secrets */
 #define MAP_MAX ((size_t)64 * 1024)
 #define SECRET_BYTES 32
 #define SECRET_SHOWN 4

@@ -28,6 +28,7 @@ struct webhook_service {
     struct webhook_plan *plan; /* in force */
     struct webhook_plan *next; /* prepared */
     struct parker *fanout;     /* of the fiber that makes tasks; NULL: it has ended */
+    bool is_woken;             /* since it began to look: its store took the parker's wake */
     int64_t refresh_at;        /* boot time */
     int64_t sweep_at;
     bool draining;
@@ -95,10 +96,11 @@ static void run_fanout(void *argument)
     struct webhook_service *service = argument;
     service->fanout = fiber_parker();
     while (!service->draining) {
+        service->is_woken = false;
         refresh(service);
         fan_out(service);
         sweep(service);
-        if (!service->draining)
+        if (!service->draining && !service->is_woken)
             service->fanout->park(service->fanout, clock_after(clock_boot_us(), POLL_US));
     }
     service->fanout = NULL;
@@ -118,6 +120,7 @@ static void run_courier(void *argument)
 
 static void wake_fanout(struct webhook_service *service)
 {
+    service->is_woken = true;
     if (service->fanout)
         parker_wake(service->fanout);
 }

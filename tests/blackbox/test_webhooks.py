@@ -364,6 +364,15 @@ def test_an_event_is_published_over_http_and_delivered_at_once(admin, receiver):
     box.until("done")
 
 
+def test_each_event_is_delivered_at_once_and_not_by_the_next_poll(admin, receiver):
+    """The clock stands still: what wakes the courier must not be lost while it is at work."""
+    box, listener = admin
+    for i in range(1, 51):
+        assert post(listener, json.dumps({"type": "refund.created", "data": i})).status == 202
+        receiver.wait_for(i)
+        time.sleep(0.02)  # the courier is idle again
+
+
 def test_a_batch_is_one_commit_with_a_verdict_a_line(admin, receiver):
     box, listener = admin
     lines = [f'{{"type": "refund.created", "id": "e{i}", "data": {i}}}' for i in (1, 2, 1)]

@@ -131,6 +131,11 @@ struct backend *postgres_backend_open(const struct store_config *config,
 {
     *ret_result = STORE_OPEN_FAILED;
     *ret_problem = NULL;
+    const char *lacking = libpq_load();
+    if (lacking) {
+        *ret_problem = mem_copy(lacking, strlen(lacking));
+        return NULL;
+    }
     struct postgres_backend *postgres = mem_zalloc(1, sizeof *postgres);
     if (!postgres)
         return NULL;

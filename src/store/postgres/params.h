@@ -5,7 +5,7 @@
 #define PAWL_STORE_POSTGRES_PARAMS_H
 
 #include "base/buf.h"
-#include <libpq-fe.h>
+#include "store/postgres/libpq.h"
 
 #define POSTGRES_PARAMS_MAX 16
 #define POSTGRES_INT8 ((Oid)20)
