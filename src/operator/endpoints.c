@@ -212,14 +212,37 @@ static bool remove_it(struct acting *acting, const struct registry_entry *entry,
     return true;
 }
 
+/* Appends those that sign yet, until the overlap is over. NULL; else why `new` cannot follow them.
+ */
+static const char *retire(struct buf *lines, struct slice secrets, struct slice new,
+                          const struct endpoints_wish *wish, int64_t now)
+{
+    struct registry_secret secret;
+    size_t n = 1;
+    while (registry_next_secret(&secrets, &secret)) {
+        int64_t ends = clock_after(now, wish->overlap_us);
+        if (wish->secret.len == 0 && slice_starts(secret.text, SLICE("whsk_")))
+            return "it signs with an Ed25519 key (expected the new one, whsk_..)";
+        if (slice_eq(secret.text, new))
+            return "it signs with that secret already (expected another)";
+        if (secret.until != 0)
+            ends = clock_first(ends, secret.until);
+        if (ends <= now)
+            continue;
+        add_secret(lines, secret.text, ends);
+        n++;
+    }
+    return n > SIGNATURE_SECRETS_MAX
+               ? "8 secrets sign yet (wait until one of them ends, or use a shorter overlap)"
+               : NULL;
+}
+
 /* The new one first: it is the one that stays. */
 static bool rotate(struct acting *acting, const struct registry_entry *entry,
                    const struct endpoints_wish *wish, int64_t now)
 {
     BUF_AUTO struct buf lines = buf_make(MAP_MAX);
     struct store_endpoint_settings *settings = arena_alloc(acting->arena, sizeof *settings);
-    struct slice rest = entry->settings ? entry->settings->secrets : SLICE("");
-    struct registry_secret secret;
     if (!entry->settings) {
         acting->acted->end = ENDPOINTS_OF_CONFIG;
         return false;
@@ -227,30 +250,22 @@ static bool rotate(struct acting *acting, const struct registry_entry *entry,
     bool is_minted = wish->secret.len == 0;
     struct slice new = is_minted ? mint_secret(acting->arena) : wish->secret;
     add_secret(&lines, new, 0);
-    while (registry_next_secret(&rest, &secret)) {
-        int64_t ends = clock_after(now, wish->overlap_us);
-        bool asymmetric = slice_starts(secret.text, SLICE("whsk_"));
-        if (asymmetric && is_minted)
-            acting->acted->problem = "it signs with an Ed25519 key (expected the new one, whsk_..)";
-        if (slice_eq(secret.text, new))
-            acting->acted->problem = "it signs with that secret already (expected another)";
-        if (secret.until != 0)
-            ends = clock_first(ends, secret.until);
-        if (ends > now)
-            add_secret(&lines, secret.text, ends);
-    }
+    const char *problem = retire(&lines, entry->settings->secrets, new, wish, now);
     if (!settings)
         return false;
     *settings = *entry->settings;
     settings->secrets = take(acting->arena, &lines);
     const struct registry_entry rotated = {entry->state, settings};
-    if (!acting->acted->problem)
-        acting->acted->problem = try_read(acting, &rotated, now);
-    if (acting->acted->problem)
+    if (!problem)
+        problem = try_read(acting, &rotated, now);
+    if (problem) {
         acting->acted->end = ENDPOINTS_BAD;
+        acting->acted->problem = problem;
+        return false;
+    }
     acting->acted->secret = is_minted ? new : SLICE("");
     bring(acting, &endpoint_settings_table, TABLE_UPDATE, &settings->row);
-    return !acting->acted->problem;
+    return true;
 }
 
 /* What the act changes. False: nothing, and acted->end says why. */
@@ -307,8 +322,12 @@ enum store_status endpoints_act(const struct endpoints_source *source,
 {
     struct acting acting = {.source = source, .arena = arena, .acted = ret_acted};
     enum store_status status = STORE_CONFLICT;
-    for (int try = 0; try < TRIES_MOST && status == STORE_CONFLICT; try++)
+    for (int try = 0; try < TRIES_MOST && status == STORE_CONFLICT; try++) {
         status = try_act(&acting, wish);
+        /* Made or removed between the registry's two tables, it looks like one of a config. */
+        if (try == 0 && status == STORE_DONE && ret_acted->end == ENDPOINTS_OF_CONFIG)
+            status = STORE_CONFLICT;
+    }
     return status;
 }
 

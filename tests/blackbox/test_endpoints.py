@@ -213,6 +213,18 @@ def test_an_ed25519_key_is_not_replaced_by_one_that_is_minted(box, receiver):
     assert receiver.requests[0]["webhook-signature"].startswith("v1a,")
 
 
+def test_so_many_secrets_sign_and_no_more(box, receiver):
+    add(box, receiver)
+    for _ in range(7):
+        box.done("endpoint", "rotate", "billing")
+    assert "8 secrets sign yet" in refused(box, "rotate", "billing")
+    box.publish()
+    box.until("done", step=1)
+    assert len(receiver.requests[0]["webhook-signature"].split()) == 8
+    box.done("endpoint", "rotate", "billing", "--overlap", "0")
+    assert len(shown(box)["secrets"]) == 1
+
+
 def test_a_disabled_endpoint_is_told_again_once_it_is_enabled(box, receiver):
     add(box, receiver)
     receiver.then(say(410))
