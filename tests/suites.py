@@ -149,7 +149,7 @@ SUITES = (
            "requests through nginx, HAProxy and pawl: every difference is documented"),
     pytest("postgres", "hooks", 600, (*SIDE_BY_SIDE, "tests/postgres"),
            "a PostgreSQL of the tests' own, and the network before it"),
-    pytest("sql", "hooks", 300, ("tests/sql",),
+    pytest("sql", "hooks", 600, ("tests/sql",),
            "what applications do in their own transactions on PostgreSQL"),
     meson("contract-postgres", "hooks", "what every store promises, on PostgreSQL",
           beside=("tests/postgres/with_server",)),
