@@ -76,7 +76,7 @@ struct courier_limits {
 };
 
 /* What is delivered, and how. Each function runs in the delivery's fiber, and may wait, but for
- * `limits_of` and `label`. */
+ * `limits_of`, `saved` and `label`. */
 struct courier_kind {
     struct slice name;            /* pawl_task.kind */
     struct courier_limits limits; /* of every lane */
@@ -100,6 +100,8 @@ struct courier_kind {
      * it will be. A conflict of what it adds is one of the end. NULL: nothing does. */
     enum store_status (*follow)(const struct courier_kind *kind, struct courier_delivery *delivery,
                                 const struct store_task *ended, struct courier_follow *follow);
+    /* The task has ended or waits again, or was lost, and that is saved. NULL: nobody counts. */
+    void (*saved)(const struct courier_kind *kind, const struct store_task *task);
     /* Gives `own` back, at the very end. NULL: there is none. */
     void (*fini)(const struct courier_kind *kind, struct courier_delivery *delivery);
     /* What metrics call a lane: one of a closed set, valid until the next call.

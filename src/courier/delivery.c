@@ -78,6 +78,15 @@ static enum store_status collect_changes(struct courier *courier, const struct c
     return status == STORE_DONE ? add_follow(courier, kind, delivery, ending) : status;
 }
 
+static void count_saved(struct courier *courier, const struct courier_kind *kind,
+                        const struct store_task *task)
+{
+    courier->counts.done += task->task.state == TASK_DONE;
+    courier->counts.dead += task->task.state == TASK_DEAD;
+    if (kind->saved)
+        kind->saved(kind, task);
+}
+
 enum store_status delivery_lose(struct courier *courier, const struct courier_kind *kind,
                                 const struct store_task *stored)
 {
@@ -92,7 +101,8 @@ enum store_status delivery_lose(struct courier *courier, const struct courier_ki
     if (status == STORE_DONE)
         status = delivery_save(courier, ending.changes, ending.n);
     courier->counts.lost += status == STORE_DONE;
-    courier->counts.dead += status == STORE_DONE && ending.task.task.state == TASK_DEAD;
+    if (status == STORE_DONE)
+        count_saved(courier, kind, &ending.task);
     arena_fini(&ending.arena);
     return status;
 }
@@ -276,10 +286,8 @@ static enum lane_end make_attempt(struct delivery *delivery, struct ending *endi
     const struct attempt_end end = {&result, began, wait_us, clock_boot_us() - boot};
     if (was_sent)
         series_add_wait(&courier->series, wait_us);
-    if (save_ending(delivery, fill_attempt, &end, ending)) {
-        courier->counts.done += ending->task.task.state == TASK_DONE;
-        courier->counts.dead += ending->task.task.state == TASK_DEAD;
-    }
+    if (save_ending(delivery, fill_attempt, &end, ending))
+        count_saved(courier, delivery->kind, &ending->task);
     return lane_end_of(&delivery->given.stored, &result.task);
 }
 
@@ -307,8 +315,8 @@ static enum store_status save_verdict(struct delivery *delivery,
     enum store_status status = collect_changes(courier, delivery->kind, &delivery->given, ending);
     if (status == STORE_DONE)
         status = delivery_save(courier, ending->changes, ending->n);
-    courier->counts.done += status == STORE_DONE && ending->task.task.state == TASK_DONE;
-    courier->counts.dead += status == STORE_DONE && ending->task.task.state == TASK_DEAD;
+    if (status == STORE_DONE)
+        count_saved(courier, delivery->kind, &ending->task);
     return status;
 }
 

@@ -270,10 +270,12 @@ static struct courier_limits limits_of(const struct courier_kind *kind, struct s
 
 static struct slice label(const struct courier_kind *kind, struct slice lane)
 {
-    const struct webhook_target *target = target_of(kind, lane);
-    if (!target)
-        return SERIES_OTHER;
-    return target->is_stored ? SLICE("stored") : target->endpoint->name;
+    return told_name(target_of(kind, lane));
+}
+
+static void saved(const struct courier_kind *kind, const struct store_task *task)
+{
+    told_count(sender_of(kind)->told, target_of(kind, task->lane), task->task.state);
 }
 
 void webhook_sender_init(struct webhook_sender *sender)
@@ -287,6 +289,7 @@ void webhook_sender_init(struct webhook_sender *sender)
                               .attempt = attempt,
                               .end = end,
                               .follow = follow,
+                              .saved = saved,
                               .fini = fini,
                               .label = label,
                               .argument = sender};

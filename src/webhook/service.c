@@ -23,6 +23,7 @@ struct webhook_service {
     struct thread thread;
     struct courier *courier;
     struct webhook_sender sender;
+    struct told told;
     struct webhook_handler handler;
     const struct courier_kind *kinds[2];
     struct webhook_plan *plan; /* in force */
@@ -86,8 +87,10 @@ static void refresh(struct webhook_service *service)
     if (clock_boot_us() < service->refresh_at)
         return;
     struct webhook_plan *plan = webhook_plan_ref(service->plan);
-    if (webhook_plan_refresh(plan, service->store, fiber_parker()) == STORE_DONE)
+    if (webhook_plan_refresh(plan, service->store, fiber_parker()) == STORE_DONE) {
+        told_show(&service->told, plan->roster);
         service->refresh_at = clock_after(clock_boot_us(), POLL_US);
+    }
     webhook_plan_unref(plan);
 }
 
@@ -174,6 +177,7 @@ void webhook_service_wake(struct webhook_service *service)
 void webhook_service_write_series(struct webhook_service *service, struct buf *page)
 {
     courier_write_series(service->courier, page);
+    told_write(&service->told, page);
 }
 
 /* ---- on the main thread ---- */
@@ -187,12 +191,14 @@ static void drop(struct webhook_service *service)
     if (service->ended >= 0)
         close(service->ended);
     thread_parker_fini(&service->reloaded);
+    told_fini(&service->told);
     mem_free(service);
 }
 
 static bool prepare(struct webhook_service *service, const struct webhook_wanted *wanted)
 {
-    service->sender = (struct webhook_sender){.store = service->store, .plan = &service->plan};
+    service->sender = (struct webhook_sender){
+        .store = service->store, .plan = &service->plan, .told = &service->told};
     webhook_sender_init(&service->sender);
     service->handler = (struct webhook_handler){.store = service->store, .plan = &service->plan};
     webhook_handler_init(&service->handler);
@@ -218,6 +224,7 @@ struct webhook_service *webhook_service_start(struct store *store,
         return NULL;
     service->store = store;
     thread_parker_init(&service->reloaded);
+    told_init(&service->told);
     if (prepare(service, wanted) && fiber_spawn(service->loop, "fanout", run_fanout, service) &&
         fiber_spawn(service->loop, "courier", run_courier, service) &&
         thread_start(&service->thread, "pawl-courier", run_thread, service))

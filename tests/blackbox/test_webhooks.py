@@ -429,6 +429,32 @@ def test_deliveries_are_listed_and_acted_upon_over_http(admin, receiver):
         "replay", "billing", "dead", "waiting")
 
 
+def told(listener: Admin, endpoint: str) -> dict[str, float]:
+    return {dict(labels)["result"]: value for (name, labels), value in listener.series().items()
+            if name == "pawl_webhook_deliveries_total" and dict(labels)["endpoint"] == endpoint}
+
+
+def test_the_metrics_count_how_deliveries_end(admin, receiver):
+    box, listener = admin
+    eventually(lambda: told(listener, "billing") == {"done": 0, "failed": 0, "dead": 0},
+               "its endpoint in the metrics")
+    receiver.then(say(500))
+    box.publish()
+    box.until("done", step=2)
+    receiver.then(say(410))
+    box.publish()
+    box.until("done", "dead", step=2)
+    box.publish()  # it is disabled: dead without an attempt
+    box.until("done", "dead", "dead", step=2)
+    assert told(listener, "billing") == {"done": 1, "failed": 1, "dead": 2}
+    box.done("endpoint", "add", "--name", "ledger", "--url",
+             f"http://127.0.0.1:{receiver.port}/ledger", "--types", "*")
+    box.publish()
+    box.until("done", "dead", "dead", "dead", "done", step=2)
+    assert told(listener, "stored") == {"done": 1, "failed": 0, "dead": 0}
+    assert told(listener, "ledger") == {}
+
+
 # ---- receivers that mean no good ----
 
 # By name, what the receiver responds first.
