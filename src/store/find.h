@@ -3,16 +3,8 @@
 #ifndef PAWL_STORE_FIND_H
 #define PAWL_STORE_FIND_H
 
-#include "base/arena.h"
+#include "store/finding.h"
 #include "store/store.h"
-
-struct store_found {
-    struct arena *arena; /* the caller's: rows and texts lie in it */
-    const struct table_row **rows;
-    size_t n;
-    int64_t next_due; /* of what is due: when the first one is that was left out; CLOCK_NEVER */
-    int64_t now;      /* store time */
-};
 
 /* Runs a query, whose callbacks are this one's; its limit is what fits into memory.
  * STORE_NO_MEMORY: it did not. */

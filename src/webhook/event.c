@@ -1,64 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "webhook/event.h"
 
-#include "base/ascii.h"
 #include "base/check.h"
 #include "base/mem.h"
 #include "base/random.h"
 #include "base/timestamp.h"
-#include "core/canonical.h"
-#include "core/event_type.h"
 #include "store/find.h"
 #include <stdio.h>
 
 #define TIMEOUT_US (10 * CLOCK_US_PER_S) /* for one operation of the store */
 #define ARENA_MAX ((size_t)256 * 1024 * 1024)
-#define TENANT_MAX ((size_t)1024)
-#define TIME_MAX ((size_t)64)
 #define TRIES_MOST 100 /* somebody else was first each time */
-
-/* ---- what an event may be ---- */
-
-static bool is_id(struct slice text)
-{
-    return text.len <= EVENT_ID_MAX && slice_is_word(text, "_-");
-}
-
-static bool is_printable(struct slice text)
-{
-    for (size_t i = 0; i < text.len; i++)
-        if (text.at[i] < ' ' || text.at[i] > '~')
-            return false;
-    return true;
-}
-
-static const char *problem_of(const struct webhook_event *event)
-{
-    if (!event_type_is_good(event->type))
-        return "needs a type: words of A-Z a-z 0-9 _ joined by dots, such as refund.created";
-    if (event->id.len > 0 && !is_id(event->id))
-        return "has an id that is not 1 to 255 of A-Z a-z 0-9 _ -";
-    if (event->tenant.len > TENANT_MAX || !is_printable(event->tenant))
-        return "has a tenant that is not 1 to 1024 bytes of printable ASCII";
-    if (event->time.len > TIME_MAX || !is_printable(event->time))
-        return "has a time that is not printable ASCII of at most 64 bytes";
-    return event->data.len > EVENT_DATA_MAX ? "has data of more than 1 MiB" : NULL;
-}
-
-bool webhook_event_check(const struct webhook_event *event, struct arena *arena,
-                         const char **ret_problem)
-{
-    struct json *root;
-    *ret_problem = problem_of(event);
-    if (*ret_problem || event->data.len == 0)
-        return !*ret_problem;
-    enum json_error error = json_parse(arena, event->data, &root, NULL);
-    if (error == JSON_OK)
-        return true;
-    *ret_problem =
-        error == JSON_NO_MEMORY ? "does not fit into memory" : "has data that is no JSON";
-    return false;
-}
 
 /* ---- reading ---- */
 
@@ -143,7 +95,7 @@ bool webhook_event_read(struct slice text, struct arena *arena, struct webhook_e
         }
     }
     if (!*ret_problem)
-        *ret_problem = problem_of(ret_event);
+        *ret_problem = webhook_event_problem(ret_event);
     return !*ret_problem;
 }
 
@@ -184,38 +136,14 @@ static void make_row(struct publishing *publishing, size_t i, int64_t now)
     };
 }
 
-/* What is no canonical JSON (SQL has numbers without bounds) is compared as it is. False: no
- * memory. */
-static bool add_canonical(struct slice text, struct arena *arena, struct buf *form)
-{
-    struct json *root;
-    struct canonical canonical = {.buf = form};
-    enum json_error error = json_parse(arena, text, &root, NULL);
-    if (error == JSON_OK)
-        return canonical_add_json(&canonical, root, (struct json_set){0}) && buf_ok(form);
-    buf_add_slice(form, text);
-    return error != JSON_NO_MEMORY && buf_ok(form);
-}
-
-static enum store_status is_same(struct publishing *publishing, const struct store_event *a,
-                                 const struct store_event *b, bool *ret_same)
-{
-    BUF_AUTO struct buf of_a = buf_make(SIZE_MAX), of_b = buf_make(SIZE_MAX);
-    *ret_same = slice_eq(a->type, b->type) && slice_eq(a->tenant, b->tenant);
-    if (!*ret_same || slice_eq(a->data, b->data))
-        return STORE_DONE;
-    if (!add_canonical(a->data, &publishing->arena, &of_a) ||
-        !add_canonical(b->data, &publishing->arena, &of_b))
-        return STORE_NO_MEMORY;
-    *ret_same = slice_eq(buf_slice(&of_a), buf_slice(&of_b));
-    return STORE_DONE;
-}
-
 static enum store_status settle(struct publishing *publishing, size_t i,
                                 const struct store_event *there)
 {
     bool same = false;
-    enum store_status status = is_same(publishing, &publishing->rows[i], there, &same);
+    enum store_status status =
+        webhook_event_same(&publishing->rows[i], there, &publishing->arena, &same)
+            ? STORE_DONE
+            : STORE_NO_MEMORY;
     publishing->settled[i] = status == STORE_DONE;
     publishing->published[i].end = same ? WEBHOOK_REPLAYED : WEBHOOK_MISMATCH;
     return status;

@@ -39,6 +39,13 @@ struct webhook_published {
 bool webhook_event_check(const struct webhook_event *event, struct arena *arena,
                          const char **ret_problem);
 
+/* The same of all but its data: NULL, or such a literal. */
+const char *webhook_event_problem(const struct webhook_event *event);
+
+/* Whether a row says the same as another one. False: no memory. */
+bool webhook_event_same(const struct store_event *a, const struct store_event *b,
+                        struct arena *arena, bool *ret_same);
+
 /* Reads an event from JSON: {"type": "..", "data": any value, "id", "time", "tenant"}, whose data
  * stays byte for byte as it is. It lives in `arena` or `text`. False: `*ret_problem` is a literal,
  * as in "the event ...". */

@@ -355,6 +355,13 @@ void rowset_find_once(struct rowset *set, const struct digest *once, struct stor
     show_row(set, name, name->row, ret_row);
 }
 
+void rowset_row(struct rowset *set, int64_t id, struct store_row *ret_row)
+{
+    const struct rowset_row *found = find_row(set, id);
+    CHECK(found);
+    *ret_row = *found->row;
+}
+
 struct outcome *rowset_outcome(struct rowset *set, const struct store_row *row)
 {
     const struct rowset_row *found = find_row(set, row->id);

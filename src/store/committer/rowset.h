@@ -70,6 +70,9 @@ void rowset_find(struct rowset *set, const struct digest *key, int64_t hint,
 /* The row to which a once value leads. */
 void rowset_find_once(struct rowset *set, const struct digest *once, struct store_row *ret_row);
 
+/* A row by its id, as it is by now; it must be there. */
+void rowset_row(struct rowset *set, int64_t id, struct store_row *ret_row);
+
 /* A new row: its key, and with `once` its value, lead to it from now on. Borrows all texts. */
 void rowset_insert(struct rowset *set, const struct store_row *row, const struct store_once *once);
 /* The record of a row as it is now, and whence it came; of one that becomes final, or is filled in,

@@ -18,6 +18,9 @@
  * How far a merge must be follows from how full the newest run is: at half of it the closed one is
  * merged, whoever added the keys and however often a process was killed. So runs are bounded.
  *
+ * In a file of an application there is no log: its writers are many processes, each of which would
+ * read it anew, and a transaction of theirs is not a batch.
+ *
  * A filter says of most new keys that the index does not hold them. It sees every key that enters a
  * run, by this process or from the log, and those that were in the index before in a scan, a slice
  * a batch; until that has ended the index itself is asked. When rows of the log were merged and
@@ -120,6 +123,10 @@ void sqlite_keys_begin(struct sqlite_backend *sqlite, const struct sqlite_key_ma
                        int64_t records)
 {
     struct sqlite_keys *keys = &sqlite->keys;
+    if (sqlite->is_foreign) {
+        keys->marks = *marks; /* as they were made: the log stays empty */
+        return;
+    }
     CHECK(!keys->touched && keys->n_log == 0);
     if (marks->bucket < 0 || marks->bucket > KEY_RUN_BUCKETS || marks->closed > marks->seq) {
         sqlite_fail(sqlite, SQLITE_CORRUPT);
@@ -172,10 +179,23 @@ static int64_t find_in_index(struct sqlite_backend *sqlite, const unsigned char 
     return row;
 }
 
+/* Whether that changed anything. `row` 0: the statement takes none. */
+static bool put_entry(struct sqlite_backend *sqlite, enum sqlite_statement name,
+                      const unsigned char *key, int64_t row)
+{
+    struct sqlite_binding binding = sqlite_bind(sqlite, name);
+    bind_key(&binding, key);
+    if (row)
+        sqlite_bind_number(&binding, row);
+    return sqlite_change(&binding);
+}
+
 int64_t sqlite_keys_find(struct sqlite_backend *sqlite, const struct digest *key)
 {
     const struct sqlite_keys *keys = &sqlite->keys;
     int64_t row = 0;
+    if (sqlite->is_foreign)
+        return find_in_index(sqlite, key->bytes);
     CHECK(keys->loaded);
     if (!key_run_find(&keys->newest, key->bytes, &row) &&
         !key_run_find(&keys->closed, key->bytes, &row) &&
@@ -201,6 +221,10 @@ static void write_log(struct sqlite_backend *sqlite)
 void sqlite_keys_set(struct sqlite_backend *sqlite, const struct digest *key, int64_t row)
 {
     struct sqlite_keys *keys = &sqlite->keys;
+    if (sqlite->is_foreign) {
+        put_entry(sqlite, row ? SQL_KEY_SET : SQL_KEY_DELETE, key->bytes, row);
+        return;
+    }
     CHECK(keys->loaded);
     keys->touched = true;
     if (keys->n_log == SQLITE_LOG_ENTRIES)
@@ -217,17 +241,6 @@ void sqlite_keys_set(struct sqlite_backend *sqlite, const struct digest *key, in
 }
 
 /* ---- merging ---- */
-
-/* Whether that changed anything. */
-static bool put_entry(struct sqlite_backend *sqlite, enum sqlite_statement name,
-                      const struct key_run_entry *entry)
-{
-    struct sqlite_binding binding = sqlite_bind(sqlite, name);
-    bind_key(&binding, entry->key);
-    if (entry->row)
-        sqlite_bind_number(&binding, entry->row);
-    return sqlite_change(&binding);
-}
 
 /* Two rows have one key, and nobody may take its record over: the store stops. Deleting the first
  * leaves no name that leads nowhere: this key leads to the second, and a value it has none. */
@@ -263,11 +276,12 @@ static void check_replaced(struct sqlite_backend *sqlite, const struct key_run_e
 
 static void merge_entry(struct sqlite_backend *sqlite, const struct key_run_entry *entry)
 {
-    bool changed = put_entry(sqlite, entry->row ? SQL_KEY_ADD : SQL_KEY_DELETE, entry);
+    bool changed =
+        put_entry(sqlite, entry->row ? SQL_KEY_ADD : SQL_KEY_DELETE, entry->key, entry->row);
     if (changed || entry->row == 0)
         return;
     check_replaced(sqlite, entry);
-    put_entry(sqlite, SQL_KEY_SET, entry);
+    put_entry(sqlite, SQL_KEY_SET, entry->key, entry->row);
 }
 
 /* The closed run is in the index, and its rows of the log have said all. */

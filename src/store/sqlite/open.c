@@ -143,13 +143,13 @@ static bool set_pragmas(struct sqlite_backend *sqlite)
     return wal;
 }
 
-static bool install_schema(struct sqlite_backend *sqlite, const struct table *const *tables)
+static bool install_schema(struct sqlite_backend *sqlite)
 {
     if (sqlite3_exec(sqlite->db, "BEGIN IMMEDIATE", NULL, NULL, NULL) != SQLITE_OK) {
         explain_problem(sqlite, sqlite3_errmsg(sqlite->db));
         return false;
     }
-    const char *problem = sqlite_schema_install(sqlite, tables);
+    const char *problem = sqlite_schema_install(sqlite);
     if (problem)
         explain_problem(sqlite, problem);
     const char *end = problem ? "ROLLBACK" : "COMMIT";
@@ -158,24 +158,6 @@ static bool install_schema(struct sqlite_backend *sqlite, const struct table *co
     if (!problem)
         explain_problem(sqlite, sqlite3_errmsg(sqlite->db));
     return false;
-}
-
-static bool prepare_statements(struct sqlite_backend *sqlite)
-{
-    static const char *const texts[SQL_COUNT] = {
-#define X(name, sql) [SQL_##name] = sql,
-        SQLITE_STATEMENTS(X)
-#undef X
-    };
-    for (int i = 0; i < SQL_COUNT; i++) {
-        int code = sqlite3_prepare_v3(sqlite->db, texts[i], -1, SQLITE_PREPARE_PERSISTENT,
-                                      &sqlite->statements[i], NULL);
-        if (code != SQLITE_OK) {
-            explain_problem(sqlite, sqlite3_errmsg(sqlite->db));
-            return false;
-        }
-    }
-    return true;
 }
 
 /* Looks before there is a lock file: nothing is left beside a file that is not a store. It only
@@ -206,7 +188,7 @@ static int note_wal_pages(void *argument, sqlite3 *db, const char *schema, int p
 }
 
 /* Everything that writes the file happens under the batch lock. */
-static bool open_database(struct sqlite_backend *sqlite, const struct table *const *tables)
+static bool open_database(struct sqlite_backend *sqlite)
 {
     if (!set_pragmas(sqlite)) {
         explain_problem(sqlite, sqlite3_errmsg(sqlite->db));
@@ -214,8 +196,12 @@ static bool open_database(struct sqlite_backend *sqlite, const struct table *con
     }
     /* After the pragmas: wal_autocheckpoint takes the hook away. */
     sqlite3_wal_hook(sqlite->db, note_wal_pages, sqlite);
-    if (!install_schema(sqlite, tables) || !prepare_statements(sqlite))
+    if (!install_schema(sqlite))
         return false;
+    if (!sqlite_prepare_all(sqlite)) {
+        explain_problem(sqlite, sqlite3_errmsg(sqlite->db));
+        return false;
+    }
     sqlite_note_wal(sqlite);
     return true;
 }
@@ -235,7 +221,7 @@ static bool open_all(struct sqlite_backend *sqlite, const struct store_config *c
                         "another pawl process has kept the store locked for too long; try again");
         return false;
     }
-    bool ok = open_database(sqlite, config->tables);
+    bool ok = open_database(sqlite);
     store_lock_free(&sqlite->lock);
     return ok;
 }
@@ -267,6 +253,7 @@ struct backend *sqlite_backend_open(const struct store_config *config,
     sqlite->path = path;
     sqlite->texts = arena_make(SIZE_MAX);
     sqlite->backend.place = path;
+    sqlite_tables_init(sqlite, config->tables);
     sqlite->boot_id = clock_boot_id();
     sqlite->lock_span_us = config->limits.timeout_us;
     sqlite->checkpoint_pages =

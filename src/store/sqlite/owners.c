@@ -39,6 +39,10 @@ bool sqlite_judge_lease(struct sqlite_backend *sqlite, struct record *record)
         return sqlite_ok(sqlite);
     const struct backend_owner *self = &sqlite->backend.self;
     bool own = holder == self->incarnation;
+    if (sqlite->is_guest) { /* the transaction is the lease: any other than this one has ended */
+        record->lapsed_at = own ? 0 : sqlite->state.now;
+        return sqlite_ok(sqlite);
+    }
     if (!own && holder != sqlite->owner.incarnation)
         find_owner(sqlite, holder);
     const struct backend_owner *owner = own ? self : &sqlite->owner;
@@ -68,7 +72,7 @@ void sqlite_count_lease(struct sqlite_backend *sqlite, struct sqlite_leases *own
 {
     const struct record *record = &change->row->record;
     int64_t self = sqlite->backend.self.incarnation, holder = record_holder(record);
-    if (holder == change->held_by)
+    if (holder == change->held_by || sqlite->is_guest)
         return;
     own->taken += holder == self;
     own->ended += change->held_by == self;

@@ -109,12 +109,6 @@ static void bind_place(struct sqlite_binding *binding, const struct table_query 
 
 /* ---- rows ---- */
 
-static struct slice column_bytes(sqlite3_stmt *s, int at)
-{
-    const void *bytes = sqlite3_column_blob(s, at);
-    return slice_make(bytes, (size_t)sqlite3_column_bytes(s, at));
-}
-
 /* As sqlite_ok: false if pawl did not write the row. */
 static bool read_row(const struct sqlite_binding *binding, const struct table *table,
                      struct table_row *ret_row)
@@ -127,7 +121,10 @@ static bool read_row(const struct sqlite_binding *binding, const struct table *t
         if (table->columns[i].kind == TABLE_INT)
             table_set_number(&table->columns[i], ret_row, sqlite3_column_int64(s, at));
         else
-            table_set_text(&table->columns[i], ret_row, column_bytes(s, at));
+            table_set_text(&table->columns[i], ret_row,
+                           table->columns[i].kind == TABLE_TEXT
+                               ? sqlite_column_text(binding->sqlite, s, at)
+                               : sqlite_column_bytes(s, at));
     bool is_sound = !table->is_sound || table->is_sound(ret_row);
     return is_sound || sqlite_fail(binding->sqlite, SQLITE_CORRUPT);
 }

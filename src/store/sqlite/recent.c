@@ -49,6 +49,8 @@ void sqlite_recent_add(struct sqlite_backend *sqlite, const struct store_row *ro
 {
     struct sqlite_recent **slot = slot_of_id(sqlite, row->id);
     struct store_row copy = *row;
+    if (sqlite->is_foreign)
+        return; /* an application may roll back unseen */
     size_t size = move_texts(&copy, NULL);
     mem_free(*slot);
     *slot = mem_alloc(sizeof **slot + size);

@@ -54,6 +54,7 @@ static void bind_claim(struct sqlite_binding *binding, const struct store_row *r
 
 /* A row that is being read, column by column. */
 struct columns {
+    const struct sqlite_backend *sqlite;
     struct arena *texts;
     sqlite3_stmt *statement;
     int at;
@@ -66,18 +67,9 @@ static int64_t read_number(struct columns *columns)
     return sqlite3_column_int64(columns->statement, columns->at++);
 }
 
-/* By the value, and not by sqlite3_column_blob and _bytes, which each look the column up. The
- * connection has no mutex, so its values need none. */
-static struct slice column_slice(sqlite3_stmt *s, int at)
-{
-    sqlite3_value *value = sqlite3_column_value(s, at);
-    const void *bytes = sqlite3_value_blob(value);
-    return slice_make(bytes, bytes ? (size_t)sqlite3_value_bytes(value) : 0);
-}
-
 static void read_bytes(struct columns *columns, void *ret_bytes, size_t n)
 {
-    struct slice bytes = column_slice(columns->statement, columns->at++);
+    struct slice bytes = sqlite_column_bytes(columns->statement, columns->at++);
     columns->ok &= bytes.len == n;
     if (columns->ok)
         memcpy(ret_bytes, bytes.at, n);
@@ -85,7 +77,7 @@ static void read_bytes(struct columns *columns, void *ret_bytes, size_t n)
 
 static struct slice read_text(struct columns *columns)
 {
-    struct slice text = column_slice(columns->statement, columns->at++);
+    struct slice text = sqlite_column_text(columns->sqlite, columns->statement, columns->at++);
     if (text.len == 0)
         return (struct slice){0};
     text = arena_copy(columns->texts, text);
@@ -140,7 +132,8 @@ static bool read_final(struct columns *columns, struct store_row *row)
 static void read_row(const struct sqlite_binding *binding, bool is_final, struct arena *texts,
                      struct store_row *row)
 {
-    struct columns columns = {.texts = texts, .statement = binding->statement, .ok = true};
+    struct columns columns = {
+        .sqlite = binding->sqlite, .texts = texts, .statement = binding->statement, .ok = true};
     bool ok = is_final ? read_final(&columns, row) : read_pending(&columns, row);
     if (!ok)
         sqlite_fail(binding->sqlite, SQLITE_CORRUPT);
@@ -189,7 +182,8 @@ static bool is_of(const struct store_row *row, const struct digest *key)
 
 static struct backend_bound *read_bound(const struct sqlite_binding *binding, struct arena *arena)
 {
-    struct columns of_bound = {.texts = arena, .statement = binding->statement, .ok = true};
+    struct columns of_bound = {
+        .sqlite = binding->sqlite, .texts = arena, .statement = binding->statement, .ok = true};
     struct columns *columns = &of_bound;
     struct backend_bound *row = arena_alloc(arena, sizeof *row);
     if (!row) {
@@ -529,7 +523,7 @@ static struct outcome *read_outcome(sqlite3_stmt *s, bool packed)
 {
     int status = sqlite3_column_int(s, 1);
     bool failed = sqlite3_column_int(s, 0) == RECORD_FAILED;
-    struct slice fields = column_slice(s, 2), body = column_slice(s, 3);
+    struct slice fields = sqlite_column_bytes(s, 2), body = sqlite_column_bytes(s, 3);
     return packed ? outcome_new_packed(status, failed, fields, body)
                   : outcome_new(status, failed, fields, body);
 }
@@ -546,12 +540,12 @@ enum backend_status sqlite_outcome(struct backend *backend, const struct store_r
         sqlite_fail(sqlite, SQLITE_CORRUPT);
         return sqlite->status;
     }
-    struct slice body = column_slice(s, 3);
+    struct slice body = sqlite_column_bytes(s, 3);
     bool packed = sqlite3_column_int(s, 4) && sqlite3_column_type(s, 3) != SQLITE_NULL;
     size_t body_size = packed ? outcome_unpacked_size(body) : body.len;
     bool damaged = packed && body_size == 0;
     *ret_outcome = NULL;
-    *ret_size = sizeof(struct outcome) + column_slice(s, 2).len + body_size;
+    *ret_size = sizeof(struct outcome) + sqlite_column_bytes(s, 2).len + body_size;
     bool fits = !damaged && *ret_size <= most;
     if (fits)
         *ret_outcome = read_outcome(s, packed);

@@ -116,29 +116,7 @@ static const char schema_5[] =
     " FROM pawl_pending WHERE lease_until > 0 GROUP BY owner;"
     "DROP INDEX pawl_pending_live;"
     "ALTER TABLE pawl_pending DROP COLUMN owner_is_serve;"
-    "DROP VIEW IF EXISTS idempotency_keys;"
-    "CREATE VIEW idempotency_keys AS"
-    " SELECT key, lower(hex(payload_hash)) AS payload_hash,"
-    "  CASE status WHEN 1 THEN 'pending' ELSE 'unknown' END AS status,"
-    "  NULL AS result_ref, NULL AS http_code,"
-    "  strftime('%Y-%m-%dT%H:%M:%f', created_at / 1e6, 'unixepoch') || 'Z' AS created_at,"
-    "  strftime('%Y-%m-%dT%H:%M:%f', CASE WHEN expires_at < 253402300799000000 THEN expires_at"
-    "   WHEN expires_at IS NULL AND ttl_us < 253402300799000000 - created_at"
-    "   THEN created_at + ttl_us END / 1e6, 'unixepoch') || 'Z' AS expires_at,"
-    "  tenant, rule, NULL AS completed_at, lower(hex(target_hash)) AS target_hash, token, attempts"
-    " FROM pawl_pending"
-    " WHERE status IN (1, 4) AND (expires_at IS NULL"
-    "  OR expires_at > CAST(strftime('%s', 'now') AS INTEGER) * 1000000)"
-    " UNION ALL"
-    " SELECT key, lower(hex(payload_hash)),"
-    "  CASE status WHEN 2 THEN 'complete' ELSE 'failed' END, result_ref, http_code,"
-    "  strftime('%Y-%m-%dT%H:%M:%f', created_at / 1e6, 'unixepoch') || 'Z',"
-    "  CASE WHEN expires_at < 253402300799000000 THEN"
-    "   strftime('%Y-%m-%dT%H:%M:%f', expires_at / 1e6, 'unixepoch') || 'Z' END,"
-    "  tenant, rule, strftime('%Y-%m-%dT%H:%M:%f', completed_at / 1e6, 'unixepoch') || 'Z',"
-    "  lower(hex(target_hash)), token, attempts"
-    " FROM pawl_outcome"
-    " WHERE gone_at > CAST(strftime('%s', 'now') AS INTEGER) * 1000000;";
+    "DROP VIEW IF EXISTS idempotency_keys;" SQLITE_KEYS_VIEW;
 
 /* migrations[n] brings format n to n + 1. */
 static const char *const migrations[PAWL_FORMAT] = {schema_1, schema_2, schema_key_log, schema_4,
@@ -174,7 +152,7 @@ const char *sqlite_schema_check(sqlite3 *db, int64_t *ret_format)
     return NULL;
 }
 
-static int insert_secret(struct sqlite_backend *sqlite)
+int sqlite_secret_insert(struct sqlite_backend *sqlite)
 {
     sqlite3_stmt *statement = NULL;
     int code = sqlite3_prepare_v2(sqlite->db, "INSERT OR IGNORE INTO pawl_secret VALUES(1, ?1)", -1,
@@ -203,7 +181,7 @@ static int read_secret(struct sqlite_backend *sqlite)
     return code == SQLITE_ROW ? SQLITE_OK : code;
 }
 
-const char *sqlite_schema_install(struct sqlite_backend *sqlite, const struct table *const *tables)
+const char *sqlite_schema_install(struct sqlite_backend *sqlite)
 {
     int64_t format = 0;
     const char *problem = sqlite_schema_check(sqlite->db, &format);
@@ -221,10 +199,10 @@ const char *sqlite_schema_install(struct sqlite_backend *sqlite, const struct ta
         snprintf(pragmas, sizeof pragmas, "PRAGMA application_id=%d; PRAGMA user_version=%d",
                  PAWL_APPLICATION_ID, PAWL_FORMAT);
         if (sqlite3_exec(sqlite->db, pragmas, NULL, NULL, NULL) != SQLITE_OK ||
-            insert_secret(sqlite) != SQLITE_OK)
+            sqlite_secret_insert(sqlite) != SQLITE_OK)
             return sqlite3_errmsg(sqlite->db);
     }
-    if (sqlite_tables_install(sqlite, tables) != SQLITE_OK)
+    if (sqlite_tables_install(sqlite) != SQLITE_OK)
         return sqlite3_errmsg(sqlite->db);
     if (read_secret(sqlite) != SQLITE_OK)
         return "its secret is missing or damaged; restore a backup";

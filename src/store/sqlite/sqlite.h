@@ -4,7 +4,9 @@
  * (those that this process wrote last), keys.c (which row a key names), names.c (once values, bound
  * keys), owners.c (leases, and whose they are), state.c (the one row of counts and marks), scan.c
  * (many records), tables.c and queries.c (rows of modules), vfs.c (how the write-ahead log is
- * written), schema.c (with the figures behind it in docs/decisions/0003-schema.md).
+ * written), schema.c (with the figures behind it in docs/decisions/0003-schema.md), statement.c.
+ * guest.c: the same in a file, a connection and a transaction of an application; foreign.c: the
+ * schema there.
  */
 #ifndef PAWL_STORE_SQLITE_H
 #define PAWL_STORE_SQLITE_H
@@ -12,11 +14,11 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "store/backend.h"
+#include "store/sqlite/api.h"
 #include "store/sqlite/columns.h"
 #include "store/sqlite/key_filter.h"
 #include "store/sqlite/key_run.h"
 #include "store/sqlite/lock.h"
-#include <sqlite3.h>
 
 #define PENDING_STATUSES "18" /* 1 << each of them */
 #define FINAL_STATUSES "12"
@@ -32,12 +34,13 @@
     LIST_IN("pawl_pending", PENDING_STATUSES)                                                      \
     " AND status IN (1, 4) UNION ALL " LIST_IN("pawl_outcome", FINAL_STATUSES)
 
-/* Not OR ABORT, which copies each page before the second row. Whatever fails ends the save. */
+/* Not OR ABORT, which copies each page before the second row. Whatever fails ends the save; it does
+ * not end the transaction, which may be an application's. */
 #define PENDING_NEW                                                                                \
-    "INSERT OR ROLLBACK INTO pawl_pending(id, status, expires_at" CLAIM_NAMES IDENTITY_NAMES
+    "INSERT OR FAIL INTO pawl_pending(id, status, expires_at" CLAIM_NAMES IDENTITY_NAMES
 #define PENDING_PLACES "(?, ?, ?" CLAIM_PLACES IDENTITY_PLACES ")"
 #define OUTCOME_NEW                                                                                \
-    "INSERT OR ROLLBACK INTO pawl_outcome(id, status, sweep_at, result_ref, headers, body, "       \
+    "INSERT OR FAIL INTO pawl_outcome(id, status, sweep_at, result_ref, headers, body, "           \
     "packed" FINAL_NAMES IDENTITY_NAMES
 #define OUTCOME_PLACES "(?, ?, ?, ?, ?, ?, ?" FINAL_PLACES IDENTITY_PLACES ")"
 
@@ -242,6 +245,10 @@ struct sqlite_backend {
     enum backend_status status; /* what failed first in the call under way: nothing is read or
                                    written after it, so that its callers need not look each time */
     sqlite3 *db;
+    bool is_foreign; /* the file is an application's (guest.h): its writers know no lock of ours,
+                        and keys go into the index at once */
+    bool is_guest;   /* so is the connection, and each transaction */
+    bool is_utf16;   /* as the texts of the file are */
     struct store_lock lock;
     char *path;
     const char *wal_path;         /* SQLite's */
@@ -303,12 +310,20 @@ struct sqlite_binding {
     int at; /* bound so far */
 };
 
+/* Prepares every statement now, and not at its first use. False: sqlite3_errmsg says why. */
+bool sqlite_prepare_all(struct sqlite_backend *sqlite);
+
+/* A statement to be bound, which is prepared by now; its parameters, in their order. */
 struct sqlite_binding sqlite_bind(struct sqlite_backend *sqlite, enum sqlite_statement name);
 void sqlite_bind_number(struct sqlite_binding *binding, int64_t number);
 void sqlite_bind_null(struct sqlite_binding *binding);
 /* Borrowed until the statement has run. */
 void sqlite_bind_text(struct sqlite_binding *binding, struct slice text);
 void sqlite_bind_bytes(struct sqlite_binding *binding, struct slice bytes);
+
+/* A column of the row under a statement, valid until its next step; `.at` NULL: NULL, or empty. */
+struct slice sqlite_column_bytes(sqlite3_stmt *s, int at);
+struct slice sqlite_column_text(const struct sqlite_backend *sqlite, sqlite3_stmt *s, int at);
 
 /* Whether there is a further row; the caller resets the statement. */
 bool sqlite_step(const struct sqlite_binding *binding);
@@ -417,8 +432,10 @@ void sqlite_unname_row(struct sqlite_backend *sqlite, const struct store_row *ro
 /* Deletes at most `max` bound keys whose time is over; returns how many. */
 size_t sqlite_sweep_bound(struct sqlite_backend *sqlite, int64_t now, size_t max);
 
-/* Rows of modules: tables.c. Makes what is not there yet; an SQLite result code. */
-int sqlite_tables_install(struct sqlite_backend *sqlite, const struct table *const *tables);
+/* Rows of modules: tables.c. Which tables there are, NULL behind the last; makes what is not there
+ * yet: an SQLite result code. */
+void sqlite_tables_init(struct sqlite_backend *sqlite, const struct table *const *tables);
+int sqlite_tables_install(struct sqlite_backend *sqlite);
 void sqlite_tables_fini(struct sqlite_backend *sqlite);
 /* Writes the rows that a group brings, which are first in it, or with GROUP_CONFLICT none of them.
  * The first change behind them. */
@@ -445,7 +462,40 @@ const char *sqlite_schema_check(sqlite3 *db, int64_t *ret_format);
 
 /* The schema, and what brings an older file to it. Runs inside a transaction. NULL: done; else one
  * line that says what is wrong with the file. */
-const char *sqlite_schema_install(struct sqlite_backend *sqlite, const struct table *const *tables);
+const char *sqlite_schema_install(struct sqlite_backend *sqlite);
+
+/* What people read of the records. An application may have a table of that name, and keeps it. */
+#define SQLITE_KEYS_VIEW                                                                           \
+    "CREATE VIEW IF NOT EXISTS idempotency_keys AS"                                                \
+    " SELECT key, lower(hex(payload_hash)) AS payload_hash,"                                       \
+    "  CASE status WHEN 1 THEN 'pending' ELSE 'unknown' END AS status,"                            \
+    "  NULL AS result_ref, NULL AS http_code,"                                                     \
+    "  strftime('%Y-%m-%dT%H:%M:%f', created_at / 1e6, 'unixepoch') || 'Z' AS created_at,"         \
+    "  strftime('%Y-%m-%dT%H:%M:%f', CASE WHEN expires_at < 253402300799000000 THEN expires_at"    \
+    "   WHEN expires_at IS NULL AND ttl_us < 253402300799000000 - created_at"                      \
+    "   THEN created_at + ttl_us END / 1e6, 'unixepoch') || 'Z' AS expires_at,"                    \
+    "  tenant, rule, NULL AS completed_at, lower(hex(target_hash)) AS target_hash, token, "        \
+    "attempts"                                                                                     \
+    " FROM pawl_pending"                                                                           \
+    " WHERE status IN (1, 4) AND (expires_at IS NULL"                                              \
+    "  OR expires_at > CAST(strftime('%s', 'now') AS INTEGER) * 1000000)"                          \
+    " UNION ALL"                                                                                   \
+    " SELECT key, lower(hex(payload_hash)),"                                                       \
+    "  CASE status WHEN 2 THEN 'complete' ELSE 'failed' END, result_ref, http_code,"               \
+    "  strftime('%Y-%m-%dT%H:%M:%f', created_at / 1e6, 'unixepoch') || 'Z',"                       \
+    "  CASE WHEN expires_at < 253402300799000000 THEN"                                             \
+    "   strftime('%Y-%m-%dT%H:%M:%f', expires_at / 1e6, 'unixepoch') || 'Z' END,"                  \
+    "  tenant, rule, strftime('%Y-%m-%dT%H:%M:%f', completed_at / 1e6, 'unixepoch') || 'Z',"       \
+    "  lower(hex(target_hash)), token, attempts"                                                   \
+    " FROM pawl_outcome"                                                                           \
+    " WHERE gone_at > CAST(strftime('%s', 'now') AS INTEGER) * 1000000;"
+
+/* Draws the secret of a new store. An SQLite result code. */
+int sqlite_secret_insert(struct sqlite_backend *sqlite);
+
+/* Makes the schema in a file of an application, in its transaction. False:
+ * sqlite3_errmsg says why. */
+bool sqlite_foreign_install(struct sqlite_backend *sqlite);
 
 #define PAWL_APPLICATION_ID 0x7061776c /* "pawl" */
 #define PAWL_FORMAT 5                  /* user_version */

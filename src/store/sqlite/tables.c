@@ -203,7 +203,7 @@ static void add_table(struct buf *sql, const struct table *table)
     static const char *const types[] = {
         [TABLE_INT] = "INTEGER", [TABLE_TEXT] = "TEXT", [TABLE_BYTES] = "BLOB"};
     buf_printf(sql, "CREATE TABLE IF NOT EXISTS %s(id INTEGER PRIMARY KEY", table->name);
-    buf_add_str(sql, table->is_log ? "" : ", version INTEGER NOT NULL");
+    buf_add_str(sql, table->is_log ? "" : ", version INTEGER NOT NULL DEFAULT 0");
     for (size_t i = 0; i < table->n_columns; i++)
         buf_printf(sql, ", %s %s NOT NULL", table->columns[i].name, types[table->columns[i].kind]);
     buf_add_str(sql, ");");
@@ -219,14 +219,19 @@ static void add_table(struct buf *sql, const struct table *table)
     buf_add_str(sql, table->sqlite_view ? table->sqlite_view : "");
 }
 
-int sqlite_tables_install(struct sqlite_backend *sqlite, const struct table *const *tables)
+void sqlite_tables_init(struct sqlite_backend *sqlite, const struct table *const *tables)
 {
-    struct buf sql BUF_AUTO = buf_make(SIZE_MAX);
     for (; *tables; tables++) {
         CHECK(sqlite->n_tables < SQLITE_TABLES_MAX && (*tables)->row_size <= TABLE_ROW_MAX);
         sqlite->tables[sqlite->n_tables++] = (struct sqlite_table){.table = *tables};
-        add_table(&sql, *tables);
     }
+}
+
+int sqlite_tables_install(struct sqlite_backend *sqlite)
+{
+    struct buf sql BUF_AUTO = buf_make(SIZE_MAX);
+    for (size_t i = 0; i < sqlite->n_tables; i++)
+        add_table(&sql, sqlite->tables[i].table);
     buf_add_char(&sql, 0);
     return buf_ok(&sql) ? sqlite3_exec(sqlite->db, sql.at, NULL, NULL, NULL) : SQLITE_NOMEM;
 }

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "inside/headers.h"
+
+#include "base/json.h"
+#include "core/outcome.h"
+
+static const char *add_line(struct slice name, const struct json *value, struct buf *lines)
+{
+    struct headers one = {.n = 1, .at = {{name, slice_trim(value->text)}}};
+    bool is_text = value->type == JSON_STRING || value->type == JSON_NUMBER;
+    if (!is_text)
+        return "a header's value must be a string, a number, or an array of them";
+    if (!header_is_valid(name, one.at[0].value))
+        return "headers must have names and values that HTTP allows";
+    outcome_keep_fields(&one, false, lines);
+    return buf_ok(lines) ? NULL : "the headers do not fit into memory";
+}
+
+static const char *add_member(const struct json *member, struct buf *lines)
+{
+    if (member->type != JSON_ARRAY)
+        return add_line(member->name, member, lines);
+    const char *problem = NULL;
+    for (const struct json *value = member->first; value && !problem; value = value->next)
+        problem = add_line(member->name, value, lines);
+    return problem;
+}
+
+const char *headers_to_lines(struct slice json, struct arena *arena, struct buf *lines)
+{
+    struct json *root;
+    const char *problem = NULL;
+    if (json_parse(arena, json, &root, NULL) != JSON_OK || root->type != JSON_OBJECT)
+        return "headers must be a JSON object";
+    for (const struct json *member = root->first; member && !problem; member = member->next)
+        problem = add_member(member, lines);
+    return problem;
+}
+
+/* The next line of `*rest`, CR LF behind it. */
+static bool next_line(struct slice *rest, struct header *ret_line)
+{
+    struct slice line;
+    if (rest->len == 0)
+        return false;
+    *rest = slice_cut(*rest, '\n', &line);
+    if (line.len > 0 && line.at[line.len - 1] == '\r')
+        line.len--;
+    struct slice value = slice_cut(line, ':', &ret_line->name);
+    ret_line->value = slice_trim(value);
+    return true;
+}
+
+static size_t count(struct slice lines, struct slice name)
+{
+    struct header line;
+    size_t n = 0;
+    while (next_line(&lines, &line))
+        n += slice_eq_nocase(line.name, name);
+    return n;
+}
+
+/* All values of that name, from its first line on. */
+static void add_values(struct slice lines, struct slice name, struct buf *json)
+{
+    struct header line;
+    bool several = count(lines, name) > 1;
+    if (several)
+        buf_add_char(json, '[');
+    while (next_line(&lines, &line)) {
+        if (!slice_eq_nocase(line.name, name))
+            continue;
+        if (several)
+            json_next_item(json);
+        json_add_string(json, line.value);
+    }
+    if (several)
+        buf_add_char(json, ']');
+}
+
+void headers_to_json(struct slice lines, struct buf *json)
+{
+    struct header line;
+    struct slice rest = lines;
+    buf_add_char(json, '{');
+    for (const char *at = rest.at; next_line(&rest, &line); at = rest.at) {
+        struct slice before = slice_make(lines.at, (size_t)(at - lines.at));
+        if (count(before, line.name) > 0)
+            continue;
+        json_next_item(json);
+        json_add_string(json, line.name);
+        buf_add_char(json, ':');
+        add_values(slice_make(at, lines.len - before.len), line.name, json);
+    }
+    buf_add_char(json, '}');
+}

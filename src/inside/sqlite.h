@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sqlite: what the calls on SQLite share. sqlite.c: a connection, and operations under a key;
+ * sqlite_rows.c: machines and events. */
+#ifndef PAWL_INSIDE_SQLITE_H
+#define PAWL_INSIDE_SQLITE_H
+
+#include "inside/inside.h"
+#include "store/direct.h"
+
+/* Rows whose time is over that each call which adds one removes: more than come. */
+#define INSIDE_SWEEP 2
+
+struct backend;
+
+struct inside_sqlite {
+    struct pawl pawl;        /* first: the two are cast into each other */
+    struct backend *backend; /* of `direct` */
+    struct direct *direct;
+    struct digest_key key;
+    unsigned char secret[DIGEST_SIZE]; /* of which `key` was made */
+
+    /* What this transaction has begun: tokens from `first` to `last` are its own. */
+    int64_t self;
+    int64_t first; /* 0: none */
+    int64_t last;
+    int64_t row; /* of the last one: where it is looked for first */
+    struct digest key_hash;
+};
+
+/* Before the operations of a call: whether the open transaction can have them. */
+enum pawl_error inside_sqlite_enter(struct inside_sqlite *on);
+
+/* Runs one of them, after `sweep` steps of the sweep. */
+enum pawl_error inside_sqlite_run(struct inside_sqlite *on, struct store_op *op, size_t sweep);
+
+/* The calls on rows beside records; see <pawl/pawl.h>. */
+enum pawl_error inside_sqlite_transition(struct pawl *pawl, const struct pawl_action *action,
+                                         struct pawl_transition *ret_transition);
+enum pawl_error inside_sqlite_publish(struct pawl *pawl, const struct pawl_event *event,
+                                      bool *ret_already);
+enum pawl_error inside_sqlite_receive(struct pawl *pawl, const struct pawl_incoming *incoming,
+                                      struct pawl_received *ret_received);
+
+#endif

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The schema in a file of an application: the same tables as in a store of its own, and what only
+ * such a file has. Made at once and as it is today: what alters a table reads the application's
+ * whole schema, and fails where a view of its own is broken. */
+#include "store/sqlite/sqlite.h"
+#include <stdio.h>
+
+#define TYPE_INT "INTEGER NOT NULL"
+#define TYPE_BYTES "BLOB NOT NULL"
+#define TYPE_TEXT "TEXT NOT NULL"
+#define TYPE_RARE "TEXT"
+#define TYPED(kind, column, field) ", " #column " " TYPE_##kind
+#define STATE_TYPED(kind, column, field) ", " #column " INTEGER NOT NULL DEFAULT 0"
+#define ONCE_TYPED(kind, column, field) ", " #column " INTEGER NOT NULL DEFAULT 0"
+
+/* pawl_lease: the one lease that is there is none. So, where the application has foreign keys
+ * enforced, its COMMIT is refused while a record of it has a lease: the transaction that began an
+ * operation is to end it. token <> id: of every acquisition but the first. */
+static const char schema[] =
+    "CREATE TABLE pawl_state(one INTEGER PRIMARY KEY CHECK(one = 1),"
+    " token INTEGER NOT NULL DEFAULT 0" SQLITE_STATE(
+        STATE_TYPED) ", format INTEGER NOT NULL);"
+                     "CREATE TABLE pawl_secret(one INTEGER PRIMARY KEY CHECK(one = 1), secret BLOB "
+                     "NOT NULL);"
+                     "CREATE TABLE pawl_lease(lease_until INTEGER PRIMARY KEY CHECK(lease_until = "
+                     "0));"
+                     "INSERT INTO pawl_lease VALUES(0);"
+                     "CREATE TABLE pawl_key_index(k BLOB PRIMARY KEY, id INTEGER NOT NULL) WITHOUT "
+                     "ROWID;"
+                     "CREATE TABLE pawl_key_log(seq INTEGER PRIMARY KEY, keys BLOB NOT NULL);"
+                     "CREATE TABLE pawl_pending(id INTEGER PRIMARY KEY, status INTEGER NOT NULL,"
+                     " expires_at INTEGER" SQLITE_IDENTITY(TYPED) SQLITE_CLAIM(TYPED) //
+    ", once TEXT" SQLITE_CLAIM_ONCE(ONCE_TYPED)                                       //
+    ", FOREIGN KEY(lease_until) REFERENCES pawl_lease DEFERRABLE INITIALLY DEFERRED);"
+    "CREATE INDEX pawl_pending_idle ON pawl_pending(expires_at, quiet_at - settle_us)"
+    " WHERE expires_at IS NOT NULL OR status = 4;"
+    "CREATE INDEX pawl_pending_token ON pawl_pending(token) WHERE token <> id;"
+    "CREATE TABLE pawl_outcome(id INTEGER PRIMARY KEY, status INTEGER NOT NULL,"
+    " sweep_at INTEGER NOT NULL, result_ref TEXT, headers BLOB, body BLOB,"
+    " packed INTEGER NOT NULL" SQLITE_IDENTITY(TYPED) SQLITE_FINAL(TYPED) //
+    ", once TEXT" SQLITE_FINAL_ONCE(
+        ONCE_TYPED) ");"
+                    "CREATE INDEX pawl_outcome_sweep ON pawl_outcome(sweep_at);"
+                    "CREATE TABLE pawl_bound(id INTEGER PRIMARY KEY" SQLITE_BOUND(
+                        TYPED) ");"
+                               "CREATE INDEX pawl_bound_holder ON pawl_bound(holder);"
+                               "CREATE INDEX pawl_bound_expires ON pawl_bound(expires_at);"
+                               "CREATE INDEX pawl_bound_key ON pawl_bound(key);"
+                               "CREATE TABLE pawl_owner(incarnation INTEGER PRIMARY KEY, is_serve "
+                               "INTEGER NOT NULL,"
+                               " beat_at INTEGER NOT NULL, lease_us INTEGER NOT NULL, leases "
+                               "INTEGER NOT NULL);" //
+    SQLITE_KEYS_VIEW;
+
+bool sqlite_foreign_install(struct sqlite_backend *sqlite)
+{
+    char state[128];
+    snprintf(state, sizeof state,
+             "INSERT INTO pawl_state(one, key_bucket, format) VALUES(1, %d, %d)", KEY_RUN_BUCKETS,
+             PAWL_FORMAT);
+    return sqlite3_exec(sqlite->db, schema, NULL, NULL, NULL) == SQLITE_OK &&
+           sqlite3_exec(sqlite->db, state, NULL, NULL, NULL) == SQLITE_OK &&
+           sqlite_secret_insert(sqlite) == SQLITE_OK && sqlite_tables_install(sqlite) == SQLITE_OK;
+}

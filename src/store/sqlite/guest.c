@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "store/sqlite/guest.h"
+
+#include "base/mem.h"
+#include "base/random.h"
+#include "store/sqlite/sqlite.h"
+#include <stdio.h>
+
+struct guest {
+    struct sqlite_backend sqlite; /* first: the two are cast into each other */
+    sqlite3_stmt *enter;          /* format, secret */
+    sqlite3_stmt *find;           /* a row by a token that is not its id */
+    unsigned version;             /* of the file, in the transaction that `self` is of */
+    bool entered;                 /* the connection's mutex is held */
+    sqlite3_int64 rowid;          /* the application's last one */
+};
+
+static struct guest *guest_of(struct backend *backend)
+{
+    return (struct guest *)backend;
+}
+
+/* ---- the connection, for the time of a call ---- */
+
+static void hold(struct guest *guest)
+{
+    if (guest->entered)
+        return;
+    sqlite3_mutex_enter(sqlite3_db_mutex(guest->sqlite.db));
+    guest->rowid = sqlite3_last_insert_rowid(guest->sqlite.db);
+    guest->entered = true;
+}
+
+static void let_go(struct guest *guest)
+{
+    if (!guest->entered)
+        return;
+    sqlite3_set_last_insert_rowid(guest->sqlite.db, guest->rowid);
+    sqlite3_mutex_leave(sqlite3_db_mutex(guest->sqlite.db));
+    guest->entered = false;
+}
+
+/* ---- entering ---- */
+
+static int64_t number_of(sqlite3 *db, const char *pragma)
+{
+    sqlite3_stmt *statement = NULL;
+    int64_t number = 0;
+    if (sqlite3_prepare_v2(db, pragma, -1, &statement, NULL) == SQLITE_OK &&
+        sqlite3_step(statement) == SQLITE_ROW)
+        number = sqlite3_column_int64(statement, 0);
+    sqlite3_finalize(statement);
+    return number;
+}
+
+static bool is_utf16(sqlite3 *db)
+{
+    sqlite3_stmt *statement = NULL;
+    bool other = false;
+    if (sqlite3_prepare_v2(db, "PRAGMA main.encoding", -1, &statement, NULL) == SQLITE_OK &&
+        sqlite3_step(statement) == SQLITE_ROW)
+        other = strcmp((const char *)sqlite3_column_text(statement, 0), "UTF-8") != 0;
+    sqlite3_finalize(statement);
+    return other;
+}
+
+static enum sqlite_guest_state refuse(struct guest *guest, const char *why)
+{
+    struct backend *backend = &guest->sqlite.backend;
+    snprintf(backend->problem, sizeof backend->problem, "%s: %s", guest->sqlite.path, why);
+    return SQLITE_GUEST_CLOSED;
+}
+
+static enum sqlite_guest_state fail(struct guest *guest, int code)
+{
+    struct backend *backend = &guest->sqlite.backend;
+    int kind = code & 0xff;
+    bool busy = kind == SQLITE_BUSY || kind == SQLITE_LOCKED;
+    snprintf(backend->problem, sizeof backend->problem, "%s: %s", guest->sqlite.path,
+             sqlite3_errmsg(guest->sqlite.db));
+    return busy ? SQLITE_GUEST_BUSY : SQLITE_GUEST_FAILED;
+}
+
+static bool has_table(sqlite3 *db)
+{
+    return number_of(db, "SELECT count(*) FROM main.sqlite_master WHERE name='pawl_state'") > 0;
+}
+
+static enum sqlite_guest_state install(struct guest *guest)
+{
+    struct sqlite_backend *sqlite = &guest->sqlite;
+    if (number_of(sqlite->db, "PRAGMA main.application_id") == PAWL_APPLICATION_ID)
+        return refuse(guest, "it is a store of pawl's own; keep the record in your own file");
+    if (!sqlite_foreign_install(sqlite))
+        return fail(guest, sqlite3_errcode(sqlite->db));
+    return SQLITE_GUEST_READY;
+}
+
+/* Prepares what reads it. At first, and after the application took back the schema. */
+static enum sqlite_guest_state prepare(struct guest *guest)
+{
+    struct sqlite_backend *sqlite = &guest->sqlite;
+    if (!has_table(sqlite->db)) {
+        enum sqlite_guest_state state = install(guest);
+        if (state != SQLITE_GUEST_READY)
+            return state;
+    }
+    sqlite->is_utf16 = is_utf16(sqlite->db);
+    sqlite3_finalize(guest->enter);
+    int code = sqlite3_prepare_v3(sqlite->db, "SELECT format, secret FROM pawl_state, pawl_secret",
+                                  -1, SQLITE_PREPARE_PERSISTENT, &guest->enter, NULL);
+    if (code == SQLITE_ERROR)
+        return refuse(guest, "it is a store of pawl's own; keep the record in your own file");
+    return code == SQLITE_OK ? SQLITE_GUEST_READY : fail(guest, code);
+}
+
+static enum sqlite_guest_state judge_format(struct guest *guest, int64_t format)
+{
+    if (format == PAWL_FORMAT)
+        return SQLITE_GUEST_READY;
+    return refuse(guest, format > PAWL_FORMAT ? "its tables are of a newer pawl; use that version"
+                                              : "its tables are damaged: pawl_state.format");
+}
+
+/* Reads format and secret, in each call: what another connection did to the tables, or a rollback,
+ * is seen here and nowhere else. */
+static enum sqlite_guest_state read_format(struct guest *guest, int *ret_code)
+{
+    unsigned char *secret = guest->sqlite.backend.secret;
+    int code = *ret_code = sqlite3_step(guest->enter);
+    enum sqlite_guest_state state = SQLITE_GUEST_FAILED;
+    if (code == SQLITE_ROW && sqlite3_column_bytes(guest->enter, 1) == DIGEST_SIZE) {
+        memcpy(secret, sqlite3_column_blob(guest->enter, 1), DIGEST_SIZE);
+        state = judge_format(guest, sqlite3_column_int64(guest->enter, 0));
+    } else if (code == SQLITE_ROW || code == SQLITE_DONE) {
+        state = refuse(guest, "its tables are damaged: pawl_secret");
+    }
+    sqlite3_reset(guest->enter);
+    return state;
+}
+
+static enum sqlite_guest_state enter(struct guest *guest)
+{
+    int code = SQLITE_OK;
+    if (sqlite3_get_autocommit(guest->sqlite.db))
+        return SQLITE_GUEST_IDLE;
+    enum sqlite_guest_state state = guest->enter ? SQLITE_GUEST_READY : prepare(guest);
+    if (state != SQLITE_GUEST_READY)
+        return state;
+    state = read_format(guest, &code);
+    if (code == SQLITE_ERROR && prepare(guest) == SQLITE_GUEST_READY)
+        state = read_format(guest, &code);
+    return state == SQLITE_GUEST_FAILED ? fail(guest, code) : state;
+}
+
+/* The snapshot is taken: by now the version is that of this transaction. */
+static void draw_self(struct guest *guest)
+{
+    struct backend_owner *self = &guest->sqlite.backend.self;
+    unsigned version = 0;
+    sqlite3_file_control(guest->sqlite.db, "main", SQLITE_FCNTL_DATA_VERSION, &version);
+    if (self->incarnation == 0 || version != guest->version)
+        self->incarnation = (int64_t)(random_u64() >> 2) | 1;
+    guest->version = version;
+}
+
+enum sqlite_guest_state sqlite_guest_enter(struct backend *backend)
+{
+    struct guest *guest = guest_of(backend);
+    hold(guest);
+    enum sqlite_guest_state state = enter(guest);
+    if (state == SQLITE_GUEST_READY)
+        draw_self(guest);
+    let_go(guest);
+    return state;
+}
+
+int64_t sqlite_guest_self(const struct backend *backend)
+{
+    return backend->self.incarnation;
+}
+
+const unsigned char *sqlite_guest_secret(const struct backend *backend)
+{
+    return backend->secret;
+}
+
+bool sqlite_guest_is_nested(const struct backend *backend)
+{
+    sqlite3 *db = ((const struct guest *)backend)->sqlite.db;
+    sqlite3_stmt *s = sqlite3_next_stmt(db, NULL);
+    while (s && (!sqlite3_stmt_busy(s) || sqlite3_stmt_readonly(s)))
+        s = sqlite3_next_stmt(db, s);
+    return s;
+}
+
+bool sqlite_guest_is_guarded(const struct backend *backend)
+{
+    int on = 0;
+    sqlite3_db_config(((const struct guest *)backend)->sqlite.db, SQLITE_DBCONFIG_ENABLE_FKEY, -1,
+                      &on);
+    return on != 0;
+}
+
+/* ---- a token ---- */
+
+/* The row of an acquisition that was not the first; 0: there is none. */
+static int64_t find_later(struct guest *guest, int64_t token)
+{
+    struct sqlite_backend *sqlite = &guest->sqlite;
+    if (!guest->find)
+        sqlite_note(sqlite,
+                    sqlite3_prepare_v3(sqlite->db,
+                                       "SELECT id FROM pawl_pending WHERE token=?1 AND token <> id",
+                                       -1, SQLITE_PREPARE_PERSISTENT, &guest->find, NULL));
+    struct sqlite_binding binding = {.sqlite = sqlite, .statement = guest->find};
+    sqlite_bind_number(&binding, token);
+    int64_t id = sqlite_step(&binding) ? sqlite3_column_int64(guest->find, 0) : 0;
+    sqlite3_reset(guest->find);
+    return id;
+}
+
+bool sqlite_guest_find(struct backend *backend, int64_t token, struct store_row *ret_row)
+{
+    struct guest *guest = guest_of(backend);
+    struct sqlite_backend *sqlite = sqlite_call(backend);
+    hold(guest);
+    arena_reset(&sqlite->texts);
+    sqlite_find_row(sqlite, token, &sqlite->texts, ret_row);
+    if (sqlite_ok(sqlite) && ret_row->record.token != token) {
+        int64_t id = find_later(guest, token);
+        *ret_row = (struct store_row){.record.status = RECORD_ABSENT};
+        if (id != 0)
+            sqlite_find_row(sqlite, id, &sqlite->texts, ret_row);
+    }
+    let_go(guest);
+    return sqlite_ok(sqlite);
+}
+
+/* ---- backend_ops ---- */
+
+static void guest_abandon(struct backend *backend)
+{
+    let_go(guest_of(backend));
+}
+
+static enum backend_status conclude(struct guest *guest)
+{
+    if (!sqlite_ok(&guest->sqlite))
+        guest_abandon(&guest->sqlite.backend);
+    return guest->sqlite.status;
+}
+
+static bool take_up(struct guest *guest)
+{
+    struct sqlite_backend *sqlite = &guest->sqlite;
+    if (guest->entered) /* by maintain */
+        return true;
+    hold(guest);
+    sqlite->maintained = false;
+    sqlite_read_state(sqlite);
+    return sqlite_ok(sqlite);
+}
+
+static enum backend_status guest_maintain(struct backend *backend, struct backend_chores *chores)
+{
+    struct guest *guest = guest_of(backend);
+    struct sqlite_backend *sqlite = sqlite_call(backend);
+    if (take_up(guest))
+        sqlite_do_chores(sqlite, chores);
+    sqlite->maintained = chores->swept > 0;
+    return conclude(guest);
+}
+
+static enum backend_status guest_load(struct backend *backend, struct backend_name *names, size_t n,
+                                      struct arena *arena, struct backend_read *ret_read)
+{
+    struct guest *guest = guest_of(backend);
+    struct sqlite_backend *sqlite = sqlite_call(backend);
+    take_up(guest);
+    for (size_t i = 0; i < n && sqlite_ok(sqlite); i++)
+        sqlite_find(sqlite, &names[i], arena);
+    if (sqlite_ok(sqlite))
+        sqlite_fill_read(sqlite, names, n, ret_read);
+    return conclude(guest);
+}
+
+static enum backend_status guest_save(struct backend *backend, struct backend_save *save)
+{
+    struct guest *guest = guest_of(backend);
+    struct sqlite_backend *sqlite = sqlite_call(backend);
+    sqlite_save_groups(sqlite, save->groups);
+    save->changed = save->groups || sqlite->maintained;
+    if (sqlite_ok(sqlite) && save->changed)
+        sqlite_write_state(sqlite, save);
+    save->counts = sqlite->state.counts;
+    let_go(guest);
+    return sqlite->status;
+}
+
+static void guest_close(struct backend *backend)
+{
+    struct guest *guest = guest_of(backend);
+    struct sqlite_backend *sqlite = &guest->sqlite;
+    for (int i = 0; i < SQL_COUNT; i++)
+        sqlite3_finalize(sqlite->statements[i]);
+    sqlite3_finalize(guest->enter);
+    sqlite3_finalize(guest->find);
+    sqlite_tables_fini(sqlite);
+    arena_fini(&sqlite->texts);
+    mem_free(sqlite->path);
+    mem_free(guest);
+}
+
+static const struct backend_ops guest_ops = {
+    .load = guest_load,
+    .maintain = guest_maintain,
+    .save = guest_save,
+    .abandon = guest_abandon,
+    .outcome = sqlite_outcome,
+    .list = sqlite_list,
+    .query = sqlite_query,
+    .close = guest_close,
+};
+
+struct backend *sqlite_guest_open(sqlite3 *db, const struct table *const *tables)
+{
+    struct guest *guest = mem_zalloc(1, sizeof *guest);
+    const char *name = sqlite3_db_filename(db, "main");
+    name = name && *name ? name : ":memory:";
+    char *path = mem_copy(name, strlen(name));
+    if (!guest || !path) {
+        mem_free(guest);
+        mem_free(path);
+        return NULL;
+    }
+    struct sqlite_backend *sqlite = &guest->sqlite;
+    sqlite->backend =
+        (struct backend){.ops = &guest_ops, .place = path, .outcome_max = SQLITE_OUTCOME_MAX};
+    sqlite->db = db;
+    sqlite->path = path;
+    sqlite->is_foreign = sqlite->is_guest = true;
+    sqlite->lock.fd = -1;
+    sqlite->texts = arena_make(SIZE_MAX);
+    sqlite->boot_id = clock_boot_id();
+    sqlite_tables_init(sqlite, tables);
+    return &sqlite->backend;
+}

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The statements of the SQLite backend, what is bound to them, and what their failures mean. */
+#include "base/check.h"
+#include "store/sqlite/sqlite.h"
+#include <errno.h>
+#include <stdio.h>
+
+/* A file that could not grow, for a reason that passes. Not a failed sync: what it was to make
+ * durable may be lost (contract section 2, invariant 8). */
+static bool lacks_space(int code)
+{
+    /* What the failed call left: sqlite3_system_errno knows nothing of one inside a COMMIT. */
+    bool no_room = errno == ENOSPC || errno == EDQUOT;
+    return no_room && (code == SQLITE_IOERR_WRITE || code == SQLITE_IOERR_SHMSIZE);
+}
+
+static enum backend_status status_of(int code)
+{
+    switch (code & 0xff) {
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+    case SQLITE_PROTOCOL: /* a race for the WAL's locks */
+    case SQLITE_SCHEMA:   /* somebody made an index meanwhile */
+        return BACKEND_BUSY;
+    case SQLITE_FULL:
+        return BACKEND_FULL;
+    case SQLITE_NOMEM:
+        return BACKEND_NO_MEMORY;
+    default:
+        return code == SQLITE_READONLY_DBMOVED ? BACKEND_AWAY : BACKEND_FATAL;
+    }
+}
+
+bool sqlite_fail(struct sqlite_backend *sqlite, int code)
+{
+    if (!sqlite_ok(sqlite))
+        return false;
+    code = lacks_space(code) ? SQLITE_FULL : code;
+    sqlite->status = status_of(code);
+    snprintf(sqlite->backend.problem, sizeof sqlite->backend.problem, "%s: %s", sqlite->path,
+             code == SQLITE_ERROR ? sqlite3_errmsg(sqlite->db) : sqlite3_errstr(code));
+    return false;
+}
+
+static int prepare(struct sqlite_backend *sqlite, enum sqlite_statement name)
+{
+    static const char *const texts[SQL_COUNT] = {
+#define X(name, sql) [SQL_##name] = sql,
+        SQLITE_STATEMENTS(X)
+#undef X
+    };
+    return sqlite3_prepare_v3(sqlite->db, texts[name], -1, SQLITE_PREPARE_PERSISTENT,
+                              &sqlite->statements[name], NULL);
+}
+
+bool sqlite_prepare_all(struct sqlite_backend *sqlite)
+{
+    for (int name = 0; name < SQL_COUNT; name++)
+        if (prepare(sqlite, name) != SQLITE_OK)
+            return false;
+    return true;
+}
+
+struct sqlite_binding sqlite_bind(struct sqlite_backend *sqlite, enum sqlite_statement name)
+{
+    if (!sqlite->statements[name] && sqlite_ok(sqlite))
+        sqlite_note(sqlite, prepare(sqlite, name));
+    return (struct sqlite_binding){.sqlite = sqlite, .statement = sqlite->statements[name]};
+}
+
+void sqlite_bind_number(struct sqlite_binding *b, int64_t number)
+{
+    sqlite_note(b->sqlite, sqlite3_bind_int64(b->statement, ++b->at, number));
+}
+
+void sqlite_bind_null(struct sqlite_binding *b)
+{
+    sqlite_note(b->sqlite, sqlite3_bind_null(b->statement, ++b->at));
+}
+
+void sqlite_bind_text(struct sqlite_binding *b, struct slice text)
+{
+    const char *at = text.at ? text.at : "";
+    sqlite_note(b->sqlite, sqlite3_bind_text64(b->statement, ++b->at, at, text.len, SQLITE_STATIC,
+                                               SQLITE_UTF8));
+}
+
+void sqlite_bind_bytes(struct sqlite_binding *b, struct slice bytes)
+{
+    const char *at = bytes.at ? bytes.at : "";
+    sqlite_note(b->sqlite,
+                sqlite3_bind_blob64(b->statement, ++b->at, at, bytes.len, SQLITE_STATIC));
+}
+
+bool sqlite_step(const struct sqlite_binding *binding)
+{
+    if (!sqlite_ok(binding->sqlite))
+        return false;
+    CHECK(binding->at == sqlite3_bind_parameter_count(binding->statement));
+    int code = sqlite3_step(binding->statement);
+    return code == SQLITE_ROW || (code != SQLITE_DONE && sqlite_fail(binding->sqlite, code));
+}
+
+bool sqlite_run(const struct sqlite_binding *binding)
+{
+    sqlite_step(binding);
+    sqlite3_reset(binding->statement);
+    return sqlite_ok(binding->sqlite);
+}
+
+bool sqlite_change(const struct sqlite_binding *binding)
+{
+    return sqlite_run(binding) && sqlite3_changes(binding->sqlite->db) > 0;
+}
+
+bool sqlite_run_named(struct sqlite_backend *sqlite, enum sqlite_statement name)
+{
+    struct sqlite_binding binding = sqlite_bind(sqlite, name);
+    return sqlite_run(&binding);
+}
+
+/* By the value, and not by sqlite3_column_blob and _bytes, which each look the column up. The
+ * connection has no mutex, or its caller holds it, so its values need none. */
+static struct slice value_bytes(sqlite3_value *value, const void *bytes)
+{
+    return slice_make(bytes, bytes ? (size_t)sqlite3_value_bytes(value) : 0);
+}
+
+struct slice sqlite_column_bytes(sqlite3_stmt *s, int at)
+{
+    sqlite3_value *value = sqlite3_column_value(s, at);
+    return value_bytes(value, sqlite3_value_blob(value));
+}
+
+/* As bytes where that is the same: SQLite copies a text that is asked for as one. */
+struct slice sqlite_column_text(const struct sqlite_backend *sqlite, sqlite3_stmt *s, int at)
+{
+    sqlite3_value *value = sqlite3_column_value(s, at);
+    return sqlite->is_utf16 ? value_bytes(value, sqlite3_value_text(value))
+                            : value_bytes(value, sqlite3_value_blob(value));
+}
