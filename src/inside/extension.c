@@ -8,7 +8,7 @@
 /* The program's functions, through which every other source of the extension calls SQLite. */
 SQLITE_EXTENSION_INIT1
 
-#define SQLITE_LEAST 3031000 /* SQLITE_DIRECTONLY */
+#define SQLITE_LEAST 3034000 /* sqlite3_txn_state */
 
 /* ---- errors ---- */
 
@@ -197,7 +197,7 @@ int sqlite3_pawl_init(sqlite3 *db, char **ret_problem, const sqlite3_api_routine
     sqlite3_api = api;
     if (sqlite3_libversion_number() < SQLITE_LEAST) {
         *ret_problem =
-            sqlite3_mprintf("pawl needs SQLite 3.31 or later, this is %s", sqlite3_libversion());
+            sqlite3_mprintf("pawl needs SQLite 3.34 or later, this is %s", sqlite3_libversion());
         return SQLITE_ERROR;
     }
     struct extension *extension = mem_zalloc(1, sizeof *extension);

@@ -55,7 +55,7 @@ enum pawl_error inside_sqlite_enter(struct inside_sqlite *on)
     return PAWL_OK;
 }
 
-enum pawl_error inside_sqlite_run(struct inside_sqlite *on, struct store_op *op, size_t sweep)
+static enum pawl_error run(struct inside_sqlite *on, struct store_op *op, size_t sweep)
 {
     direct_run(on->direct, op, on->self, sweep);
     switch (op->status) {
@@ -72,6 +72,16 @@ enum pawl_error inside_sqlite_run(struct inside_sqlite *on, struct store_op *op,
     default:
         return inside_fail(&on->pawl, PAWL_FAILED, "%s", direct_problem(on->direct));
     }
+}
+
+enum pawl_error inside_sqlite_run(struct inside_sqlite *on, struct store_op *op)
+{
+    return run(on, op, 0);
+}
+
+enum pawl_error inside_sqlite_add(struct inside_sqlite *on, struct store_op *op)
+{
+    return run(on, op, on->added++ % INSIDE_SWEEP_EACH == 0 ? INSIDE_SWEEP : 0);
 }
 
 /* With a NUL behind it. NULL: there is none, or no memory. */
@@ -272,7 +282,7 @@ static enum pawl_error sqlite_begin(struct pawl *pawl, const struct pawl_operati
         error = make_begin(on, operation, &asked);
     if (error)
         return error;
-    error = inside_sqlite_run(on, &asked.op, INSIDE_SWEEP);
+    error = inside_sqlite_add(on, &asked.op);
     if (!error)
         error = show_begun(on, &asked.op, operation, ret_begun);
     outcome_unref(asked.op.found);
@@ -314,7 +324,7 @@ static enum pawl_error name_record(struct inside_sqlite *on, int64_t token, stru
 static enum pawl_error write_record(struct inside_sqlite *on, struct store_op *op,
                                     bool *ret_already)
 {
-    enum pawl_error error = inside_sqlite_run(on, op, 0);
+    enum pawl_error error = inside_sqlite_run(on, op);
     *ret_already = op->write == RECORD_ALREADY;
     if (!error && op->write != RECORD_WRITTEN && op->write != RECORD_ALREADY)
         error = refuse_stale(&on->pawl, op->token);

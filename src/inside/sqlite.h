@@ -7,8 +7,9 @@
 #include "inside/inside.h"
 #include "store/direct.h"
 
-/* Rows whose time is over that each call which adds one removes: more than come. */
-#define INSIDE_SWEEP 2
+/* Of calls that add a row every so many first removes rows whose time is over: twice as many. */
+#define INSIDE_SWEEP_EACH 16
+#define INSIDE_SWEEP (2 * INSIDE_SWEEP_EACH)
 
 struct backend;
 
@@ -25,13 +26,17 @@ struct inside_sqlite {
     int64_t last;
     int64_t row; /* of the last one: where it is looked for first */
     struct digest key_hash;
+
+    unsigned added; /* calls that add a row, so far */
 };
 
 /* Before the operations of a call: whether the open transaction can have them. */
 enum pawl_error inside_sqlite_enter(struct inside_sqlite *on);
 
-/* Runs one of them, after `sweep` steps of the sweep. */
-enum pawl_error inside_sqlite_run(struct inside_sqlite *on, struct store_op *op, size_t sweep);
+/* Runs one of them. */
+enum pawl_error inside_sqlite_run(struct inside_sqlite *on, struct store_op *op);
+/* The same of one that adds a row; sometimes it sweeps before. */
+enum pawl_error inside_sqlite_add(struct inside_sqlite *on, struct store_op *op);
 
 /* The calls on rows beside records; see <pawl/pawl.h>. */
 enum pawl_error inside_sqlite_transition(struct pawl *pawl, const struct pawl_action *action,

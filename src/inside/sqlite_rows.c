@@ -26,7 +26,7 @@ static enum pawl_error find_row(struct inside_sqlite *on, const struct table_que
     struct store_op op;
     struct store_found found = {.arena = &on->pawl.texts};
     finding_start(&finding, query, &found, &op);
-    enum pawl_error error = inside_sqlite_run(on, &op, 0);
+    enum pawl_error error = inside_sqlite_run(on, &op);
     if (!error && finding_end(&finding, &op) == STORE_NO_MEMORY)
         return PAWL_NO_MEMORY;
     *ret_row = !error && found.n > 0 ? found.rows[0] : NULL;
@@ -45,11 +45,11 @@ static enum pawl_error find_like(struct inside_sqlite *on, const struct table *t
 }
 
 /* What was read in this transaction has not changed since, unless it only read so far. */
-static enum pawl_error bring_rows(struct inside_sqlite *on, struct table_change *changes, size_t n,
-                                  size_t sweep)
+static enum pawl_error bring_rows(struct inside_sqlite *on, struct table_change *changes, size_t n)
 {
     struct store_op op = {.kind = STORE_ROWS, .brings = changes, .n_brings = n};
-    enum pawl_error error = inside_sqlite_run(on, &op, sweep);
+    bool adds_alone = n == 1; /* else the sweep could take what another one refers to */
+    enum pawl_error error = adds_alone ? inside_sqlite_add(on, &op) : inside_sqlite_run(on, &op);
     return !error && op.status == STORE_CONFLICT
                ? inside_fail(&on->pawl, PAWL_AGAIN, "another transaction was faster")
                : error;
@@ -153,12 +153,12 @@ static enum pawl_error store_move(struct inside_sqlite *on, struct moving *movin
          .act = moving->is_there ? TABLE_UPDATE : TABLE_INSERT,
          .row = &state->row}};
     if (moving->told.decision != PAWL_MOVED)
-        return bring_rows(on, changes, 1, 0);
+        return bring_rows(on, changes, 1);
     state->state = moving->told.to;
     state->at = moving->told.at;
     state->seq = action->has_seq ? action->seq : state->seq;
     state->has_seq |= action->has_seq;
-    return bring_rows(on, changes, 2, 0);
+    return bring_rows(on, changes, 2);
 }
 
 enum pawl_error inside_sqlite_transition(struct pawl *pawl, const struct pawl_action *action,
@@ -219,7 +219,7 @@ static enum pawl_error insert_event(struct inside_sqlite *on, const struct webho
         .gone_at = CLOCK_NEVER,
     };
     struct table_change change = {.table = &event_table, .act = TABLE_INSERT, .row = &row.row};
-    return bring_rows(on, &change, 1, 0);
+    return bring_rows(on, &change, 1);
 }
 
 enum pawl_error inside_sqlite_publish(struct pawl *pawl, const struct pawl_event *published,
@@ -269,7 +269,7 @@ static enum pawl_error insert_inbox(struct inside_sqlite *on, struct store_inbox
     }
     changes[n++] =
         (struct table_change){.table = &inbox_table, .act = TABLE_INSERT, .row = &row->row};
-    return bring_rows(on, changes, n, old ? 0 : INSIDE_SWEEP);
+    return bring_rows(on, changes, n);
 }
 
 static struct slice digest_slice(const struct digest *digest)

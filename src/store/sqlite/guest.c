@@ -11,8 +11,10 @@ struct guest {
     sqlite3_stmt *enter;          /* format, secret */
     sqlite3_stmt *find;           /* a row by a token that is not its id */
     unsigned version;             /* of the file, in the transaction that `self` is of */
-    bool entered;                 /* the connection's mutex is held */
-    sqlite3_int64 rowid;          /* the application's last one */
+    bool made;                    /* the schema was made here, at that version: */
+    unsigned made_at;
+    bool entered;        /* the connection's mutex is held */
+    sqlite3_int64 rowid; /* the application's last one */
 };
 
 static struct guest *guest_of(struct backend *backend)
@@ -81,6 +83,13 @@ static enum sqlite_guest_state fail(struct guest *guest, int code)
     return busy ? SQLITE_GUEST_BUSY : SQLITE_GUEST_FAILED;
 }
 
+static unsigned version_of(const struct guest *guest)
+{
+    unsigned version = 0;
+    sqlite3_file_control(guest->sqlite.db, "main", SQLITE_FCNTL_DATA_VERSION, &version);
+    return version;
+}
+
 static bool has_table(sqlite3 *db)
 {
     return number_of(db, "SELECT count(*) FROM main.sqlite_master WHERE name='pawl_state'") > 0;
@@ -93,6 +102,8 @@ static enum sqlite_guest_state install(struct guest *guest)
         return refuse(guest, "it is a store of pawl's own; keep the record in your own file");
     if (!sqlite_foreign_install(sqlite))
         return fail(guest, sqlite3_errcode(sqlite->db));
+    guest->made = true;
+    guest->made_at = version_of(guest);
     return SQLITE_GUEST_READY;
 }
 
@@ -122,8 +133,8 @@ static enum sqlite_guest_state judge_format(struct guest *guest, int64_t format)
                                               : "its tables are damaged: pawl_state.format");
 }
 
-/* Reads format and secret, in each call: what another connection did to the tables, or a rollback,
- * is seen here and nowhere else. */
+/* Reads format and secret: what another connection did to the tables, or a rollback, is seen here
+ * and nowhere else. */
 static enum sqlite_guest_state read_format(struct guest *guest, int *ret_code)
 {
     unsigned char *secret = guest->sqlite.backend.secret;
@@ -139,11 +150,23 @@ static enum sqlite_guest_state read_format(struct guest *guest, int *ret_code)
     return state;
 }
 
+/* Whether schema and secret are still those that were read. A version is one of a snapshot, which
+ * must have been taken. What this version made a rollback may have taken back, and that leaves the
+ * version as it is. */
+static bool is_settled(const struct guest *guest)
+{
+    bool has_snapshot = sqlite3_txn_state(guest->sqlite.db, "main") != SQLITE_TXN_NONE;
+    bool may_be_gone = guest->made && guest->made_at == guest->version;
+    return guest->enter && has_snapshot && !may_be_gone && version_of(guest) == guest->version;
+}
+
 static enum sqlite_guest_state enter(struct guest *guest)
 {
     int code = SQLITE_OK;
     if (sqlite3_get_autocommit(guest->sqlite.db))
         return SQLITE_GUEST_IDLE;
+    if (is_settled(guest))
+        return SQLITE_GUEST_READY;
     enum sqlite_guest_state state = guest->enter ? SQLITE_GUEST_READY : prepare(guest);
     if (state != SQLITE_GUEST_READY)
         return state;
@@ -153,12 +176,12 @@ static enum sqlite_guest_state enter(struct guest *guest)
     return state == SQLITE_GUEST_FAILED ? fail(guest, code) : state;
 }
 
-/* The snapshot is taken: by now the version is that of this transaction. */
+/* The snapshot is taken: by now the version is that of this transaction. One that was rolled back
+ * may have had the same, and left nothing that has this owner. */
 static void draw_self(struct guest *guest)
 {
     struct backend_owner *self = &guest->sqlite.backend.self;
-    unsigned version = 0;
-    sqlite3_file_control(guest->sqlite.db, "main", SQLITE_FCNTL_DATA_VERSION, &version);
+    unsigned version = version_of(guest);
     if (self->incarnation == 0 || version != guest->version)
         self->incarnation = (int64_t)(random_u64() >> 2) | 1;
     guest->version = version;

@@ -8,9 +8,9 @@
  *      its own statements, savepoints
  *      COMMIT                              or ROLLBACK, which takes back all of it unseen
  *
- * So the transaction is the lease. Its incarnation is drawn anew whenever the file was committed or
- * rolled back since (SQLITE_FCNTL_DATA_VERSION); what another one left pending has lapsed. Nothing
- * is remembered from one transaction to the next.
+ * So the transaction is the lease. Its incarnation is drawn anew whenever anybody committed since
+ * (SQLITE_FCNTL_DATA_VERSION); what another one left pending has lapsed. Nothing of a record is
+ * remembered from one transaction to the next.
  *
  * The schema (foreign.c) is made in the first transaction. The file's application_id and
  * user_version stay the application's; the format is in pawl_state.
