@@ -156,7 +156,8 @@ static double median(double *rates, int n)
 int main(int argc, char **argv)
 {
     struct side sides[KINDS];
-    int rounds = argc > 3 ? atoi(argv[2]) : 0, transactions = argc > 3 ? atoi(argv[3]) : 0;
+    int rounds = argc > 3 ? (int)strtol(argv[2], NULL, 10) : 0;
+    int transactions = argc > 3 ? (int)strtol(argv[3], NULL, 10) : 0;
     if (rounds < 1 || rounds > ROUNDS_MAX || transactions < 1) {
         fprintf(stderr, "usage: sqlite_transactions FOLDER ROUNDS TRANSACTIONS [SYNCHRONOUS]\n");
         return 2;

@@ -21,6 +21,7 @@
     X(enterPipelineMode)                                                                           \
     X(errorMessage)                                                                                \
     X(exec)                                                                                        \
+    X(execParams)                                                                                  \
     X(finish)                                                                                      \
     X(flush)                                                                                       \
     X(freemem)                                                                                     \
@@ -63,6 +64,7 @@ const char *libpq_load(void);
 #define PQenterPipelineMode libpq.enterPipelineMode
 #define PQerrorMessage libpq.errorMessage
 #define PQexec libpq.exec
+#define PQexecParams libpq.execParams
 #define PQfinish libpq.finish
 #define PQflush libpq.flush
 #define PQfreemem libpq.freemem
