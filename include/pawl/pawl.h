@@ -43,8 +43,10 @@
  * transaction with the key waits for the first, see `wait_ms`. SERIALIZABLE and REPEATABLE READ get
  * PAWL_AGAIN.
  *
+ * Whoever brings no payload_hash gets the stored response to whatever request comes with the key.
+ *
  * The same record, decisions and words as the gateway's: docs/contract.md, section 8. Its sources
- * are src/inside/pawl.c, src/inside/sqlite.c and src/inside/postgres.c.
+ * are src/inside/pawl.c, src/inside/hash.c, src/inside/sqlite.c and src/inside/postgres.c.
  */
 #ifndef PAWL_PAWL_H
 #define PAWL_PAWL_H
@@ -155,6 +157,12 @@ enum pawl_error pawl_complete(struct pawl *pawl, int64_t token, const struct paw
 /* Surely not done: what the transaction did commits, and the next begin of the key proceeds.
  * `*ret_already` (may be NULL): it was released, or has ended. */
 enum pawl_error pawl_release(struct pawl *pawl, int64_t token, bool *ret_already);
+
+#define PAWL_HASH_SIZE 65
+
+/* The payload_hash of a request's body, with a NUL behind it: two spellings of one JSON value have
+ * the same; what is no JSON is hashed as it is. */
+enum pawl_error pawl_payload_hash(const void *body, size_t size, char ret_hash[PAWL_HASH_SIZE]);
 
 /* Before the begins of several keys: locks them in an order that all transactions share, so that
  * none of them waits in a circle. On SQLite, where one transaction writes at a time, nothing. */

@@ -164,6 +164,22 @@ static void publish(sqlite3_context *context, int n, sqlite3_value **arguments)
     tell(context, pawl, error, already ? "replayed" : "stored");
 }
 
+/* pawl_payload_hash(body) */
+static void payload_hash(sqlite3_context *context, int n, sqlite3_value **arguments)
+{
+    char hash[PAWL_HASH_SIZE];
+    bool is_text = sqlite3_value_type(arguments[0]) == SQLITE_TEXT;
+    const void *body =
+        is_text ? (const void *)sqlite3_value_text(arguments[0]) : sqlite3_value_blob(arguments[0]);
+    (void)n;
+    if (sqlite3_value_type(arguments[0]) == SQLITE_NULL)
+        return;
+    if (pawl_payload_hash(body, (size_t)sqlite3_value_bytes(arguments[0]), hash) != PAWL_OK)
+        sqlite3_result_error_nomem(context);
+    else
+        sqlite3_result_text(context, hash, -1, SQLITE_TRANSIENT);
+}
+
 /* pawl_install() */
 static void install(sqlite3_context *context, int n, sqlite3_value **arguments)
 {
@@ -182,6 +198,7 @@ static int declare_functions(sqlite3 *db, struct extension *extension)
     } functions[] = {{"pawl_complete", 1, 5, complete},
                      {"pawl_release", 1, 1, release},
                      {"pawl_publish", 3, 4, publish},
+                     {"pawl_payload_hash", 1, 1, payload_hash},
                      {"pawl_install", 0, 0, install}};
     int code = SQLITE_OK;
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)

@@ -74,6 +74,101 @@ def test_a_program_is_built_with_the_installed_library(installed, tmp_path):
     assert (prefix / "share/man/man3/pawl_send.3").exists()
 
 
+INSIDE = r"""
+#include <assert.h>
+#include <pawl/pawl.h>
+#include <sqlite3.h>
+#include <stdio.h>
+int main(void)
+{
+    sqlite3 *db;
+    struct pawl_operation operation = {.rule = "r", .key = "k"};
+    struct pawl_outcome outcome = {.http_code = 200};
+    struct pawl_begun begun;
+    sqlite3_open(":memory:", &db);
+    struct pawl *pawl = pawl_on_sqlite(db);
+    sqlite3_exec(db, "BEGIN", NULL, NULL, NULL);
+    if (pawl_begin(pawl, &operation, &begun) || begun.decision != PAWL_PROCEED)
+        return 1;
+    if (pawl_complete(pawl, begun.token, &outcome, NULL) || pawl_begin(pawl, &operation, &begun))
+        return 2;
+    puts(pawl_decision_name(begun.decision));
+    pawl_free(pawl);
+    return sqlite3_close(db);
+}
+"""
+
+
+def test_a_program_is_linked_with_either_library(installed, tmp_path):
+    """The static one has no global names but those of the headers."""
+    prefix = installed / "opt/pawl"
+    [found] = prefix.glob("lib/**/pkgconfig/pawl.pc")
+    folder = found.parent.parent
+    source = tmp_path / "inside.c"
+    source.write_text(INSIDE)
+    wanted = ("pkg-config", f"--define-variable=prefix={prefix}", "--cflags", "--libs")
+    env = {**os.environ, "PKG_CONFIG_PATH": str(found.parent)}
+    shared = good(*wanted, "pawl", env=env).split()
+    static = good(*wanted, "--static", "pawl", env=env).split()
+    static[static.index("-lpawl")] = str(folder / "libpawl.a")
+    for flags in (shared, static):
+        good("cc", "-Wall", "-Wextra", "-Werror", source, *flags, "-lsqlite3", "-o",
+             tmp_path / "inside")
+        ran = good(tmp_path / "inside", env={**os.environ, "LD_LIBRARY_PATH": str(folder)})
+        assert ran == "replay\n"
+    names = {line.split()[-1] for line in good("nm", "--defined-only", "-g",
+                                               folder / "libpawl.a").splitlines() if " " in line}
+    declared = {name for header in (prefix / "include/pawl").glob("*.h")
+                for name in re.findall(r"\b(pawl_\w+)\(",
+                                       re.sub(r"/\*.*?\*/", "", header.read_text(), flags=re.S))}
+    assert names == declared
+    assert (prefix / "share/man/man3/pawl.3").exists()
+
+
+def exports_of(library: Path) -> list[str]:
+    """Each exported function and the version that it came with."""
+    symbols = good("nm", "-D", "--defined-only", library).splitlines()
+    return sorted(line.split()[-1] for line in symbols if " T " in line)
+
+
+def layout_of(headers: Path, work: Path) -> list[str]:
+    """Where each member of each struct is, and how large the struct: `struct pawl_event.data 16`."""
+    lines = []
+    for header in sorted(headers.glob("*.h")):
+        text = re.sub(r"/\*.*?\*/", "", header.read_text(), flags=re.S)
+        for name, body in re.findall(r"struct (pawl_\w+) \{(.*?)\n\};", text, re.S):
+            lines.append(f'printf("struct {name} %zu\\n", sizeof(struct {name}));')
+            for member in re.findall(r"(?:\(\*(\w+)\)\(|(\w+);)", body):
+                at = member[0] or member[1]
+                lines.append(f'printf("struct {name}.{at} %zu\\n", offsetof(struct {name}, {at}));')
+    source = work / "layout.c"
+    source.write_text("#include <pawl/client.h>\n#include <pawl/pawl.h>\n#include <stdio.h>\n"
+                      "int main(void)\n{\n" + "\n".join(lines) + "\nreturn 0;\n}\n")
+    good("cc", f"-I{headers.parent}", source, "-o", work / "layout")
+    return good(work / "layout").splitlines()
+
+
+def test_the_library_is_what_programs_were_built_with(installed, tmp_path):
+    """A function that goes or changes its version, and a member that moves, break programs that are
+    there: see src/client/libpawl.map. What is new is added to libpawl.abi."""
+    prefix = installed / "opt/pawl"
+    [library] = prefix.glob("lib/**/libpawl.so.0")
+    is_64_bit = b"\x02" == library.read_bytes()[4:5]
+    now = exports_of(library) + (layout_of(prefix / "include/pawl", tmp_path) if is_64_bit else [])
+    then = (ROOT / "tests/install/libpawl.abi").read_text().splitlines()
+    assert now == [line for line in then if is_64_bit or "struct" not in line]
+
+
+def test_the_extension_is_installed_and_needs_no_sqlite_of_its_own(installed):
+    [extension] = (installed / "opt/pawl").glob("lib/**/pawl/pawl.so")
+    assert "sqlite3_pawl_init" in good("nm", "-D", "--defined-only", extension)
+    assert not re.search(r"sqlite3", good("nm", "-D", "--undefined-only", extension))
+    assert "libsqlite3" not in good("readelf", "-d", extension)
+    ran = good("sqlite3", ":memory:", f".load {extension}", "BEGIN",
+               "SELECT decision FROM pawl_begin('m1', 'r', 'k')")
+    assert ran == "proceed\n"
+
+
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^```.*?^```", re.M | re.S)
 
