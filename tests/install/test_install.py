@@ -132,7 +132,7 @@ def exports_of(library: Path) -> list[str]:
 
 
 def layout_of(headers: Path, work: Path) -> list[str]:
-    """Where each member of each struct is, and how large the struct: `struct pawl_event.data 16`."""
+    """Where each member of a struct is, and how large each is: `struct pawl_event.data 16`."""
     lines = []
     for header in sorted(headers.glob("*.h")):
         text = re.sub(r"/\*.*?\*/", "", header.read_text(), flags=re.S)
@@ -140,7 +140,8 @@ def layout_of(headers: Path, work: Path) -> list[str]:
             lines.append(f'printf("struct {name} %zu\\n", sizeof(struct {name}));')
             for member in re.findall(r"(?:\(\*(\w+)\)\(|(\w+);)", body):
                 at = member[0] or member[1]
-                lines.append(f'printf("struct {name}.{at} %zu\\n", offsetof(struct {name}, {at}));')
+                lines.append(f'printf("struct {name}.{at} %zu\\n",'
+                             f' offsetof(struct {name}, {at}));')
     source = work / "layout.c"
     source.write_text("#include <pawl/client.h>\n#include <pawl/pawl.h>\n#include <stdio.h>\n"
                       "int main(void)\n{\n" + "\n".join(lines) + "\nreturn 0;\n}\n")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""include/pawl/pawl.h on PostgreSQL: each call, each decision and each error, in the transactions of
-a role that may do no more than call the functions."""
+"""include/pawl/pawl.h on PostgreSQL: each call, each decision and each error, in the transactions
+of a role that may do no more than call the functions."""
 from __future__ import annotations
 
 import threading

@@ -144,6 +144,18 @@ static void a_store_of_pawls_own_is_refused(void **state)
     RUN(bed->a.db, "ROLLBACK");
 }
 
+static void a_connection_that_is_none_is_told(void **state)
+{
+    (void)state;
+    struct pawl *pawl = pawl_on_postgres(NULL);
+    struct pawl_operation operation = of_key("k1");
+    struct pawl_begun begun;
+    assert_non_null(pawl);
+    assert_int_equal(pawl_begin(pawl, &operation, &begun), PAWL_FAILED);
+    assert_non_null(strstr(pawl_problem(pawl), "broken"));
+    pawl_free(pawl);
+}
+
 static void other_kinds_of_files(void **state)
 {
     (void)state;
@@ -176,9 +188,12 @@ int main(void)
 {
 #define BED(test) cmocka_unit_test_setup_teardown(test, make_bed, remove_bed)
     const struct CMUnitTest tests[] = {
-        BED(a_machine_moves_once_for_each_action), BED(events_go_out_and_come_in_once),
-        BED(the_file_stays_the_applications),      BED(a_store_of_pawls_own_is_refused),
+        BED(a_machine_moves_once_for_each_action),
+        BED(events_go_out_and_come_in_once),
+        BED(the_file_stays_the_applications),
+        BED(a_store_of_pawls_own_is_refused),
         cmocka_unit_test(other_kinds_of_files),
+        cmocka_unit_test(a_connection_that_is_none_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
