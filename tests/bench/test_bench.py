@@ -68,3 +68,15 @@ def test_nothing_is_left_of_the_stores_but_the_big_one(out):
     assert sorted(path.name for path in out.iterdir() if not path.name.startswith("store-")) == \
         ["results.json", "results.txt"]
     assert (out / "store-40000.db").exists()
+
+
+def test_transactions_on_sqlite_are_measured(tmp_path):
+    subprocess.run(["ninja", "-C", PAWL.parent, "bench/sqlite_transactions"], check=True,
+                   stdout=subprocess.DEVNULL)
+    for synchronous in ("FULL", "OFF"):
+        (tmp_path / synchronous).mkdir()
+        ran = subprocess.run([PAWL.parent / "bench/sqlite_transactions", tmp_path / synchronous,
+                              "1", "50", synchronous], capture_output=True, text=True, check=True)
+        rows = [line.split() for line in ran.stdout.splitlines()]
+        assert [name for name, _, _ in rows] == ["effect_alone", "by_hand", "pawl"]
+        assert all(float(rate) > 0 and float(times) > 0 for _, rate, times in rows)

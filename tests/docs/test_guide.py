@@ -76,6 +76,7 @@ class Shell:
         self.folder = folder / "work"
         (self.folder / "build").mkdir(parents=True)
         (self.folder / "build/pawl").symlink_to(PAWL.resolve())
+        (self.folder / "build/pawl.so").symlink_to(PAWL.resolve().parent / "pawl.so")
         self.ports = {port: str(free_port()) for port in PORTS}
         home = {"HOME": str(folder), "XDG_STATE_HOME": str(folder / "state")}
         self.process = subprocess.Popen(
