@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * extension: the calls of pawl/pawl.h as SQL functions of one SQLite connection, loaded as pawl.so
- * (docs/guide/transactions-on-sqlite.md). extension.c: how it is loaded, and the functions that return one value;
- * extension_rows.c: those that return a row, as table-valued functions.
+ * (docs/guide/transactions-on-sqlite.md). extension.c: how it is loaded, and the functions that
+ * return one value; extension_rows.c: those that return a row, as table-valued functions.
  *
  *      SELECT decision, token, body FROM pawl_begin('m1', 'refunds.create', 'k1');
  *      SELECT pawl_complete(token, 201, '{"id":7}');

@@ -311,19 +311,19 @@ static void a_snapshot_that_is_old_starts_again(void **state)
 
 int main(void)
 {
-#define BED(test) cmocka_unit_test_setup_teardown(test, make_bed, remove_bed)
+#define BED_TEST(test) cmocka_unit_test_setup_teardown(test, make_bed, remove_bed)
     const struct CMUnitTest tests[] = {
-        BED(a_retry_gets_the_first_response),
-        BED(what_rolls_back_never_was),
-        BED(a_transaction_begins_a_key_once),
-        BED(what_is_released_runs_again),
-        BED(commit_needs_an_end),
-        BED(without_foreign_keys_it_is_unknown),
-        BED(other_requests_are_told_apart),
-        BED(arguments_are_checked),
-        BED(a_second_identity),
-        BED(a_key_expires_and_a_claim_does_not),
-        BED(a_snapshot_that_is_old_starts_again),
+        BED_TEST(a_retry_gets_the_first_response),
+        BED_TEST(what_rolls_back_never_was),
+        BED_TEST(a_transaction_begins_a_key_once),
+        BED_TEST(what_is_released_runs_again),
+        BED_TEST(commit_needs_an_end),
+        BED_TEST(without_foreign_keys_it_is_unknown),
+        BED_TEST(other_requests_are_told_apart),
+        BED_TEST(arguments_are_checked),
+        BED_TEST(a_second_identity),
+        BED_TEST(a_key_expires_and_a_claim_does_not),
+        BED_TEST(a_snapshot_that_is_old_starts_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -186,12 +186,12 @@ static void other_kinds_of_files(void **state)
 
 int main(void)
 {
-#define BED(test) cmocka_unit_test_setup_teardown(test, make_bed, remove_bed)
+#define BED_TEST(test) cmocka_unit_test_setup_teardown(test, make_bed, remove_bed)
     const struct CMUnitTest tests[] = {
-        BED(a_machine_moves_once_for_each_action),
-        BED(events_go_out_and_come_in_once),
-        BED(the_file_stays_the_applications),
-        BED(a_store_of_pawls_own_is_refused),
+        BED_TEST(a_machine_moves_once_for_each_action),
+        BED_TEST(events_go_out_and_come_in_once),
+        BED_TEST(the_file_stays_the_applications),
+        BED_TEST(a_store_of_pawls_own_is_refused),
         cmocka_unit_test(other_kinds_of_files),
         cmocka_unit_test(a_connection_that_is_none_is_told),
     };
