@@ -44,26 +44,28 @@ static void let_go(struct guest *guest)
 
 /* ---- entering ---- */
 
-static int64_t number_of(sqlite3 *db, const char *pragma)
+/* The one value of a statement. */
+static int ask(sqlite3 *db, const char *sql, int64_t *ret_number, bool *ret_is_utf8)
 {
     sqlite3_stmt *statement = NULL;
-    int64_t number = 0;
-    if (sqlite3_prepare_v2(db, pragma, -1, &statement, NULL) == SQLITE_OK &&
-        sqlite3_step(statement) == SQLITE_ROW)
-        number = sqlite3_column_int64(statement, 0);
+    int code = sqlite3_prepare_v2(db, sql, -1, &statement, NULL);
+    if (code == SQLITE_OK)
+        code = sqlite3_step(statement);
+    const char *text = code == SQLITE_ROW ? (const char *)sqlite3_column_text(statement, 0) : NULL;
+    if (code == SQLITE_ROW && !text)
+        code = SQLITE_NOMEM;
+    if (text)
+        *ret_is_utf8 = strcmp(text, "UTF-8") == 0;
+    if (text)
+        *ret_number = sqlite3_column_int64(statement, 0);
     sqlite3_finalize(statement);
-    return number;
+    return code == SQLITE_ROW ? SQLITE_OK : code;
 }
 
-static bool is_utf16(sqlite3 *db)
+static int ask_number(sqlite3 *db, const char *sql, int64_t *ret_number)
 {
-    sqlite3_stmt *statement = NULL;
-    bool other = false;
-    if (sqlite3_prepare_v2(db, "PRAGMA main.encoding", -1, &statement, NULL) == SQLITE_OK &&
-        sqlite3_step(statement) == SQLITE_ROW)
-        other = strcmp((const char *)sqlite3_column_text(statement, 0), "UTF-8") != 0;
-    sqlite3_finalize(statement);
-    return other;
+    bool unused;
+    return ask(db, sql, ret_number, &unused);
 }
 
 static enum sqlite_guest_state refuse(struct guest *guest, const char *why)
@@ -90,33 +92,66 @@ static unsigned version_of(const struct guest *guest)
     return version;
 }
 
-static bool has_table(sqlite3 *db)
+/* All of it or nothing, whatever the application does after an error: so what undoes it is made
+ * while there is memory for it. */
+static int install_whole(struct sqlite_backend *sqlite)
 {
-    return number_of(db, "SELECT count(*) FROM main.sqlite_master WHERE name='pawl_state'") > 0;
+    sqlite3_stmt *undo = NULL, *end = NULL;
+    int code = sqlite3_exec(sqlite->db, "SAVEPOINT pawl_schema", NULL, NULL, NULL);
+    if (code != SQLITE_OK)
+        return code;
+    code = sqlite3_prepare_v2(sqlite->db, "ROLLBACK TO pawl_schema", -1, &undo, NULL);
+    if (code == SQLITE_OK)
+        code = sqlite3_prepare_v2(sqlite->db, "RELEASE pawl_schema", -1, &end, NULL);
+    if (code == SQLITE_OK && !sqlite_foreign_install(sqlite))
+        code = sqlite3_errcode(sqlite->db);
+    if (code != SQLITE_OK && undo)
+        sqlite3_step(undo);
+    if (end)
+        sqlite3_step(end);
+    sqlite3_finalize(undo);
+    sqlite3_finalize(end);
+    return code;
 }
 
 static enum sqlite_guest_state install(struct guest *guest)
 {
     struct sqlite_backend *sqlite = &guest->sqlite;
-    if (number_of(sqlite->db, "PRAGMA main.application_id") == PAWL_APPLICATION_ID)
+    int64_t application = 0;
+    int code = ask_number(sqlite->db, "PRAGMA main.application_id", &application);
+    if (code == SQLITE_OK && application == PAWL_APPLICATION_ID)
         return refuse(guest, "it is a store of pawl's own; keep the record in your own file");
-    if (!sqlite_foreign_install(sqlite))
-        return fail(guest, sqlite3_errcode(sqlite->db));
+    if (code == SQLITE_OK)
+        code = install_whole(sqlite);
+    if (code != SQLITE_OK)
+        return fail(guest, code);
     guest->made = true;
     guest->made_at = version_of(guest);
     return SQLITE_GUEST_READY;
+}
+
+static enum sqlite_guest_state find_schema(struct guest *guest)
+{
+    struct sqlite_backend *sqlite = &guest->sqlite;
+    static const char sql[] = "SELECT count(*) FROM main.sqlite_master WHERE name='pawl_state'";
+    int64_t tables = 0, unused;
+    bool is_utf8 = true;
+    int code = ask_number(sqlite->db, sql, &tables);
+    if (code == SQLITE_OK)
+        code = ask(sqlite->db, "PRAGMA main.encoding", &unused, &is_utf8);
+    sqlite->is_utf16 = !is_utf8;
+    if (code != SQLITE_OK)
+        return fail(guest, code);
+    return tables > 0 ? SQLITE_GUEST_READY : install(guest);
 }
 
 /* Prepares what reads it. At first, and after the application took back the schema. */
 static enum sqlite_guest_state prepare(struct guest *guest)
 {
     struct sqlite_backend *sqlite = &guest->sqlite;
-    if (!has_table(sqlite->db)) {
-        enum sqlite_guest_state state = install(guest);
-        if (state != SQLITE_GUEST_READY)
-            return state;
-    }
-    sqlite->is_utf16 = is_utf16(sqlite->db);
+    enum sqlite_guest_state state = find_schema(guest);
+    if (state != SQLITE_GUEST_READY)
+        return state;
     sqlite3_finalize(guest->enter);
     int code = sqlite3_prepare_v3(sqlite->db, "SELECT format, secret FROM pawl_state, pawl_secret",
                                   -1, SQLITE_PREPARE_PERSISTENT, &guest->enter, NULL);
@@ -308,14 +343,38 @@ static enum backend_status guest_load(struct backend *backend, struct backend_na
     return conclude(guest);
 }
 
+/* However much failed before; where SQLite has rolled back all, there is nothing to undo. */
+static void run_anyway(struct sqlite_backend *sqlite, enum sqlite_statement name)
+{
+    sqlite3_stmt *statement = sqlite->statements[name];
+    if (sqlite3_get_autocommit(sqlite->db) || !statement)
+        return;
+    sqlite3_step(statement);
+    sqlite3_reset(statement);
+}
+
+/* All of it or nothing, whatever the application does after an error. */
+static void write_groups(struct sqlite_backend *sqlite, struct backend_save *save)
+{
+    if (!sqlite_run_named(sqlite, SQL_SAVEPOINT))
+        return;
+    (void)sqlite_bind(sqlite, SQL_ROLLBACK_TO); /* made while there is memory for it */
+    (void)sqlite_bind(sqlite, SQL_RELEASE);
+    sqlite_save_groups(sqlite, save->groups);
+    if (sqlite_ok(sqlite))
+        sqlite_write_state(sqlite, save);
+    if (!sqlite_ok(sqlite))
+        run_anyway(sqlite, SQL_ROLLBACK_TO);
+    run_anyway(sqlite, SQL_RELEASE);
+}
+
 static enum backend_status guest_save(struct backend *backend, struct backend_save *save)
 {
     struct guest *guest = guest_of(backend);
     struct sqlite_backend *sqlite = sqlite_call(backend);
-    sqlite_save_groups(sqlite, save->groups);
     save->changed = save->groups || sqlite->maintained;
-    if (sqlite_ok(sqlite) && save->changed)
-        sqlite_write_state(sqlite, save);
+    if (save->changed)
+        write_groups(sqlite, save);
     save->counts = sqlite->state.counts;
     let_go(guest);
     return sqlite->status;
