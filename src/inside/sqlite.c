@@ -35,6 +35,15 @@ static void use_secret(struct inside_sqlite *on)
     on->key = digest_key_of(slice_make((const char *)secret, DIGEST_SIZE));
 }
 
+/* SQLite calls it busy as well when the call's own statement is the one that writes. */
+static enum pawl_error refuse_busy(struct inside_sqlite *on)
+{
+    if (sqlite_guest_is_nested(on->backend))
+        return inside_fail(&on->pawl, PAWL_INVALID,
+                           "the call is part of a statement that writes; SELECT it alone");
+    return inside_fail(&on->pawl, PAWL_AGAIN, "%s", direct_problem(on->direct));
+}
+
 enum pawl_error inside_sqlite_enter(struct inside_sqlite *on)
 {
     struct pawl *pawl = &on->pawl;
@@ -42,12 +51,11 @@ enum pawl_error inside_sqlite_enter(struct inside_sqlite *on)
     int64_t self = sqlite_guest_self(on->backend);
     if (state == SQLITE_GUEST_IDLE)
         return inside_fail(pawl, PAWL_INVALID, "no transaction is open: BEGIN IMMEDIATE first");
+    if (state == SQLITE_GUEST_BUSY)
+        return refuse_busy(on);
     if (state != SQLITE_GUEST_READY)
-        return inside_fail(pawl,
-                           state == SQLITE_GUEST_CLOSED ? PAWL_CLOSED
-                           : state == SQLITE_GUEST_BUSY ? PAWL_AGAIN
-                                                        : PAWL_FAILED,
-                           "%s", direct_problem(on->direct));
+        return inside_fail(pawl, state == SQLITE_GUEST_CLOSED ? PAWL_CLOSED : PAWL_FAILED, "%s",
+                           direct_problem(on->direct));
     if (self != on->self)
         on->first = on->last = 0;
     on->self = self;
@@ -63,10 +71,7 @@ static enum pawl_error run(struct inside_sqlite *on, struct store_op *op, size_t
     case STORE_CONFLICT:
         return PAWL_OK;
     case STORE_DOWN:
-        if (sqlite_guest_is_nested(on->backend))
-            return inside_fail(&on->pawl, PAWL_INVALID,
-                               "the call is part of a statement that writes; SELECT it alone");
-        return inside_fail(&on->pawl, PAWL_AGAIN, "%s", direct_problem(on->direct));
+        return refuse_busy(on);
     case STORE_NO_MEMORY:
         return PAWL_NO_MEMORY;
     default:

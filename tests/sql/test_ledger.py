@@ -183,15 +183,18 @@ def test_t4_an_open_operation_tells_its_time_beside_the_response(ledger: Ledger)
 
 
 def test_t4_a_second_open_waits_for_the_first(ledger: Ledger) -> None:
-    """Whose transaction waits for a lock that the test holds."""
+    """Whose transaction waits for a lock that the test holds. The second request is sent once the
+    first one waits: so a thread that is free takes it."""
     body = TIER_1["Operation.Open"]
+    waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'" \
+              " AND usename = 'ledger'"
     with psycopg2.connect(ledger.database.url) as holder, ThreadPoolExecutor(2) as clients:
         holder.cursor().execute("LOCK TABLE public.operations")
-        told = [clients.submit(ledger.do, "Operation.Open", body) for _ in range(2)]
-        waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'" \
-                  " AND usename = 'ledger'"
-        while ledger.rows(waiting)[0][0] < 2:
-            assert not any(one.done() for one in told)
+        told = []
+        for n in (1, 2):
+            told.append(clients.submit(ledger.do, "Operation.Open", body))
+            while ledger.rows(waiting)[0][0] < n:
+                assert not any(one.done() for one in told)
         holder.rollback()
         assert told[0].result().content == told[1].result().content
     assert ledger.count("operations") == 1
