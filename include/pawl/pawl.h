@@ -232,7 +232,8 @@ struct pawl_event {
     const char *tenant; /* NULL: none */
 };
 
-/* The outbox: an event is delivered by `pawl serve` once this transaction has committed.
+/* The outbox: an event is delivered by a `pawl serve` on this database once this transaction has
+ * committed.
  * `*ret_already` (may be NULL): the same was published under the id before. */
 enum pawl_error pawl_publish(struct pawl *pawl, const struct pawl_event *event, bool *ret_already);
 

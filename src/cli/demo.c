@@ -70,8 +70,8 @@ bool demo_ensure(const struct config *config, const char *store_path)
     const struct url_authority *address = &config->upstream;
     struct http_upstream where HTTP_UPSTREAM_AUTO = {0};
     char *problem MEM_AUTO = NULL;
-    if (config->upstream_tls.on) {
-        fputs("pawl serve: the demo upstream does not support TLS; use `upstream: http://`\n",
+    if (!config_has_gateway(config) || config->upstream_tls.on) {
+        fputs("pawl serve: the demo upstream needs `upstream: http://HOST:PORT`, without TLS\n",
               stderr);
         return false;
     }

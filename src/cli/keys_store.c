@@ -18,6 +18,7 @@ int keys_open(struct keys_session *session, const struct keys_options *options)
     struct store_config config = store_config_default();
     config.path = path;
     config.read_only_file = true;
+    config.may_be_foreign = true;
     if (store_open(&config, &session->store, &problem) != STORE_OPENED) {
         session->store = NULL;
         return command_failed(options->command, EXIT_UNAVAILABLE, "%s",

@@ -23,6 +23,8 @@ int queue_open(struct queue_session *session, enum store_role role, bool create)
     struct store_config config = store_config_default();
     config.path = path;
     config.read_only_file = !create;
+    bool adds_requests = create && slice_eq(session->words->kind, SLICE(QUEUE_KIND));
+    config.may_be_foreign = role == STORE_COMMAND && !adds_requests;
     config.role = role;
     enum store_open_result result = store_open(&config, &session->store, &problem);
     session->source =

@@ -127,13 +127,32 @@ static void check_tenant(struct reader *reader, const struct node *root,
                        "missing (expected a template such as \"{header:X-Merchant-Id}\", or none)");
 }
 
+/* Without an upstream there is no gateway, and nothing of what it would need: it delivers webhooks
+ * only. */
+static void check_upstream(struct reader *reader, const struct node *root)
+{
+    const struct rule_draft *base = reader->draft;
+    enum option_id id = 0;
+    if (base->set[OPTION_upstream])
+        return;
+    while (id < OPTION_COUNT && !(base->set[id] && option_at(id)->where & OPTION_GATEWAY))
+        id++;
+    if (base->set[OPTION_webhooks] && id < OPTION_COUNT)
+        complaints_add(reader->errors, root->place, SLICE("upstream"),
+                       "missing (expected http://HOST:PORT; or, to deliver webhooks only, no `%s`)",
+                       option_at(id)->name.at);
+    else if (!base->set[OPTION_webhooks])
+        complaints_add(reader->errors, root->place, SLICE("upstream"),
+                       "missing (expected http://HOST:PORT; or, to deliver webhooks only, "
+                       "`webhooks:`)");
+    reader->config->listen = (struct url_authority){0};
+}
+
 static void read_sections(struct reader *reader, const struct node *root)
 {
     struct rule_draft *base = reader->draft;
     options_read_map(reader, root, OPTION_TOP);
-    if (!base->set[OPTION_upstream])
-        complaints_add(reader->errors, root->place, SLICE("upstream"),
-                       "missing (expected http://HOST:PORT)");
+    check_upstream(reader, root);
     check_addresses(reader);
     reader->config->allowed = base->allowed;
     const struct node *defaults = base->set[OPTION_defaults];
@@ -142,7 +161,8 @@ static void read_sections(struct reader *reader, const struct node *root)
     rules_compile(reader, base->set[OPTION_rules], base);
     reader->draft = base;
     inbox_compile(reader, base->set[OPTION_inbox]);
-    check_tenant(reader, root, base);
+    if (base->set[OPTION_upstream])
+        check_tenant(reader, root, base);
 }
 
 /* The published policy is bounded: lists in `defaults` are in it once for each rule. */

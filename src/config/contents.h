@@ -35,8 +35,9 @@ struct config {
     struct store_limits store_limits;
     struct webhook_settings webhooks;
     struct inbox_settings inbox;
-    struct url_authority listen;   /* default 127.0.0.1:8080 */
-    struct url_authority upstream; /* of `upstream: http://host[:port]` */
+    struct url_authority upstream; /* of `upstream: http://host[:port]`; empty host: none, so
+                                      there is no gateway */
+    struct url_authority listen;   /* default 127.0.0.1:8080; empty host: no gateway */
     struct config_tls upstream_tls;
     int64_t resolve_us;         /* how long the addresses of its name hold */
     struct url_authority admin; /* empty host: no admin listener */
@@ -44,6 +45,7 @@ struct config {
     struct slice store;         /* path of the SQLite file, resolved against the config file;
                                    empty: not in the config */
     bool store_is_postgres;     /* it is the URL of a database */
+    bool accept_weaker;         /* a store that promises less is good enough */
     uint64_t cache;             /* bytes of outcomes; 0: off */
     int64_t drain_delay_us;     /* from SIGTERM until the drain begins */
     int64_t drain_us;           /* and how long that may take */
@@ -53,5 +55,11 @@ struct config {
     void *section_values[CONFIG_SECTIONS_MAX]; /* what each fills */
     struct arena arena;                        /* owns the texts above that the rules do not */
 };
+
+/* Else it only delivers webhooks (docs/decisions/0039). */
+static inline bool config_has_gateway(const struct config *config)
+{
+    return config->upstream.host.len > 0;
+}
 
 #endif

@@ -63,6 +63,8 @@ static bool is_same(const struct option *option, const void *a, const void *b)
     const struct url_authority *one = a, *other = b;
     if (option->read == read_count)
         return *(const size_t *)a == *(const size_t *)b;
+    if (option->read == read_bool)
+        return *(const bool *)a == *(const bool *)b;
     if (option->read == read_listen)
         return one->port == other->port && slice_eq(one->host, other->host);
     CHECK(option->read == read_store || option->read == read_token);

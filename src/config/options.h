@@ -22,7 +22,8 @@
 #define OPTION_TOP 1u
 #define OPTION_DEFAULTS 2u
 #define OPTION_RULE 4u
-#define OPTION_RESTART 8u /* beside these: has an effect at a start only, and a reload says so */
+#define OPTION_RESTART 8u  /* beside these: has an effect at a start only, and a reload says so */
+#define OPTION_GATEWAY 16u /* likewise: of the gateway, which there is with `upstream` */
 
 #define SHARED (OPTION_DEFAULTS | OPTION_RULE)
 #define OPTION_AT_START (OPTION_TOP | OPTION_RESTART)
@@ -33,81 +34,92 @@
 #define GIB (INT64_C(1) << 30)
 
 #define CONFIG_OPTIONS(X)                                                                          \
-    X(listen, OPTION_AT_START, config, listen, listen, 0, 0, "127.0.0.1:8080",                     \
+    X(listen, OPTION_AT_START | OPTION_GATEWAY, config, listen, listen, 0, 0, "127.0.0.1:8080",    \
       "HOST:PORT where clients connect")                                                           \
-    X(upstream, OPTION_TOP, config, upstream, upstream, 0, 0, "(required)",                        \
+    X(upstream, OPTION_TOP, config, upstream, upstream, 0, 0,                                      \
+      "(none: pawl only delivers webhooks)",                                                       \
       "the service behind the gateway: http://HOST:PORT or https://HOST:PORT")                     \
-    X(upstream_tls, OPTION_TOP, config, upstream_tls, upstream_tls, 0, 0, "(the system's roots)",  \
+    X(upstream_tls, OPTION_TOP | OPTION_GATEWAY, config, upstream_tls, upstream_tls, 0, 0,         \
+      "(the system's roots)",                                                                      \
       "TLS to an https upstream: {ca: FILE, cert: FILE, key: FILE, server_name: NAME}")            \
-    X(resolve, OPTION_TOP, config, resolve_us, duration, CLOCK_US_PER_S, DAY, "30s",               \
-      "maximum age of the upstream's resolved addresses when pawl opens a connection")             \
+    X(resolve, OPTION_TOP | OPTION_GATEWAY, config, resolve_us, duration, CLOCK_US_PER_S, DAY,     \
+      "30s", "maximum age of the upstream's resolved addresses when pawl opens a connection")      \
     X(store, OPTION_AT_START, config, store, store, 0, 0, "(--store, else $PAWL_STORE, else XDG)", \
       "where records are kept: sqlite:PATH, postgres://USER@HOST/DATABASE, file:PATH")             \
+    X(accept_weaker, OPTION_AT_START, config, accept_weaker, bool, 0, 0, "false",                  \
+      "true: start on a store that may lose what it acknowledged, and say so at every start")      \
     X(admin, OPTION_AT_START, config, admin, listen, 0, 0, "(off)",                                \
       "HOST:PORT for metrics, health and the keys API; off loopback it needs admin_token")         \
     X(admin_token, OPTION_AT_START, config, admin_token, token, 0, 0, "(none)",                    \
       "bearer token that the admin listener requires; file:PATH reads it from a file")             \
     X(log_keys, OPTION_TOP, config, gateway.log_keys_hashed, log_keys, 0, 0, "plain",              \
       "how log lines show idempotency keys: plain | hashed")                                       \
-    X(tenant, OPTION_TOP | OPTION_RULE, rule_draft, rule.tenant, tenant, 0, 0, "(required)",       \
+    X(tenant, OPTION_TOP | OPTION_RULE | OPTION_GATEWAY, rule_draft, rule.tenant, tenant, 0, 0,    \
+      "(required)",                                                                                \
       "template of the tenant, which owns a set of keys; none: all clients share one set")         \
-    X(trust_tenant, OPTION_TOP | OPTION_RULE, rule_draft, rule.trust_tenant, bool, 0, 0, "false",  \
-      "true: the layer in front of pawl sets the tenant, and clients cannot")                      \
-    X(secret, OPTION_TOP | OPTION_RULE, rule_draft, rule.secret, bool, 0, 0, "false",              \
+    X(trust_tenant, OPTION_TOP | OPTION_RULE | OPTION_GATEWAY, rule_draft, rule.trust_tenant,      \
+      bool, 0, 0, "false", "true: the layer in front of pawl sets the tenant, and clients cannot") \
+    X(secret, OPTION_TOP | OPTION_RULE | OPTION_GATEWAY, rule_draft, rule.secret, bool, 0, 0,      \
+      "false",                                                                                     \
       "true: store only a keyed hash of the tenant; always so for cookies and Authorization")      \
-    X(unmatched, OPTION_TOP, config, gateway.unmatched_refuse, unmatched, 0, 0, "pass",            \
-      "requests that match no rule: pass | refuse")                                                \
-    X(trust_forwarded, OPTION_TOP, config, gateway.trust_forwarded, networks, 0, 0,                \
-      "[127.0.0.0/8, \"::1/128\"]",                                                                \
+    X(unmatched, OPTION_TOP | OPTION_GATEWAY, config, gateway.unmatched_refuse, unmatched, 0, 0,   \
+      "pass", "requests that match no rule: pass | refuse")                                        \
+    X(trust_forwarded, OPTION_TOP | OPTION_GATEWAY, config, gateway.trust_forwarded, networks, 0,  \
+      0, "[127.0.0.0/8, \"::1/128\"]",                                                             \
       "peers whose X-Forwarded-Proto, -Host, -Port and Forwarded are kept; those of others are "   \
       "replaced or removed")                                                                       \
-    X(cors, OPTION_TOP, config, gateway.cors, cors, 0, 0, "(none)",                                \
+    X(cors, OPTION_TOP | OPTION_GATEWAY, config, gateway.cors, cors, 0, 0, "(none)",               \
       "origins whose pages may read the responses: {origins: [https://shop.example]}")             \
-    X(policy, OPTION_TOP, config, gateway.policy_off, policy, 0, 0, "publish",                     \
+    X(policy, OPTION_TOP | OPTION_GATEWAY, config, gateway.policy_off, policy, 0, 0, "publish",    \
       "whether GET /.well-known/idempotency shows the rules: publish | off")                       \
-    X(public_url, OPTION_TOP, config, gateway.public_url, public_url, 0, 0, "(none: relative)",    \
+    X(public_url, OPTION_TOP | OPTION_GATEWAY, config, gateway.public_url, public_url, 0, 0,       \
+      "(none: relative)",                                                                          \
       "URL at which clients reach the gateway; links in its errors begin with it")                 \
-    X(threads, OPTION_AT_START, config, gateway.threads, count, 0, 256, "0",                       \
+    X(threads, OPTION_AT_START | OPTION_GATEWAY, config, gateway.threads, count, 0, 256, "0",      \
       "number of event loop threads; 0: one per core")                                             \
     X(drain_delay, OPTION_TOP, config, drain_delay_us, duration, 0, HOUR, "0s",                    \
       "after SIGTERM, how long to keep serving while /readyz fails, so that balancers notice")     \
     X(drain, OPTION_TOP, config, drain_us, duration, 0, HOUR, "25s",                               \
       "after drain_delay, how long running exchanges may take to end")                             \
-    X(head_timeout, OPTION_TOP, config, gateway.limits.headers_us, duration, MS, HOUR, "10s",      \
-      "time to receive a request's header section, from its first byte")                           \
-    X(body_timeout, OPTION_TOP, config, gateway.limits.body_us, duration, MS, HOUR, "30s",         \
-      "time to receive a ruled request's body; of any other, time between two reads")              \
-    X(idle_timeout, OPTION_TOP, config, gateway.limits.idle_us, duration, MS, DAY, "75s",          \
-      "how long a client connection is kept between two requests")                                 \
-    X(read_timeout, OPTION_TOP, config, gateway.read_timeout_us, duration, MS, DAY, "75s",         \
+    X(head_timeout, OPTION_TOP | OPTION_GATEWAY, config, gateway.limits.headers_us, duration, MS,  \
+      HOUR, "10s", "time to receive a request's header section, from its first byte")              \
+    X(body_timeout, OPTION_TOP | OPTION_GATEWAY, config, gateway.limits.body_us, duration, MS,     \
+      HOUR, "30s", "time to receive a ruled request's body; of any other, time between two reads") \
+    X(idle_timeout, OPTION_TOP | OPTION_GATEWAY, config, gateway.limits.idle_us, duration, MS,     \
+      DAY, "75s", "how long a client connection is kept between two requests")                     \
+    X(read_timeout, OPTION_TOP | OPTION_GATEWAY, config, gateway.read_timeout_us, duration, MS,    \
+      DAY, "75s",                                                                                  \
       "longest silence of the upstream in requests without a rule, in streams and in "             \
       "WebSockets")                                                                                \
-    X(write_timeout, OPTION_TOP, config, gateway.limits.write_us, duration, MS, HOUR, "30s",       \
-      "time for a client to receive its response")                                                 \
+    X(write_timeout, OPTION_TOP | OPTION_GATEWAY, config, gateway.limits.write_us, duration, MS,   \
+      HOUR, "30s", "time for a client to receive its response")                                    \
     X(connect_timeout, OPTION_TOP, config, gateway.connect_timeout_us, duration, MS, HOUR, "5s",   \
       "time to connect to the upstream")                                                           \
-    X(upstream_idle, OPTION_TOP, config, gateway.upstream_idle_us, duration, 0, HOUR, "1s",        \
-      "an upstream connection idle for longer carries no ruled request")                           \
+    X(upstream_idle, OPTION_TOP | OPTION_GATEWAY, config, gateway.upstream_idle_us, duration, 0,   \
+      HOUR, "1s", "an upstream connection idle for longer carries no ruled request")               \
     X(store_timeout, OPTION_TOP, config, store_limits.timeout_us, duration, MS, HOUR, "10s",       \
       "while a transaction of the store takes longer, the store counts as down")                   \
-    X(retry_after, OPTION_TOP, config, gateway.retry_after_us, duration, 0, HOUR, "1s",            \
-      "Retry-After of the error `in_progress`")                                                    \
-    X(max_connections, OPTION_AT_START, config, gateway.max_connections, count, 1, 1000000,        \
-      "4096", "maximum number of client connections")                                              \
-    X(max_connections_per_address, OPTION_TOP, config, gateway.limits.max_per_address, count, 0,   \
-      1000000, "0",                                                                                \
+    X(retry_after, OPTION_TOP | OPTION_GATEWAY, config, gateway.retry_after_us, duration, 0, HOUR, \
+      "1s", "Retry-After of the error `in_progress`")                                              \
+    X(max_connections, OPTION_AT_START | OPTION_GATEWAY, config, gateway.max_connections, count,   \
+      1, 1000000, "4096", "maximum number of client connections")                                  \
+    X(max_connections_per_address, OPTION_TOP | OPTION_GATEWAY, config,                            \
+      gateway.limits.max_per_address, count, 0, 1000000, "0",                                      \
       "maximum number of client connections from one IPv4 address or IPv6 /64; 0: no limit")       \
-    X(max_in_flight, OPTION_TOP, config, gateway.max_in_flight, count, 1, 1000000, "1024",         \
+    X(max_in_flight, OPTION_TOP | OPTION_GATEWAY, config, gateway.max_in_flight, count, 1,         \
+      1000000, "1024",                                                                             \
       "maximum number of ruled requests in flight; waiting duplicates do not count")               \
-    X(max_in_flight_per_tenant, OPTION_TOP, config, gateway.max_in_flight_per_tenant, count, 0,    \
-      1000000, "0", "maximum number of ruled requests in flight of one tenant; 0: no limit")       \
-    X(max_waiting, OPTION_TOP, config, store_limits.max_waiting, count, 0, 1000000, "10000",       \
-      "maximum number of duplicates that wait for a first attempt")                                \
-    X(max_waiting_per_key, OPTION_TOP, config, store_limits.max_waiting_per_key, count, 0,         \
-      1000000, "2000", "maximum number of duplicates that wait for one key")                       \
-    X(max_buffered, OPTION_TOP, config, gateway.max_buffered, size, 1, 1024 * GIB, "256MiB",       \
+    X(max_in_flight_per_tenant, OPTION_TOP | OPTION_GATEWAY, config,                               \
+      gateway.max_in_flight_per_tenant, count, 0, 1000000, "0",                                    \
+      "maximum number of ruled requests in flight of one tenant; 0: no limit")                     \
+    X(max_waiting, OPTION_TOP | OPTION_GATEWAY, config, store_limits.max_waiting, count, 0,        \
+      1000000, "10000", "maximum number of duplicates that wait for a first attempt")              \
+    X(max_waiting_per_key, OPTION_TOP | OPTION_GATEWAY, config, store_limits.max_waiting_per_key,  \
+      count, 0, 1000000, "2000", "maximum number of duplicates that wait for one key")             \
+    X(max_buffered, OPTION_TOP | OPTION_GATEWAY, config, gateway.max_buffered, size, 1,            \
+      1024 * GIB, "256MiB",                                                                        \
       "memory for bodies and replays on ruled routes; above it, new requests get 429")             \
-    X(cache, OPTION_TOP, config, cache, size, 0, 1024 * GIB, "32MiB",                              \
+    X(cache, OPTION_TOP | OPTION_GATEWAY, config, cache, size, 0, 1024 * GIB, "32MiB",             \
       "memory for the cache of recent outcomes; 0: no cache")                                      \
     X(disk_reserve, OPTION_TOP, config, store_limits.disk_reserve, disk_reserve, 1, 1024 * GIB,    \
       "auto", "free space below which no operation begins; auto: 64MiB, or 10 % of a small disk")  \
@@ -116,13 +128,13 @@
     X(webhooks, OPTION_TOP, config, webhooks, webhooks, 0, 0, "(none)",                            \
       "events to tell others of: {endpoints: [{name: billing, url: https://.., types: "            \
       "[refund.*], secret: whsec_..}]}")                                                           \
-    X(inbox, OPTION_TOP, config, inbox, inbox, 0, 0, "(none)",                                     \
+    X(inbox, OPTION_TOP | OPTION_GATEWAY, config, inbox, inbox, 0, 0, "(none)",                    \
       "sources of events that are received, each once: a list of {name: stripe, match: POST "      \
       "/hooks/stripe, verify: {scheme: stripe, secret: file:PATH}, handler: POST "                 \
       "/internal/stripe}")                                                                         \
-    X(defaults, OPTION_TOP, rule_draft, rule, defaults, 0, 0, "(none)",                            \
+    X(defaults, OPTION_TOP | OPTION_GATEWAY, rule_draft, rule, defaults, 0, 0, "(none)",           \
       "options for every rule that does not set them itself")                                      \
-    X(rules, OPTION_TOP, config, gateway.rules, rules, 0, 0, "(none)",                             \
+    X(rules, OPTION_TOP | OPTION_GATEWAY, config, gateway.rules, rules, 0, 0, "(none)",            \
       "the policy of each route; the first rule that matches a request applies")                   \
     X(name, OPTION_RULE, rule_draft, rule.name, name, 0, 0, "(required)",                          \
       "part of a record's identity; to rename a rule, add its old name to `formerly`")             \
@@ -288,7 +300,7 @@
 #define CONFIG_GROUPS(X)                                                                           \
     X("upstream|upstream_tls|resolve|connect_timeout|upstream_idle|read_timeout")                  \
     X("listen|trust_forwarded|public_url|max_connections|max_connections_per_address")             \
-    X("store|store_timeout|store_down|disk_reserve|cache")                                         \
+    X("store|accept_weaker|store_timeout|store_down|disk_reserve|cache")                           \
     X("admin|admin_token|log_keys|policy")                                                         \
     X("tenant|trust_tenant|secret|authorize|authorize_host")                                       \
     X("drain_delay|drain")                                                                         \
@@ -303,9 +315,7 @@
     X("ttl|tombstone|duplicate|replay_cookies")
 
 /* Options of the contract that this version does not have: refused, never passed over. */
-#define CONFIG_LATER(X)                                                                            \
-    X(accept_weaker)                                                                               \
-    X(tls)
+#define CONFIG_LATER(X) X(tls)
 
 /* What `lease` is under `unknown: participant` where the config does not say: for so long a record
  * waits that was completed for a gateway that died. */

@@ -56,7 +56,8 @@ bool check_start(const struct part *const *parts, const struct config *config,
 {
     bool can = limits_fit(config, ret_problem);
     for (; can && *parts; parts++)
-        can = !(*parts)->check || (*parts)->check(config, ret_problem);
+        can = !part_is_wanted(*parts, config) || !(*parts)->check ||
+              (*parts)->check(config, ret_problem);
     can = can && check_store_fits(config, store_path, ret_problem);
     return can && (!store_path || folder_is_there(store_path, ret_problem));
 }
@@ -128,7 +129,7 @@ void check_rules_known(struct store *store, const struct config *config,
                        void (*report)(void *argument, struct slice line), void *argument)
 {
     struct lost lost = {.rules = config->gateway.rules};
-    if (warning_is_allowed(config->allowed, WARNING_RULE_RENAMED))
+    if (!config_has_gateway(config) || warning_is_allowed(config->allowed, WARNING_RULE_RENAMED))
         return;
     if (look_at(store, &lost, false))
         (void)look_at(store, &lost, true);

@@ -42,36 +42,46 @@ static int block_signals(void)
 
 /* ---- parts ---- */
 
+static bool start_part(struct daemon *daemon, const struct part *part, char **ret_problem)
+{
+    size_t n = atomic_load(&daemon->n_started);
+    CHECK(n < PARTS_MAX);
+    void *self = mem_zalloc(1, part->size);
+    if (!self || !part->start(self, daemon, ret_problem)) {
+        mem_free(self);
+        return false;
+    }
+    daemon->started[n] = (struct daemon_part){part, self};
+    atomic_store(&daemon->n_started, n + 1);
+    return true;
+}
+
 /* False: `*ret_problem` says why, or is NULL; what started is still to be stopped. */
 static bool start_parts(struct daemon *daemon, char **ret_problem)
 {
-    for (size_t i = 0; daemon->options->parts[i]; i++) {
-        const struct part *part = daemon->options->parts[i];
-        CHECK(i < PARTS_MAX);
-        daemon->selves[i] = mem_zalloc(1, part->size);
-        if (!daemon->selves[i] || !part->start(daemon->selves[i], daemon, ret_problem))
-            return false;
-        atomic_store(&daemon->n_started, i + 1);
-    }
-    return true;
+    bool started = true;
+    for (const struct part *const *part = daemon->options->parts; *part && started; part++)
+        if (part_is_wanted(*part, daemon->config))
+            started = start_part(daemon, *part, ret_problem);
+    return started;
 }
 
 static void watch_parts(struct daemon *daemon)
 {
     for (size_t i = 0; i < daemon->n_started; i++)
-        if (daemon->options->parts[i]->watch)
-            daemon->options->parts[i]->watch(daemon->selves[i]);
+        if (daemon->started[i].part->watch)
+            daemon->started[i].part->watch(daemon->started[i].self);
 }
 
 bool daemon_is_ready(struct daemon *daemon, struct buf *why)
 {
     if (atomic_load(&daemon->leaving)) {
-        buf_add_str(why, "the gateway is shutting down");
+        buf_add_str(why, "pawl is shutting down");
         return false;
     }
     for (size_t i = 0; i < daemon->n_started; i++) {
-        const struct part *part = daemon->options->parts[i];
-        if (part->ready && !part->ready(daemon->selves[i], why))
+        const struct daemon_part *at = &daemon->started[i];
+        if (at->part->ready && !at->part->ready(at->self, why))
             return false;
     }
     return true;
@@ -81,8 +91,8 @@ void daemon_write_metrics(struct daemon *daemon, struct buf *page)
 {
     page_metrics(page, daemon->metrics);
     for (size_t i = 0; i < daemon->n_started; i++)
-        if (daemon->options->parts[i]->metrics)
-            daemon->options->parts[i]->metrics(daemon->selves[i], page);
+        if (daemon->started[i].part->metrics)
+            daemon->started[i].part->metrics(daemon->started[i].self, page);
     page_value(page, SERIES(LOG_DROPPED), (double)log_dropped(daemon->log));
     page_process(page);
 }
@@ -90,14 +100,14 @@ void daemon_write_metrics(struct daemon *daemon, struct buf *page)
 static void stop_parts(struct daemon *daemon)
 {
     for (size_t i = daemon->n_started; i-- > 0;)
-        if (daemon->options->parts[i]->stop)
-            daemon->options->parts[i]->stop(daemon->selves[i]);
+        if (daemon->started[i].part->stop)
+            daemon->started[i].part->stop(daemon->started[i].self);
     workers_free(daemon->workers);
     for (size_t i = daemon->n_started; i-- > 0;)
-        if (daemon->options->parts[i]->free)
-            daemon->options->parts[i]->free(daemon->selves[i]);
-    for (size_t i = 0; i < PARTS_MAX; i++)
-        mem_free(daemon->selves[i]);
+        if (daemon->started[i].part->free)
+            daemon->started[i].part->free(daemon->started[i].self);
+    for (size_t i = 0; i < daemon->n_started; i++)
+        mem_free(daemon->started[i].self);
 }
 
 /* ---- start ---- */
@@ -122,16 +132,33 @@ static void say_ready(const struct daemon *daemon)
     int64_t records =
         counts.pending + counts.released + counts.complete + counts.failed + counts.unknown;
     struct buf line BUF_AUTO = buf_make(READY_MAX);
-    buf_printf(&line, "listening on %.*s:%d", SLICE_ARG(config->listen.host), config->listen.port);
+    bool gateway = config_has_gateway(config);
+    if (gateway)
+        buf_printf(&line, "listening on %.*s:%d", SLICE_ARG(config->listen.host),
+                   config->listen.port);
+    else
+        buf_add_str(&line, "delivering webhooks only");
     if (config->admin.host.len > 0)
         buf_printf(&line, ", admin on %.*s:%d", SLICE_ARG(config->admin.host), config->admin.port);
-    buf_printf(&line, ", upstream %s%.*s:%d, store %s (%lld record%s), %zu rule%s",
-               config->upstream_tls.on ? "https://" : "", SLICE_ARG(config->upstream.host),
-               config->upstream.port, store_place(daemon->store), (long long)records,
-               records == 1 ? "" : "s", config->gateway.rules->n,
-               config->gateway.rules->n == 1 ? "" : "s");
+    if (gateway)
+        buf_printf(&line, ", upstream %s%.*s:%d", config->upstream_tls.on ? "https://" : "",
+                   SLICE_ARG(config->upstream.host), config->upstream.port);
+    buf_printf(&line, ", store %s (%lld record%s)", store_place(daemon->store), (long long)records,
+               records == 1 ? "" : "s");
+    if (gateway)
+        buf_printf(&line, ", %zu rule%s", config->gateway.rules->n,
+                   config->gateway.rules->n == 1 ? "" : "s");
     /* At once: the log's thread may write meanwhile. */
     fprintf(stderr, "pawl: ready, %.*s\n", SLICE_ARG(buf_slice(&line)));
+}
+
+static void say_weaker(const struct daemon *daemon)
+{
+    if (store_is_weaker(daemon->store))
+        fprintf(stderr,
+                "pawl serve: warning: the store %s may lose what it acknowledged "
+                "(accept_weaker: true)\n",
+                store_place(daemon->store));
 }
 
 /* ---- signals ---- */
@@ -188,21 +215,30 @@ static void log_needed_restarts(const struct daemon *daemon, const struct config
 /* Makes the first `n` parts apply what they prepared for `config`; NULL: they discard it. */
 static void reload_parts(struct daemon *daemon, size_t n, const struct config *config)
 {
-    for (size_t i = 0; i < n; i++) {
-        const struct part *part = daemon->options->parts[i];
-        if (part->reload)
-            part->reload(daemon->selves[i], config);
-    }
+    for (size_t i = 0; i < n; i++)
+        if (daemon->started[i].part->reload)
+            daemon->started[i].part->reload(daemon->started[i].self, config);
+}
+
+/* A gateway starts and ends with the process. */
+static bool stays_what_it_is(const struct daemon *daemon, const struct config *config,
+                             char **ret_problem)
+{
+    static const char problem[] = "upstream: added or removed since the start (restart pawl)";
+    if (config_has_gateway(config) == config_has_gateway(daemon->options->config))
+        return true;
+    *ret_problem = mem_copy(problem, strlen(problem));
+    return false;
 }
 
 static bool apply(struct daemon *daemon, const struct config *config)
 {
     size_t n = atomic_load(&daemon->n_started), ready = 0;
     char *problem MEM_AUTO = NULL;
-    bool can = limits_fit(config, &problem);
+    bool can = stays_what_it_is(daemon, config, &problem) && limits_fit(config, &problem);
     while (can && ready < n) {
-        const struct part *part = daemon->options->parts[ready];
-        can = !part->prepare || part->prepare(daemon->selves[ready], config, &problem);
+        const struct daemon_part *at = &daemon->started[ready];
+        can = !at->part->prepare || at->part->prepare(at->self, config, &problem);
         ready += can;
     }
     reload_parts(daemon, ready, can ? config : NULL);
@@ -289,8 +325,8 @@ static bool drain_parts(struct daemon *daemon, int64_t deadline_us)
     int ended[PARTS_MAX];
     size_t n = 0;
     for (size_t i = daemon->n_started; i-- > 0;)
-        if (daemon->options->parts[i]->drain)
-            ended[n++] = daemon->options->parts[i]->drain(daemon->selves[i]);
+        if (daemon->started[i].part->drain)
+            ended[n++] = daemon->started[i].part->drain(daemon->started[i].self);
     for (size_t i = 0; i < n; i++)
         if (wait_while_leaving(daemon, ended[i], deadline_us) != OTHER_READY)
             return false;
@@ -337,6 +373,7 @@ static int serve(struct daemon *daemon)
     if (!start(daemon, &problem))
         return complain(problem, EXIT_UNAVAILABLE);
     say_ready(daemon);
+    say_weaker(daemon);
     check_rules_known(daemon->store, daemon->config, daemon_say_warning, NULL);
     daemon_say_notes(daemon->config);
     notify_manager("READY=1");

@@ -72,5 +72,6 @@ static bool mappings_fit(const struct config *config, char **ret_problem)
 
 bool limits_fit(const struct config *config, char **ret_problem)
 {
-    return mappings_fit(config, ret_problem) && descriptors_fit(config, ret_problem);
+    return !config_has_gateway(config) ||
+           (mappings_fit(config, ret_problem) && descriptors_fit(config, ret_problem));
 }

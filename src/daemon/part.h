@@ -18,9 +18,9 @@
  * So a part relies on those of the rows above its own, from its start to its end. The admin
  * listener shows all others, and comes last.
  *
- * All but `name` and `start` may be NULL: there is nothing to do. All are called on the main
- * thread, but for `ready` and `metrics`. What a part says in `ret_problem` (mem_free; NULL: out of
- * memory) is one line.
+ * All but `name` and `start` may be NULL: there is nothing to do. A part that the config of the
+ * start does not want is not there. All are called on the main thread, but for `ready` and
+ * `metrics`. What a part says in `ret_problem` (mem_free; NULL: out of memory) is one line.
  */
 #ifndef PAWL_DAEMON_PART_H
 #define PAWL_DAEMON_PART_H
@@ -41,6 +41,8 @@ struct part {
     const char *name;
     const struct option *section; /* of the config (options.h); NULL: it brings none of its own */
     size_t size;                  /* of what it keeps, zeroed, in the process's memory: `self` */
+    /* Whether there is something for it to do. NULL: always. */
+    bool (*is_wanted)(const struct config *config);
     /* Whether it could start by `config`; makes nothing. Asked by `serve -t`, without a process. */
     bool (*check)(const struct config *config, char **ret_problem);
     /* False: it could not start, and left nothing behind. */
@@ -60,6 +62,11 @@ struct part {
     void (*free)(void *self);
 };
 
+static inline bool part_is_wanted(const struct part *part, const struct config *config)
+{
+    return !part->is_wanted || part->is_wanted(config);
+}
+
 /* The sections of a table of parts, by which a config is read for them. */
 struct config_sections part_sections(const struct part *const *parts);
 
@@ -68,6 +75,12 @@ struct daemon_options {
     const char *config_path;         /* read again on SIGHUP */
     const struct config *config;
     const char *store_path;
+};
+
+/* One that has started. */
+struct daemon_part {
+    const struct part *part;
+    void *self;
 };
 
 /* The process, as its parts see it. */
@@ -85,7 +98,7 @@ struct daemon {
     struct config *reloaded; /* `config`, when it is not the one of the start */
     atomic_bool leaving;     /* a signal to end came: no new work should */
     atomic_size_t n_started;
-    void *selves[PARTS_MAX]; /* of the parts that have started */
+    struct daemon_part started[PARTS_MAX];
 };
 
 #endif

@@ -238,6 +238,7 @@ struct backend {
     bool has_clock;       /* store time is its own, and not made of this machine's clocks */
     bool has_round_trips; /* a batch costs some, however small it is: it is worth while to wait */
     unsigned char secret[DIGEST_SIZE];
+    bool is_weaker;                     /* it may lose what it acknowledged, which was accepted */
     char problem[BACKEND_PROBLEM_SIZE]; /* what the last failure was, one line */
     uint64_t checkpoints;               /* since it was opened */
     size_t outcome_max;                 /* bytes of one outcome: a larger one is not kept */

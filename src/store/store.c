@@ -92,6 +92,11 @@ const char *store_place(const struct store *store)
     return store->backend->place;
 }
 
+bool store_is_weaker(const struct store *store)
+{
+    return store->backend->is_weaker;
+}
+
 void store_schema(struct buf *sql)
 {
     postgres_schema_write(tables, sizeof tables / sizeof *tables - 1, sql);

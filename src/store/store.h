@@ -96,6 +96,9 @@ bool store_is_up(const struct store *store);
  * doing. False where several may have it. */
 bool store_is_alone(const struct store *store);
 
+/* Whether it may lose what it acknowledged: its config accepts that. */
+bool store_is_weaker(const struct store *store);
+
 /* Whether it has failed for good (STORE_DEAD): the process is to end with EXIT_FAIL_STOP. */
 bool store_is_dead(const struct store *store);
 

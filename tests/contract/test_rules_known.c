@@ -34,7 +34,7 @@ static void of_a_batch_that_is_tried_again_each_rule_is_reported_once(void **sta
         run(bed, &op);
     }
     struct rule_set rules = {.n = 0};
-    struct config config = {.gateway.rules = &rules};
+    struct config config = {.gateway.rules = &rules, .upstream.host = SLICE("127.0.0.1")};
     size_t told = 0;
     struct store_op another = begin_on(RULES);
     struct hostile_faults *faults = hostile_faults(bed->backend);

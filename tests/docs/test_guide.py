@@ -29,6 +29,7 @@ FILE = re.compile(r"(?:#|--) ([\w.-]+\.(?:yaml|sql|py))\n")
 PORTS = ("8080", "8081", "9000", "9001")
 PATIENCE = 60
 END = "\001"
+NO_LISTENER = "pawl: ready, delivering webhooks only"
 KILLED = re.compile(r"bash: line \d+: +\d+ Killed ")
 
 
@@ -126,6 +127,8 @@ class Shell:
             with socket.socket() as probe:
                 if probe.connect_ex(("127.0.0.1", int(port))) == 0:
                     return
+            if any(NO_LISTENER in path.read_text() for path in self.folder.glob("*.log")):
+                return
             time.sleep(0.02)
         logs = {path.name: path.read_text() for path in self.folder.glob("*.log")}
         raise AssertionError(f"{command!r} does not listen: {logs}")

@@ -323,6 +323,14 @@ class Gateway:
         return eventually(answered, "the store")
 
 
+class Relay(Gateway):
+    """One without listener and upstream, which only delivers webhooks."""
+
+    def configure(self, config: str) -> None:
+        self._config_text = config
+        self.config.write_text(f"store: {self.store_option}\n{config}")
+
+
 def fill_the_places(gateway: Gateway, n: int, wanted: bytes = WANTED) -> list[Client]:
     """n clients that wait, where `max_waiting_per_key: n`: of n + 1 one is refused, and that proves
     that all others wait."""

@@ -3,8 +3,13 @@
 and the second identity of an operation."""
 from __future__ import annotations
 
+import json
+
 import pytest
 
+from pawltest.gateway import Relay
+from pawltest.upstream import Upstream
+from pawltest.wire import eventually
 from test_functions import Application, app, connecting_app, database, installed  # noqa: F401
 
 MACHINE = [("", "offer", "offered"), ("offered", "accept", "accepted"),
@@ -106,6 +111,23 @@ def test_an_event_is_published_with_the_transaction_and_once(app, database):  # 
     assert database.sql("SELECT convert_from(event_id, 'UTF8'), convert_from(type, 'UTF8'),"
                         " convert_from(data, 'UTF8'), is_new FROM pawl.event") \
         == [("evt_1", "refund.created", '{"a": 1}', 1)]
+
+
+def test_a_serve_without_an_upstream_delivers_it(app, database, clock, tmp_path):  # noqa: F811
+    receiver = Upstream()
+    endpoint = {"name": "billing", "url": f"http://127.0.0.1:{receiver.port}/", "types": ["*"],
+                "secret": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}
+    webhooks = {"allow": ["127.0.0.0/8"], "allow_http": True, "endpoints": [endpoint]}
+    relay = Relay(tmp_path, 0, f"webhooks: {json.dumps(webhooks)}\n", clock)
+    relay.move_to(database.url).start()
+    app.sql("SELECT pawl.publish('refund.created', 'evt_0', '{}')")
+    app.connection.rollback()
+    app.sql("SELECT pawl.publish('refund.created', 'evt_1', '{}')")
+    app.connection.commit()
+    eventually(lambda: receiver.requests, "the event")
+    assert [request["webhook-id"] for request in receiver.requests] == ["evt_1"]
+    relay.close()
+    receiver.stop()
 
 
 def test_an_event_of_another_tenant_is_never_taken_for_the_same(app, database):  # noqa: F811

@@ -43,6 +43,34 @@ static void an_address_of_the_gateway_itself_is_refused(void **state)
                      "tenant: none\n"));
 }
 
+static void without_an_upstream_it_delivers_webhooks_and_nothing_else(void **state)
+{
+    (void)state;
+    static const char *const wrong[][2] = {
+        {"tenant: none\n", "pawl.yaml:1:1: upstream: missing (expected http://HOST:PORT; or, to "
+                           "deliver webhooks only, `webhooks:`)"},
+        {"webhooks: {endpoints: []}\nlisten: 127.0.0.1:9\n", "no `listen`)"},
+        {"webhooks: {endpoints: []}\nrules: []\n", "no `rules`)"},
+        {"webhooks: {endpoints: []}\ncache: 0\n", "no `cache`)"},
+        {"webhooks: {endpoints: []}\ninbox: []\n", "no `inbox`)"},
+    };
+    struct config *config = good("webhooks: {endpoints: []}\nadmin: 127.0.0.1:8080\n"
+                                 "connect_timeout: 1s\naccept_weaker: true\n");
+    assert_false(config_has_gateway(config));
+    assert_int_equal(config->listen.host.len, 0);
+    assert_true(config->accept_weaker);
+    config_free(config);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        char *complaints = refused(wrong[i][0]);
+        assert_holds(complaints, "upstream: missing (expected http://HOST:PORT");
+        assert_holds(complaints, wrong[i][1]);
+        mem_free(complaints);
+    }
+    config = good(HEAD);
+    assert_true(config_has_gateway(config));
+    config_free(config);
+}
+
 static void off_loopback_an_admin_address_without_a_token_is_refused(void **state)
 {
     (void)state;
@@ -145,6 +173,7 @@ int main(void)
         cmocka_unit_test(without_a_word_there_is_no_admin_listener),
         cmocka_unit_test(an_admin_address_on_loopback_needs_no_token),
         cmocka_unit_test(an_address_of_the_gateway_itself_is_refused),
+        cmocka_unit_test(without_an_upstream_it_delivers_webhooks_and_nothing_else),
         cmocka_unit_test(off_loopback_an_admin_address_without_a_token_is_refused),
         cmocka_unit_test(a_token_comes_from_the_value_the_environment_or_a_file),
         cmocka_unit_test(a_bad_token_is_refused_and_never_shown),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The admin listener, if the config wants one. */
+/* The admin listener. */
 #include "admin/admin.h"
 #include "config/webhook_values.h"
 #include "daemon/daemon.h"
@@ -8,7 +8,7 @@
 #include <errno.h>
 
 struct admin_part {
-    struct admin *admin; /* NULL: none */
+    struct admin *admin;
 };
 
 static bool is_ready(void *daemon, struct buf *why)
@@ -26,10 +26,15 @@ static void wake_courier(void *argument)
     webhook_service_wake(atomic_load(&((struct daemon *)argument)->webhooks));
 }
 
+static bool is_wanted(const struct config *config)
+{
+    return config->admin.host.len > 0;
+}
+
 static bool check(const struct config *config, char **ret_problem)
 {
     struct sockaddr_storage address;
-    return config->admin.host.len == 0 || resolve_address(&config->admin, &address, ret_problem);
+    return resolve_address(&config->admin, &address, ret_problem);
 }
 
 static bool start(void *self, struct daemon *daemon, char **ret_problem)
@@ -49,8 +54,6 @@ static bool start(void *self, struct daemon *daemon, char **ret_problem)
         .argument = daemon,
     };
     int error = 0;
-    if (config->admin.host.len == 0)
-        return true;
     if (!resolve_address(&config->admin, &wanted.listen, ret_problem))
         return false;
     part->admin = admin_start(&wanted, &error);
@@ -64,7 +67,7 @@ static bool start(void *self, struct daemon *daemon, char **ret_problem)
 static void reload(void *self, const struct config *config)
 {
     struct admin_part *part = self;
-    if (config && part->admin)
+    if (config)
         admin_set_log_keys(part->admin, config->gateway.log_keys_hashed);
 }
 
@@ -81,6 +84,7 @@ static void free_admin(void *self)
 const struct part admin_part = {
     .name = "admin",
     .size = sizeof(struct admin_part),
+    .is_wanted = is_wanted,
     .check = check,
     .start = start,
     .reload = reload,

@@ -112,6 +112,7 @@ static void free_gateway(void *self)
 const struct part gateway_part = {
     .name = "gateway",
     .size = sizeof(struct gateway_part),
+    .is_wanted = config_has_gateway,
     .check = check,
     .start = start,
     .prepare = prepare,

@@ -71,6 +71,7 @@ static void free_prober(void *self)
 const struct part prober_part = {
     .name = "prober",
     .size = sizeof(struct prober_part),
+    .is_wanted = config_has_gateway,
     .start = start,
     .prepare = prepare,
     .reload = reload,

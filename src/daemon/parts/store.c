@@ -46,6 +46,8 @@ static bool start(void *self, struct daemon *daemon, char **ret_problem)
     struct store_config wanted = store_config_default();
     wanted.path = daemon->options->store_path;
     wanted.role = STORE_SERVE;
+    wanted.may_be_foreign = !config_has_gateway(daemon->config);
+    wanted.accepts_weaker = daemon->config->accept_weaker;
     wanted.limits = daemon->config->store_limits;
     wanted.fail_stop = fail_stop;
     wanted.fail_stop_argument = &daemon->log;

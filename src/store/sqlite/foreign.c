@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The schema in a file of an application: the same tables as in a store of its own, and what only
+/* A file of an application. Its schema: the same tables as in a store of its own, and what only
  * such a file has. Made at once and as it is today: what alters a table reads the application's
- * whole schema, and fails where a view of its own is broken. */
+ * whole schema, and fails where a view of its own is broken.
+ *
+ * A `serve` beside the application delivers its events (docs/decisions/0039), on a connection of
+ * its own: it leaves journal mode and format as they are. */
 #include "store/sqlite/sqlite.h"
 #include <stdio.h>
+
+#define WAL_MENDED 3051003 /* SQLite's version without the WAL-reset bug (sqlite.org/wal.html) */
 
 #define TYPE_INT "INTEGER NOT NULL"
 #define TYPE_BYTES "BLOB NOT NULL"
@@ -61,4 +66,41 @@ bool sqlite_foreign_install(struct sqlite_backend *sqlite)
     return sqlite3_exec(sqlite->db, schema, NULL, NULL, NULL) == SQLITE_OK &&
            sqlite3_exec(sqlite->db, state, NULL, NULL, NULL) == SQLITE_OK &&
            sqlite_secret_insert(sqlite) == SQLITE_OK && sqlite_tables_install(sqlite) == SQLITE_OK;
+}
+
+int sqlite_foreign_find(struct sqlite_backend *sqlite, bool *ret_there)
+{
+    static const char sql[] = "SELECT count(*) FROM main.sqlite_master WHERE name='pawl_state'";
+    int64_t tables = 0;
+    char encoding[16] = "";
+    int code = sqlite_ask_number(sqlite->db, sql, &tables);
+    if (code == SQLITE_OK)
+        code = sqlite_ask_word(sqlite->db, "PRAGMA main.encoding", encoding, sizeof encoding);
+    sqlite->is_utf16 = strcmp(encoding, "UTF-8") != 0;
+    *ret_there = tables > 0;
+    return code;
+}
+
+const char *sqlite_foreign_format_problem(int64_t format)
+{
+    return format == PAWL_FORMAT  ? NULL
+           : format > PAWL_FORMAT ? "its tables are of a newer pawl; use that version"
+                                  : "its tables are damaged: pawl_state.format";
+}
+
+/* Its application may change it at any time. */
+int sqlite_foreign_journal(struct sqlite_backend *sqlite, bool *ret_is_good)
+{
+    char mode[16] = "";
+    int code = sqlite_ask_word(sqlite->db, "PRAGMA main.journal_mode", mode, sizeof mode);
+    sqlite->is_wal = strcmp(mode, "wal") == 0;
+    sqlite->backend.is_weaker = sqlite->is_wal && sqlite3_libversion_number() < WAL_MENDED;
+    *ret_is_good = !sqlite->backend.is_weaker || sqlite->accepts_weaker;
+    if (code == SQLITE_OK && !*ret_is_good)
+        snprintf(sqlite->backend.problem, sizeof sqlite->backend.problem,
+                 "%s: journal_mode=WAL, where SQLite before 3.51.3 (this is %s) may damage a file "
+                 "that several processes write; stop pawl and use PRAGMA journal_mode=DELETE, or "
+                 "set accept_weaker: true",
+                 sqlite->path, sqlite3_libversion());
+    return code;
 }

@@ -44,30 +44,6 @@ static void let_go(struct guest *guest)
 
 /* ---- entering ---- */
 
-/* The one value of a statement. */
-static int ask(sqlite3 *db, const char *sql, int64_t *ret_number, bool *ret_is_utf8)
-{
-    sqlite3_stmt *statement = NULL;
-    int code = sqlite3_prepare_v2(db, sql, -1, &statement, NULL);
-    if (code == SQLITE_OK)
-        code = sqlite3_step(statement);
-    const char *text = code == SQLITE_ROW ? (const char *)sqlite3_column_text(statement, 0) : NULL;
-    if (code == SQLITE_ROW && !text)
-        code = SQLITE_NOMEM;
-    if (text)
-        *ret_is_utf8 = strcmp(text, "UTF-8") == 0;
-    if (text)
-        *ret_number = sqlite3_column_int64(statement, 0);
-    sqlite3_finalize(statement);
-    return code == SQLITE_ROW ? SQLITE_OK : code;
-}
-
-static int ask_number(sqlite3 *db, const char *sql, int64_t *ret_number)
-{
-    bool unused;
-    return ask(db, sql, ret_number, &unused);
-}
-
 static enum sqlite_guest_state refuse(struct guest *guest, const char *why)
 {
     struct backend *backend = &guest->sqlite.backend;
@@ -118,7 +94,7 @@ static enum sqlite_guest_state install(struct guest *guest)
 {
     struct sqlite_backend *sqlite = &guest->sqlite;
     int64_t application = 0;
-    int code = ask_number(sqlite->db, "PRAGMA main.application_id", &application);
+    int code = sqlite_ask_number(sqlite->db, "PRAGMA main.application_id", &application);
     if (code == SQLITE_OK && application == PAWL_APPLICATION_ID)
         return refuse(guest, "it is a store of pawl's own; keep the record in your own file");
     if (code == SQLITE_OK)
@@ -132,17 +108,11 @@ static enum sqlite_guest_state install(struct guest *guest)
 
 static enum sqlite_guest_state find_schema(struct guest *guest)
 {
-    struct sqlite_backend *sqlite = &guest->sqlite;
-    static const char sql[] = "SELECT count(*) FROM main.sqlite_master WHERE name='pawl_state'";
-    int64_t tables = 0, unused;
-    bool is_utf8 = true;
-    int code = ask_number(sqlite->db, sql, &tables);
-    if (code == SQLITE_OK)
-        code = ask(sqlite->db, "PRAGMA main.encoding", &unused, &is_utf8);
-    sqlite->is_utf16 = !is_utf8;
+    bool there = false;
+    int code = sqlite_foreign_find(&guest->sqlite, &there);
     if (code != SQLITE_OK)
         return fail(guest, code);
-    return tables > 0 ? SQLITE_GUEST_READY : install(guest);
+    return there ? SQLITE_GUEST_READY : install(guest);
 }
 
 /* Prepares what reads it. At first, and after the application took back the schema. */
@@ -162,10 +132,8 @@ static enum sqlite_guest_state prepare(struct guest *guest)
 
 static enum sqlite_guest_state judge_format(struct guest *guest, int64_t format)
 {
-    if (format == PAWL_FORMAT)
-        return SQLITE_GUEST_READY;
-    return refuse(guest, format > PAWL_FORMAT ? "its tables are of a newer pawl; use that version"
-                                              : "its tables are damaged: pawl_state.format");
+    const char *problem = sqlite_foreign_format_problem(format);
+    return problem ? refuse(guest, problem) : SQLITE_GUEST_READY;
 }
 
 /* Reads format and secret: what another connection did to the tables, or a rollback, is seen here

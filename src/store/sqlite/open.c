@@ -126,21 +126,24 @@ static bool take_life(struct sqlite_backend *sqlite, enum store_role role)
     return false;
 }
 
+/* Those of the connection; of the file, where that is ours. */
 static bool set_pragmas(struct sqlite_backend *sqlite)
 {
-    static const char settings[] =
-        "PRAGMA page_size=4096; PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=0;"
-        "PRAGMA journal_size_limit=67108864; PRAGMA cache_size=-4096; PRAGMA mmap_size=0;"
-        "PRAGMA temp_store=MEMORY; PRAGMA foreign_keys=OFF; PRAGMA trusted_schema=OFF;";
-    if (sqlite3_exec(sqlite->db, settings, NULL, NULL, NULL) != SQLITE_OK)
+    static const char connection[] =
+        "PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=0; PRAGMA cache_size=-4096;"
+        "PRAGMA mmap_size=0; PRAGMA temp_store=MEMORY; PRAGMA foreign_keys=OFF;"
+        "PRAGMA trusted_schema=OFF;";
+    char mode[16] = "";
+    if (sqlite3_exec(sqlite->db, connection, NULL, NULL, NULL) != SQLITE_OK)
         return false;
-    sqlite3_stmt *s = NULL;
-    int code = sqlite3_prepare_v2(sqlite->db, "PRAGMA journal_mode=WAL", -1, &s, NULL);
+    if (sqlite->is_foreign)
+        return true;
+    int code = sqlite3_exec(sqlite->db, "PRAGMA page_size=4096; PRAGMA journal_size_limit=67108864",
+                            NULL, NULL, NULL);
     if (code == SQLITE_OK)
-        code = sqlite3_step(s);
-    bool wal = code == SQLITE_ROW && strcmp((const char *)sqlite3_column_text(s, 0), "wal") == 0;
-    sqlite3_finalize(s);
-    return wal;
+        code = sqlite_ask_word(sqlite->db, "PRAGMA journal_mode=WAL", mode, sizeof mode);
+    sqlite->is_wal = code == SQLITE_OK && strcmp(mode, "wal") == 0;
+    return sqlite->is_wal;
 }
 
 static bool install_schema(struct sqlite_backend *sqlite)
@@ -160,24 +163,56 @@ static bool install_schema(struct sqlite_backend *sqlite)
     return false;
 }
 
+/* A file of an application, with tables of pawl's. */
+static bool check_foreign(struct sqlite_backend *sqlite, const struct store_config *config)
+{
+    int64_t format = 0;
+    bool is_good = false;
+    if (!config->may_be_foreign) {
+        explain_problem(sqlite, "it is an application's own database, where pawl only delivers "
+                                "webhooks; use another store, or, for `pawl serve`, a config "
+                                "without `upstream:`");
+        return false;
+    }
+    int code = sqlite_ask_number(sqlite->db, "SELECT format FROM pawl_state", &format);
+    const char *problem = code == SQLITE_OK ? sqlite_foreign_format_problem(format) : NULL;
+    if (code == SQLITE_OK && !problem)
+        code = sqlite_foreign_journal(sqlite, &is_good);
+    if (code != SQLITE_OK)
+        problem = sqlite3_errmsg(sqlite->db);
+    if (problem)
+        explain_problem(sqlite, problem);
+    return !problem && is_good;
+}
+
 /* Looks before there is a lock file: nothing is left beside a file that is not a store. It only
  * reads, as any reader of the store may without the lock. */
-static bool connect_file(struct sqlite_backend *sqlite)
+static bool check_database(struct sqlite_backend *sqlite, const struct store_config *config)
 {
-    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
-    int64_t format = 0;
-    const char *problem = "out of memory";
-    if (sqlite3_open_v2(sqlite->path, &sqlite->db, flags, sqlite_vfs_name()) == SQLITE_OK) {
-        /* A start waits as long as a running store does. */
-        int64_t busy_ms = sqlite->lock_span_us / CLOCK_US_PER_MS;
-        sqlite3_busy_timeout(sqlite->db, busy_ms < INT_MAX ? (int)busy_ms : INT_MAX);
-        problem = sqlite_schema_check(sqlite->db, &format);
-    } else if (sqlite->db) {
-        problem = sqlite3_errmsg(sqlite->db);
-    }
+    int64_t format = 0, application = 0;
+    int code = sqlite_ask_number(sqlite->db, "PRAGMA application_id", &application);
+    if (code == SQLITE_OK && application != PAWL_APPLICATION_ID)
+        code = sqlite_foreign_find(sqlite, &sqlite->is_foreign);
+    if (code == SQLITE_OK && sqlite->is_foreign)
+        return check_foreign(sqlite, config);
+    const char *problem = sqlite_schema_check(sqlite->db, &format);
     if (problem)
         explain_problem(sqlite, problem);
     return !problem;
+}
+
+static bool connect_file(struct sqlite_backend *sqlite, const struct store_config *config)
+{
+    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
+    int code = sqlite3_open_v2(sqlite->path, &sqlite->db, flags, sqlite_vfs_name());
+    if (code != SQLITE_OK) {
+        explain_problem(sqlite, sqlite->db ? sqlite3_errmsg(sqlite->db) : "out of memory");
+        return false;
+    }
+    /* A start waits as long as a running store does. */
+    int64_t busy_ms = sqlite->lock_span_us / CLOCK_US_PER_MS;
+    sqlite3_busy_timeout(sqlite->db, busy_ms < INT_MAX ? (int)busy_ms : INT_MAX);
+    return check_database(sqlite, config);
 }
 
 static int note_wal_pages(void *argument, sqlite3 *db, const char *schema, int pages)
@@ -209,7 +244,7 @@ static bool open_database(struct sqlite_backend *sqlite)
 static bool open_all(struct sqlite_backend *sqlite, const struct store_config *config,
                      enum store_open_result *ret_result)
 {
-    if (!create_file(sqlite, config) || !connect_file(sqlite) || !open_lock(sqlite))
+    if (!create_file(sqlite, config) || !connect_file(sqlite, config) || !open_lock(sqlite))
         return false;
     if (config->role != STORE_COMMAND && !take_life(sqlite, config->role)) {
         *ret_result = STORE_OPEN_IN_USE;
@@ -251,6 +286,8 @@ struct backend *sqlite_backend_open(const struct store_config *config,
     sqlite->backend.outcome_max = SQLITE_OUTCOME_MAX;
     sqlite->lock.fd = -1;
     sqlite->path = path;
+    /* A command writes for a moment, as the sqlite3 shell would. */
+    sqlite->accepts_weaker = config->accepts_weaker || config->role == STORE_COMMAND;
     sqlite->texts = arena_make(SIZE_MAX);
     sqlite->backend.place = path;
     sqlite_tables_init(sqlite, config->tables);

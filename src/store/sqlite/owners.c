@@ -109,6 +109,8 @@ void sqlite_register_owner(struct sqlite_backend *sqlite)
         " SELECT owner, 0, 0, max(lease_us), count(*) FROM pawl_pending WHERE lease_until > 0"
         " GROUP BY owner ON CONFLICT(incarnation) DO UPDATE SET leases=excluded.leases"
         " WHERE leases<>excluded.leases";
+    if (sqlite->is_foreign)
+        return; /* a lease there ended with the transaction that took it */
     sqlite_note(sqlite, sqlite3_exec(sqlite->db, sql, NULL, NULL, NULL));
     if (sqlite->lock.role != STORE_DRAINER)
         return;

@@ -122,31 +122,20 @@ static const char schema_5[] =
 static const char *const migrations[PAWL_FORMAT] = {schema_1, schema_2, schema_key_log, schema_4,
                                                     schema_5};
 
-static int pragma_number(sqlite3 *db, const char *sql, int64_t *ret_value)
-{
-    sqlite3_stmt *statement = NULL;
-    int code = sqlite3_prepare_v2(db, sql, -1, &statement, NULL);
-    if (code == SQLITE_OK)
-        code = sqlite3_step(statement);
-    if (code == SQLITE_ROW)
-        *ret_value = sqlite3_column_int64(statement, 0);
-    sqlite3_finalize(statement);
-    return code == SQLITE_ROW ? SQLITE_OK : code;
-}
-
 const char *sqlite_schema_check(sqlite3 *db, int64_t *ret_format)
 {
     int64_t application = 0, tables = 0;
-    if (pragma_number(db, "PRAGMA application_id", &application) != SQLITE_OK ||
-        pragma_number(db, "PRAGMA user_version", ret_format) != SQLITE_OK ||
-        pragma_number(db, "SELECT count(*) FROM sqlite_master", &tables) != SQLITE_OK)
+    if (sqlite_ask_number(db, "PRAGMA application_id", &application) != SQLITE_OK ||
+        sqlite_ask_number(db, "PRAGMA user_version", ret_format) != SQLITE_OK ||
+        sqlite_ask_number(db, "SELECT count(*) FROM sqlite_master", &tables) != SQLITE_OK)
         return sqlite3_errcode(db) == SQLITE_NOTADB
                    ? "it is not an SQLite database; choose another path"
                    : sqlite3_errmsg(db);
     if (application == 0 && *ret_format == 0 && tables == 0)
         return NULL;
     if (application != PAWL_APPLICATION_ID)
-        return "it is another program's SQLite database, not a pawl store; choose another path";
+        return "it is another program's SQLite database without pawl's tables (which pawl_install "
+               "makes); choose another path";
     if (*ret_format > PAWL_FORMAT)
         return "it was written by a newer pawl; run that version, or restore an older backup";
     return NULL;
@@ -181,7 +170,7 @@ static int read_secret(struct sqlite_backend *sqlite)
     return code == SQLITE_ROW ? SQLITE_OK : code;
 }
 
-const char *sqlite_schema_install(struct sqlite_backend *sqlite)
+static const char *migrate(struct sqlite_backend *sqlite)
 {
     int64_t format = 0;
     const char *problem = sqlite_schema_check(sqlite->db, &format);
@@ -202,6 +191,14 @@ const char *sqlite_schema_install(struct sqlite_backend *sqlite)
             sqlite_secret_insert(sqlite) != SQLITE_OK)
             return sqlite3_errmsg(sqlite->db);
     }
+    return NULL;
+}
+
+const char *sqlite_schema_install(struct sqlite_backend *sqlite)
+{
+    const char *problem = sqlite->is_foreign ? NULL : migrate(sqlite);
+    if (problem)
+        return problem;
     if (sqlite_tables_install(sqlite) != SQLITE_OK)
         return sqlite3_errmsg(sqlite->db);
     if (read_secret(sqlite) != SQLITE_OK)

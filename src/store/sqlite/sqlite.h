@@ -5,8 +5,8 @@
  * keys), owners.c (leases, and whose they are), state.c (the one row of counts and marks), scan.c
  * (many records), tables.c and queries.c (rows of modules), vfs.c (how the write-ahead log is
  * written), schema.c (with the figures behind it in docs/decisions/0003-schema.md), statement.c.
- * guest.c: the same in a file, a connection and a transaction of an application; foreign.c: the
- * schema there.
+ * foreign.c: a file of an application; guest.c: the same on a connection and in a transaction of an
+ * application.
  */
 #ifndef PAWL_STORE_SQLITE_H
 #define PAWL_STORE_SQLITE_H
@@ -249,6 +249,8 @@ struct sqlite_backend {
                         and keys go into the index at once */
     bool is_guest;   /* so is the connection, and each transaction */
     bool is_utf16;   /* as the texts of the file are */
+    bool is_wal;     /* its journal mode; of a file of our own always */
+    bool accepts_weaker;
     struct store_lock lock;
     char *path;
     const char *wal_path;         /* SQLite's */
@@ -320,6 +322,10 @@ void sqlite_bind_null(struct sqlite_binding *binding);
 /* Borrowed until the statement has run. */
 void sqlite_bind_text(struct sqlite_binding *binding, struct slice text);
 void sqlite_bind_bytes(struct sqlite_binding *binding, struct slice bytes);
+
+/* The one value of a statement, outside of a call: an SQLite result code. */
+int sqlite_ask_number(sqlite3 *db, const char *sql, int64_t *ret_number);
+int sqlite_ask_word(sqlite3 *db, const char *sql, char *room, size_t size);
 
 /* A column of the row under a statement, valid until its next step; `.at` NULL: NULL, or empty. */
 struct slice sqlite_column_bytes(sqlite3_stmt *s, int at);
@@ -496,6 +502,12 @@ int sqlite_secret_insert(struct sqlite_backend *sqlite);
 /* Makes the schema in a file of an application, in its transaction. False:
  * sqlite3_errmsg says why. */
 bool sqlite_foreign_install(struct sqlite_backend *sqlite);
+/* Whether it is there, and how the file's texts are; whether the file can be written beside others
+ * as its journal mode is, with `problem` where it cannot: an SQLite result code. */
+int sqlite_foreign_find(struct sqlite_backend *sqlite, bool *ret_there);
+int sqlite_foreign_journal(struct sqlite_backend *sqlite, bool *ret_is_good);
+/* One line; NULL: it is today's. */
+const char *sqlite_foreign_format_problem(int64_t format);
 
 #define PAWL_APPLICATION_ID 0x7061776c /* "pawl" */
 #define PAWL_FORMAT 5                  /* user_version */

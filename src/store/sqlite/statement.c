@@ -139,3 +139,32 @@ struct slice sqlite_column_text(const struct sqlite_backend *sqlite, sqlite3_stm
     return sqlite->is_utf16 ? value_bytes(value, sqlite3_value_text(value))
                             : value_bytes(value, sqlite3_value_blob(value));
 }
+
+/* ---- outside of a call ---- */
+
+int sqlite_ask_number(sqlite3 *db, const char *sql, int64_t *ret_number)
+{
+    sqlite3_stmt *statement = NULL;
+    int code = sqlite3_prepare_v2(db, sql, -1, &statement, NULL);
+    if (code == SQLITE_OK)
+        code = sqlite3_step(statement);
+    if (code == SQLITE_ROW)
+        *ret_number = sqlite3_column_int64(statement, 0);
+    sqlite3_finalize(statement);
+    return code == SQLITE_ROW ? SQLITE_OK : code;
+}
+
+int sqlite_ask_word(sqlite3 *db, const char *sql, char *room, size_t size)
+{
+    sqlite3_stmt *statement = NULL;
+    int code = sqlite3_prepare_v2(db, sql, -1, &statement, NULL);
+    if (code == SQLITE_OK)
+        code = sqlite3_step(statement);
+    const char *word = code == SQLITE_ROW ? (const char *)sqlite3_column_text(statement, 0) : NULL;
+    if (code == SQLITE_ROW && !word)
+        code = SQLITE_NOMEM;
+    if (word)
+        snprintf(room, size, "%s", word);
+    sqlite3_finalize(statement);
+    return code == SQLITE_ROW ? SQLITE_OK : code;
+}

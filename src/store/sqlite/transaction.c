@@ -59,6 +59,8 @@ void sqlite_note_wal(struct sqlite_backend *sqlite)
 static void check_wal(struct sqlite_backend *sqlite)
 {
     struct sqlite_file_id id, opened = sqlite->wal_id;
+    if (!sqlite->is_wal)
+        return;
     bool there = find_wal(sqlite, &id);
     if (there && id.inode == opened.inode && id.major == opened.major && id.minor == opened.minor)
         return;
@@ -119,13 +121,27 @@ static bool take_lock(struct sqlite_backend *sqlite)
     return false;
 }
 
+/* An application may have changed that of its file since the last transaction. */
+static bool check_journal(struct sqlite_backend *sqlite)
+{
+    bool was_wal = sqlite->is_wal, is_good = true;
+    if (!sqlite->is_foreign)
+        return true;
+    sqlite_note(sqlite, sqlite_foreign_journal(sqlite, &is_good));
+    if (sqlite_ok(sqlite) && !is_good)
+        sqlite->status = BACKEND_AWAY;
+    if (sqlite_ok(sqlite) && sqlite->is_wal && !was_wal)
+        sqlite_note_wal(sqlite);
+    return sqlite_ok(sqlite);
+}
+
 /* Takes the locks, and begins. False: it took none, or has abandoned. */
 static bool enter_transaction(struct sqlite_backend *sqlite)
 {
     if (!check_files(sqlite) || !take_lock(sqlite))
         return false;
     sqlite->maintained = false;
-    if (sqlite_run_named(sqlite, SQL_BEGIN))
+    if (sqlite_run_named(sqlite, SQL_BEGIN) && check_journal(sqlite))
         sqlite_read_state(sqlite);
     if (sqlite_ok(sqlite))
         sqlite_recent_begin(sqlite);
