@@ -106,7 +106,7 @@ def test_there_is_no_demo_behind_https(tmp_path):
     config = tmp_path / "pawl.yaml"
     config.write_text("upstream: https://127.0.0.1:9\ntenant: none\nstore: sqlite:pawl.db\n")
     ran = run("serve", "--demo", "-c", config)
-    assert ran.returncode != 0 and "the demo upstream does not support TLS" in ran.stderr
+    assert ran.returncode != 0 and "the demo upstream needs `upstream: http:" in ran.stderr
 
 
 def test_the_demo_outlives_a_killed_gateway_and_its_ledger_counts_on(demo):
