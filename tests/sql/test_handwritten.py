@@ -9,32 +9,9 @@ import psycopg2
 import pytest
 from psycopg2 import errors
 
+from pawltest.handwritten import ACCEPT, INBOX, JOB, KEYS, PREFERENCE, SAY, SEEK
 from pawltest.wire import Later, eventually
 from shop import RULE, effects, is_waiting
-
-KEYS = """
-CREATE TABLE idempotency_keys (
-  key TEXT PRIMARY KEY,
-  payload_hash TEXT NOT NULL,
-  status TEXT NOT NULL CHECK (status IN ('pending','complete','failed')),
-  result_ref TEXT,            -- e.g., refund id or serialized response
-  http_code INT,
-  created_at TIMESTAMPTZ NOT NULL DEFAULT now(),
-  expires_at TIMESTAMPTZ NOT NULL,
-  UNIQUE (key)
-);
-"""
-
-INBOX = """
-CREATE TABLE inbox_events (
-  event_id TEXT PRIMARY KEY,
-  source TEXT NOT NULL,
-  payload_hash TEXT NOT NULL,
-  received_at TIMESTAMPTZ NOT NULL DEFAULT now(),
-  processed_at TIMESTAMPTZ,
-  result TEXT
-);
-"""
 
 # The calls of the published handler, which come without their SQL.
 GET = "SELECT payload_hash, status, http_code, result_ref FROM idempotency_keys WHERE key = %s"
@@ -42,43 +19,6 @@ INSERT = ("INSERT INTO idempotency_keys (key, payload_hash, status, expires_at)"
           " VALUES (%s, %s, 'pending', now() + interval '24 hours')")
 UPDATE = ("UPDATE idempotency_keys SET status = %s, result_ref = %s, http_code = %s"
           " WHERE key = %s")
-
-JOB = """
-INSERT INTO matchmaking_jobs (batch_date, timezone, user_id, job_type, status, offers, \
-idempotency_key)
-VALUES ('2026-02-19', 'America/New_York', 'user-123', 'daily_offers', 'running', NULL, \
-'2026-02-19:America/New_York:user-123:daily_offers')
-ON CONFLICT (batch_date, timezone, user_id, job_type) DO
-  UPDATE SET status = 'running', attempt_count = matchmaking_jobs.attempt_count + 1
-  WHERE matchmaking_jobs.status != 'completed';
-"""
-
-PREFERENCE = """
-INSERT INTO user_preferences (user_id, preference, value)
-VALUES ('user-123', 'notifications', true)
-ON CONFLICT (user_id, preference)
-DO UPDATE SET value = EXCLUDED.value, updated_at = NOW();
-"""
-
-ACCEPT = """
-UPDATE match_offers
-SET status = 'accepted', accepted_at = NOW()
-WHERE id = 'offer-123'
-  AND status = 'offered';  -- Condition prevents re-execution
-"""
-
-SEEK = """
-SELECT id FROM messages
-WHERE client_message_id = 'client-uuid'
-  AND created_at > NOW() - INTERVAL '24 hours';
-"""
-
-SAY = """
-INSERT INTO messages (id, match_id, sender_id, content, client_message_id)
-VALUES (gen_random_uuid(), 'match-123', 'user-123', 'Hello!', 'client-uuid')
-ON CONFLICT (client_message_id) DO NOTHING
-RETURNING id;
-"""
 
 # The tables that those statements need; theirs were not published.
 TABLES = """
@@ -158,7 +98,7 @@ def test_the_table_of_keys_replays_and_refuses_another_payload(session):
     assert session.run("SELECT count(*) FROM refunds") == [(1,)]
 
 
-def test_preferences_upserts_are_last_write_wins_and_move_updated_at(session):
+def test_t10_preferences_upserts_are_last_write_wins_and_move_updated_at(session):
     times = []
     for _ in range(2):
         assert session.run(PREFERENCE) == 1
@@ -167,12 +107,12 @@ def test_preferences_upserts_are_last_write_wins_and_move_updated_at(session):
     assert times[0] < times[1]
 
 
-def test_a_conditional_update_touches_no_row_the_second_time(session):
+def test_t10_a_conditional_update_touches_no_row_the_second_time(session):
     session.run("INSERT INTO match_offers VALUES ('offer-123', 'offered', NULL)")
     assert [session.run(ACCEPT), session.run(ACCEPT)] == [1, 0]
 
 
-def test_a_message_sent_again_is_found_by_the_client_s_id(session):
+def test_t10_a_message_sent_again_is_found_by_the_client_s_id(session):
     said = session.run(SAY)
     assert session.run(SAY) == [] and session.run(SEEK) == said
     assert session.run("SELECT count(*) FROM messages") == [(1,)]

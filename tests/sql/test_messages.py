@@ -52,7 +52,7 @@ def test_a_claim_that_is_rolled_back_is_free(app):  # noqa: F811
 
 # ---- machines ----
 
-def test_each_action_is_told_the_same_twice_and_moves_once(app, machine):  # noqa: F811
+def test_t9_each_action_is_told_the_same_twice_and_moves_once(app, machine):  # noqa: F811
     path = (("offer", "", "offered"), ("accept", "offered", "accepted"),
             ("mutual_accept", "accepted", "matched"), ("unmatch", "matched", "closed"))
     for action, before, after in path:
@@ -61,7 +61,7 @@ def test_each_action_is_told_the_same_twice_and_moves_once(app, machine):  # noq
     assert move(app, "accept", "accept") == ("moved", True, "offered", "accepted")
 
 
-def test_a_conflict_names_the_state_and_stays_one(app, machine, database):  # noqa: F811
+def test_t9_a_conflict_names_the_state_and_stays_one(app, machine, database):  # noqa: F811
     move(app, "offer", "a1")
     move(app, "pass", "a2")
     assert move(app, "accept", "a3") == ("conflict", False, "passed", "passed")
@@ -70,7 +70,7 @@ def test_a_conflict_names_the_state_and_stays_one(app, machine, database):  # no
     assert move(app, "accept", "a4") == ("moved", False, "offered", "accepted")
 
 
-def test_an_event_that_is_not_newer_than_the_state_is_stale(app, machine):  # noqa: F811
+def test_t9_an_event_that_is_not_newer_than_the_state_is_stale(app, machine):  # noqa: F811
     move(app, "offer", "a1", 5)
     assert move(app, "accept", "a2", 4)[0] == "stale"
     assert move(app, "accept", "a3", 5)[0] == "stale"
