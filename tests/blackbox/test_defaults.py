@@ -251,7 +251,7 @@ def test_default_replay_cookies_is_false(gateway, upstream):
     ("trust_forwarded", '[127.0.0.0/8, "::1/128"]'),
     ("trust_tenant", "false"), ("secret", "false"), ("not_done", "[]"), ("in_doubt", "[]"),
     ("stream", "false"), ("body", "auto"), ("allow", "[]"), ("keep_request", "0"),
-    ("key", '"{header:Idempotency-Key}"'), ("retry", "none")])
+    ("key", '"{header:Idempotency-Key}"'), ("retry", "none"), ("accept_weaker", "false")])
 def test_default_values_are_what_the_reference_prints(option, value):
     assert f"{option}: {value}" in [line.strip()
                                     for line in run("config", "explain").stdout.splitlines()]
