@@ -209,6 +209,16 @@ static int declare_functions(sqlite3 *db, struct extension *extension)
     return code;
 }
 
+/* To declare the functions once more would take the handle from statements that have it. */
+static bool is_loaded(sqlite3 *db)
+{
+    sqlite3_stmt *statement = NULL;
+    bool loaded =
+        sqlite3_prepare_v2(db, "SELECT pawl_install()", -1, &statement, NULL) == SQLITE_OK;
+    sqlite3_finalize(statement);
+    return loaded;
+}
+
 int sqlite3_pawl_init(sqlite3 *db, char **ret_problem, const sqlite3_api_routines *api)
 {
     sqlite3_api = api;
@@ -217,6 +227,8 @@ int sqlite3_pawl_init(sqlite3 *db, char **ret_problem, const sqlite3_api_routine
             sqlite3_mprintf("pawl needs SQLite 3.34 or later, this is %s", sqlite3_libversion());
         return SQLITE_ERROR;
     }
+    if (is_loaded(db))
+        return SQLITE_OK;
     struct extension *extension = mem_zalloc(1, sizeof *extension);
     if (!extension)
         return SQLITE_NOMEM;

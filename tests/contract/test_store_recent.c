@@ -36,6 +36,7 @@ static struct store_op full_begin(const struct store_once *once, const struct fi
 }
 
 #define SHOW_INT(field) buf_printf(text, "%lld ", (long long)row->field);
+#define SHOW_LEASE(field) SHOW_INT(field)
 #define SHOW_BYTES(field) buf_add(text, row->field, sizeof(row->field));
 #define SHOW_TEXT(field) buf_printf(text, "'%.*s' ", (int)row->field.len, row->field.at);
 #define SHOW_RARE(field) SHOW_TEXT(field)

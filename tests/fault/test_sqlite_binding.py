@@ -3,6 +3,7 @@
 Python calls them."""
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import sqlite3
 import subprocess
@@ -94,6 +95,52 @@ def test_a_commit_that_forgets_to_complete_is_refused(connecting):
     with pytest.raises(sqlite3.IntegrityError, match="FOREIGN KEY"):
         conn.execute("COMMIT")
     conn.rollback()
+
+
+def test_a_lease_left_from_before_is_not_set_off_against_an_open_operation(connecting):
+    """SQLite only counts what its foreign keys lack."""
+    careless, conn = connecting(isolation_level=None), connecting(isolation_level=None)
+    careless.execute("PRAGMA foreign_keys = OFF")
+    careless.execute("BEGIN IMMEDIATE")
+    assert pawl_sqlite.begin(careless, "m1", "refunds.create", "old").is_new
+    careless.execute("COMMIT")
+    conn.execute("BEGIN IMMEDIATE")
+    op = pawl_sqlite.begin(conn, "m1", "refunds.create", "new")
+    with pytest.raises(pawl_sqlite.OutcomeUnknown):
+        pawl_sqlite.begin(conn, "m1", "refunds.create", "old")
+    with pytest.raises(sqlite3.IntegrityError, match="FOREIGN KEY"):
+        conn.execute("COMMIT")
+    op.complete(201)
+    conn.execute("COMMIT")
+
+
+def test_what_another_connection_may_roll_back_is_not_read(connecting, tmp_path):
+    connecting()
+    shared = [sqlite3.connect(f"file:{tmp_path}/shop.db?cache=shared", uri=True, timeout=0,
+                              isolation_level=None) for _ in range(2)]
+    for conn in shared:
+        pawl_sqlite.load(conn, str(EXTENSION))
+    shared[1].execute("PRAGMA read_uncommitted = ON")
+    shared[1].execute("BEGIN")
+    with pytest.raises(sqlite3.OperationalError, match="read_uncommitted"):
+        pawl_sqlite.begin(shared[1], "m1", "r", "k1")
+    for conn in shared:
+        conn.close()
+
+
+def test_it_may_be_loaded_again(connecting):
+    conn = connecting(isolation_level=None)
+    conn.enable_load_extension(True)
+    for again in (lambda: conn.load_extension(str(EXTENSION)),
+                  lambda: conn.execute("SELECT load_extension(?)", (str(EXTENSION),)).fetchall()):
+        conn.execute("BEGIN IMMEDIATE")
+        with contextlib.closing(conn.execute("SELECT decision FROM pawl_begin('m1', 'r', 'k1')"
+                                             " UNION ALL SELECT 1")) as rows:
+            assert rows.fetchone() == ("proceed",)
+            again()
+            assert rows.fetchone() == (1,)
+        assert conn.execute("SELECT pawl_publish('a.b', 'e1', '{}')").fetchone() == ("stored",)
+        conn.execute("ROLLBACK")
 
 
 def test_t1_a_hundred_at_once_have_one_effect(connecting):

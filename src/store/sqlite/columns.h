@@ -32,7 +32,7 @@
     X(BYTES, attempt_id, record.attempt_id)                                                        \
     X(INT, attempts, record.attempts)                                                              \
     X(INT, started_at, record.started_at)                                                          \
-    X(INT, lease_until, record.lease_until)                                                        \
+    X(LEASE, lease_until, record.lease_until)                                                      \
     X(INT, lease_us, record.lease_us)                                                              \
     X(INT, owner, record.owner)                                                                    \
     X(INT, probing, record.probing)                                                                \

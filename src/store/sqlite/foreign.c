@@ -11,6 +11,7 @@
 #define WAL_MENDED 3051003 /* SQLite's version without the WAL-reset bug (sqlite.org/wal.html) */
 
 #define TYPE_INT "INTEGER NOT NULL"
+#define TYPE_LEASE TYPE_INT
 #define TYPE_BYTES "BLOB NOT NULL"
 #define TYPE_TEXT "TEXT NOT NULL"
 #define TYPE_RARE "TEXT"
@@ -18,18 +19,20 @@
 #define STATE_TYPED(kind, column, field) ", " #column " INTEGER NOT NULL DEFAULT 0"
 #define ONCE_TYPED(kind, column, field) ", " #column " INTEGER NOT NULL DEFAULT 0"
 
-/* pawl_lease: the one lease that is there is none. So, where the application has foreign keys
- * enforced, its COMMIT is refused while a record of it has a lease: the transaction that began an
- * operation is to end it. token <> id: of every acquisition but the first. */
+/* pawl_lease: the leases that a COMMIT may leave: none (0), and that of a transaction for which the
+ * application has foreign keys off (1). So, where it has them enforced, its COMMIT is refused while
+ * a record of it has a lease: the transaction that began an operation is to end it. SQLite only
+ * counts what is violated: a lease that is there from before, and is ended, would be set off
+ * against one of this transaction. token <> id: of every acquisition but the first. */
 static const char schema[] =
     "CREATE TABLE pawl_state(one INTEGER PRIMARY KEY CHECK(one = 1),"
     " token INTEGER NOT NULL DEFAULT 0" SQLITE_STATE(
         STATE_TYPED) ", format INTEGER NOT NULL);"
                      "CREATE TABLE pawl_secret(one INTEGER PRIMARY KEY CHECK(one = 1), secret BLOB "
                      "NOT NULL);"
-                     "CREATE TABLE pawl_lease(lease_until INTEGER PRIMARY KEY CHECK(lease_until = "
-                     "0));"
-                     "INSERT INTO pawl_lease VALUES(0);"
+                     "CREATE TABLE pawl_lease(lease_until INTEGER PRIMARY KEY CHECK(lease_until "
+                     "IN (0, 1)));"
+                     "INSERT INTO pawl_lease VALUES(0), (1);"
                      "CREATE TABLE pawl_key_index(k BLOB PRIMARY KEY, id INTEGER NOT NULL) WITHOUT "
                      "ROWID;"
                      "CREATE TABLE pawl_key_log(seq INTEGER PRIMARY KEY, keys BLOB NOT NULL);"

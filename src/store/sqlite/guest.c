@@ -163,6 +163,16 @@ static bool is_settled(const struct guest *guest)
     return guest->enter && has_snapshot && !may_be_gone && version_of(guest) == guest->version;
 }
 
+/* Of another connection's transaction in a shared cache, which may yet be rolled back. */
+static enum sqlite_guest_state refuse_dirty_reads(struct guest *guest)
+{
+    int64_t on = 0;
+    int code = sqlite_ask_number(guest->sqlite.db, "PRAGMA read_uncommitted", &on);
+    if (code != SQLITE_OK)
+        return fail(guest, code);
+    return on ? refuse(guest, "PRAGMA read_uncommitted is on; turn it off") : SQLITE_GUEST_READY;
+}
+
 static enum sqlite_guest_state enter(struct guest *guest)
 {
     int code = SQLITE_OK;
@@ -170,7 +180,9 @@ static enum sqlite_guest_state enter(struct guest *guest)
         return SQLITE_GUEST_IDLE;
     if (is_settled(guest))
         return SQLITE_GUEST_READY;
-    enum sqlite_guest_state state = guest->enter ? SQLITE_GUEST_READY : prepare(guest);
+    enum sqlite_guest_state state = refuse_dirty_reads(guest);
+    if (state == SQLITE_GUEST_READY && !guest->enter)
+        state = prepare(guest);
     if (state != SQLITE_GUEST_READY)
         return state;
     state = read_format(guest, &code);
@@ -284,6 +296,7 @@ static bool take_up(struct guest *guest)
         return true;
     hold(guest);
     sqlite->maintained = false;
+    sqlite->is_unguarded = !sqlite_guest_is_guarded(&sqlite->backend);
     sqlite_read_state(sqlite);
     return sqlite_ok(sqlite);
 }

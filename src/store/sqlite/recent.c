@@ -12,6 +12,7 @@ struct sqlite_recent {
 
 /* Where the texts of a row of pawl_pending are. */
 #define OFFSET_INT(field)
+#define OFFSET_LEASE(field)
 #define OFFSET_BYTES(field)
 #define OFFSET_TEXT(field) offsetof(struct store_row, field),
 #define OFFSET_RARE(field) OFFSET_TEXT(field)

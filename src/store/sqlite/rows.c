@@ -9,6 +9,7 @@
 #define BIND_BYTES(binding, value)                                                                 \
     sqlite_bind_bytes(binding, slice_make((const char *)(value), sizeof(value)))
 #define BIND_TEXT(binding, value) sqlite_bind_text(binding, value)
+#define BIND_LEASE(binding, value) bind_lease(binding, value)
 #define BIND_RARE(binding, value) bind_rare(binding, value)
 #define BIND(kind, column, field) BIND_##kind(binding, row->field);
 
@@ -34,6 +35,14 @@ static void bind_final_once(struct sqlite_binding *binding, const struct store_r
 {
     sqlite_bind_text(binding, row->once);
     SQLITE_FINAL_ONCE(BIND)
+}
+
+/* Where nothing refuses a COMMIT under a lease, none is left that a later transaction would be
+ * refused for, or that it would set off against one of its own (foreign.c). */
+static void bind_lease(struct sqlite_binding *binding, int64_t lease_until)
+{
+    bool unguarded = binding->sqlite->is_unguarded && lease_until != 0;
+    sqlite_bind_number(binding, unguarded ? SQLITE_LEASE_UNGUARDED : lease_until);
 }
 
 static void bind_claim_once(struct sqlite_binding *binding, const struct store_row *row)
@@ -86,6 +95,7 @@ static struct slice read_text(struct columns *columns)
 }
 
 #define READ_INT(columns, ret) ret = (__typeof__(ret))read_number(columns)
+#define READ_LEASE(columns, ret) READ_INT(columns, ret)
 #define READ_BYTES(columns, ret) read_bytes(columns, ret, sizeof(ret))
 #define READ_TEXT(columns, ret) ret = read_text(columns)
 #define READ_RARE(columns, ret) READ_TEXT(columns, ret)

@@ -245,11 +245,12 @@ struct sqlite_backend {
     enum backend_status status; /* what failed first in the call under way: nothing is read or
                                    written after it, so that its callers need not look each time */
     sqlite3 *db;
-    bool is_foreign; /* the file is an application's (guest.h): its writers know no lock of ours,
-                        and keys go into the index at once */
-    bool is_guest;   /* so is the connection, and each transaction */
-    bool is_utf16;   /* as the texts of the file are */
-    bool is_wal;     /* its journal mode; of a file of our own always */
+    bool is_foreign;   /* the file is an application's (guest.h): its writers know no lock of ours,
+                          and keys go into the index at once */
+    bool is_guest;     /* so is the connection, and each transaction */
+    bool is_unguarded; /* with foreign keys off, so that it may commit a lease */
+    bool is_utf16;     /* as the texts of the file are */
+    bool is_wal;       /* its journal mode; of a file of our own always */
     bool accepts_weaker;
     struct store_lock lock;
     char *path;
@@ -502,6 +503,8 @@ int sqlite_secret_insert(struct sqlite_backend *sqlite);
 /* Makes the schema in a file of an application, in its transaction. False:
  * sqlite3_errmsg says why. */
 bool sqlite_foreign_install(struct sqlite_backend *sqlite);
+/* A lease that a COMMIT may leave. */
+#define SQLITE_LEASE_UNGUARDED 1
 /* Whether it is there, and how the file's texts are; whether the file can be written beside others
  * as its journal mode is, with `problem` where it cannot: an SQLite result code. */
 int sqlite_foreign_find(struct sqlite_backend *sqlite, bool *ret_there);
