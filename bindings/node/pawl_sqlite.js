@@ -32,6 +32,8 @@
  * - op.release() instead of complete: commits what you did without a response; the next attempt
  *   with the key runs. In `once`: return undefined.
  * - Your response with a status of 4xx is stored like any other. Throw instead, and nothing is.
+ * - Headers of the connection and of this attempt (Connection, Date, Set-Cookie, ...) are not
+ *   stored.
  * - Refused: the operation did not run, and there is no response to replay. It has the `status` and
  *   `code` of the response to send, and `decision`, such as 'mismatch' (the key was used for
  *   another payload).
@@ -66,18 +68,19 @@ class Operation {
     constructor(db, row) {
         Object.assign(this, {db, token: row.token, status: row.http_code,
             headers: JSON.parse(row.headers || '{}'), resultRef: row.result_ref,
-            body: row.body === null ? null : Buffer.from(row.body), firstAt: row.first_at});
+            body: Buffer.from(row.body ?? []), firstAt: row.first_at});
         this.isNew = this.isOpen = row.decision === 'proceed';
     }
 
     /* What is neither Buffer nor string is sent as JSON. */
     complete({status, headers = {}, body = null, resultRef = null}) {
-        this.headers = {...headers};
+        this.headers = Object.fromEntries(Object.entries(headers)
+            .map(([name, value]) => [name, String(value).trim()]));
         if (body !== null && typeof body !== 'string' && !Buffer.isBuffer(body)) {
             this.headers['Content-Type'] ||= 'application/json';
             body = JSON.stringify(body);
         }
-        Object.assign(this, {status, resultRef, body: body === null ? null : Buffer.from(body)});
+        Object.assign(this, {status, resultRef, body: Buffer.from(body ?? [])});
         this.db.prepare('SELECT pawl_complete(?, ?, ?, ?, ?)')
             .get(this.token, status, this.body, JSON.stringify(this.headers), resultRef);
         this.isOpen = false;

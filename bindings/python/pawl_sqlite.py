@@ -39,6 +39,7 @@ In a transaction that you commit yourself: `op = pawl_sqlite.begin(conn, ...)`, 
 - `op.release()` instead of `complete`: commits what you did without a response; the next attempt
   with the key runs.
 - A response of yours with a status of 4xx is stored like any other. Raise instead, and nothing is.
+- Headers of the connection and of this attempt (Connection, Date, Set-Cookie, ...) are not stored.
 - Mismatch: the key was used for another payload. The other subclasses of Refused likewise: each has
   the `status` and `code` of the response to send.
 - Nothing that happens outside this file is rolled back with it.
@@ -92,6 +93,8 @@ REFUSALS = {"mismatch": Mismatch, "duplicate": Duplicate, "outcome_unknown": Out
 def load(conn, extension):
     """Gives a connection pawl's functions, and has it enforce foreign keys: so that a COMMIT which
     forgets to complete is refused."""
+    if conn.in_transaction:
+        raise ValueError("pawl_sqlite.load needs a connection without an open transaction")
     conn.enable_load_extension(True)
     conn.load_extension(extension)
     conn.enable_load_extension(False)
@@ -110,11 +113,13 @@ class Operation:
 
     def complete(self, status, body=None, headers=None, result_ref=None):
         """The response to store. What is neither bytes nor str is sent as JSON."""
-        self.headers = dict(headers or {})
-        if body is not None and not isinstance(body, (bytes, str)):
+        self.headers = {name: str(value).strip() for name, value in (headers or {}).items()}
+        if isinstance(body, (bytearray, memoryview)):
+            body = bytes(body)
+        elif body is not None and not isinstance(body, (bytes, str)):
             self.headers.setdefault("Content-Type", "application/json")
             body = json.dumps(body, separators=(",", ":"))
-        self.body = body.encode() if isinstance(body, str) else body
+        self.body = body.encode() if isinstance(body, str) else body or b""
         self.status, self.result_ref = status, result_ref
         self.conn.execute("SELECT pawl_complete(?, ?, ?, ?, ?)", (
             self.token, status, self.body, json.dumps(self.headers), result_ref)).fetchone()
@@ -129,10 +134,12 @@ def begin(conn, tenant, rule, key, payload=None, **options):
     """In the transaction that `conn` is in. Options are pawl_begin's: ttl, once, duplicate, ..."""
     if payload is not None and not isinstance(payload, (bytes, bytearray, memoryview, str)):
         payload = json.dumps(payload, allow_nan=False)
-    options = {"payload_hash": conn.execute("SELECT pawl_payload_hash(?)",
-                                            (payload,)).fetchone()[0], **options}
+    cursor = conn.cursor()
+    cursor.row_factory = None
+    options = {"payload_hash": cursor.execute("SELECT pawl_payload_hash(?)",
+                                              (payload,)).fetchone()[0], **options}
     names = " AND ".join(f"{name} = ?" for name in options)
-    row = conn.execute("SELECT decision, token, http_code, headers, body, result_ref, first_at"
+    row = cursor.execute("SELECT decision, token, http_code, headers, body, result_ref, first_at"
                        f" FROM pawl_begin(?, ?, ?) WHERE {names}",
                        (tenant, rule, key, *options.values())).fetchone()
     if row[0] in ("proceed", "replay"):

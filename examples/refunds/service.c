@@ -58,12 +58,13 @@ static bool connect_thread(void)
 {
     if (pawl)
         return true;
-    if (sqlite3_open(file, &db) != SQLITE_OK)
-        return false;
-    sqlite3_busy_timeout(db, 10000);
-    pawl = pawl_on_sqlite(db);
-    /* So that a COMMIT which forgets to complete is refused. */
-    return pawl && run("PRAGMA foreign_keys = ON; PRAGMA synchronous = FULL") && run(schema);
+    /* Foreign keys: so that a COMMIT which forgets to complete is refused. */
+    if (sqlite3_open(file, &db) == SQLITE_OK && sqlite3_busy_timeout(db, 10000) == SQLITE_OK &&
+        run("PRAGMA foreign_keys = ON; PRAGMA synchronous = FULL"))
+        pawl = pawl_on_sqlite(db);
+    if (!pawl)
+        sqlite3_close(db);
+    return pawl;
 }
 
 static bool insert(const char *sql, const char *const *texts, json_int_t amount)
@@ -325,6 +326,10 @@ int main(int argc, char **argv)
     file = argv[1];
     provider = argv[2];
     once_per_charge = argc > 4 && strcmp(argv[4], "--once-per-charge") == 0;
+    if (!connect_thread() || !run(schema)) {
+        fprintf(stderr, "service: %s cannot be opened\n", file);
+        return 1;
+    }
     sigset_t end;
     int signal;
     sigemptyset(&end);
@@ -347,5 +352,7 @@ int main(int argc, char **argv)
     fflush(stdout);
     sigwait(&end, &signal);
     MHD_stop_daemon(daemon);
+    pawl_free(pawl);
+    sqlite3_close(db);
     return 0;
 }

@@ -22,7 +22,8 @@
  *          error = pawl_complete(pawl, begun.token,
  *                                &(struct pawl_outcome){201, "{\"id\":7}", 8}, NULL);
  *      }
- *      exec(db, error ? "ROLLBACK" : "COMMIT");        PAWL_AGAIN: then from the start
+ *      if (error || exec(db, "COMMIT") != SQLITE_OK)   PAWL_AGAIN, SQLITE_BUSY: then
+ *          exec(db, "ROLLBACK");                       from the start
  *
  * After an error roll back. A call works inside a transaction that you began; it neither begins nor
  * ends one. A handle belongs to its connection: one thread at a time. What a call returns in

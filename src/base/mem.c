@@ -2,6 +2,7 @@
 #include "base/mem.h"
 
 #include <malloc.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -82,10 +83,15 @@ static _Thread_local struct {
 
 /* Sanitizers are to see who uses a block that was freed. */
 #ifdef PAWL_SANITIZED
-static const size_t spares_max = 0;
+static atomic_size_t spares_max = 0;
 #else
-static const size_t spares_max = MEM_SPARES_MAX;
+static atomic_size_t spares_max = MEM_SPARES_MAX;
 #endif
+
+void mem_keep_no_spares(void)
+{
+    atomic_store_explicit(&spares_max, 0, memory_order_relaxed);
+}
 
 void *mem_block_new(enum mem_block kind)
 {
@@ -104,7 +110,7 @@ void *mem_block_new(enum mem_block kind)
 void mem_block_free(enum mem_block kind, void *block)
 {
     struct spare *spare = block;
-    if (!block || spares[kind].n >= spares_max) {
+    if (!block || spares[kind].n >= atomic_load_explicit(&spares_max, memory_order_relaxed)) {
         free(block);
         return;
     }

@@ -36,6 +36,10 @@ enum mem_block {
 #define MEM_BLOCK_ARENA_SIZE ((size_t)24 * 1024) /* a ruled request takes some 18 KiB */
 #define MEM_SPARES_MAX 32
 
+/* From now on no thread keeps any: for a library, whose host's threads end without a word to it,
+ * and which may be unloaded. */
+void mem_keep_no_spares(void);
+
 /* A block of that kind, uninitialised, or NULL. */
 void *mem_block_new(enum mem_block kind);
 /* Accepts NULL. */

@@ -549,21 +549,18 @@ int64_t record_store_time(int64_t wall_us, int64_t high_water, int64_t boot_sinc
     return max64(wall_us, high_water + boot_since_mark_us);
 }
 
-void record_check(const struct record *record)
+bool record_is_sound(const struct record *record)
 {
-    CHECK(record->status <= RECORD_UNKNOWN);
-    if (record->status == RECORD_ABSENT)
-        return;
-    CHECK(record->token > 0 && record->attempts > 0);
-    CHECK(record->lease_until == 0 || record->status == RECORD_PENDING || record->provisional);
-    CHECK(!record->provisional || (record_is_final(record->status) && record->lease_until != 0));
-    CHECK(!record->provisional ||
-          (record->expires_at == CLOCK_NEVER && record->gone_at == CLOCK_NEVER));
-    CHECK(!record->probing || record->lease_until != 0);
-    CHECK(!record_is_final(record->status) || record->gone_at >= record->expires_at);
-    CHECK(record->status != RECORD_UNKNOWN || !record_repeats(record->unknown));
-    CHECK(!record->probing || record->doubt);
-    CHECK(!record_is_final(record->status) || !record->doubt);
+    bool final = record_is_final(record->status), leased = record->lease_until != 0;
+    if (record->status <= RECORD_ABSENT || record->status > RECORD_UNKNOWN)
+        return record->status == RECORD_ABSENT;
+    return record->token > 0 && record->attempts > 0 &&
+           (!leased || record->status == RECORD_PENDING || record->provisional) &&
+           (!record->provisional || (final && leased && record->expires_at == CLOCK_NEVER &&
+                                     record->gone_at == CLOCK_NEVER)) &&
+           (!record->probing || (leased && record->doubt)) &&
+           (!final || (record->gone_at >= record->expires_at && !record->doubt)) &&
+           (record->status != RECORD_UNKNOWN || !record_repeats(record->unknown));
 }
 
 void record_note_cause(struct record *record, int cause)

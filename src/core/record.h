@@ -294,8 +294,8 @@ int64_t record_next_token(int64_t last_token, int64_t now);
  * it was read. */
 int64_t record_store_time(int64_t wall_us, int64_t high_water, int64_t boot_since_mark_us);
 
-/* Asserts what must hold of any record, whoever wrote it. */
-void record_check(const struct record *record);
+/* Whether it can be: what must hold of any record, whoever wrote it. */
+bool record_is_sound(const struct record *record);
 
 /* Notes why the try that has just ended left a doubt; without a doubt, or with none, nothing. */
 void record_note_cause(struct record *record, int cause);

@@ -91,6 +91,16 @@ bool extension_span(sqlite3_value *value, int64_t *ret_ms)
     return *ret_ms >= 0;
 }
 
+enum pawl_error extension_check(sqlite3_value *value)
+{
+    if (sqlite3_value_type(value) == SQLITE_NULL)
+        return PAWL_OK;
+    const char *text = (const char *)sqlite3_value_text(value);
+    if (!text)
+        return PAWL_NO_MEMORY;
+    return strlen(text) == (size_t)sqlite3_value_bytes(value) ? PAWL_OK : PAWL_MALFORMED;
+}
+
 static const char *text_or_null(int n, sqlite3_value **arguments, int at)
 {
     return at < n ? (const char *)sqlite3_value_text(arguments[at]) : NULL;
@@ -98,13 +108,19 @@ static const char *text_or_null(int n, sqlite3_value **arguments, int at)
 
 /* ---- functions ---- */
 
-/* The connection's handle; NULL: the error is reported. */
-static struct pawl *pawl_of(sqlite3_context *context)
+/* The connection's handle, once the texts among the arguments are known to be whole: all but
+ * `body`. NULL: the error is reported. */
+static struct pawl *pawl_of(sqlite3_context *context, int n, sqlite3_value **arguments, int body)
 {
     struct pawl *pawl = extension_pawl(sqlite3_user_data(context));
-    if (!pawl)
+    enum pawl_error error = pawl ? PAWL_OK : PAWL_NO_MEMORY;
+    for (int i = 0; i < n && !error; i++)
+        error = i == body ? PAWL_OK : extension_check(arguments[i]);
+    if (error == PAWL_NO_MEMORY)
         sqlite3_result_error_nomem(context);
-    return pawl;
+    else if (error)
+        sqlite3_result_error(context, "PW004: an argument has a NUL byte in it", -1);
+    return error ? NULL : pawl;
 }
 
 static void tell(sqlite3_context *context, const struct pawl *pawl, enum pawl_error error,
@@ -116,19 +132,38 @@ static void tell(sqlite3_context *context, const struct pawl *pawl, enum pawl_er
         sqlite3_result_text(context, result, -1, SQLITE_STATIC);
 }
 
+/* One that is none, where it is out of range. */
+static int code_of(sqlite3_value *value)
+{
+    int64_t code = sqlite3_value_int64(value);
+    return code >= 0 && code < 1000 ? (int)code : 0;
+}
+
+/* False: no memory. */
+static bool read_body(sqlite3_value *value, const void **ret_body, size_t *ret_size)
+{
+    bool is_text = sqlite3_value_type(value) == SQLITE_TEXT;
+    const void *body =
+        is_text ? (const void *)sqlite3_value_text(value) : sqlite3_value_blob(value);
+    size_t size = (size_t)sqlite3_value_bytes(value);
+    *ret_body = body;
+    *ret_size = size;
+    return body || size == 0;
+}
+
 /* pawl_complete(token [, http_code [, body [, headers [, result_ref]]]]) */
 static void complete(sqlite3_context *context, int n, sqlite3_value **arguments)
 {
-    struct pawl *pawl = pawl_of(context);
+    struct pawl *pawl = pawl_of(context, n, arguments, 2);
     bool already = false;
-    struct pawl_outcome outcome = {.http_code = n > 1 ? sqlite3_value_int(arguments[1]) : 200};
+    struct pawl_outcome outcome = {.http_code = 200};
     if (!pawl)
         return;
-    if (n > 2) {
-        bool is_text = sqlite3_value_type(arguments[2]) == SQLITE_TEXT;
-        outcome.body = is_text ? (const void *)sqlite3_value_text(arguments[2])
-                               : sqlite3_value_blob(arguments[2]);
-        outcome.body_size = outcome.body ? (size_t)sqlite3_value_bytes(arguments[2]) : 0;
+    if (n > 1)
+        outcome.http_code = code_of(arguments[1]);
+    if (n > 2 && !read_body(arguments[2], &outcome.body, &outcome.body_size)) {
+        sqlite3_result_error_nomem(context);
+        return;
     }
     outcome.headers = text_or_null(n, arguments, 3);
     outcome.result_ref = text_or_null(n, arguments, 4);
@@ -140,9 +175,8 @@ static void complete(sqlite3_context *context, int n, sqlite3_value **arguments)
 /* pawl_release(token) */
 static void release(sqlite3_context *context, int n, sqlite3_value **arguments)
 {
-    struct pawl *pawl = pawl_of(context);
+    struct pawl *pawl = pawl_of(context, n, arguments, -1);
     bool already = false;
-    (void)n;
     if (!pawl)
         return;
     enum pawl_error error = pawl_release(pawl, sqlite3_value_int64(arguments[0]), &already);
@@ -152,7 +186,7 @@ static void release(sqlite3_context *context, int n, sqlite3_value **arguments)
 /* pawl_publish(type, event_id, data [, tenant]) */
 static void publish(sqlite3_context *context, int n, sqlite3_value **arguments)
 {
-    struct pawl *pawl = pawl_of(context);
+    struct pawl *pawl = pawl_of(context, n, arguments, -1);
     bool already = false;
     if (!pawl)
         return;
@@ -168,13 +202,12 @@ static void publish(sqlite3_context *context, int n, sqlite3_value **arguments)
 static void payload_hash(sqlite3_context *context, int n, sqlite3_value **arguments)
 {
     char hash[PAWL_HASH_SIZE];
-    bool is_text = sqlite3_value_type(arguments[0]) == SQLITE_TEXT;
-    const void *body =
-        is_text ? (const void *)sqlite3_value_text(arguments[0]) : sqlite3_value_blob(arguments[0]);
+    const void *body;
+    size_t size;
     (void)n;
     if (sqlite3_value_type(arguments[0]) == SQLITE_NULL)
         return;
-    if (pawl_payload_hash(body, (size_t)sqlite3_value_bytes(arguments[0]), hash) != PAWL_OK)
+    if (!read_body(arguments[0], &body, &size) || pawl_payload_hash(body, size, hash) != PAWL_OK)
         sqlite3_result_error_nomem(context);
     else
         sqlite3_result_text(context, hash, -1, SQLITE_TRANSIENT);
@@ -183,10 +216,14 @@ static void payload_hash(sqlite3_context *context, int n, sqlite3_value **argume
 /* pawl_install() */
 static void install(sqlite3_context *context, int n, sqlite3_value **arguments)
 {
-    struct pawl *pawl = pawl_of(context);
-    (void)n, (void)arguments;
+    struct pawl *pawl = pawl_of(context, n, arguments, -1);
     if (pawl)
         tell(context, pawl, pawl_install(pawl), "installed");
+}
+
+static void undeclare(void *extension)
+{
+    extension_undeclare(extension);
 }
 
 static int declare_functions(sqlite3 *db, struct extension *extension)
@@ -202,21 +239,25 @@ static int declare_functions(sqlite3 *db, struct extension *extension)
                      {"pawl_install", 0, 0, install}};
     int code = SQLITE_OK;
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
-        for (int n = functions[i].least; n <= functions[i].most && code == SQLITE_OK; n++)
+        for (int n = functions[i].least; n <= functions[i].most && code == SQLITE_OK; n++) {
+            extension->declared++;
             code = sqlite3_create_function_v2(db, functions[i].name, n,
                                               SQLITE_UTF8 | SQLITE_DIRECTONLY, extension,
-                                              functions[i].call, NULL, NULL, NULL);
+                                              functions[i].call, NULL, NULL, undeclare);
+        }
     return code;
 }
 
-/* To declare the functions once more would take the handle from statements that have it. */
-static bool is_loaded(sqlite3 *db)
+/* To declare the functions once more would take the handle from statements that have it. SQLITE_OK:
+ * they are there; SQLITE_EMPTY: they are not. */
+static int find_functions(sqlite3 *db)
 {
+    static const char none[] = "no such function";
     sqlite3_stmt *statement = NULL;
-    bool loaded =
-        sqlite3_prepare_v2(db, "SELECT pawl_install()", -1, &statement, NULL) == SQLITE_OK;
+    int code = sqlite3_prepare_v2(db, "SELECT pawl_install()", -1, &statement, NULL);
     sqlite3_finalize(statement);
-    return loaded;
+    bool lacks = code == SQLITE_ERROR && strncmp(sqlite3_errmsg(db), none, strlen(none)) == 0;
+    return lacks ? SQLITE_EMPTY : code;
 }
 
 int sqlite3_pawl_init(sqlite3 *db, char **ret_problem, const sqlite3_api_routines *api)
@@ -227,12 +268,17 @@ int sqlite3_pawl_init(sqlite3 *db, char **ret_problem, const sqlite3_api_routine
             sqlite3_mprintf("pawl needs SQLite 3.34 or later, this is %s", sqlite3_libversion());
         return SQLITE_ERROR;
     }
-    if (is_loaded(db))
-        return SQLITE_OK;
+    int code = find_functions(db);
+    if (code != SQLITE_EMPTY)
+        return code;
     struct extension *extension = mem_zalloc(1, sizeof *extension);
     if (!extension)
         return SQLITE_NOMEM;
     extension->db = db;
-    int code = extension_declare_rows(db, extension);
-    return code == SQLITE_OK ? declare_functions(db, extension) : code;
+    extension->declared = 1; /* by this call */
+    code = extension_declare_rows(db, extension);
+    if (code == SQLITE_OK)
+        code = declare_functions(db, extension);
+    extension_undeclare(extension);
+    return code;
 }

@@ -23,8 +23,11 @@ struct extension {
     sqlite3 *db;
     struct pawl *pawl; /* NULL: none is connected */
     int connected;
-    int declared; /* functions that refer to it; freed with the last one */
+    int declared; /* functions that refer to it, of whatever sort */
 };
+
+/* One of them does so no more; with the last one it is freed. */
+void extension_undeclare(struct extension *extension);
 
 /* The handle, which connects one; NULL: no memory. */
 struct pawl *extension_pawl(struct extension *extension);
@@ -37,6 +40,10 @@ int extension_declare_rows(sqlite3 *db, struct extension *extension);
 /* What an error is called in SQL: "PW001"; its SQLite result code. */
 const char *extension_state(enum pawl_error error);
 int extension_code(enum pawl_error error);
+
+/* Whether a value that is read as a text is whole: with a NUL byte in it (PAWL_MALFORMED) a C
+ * string would be another key, or another tenant's. PAWL_NO_MEMORY: it cannot be read. */
+enum pawl_error extension_check(sqlite3_value *value);
 
 /* A span: `24h`, `7d` (base/duration.h), a number of seconds, `forever` or NULL. False: none. */
 bool extension_span(sqlite3_value *value, int64_t *ret_ms);

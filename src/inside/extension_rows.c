@@ -370,10 +370,13 @@ static int make_call(struct cursor *cursor, int given, sqlite3_value **values)
         return SQLITE_NOMEM;
     if ((given & needed) != needed)
         return refuse(table, PAWL_INVALID, "an argument is missing");
-    for (int i = 0; i < function->n_arguments; i++)
+    enum pawl_error error = PAWL_OK;
+    for (int i = 0; i < function->n_arguments && !error; i++)
         if (given >> i & 1)
-            cursor->call.arguments[i] = *values++;
-    enum pawl_error error = function->call(&cursor->call);
+            error = extension_check(cursor->call.arguments[i] = *values++);
+    if (error)
+        return refuse(table, error, "an argument has a NUL byte in it");
+    error = function->call(&cursor->call);
     if (error)
         return refuse(table, error, pawl_problem(cursor->call.pawl));
     keep_texts(cursor);
@@ -431,11 +434,16 @@ static const sqlite3_module module = {
     .xRowid = row_id,
 };
 
+void extension_undeclare(struct extension *extension)
+{
+    if (--extension->declared == 0)
+        mem_free(extension);
+}
+
 static void undeclare(void *argument)
 {
     struct declared *declared = argument;
-    if (--declared->extension->declared == 0)
-        mem_free(declared->extension);
+    extension_undeclare(declared->extension);
     mem_free(declared);
 }
 

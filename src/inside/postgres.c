@@ -414,6 +414,7 @@ static const struct inside_ops ops = {
 
 struct pawl *pawl_on_postgres(void *connection)
 {
+    mem_keep_no_spares();
     struct on_postgres *on = libpq_load() ? NULL : mem_zalloc(1, sizeof *on);
     if (!on)
         return NULL;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "inside/sqlite.h"
 
+#include "base/headers.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/random.h"
@@ -56,8 +57,10 @@ enum pawl_error inside_sqlite_enter(struct inside_sqlite *on)
     if (state != SQLITE_GUEST_READY)
         return inside_fail(pawl, state == SQLITE_GUEST_CLOSED ? PAWL_CLOSED : PAWL_FAILED, "%s",
                            direct_problem(on->direct));
-    if (self != on->self)
+    if (self != on->self) {
         on->first = on->last = 0;
+        buf_clear(&on->renewed);
+    }
     on->self = self;
     use_secret(on);
     return PAWL_OK;
@@ -86,7 +89,8 @@ enum pawl_error inside_sqlite_run(struct inside_sqlite *on, struct store_op *op)
 
 enum pawl_error inside_sqlite_add(struct inside_sqlite *on, struct store_op *op)
 {
-    return run(on, op, on->added++ % INSIDE_SWEEP_EACH == 0 ? INSIDE_SWEEP : 0);
+    bool sweeps = !sqlite_guest_is_read_only(on->backend) && on->added++ % INSIDE_SWEEP_EACH == 0;
+    return run(on, op, sweeps ? INSIDE_SWEEP : 0);
 }
 
 /* With a NUL behind it. NULL: there is none, or no memory. */
@@ -243,8 +247,12 @@ static enum pawl_error show_done(struct inside_sqlite *on, const struct store_op
     return pawl->texts.failed ? PAWL_NO_MEMORY : PAWL_OK;
 }
 
+/* There is room for it. */
 static void note_begun(struct inside_sqlite *on, const struct store_op *op)
 {
+    const struct inside_renewed renewed = {op->record.token, op->row, op->key_hash};
+    if (op->row != op->record.token)
+        buf_add(&on->renewed, (const char *)&renewed, sizeof renewed);
     on->last = op->record.token;
     on->first = on->first ? on->first : on->last;
     on->row = op->row;
@@ -285,6 +293,8 @@ static enum pawl_error sqlite_begin(struct pawl *pawl, const struct pawl_operati
     enum pawl_error error = inside_sqlite_enter(on);
     if (!error)
         error = make_begin(on, operation, &asked);
+    if (!error && !buf_room(&on->renewed, sizeof(struct inside_renewed)))
+        error = PAWL_NO_MEMORY;
     if (error)
         return error;
     error = inside_sqlite_add(on, &asked.op);
@@ -306,6 +316,22 @@ static enum pawl_error refuse_stale(struct pawl *pawl, int64_t token)
                        (long long)token);
 }
 
+/* False: its row is its token's. */
+static bool find_renewed(const struct inside_sqlite *on, int64_t token, struct store_op *op)
+{
+    struct inside_renewed one;
+    for (size_t at = on->renewed.len; at > 0;) {
+        at -= sizeof one;
+        memcpy(&one, on->renewed.at + at, sizeof one);
+        if (one.token != token)
+            continue;
+        op->row_hint = one.row;
+        op->key_hash = one.key_hash;
+        return true;
+    }
+    return false;
+}
+
 /* Names the record by its token, which must be of this transaction. */
 static enum pawl_error name_record(struct inside_sqlite *on, int64_t token, struct store_op *op)
 {
@@ -315,7 +341,7 @@ static enum pawl_error name_record(struct inside_sqlite *on, int64_t token, stru
     op->key_hash = on->key_hash;
     if (on->first == 0 || token < on->first || token > on->last)
         return refuse_stale(&on->pawl, token);
-    if (token == on->last)
+    if (token == on->last || find_renewed(on, token, op))
         return PAWL_OK;
     if (!sqlite_guest_find(on->backend, token, &row))
         return inside_fail(&on->pawl, PAWL_FAILED, "%s", direct_problem(on->direct));
@@ -353,6 +379,8 @@ static struct outcome *make_outcome(struct pawl *pawl, const struct pawl_outcome
 {
     struct buf lines BUF_AUTO = buf_make(FIELDS_MAX);
     const char *problem = check_outcome(from);
+    if (!problem && from->result_ref && !header_is_text(slice_of(from->result_ref)))
+        problem = "result_ref must not have control characters";
     if (!problem && from->headers)
         problem = headers_to_lines(slice_of(from->headers), &pawl->texts, &lines);
     if (problem) {
@@ -409,14 +437,17 @@ static enum pawl_error sqlite_lock(struct pawl *pawl, const char *tenant, const 
 
 /* ---- natural keys ---- */
 
-static enum pawl_error store_claim(struct pawl *pawl, int64_t token, const char *row)
+static enum pawl_error check_claim(struct pawl *pawl, const char *row)
 {
     struct json *root;
+    bool is_json = json_parse(&pawl->texts, slice_of(row), &root, NULL) == JSON_OK;
+    return is_json ? PAWL_OK : inside_fail(pawl, PAWL_INVALID, "the row must be JSON");
+}
+
+static enum pawl_error store_claim(struct pawl *pawl, int64_t token, const char *row)
+{
+    const struct pawl_outcome outcome = {.http_code = 200, .body = row, .body_size = strlen(row)};
     bool already;
-    const char *text = row ? row : "null";
-    if (json_parse(&pawl->texts, slice_of(text), &root, NULL) != JSON_OK)
-        return inside_fail(pawl, PAWL_INVALID, "the row must be JSON");
-    const struct pawl_outcome outcome = {.http_code = 200, .body = text, .body_size = strlen(text)};
     return sqlite_complete(pawl, token, &outcome, &already);
 }
 
@@ -425,15 +456,18 @@ static enum pawl_error sqlite_claim(struct pawl *pawl, const struct pawl_claim *
 {
     const struct pawl_operation operation = {
         .tenant = claim->tenant, .rule = claim->rule, .key = claim->key, .ttl_ms = PAWL_FOREVER};
+    const char *row = claim->row ? claim->row : "null";
     struct pawl_begun begun = {.token = 0};
-    enum pawl_error error = sqlite_begin(pawl, &operation, &begun);
+    enum pawl_error error = check_claim(pawl, row);
+    if (!error)
+        error = sqlite_begin(pawl, &operation, &begun);
     if (error)
         return error;
     ret_claimed->claimed = begun.decision == PAWL_PROCEED;
     ret_claimed->existing = begun.body;
     ret_claimed->at_us = begun.first_at_us;
     if (ret_claimed->claimed)
-        return store_claim(pawl, begun.token, claim->row);
+        return store_claim(pawl, begun.token, row);
     return begun.decision == PAWL_REPLAY
                ? PAWL_OK
                : inside_fail(pawl, PAWL_FAILED, "key %s of rule %s is no claim: %s", claim->key,
@@ -447,6 +481,7 @@ static void sqlite_free(struct pawl *pawl)
     struct inside_sqlite *on = on_of(pawl);
     direct_close(on->direct);
     arena_fini(&pawl->texts);
+    buf_fini(&on->renewed);
     mem_free(on);
 }
 
@@ -465,6 +500,7 @@ static const struct inside_ops ops = {
 
 struct pawl *pawl_on_sqlite(void *db)
 {
+    mem_keep_no_spares();
     struct inside_sqlite *on = mem_zalloc(1, sizeof *on);
     struct backend *backend = on ? sqlite_guest_open(db, tables) : NULL;
     struct direct *direct = backend ? direct_open(backend) : NULL;
@@ -474,6 +510,7 @@ struct pawl *pawl_on_sqlite(void *db)
     }
     on->pawl.ops = &ops;
     on->pawl.texts = arena_make(SIZE_MAX);
+    on->renewed = buf_make(SIZE_MAX);
     on->backend = backend;
     on->direct = direct;
     return &on->pawl;

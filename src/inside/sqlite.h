@@ -13,6 +13,13 @@
 
 struct backend;
 
+/* A record that was there before this transaction began it again. */
+struct inside_renewed {
+    int64_t token;
+    int64_t row;
+    struct digest key_hash;
+};
+
 struct inside_sqlite {
     struct pawl pawl;        /* first: the two are cast into each other */
     struct backend *backend; /* of `direct` */
@@ -26,6 +33,7 @@ struct inside_sqlite {
     int64_t last;
     int64_t row; /* of the last one: where it is looked for first */
     struct digest key_hash;
+    struct buf renewed; /* of struct inside_renewed: those whose row is not their token's */
 
     unsigned added; /* calls that add a row, so far */
 };

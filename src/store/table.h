@@ -71,7 +71,7 @@ struct table {
     int64_t keep_us;
     bool is_log; /* rows are only added: ids ascend with TABLE_GONE, nothing has a version */
     bool (*is_sound)(const void *row); /* false: it is none that pawl wrote; NULL: all are */
-    const char *sqlite_view;           /* statements that make what people read of it; NULL: none */
+    const char *sqlite_view; /* CREATE VIEW IF NOT EXISTS of what people read of it; NULL: none */
     const char *postgres_view;
 };
 

@@ -170,6 +170,21 @@ def test_a_file_that_is_not_as_it_should_be_is_refused(tmp_path, relay, damage, 
     assert path.read_bytes() == before
 
 
+@pytest.mark.parametrize("is_there", [False, True], ids=["missing", "empty"])
+def test_it_makes_no_store_of_its_own_where_an_application_s_is_to_be(
+        tmp_path, relay, receiver, is_there):
+    path = tmp_path / "shop.db"
+    if is_there:
+        path.touch()
+    one = relay(path)
+    said = refusal(one)
+    assert ("is empty" if is_there else "there is no store here") in said
+    assert path.exists() == is_there and not is_there or path.read_bytes() == b""
+    App(path).install().refund("e1")
+    one.start()
+    assert receiver.wait_for(1)["webhook-id"] == "e1"
+
+
 def test_the_records_of_the_application_stay_its_own(tmp_path, relay, receiver):
     path = tmp_path / "shop.db"
     app = App(path)

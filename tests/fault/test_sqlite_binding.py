@@ -160,6 +160,27 @@ def test_t1_a_hundred_at_once_have_one_effect(connecting):
     assert count(conns[0]) == 1
 
 
+def test_it_is_loaded_outside_of_a_transaction(tmp_path):
+    """Where foreign keys can be turned on."""
+    conn = sqlite3.connect(tmp_path / "shop.db", isolation_level=None)
+    conn.execute("BEGIN")
+    with pytest.raises(ValueError):
+        pawl_sqlite.load(conn, str(EXTENSION))
+
+
+def test_the_first_attempt_is_told_as_its_replay_is(connecting):
+    conn = connecting()
+    conn.row_factory = lambda cursor, row: {"row": row}
+    told = []
+    for key, body in (("k1", None), ("k2", bytearray(b"x")), ("k3", memoryview(b"y"))):
+        for _ in range(2):
+            with pawl_sqlite.once(conn, "m1", "r", key) as op:
+                if op.is_new:
+                    op.complete(200, body, {"X-Cost": 7, "X-Space": " a "})
+            told.append((op.status, op.body, op.headers))
+    assert told[::2] == told[1::2]
+
+
 def test_options_are_those_of_pawl_begin(connecting):
     conn = connecting()
 

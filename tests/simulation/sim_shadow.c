@@ -162,7 +162,7 @@ void shadow_check(struct sim *sim)
     for (int rule = 0; rule < SIM_RULES; rule++) {
         struct store_row *now = &sim->shadow[rule];
         find(sim, names + (size_t)rule * n, n, now);
-        record_check(&now->record);
+        SIM_CHECK(sim, record_is_sound(&now->record));
         SIM_CHECK(sim, now->record.token < sim->read.token);
         sim->reached[SIM_LAPSED_PROVISIONAL] +=
             now->record.provisional && now->record.lapsed_at != 0;

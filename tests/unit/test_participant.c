@@ -12,7 +12,7 @@ static void what_a_participant_stores_is_provisional_while_its_owner_may_fill_it
     struct record record = make(LIVE, RECORD_UNKNOWN_PARTICIPANT);
     record.once_ttl_us = TTL;
     assert_int_equal(record_complete(&record, TOKEN, &created, NOW), RECORD_WRITTEN);
-    record_check(&record);
+    assert_true(record_is_sound(&record));
     assert_true(record.provisional && record.lease_until == NOW + 1);
     assert_int_equal(record.completed_at, NOW);
     assert_false(record_is_absent(&record, NOW + 2 * TTL));
@@ -42,7 +42,7 @@ static void the_owner_fills_it_in_once_also_when_its_lease_has_lapsed(void **unu
         struct record record = make(states[i], RECORD_UNKNOWN_PARTICIPANT);
         record.completed_at = NOW - 1;
         assert_int_equal(record_finish(&record, TOKEN, &created, NOW), RECORD_WRITTEN);
-        record_check(&record);
+        assert_true(record_is_sound(&record));
         assert_false(record.provisional);
         assert_int_equal(record.lease_until, 0);
         assert_int_equal(record.completed_at, NOW - 1);
@@ -153,7 +153,7 @@ static void a_value_whose_holder_was_given_up_is_frozen_where_its_answer_is_told
     assert_int_equal(answer.act, ONCE_BIND);
     assert_true(answer.changed && !holder.provisional);
     assert_int_equal(holder.once_until, NOW + TTL);
-    record_check(&holder);
+    assert_true(record_is_sound(&holder));
 }
 
 int main(void)

@@ -374,7 +374,7 @@ static enum backend_status apply_write(struct apply *apply, struct store_op *op,
     struct record before = row.record;
     op->kept = op->kept && fits_backend(apply, op->outcome);
     op->write = write_record(apply, op, &row.record);
-    record_check(&row.record);
+    CHECK(record_is_sound(&row.record));
     if (op->kind == STORE_FINISH)
         note_alone(op, &before);
     if (apply_lags(apply, &before, &row.record))

@@ -171,7 +171,7 @@ static struct once_decision decide_on_holder(const struct apply *apply, const st
         .reject = op->once->reject,
     };
     struct once_decision answer = once_decide(&holder->record, &question);
-    record_check(&holder->record);
+    CHECK(record_is_sound(&holder->record));
     return answer;
 }
 
@@ -299,7 +299,7 @@ static void decide_own(struct apply *apply, struct store_op *op, struct store_ro
         row->record.status != RECORD_ABSENT && !slice_eq(row->recipe, op->recipe);
     op->verdict = record_begin(&row->record, &begin, &apply->world,
                                apply_token_above(apply, &row->record), ret_changed);
-    record_check(&row->record);
+    CHECK(record_is_sound(&row->record));
 }
 
 /* No value, or one that the rule made by another template. */

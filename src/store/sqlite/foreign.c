@@ -23,7 +23,7 @@
  * application has foreign keys off (1). So, where it has them enforced, its COMMIT is refused while
  * a record of it has a lease: the transaction that began an operation is to end it. SQLite only
  * counts what is violated: a lease that is there from before, and is ended, would be set off
- * against one of this transaction. token <> id: of every acquisition but the first. */
+ * against one of this transaction. */
 static const char schema[] =
     "CREATE TABLE pawl_state(one INTEGER PRIMARY KEY CHECK(one = 1),"
     " token INTEGER NOT NULL DEFAULT 0" SQLITE_STATE(
@@ -42,7 +42,6 @@ static const char schema[] =
     ", FOREIGN KEY(lease_until) REFERENCES pawl_lease DEFERRABLE INITIALLY DEFERRED);"
     "CREATE INDEX pawl_pending_idle ON pawl_pending(expires_at, quiet_at - settle_us)"
     " WHERE expires_at IS NOT NULL OR status = 4;"
-    "CREATE INDEX pawl_pending_token ON pawl_pending(token) WHERE token <> id;"
     "CREATE TABLE pawl_outcome(id INTEGER PRIMARY KEY, status INTEGER NOT NULL,"
     " sweep_at INTEGER NOT NULL, result_ref TEXT, headers BLOB, body BLOB,"
     " packed INTEGER NOT NULL" SQLITE_IDENTITY(TYPED) SQLITE_FINAL(TYPED) //
@@ -57,8 +56,7 @@ static const char schema[] =
                                "CREATE TABLE pawl_owner(incarnation INTEGER PRIMARY KEY, is_serve "
                                "INTEGER NOT NULL,"
                                " beat_at INTEGER NOT NULL, lease_us INTEGER NOT NULL, leases "
-                               "INTEGER NOT NULL);" //
-    SQLITE_KEYS_VIEW;
+                               "INTEGER NOT NULL);";
 
 bool sqlite_foreign_install(struct sqlite_backend *sqlite)
 {
@@ -68,6 +66,7 @@ bool sqlite_foreign_install(struct sqlite_backend *sqlite)
              PAWL_FORMAT);
     return sqlite3_exec(sqlite->db, schema, NULL, NULL, NULL) == SQLITE_OK &&
            sqlite3_exec(sqlite->db, state, NULL, NULL, NULL) == SQLITE_OK &&
+           sqlite_view_install(sqlite, SQLITE_KEYS_VIEW) == SQLITE_OK &&
            sqlite_secret_insert(sqlite) == SQLITE_OK && sqlite_tables_install(sqlite) == SQLITE_OK;
 }
 

@@ -9,7 +9,7 @@
 struct guest {
     struct sqlite_backend sqlite; /* first: the two are cast into each other */
     sqlite3_stmt *enter;          /* format, secret */
-    sqlite3_stmt *find;           /* a row by a token that is not its id */
+    sqlite3_stmt *dirty;          /* whether uncommitted data of others is read */
     unsigned version;             /* of the file, in the transaction that `self` is of */
     bool made;                    /* the schema was made here, at that version: */
     unsigned made_at;
@@ -51,14 +51,23 @@ static enum sqlite_guest_state refuse(struct guest *guest, const char *why)
     return SQLITE_GUEST_CLOSED;
 }
 
-static enum sqlite_guest_state fail(struct guest *guest, int code)
+static void explain(struct sqlite_backend *sqlite)
 {
-    struct backend *backend = &guest->sqlite.backend;
+    snprintf(sqlite->backend.problem, sizeof sqlite->backend.problem, "%s: %s", sqlite->path,
+             sqlite3_errmsg(sqlite->db));
+}
+
+static enum sqlite_guest_state failed(int code)
+{
     int kind = code & 0xff;
     bool busy = kind == SQLITE_BUSY || kind == SQLITE_LOCKED;
-    snprintf(backend->problem, sizeof backend->problem, "%s: %s", guest->sqlite.path,
-             sqlite3_errmsg(guest->sqlite.db));
     return busy ? SQLITE_GUEST_BUSY : SQLITE_GUEST_FAILED;
+}
+
+static enum sqlite_guest_state fail(struct guest *guest, int code)
+{
+    explain(&guest->sqlite);
+    return failed(code);
 }
 
 static unsigned version_of(const struct guest *guest)
@@ -74,13 +83,17 @@ static int install_whole(struct sqlite_backend *sqlite)
 {
     sqlite3_stmt *undo = NULL, *end = NULL;
     int code = sqlite3_exec(sqlite->db, "SAVEPOINT pawl_schema", NULL, NULL, NULL);
-    if (code != SQLITE_OK)
+    if (code != SQLITE_OK) {
+        explain(sqlite);
         return code;
+    }
     code = sqlite3_prepare_v2(sqlite->db, "ROLLBACK TO pawl_schema", -1, &undo, NULL);
     if (code == SQLITE_OK)
         code = sqlite3_prepare_v2(sqlite->db, "RELEASE pawl_schema", -1, &end, NULL);
     if (code == SQLITE_OK && !sqlite_foreign_install(sqlite))
         code = sqlite3_errcode(sqlite->db);
+    if (code != SQLITE_OK)
+        explain(sqlite); /* before what undoes it says that all is well */
     if (code != SQLITE_OK && undo)
         sqlite3_step(undo);
     if (end)
@@ -97,10 +110,11 @@ static enum sqlite_guest_state install(struct guest *guest)
     int code = sqlite_ask_number(sqlite->db, "PRAGMA main.application_id", &application);
     if (code == SQLITE_OK && application == PAWL_APPLICATION_ID)
         return refuse(guest, "it is a store of pawl's own; keep the record in your own file");
-    if (code == SQLITE_OK)
-        code = install_whole(sqlite);
     if (code != SQLITE_OK)
         return fail(guest, code);
+    code = install_whole(sqlite);
+    if (code != SQLITE_OK)
+        return failed(code);
     guest->made = true;
     guest->made_at = version_of(guest);
     return SQLITE_GUEST_READY;
@@ -166,9 +180,15 @@ static bool is_settled(const struct guest *guest)
 /* Of another connection's transaction in a shared cache, which may yet be rolled back. */
 static enum sqlite_guest_state refuse_dirty_reads(struct guest *guest)
 {
-    int64_t on = 0;
-    int code = sqlite_ask_number(guest->sqlite.db, "PRAGMA read_uncommitted", &on);
-    if (code != SQLITE_OK)
+    int code = SQLITE_OK;
+    if (!guest->dirty)
+        code = sqlite3_prepare_v3(guest->sqlite.db, "PRAGMA read_uncommitted", -1,
+                                  SQLITE_PREPARE_PERSISTENT, &guest->dirty, NULL);
+    if (code == SQLITE_OK)
+        code = sqlite3_step(guest->dirty);
+    bool on = code == SQLITE_ROW && sqlite3_column_int(guest->dirty, 0) != 0;
+    sqlite3_reset(guest->dirty);
+    if (code != SQLITE_ROW)
         return fail(guest, code);
     return on ? refuse(guest, "PRAGMA read_uncommitted is on; turn it off") : SQLITE_GUEST_READY;
 }
@@ -178,9 +198,9 @@ static enum sqlite_guest_state enter(struct guest *guest)
     int code = SQLITE_OK;
     if (sqlite3_get_autocommit(guest->sqlite.db))
         return SQLITE_GUEST_IDLE;
-    if (is_settled(guest))
-        return SQLITE_GUEST_READY;
     enum sqlite_guest_state state = refuse_dirty_reads(guest);
+    if (state == SQLITE_GUEST_READY && is_settled(guest))
+        return SQLITE_GUEST_READY;
     if (state == SQLITE_GUEST_READY && !guest->enter)
         state = prepare(guest);
     if (state != SQLITE_GUEST_READY)
@@ -232,6 +252,11 @@ bool sqlite_guest_is_nested(const struct backend *backend)
     return s;
 }
 
+bool sqlite_guest_is_read_only(const struct backend *backend)
+{
+    return sqlite3_db_readonly(((const struct guest *)backend)->sqlite.db, "main") == 1;
+}
+
 bool sqlite_guest_is_guarded(const struct backend *backend)
 {
     int on = 0;
@@ -240,37 +265,15 @@ bool sqlite_guest_is_guarded(const struct backend *backend)
     return on != 0;
 }
 
-/* ---- a token ---- */
+/* ---- a row ---- */
 
-/* The row of an acquisition that was not the first; 0: there is none. */
-static int64_t find_later(struct guest *guest, int64_t token)
-{
-    struct sqlite_backend *sqlite = &guest->sqlite;
-    if (!guest->find)
-        sqlite_note(sqlite,
-                    sqlite3_prepare_v3(sqlite->db,
-                                       "SELECT id FROM pawl_pending WHERE token=?1 AND token <> id",
-                                       -1, SQLITE_PREPARE_PERSISTENT, &guest->find, NULL));
-    struct sqlite_binding binding = {.sqlite = sqlite, .statement = guest->find};
-    sqlite_bind_number(&binding, token);
-    int64_t id = sqlite_step(&binding) ? sqlite3_column_int64(guest->find, 0) : 0;
-    sqlite3_reset(guest->find);
-    return id;
-}
-
-bool sqlite_guest_find(struct backend *backend, int64_t token, struct store_row *ret_row)
+bool sqlite_guest_find(struct backend *backend, int64_t id, struct store_row *ret_row)
 {
     struct guest *guest = guest_of(backend);
     struct sqlite_backend *sqlite = sqlite_call(backend);
     hold(guest);
     arena_reset(&sqlite->texts);
-    sqlite_find_row(sqlite, token, &sqlite->texts, ret_row);
-    if (sqlite_ok(sqlite) && ret_row->record.token != token) {
-        int64_t id = find_later(guest, token);
-        *ret_row = (struct store_row){.record.status = RECORD_ABSENT};
-        if (id != 0)
-            sqlite_find_row(sqlite, id, &sqlite->texts, ret_row);
-    }
+    sqlite_find_row(sqlite, id, &sqlite->texts, ret_row);
     let_go(guest);
     return sqlite_ok(sqlite);
 }
@@ -368,7 +371,7 @@ static void guest_close(struct backend *backend)
     for (int i = 0; i < SQL_COUNT; i++)
         sqlite3_finalize(sqlite->statements[i]);
     sqlite3_finalize(guest->enter);
-    sqlite3_finalize(guest->find);
+    sqlite3_finalize(guest->dirty);
     sqlite_tables_fini(sqlite);
     arena_fini(&sqlite->texts);
     mem_free(sqlite->path);

@@ -41,12 +41,14 @@ int64_t sqlite_guest_self(const struct backend *backend);
 /* DIGEST_SIZE bytes, likewise. */
 const unsigned char *sqlite_guest_secret(const struct backend *backend);
 
-/* The record whose last token this is: its row, or RECORD_ABSENT. Texts are valid until the next
- * call. False: it failed. */
-bool sqlite_guest_find(struct backend *backend, int64_t token, struct store_row *ret_row);
+/* A row by its id, or RECORD_ABSENT. Texts are valid until the next call. False: it failed. */
+bool sqlite_guest_find(struct backend *backend, int64_t id, struct store_row *ret_row);
 
 /* Whether a call is part of a statement that writes: then there can be no savepoint. */
 bool sqlite_guest_is_nested(const struct backend *backend);
+
+/* Whether nothing can be written: what is there can still be replayed. */
+bool sqlite_guest_is_read_only(const struct backend *backend);
 
 /* Whether the application's COMMIT is refused while an operation is open. */
 bool sqlite_guest_is_guarded(const struct backend *backend);

@@ -16,6 +16,11 @@
 #define LOCK_SPAN_US INT64_C(200000) /* one try, where another pawl process does */
 #define CHECKPOINT_PAGES 1000 /* of the WAL: field measurement, docs/decisions/0003-schema.md */
 
+/* An application may be about to make its own tables there. */
+#define EMPTY                                                                                      \
+    "it is empty; where it is an application's, make pawl's tables first (pawl_install), else "    \
+    "remove it"
+
 static void explain_problem(struct sqlite_backend *sqlite, const char *what)
 {
     snprintf(sqlite->backend.problem, sizeof sqlite->backend.problem, "%s: %s", sqlite->path, what);
@@ -61,7 +66,7 @@ static bool create_file(struct sqlite_backend *sqlite, const struct store_config
     struct stat info;
     if (lstat(sqlite->path, &info) == 0 || errno != ENOENT)
         return check_file(sqlite);
-    if (config->read_only_file) {
+    if (config->read_only_file || (config->may_be_foreign && config->role == STORE_SERVE)) {
         explain_problem(sqlite, "there is no store here");
         return false;
     }
@@ -196,6 +201,8 @@ static bool check_database(struct sqlite_backend *sqlite, const struct store_con
     if (code == SQLITE_OK && sqlite->is_foreign)
         return check_foreign(sqlite, config);
     const char *problem = sqlite_schema_check(sqlite->db, &format);
+    if (!problem && format == 0 && config->may_be_foreign)
+        problem = EMPTY;
     if (problem)
         explain_problem(sqlite, problem);
     return !problem;

@@ -173,7 +173,8 @@ bool sqlite_find_row(struct sqlite_backend *sqlite, int64_t id, struct arena *te
     if (ret_row->record.status == RECORD_ABSENT || provisional)
         find_in(sqlite, SQL_OUTCOME_FIND, texts, ret_row);
     bool lacks_final = provisional && ret_row->record.completed_at == 0;
-    return sqlite_ok(sqlite) && (!lacks_final || sqlite_fail(sqlite, SQLITE_CORRUPT));
+    bool is_sound = !lacks_final && record_is_sound(&ret_row->record);
+    return sqlite_ok(sqlite) && (is_sound || sqlite_fail(sqlite, SQLITE_CORRUPT));
 }
 
 /* NULL: it failed. */

@@ -444,6 +444,8 @@ size_t sqlite_sweep_bound(struct sqlite_backend *sqlite, int64_t now, size_t max
 void sqlite_tables_init(struct sqlite_backend *sqlite, const struct table *const *tables);
 int sqlite_tables_install(struct sqlite_backend *sqlite);
 void sqlite_tables_fini(struct sqlite_backend *sqlite);
+/* Runs a CREATE VIEW IF NOT EXISTS, where nothing has its name: an SQLite result code. */
+int sqlite_view_install(struct sqlite_backend *sqlite, const char *view);
 /* Writes the rows that a group brings, which are first in it, or with GROUP_CONFLICT none of them.
  * The first change behind them. */
 const struct backend_change *sqlite_write_rows(struct sqlite_backend *sqlite,

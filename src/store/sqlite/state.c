@@ -40,8 +40,8 @@ static void check_state(struct sqlite_backend *sqlite)
 {
     const struct sqlite_state *state = &sqlite->state;
     char *problem = sqlite->backend.problem;
-    bool sane = state->time >= 0 && state->time <= RECORD_TIME_MOST && state->token >= 0 &&
-                state->token < RECORD_TOKEN_MOST;
+    bool sane = state->time >= 0 && state->time_boot >= 0 && state->time <= RECORD_TIME_MOST &&
+                state->token >= 0 && state->token < RECORD_TOKEN_MOST;
     bool taken = sqlite->serve != 0 && state->serve.incarnation != sqlite->serve;
     if (!sane)
         snprintf(problem, sizeof sqlite->backend.problem,

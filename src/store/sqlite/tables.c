@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "store/sqlite/sqlite.h"
+#include <stdio.h>
 
 #define NEVER "9223372036854775807" /* CLOCK_NEVER: not in an index of times */
 
@@ -216,7 +217,6 @@ static void add_table(struct buf *sql, const struct table *table)
     add_time_index(sql, table);
     for (size_t i = 0; i < table->n_indexes; i++)
         add_index(sql, table, &table->indexes[i]);
-    buf_add_str(sql, table->sqlite_view ? table->sqlite_view : "");
 }
 
 void sqlite_tables_init(struct sqlite_backend *sqlite, const struct table *const *tables)
@@ -227,13 +227,31 @@ void sqlite_tables_init(struct sqlite_backend *sqlite, const struct table *const
     }
 }
 
+/* IF NOT EXISTS passes over a table or a view of that name, not over an index. */
+int sqlite_view_install(struct sqlite_backend *sqlite, const char *view)
+{
+    static const char before[] = "CREATE VIEW IF NOT EXISTS ";
+    char sql[128];
+    int64_t n = 0;
+    CHECK(strncmp(view, before, strlen(before)) == 0);
+    const char *name = view + strlen(before);
+    snprintf(sql, sizeof sql, "SELECT count(*) FROM main.sqlite_master WHERE name='%.*s'",
+             (int)strcspn(name, " "), name);
+    int code = sqlite_ask_number(sqlite->db, sql, &n);
+    return code == SQLITE_OK && n == 0 ? sqlite3_exec(sqlite->db, view, NULL, NULL, NULL) : code;
+}
+
 int sqlite_tables_install(struct sqlite_backend *sqlite)
 {
     struct buf sql BUF_AUTO = buf_make(SIZE_MAX);
     for (size_t i = 0; i < sqlite->n_tables; i++)
         add_table(&sql, sqlite->tables[i].table);
     buf_add_char(&sql, 0);
-    return buf_ok(&sql) ? sqlite3_exec(sqlite->db, sql.at, NULL, NULL, NULL) : SQLITE_NOMEM;
+    int code = buf_ok(&sql) ? sqlite3_exec(sqlite->db, sql.at, NULL, NULL, NULL) : SQLITE_NOMEM;
+    for (size_t i = 0; i < sqlite->n_tables && code == SQLITE_OK; i++)
+        if (sqlite->tables[i].table->sqlite_view)
+            code = sqlite_view_install(sqlite, sqlite->tables[i].table->sqlite_view);
+    return code;
 }
 
 void sqlite_tables_fini(struct sqlite_backend *sqlite)
