@@ -185,6 +185,14 @@ def test_it_makes_no_store_of_its_own_where_an_application_s_is_to_be(
     assert receiver.wait_for(1)["webhook-id"] == "e1"
 
 
+def test_it_delivers_what_a_command_published_to_a_store_of_pawl_s(tmp_path, relay, receiver):
+    path = tmp_path / "pawl.db"
+    published = run("webhook", "publish", "refund.created", "--id", "e1", "--store", path)
+    assert published.returncode == 0, published
+    relay(path).start()
+    assert receiver.wait_for(1)["webhook-id"] == "e1"
+
+
 def test_the_records_of_the_application_stay_its_own(tmp_path, relay, receiver):
     path = tmp_path / "shop.db"
     app = App(path)

@@ -201,7 +201,8 @@ static bool check_database(struct sqlite_backend *sqlite, const struct store_con
     if (code == SQLITE_OK && sqlite->is_foreign)
         return check_foreign(sqlite, config);
     const char *problem = sqlite_schema_check(sqlite->db, &format);
-    if (!problem && format == 0 && config->may_be_foreign)
+    bool may_make = !config->read_only_file && config->role == STORE_COMMAND;
+    if (!problem && format == 0 && config->may_be_foreign && !may_make)
         problem = EMPTY;
     if (problem)
         explain_problem(sqlite, problem);
