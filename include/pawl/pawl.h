@@ -19,8 +19,8 @@
  *      enum pawl_error error = pawl_begin(pawl, &refund, &begun);
  *      if (!error && begun.decision == PAWL_PROCEED) {
  *          insert_refund(db);
- *          error = pawl_complete(pawl, begun.token,
- *                                &(struct pawl_outcome){201, "{\"id\":7}", 8}, NULL);
+ *          struct pawl_outcome done = {.http_code = 201, .body = "{\"id\":7}", .body_size = 8};
+ *          error = pawl_complete(pawl, begun.token, &done, NULL);
  *      }
  *      if (error || exec(db, "COMMIT") != SQLITE_OK)   PAWL_AGAIN, SQLITE_BUSY: then
  *          exec(db, "ROLLBACK");                       from the start

@@ -66,8 +66,11 @@ static bool create_file(struct sqlite_backend *sqlite, const struct store_config
     struct stat info;
     if (lstat(sqlite->path, &info) == 0 || errno != ENOENT)
         return check_file(sqlite);
-    if (config->read_only_file || (config->may_be_foreign && config->role == STORE_SERVE)) {
-        explain_problem(sqlite, "there is no store here");
+    bool is_relay = config->may_be_foreign && config->role == STORE_SERVE;
+    if (config->read_only_file || is_relay) {
+        explain_problem(sqlite, is_relay ? "there is no store here; whoever publishes makes it: an "
+                                           "application (pawl_install), or `pawl webhook publish`"
+                                         : "there is no store here");
         return false;
     }
     int fd = open(sqlite->path, O_RDWR | O_CLOEXEC | O_CREAT | O_EXCL, 0600);
