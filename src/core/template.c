@@ -44,6 +44,7 @@ static const struct source_row sources[] = {
     {"payload", TEMPLATE_PAYLOAD, ARGUMENT_NONE, KEY | PROBE, "{payload}"},
     {"window", TEMPLATE_WINDOW, ARGUMENT_SPAN, KEY, "{window:1h}"},
     {"date", TEMPLATE_DATE, ARGUMENT_ZONE, KEY, "{date:Area/City} or {date:/pointer/to/zone}"},
+    {"week", TEMPLATE_WEEK, ARGUMENT_ZONE, KEY, "{week:Area/City} or {week:/pointer/to/zone}"},
     {"hour", TEMPLATE_HOUR, ARGUMENT_ZONE_OR_NONE, KEY, "{hour} or {hour:Area/City}"},
     {"key", TEMPLATE_KEY, ARGUMENT_NONE, PROBE, "{key}"},
     {"cookie", TEMPLATE_COOKIE, ARGUMENT_COOKIE, TENANT, "{cookie:name}"},
@@ -352,11 +353,10 @@ static bool check_key(struct compiler *compiler)
         return refuse_template(compiler, "a key has at most one {window:...}");
     if (template->n == count_parts(template, TEMPLATE_WINDOW))
         return refuse_template(compiler, "a window alone names nothing");
-    if (template_uses(template, TEMPLATE_WINDOW) &&
-        (template_uses(template, TEMPLATE_DATE) || template_uses(template, TEMPLATE_HOUR)))
-        return refuse_template(
-            compiler, "a {window:...} beside {date:..} or {hour} would end with the day or hour "
-                      "(expected one of them)");
+    if (template_uses(template, TEMPLATE_WINDOW) && template_has_clock(template))
+        return refuse_template(compiler,
+                               "a {window:...} beside {date:..}, {week:..} or {hour} would end "
+                               "with the day, week or hour (expected one of them)");
     return true;
 }
 
@@ -468,7 +468,7 @@ const struct template_part *template_not_kept(const struct template *template)
     static const bool kept[] = {
         [TEMPLATE_LITERAL] = true, [TEMPLATE_METHOD] = true,  [TEMPLATE_ROUTE] = true,
         [TEMPLATE_TENANT] = true,  [TEMPLATE_PAYLOAD] = true, [TEMPLATE_KEY] = true,
-        [TEMPLATE_HOUR] = false};
+        [TEMPLATE_WEEK] = false};
     for (size_t i = 0; i < template->n; i++)
         if (!kept[template->parts[i].source])
             return &template->parts[i];

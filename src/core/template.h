@@ -5,9 +5,10 @@
  *
  * Sources: {header:NAME} {header:NAME?} {body:/json/pointer} {form:name} {path:param} {query:name}
  * {method} {route} {tenant} {payload}; in keys also {window:1h} {hour} {hour:Area/City}
- * {date:Area/City} {date:/pointer/to/zone}, in probe targets {key}, in tenants {cookie:name}. A
- * source of a key that clients fill may carry a format: {body:/id|uuid4}, |uuid, |max:255 (bytes),
- * |regex:PATTERN (core/pattern.h; braces balanced); UUIDs are folded.
+ * {date:Area/City} {date:/pointer/to/zone} {week:Area/City} {week:/pointer/to/zone}, in probe
+ * targets {key}, in tenants {cookie:name}. A source of a key that clients fill may carry a format:
+ * {body:/id|uuid4}, |uuid, |max:255 (bytes), |regex:PATTERN (core/pattern.h; braces balanced);
+ * UUIDs are folded.
  *
  * Key text: values percent-encoded outside A-Za-z0-9._~/@+-, ':' where two sources touch, literals
  * as written. A literal between two sources must hold a character outside that set that is not '%'
@@ -15,11 +16,12 @@
  * itself has that form: "sha256-" and 64 hex digits. A template that is one header and nothing else
  * gives the key as the header spells it (key_header.h). {window:...} contributes nothing to the key
  * text evaluated here: it makes the record's expiry a window, and the store shows the begin time in
- * its place. {date:..} is the calendar date there at the time of the request, 2026-02-19, {hour}
- * and {hour:..} that hour with its distance from UTC, 2026-02-19T14Z and 2026-02-19T09-0500: the
- * hour that comes twice when clocks go back is two. Both have one length always, so that two
- * values of one template can be compared but for them (template_same_but_clocks); in the digest of
- * a long text the first half of the digits is of all else, and the second half of all.
+ * its place. {date:..} is the calendar date there at the time of the request, 2026-02-19, {week:..}
+ * the ISO 8601 week of that date, 2026-W08 (2027-01-01 is in 2026-W53), {hour} and {hour:..} that
+ * hour with its distance from UTC, 2026-02-19T14Z and 2026-02-19T09-0500: the hour that comes twice
+ * when clocks go back is two. Each has one length always, so that two values of one template can be
+ * compared but for them (template_same_but_clocks); in the digest of a long text the first half of
+ * the digits is of all else, and the second half of all.
  *
  * Probe targets: values percent-encoded outside A-Za-z0-9._~- ('/' would be a segment of its own,
  * '+' a space); path and query values keep the escapes they were sent with. Between two sources
@@ -62,6 +64,7 @@ enum template_source {
     TEMPLATE_COOKIE,
     TEMPLATE_DATE,
     TEMPLATE_HOUR,
+    TEMPLATE_WEEK,
 };
 
 struct template_part {
@@ -120,10 +123,13 @@ bool template_needs_body(const struct template *template);
 /* The window's length, 0 without {window:}. */
 int64_t template_window_us(const struct template *template);
 
-/* Whether the part is {date:..} or {hour..}, and where the request names its zone: the pointer is
- * the part's text. */
+/* Whether the part is {date:..}, {week:..} or {hour..}, and where the request names its zone: the
+ * pointer is the part's text. */
 bool template_part_is_clock(const struct template_part *part);
 bool template_part_asks_zone(const struct template_part *part);
+
+/* Whether any part is one. */
+bool template_has_clock(const struct template *template);
 
 /* What a template may look at. */
 struct template_path_param {
@@ -144,7 +150,7 @@ struct template_facts {
     unsigned labels;            /* payload_labels: what else of the body's headers counts */
     enum key_syntax key_syntax; /* how {header:Idempotency-Key} is read */
     const struct key_format *key_format; /* of the client's key (template_key_header); NULL: any */
-    int64_t now_us;                      /* wall time, for {date:..} and {hour} */
+    int64_t now_us;                      /* wall time, for the clocks */
     const struct zones *zones;           /* those that the templates need; NULL: none */
 };
 
@@ -156,7 +162,7 @@ enum template_result {
     TEMPLATE_NO_MEMORY,
 };
 
-/* Where in a text {date:..} and {hour} stand. */
+/* Where in a text {date:..}, {week:..} and {hour..} are. */
 struct template_clocks {
     size_t n;
     struct {

@@ -10,11 +10,21 @@
 /* The years 1 to 9998: four digits, in every zone. */
 #define FIRST_S INT64_C(-62135596800)
 #define END_S INT64_C(253370764800)
+#define DAY_S INT64_C(86400)
 #define TEXT_SIZE 48
 
 bool template_part_is_clock(const struct template_part *part)
 {
-    return part->source == TEMPLATE_DATE || part->source == TEMPLATE_HOUR;
+    return part->source == TEMPLATE_DATE || part->source == TEMPLATE_HOUR ||
+           part->source == TEMPLATE_WEEK;
+}
+
+bool template_has_clock(const struct template *template)
+{
+    for (size_t i = 0; i < template->n; i++)
+        if (template_part_is_clock(&template->parts[i]))
+            return true;
+    return false;
 }
 
 bool template_part_asks_zone(const struct template_part *part)
@@ -41,14 +51,30 @@ static const struct zone *zone_of(const struct template_facts *facts,
     return facts->zones ? zones_find(facts->zones, name) : NULL;
 }
 
-static size_t write_clock(const struct template_part *part, const struct tm *t, int32_t offset_s,
+/* A week belongs to the year in which its Thursday is (ISO 8601), and is the nth in which the
+ * Thursday is the nth of that year. */
+static size_t write_week(int64_t local_s, char text[TEXT_SIZE])
+{
+    int64_t first_s;
+    struct tm t = timestamp_fields(local_s);
+    int64_t thursday_s = local_s + (3 - (t.tm_wday + 6) % 7) * DAY_S;
+    t = timestamp_fields(thursday_s);
+    struct tm first = {.tm_year = t.tm_year, .tm_mday = 1};
+    CHECK(timestamp_seconds(&first, &first_s));
+    int64_t week = (thursday_s - first_s) / (7 * DAY_S) + 1;
+    return (size_t)snprintf(text, TEXT_SIZE, "%04d-W%02d", t.tm_year + 1900, (int)week);
+}
+
+static size_t write_clock(const struct template_part *part, int64_t local_s, int32_t offset_s,
                           char text[TEXT_SIZE])
 {
     int minutes = abs(offset_s) / 60;
-    int n =
-        snprintf(text, TEXT_SIZE, "%04d-%02d-%02d", t->tm_year + 1900, t->tm_mon + 1, t->tm_mday);
+    struct tm t = timestamp_fields(local_s);
+    if (part->source == TEMPLATE_WEEK)
+        return write_week(local_s, text);
+    int n = snprintf(text, TEXT_SIZE, "%04d-%02d-%02d", t.tm_year + 1900, t.tm_mon + 1, t.tm_mday);
     if (part->source == TEMPLATE_HOUR)
-        n += snprintf(text + n, TEXT_SIZE - (size_t)n, "T%02d", t->tm_hour);
+        n += snprintf(text + n, TEXT_SIZE - (size_t)n, "T%02d", t.tm_hour);
     if (part->source == TEMPLATE_HOUR && part->text.len == 0)
         n += snprintf(text + n, TEXT_SIZE - (size_t)n, "Z");
     else if (part->source == TEMPLATE_HOUR)
@@ -73,8 +99,8 @@ enum template_result template_clock_value(const struct template_facts *facts,
     if ((part->text.len > 0 && !zone) || now_s < FIRST_S || now_s >= END_S)
         return TEMPLATE_MISSING;
     int32_t offset_s = zone ? zone_offset_s(zone, now_s) : 0;
-    struct tm t = timestamp_fields(now_s + offset_s);
-    *ret_value = arena_copy(arena, slice_make(text, write_clock(part, &t, offset_s, text)));
+    size_t len = write_clock(part, now_s + offset_s, offset_s, text);
+    *ret_value = arena_copy(arena, slice_make(text, len));
     return ret_value->at ? TEMPLATE_OK : TEMPLATE_NO_MEMORY;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* template_clock: the sources of the time, {date:..} and {hour} (core/template.h). */
+/* template_clock: the sources of the time, {date:..}, {week:..} and {hour..} (core/template.h). */
 #ifndef PAWL_CORE_TEMPLATE_CLOCK_H
 #define PAWL_CORE_TEMPLATE_CLOCK_H
 

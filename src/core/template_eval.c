@@ -188,6 +188,7 @@ static enum template_result value_of(const struct evaluation *evaluation,
         return cookie_value(facts->headers, part->text, ret_value);
     case TEMPLATE_DATE:
     case TEMPLATE_HOUR:
+    case TEMPLATE_WEEK:
         return template_clock_value(facts, part, evaluation->arena, ret_value);
     case TEMPLATE_PATH:
         *ret_value = path_value(facts, part->text);

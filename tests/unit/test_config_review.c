@@ -210,6 +210,7 @@ static void what_compares_nothing_or_lasts_too_short_is_warned_of(void **state)
         {HEAD RULES "  key: \"{path:id}{window:10s}\"\n  timeout: 10s\n", NULL},
         {HEAD RULES "  key: \"{header:X-K}{hour}\"\n", "[key-by-clock]"},
         {HEAD RULES "  key: \"{header:X-K}{date:UTC}\"\n", "[key-by-clock]"},
+        {HEAD RULES "  key: \"{header:X-K}{week:UTC}\"\n", "[key-by-clock]"},
         {HEAD RULES "  key: \"{path:id}{date:Europe/Berlin}\"\n", NULL},
         {HEAD RULES "  key: \"{route}{hour}\"\n", NULL},
     };

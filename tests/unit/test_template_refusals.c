@@ -63,18 +63,6 @@ static void what_is_no_template_is_refused_with_a_reason(void **state)
         {TEMPLATE_FOR_KEY, "{route}{window:forever}", "duration"},
         {TEMPLATE_FOR_KEY, "{route}{window:1x}", "duration"},
         {TEMPLATE_FOR_KEY, "{route}{window:1h}{window:2h}", "at most one"},
-        {TEMPLATE_FOR_KEY, "{route}{window:1h}{hour}", "expected one of them"},
-        {TEMPLATE_FOR_KEY, "{date:UTC}{window:1h}", "expected one of them"},
-        {TEMPLATE_FOR_KEY, "{date}", "written {date:Area/City} or {date:/pointer/to/zone}"},
-        {TEMPLATE_FOR_KEY, "{date:}", "name of a time zone"},
-        {TEMPLATE_FOR_KEY, "{hour:}", "name of a time zone"},
-        {TEMPLATE_FOR_KEY, "{date:../UTC}", "name of a time zone"},
-        {TEMPLATE_FOR_KEY, "{date:Europe Berlin}", "name of a time zone"},
-        {TEMPLATE_FOR_KEY, "{date:/a~2}", "JSON pointer"},
-        {TEMPLATE_FOR_KEY, "{hour|uuid}", "a format is allowed only behind"},
-        {TEMPLATE_FOR_KEY, "{hours}", "nearest is {hour}"},
-        {TEMPLATE_FOR_TENANT, "{hour}", "cannot be part of a tenant"},
-        {TEMPLATE_FOR_PROBE, "/x/{date:UTC}", "cannot be part of a probe"},
         {TEMPLATE_FOR_KEY, "{key}", "cannot be part of a key"},
         {TEMPLATE_FOR_TENANT, "{body:/a}", "cannot be part of a tenant"},
         {TEMPLATE_FOR_TENANT, "{tenant}", "cannot be part of a tenant"},
@@ -102,6 +90,30 @@ static void what_is_no_template_is_refused_with_a_reason(void **state)
     expect_refused(rows, sizeof(rows) / sizeof(rows[0]));
 }
 
+static void clocks_are_refused_with_a_reason(void **state)
+{
+    static const struct refused_row rows[] = {
+        {TEMPLATE_FOR_KEY, "{route}{window:1h}{hour}", "expected one of them"},
+        {TEMPLATE_FOR_KEY, "{date:UTC}{window:1h}", "expected one of them"},
+        {TEMPLATE_FOR_KEY, "{week:UTC}{window:1h}", "expected one of them"},
+        {TEMPLATE_FOR_KEY, "{week}", "written {week:Area/City} or {week:/pointer/to/zone}"},
+        {TEMPLATE_FOR_TENANT, "{week:UTC}", "cannot be part of a tenant"},
+        {TEMPLATE_FOR_KEY, "{weak:UTC}", "nearest is {week:Area/City}"},
+        {TEMPLATE_FOR_KEY, "{date}", "written {date:Area/City} or {date:/pointer/to/zone}"},
+        {TEMPLATE_FOR_KEY, "{date:}", "name of a time zone"},
+        {TEMPLATE_FOR_KEY, "{hour:}", "name of a time zone"},
+        {TEMPLATE_FOR_KEY, "{date:../UTC}", "name of a time zone"},
+        {TEMPLATE_FOR_KEY, "{date:Europe Berlin}", "name of a time zone"},
+        {TEMPLATE_FOR_KEY, "{date:/a~2}", "JSON pointer"},
+        {TEMPLATE_FOR_KEY, "{hour|uuid}", "a format is allowed only behind"},
+        {TEMPLATE_FOR_KEY, "{hours}", "nearest is {hour}"},
+        {TEMPLATE_FOR_TENANT, "{hour}", "cannot be part of a tenant"},
+        {TEMPLATE_FOR_PROBE, "/x/{date:UTC}", "cannot be part of a probe"},
+    };
+    (void)state;
+    expect_refused(rows, sizeof(rows) / sizeof(rows[0]));
+}
+
 static void formats_and_cookies_stand_where_they_mean_something(void **state)
 {
     static const struct refused_row rows[] = {
@@ -123,6 +135,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_no_template_is_refused_with_a_reason),
+        cmocka_unit_test(clocks_are_refused_with_a_reason),
         cmocka_unit_test(formats_and_cookies_stand_where_they_mean_something),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
