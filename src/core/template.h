@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Templates of keys, tenants and probe targets (contract section 3): literals and sources in
- * braces, compiled once when the config is read, evaluated once per operation. Pure.
+ * Templates of keys, tenants and probe targets (contract section 3), of the keys of jobs and items,
+ * and of texts that are filled in from an item: literals and sources in braces, compiled once when
+ * the config or the command line is read, evaluated once per operation. Pure.
  *
  * Sources: {header:NAME} {header:NAME?} {body:/json/pointer} {form:name} {path:param} {query:name}
  * {method} {route} {tenant} {payload}; in keys also {window:1h} {hour} {hour:Area/City}
@@ -9,6 +10,12 @@
  * targets {key}, in tenants {cookie:name}. A source of a key that clients fill may carry a format:
  * {body:/id|uuid4}, |uuid, |max:255 (bytes), |regex:PATTERN (core/pattern.h; braces balanced);
  * UUIDs are folded.
+ *
+ * The key of a job, which is one command: {date:Area/City} {week:Area/City} {hour} {hour:Area/City}
+ * {window:1h} {env:NAME}. The key of an item, which is a line, a CSV record or a JSON value of an
+ * input, also: {} the whole item, {name} a member or column (letters, digits, '_', '-' and '.', no
+ * digit first; the names of sources win: such a column is written {/hour}), {/pointer} a JSON
+ * pointer into the item, and {date:/pointer}, {week:/pointer}, {hour:/pointer}.
  *
  * Key text: values percent-encoded outside A-Za-z0-9._~/@+-, ':' where two sources touch, literals
  * as written. A literal between two sources must hold a character outside that set that is not '%'
@@ -29,11 +36,18 @@
  * in different ways (path_is_ambiguous: a key with '/' in the path, or "..") is not made: its 404
  * would say nothing.
  *
+ * Texts that are filled in (template_fill) are the arguments of a command, and request bodies. What
+ * is a source there: {} {name} {/pointer} {date:..} {week:..} {hour} {hour:..} {env:NAME}, each
+ * without a space, a quote, a brace or a control byte. "{{" is a '{'; every other '{' and every '}'
+ * is itself, as in awk '{print $1}' and {"a":1}. Any byte but NUL may be in it, and it may be
+ * empty.
+ *
  * Values: a header must come in exactly one line that Connection does not name, else it counts as
  * missing, with '?' too; {header:Idempotency-Key} is read as a key wherever it is. A query or
  * form name or a cookie that comes twice counts as missing. Query values and path parameters are
  * decoded for keys and tenants, so that two spellings are one. Of JSON, strings, numbers (by value)
- * and true or false count.
+ * and true or false count. A variable that is not set counts as missing, and in keys an empty one
+ * and an empty item too.
  */
 #ifndef PAWL_CORE_TEMPLATE_H
 #define PAWL_CORE_TEMPLATE_H
@@ -65,14 +79,17 @@ enum template_source {
     TEMPLATE_DATE,
     TEMPLATE_HOUR,
     TEMPLATE_WEEK,
+    TEMPLATE_ENV,
+    TEMPLATE_ITEM,   /* {} */
+    TEMPLATE_MEMBER, /* {name}; {/pointer} is TEMPLATE_BODY */
 };
 
 struct template_part {
     enum template_source source;
-    struct slice text;               /* literal; or the name, pointer, parameter, zone */
-    struct slice written;            /* as the template has it, between the braces */
-    bool optional;                   /* {header:X?} */
-    int64_t window_us;               /* TEMPLATE_WINDOW */
+    struct slice text;    /* literal; or the name, pointer (of a member too), zone */
+    struct slice written; /* literal, or what is between the braces, as the template has it */
+    bool optional;        /* {header:X?} */
+    int64_t window_us;    /* TEMPLATE_WINDOW */
     const struct key_format *format; /* NULL: any value */
     size_t longest;                  /* bytes of a value; 0: any number */
 };
@@ -87,6 +104,9 @@ enum template_use {
     TEMPLATE_FOR_KEY,    /* every source but {key}; no credential: a key is stored as it is */
     TEMPLATE_FOR_TENANT, /* header, cookie, path, query, literals */
     TEMPLATE_FOR_PROBE,  /* a target, "/path?query": every source but {window:}; {key} too */
+    TEMPLATE_FOR_JOB,    /* the key of a job; it may be a literal alone */
+    TEMPLATE_FOR_ITEM,   /* the key of an item */
+    TEMPLATE_FOR_TEXT,   /* for template_fill */
 };
 
 /* Compiles `text`; what it makes lives in `arena`. False: `*ret_problem` gets one sentence that
@@ -117,7 +137,8 @@ void template_describe_format(const struct template *template, struct slice sour
  * payload hash); NULL: none does. */
 const struct template_part *template_not_kept(const struct template *template);
 
-/* Whether any part needs the body understood (body, form, a pointer to a zone). */
+/* Whether any part needs the body, or the item, understood (body, form, a member, a pointer to a
+ * zone). */
 bool template_needs_body(const struct template *template);
 
 /* The window's length, 0 without {window:}. */
@@ -152,13 +173,18 @@ struct template_facts {
     const struct key_format *key_format; /* of the client's key (template_key_header); NULL: any */
     int64_t now_us;                      /* wall time, for the clocks */
     const struct zones *zones;           /* those that the templates need; NULL: none */
+    /* Of an item `payload` is its JSON value: kind and json are set. Of a CSV record that is an
+     * object of strings. */
+    struct slice item; /* its whole text */
+    bool item_is_json; /* which is that of payload->json, not a line or CSV record */
+    const char *(*env)(const char *name); /* getenv; NULL: no variable is set */
 };
 
 enum template_result {
     TEMPLATE_OK,
     TEMPLATE_MISSING, /* a source is absent or empty: *ret_missing names it */
-    TEMPLATE_FORMAT,  /* a source's value lacks its format, or cannot stand in a target's path:
-                       *ret_missing names it */
+    TEMPLATE_FORMAT,  /* a source's value lacks its format, or cannot be in a target's path or in a
+                       text: *ret_missing names it */
     TEMPLATE_NO_MEMORY,
 };
 
@@ -210,6 +236,30 @@ void template_explain_missing(const struct template *template, const struct temp
 enum template_result template_tenant(const struct template *template,
                                      const struct template_facts *facts, struct arena *arena,
                                      struct buf *buf, struct slice *ret_missing);
+
+/* How values are put into a text. */
+enum template_filling {
+    TEMPLATE_RAW,     /* as they are; a value with a NUL is TEMPLATE_FORMAT */
+    TEMPLATE_IN_URL,  /* percent-encoded outside A-Za-z0-9._~- */
+    TEMPLATE_IN_JSON, /* in a double-quoted string of the text as its content, with escapes; else as
+                       * JSON: numbers, true and false as they are written, and the whole of an item
+                       * that is JSON; all else as a string. TEMPLATE_FORMAT: a value is not UTF-8,
+                       * or follows a '\' in a string */
+};
+
+/* Where the text goes; what is needed meanwhile lives in `arena`. */
+struct template_output {
+    struct arena *arena;
+    struct buf *buf;
+};
+
+/* Appends the text of a template for TEMPLATE_FOR_TEXT. Numbers are spelled as the item has them,
+ * and nothing is put between two sources. An empty value is none that is missing; null, an object
+ * and an array are. Unless the result is TEMPLATE_OK, the buffer is as before. */
+enum template_result template_fill(const struct template *template,
+                                   const struct template_facts *facts,
+                                   enum template_filling filling, struct template_output *output,
+                                   struct slice *ret_missing);
 
 /* Whether the template names a credential: Authorization, Proxy-Authorization, Cookie, X-Api-Key,
  * any {cookie:...}. */

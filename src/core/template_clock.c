@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/timestamp.h"
+#include "core/template_priv.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,20 +33,12 @@ bool template_part_asks_zone(const struct template_part *part)
     return template_part_is_clock(part) && part->text.len > 0 && part->text.at[0] == '/';
 }
 
-/* What the body has where the template says that the zone's name is. */
-static const struct json *asked_zone(const struct template_facts *facts,
-                                     const struct template_part *part)
-{
-    bool json = facts->payload && facts->payload->kind == PAYLOAD_IS_JSON;
-    return json ? json_at(facts->payload->json, part->text) : NULL;
-}
-
 static const struct zone *zone_of(const struct template_facts *facts,
                                   const struct template_part *part)
 {
     struct slice name = part->text;
     if (template_part_asks_zone(part)) {
-        const struct json *json = asked_zone(facts, part);
+        const struct json *json = template_json_at(facts, part->text);
         name = json && json->type == JSON_STRING ? json->text : slice_make(NULL, 0);
     }
     return facts->zones ? zones_find(facts->zones, name) : NULL;
@@ -107,7 +100,7 @@ enum template_result template_clock_value(const struct template_facts *facts,
 void template_clock_explain(const struct template_facts *facts, const struct template_part *part,
                             struct buf *buf)
 {
-    const struct json *json = asked_zone(facts, part);
+    const struct json *json = template_json_at(facts, part->text);
     if (json && json->type == JSON_STRING)
         buf_add_str(buf, ", which is not the name of a time zone, such as Europe/Berlin");
     else if (json)

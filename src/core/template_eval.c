@@ -7,6 +7,7 @@
 #include "core/path.h"
 #include "core/query.h"
 #include "core/template_clock.h"
+#include "core/template_priv.h"
 
 #define NUMBER_TEXT_MAX 2048
 
@@ -77,10 +78,7 @@ static enum template_result number_value(struct slice literal, struct arena *are
 static enum template_result body_value(const struct evaluation *evaluation, struct slice pointer,
                                        struct slice *ret_value)
 {
-    const struct payload *payload = evaluation->facts->payload;
-    const struct json *json = NULL;
-    if (payload && payload->kind == PAYLOAD_IS_JSON)
-        json = json_at(payload->json, pointer);
+    const struct json *json = template_json_at(evaluation->facts, pointer);
     if (!json)
         return TEMPLATE_MISSING;
     if (json->type == JSON_NUMBER)
@@ -181,6 +179,7 @@ static enum template_result value_of(const struct evaluation *evaluation,
     case TEMPLATE_HEADER:
         return header_value(evaluation, part, ret_value);
     case TEMPLATE_BODY:
+    case TEMPLATE_MEMBER:
         return body_value(evaluation, part->text, ret_value);
     case TEMPLATE_FORM:
         return form_value_of(evaluation, part->text, ret_value);
@@ -210,6 +209,12 @@ static enum template_result value_of(const struct evaluation *evaluation,
         break;
     case TEMPLATE_KEY:
         *ret_value = facts->key;
+        break;
+    case TEMPLATE_ITEM:
+        *ret_value = facts->item;
+        break;
+    case TEMPLATE_ENV:
+        *ret_value = template_env_value(facts, part);
         break;
     }
     return ret_value->len > 0 ? decode(evaluation, part, ret_value) : TEMPLATE_MISSING;
@@ -265,13 +270,17 @@ static void explain_header(const struct template_facts *facts, const struct temp
         buf_add_str(buf, ", which Connection names: the next hop would not see it");
 }
 
-static void explain_body(const struct payload *payload, struct slice pointer, struct buf *buf)
+static void explain_body(const struct template_facts *facts, struct slice pointer, struct buf *buf)
 {
+    const struct payload *payload = facts->payload;
+    const struct json *json = template_json_at(facts, pointer);
     if (payload && payload->problem != JSON_OK)
         buf_printf(buf, ": %s at byte %zu", json_error_text(payload->problem),
                    payload->problem_offset);
-    else if (payload && payload->kind == PAYLOAD_IS_JSON && json_at(payload->json, pointer))
+    else if (json)
         buf_add_str(buf, ", which is null, empty, an object or an array");
+    else if (facts->item.at && (!payload || payload->kind != PAYLOAD_IS_JSON))
+        buf_add_str(buf, ": the item has no members");
 }
 
 void template_explain_missing(const struct template *template, const struct template_facts *facts,
@@ -285,8 +294,13 @@ void template_explain_missing(const struct template *template, const struct temp
             buf_add_str(buf, ", which came more than once");
         else if (part->source == TEMPLATE_HEADER || part->source == TEMPLATE_COOKIE)
             explain_header(facts, part, buf);
-        else if (part->source == TEMPLATE_BODY)
-            explain_body(facts->payload, part->text, buf);
+        else if (part->source == TEMPLATE_BODY || part->source == TEMPLATE_MEMBER)
+            explain_body(facts, part->text, buf);
+        else if (part->source == TEMPLATE_ITEM)
+            buf_add_str(buf, ", which is empty");
+        else if (part->source == TEMPLATE_ENV)
+            buf_add_str(buf, template_env_value(facts, part).at ? ", which is empty"
+                                                                : ", which is not set");
         else if (template_part_asks_zone(part))
             template_clock_explain(facts, part, buf);
         return;
@@ -295,87 +309,16 @@ void template_explain_missing(const struct template *template, const struct temp
 
 /* ---- text ---- */
 
-/* Where the text goes: into a buffer, or, too long for one, through a digest; else it is counted.
- */
-struct sink {
-    struct buf *buf;
-    struct digest_stream *stream;
-    struct digest_stream *timeless; /* gets all but the clocks */
-    struct template_clocks *clocks; /* gets where they are */
-    size_t len;
-};
-
-static void sink_add(struct sink *sink, struct slice text)
-{
-    sink->len += text.len;
-    if (sink->buf)
-        buf_add_slice(sink->buf, text);
-    if (sink->stream)
-        digest_add(sink->stream, text);
-    if (sink->timeless)
-        digest_add(sink->timeless, text);
-}
-
-/* Of a clock: it is spelled as it is. */
-static void sink_add_clock(struct sink *sink, struct slice text)
-{
-    struct digest_stream *timeless = sink->timeless;
-    if (sink->clocks) {
-        size_t n = sink->clocks->n++;
-        sink->clocks->range[n].at = sink->len;
-        sink->clocks->range[n].len = text.len;
-    }
-    sink->timeless = NULL;
-    sink_add(sink, text);
-    sink->timeless = timeless;
-}
-
-/* How values are spelled. */
-enum spelling {
-    SPELL_KEY,   /* A-Za-z0-9._~/@+- stay */
-    SPELL_URL,   /* A-Za-z0-9._~- stay */
-    SPELL_PATH,  /* of a URL already: escapes stay too */
-    SPELL_QUERY, /* of a query already: escapes and '+' stay too */
-};
-
-/* How many bytes at the front of `rest` stay as they are; 0: the first is encoded. */
-static size_t stays(enum spelling spelling, struct slice rest)
-{
-    static const char *const marks[] = {
-        [SPELL_KEY] = SLICE_URL_MARKS "/@+",
-        [SPELL_URL] = SLICE_URL_MARKS,
-        [SPELL_PATH] = SLICE_URL_MARKS,
-        [SPELL_QUERY] = SLICE_URL_MARKS "+",
-    };
-    char decoded;
-    bool is_url = spelling == SPELL_PATH || spelling == SPELL_QUERY;
-    if (is_url && percent_starts(rest, &decoded))
-        return PERCENT_SIZE;
-    return slice_span(rest, marks[spelling]);
-}
-
-static void sink_spell(struct sink *sink, enum spelling spelling, struct slice value)
-{
-    char escape[PERCENT_SIZE];
-    while (value.len > 0) {
-        size_t same = stays(spelling, value);
-        if (same == 0)
-            percent_write(value.at[0], escape);
-        sink_add(sink, same > 0 ? slice_first(value, same) : slice_make(escape, sizeof escape));
-        value = slice_skip(value, same > 0 ? same : 1);
-    }
-}
-
-static enum spelling spelling_of(const struct template_part *part, bool url)
+static enum template_spelling spelling_of(const struct template_part *part, bool url)
 {
     if (!url)
-        return SPELL_KEY;
+        return TEMPLATE_SPELL_KEY;
     if (part->source == TEMPLATE_PATH)
-        return SPELL_PATH;
-    return part->source == TEMPLATE_QUERY ? SPELL_QUERY : SPELL_URL;
+        return TEMPLATE_SPELL_PATH;
+    return part->source == TEMPLATE_QUERY ? TEMPLATE_SPELL_QUERY : TEMPLATE_SPELL_URL;
 }
 
-static void write_text(const struct evaluation *evaluation, bool url, struct sink *sink)
+static void write_text(const struct evaluation *evaluation, bool url, struct template_sink *sink)
 {
     bool after_source = false;
     for (size_t i = 0; i < evaluation->template->n; i++) {
@@ -383,16 +326,16 @@ static void write_text(const struct evaluation *evaluation, bool url, struct sin
         if (part->source == TEMPLATE_WINDOW)
             continue;
         if (part->source == TEMPLATE_LITERAL) {
-            sink_add(sink, part->text);
+            template_sink_add(sink, part->text);
             after_source = false;
             continue;
         }
         if (after_source)
-            sink_add(sink, SLICE(":"));
+            template_sink_add(sink, SLICE(":"));
         if (template_part_is_clock(part))
-            sink_add_clock(sink, evaluation->values[i]);
+            template_sink_add_clock(sink, evaluation->values[i]);
         else
-            sink_spell(sink, spelling_of(part, url), evaluation->values[i]);
+            template_sink_spell(sink, spelling_of(part, url), evaluation->values[i]);
         after_source = true;
     }
 }
@@ -417,7 +360,7 @@ static void add_digest(const struct evaluation *evaluation, struct template_text
     char hex[DIGEST_HEX_SIZE + 1];
     struct digest_stream stream, timeless;
     bool timed = text->clocks.n > 0;
-    struct sink sink = {.stream = &stream, .timeless = timed ? &timeless : NULL};
+    struct template_sink sink = {.stream = &stream, .timeless = timed ? &timeless : NULL};
     digest_start(&stream);
     digest_start(&timeless);
     write_text(evaluation, false, &sink);
@@ -436,11 +379,11 @@ static void add_digest(const struct evaluation *evaluation, struct template_text
 static void add_key(const struct evaluation *evaluation, struct template_text *text)
 {
     struct buf *buf = text->buf;
-    struct sink counter = {.clocks = &text->clocks};
+    struct template_sink counter = {.clocks = &text->clocks};
     write_text(evaluation, false, &counter);
     if (counter.len <= KEY_TEXT_MAX) {
         size_t start = buf->len;
-        write_text(evaluation, false, &(struct sink){.buf = buf});
+        write_text(evaluation, false, &(struct template_sink){.buf = buf});
         if (!buf_ok(buf) || !looks_digested(slice_skip(buf_slice(buf), start)))
             return;
         buf_cut(buf, start);
@@ -517,7 +460,7 @@ enum template_result template_tenant(const struct template *template,
     if (template->n == 1 && template->parts[0].source != TEMPLATE_LITERAL)
         buf_add_slice(buf, evaluation.values[0]);
     else
-        write_text(&evaluation, false, &(struct sink){.buf = buf});
+        write_text(&evaluation, false, &(struct template_sink){.buf = buf});
     return buf_ok(buf) ? TEMPLATE_OK : TEMPLATE_NO_MEMORY;
 }
 
@@ -548,7 +491,7 @@ enum template_result template_probe(const struct template *template,
     enum template_result result = find_values(&evaluation, ret_missing);
     if (result != TEMPLATE_OK)
         return result;
-    write_text(&evaluation, true, &(struct sink){.buf = buf});
+    write_text(&evaluation, true, &(struct template_sink){.buf = buf});
     if (!buf_ok(buf))
         return TEMPLATE_NO_MEMORY;
     slice_cut(slice_skip(buf_slice(buf), start), '?', &path);

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Filling texts in from an item. */
+#include "base/check.h"
+#include "base/utf8.h"
+#include "core/template_clock.h"
+#include "core/template_priv.h"
+
+/* A source's value. */
+struct value {
+    struct slice text;
+    bool is_json; /* written without quotes in JSON */
+};
+
+/* A text as it is filled in. */
+struct filler {
+    const struct template_facts *facts;
+    enum template_filling filling;
+    struct template_output *output;
+    bool in_string; /* of a JSON text: between two quotes, */
+    bool escaped;   /*   right behind a '\' */
+};
+
+/* ---- values ---- */
+
+static enum template_result json_value(const struct json *json, struct value *ret_value)
+{
+    if (!json || json->type == JSON_NULL || json->type == JSON_OBJECT || json->type == JSON_ARRAY)
+        return TEMPLATE_MISSING;
+    ret_value->text = json->text;
+    ret_value->is_json = json->type != JSON_STRING;
+    if (json->type == JSON_TRUE || json->type == JSON_FALSE)
+        ret_value->text = json->type == JSON_TRUE ? SLICE("true") : SLICE("false");
+    return TEMPLATE_OK;
+}
+
+static enum template_result value_of(const struct filler *filler, const struct template_part *part,
+                                     struct value *ret_value)
+{
+    const struct template_facts *facts = filler->facts;
+    if (template_part_is_clock(part))
+        return template_clock_value(facts, part, filler->output->arena, &ret_value->text);
+    if (part->source == TEMPLATE_BODY || part->source == TEMPLATE_MEMBER)
+        return json_value(template_json_at(facts, part->text), ret_value);
+    if (part->source == TEMPLATE_ENV) {
+        ret_value->text = template_env_value(facts, part);
+        return ret_value->text.at ? TEMPLATE_OK : TEMPLATE_MISSING;
+    }
+    CHECK(part->source == TEMPLATE_ITEM);
+    ret_value->text = facts->item;
+    ret_value->is_json = facts->item_is_json;
+    return TEMPLATE_OK;
+}
+
+/* ---- text ---- */
+
+/* Follows the strings of a JSON text. */
+static void follow_strings(struct filler *filler, struct slice literal)
+{
+    for (size_t i = 0; i < literal.len; i++) {
+        bool was_escaped = filler->escaped;
+        filler->escaped = filler->in_string && !was_escaped && literal.at[i] == '\\';
+        if (literal.at[i] == '"' && !was_escaped)
+            filler->in_string = !filler->in_string;
+    }
+}
+
+/* The content of a JSON string: what stands between its quotes. */
+static enum template_result add_content(struct filler *filler, struct slice text)
+{
+    struct buf *buf = filler->output->buf;
+    BUF_AUTO struct buf string = buf_make(buf->max);
+    json_add_string(&string, text);
+    if (!buf_ok(&string))
+        return TEMPLATE_NO_MEMORY;
+    buf_add(buf, string.at + 1, string.len - 2);
+    return TEMPLATE_OK;
+}
+
+static enum template_result add_json(struct filler *filler, const struct value *value)
+{
+    struct buf *buf = filler->output->buf;
+    if (filler->escaped || !utf8_valid(value->text))
+        return TEMPLATE_FORMAT;
+    if (filler->in_string)
+        return add_content(filler, value->text);
+    if (value->is_json)
+        buf_add_slice(buf, value->text);
+    else
+        json_add_string(buf, value->text);
+    return TEMPLATE_OK;
+}
+
+static enum template_result add_value(struct filler *filler, const struct value *value)
+{
+    struct buf *buf = filler->output->buf;
+    if (filler->filling == TEMPLATE_IN_JSON)
+        return add_json(filler, value);
+    if (filler->filling == TEMPLATE_IN_URL) {
+        template_sink_spell(&(struct template_sink){.buf = buf}, TEMPLATE_SPELL_URL, value->text);
+        return TEMPLATE_OK;
+    }
+    if (slice_find(value->text, '\0') >= 0)
+        return TEMPLATE_FORMAT;
+    buf_add_slice(buf, value->text);
+    return TEMPLATE_OK;
+}
+
+static enum template_result add_part(struct filler *filler, const struct template_part *part)
+{
+    struct value value = {{NULL, 0}, false};
+    if (part->source == TEMPLATE_LITERAL) {
+        buf_add_slice(filler->output->buf, part->text);
+        follow_strings(filler, part->text);
+        return TEMPLATE_OK;
+    }
+    enum template_result result = value_of(filler, part, &value);
+    return result == TEMPLATE_OK ? add_value(filler, &value) : result;
+}
+
+enum template_result template_fill(const struct template *template,
+                                   const struct template_facts *facts,
+                                   enum template_filling filling, struct template_output *output,
+                                   struct slice *ret_missing)
+{
+    struct filler filler = {.facts = facts, .filling = filling, .output = output};
+    enum template_result result = TEMPLATE_OK;
+    size_t start = output->buf->len, i = 0;
+    while (result == TEMPLATE_OK && i < template->n)
+        result = add_part(&filler, &template->parts[i++]);
+    if (!buf_ok(output->buf))
+        result = TEMPLATE_NO_MEMORY;
+    if (result == TEMPLATE_MISSING || result == TEMPLATE_FORMAT)
+        *ret_missing = template->parts[i - 1].written;
+    if (result != TEMPLATE_OK)
+        buf_cut(output->buf, start);
+    return result;
+}
