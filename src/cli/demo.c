@@ -46,6 +46,7 @@ static bool spawn(const char *listen, const char *ledger)
         .program = "/proc/self/exe",
         .argv = (const char *const[]){"pawl", "demo", "--listen", listen, "--ledger", ledger, NULL},
         .input = CHILD_INPUT_NONE,
+        .group = CHILD_GROUP_SESSION,
     };
     char *problem MEM_AUTO = NULL;
     bool spawned = child_spawn_detached(&spec, &problem);

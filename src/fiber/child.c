@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #define READ_MAX ((size_t)16 * 1024)
+#define HEAR_MAX ((size_t)4 * 1024) /* on the fiber's stack */
 #define PROBLEM_MAX ((size_t)4096)
 #define RETRY_US (10 * CLOCK_US_PER_MS)
 
@@ -34,13 +35,14 @@ struct child {
     struct slice unsent;
 };
 
-static bool fail(char **ret_problem, const char *what, const char *name, int error)
+/* Says what is wrong; returns `error`. */
+static int fail(char **ret_problem, const char *what, const char *name, int error)
 {
     struct buf text = buf_make(PROBLEM_MAX);
     buf_printf(&text, "cannot %s %s: %s", what, name, strerror(error));
     *ret_problem = buf_take(&text);
     buf_fini(&text);
-    return false;
+    return error;
 }
 
 /* ---- start ---- */
@@ -76,7 +78,7 @@ static bool open_pipe(struct child *child, enum stream stream)
 
 static bool open_pipes(struct child *child)
 {
-    bool keeps = child->spec->output_max > 0;
+    bool keeps = child->spec->output_max > 0 || child->spec->listener;
     return (child->spec->input != CHILD_INPUT_BYTES || open_pipe(child, INPUT)) &&
            (!keeps || (open_pipe(child, OUTPUT) && open_pipe(child, ERROR)));
 }
@@ -121,8 +123,11 @@ static const char *program_of(const struct child_spec *spec)
     return spec->program ? spec->program : spec->argv[0];
 }
 
-static int spawn(struct child *child, int folder, int group)
+static int spawn(struct child *child, int folder)
 {
+    static const int leads[] = {[CHILD_GROUP_OWN] = POSIX_SPAWN_SETPGROUP,
+                                [CHILD_GROUP_SHARED] = 0,
+                                [CHILD_GROUP_SESSION] = POSIX_SPAWN_SETSID};
     const struct child_spec *spec = child->spec;
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
@@ -132,8 +137,8 @@ static int spawn(struct child *child, int folder, int group)
     sigfillset(&all);
     posix_spawnattr_setsigmask(&attributes, &none);
     posix_spawnattr_setsigdefault(&attributes, &all);
-    posix_spawnattr_setflags(&attributes,
-                             (short)(POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | group));
+    posix_spawnattr_setflags(
+        &attributes, (short)(POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | leads[spec->group]));
     int error = add_actions(child, folder, &actions);
     char *const *environment = (char *const *)(uintptr_t)spec->environment;
     if (error == 0)
@@ -145,8 +150,8 @@ static int spawn(struct child *child, int folder, int group)
     return error;
 }
 
-/* `group`: the flag that says what the child leads. */
-static bool start(struct child *child, int group, char **ret_problem)
+/* 0 or an error's number. */
+static int start(struct child *child, char **ret_problem)
 {
     const struct child_spec *spec = child->spec;
     int folder = -1;
@@ -155,12 +160,12 @@ static bool start(struct child *child, int group, char **ret_problem)
         if (folder < 0)
             return fail(ret_problem, "enter", spec->folder, errno);
     }
-    int error = open_pipes(child) ? spawn(child, folder, group) : errno;
+    int error = open_pipes(child) ? spawn(child, folder) : errno;
     if (folder >= 0)
         close(folder);
     close_theirs(child);
     if (error == 0)
-        return true;
+        return 0;
     close_ours(child);
     return fail(ret_problem, "run", program_of(spec), error);
 }
@@ -193,6 +198,23 @@ static void send_input(struct child *child)
         child->unsent = slice_make(child->unsent.at + sent, child->unsent.len - sent);
     if (failed != -ETIMEDOUT)
         fiber_io_close(io); /* all of it, or its reader has closed */
+}
+
+/* To the listener, as long as it takes more. */
+static void pass_on(struct child *child, enum child_stream stream)
+{
+    struct child_listener *listener = child->spec->listener;
+    struct fiber_io *io = &child->streams[OUTPUT + stream];
+    char bytes[HEAR_MAX];
+    while (io->fd >= 0 && io->readable && listener->has_room(listener)) {
+        ptrdiff_t got = fiber_read(io, bytes, sizeof bytes, 0);
+        if (got > 0)
+            listener->hear(listener, stream, slice_make(bytes, (size_t)got));
+        else if (got != -ETIMEDOUT)
+            fiber_io_close(io);
+        if (got < (ptrdiff_t)sizeof bytes)
+            return; /* what else there is to do comes first */
+    }
 }
 
 static void read_output(struct fiber_io *io, struct child_output *output)
@@ -230,10 +252,23 @@ static void enter(struct child *child, enum state state, int64_t due_us)
     child->due_us = due_us;
 }
 
+/* One that changed its user cannot be reached. */
 static void signal_group(const struct child *child, int number)
 {
     CHECK(child->pid > 1);
-    (void)kill(-child->pid, number); /* one that changed its user cannot be reached */
+    (void)kill(child->spec->group == CHILD_GROUP_SHARED ? child->pid : -child->pid, number);
+}
+
+void child_signal(const struct child_spec *spec, int number)
+{
+    struct child child = {.spec = spec, .pid = *spec->pid};
+    signal_group(&child, number);
+}
+
+static bool hears(const struct child *child)
+{
+    struct child_listener *listener = child->spec->listener;
+    return !listener || listener->has_room(listener);
 }
 
 /* What was due in the present state did not come. */
@@ -250,6 +285,10 @@ static void escalate(struct child *child, int64_t now_us)
         enter(child, KILLED, CLOCK_NEVER);
         return;
     case EXITED:
+        if (!hears(child)) { /* whoever is slow to take it is not cut off */
+            child->due_us = clock_after(now_us, child->spec->grace_us);
+            return;
+        }
         child->result->output.truncated |= child->streams[OUTPUT].fd >= 0;
         child->result->error.truncated |= child->streams[ERROR].fd >= 0;
         enter(child, OVER, CLOCK_NEVER);
@@ -272,8 +311,13 @@ static void step(struct child *child)
         escalate(child, now_us);
     }
     send_input(child);
-    read_output(&child->streams[OUTPUT], &child->result->output);
-    read_output(&child->streams[ERROR], &child->result->error);
+    if (child->spec->listener) {
+        pass_on(child, CHILD_OUTPUT);
+        pass_on(child, CHILD_ERROR);
+    } else {
+        read_output(&child->streams[OUTPUT], &child->result->output);
+        read_output(&child->streams[ERROR], &child->result->error);
+    }
     bool ended = child->streams[OUTPUT].fd < 0 && child->streams[ERROR].fd < 0;
     if (child->state == EXITED && ended)
         enter(child, OVER, CLOCK_NEVER);
@@ -282,15 +326,16 @@ static void step(struct child *child)
 static void wait_for_more(struct child *child)
 {
     struct fiber_source sources[FIBER_SOURCES_MAX];
+    bool reads = hears(child);
     size_t n = 0;
     for (int i = 0; i < STREAMS; i++)
-        if (child->streams[i].fd >= 0)
+        if (child->streams[i].fd >= 0 && (reads || i == INPUT))
             sources[n++] =
                 (struct fiber_source){&child->streams[i], i == INPUT ? FIBER_WRITE : FIBER_READ};
     if (child->state < EXITED)
         sources[n++] = (struct fiber_source){&child->process, FIBER_READ};
-    CHECK(n > 0);
-    fiber_block(sources, n, child->due_us, false);
+    CHECK(n > 0 || !reads);
+    fiber_block(sources, n, child->due_us, child->spec->listener != NULL);
 }
 
 /* ---- end ---- */
@@ -321,29 +366,40 @@ static struct child child_of(const struct child_spec *spec)
     return child;
 }
 
-bool child_run(const struct child_spec *spec, struct child_result *ret_result, char **ret_problem)
+static void tell_pid(const struct child *child, pid_t pid)
+{
+    if (child->spec->pid)
+        *child->spec->pid = pid;
+}
+
+int child_run(const struct child_spec *spec, struct child_result *ret_result, char **ret_problem)
 {
     struct child_result result = {.output.bytes = buf_make(spec->output_max),
                                   .error.bytes = buf_make(spec->output_max)};
     struct child child = child_of(spec);
     CHECK(fiber_self() != NULL && spec->grace_us >= 0);
     keep_exit_statuses();
-    if (!start(&child, POSIX_SPAWN_SETPGROUP, ret_problem))
-        return false;
+    tell_pid(&child, 0);
+    int error = start(&child, ret_problem);
+    if (error != 0)
+        return error;
     child.result = &result;
     child.due_us = spec->deadline_us;
+    tell_pid(&child, child.pid);
     watch_process(&child);
     for (step(&child); child.state != OVER; step(&child))
         wait_for_more(&child);
+    tell_pid(&child, 0);
     reap(&child);
     close_ours(&child);
     *ret_result = result;
-    return true;
+    return 0;
 }
 
 bool child_spawn_detached(const struct child_spec *spec, char **ret_problem)
 {
     struct child child = child_of(spec);
-    CHECK(spec->input != CHILD_INPUT_BYTES && spec->output_max == 0);
-    return start(&child, POSIX_SPAWN_SETSID, ret_problem);
+    CHECK(spec->input != CHILD_INPUT_BYTES && spec->output_max == 0 && !spec->listener);
+    CHECK(spec->group == CHILD_GROUP_SESSION);
+    return start(&child, ret_problem) == 0;
 }

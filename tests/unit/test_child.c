@@ -44,7 +44,7 @@ static char fifo[80];
 static void run_child(void *argument)
 {
     struct bed *bed = argument;
-    bed->started = child_run(&bed->spec, &bed->result, &bed->problem);
+    bed->started = child_run(&bed->spec, &bed->result, &bed->problem) == 0;
     bed->ended = true;
 }
 
@@ -529,7 +529,8 @@ static void streams_that_a_grandchild_holds_open_are_left_after_the_grace(void *
 
 static void a_detached_child_leads_a_session_of_its_own(void **state)
 {
-    struct child_spec spec = {.argv = SHELL("cut -d ' ' -f 6 /proc/$$/stat > $EVENTS")};
+    struct child_spec spec = {.argv = SHELL("cut -d ' ' -f 6 /proc/$$/stat > $EVENTS"),
+                              .group = CHILD_GROUP_SESSION};
     char *problem = NULL;
     char session[32] = "";
     (void)state;
