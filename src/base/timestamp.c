@@ -111,3 +111,51 @@ bool timestamp_parse(struct slice text, int64_t *ret_us)
     *ret_us = seconds * CLOCK_US_PER_S + (int64_t)values[MILLISECOND] * CLOCK_US_PER_MS;
     return true;
 }
+
+#define SECONDS_LEN ((size_t)19) /* 2026-02-19T22:00:00 */
+
+/* `.25`, if there is one. */
+static bool take_fraction(struct slice *rest, int64_t *ret_us)
+{
+    *ret_us = 0;
+    if (!slice_take(rest, '.'))
+        return true;
+    size_t n = slice_digits(*rest);
+    int64_t unit = CLOCK_US_PER_S / 10;
+    for (size_t i = 0; i < n; i++, unit /= 10)
+        *ret_us += (rest->at[i] - '0') * unit;
+    *rest = slice_skip(*rest, n);
+    return n > 0;
+}
+
+/* `Z`, `+05:30` or `-05:00`, and nothing behind it: seconds east of UTC. */
+static bool read_distance(struct slice rest, int64_t *ret_s)
+{
+    uint64_t hours, minutes;
+    *ret_s = 0;
+    if (slice_eq(rest, SLICE("Z")))
+        return true;
+    if (rest.len != 6 || (rest.at[0] != '+' && rest.at[0] != '-') || rest.at[3] != ':' ||
+        !slice_to_u64(slice_make(rest.at + 1, 2), 23, &hours) ||
+        !slice_to_u64(slice_make(rest.at + 4, 2), 59, &minutes))
+        return false;
+    int64_t seconds = (int64_t)(hours * 60 + minutes) * 60;
+    *ret_s = rest.at[0] == '-' ? -seconds : seconds;
+    return true;
+}
+
+bool timestamp_parse_instant(struct slice text, int64_t *ret_us)
+{
+    char seconds[SECONDS_LEN + 1];
+    int64_t at, fraction, east_s;
+    if (text.len <= SECONDS_LEN)
+        return false;
+    memcpy(seconds, text.at, SECONDS_LEN);
+    seconds[SECONDS_LEN] = 'Z';
+    struct slice rest = slice_skip(text, SECONDS_LEN);
+    if (!timestamp_parse(slice_make(seconds, sizeof seconds), &at) ||
+        !take_fraction(&rest, &fraction) || !read_distance(rest, &east_s))
+        return false;
+    *ret_us = at + fraction - east_s * CLOCK_US_PER_S;
+    return true;
+}

@@ -28,4 +28,8 @@ bool timestamp_print(struct buf *buf, int64_t us);
  * `2026-11-20T10:00:00Z`. False for anything else, dates that do not exist included. */
 bool timestamp_parse(struct slice text, int64_t *ret_us);
 
+/* Reads an instant as RFC 3339 writes it: `2026-02-19T22:00:00-05:00`, with `Z` or its distance
+ * from UTC, and any fraction of a second; digits beyond microseconds are cut off. */
+bool timestamp_parse_instant(struct slice text, int64_t *ret_us);
+
 #endif

@@ -9,8 +9,8 @@
  * Help goes to stdout, complaints to stderr.
  *
  * Those that need no more than a file are in backoff.c, config_explain.c, demo.c, errors.c,
- * hash.c, schema.c, send.c, serve.c and main.c; the group `keys` in keys.c, `queue` and `stats` in
- * queue.c, `webhook` in webhook.c.
+ * hash.c, run.c, schema.c, send.c, serve.c and main.c; the group `keys` in keys.c, `queue` and
+ * `stats` in queue.c, `webhook` in webhook.c.
  */
 #ifndef PAWL_CLI_COMMAND_H
 #define PAWL_CLI_COMMAND_H
@@ -33,6 +33,7 @@
     COMMAND(queue_resume, command_queue)                                                           \
     COMMAND(queue_drain, command_queue)                                                            \
     COMMAND(queue_audit, command_queue)                                                            \
+    COMMAND(run, command_run_job)                                                                  \
     GROUP(keys)                                                                                    \
     COMMAND(keys_list, command_keys)                                                               \
     COMMAND(keys_show, command_keys)                                                               \
@@ -224,6 +225,33 @@
     X(SINCE, "since", 0, "T", NULL, 0, 0,                                                          \
       "with --dead: ended at T (2026-01-31T12:00:00Z) or later")                                   \
     X(RATE, "rate", 0, "N", NULL, 1, 1000000, "with --dead: N a second (default 10)")              \
+    X(JOB_KEY, "key", 0, "TEMPLATE", NULL, 0, 0,                                                   \
+      "what names the job: text, and {date:Area/City}, {week:Area/City}, {hour}, {env:NAME}, ..")  \
+    X(JOB_NAME, "name", 0, "NAME", NULL, 0, 0,                                                     \
+      "jobs of different names never share a key (default job)")                                   \
+    X(AT, "at", 0, "TIME", NULL, 0, 0,                                                             \
+      "make the key as at TIME, 2026-02-19T22:00:00-05:00 (default: now)")                         \
+    X(TTL, "ttl", 0, "D", NULL, 0, 0,                                                              \
+      "how long it is remembered from its end on (default 24h; forever)")                          \
+    X(RETRY, "retry", 0, "PROFILE", NULL, 0, 0,                                                    \
+      "try again after a failure, by this profile (see `pawl backoff`; default: one attempt)")     \
+    X(WAIT, "wait", 0, "D", NULL, 0, 0,                                                            \
+      "how long to wait for an attempt in progress elsewhere (default 0: exit 75 at once)")        \
+    X(JOB_UNKNOWN, "unknown", 0, "POLICY", NULL, 0, 0,                                             \
+      "after a run that died half-way: retry (default), hold, or probe:CMD, which exits with 0 "   \
+      "if it was done, 1 if not")                                                                  \
+    X(FINAL, "final", 0, "CODES", NULL, 0, 0,                                                      \
+      "exit codes that are final and kept, such as 2,64-78, or all (default: none)")               \
+    X(TIMEOUT, "timeout", 0, "D", NULL, 0, 0, "end an attempt after D, with all that it started")  \
+    X(PAYLOAD, "payload", 0, "FILE|-|ignore", NULL, 0, 0,                                          \
+      "compare this file in place of the command line; -: standard input, which the command "      \
+      "gets; ignore: nothing")                                                                     \
+    X(KEEP_OUTPUT, "keep-output", 0, "SIZE", NULL, 0, 0,                                           \
+      "how much is kept of each of its output and error (default 1MiB)")                           \
+    X(RUN_AGAIN, "again", 0, NULL, NULL, 0, 0, "run it once more even if it was done")             \
+    X(REASON, "reason", 0, "TEXT", NULL, 0, 0, "why, for the audit (`pawl keys audit`)")           \
+    X(RUN_VERBOSE, "verbose", 'v', NULL, NULL, 0, 0,                                               \
+      "say when the output is of an earlier run, also where nobody sits at a terminal")            \
     X(CSV, "csv", 0, NULL, NULL, 0, 0, "print CSV: attempt,delay_ms")                              \
     X(HELP, "help", 'h', NULL, NULL, 0, 0, "this text")
 
@@ -266,6 +294,7 @@ struct command {
     const char *synopsis; /* what follows the name; a line for each form */
     const char *about;    /* paragraphs, divided by an empty line; not wrapped */
     bool is_group;
+    bool runs_other; /* behind the first operand everything belongs to the command that it runs */
     const char *operand; /* what the help calls it; NULL: there is none */
     int operands_least;
     int operands_most;

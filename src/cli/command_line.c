@@ -36,6 +36,8 @@ static void make_grammar(const struct command *command, struct grammar *ret_gram
 {
     size_t n = 0;
     *ret_grammar = (struct grammar){.command = command, .letters = ":"};
+    if (command->runs_other)
+        memcpy(ret_grammar->letters, "+:", sizeof "+:");
     for (; n < COMMAND_FLAGS_MAX && command->flags[n] != FLAG_NONE; n++)
         add_flag(ret_grammar, n, command->flags[n]);
     add_flag(ret_grammar, n, FLAG_HELP);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The commands: a row each. */
 #include "cli/command.h"
+#include "cli/commands_jobs.h"
 #include "operator/keys.h"
 #include "operator/tasks.h"
 
@@ -197,6 +198,7 @@ const struct command command_rows[COMMAND_COUNT] = {
                   "With --json each act is an object on a line of its own.",
          .flags = {FLAG_LIMIT, FLAG_JSON, FLAG_STORE},
          .exits = {{EXIT_USAGE, NULL}, {NO_STORE}}},
+    COMMANDS_OF_JOBS,
     [COMMAND_keys] = {.name = "keys",
                       .summary = "inspect a store, and settle records whose outcome is unknown",
                       .synopsis = "SUBCOMMAND [OPTIONS]",
@@ -238,8 +240,8 @@ const struct command command_rows[COMMAND_COUNT] = {
          .operand = "KEY",
          .operands_most = 1,
          .flags = {FLAG_TOKEN, FLAG_UNKNOWN, FLAG_BEFORE, FLAG_HTTP_STATUS, FLAG_HEADER, FLAG_BODY,
-                   FLAG_RELEASED, FLAG_PROBE, FLAG_CONFIG, FLAG_FORCE, WHICH, FLAG_JSON,
-                   FLAG_STORE},
+                   FLAG_RELEASED, FLAG_PROBE, FLAG_CONFIG, FLAG_FORCE, FLAG_REASON,
+                   WHICH, FLAG_JSON, FLAG_STORE},
          .exits = {{NOT_SETTLED},
                    {WHICH_RECORD},
                    {NO_STORE},
@@ -255,7 +257,8 @@ const struct command command_rows[COMMAND_COUNT] = {
                   "many.",
          .operand = "KEY",
          .operands_most = 1,
-         .flags = {FLAG_TOKEN, FLAG_UNKNOWN, FLAG_BEFORE, FLAG_FORCE, WHICH, FLAG_JSON, FLAG_STORE},
+         .flags = {FLAG_TOKEN, FLAG_UNKNOWN, FLAG_BEFORE, FLAG_FORCE, FLAG_REASON, WHICH, FLAG_JSON,
+                   FLAG_STORE},
          .exits = {{NOT_SETTLED}, {WHICH_RECORD}, {NO_STORE}, {NOT_YET}}},
     [COMMAND_keys_forget] =
         {.name = "keys forget",
@@ -268,7 +271,7 @@ const struct command command_rows[COMMAND_COUNT] = {
              "happen twice.",
          .operand = "KEY",
          .operands_most = 1,
-         .flags = {FLAG_TOKEN, FLAG_FORCE, WHICH, FLAG_JSON, FLAG_STORE},
+         .flags = {FLAG_TOKEN, FLAG_FORCE, FLAG_REASON, WHICH, FLAG_JSON, FLAG_STORE},
          .exits = {{NOT_SETTLED}, {WHICH_RECORD}, {NO_STORE}, {NOT_YET}}},
     [COMMAND_keys_stats] = {.name = "keys stats",
                             .summary = "count records by status",

@@ -4,6 +4,7 @@
 
 #include "cli/command.h"
 #include "cli/print.h"
+#include "job/output.h"
 #include <unistd.h>
 
 #define LIMIT_DEFAULT 1000
@@ -37,20 +38,31 @@ static int list(const struct keys_options *options)
     return EXIT_DONE;
 }
 
-/* The kept body as it is; on a terminal without what would steer it. */
+/* As it is; on a terminal without what would steer it. */
+static void print_bytes(FILE *to, struct slice bytes)
+{
+    BUF_AUTO struct buf escaped = buf_make(SIZE_MAX);
+    if (isatty(fileno(to))) {
+        print_escaped(&escaped, bytes);
+        buf_add_char(&escaped, '\n');
+        bytes = buf_slice(&escaped);
+    }
+    if (bytes.len > 0)
+        fwrite(bytes.at, 1, bytes.len, to);
+}
+
+/* The kept body; of a job what it wrote, each stream to its own. */
 static int print_body(const struct keys_options *options, const struct outcome *outcome)
 {
     if (!outcome)
         return command_failed(options->command, EXIT_FINAL_ERROR, "no body is kept");
-    BUF_AUTO struct buf escaped = buf_make(SIZE_MAX);
-    struct slice body = outcome->body;
-    if (isatty(STDOUT_FILENO)) {
-        print_escaped(&escaped, body);
-        buf_add_char(&escaped, '\n');
-        body = buf_slice(&escaped);
-    }
-    if (body.len > 0)
-        fwrite(body.at, 1, body.len, stdout);
+    struct slice body = outcome->body, bytes;
+    enum child_stream stream;
+    if (output_exit_code(outcome) == OUTPUT_NO_CODE)
+        print_bytes(stdout, body);
+    else
+        while (output_next(&body, &stream, &bytes))
+            print_bytes(stream == CHILD_OUTPUT ? stdout : stderr, bytes);
     return EXIT_DONE;
 }
 
@@ -152,6 +164,7 @@ static const struct flag_place places[FLAG_COUNT] = {
     [FLAG_UNKNOWN] = PLACE(unknown),
     [FLAG_BEFORE] = {FLAG_IS_TAKEN, .take = read_before},
     [FLAG_FORCE] = PLACE(force),
+    [FLAG_REASON] = PLACE(reason),
     [FLAG_RELEASED] = PLACE(released),
     [FLAG_PROBE] = PLACE(probe),
     [FLAG_CONFIG] = PLACE(config),

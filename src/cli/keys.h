@@ -25,10 +25,11 @@ struct keys_options {
     enum keys_status status; /* list */
     bool lapsed;
     size_t limit;
-    bool print_body; /* show */
-    int64_t token;   /* 0: not given */
-    bool unknown;    /* resolve, release: all of `rule` in doubt, */
-    int64_t before;  /* last tried before this; 0: not given */
+    bool print_body;     /* show */
+    int64_t token;       /* 0: not given */
+    bool unknown;        /* resolve, release: all of `rule` in doubt, */
+    int64_t before;      /* last tried before this; 0: not given */
+    struct slice reason; /* acts: why; may be empty */
     bool force;
     bool released;      /* resolve */
     bool probe;         /* resolve */

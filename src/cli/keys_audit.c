@@ -12,9 +12,11 @@
 
 /* ---- reading ---- */
 
+/* Acts, and the reasons that were given for some of them. */
 struct piece {
     struct arena arena;
     struct store_audit at[PIECE_MAX];
+    struct slice reasons[PIECE_MAX];
     size_t n;
     int64_t last; /* id; 0: none yet */
 };
@@ -30,6 +32,7 @@ static void copy_act(void *argument, const struct table_row *row)
 {
     struct piece *piece = argument;
     const struct store_audit *audit = (const struct store_audit *)row;
+    piece->reasons[piece->n] = (struct slice){0};
     struct store_audit *copy = &piece->at[piece->n++];
     *copy = *audit;
     copy->actor = arena_copy(&piece->arena, audit->actor);
@@ -37,6 +40,29 @@ static void copy_act(void *argument, const struct table_row *row)
     copy->tenant = arena_copy(&piece->arena, audit->tenant);
     copy->rule = arena_copy(&piece->arena, audit->rule);
     copy->key = arena_copy(&piece->arena, audit->key);
+}
+
+/* Of the act that it is about, if that is in the piece. */
+static void copy_reason(void *argument, const struct table_row *row)
+{
+    struct piece *piece = argument;
+    const struct store_reason *reason = (const struct store_reason *)row;
+    for (size_t i = 0; i < piece->n; i++)
+        if (piece->at[i].row.id == reason->act)
+            piece->reasons[i] = arena_copy(&piece->arena, reason->text);
+}
+
+/* A reason is written right behind its act, so that it has a higher id. */
+static int read_reasons(struct keys_session *session, struct piece *piece)
+{
+    if (piece->n == 0)
+        return EXIT_DONE;
+    struct table_query query = {.table = &reason_table,
+                                .after = piece->at[0].row.id,
+                                .limit = PIECE_MAX,
+                                .each = copy_reason,
+                                .argument = piece};
+    return keys_complain(session, keys_query(session->store, &query, &session->parker.parker));
 }
 
 /* The acts after piece->last. An exit code; what went wrong was said. */
@@ -51,6 +77,8 @@ static int read_piece(struct keys_session *session, struct piece *piece)
                                 .each = copy_act,
                                 .argument = piece};
     int code = keys_complain(session, keys_query(session->store, &query, &session->parker.parker));
+    if (code == EXIT_DONE)
+        code = read_reasons(session, piece);
     if (code == EXIT_DONE && piece->arena.failed)
         return command_failed(session->options->command, EXIT_UNAVAILABLE, "out of memory");
     if (piece->n > 0)
@@ -68,7 +96,7 @@ static const char *result_name(const struct store_audit *audit)
     return record_status_name(audit->to);
 }
 
-static void add_text(struct buf *line, const struct store_audit *audit)
+static void add_text(struct buf *line, const struct store_audit *audit, struct slice reason)
 {
     struct store_row row = {.tenant = audit->tenant, .rule = audit->rule, .key = audit->key};
     timestamp_print(line, audit->at);
@@ -79,10 +107,14 @@ static void add_text(struct buf *line, const struct store_audit *audit)
     buf_printf(line, ": %s -> %s", record_status_name(audit->from), result_name(audit));
     if (audit->http_status > 0)
         buf_printf(line, " %d", audit->http_status);
-    buf_printf(line, ", token %lld%s\n", (long long)audit->token, audit->force ? ", forced" : "");
+    buf_printf(line, ", token %lld%s", (long long)audit->token, audit->force ? ", forced" : "");
+    if (reason.len > 0)
+        buf_add_str(line, ": ");
+    print_escaped(line, reason);
+    buf_add_char(line, '\n');
 }
 
-static void add_json(struct buf *line, const struct store_audit *audit)
+static void add_json(struct buf *line, const struct store_audit *audit, struct slice reason)
 {
     buf_add_char(line, '{');
     json_add_i64(line, "id", audit->row.id);
@@ -97,16 +129,18 @@ static void add_json(struct buf *line, const struct store_audit *audit)
     json_add_text(line, "to", slice_of(result_name(audit)));
     json_add_known_i64(line, "http_code", audit->http_status);
     json_add_bool(line, "forced", audit->force);
+    json_add_known_text(line, "reason", reason);
     buf_add_str(line, "}\n");
 }
 
-static int print_act(const struct keys_options *options, const struct store_audit *audit)
+static int print_act(const struct keys_options *options, const struct store_audit *audit,
+                     struct slice reason)
 {
     BUF_AUTO struct buf line = buf_make(SIZE_MAX);
     if (options->json)
-        add_json(&line, audit);
+        add_json(&line, audit, reason);
     else
-        add_text(&line, audit);
+        add_text(&line, audit, reason);
     if (!buf_ok(&line))
         return EXIT_UNAVAILABLE;
     fwrite(line.at, 1, line.len, stdout);
@@ -123,7 +157,7 @@ static int walk(struct keys_session *session, size_t skip, bool print, size_t *r
         code = read_piece(session, &piece);
         for (size_t i = 0; i < piece.n && code == EXIT_DONE; i++, n++)
             if (print && n >= skip)
-                code = print_act(session->options, &piece.at[i]);
+                code = print_act(session->options, &piece.at[i], piece.reasons[i]);
     }
     arena_fini(&piece.arena);
     *ret_n = n;

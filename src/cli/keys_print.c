@@ -228,7 +228,8 @@ static void print_response(const struct keys_view *view)
     if (record->status != RECORD_COMPLETE && record->status != RECORD_FAILED)
         return;
     print_time("completed:", record->completed_at);
-    print_number("http status:", record->http_status);
+    if (record->http_status > 0) /* a job has none: its exit code is among the lines below */
+        print_number("http status:", record->http_status);
     if (!view->outcome) {
         print_fact("response:", record->kept ? SLICE("expired") : SLICE("not kept"));
         return;

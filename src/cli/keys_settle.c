@@ -62,17 +62,18 @@ int keys_say(struct keys_session *session, const struct keys_row *row, enum keys
     return report_act(session, &act);
 }
 
-static void sign(struct keys_act *act, struct buf *actor)
+static void sign(const struct keys_session *session, struct keys_act *act, struct buf *actor)
 {
     actor_add(actor);
     act->actor = buf_ok(actor) ? buf_slice(actor) : SLICE("cli");
     act->insist = "use --force";
+    act->reason = session->options->reason;
 }
 
 int keys_settle(struct keys_session *session, const struct keys_row *row, struct keys_act act)
 {
     BUF_AUTO struct buf actor = buf_make(STORE_ACTOR_MAX);
-    sign(&act, &actor);
+    sign(session, &act, &actor);
     act.row = row;
     int code = keys_complain(session, keys_act(session->store, &act, &session->parker.parker));
     if (code == EXIT_DONE)
@@ -127,7 +128,7 @@ static int settle_all(struct keys_session *session, struct keys_act act)
 {
     BUF_AUTO struct buf actor = buf_make(STORE_ACTOR_MAX);
     const struct keys_options *options = session->options;
-    sign(&act, &actor);
+    sign(session, &act, &actor);
     act.force = options->force;
     struct keys_tally sum = {.next = 0}, tally;
     struct keys_many many = {.rule = options->rule,

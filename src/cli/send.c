@@ -5,8 +5,7 @@
 #include "base/mem.h"
 #include "base/random.h"
 #include "base/timestamp.h"
-#include "cli/actor.h"
-#include "cli/keys.h"
+#include "cli/again.h"
 #include "cli/print.h"
 #include "cli/profile.h"
 #include "cli/request.h"
@@ -307,6 +306,9 @@ static void explain(const struct send *send)
     case RUNNER_LOST:
         complain(send, "the store stopped after a disk error; repeat it under the same key");
         return;
+    case RUNNER_FOUND:   /* nothing is probed, */
+    case RUNNER_STOPPED: /*   and there is no gate */
+        break;
     }
     UNREACHABLE();
 }
@@ -383,7 +385,8 @@ static int run(struct send *send)
     runner->seed = random_u64();
     runner->total_us = send->deadline_us;
     runner->timeout_us = send->max_time_us;
-    runner->waits = true;
+    runner->wait_us = CLOCK_NEVER;
+    runner->attempt.begin.unknown = RECORD_UNKNOWN_RETRY;
     runner->report = report;
     runner->argument = send;
     runner->attempt.begin.ttl_us = send->remember_us;
@@ -400,54 +403,21 @@ static int run(struct send *send)
 
 /* ---- --again ---- */
 
-/* The success that is remembered of this very operation; NULL: there is none. */
-static struct keys_row *find_success(struct send *send, struct keys_found *found,
-                                     struct parker *parker, enum store_status *ret_status)
-{
-    struct keys_wanted wanted = {.tenant = SLICE(""),
-                                 .rule = send->runner.attempt.rule,
-                                 .key = send->made.operation.key,
-                                 .status = KEYS_COMPLETE,
-                                 .limit = 1};
-    *ret_status = keys_list(send->store, &wanted, parker, found);
-    const struct record_begin *begin = &send->runner.attempt.begin;
-    struct keys_row *row = *ret_status == STORE_DONE ? found->first : NULL;
-    bool same = row && !digest_differs(&row->store.record.payload_hash, &begin->payload_hash) &&
-                !digest_differs(&row->store.record.target_hash, &begin->target_hash);
-    return same ? row : NULL;
-}
-
-static int forget(struct send *send, const struct keys_row *row, struct parker *parker)
-{
-    BUF_AUTO struct buf line = buf_make(TEXT_MAX), actor = buf_make(TEXT_MAX);
-    actor_add(&actor);
-    KEYS_ACT_AUTO struct keys_act act = {.row = row,
-                                         .kind = KEYS_FORGET,
-                                         .token = row->store.record.token,
-                                         .actor = buf_slice(&actor)};
-    enum store_status status = keys_act(send->store, &act, parker);
-    if (status != STORE_DONE)
-        return command_failed(NAME, EXIT_UNAVAILABLE, "%s", keys_status_text(status));
-    buf_add_str(&line, "done before, on ");
-    timestamp_print(&line, row->store.record.completed_at);
-    buf_add_str(&line, "; sending it again under the same key (--again)");
-    say(send, &line);
-    return EXIT_DONE;
-}
-
 static int go_past_success(struct send *send)
 {
-    KEYS_FOUND_AUTO struct keys_found found = {0};
-    struct thread_parker parker;
-    enum store_status status;
-    int code = EXIT_DONE;
-    thread_parker_init(&parker);
-    struct keys_row *row = find_success(send, &found, &parker.parker, &status);
-    if (status != STORE_DONE)
-        code = command_failed(NAME, EXIT_UNAVAILABLE, "%s", keys_status_text(status));
-    else if (row)
-        code = forget(send, row, &parker.parker);
-    thread_parker_fini(&parker);
+    BUF_AUTO struct buf line = buf_make(TEXT_MAX);
+    struct again again = {.command = NAME,
+                          .store = send->store,
+                          .rule = send->runner.attempt.rule,
+                          .key = send->made.operation.key,
+                          .same = &send->runner.attempt.begin};
+    int code = again_forget(&again);
+    if (again.forgotten_at == 0)
+        return code;
+    buf_add_str(&line, "done before, on ");
+    timestamp_print(&line, again.forgotten_at);
+    buf_add_str(&line, "; sending it again under the same key (--again)");
+    say(send, &line);
     return code;
 }
 

@@ -150,7 +150,8 @@ static bool prepare(struct sending *sending, struct buf *problem)
     runner->seed = random_u64();
     runner->total_us = or_else(asked->deadline_ms, CLOCK_NEVER);
     runner->timeout_us = or_else(asked->timeout_ms, TIMEOUT_MS);
-    runner->waits = true;
+    runner->wait_us = CLOCK_NEVER;
+    runner->attempt.begin.unknown = RECORD_UNKNOWN_RETRY;
     runner->report = asked->report ? report_attempt : NULL;
     runner->argument = (void *)(uintptr_t)asked;
     runner->attempt.begin.ttl_us = or_else(asked->remember_ms, REMEMBER_MS);

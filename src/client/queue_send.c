@@ -259,9 +259,9 @@ static size_t add_counters(struct sending *sending, const struct courier_deliver
     bool is_exhausted = now->state == TASK_DEAD && (now->reason == TASK_REASON_ATTEMPTS ||
                                                     now->reason == TASK_REASON_DEADLINE);
     tally_init(&sending->tally, RETRY_PROFILE_queue, sending->attempt.token);
-    tally_add(&sending->tally, delivery->stored.task.tries == 1 ? TALLY_OPERATION : TALLY_RETRY);
+    tally_add(&sending->tally, delivery->stored.task.tries == 1 ? TALLY_OPERATION : TALLY_RETRY, 1);
     if (is_exhausted)
-        tally_add(&sending->tally, TALLY_EXHAUSTED);
+        tally_add(&sending->tally, TALLY_EXHAUSTED, 1);
     CHECK(n + sending->tally.n <= CHANGES_MAX);
     memcpy(sending->changes + n, sending->tally.changes,
            sending->tally.n * sizeof *sending->changes);

@@ -226,6 +226,8 @@ static enum record_verdict begin_pending(struct record *record, const struct rec
         return record->probing ? RECORD_PROBE : RECORD_PROCEED;
     if (lease == RECORD_LEASE_LIVE)
         return RECORD_IN_PROGRESS;
+    if (lease == RECORD_LEASE_LAPSED && begin->asks_first && record->token != begin->overtakes)
+        return RECORD_IN_PROGRESS;
     *ret_changed = true;
     if (lease == RECORD_LEASE_NONE)
         return begin_released(record, begin, world, token);

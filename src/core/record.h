@@ -158,7 +158,10 @@ struct record_begin {
     bool spent;  /* bytes of this exchange went out, and no probe or not-done response cleared them:
                     it acquires nothing (contract section 2, invariant 12) */
     bool waited; /* it was parked on a live lease: it does not probe what it wakes up to */
-    bool paced;  /* its rule probes in the background, too (core/probe_due.h) */
+    bool asks_first;   /* what has lapsed may still be run by a process that its owner left behind:
+                          it is IN_PROGRESS (its lease: LAPSED) unless its token is this one, */
+    int64_t overtakes; /*   of which the caller knows that nothing is left; 0: none */
+    bool paced;        /* its rule probes in the background, too (core/probe_due.h) */
     int64_t probes_token; /* it is such a probe: it acquires only for a probe, and only the record
                              that has this token; 0: it is none */
     enum record_unknown unknown; /* the rule's policy of today */

@@ -170,6 +170,7 @@ static void take_result(struct attempt *attempt)
         .holds = op->holds,
         .found_recipe = op->found_recipe,
         .found_key = op->found_key,
+        .found_origin = op->found_origin,
         .by_once = op->by_once,
         .acknowledges = op->acknowledges,
         .kept = op->kept,
@@ -180,6 +181,7 @@ static void take_result(struct attempt *attempt)
     op->found = NULL;
     op->found_recipe = NULL;
     op->found_key = NULL;
+    op->found_origin = NULL;
 }
 
 static void fill_begin(struct attempt *attempt, int64_t boot, int64_t deadline_us)

@@ -55,6 +55,7 @@ struct attempt_result {
     bool holds;              /* `found` is held in attempt->room, by the caller (outcome_hold) */
     char *found_recipe;      /* ENGINE_OTHER_RECIPE: the record's; mem_free */
     char *found_key;         /* acquired under another key: the record's; mem_free */
+    char *found_origin;      /* in progress, and lapsed: begin.asks_first; mem_free */
     bool by_once;            /* decided by the once value, not by the record of its own key */
     bool acknowledges;       /* replay: that it was done, and no more */
     bool kept;               /* finish: its outcome could be kept */

@@ -37,6 +37,8 @@
       "Attempts after the first of an operation, by retry profile.")                               \
     X(RETRY_EXHAUSTED, "pawl_retry_exhausted_total", COUNTER, "profile",                           \
       "Operations that failed with no attempts, time or budget left to retry them.")               \
+    X(JOBS, "pawl_jobs_total", COUNTER, "result",                                                  \
+      "Jobs of `pawl run` and `pawl each`, by how they ended.")                                    \
     X(RETRY_DELAY, "pawl_retry_delay_seconds", HISTOGRAM, "",                                      \
       "Waits before attempts after the first.")                                                    \
     X(UPSTREAM_RESPONSES, "pawl_upstream_responses_total", COUNTER, "class",                       \

@@ -189,14 +189,20 @@ static void write_counts(struct buf *buf, const struct page_series *series, stru
         page_sample(buf, series, counts.label, counts.values[i], load(&counts.counts[i]));
 }
 
+/* What commands counted in the store. */
+static void write_stored(struct buf *page, struct metrics *metrics, enum metric metric)
+{
+    mutex_lock(&metrics->storing);
+    buf_add_slice(page, buf_slice(&metrics->stored[metric]));
+    mutex_unlock(&metrics->storing);
+}
+
 static void write_profiles(struct buf *page, struct metrics *metrics, enum metric metric,
                            const atomic_ullong *own)
 {
     write_counts(page, &page_series[metric],
                  (struct counts){RETRY_PROFILE_COUNT, "profile", profiles, own});
-    mutex_lock(&metrics->storing);
-    buf_add_slice(page, buf_slice(&metrics->stored[metric]));
-    mutex_unlock(&metrics->storing);
+    write_stored(page, metrics, metric);
 }
 
 static void write_retries(struct buf *page, struct metrics *metrics)
@@ -204,6 +210,8 @@ static void write_retries(struct buf *page, struct metrics *metrics)
     write_profiles(page, metrics, METRIC_RETRY_OPERATIONS, metrics->retry_operations);
     write_profiles(page, metrics, METRIC_RETRY_ATTEMPTS, metrics->retry_attempts);
     write_profiles(page, metrics, METRIC_RETRY_EXHAUSTED, metrics->retry_exhausted);
+    page_begin(page, SERIES(JOBS));
+    write_stored(page, metrics, METRIC_JOBS);
     page_begin(page, SERIES(RETRY_DELAY));
     add_buckets(page, SERIES(RETRY_DELAY), &metrics->retry_delay, NULL);
 }

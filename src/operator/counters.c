@@ -4,7 +4,7 @@
 #define ARENA_MAX ((size_t)1024 * 1024)
 
 const struct page_series *const counters_series[] = {
-    SERIES(RETRY_OPERATIONS), SERIES(RETRY_ATTEMPTS), SERIES(RETRY_EXHAUSTED), NULL};
+    SERIES(RETRY_OPERATIONS), SERIES(RETRY_ATTEMPTS), SERIES(RETRY_EXHAUSTED), SERIES(JOBS), NULL};
 
 void counters_init(struct counters *counters)
 {

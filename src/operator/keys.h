@@ -162,6 +162,7 @@ struct keys_act {
     struct outcome *outcome; /* the same, packed (outcome_pack); NULL: only http_status */
     int64_t looked_at;       /* release: store time when the probe was sent; 0: now */
     struct slice actor;      /* for the audit */
+    struct slice reason;     /* the same; may be empty */
     const char *insist;      /* how to, for the sentence: "use --force" */
 
     enum keys_end end;

@@ -129,6 +129,7 @@ static struct store_op op_of(const struct keys_act *act)
         .kept = act->outcome,
         .looked_at = act->looked_at,
         .actor = act->actor,
+        .reason = act->reason,
     };
 }
 

@@ -9,11 +9,13 @@
 #define BEGIN_US (10 * CLOCK_US_PER_S)                 /* for one decision of the store */
 #define LEASE_MARGIN_US (INT64_C(15) * CLOCK_US_PER_S) /* beyond an attempt's time (courier) */
 #define WRITE_GRACE_US (INT64_C(15) * CLOCK_US_PER_S)  /* for its outcome to be stored */
+#define LOOK_US (INT64_C(100) * CLOCK_US_PER_MS)       /* at what goes on without its owner */
 #define ROOM_MOST_US CLOCK_US_PER_S /* of the whole time, for the response to the last attempt */
 
 enum step {
     STEP_BEGIN,
     STEP_ATTEMPT,
+    STEP_PROBE,
     STEP_WAIT,
     STEP_ENDED,
 };
@@ -26,6 +28,7 @@ static void make_course(struct runner *runner)
     int64_t total = clock_first(runner->total_us, runner->schedule->total_us);
     int64_t room = clock_first(total / 10, ROOM_MOST_US);
     runner->deadline = clock_after(now, total);
+    runner->wait_until = clock_after(now, runner->wait_us);
     int64_t last_by = total == CLOCK_NEVER ? CLOCK_NEVER : runner->deadline - room;
     runner->course = retry_course_make(runner->schedule, runner->seed, now, last_by);
     runner->course.attempts = 0;
@@ -38,10 +41,23 @@ static void fill_attempt(struct runner *runner)
         return;
     runner->attempt.key_hash = engine_key_hash(runner->engine, runner->attempt.tenant,
                                                runner->attempt.rule, runner->attempt.key);
+    begin->doubted_us = begin->ttl_us;
+    begin->asks_first = runner->executor->goes_on != NULL;
+    if (begin->lease_us > 0)
+        return;
     begin->lease_us = clock_after(runner->timeout_us, LEASE_MARGIN_US);
     begin->settle_us = runner->timeout_us;
-    begin->doubted_us = begin->ttl_us;
-    begin->unknown = RECORD_UNKNOWN_RETRY;
+}
+
+static bool is_closed(const struct runner *runner)
+{
+    return runner->gate && runner->gate->closed;
+}
+
+static void leave(struct runner *runner)
+{
+    if (runner->gate)
+        runner->gate->leave(runner->gate);
 }
 
 static enum engine_verdict begin(struct runner *runner)
@@ -49,8 +65,8 @@ static enum engine_verdict begin(struct runner *runner)
     int64_t now = clock_boot_us();
     outcome_unref(runner->outcome); /* of an attempt whose token was stale */
     runner->outcome = NULL;
-    int64_t wait = runner->waits ? runner->deadline - now : 0;
-    runner->attempt.wait_us = wait > 0 ? wait : 0;
+    int64_t until = clock_first(runner->wait_until, runner->deadline);
+    runner->attempt.wait_us = until == CLOCK_NEVER ? CLOCK_NEVER : until > now ? until - now : 0;
     CRASH_POINT(before_begin);
     return engine_begin(runner->engine, &runner->attempt, runner->parker,
                         clock_after(now, clock_after(BEGIN_US, runner->attempt.wait_us)));
@@ -76,32 +92,67 @@ static enum runner_result result_of(struct runner *runner, enum engine_verdict v
     case ENGINE_NO_ROOM:
     case ENGINE_TOO_LARGE:
     case ENGINE_STORE_DOWN:
-    case ENGINE_GONE:
         return RUNNER_STORE_DOWN;
-    case ENGINE_OUTCOME_UNKNOWN: /* an application in SQL began it, under another policy */
+    case ENGINE_GONE:
+        return is_closed(runner) ? RUNNER_STOPPED : RUNNER_STORE_DOWN;
+    case ENGINE_OUTCOME_UNKNOWN:
         return RUNNER_HELD;
     case ENGINE_PROCEED:
-    case ENGINE_PROBE:     /* not under `unknown: retry`, */
-    case ENGINE_DUPLICATE: /*   nor without a once value */
+    case ENGINE_PROBE:
+    case ENGINE_DUPLICATE: /* not without a once value */
         break;
     }
     UNREACHABLE();
 }
 
-static enum step decide(struct runner *runner, enum runner_result *ret_result)
+/* Its lease has lapsed: it goes on without its owner and may be waited for, or is overtaken. */
+static enum step look_at_lapsed(struct runner *runner)
 {
-    *ret_result = RUNNER_IN_PROGRESS;
-    if (!runner->engine)
-        return STEP_ATTEMPT;
-    if (runner->decisions++ == DECISIONS_MAX)
-        return STEP_ENDED;
-    enum engine_verdict verdict = begin(runner);
+    struct attempt *attempt = &runner->attempt;
+    char *origin MEM_AUTO = attempt->result.found_origin;
+    int64_t token = attempt->result.record.token;
+    attempt->result.found_origin = NULL;
+    if (!runner->executor->goes_on(runner->executor, slice_of(origin), token)) {
+        attempt->begin.overtakes = token;
+        return STEP_BEGIN;
+    }
+    runner->due = clock_after(clock_boot_us(), LOOK_US);
+    bool waits = runner->due < clock_first(runner->wait_until, runner->deadline);
+    runner->decisions--; /* of its own process it will be waited for, however often that takes */
+    return waits ? STEP_WAIT : STEP_ENDED;
+}
+
+static enum step follow(struct runner *runner, enum engine_verdict verdict)
+{
     if (verdict == ENGINE_PROCEED) {
         CRASH_POINT(after_claim_commit);
         return STEP_ATTEMPT;
     }
-    *ret_result = result_of(runner, verdict);
-    return STEP_ENDED;
+    if (verdict == ENGINE_PROBE)
+        return STEP_PROBE;
+    leave(runner);
+    bool lapsed = verdict == ENGINE_IN_PROGRESS && runner->attempt.begin.asks_first &&
+                  runner->attempt.result.lease == RECORD_LEASE_LAPSED;
+    return lapsed ? look_at_lapsed(runner) : STEP_ENDED;
+}
+
+static enum step decide(struct runner *runner, enum runner_result *ret_result)
+{
+    *ret_result = RUNNER_STOPPED;
+    if (runner->gate && !runner->gate->enter(runner->gate, runner->parker))
+        return STEP_ENDED;
+    if (!runner->engine)
+        return STEP_ATTEMPT;
+    *ret_result = RUNNER_IN_PROGRESS;
+    if (runner->decisions++ == DECISIONS_MAX) {
+        leave(runner);
+        return STEP_ENDED;
+    }
+    enum engine_verdict verdict = begin(runner);
+    enum step step = follow(runner, verdict);
+    if (step == STEP_ENDED)
+        *ret_result = result_of(runner, verdict);
+    return step;
 }
 
 /* ---- an attempt, and what is stored of it ---- */
@@ -137,23 +188,28 @@ static void reach_crash_point(enum disposition_write write)
         CRASH_POINT(before_doubt_commit);
 }
 
-static void count(struct runner *runner, bool is_exhausted)
+/* `ends`: no attempt follows; `again`: one might have. */
+static void count(struct runner *runner, bool ends, bool again)
 {
     struct attempt *attempt = &runner->attempt;
-    tally_init(&runner->tally, runner->profile, attempt->token);
-    tally_add(&runner->tally, runner->course.attempts == 1 ? TALLY_OPERATION : TALLY_RETRY);
-    if (is_exhausted)
-        tally_add(&runner->tally, TALLY_EXHAUSTED);
-    attempt->brings = runner->tally.changes;
-    attempt->n_brings = runner->tally.n;
+    struct tally *tally = &runner->tally;
+    tally_init(tally, runner->profile, attempt->token);
+    tally_add(tally, runner->course.attempts == 1 ? TALLY_OPERATION : TALLY_RETRY, 1);
+    if (ends && again)
+        tally_add(tally, TALLY_EXHAUSTED, 1);
+    if (ends && runner->is_job)
+        tally_add(tally, runner->end.class == RETRY_DONE ? TALLY_JOB_RUN : TALLY_JOB_FAILED, 1);
+    attempt->brings = tally->changes;
+    attempt->n_brings = tally->n;
 }
 
 /* False: it is not known whether it is stored. */
-static bool store_end(struct runner *runner, enum engine_written *ret_written)
+static bool store_end(struct runner *runner, const struct engine_act *act,
+                      enum engine_written *ret_written)
 {
-    struct engine_act act = runner_act(&runner->end);
     reach_crash_point(runner->end.write);
-    engine_write(runner->engine, &runner->attempt, &act, runner->parker);
+    engine_write(runner->engine, &runner->attempt, act, runner->parker);
+    leave(runner);
     int64_t now = clock_boot_us();
     int64_t until =
         runner->deadline > now && runner->deadline != CLOCK_NEVER ? runner->deadline : now;
@@ -165,15 +221,21 @@ static bool store_end(struct runner *runner, enum engine_written *ret_written)
     return true;
 }
 
+static struct runner_attempt make_attempt(const struct runner *runner, int number)
+{
+    int64_t until = clock_after(clock_boot_us(), runner->timeout_us);
+    return (struct runner_attempt){
+        .number = number,
+        .delay_us = runner->delay_us,
+        .until = runner->is_job ? until : clock_first(until, runner->deadline),
+        .send_by = runner->engine ? runner->attempt.send_by : CLOCK_NEVER,
+        .token = runner->attempt.token,
+        .acquired = runner->attempt.result.record.attempts};
+}
+
 static void run_attempt(struct runner *runner, struct runner_attempt *ret_attempt)
 {
-    int64_t now = clock_boot_us();
-    *ret_attempt = (struct runner_attempt){
-        .number = ++runner->course.attempts,
-        .delay_us = runner->delay_us,
-        .until = clock_first(clock_after(now, runner->timeout_us), runner->deadline),
-        .send_by = runner->engine ? runner->attempt.send_by : CLOCK_NEVER,
-        .token = runner->attempt.token};
+    *ret_attempt = make_attempt(runner, ++runner->course.attempts);
     runner->end = (struct runner_end){.hint_us = RETRY_NO_HINT};
     runner->executor->run(runner->executor, ret_attempt, &runner->end);
     runner->outcome = runner->end.outcome;
@@ -228,9 +290,12 @@ static enum step attempt(struct runner *runner, enum runner_result *ret_result)
     if (again)
         report.next = plan_next(runner, report.now);
     if (runner->engine)
-        count(runner, again && report.next.end != RETRY_GOES_ON);
+        count(runner, report.next.end != RETRY_GOES_ON || !again, again);
+    struct engine_act act = runner_act(&runner->end);
     *ret_result = RUNNER_NOT_STORED;
-    if (runner->engine && !store_end(runner, &written)) {
+    if (!runner->engine)
+        leave(runner);
+    else if (!store_end(runner, &act, &written)) {
         runner->outcome = NULL; /* the store writes from it still: the reference stays with it */
         return STEP_ENDED;
     }
@@ -248,11 +313,38 @@ static enum step attempt(struct runner *runner, enum runner_result *ret_result)
     return judge(runner, &report, ret_result);
 }
 
+/* ---- a probe ---- */
+
+/* What it found out is stored before it is reported; "not done" is followed by an attempt. */
+static enum step probe(struct runner *runner, enum runner_result *ret_result)
+{
+    struct runner_attempt attempt = make_attempt(runner, runner->course.attempts + 1);
+    enum engine_written written;
+    CHECK(runner->executor->probe);
+    runner->end = (struct runner_end){.hint_us = RETRY_NO_HINT};
+    runner->executor->probe(runner->executor, &attempt, &runner->end);
+    runner->outcome = runner->end.outcome;
+    struct engine_act act = runner_act(&runner->end);
+    if (act.kind == ENGINE_RELEASE)
+        act.kind = ENGINE_RELEASE_SETTLED;
+    *ret_result = RUNNER_NOT_STORED;
+    if (!store_end(runner, &act, &written)) {
+        runner->outcome = NULL;
+        return STEP_ENDED;
+    }
+    *ret_result = act.kind == ENGINE_FINISH ? RUNNER_FOUND : RUNNER_HELD;
+    if (written == ENGINE_LOST)
+        *ret_result = RUNNER_LOST;
+    bool begins =
+        written == ENGINE_STALE || (written == ENGINE_STORED && act.kind == ENGINE_RELEASE_SETTLED);
+    return begins ? STEP_BEGIN : STEP_ENDED;
+}
+
 /* ---- all of it ---- */
 
 static enum step wait_until_due(struct runner *runner)
 {
-    while (clock_boot_us() < runner->due)
+    while (clock_boot_us() < runner->due && !is_closed(runner))
         runner->parker->park(runner->parker, runner->due);
     return STEP_BEGIN;
 }
@@ -269,6 +361,8 @@ enum runner_result runner_run(struct runner *runner)
             step = decide(runner, &result);
         else if (step == STEP_ATTEMPT)
             step = attempt(runner, &result);
+        else if (step == STEP_PROBE)
+            step = probe(runner, &result);
         else
             step = wait_until_due(runner);
     }

@@ -12,8 +12,10 @@
  *       '------- waits until then <------'---> none is left, or no time: RUNNER_ENDED
  *
  * Each attempt is an acquisition of its own, with a token of its own: while the runner waits it
- * holds nothing, and a process that dies then leaves nothing to be waited for. The record's policy
- * is `unknown: retry`: what is in doubt is done again, under the same key.
+ * holds nothing, and a process that dies then leaves nothing to be waited for. What is in doubt
+ * goes by the record's policy (attempt.begin.unknown): under `retry` it is done again under the
+ * same key, under `probe` the executor finds out, under `hold` nobody does it before that is
+ * settled.
  */
 #ifndef PAWL_RUNNER_RUNNER_H
 #define PAWL_RUNNER_RUNNER_H
@@ -26,9 +28,10 @@
 struct runner_attempt {
     int number;       /* from 1 */
     int64_t delay_us; /* waited before it, as planned */
-    int64_t until;    /* boot time: it must have ended */
+    int64_t until;    /* boot time: it must have ended; CLOCK_NEVER: none */
     int64_t send_by;  /* boot time: its effect must not begin later (invariant 13) */
     int64_t token;
+    int64_t acquired; /* how often the record was, in this life of the key; 0: there is none */
 };
 
 /* How it ended. */
@@ -38,7 +41,7 @@ struct runner_end {
                                      to be tried again; NOTHING: the token is not the last one */
     bool reached;                 /* the target was there, whatever it did */
     int cause;                    /* of a doubt: record_note_cause */
-    int status;                   /* of HTTP, or an exit code; 0: none */
+    int status;                   /* of HTTP; 0: none */
     struct slice code;       /* the error code; borrowed until the next attempt; may be empty */
     int64_t hint_us;         /* RETRY_NO_HINT, or how long it asks to wait */
     const char *note;        /* for people: a literal; NULL: the status says it */
@@ -53,6 +56,23 @@ struct runner_executor {
     /* Runs one attempt to its end. The struct is the beginning of the executor's own. */
     void (*run)(struct runner_executor *executor, const struct runner_attempt *attempt,
                 struct runner_end *ret_end);
+    /* Finds out what became of an earlier attempt: COMPLETE, RELEASE (it was not done) or DOUBT.
+     * NULL: no record of its policy is `probe`. */
+    void (*probe)(struct runner_executor *executor, const struct runner_attempt *attempt,
+                  struct runner_end *ret_end);
+    /* Whether an attempt goes on although its owner's lease has lapsed, as far as can be seen from
+     * here: then it is in progress. NULL: the lease alone decides. */
+    bool (*goes_on)(struct runner_executor *executor, struct slice origin, int64_t token);
+};
+
+/* What attempts of several runners have to pass; one loop's. The struct is the beginning of its
+ * owner's own. */
+struct runner_gate {
+    /* Waits until the next attempt may begin. False: none may any more. */
+    bool (*enter)(struct runner_gate *gate, struct parker *parker);
+    /* It has ended, and what is stored of it is on its way; or it did not begin. */
+    void (*leave)(struct runner_gate *gate);
+    bool closed; /* no attempt begins any more, and none is waited for */
 };
 
 /* An attempt that has ended, and what is stored of it; `next` counts where it is tried again. */
@@ -69,18 +89,24 @@ struct runner {
     struct parker *parker;
     struct runner_executor *executor;
     const struct retry_schedule *schedule;
-    enum retry_profile profile; /* under which the store counts it */
+    enum retry_profile profile; /* under which the store counts it; RETRY_PROFILE_COUNT: none */
+    bool is_job; /* it is counted as one, too, and the end of all its time cuts no attempt off */
     uint64_t seed;
     int64_t total_us;            /* for all of it; CLOCK_NEVER: the schedule's own */
-    int64_t timeout_us;          /* for one attempt */
-    bool waits;                  /* for an attempt of others that is under way */
+    int64_t timeout_us;          /* for one attempt; CLOCK_NEVER: none */
+    int64_t wait_us;             /* for an attempt of others that is under way; CLOCK_NEVER: as long
+                                    as there is time */
     struct retry_budget *budget; /* of the target; NULL: none is kept */
+    struct runner_gate *gate;    /* NULL: there is none */
     void (*report)(void *argument, const struct runner_report *report); /* NULL: nobody listens */
     void *argument;
-    struct attempt attempt; /* its rule, key, recipe, both hashes, and the ttl in `begin` */
+    struct attempt attempt; /* its rule, key, recipe, both hashes, and in `begin` ttl and policy;
+                               lease and settle, where the lease is not as long as an attempt may
+                               take */
 
     /* The runner's. */
     int64_t deadline; /* boot time: of all of it */
+    int64_t wait_until;
     int64_t due;      /* boot time: of the attempt that comes next, */
     int64_t delay_us; /*   this long after the one before */
     struct retry_course course;
@@ -102,6 +128,8 @@ enum runner_result {
     RUNNER_REPLAYED,    /* an earlier run was: attempt.result.record says when */
     RUNNER_FINAL,       /* it failed, and would fail again */
     RUNNER_ENDED,       /* no attempt or no time is left: ended_by */
+    RUNNER_FOUND,       /* an earlier run was done, as a probe found out now */
+    RUNNER_STOPPED,     /* the gate was closed: no further attempt */
     RUNNER_HELD,        /* in doubt, and by its policy not run before that is settled */
     RUNNER_MISMATCH,    /* the key was used for something else */
     RUNNER_IN_PROGRESS, /* elsewhere; attempt.result.lease_left_us */

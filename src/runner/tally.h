@@ -9,13 +9,19 @@
 
 #include "store/tasks.h"
 
-#define TALLY_MOST 2 /* an operation begins or is tried again, and is exhausted */
+#define TALLY_MOST                                                                                 \
+    3 /* an operation begins or is tried again, is exhausted, and a job has ended                  \
+       */
 #define TALLY_LABELS 64
 
 enum tally_event {
-    TALLY_OPERATION, /* its first attempt */
-    TALLY_RETRY,     /* another one */
-    TALLY_EXHAUSTED, /* it failed, with no attempt, time or budget left */
+    TALLY_OPERATION,   /* its first attempt */
+    TALLY_RETRY,       /* another one */
+    TALLY_EXHAUSTED,   /* it failed, with no attempt, time or budget left */
+    TALLY_JOB_RUN,     /* a job (`run`, `each`) was done now, */
+    TALLY_JOB_SKIPPED, /*   or had been before, */
+    TALLY_JOB_FAILED,  /*   failed, */
+    TALLY_JOB_DOUBT,   /*   or may have been done, and is not run again before that is settled */
 };
 
 /* Not to be moved: the changes point into it. */
@@ -27,8 +33,10 @@ struct tally {
     int slot;
 };
 
-/* `token` spreads what processes add over the slots. */
+/* `token` spreads what processes add over the slots. RETRY_PROFILE_COUNT: it is retried by no
+ * profile, and the first three events are not counted. */
 void tally_init(struct tally *tally, enum retry_profile profile, int64_t token);
-void tally_add(struct tally *tally, enum tally_event event);
+/* `n` of them. */
+void tally_add(struct tally *tally, enum tally_event event, int64_t n);
 
 #endif

@@ -36,6 +36,22 @@ const struct table audit_table = {
     .is_sound = is_sound,
 };
 
+#undef COLUMN
+#define COLUMN(kind, role, field, name) TABLE_COLUMN(struct store_reason, kind, role, field, name)
+
+static const struct table_column reason_columns[] = {COLUMN(INT, GONE, at, "at"),
+                                                     COLUMN(INT, LINK, act, "act"),
+                                                     COLUMN(TEXT, PLAIN, text, "reason")};
+
+const struct table reason_table = {
+    .name = "pawl_reason",
+    .columns = reason_columns,
+    .n_columns = sizeof reason_columns / sizeof *reason_columns,
+    .row_size = sizeof(struct store_reason),
+    .keep_us = STORE_AUDIT_KEEP_US,
+    .is_log = true,
+};
+
 const char *store_act_name(enum store_act act)
 {
     static const char *const names[] = {[STORE_ACT_RESOLVE] = "resolve",

@@ -36,7 +36,17 @@ struct store_audit {
     struct slice attempt_id; /* which call did it; empty: from before format 5 */
 };
 
-/* Its rows are struct store_audit. */
-extern const struct table audit_table;
+#define STORE_REASON_MAX 1024 /* bytes of a reason; the rest is cut off */
+
+/* Why an act was done, where its operator said it: written beside the act. */
+struct store_reason {
+    struct table_row row; /* first */
+    int64_t at;
+    int64_t act; /* the id of its struct store_audit; ascending */
+    struct slice text;
+};
+
+/* Their rows are struct store_audit and struct store_reason. */
+extern const struct table audit_table, reason_table;
 
 #endif

@@ -145,12 +145,13 @@ struct store_op {
     int http_status;          /* finish, complete, resolve */
     struct slice event_data;  /* finish, complete, resolve: what an event that the record asks for
                                  says (core/emit.h); empty: null */
-    bool kept;          /* finish, complete: keep fields and body; ended: whether they could be */
-    int cause;          /* doubt: why; record_note_cause */
-    int64_t looked_at;  /* release_settled: store time before the look; 0: now */
-    bool force;         /* release_settled, resolve, forget */
-    struct slice actor; /* resolve, release_settled, forget, and the finish of an operator's probe:
-                           who does it, for the audit; empty: an owner, who is not audited */
+    bool kept;           /* finish, complete: keep fields and body; ended: whether they could be */
+    int cause;           /* doubt: why; record_note_cause */
+    int64_t looked_at;   /* release_settled: store time before the look; 0: now */
+    bool force;          /* release_settled, resolve, forget */
+    struct slice actor;  /* resolve, release_settled, forget, and the finish of an operator's probe:
+                            who does it, for the audit; empty: an owner, who is not audited */
+    struct slice reason; /* with an actor: why, as they say it; may be empty */
     struct store_room room; /* begin: what its outcome must fit into; it is asked before a load */
     const struct store_list *list;
     const struct table_query *query;
@@ -176,6 +177,8 @@ struct store_op {
     bool holds;                  /* `found` is held in room, by its caller (outcome_hold) */
     char *found_recipe;          /* RECORD_OTHER_RECIPE: the record's; mem_free */
     char *found_key;             /* acquired under another key: the record's; mem_free */
+    char *found_origin;          /* RECORD_IN_PROGRESS, with a lease that has lapsed
+                                    (begin.asks_first): the record's; mem_free */
     bool by_bound;               /* found by a key that is bound to it */
     bool by_once;                /* decided by the once value, not by the record of its own key */
     bool acknowledges;           /* replay: that it was done, and no more */

@@ -20,6 +20,7 @@ static const struct table *const tables[] = {&audit_table,
                                              &event_table,
                                              &endpoint_table,
                                              &receipt_table,
+                                             &reason_table,
                                              &task_audit_table,
                                              &endpoint_settings_table,
                                              NULL};

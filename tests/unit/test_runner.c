@@ -86,6 +86,7 @@ static void fill(struct play *play, struct runner *runner, char payload)
     runner->attempt.key = SLICE("k1");
     runner->attempt.recipe = SLICE("2 all");
     runner->attempt.begin.ttl_us = DAY_US;
+    runner->attempt.begin.unknown = RECORD_UNKNOWN_RETRY;
     memset(runner->attempt.begin.payload_hash.bytes, payload, DIGEST_SIZE);
 }
 
@@ -170,7 +171,7 @@ static enum runner_result run(struct play *play)
     outcome_unref(play->runner.outcome);
     fill(play, &play->runner, 'a');
     play->runner.report = report;
-    play->runner.waits = play->waits;
+    play->runner.wait_us = play->waits ? CLOCK_NEVER : 0;
     play->runner.argument = play;
     return runner_run(&play->runner);
 }

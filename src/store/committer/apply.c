@@ -6,8 +6,8 @@
 #include "store/audit.h"
 #include "store/committer/emit.h"
 
-/* At most: a record's, a second life's, a bound key's, an act's, an event's. */
-#define TOKENS_OF_OP 5
+/* At most: a record's, a second life's, a bound key's, an act's, its reason's, an event's. */
+#define TOKENS_OF_OP 6
 
 int64_t apply_next_token(const struct apply *apply)
 {
@@ -67,10 +67,12 @@ void apply_forget(struct store_op *op)
     outcome_unref(op->found);
     mem_free(op->found_recipe);
     mem_free(op->found_key);
+    mem_free(op->found_origin);
     op->holds = false;
     op->found = NULL;
     op->found_recipe = NULL;
     op->found_key = NULL;
+    op->found_origin = NULL;
 }
 
 /* The outcome of a record that was resolved with a status alone. */
@@ -247,6 +249,23 @@ static struct slice attempt_id_of(const struct store_op *op)
     return slice_make((const char *)op->begin.attempt_id, RECORD_ATTEMPT_ID_SIZE);
 }
 
+/* Beside the act that it is the reason of. */
+static void write_reason(struct apply *apply, const struct store_op *op,
+                         const struct store_audit *act)
+{
+    struct said {
+        struct table_change change;
+        struct store_reason row;
+    } *said = op->reason.len > 0 ? arena_alloc(&apply->rows->arena, sizeof *said) : NULL;
+    if (!said)
+        return;
+    said->row =
+        (struct store_reason){.at = act->at, .text = slice_first(op->reason, STORE_REASON_MAX)};
+    said->change =
+        (struct table_change){.table = &reason_table, .row = &said->row.row, .parent = &act->row};
+    bring_row(apply, &said->change, false);
+}
+
 /* `before` is the record that the act met; `row` names it, and holds it as it is now. */
 static void audit_act(struct apply *apply, struct store_op *op, const struct record *before,
                       const struct store_row *row)
@@ -274,6 +293,7 @@ static void audit_act(struct apply *apply, struct store_op *op, const struct rec
     };
     bring_row(apply, &act->change, false);
     op->act = act->entry.row.id;
+    write_reason(apply, op, &act->entry);
 }
 
 struct sought {

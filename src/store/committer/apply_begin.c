@@ -120,7 +120,11 @@ static enum backend_status conclude_begin(struct apply *apply, struct store_op *
         op->found_key = copy_text(row->key);
     if (op->verdict == RECORD_OTHER_RECIPE)
         op->found_recipe = copy_text(row->recipe);
+    bool asks = op->verdict == RECORD_IN_PROGRESS && op->lease == RECORD_LEASE_LAPSED;
+    if (asks)
+        op->found_origin = copy_text(row->origin);
     bool copied = (op->verdict != RECORD_OTHER_RECIPE || op->found_recipe) &&
+                  (!asks || op->found_origin) &&
                   (!acquired || (row->bound == 0 && !op->by_once) || op->found_key);
     if (!copied)
         return BACKEND_NO_MEMORY;

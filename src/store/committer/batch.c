@@ -115,7 +115,8 @@ static void note_lease(struct store *c, const struct store_op *op, int64_t boot)
 static bool may_wait(const struct store_op *op, int64_t boot)
 {
     return op->kind == STORE_BEGIN && op->status == STORE_DONE &&
-           op->verdict == RECORD_IN_PROGRESS && op->wait_until > boot;
+           op->verdict == RECORD_IN_PROGRESS && op->lease != RECORD_LEASE_LAPSED &&
+           op->wait_until > boot;
 }
 
 /* Begins that wait for a record that changed decide again, in the same batch and before what came

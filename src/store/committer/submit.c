@@ -44,6 +44,7 @@ void store_submit(struct store *c, struct store_op *op)
     op->found = NULL;
     op->found_recipe = NULL;
     op->found_key = NULL;
+    op->found_origin = NULL;
     CHECK(op->n_brings <= TABLE_BRINGS_MAX);
     for (size_t i = 0; i < op->n_brings; i++) {
         op->brings[i].version = 0;

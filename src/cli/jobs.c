@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/jobs.h"
+
+#include "base/duration.h"
+#include "base/mem.h"
+#include "base/timestamp.h"
+#include "cli/profile.h"
+#include "cli/store_path.h"
+#include "job/host.h"
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define ARENA_MAX ((size_t)16 * 1024 * 1024)
+#define KEEP_OUTPUT ((size_t)1024 * 1024)
+#define KEEP_OUTPUT_MOST ((uint64_t)64 * 1024 * 1024)
+#define TEXT_MAX ((size_t)4096)
+#define TTL_US (INT64_C(24) * 3600 * CLOCK_US_PER_S)
+
+void jobs_init(struct jobs_options *options, const char *command)
+{
+    options->command = command;
+    options->job.rule = SLICE(JOB_RULE);
+    options->job.profile = RETRY_PROFILE_COUNT;
+    options->job.unknown = RECORD_UNKNOWN_RETRY;
+    options->job.ttl_us = TTL_US;
+    options->job.timeout_us = CLOCK_NEVER;
+    options->job.process.keep_output = KEEP_OUTPUT;
+    options->arena = arena_make(ARENA_MAX);
+    options->client = buf_make(TEXT_MAX);
+}
+
+int jobs_say(enum exit_code code, const char *format, ...)
+{
+    va_list arguments;
+    fputs("pawl: ", stderr);
+    va_start(arguments, format);
+    vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    fputc('\n', stderr);
+    return (int)code;
+}
+
+/* ---- flags ---- */
+
+static int take_duration(const struct jobs_options *options, const char *flag, const char *text,
+                         int64_t *ret_us)
+{
+    if (duration_parse(slice_of(text), ret_us) && *ret_us > 0)
+        return EXIT_DONE;
+    return command_misused(options->command, "--%s wants a duration, such as 30s or 24h, not `%s`",
+                           flag, text);
+}
+
+int jobs_take_ttl(void *options, const char *text)
+{
+    struct jobs_options *jobs = options;
+    return take_duration(jobs, "ttl", text, &jobs->job.ttl_us);
+}
+
+int jobs_take_timeout(void *options, const char *text)
+{
+    struct jobs_options *jobs = options;
+    return take_duration(jobs, "timeout", text, &jobs->job.timeout_us);
+}
+
+int jobs_take_wait(void *options, const char *text)
+{
+    struct jobs_options *jobs = options;
+    if (strcmp(text, "0") == 0)
+        return EXIT_DONE;
+    return take_duration(jobs, "wait", text, &jobs->job.wait_us);
+}
+
+int jobs_take_retry(void *options, const char *text)
+{
+    struct jobs_options *jobs = options;
+    return profile_find(jobs->command, text, &jobs->job.profile);
+}
+
+int jobs_take_unknown(void *options, const char *text)
+{
+    struct jobs_options *jobs = options;
+    static const char probe[] = "probe:";
+    bool probes = strncmp(text, probe, sizeof probe - 1) == 0 && text[sizeof probe - 1];
+    if (probes)
+        jobs->job.process.probe = text + sizeof probe - 1;
+    if (!probes && strcmp(text, "retry") != 0 && strcmp(text, "hold") != 0)
+        return command_misused(jobs->command,
+                               "--unknown must be retry, hold or probe:CMD, not `%s`", text);
+    jobs->job.unknown = probes           ? RECORD_UNKNOWN_PROBE
+                        : text[0] == 'h' ? RECORD_UNKNOWN_HOLD
+                                         : RECORD_UNKNOWN_RETRY;
+    return EXIT_DONE;
+}
+
+/* `3` or `64-78`. */
+static bool read_codes(struct slice text, uint64_t *ret_first, uint64_t *ret_last)
+{
+    struct slice first;
+    struct slice last = slice_cut(text, '-', &first);
+    if (!slice_to_u64(first, PROCESS_CODES - 1, ret_first))
+        return false;
+    *ret_last = *ret_first;
+    return (!last.at || slice_to_u64(last, PROCESS_CODES - 1, ret_last)) && *ret_first > 0 &&
+           *ret_first <= *ret_last;
+}
+
+int jobs_take_final(void *options, const char *text)
+{
+    struct jobs_options *jobs = options;
+    struct slice rest = slice_of(strcmp(text, "all") == 0 ? "1-255" : text), item;
+    while (slice_next(&rest, ',', &item)) {
+        uint64_t first, last;
+        if (!read_codes(item, &first, &last))
+            return command_misused(
+                jobs->command, "--final wants exit codes, such as 2,64-78, or all, not `%s`", text);
+        for (uint64_t code = first; code <= last; code++)
+            jobs->job.process.final[code] = true;
+    }
+    return EXIT_DONE;
+}
+
+int jobs_take_keep(void *options, const char *text)
+{
+    struct jobs_options *jobs = options;
+    uint64_t bytes;
+    if (!size_parse(slice_of(text), &bytes) || bytes > KEEP_OUTPUT_MOST)
+        return command_misused(
+            jobs->command, "--keep-output wants a size up to 64MiB, such as 1MiB, not `%s`", text);
+    jobs->job.process.keep_output = (size_t)bytes;
+    return EXIT_DONE;
+}
+
+/* ---- the key ---- */
+
+static int no_zone(const struct jobs_options *options, struct slice name)
+{
+    if (access(ZONE_FOLDER "/UTC", R_OK) == 0)
+        return command_misused(options->command, "there is no time zone `%.*s`",
+                               SLICE_QUOTED(name));
+    return command_failed(options->command, EXIT_UNAVAILABLE,
+                          "time zones cannot be read from " ZONE_FOLDER "; install tzdata");
+}
+
+/* Those that it names; all, where an item does. */
+static int read_zones(struct jobs_options *options, const struct template *template)
+{
+    for (size_t i = 0; i < template->n; i++) {
+        const struct template_part *part = &template->parts[i];
+        if (!template_part_is_clock(part) || part->text.len == 0)
+            continue;
+        if (template_part_asks_zone(part))
+            zones_add_all(&options->zones, &options->arena);
+        else if (!zones_add(&options->zones, part->text, &options->arena))
+            return no_zone(options, part->text);
+    }
+    return EXIT_DONE;
+}
+
+int jobs_prepare(struct jobs_options *options, enum template_use use)
+{
+    struct slice problem;
+    if (!template_compile(slice_of(options->key), use, &options->arena, &options->key_template,
+                          &problem))
+        return command_misused(options->command, "--key: %.*s", SLICE_ARG(problem));
+    if (options->name && !slice_is_word(slice_of(options->name), "._/-"))
+        return command_misused(options->command,
+                               "--name is made of letters, digits and ._/-, not `%s`",
+                               options->name);
+    if (options->name)
+        options->job.rule = slice_of(options->name);
+    options->instant_us = clock_wall_us();
+    if (options->at && !timestamp_parse_instant(slice_of(options->at), &options->instant_us))
+        return command_misused(options->command,
+                               "--at wants an instant with its distance from UTC, such as "
+                               "2026-02-19T22:00:00-05:00, not `%s`",
+                               options->at);
+    if (template_window_us(&options->key_template) > 0) {
+        options->job.is_window = true;
+        options->job.ttl_us = template_window_us(&options->key_template);
+    }
+    host_write(&options->client);
+    options->job.client = buf_slice(&options->client);
+    return read_zones(options, &options->key_template);
+}
+
+static const char *read_variable(const char *name)
+{
+    return getenv(name);
+}
+
+int jobs_make_key(const struct jobs_options *options, struct template_facts *facts,
+                  struct arena *arena, struct slice *ret_key, struct buf *problem)
+{
+    BUF_AUTO struct buf text = buf_make(TEXT_MAX);
+    struct slice missing = {0};
+    facts->now_us = options->instant_us;
+    facts->zones = &options->zones;
+    facts->env = read_variable;
+    switch (template_key(&options->key_template, facts, arena, &text, &missing)) {
+    case TEMPLATE_OK:
+        *ret_key = arena_copy(arena, buf_slice(&text));
+        if (ret_key->at)
+            return EXIT_DONE;
+        break;
+    case TEMPLATE_MISSING:
+    case TEMPLATE_FORMAT:
+        buf_printf(problem, "--key: {%.*s} has no value", SLICE_QUOTED(missing));
+        template_explain_missing(&options->key_template, facts, missing, problem);
+        return EXIT_BAD_DATA;
+    case TEMPLATE_NO_MEMORY:
+        break;
+    }
+    buf_add_str(problem, "out of memory");
+    return EXIT_UNAVAILABLE;
+}
+
+/* ---- the store ---- */
+
+int jobs_open(struct jobs_options *options)
+{
+    char *path MEM_AUTO = store_path_find(options->store_path, true);
+    char *problem MEM_AUTO = NULL;
+    if (!path)
+        return command_misused(options->command, "no store: use --store or $PAWL_STORE");
+    struct store_config config = store_config_default();
+    config.path = path;
+    if (store_open(&config, &options->store, &problem) != STORE_OPENED) {
+        options->store = NULL;
+        return jobs_say(EXIT_UNAVAILABLE, "%s", problem ? problem : "out of memory");
+    }
+    options->job.engine = engine_new(options->store, 0);
+    return options->job.engine ? EXIT_DONE : jobs_say(EXIT_UNAVAILABLE, "out of memory");
+}
+
+void jobs_close(struct jobs_options *options)
+{
+    engine_free(options->job.engine);
+    if (options->store)
+        store_close(options->store);
+    arena_fini(&options->arena);
+    buf_fini(&options->client);
+}
+
+/* ---- kept output ---- */
+
+bool jobs_print_kept(struct printer *printer, struct outcome *outcome)
+{
+    COMPRESS_AUTO struct compress compress = {0};
+    if (outcome_unpack(outcome, &compress) != OUTCOME_UNPACKED)
+        return false;
+    struct slice body = outcome->body, bytes;
+    enum child_stream stream;
+    while (output_next(&body, &stream, &bytes))
+        printer_add(printer, stream, bytes);
+    static const char *const cuts[] = {
+        "pawl: standard output was longer: only its beginning was kept (--keep-output)\n",
+        "pawl: standard error was longer: only its beginning was kept (--keep-output)\n"};
+    for (stream = 0; stream < OUTPUT_STREAMS; stream++)
+        if (output_was_cut(outcome, stream))
+            printer_add(printer, CHILD_ERROR, slice_of(cuts[stream]));
+    return true;
+}

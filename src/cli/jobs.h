@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What `pawl run` and `pawl each` have in common: their flags, the key, the store. */
+#ifndef PAWL_CLI_JOBS_H
+#define PAWL_CLI_JOBS_H
+
+#include "cli/command.h"
+#include "core/template.h"
+#include "job/job.h"
+
+/* The first member of the options of a command; zeroed. Large: not for the stack. */
+struct jobs_options {
+    const char *command; /* "run": for complaints */
+    const char *store_path;
+    const char *key;
+    const char *name;
+    const char *at;
+    bool ignores_payload;
+    struct job_settings job;
+
+    /* Once the flags were read: */
+    struct arena arena;
+    struct template key_template;
+    struct zones zones;
+    int64_t instant_us; /* of the sources of time: --at, or now */
+    struct buf client;
+    struct store *store;
+};
+
+void jobs_init(struct jobs_options *options, const char *command);
+
+/* Readers of flags, for command_read. */
+int jobs_take_ttl(void *options, const char *text);
+int jobs_take_retry(void *options, const char *text);
+int jobs_take_wait(void *options, const char *text);
+int jobs_take_unknown(void *options, const char *text);
+int jobs_take_final(void *options, const char *text);
+int jobs_take_timeout(void *options, const char *text);
+int jobs_take_keep(void *options, const char *text);
+
+#define JOBS_PLACES                                                                                \
+    [FLAG_STORE] = FLAG_PLACE(struct jobs_options, store_path),                                    \
+    [FLAG_JOB_KEY] = FLAG_PLACE(struct jobs_options, key),                                         \
+    [FLAG_JOB_NAME] = FLAG_PLACE(struct jobs_options, name),                                       \
+    [FLAG_AT] = FLAG_PLACE(struct jobs_options, at),                                               \
+    [FLAG_TTL] = {FLAG_IS_TAKEN, .take = jobs_take_ttl},                                           \
+    [FLAG_RETRY] = {FLAG_IS_TAKEN, .take = jobs_take_retry},                                       \
+    [FLAG_WAIT] = {FLAG_IS_TAKEN, .take = jobs_take_wait},                                         \
+    [FLAG_JOB_UNKNOWN] = {FLAG_IS_TAKEN, .take = jobs_take_unknown},                               \
+    [FLAG_FINAL] = {FLAG_IS_TAKEN, .take = jobs_take_final},                                       \
+    [FLAG_TIMEOUT] = {FLAG_IS_TAKEN, .take = jobs_take_timeout},                                   \
+    [FLAG_KEEP_OUTPUT] = {FLAG_IS_TAKEN, .take = jobs_take_keep}
+
+/* Compiles the key, reads the zones it names and the time it is made of. An exit code; anything but
+ * 0 was explained. */
+int jobs_prepare(struct jobs_options *options, enum template_use use);
+
+/* Makes the key from what is known; `facts` is completed. An exit code; the explanation goes to
+ * `problem`. */
+int jobs_make_key(const struct jobs_options *options, struct template_facts *facts,
+                  struct arena *arena, struct slice *ret_key, struct buf *problem);
+
+/* Opens the store. An exit code. */
+int jobs_open(struct jobs_options *options);
+
+/* Closes it, and frees what is its own. While the store may still write, as after
+ * RUNNER_NOT_STORED, it is not called. */
+void jobs_close(struct jobs_options *options);
+
+/* Prints `pawl: what` to stderr: what the command says itself begins otherwise. Returns `code`. */
+int jobs_say(enum exit_code code, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Writes kept output to the printer, and says on stderr where it was cut off. False: it is
+ * damaged. */
+bool jobs_print_kept(struct printer *printer, struct outcome *outcome);
+
+#endif

@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `pawl run`: a command, run once per key (src/job, src/runner). */
+#include "base/check.h"
+#include "base/mem.h"
+#include "base/timestamp.h"
+#include "cli/again.h"
+#include "cli/jobs.h"
+#include "fiber/fiber.h"
+#include "job/signals.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#define NAME "run"
+#define INPUT_MAX ((size_t)64 * 1024 * 1024) /* of --payload */
+#define TEXT_MAX ((size_t)4096)
+#define FIBERS 2
+
+struct run {
+    struct jobs_options options; /* first: the flags that `each` has, too, go there */
+    const char *payload;
+    const char *reason;
+    bool again;
+    bool verbose;
+
+    struct buf input; /* of --payload */
+    struct digest compared;
+    struct runner_gate gate;
+    struct job_parker parker;
+    struct parker *waits; /* the runner's fiber */
+    struct signals signals;
+    struct job job;
+    enum runner_result result;
+    int signal; /* that stopped it; 0: none */
+};
+
+static const struct flag_place places[FLAG_COUNT] = {
+    JOBS_PLACES,
+    [FLAG_PAYLOAD] = FLAG_PLACE(struct run, payload),
+    [FLAG_RUN_AGAIN] = FLAG_PLACE(struct run, again),
+    [FLAG_REASON] = FLAG_PLACE(struct run, reason),
+    [FLAG_RUN_VERBOSE] = FLAG_PLACE(struct run, verbose),
+};
+
+/* ---- what is said ---- */
+
+static void add_ending(const struct process *process, struct buf *line)
+{
+    if (process->problem)
+        buf_add_str(line, process->problem);
+    else if (process->timed_out)
+        buf_add_str(line, "the time of the attempt was over (--timeout); it was ended");
+    else if (process->exit_code > PROCESS_SIGNALLED)
+        buf_printf(line, "ended by signal %d (%s)", process->exit_code - PROCESS_SIGNALLED,
+                   sigabbrev_np(process->exit_code - PROCESS_SIGNALLED));
+    else
+        buf_printf(line, "exit code %d", process->exit_code);
+}
+
+/* After each attempt that failed, where more are made. */
+static void report(void *argument, const struct runner_report *report)
+{
+    const struct run *run = argument;
+    BUF_AUTO struct buf line = buf_make(TEXT_MAX);
+    if (report->end->class < RETRY_LATER || report->next.end != RETRY_GOES_ON || run->gate.closed)
+        return;
+    add_ending(&run->job.process, &line);
+    int64_t wait = report->next.at - report->now;
+    jobs_say(EXIT_DONE, "attempt %d: %.*s; trying again in %.2f s", report->attempt->number,
+             SLICE_ARG(buf_slice(&line)), (double)(wait > 0 ? wait : 0) / (double)CLOCK_US_PER_S);
+}
+
+/* One that could not be run, or was ended by something else than itself, or was tried again. */
+static void explain_failure(const struct run *run)
+{
+    const struct process *process = &run->job.process;
+    const struct runner *runner = &run->job.runner;
+    BUF_AUTO struct buf line = buf_make(TEXT_MAX);
+    bool own = !process->problem && !process->timed_out && process->exit_code <= PROCESS_SIGNALLED;
+    if (runner->course.attempts == 0 || (own && runner->course.attempts == 1))
+        return;
+    add_ending(process, &line);
+    if (runner->course.attempts > 1)
+        jobs_say(EXIT_DONE, "attempt %d: %.*s; no further attempt is made", runner->course.attempts,
+                 SLICE_ARG(buf_slice(&line)));
+    else
+        jobs_say(EXIT_DONE, "%.*s", SLICE_ARG(buf_slice(&line)));
+}
+
+/* That nothing was run now: not among what the command says, where programs read. */
+static void explain_replay(const struct run *run)
+{
+    BUF_AUTO struct buf at = buf_make(TEXT_MAX);
+    const struct runner *runner = &run->job.runner;
+    if (!run->verbose && !isatty(STDERR_FILENO))
+        return;
+    timestamp_print(&at, runner->attempt.result.record.completed_at);
+    jobs_say(EXIT_DONE, "ran before, on %.*s; %s", SLICE_ARG(buf_slice(&at)),
+             runner->outcome ? "this is its kept output" : "its output is not kept any more");
+}
+
+static void explain_in_progress(const struct run *run)
+{
+    const struct attempt_result *found = &run->job.runner.attempt.result;
+    if (found->lease == RECORD_LEASE_LAPSED)
+        jobs_say(EXIT_DONE,
+                 "in progress: the pawl that began it has died, but what it started still "
+                 "runs on this host");
+    else
+        jobs_say(
+            EXIT_DONE,
+            "in progress elsewhere, or its pawl has died; if so, it can be run again in %lld s",
+            (long long)(found->lease_left_us / CLOCK_US_PER_S + 1));
+}
+
+static void explain(const struct run *run)
+{
+    const char *key = (const char *)run->job.process.key.at;
+    switch (run->result) {
+    case RUNNER_DONE:
+        return;
+    case RUNNER_REPLAYED:
+        explain_replay(run);
+        return;
+    case RUNNER_FOUND:
+        jobs_say(EXIT_DONE, "an earlier run was done, says --unknown probe; it is not run again");
+        return;
+    case RUNNER_FINAL:
+    case RUNNER_ENDED:
+    case RUNNER_STOPPED:
+        explain_failure(run);
+        return;
+    case RUNNER_HELD:
+        jobs_say(
+            EXIT_DONE,
+            "an earlier run may have been done, and nothing is run before that is settled: see "
+            "`pawl keys show '%s'`, then `pawl keys resolve`",
+            key);
+        return;
+    case RUNNER_MISMATCH:
+        jobs_say(EXIT_DONE,
+                 "the key was used for another command line%s; choose another key, or "
+                 "use --payload ignore",
+                 run->payload ? " or payload" : "");
+        return;
+    case RUNNER_IN_PROGRESS:
+        explain_in_progress(run);
+        return;
+    case RUNNER_STORE_DOWN:
+        jobs_say(EXIT_DONE, "the store did not respond in time; nothing more was run");
+        return;
+    case RUNNER_NOT_STORED:
+        jobs_say(EXIT_DONE, "the outcome could not be written to the store");
+        return;
+    case RUNNER_LOST:
+        jobs_say(EXIT_DONE, "the store stopped after a disk error");
+        return;
+    }
+    UNREACHABLE();
+}
+
+/* ---- before it runs ---- */
+
+/* The foreground group of a terminal: it shares that with the command, and so keys such as
+ * Control-C reach both, and jobs of the shell stay jobs. */
+static bool is_in_foreground(void)
+{
+    int terminal = open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY);
+    bool is = terminal >= 0 && tcgetpgrp(terminal) == getpgrp();
+    if (terminal >= 0)
+        close(terminal);
+    return is;
+}
+
+static int read_payload(struct run *run)
+{
+    bool is_input = strcmp(run->payload, "-") == 0;
+    int fd = is_input ? STDIN_FILENO : open(run->payload, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? 1 : -1;
+    while (n > 0) {
+        char *room = buf_room(&run->input, 65536);
+        n = room ? read(fd, room, 65536) : 0;
+        if (n > 0)
+            buf_added(&run->input, (size_t)n);
+        n = n < 0 && errno == EINTR ? 1 : n;
+    }
+    int error = errno;
+    if (fd > STDIN_FILENO)
+        close(fd);
+    if (n < 0)
+        return command_failed(NAME, EXIT_USAGE, "cannot read %s: %s",
+                              is_input ? "standard input" : run->payload, strerror(error));
+    return buf_ok(&run->input)
+               ? EXIT_DONE
+               : command_failed(NAME, EXIT_USAGE, "--payload is longer than 64 MiB");
+}
+
+/* What is compared, and what the command reads. */
+static int take_payload(struct run *run, const char *const *argv)
+{
+    struct process *process = &run->job.process;
+    process->input = isatty(STDIN_FILENO) ? CHILD_INPUT_INHERIT : CHILD_INPUT_NONE;
+    if (!run->payload) {
+        run->compared = job_payload_of(argv);
+        return EXIT_DONE;
+    }
+    if (strcmp(run->payload, "ignore") == 0)
+        return EXIT_DONE;
+    int code = read_payload(run);
+    run->compared = digest_of(buf_slice(&run->input));
+    if (strcmp(run->payload, "-") == 0) {
+        process->input = CHILD_INPUT_BYTES;
+        process->input_bytes = buf_slice(&run->input);
+    }
+    return code;
+}
+
+/* ---- while it runs ---- */
+
+static bool enter(struct runner_gate *gate, struct parker *parker)
+{
+    (void)parker;
+    return !gate->closed;
+}
+
+static void leave(struct runner_gate *gate)
+{
+    (void)gate;
+}
+
+/* Passed on, but for what the terminal has told the command, too; and no attempt follows on one
+ * that is to end it. */
+static void got_signal(void *argument, int number, bool from_terminal)
+{
+    struct run *run = argument;
+    bool shares = run->options.job.process.group == CHILD_GROUP_SHARED;
+    if (number != SIGUSR1 && number != SIGUSR2) {
+        run->gate.closed = true;
+        run->signal = number;
+    }
+    if (!shares || !from_terminal)
+        process_signal(&run->job.process, number);
+    if (run->waits)
+        parker_wake(run->waits);
+}
+
+static void run_job(void *argument)
+{
+    struct run *run = argument;
+    run->waits = fiber_parker();
+    job_parker_init(&run->parker, fiber_parker(), &run->gate);
+    run->job.runner.parker = &run->parker.parker;
+    run->result = runner_run(&run->job.runner);
+    run->waits = NULL;
+    if (run->result == RUNNER_REPLAYED)
+        job_count(run->options.store, TALLY_JOB_SKIPPED, 1, fiber_parker());
+    if (run->result == RUNNER_HELD)
+        job_count(run->options.store, TALLY_JOB_DOUBT, 1, fiber_parker());
+    signals_end(&run->signals);
+}
+
+static int run_loop(struct run *run)
+{
+    struct loop *loop = loop_new(FIBERS);
+    run->signals = (struct signals){.got = got_signal, .argument = run};
+    if (!loop || !signals_watch(loop, &run->signals) || !fiber_spawn(loop, "job", run_job, run))
+        return jobs_say(EXIT_UNAVAILABLE, "out of memory");
+    loop_stop(loop);
+    loop_run(loop);
+    if (run->result != RUNNER_NOT_STORED)
+        loop_free(loop);
+    return EXIT_DONE;
+}
+
+/* What an earlier run wrote. */
+static void print_earlier(struct run *run)
+{
+    struct outcome *kept = run->job.runner.outcome;
+    bool earlier = run->result == RUNNER_REPLAYED || run->result == RUNNER_FOUND;
+    if (earlier && kept && !jobs_print_kept(run->options.job.process.printer, kept))
+        jobs_say(EXIT_DONE, "its kept output cannot be read: out of memory, or damaged");
+}
+
+/* What was done and could not be written down for the reader is kept: repeated, it is printed. */
+static int end_printing(struct run *run, int code)
+{
+    int error = 0;
+    printer_free(run->options.job.process.printer, &error);
+    run->options.job.process.printer = NULL;
+    if (error == 0)
+        return code;
+    return jobs_say(code == EXIT_DONE ? EXIT_TRY_AGAIN : (enum exit_code)code,
+                    "cannot write the command's output: %s", strerror(error));
+}
+
+static int code_of(const struct run *run)
+{
+    bool stopped = run->result == RUNNER_STOPPED && run->job.runner.course.attempts == 0;
+    return stopped && run->signal > 0 ? PROCESS_SIGNALLED + run->signal
+                                      : job_exit_code(&run->job, run->result);
+}
+
+static int run_prepared(struct run *run)
+{
+    run->options.job.gate = &run->gate;
+    run->options.job.process.printer = printer_new();
+    run->options.job.process.group = is_in_foreground() ? CHILD_GROUP_SHARED : CHILD_GROUP_OWN;
+    if (!run->options.job.process.printer ||
+        !job_prepare(&run->job, &run->options.job, run->compared))
+        return jobs_say(EXIT_UNAVAILABLE, "out of memory");
+    run->job.runner.report = report;
+    run->job.runner.argument = run;
+    int code = run_loop(run);
+    if (code != EXIT_DONE)
+        return code;
+    print_earlier(run);
+    code = end_printing(run, code_of(run));
+    explain(run);
+    return code;
+}
+
+/* ---- all of it ---- */
+
+static int prepare(struct run *run, const char *const *argv)
+{
+    BUF_AUTO struct buf problem = buf_make(TEXT_MAX);
+    struct template_facts *facts = mem_zalloc(1, sizeof *facts);
+    struct jobs_options *options = &run->options;
+    int code = facts ? jobs_prepare(options, TEMPLATE_FOR_JOB) : EXIT_UNAVAILABLE;
+    if (code == EXIT_DONE) {
+        code = jobs_make_key(options, facts, &options->arena, &run->job.process.key, &problem);
+        if (code != EXIT_DONE)
+            code = command_misused(NAME, "%.*s", SLICE_ARG(buf_slice(&problem)));
+    }
+    mem_free(facts);
+    if (code == EXIT_DONE)
+        code = take_payload(run, argv);
+    return code;
+}
+
+static int run_once(struct run *run, const char *const *argv)
+{
+    if (run->reason && !run->again)
+        return command_misused(NAME, "--reason says why of --again");
+    run->job.process.argv = argv;
+    int code = prepare(run, argv);
+    if (code != EXIT_DONE)
+        return code;
+    signals_hold_back();
+    code = jobs_open(&run->options);
+    if (code == EXIT_DONE && run->again) {
+        struct again again = {.command = NAME,
+                              .store = run->options.store,
+                              .rule = run->options.job.rule,
+                              .key = run->job.process.key,
+                              .failed = true,
+                              .reason = run->reason};
+        code = again_forget(&again);
+    }
+    return code == EXIT_DONE ? run_prepared(run) : code;
+}
+
+int command_run_job(enum command_id id, struct operands at)
+{
+    struct run *run = mem_zalloc(1, sizeof *run);
+    if (!run)
+        return jobs_say(EXIT_UNAVAILABLE, "out of memory");
+    jobs_init(&run->options, NAME);
+    run->input = buf_make(INPUT_MAX);
+    run->gate = (struct runner_gate){.enter = enter, .leave = leave};
+    int code = command_read(id, &at, places, run);
+    if (code == EXIT_DONE)
+        code = run_once(run, (const char *const *)at.at);
+    if (run->result == RUNNER_NOT_STORED) /* the store may still write from it */
+        return code;
+    outcome_unref(run->job.runner.outcome);
+    if (run->job.process.settings)
+        job_fini(&run->job);
+    printer_free(run->options.job.process.printer, NULL);
+    jobs_close(&run->options);
+    buf_fini(&run->input);
+    mem_free(run);
+    return code;
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "job/host.h"
+
+#include "base/clock.h"
+#include <dirent.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define BOOT "boot "
+#define ENVIRONMENT_MAX ((size_t)4 * 1024 * 1024) /* the kernel's own bound is some 2 MiB */
+#define READ_MAX ((size_t)16 * 1024)
+
+void host_write(struct buf *buf)
+{
+    char name[HOST_NAME_MAX + 1] = "";
+    if (gethostname(name, sizeof name) != 0)
+        name[0] = '\0';
+    name[HOST_NAME_MAX] = '\0';
+    buf_printf(buf, "%s, pid %d, " BOOT "%016llx", name, (int)getpid(),
+               (unsigned long long)clock_boot_id());
+}
+
+bool host_is_this(struct slice client)
+{
+    char boot[sizeof BOOT + 16];
+    int n = snprintf(boot, sizeof boot, BOOT "%016llx", (unsigned long long)clock_boot_id());
+    struct slice own = slice_make(boot, (size_t)n);
+    return clock_boot_id() != 0 && client.len >= own.len &&
+           slice_eq(slice_skip(client, client.len - own.len), own);
+}
+
+/* The environment with which a process was started; empty where it may not be read. */
+static void read_environment(const char *pid, struct buf *buf)
+{
+    char path[64];
+    (void)snprintf(path, sizeof path, "/proc/%.20s/environ", pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    for (ssize_t n = 1; fd >= 0 && n > 0;) {
+        char *room = buf_room(buf, READ_MAX);
+        n = room ? read(fd, room, READ_MAX) : 0;
+        buf_added(buf, n > 0 ? (size_t)n : 0);
+    }
+    if (fd >= 0)
+        close(fd);
+}
+
+static bool has_variable(struct slice environment, struct slice variable)
+{
+    struct slice one;
+    while (slice_next(&environment, '\0', &one))
+        if (slice_eq(one, variable))
+            return true;
+    return false;
+}
+
+size_t host_signal(int64_t token, int number)
+{
+    char variable[sizeof HOST_TOKEN + 24];
+    BUF_AUTO struct buf environment = buf_make(ENVIRONMENT_MAX);
+    DIR *processes = opendir("/proc");
+    const struct dirent *entry;
+    size_t n = 0;
+    int len = snprintf(variable, sizeof variable, HOST_TOKEN "%lld", (long long)token);
+    while (processes && (entry = readdir(processes))) {
+        long pid = strtol(entry->d_name, NULL, 10);
+        buf_clear(&environment);
+        if (pid <= 0 || pid == (long)getpid())
+            continue;
+        read_environment(entry->d_name, &environment);
+        if (has_variable(buf_slice(&environment), slice_make(variable, (size_t)len)))
+            n += kill((pid_t)pid, number) == 0;
+    }
+    if (processes)
+        closedir(processes);
+    return n;
+}

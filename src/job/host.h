@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * host: which process of which host began an attempt, and whether something of it still runs here.
+ * A job's processes have its token in their environment (PAWL_TOKEN), so that a child whose pawl
+ * was killed is found: before it is overtaken, on this host, nothing of it may be left (courier
+ * 20). Elsewhere only its lease speaks. Linux: /proc.
+ */
+#ifndef PAWL_JOB_HOST_H
+#define PAWL_JOB_HOST_H
+
+#include "base/buf.h"
+
+#define HOST_TOKEN "PAWL_TOKEN="
+
+/* Appends what a claim stores of its client: "web1, pid 4711, boot 5fe29fdc2647789a". */
+void host_write(struct buf *buf);
+
+/* Whether an attempt was begun on this host since it booted, by what its claim stored of it. */
+bool host_is_this(struct slice client);
+
+/* Sends a signal, 0: none, to every other process with this token in its environment that this user
+ * may see. How many there are. */
+size_t host_signal(int64_t token, int number);
+
+#endif

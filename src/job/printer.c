@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "job/printer.h"
+
+#include "base/mem.h"
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <unistd.h>
+
+#define STREAMS 2
+
+struct piece {
+    struct piece *next;
+    enum child_stream stream;
+    size_t len;
+    char bytes[];
+};
+
+struct printer {
+    struct mutex mutex;
+    struct cond more;
+    struct thread thread;
+    struct piece *first, *last;     /* mutex: not taken yet */
+    size_t n_bytes;                 /* mutex: not written yet */
+    struct printer_waiter *waiters; /* mutex */
+    bool ends;                      /* mutex */
+    int error;                      /* mutex: of the first failed write or allocation */
+    bool is_closed[STREAMS];        /* the thread's: nothing more is written there */
+};
+
+/* ---- its thread ---- */
+
+/* 0 or an error's number. A standard stream may have been made non-blocking by others. */
+static int write_all(int fd, const char *at, size_t len)
+{
+    while (len > 0) {
+        ssize_t n = write(fd, at, len);
+        if (n < 0 && errno == EAGAIN)
+            (void)poll(&(struct pollfd){.fd = fd, .events = POLLOUT}, 1, -1);
+        else if (n < 0 && errno != EINTR)
+            return errno;
+        at += n > 0 ? n : 0;
+        len -= n > 0 ? (size_t)n : 0;
+    }
+    return 0;
+}
+
+static int write_piece(struct printer *printer, const struct piece *piece)
+{
+    static const int fds[STREAMS] = {STDOUT_FILENO, STDERR_FILENO};
+    if (printer->is_closed[piece->stream])
+        return 0;
+    int error = write_all(fds[piece->stream], piece->bytes, piece->len);
+    printer->is_closed[piece->stream] = error != 0;
+    return error == EPIPE ? 0 : error;
+}
+
+static void wake_waiters(struct printer *printer)
+{
+    struct printer_waiter *waiter = printer->waiters;
+    printer->waiters = NULL;
+    while (waiter) {
+        struct printer_waiter *next = waiter->next;
+        waiter->waits = false;
+        parker_wake(waiter->parker);
+        waiter = next;
+    }
+}
+
+/* Under the mutex, before and after. */
+static void write_next(struct printer *printer)
+{
+    struct piece *piece = printer->first;
+    printer->first = piece->next;
+    printer->last = printer->first ? printer->last : NULL;
+    mutex_unlock(&printer->mutex);
+    int error = write_piece(printer, piece);
+    mutex_lock(&printer->mutex);
+    printer->n_bytes -= piece->len;
+    if (printer->error == 0)
+        printer->error = error;
+    if (printer->n_bytes < PRINTER_MOST / 2)
+        wake_waiters(printer);
+    mem_free(piece);
+}
+
+static void run(void *argument)
+{
+    struct printer *printer = argument;
+    mutex_lock(&printer->mutex);
+    while (printer->first || !printer->ends)
+        if (printer->first)
+            write_next(printer);
+        else
+            cond_wait(&printer->more, &printer->mutex);
+    mutex_unlock(&printer->mutex);
+}
+
+/* ---- for others ---- */
+
+struct printer *printer_new(void)
+{
+    struct printer *printer = mem_zalloc(1, sizeof *printer);
+    if (!printer)
+        return NULL;
+    mutex_init(&printer->mutex);
+    cond_init(&printer->more);
+    if (thread_start(&printer->thread, "printer", run, printer))
+        return printer;
+    cond_fini(&printer->more);
+    mutex_fini(&printer->mutex);
+    mem_free(printer);
+    return NULL;
+}
+
+void printer_free(struct printer *printer, int *ret_error)
+{
+    if (!printer)
+        return;
+    mutex_lock(&printer->mutex);
+    printer->ends = true;
+    cond_signal(&printer->more);
+    mutex_unlock(&printer->mutex);
+    thread_join(&printer->thread);
+    if (ret_error)
+        *ret_error = printer->error;
+    cond_fini(&printer->more);
+    mutex_fini(&printer->mutex);
+    mem_free(printer);
+}
+
+bool printer_has_room(struct printer *printer, struct printer_waiter *waiter)
+{
+    mutex_lock(&printer->mutex);
+    bool has_room = printer->n_bytes < PRINTER_MOST;
+    if (!has_room && !waiter->waits) {
+        waiter->waits = true;
+        waiter->next = printer->waiters;
+        printer->waiters = waiter;
+    }
+    mutex_unlock(&printer->mutex);
+    return has_room;
+}
+
+void printer_add(struct printer *printer, enum child_stream stream, struct slice bytes)
+{
+    struct piece *piece = mem_alloc(sizeof *piece + bytes.len);
+    mutex_lock(&printer->mutex);
+    if (piece) {
+        *piece = (struct piece){.stream = stream, .len = bytes.len};
+        memcpy(piece->bytes, bytes.at, bytes.len);
+        if (printer->last)
+            printer->last->next = piece;
+        else
+            printer->first = piece;
+        printer->last = piece;
+        printer->n_bytes += bytes.len;
+        cond_signal(&printer->more);
+    } else if (printer->error == 0) {
+        printer->error = ENOMEM;
+    }
+    mutex_unlock(&printer->mutex);
+}

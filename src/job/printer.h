@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * printer: writes to standard output and standard error from a thread of its own, in the order in
+ * which it was given: whoever reads them may be as slow as they like, and signals and time limits
+ * are heeded meanwhile. Bounded: who brings more asks first whether there is room.
+ */
+#ifndef PAWL_JOB_PRINTER_H
+#define PAWL_JOB_PRINTER_H
+
+#include "base/park.h"
+#include "fiber/child.h"
+
+#define PRINTER_MOST ((size_t)256 * 1024) /* bytes that wait, before there is room again */
+
+struct printer;
+
+/* NULL: no memory, or no thread. */
+struct printer *printer_new(void);
+
+/* Writes what it has, and ends. `*ret_error` (NULL: not wanted) gets the error's number with which
+ * the first write failed, 0 without one; a reader that has gone away (EPIPE) is none. Accepts NULL.
+ */
+void printer_free(struct printer *printer, int *ret_error);
+
+/* A fiber that waits for room; the struct stays until printer_has_room said yes, or for as long as
+ * the printer. */
+struct printer_waiter {
+    struct parker *parker;
+    struct printer_waiter *next;
+    bool waits;
+};
+
+/* Whether there is room. No: its parker is woken once there is. */
+bool printer_has_room(struct printer *printer, struct printer_waiter *waiter);
+
+/* Takes a copy, whether there is room or not. Without memory the bytes are lost, and printer_free
+ * says so. */
+void printer_add(struct printer *printer, enum child_stream stream, struct slice bytes);
+
+#endif

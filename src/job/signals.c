@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "job/signals.h"
+
+#include "base/clock.h"
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+static sigset_t held_back(void)
+{
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
+    sigset_t set;
+    sigemptyset(&set);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        sigaddset(&set, numbers[i]);
+    return set;
+}
+
+void signals_hold_back(void)
+{
+    sigset_t set = held_back();
+    (void)sigprocmask(SIG_BLOCK, &set, NULL);
+    signal(SIGPIPE, SIG_IGN);
+}
+
+static void read_signals(void *argument)
+{
+    struct signals *signals = argument;
+    struct signalfd_siginfo info;
+    struct fiber_source source = {&signals->io, FIBER_READ};
+    signals->parker = fiber_parker();
+    while (!signals->ends) {
+        (void)fiber_wait(&source, 1, CLOCK_NEVER);
+        while (!signals->ends && signals->io.readable &&
+               fiber_read(&signals->io, &info, sizeof info, 0) == sizeof info)
+            signals->got(signals->argument, (int)info.ssi_signo, info.ssi_code == SI_KERNEL);
+    }
+    fiber_io_close(&signals->io);
+}
+
+/* The fiber opens it: it belongs to its loop. */
+static void open_and_read(void *argument)
+{
+    struct signals *signals = argument;
+    sigset_t set = held_back();
+    int fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    signals->io.fd = -1;
+    if (fd >= 0 && fiber_io_open(&signals->io, fd))
+        read_signals(signals);
+    else if (fd >= 0)
+        close(fd);
+}
+
+bool signals_watch(struct loop *loop, struct signals *signals)
+{
+    return fiber_spawn(loop, "signals", open_and_read, signals);
+}
+
+void signals_end(struct signals *signals)
+{
+    signals->ends = true;
+    if (signals->parker)
+        parker_wake(signals->parker);
+}
