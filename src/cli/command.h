@@ -10,7 +10,7 @@
  *
  * Those that need no more than a file are in backoff.c, config_explain.c, demo.c, errors.c,
  * hash.c, run.c, schema.c, send.c, serve.c and main.c; the group `keys` in keys.c, `queue` and
- * `stats` in queue.c, `webhook` in webhook.c.
+ * `stats` in queue.c, `webhook` in webhook.c, `each` in each.c.
  */
 #ifndef PAWL_CLI_COMMAND_H
 #define PAWL_CLI_COMMAND_H
@@ -34,6 +34,7 @@
     COMMAND(queue_drain, command_queue)                                                            \
     COMMAND(queue_audit, command_queue)                                                            \
     COMMAND(run, command_run_job)                                                                  \
+    COMMAND(each, command_each)                                                                    \
     GROUP(keys)                                                                                    \
     COMMAND(keys_list, command_keys)                                                               \
     COMMAND(keys_show, command_keys)                                                               \
@@ -232,7 +233,7 @@
     X(AT, "at", 0, "TIME", NULL, 0, 0,                                                             \
       "make the key as at TIME, 2026-02-19T22:00:00-05:00 (default: now)")                         \
     X(TTL, "ttl", 0, "D", NULL, 0, 0,                                                              \
-      "how long it is remembered from its end on (default 24h; forever)")                          \
+      "how long it is remembered from its end on (default 24h, of each item 7d; forever)")         \
     X(RETRY, "retry", 0, "PROFILE", NULL, 0, 0,                                                    \
       "try again after a failure, by this profile (see `pawl backoff`; default: one attempt)")     \
     X(WAIT, "wait", 0, "D", NULL, 0, 0,                                                            \
@@ -248,6 +249,31 @@
       "gets; ignore: nothing")                                                                     \
     X(KEEP_OUTPUT, "keep-output", 0, "SIZE", NULL, 0, 0,                                           \
       "how much is kept of each of its output and error (default 1MiB)")                           \
+    X(EACH_JOBS, "jobs", 'j', "N", NULL, 1, 1024, "run at most N items at a time (default 1)")     \
+    X(EACH_INPUT, "input", 'a', "FILE", NULL, 0, 0,                                                \
+      "read items from FILE (default: standard input)")                                            \
+    X(EACH_NUL, "null", '0', NULL, NULL, 0, 0,                                                     \
+      "items end with a NUL byte, as `find -print0` writes them")                                  \
+    X(EACH_CSV, "csv", 0, NULL, NULL, 0, 0,                                                        \
+      "items are records of CSV; its first line names the columns")                                \
+    X(EACH_JSONL, "jsonl", 0, NULL, NULL, 0, 0, "items are values of JSON, one a line")            \
+    X(EACH_GROUP, "group", 0, "TEMPLATE", NULL, 0, 0,                                              \
+      "items of one group are run one after the other")                                            \
+    X(EACH_RATE, "rate", 0, "N", NULL, 0, 0, "start at most N a second")                           \
+    X(EACH_PAYLOAD, "payload", 0, "ignore", NULL, 0, 0,                                            \
+      "compare no command line or request: an item that was done is skipped")                      \
+    X(KEEP_GOING, "keep-going", 0, NULL, NULL, 0, 0,                                               \
+      "after a failure, run the other items (the default)")                                        \
+    X(FAIL_FAST, "fail-fast", 0, NULL, NULL, 0, 0, "after a failure, start nothing more")          \
+    X(DRY_RUN, "dry-run", 'n', NULL, NULL, 0, 0, "print what would be run, and run nothing")       \
+    X(FAILED_TO, "failed-to", 0, "FILE", NULL, 0, 0,                                               \
+      "write the items that failed to FILE, as they were read")                                    \
+    X(JOBLOG, "joblog", 0, "FILE", NULL, 0, 0,                                                     \
+      "write a line for each item that was run, as GNU parallel does")                             \
+    X(SEND, "send", 0, "'METHOD URL'", NULL, 0, 0,                                                 \
+      "send a request for each item, in place of CMD")                                             \
+    X(EACH_DATA, "data", 'd', "TEMPLATE", NULL, 0, 0, "with --send: the body")                     \
+    X(EACH_SILENT, "silent", 's', NULL, NULL, 0, 0, "print no progress and no last line")          \
     X(RUN_AGAIN, "again", 0, NULL, NULL, 0, 0, "run it once more even if it was done")             \
     X(REASON, "reason", 0, "TEXT", NULL, 0, 0, "why, for the audit (`pawl keys audit`)")           \
     X(RUN_VERBOSE, "verbose", 'v', NULL, NULL, 0, 0,                                               \
@@ -285,7 +311,7 @@ struct command_exit {
     const char *when;
 };
 
-#define COMMAND_FLAGS_MAX 28
+#define COMMAND_FLAGS_MAX 36
 #define COMMAND_EXITS_MAX 9
 
 struct command {

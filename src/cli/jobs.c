@@ -144,8 +144,7 @@ static int no_zone(const struct jobs_options *options, struct slice name)
                           "time zones cannot be read from " ZONE_FOLDER "; install tzdata");
 }
 
-/* Those that it names; all, where an item does. */
-static int read_zones(struct jobs_options *options, const struct template *template)
+int jobs_read_zones(struct jobs_options *options, const struct template *template)
 {
     for (size_t i = 0; i < template->n; i++) {
         const struct template_part *part = &template->parts[i];
@@ -183,7 +182,7 @@ int jobs_prepare(struct jobs_options *options, enum template_use use)
     }
     host_write(&options->client);
     options->job.client = buf_slice(&options->client);
-    return read_zones(options, &options->key_template);
+    return jobs_read_zones(options, &options->key_template);
 }
 
 static const char *read_variable(const char *name)

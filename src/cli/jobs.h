@@ -54,6 +54,10 @@ int jobs_take_keep(void *options, const char *text);
  * 0 was explained. */
 int jobs_prepare(struct jobs_options *options, enum template_use use);
 
+/* Reads the time zones that a template names; all there are, where an item names one. An exit code.
+ */
+int jobs_read_zones(struct jobs_options *options, const struct template *template);
+
 /* Makes the key from what is known; `facts` is completed. An exit code; the explanation goes to
  * `problem`. */
 int jobs_make_key(const struct jobs_options *options, struct template_facts *facts,

@@ -39,8 +39,7 @@ static void write_origin(struct job *job, const struct job_settings *settings)
     origin_write(&origin, &job->origin);
 }
 
-/* One attempt, and no time limit of its own. */
-static const struct retry_schedule *schedule_of(enum retry_profile profile)
+const struct retry_schedule *job_schedule(enum retry_profile profile)
 {
     static const struct retry_schedule once = {
         .form = RETRY_BACKOFF, .attempts = 1, .total_us = CLOCK_NEVER, .cap_us = CLOCK_NEVER};
@@ -56,7 +55,7 @@ bool job_prepare(struct job *job, const struct job_settings *settings, struct di
     write_origin(job, settings);
     runner->engine = settings->engine;
     runner->executor = &job->process.executor;
-    runner->schedule = schedule_of(settings->profile);
+    runner->schedule = job_schedule(settings->profile);
     runner->profile = settings->profile;
     runner->is_job = true;
     runner->seed = random_u64();

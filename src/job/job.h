@@ -28,6 +28,9 @@ struct job_settings {
     int64_t timeout_us; /* for an attempt; CLOCK_NEVER: none */
 };
 
+/* The schedule of a profile; of RETRY_PROFILE_COUNT one attempt, without a limit in time. */
+const struct retry_schedule *job_schedule(enum retry_profile profile);
+
 /* What is compared: the arguments. */
 struct digest job_payload_of(const char *const *argv);
 

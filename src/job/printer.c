@@ -20,12 +20,16 @@ struct printer {
     struct mutex mutex;
     struct cond more;
     struct thread thread;
-    struct piece *first, *last;     /* mutex: not taken yet */
-    size_t n_bytes;                 /* mutex: not written yet */
-    struct printer_waiter *waiters; /* mutex */
-    bool ends;                      /* mutex */
-    int error;                      /* mutex: of the first failed write or allocation */
-    bool is_closed[STREAMS];        /* the thread's: nothing more is written there */
+    struct piece *first, *last;      /* mutex: not taken yet */
+    size_t n_bytes;                  /* mutex: not written yet */
+    struct printer_waiter *waiters;  /* mutex */
+    bool ends;                       /* mutex */
+    int error;                       /* mutex: of the first failed write or allocation */
+    char status[PRINTER_STATUS_MAX]; /* mutex: the line that is to be shown */
+    size_t status_len;               /* mutex */
+    bool status_changed;             /* mutex */
+    bool status_shown;               /* the thread's */
+    bool is_closed[STREAMS];         /* the thread's: nothing more is written there */
 };
 
 /* ---- its thread ---- */
@@ -67,6 +71,30 @@ static void wake_waiters(struct printer *printer)
     }
 }
 
+/* The thread alone: takes the status line away. */
+static void erase_status(struct printer *printer)
+{
+    static const char erase[] = "\r\033[K";
+    if (printer->status_shown)
+        (void)write_all(STDERR_FILENO, erase, sizeof erase - 1);
+    printer->status_shown = false;
+}
+
+/* Under the mutex, before and after. */
+static void draw_status(struct printer *printer)
+{
+    char line[PRINTER_STATUS_MAX];
+    size_t len = printer->status_len;
+    memcpy(line, printer->status, len);
+    printer->status_changed = false;
+    mutex_unlock(&printer->mutex);
+    erase_status(printer);
+    if (len > 0)
+        (void)write_all(STDERR_FILENO, line, len);
+    printer->status_shown = len > 0;
+    mutex_lock(&printer->mutex);
+}
+
 /* Under the mutex, before and after. */
 static void write_next(struct printer *printer)
 {
@@ -74,11 +102,13 @@ static void write_next(struct printer *printer)
     printer->first = piece->next;
     printer->last = printer->first ? printer->last : NULL;
     mutex_unlock(&printer->mutex);
+    erase_status(printer);
     int error = write_piece(printer, piece);
     mutex_lock(&printer->mutex);
     printer->n_bytes -= piece->len;
     if (printer->error == 0)
         printer->error = error;
+    printer->status_changed |= printer->status_len > 0;
     if (printer->n_bytes < PRINTER_MOST / 2)
         wake_waiters(printer);
     mem_free(piece);
@@ -88,9 +118,11 @@ static void run(void *argument)
 {
     struct printer *printer = argument;
     mutex_lock(&printer->mutex);
-    while (printer->first || !printer->ends)
+    while (printer->first || printer->status_changed || !printer->ends)
         if (printer->first)
             write_next(printer);
+        else if (printer->status_changed)
+            draw_status(printer);
         else
             cond_wait(&printer->more, &printer->mutex);
     mutex_unlock(&printer->mutex);
@@ -140,6 +172,18 @@ bool printer_has_room(struct printer *printer, struct printer_waiter *waiter)
     }
     mutex_unlock(&printer->mutex);
     return has_room;
+}
+
+void printer_show_status(struct printer *printer, struct slice line)
+{
+    line = slice_first(line, PRINTER_STATUS_MAX);
+    mutex_lock(&printer->mutex);
+    if (line.len > 0)
+        memcpy(printer->status, line.at, line.len);
+    printer->status_len = line.len;
+    printer->status_changed = true;
+    cond_signal(&printer->more);
+    mutex_unlock(&printer->mutex);
 }
 
 void printer_add(struct printer *printer, enum child_stream stream, struct slice bytes)

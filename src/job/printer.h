@@ -12,6 +12,8 @@
 
 #define PRINTER_MOST ((size_t)256 * 1024) /* bytes that wait, before there is room again */
 
+#define PRINTER_STATUS_MAX ((size_t)256)
+
 struct printer;
 
 /* NULL: no memory, or no thread. */
@@ -32,6 +34,10 @@ struct printer_waiter {
 
 /* Whether there is room. No: its parker is woken once there is. */
 bool printer_has_room(struct printer *printer, struct printer_waiter *waiter);
+
+/* Shows a line on standard error, a terminal, that what is written goes above of; empty: none any
+ * more. At most PRINTER_STATUS_MAX bytes of it. */
+void printer_show_status(struct printer *printer, struct slice line);
 
 /* Takes a copy, whether there is room or not. Without memory the bytes are lost, and printer_free
  * says so. */

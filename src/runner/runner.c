@@ -237,7 +237,9 @@ static void run_attempt(struct runner *runner, struct runner_attempt *ret_attemp
 {
     *ret_attempt = make_attempt(runner, ++runner->course.attempts);
     runner->end = (struct runner_end){.hint_us = RETRY_NO_HINT};
+    runner->began_at = clock_wall_us();
     runner->executor->run(runner->executor, ret_attempt, &runner->end);
+    runner->ended_at = clock_wall_us();
     runner->outcome = runner->end.outcome;
     CHECK(runner->end.class != RETRY_DONE || runner->end.write == WRITE_COMPLETE);
     CHECK(runner->end.class < RETRY_LATER || runner->end.write >= WRITE_RELEASE);

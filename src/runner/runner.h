@@ -114,13 +114,14 @@ struct runner {
     int decisions;
 
     /* What came of it. */
-    struct runner_end end;   /* of the last attempt; all zero: there was none */
-    enum retry_end ended_by; /* RUNNER_ENDED */
-    bool in_doubt;           /* an attempt, perhaps of an earlier run, may have had its effect */
-    bool reached;            /* the target was, at least once */
-    bool out_of_time;        /* the last attempt was cut off by `deadline` */
-    struct outcome *outcome; /* DONE: of the last attempt; REPLAYED: the kept one, whose body may
-                                be packed. One reference is the caller's; NULL: there is none */
+    int64_t began_at, ended_at; /* wall time: of the last attempt */
+    struct runner_end end;      /* of the last attempt; all zero: there was none */
+    enum retry_end ended_by;    /* RUNNER_ENDED */
+    bool in_doubt;              /* an attempt, perhaps of an earlier run, may have had its effect */
+    bool reached;               /* the target was, at least once */
+    bool out_of_time;           /* the last attempt was cut off by `deadline` */
+    struct outcome *outcome;    /* DONE: of the last attempt; REPLAYED: the kept one, whose body may
+                                   be packed. One reference is the caller's; NULL: there is none */
 };
 
 enum runner_result {

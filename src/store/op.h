@@ -153,6 +153,7 @@ struct store_op {
                             who does it, for the audit; empty: an owner, who is not audited */
     struct slice reason; /* with an actor: why, as they say it; may be empty */
     struct store_room room; /* begin: what its outcome must fit into; it is asked before a load */
+    bool record_alone;      /* look: its outcome is not read */
     const struct store_list *list;
     const struct table_query *query;
     struct table_change *brings; /* rows, begins, and writes on records: kept if the record was

@@ -429,7 +429,8 @@ static enum backend_status apply_look(struct apply *apply, struct store_op *op)
     apply_report(apply, op, &row);
     op->status = STORE_DONE;
     bool is_final = record_is_final(row.record.status);
-    if (is_final && row.record.kept && apply->world.now < row.record.expires_at)
+    if (is_final && row.record.kept && !op->record_alone &&
+        apply->world.now < row.record.expires_at)
         return apply_read_outcome(apply, op, &row);
     return BACKEND_OK;
 }

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `pawl each`: what is written of each item, and of all of them. */
+#include "base/json.h"
+#include "cli/each.h"
+#include "cli/print.h"
+#include <errno.h>
+#include <unistd.h>
+
+#define LINE_MAX_BYTES ((size_t)64 * 1024)
+#define TEXT_SHOWN ((size_t)4096)
+#define BAR_WIDTH 24
+
+static const char *const results[EACH_RESULTS] = {
+    [EACH_RUN] = "run",     [EACH_SKIPPED] = "skipped", [EACH_FAILED] = "failed",
+    [EACH_DOUBT] = "doubt", [EACH_CHANGED] = "changed", [EACH_BAD] = "bad",
+    [EACH_LEFT] = "left",
+};
+
+/* ---- files ---- */
+
+static int open_file(const char *path, const char *first, FILE **ret_file)
+{
+    if (!path)
+        return EXIT_DONE;
+    *ret_file = fopen(path, "we");
+    if (!*ret_file)
+        return command_failed(EACH_NAME, EXIT_USAGE, "cannot write %s: %s", path, strerror(errno));
+    fputs(first, *ret_file);
+    return EXIT_DONE;
+}
+
+int each_open_files(struct each_session *session)
+{
+    int code = open_file(session->joblog_path,
+                         "Seq\tHost\tStarttime\tJobRuntime\tSend\tReceive\tExitval\tSignal\tCommand"
+                         "\n",
+                         &session->joblog);
+    return code == EXIT_DONE ? open_file(session->failed_path, "", &session->failed) : code;
+}
+
+static bool close_file(const char *path, FILE **file)
+{
+    bool failed = *file && ferror(*file);
+    bool written = !*file || (fclose(*file) == 0 && !failed);
+    *file = NULL;
+    if (!written)
+        jobs_say(EXIT_DONE, "cannot write %s: %s", path, strerror(errno));
+    return written;
+}
+
+bool each_close_files(struct each_session *session)
+{
+    bool joblog = close_file(session->joblog_path, &session->joblog);
+    return close_file(session->failed_path, &session->failed) && joblog;
+}
+
+/* As GNU parallel writes it (--joblog): nothing in it divides a line. */
+static void write_joblog(const struct each_session *session, const struct each_end *end,
+                         const struct each_how *how)
+{
+    BUF_AUTO struct buf line = buf_make(LINE_MAX_BYTES);
+    for (size_t i = 0; i < end->item->n_texts; i++) {
+        struct slice text = slice_first(slice_of(end->item->texts[i]), TEXT_SHOWN);
+        buf_add_str(&line, i > 0 ? " " : "");
+        for (size_t at = 0; at < text.len; at++)
+            buf_add_char(&line, (unsigned char)text.at[at] < ' ' ? '?' : text.at[at]);
+    }
+    fprintf(session->joblog, "%llu\t:\t%.3f\t%.3f\t0\t0\t%d\t%d\t%.*s\n",
+            (unsigned long long)end->item->number, (double)end->started_at / (double)CLOCK_US_PER_S,
+            (double)end->took_us / (double)CLOCK_US_PER_S, how->signal > 0 ? 0 : how->code,
+            how->signal, SLICE_ARG(buf_slice(&line)));
+}
+
+/* As it was read, so that it can be the input of another run. */
+static void write_failed(const struct each_session *session, const struct each_item *item)
+{
+    fwrite(item->text.at, 1, item->text.len, session->failed);
+    fputc(session->nul ? '\0' : '\n', session->failed);
+}
+
+/* ---- lines ---- */
+
+static void print_json(const struct each_session *session, const struct each_end *end,
+                       const struct each_how *how)
+{
+    BUF_AUTO struct buf line = buf_make(LINE_MAX_BYTES);
+    const struct each_item *item = end->item;
+    buf_add_char(&line, '{');
+    if (item) {
+        json_add_i64(&line, "item", (int64_t)item->number);
+        json_add_text(&line, "key", item->key);
+    }
+    json_add_text(&line, "result", slice_of(results[end->result]));
+    if (how->attempts > 0) {
+        json_add_i64(&line, "exit_code", how->code);
+        json_add_known_i64(&line, "http_code", how->http_status);
+        json_add_i64(&line, "attempts", how->attempts);
+        json_add_time(&line, "started_at", end->started_at);
+        json_add_i64(&line, "took_ms", end->took_us / CLOCK_US_PER_MS);
+    }
+    if (end->problem.len > 0 || how->problem)
+        json_add_text(&line, "problem", how->problem ? slice_of(how->problem) : end->problem);
+    buf_add_str(&line, "}\n");
+    if (buf_ok(&line))
+        printer_add(session->printer, CHILD_OUTPUT, buf_slice(&line));
+}
+
+static void add_reason(const struct each_end *end, const struct each_how *how, struct buf *line)
+{
+    if (end->result == EACH_CHANGED)
+        buf_add_str(line, "it was done as something else (another command line or request)");
+    else if (end->result == EACH_DOUBT)
+        buf_add_str(line, "it may have been done, and is not repeated before that is settled: see "
+                          "`pawl keys show`");
+    else if (!end->own || how->attempts == 0)
+        buf_add_str(line, "it had failed before, finally");
+    else if (how->problem)
+        buf_add_str(line, how->problem);
+    else if (how->http_status > 0)
+        buf_printf(line, "HTTP status %d", how->http_status);
+    else if (how->signal > 0)
+        buf_printf(line, "ended by signal %d", how->signal);
+    else
+        buf_printf(line, "exit code %d", how->code);
+}
+
+/* What is wrong with an item. */
+static void print_complaint(const struct each_session *session, const struct each_end *end,
+                            const struct each_how *how)
+{
+    BUF_AUTO struct buf line = buf_make(LINE_MAX_BYTES);
+    buf_add_str(&line, "pawl: ");
+    if (end->item) {
+        buf_printf(&line, "item %llu (key ", (unsigned long long)end->item->number);
+        print_escaped(&line, end->item->key);
+        buf_add_str(&line, "): ");
+        add_reason(end, how, &line);
+    } else {
+        print_escaped(&line, end->problem);
+    }
+    buf_add_char(&line, '\n');
+    if (buf_ok(&line))
+        printer_add(session->printer, CHILD_ERROR, buf_slice(&line));
+}
+
+/* --dry-run: what would become of it. */
+static void print_plan(const struct each_session *session, const struct each_end *end)
+{
+    BUF_AUTO struct buf line = buf_make(LINE_MAX_BYTES);
+    buf_printf(&line, "%s\t", end->result == EACH_LEFT ? "run" : results[end->result]);
+    print_escaped(&line, end->item->key);
+    for (size_t i = 0; i < end->item->n_texts; i++) {
+        buf_add_char(&line, i > 0 ? ' ' : '\t');
+        print_escaped(&line, slice_first(slice_of(end->item->texts[i]), TEXT_SHOWN));
+    }
+    buf_add_char(&line, '\n');
+    if (buf_ok(&line))
+        printer_add(session->printer, CHILD_OUTPUT, buf_slice(&line));
+}
+
+static bool is_complained_of(const struct each_session *session, const struct each_end *end)
+{
+    bool wrong = end->result >= EACH_FAILED && end->result <= EACH_BAD;
+    return wrong && !session->json && (!session->is_dry || !end->item);
+}
+
+void each_report(void *argument, const struct each_end *end)
+{
+    const struct each_session *session = argument;
+    struct each_how how = {0};
+    if (end->own)
+        session->how(end, &how);
+    if (session->joblog && how.attempts > 0)
+        write_joblog(session, end, &how);
+    if (session->failed && end->result == EACH_FAILED)
+        write_failed(session, end->item);
+    if (session->json)
+        print_json(session, end, &how);
+    else if (session->is_dry && end->item)
+        print_plan(session, end);
+    if (is_complained_of(session, end))
+        print_complaint(session, end, &how);
+}
+
+bool each_report_has_room(void *argument, struct parker *parker)
+{
+    struct each_session *session = argument;
+    session->waiter.parker = parker;
+    return printer_has_room(session->printer, &session->waiter);
+}
+
+/* ---- all of them ---- */
+
+static uint64_t ended(const struct each *each)
+{
+    uint64_t n = 0;
+    for (size_t i = 0; i < EACH_RESULTS; i++)
+        n += i == EACH_LEFT ? 0 : each->counts[i];
+    return n;
+}
+
+/* How many there are, as far as the part of the input that was read says it. */
+static uint64_t estimate_all(const struct each_session *session)
+{
+    const struct each *each = &session->each;
+    if (each->input_ended || session->input_size == 0 || each->bytes_read == 0)
+        return each->read;
+    double part = (double)each->bytes_read / (double)session->input_size;
+    return part >= 1 ? each->read : (uint64_t)((double)each->read / part);
+}
+
+void each_show_progress(struct each_session *session)
+{
+    char line[PRINTER_STATUS_MAX], bar[BAR_WIDTH + 1];
+    const struct each *each = &session->each;
+    double seconds = (double)(clock_boot_us() - session->started_at) / (double)CLOCK_US_PER_S;
+    uint64_t n = ended(each), all = estimate_all(session);
+    uint64_t worked = n - each->counts[EACH_SKIPPED];
+    double rate = seconds > 0 ? (double)worked / seconds : 0;
+    double left = rate > 0 && all > n ? (double)(all - n) / rate : 0;
+    size_t full = all > 0 && n <= all ? (size_t)(BAR_WIDTH * n / all) : 0;
+    for (size_t i = 0; i < BAR_WIDTH; i++)
+        bar[i] = i < full ? '=' : i == full ? '>' : ' ';
+    bar[BAR_WIDTH] = '\0';
+    int len =
+        snprintf(line, sizeof line, "[%s] %llu of %s%llu, %llu failed, %.0f/s, ETA %d:%02d:%02d",
+                 bar, (unsigned long long)n, each->input_ended ? "" : "~", (unsigned long long)all,
+                 (unsigned long long)each->counts[EACH_FAILED], rate, (int)(left / 3600),
+                 (int)(left / 60) % 60, (int)left % 60);
+    if (len > 0)
+        printer_show_status(session->printer, slice_make(line, (size_t)len));
+}
+
+static void add_count(struct buf *line, uint64_t n, const char *what)
+{
+    if (n > 0)
+        buf_printf(line, ", %llu %s", (unsigned long long)n, what);
+}
+
+static void sum_up_json(struct each_session *session)
+{
+    BUF_AUTO struct buf line = buf_make(LINE_MAX_BYTES);
+    buf_add_char(&line, '{');
+    json_add_i64(&line, "items", (int64_t)session->each.read);
+    for (size_t i = 0; i < EACH_RESULTS; i++)
+        json_add_i64(&line, results[i], (int64_t)session->each.counts[i]);
+    buf_add_str(&line, "}\n");
+    printer_add(session->printer, CHILD_OUTPUT, buf_slice(&line));
+}
+
+void each_sum_up(struct each_session *session)
+{
+    BUF_AUTO struct buf line = buf_make(LINE_MAX_BYTES);
+    const struct each *each = &session->each;
+    if (session->json) {
+        sum_up_json(session);
+        return;
+    }
+    buf_printf(&line, "pawl: %llu items: %llu %s", (unsigned long long)each->read,
+               (unsigned long long)each->counts[session->is_dry ? EACH_LEFT : EACH_RUN],
+               session->is_dry ? "to be run" : "run");
+    add_count(&line, each->counts[EACH_SKIPPED], "done before");
+    add_count(&line, each->counts[EACH_FAILED], "failed");
+    add_count(&line, each->counts[EACH_DOUBT], "in doubt");
+    add_count(&line, each->counts[EACH_CHANGED], "changed");
+    add_count(&line, each->counts[EACH_BAD], "malformed");
+    if (!session->is_dry)
+        add_count(&line, each->counts[EACH_LEFT], "left");
+    if (!session->is_dry && !each->all_read)
+        buf_add_str(&line, ", the rest of the input not read");
+    buf_add_char(&line, '\n');
+    if (!session->silent)
+        printer_add(session->printer, CHILD_ERROR, buf_slice(&line));
+}

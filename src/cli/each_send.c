@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `pawl each --send`: a request for each item. */
+#include "base/mem.h"
+#include "base/random.h"
+#include "cli/each.h"
+#include "client/http.h"
+#include "client/verdict.h"
+
+#define PROBLEM_MAX ((size_t)1024)
+
+enum { URL_TEXT, BODY_TEXT, TEXTS };
+
+struct own {
+    struct each_session *session;
+    struct runner runner;
+    struct client_http http;
+    struct client_made made;
+    struct arena arena;
+    bool is_used; /* the request of an item before */
+};
+
+/* ---- the request of an item ---- */
+
+static struct client_request request_of(const struct each_session *session,
+                                        const char *const *texts, const char *key)
+{
+    struct client_request request = session->request.request;
+    request.url = texts[URL_TEXT];
+    request.key = key;
+    request.has_body = session->body != NULL;
+    request.body = slice_of(session->body ? texts[BODY_TEXT] : NULL);
+    return request;
+}
+
+/* Makes it, and what is compared of it. False: `problem` has a sentence. */
+static bool make(const struct each_session *session, const struct each_item *item,
+                 struct client_made *made, struct attempt *attempt, struct buf *problem)
+{
+    BUF_AUTO struct buf key = buf_make(KEY_TEXT_MAX + 1);
+    buf_add_slice(&key, item->key);
+    buf_add_char(&key, '\0');
+    struct client_request request = request_of(session, item->texts, key.at);
+    if (!buf_ok(&key) || !client_make(&request, made, problem))
+        return false;
+    made->operation.key = arena_copy(&made->arena, made->operation.key);
+    if (made->operation.key.at && client_name_record(&made->operation, &made->arena, attempt))
+        return true;
+    buf_add_str(problem, "the body takes too much memory to hash");
+    return false;
+}
+
+static struct each_item *name(void *argument, const struct item *read, struct arena *scratch,
+                              struct buf *problem)
+{
+    struct each_session *session = argument;
+    struct each_item item;
+    struct client_made *made = mem_zalloc(1, sizeof *made);
+    struct attempt *attempt = mem_zalloc(1, sizeof *attempt);
+    bool done = made && attempt && each_fill(session, read, scratch, &item, problem) &&
+                make(session, &item, made, attempt, problem);
+    if (done && !session->options.ignores_payload) {
+        item.payload_hash = attempt->begin.payload_hash;
+        item.target_hash = attempt->begin.target_hash;
+    }
+    if (made)
+        client_made_fini(made);
+    mem_free(made);
+    mem_free(attempt);
+    return done ? each_item_new(&item) : NULL;
+}
+
+/* ---- a worker's own ---- */
+
+static void *open_own(void *argument)
+{
+    struct own *own = mem_zalloc(1, sizeof *own);
+    if (!own)
+        return NULL;
+    own->session = argument;
+    client_http_init(&own->http);
+    return own;
+}
+
+static void clear(struct own *own)
+{
+    if (own->is_used)
+        client_made_fini(&own->made);
+    own->made = (struct client_made){0};
+    own->runner = (struct runner){0};
+    own->is_used = false;
+}
+
+static void close_own(void *at)
+{
+    struct own *own = at;
+    clear(own);
+    client_http_fini(&own->http);
+    mem_free(own);
+}
+
+static void fill_runner(struct own *own, const struct each_item *item)
+{
+    const struct job_settings *settings = &own->session->options.job;
+    struct runner *runner = &own->runner;
+    runner->engine = settings->engine;
+    runner->executor = &own->http.executor;
+    runner->schedule = job_schedule(settings->profile);
+    runner->profile = settings->profile;
+    runner->is_job = true;
+    runner->seed = random_u64();
+    runner->total_us = CLOCK_NEVER;
+    runner->timeout_us = own->session->max_time_us;
+    runner->attempt.rule = settings->rule;
+    runner->attempt.begin.payload_hash = item->payload_hash;
+    runner->attempt.begin.target_hash = item->target_hash;
+    runner->attempt.begin.ttl_us = settings->ttl_us;
+    runner->attempt.begin.window = settings->is_window;
+    runner->attempt.begin.unknown = settings->unknown;
+    own->http.operation = &own->made.operation;
+    own->http.origins = own->session->origins;
+    own->http.connect_us = own->session->connect_us;
+    own->http.max_body = CLIENT_BODY_MAX;
+}
+
+static struct runner *prepare(void *at, const struct each_item *item)
+{
+    struct own *own = at;
+    BUF_AUTO struct buf problem = buf_make(PROBLEM_MAX);
+    clear(own);
+    own->is_used = true;
+    if (!make(own->session, item, &own->made, &own->runner.attempt, &problem))
+        return NULL;
+    fill_runner(own, item);
+    return &own->runner;
+}
+
+/* A request goes on to its end, or its time. */
+static void signal_own(void *at, int number)
+{
+    (void)at;
+    (void)number;
+}
+
+void each_request_how(const struct each_end *end, struct each_how *ret_how)
+{
+    const struct own *own = end->own;
+    const struct record *record = &own->runner.attempt.result.record;
+    bool replayed = end->runner_result == RUNNER_REPLAYED;
+    *ret_how = (struct each_how){
+        .code =
+            end->result == EACH_RUN || end->result == EACH_SKIPPED ? EXIT_DONE : EXIT_FINAL_ERROR,
+        .problem = own->runner.end.note,
+        .http_status = replayed ? record->http_status : own->runner.end.status,
+        .attempts = own->runner.course.attempts};
+}
+
+const struct each_kind each_of_requests = {
+    .check = each_check,
+    .name = name,
+    .open = open_own,
+    .close = close_own,
+    .prepare = prepare,
+    .report = each_report,
+    .has_room = each_report_has_room,
+    .signal = signal_own,
+};
+
+/* ---- the command line ---- */
+
+static bool is_json(const struct headers *headers, const char *body)
+{
+    const struct header *type = headers_find(headers, SLICE("Content-Type"));
+    struct slice essence = {0};
+    if (type)
+        (void)slice_cut(type->value, ';', &essence);
+    return body && slice_eq_nocase(slice_trim(essence), SLICE("application/json"));
+}
+
+/* `METHOD URL`, or the URL alone. */
+static int split(struct each_session *session, const char **ret_url)
+{
+    const char *space = strchr(session->send, ' ');
+    struct slice method = slice_make(session->send, space ? (size_t)(space - session->send) : 0);
+    *ret_url = space ? space + 1 : session->send;
+    if (space && (!slice_is_word(method, SLICE_TOKEN_MARKS) || strchr(space + 1, ' ')))
+        return command_misused(EACH_NAME, "--send wants `METHOD URL`, such as "
+                                          "'POST https://api.example.com/users/{id}/offers'");
+    if (space)
+        session->request.request.method = arena_copy(&session->options.arena, method).at;
+    return EXIT_DONE;
+}
+
+int each_prepare_send(struct each_session *session)
+{
+    BUF_AUTO struct buf problem = buf_make(PROBLEM_MAX);
+    const char *words[TEXTS] = {NULL, session->body};
+    int code = split(session, &words[URL_TEXT]);
+    if (code == EXIT_DONE)
+        code = each_compile(session, words, session->body ? 2 : 1);
+    if (code != EXIT_DONE)
+        return code;
+    bool has_type = headers_find(&session->request.request.headers, SLICE("Content-Type"));
+    session->texts[URL_TEXT].filling = TEMPLATE_IN_URL;
+    if (session->body)
+        session->texts[BODY_TEXT].filling =
+            is_json(&session->request.request.headers, session->body) ? TEMPLATE_IN_JSON
+            : has_type                                                ? TEMPLATE_RAW
+                                                                      : TEMPLATE_IN_URL;
+    session->request.route.max = 64;
+    session->request.route.max_idle = session->n_jobs;
+    return EXIT_DONE;
+}

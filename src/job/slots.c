@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "job/slots.h"
+
+#include "base/check.h"
+
+/* On the stack of the fiber that waits. */
+struct slots_waiter {
+    struct parker *parker;
+    struct slots_waiter *next;
+};
+
+static void wake_first(const struct slots *slots)
+{
+    if (slots->first)
+        parker_wake(slots->first->parker);
+}
+
+static void join(struct slots *slots, struct slots_waiter *waiter)
+{
+    if (slots->last)
+        slots->last->next = waiter;
+    else
+        slots->first = waiter;
+    slots->last = waiter;
+}
+
+/* The first one, which need not be who leaves: closing lets all go. */
+static void quit(struct slots *slots, const struct slots_waiter *waiter)
+{
+    struct slots_waiter **link = &slots->first, *before = NULL;
+    while (*link != waiter) {
+        before = *link;
+        link = &before->next;
+    }
+    *link = waiter->next;
+    if (slots->last == waiter)
+        slots->last = before;
+    wake_first(slots);
+}
+
+static bool may_begin(const struct slots *slots, const struct slots_waiter *waiter)
+{
+    return slots->first == waiter && slots->taken < slots->most &&
+           clock_boot_us() >= slots->next_at;
+}
+
+static bool enter(struct runner_gate *gate, struct parker *parker)
+{
+    struct slots *slots = (struct slots *)gate;
+    struct slots_waiter waiter = {.parker = parker};
+    join(slots, &waiter);
+    while (!gate->closed && !may_begin(slots, &waiter)) {
+        bool is_next = slots->first == &waiter && slots->taken < slots->most;
+        parker->park(parker, is_next ? slots->next_at : CLOCK_NEVER);
+    }
+    if (!gate->closed) {
+        slots->taken++;
+        slots->next_at = clock_after(clock_boot_us(), slots->apart_us);
+    }
+    quit(slots, &waiter);
+    return !gate->closed;
+}
+
+static void leave(struct runner_gate *gate)
+{
+    struct slots *slots = (struct slots *)gate;
+    CHECK(slots->taken > 0);
+    slots->taken--;
+    wake_first(slots);
+}
+
+void slots_init(struct slots *slots, size_t most, int64_t per_second)
+{
+    CHECK(most > 0);
+    *slots = (struct slots){.gate = {.enter = enter, .leave = leave},
+                            .most = most,
+                            .apart_us = per_second > 0 ? CLOCK_US_PER_S / per_second : 0};
+}
+
+void slots_close(struct slots *slots)
+{
+    slots->gate.closed = true;
+    for (struct slots_waiter *waiter = slots->first; waiter; waiter = waiter->next)
+        parker_wake(waiter->parker);
+}
