@@ -180,6 +180,8 @@ static int run_loop(struct each_session *session)
         return jobs_say(EXIT_UNAVAILABLE, "out of memory");
     loop_stop(loop);
     loop_run(loop);
+    http_origins_free(session->origins); /* whose connections the loop watches */
+    session->origins = NULL;
     if (!each->lingers)
         loop_free(loop);
     return EXIT_DONE;

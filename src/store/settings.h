@@ -32,7 +32,8 @@ struct store_config {
     struct store_limits limits;
     int checkpoint_pages;              /* of the WAL, at which it is checkpointed; 0: 1000 */
     const struct table *const *tables; /* NULL behind the last */
-    size_t key_run; /* new keys that gather before they go into the index; 0: 65536 */
+    size_t key_run; /* new keys that gather before they go into the index; 0: 65536, of a command
+                       4096 */
     /* Called on the committer's thread at the first I/O error of a write or sync (invariant 8).
      * `what` is one line. When it returns, or is NULL, everything ends as STORE_DEAD. */
     void (*fail_stop)(void *argument, const char *what);

@@ -12,6 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* A command reads the runs of new keys anew each time: it closes them while they are short. */
+#define COMMAND_KEY_RUN ((size_t)4096)
 #define BUSY_MS 200 /* one try, where a sqlite3 shell or a backup holds a write lock */
 #define LOCK_SPAN_US INT64_C(200000) /* one try, where another pawl process does */
 #define CHECKPOINT_PAGES 1000 /* of the WAL: field measurement, docs/decisions/0003-schema.md */
@@ -234,7 +236,7 @@ static int note_wal_pages(void *argument, sqlite3 *db, const char *schema, int p
 }
 
 /* Everything that writes the file happens under the batch lock. */
-static bool open_database(struct sqlite_backend *sqlite)
+static bool open_database(struct sqlite_backend *sqlite, enum store_role role)
 {
     if (!set_pragmas(sqlite)) {
         explain_problem(sqlite, sqlite3_errmsg(sqlite->db));
@@ -244,7 +246,8 @@ static bool open_database(struct sqlite_backend *sqlite)
     sqlite3_wal_hook(sqlite->db, note_wal_pages, sqlite);
     if (!install_schema(sqlite))
         return false;
-    if (!sqlite_prepare_all(sqlite)) {
+    bool stays = role != STORE_COMMAND;
+    if (stays ? !sqlite_prepare_all(sqlite) : !sqlite_prepare_rollback(sqlite)) {
         explain_problem(sqlite, sqlite3_errmsg(sqlite->db));
         return false;
     }
@@ -267,7 +270,7 @@ static bool open_all(struct sqlite_backend *sqlite, const struct store_config *c
                         "another pawl process has kept the store locked for too long; try again");
         return false;
     }
-    bool ok = open_database(sqlite);
+    bool ok = open_database(sqlite, config->role);
     store_lock_free(&sqlite->lock);
     return ok;
 }
@@ -281,7 +284,8 @@ struct backend *sqlite_backend_open(const struct store_config *config,
      * effect once SQLite is in use. */
     if (config->role != STORE_COMMAND)
         sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
-    size_t key_run = config->key_run;
+    bool is_brief = config->role == STORE_COMMAND && config->key_run == 0;
+    size_t key_run = is_brief ? COMMAND_KEY_RUN : config->key_run;
 #ifdef PAWL_HOOKS
     sqlite_faults_by_environment();
     key_run = sqlite_faults_key_run(key_run);

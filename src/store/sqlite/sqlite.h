@@ -313,8 +313,11 @@ struct sqlite_binding {
     int at; /* bound so far */
 };
 
-/* Prepares every statement now, and not at its first use. False: sqlite3_errmsg says why. */
+/* Prepares every statement now, and not at its first use: for a process that stays. False:
+ * sqlite3_errmsg says why. */
 bool sqlite_prepare_all(struct sqlite_backend *sqlite);
+/* Prepares what is needed where nothing may fail any more. */
+bool sqlite_prepare_rollback(struct sqlite_backend *sqlite);
 
 /* A statement to be bound, which is prepared by now; its parameters, in their order. */
 struct sqlite_binding sqlite_bind(struct sqlite_backend *sqlite, enum sqlite_statement name);

@@ -61,6 +61,11 @@ bool sqlite_prepare_all(struct sqlite_backend *sqlite)
     return true;
 }
 
+bool sqlite_prepare_rollback(struct sqlite_backend *sqlite)
+{
+    return prepare(sqlite, SQL_ROLLBACK) == SQLITE_OK;
+}
+
 struct sqlite_binding sqlite_bind(struct sqlite_backend *sqlite, enum sqlite_statement name)
 {
     if (!sqlite->statements[name] && sqlite_ok(sqlite))
