@@ -493,7 +493,7 @@ const char *sqlite_schema_install(struct sqlite_backend *sqlite);
     "  OR expires_at > CAST(strftime('%s', 'now') AS INTEGER) * 1000000)"                          \
     " UNION ALL"                                                                                   \
     " SELECT key, lower(hex(payload_hash)),"                                                       \
-    "  CASE status WHEN 2 THEN 'complete' ELSE 'failed' END, result_ref, http_code,"               \
+    "  CASE status WHEN 2 THEN 'complete' ELSE 'failed' END, result_ref, nullif(http_code, 0),"    \
     "  strftime('%Y-%m-%dT%H:%M:%f', created_at / 1e6, 'unixepoch') || 'Z',"                       \
     "  CASE WHEN expires_at < 253402300799000000 THEN"                                             \
     "   strftime('%Y-%m-%dT%H:%M:%f', expires_at / 1e6, 'unixepoch') || 'Z' END,"                  \
