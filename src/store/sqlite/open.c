@@ -195,9 +195,8 @@ static bool check_foreign(struct sqlite_backend *sqlite, const struct store_conf
     return !problem && is_good;
 }
 
-/* Looks before there is a lock file: nothing is left beside a file that is not a store. It only
- * reads, as any reader of the store may without the lock. */
-static bool check_database(struct sqlite_backend *sqlite, const struct store_config *config)
+/* Of one moment, since another process may be making the store. */
+static bool look_at_database(struct sqlite_backend *sqlite, const struct store_config *config)
 {
     int64_t format = 0, application = 0;
     int code = sqlite_ask_number(sqlite->db, "PRAGMA application_id", &application);
@@ -212,6 +211,16 @@ static bool check_database(struct sqlite_backend *sqlite, const struct store_con
     if (problem)
         explain_problem(sqlite, problem);
     return !problem;
+}
+
+/* Looks before there is a lock file: nothing is left beside a file that is not a store. It only
+ * reads, as any reader of the store may without the lock. */
+static bool check_database(struct sqlite_backend *sqlite, const struct store_config *config)
+{
+    (void)sqlite3_exec(sqlite->db, "BEGIN", NULL, NULL, NULL);
+    bool is_good = look_at_database(sqlite, config);
+    (void)sqlite3_exec(sqlite->db, "ROLLBACK", NULL, NULL, NULL);
+    return is_good;
 }
 
 static bool connect_file(struct sqlite_backend *sqlite, const struct store_config *config)
