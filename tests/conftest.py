@@ -15,6 +15,7 @@ import pytest
 from _pytest.runner import runtestprotocol
 
 from pawltest.gateway import ALARMS, PAWL, Clock, Gateway, run
+from pawltest.jobs import Jobs
 from pawltest.upstream import Upstream
 
 CONFIG = """
@@ -161,6 +162,14 @@ def upstream() -> Iterator[Upstream]:
 @pytest.fixture
 def clock(tmp_path: Path) -> Clock:
     return Clock(tmp_path / "clock")
+
+
+@pytest.fixture
+def jobs(tmp_path: Path, clock: Clock) -> Iterator[Jobs]:
+    """`pawl run`, on a store of its own."""
+    made = Jobs(tmp_path, clock)
+    yield made
+    made.close()
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from typing import Any, Callable
 from pawltest.wire import PATIENCE, Answer, Client, Headers, eventually, request_bytes
 
 ROOT = Path(__file__).resolve().parents[2]
-PAWL = Path(os.environ.get("PAWL_BIN", ROOT / "build" / "pawl"))
+PAWL = Path(os.environ.get("PAWL_BIN", ROOT / "build" / "pawl")).absolute()
 READY = re.compile(r"^pawl: ready\b")
 WANTED = request_bytes("POST", "/refunds", [("Idempotency-Key", "k1")], b"{}")
 # What no run may print, however it ends.
