@@ -174,6 +174,18 @@ bool printer_has_room(struct printer *printer, struct printer_waiter *waiter)
     return has_room;
 }
 
+void printer_leave(struct printer *printer, struct printer_waiter *waiter)
+{
+    mutex_lock(&printer->mutex);
+    for (struct printer_waiter **at = &printer->waiters; *at; at = &(*at)->next)
+        if (*at == waiter) {
+            *at = waiter->next;
+            break;
+        }
+    waiter->waits = false;
+    mutex_unlock(&printer->mutex);
+}
+
 void printer_show_status(struct printer *printer, struct slice line)
 {
     line = slice_first(line, PRINTER_STATUS_MAX);

@@ -24,8 +24,7 @@ struct printer *printer_new(void);
  */
 void printer_free(struct printer *printer, int *ret_error);
 
-/* A fiber that waits for room; the struct stays until printer_has_room said yes, or for as long as
- * the printer. */
+/* A fiber that waits for room; both stay until printer_leave. */
 struct printer_waiter {
     struct parker *parker;
     struct printer_waiter *next;
@@ -34,6 +33,9 @@ struct printer_waiter {
 
 /* Whether there is room. No: its parker is woken once there is. */
 bool printer_has_room(struct printer *printer, struct printer_waiter *waiter);
+
+/* It does not wait any more, and is not woken. */
+void printer_leave(struct printer *printer, struct printer_waiter *waiter);
 
 /* Shows a line on standard error, a terminal, that what is written goes above of; empty: none any
  * more. At most PRINTER_STATUS_MAX bytes of it. */

@@ -153,6 +153,8 @@ static int run_child(struct process *process, const struct runner_attempt *attem
                                         .deadline_us = attempt->until,
                                         .grace_us = GRACE_US};
     int error = child_run(&process->spec, &result, &process->problem);
+    if (process->settings->printer)
+        printer_leave(process->settings->printer, &process->waiter);
     if (error != 0)
         return error;
     for (enum child_stream stream = 0; stream < OUTPUT_STREAMS; stream++)
