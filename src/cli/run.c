@@ -46,15 +46,21 @@ static const struct flag_place places[FLAG_COUNT] = {
 
 /* ---- what is said ---- */
 
+static void add_signal(int number, struct buf *line)
+{
+    const char *name = sigabbrev_np(number); /* NULL: one without a name of its own */
+    buf_printf(line, "ended by signal %d%s%s%s", number, name ? " (" : "", name ? name : "",
+               name ? ")" : "");
+}
+
 static void add_ending(const struct process *process, struct buf *line)
 {
     if (process->problem)
         buf_add_str(line, process->problem);
     else if (process->timed_out)
         buf_add_str(line, "the time of the attempt was over (--timeout); it was ended");
-    else if (process->exit_code > PROCESS_SIGNALLED)
-        buf_printf(line, "ended by signal %d (%s)", process->exit_code - PROCESS_SIGNALLED,
-                   sigabbrev_np(process->exit_code - PROCESS_SIGNALLED));
+    else if (process->signal > 0)
+        add_signal(process->signal, line);
     else
         buf_printf(line, "exit code %d", process->exit_code);
 }
@@ -78,7 +84,7 @@ static void explain_failure(const struct run *run)
     const struct process *process = &run->job.process;
     const struct runner *runner = &run->job.runner;
     BUF_AUTO struct buf line = buf_make(TEXT_MAX);
-    bool own = !process->problem && !process->timed_out && process->exit_code <= PROCESS_SIGNALLED;
+    bool own = !process->problem && !process->timed_out && process->signal == 0;
     if (runner->course.attempts == 0 || (own && runner->course.attempts == 1))
         return;
     add_ending(process, &line);

@@ -140,6 +140,7 @@ static int run_child(struct process *process, const struct runner_attempt *attem
     mem_free(process->problem);
     process->problem = NULL;
     process->timed_out = false;
+    process->signal = 0;
     if (!environment)
         return ENOMEM;
     process->waiter = (struct printer_waiter){.parker = fiber_parker()};
@@ -161,6 +162,7 @@ static int run_child(struct process *process, const struct runner_attempt *attem
         process->output.is_cut[stream] |=
             (stream == CHILD_OUTPUT ? &result.output : &result.error)->truncated;
     process->timed_out = result.timed_out;
+    process->signal = result.signal;
     process->exit_code = code_of(&result);
     end_shared_group(process, attempt);
     child_result_fini(&result);

@@ -51,6 +51,7 @@ struct process {
     /* The last attempt's. */
     struct output output;
     int exit_code; /* 0 to 255 */
+    int signal;    /* that ended it; 0: none */
     bool timed_out;
     char *problem; /* why it could not be run, in a phrase; NULL: it was */
     pid_t pid;     /* while it runs; else 0 */
