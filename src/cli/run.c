@@ -33,7 +33,8 @@ struct run {
     struct signals signals;
     struct job job;
     enum runner_result result;
-    int signal; /* that stopped it; 0: none */
+    int signal;     /* that stopped it; 0: none */
+    bool passed_on; /* it came while the command ran, whose end it may be */
 };
 
 static const struct flag_place places[FLAG_COUNT] = {
@@ -245,6 +246,7 @@ static void got_signal(void *argument, int number, bool from_terminal)
     if (number != SIGUSR1 && number != SIGUSR2) {
         run->gate.closed = true;
         run->signal = number;
+        run->passed_on = run->job.process.pid != 0;
     }
     if (!shares || !from_terminal)
         process_signal(&run->job.process, number);
@@ -303,9 +305,8 @@ static int end_printing(struct run *run, int code)
 
 static int code_of(const struct run *run)
 {
-    bool stopped = run->result == RUNNER_STOPPED && run->job.runner.course.attempts == 0;
-    return stopped && run->signal > 0 ? PROCESS_SIGNALLED + run->signal
-                                      : job_exit_code(&run->job, run->result);
+    bool stopped = run->result == RUNNER_STOPPED && run->signal > 0 && !run->passed_on;
+    return stopped ? PROCESS_SIGNALLED + run->signal : job_exit_code(&run->job, run->result);
 }
 
 static int run_prepared(struct run *run)
