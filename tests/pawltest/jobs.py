@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 from pathlib import Path
-from typing import Any
+from typing import Any, Sequence
 
 from pawltest.admin import series
 from pawltest.gateway import ALARMS, DIE_WITH_THE_TEST, PAWL, Clock, run
@@ -89,10 +89,11 @@ class Jobs:
                 **more}
 
     def spawn(self, *words: Any, stdin: Any = subprocess.DEVNULL, stdout: Any = subprocess.PIPE,
-              stderr: Any = subprocess.PIPE, **environment: str) -> subprocess.Popen[bytes]:
+              stderr: Any = subprocess.PIPE, command: Sequence[str] = (str(PAWL),),
+              **environment: str) -> subprocess.Popen[bytes]:
         """`pawl run WORDS` in the folder, without a terminal."""
         made = subprocess.Popen(
-            [*DIE_WITH_THE_TEST, str(PAWL), "run", *map(str, words)], cwd=self.folder, stdin=stdin,
+            [*DIE_WITH_THE_TEST, *command, "run", *map(str, words)], cwd=self.folder, stdin=stdin,
             stdout=stdout, stderr=stderr, env=self.environment(environment),
             start_new_session=True)
         self.clock.processes.append(made)
