@@ -167,16 +167,22 @@ static enum each_result judge(struct each *each, const struct runner *runner,
     UNREACHABLE();
 }
 
+/* It is under way no more: the next one of its group may be run. */
+static void end_in_group(struct each *each, const struct each_item *item)
+{
+    struct groups_item *next = groups_end(&each->groups, &item->grouped);
+    if (!next)
+        return;
+    append(&each->ready, next);
+    each_wake_worker(each);
+}
+
 static void end_run(struct each_worker *worker, struct runner *runner, enum runner_result result)
 {
     struct each *each = worker->each;
     struct each_item *item = worker->item;
     enum each_result ended = judge(each, runner, result);
-    struct groups_item *next = groups_end(&each->groups, &item->grouped);
-    if (next)
-        prepend(&each->queue, next);
-    if (next)
-        each_wake_worker(each);
+    end_in_group(each, item);
     if (ended == EACH_DOUBT && result == RUNNER_HELD)
         job_count(each->store, TALLY_JOB_DOUBT, 1, worker->parker);
     worker->item = NULL;
@@ -203,7 +209,7 @@ static void run_item(struct each_worker *worker, struct each_item *item)
     if (!runner) {
         each->store_is_down = true; /* without memory nothing more is begun, either */
         worker->item = NULL;
-        (void)groups_end(&each->groups, &item->grouped);
+        end_in_group(each, item);
         each_end_unrun(each, item, EACH_LEFT);
         each_stop(each);
         return;
@@ -225,6 +231,8 @@ static void run_item(struct each_worker *worker, struct each_item *item)
 static struct each_item *take_runnable(struct each *each)
 {
     struct groups_item *item;
+    if (!each_is_stopped(each) && (item = take_first(&each->ready)))
+        return (struct each_item *)item;
     while (!each_is_stopped(each) && (item = take_first(&each->queue)))
         switch (groups_begin(&each->groups, item)) {
         case GROUPS_MAY_RUN:
@@ -253,7 +261,8 @@ static bool look_again(struct each *each)
 static bool is_over(const struct each *each)
 {
     return each_is_stopped(each) ||
-           (each->input_ended && each->busy == 0 && !each->queue.first && !each->later.first);
+           (each->input_ended && each->busy == 0 && !each->ready.first && !each->queue.first &&
+            !each->later.first);
 }
 
 static struct each_item *take(struct each_worker *worker)
@@ -279,8 +288,8 @@ static struct each_item *take(struct each_worker *worker)
 static void end_left(struct each *each)
 {
     struct groups_item *item;
-    while ((item = take_first(&each->queue)) || (item = take_first(&each->later)) ||
-           (item = groups_take_any(&each->groups)))
+    while ((item = take_first(&each->ready)) || (item = take_first(&each->queue)) ||
+           (item = take_first(&each->later)) || (item = groups_take_any(&each->groups)))
         each_end_unrun(each, (struct each_item *)item, EACH_LEFT);
 }
 
@@ -304,7 +313,7 @@ static void work(void *argument)
     worker->parker = fiber_parker();
     while ((item = take(worker))) {
         each->busy++;
-        if (each->queue.first)
+        if (each->ready.first || each->queue.first)
             each_wake_worker(each);
         run_item(worker, item);
         each->busy--;

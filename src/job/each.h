@@ -131,7 +131,8 @@ struct each {
     struct retry_budget budget;
     struct each_list {
         struct groups_item *first, *last;
-    } queue, later;        /* to be run; in progress elsewhere */
+    } ready, queue, later; /* the next of their groups, under way there; to be run; in progress
+                              elsewhere */
     size_t held;           /* items that were named, and have not ended; */
     size_t held_bytes;     /*   what they take */
     struct parker *feeder; /* of its fiber; NULL: it has not begun, or has ended */
