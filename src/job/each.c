@@ -339,6 +339,7 @@ bool each_start(struct each *each, struct loop *loop)
     each->workers = mem_zalloc(each->n_workers, sizeof *each->workers);
     each->budget = retry_budget_make(clock_boot_us());
     slots_init(&each->slots, each->jobs, each->per_second);
+    each->slots.gate.fails_fast = each->fails_fast;
     items_init(&each->items, each->form);
     if (!each->workers)
         return false;

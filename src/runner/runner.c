@@ -291,8 +291,11 @@ static enum step attempt(struct runner *runner, enum runner_result *ret_result)
     bool again = is_tried_again(runner);
     if (again)
         report.next = plan_next(runner, report.now);
+    bool ends = !again || report.next.end != RETRY_GOES_ON;
+    if (runner->gate && runner->gate->fails_fast && ends && runner->end.class != RETRY_DONE)
+        runner->gate->closed = true;
     if (runner->engine)
-        count(runner, report.next.end != RETRY_GOES_ON || !again, again);
+        count(runner, ends, again);
     struct engine_act act = runner_act(&runner->end);
     *ret_result = RUNNER_NOT_STORED;
     if (!runner->engine)

@@ -72,7 +72,9 @@ struct runner_gate {
     bool (*enter)(struct runner_gate *gate, struct parker *parker);
     /* It has ended, and what is stored of it is on its way; or it did not begin. */
     void (*leave)(struct runner_gate *gate);
-    bool closed; /* no attempt begins any more, and none is waited for */
+    bool closed;     /* no attempt begins any more, and none is waited for */
+    bool fails_fast; /* an operation that fails closes it before its last attempt leaves; its owner
+                        lets those go that wait in `enter` */
 };
 
 /* An attempt that has ended, and what is stored of it; `next` counts where it is tried again. */
