@@ -108,7 +108,7 @@ static void print_json(const struct each_session *session, const struct each_end
 static void add_reason(const struct each_end *end, const struct each_how *how, struct buf *line)
 {
     if (end->result == EACH_CHANGED)
-        buf_add_str(line, "it was done as something else (another command line or request)");
+        buf_add_str(line, "the key was used for another command line or request (see --payload)");
     else if (end->result == EACH_DOUBT)
         buf_add_str(line, "it may have been done, and is not repeated before that is settled: see "
                           "`pawl keys show`");

@@ -164,6 +164,7 @@ static int run_child(struct process *process, const struct runner_attempt *attem
     process->timed_out = result.timed_out;
     process->signal = result.signal;
     process->exit_code = code_of(&result);
+    process->signal = result.timed_out ? 0 : result.signal;
     end_shared_group(process, attempt);
     child_result_fini(&result);
     print_rest(process);
