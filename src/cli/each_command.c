@@ -66,12 +66,12 @@ void each_command_how(const struct each_end *end, struct each_how *ret_how)
 {
     const struct own *own = end->own;
     bool ran = own->job.runner.course.attempts > 0;
-    *ret_how = (struct each_how){
-        .code = job_exit_code(&own->job, end->runner_result),
-        .signal = ran ? own->job.process.signal : 0,
-        .problem = own->job.process.timed_out ? "the time of the attempt was over (--timeout)"
-                                              : own->job.process.problem,
-        .attempts = own->job.runner.course.attempts};
+    *ret_how = (struct each_how){.code = job_exit_code(&own->job, end->runner_result),
+                                 .signal = ran ? own->job.process.signal : 0,
+                                 .problem = own->job.process.timed_out
+                                                ? "the time of the attempt was over (--timeout)"
+                                                : own->job.process.problem,
+                                 .attempts = own->job.runner.course.attempts};
 }
 
 const struct each_kind each_of_commands = {

@@ -260,9 +260,8 @@ static bool look_again(struct each *each)
 
 static bool is_over(const struct each *each)
 {
-    return each_is_stopped(each) ||
-           (each->input_ended && each->busy == 0 && !each->ready.first && !each->queue.first &&
-            !each->later.first);
+    return each_is_stopped(each) || (each->input_ended && each->busy == 0 && !each->ready.first &&
+                                     !each->queue.first && !each->later.first);
 }
 
 static struct each_item *take(struct each_worker *worker)
