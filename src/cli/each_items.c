@@ -90,6 +90,22 @@ static bool check_columns(const struct template *template, const struct items *i
     return true;
 }
 
+/* Every name in quotes. */
+static void write_header(const struct items *items, FILE *file)
+{
+    for (size_t at = 0; at < items_column_count(items); at++) {
+        struct slice name = items_column_at(items, at);
+        fputs(at > 0 ? ",\"" : "\"", file);
+        for (size_t i = 0; i < name.len; i++) {
+            if (name.at[i] == '"')
+                fputc('"', file);
+            fputc(name.at[i], file);
+        }
+        fputc('"', file);
+    }
+    fputc('\n', file);
+}
+
 bool each_check(void *argument, const struct items *items, struct buf *problem)
 {
     const struct each_session *session = argument;
@@ -97,12 +113,8 @@ bool each_check(void *argument, const struct items *items, struct buf *problem)
                 check_columns(&session->group_template, items, problem);
     for (size_t i = 0; i < session->n_texts && good; i++)
         good = check_columns(&session->texts[i].template, items, problem);
-    if (good && session->failed && session->csv) {
-        for (size_t at = 0; at < items_column_count(items); at++)
-            fprintf(session->failed, "%s\"%.*s\"", at > 0 ? "," : "",
-                    SLICE_ARG(items_column_at(items, at)));
-        fputc('\n', session->failed);
-    }
+    if (good && session->failed && session->csv)
+        write_header(items, session->failed);
     return good;
 }
 
