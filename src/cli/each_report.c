@@ -4,6 +4,7 @@
 #include "cli/each.h"
 #include "cli/print.h"
 #include <errno.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define LINE_MAX_BYTES ((size_t)64 * 1024)
@@ -18,10 +19,23 @@ static const char *const results[EACH_RESULTS] = {
 
 /* ---- files ---- */
 
-static int open_file(const char *path, const char *first, FILE **ret_file)
+/* Opening it to be written would take away what is still to be read. */
+static bool is_input(const struct each_session *session, const char *path)
+{
+    struct stat input, file;
+    bool is_named = session->input && strcmp(session->input, "-") != 0;
+    int error = is_named ? stat(session->input, &input) : fstat(STDIN_FILENO, &input);
+    return error == 0 && S_ISREG(input.st_mode) && stat(path, &file) == 0 &&
+           input.st_dev == file.st_dev && input.st_ino == file.st_ino;
+}
+
+static int open_file(const struct each_session *session, const char *path, const char *first,
+                     FILE **ret_file)
 {
     if (!path)
         return EXIT_DONE;
+    if (is_input(session, path))
+        return command_misused(EACH_NAME, "--failed-to and --joblog cannot be the input, %s", path);
     *ret_file = fopen(path, "we");
     if (!*ret_file)
         return command_failed(EACH_NAME, EXIT_USAGE, "cannot write %s: %s", path, strerror(errno));
@@ -31,11 +45,12 @@ static int open_file(const char *path, const char *first, FILE **ret_file)
 
 int each_open_files(struct each_session *session)
 {
-    int code = open_file(session->joblog_path,
+    int code = open_file(session, session->joblog_path,
                          "Seq\tHost\tStarttime\tJobRuntime\tSend\tReceive\tExitval\tSignal\tCommand"
                          "\n",
                          &session->joblog);
-    return code == EXIT_DONE ? open_file(session->failed_path, "", &session->failed) : code;
+    return code == EXIT_DONE ? open_file(session, session->failed_path, "", &session->failed)
+                             : code;
 }
 
 static bool close_file(const char *path, FILE **file)
