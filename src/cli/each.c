@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -17,6 +18,8 @@
 #define PROGRESS_US (200 * CLOCK_US_PER_MS)
 #define FIBERS_BESIDE 8
 #define PROBLEM_MAX ((size_t)1024)
+#define FILES_OF_COMMAND ((size_t)5)
+#define FILES_BESIDE ((size_t)32)
 
 /* ---- flags ---- */
 
@@ -109,6 +112,21 @@ static int open_input(struct each_session *session)
     return session->each.feed ? EXIT_DONE : jobs_say(EXIT_UNAVAILABLE, "out of memory");
 }
 
+/* Pipes and a descriptor of the process for each item that runs, a connection for each that is
+ * sent. What commands may open stays as it was, and so the limit is not raised for them. */
+static int check_descriptors(const struct each_session *session)
+{
+    struct rlimit limit;
+    size_t needed = session->n_jobs * (session->send ? 1 : FILES_OF_COMMAND) + FILES_BESIDE;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed)
+        return EXIT_DONE;
+    return command_failed(
+        EACH_NAME, EXIT_USAGE,
+        "-j %zu needs %zu open files, and the limit is %llu; use a smaller -j, or "
+        "raise it (ulimit -n)",
+        session->n_jobs, needed, (unsigned long long)limit.rlim_cur);
+}
+
 /* ---- while it runs ---- */
 
 static void got_signal(void *argument, int number, bool from_terminal)
@@ -180,6 +198,7 @@ static int run_loop(struct each_session *session)
         return jobs_say(EXIT_UNAVAILABLE, "out of memory");
     loop_stop(loop);
     loop_run(loop);
+    printer_leave(session->printer, &session->waiter);
     http_origins_free(session->origins); /* whose connections the loop watches */
     session->origins = NULL;
     if (!each->lingers)
@@ -272,6 +291,8 @@ static int prepare(struct each_session *session, struct operands at)
     if (code == EXIT_DONE)
         code = session->send ? each_prepare_send(session)
                              : each_compile(session, (const char *const *)at.at, (size_t)at.n);
+    if (code == EXIT_DONE)
+        code = check_descriptors(session);
     if (code == EXIT_DONE)
         code = each_open_files(session);
     if (code != EXIT_DONE)
