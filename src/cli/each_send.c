@@ -192,7 +192,6 @@ static int split(struct each_session *session, const char **ret_url)
 
 int each_prepare_send(struct each_session *session)
 {
-    BUF_AUTO struct buf problem = buf_make(PROBLEM_MAX);
     const char *words[TEXTS] = {NULL, session->body};
     int code = split(session, &words[URL_TEXT]);
     if (code == EXIT_DONE)
