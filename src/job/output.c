@@ -86,16 +86,22 @@ bool output_next(struct slice *body, enum child_stream *ret_stream, struct slice
 
 /* ---- outcomes ---- */
 
+/* Without memory for one stream the frames of both are lost. */
+static bool lacks(const struct output *output, enum child_stream stream)
+{
+    bool lost = !buf_ok(&output->frames) && output->kept[stream] > 0;
+    return lost || output->is_cut[stream];
+}
+
 struct outcome *output_keep(const struct output *output, int exit_code, struct compress *compress)
 {
     BUF_AUTO struct buf fields = buf_make(FIELDS_MAX);
-    bool both = output->is_cut[CHILD_OUTPUT] && output->is_cut[CHILD_ERROR];
-    bool cut = output->is_cut[CHILD_OUTPUT] || output->is_cut[CHILD_ERROR];
+    bool cut_output = lacks(output, CHILD_OUTPUT), cut_error = lacks(output, CHILD_ERROR);
     buf_printf(&fields, "Content-Type: application/vnd.pawl.output\r\nExit-Code: %d\r\n",
                exit_code);
-    if (cut)
-        buf_printf(&fields, "Output-Cut: %s%s\r\n", both ? "stdout, " : "",
-                   names[output->is_cut[CHILD_ERROR] ? CHILD_ERROR : CHILD_OUTPUT]);
+    if (cut_output || cut_error)
+        buf_printf(&fields, "Output-Cut: %s%s\r\n", cut_output && cut_error ? "stdout, " : "",
+                   names[cut_error ? CHILD_ERROR : CHILD_OUTPUT]);
     struct slice body = buf_ok(&output->frames) ? buf_slice(&output->frames) : SLICE("");
     if (!buf_ok(&fields))
         return NULL;
