@@ -199,10 +199,11 @@ static int run_loop(struct each_session *session)
     loop_stop(loop);
     loop_run(loop);
     printer_leave(session->printer, &session->waiter);
+    if (each->lingers)
+        return EXIT_DONE;
     http_origins_free(session->origins); /* whose connections the loop watches */
     session->origins = NULL;
-    if (!each->lingers)
-        loop_free(loop);
+    loop_free(loop);
     return EXIT_DONE;
 }
 
