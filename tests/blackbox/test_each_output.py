@@ -169,7 +169,8 @@ def test_json_is_a_line_for_each_item_and_their_sum(each):
     ran = each.run("--json", "--payload", "ignore", items="a\nb\nold\n",
                    *shell(f'echo noise; {EFFECT}; test "$1" != b'))
     a, b, old = sorted(ran.lines, key=lambda line: line["item"])
-    assert (a["item"], a["key"], a["result"], a["exit_code"], a["attempts"]) == (1, "a", "run", 0, 1)
+    assert (a["item"], a["key"], a["result"]) == (1, "a", "run")
+    assert (a["exit_code"], a["attempts"]) == (0, 1)
     assert (b["result"], b["exit_code"]) == ("failed", 1)
     assert old == {"item": 3, "key": "old", "result": "skipped"}
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", a["started_at"])

@@ -84,10 +84,11 @@ class Each:
             process.stdin = None
         return process
 
-    def end(self, process: subprocess.Popen[bytes], items: str | bytes | None = None) -> Ran:
+    def end(self, process: subprocess.Popen[bytes], items: str | bytes | None = None,
+            patience: float = 2 * PATIENCE) -> Ran:
         """`items` go to its standard input first."""
         data = None if items is None else encode(items)
-        out, err = process.communicate(data, timeout=2 * PATIENCE)
+        out, err = process.communicate(data, timeout=patience)
         self.clock.processes.remove(process)
         ran = Ran(process.args, process.returncode, decode(out), decode(err))
         assert not ALARMS.search(ran.stderr), ran.stderr
