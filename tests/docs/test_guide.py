@@ -23,7 +23,7 @@ import pytest
 from pawltest.gateway import PAWL, ROOT, free_port
 
 PAGES = sorted((ROOT / "docs/guide").glob("*.md"))
-EXAMPLES = [ROOT / "examples/sync/README.md", ROOT / "examples/webhooks/README.md"]
+EXAMPLES = [ROOT / f"examples/{name}/README.md" for name in ("offers", "sync", "webhooks")]
 BLOCK = re.compile(r"^```(console|yaml|sql|python)\n(.*?)^```$", re.M | re.S)
 FILE = re.compile(r"(?:#|--) ([\w.-]+\.(?:yaml|sql|py))\n")
 PORTS = ("8080", "8081", "9000", "9001")
@@ -79,7 +79,9 @@ class Shell:
         (self.folder / "build/pawl").symlink_to(PAWL.resolve())
         (self.folder / "build/pawl.so").symlink_to(PAWL.resolve().parent / "pawl.so")
         self.ports = {port: str(free_port()) for port in PORTS}
-        home = {"HOME": str(folder), "XDG_STATE_HOME": str(folder / "state")}
+        home = {"HOME": str(folder), "XDG_STATE_HOME": str(folder / "state"),
+                "PYTHONPATH": str(ROOT / "bindings/python"),
+                "PAWL_EXTENSION": str(self.folder / "build/pawl.so")}
         self.process = subprocess.Popen(
             ["bash", "--norc"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, text=True, cwd=self.folder, start_new_session=True,
@@ -156,8 +158,9 @@ def environment(page: Path) -> Iterator[dict[str, str]]:
 def test_every_command_of_the_guide_does_what_is_shown(page, tmp_path, environment):
     shell = Shell(tmp_path, environment)
     if page in EXAMPLES:
-        for file in (*page.parent.glob("*.py"), *page.parent.glob("*.yaml")):
+        for file in filter(Path.is_file, page.parent.iterdir()):
             (shell.folder / file.name).write_text(shell.place(file.read_text("utf-8")))
+            (shell.folder / file.name).chmod(file.stat().st_mode)
     try:
         for kind, block in BLOCK.findall(page.read_text("utf-8")):
             if kind != "console":
