@@ -281,8 +281,8 @@ def test_after_a_reboot_only_the_lease_speaks(jobs):
     gate = jobs.gate()
     kill_running(jobs)
     with contextlib.closing(sqlite3.connect(jobs.store)) as store, store:
-        changed = store.execute("UPDATE pawl_pending SET origin = replace(origin, 'boot ', 'boot 0')")
-        assert changed.rowcount == 1
+        sql = "UPDATE pawl_pending SET origin = replace(origin, 'boot ', 'boot 0')"
+        assert store.execute(sql).rowcount == 1
     assert jobs.run(waiting(jobs)).returncode == 75
     jobs.clock.advance(LEASE)
     process = jobs.start(waiting(jobs))  # though the command lives, as on another host it might
@@ -313,7 +313,8 @@ ZONES = ("America/New_York", "America/Havana", "America/Sao_Paulo", "Atlantic/Az
 
 def nights(zone: ZoneInfo) -> list[datetime]:
     """The hours of 2024 at which the zone's clock is put forward or back."""
-    hours = [datetime(2024, 1, 1, tzinfo=timezone.utc) + timedelta(hours=n) for n in range(366 * 24)]
+    first = datetime(2024, 1, 1, tzinfo=timezone.utc)
+    hours = [first + timedelta(hours=n) for n in range(366 * 24)]
     east = [hour.astimezone(zone).utcoffset() for hour in hours]
     return [hour for hour, before, after in zip(hours[1:], east, east[1:]) if before != after]
 

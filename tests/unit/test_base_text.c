@@ -212,6 +212,73 @@ static void people_may_leave_the_milliseconds_of_a_time_out(void **state)
         assert_false(timestamp_parse(slice_of(bad[i]), &brief));
 }
 
+static void an_instant_has_its_distance_from_utc_and_any_fraction(void **state)
+{
+    static const struct {
+        const char *text;
+        const char *utc;
+        int below_ms; /* us */
+    } cases[] = {
+        {"2026-02-20T03:00:00Z", "2026-02-20T03:00:00.000Z", 0},
+        {"2026-02-19T22:00:00-05:00", "2026-02-20T03:00:00.000Z", 0},
+        {"2026-02-20T08:45:00+05:45", "2026-02-20T03:00:00.000Z", 0},
+        {"2026-02-20T03:00:00+00:00", "2026-02-20T03:00:00.000Z", 0},
+        {"2026-02-20T03:00:00-00:00", "2026-02-20T03:00:00.000Z", 0},
+        {"2026-02-20T03:00:00+23:59", "2026-02-19T03:01:00.000Z", 0},
+        {"2026-02-20T03:00:00-23:59", "2026-02-21T02:59:00.000Z", 0},
+        {"2026-02-20T03:00:00.5Z", "2026-02-20T03:00:00.500Z", 0},
+        {"2026-02-20T03:00:00.123456Z", "2026-02-20T03:00:00.123Z", 456},
+        {"2026-02-20T03:00:00.0000019-05:00", "2026-02-20T08:00:00.000Z", 1},
+        {"2026-02-20T03:00:00.99999999999999999999999999Z", "2026-02-20T03:00:00.999Z", 999},
+        {"1969-12-31T19:59:59.75-04:00", "1969-12-31T23:59:59.750Z", 0},
+        {"2024-02-29T23:59:59-00:30", "2024-03-01T00:29:59.000Z", 0},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        int64_t us = 1, utc = 2;
+        assert_true(timestamp_parse(slice_of(cases[i].utc), &utc));
+        assert_true(timestamp_parse_instant(slice_of(cases[i].text), &us));
+        if (us != utc + cases[i].below_ms)
+            fail_msg("%s: %lld", cases[i].text, (long long)(us - utc));
+    }
+}
+
+static void what_is_no_instant_is_refused(void **state)
+{
+    static const char *const bad[] = {"",
+                                      "now",
+                                      "2026-02-19",
+                                      "2026-02-19T22:00:00",
+                                      "2026-02-19T22:00:00.5",
+                                      "2026-02-19T22:00:00.Z",
+                                      "2026-02-19T22:00:00,5Z",
+                                      "2026-02-19T22:00:00z",
+                                      "2026-02-19t22:00:00Z",
+                                      "2026-02-19 22:00:00Z",
+                                      "2026-02-19T22:00Z",
+                                      "2026-02-19T22:00:00ZZ",
+                                      "2026-02-19T22:00:00Z ",
+                                      " 2026-02-19T22:00:00Z",
+                                      "2026-02-19T22:00:00-5:00",
+                                      "2026-02-19T22:00:00-0500",
+                                      "2026-02-19T22:00:00-05",
+                                      "2026-02-19T22:00:00 05:00",
+                                      "2026-02-19T22:00:00+24:00",
+                                      "2026-02-19T22:00:00+05:60",
+                                      "2026-02-19T22:00:00++5:00",
+                                      "2026-02-19T22:00:00-05:00x",
+                                      "2026-02-29T22:00:00Z",
+                                      "2026-02-19T24:00:00Z",
+                                      "2026-02-19T22:00:60Z",
+                                      "12026-02-19T22:00:00Z"};
+    int64_t us = 5;
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        if (timestamp_parse_instant(slice_of(bad[i]), &us))
+            fail_msg("%s", bad[i]);
+    assert_int_equal(us, 5);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -225,6 +292,8 @@ int main(void)
         cmocka_unit_test(times_outside_four_digit_years_are_not_printed),
         cmocka_unit_test(other_forms_and_impossible_dates_are_refused),
         cmocka_unit_test(people_may_leave_the_milliseconds_of_a_time_out),
+        cmocka_unit_test(an_instant_has_its_distance_from_utc_and_any_fraction),
+        cmocka_unit_test(what_is_no_instant_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
