@@ -20,8 +20,8 @@ pytestmark = pytest.mark.hooks
 LEASE = 16  # seconds, and it has lapsed
 SCRIPT = f"{EFFECT}; echo fine"
 # Where a run may be killed, and whether it has had its effect by then.
-POINTS = {"before_begin": 0, "after_claim_commit": 0, "before_commit": 0, "after_commit": 0,
-          "before_outcome_commit": 1, "after_outcome_commit": 1}
+POINTS = {"before_begin": 0, "after_claim_commit": 0, "before_outcome_commit": 1,
+          "after_outcome_commit": 1}
 IN_DOUBT = {"after_claim_commit": 0, "before_outcome_commit": 1}
 POLICIES = ("retry", "hold", "probe:test -e effects && cat effects")
 # They look whether the effect is there, as `--unknown probe` is meant; it is the output.
@@ -61,7 +61,7 @@ def is_held(ran: Done) -> bool:
 def test_killed_anywhere_the_next_run_completes_it_under_retry(jobs, point):
     kill_at(jobs, point)
     assert jobs.effects() == POINTS[point]
-    if point in IN_DOUBT or point == "after_commit":
+    if point in IN_DOUBT:
         early = jobs.run(SCRIPT)
         assert early.returncode == 75 and b"it can be run again in " in early.stderr
         assert jobs.effects() == POINTS[point]
@@ -287,7 +287,8 @@ def test_after_a_reboot_only_the_lease_speaks(jobs):
     jobs.clock.advance(LEASE)
     process = jobs.start(waiting(jobs))  # though the command lives, as on another host it might
     gate.wait_for()
-    gate.end()
+    gate.open()
+    gate.open()
     assert is_done(jobs.end(process))
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`pawl run` on one store and in one folder, under the test's clock. What its commands do is
-counted by the lines of a file; where they wait and go on is said by files and FIFOs, never by a time."""
+counted by the lines of a file; where they wait and go on is said by files and FIFOs, never by a
+time."""
 from __future__ import annotations
 
 import json
