@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several `pawl each` on one database, as several hosts have them: they share a list, none runs what
-another one runs or ran, and what a dead one left is run by the others (J3 of the acceptance
+"""Several `pawl each` on one database, as several hosts have them: they share a list, none runs
+what another one runs or ran, and what a dead one left is run by the others (J3 of the acceptance
 scenarios)."""
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_an_item_that_another_host_runs_is_waited_for_and_never_run_twice(host):
     assert first.effects == ["begin a", "b", "end a"]
 
 
-def test_what_a_host_that_was_killed_had_begun_is_run_by_another_once_its_lease_is_over(host, clock):
+def test_what_a_killed_host_had_begun_is_run_by_another_once_its_lease_is_over(host, clock):
     """All that it runs is killed with it, before its effect: every item has exactly one."""
     items = [f"i{n}" for n in range(200)]
     first, second = host(), host()
@@ -88,7 +88,7 @@ def test_what_a_host_that_was_killed_had_begun_is_run_by_another_once_its_lease_
     assert clock.offset >= 8, "not before the lease was over"
 
 
-def test_under_hold_what_a_host_that_was_killed_had_begun_is_run_by_nobody(host, clock):
+def test_under_hold_what_a_killed_host_had_begun_is_run_by_nobody(host, clock):
     first, second = host(), host()
     words = ["--unknown", "hold", *shell(f'test "$1" = b || {{{{ {HELD}; }}')]
     first.hold("a")

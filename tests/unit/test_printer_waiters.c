@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The printer, with pipes in the place of this program's own standard streams. */
+/* Who waits for room of the printer, with a pipe in the place of this program's own standard
+ * streams. */
 #include "base/check.h"
 #include "job/printer.h"
 
@@ -85,26 +86,6 @@ static void await_wakes(struct sleeper *sleeper, int n)
 
 /* ---- */
 
-static void both_streams_are_written_in_the_order_in_which_they_came(void **state)
-{
-    char got[64] = "";
-    int error = 1;
-    (void)state;
-    take_streams();
-    struct printer *printer = printer_new();
-    CHECK(printer);
-    printer_add(printer, CHILD_OUTPUT, SLICE("one "));
-    printer_add(printer, CHILD_ERROR, SLICE("two "));
-    printer_add(printer, CHILD_ERROR, SLICE(""));
-    printer_add(printer, CHILD_OUTPUT, SLICE("three"));
-    printer_free(printer, &error);
-    give_back();
-    assert_true(read(reads, got, sizeof got - 1) > 0);
-    close(reads);
-    assert_string_equal(got, "one two three");
-    assert_int_equal(error, 0);
-}
-
 static void whoever_waits_for_room_is_woken_once_there_is(void **state)
 {
     struct sleeper sleeper = {.parker.wake = wake};
@@ -160,42 +141,6 @@ static void who_has_left_is_not_woken_and_may_wait_anew(void **state)
     assert_int_equal(sleeper.woken, 1);
 }
 
-static void a_reader_that_has_gone_is_no_error_and_the_other_stream_goes_on(void **state)
-{
-    char got[64] = "";
-    int error = 1, ends[2];
-    (void)state;
-    take_streams();
-    CHECK(pipe2(ends, O_CLOEXEC) == 0 && dup2(ends[1], STDOUT_FILENO) == STDOUT_FILENO);
-    close(ends[0]);
-    close(ends[1]);
-    struct printer *printer = printer_new();
-    add_pieces(printer, 8);
-    printer_add(printer, CHILD_ERROR, SLICE("still here"));
-    printer_free(printer, &error);
-    give_back();
-    assert_true(read(reads, got, sizeof got - 1) > 0);
-    close(reads);
-    assert_string_equal(got, "still here");
-    assert_int_equal(error, 0);
-}
-
-static void a_failed_write_is_reported(void **state)
-{
-    int error = 0;
-    (void)state;
-    take_streams();
-    int full = open("/dev/full", O_WRONLY | O_CLOEXEC);
-    CHECK(full >= 0 && dup2(full, STDOUT_FILENO) == STDOUT_FILENO);
-    close(full);
-    struct printer *printer = printer_new();
-    printer_add(printer, CHILD_OUTPUT, SLICE("lost"));
-    printer_free(printer, &error);
-    give_back();
-    close(reads);
-    assert_int_equal(error, ENOSPC);
-}
-
 static int ignore_closed_pipes(void **state)
 {
     (void)state;
@@ -205,11 +150,8 @@ static int ignore_closed_pipes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(both_streams_are_written_in_the_order_in_which_they_came),
         cmocka_unit_test(whoever_waits_for_room_is_woken_once_there_is),
         cmocka_unit_test(who_has_left_is_not_woken_and_may_wait_anew),
-        cmocka_unit_test(a_reader_that_has_gone_is_no_error_and_the_other_stream_goes_on),
-        cmocka_unit_test(a_failed_write_is_reported),
     };
     return cmocka_run_group_tests(tests, ignore_closed_pipes, NULL);
 }
