@@ -117,8 +117,8 @@ struct each {
     uint64_t counts[EACH_RESULTS];
     uint64_t read;       /* items, */
     uint64_t bytes_read; /*   and of the input */
-    bool input_ended;    /* nothing more is read, */
-    bool all_read;       /*   since the input has ended */
+    bool all_read;       /* the input has ended, */
+    bool input_ended;    /*   or is read no more, and all that was read is queued or has ended */
     bool store_is_down;  /* it was stopped by that, */
     bool store_is_dead;  /*   or by that */
     bool lingers;        /* the store may still write from its memory: it is never freed */

@@ -131,7 +131,7 @@ static bool read_item(struct reading *reading)
     case ITEMS_MORE:
         return take_input(reading);
     case ITEMS_DONE:
-        each->input_ended = each->all_read = true;
+        each->all_read = true;
         return false;
     case ITEMS_NO_MEMORY:
         return break_off(reading, "out of memory");
@@ -214,7 +214,7 @@ static void wait_for_room(struct each *each)
 static void feed(struct reading *reading)
 {
     struct each *each = reading->each;
-    while (!each->input_ended && !each_is_stopped(each)) {
+    while (!each->all_read && !each_is_stopped(each)) {
         wait_for_room(each);
         while (reading->batch.n < EACH_LOOKED_UP && read_item(reading))
             continue;
