@@ -4,6 +4,7 @@ counted by the lines of a file; where they wait and go on is said by files and F
 time."""
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -137,6 +138,18 @@ class Jobs:
             process.send_signal(signal.SIGCONT)
             process.kill()
             process.communicate()
+        for pid in self.left_behind():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    def left_behind(self) -> list[int]:
+        """Commands that still run in the folder, whose pawl was killed."""
+        found = []
+        for process in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                if (process / "cwd").readlink() == self.folder:
+                    found.append(int(process.name))
+        return found
 
     # ---- the store ----
 
